@@ -1,0 +1,51 @@
+"""Every error that tcu raises on purpose.
+
+Each says what was given and names the next step.  All derive from
+:class:`TcuError`, and from the built-in exception that callers would expect,
+so ``except ValueError`` keeps working.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class TcuError(Exception):
+    """Base of all errors raised by tcu."""
+
+
+class UnknownNameError(TcuError, KeyError):
+    """A unit, instruction, format or variant that does not exist."""
+
+    def __str__(self) -> str:  # KeyError would print the repr of the message
+        return str(self.args[0])
+
+
+class DtypeError(TcuError, TypeError):
+    """An array whose dtype the operation or the unit does not have."""
+
+
+class ShapeError(TcuError, ValueError):
+    """Arrays whose shapes do not fit the operation."""
+
+
+class ParameterError(TcuError, ValueError):
+    """A parameter out of its range."""
+
+
+class InvalidOperationError(TcuError, ValueError):
+    """An operation without a value, such as the exact sum of inf and -inf."""
+
+
+class DataFileError(TcuError, OSError):
+    """A file that cannot be read as an array of numbers."""
+
+
+def unknown_name(what: str, given: object, known: Iterable[str]) -> UnknownNameError:
+    """The error for a name that is not among ``known``, with the nearest ones."""
+    names = list(known)
+    near = difflib.get_close_matches(str(given).lower(), [name.lower() for name in names], 3, 0.5)
+    nearest = [name for name in names if name.lower() in near]
+    hint = f"did you mean {' or '.join(nearest)}? " if nearest else ""
+    return UnknownNameError(f"unknown {what} {given!r}: {hint}available: {', '.join(names)}")

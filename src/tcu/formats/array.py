@@ -1,0 +1,138 @@
+"""Decode, encode and round whole arrays, in the integer arithmetic of NumPy.
+
+The same rules as :mod:`tcu.formats.scalar`, for any row of the table and for
+rows of the user's own.  Values travel as float64, which holds every number of
+every format here exactly.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.errors import DtypeError, ParameterError
+from tcu.formats.format import Format, get_format
+from tcu.formats.scalar import OVERFLOWS, ROUNDINGS, Overflow, Rounding
+
+__all__ = ["decode_array", "encode_array", "round_array"]
+
+_F64 = get_format("binary64")
+
+
+def decode_array(codes: npt.ArrayLike, fmt: str | Format) -> npt.NDArray[np.float64]:
+    """The values of an array of integer codes, as float64 of the same shape.
+
+    A NaN keeps its sign and payload and is quiet.  Raises DtypeError unless
+    ``codes`` are integers, ParameterError if one does not fit the format.
+    """
+    fmt = get_format(fmt)
+    given = np.asarray(codes)
+    if given.dtype.kind not in "iu":
+        raise DtypeError(f"codes must be integers, not {given.dtype}: use x.view('u{fmt.dtype.itemsize}')")
+    if given.size and (int(given.min()) < 0 or int(given.max()) >= 1 << fmt.bits):
+        raise ParameterError(f"a code does not fit the {fmt.bits} bits of {fmt.name}: mask it first")
+    code = given.astype(np.uint64)
+    if not fmt.is_float:
+        value = code.astype(np.int64)
+        if fmt.signed:
+            value = np.where(value >= fmt.sign_code, value - (1 << fmt.bits), value)
+        return np.asarray(value.astype(np.float64))
+    sign = code >> np.uint64(fmt.bits - 1)
+    magnitude = code & np.uint64(fmt.sign_code - 1)
+    field = (magnitude >> np.uint64(fmt.fraction_bits)).astype(np.int64)
+    fraction = magnitude & np.uint64((1 << fmt.fraction_bits) - 1)
+    significand = np.where(field > 0, fraction | np.uint64(1 << fmt.fraction_bits), fraction)
+    value = np.ldexp(
+        significand.astype(np.float64), np.maximum(field, 1) - fmt.bias - fmt.fraction_bits
+    )
+    bits = value.view(np.uint64)
+    special = magnitude > np.uint64(fmt.max_finite_code)
+    infinite = special & (fraction == 0) & fmt.has_infinity
+    nan = np.uint64(_F64.infinity_code | 1 << 51) | fraction << np.uint64(52 - fmt.fraction_bits)
+    bits = np.where(special, np.where(infinite, np.uint64(_F64.infinity_code), nan), bits)
+    return np.asarray((bits | sign << np.uint64(63)).view(np.float64))
+
+
+def encode_array(
+    values: npt.ArrayLike,
+    fmt: str | Format,
+    rounding: Rounding = "RNE",
+    overflow: Overflow = "infinity",
+) -> npt.NDArray[Any]:
+    """The codes of float64 values rounded once to ``fmt``; unsigned integers of the storage width.
+
+    NaN, zero, inf and overflow as :func:`tcu.formats.encode`.
+    """
+    fmt = get_format(fmt)
+    if rounding not in ROUNDINGS:
+        raise ParameterError(f"rounding {rounding!r}: choose one of {', '.join(ROUNDINGS)}")
+    if overflow not in OVERFLOWS:
+        raise ParameterError(f"overflow {overflow!r}: choose one of {', '.join(OVERFLOWS)}")
+    value = np.asarray(values, dtype=np.float64)
+    if not fmt.is_float:
+        return _encode_integers(value, fmt, rounding)
+    bits = value.view(np.uint64)
+    negative = np.signbit(value)
+    finite = np.isfinite(value)
+    mantissa, above = np.frexp(np.where(finite, np.abs(value), 0.0))
+    significand = np.ldexp(mantissa, 53).astype(np.uint64)  # leading bit at 2^52
+    leading = above.astype(np.int64) - 1
+    exponent = np.maximum(leading, fmt.emin)
+    # Beyond 54 places only "something is left" matters to the rounding.
+    shift = np.clip(exponent - fmt.fraction_bits - (leading - 52), 0, 55).astype(np.uint64)
+    rounded = _round_shift(significand, shift, rounding, negative)
+    code = ((exponent - fmt.emin).astype(np.uint64) << np.uint64(fmt.fraction_bits)) + rounded
+    overflowed = fmt.max_finite_code
+    if overflow == "infinity":
+        overflowed = fmt.infinity_code if fmt.has_infinity else fmt.nan_code
+    code = np.where(significand == 0, np.uint64(0), code)
+    code = np.where((code > np.uint64(fmt.max_finite_code)) | np.isinf(value), np.uint64(overflowed), code)
+    if fmt.has_infinity:
+        payload = (bits & np.uint64((1 << 52) - 1)) >> np.uint64(52 - fmt.fraction_bits)
+        nan = payload | np.uint64(fmt.infinity_code | 1 << (fmt.fraction_bits - 1))
+    else:
+        nan = np.full_like(bits, fmt.nan_code)
+    code = np.where(np.isnan(value), nan, code) | negative.astype(np.uint64) << np.uint64(fmt.bits - 1)
+    return np.asarray(code.astype(fmt.code_dtype))
+
+
+def _round_shift(
+    magnitude: npt.NDArray[np.uint64],
+    shift: npt.NDArray[np.uint64],
+    rounding: Rounding,
+    negative: npt.NDArray[np.bool_],
+) -> npt.NDArray[np.uint64]:
+    one = np.uint64(1)
+    quotient = magnitude >> shift
+    remainder = magnitude & ((one << shift) - one)
+    half = np.where(shift > 0, one << (np.maximum(shift, one) - one), np.uint64(2**63))
+    if rounding == "RNE":
+        up = (remainder > half) | ((remainder == half) & (quotient & one == one))
+    elif rounding == "RZ":
+        up = np.zeros(np.shape(magnitude), dtype=bool)
+    else:
+        up = (remainder > 0) & (negative == (rounding == "RD"))
+    return np.asarray(quotient + up.astype(np.uint64))
+
+
+def _encode_integers(value: npt.NDArray[np.float64], fmt: Format, rounding: Rounding) -> npt.NDArray[Any]:
+    if not np.all(np.isfinite(value)):
+        raise ParameterError(f"{fmt.name} has no inf or NaN: remove them, or use a floating-point format")
+    whole = {"RNE": np.rint, "RZ": np.trunc, "RU": np.ceil, "RD": np.floor}[rounding](value)
+    lowest = -float(1 << fmt.fraction_bits) if fmt.signed else 0.0
+    clipped = np.clip(whole, lowest, float(fmt.max_finite_code)).astype(np.int64)
+    return np.asarray(clipped.astype(fmt.code_dtype))
+
+
+def round_array(
+    values: npt.ArrayLike,
+    fmt: str | Format,
+    rounding: Rounding = "RNE",
+    overflow: Overflow = "infinity",
+) -> npt.NDArray[np.float64]:
+    """float64 values rounded once to ``fmt``, as float64."""
+    fmt = get_format(fmt)
+    codes = encode_array(values, fmt, rounding, overflow)
+    return decode_array(codes & np.array((1 << fmt.bits) - 1, codes.dtype), fmt)

@@ -1,0 +1,188 @@
+"""Number formats as rows of data, with what follows from each row as properties."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import ml_dtypes
+import numpy as np
+
+from tcu.errors import DtypeError, unknown_name
+
+__all__ = ["FORMATS", "Format", "format_of", "get_format"]
+
+
+@dataclass(frozen=True)
+class Format:
+    """One number format.
+
+    A floating-point code is ``sign | exponent field | fraction``.  An exponent
+    field of zero holds zero and the subnormals; the field of all ones holds
+    inf and NaN where ``has_infinity``, else only its last code is NaN
+    (the "fn" formats of the OCP 8-bit specification).
+    """
+
+    name: str
+    kind: Literal["float", "integer"]
+    bits: int
+    exponent_bits: int
+    """Width of the exponent field; 0 for integers."""
+    fraction_bits: int
+    """Stored bits of the significand; for integers the bits besides the sign."""
+    dtype: np.dtype[Any]
+    """The NumPy dtype that arrays of this format have (TF32 lives in float32 words)."""
+    source: str
+    has_infinity: bool = True
+    signed: bool = True
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def precision(self) -> int:
+        """p: digits of the significand, the implicit one included."""
+        return self.fraction_bits + (1 if self.is_float else 0)
+
+    @property
+    def bias(self) -> int:
+        return (1 << (self.exponent_bits - 1)) - 1
+
+    @property
+    def emin(self) -> int:
+        """Exponent of the smallest normal number, and of every subnormal."""
+        return 1 - self.bias
+
+    @property
+    def emax(self) -> int:
+        """Exponent of the largest finite number."""
+        return self.bias if self.has_infinity else self.bias + 1
+
+    @cached_property
+    def max_finite_code(self) -> int:
+        """Code of the largest finite number, sign bit clear."""
+        if not self.is_float:
+            return (1 << self.fraction_bits) - 1
+        if self.has_infinity:
+            return ((1 << self.exponent_bits) - 1 << self.fraction_bits) - 1
+        return (1 << self.bits - 1) - 2
+
+    @property
+    def infinity_code(self) -> int:
+        """Code of +inf; only where ``has_infinity``."""
+        return self.max_finite_code + 1
+
+    @property
+    def nan_code(self) -> int:
+        """Code of the NaN with every fraction bit set, sign clear.
+
+        This is the NaN that NVIDIA's units return in binary32 (0x7fffffff) and
+        binary16 (0x7fff), and the only NaN of E4M3.
+        """
+        return (1 << self.bits - 1) - 1
+
+    @property
+    def sign_code(self) -> int:
+        return 1 << self.bits - 1
+
+    @property
+    def quantum_exponent(self) -> int:
+        """Every finite number is an integer multiple of 2 to this power."""
+        return self.emin - self.fraction_bits if self.is_float else 0
+
+    @property
+    def max_finite(self) -> float:
+        if not self.is_float:
+            return float(self.max_finite_code)
+        low = self.max_finite_code & ((1 << self.fraction_bits) - 1)
+        return float((1 << self.fraction_bits) + low) * 2.0 ** (self.emax - self.fraction_bits)
+
+    @property
+    def min_normal(self) -> float:
+        return 2.0**self.emin
+
+    @property
+    def min_subnormal(self) -> float:
+        return 2.0**self.quantum_exponent
+
+    @property
+    def unit_roundoff(self) -> float:
+        """u = 2^-p: the largest relative error of rounding to nearest."""
+        return 2.0**-self.precision
+
+    @property
+    def code_dtype(self) -> np.dtype[Any]:
+        """Unsigned integers of the storage width (32 bits for TF32)."""
+        return np.dtype(f"u{self.dtype.itemsize}")
+
+    @property
+    def storage_shift(self) -> int:
+        """Bits by which a code sits above the low end of its storage word (13 for TF32)."""
+        return 8 * self.dtype.itemsize - self.bits
+
+
+def _float(name: str, exponent: int, fraction: int, dtype: Any, source: str, inf: bool = True) -> Format:
+    return Format(name, "float", 1 + exponent + fraction, exponent, fraction, np.dtype(dtype), source, inf)
+
+
+_IEEE = "IEEE 754-2019, table 3.5"
+_OCP8 = "OCP 8-bit floating point specification (OFP8) 1.0, table 1"
+
+FORMATS: dict[str, Format] = {
+    row.name: row
+    for row in (
+        _float("binary16", 5, 10, np.float16, _IEEE),
+        _float("bfloat16", 8, 7, ml_dtypes.bfloat16, "Intel, BFLOAT16 hardware numerics definition, 2018"),
+        _float("tf32", 8, 10, np.float32, "NVIDIA A100 architecture white paper, 2020; paper 003, table 3"),
+        _float("e4m3", 4, 3, ml_dtypes.float8_e4m3fn, _OCP8, inf=False),
+        _float("e5m2", 5, 2, ml_dtypes.float8_e5m2, _OCP8),
+        _float("binary32", 8, 23, np.float32, _IEEE),
+        _float("binary64", 11, 52, np.float64, _IEEE),
+        Format("u8", "integer", 8, 0, 8, np.dtype(np.uint8), "two's complement", False, False),
+        Format("s8", "integer", 8, 0, 7, np.dtype(np.int8), "two's complement", False),
+        Format("s32", "integer", 32, 0, 31, np.dtype(np.int32), "two's complement", False),
+    )
+}
+
+ALIASES = {
+    "float16": "binary16", "half": "binary16", "f16": "binary16", "fp16": "binary16",
+    "bf16": "bfloat16",
+    "float32": "binary32", "f32": "binary32", "fp32": "binary32", "single": "binary32",
+    "float64": "binary64", "f64": "binary64", "fp64": "binary64", "double": "binary64",
+    "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
+    "uint8": "u8", "int8": "s8", "int32": "s32",
+}  # fmt: skip
+
+
+def get_format(name: str | Format) -> Format:
+    """The format of that name (``"binary16"``, or an alias such as ``"f16"`` or ``"float16"``).
+
+    Raises :class:`tcu.errors.UnknownNameError`.
+    """
+    if isinstance(name, Format):
+        return name
+    key = str(name).lower()
+    key = ALIASES.get(key, key)
+    if key not in FORMATS:
+        raise unknown_name("format", name, FORMATS)
+    return FORMATS[key]
+
+
+_BY_DTYPE = {row.dtype: row for name, row in FORMATS.items() if name != "tf32"}
+
+
+def format_of(dtype: Any) -> Format:
+    """The format that arrays of this dtype hold; float32 is binary32 (an MMA reads it as TF32).
+
+    Raises :class:`tcu.errors.DtypeError` for a dtype that no format has.
+    """
+    try:
+        return _BY_DTYPE[np.dtype(dtype).newbyteorder("=")]
+    except (KeyError, TypeError):
+        names = ", ".join(str(known) for known in _BY_DTYPE)
+        raise DtypeError(
+            f"no tensor-core format has dtype {dtype}: convert the array first, for example with "
+            f"x.astype('float32'); dtypes with a format: {names}"
+        ) from None

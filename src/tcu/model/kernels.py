@@ -1,0 +1,200 @@
+"""The fast model: the definition's arithmetic, eight columns at a time, compiled by Numba.
+
+Why float64 is exact here.  A product of two inputs has at most 48 bits.  Scaled
+by 2^(F - e) its integer part is below 2^(F+2), so the truncation is
+``trunc`` and a block of up to 64 of them, F up to 42, adds up below 2^53:
+every float64 operation before the rounding is exact.
+
+Specials travel apart: ``kind`` holds inf, NaN or the sign of each number,
+their products and sums follow IEEE rules, and inf or NaN overrides the sum.
+"""
+# mypy: disable-error-code="no-untyped-def,untyped-decorator,no-untyped-call"
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+import numba
+import numpy as np
+
+from tcu.model import lanes
+
+__all__ = ["aligned_mma", "fused_chain"]
+
+LANES = lanes.LANES
+RNE, RZ, RU = 0, 1, 2
+
+# Numba's disk cache keys a function by its own file, its code and the
+# variables it closes over, so a kernel would survive a change of lanes.py
+# (measured: it did).  Every cached kernel therefore closes over this number.
+_FINGERPRINT = zlib.crc32(Path(lanes.__file__).read_bytes())
+
+
+@numba.njit(nogil=True, inline="always")
+def _decode_row(codes, start, count, shift, width, fraction, largest, flush, values, exponents, kinds, at):
+    """Decode ``count`` codes (a multiple of 8) from ``start`` into scratch from ``at`` on."""
+    value, kind = lanes.f64_register(), lanes.f64_register()
+    exponent = lanes.i32_register()
+    special = False
+    for k in range(0, count, LANES):
+        special |= lanes.decode(
+            codes, start + k, shift, width, fraction, largest, flush, value, exponent, kind
+        )
+        lanes.store(value, values, at + k)
+        lanes.store(exponent, exponents, at + k)
+        lanes.store(kind, kinds, at + k)
+    return special
+
+
+def _build_aligned_mma(fingerprint):
+    @numba.njit(nogil=True, cache=True)
+    def aligned_mma(a, b, c, ia, ib, ic, start, stop, in_a, in_b, out, block, order, late_c, normalized, flush, result):
+        """D = A·B + C of every batch member from ``start`` to ``stop``, by aligned sums.
+
+        a: (batches of A, M, K) codes; b: (.., K, N); c: (.., M, N); ia, ib, ic: which
+        of them batch member t takes.  N and the padded K are multiples of 8.
+        in_a, in_b: (shift, exponent bits, fraction bits, largest finite code, multiply
+        of k).  result: (batch, M, N) bits of binary32 values.
+        """
+        fingerprint  # noqa: B018
+        M, K, N = a.shape[1], a.shape[2], b.shape[2]
+        depth, fraction_bits, floor = block
+        shift_c, width_c, fraction_c, largest_c, rounding, kept, emin, nan_code = out
+        flush_in, flush_out = flush
+        k_step = order.size
+        K_used = in_a[4]
+        limit = 2.0 ** (2 - emin)  # 2^(emax + 1)
+        smallest = 2.0**emin if flush_out else 0.0
+        rows = max(1, min(M, (1 << 15) // max(K, 1)))
+        av, ae, ak = np.empty(rows * K), np.empty(rows * K, np.int32), np.empty(rows * K)
+        bv, be, bk = np.empty(K * LANES), np.empty(K * LANES, np.int32), np.empty(K * LANES)
+        row_special = np.empty(rows, np.bool_)
+        a_flat, b_flat, c_flat, d_flat = a.reshape(-1), b.reshape(-1), c.reshape(-1), result.reshape(-1)
+
+        exponent, c_exponent = lanes.i32_register(), lanes.i32_register()
+        scale, unit, total = lanes.f64_register(), lanes.f64_register(), lanes.f64_register()
+        value, kind = lanes.f64_register(), lanes.f64_register()
+        c_value, c_kind = lanes.f64_register(), lanes.f64_register()
+        quantum = lanes.f64_register()
+
+        for t in range(start, stop):
+            for i0 in range(0, M, rows):
+                i1 = min(M, i0 + rows)
+                for i in range(i0, i1):
+                    row_special[i - i0] = _decode_row(
+                        a_flat, (ia[t] * M + i) * K, K, in_a[0], in_a[1], in_a[2], in_a[3], flush_in,
+                        av, ae, ak, (i - i0) * K,
+                    )  # fmt: skip
+                for j in range(0, N, LANES):
+                    column_special = False
+                    for k in range(K_used):
+                        column_special |= _decode_row(
+                            b_flat, (ib[t] * K + k) * N + j, LANES, in_b[0], in_b[1], in_b[2], in_b[3], flush_in,
+                            bv, be, bk, k * LANES,
+                        )  # fmt: skip
+                    for i in range(i0, i1):
+                        row = (i - i0) * K
+                        lanes.decode(
+                            c_flat, (ic[t] * M + i) * N + j, shift_c, width_c, fraction_c, largest_c, flush_in,
+                            c_value, c_exponent, c_kind,
+                        )  # fmt: skip
+                        special = column_special or row_special[i - i0]
+                        lanes.move(value, c_value)
+                        lanes.move(kind, c_kind)
+                        for k0 in range(0, K_used, k_step):
+                            if late_c:
+                                if flush_in:
+                                    lanes.flush(value, 2.0**emin)
+                                lanes.move(c_value, value)
+                                lanes.move(c_kind, kind)
+                                lanes.clear(value)
+                                lanes.clear(kind)
+                            for p0 in range(0, k_step, depth):
+                                p1 = min(k_step, p0 + depth)
+                                if flush_in:
+                                    lanes.flush(value, 2.0**emin)
+                                lanes.exponents_of(exponent, value, emin)
+                                if normalized:
+                                    for p in range(p0, p1):
+                                        k = k0 + order[p]
+                                        lanes.max_product_exponent(exponent, av[row + k], bv, k * LANES)
+                                else:
+                                    for p in range(p0, p1):
+                                        k = k0 + order[p]
+                                        lanes.max_exponent(exponent, ae[row + k], be, k * LANES)
+                                lanes.exponent_scale(scale, exponent, floor, fraction_bits, 1)
+                                lanes.exponent_scale(unit, exponent, floor, fraction_bits, -1)
+                                lanes.truncate(total, value, scale)
+                                for p in range(p0, p1):
+                                    k = k0 + order[p]
+                                    lanes.add_truncated(total, av[row + k], bv, k * LANES, scale)
+                                if special:
+                                    for p in range(p0, p1):
+                                        k = k0 + order[p]
+                                        lanes.add_product(kind, ak[row + k], bk, k * LANES)
+                                lanes.move(value, total)
+                                lanes.multiply(value, unit)
+                                lanes.to_units(value, quantum, emin, kept)
+                                if rounding == RZ:
+                                    lanes.round_zero(value)
+                                elif rounding == RNE:
+                                    lanes.round_nearest(value)
+                                elif rounding == RU:
+                                    lanes.round_up(value)
+                                else:
+                                    lanes.round_down(value)
+                                lanes.from_units(value, quantum, kind, limit, smallest)
+                            if late_c:
+                                if flush_in:
+                                    lanes.flush(value, 2.0**emin)
+                                lanes.add(value, c_value)
+                                lanes.add(kind, c_kind)
+                                lanes.to_units(value, quantum, emin, fraction_c)
+                                lanes.round_nearest(value)
+                                lanes.from_units(value, quantum, kind, limit, smallest)
+                        lanes.store_f32(value, kind, d_flat, (t * M + i) * N + j, nan_code)
+
+    return aligned_mma
+
+
+aligned_mma = _build_aligned_mma(_FINGERPRINT)
+
+
+def _build_fused_chain(fingerprint):
+    @numba.njit(nogil=True, cache=True)
+    def fused_chain(a, b, c, ia, ib, ic, start, stop, result):
+        """D = A·B + C in binary64 by one fused multiply-add after another; N a multiple of 8."""
+        fingerprint  # noqa: B018
+        M, K, N = a.shape[1], a.shape[2], b.shape[2]
+        b_flat, c_flat, d_flat = b.reshape(-1), c.reshape(-1), result.reshape(-1)
+        total = lanes.f64_register()
+        for t in range(start, stop):
+            for i in range(M):
+                for j in range(0, N, LANES):
+                    lanes.load_f64(total, c_flat, (ic[t] * M + i) * N + j)
+                    nan = False
+                    for k in range(K):
+                        nan |= lanes.fma_lanes(total, a[ia[t], i, k], b_flat, (ib[t] * K + k) * N + j)
+                    lanes.store(total, d_flat, (t * M + i) * N + j)
+                    if nan or K == 0:
+                        for n in range(j, j + LANES):
+                            x = c[ic[t], i, n]
+                            for k in range(K):
+                                p, q = a[ia[t], i, k], b[ib[t], k, n]
+                                if np.isnan(q):
+                                    x = lanes.quiet(q)
+                                elif np.isnan(x):
+                                    x = lanes.quiet(x)
+                                elif np.isnan(p):
+                                    x = lanes.quiet(p)
+                                else:
+                                    x = lanes.fma(p, q, x)
+                                    if np.isnan(x):
+                                        x = lanes.negative_nan()
+                            result[t, i, n] = x
+
+    return fused_chain
+
+
+fused_chain = _build_fused_chain(_FINGERPRINT)

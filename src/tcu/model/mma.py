@@ -1,0 +1,210 @@
+"""D = A·B + C on a model of any unit, batched: the public ``tcu.mma``."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.errors import DtypeError, ShapeError
+from tcu.formats.format import Format, format_of, get_format
+from tcu.formats.scalar import ROUNDINGS
+from tcu.model import threads
+from tcu.units.arithmetic import AlignedSum, FusedChain, Instruction, Unit
+from tcu.units.lookup import find_instruction
+
+__all__ = ["multiply_accumulate", "mma"]
+
+LANES = 8
+_NO_FLOOR = -600
+"""Below every exponent that a product of two inputs can have."""
+_GRAIN = 1 << 14
+"""Multiplications below which a second thread does not pay."""
+
+
+def mma(
+    a: npt.ArrayLike,
+    b: npt.ArrayLike,
+    c: npt.ArrayLike | None = None,
+    *,
+    unit: str | Unit,
+    instruction: str = "mma",
+) -> npt.NDArray[Any]:
+    """D = A·B + C exactly as the unit computes it, bit for bit, NaN bits included.
+
+    Parameters
+    ----------
+    a, b:
+        Arrays (..., M, K) and (..., K, N) of float16, ml_dtypes.bfloat16,
+        float8_e4m3fn or float8_e5m2, float32 (read as TF32: the low 13 bits
+        are dropped), float64, uint8 or int8.  Batch dimensions broadcast.
+    c:
+        Array (..., M, N) of the output format: float32, float16 (binary16 and
+        8-bit inputs), float64 or int32; None stands for zeros of the widest.
+    unit:
+        A name of the catalogue ("H100") or a :class:`tcu.Unit` of your own.
+    instruction:
+        "mma" (wmma and mma.sync), "wgmma" or "tcgen05".
+
+    Any M, N, K: K is cut into the instruction's k in order, the last piece
+    padded with zeros; the result of one piece is the C of the next.
+
+    Returns
+    -------
+    An array (..., M, N) of c's dtype.
+
+    Raises
+    ------
+    UnknownNameError, DtypeError, ShapeError:
+        No such unit or instruction; formats that it does not combine; shapes
+        that do not fit.
+
+    Source: the rules of :class:`tcu.units.AlignedSum`; ``tcu.units`` says
+    what pins each row.
+    """
+    x, y = _operand("a", a), _operand("b", b)
+    z = None if c is None else _operand("c", c)
+    row = find_instruction(
+        unit, instruction, _input_format(x).name, _input_format(y).name,
+        None if z is None else format_of(z.dtype).name,
+    )  # fmt: skip
+    if z is None:
+        z = np.zeros((x.shape[-2], y.shape[-1]), get_format(row.output).dtype)
+    _check_shapes(x, y, z)
+    return multiply_accumulate(x, y, z, row)
+
+
+def _operand(name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
+    if isinstance(value, np.ma.MaskedArray):
+        raise DtypeError(f"{name} is a masked array: fill it first, with {name}.filled(0)")
+    array = np.asarray(value)
+    if array.ndim < 2:
+        raise ShapeError(f"{name} has shape {array.shape}: give at least two dimensions, {name}[None, :] for a row")
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+
+def _input_format(array: npt.NDArray[Any]) -> Format:
+    """The format in which an MMA reads the array: TF32 for float32."""
+    fmt = format_of(array.dtype)
+    return get_format("tf32") if fmt.name == "binary32" else fmt
+
+
+def _check_shapes(a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any]) -> None:
+    given = f"a {a.shape}, b {b.shape}, c {c.shape}"
+    if a.shape[-1] != b.shape[-2]:
+        raise ShapeError(f"{given}: a needs as many columns as b has rows")
+    if c.shape[-2:] != (a.shape[-2], b.shape[-1]):
+        raise ShapeError(f"{given}: c must end in {(a.shape[-2], b.shape[-1])}, the shape of a·b")
+    try:
+        np.broadcast_shapes(a.shape[:-2], b.shape[:-2], c.shape[:-2])
+    except ValueError:
+        raise ShapeError(f"{given}: the batch dimensions (all but the last two) do not broadcast") from None
+
+
+def multiply_accumulate(
+    a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any], instruction: Instruction
+) -> npt.NDArray[Any]:
+    """The same for arrays that are known to fit the instruction."""
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2], c.shape[:-2])
+    shape = (*batch, a.shape[-2], b.shape[-1])
+    if math.prod(shape) == 0 or a.shape[-1] == 0:
+        return np.broadcast_to(c, shape).copy()
+    if isinstance(instruction.arithmetic, AlignedSum | FusedChain):
+        return _floating(a, b, c, batch, instruction).reshape(shape)
+    return _integer(a, b, c, shape)
+
+
+def _integer(
+    a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any], shape: tuple[int, ...]
+) -> npt.NDArray[Any]:
+    # binary64 holds every sum of up to 2^37 products of 8-bit integers exactly.
+    product = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64)
+    total = (product + c.astype(np.int64)) & 0xFFFFFFFF
+    return np.broadcast_to(total.astype(np.uint32).view(np.int32), shape).copy()
+
+
+def _flatten(array: npt.NDArray[Any], batch: tuple[int, ...], rows: int, columns: int) -> Any:
+    """(distinct batch members, rows, columns), zero-padded, and which of them each member takes."""
+    own = array.shape[:-2]
+    flat = array.reshape(math.prod(own), *array.shape[-2:])
+    if flat.shape[1:] != (rows, columns):
+        padded = np.zeros((flat.shape[0], rows, columns), array.dtype)
+        padded[:, : flat.shape[1], : flat.shape[2]] = flat
+        flat = padded
+    index = np.broadcast_to(np.arange(math.prod(own)).reshape(own), batch).reshape(-1)
+    return np.require(flat, requirements=["C", "A"]), np.ascontiguousarray(index)
+
+
+def _up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple
+
+
+def _floating(
+    a: npt.NDArray[Any],
+    b: npt.NDArray[Any],
+    c: npt.NDArray[Any],
+    batch: tuple[int, ...],
+    instruction: Instruction,
+) -> npt.NDArray[Any]:
+    from tcu.model import kernels  # compiles with Numba, so only when first needed
+
+    m, n = a.shape[-2], b.shape[-1]
+    used = _up(a.shape[-1], instruction.k)
+    depth, width = _up(used, LANES), _up(n, LANES)
+    double = isinstance(instruction.arithmetic, FusedChain)
+    x, ia = _flatten(a, batch, m, used if double else depth)
+    y, ib = _flatten(b, batch, used if double else depth, width)
+    z, ic = _flatten(c, batch, m, width)
+    count = math.prod(batch)
+    if double:
+        wide = np.empty((count, m, width))
+        arguments = (x, y, z, ia, ib, ic)
+
+        def run(piece: tuple[int, int]) -> None:
+            kernels.fused_chain(*arguments, *piece, wide)
+
+    else:
+        single = np.empty((count, m, width), np.int32)
+        aligned = aligned_arguments(instruction, used)
+        codes = [array.view(get_format(f).code_dtype) for array, f in
+                 ((x, instruction.a), (y, instruction.b), (z, instruction.output))]  # fmt: skip
+
+        def run(piece: tuple[int, int]) -> None:
+            kernels.aligned_mma(*codes, ia, ib, ic, *piece, *aligned, single)
+
+    for _ in threads.in_order(run, threads.split(count, _GRAIN // (m * width * used) + 1)):
+        pass
+    if double:
+        return wide[:, :, :n]
+    # Every finite binary16 result is exact in binary32, and the NaN 0x7fffffff narrows to 0x7fff.
+    return single.view(np.float32)[:, :, :n].astype(get_format(instruction.output).dtype)
+
+
+def aligned_arguments(instruction: Instruction, used: int) -> tuple[Any, ...]:
+    """The parameters of an aligned sum as the kernel takes them; ``used``: K, a multiple of k."""
+    i32 = np.int32
+    row = instruction.arithmetic
+    assert isinstance(row, AlignedSum)
+    output = get_format(instruction.output)
+
+    def fields(name: str) -> tuple[Any, ...]:
+        f = get_format(name)
+        return i32(f.storage_shift), i32(f.exponent_bits), i32(f.fraction_bits), i32(f.max_finite_code), used
+
+    kept = output.fraction_bits
+    if row.output_fraction_bits is not None:
+        kept = min(kept, row.output_fraction_bits)
+    floor = _NO_FLOOR if row.exponent_floor is None else row.exponent_floor
+    return (
+        fields(instruction.a),
+        fields(instruction.b),
+        (*fields(instruction.output)[:4], i32(ROUNDINGS.index(row.rounding)), i32(kept),
+         i32(output.emin), i32(get_format("binary32").nan_code)),
+        (row.block, i32(row.fraction_bits), i32(floor)),
+        np.array(row.order or range(instruction.k), np.int64),
+        row.late_c,
+        row.normalized_products,
+        (row.flush_inputs, row.flush_outputs),
+    )  # fmt: skip

@@ -1,0 +1,50 @@
+"""Share independent pieces of work among the cores; results never depend on how many."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import TypeVar
+
+from tcu.errors import ParameterError
+
+__all__ = ["in_order", "split", "worker_count"]
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def worker_count() -> int:
+    """``TCU_NUM_THREADS``, else the cores that this process may use."""
+    setting = os.environ.get("TCU_NUM_THREADS")
+    if setting is None:
+        try:
+            return len(os.sched_getaffinity(0))
+        except AttributeError:  # not on every system
+            return os.cpu_count() or 1
+    if not setting.isdecimal() or int(setting) < 1:
+        raise ParameterError(f"TCU_NUM_THREADS={setting!r}: give a whole number of threads from 1 up")
+    return int(setting)
+
+
+def split(count: int, grain: int) -> list[tuple[int, int]]:
+    """``range(count)`` in about equal runs, at most one a worker and none shorter than ``grain``."""
+    pieces = max(1, min(worker_count(), count // max(grain, 1)))
+    edges = [count * i // pieces for i in range(pieces + 1)]
+    return list(zip(edges, edges[1:], strict=False))
+
+
+def in_order(work: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
+    """``work`` of every piece, in order, with a bounded number in flight."""
+    workers = worker_count()
+    source = iter(pieces)
+    if workers == 1:
+        yield from map(work, source)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        pending = [pool.submit(work, piece) for piece in islice(source, 2 * workers)]
+        while pending:
+            yield pending.pop(0).result()
+            pending.extend(pool.submit(work, piece) for piece in islice(source, 1))

@@ -1,0 +1,13 @@
+"""The catalogue of matrix units: what each one computes, as a table of parameters."""
+
+from tcu.units.arithmetic import AlignedSum as AlignedSum
+from tcu.units.arithmetic import Arithmetic as Arithmetic
+from tcu.units.arithmetic import Evidence as Evidence
+from tcu.units.arithmetic import ExactInteger as ExactInteger
+from tcu.units.arithmetic import FusedChain as FusedChain
+from tcu.units.arithmetic import Instruction as Instruction
+from tcu.units.arithmetic import Unit as Unit
+from tcu.units.catalogue import CATALOGUE as CATALOGUE
+from tcu.units.lookup import find_instruction as find_instruction
+from tcu.units.lookup import get_unit as get_unit
+from tcu.units.lookup import input_formats as input_formats

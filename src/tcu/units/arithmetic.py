@@ -1,0 +1,147 @@
+"""What a matrix unit computes, as parameters.
+
+Three kinds of arithmetic cover every instruction in the catalogue.  A user's
+own unit is the same rows with other numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tcu.errors import ParameterError
+from tcu.formats.format import get_format
+from tcu.formats.scalar import ROUNDINGS, Rounding
+
+__all__ = ["AlignedSum", "Arithmetic", "Evidence", "ExactInteger", "FusedChain", "Instruction", "Unit"]
+
+MAX_BLOCK = 64
+MAX_FRACTION_BITS = 42
+
+
+@dataclass(frozen=True)
+class AlignedSum:
+    """Products aligned to the largest exponent, truncated, added exactly, rounded once.
+
+    The rules (paper 003 and the hardware vectors of H200 and other GPUs):
+
+    1. Products are exact; a product's exponent is the sum of its factors'
+       exponents, so its significand lies in [1, 4) (below 1 with subnormals).
+    2. The common exponent is the largest among the non-zero products and the
+       non-zero c, and at least ``exponent_floor``.
+    3. Every term's magnitude is truncated to ``fraction_bits`` at that exponent.
+    4. The terms are added exactly.
+    5. One rounding to the output format, kept to ``output_fraction_bits``.
+       Overflow gives inf under every rounding; a result of zero is +0.
+    6. NaN, inf·0 and inf-inf give the output format's NaN with all fraction bits set.
+
+    K is cut into blocks in the order ``order``; the result of one block is
+    the c of the next.
+    """
+
+    block: int
+    """Products that are aligned together, 1 to 64."""
+    fraction_bits: int
+    """F: bits kept below the common exponent, 1 to 42."""
+    rounding: Rounding
+    """Of the block's sum to the output format."""
+    exponent_floor: int | None = None
+    """The common exponent is at least this; None: no floor."""
+    output_fraction_bits: int | None = None
+    """Fraction bits that the rounding keeps, if fewer than the output format has."""
+    order: tuple[int, ...] | None = None
+    """Order in which the k of one instruction enter the blocks; None: ascending."""
+    late_c: bool = False
+    """c takes no part in the blocks; it is added last, by an IEEE addition to nearest."""
+    normalized_products: bool = False
+    """A product in [2, 4) counts with its own exponent, one higher than rule 1 says."""
+    flush_inputs: bool = False
+    """Subnormal inputs and c count as zero."""
+    flush_outputs: bool = False
+    """Subnormal results become zero."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.block <= MAX_BLOCK:
+            raise ParameterError(f"block={self.block}: choose 1 to {MAX_BLOCK} products")
+        if not 1 <= self.fraction_bits <= MAX_FRACTION_BITS:
+            raise ParameterError(f"fraction_bits={self.fraction_bits}: choose 1 to {MAX_FRACTION_BITS}")
+        if self.rounding not in ROUNDINGS:
+            raise ParameterError(f"rounding={self.rounding!r}: choose one of {', '.join(ROUNDINGS)}")
+        if self.output_fraction_bits is not None and not 1 <= self.output_fraction_bits <= 52:
+            raise ParameterError(f"output_fraction_bits={self.output_fraction_bits}: choose 1 to 52, or None")
+        if self.order is not None and sorted(self.order) != list(range(len(self.order))):
+            raise ParameterError(f"order={self.order}: give every k of the instruction exactly once")
+        if self.exponent_floor is not None and not -400 <= self.exponent_floor <= 0:
+            raise ParameterError(f"exponent_floor={self.exponent_floor}: choose -400 to 0, or None")
+
+
+@dataclass(frozen=True)
+class FusedChain:
+    """One fused multiply-add after another, k ascending, starting from c, each rounded to nearest.
+
+    IEEE 754 arithmetic, subnormals included.  A NaN result is, quieted, the
+    first NaN among b, the accumulator and a; an invalid operation gives the
+    negative default NaN (H200 vectors f64_k4, f64_k16).
+    """
+
+
+@dataclass(frozen=True)
+class ExactInteger:
+    """Integer products and sums, exact; the result wraps modulo 2^32 (PTX ISA, mma without .satfinite)."""
+
+
+Arithmetic = AlignedSum | FusedChain | ExactInteger
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What pins a row of the catalogue."""
+
+    kind: Literal["hardware vectors", "paper", "published model", "specification", "user"]
+    text: str
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One matrix instruction of a unit: D (m × n) = A (m × k) · B (k × n) + C."""
+
+    name: str
+    """"mma" (wmma and mma.sync), "wgmma" or "tcgen05"."""
+    a: str
+    b: str
+    """Input formats."""
+    output: str
+    """Format of C and D."""
+    shape: tuple[int, int, int]
+    """(m, n, k): the largest k that one instruction takes."""
+    arithmetic: Arithmetic
+    evidence: tuple[Evidence, ...]
+
+    def __post_init__(self) -> None:
+        a, b, output = get_format(self.a), get_format(self.b), get_format(self.output)
+        order = self.arithmetic.order if isinstance(self.arithmetic, AlignedSum) else None
+        if order is not None and len(order) != self.k:
+            raise ParameterError(f"order has {len(order)} entries: one instruction takes k = {self.k}")
+        if isinstance(self.arithmetic, AlignedSum) and max(a.precision, b.precision, output.precision) > 24:
+            raise ParameterError(f"an aligned sum takes formats of up to 24 digits, not {self.signature}")
+
+    @property
+    def k(self) -> int:
+        return self.shape[2]
+
+    @property
+    def signature(self) -> str:
+        inputs = self.a if self.a == self.b else f"{self.a}·{self.b}"
+        return f"{self.name} {inputs} → {self.output}"
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A matrix unit: a name and its instructions."""
+
+    name: str
+    title: str
+    """The product, as its maker calls it."""
+    architecture: str
+    compute_capability: str
+    instructions: tuple[Instruction, ...]

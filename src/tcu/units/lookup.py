@@ -1,0 +1,54 @@
+"""Find a unit by name and an instruction by its formats."""
+
+from __future__ import annotations
+
+from tcu.errors import DtypeError, unknown_name
+from tcu.units.arithmetic import Instruction, Unit
+from tcu.units.catalogue import CATALOGUE
+
+__all__ = ["find_instruction", "get_unit", "input_formats"]
+
+# wmma is the C++ face of the same warp-level instruction.
+_INSTRUCTION_ALIASES = {"wmma": "mma", "mma.sync": "mma", "tcgen05.mma": "tcgen05"}
+
+
+def get_unit(unit: str | Unit) -> Unit:
+    """The unit of that name, in any case; a :class:`Unit` passes through.
+
+    Raises :class:`tcu.errors.UnknownNameError` with the nearest names.
+    """
+    if isinstance(unit, Unit):
+        return unit
+    by_name = {name.lower(): row for name, row in CATALOGUE.items()}
+    try:
+        return by_name[str(unit).lower()]
+    except KeyError:
+        raise unknown_name("unit", unit, CATALOGUE) from None
+
+
+def input_formats(unit: Unit, instruction: str = "mma") -> list[str]:
+    """The input formats that the instruction takes, in the order of the catalogue."""
+    return list(dict.fromkeys(row.a for row in unit.instructions if row.name == instruction))
+
+
+def find_instruction(unit: str | Unit, name: str, a: str, b: str, output: str | None = None) -> Instruction:
+    """The instruction of ``unit`` that multiplies formats ``a`` and ``b`` into ``output``.
+
+    ``output=None`` takes the widest: binary32, or binary64 or s32.  Raises
+    UnknownNameError for an instruction that the unit lacks, DtypeError for
+    formats that it does not combine, naming those it does.
+    """
+    unit = get_unit(unit)
+    name = _INSTRUCTION_ALIASES.get(name, name)
+    names = list(dict.fromkeys(row.name for row in unit.instructions))
+    if name not in names:
+        raise unknown_name(f"instruction of {unit.name}", name, names)
+    rows = [row for row in unit.instructions if row.name == name]
+    for row in rows:  # the catalogue lists the widest output of each input first
+        if (row.a, row.b) == (a, b) and output in (None, row.output):
+            return row
+    asked = f"{a} · {b}" if output is None else f"{a} · {b} → {output}"
+    has = ", ".join(row.signature.removeprefix(f"{name} ") for row in rows)
+    others = [row.signature for row in unit.instructions if (row.a, row.b) == (a, b)]
+    hint = f"; {unit.name} has it as: {', '.join(others)}" if others else ""
+    raise DtypeError(f"{name} of {unit.name} does not compute {asked}; it computes: {has}{hint}")
