@@ -1,0 +1,13 @@
+"""Sums on tensor cores that anyone can reproduce, bit for bit."""
+
+from tcu.collectives import ExactSum as ExactSum
+from tcu.collectives import SumInfo as SumInfo
+from tcu.collectives import error_bound as error_bound
+from tcu.collectives import fsum as fsum
+from tcu.collectives import sum as sum  # noqa: A004
+from tcu.errors import TcuError as TcuError
+from tcu.model.mma import mma as mma
+from tcu.units import Instruction as Instruction
+from tcu.units import Unit as Unit
+
+__version__ = "0.1.0"

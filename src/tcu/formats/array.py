@@ -44,9 +44,7 @@ def decode_array(codes: npt.ArrayLike, fmt: str | Format) -> npt.NDArray[np.floa
     field = (magnitude >> np.uint64(fmt.fraction_bits)).astype(np.int64)
     fraction = magnitude & np.uint64((1 << fmt.fraction_bits) - 1)
     significand = np.where(field > 0, fraction | np.uint64(1 << fmt.fraction_bits), fraction)
-    value = np.ldexp(
-        significand.astype(np.float64), np.maximum(field, 1) - fmt.bias - fmt.fraction_bits
-    )
+    value = np.ldexp(significand.astype(np.float64), np.maximum(field, 1) - fmt.bias - fmt.fraction_bits)
     bits = value.view(np.uint64)
     special = magnitude > np.uint64(fmt.max_finite_code)
     infinite = special & (fraction == 0) & fmt.has_infinity

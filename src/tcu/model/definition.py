@@ -41,7 +41,10 @@ class Term:
     @property
     def lost(self) -> bool:
         """Whether the alignment cut bits that were not zero."""
-        return self.unit_exponent is not None and abs(self.exact) != self.aligned * Fraction(2) ** self.unit_exponent
+        return (
+            self.unit_exponent is not None
+            and abs(self.exact) != self.aligned * Fraction(2) ** self.unit_exponent
+        )
 
     unit_exponent: int | None = None
     """common exponent - F, once aligned."""

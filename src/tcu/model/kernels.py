@@ -49,7 +49,9 @@ def _decode_row(codes, start, count, shift, width, fraction, largest, flush, val
 
 def _build_aligned_mma(fingerprint):
     @numba.njit(nogil=True, cache=True)
-    def aligned_mma(a, b, c, ia, ib, ic, start, stop, in_a, in_b, out, block, order, late_c, normalized, flush, result):
+    def aligned_mma(
+        a, b, c, ia, ib, ic, start, stop, in_a, in_b, out, block, order, late_c, normalized, flush, result
+    ):
         """D = A·B + C of every batch member from ``start`` to ``stop``, by aligned sums.
 
         a: (batches of A, M, K) codes; b: (.., K, N); c: (.., M, N); ia, ib, ic: which
@@ -198,3 +200,64 @@ def _build_fused_chain(fingerprint):
 
 
 fused_chain = _build_fused_chain(_FINGERPRINT)
+
+
+@numba.njit(nogil=True, cache=True)
+def gather_tiles(numbers, order, tiles, together, out):
+    """Lay ``tiles`` groups of numbers out as operands: out[b, i, s · dots + d].
+
+    Group b · together + s takes its i-th factor of dot product d from
+    ``order[i, d]``; what lies past the last group is zero.
+    """
+    factors, dots = order.shape
+    group = factors * dots
+    for b in range(out.shape[0]):
+        for s in range(together):
+            tile = b * together + s
+            for i in range(factors):
+                for d in range(dots):
+                    if tile < tiles:
+                        out[b, i, s * dots + d] = numbers[tile * group + order[i, d]]
+                    else:
+                        out[b, i, s * dots + d] = 0
+
+
+@numba.njit(nogil=True, cache=True)
+def add_to_bins(codes, fraction_bits, sign_shift, special_field, bins):
+    """Add numbers of up to 32 bits into exact bins, one per exponent field; true if one is inf or NaN.
+
+    bins: (4, fields) int64.  Four rows, because two additions to one bin in a
+    row would wait for each other.
+    """
+    one = np.int64(1)
+    low = (one << fraction_bits) - one
+    hidden = one << fraction_bits
+    mask = (one << sign_shift) - one
+    special = False
+    for i in range(codes.size):
+        code = np.int64(codes[i])
+        magnitude = code & mask
+        field = magnitude >> fraction_bits
+        significand = (magnitude & low) + (hidden if field > 0 else 0)
+        special |= field == special_field
+        sign = -(code >> sign_shift)  # 0 or -1
+        bins[i & 3, field] += (significand ^ sign) - sign
+    return special
+
+
+@numba.njit(nogil=True, cache=True)
+def add_to_wide_bins(codes, bins):
+    """The same for binary64, in two halves of 26 and 27 bits; bins: (2, 2048, 2) int64."""
+    one = np.int64(1)
+    special = False
+    for i in range(codes.size):
+        code = np.int64(codes[i])
+        magnitude = code & ((one << 63) - one)
+        field = magnitude >> 52
+        significand = (magnitude & ((one << 52) - one)) + ((one << 52) if field > 0 else 0)
+        special |= field == 0x7FF
+        sign = code >> 63  # arithmetic: 0 or -1
+        way = i & 1
+        bins[way, field, 0] += ((significand & ((one << 26) - one)) ^ sign) - sign
+        bins[way, field, 1] += ((significand >> 26) ^ sign) - sign
+    return special

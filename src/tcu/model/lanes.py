@@ -167,7 +167,19 @@ def load_i32(typingctx, register, array, index):
 
 
 @intrinsic
-def decode(typingctx, codes, index, shift, exponent_bits, fraction_bits, max_finite, flush, values, exponents, specials):
+def decode(
+    typingctx,
+    codes,
+    index,
+    shift,
+    exponent_bits,
+    fraction_bits,
+    max_finite,
+    flush,
+    values,
+    exponents,
+    specials,
+):
     """Decode codes[index : index + 8] into three registers; true if one is inf or NaN.
 
     values: the number (0 for inf and NaN); exponents: as it takes part in the
@@ -185,19 +197,29 @@ def decode(typingctx, codes, index, shift, exponent_bits, fraction_bits, max_fin
         one = _constant(_W32, 1)
         f = _splat(builder, fraction, _W32)
         sign_at = _splat(builder, builder.add(width, fraction), _W32)
-        negative = builder.icmp_unsigned("!=", builder.and_(builder.lshr(code, sign_at), one), _constant(_W32, 0))
+        negative = builder.icmp_unsigned(
+            "!=", builder.and_(builder.lshr(code, sign_at), one), _constant(_W32, 0)
+        )
         magnitude = builder.and_(code, builder.sub(builder.shl(one, sign_at), one))
         field = builder.lshr(magnitude, f)
         hidden = builder.shl(one, f)
         rest = builder.and_(magnitude, builder.sub(hidden, one))
         normal = builder.icmp_unsigned("!=", field, _constant(_W32, 0))
         significand = builder.select(normal, builder.or_(rest, hidden), rest)
-        flushed = _splat(builder, builder.icmp_unsigned("!=", flushing, ir.Constant(flushing.type, 0)), ir.VectorType(ir.IntType(1), LANES))
-        significand = builder.select(builder.and_(flushed, builder.not_(normal)), _constant(_W32, 0), significand)
+        flushed = _splat(
+            builder,
+            builder.icmp_unsigned("!=", flushing, ir.Constant(flushing.type, 0)),
+            ir.VectorType(ir.IntType(1), LANES),
+        )
+        significand = builder.select(
+            builder.and_(flushed, builder.not_(normal)), _constant(_W32, 0), significand
+        )
         special = builder.icmp_unsigned(">", magnitude, _splat(builder, largest, _W32))
         infinite = builder.icmp_unsigned("==", rest, _constant(_W32, 0))
         significand = builder.select(special, _constant(_W32, 0), significand)
-        bias = builder.sub(builder.shl(ir.Constant(_I32, 1), builder.sub(width, ir.Constant(_I32, 1))), ir.Constant(_I32, 1))
+        bias = builder.sub(
+            builder.shl(ir.Constant(_I32, 1), builder.sub(width, ir.Constant(_I32, 1))), ir.Constant(_I32, 1)
+        )
         exponent = builder.sub(_call(builder, "smax", _W32, field, one), _splat(builder, bias, _W32))
         zero = builder.icmp_unsigned("==", significand, _constant(_W32, 0))
         scale = _power_of_two(builder, builder.sub(exponent, f))
@@ -239,7 +261,9 @@ def max_product_exponent(typingctx, exponents, scalar, array, index):
     def codegen(context, builder, signature, args):
         element = _element(context, builder, signature.args[2], args[2], args[3], _V64)
         product = builder.fmul(_splat(builder, args[1], _V64), element)
-        field = builder.and_(builder.lshr(builder.bitcast(product, _W64), _constant(_W64, 52)), _constant(_W64, 0x7FF))
+        field = builder.and_(
+            builder.lshr(builder.bitcast(product, _W64), _constant(_W64, 52)), _constant(_W64, 0x7FF)
+        )
         exponent = builder.sub(builder.trunc(field, _W32), _constant(_W32, 1023))
         zero = builder.fcmp_ordered("==", product, _constant(_V64, 0.0))
         exponent = builder.select(zero, _constant(_W32, ZERO_EXPONENT), exponent)
@@ -421,7 +445,9 @@ def store_f32(typingctx, value, specials, array, index, nan_code):
 
     def codegen(context, builder, signature, args):
         value, kind = _load(builder, args[0], _V64), _load(builder, args[1], _V64)
-        infinite = builder.fcmp_ordered("==", _call(builder, "fabs", _V64, kind), _constant(_V64, float("inf")))
+        infinite = builder.fcmp_ordered(
+            "==", _call(builder, "fabs", _V64, kind), _constant(_V64, float("inf"))
+        )
         bits = builder.bitcast(builder.fptrunc(builder.select(infinite, kind, value), _V32), _W32)
         nan = builder.fcmp_unordered("uno", kind, kind)
         bits = builder.select(nan, _splat(builder, args[4], _W32), bits)
@@ -451,7 +477,9 @@ def fma_lanes(typingctx, target, scalar, array, index):
 
     def codegen(context, builder, signature, args):
         element = _element(context, builder, signature.args[2], args[2], args[3], _V64)
-        total = _call(builder, "fma", _V64, _splat(builder, args[1], _V64), element, _load(builder, args[0], _V64))
+        total = _call(
+            builder, "fma", _V64, _splat(builder, args[1], _V64), element, _load(builder, args[0], _V64)
+        )
         _store(builder, total, args[0])
         nan = builder.bitcast(builder.fcmp_unordered("uno", total, total), ir.IntType(LANES))
         return builder.icmp_unsigned("!=", nan, ir.Constant(ir.IntType(LANES), 0))

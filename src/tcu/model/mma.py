@@ -81,7 +81,9 @@ def _operand(name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
         raise DtypeError(f"{name} is a masked array: fill it first, with {name}.filled(0)")
     array = np.asarray(value)
     if array.ndim < 2:
-        raise ShapeError(f"{name} has shape {array.shape}: give at least two dimensions, {name}[None, :] for a row")
+        raise ShapeError(
+            f"{name} has shape {array.shape}: give at least two dimensions, {name}[None, :] for a row"
+        )
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
@@ -104,15 +106,20 @@ def _check_shapes(a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any])
 
 
 def multiply_accumulate(
-    a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any], instruction: Instruction
+    a: npt.NDArray[Any],
+    b: npt.NDArray[Any],
+    c: npt.NDArray[Any],
+    instruction: Instruction,
+    *,
+    parallel: bool = True,
 ) -> npt.NDArray[Any]:
-    """The same for arrays that are known to fit the instruction."""
+    """The same for arrays that are known to fit the instruction; ``parallel=False`` stays in this thread."""
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2], c.shape[:-2])
     shape = (*batch, a.shape[-2], b.shape[-1])
     if math.prod(shape) == 0 or a.shape[-1] == 0:
         return np.broadcast_to(c, shape).copy()
     if isinstance(instruction.arithmetic, AlignedSum | FusedChain):
-        return _floating(a, b, c, batch, instruction).reshape(shape)
+        return _floating(a, b, c, batch, instruction, parallel).reshape(shape)
     return _integer(a, b, c, shape)
 
 
@@ -147,6 +154,7 @@ def _floating(
     c: npt.NDArray[Any],
     batch: tuple[int, ...],
     instruction: Instruction,
+    parallel: bool,
 ) -> npt.NDArray[Any]:
     from tcu.model import kernels  # compiles with Numba, so only when first needed
 
@@ -174,7 +182,8 @@ def _floating(
         def run(piece: tuple[int, int]) -> None:
             kernels.aligned_mma(*codes, ia, ib, ic, *piece, *aligned, single)
 
-    for _ in threads.in_order(run, threads.split(count, _GRAIN // (m * width * used) + 1)):
+    grain = _GRAIN // (m * width * used) + 1 if parallel else count
+    for _ in threads.in_order(run, threads.split(count, grain)):
         pass
     if double:
         return wide[:, :, :n]

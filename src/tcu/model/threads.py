@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
+from itertools import chain, islice
 from typing import TypeVar
 
 from tcu.errors import ParameterError
@@ -31,7 +31,7 @@ def worker_count() -> int:
 
 def split(count: int, grain: int) -> list[tuple[int, int]]:
     """``range(count)`` in about equal runs, at most one a worker and none shorter than ``grain``."""
-    pieces = max(1, min(worker_count(), count // max(grain, 1)))
+    pieces = max(1, min(worker_count(), count // max(grain, 1))) if count > grain else 1
     edges = [count * i // pieces for i in range(pieces + 1)]
     return list(zip(edges, edges[1:], strict=False))
 
@@ -40,7 +40,9 @@ def in_order(work: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
     """``work`` of every piece, in order, with a bounded number in flight."""
     workers = worker_count()
     source = iter(pieces)
-    if workers == 1:
+    head = list(islice(source, 2))
+    source = chain(head, source)
+    if workers == 1 or len(head) < 2:
         yield from map(work, source)
         return
     with ThreadPoolExecutor(workers) as pool:

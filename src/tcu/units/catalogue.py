@@ -26,10 +26,16 @@ _KM = Evidence(
     "hardware vectors",
     "F. A. Khattak and M. Mikaitis, north-numerical-computing/MATLAB-tensor-core (BSD-2-Clause)",
 )
-_P003 = Evidence("paper", "003: Fasi, Higham, Mikaitis, Pranesh, Numerical behavior of NVIDIA tensor cores, 2021")
-_MMASIM = Evidence("published model", "MMA-Sim (microsoft/MMA-Sim), validated by its authors on this architecture")
+_P003 = Evidence(
+    "paper", "003: Fasi, Higham, Mikaitis, Pranesh, Numerical behavior of NVIDIA tensor cores, 2021"
+)
+_MMASIM = Evidence(
+    "published model", "MMA-Sim (microsoft/MMA-Sim), validated by its authors on this architecture"
+)
 _SPLIT = Evidence("published model", "how K falls into blocks: MMA-Sim; the hardware vectors cover one block")
-_FLOOR = Evidence("published model", "exponent floor taken over from the H200; published models differ by 1 or 2")
+_FLOOR = Evidence(
+    "published model", "exponent floor taken over from the H200; published models differ by 1 or 2"
+)
 _GA100 = Evidence("specification", "the A30 is a part of the A100's chip (GA100); no vectors of its own")
 _PTX = Evidence("specification", "PTX ISA: integer mma is exact, 32-bit accumulation wraps")
 _SM90_LIKE = Evidence("hardware vectors", "H200 (same architecture): order of k and place of c")
@@ -39,9 +45,7 @@ _FLOOR32, _FLOOR16 = -133, -21
 
 def _aligned(block: int, fraction_bits: int, output: str) -> AlignedSum:
     to_single = output == "binary32"
-    return AlignedSum(
-        block, fraction_bits, "RZ" if to_single else "RNE", _FLOOR32 if to_single else _FLOOR16
-    )
+    return AlignedSum(block, fraction_bits, "RZ" if to_single else "RNE", _FLOOR32 if to_single else _FLOOR16)
 
 
 def _rows(
@@ -51,7 +55,9 @@ def _rows(
     return tuple(Instruction(name, f, f, output, (m, n, k), arithmetic, evidence) for f in formats)
 
 
-def _half_rows(name: str, k: int, block: int, fraction_bits: int, *evidence: Evidence) -> tuple[Instruction, ...]:
+def _half_rows(
+    name: str, k: int, block: int, fraction_bits: int, *evidence: Evidence
+) -> tuple[Instruction, ...]:
     single, half = _aligned(block, fraction_bits, "binary32"), _aligned(block, fraction_bits, "binary16")
     return (
         *_rows(name, ("binary16",), "binary32", k, single, *evidence),

@@ -1,0 +1,7 @@
+"""Sums: as a unit computes them, and correctly rounded."""
+
+from tcu.collectives.exact import ExactSum as ExactSum
+from tcu.collectives.exact import fsum as fsum
+from tcu.collectives.sum import SumInfo as SumInfo
+from tcu.collectives.sum import error_bound as error_bound
+from tcu.collectives.sum import sum as sum  # noqa: A004

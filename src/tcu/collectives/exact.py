@@ -1,0 +1,229 @@
+"""The correctly rounded sum, by an accumulator that never rounds."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.errors import DataFileError, DtypeError, InvalidOperationError
+from tcu.formats.format import Format, format_of, get_format
+from tcu.formats.scalar import Number, encode
+from tcu.model import threads
+from tcu.model.elements import SUMMABLE, Elements
+from tcu.model.execute import Progress, pieces
+
+__all__ = ["ExactSum", "fsum", "result_format"]
+
+_SCALE = -1074
+"""Every number of the four formats is an integer multiple of 2 to this power."""
+_MAGIC = b"TCUX\x01"
+_HEADER = struct.Struct(">5s?QQQQI")
+
+
+class ExactSum:
+    """An exact sum of any floating-point numbers, which can be extended and merged.
+
+    The state is one integer multiple of 2^-1074 and counts of what is not
+    finite, so any split of the data, in any order, over any number of
+    processes gives the same bits.
+
+    >>> total = ExactSum()
+    >>> total.add([1e100, 1.0, -1e100]).value()
+    np.float64(1.0)
+    """
+
+    __slots__ = ("_integer", "n", "nans", "negative_infinities", "positive_infinities")
+
+    def __init__(self) -> None:
+        self._integer = 0
+        self.n = 0
+        """Numbers added so far."""
+        self.positive_infinities = 0
+        self.negative_infinities = 0
+        self.nans = 0
+
+    def add(self, x: npt.ArrayLike, progress: Progress | None = None) -> ExactSum:
+        """Add every element of an array of float16, bfloat16, float32 or float64; returns self.
+
+        Raises DtypeError; the sum is unchanged then.
+        """
+        elements = x if isinstance(x, Elements) else Elements(x)
+        part = ExactSum()
+
+        def work(piece: tuple[int, int]) -> tuple[int, tuple[int, int, int, int]]:
+            return piece[1] - piece[0], _exact_piece(elements.read(*piece), elements.format)
+
+        for done, (integer, positive, negative, nans) in threads.in_order(work, pieces(elements.n)):
+            part._integer += integer
+            part.positive_infinities += positive
+            part.negative_infinities += negative
+            part.nans += nans
+            if progress is not None:
+                progress(done)
+        part.n = elements.n
+        return self.merge(part)
+
+    def merge(self, other: ExactSum) -> ExactSum:
+        """Add everything that ``other`` holds; returns self."""
+        self._integer += other._integer
+        self.n += other.n
+        self.positive_infinities += other.positive_infinities
+        self.negative_infinities += other.negative_infinities
+        self.nans += other.nans
+        return self
+
+    def value(self, dtype: npt.DTypeLike | None = None) -> Any:
+        """The sum rounded once, to nearest, to ``dtype`` (float64 if None), as a NumPy scalar.
+
+        NaN if one was added, else the inf that was; a sum of zero is +0; a sum
+        beyond the largest number of ``dtype`` is inf.  Raises
+        InvalidOperationError (a ValueError, as math.fsum raises) if inf and
+        -inf were added and no NaN.
+        """
+        fmt = get_format("binary64") if dtype is None else _rounding_target(dtype)
+        return _scalar(encode(self._number(), fmt), fmt)
+
+    def _number(self) -> Number:
+        if self.nans:
+            return Number("nan", False, (1 << 52) - 1)
+        if self.positive_infinities and self.negative_infinities:
+            raise InvalidOperationError(
+                f"the sum holds {self.positive_infinities} inf and {self.negative_infinities} -inf, "
+                "so it has no value: remove them, or test positive_infinities and negative_infinities first"
+            )
+        if self.positive_infinities or self.negative_infinities:
+            return Number("inf", self.negative_infinities > 0)
+        return Number("finite", self._integer < 0, abs(self._integer), _SCALE)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ExactSum):
+            return NotImplemented
+        return self.to_bytes() == other.to_bytes()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        try:
+            value = str(self.value())
+        except InvalidOperationError:
+            value = "inf - inf"
+        return f"ExactSum(n={self.n}, value={value})"
+
+    def to_bytes(self) -> bytes:
+        """The state: equal sums give equal bytes, on every machine and in every later version.
+
+        Layout, big-endian: "TCUX" 1; sign; n, +inf, -inf and NaN counts (8 bytes
+        each); length of the magnitude (4 bytes); magnitude in units of 2^-1074.
+        """
+        magnitude = abs(self._integer)
+        body = magnitude.to_bytes((magnitude.bit_length() + 7) // 8, "big")
+        counts = (self.n, self.positive_infinities, self.negative_infinities, self.nans)
+        return _HEADER.pack(_MAGIC, self._integer < 0, *counts, len(body)) + body
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> ExactSum:
+        """The sum that ``to_bytes`` wrote; raises DataFileError for anything else."""
+        new = cls()
+        try:
+            magic, negative, new.n, positive, minus, nans, size = _HEADER.unpack_from(data)
+        except struct.error:
+            magic, negative, positive, minus, nans, size = b"", False, 0, 0, 0, 0
+        body = data[_HEADER.size :]
+        if magic != _MAGIC or len(body) != size:
+            raise DataFileError(
+                f"{len(data)} bytes are no ExactSum of version 1: use what ExactSum.to_bytes returned, whole"
+            )
+        new.positive_infinities, new.negative_infinities, new.nans = positive, minus, nans
+        magnitude = int.from_bytes(body, "big")
+        new._integer = -magnitude if negative else magnitude
+        return new
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ExactSum.from_bytes, (self.to_bytes(),)
+
+
+def fsum(x: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Any:
+    """The sum of all elements, rounded once: one answer, whatever the order, split or machine.
+
+    Parameters
+    ----------
+    x:
+        Array of float16, bfloat16, float32 or float64, any shape and size.
+    dtype:
+        Format of the result, rounded to it directly.  None: float32 for
+        16-bit inputs, x's own dtype otherwise.
+
+    Returns
+    -------
+    A NumPy scalar.  NaN, inf and zero as :meth:`ExactSum.value`.
+
+    Raises
+    ------
+    DtypeError, InvalidOperationError:
+        An array that cannot be summed; inf and -inf together.  Unlike
+        math.fsum it never raises OverflowError: an intermediate sum cannot
+        overflow, and a sum that exceeds ``dtype`` is inf.
+    """
+    elements = Elements(x)
+    return ExactSum().add(elements).value(result_format(elements.format, dtype).dtype)  # type: ignore[arg-type]
+
+
+def result_format(given: Format, dtype: npt.DTypeLike | None) -> Format:
+    """Format of a sum: binary32 for 16-bit inputs and the input's own otherwise, unless asked for."""
+    if dtype is not None:
+        return _rounding_target(dtype)
+    return get_format("binary32") if given.bits == 16 else given
+
+
+def _rounding_target(dtype: npt.DTypeLike) -> Format:
+    try:
+        fmt: Format | None = format_of(dtype)
+    except DtypeError:
+        fmt = None
+    if fmt is None or fmt.name not in SUMMABLE:
+        raise DtypeError(f"dtype={dtype!r}: a sum is rounded to float16, bfloat16, float32 or float64")
+    return fmt
+
+
+def _scalar(code: int, fmt: Format) -> Any:
+    return np.array([code], fmt.code_dtype).view(fmt.dtype)[0]
+
+
+def round_sum(value: float, fmt: Format) -> Any:
+    """``value`` rounded to nearest as a NumPy scalar; every NaN is the one with all fraction bits set."""
+    number = Number("nan", False, (1 << 52) - 1) if value != value else Number.of(value)
+    return _scalar(encode(number, fmt), fmt)
+
+
+def _exact_piece(numbers: npt.NDArray[Any], fmt: Format) -> tuple[int, int, int, int]:
+    """(exact sum in units of 2^-1074, count of +inf, of -inf, of NaN)."""
+    from tcu.model import kernels
+
+    if numbers.size == 0:
+        return 0, 0, 0, 0
+    fields = 1 << fmt.exponent_bits
+    if fmt.name == "binary64":
+        wide = np.zeros((2, fields, 2), np.int64)
+        special = kernels.add_to_wide_bins(numbers.view(np.int64), wide)
+        halves = wide.sum(axis=0)
+        used = np.flatnonzero(halves.any(axis=1)).tolist()
+        bins = {field: int(halves[field, 0]) + (int(halves[field, 1]) << 26) for field in used}
+    else:
+        narrow = np.zeros((4, fields), np.int64)
+        special = kernels.add_to_bins(
+            numbers.view(fmt.code_dtype), fmt.fraction_bits, fmt.bits - 1, fields - 1, narrow
+        )
+        sums = narrow.sum(axis=0)
+        bins = {field: int(sums[field]) for field in np.flatnonzero(sums).tolist()}
+    bins.pop(fields - 1, None)
+    low = fmt.quantum_exponent - _SCALE
+    integer = sum(value << (max(field, 1) - 1 + low) for field, value in bins.items())
+    if not special:
+        return integer, 0, 0, 0
+    nans = int(np.isnan(numbers).sum())
+    infinite = np.isinf(numbers)
+    negative = int((infinite & np.signbit(numbers)).sum())
+    return integer, int(infinite.sum()) - negative, negative, nans

@@ -1,0 +1,60 @@
+"""The elements of any array as one line, read a piece at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.errors import DtypeError
+from tcu.formats.format import Format, format_of
+
+__all__ = ["Elements"]
+
+SUMMABLE = ("binary16", "bfloat16", "binary32", "binary64")
+
+
+class Elements:
+    """An array in C order, whatever its shape, strides, byte order or alignment.
+
+    Only the piece that is read is ever copied, so memory-mapped files larger
+    than memory work.  Raises DtypeError for what cannot be summed.
+    """
+
+    def __init__(self, x: npt.ArrayLike) -> None:
+        if isinstance(x, np.ma.MaskedArray):
+            raise DtypeError("x is a masked array: sum x.compressed(), or x.filled(0)")
+        try:
+            array = np.asarray(x)
+        except (ValueError, TypeError) as error:
+            raise DtypeError(f"x is no array of numbers ({error}): make one with numpy.asarray") from None
+        self.array: npt.NDArray[Any] = array
+        self.format: Format = _summable(array.dtype)
+        self._line = array.reshape(-1) if array.flags.c_contiguous else None
+
+    @property
+    def n(self) -> int:
+        return int(self.array.size)
+
+    def read(self, start: int, stop: int) -> npt.NDArray[Any]:
+        """Elements ``start`` to ``stop``, one-dimensional, contiguous, aligned, in native byte order."""
+        piece = self.array.flat[start:stop] if self._line is None else self._line[start:stop]
+        return np.require(piece, self.format.dtype, ["C", "A"])
+
+
+def _summable(dtype: np.dtype[Any]) -> Format:
+    advice = "convert it first, for example with x.astype('float64')"
+    if dtype.kind == "O":
+        raise DtypeError(
+            f"x holds Python objects (dtype object): {advice}, and mind ragged or missing values"
+        )
+    if dtype.kind == "c":
+        raise DtypeError(f"x has dtype {dtype}: sum x.real and x.imag one after the other")
+    try:
+        fmt = format_of(dtype)
+    except DtypeError:
+        fmt = None
+    if fmt is None or fmt.name not in SUMMABLE:
+        raise DtypeError(f"x has dtype {dtype}: sums take float16, bfloat16, float32 and float64; {advice}")
+    return fmt

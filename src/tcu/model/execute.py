@@ -1,0 +1,130 @@
+"""Execute a plan on the model of a unit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.formats.format import get_format
+from tcu.model import threads
+from tcu.model.elements import Elements
+from tcu.model.mma import LANES, multiply_accumulate
+from tcu.plan.plan import AddStep, MmaStep, Plan, Step, granularity, tile_order
+from tcu.units.arithmetic import Unit
+from tcu.units.lookup import find_instruction
+
+__all__ = ["execute"]
+
+_PIECE = 1 << 20
+"""Elements that one thread takes at a time; several times the caches' size gains nothing."""
+
+Progress = Callable[[int], None]
+
+
+def execute(plan: Plan, elements: Elements, unit: Unit, progress: Progress | None = None) -> float:
+    """The sum by ``plan``, in the plan's result format; zero is always +0.
+
+    ``progress`` is called with the number of elements just finished.
+    """
+    partial = [_run_part(part.start, part.stop, part.steps, elements, unit, progress) for part in plan.parts]
+    if not partial:
+        return 0.0
+    with np.errstate(all="ignore"):
+        numbers = _run(np.concatenate(partial), plan.final, unit)
+        total = numbers.astype(get_format(plan.result).dtype)[0]
+        return float(total) + 0.0
+
+
+def _run_part(
+    start: int, stop: int, steps: tuple[Step, ...], elements: Elements, unit: Unit, progress: Progress | None
+) -> npt.NDArray[Any]:
+    """Steps whose groups fit a piece run piece by piece, the rest on their results."""
+    count = 1
+    while count < len(steps) and granularity(steps[: count + 1]) <= _PIECE:
+        count += 1
+    local, rest = steps[:count], steps[count:]
+    grain = granularity(local)
+    size = grain * max(1, _PIECE // grain)
+
+    def work(at: int) -> tuple[int, npt.NDArray[Any]]:
+        end = min(at + size, stop)
+        with np.errstate(all="ignore"):
+            return end - at, _run(elements.read(at, end), local, unit)
+
+    results = []
+    for done, numbers in threads.in_order(work, range(start, stop, size)):
+        results.append(numbers)
+        if progress is not None:
+            progress(done)
+    with np.errstate(all="ignore"):
+        return _run(np.concatenate(results), rest, unit)
+
+
+def _run(numbers: npt.NDArray[Any], steps: tuple[Step, ...], unit: Unit) -> npt.NDArray[Any]:
+    for step in steps:
+        numbers = _mma(numbers, step, unit) if isinstance(step, MmaStep) else _add(numbers, step)
+    return numbers
+
+
+def _padded(numbers: npt.NDArray[Any], multiple: int) -> npt.NDArray[Any]:
+    missing = -numbers.size % multiple
+    return np.concatenate([numbers, np.zeros(missing, numbers.dtype)]) if missing else numbers
+
+
+@lru_cache(maxsize=64)
+def _order_array(step: MmaStep) -> npt.NDArray[np.int64]:
+    return np.array(tile_order(step), np.int64)
+
+
+def _mma(numbers: npt.NDArray[Any], step: MmaStep, unit: Unit) -> npt.NDArray[Any]:
+    row = find_instruction(unit, "mma", step.operand, step.operand, step.accumulator)
+    dtype = get_format(step.operand).dtype
+    numbers = _padded(numbers.astype(dtype, copy=False), step.group)
+    tiles, factors = numbers.size // step.group, step.chain * step.k
+    if step.layout == "columns" and step.dots % LANES == 0:
+        data = numbers.reshape(tiles, factors, step.dots)
+    else:
+        from tcu.model import kernels
+
+        together = math.lcm(step.dots, LANES) // step.dots
+        data = np.empty((-(-tiles // together), factors, together * step.dots), dtype)
+        codes = f"u{dtype.itemsize}"
+        kernels.gather_tiles(
+            np.ascontiguousarray(numbers).view(codes), _order_array(step), tiles, together, data.view(codes)
+        )
+    ones = np.ones((1, factors), dtype)
+    zeros = np.zeros((1, data.shape[2]), get_format(step.accumulator).dtype)
+    sums = multiply_accumulate(ones, data, zeros, row, parallel=False)
+    return sums.reshape(-1)[: tiles * step.dots]
+
+
+def _add(numbers: npt.NDArray[Any], step: AddStep) -> npt.NDArray[Any]:
+    dtype = get_format(step.format).dtype
+    values = numbers.astype(dtype, copy=False)
+    if step.length is None:
+        return np.add.accumulate(values)[-1:]
+    groups = _padded(values, step.group).reshape(-1, step.length, step.inner)
+    if step.order == "sequential":
+        total = groups[:, 0].copy()
+        for i in range(1, step.length):
+            total += groups[:, i]
+        return total.reshape(-1)
+    if step.width > step.length:
+        groups = np.concatenate(
+            [groups, np.zeros((groups.shape[0], step.width - step.length, step.inner), dtype)], axis=1
+        )
+    while groups.shape[1] > 1:
+        half = groups.shape[1] // 2
+        groups = groups[:, :half] + groups[:, half:]
+    return groups.reshape(-1)
+
+
+def pieces(count: int) -> Iterator[tuple[int, int]]:
+    """``range(count)`` in the runs that one thread takes at a time."""
+    for at in range(0, count, _PIECE):
+        yield at, min(at + _PIECE, count)

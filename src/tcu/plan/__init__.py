@@ -1,0 +1,15 @@
+"""Plans: the order of every MMA and every addition, as data."""
+
+from tcu.plan.bounds import plan_error_bound as plan_error_bound
+from tcu.plan.cost import ModelledTime as ModelledTime
+from tcu.plan.cost import modelled_time as modelled_time
+from tcu.plan.plan import AddStep as AddStep
+from tcu.plan.plan import MmaStep as MmaStep
+from tcu.plan.plan import Part as Part
+from tcu.plan.plan import Plan as Plan
+from tcu.plan.plan import granularity as granularity
+from tcu.plan.plan import output_length as output_length
+from tcu.plan.plan import tile_order as tile_order
+from tcu.plan.variants import DEFAULT_VARIANT as DEFAULT_VARIANT
+from tcu.plan.variants import VARIANTS as VARIANTS
+from tcu.plan.variants import make_plan as make_plan

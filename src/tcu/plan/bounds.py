@@ -1,0 +1,132 @@
+"""An error bound for any plan on any unit, from n, max|x| and the sum of |x|.
+
+Followed step by step: ``mass`` bounds the sum of the magnitudes of the
+vector's numbers, ``top`` the largest of them, ``error`` what has been lost so
+far.  Rounding analysis as in Blanchard et al., SIAM J. Sci. Comput. 42(3),
+2020, section 2.1, with the truncation of the alignment counted term by term.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tcu.formats.format import Format, get_format
+from tcu.plan.plan import AddStep, MmaStep, Plan, Step, output_length
+from tcu.units.arithmetic import AlignedSum, Unit
+from tcu.units.lookup import find_instruction
+
+__all__ = ["plan_error_bound"]
+
+
+@dataclass
+class _State:
+    length: int
+    mass: float
+    top: float
+    error: float
+    format: Format
+
+    def lose(self, loss: float) -> None:
+        self.error += loss
+        self.mass += loss
+
+    def check_overflow(self, fmt: Format) -> None:
+        if self.top > fmt.max_finite:
+            self.lose(math.inf)
+        self.format = fmt
+
+
+def plan_error_bound(plan: Plan, unit: Unit, mass: float, top: float, result: Format, exact: float) -> float:
+    """A bound on |sum by the plan - exact sum|; inf where an overflow cannot be excluded.
+
+    mass: at least the sum of |x|; top: at least max|x|; exact: |exact sum| or a
+    bound of it; result: the format that the sum is rounded to at the end.
+    """
+    if not plan.n or mass == 0:
+        return 0.0
+    total = _State(0, 0.0, 0.0, 0.0, get_format(plan.input))
+    for part in plan.parts:
+        # Each part may hold all of the mass, as far as a bound knows.
+        state = _State(part.stop - part.start, mass, top, 0.0, get_format(plan.input))
+        for step in part.steps:
+            _apply(step, state, unit)
+        total.length += state.length
+        total.top = max(total.top, state.top)
+        total.error += state.error
+        total.format = state.format
+    total.mass = mass + total.error
+    for step in plan.final:
+        _apply(step, total, unit)
+    _convert(get_format(plan.result), total)
+    bound = total.error + result.unit_roundoff * (exact + total.error) + result.min_subnormal / 2
+    if exact + total.error > result.max_finite:
+        return math.inf
+    return bound * (1 + 2.0**-40)  # the additions of this function itself
+
+
+def _apply(step: Step, state: _State, unit: Unit) -> None:
+    if math.isinf(state.mass):
+        return
+    if isinstance(step, MmaStep):
+        _mma(step, state, unit)
+    else:
+        _additions(step, state)
+    group = state.length if isinstance(step, AddStep) and step.length is None else step.group
+    results = 1 if isinstance(step, AddStep) and step.length is None else step.results
+    state.top = min(state.mass, state.top * max(group // results, 1) + state.error)
+    state.check_overflow(get_format(step.accumulator if isinstance(step, MmaStep) else step.format))
+    state.length = output_length(step, state.length)
+
+
+def _additions(step: AddStep, state: _State) -> None:
+    u = get_format(step.format).unit_roundoff
+    state.lose(math.expm1(step.depth(state.length) * math.log1p(u)) * state.mass)
+
+
+def _convert(fmt: Format, state: _State) -> None:
+    """Rounding to nearest of every number of the vector."""
+    if fmt.fraction_bits >= state.format.fraction_bits and fmt.emin <= state.format.emin:
+        state.format = fmt
+        return
+    state.lose(fmt.unit_roundoff * state.mass + state.length * fmt.min_subnormal / 2)
+    state.top *= 1 + fmt.unit_roundoff
+    state.check_overflow(fmt)
+
+
+def _mma(step: MmaStep, state: _State, unit: Unit) -> None:
+    operand = get_format(step.operand)
+    if step.operand == "tf32":  # the unit itself drops the low bits
+        state.lose(2 * operand.unit_roundoff * state.mass + state.length * operand.min_subnormal)
+        state.format = operand
+    else:
+        _convert(operand, state)
+    row = find_instruction(unit, "mma", step.operand, step.operand, step.accumulator)
+    output = get_format(row.output)
+    arithmetic = row.arithmetic
+    if not isinstance(arithmetic, AlignedSum):
+        state.lose(math.expm1(step.chain * step.k * math.log1p(output.unit_roundoff)) * state.mass)
+        return
+    per_mma = -(-row.k // arithmetic.block) * -(-step.k // row.k)
+    roundings = step.chain * per_mma
+    dots = output_length(step, state.length)
+
+    kept = min(output.fraction_bits, arithmetic.output_fraction_bits or output.fraction_bits)
+    relative = 2.0 ** -(kept + 1 if arithmetic.rounding == "RNE" else kept)
+    alignment = arithmetic.block * 2.0**-arithmetic.fraction_bits
+    # Every number is a multiple of the operand's smallest subnormal.  Where the
+    # alignment keeps that bit under the largest possible term, it cuts nothing.
+    # A c that reaches the alignment is a partial sum of the chain.
+    reach = state.top * (step.chain * step.k if roundings > 1 else 1) * (1 + 2.0**-8)
+    common = math.floor(math.log2(max(reach, operand.min_normal)))
+    if arithmetic.exponent_floor is not None:
+        common = max(common, arithmetic.exponent_floor)
+    if common - arithmetic.fraction_bits <= operand.quantum_exponent:
+        alignment = 0.0
+    # A subnormal takes part with its format's emin, a floor stands in for a small exponent.
+    lowest = max(operand.emin, output.emin, arithmetic.exponent_floor or -1000)
+    small = dots * roundings * alignment * 2.0**lowest
+    if operand.quantum_exponent < output.quantum_exponent:
+        small += dots * roundings * output.min_subnormal
+    growth = roundings * (relative + alignment)
+    state.lose(growth * math.exp(min(growth, 700.0)) * state.mass + small)

@@ -1,0 +1,269 @@
+"""The ways to sum: one row each, from the problem to its plan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tcu.errors import DtypeError, ParameterError, unknown_name
+from tcu.formats.format import Format, format_of
+from tcu.plan.plan import AddStep, MmaStep, Part, Plan, Step, output_length
+from tcu.units.arithmetic import Unit
+from tcu.units.lookup import find_instruction, input_formats
+
+__all__ = ["DEFAULT_VARIANT", "VARIANTS", "Variant", "make_plan"]
+
+DEFAULT_VARIANT = "short-chain"
+WARP = 32
+MAX_BLOCK = 1024
+MAX_CHAIN = 1 << 16
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a plan is made from, checked."""
+
+    n: int
+    input: Format
+    chain: int
+    block: int
+    accumulator: str
+    fraction: float
+    unit: Unit
+
+    @property
+    def warps(self) -> int:
+        return self.block // WARP
+
+    @property
+    def operand(self) -> str:
+        """Format in which an MMA takes the elements."""
+        return "tf32" if self.input.name == "binary32" else self.input.name
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """The MMA of the papers' variants: wmma m16n16k16, and what TF32 and binary64 have instead."""
+        return {"tf32": (16, 16, 8), "binary64": (8, 8, 4)}.get(self.operand, (16, 16, 16))
+
+    @property
+    def wide(self) -> str:
+        """Format of the additions outside the unit in the papers' variants."""
+        return "binary64" if self.input.name == "binary64" else "binary32"
+
+
+@dataclass(frozen=True)
+class Variant:
+    name: str
+    source: str
+    summary: str
+    build: Callable[[Problem], tuple[tuple[Part, ...], tuple[Step, ...], str]]
+    chain: int | None
+    """Default R; None: the variant has no chain."""
+    block: int
+    """Default B."""
+    uses_mma: bool = True
+
+
+def _chained(problem: Problem, chain: int, layout: str, last: str) -> list[Step]:
+    """R MMAs on one accumulator and the (R+1)-th that adds up the m partial sums (paper 000, 4.3)."""
+    m, n, k = problem.shape
+    dots = m if layout == "rows" else n
+    first = MmaStep(problem.shape, problem.operand, problem.accumulator, dots, chain, layout)  # type: ignore[arg-type]
+    closing = MmaStep(problem.shape, problem.operand, last, 1, dots // k, "rows")
+    return [first, closing]
+
+
+def _levels(problem: Problem, step: Callable[[], list[Step]]) -> list[Step]:
+    steps: list[Step] = []
+    length = problem.n
+    while length > 1 or not steps:
+        for one in step():
+            steps.append(one)
+            length = output_length(one, length)
+    return steps
+
+
+def _two_mma(problem: Problem) -> tuple[tuple[Part, ...], tuple[Step, ...], str]:
+    steps = _levels(problem, lambda: _chained(problem, 1, "rows", problem.accumulator))
+    return (Part(0, problem.n, tuple(steps)),), (), problem.accumulator
+
+
+def _recurrence(problem: Problem) -> tuple[tuple[Part, ...], tuple[Step, ...], str]:
+    steps = _levels(problem, lambda: _chained(problem, problem.chain, "columns", problem.accumulator))
+    # The results of every level are stored in the input format.
+    return (Part(0, problem.n, tuple(steps)),), (), problem.input.name
+
+
+def _blocks_of_chains(problem: Problem) -> tuple[Step, ...]:
+    closing = "binary64" if problem.input.name == "binary64" else "binary32"
+    block = AddStep(problem.wide, "tree", problem.warps)
+    return (*_chained(problem, problem.chain, "columns", closing), block)
+
+
+def _blocks_of_shuffles(problem: Problem) -> tuple[Step, ...]:
+    return AddStep(problem.wide, "tree", WARP), AddStep(problem.wide, "tree", problem.warps)
+
+
+def _single_pass(problem: Problem) -> tuple[tuple[Part, ...], tuple[Step, ...], str]:
+    final = AddStep(problem.wide, "sequential", None)
+    return (Part(0, problem.n, _blocks_of_chains(problem)),), (final,), problem.wide
+
+
+def _warp_shuffle(problem: Problem) -> tuple[tuple[Part, ...], tuple[Step, ...], str]:
+    final = AddStep(problem.wide, "sequential", None)
+    return (Part(0, problem.n, _blocks_of_shuffles(problem)),), (final,), problem.wide
+
+
+def _split(problem: Problem) -> tuple[tuple[Part, ...], tuple[Step, ...], str]:
+    chains = _blocks_of_chains(problem)
+    first = chains[0]
+    assert isinstance(first, MmaStep)
+    whole_block = first.group * problem.warps
+    # Whole blocks go to the tensor cores, so that the border falls between blocks.
+    border = min(problem.n, math.ceil(problem.fraction * problem.n / whole_block) * whole_block)
+    parts = (Part(0, border, chains), Part(border, problem.n, _blocks_of_shuffles(problem)))
+    final = AddStep(problem.wide, "sequential", None)
+    return tuple(part for part in parts if part.stop > part.start), (final,), problem.wide
+
+
+_TILES = 8
+"""16-bit tiles that a warp of short-chain adds up in its registers."""
+
+
+def _short_chain(problem: Problem) -> tuple[tuple[Part, ...], tuple[Step, ...], str]:
+    warps, chain = problem.warps, problem.chain
+    steps: tuple[Step, ...]
+    double = "binary64"
+    if problem.input.bits == 16:
+        steps = (
+            MmaStep((16, 8, 16), problem.operand, "binary32", 16, chain, "fragment"),
+            AddStep(double, "sequential", _TILES, warps * 16),
+            AddStep(double, "tree", 16),
+            AddStep(double, "tree", warps),
+        )
+    elif double in input_formats(problem.unit):
+        per_load = 16 // problem.input.dtype.itemsize
+        loads = math.gcd(chain, per_load)
+        steps = (
+            MmaStep((8, 8, 4), double, double, 8, chain, "fragment", loads),
+            AddStep(double, "sequential", 16, warps * 8),
+            AddStep(double, "tree", 8),
+            AddStep(double, "tree", warps),
+        )
+    else:  # a unit without binary64 MMAs leaves these additions to the ordinary cores
+        steps = (
+            AddStep(double, "sequential", 64, problem.block),
+            AddStep(double, "tree", WARP),
+            AddStep(double, "tree", warps),
+        )
+    chunks = problem.n
+    for step in steps:
+        chunks = output_length(step, chunks)
+    final = (
+        AddStep(double, "sequential", max(1, -(-chunks // problem.block)), problem.block),
+        AddStep(double, "tree", WARP),
+        AddStep(double, "tree", warps),
+    )
+    return (Part(0, problem.n, steps),), final, double
+
+
+VARIANTS: dict[str, Variant] = {
+    row.name: row
+    for row in (
+        Variant(
+            "short-chain", "tcu",
+            "R MMAs from zero in binary32, everything outside the unit in binary64",
+            _short_chain, 1, 256,
+        ),
+        Variant(
+            "single-pass", "paper 000, 5.2",
+            "R chained MMAs and one more per warp, a warp shuffle per block, blocks added in order",
+            _single_pass, 4, 128,
+        ),
+        Variant(
+            "recurrence", "paper 000, 5.1",
+            "levels of R chained MMAs and one more, partial results stored in the input format",
+            _recurrence, 5, 32,
+        ),
+        Variant("two-mma", "paper 001, Algorithms 1 and 2", "levels of two MMAs", _two_mma, None, 32),
+        Variant(
+            "split", "paper 000, 5.3",
+            "a fraction of the elements by chained MMAs, the rest by warp shuffles", _split, 1, 512,
+        ),
+        Variant(
+            "warp-shuffle", "paper 000, 5.4",
+            "the classic reduction: one element a thread, warp shuffles, blocks added in order",
+            _warp_shuffle, None, 1024, uses_mma=False,
+        ),
+    )
+}  # fmt: skip
+
+
+def make_plan(
+    n: int,
+    input_format: Format,
+    unit: Unit,
+    *,
+    variant: str = DEFAULT_VARIANT,
+    chain: int | None = None,
+    block: int | None = None,
+    accumulator: str | None = None,
+    fraction: float | None = None,
+) -> Plan:
+    """The plan for n elements of a format; see :func:`tcu.sum` for the parameters.
+
+    Raises UnknownNameError, ParameterError and DtypeError.
+    """
+    if variant not in VARIANTS:
+        raise unknown_name("variant", variant, VARIANTS)
+    row = VARIANTS[variant]
+    if chain is not None and row.chain is None:
+        raise ParameterError(f"chain={chain}: {variant} has no chain; leave it out, or choose single-pass")
+    if fraction is not None and variant != "split":
+        raise ParameterError(
+            f"fraction={fraction}: only the variant split divides the elements; leave it out"
+        )
+    chain = _whole("chain (R)", row.chain if chain is None else chain, 1, MAX_CHAIN) if row.chain else 1
+    block = _whole("block (B)", row.block if block is None else block, WARP, MAX_BLOCK)
+    if block % WARP:
+        raise ParameterError(f"block (B) = {block}: choose a multiple of {WARP}, the threads of a warp")
+    fraction = 0.5 if fraction is None else fraction
+    if not 0 <= fraction <= 1:
+        raise ParameterError(f"fraction={fraction}: choose 0 to 1, the share for the tensor cores")
+    widest = "binary64" if input_format.name == "binary64" else "binary32"
+    if accumulator is None:
+        accumulator = widest
+    else:
+        accumulator = format_of(accumulator).name
+        if variant in (DEFAULT_VARIANT, "warp-shuffle") and accumulator != widest:
+            raise ParameterError(f"accumulator={accumulator}: {variant} has its own; leave it out")
+    problem = Problem(n, input_format, chain, block, accumulator, fraction, unit)
+    if row.uses_mma:
+        _require(problem, variant)
+    parts, final, result = row.build(problem) if n else ((), (), widest)
+    return Plan(n, input_format.name, variant, chain if row.chain else None, block, parts, final, result)
+
+
+def _whole(name: str, value: object, low: int, high: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise ParameterError(f"{name} = {value!r}: choose a whole number from {low} to {high}")
+    return value
+
+
+def _require(problem: Problem, variant: str) -> None:
+    """Whether the unit has the MMAs that the variant needs."""
+    operand = problem.operand
+    if variant == DEFAULT_VARIANT:
+        if problem.input.bits != 16:
+            return
+        find = (operand, "binary32")
+    else:
+        find = (operand, problem.accumulator)
+    try:
+        find_instruction(problem.unit, "mma", find[0], find[0], find[1])
+    except DtypeError as error:
+        raise DtypeError(
+            f"{problem.unit.name} has no MMA {find[0]} → {find[1]} to sum {problem.input.dtype} by {variant}: "
+            f"round the array with x.astype('float16'), choose another unit, or variant='warp-shuffle' ({error})"
+        ) from None
