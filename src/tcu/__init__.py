@@ -4,7 +4,7 @@ from tcu.collectives import ExactSum as ExactSum
 from tcu.collectives import SumInfo as SumInfo
 from tcu.collectives import error_bound as error_bound
 from tcu.collectives import fsum as fsum
-from tcu.collectives import sum as sum  # noqa: A004
+from tcu.collectives import sum as sum
 from tcu.errors import TcuError as TcuError
 from tcu.model.mma import mma as mma
 from tcu.units import Instruction as Instruction

@@ -4,4 +4,4 @@ from tcu.collectives.exact import ExactSum as ExactSum
 from tcu.collectives.exact import fsum as fsum
 from tcu.collectives.sum import SumInfo as SumInfo
 from tcu.collectives.sum import error_bound as error_bound
-from tcu.collectives.sum import sum as sum  # noqa: A004
+from tcu.collectives.sum import sum as sum

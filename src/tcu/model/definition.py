@@ -10,7 +10,6 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import reduce
 
 from tcu.formats.format import Format, get_format
 from tcu.formats.scalar import Number, decode, encode
@@ -81,7 +80,8 @@ def dot(a: Sequence[int], b: Sequence[int], c: int, instruction: Instruction) ->
         if isinstance(instruction.arithmetic, AlignedSum):
             c = dot_blocks(row, column, c, instruction)[1]
         elif isinstance(instruction.arithmetic, FusedChain):
-            c = reduce(lambda acc, pair: _fused_multiply_add(*pair, acc), zip(row, column, strict=True), c)
+            for p, q in zip(row, column, strict=True):
+                c = _fused_multiply_add(p, q, c)
         else:
             c = _integer_dot(row, column, c, instruction)
     return c

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from typing import TypeVar
 
 from tcu.errors import ParameterError
@@ -33,7 +33,7 @@ def split(count: int, grain: int) -> list[tuple[int, int]]:
     """``range(count)`` in about equal runs, at most one a worker and none shorter than ``grain``."""
     pieces = max(1, min(worker_count(), count // max(grain, 1))) if count > grain else 1
     edges = [count * i // pieces for i in range(pieces + 1)]
-    return list(zip(edges, edges[1:], strict=False))
+    return list(pairwise(edges))
 
 
 def in_order(work: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:

@@ -193,26 +193,23 @@ def tile_order(step: MmaStep) -> tuple[tuple[int, ...], ...]:
 
     i runs over the ``chain`` · k factors in the order in which they enter the unit.
     """
+    factors = [(r, k) for r in range(step.chain) for k in range(step.k)]
+    return tuple(tuple(_offset(step, r, k, d) for d in range(step.dots)) for r, k in factors)
+
+
+def _offset(step: MmaStep, r: int, k: int, d: int) -> int:
     tile = step.dots * step.k
     if step.layout == "rows":
-        offset = lambda r, k, d: r * tile + d * step.k + k  # noqa: E731
-    elif step.layout == "columns":
-        offset = lambda r, k, d: r * tile + k * step.dots + d  # noqa: E731
-    elif step.shape == (16, 8, 16):
+        return r * tile + d * step.k + k
+    if step.layout == "columns":
+        return r * tile + k * step.dots + d
+    if step.shape == (16, 8, 16):
         # Thread 4g + t holds eight numbers: rows g and g + 8, columns 2t, 2t + 1, 2t + 8, 2t + 9.
-        offset = lambda r, k, d: (  # noqa: E731
-            r * tile + 32 * (d % 8) + 8 * (k % 8 // 2) + 4 * (k // 8) + 2 * (d // 8) + k % 2
-        )
-    elif step.shape == (8, 8, 4):
+        return r * tile + 32 * (d % 8) + 8 * (k % 8 // 2) + 4 * (k // 8) + 2 * (d // 8) + k % 2
+    if step.shape == (8, 8, 4):
         # Thread 4g + t holds row g, column t of one MMA, and loads ``loads`` numbers at a time.
-        offset = lambda r, k, d: (  # noqa: E731
-            r // step.loads * step.loads * tile + step.loads * (4 * d + k) + r % step.loads
-        )
-    else:
-        raise ParameterError(f"no fragment order is known for m{step.shape[0]}n{step.shape[1]}k{step.k}")
-    return tuple(
-        tuple(offset(r, k, d) for d in range(step.dots)) for r in range(step.chain) for k in range(step.k)
-    )
+        return r // step.loads * step.loads * tile + step.loads * (4 * d + k) + r % step.loads
+    raise ParameterError(f"no fragment order is known for m{step.shape[0]}n{step.shape[1]}k{step.k}")
 
 
 def granularity(steps: tuple[Step, ...]) -> int:
