@@ -43,10 +43,11 @@ def decode_array(codes: npt.ArrayLike, fmt: str | Format) -> npt.NDArray[np.floa
     magnitude = code & np.uint64(fmt.sign_code - 1)
     field = (magnitude >> np.uint64(fmt.fraction_bits)).astype(np.int64)
     fraction = magnitude & np.uint64((1 << fmt.fraction_bits) - 1)
+    special = magnitude > np.uint64(fmt.max_finite_code)
     significand = np.where(field > 0, fraction | np.uint64(1 << fmt.fraction_bits), fraction)
+    significand = np.where(special, np.uint64(0), significand)
     value = np.ldexp(significand.astype(np.float64), np.maximum(field, 1) - fmt.bias - fmt.fraction_bits)
     bits = value.view(np.uint64)
-    special = magnitude > np.uint64(fmt.max_finite_code)
     infinite = special & (fraction == 0) & fmt.has_infinity
     nan = np.uint64(_F64.infinity_code | 1 << 51) | fraction << np.uint64(52 - fmt.fraction_bits)
     bits = np.where(special, np.where(infinite, np.uint64(_F64.infinity_code), nan), bits)

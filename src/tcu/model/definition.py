@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
 
 from tcu.formats.format import Format, get_format
 from tcu.formats.scalar import Number, decode, encode
@@ -18,8 +20,7 @@ from tcu.units.arithmetic import AlignedSum, FusedChain, Instruction
 __all__ = ["BlockSum", "Term", "block_sum", "dot", "dot_blocks"]
 
 
-@dataclass(frozen=True)
-class Term:
+class Term(NamedTuple):
     """One addend of a block: c, or a product of two inputs."""
 
     name: str
@@ -30,7 +31,9 @@ class Term:
     exponent: int
     """The exponent that takes part in the alignment."""
     aligned: int = 0
-    """Magnitude in units of 2^(common exponent - F), truncated."""
+    """Magnitude in units of 2^unit_exponent, truncated; set by the alignment."""
+    unit_exponent: int | None = None
+    """common exponent - F, once aligned."""
 
     @property
     def exact(self) -> Fraction:
@@ -40,13 +43,9 @@ class Term:
     @property
     def lost(self) -> bool:
         """Whether the alignment cut bits that were not zero."""
-        return (
-            self.unit_exponent is not None
-            and abs(self.exact) != self.aligned * Fraction(2) ** self.unit_exponent
-        )
-
-    unit_exponent: int | None = None
-    """common exponent - F, once aligned."""
+        if self.unit_exponent is None:
+            return False
+        return abs(self.exact) != self.aligned * Fraction(2) ** self.unit_exponent
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,7 @@ def block_sum(
 
     unit = common - arithmetic.fraction_bits
     terms = [
-        dataclasses.replace(term, aligned=_truncate(term.significand, unit - term.lowest), unit_exponent=unit)
+        term._replace(aligned=_truncate(term.significand, unit - term.lowest), unit_exponent=unit)
         for term in terms
     ]
     total = sum(-term.aligned if term.negative else term.aligned for term in terms)
@@ -163,11 +162,15 @@ def _round(number: Number, arithmetic: AlignedSum, output: Format) -> int:
     kept = output.fraction_bits
     if arithmetic.output_fraction_bits is not None:
         kept = min(kept, arithmetic.output_fraction_bits)
-    narrow = dataclasses.replace(
-        output, name="narrow", bits=output.bits - output.fraction_bits + kept, fraction_bits=kept
-    )
-    code = encode(number, narrow, arithmetic.rounding) << (output.fraction_bits - kept)
+    code = encode(number, _narrowed(output, kept), arithmetic.rounding) << (output.fraction_bits - kept)
     return _without_negative_zero(code, arithmetic, output)
+
+
+@lru_cache
+def _narrowed(fmt: Format, fraction_bits: int) -> Format:
+    """The format with fewer fraction bits."""
+    bits = fmt.bits - fmt.fraction_bits + fraction_bits
+    return dataclasses.replace(fmt, name="narrow", bits=bits, fraction_bits=fraction_bits)
 
 
 def _without_negative_zero(code: int, arithmetic: AlignedSum, output: Format) -> int:

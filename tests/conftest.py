@@ -1,0 +1,18 @@
+"""Shared by all tests: options, the GPU marker, and strict Hypothesis settings."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("tcu", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("tcu")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--dots",
+        type=int,
+        default=3000,
+        help="dot products per instruction that the definition and the fast model are compared on",
+    )
