@@ -94,7 +94,7 @@ def blind_spots(file: str, name: str) -> set[str]:
             blind |= FLOOR  # no product of these inputs comes near 2^-133: the floor cannot be seen at all
         if name in ("bf16_f32_k8", "tf32_f32_k8", "tf32_f32_k4", "f16_f16_k16"):
             blind.add("floor-1")  # the shipped part of the probes sees this side in the other sets only
-        if name.endswith("_k8") and not name.startswith("tf32") or name.endswith("_k4"):
+        if (name.endswith("_k8") and not name.startswith("tf32")) or name.endswith("_k4"):
             blind.add("block-1")  # half a block of products: the cut at the full block is out of sight
         if name == "f16_f16_k16":
             blind |= {"F+1", "normalized"}  # 11 bits of output hide the 26th

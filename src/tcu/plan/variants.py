@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tcu.errors import DtypeError, ParameterError, unknown_name
 from tcu.formats.format import Format, format_of
@@ -242,7 +242,14 @@ def make_plan(
     if row.uses_mma:
         _require(problem, variant)
     parts, final, result = row.build(problem) if n else ((), (), widest)
+    parts = tuple(replace(part, steps=_without_idle(part.steps)) for part in parts)
+    final = _without_idle(final)
     return Plan(n, input_format.name, variant, chain if row.chain else None, block, parts, final, result)
+
+
+def _without_idle(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Without the additions of one number, which small blocks and small arrays leave over."""
+    return tuple(step for step in steps if isinstance(step, MmaStep) or step.length != 1)
 
 
 def _whole(name: str, value: object, low: int, high: int) -> int:

@@ -1,0 +1,206 @@
+"""Contract of ``tcu.mma``: shapes, dtypes, batches, padding, special values and errors.
+
+What it computes is the business of test_model.py and test_vectors.py.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tcu
+from tcu.errors import DtypeError, ParameterError, ShapeError, UnknownNameError
+from tcu.units import (
+    CATALOGUE,
+    AlignedSum,
+    ExactInteger,
+    FusedChain,
+    Instruction,
+    Unit,
+    find_instruction,
+    get_unit,
+)
+
+RNG = np.random.default_rng(0)
+F16 = RNG.standard_normal((16, 16)).astype(np.float16)
+
+
+def test_small_integers_are_exact_in_every_format_and_instruction() -> None:
+    for unit in CATALOGUE.values():
+        for row in unit.instructions:
+            from tcu.formats import get_format
+
+            x, y = get_format(row.a).dtype, get_format(row.b).dtype
+            a = RNG.integers(0, 3, (5, 7)).astype(x)
+            b = RNG.integers(0, 3, (7, 3)).astype(y)
+            c = RNG.integers(0, 3, (5, 3)).astype(get_format(row.output).dtype)
+            d = tcu.mma(a, b, c, unit=unit.name, instruction=row.name)
+            expected = a.astype(np.int64) @ b.astype(np.int64) + c.astype(np.int64)
+            assert d.dtype == c.dtype
+            assert (d.astype(np.int64) == expected).all(), f"{unit.name} {row.signature}"
+
+
+def test_batches_broadcast_and_equal_one_at_a_time() -> None:
+    a = RNG.standard_normal((3, 1, 4, 20)).astype(np.float16)
+    b = RNG.standard_normal((2, 20, 9)).astype(np.float16)
+    c = RNG.standard_normal((4, 9)).astype(np.float32)
+    d = tcu.mma(a, b, c, unit="V100")
+    assert d.shape == (3, 2, 4, 9)
+    for i, j in itertools.product(range(3), range(2)):
+        assert (tcu.mma(a[i, 0], b[j], c, unit="V100") == d[i, j]).all()
+
+
+def test_rows_and_columns_do_not_influence_each_other() -> None:
+    a = RNG.standard_normal((17, 33)).astype(ml_dtypes.bfloat16)
+    b = RNG.standard_normal((33, 13)).astype(ml_dtypes.bfloat16)
+    d = tcu.mma(a, b, unit="A100")
+    for i, j in itertools.product(range(17), range(13)):
+        assert tcu.mma(a[i : i + 1], b[:, j : j + 1], unit="A100")[0, 0] == d[i, j]
+
+
+def test_k_is_cut_in_order_and_padded_with_zeros() -> None:
+    a, b = RNG.standard_normal((2, 40)).astype(np.float16), RNG.standard_normal((40, 2)).astype(np.float16)
+    c = None
+    for start in range(0, 40, 16):
+        c = tcu.mma(a[:, start : start + 16], b[start : start + 16], c, unit="H100")
+    assert (tcu.mma(a, b, unit="H100") == c).all()
+
+
+def test_layout_byte_order_and_alignment_do_not_matter() -> None:
+    expected = tcu.mma(F16, F16, unit="H100")
+    raw = np.zeros(F16.nbytes + 1, np.uint8)
+    raw[1:] = np.frombuffer(F16.tobytes(), np.uint8)
+    misaligned = raw[1:].view(np.float16).reshape(16, 16)
+    wide = np.zeros((32, 48), np.float16)
+    wide[::2, ::3] = F16
+    for other in (np.asfortranarray(F16), F16.astype(">f2"), misaligned, wide[::2, ::3], F16.tolist()):
+        given = np.float16(other) if isinstance(other, list) else other
+        assert (tcu.mma(given, given, unit="H100") == expected).all()
+
+
+def test_tf32_drops_the_low_bits_so_a_nan_with_a_short_payload_is_an_infinity() -> None:
+    a = np.array([[0x7F800001]], np.uint32).view(np.float32)
+    one = np.ones((1, 1), np.float32)
+    assert tcu.mma(a, one, unit="A100")[0, 0] == np.inf
+    x = np.array([[0x3F801FFF]], np.uint32).view(np.float32)
+    assert tcu.mma(x, one, unit="A100")[0, 0] == 1.0
+
+
+def test_nan_bits_are_the_units_own() -> None:
+    nan = np.array([[0xFE01]], np.uint16).view(np.float16)
+    one = np.ones((1, 1), np.float16)
+    assert tcu.mma(nan, one, unit="H100").view(np.uint32)[0, 0] == 0x7FFFFFFF
+    assert tcu.mma(nan, one, one, unit="H100").view(np.uint16)[0, 0] == 0x7FFF
+    infinite = np.full((1, 1), np.inf, np.float16)
+    assert np.isnan(tcu.mma(infinite, np.zeros((1, 1), np.float16), unit="H100"))[0, 0]
+    assert tcu.mma(infinite, -one, unit="H100")[0, 0] == -np.inf
+
+
+def test_integers_wrap() -> None:
+    a, b = np.full((1, 4), 255, np.uint8), np.full((4, 1), 255, np.uint8)
+    c = np.array([[2**31 - 1]], np.int32)
+    assert tcu.mma(a, b, c, unit="H100")[0, 0] == (2**31 - 1 + 4 * 255**2) - 2**32
+    assert tcu.mma(a, np.full((4, 1), -128, np.int8), unit="H100")[0, 0] == -4 * 255 * 128
+
+
+def test_empty_dimensions() -> None:
+    assert tcu.mma(np.ones((0, 4), np.float16), np.ones((4, 3), np.float16), unit="H100").shape == (0, 3)
+    c = np.array([[5.0]], np.float32)
+    assert tcu.mma(np.ones((1, 0), np.float16), np.ones((0, 1), np.float16), c, unit="H100")[0, 0] == 5.0
+    assert tcu.mma(np.ones((0, 2, 2), np.float64), np.ones((2, 2), np.float64), unit="A100").shape == (
+        0,
+        2,
+        2,
+    )
+
+
+def test_a_unit_of_the_users_own() -> None:
+    exact = AlignedSum(block=16, fraction_bits=40, rounding="RNE")
+    row = Instruction("mma", "binary16", "binary16", "binary32", (16, 8, 16), exact, ())
+    mine = Unit("mine", "a drawing board", "none", "-", (row,))
+    d = tcu.mma(F16, F16, unit=mine)
+    assert (d == (F16.astype(np.float64) @ F16.astype(np.float64)).astype(np.float32)).all()
+
+
+def test_paper_003_statements_on_the_accumulator() -> None:
+    """Paper 003, "Extra bits" and "NVIDIA Turing tensor cores": 1 + 2^-24 + 2^-24 on V100, T4, A100."""
+    a = np.ones((1, 4), np.float16)
+    b = np.array([[2.0**-24], [2.0**-24], [0], [0]], np.float16)
+    one = np.ones((1, 1), np.float32)
+    assert tcu.mma(a, b, one, unit="V100")[0, 0] == 1.0
+    for unit in ("T4", "A100", "H100"):
+        assert tcu.mma(a, b, one, unit=unit)[0, 0] == 1.0 + 2.0**-23
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: tcu.mma(F16, F16, unit="H10"), UnknownNameError, ["'H10'", "did you mean", "H100"]),
+        (lambda: tcu.mma(F16, F16, unit="V100", instruction="wgmma"), UnknownNameError, ["wgmma", "V100", "mma"]),
+        (lambda: tcu.mma(F16.astype(ml_dtypes.bfloat16), F16.astype(ml_dtypes.bfloat16), unit="V100"),
+         DtypeError, ["bfloat16", "V100", "binary16 → binary32"]),
+        (lambda: tcu.mma(F16, F16.astype(np.float32), unit="H100"), DtypeError, ["binary16 · tf32", "it computes"]),
+        (lambda: tcu.mma(F16, F16, F16.astype(np.float64), unit="H100"), DtypeError, ["→ binary64"]),
+        (lambda: tcu.mma(F16.astype(ml_dtypes.float8_e4m3fn), F16.astype(ml_dtypes.float8_e4m3fn),
+                         unit="A100"), DtypeError, ["e4m3", "A100"]),
+        (lambda: tcu.mma(F16.astype(np.float64), F16.astype(np.float64), unit="H100", instruction="wgmma"),
+         DtypeError, ["binary64", "H100 has it as: mma binary64"]),
+        (lambda: tcu.mma(F16.astype(complex), F16, unit="H100"), DtypeError, ["complex128", "astype"]),
+        (lambda: tcu.mma(F16.astype(object), F16, unit="H100"), DtypeError, ["object"]),
+        (lambda: tcu.mma(np.ma.masked_array(F16), F16, unit="H100"), DtypeError, ["a is a masked array", "filled"]),
+        (lambda: tcu.mma(F16[0], F16, unit="H100"), ShapeError, ["a has shape (16,)", "a[None, :]"]),
+        (lambda: tcu.mma(F16[:, :3], F16, unit="H100"), ShapeError, ["(16, 3)", "(16, 16)", "columns"]),
+        (lambda: tcu.mma(F16, F16, np.zeros((16, 3), np.float32), unit="H100"), ShapeError, ["(16, 3)", "(16, 16)"]),
+        (lambda: tcu.mma(np.stack([F16] * 2), np.stack([F16] * 3), unit="H100"), ShapeError, ["batch", "broadcast"]),
+    ],
+)  # fmt: skip
+def test_errors_say_what_was_given_and_the_next_step(call, error, words) -> None:
+    with pytest.raises(error) as caught:
+        call()
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"block": 0}, "block=0"),
+        ({"block": 65}, "1 to 64"),
+        ({"fraction_bits": 43}, "1 to 42"),
+        ({"rounding": "RN"}, "RNE, RZ, RU, RD"),
+        ({"output_fraction_bits": 0}, "output_fraction_bits=0"),
+        ({"order": (0, 0)}, "exactly once"),
+        ({"exponent_floor": 3}, "-400 to 0"),
+    ],
+)
+def test_parameters_out_of_range(changes: dict[str, object], words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        AlignedSum(**{"block": 4, "fraction_bits": 24, "rounding": "RZ", **changes})  # type: ignore[arg-type]
+
+
+def test_an_instruction_must_fit_its_arithmetic() -> None:
+    with pytest.raises(ParameterError, match="k = 8"):
+        Instruction("mma", "tf32", "tf32", "binary32", (16, 8, 8), AlignedSum(8, 24, "RZ", order=(1, 0)), ())
+    with pytest.raises(ParameterError, match="24 digits"):
+        Instruction("mma", "binary64", "binary64", "binary64", (8, 8, 4), AlignedSum(8, 24, "RZ"), ())
+
+
+def test_the_catalogue_has_every_unit_and_instruction() -> None:
+    assert list(CATALOGUE) == ["V100", "T4", "A100", "A30", "A2", "Ada", "L40S", "H100", "H200", "B200"]
+    instructions = {unit.name: {row.name for row in unit.instructions} for unit in CATALOGUE.values()}
+    assert instructions["H100"] == instructions["H200"] == {"mma", "wgmma"}
+    assert instructions["B200"] == {"mma", "tcgen05"}
+    for unit in CATALOGUE.values():
+        for row in unit.instructions:
+            assert row.evidence, f"{unit.name} {row.signature} names no source"
+            exact = isinstance(row.arithmetic, ExactInteger | FusedChain)
+            assert exact == (row.output in ("s32", "binary64"))
+
+
+def test_units_are_found_in_any_case_and_instructions_by_their_other_names() -> None:
+    assert get_unit("h100") is CATALOGUE["H100"]
+    assert find_instruction("V100", "wmma", "binary16", "binary16").name == "mma"
+    assert find_instruction("A100", "mma", "binary16", "binary16").output == "binary32"

@@ -1,0 +1,154 @@
+"""Contract: the fast model equals the definition, bit for bit, for every arithmetic.
+
+Every different instruction of the catalogue on adversarial dot products
+(``--dots`` each; ``make verify`` takes a million), and units drawn at random
+over the whole family of parameters.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from adversarial import MODES, codes
+
+from tcu.errors import ParameterError
+from tcu.formats import get_format
+from tcu.model.definition import dot
+from tcu.model.mma import multiply_accumulate
+from tcu.units import CATALOGUE, AlignedSum, Instruction
+
+DIFFERENT: dict[tuple[object, ...], tuple[str, Instruction]] = {}
+for _unit in CATALOGUE.values():
+    for _row in _unit.instructions:
+        key = (_row.a, _row.b, _row.output, _row.k, _row.arithmetic)
+        DIFFERENT.setdefault(key, (_unit.name, _row))
+ROWS = [pytest.param(row, id=f"{unit} {row.signature}") for unit, row in DIFFERENT.values()]
+
+
+def differing(row: Instruction, a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any]) -> list[str]:
+    """Elements of A·B + C in which the fast model and the definition differ."""
+    x, y, z = get_format(row.a), get_format(row.b), get_format(row.output)
+    fast = multiply_accumulate(a.view(x.dtype), b.view(y.dtype), c.view(z.dtype), row).view(z.code_dtype)
+    rows = [[int(code) >> x.storage_shift for code in line] for line in a]
+    columns = [[int(code) >> y.storage_shift for code in line] for line in b.T]
+    found = []
+    for i, left in enumerate(rows):
+        for j, right in enumerate(columns):
+            slow = dot(left, right, int(c[i, j]), row)
+            if slow != int(fast[i, j]):
+                found.append(f"{row}: a={left} b={right} c={c[i, j]:#x}: {slow:#x}, fast {fast[i, j]:#x}")
+    return found
+
+
+def adversarial_products(row: Instruction, count: int, seed: int) -> list[str]:
+    rng = np.random.default_rng(seed)
+    found: list[str] = []
+    side = 12
+    for number in range(-(-count // side**2)):
+        mode, other = MODES[number % len(MODES)], rng.choice(MODES)
+        k = row.k if number % 3 else int(rng.integers(1, 2 * row.k + 2))
+        a = codes(rng, row.a, (side, k), mode)
+        b = codes(rng, row.b, (k, side), str(rng.choice([mode, other])))
+        c = codes(rng, row.output, (side, side), str(rng.choice([mode, other])))
+        found += differing(row, a, b, c)
+    return found
+
+
+def _job(arguments: tuple[Instruction, int, int]) -> list[str]:
+    os.environ["TCU_NUM_THREADS"] = "1"
+    return adversarial_products(*arguments)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_fast_model_equals_definition(row: Instruction, request: pytest.FixtureRequest) -> None:
+    count = request.config.getoption("--dots")
+    if count <= 20_000:
+        assert adversarial_products(row, count, 0) == []
+        return
+    pieces = [(row, 10_000, seed) for seed in range(-(-count // 10_000))]
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for found in pool.map(_job, pieces):
+            assert found == []
+
+
+def random_arithmetic(draw: random.Random, k: int) -> AlignedSum:
+    return AlignedSum(
+        block=draw.choice([1, 2, 3, 4, 8, 16, 32, 64]),
+        fraction_bits=draw.randint(1, 42),
+        rounding=draw.choice(["RNE", "RZ", "RU", "RD"]),
+        exponent_floor=draw.choice([None, -133, -21, 0, -10]),
+        output_fraction_bits=draw.choice([None, None, 13, 5]),
+        order=tuple(draw.sample(range(k), k)) if draw.random() < 0.5 else None,
+        late_c=draw.random() < 0.3,
+        normalized_products=draw.random() < 0.3,
+        flush_inputs=draw.random() < 0.2,
+        flush_outputs=draw.random() < 0.2,
+    )
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_units_drawn_at_random_over_the_whole_family(seed: int) -> None:
+    draw, rng = random.Random(seed), np.random.default_rng(seed)
+    operand = draw.choice(["binary16", "bfloat16", "tf32", "e4m3", "e5m2"])
+    output = draw.choice(["binary32", "binary16"])
+    k = draw.choice([1, 4, 5, 8, 16, 32])
+    row = Instruction("mma", operand, operand, output, (16, 8, k), random_arithmetic(draw, k), ())
+    for mode in MODES:
+        depth = draw.choice([k, 2 * k, k + 1])
+        a, b = codes(rng, operand, (3, depth), mode), codes(rng, operand, (depth, 9), draw.choice(MODES))
+        c = codes(rng, output, (3, 9), draw.choice(MODES))
+        assert differing(row, a, b, c) == []
+
+
+def test_the_comparison_notices_a_planted_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = CATALOGUE["H100"].instructions[0]
+    rng = np.random.default_rng(0)
+    a, b = codes(rng, row.a, (3, 16), "one binade"), codes(rng, row.b, (16, 3), "one binade")
+    c = codes(rng, row.output, (3, 3), "one binade")
+    assert differing(row, a, b, c) == []
+    right = dot
+    monkeypatch.setattr("test_model.dot", lambda *arguments: right(*arguments) ^ 1)
+    assert len(differing(row, a, b, c)) == 9
+
+
+def test_a_result_does_not_depend_on_the_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = CATALOGUE["H100"].instructions[0]
+    rng = np.random.default_rng(3)
+    a, b, c = (
+        rng.integers(0, 1 << 16, shape).astype(np.uint16)
+        for shape in ((500, 16, 16), (500, 16, 8), (500, 16, 16))
+    )
+    c = c.view(np.uint32)
+    results = []
+    for threads in ("1", "2", "7"):
+        monkeypatch.setenv("TCU_NUM_THREADS", threads)
+        d = multiply_accumulate(a.view(np.float16), b.view(np.float16), c.view(np.float32), row)
+        results.append(d.tobytes())
+    assert len(set(results)) == 1
+
+
+@pytest.mark.parametrize("setting", ["0", "-1", "two", ""])
+def test_a_bad_number_of_threads_is_an_error(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tcu.model.threads import worker_count
+
+    monkeypatch.setenv("TCU_NUM_THREADS", setting)
+    with pytest.raises(ParameterError, match=r"TCU_NUM_THREADS.*whole number"):
+        worker_count()
+
+
+def test_kernels_are_recompiled_when_the_vector_operations_change() -> None:
+    """Numba's disk cache does not look into imported modules; the fingerprint makes it."""
+    import zlib
+    from pathlib import Path
+
+    from tcu.model import kernels, lanes
+
+    expected = zlib.crc32(Path(lanes.__file__).read_bytes())
+    for kernel in (kernels.aligned_mma, kernels.fused_chain):
+        assert kernel.py_func.__closure__[0].cell_contents == expected

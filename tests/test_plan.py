@@ -1,0 +1,278 @@
+"""Contract of the plans: every element once, in a stated order, whoever executes.
+
+A slow interpreter below reads plans literally (one definition call per dot
+product, one rounded addition at a time) and the executor must return its
+bits.  Counts and modelled times are the papers'.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tcu
+from tcu.errors import DtypeError, ParameterError, UnknownNameError
+from tcu.formats import Number, decode, encode, format_of, get_format
+from tcu.model.definition import dot
+from tcu.plan import (
+    VARIANTS,
+    AddStep,
+    MmaStep,
+    Plan,
+    granularity,
+    make_plan,
+    modelled_time,
+    output_length,
+    plan_error_bound,
+    tile_order,
+)
+from tcu.units import find_instruction, get_unit
+
+DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
+
+
+def interpret(plan: Plan, codes: list[int], unit: str) -> int:
+    """The plan's result as a code of its result format, by nothing but the definition."""
+    vector: list[int] = []
+    held = plan.input
+    for part in plan.parts:
+        numbers, held = codes[part.start : part.stop], plan.input
+        for step in part.steps:
+            numbers, held = interpret_step(step, numbers, held, unit)
+        vector += numbers
+    for step in plan.final:
+        vector, held = interpret_step(step, vector, held, unit)
+    if not vector:
+        return 0
+    assert len(vector) == 1
+    code = encode(decode(vector[0], held), plan.result)
+    return 0 if code == get_format(plan.result).sign_code else code
+
+
+def interpret_step(
+    step: MmaStep | AddStep, numbers: list[int], held: str, unit: str
+) -> tuple[list[int], str]:
+    if isinstance(step, AddStep):
+        return interpret_additions(
+            step, [encode(decode(code, held), step.format) for code in numbers]
+        ), step.format
+    if step.operand == "tf32":  # the unit reads the binary32 word and drops the low bits
+        assert held == "binary32"
+        operands = [code >> 13 for code in numbers]
+    else:
+        operands = [encode(decode(code, held), step.operand) for code in numbers]
+    operands += [0] * (-len(operands) % step.group)
+    row = find_instruction(unit, "mma", step.operand, step.operand, step.accumulator)
+    one = encode(Number.of(1), step.operand)
+    order = tile_order(step)
+    results = []
+    for at in range(0, len(operands), step.group):
+        for d in range(step.dots):
+            column = [operands[at + line[d]] for line in order]
+            results.append(dot([one] * len(column), column, 0, row))
+    return results, step.accumulator
+
+
+def interpret_additions(step: AddStep, numbers: list[int]) -> list[int]:
+    def plus(x: int, y: int) -> int:
+        p, q = decode(x, step.format), decode(y, step.format)
+        if p.kind != "finite" or q.kind != "finite":
+            return encode(Number.of(float(p) + float(q)), step.format)
+        both_negative_zero = p.negative and q.negative and p.significand == q.significand == 0
+        total = p.value + q.value
+        return encode(Number("finite", True) if both_negative_zero else Number.of(total), step.format)
+
+    if step.length is None:
+        total = numbers[0]
+        for code in numbers[1:]:
+            total = plus(total, code)
+        return [total]
+    numbers = numbers + [0] * (-len(numbers) % step.group)
+    results = []
+    for at in range(0, len(numbers), step.group):
+        for i in range(step.inner):
+            lane = numbers[at + i : at + step.group : step.inner]
+            if step.order == "sequential":
+                total = lane[0]
+                for code in lane[1:]:
+                    total = plus(total, code)
+            else:
+                lane += [0] * (step.width - len(lane))
+                while len(lane) > 1:
+                    half = len(lane) // 2
+                    lane = [plus(lane[j], lane[j + half]) for j in range(half)]
+                total = lane[0]
+            results.append(total)
+    return results
+
+
+CASES = [
+    pytest.param(unit, dtype, variant, chain, block, n, id=f"{unit}-{np.dtype(dtype)}-{variant}-R{chain}-B{block}-{n}")
+    for seed, (variant, row) in enumerate(VARIANTS.items())
+    for dtype in DTYPES
+    for unit, chain, block, n in (
+        ("V100", row.chain, 64, 1), ("H100", row.chain, 32, 3000), ("A100", row.chain and 3, 96, 2579 + seed),
+        ("B200", row.chain and 1, row.block, 700), ("T4", row.chain and 2, 128, 257),
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("unit", "dtype", "variant", "chain", "block", "n"), CASES)
+def test_the_executor_returns_the_bits_of_a_literal_reading(unit, dtype, variant, chain, block, n) -> None:
+    rng = np.random.default_rng(n + block)
+    x = (rng.standard_normal(n) * 2.0 ** rng.integers(-3, 4, n)).astype(dtype)
+    options = {"unit": unit, "variant": variant, "chain": chain, "block": block}
+    try:
+        result, info = tcu.sum(x, **options, return_info=True)
+    except DtypeError:
+        assert unit in ("V100", "T4")
+        return
+    fmt = format_of(x.dtype)
+    expected = interpret(info.plan, x.view(fmt.code_dtype).tolist(), unit)
+    target = format_of(np.asarray(result).dtype)
+    assert info.bits == encode(decode(expected, info.plan.result), target)
+
+
+@given(
+    st.integers(0, 5000), st.sampled_from(list(VARIANTS)), st.integers(1, 7), st.integers(1, 8),
+    st.sampled_from(DTYPES), st.floats(0, 1),
+)  # fmt: skip
+def test_every_element_is_used_exactly_once(n, variant, chain, warps, dtype, fraction) -> None:
+    row = VARIANTS[variant]
+    plan = make_plan(
+        n, format_of(dtype), get_unit("H100"), variant=variant, chain=chain if row.chain else None,
+        block=32 * warps, fraction=fraction if variant == "split" else None,
+    )  # fmt: skip
+    assert [part.start for part in plan.parts] == [0, *(part.stop for part in plan.parts[:-1])][
+        : len(plan.parts)
+    ]
+    assert sum(part.stop - part.start for part in plan.parts) == n
+    for step, length in plan.lengths():
+        if isinstance(step, MmaStep):
+            taken = sorted(offset for line in tile_order(step) for offset in line)
+            assert taken == list(range(step.group))
+        assert isinstance(step, MmaStep) or step.length is None or step.length > 1
+    lengths = list(plan.lengths())
+    if n:
+        assert output_length(*lengths[-1]) == 1
+
+
+def test_fragment_order_is_that_of_the_ptx_isa() -> None:
+    """mma.m16n8k16, operand A: register i of thread 4g + t, and mma.m8n8k4 (PTX ISA, matrix fragments)."""
+    step = MmaStep((16, 8, 16), "binary16", "binary32", 16, 1, "fragment")
+    order = np.array(tile_order(step))  # [k, row]
+    for lane in range(32):
+        g, t = lane // 4, lane % 4
+        for i in range(8):
+            row = g if i < 2 or 4 <= i < 6 else g + 8
+            column = t * 2 + (i & 1) + (8 if i >= 4 else 0)
+            assert order[column, row] == 8 * lane + i
+    step = MmaStep((8, 8, 4), "binary64", "binary64", 8, 4, "fragment", 2)
+    order = np.array(tile_order(step)).reshape(4, 4, 8)  # [r, k, row]
+    for lane in range(32):
+        for r in range(4):
+            assert order[r, lane % 4, lane // 4] == (r // 2) * 64 + 2 * lane + r % 2
+
+
+def test_counts_of_the_papers() -> None:
+    """R + 1 MMAs for R m² numbers (paper 000, 4.3), two for m² (paper 001, IV)."""
+    f16, h100 = get_format("binary16"), get_unit("H100")
+    for chain in (1, 4, 5):
+        plan = make_plan(chain * 256, f16, h100, variant="single-pass", chain=chain)
+        assert plan.mmas == chain + 1
+    assert make_plan(256, f16, h100, variant="two-mma").mmas == 2
+    assert make_plan(256**2, f16, h100, variant="two-mma").mmas == 2 * 257
+    assert make_plan(10**6, f16, h100, variant="warp-shuffle").mmas == 0
+    assert make_plan(1, f16, h100, variant="recurrence").mmas == 6
+
+
+def test_modelled_times_of_the_papers() -> None:
+    time = modelled_time(256**3, chain=1, m=16)
+    assert time.two_mma == pytest.approx(15)  # 5 log_{m²} n
+    assert time.chained == pytest.approx(15)  # R = 1 is the two-MMA algorithm
+    assert time.classic == pytest.approx(4 * 24)  # 4 log2 n
+    assert time.speedup_two_mma == pytest.approx(time.classic / time.two_mma) == pytest.approx(6.4)
+    assert modelled_time(100, m=4).speedup_two_mma == pytest.approx(3.2)  # paper 001, V
+    chained = modelled_time(10**9, chain=4, m=4)
+    assert chained.chained == pytest.approx(11 * math.log(10**9) / math.log(64))
+    assert chained.speedup_chained == pytest.approx(chained.classic / chained.chained)
+    assert modelled_time(1).classic == modelled_time(0).two_mma == 0
+
+
+def test_granularity_is_what_the_steps_reduce_on_their_own() -> None:
+    h100, f16 = get_unit("H100"), get_format("binary16")
+    single_pass = make_plan(10**6, f16, h100, variant="single-pass", chain=4, block=128)
+    assert granularity(single_pass.parts[0].steps) == 4 * 256 * 4
+    assert granularity(make_plan(10**6, f16, h100).parts[0].steps) == 16384
+
+
+def test_a_plan_prints_its_steps() -> None:
+    text = str(make_plan(10**5, get_format("binary16"), get_unit("V100"), variant="split"))
+    for words in (
+        "split: 100000 binary16 numbers",
+        "elements 0 to",
+        "m16n16k16",
+        "tree binary32",
+        "sequential",
+    ):
+        assert words in text
+
+
+def test_a_plan_does_not_depend_on_the_unit_where_the_unit_can_execute_it() -> None:
+    f16 = get_format("binary16")
+    for variant in VARIANTS:
+        plans = {
+            make_plan(12345, f16, get_unit(unit), variant=variant)
+            for unit in ("V100", "A100", "H100", "B200")
+        }
+        assert len(plans) == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"variant": "singlepass"}, UnknownNameError, ["'singlepass'", "did you mean single-pass"]),
+        ({"variant": "two-mma", "chain": 2}, ParameterError, ["chain=2", "two-mma has no chain"]),
+        ({"chain": 0}, ParameterError, ["chain (R) = 0", "1 to 65536"]),
+        ({"chain": 2.5}, ParameterError, ["2.5", "whole number"]),
+        ({"chain": True}, ParameterError, ["True"]),
+        ({"block": 16}, ParameterError, ["block (B) = 16", "32 to 1024"]),
+        ({"block": 48}, ParameterError, ["48", "multiple of 32"]),
+        ({"block": 2048}, ParameterError, ["2048"]),
+        ({"fraction": 0.5}, ParameterError, ["only the variant split"]),
+        ({"variant": "split", "fraction": 1.5}, ParameterError, ["fraction=1.5", "0 to 1"]),
+        ({"accumulator": "float16"}, ParameterError, ["short-chain has its own"]),
+        ({"variant": "single-pass", "accumulator": "float128"}, DtypeError, ["float128"]),
+        (
+            {"variant": "single-pass", "accumulator": "float64"},
+            DtypeError,
+            ["binary16 → binary64", "warp-shuffle"],
+        ),
+    ],
+)
+def test_errors_say_what_was_given_and_the_next_step(options, error, words) -> None:
+    with pytest.raises(error) as caught:
+        tcu.sum(np.ones(10, np.float16), **options)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_a_unit_without_the_mma_is_named() -> None:
+    with pytest.raises(DtypeError, match=r"V100 has no MMA tf32 → binary32.*astype\('float16'\)"):
+        tcu.sum(np.ones(10, np.float32), unit="V100", variant="single-pass")
+    with pytest.raises(DtypeError, match="V100 has no MMA bfloat16"):
+        tcu.sum(np.ones(10, ml_dtypes.bfloat16), unit="V100")
+
+
+def test_the_bound_of_nothing_is_nothing_and_of_an_overflow_infinite() -> None:
+    plan = make_plan(10**6, get_format("binary16"), get_unit("H100"), variant="recurrence")
+    single = get_format("binary32")
+    assert plan_error_bound(plan, get_unit("H100"), 0.0, 0.0, single, 0.0) == 0
+    assert plan_error_bound(plan, get_unit("H100"), 1e9, 1e3, single, 1e9) == math.inf
+    assert Fraction(plan_error_bound(plan, get_unit("H100"), 1.0, 1e-6, single, 1.0)) > 0
