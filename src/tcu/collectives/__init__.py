@@ -2,6 +2,6 @@
 
 from tcu.collectives.exact import ExactSum as ExactSum
 from tcu.collectives.exact import fsum as fsum
-from tcu.collectives.sum import SumInfo as SumInfo
-from tcu.collectives.sum import error_bound as error_bound
-from tcu.collectives.sum import sum as sum
+from tcu.collectives.summation import SumInfo as SumInfo
+from tcu.collectives.summation import error_bound as error_bound
+from tcu.collectives.summation import sum as sum

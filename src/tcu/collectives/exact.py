@@ -223,7 +223,9 @@ def _exact_piece(numbers: npt.NDArray[Any], fmt: Format) -> tuple[int, int, int,
     integer = sum(value << (max(field, 1) - 1 + low) for field, value in bins.items())
     if not special:
         return integer, 0, 0, 0
-    nans = int(np.isnan(numbers).sum())
-    infinite = np.isinf(numbers)
-    negative = int((infinite & np.signbit(numbers)).sum())
-    return integer, int(infinite.sum()) - negative, negative, nans
+    codes = numbers.view(fmt.code_dtype)
+    magnitude = codes & np.array(fmt.sign_code - 1, codes.dtype)
+    infinite = magnitude == fmt.infinity_code
+    negative = int(np.count_nonzero(infinite & (codes != magnitude)))
+    nans = int(np.count_nonzero(magnitude > fmt.infinity_code))
+    return integer, int(np.count_nonzero(infinite)) - negative, negative, nans

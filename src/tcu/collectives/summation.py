@@ -143,12 +143,14 @@ def bound_for(plan: Plan, unit: Unit, elements: Elements, dtype: npt.DTypeLike) 
     """The bound for a plan that is already made."""
     mass, top = ExactSum(), 0.0
     for start in range(0, elements.n, 1 << 22):
-        piece = np.abs(elements.read(start, min(start + (1 << 22), elements.n)))
+        with np.errstate(invalid="ignore"):  # signalling NaN
+            piece = np.abs(elements.read(start, min(start + (1 << 22), elements.n)))
+            top = max(top, float(piece.max()))
         mass.add(piece)
-        top = max(top, float(piece.max()))
     if mass.nans or mass.positive_infinities:
         return math.nan
-    total = float(np.nextafter(mass.value(), math.inf))
+    rounded = float(mass.value())
+    total = math.nextafter(rounded, math.inf) if rounded else 0.0
     # |exact sum| is at most the mass.
     return plan_error_bound(plan, unit, total, top, format_of(dtype), total)
 
