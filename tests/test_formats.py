@@ -104,7 +104,9 @@ def boundary_codes(name: str) -> list[int]:
     one = fmt.bias << fmt.fraction_bits
     edges = [0, 1 << fmt.fraction_bits, one, fmt.max_finite_code]
     near = {edge + step for edge in edges for step in range(-3, 4)}
-    payloads = {fmt.infinity_code | 1 << bit for bit in range(fmt.fraction_bits)} if fmt.has_infinity else set()
+    payloads = (
+        {fmt.infinity_code | 1 << bit for bit in range(fmt.fraction_bits)} if fmt.has_infinity else set()
+    )
     return sorted(code for code in near | payloads if 0 <= code < fmt.sign_code)
 
 
@@ -192,15 +194,19 @@ def test_to_nearest_agrees_with_numpy_and_ml_dtypes_on_samples(name: str) -> Non
     assert (np.signbit(got) == np.signbit(expected))[~np.isnan(got)].all()
 
 
-@given(st.floats(), st.sampled_from(FLOATS), st.sampled_from(MODES), st.sampled_from(["infinity", "saturate"]))
+@given(
+    st.floats(), st.sampled_from(FLOATS), st.sampled_from(MODES), st.sampled_from(["infinity", "saturate"])
+)
 def test_scalar_and_array_encoders_agree(value: float, name: str, mode: str, overflow: str) -> None:
     (code,) = both_encoders([value], name, mode, overflow)
     if not math.isnan(value) and not math.isinf(value):
         expected = expected_rounding(value, name, mode, overflow)
         got = float(decode(code, name))
-        assert (math.isnan(got) and math.isnan(expected)) or Fraction(got) == expected if math.isfinite(
-            got
-        ) else not math.isfinite(float(expected))
+        assert (
+            (math.isnan(got) and math.isnan(expected)) or Fraction(got) == expected
+            if math.isfinite(got)
+            else not math.isfinite(float(expected))
+        )
 
 
 def test_infinities_and_nan() -> None:
@@ -220,7 +226,9 @@ def test_infinities_and_nan() -> None:
 def test_nan_payloads_survive_as_far_as_they_fit() -> None:
     wide = np.array([0x7FF4000000000001, 0xFFFDEADBEEF00000], np.uint64).view(np.float64)
     assert [hex(code) for code in encode_array(wide, "binary32").tolist()] == ["0x7fe00000", "0xffef56df"]
-    assert decode_array(np.array([0x7F812345], np.uint32), "binary32").view(np.uint64)[0] == 0x7FF82468A0000000
+    assert (
+        decode_array(np.array([0x7F812345], np.uint32), "binary32").view(np.uint64)[0] == 0x7FF82468A0000000
+    )
 
 
 def test_derived_properties_match_ieee_and_paper_003() -> None:

@@ -59,10 +59,14 @@ class Variant:
     summary: str
     build: Callable[[Problem], tuple[tuple[Part, ...], tuple[Step, ...], str]]
     chain: int | None
-    """Default R; None: the variant has no chain."""
+    """Default R; None: the variant has no MMAs to chain."""
     block: int
     """Default B."""
-    uses_mma: bool = True
+    longest_chain: int = MAX_CHAIN
+
+    @property
+    def uses_mma(self) -> bool:
+        return self.chain is not None
 
 
 def _chained(problem: Problem, chain: int, layout: str, last: str) -> list[Step]:
@@ -186,7 +190,9 @@ VARIANTS: dict[str, Variant] = {
             "levels of R chained MMAs and one more, partial results stored in the input format",
             _recurrence, 5, 32,
         ),
-        Variant("two-mma", "paper 001, Algorithms 1 and 2", "levels of two MMAs", _two_mma, None, 32),
+        Variant(
+            "two-mma", "paper 001, Algorithms 1 and 2", "levels of two MMAs", _two_mma, 1, 32, longest_chain=1,
+        ),
         Variant(
             "split", "paper 000, 5.3",
             "a fraction of the elements by chained MMAs, the rest by warp shuffles", _split, 1, 512,
@@ -194,7 +200,7 @@ VARIANTS: dict[str, Variant] = {
         Variant(
             "warp-shuffle", "paper 000, 5.4",
             "the classic reduction: one element a thread, warp shuffles, blocks added in order",
-            _warp_shuffle, None, 1024, uses_mma=False,
+            _warp_shuffle, None, 1024, longest_chain=1,
         ),
     )
 }  # fmt: skip
@@ -218,13 +224,15 @@ def make_plan(
     if variant not in VARIANTS:
         raise unknown_name("variant", variant, VARIANTS)
     row = VARIANTS[variant]
-    if chain is not None and row.chain is None:
-        raise ParameterError(f"chain={chain}: {variant} has no chain; leave it out, or choose single-pass")
+    if row.longest_chain == 1 and chain not in (None, 1):
+        raise ParameterError(
+            f"chain (R) = {chain!r}: {variant} chains no MMAs; leave it out, or choose single-pass"
+        )
     if fraction is not None and variant != "split":
         raise ParameterError(
             f"fraction={fraction}: only the variant split divides the elements; leave it out"
         )
-    chain = _whole("chain (R)", row.chain if chain is None else chain, 1, MAX_CHAIN) if row.chain else 1
+    chain = _whole("chain (R)", (row.chain or 1) if chain is None else chain, 1, row.longest_chain)
     block = _whole("block (B)", row.block if block is None else block, WARP, MAX_BLOCK)
     if block % WARP:
         raise ParameterError(f"block (B) = {block}: choose a multiple of {WARP}, the threads of a warp")
@@ -244,7 +252,7 @@ def make_plan(
     parts, final, result = row.build(problem) if n else ((), (), widest)
     parts = tuple(replace(part, steps=_without_idle(part.steps)) for part in parts)
     final = _without_idle(final)
-    return Plan(n, input_format.name, variant, chain if row.chain else None, block, parts, final, result)
+    return Plan(n, input_format.name, variant, chain if row.uses_mma else None, block, parts, final, result)
 
 
 def _without_idle(steps: tuple[Step, ...]) -> tuple[Step, ...]:

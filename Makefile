@@ -1,0 +1,54 @@
+# Needs Python 3.11 or later, make and a package index; everything else goes into .venv.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DATA := data/mauna-loa-co2.csv
+
+.PHONY: help demo test lint format bench study verify clean
+
+help:            ## list the targets
+	@sed -n 's/^\([a-z]*\): *[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "tcu needs Python 3.11 or later: set PYTHON=/path/to/python3.11 or newer"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.user: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.dev: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(VENV)/.user
+
+demo: $(VENV)/.user       ## set up, sum a real data set as four GPUs would, look inside one dot product
+	$(BIN)/tcu sum $(DATA) --input-dtype float16
+	$(BIN)/tcu compare $(DATA) --input-dtype float16 --unit V100 --unit H100
+	$(BIN)/tcu explain --unit V100 "1 + 2^-24 + 2^-24"
+	$(BIN)/tcu units
+
+test: $(VENV)/.dev        ## set up and run all tests
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.dev        ## formatting, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev      ## rewrite the sources as lint wants them
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.user      ## speed of the CPU model, on one core and on two
+	$(BIN)/python benchmarks/cpu.py
+
+study: $(VENV)/.user      ## errors of every variant, n to 10^8 (needs 1 GB)
+	$(BIN)/python benchmarks/error_study.py
+
+verify: $(VENV)/.dev      ## the fast model against the definition, 10^6 dot products per instruction (an hour)
+	$(BIN)/python -m pytest tests/test_model.py -k fast_model_equals --dots 1000000
+
+clean:           ## remove the virtual environment and caches
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

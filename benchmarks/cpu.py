@@ -1,0 +1,128 @@
+"""Speed of the CPU model: MMAs, sums and exact sums per second, with peers beside them.
+
+Method: each figure is the best of several repetitions after one warm-up (which
+also compiles), wall clock, data in memory.  Every result is checked in the
+same run: MMAs against the definition on a sample, sums against the exact sum
+within the bound, exact sums against math.fsum on a prefix.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable
+
+import ml_dtypes
+import numpy as np
+import record
+
+import tcu
+from tcu.model.definition import dot
+from tcu.units import find_instruction
+
+N = 1 << 25
+MMAS = 20_000
+
+
+def best(work: Callable[[], object], repetitions: int = 5) -> float:
+    """Seconds of the fastest of some runs, after a warm-up."""
+    work()
+    times = []
+    for _ in range(repetitions):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def adversarial(rng: np.random.Generator, shape: tuple[int, ...], dtype: type) -> np.ndarray:
+    """Half any bit pattern (inf and NaN included), a quarter subnormal, a quarter over all exponents."""
+    width = np.dtype(dtype).itemsize * 8
+    fraction = {16: 10, 32: 23}[width]
+    code = rng.integers(0, 1 << width, shape, dtype=np.uint64)
+    kind = rng.integers(0, 4, shape)
+    sign = np.uint64(1 << width - 1)
+    subnormal = code & (sign | np.uint64((1 << fraction) - 1))
+    power = code & ~np.uint64((1 << fraction) - 1)
+    code = np.where(kind == 0, subnormal, np.where(kind == 1, power, code))
+    return code.astype(f"u{width // 8}").view(dtype)
+
+
+def check_mmas(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> None:
+    row = find_instruction("H100", "mma", "binary16", "binary16", "binary32")
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        t, i, j = (int(rng.integers(0, size)) for size in d.shape)
+        x, y = a[t, i].view(np.uint16).tolist(), b[t, :, j].copy().view(np.uint16).tolist()
+        expected = dot(x, y, int(c.view(np.uint32)[t, i, j]), row)
+        if expected != int(d.view(np.uint32)[t, i, j]):
+            raise SystemExit(f"wrong MMA at {t, i, j}")
+
+
+def bench_mma() -> dict[str, float]:
+    rng = np.random.default_rng(0)
+    shapes = [(MMAS, 16, 16), (MMAS, 16, 8), (MMAS, 16, 8)]
+    dtypes = [np.float16, np.float16, np.float32]
+    data = {
+        "ordinary": [
+            rng.standard_normal(s, dtype=np.float32).astype(d) for s, d in zip(shapes, dtypes, strict=True)
+        ],
+        "adversarial": [adversarial(rng, s, d) for s, d in zip(shapes, dtypes, strict=True)],
+    }
+    figures = {}
+    for kind, (a, b, c) in data.items():
+        check_mmas(a, b, c, tcu.mma(a, b, c, unit="H100"))
+        figures[kind] = MMAS / best(lambda a=a, b=b, c=c: tcu.mma(a, b, c, unit="H100"))
+    return figures
+
+
+def check_sum(x: np.ndarray, variant: str) -> None:
+    error = abs(float(tcu.sum(x, variant=variant)) - float(tcu.fsum(x, dtype=np.float64)))
+    if not error <= tcu.error_bound(x, variant=variant):
+        raise SystemExit(f"{variant}: the error {error} exceeds the bound")
+
+
+def bench_sums() -> dict[str, dict[str, float]]:
+    """Elements per second."""
+    normal = np.random.default_rng(0).standard_normal(N, dtype=np.float32)
+    figures: dict[str, dict[str, float]] = {}
+    for name, dtype in (("float16", np.float16), ("bfloat16", ml_dtypes.bfloat16), ("float32", np.float32),
+                        ("float64", np.float64)):  # fmt: skip
+        x = normal.astype(dtype)
+        row = figures.setdefault(name, {})
+        for variant in ("single-pass", "short-chain"):
+            check_sum(x, variant)
+            row[f"tcu.sum {variant}"] = N / best(lambda x=x, v=variant: tcu.sum(x, variant=v), 3)
+        head = x[: 1 << 16]
+        if float(tcu.fsum(head, dtype=np.float64)) != math.fsum(head.tolist()):
+            raise SystemExit("fsum differs from math.fsum")
+        row["tcu.fsum"] = N / best(lambda x=x: tcu.fsum(x), 3)
+        wide = np.float32 if x.dtype.itemsize == 2 else x.dtype
+        row["numpy.sum"] = N / best(lambda x=x, wide=wide: np.sum(x, dtype=wide), 3)
+        part = x[: N >> 5].tolist()
+        row["math.fsum, list of floats"] = len(part) / best(lambda part=part: math.fsum(part), 2)
+    return figures
+
+
+def main() -> None:
+    available = len(os.sched_getaffinity(0))
+    figures: dict[str, object] = {}
+    for cores in [c for c in (1, 2) if c <= available]:
+        os.environ["TCU_NUM_THREADS"] = str(cores)
+        mma, sums = bench_mma(), bench_sums()
+        figures[f"{cores} core" + "s" * (cores > 1)] = {
+            "m16n8k16 MMAs per second": mma,
+            "elements per second": sums,
+        }
+        print(f"\n{cores} core{'s' * (cores > 1)}")
+        for kind, rate in mma.items():
+            print(f"  m16n8k16 f16 → f32, {kind:12} {rate:12,.0f} MMAs/s")
+        for dtype, row in sums.items():
+            for name, rate in row.items():
+                print(f"  {dtype:9} {name:28} {rate / 1e6:10,.1f} M elements/s")
+    print(f"\nwritten to {record.save('cpu', figures)}")
+
+
+if __name__ == "__main__":
+    main()

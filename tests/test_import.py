@@ -1,0 +1,55 @@
+"""Contract: importing tcu is quick, has no side effects, and shows exactly the public names."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tcu
+
+REPOSITORY = Path(__file__).parents[1]
+
+
+def fresh(code: str, folder: Path | None = None) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=folder or REPOSITORY
+    ).stdout
+
+
+def test_import_adds_less_than_300_ms_to_numpy() -> None:
+    code = "import time, numpy; start = time.perf_counter(); import tcu; print(time.perf_counter() - start)"
+    fresh(code)  # writes the bytecode
+    assert min(float(fresh(code)) for _ in range(3)) < 0.3
+
+
+def test_import_loads_no_compiler_and_no_command_line() -> None:
+    loaded = json.loads(fresh("import json, sys, tcu; print(json.dumps(sorted(sys.modules)))"))
+    assert not {"numba", "llvmlite", "typer", "rich", "torch", "cupy"} & set(loaded)
+
+
+def test_import_leaves_no_trace(tmp_path: Path) -> None:
+    code = "import os; before = dict(os.environ); import tcu; print(before == dict(os.environ))"
+    assert fresh(code, tmp_path).strip() == "True"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["mma", "sum", "fsum", "error_bound", "ExactSum", "SumInfo", "Unit", "Instruction", "TcuError"]
+)
+def test_public_names(name: str) -> None:
+    assert getattr(tcu, name).__doc__
+
+
+def test_every_error_is_a_tcu_error() -> None:
+    from tcu import errors
+
+    kinds = [
+        kind for kind in vars(errors).values() if isinstance(kind, type) and kind.__module__ == "tcu.errors"
+    ]
+    assert len(kinds) == 7
+    assert all(issubclass(kind, tcu.TcuError) for kind in kinds)
+    assert str(errors.UnknownNameError("plain words")) == "plain words"
