@@ -1,0 +1,1 @@
+"""The CPU model: the definition of what a unit computes, and a fast implementation of it."""

@@ -19,17 +19,17 @@ from pathlib import Path
 import numba
 import numpy as np
 
-from tcu.model import lanes
+from tcu.model import lanes, vectors
 
 __all__ = ["aligned_mma", "fused_chain"]
 
-LANES = lanes.LANES
+LANES = vectors.LANES
 RNE, RZ, RU = 0, 1, 2
 
 # Numba's disk cache keys a function by its own file, its code and the
 # variables it closes over, so a kernel would survive a change of lanes.py
-# (measured: it did).  Every cached kernel therefore closes over this number.
-_FINGERPRINT = zlib.crc32(Path(lanes.__file__).read_bytes())
+# (measured: it did).  Every kernel that uses it closes over this number.
+_FINGERPRINT = zlib.crc32(b"".join(Path(m.__file__).read_bytes() for m in (vectors, lanes)))
 
 
 @numba.njit(nogil=True, inline="always")

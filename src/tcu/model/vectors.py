@@ -1,0 +1,55 @@
+"""LLVM vectors of eight numbers: the pieces that :mod:`tcu.model.lanes` is built from."""
+# mypy: disable-error-code="no-untyped-call"
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba.core import cgutils
+
+LANES = 8
+ZERO_EXPONENT = -(1 << 20)
+"""Exponent of a zero: smaller than every sum of two real ones."""
+
+F64, F32, I64, I32 = ir.DoubleType(), ir.FloatType(), ir.IntType(64), ir.IntType(32)
+V64, V32 = ir.VectorType(F64, LANES), ir.VectorType(F32, LANES)
+W64, W32 = ir.VectorType(I64, LANES), ir.VectorType(I32, LANES)
+
+
+def splat(builder: Any, scalar: Any, vector: ir.VectorType) -> Any:
+    seed = builder.insert_element(ir.Constant(vector, ir.Undefined), scalar, ir.Constant(I32, 0))
+    mask = ir.Constant(ir.VectorType(I32, LANES), [0] * LANES)
+    return builder.shuffle_vector(seed, ir.Constant(vector, ir.Undefined), mask)
+
+
+def constant(vector: ir.VectorType, value: Any) -> Any:
+    return ir.Constant(vector, [value] * LANES)
+
+
+def call(builder: Any, name: str, vector: Any, *arguments: Any) -> Any:
+    suffix = {V64: "v8f64", V32: "v8f32", W32: "v8i32", W64: "v8i64", F64: "f64"}[vector]
+    kind = ir.FunctionType(vector, [argument.type for argument in arguments])
+    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.{suffix}")
+    return builder.call(function, arguments)
+
+
+def load(builder: Any, pointer: Any, vector: ir.VectorType) -> Any:
+    return builder.load(builder.bitcast(pointer, vector.as_pointer()), align=4)
+
+
+def store(builder: Any, value: Any, pointer: Any) -> None:
+    builder.store(value, builder.bitcast(pointer, value.type.as_pointer()), align=4)
+
+
+def elements(context: Any, builder: Any, array_type: Any, array: Any, index: Any, vector: Any) -> Any:
+    """Eight elements of a one-dimensional contiguous array, from ``index`` on."""
+    data = context.make_array(array_type)(context, builder, array).data
+    pointer = builder.gep(data, [index])
+    return builder.load(builder.bitcast(pointer, vector.as_pointer()), align=array_type.dtype.bitwidth // 8)
+
+
+def power_of_two(builder: Any, exponent: Any) -> Any:
+    """2^exponent for i32 lanes in the normal range of binary64."""
+    biased = builder.add(builder.sext(exponent, W64), constant(W64, 1023))
+    return builder.bitcast(builder.shl(biased, constant(W64, 52)), V64)
