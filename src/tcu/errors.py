@@ -39,7 +39,7 @@ class InvalidOperationError(TcuError, ValueError):
 
 
 class DataFileError(TcuError, OSError):
-    """A file that cannot be read as an array of numbers."""
+    """A file or bytes that cannot be read as numbers, or a file that cannot be written."""
 
 
 def unknown_name(what: str, given: object, known: Iterable[str]) -> UnknownNameError:

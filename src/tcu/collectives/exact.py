@@ -45,7 +45,7 @@ class ExactSum:
         self.negative_infinities = 0
         self.nans = 0
 
-    def add(self, x: npt.ArrayLike, progress: Progress | None = None) -> ExactSum:
+    def add(self, x: npt.ArrayLike | Elements, progress: Progress | None = None) -> ExactSum:
         """Add every element of an array of float16, bfloat16, float32 or float64; returns self.
 
         Raises DtypeError; the sum is unchanged then.
@@ -145,7 +145,7 @@ class ExactSum:
         return ExactSum.from_bytes, (self.to_bytes(),)
 
 
-def fsum(x: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Any:
+def fsum(x: npt.ArrayLike | Elements, dtype: npt.DTypeLike | None = None) -> Any:
     """The sum of all elements, rounded once: one answer, whatever the order, split or machine.
 
     Parameters
@@ -167,8 +167,8 @@ def fsum(x: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Any:
         math.fsum it never raises OverflowError: an intermediate sum cannot
         overflow, and a sum that exceeds ``dtype`` is inf.
     """
-    elements = Elements(x)
-    return ExactSum().add(elements).value(result_format(elements.format, dtype).dtype)  # type: ignore[arg-type]
+    elements = x if isinstance(x, Elements) else Elements(x)
+    return ExactSum().add(elements).value(result_format(elements.format, dtype).dtype)
 
 
 def result_format(given: Format, dtype: npt.DTypeLike | None) -> Format:

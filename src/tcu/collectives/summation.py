@@ -39,18 +39,18 @@ class SumInfo:
 
 @overload
 def sum(
-    x: npt.ArrayLike, *, unit: str | Unit = ..., variant: str = ..., chain: int | None = ...,
+    x: npt.ArrayLike | Elements, *, unit: str | Unit = ..., variant: str = ..., chain: int | None = ...,
     block: int | None = ..., accumulator: str | None = ..., fraction: float | None = ...,
     dtype: npt.DTypeLike | None = ..., return_info: Literal[False] = ..., progress: Progress | None = ...,
 ) -> Any: ...  # fmt: skip
 @overload
 def sum(
-    x: npt.ArrayLike, *, unit: str | Unit = ..., variant: str = ..., chain: int | None = ...,
+    x: npt.ArrayLike | Elements, *, unit: str | Unit = ..., variant: str = ..., chain: int | None = ...,
     block: int | None = ..., accumulator: str | None = ..., fraction: float | None = ...,
     dtype: npt.DTypeLike | None = ..., return_info: Literal[True], progress: Progress | None = ...,
 ) -> tuple[Any, SumInfo]: ...  # fmt: skip
 def sum(
-    x: npt.ArrayLike,
+    x: npt.ArrayLike | Elements,
     *,
     unit: str | Unit = DEFAULT_UNIT,
     variant: str = DEFAULT_VARIANT,
@@ -117,7 +117,7 @@ def sum(
 
 
 def error_bound(
-    x: npt.ArrayLike,
+    x: npt.ArrayLike | Elements,
     *,
     unit: str | Unit = DEFAULT_UNIT,
     variant: str = DEFAULT_VARIANT,
@@ -156,7 +156,7 @@ def bound_for(plan: Plan, unit: Unit, elements: Elements, dtype: npt.DTypeLike) 
 
 
 def _prepare(
-    x: npt.ArrayLike,
+    x: npt.ArrayLike | Elements,
     unit: str | Unit,
     variant: str,
     chain: int | None,

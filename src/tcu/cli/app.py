@@ -1,0 +1,109 @@
+"""The program ``tcu``: its commands, and what becomes of every failure."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+import tcu
+from tcu.cli import catalogue, explain, sums
+from tcu.cli.output import error_console
+from tcu.errors import TcuError
+
+__all__ = ["app", "main"]
+
+BAD_INPUT = 2
+BROKEN_PIPE = 1
+INTERRUPTED = 130
+"""128 + SIGINT, as shells report it."""
+
+app = typer.Typer(
+    name="tcu",
+    help="What tensor cores compute, bit for bit: sums that anyone can reproduce, and every step explained.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("sum")(sums.sum_command)
+app.command("compare")(sums.compare_command)
+app.command("units")(catalogue.units_command)
+app.command("explain")(explain.explain_command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"tcu {tcu.__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program with ``arguments`` (None: the process's own) and return its exit code.
+
+    0: done; 2: bad input, after one line on stderr; 130: interrupted; 1: the reader of
+    stdout went away.
+    """
+    try:
+        given = _with_minus_signs(sys.argv[1:] if arguments is None else arguments)
+        code = app(given, prog_name="tcu", standalone_mode=False)
+        sys.stdout.flush()
+    except TcuError as error:
+        return _fail(str(error))
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except MemoryError:
+        return _fail("out of memory: save the numbers as .npy, which is read a piece at a time")
+    except Exception as error:
+        # Typer brings its own copy of Click or imports it, depending on its version,
+        # so a usage error is known by what it offers, not by its class.
+        message = getattr(error, "format_message", None)
+        if message is None:
+            raise
+        return _fail(f"{_sentence(message())}; see {_help_of(error)}")
+    return code if isinstance(code, int) else 0
+
+
+_NEGATIVE = re.compile(r"-(?=[\s\d.(]|inf|nan)", re.IGNORECASE)
+
+
+def _with_minus_signs(arguments: Sequence[str]) -> list[str]:
+    """An expression may begin with a minus, which would pass for an option: explain reads "−", too."""
+    if arguments[:1] != ["explain"]:
+        return list(arguments)
+    return [_NEGATIVE.sub("−", text, count=1) if _NEGATIVE.match(text) else text for text in arguments]
+
+
+def _sentence(text: str) -> str:
+    text = " ".join(text.split()).rstrip(".")
+    return text[:1].lower() + text[1:]
+
+
+def _help_of(error: Exception) -> str:
+    context = getattr(error, "ctx", None)
+    return f"{getattr(context, 'command_path', 'tcu')} --help"
+
+
+def _fail(message: str) -> int:
+    error_console().print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
+    return BAD_INPUT

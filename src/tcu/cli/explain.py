@@ -1,0 +1,106 @@
+"""``tcu explain``: one dot product, bit by bit."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console, Group, RenderableType
+from rich.text import Text
+
+from tcu.cli import options
+from tcu.cli.document import explain_document
+from tcu.cli.dot import Problem, Trace, problem_of, trace
+from tcu.cli.drawing import MAX_WIDTH, draw_inputs, draw_others, draw_trace
+from tcu.cli.output import console, print_json
+from tcu.cli.story import tell
+from tcu.errors import DataFileError
+from tcu.formats.format import get_format
+from tcu.units import find_instruction, get_unit
+
+__all__ = ["explain_command"]
+
+DEFAULT_UNIT = "V100"
+MIN_WIDTH = 80
+"""Below this a row of bits would not fit beside its labels."""
+
+
+def explain_command(
+    expression: Annotated[
+        str | None,
+        typer.Argument(metavar="EXPRESSION", help="Terms joined by + and -, such as '1 + 2^-24 + 0.5*3'."),
+    ] = None,
+    unit: Annotated[
+        list[str] | None, typer.Option(metavar="UNIT", help=f"May be repeated; else {DEFAULT_UNIT}.")
+    ] = None,
+    a: Annotated[str | None, typer.Option(metavar="LIST", help="Row of A, as 1,0.5,2^-3; else ones.")] = None,
+    b: Annotated[str | None, typer.Option(metavar="LIST", help="Column of B; else ones.")] = None,
+    c: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="The addend; all terms are products then.")
+    ] = None,
+    input_format: Annotated[
+        str, typer.Option("--input", metavar="FORMAT", help="f16, bf16, tf32, e4m3, e5m2 or f64.")
+    ] = "f16",
+    output: Annotated[
+        str | None,
+        typer.Option(metavar="FORMAT", help="f32, f16 or f64; else the widest of the instruction."),
+    ] = None,
+    instruction: Annotated[str, typer.Option(metavar="NAME", help="mma, wgmma or tcgen05.")] = "mma",
+    svg: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the drawing as SVG, too.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the drawing as HTML, too.")] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Draw how a unit computes c + a0·b0 + a1·b1 + ...: which bits are kept, cut and rounded.
+
+    In an EXPRESSION the first term is c (unless it is a product, or --c is
+    given); every other term is a product x*y, or x alone for 1·x.  Numbers are
+    written 1.5, 2^-24, 1.5*2^-3, 1e-5, 0x1.8p-3, inf, nan, or as a sum in
+    parentheses; 1.5×2^-3 is a product.  What a format cannot hold is rounded to
+    nearest, and the drawing says so.
+
+    Examples: [bold]tcu explain --unit V100 "1 + 2^-24 + 2^-24"[/bold]
+
+    [bold]tcu explain --a 1,1 --b 0.5,2^-11 --c 1 --unit H100 --input bf16[/bold]
+    """
+    given = get_format(input_format)
+    names = list(dict.fromkeys(get_unit(name).name for name in unit or [DEFAULT_UNIT]))
+    wanted = None if output is None else get_format(output).name
+    rows = [
+        (get_unit(name), find_instruction(name, instruction, given.name, given.name, wanted))
+        for name in names
+    ]
+    problem = problem_of(expression, a, b, c, given, get_format(rows[0][1].output))
+    traces = [trace(problem, one, row) for one, row in rows]
+    for path, suffix in ((svg, "svg"), (html, "html")):
+        if path is not None:
+            _write(path, _exported(problem, traces, suffix))
+    if as_json:
+        print_json(explain_document(problem, traces))
+        return
+    screen = console()
+    screen.width = max(MIN_WIDTH, min(screen.width, MAX_WIDTH))
+    screen.print(_drawing(problem, traces, screen.width))
+
+
+def _drawing(problem: Problem, traces: list[Trace], width: int) -> RenderableType:
+    drawn = [draw_trace(each, problem, tell(each, problem), width) for each in traces]
+    return Group(draw_inputs(problem), Text(), *drawn, draw_others(problem, traces))
+
+
+def _exported(problem: Problem, traces: list[Trace], suffix: str) -> str:
+    # The file has its colours whatever this terminal can show.
+    recorder = Console(
+        file=io.StringIO(), record=True, width=MAX_WIDTH, force_terminal=True, color_system="truecolor",
+        no_color=False, highlight=False, emoji=False, legacy_windows=False,
+    )  # fmt: skip
+    recorder.print(_drawing(problem, traces, MAX_WIDTH))
+    return recorder.export_svg(title="tcu explain") if suffix == "svg" else recorder.export_html()
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise DataFileError(f"cannot write {path}: {error.strerror or error}: choose another place") from None

@@ -1,0 +1,140 @@
+"""One sum with everything that is known about it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from typing import Any
+
+import tcu
+from tcu.cli.data import DataElements, summable_format
+from tcu.cli.numbers import hex_bits, leading_exponent
+from tcu.cli.output import json_number
+from tcu.collectives import ExactSum, SumInfo
+from tcu.errors import InvalidOperationError
+from tcu.formats.format import Format, format_of, get_format
+
+__all__ = ["Method", "Outcome", "compute", "warning"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """How to sum: the parameters of ``tcu.sum``, formats under any of their names."""
+
+    unit: str
+    variant: str
+    chain: int | None = None
+    block: int | None = None
+    accumulator: str | None = None
+    fraction: float | None = None
+    dtype: str | None = None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        given = asdict(self)
+        if self.accumulator is not None:
+            given["accumulator"] = get_format(self.accumulator).dtype
+        if self.dtype is not None:
+            given["dtype"] = summable_format(self.dtype, "--dtype").dtype
+        return given
+
+
+@dataclass(frozen=True)
+class Outcome:
+    elements: DataElements
+    result: Any
+    """A NumPy scalar."""
+    info: SumInfo
+    exact: float
+    """The exact sum, rounded to binary64; NaN where it has no value."""
+    bound: float
+
+    @property
+    def format(self) -> Format:
+        return format_of(self.result.dtype)
+
+    @property
+    def bits(self) -> str:
+        return hex_bits(self.info.bits, self.format)
+
+    @property
+    def error(self) -> Fraction | None:
+        """|result - exact|, where both are finite."""
+        result = float(self.result)
+        if not (math.isfinite(result) and math.isfinite(self.exact)):
+            return None
+        return abs(Fraction(result) - Fraction(self.exact))
+
+    @property
+    def relative_error(self) -> float:
+        """0 where result and exact sum agree; inf where only one is infinite, or only the exact sum 0."""
+        result, error = float(self.result), self.error
+        if result == self.exact:
+            return 0.0
+        if error is None:
+            return math.nan if math.isnan(result) or math.isnan(self.exact) else math.inf
+        if self.exact == 0:
+            return math.inf
+        try:
+            return float(error / abs(Fraction(self.exact)))
+        except OverflowError:
+            return math.inf
+
+    @property
+    def ulps(self) -> float | None:
+        """The error in units of the last place that the exact sum has in the result's format."""
+        error = self.error
+        if error is None or self.exact == 0:
+            return None
+        exponent = max(leading_exponent(Fraction(self.exact)), self.format.emin)
+        try:
+            return float(error / Fraction(2) ** (exponent - self.format.fraction_bits))
+        except OverflowError:
+            return None
+
+    def document(self) -> dict[str, Any]:
+        """What ``--json`` prints."""
+        plan = self.info.plan
+        return {
+            "n": plan.n,
+            "dtype": str(self.elements.format.dtype),
+            "unit": self.info.unit,
+            "variant": plan.variant,
+            "chain": plan.chain,
+            "block": plan.block,
+            "result": json_number(float(self.result)),
+            "exact": json_number(self.exact),
+            "relative_error": json_number(self.relative_error),
+            "error_bound": json_number(self.bound),
+            "mmas": self.info.mmas,
+            "bits": self.bits,
+            "modelled_time": asdict(self.info.modelled_time),
+            "levels": self.info.levels,
+        }
+
+
+def _exact_sum(elements: DataElements) -> float:
+    try:
+        return float(ExactSum().add(elements).value("float64"))
+    except InvalidOperationError:
+        return math.nan
+
+
+def compute(elements: DataElements, method: Method, exact: float | None = None) -> Outcome:
+    """Sum by ``method`` and bound its error; reads the numbers twice, a third time for ``exact=None``."""
+    # The sum comes first, because it refuses what is wrong before it reads anything.
+    result, info = tcu.sum(elements, **method.parameters, return_info=True)
+    bound = tcu.error_bound(elements, **method.parameters)
+    return Outcome(elements, result, info, _exact_sum(elements) if exact is None else exact, bound)
+
+
+def warning(elements: DataElements) -> str | None:
+    """What the user must know about the conversion, once the numbers were read."""
+    if not elements.overflowed:
+        return None
+    fmt = elements.format
+    return (
+        f"numbers beyond {fmt.max_finite:g}, the largest of {fmt.name}, became inf: "
+        "choose a wider --input-dtype, such as bfloat16 or float32"
+    )

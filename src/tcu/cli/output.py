@@ -1,0 +1,48 @@
+"""What every command prints with: the two consoles, JSON, and plain numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+__all__ = ["console", "error_console", "json_number", "print_json", "short", "warn"]
+
+MAX_WIDTH = 120
+"""Wider terminals gain nothing from lines that the eye cannot follow."""
+
+
+def console() -> Console:
+    """stdout, as it is at the time of the call (tests and pipes replace it)."""
+    made = Console(highlight=False, emoji=False)
+    made.width = min(made.width, MAX_WIDTH)
+    return made
+
+
+def error_console() -> Console:
+    return Console(stderr=True, highlight=False, emoji=False)
+
+
+def warn(message: str) -> None:
+    error_console().print(Text.assemble(("warning: ", "bold yellow"), message), soft_wrap=True)
+
+
+def print_json(document: Any) -> None:
+    """The document on stdout; what JSON has no number for must be a string already."""
+    sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def json_number(value: float) -> float | str:
+    """``value``, or "inf", "-inf" or "nan", which JSON has no numbers for."""
+    if math.isfinite(value):
+        return value
+    return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+
+
+def short(value: float) -> str:
+    """Three digits, enough for an error or a bound; 0 stays 0."""
+    return "0" if value == 0 else f"{value:.3g}"

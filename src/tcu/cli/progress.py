@@ -1,0 +1,56 @@
+"""A progress bar that shows up only where somebody waits in front of it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from tcu.cli.output import error_console
+
+__all__ = ["ProgressBar"]
+
+DELAY = 2.0
+"""Seconds of silence: most sums are over by then."""
+
+
+class ProgressBar:
+    """Counts numbers; after ``DELAY`` seconds draws a bar on stderr, if that is a terminal."""
+
+    def __init__(self, total: int, console: Console | None = None) -> None:
+        self._console = console or error_console()
+        self._total = total
+        self._done = 0
+        self._since = time.monotonic()
+        self._lock = threading.Lock()
+        self._bar: Progress | None = None
+        self._task = TaskID(0)
+
+    def __enter__(self) -> ProgressBar:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def advance(self, count: int) -> None:
+        """``count`` more numbers were read; any thread may say so."""
+        if not self._console.is_terminal:
+            return
+        with self._lock:
+            self._done += count
+            if self._bar is None and time.monotonic() - self._since >= DELAY:
+                self._start()
+            if self._bar is not None:
+                self._bar.update(self._task, completed=self._done)
+
+    def _start(self) -> None:
+        columns = TextColumn("{task.percentage:>3.0f} %"), BarColumn(), TimeRemainingColumn()
+        self._bar = Progress(*columns, console=self._console, transient=True)
+        self._task = self._bar.add_task("", total=self._total)
+        self._bar.start()

@@ -1,0 +1,268 @@
+"""``tcu sum`` and ``tcu compare``: a file's sum as tensor cores compute it."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console, Group
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from tcu.cli import options
+from tcu.cli.data import DataElements
+from tcu.cli.files import read_elements
+from tcu.cli.outcome import Method, Outcome, compute, warning
+from tcu.cli.output import console, json_number, print_json, short, warn
+from tcu.cli.progress import ProgressBar
+from tcu.collectives.summation import DEFAULT_UNIT
+from tcu.errors import DtypeError, ParameterError, unknown_name
+from tcu.plan import DEFAULT_VARIANT, VARIANTS
+from tcu.units import get_unit
+
+__all__ = ["compare_command", "sum_command"]
+
+COMPARED_UNITS = ("V100", "A100", "H100", "B200")
+_VARIANTS = ", ".join(VARIANTS)
+
+
+def sum_command(
+    file: options.DataFile,
+    unit: Annotated[str, typer.Option(metavar="UNIT", help="See [bold]tcu units[/bold].")] = DEFAULT_UNIT,
+    variant: Annotated[str, typer.Option(metavar="NAME", help=f"One of {_VARIANTS}.")] = DEFAULT_VARIANT,
+    chain: options.Chain = None,
+    block: options.Block = None,
+    accumulator: options.Accumulator = None,
+    fraction: options.Fraction = None,
+    key: options.Key = None,
+    input_dtype: options.InputDtype = None,
+    dtype: options.ResultDtype = None,
+    as_json: options.Json = False,
+) -> None:
+    """Sum a file as a tensor core would, and compare with the exact sum.
+
+    Prints the sum, its bits, the exact sum, the error and a proved bound of it,
+    and the times that the papers' formulas give.  A .npy file may be larger
+    than memory.
+
+    Example: [bold]tcu sum data.npy --unit A100 --variant single-pass -R 4[/bold]
+    """
+    elements = read_elements(file, key, input_dtype)
+    method = Method(unit, variant, chain, block, accumulator, fraction, dtype)
+    with ProgressBar(3 * elements.n) as bar:
+        elements.on_read = bar.advance
+        outcome = compute(elements, method)
+    _warn(elements)
+    if as_json:
+        print_json(outcome.document())
+    else:
+        console().print(_panel(outcome, file))
+
+
+def _warn(elements: DataElements) -> None:
+    message = warning(elements)
+    if message is not None:
+        warn(message)
+
+
+def _panel(outcome: Outcome, file: str) -> Panel:
+    plan, time = outcome.info.plan, outcome.info.modelled_time
+    chain = "" if plan.chain is None else f"R = {plan.chain}, "
+    unit = get_unit(outcome.info.unit)
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column()
+    rows: list[tuple[str, str | Text]] = [
+        ("numbers", f"{plan.n:,} of {outcome.elements.format.dtype}"),
+        ("unit", f"{unit.name} ({unit.architecture})"),
+        ("variant", f"{plan.variant}, {chain}B = {plan.block}"),
+        ("", ""),
+        ("sum", Text(str(outcome.result), style="bold")),
+        ("bits", f"{outcome.bits}  ({outcome.format.name})"),
+        ("exact sum", f"{outcome.exact!r}"),
+        ("relative error", _error_text(outcome)),
+        ("error bound", _bound_text(outcome)),
+        ("", ""),
+        ("MMAs", f"{outcome.info.mmas:,}"),
+        ("levels", f"{outcome.info.levels}"),
+        ("modelled time", _times(("two-MMA", time.two_mma), ("chained", time.chained), ("classic", time.classic))),
+        ("speedup", _times(("two-MMA", time.speedup_two_mma), ("chained", time.speedup_chained))),
+    ]  # fmt: skip
+    for label, value in rows:
+        grid.add_row(label, value)
+    return Panel(grid, title=Text(f"sum of {file}", style="bold"), title_align="left", expand=False, padding=(0, 1),
+                 box=box.ROUNDED)  # fmt: skip
+
+
+def _times(*named: tuple[str, float]) -> Text:
+    text = Text()
+    for name, value in named:
+        text.append(f"{name} ", style="dim")
+        text.append(f"{value:.2f}   ")
+    text.rstrip()
+    return text
+
+
+def _error_text(outcome: Outcome) -> Text:
+    error, ulps = outcome.relative_error, outcome.ulps
+    if error == 0:
+        return Text("0", style="green")
+    text = Text(short(error))
+    if ulps is not None and error > 0:
+        text.append(f"  ({short(ulps)} ulp of {outcome.format.name})", style="dim")
+    return text
+
+
+def _bound_text(outcome: Outcome) -> str:
+    if math.isnan(outcome.bound):
+        return "none: the numbers hold inf or NaN"
+    if math.isinf(outcome.bound):
+        return "none: an overflow cannot be excluded"
+    return f"{short(outcome.bound)}  (absolute)"
+
+
+def compare_command(
+    file: options.DataFile,
+    unit: Annotated[
+        list[str] | None,
+        typer.Option(metavar="UNIT", help=f"May be repeated; else {', '.join(COMPARED_UNITS)}."),
+    ] = None,
+    variant: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help=f"May be repeated; else all: {_VARIANTS}.")
+    ] = None,
+    chain: options.Chain = None,
+    block: options.Block = None,
+    accumulator: options.Accumulator = None,
+    fraction: options.Fraction = None,
+    key: options.Key = None,
+    input_dtype: options.InputDtype = None,
+    dtype: options.ResultDtype = None,
+    as_json: options.Json = False,
+) -> None:
+    """Sum a file on several units by several variants, side by side.
+
+    The smallest error is marked.  What a unit cannot compute shows as "–";
+    --json says why.  --chain, --accumulator and --fraction likewise rule out
+    the variants that have none.
+
+    Example: [bold]tcu compare data.npy --unit V100 --unit H100 --input-dtype float16[/bold]
+    """
+    units = [get_unit(name).name for name in dict.fromkeys(unit or COMPARED_UNITS)]
+    variants = list(dict.fromkeys(variant or VARIANTS))
+    for name in variants:
+        if name not in VARIANTS:
+            raise unknown_name("variant", name, VARIANTS)
+    elements = read_elements(file, key, input_dtype)
+    methods = [
+        Method(one, name, chain, block, accumulator, fraction, dtype) for one in units for name in variants
+    ]
+    with ProgressBar((1 + 2 * len(methods)) * elements.n) as bar:
+        elements.on_read = bar.advance
+        rows: list[Row] = []
+        exact: float | None = None
+        for method in methods:
+            outcome = _attempt(elements, method, exact)
+            rows.append((method, outcome))
+            exact = outcome.exact if isinstance(outcome, Outcome) else exact
+    _warn(elements)
+    reasons = [outcome for _, outcome in rows if not isinstance(outcome, Outcome)]
+    if exact is None:
+        raise reasons[0]
+    errors = [outcome.relative_error for _, outcome in rows if isinstance(outcome, Outcome)]
+    best = min((error for error in errors if not math.isnan(error)), default=math.nan)
+    if as_json:
+        print_json(_comparison(elements, exact, rows, best))
+        return
+    screen = console()
+    table = _fitting_table(rows, best, screen)
+    numbers = f"{elements.n:,} of {elements.format.dtype}, exact sum {exact!r}"
+    legend = [Text("★ smallest error", style="dim")]
+    if reasons:
+        legend.append(Text("– the unit or the variant does not compute this; --json says why", style="dim"))
+    if len(table.columns) < len(_COLUMNS):
+        legend.append(Text("A wider terminal shows more columns.", style="dim"))
+    screen.print(Group(Text(f"{file}: {numbers}"), table, *legend))
+
+
+Row = tuple[Method, Outcome | DtypeError | ParameterError]
+
+
+def _attempt(
+    elements: DataElements, method: Method, exact: float | None
+) -> Outcome | DtypeError | ParameterError:
+    try:
+        return compute(elements, method, exact)
+    except (DtypeError, ParameterError) as error:
+        return error
+
+
+def _comparison(elements: DataElements, exact: float, rows: list[Row], best: float) -> dict[str, Any]:
+    documents: list[dict[str, Any]] = []
+    for method, outcome in rows:
+        if isinstance(outcome, Outcome):
+            document = outcome.document() | {"best": outcome.relative_error == best, "reason": None}
+            documents.append({key: document[key] for key in document if key not in ("n", "dtype", "exact")})
+        else:
+            documents.append(
+                {"unit": method.unit, "variant": method.variant, "result": None, "reason": str(outcome)}
+            )
+    return {
+        "n": elements.n,
+        "dtype": str(elements.format.dtype),
+        "exact": json_number(exact),
+        "rows": documents,
+    }
+
+
+_COLUMNS = (
+    ("variant", "left"), ("R", "right"), ("B", "right"), ("sum", "right"), ("rel. error", "right"),
+    ("", "left"), ("bound", "right"), ("MMAs", "right"), ("bits", "left"),
+)  # fmt: skip
+_DISPENSABLE = ("MMAs", "bound", "bits")
+"""Columns that a narrow terminal does without, in this order."""
+_BOUNDLESS = 1000
+
+
+def _fitting_table(rows: list[Row], best: float, screen: Console) -> Table:
+    hidden: set[str] = set()
+    table = _table(rows, best, hidden)
+    boundless = screen.options.update(width=_BOUNDLESS)
+    for name in _DISPENSABLE:
+        if screen.measure(table, options=boundless).maximum <= screen.width:
+            break
+        hidden.add(name)
+        table = _table(rows, best, hidden)
+    return table
+
+
+def _table(rows: list[Row], best: float, hidden: set[str]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    for name, justify in _COLUMNS:
+        if name not in hidden:
+            table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    shown = ""
+    for method, outcome in rows:
+        if method.unit != shown:
+            if shown:
+                table.add_section()
+            table.add_row(Text(method.unit, style="bold cyan"))
+            shown = method.unit
+        cells = _cells(method, outcome, best)
+        table.add_row(*[cell for (name, _), cell in zip(_COLUMNS, cells, strict=True) if name not in hidden])
+    return table
+
+
+def _cells(method: Method, outcome: Outcome | DtypeError | ParameterError, best: float) -> list[str | Text]:
+    if not isinstance(outcome, Outcome):
+        none = Text("–", style="dim")
+        return [Text(f"  {method.variant}", style="dim"), *[none] * 4, "", *[none] * 3]
+    plan, error = outcome.info.plan, outcome.relative_error
+    style = "bold green" if error == best else ""
+    return [
+        f"  {plan.variant}", "–" if plan.chain is None else str(plan.chain), str(plan.block),
+        str(outcome.result), Text(short(error), style=style), Text("★" if style else "", style=style),
+        short(outcome.bound), f"{outcome.info.mmas:,}", outcome.bits,
+    ]  # fmt: skip

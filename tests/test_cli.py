@@ -1,0 +1,541 @@
+"""The commands ``tcu sum``, ``compare`` and ``units``, as a user meets them.
+
+Contract: a file gives the same numbers however it is stored (.npy, also
+memory-mapped; .npz; .csv; .txt; a pipe); the printed sum is the library's, the
+exact sum is math.fsum's, and |result - exact| is within the bound.  ``--json``
+prints one document and nothing else.  Bad input gives one line on stderr that
+begins with "error: " and names what was given, exit code 2, and never a
+traceback; 130 when interrupted.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from rich.console import Console
+
+import tcu
+from tcu.cli import main, progress
+from tcu.cli.data import DataElements
+from tcu.cli.textfile import parse_numbers
+from tcu.errors import DataFileError
+from tcu.formats import decode, encode, get_format
+from tcu.formats.scalar import Number
+from tcu.units import CATALOGUE
+
+KEYS = [
+    "n", "dtype", "unit", "variant", "chain", "block", "result", "exact", "relative_error", "error_bound",
+    "mmas", "bits", "modelled_time", "levels",
+]  # fmt: skip
+
+
+@pytest.fixture
+def run(capsys, monkeypatch, tmp_path):
+    """Run the program in an empty folder: (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def call(*arguments, stdin=None):
+        if stdin is not None:
+            monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        code = main([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def answer(run):
+    """The document of a run with --json that must succeed in silence."""
+
+    def call(*arguments, stdin=None):
+        code, out, err = run(*arguments, "--json", stdin=stdin)
+        assert (code, err) == (0, "")
+        return json.loads(out, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+    return call
+
+
+@pytest.fixture
+def refusal(run):
+    """The message of a run that must fail with exit code 2 and one line."""
+
+    def call(*arguments, stdin=None):
+        code, out, err = run(*arguments, stdin=stdin)
+        assert (code, out) == (2, "")
+        assert err.startswith("error: ")
+        assert err.count("\n") == 1
+        return err
+
+    return call
+
+
+def save(name, array):
+    np.save(name, array)
+    return name
+
+
+def write(name, text):
+    Path(name).write_text(text, encoding="utf-8")
+    return name
+
+
+NUMBERS = np.random.default_rng(3).standard_normal(1000)
+
+
+# One answer, however the numbers are stored
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_sum_agrees_with_independent_sums(answer, dtype):
+    x = NUMBERS.astype(dtype)
+    document = answer("sum", save("x.npy", x))
+    assert list(document) == KEYS
+    assert document["n"] == 1000
+    assert document["dtype"] == dtype
+    assert document["exact"] == math.fsum(x.astype(float))
+    result = tcu.sum(x)
+    assert document["result"] == float(result)
+    error = abs(Fraction(document["result"]) - sum(map(Fraction, x.astype(float).tolist())))
+    assert error <= Fraction(document["error_bound"])
+    width = result.dtype.itemsize
+    assert document["bits"] == f"0x{int(result.view(f'u{width}')):0{2 * width}x}"
+    expected = abs(document["result"] - document["exact"]) / abs(document["exact"])
+    assert document["relative_error"] == pytest.approx(expected, rel=1e-6, abs=0)
+    assert set(document["modelled_time"]) == {
+        "two_mma", "chained", "classic", "speedup_two_mma", "speedup_chained",
+    }  # fmt: skip
+
+
+def test_parameters_reach_the_library(answer):
+    x = np.abs(NUMBERS).astype("float16")
+    document = answer("sum", save("x.npy", x), "--unit", "v100", "--variant", "single-pass", "-R", "5", "-B", "64",
+                      "--accumulator", "f16", "--dtype", "float64")  # fmt: skip
+    result, info = tcu.sum(x, unit="V100", variant="single-pass", chain=5, block=64, accumulator="float16",
+                           dtype="float64", return_info=True)  # fmt: skip
+    assert [document[key] for key in KEYS[2:6]] == ["V100", "single-pass", 5, 64]
+    assert (document["result"], document["mmas"], document["levels"]) == (
+        float(result),
+        info.mmas,
+        info.levels,
+    )
+    split = answer("sum", "x.npy", "--variant", "split", "--fraction", "0.25")
+    assert split["mmas"] == tcu.sum(x, variant="split", fraction=0.25, return_info=True)[1].mmas
+
+
+def test_a_variant_without_chain_has_null(answer):
+    assert answer("sum", save("x.npy", NUMBERS), "--variant", "warp-shuffle")["chain"] is None
+
+
+def test_every_way_to_store_gives_the_same(answer):
+    x = NUMBERS[:60]
+    expected = answer("sum", save("x.npy", x))
+    np.savez("one.npz", numbers=x)
+    np.savez("two.npz", numbers=x, others=x + 1)
+    save("swapped.npy", x.astype(">f8").reshape(3, 20))
+    save("fortran.npy", np.asfortranarray(x.reshape(6, 10)))
+    texts = {
+        "x.csv": "value\n" + "\n".join(map(repr, x.tolist())),
+        "table.csv": "a, b, c\n" + "\n".join(", ".join(map(repr, row)) for row in x.reshape(20, 3).tolist()),
+        "semicolon.csv": "\n".join(";".join(map(repr, row)) for row in x.reshape(20, 3).tolist()) + "\n",
+        "x.txt": "# a comment\n\n" + " ".join(map(repr, x[:7].tolist())) + "  # and one more\n"
+        + "\t".join(map(repr, x[7:].tolist())),
+        "bom.csv": "\ufeff" + "\n".join(map(repr, x.tolist())),
+    }  # fmt: skip
+    for name, text in texts.items():
+        write(name, text)
+    for name in ("one.npz", "swapped.npy", "fortran.npy", *texts):
+        assert answer("sum", name) == expected, name
+    assert answer("sum", "two.npz", "--key", "numbers") == expected
+    for name in ("x.npy", "one.npz", "x.csv"):
+        assert answer("sum", "-", stdin=Path(name).read_bytes()) == expected, name
+
+
+def test_a_npy_file_is_mapped_not_read(run, monkeypatch):
+    modes = []
+    load = np.load
+
+    def watched(file, mmap_mode=None, **options):
+        modes.append(mmap_mode)
+        return load(file, mmap_mode=mmap_mode, **options)
+
+    monkeypatch.setattr(np, "load", watched)
+    assert run("sum", save("x.npy", NUMBERS))[0] == 0
+    assert modes == ["r"]
+
+
+@pytest.mark.parametrize("array", [np.zeros(0), np.float32(3), np.zeros((0, 5), np.float16)])
+def test_empty_and_single(answer, array):
+    document = answer("sum", save("x.npy", array))
+    assert (document["n"], document["result"]) == (array.size, float(array.sum()))
+
+
+# What JSON has no numbers for
+
+
+@pytest.mark.parametrize(
+    ("numbers", "result", "exact"),
+    [([1, math.inf], "inf", "inf"), ([1, -math.inf], "-inf", "-inf"), ([1, math.nan], "nan", "nan"),
+     ([math.inf, -math.inf], "nan", "nan")],
+)  # fmt: skip
+def test_inf_and_nan(answer, run, numbers, result, exact):
+    document = answer("sum", save("x.npy", np.array(numbers, float)))
+    assert (document["result"], document["exact"], document["error_bound"]) == (result, exact, "nan")
+    assert document["relative_error"] == (0 if result != "nan" else "nan")
+    code, out, _ = run("sum", "x.npy")
+    assert code == 0
+    assert exact in out
+
+
+def test_overflow_of_the_result_has_no_finite_bound(answer):
+    document = answer("sum", write("x.txt", "1e5 1e5"), "--dtype", "float16")
+    assert (document["result"], document["relative_error"], document["error_bound"]) == ("inf", "inf", "inf")
+
+
+def test_an_exact_sum_of_zero(answer):
+    document = answer("sum", write("x.txt", "1 -1"))
+    assert (document["exact"], document["relative_error"]) == (0, 0)
+
+
+# Conversion
+
+
+def test_bfloat16_as_numpy_stores_it(answer, refusal):
+    x = NUMBERS.astype(ml_dtypes.bfloat16)
+    save("x.npy", x)
+    assert np.load("x.npy").dtype == np.dtype("V2")
+    document = answer("sum", "x.npy", "--input-dtype", "bfloat16")
+    assert (document["dtype"], document["result"]) == ("bfloat16", float(tcu.sum(x)))
+    assert answer("sum", save("bits.npy", x.view("u2")), "--input-dtype", "bf16") == document
+    assert answer("sum", save("swapped.npy", x.view("u2").astype(">u2")), "--input-dtype", "bf16") == document
+    assert "--input-dtype bfloat16" in refusal("sum", "x.npy")
+
+
+@pytest.mark.parametrize("target", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("source", ["float32", "float64", "int32", "int64", "uint8"])
+def test_conversion_rounds_once_to_nearest(source, target):
+    rng = np.random.default_rng(5)
+    fmt = get_format(target)
+    if source.startswith("float"):
+        x = rng.standard_normal(300).astype(source)
+        # Just above the middle between two numbers of the format: rounding twice gets them wrong.
+        tie = 1 + fmt.unit_roundoff
+        x = np.concatenate([x, np.array([tie, -tie, np.nextafter(tie, 2), 0.0, -0.0]).astype(source)])
+    else:
+        top = min(np.iinfo(source).max, 2**53)
+        x = np.concatenate([rng.integers(0, top, 300), [2**24 + 1, 2**30 + 2**22 + 1]])
+        x = x[x <= top].astype(source)
+    elements = DataElements(x, fmt)
+    read = elements.read(0, x.size)
+    assert read.dtype == fmt.dtype
+    for given, code in zip(x.tolist(), read.view(fmt.code_dtype).tolist(), strict=True):
+        assert code == encode(Number.of(given), fmt), (given, decode(code, fmt))
+
+
+def test_overflow_in_the_conversion_is_reported(run):
+    code, out, err = run("sum", write("x.csv", "1e5\n1\n"), "--input-dtype", "float16", "--json")
+    assert (code, json.loads(out)["result"]) == (0, "inf")
+    assert err.startswith("warning: numbers beyond 65504, the largest of binary16")
+    assert err.count("\n") == 1
+    assert run("sum", write("y.csv", "inf\n1\n"), "--input-dtype", "float16", "--json")[2] == ""
+
+
+def test_integers_need_a_format(answer, refusal):
+    save("x.npy", np.arange(10))
+    message = refusal("sum", "x.npy")
+    assert "x.npy: x has dtype int64" in message
+    assert "--input-dtype float64" in message
+    assert answer("sum", "x.npy", "--input-dtype", "float32")["result"] == 45
+
+
+# Text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a,b\n1,2\n3\n", "x.csv, line 3: 1 field ('3') where line 1 has 2"),
+        ("1\n2,3\n", "x.csv, line 2: 2 fields ('2,3') where line 1 has 1"),
+        ("x\n1\n\n# note\nfoo\n", "x.csv, line 5: 'foo' is not a number"),
+        ("1,2,x\n", "x.csv, line 1: 'x' is not a number"),
+        ("1,,2\n", "x.csv, line 1: an empty field"),
+        ("1\n2_000\n", "x.csv, line 2: '2_000' is not a number"),
+        ("1,5;2,5\n", "x.csv, line 1: both , and ; in '1,5;2,5'"),
+        ("1\n" + "x" * 90, "x.csv, line 2: '" + "x" * 37 + "...' is not a number"),
+        ("", "x.csv holds no numbers"),
+        ("# nothing\nheader\n", "x.csv holds no numbers"),
+        ("1\n2\n\0", "x.csv is neither .npy, .npz nor UTF-8 text"),
+    ],
+)
+def test_text_that_is_refused(refusal, text, message):
+    assert message in refusal("sum", write("x.csv", text))
+
+
+def test_text_in_another_encoding(refusal):
+    Path("x.csv").write_bytes("1,5\n".encode("utf-16"))
+    assert "UTF-8 text" in refusal("sum", "x.csv")
+
+
+def test_parse_numbers_keeps_order_and_rounds_decimals_correctly():
+    lines = ["k v", "0.1 1e-400", "", '"7"' if False else "7", "-inf nan"]
+    numbers = parse_numbers(lines, "lines")
+    assert numbers[:4].tolist() == [0.1, 0.0, 7.0, -math.inf]
+    assert math.isnan(numbers[4])
+    assert parse_numbers(['"1","2"', "3,4"], "quoted").tolist() == [1, 2, 3, 4]
+    with pytest.raises(DataFileError, match="line 1"):
+        parse_numbers(["1 x"], "lines")
+
+
+# Files that cannot be read
+
+
+@pytest.mark.parametrize(
+    ("make", "arguments", "message"),
+    [
+        (lambda: "none.npy", [], "cannot read none.npy: No such file or directory"),
+        (lambda: ".", [], "cannot read .: Is a directory: name a file in it"),
+        (lambda: save("o.npy", np.array([1, None], object)), [], "o.npy holds Python objects"),
+        (lambda: save("s.npy", np.array(["1"])), [], "s.npy: x has dtype <U1"),
+        (lambda: save("s.npy", np.array(["1"])), ["--input-dtype", "f4"], "unknown format 'f4'"),
+        (lambda: save("s.npy", np.array(["1"])), ["--input-dtype", "f32"], "cannot be rounded to binary32"),
+        (lambda: save("c.npy", np.ones(2, complex)), [], "c.npy: x has dtype complex128: sum x.real"),
+        (lambda: save("x.npy", np.ones(2)), ["--key", "a"], "--key a: x.npy is one array"),
+        (lambda: save("x.npy", np.ones(2)), ["--input-dtype", "e4m3"], "--input-dtype e4m3: sums take"),
+        (lambda: save("x.npy", np.ones(2)), ["--dtype", "tf32"], "--dtype tf32: sums take"),
+        (lambda: save("x.npy", np.ones(2)), ["--unit", "H1000"], "did you mean"),
+        (lambda: save("x.npy", np.ones(2)), ["--variant", "tree"], "unknown variant 'tree'"),
+        (lambda: save("x.npy", np.ones(2)), ["--accumulator", "f17"], "unknown format 'f17'"),
+        (lambda: save("x.npy", np.ones(2)), ["-B", "33"], "block (B) = 33"),
+        (lambda: save("x.npy", np.ones(2)), ["-R", "0"], "chain (R) = 0"),
+        (lambda: save("x.npy", np.ones(2)), ["--fraction", "0.5"], "only the variant split"),
+        (lambda: save("x.npy", np.ones(2)), ["--unit", "V100", "--variant", "two-mma"], "V100 has no MMA"),
+        (lambda: save("x.npy", np.ones(2)), ["-R", "x"], "see tcu sum --help"),
+        (lambda: save("x.npy", np.ones(2)), ["--untt", "V100"], "--untt"),
+        (lambda: write("x.npy", "1 2 3"), [], "x.npy does not begin as a NumPy file does"),
+    ],
+)  # fmt: skip
+def test_bad_input(refusal, make, arguments, message):
+    assert message in refusal("sum", make(), *arguments)
+
+
+@pytest.mark.parametrize("keep", [0, 3, 20, 300])
+def test_a_truncated_npy_file(refusal, keep):
+    save("x.npy", NUMBERS)
+    Path("cut.npy").write_bytes(Path("x.npy").read_bytes()[:keep])
+    assert "cut.npy" in refusal("sum", "cut.npy")
+    assert "standard input" in refusal("sum", "-", stdin=Path("x.npy").read_bytes()[:300])
+
+
+def test_archives_that_are_refused(refusal):
+    np.savez("m.npz", first=NUMBERS, second=NUMBERS)
+    assert "m.npz holds 2 arrays: choose one with --key: first, second" in refusal("sum", "m.npz")
+    assert "m.npz has no array 'third': it holds first, second" in refusal("sum", "m.npz", "--key", "third")
+    np.savez("none.npz")
+    assert "none.npz" in refusal("sum", "none.npz")
+    whole = Path("m.npz").read_bytes()
+    Path("cut.npz").write_bytes(whole[:300])
+    assert "cut.npz is damaged" in refusal("sum", "cut.npz")
+    Path("bad.npz").write_bytes(whole[:400] + bytes(8) + whole[408:])
+    assert "bad.npz is damaged" in refusal("sum", "bad.npz", "--key", "first")
+
+
+# compare
+
+
+def test_compare_tabulates_every_combination(answer, run):
+    x = np.abs(NUMBERS).astype("float32")
+    document = answer("compare", save("x.npy", x))
+    assert list(document) == ["n", "dtype", "exact", "rows"]
+    assert document["exact"] == math.fsum(x.astype(float))
+    rows = document["rows"]
+    assert len(rows) == 4 * 6
+    assert [row["unit"] for row in rows[::6]] == ["V100", "A100", "H100", "B200"]
+    absent = [row for row in rows if row["result"] is None]
+    assert {(row["unit"], row["variant"]) for row in absent} == {
+        ("V100", name) for name in ("single-pass", "recurrence", "two-mma", "split")
+    }
+    assert all("V100 has no MMA tf32" in row["reason"] for row in absent)
+    for row in rows:
+        if row["result"] is not None:
+            assert row["reason"] is None
+            assert row["result"] == float(tcu.sum(x, unit=row["unit"], variant=row["variant"]))
+            assert abs(row["result"] - document["exact"]) <= row["error_bound"]
+    least = min(row["relative_error"] for row in rows if row["result"] is not None)
+    assert [row.get("best", False) for row in rows] == [row.get("relative_error") == least for row in rows]
+    code, out, _ = run("compare", "x.npy")
+    assert code == 0
+    assert out.count("★") == 1 + sum(row.get("best", False) for row in rows)
+    assert "–" in out
+
+
+def test_compare_takes_units_and_variants(answer):
+    save("x.npy", NUMBERS)
+    rows = answer("compare", "x.npy", "--unit", "h200", "--unit", "A2", "--variant", "warp-shuffle")["rows"]
+    assert [(row["unit"], row["variant"]) for row in rows] == [
+        ("H200", "warp-shuffle"),
+        ("A2", "warp-shuffle"),
+    ]
+    assert {row["bits"] for row in rows} == {rows[0]["bits"]}
+    chained = answer("compare", "x.npy", "--unit", "H100", "-R", "3")["rows"]
+    assert {row["variant"] for row in chained if row["result"] is None} == {"two-mma", "warp-shuffle"}
+
+
+def test_compare_without_any_answer_is_an_error(refusal):
+    save("x.npy", NUMBERS)
+    assert "V100 has no MMA" in refusal("compare", "x.npy", "--unit", "V100", "--variant", "two-mma")
+    assert "unknown variant 'tree'" in refusal("compare", "x.npy", "--variant", "tree")
+    assert "unknown unit 'V10'" in refusal("compare", "x.npy", "--unit", "V10")
+
+
+@pytest.mark.parametrize("columns", [80, 100, 120])
+def test_tables_fit_the_terminal(run, monkeypatch, columns):
+    save("x.npy", NUMBERS)
+    for command in (
+        ["sum", "x.npy"],
+        ["compare", "x.npy"],
+        ["units"],
+        *(["units", name] for name in CATALOGUE),
+    ):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        code, out, _ = run(*command)
+        assert code == 0
+        assert max(len(line) for line in out.splitlines()) <= columns
+        assert "\x1b" not in out
+        assert "…" not in out, command
+
+
+# units
+
+
+def test_units_lists_the_catalogue(answer, run):
+    documents = answer("units")
+    assert [document["name"] for document in documents] == list(CATALOGUE)
+    code, out, _ = run("units")
+    assert code == 0
+    assert all(unit.name in out and unit.compute_capability in out for unit in CATALOGUE.values())
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_units_shows_every_parameter_of_a_unit(answer, run, name):
+    unit = CATALOGUE[name]
+    document = answer("units", name.lower())
+    assert document["title"] == unit.title
+    for row, instruction in zip(document["instructions"], unit.instructions, strict=True):
+        assert (row["a"], row["b"], row["output"], tuple(row["shape"])) == (
+            instruction.a, instruction.b, instruction.output, instruction.shape,
+        )  # fmt: skip
+        assert row["arithmetic"].pop("kind") == type(instruction.arithmetic).__name__
+        for key, value in row["arithmetic"].items():
+            assert value == (list(v) if isinstance(v := getattr(instruction.arithmetic, key), tuple) else v)
+        assert [each["text"] for each in row["evidence"]] == [each.text for each in instruction.evidence]
+    out = " ".join(run("units", name)[1].split())
+    for instruction in unit.instructions:
+        assert all(" ".join(each.text.split()) in out for each in instruction.evidence)
+
+
+def test_units_of_an_unknown_unit(refusal):
+    assert "unknown unit 'H10': did you mean" in refusal("units", "H10")
+
+
+# The program
+
+
+def test_help_and_version(run):
+    assert run("--version") == (0, f"tcu {tcu.__version__}\n", "")
+    code, out, err = run()
+    assert (code, err) == (0, "")
+    for command in ("sum", "compare", "units", "explain"):
+        assert command in out
+        code, text, _ = run(command, "--help")
+        assert code == 0
+        assert f"tcu {command}" in text
+        assert "Example" in text
+        assert "--json" in text
+
+
+def test_usage_errors(refusal):
+    assert "see tcu --help" in refusal("multiply")
+    assert "see tcu sum --help" in refusal("sum")
+
+
+def program(*arguments, **options):
+    command = [sys.executable, "-m", "tcu", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, **options)
+
+
+def test_the_process_itself(tmp_path):
+    done = program("sum", "none.npy", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("error: cannot read none.npy")
+    assert "Traceback" not in done.stderr
+
+
+def test_help_does_not_load_the_compiler():
+    code = "import sys\nfrom tcu.cli import main\nmain(['--help'])\nsys.exit('numba' in sys.modules)"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=120, check=False).returncode
+        == 0
+    )
+
+
+@pytest.mark.parametrize("arguments", [["units", "--json"], ["units"]])
+def test_a_reader_who_leaves_early(arguments):
+    with subprocess.Popen(
+        [sys.executable, "-m", "tcu", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1
+
+
+def test_an_interrupt(run, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tcu.cli.sums.read_elements", interrupt)
+    assert run("sum", "x.npy")[0] == 130
+
+
+def test_a_defect_is_not_mistaken_for_bad_input(run, monkeypatch):
+    def defect(*_, **__):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("tcu.cli.sums.read_elements", defect)
+    with pytest.raises(ZeroDivisionError):
+        run("sum", "x.npy")
+
+
+# The progress bar
+
+
+@pytest.mark.parametrize(
+    ("terminal", "delay", "shown"), [(True, 0.0, True), (True, 60.0, False), (False, 0.0, False)]
+)
+def test_the_bar_waits_for_a_terminal_and_two_seconds(monkeypatch, terminal, delay, shown):
+    assert progress.DELAY == 2.0
+    monkeypatch.setattr(progress, "DELAY", delay)
+    stream = io.StringIO()
+    with progress.ProgressBar(10, Console(file=stream, force_terminal=terminal)) as bar:
+        bar.advance(5)
+        bar.advance(5)
+    assert ("100 %" in stream.getvalue()) == shown
+
+
+@pytest.mark.parametrize(("command", "total"), [(["sum"], 3), (["compare", "--unit", "H100"], 13)])
+def test_the_bar_ends_at_its_total(run, monkeypatch, command, total):
+    seen = []
+    monkeypatch.setattr("tcu.cli.sums.ProgressBar.advance", lambda self, count: seen.append(count))
+    assert run(*command, save("x.npy", NUMBERS))[0] == 0
+    assert sum(seen) == total * NUMBERS.size
