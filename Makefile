@@ -15,14 +15,16 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.user: $(BIN)/python pyproject.toml
+	@echo "setting up $(VENV) (about a minute)"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
 $(VENV)/.dev: $(BIN)/python pyproject.toml
+	@echo "setting up $(VENV) (about a minute)"
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@ $(VENV)/.user
 
-demo: $(VENV)/.user       ## set up, sum a real data set as four GPUs would, look inside one dot product
+demo: $(VENV)/.user       ## set up, sum a real data set as GPUs would, look inside one dot product
 	$(BIN)/tcu sum $(DATA) --input-dtype float16
 	$(BIN)/tcu compare $(DATA) --input-dtype float16 --unit V100 --unit H100
 	$(BIN)/tcu explain --unit V100 "1 + 2^-24 + 2^-24"
@@ -46,8 +48,9 @@ bench: $(VENV)/.user      ## speed of the CPU model, on one core and on two
 study: $(VENV)/.user      ## errors of every variant, n to 10^8 (needs 1 GB)
 	$(BIN)/python benchmarks/error_study.py
 
-verify: $(VENV)/.dev      ## the fast model against the definition, 10^6 dot products per instruction (an hour)
+verify: $(VENV)/.dev      ## 10^6 dot products per instruction against the definition, 300 units inferred (two hours)
 	$(BIN)/python -m pytest tests/test_model.py -k fast_model_equals --dots 1000000
+	$(BIN)/python -m pytest tests/test_infer.py -k drawn_at_random --units 300
 
 clean:           ## remove the virtual environment and caches
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -16,3 +16,4 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=3000,
         help="dot products per instruction that the definition and the fast model are compared on",
     )
+    parser.addoption("--units", type=int, default=25, help="random units that the inference must identify")

@@ -134,14 +134,17 @@ def test_inf_and_nan_as_math_fsum(values: list[float]) -> None:
     x = np.array(values)
     if any(map(math.isnan, values)):
         assert math.isnan(tcu.fsum(x))
-        assert math.isnan(math.fsum(values))
+        with contextlib.suppress(OverflowError):  # math.fsum may give up before it sees the NaN
+            assert math.isnan(math.fsum(values))
     elif math.inf in values and -math.inf in values:
-        with pytest.raises(ValueError, match="inf"):
+        with pytest.raises((ValueError, OverflowError)):
             math.fsum(values)
         with pytest.raises(ValueError, match="inf"):
             tcu.fsum(x)
     elif math.inf in values or -math.inf in values:
-        assert tcu.fsum(x) == math.fsum(values)
+        assert tcu.fsum(x) == (math.inf if math.inf in values else -math.inf)
+        with contextlib.suppress(OverflowError):
+            assert tcu.fsum(x) == math.fsum(values)
 
 
 def test_formats_mix_in_one_sum() -> None:

@@ -28,7 +28,7 @@ def test_import_adds_less_than_300_ms_to_numpy() -> None:
 
 def test_import_loads_no_compiler_and_no_command_line() -> None:
     loaded = json.loads(fresh("import json, sys, tcu; print(json.dumps(sorted(sys.modules)))"))
-    assert not {"numba", "llvmlite", "typer", "rich", "torch", "cupy"} & set(loaded)
+    assert not {"numba", "llvmlite", "typer", "rich", "torch", "cupy", "cuda", "platformdirs"} & set(loaded)
 
 
 def test_import_leaves_no_trace(tmp_path: Path) -> None:
@@ -38,7 +38,20 @@ def test_import_leaves_no_trace(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["mma", "sum", "fsum", "error_bound", "ExactSum", "SumInfo", "Unit", "Instruction", "TcuError"]
+    "name",
+    [
+        "mma",
+        "sum",
+        "fsum",
+        "error_bound",
+        "probe",
+        "infer",
+        "ExactSum",
+        "SumInfo",
+        "Unit",
+        "Instruction",
+        "TcuError",
+    ],
 )
 def test_public_names(name: str) -> None:
     assert getattr(tcu, name).__doc__

@@ -184,7 +184,7 @@ def test_parameters_out_of_range(changes: dict[str, object], words: str) -> None
 def test_an_instruction_must_fit_its_arithmetic() -> None:
     with pytest.raises(ParameterError, match="k = 8"):
         Instruction("mma", "tf32", "tf32", "binary32", (16, 8, 8), AlignedSum(8, 24, "RZ", order=(1, 0)), ())
-    with pytest.raises(ParameterError, match="24 digits"):
+    with pytest.raises(ParameterError, match="AlignedSum takes"):
         Instruction("mma", "binary64", "binary64", "binary64", (8, 8, 4), AlignedSum(8, 24, "RZ"), ())
 
 
@@ -204,3 +204,35 @@ def test_units_are_found_in_any_case_and_instructions_by_their_other_names() -> 
     assert get_unit("h100") is CATALOGUE["H100"]
     assert find_instruction("V100", "wmma", "binary16", "binary16").name == "mma"
     assert find_instruction("A100", "mma", "binary16", "binary16").output == "binary32"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"output": "e4m3"}, "binary32 or binary16"),
+        ({"a": "u8", "b": "u8"}, "AlignedSum takes"),
+        ({"a": "binary32", "b": "binary32"}, "AlignedSum takes"),
+        ({"arithmetic": None}, "give an AlignedSum"),
+        ({"arithmetic": ExactInteger()}, "ExactInteger takes u8, s8"),
+        ({"arithmetic": FusedChain()}, "FusedChain takes binary64"),
+        ({"shape": (16, 8)}, "(m, n, k)"),
+        ({"shape": (16, 8, 0)}, "at least 1"),
+        ({"shape": (16, 8, 4.0)}, "whole number"),
+        ({"shape": None}, "no sequence"),
+    ],
+)
+def test_an_instruction_that_nothing_could_compute_is_refused(changes, words) -> None:
+    row = {"name": "mma", "a": "f16", "b": "f16", "output": "f32", "shape": (16, 8, 16),
+           "arithmetic": AlignedSum(8, 24, "RZ"), "evidence": ()}  # fmt: skip
+    assert Instruction(**row).signature == "mma binary16 → binary32"
+    with pytest.raises(ParameterError) as caught:
+        Instruction(**{**row, **changes})
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("changes", [{"block": 4.0}, {"block": "4"}, {"fraction_bits": 23.5}, {"block": True},
+                                     {"exponent_floor": -3.5}, {"order": 3}])  # fmt: skip
+def test_parameters_are_whole_numbers(changes) -> None:
+    with pytest.raises(ParameterError, match="whole number"):
+        AlignedSum(**{"block": 4, "fraction_bits": 24, "rounding": "RZ", **changes})
+    assert AlignedSum(np.int64(4), np.int32(23), "RZ") == AlignedSum(4, 23, "RZ")

@@ -109,8 +109,8 @@ def test_units_drawn_at_random_over_the_whole_family(seed: int) -> None:
 def test_the_comparison_notices_a_planted_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     row = CATALOGUE["H100"].instructions[0]
     rng = np.random.default_rng(0)
-    a, b = codes(rng, row.a, (3, 16), "one binade"), codes(rng, row.b, (16, 3), "one binade")
-    c = codes(rng, row.output, (3, 3), "one binade")
+    a, b = codes(rng, row.a, (3, 16), "binade"), codes(rng, row.b, (16, 3), "binade")
+    c = codes(rng, row.output, (3, 3), "binade")
     assert differing(row, a, b, c) == []
     right = dot
     monkeypatch.setattr("test_model.dot", lambda *arguments: right(*arguments) ^ 1)
@@ -133,7 +133,7 @@ def test_a_result_does_not_depend_on_the_number_of_threads(monkeypatch: pytest.M
     assert len(set(results)) == 1
 
 
-@pytest.mark.parametrize("setting", ["0", "-1", "two", ""])
+@pytest.mark.parametrize("setting", ["0", "-1", "two"])
 def test_a_bad_number_of_threads_is_an_error(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from tcu.model.threads import worker_count
 
@@ -152,3 +152,26 @@ def test_kernels_are_recompiled_when_the_vector_operations_change() -> None:
     expected = zlib.crc32(Path(vectors.__file__).read_bytes() + Path(lanes.__file__).read_bytes())
     for kernel in (kernels.aligned_mma, kernels.fused_chain):
         assert kernel.py_func.__closure__[0].cell_contents == expected
+
+
+def test_without_a_folder_for_machine_code_the_kernels_compile_all_the_same(tmp_path) -> None:
+    """A read-only installation and no home: Numba finds no place for its cache."""
+    import shutil
+    import subprocess
+    import sys
+    from pathlib import Path
+
+    import tcu
+
+    shutil.copytree(Path(tcu.__file__).parent, tmp_path / "tcu", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "tcu" / "model" / "__pycache__").touch()
+    code = "import numpy as np, tcu; print(tcu.__file__, tcu.fsum(np.ones(10)), tcu.sum(np.ones(10, np.float16)))"
+    environment = {
+        "PYTHONPATH": str(tmp_path),
+        "HOME": "/proc/nope",
+        "XDG_CACHE_HOME": "/proc/nope",
+        "PATH": "",
+    }
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [str(tmp_path / "tcu" / "__init__.py"), "10.0", "10.0"]

@@ -239,7 +239,7 @@ def test_a_plan_does_not_depend_on_the_unit_where_the_unit_can_execute_it() -> N
     [
         ({"variant": "singlepass"}, UnknownNameError, ["'singlepass'", "did you mean single-pass"]),
         ({"variant": "two-mma", "chain": 2}, ParameterError, ["chain (R) = 2", "two-mma chains no MMAs"]),
-        ({"chain": 0}, ParameterError, ["chain (R) = 0", "1 to 65536"]),
+        ({"chain": 0}, ParameterError, ["chain (R) = 0", "1 to 1024"]),
         ({"chain": 2.5}, ParameterError, ["2.5", "whole number"]),
         ({"chain": True}, ParameterError, ["True"]),
         ({"block": 16}, ParameterError, ["block (B) = 16", "32 to 1024"]),

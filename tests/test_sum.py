@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import tcu
 from tcu.errors import DtypeError, UnknownNameError
 from tcu.plan import VARIANTS
+from tcu.units import AlignedSum, Instruction, Unit
 
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 FAMILIES = {
@@ -236,3 +237,40 @@ def test_scalars_lists_and_nested_lists() -> None:
 def test_unknown_unit() -> None:
     with pytest.raises(UnknownNameError, match=r"'A10'.*A100"):
         tcu.sum([1.0], unit="A10")
+
+
+QUIRKS = [
+    AlignedSum(16, 23, "RZ", exponent_floor=0),
+    AlignedSum(16, 23, "RZ", flush_inputs=True),
+    AlignedSum(16, 23, "RNE", flush_outputs=True),
+    AlignedSum(16, 23, "RU", output_fraction_bits=5),
+    AlignedSum(4, 12, "RD", -14, normalized_products=True),
+    AlignedSum(8, 20, "RNE", late_c=True),
+]
+
+
+@pytest.mark.parametrize("quirk", QUIRKS)
+@pytest.mark.parametrize("scale", [2.0**-24, 2.0**-14, 1.0, 2.0**9])
+def test_the_bound_holds_for_units_of_the_user_s_own(quirk: AlignedSum, scale: float) -> None:
+    rows = [
+        Instruction("mma", given, given, output, (16, 8, 16), quirk, ())
+        for given in ("binary16", "bfloat16") for output in ("binary32", "binary16")
+    ]  # fmt: skip
+    unit = Unit("quirk", "-", "-", "-", tuple(rows))
+    rng = np.random.default_rng(1)
+    for dtype in (np.float16, ml_dtypes.bfloat16):
+        for n in (1, 5, 300):
+            x = (rng.integers(-9, 10, n) * scale).astype(dtype)
+            for options in (
+                {},
+                {"variant": "single-pass"},
+                {"variant": "single-pass", "accumulator": "float16"},
+            ):
+                check_bound(x, unit=unit, **options)
+
+
+def test_names_of_formats_and_whole_numbers_of_numpy() -> None:
+    x = np.ones(100, np.float16)
+    assert tcu.sum(x, dtype="bf16").dtype == ml_dtypes.bfloat16
+    assert tcu.fsum(x, dtype="f16").dtype == np.float16
+    assert tcu.sum(x, variant="single-pass", accumulator="fp16", chain=np.int64(2), block=np.int32(64)) == 100

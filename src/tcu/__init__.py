@@ -5,8 +5,10 @@ from tcu.collectives import SumInfo as SumInfo
 from tcu.collectives import error_bound as error_bound
 from tcu.collectives import fsum as fsum
 from tcu.collectives import sum as sum
+from tcu.dispatch import mma as mma
 from tcu.errors import TcuError as TcuError
-from tcu.model.mma import mma as mma
+from tcu.probes import infer as infer
+from tcu.probes import probe as probe
 from tcu.units import Instruction as Instruction
 from tcu.units import Unit as Unit
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import sys
@@ -12,7 +13,7 @@ import typer
 from rich.text import Text
 
 import tcu
-from tcu.cli import catalogue, explain, sums
+from tcu.cli import catalogue, explain, probing, sums, vectors
 from tcu.cli.output import error_console
 from tcu.errors import TcuError
 
@@ -35,6 +36,10 @@ app.command("sum")(sums.sum_command)
 app.command("compare")(sums.compare_command)
 app.command("units")(catalogue.units_command)
 app.command("explain")(explain.explain_command)
+app.command("probe")(probing.probe_command)
+app.command("infer")(probing.infer_command)
+app.command("collect")(vectors.collect_command)
+app.command("verify")(vectors.verify_command)
 
 
 def _show_version(wanted: bool) -> None:
@@ -57,9 +62,13 @@ def _options(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program with ``arguments`` (None: the process's own) and return its exit code.
 
-    0: done; 2: bad input, after one line on stderr; 130: interrupted; 1: the reader of
-    stdout went away.
+    0: done; 2: bad input, after one line on stderr; 130: interrupted; 1: the commands
+    that compare found a difference, or the reader of stdout went away.
     """
+    if sys.stdout is None:  # closed before we began
+        return BAD_INPUT
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal without our signs gets question marks
+        sys.stdout.reconfigure(errors="replace")
     try:
         given = _with_minus_signs(sys.argv[1:] if arguments is None else arguments)
         code = app(given, prog_name="tcu", standalone_mode=False)
@@ -72,6 +81,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The interpreter flushes stdout once more when it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
+    except OSError as error:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115  the interpreter flushes it at its end
+        return _fail(f"cannot write the answer: {error.strerror or error}")
     except MemoryError:
         return _fail("out of memory: save the numbers as .npy, which is read a piece at a time")
     except Exception as error:

@@ -90,6 +90,8 @@ def _remedy(error: OSError) -> str:
 def _open(path: str) -> tuple[Source, bytes]:
     """The source, and its first bytes."""
     if path == STDIN:
+        if sys.stdin is None:
+            raise DataFileError("standard input is closed: give a file, or pipe numbers in")
         data = sys.stdin.buffer.read()
         return io.BytesIO(data), data[:8]
     with open(path, "rb") as file:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from array import array
 from collections.abc import Iterable
@@ -20,8 +21,7 @@ def parse_numbers(lines: Iterable[str], name: str) -> npt.NDArray[np.float64]:
     """All numbers of the lines, in order, each rounded to binary64.
 
     Numbers are separated by commas, semicolons or blanks.  A "#" starts a
-    comment; blank lines are skipped; a first line without any number is a
-    header.  Where commas or semicolons separate, every line needs as many
+    comment; blank lines are skipped; a first line of words is a header.  Where commas or semicolons separate, every line needs as many
     numbers as the first, so that a lost field is noticed.
 
     Raises DataFileError, which names the line and what stands there.
@@ -35,7 +35,7 @@ def parse_numbers(lines: Iterable[str], name: str) -> npt.NDArray[np.float64]:
         fields, delimited = _fields(content, name, at)
         if first is None:
             first = _Shape(at, len(fields), delimited)
-            if not any(_is_number(field) for field in fields):
+            if not any(_LIKE_A_NUMBER.match(field) or _is_number(field) for field in fields):
                 continue
         elif (delimited or first.delimited) and len(fields) != first.count:
             raise DataFileError(
@@ -47,6 +47,10 @@ def parse_numbers(lines: Iterable[str], name: str) -> npt.NDArray[np.float64]:
     if not numbers:
         raise DataFileError(f"{name} holds no numbers: give numbers separated by commas, blanks or lines")
     return np.frombuffer(numbers, np.float64)
+
+
+_LIKE_A_NUMBER = re.compile(r"[^A-Za-z_]*\d")
+"""A digit before any letter: what a header does not begin with, but a mistyped number does."""
 
 
 class _Shape:
@@ -81,7 +85,12 @@ def _number(field: str, name: str, at: int) -> float:
         raise DataFileError(f"{name}, line {at}: an empty field: write nan or 0 there, as you mean it")
     if not _is_number(field):
         raise DataFileError(f"{name}, line {at}: {_excerpt(field)} is not a number: correct or remove it")
-    return float(field)
+    value = float(field)
+    if math.isinf(value) and "inf" not in field.lower():
+        raise DataFileError(
+            f"{name}, line {at}: {_excerpt(field)} is beyond the largest binary64 number: write inf if you mean it"
+        )
+    return value
 
 
 def _count(fields: int) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.errors import DataFileError, DtypeError, InvalidOperationError
-from tcu.formats.format import Format, format_of, get_format
+from tcu.formats.format import Format, get_format, named_format
 from tcu.formats.scalar import Number, encode
 from tcu.model import threads
 from tcu.model.elements import SUMMABLE, Elements
@@ -68,6 +68,8 @@ class ExactSum:
 
     def merge(self, other: ExactSum) -> ExactSum:
         """Add everything that ``other`` holds; returns self."""
+        if not isinstance(other, ExactSum):
+            raise DtypeError(f"merge takes an ExactSum, not {type(other).__name__}: use add for numbers")
         self._integer += other._integer
         self.n += other.n
         self.positive_infinities += other.positive_infinities
@@ -129,7 +131,7 @@ class ExactSum:
         new = cls()
         try:
             magic, negative, new.n, positive, minus, nans, size = _HEADER.unpack_from(data)
-        except struct.error:
+        except (struct.error, TypeError):
             magic, negative, positive, minus, nans, size = b"", False, 0, 0, 0, 0
         body = data[_HEADER.size :]
         if magic != _MAGIC or len(body) != size:
@@ -180,7 +182,7 @@ def result_format(given: Format, dtype: npt.DTypeLike | None) -> Format:
 
 def _rounding_target(dtype: npt.DTypeLike) -> Format:
     try:
-        fmt: Format | None = format_of(dtype)
+        fmt: Format | None = named_format(dtype)
     except DtypeError:
         fmt = None
     if fmt is None or fmt.name not in SUMMABLE:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tcu.errors import DtypeError, unknown_name
 
-__all__ = ["FORMATS", "Format", "format_of", "get_format"]
+__all__ = ["FORMATS", "Format", "format_of", "get_format", "named_format"]
 
 
 @dataclass(frozen=True)
@@ -170,6 +170,13 @@ def get_format(name: str | Format) -> Format:
     return FORMATS[key]
 
 
+def named_format(given: Any) -> Format:
+    """The format of a dtype, or of a name such as "f16" or "binary16"; DtypeError if there is none."""
+    if isinstance(given, str) and ALIASES.get(given.lower(), given.lower()) in FORMATS:
+        return get_format(given)
+    return format_of(given)
+
+
 _BY_DTYPE = {row.dtype: row for name, row in FORMATS.items() if name != "tf32"}
 
 
@@ -180,7 +187,7 @@ def format_of(dtype: Any) -> Format:
     """
     try:
         return _BY_DTYPE[np.dtype(dtype).newbyteorder("=")]
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, ValueError, SyntaxError):
         names = ", ".join(str(known) for known in _BY_DTYPE)
         raise DtypeError(
             f"no tensor-core format has dtype {dtype}: convert the array first, for example with "

@@ -32,6 +32,14 @@ RNE, RZ, RU = 0, 1, 2
 _FINGERPRINT = zlib.crc32(b"".join(Path(m.__file__).read_bytes() for m in (vectors, lanes)))
 
 
+def _compiled(function):
+    """Compile at first call; keep the machine code on disk where Numba finds a folder that it may write."""
+    try:
+        return numba.njit(nogil=True, cache=True)(function)
+    except RuntimeError:  # "no locator available": a read-only installation without a home
+        return numba.njit(nogil=True)(function)
+
+
 @numba.njit(nogil=True, inline="always")
 def _decode_row(codes, start, count, shift, width, fraction, largest, flush, values, exponents, kinds, at):
     """Decode ``count`` codes (a multiple of 8) from ``start`` into scratch from ``at`` on."""
@@ -49,7 +57,7 @@ def _decode_row(codes, start, count, shift, width, fraction, largest, flush, val
 
 
 def _build_aligned_mma(fingerprint):
-    @numba.njit(nogil=True, cache=True)
+    @_compiled
     def aligned_mma(
         a, b, c, ia, ib, ic, start, stop, in_a, in_b, out, block, order, late_c, normalized, flush, result
     ):
@@ -165,7 +173,7 @@ aligned_mma = _build_aligned_mma(_FINGERPRINT)
 
 
 def _build_fused_chain(fingerprint):
-    @numba.njit(nogil=True, cache=True)
+    @_compiled
     def fused_chain(a, b, c, ia, ib, ic, start, stop, result):
         """D = A·B + C in binary64 by one fused multiply-add after another; N a multiple of 8."""
         fingerprint  # noqa: B018
@@ -203,7 +211,7 @@ def _build_fused_chain(fingerprint):
 fused_chain = _build_fused_chain(_FINGERPRINT)
 
 
-@numba.njit(nogil=True, cache=True)
+@_compiled
 def gather_tiles(numbers, order, tiles, together, out):
     """Lay ``tiles`` groups of numbers out as operands: out[b, i, s · dots + d].
 
@@ -223,7 +231,7 @@ def gather_tiles(numbers, order, tiles, together, out):
                         out[b, i, s * dots + d] = 0
 
 
-@numba.njit(nogil=True, cache=True)
+@_compiled
 def add_to_bins(codes, fraction_bits, sign_shift, special_field, bins):
     """Add numbers of up to 32 bits into exact bins, one per exponent field; true if one is inf or NaN.
 
@@ -246,7 +254,7 @@ def add_to_bins(codes, fraction_bits, sign_shift, special_field, bins):
     return special
 
 
-@numba.njit(nogil=True, cache=True)
+@_compiled
 def add_to_wide_bins(codes, bins):
     """The same for binary64, in two halves of 26 and 27 bits; bins: (2, 2048, 2) int64."""
     one = np.int64(1)

@@ -186,7 +186,7 @@ def _floating(
     for _ in threads.in_order(run, threads.split(count, grain)):
         pass
     if double:
-        return wide[:, :, :n]
+        return np.ascontiguousarray(wide[:, :, :n])
     # Every finite binary16 result is exact in binary32, and the NaN 0x7fffffff narrows to 0x7fff.
     return single.view(np.float32)[:, :, :n].astype(get_format(instruction.output).dtype)
 

@@ -19,7 +19,7 @@ R = TypeVar("R")
 def worker_count() -> int:
     """``TCU_NUM_THREADS``, else the cores that this process may use."""
     setting = os.environ.get("TCU_NUM_THREADS")
-    if setting is None:
+    if not setting:
         try:
             return len(os.sched_getaffinity(0))
         except AttributeError:  # not on every system

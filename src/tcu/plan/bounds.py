@@ -111,7 +111,10 @@ def _mma(step: MmaStep, state: _State, unit: Unit) -> None:
     roundings = step.chain * per_mma
     dots = output_length(step, state.length)
 
-    kept = min(output.fraction_bits, arithmetic.output_fraction_bits or output.fraction_bits)
+    kept = output.fraction_bits
+    if arithmetic.output_fraction_bits is not None:
+        kept = min(kept, arithmetic.output_fraction_bits)
+    smallest = 2.0 ** (output.emin - kept)
     relative = 2.0 ** -(kept + 1 if arithmetic.rounding == "RNE" else kept)
     alignment = arithmetic.block * 2.0**-arithmetic.fraction_bits
     # Every number is a multiple of the operand's smallest subnormal.  Where the
@@ -124,9 +127,15 @@ def _mma(step: MmaStep, state: _State, unit: Unit) -> None:
     if common - arithmetic.fraction_bits <= operand.quantum_exponent:
         alignment = 0.0
     # A subnormal takes part with its format's emin, a floor stands in for a small exponent.
-    lowest = max(operand.emin, output.emin, arithmetic.exponent_floor or -1000)
+    lowest = max(operand.emin, output.emin)
+    if arithmetic.exponent_floor is not None:
+        lowest = max(lowest, arithmetic.exponent_floor)
     small = dots * roundings * alignment * 2.0**lowest
-    if operand.quantum_exponent < output.quantum_exponent:
-        small += dots * roundings * output.min_subnormal
+    if operand.min_subnormal < smallest:
+        small += dots * roundings * smallest
+    if arithmetic.flush_inputs:  # of every operand, and of c before every block
+        small += state.length * operand.min_normal + dots * roundings * output.min_normal
+    if arithmetic.flush_outputs:
+        small += dots * roundings * output.min_normal
     growth = roundings * (relative + alignment)
     state.lose(growth * math.exp(min(growth, 700.0)) * state.mass + small)

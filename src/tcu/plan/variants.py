@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from numbers import Real
 
 from tcu.errors import DtypeError, ParameterError, unknown_name
-from tcu.formats.format import Format, format_of
-from tcu.plan.plan import AddStep, MmaStep, Part, Plan, Step, output_length
+from tcu.formats.format import Format, named_format
+from tcu.plan.plan import AddStep, Layout, MmaStep, Part, Plan, Step, output_length
 from tcu.units.arithmetic import Unit
 from tcu.units.lookup import find_instruction, input_formats
 
@@ -17,7 +19,7 @@ __all__ = ["DEFAULT_VARIANT", "VARIANTS", "Variant", "make_plan"]
 DEFAULT_VARIANT = "short-chain"
 WARP = 32
 MAX_BLOCK = 1024
-MAX_CHAIN = 1 << 16
+MAX_CHAIN = 1 << 10
 
 
 @dataclass(frozen=True)
@@ -69,11 +71,11 @@ class Variant:
         return self.chain is not None
 
 
-def _chained(problem: Problem, chain: int, layout: str, last: str) -> list[Step]:
+def _chained(problem: Problem, chain: int, layout: Layout, last: str) -> list[Step]:
     """R MMAs on one accumulator and the (R+1)-th that adds up the m partial sums (paper 000, 4.3)."""
     m, n, k = problem.shape
     dots = m if layout == "rows" else n
-    first = MmaStep(problem.shape, problem.operand, problem.accumulator, dots, chain, layout)  # type: ignore[arg-type]
+    first = MmaStep(problem.shape, problem.operand, problem.accumulator, dots, chain, layout)
     closing = MmaStep(problem.shape, problem.operand, last, 1, dots // k, "rows")
     return [first, closing]
 
@@ -221,7 +223,7 @@ def make_plan(
 
     Raises UnknownNameError, ParameterError and DtypeError.
     """
-    if variant not in VARIANTS:
+    if not isinstance(variant, str) or variant not in VARIANTS:
         raise unknown_name("variant", variant, VARIANTS)
     row = VARIANTS[variant]
     if row.longest_chain == 1 and chain not in (None, 1):
@@ -237,13 +239,13 @@ def make_plan(
     if block % WARP:
         raise ParameterError(f"block (B) = {block}: choose a multiple of {WARP}, the threads of a warp")
     fraction = 0.5 if fraction is None else fraction
-    if not 0 <= fraction <= 1:
+    if not isinstance(fraction, Real) or not 0 <= fraction <= 1:
         raise ParameterError(f"fraction={fraction}: choose 0 to 1, the share for the tensor cores")
     widest = "binary64" if input_format.name == "binary64" else "binary32"
     if accumulator is None:
         accumulator = widest
     else:
-        accumulator = format_of(accumulator).name
+        accumulator = named_format(accumulator).name
         if variant in (DEFAULT_VARIANT, "warp-shuffle") and accumulator != widest:
             raise ParameterError(f"accumulator={accumulator}: {variant} has its own; leave it out")
     problem = Problem(n, input_format, chain, block, accumulator, fraction, unit)
@@ -261,9 +263,10 @@ def _without_idle(steps: tuple[Step, ...]) -> tuple[Step, ...]:
 
 
 def _whole(name: str, value: object, low: int, high: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+    whole = None if isinstance(value, bool) or not hasattr(value, "__index__") else operator.index(value)
+    if whole is None or not low <= whole <= high:
         raise ParameterError(f"{name} = {value!r}: choose a whole number from {low} to {high}")
-    return value
+    return whole
 
 
 def _require(problem: Problem, variant: str) -> None:

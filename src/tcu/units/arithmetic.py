@@ -6,6 +6,8 @@ own unit is the same rows with other numbers.
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,6 +19,24 @@ __all__ = ["AlignedSum", "Arithmetic", "Evidence", "ExactInteger", "FusedChain",
 
 MAX_BLOCK = 64
 MAX_FRACTION_BITS = 42
+
+
+_ALIGNED = (("binary16", "bfloat16", "tf32", "e4m3", "e5m2"), ("binary32", "binary16"))
+_CHAIN = (("binary64",), ("binary64",))
+_INTEGER = (("u8", "s8"), ("s32",))
+"""Input and output formats of the three arithmetics."""
+
+
+def _whole(name: str, value: object) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise ParameterError(f"{name}={value!r}: give a whole number")
+    return operator.index(value)
+
+
+def _sequence(value: object) -> Sequence[object]:
+    if not isinstance(value, Sequence):
+        raise ParameterError(f"{value!r} is no sequence of whole numbers")
+    return value
 
 
 @dataclass(frozen=True)
@@ -61,6 +81,12 @@ class AlignedSum:
     """Subnormal results become zero."""
 
     def __post_init__(self) -> None:
+        for name in ("block", "fraction_bits", "exponent_floor", "output_fraction_bits"):
+            value = getattr(self, name)
+            if value is not None or name in ("block", "fraction_bits"):
+                object.__setattr__(self, name, _whole(name, value))
+        if self.order is not None:
+            object.__setattr__(self, "order", tuple(_whole("order", k) for k in _sequence(self.order)))
         if not 1 <= self.block <= MAX_BLOCK:
             raise ParameterError(f"block={self.block}: choose 1 to {MAX_BLOCK} products")
         if not 1 <= self.fraction_bits <= MAX_FRACTION_BITS:
@@ -118,12 +144,25 @@ class Instruction:
     evidence: tuple[Evidence, ...]
 
     def __post_init__(self) -> None:
-        a, b, output = get_format(self.a), get_format(self.b), get_format(self.output)
+        for name in ("a", "b", "output"):
+            object.__setattr__(self, name, get_format(getattr(self, name)).name)
+        object.__setattr__(self, "shape", tuple(_whole("shape", n) for n in _sequence(self.shape)))
+        if len(self.shape) != 3 or min(self.shape) < 1:
+            raise ParameterError(f"shape={self.shape}: give (m, n, k), each at least 1")
+        kinds = {AlignedSum: _ALIGNED, FusedChain: _CHAIN, ExactInteger: _INTEGER}
+        if type(self.arithmetic) not in kinds:
+            raise ParameterError(
+                f"arithmetic={self.arithmetic!r}: give an AlignedSum, a FusedChain or an ExactInteger"
+            )
+        inputs, outputs = kinds[type(self.arithmetic)]
+        if self.a not in inputs or self.b not in inputs or self.output not in outputs:
+            raise ParameterError(
+                f"{type(self.arithmetic).__name__} takes {', '.join(inputs)} and gives {' or '.join(outputs)}, "
+                f"not {self.signature}"
+            )
         order = self.arithmetic.order if isinstance(self.arithmetic, AlignedSum) else None
         if order is not None and len(order) != self.k:
             raise ParameterError(f"order has {len(order)} entries: one instruction takes k = {self.k}")
-        if isinstance(self.arithmetic, AlignedSum) and max(a.precision, b.precision, output.precision) > 24:
-            raise ParameterError(f"an aligned sum takes formats of up to 24 digits, not {self.signature}")
 
     @property
     def k(self) -> int:

@@ -6,10 +6,15 @@ from tcu.errors import DtypeError, unknown_name
 from tcu.units.arithmetic import Instruction, Unit
 from tcu.units.catalogue import CATALOGUE
 
-__all__ = ["find_instruction", "get_unit", "input_formats"]
+__all__ = ["canonical_instruction", "find_instruction", "get_unit", "input_formats"]
 
 # wmma is the C++ face of the same warp-level instruction.
 _INSTRUCTION_ALIASES = {"wmma": "mma", "mma.sync": "mma", "tcgen05.mma": "tcgen05"}
+
+
+def canonical_instruction(name: str) -> str:
+    """The catalogue's name of an instruction: "mma" for "wmma" and "mma.sync"."""
+    return _INSTRUCTION_ALIASES.get(name, name)
 
 
 def get_unit(unit: str | Unit) -> Unit:
@@ -39,7 +44,7 @@ def find_instruction(unit: str | Unit, name: str, a: str, b: str, output: str | 
     formats that it does not combine, naming those it does.
     """
     unit = get_unit(unit)
-    name = _INSTRUCTION_ALIASES.get(name, name)
+    name = canonical_instruction(name)
     names = list(dict.fromkeys(row.name for row in unit.instructions))
     if name not in names:
         raise unknown_name(f"instruction of {unit.name}", name, names)

@@ -1,0 +1,349 @@
+"""What probes found, as tables that a terminal shows as well, and one HTML page that needs nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from itertools import groupby
+from textwrap import fill
+from typing import Any
+
+from tcu.cli.numbers import hex_bits, show_code, show_number
+from tcu.cli.output import json_number
+from tcu.formats.format import Format
+from tcu.formats.scalar import Number, decode
+from tcu.probes.finding import Case, Finding, Probe, Value
+from tcu.probes.infer import Counterexample, Inference
+from tcu.units import AlignedSum, Arithmetic, FusedChain, Unit
+
+__all__ = [
+    "Comparison", "Grid", "case_grid", "comparison_document", "comparison_grid", "comparison_page",
+    "findings_grid", "inference_document", "inference_grids", "inference_page", "probe_document", "probe_page",
+    "scope", "unit_expression",
+]  # fmt: skip
+
+LIMIT, _HEAD = 40, 12
+"""Characters that one number may take (those of experiments are exact in fewer), and a line of a head."""
+COMPARED = "One column: units that answer alike. Marked: unlike the first. ? cannot tell, – not asked."
+_KINDS = {"aligned": "aligned sums", "chain": "IEEE arithmetic", "integer": "integers"}
+_MEANINGS = {
+    "block": "products aligned together", "fraction_bits": "F: bits kept below the largest exponent",
+    "rounding": "of a block's sum to the output", "exponent_floor": "the least common exponent",
+    "output_fraction_bits": "fraction bits that the rounding keeps",
+    "order": "in which the k of one instruction enter the blocks",
+    "late_c": "c is added last, by an IEEE addition to nearest",
+    "normalized_products": "a product in [2, 4) counts with the exponent one higher",
+    "flush_inputs": "subnormal inputs count as zero", "flush_outputs": "subnormal results become zero",
+}  # fmt: skip
+_UNSET = {"exponent_floor": "none", "output_fraction_bits": "all", "order": "ascending"}
+
+Cell = tuple[str, str]
+"""Text and its style: "", name, dim, good or differs."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table before it is known who shows it."""
+
+    header: tuple[str, ...]
+    rows: list[list[Cell]]
+
+
+# One probe
+
+
+def scope(found: Probe) -> str:
+    """What was asked, as far as the target's name does not say it."""
+    formats = f"{found.input.name} → {found.output.name}"
+    told = "" if found.target.endswith(formats) else f"{formats}, "
+    return f"{told}k = {found.k}; experiments on {_KINDS[found.kind]}"
+
+
+def findings_grid(found: Probe) -> Grid:
+    rows: list[list[Cell]] = []
+    for source, findings in groupby(found.findings, lambda each: each.source):
+        for each in findings:
+            style = "dim" if each.value is None else ""
+            rows.append([(each.name, "name"), (each.conclusion, style), (source, "dim")])
+            source = ""  # said once
+    return Grid(("experiment", "conclusion", "source"), rows)
+
+
+def case_grid(case: Case, output: Format) -> Grid:
+    """The inputs, the answer, and what each hypothesis predicted."""
+    given = (("a", _vector(case.a)), ("b", _vector(case.b)), ("c", _vector([case.c])))
+    rows: list[list[Cell]] = [[(name, "dim"), (text, ""), ("", ""), ("", "")] for name, text in given]
+    answers = [("returned", case.returned, "name")]
+    for name, code in case.predictions.items():
+        answers.append((name, code, "good" if name in case.agreeing else "dim"))
+    for name, code, style in answers:
+        texts = name, show_code(code, output, LIMIT), hex_bits(code, output), "✓ agrees" * (style == "good")
+        rows.append([(text, style) for text in texts])
+    return Grid(("", "value", "bits", ""), rows)
+
+
+def _vector(values: Iterable[float]) -> str:
+    """The numbers in order, equal neighbours once: 1, 2^-24 (3 times)."""
+    texts = [show_number(Number.of(value), LIMIT, hexadecimal=True) for value in values]
+    runs = [(text, len(list(run))) for text, run in groupby(texts)]
+    return ", ".join(text if count == 1 else f"{text} ({count} times)" for text, count in runs) or "0"
+
+
+# Many probes
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Units that were probed with one instruction and the same formats."""
+
+    instruction: str
+    input: str
+    output: str
+    probes: dict[str, Probe]
+    """Unit → what was found."""
+
+    @property
+    def title(self) -> str:
+        return f"{self.instruction} {self.input} → {self.output}"
+
+    @property
+    def findings(self) -> dict[str, Finding]:
+        """Every experiment that some unit was asked, by name."""
+        return {each.name: each for found in self.probes.values() for each in found.findings}
+
+    def values(self, name: str) -> dict[str, Value]:
+        """Unit → answer, of the units that were asked."""
+        found = ((unit, each) for unit, probe in self.probes.items() for each in probe.findings)
+        return {unit: each.value for unit, each in found if each.name == name}
+
+
+def comparison_grid(block: Comparison) -> Grid:
+    """Findings by units; those units share a column that answer every experiment alike."""
+    table = {name: block.values(name) for name in block.findings}
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for unit in block.probes:
+        answers = tuple(_short(row[unit]) if unit in row else "–" for row in table.values())
+        alike.setdefault(answers, []).append(unit)
+    rows: list[list[Cell]] = []
+    for name, cells in zip(table, zip(*alike, strict=True), strict=True):
+        styles = ["differs" if cell != cells[0] else "dim" if cell in ("?", "–") else "" for cell in cells]
+        rows.append([(name, "name"), *zip(cells, styles, strict=True)])
+    return Grid(("experiment", *(fill(" ".join(units), _HEAD) for units in alike.values())), rows)
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return "?" if value is None else "yes" if value is True else "no" if value is False else str(value)
+
+
+# An inference
+
+
+def inference_grids(known: Inference, fmt: Format, output: Format) -> Iterator[tuple[str, Grid]]:
+    """Titles and tables: parameters, stages, test, and where model and target differ."""
+    if known.arithmetic is not None:
+        title = "Parameters" if known.identified else "The nearest model, which is not right"
+        yield title, Grid(("parameter", "value", "meaning"), _parameters(known.arithmetic))
+    if known.pinned:
+        rows = [
+            [(each.parameters, "name"), (f"{each.candidates:,}", ""), (f"{each.dots:,}", ""), (each.conclusion, "")]
+            for each in known.pinned
+        ]  # fmt: skip
+        yield "Stages", Grid(("decides", "candidates", "dot products", "outcome"), rows)
+    style = "differs" if known.different else "good"
+    tried, different = (f"{known.tried:,}", ""), (f"{known.different:,}", style)
+    rows = [[("compared", "name"), tried], [("different", "name"), different]]
+    yield "Differential test", Grid(("outputs", "number"), rows)
+    if known.counterexample is not None:
+        yield "Smallest counterexample", _example_grid(known.counterexample, fmt, output)
+
+
+def _parameters(arithmetic: Arithmetic) -> list[list[Cell]]:
+    if isinstance(arithmetic, AlignedSum):
+        given = {k: _UNSET[k] if v is None else _short(v) for k, v in vars(arithmetic).items()}
+        return [[(name, "name"), (value, ""), (_MEANINGS[name], "dim")] for name, value in given.items()]
+    chain = "fused multiply-adds from c, k ascending, each to nearest"
+    text = chain if isinstance(arithmetic, FusedChain) else "exact; the 32-bit result wraps"
+    return [[("arithmetic", "name"), (type(arithmetic).__name__, ""), (text, "dim")]]
+
+
+def _example_grid(example: Counterexample, fmt: Format, output: Format) -> Grid:
+    """The factors that are not zero, c, and both answers."""
+    rows: list[list[Cell]] = []
+    for k, (x, y) in enumerate(zip(example.a, example.b, strict=True)):
+        if x or y:
+            rows += [_word(f"a[{k}]", x, fmt), _word(f"b[{k}]", y, fmt)]
+    rows += [_word("c", example.c, output), _word("target", example.target, output, "good")]
+    return Grid(("", "value", "bits"), [*rows, _word("model", example.model, output, "differs")])
+
+
+def _word(name: str, word: int, fmt: Format, style: str = "") -> list[Cell]:
+    value = show_code(word >> fmt.storage_shift, fmt, LIMIT)
+    return [(name, style or "name"), (value, style), (_bits(word, fmt), style)]
+
+
+def _bits(word: int, fmt: Format) -> str:
+    return f"0x{word:0{2 * fmt.dtype.itemsize}x}"
+
+
+def unit_expression(unit: Unit) -> str:
+    """Python that builds a unit of one instruction, parameters left out that are None or False."""
+    row = unit.instructions[0]
+    kind = type(row.arithmetic).__name__
+    given = [f"{k}={v!r}" for k, v in vars(row.arithmetic).items() if v is not None and v is not False]
+    return (
+        f"from tcu.units import {', '.join(sorted((kind, 'Evidence', 'Instruction', 'Unit')))}\n\n"
+        f"unit = Unit({unit.name!r}, {unit.title!r}, {unit.architecture!r}, {unit.compute_capability!r}, (\n"
+        f"    Instruction({row.name!r}, {row.a!r}, {row.b!r}, {row.output!r}, {row.shape!r},\n"
+        f"        {kind}({', '.join(given)}),\n        {row.evidence!r}),\n))"
+    )
+
+
+# JSON
+
+
+def probe_document(found: Probe) -> dict[str, Any]:
+    return {
+        "target": found.target, "input": found.input.name, "output": found.output.name, "k": found.k,
+        "kind": found.kind, "findings": [
+            {key: getattr(each, key) for key in ("name", "source", "question", "value", "conclusion")}
+            | {"cases": [_case_document(case, found.output) for case in each.cases]}
+            for each in found.findings
+        ],
+    }  # fmt: skip
+
+
+def _case_document(case: Case, output: Format) -> dict[str, Any]:
+    return {
+        **{name: [json_number(x) for x in row] for name, row in (("a", case.a), ("b", case.b))},
+        "c": json_number(case.c),
+        "returned": hex_bits(case.returned, output),
+        "returned_value": json_number(float(decode(case.returned, output))),
+        "predictions": {name: hex_bits(code, output) for name, code in case.predictions.items()},
+        "agreeing": list(case.agreeing),
+    }
+
+
+def comparison_document(blocks: Sequence[Comparison]) -> list[dict[str, Any]]:
+    return [
+        {
+            **{key: getattr(block, key) for key in ("instruction", "input", "output")}, "units": list(block.probes),
+            "findings": [
+                {"name": name, "source": each.source, "question": each.question, "values": block.values(name)}
+                for name, each in block.findings.items()
+            ],
+        }
+        for block in blocks
+    ]  # fmt: skip
+
+
+def inference_document(known: Inference, fmt: Format, output: Format) -> dict[str, Any]:
+    row, example = known.arithmetic, known.counterexample
+    return {
+        "target": known.target, "identified": known.identified,
+        "parameters": row and {"kind": type(row).__name__, **asdict(row)},
+        "pinned": [asdict(stage) for stage in known.pinned],
+        "tried": known.tried, "different": known.different,
+        "counterexample": example and {
+            **{key: [_word_document(word, fmt) for word in getattr(example, key)] for key in ("a", "b")},
+            **{key: _word_document(getattr(example, key), output) for key in ("c", "target", "model")},
+        },
+        "conclusion": known.conclusion,
+    }  # fmt: skip
+
+
+def _word_document(word: int, fmt: Format) -> dict[str, Any]:
+    return {"value": json_number(float(decode(word >> fmt.storage_shift, fmt))), "bits": _bits(word, fmt)}
+
+
+# HTML
+
+
+class _Markup(str):
+    """HTML; every other text is escaped when it enters a tag."""
+
+
+def _tag(name: str, *content: str, **attributes: str) -> _Markup:
+    given = "".join(f' {key.rstrip("_")}="{escape(text)}"' for key, text in attributes.items() if text)
+    inner = "".join(each if isinstance(each, _Markup) else escape(each) for each in content)
+    return _Markup(f"<{name}{given}>{inner}</{name}>")
+
+
+_STYLE = """
+:root { color-scheme: light dark; --ink: #1c2024; --dim: #60676f; --line: #d9dde2; --page: #fff; --card: #f5f7f9;
+  --name: #0b6477; --good: #1a7f37; --differs: #8a4b00; --mark: #fff1d6; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e4e7ea; --dim: #98a1ab; --line: #353c44; --page: #14171a;
+  --card: #1d2126; --name: #5cc8dd; --good: #56d364; --differs: #ffc46b; --mark: #3a2d14; } }
+body { margin: 0 auto; padding: min(1rem, 3vw); max-width: 72rem; background: var(--page); color: var(--ink);
+  font: 1rem/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.5rem; margin: .5rem 0 0; } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; }
+h1, p { overflow-wrap: anywhere; } p { margin: .4rem 0; }
+.table, pre { overflow-x: auto; } table { border-collapse: collapse; } table, details { margin: .5rem 0; }
+th, td { padding: .3rem .7rem .3rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); }
+th { color: var(--dim); white-space: pre-line; vertical-align: bottom; }
+.name { color: var(--name); font-weight: 600; } .dim { color: var(--dim); } .good { color: var(--good); }
+.differs { color: var(--differs); background: var(--mark); font-weight: 600; }
+details, pre { border: 1px solid var(--line); border-radius: .5rem; padding: .5rem .8rem; background: var(--card); }
+"""
+
+
+def _page(title: str, subtitle: str, *content: _Markup) -> str:
+    head = (
+        '<meta charset="utf-8">\n<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>"
+    )
+    body = "\n".join((_tag("h1", title), _tag("p", subtitle, class_="dim"), *content))
+    return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
+
+
+def _section(title: str, grid: Grid) -> tuple[_Markup, _Markup]:
+    return _tag("h2", title), _table(grid)
+
+
+def _table(grid: Grid) -> _Markup:
+    def row(cells: Sequence[Cell]) -> _Markup:
+        return _tag("tr", *(_tag("td", text, class_=style) for text, style in cells))
+
+    head = _tag("tr", *(_tag("th", text, scope="col") for text in grid.header))
+    table = _tag("table", _tag("thead", head), _tag("tbody", *map(row, grid.rows)))
+    return _tag("div", table, class_="table")
+
+
+def probe_page(found: Probe) -> str:
+    """The findings, and every experiment with its inputs, predictions and conclusion."""
+    details = [_details(each, found.output) for each in found.findings]
+    findings = _section("Findings", findings_grid(found))
+    return _page(found.target, scope(found), *findings, _tag("h2", "Experiments"), *details)
+
+
+def _details(finding: Finding, output: Format) -> _Markup:
+    return _tag(
+        "details",
+        _tag("summary", _tag("span", finding.name, class_="name"), f": {_short(finding.value)}"),
+        _tag("p", finding.question), _tag("p", finding.source, class_="dim"),
+        *(_table(case_grid(case, output)) for case in finding.cases),
+        _tag("p", _tag("strong", finding.conclusion)),
+    )  # fmt: skip
+
+
+def comparison_page(blocks: Sequence[Comparison]) -> str:
+    """One table for each pair of formats, and what every experiment asks."""
+    experiments = {name: each for block in blocks for name, each in block.findings.items()}
+    asked: list[list[Cell]] = [
+        [(name, "name"), (each.question, ""), (each.source, "dim")] for name, each in experiments.items()
+    ]
+    parts = [part for block in blocks for part in _section(block.title, comparison_grid(block))]
+    parts += _section("The experiments", Grid(("experiment", "question", "source"), asked))
+    return _page("What the units answer", COMPARED, *parts)
+
+
+def inference_page(known: Inference, fmt: Format, output: Format) -> str:
+    """The verdict, every table, and the Python that builds the unit."""
+    parts = [_tag("p", known.conclusion, class_="good" if known.identified else "differs")]
+    for title, grid in inference_grids(known, fmt, output):
+        parts += _section(title, grid)
+    if known.unit is not None:
+        parts += [_tag("h2", "The unit in Python"), _tag("pre", unit_expression(known.unit))]
+    return _page(known.target, f"{fmt.name} → {output.name}", *parts)

@@ -1,0 +1,348 @@
+"""``tcu probe`` and ``tcu infer``: what a unit, a GPU or a function computes, found by asking it."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich import box
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from tcu.cli import options
+from tcu.cli import probe_page as page
+from tcu.cli.output import console, error_console, print_json
+from tcu.errors import DataFileError, DtypeError, ParameterError, UnknownNameError, unknown_name
+from tcu.formats.format import Format
+from tcu.probes import infer, probe
+from tcu.probes.finding import Probe
+from tcu.probes.infer import Inference
+from tcu.probes.target import Function, Target, as_target
+from tcu.units import CATALOGUE, find_instruction
+
+__all__ = ["infer_command", "probe_command"]
+
+NOT_IDENTIFIED = 1
+COMPARED_FORMATS = (
+    ("binary16", "binary32"), ("binary16", "binary16"), ("bfloat16", None), ("tf32", None), ("e4m3", None),
+    ("e5m2", None), ("binary64", None),
+)  # fmt: skip
+"""Inputs and outputs (None: the widest) of the tables that ``tcu probe --all`` prints."""
+_SOURCES_FROM = 100
+"""Columns of a terminal that has room for the sources."""
+_STYLES = {"": "", "name": "bold", "dim": "dim", "good": "green", "differs": "bold yellow"}
+
+_WHAT, _ANSWER = "The target", "The answer"
+
+
+def _option(
+    text: str, metavar: str | None, *names: str, panel: str = _WHAT, low: int | None = None, high: int | None = None
+) -> Any:  # fmt: skip
+    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, min=low, max=high)
+
+
+_Target = Annotated[
+    str | None, typer.Argument(metavar="TARGET", help="A unit (see [bold]tcu units[/bold]), or gpu.")
+]
+_Module = Annotated[
+    str | None,
+    _option(
+        "Instead of TARGET: a function f(a, b, c) → d of arrays (M, k), (k, N), (M, N), in a file or as "
+        "PACKAGE.MODULE:NAME. Needs --k.",
+        "FILE.py:NAME",
+    ),
+]
+_Instruction = Annotated[str | None, _option("mma (default), wgmma or tcgen05.", "NAME")]
+_Input = Annotated[
+    str | None, _option("f16 (default), bf16, tf32, e4m3, e5m2, f64 or s8.", "FORMAT", "--input")
+]
+_Output = Annotated[str | None, _option("f32, f16, f64 or s32; else the widest.", "FORMAT")]
+_K = Annotated[
+    int | None, _option("Products that the function or gpu adds at a time.", "K", low=1, high=4096)
+]
+_Html = Annotated[Path | None, _option("Write one self-contained page, too.", "FILE", panel=_ANSWER)]
+
+
+def probe_command(
+    target: _Target = None,
+    module: _Module = None,
+    instruction: _Instruction = None,
+    input_format: _Input = None,
+    output: _Output = None,
+    k: _K = None,
+    everything: Annotated[bool, _option("Compare every unit of the catalogue.", None, "--all")] = False,
+    verbose: Annotated[
+        bool, _option("Show the inputs, bits and predictions.", None, "-v", "--verbose", panel=_ANSWER)
+    ] = False,
+    as_json: options.Json = False,
+    html: _Html = None,
+) -> None:
+    """Find by experiment how a unit multiplies and adds: rounding, extra bits, order, subnormals, ...
+
+    Every experiment asks for dot products on which the hypotheses differ, and
+    compares the bits of the answers.
+
+    Examples: [bold]tcu probe A100 -v[/bold]
+
+    [bold]tcu probe --module mine.py:f --input bf16 --output f32 --k 16 --html mine.html[/bold]
+
+    [bold]tcu probe --all[/bold]
+    """
+    _check_writable(html)
+    if everything:
+        if (target, module, input_format, output, k) != (None,) * 5:
+            raise ParameterError(
+                "--all probes every unit: give it no TARGET, --module, --input, --output or --k"
+            )
+        _compare(instruction or "mma", as_json, html)
+        return
+    asked = _asked(target, module, instruction, input_format, output, k)
+    with _waiting(f"probing {asked.name}"):
+        found = probe(asked)
+    if html is not None:
+        _write(html, page.probe_page(found))
+    if as_json:
+        print_json(page.probe_document(found))
+    else:
+        _show_probe(found, verbose)
+
+
+def infer_command(
+    target: _Target = None,
+    module: _Module = None,
+    instruction: _Instruction = None,
+    input_format: _Input = None,
+    output: _Output = None,
+    k: _K = None,
+    outputs: Annotated[int, _option("Fresh outputs that must agree.", "N", low=1)] = 1_000_000,
+    seed: Annotated[int | None, _option("Of the inputs; else they are fresh ones.", "S", low=0)] = None,
+    as_json: options.Json = False,
+    html: _Html = None,
+) -> None:
+    """Infer a bit-exact model of a unit, a GPU or a function from its answers alone.
+
+    The model found is compared on fresh adversarial inputs; one different bit
+    and the target is not identified.
+
+    Exit code: 0 identified, 1 not identified, 2 bad input.
+
+    Example: [bold]tcu infer --module mine.py:f --input f16 --output f32 --k 16[/bold]
+    """
+    _check_writable(html)
+    asked = _asked(target, module, instruction, input_format, output, k)
+    with _waiting(f"inferring {asked.name}") as progress:
+        known = infer(asked, outputs=outputs, seed=seed, progress=progress)
+    if html is not None:
+        _write(html, page.inference_page(known, asked.input, asked.output))
+    if as_json:
+        print_json(page.inference_document(known, asked.input, asked.output))
+    else:
+        _show_inference(known, asked.input, asked.output)
+    if not known.identified:
+        raise typer.Exit(NOT_IDENTIFIED)
+
+
+@contextlib.contextmanager
+def _waiting(what: str) -> Iterator[Callable[[str], None]]:
+    """Says on stderr what is going on, if somebody watches there."""
+    screen = error_console()
+    if not screen.is_terminal:
+        yield lambda _: None
+        return
+    with screen.status(Text(what)) as status:
+        yield lambda stage: status.update(Text(f"{what}: {stage}"))
+
+
+# The target
+
+
+def _asked(
+    target: str | None, module: str | None, instruction: str | None, fmt: str | None, output: str | None, k: int | None
+) -> Target:  # fmt: skip
+    if (target is None) == (module is None):
+        raise ParameterError("give either a TARGET (a unit's name, or gpu) or --module FILE.py:NAME")
+    fmt = fmt or "binary16"
+    if target is not None:
+        name = "gpu" if target.lower() == "gpu" else target
+        if k is not None and name != "gpu":
+            raise ParameterError("--k belongs to --module and gpu; a unit's instruction has its own")
+        return as_target(name, instruction=instruction or "mma", input=fmt, output=output, k=k)
+    assert module is not None
+    if instruction is not None:
+        raise ParameterError("--instruction belongs to a unit; a function has none")
+    if k is None:
+        raise ParameterError("--module needs --k: the number of products that it adds up at a time")
+    asked = as_target(_guarded(module, _function(module)), input=fmt, output=output, k=k)
+    formats = asked.input.name, asked.output.name
+    if not any((row.a, row.output) == formats for unit in CATALOGUE.values() for row in unit.instructions):
+        raise DtypeError(f"no unit multiplies {' into '.join(formats)}: tcu units lists what there is")
+    return asked
+
+
+def _function(text: str) -> Function:
+    place, _, name = text.rpartition(":")
+    if not place or not name:
+        raise ParameterError(f"--module {text}: write FILE.py:NAME or PACKAGE.MODULE:NAME")
+    is_file = place.endswith(".py")
+    if is_file and not Path(place).is_file():
+        raise DataFileError(f"--module {text}: there is no file {place}")
+    with _told(f"--module {text}: loading it"):
+        module = _from_file(Path(place).resolve()) if is_file else _from_folder(Path.cwd(), place)
+    found = getattr(module, name, None)
+    if found is None:
+        own = [
+            key for key, each in vars(module).items() if getattr(each, "__module__", None) == module.__name__
+        ]
+        if not own:
+            raise UnknownNameError(f"--module {text}: {place} defines no function")
+        raise unknown_name(f"function of {place}", name, own)
+    if not callable(found):
+        raise ParameterError(f"--module {text}: {name} is of type {type(found).__name__}, not a function")
+    return found  # type: ignore[no-any-return]
+
+
+def _from_file(path: Path) -> ModuleType:
+    # A name of its own, so that mine/random.py does not replace what others import as random.
+    spec = importlib.util.spec_from_file_location(f"_tcu_target_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    with _importable(path.parent):
+        spec.loader.exec_module(module)
+    return module
+
+
+def _from_folder(folder: Path, name: str) -> ModuleType:
+    with _importable(folder):
+        return importlib.import_module(name)
+
+
+@contextlib.contextmanager
+def _importable(folder: Path) -> Iterator[None]:
+    sys.path.insert(0, str(folder))
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            sys.path.remove(str(folder))
+
+
+@contextlib.contextmanager
+def _told(what: str) -> Iterator[None]:
+    """Foreign code: its failures become one line, and what it prints goes to stderr."""
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    except (Exception, SystemExit) as error:
+        message = " ".join(str(error).split())
+        raise ParameterError(f"{what} raised {type(error).__name__}{message and f': {message}'}") from None
+
+
+def _guarded(name: str, function: Function) -> Function:
+    def call(a: Any, b: Any, c: Any) -> Any:
+        # The function may keep or change its arrays; inf and NaN are among the questions.
+        with _told(name), np.errstate(all="ignore"):
+            return np.asarray(function(a.copy(), b.copy(), c.copy()))
+
+    call.__name__ = name
+    return call
+
+
+# The answer
+
+
+def _check_writable(path: Path | None) -> None:
+    """Refuse before the work what would fail after it."""
+    if path is None:
+        return
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise DataFileError(f"cannot write {path}: choose a file in a folder that exists and is yours")
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8", errors="xmlcharrefreplace")
+    except OSError as error:
+        raise DataFileError(f"cannot write {path}: {error.strerror or error}: choose another place") from None
+
+
+def _table(grid: page.Grid, columns: int | None = None) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    lines = max(name.count("\n") for name in grid.header)
+    for index, name in enumerate(grid.header[:columns]):
+        # On the last line of the head, whatever stands above it in other columns.
+        table.add_column(Text("\n" * (lines - name.count("\n")) + name), no_wrap=index == 0)
+    for row in grid.rows:
+        table.add_row(*(Text(text, style=_STYLES[style]) for text, style in row[:columns]))
+    return table
+
+
+def _show_probe(found: Probe, verbose: bool) -> None:
+    screen = console()
+    columns = 3 if screen.width >= _SOURCES_FROM else 2
+    screen.print(Text.assemble((found.target, "bold cyan"), f"  {page.scope(found)}\n"))
+    screen.print(_table(page.findings_grid(found), columns))
+    if not verbose:
+        screen.print(Text("\n-v shows the inputs, the bits and what each hypothesis predicts.", style="dim"))
+        return
+    for each in found.findings:
+        screen.print(Text.assemble((f"\n{each.name}", "bold cyan"), (f"  {each.source}", "dim")))
+        screen.print(Text(each.question))
+        for case in each.cases:
+            screen.print(Padding(_table(page.case_grid(case, found.output)), (1, 0, 0, 2)))
+        screen.print(Text(f"\n{each.conclusion}", style="bold"))
+
+
+def _show_inference(known: Inference, fmt: Format, output: Format) -> None:
+    screen = console()
+    sign, style = ("✓", "bold green") if known.identified else ("✗", "bold red")
+    screen.print(Text.assemble((f"{sign} ", style), (known.target, "bold cyan"), f"  {known.conclusion}"))
+    for title, grid in page.inference_grids(known, fmt, output):
+        screen.print(Text(f"\n{title}\n", style="bold cyan"), _table(grid), sep="\n")
+    if known.unit is not None:
+        screen.print(Text("\nThe unit in Python\n", style="bold cyan"))
+        # Not wrapped, so that it can be copied.
+        screen.print(Text(page.unit_expression(known.unit)), soft_wrap=True)
+
+
+def _compare(instruction: str, as_json: bool, html: Path | None) -> None:
+    blocks = [
+        block for fmt, output in COMPARED_FORMATS
+        if (block := _comparison(instruction, fmt, output)).probes
+    ]  # fmt: skip
+    if not blocks:
+        names = dict.fromkeys(row.name for unit in CATALOGUE.values() for row in unit.instructions)
+        raise unknown_name("instruction", instruction, names)
+    if html is not None:
+        _write(html, page.comparison_page(blocks))
+    if as_json:
+        print_json(page.comparison_document(blocks))
+        return
+    screen = console()
+    for block in blocks:
+        screen.print(Text(block.title, style="bold cyan"), _table(page.comparison_grid(block)), "", sep="\n")
+    screen.print(Text(page.COMPARED, style="dim"))
+
+
+def _comparison(instruction: str, fmt: str, output: str | None) -> page.Comparison:
+    """The units that have the instruction with these formats; perhaps none."""
+    probes = {}
+    for name in CATALOGUE:
+        try:
+            find_instruction(name, instruction, fmt, fmt, output)
+        except (DtypeError, UnknownNameError):
+            continue
+        with _waiting(f"probing {name}: {fmt}"):
+            probes[name] = probe(name, instruction=instruction, input=fmt, output=output)
+    widest = next(iter(probes.values())).output.name if probes else ""
+    return page.Comparison(instruction, fmt, output or widest, probes)

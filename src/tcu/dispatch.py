@@ -1,0 +1,113 @@
+"""Who executes ``tcu.mma``: the model on the CPU, or the GPU on which the arrays live."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from tcu.errors import ParameterError
+from tcu.formats.format import format_of
+from tcu.model import mma as model
+from tcu.units import Instruction, Unit, find_instruction, get_unit
+
+__all__ = ["DEFAULT_UNIT", "mma"]
+
+DEFAULT_UNIT = "H100"
+
+
+def mma(
+    a: Any,
+    b: Any,
+    c: Any = None,
+    *,
+    unit: str | Unit | None = None,
+    instruction: str = "mma",
+    executor: Literal["model", "gpu"] | None = None,
+) -> Any:
+    """D = A·B + C exactly as a matrix unit computes it, bit for bit, NaN bits included.
+
+    Parameters
+    ----------
+    a, b:
+        Arrays (..., M, K) and (..., K, N) of float16, bfloat16, float8_e4m3fn
+        or float8_e5m2, float32 (read as TF32: the low 13 bits are dropped),
+        float64, uint8 or int8.  Batch dimensions broadcast.  Of NumPy, or on a
+        GPU: PyTorch, CuPy, anything with ``__dlpack__`` or
+        ``__cuda_array_interface__``.
+    c:
+        Array (..., M, N) of the output format: float32, float16 (binary16 and
+        8-bit inputs), float64 or int32; None stands for zeros of the widest.
+    unit:
+        A name of the catalogue, or a :class:`tcu.Unit` of your own.  None:
+        "H100" on the model; on a GPU, that GPU.
+    instruction:
+        "mma" (wmma and mma.sync), "wgmma" or "tcgen05".
+    executor:
+        "model" computes on the CPU; "gpu" runs exactly that instruction on a
+        real GPU.  None: where the arrays live.
+
+    Any M, N, K: K is cut into the instruction's k in order, the last piece
+    padded with zeros; the result of one piece is the C of the next.
+
+    Returns
+    -------
+    An array (..., M, N) of c's dtype and of the library of ``a``.
+
+    Raises
+    ------
+    UnknownNameError, DtypeError, ShapeError:
+        No such unit or instruction; formats that it does not combine; shapes
+        that do not fit.
+    ParameterError:
+        The GPU at hand computes otherwise than the unit asked for.
+    tcu.gpu.GpuError:
+        No GPU, driver or extra; an instruction that the GPU lacks.
+
+    Source: the rules of :class:`tcu.units.AlignedSum`; ``tcu units`` says
+    what pins each row.
+    """
+    if executor not in (None, "model", "gpu"):
+        raise ParameterError(f"executor={executor!r}: choose 'model' or 'gpu', or leave it out")
+    on_gpu = any(_lives_on_gpu(x) for x in (a, b, c) if x is not None)
+    if executor == "model" and on_gpu:
+        raise ParameterError("the arrays are on a GPU: copy them to the host for executor='model'")
+    if executor == "gpu" or on_gpu:
+        return _on_gpu(a, b, c, unit, instruction)
+    return model.mma(a, b, c, unit=DEFAULT_UNIT if unit is None else unit, instruction=instruction)
+
+
+def _lives_on_gpu(x: Any) -> bool:
+    if hasattr(x, "is_cuda"):  # a PyTorch tensor may be on the host
+        return bool(x.is_cuda)
+    return hasattr(x, "__cuda_array_interface__") or _dlpack_device(x) in (2, 13)
+
+
+def _dlpack_device(x: Any) -> int | None:
+    """The kind of device that the array names (dlpack.h), without asking NumPy."""
+    device = getattr(x, "__dlpack_device__", None)
+    return None if device is None or type(x).__module__ == "numpy" else int(device()[0])
+
+
+def _on_gpu(a: Any, b: Any, c: Any, unit: str | Unit | None, instruction: str) -> Any:
+    from tcu import gpu
+
+    at_hand = gpu.find_gpu(gpu.ordinal_of(a))
+    formats = [None if x is None else format_of(gpu.dtype_of(x)).name for x in (a, b, c)]
+    first, second = ("tf32" if name == "binary32" else str(name) for name in formats[:2])
+    if not at_hand.units:
+        raise ParameterError(
+            f"{at_hand.name} is not in the catalogue: tcu.probe and tcu.infer tell what it computes"
+        )
+    own = find_instruction(at_hand.units[0], instruction, first, second, formats[2])
+    if unit is not None:
+        _same_arithmetic(
+            own, find_instruction(unit, instruction, first, second, formats[2]), at_hand.name, unit
+        )
+    return gpu.multiply_accumulate(a, b, c, own)
+
+
+def _same_arithmetic(own: Instruction, asked: Instruction, name: str, unit: str | Unit) -> None:
+    if (own.arithmetic, own.k) != (asked.arithmetic, asked.k):
+        raise ParameterError(
+            f"{name} computes {own.signature} otherwise than {get_unit(unit).name}: pass host arrays "
+            "for the model of that unit, or leave unit out for the bits of this GPU"
+        )

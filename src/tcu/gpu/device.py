@@ -1,0 +1,121 @@
+"""The GPU at hand: what it is called, what it can do, or a plain word why there is none."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from tcu.errors import ParameterError
+from tcu.gpu.compiler import compiler_version
+from tcu.gpu.errors import DriverError, NoGpuError
+from tcu.gpu.imports import cuda_module
+from tcu.gpu.kernels import Kernel, supported
+from tcu.units import CATALOGUE, Unit
+
+__all__ = ["Gpu", "call", "current", "gpu_count", "find_gpu"]
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One NVIDIA GPU of this machine."""
+
+    ordinal: int
+    """Its number, as CUDA counts."""
+    name: str
+    compute_capability: tuple[int, int]
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """What it can run."""
+        return supported(self.compute_capability)
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """The units of the catalogue with its compute capability; its own name comes first."""
+        wanted = "{}.{}".format(*self.compute_capability)
+        rows = [unit for unit in CATALOGUE.values() if unit.compute_capability == wanted]
+        return tuple(sorted(rows, key=lambda unit: unit.name not in self.name))
+
+
+def call(function: str, *arguments: Any) -> Any:
+    """A call of the CUDA driver: its results without the status; raises DriverError."""
+    driver = cuda_module("cuda.bindings.driver")
+    status, *results = getattr(driver, function)(*arguments)
+    if int(status) != 0:
+        raise DriverError(f"{function} failed: {_explain(driver, status)}")
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _explain(driver: Any, status: Any) -> str:
+    _, text = driver.cuGetErrorString(status)
+    said = text.decode() if isinstance(text, bytes) else str(text)
+    return f"{status.name}, {said}"
+
+
+@cache
+def _start_driver() -> None:
+    """Initialize the driver and check its age; a failure is not cached, so a later call looks again."""
+    driver = cuda_module("cuda.bindings.driver")
+    advice = "install NVIDIA's driver, or let tcu.mma(..., unit=...) compute on the CPU"
+    try:
+        (status,) = driver.cuInit(0)
+    except Exception as error:  # of the loader: libcuda is not on this machine
+        raise NoGpuError(f"no NVIDIA driver on this machine: {advice}") from error
+    if int(status) != 0:
+        raise NoGpuError(f"no GPU that CUDA can use ({_explain(driver, status)}): {advice}")
+    check_driver(call("cuDriverGetVersion"), compiler_version())
+
+
+def check_driver(driver: int, compiler: tuple[int, int]) -> None:
+    """A driver runs machine code of its own major version of CUDA and of older ones."""
+    major, minor = driver // 1000, driver % 1000 // 10
+    if major < compiler[0]:
+        raise DriverError(
+            f"the driver knows CUDA {major}.{minor}, the compiler is of CUDA {compiler[0]}.{compiler[1]}: "
+            f"update the driver, or install the packages of CUDA {major} "
+            f'(pip install "cuda-core[cu{major}]")'
+        )
+
+
+def gpu_count() -> int:
+    """How many GPUs this machine has; raises NoGpuError where CUDA finds none."""
+    _start_driver()
+    return int(call("cuDeviceGetCount"))
+
+
+def find_gpu(ordinal: int = 0) -> Gpu:
+    """The GPU of that number.
+
+    Raises ExtraMissingError, NoGpuError, DriverError or ParameterError.
+    """
+    count = gpu_count()
+    if not 0 <= ordinal < count:
+        numbers = "only GPU 0" if count == 1 else f"GPUs 0 to {count - 1}"
+        raise ParameterError(f"device={ordinal}: this machine has {numbers}")
+    return _describe(ordinal)
+
+
+@cache
+def _describe(ordinal: int) -> Gpu:
+    attribute = cuda_module("cuda.bindings.driver").CUdevice_attribute
+    handle = call("cuDeviceGet", ordinal)
+    name = call("cuDeviceGetName", 128, handle).split(b"\0")[0].decode()
+    major = call("cuDeviceGetAttribute", attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle)
+    minor = call("cuDeviceGetAttribute", attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle)
+    return Gpu(ordinal, name, (int(major), int(minor)))
+
+
+@contextlib.contextmanager
+def current(gpu: Gpu) -> Iterator[Any]:
+    """Make the GPU the thread's current one, as a ``cuda.core.Device``, and give the old one back."""
+    before = call("cuCtxGetCurrent")
+    device = cuda_module("cuda.core").Device(gpu.ordinal)
+    device.set_current()
+    try:
+        yield device
+    finally:
+        if int(before) != 0:  # without one before, the GPU's own stays, as other libraries leave it
+            call("cuCtxSetCurrent", before)

@@ -1,0 +1,20 @@
+"""The CUDA packages, loaded when first used."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from tcu.gpu.errors import ExtraMissingError
+
+__all__ = ["cuda_module"]
+
+
+def cuda_module(name: str) -> Any:
+    """A module of cuda-core or cuda-bindings; raises ExtraMissingError where they are not installed."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ExtraMissingError(
+            f'the GPU executor needs cuda-core and NVRTC, and {name} is missing: pip install "tcu[cuda13]"'
+        ) from error

@@ -1,0 +1,133 @@
+"""Load a compiled kernel and launch it on a batched, strided problem."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tcu.errors import ShapeError
+from tcu.gpu.cache import key_of, load_or_compile
+from tcu.gpu.compiler import compile_cuda, compiler_version, task_for
+from tcu.gpu.device import Gpu, call
+from tcu.gpu.imports import cuda_module
+from tcu.gpu.kernels import Kernel, architecture
+
+__all__ = ["Strided", "collapse", "launch"]
+
+MAX_BATCH_DIMENSIONS = 8
+"""As in cuda/problem.cuh."""
+_MAX_BLOCKS = 1 << 20
+"""Blocks go through further tiles in a loop."""
+
+_loaded: dict[tuple[Kernel, tuple[int, int]], Any] = {}
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True)
+class Strided:
+    """An operand in the GPU's memory; address 0 stands for zeros."""
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    """In elements; 0 for broadcast dimensions."""
+
+
+class _Matrix(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_uint64),
+        ("row_stride", ctypes.c_int64),
+        ("column_stride", ctypes.c_int64),
+        ("batch_strides", ctypes.c_int64 * MAX_BATCH_DIMENSIONS),
+    )
+
+
+class _Problem(ctypes.Structure):
+    """As in cuda/problem.cuh."""
+
+    _fields_ = (
+        ("a", _Matrix),
+        ("b", _Matrix),
+        ("c", _Matrix),
+        ("d", ctypes.c_uint64),
+        ("m", ctypes.c_int64),
+        ("n", ctypes.c_int64),
+        ("k", ctypes.c_int64),
+        ("tiles", ctypes.c_int64),
+        ("batch_dimensions", ctypes.c_int64),
+        ("batch_extents", ctypes.c_int64 * MAX_BATCH_DIMENSIONS),
+    )
+
+
+def launch(
+    kernel: Kernel,
+    gpu: Gpu,
+    operands: Sequence[Strided],
+    batch: tuple[int, ...],
+    result: int,
+    stream: int,
+) -> None:
+    """Put D = A·B + C on the stream; ``result`` is the address of a contiguous (batch, m, n)."""
+    a, b, c = operands
+    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    extents, strides = collapse(batch, [operand.strides[:-2] for operand in operands])
+    tiles = math.prod(batch) * -(-m // kernel.shape[0]) * -(-n // kernel.shape[1])
+    matrices = [
+        _Matrix(x.address, *x.strides[-2:], (ctypes.c_int64 * MAX_BATCH_DIMENSIONS)(*own))
+        for x, own in zip((a, b, c), strides, strict=True)
+    ]
+    problem = _Problem(
+        *matrices, result, m, n, k, tiles, len(extents), (ctypes.c_int64 * MAX_BATCH_DIMENSIONS)(*extents)
+    )
+    parameters = (ctypes.c_void_p * 1)(ctypes.addressof(problem))
+    blocks = min(-(-tiles // kernel.tiles_per_block), _MAX_BLOCKS)
+    function = _load(kernel, gpu)
+    # cuda.core.launch takes no structures, hence the driver's own call.
+    grid, block = (blocks, 1, 1), (kernel.threads, 1, 1)
+    call("cuLaunchKernel", function, *grid, *block, 0, stream, ctypes.addressof(parameters), 0)
+
+
+def collapse(
+    batch: tuple[int, ...], strides: Sequence[tuple[int, ...]]
+) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    """The same batch in as few dimensions as its strides allow.
+
+    Dimensions of extent 1 go, and a dimension joins the one inside it where
+    every operand steps through both evenly.  Raises ShapeError when more
+    remain than a kernel takes.
+    """
+    extents: list[int] = []
+    steps: list[tuple[int, ...]] = []
+    for extent, *own in zip(batch, *strides, strict=True):
+        if extent == 1:
+            continue
+        if extents and all(outer == inner * extent for outer, inner in zip(steps[-1], own, strict=True)):
+            extents[-1] *= extent
+            steps[-1] = tuple(own)
+        else:
+            extents.append(extent)
+            steps.append(tuple(own))
+    if len(extents) > MAX_BATCH_DIMENSIONS:
+        raise ShapeError(
+            f"batch {batch} with these strides needs {len(extents)} dimensions, a kernel takes "
+            f"{MAX_BATCH_DIMENSIONS}: reshape the operands, or make copies of those that broadcast"
+        )
+    return tuple(extents), [tuple(step[i] for step in steps) for i in range(len(strides))]
+
+
+def _load(kernel: Kernel, gpu: Gpu) -> Any:
+    with _lock:
+        found = _loaded.get((kernel, gpu.compute_capability))
+        if found is None:
+            task = task_for(kernel, architecture(kernel, gpu.compute_capability))
+            cubin = load_or_compile(key_of(task, compiler_version()), lambda: compile_cuda(task).cubin)
+            # A library belongs to no context, so one serves all GPUs of a kind, as long as the process lives.
+            library = call("cuLibraryLoadData", cubin, [], [], 0, [], [], 0)
+            entry = call("cuLibraryGetKernel", library, b"multiply_accumulate")
+            found = cuda_module("cuda.bindings.driver").CUfunction(int(entry))
+            _loaded[(kernel, gpu.compute_capability)] = found
+        return found

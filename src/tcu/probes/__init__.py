@@ -1,0 +1,8 @@
+"""Experiments that find out what any matrix unit computes, from its answers alone."""
+
+from tcu.probes.finding import Case as Case
+from tcu.probes.finding import Finding as Finding
+from tcu.probes.finding import Probe as Probe
+from tcu.probes.infer import Inference as Inference
+from tcu.probes.infer import infer as infer
+from tcu.probes.probe import probe as probe

@@ -1,0 +1,444 @@
+"""Infer an executable, bit-exact model of a matrix unit from experiments alone.
+
+The family of :class:`~tcu.units.arithmetic.AlignedSum` is searched in stages,
+each on inputs that only its parameters decide: how K falls into blocks,
+alignment and rounding together, then what happens near zero.  A stage asks
+every candidate for the bits and keeps those that are never wrong.  What is
+left is run against the target on fresh adversarial inputs; one different bit
+and the target is *not identified*.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tcu.errors import ParameterError
+from tcu.formats.scalar import ROUNDINGS
+from tcu.model.mma import aligned_arguments
+from tcu.probes.inputs import Question, adversarial, near_zero, ordinary, pair
+from tcu.probes.target import Codes, Function, Target, as_target, of_instruction
+from tcu.units.arithmetic import (
+    AlignedSum,
+    Arithmetic,
+    Evidence,
+    ExactInteger,
+    FusedChain,
+    Instruction,
+    Unit,
+)
+
+__all__ = ["Counterexample", "Inference", "Pinned", "infer"]
+
+ROWS, COLUMNS = 16, 8
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """One stage: what it decided, from how many dot products and candidates."""
+
+    parameters: str
+    conclusion: str
+    candidates: int
+    dots: int
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """One dot product on which the best model and the target differ, made as small as possible."""
+
+    a: tuple[int, ...]
+    b: tuple[int, ...]
+    c: int
+    target: int
+    model: int
+    """Codes; a and b in k order."""
+
+
+@dataclass(frozen=True)
+class Inference:
+    """What is known about a target after the experiments."""
+
+    target: str
+    identified: bool
+    unit: Unit | None
+    """An executable unit, only if identified."""
+    arithmetic: Arithmetic | None
+    """The best model found, also where it is not right."""
+    pinned: tuple[Pinned, ...]
+    tried: int
+    """Fresh adversarial outputs compared at the end."""
+    different: int
+    counterexample: Counterexample | None
+    conclusion: str
+
+
+def infer(
+    target: str | Unit | Function | Target,
+    *,
+    instruction: str = "mma",
+    input: str = "binary16",
+    output: str | None = None,
+    k: int | None = None,
+    outputs: int = 1_000_000,
+    seed: int | None = None,
+    progress: Progress | None = None,
+) -> Inference:
+    """The arithmetic of ``target``, from its answers alone.
+
+    Parameters
+    ----------
+    target:
+        A unit's name, a :class:`tcu.Unit`, or a function f(a, b, c) → d of
+        arrays (M, k), (k, N), (M, N); see :func:`tcu.probe`.
+    instruction, input, output, k:
+        Which instruction of the unit; formats and k of the function.
+    outputs:
+        Fresh adversarial outputs that an identification must reproduce.
+    seed:
+        Of the inputs; None draws fresh ones.
+    progress:
+        Called with the name of every stage as it begins.
+    """
+    if outputs < 1:
+        raise ParameterError(f"outputs={outputs}: compare at least one output")
+    known = (
+        target if isinstance(target, Target)
+        else as_target(target, instruction=instruction, input=input, output=output, k=k)
+    )  # fmt: skip
+    search = _Search(known, np.random.default_rng(seed), progress or (lambda _: None))
+    return search.run(outputs)
+
+
+def interleaved(k: int, period: int) -> tuple[int, ...]:
+    """The lower half of every ``period`` products first, then the upper halves."""
+    return tuple(i for upper in (False, True) for i in range(k) if (i % period >= period // 2) == upper)
+
+
+def first_guess(target: Target) -> AlignedSum:
+    """An aligned sum that passes every stage, or a plain one where none does; no final comparison."""
+    search = _Search(target, np.random.default_rng(1), lambda _: None)
+    return next(search._aligned(_Judge(target)), AlignedSum(min(16, target.k), 25, "RZ"))
+
+
+class _Search:
+    def __init__(self, target: Target, rng: np.random.Generator, progress: Progress) -> None:
+        self.target, self.rng, self.progress = target, rng, progress
+        self.pinned: list[Pinned] = []
+
+    def run(self, outputs: int) -> Inference:
+        if not self._repeats_itself():
+            return self._unidentified(
+                None, 0, 0, None, "it does not return the same bits for the same inputs"
+            )
+        judge = _Judge(self.target)
+        candidates: Iterable[Arithmetic]
+        if self.target.output.name == "s32":
+            candidates = [ExactInteger()]
+        elif self.target.output.name == "binary64":
+            candidates = [FusedChain()]
+        else:
+            candidates = self._aligned(judge)
+        return self._verified(candidates, judge, outputs) or self._closest(outputs)
+
+    # Stage 0
+
+    def _repeats_itself(self) -> bool:
+        """The same bits again, also with the rows and columns in another place."""
+        self.progress("does it repeat itself")
+        for _ in range(6):
+            q = adversarial(self.target, self.rng, ROWS, COLUMNS)
+            first = self.target(q.a, q.b, q.c)
+            if not np.array_equal(first, self.target(q.a, q.b, q.c)):
+                return False
+            turned = self.target(q.a[::-1].copy(), q.b[:, ::-1].copy(), q.c[::-1, ::-1].copy())
+            if not np.array_equal(first, turned[::-1, ::-1]):
+                return False
+        return True
+
+    # Stages 1 to 3
+
+    def _aligned(self, judge: _Judge) -> Iterator[AlignedSum]:
+        """Candidates that pass every stage, the plainest first, one at a time.
+
+        The last stage asks ``judge``, which also learns from every candidate
+        that fails on fresh inputs afterwards.
+        """
+        for found in self._shapes():
+            self.progress("floor and flushes")
+            if not judge.questions:
+                judge.questions += self._ask(near_zero, 200)
+            dots = len(judge.questions) * ROWS * COLUMNS
+            stages = len(self.pinned)
+            for tried, row in enumerate(self._floors(sorted(found, key=_plainness)), 1):
+                if judge.agrees(row):
+                    text = f"{_describe(row)} is never wrong"
+                    self.pinned[stages:] = [Pinned("floor and flushes", text, tried, dots)]
+                    yield row
+
+    def _shapes(self) -> Iterator[list[AlignedSum]]:
+        """Everything but floor and flushes: candidates with an aligned c, and if those fail, with a late one."""
+        for late in (False, True):
+            found = self._stage("alignment and rounding", pair, 60, self._roundings(late))
+            found = self._stage("blocks and order", ordinary, 100, self._blocks(found))
+            if found:
+                yield found
+
+    def _ask(self, kind: Callable[..., Question], count: int) -> list[_Asked]:
+        """Questions and answers; of ordinary ones, what flushes and floors could have touched does not count."""
+        asked: list[_Asked] = []
+        z = self.target.output
+        for _ in range(count):
+            q = kind(self.target, self.rng, ROWS, COLUMNS)
+            answer = self.target(q.a, q.b, q.c)
+            clear = (answer & np.array(z.sign_code - 1, answer.dtype)) >= 3 << z.fraction_bits
+            asked.append((q, answer, ... if kind is near_zero else clear))
+        return asked
+
+    def _stage(
+        self, parameters: str, kind: Callable[..., Question], count: int, candidates: Iterable[AlignedSum]
+    ) -> list[AlignedSum]:
+        """The candidates that are never wrong on ``count`` questions of one kind."""
+        self.progress(parameters)
+        judge = _Judge(self.target)
+        judge.questions = self._ask(kind, count)
+        tried, found = 0, []
+        for row in candidates:
+            tried += 1
+            if judge.agrees(row):
+                found.append(row)
+        self.pinned.append(Pinned(parameters, _summary(found, tried), tried, count * ROWS * COLUMNS))
+        return found
+
+    def _roundings(self, late: bool) -> Iterator[AlignedSum]:
+        """Everything but the blocks, for each way in which the first two products and c can meet."""
+        full = self.target.output.fraction_bits
+        orders = [order for order in self._orders() if order is None or order[1] != 1]
+        meetings = [(block, order) for order in orders for block in (1, 2, 64)]
+        for kept, fraction in self._widths(late):
+            for normalized, rounding in itertools.product((False, True), ROUNDINGS):
+                for block, order in meetings:
+                    yield AlignedSum(
+                        block, fraction, rounding, output_fraction_bits=None if kept == full else kept,
+                        order=order, late_c=late, normalized_products=normalized,
+                    )  # fmt: skip
+
+    def _widths(self, late: bool) -> Iterator[tuple[int, int]]:
+        """(output fraction bits, F) that may be; an aligned c comes back with the smaller of the two."""
+        full, widths = self.target.output.fraction_bits, range(42, 7, -1)
+        grid = itertools.product(range(full, 4, -1), widths)
+        if late:
+            return grid
+        seen = full
+        one = self.target.output_codes(np.array([[1 + 2.0**-bits for bits in range(1, full + 1)]]))
+        zeros = np.zeros((1, self.target.k), self.target.input.code_dtype)
+        columns = np.zeros((self.target.k, full), self.target.input.code_dtype)
+        for bits, (asked, got) in enumerate(zip(one[0], self.target(zeros, columns, one)[0], strict=True), 1):
+            if asked != got:
+                seen = bits - 1
+                break
+        return (
+            pair
+            for pair in grid
+            if (min(pair) == seen or (seen == full and pair[0] == full and pair[1] >= seen))
+        )
+
+    def _blocks(self, found: list[AlignedSum]) -> Iterator[AlignedSum]:
+        rest = dict.fromkeys(replace(row, block=1, order=None) for row in found)
+        for row, (block, order) in itertools.product(rest, list(self._structures())):
+            yield replace(row, block=block, order=order)
+
+    def _floors(self, found: list[AlignedSum]) -> Iterator[AlignedSum]:
+        lowest = max(2 * self.target.input.emin - 30, -300)
+        usual = -133 if self.target.output.bits > 16 else -21
+        floors = dict.fromkeys([usual, None, *range(0, lowest, -1)])
+        combinations = itertools.product(found, (False, True), (False, True), floors)
+        for row, flush_in, flush_out, floor in combinations:
+            yield replace(row, exponent_floor=floor, flush_inputs=flush_in, flush_outputs=flush_out)
+
+    def _structures(self) -> Iterator[tuple[int, tuple[int, ...] | None]]:
+        """How K may fall into blocks: any length, k ascending or interleaved as emulations do."""
+        for order in self._orders():
+            for length in range(min(self.target.k, 64), 0, -1):
+                yield length, order
+
+    def _orders(self) -> list[tuple[int, ...] | None]:
+        k = self.target.k
+        periods = [period for period in (2, 4, 8) if k % period == 0 and k > period]
+        return [None, *(interleaved(k, period) for period in periods)]
+
+    # The end
+
+    def _verified(self, candidates: Iterable[Arithmetic], judge: _Judge, outputs: int) -> Inference | None:
+        """The first candidate that no fresh adversarial input refutes; None if there was no candidate."""
+        refuted: Inference | None = None
+        for best in candidates:
+            self.progress("fresh adversarial inputs")
+            model = of_instruction("model", self._instruction(best))
+            tried, different = 0, 0
+            while tried < outputs and not different:
+                q = adversarial(self.target, self.rng, 64, 64)
+                answer = self.target(q.a, q.b, q.c)
+                wrong = answer != model(q.a, q.b, q.c)
+                tried += wrong.size
+                different = int(np.count_nonzero(wrong))
+            if not different:
+                return Inference(
+                    self.target.name, True, self._unit(best), best, tuple(self.pinned), tried, 0, None,
+                    f"identified: {_describe(best)}; {tried:,} fresh adversarial outputs, none different",
+                )  # fmt: skip
+            judge.questions.insert(0, (q, answer, ...))
+            if refuted is None or tried > refuted.tried:
+                i, j = (int(x) for x in np.argwhere(wrong)[0])
+                example = _shrunk(self.target, model, q, i, j)
+                why = "the best model differs on fresh inputs"
+                refuted = self._unidentified(best, tried, different, example, why)
+        return refuted
+
+    def _closest(self, outputs: int) -> Inference:
+        """No member of the family fits: show where its plainest member goes wrong."""
+        guess = AlignedSum(min(16, self.target.k), 25, "RZ")
+        model = of_instruction("model", self._instruction(guess))
+        for tried in range(1, max(2, outputs // (ROWS * COLUMNS)) + 1):
+            q = ordinary(self.target, self.rng, ROWS, COLUMNS)
+            wrong = self.target(q.a, q.b, q.c) != model(q.a, q.b, q.c)
+            if wrong.any():
+                i, j = (int(x) for x in np.argwhere(wrong)[0])
+                example = _shrunk(self.target, model, q, i, j)
+                count = int(np.count_nonzero(wrong))
+                return self._unidentified(
+                    guess, tried * wrong.size, count, example, "no member of the family agrees on every bit"
+                )
+        return self._unidentified(guess, outputs, 0, None, "no member of the family agrees on every bit")
+
+    def _unidentified(
+        self, best: Arithmetic | None, tried: int, different: int, example: Counterexample | None, why: str
+    ) -> Inference:
+        return Inference(
+            self.target.name, False, None, best, tuple(self.pinned), tried, different, example,
+            f"not identified: {why}",
+        )  # fmt: skip
+
+    def _instruction(self, arithmetic: Arithmetic) -> Instruction:
+        t = self.target
+        evidence = Evidence("user", f"inferred from the answers of {t.name}")
+        return Instruction(
+            "mma", t.input.name, t.input.name, t.output.name, (ROWS, COLUMNS, t.k), arithmetic, (evidence,)
+        )
+
+    def _unit(self, arithmetic: Arithmetic) -> Unit:
+        return Unit(
+            f"inferred from {self.target.name}", "inferred", "unknown", "-", (self._instruction(arithmetic),)
+        )
+
+
+def _describe(row: Arithmetic) -> str:
+    """The parameters that are not at their defaults."""
+    if not isinstance(row, AlignedSum):
+        return type(row).__name__
+    plain = AlignedSum(row.block, row.fraction_bits, row.rounding)
+    told: dict[str, object] = {"block": row.block, "F": row.fraction_bits, "rounding": row.rounding}
+    told |= {k: v for k, v in vars(row).items() if k not in told and v != getattr(plain, k)}
+    if row.order is not None:
+        told["order"] = ", ".join(map(str, row.order[:8])) + (" ..." if len(row.order) > 8 else "")
+    return ", ".join(f"{name} {value}" for name, value in told.items())
+
+
+def _summary(found: list[AlignedSum], tried: int) -> str:
+    text = f"{len(found):,} of {tried:,} candidates are never wrong"
+    return f"{text}; the plainest: {_describe(min(found, key=_plainness))}" if found else text
+
+
+_Asked = tuple[Question, Codes, Any]
+"""A question, its answer, and which elements of the answer count."""
+
+
+class _Judge:
+    """Asks candidates the questions, the most telling one first."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.questions: list[_Asked] = []
+
+    def agrees(self, row: AlignedSum) -> bool:
+        t = self.target
+        instruction = Instruction(
+            "mma", t.input.name, t.input.name, t.output.name, (ROWS, COLUMNS, t.k), row, ()
+        )
+        model = _compiled(instruction)
+        for index, (q, answer, counts) in enumerate(self.questions):
+            if not np.array_equal(model(q)[counts], answer[counts]):
+                if index:
+                    self.questions.insert(0, self.questions.pop(index))
+                return False
+        return True
+
+
+def _compiled(instruction: Instruction) -> Callable[[Question], Codes]:
+    """The model of one instruction without the checks and conversions of the public face."""
+    from tcu.model import kernels
+
+    used = instruction.k
+    arguments = aligned_arguments(instruction, used)
+    zero = np.zeros(1, np.int64)
+
+    def model(q: Question) -> Codes:
+        depth = -(-used // 8) * 8
+        a, b = q.a[None], q.b[None]
+        if depth != used:
+            a = np.concatenate([a, np.zeros((1, a.shape[1], depth - used), a.dtype)], axis=2)
+            b = np.concatenate([b, np.zeros((1, depth - used, b.shape[2]), b.dtype)], axis=1)
+        out = np.empty((1, *q.c.shape), np.int32)
+        kernels.aligned_mma(a, b, q.c[None], zero, zero, zero, 0, 1, *arguments, out)
+        if q.c.dtype.itemsize == 2:
+            return np.asarray(out[0].view(np.float32).astype(np.float16).view(np.uint16))
+        return np.asarray(out[0].view(np.uint32))
+
+    return model
+
+
+def _plainness(row: Arithmetic) -> tuple[object, ...]:
+    """Among models that no input told apart, the one with the fewest peculiarities."""
+    if not isinstance(row, AlignedSum):
+        return (0,)
+    floors = {-133: 0, -21: 1, None: 2}
+    return (
+        row.late_c, row.order is not None, row.normalized_products, row.flush_inputs, row.flush_outputs,
+        row.output_fraction_bits is not None, floors.get(row.exponent_floor, 3), -row.block, row.fraction_bits,
+        ROUNDINGS.index(row.rounding), -(row.exponent_floor or 0),
+    )  # fmt: skip
+
+
+def _shrunk(target: Target, model: Target, q: Question, i: int, j: int) -> Counterexample:
+    """Zero what can be zeroed, then clear low bits, as long as the two still differ."""
+    a, b, c = q.a[i : i + 1].copy(), q.b[:, j : j + 1].copy(), q.c[i : i + 1, j : j + 1].copy()
+
+    def differ() -> bool:
+        return int(target(a, b, c)[0, 0]) != int(model(a, b, c)[0, 0])
+
+    def attempt(array: Codes, where: tuple[int, int], value: int) -> None:
+        before = array[where]
+        if int(before) != value:
+            array[where] = value
+            if not differ():
+                array[where] = before
+
+    for position in range(target.k):
+        before = a[0, position], b[position, 0]
+        a[0, position] = b[position, 0] = 0
+        if not differ():
+            a[0, position], b[position, 0] = before
+    attempt(c, (0, 0), 0)
+    spots = [(a, (0, p)) for p in range(target.k)] + [(b, (p, 0)) for p in range(target.k)] + [(c, (0, 0))]
+    for array, where in spots:
+        for bit in range(array.dtype.itemsize * 8):
+            attempt(array, where, int(array[where]) & ~(1 << bit))
+    return Counterexample(
+        tuple(a[0].tolist()), tuple(b[:, 0].tolist()), int(c[0, 0]),
+        int(target(a, b, c)[0, 0]), int(model(a, b, c)[0, 0]),
+    )  # fmt: skip

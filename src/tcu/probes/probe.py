@@ -1,0 +1,232 @@
+"""``tcu.probe``: run every experiment that applies to a target and draw the conclusions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.formats.array import decode_array
+from tcu.formats.scalar import Number, encode
+from tcu.probes.chains import CHAIN_EXPERIMENTS
+from tcu.probes.experiments import EXPERIMENTS, Dot, Experiment, Hypothesis
+from tcu.probes.finding import Case, Finding, Probe, Value
+from tcu.probes.infer import first_guess
+from tcu.probes.inputs import Question, near_zero, ordinary, pair
+from tcu.probes.target import Function, Target, as_target, of_instruction
+from tcu.units.arithmetic import AlignedSum, Instruction, Unit
+
+__all__ = ["probe"]
+
+_LATER = "after paper 003, for later chips"
+
+
+def probe(
+    target: str | Unit | Function | Target,
+    *,
+    instruction: str = "mma",
+    input: str = "binary16",
+    output: str | None = None,
+    k: int | None = None,
+) -> Probe:
+    """What a matrix unit computes, one experiment after another.
+
+    Parameters
+    ----------
+    target:
+        A unit's name ("H100"), "gpu" for the GPU at hand, a
+        :class:`tcu.Unit`, or a function f(a, b, c) → d of arrays (M, k),
+        (k, N), (M, N) that returns (M, N).
+    instruction:
+        "mma", "wgmma" or "tcgen05"; for a function of no account.
+    input, output:
+        Formats; a function gets arrays of their dtypes.
+    k:
+        Products that one instruction adds up; a function must be given it.
+
+    Returns
+    -------
+    A :class:`Probe`: findings with the inputs used, the bits that came back,
+    and what each hypothesis predicted.  A finding's value is None where no
+    hypothesis agrees with every answer, or no operands of these formats tell
+    the hypotheses apart.
+
+    Source: paper 003, and what later chips made uncertain.
+    """
+    known = (
+        target if isinstance(target, Target)
+        else as_target(target, instruction=instruction, input=input, output=output, k=k)
+    )  # fmt: skip
+    findings: list[Finding] = []
+    kind = "aligned"
+    if known.output.name == "s32":
+        kind = "integer"
+        findings.append(_wraps(known))
+    else:
+        if known.output.name == "binary64":
+            kind = "chain"
+            findings += [_Run(known, None).finding(experiment) for experiment in CHAIN_EXPERIMENTS]
+        else:
+            base = first_guess(known)
+            findings += [_Run(known, base).finding(experiment) for experiment in EXPERIMENTS]
+        findings += _specials(known)
+    return Probe(known.name, known.input, known.output, known.k, kind, tuple(findings))  # type: ignore[arg-type]
+
+
+class _Run:
+    """One target and the arithmetic that the hypotheses vary."""
+
+    def __init__(self, target: Target, base: AlignedSum | None) -> None:
+        self.target, self.base = target, base
+        self.rng = np.random.default_rng(3)
+
+    def finding(self, experiment: Experiment) -> Finding:
+        hypotheses = experiment.hypotheses(self.base, self.target)
+        cases = [self._case(dot, hypotheses) for dot in experiment.dots(self.base, self.target)]
+        telling = [case for case in cases if len(set(case.predictions.values())) > 1]
+        if experiment.search and not self._decided(telling, hypotheses):
+            telling += self._search(telling, hypotheses)
+        left = [h for h in hypotheses if all(h.name in case.agreeing for case in telling)]
+        value, conclusion = self._conclusion(telling, left, experiment.several)
+        return Finding(
+            experiment.name, experiment.source, experiment.question, tuple(telling), value, conclusion
+        )
+
+    def _conclusion(
+        self, cases: Sequence[Case], left: Sequence[Hypothesis], several: bool
+    ) -> tuple[Value, str]:
+        if not cases:
+            return None, "No operands of these formats tell the hypotheses apart."
+        if not left:
+            return None, "None of the hypotheses agrees with every answer."
+        if len({h.value for h in left}) > 1 and several:
+            return "/".join(str(h.value) for h in left), " Or: ".join(h.conclusion for h in left)
+        if len({h.value for h in left}) > 1:
+            names = " and ".join(h.name for h in left)
+            return None, f"The answers agree with {names}: nothing that was asked tells them apart."
+        return left[0].value, left[0].conclusion
+
+    def _decided(self, cases: Sequence[Case], hypotheses: Sequence[Hypothesis]) -> bool:
+        left = {h.value for h in hypotheses if all(h.name in case.agreeing for case in cases)}
+        return len(left) <= 1
+
+    def _search(self, cases: Sequence[Case], hypotheses: Sequence[Hypothesis]) -> list[Case]:
+        """Operands drawn at random on which the hypotheses that are left differ; a few suffice."""
+        found: list[Case] = []
+        for attempt in range(60):
+            left = [h for h in hypotheses if all(h.name in case.agreeing for case in [*cases, *found])]
+            if len({h.value for h in left}) <= 1:
+                break
+            kind = (pair, ordinary, near_zero)[attempt % 3]
+            q = kind(self.target, self.rng, 16, 8)
+            spots = self._spots(q, left)
+            if not len(spots):
+                continue
+            i, j = (int(x) for x in spots[0])
+            dot = self._dot(q, i, j)
+            case = self._case(dot, hypotheses)
+            if len(set(case.predictions.values())) > 1:
+                found.append(case)
+        return found
+
+    def _spots(self, q: Question, left: Sequence[Hypothesis]) -> npt.NDArray[np.int64]:
+        """Where the models differ; for references that are no models, any place."""
+        models = [h for h in left if isinstance(h.model, AlignedSum)]
+        if len(models) < len(left):
+            return np.array([[int(self.rng.integers(0, 16)), int(self.rng.integers(0, 8))]])
+        predictions = [self._model(h)(q.a, q.b, q.c) for h in models]
+        differ = np.zeros(q.c.shape, bool)
+        for other in predictions[1:]:
+            differ |= other != predictions[0]
+        return np.argwhere(differ)
+
+    def _dot(self, q: Question, i: int, j: int) -> Dot:
+        shift = np.array(self.target.input.storage_shift, q.a.dtype)
+        a = decode_array(q.a[i] >> shift, self.target.input)
+        b = decode_array(q.b[:, j] >> shift, self.target.input)
+        c = float(decode_array(q.c[i, j : j + 1], self.target.output)[0])
+        return Dot(tuple(a.tolist()), tuple(b.tolist()), c)
+
+    def _model(self, hypothesis: Hypothesis) -> Target:
+        t = self.target
+        assert isinstance(hypothesis.model, AlignedSum)
+        shape = (16, 8, t.k)
+        row = Instruction("mma", t.input.name, t.input.name, t.output.name, shape, hypothesis.model, ())
+        return of_instruction(hypothesis.name, row)
+
+    def _case(self, dot: Dot, hypotheses: Sequence[Hypothesis]) -> Case:
+        returned = int(self.target.dots([list(dot.a)], [list(dot.b)], [dot.c])[0])
+        predictions = {}
+        for h in hypotheses:
+            if isinstance(h.model, AlignedSum):
+                predictions[h.name] = int(self._model(h).dots([list(dot.a)], [list(dot.b)], [dot.c])[0])
+            else:
+                predictions[h.name] = h.model(self.target, dot)
+        return Case(dot.a, dot.b, dot.c, returned, predictions)
+
+
+def _specials(target: Target) -> list[Finding]:
+    """Signs of zero, overflow, NaN: the same questions for every floating-point target."""
+    z = target.output
+
+    def ask(a: list[float], b: list[float], c: float, **predictions: int) -> Case:
+        code = int(target.dots([a], [b], [c])[0])
+        names = {name.replace("_", " "): value for name, value in predictions.items()}
+        return Case(tuple(a), tuple(b), c, code, names)
+
+    def finding(
+        name: str, question: str, case: Case, values: dict[str, Value], text: dict[str, str]
+    ) -> Finding:
+        agreeing = case.agreeing[0] if case.agreeing else None
+        if agreeing is None:
+            return Finding(
+                name, _LATER, question, (case,), f"{case.returned:#x}", f"It is {case.returned:#x}."
+            )
+        return Finding(name, _LATER, question, (case,), values[agreeing], text[agreeing])
+
+    zero = ask([0.0], [0.0], -0.0, plus=0, minus=z.sign_code)
+    infinite = z.infinity_code
+    most = target.input.max_finite
+    over = ask([most] * min(2, target.k), [most] * min(2, target.k), z.max_finite,
+               inf=infinite, saturated=z.max_finite_code)  # fmt: skip
+    nan = ask([1.0], [1.0], math.nan, all_fraction_bits=z.nan_code,
+              quiet_bit=infinite | 1 << (z.fraction_bits - 1))  # fmt: skip
+    invalid = ask([math.inf], [0.0], 0.0, all_fraction_bits=z.nan_code,
+                  negative_quiet_bit=z.sign_code | infinite | 1 << (z.fraction_bits - 1))  # fmt: skip
+    reach = encode(Number.of(most), z) if most < z.max_finite else None
+    findings = [
+        finding("sign of zero", "What is -0 + 0 · 0?", zero, {"plus": "+0", "minus": "-0"},
+                {"plus": "A zero sum is +0, also where c is -0.", "minus": "c = -0 comes back as -0."}),
+        finding("NaN bits", "Which NaN comes back for a NaN?", nan,
+                {"all fraction bits": "all ones", "quiet bit": "payload"},
+                {"all fraction bits": "Every NaN comes back with all fraction bits set.",
+                 "quiet bit": "The payload of a NaN comes back."}),
+    ]  # fmt: skip
+    if target.input.has_infinity:
+        findings.append(finding(
+            "invalid operation", "What is inf · 0?", invalid,
+            {"all fraction bits": "all ones", "negative quiet bit": "negative"},
+            {"all fraction bits": "inf · 0 is the NaN with all fraction bits set.",
+             "negative quiet bit": "inf · 0 is the negative default NaN."},
+        ))  # fmt: skip
+    if reach is None or over.returned == infinite:
+        findings.append(finding("overflow", "What is a sum beyond the largest number?", over,
+                                {"inf": "inf", "saturated": "saturates"},
+                                {"inf": "A sum beyond the largest number is inf.",
+                                 "saturated": "A sum beyond the largest number saturates."}))  # fmt: skip
+    return findings
+
+
+def _wraps(target: Target) -> Finding:
+    count = min(4, target.k)
+    top = target.input.max_finite
+    exact = 2**31 - 1 + count * int(top) ** 2
+    case_code = int(target.dots([[top] * count], [[top] * count], [2.0**31 - 1])[0])
+    case = Case((top,) * count, (top,) * count, 2.0**31 - 1, case_code,
+                {"wraps": exact & 0xFFFFFFFF, "saturates": 2**31 - 1})  # fmt: skip
+    wraps = "wraps" in case.agreeing
+    text = "A sum beyond 32 bits wraps around." if wraps else "A sum beyond 32 bits saturates."
+    return Finding("integer overflow", _LATER, "What is a sum beyond 32 bits?", (case,),
+                   "wraps" if wraps else "saturates", text)  # fmt: skip

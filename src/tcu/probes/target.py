@@ -1,0 +1,139 @@
+"""What a probe looks at: anything that computes D = A·B + C."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.errors import DtypeError, ParameterError, ShapeError
+from tcu.formats.array import encode_array
+from tcu.formats.format import Format, get_format
+from tcu.model.mma import multiply_accumulate
+from tcu.units.arithmetic import AlignedSum, Arithmetic, ExactInteger, FusedChain, Instruction, Unit
+from tcu.units.lookup import canonical_instruction, find_instruction, get_unit
+
+__all__ = ["Codes", "Function", "Target", "as_target", "unknown_arithmetic"]
+
+Codes = npt.NDArray[Any]
+Function = Callable[[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]], npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A function of matrices with declared formats; its arithmetic is unknown to the probes."""
+
+    name: str
+    input: Format
+    output: Format
+    k: int
+    """Products that one instruction adds up."""
+    function: Function
+
+    def __call__(self, a: Codes, b: Codes, c: Codes) -> Codes:
+        """Codes of D (M, N) for codes of A (M, k), B (k, N) and C (M, N)."""
+        x, z = self.input.dtype, self.output.dtype
+        # Copies, because a function may work in place.
+        d = self.function(a.view(x).copy(), b.view(x).copy(), c.view(z).copy())
+        d = np.ascontiguousarray(d)
+        if d.shape != c.shape or d.dtype != self.output.dtype:
+            raise ShapeError(
+                f"{self.name} returned {d.dtype} {d.shape}: for C of {self.output.dtype} {c.shape} it must "
+                "return an array of the same"
+            )
+        return d.view(self.output.code_dtype)
+
+    def dots(self, a: list[list[float]], b: list[list[float]], c: list[float]) -> Codes:
+        """Codes of independent dot products c + a·b of exact values, short rows padded with zeros."""
+        result = np.empty(len(a), self.output.code_dtype)
+        for i, (x, y, z) in enumerate(zip(a, b, c, strict=True)):
+            left, right = np.zeros(self.k), np.zeros(self.k)
+            left[: len(x)], right[: len(y)] = x, y
+            result[i] = self(
+                self.codes(left)[None, :], self.codes(right)[:, None], self.output_codes(np.array([[z]]))
+            )[0, 0]
+        return result
+
+    def codes(self, values: npt.NDArray[np.float64]) -> Codes:
+        """Input words of values."""
+        shift = np.array(self.input.storage_shift, self.input.code_dtype)
+        return np.asarray(encode_array(values, self.input) << shift)
+
+    def output_codes(self, values: npt.NDArray[np.float64]) -> Codes:
+        return encode_array(values, self.output)
+
+
+def as_target(
+    target: str | Unit | Function,
+    *,
+    instruction: str = "mma",
+    input: str = "binary16",
+    output: str | None = None,
+    k: int | None = None,
+) -> Target:
+    """A target from a unit of the catalogue, a unit of your own, or a function.
+
+    A function f(a, b, c) takes arrays (M, k), (k, N), (M, N) of the dtypes of
+    ``input`` and ``output`` (default binary32), returns D (M, N), and must be
+    told ``k``.
+    """
+    fmt = get_format(input)
+    if fmt.name == "binary32":
+        fmt = get_format("tf32")
+    if callable(target):
+        if k is None or k < 1:
+            raise ParameterError("a function needs k=...: the number of products that it adds up at a time")
+        name = getattr(target, "__name__", type(target).__name__)
+        return Target(name, fmt, get_format(output or _widest(fmt)), k, target)
+    if target == "gpu":
+        return _gpu(instruction, fmt, output, k)
+    unit = get_unit(target)
+    row = find_instruction(unit, instruction, fmt.name, fmt.name, output and get_format(output).name)
+    return of_instruction(f"{unit.name} {row.signature}", row)
+
+
+def _gpu(instruction: str, fmt: Format, output: str | None, k: int | None) -> Target:
+    """The GPU at hand; its arithmetic is not looked up, only what it can run."""
+    from tcu.gpu import find_gpu
+    from tcu.gpu import multiply_accumulate as execute
+
+    gpu = find_gpu()
+    result = get_format(output or _widest(fmt))
+    wanted = (canonical_instruction(instruction), fmt.name, fmt.name, result.name)
+    rows = [
+        row for row in gpu.kernels if (row.name, row.a, row.b, row.output) == wanted and k in (None, row.k)
+    ]
+    if not rows:
+        has = ", ".join(row.signature for row in gpu.kernels)
+        raise DtypeError(f"{gpu.name} has no {instruction} {fmt.name} → {result.name}; it has: {has}")
+    kernel = max(rows, key=lambda row: row.k)
+    # The executor looks at formats and k only; the arithmetic is what the probes are to find.
+    unknown = unknown_arithmetic(kernel.output)
+    blank = Instruction(kernel.name, kernel.a, kernel.b, kernel.output, kernel.shape, unknown, ())
+
+    def function(a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return np.asarray(execute(a, b, c, blank))
+
+    return Target(f"{gpu.name} {kernel.signature}", fmt, result, kernel.k, function)
+
+
+def unknown_arithmetic(output: str) -> Arithmetic:
+    """A stand-in for the row of an instruction whose arithmetic nobody asks for."""
+    rows: dict[str, Arithmetic] = {"binary64": FusedChain(), "s32": ExactInteger()}
+    return rows.get(output, AlignedSum(1, 1, "RZ"))
+
+
+def of_instruction(name: str, row: Instruction) -> Target:
+    """The model of one instruction, as a target like any other."""
+
+    def function(a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return multiply_accumulate(a, b, c, row)
+
+    return Target(name, get_format(row.a), get_format(row.output), row.k, function)
+
+
+def _widest(fmt: Format) -> str:
+    return "s32" if not fmt.is_float else "binary64" if fmt.name == "binary64" else "binary32"

@@ -1,0 +1,172 @@
+"""Gather vectors: ask a GPU, or a model of the catalogue, every kind of question."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+import tcu
+from tcu.errors import DtypeError, ParameterError
+from tcu.formats.format import get_format
+from tcu.model.mma import multiply_accumulate
+from tcu.probes.target import Codes, unknown_arithmetic
+from tcu.probes.vectors.file import Entry, Machine, Vectors, name_of
+from tcu.probes.vectors.kinds import questions
+from tcu.units.arithmetic import Instruction, Unit
+from tcu.units.lookup import get_unit
+
+__all__ = ["DEFAULT_OUTPUTS", "collect", "replay"]
+
+DEFAULT_OUTPUTS = 128
+"""One matrix of each kind: half a megabyte for all instructions of a Hopper GPU."""
+_DRIVER_FILE = Path("/proc/driver/nvidia/version")
+_Compute = Callable[[Codes, Codes, Codes, Instruction], Codes]
+
+
+def collect(
+    unit: str | Unit | None = None,
+    *,
+    instruction: str | None = None,
+    input: str | None = None,
+    output: str | None = None,
+    outputs: int = DEFAULT_OUTPUTS,
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Vectors:
+    """Vectors of every instruction of the GPU at hand, or of a model.
+
+    Parameters
+    ----------
+    unit:
+        Ask the model of this unit instead, for tests and comparisons; None: the GPU.
+    instruction, input, output:
+        Only the instructions of this name ("mma", "wgmma"), input or output format.
+    outputs:
+        At least so many results per kind of question, in matrices of 16 × 8.
+    seed:
+        Of the operands: the same seed gives the same ones, whatever else is chosen.
+    progress:
+        Called after each instruction with how many are done, and of how many.
+
+    Raises
+    ------
+    NoGpuError, ExtraMissingError, DriverError:
+        No GPU to ask.
+    DtypeError:
+        Nothing fits the choice; the message says what there is.
+    """
+    if outputs < 1:
+        raise ParameterError(f"outputs={outputs}: ask for at least one output per kind")
+    if seed < 0:
+        raise ParameterError(f"seed={seed}: choose 0 or more")
+    machine, rows, compute = _gpu() if unit is None else _model(get_unit(unit))
+    chosen = _chosen(machine.name, rows, instruction, input, output)
+    entries: dict[str, Entry] = {}
+    for row in chosen:
+        entries[name_of(row)] = _entry(row, compute, outputs, seed)
+        if progress is not None:
+            progress(len(entries), len(chosen))
+    return Vectors(machine, entries, seed, datetime.now(UTC).isoformat(timespec="seconds"), tcu.__version__)
+
+
+def replay(a: Codes, b: Codes, c: Codes, row: Instruction) -> Codes:
+    """Words of D by the model; a smaller k than the row's is padded with zeros, a larger one is cut."""
+    x, y, z = (get_format(name) for name in (row.a, row.b, row.output))
+    d = multiply_accumulate(a.view(x.dtype), b.view(y.dtype), c.view(z.dtype), row)
+    return np.ascontiguousarray(d).view(z.code_dtype)
+
+
+def _entry(row: Instruction, compute: _Compute, outputs: int, seed: int) -> Entry:
+    asked = questions(row, outputs, seed)
+    a, b, c = (np.stack([getattr(question, part) for _, question in asked]) for part in "abc")
+    return Entry(row, tuple(kind for kind, _ in asked), a, b, c, compute(a, b, c, row))
+
+
+def _chosen(
+    machine: str, rows: list[Instruction], name: str | None, given: str | None, output: str | None
+) -> list[Instruction]:
+    # As everywhere in tcu, binary32 inputs are read as TF32.
+    x = None if given is None else get_format(given).name.replace("binary32", "tf32")
+    z = None if output is None else get_format(output).name
+    found = [
+        row for row in rows
+        if name in (None, row.name) and x in (None, row.a) and z in (None, row.output)
+    ]  # fmt: skip
+    if not found:
+        asked = " ".join(part for part in (name, x, z and f"→ {z}") if part)
+        has = ", ".join(dict.fromkeys(row.signature for row in rows)) or "no instruction known here"
+        raise DtypeError(f"{machine} has no {asked}; it has: {has}")
+    return found
+
+
+def _model(unit: Unit) -> tuple[Machine, list[Instruction], _Compute]:
+    return Machine("model", unit.name, unit.compute_capability), list(unit.instructions), replay
+
+
+def _gpu() -> tuple[Machine, list[Instruction], _Compute]:
+    from tcu.gpu import find_gpu
+    from tcu.gpu import multiply_accumulate as execute
+    from tcu.gpu.compiler import compiler_version
+    from tcu.gpu.device import call
+
+    gpu = find_gpu()
+    known = call("cuDriverGetVersion")
+    machine = Machine(
+        "gpu",
+        gpu.name,
+        _dotted(gpu.compute_capability),
+        _driver_version(),
+        _dotted((known // 1000, known % 1000 // 10)),
+        _dotted(compiler_version()),
+    )
+    # The executor looks at name, formats and k; what the GPU computes is not presumed.
+    rows = [
+        Instruction(
+            kernel.name,
+            kernel.a,
+            kernel.b,
+            kernel.output,
+            kernel.shape,
+            unknown_arithmetic(kernel.output),
+            (),
+        )
+        for kernel in gpu.kernels
+    ]
+
+    def compute(a: Codes, b: Codes, c: Codes, row: Instruction) -> Codes:
+        x, y, z = (get_format(name) for name in (row.a, row.b, row.output))
+        d = np.asarray(execute(a.view(x.dtype), b.view(y.dtype), c.view(z.dtype), row))
+        return np.ascontiguousarray(d).view(z.code_dtype)
+
+    return machine, rows, compute
+
+
+def _dotted(version: Iterable[int]) -> str:
+    return ".".join(str(part) for part in version)
+
+
+def _driver_version() -> str | None:
+    """The driver's own version, such as "580.95.05", which CUDA does not tell; None where nobody does."""
+    try:
+        said = _DRIVER_FILE.read_text(encoding="utf-8")
+    except OSError:
+        said = _ask_nvidia_smi()
+    found = re.search(r"\b\d{3,}\.\d+(\.\d+)?\b", said)
+    return None if found is None else found[0]
+
+
+def _ask_nvidia_smi() -> str:
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return ""
+    query = [program, "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        return subprocess.run(query, capture_output=True, text=True, timeout=30, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""

@@ -1,0 +1,128 @@
+"""Contract: without a GPU, every kernel compiles for every architecture that has its instruction.
+
+The instruction that was meant is in the result.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import replace
+
+import pytest
+
+from tcu.gpu import KERNELS, CompileError, ExtraMissingError, Kernel, supported
+from tcu.gpu import compiler as compiler_module
+from tcu.gpu.compiler import CompileTask, compile_cuda, compiler_version, read_sources, task_for
+from tcu.gpu.kernels import architecture
+from tcu.gpu.launch import MAX_BATCH_DIMENSIONS, _Problem
+
+CAPABILITIES = [(7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0)]
+
+
+def nvrtc_or_skip() -> None:
+    pytest.importorskip("cuda.bindings.nvrtc", reason='NVRTC is not installed: pip install "tcu[cuda13]"')
+    try:
+        compiler_version()
+    except ExtraMissingError as error:
+        pytest.skip(str(error))
+
+
+def check(kernel: Kernel, target: str) -> None:
+    binary = compile_cuda(task_for(kernel, target))
+    assert binary.cubin.startswith(b"\x7fELF")
+    assert f"{kernel.mnemonic} " in binary.ptx
+    assert f".target {target}" in binary.ptx
+    assert ".local" not in binary.ptx, "register arrays must stay in registers"
+    assert binary.log == ""
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+def test_every_kernel_compiles_for_the_oldest_gpu_that_has_it(kernel: Kernel) -> None:
+    nvrtc_or_skip()
+    check(kernel, architecture(kernel, kernel.minimum))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
+def test_all_kernels_compile_for_every_architecture(capability: tuple[int, int]) -> None:
+    nvrtc_or_skip()
+    for kernel in supported(capability):
+        check(kernel, architecture(kernel, capability))
+
+
+@pytest.mark.parametrize("target", ["sm_90a", "sm_100a"])
+def test_architecture_specific_targets(target: str) -> None:
+    nvrtc_or_skip()
+    check(KERNELS[0], target)
+
+
+def test_wgmma_is_fenced_and_waited_for() -> None:
+    nvrtc_or_skip()
+    kernel = next(row for row in KERNELS if row.name == "wgmma")
+    lines = compile_cuda(task_for(kernel, "sm_90a")).ptx
+    order = [
+        "fence.proxy.async.shared::cta", "wgmma.fence.sync.aligned", kernel.mnemonic,
+        "wgmma.commit_group.sync.aligned", "wgmma.wait_group.sync.aligned 0",
+    ]  # fmt: skip
+    places = [lines.index(word) for word in order]
+    assert places == sorted(places)
+
+
+def test_an_instruction_that_an_architecture_lacks_does_not_compile() -> None:
+    nvrtc_or_skip()
+    wgmma = next(row for row in KERNELS if row.name == "wgmma")
+    for kernel, target in ((wgmma, "sm_90"), (wgmma, "sm_100a"), (KERNELS[0], "sm_75")):
+        with pytest.raises(CompileError) as caught:
+            compile_cuda(task_for(kernel, target))
+        assert target in str(caught.value)
+        assert "--define-macro=MNEMONIC" in str(caught.value)
+        assert "ptxas" in str(caught.value), "the compiler's log rides in the exception"
+
+
+def test_an_architecture_that_the_compiler_does_not_know() -> None:
+    nvrtc_or_skip()
+    with pytest.raises(CompileError, match=r"does not compile for sm_999, only for sm_75, sm_80.*install"):
+        compile_cuda(task_for(KERNELS[0], "sm_999"))
+
+
+def test_host_and_device_agree_on_the_layout_of_a_problem() -> None:
+    nvrtc_or_skip()
+    offset = {name: getattr(_Problem, name).offset for name in ("b", "c", "d", "m", "tiles", "batch_extents")}
+    checks = "".join(
+        f"static_assert(__builtin_offsetof(Problem, {name}) == {at});\n" for name, at in offset.items()
+    )
+    text = (
+        f'#include "problem.cuh"\nstatic_assert(sizeof(Problem) == {ctypes.sizeof(_Problem)});\n'
+        f"static_assert(MAX_BATCH_DIMENSIONS == {MAX_BATCH_DIMENSIONS});\n{checks}"
+    )
+    header = read_sources("problem.cuh")
+    compile_cuda(CompileTask((("check.cu", text), *header), ("--std=c++17",), "sm_75"))
+    wrong = text.replace(f"== {offset['tiles']}", f"== {offset['tiles'] + 8}")
+    with pytest.raises(CompileError, match="static assertion failed"):
+        compile_cuda(CompileTask((("check.cu", wrong), *header), ("--std=c++17",), "sm_75"))
+
+
+def test_included_files_are_found_through_each_other_and_once() -> None:
+    assert [name for name, _ in read_sources("mma.cu")] == ["mma.cu", "accumulator.cuh", "problem.cuh"]
+    assert [name for name, _ in read_sources("wgmma.cu")] == ["wgmma.cu", "accumulator.cuh", "problem.cuh"]
+    folder = {"a": '#include "b"\n', "b": '  #  include "a"\n#include "c"', "c": "// nothing"}
+    assert dict(read_sources("a", folder)) == folder
+
+
+def test_a_task_holds_what_the_kernel_leaves_open() -> None:
+    task = task_for(KERNELS[0], "sm_80")
+    assert task.architecture == "sm_80"
+    assert '--define-macro=MNEMONIC="mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"' in task.options
+    assert replace(task, architecture="sm_90") != task
+
+
+def test_a_compiler_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        @staticmethod
+        def nvrtcVersion() -> None:
+            raise RuntimeError("libnvrtc.so.13 not found")
+
+    monkeypatch.setattr(compiler_module, "cuda_module", lambda name: Broken)
+    compiler_version.cache_clear()
+    with pytest.raises(ExtraMissingError, match=r"NVRTC cannot be loaded.*tcu\[cuda13\].*libnvrtc"):
+        compiler_version()

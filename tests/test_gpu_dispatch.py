@@ -1,0 +1,195 @@
+"""Contract: which kernel runs what, what the operands must be, and every error on the way to a GPU.
+
+None of it needs one; the comparison with the model is shown to notice planted errors.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from gpu_support import (
+    as_given,
+    differences,
+    instruction_of,
+    modelled,
+)
+
+from tcu.errors import DtypeError, ParameterError, ShapeError, TcuError
+from tcu.formats import get_format
+from tcu.gpu import (
+    KERNELS,
+    CompileError,
+    DriverError,
+    ExtraMissingError,
+    Gpu,
+    GpuError,
+    Kernel,
+    NoGpuError,
+    UnsupportedInstructionError,
+    device,
+    find_kernel,
+    gpu_count,
+    multiply_accumulate,
+    supported,
+)
+from tcu.gpu.launch import collapse
+from tcu.units import CATALOGUE, Instruction, find_instruction
+
+F16 = find_instruction("H200", "mma", "binary16", "binary16")
+RNG = np.random.default_rng(0)
+
+
+def halves(*shape: int) -> Any:
+    return RNG.standard_normal(shape).astype(np.float16)
+
+
+def test_the_comparison_notices_a_planted_error() -> None:
+    unit, kernel = CATALOGUE["H200"], KERNELS[0]
+
+    def planted(bit: int) -> Any:
+        def execute(a: Any, b: Any, c: Any, row: Instruction) -> Any:
+            d = modelled(a, b, c, kernel, unit).copy()
+            d[..., -1, -1] ^= bit
+            return d
+
+        return execute
+
+    assert differences(kernel, unit, planted(0), 10_000) == ""
+    report = differences(kernel, unit, planted(1), 10_000)
+    assert "49 of" in report
+    assert all(word in report for word in (kernel.mnemonic, "H200", "a = 0x", "model 0x", "GPU   0x"))
+
+
+@pytest.mark.parametrize("kernel", [row for row in KERNELS if row.runs_on((9, 0))], ids=str)
+def test_every_row_has_its_model(kernel: Kernel) -> None:
+    unit = CATALOGUE["H200"]
+    row = instruction_of(kernel, unit)
+    assert find_kernel(row, (9, 0)) is kernel
+    formats = (kernel.a, kernel.b, kernel.output)
+    a, b, c = (
+        np.zeros(shape, get_format(f).code_dtype)
+        for shape, f in zip(((3, 5), (5, 2), (3, 2)), formats, strict=True)
+    )
+    assert modelled(as_given(a, kernel.a), b, c, kernel, unit).shape == (3, 2)
+
+
+def test_every_row_of_the_catalogue_that_a_gpu_of_its_kind_runs_has_a_kernel() -> None:
+    for unit in CATALOGUE.values():
+        major, minor = unit.compute_capability.split(".")
+        capability = (int(major), int(minor))
+        if unit.name == "V100":
+            assert supported(capability) == ()
+            continue
+        for row in unit.instructions:
+            if row.name != "tcgen05":
+                assert find_kernel(row, capability).k == row.k, f"{unit.name} {row.signature}"
+
+
+def test_kernels_are_different_and_named_after_their_instruction() -> None:
+    keys = {(row.name, row.a, row.b, row.output, row.k) for row in KERNELS}
+    assert len(keys) == len(KERNELS) == len({row.mnemonic for row in KERNELS})
+    assert str(KERNELS[0]) == "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"
+
+
+def test_wgmma_is_of_its_own_architecture_alone() -> None:
+    assert {row.name for row in supported((9, 0))} == {"mma", "wgmma"}
+    for capability in ((8, 9), (10, 0), (12, 0)):
+        assert {row.name for row in supported(capability)} == {"mma"}
+
+
+def test_an_instruction_that_the_gpu_lacks() -> None:
+    wgmma = find_instruction("H200", "wgmma", "binary16", "binary16")
+    with pytest.raises(
+        UnsupportedInstructionError,
+        match=r"wgmma binary16 → binary32 .* RTX .*has mma binary16 → binary32 with k = 16, .*unit=",
+    ):
+        find_kernel(wgmma, (8, 9), "RTX 4090")
+    with pytest.raises(UnsupportedInstructionError, match="no matrix instruction"):
+        find_kernel(wgmma, (6, 1))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (lambda: multiply_accumulate(halves(2, 3), halves(2, 3), None, F16), ShapeError, "columns"),
+        (lambda: multiply_accumulate(halves(3), halves(3, 3), None, F16), ShapeError, r"a\[None, :\]"),
+        (lambda: multiply_accumulate(halves(2, 3, 3), halves(3, 3, 3), None, F16), ShapeError, "broadcast"),
+        (lambda: multiply_accumulate(halves(3, 3), halves(3, 3), np.zeros((2, 3), np.float32), F16),
+         ShapeError, r"c must end in \(3, 3\)"),
+        (lambda: multiply_accumulate(halves(3, 3), halves(3, 3).astype(np.float32), None, F16),
+         DtypeError, "b has dtype float32: mma binary16.*uint16 that holds its codes"),
+        (lambda: multiply_accumulate(np.ma.masked_array(halves(3, 3)), halves(3, 3), None, F16),
+         DtypeError, r"a is a masked array.*a\.filled"),
+        (lambda: multiply_accumulate(SimpleNamespace(__cuda_array_interface__={}), halves(3, 3), None, F16),
+         ParameterError, "a of DLPack, b of NumPy.*one library"),
+    ],
+)  # fmt: skip
+def test_operands_that_do_not_fit(call: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words):
+        call()
+
+
+def test_no_gpu_is_an_error_that_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    def driver(status: int) -> Any:
+        number = type("Status", (int,), {"name": "CUDA_ERROR_NO_DEVICE"})(status)
+        return SimpleNamespace(
+            cuInit=lambda _: (number,), cuGetErrorString=lambda _: (0, b"no CUDA-capable device")
+        )
+
+    monkeypatch.setattr(device, "cuda_module", lambda name: driver(100))
+    device._start_driver.cache_clear()
+    with pytest.raises(NoGpuError, match=r"CUDA_ERROR_NO_DEVICE, no CUDA-capable.*on the CPU"):
+        gpu_count()
+
+    def absent(_: int) -> Any:
+        raise RuntimeError("libcuda.so.1: cannot open shared object file")
+
+    monkeypatch.setattr(device, "cuda_module", lambda name: SimpleNamespace(cuInit=absent))
+    with pytest.raises(NoGpuError, match=r"no NVIDIA driver.*install"):
+        multiply_accumulate(halves(2, 2), halves(2, 2), None, F16)
+
+
+def test_missing_packages_are_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> Any:
+        raise ModuleNotFoundError(f"No module named {name!r}")
+
+    device._start_driver.cache_clear()
+    monkeypatch.setattr(importlib, "import_module", missing)
+    with pytest.raises(
+        ExtraMissingError, match=r'cuda\.bindings\.driver is missing: pip install "tcu\[cuda13\]"'
+    ):
+        gpu_count()
+
+
+def test_a_driver_older_than_the_compiler() -> None:
+    device.check_driver(13000, (13, 4))
+    device.check_driver(14010, (13, 4))
+    with pytest.raises(DriverError, match=r"driver knows CUDA 12\.8.*CUDA 13\.4.*update the driver.*cu12"):
+        device.check_driver(12080, (13, 4))
+
+
+def test_a_gpu_knows_its_units_and_kernels() -> None:
+    gpu = Gpu(0, "NVIDIA H200", (9, 0))
+    assert [unit.name for unit in gpu.units] == ["H200", "H100"]
+    assert gpu.kernels == supported((9, 0))
+    assert Gpu(0, "NVIDIA RTX PRO 6000", (12, 0)).units == ()
+
+
+def test_every_error_is_a_tcu_error_and_a_runtime_error() -> None:
+    for kind in (ExtraMissingError, NoGpuError, DriverError, CompileError, UnsupportedInstructionError):
+        assert issubclass(kind, GpuError)
+        assert issubclass(kind, TcuError)
+        assert issubclass(kind, RuntimeError)
+
+
+def test_batches_collapse_to_as_few_dimensions_as_their_strides_allow() -> None:
+    assert collapse((), [(), ()]) == ((), [(), ()])
+    assert collapse((2, 3, 4), [(12, 4, 1), (0, 0, 0)]) == ((24,), [(1,), (0,)])
+    assert collapse((2, 1, 4), [(4, 7, 1), (0, 9, 5)]) == ((2, 4), [(4, 1), (0, 5)])
+    alternating = [tuple(1 if i % 2 else 0 for i in range(9)), (0,) * 9]
+    with pytest.raises(ShapeError, match="needs 9 dimensions, a kernel takes 8"):
+        collapse((2,) * 9, alternating)
