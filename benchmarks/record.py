@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import tcu
+
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -50,9 +52,8 @@ def save(name: str, figures: Any) -> Path:
         "command": " ".join(["python", str(where), *sys.argv[1:]]),
         "date": datetime.date.today().isoformat(),
         "machine": machine(),
-        "versions": {
-            p: importlib.metadata.version(p) for p in ("tcu", "numpy", "numba", "llvmlite", "ml_dtypes")
-        },
+        "versions": {"tcu": tcu.__version__}
+        | {p: importlib.metadata.version(p) for p in ("numpy", "numba", "llvmlite", "ml_dtypes")},
         "figures": figures,
     }
     path.write_text(json.dumps(document, indent=1) + "\n")

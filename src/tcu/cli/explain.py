@@ -33,7 +33,8 @@ def explain_command(
         typer.Argument(metavar="EXPRESSION", help="Terms joined by + and -, such as '1 + 2^-24 + 0.5*3'."),
     ] = None,
     unit: Annotated[
-        list[str] | None, typer.Option(metavar="UNIT", help=f"May be repeated; else {DEFAULT_UNIT}.")
+        list[str] | None,
+        typer.Option("--unit", metavar="UNIT", help=f"May be repeated; else {DEFAULT_UNIT}."),
     ] = None,
     a: Annotated[str | None, typer.Option(metavar="LIST", help="Row of A, as 1,0.5,2^-3; else ones.")] = None,
     b: Annotated[str | None, typer.Option(metavar="LIST", help="Column of B; else ones.")] = None,

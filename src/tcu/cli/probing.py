@@ -68,7 +68,7 @@ _Input = Annotated[
 ]
 _Output = Annotated[str | None, _option("f32, f16, f64 or s32; else the widest.", "FORMAT")]
 _K = Annotated[
-    int | None, _option("Products that the function or gpu adds at a time.", "K", low=1, high=4096)
+    int | None, _option("Products that the function or gpu adds at a time.", "K", "--k", low=1, high=4096)
 ]
 _Html = Annotated[Path | None, _option("Write one self-contained page, too.", "FILE", panel=_ANSWER)]
 

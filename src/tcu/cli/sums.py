@@ -31,7 +31,9 @@ _VARIANTS = ", ".join(VARIANTS)
 
 def sum_command(
     file: options.DataFile,
-    unit: Annotated[str, typer.Option(metavar="UNIT", help="See [bold]tcu units[/bold].")] = DEFAULT_UNIT,
+    unit: Annotated[
+        str, typer.Option("--unit", metavar="UNIT", help="See [bold]tcu units[/bold].")
+    ] = DEFAULT_UNIT,
     variant: Annotated[str, typer.Option(metavar="NAME", help=f"One of {_VARIANTS}.")] = DEFAULT_VARIANT,
     chain: options.Chain = None,
     block: options.Block = None,
@@ -128,7 +130,7 @@ def compare_command(
     file: options.DataFile,
     unit: Annotated[
         list[str] | None,
-        typer.Option(metavar="UNIT", help=f"May be repeated; else {', '.join(COMPARED_UNITS)}."),
+        typer.Option("--unit", metavar="UNIT", help=f"May be repeated; else {', '.join(COMPARED_UNITS)}."),
     ] = None,
     variant: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help=f"May be repeated; else all: {_VARIANTS}.")

@@ -47,7 +47,7 @@ def collect_command(
     ] = DEFAULT_OUTPUTS,
     seed: Annotated[int, typer.Option(metavar="S", help="Of the operands.", min=0)] = 0,
     unit: Annotated[
-        str | None, typer.Option(metavar="UNIT", help="Ask this unit's model instead of the GPU.")
+        str | None, typer.Option("--unit", metavar="UNIT", help="Ask this unit's model instead of the GPU.")
     ] = None,
 ) -> None:
     """Ask the GPU at hand every kind of question, and keep its answers in a file.
@@ -98,7 +98,9 @@ def verify_command(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that [bold]tcu collect[/bold] wrote.")],
     unit: Annotated[
         str | None,
-        typer.Option(metavar="UNIT", help="Compare with this unit; else with that of the GPU in the file."),
+        typer.Option(
+            "--unit", metavar="UNIT", help="Compare with this unit; else with that of the GPU in the file."
+        ),
     ] = None,
     as_json: options.Json = False,
 ) -> None:

@@ -7,6 +7,7 @@ every format here exactly.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from tcu.errors import DtypeError, ParameterError
 from tcu.formats.format import Format, get_format
 from tcu.formats.scalar import OVERFLOWS, ROUNDINGS, Overflow, Rounding
 
-__all__ = ["decode_array", "encode_array", "round_array"]
+__all__ = ["decode_array", "encode_array", "is_masked", "round_array"]
 
 _F64 = get_format("binary64")
 
@@ -135,3 +136,9 @@ def round_array(
     fmt = get_format(fmt)
     codes = encode_array(values, fmt, rounding, overflow)
     return decode_array(codes & np.array((1 << fmt.bits) - 1, codes.dtype), fmt)
+
+
+def is_masked(x: object) -> bool:
+    """Whether x is a masked array; numpy.ma is only met, for loading it takes 50 ms."""
+    ma = sys.modules.get("numpy.ma")
+    return ma is not None and isinstance(x, ma.MaskedArray)

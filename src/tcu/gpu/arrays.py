@@ -160,6 +160,7 @@ class _Other:
 
     def empty(self, like: Any, shape: tuple[int, ...], dtype: np.dtype[Any], ordinal: int) -> tuple[Any, int]:
         device = cuda_module("cuda.core").Device(ordinal)
+        device.set_current()  # the primary context, which is current already: cuda.core wants to know
         size = max(1, int(np.prod(shape, dtype=np.int64))) * dtype.itemsize
         buffer = device.allocate(size, stream=device.default_stream)
         views = cuda_module("cuda.core.utils").StridedMemoryView

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats import Format, get_format
+from tcu.formats.array import is_masked
 from tcu.gpu.arrays import DeviceArray, Library, library_of
 from tcu.gpu.device import Gpu, call, current, find_gpu
 from tcu.gpu.kernels import Kernel, find_kernel
@@ -121,7 +122,7 @@ def _on_host(a: Any, b: Any, c: Any, instruction: Instruction, device: int | Non
 
 
 def _host_array(label: str, value: Any) -> npt.NDArray[Any]:
-    if isinstance(value, np.ma.MaskedArray):
+    if is_masked(value):
         raise DtypeError(f"{label} is a masked array: fill it first, with {label}.filled(0)")
     array = np.asarray(value)
     return np.require(array, array.dtype.newbyteorder("="), ["C", "A"])

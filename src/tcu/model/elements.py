@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.errors import DtypeError
+from tcu.formats.array import is_masked
 from tcu.formats.format import Format, format_of
 
 __all__ = ["Elements"]
@@ -23,7 +24,7 @@ class Elements:
     """
 
     def __init__(self, x: npt.ArrayLike) -> None:
-        if isinstance(x, np.ma.MaskedArray):
+        if is_masked(x):
             raise DtypeError("x is a masked array: sum x.compressed(), or x.filled(0)")
         try:
             array = np.asarray(x)

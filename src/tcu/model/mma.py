@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.errors import DtypeError, ShapeError
+from tcu.formats.array import is_masked
 from tcu.formats.format import Format, format_of, get_format
 from tcu.formats.scalar import ROUNDINGS
 from tcu.model import threads
@@ -77,7 +78,7 @@ def mma(
 
 
 def _operand(name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
-    if isinstance(value, np.ma.MaskedArray):
+    if is_masked(value):
         raise DtypeError(f"{name} is a masked array: fill it first, with {name}.filled(0)")
     array = np.asarray(value)
     if array.ndim < 2:
