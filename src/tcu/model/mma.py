@@ -189,7 +189,8 @@ def _floating(
     if double:
         return np.ascontiguousarray(wide[:, :, :n])
     # Every finite binary16 result is exact in binary32, and the NaN 0x7fffffff narrows to 0x7fff.
-    return single.view(np.float32)[:, :, :n].astype(get_format(instruction.output).dtype)
+    dtype = get_format(instruction.output).dtype
+    return np.ascontiguousarray(single.view(np.float32)[:, :, :n].astype(dtype, copy=False))
 
 
 def aligned_arguments(instruction: Instruction, used: int) -> tuple[Any, ...]:

@@ -30,8 +30,9 @@ def worker_count() -> int:
 
 
 def split(count: int, grain: int) -> list[tuple[int, int]]:
-    """``range(count)`` in about equal runs, at most one a worker and none shorter than ``grain``."""
-    pieces = max(1, min(worker_count(), count // max(grain, 1))) if count > grain else 1
+    """``range(count)`` in about equal runs of at least ``grain``: four a worker, so that none waits for a slow one."""
+    workers = worker_count()
+    pieces = max(1, min(4 * workers if workers > 1 else 1, count // max(grain, 1)))
     edges = [count * i // pieces for i in range(pieces + 1)]
     return list(pairwise(edges))
 
