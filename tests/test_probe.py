@@ -198,6 +198,11 @@ def test_integers_and_codes() -> None:
         (lambda: probe("H1000"), UnknownNameError, "did you mean"),
         (lambda: probe("V100", input="bf16"), DtypeError, "V100"),
         (lambda: probe(lambda a, b, c: c), ParameterError, "k=..."),
+        (
+            lambda: probe(lambda a, b, c: c, k=4, input="s8", output="f32"),
+            DtypeError,
+            "no unit multiplies s8 into binary32",
+        ),
         (lambda: probe(lambda a, b, c: c[:1], k=4), ShapeError, "must return"),
         (lambda: probe(lambda a, b, c: c.astype(np.float64), k=4), ShapeError, "float64"),
     ],

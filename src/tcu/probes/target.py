@@ -14,6 +14,7 @@ from tcu.formats.array import encode_array
 from tcu.formats.format import Format, get_format
 from tcu.model.mma import multiply_accumulate
 from tcu.units.arithmetic import AlignedSum, Arithmetic, ExactInteger, FusedChain, Instruction, Unit
+from tcu.units.catalogue import CATALOGUE
 from tcu.units.lookup import canonical_instruction, find_instruction, get_unit
 
 __all__ = ["Codes", "Function", "Target", "as_target", "unknown_arithmetic"]
@@ -87,7 +88,13 @@ def as_target(
         if k is None or k < 1:
             raise ParameterError("a function needs k=...: the number of products that it adds up at a time")
         name = getattr(target, "__name__", type(target).__name__)
-        return Target(name, fmt, get_format(output or _widest(fmt)), k, target)
+        result = get_format(output or _widest(fmt))
+        known = {(row.a, row.output) for unit in CATALOGUE.values() for row in unit.instructions}
+        if (fmt.name, result.name) not in known:
+            raise DtypeError(
+                f"no unit multiplies {fmt.name} into {result.name}: tcu units lists what there is"
+            )
+        return Target(name, fmt, result, k, target)
     if target == "gpu":
         return _gpu(instruction, fmt, output, k)
     unit = get_unit(target)

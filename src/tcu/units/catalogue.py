@@ -38,7 +38,10 @@ _FLOOR = Evidence(
 )
 _GA100 = Evidence("specification", "the A30 is a part of the A100's chip (GA100); no vectors of its own")
 _PTX = Evidence("specification", "PTX ISA: integer mma is exact, 32-bit accumulation wraps")
-_SM90_LIKE = Evidence("hardware vectors", "H200 (same architecture): order of k and place of c")
+_SM90_LIKE = Evidence(
+    "hardware vectors",
+    "NVIDIA H200 (same architecture), mma.sync and wgmma on adversarial inputs, 2026-11-20",
+)
 
 _FLOOR32, _FLOOR16 = -133, -21
 
@@ -135,7 +138,7 @@ def _hopper(*vectors: Evidence) -> tuple[Instruction, ...]:
         *_double_row(_H200 if _H200 in vectors else _SM90_LIKE),
         *_integer_rows("mma", 32),
         *_wide("wgmma", _H200),
-        *_native_fp8("wgmma", 32, *vectors),
+        *_native_fp8("wgmma", 32, *vectors, *(() if _H200 in vectors else (_SM90_LIKE,))),
     )
 
 
