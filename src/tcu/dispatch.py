@@ -7,11 +7,9 @@ from typing import Any, Literal
 from tcu.errors import ParameterError
 from tcu.formats.format import format_of
 from tcu.model import mma as model
-from tcu.units import Instruction, Unit, find_instruction, get_unit
+from tcu.units import DEFAULT_UNIT, Instruction, Unit, find_instruction, get_unit
 
-__all__ = ["DEFAULT_UNIT", "mma"]
-
-DEFAULT_UNIT = "H100"
+__all__ = ["mma"]
 
 
 def mma(

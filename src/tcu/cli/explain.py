@@ -14,9 +14,8 @@ from tcu.cli import options
 from tcu.cli.document import explain_document
 from tcu.cli.dot import Problem, Trace, problem_of, trace
 from tcu.cli.drawing import MAX_WIDTH, draw_inputs, draw_others, draw_trace
-from tcu.cli.output import console, print_json
+from tcu.cli.output import console, print_json, write_page
 from tcu.cli.story import tell
-from tcu.errors import DataFileError
 from tcu.formats.format import get_format
 from tcu.units import find_instruction, get_unit
 
@@ -76,7 +75,7 @@ def explain_command(
     traces = [trace(problem, one, row) for one, row in rows]
     for path, suffix in ((svg, "svg"), (html, "html")):
         if path is not None:
-            _write(path, _exported(problem, traces, suffix))
+            write_page(path, _exported(problem, traces, suffix))
     if as_json:
         print_json(explain_document(problem, traces))
         return
@@ -98,10 +97,3 @@ def _exported(problem: Problem, traces: list[Trace], suffix: str) -> str:
     )  # fmt: skip
     recorder.print(_drawing(problem, traces, MAX_WIDTH))
     return recorder.export_svg(title="tcu explain") if suffix == "svg" else recorder.export_html()
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise DataFileError(f"cannot write {path}: {error.strerror or error}: choose another place") from None

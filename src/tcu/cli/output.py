@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import math
 import sys
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-__all__ = ["console", "error_console", "json_number", "print_json", "short", "warn"]
+from tcu.errors import DataFileError
+
+__all__ = ["console", "error_console", "json_number", "print_json", "short", "warn", "write_page"]
 
 MAX_WIDTH = 120
 """Wider terminals gain nothing from lines that the eye cannot follow."""
@@ -46,3 +49,11 @@ def json_number(value: float) -> float | str:
 def short(value: float) -> str:
     """Three digits, enough for an error or a bound; 0 stays 0."""
     return "0" if value == 0 else f"{value:.3g}"
+
+
+def write_page(path: Path, text: str) -> None:
+    """An HTML or SVG file; raises DataFileError where it cannot be written."""
+    try:
+        path.write_text(text, encoding="utf-8", errors="xmlcharrefreplace")
+    except OSError as error:
+        raise DataFileError(f"cannot write {path}: {error.strerror or error}: choose another place") from None

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from tcu.cli import options
 from tcu.cli import probe_page as page
-from tcu.cli.output import console, error_console, print_json
+from tcu.cli.output import console, error_console, print_json, write_page
 from tcu.errors import DataFileError, DtypeError, ParameterError, UnknownNameError, unknown_name
 from tcu.formats.format import Format
 from tcu.probes import infer, probe
@@ -110,7 +110,7 @@ def probe_command(
     with _waiting(f"probing {asked.name}"):
         found = probe(asked)
     if html is not None:
-        _write(html, page.probe_page(found))
+        write_page(html, page.probe_page(found))
     if as_json:
         print_json(page.probe_document(found))
     else:
@@ -143,7 +143,7 @@ def infer_command(
     with _waiting(f"inferring {asked.name}") as progress:
         known = infer(asked, outputs=outputs, seed=seed, progress=progress)
     if html is not None:
-        _write(html, page.inference_page(known, asked.input, asked.output))
+        write_page(html, page.inference_page(known, asked.input, asked.output))
     if as_json:
         print_json(page.inference_document(known, asked.input, asked.output))
     else:
@@ -265,13 +265,6 @@ def _check_writable(path: Path | None) -> None:
         raise DataFileError(f"cannot write {path}: choose a file in a folder that exists and is yours")
 
 
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8", errors="xmlcharrefreplace")
-    except OSError as error:
-        raise DataFileError(f"cannot write {path}: {error.strerror or error}: choose another place") from None
-
-
 def _table(grid: page.Grid, columns: int | None = None) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     lines = max(name.count("\n") for name in grid.header)
@@ -320,7 +313,7 @@ def _compare(instruction: str, as_json: bool, html: Path | None) -> None:
         names = dict.fromkeys(row.name for unit in CATALOGUE.values() for row in unit.instructions)
         raise unknown_name("instruction", instruction, names)
     if html is not None:
-        _write(html, page.comparison_page(blocks))
+        write_page(html, page.comparison_page(blocks))
     if as_json:
         print_json(page.comparison_document(blocks))
         return

@@ -18,10 +18,9 @@ from tcu.cli.files import read_elements
 from tcu.cli.outcome import Method, Outcome, compute, warning
 from tcu.cli.output import console, json_number, print_json, short, warn
 from tcu.cli.progress import ProgressBar
-from tcu.collectives.summation import DEFAULT_UNIT
 from tcu.errors import DtypeError, ParameterError, unknown_name
 from tcu.plan import DEFAULT_VARIANT, VARIANTS
-from tcu.units import get_unit
+from tcu.units import DEFAULT_UNIT, get_unit
 
 __all__ = ["compare_command", "sum_command"]
 

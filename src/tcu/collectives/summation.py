@@ -14,11 +14,9 @@ from tcu.formats.format import format_of
 from tcu.model.elements import Elements
 from tcu.model.execute import Progress, execute
 from tcu.plan import DEFAULT_VARIANT, ModelledTime, Plan, make_plan, modelled_time, plan_error_bound
-from tcu.units import Unit, get_unit
+from tcu.units import DEFAULT_UNIT, Unit, get_unit
 
-__all__ = ["DEFAULT_UNIT", "SumInfo", "error_bound", "sum"]
-
-DEFAULT_UNIT = "H100"
+__all__ = ["SumInfo", "error_bound", "sum"]
 
 
 @dataclass(frozen=True)

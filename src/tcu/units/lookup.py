@@ -6,7 +6,10 @@ from tcu.errors import DtypeError, unknown_name
 from tcu.units.arithmetic import Instruction, Unit
 from tcu.units.catalogue import CATALOGUE
 
-__all__ = ["canonical_instruction", "find_instruction", "get_unit", "input_formats"]
+__all__ = ["DEFAULT_UNIT", "canonical_instruction", "find_instruction", "get_unit", "input_formats"]
+
+DEFAULT_UNIT = "H100"
+"""What host arrays are computed as unless asked otherwise."""
 
 # wmma is the C++ face of the same warp-level instruction.
 _INSTRUCTION_ALIASES = {"wmma": "mma", "mma.sync": "mma", "tcgen05.mma": "tcgen05"}
