@@ -222,11 +222,7 @@ def max_product_exponent(typingctx, exponents, scalar, array, index):
     def codegen(context, builder, signature, args):
         element = vec.elements(context, builder, signature.args[2], args[2], args[3], vec.V64)
         product = builder.fmul(vec.splat(builder, args[1], vec.V64), element)
-        field = builder.and_(
-            builder.lshr(builder.bitcast(product, vec.W64), vec.constant(vec.W64, 52)),
-            vec.constant(vec.W64, 0x7FF),
-        )
-        exponent = builder.sub(builder.trunc(field, vec.W32), vec.constant(vec.W32, 1023))
+        exponent = vec.exponent_of(builder, product)
         zero = builder.fcmp_ordered("==", product, vec.constant(vec.V64, 0.0))
         exponent = builder.select(zero, vec.constant(vec.W32, ZERO_EXPONENT), exponent)
         vec.store(
@@ -334,9 +330,7 @@ def to_units(typingctx, value, quantum, emin, fraction_bits):
 
     def codegen(context, builder, signature, args):
         x = vec.load(builder, args[0], vec.V64)
-        field = builder.lshr(builder.bitcast(x, vec.W64), vec.constant(vec.W64, 52))
-        exponent = builder.trunc(builder.and_(field, vec.constant(vec.W64, 0x7FF)), vec.W32)
-        exponent = builder.sub(exponent, vec.constant(vec.W32, 1023))
+        exponent = vec.exponent_of(builder, x)
         exponent = vec.call(builder, "smax", vec.W32, exponent, vec.splat(builder, args[2], vec.W32))
         low = builder.sub(exponent, vec.splat(builder, args[3], vec.W32))
         vec.store(builder, builder.fmul(x, vec.power_of_two(builder, builder.neg(low))), args[0])
@@ -397,9 +391,7 @@ def exponents_of(typingctx, exponents, value, emin):
 
     def codegen(context, builder, signature, args):
         x = vec.load(builder, args[1], vec.V64)
-        field = builder.lshr(builder.bitcast(x, vec.W64), vec.constant(vec.W64, 52))
-        exponent = builder.trunc(builder.and_(field, vec.constant(vec.W64, 0x7FF)), vec.W32)
-        exponent = builder.sub(exponent, vec.constant(vec.W32, 1023))
+        exponent = vec.exponent_of(builder, x)
         exponent = vec.call(builder, "smax", vec.W32, exponent, vec.splat(builder, args[2], vec.W32))
         zero = builder.fcmp_ordered("==", x, vec.constant(vec.V64, 0.0))
         vec.store(builder, builder.select(zero, vec.constant(vec.W32, ZERO_EXPONENT), exponent), args[0])

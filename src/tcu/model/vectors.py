@@ -53,3 +53,9 @@ def power_of_two(builder: Any, exponent: Any) -> Any:
     """2^exponent for i32 lanes in the normal range of binary64."""
     biased = builder.add(builder.sext(exponent, W64), constant(W64, 1023))
     return builder.bitcast(builder.shl(biased, constant(W64, 52)), V64)
+
+
+def exponent_of(builder: Any, value: Any) -> Any:
+    """The exponents of float64 lanes as i32 lanes; -1023 for zero and subnormals."""
+    field = builder.lshr(builder.bitcast(value, W64), constant(W64, 52))
+    return builder.sub(builder.trunc(builder.and_(field, constant(W64, 0x7FF)), W32), constant(W32, 1023))
