@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from tcu.formats.array import decode_array
 from tcu.formats.scalar import Number, encode
-from tcu.probes.chains import CHAIN_EXPERIMENTS
-from tcu.probes.experiments import EXPERIMENTS, Dot, Experiment, Hypothesis
+from tcu.probes.experiments import ALIGNED_EXPERIMENTS, CHAIN_EXPERIMENTS, LATER, Dot, Experiment, Hypothesis
 from tcu.probes.finding import Case, Finding, Probe, Value
 from tcu.probes.infer import first_guess
 from tcu.probes.inputs import Question, near_zero, ordinary, pair
@@ -19,8 +18,6 @@ from tcu.probes.target import Function, Target, as_target, of_instruction
 from tcu.units.arithmetic import AlignedSum, Instruction, Unit
 
 __all__ = ["probe"]
-
-_LATER = "after paper 003, for later chips"
 
 
 def probe(
@@ -70,7 +67,7 @@ def probe(
             findings += [_Run(known, None).finding(experiment) for experiment in CHAIN_EXPERIMENTS]
         else:
             base = first_guess(known)
-            findings += [_Run(known, base).finding(experiment) for experiment in EXPERIMENTS]
+            findings += [_Run(known, base).finding(experiment) for experiment in ALIGNED_EXPERIMENTS]
         findings += _specials(known)
     return Probe(known.name, known.input, known.output, known.k, kind, tuple(findings))  # type: ignore[arg-type]
 
@@ -182,9 +179,9 @@ def _specials(target: Target) -> list[Finding]:
         agreeing = case.agreeing[0] if case.agreeing else None
         if agreeing is None:
             return Finding(
-                name, _LATER, question, (case,), f"{case.returned:#x}", f"It is {case.returned:#x}."
+                name, LATER, question, (case,), f"{case.returned:#x}", f"It is {case.returned:#x}."
             )
-        return Finding(name, _LATER, question, (case,), values[agreeing], text[agreeing])
+        return Finding(name, LATER, question, (case,), values[agreeing], text[agreeing])
 
     zero = ask([0.0], [0.0], -0.0, plus=0, minus=z.sign_code)
     infinite = z.infinity_code
@@ -228,5 +225,5 @@ def _wraps(target: Target) -> Finding:
                 {"wraps": exact & 0xFFFFFFFF, "saturates": 2**31 - 1})  # fmt: skip
     wraps = "wraps" in case.agreeing
     text = "A sum beyond 32 bits wraps around." if wraps else "A sum beyond 32 bits saturates."
-    return Finding("integer overflow", _LATER, "What is a sum beyond 32 bits?", (case,),
+    return Finding("integer overflow", LATER, "What is a sum beyond 32 bits?", (case,),
                    "wraps" if wraps else "saturates", text)  # fmt: skip

@@ -6,104 +6,59 @@ rounding, a normalisation after each addition, and no start from the largest.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
-from fractions import Fraction
+from collections.abc import Iterator
 
-from tcu.formats.scalar import Number, Rounding, decode, encode
-from tcu.probes.experiments import Dot, Experiment, Hypothesis, Reference, exact_once
+from tcu.probes.experiments.experiment import ROUNDING_NAMES, Dot, Experiment, Hypothesis
+from tcu.probes.experiments.references import aligned_to_output, chain, exact_once
 from tcu.probes.target import Target
-from tcu.units.arithmetic import AlignedSum
 
 __all__ = ["CHAIN_EXPERIMENTS"]
 
 _AMPERE = "paper 003, NVIDIA Ampere tensor cores (binary64)"
-_MODES: dict[Rounding, str] = {
-    "RNE": "to nearest, ties to even", "RZ": "toward zero", "RU": "toward +inf", "RD": "toward -inf",
-}  # fmt: skip
 
 
-def chain(
-    rounding: Rounding = "RNE", *, fused: bool = True, by_size: bool = False, last_c: bool = False
-) -> Reference:
-    """Additions one after another, each rounded; c comes first unless ``last_c``."""
-
-    def predict(target: Target, dot: Dot) -> int:
-        z = target.output
-
-        def rounded(exact: Fraction) -> Fraction:
-            return decode(encode(Number.of(exact), z, rounding), z).value
-
-        products = [Fraction(p) * Fraction(q) for p, q in zip(dot.a, dot.b, strict=True)]
-        products += [Fraction(0)] * (target.k - len(products))
-        if not fused:
-            products = [rounded(product) for product in products]
-        terms = [*products, Fraction(dot.c)] if last_c else [Fraction(dot.c), *products]
-        if by_size:
-            terms.sort(key=abs, reverse=True)
-        total = terms[0]
-        for term in terms[1:]:
-            total = rounded(total + term)
-        return encode(Number.of(total), z)
-
-    return predict
-
-
-def aligned(rounding: Rounding) -> Reference:
-    """All addends cut to the result's last bit beside the largest, added, and rounded once."""
-
-    def predict(target: Target, dot: Dot) -> int:
-        z = target.output
-        terms = [Fraction(dot.c), *(Fraction(p) * Fraction(q) for p, q in zip(dot.a, dot.b, strict=True))]
-        top = max((math.floor(math.log2(abs(term))) for term in terms if term), default=0)
-        unit = Fraction(2) ** (top - z.fraction_bits)
-        return encode(
-            Number.of(sum((math.trunc(term / unit) * unit for term in terms), Fraction(0))), z, rounding
-        )
-
-    return predict
-
-
-def _roundings(base: AlignedSum | None, t: Target) -> list[Hypothesis]:
+def _roundings(base: None, target: Target) -> list[Hypothesis]:
     return [
         Hypothesis(mode, chain(mode), mode, f"Every addition is rounded {name} ({mode}).")
-        for mode, name in _MODES.items()
+        for mode, name in ROUNDING_NAMES.items()
     ]
 
 
-def _half_way(base: AlignedSum | None, t: Target) -> Iterator[Dot]:
-    half = t.output.unit_roundoff
+def _half_way(base: None, target: Target) -> Iterator[Dot]:
+    half = target.output.unit_roundoff
     for sign in (1.0, -1.0):
         for addend in (half * 1.5, half, half * 3, half / 2):
             yield Dot((1.0,), (sign * addend,), sign)
 
 
-def _one_large(base: AlignedSum | None, t: Target) -> Iterator[Dot]:
+def _one_large(base: None, target: Target) -> Iterator[Dot]:
     """One addend is 1, the others half of its last bit; the 1 takes every place in turn."""
-    half = t.output.unit_roundoff
-    count = min(4, t.k)
+    half = target.output.unit_roundoff
+    count = min(4, target.k)
     yield Dot((1.0,) * count, (half,) * count, 1.0)
     for one in range(count):
         yield Dot((1.0,) * count, tuple(1.0 if i == one else half for i in range(count)), half)
 
 
-def _growing(base: AlignedSum | None, t: Target) -> Iterator[Dot]:
-    half = t.output.unit_roundoff
-    count = min(4, t.k)
+def _growing(base: None, target: Target) -> Iterator[Dot]:
+    half = target.output.unit_roundoff
+    count = min(4, target.k)
     yield Dot((1.0,) * count, (half,) * count, 1 - half)
     yield Dot((1.0,) * count, (half,) * count, 1.0)
 
 
-def _product_dots(base: AlignedSum | None, t: Target) -> Iterator[Dot]:
-    u = 2.0 ** -(t.input.precision // 2 + 1)
+def _product_dots(base: None, target: Target) -> Iterator[Dot]:
+    u = 2.0 ** -(target.input.precision // 2 + 1)
     yield Dot((1 + u,), (1 - u,), -1.0)
 
 
-def _orders(base: AlignedSum | None, t: Target) -> Sequence[Hypothesis]:
+def _orders(base: None, target: Target) -> list[Hypothesis]:
     return [
         Hypothesis("from c, in order of k", chain(), False, "Addends follow in order of k, starting from c."),
         Hypothesis("largest first", chain(by_size=True), True, "The sum starts from the largest addend."),
-        Hypothesis("aligned", aligned("RNE"), True, "Every addend is aligned to the largest first."),
+        Hypothesis(
+            "aligned", aligned_to_output("RNE"), True, "Every addend is aligned to the largest first."
+        ),
     ]
 
 
@@ -140,7 +95,7 @@ CHAIN_EXPERIMENTS: tuple[Experiment, ...] = (
         "normalisation in addition", _AMPERE, "Is a partial sum normalised before the next addition?",
         lambda base, t: [
             Hypothesis("after each addition", chain(), True, "Every partial sum is normalised and rounded."),
-            Hypothesis("only at the end", aligned("RNE"), False, "Partial sums are not normalised."),
+            Hypothesis("only at the end", aligned_to_output("RNE"), False, "Partial sums are not normalised."),
         ],
         _growing, search=False,
     ),
@@ -148,7 +103,7 @@ CHAIN_EXPERIMENTS: tuple[Experiment, ...] = (
         "monotonicity", _AMPERE, "Can raising an addend lower the sum?",
         lambda base, t: [
             Hypothesis("monotonic", chain(), True, "Raising an addend does not lower the sum."),
-            Hypothesis("not monotonic", aligned("RZ"), False, "Raising c from just below 1 to 1 lowers the sum."),
+            Hypothesis("not monotonic", aligned_to_output("RZ"), False, "Raising c from just below 1 to 1 lowers the sum."),
         ],
         _growing, search=False,
     ),
