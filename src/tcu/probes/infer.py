@@ -23,6 +23,7 @@ from tcu.model.mma import aligned_arguments
 from tcu.probes.inputs import Question, adversarial, near_zero, ordinary, pair
 from tcu.probes.target import Codes, Function, Target, as_target, of_instruction
 from tcu.units.arithmetic import (
+    MAX_FRACTION_BITS,
     AlignedSum,
     Arithmetic,
     Evidence,
@@ -123,7 +124,12 @@ def interleaved(k: int, period: int) -> tuple[int, ...]:
 def first_guess(target: Target) -> AlignedSum:
     """An aligned sum that passes every stage, or a plain one where none does; no final comparison."""
     search = _Search(target, np.random.default_rng(1), lambda _: None)
-    return next(search._aligned(_Judge(target)), AlignedSum(min(16, target.k), 25, "RZ"))
+    return next(search.aligned_sums(_Judge(target)), _plainest(target))
+
+
+def _plainest(target: Target) -> AlignedSum:
+    """What to start from where nothing is known."""
+    return AlignedSum(min(16, target.k), 25, "RZ")
 
 
 class _Search:
@@ -143,7 +149,7 @@ class _Search:
         elif self.target.output.name == "binary64":
             candidates = [FusedChain()]
         else:
-            candidates = self._aligned(judge)
+            candidates = self.aligned_sums(judge)
         return self._verified(candidates, judge, outputs) or self._closest(outputs)
 
     # Stage 0
@@ -163,7 +169,7 @@ class _Search:
 
     # Stages 1 to 3
 
-    def _aligned(self, judge: _Judge) -> Iterator[AlignedSum]:
+    def aligned_sums(self, judge: _Judge) -> Iterator[AlignedSum]:
         """Candidates that pass every stage, the plainest first, one at a time.
 
         The last stage asks ``judge``, which also learns from every candidate
@@ -230,7 +236,7 @@ class _Search:
 
     def _widths(self, late: bool) -> Iterator[tuple[int, int]]:
         """(output fraction bits, F) that may be; an aligned c comes back with the smaller of the two."""
-        full, widths = self.target.output.fraction_bits, range(42, 7, -1)
+        full, widths = self.target.output.fraction_bits, range(MAX_FRACTION_BITS, 7, -1)
         grid = itertools.product(range(full, 4, -1), widths)
         if late:
             return grid
@@ -302,7 +308,7 @@ class _Search:
 
     def _closest(self, outputs: int) -> Inference:
         """No member of the family fits: show where its plainest member goes wrong."""
-        guess = AlignedSum(min(16, self.target.k), 25, "RZ")
+        guess = _plainest(self.target)
         model = of_instruction("model", self._instruction(guess))
         for tried in range(1, max(2, outputs // (ROWS * COLUMNS)) + 1):
             q = ordinary(self.target, self.rng, ROWS, COLUMNS)
