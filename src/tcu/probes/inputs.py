@@ -8,7 +8,7 @@ import numpy as np
 
 from tcu.formats.array import decode_array
 from tcu.formats.format import Format
-from tcu.probes.target import Codes, Target
+from tcu.probes.target import Codes, Operation
 
 __all__ = ["CODE_MODES", "MODES", "Question", "adversarial", "codes", "near_zero", "ordinary", "pair"]
 
@@ -32,21 +32,21 @@ def _powers(rng: np.random.Generator, fmt: Format, low: int, high: int, shape: t
 
 
 def ordinary(
-    target: Target, rng: np.random.Generator, rows: int = 16, columns: int = 8, wide: bool = True
+    operation: Operation, rng: np.random.Generator, rows: int = 16, columns: int = 8, wide: bool = True
 ) -> Question:
     """Wide exponents and cancellation, clear of inf, NaN, overflow, subnormals and small common exponents."""
-    if wide and target.k > 2 and rng.random() < 0.4:
-        return beside(target, rng, int(rng.integers(0, 8)), rows, columns)
-    x, k = target.input, target.k
-    span = int(rng.choice([0, 2, 6, 14, 30] if target.output.bits > 16 else [0, 2, 4, 6]))
-    top = int(rng.integers(0, 6)) if target.output.bits > 16 else int(rng.integers(0, 3))
+    if wide and operation.k > 2 and rng.random() < 0.4:
+        return beside(operation, rng, int(rng.integers(0, 8)), rows, columns)
+    x, k = operation.input, operation.k
+    span = int(rng.choice([0, 2, 6, 14, 30] if operation.output.bits > 16 else [0, 2, 4, 6]))
+    top = int(rng.integers(0, 6)) if operation.output.bits > 16 else int(rng.integers(0, 3))
     low, low_b, top_b = top - span, -(span // 4), 1
-    if x.bits == 8 and target.output.bits > 16 and rng.random() < 0.5:
+    if x.bits == 8 and operation.output.bits > 16 and rng.random() < 0.5:
         # Only the whole range of an 8-bit format makes sums longer than 24 bits.
         low, top, low_b, top_b = x.emin, x.emax - 1, x.emin, x.emax - 1
     a = _powers(rng, x, low, top, (rows, k))
     b = _powers(rng, x, low_b, top_b, (k, columns))
-    c = _powers(rng, target.output, 2 * top - 2 * span, 2 * top + 2, (rows, columns))
+    c = _powers(rng, operation.output, 2 * top - 2 * span, 2 * top + 2, (rows, columns))
     # One large product and c keep the common exponent up; pairs cancel the rest.
     if k > 1:
         i, j = rng.integers(0, k, (2, rows))
@@ -60,32 +60,32 @@ def ordinary(
     if near.any():  # c close to minus the sum
         total = a @ b
         c = np.where(near & (np.abs(total) > 2.0**-4), -total, c)
-    return Question(target.codes(a), target.codes(b), target.output_codes(c))
+    return Question(operation.codes(a), operation.codes(b), operation.output_codes(c))
 
 
-def pair(target: Target, rng: np.random.Generator, rows: int = 16, columns: int = 8) -> Question:
+def pair(operation: Operation, rng: np.random.Generator, rows: int = 16, columns: int = 8) -> Question:
     """c and the first two products only, so that hardly anything depends on how the rest of K is cut."""
     if rng.random() < 0.3:
-        return beside(target, rng, int(rng.integers(0, 8)), rows, columns, with_c=True)
-    q = ordinary(target, rng, rows, columns, wide=False)
-    if target.k > 1 and rng.random() < 0.5:  # let the two cancel in part
-        q.a[:, 1] = target.codes(-_values(target, q.a[:, 0]) * (1 + 2.0 ** -rng.integers(1, 8, rows)))
+        return beside(operation, rng, int(rng.integers(0, 8)), rows, columns, with_c=True)
+    q = ordinary(operation, rng, rows, columns, wide=False)
+    if operation.k > 1 and rng.random() < 0.5:  # let the two cancel in part
+        q.a[:, 1] = operation.codes(-_values(operation, q.a[:, 0]) * (1 + 2.0 ** -rng.integers(1, 8, rows)))
         q.b[1] = q.b[0]
     q.a[:, 2:] = 0
     return q
 
 
-def _values(target: Target, codes: Codes) -> np.ndarray:
-    return decode_array(codes >> np.array(target.input.storage_shift, codes.dtype), target.input)
+def _values(operation: Operation, codes: Codes) -> np.ndarray:
+    return decode_array(codes >> np.array(operation.input.storage_shift, codes.dtype), operation.input)
 
 
-def near_zero(target: Target, rng: np.random.Generator, rows: int = 16, columns: int = 8) -> Question:
+def near_zero(operation: Operation, rng: np.random.Generator, rows: int = 16, columns: int = 8) -> Question:
     """Subnormal inputs, c and results, and common exponents about the floor."""
-    x, z = target.input, target.output
+    x, z = operation.input, operation.output
     mode = int(rng.integers(0, 5))
-    if mode == 4 and target.k > 2:
-        return beside(target, rng, z.quantum_exponent + int(rng.integers(0, 5)), rows, columns)
-    shape_a, shape_b = (rows, target.k), (target.k, columns)
+    if mode == 4 and operation.k > 2:
+        return beside(operation, rng, z.quantum_exponent + int(rng.integers(0, 5)), rows, columns)
+    shape_a, shape_b = (rows, operation.k), (operation.k, columns)
     low = x.emin - x.fraction_bits
     goal = int(rng.integers(z.emin - z.fraction_bits - 3, z.emin + 12))  # exponent of the products
     middle = int(np.clip(goal // 2, low, x.emax - 1))
@@ -100,17 +100,17 @@ def near_zero(target: Target, rng: np.random.Generator, rows: int = 16, columns:
         a = _small(rng, x, low, x.emin, shape_a)
         b = _powers(rng, x, -2, 6, shape_b)
     c[rng.random(c.shape) < 0.2] = 0
-    return Question(target.codes(a), target.codes(b), target.output_codes(c))
+    return Question(operation.codes(a), operation.codes(b), operation.output_codes(c))
 
 
 def beside(
-    target: Target, rng: np.random.Generator, top: int, rows: int, columns: int, with_c: bool = False
+    operation: Operation, rng: np.random.Generator, top: int, rows: int, columns: int, with_c: bool = False
 ) -> Question:
     """2^top, about half of its last place, and a far smaller addend that decides the rounding if it survives.
 
     Whether it does is up to the bits that the alignment keeps, and to how far the common exponent may sink.
     """
-    x, z = target.input, target.output
+    x, z = operation.input, operation.output
     last = top - z.fraction_bits - 1 if top > z.emin else z.quantum_exponent - 1
     first = np.full(rows, top)
     second = last + rng.integers(-1, 3, rows)
@@ -120,15 +120,17 @@ def beside(
     low = x.emin if top > z.emin else x.emin - x.fraction_bits  # ordinary questions have no subnormals
     values = np.ldexp(1.0, np.clip(exponents, low, x.emax - 1))
     values *= np.where(rng.random(values.shape) < 0.5, -1.0, 1.0)
-    a = np.zeros((rows, target.k))
-    count = min(values.shape[1], target.k)
+    a = np.zeros((rows, operation.k))
+    count = min(values.shape[1], operation.k)
     for i in range(rows):
-        places = rng.permutation(target.k)[:count] if not with_c and rng.random() < 0.5 else np.arange(count)
+        places = (
+            rng.permutation(operation.k)[:count] if not with_c and rng.random() < 0.5 else np.arange(count)
+        )
         a[i, places] = values[i, :count]
     shift = rng.integers(-2, 3, columns) if top <= z.emin else np.zeros(columns, int)
-    b = np.tile(np.ldexp(1.0, np.clip(middle + shift, x.emin, x.emax - 1)), (target.k, 1))
+    b = np.tile(np.ldexp(1.0, np.clip(middle + shift, x.emin, x.emax - 1)), (operation.k, 1))
     c = np.ldexp(np.where(rng.random((rows, columns)) < 0.5, -1.0, 1.0), top) * with_c
-    return Question(target.codes(a), target.codes(b), target.output_codes(c))
+    return Question(operation.codes(a), operation.codes(b), operation.output_codes(c))
 
 
 def _small(rng: np.random.Generator, fmt: Format, low: int, high: int, shape: tuple[int, ...]) -> np.ndarray:
@@ -142,22 +144,27 @@ CODE_MODES = ("bits", "binade", "window", "wide", "powers", "zero", "overflow")
 MODES = (*CODE_MODES, "ordinary", "near zero", "beside", "beside")
 
 
-def adversarial(target: Target, rng: np.random.Generator, rows: int = 16, columns: int = 8) -> Question:
+def adversarial(operation: Operation, rng: np.random.Generator, rows: int = 16, columns: int = 8) -> Question:
     """Anything: any bits (inf and NaN included), windows of exponents, overflow, both kinds above."""
-    mode = str(rng.choice(MODES)) if target.input.is_float else "bits"
+    mode = str(rng.choice(MODES)) if operation.input.is_float else "bits"
     if mode == "beside":
-        top = int(rng.integers(target.output.emin, min(target.output.emax, 2 * target.input.emax) - 1))
-        return beside(target, rng, top, rows, columns)
+        top = int(
+            rng.integers(operation.output.emin, min(operation.output.emax, 2 * operation.input.emax) - 1)
+        )
+        return beside(operation, rng, top, rows, columns)
     if mode == "ordinary":
-        return ordinary(target, rng, rows, columns)
+        return ordinary(operation, rng, rows, columns)
     if mode == "near zero":
-        return near_zero(target, rng, rows, columns)
-    a = codes(rng, target.input, (rows, target.k), mode)
+        return near_zero(operation, rng, rows, columns)
+    a = codes(rng, operation.input, (rows, operation.k), mode)
     b = codes(
-        rng, target.input, (target.k, columns), mode if rng.random() < 0.5 else str(rng.choice(CODE_MODES))
+        rng,
+        operation.input,
+        (operation.k, columns),
+        mode if rng.random() < 0.5 else str(rng.choice(CODE_MODES)),
     )
     c = codes(
-        rng, target.output, (rows, columns), mode if rng.random() < 0.5 else str(rng.choice(CODE_MODES))
+        rng, operation.output, (rows, columns), mode if rng.random() < 0.5 else str(rng.choice(CODE_MODES))
     )
     return Question(a, b, c)
 

@@ -17,21 +17,37 @@ from tcu.units.arithmetic import AlignedSum, Arithmetic, ExactInteger, FusedChai
 from tcu.units.catalogue import CATALOGUE
 from tcu.units.lookup import canonical_instruction, find_instruction, get_unit
 
-__all__ = ["Codes", "Function", "Target", "as_target", "unknown_arithmetic"]
+__all__ = [
+    "Codes", "Function", "Operation", "Target", "as_target", "of_instruction", "operation_of", "unknown_arithmetic",
+]  # fmt: skip
 
 Codes = npt.NDArray[Any]
 Function = Callable[[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]], npt.NDArray[Any]]
 
 
 @dataclass(frozen=True)
-class Target:
-    """A function of matrices with declared formats; its arithmetic is unknown to the probes."""
+class Operation:
+    """The formats and k of D = A·B + C, which is all that operands are drawn for."""
 
-    name: str
     input: Format
     output: Format
     k: int
     """Products that one instruction adds up."""
+
+    def codes(self, values: npt.NDArray[np.float64]) -> Codes:
+        """Input words of values."""
+        shift = np.array(self.input.storage_shift, self.input.code_dtype)
+        return np.asarray(encode_array(values, self.input) << shift)
+
+    def output_codes(self, values: npt.NDArray[np.float64]) -> Codes:
+        return encode_array(values, self.output)
+
+
+@dataclass(frozen=True)
+class Target(Operation):
+    """An operation that can be asked; its arithmetic is unknown to the probes."""
+
+    name: str
     function: Function
 
     def __call__(self, a: Codes, b: Codes, c: Codes) -> Codes:
@@ -57,14 +73,6 @@ class Target:
                 self.codes(left)[None, :], self.codes(right)[:, None], self.output_codes(np.array([[z]]))
             )[0, 0]
         return result
-
-    def codes(self, values: npt.NDArray[np.float64]) -> Codes:
-        """Input words of values."""
-        shift = np.array(self.input.storage_shift, self.input.code_dtype)
-        return np.asarray(encode_array(values, self.input) << shift)
-
-    def output_codes(self, values: npt.NDArray[np.float64]) -> Codes:
-        return encode_array(values, self.output)
 
 
 def as_target(
@@ -94,7 +102,7 @@ def as_target(
             raise DtypeError(
                 f"no unit multiplies {fmt.name} into {result.name}: tcu units lists what there is"
             )
-        return Target(name, fmt, result, k, target)
+        return Target(fmt, result, k, name, target)
     if target == "gpu":
         return _gpu(instruction, fmt, output, k)
     unit = get_unit(target)
@@ -124,7 +132,7 @@ def _gpu(instruction: str, fmt: Format, output: str | None, k: int | None) -> Ta
     def function(a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return np.asarray(execute(a, b, c, blank))
 
-    return Target(f"{gpu.name} {kernel.signature}", fmt, result, kernel.k, function)
+    return Target(fmt, result, kernel.k, f"{gpu.name} {kernel.signature}", function)
 
 
 def unknown_arithmetic(output: str) -> Arithmetic:
@@ -133,13 +141,19 @@ def unknown_arithmetic(output: str) -> Arithmetic:
     return rows.get(output, AlignedSum(1, 1, "RZ"))
 
 
+def operation_of(row: Instruction) -> Operation:
+    """Formats and k of one instruction; where a and b differ (u8, s8) the codes of both are any eight bits."""
+    return Operation(get_format(row.a), get_format(row.output), row.k)
+
+
 def of_instruction(name: str, row: Instruction) -> Target:
     """The model of one instruction, as a target like any other."""
 
     def function(a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return multiply_accumulate(a, b, c, row)
 
-    return Target(name, get_format(row.a), get_format(row.output), row.k, function)
+    operation = operation_of(row)
+    return Target(operation.input, operation.output, operation.k, name, function)
 
 
 def _widest(fmt: Format) -> str:

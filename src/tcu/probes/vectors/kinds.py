@@ -12,46 +12,38 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tcu.formats.format import Format, get_format
+from tcu.formats.format import Format
 from tcu.probes import inputs
 from tcu.probes.inputs import Question
-from tcu.probes.target import Codes, Target
+from tcu.probes.target import Codes, Operation, operation_of
 from tcu.units.arithmetic import Instruction
 
 __all__ = ["COLUMNS", "ROWS", "kinds_of", "questions"]
 
 ROWS, COLUMNS = 16, 8
-_Maker = Callable[[Target, np.random.Generator], Question]
+_Maker = Callable[[Operation, np.random.Generator], Question]
 
 
 def questions(row: Instruction, outputs: int, seed: int) -> list[tuple[str, Question]]:
     """At least ``outputs`` results of every kind that applies to the instruction; all zeros once."""
     count = -(-outputs // (ROWS * COLUMNS))
-    target = _target(row)
+    operation = operation_of(row)
     asked = []
-    for kind, make in _makers(target).items():
+    for kind, make in _makers(operation).items():
         rng = np.random.default_rng([seed, zlib.crc32(f"{row.signature} k{row.k} {kind}".encode())])
-        asked += [(kind, make(target, rng)) for _ in range(1 if kind == "all zeros" else count)]
+        asked += [(kind, make(operation, rng)) for _ in range(1 if kind == "all zeros" else count)]
     return asked
 
 
 def kinds_of(row: Instruction) -> tuple[str, ...]:
     """The names of the kinds that apply to the instruction, in the order of the files."""
-    return tuple(_makers(_target(row)))
+    return tuple(_makers(operation_of(row)))
 
 
-def _target(row: Instruction) -> Target:
-    def never_asked(a: Codes, b: Codes, c: Codes) -> Codes:
-        raise NotImplementedError("operands are made without asking the target")
-
-    # Codes of u8 and s8 are any eight bits, so one input format stands for both.
-    return Target(row.signature, get_format(row.a), get_format(row.output), row.k, never_asked)
-
-
-def _makers(target: Target) -> dict[str, _Maker]:
-    if not target.input.is_float:
+def _makers(operation: Operation) -> dict[str, _Maker]:
+    if not operation.input.is_float:
         return _INTEGER
-    return _FLOAT | _DOUBLE if target.input.name == "binary64" else _FLOAT
+    return _FLOAT | _DOUBLE if operation.input.name == "binary64" else _FLOAT
 
 
 # Building blocks: words of a format, as they lie in memory
@@ -61,8 +53,8 @@ def _words(code: Codes, fmt: Format) -> Codes:
     return (code.astype(np.uint64) << np.uint64(fmt.storage_shift)).astype(fmt.code_dtype)
 
 
-def _shapes(target: Target) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
-    return (ROWS, target.k), (target.k, COLUMNS), (ROWS, COLUMNS)
+def _shapes(operation: Operation) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
+    return (ROWS, operation.k), (operation.k, COLUMNS), (ROWS, COLUMNS)
 
 
 def _signs(rng: np.random.Generator, fmt: Format, shape: tuple[int, ...]) -> Codes:
@@ -132,13 +124,13 @@ def _sprinkled(rng: np.random.Generator, fmt: Format, words: Codes, share: float
 def _hostile(*modes: str) -> _Maker:
     """Modes of :func:`tcu.probes.inputs.adversarial`, in turn in the rows of A, the columns of B and C."""
 
-    def make(target: Target, rng: np.random.Generator) -> Question:
-        shape_a, shape_b, shape_c = _shapes(target)
-        a = _woven(rng, target.input, shape_a, modes, np.arange(ROWS)[:, None])
-        b = _woven(rng, target.input, shape_b, modes, np.arange(COLUMNS)[None, :])
-        c = _woven(rng, target.output, shape_c, modes, rng.integers(0, len(modes), shape_c))
+    def make(operation: Operation, rng: np.random.Generator) -> Question:
+        shape_a, shape_b, shape_c = _shapes(operation)
+        a = _woven(rng, operation.input, shape_a, modes, np.arange(ROWS)[:, None])
+        b = _woven(rng, operation.input, shape_b, modes, np.arange(COLUMNS)[None, :])
+        c = _woven(rng, operation.output, shape_c, modes, rng.integers(0, len(modes), shape_c))
         if modes == ("bits",):
-            a, b = _with_low_bits(rng, target.input, a), _with_low_bits(rng, target.input, b)
+            a, b = _with_low_bits(rng, operation.input, a), _with_low_bits(rng, operation.input, b)
         return Question(a, b, c)
 
     return make
@@ -160,11 +152,11 @@ def _with_low_bits(rng: np.random.Generator, fmt: Format, words: Codes) -> Codes
 # Targeted probes
 
 
-def _zero_times_large(target: Target, rng: np.random.Generator) -> Question:
+def _zero_times_large(operation: Operation, rng: np.random.Generator) -> Question:
     """Does a product of zero with a large factor raise the common exponent?"""
-    x, z = target.input, target.output
-    shape_a, shape_b, shape_c = _shapes(target)
-    left = rng.random(target.k) < 0.5
+    x, z = operation.input, operation.output
+    shape_a, shape_b, shape_c = _shapes(operation)
+    left = rng.random(operation.k) < 0.5
     large_a, large_b = (_normals(rng, x, shape, x.emax - 4, x.emax - 1) for shape in (shape_a, shape_b))
     a = np.where(left[None, :], _zeros(rng, x, shape_a), large_a)
     b = np.where(left[:, None], large_b, _zeros(rng, x, shape_b))
@@ -172,34 +164,34 @@ def _zero_times_large(target: Target, rng: np.random.Generator) -> Question:
     return Question(a, b, _normals(rng, z, shape_c, -12, 0))
 
 
-def _factors(target: Target, goal: int) -> tuple[int, int]:
+def _factors(operation: Operation, goal: int) -> tuple[int, int]:
     """Exponents of two factors whose product is about 2^goal, as near as the input format comes."""
-    x = target.input
+    x = operation.input
     left = int(np.clip(goal // 2, x.emin, x.emax - 1))
     return left, int(np.clip(goal - left, x.emin, x.emax - 1))
 
 
-def _tiny_products(target: Target, rng: np.random.Generator) -> Question:
+def _tiny_products(operation: Operation, rng: np.random.Generator) -> Question:
     """Products about the smallest numbers of the output, and nothing else."""
-    x, z = target.input, target.output
-    shape_a, shape_b, shape_c = _shapes(target)
-    left, right = _factors(target, int(rng.integers(z.quantum_exponent - 2, z.emin + 2)))
+    x, z = operation.input, operation.output
+    shape_a, shape_b, shape_c = _shapes(operation)
+    left, right = _factors(operation, int(rng.integers(z.quantum_exponent - 2, z.emin + 2)))
     a = _normals(rng, x, shape_a, left - 3, left + 3)
     b = _normals(rng, x, shape_b, right - 3, right + 3)
     return Question(a, b, np.zeros(shape_c, z.code_dtype))
 
 
-def _tiny_products_and_c(target: Target, rng: np.random.Generator) -> Question:
-    q = _tiny_products(target, rng)
-    z, shape = target.output, q.c.shape
+def _tiny_products_and_c(operation: Operation, rng: np.random.Generator) -> Question:
+    q = _tiny_products(operation, rng)
+    z, shape = operation.output, q.c.shape
     small = _normals(rng, z, shape, z.emin, z.emin + 4)
     return Question(q.a, q.b, np.where(rng.random(shape) < 0.6, _subnormals(rng, z, shape), small))
 
 
-def _powers_near_the_limit(target: Target, rng: np.random.Generator) -> Question:
+def _powers_near_the_limit(operation: Operation, rng: np.random.Generator) -> Question:
     """Single bits about the last place of the subnormal results: cut, rounded or kept?"""
-    x, z = target.input, target.output
-    shape_a, shape_b, shape_c = _shapes(target)
+    x, z = operation.input, operation.output
+    shape_a, shape_b, shape_c = _shapes(operation)
     goal = z.quantum_exponent
     left = int(np.clip(goal // 2, x.quantum_exponent, x.emax - 1))
     right = int(np.clip(goal - left, x.quantum_exponent, x.emax - 1))
@@ -210,16 +202,16 @@ def _powers_near_the_limit(target: Target, rng: np.random.Generator) -> Question
     )
 
 
-def _bits_below_the_limit(target: Target, rng: np.random.Generator) -> Question:
+def _bits_below_the_limit(operation: Operation, rng: np.random.Generator) -> Question:
     """One or one and a half of the smallest number, less 2^-1 to 2^-40 of it: down to which bit is that seen?
 
     Without c, whose subnormals would raise the common exponent.  This shows
     where products are cut when all of them are tiny.
     """
     del rng
-    x, z = target.input, target.output
+    x, z = operation.input, operation.output
     goal, low, high = z.quantum_exponent, x.quantum_exponent, x.emax - 1
-    a, b = np.zeros((ROWS, target.k)), np.zeros((target.k, COLUMNS))
+    a, b = np.zeros((ROWS, operation.k)), np.zeros((operation.k, COLUMNS))
     left = int(np.clip(goal // 2, low, high))
     a[:, 0] = 2.0**left
     b[0] = np.where(np.arange(COLUMNS) % 2, 1.5, 1.0) * 2.0 ** int(np.clip(goal - left, low + 1, high))
@@ -227,13 +219,13 @@ def _bits_below_the_limit(target: Target, rng: np.random.Generator) -> Question:
     top = int(np.clip(below[-1] // 2, low + ROWS - 1, high))
     a[:, 1] = -(2.0 ** (top - np.arange(ROWS)))
     b[1] = 2.0 ** np.clip(below - top, low, high)
-    return Question(target.codes(a), target.codes(b), np.zeros((ROWS, COLUMNS), z.code_dtype))
+    return Question(operation.codes(a), operation.codes(b), np.zeros((ROWS, COLUMNS), z.code_dtype))
 
 
-def _subnormal_inputs(target: Target, rng: np.random.Generator) -> Question:
+def _subnormal_inputs(operation: Operation, rng: np.random.Generator) -> Question:
     """Subnormal a; b subnormal in half of the columns; c zero, subnormal or small."""
-    x, z = target.input, target.output
-    shape_a, shape_b, shape_c = _shapes(target)
+    x, z = operation.input, operation.output
+    shape_a, shape_b, shape_c = _shapes(operation)
     narrow = np.arange(COLUMNS)[None, :] < COLUMNS // 2
     b = np.where(narrow, _subnormals(rng, x, shape_b), _normals(rng, x, shape_b, -2, 6))
     third = rng.integers(0, 3, shape_c)
@@ -241,12 +233,12 @@ def _subnormal_inputs(target: Target, rng: np.random.Generator) -> Question:
     return Question(_subnormals(rng, x, shape_a), b, np.where(third == 0, np.zeros_like(c), c))
 
 
-def _signed_zeros(target: Target, rng: np.random.Generator) -> Question:
+def _signed_zeros(operation: Operation, rng: np.random.Generator) -> Question:
     """Sums that are zero: which sign do they have?"""
-    x, z = target.input, target.output
-    shape_a, shape_b, shape_c = _shapes(target)
+    x, z = operation.input, operation.output
+    shape_a, shape_b, shape_c = _shapes(operation)
     a, b = _zeros(rng, x, shape_a), _zeros(rng, x, shape_b)
-    if target.k > 1:  # half of the rows cancel 1 - 1
+    if operation.k > 1:  # half of the rows cancel 1 - 1
         one = x.bias << x.fraction_bits
         a[: ROWS // 2, 0] = a[: ROWS // 2, 1] = _choice(rng, x, [one, one | x.sign_code], (ROWS // 2,))
         b[0] = _words(np.full(COLUMNS, one, np.uint64), x)
@@ -257,52 +249,52 @@ def _signed_zeros(target: Target, rng: np.random.Generator) -> Question:
 # Special values
 
 
-def _special_c(target: Target, rng: np.random.Generator) -> Question:
-    q = inputs.ordinary(target, rng, ROWS, COLUMNS)
-    return Question(q.a, q.b, _sprinkled(rng, target.output, q.c, 0.7))
+def _special_c(operation: Operation, rng: np.random.Generator) -> Question:
+    q = inputs.ordinary(operation, rng, ROWS, COLUMNS)
+    return Question(q.a, q.b, _sprinkled(rng, operation.output, q.c, 0.7))
 
 
-def _special_a(target: Target, rng: np.random.Generator) -> Question:
-    q = inputs.ordinary(target, rng, ROWS, COLUMNS)
-    return Question(_sprinkled(rng, target.input, q.a, 1 / target.k), q.b, q.c)
+def _special_a(operation: Operation, rng: np.random.Generator) -> Question:
+    q = inputs.ordinary(operation, rng, ROWS, COLUMNS)
+    return Question(_sprinkled(rng, operation.input, q.a, 1 / operation.k), q.b, q.c)
 
 
-def _special_all(target: Target, rng: np.random.Generator) -> Question:
-    q, share = inputs.ordinary(target, rng, ROWS, COLUMNS), 0.7 / target.k
-    a, b = (_sprinkled(rng, target.input, words, share) for words in (q.a, q.b))
-    return Question(a, b, _sprinkled(rng, target.output, q.c, 0.3))
+def _special_all(operation: Operation, rng: np.random.Generator) -> Question:
+    q, share = inputs.ordinary(operation, rng, ROWS, COLUMNS), 0.7 / operation.k
+    a, b = (_sprinkled(rng, operation.input, words, share) for words in (q.a, q.b))
+    return Question(a, b, _sprinkled(rng, operation.output, q.c, 0.3))
 
 
-def _all_zeros(target: Target, rng: np.random.Generator) -> Question:
+def _all_zeros(operation: Operation, rng: np.random.Generator) -> Question:
     del rng
-    dtypes = target.input.code_dtype, target.input.code_dtype, target.output.code_dtype
-    a, b, c = (np.zeros(shape, dtype) for shape, dtype in zip(_shapes(target), dtypes, strict=True))
+    dtypes = operation.input.code_dtype, operation.input.code_dtype, operation.output.code_dtype
+    a, b, c = (np.zeros(shape, dtype) for shape, dtype in zip(_shapes(operation), dtypes, strict=True))
     return Question(a, b, c)
 
 
-def _infinity_times_zero(target: Target, rng: np.random.Generator) -> Question:
-    q = inputs.ordinary(target, rng, ROWS, COLUMNS)
-    x, p = target.input, int(rng.integers(0, target.k))
+def _infinity_times_zero(operation: Operation, rng: np.random.Generator) -> Question:
+    q = inputs.ordinary(operation, rng, ROWS, COLUMNS)
+    x, p = operation.input, int(rng.integers(0, operation.k))
     q.a[:, p] = np.where(rng.random(ROWS) < 0.5, _infinities(rng, x, (ROWS,)), _zeros(rng, x, (ROWS,)))
     q.b[p] = np.where(rng.random(COLUMNS) < 0.5, _infinities(rng, x, (COLUMNS,)), _zeros(rng, x, (COLUMNS,)))
     return q
 
 
-def _infinity_minus_infinity(target: Target, rng: np.random.Generator) -> Question:
+def _infinity_minus_infinity(operation: Operation, rng: np.random.Generator) -> Question:
     """Infinite products of either sign, and c against them."""
-    q = inputs.ordinary(target, rng, ROWS, COLUMNS)
-    x, z = target.input, target.output
-    for p in rng.permutation(target.k)[:2]:
+    q = inputs.ordinary(operation, rng, ROWS, COLUMNS)
+    x, z = operation.input, operation.output
+    for p in rng.permutation(operation.k)[:2]:
         half = rng.random(ROWS) < 0.5
         q.a[half, p] = _infinities(rng, x, (ROWS,))[half]
     c = np.where(rng.random(q.c.shape) < 0.5, _infinities(rng, z, q.c.shape), q.c)
     return Question(q.a, q.b, c)
 
 
-def _nan_pairs(target: Target, rng: np.random.Generator) -> Question:
+def _nan_pairs(operation: Operation, rng: np.random.Generator) -> Question:
     """NaN of different payloads in two or three of a, b and c: which one is returned?"""
-    q = inputs.ordinary(target, rng, ROWS, COLUMNS)
-    x, z, last = target.input, target.output, min(target.k, 4)
+    q = inputs.ordinary(operation, rng, ROWS, COLUMNS)
+    x, z, last = operation.input, operation.output, min(operation.k, 4)
     with_a, with_b = np.arange(ROWS // 2), np.arange(COLUMNS // 2)
     q.a[with_a, rng.integers(0, last, len(with_a))] = _nans(rng, x, with_a.shape)
     q.b[rng.integers(0, last, len(with_b)), with_b] = _nans(rng, x, with_b.shape)
@@ -313,21 +305,21 @@ def _nan_pairs(target: Target, rng: np.random.Generator) -> Question:
 # Integers
 
 
-def _integer_extremes(target: Target, rng: np.random.Generator) -> Question:
+def _integer_extremes(operation: Operation, rng: np.random.Generator) -> Question:
     """The ends of the ranges, with c where 32 bits wrap."""
-    shape_a, shape_b, shape_c = _shapes(target)
+    shape_a, shape_b, shape_c = _shapes(operation)
     ends = [0, 1, 0x7F, 0x80, 0xFF]
-    a, b = (_choice(rng, target.input, ends, shape) for shape in (shape_a, shape_b))
-    c = _choice(rng, target.output, [0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF], shape_c)
+    a, b = (_choice(rng, operation.input, ends, shape) for shape in (shape_a, shape_b))
+    c = _choice(rng, operation.output, [0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF], shape_c)
     return Question(a, b, c)
 
 
 _WOVEN = (("bits",), ("binade", "window"), ("wide", "powers"), ("zero", "overflow"))
 """Two modes share a matrix, so that a file stays small."""
 _FLOAT: dict[str, _Maker] = {
-    "ordinary": lambda target, rng: inputs.ordinary(target, rng, ROWS, COLUMNS),
-    "pair": lambda target, rng: inputs.pair(target, rng, ROWS, COLUMNS),
-    "near zero": lambda target, rng: inputs.near_zero(target, rng, ROWS, COLUMNS),
+    "ordinary": lambda operation, rng: inputs.ordinary(operation, rng, ROWS, COLUMNS),
+    "pair": lambda operation, rng: inputs.pair(operation, rng, ROWS, COLUMNS),
+    "near zero": lambda operation, rng: inputs.near_zero(operation, rng, ROWS, COLUMNS),
     **{f"adversarial {' and '.join(modes)}": _hostile(*modes) for modes in _WOVEN},
     "zero times large": _zero_times_large,
     "tiny products": _tiny_products,
