@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import tcu
 from tcu.errors import DtypeError, UnknownNameError
+from tcu.formats import format_of
 from tcu.plan import VARIANTS
 from tcu.units import AlignedSum, Instruction, Unit
 
@@ -74,7 +75,7 @@ def test_the_bound_holds_on_anything(values, dtype, variant, unit, chain, accumu
         accumulator = None
     options = {
         "unit": unit, "variant": variant, "dtype": target, "accumulator": accumulator,
-        "chain": min(chain, VARIANTS[variant].longest_chain),
+        "chain": min(chain, VARIANTS[variant].longest_chain(format_of(dtype))),
     }  # fmt: skip
     try:
         check_bound(np.array(values).astype(dtype), **options)

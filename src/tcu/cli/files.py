@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.cli.data import DataElements, summable_format
+from tcu.cli.options import Numbers
 from tcu.cli.textfile import parse_numbers
 from tcu.errors import DataFileError, DtypeError
 from tcu.formats.format import Format
@@ -28,15 +29,15 @@ Source = str | io.BytesIO
 """What NumPy can read: a path, or the bytes of what can be read only once."""
 
 
-def read_elements(path: str, key: str | None = None, input_dtype: str | None = None) -> DataElements:
+def read_elements(path: str, numbers: Numbers) -> DataElements:
     """The numbers of a file ("-": standard input), recognised by how it begins.
 
     A .npy file is memory-mapped; .npz members and text are read whole.
-    ``key`` chooses among the arrays of a .npz file, ``input_dtype`` rounds
-    every number first.  Raises DataFileError, DtypeError, UnknownNameError.
+    Raises DataFileError, DtypeError, UnknownNameError.
     """
-    target = None if input_dtype is None else summable_format(input_dtype, "--input-dtype")
-    array = _read(path, key)
+    given = numbers.input_dtype
+    target = None if given is None else summable_format(given, "--input-dtype")
+    array = _read(path, numbers)
     try:
         return DataElements(array, target)
     except DtypeError as error:
@@ -56,21 +57,29 @@ def _name(path: str) -> str:
     return "standard input" if path == STDIN else path
 
 
-def _read(path: str, key: str | None) -> npt.NDArray[Any]:
+def _read(path: str, numbers: Numbers) -> npt.NDArray[Any]:
     name = _name(path)
     try:
         source, start = _open(path)
+        key, column = numbers.key, numbers.column
+        is_array = start.startswith((_ZIP, _NPY))
+        if column is not None and is_array:
+            raise DataFileError(
+                f"--column {column}: {name} is a NumPy file, and columns are those of text files: leave it out, "
+                "or save the column as an array of its own"
+            )
         if start.startswith(_ZIP):
             return _read_npz(source, name, key)
         if key is not None:
-            raise DataFileError(f"--key {key}: {name} is one array, not a .npz file: leave --key out")
+            kind = "one array" if is_array else "text"
+            raise DataFileError(f"--key {key}: {name} is {kind}, not a .npz file: leave --key out")
         if start.startswith(_NPY):
             return _read_npy(source, name)
         if path.lower().endswith((".npy", ".npz")):
             raise DataFileError(
                 f"{name} does not begin as a NumPy file does: write it with numpy.save or numpy.savez"
             )
-        return _read_text(source, name)
+        return _read_text(source, name, column)
     except DataFileError:
         raise
     except OSError as error:
@@ -151,10 +160,10 @@ def _choose(names: list[str], file: str, key: str | None) -> str:
     return key
 
 
-def _read_text(source: Source, name: str) -> npt.NDArray[np.float64]:
+def _read_text(source: Source, name: str, column: str | None) -> npt.NDArray[np.float64]:
     with io.TextIOWrapper(_binary(source), encoding="utf-8-sig") as lines:
         try:
-            return parse_numbers(_checked(lines), name)
+            return parse_numbers(_checked(lines), name, column)
         except (UnicodeDecodeError, _NotText):
             raise DataFileError(
                 f"{name} is neither .npy, .npz nor UTF-8 text: save it in one of these formats"

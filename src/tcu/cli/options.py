@@ -1,86 +1,202 @@
-"""Options that several commands share, each written down once."""
+"""Options that several commands share, each written down once, and whole lists of them."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 __all__ = [
-    "Accumulator",
-    "Block",
-    "Chain",
-    "DataFile",
-    "Fraction",
-    "InputDtype",
-    "Json",
-    "Key",
-    "ResultDtype",
-]
+    "OUTPUT", "TARGET", "DataFile", "Html", "Json", "Numbers", "ResultDtype", "Schedule", "TargetOptions", "spread",
+]  # fmt: skip
 
-_FILE, _PLAN, _OUTPUT = "The numbers", "The schedule", "The answer"
+FILE, PLAN, TARGET, OUTPUT = "The numbers", "The schedule", "The target", "The answer"
+"""Titles under which the help lists options."""
+
+
+def spread(command: Callable[..., None]) -> Callable[..., None]:
+    """``command`` with one parameter for every field of a list of options that it takes.
+
+    Typer makes an option of each parameter, so a list that two commands share
+    would have to stand in the signatures of both.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    lists: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command).parameters.values():
+        if parameter.name not in lists:
+            parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=hints[parameter.name]))
+            continue
+        kind = lists[parameter.name]
+        types = get_type_hints(kind, include_extras=True)
+        parameters += [
+            inspect.Parameter(each.name, parameter.KEYWORD_ONLY, default=each.default, annotation=types[each.name])
+            for each in fields(kind)
+        ]  # fmt: skip
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        made = {
+            name: kind(**{each.name: given.pop(each.name) for each in fields(kind)})
+            for name, kind in lists.items()
+        }
+        command(**given, **made)
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
 
 DataFile = Annotated[
     str, typer.Argument(metavar="FILE", help="A .npy, .npz, .csv or .txt file, or - for standard input.")
 ]
-Key = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Which array of a .npz file.", rich_help_panel=_FILE),
-]
-InputDtype = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DTYPE",
-        help="Round every number to this format first: float16, bfloat16, float32 or float64. "
-        "bfloat16 also says what raw 2-byte items are, as NumPy saves them.",
-        rich_help_panel=_FILE,
-    ),
-]
-Chain = Annotated[
-    int | None,
-    typer.Option(
-        "-R",
-        "--chain",
-        metavar="R",
-        help="MMAs in a row on one accumulator; else the variant's default.",
-        rich_help_panel=_PLAN,
-    ),
-]
-Block = Annotated[
-    int | None,
-    typer.Option(
-        "-B",
-        "--block",
-        metavar="B",
-        help="Threads per block, a multiple of 32 up to 1024; else the variant's default.",
-        rich_help_panel=_PLAN,
-    ),
-]
-Accumulator = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DTYPE",
-        help="Format of C and D in the chains: float32 or float16; else the widest.",
-        rich_help_panel=_PLAN,
-    ),
-]
-Fraction = Annotated[
-    float | None,
-    typer.Option(
-        metavar="SHARE",
-        help="Share of the numbers that the variant split gives to the tensor cores, 0 to 1; else 0.5.",
-        rich_help_panel=_PLAN,
-    ),
-]
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Which numbers of a file, and how they are read."""
+
+    key: Annotated[
+        str | None,
+        typer.Option("--key", metavar="NAME", help="Which array of a .npz file.", rich_help_panel=FILE),
+    ] = None
+    column: Annotated[
+        str | None,
+        typer.Option(
+            "--column",
+            metavar="COLUMN",
+            help="One column of a text file, by its name in the first line or its number from 1; "
+            "else all fields of all lines.",
+            rich_help_panel=FILE,
+        ),
+    ] = None
+    input_dtype: Annotated[
+        str | None,
+        typer.Option(
+            "--input-dtype",
+            metavar="DTYPE",
+            help="Round every number to this format first: float16, bfloat16, float32 or float64. "
+            "bfloat16 also says what raw 2-byte items are, as NumPy saves them.",
+            rich_help_panel=FILE,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The order of the additions, as far as the variant leaves it open."""
+
+    chain: Annotated[
+        int | None,
+        typer.Option(
+            "-R",
+            "--chain",
+            metavar="R",
+            help="MMAs in a row on one accumulator; else the variant's default.",
+            rich_help_panel=PLAN,
+        ),
+    ] = None
+    block: Annotated[
+        int | None,
+        typer.Option(
+            "-B",
+            "--block",
+            metavar="B",
+            help="Threads per block, a multiple of 32 up to 1024; else the variant's default.",
+            rich_help_panel=PLAN,
+        ),
+    ] = None
+    accumulator: Annotated[
+        str | None,
+        typer.Option(
+            "--accumulator",
+            metavar="DTYPE",
+            help="Format of C and D in the chains: float32 or float16; else the widest.",
+            rich_help_panel=PLAN,
+        ),
+    ] = None
+    fraction: Annotated[
+        float | None,
+        typer.Option(
+            "--fraction",
+            metavar="SHARE",
+            help="Share of the numbers that the variant split gives to the tensor cores, 0 to 1; else 0.5.",
+            rich_help_panel=PLAN,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class TargetOptions:
+    """A unit, the GPU at hand, or a function of the user's, and what to ask of it."""
+
+    target: Annotated[
+        str | None, typer.Argument(metavar="TARGET", help="A unit (see [bold]tcu units[/bold]), or gpu.")
+    ] = None
+    module: Annotated[
+        str | None,
+        typer.Option(
+            "--module",
+            metavar="FILE.py:NAME",
+            help="Instead of TARGET: a function f(a, b, c) → d of arrays (M, k), (k, N), (M, N), in a file or "
+            "as PACKAGE.MODULE:NAME. Needs --k.",
+            rich_help_panel=TARGET,
+        ),
+    ] = None
+    instruction: Annotated[
+        str | None,
+        typer.Option(
+            "--instruction", metavar="NAME", help="mma (default), wgmma or tcgen05.", rich_help_panel=TARGET
+        ),
+    ] = None
+    input_format: Annotated[
+        str | None,
+        typer.Option(
+            "--input",
+            metavar="FORMAT",
+            help="f16 (default), bf16, tf32, e4m3, e5m2, f64 or s8.",
+            rich_help_panel=TARGET,
+        ),
+    ] = None
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "--output", metavar="FORMAT", help="f32, f16, f64 or s32; else the widest.", rich_help_panel=TARGET
+        ),
+    ] = None
+    k: Annotated[
+        int | None,
+        typer.Option(
+            "--k",
+            metavar="K",
+            help="Products that the function or gpu adds at a time.",
+            min=1,
+            max=4096,
+            rich_help_panel=TARGET,
+        ),
+    ] = None
+
+
 ResultDtype = Annotated[
     str | None,
     typer.Option(
         "--dtype",
         metavar="DTYPE",
         help="Format of the sum; else float32 for 16-bit numbers, and the numbers' own otherwise.",
-        rich_help_panel=_OUTPUT,
+        rich_help_panel=OUTPUT,
     ),
 ]
 Json = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document instead.", rich_help_panel=_OUTPUT)
+    bool, typer.Option("--json", help="Print one JSON document instead.", rich_help_panel=OUTPUT)
+]
+Html = Annotated[
+    Path | None,
+    typer.Option(
+        "--html", metavar="FILE", help="Write one self-contained page, too.", rich_help_panel=OUTPUT
+    ),
 ]

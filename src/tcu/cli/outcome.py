@@ -10,6 +10,7 @@ from typing import Any
 import tcu
 from tcu.cli.data import DataElements, summable_format
 from tcu.cli.numbers import hex_bits, leading_exponent
+from tcu.cli.options import Schedule
 from tcu.cli.output import json_number
 from tcu.collectives import ExactSum, SumInfo
 from tcu.errors import InvalidOperationError
@@ -24,17 +25,14 @@ class Method:
 
     unit: str
     variant: str
-    chain: int | None = None
-    block: int | None = None
-    accumulator: str | None = None
-    fraction: float | None = None
+    schedule: Schedule
     dtype: str | None = None
 
     @property
     def parameters(self) -> dict[str, Any]:
-        given = asdict(self)
-        if self.accumulator is not None:
-            given["accumulator"] = get_format(self.accumulator).dtype
+        given = {"unit": self.unit, "variant": self.variant, **asdict(self.schedule)}
+        if self.schedule.accumulator is not None:
+            given["accumulator"] = get_format(self.schedule.accumulator).dtype
         if self.dtype is not None:
             given["dtype"] = summable_format(self.dtype, "--dtype").dtype
         return given

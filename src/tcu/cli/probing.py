@@ -8,6 +8,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Annotated, Any
@@ -42,50 +43,21 @@ _SOURCES_FROM = 100
 """Columns of a terminal that has room for the sources."""
 _STYLES = {"": "", "name": "bold", "dim": "dim", "good": "green", "differs": "bold yellow"}
 
-_WHAT, _ANSWER = "The target", "The answer"
-
-
-def _option(
-    text: str, metavar: str | None, *names: str, panel: str = _WHAT, low: int | None = None, high: int | None = None
-) -> Any:  # fmt: skip
-    return typer.Option(*names, metavar=metavar, help=text, rich_help_panel=panel, min=low, max=high)
-
-
-_Target = Annotated[
-    str | None, typer.Argument(metavar="TARGET", help="A unit (see [bold]tcu units[/bold]), or gpu.")
-]
-_Module = Annotated[
-    str | None,
-    _option(
-        "Instead of TARGET: a function f(a, b, c) → d of arrays (M, k), (k, N), (M, N), in a file or as "
-        "PACKAGE.MODULE:NAME. Needs --k.",
-        "FILE.py:NAME",
-    ),
-]
-_Instruction = Annotated[str | None, _option("mma (default), wgmma or tcgen05.", "NAME")]
-_Input = Annotated[
-    str | None, _option("f16 (default), bf16, tf32, e4m3, e5m2, f64 or s8.", "FORMAT", "--input")
-]
-_Output = Annotated[str | None, _option("f32, f16, f64 or s32; else the widest.", "FORMAT")]
-_K = Annotated[
-    int | None, _option("Products that the function or gpu adds at a time.", "K", "--k", low=1, high=4096)
-]
-_Html = Annotated[Path | None, _option("Write one self-contained page, too.", "FILE", panel=_ANSWER)]
-
-
+@options.spread
 def probe_command(
-    target: _Target = None,
-    module: _Module = None,
-    instruction: _Instruction = None,
-    input_format: _Input = None,
-    output: _Output = None,
-    k: _K = None,
-    everything: Annotated[bool, _option("Compare every unit of the catalogue.", None, "--all")] = False,
+    *,
+    asked: options.TargetOptions,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Compare every unit of the catalogue.", rich_help_panel=options.TARGET)
+    ] = False,
     verbose: Annotated[
-        bool, _option("Show the inputs, bits and predictions.", None, "-v", "--verbose", panel=_ANSWER)
+        bool,
+        typer.Option(
+            "-v", "--verbose", help="Show the inputs, bits and predictions.", rich_help_panel=options.OUTPUT
+        ),
     ] = False,
     as_json: options.Json = False,
-    html: _Html = None,
+    html: options.Html = None,
 ) -> None:
     """Find by experiment how a unit multiplies and adds: rounding, extra bits, order, subnormals, ...
 
@@ -100,15 +72,15 @@ def probe_command(
     """
     _check_writable(html)
     if everything:
-        if (target, module, input_format, output, k) != (None,) * 5:
+        if replace(asked, instruction=None) != options.TargetOptions():
             raise ParameterError(
                 "--all probes every unit: give it no TARGET, --module, --input, --output or --k"
             )
-        _compare(instruction or "mma", as_json, html)
+        _compare(asked.instruction or "mma", as_json, html)
         return
-    asked = _asked(target, module, instruction, input_format, output, k)
-    with _waiting(f"probing {asked.name}"):
-        found = probe(asked)
+    target = _target(asked)
+    with _waiting(f"probing {target.name}"):
+        found = probe(target)
     if html is not None:
         write_page(html, page.probe_page(found))
     if as_json:
@@ -117,17 +89,25 @@ def probe_command(
         _show_probe(found, verbose)
 
 
+@options.spread
 def infer_command(
-    target: _Target = None,
-    module: _Module = None,
-    instruction: _Instruction = None,
-    input_format: _Input = None,
-    output: _Output = None,
-    k: _K = None,
-    outputs: Annotated[int, _option("Fresh outputs that must agree.", "N", low=1)] = 1_000_000,
-    seed: Annotated[int | None, _option("Of the inputs; else they are fresh ones.", "S", low=0)] = None,
+    *,
+    asked: options.TargetOptions,
+    outputs: Annotated[
+        int,
+        typer.Option(
+            "--outputs", metavar="N", help="Fresh outputs that must agree.", min=1, rich_help_panel=options.TARGET
+        ),
+    ] = 1_000_000,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            "--seed", metavar="S", help="Of the inputs; else they are fresh ones.", min=0,
+            rich_help_panel=options.TARGET,
+        ),
+    ] = None,
     as_json: options.Json = False,
-    html: _Html = None,
+    html: options.Html = None,
 ) -> None:
     """Infer a bit-exact model of a unit, a GPU or a function from its answers alone.
 
@@ -139,15 +119,15 @@ def infer_command(
     Example: [bold]tcu infer --module mine.py:f --input f16 --output f32 --k 16[/bold]
     """
     _check_writable(html)
-    asked = _asked(target, module, instruction, input_format, output, k)
-    with _waiting(f"inferring {asked.name}") as progress:
-        known = infer(asked, outputs=outputs, seed=seed, progress=progress)
+    target = _target(asked)
+    with _waiting(f"inferring {target.name}") as progress:
+        known = infer(target, outputs=outputs, seed=seed, progress=progress)
     if html is not None:
-        write_page(html, page.inference_page(known, asked.input, asked.output))
+        write_page(html, page.inference_page(known, target.input, target.output))
     if as_json:
-        print_json(page.inference_document(known, asked.input, asked.output))
+        print_json(page.inference_document(known, target.input, target.output))
     else:
-        _show_inference(known, asked.input, asked.output)
+        _show_inference(known, target.input, target.output)
     if not known.identified:
         raise typer.Exit(NOT_IDENTIFIED)
 
@@ -166,19 +146,18 @@ def _waiting(what: str) -> Iterator[Callable[[str], None]]:
 # The target
 
 
-def _asked(
-    target: str | None, module: str | None, instruction: str | None, fmt: str | None, output: str | None, k: int | None
-) -> Target:  # fmt: skip
-    if (target is None) == (module is None):
+def _target(asked: options.TargetOptions) -> Target:
+    given, module, k = asked.target, asked.module, asked.k
+    if (given is None) == (module is None):
         raise ParameterError("give either a TARGET (a unit's name, or gpu) or --module FILE.py:NAME")
-    fmt = fmt or "binary16"
-    if target is not None:
-        name = "gpu" if target.lower() == "gpu" else target
+    fmt, output = asked.input_format or "binary16", asked.output
+    if given is not None:
+        name = "gpu" if given.lower() == "gpu" else given
         if k is not None and name != "gpu":
             raise ParameterError("--k belongs to --module and gpu; a unit's instruction has its own")
-        return as_target(name, instruction=instruction or "mma", input=fmt, output=output, k=k)
+        return as_target(name, instruction=asked.instruction or "mma", input=fmt, output=output, k=k)
     assert module is not None
-    if instruction is not None:
+    if asked.instruction is not None:
         raise ParameterError("--instruction belongs to a unit; a function has none")
     if k is None:
         raise ParameterError("--module needs --k: the number of products that it adds up at a time")

@@ -28,18 +28,16 @@ COMPARED_UNITS = ("V100", "A100", "H100", "B200")
 _VARIANTS = ", ".join(VARIANTS)
 
 
+@options.spread
 def sum_command(
     file: options.DataFile,
+    *,
     unit: Annotated[
         str, typer.Option("--unit", metavar="UNIT", help="See [bold]tcu units[/bold].")
     ] = DEFAULT_UNIT,
-    variant: Annotated[str, typer.Option(metavar="NAME", help=f"One of {_VARIANTS}.")] = DEFAULT_VARIANT,
-    chain: options.Chain = None,
-    block: options.Block = None,
-    accumulator: options.Accumulator = None,
-    fraction: options.Fraction = None,
-    key: options.Key = None,
-    input_dtype: options.InputDtype = None,
+    variant: Annotated[str, typer.Option("--variant", metavar="NAME", help=f"One of {_VARIANTS}.")] = DEFAULT_VARIANT,
+    schedule: options.Schedule,
+    numbers: options.Numbers,
     dtype: options.ResultDtype = None,
     as_json: options.Json = False,
 ) -> None:
@@ -51,8 +49,8 @@ def sum_command(
 
     Example: [bold]tcu sum data.npy --unit A100 --variant single-pass -R 4[/bold]
     """
-    elements = read_elements(file, key, input_dtype)
-    method = Method(unit, variant, chain, block, accumulator, fraction, dtype)
+    elements = read_elements(file, numbers)
+    method = Method(unit, variant, schedule, dtype)
     with ProgressBar(3 * elements.n) as bar:
         elements.on_read = bar.advance
         outcome = compute(elements, method)
@@ -125,21 +123,19 @@ def _bound_text(outcome: Outcome) -> str:
     return f"{short(outcome.bound)}  (absolute)"
 
 
+@options.spread
 def compare_command(
     file: options.DataFile,
+    *,
     unit: Annotated[
         list[str] | None,
         typer.Option("--unit", metavar="UNIT", help=f"May be repeated; else {', '.join(COMPARED_UNITS)}."),
     ] = None,
     variant: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help=f"May be repeated; else all: {_VARIANTS}.")
+        list[str] | None, typer.Option("--variant", metavar="NAME", help=f"May be repeated; else all: {_VARIANTS}.")
     ] = None,
-    chain: options.Chain = None,
-    block: options.Block = None,
-    accumulator: options.Accumulator = None,
-    fraction: options.Fraction = None,
-    key: options.Key = None,
-    input_dtype: options.InputDtype = None,
+    schedule: options.Schedule,
+    numbers: options.Numbers,
     dtype: options.ResultDtype = None,
     as_json: options.Json = False,
 ) -> None:
@@ -156,10 +152,8 @@ def compare_command(
     for name in variants:
         if name not in VARIANTS:
             raise unknown_name("variant", name, VARIANTS)
-    elements = read_elements(file, key, input_dtype)
-    methods = [
-        Method(one, name, chain, block, accumulator, fraction, dtype) for one in units for name in variants
-    ]
+    elements = read_elements(file, numbers)
+    methods = [Method(one, name, schedule, dtype) for one in units for name in variants]
     with ProgressBar((1 + 2 * len(methods)) * elements.n) as bar:
         elements.on_read = bar.advance
         rows: list[Row] = []

@@ -70,9 +70,9 @@ def sum(
     unit:
         A name of the catalogue, or a :class:`tcu.Unit` of your own.
     variant:
-        "short-chain" (tcu's own: R MMAs from zero in binary32, everything
-        outside the unit in binary64; float32 and float64 arrays in binary64
-        throughout); "single-pass", "recurrence", "split" (paper 000, 5.1 to
+        "short-chain" (tcu's own: 16-bit numbers by R MMAs from zero in
+        binary32, everything outside the unit, and float32 and float64 arrays
+        throughout, by binary64 additions); "single-pass", "recurrence", "split" (paper 000, 5.1 to
         5.3), "two-mma" (paper 001, Algorithms 1 and 2), "warp-shuffle" (the
         classic reduction without MMAs).  The papers' variants take float32
         arrays as TF32 and float64 arrays by binary64 MMAs.

@@ -26,7 +26,7 @@ Layout = Literal["rows", "columns", "fragment"]
 "rows": the tile is the row-major operand A of A·1 (paper 001); "columns": the
 row-major operand B of 1·B (paper 000); "fragment": operand A in the order in
 which 16-byte loads fill the registers of a warp (PTX ISA, fragments of
-mma.m16n8k16 and mma.m8n8k4).
+mma.m16n8k16).
 """
 
 
@@ -50,8 +50,6 @@ class MmaStep:
     chain: int
     """R."""
     layout: Layout
-    loads: int = 1
-    """Layout "fragment": consecutive numbers that a thread loads, each for an MMA of its own."""
 
     @property
     def k(self) -> int:
@@ -206,9 +204,6 @@ def _offset(step: MmaStep, r: int, k: int, d: int) -> int:
     if step.shape == (16, 8, 16):
         # Thread 4g + t holds eight numbers: rows g and g + 8, columns 2t, 2t + 1, 2t + 8, 2t + 9.
         return r * tile + 32 * (d % 8) + 8 * (k % 8 // 2) + 4 * (k // 8) + 2 * (d // 8) + k % 2
-    if step.shape == (8, 8, 4):
-        # Thread 4g + t holds row g, column t of one MMA, and loads ``loads`` numbers at a time.
-        return r // step.loads * step.loads * tile + step.loads * (4 * d + k) + r % step.loads
     raise ParameterError(f"no fragment order is known for m{step.shape[0]}n{step.shape[1]}k{step.k}")
 
 
