@@ -35,7 +35,9 @@ def explain_command(
         list[str] | None,
         typer.Option("--unit", metavar="UNIT", help=f"May be repeated; else {DEFAULT_UNIT}."),
     ] = None,
-    a: Annotated[str | None, typer.Option("--a", metavar="LIST", help="Row of A, as 1,0.5,2^-3; else ones.")] = None,
+    a: Annotated[
+        str | None, typer.Option("--a", metavar="LIST", help="Row of A, as 1,0.5,2^-3; else ones.")
+    ] = None,
     b: Annotated[str | None, typer.Option("--b", metavar="LIST", help="Column of B; else ones.")] = None,
     c: Annotated[
         str | None, typer.Option("--c", metavar="NUMBER", help="The addend; all terms are products then.")
@@ -45,11 +47,19 @@ def explain_command(
     ] = "f16",
     output: Annotated[
         str | None,
-        typer.Option("--output", metavar="FORMAT", help="f32, f16 or f64; else the widest of the instruction."),
+        typer.Option(
+            "--output", metavar="FORMAT", help="f32, f16 or f64; else the widest of the instruction."
+        ),
     ] = None,
-    instruction: Annotated[str, typer.Option("--instruction", metavar="NAME", help="mma, wgmma or tcgen05.")] = "mma",
-    svg: Annotated[Path | None, typer.Option("--svg", metavar="FILE", help="Write the drawing as SVG, too.")] = None,
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write the drawing as HTML, too.")] = None,
+    instruction: Annotated[
+        str, typer.Option("--instruction", metavar="NAME", help="mma, wgmma or tcgen05.")
+    ] = "mma",
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="FILE", help="Write the drawing as SVG, too.")
+    ] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write the drawing as HTML, too.")
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Draw how a unit computes c + a0·b0 + a1·b1 + ...: which bits are kept, cut and rounded.

@@ -30,7 +30,9 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
     parameters: list[inspect.Parameter] = []
     for parameter in inspect.signature(command).parameters.values():
         if parameter.name not in lists:
-            parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=hints[parameter.name]))
+            parameters.append(
+                parameter.replace(kind=parameter.KEYWORD_ONLY, annotation=hints[parameter.name])
+            )
             continue
         kind = lists[parameter.name]
         types = get_type_hints(kind, include_extras=True)
@@ -166,7 +168,10 @@ class TargetOptions:
     output: Annotated[
         str | None,
         typer.Option(
-            "--output", metavar="FORMAT", help="f32, f16, f64 or s32; else the widest.", rich_help_panel=TARGET
+            "--output",
+            metavar="FORMAT",
+            help="f32, f16, f64 or s32; else the widest.",
+            rich_help_panel=TARGET,
         ),
     ] = None
     k: Annotated[

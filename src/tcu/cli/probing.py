@@ -43,12 +43,14 @@ _SOURCES_FROM = 100
 """Columns of a terminal that has room for the sources."""
 _STYLES = {"": "", "name": "bold", "dim": "dim", "good": "green", "differs": "bold yellow"}
 
+
 @options.spread
 def probe_command(
     *,
     asked: options.TargetOptions,
     everything: Annotated[
-        bool, typer.Option("--all", help="Compare every unit of the catalogue.", rich_help_panel=options.TARGET)
+        bool,
+        typer.Option("--all", help="Compare every unit of the catalogue.", rich_help_panel=options.TARGET),
     ] = False,
     verbose: Annotated[
         bool,
@@ -96,13 +98,20 @@ def infer_command(
     outputs: Annotated[
         int,
         typer.Option(
-            "--outputs", metavar="N", help="Fresh outputs that must agree.", min=1, rich_help_panel=options.TARGET
+            "--outputs",
+            metavar="N",
+            help="Fresh outputs that must agree.",
+            min=1,
+            rich_help_panel=options.TARGET,
         ),
     ] = 1_000_000,
     seed: Annotated[
         int | None,
         typer.Option(
-            "--seed", metavar="S", help="Of the inputs; else they are fresh ones.", min=0,
+            "--seed",
+            metavar="S",
+            help="Of the inputs; else they are fresh ones.",
+            min=0,
             rich_help_panel=options.TARGET,
         ),
     ] = None,

@@ -34,16 +34,23 @@ _SHOWN_KINDS = 2
 def collect_command(
     file: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The .npz file to write.")],
     instruction: Annotated[
-        str | None, typer.Option("--instruction", metavar="NAME", help="Only mma or only wgmma; else all that the GPU has.")
+        str | None,
+        typer.Option(
+            "--instruction", metavar="NAME", help="Only mma or only wgmma; else all that the GPU has."
+        ),
     ] = None,
     input_format: Annotated[
         str | None, typer.Option("--input", metavar="FORMAT", help="Only this input, such as bf16; else all.")
     ] = None,
     output: Annotated[
-        str | None, typer.Option("--output", metavar="FORMAT", help="Only this output, such as f32; else all.")
+        str | None,
+        typer.Option("--output", metavar="FORMAT", help="Only this output, such as f32; else all."),
     ] = None,
     outputs: Annotated[
-        int, typer.Option("--outputs", metavar="N", help="Results per kind of question, in matrices of 16 × 8.", min=1)
+        int,
+        typer.Option(
+            "--outputs", metavar="N", help="Results per kind of question, in matrices of 16 × 8.", min=1
+        ),
     ] = DEFAULT_OUTPUTS,
     seed: Annotated[int, typer.Option("--seed", metavar="S", help="Of the operands.", min=0)] = 0,
     unit: Annotated[
