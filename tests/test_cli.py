@@ -281,6 +281,65 @@ def test_text_that_is_refused(refusal, text, message):
     assert message in refusal("sum", write("x.csv", text))
 
 
+TABLE = """# a comment
+date,"CO2, ppm",note
+2001-12-22,371.0,"a, b"
+
+2001-12-29,371.5,
+"""
+
+
+@pytest.mark.parametrize("column", ["CO2, ppm", "2"])
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_one_column_of_a_table(answer, run, column, separator):
+    write("x.csv", TABLE.replace(",", separator) if separator == ";" else TABLE)
+    column = column.replace(",", separator)
+    document = answer("sum", "x.csv", "--column", column)
+    assert (document["n"], document["result"]) == (2, 742.5)
+    assert f"x.csv, column {column}" in run("sum", "x.csv", "--column", column)[1]
+    assert answer("compare", "x.csv", "--column", column, "--unit", "H100")["exact"] == 742.5
+    assert answer("sum", "-", "--column", column, stdin=Path("x.csv").read_bytes()) == document
+
+
+def test_a_column_of_numbers_without_names(answer):
+    write("x.txt", "1 2 3\n4 5\n6 7 8 9\n")
+    assert answer("sum", "x.txt")["result"] == 45
+    assert answer("sum", "x.txt", "--column", "1")["result"] == 11
+    assert answer("sum", "x.txt", "--column", "2")["result"] == 14
+    write("x.csv", "name,2020,2021\na,1,2\n")
+    assert answer("sum", "x.csv", "--column", "2021")["result"] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "message"),
+    [
+        ("a,b\n1,2\n", "c", "unknown column of x.csv 'c': available: a, b"),
+        ("price,size\n1,2\n", "prize", "did you mean price"),
+        ("a,b\n1,2\n", "3", "--column 3: x.csv, line 1 has 2 fields: choose 1 to 2"),
+        ("a,b\n1,2\n", "0", "--column 0: x.csv, line 1 has 2 fields"),
+        ("1,2\n3,4\n", "a", "--column a: x.csv, line 1 names no columns: choose a number from 1 to 2"),
+        ("a,b,a\n1,2,3\n", "a", "--column a: x.csv has several of this name: choose one by number, 1 and 3"),
+        ("a,b\nx,2\n", "a", "x.csv, line 2: 'x' is not a number"),
+        ("a,b\n1,2\n,2\n", "1", "x.csv, line 3: an empty field"),
+        ("a,b\n1,2\n3\n", "a", "x.csv, line 3: 1 field ('3') where line 1 has 2"),
+        ("1 2\n3\n", "2", "x.csv, line 2: 1 field ('3'), so no column 2: fill the gap"),
+        ("a,b\n", "a", "x.csv holds no numbers"),
+    ],
+)  # fmt: skip
+def test_columns_that_are_refused(refusal, text, column, message):
+    assert message in refusal("sum", write("x.csv", text), "--column", column)
+
+
+def test_columns_belong_to_text(refusal):
+    assert "x.npy is a NumPy file" in refusal("sum", save("x.npy", NUMBERS), "--column", "1")
+    np.savez("x.npz", a=NUMBERS)
+    assert "x.npz is a NumPy file" in refusal("sum", "x.npz", "--column", "a")
+
+
+def test_a_field_beyond_what_csv_takes_is_no_traceback(refusal):
+    assert "x.csv, line 1: field larger than" in refusal("sum", write("x.csv", f'"{"1" * 200_000}",2\n'))
+
+
 def test_text_in_another_encoding(refusal):
     Path("x.csv").write_bytes("1,5\n".encode("utf-16"))
     assert "UTF-8 text" in refusal("sum", "x.csv")
@@ -386,8 +445,32 @@ def test_compare_takes_units_and_variants(answer):
         ("A2", "warp-shuffle"),
     ]
     assert {row["bits"] for row in rows} == {rows[0]["bits"]}
-    chained = answer("compare", "x.npy", "--unit", "H100", "-R", "3")["rows"]
+    save("h.npy", NUMBERS.astype("float16"))
+    chained = answer("compare", "h.npy", "--unit", "H100", "-R", "3")["rows"]
     assert {row["variant"] for row in chained if row["result"] is None} == {"two-mma", "warp-shuffle"}
+
+
+def test_compare_says_why_cells_are_empty(run, refusal):
+    save("h.npy", NUMBERS.astype("float16"))
+    out = " ".join(run("compare", "h.npy", "--unit", "H100", "--fraction", "0.3")[1].split())
+    assert "– fraction=0.3: only the variant split divides" in out
+    assert out.count("only the variant split") == 1
+    out = run("compare", "h.npy", "--unit", "H100", "-R", "3")[1]
+    assert "– chain (R) = 3: two-mma chains no MMAs" in out
+    assert "does not have the MMA" not in out
+    save("x.npy", NUMBERS)
+    assert "– the unit does not have the MMA" in run("compare", "x.npy", "--unit", "V100")[1]
+
+
+@pytest.mark.parametrize("command", ["sum", "compare"])
+def test_a_fraction_that_no_variant_takes(refusal, command):
+    message = refusal(command, save("x.npy", NUMBERS), "--variant", "recurrence", "--fraction", "0.3")
+    assert "--fraction 0.3: only the variant split divides" in message
+    assert "--variant split" in message
+
+
+def test_times_have_their_unit(run):
+    assert "units of time: one per MMA, addition or memory access" in run("sum", save("x.npy", NUMBERS))[1]
 
 
 def test_compare_without_any_answer_is_an_error(refusal):
@@ -461,6 +544,19 @@ def test_help_and_version(run):
         assert f"tcu {command}" in text
         assert "Example" in text
         assert "--json" in text
+
+
+@pytest.mark.parametrize(
+    ("commands", "shared"),
+    [
+        (("sum", "compare"), ("--chain", "--block", "--accumulator", "--fraction", "--key", "--column", "--input-dtype")),
+        (("probe", "infer"), ("--module", "--instruction", "--input", "--output", "--k", "--html")),
+    ],
+)  # fmt: skip
+def test_commands_that_share_a_list_have_all_of_it(run, commands, shared):
+    for command in commands:
+        out = run(command, "--help")[1]
+        assert all(f"{name} " in out for name in shared), command
 
 
 def test_usage_errors(refusal):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -35,7 +36,9 @@ def sum_command(
     unit: Annotated[
         str, typer.Option("--unit", metavar="UNIT", help="See [bold]tcu units[/bold].")
     ] = DEFAULT_UNIT,
-    variant: Annotated[str, typer.Option("--variant", metavar="NAME", help=f"One of {_VARIANTS}.")] = DEFAULT_VARIANT,
+    variant: Annotated[
+        str, typer.Option("--variant", metavar="NAME", help=f"One of {_VARIANTS}.")
+    ] = DEFAULT_VARIANT,
     schedule: options.Schedule,
     numbers: options.Numbers,
     dtype: options.ResultDtype = None,
@@ -44,11 +47,14 @@ def sum_command(
     """Sum a file as a tensor core would, and compare with the exact sum.
 
     Prints the sum, its bits, the exact sum, the error and a proved bound of it,
-    and the times that the papers' formulas give.  A .npy file may be larger
-    than memory.
+    and the times that the papers' formulas give, in units of one MMA, addition
+    or memory access each.  A .npy file may be larger than memory.
 
-    Example: [bold]tcu sum data.npy --unit A100 --variant single-pass -R 4[/bold]
+    Examples: [bold]tcu sum data.npy --unit A100 --variant single-pass -R 4[/bold]
+
+    [bold]tcu sum table.csv --column price --input-dtype float32[/bold]
     """
+    _check_fraction(schedule, [variant])
     elements = read_elements(file, numbers)
     method = Method(unit, variant, schedule, dtype)
     with ProgressBar(3 * elements.n) as bar:
@@ -58,7 +64,20 @@ def sum_command(
     if as_json:
         print_json(outcome.document())
     else:
-        console().print(_panel(outcome, file))
+        console().print(_panel(outcome, _source(file, numbers)))
+
+
+def _check_fraction(schedule: options.Schedule, variants: Sequence[str]) -> None:
+    """Refuse the share of the tensor cores where nothing would be shared."""
+    if schedule.fraction is not None and "split" not in variants:
+        raise ParameterError(
+            f"--fraction {schedule.fraction}: only the variant split divides the numbers between tensor cores and "
+            "ordinary ones: give --variant split, or leave --fraction out"
+        )
+
+
+def _source(file: str, numbers: options.Numbers) -> str:
+    return file if numbers.column is None else f"{file}, column {numbers.column}"
 
 
 def _warn(elements: DataElements) -> None:
@@ -67,7 +86,7 @@ def _warn(elements: DataElements) -> None:
         warn(message)
 
 
-def _panel(outcome: Outcome, file: str) -> Panel:
+def _panel(outcome: Outcome, source: str) -> Panel:
     plan, time = outcome.info.plan, outcome.info.modelled_time
     chain = "" if plan.chain is None else f"R = {plan.chain}, "
     unit = get_unit(outcome.info.unit)
@@ -88,11 +107,12 @@ def _panel(outcome: Outcome, file: str) -> Panel:
         ("MMAs", f"{outcome.info.mmas:,}"),
         ("levels", f"{outcome.info.levels}"),
         ("modelled time", _times(("two-MMA", time.two_mma), ("chained", time.chained), ("classic", time.classic))),
+        ("", Text("units of time: one per MMA, addition or memory access", style="dim")),
         ("speedup", _times(("two-MMA", time.speedup_two_mma), ("chained", time.speedup_chained))),
     ]  # fmt: skip
     for label, value in rows:
         grid.add_row(label, value)
-    return Panel(grid, title=Text(f"sum of {file}", style="bold"), title_align="left", expand=False, padding=(0, 1),
+    return Panel(grid, title=Text(f"sum of {source}", style="bold"), title_align="left", expand=False, padding=(0, 1),
                  box=box.ROUNDED)  # fmt: skip
 
 
@@ -132,7 +152,8 @@ def compare_command(
         typer.Option("--unit", metavar="UNIT", help=f"May be repeated; else {', '.join(COMPARED_UNITS)}."),
     ] = None,
     variant: Annotated[
-        list[str] | None, typer.Option("--variant", metavar="NAME", help=f"May be repeated; else all: {_VARIANTS}.")
+        list[str] | None,
+        typer.Option("--variant", metavar="NAME", help=f"May be repeated; else all: {_VARIANTS}."),
     ] = None,
     schedule: options.Schedule,
     numbers: options.Numbers,
@@ -142,8 +163,8 @@ def compare_command(
     """Sum a file on several units by several variants, side by side.
 
     The smallest error is marked.  What a unit cannot compute shows as "–";
-    --json says why.  --chain, --accumulator and --fraction likewise rule out
-    the variants that have none.
+    the last lines say why.  --chain, --accumulator and --fraction likewise rule
+    out the variants that have none.
 
     Example: [bold]tcu compare data.npy --unit V100 --unit H100 --input-dtype float16[/bold]
     """
@@ -152,6 +173,7 @@ def compare_command(
     for name in variants:
         if name not in VARIANTS:
             raise unknown_name("variant", name, VARIANTS)
+    _check_fraction(schedule, variants)
     elements = read_elements(file, numbers)
     methods = [Method(one, name, schedule, dtype) for one in units for name in variants]
     with ProgressBar((1 + 2 * len(methods)) * elements.n) as bar:
@@ -173,13 +195,20 @@ def compare_command(
         return
     screen = console()
     table = _fitting_table(rows, best, screen)
-    numbers = f"{elements.n:,} of {elements.format.dtype}, exact sum {exact!r}"
-    legend = [Text("★ smallest error", style="dim")]
-    if reasons:
-        legend.append(Text("– the unit or the variant does not compute this; --json says why", style="dim"))
+    summary = f"{elements.n:,} of {elements.format.dtype}, exact sum {exact!r}"
+    legend = [Text("★ smallest error", style="dim"), *_absences(reasons)]
     if len(table.columns) < len(_COLUMNS):
         legend.append(Text("A wider terminal shows more columns.", style="dim"))
-    screen.print(Group(Text(f"{file}: {numbers}"), table, *legend))
+    screen.print(Group(Text(f"{_source(file, numbers)}: {summary}"), table, *legend))
+
+
+def _absences(reasons: list[DtypeError | ParameterError]) -> list[Text]:
+    """Why cells are empty: each option that rules variants out, and what units lack in one sentence."""
+    options_first = dict.fromkeys(str(each) for each in reasons if isinstance(each, ParameterError))
+    lines = [f"– {reason}" for reason in options_first]
+    if any(isinstance(each, DtypeError) for each in reasons):
+        lines.append("– the unit does not have the MMA that the variant needs; --json says which")
+    return [Text(line, style="dim") for line in lines]
 
 
 Row = tuple[Method, Outcome | DtypeError | ParameterError]
