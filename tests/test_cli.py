@@ -526,6 +526,14 @@ def test_units_shows_every_parameter_of_a_unit(answer, run, name):
         assert all(" ".join(each.text.split()) in out for each in instruction.evidence)
 
 
+def test_a_row_without_hardware_vectors_says_so(run):
+    for name, unit in CATALOGUE.items():
+        kinds = [{each.kind for each in row.evidence} for row in unit.instructions]
+        told = "no hardware vectors" in " ".join(run("units", name)[1].split())
+        assert told == any("hardware vectors" not in each for each in kinds), name
+    assert "no hardware vectors" in run("units", "T4")[1]
+
+
 def test_units_of_an_unknown_unit(refusal):
     assert "unknown unit 'H10': did you mean" in refusal("units", "H10")
 

@@ -555,8 +555,10 @@ def test_several_units(document, drawing):
         (["--a", "1,2", "--b", "1"], "--a has 2 numbers and --b has 1"),
         (["1", "--unit", "V10"], "unknown unit 'V10'"),
         (["1", "--input", "f15"], "unknown format 'f15'"),
-        (["1", "--input", "bf16"], "mma of V100 does not compute bfloat16"),
-        (["1", "--instruction", "wgmma"], "unknown instruction of V100 'wgmma'"),
+        (["1", "--unit", "V100", "--input", "bf16"], "mma of V100 does not compute bfloat16"),
+        (["1", "--unit", "V100", "--instruction", "wgmma"], "unknown instruction of V100 'wgmma'"),
+        (["1", "--instruction", "wgnna"], "unknown instruction 'wgnna': did you mean wgmma"),
+        (["1", "--input", "e4m3", "--output", "f64"], "no unit has mma e4m3 → binary64"),
         (["1", "--unit", "A100", "--input", "u8"], "choose a floating-point --input"),
         (["1", "--untt", "V100"], "--untt"),
         (["1", "--svg", "none/d.svg"], "cannot write none/d.svg: No such file or directory"),
@@ -569,6 +571,21 @@ def test_bad_input(run, arguments, message):
     assert err.startswith("error: ")
     assert err.count("\n") == 1
     assert message in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unit", "row"),
+    [
+        (["--input", "bf16"], "A100", "mma bfloat16 → binary32"),
+        (["--input", "e4m3"], "Ada", "mma e4m3 → binary32"),
+        (["--instruction", "wgmma"], "H100", "wgmma binary16 → binary32"),
+    ],
+)
+def test_without_a_unit_the_first_that_has_the_formats_is_drawn(document, drawing, arguments, unit, row):
+    assert [each["unit"] for each in document("1 + 2^-9", *arguments)["units"]] == [unit]
+    words = " ".join(drawing("1 + 2^-9", *arguments).split())
+    assert f"V100 has no {row}; the first unit that has it is {unit}." in words
+    assert "the first unit that has it" not in drawing("1 + 2^-9")
 
 
 def test_an_expression_may_begin_with_a_minus(document):

@@ -20,6 +20,7 @@ from tcu.units import CATALOGUE, AlignedSum, Evidence, FusedChain, Instruction, 
 
 __all__ = ["brief", "units_command"]
 
+_UNMEASURED = "no hardware vectors pin this row"
 _BRIEF = {
     "binary16": "f16", "bfloat16": "bf16", "binary32": "f32", "binary64": "f64",
 }  # fmt: skip
@@ -137,6 +138,11 @@ def _parameters(row: Instruction) -> tuple[str, str, str, str]:
 
 def _notes(row: Instruction) -> list[str]:
     """Sentences on what the columns cannot say."""
+    measured = any(each.kind == "hardware vectors" for each in row.evidence)
+    return [*_peculiarities(row), *([] if measured else [_UNMEASURED])]
+
+
+def _peculiarities(row: Instruction) -> list[str]:
     arithmetic = row.arithmetic
     if isinstance(arithmetic, FusedChain):
         return ["IEEE 754 fused multiply-adds, k ascending from c, each rounded"]

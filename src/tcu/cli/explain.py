@@ -16,8 +16,10 @@ from tcu.cli.dot import Problem, Trace, problem_of, trace
 from tcu.cli.drawing import MAX_WIDTH, draw_inputs, draw_others, draw_trace
 from tcu.cli.output import console, print_json, write_page
 from tcu.cli.story import tell
+from tcu.errors import DtypeError, UnknownNameError, unknown_name
 from tcu.formats.format import get_format
-from tcu.units import find_instruction, get_unit
+from tcu.units import CATALOGUE, Instruction, Unit, find_instruction, get_unit
+from tcu.units.lookup import canonical_instruction
 
 __all__ = ["explain_command"]
 
@@ -33,7 +35,11 @@ def explain_command(
     ] = None,
     unit: Annotated[
         list[str] | None,
-        typer.Option("--unit", metavar="UNIT", help=f"May be repeated; else {DEFAULT_UNIT}."),
+        typer.Option(
+            "--unit",
+            metavar="UNIT",
+            help=f"May be repeated; else {DEFAULT_UNIT}, or the first unit that has the formats.",
+        ),
     ] = None,
     a: Annotated[
         str | None, typer.Option("--a", metavar="LIST", help="Row of A, as 1,0.5,2^-3; else ones.")
@@ -75,35 +81,57 @@ def explain_command(
     [bold]tcu explain --a 1,1 --b 0.5,2^-11 --c 1 --unit H100 --input bf16[/bold]
     """
     given = get_format(input_format)
-    names = list(dict.fromkeys(get_unit(name).name for name in unit or [DEFAULT_UNIT]))
     wanted = None if output is None else get_format(output).name
-    rows = [
-        (get_unit(name), find_instruction(name, instruction, given.name, given.name, wanted))
-        for name in names
-    ]
+    note = ""
+    if unit is None:
+        first, row = _first_unit(instruction, given.name, wanted)
+        rows = [(first, row)]
+        if first.name != DEFAULT_UNIT:
+            note = f"{DEFAULT_UNIT} has no {row.signature}; the first unit that has it is {first.name}."
+    else:
+        units = dict.fromkeys(get_unit(name).name for name in unit)
+        rows = [
+            (get_unit(name), find_instruction(name, instruction, given.name, given.name, wanted))
+            for name in units
+        ]
     problem = problem_of(expression, a, b, c, given, get_format(rows[0][1].output))
     traces = [trace(problem, one, row) for one, row in rows]
     for path, suffix in ((svg, "svg"), (html, "html")):
         if path is not None:
-            write_page(path, _exported(problem, traces, suffix))
+            write_page(path, _exported(problem, traces, note, suffix))
     if as_json:
         print_json(explain_document(problem, traces))
         return
     screen = console()
     screen.width = max(MIN_WIDTH, min(screen.width, MAX_WIDTH))
-    screen.print(_drawing(problem, traces, screen.width))
+    screen.print(_drawing(problem, traces, note, screen.width))
 
 
-def _drawing(problem: Problem, traces: list[Trace], width: int) -> RenderableType:
+def _first_unit(instruction: str, fmt: str, output: str | None) -> tuple[Unit, Instruction]:
+    """The default unit, or if it lacks the instruction the first of the catalogue that has it."""
+    for unit in (get_unit(DEFAULT_UNIT), *CATALOGUE.values()):
+        try:
+            return unit, find_instruction(unit, instruction, fmt, fmt, output)
+        except (DtypeError, UnknownNameError):
+            continue
+    names = dict.fromkeys(row.name for unit in CATALOGUE.values() for row in unit.instructions)
+    if canonical_instruction(instruction) not in names:
+        raise unknown_name("instruction", instruction, names)
+    asked = f"{fmt} → {output}" if output else fmt
+    raise DtypeError(f"no unit has {instruction} {asked}: tcu units lists what there is")
+
+
+def _drawing(problem: Problem, traces: list[Trace], note: str, width: int) -> RenderableType:
+    noted = [Text(note, "yellow")] if note else []
     drawn = [draw_trace(each, problem, tell(each, problem), width) for each in traces]
-    return Group(draw_inputs(problem), Text(), *drawn, draw_others(problem, traces))
+    return Group(draw_inputs(problem), *noted, Text(), *drawn, draw_others(problem, traces))
 
 
-def _exported(problem: Problem, traces: list[Trace], suffix: str) -> str:
+def _exported(problem: Problem, traces: list[Trace], note: str, suffix: str) -> str:
     # The file has its colours whatever this terminal can show.
     recorder = Console(
         file=io.StringIO(), record=True, width=MAX_WIDTH, force_terminal=True, color_system="truecolor",
         no_color=False, highlight=False, emoji=False, legacy_windows=False,
     )  # fmt: skip
-    recorder.print(_drawing(problem, traces, MAX_WIDTH))
+    recorder.print(_drawing(problem, traces, note, MAX_WIDTH))
     return recorder.export_svg(title="tcu explain") if suffix == "svg" else recorder.export_html()
