@@ -104,7 +104,7 @@ def sum(
         No such unit or variant; an array that cannot be summed, or for which
         the unit has no MMA; R, B, accumulator or fraction out of range.
     """
-    elements, chosen, plan = _prepare(x, unit, variant, chain, block, accumulator, fraction)
+    elements, chosen, plan = prepare(x, unit, variant, chain, block, accumulator, fraction)
     target = result_format(elements.format, dtype)
     result = round_sum(execute(plan, elements, chosen, progress), target)
     if not return_info:
@@ -132,7 +132,7 @@ def error_bound(
     elements.  inf where an overflow cannot be excluded; NaN where x holds inf
     or NaN.
     """
-    elements, chosen, plan = _prepare(x, unit, variant, chain, block, accumulator, fraction)
+    elements, chosen, plan = prepare(x, unit, variant, chain, block, accumulator, fraction)
     target = result_format(elements.format, dtype)
     return bound_for(plan, chosen, elements, target.dtype)
 
@@ -153,7 +153,7 @@ def bound_for(plan: Plan, unit: Unit, elements: Elements, dtype: npt.DTypeLike) 
     return plan_error_bound(plan, unit, total, top, format_of(dtype), total)
 
 
-def _prepare(
+def prepare(
     x: npt.ArrayLike | Elements,
     unit: str | Unit,
     variant: str,

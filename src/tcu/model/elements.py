@@ -23,15 +23,18 @@ class Elements:
     than memory work.  Raises DtypeError for what cannot be summed.
     """
 
-    def __init__(self, x: npt.ArrayLike) -> None:
+    def __init__(self, x: npt.ArrayLike, name: str = "x", verb: str = "sum") -> None:
+        """``name`` and ``verb`` are what the messages call the array and what is done with it."""
         if is_masked(x):
-            raise DtypeError("x is a masked array: sum x.compressed(), or x.filled(0)")
+            raise DtypeError(f"{name} is a masked array: {verb} {name}.compressed(), or {name}.filled(0)")
         try:
             array = np.asarray(x)
         except (ValueError, TypeError) as error:
-            raise DtypeError(f"x is no array of numbers ({error}): make one with numpy.asarray") from None
+            raise DtypeError(
+                f"{name} is no array of numbers ({error}): make one with numpy.asarray"
+            ) from None
         self.array: npt.NDArray[Any] = array
-        self.format: Format = _summable(array.dtype)
+        self.format: Format = _summable(array.dtype, name, verb)
         self._line = array.reshape(-1) if array.flags.c_contiguous else None
 
     @property
@@ -44,18 +47,20 @@ class Elements:
         return np.require(piece, self.format.dtype, ["C", "A"])
 
 
-def _summable(dtype: np.dtype[Any]) -> Format:
-    advice = "convert it first, for example with x.astype('float64')"
+def _summable(dtype: np.dtype[Any], name: str, verb: str) -> Format:
+    advice = f"convert it first, for example with {name}.astype('float64')"
     if dtype.kind == "O":
         raise DtypeError(
-            f"x holds Python objects (dtype object): {advice}, and mind ragged or missing values"
+            f"{name} holds Python objects (dtype object): {advice}, and mind ragged or missing values"
         )
     if dtype.kind == "c":
-        raise DtypeError(f"x has dtype {dtype}: sum x.real and x.imag one after the other")
+        raise DtypeError(f"{name} has dtype {dtype}: {verb} {name}.real and {name}.imag one after the other")
     try:
         fmt = format_of(dtype)
     except DtypeError:
         fmt = None
     if fmt is None or fmt.name not in SUMMABLE:
-        raise DtypeError(f"x has dtype {dtype}: sums take float16, bfloat16, float32 and float64; {advice}")
+        raise DtypeError(
+            f"{name} has dtype {dtype}, none of float16, bfloat16, float32 and float64: {advice}"
+        )
     return fmt

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcu.formats.format import get_format
+from tcu.formats.format import format_of, get_format
 from tcu.model import threads
 from tcu.model.elements import Elements
 from tcu.model.mma import LANES, multiply_accumulate
-from tcu.plan.plan import AddStep, MmaStep, Plan, Step, granularity, tile_order
+from tcu.model.pairs import Pairs
+from tcu.plan.plan import AddStep, FmaStep, MmaStep, Plan, Step, granularity, tile_order
 from tcu.units.arithmetic import Unit
 from tcu.units.lookup import find_instruction
 
@@ -26,10 +27,12 @@ _PIECE = 1 << 20
 Progress = Callable[[int], None]
 
 
-def execute(plan: Plan, elements: Elements, unit: Unit, progress: Progress | None = None) -> float:
-    """The sum by ``plan``, in the plan's result format; zero is always +0.
+def execute(
+    plan: Plan, elements: Elements | Pairs, unit: Unit | None = None, progress: Progress | None = None
+) -> float:
+    """The sum by ``plan``, or the dot product, in the plan's result format; zero is always +0.
 
-    ``progress`` is called with the number of elements just finished.
+    ``unit`` is needed where the plan has MMAs.  ``progress`` is called with the number of elements just finished.
     """
     partial = [_run_part(part.start, part.stop, part.steps, elements, unit, progress) for part in plan.parts]
     if not partial:
@@ -41,7 +44,12 @@ def execute(plan: Plan, elements: Elements, unit: Unit, progress: Progress | Non
 
 
 def _run_part(
-    start: int, stop: int, steps: tuple[Step, ...], elements: Elements, unit: Unit, progress: Progress | None
+    start: int,
+    stop: int,
+    steps: tuple[Step, ...],
+    elements: Elements | Pairs,
+    unit: Unit | None,
+    progress: Progress | None,
 ) -> npt.NDArray[Any]:
     """Steps whose groups fit a piece run piece by piece, the rest on their results."""
     count = 1
@@ -65,10 +73,17 @@ def _run_part(
         return _run(np.concatenate(results), rest, unit)
 
 
-def _run(numbers: npt.NDArray[Any], steps: tuple[Step, ...], unit: Unit) -> npt.NDArray[Any]:
+def _run(given: Any, steps: tuple[Step, ...], unit: Unit | None) -> npt.NDArray[Any]:
+    """``given``: an array, or two where the first step multiplies."""
+    numbers: Any = given
     for step in steps:
-        numbers = _mma(numbers, step, unit) if isinstance(step, MmaStep) else _add(numbers, step)
-    return numbers
+        if isinstance(step, FmaStep):
+            numbers = _fma(*numbers, step)
+        elif isinstance(step, MmaStep):
+            numbers = _mma(numbers, step, unit)
+        else:
+            numbers = _add(numbers, step)
+    return np.asarray(numbers)
 
 
 def _padded(numbers: npt.NDArray[Any], multiple: int) -> npt.NDArray[Any]:
@@ -81,7 +96,8 @@ def _order_array(step: MmaStep) -> npt.NDArray[np.int64]:
     return np.array(tile_order(step), np.int64)
 
 
-def _mma(numbers: npt.NDArray[Any], step: MmaStep, unit: Unit) -> npt.NDArray[Any]:
+def _mma(numbers: npt.NDArray[Any], step: MmaStep, unit: Unit | None) -> npt.NDArray[Any]:
+    assert unit is not None
     row = find_instruction(unit, "mma", step.operand, step.operand, step.accumulator)
     dtype = get_format(step.operand).dtype
     numbers = _padded(numbers.astype(dtype, copy=False), step.group)
@@ -101,6 +117,23 @@ def _mma(numbers: npt.NDArray[Any], step: MmaStep, unit: Unit) -> npt.NDArray[An
     zeros = np.zeros((1, data.shape[2]), get_format(step.accumulator).dtype)
     sums = multiply_accumulate(ones, data, zeros, row, parallel=False)
     return sums.reshape(-1)[: tiles * step.dots]
+
+
+def _fma(x: npt.NDArray[Any], y: npt.NDArray[Any], step: FmaStep) -> npt.NDArray[Any]:
+    from tcu.model import kernels
+
+    fmt = format_of(x.dtype)
+    if fmt.bits == 16:
+        x, y = x.view(fmt.code_dtype), y.view(fmt.code_dtype)
+    sums = np.empty((-(-x.size // step.group), step.inner))
+    whole = x.size // step.group
+    border = whole * step.group
+    for pairs, out in (
+        ((x[:border], y[:border]), sums[:whole]),
+        ((_padded(x[border:], step.group), _padded(y[border:], step.group)), sums[whole:]),
+    ):
+        kernels.fma_groups(*pairs, fmt.name == "binary16", step.length, out)
+    return sums.reshape(-1)
 
 
 def _add(numbers: npt.NDArray[Any], step: AddStep) -> npt.NDArray[Any]:

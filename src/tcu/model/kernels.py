@@ -21,7 +21,7 @@ import numpy as np
 
 from tcu.model import lanes, vectors
 
-__all__ = ["aligned_mma", "fused_chain"]
+__all__ = ["aligned_mma", "fma_groups", "fused_chain"]
 
 LANES = vectors.LANES
 RNE, RZ, RU = 0, 1, 2
@@ -211,6 +211,38 @@ def _build_fused_chain(fingerprint):
 fused_chain = _build_fused_chain(_FINGERPRINT)
 
 
+def _build_fma_groups(fingerprint):
+    @_compiled
+    def fma_groups(x, y, half, length, sums):
+        """sums[g, i] = the sum of x[g, r, i] · y[g, r, i] over r, one fused multiply-add after another.
+
+        x, y: (groups, length, inner) in one line, binary16 or bfloat16 codes
+        (``half``: binary16), float32 or float64; sums: (groups, inner), inner a
+        multiple of 8.
+        """
+        fingerprint  # noqa: B018
+        inner = sums.shape[1]
+        total = sums.reshape(-1)
+        p, q, acc = lanes.f64_register(), lanes.f64_register(), lanes.f64_register()
+        for g in range(sums.shape[0]):
+            for r in range(length):
+                at = (g * length + r) * inner
+                for i in range(0, inner, LANES):
+                    if r == 0:
+                        lanes.clear_negative(acc)
+                    else:
+                        lanes.load_f64(acc, total, g * inner + i)
+                    lanes.load_wide(p, x, at + i, half)
+                    lanes.load_wide(q, y, at + i, half)
+                    lanes.fma_registers(acc, p, q)
+                    lanes.store(acc, total, g * inner + i)
+
+    return fma_groups
+
+
+fma_groups = _build_fma_groups(_FINGERPRINT)
+
+
 @_compiled
 def gather_tiles(numbers, order, tiles, together, out):
     """Lay ``tiles`` groups of numbers out as operands: out[b, i, s · dots + d].
@@ -269,4 +301,36 @@ def add_to_wide_bins(codes, bins):
         way = i & 1
         bins[way, field, 0] += ((significand & ((one << 26) - one)) ^ sign) - sign
         bins[way, field, 1] += ((significand >> 26) ^ sign) - sign
+    return special
+
+
+@_compiled
+def add_products_to_bins(x, y, bins):
+    """Add the exact products of binary64 codes into bins, one per sum of exponent fields.
+
+    bins: (2, 4096, 4) int64; a bin holds four digits of 27 bits in units of
+    2^(sum of fields - 2 - 2 · 1074), where a subnormal has field 1.  Pairs
+    with inf or NaN are left out; true if there is one.
+    """
+    one = np.int64(1)
+    low = (one << 27) - one
+    special = False
+    for i in range(x.size):
+        p, q = x[i], y[i]
+        p_field, q_field = (p >> 52) & 0x7FF, (q >> 52) & 0x7FF
+        if p_field == 0x7FF or q_field == 0x7FF:
+            special = True
+            continue
+        p_significand = (p & ((one << 52) - one)) + ((one << 52) if p_field > 0 else 0)
+        q_significand = (q & ((one << 52) - one)) + ((one << 52) if q_field > 0 else 0)
+        field = max(p_field, 1) + max(q_field, 1)
+        p0, p1 = p_significand & low, p_significand >> 27
+        q0, q1 = q_significand & low, q_significand >> 27
+        first, middle, last = p0 * q0, p0 * q1 + p1 * q0, p1 * q1
+        sign = (p ^ q) >> 63  # arithmetic: 0 or -1
+        way = i & 1
+        bins[way, field, 0] += ((first & low) ^ sign) - sign
+        bins[way, field, 1] += (((first >> 27) + (middle & low)) ^ sign) - sign
+        bins[way, field, 2] += (((middle >> 27) + (last & low)) ^ sign) - sign
+        bins[way, field, 3] += ((last >> 27) ^ sign) - sign
     return special

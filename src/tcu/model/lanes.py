@@ -26,6 +26,7 @@ __all__ = [
     "add_product",
     "add_truncated",
     "clear",
+    "clear_negative",
     "decode",
     "exponent_scale",
     "exponents_of",
@@ -33,9 +34,11 @@ __all__ = [
     "flush",
     "fma",
     "fma_lanes",
+    "fma_registers",
     "from_units",
     "i32_register",
     "load_f64",
+    "load_wide",
     "max_exponent",
     "max_product_exponent",
     "move",
@@ -90,6 +93,17 @@ def clear(typingctx, register):
 
 
 @intrinsic
+def clear_negative(typingctx, register):
+    """register = -0, to which any number can be added without a trace."""
+
+    def codegen(context, builder, signature, args):
+        vec.store(builder, vec.constant(vec.V64, -0.0), args[0])
+        return context.get_dummy_value()
+
+    return types.void(register), codegen
+
+
+@intrinsic
 def move(typingctx, target, source):
     """target = source."""
 
@@ -112,6 +126,38 @@ def load_f64(typingctx, register, array, index):
         return context.get_dummy_value()
 
     return types.void(register, array, types.intp), codegen
+
+
+@intrinsic
+def load_wide(typingctx, register, array, index, half):
+    """register = array[index : index + 8], converted exactly from float32, binary16 or bfloat16 codes, or float64.
+
+    half: whether 16-bit codes are those of binary16.
+    """
+    dtype = array.dtype
+
+    def codegen(context, builder, signature, args):
+        slot, _, index, is_half = args
+        data = context.make_array(signature.args[1])(context, builder, args[1]).data
+        pointer = builder.gep(data, [index])
+        if dtype == types.uint16:
+            codes = builder.load(builder.bitcast(pointer, vec.W16.as_pointer()), align=2)
+            codes = builder.zext(codes, vec.W32)
+            with builder.if_else(is_half) as (then, otherwise):
+                with then:
+                    vec.store(builder, vec.from_binary16(builder, codes), slot)
+                with otherwise:
+                    bits = builder.shl(codes, vec.constant(vec.W32, 16))
+                    vec.store(builder, builder.fpext(builder.bitcast(bits, vec.V32), vec.V64), slot)
+        else:
+            vector = vec.V64 if dtype == types.float64 else vec.V32
+            value = builder.load(builder.bitcast(pointer, vector.as_pointer()), align=dtype.bitwidth // 8)
+            vec.store(builder, value if vector == vec.V64 else builder.fpext(value, vec.V64), slot)
+        return context.get_dummy_value()
+
+    if dtype not in (types.uint16, types.float32, types.float64):
+        return None
+    return types.void(register, array, types.intp, types.boolean), codegen
 
 
 @intrinsic
@@ -466,6 +512,18 @@ def fma_lanes(typingctx, target, scalar, array, index):
         return builder.icmp_unsigned("!=", nan, ir.Constant(ir.IntType(LANES), 0))
 
     return types.boolean(target, types.float64, array, types.intp), codegen
+
+
+@intrinsic
+def fma_registers(typingctx, target, x, y):
+    """target = x · y + target, rounded once."""
+
+    def codegen(context, builder, signature, args):
+        total, first, second = (vec.load(builder, slot, vec.V64) for slot in args)
+        vec.store(builder, vec.call(builder, "fma", vec.V64, first, second, total), args[0])
+        return context.get_dummy_value()
+
+    return types.void(target, x, y), codegen
 
 
 @intrinsic

@@ -15,6 +15,7 @@ ZERO_EXPONENT = -(1 << 20)
 F64, F32, I64, I32 = ir.DoubleType(), ir.FloatType(), ir.IntType(64), ir.IntType(32)
 V64, V32 = ir.VectorType(F64, LANES), ir.VectorType(F32, LANES)
 W64, W32 = ir.VectorType(I64, LANES), ir.VectorType(I32, LANES)
+W16 = ir.VectorType(ir.IntType(16), LANES)
 
 
 def splat(builder: Any, scalar: Any, vector: ir.VectorType) -> Any:
@@ -59,3 +60,17 @@ def exponent_of(builder: Any, value: Any) -> Any:
     """The exponents of float64 lanes as i32 lanes; -1023 for zero and subnormals."""
     field = builder.lshr(builder.bitcast(value, W64), constant(W64, 52))
     return builder.sub(builder.trunc(builder.and_(field, constant(W64, 0x7FF)), W32), constant(W32, 1023))
+
+
+def from_binary16(builder: Any, codes: Any) -> Any:
+    """The float64 values of binary16 codes in i32 lanes, without the half type that not every processor has."""
+    magnitude = builder.and_(codes, constant(W32, 0x7FFF))
+    sign = builder.shl(builder.and_(codes, constant(W32, 0x8000)), constant(W32, 16))
+    shifted = builder.shl(magnitude, constant(W32, 13))
+    bits = builder.add(shifted, constant(W32, 127 - 15 << 23))
+    special = builder.icmp_unsigned(">=", magnitude, constant(W32, 0x7C00))
+    bits = builder.select(special, builder.or_(shifted, constant(W32, 0xFF << 23)), bits)
+    tiny = builder.icmp_unsigned("<", magnitude, constant(W32, 0x0400))
+    small = builder.fmul(builder.sitofp(magnitude, V32), constant(V32, 2.0**-24))
+    bits = builder.select(tiny, builder.bitcast(small, W32), bits)
+    return builder.fpext(builder.bitcast(builder.or_(bits, sign), V32), V64)

@@ -1,4 +1,4 @@
-"""An error bound for any plan on any unit, from n, max|x| and the sum of |x|.
+"""An error bound for any plan on any unit, from n, max|x| and the sum of |x|; of |x·y| for dot products.
 
 Followed step by step: ``mass`` bounds the sum of the magnitudes of the
 vector's numbers, ``top`` the largest of them, ``error`` what has been lost so
@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 
 from tcu.formats.format import Format, get_format
-from tcu.plan.plan import AddStep, MmaStep, Plan, Step, output_length
+from tcu.plan.plan import AddStep, FmaStep, MmaStep, Plan, Step, output_length
 from tcu.units.arithmetic import AlignedSum, Unit
 from tcu.units.lookup import find_instruction
 
@@ -37,11 +37,14 @@ class _State:
         self.format = fmt
 
 
-def plan_error_bound(plan: Plan, unit: Unit, mass: float, top: float, result: Format, exact: float) -> float:
+def plan_error_bound(
+    plan: Plan, unit: Unit | None, mass: float, top: float, result: Format, exact: float
+) -> float:
     """A bound on |sum by the plan - exact sum|; inf where an overflow cannot be excluded.
 
     mass: at least the sum of |x|; top: at least max|x|; exact: |exact sum| or a
-    bound of it; result: the format that the sum is rounded to at the end.
+    bound of it; result: the format that the sum is rounded to at the end.  For
+    a dot product x·y stands for x.  unit: None for a plan without MMAs.
     """
     if not plan.n or mass == 0:
         return 0.0
@@ -65,11 +68,14 @@ def plan_error_bound(plan: Plan, unit: Unit, mass: float, top: float, result: Fo
     return bound * (1 + 2.0**-40)  # the additions of this function itself
 
 
-def _apply(step: Step, state: _State, unit: Unit) -> None:
+def _apply(step: Step, state: _State, unit: Unit | None) -> None:
     if math.isinf(state.mass):
         return
     if isinstance(step, MmaStep):
+        assert unit is not None
         _mma(step, state, unit)
+    elif isinstance(step, FmaStep):
+        _fused_products(step, state)
     else:
         _additions(step, state)
     group = state.length if isinstance(step, AddStep) and step.length is None else step.group
@@ -82,6 +88,16 @@ def _apply(step: Step, state: _State, unit: Unit) -> None:
 def _additions(step: AddStep, state: _State) -> None:
     u = get_format(step.format).unit_roundoff
     state.lose(math.expm1(step.depth(state.length) * math.log1p(u)) * state.mass)
+
+
+def _fused_products(step: FmaStep, state: _State) -> None:
+    fmt = get_format(step.format)
+    growth = math.expm1(step.length * math.log1p(fmt.unit_roundoff))
+    # Where products need not be multiples of the smallest subnormal, each loses up to half of it; the
+    # other half covers the underflow of this function itself.
+    inexact = 2 * state.format.quantum_exponent < fmt.quantum_exponent
+    small = state.length * fmt.min_subnormal if inexact else 0.0
+    state.lose(growth * state.mass + (1 + growth) * small)
 
 
 def _convert(fmt: Format, state: _State) -> None:

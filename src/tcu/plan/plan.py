@@ -18,7 +18,7 @@ from typing import Literal
 
 from tcu.errors import ParameterError
 
-__all__ = ["AddStep", "Layout", "MmaStep", "Part", "Plan", "Step", "tile_order"]
+__all__ = ["AddStep", "FmaStep", "Layout", "MmaStep", "Part", "Plan", "Step", "tile_order"]
 
 Layout = Literal["rows", "columns", "fragment"]
 """Which element of a tile each dot product takes at each k.
@@ -118,7 +118,34 @@ class AddStep:
         return f"{self.order} {self.format} additions of {what}{stride}"
 
 
-Step = MmaStep | AddStep
+@dataclass(frozen=True)
+class FmaStep:
+    """The products of pairs, added up by fused multiply-adds, each rounded to nearest in ``format``.
+
+    Always a plan's first step: its vector holds pairs (x, y), padded with
+    (+0, +0).  The vector is seen as (groups, length, inner); along the middle
+    axis, acc = x0·y0, then fma(x1, y1, acc), and so on.  The elements convert
+    to ``format`` without rounding.
+    """
+
+    length: int
+    inner: int
+    format: str = "binary64"
+
+    @property
+    def group(self) -> int:
+        """Pairs in a group."""
+        return self.length * self.inner
+
+    @property
+    def results(self) -> int:
+        return self.inner
+
+    def __str__(self) -> str:
+        return f"sequential {self.format} FMAs of {self.length} pairs at stride {self.inner}"
+
+
+Step = MmaStep | AddStep | FmaStep
 
 
 @dataclass(frozen=True)

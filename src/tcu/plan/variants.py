@@ -177,10 +177,19 @@ def loads_of(n: int, together: int) -> int:
 
 def binary64_chunks(n: int, fmt: Format, block: int) -> tuple[AddStep, ...]:
     """The steps of a chunk that binary64 additions alone reduce, an accumulator for each number of a load."""
-    per_load = LOAD // fmt.dtype.itemsize
+    rows = block * per_load(fmt)
+    return AddStep(DOUBLE, "sequential", loads_of(n, rows), rows), *binary64_trees(fmt, block)
+
+
+def per_load(fmt: Format) -> int:
+    """Numbers that a thread loads at once."""
+    return LOAD // fmt.dtype.itemsize
+
+
+def binary64_trees(fmt: Format, block: int) -> tuple[AddStep, ...]:
+    """One number of a block's accumulators, of which a thread has one for each number of a load."""
     return (
-        AddStep(DOUBLE, "sequential", loads_of(n, block * per_load), block * per_load),
-        AddStep(DOUBLE, "tree", per_load),
+        AddStep(DOUBLE, "tree", per_load(fmt)),
         AddStep(DOUBLE, "tree", WARP),
         AddStep(DOUBLE, "tree", block // WARP),
     )
@@ -265,9 +274,7 @@ def make_plan(
             f"fraction={fraction}: only the variant split divides the elements; leave it out"
         )
     chain = _whole("chain (R)", (row.chain or 1) if chain is None else chain, 1, longest)
-    block = _whole("block (B)", row.block if block is None else block, WARP, MAX_BLOCK)
-    if block % WARP:
-        raise ParameterError(f"block (B) = {block}: choose a multiple of {WARP}, the threads of a warp")
+    block = checked_block(row.block if block is None else block)
     fraction = 0.5 if fraction is None else fraction
     if not isinstance(fraction, Real) or not 0 <= fraction <= 1:
         raise ParameterError(f"fraction={fraction}: choose 0 to 1, the share for the tensor cores")
@@ -282,15 +289,23 @@ def make_plan(
     if row.uses_mma:
         _require(problem, variant)
     parts, final, result = row.build(problem) if n else ((), (), widest)
-    parts = tuple(replace(part, steps=_without_idle(part.steps)) for part in parts)
-    final = _without_idle(final)
+    parts = tuple(replace(part, steps=without_idle(part.steps)) for part in parts)
+    final = without_idle(final)
     chained = any(isinstance(step, MmaStep) for part in parts for step in part.steps)
     return Plan(n, input_format.name, variant, chain if chained else None, block, parts, final, result)
 
 
-def _without_idle(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+def without_idle(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     """Without the additions of one number, which small blocks and small arrays leave over."""
-    return tuple(step for step in steps if isinstance(step, MmaStep) or step.length != 1)
+    return tuple(step for step in steps if not isinstance(step, AddStep) or step.length != 1)
+
+
+def checked_block(block: object) -> int:
+    """B, if it is a whole number of warps; raises ParameterError."""
+    threads = _whole("block (B)", block, WARP, MAX_BLOCK)
+    if threads % WARP:
+        raise ParameterError(f"block (B) = {threads}: choose a multiple of {WARP}, the threads of a warp")
+    return threads
 
 
 def _whole(name: str, value: object, low: int, high: int) -> int:
