@@ -1,9 +1,17 @@
 """Sums on tensor cores that anyone can reproduce, bit for bit."""
 
+from tcu.collectives import DotInfo as DotInfo
 from tcu.collectives import ExactSum as ExactSum
 from tcu.collectives import SumInfo as SumInfo
+from tcu.collectives import dot as dot
+from tcu.collectives import dot_error_bound as dot_error_bound
 from tcu.collectives import error_bound as error_bound
+from tcu.collectives import fdot as fdot
+from tcu.collectives import fmean as fmean
+from tcu.collectives import fnorm as fnorm
 from tcu.collectives import fsum as fsum
+from tcu.collectives import mean as mean
+from tcu.collectives import norm as norm
 from tcu.collectives import sum as sum
 from tcu.dispatch import mma as mma
 from tcu.errors import TcuError as TcuError

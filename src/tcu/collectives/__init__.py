@@ -1,7 +1,15 @@
-"""Sums: as a unit computes them, and correctly rounded."""
+"""Sums, means, dot products and norms: as a unit or a plan computes them, and correctly rounded."""
 
+from tcu.collectives.averages import mean as mean
 from tcu.collectives.exact import ExactSum as ExactSum
+from tcu.collectives.exact import fmean as fmean
 from tcu.collectives.exact import fsum as fsum
+from tcu.collectives.exact_products import fdot as fdot
+from tcu.collectives.exact_products import fnorm as fnorm
+from tcu.collectives.products import DotInfo as DotInfo
+from tcu.collectives.products import dot as dot
+from tcu.collectives.products import dot_error_bound as dot_error_bound
+from tcu.collectives.products import norm as norm
 from tcu.collectives.summation import SumInfo as SumInfo
 from tcu.collectives.summation import error_bound as error_bound
 from tcu.collectives.summation import sum as sum

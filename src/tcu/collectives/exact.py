@@ -1,26 +1,66 @@
-"""The correctly rounded sum, by an accumulator that never rounds."""
+"""The correctly rounded sum and mean, by an accumulator that never rounds."""
 
 from __future__ import annotations
 
 import struct
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from tcu.errors import DataFileError, DtypeError, InvalidOperationError
-from tcu.formats.format import Format, get_format, named_format
+from tcu.formats.format import Format, format_of, get_format, named_format
+from tcu.formats.inexact import quotient
 from tcu.formats.scalar import Number, encode
 from tcu.model import threads
 from tcu.model.elements import SUMMABLE, Elements
 from tcu.model.execute import Progress, pieces
 
-__all__ = ["ExactSum", "fsum", "result_format"]
+__all__ = ["ExactSum", "fmean", "fsum", "result_format"]
 
 _SCALE = -1074
 """Every number of the four formats is an integer multiple of 2 to this power."""
 _MAGIC = b"TCUX\x01"
 _HEADER = struct.Struct(">5s?QQQQI")
+
+
+class Tally(NamedTuple):
+    """An exact sum of finite numbers, in units that go with it, and counts of what is not finite."""
+
+    integer: int = 0
+    positive: int = 0
+    """inf"""
+    negative: int = 0
+    """-inf"""
+    nans: int = 0
+
+    def plus(self, other: Tally) -> Tally:
+        return Tally(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+    def number(self, exponent: int) -> Number:
+        """The sum in units of 2^exponent; raises InvalidOperationError for inf - inf."""
+        if self.nans:
+            return Number("nan", False, (1 << 52) - 1)
+        if self.positive and self.negative:
+            raise InvalidOperationError(
+                f"the sum holds {self.positive} inf and {self.negative} -inf, so it has no value: "
+                "find them with numpy.isinf and remove them"
+            )
+        if self.positive or self.negative:
+            return Number("inf", self.negative > 0)
+        return Number("finite", self.integer < 0, abs(self.integer), exponent)
+
+
+def tally(n: int, work: Callable[[int, int], Tally], progress: Progress | None = None) -> Tally:
+    """The sum of ``work(start, stop)`` over the pieces of n elements, by all threads."""
+    total = Tally()
+    both = threads.in_order(lambda piece: (piece[1] - piece[0], work(*piece)), pieces(n))
+    for done, part in both:
+        total = total.plus(part)
+        if progress is not None:
+            progress(done)
+    return total
 
 
 class ExactSum:
@@ -51,20 +91,17 @@ class ExactSum:
         Raises DtypeError; the sum is unchanged then.
         """
         elements = x if isinstance(x, Elements) else Elements(x)
-        part = ExactSum()
-
-        def work(piece: tuple[int, int]) -> tuple[int, tuple[int, int, int, int]]:
-            return piece[1] - piece[0], _exact_piece(elements.read(*piece), elements.format)
-
-        for done, (integer, positive, negative, nans) in threads.in_order(work, pieces(elements.n)):
-            part._integer += integer
-            part.positive_infinities += positive
-            part.negative_infinities += negative
-            part.nans += nans
-            if progress is not None:
-                progress(done)
-        part.n = elements.n
-        return self.merge(part)
+        part = tally(
+            elements.n,
+            lambda start, stop: exact_sum(elements.read(start, stop), elements.format),
+            progress,
+        )
+        self._integer += part.integer
+        self.n += elements.n
+        self.positive_infinities += part.positive
+        self.negative_infinities += part.negative
+        self.nans += part.nans
+        return self
 
     def merge(self, other: ExactSum) -> ExactSum:
         """Add everything that ``other`` holds; returns self."""
@@ -85,20 +122,16 @@ class ExactSum:
         InvalidOperationError (a ValueError, as math.fsum raises) if inf and
         -inf were added and no NaN.
         """
-        fmt = get_format("binary64") if dtype is None else _rounding_target(dtype)
-        return _scalar(encode(self._number(), fmt), fmt)
+        return round_number(self._number(), None if dtype is None else rounding_target(dtype))
+
+    def mean(self, dtype: npt.DTypeLike | None = None) -> Any:
+        """The sum divided by n, rounded once, as :meth:`value`; NaN where nothing was added."""
+        mean = quotient(self._number(), self.n) if self.n else Tally(nans=1).number(_SCALE)
+        return round_number(mean, None if dtype is None else rounding_target(dtype))
 
     def _number(self) -> Number:
-        if self.nans:
-            return Number("nan", False, (1 << 52) - 1)
-        if self.positive_infinities and self.negative_infinities:
-            raise InvalidOperationError(
-                f"the sum holds {self.positive_infinities} inf and {self.negative_infinities} -inf, "
-                "so it has no value: remove them, or test positive_infinities and negative_infinities first"
-            )
-        if self.positive_infinities or self.negative_infinities:
-            return Number("inf", self.negative_infinities > 0)
-        return Number("finite", self._integer < 0, abs(self._integer), _SCALE)
+        parts = self._integer, self.positive_infinities, self.negative_infinities, self.nans
+        return Tally(*parts).number(_SCALE)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ExactSum):
@@ -173,39 +206,51 @@ def fsum(x: npt.ArrayLike | Elements, dtype: npt.DTypeLike | None = None) -> Any
     return ExactSum().add(elements).value(result_format(elements.format, dtype).dtype)
 
 
+def fmean(x: npt.ArrayLike | Elements, dtype: npt.DTypeLike | None = None) -> Any:
+    """The mean of all elements, the exact sum divided by n and rounded once.
+
+    Parameters, results and errors are those of :func:`fsum`; the mean of
+    nothing is NaN, and a mean is inf only where an element is, or where
+    ``dtype`` is too narrow for it.
+    """
+    elements = x if isinstance(x, Elements) else Elements(x)
+    return ExactSum().add(elements).mean(result_format(elements.format, dtype).dtype)
+
+
 def result_format(given: Format, dtype: npt.DTypeLike | None) -> Format:
-    """Format of a sum: binary32 for 16-bit inputs and the input's own otherwise, unless asked for."""
+    """Format of a result: binary32 for 16-bit inputs and the input's own otherwise, unless asked for."""
     if dtype is not None:
-        return _rounding_target(dtype)
+        return rounding_target(dtype)
     return get_format("binary32") if given.bits == 16 else given
 
 
-def _rounding_target(dtype: npt.DTypeLike) -> Format:
+def rounding_target(dtype: npt.DTypeLike) -> Format:
     try:
         fmt: Format | None = named_format(dtype)
     except DtypeError:
         fmt = None
     if fmt is None or fmt.name not in SUMMABLE:
-        raise DtypeError(f"dtype={dtype!r}: a sum is rounded to float16, bfloat16, float32 or float64")
+        raise DtypeError(f"dtype={dtype!r}: a result is rounded to float16, bfloat16, float32 or float64")
     return fmt
 
 
-def _scalar(code: int, fmt: Format) -> Any:
-    return np.array([code], fmt.code_dtype).view(fmt.dtype)[0]
+def round_number(number: Number, fmt: Format | None) -> Any:
+    """The number rounded once, to nearest, as a NumPy scalar (float64 if None)."""
+    fmt = fmt or get_format("binary64")
+    return np.array([encode(number, fmt)], fmt.code_dtype).view(fmt.dtype)[0]
 
 
 def round_sum(value: float, fmt: Format) -> Any:
     """``value`` rounded to nearest as a NumPy scalar; every NaN is the one with all fraction bits set."""
-    number = Number("nan", False, (1 << 52) - 1) if value != value else Number.of(value)
-    return _scalar(encode(number, fmt), fmt)
+    return round_number(Tally(nans=1).number(0) if value != value else Number.of(value), fmt)
 
 
-def _exact_piece(numbers: npt.NDArray[Any], fmt: Format) -> tuple[int, int, int, int]:
-    """(exact sum in units of 2^-1074, count of +inf, of -inf, of NaN)."""
+def exact_sum(numbers: npt.NDArray[Any], fmt: Format) -> Tally:
+    """The sum of one piece in units of 2^-1074."""
     from tcu.model import kernels
 
     if numbers.size == 0:
-        return 0, 0, 0, 0
+        return Tally()
     fields = 1 << fmt.exponent_bits
     if fmt.name == "binary64":
         wide = np.zeros((2, fields, 2), np.int64)
@@ -223,11 +268,15 @@ def _exact_piece(numbers: npt.NDArray[Any], fmt: Format) -> tuple[int, int, int,
     bins.pop(fields - 1, None)
     low = fmt.quantum_exponent - _SCALE
     integer = sum(value << (max(field, 1) - 1 + low) for field, value in bins.items())
-    if not special:
-        return integer, 0, 0, 0
+    return Tally(integer).plus(count_specials(numbers)) if special else Tally(integer)
+
+
+def count_specials(numbers: npt.NDArray[Any]) -> Tally:
+    """How many are inf, -inf and NaN."""
+    fmt = format_of(numbers.dtype)
     codes = numbers.view(fmt.code_dtype)
     magnitude = codes & np.array(fmt.sign_code - 1, codes.dtype)
     infinite = magnitude == fmt.infinity_code
     negative = int(np.count_nonzero(infinite & (codes != magnitude)))
     nans = int(np.count_nonzero(magnitude > fmt.infinity_code))
-    return integer, int(np.count_nonzero(infinite)) - negative, negative, nans
+    return Tally(0, int(np.count_nonzero(infinite)) - negative, negative, nans)

@@ -75,10 +75,11 @@ def _run_part(
 
 def _run(given: Any, steps: tuple[Step, ...], unit: Unit | None) -> npt.NDArray[Any]:
     """``given``: an array, or two where the first step multiplies."""
-    numbers: Any = given
+    numbers = given
     for step in steps:
         if isinstance(step, FmaStep):
-            numbers = _fma(*numbers, step)
+            x, y = numbers
+            numbers = _fma(x, y, step)
         elif isinstance(step, MmaStep):
             numbers = _mma(numbers, step, unit)
         else:

@@ -1,0 +1,91 @@
+"""The correctly rounded dot product and norm: exact products, added up exactly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.collectives.exact import Tally, count_specials, exact_sum, result_format, round_number, tally
+from tcu.formats.format import Format, get_format
+from tcu.formats.inexact import square_root
+from tcu.formats.scalar import Number
+from tcu.model.pairs import Pairs
+
+__all__ = ["fdot", "fnorm"]
+
+PRODUCT_SCALE = -2 * 1074
+"""Every product of two numbers of the four formats is an integer multiple of 2 to this power."""
+
+
+def fdot(x: npt.ArrayLike, y: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Any:
+    """The dot product of x and y, rounded once: one answer, whatever the order, split or machine.
+
+    Parameters
+    ----------
+    x, y:
+        Arrays of one shape and one dtype: float16, bfloat16, float32 or float64.
+    dtype:
+        Format of the result, rounded to it directly.  None: float32 for
+        16-bit inputs, x's own dtype otherwise.
+
+    Returns
+    -------
+    A NumPy scalar.  No product and no sum of them overflows or underflows on
+    the way: a result beyond the largest number of ``dtype`` is inf, and a sum
+    of zero is +0.  A product with inf or NaN is what IEEE 754 says, so
+    0 · inf is NaN, and NaN wins over everything else.
+
+    Raises
+    ------
+    DtypeError, ShapeError, InvalidOperationError:
+        Arrays that cannot be multiplied, or not with each other; products of
+        inf and of -inf, and no NaN.
+    """
+    number, fmt = _exact_on_host(x, y)
+    return round_number(number, result_format(fmt, dtype))
+
+
+def fnorm(x: npt.ArrayLike, dtype: npt.DTypeLike | None = None) -> Any:
+    """The Euclidean norm of all elements: the root of the exact sum of squares, rounded once.
+
+    Parameters, results and errors are those of :func:`fdot`; no square
+    overflows or underflows on the way.  inf where an element is, NaN where
+    one is NaN, +0 for no elements.
+    """
+    number, fmt = _exact_on_host(x, x)
+    return round_number(square_root(number), result_format(fmt, dtype))
+
+
+def _exact_on_host(x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Number, Format]:
+    """The exact sum of products, and the format of the elements."""
+    pairs = Pairs(x, y)
+    exact = tally(pairs.n, lambda start, stop: sum_of_products(*pairs.read(start, stop), pairs.format))
+    return exact.number(PRODUCT_SCALE), pairs.format
+
+
+def sum_of_products(x: npt.NDArray[Any], y: npt.NDArray[Any], fmt: Format) -> Tally:
+    """The sum of one piece in units of 2^-2148."""
+    with np.errstate(all="ignore"):
+        if fmt.name == "binary64":
+            return _sum_of_wide_products(x, y)
+        products = x.astype(np.float64) * y.astype(np.float64)  # exact: at most 48 bits, from 2^-298 up
+    part = exact_sum(products, get_format("binary64"))
+    return part._replace(integer=part.integer << 1074)
+
+
+def _sum_of_wide_products(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> Tally:
+    from tcu.model import kernels
+
+    ways = np.zeros((2, 1 << 12, 4), np.int64)
+    special = kernels.add_products_to_bins(x.view(np.int64), y.view(np.int64), ways)
+    bins = ways.sum(axis=0)
+    integer = 0
+    for field in np.flatnonzero(bins.any(axis=1)).tolist():
+        digits = enumerate(bins[field].tolist())
+        integer += sum(digit << 27 * place for place, digit in digits) << (field - 2)
+    if not special:
+        return Tally(integer)
+    at = ~(np.isfinite(x) & np.isfinite(y))
+    return Tally(integer).plus(count_specials(x[at] * y[at]))

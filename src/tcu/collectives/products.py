@@ -1,0 +1,165 @@
+"""``tcu.dot`` and ``tcu.norm``: products added up by a plan, and how far off they can be."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.collectives.exact import result_format, round_sum, tally
+from tcu.collectives.exact_products import PRODUCT_SCALE, sum_of_products
+from tcu.formats.format import get_format
+from tcu.formats.scalar import Number, decode, encode
+from tcu.model.execute import execute, pieces
+from tcu.model.pairs import Pairs
+from tcu.plan import Plan, make_dot_plan, plan_error_bound
+
+__all__ = ["DotInfo", "dot", "dot_error_bound", "norm"]
+
+
+@dataclass(frozen=True)
+class DotInfo:
+    """How a dot product or a norm came about."""
+
+    plan: Plan
+    levels: int
+    """Reducing steps one after another."""
+    bits: int
+    """The result's bit pattern."""
+
+
+@overload
+def dot(
+    x: npt.ArrayLike, y: npt.ArrayLike, *, block: int | None = ..., dtype: npt.DTypeLike | None = ...,
+    return_info: Literal[False] = ...,
+) -> Any: ...  # fmt: skip
+@overload
+def dot(
+    x: npt.ArrayLike, y: npt.ArrayLike, *, block: int | None = ..., dtype: npt.DTypeLike | None = ...,
+    return_info: Literal[True],
+) -> tuple[Any, DotInfo]: ...  # fmt: skip
+def dot(
+    x: npt.ArrayLike,
+    y: npt.ArrayLike,
+    *,
+    block: int | None = None,
+    dtype: npt.DTypeLike | None = None,
+    return_info: bool = False,
+) -> Any:
+    """The dot product of x and y by a plan of binary64 fused multiply-adds and additions, bit for bit.
+
+    Parameters
+    ----------
+    x, y:
+        Arrays of one shape and one dtype: float16, bfloat16, float32 or
+        float64; any size, 0 pairs give 0.
+    block:
+        B: threads per block, a multiple of 32 up to 1024; None: 256.
+    dtype:
+        Format that the result is rounded to.  None: float32 for 16-bit
+        inputs, x's own dtype otherwise.
+    return_info:
+        Also return a :class:`DotInfo`.
+
+    Returns
+    -------
+    A NumPy scalar, or (scalar, DotInfo).  Zero is +0, and a NaN is the one with
+    all fraction bits set.  Products of float16, bfloat16 and float32 are
+    exact; those of float64 round with the addition that takes them in, and
+    beyond binary64's range they are inf, or lose bits where they are below
+    2^-969: :func:`fdot` does not.
+
+    Raises
+    ------
+    DtypeError, ShapeError, ParameterError:
+        Arrays that cannot be multiplied, or not with each other; B out of
+        range.
+    """
+    total, plan = _dot_on_host(x, y, block)
+    return _outcome(total, plan, dtype, return_info)
+
+
+@overload
+def norm(
+    x: npt.ArrayLike, *, block: int | None = ..., dtype: npt.DTypeLike | None = ...,
+    return_info: Literal[False] = ...,
+) -> Any: ...  # fmt: skip
+@overload
+def norm(
+    x: npt.ArrayLike, *, block: int | None = ..., dtype: npt.DTypeLike | None = ...,
+    return_info: Literal[True],
+) -> tuple[Any, DotInfo]: ...  # fmt: skip
+def norm(
+    x: npt.ArrayLike,
+    *,
+    block: int | None = None,
+    dtype: npt.DTypeLike | None = None,
+    return_info: bool = False,
+) -> Any:
+    """The Euclidean norm of all elements: the binary64 root of what :func:`dot` adds up for x and x.
+
+    Parameters, results and errors are those of :func:`dot`.  Nothing is
+    scaled: the norm of float64 elements is inf where the sum of squares
+    exceeds 2^1024 (one element of 2^512 is enough), and elements below 2^-485
+    lose bits of their squares, all of them below 2^-537.  :func:`fnorm` has
+    no such limits, and the other dtypes do not reach them.
+    """
+    total, plan = _dot_on_host(x, x, block)
+    return _outcome(math.sqrt(total), plan, dtype, return_info)
+
+
+def dot_error_bound(
+    x: npt.ArrayLike, y: npt.ArrayLike, *, block: int | None = None, dtype: npt.DTypeLike | None = None
+) -> float:
+    """A bound on |tcu.dot(x, y, ...) - exact dot product|, with the parameters of :func:`dot`.
+
+    Proved from n, max|x·y| and the sum of |x·y| alone
+    (:func:`tcu.plan.plan_error_bound`), so it holds for every order of the
+    pairs.  inf where an overflow cannot be excluded; NaN where x or y holds
+    inf or NaN.
+    """
+    pairs = Pairs(x, y)
+    plan = make_dot_plan(pairs.n, pairs.format, block)
+    target = result_format(pairs.format, dtype)
+
+    def magnitudes(start: int, stop: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        first, second = pairs.read(start, stop)
+        return np.abs(first), np.abs(second)
+
+    with np.errstate(all="ignore"):
+        exact = tally(pairs.n, lambda start, stop: sum_of_products(*magnitudes(start, stop), pairs.format))
+        if exact.nans or exact.positive:
+            return math.nan
+        top = max((_largest_product(*magnitudes(*piece)) for piece in pieces(pairs.n)), default=0.0)
+    mass = _rounded_up(exact.number(PRODUCT_SCALE))
+    # |exact dot product| is at most the mass.
+    return plan_error_bound(plan, None, mass, top, target, mass)
+
+
+def _dot_on_host(x: npt.ArrayLike, y: npt.ArrayLike, block: int | None) -> tuple[float, Plan]:
+    """What the plan adds up, in binary64, and the plan."""
+    pairs = Pairs(x, y)
+    plan = make_dot_plan(pairs.n, pairs.format, block)
+    return execute(plan, pairs), plan
+
+
+def _outcome(value: float, plan: Plan, dtype: npt.DTypeLike | None, return_info: bool) -> Any:
+    target = result_format(get_format(plan.input), dtype)
+    result = round_sum(value, target)
+    if not return_info:
+        return result
+    bits = int(np.array([result]).view(target.code_dtype)[0])
+    return result, DotInfo(plan, plan.levels, bits)
+
+
+def _largest_product(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> float:
+    """At least the largest product of two numbers, none of them negative."""
+    return math.nextafter(float((x.astype(np.float64) * y.astype(np.float64)).max()), math.inf)
+
+
+def _rounded_up(number: Number) -> float:
+    """The smallest binary64 number that is not below ``number``."""
+    return float(decode(encode(number, "binary64", "RU"), "binary64"))
