@@ -26,9 +26,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
+from rich.text import Text
 
 import tcu
-from tcu.cli import main
+from tcu.cli import html_page, main
 from tcu.cli.bits import Magnitude, columns_for
 from tcu.cli.dot import Problem, exact_value, in_order, problem_of, trace
 from tcu.cli.drawing import draw_trace
@@ -533,9 +534,22 @@ def test_svg_and_html_are_written_and_well_formed(drawing):
     page = Path("d.html").read_text(encoding="utf-8")
     assert page.startswith("<!DOCTYPE html>")
     assert page.rstrip().endswith("</html>")
+    assert "<title>1 + 2^-24 + 2^-24 on V100</title>" in page
+    assert '<meta name="viewport"' in page
+    assert "prefers-color-scheme: dark" in page
+    assert "://" not in page
     body = html.unescape(re.sub("<[^>]+>", "", page[page.index("<body") :]))
     for line in screen.splitlines():
         assert line.strip() in body
+
+
+def test_the_page_is_coloured_and_escaped():
+    drawn = Text.assemble(("<kept>", "bold green"), (" cut", "red"), (" far", "dim"), " & plain")
+    assert html_page.drawing(drawn, 40) == (
+        '<pre class="drawing"><span class="good bold">&lt;kept&gt;</span><span class="lost"> cut</span>'
+        '<span class="dim"> far</span> &amp; plain\n</pre>'
+    )
+    ElementTree.fromstring(html_page.drawing(drawn, 40))
 
 
 def test_several_units(document, drawing):

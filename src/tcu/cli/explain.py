@@ -14,6 +14,7 @@ from tcu.cli import options
 from tcu.cli.document import explain_document
 from tcu.cli.dot import Problem, Trace, problem_of, trace
 from tcu.cli.drawing import MAX_WIDTH, draw_inputs, draw_others, draw_trace
+from tcu.cli.html_page import drawing, page
 from tcu.cli.output import console, print_json, write_page
 from tcu.cli.story import tell
 from tcu.errors import DtypeError, UnknownNameError, unknown_name
@@ -96,9 +97,12 @@ def explain_command(
         ]
     problem = problem_of(expression, a, b, c, given, get_format(rows[0][1].output))
     traces = [trace(problem, one, row) for one, row in rows]
-    for path, suffix in ((svg, "svg"), (html, "html")):
-        if path is not None:
-            write_page(path, _exported(problem, traces, note, suffix))
+    wide = _drawing(problem, traces, note, MAX_WIDTH)
+    if svg is not None:
+        write_page(svg, _svg(wide))
+    if html is not None:
+        title = f"{expression or 'c + a·b'} on {', '.join(each.unit.name for each in traces)}"
+        write_page(html, page(title, f"{rows[0][1].signature}, bit by bit", drawing(wide, MAX_WIDTH)))
     if as_json:
         print_json(explain_document(problem, traces))
         return
@@ -127,11 +131,11 @@ def _drawing(problem: Problem, traces: list[Trace], note: str, width: int) -> Re
     return Group(draw_inputs(problem), *noted, Text(), *drawn, draw_others(problem, traces))
 
 
-def _exported(problem: Problem, traces: list[Trace], note: str, suffix: str) -> str:
+def _svg(drawn: RenderableType) -> str:
     # The file has its colours whatever this terminal can show.
     recorder = Console(
         file=io.StringIO(), record=True, width=MAX_WIDTH, force_terminal=True, color_system="truecolor",
         no_color=False, highlight=False, emoji=False, legacy_windows=False,
     )  # fmt: skip
-    recorder.print(_drawing(problem, traces, note, MAX_WIDTH))
-    return recorder.export_svg(title="tcu explain") if suffix == "svg" else recorder.export_html()
+    recorder.print(drawn)
+    return recorder.export_svg(title="tcu explain")

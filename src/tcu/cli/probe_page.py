@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from html import escape
 from itertools import groupby
 from textwrap import fill
 from typing import Any
 
+from tcu.cli.html_page import Markup, page, tag
 from tcu.cli.numbers import hex_bits, show_code, show_number
 from tcu.cli.output import json_number
 from tcu.formats.format import Format
@@ -48,6 +48,8 @@ class Grid:
 
     header: tuple[str, ...]
     rows: list[list[Cell]]
+    prose: bool = False
+    """Whether the cells are read in turn, and need not stand in columns where a page is narrow."""
 
 
 # One probe
@@ -55,9 +57,13 @@ class Grid:
 
 def scope(found: Probe) -> str:
     """What was asked, as far as the target's name does not say it."""
-    formats = f"{found.input.name} → {found.output.name}"
-    told = "" if found.target.endswith(formats) else f"{formats}, "
+    told = _formats(found.target, found.input, found.output)
     return f"{told}k = {found.k}; experiments on {_KINDS[found.kind]}"
+
+
+def _formats(target: str, fmt: Format, output: Format) -> str:
+    formats = f"{fmt.name} → {output.name}"
+    return "" if target.endswith(formats) else f"{formats}, "
 
 
 def findings_grid(found: Probe) -> Grid:
@@ -67,7 +73,7 @@ def findings_grid(found: Probe) -> Grid:
             style = "dim" if each.value is None else ""
             rows.append([(each.name, "name"), (each.conclusion, style), (source, "dim")])
             source = ""  # said once
-    return Grid(("experiment", "conclusion", "source"), rows)
+    return Grid(("experiment", "conclusion", "source"), rows, prose=True)
 
 
 def case_grid(case: Case, output: Format) -> Grid:
@@ -145,7 +151,7 @@ def inference_grids(known: Inference, fmt: Format, output: Format) -> Iterator[t
     """Titles and tables: parameters, stages, test, and where model and target differ."""
     if known.arithmetic is not None:
         title = "Parameters" if known.identified else "The nearest model, which is not right"
-        yield title, Grid(("parameter", "value", "meaning"), _parameters(known.arithmetic))
+        yield title, Grid(("parameter", "value", "meaning"), _parameters(known.arithmetic), prose=True)
     if known.pinned:
         rows = [
             [(each.parameters, "name"), (f"{each.candidates:,}", ""), (f"{each.dots:,}", ""), (each.conclusion, "")]
@@ -261,70 +267,33 @@ def _word_document(word: int, fmt: Format) -> dict[str, Any]:
 # HTML
 
 
-class _Markup(str):
-    """HTML; every other text is escaped when it enters a tag."""
+def _section(title: str, grid: Grid) -> tuple[Markup, Markup]:
+    return tag("h2", title), _table(grid)
 
 
-def _tag(name: str, *content: str, **attributes: str) -> _Markup:
-    given = "".join(f' {key.rstrip("_")}="{escape(text)}"' for key, text in attributes.items() if text)
-    inner = "".join(each if isinstance(each, _Markup) else escape(each) for each in content)
-    return _Markup(f"<{name}{given}>{inner}</{name}>")
+def _table(grid: Grid) -> Markup:
+    def row(cells: Sequence[Cell]) -> Markup:
+        return tag("tr", *(tag("td", text, class_=style) for text, style in cells))
 
-
-_STYLE = """
-:root { color-scheme: light dark; --ink: #1c2024; --dim: #60676f; --line: #d9dde2; --page: #fff; --card: #f5f7f9;
-  --name: #0b6477; --good: #1a7f37; --differs: #8a4b00; --mark: #fff1d6; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e4e7ea; --dim: #98a1ab; --line: #353c44; --page: #14171a;
-  --card: #1d2126; --name: #5cc8dd; --good: #56d364; --differs: #ffc46b; --mark: #3a2d14; } }
-body { margin: 0 auto; padding: min(1rem, 3vw); max-width: 72rem; background: var(--page); color: var(--ink);
-  font: 1rem/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.5rem; margin: .5rem 0 0; } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; }
-h1, p { overflow-wrap: anywhere; } p { margin: .4rem 0; }
-.table, pre { overflow-x: auto; } table { border-collapse: collapse; } table, details { margin: .5rem 0; }
-th, td { padding: .3rem .7rem .3rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); }
-th { color: var(--dim); white-space: pre-line; vertical-align: bottom; }
-.name { color: var(--name); font-weight: 600; } .dim { color: var(--dim); } .good { color: var(--good); }
-.differs { color: var(--differs); background: var(--mark); font-weight: 600; }
-details, pre { border: 1px solid var(--line); border-radius: .5rem; padding: .5rem .8rem; background: var(--card); }
-"""
-
-
-def _page(title: str, subtitle: str, *content: _Markup) -> str:
-    head = (
-        '<meta charset="utf-8">\n<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>"
-    )
-    body = "\n".join((_tag("h1", title), _tag("p", subtitle, class_="dim"), *content))
-    return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
-
-
-def _section(title: str, grid: Grid) -> tuple[_Markup, _Markup]:
-    return _tag("h2", title), _table(grid)
-
-
-def _table(grid: Grid) -> _Markup:
-    def row(cells: Sequence[Cell]) -> _Markup:
-        return _tag("tr", *(_tag("td", text, class_=style) for text, style in cells))
-
-    head = _tag("tr", *(_tag("th", text, scope="col") for text in grid.header))
-    table = _tag("table", _tag("thead", head), _tag("tbody", *map(row, grid.rows)))
-    return _tag("div", table, class_="table")
+    head = tag("tr", *(tag("th", text, scope="col") for text in grid.header))
+    table = tag("table", tag("thead", head), tag("tbody", *map(row, grid.rows)))
+    return tag("div", table, class_="table prose" if grid.prose else "table")
 
 
 def probe_page(found: Probe) -> str:
     """The findings, and every experiment with its inputs, predictions and conclusion."""
     details = [_details(each, found.output) for each in found.findings]
     findings = _section("Findings", findings_grid(found))
-    return _page(found.target, scope(found), *findings, _tag("h2", "Experiments"), *details)
+    return page(found.target, scope(found), *findings, tag("h2", "Experiments"), *details)
 
 
-def _details(finding: Finding, output: Format) -> _Markup:
-    return _tag(
+def _details(finding: Finding, output: Format) -> Markup:
+    return tag(
         "details",
-        _tag("summary", _tag("span", finding.name, class_="name"), f": {_short(finding.value)}"),
-        _tag("p", finding.question), _tag("p", finding.source, class_="dim"),
+        tag("summary", tag("span", finding.name, class_="name"), f": {_short(finding.value)}"),
+        tag("p", finding.question), tag("p", finding.source, class_="dim"),
         *(_table(case_grid(case, output)) for case in finding.cases),
-        _tag("p", _tag("strong", finding.conclusion)),
+        tag("p", tag("strong", finding.conclusion)),
     )  # fmt: skip
 
 
@@ -335,15 +304,15 @@ def comparison_page(blocks: Sequence[Comparison]) -> str:
         [(name, "name"), (each.question, ""), (each.source, "dim")] for name, each in experiments.items()
     ]
     parts = [part for block in blocks for part in _section(block.title, comparison_grid(block))]
-    parts += _section("The experiments", Grid(("experiment", "question", "source"), asked))
-    return _page("What the units answer", COMPARED, *parts)
+    parts += _section("The experiments", Grid(("experiment", "question", "source"), asked, prose=True))
+    return page("What the units answer", COMPARED, *parts)
 
 
 def inference_page(known: Inference, fmt: Format, output: Format) -> str:
     """The verdict, every table, and the Python that builds the unit."""
-    parts = [_tag("p", known.conclusion, class_="good" if known.identified else "differs")]
+    parts = [tag("p", known.conclusion, class_="good" if known.identified else "differs")]
     for title, grid in inference_grids(known, fmt, output):
         parts += _section(title, grid)
     if known.unit is not None:
-        parts += [_tag("h2", "The unit in Python"), _tag("pre", unit_expression(known.unit))]
-    return _page(known.target, f"{fmt.name} → {output.name}", *parts)
+        parts += [tag("h2", "The unit in Python"), tag("pre", unit_expression(known.unit))]
+    return page(known.target, f"{_formats(known.target, fmt, output)}inferred from its answers alone", *parts)
