@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -23,9 +24,11 @@ from tcu.model.definition import dot
 from tcu.plan import (
     VARIANTS,
     AddStep,
+    FmaStep,
     MmaStep,
     Plan,
     granularity,
+    make_dot_plan,
     make_plan,
     modelled_time,
     output_length,
@@ -37,8 +40,11 @@ from tcu.units import find_instruction, get_unit
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 
 
-def interpret(plan: Plan, codes: list[int], unit: str) -> int:
-    """The plan's result as a code of its result format, by nothing but the definition."""
+def interpret(plan: Plan, codes: list[Any], unit: str) -> int:
+    """The plan's result as a code of its result format, by nothing but the definition.
+
+    codes: of the elements; pairs of codes for a dot product.
+    """
     vector: list[int] = []
     held = plan.input
     for part in plan.parts:
@@ -56,8 +62,13 @@ def interpret(plan: Plan, codes: list[int], unit: str) -> int:
 
 
 def interpret_step(
-    step: MmaStep | AddStep, numbers: list[int], held: str, unit: str
+    step: MmaStep | AddStep | FmaStep, numbers: list[Any], held: str, unit: str
 ) -> tuple[list[int], str]:
+    if isinstance(step, FmaStep):
+        return interpret_products(
+            step,
+            [tuple(encode(decode(code, held), step.format) for code in pair) for pair in numbers],
+        ), step.format
     if isinstance(step, AddStep):
         return interpret_additions(
             step, [encode(decode(code, held), step.format) for code in numbers]
@@ -112,6 +123,34 @@ def interpret_additions(step: AddStep, numbers: list[int]) -> list[int]:
     return results
 
 
+def interpret_products(step: FmaStep, pairs: list[Any]) -> list[int]:
+    pairs = pairs + [(0, 0)] * (-len(pairs) % step.group)
+    results = []
+    for at in range(0, len(pairs), step.group):
+        for i in range(step.inner):
+            lane = pairs[at + i : at + step.group : step.inner]
+            total = fused(*lane[0], None, step.format)
+            for x, y in lane[1:]:
+                total = fused(x, y, total, step.format)
+            results.append(total)
+    return results
+
+
+def fused(x: int, y: int, z: int | None, fmt: str) -> int:
+    """The code of x·y + z rounded once (of x·y where there is no z), by rational arithmetic."""
+    p, q = decode(x, fmt), decode(y, fmt)
+    r = None if z is None else decode(z, fmt)
+    if any(number is not None and number.kind != "finite" for number in (p, q, r)):
+        special = p.kind != "finite" or q.kind != "finite"
+        product = float(p) * float(q) if special else 0.0  # finite, so it changes no inf and no NaN
+        return encode(Number.of(product + (0.0 if r is None else float(r))), fmt)
+    exact = p.value * q.value + (0 if r is None else r.value)
+    if exact:
+        return encode(Number.of(exact), fmt)
+    zeros = p.negative != q.negative and (r is None or (r.negative and not r.value))
+    return encode(Number("finite", zeros and not p.value * q.value), fmt)
+
+
 CASES = [
     pytest.param(unit, dtype, variant, chain, block, n, id=f"{unit}-{np.dtype(dtype)}-{variant}-R{chain}-B{block}-{n}")
     for seed, (variant, row) in enumerate(VARIANTS.items())
@@ -139,6 +178,94 @@ def test_the_executor_returns_the_bits_of_a_literal_reading(unit, dtype, variant
     expected = interpret(info.plan, x.view(fmt.code_dtype).tolist(), unit)
     target = format_of(np.asarray(result).dtype)
     assert info.bits == encode(decode(expected, info.plan.result), target)
+
+
+DOT_CASES = [
+    pytest.param(dtype, block, n, family, id=f"{np.dtype(dtype)}-B{block}-{n}-{family}")
+    for dtype in DTYPES
+    for block, n in ((32, 1), (32, 700), (64, 1500), (96, 5000))
+    for family in ("ordinary", "wide", "cancelling", "special")
+]
+
+
+def pairs_of(family: str, dtype: Any, n: int) -> tuple[Any, Any]:
+    """Arrays whose products round, underflow, cancel, or are inf and NaN."""
+    rng = np.random.default_rng(n)
+    fmt = format_of(dtype)
+    with np.errstate(all="ignore"):  # overflow to inf, signalling NaN
+        x, y = (rng.standard_normal(n).astype(dtype) for _ in range(2))
+        if family == "wide":
+            spread = min(fmt.emax, 540)
+            x, y = (
+                (v.astype(float) * 2.0 ** rng.integers(-spread, spread // 8, n)).astype(dtype) for v in (x, y)
+            )
+        elif family == "cancelling":
+            half = n // 2
+            x[half : 2 * half], y[half : 2 * half] = (
+                x[:half],
+                -np.nextafter(y[:half].astype(np.float32), 9).astype(dtype),
+            )
+        elif family == "special":
+            codes = rng.integers(0, 1 << fmt.bits, (2, n), dtype=np.uint64).astype(fmt.code_dtype)
+            x, y = codes.view(dtype)
+            if n % 3:  # without NaN, so that inf can show
+                x, y = (np.where(np.isnan(v), np.array(-0.0, dtype), v) for v in (x, y))
+    return x, y
+
+
+def check_dot(x: Any, y: Any, block: int) -> None:
+    fmt = format_of(x.dtype)
+    result, info = tcu.dot(x, y, block=block, dtype="float64", return_info=True)
+    assert info.plan == make_dot_plan(x.size, fmt, block)
+    pairs = list(zip(x.view(fmt.code_dtype).tolist(), y.view(fmt.code_dtype).tolist(), strict=True))
+    expected = interpret(info.plan, pairs, "H100")
+    if np.isnan(result):
+        assert decode(expected, "binary64").kind == "nan"
+        expected = get_format("binary64").nan_code
+    assert info.bits == expected, f"{info.bits:#x}, not {expected:#x}"
+
+
+@pytest.mark.parametrize(("dtype", "block", "n", "family"), DOT_CASES)
+def test_a_dot_product_has_the_bits_of_a_literal_reading(dtype, block: int, n: int, family: str) -> None:
+    check_dot(*pairs_of(family, dtype, n), block)
+
+
+def test_a_product_that_rounds_before_the_addition_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tcu.model import kernels
+
+    def unfused(x, y, half, length, sums) -> None:
+        products = (x * y).reshape(sums.shape[0], length, sums.shape[1])
+        sums[:] = np.add.accumulate(products, axis=1)[:, -1]
+
+    x, y = pairs_of("cancelling", np.float64, 5000)
+    check_dot(x, y, 64)
+    monkeypatch.setattr(kernels, "fma_groups", unfused)
+    with pytest.raises(AssertionError, match="not 0x"):
+        check_dot(x, y, 64)
+
+
+@given(st.integers(0, 50_000), st.sampled_from(DTYPES), st.integers(1, 32))
+def test_every_pair_of_a_dot_product_is_used_exactly_once(n, dtype, warps) -> None:
+    plan = make_dot_plan(n, format_of(dtype), 32 * warps)
+    assert sum(part.stop - part.start for part in plan.parts) == n
+    steps = list(plan.lengths())
+    assert [isinstance(step, FmaStep) for step, _ in steps] == [True, *[False] * (len(steps) - 1)][
+        : len(steps)
+    ]
+    if n:
+        assert output_length(*steps[-1]) == 1
+        assert all(step.length is None or step.length > 1 for step, _ in steps)
+
+
+def test_a_dot_product_continues_as_the_sum_in_binary64() -> None:
+    """From the accumulators on the plan is that of the sum of a float64 array with as many of them."""
+    double = get_format("binary64")
+    for n in (1, 5000, 1 << 24):
+        dot, total = make_dot_plan(n, double, 128), make_plan(n, double, get_unit("H100"), block=128)
+        assert dot.parts[0].steps[1:] == total.parts[0].steps[1:]
+        assert dot.final == total.final
+        first, second = dot.parts[0].steps[0], total.parts[0].steps[0]
+        assert (first.length, first.inner) == (second.length, second.inner)
 
 
 @given(
@@ -180,8 +307,8 @@ def test_fragment_order_is_that_of_the_ptx_isa() -> None:
 def test_one_block_never_adds_up_more_than_8192_chunks() -> None:
     for fmt in map(format_of, DTYPES):
         for n in (1, 1 << 20, (1 << 27) - 1, 1 << 27, (1 << 31) + 1, 1 << 40):
-            plan = make_plan(n, fmt, get_unit("H100"))
-            assert -(-n // granularity(plan.parts[0].steps)) <= 8192
+            for plan in (make_plan(n, fmt, get_unit("H100")), make_dot_plan(n, fmt)):
+                assert -(-n // granularity(plan.parts[0].steps)) <= 8192
 
 
 def test_counts_of_the_papers() -> None:
@@ -226,6 +353,12 @@ def test_a_plan_prints_its_steps() -> None:
         "sequential",
     ):
         assert words in text
+
+
+def test_a_dot_plan_prints_its_steps() -> None:
+    text = str(make_dot_plan(10**5, get_format("binary16")))
+    assert "dot: 100000 binary16 numbers, 0 MMAs" in text
+    assert "sequential binary64 FMAs of 8 pairs at stride 2048" in text
 
 
 def test_a_plan_does_not_depend_on_the_unit_where_the_unit_can_execute_it() -> None:

@@ -68,9 +68,9 @@ def dot(
     -------
     A NumPy scalar, or (scalar, DotInfo).  Zero is +0, and a NaN is the one with
     all fraction bits set.  Products of float16, bfloat16 and float32 are
-    exact; those of float64 round with the addition that takes them in, and
-    beyond binary64's range they are inf, or lose bits where they are below
-    2^-969: :func:`fdot` does not.
+    exact; those of float64 round with the addition that takes them in:
+    beyond binary64's range they are inf, below 2^-1022 they lose bits.
+    :func:`fdot` has no such limits.
 
     Raises
     ------
@@ -103,9 +103,9 @@ def norm(
 
     Parameters, results and errors are those of :func:`dot`.  Nothing is
     scaled: the norm of float64 elements is inf where the sum of squares
-    exceeds 2^1024 (one element of 2^512 is enough), and elements below 2^-485
-    lose bits of their squares, all of them below 2^-537.  :func:`fnorm` has
-    no such limits, and the other dtypes do not reach them.
+    exceeds 2^1024 (one element of 2^512 is enough); squares of elements below
+    2^-511 lose bits, and below 2^-538 all of them.  :func:`fnorm` has no such
+    limits, and the other dtypes do not reach them.
     """
     total, plan = _dot_on_host(x, x, block)
     return _outcome(math.sqrt(total), plan, dtype, return_info)
