@@ -19,7 +19,7 @@ from tcu.gpu.errors import CompileError, ExtraMissingError
 from tcu.gpu.imports import cuda_module
 from tcu.gpu.kernels import Kernel
 
-__all__ = ["Binary", "CompileTask", "compile_cuda", "compiler_version", "read_sources", "task_for"]
+__all__ = ["Binary", "CompileTask", "compile_cuda", "compiler_version", "read_sources", "task_for", "task_of"]
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
@@ -61,10 +61,15 @@ def read_sources(name: str, folder: Mapping[str, str] | None = None) -> tuple[tu
     return tuple(found.items())
 
 
+def task_of(source: str, macros: Mapping[str, object], architecture: str) -> CompileTask:
+    """The task that compiles a source with these macros for an architecture such as "sm_90"."""
+    options = tuple(f"--define-macro={name}={value}" for name, value in macros.items())
+    return CompileTask(read_sources(source), ("--std=c++17", *options), architecture)
+
+
 def task_for(kernel: Kernel, architecture: str) -> CompileTask:
-    """The task that compiles a kernel for an architecture such as "sm_90a"."""
-    macros = tuple(f"--define-macro={name}={value}" for name, value in kernel.macros.items())
-    return CompileTask(read_sources(kernel.source), ("--std=c++17", *macros), architecture)
+    """The task that compiles the kernel of an instruction."""
+    return task_of(kernel.source, kernel.macros, architecture)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Load a compiled kernel and launch it on a batched, strided problem."""
+"""Launch the kernel of an instruction on a batched, strided problem."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tcu.errors import ShapeError
-from tcu.gpu.cache import key_of, load_or_compile
-from tcu.gpu.compiler import compile_cuda, compiler_version, task_for
+from tcu.gpu.compiler import task_for
 from tcu.gpu.device import Gpu, call
-from tcu.gpu.imports import cuda_module
+from tcu.gpu.functions import load
 from tcu.gpu.kernels import Kernel, architecture
 
 __all__ = ["Strided", "collapse", "launch"]
@@ -124,10 +123,5 @@ def _load(kernel: Kernel, gpu: Gpu) -> Any:
         found = _loaded.get((kernel, gpu.compute_capability))
         if found is None:
             task = task_for(kernel, architecture(kernel, gpu.compute_capability))
-            cubin = load_or_compile(key_of(task, compiler_version()), lambda: compile_cuda(task).cubin)
-            # A library belongs to no context, so one serves all GPUs of a kind, as long as the process lives.
-            library = call("cuLibraryLoadData", cubin, [], [], 0, [], [], 0)
-            entry = call("cuLibraryGetKernel", library, b"multiply_accumulate")
-            found = cuda_module("cuda.bindings.driver").CUfunction(int(entry))
-            _loaded[(kernel, gpu.compute_capability)] = found
+            found = _loaded[(kernel, gpu.compute_capability)] = load(task, "multiply_accumulate")
         return found

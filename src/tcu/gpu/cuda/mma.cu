@@ -10,7 +10,6 @@
 #include "accumulator.cuh"
 
 constexpr int INPUTS_PER_WORD = sizeof(WORD) / sizeof(INPUT);
-constexpr int WARP = 32;
 constexpr int ROW_GROUPS = TILE_M / 8;
 constexpr int K_GROUP = 4 * INPUTS_PER_WORD;  // k that the four threads of a row cover with one word each
 constexpr int A_WORDS = ROW_GROUPS * TILE_K / K_GROUP;

@@ -4,11 +4,7 @@
 
 #pragma once
 
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef long long i64;
+#include "types.cuh"
 
 constexpr int MAX_BATCH_DIMENSIONS = 8;
 

@@ -1,0 +1,165 @@
+// A sum, a dot product or a norm: one launch, the plan's order (tcu/plan/variants.py, short-chain).
+//
+// A block of THREADS threads reduces a chunk, `loads` 16-byte loads a thread, to one number in
+// binary64; the last block waits for all of them and adds them up.
+//
+// Compiled with ELEMENT and LAYOUT (array.cuh), and
+//   THREADS     of a block: the plan's B
+//   CHAIN       the plan's R
+//   UNROLL      loads of a thread in flight, a power of two up to 8
+//   RESIDENT    blocks per multiprocessor that the registers must allow
+//   TERM        VALUE (sums) or PRODUCT (dot products)
+//
+// The host fills the structure field by field (tcu/gpu/sums.py): change both together.
+
+#include "array.cuh"
+#include "result.cuh"
+
+#define VALUE 0
+#define PRODUCT 1
+
+constexpr int WARPS = THREADS / WARP;
+
+struct Sum {
+    Array x, y;    // y: of PRODUCT alone
+    u64* slots;    // one for each chunk, all MISSING
+    void* out;
+    double divisor;
+    i64 loads;     // of a thread in a chunk; with MMAs, chains of loads
+    i64 chunks;
+    i64 root;      // whether the square root is asked for
+    i64 target;
+};
+
+#if TERM == VALUE && (ELEMENT == BINARY16 || ELEMENT == BFLOAT16)
+
+// D = A·1 + C with operand A in the order in which 16-byte loads fill its registers
+// (PTX ISA, "Matrix fragments for mma.m16n8k16"); words 0 and 2 of D belong to the rows g and g + 8.
+__device__ inline void multiply_by_ones(float (&d)[4], const Vector& a) {
+#if ELEMENT == BFLOAT16
+    const u32 ones = 0x3f803f80;
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %8}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(ones));
+#else
+    const u32 ones = 0x3c003c00;
+#if __CUDA_ARCH__ >= 800
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %8}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(ones));
+#else  // Turing has half of it: k from 0 to 7, then from 8 to 15
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+        asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
+                     "{%0, %1, %2, %3};"
+                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                     : "r"(a.word[2 * half]), "r"(a.word[2 * half + 1]), "r"(ones));
+#endif
+#endif
+}
+
+struct Accumulator {
+    float d[4];
+    double low = 0, high = 0;  // rows g and g + 8 of a warp's fragments
+
+    __device__ void add(const Vector& x, int link) {
+        if (link == 0) d[0] = d[1] = d[2] = d[3] = 0;
+        multiply_by_ones(d, x);
+        if (link < CHAIN - 1) return;
+        low += d[0];
+        high += d[2];
+    }
+
+    // The tree over the 16 rows; the four lanes of a row have the same numbers.
+    __device__ double of_warp() const {
+        double v = low + high;
+#pragma unroll
+        for (int half = 16; half >= 4; half /= 2) v += __shfl_down_sync(ALL, v, half);
+        return v;
+    }
+};
+
+#else
+
+// One accumulator for each number of a load.
+struct Accumulator {
+    double sums[PER_LOAD] = {};
+
+    __device__ void add(const Vector& x, int) {
+#pragma unroll
+        for (int i = 0; i < PER_LOAD; ++i) sums[i] += to_binary64(x.codes[i]);
+    }
+
+    __device__ void add_product(const Vector& x, const Vector& y) {
+#pragma unroll
+        for (int i = 0; i < PER_LOAD; ++i)
+            sums[i] = __fma_rn(to_binary64(x.codes[i]), to_binary64(y.codes[i]), sums[i]);
+    }
+
+    __device__ double of_warp() {
+#pragma unroll
+        for (int half = PER_LOAD / 2; half > 0; half /= 2)
+#pragma unroll
+            for (int i = 0; i < half; ++i) sums[i] += sums[i + half];
+        return tree<WARP>(sums[0]);
+    }
+};
+
+#endif
+
+// The chunk's vector number `step` of this thread: links of a chain follow one another at a warp's distance.
+__device__ inline i64 vector_of(const Sum& p, i64 chunk, int step) {
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    const i64 chain = (chunk * p.loads + step / CHAIN) * WARPS + warp;
+    return (chain * CHAIN + step % CHAIN) * WARP + lane;
+}
+
+template <bool WHOLE>
+__device__ inline void add_chunk(const Sum& p, i64 chunk, Accumulator& total) {
+    constexpr int TOGETHER = WHOLE && LAYOUT != STRIDED ? UNROLL : 1;  // the last chunk may take its time
+    const i64 whole = whole_vectors(p.x);
+    const int steps = static_cast<int>(p.loads) * CHAIN;
+#pragma unroll 1
+    for (int step = 0; step < steps; step += TOGETHER) {
+        Vector x[TOGETHER];
+#pragma unroll
+        for (int i = 0; i < TOGETHER; ++i) {
+            const i64 v = vector_of(p, chunk, step + i);
+            x[i] = WHOLE || v < whole ? whole_vector(p.x, v) : padded_vector(p.x, v);
+        }
+#if TERM == PRODUCT
+        Vector y[TOGETHER];
+#pragma unroll
+        for (int i = 0; i < TOGETHER; ++i) {
+            const i64 v = vector_of(p, chunk, step + i);
+            y[i] = WHOLE || v < whole ? whole_vector(p.y, v) : padded_vector(p.y, v);
+        }
+#pragma unroll
+        for (int i = 0; i < TOGETHER; ++i) total.add_product(x[i], y[i]);
+#else
+#pragma unroll
+        for (int i = 0; i < TOGETHER; ++i) total.add(x[i], (step + i) % CHAIN);
+#endif
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) sum(const __grid_constant__ Sum p) {
+    const i64 vectors = p.loads * CHAIN * THREADS;  // of a chunk
+    for (i64 chunk = blockIdx.x; chunk < p.chunks; chunk += gridDim.x) {
+        Accumulator total;
+        if ((chunk + 1) * vectors <= whole_vectors(p.x))
+            add_chunk<true>(p, chunk, total);
+        else
+            add_chunk<false>(p, chunk, total);
+        const double number = across_warps<WARPS>(total.of_warp());
+        if (threadIdx.x == 0) publish(p.slots + chunk, number);
+    }
+    // The last block is the last to start, so those that it waits for are running or done.
+    if (blockIdx.x != gridDim.x - 1) return;
+    double number = sum_of_chunks<THREADS>(p.slots, p.chunks) / p.divisor;
+    if (threadIdx.x != 0) return;
+    if (p.root) number = __dsqrt_rn(number);
+    store_rounded(p.out, number, static_cast<Target>(p.target));
+}

@@ -1,0 +1,23 @@
+"""Compiled kernels, loaded into the driver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tcu.gpu.cache import key_of, load_or_compile
+from tcu.gpu.compiler import CompileTask, compile_cuda, compiler_version
+from tcu.gpu.device import call
+from tcu.gpu.imports import cuda_module
+
+__all__ = ["load"]
+
+
+def load(task: CompileTask, entry: str) -> Any:
+    """The function ``entry`` of a source, compiled or from the cache, as the driver launches it.
+
+    A library belongs to no context, so one serves all GPUs of a kind, as long as the process lives.
+    """
+    cubin = load_or_compile(key_of(task, compiler_version()), lambda: compile_cuda(task).cubin)
+    library = call("cuLibraryLoadData", cubin, [], [], 0, [], [], 0)
+    kernel = call("cuLibraryGetKernel", library, entry.encode())
+    return cuda_module("cuda.bindings.driver").CUfunction(int(kernel))

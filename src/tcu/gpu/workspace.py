@@ -1,0 +1,80 @@
+"""Memory that blocks of one launch share, and leave as they found it.
+
+One piece for each stream, because launches on one stream follow each other.
+A captured graph may be replayed on any stream, so every capture has a piece
+of its own.  Pieces live as long as the process: 0.1 MB each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from tcu.gpu.device import call
+from tcu.gpu.imports import cuda_module
+
+__all__ = ["Workspace", "workspace"]
+
+_LEGACY = (0, 1)
+"""The default stream under both its names; it cannot be captured."""
+
+
+class Workspace:
+    """``slots`` filled with ones, ``words`` with zeros: what kernels expect, and leave behind."""
+
+    def __init__(self, slots: int, words: int) -> None:
+        self.slots = slots
+        """How many numbers of 8 bytes."""
+        self.words = words
+        with _any_time():
+            self.slots_address = int(call("cuMemAlloc", 8 * max(slots, 1)))
+            self.words_address = int(call("cuMemAlloc", 8 * max(words, 1)))
+            flag = cuda_module("cuda.bindings.driver").CUstream_flags.CU_STREAM_NON_BLOCKING
+            stream = call("cuStreamCreate", flag)
+            call("cuMemsetD8Async", self.slots_address, 0xFF, 8 * max(slots, 1), stream)
+            call("cuMemsetD8Async", self.words_address, 0, 8 * max(words, 1), stream)
+            call("cuStreamSynchronize", stream)
+            call("cuStreamDestroy", stream)
+
+
+_pieces: dict[tuple[str, int, int, int], Workspace] = {}
+_lock = threading.Lock()
+
+
+def workspace(kind: str, ordinal: int, stream: int, slots: int, words: int) -> Workspace:
+    """The piece for launches of a kind on a stream of that GPU, which is the current one.
+
+    A larger piece replaces a smaller one, which launches under way may still use, so it is kept.
+    """
+    key = (kind, ordinal, stream, 0 if stream in _LEGACY else _capture_of(stream))
+    found = _pieces.get(key)
+    if found is None or found.slots < slots or found.words < words:
+        with _lock:
+            found = _pieces.get(key)
+            if found is None or found.slots < slots or found.words < words:
+                if found is not None:
+                    _outgrown.append(found)
+                found = _pieces[key] = Workspace(slots, words)
+    return found
+
+
+_outgrown: list[Workspace] = []
+
+
+def _capture_of(stream: int) -> int:
+    """The number of the capture that the stream takes part in; 0 for none."""
+    status, number, *_ = call("cuStreamGetCaptureInfo", stream)
+    return int(number) if int(status) else 0
+
+
+@contextlib.contextmanager
+def _any_time() -> Iterator[None]:
+    """Allow allocations of our own although a stream of this thread is being captured."""
+    relaxed = cuda_module("cuda.bindings.driver").CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+    before: Any = call("cuThreadExchangeStreamCaptureMode", relaxed)
+    try:
+        yield
+    finally:
+        call("cuThreadExchangeStreamCaptureMode", before)
