@@ -1,0 +1,206 @@
+"""How calls on a GPU are timed; every benchmark of GPU sums uses these methods and says which.
+
+**events**: CUDA events around one call, after a warm-up, over many rounds.
+What a caller sees who makes one call at a time: where the GPU is faster than
+the host, the launch is in it.
+
+**graph**: many calls in a row captured in a CUDA graph, events around its
+replay, divided by the number of calls.  What the GPU needs without the host.
+
+In both, participants take turns (A B C A B C ...), so that a drift of clocks
+or temperature hits all alike; the figure is the median, with the 10th and
+90th percentile beside it.
+
+**Cold-cache rule**, the same for all participants of a row.  An array larger
+than FLUSH times the L2 cache is one buffer, read again and again.  A smaller
+one is "cold": all calls together, whoever makes them, rotate over so many
+distinct buffers that FLUSH times the L2 lies between two reads of the same
+one.  The same array where it fits in L2 is measured once more as "in L2":
+one buffer, no rotation.
+
+**Bytes**: every input byte once; the 2 to 8 bytes of the result are left out.  1 TB/s is 10^12
+bytes per second.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+FLUSH = 4
+"""Times the L2 cache that is read before a buffer's turn comes again."""
+ROUNDS = (11, 200)
+"""Fewest and most rounds, whatever the time allowed."""
+GRAPH_BYTES = 1 << 31
+"""Roughly what one replay reads, within the limits below."""
+GRAPH_CALLS = (8, 64)
+
+Call = Callable[[int], Any]
+"""Makes one call on the buffer of that number, without waiting for its result."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds per call."""
+
+    median: float
+    p10: float
+    p90: float
+    samples: int
+
+    @classmethod
+    def of(cls, seconds: list[float]) -> Timing:
+        p10, median, p90 = np.percentile(seconds, [10, 50, 90]).tolist()
+        return cls(median, p10, p90, len(seconds))
+
+
+def buffers_for(nbytes: int, l2: int, cold: bool) -> int:
+    """How many distinct buffers of that size the calls of a row rotate over."""
+    return 1 if not cold or nbytes > FLUSH * l2 else math.ceil(FLUSH * l2 / nbytes) + 1
+
+
+class Clock(Protocol):
+    """What the benchmarks ask of a machine."""
+
+    l2: int
+    """Bytes of the last cache before memory."""
+
+    def synchronize(self) -> None: ...
+
+    def events(self, calls: Mapping[str, Call], buffers: int, seconds: float) -> dict[str, Timing]:
+        """Each call timed alone, in about that many seconds for all of them."""
+
+    def graph(
+        self, calls: Mapping[str, Call], buffers: int, nbytes: int, seconds: float
+    ) -> dict[str, Timing | str]:
+        """Each call timed by replays; in words, why one could not be captured."""
+
+
+class CudaClock:
+    """The current GPU of PyTorch, on a stream of its own that all libraries share."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self._torch = torch
+        torch.cuda.set_stream(torch.cuda.Stream())  # the default stream cannot be captured
+        self.l2 = int(torch.cuda.get_device_properties(0).L2_cache_size)
+
+    def synchronize(self) -> None:
+        self._torch.cuda.synchronize()
+
+    def events(self, calls: Mapping[str, Call], buffers: int, seconds: float) -> dict[str, Timing]:
+        turn = itertools.cycle(range(buffers))
+        return self._take_turns({name: _next_turn(call, turn) for name, call in calls.items()}, seconds, 1)
+
+    def graph(
+        self, calls: Mapping[str, Call], buffers: int, nbytes: int, seconds: float
+    ) -> dict[str, Timing | str]:
+        low, high = GRAPH_CALLS
+        count = max(buffers, min(high, max(low, GRAPH_BYTES // nbytes)))
+        turn = itertools.cycle(range(buffers))
+        replays: dict[str, Callable[[], Any]] = {}
+        refused: dict[str, str] = {}
+        for name, call in calls.items():
+            try:
+                replays[name] = self._capture(_next_turn(call, turn), count).replay
+            except Exception as error:  # whatever a library says to being captured is the answer
+                refused[name] = f"not captured: {first_line(error)}"
+        return {**self._take_turns(replays, seconds, count), **refused}
+
+    def _capture(self, call: Callable[[], Any], count: int) -> Any:
+        call()  # whatever a library sets up at its first call on this stream
+        self.synchronize()
+        graph = self._torch.cuda.CUDAGraph()
+        # Relaxed: a library may allocate meanwhile.
+        graph.capture_begin(capture_error_mode="relaxed")
+        try:
+            for _ in range(count):
+                call()
+        finally:
+            graph.capture_end()
+        return graph
+
+    def _take_turns(
+        self, calls: Mapping[str, Callable[[], Any]], seconds: float, division: int
+    ) -> dict[str, Timing]:
+        if not calls:
+            return {}
+        for _ in range(2):  # the first for set-up, the second for the length of a round
+            start = time.perf_counter()
+            for call in calls.values():
+                call()
+            self.synchronize()
+            each = time.perf_counter() - start
+        event = self._torch.cuda.Event
+        marks: dict[str, list[tuple[Any, Any]]] = {name: [] for name in calls}
+        for _ in range(rounds_in(seconds, each)):
+            for name, call in calls.items():
+                begin, end = event(enable_timing=True), event(enable_timing=True)
+                begin.record()
+                call()
+                end.record()
+                marks[name].append((begin, end))
+        self.synchronize()
+        return {
+            name: Timing.of([begin.elapsed_time(end) * 1e-3 / division for begin, end in pairs])
+            for name, pairs in marks.items()
+        }
+
+
+class WallClock:
+    """The host's clock with the same methods, to try the protocol where there is no GPU."""
+
+    l2 = 1 << 20
+
+    def synchronize(self) -> None:
+        pass
+
+    def events(self, calls: Mapping[str, Call], buffers: int, seconds: float) -> dict[str, Timing]:
+        turn = itertools.cycle(range(buffers))
+        samples: dict[str, list[float]] = {name: [] for name in calls}
+        for _ in range(ROUNDS[0]):
+            for name, call in calls.items():
+                start = time.perf_counter()
+                call(next(turn))
+                samples[name].append(time.perf_counter() - start)
+        return {name: Timing.of(taken) for name, taken in samples.items()}
+
+    def graph(
+        self, calls: Mapping[str, Call], buffers: int, nbytes: int, seconds: float
+    ) -> dict[str, Timing | str]:
+        return dict.fromkeys(calls, "not captured: no GPU")
+
+
+def host_time(call: Callable[[], Any], clock: Clock, batches: int = 21, batch: int = 200) -> Timing:
+    """Seconds that a call keeps the host: the wall clock over a batch, waiting only between batches.
+
+    A batch is shorter than the GPU's queue of launches (1024), which would make the host wait.
+    """
+    samples = []
+    for _ in range(batches + 1):
+        start = time.perf_counter()
+        for _ in range(batch):
+            call()
+        samples.append((time.perf_counter() - start) / batch)
+        clock.synchronize()
+    return Timing.of(samples[1:])
+
+
+def rounds_in(seconds: float, each: float) -> int:
+    fewest, most = ROUNDS
+    return max(fewest, min(most, int(seconds / each)))
+
+
+def first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+
+
+def _next_turn(call: Call, turn: Iterator[int]) -> Callable[[], Any]:
+    return lambda: call(next(turn))
