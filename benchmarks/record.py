@@ -8,6 +8,7 @@ import json
 import os
 import platform
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,24 @@ def machine() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
+    } | _gpu()
+
+
+def _gpu() -> dict[str, Any]:
+    """The first GPU, its driver and clocks as they are now; nothing where NVML finds none."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+    except Exception:  # not installed, or no driver
+        return {}
+    gpu = pynvml.nvmlDeviceGetHandleByIndex(0)
+    clock = pynvml.NVML_CLOCK_SM
+    return {
+        "gpu": pynvml.nvmlDeviceGetName(gpu),
+        "driver": pynvml.nvmlSystemGetDriverVersion(),
+        "sm_clock_mhz": pynvml.nvmlDeviceGetClockInfo(gpu, clock),
+        "sm_clock_most_mhz": pynvml.nvmlDeviceGetMaxClockInfo(gpu, clock),
     }
 
 
@@ -38,8 +57,8 @@ def _processor() -> str:
     return f"{fields.get('model name', platform.processor())} (family-model-stepping {identity})"
 
 
-def save(name: str, figures: Any) -> Path:
-    """Write benchmarks/results/NAME.json."""
+def save(name: str, figures: Any, versions: Mapping[str, str] | None = None) -> Path:
+    """Write benchmarks/results/NAME.json, with the versions of further libraries that took part."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
     script = Path(sys.argv[0]).resolve()
@@ -53,7 +72,8 @@ def save(name: str, figures: Any) -> Path:
         "date": datetime.date.today().isoformat(),
         "machine": machine(),
         "versions": {"tcu": tcu.__version__}
-        | {p: importlib.metadata.version(p) for p in ("numpy", "numba", "llvmlite", "ml_dtypes")},
+        | {p: importlib.metadata.version(p) for p in ("numpy", "numba", "llvmlite", "ml_dtypes")}
+        | dict(versions or {}),
         "figures": figures,
     }
     path.write_text(json.dumps(document, indent=1) + "\n")
