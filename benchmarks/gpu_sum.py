@@ -68,7 +68,8 @@ def verdict(who: Participant, x: torch.Tensor, wanted: Reference) -> dict[str, A
     value, fmt = result_value(result), result_format(result)
     spacing = float(np.finfo(fmt).eps)
     error = abs(value - wanted.exact)
-    nearest = float(np.spacing(np.abs(np.asarray(wanted.exact).astype(fmt))))
+    with np.errstate(over="ignore", invalid="ignore"):  # a sum beyond binary16 has no ulp
+        nearest = float(np.spacing(np.abs(np.asarray(wanted.exact).astype(fmt))))
     found = {"result": repr(value), "format": fmt, "ulps": error / nearest if math.isfinite(error) else None}
     if who.model is not None and x.numel() <= MODELLED:
         # The model knows what overflows and what is lost; its bits say more than a bound.
