@@ -17,3 +17,4 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="dot products per instruction that the definition and the fast model are compared on",
     )
     parser.addoption("--units", type=int, default=25, help="random units that the inference must identify")
+    parser.addoption("--sums", type=int, default=250, help="random sums per dtype and operation on a GPU")

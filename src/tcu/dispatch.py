@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from tcu.errors import ParameterError
+from tcu.formats.array import lives_on_gpu
 from tcu.formats.format import format_of
 from tcu.model import mma as model
 from tcu.units import DEFAULT_UNIT, Instruction, Unit, find_instruction, get_unit
@@ -65,24 +66,12 @@ def mma(
     """
     if executor not in (None, "model", "gpu"):
         raise ParameterError(f"executor={executor!r}: choose 'model' or 'gpu', or leave it out")
-    on_gpu = any(_lives_on_gpu(x) for x in (a, b, c) if x is not None)
+    on_gpu = any(lives_on_gpu(x) for x in (a, b, c) if x is not None)
     if executor == "model" and on_gpu:
         raise ParameterError("the arrays are on a GPU: copy them to the host for executor='model'")
     if executor == "gpu" or on_gpu:
         return _on_gpu(a, b, c, unit, instruction)
     return model.mma(a, b, c, unit=DEFAULT_UNIT if unit is None else unit, instruction=instruction)
-
-
-def _lives_on_gpu(x: Any) -> bool:
-    if hasattr(x, "is_cuda"):  # a PyTorch tensor may be on the host
-        return bool(x.is_cuda)
-    return hasattr(x, "__cuda_array_interface__") or _dlpack_device(x) in (2, 13)
-
-
-def _dlpack_device(x: Any) -> int | None:
-    """The kind of device that the array names (dlpack.h), without asking NumPy."""
-    device = getattr(x, "__dlpack_device__", None)
-    return None if device is None or type(x).__module__ == "numpy" else int(device()[0])
 
 
 def _on_gpu(a: Any, b: Any, c: Any, unit: str | Unit | None, instruction: str) -> Any:

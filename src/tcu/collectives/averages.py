@@ -10,39 +10,42 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.collectives import summation
-from tcu.collectives.exact import result_format, round_sum
+from tcu.collectives.request import Request
+from tcu.collectives.results import round_sum, stored, target_of
 from tcu.collectives.summation import SumInfo
+from tcu.formats.array import lives_on_gpu
 from tcu.formats.format import get_format
-from tcu.model.elements import Elements
+from tcu.formats.tensor import is_tensor
 from tcu.model.execute import Progress
 from tcu.plan import DEFAULT_VARIANT
-from tcu.units import DEFAULT_UNIT, Unit
+from tcu.units import Unit
 
 __all__ = ["mean"]
 
 
 @overload
 def mean(
-    x: npt.ArrayLike | Elements, *, unit: str | Unit = ..., variant: str = ..., chain: int | None = ...,
+    x: Any, *, unit: str | Unit | None = ..., variant: str = ..., chain: int | None = ...,
     block: int | None = ..., accumulator: str | None = ..., fraction: float | None = ...,
-    dtype: npt.DTypeLike | None = ..., return_info: Literal[False] = ..., progress: Progress | None = ...,
+    dtype: npt.DTypeLike | None = ..., out: Any = ..., return_info: Literal[False] = ..., progress: Progress | None = ...,
 ) -> Any: ...  # fmt: skip
 @overload
 def mean(
-    x: npt.ArrayLike | Elements, *, unit: str | Unit = ..., variant: str = ..., chain: int | None = ...,
+    x: Any, *, unit: str | Unit | None = ..., variant: str = ..., chain: int | None = ...,
     block: int | None = ..., accumulator: str | None = ..., fraction: float | None = ...,
-    dtype: npt.DTypeLike | None = ..., return_info: Literal[True], progress: Progress | None = ...,
+    dtype: npt.DTypeLike | None = ..., out: Any = ..., return_info: Literal[True], progress: Progress | None = ...,
 ) -> tuple[Any, SumInfo]: ...  # fmt: skip
 def mean(
-    x: npt.ArrayLike | Elements,
+    x: Any,
     *,
-    unit: str | Unit = DEFAULT_UNIT,
+    unit: str | Unit | None = None,
     variant: str = DEFAULT_VARIANT,
     chain: int | None = None,
     block: int | None = None,
     accumulator: str | None = None,
     fraction: float | None = None,
     dtype: npt.DTypeLike | None = None,
+    out: Any = None,
     return_info: bool = False,
     progress: Progress | None = None,
 ) -> Any:
@@ -53,19 +56,27 @@ def mean(
     the quotient is rounded once more, to ``dtype``.  The mean of nothing is
     NaN; a sum that overflows within the plan gives inf.
     """
+    if is_tensor(x):
+        import tcu.collectives.torch_operators as operators
+
+        options = (unit, variant, chain, block, accumulator, fraction, dtype)
+        return operators.reduce("mean", (x,), options, out, return_info, progress)
+    if lives_on_gpu(x):
+        request = Request("mean", unit, variant, chain, block, accumulator, fraction, dtype)
+        return summation.sum_on_gpu(request, x, out, return_info, progress)
     options = {
         "unit": unit, "variant": variant, "chain": chain, "block": block,
         "accumulator": accumulator, "fraction": fraction, "progress": progress,
     }  # fmt: skip
     total, info = _sum_on_host(x, options)
-    target = result_format(get_format(info.plan.input), dtype)
+    target = target_of(get_format(info.plan.input), dtype, out)
     result = round_sum(total / info.plan.n if info.plan.n else math.nan, target)
-    if not return_info:
-        return result
-    return result, replace(info, bits=int(np.array([result]).view(target.code_dtype)[0]))
+    bits = int(np.array([result]).view(target.code_dtype)[0])
+    result = stored(result, out)
+    return (result, replace(info, bits=bits)) if return_info else result
 
 
-def _sum_on_host(x: npt.ArrayLike | Elements, options: dict[str, Any]) -> tuple[float, SumInfo]:
+def _sum_on_host(x: Any, options: dict[str, Any]) -> tuple[float, SumInfo]:
     """The sum in binary64, which holds every plan's result exactly."""
     total, info = summation.sum(x, dtype="float64", return_info=True, **options)
     return float(total), info

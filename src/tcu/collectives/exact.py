@@ -9,15 +9,19 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tcu.collectives.request import Request
+from tcu.collectives.results import round_number, rounding_target, stored, target_of
 from tcu.errors import DataFileError, DtypeError, InvalidOperationError
-from tcu.formats.format import Format, format_of, get_format, named_format
+from tcu.formats.array import lives_on_gpu
+from tcu.formats.format import Format, format_of
 from tcu.formats.inexact import quotient
-from tcu.formats.scalar import Number, encode
+from tcu.formats.scalar import Number
+from tcu.formats.tensor import is_tensor
 from tcu.model import threads
-from tcu.model.elements import SUMMABLE, Elements
+from tcu.model.elements import Elements
 from tcu.model.execute import Progress, pieces
 
-__all__ = ["ExactSum", "fmean", "fsum", "result_format"]
+__all__ = ["ExactSum", "fmean", "fsum"]
 
 _SCALE = -1074
 """Every number of the four formats is an integer multiple of 2 to this power."""
@@ -85,19 +89,15 @@ class ExactSum:
         self.negative_infinities = 0
         self.nans = 0
 
-    def add(self, x: npt.ArrayLike | Elements, progress: Progress | None = None) -> ExactSum:
+    def add(self, x: Any, progress: Progress | None = None) -> ExactSum:
         """Add every element of an array of float16, bfloat16, float32 or float64; returns self.
 
-        Raises DtypeError; the sum is unchanged then.
+        An array on a GPU is added up there, and waited for.  Raises
+        DtypeError; the sum is unchanged then.
         """
-        elements = x if isinstance(x, Elements) else Elements(x)
-        part = tally(
-            elements.n,
-            lambda start, stop: exact_sum(elements.read(start, stop), elements.format),
-            progress,
-        )
+        n, part = _tally_on_gpu(x, progress) if lives_on_gpu(x) else _tally_on_host(x, progress)
         self._integer += part.integer
-        self.n += elements.n
+        self.n += n
         self.positive_infinities += part.positive
         self.negative_infinities += part.negative
         self.nans += part.nans
@@ -180,69 +180,86 @@ class ExactSum:
         return ExactSum.from_bytes, (self.to_bytes(),)
 
 
-def fsum(x: npt.ArrayLike | Elements, dtype: npt.DTypeLike | None = None) -> Any:
+def _tally_on_host(x: Any, progress: Progress | None) -> tuple[int, Tally]:
+    elements = x if isinstance(x, Elements) else Elements(x)
+
+    def work(start: int, stop: int) -> Tally:
+        return exact_sum(elements.read(start, stop), elements.format)
+
+    return elements.n, tally(elements.n, work, progress)
+
+
+def _tally_on_gpu(x: Any, progress: Progress | None) -> tuple[int, Tally]:
+    from tcu.collectives import device
+
+    n, part = device.exact_tally(x)
+    if progress is not None:
+        progress(n)
+    return n, part
+
+
+def fsum(x: Any, dtype: npt.DTypeLike | None = None, *, out: Any = None) -> Any:
     """The sum of all elements, rounded once: one answer, whatever the order, split or machine.
 
     Parameters
     ----------
     x:
-        Array of float16, bfloat16, float32 or float64, any shape and size.
+        Array of float16, bfloat16, float32 or float64, any shape and size, of
+        NumPy or on a GPU (as :func:`tcu.sum`).
     dtype:
         Format of the result, rounded to it directly.  None: float32 for
         16-bit inputs, x's own dtype otherwise.
+    out:
+        A 0-d array of the same library that takes the result; its dtype
+        stands in for ``dtype``.
 
     Returns
     -------
-    A NumPy scalar.  NaN, inf and zero as :meth:`ExactSum.value`.
+    A NumPy scalar, or a 0-d array on the GPU of x, without waiting for it.
+    NaN, inf and zero as :meth:`ExactSum.value`.
 
     Raises
     ------
-    DtypeError, InvalidOperationError:
-        An array that cannot be summed; inf and -inf together.  Unlike
-        math.fsum it never raises OverflowError: an intermediate sum cannot
-        overflow, and a sum that exceeds ``dtype`` is inf.
+    DtypeError, InvalidOperationError, ParameterError:
+        An array that cannot be summed; inf and -inf together, on the CPU (on
+        a GPU, which is not waited for, the result is NaN then); an unfit
+        ``out``.  Unlike math.fsum it never raises OverflowError: an
+        intermediate sum cannot overflow, and a sum that exceeds ``dtype`` is
+        inf.
     """
+    if is_tensor(x):
+        import tcu.collectives.torch_operators as operators
+
+        return operators.reduce("fsum", (x,), (dtype,), out)
+    if lives_on_gpu(x):
+        return on_gpu(Request("fsum", dtype=dtype), x, out)
     elements = x if isinstance(x, Elements) else Elements(x)
-    return ExactSum().add(elements).value(result_format(elements.format, dtype).dtype)
+    target = target_of(elements.format, dtype, out)
+    return stored(ExactSum().add(elements).value(target.dtype), out)
 
 
-def fmean(x: npt.ArrayLike | Elements, dtype: npt.DTypeLike | None = None) -> Any:
+def fmean(x: Any, dtype: npt.DTypeLike | None = None, *, out: Any = None) -> Any:
     """The mean of all elements, the exact sum divided by n and rounded once.
 
     Parameters, results and errors are those of :func:`fsum`; the mean of
     nothing is NaN, and a mean is inf only where an element is, or where
     ``dtype`` is too narrow for it.
     """
+    if is_tensor(x):
+        import tcu.collectives.torch_operators as operators
+
+        return operators.reduce("fmean", (x,), (dtype,), out)
+    if lives_on_gpu(x):
+        return on_gpu(Request("fmean", dtype=dtype), x, out)
     elements = x if isinstance(x, Elements) else Elements(x)
-    return ExactSum().add(elements).mean(result_format(elements.format, dtype).dtype)
+    target = target_of(elements.format, dtype, out)
+    return stored(ExactSum().add(elements).mean(target.dtype), out)
 
 
-def result_format(given: Format, dtype: npt.DTypeLike | None) -> Format:
-    """Format of a result: binary32 for 16-bit inputs and the input's own otherwise, unless asked for."""
-    if dtype is not None:
-        return rounding_target(dtype)
-    return get_format("binary32") if given.bits == 16 else given
+def on_gpu(request: Request, x: Any, out: Any) -> Any:
+    from tcu.collectives import device
 
-
-def rounding_target(dtype: npt.DTypeLike) -> Format:
-    try:
-        fmt: Format | None = named_format(dtype)
-    except DtypeError:
-        fmt = None
-    if fmt is None or fmt.name not in SUMMABLE:
-        raise DtypeError(f"dtype={dtype!r}: a result is rounded to float16, bfloat16, float32 or float64")
-    return fmt
-
-
-def round_number(number: Number, fmt: Format | None) -> Any:
-    """The number rounded once, to nearest, as a NumPy scalar (float64 if None)."""
-    fmt = fmt or get_format("binary64")
-    return np.array([encode(number, fmt)], fmt.code_dtype).view(fmt.dtype)[0]
-
-
-def round_sum(value: float, fmt: Format) -> Any:
-    """``value`` rounded to nearest as a NumPy scalar; every NaN is the one with all fraction bits set."""
-    return round_number(Tally(nans=1).number(0) if value != value else Number.of(value), fmt)
+    return device.reduce(request, (x,), out).result
 
 
 def exact_sum(numbers: npt.NDArray[Any], fmt: Format) -> Tally:

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcu.collectives.exact import Tally, count_specials, exact_sum, result_format, round_number, tally
+from tcu.collectives.exact import Tally, count_specials, exact_sum, tally
+from tcu.collectives.results import result_format, round_number
 from tcu.formats.format import Format, get_format
 from tcu.formats.inexact import square_root
 from tcu.formats.scalar import Number

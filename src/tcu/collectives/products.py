@@ -9,10 +9,14 @@ from typing import Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from tcu.collectives.exact import result_format, round_sum, tally
+from tcu.collectives.exact import tally
 from tcu.collectives.exact_products import PRODUCT_SCALE, sum_of_products
+from tcu.collectives.request import Request
+from tcu.collectives.results import result_format, round_sum, stored, target_of
+from tcu.formats.array import lives_on_gpu
 from tcu.formats.format import get_format
 from tcu.formats.scalar import Number, decode, encode
+from tcu.formats.tensor import is_tensor
 from tcu.model.execute import execute, pieces
 from tcu.model.pairs import Pairs
 from tcu.plan import Plan, make_dot_plan, plan_error_bound
@@ -33,20 +37,21 @@ class DotInfo:
 
 @overload
 def dot(
-    x: npt.ArrayLike, y: npt.ArrayLike, *, block: int | None = ..., dtype: npt.DTypeLike | None = ...,
+    x: Any, y: Any, *, block: int | None = ..., dtype: npt.DTypeLike | None = ..., out: Any = ...,
     return_info: Literal[False] = ...,
 ) -> Any: ...  # fmt: skip
 @overload
 def dot(
-    x: npt.ArrayLike, y: npt.ArrayLike, *, block: int | None = ..., dtype: npt.DTypeLike | None = ...,
+    x: Any, y: Any, *, block: int | None = ..., dtype: npt.DTypeLike | None = ..., out: Any = ...,
     return_info: Literal[True],
 ) -> tuple[Any, DotInfo]: ...  # fmt: skip
 def dot(
-    x: npt.ArrayLike,
-    y: npt.ArrayLike,
+    x: Any,
+    y: Any,
     *,
     block: int | None = None,
     dtype: npt.DTypeLike | None = None,
+    out: Any = None,
     return_info: bool = False,
 ) -> Any:
     """The dot product of x and y by a plan of binary64 fused multiply-adds and additions, bit for bit.
@@ -55,18 +60,23 @@ def dot(
     ----------
     x, y:
         Arrays of one shape and one dtype: float16, bfloat16, float32 or
-        float64; any size, 0 pairs give 0.
+        float64; any size, 0 pairs give 0.  Both of NumPy, or both on one GPU
+        (as :func:`tcu.sum`).
     block:
         B: threads per block, a multiple of 32 up to 1024; None: 256.
     dtype:
         Format that the result is rounded to.  None: float32 for 16-bit
         inputs, x's own dtype otherwise.
+    out:
+        A 0-d array of the same library that takes the result; its dtype
+        stands in for ``dtype``.
     return_info:
-        Also return a :class:`DotInfo`.
+        Also return a :class:`DotInfo`; on a GPU this waits for the result.
 
     Returns
     -------
-    A NumPy scalar, or (scalar, DotInfo).  Zero is +0, and a NaN is the one with
+    A NumPy scalar, or a 0-d array on the GPU of x and y, without waiting for
+    it; with ``return_info``, (result, DotInfo).  Zero is +0, and a NaN is the one with
     all fraction bits set.  Products of float16, bfloat16 and float32 are
     exact; those of float64 round with the addition that takes them in:
     beyond binary64's range they are inf, below 2^-1022 they lose bits.
@@ -78,25 +88,32 @@ def dot(
         Arrays that cannot be multiplied, or not with each other; B out of
         range.
     """
+    if is_tensor(x) or is_tensor(y):
+        import tcu.collectives.torch_operators as operators
+
+        return operators.reduce("dot", (x, y), (block, dtype), out, return_info)
+    if lives_on_gpu(x) or lives_on_gpu(y):
+        return on_gpu(Request("dot", block=block, dtype=dtype), (x, y), out, return_info)
     total, plan = _dot_on_host(x, y, block)
-    return _outcome(total, plan, dtype, return_info)
+    return _outcome(total, plan, dtype, out, return_info)
 
 
 @overload
 def norm(
-    x: npt.ArrayLike, *, block: int | None = ..., dtype: npt.DTypeLike | None = ...,
+    x: Any, *, block: int | None = ..., dtype: npt.DTypeLike | None = ..., out: Any = ...,
     return_info: Literal[False] = ...,
 ) -> Any: ...  # fmt: skip
 @overload
 def norm(
-    x: npt.ArrayLike, *, block: int | None = ..., dtype: npt.DTypeLike | None = ...,
+    x: Any, *, block: int | None = ..., dtype: npt.DTypeLike | None = ..., out: Any = ...,
     return_info: Literal[True],
 ) -> tuple[Any, DotInfo]: ...  # fmt: skip
 def norm(
-    x: npt.ArrayLike,
+    x: Any,
     *,
     block: int | None = None,
     dtype: npt.DTypeLike | None = None,
+    out: Any = None,
     return_info: bool = False,
 ) -> Any:
     """The Euclidean norm of all elements: the binary64 root of what :func:`dot` adds up for x and x.
@@ -107,8 +124,14 @@ def norm(
     2^-511 lose bits, and below 2^-538 all of them.  :func:`fnorm` has no such
     limits, and the other dtypes do not reach them.
     """
+    if is_tensor(x):
+        import tcu.collectives.torch_operators as operators
+
+        return operators.reduce("norm", (x,), (block, dtype), out, return_info)
+    if lives_on_gpu(x):
+        return on_gpu(Request("norm", block=block, dtype=dtype), (x, x), out, return_info)
     total, plan = _dot_on_host(x, x, block)
-    return _outcome(math.sqrt(total), plan, dtype, return_info)
+    return _outcome(math.sqrt(total), plan, dtype, out, return_info)
 
 
 def dot_error_bound(
@@ -146,13 +169,22 @@ def _dot_on_host(x: npt.ArrayLike, y: npt.ArrayLike, block: int | None) -> tuple
     return execute(plan, pairs), plan
 
 
-def _outcome(value: float, plan: Plan, dtype: npt.DTypeLike | None, return_info: bool) -> Any:
-    target = result_format(get_format(plan.input), dtype)
+def _outcome(value: float, plan: Plan, dtype: npt.DTypeLike | None, out: Any, return_info: bool) -> Any:
+    target = target_of(get_format(plan.input), dtype, out)
     result = round_sum(value, target)
-    if not return_info:
-        return result
     bits = int(np.array([result]).view(target.code_dtype)[0])
-    return result, DotInfo(plan, plan.levels, bits)
+    result = stored(result, out)
+    return (result, DotInfo(plan, plan.levels, bits)) if return_info else result
+
+
+def on_gpu(request: Request, arrays: tuple[Any, Any], out: Any, return_info: bool) -> Any:
+    from tcu.collectives import device
+
+    outcome = device.reduce(request, arrays, out)
+    plan = outcome.prepared.plan
+    if not return_info or plan is None:
+        return outcome.result
+    return outcome.result, DotInfo(plan, plan.levels, outcome.bits())
 
 
 def _largest_product(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> float:

@@ -9,8 +9,12 @@ from typing import Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from tcu.collectives.exact import ExactSum, result_format, round_sum
+from tcu.collectives.exact import ExactSum
+from tcu.collectives.request import Request
+from tcu.collectives.results import result_format, round_sum, stored, target_of
+from tcu.formats.array import lives_on_gpu
 from tcu.formats.format import format_of
+from tcu.formats.tensor import is_tensor
 from tcu.model.elements import Elements
 from tcu.model.execute import Progress, execute
 from tcu.plan import DEFAULT_VARIANT, ModelledTime, Plan, make_plan, modelled_time, plan_error_bound
@@ -37,26 +41,27 @@ class SumInfo:
 
 @overload
 def sum(
-    x: npt.ArrayLike | Elements, *, unit: str | Unit = ..., variant: str = ..., chain: int | None = ...,
+    x: Any, *, unit: str | Unit | None = ..., variant: str = ..., chain: int | None = ...,
     block: int | None = ..., accumulator: str | None = ..., fraction: float | None = ...,
-    dtype: npt.DTypeLike | None = ..., return_info: Literal[False] = ..., progress: Progress | None = ...,
+    dtype: npt.DTypeLike | None = ..., out: Any = ..., return_info: Literal[False] = ..., progress: Progress | None = ...,
 ) -> Any: ...  # fmt: skip
 @overload
 def sum(
-    x: npt.ArrayLike | Elements, *, unit: str | Unit = ..., variant: str = ..., chain: int | None = ...,
+    x: Any, *, unit: str | Unit | None = ..., variant: str = ..., chain: int | None = ...,
     block: int | None = ..., accumulator: str | None = ..., fraction: float | None = ...,
-    dtype: npt.DTypeLike | None = ..., return_info: Literal[True], progress: Progress | None = ...,
+    dtype: npt.DTypeLike | None = ..., out: Any = ..., return_info: Literal[True], progress: Progress | None = ...,
 ) -> tuple[Any, SumInfo]: ...  # fmt: skip
 def sum(
-    x: npt.ArrayLike | Elements,
+    x: Any,
     *,
-    unit: str | Unit = DEFAULT_UNIT,
+    unit: str | Unit | None = None,
     variant: str = DEFAULT_VARIANT,
     chain: int | None = None,
     block: int | None = None,
     accumulator: str | None = None,
     fraction: float | None = None,
     dtype: npt.DTypeLike | None = None,
+    out: Any = None,
     return_info: bool = False,
     progress: Progress | None = None,
 ) -> Any:
@@ -65,10 +70,15 @@ def sum(
     Parameters
     ----------
     x:
-        Array of float16, bfloat16, float32 or float64, any shape and size;
-        0 elements give 0.
+        Array of float16, bfloat16, float32 or float64, any shape, strides and
+        size, in C order; 0 elements give 0.  Of NumPy, or on a GPU: PyTorch,
+        CuPy, JAX, Numba, anything with ``__dlpack__`` or
+        ``__cuda_array_interface__``.  The array's home decides who executes
+        the plan: the model on the CPU, or that GPU; for a unit of the GPU's
+        kind the bits are the same.
     unit:
-        A name of the catalogue, or a :class:`tcu.Unit` of your own.
+        A name of the catalogue, or a :class:`tcu.Unit` of your own.  None:
+        "H100" on the model; on a GPU, that GPU.
     variant:
         "short-chain" (tcu's own: 16-bit numbers by R MMAs from zero in
         binary32, everything outside the unit, and float32 and float64 arrays
@@ -88,36 +98,68 @@ def sum(
     dtype:
         Format that the result is rounded to.  None: float32 for 16-bit
         inputs, x's own dtype otherwise.
+    out:
+        A 0-d array of the same library that takes the result; its dtype
+        stands in for ``dtype``.
     return_info:
-        Also return a :class:`SumInfo`.
+        Also return a :class:`SumInfo`; on a GPU this waits for the result.
     progress:
         Called with the number of elements just finished.
 
     Returns
     -------
-    A NumPy scalar, or (scalar, SumInfo).  A sum of zero is +0, and a NaN is the one
-    with all fraction bits set, as tensor cores return it.
+    A NumPy scalar, or a 0-d array of x's library on the same GPU, which is
+    computed on the library's current stream without waiting for it; ``out``
+    where it is given.  With ``return_info``, (result, SumInfo).  A sum of zero
+    is +0, and a NaN is the one with all fraction bits set, as tensor cores
+    return it.
 
     Raises
     ------
     UnknownNameError, DtypeError, ParameterError:
         No such unit or variant; an array that cannot be summed, or for which
-        the unit has no MMA; R, B, accumulator or fraction out of range.
+        the unit has no MMA; R, B, accumulator or fraction out of range; a
+        unit whose bits the GPU at hand does not give; an unfit ``out``.
+    tcu.gpu.GpuError:
+        x is on a GPU and the way to it is not there.
     """
+    if is_tensor(x):
+        import tcu.collectives.torch_operators as operators
+
+        options = (unit, variant, chain, block, accumulator, fraction, dtype)
+        return operators.reduce("sum", (x,), options, out, return_info, progress)
+    if lives_on_gpu(x):
+        request = Request("sum", unit, variant, chain, block, accumulator, fraction, dtype)
+        return sum_on_gpu(request, x, out, return_info, progress)
     elements, chosen, plan = prepare(x, unit, variant, chain, block, accumulator, fraction)
-    target = result_format(elements.format, dtype)
+    target = target_of(elements.format, dtype, out)
     result = round_sum(execute(plan, elements, chosen, progress), target)
-    if not return_info:
-        return result
     bits = int(np.array([result]).view(target.code_dtype)[0])
-    time = modelled_time(plan.n, plan.chain or 1)
-    return result, SumInfo(chosen.name, plan, plan.mmas, plan.levels, time, bits)
+    result = stored(result, out)
+    return (result, _info(chosen, plan, bits)) if return_info else result
+
+
+def sum_on_gpu(request: Request, x: Any, out: Any, return_info: bool, progress: Progress | None) -> Any:
+    """A sum or a mean by a plan, of an array in a GPU's memory."""
+    from tcu.collectives import device
+
+    outcome = device.reduce(request, (x,), out)
+    plan = outcome.prepared.plan
+    if progress is not None and plan is not None:
+        progress(plan.n)
+    if not return_info or plan is None:
+        return outcome.result
+    return outcome.result, _info(outcome.prepared.unit, plan, outcome.bits())
+
+
+def _info(unit: Unit, plan: Plan, bits: int) -> SumInfo:
+    return SumInfo(unit.name, plan, plan.mmas, plan.levels, modelled_time(plan.n, plan.chain or 1), bits)
 
 
 def error_bound(
-    x: npt.ArrayLike | Elements,
+    x: Any,
     *,
-    unit: str | Unit = DEFAULT_UNIT,
+    unit: str | Unit | None = None,
     variant: str = DEFAULT_VARIANT,
     chain: int | None = None,
     block: int | None = None,
@@ -154,8 +196,8 @@ def bound_for(plan: Plan, unit: Unit, elements: Elements, dtype: npt.DTypeLike) 
 
 
 def prepare(
-    x: npt.ArrayLike | Elements,
-    unit: str | Unit,
+    x: Any,
+    unit: str | Unit | None,
     variant: str,
     chain: int | None,
     block: int | None,
@@ -163,7 +205,7 @@ def prepare(
     fraction: float | None,
 ) -> tuple[Elements, Unit, Plan]:
     elements = x if isinstance(x, Elements) else Elements(x)
-    chosen = get_unit(unit)
+    chosen = get_unit(DEFAULT_UNIT if unit is None else unit)
     plan = make_plan(
         elements.n, elements.format, chosen,
         variant=variant, chain=chain, block=block, accumulator=accumulator, fraction=fraction,

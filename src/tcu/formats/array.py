@@ -138,6 +138,22 @@ def round_array(
     return decode_array(codes & np.array((1 << fmt.bits) - 1, codes.dtype), fmt)
 
 
+def lives_on_gpu(x: Any) -> bool:
+    """Whether an array of any library is in a GPU's memory; loads nothing."""
+    if type(x).__module__ == "numpy":
+        return False
+    if hasattr(x, "is_cuda"):  # a PyTorch tensor may be on the host
+        return bool(x.is_cuda)
+    if hasattr(x, "__cuda_array_interface__"):
+        return True
+    device = getattr(x, "__dlpack_device__", None)
+    return device is not None and int(device()[0]) in _DLPACK_CUDA
+
+
+_DLPACK_CUDA = (2, 13)
+"""kDLCUDA and kDLCUDAManaged of dlpack.h."""
+
+
 def is_masked(x: object) -> bool:
     """Whether x is a masked array; numpy.ma is only met, for loading it takes 50 ms."""
     ma = sys.modules.get("numpy.ma")

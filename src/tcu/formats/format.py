@@ -171,7 +171,9 @@ def get_format(name: str | Format) -> Format:
 
 
 def named_format(given: Any) -> Format:
-    """The format of a dtype, or of a name such as "f16" or "binary16"; DtypeError if there is none."""
+    """The format of a dtype of NumPy or PyTorch, or of a name such as "f16"; DtypeError if there is none."""
+    if type(given).__module__ == "torch":
+        given = str(given).removeprefix("torch.")
     if isinstance(given, str) and ALIASES.get(given.lower(), given.lower()) in FORMATS:
         return get_format(given)
     return format_of(given)

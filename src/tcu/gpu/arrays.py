@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,8 +20,10 @@ from tcu.formats import get_format
 from tcu.gpu.device import call
 from tcu.gpu.imports import cuda_module
 
-__all__ = ["DeviceArray", "Library", "dtype_of", "library_of", "ordinal_of"]
+__all__ = ["DeviceArray", "Library", "dtype_of", "library_of", "ordinal_of", "torch_dtype"]
 
+_NO_STREAM = -1
+"""Of DLPack: the consumer looks after the order itself."""
 _LEGACY_STREAM = 1
 """CU_STREAM_LEGACY: the default stream, as the driver and DLPack both name it."""
 _DLPACK_CUDA = (2, 13)
@@ -59,8 +62,11 @@ class Library(Protocol):
     def ordinal(self, label: str, array: Any) -> int:
         """The number of the array's GPU."""
 
-    def finish(self, array: Any, like: Any) -> Any:
-        """What the caller gets for an array that :meth:`empty` made, after the launch."""
+    def plain(self, array: Any) -> tuple[int, int, np.dtype[Any]] | None:
+        """(address, number of elements, dtype) of a contiguous array, quickly; None for any other."""
+
+    def finish(self, array: Any, like: Any, stream: int) -> Any:
+        """What the caller gets for an array that :meth:`empty` made, after the launch on the stream."""
 
 
 class _Torch:
@@ -73,6 +79,15 @@ class _Torch:
             )
         return int(array.device.index)
 
+    def plain(self, array: Any) -> tuple[int, int, np.dtype[Any]] | None:
+        strided = sys.modules["torch"].strided
+        if array.layout is not strided or not array.is_contiguous() or array.is_neg():
+            return None
+        dtype = _torch_dtypes.get(array.dtype)
+        if dtype is None:
+            return None
+        return array.data_ptr(), array.numel(), dtype
+
     def view(self, label: str, array: Any, stream: int) -> DeviceArray:
         torch = sys.modules["torch"]
         if array.layout != torch.strided:
@@ -82,20 +97,21 @@ class _Torch:
             plain.data_ptr(),
             tuple(plain.shape),
             tuple(plain.stride()),
-            _named_dtype(label, str(plain.dtype).removeprefix("torch.")),
+            _torch_dtype(label, plain.dtype),
             self.ordinal(label, plain),
             plain,
         )
 
     def current_stream(self, ordinal: int) -> int:
-        return int(sys.modules["torch"].cuda.current_stream(ordinal).cuda_stream)
+        torch = sys.modules["torch"]
+        quickly = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # makes no Stream object
+        return int(quickly(ordinal) if quickly else torch.cuda.current_stream(ordinal).cuda_stream)
 
     def empty(self, like: Any, shape: tuple[int, ...], dtype: np.dtype[Any], ordinal: int) -> tuple[Any, int]:
-        torch = sys.modules["torch"]
-        array = torch.empty(shape, dtype=getattr(torch, dtype.name), device=like.device)
+        array = sys.modules["torch"].empty(shape, dtype=torch_dtype(dtype), device=like.device)
         return array, array.data_ptr()
 
-    def finish(self, array: Any, like: Any) -> Any:
+    def finish(self, array: Any, like: Any, stream: int) -> Any:
         return array
 
 
@@ -104,6 +120,9 @@ class _CuPy:
 
     def ordinal(self, label: str, array: Any) -> int:
         return int(array.device.id)
+
+    def plain(self, array: Any) -> tuple[int, int, np.dtype[Any]] | None:
+        return (array.data.ptr, array.size, array.dtype) if array.flags.c_contiguous else None
 
     def view(self, label: str, array: Any, stream: int) -> DeviceArray:
         strides = _in_elements(label, array.strides, array.dtype.itemsize)
@@ -118,7 +137,7 @@ class _CuPy:
         array = sys.modules["cupy"].empty(shape, dtype)  # on the current GPU
         return array, array.data.ptr
 
-    def finish(self, array: Any, like: Any) -> Any:
+    def finish(self, array: Any, like: Any, stream: int) -> Any:
         return array
 
 
@@ -137,6 +156,9 @@ class _Other:
             "cuda.bindings.driver"
         ).CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
         return int(call("cuPointerGetAttribute", attribute, address))
+
+    def plain(self, array: Any) -> tuple[int, int, np.dtype[Any]] | None:
+        return None
 
     def view(self, label: str, array: Any, stream: int) -> DeviceArray:
         views = cuda_module("cuda.core.utils").StridedMemoryView
@@ -166,11 +188,44 @@ class _Other:
         views = cuda_module("cuda.core.utils").StridedMemoryView
         return views.from_buffer(buffer, shape, dtype=dtype), int(buffer.handle)
 
-    def finish(self, array: Any, like: Any) -> Any:
-        # The view that cuda.core offers carries no stream, so the result must be complete.
-        call("cuStreamSynchronize", _LEGACY_STREAM)
+    def finish(self, array: Any, like: Any, stream: int) -> Any:
         namespace = like.__array_namespace__() if hasattr(like, "__array_namespace__") else _root_module(like)
-        return namespace.from_dlpack(array) if hasattr(namespace, "from_dlpack") else array
+        if hasattr(namespace, "from_dlpack"):
+            return namespace.from_dlpack(_InOrder(array, stream))
+        cuda = sys.modules.get("numba.cuda")
+        if cuda is not None and isinstance(like, cuda.devicearray.DeviceNDArrayBase):
+            return cuda.as_cuda_array(_Interface(array))
+        return array
+
+
+class _InOrder:
+    """A view that tells its consumer's stream to wait for the stream on which it is computed."""
+
+    def __init__(self, view: Any, stream: int) -> None:
+        self._view, self._stream = view, stream
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._view.__dlpack_device__()  # type: ignore[no-any-return]
+
+    def __dlpack__(self, *, stream: int | None = None, **options: Any) -> Any:
+        if stream != _NO_STREAM:
+            flag = cuda_module("cuda.bindings.driver").CUevent_flags.CU_EVENT_DISABLE_TIMING
+            event = call("cuEventCreate", flag)
+            call("cuEventRecord", event, self._stream)
+            call("cuStreamWaitEvent", stream or _LEGACY_STREAM, event, 0)
+            call("cuEventDestroy", event)
+        return self._view.__dlpack__(stream=_NO_STREAM, **options)
+
+
+class _Interface:
+    """A view of cuda.core, as Numba reads it; both work on the default stream."""
+
+    def __init__(self, view: Any) -> None:
+        self._view = view
+        self.__cuda_array_interface__ = {
+            "shape": tuple(view.shape), "typestr": view.dtype.str, "data": (int(view.ptr), False),
+            "version": 3, "strides": None, "stream": _LEGACY_STREAM,
+        }  # fmt: skip
 
 
 device_libraries: tuple[Library, ...] = (_Torch(), _CuPy(), _Other())
@@ -207,6 +262,22 @@ def dtype_of(array: Any) -> np.dtype[Any]:
 
 def _root_module(array: Any) -> Any:
     return sys.modules.get(type(array).__module__.partition(".")[0])
+
+
+@cache
+def torch_dtype(dtype: np.dtype[Any]) -> Any:
+    """PyTorch's dtype of that name."""
+    return getattr(sys.modules["torch"], dtype.name)
+
+
+_torch_dtypes: dict[Any, np.dtype[Any]] = {}
+
+
+def _torch_dtype(label: str, dtype: Any) -> np.dtype[Any]:
+    found = _torch_dtypes.get(dtype)
+    if found is None:
+        found = _torch_dtypes[dtype] = _named_dtype(label, str(dtype).removeprefix("torch."))
+    return found
 
 
 def _named_dtype(label: str, name: str) -> np.dtype[Any]:

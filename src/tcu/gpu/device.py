@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import ctypes
+import threading
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from tcu.errors import ParameterError
 from tcu.gpu.compiler import compiler_version
-from tcu.gpu.errors import DriverError, NoGpuError
+from tcu.gpu.errors import DriverError, GpuError, NoGpuError
 from tcu.gpu.imports import cuda_module
 from tcu.gpu.kernels import Kernel, supported
 from tcu.units import CATALOGUE, Unit
 
-__all__ = ["Gpu", "call", "current", "gpu_count", "find_gpu"]
+__all__ = ["Gpu", "call", "check", "check_driver", "current", "find_gpu", "gpu_count", "read"]
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,14 @@ def call(function: str, *arguments: Any) -> Any:
     """A call of the CUDA driver: its results without the status; raises DriverError."""
     driver = cuda_module("cuda.bindings.driver")
     status, *results = getattr(driver, function)(*arguments)
-    if int(status) != 0:
-        raise DriverError(f"{function} failed: {_explain(driver, status)}")
+    check(function, status)
     return results[0] if len(results) == 1 else tuple(results)
+
+
+def check(function: str, status: Any) -> None:
+    """Raises DriverError for a status that is not success."""
+    if int(status) != 0:
+        raise DriverError(f"{function} failed: {_explain(cuda_module('cuda.bindings.driver'), status)}")
 
 
 def _explain(driver: Any, status: Any) -> str:
@@ -55,9 +61,17 @@ def _explain(driver: Any, status: Any) -> str:
     return f"{status.name}, {said}"
 
 
+def _load_compiler() -> None:
+    with contextlib.suppress(GpuError):  # raised again where the compiler is needed
+        compiler_version()
+
+
 @cache
 def _start_driver() -> None:
-    """Initialize the driver and check its age; a failure is not cached, so a later call looks again."""
+    """Initialize the driver; a failure is not cached, so a later call looks again."""
+    # The compiler is asked for its version before a kernel is loaded.  Loading it takes 0.05 s, the driver's
+    # start and the context's 0.2 s (H200), and neither needs Python's lock.
+    threading.Thread(target=_load_compiler, daemon=True).start()
     driver = cuda_module("cuda.bindings.driver")
     advice = "install NVIDIA's driver, or let tcu.mma(..., unit=...) compute on the CPU"
     try:
@@ -66,7 +80,6 @@ def _start_driver() -> None:
         raise NoGpuError(f"no NVIDIA driver on this machine: {advice}") from error
     if int(status) != 0:
         raise NoGpuError(f"no GPU that CUDA can use ({_explain(driver, status)}): {advice}")
-    check_driver(call("cuDriverGetVersion"), compiler_version())
 
 
 def check_driver(driver: int, compiler: tuple[int, int]) -> None:
@@ -117,13 +130,29 @@ def _primary_context(ordinal: int) -> Any:
     return call("cuDevicePrimaryCtxRetain", call("cuDeviceGet", ordinal))
 
 
-@contextlib.contextmanager
-def current(gpu: Gpu) -> Iterator[None]:
+class current:
     """Make the GPU the thread's current one, and give the old one back."""
-    before = call("cuCtxGetCurrent")
-    call("cuCtxSetCurrent", _primary_context(gpu.ordinal))
-    try:
-        yield
-    finally:
-        if int(before) != 0:  # without one before, the GPU's own stays, as other libraries leave it
-            call("cuCtxSetCurrent", before)
+
+    def __init__(self, gpu: Gpu | int) -> None:
+        self._ordinal = gpu if isinstance(gpu, int) else gpu.ordinal
+        self._before = 0
+
+    def __enter__(self) -> None:
+        _start_driver()
+        own = _primary_context(self._ordinal)
+        before = int(call("cuCtxGetCurrent"))
+        if before != int(own):  # else nothing is to be done: a call of the driver takes 0.5 us
+            call("cuCtxSetCurrent", own)
+            self._before = before
+
+    def __exit__(self, *failure: object) -> None:
+        if self._before != 0:  # without one before, the GPU's own stays, as other libraries leave it
+            call("cuCtxSetCurrent", self._before)
+
+
+def read(address: int, size: int) -> bytes:
+    """Bytes of the current GPU's memory, when the default stream has come there."""
+    data = bytearray(size)
+    buffer = (ctypes.c_char * size).from_buffer(data)
+    call("cuMemcpyDtoH", ctypes.addressof(buffer), address, size)
+    return bytes(data)

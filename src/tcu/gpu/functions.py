@@ -6,7 +6,7 @@ from typing import Any
 
 from tcu.gpu.cache import key_of, load_or_compile
 from tcu.gpu.compiler import CompileTask, compile_cuda, compiler_version
-from tcu.gpu.device import call
+from tcu.gpu.device import call, check_driver
 from tcu.gpu.imports import cuda_module
 
 __all__ = ["load"]
@@ -17,6 +17,7 @@ def load(task: CompileTask, entry: str) -> Any:
 
     A library belongs to no context, so one serves all GPUs of a kind, as long as the process lives.
     """
+    check_driver(call("cuDriverGetVersion"), compiler_version())
     cubin = load_or_compile(key_of(task, compiler_version()), lambda: compile_cuda(task).cubin)
     library = call("cuLibraryLoadData", cubin, [], [], 0, [], [], 0)
     kernel = call("cuLibraryGetKernel", library, entry.encode())

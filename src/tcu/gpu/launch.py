@@ -11,11 +11,12 @@ from typing import Any
 
 from tcu.errors import ShapeError
 from tcu.gpu.compiler import task_for
-from tcu.gpu.device import Gpu, call
+from tcu.gpu.device import Gpu, check
 from tcu.gpu.functions import load
+from tcu.gpu.imports import cuda_module
 from tcu.gpu.kernels import Kernel, architecture
 
-__all__ = ["Strided", "collapse", "launch"]
+__all__ = ["KernelLaunch", "Strided", "collapse", "launch"]
 
 MAX_BATCH_DIMENSIONS = 8
 """As in cuda/problem.cuh."""
@@ -82,12 +83,27 @@ def launch(
     problem = _Problem(
         *matrices, result, m, n, k, tiles, len(extents), (ctypes.c_int64 * MAX_BATCH_DIMENSIONS)(*extents)
     )
-    parameters = (ctypes.c_void_p * 1)(ctypes.addressof(problem))
     blocks = min(-(-tiles // kernel.tiles_per_block), _MAX_BLOCKS)
-    function = _load(kernel, gpu)
-    # cuda.core.launch takes no structures, hence the driver's own call.
-    grid, block = (blocks, 1, 1), (kernel.threads, 1, 1)
-    call("cuLaunchKernel", function, *grid, *block, 0, stream, ctypes.addressof(parameters), 0)
+    KernelLaunch(_load(kernel, gpu), blocks, kernel.threads, problem)(stream)
+
+
+class KernelLaunch:
+    """A kernel with its grid and the structure that it takes, which may change between launches.
+
+    cuda.core.launch takes no structures, hence the driver's own call.
+    """
+
+    def __init__(self, function: Any, blocks: int, threads: int, problem: ctypes.Structure) -> None:
+        self._problem = problem  # what the pointers below point to
+        self._pointers = (ctypes.c_void_p * 1)(ctypes.addressof(problem))
+        self._head = (function, blocks, 1, 1, threads, 1, 1, 0)
+        self._address = ctypes.addressof(self._pointers)
+        self._launch = cuda_module("cuda.bindings.driver").cuLaunchKernel
+
+    def __call__(self, stream: int) -> None:
+        (status,) = self._launch(*self._head, stream, self._address, 0)
+        if status:
+            check("cuLaunchKernel", status)
 
 
 def collapse(

@@ -91,7 +91,7 @@ def _on_device(a: Any, b: Any, c: Any, instruction: Instruction, device: int | N
         result, address = library.empty(like, shape, dtype, gpu.ordinal)
         operands = [_broadcast(view, shape) for view in views]
         _run(kernel, gpu, operands, shape, address, stream)
-        return library.finish(result, like)
+        return library.finish(result, like, stream)
 
 
 def _on_host(a: Any, b: Any, c: Any, instruction: Instruction, device: int | None) -> npt.NDArray[Any]:

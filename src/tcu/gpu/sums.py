@@ -4,51 +4,38 @@ from __future__ import annotations
 
 import ctypes
 import math
+import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 from tcu.errors import ParameterError
-from tcu.formats.format import Format, format_of
+from tcu.formats.format import Format, get_format
 from tcu.gpu.arrays import DeviceArray
 from tcu.gpu.compiler import task_of
-from tcu.gpu.device import Gpu, call
+from tcu.gpu.device import Gpu
 from tcu.gpu.functions import load
-from tcu.gpu.launch import MAX_BATCH_DIMENSIONS, collapse
+from tcu.gpu.launch import MAX_BATCH_DIMENSIONS, KernelLaunch, collapse
+from tcu.gpu.tuning import ExactConfig, SumConfig, exact_config, sum_config
 from tcu.gpu.workspace import workspace
 from tcu.plan import AddStep, FmaStep, MmaStep, Plan
 
-__all__ = ["COUNTS", "LIMBS", "LIMB_BITS", "ExactConfig", "SumConfig", "launch_exact_sum", "launch_sum"]
+__all__ = [
+    "COUNTS", "LIMBS", "LIMB_BITS", "LOWEST_BIT", "ExactLaunch", "Layout", "Operand", "SumLaunch", "contiguous", "layout_of",
+    "operand_of",
+]  # fmt: skip
 
 _ELEMENTS = {"binary16": "BINARY16", "bfloat16": "BFLOAT16", "binary32": "BINARY32", "binary64": "BINARY64"}
 _TARGETS = {name: number for number, name in enumerate(_ELEMENTS)}
 _LOAD = 16
 """Bytes that a thread loads at once, as in cuda/array.cuh."""
-LIMB_BITS, LIMBS, COUNTS = 16, 135, 3
+LIMB_BITS, LIMBS, COUNTS, LOWEST_BIT = 16, 136, 3, -1090
 """As in cuda/limbs.cuh."""
 _COPIES = 16
 
 
-@dataclass(frozen=True)
-class SumConfig:
-    """How cuda/sum.cu is compiled: speed, not bits."""
-
-    unroll: int
-    """Loads of a thread in flight."""
-    resident: int
-    """Blocks per multiprocessor."""
-
-
-@dataclass(frozen=True)
-class ExactConfig:
-    """How cuda/exact.cu is compiled and launched: speed, not bits."""
-
-    threads: int
-    unroll: int
-    resident: int
-    loads: int
-    """Loads of a thread in a chunk, at most."""
+Layout = Literal["ALIGNED", "SHIFTED", "STRIDED"]
+"""As in cuda/array.cuh."""
 
 
 class _Array(ctypes.Structure):
@@ -61,6 +48,10 @@ class _Array(ctypes.Structure):
         ("extents", ctypes.c_int64 * MAX_BATCH_DIMENSIONS),
         ("strides", ctypes.c_int64 * MAX_BATCH_DIMENSIONS),
     )
+
+
+Operand = _Array
+"""An array as the kernels take it."""
 
 
 class _Sum(ctypes.Structure):
@@ -91,67 +82,111 @@ class _ExactSum(ctypes.Structure):
         ("loads", ctypes.c_int64),
         ("chunks", ctypes.c_int64),
         ("target", ctypes.c_int64),
+        ("divisor", ctypes.c_int64),
     )
 
 
-def launch_sum(
-    plan: Plan,
-    operands: Sequence[DeviceArray],
-    out: int,
-    target: Format,
-    gpu: Gpu,
-    stream: int,
-    config: SumConfig,
-    *,
-    divisor: float = 1.0,
-    root: bool = False,
-) -> None:
-    """Put the sum of one array, or the dot product of two, on the stream, by the plan.
+class SumLaunch:
+    """A sum of one array, or a dot product of two, by a plan: everything but the addresses.
 
-    ``out``: the address of the result, rounded to ``target`` after a division
-    by ``divisor`` and, if asked for, the square root.
+    The result is divided by ``divisor``, its root is taken if asked for, and
+    it is rounded to ``target``.
     """
-    loads, chain = _loop(plan)
-    arrays, layout = _described(operands)
-    product = len(operands) == 2
-    function = _function(
-        "sum.cu", "sum", gpu.compute_capability, _ELEMENTS[plan.input], layout,
-        (("THREADS", plan.block), ("CHAIN", chain), ("UNROLL", config.unroll),
-         ("RESIDENT", config.resident), ("TERM", "PRODUCT" if product else "VALUE")),
-    )  # fmt: skip
-    chunk = loads * chain * plan.block * (_LOAD // operands[0].dtype.itemsize)
-    chunks = -(-plan.n // chunk)
-    slots = workspace("sum", gpu.ordinal, stream, chunks, 0).slots_address
-    y = arrays[1] if product else _Array()
-    problem = _Sum(arrays[0], y, slots, out, divisor, loads, chunks, root, _TARGETS[target.name])
-    _launch(function, max(chunks, 1), plan.block, stream, problem)
+
+    def __init__(
+        self, plan: Plan, layout: Layout, target: Format, gpu: Gpu, config: SumConfig | None = None,
+        *, product: bool = False, divisor: float = 1.0, root: bool = False,
+    ) -> None:  # fmt: skip
+        loads, chain = _loop(plan)
+        per_load = _LOAD // get_format(plan.input).dtype.itemsize
+        self._chunks = -(-plan.n // (loads * chain * plan.block * per_load))
+        config = config or sum_config(gpu.compute_capability, plan, self._chunks)
+        self._gpu, self._threads = gpu, plan.block
+        self._function = _function(
+            "sum.cu", "sum", gpu.compute_capability, _ELEMENTS[plan.input], layout,
+            (("THREADS", plan.block), ("CHAIN", chain), ("UNROLL", config.unroll),
+             ("RESIDENT", config.resident), ("TERM", "PRODUCT" if product else "VALUE")),
+        )  # fmt: skip
+        whole = contiguous(0, plan.n)
+        self._problem = _Sum(whole, whole, 0, 0, divisor, loads, self._chunks, root, _TARGETS[target.name])
+        self._x, self._y = self._problem.x, self._problem.y  # views, which write into the problem
+        self._kernel = KernelLaunch(self._function, max(self._chunks, 1), plan.block, self._problem)
+        self._slots_of_default = 0
+        self._lock = threading.Lock()
+
+    def __call__(self, operands: Sequence[Operand], out: int, stream: int) -> None:
+        """Put it on the stream; ``out`` is the address of the result."""
+        slots = self._slots(stream)
+        problem = self._problem
+        with self._lock:  # the driver copies the parameters before the launch returns
+            problem.x = operands[0]
+            problem.y = operands[-1]
+            problem.slots, problem.out = slots, out
+            self._kernel(stream)
+
+    def at(self, x: int, y: int, out: int, stream: int) -> None:
+        """The same for contiguous operands at these addresses, in less time; not for layout STRIDED.
+
+        x stands for y too where there is one operand.
+        """
+        slots = self._slots(stream) if stream else self._slots_of_default or self._slots(0)
+        problem = self._problem
+        with self._lock:
+            self._x.data, self._y.data = x, y
+            problem.slots, problem.out = slots, out
+            self._kernel(stream)
+
+    def _slots(self, stream: int) -> int:
+        slots = workspace("sum", self._gpu.ordinal, stream, self._chunks, 0).slots_address
+        if stream == 0:
+            self._slots_of_default = slots  # which is never captured, and no piece is ever freed
+        return slots
 
 
-def launch_exact_sum(
-    x: DeviceArray, out: int, target: Format, state: int, gpu: Gpu, stream: int, config: ExactConfig
-) -> None:
-    """Put the exact sum on the stream: rounded to ``target`` at ``out``, and its limbs and counts at ``state``.
+class ExactLaunch:
+    """An exact sum: divided by ``divisor`` and rounded once to ``target``, its limbs and counts, or both."""
 
-    Either address may be 0.
-    """
-    (array,), layout = _described([x])
-    function = _function(
-        "exact.cu", "exact_sum", gpu.compute_capability, _ELEMENTS[format_of(x.dtype).name], layout,
-        (("THREADS", config.threads), ("UNROLL", config.unroll), ("RESIDENT", config.resident)),
-    )  # fmt: skip
-    step = config.threads * (_LOAD // x.dtype.itemsize)
-    # Small arrays need many blocks more than long chunks.
-    loads = config.loads
-    while loads > max(config.unroll, 8) and array.n < 1024 * loads * step:
-        loads //= 2
-    chunks = -(-array.n // (loads * step))
-    words = _COPIES * (LIMBS + COUNTS)
-    space = workspace("exact", gpu.ordinal, stream, 0, words + 1)
-    problem = _ExactSum(
-        array, space.words_address, space.words_address + 8 * words, out, state, loads, chunks,
-        _TARGETS[target.name],
-    )  # fmt: skip
-    _launch(function, max(chunks, 1), config.threads, stream, problem)
+    def __init__(
+        self, n: int, element: Format, layout: Layout, target: Format, gpu: Gpu,
+        config: ExactConfig | None = None, *, divisor: int = 1,
+    ) -> None:  # fmt: skip
+        config = config or exact_config(gpu.compute_capability, element)
+        function = _function(
+            "exact.cu", "exact_sum", gpu.compute_capability, _ELEMENTS[element.name], layout,
+            (("THREADS", config.threads), ("UNROLL", config.unroll), ("RESIDENT", config.resident)),
+        )  # fmt: skip
+        step = config.threads * (_LOAD // element.dtype.itemsize)
+        # Small arrays need many blocks more than long chunks.
+        loads = config.loads
+        while loads > max(config.unroll, 8) and n < 1024 * loads * step:
+            loads //= 2
+        chunks = -(-n // (loads * step))
+        self._gpu = gpu
+        self._problem = _ExactSum(contiguous(0, n), 0, 0, 0, 0, loads, chunks, _TARGETS[target.name], divisor)
+        self._x = self._problem.x  # a view, which writes into the problem
+        self._kernel = KernelLaunch(function, max(chunks, 1), config.threads, self._problem)
+        self._lock = threading.Lock()
+
+    def __call__(self, operand: Operand, out: int, state: int, stream: int) -> None:
+        """Put it on the stream: the rounded sum to address ``out``, limbs and counts to ``state``; 0 for neither."""
+        self._start(operand, out, state, stream)
+
+    def at(self, x: int, y: int, out: int, stream: int) -> None:
+        """The rounded sum of contiguous numbers at address x, as :meth:`SumLaunch.at`."""
+        self._start(x, out, 0, stream)
+
+    def _start(self, operand: Operand | int, out: int, state: int, stream: int) -> None:
+        words = _COPIES * (LIMBS + COUNTS)
+        space = workspace("exact", self._gpu.ordinal, stream, 0, words + 1).words_address
+        problem = self._problem
+        with self._lock:
+            if isinstance(operand, int):
+                self._x.data = operand
+            else:
+                problem.x = operand
+            problem.limbs, problem.arrived = space, space + 8 * words
+            problem.out, problem.state = out, state
+            self._kernel(stream)
 
 
 def _loop(plan: Plan) -> tuple[int, int]:
@@ -166,23 +201,32 @@ def _loop(plan: Plan) -> tuple[int, int]:
     return int(first.length or 1), 1
 
 
-def _described(operands: Sequence[DeviceArray]) -> tuple[list[_Array], str]:
-    """The operands as kernels take them, and the layout that serves all."""
-    arrays, shifted, strided = [], False, False
-    for x in operands:
-        if x.address % x.dtype.itemsize:
-            raise ParameterError(
-                f"the array lies at address {x.address:#x}, which is no multiple of its {x.dtype.itemsize} bytes "
-                "an element: copy it first"
-            )
-        n = math.prod(x.shape)
-        extents, (strides,) = collapse(x.shape, [x.strides]) if n > 1 else ((), [()])
-        strided |= len(extents) > 1 or (bool(extents) and strides[0] != 1)
-        shifted |= bool(x.address % _LOAD)
-        filled = [tuple(part) + (0,) * (MAX_BATCH_DIMENSIONS - len(part)) for part in (extents, strides)]
-        both = [(ctypes.c_int64 * MAX_BATCH_DIMENSIONS)(*part) for part in filled]
-        arrays.append(_Array(x.address, n, len(extents), *both))
-    return arrays, "STRIDED" if strided else "SHIFTED" if shifted else "ALIGNED"
+def contiguous(address: int, n: int) -> Operand:
+    """n elements one after another."""
+    whole = ctypes.c_int64 * MAX_BATCH_DIMENSIONS
+    return _Array(address, n, 1, whole(n), whole(1))
+
+
+def layout_of(operands: Sequence[Operand]) -> Layout:
+    """The layout that serves all of them."""
+    if any(x.dimensions > 1 or x.strides[0] != 1 for x in operands):
+        return "STRIDED"
+    return "SHIFTED" if any(x.data % _LOAD for x in operands) else "ALIGNED"
+
+
+def operand_of(x: DeviceArray) -> Operand:
+    """The array as kernels take it, in as few dimensions as its strides allow."""
+    if x.address % x.dtype.itemsize:
+        raise ParameterError(
+            f"the array lies at address {x.address:#x}, which is no multiple of its {x.dtype.itemsize} bytes "
+            "an element: copy it first"
+        )
+    n = math.prod(x.shape)
+    extents, (strides,) = collapse(x.shape, [x.strides]) if n > 1 else ((), [()])
+    if len(extents) == 0:
+        return contiguous(x.address, n)
+    whole = ctypes.c_int64 * MAX_BATCH_DIMENSIONS
+    return _Array(x.address, n, len(extents), whole(*extents), whole(*strides))
 
 
 @cache
@@ -192,8 +236,3 @@ def _function(
 ) -> Any:  # fmt: skip
     given: Mapping[str, Any] = {"ELEMENT": element, "LAYOUT": layout, **dict(macros)}
     return load(task_of(source, given, "sm_{}{}".format(*capability)), entry)
-
-
-def _launch(function: Any, blocks: int, threads: int, stream: int, problem: ctypes.Structure) -> None:
-    parameters = (ctypes.c_void_p * 1)(ctypes.addressof(problem))
-    call("cuLaunchKernel", function, blocks, 1, 1, threads, 1, 1, 0, stream, ctypes.addressof(parameters), 0)

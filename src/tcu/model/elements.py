@@ -10,8 +10,9 @@ import numpy.typing as npt
 from tcu.errors import DtypeError
 from tcu.formats.array import is_masked
 from tcu.formats.format import Format, format_of
+from tcu.formats.tensor import host_view, is_tensor
 
-__all__ = ["Elements"]
+__all__ = ["SUMMABLE", "Elements", "summable"]
 
 SUMMABLE = ("binary16", "bfloat16", "binary32", "binary64")
 
@@ -27,6 +28,8 @@ class Elements:
         """``name`` and ``verb`` are what the messages call the array and what is done with it."""
         if is_masked(x):
             raise DtypeError(f"{name} is a masked array: {verb} {name}.compressed(), or {name}.filled(0)")
+        if is_tensor(x):
+            x = host_view(x, name, verb)
         try:
             array = np.asarray(x)
         except (ValueError, TypeError) as error:
@@ -34,7 +37,7 @@ class Elements:
                 f"{name} is no array of numbers ({error}): make one with numpy.asarray"
             ) from None
         self.array: npt.NDArray[Any] = array
-        self.format: Format = _summable(array.dtype, name, verb)
+        self.format: Format = summable(array.dtype, name, verb)
         self._line = array.reshape(-1) if array.flags.c_contiguous else None
 
     @property
@@ -47,7 +50,8 @@ class Elements:
         return np.require(piece, self.format.dtype, ["C", "A"])
 
 
-def _summable(dtype: np.dtype[Any], name: str, verb: str) -> Format:
+def summable(dtype: np.dtype[Any], name: str, verb: str) -> Format:
+    """The format of elements that can be summed; raises DtypeError, which names the array."""
     advice = f"convert it first, for example with {name}.astype('float64')"
     if dtype.kind == "O":
         raise DtypeError(

@@ -95,23 +95,45 @@ __device__ inline Vector whole_vector(const Array& a, i64 v) {
     return r;
 }
 
-// The same with +0 beyond the end.
-__device__ inline Vector padded_vector(const Array& a, i64 v) {
-    Vector r;
-#pragma unroll
-    for (int i = 0; i < PER_LOAD; ++i) r.codes[i] = 0;
-#pragma unroll
-    for (int i = 0; i < PER_LOAD; ++i) {
-        const i64 at = v * PER_LOAD + i;
-        if (at < a.n) r.codes[i] = element(a, at);
-    }
-    return r;
-}
-
 // How many vectors whole_vector may read.
 __device__ inline i64 whole_vectors(const Array& a) {
     const i64 vectors = a.n / PER_LOAD;
     return LAYOUT == SHIFTED && vectors > 0 ? vectors - 1 : vectors;
+}
+
+// Vector v with +0 beyond the end.
+__device__ inline Vector padded_vector(const Array& a, i64 v) {
+    Vector r;
+#pragma unroll
+    for (int i = 0; i < PER_LOAD; ++i) {
+        const i64 at = v * PER_LOAD + i;
+        r.codes[i] = at < a.n ? element(a, at) : Code(0);
+    }
+    return r;
+}
+
+// The vectors at the end of an array that whole_vector cannot read.
+struct End {
+    static constexpr int VECTORS = LAYOUT == SHIFTED ? 2 : 1;
+    Vector vectors[VECTORS];
+
+    __device__ explicit End(const Array& a) {
+#pragma unroll
+        for (int i = 0; i < VECTORS; ++i) vectors[i] = padded_vector(a, whole_vectors(a) + i);
+    }
+};
+
+// Vector v, whatever is there: a load under a condition, not a branch, so that loads overlap.  A call in
+// place of End made the compiler keep the accumulators in memory, and the loop half as fast.
+__device__ inline Vector vector_or_padding(const Array& a, const End& end, i64 v) {
+    const i64 whole = whole_vectors(a);
+    Vector r;
+    r.words = make_uint4(0, 0, 0, 0);
+    if (v < whole) r = whole_vector(a, v);
+#pragma unroll
+    for (int i = 0; i < End::VECTORS; ++i)
+        if (v == whole + i) r = end.vectors[i];
+    return r;
 }
 
 __device__ inline float to_binary32(Code code) {

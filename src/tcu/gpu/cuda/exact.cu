@@ -31,6 +31,7 @@ struct ExactSum {
     i64 loads;    // of a thread in a chunk, a multiple of UNROLL, at most MAX_LOADS
     i64 chunks;
     i64 target;
+    i64 divisor;  // of the sum before it is rounded; 0 gives NaN
 };
 
 // What is known of an element's format.
@@ -137,18 +138,13 @@ __device__ inline i64 vector_of(const ExactSum& p, i64 chunk, int step) {
     return (chunk * p.loads + step) * THREADS + threadIdx.x;
 }
 
-template <bool WHOLE>
-__device__ inline Vector read(const ExactSum& p, i64 v) {
-    return WHOLE || v < whole_vectors(p.x) ? whole_vector(p.x, v) : padded_vector(p.x, v);
-}
-
 __device__ constexpr int logarithm(int power) { return power < 2 ? 0 : 1 + logarithm(power / 2); }
 
 // With `window` the numbers must be below 2^window; without (UNKNOWN) the first of them place it.
 constexpr int UNKNOWN = 1 << 20;
 
-template <typename Real, int TOGETHER, bool WHOLE>
-__device__ inline Share add_share(const ExactSum& p, i64 chunk, int window) {
+template <typename Real, int TOGETHER, typename Read>
+__device__ inline Share add_share(const ExactSum& p, i64 chunk, int window, const Read& read) {
     typedef Arithmetic<Real> A;
     // Two accumulators of each kind, emptied after TERMS numbers.
     constexpr bool NARROW = A::PRECISION == 24;
@@ -168,7 +164,7 @@ __device__ inline Share add_share(const ExactSum& p, i64 chunk, int window) {
     for (int step = 0; step < p.loads; step += TOGETHER) {
         Vector x[TOGETHER];
 #pragma unroll
-        for (int i = 0; i < TOGETHER; ++i) x[i] = read<WHOLE>(p, vector_of(p, chunk, step + i));
+        for (int i = 0; i < TOGETHER; ++i) x[i] = read(vector_of(p, chunk, step + i));
         if (ELEMENT != BINARY16 || !NARROW) {
 #pragma unroll
             for (int i = 0; i < TOGETHER; ++i) range.see(x[i]);
@@ -221,7 +217,6 @@ __device__ inline Share add_share(const ExactSum& p, i64 chunk, int window) {
 }
 
 // Number by number, for anything: inf and NaN are counted.
-template <bool WHOLE>
 __device__ __noinline__ void add_numbers(const ExactSum& p, i64 chunk, i64* limbs) {
     __shared__ int shared_limbs[WARPS][WORDS];
     int* own = shared_limbs[threadIdx.x / WARP];
@@ -231,10 +226,10 @@ __device__ __noinline__ void add_numbers(const ExactSum& p, i64 chunk, i64* limb
     __syncwarp();
 #pragma unroll 1
     for (int step = 0; step < p.loads; ++step) {
-        const Vector x = read<WHOLE>(p, vector_of(p, chunk, step));
+        const i64 first = vector_of(p, chunk, step) * PER_LOAD;
 #pragma unroll 1
-        for (int i = 0; i < PER_LOAD; ++i) {
-            const u64 code = x.codes[i];
+        for (int i = 0; i < PER_LOAD && first + i < p.x.n; ++i) {
+            const u64 code = element(p.x, first + i);
             const bool negative = code >> (8 * sizeof(Code) - 1);
             const int field = static_cast<int>(code >> FRACTION) & FIELDS;
             u64 digits = code & ((1ull << FRACTION) - 1);
@@ -268,16 +263,17 @@ typedef float Fast;
 typedef double Fast;
 #endif
 
-template <bool WHOLE>
-__device__ inline void add_chunk(const ExactSum& p, i64 chunk, i64* limbs) {
-    constexpr int TOGETHER = WHOLE && LAYOUT != STRIDED ? UNROLL : 1;
-    Share share = add_share<Fast, TOGETHER, WHOLE>(p, chunk, UNKNOWN);
+template <typename Read>
+__device__ inline void add_chunk(const ExactSum& p, i64 chunk, i64* limbs, const Read& read) {
+    // Shifting takes twice the registers.
+    constexpr int TOGETHER = LAYOUT == STRIDED ? 1 : LAYOUT == SHIFTED && UNROLL > 1 ? UNROLL / 2 : UNROLL;
+    Share share = add_share<Fast, TOGETHER>(p, chunk, UNKNOWN, read);
     if (!share.proved && ELEMENT != BINARY16 && share.top < FIELDS)
-        share = add_share<double, 1, WHOLE>(p, chunk, max(share.top, 1) - BIAS + 1);
+        share = add_share<double, 1>(p, chunk, max(share.top, 1) - BIAS + 1, read);
     if (share.proved)
         add_to_limbs(limbs, share.high, share.high_exponent, share.low, share.low_exponent);
     else
-        add_numbers<WHOLE>(p, chunk, limbs);
+        add_numbers(p, chunk, limbs);
 }
 
 // magnitude · 2^exponent, the highest bit set, a little more if `sticky`: the code in a format.
@@ -293,23 +289,21 @@ __device__ inline u64 rounded(u64 magnitude, int exponent, bool sticky, int frac
     return code < infinity && unbiased <= bias ? code : infinity;
 }
 
-// One thread: the number in the limbs, rounded to nearest; inf - inf is NaN.
-__device__ inline void store_limbs(i64* limbs, void* out, Target target) {
+// One thread: the number in the limbs, of which `first` to `last` are not zero, rounded to nearest.
+// The sum of inf and -inf is NaN.
+__device__ inline void store_limbs(i64* limbs, int first, int last, u64 divisor, void* out, Target target) {
     const int fraction = target == TO_BINARY16 ? 10 : target == TO_BFLOAT16 ? 7 : target == TO_BINARY32 ? 23 : 52;
     const int bias = target == TO_BINARY16 ? 15 : target == TO_BINARY64 ? 1023 : 127, fields = 2 * bias + 1;
     const int width = target == TO_BINARY64 ? 64 : target == TO_BINARY32 ? 32 : 16;
     const i64* counts = limbs + LIMBS;
-    u64 code;
+    u64 code, magnitude = 0;
     bool negative = false;
-    if (counts[NAN_COUNT] || (counts[POSITIVE_INFINITY] && counts[NEGATIVE_INFINITY])) {
+    if (divisor == 0 || counts[NAN_COUNT] || (counts[POSITIVE_INFINITY] && counts[NEGATIVE_INFINITY])) {
         code = (1ull << (width - 1)) - 1;
     } else if (counts[POSITIVE_INFINITY] || counts[NEGATIVE_INFINITY]) {
         code = static_cast<u64>(fields) << fraction;
         negative = counts[NEGATIVE_INFINITY] != 0;
     } else {
-        int first = 0, last = LIMBS - 1;
-        while (first < LIMBS && limbs[first] == 0) ++first;
-        while (last > first && limbs[last] == 0) --last;
         last = min(last + 4, LIMBS - 1);  // where the carry of the highest can get to
         i64 carry = 0;
         for (int i = first; i <= last; ++i) {
@@ -326,21 +320,30 @@ __device__ inline void store_limbs(i64* limbs, void* out, Target target) {
                 carry >>= LIMB;
             }
         }
-        while (last >= first && limbs[last] == 0) --last;
-        u64 magnitude = 0;
         bool sticky = false;
+        if (divisor > 1) {  // long division; a sum's lowest limb is empty, so it takes in the rounding bit
+            u64 rest = 0;
+            for (int i = last; i >= 0; --i) {
+                rest = rest << LIMB | (i >= first ? limbs[i] : 0);
+                limbs[i] = static_cast<i64>(rest / divisor);
+                rest %= divisor;
+            }
+            first = 0;
+            sticky = rest != 0;
+        }
+        while (last >= first && limbs[last] == 0) --last;
         int exponent = 0;
         if (last >= first) {
             for (int i = 0; i < 4; ++i) magnitude = magnitude << LIMB | (last - i >= 0 ? limbs[last - i] : 0);
             const int zeros = __clzll(magnitude);
             const u64 next = last - 4 >= 0 ? limbs[last - 4] : 0;
             if (zeros) magnitude = magnitude << zeros | next >> (LIMB - zeros);
-            sticky = (next & (0xffff >> zeros)) != 0;
+            sticky |= (next & (0xffff >> zeros)) != 0;
             for (int i = first; i < last - 4; ++i) sticky |= limbs[i] != 0;
             exponent = LOWEST + LIMB * (last - 3) - zeros;
         }
         code = magnitude ? rounded(magnitude, exponent, sticky, fraction, bias, fields) : 0;
-        if (!code) negative = false;  // too small for the format: zero is +0
+        if (!magnitude && !sticky) negative = false;  // zero; what is merely too small keeps its sign
     }
     code |= static_cast<u64>(negative) << (width - 1);
     if (width == 64)
@@ -353,19 +356,24 @@ __device__ inline void store_limbs(i64* limbs, void* out, Target target) {
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) exact_sum(const __grid_constant__ ExactSum p) {
     __shared__ i64 total[WORDS];
+    __shared__ int first_used, last_used;
     __shared__ bool last;
     i64* own = p.limbs + blockIdx.x % COPIES * WORDS;
     const i64 vectors = p.loads * THREADS;
     for (i64 chunk = blockIdx.x; chunk < p.chunks; chunk += gridDim.x) {
-        if ((chunk + 1) * vectors <= whole_vectors(p.x))
-            add_chunk<true>(p, chunk, own);
-        else
-            add_chunk<false>(p, chunk, own);
+        if ((chunk + 1) * vectors <= whole_vectors(p.x)) {
+            add_chunk(p, chunk, own, [&](i64 v) { return whole_vector(p.x, v); });
+        } else {
+            const End end(p.x);
+            add_chunk(p, chunk, own, [&](i64 v) { return vector_or_padding(p.x, end, v); });
+        }
     }
     __syncthreads();
     if (threadIdx.x == 0) {
         __threadfence();
         last = atomicInc(p.arrived, gridDim.x - 1) == gridDim.x - 1;  // and zero for the next launch
+        first_used = LIMBS;
+        last_used = -1;
         __threadfence();
     }
     __syncthreads();
@@ -382,8 +390,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) exact_sum(const 
             if (parts[copy]) p.limbs[copy * WORDS + i] = 0;
         }
         total[i] = sum;
+        if (sum != 0 && i < LIMBS) {
+            atomicMin(&first_used, i);
+            atomicMax(&last_used, i);
+        }
         if (p.state) p.state[i] = sum;
     }
     __syncthreads();
-    if (threadIdx.x == 0 && p.out) store_limbs(total, p.out, static_cast<Target>(p.target));
+    if (threadIdx.x == 0 && p.out) {
+        // Nothing but zeros: an empty range.
+        store_limbs(total, min(first_used, LIMBS - 1), max(last_used, 0), p.divisor, p.out,
+                    static_cast<Target>(p.target));
+    }
 }

@@ -6,8 +6,8 @@
 #include "types.cuh"
 
 constexpr int LIMB = 16;                         // bits
-constexpr int LOWEST = -1074;                    // exponent of the lowest bit: binary64's smallest number
-constexpr int LIMBS = (1074 + 1024 + 62) / LIMB;  // up to 2^62 of the largest numbers
+constexpr int LOWEST = -1090;                    // of the lowest bit: a limb below binary64's smallest number
+constexpr int LIMBS = (1090 + 1024 + 62) / LIMB;  // up to 2^62 of the largest numbers
 constexpr int COUNTS = 3;                        // +inf, -inf and NaN, counted behind the limbs
 constexpr int WORDS = LIMBS + COUNTS;
 constexpr int COPIES = 16;                       // of the whole number: less crowded than one

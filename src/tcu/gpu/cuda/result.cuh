@@ -28,8 +28,8 @@ __device__ inline double take(u64* slot, u64 bits) {
 }
 
 // v[i] += v[i + half], half from width / 2 down to 1; the sum is in lane 0.
-template <int WIDTH>
-__device__ inline double tree(double v) {
+template <int WIDTH, typename Number>
+__device__ inline Number tree(Number v) {
 #pragma unroll
     for (int half = WIDTH / 2; half > 0; half /= 2) v += __shfl_down_sync(ALL, v, half);
     return v;
@@ -42,15 +42,15 @@ __device__ constexpr int power_of_two(int count) {
 }
 
 // The tree over the warps' numbers, each in its lane 0; thread 0 has the sum.  Every thread of the block comes here.
-template <int WARPS>
-__device__ inline double across_warps(double v) {
-    __shared__ double warps[WARPS];
+template <int WARPS, typename Number>
+__device__ inline Number across_warps(Number v) {
+    __shared__ Number warps[WARPS];
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     if (WARPS == 1) return v;
     __syncthreads();  // the numbers of an earlier call have been read
     if (lane == 0) warps[warp] = v;
     __syncthreads();
-    if (warp == 0) v = tree<power_of_two(WARPS)>(lane < WARPS ? warps[lane] : 0.0);
+    if (warp == 0) v = tree<power_of_two(WARPS)>(lane < WARPS ? warps[lane] : Number(0));
     return v;
 }
 

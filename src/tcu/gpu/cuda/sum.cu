@@ -116,26 +116,21 @@ __device__ inline i64 vector_of(const Sum& p, i64 chunk, int step) {
     return (chain * CHAIN + step % CHAIN) * WARP + lane;
 }
 
-template <bool WHOLE>
-__device__ inline void add_chunk(const Sum& p, i64 chunk, Accumulator& total) {
-    constexpr int TOGETHER = WHOLE && LAYOUT != STRIDED ? UNROLL : 1;  // the last chunk may take its time
-    const i64 whole = whole_vectors(p.x);
+// Shifting takes twice the registers.
+constexpr int TOGETHER = LAYOUT == STRIDED ? 1 : LAYOUT == SHIFTED && UNROLL > 1 ? UNROLL / 2 : UNROLL;
+
+template <typename Read>
+__device__ inline void add_chunk(const Sum& p, i64 chunk, Accumulator& total, const Read& read) {
     const int steps = static_cast<int>(p.loads) * CHAIN;
 #pragma unroll 1
     for (int step = 0; step < steps; step += TOGETHER) {
         Vector x[TOGETHER];
 #pragma unroll
-        for (int i = 0; i < TOGETHER; ++i) {
-            const i64 v = vector_of(p, chunk, step + i);
-            x[i] = WHOLE || v < whole ? whole_vector(p.x, v) : padded_vector(p.x, v);
-        }
+        for (int i = 0; i < TOGETHER; ++i) x[i] = read(p.x, vector_of(p, chunk, step + i));
 #if TERM == PRODUCT
         Vector y[TOGETHER];
 #pragma unroll
-        for (int i = 0; i < TOGETHER; ++i) {
-            const i64 v = vector_of(p, chunk, step + i);
-            y[i] = WHOLE || v < whole ? whole_vector(p.y, v) : padded_vector(p.y, v);
-        }
+        for (int i = 0; i < TOGETHER; ++i) y[i] = read(p.y, vector_of(p, chunk, step + i));
 #pragma unroll
         for (int i = 0; i < TOGETHER; ++i) total.add_product(x[i], y[i]);
 #else
@@ -149,17 +144,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) sum(const __grid
     const i64 vectors = p.loads * CHAIN * THREADS;  // of a chunk
     for (i64 chunk = blockIdx.x; chunk < p.chunks; chunk += gridDim.x) {
         Accumulator total;
-        if ((chunk + 1) * vectors <= whole_vectors(p.x))
-            add_chunk<true>(p, chunk, total);
-        else
-            add_chunk<false>(p, chunk, total);
+        if ((chunk + 1) * vectors <= whole_vectors(p.x)) {
+            add_chunk(p, chunk, total, [](const Array& a, i64 v) { return whole_vector(a, v); });
+        } else {
+            const End x(p.x), y(TERM == PRODUCT ? p.y : p.x);
+            add_chunk(p, chunk, total, [&](const Array& a, i64 v) {
+                return vector_or_padding(a, &a == &p.x ? x : y, v);
+            });
+        }
         const double number = across_warps<WARPS>(total.of_warp());
         if (threadIdx.x == 0) publish(p.slots + chunk, number);
     }
     // The last block is the last to start, so those that it waits for are running or done.
     if (blockIdx.x != gridDim.x - 1) return;
-    double number = sum_of_chunks<THREADS>(p.slots, p.chunks) / p.divisor;
+    double number = sum_of_chunks<THREADS>(p.slots, p.chunks);
     if (threadIdx.x != 0) return;
+    if (p.divisor != 1) number /= p.divisor;
     if (p.root) number = __dsqrt_rn(number);
     store_rounded(p.out, number, static_cast<Target>(p.target));
 }

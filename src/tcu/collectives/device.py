@@ -1,0 +1,219 @@
+"""Reductions of arrays in a GPU's memory: on that GPU, and the same kind of array comes back.
+
+Nothing waits for the GPU: the result is a 0-d array there, on the caller's
+current stream.  What a launch needs besides addresses is made once for each
+shape of problem and kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tcu.collectives.exact import Tally
+from tcu.collectives.request import Request
+from tcu.collectives.results import result_format
+from tcu.errors import DtypeError, ParameterError, ShapeError
+from tcu.formats.format import Format
+from tcu.gpu.arrays import DeviceArray, Library, library_of
+from tcu.gpu.device import Gpu, call, current, find_gpu, read
+from tcu.gpu.sums import (
+    COUNTS,
+    LIMB_BITS,
+    LIMBS,
+    LOWEST_BIT,
+    ExactLaunch,
+    Layout,
+    Operand,
+    SumLaunch,
+    contiguous,
+    layout_of,
+    operand_of,
+)
+from tcu.model.elements import summable
+from tcu.plan import DEFAULT_VARIANT, MmaStep, Plan, make_dot_plan, make_plan
+from tcu.units import DEFAULT_UNIT, Unit, find_instruction, get_unit
+
+__all__ = ["Outcome", "exact_tally", "reduce"]
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a problem of one kind needs, besides addresses."""
+
+    launch: SumLaunch | ExactLaunch | None
+    """None: a variant of the papers, which goes by its plan."""
+    target: Format
+    gpu: Gpu
+    unit: Unit
+    plan: Plan | None
+    """None for exact sums, which need no order."""
+    divisor: int = 1
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A result in the GPU's memory, and how it came about."""
+
+    result: Any
+    prepared: Prepared
+    address: int
+    stream: int
+
+    def bits(self) -> int:
+        """The result's bit pattern; waits for it."""
+        with current(self.prepared.gpu):
+            call("cuStreamSynchronize", self.stream)
+            return int.from_bytes(read(self.address, self.prepared.target.dtype.itemsize), "little")
+
+
+_prepared: dict[Any, Prepared] = {}
+_MOST = 4096
+"""Kinds of problems that are kept; beyond it all are made anew."""
+
+
+def reduce(request: Request, arrays: Sequence[Any], out: Any = None) -> Outcome:
+    """Put the reduction on the caller's current stream.
+
+    Raises what :func:`tcu.sum` raises, and tcu.gpu.GpuError where the way to
+    the GPU is not there.
+    """
+    library, ordinal = _home(arrays, out)
+    with current(ordinal):
+        stream = library.current_stream(ordinal)
+        operands, dtype = _operands(library, arrays, stream)
+        n = operands[0].n
+        place = None if out is None else library.view("out", out, stream)
+        out_dtype = None if place is None else place.dtype
+        layout = layout_of(operands)
+        key = (request, out_dtype, dtype, n, ordinal, layout)
+        prepared = _prepared.get(key)
+        if prepared is None:
+            prepared = _prepare(request, out_dtype, dtype, n, ordinal, layout)
+            if len(_prepared) >= _MOST:
+                _prepared.clear()
+            _prepared[key] = prepared
+        if place is None:
+            result, address = library.empty(arrays[0], (), prepared.target.dtype, ordinal)
+        else:
+            result, address = out, _checked(place, prepared.target).address
+        launch = prepared.launch
+        if isinstance(launch, SumLaunch):
+            launch(operands, address, stream)
+        elif isinstance(launch, ExactLaunch):
+            launch(operands[0], address, 0, stream)
+        else:
+            from tcu.gpu.variants import launch_variant
+
+            assert prepared.plan is not None
+            view = library.view("x", arrays[0], stream)
+            launch_variant(
+                prepared.plan, view, address, prepared.target, prepared.gpu, stream, divisor=prepared.divisor
+            )
+        if place is None:
+            result = library.finish(result, arrays[0], stream)
+        return Outcome(result, prepared, address, stream)
+
+
+def exact_tally(x: Any) -> tuple[int, Tally]:
+    """(n, the exact sum in units of 2^-1074) of an array in a GPU's memory; waits for it."""
+    library, ordinal = _home((x,))
+    with current(ordinal):
+        stream = library.current_stream(ordinal)
+        operands, dtype = _operands(library, (x,), stream)
+        element = summable(dtype, "x", "sum")
+        n = operands[0].n
+        launch = ExactLaunch(n, element, layout_of(operands), element, find_gpu(ordinal))
+        state, address = library.empty(x, (LIMBS + COUNTS,), np.dtype(np.int64), ordinal)
+        launch(operands[0], 0, address, stream)
+        call("cuStreamSynchronize", stream)
+        words = np.frombuffer(read(address, 8 * (LIMBS + COUNTS)), np.int64).tolist()
+        del state  # it held the memory until here
+    integer = sum(word << (LIMB_BITS * i) for i, word in enumerate(words[:LIMBS]))
+    positive, negative, nans = words[LIMBS:]
+    return n, Tally(integer >> (-1074 - LOWEST_BIT), positive, negative, nans)
+
+
+def _home(arrays: Sequence[Any], out: Any = None) -> tuple[Library, int]:
+    """The library and the GPU that all arrays belong to."""
+    labels = ["x", "y"][: len(arrays)]
+    if out is not None:
+        arrays, labels = [*arrays, out], [*labels, "out"]
+    libraries = [library_of(x) for x in arrays]
+    library = libraries[0]
+    if library is None or any(other is not library for other in libraries):
+        names = ", ".join("NumPy" if one is None else one.name for one in libraries)
+        raise ParameterError(f"arrays of {names}: pass arrays of one library, all on one GPU")
+    ordinals = [library.ordinal(label, x) for label, x in zip(labels, arrays, strict=True)]
+    if len(set(ordinals)) > 1:
+        raise ParameterError(f"arrays on GPUs {', '.join(map(str, ordinals))}: move all to one GPU")
+    return library, ordinals[0]
+
+
+def _operands(library: Library, arrays: Sequence[Any], stream: int) -> tuple[list[Operand], np.dtype[Any]]:
+    plain = [library.plain(x) for x in arrays]
+    if None not in plain:
+        found = [contiguous(address, n) for address, n, _ in plain]  # type: ignore[misc]
+        dtypes = [dtype for *_, dtype in plain]  # type: ignore[misc]
+    else:
+        views = [library.view("x", x, stream) for x in arrays]
+        found = [operand_of(view) for view in views]
+        dtypes = [view.dtype for view in views]
+    if len(arrays) == 2:
+        shapes = [tuple(x.shape) for x in arrays]
+        if shapes[0] != shapes[1]:
+            raise ShapeError(f"x has shape {shapes[0]}, y has shape {shapes[1]}: give them the same shape")
+        if dtypes[0] != dtypes[1]:
+            raise DtypeError(f"x has dtype {dtypes[0]}, y has dtype {dtypes[1]}: convert one of them")
+    return found, dtypes[0]
+
+
+def _prepare(
+    request: Request, out: np.dtype[Any] | None, dtype: np.dtype[Any], n: int, ordinal: int, layout: Layout
+) -> Prepared:
+    element = summable(dtype, "x", "sum")
+    target = result_format(element, out if request.dtype is None and out is not None else request.dtype)
+    gpu = find_gpu(ordinal)
+    own = gpu.units[0] if gpu.units else get_unit(DEFAULT_UNIT)
+    if request.operation in ("fsum", "fmean"):
+        divisor = n if request.operation == "fmean" else 1
+        return Prepared(ExactLaunch(n, element, layout, target, gpu, divisor=divisor), target, gpu, own, None)
+    if request.operation in ("dot", "norm"):
+        plan = make_dot_plan(n, element, request.block)
+        launch = SumLaunch(plan, layout, target, gpu, product=True, root=request.operation == "norm")
+        return Prepared(launch, target, gpu, own, plan)
+    plan = make_plan(
+        n, element, own, variant=request.variant, chain=request.chain, block=request.block,
+        accumulator=request.accumulator, fraction=request.fraction,
+    )  # fmt: skip
+    if request.unit is not None:
+        _check_unit(plan, get_unit(request.unit), own, gpu)
+    divisor = n if request.operation == "mean" else 1
+    if request.variant == DEFAULT_VARIANT:
+        return Prepared(SumLaunch(plan, layout, target, gpu, divisor=divisor), target, gpu, own, plan)
+    return Prepared(None, target, gpu, own, plan, divisor)
+
+
+def _check_unit(plan: Plan, asked: Unit, own: Unit, gpu: Gpu) -> None:
+    for step, _ in plan.lengths():
+        if isinstance(step, MmaStep):
+            formats = ("mma", step.operand, step.operand, step.accumulator)
+            mine, other = find_instruction(own, *formats), find_instruction(asked, *formats)
+            if (mine.arithmetic, mine.k) != (other.arithmetic, other.k):
+                raise ParameterError(
+                    f"{gpu.name} computes {mine.signature} otherwise than {asked.name}: pass a host array "
+                    "for the model of that unit, or leave unit out for the bits of this GPU"
+                )
+
+
+def _checked(out: DeviceArray, target: Format) -> DeviceArray:
+    """``out``, if it can take the result."""
+    if math.prod(out.shape) != 1 or out.dtype != target.dtype:
+        raise ParameterError(
+            f"out has shape {out.shape} and dtype {out.dtype}: give a 0-d array of {target.dtype} on the GPU"
+        )
+    return out

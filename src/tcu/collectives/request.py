@@ -1,0 +1,46 @@
+"""What a caller asks of a reduction, whoever executes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Literal
+
+import numpy.typing as npt
+
+from tcu.plan import DEFAULT_VARIANT
+from tcu.units import Unit
+
+__all__ = ["OPTIONS", "Operation", "Request", "request_of"]
+
+Operation = Literal["sum", "mean", "dot", "norm", "fsum", "fmean"]
+
+_OF_A_SUM = ("unit", "variant", "chain", "block", "accumulator", "fraction", "dtype")
+
+OPTIONS: dict[Operation, tuple[str, ...]] = {
+    "sum": _OF_A_SUM, "mean": _OF_A_SUM, "dot": ("block", "dtype"), "norm": ("block", "dtype"),
+    "fsum": ("dtype",), "fmean": ("dtype",),
+}  # fmt: skip
+"""The options of each operation, in the order in which they travel; ``dtype`` is the last."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """An operation with its options, as :func:`tcu.sum` explains them."""
+
+    operation: Operation
+    unit: str | Unit | None = None
+    variant: str = DEFAULT_VARIANT
+    chain: int | None = None
+    block: int | None = None
+    accumulator: str | None = None
+    fraction: float | None = None
+    dtype: npt.DTypeLike | Any = None
+    launches: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+    """What was prepared for it, for whoever wants to find that again quickly."""
+
+
+@lru_cache(maxsize=1024)
+def request_of(operation: Operation, options: tuple[Any, ...]) -> Request:
+    """The request with the options of that operation: one object, whenever it is asked again."""
+    return Request(operation, **dict(zip(OPTIONS[operation], options, strict=True)))

@@ -1,0 +1,72 @@
+"""The format of a result, its one rounding, and where it goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.errors import DtypeError, ParameterError
+from tcu.formats.format import Format, format_of, get_format, named_format
+from tcu.formats.scalar import Number, encode
+from tcu.model.elements import SUMMABLE
+
+__all__ = ["result_format", "round_number", "round_sum", "rounding_target", "stored", "target_of"]
+
+
+def result_format(given: Format, dtype: npt.DTypeLike | None) -> Format:
+    """Format of a result: binary32 for 16-bit inputs and the input's own otherwise, unless asked for."""
+    if dtype is not None:
+        return rounding_target(dtype)
+    return get_format("binary32") if given.bits == 16 else given
+
+
+def rounding_target(dtype: npt.DTypeLike) -> Format:
+    try:
+        fmt: Format | None = named_format(dtype)
+    except DtypeError:
+        fmt = None
+    if fmt is None or fmt.name not in SUMMABLE:
+        raise DtypeError(f"dtype={dtype!r}: a result is rounded to float16, bfloat16, float32 or float64")
+    return fmt
+
+
+def round_number(number: Number, fmt: Format | None) -> Any:
+    """The number rounded once, to nearest, as a NumPy scalar (float64 if None)."""
+    fmt = fmt or get_format("binary64")
+    return np.array([encode(number, fmt)], fmt.code_dtype).view(fmt.dtype)[0]
+
+
+def round_sum(value: float, fmt: Format) -> Any:
+    """``value`` rounded to nearest as a NumPy scalar; every NaN is the one with all fraction bits set."""
+    return round_number(Number("nan", False, (1 << 52) - 1) if value != value else Number.of(value), fmt)
+
+
+def target_of(given: Format, dtype: npt.DTypeLike | None, out: Any) -> Format:
+    """The format of the result for elements of a format; ``out`` has a say where ``dtype`` has none.
+
+    Raises ParameterError for an ``out`` that cannot take the result.
+    """
+    if out is None:
+        return result_format(given, dtype)
+    if not isinstance(out, np.ndarray) or out.size != 1:
+        raise ParameterError(f"out is {_described(out)}: give a 0-d NumPy array, numpy.empty((), dtype)")
+    target = result_format(given, out.dtype if dtype is None else dtype)
+    if format_of(out.dtype) is not target:
+        raise ParameterError(
+            f"out has dtype {out.dtype}, the result {target.dtype}: give them the same dtype"
+        )
+    return target
+
+
+def stored(result: Any, out: Any) -> Any:
+    """``out`` with the result in it, or the result."""
+    if out is None:
+        return result
+    out[...] = result
+    return out
+
+
+def _described(out: Any) -> str:
+    return f"an array of shape {out.shape}" if isinstance(out, np.ndarray) else f"a {type(out).__name__}"

@@ -1,0 +1,493 @@
+"""The reductions as PyTorch operators: ``torch.ops.tcu.sum`` and so on, with gradients and fake kernels.
+
+Importing this module registers them, so it is imported where a tensor has
+been met.  Plain tensors whose gradient nobody asks for go past the operators,
+straight to the launch or to the model, because PyTorch's dispatch of an
+operator in Python takes longer than all the rest of a small sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+
+from tcu.collectives import averages, exact, products, summation
+from tcu.collectives.request import OPTIONS, Operation, Request, request_of
+from tcu.collectives.results import rounding_target
+from tcu.errors import DtypeError, ParameterError, ShapeError
+from tcu.formats.tensor import check_data, check_tensor, host_view, is_tensor, tensor_of
+from tcu.model.execute import Progress
+from tcu.plan import DEFAULT_VARIANT
+from tcu.units import CATALOGUE, Unit
+
+__all__ = ["reduce"]
+
+_ARGUMENTS = {
+    "x": "Tensor x", "y": "Tensor y", "unit": "str? unit=None", "variant": f"str variant='{DEFAULT_VARIANT}'",
+    "chain": "int? chain=None", "block": "int? block=None", "accumulator": "str? accumulator=None",
+    "fraction": "float? fraction=None", "dtype": "ScalarType? dtype=None",
+}  # fmt: skip
+"""Of the operators' schemas."""
+_ON_HOST = {
+    "sum": summation.sum, "mean": averages.mean, "dot": products.dot, "norm": products.norm,
+    "fsum": exact.fsum, "fmean": exact.fmean,
+}  # fmt: skip
+
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def _hidden(owner: Any, name: str, otherwise: Any) -> Any:
+    """A function that PyTorch does not document, or what stands in for it: slower, equally right."""
+    return getattr(owner, name, otherwise)
+
+
+_function_modes = _hidden(torch._C, "_len_torch_function_stack", lambda: 1)
+_dispatch_modes = _hidden(torch._C, "_len_torch_dispatch_stack", lambda: 1)
+_transforms = _hidden(
+    _hidden(torch._C, "_functorch", None), "get_dynamic_layer_stack_depth", lambda: 1
+)  # torch.func
+_raw_stream = _hidden(
+    torch._C, "_cuda_getCurrentRawStream", lambda ordinal: torch.cuda.current_stream(ordinal).cuda_stream
+)
+_current_gpu = _hidden(torch._C, "_cuda_getDevice", torch.cuda.current_device)
+_empty = _hidden(
+    _hidden(_hidden(torch._C, "_dynamo", None), "guards", None),
+    "_empty_strided_cuda",  # a third of the time of torch.empty
+    lambda shape, strides, dtype: torch.empty(shape, dtype=dtype, device="cuda"),
+)
+_in_graph = torch.compiler.is_dynamo_compiling
+_wants_gradients = torch.is_grad_enabled
+_strided = torch.strided
+
+
+def reduce(
+    operation: Operation,
+    arrays: Sequence[Any],
+    options: tuple[Any, ...],
+    out: Any = None,
+    return_info: bool = False,
+    progress: Progress | None = None,
+) -> Any:
+    """What ``tcu.sum`` and the others do with tensors; ``options`` in the order of OPTIONS."""
+    if _in_graph():
+        return _recorded(operation, arrays, options, out, return_info, progress)
+    x, y = arrays[0], arrays[-1]
+    if (
+        type(x) in _PLAIN
+        and type(y) in _PLAIN
+        and not ((x.requires_grad or y.requires_grad) and _wants_gradients())
+        and not _transforms()
+        and not _dispatch_modes()
+        and not _function_modes()
+        and forward_ad._current_level < 0
+    ):
+        if out is None and not return_info and progress is None and x.is_cuda and y.is_cuda:
+            return _quickly(operation, x, y, options)
+        return _executed(operation, arrays, options, out, return_info, progress)
+    return _dispatched(operation, arrays, options, out, return_info, progress)
+
+
+def _quickly(operation: Operation, x: Any, y: Any, options: tuple[Any, ...]) -> Any:
+    """A reduction on the GPU; one like it before has left a launch that lacks nothing but addresses."""
+    try:
+        request = request_of(operation, options)
+    except TypeError:  # a dtype that cannot be hashed, which is none
+        rounding_target(options[-1])
+        raise
+    ordinal = x.get_device()
+    found = key = None
+    if x.layout is _strided and x.is_contiguous() and not x.is_neg():
+        first = second = x.data_ptr()
+        if y is not x:
+            second = y.data_ptr() if _alike(x, y) else -1
+        if second >= 0:
+            key = (x.dtype, x.numel(), ordinal, not (first | second) & 15)
+            found = request.launches.get(key)
+    if found is not None and _current_gpu() == ordinal:
+        launch, dtype = found
+        result = _empty((), (), dtype)
+        try:
+            launch(first, second, result.data_ptr(), _raw_stream(ordinal))
+            return result
+        except RuntimeError:  # a thread without a context: what follows makes one, or fails for a better reason
+            pass
+    arrays = (x, y) if operation == "dot" else (x,)
+    _check(arrays)
+    from tcu.collectives import device
+
+    outcome = device.reduce(request, arrays)
+    launch = outcome.prepared.launch
+    if key is not None and launch is not None:
+        if len(request.launches) >= _MOST:
+            request.launches.clear()
+        request.launches[key] = launch.at, outcome.result.dtype
+    return outcome.result
+
+
+_MOST = 4096
+"""Launches that a request keeps; beyond it all are found anew."""
+
+
+def _alike(x: Any, y: Any) -> bool:
+    return bool(
+        y.layout is _strided
+        and y.dtype is x.dtype
+        and y.shape == x.shape
+        and y.get_device() == x.get_device()
+        and y.is_contiguous()
+        and not y.is_neg()
+    )
+
+
+def _executed(
+    operation: Operation,
+    arrays: Sequence[Any],
+    options: tuple[Any, ...],
+    out: Any = None,
+    return_info: bool = False,
+    progress: Progress | None = None,
+) -> Any:
+    """The reduction of tensors that hold numbers, nobody recording it."""
+    _check(arrays)
+    for name, x in zip(("x", "y"), arrays, strict=False):
+        check_data(x, name)
+    place = None if out is None else _place(out, arrays[0])
+    if arrays[0].is_cuda:
+        result = _on_gpu(operation, arrays, options, out, return_info, progress)
+    else:
+        result = _on_host(operation, arrays, options, place, return_info, progress)
+    if out is not None and not out.is_inference():
+        torch.autograd.graph.increment_version(out)
+    return result if out is None else (out, result[1]) if return_info else out
+
+
+def _on_host(
+    operation: Operation, arrays: Sequence[Any], options: tuple[Any, ...], place: Any,
+    return_info: bool, progress: Progress | None,
+) -> Any:  # fmt: skip
+    views = [host_view(arrays[0])]
+    if len(arrays) == 2:
+        views.append(views[0] if arrays[1] is arrays[0] else host_view(arrays[1], "y"))
+    named = dict(zip(OPTIONS[operation], options, strict=False), out=place)
+    if return_info:
+        named["return_info"] = True
+    if progress is not None:
+        named["progress"] = progress
+    result = _ON_HOST[operation](*views, **named)
+    if not return_info:
+        return tensor_of(result)
+    return tensor_of(result[0]), result[1]
+
+
+def _on_gpu(
+    operation: Operation, arrays: Sequence[Any], options: tuple[Any, ...], out: Any,
+    return_info: bool, progress: Progress | None,
+) -> Any:  # fmt: skip
+    request = Request(operation, **dict(zip(OPTIONS[operation], options, strict=False)))
+    if operation in ("sum", "mean"):
+        return summation.sum_on_gpu(request, arrays[0], out, return_info, progress)
+    if operation in ("dot", "norm"):
+        return products.on_gpu(request, (arrays[0], arrays[-1]), out, return_info)
+    return exact.on_gpu(request, arrays[0], out)
+
+
+def _dispatched(
+    operation: Operation, arrays: Sequence[Any], options: tuple[Any, ...], out: Any,
+    return_info: bool, progress: Progress | None,
+) -> Any:  # fmt: skip
+    """The reduction as an operator: a gradient is wanted, or somebody watches or transforms."""
+    _check(arrays)
+    if not (_dispatch_modes() or _function_modes() or _transforms()):
+        for name, x in zip(("x", "y"), arrays, strict=False):
+            check_data(x, name)
+    if not return_info:
+        result = _recorded(operation, arrays, options, out, False, None)
+        if progress is not None:
+            progress(arrays[0].numel())
+        return result
+    if not all(type(x) in _PLAIN for x in arrays) or _transforms() or _dispatch_modes():
+        raise ParameterError(
+            "return_info=True tells the result's bits, which tensors without numbers and functions that are "
+            "transformed do not have: leave it out"
+        )
+    # Whoever wants gradients and the details pays for two reductions, which have the same bits.
+    plain = [x.detach() for x in arrays]
+    if len(plain) == 2 and arrays[0] is arrays[1]:
+        plain[1] = plain[0]
+    _, info = _executed(operation, plain, options, None, True, progress)
+    return _recorded(operation, arrays, options, out, False, None), info
+
+
+def _recorded(
+    operation: Operation, arrays: Sequence[Any], options: tuple[Any, ...], out: Any,
+    return_info: bool, progress: Progress | None,
+) -> Any:  # fmt: skip
+    """The call of the operator; torch.compile reads this code."""
+    if return_info or progress is not None:
+        raise ParameterError(
+            "return_info and progress do not go through torch.compile: leave them out, or call outside of it"
+        )
+    if len(arrays) == 2 and not (is_tensor(arrays[0]) and is_tensor(arrays[1])):
+        _check(arrays)
+    dtype = _dtype_of_schema(options[-1])
+    if out is None:
+        return _operator(operation)(*arrays, *_of_schema(options[:-1]), dtype)
+    _place(out, arrays[0])
+    wanting = _wants_gradients() and any(x.requires_grad for x in arrays)
+    if wanting:
+        raise ParameterError(
+            "x requires grad, and no gradient goes through out: leave out=... out, or call under torch.no_grad()"
+        )
+    result = _operator(operation)(*arrays, *_of_schema(options[:-1]), dtype or out.dtype)
+    if result.dtype != out.dtype:
+        raise ParameterError(
+            f"out has dtype {out.dtype}, the result {result.dtype}: give them the same dtype"
+        )
+    return out.copy_(result.reshape(out.shape))
+
+
+def _operator(operation: Operation) -> Any:
+    """What records a call: the operator, or where torch.func and forward mode ask for more, a function of autograd."""
+    if _in_graph():
+        if _derives():
+            raise ParameterError(
+                f"tcu.{operation} under torch.func.grad or in forward mode does not go through torch.compile: "
+                "compile the function alone and call backward, or leave torch.compile out"
+            )
+    elif _transforms() or forward_ad._current_level >= 0:
+        return _FUNCTIONS[operation].apply
+    return getattr(torch.ops.tcu, operation)
+
+
+@torch.compiler.assume_constant_result
+def _derives() -> bool:
+    """Whether a derivative of torch.func or forward mode is under way; vmap is none."""
+    stack = torch._C._functorch.get_interpreter_stack() or ()
+    return forward_ad._current_level >= 0 or any(
+        level.key() != torch._C._functorch.TransformType.Vmap for level in stack
+    )
+
+
+def _of_schema(options: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The options as operators take them: a unit of the catalogue by its name."""
+    if options and isinstance(options[0], Unit):
+        unit = options[0]
+        if CATALOGUE.get(unit.name) != unit:
+            raise ParameterError(
+                f"unit is {unit.name!r}, which the catalogue does not have, and operators of PyTorch know units "
+                "by name: detach x, and call outside of torch.compile and torch.func"
+            )
+        return (unit.name, *options[1:])
+    return options
+
+
+def _dtype_of_schema(dtype: Any) -> Any:
+    return dtype if dtype is None or isinstance(dtype, torch.dtype) else _torch_dtype(dtype)
+
+
+@torch.compiler.assume_constant_result
+def _torch_dtype(dtype: Any) -> Any:
+    return getattr(torch, rounding_target(dtype).dtype.name)
+
+
+def _place(out: Any, like: Any) -> Any:
+    """A view of ``out`` for the host; raises ParameterError if it cannot take a result."""
+    if not is_tensor(out):
+        raise ParameterError(
+            f"out is a {type(out).__name__}, x a tensor: give a 0-d tensor, torch.empty((), dtype=...)"
+        )
+    if out.device != like.device:
+        raise ParameterError(f"x is on {like.device}, out on {out.device}: give both one device")
+    if out.numel() != 1:
+        raise ParameterError(
+            f"out has shape {tuple(out.shape)}: give a 0-d tensor, torch.empty((), dtype=...)"
+        )
+    if out.requires_grad and _wants_gradients():
+        raise ParameterError("out requires grad: give a tensor that does not, out.detach()")
+    if _in_graph() or out.device.type != "cpu" or type(out) not in _PLAIN:
+        return None
+    return host_view(out, "out")
+
+
+def _check(arrays: Sequence[Any]) -> None:
+    """Raises DtypeError, ShapeError or ParameterError for tensors that cannot be reduced."""
+    if not all(is_tensor(x) for x in arrays):
+        names = ", ".join("PyTorch" if is_tensor(x) else type(x).__module__ for x in arrays)
+        raise ParameterError(f"arrays of {names}: pass arrays of one library")
+    verb = "sum" if len(arrays) == 1 else "multiply"
+    for name, x in zip(("x", "y"), arrays, strict=False):
+        check_tensor(x, name, verb)
+        if x.device.type not in ("cpu", "cuda", "meta"):
+            raise ParameterError(
+                f"{name} is on {x.device}, whose numbers tcu cannot add: move it with {name}.cpu() or {name}.cuda()"
+            )
+    if len(arrays) == 2:
+        x, y = arrays
+        if x.device != y.device:
+            raise ParameterError(f"x is on {x.device}, y on {y.device}: move both to one device")
+        if x.shape != y.shape:
+            raise ShapeError(
+                f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}: give both one shape, for example "
+                "with reshape or expand"
+            )
+        if x.dtype != y.dtype:
+            raise DtypeError(f"x has dtype {x.dtype} and y {y.dtype}: convert one of them")
+
+
+# The operators.
+
+
+def _result_dtype(x: Any, dtype: Any) -> Any:
+    if dtype is not None:
+        return getattr(torch, rounding_target(dtype).dtype.name)
+    return torch.float32 if x.dtype.itemsize == 2 else x.dtype
+
+
+def _times(gradient: Any, y: Any) -> Any:
+    """gradient · y, rounded once to y's dtype."""
+    wide = torch.promote_types(gradient.dtype, y.dtype)
+    return (gradient.to(wide) * y.to(wide)).to(y.dtype)
+
+
+class _Derivative(torch.autograd.Function):
+    """An operator with its derivatives, as torch.func asks for them; :func:`_register` takes them from here."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        x = inputs[0]
+        ctx.rest = (None,) * (len(inputs) - 1)
+        ctx.shape, ctx.dtype, ctx.n, ctx.result_dtype = x.shape, x.dtype, x.numel(), output.dtype
+
+
+class _OfSum(_Derivative):
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        return gradient.to(ctx.dtype).expand(ctx.shape), *ctx.rest
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
+        return tangent.sum(dtype=ctx.result_dtype)
+
+
+class _OfMean(_Derivative):
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        return (gradient / ctx.n).to(ctx.dtype).expand(ctx.shape), *ctx.rest
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
+        return tangent.mean(dtype=ctx.result_dtype)
+
+
+class _OfDot(_Derivative):
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.rest = (None,) * (len(inputs) - 2)
+        ctx.result_dtype = output.dtype
+        ctx.save_for_backward(inputs[0], inputs[1])
+        ctx.save_for_forward(inputs[0], inputs[1])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        x, y = ctx.saved_tensors
+        first = _times(gradient, y) if ctx.needs_input_grad[0] else None
+        second = _times(gradient, x) if ctx.needs_input_grad[1] else None
+        return first, second, *ctx.rest
+
+    @staticmethod
+    def jvp(ctx: Any, first: Any, second: Any, *_: Any) -> Any:
+        x, y = ctx.saved_tensors
+        terms = [a * b for a, b in ((first, y), (x, second)) if a is not None and b is not None]
+        return sum(term.sum(dtype=ctx.result_dtype) for term in terms)
+
+
+class _OfNorm(_Derivative):
+    """As torch.linalg.norm: where the norm is 0, so is the gradient, which is a subgradient."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.rest = (None,) * (len(inputs) - 1)
+        ctx.result_dtype = output.dtype
+        ctx.save_for_backward(inputs[0], output)
+        ctx.save_for_forward(inputs[0], output)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        x, norm = ctx.saved_tensors
+        wide = torch.promote_types(norm.dtype, x.dtype)
+        share = (gradient.to(wide) / norm.to(wide)).masked_fill(norm == 0, 0)
+        return _times(share, x), *ctx.rest
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
+        x, norm = ctx.saved_tensors
+        return ((x * tangent).sum(dtype=ctx.result_dtype) / norm).masked_fill(norm == 0, 0)
+
+
+def _function(operation: Operation, derivative: type[_Derivative]) -> type[_Derivative]:
+    def forward(*arguments: Any) -> Any:
+        return getattr(torch.ops.tcu, operation)(*arguments)
+
+    return type(f"{derivative.__name__}_{operation}", (derivative,), {"forward": staticmethod(forward)})
+
+
+_FUNCTIONS = {
+    "sum": _function("sum", _OfSum), "mean": _function("mean", _OfMean), "dot": _function("dot", _OfDot),
+    "norm": _function("norm", _OfNorm), "fsum": _function("fsum", _OfSum), "fmean": _function("fmean", _OfMean),
+}  # fmt: skip
+
+
+def _register(operation: Operation) -> None:
+    operands = ("x", "y") if operation == "dot" else ("x",)
+    count = len(operands)
+
+    def execute(*arguments: Any) -> Any:
+        arrays, given = arguments[:count], arguments[count:]
+        options = given + _DEFAULTS[operation][len(given) :]
+        if arrays[0].is_cuda:
+            return _quickly(operation, arrays[0], arrays[-1], options)
+        return _executed(operation, arrays, options)
+
+    def shape_alone(*arguments: Any, dtype: Any = None, **_: Any) -> Any:
+        _check(arguments[:count])
+        given = arguments[count:]
+        if len(given) == len(OPTIONS[operation]):
+            dtype = given[-1]
+        return arguments[0].new_empty((), dtype=_result_dtype(arguments[0], dtype))
+
+    def one_by_one(info: Any, where: tuple[Any, ...], *arguments: Any, **named: Any) -> Any:
+        results = [
+            operator(
+                *(
+                    x if axis is None else x.select(axis, i)
+                    for x, axis in zip(arguments, where, strict=False)
+                ),
+                *arguments[len(where) :],
+                **named,
+            )
+            for i in range(info.batch_size)
+        ]
+        return torch.stack(results), 0
+
+    schema = ", ".join(_ARGUMENTS[name] for name in (*operands, *OPTIONS[operation]))
+    operator = torch.library.custom_op(
+        f"tcu::{operation}", execute, mutates_args=(), device_types=("cpu", "cuda"), schema=f"({schema}) -> Tensor"
+    )  # fmt: skip
+    operator.register_fake(shape_alone)
+    derivative: Any = _FUNCTIONS[operation]
+    operator.register_autograd(derivative.backward, setup_context=derivative.setup_context)
+    operator.register_vmap(one_by_one)
+
+
+_DEFAULTS: dict[Operation, tuple[Any, ...]] = {
+    operation: tuple(DEFAULT_VARIANT if name == "variant" else None for name in names)
+    for operation, names in OPTIONS.items()
+}
+
+for _operation in OPTIONS:
+    _register(_operation)

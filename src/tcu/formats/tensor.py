@@ -1,0 +1,80 @@
+"""PyTorch tensors in the host's memory, as NumPy arrays and back: bits unchanged, nothing copied.
+
+PyTorch is never imported here, only met.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.errors import DtypeError, ParameterError
+from tcu.formats.format import get_format
+
+__all__ = ["check_data", "check_tensor", "host_view", "is_tensor", "tensor_of"]
+
+_SUMMABLE = ("float16", "bfloat16", "float32", "float64")
+_BFLOAT16 = get_format("bfloat16").dtype
+"""A dtype that PyTorch and NumPy pass to each other as 16-bit integers only."""
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether x is a PyTorch tensor, wherever it lives."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def host_view(x: Any, name: str = "x", verb: str = "sum") -> npt.NDArray[Any]:
+    """A tensor's own memory as a NumPy array; raises DtypeError or ParameterError, which name it."""
+    check_tensor(x, name, verb)
+    check_data(x, name)
+    if x.device.type != "cpu":
+        raise ParameterError(f"{name} is on {x.device}: copy it to the host, with {name}.cpu()")
+    torch = sys.modules["torch"]
+    plain = x.detach().resolve_neg()
+    if plain.dtype is torch.bfloat16:
+        return np.asarray(plain.view(torch.int16).numpy().view(_BFLOAT16))
+    return np.asarray(plain.numpy())
+
+
+def tensor_of(number: Any) -> Any:
+    """A NumPy scalar as a 0-d tensor."""
+    torch = sys.modules["torch"]
+    array = np.array(number)
+    if array.dtype == _BFLOAT16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def check_tensor(x: Any, name: str, verb: str) -> None:
+    """Raises DtypeError unless it is a dense tensor of a dtype that can be summed."""
+    if x.is_nested:
+        raise DtypeError(f"{name} is a nested tensor: {verb} {name}.values(), or each of {name}.unbind()")
+    if str(x.layout) != "torch.strided":
+        raise DtypeError(f"{name} is a {x.layout} tensor: make it dense, with {name}.to_dense()")
+    if x.is_quantized:
+        raise DtypeError(f"{name} is quantized, {x.dtype}: {verb} {name}.dequantize()")
+    if x.is_complex():
+        raise DtypeError(
+            f"{name} has dtype {x.dtype}: {verb} {name}.real and {name}.imag one after the other"
+        )
+    if str(x.dtype).removeprefix("torch.") not in _SUMMABLE:
+        raise DtypeError(
+            f"{name} has dtype {x.dtype}, none of {', '.join(_SUMMABLE)}: convert it first, "
+            f"for example with {name}.to(torch.float64)"
+        )
+
+
+def check_data(x: Any, name: str) -> None:
+    """Raises ParameterError for a tensor that has a shape and no numbers."""
+    fake = sys.modules.get("torch._subclasses.fake_tensor")
+    if x.is_meta or (fake is not None and isinstance(x, fake.FakeTensor)):
+        kind = "on the meta device" if x.is_meta else "a FakeTensor"
+        raise ParameterError(
+            f"{name} is {kind} and holds no numbers: make one that does, with "
+            f"torch.zeros({name}.shape, dtype={name}.dtype), or ask the operators of torch.ops.tcu for the "
+            "result's shape and dtype alone"
+        )
