@@ -27,13 +27,13 @@ __all__ = ["mean"]
 def mean(
     x: Any, *, unit: str | Unit | None = ..., variant: str = ..., chain: int | None = ...,
     block: int | None = ..., accumulator: str | None = ..., fraction: float | None = ...,
-    dtype: npt.DTypeLike | None = ..., out: Any = ..., return_info: Literal[False] = ..., progress: Progress | None = ...,
+    dtype: npt.DTypeLike | Any = ..., out: Any = ..., return_info: Literal[False] = ..., progress: Progress | None = ...,
 ) -> Any: ...  # fmt: skip
 @overload
 def mean(
     x: Any, *, unit: str | Unit | None = ..., variant: str = ..., chain: int | None = ...,
     block: int | None = ..., accumulator: str | None = ..., fraction: float | None = ...,
-    dtype: npt.DTypeLike | None = ..., out: Any = ..., return_info: Literal[True], progress: Progress | None = ...,
+    dtype: npt.DTypeLike | Any = ..., out: Any = ..., return_info: Literal[True], progress: Progress | None = ...,
 ) -> tuple[Any, SumInfo]: ...  # fmt: skip
 def mean(
     x: Any,
@@ -44,7 +44,7 @@ def mean(
     block: int | None = None,
     accumulator: str | None = None,
     fraction: float | None = None,
-    dtype: npt.DTypeLike | None = None,
+    dtype: npt.DTypeLike | Any = None,
     out: Any = None,
     return_info: bool = False,
     progress: Progress | None = None,
@@ -59,8 +59,8 @@ def mean(
     if is_tensor(x):
         import tcu.collectives.torch_operators as operators
 
-        options = (unit, variant, chain, block, accumulator, fraction, dtype)
-        return operators.reduce("mean", (x,), options, out, return_info, progress)
+        given = (unit, variant, chain, block, accumulator, fraction, dtype)
+        return operators.reduce("mean", (x,), given, out, return_info, progress)
     if lives_on_gpu(x):
         request = Request("mean", unit, variant, chain, block, accumulator, fraction, dtype)
         return summation.sum_on_gpu(request, x, out, return_info, progress)

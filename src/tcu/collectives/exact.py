@@ -198,14 +198,14 @@ def _tally_on_gpu(x: Any, progress: Progress | None) -> tuple[int, Tally]:
     return n, part
 
 
-def fsum(x: Any, dtype: npt.DTypeLike | None = None, *, out: Any = None) -> Any:
+def fsum(x: Any, dtype: npt.DTypeLike | Any = None, *, out: Any = None) -> Any:
     """The sum of all elements, rounded once: one answer, whatever the order, split or machine.
 
     Parameters
     ----------
     x:
         Array of float16, bfloat16, float32 or float64, any shape and size, of
-        NumPy or on a GPU (as :func:`tcu.sum`).
+        NumPy or PyTorch, or on a GPU (as :func:`tcu.sum`).
     dtype:
         Format of the result, rounded to it directly.  None: float32 for
         16-bit inputs, x's own dtype otherwise.
@@ -215,7 +215,7 @@ def fsum(x: Any, dtype: npt.DTypeLike | None = None, *, out: Any = None) -> Any:
 
     Returns
     -------
-    A NumPy scalar, or a 0-d array on the GPU of x, without waiting for it.
+    A NumPy scalar, a 0-d tensor, or a 0-d array on the GPU of x, without waiting for it.
     NaN, inf and zero as :meth:`ExactSum.value`.
 
     Raises
@@ -238,7 +238,7 @@ def fsum(x: Any, dtype: npt.DTypeLike | None = None, *, out: Any = None) -> Any:
     return stored(ExactSum().add(elements).value(target.dtype), out)
 
 
-def fmean(x: Any, dtype: npt.DTypeLike | None = None, *, out: Any = None) -> Any:
+def fmean(x: Any, dtype: npt.DTypeLike | Any = None, *, out: Any = None) -> Any:
     """The mean of all elements, the exact sum divided by n and rounded once.
 
     Parameters, results and errors are those of :func:`fsum`; the mean of

@@ -37,12 +37,12 @@ class DotInfo:
 
 @overload
 def dot(
-    x: Any, y: Any, *, block: int | None = ..., dtype: npt.DTypeLike | None = ..., out: Any = ...,
+    x: Any, y: Any, *, block: int | None = ..., dtype: npt.DTypeLike | Any = ..., out: Any = ...,
     return_info: Literal[False] = ...,
 ) -> Any: ...  # fmt: skip
 @overload
 def dot(
-    x: Any, y: Any, *, block: int | None = ..., dtype: npt.DTypeLike | None = ..., out: Any = ...,
+    x: Any, y: Any, *, block: int | None = ..., dtype: npt.DTypeLike | Any = ..., out: Any = ...,
     return_info: Literal[True],
 ) -> tuple[Any, DotInfo]: ...  # fmt: skip
 def dot(
@@ -50,7 +50,7 @@ def dot(
     y: Any,
     *,
     block: int | None = None,
-    dtype: npt.DTypeLike | None = None,
+    dtype: npt.DTypeLike | Any = None,
     out: Any = None,
     return_info: bool = False,
 ) -> Any:
@@ -60,8 +60,8 @@ def dot(
     ----------
     x, y:
         Arrays of one shape and one dtype: float16, bfloat16, float32 or
-        float64; any size, 0 pairs give 0.  Both of NumPy, or both on one GPU
-        (as :func:`tcu.sum`).
+        float64; any size, 0 pairs give 0.  Both of NumPy or PyTorch, or both
+        on one GPU (as :func:`tcu.sum`).
     block:
         B: threads per block, a multiple of 32 up to 1024; None: 256.
     dtype:
@@ -75,7 +75,7 @@ def dot(
 
     Returns
     -------
-    A NumPy scalar, or a 0-d array on the GPU of x and y, without waiting for
+    A NumPy scalar, a 0-d tensor, or a 0-d array on the GPU of x and y, without waiting for
     it; with ``return_info``, (result, DotInfo).  Zero is +0, and a NaN is the one with
     all fraction bits set.  Products of float16, bfloat16 and float32 are
     exact; those of float64 round with the addition that takes them in:
@@ -100,19 +100,19 @@ def dot(
 
 @overload
 def norm(
-    x: Any, *, block: int | None = ..., dtype: npt.DTypeLike | None = ..., out: Any = ...,
+    x: Any, *, block: int | None = ..., dtype: npt.DTypeLike | Any = ..., out: Any = ...,
     return_info: Literal[False] = ...,
 ) -> Any: ...  # fmt: skip
 @overload
 def norm(
-    x: Any, *, block: int | None = ..., dtype: npt.DTypeLike | None = ..., out: Any = ...,
+    x: Any, *, block: int | None = ..., dtype: npt.DTypeLike | Any = ..., out: Any = ...,
     return_info: Literal[True],
 ) -> tuple[Any, DotInfo]: ...  # fmt: skip
 def norm(
     x: Any,
     *,
     block: int | None = None,
-    dtype: npt.DTypeLike | None = None,
+    dtype: npt.DTypeLike | Any = None,
     out: Any = None,
     return_info: bool = False,
 ) -> Any:

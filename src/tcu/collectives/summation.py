@@ -43,13 +43,13 @@ class SumInfo:
 def sum(
     x: Any, *, unit: str | Unit | None = ..., variant: str = ..., chain: int | None = ...,
     block: int | None = ..., accumulator: str | None = ..., fraction: float | None = ...,
-    dtype: npt.DTypeLike | None = ..., out: Any = ..., return_info: Literal[False] = ..., progress: Progress | None = ...,
+    dtype: npt.DTypeLike | Any = ..., out: Any = ..., return_info: Literal[False] = ..., progress: Progress | None = ...,
 ) -> Any: ...  # fmt: skip
 @overload
 def sum(
     x: Any, *, unit: str | Unit | None = ..., variant: str = ..., chain: int | None = ...,
     block: int | None = ..., accumulator: str | None = ..., fraction: float | None = ...,
-    dtype: npt.DTypeLike | None = ..., out: Any = ..., return_info: Literal[True], progress: Progress | None = ...,
+    dtype: npt.DTypeLike | Any = ..., out: Any = ..., return_info: Literal[True], progress: Progress | None = ...,
 ) -> tuple[Any, SumInfo]: ...  # fmt: skip
 def sum(
     x: Any,
@@ -60,7 +60,7 @@ def sum(
     block: int | None = None,
     accumulator: str | None = None,
     fraction: float | None = None,
-    dtype: npt.DTypeLike | None = None,
+    dtype: npt.DTypeLike | Any = None,
     out: Any = None,
     return_info: bool = False,
     progress: Progress | None = None,
@@ -71,11 +71,11 @@ def sum(
     ----------
     x:
         Array of float16, bfloat16, float32 or float64, any shape, strides and
-        size, in C order; 0 elements give 0.  Of NumPy, or on a GPU: PyTorch,
-        CuPy, JAX, Numba, anything with ``__dlpack__`` or
+        size, in C order; 0 elements give 0.  Of NumPy or PyTorch, or on a
+        GPU: PyTorch, CuPy, JAX, Numba, anything with ``__dlpack__`` or
         ``__cuda_array_interface__``.  The array's home decides who executes
         the plan: the model on the CPU, or that GPU; for a unit of the GPU's
-        kind the bits are the same.
+        kind the bits are the same.  Gradients flow through PyTorch's tensors.
     unit:
         A name of the catalogue, or a :class:`tcu.Unit` of your own.  None:
         "H100" on the model; on a GPU, that GPU.
@@ -96,8 +96,8 @@ def sum(
     fraction:
         Share of the elements that "split" gives to the tensor cores (0.5).
     dtype:
-        Format that the result is rounded to.  None: float32 for 16-bit
-        inputs, x's own dtype otherwise.
+        Format that the result is rounded to, as a dtype of NumPy or PyTorch.
+        None: float32 for 16-bit inputs, x's own dtype otherwise.
     out:
         A 0-d array of the same library that takes the result; its dtype
         stands in for ``dtype``.
@@ -108,7 +108,7 @@ def sum(
 
     Returns
     -------
-    A NumPy scalar, or a 0-d array of x's library on the same GPU, which is
+    A NumPy scalar, a 0-d tensor, or a 0-d array of x's library on the same GPU, which is
     computed on the library's current stream without waiting for it; ``out``
     where it is given.  With ``return_info``, (result, SumInfo).  A sum of zero
     is +0, and a NaN is the one with all fraction bits set, as tensor cores

@@ -8,7 +8,7 @@ operator in Python takes longer than all the rest of a small sum.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -31,7 +31,7 @@ _ARGUMENTS = {
     "fraction": "float? fraction=None", "dtype": "ScalarType? dtype=None",
 }  # fmt: skip
 """Of the operators' schemas."""
-_ON_HOST = {
+_ON_HOST: dict[Operation, Callable[..., Any]] = {
     "sum": summation.sum, "mean": averages.mean, "dot": products.dot, "norm": products.norm,
     "fsum": exact.fsum, "fmean": exact.fmean,
 }  # fmt: skip
@@ -112,7 +112,7 @@ def _quickly(operation: Operation, x: Any, y: Any, options: tuple[Any, ...]) -> 
         try:
             launch(first, second, result.data_ptr(), _raw_stream(ordinal))
             return result
-        except RuntimeError:  # a thread without a context: what follows makes one, or fails for a better reason
+        except RuntimeError:  # a thread without a context, which the long way makes
             pass
     arrays = (x, y) if operation == "dot" else (x,)
     _check(arrays)
@@ -262,7 +262,7 @@ def _operator(operation: Operation) -> Any:
     return getattr(torch.ops.tcu, operation)
 
 
-@torch.compiler.assume_constant_result
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _derives() -> bool:
     """Whether a derivative of torch.func or forward mode is under way; vmap is none."""
     stack = torch._C._functorch.get_interpreter_stack() or ()
@@ -288,7 +288,7 @@ def _dtype_of_schema(dtype: Any) -> Any:
     return dtype if dtype is None or isinstance(dtype, torch.dtype) else _torch_dtype(dtype)
 
 
-@torch.compiler.assume_constant_result
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
 def _torch_dtype(dtype: Any) -> Any:
     return getattr(torch, rounding_target(dtype).dtype.name)
 
@@ -352,7 +352,7 @@ def _times(gradient: Any, y: Any) -> Any:
     return (gradient.to(wide) * y.to(wide)).to(y.dtype)
 
 
-class _Derivative(torch.autograd.Function):
+class _Derivative(torch.autograd.Function):  # type: ignore[misc]
     """An operator with its derivatives, as torch.func asks for them; :func:`_register` takes them from here."""
 
     generate_vmap_rule = True
@@ -436,7 +436,7 @@ def _function(operation: Operation, derivative: type[_Derivative]) -> type[_Deri
     return type(f"{derivative.__name__}_{operation}", (derivative,), {"forward": staticmethod(forward)})
 
 
-_FUNCTIONS = {
+_FUNCTIONS: dict[Operation, type[_Derivative]] = {
     "sum": _function("sum", _OfSum), "mean": _function("mean", _OfMean), "dot": _function("dot", _OfDot),
     "norm": _function("norm", _OfNorm), "fsum": _function("fsum", _OfSum), "fmean": _function("fmean", _OfMean),
 }  # fmt: skip

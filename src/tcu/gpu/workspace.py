@@ -65,6 +65,8 @@ _outgrown: list[Workspace] = []
 
 def _capture_of(stream: int) -> int:
     """The number of the capture that the stream takes part in; 0 for none."""
+    if not int(call("cuStreamIsCapturing", stream)):  # which makes fewer objects than the other question
+        return 0
     status, number, *_ = call("cuStreamGetCaptureInfo", stream)
     return int(number) if int(status) else 0
 
