@@ -46,6 +46,9 @@ GRAPH_BYTES = 1 << 31
 """Roughly what one replay reads, within the limits below."""
 GRAPH_CALLS = (8, 64)
 
+MOST_BUFFERS = 128
+"""Of an array so small that its place in a cache is no matter beside the start of a kernel."""
+
 Call = Callable[[int], Any]
 """Makes one call on the buffer of that number, without waiting for its result."""
 
@@ -67,7 +70,9 @@ class Timing:
 
 def buffers_for(nbytes: int, l2: int, cold: bool) -> int:
     """How many distinct buffers of that size the calls of a row rotate over."""
-    return 1 if not cold or nbytes > FLUSH * l2 else math.ceil(FLUSH * l2 / nbytes) + 1
+    if not cold or nbytes > FLUSH * l2:
+        return 1
+    return min(math.ceil(FLUSH * l2 / nbytes) + 1, MOST_BUFFERS)
 
 
 class Clock(Protocol):

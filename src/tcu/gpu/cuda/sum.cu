@@ -120,8 +120,7 @@ __device__ inline i64 vector_of(const Sum& p, i64 chunk, int step) {
 constexpr int TOGETHER = LAYOUT == STRIDED ? 1 : LAYOUT == SHIFTED && UNROLL > 1 ? UNROLL / 2 : UNROLL;
 
 template <typename Read>
-__device__ inline void add_chunk(const Sum& p, i64 chunk, Accumulator& total, const Read& read) {
-    const int steps = static_cast<int>(p.loads) * CHAIN;
+__device__ inline void add_chunk(const Sum& p, i64 chunk, int steps, Accumulator& total, const Read& read) {
 #pragma unroll 1
     for (int step = 0; step < steps; step += TOGETHER) {
         Vector x[TOGETHER];
@@ -140,24 +139,34 @@ __device__ inline void add_chunk(const Sum& p, i64 chunk, Accumulator& total, co
     }
 }
 
+// Steps of the chunk that have elements, rounded up to whole chains and batches of loads.
+__device__ inline int steps_in(const Sum& p, i64 chunk) {
+    const i64 all = p.loads * CHAIN, vectors = (p.x.n + PER_LOAD - 1) / PER_LOAD - chunk * all * THREADS;
+    const i64 batch = TOGETHER * CHAIN;
+    const i64 needed = (vectors + THREADS - 1) / THREADS;
+    return static_cast<int>(min(all, (needed + batch - 1) / batch * batch));
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) sum(const __grid_constant__ Sum p) {
     const i64 vectors = p.loads * CHAIN * THREADS;  // of a chunk
+    double number = 0;
     for (i64 chunk = blockIdx.x; chunk < p.chunks; chunk += gridDim.x) {
         Accumulator total;
         if ((chunk + 1) * vectors <= whole_vectors(p.x)) {
-            add_chunk(p, chunk, total, [](const Array& a, i64 v) { return whole_vector(a, v); });
+            add_chunk(p, chunk, static_cast<int>(p.loads) * CHAIN, total,
+                      [](const Array& a, i64 v) { return whole_vector(a, v); });
         } else {
             const End x(p.x), y(TERM == PRODUCT ? p.y : p.x);
-            add_chunk(p, chunk, total, [&](const Array& a, i64 v) {
+            add_chunk(p, chunk, steps_in(p, chunk), total, [&](const Array& a, i64 v) {
                 return vector_or_padding(a, &a == &p.x ? x : y, v);
             });
         }
-        const double number = across_warps<WARPS>(total.of_warp());
-        if (threadIdx.x == 0) publish(p.slots + chunk, number);
+        number = across_warps<WARPS>(total.of_warp());
+        if (threadIdx.x == 0 && p.chunks > 1) publish(p.slots + chunk, number);
     }
     // The last block is the last to start, so those that it waits for are running or done.
     if (blockIdx.x != gridDim.x - 1) return;
-    double number = sum_of_chunks<THREADS>(p.slots, p.chunks);
+    if (p.chunks > 1) number = sum_of_chunks<THREADS>(p.slots, p.chunks);
     if (threadIdx.x != 0) return;
     if (p.divisor != 1) number /= p.divisor;
     if (p.root) number = __dsqrt_rn(number);
