@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tcu.errors import DtypeError, ParameterError, ShapeError
+from tcu.errors import DtypeError, ParameterError
 from tcu.formats import Format, get_format
 from tcu.formats.array import is_masked
 from tcu.gpu.arrays import DeviceArray, Library, library_of
@@ -18,6 +18,7 @@ from tcu.gpu.device import Gpu, call, current, find_gpu
 from tcu.gpu.kernels import Kernel, find_kernel
 from tcu.gpu.launch import Strided, launch
 from tcu.units import Instruction
+from tcu.units.shapes import product_shape
 
 __all__ = ["multiply_accumulate"]
 
@@ -86,7 +87,7 @@ def _on_device(a: Any, b: Any, c: Any, instruction: Instruction, device: int | N
             for label, x in zip(_LABELS, (a, b, c), strict=True)
         ]
         dtype = _check_dtypes([None if view is None else view.dtype for view in views], instruction)
-        shape = _result_shape([None if view is None else view.shape for view in views])
+        shape = _shape_of(views)
         like = a if c is None else c
         result, address = library.empty(like, shape, dtype, gpu.ordinal)
         operands = [_broadcast(view, shape) for view in views]
@@ -99,7 +100,7 @@ def _on_host(a: Any, b: Any, c: Any, instruction: Instruction, device: int | Non
         None if x is None else _host_array(label, x) for label, x in zip(_LABELS, (a, b, c), strict=True)
     ]
     dtype = _check_dtypes([None if x is None else x.dtype for x in arrays], instruction)
-    shape = _result_shape([None if x is None else x.shape for x in arrays])
+    shape = _shape_of(arrays)
     gpu = find_gpu(device or 0)
     kernel = find_kernel(instruction, gpu.compute_capability, gpu.name)
     result = np.empty(shape, dtype)
@@ -163,29 +164,11 @@ def _check_dtypes(dtypes: list[np.dtype[Any] | None], instruction: Instruction) 
     return formats[2].dtype if dtypes[2] is None else dtypes[2]
 
 
-def _result_shape(shapes: list[tuple[int, ...] | None]) -> tuple[int, ...]:
-    """(..., M, N); ShapeError where the operands do not fit each other."""
-    a, b, c = shapes
+def _shape_of(operands: Sequence[Any]) -> tuple[int, ...]:
+    a, b, c = (None if x is None else x.shape for x in operands)
     assert a is not None
     assert b is not None
-    given = ", ".join(
-        f"{label} {shape}" for label, shape in zip(_LABELS, shapes, strict=True) if shape is not None
-    )
-    for label, shape in zip(_LABELS, shapes, strict=True):
-        if shape is not None and len(shape) < 2:
-            raise ShapeError(
-                f"{label} has shape {shape}: give at least two dimensions, {label}[None, :] for a row"
-            )
-    if a[-1] != b[-2]:
-        raise ShapeError(f"{given}: a needs as many columns as b has rows")
-    matrix = (a[-2], b[-1])
-    if c is not None and c[-2:] != matrix:
-        raise ShapeError(f"{given}: c must end in {matrix}, the shape of a·b")
-    try:
-        batch = np.broadcast_shapes(*(shape[:-2] for shape in shapes if shape is not None))
-    except ValueError:
-        raise ShapeError(f"{given}: the batch dimensions (all but the last two) do not broadcast") from None
-    return (*batch, *matrix)
+    return product_shape(a, b, c)
 
 
 def _broadcast(view: DeviceArray | None, shape: tuple[int, ...]) -> Strided:

@@ -1,4 +1,4 @@
-"""D = A·B + C on a model of any unit, batched: the public ``tcu.mma``."""
+"""D = A·B + C on a model of any unit, batched."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcu.errors import DtypeError, ShapeError
+from tcu.errors import DtypeError
 from tcu.formats.array import is_masked
 from tcu.formats.format import Format, format_of, get_format
 from tcu.formats.scalar import ROUNDINGS
 from tcu.model import threads
 from tcu.units.arithmetic import AlignedSum, FusedChain, Instruction, Unit
 from tcu.units.lookup import find_instruction
+from tcu.units.shapes import product_shape
 
 __all__ = ["multiply_accumulate", "mma"]
 
@@ -33,47 +34,16 @@ def mma(
     unit: str | Unit,
     instruction: str = "mma",
 ) -> npt.NDArray[Any]:
-    """D = A·B + C exactly as the unit computes it, bit for bit, NaN bits included.
-
-    Parameters
-    ----------
-    a, b:
-        Arrays (..., M, K) and (..., K, N) of float16, ml_dtypes.bfloat16,
-        float8_e4m3fn or float8_e5m2, float32 (read as TF32: the low 13 bits
-        are dropped), float64, uint8 or int8.  Batch dimensions broadcast.
-    c:
-        Array (..., M, N) of the output format: float32, float16 (binary16 and
-        8-bit inputs), float64 or int32; None stands for zeros of the widest.
-    unit:
-        A name of the catalogue ("H100") or a :class:`tcu.Unit` of your own.
-    instruction:
-        "mma" (wmma and mma.sync), "wgmma" or "tcgen05".
-
-    Any M, N, K: K is cut into the instruction's k in order, the last piece
-    padded with zeros; the result of one piece is the C of the next.
-
-    Returns
-    -------
-    An array (..., M, N) of c's dtype.
-
-    Raises
-    ------
-    UnknownNameError, DtypeError, ShapeError:
-        No such unit or instruction; formats that it does not combine; shapes
-        that do not fit.
-
-    Source: the rules of :class:`tcu.units.AlignedSum`; ``tcu.units`` says
-    what pins each row.
-    """
+    """:func:`tcu.mma` for arrays on the host, by the model of a unit; its parameters, results and errors."""
     x, y = _operand("a", a), _operand("b", b)
     z = None if c is None else _operand("c", c)
     row = find_instruction(
         unit, instruction, _input_format(x).name, _input_format(y).name,
         None if z is None else format_of(z.dtype).name,
     )  # fmt: skip
+    shape = product_shape(x.shape, y.shape, None if z is None else z.shape)
     if z is None:
-        z = np.zeros((x.shape[-2], y.shape[-1]), get_format(row.output).dtype)
-    _check_shapes(x, y, z)
+        z = np.zeros(shape[-2:], get_format(row.output).dtype)
     return multiply_accumulate(x, y, z, row)
 
 
@@ -81,10 +51,6 @@ def _operand(name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
     if is_masked(value):
         raise DtypeError(f"{name} is a masked array: fill it first, with {name}.filled(0)")
     array = np.asarray(value)
-    if array.ndim < 2:
-        raise ShapeError(
-            f"{name} has shape {array.shape}: give at least two dimensions, {name}[None, :] for a row"
-        )
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
@@ -92,18 +58,6 @@ def _input_format(array: npt.NDArray[Any]) -> Format:
     """The format in which an MMA reads the array: TF32 for float32."""
     fmt = format_of(array.dtype)
     return get_format("tf32") if fmt.name == "binary32" else fmt
-
-
-def _check_shapes(a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any]) -> None:
-    given = f"a {a.shape}, b {b.shape}, c {c.shape}"
-    if a.shape[-1] != b.shape[-2]:
-        raise ShapeError(f"{given}: a needs as many columns as b has rows")
-    if c.shape[-2:] != (a.shape[-2], b.shape[-1]):
-        raise ShapeError(f"{given}: c must end in {(a.shape[-2], b.shape[-1])}, the shape of a·b")
-    try:
-        np.broadcast_shapes(a.shape[:-2], b.shape[:-2], c.shape[:-2])
-    except ValueError:
-        raise ShapeError(f"{given}: the batch dimensions (all but the last two) do not broadcast") from None
 
 
 def multiply_accumulate(
