@@ -11,6 +11,8 @@ from tcu.gpu.errors import ExtraMissingError as ExtraMissingError
 from tcu.gpu.errors import GpuError as GpuError
 from tcu.gpu.errors import KernelCacheWarning as KernelCacheWarning
 from tcu.gpu.errors import NoGpuError as NoGpuError
+from tcu.gpu.errors import TuningError as TuningError
+from tcu.gpu.errors import TuningWarning as TuningWarning
 from tcu.gpu.errors import UnsupportedInstructionError as UnsupportedInstructionError
 from tcu.gpu.kernels import KERNELS as KERNELS
 from tcu.gpu.kernels import Kernel as Kernel

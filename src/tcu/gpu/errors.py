@@ -11,6 +11,8 @@ __all__ = [
     "GpuError",
     "KernelCacheWarning",
     "NoGpuError",
+    "TuningError",
+    "TuningWarning",
     "UnsupportedInstructionError",
 ]
 
@@ -37,6 +39,14 @@ class CompileError(GpuError):
 
 class UnsupportedInstructionError(GpuError):
     """An instruction that the GPU does not have."""
+
+
+class TuningError(GpuError):
+    """The search for launch configurations cannot go on, or two of them return different bits."""
+
+
+class TuningWarning(UserWarning):
+    """Tuning data that cannot be used; results are not affected."""
 
 
 class KernelCacheWarning(UserWarning):

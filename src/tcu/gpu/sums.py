@@ -150,7 +150,7 @@ class ExactLaunch:
         self, n: int, element: Format, layout: Layout, target: Format, gpu: Gpu,
         config: ExactConfig | None = None, *, divisor: int = 1,
     ) -> None:  # fmt: skip
-        config = config or exact_config(gpu.compute_capability, element)
+        config = config or exact_config(gpu.compute_capability, element, n)
         function = _function(
             "exact.cu", "exact_sum", gpu.compute_capability, _ELEMENTS[element.name], layout,
             (("THREADS", config.threads), ("UNROLL", config.unroll), ("RESIDENT", config.resident)),

@@ -1,21 +1,42 @@
 """How kernels are compiled and launched: speed, never bits.
 
-Rows of tuning.json were found by ``tcu tune`` on the GPU that they name; a
-formula stands in for GPUs without a row.
+Rows of tuning.json, one for each compute capability, say on which GPU and how
+they were found: ``tcu tune --output src/tcu/gpu/tuning.json`` writes them.
+What a user's own ``tcu tune`` found lies over them.  A formula stands in for
+GPUs without a row.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
-from dataclasses import dataclass
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from importlib import resources
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal, get_args
 
+from tcu.errors import DataFileError, ParameterError
 from tcu.formats.format import Format
-from tcu.plan import Plan
+from tcu.gpu.errors import TuningWarning
+from tcu.plan import FmaStep, Plan
 
-__all__ = ["ExactConfig", "SumConfig", "exact_config", "sum_config"]
+__all__ = [
+    "BLOCK_BYTES", "ELEMENTS", "KERNELS", "Config", "ExactConfig", "KernelName", "Size", "SumConfig", "TuningRow",
+    "exact_config", "read_rows", "save_row", "sum_config", "user_file",
+]  # fmt: skip
+
+BLOCK = 256
+"""Threads of a block whose sum has been tuned: B of short-chain and of dot products, unless given."""
+BLOCK_BYTES = BLOCK * 8 * 16
+"""What such a block reads at least: 8 loads of 16 bytes a thread."""
+ELEMENTS = ("binary16", "bfloat16", "binary32", "binary64")
+_MAX_LOADS = 128
+"""As in cuda/exact.cu."""
+_MAX_THREADS = 1024
 
 
 @dataclass(frozen=True)
@@ -25,7 +46,10 @@ class SumConfig:
     unroll: int
     """Loads of a thread in flight: 1, 2, 4 or 8."""
     resident: int
-    """Blocks per multiprocessor that the registers must allow."""
+    """Blocks per multiprocessor that the registers must allow: 1 to 16."""
+
+    def __post_init__(self) -> None:
+        _check_unroll_and_resident(self.unroll, self.resident)
 
 
 @dataclass(frozen=True)
@@ -37,30 +61,226 @@ class ExactConfig:
     unroll: int
     resident: int
     loads: int
-    """Loads of a thread in a chunk, at most 128."""
+    """Loads of a thread in a chunk, at most 128; fewer where the array is small."""
+
+    def __post_init__(self) -> None:
+        _check_unroll_and_resident(self.unroll, self.resident)
+        if not _whole(self.threads) or self.threads % 32 or not 32 <= self.threads <= _MAX_THREADS:
+            raise ParameterError(
+                f"threads = {self.threads!r}: choose a multiple of 32, the threads of a warp, up to {_MAX_THREADS}"
+            )
+        if not _whole(self.loads) or not 1 <= self.loads <= _MAX_LOADS or self.loads & (self.loads - 1):
+            raise ParameterError(f"loads = {self.loads!r}: choose a power of two up to {_MAX_LOADS}")
+        if self.loads % self.unroll:
+            raise ParameterError(
+                f"loads = {self.loads}: choose a multiple of unroll = {self.unroll}, which are loaded together"
+            )
+
+
+Config = SumConfig | ExactConfig
+
+
+def _check_unroll_and_resident(unroll: object, resident: object) -> None:
+    if not _whole(unroll) or unroll not in (1, 2, 4, 8):
+        raise ParameterError(f"unroll = {unroll!r}: choose 1, 2, 4 or 8")
+    if not isinstance(resident, int) or not _whole(resident) or not 1 <= resident <= 16:
+        raise ParameterError(f"resident = {resident!r}: choose a whole number from 1 to 16")
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+KernelName = Literal["sum", "dot", "exact"]
+"""Sums (16-bit elements by MMAs, others by binary64 additions), products, exact sums."""
+KERNELS: dict[KernelName, type[Config]] = {"sum": SumConfig, "dot": SumConfig, "exact": ExactConfig}
+Size = Literal["small", "large"]
+"""Small: all blocks run at once."""
+
+
+@dataclass(frozen=True)
+class TuningRow:
+    """What was found on a GPU, for all of its compute capability."""
+
+    gpu: str
+    date: str
+    versions: Mapping[str, str]
+    command: str
+    resident_blocks: int
+    """Blocks of 256 threads that run at once; more of them make an array large."""
+    configs: Mapping[tuple[KernelName, str, Size], Config]
+    """By kernel, format of the elements, and size."""
 
 
 def sum_config(capability: tuple[int, int], plan: Plan, chunks: int) -> SumConfig:
-    """For a plan whose sum takes that many blocks."""
-    row = _rows(capability).get("sum", {})
-    size = "large" if chunks > _FEW else "small"
-    if size in row and plan.block == 256:
-        return SumConfig(**row[size])
-    return SumConfig(4, max(1, min(8, 2048 // plan.block)))
+    """For a plan whose sum or dot product takes that many blocks."""
+    product = bool(plan.parts) and isinstance(plan.parts[0].steps[0], FmaStep)
+    row = _row(capability)
+    if row is not None and plan.block == BLOCK:
+        size: Size = "large" if chunks > row.resident_blocks else "small"
+        found = row.configs.get(("dot" if product else "sum", plan.input, size))
+        if isinstance(found, SumConfig):
+            return found
+    # All threads that a multiprocessor runs, with their share of its registers; products need twice the
+    # share: with 32 registers a thread (sm_90) up to 720 bytes of them would be kept in memory.
+    threads = _threads_per_multiprocessor(capability) // (2 if product else 1)
+    return SumConfig(4, max(1, min(8, threads // plan.block)))
 
 
-_FEW = 1056
-"""Blocks that an H200 runs at once."""
+def exact_config(capability: tuple[int, int], element: Format, n: int) -> ExactConfig:
+    """For n elements of a format."""
+    row = _row(capability)
+    if row is not None:
+        size: Size = "large" if n * element.dtype.itemsize > row.resident_blocks * BLOCK_BYTES else "small"
+        found = row.configs.get(("exact", element.name, size))
+        if isinstance(found, ExactConfig):
+            return found
+    return ExactConfig(256, 4, 4, 64)  # 64 registers a thread, which are enough (sm_90)
 
 
-def exact_config(capability: tuple[int, int], element: Format) -> ExactConfig:
-    """For elements of a format."""
-    row = _rows(capability).get("exact", {})
-    return ExactConfig(**row[element.name]) if element.name in row else ExactConfig(256, 4, 4, 64)
+def _threads_per_multiprocessor(capability: tuple[int, int]) -> int:
+    """CUDA C++ Programming Guide, table "Technical Specifications per Compute Capability"."""
+    fewer = {(7, 5): 1024, (8, 6): 1536, (8, 7): 1536, (8, 9): 1536, (12, 0): 1536, (12, 1): 1536}
+    return fewer.get(capability, 2048)
+
+
+# The rows
+
+
+def _row(capability: tuple[int, int]) -> TuningRow | None:
+    return _overlaid("{}.{}".format(*capability), user_file())
 
 
 @cache
-def _rows(capability: tuple[int, int]) -> dict[str, Any]:
-    text = resources.files("tcu.gpu").joinpath("tuning.json").read_text(encoding="utf-8")
-    rows: dict[str, dict[str, Any]] = json.loads(text)
-    return rows.get("{}.{}".format(*capability), {})
+def _overlaid(capability: str, own: Path) -> TuningRow | None:
+    shipped, found = _shipped().get(capability), _of_user(own).get(capability)
+    if shipped is None or found is None:
+        return found or shipped
+    configs = {**shipped.configs, **found.configs}
+    return TuningRow(found.gpu, found.date, found.versions, found.command, found.resident_blocks, configs)
+
+
+@cache
+def _shipped() -> dict[str, TuningRow]:
+    return _parsed(resources.files("tcu.gpu").joinpath("tuning.json").read_text(encoding="utf-8"))
+
+
+@cache
+def _of_user(path: Path) -> dict[str, TuningRow]:
+    """The rows of that file; none, with a warning, where it is damaged."""
+    try:
+        return read_rows(path)
+    except DataFileError as error:
+        warnings.warn(f"{error}; until then it is ignored", TuningWarning, stacklevel=2)
+        return {}
+
+
+def user_file() -> Path:
+    """Where ``tcu tune`` keeps its results: in ``TCU_CACHE_DIR``, or in the user's data folder."""
+    given = os.environ.get("TCU_CACHE_DIR")
+    if given:
+        return Path(given).expanduser() / "tuning.json"
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("tcu")) / "tuning.json"
+
+
+def read_rows(path: Path, remedy: str = "remove it, or let tcu tune write it anew") -> dict[str, TuningRow]:
+    """The rows of a file by compute capability, such as "9.0"; none where there is no file.
+
+    Raises DataFileError, which ends in ``remedy``, for a file that holds anything else.
+    """
+    try:
+        return _parsed(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise DataFileError(f"cannot read {path}: {error.strerror or error}: {remedy}") from None
+    except (ValueError, RecursionError) as error:  # ParameterError, and all that JSON and UTF-8 raise
+        raise DataFileError(f"{path} is not tuning data ({error}): {remedy}") from None
+
+
+def save_row(path: Path, capability: tuple[int, int], row: TuningRow) -> None:
+    """Put a row into the file, which keeps its other rows unless it is damaged; it is written whole and renamed."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TuningWarning)
+        rows = {**_of_user(path), "{}.{}".format(*capability): row}
+    temporary = path.with_name(f".{path.name}-{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(_written(rows), encoding="utf-8")
+        os.replace(temporary, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise DataFileError(
+            f"cannot write {path}: {error.strerror or error}: choose another place with --output"
+        ) from None
+    _of_user.cache_clear()
+    _overlaid.cache_clear()
+
+
+def _parsed(text: str) -> dict[str, TuningRow]:
+    return {
+        capability: _parsed_row(capability, row) for capability, row in _mapping(json.loads(text)).items()
+    }
+
+
+def _parsed_row(capability: str, given: object) -> TuningRow:
+    row = _mapping(given)
+    facts = {name: row.get(name) for name in ("gpu", "date", "command")}
+    for name, value in facts.items():
+        if not isinstance(value, str):
+            raise ParameterError(f"row {capability} has {name} = {value!r}, which is no text")
+    blocks = row.get("resident_blocks")
+    if not isinstance(blocks, int) or not _whole(blocks) or blocks < 1:
+        raise ParameterError(f"row {capability} has resident_blocks = {blocks!r}: a whole number from 1")
+    configs: dict[tuple[KernelName, str, Size], Config] = {}
+    for kernel, kind in KERNELS.items():
+        for element, sizes in _mapping(row.get(kernel, {})).items():
+            for size, values in _mapping(sizes).items():
+                if element not in ELEMENTS or size not in get_args(Size):
+                    raise ParameterError(
+                        f"row {capability} has {kernel} of {element}, {size}, which nothing reads"
+                    )
+                configs[kernel, element, "small" if size == "small" else "large"] = _config(kind, values)
+    versions = {str(name): str(value) for name, value in _mapping(row.get("versions", {})).items()}
+    return TuningRow(str(facts["gpu"]), str(facts["date"]), versions, str(facts["command"]), blocks, configs)
+
+
+def _config(kind: type[Config], values: object) -> Config:
+    given, wanted = _mapping(values), [field.name for field in fields(kind)]
+    if sorted(given) != sorted(wanted):
+        raise ParameterError(
+            f"a configuration has {', '.join(given) or 'nothing'} in place of {', '.join(wanted)}"
+        )
+    return kind(**given)
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ParameterError(f"{str(value)[:40]!r} stands where names with values should")
+    return value
+
+
+def _written(rows: Mapping[str, TuningRow]) -> str:
+    return _lines({capability: _document(rows[capability]) for capability in sorted(rows)}) + "\n"
+
+
+def _document(row: TuningRow) -> dict[str, Any]:
+    document: dict[str, Any] = asdict(row)
+    del document["configs"]
+    for kernel in KERNELS:
+        for (own, element, size), config in row.configs.items():
+            if own == kernel:
+                document.setdefault(kernel, {}).setdefault(element, {})[size] = asdict(config)
+    return document
+
+
+def _lines(value: Any, depth: int = 0) -> str:
+    """JSON with one line for each configuration."""
+    if not isinstance(value, dict) or not any(isinstance(one, dict) for one in value.values()):
+        return json.dumps(value, ensure_ascii=False)
+    margin = " " * (depth + 1)
+    inner = ",\n".join(f"{margin}{json.dumps(key)}: {_lines(one, depth + 1)}" for key, one in value.items())
+    return f"{{\n{inner}\n{' ' * depth}}}"
