@@ -13,7 +13,16 @@ from rich.text import Text
 
 from tcu.errors import DataFileError
 
-__all__ = ["console", "error_console", "json_number", "print_json", "short", "warn", "write_page"]
+__all__ = [
+    "check_place",
+    "console",
+    "error_console",
+    "json_number",
+    "print_json",
+    "short",
+    "warn",
+    "write_page",
+]
 
 MAX_WIDTH = 120
 """Wider terminals gain nothing from lines that the eye cannot follow."""
@@ -57,3 +66,10 @@ def write_page(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8", errors="xmlcharrefreplace")
     except OSError as error:
         raise DataFileError(f"cannot write {path}: {error.strerror or error}: choose another place") from None
+
+
+def check_place(file: Path) -> None:
+    """Raises DataFileError where it cannot be written: before a GPU works for nothing."""
+    if file.is_dir() or not file.parent.is_dir():
+        problem = "it is a folder" if file.is_dir() else f"there is no folder {file.parent}"
+        raise DataFileError(f"cannot write {file}: {problem}: choose another place")

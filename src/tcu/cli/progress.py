@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from types import TracebackType
 
 from rich.console import Console
@@ -11,10 +12,12 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from tcu.cli.output import error_console
 
-__all__ = ["ProgressBar"]
+__all__ = ["STEPS", "ProgressBar", "in_steps"]
 
 DELAY = 2.0
 """Seconds of silence: most sums are over by then."""
+STEPS = 1000
+"""The total of a bar that :func:`in_steps` advances."""
 
 
 class ProgressBar:
@@ -54,3 +57,16 @@ class ProgressBar:
         self._bar = Progress(*columns, console=self._console, transient=True)
         self._task = self._bar.add_task("", total=self._total)
         self._bar.start()
+
+
+def in_steps(bar: ProgressBar) -> Callable[[int, int], None]:
+    """Advances the bar when it is told (done, total)."""
+    before = 0
+
+    def told(done: int, total: int) -> None:
+        nonlocal before
+        now = STEPS * done // total
+        bar.advance(now - before)
+        before = now
+
+    return told

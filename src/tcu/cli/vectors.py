@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,9 +14,8 @@ from rich.text import Text
 
 from tcu.cli import options
 from tcu.cli.catalogue import brief
-from tcu.cli.output import console, json_number, print_json
-from tcu.cli.progress import ProgressBar
-from tcu.errors import DataFileError
+from tcu.cli.output import check_place, console, json_number, print_json
+from tcu.cli.progress import STEPS, ProgressBar, in_steps
 from tcu.formats.format import get_format
 from tcu.probes.vectors import Difference, Machine, Replay, Vectors, Verification, collect, value_of, verify
 from tcu.probes.vectors.collection import DEFAULT_OUTPUTS
@@ -27,7 +25,6 @@ __all__ = ["collect_command", "verify_command"]
 
 DIFFERENT = 1
 """Exit code of ``tcu verify`` unless every bit is the same."""
-_STEPS = 1000
 _SHOWN_KINDS = 2
 
 
@@ -65,11 +62,11 @@ def collect_command(
 
     Example: [bold]tcu collect -o my-gpu.npz[/bold]
     """
-    _check_place(file)
-    with ProgressBar(_STEPS) as bar:
+    check_place(file)
+    with ProgressBar(STEPS) as bar:
         vectors = collect(
             unit, instruction=instruction, input=input_format, output=output, outputs=outputs, seed=seed,
-            progress=_in_steps(bar),
+            progress=in_steps(bar),
         )  # fmt: skip
     vectors.save(file)
     count = len(vectors.entries)
@@ -80,25 +77,6 @@ def collect_command(
         ),
         soft_wrap=True,
     )
-
-
-def _check_place(file: Path) -> None:
-    """Before a GPU works for nothing."""
-    if file.is_dir() or not file.parent.is_dir():
-        problem = "it is a folder" if file.is_dir() else f"there is no folder {file.parent}"
-        raise DataFileError(f"cannot write {file}: {problem}: choose another place")
-
-
-def _in_steps(bar: ProgressBar) -> Callable[[int, int], None]:
-    before = 0
-
-    def told(done: int, total: int) -> None:
-        nonlocal before
-        now = _STEPS * done // total
-        bar.advance(now - before)
-        before = now
-
-    return told
 
 
 def verify_command(
@@ -119,8 +97,8 @@ def verify_command(
 
     Example: [bold]tcu verify my-gpu.npz[/bold]
     """
-    with ProgressBar(_STEPS) as bar:
-        result = verify(Vectors.load(file), unit, progress=_in_steps(bar))
+    with ProgressBar(STEPS) as bar:
+        result = verify(Vectors.load(file), unit, progress=in_steps(bar))
     if as_json:
         print_json(_document(file, result))
     else:
