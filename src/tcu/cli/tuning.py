@@ -1,0 +1,132 @@
+"""``tcu tune``: the fastest launch configurations of the GPU at hand, found by measurement and stored."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tcu.cli import options
+from tcu.cli.catalogue import brief
+from tcu.cli.output import check_place, console, print_json
+from tcu.cli.progress import STEPS, ProgressBar, in_steps
+
+__all__ = ["tune_command"]
+
+
+def tune_command(
+    device: Annotated[int, typer.Option("--device", metavar="N", help="The number of the GPU.")] = 0,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer configurations, fewer rounds, smaller arrays.")
+    ] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="FILE", help="Store the results there; else where tcu looks for them."
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Find the fastest launch configurations for the GPU at hand, and store them.
+
+    Sums, dot products and exact sums of each format, small and large arrays:
+    every configuration must return the same bits, and a new one is taken
+    where it is faster beyond doubt.  Results never depend on it.
+
+    Example: [bold]tcu tune --quick[/bold]
+    """
+    from tcu.gpu.tune import tune
+    from tcu.gpu.tuning import read_rows, save_row, user_file
+
+    if output is not None:
+        check_place(output)
+        read_rows(output, "choose another place with --output")
+    file = user_file() if output is None else output
+    command = f"tcu tune{' --quick' * quick}"
+    with ProgressBar(STEPS) as bar:
+        found = tune(device, quick=quick, command=command, progress=in_steps(bar))
+    save_row(file, found.gpu.compute_capability, found.row)
+    if as_json:
+        print_json(_document(found, file))
+    else:
+        console().print(_shown(found, file))
+
+
+def _document(found: Any, file: Path) -> dict[str, Any]:
+    row = found.row
+    return {
+        "gpu": row.gpu,
+        "compute_capability": "{}.{}".format(*found.gpu.compute_capability),
+        "file": str(file),
+        "date": row.date,
+        "versions": dict(row.versions),
+        "command": row.command,
+        "seconds": found.seconds,
+        "resident_blocks": row.resident_blocks,
+        "choices": [
+            {
+                "kernel": one.case.kernel,
+                "element": one.case.element,
+                "size": one.case.size,
+                "bytes": one.case.nbytes,
+                "tried": one.tried,
+                "present": asdict(one.present),
+                "chosen": asdict(one.chosen),
+                "present_seconds": one.present_seconds,
+                "chosen_seconds": one.chosen_seconds,
+                "gain": one.gain,
+                "spread": one.spread,
+            }
+            for one in found.choices
+        ],
+    }
+
+
+def _shown(found: Any, file: Path) -> RenderableType:
+    row = found.row
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
+    for name in ("kernel", "format", "size"):
+        table.add_column(name, no_wrap=True)
+    for name in ("threads", "unroll", "resident", "loads", "TB/s", "gain"):
+        table.add_column(name, justify="right", no_wrap=True)
+    before: tuple[str, str] = ("", "")
+    for one in found.choices:
+        case = one.case
+        new = one.chosen != one.present
+        table.add_row(
+            Text(case.kernel if (case.kernel, case.element) != before else "", style="bold"),
+            brief(case.element) if (case.kernel, case.element) != before else "",
+            case.size,
+            *(_changed(one, name) for name in ("threads", "unroll", "resident", "loads")),
+            _rate(case.nbytes, one.present_seconds, one.chosen_seconds if new else None),
+            Text(f"{100 * one.gain:+.1f} %", style="green") if new else Text("–", style="dim"),
+        )
+        before = case.kernel, case.element
+    changed = sum(one.chosen != one.present for one in found.choices)
+    head = Text(
+        f"{row.gpu}, compute capability {'{}.{}'.format(*found.gpu.compute_capability)}", style="bold cyan"
+    )
+    tail = Text(
+        f"{changed} of {len(found.choices)} configurations are new, of {sum(one.tried for one in found.choices)} "
+        f"tried in {found.seconds:.0f} s; within each row all returned the same bits.\nStored in {file}",
+        overflow="fold",
+    )
+    return Group(head, table, tail)
+
+
+def _changed(one: Any, name: str) -> str:
+    old, new = getattr(one.present, name, None), getattr(one.chosen, name, None)
+    if new is None:
+        return ""
+    return str(new) if old == new else f"{old}→{new}"
+
+
+def _rate(nbytes: int, before: float, after: float | None) -> str:
+    old = f"{nbytes / before / 1e12:.2f}"
+    return old if after is None else f"{old}→{nbytes / after / 1e12:.2f}"

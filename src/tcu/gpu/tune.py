@@ -1,0 +1,429 @@
+"""The search for the fastest launch configurations of a GPU: what ``tcu tune`` measures, and how it chooses.
+
+A case is a kernel, a format of the elements, and a size.  Every configuration
+of a case must return the same bits.  Then all take turns, so that a drift of
+clocks or temperature hits all alike, and the one of the least median meets the
+present one in a match of its own: fresh rounds, because the best of many
+measured is partly the luckiest.  It is chosen where it wins by more than the
+match's spread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import os
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import date
+from types import TracebackType
+from typing import Any, Protocol, get_args
+
+import numpy as np
+
+import tcu
+from tcu.errors import DtypeError
+from tcu.formats.format import Format, get_format
+from tcu.gpu.compiler import compiler_version
+from tcu.gpu.device import Gpu, call, current, find_gpu, read
+from tcu.gpu.errors import TuningError
+from tcu.gpu.imports import cuda_module
+from tcu.gpu.sums import ExactLaunch, SumLaunch
+from tcu.gpu.tuning import (
+    BLOCK,
+    BLOCK_BYTES,
+    ELEMENTS,
+    KERNELS,
+    Config,
+    ExactConfig,
+    KernelName,
+    Size,
+    SumConfig,
+    TuningRow,
+    exact_config,
+    sum_config,
+)
+from tcu.plan import Plan, make_dot_plan, make_plan
+from tcu.units import get_unit
+from tcu.units.lookup import DEFAULT_UNIT
+
+__all__ = ["Case", "Choice", "Machine", "Tuning", "candidates", "choose", "tune"]
+
+LEAST_GAIN = 0.005
+"""What a new configuration must win, whatever the spread."""
+ROUNDS, MATCH_ROUNDS = 15, 61
+QUICK_ROUNDS, QUICK_MATCH_ROUNDS = 5, 15
+SMALL_BYTES = 32 << 20
+LARGE_BYTES = 2 << 30
+QUICK_LARGE_BYTES = 256 << 20
+_SCRATCH_BYTES = 256 << 20
+_IN_A_ROW = (2, 16)
+"""Fewest and most launches between two events."""
+_BYTES_IN_A_ROW = 512 << 20
+_PIECE = (1 << 20) - 8
+"""Numbers drawn on the host; no part of an array that a dot product multiplies by itself."""
+_MOST_FILLS = 256
+"""The driver's queue takes 1024 launches before the host must wait."""
+_COMPILERS = 16
+
+Progress = Callable[[int, int], None]
+"""Told how many steps are done, and how many there are."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a configuration is chosen for."""
+
+    kernel: KernelName
+    element: str
+    size: Size
+    nbytes: int
+    """Read by one launch."""
+
+    @property
+    def format(self) -> Format:
+        return get_format(self.element)
+
+    @property
+    def n(self) -> int:
+        """Elements of an operand."""
+        operands = 2 if self.kernel == "dot" else 1
+        return self.nbytes // (operands * self.format.dtype.itemsize)
+
+    def __str__(self) -> str:
+        return f"{self.kernel} of {self.element}, {self.size}"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What came of a case."""
+
+    case: Case
+    present: Config
+    chosen: Config
+    present_seconds: float
+    """Of a launch, by the match."""
+    chosen_seconds: float
+    gain: float
+    """By which the best of the others was faster than the present one, 0.01 for 1 %; may be negative."""
+    spread: float
+    """Between the quartiles of that gain, over the rounds."""
+    tried: int
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """The results of a search."""
+
+    gpu: Gpu
+    choices: tuple[Choice, ...]
+    row: TuningRow
+    seconds: float
+
+
+class Machine(Protocol):
+    """What the search asks of a GPU."""
+
+    def present(self, case: Case) -> Config:
+        """The configuration in use."""
+
+    def prepare(self, case: Case, config: Config) -> None:
+        """Compile it; any thread may ask."""
+
+    def results(self, case: Case, configs: Sequence[Config]) -> list[bytes]:
+        """What each of them returns."""
+
+    def times(self, case: Case, configs: Sequence[Config], rounds: int) -> list[list[float]]:
+        """Seconds of a launch: for each round, those of all configurations in turn."""
+
+
+def candidates(kernel: KernelName, size: Size, threads: int, quick: bool = False) -> list[Config]:
+    """The configurations to try on a GPU whose multiprocessors run that many threads."""
+    if kernel != "exact":
+        unrolls, residents = ((4, 8), (4, 8)) if quick else ((2, 4, 8), (2, 3, 4, 5, 6, 8))
+        return [
+            SumConfig(*each) for each in itertools.product(unrolls, residents) if each[1] * BLOCK <= threads
+        ]
+    # So many threads that each has 128, 85 or 64 registers.  The launch shortens the chunks of small arrays
+    # by itself, so `loads` makes no difference to them.
+    blocks = [(256, 3), (256, 4)] if quick else [
+        (128, 4), (128, 6), (128, 8), (256, 2), (256, 3), (256, 4), (512, 1), (512, 2)
+    ]  # fmt: skip
+    loads = (64,) if quick or size == "small" else (32, 64, 128)
+    return [
+        ExactConfig(width, unroll, resident, each)
+        for (width, resident), unroll, each in itertools.product(blocks, (4, 8), loads)
+        if width * resident <= threads
+    ]
+
+
+def choose(
+    case: Case, machine: Machine, others: Sequence[Config], rounds: int = ROUNDS, match: int = MATCH_ROUNDS
+) -> Choice:
+    """The present configuration, or the one of the others that is faster beyond doubt.
+
+    Raises TuningError where two of them return different bits.
+    """
+    present = machine.present(case)
+    configs = [present, *(config for config in others if config != present)]
+    _same_bits(case, configs, machine.results(case, configs))
+    taken = machine.times(case, configs, rounds)
+    medians = [statistics.median(each) for each in zip(*taken, strict=True)]
+    best = min(range(len(configs)), key=medians.__getitem__)
+    if best == 0:
+        return Choice(case, present, present, medians[0], medians[0], 0.0, 0.0, len(configs))
+    pairs = machine.times(case, (present, configs[best]), match)
+    gains = [before / after - 1 for before, after in pairs]
+    low, gain, high = np.percentile(gains, [25, 50, 75]).tolist()
+    before, after = (statistics.median(each) for each in zip(*pairs, strict=True))
+    if gain > max(LEAST_GAIN, high - low):
+        return Choice(case, present, configs[best], before, after, gain, high - low, len(configs))
+    return Choice(case, present, present, before, before, gain, high - low, len(configs))
+
+
+def _same_bits(case: Case, configs: Sequence[Config], results: Sequence[bytes]) -> None:
+    for config, result in zip(configs, results, strict=True):
+        if result != results[0]:
+            raise TuningError(
+                f"{case}: {configs[0]} returns 0x{results[0].hex()} and {config} returns 0x{result.hex()}, "
+                "which must be the same bits: please report it; no configuration was stored"
+            )
+
+
+def search(
+    machine: Machine, cases: Sequence[Case], threads: int, quick: bool, progress: Progress
+) -> list[Choice]:
+    """A choice for every case; compiles all configurations first, several at a time."""
+    tried = {case: candidates(case.kernel, case.size, threads, quick) for case in cases}
+    unlike = {
+        (case.kernel, case.element, _compiled(config)): (case, config)
+        for case, configs in tried.items()
+        for config in (machine.present(case), *configs)
+    }
+    rounds, match = (QUICK_ROUNDS, QUICK_MATCH_ROUNDS) if quick else (ROUNDS, MATCH_ROUNDS)
+    total = len(unlike) + sum(map(len, tried.values()))
+    done = 0
+    with ThreadPoolExecutor(
+        min(_COMPILERS, os.cpu_count() or 1)
+    ) as pool:  # NVRTC works without Python's lock
+        try:
+            for _ in pool.map(lambda job: machine.prepare(*job), unlike.values()):
+                done += 1
+                progress(done, total)
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    choices = []
+    for case, configs in tried.items():
+        choices.append(choose(case, machine, configs, rounds, match))
+        done += len(configs)
+        progress(done, total)
+    return choices
+
+
+def _compiled(config: Config) -> tuple[int, ...]:
+    """What of a configuration makes a kernel of its own."""
+    if isinstance(config, SumConfig):
+        return config.unroll, config.resident
+    return config.threads, config.unroll, config.resident
+
+
+def tune(
+    ordinal: int = 0, *, quick: bool = False, command: str = "tcu tune", progress: Progress | None = None
+) -> Tuning:
+    """Search on the GPU of that number; nothing is stored.
+
+    Raises the errors of :func:`tcu.gpu.find_gpu`, and TuningError.
+    """
+    start = time.perf_counter()
+    gpu = find_gpu(ordinal)
+    with current(gpu), _GpuMachine(gpu, QUICK_LARGE_BYTES if quick else LARGE_BYTES) as machine:
+        cases = list(machine.cases())
+        choices = search(machine, cases, machine.threads, quick, progress or (lambda done, total: None))
+    driver = int(call("cuDriverGetVersion"))
+    versions = {
+        "tcu": tcu.__version__,
+        "cuda": f"{driver // 1000}.{driver % 1000 // 10}",
+        "nvrtc": "{}.{}".format(*compiler_version()),
+    }
+    configs = {(one.case.kernel, one.case.element, one.case.size): one.chosen for one in choices}
+    row = TuningRow(gpu.name, date.today().isoformat(), versions, command, machine.resident_blocks, configs)
+    return Tuning(gpu, tuple(choices), row, time.perf_counter() - start)
+
+
+class _GpuMachine:
+    """The current GPU, on a stream of its own, with memory for the arrays.
+
+    Launches are timed by events, several in a row between two, queued behind
+    fills of memory that take longer than the host needs to queue a round.
+    """
+
+    def __init__(self, gpu: Gpu, large: int) -> None:
+        attribute = cuda_module("cuda.bindings.driver").CUdevice_attribute
+        device = call("cuDeviceGet", gpu.ordinal)
+        multiprocessors = int(
+            call("cuDeviceGetAttribute", attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device)
+        )
+        most = attribute.CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR
+        self.threads = int(call("cuDeviceGetAttribute", most, device))
+        self.resident_blocks = multiprocessors * (self.threads // BLOCK)
+        self._small = min(SMALL_BYTES, self.resident_blocks * BLOCK_BYTES)
+        free, _ = call("cuMemGetInfo")
+        self._large = min(large, int(free) // 4) // 4096 * 4096
+        if self._large < 2 * self._small:
+            raise TuningError(
+                f"{gpu.name} has {int(free) / 1e6:,.0f} MB of memory free, the search needs "
+                f"{8 * self._small / 1e6:,.0f} MB: end other programs on it"
+            )
+        self._gpu = gpu
+        self._launches: dict[tuple[Case, Config], Callable[[], None]] = {}
+        self._holds = ""
+        self._resources = contextlib.ExitStack()
+
+    def __enter__(self) -> _GpuMachine:
+        with contextlib.ExitStack() as stack:
+            self._data = self._memory(stack, self._large)
+            self._scratch = self._memory(stack, min(self._large, _SCRATCH_BYTES))
+            self._out = self._memory(stack, 8)
+            flag = cuda_module("cuda.bindings.driver").CUstream_flags.CU_STREAM_NON_BLOCKING
+            self._stream = int(call("cuStreamCreate", flag))
+            stack.callback(call, "cuStreamDestroy", self._stream)
+            stack.callback(call, "cuCtxSynchronize")
+            self._resources = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self._resources.close()
+
+    def _memory(self, stack: contextlib.ExitStack, size: int) -> int:
+        address = int(call("cuMemAlloc", size))
+        stack.callback(call, "cuMemFree", address)
+        return address
+
+    def cases(self) -> Iterator[Case]:
+        """All that the GPU has instructions for; an element's cases follow one another."""
+        for element in ELEMENTS:
+            for kernel in KERNELS:
+                for size in get_args(Size):
+                    case = Case(kernel, element, size, self._small if size == "small" else self._large)
+                    try:
+                        self._plan(case)
+                    except DtypeError:  # bfloat16 on Turing
+                        continue
+                    yield case
+
+    def _plan(self, case: Case) -> Plan:
+        if case.kernel == "dot":
+            return make_dot_plan(case.n, case.format)
+        unit = self._gpu.units[0] if self._gpu.units else get_unit(DEFAULT_UNIT)
+        return make_plan(case.n, case.format, unit)
+
+    def present(self, case: Case) -> Config:
+        capability = self._gpu.compute_capability
+        if case.kernel == "exact":
+            return exact_config(capability, case.format, case.n)
+        chunks = -(-case.nbytes // ((2 if case.kernel == "dot" else 1) * BLOCK_BYTES))
+        return sum_config(capability, self._plan(case), chunks)
+
+    def prepare(self, case: Case, config: Config) -> None:
+        with current(self._gpu):  # contexts belong to threads
+            self._launch(case, config)
+
+    def _launch(self, case: Case, config: Config) -> Callable[[], None]:
+        found = self._launches.get((case, config))
+        if found is None:
+            found = self._launches[case, config] = self._new_launch(case, config)
+        return found
+
+    def _new_launch(self, case: Case, config: Config) -> Callable[[], None]:
+        x, out, stream = self._data, self._out, self._stream
+        target = get_format("binary64")  # shows every bit of the sum
+        launch: SumLaunch | ExactLaunch
+        if isinstance(config, ExactConfig):
+            launch = ExactLaunch(case.n, case.format, "ALIGNED", target, self._gpu, config)
+        else:
+            product = case.kernel == "dot"
+            launch = SumLaunch(self._plan(case), "ALIGNED", target, self._gpu, config, product=product)
+        y = x + case.nbytes // 2 if case.kernel == "dot" else x
+        return lambda: launch.at(x, y, out, stream)
+
+    def results(self, case: Case, configs: Sequence[Config]) -> list[bytes]:
+        self._hold(case.element)
+        found = []
+        for config in configs:
+            call("cuMemsetD8Async", self._out, 0xA5, 8, self._stream)
+            self._launch(case, config)()
+            call("cuStreamSynchronize", self._stream)
+            found.append(read(self._out, 8)[::-1])  # in the order in which numbers are written
+        return found
+
+    def _hold(self, element: str) -> None:
+        """Normal numbers of that format, drawn once and copied until the memory is full."""
+        if self._holds == element:
+            return
+        numbers = np.random.default_rng(0).standard_normal(_PIECE).astype(get_format(element).dtype)
+        filled = min(numbers.nbytes, self._large)
+        call("cuMemcpyHtoD", self._data, numbers.ctypes.data, filled)
+        call("cuCtxSynchronize")  # the copy may be under way still, and our stream does not wait for it
+        while filled < self._large:
+            more = min(filled, self._large - filled)
+            call("cuMemcpyDtoDAsync", self._data + filled, self._data, more, self._stream)
+            call("cuStreamSynchronize", self._stream)
+            filled += more
+        self._holds = element
+
+    def times(self, case: Case, configs: Sequence[Config], rounds: int) -> list[list[float]]:
+        self._hold(case.element)
+        launches = [self._launch(case, config) for config in configs]
+        fewest, most = _IN_A_ROW
+        count = max(fewest, min(most, _BYTES_IN_A_ROW // case.nbytes))
+        with contextlib.ExitStack() as stack:
+            events = [(_event(stack), _event(stack)) for _ in range(len(launches) + 1)]
+            self._round(launches, events, count, 0)
+            start = time.perf_counter()
+            self._round(launches, events, count, 1, wait=False)
+            queueing = time.perf_counter() - start
+            call("cuStreamSynchronize", self._stream)
+            fill = max(_elapsed(*events[-1]), 1e-6)
+            fills = min(_MOST_FILLS, math.ceil(1.5 * queueing / fill))
+            taken = []
+            for _ in range(rounds):
+                self._round(launches, events, count, fills)
+                taken.append([_elapsed(*pair) / count for pair in events[:-1]])
+        return taken
+
+    def _round(
+        self, launches: Sequence[Callable[[], None]], events: Sequence[tuple[Any, Any]], count: int, fills: int,
+        *, wait: bool = True,
+    ) -> None:  # fmt: skip
+        """Each launch ``count`` times in a row between its two events; the last two are the fills'."""
+        begin, end = events[-1]
+        call("cuEventRecord", begin, self._stream)
+        for _ in range(fills):
+            call("cuMemsetD8Async", self._scratch, 0, min(self._large, _SCRATCH_BYTES), self._stream)
+        call("cuEventRecord", end, self._stream)
+        launches[0]()  # the fills have taken the data's place in L2
+        for launch, (begin, end) in zip(launches, events, strict=False):
+            launch()  # the kernel's instructions come to the multiprocessors
+            call("cuEventRecord", begin, self._stream)
+            for _ in range(count):
+                launch()
+            call("cuEventRecord", end, self._stream)
+        if wait:
+            call("cuStreamSynchronize", self._stream)
+
+
+def _event(stack: contextlib.ExitStack) -> Any:
+    event = call("cuEventCreate", 0)
+    stack.callback(call, "cuEventDestroy", event)
+    return event
+
+
+def _elapsed(begin: Any, end: Any) -> float:
+    return float(call("cuEventElapsedTime", begin, end)) * 1e-3
