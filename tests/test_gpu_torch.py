@@ -1,0 +1,451 @@
+"""Contract of PyTorch tensors on a GPU: the model's bits through every way that PyTorch has to run a function.
+
+Eager, compiled, captured in graphs and replayed, on any stream; nothing waits
+for the GPU, and a small sum takes little more host time than PyTorch's own.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from gpu_support import gpu_or_skip, unit_or_skip
+
+import tcu
+from tcu.errors import DtypeError, ParameterError, ShapeError
+from tcu.formats.tensor import host_view
+
+pytestmark = [
+    pytest.mark.gpu,
+    # PyTorch warns about itself: of torch.jit.script in forward mode, of what torch.compile imports.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"),
+]
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+
+DTYPES = ("float16", "bfloat16", "float32", "float64")
+SIZES = (0, 1, 7, 1000, 4096, 100_003, 3_000_001)
+
+
+def _of_two(x: Any, **options: Any) -> Any:
+    return tcu.dot(x, x.flip(0) if torch.is_tensor(x) else x[::-1], **options)
+
+
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    "sum": tcu.sum, "mean": tcu.mean, "dot": _of_two, "norm": tcu.norm, "fsum": tcu.fsum, "fmean": tcu.fmean,
+}  # fmt: skip
+every_operation = pytest.mark.parametrize("name", OPERATIONS)
+every_dtype = pytest.mark.parametrize("dtype", DTYPES)
+
+
+@pytest.fixture(scope="module")
+def unit() -> str:
+    return unit_or_skip(gpu_or_skip()).name
+
+
+@pytest.fixture(autouse=True)
+def ready(unit: str) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("this PyTorch finds no GPU")
+
+
+def tensor(dtype: str, n: int = 100_003, seed: int = 7) -> Any:
+    """On the host."""
+    x = np.random.default_rng(seed).standard_normal(n)
+    return torch.from_numpy(x).to(getattr(torch, dtype))
+
+
+def modelled(name: str, x: Any, unit: str, **options: Any) -> bytes:
+    if name in ("sum", "mean"):
+        options["unit"] = unit
+    return np.asarray(OPERATIONS[name](host_view(x), **options)).tobytes()
+
+
+def bits(x: Any) -> bytes:
+    return host_view(x.detach().reshape(()).cpu()).tobytes()
+
+
+class NothingWaits:
+    """Raises where PyTorch would wait for the GPU."""
+
+    def __enter__(self) -> None:
+        torch.cuda.synchronize()
+        torch.cuda.set_sync_debug_mode("error")
+
+    def __exit__(self, *_: object) -> None:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def compiled(function: Callable[..., Any], **options: Any) -> Any:
+    torch._dynamo.reset()
+    return torch.compile(function, fullgraph=True, **options)
+
+
+# Eager.
+
+
+@every_operation
+@every_dtype
+def test_the_model_s_bits_in_a_tensor_on_the_gpu(name: str, dtype: str, unit: str) -> None:
+    for n in SIZES:
+        x = tensor(dtype, n)
+        expected = modelled(name, x, unit)
+        there = x.cuda()
+        for _ in range(3):  # the long way once, then addresses alone
+            result = OPERATIONS[name](there)
+            assert type(result) is torch.Tensor
+            assert (result.device, result.shape) == (there.device, ())
+            assert bits(result) == expected, n
+
+
+@every_dtype
+def test_results_of_every_dtype_and_out(dtype: str, unit: str) -> None:
+    x = tensor(dtype)
+    there = x.cuda()
+    for wanted in DTYPES:
+        expected = modelled("sum", x, unit, dtype=wanted)
+        out = torch.zeros((), dtype=getattr(torch, wanted), device="cuda")
+        before = out._version
+        assert bits(tcu.sum(there, dtype=getattr(torch, wanted))) == expected
+        assert tcu.sum(there, out=out) is out
+        assert bits(out) == expected
+        assert out._version > before
+
+
+@every_operation
+@every_dtype
+def test_any_strides_and_any_address(name: str, dtype: str, unit: str) -> None:
+    x = tensor(dtype, 12_000)
+    there = x.cuda()
+    for view in (
+        lambda x: x[1:], lambda x: x[3:-2], lambda x: x[::3], lambda x: x.reshape(100, 120).T,
+        lambda x: x.reshape(20, 30, 20).permute(2, 0, 1)[::2], lambda x: x[:5, None].expand(5, 999),
+    ):  # fmt: skip
+        for _ in range(2):
+            assert bits(OPERATIONS[name](view(there))) == modelled(name, view(x), unit)
+
+
+def test_a_tensor_with_the_negative_bit() -> None:
+    x = torch.tensor([1 + 2j, 3 - 5j], device="cuda").conj().imag
+    for _ in range(2):
+        assert tcu.sum(x).item() == 3
+        assert tcu.dot(x, x.clone()).item() == 29
+
+
+def test_nothing_waits_for_the_gpu() -> None:
+    x = tensor("float16").cuda()
+    out = torch.zeros((), device="cuda")
+    leaf = tensor("float32").cuda().requires_grad_()
+    for function in OPERATIONS.values():
+        function(x), function(leaf)  # compiles the kernels
+    with NothingWaits():
+        for function in OPERATIONS.values():
+            function(x)
+            function(x, out=out)
+            function(leaf).backward()
+
+
+def test_the_second_sum_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tcu.collectives import device
+
+    x, y = torch.ones(5000, device="cuda"), torch.ones(5000, device="cuda")
+    first = tcu.sum(x), tcu.dot(x, y), tcu.fsum(x)
+    monkeypatch.setattr(device, "reduce", lambda *_: pytest.fail("the long way"))
+    assert [one.item() for one in (tcu.sum(y), tcu.dot(y, x), tcu.fsum(y))] == [one.item() for one in first]
+
+
+def test_host_time_of_a_small_sum() -> None:
+    x = torch.ones(4096, device="cuda")
+
+    def microseconds(function: Callable[[Any], Any]) -> float:
+        best = float("inf")
+        for _ in range(30):
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(100):
+                function(x)
+            best = min(best, time.perf_counter() - start)
+        return best * 1e4
+
+    theirs = microseconds(torch.sum)
+    mine = {name: microseconds(getattr(tcu, name)) for name in ("sum", "mean", "norm", "fsum", "fmean")}
+    print(
+        f"host time: torch.sum {theirs:.1f} us, " + ", ".join(f"tcu.{k} {v:.1f} us" for k, v in mine.items())
+    )
+    assert mine["sum"] <= 2.5 * theirs
+
+
+def test_a_thread_that_has_done_nothing_yet(unit: str) -> None:
+    x = tensor("float32")
+    there = x.cuda()
+    tcu.sum(there)  # so that only addresses are missing
+    torch.cuda.synchronize()
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(bits(tcu.sum(there))))
+    thread.start()
+    thread.join()
+    assert results == [modelled("sum", x, unit)]
+
+
+def test_another_gpu_than_the_current_one(unit: str) -> None:
+    if torch.cuda.device_count() < 2:
+        pytest.skip("this machine has one GPU")
+    x = tensor("float32")
+    there = x.to("cuda:1")
+    for _ in range(3):
+        result = tcu.sum(there)
+        assert result.device == there.device
+        assert bits(result) == modelled("sum", x, unit)
+    assert torch.cuda.current_device() == 0
+    with torch.cuda.device(1):
+        assert bits(tcu.sum(there)) == modelled("sum", x, unit)
+    for y in (x.cuda(), x):
+        with pytest.raises(ParameterError, match="move both to one device"):
+            tcu.dot(there, y)
+
+
+def test_side_streams(unit: str) -> None:
+    """Each stream computes on numbers that only that stream has waited for."""
+    sources = [tensor("float32", 1_000_003, seed).cuda() for seed in range(4)]
+    expected = [modelled("sum", x.cpu(), unit) for x in sources]
+    streams = [torch.cuda.Stream() for _ in sources]
+    targets = [torch.zeros_like(x) for x in sources]
+    torch.cuda.synchronize()
+    results: list[Any] = []
+    for _ in range(20):
+        for stream, source, target in zip(streams, sources, targets, strict=True):
+            with torch.cuda.stream(stream):
+                target.zero_()
+                torch.cuda._sleep(100_000)
+                target.copy_(source)
+                results.append(tcu.sum(target))
+    torch.cuda.synchronize()
+    assert [bits(result) for result in results] == expected * 20
+
+
+def test_the_details(unit: str) -> None:
+    for wanting in (False, True):
+        x = tensor("float16").cuda().requires_grad_(wanting)
+        seen: list[int] = []
+        result, info = tcu.sum(x, return_info=True, progress=seen.append)
+        assert (info.unit, info.bits) == (unit, int.from_bytes(bits(result), "little"))
+        assert (result.requires_grad, seen) == (wanting, [x.numel()])
+        dot, details = tcu.dot(x, x, return_info=True)
+        assert details.bits == int.from_bytes(bits(dot), "little")
+
+
+# Gradients.
+
+
+@every_operation
+def test_derivatives(name: str) -> None:
+    x = torch.arange(1, 8, dtype=torch.float64, device="cuda").div_(4).requires_grad_()
+    function = OPERATIONS[name]
+    assert torch.autograd.gradcheck(function, x, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(function, x)
+    function(x).backward()
+    assert torch.equal(torch.func.grad(function)(x.detach()), x.grad)
+    batch = torch.stack([x.detach(), 2 * x.detach()])
+    assert torch.equal(torch.vmap(function)(batch), torch.stack([function(row) for row in batch]))
+
+
+@every_operation
+@every_dtype
+def test_gradients_are_those_of_the_host(name: str, dtype: str) -> None:
+    x = tensor(dtype, 1000).requires_grad_()
+    there = x.detach().cuda().requires_grad_()
+    assert bits(OPERATIONS[name](there)) == bits(OPERATIONS[name](there.detach()))
+    OPERATIONS[name](x).backward()
+    OPERATIONS[name](there).backward()
+    assert there.grad.dtype is there.dtype
+    assert torch.allclose(there.grad.cpu().double(), x.grad.double(), rtol=2 * torch.finfo(x.dtype).eps)
+
+
+# Operators and compiled functions.
+
+
+@every_operation
+def test_opcheck(name: str) -> None:
+    tcu.sum(torch.ones(3))  # registers them
+    operator = getattr(torch.ops.tcu, name).default
+    for dtype in DTYPES:
+        x = tensor(dtype, 500).cuda()
+        for one in (x, x.reshape(20, 25).T, x.clone().requires_grad_()):
+            torch.library.opcheck(operator, (one, one.detach().flip(0)) if name == "dot" else (one,))
+
+
+@every_operation
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_compiled_whole(name: str, mode: str, unit: str) -> None:
+    function = compiled(lambda x: OPERATIONS[name](x.flip(0)), mode=mode)
+    x = torch.empty(100_003, device="cuda")
+    for seed in range(6):  # warms up, captures, replays: on other numbers each time
+        host = tensor("float32", seed=seed)
+        x.copy_(host)
+        assert bits(function(x)) == modelled(name, host.flip(0), unit), seed
+
+
+@pytest.mark.parametrize("mode", ["default", "reduce-overhead"])
+def test_compiled_with_a_gradient(mode: str) -> None:
+    def loss(x: Any) -> Any:
+        return tcu.sum(x * x) / tcu.norm(x) + tcu.dot(x, x.sin())
+
+    function = compiled(loss, mode=mode)
+    for seed in range(5):
+        x = tensor("float64", 5000, seed).cuda()
+        mine, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
+        result = function(mine)
+        result.backward()
+        loss(theirs).backward()
+        assert torch.allclose(mine.grad, theirs.grad, rtol=1e-12)
+
+
+def test_compiled_with_options(unit: str) -> None:
+    x = tensor("float16")
+    options: dict[str, Any] = {"chain": 2, "block": 512, "dtype": torch.float64}
+    assert bits(compiled(lambda x: tcu.sum(x, **options))(x.cuda())) == modelled("sum", x, unit, **options)
+    out = torch.zeros((), device="cuda")
+    compiled(lambda x, out: tcu.sum(x, out=out))(x.cuda(), out)
+    assert bits(out) == modelled("sum", x, unit)
+
+
+# Graphs.
+
+
+def captured(x: Any, function: Callable[[Any], Any]) -> Any:
+    """A graph of the function on x, and where its result lies."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        function(x)
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        result = function(x)
+    return SimpleNamespace(graph=graph, result=result)
+
+
+@every_operation
+@every_dtype
+def test_a_graph_replayed_on_other_numbers(name: str, dtype: str, unit: str) -> None:
+    x = torch.zeros(300_007, dtype=getattr(torch, dtype), device="cuda")
+    one = captured(x, OPERATIONS[name])
+    for seed in range(4):
+        host = tensor(dtype, 300_007, seed)
+        x.copy_(host)
+        for _ in range(3):  # what the blocks share is left as it was found
+            one.graph.replay()
+        assert bits(one.result) == modelled(name, host, unit)
+        assert bits(OPERATIONS[name](x)) == bits(one.result)
+
+
+def test_a_graph_captured_before_anything_ran() -> None:
+    """Sizes and options that nobody has asked for yet: the kernel is loaded, its memory made, while capturing."""
+    x = torch.ones(123_457, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        result = tcu.sum(x, block=96)
+    graph.replay()
+    assert result.item() == 123_457
+
+
+def test_a_graph_with_gradients(unit: str) -> None:
+    x = torch.zeros(10_007, device="cuda").requires_grad_()
+
+    def step(x: Any) -> Any:
+        x.grad = None
+        result = tcu.norm(x)
+        result.backward()
+        return result.detach()
+
+    one = captured(x, step)
+    host = tensor("float32", 10_007)
+    with torch.no_grad():
+        x.copy_(host)
+    one.graph.replay()
+    assert bits(one.result) == modelled("norm", host, unit)
+    assert torch.allclose(x.grad.cpu(), host / one.result.cpu(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["sum", "dot", "fsum"])
+def test_two_graphs_at_the_same_time(name: str, unit: str) -> None:
+    """Two graphs, one of them of two sums, on two streams, beside eager sums on a third."""
+    hosts = [tensor("float32", 2_000_003, seed) for seed in range(3)]
+    tensors = [host.cuda() for host in hosts]
+    expected = [modelled(name, host, unit) for host in hosts]
+    function = OPERATIONS[name]
+    first = captured(tensors[0], lambda x: (function(x), function(tensors[2])))
+    second = captured(tensors[1], function)
+    streams = [torch.cuda.Stream() for _ in range(2)]
+    torch.cuda.synchronize()
+    for _ in range(50):
+        for result in (*first.result, second.result):
+            result.zero_()
+        torch.cuda.synchronize()
+        eager = []
+        for _ in range(4):
+            for stream, one in zip(streams, (first, second), strict=True):
+                with torch.cuda.stream(stream):
+                    one.graph.replay()
+            eager.append(function(tensors[2]))
+        torch.cuda.synchronize()
+        assert [bits(one) for one in (first.result[0], second.result)] == expected[:2]
+        assert {bits(one) for one in (*eager, first.result[1])} == {expected[2]}
+
+
+def test_streams_that_fork_within_a_capture(unit: str) -> None:
+    hosts = [tensor("float32", 1_000_003, seed) for seed in range(2)]
+    tensors = [host.cuda() for host in hosts]
+    for x in tensors:
+        tcu.sum(x)
+    graph, side = torch.cuda.CUDAGraph(), torch.cuda.Stream()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        main = torch.cuda.current_stream()
+        side.wait_stream(main)
+        first = tcu.sum(tensors[0])
+        with torch.cuda.stream(side):
+            second = tcu.sum(tensors[1])
+        main.wait_stream(side)
+    for _ in range(50):
+        graph.replay()
+    assert [bits(first), bits(second)] == [modelled("sum", host, unit) for host in hosts]
+
+
+# What cannot be.
+
+
+def test_errors() -> None:
+    x = torch.ones(8, device="cuda")
+    for bad, message in (
+        (x.long(), r"x has dtype torch\.int64, none of float16.*x\.to\(torch\.float64\)"),
+        (x.to(torch.complex64), r"torch\.complex64: sum x\.real and x\.imag"),
+        (x.to_sparse(), r"torch\.sparse_coo tensor: make it dense, with x\.to_dense\(\)"),
+    ):
+        for function in (tcu.sum, tcu.mean, tcu.norm, tcu.fsum, tcu.fmean):
+            with pytest.raises(DtypeError, match=message):
+                function(bad)
+    for y, kind, message in (
+        (x.cpu(), ParameterError, "x is on cuda:0, y on cpu: move both to one device"),
+        (x[1:], ShapeError, "give both one shape"),
+        (x.double(), DtypeError, "convert one of them"),
+        (np.ones(8, np.float32), ParameterError, "arrays of PyTorch, numpy: pass arrays of one library"),
+    ):
+        with pytest.raises(kind, match=message):
+            tcu.dot(x, y)
+    for out, message in (
+        (torch.zeros(()), "x is on cuda:0, out on cpu"),
+        (torch.zeros(2, device="cuda"), r"out has shape \(2,\): give a 0-d tensor"),
+        (np.zeros(()), "out is a ndarray, x a tensor"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            tcu.sum(x, out=out)
+    with pytest.raises(ParameterError, match="otherwise than V100"):
+        tcu.sum(x.half(), unit="V100")
+    with pytest.raises(ParameterError, match=r"torch\.no_grad\(\)"):
+        tcu.sum(x.requires_grad_(), out=torch.zeros((), device="cuda"))
