@@ -32,6 +32,7 @@ from tcu.gpu.tuning import (
     KERNELS,
     Config,
     ExactConfig,
+    Size,
     SumConfig,
     TuningRow,
     exact_config,
@@ -92,12 +93,14 @@ def test_the_row_of_the_h200_is_complete() -> None:
     assert "H200" in row.gpu
     assert row.resident_blocks == 132 * 8
     assert set(row.configs) == {
-        (kernel, element, size) for kernel in KERNELS for element in ELEMENTS for size in ("small", "large")
+        (kernel, element, size) for kernel in KERNELS for element in ELEMENTS for size in SIZES
     }
 
 
 def test_size_and_kernel_choose_the_configuration() -> None:
     configs = tuning._shipped()["9.0"].configs
+    assert sum_config(H200, PLAN, 264) == configs["sum", "binary16", "tiny"]
+    assert sum_config(H200, PLAN, 265) == configs["sum", "binary16", "small"]
     assert sum_config(H200, PLAN, 1056) == configs["sum", "binary16", "small"]
     assert sum_config(H200, PLAN, 1057) == configs["sum", "binary16", "large"]
     assert sum_config(H200, DOT, 1057) == configs["dot", "binary16", "large"]
@@ -151,7 +154,7 @@ def test_a_damaged_file_is_ignored_with_one_warning(own: Path, damage: str) -> N
     assert own.read_text() != text
     with pytest.warns(TuningWarning) as told:
         found = [sum_config(capability, PLAN, 100) for capability in (H200, (8, 0))]
-    assert found == [tuning._shipped()["9.0"].configs["sum", "binary16", "small"], SumConfig(4, 8)]
+    assert found == [tuning._shipped()["9.0"].configs["sum", "binary16", "tiny"], SumConfig(4, 8)]
     assert len(told) == 1
     assert str(told[0].message).startswith(f"{own} is not tuning data (")
     assert str(told[0].message).endswith(
@@ -183,6 +186,7 @@ def test_without_a_folder_given_it_is_the_user_s_own(monkeypatch: pytest.MonkeyP
 # The choice
 
 
+SIZES: tuple[Size, ...] = ("tiny", "small", "large")
 CASE = Case("sum", "binary16", "small", 1 << 20)
 PRESENT, FAST, SLOW = SumConfig(4, 8), SumConfig(8, 4), SumConfig(2, 2)
 
@@ -260,7 +264,7 @@ def test_different_bits_are_an_error_that_names_both() -> None:
 @pytest.mark.parametrize("quick", [False, True])
 def test_candidates_differ_and_fit(threads: int, quick: bool) -> None:
     for kernel in KERNELS:
-        for size in ("small", "large"):
+        for size in SIZES:
             found = candidates(kernel, size, threads, quick)  # type: ignore[arg-type]
             assert len(set(found)) == len(found)
             assert all(config.resident * getattr(config, "threads", 256) <= threads for config in found)
@@ -348,6 +352,9 @@ class FakeDriver:
 
     def cuMemcpyDtoDAsync(self, target: int, source: int, size: int, stream: int) -> None:
         address, filled = self.filled
+        if target in self.alive:  # the array of its own that lies in L2
+            assert size <= min(self.alive[target], filled)
+            return
         assert (source, target) == (address, address + filled)
         assert size <= filled
         self.filled = (address, filled + size)
@@ -487,7 +494,7 @@ def test_the_command_writes_json_and_another_file(
     assert (code, err) == (0, "")
     document = json.loads(out)
     assert (document["gpu"], document["compute_capability"]) == ("Fake GPU", "9.0")
-    assert len(document["choices"]) == len(KERNELS) * len(ELEMENTS) * 2
+    assert len(document["choices"]) == len(KERNELS) * len(ELEMENTS) * len(SIZES)
     assert not own.exists()
     rows = read_rows(file)
     assert rows["8.0"] == ROW

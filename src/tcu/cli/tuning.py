@@ -35,7 +35,7 @@ def tune_command(
 ) -> None:
     """Find the fastest launch configurations for the GPU at hand, and store them.
 
-    Sums, dot products and exact sums of each format, small and large arrays:
+    Sums, dot products and exact sums of each format, tiny, small and large arrays:
     every configuration must return the same bits, and a new one is taken
     where it is faster beyond doubt.  Results never depend on it.
 

@@ -94,7 +94,7 @@ def _whole(value: object) -> bool:
 KernelName = Literal["sum", "dot", "exact"]
 """Sums (16-bit elements by MMAs, others by binary64 additions), products, exact sums."""
 KERNELS: dict[KernelName, type[Config]] = {"sum": SumConfig, "dot": SumConfig, "exact": ExactConfig}
-Size = Literal["small", "large"]
+Size = Literal["tiny", "small", "large"]
 """Small: all blocks run at once."""
 
 
@@ -107,9 +107,15 @@ class TuningRow:
     versions: Mapping[str, str]
     command: str
     resident_blocks: int
-    """Blocks of 256 threads that run at once; more of them make an array large."""
+    """Blocks of 256 threads that run at once."""
     configs: Mapping[tuple[KernelName, str, Size], Config]
     """By kernel, format of the elements, and size."""
+
+    def size(self, blocks: int) -> Size:
+        """Of an array that takes that many blocks: more than run at once, or so few that most would be idle."""
+        if blocks > self.resident_blocks:
+            return "large"
+        return "tiny" if blocks <= self.resident_blocks // 4 else "small"
 
 
 def sum_config(capability: tuple[int, int], plan: Plan, chunks: int) -> SumConfig:
@@ -117,8 +123,7 @@ def sum_config(capability: tuple[int, int], plan: Plan, chunks: int) -> SumConfi
     product = bool(plan.parts) and isinstance(plan.parts[0].steps[0], FmaStep)
     row = _row(capability)
     if row is not None and plan.block == BLOCK:
-        size: Size = "large" if chunks > row.resident_blocks else "small"
-        found = row.configs.get(("dot" if product else "sum", plan.input, size))
+        found = row.configs.get(("dot" if product else "sum", plan.input, row.size(chunks)))
         if isinstance(found, SumConfig):
             return found
     # All threads that a multiprocessor runs, with their share of its registers; products need twice the
@@ -131,8 +136,8 @@ def exact_config(capability: tuple[int, int], element: Format, n: int) -> ExactC
     """For n elements of a format."""
     row = _row(capability)
     if row is not None:
-        size: Size = "large" if n * element.dtype.itemsize > row.resident_blocks * BLOCK_BYTES else "small"
-        found = row.configs.get(("exact", element.name, size))
+        blocks = -(-n * element.dtype.itemsize // BLOCK_BYTES)
+        found = row.configs.get(("exact", element.name, row.size(blocks)))
         if isinstance(found, ExactConfig):
             return found
     return ExactConfig(256, 4, 4, 64)  # 64 registers a thread, which are enough (sm_90)
@@ -239,11 +244,12 @@ def _parsed_row(capability: str, given: object) -> TuningRow:
     for kernel, kind in KERNELS.items():
         for element, sizes in _mapping(row.get(kernel, {})).items():
             for size, values in _mapping(sizes).items():
-                if element not in ELEMENTS or size not in get_args(Size):
+                known: dict[str, Size] = {one: one for one in get_args(Size)}
+                if element not in ELEMENTS or size not in known:
                     raise ParameterError(
                         f"row {capability} has {kernel} of {element}, {size}, which nothing reads"
                     )
-                configs[kernel, element, "small" if size == "small" else "large"] = _config(kind, values)
+                configs[kernel, element, known[size]] = _config(kind, values)
     versions = {str(name): str(value) for name, value in _mapping(row.get("versions", {})).items()}
     return TuningRow(str(facts["gpu"]), str(facts["date"]), versions, str(facts["command"]), blocks, configs)
 

@@ -17,6 +17,8 @@ from tcu.gpu.imports import cuda_module
 
 __all__ = ["Workspace", "workspace"]
 
+_PER_THREAD = 2
+"""CU_STREAM_PER_THREAD: a stream for each thread, all under one number."""
 _LEGACY = (0, 1)
 """The default stream under both its names; it cannot be captured."""
 
@@ -48,7 +50,11 @@ def workspace(kind: str, ordinal: int, stream: int, slots: int, words: int) -> W
 
     A larger piece replaces a smaller one, which launches under way may still use, so it is kept.
     """
-    key = (kind, ordinal, stream, 0 if stream in _LEGACY else _capture_of(stream))
+    if stream in _LEGACY:
+        key = (kind, ordinal, stream, 0)
+    else:
+        thread = threading.get_ident() if stream == _PER_THREAD else 0
+        key = (kind, ordinal, stream, _capture_of(stream) or -thread)
     found = _pieces.get(key)
     if found is None or found.slots < slots or found.words < words:
         with _lock:
