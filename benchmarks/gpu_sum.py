@@ -6,7 +6,7 @@ when buffers rotate.  CUB writes to a result and storage allocated once; the
 others allocate their results, as their users get them.
 
 A result beyond its allowed error, or a sum by tcu whose bits are not those of
-the CPU model, is marked WRONG and makes the exit status 1.
+the CPU model, is marked WRONG; if it is one of tcu, the exit status is 1.
 """
 
 from __future__ import annotations
