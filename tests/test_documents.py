@@ -7,6 +7,8 @@ command prints, and names of units and variants are those of the registries.
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,14 @@ def test_python_blocks_run_in_order() -> None:
     assert len(blocks) == 2
     for block in blocks:
         exec(compile(block, "README.md", "exec"), namespace)
+
+
+def test_the_table_of_gpu_sums_is_that_of_the_benchmark() -> None:
+    found = subprocess.run(
+        [sys.executable, ROOT / "benchmarks" / "readme.py"], capture_output=True, text=True, check=True
+    ).stdout
+    assert "2^30 float16" in found
+    assert found in README
 
 
 def test_sample_output_is_what_the_commands_print(monkeypatch: pytest.MonkeyPatch) -> None:
