@@ -1,9 +1,8 @@
 """How calls on a GPU are timed; every benchmark of GPU sums uses these methods and says which.
 
-**events**: CUDA events around one call, after a warm-up, over many rounds, each round queued behind
-a kernel that only waits, so that the host is always ahead: what the GPU needs
-for one call, the start of its kernels and the events themselves (about 2 us)
-included.
+**events**: CUDA events around one call, after a warm-up, over many rounds, each call queued behind
+a kernel that only waits, so that the host is ahead: what the GPU needs for one
+call, the start of its kernels and the events themselves (about 2 us) included.
 
 **graph**: many calls in a row captured in a CUDA graph, events around its
 replay, divided by the number of calls.  What the GPU needs without the host.
@@ -36,8 +35,12 @@ import numpy as np
 
 FLUSH = 4
 """Times the L2 cache that is read before a buffer's turn comes again."""
-HEAD_STARTS = (2e-3, 20e-3)
-"""Seconds that the GPU waits at the start of a round, at least and at most; between them, what a round takes."""
+HEAD_START = 3e-4
+"""Seconds that the GPU waits before each call, while the host queues it.
+
+One wait for a whole round was too short where a round had a hundred calls: the last ones were measured
+at the host's speed.
+"""
 CLOCK_HZ = 1.98e9
 """Of a multiprocessor of an H200; only the length of the wait depends on it."""
 ROUNDS = (11, 200)
@@ -149,12 +152,12 @@ class CudaClock:
             self.synchronize()
             each = time.perf_counter() - start
         event = self._torch.cuda.Event
-        wait = int(CLOCK_HZ * min(max(each, HEAD_STARTS[0]), HEAD_STARTS[1]))
+        wait = int(CLOCK_HZ * HEAD_START)
         marks: dict[str, list[tuple[Any, Any]]] = {name: [] for name in calls}
-        for _ in range(rounds_in(seconds, each + HEAD_STARTS[0])):
-            self._torch.cuda._sleep(wait)
+        for _ in range(rounds_in(seconds, each + HEAD_START * len(calls))):
             for name, call in calls.items():
                 begin, end = event(enable_timing=True), event(enable_timing=True)
+                self._torch.cuda._sleep(wait)
                 begin.record()
                 call()
                 end.record()

@@ -13,7 +13,15 @@ from typing import Any
 
 RESULT = Path(__file__).parent / "results" / "gpu-sum.json"
 ROWS = (("float16", 30), ("bfloat16", 30), ("float32", 30), ("float64", 28))
-COLUMNS = ("reading alone", "`tcu.sum`", "`tcu.fsum`", "CUB", "CUB, `gpu_to_gpu`", "PyTorch", "PyTorch, float64 inside")
+COLUMNS = (
+    "reading alone",
+    "`tcu.sum`",
+    "`tcu.fsum`",
+    "CUB",
+    "CUB, `gpu_to_gpu`",
+    "PyTorch",
+    "PyTorch, float64 inside",
+)
 
 
 def table(document: dict[str, Any]) -> list[str]:
