@@ -10,11 +10,13 @@ from dataclasses import replace
 
 import pytest
 
-from tcu.gpu import KERNELS, CompileError, ExtraMissingError, Kernel, supported
+from tcu.formats import get_format
+from tcu.gpu import KERNELS, CompileError, ExtraMissingError, Kernel, sums, supported
 from tcu.gpu import compiler as compiler_module
-from tcu.gpu.compiler import CompileTask, compile_cuda, compiler_version, read_sources, task_for
+from tcu.gpu.compiler import CompileTask, compile_cuda, compiler_version, read_sources, task_for, task_of
 from tcu.gpu.kernels import architecture
 from tcu.gpu.launch import MAX_BATCH_DIMENSIONS, _Problem
+from tcu.gpu.tuning import exact_config
 
 CAPABILITIES = [(7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0)]
 
@@ -100,6 +102,52 @@ def test_host_and_device_agree_on_the_layout_of_a_problem() -> None:
     wrong = text.replace(f"== {offset['tiles']}", f"== {offset['tiles'] + 8}")
     with pytest.raises(CompileError, match="static assertion failed"):
         compile_cuda(CompileTask((("check.cu", wrong), *header), ("--std=c++17",), "sm_75"))
+
+
+EXACT = {"LAYOUT": "ALIGNED", "THREADS": "256", "UNROLL": "4"}
+
+
+@pytest.mark.parametrize(
+    "capability",
+    [pair if pair == (9, 0) else pytest.param(pair, marks=pytest.mark.slow) for pair in CAPABILITIES],
+    ids=lambda pair: f"sm_{pair[0]}{pair[1]}",
+)
+@pytest.mark.parametrize("element", ["BINARY16", "BFLOAT16", "BINARY32", "BINARY64"])
+@pytest.mark.parametrize("term", ["VALUE", "PRODUCT", "SQUARE"])
+def test_exact_sums_compile_for_every_architecture(
+    term: str, element: str, capability: tuple[int, int]
+) -> None:
+    nvrtc_or_skip()
+    resident = exact_config(capability, get_format("binary64"), 1 << 30, term != "VALUE").resident
+    macros = {**EXACT, "ELEMENT": element, "TERM": term, "RESIDENT": str(resident)}
+    binary = compile_cuda(task_of("exact.cu", macros, "sm_{}{}".format(*capability)))
+    assert binary.cubin.startswith(b"\x7fELF")
+    assert binary.log == ""
+
+
+def test_host_and_device_agree_on_exact_sums() -> None:
+    nvrtc_or_skip()
+    offsets = {name: getattr(sums._ExactSum, name).offset for name, *_ in sums._ExactSum._fields_}
+    for term, limbs in (
+        ("VALUE", sums.LIMBS),
+        ("PRODUCT", sums._PRODUCT_LIMBS),
+        ("SQUARE", sums._PRODUCT_LIMBS),
+    ):
+        facts = [
+            f"sizeof(ExactSum) == {ctypes.sizeof(sums._ExactSum)}", f"LIMBS == {limbs}", f"LIMB == {sums.LIMB_BITS}",
+            f"COUNTS == {sums.COUNTS}", f"COPIES == {sums._COPIES}",
+            *(f"__builtin_offsetof(ExactSum, {name}) == {at}" for name, at in offsets.items()),
+        ]  # fmt: skip
+        if term == "VALUE":
+            facts.append(f"LOWEST == {sums.LOWEST_BIT}")
+        text = '#include "exact.cuh"\n' + "".join(f"static_assert({fact});\n" for fact in facts)
+        macros = {**EXACT, "ELEMENT": "BINARY64", "TERM": term, "RESIDENT": "1"}
+        options = ("--std=c++17", *(f"--define-macro={name}={value}" for name, value in macros.items()))
+        sources = read_sources("exact.cuh")
+        compile_cuda(CompileTask((("check.cu", text), *sources), options, "sm_90"))
+        wrong = text.replace(f"LIMBS == {limbs}", f"LIMBS == {limbs + 1}")
+        with pytest.raises(CompileError, match="static assertion failed"):
+            compile_cuda(CompileTask((("check.cu", wrong), *sources), options, "sm_90"))
 
 
 def test_included_files_are_found_through_each_other_and_once() -> None:

@@ -115,6 +115,11 @@ def test_without_a_row_a_formula_fills_a_multiprocessor() -> None:
     assert sum_config(a100, DOT, 5000) == SumConfig(4, 4)
     assert sum_config(t4, PLAN, 5000) == SumConfig(4, 4)
     assert exact_config(a100, HALF, 1 << 20) == ExactConfig(256, 4, 4, 64)
+    assert (
+        exact_config(a100, HALF, 1 << 20, True)
+        == exact_config(H200, HALF, 9, True)
+        == ExactConfig(256, 4, 2, 64)
+    )
     for block in (32, 64, 96, 512, 1024):  # a row is for B = 256
         plan = make_plan(1 << 20, HALF, get_unit("H100"), block=block)
         assert sum_config(H200, plan, 5000) == SumConfig(4, min(8, 2048 // block))

@@ -105,7 +105,7 @@ def reduce(request: Request, arrays: Sequence[Any], out: Any = None) -> Outcome:
         if isinstance(launch, SumLaunch):
             launch(operands, address, stream)
         elif isinstance(launch, ExactLaunch):
-            launch(operands[0], address, 0, stream)
+            launch(operands, address, 0, stream)
         else:
             from tcu.gpu.variants import launch_variant
 
@@ -129,7 +129,7 @@ def exact_tally(x: Any) -> tuple[int, Tally]:
         n = operands[0].n
         launch = ExactLaunch(n, element, layout_of(operands), element, find_gpu(ordinal))
         state, address = library.empty(x, (LIMBS + COUNTS,), np.dtype(np.int64), ordinal)
-        launch(operands[0], 0, address, stream)
+        launch(operands, 0, address, stream)
         call("cuStreamSynchronize", stream)
         words = np.frombuffer(read(address, 8 * (LIMBS + COUNTS)), np.int64).tolist()
         del state  # it held the memory until here
@@ -182,6 +182,9 @@ def _prepare(
     if request.operation in ("fsum", "fmean"):
         divisor = n if request.operation == "fmean" else 1
         return Prepared(ExactLaunch(n, element, layout, target, gpu, divisor=divisor), target, gpu, own, None)
+    if request.operation in ("fdot", "fnorm"):
+        exact = ExactLaunch(n, element, layout, target, gpu, product=True, root=request.operation == "fnorm")
+        return Prepared(exact, target, gpu, own, None)
     if request.operation in ("dot", "norm"):
         plan = make_dot_plan(n, element, request.block)
         launch = SumLaunch(plan, layout, target, gpu, product=True, root=request.operation == "norm")

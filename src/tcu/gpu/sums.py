@@ -31,6 +31,7 @@ _LOAD = 16
 """Bytes that a thread loads at once, as in cuda/array.cuh."""
 LIMB_BITS, LIMBS, COUNTS, LOWEST_BIT = 16, 136, 3, -1090
 """As in cuda/limbs.cuh."""
+_PRODUCT_LIMBS = 268
 _COPIES = 16
 
 
@@ -71,7 +72,7 @@ class _Sum(ctypes.Structure):
 
 
 class _ExactSum(ctypes.Structure):
-    """As in cuda/exact.cu."""
+    """As in cuda/exact.cuh."""
 
     _fields_ = (
         ("x", _Array),
@@ -83,6 +84,7 @@ class _ExactSum(ctypes.Structure):
         ("chunks", ctypes.c_int64),
         ("target", ctypes.c_int64),
         ("divisor", ctypes.c_int64),
+        ("y", _Array),
     )
 
 
@@ -144,16 +146,21 @@ class SumLaunch:
 
 
 class ExactLaunch:
-    """An exact sum: divided by ``divisor`` and rounded once to ``target``, its limbs and counts, or both."""
+    """An exact sum: divided by ``divisor`` and rounded once to ``target``, its limbs and counts, or both.
+
+    Of one array's numbers; with ``product`` of the products of two arrays;
+    with ``root`` of one array's squares, and the root of it is rounded.
+    """
 
     def __init__(
         self, n: int, element: Format, layout: Layout, target: Format, gpu: Gpu,
-        config: ExactConfig | None = None, *, divisor: int = 1,
+        config: ExactConfig | None = None, *, product: bool = False, divisor: int = 1, root: bool = False,
     ) -> None:  # fmt: skip
-        config = config or exact_config(gpu.compute_capability, element, n)
+        term = "SQUARE" if root else "PRODUCT" if product else "VALUE"
+        config = config or exact_config(gpu.compute_capability, element, n, term != "VALUE")
         function = _function(
             "exact.cu", "exact_sum", gpu.compute_capability, _ELEMENTS[element.name], layout,
-            (("THREADS", config.threads), ("UNROLL", config.unroll), ("RESIDENT", config.resident)),
+            (("THREADS", config.threads), ("UNROLL", config.unroll), ("RESIDENT", config.resident), ("TERM", term)),
         )  # fmt: skip
         step = config.threads * (_LOAD // element.dtype.itemsize)
         # Small arrays need many blocks more than long chunks.
@@ -162,28 +169,33 @@ class ExactLaunch:
             loads //= 2
         chunks = -(-n // (loads * step))
         self._gpu = gpu
-        self._problem = _ExactSum(contiguous(0, n), 0, 0, 0, 0, loads, chunks, _TARGETS[target.name], divisor)
-        self._x = self._problem.x  # a view, which writes into the problem
+        self._words = _COPIES * ((LIMBS if term == "VALUE" else _PRODUCT_LIMBS) + COUNTS)
+        whole = contiguous(0, n)
+        self._problem = _ExactSum(whole, 0, 0, 0, 0, loads, chunks, _TARGETS[target.name], divisor, whole)
+        self._x, self._y = self._problem.x, self._problem.y  # views, which write into the problem
         self._kernel = KernelLaunch(function, max(chunks, 1), config.threads, self._problem)
         self._lock = threading.Lock()
 
-    def __call__(self, operand: Operand, out: int, state: int, stream: int) -> None:
+    def __call__(self, operands: Sequence[Operand], out: int, state: int, stream: int) -> None:
         """Put it on the stream: the rounded sum to address ``out``, limbs and counts to ``state``; 0 for neither."""
-        self._start(operand, out, state, stream)
+        self._start((operands[0], operands[-1]), out, state, stream)
 
     def at(self, x: int, y: int, out: int, stream: int) -> None:
-        """The rounded sum of contiguous numbers at address x, as :meth:`SumLaunch.at`."""
-        self._start(x, out, 0, stream)
+        """The rounded sum of contiguous operands at these addresses, as :meth:`SumLaunch.at`."""
+        self._start((x, y), out, 0, stream)
 
-    def _start(self, operand: Operand | int, out: int, state: int, stream: int) -> None:
-        words = _COPIES * (LIMBS + COUNTS)
+    def _start(
+        self, operands: tuple[Operand, Operand] | tuple[int, int], out: int, state: int, stream: int
+    ) -> None:
+        words = self._words
         space = workspace("exact", self._gpu.ordinal, stream, 0, words + 1).words_address
         problem = self._problem
+        x, y = operands
         with self._lock:
-            if isinstance(operand, int):
-                self._x.data = operand
+            if isinstance(x, int):
+                self._x.data, self._y.data = x, y
             else:
-                problem.x = operand
+                problem.x, problem.y = x, y
             problem.limbs, problem.arrived = space, space + 8 * words
             problem.out, problem.state = out, state
             self._kernel(stream)

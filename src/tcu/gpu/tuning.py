@@ -35,7 +35,7 @@ BLOCK_BYTES = BLOCK * 8 * 16
 """What such a block reads at least: 8 loads of 16 bytes a thread."""
 ELEMENTS = ("binary16", "bfloat16", "binary32", "binary64")
 _MAX_LOADS = 128
-"""As in cuda/exact.cu."""
+"""As in cuda/exact.cuh."""
 _MAX_THREADS = 1024
 
 
@@ -132,15 +132,16 @@ def sum_config(capability: tuple[int, int], plan: Plan, chunks: int) -> SumConfi
     return SumConfig(4, max(1, min(8, threads // plan.block)))
 
 
-def exact_config(capability: tuple[int, int], element: Format, n: int) -> ExactConfig:
-    """For n elements of a format."""
-    row = _row(capability)
+def exact_config(capability: tuple[int, int], element: Format, n: int, product: bool = False) -> ExactConfig:
+    """For n elements of a format, or for the products of so many pairs."""
+    row = None if product else _row(capability)
     if row is not None:
         blocks = -(-n * element.dtype.itemsize // BLOCK_BYTES)
         found = row.configs.get(("exact", element.name, row.size(blocks)))
         if isinstance(found, ExactConfig):
             return found
-    return ExactConfig(256, 4, 4, 64)  # 64 registers a thread, which are enough (sm_90)
+    # 64 registers a thread, which are enough (sm_90); products take up to 128, and their operands two loads.
+    return ExactConfig(256, 4, 2 if product else 4, 64)
 
 
 def _threads_per_multiprocessor(capability: tuple[int, int]) -> int:

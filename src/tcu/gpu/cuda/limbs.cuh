@@ -5,9 +5,19 @@
 
 #include "types.cuh"
 
-constexpr int LIMB = 16;                         // bits
-constexpr int LOWEST = -1090;                    // of the lowest bit: a limb below binary64's smallest number
-constexpr int LIMBS = (1090 + 1024 + 62) / LIMB;  // up to 2^62 of the largest numbers
+#define VALUE 0
+#define PRODUCT 1
+#define SQUARE 2
+
+constexpr int LIMB = 16;  // bits
+#if TERM == VALUE
+constexpr int LOWEST = -1090;  // of the lowest bit: a limb below binary64's smallest number
+constexpr int HIGHEST = 1024;  // no number reaches 2^HIGHEST
+#else
+constexpr int LOWEST = -2164;
+constexpr int HIGHEST = 2048;
+#endif
+constexpr int LIMBS = (HIGHEST + 62 - LOWEST + LIMB - 1) / LIMB;  // up to 2^62 of the largest numbers
 constexpr int COUNTS = 3;                        // +inf, -inf and NaN, counted behind the limbs
 constexpr int WORDS = LIMBS + COUNTS;
 constexpr int COPIES = 16;                       // of the whole number: less crowded than one
@@ -24,13 +34,16 @@ __device__ inline i64 limb_of(i64 value, int exponent, int i) {
 
 __device__ inline int first_limb(int exponent) { return (exponent - LOWEST) / LIMB; }
 
+// A lane adds limb i of value · 2^exponent.
+__device__ inline void add_limb(i64* limbs, i64 value, int exponent, int i) {
+    const i64 part = limb_of(value, exponent, i);
+    if (part != 0)
+        atomicAdd(reinterpret_cast<u64*>(limbs + first_limb(exponent) + i), static_cast<u64>(part));
+}
+
 // Lanes 0 to 9 of a warp add high · 2^high_exponent + low · 2^low_exponent.
 __device__ inline void add_to_limbs(i64* limbs, i64 high, int high_exponent, i64 low, int low_exponent) {
     const int lane = threadIdx.x % WARP;
     if (lane >= 10) return;
-    const i64 value = lane < 5 ? high : low;
-    const int exponent = lane < 5 ? high_exponent : low_exponent;
-    const i64 part = limb_of(value, exponent, lane % 5);
-    if (part != 0)
-        atomicAdd(reinterpret_cast<u64*>(limbs + first_limb(exponent) + lane % 5), static_cast<u64>(part));
+    add_limb(limbs, lane < 5 ? high : low, lane < 5 ? high_exponent : low_exponent, lane % 5);
 }
