@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from test_exact import equal, painful, rounded
 
 import tcu
-from tcu.errors import DtypeError, InvalidOperationError
+from tcu.errors import DtypeError, InvalidOperationError, ParameterError
 from tcu.formats import decode, format_of
 from tcu.model import kernels
 
@@ -201,6 +201,19 @@ def test_result_dtypes() -> None:
             assert call(x, dtype="bf16").dtype == ml_dtypes.bfloat16
             with pytest.raises(DtypeError, match="float16, bfloat16, float32 or float64"):
                 call(x, dtype="int8")
+
+
+def test_out_takes_the_result_and_its_dtype() -> None:
+    x, out = np.arange(4, dtype=np.float32), np.zeros((), np.float64)
+    assert tcu.fdot(x, x, out=out) is out
+    assert out == 14
+    assert tcu.fnorm(x, out=out) is out
+    assert out == math.sqrt(14)
+    for call in (lambda **options: tcu.fdot(x, x, **options), lambda **options: tcu.fnorm(x, **options)):
+        with pytest.raises(ParameterError, match="out has dtype float64, the result float32"):
+            call(dtype="float32", out=out)
+        with pytest.raises(ParameterError, match=r"out is an array of shape \(3,\)"):
+            call(out=np.zeros(3))
 
 
 def test_layouts_pieces_and_threads_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from gpu_support import gpu_or_skip, library_or_skip, unit_or_skip
 from numbers_of_all_kinds import KINDS, draw
 
 import tcu
+from tcu.collectives.request import OF_TWO
 from tcu.errors import DtypeError, InvalidOperationError, ParameterError, ShapeError
 from tcu.formats import format_of
 
@@ -63,6 +64,7 @@ def random_size(rng: np.random.Generator, case: int) -> int:
 
 OPERATIONS: dict[str, Any] = {
     "sum": tcu.sum, "mean": tcu.mean, "dot": tcu.dot, "norm": tcu.norm, "fsum": tcu.fsum, "fmean": tcu.fmean,
+    "fdot": tcu.fdot, "fnorm": tcu.fnorm,
 }  # fmt: skip
 TARGETS = [None, np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 
@@ -83,7 +85,7 @@ def test_a_gpu_returns_the_bits_of_the_model(torch, operation, dtype, request) -
         if operation in ("sum", "mean"):
             options["chain"] = chain if x.itemsize == 2 else None
             host["unit"] = unit
-        arrays = [x, draw(rng, n, dtype)] if operation == "dot" else [x]
+        arrays = [x, draw(rng, n, dtype)] if operation in OF_TWO else [x]
         tensors = [to_gpu(torch, one, int(rng.choice([0, 0, 1, 3, 8]))) for one in arrays]
         if n > 1 and rng.random() < 0.25:  # strided, in two dimensions
             step = int(rng.choice([2, 3]))
@@ -112,6 +114,67 @@ def test_exact_sums_of_large_arrays_of_every_kind(torch, dtype, kind) -> None:
     assert mine.merge(theirs) == tcu.ExactSum().add(x).add(x)
 
 
+def same(torch: Any, operation: str, *arrays: npt.NDArray[Any], dtype: Any = None) -> None:
+    """The GPU's bits are the CPU's; NaN where the CPU says that there is no value."""
+    result = OPERATIONS[operation](*(to_gpu(torch, x) for x in arrays), dtype=dtype)
+    try:
+        expected = bits(OPERATIONS[operation](*arrays, dtype=dtype))
+    except InvalidOperationError:
+        assert math.isnan(float(result))
+    else:
+        assert bits(result) == expected
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
+def test_exact_products_of_large_arrays_of_every_kind(torch, dtype, kind) -> None:
+    """Long enough for the fast way; what two arrays cancel to shows the last bit of every product."""
+    rng = np.random.default_rng(4)
+    x, y = draw(rng, (1 << 20) + 77, dtype, kind), draw(rng, (1 << 20) + 77, dtype, kind)
+    with np.errstate(all="ignore"):
+        for target in (None, np.float16):
+            same(torch, "fdot", x, y, dtype=target)
+            same(torch, "fnorm", x, dtype=target)
+        few = x[:1000]
+        few = few[np.isfinite(few)]
+        same(torch, "fdot", np.concatenate([x, x, few]), np.concatenate([y, -y, few]), dtype=np.float64)
+
+
+@pytest.mark.parametrize("count", [1, 3, 5000])
+def test_products_beyond_both_ends_of_binary64(torch, count) -> None:
+    big, tiny = np.finfo(np.float64).max, 5e-324
+    for pairs in (
+        [(1e300, 1e300), (-1e300, 1e300), (tiny, 1.0)], [(big, big), (1.0, tiny), (-big, big)],
+        [(big, big), (big, -big), (tiny, tiny), (1e-200, 1e-200)], [(tiny, tiny)], [(tiny, -tiny)], [(big, big)],
+        [(big, -1.0), (-big, 1.0)], [(tiny, 0.25)], [(tiny, 0.0), (-0.0, 3.0)], [(1e-160, 1e-160), (1e-155, 1e-155)],
+        [(1 + 2.0**-52, 1 + 2.0**-52), (-1.0, 1.0), (-(2.0**-51), 1.0)], [(2.0**-484, 1 + 2.0**-52)],
+        [(1 + 2.0**-52, (1 + 2.0**-52) * 2.0**-968), (-1.0, 2.0**-968)],
+        [(1 + 2.0**-52, (1 + 2.0**-52) * 2.0**-969), (-1.0, 2.0**-969)],
+        [(math.inf, 0.0)], [(math.inf, tiny)], [(math.inf, -tiny), (big, big)], [(math.inf, 1.0), (-math.inf, 1.0)],
+        [(math.nan, math.inf)], [(math.nan, 0.0), (1.0, 1.0)],
+    ):  # fmt: skip
+        x, y = np.array(pairs * count).T.copy()
+        for target in DTYPES:
+            same(torch, "fdot", x, y, dtype=target)
+            same(torch, "fnorm", x, dtype=target)
+            same(torch, "fnorm", y, dtype=target)
+
+
+def test_roots_next_to_ties_are_rounded_once(torch) -> None:
+    """Squares of numbers halfway between two of the result's format, and a little more or less."""
+    rng = np.random.default_rng(8)
+    for target, last in ((np.float16, -11), (ml_dtypes.bfloat16, -8), (np.float32, -24)):
+        for _ in range(20):
+            halfway = 1 + 2.0**last + int(rng.integers(0, 100)) * 2.0 ** (last + 1)
+            for more in (0.0, 2.0**-60, 5e-324):
+                same(
+                    torch, "fnorm", np.array([halfway, more]) * 2.0 ** int(rng.integers(-9, 9)), dtype=target
+                )
+    x = np.array([3.0, 4.0, 5e-324])
+    for scale in (2.0**1020, 1.0, 2.0**-1070):
+        same(torch, "fnorm", x * scale)
+
+
 def test_numbers_of_opposite_ends(torch) -> None:
     """1e300 and its like beside numbers that a window of bits cannot hold at the same time."""
     x = np.array([1e300, 1.0, -1e300, 1e-300, 5e-324, -1.0] * 5000)
@@ -124,6 +187,11 @@ def test_a_planted_difference_is_seen(torch) -> None:
     y[4321] = np.nextafter(y[4321], np.float32(np.inf))
     assert tcu.ExactSum().add(to_gpu(torch, x)) != tcu.ExactSum().add(y)
     assert bits(tcu.sum(to_gpu(torch, x), dtype=np.float64)) != bits(tcu.sum(y, dtype=np.float64))
+    z = np.ones(5000, np.float32)
+    assert bits(tcu.fdot(to_gpu(torch, x), to_gpu(torch, z))) == bits(tcu.fdot(x, z))
+    assert bits(tcu.fdot(to_gpu(torch, x), to_gpu(torch, z), dtype=np.float64)) != bits(
+        tcu.fdot(y, z, dtype=np.float64)
+    )
 
 
 def test_a_large_array(torch) -> None:
@@ -183,7 +251,7 @@ def test_a_launch_configuration_changes_no_bits(torch, dtype, monkeypatch) -> No
                 monkeypatch.setattr(sums, "sum_config", lambda *_, u=unroll, r=resident: SumConfig(u, r))
                 monkeypatch.setattr(sums, "exact_config", lambda *_, config=exact: config)
                 device._prepared.clear()
-                both.add((bits(tcu.sum(x)), bits(tcu.fsum(x))))
+                both.add((bits(tcu.sum(x)), bits(tcu.fsum(x)), bits(tcu.fdot(x, x)), bits(tcu.fnorm(x))))
     device._prepared.clear()
     assert len(both) == 1
 
@@ -193,7 +261,7 @@ def test_results_stay_on_the_gpu_and_nothing_waits(torch) -> None:
     y = x.to(torch.float16)
     calls = [
         lambda: tcu.sum(x), lambda: tcu.sum(y), lambda: tcu.fsum(x), lambda: tcu.mean(y), lambda: tcu.dot(x, x),
-        lambda: tcu.norm(x), lambda: tcu.fmean(y),
+        lambda: tcu.norm(x), lambda: tcu.fmean(y), lambda: tcu.fdot(x, x), lambda: tcu.fnorm(y),
     ]  # fmt: skip
     for call in calls:
         call()  # compiles and allocates
@@ -213,6 +281,9 @@ def test_out_takes_the_result(torch) -> None:
     assert tcu.sum(x, out=out) is out
     assert out.item() == tcu.sum(x, dtype=np.float64).item()
     assert tcu.fsum(x, out=out) is out
+    assert tcu.fdot(x, x, out=out) is out
+    assert tcu.fnorm(x, out=out) is out
+    assert out.item() == tcu.fnorm(x, dtype=np.float64).item()
     with pytest.raises(ParameterError, match=r"out has shape \(2,\)"):
         tcu.sum(x, out=torch.empty(2, device="cuda"))
     with pytest.raises(ParameterError, match="arrays of PyTorch, NumPy"):
@@ -249,7 +320,7 @@ def test_the_same_kind_comes_back(torch, name) -> None:
     x = np.random.default_rng(0).standard_normal(10_000).astype(np.float32)
     array = {"cupy": lambda: library.asarray(x), "jax": lambda: library.numpy.asarray(x),
              "numba.cuda": lambda: library.to_device(x)}[name]()  # fmt: skip
-    for function in (tcu.sum, tcu.fsum, tcu.mean, tcu.norm):
+    for function in (tcu.sum, tcu.fsum, tcu.mean, tcu.norm, tcu.fnorm):
         result = function(array)
         assert type(result).__module__.partition(".")[0] == type(array).__module__.partition(".")[0]
         value = result.copy_to_host() if name == "numba.cuda" else result
@@ -264,15 +335,15 @@ def test_the_same_kind_comes_back(torch, name) -> None:
 
 def test_a_captured_graph_sums_what_the_array_holds_at_replay(torch) -> None:
     x = torch.zeros(500_000, dtype=torch.float16, device="cuda")
-    tcu.sum(x), tcu.fsum(x)
+    tcu.sum(x), tcu.fsum(x), tcu.fdot(x, x)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        a, b = tcu.sum(x), tcu.fsum(x)
+        a, b, c = tcu.sum(x), tcu.fsum(x), tcu.fdot(x, x)
     for seed in range(5):
         host = draw(np.random.default_rng(seed), 500_000, np.float16, "normal")
         x.copy_(to_gpu(torch, host))
         graph.replay()
-        assert (bits(a), bits(b)) == (bits(tcu.sum(x)), bits(tcu.fsum(x)))
+        assert (bits(a), bits(b), bits(c)) == (bits(tcu.sum(x)), bits(tcu.fsum(x)), bits(tcu.fdot(x, x)))
 
 
 def test_two_captured_graphs_may_run_at_once(torch) -> None:

@@ -17,6 +17,7 @@ import pytest
 from gpu_support import gpu_or_skip, unit_or_skip
 
 import tcu
+from tcu.collectives.request import OF_TWO
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.tensor import host_view
 
@@ -38,6 +39,7 @@ def _of_two(x: Any, **options: Any) -> Any:
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "sum": tcu.sum, "mean": tcu.mean, "dot": _of_two, "norm": tcu.norm, "fsum": tcu.fsum, "fmean": tcu.fmean,
+    "fnorm": tcu.fnorm, "fdot": lambda x, **options: tcu.fdot(x, x.flip(0) if torch.is_tensor(x) else x[::-1], **options),
 }  # fmt: skip
 every_operation = pytest.mark.parametrize("name", OPERATIONS)
 every_dtype = pytest.mark.parametrize("dtype", DTYPES)
@@ -276,7 +278,7 @@ def test_opcheck(name: str) -> None:
     for dtype in DTYPES:
         x = tensor(dtype, 500).cuda()
         for one in (x, x.reshape(20, 25).T, x.clone().requires_grad_()):
-            torch.library.opcheck(operator, (one, one.detach().flip(0)) if name == "dot" else (one,))
+            torch.library.opcheck(operator, (one, one.detach().flip(0)) if name in OF_TWO else (one,))
 
 
 @every_operation

@@ -29,11 +29,13 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
 
 from tcu.collectives import device, torch_operators  # noqa: E402
-from tcu.collectives.request import OPTIONS, request_of  # noqa: E402
+from tcu.collectives.request import OF_TWO, OPTIONS, request_of  # noqa: E402
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "sum": tcu.sum, "mean": tcu.mean, "norm": tcu.norm, "fsum": tcu.fsum, "fmean": tcu.fmean,
+    "fnorm": tcu.fnorm,
     "dot": lambda x, **options: tcu.dot(x, x.flip(0) if torch.is_tensor(x) else x[::-1], **options),
+    "fdot": lambda x, **options: tcu.fdot(x, x.flip(0) if torch.is_tensor(x) else x[::-1], **options),
 }  # fmt: skip
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 SMALL = torch.arange(1, 8, dtype=torch.float64) / 4
@@ -115,9 +117,8 @@ def test_nan_and_zero_keep_their_bits(dtype: str) -> None:
 
 def test_the_other_functions_take_host_tensors_too() -> None:
     x = tensor("bfloat16", 100)
-    for function in (tcu.fnorm, tcu.error_bound, lambda x: tcu.ExactSum().add(x).value()):
+    for function in (tcu.error_bound, lambda x: tcu.ExactSum().add(x).value()):
         assert function(x) == function(host_view(x))
-    assert tcu.fdot(x, x) == tcu.fdot(host_view(x), host_view(x))
     assert tcu.dot_error_bound(x, x) == tcu.dot_error_bound(host_view(x), host_view(x))
 
 
@@ -207,7 +208,8 @@ def test_first_and_second_derivatives(name: str) -> None:
 @every_dtype
 def test_gradients_have_the_dtype_of_x(name: str, dtype: str) -> None:
     theirs = {"sum": torch.sum, "fsum": torch.sum, "mean": torch.mean, "fmean": torch.mean,
-              "norm": torch.linalg.vector_norm, "dot": lambda x: torch.dot(x, x.flip(0))}[name]  # fmt: skip
+              "norm": torch.linalg.vector_norm, "fnorm": torch.linalg.vector_norm,
+              "dot": lambda x: torch.dot(x, x.flip(0)), "fdot": lambda x: torch.dot(x, x.flip(0))}[name]  # fmt: skip
     x, same = (tensor(dtype, 40).requires_grad_() for _ in range(2))
     OPERATIONS[name](x).backward()
     theirs(same.double()).backward()
@@ -223,9 +225,10 @@ def test_a_gradient_is_rounded_once() -> None:
 
 
 def test_the_gradient_of_a_norm_of_zeros_is_zero() -> None:
-    x = torch.zeros(5, requires_grad=True)
-    tcu.norm(x).backward()
-    assert (x.grad == 0).all()
+    for norm in (tcu.norm, tcu.fnorm):
+        x = torch.zeros(5, requires_grad=True)
+        norm(x).backward()
+        assert (x.grad == 0).all()
     torch.linalg.vector_norm(same := torch.zeros(5, requires_grad=True)).backward()
     assert (same.grad == x.grad).all()
 
@@ -233,7 +236,7 @@ def test_the_gradient_of_a_norm_of_zeros_is_zero() -> None:
 def test_the_gradient_of_nothing() -> None:
     for name, function in OPERATIONS.items():
         x = torch.zeros(0, 3, requires_grad=True)
-        if name != "dot":
+        if name not in OF_TWO:
             function(x).backward()
             assert x.grad.shape == (0, 3)
 
@@ -280,7 +283,7 @@ def test_vmap_over_one_factor_and_over_nothing() -> None:
 
 
 def arguments(name: str, x: Any) -> tuple[Any, ...]:
-    return (x, x.detach().flip(0)) if name == "dot" else (x,)
+    return (x, x.detach().flip(0)) if name in OF_TWO else (x,)
 
 
 @every_operation
@@ -311,7 +314,7 @@ def test_fake_tensors_have_a_shape_and_a_dtype() -> None:
     with FakeTensorMode():
         for dtype in DTYPES:
             x = torch.empty(3, 4, dtype=getattr(torch, dtype))
-            for function in (tcu.sum, tcu.mean, tcu.norm, tcu.fsum, tcu.fmean, lambda x: tcu.dot(x, x)):
+            for function in OPERATIONS.values():
                 result = function(x)
                 assert (result.shape, result.dtype.itemsize) == ((), max(x.dtype.itemsize, 4))
     meta = torch.ops.tcu.sum(torch.empty(3, device="meta"), dtype=torch.float16)
@@ -443,11 +446,12 @@ def test_tensors_that_cannot_be_summed() -> None:
             r"x is a nested tensor: sum x\.values\(\)",
         ),
     ):
-        for function in (tcu.sum, tcu.mean, tcu.norm, tcu.fsum, tcu.fmean):
+        for function in (tcu.sum, tcu.mean, tcu.norm, tcu.fsum, tcu.fmean, tcu.fnorm):
             with pytest.raises((DtypeError, ParameterError), match=message):
                 function(x)
-        with pytest.raises((DtypeError, ParameterError), match=message.replace(": sum", ": multiply")):
-            tcu.dot(x, x)
+        for function in (tcu.dot, tcu.fdot):
+            with pytest.raises((DtypeError, ParameterError), match=message.replace(": sum", ": multiply")):
+                function(x, x)
 
 
 def test_a_device_that_tcu_does_not_know() -> None:
@@ -588,9 +592,9 @@ def test_no_more_launches_are_kept_than_said(notes: Any) -> None:
 
 
 @pytest.mark.parametrize("layout", ["ALIGNED", "SHIFTED"])
-@pytest.mark.parametrize("exact", [False, True])
+@pytest.mark.parametrize("term", ["plan", "exact", "exact product", "exact norm"])
 def test_addresses_alone_say_the_same_as_whole_operands(
-    layout: Any, exact: bool, monkeypatch: pytest.MonkeyPatch
+    layout: Any, term: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tcu.gpu import Gpu, sums
 
@@ -612,18 +616,18 @@ def test_addresses_alone_say_the_same_as_whole_operands(
     )  # fmt: skip
     fmt, gpu = get_format("binary32"), Gpu(0, "a GPU on paper", (9, 0))
     x, y = sums.contiguous(4096, 1003), sums.contiguous(65536, 1003)
-    if exact:
-        whole: Any = sums.ExactLaunch(1003, fmt, layout, fmt, gpu)
-        fresh: Any = sums.ExactLaunch(1003, fmt, layout, fmt, gpu)
-    else:
+    whole: Any
+    fresh: Any
+    if term == "plan":
         plan = tcu.plan.make_dot_plan(1003, fmt, None)
         whole, fresh = (sums.SumLaunch(plan, layout, fmt, gpu, product=True) for _ in range(2))
+    else:
+        options: Any = {"product": term != "exact", "root": term == "exact norm"}
+        whole, fresh = (sums.ExactLaunch(1003, fmt, layout, fmt, gpu, **options) for _ in range(2))
     for stream in (0, 5, 0):
         for place, other in ((x, y), (y, x)):
-            if exact:
-                whole(place, 77, 0, stream)
-            else:
-                whole((place, other), 77, stream)
+            state = () if term == "plan" else (0,)
+            whole((place, other), 77, *state, stream)
             fresh.at(place.data, other.data, 77, stream)
             assert launched[-1] == launched[-2]
             whole.at(place.data, other.data, 77, stream)

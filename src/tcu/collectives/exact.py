@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -232,7 +232,7 @@ def fsum(x: Any, dtype: npt.DTypeLike | Any = None, *, out: Any = None) -> Any:
 
         return operators.reduce("fsum", (x,), (dtype,), out)
     if lives_on_gpu(x):
-        return on_gpu(Request("fsum", dtype=dtype), x, out)
+        return on_gpu(Request("fsum", dtype=dtype), (x,), out)
     elements = x if isinstance(x, Elements) else Elements(x)
     target = target_of(elements.format, dtype, out)
     return stored(ExactSum().add(elements).value(target.dtype), out)
@@ -250,16 +250,16 @@ def fmean(x: Any, dtype: npt.DTypeLike | Any = None, *, out: Any = None) -> Any:
 
         return operators.reduce("fmean", (x,), (dtype,), out)
     if lives_on_gpu(x):
-        return on_gpu(Request("fmean", dtype=dtype), x, out)
+        return on_gpu(Request("fmean", dtype=dtype), (x,), out)
     elements = x if isinstance(x, Elements) else Elements(x)
     target = target_of(elements.format, dtype, out)
     return stored(ExactSum().add(elements).mean(target.dtype), out)
 
 
-def on_gpu(request: Request, x: Any, out: Any) -> Any:
+def on_gpu(request: Request, arrays: Sequence[Any], out: Any) -> Any:
     from tcu.collectives import device
 
-    return device.reduce(request, (x,), out).result
+    return device.reduce(request, arrays, out).result
 
 
 def exact_sum(numbers: npt.NDArray[Any], fmt: Format) -> Tally:

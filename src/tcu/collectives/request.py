@@ -11,17 +11,19 @@ import numpy.typing as npt
 from tcu.plan import DEFAULT_VARIANT
 from tcu.units import Unit
 
-__all__ = ["OPTIONS", "Operation", "Request", "request_of"]
+__all__ = ["OF_TWO", "OPTIONS", "Operation", "Request", "request_of"]
 
-Operation = Literal["sum", "mean", "dot", "norm", "fsum", "fmean"]
+Operation = Literal["sum", "mean", "dot", "norm", "fsum", "fmean", "fdot", "fnorm"]
 
 _OF_A_SUM = ("unit", "variant", "chain", "block", "accumulator", "fraction", "dtype")
 
 OPTIONS: dict[Operation, tuple[str, ...]] = {
     "sum": _OF_A_SUM, "mean": _OF_A_SUM, "dot": ("block", "dtype"), "norm": ("block", "dtype"),
-    "fsum": ("dtype",), "fmean": ("dtype",),
+    "fsum": ("dtype",), "fmean": ("dtype",), "fdot": ("dtype",), "fnorm": ("dtype",),
 }  # fmt: skip
 """The options of each operation, in the order in which they travel; ``dtype`` is the last."""
+OF_TWO: tuple[Operation, ...] = ("dot", "fdot")
+"""The operations that take x and y."""
 
 
 @dataclass(frozen=True)

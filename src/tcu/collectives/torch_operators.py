@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch.autograd import forward_ad
 
-from tcu.collectives import averages, exact, products, summation
-from tcu.collectives.request import OPTIONS, Operation, Request, request_of
+from tcu.collectives import averages, exact, exact_products, products, summation
+from tcu.collectives.request import OF_TWO, OPTIONS, Operation, Request, request_of
 from tcu.collectives.results import rounding_target
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.tensor import check_data, check_tensor, host_view, is_tensor, tensor_of
@@ -33,7 +33,7 @@ _ARGUMENTS = {
 """Of the operators' schemas."""
 _ON_HOST: dict[Operation, Callable[..., Any]] = {
     "sum": summation.sum, "mean": averages.mean, "dot": products.dot, "norm": products.norm,
-    "fsum": exact.fsum, "fmean": exact.fmean,
+    "fsum": exact.fsum, "fmean": exact.fmean, "fdot": exact_products.fdot, "fnorm": exact_products.fnorm,
 }  # fmt: skip
 
 _PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -114,7 +114,7 @@ def _quickly(operation: Operation, x: Any, y: Any, options: tuple[Any, ...]) -> 
             return result
         except RuntimeError:  # a thread without a context, which the long way makes
             pass
-    arrays = (x, y) if operation == "dot" else (x,)
+    arrays = (x, y) if operation in OF_TWO else (x,)
     _check(arrays)
     from tcu.collectives import device
 
@@ -191,7 +191,7 @@ def _on_gpu(
         return summation.sum_on_gpu(request, arrays[0], out, return_info, progress)
     if operation in ("dot", "norm"):
         return products.on_gpu(request, (arrays[0], arrays[-1]), out, return_info)
-    return exact.on_gpu(request, arrays[0], out)
+    return exact.on_gpu(request, arrays, out)
 
 
 def _dispatched(
@@ -439,11 +439,12 @@ def _function(operation: Operation, derivative: type[_Derivative]) -> type[_Deri
 _FUNCTIONS: dict[Operation, type[_Derivative]] = {
     "sum": _function("sum", _OfSum), "mean": _function("mean", _OfMean), "dot": _function("dot", _OfDot),
     "norm": _function("norm", _OfNorm), "fsum": _function("fsum", _OfSum), "fmean": _function("fmean", _OfMean),
+    "fdot": _function("fdot", _OfDot), "fnorm": _function("fnorm", _OfNorm),
 }  # fmt: skip
 
 
 def _register(operation: Operation) -> None:
-    operands = ("x", "y") if operation == "dot" else ("x",)
+    operands = ("x", "y") if operation in OF_TWO else ("x",)
     count = len(operands)
 
     def execute(*arguments: Any) -> Any:
