@@ -98,26 +98,34 @@ def _order_array(step: MmaStep) -> npt.NDArray[np.int64]:
 
 
 def _mma(numbers: npt.NDArray[Any], step: MmaStep, unit: Unit | None) -> npt.NDArray[Any]:
-    assert unit is not None
-    row = find_instruction(unit, "mma", step.operand, step.operand, step.accumulator)
     dtype = get_format(step.operand).dtype
     numbers = _padded(numbers.astype(dtype, copy=False), step.group)
-    tiles, factors = numbers.size // step.group, step.chain * step.k
     if step.layout == "columns" and step.dots % LANES == 0:
-        data = numbers.reshape(tiles, factors, step.dots)
-    else:
-        from tcu.model import kernels
+        return _multiply(numbers.reshape(-1, step.chain * step.k, step.dots), step, unit)
+    return multiply_tiles(numbers, step, _order_array(step), unit)
 
-        together = math.lcm(step.dots, LANES) // step.dots
-        data = np.empty((-(-tiles // together), factors, together * step.dots), dtype)
-        codes = f"u{dtype.itemsize}"
-        kernels.gather_tiles(
-            np.ascontiguousarray(numbers).view(codes), _order_array(step), tiles, together, data.view(codes)
-        )
-    ones = np.ones((1, factors), dtype)
+
+def multiply_tiles(
+    numbers: npt.NDArray[Any], step: MmaStep, order: npt.NDArray[np.int64], unit: Unit | None
+) -> npt.NDArray[Any]:
+    """The dot products of groups in which ``order[i, d]`` is the i-th factor of dot product d."""
+    from tcu.model import kernels
+
+    factors, dots = order.shape
+    tiles = numbers.size // order.size
+    together = math.lcm(dots, LANES) // dots
+    data = np.empty((-(-tiles // together), factors, together * dots), numbers.dtype)
+    codes = f"u{numbers.dtype.itemsize}"
+    kernels.gather_tiles(np.ascontiguousarray(numbers).view(codes), order, tiles, together, data.view(codes))
+    return _multiply(data, step, unit)[: tiles * dots]
+
+
+def _multiply(data: npt.NDArray[Any], step: MmaStep, unit: Unit | None) -> npt.NDArray[Any]:
+    assert unit is not None
+    row = find_instruction(unit, "mma", step.operand, step.operand, step.accumulator)
+    ones = np.ones((1, data.shape[1]), data.dtype)
     zeros = np.zeros((1, data.shape[2]), get_format(step.accumulator).dtype)
-    sums = multiply_accumulate(ones, data, zeros, row, parallel=False)
-    return sums.reshape(-1)[: tiles * step.dots]
+    return multiply_accumulate(ones, data, zeros, row, parallel=False).reshape(-1)
 
 
 def _fma(x: npt.NDArray[Any], y: npt.NDArray[Any], step: FmaStep) -> npt.NDArray[Any]:

@@ -1,0 +1,41 @@
+"""A plan without the additions of padding zeros: the same bits in fewer steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tcu.plan.plan import AddStep, Plan, Step, output_length
+
+__all__ = ["trimmed"]
+
+
+def trimmed(plan: Plan) -> Plan:
+    """``plan`` with the additions that numbers of a short vector need.
+
+    x + 0 is x, but for the sign of a zero and the bits of a NaN, and both are
+    settled when the result is rounded.  So additions of padding can go: a
+    sequence ends with the last number, a tree begins at the smallest power of
+    two that holds all, and what is left with one number is no step at all.
+    MMAs stay, because an MMA may round its accumulator again.
+    """
+    parts, total = [], 0
+    for part in plan.parts:
+        steps, length = _trimmed(part.steps, part.stop - part.start)
+        parts.append(replace(part, steps=steps))
+        total += length
+    final, _ = _trimmed(plan.final, total)
+    return replace(plan, parts=tuple(parts), final=final)
+
+
+def _trimmed(steps: tuple[Step, ...], length: int) -> tuple[tuple[Step, ...], int]:
+    """The steps that a vector of that length needs, and what they leave of it."""
+    needed: list[Step] = []
+    for step in steps:
+        if isinstance(step, AddStep):
+            if length <= step.inner:  # every number has zeros alone for company
+                continue
+            if step.length is not None and length <= step.group:
+                step = replace(step, length=-(-length // step.inner))
+        needed.append(step)
+        length = output_length(step, length)
+    return tuple(needed), length
