@@ -54,6 +54,7 @@ class Outcome:
 
     @property
     def bits(self) -> str:
+        assert self.info.bits is not None  # of one number
         return hex_bits(self.info.bits, self.format)
 
     @property

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tcu.collectives import summation
 from tcu.collectives.request import Request
 from tcu.collectives.results import round_sum, stored, target_of
-from tcu.collectives.summation import SumInfo
+from tcu.collectives.summation import Axes, SumInfo
 from tcu.formats.array import lives_on_gpu
 from tcu.formats.format import get_format
 from tcu.formats.tensor import is_tensor
@@ -25,19 +25,21 @@ __all__ = ["mean"]
 
 @overload
 def mean(
-    x: Any, *, unit: str | Unit | None = ..., variant: str = ..., chain: int | None = ...,
+    x: Any, axis: Axes = ..., *, keepdims: bool = ..., unit: str | Unit | None = ..., variant: str = ..., chain: int | None = ...,
     block: int | None = ..., accumulator: str | None = ..., fraction: float | None = ...,
     dtype: npt.DTypeLike | Any = ..., out: Any = ..., return_info: Literal[False] = ..., progress: Progress | None = ...,
 ) -> Any: ...  # fmt: skip
 @overload
 def mean(
-    x: Any, *, unit: str | Unit | None = ..., variant: str = ..., chain: int | None = ...,
+    x: Any, axis: Axes = ..., *, keepdims: bool = ..., unit: str | Unit | None = ..., variant: str = ..., chain: int | None = ...,
     block: int | None = ..., accumulator: str | None = ..., fraction: float | None = ...,
     dtype: npt.DTypeLike | Any = ..., out: Any = ..., return_info: Literal[True], progress: Progress | None = ...,
 ) -> tuple[Any, SumInfo]: ...  # fmt: skip
 def mean(
     x: Any,
+    axis: Axes = None,
     *,
+    keepdims: bool = False,
     unit: str | Unit | None = None,
     variant: str = DEFAULT_VARIANT,
     chain: int | None = None,
@@ -49,13 +51,18 @@ def mean(
     return_info: bool = False,
     progress: Progress | None = None,
 ) -> Any:
-    """The mean of all elements: their sum as ``unit`` computes it by a plan, divided by n in binary64.
+    """The mean of all elements, or along axes: their sum as ``unit`` computes it by a plan, divided by n in binary64.
 
     Parameters and errors are those of :func:`tcu.sum`, and so is the plan.
     The sum in the plan's result format is not rounded before the division,
     the quotient is rounded once more, to ``dtype``.  The mean of nothing is
     NaN; a sum that overflows within the plan gives inf.
     """
+    if axis is not None or keepdims:
+        import tcu.collectives.rows as rows
+
+        given = (unit, variant, chain, block, accumulator, fraction, dtype)
+        return rows.reduce("mean", x, axis, keepdims, given, out, return_info, progress)
     if is_tensor(x):
         import tcu.collectives.torch_operators as operators
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, overload
+from typing import Any, Literal, SupportsIndex, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ from tcu.collectives.exact import ExactSum
 from tcu.collectives.request import Request
 from tcu.collectives.results import result_format, round_sum, stored, target_of
 from tcu.formats.array import lives_on_gpu
-from tcu.formats.format import format_of
+from tcu.formats.format import Format, format_of
 from tcu.formats.tensor import is_tensor
 from tcu.model.elements import Elements
 from tcu.model.execute import Progress, execute
@@ -23,37 +24,46 @@ from tcu.units import DEFAULT_UNIT, Unit, get_unit
 __all__ = ["SumInfo", "error_bound", "sum"]
 
 
+Axes = SupportsIndex | Sequence[SupportsIndex] | None
+"""One axis, several, or all."""
+
+
 @dataclass(frozen=True)
 class SumInfo:
     """How a sum came about."""
 
     unit: str
     plan: Plan
+    """With an axis, the plan of every single row, to which ``levels`` and ``modelled_time`` belong."""
     mmas: int
-    """Warp-level MMA operations in the plan."""
+    """Warp-level MMA operations of all rows."""
     levels: int
     """Reducing steps one after another."""
     modelled_time: ModelledTime
     """The papers' formulas for this n and R, with m = 16."""
-    bits: int
-    """The result's bit pattern."""
+    bits: int | None
+    """The result's bit pattern; with an axis, None on a GPU and where there is more than one number."""
+    rows: int = 1
+    """How many sums there are, each by ``plan``."""
 
 
 @overload
 def sum(
-    x: Any, *, unit: str | Unit | None = ..., variant: str = ..., chain: int | None = ...,
+    x: Any, axis: Axes = ..., *, keepdims: bool = ..., unit: str | Unit | None = ..., variant: str = ..., chain: int | None = ...,
     block: int | None = ..., accumulator: str | None = ..., fraction: float | None = ...,
     dtype: npt.DTypeLike | Any = ..., out: Any = ..., return_info: Literal[False] = ..., progress: Progress | None = ...,
 ) -> Any: ...  # fmt: skip
 @overload
 def sum(
-    x: Any, *, unit: str | Unit | None = ..., variant: str = ..., chain: int | None = ...,
+    x: Any, axis: Axes = ..., *, keepdims: bool = ..., unit: str | Unit | None = ..., variant: str = ..., chain: int | None = ...,
     block: int | None = ..., accumulator: str | None = ..., fraction: float | None = ...,
     dtype: npt.DTypeLike | Any = ..., out: Any = ..., return_info: Literal[True], progress: Progress | None = ...,
 ) -> tuple[Any, SumInfo]: ...  # fmt: skip
 def sum(
     x: Any,
+    axis: Axes = None,
     *,
+    keepdims: bool = False,
     unit: str | Unit | None = None,
     variant: str = DEFAULT_VARIANT,
     chain: int | None = None,
@@ -76,6 +86,13 @@ def sum(
         ``__cuda_array_interface__``.  The array's home decides who executes
         the plan: the model on the CPU, or that GPU; for a unit of the GPU's
         kind the bits are the same.  Gradients flow through PyTorch's tensors.
+    axis:
+        The axis or axes to sum along, as in numpy.sum; None: all of them.
+        Each element of the result has the bits of this function for its row
+        alone: ``tcu.sum(x, axis=-1)[i] == tcu.sum(x[i])``, the elements of
+        several axes in C order.
+    keepdims:
+        Leave the axes that were summed in the result, with length 1.
     unit:
         A name of the catalogue, or a :class:`tcu.Unit` of your own.  None:
         "H100" on the model; on a GPU, that GPU.
@@ -99,8 +116,8 @@ def sum(
         Format that the result is rounded to, as a dtype of NumPy or PyTorch.
         None: float32 for 16-bit inputs, x's own dtype otherwise.
     out:
-        A 0-d array of the same library that takes the result; its dtype
-        stands in for ``dtype``.
+        An array of the same library and of the result's shape that takes the
+        result; its dtype stands in for ``dtype``.
     return_info:
         Also return a :class:`SumInfo`; on a GPU this waits for the result.
     progress:
@@ -109,8 +126,8 @@ def sum(
     Returns
     -------
     A NumPy scalar, a 0-d tensor, or a 0-d array of x's library on the same GPU, which is
-    computed on the library's current stream without waiting for it; ``out``
-    where it is given.  With ``return_info``, (result, SumInfo).  A sum of zero
+    computed on the library's current stream without waiting for it; an array
+    of them where axes are left; ``out`` where it is given.  With ``return_info``, (result, SumInfo).  A sum of zero
     is +0, and a NaN is the one with all fraction bits set, as tensor cores
     return it.
 
@@ -119,10 +136,16 @@ def sum(
     UnknownNameError, DtypeError, ParameterError:
         No such unit or variant; an array that cannot be summed, or for which
         the unit has no MMA; R, B, accumulator or fraction out of range; a
-        unit whose bits the GPU at hand does not give; an unfit ``out``.
+        unit whose bits the GPU at hand does not give; an axis that x does not
+        have, or twice; an unfit ``out``.
     tcu.gpu.GpuError:
         x is on a GPU and the way to it is not there.
     """
+    if axis is not None or keepdims:
+        import tcu.collectives.rows as rows
+
+        options = (unit, variant, chain, block, accumulator, fraction, dtype)
+        return rows.reduce("sum", x, axis, keepdims, options, out, return_info, progress)
     if is_tensor(x):
         import tcu.collectives.torch_operators as operators
 
@@ -136,7 +159,7 @@ def sum(
     result = round_sum(execute(plan, elements, chosen, progress), target)
     bits = int(np.array([result]).view(target.code_dtype)[0])
     result = stored(result, out)
-    return (result, _info(chosen, plan, bits)) if return_info else result
+    return (result, sum_info(chosen, plan, bits)) if return_info else result
 
 
 def sum_on_gpu(request: Request, x: Any, out: Any, return_info: bool, progress: Progress | None) -> Any:
@@ -149,11 +172,12 @@ def sum_on_gpu(request: Request, x: Any, out: Any, return_info: bool, progress: 
         progress(plan.n)
     if not return_info or plan is None:
         return outcome.result
-    return outcome.result, _info(outcome.prepared.unit, plan, outcome.bits())
+    return outcome.result, sum_info(outcome.prepared.unit, plan, outcome.bits())
 
 
-def _info(unit: Unit, plan: Plan, bits: int) -> SumInfo:
-    return SumInfo(unit.name, plan, plan.mmas, plan.levels, modelled_time(plan.n, plan.chain or 1), bits)
+def sum_info(unit: Unit, plan: Plan, bits: int | None, rows: int = 1) -> SumInfo:
+    time = modelled_time(plan.n, plan.chain or 1)
+    return SumInfo(unit.name, plan, rows * plan.mmas, plan.levels, time, bits, rows)
 
 
 def error_bound(
@@ -195,19 +219,25 @@ def bound_for(plan: Plan, unit: Unit, elements: Elements, dtype: npt.DTypeLike) 
     return plan_error_bound(plan, unit, total, top, format_of(dtype), total)
 
 
-def prepare(
-    x: Any,
+def prepare(x: Any, unit: str | Unit | None, *options: Any) -> tuple[Elements, Unit, Plan]:
+    """The array's elements, the unit and the plan; ``options``: variant, chain, block, accumulator, fraction."""
+    elements = x if isinstance(x, Elements) else Elements(x)
+    return elements, *prepare_plan(elements.n, elements.format, unit, *options)
+
+
+def prepare_plan(
+    n: int,
+    fmt: Format,
     unit: str | Unit | None,
     variant: str,
     chain: int | None,
     block: int | None,
     accumulator: str | None,
     fraction: float | None,
-) -> tuple[Elements, Unit, Plan]:
-    elements = x if isinstance(x, Elements) else Elements(x)
+) -> tuple[Unit, Plan]:
     chosen = get_unit(DEFAULT_UNIT if unit is None else unit)
     plan = make_plan(
-        elements.n, elements.format, chosen,
+        n, fmt, chosen,
         variant=variant, chain=chain, block=block, accumulator=accumulator, fraction=fraction,
     )  # fmt: skip
-    return elements, chosen, plan
+    return chosen, plan
