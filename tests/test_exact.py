@@ -287,3 +287,8 @@ def test_the_checker_of_rounding_itself() -> None:
             assert equal(rounded(exact, dtype), float(number))
     assert not equal(np.nextafter(1.0, 2.0), rounded(Fraction(1), np.float64))
     assert get_format("binary64").max_finite == np.finfo(np.float64).max
+
+
+def test_a_state_that_is_no_bytes() -> None:
+    with pytest.raises(DataFileError, match="NoneType is no state of an ExactSum"):
+        tcu.ExactSum.from_bytes(None)

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tcu
-from tcu.errors import DtypeError, UnknownNameError
+from tcu.errors import DtypeError, ParameterError, UnknownNameError
 from tcu.formats import format_of
 from tcu.plan import VARIANTS
 from tcu.units import AlignedSum, Instruction, Unit
@@ -275,3 +275,10 @@ def test_names_of_formats_and_whole_numbers_of_numpy() -> None:
     assert tcu.sum(x, dtype="bf16").dtype == ml_dtypes.bfloat16
     assert tcu.fsum(x, dtype="f16").dtype == np.float16
     assert tcu.sum(x, variant="single-pass", accumulator="fp16", chain=np.int64(2), block=np.int32(64)) == 100
+
+
+def test_out_that_cannot_be_written_to() -> None:
+    out = np.empty((), np.float32)
+    out.flags.writeable = False
+    with pytest.raises(ParameterError, match="out is read-only"):
+        tcu.sum(np.ones(3, np.float32), out=out)

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -608,7 +609,7 @@ def test_addresses_alone_say_the_same_as_whole_operands(
             launched.append(bytes(self.problem))
 
     pieces = {0: 4096, 5: 8192}
-    monkeypatch.setattr(sums, "_function", lambda *_: None)
+    monkeypatch.setattr(sums, "compiled", lambda *_: None)
     monkeypatch.setattr(sums, "KernelLaunch", Kernel)
     monkeypatch.setattr(
         sums, "workspace",
@@ -632,3 +633,36 @@ def test_addresses_alone_say_the_same_as_whole_operands(
             assert launched[-1] == launched[-2]
             whole.at(place.data, other.data, 77, stream)
             assert launched[-1] == launched[-2]
+
+
+def test_an_mma_of_tensors_is_a_tensor_with_the_models_bits() -> None:
+    rng = np.random.default_rng(0)
+    for name, dtype in (
+        ("float16", np.float16),
+        ("bfloat16", ml_dtypes.bfloat16),
+        ("float8_e4m3fn", ml_dtypes.float8_e4m3fn),
+    ):
+        a, b = rng.standard_normal((16, 32)).astype(dtype), rng.standard_normal((32, 8)).astype(dtype)
+        code = {1: np.uint8, 2: np.int16}[a.itemsize]
+        tensors = [torch.from_numpy(x.view(code)).view(getattr(torch, name)) for x in (a, b)]
+        found = tcu.mma(*tensors)
+        assert isinstance(found, torch.Tensor)
+        assert np.array_equal(found.numpy().view(np.uint32), tcu.mma(a, b).view(np.uint32))
+    with pytest.raises(
+        ParameterError, match=r"a wants a gradient, which tcu.mma does not have: pass a.detach\(\)"
+    ):
+        tcu.mma(
+            torch.ones(16, 16, dtype=torch.float16, requires_grad=True),
+            torch.ones(16, 8, dtype=torch.float16),
+        )
+
+
+@pytest.mark.parametrize("operation", ["dot", "norm"])
+def test_tangents_of_16_bits_do_not_overflow_on_the_way(operation) -> None:
+    a = torch.full((1000,), 200.0, dtype=torch.float16)
+    if operation == "dot":
+        _, tangent = torch.func.jvp(tcu.dot, (2 * a, 2 * a), (a, a))
+        assert tangent.item() == 1.6e8
+    else:
+        _, tangent = torch.func.jvp(tcu.norm, (2 * a,), (2 * a,))
+        assert tangent.item() == pytest.approx(400 * 1000**0.5)

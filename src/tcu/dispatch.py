@@ -7,6 +7,7 @@ from typing import Any, Literal
 from tcu.errors import ParameterError
 from tcu.formats.array import lives_on_gpu
 from tcu.formats.format import format_of
+from tcu.formats.tensor import is_tensor, matrix_view, tensor_of
 from tcu.model import mma as model
 from tcu.units import DEFAULT_UNIT, Instruction, Unit, find_instruction, get_unit
 
@@ -71,7 +72,10 @@ def mma(
         raise ParameterError("the arrays are on a GPU: copy them to the host for executor='model'")
     if executor == "gpu" or on_gpu:
         return _on_gpu(a, b, c, unit, instruction)
-    return model.mma(a, b, c, unit=DEFAULT_UNIT if unit is None else unit, instruction=instruction)
+    tensors = any(map(is_tensor, (a, b, c)))
+    a, b, c = (matrix_view(x, name) if is_tensor(x) else x for name, x in (("a", a), ("b", b), ("c", c)))
+    result = model.mma(a, b, c, unit=DEFAULT_UNIT if unit is None else unit, instruction=instruction)
+    return tensor_of(result) if tensors else result
 
 
 def _on_gpu(a: Any, b: Any, c: Any, unit: str | Unit | None, instruction: str) -> Any:

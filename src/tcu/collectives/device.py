@@ -30,6 +30,7 @@ from tcu.gpu.sums import (
     Layout,
     Operand,
     SumLaunch,
+    check_address,
     contiguous,
     layout_of,
     operand_of,
@@ -38,7 +39,7 @@ from tcu.model.elements import summable
 from tcu.plan import DEFAULT_VARIANT, MmaStep, Plan, make_dot_plan, make_plan
 from tcu.units import DEFAULT_UNIT, Unit, find_instruction, get_unit
 
-__all__ = ["Outcome", "exact_tally", "reduce"]
+__all__ = ["Outcome", "check_unit", "exact_tally", "home_of", "reduce"]
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def reduce(request: Request, arrays: Sequence[Any], out: Any = None) -> Outcome:
     Raises what :func:`tcu.sum` raises, and tcu.gpu.GpuError where the way to
     the GPU is not there.
     """
-    library, ordinal = _home(arrays, out)
+    library, ordinal = home_of(arrays, out)
     with current(ordinal):
         stream = library.current_stream(ordinal)
         operands, dtype = _operands(library, arrays, stream)
@@ -121,7 +122,7 @@ def reduce(request: Request, arrays: Sequence[Any], out: Any = None) -> Outcome:
 
 def exact_tally(x: Any) -> tuple[int, Tally]:
     """(n, the exact sum in units of 2^-1074) of an array in a GPU's memory; waits for it."""
-    library, ordinal = _home((x,))
+    library, ordinal = home_of((x,))
     with current(ordinal):
         stream = library.current_stream(ordinal)
         operands, dtype = _operands(library, (x,), stream)
@@ -138,7 +139,7 @@ def exact_tally(x: Any) -> tuple[int, Tally]:
     return n, Tally(integer >> (-1074 - LOWEST_BIT), positive, negative, nans)
 
 
-def _home(arrays: Sequence[Any], out: Any = None) -> tuple[Library, int]:
+def home_of(arrays: Sequence[Any], out: Any = None) -> tuple[Library, int]:
     """The library and the GPU that all arrays belong to."""
     labels = ["x", "y"][: len(arrays)]
     if out is not None:
@@ -157,6 +158,8 @@ def _home(arrays: Sequence[Any], out: Any = None) -> tuple[Library, int]:
 def _operands(library: Library, arrays: Sequence[Any], stream: int) -> tuple[list[Operand], np.dtype[Any]]:
     plain = [library.plain(x) for x in arrays]
     if None not in plain:
+        for address, _, dtype in plain:  # type: ignore[misc]
+            check_address(address, dtype.itemsize)
         found = [contiguous(address, n) for address, n, _ in plain]  # type: ignore[misc]
         dtypes = [dtype for *_, dtype in plain]  # type: ignore[misc]
     else:
@@ -194,14 +197,14 @@ def _prepare(
         accumulator=request.accumulator, fraction=request.fraction,
     )  # fmt: skip
     if request.unit is not None:
-        _check_unit(plan, get_unit(request.unit), own, gpu)
+        check_unit(plan, get_unit(request.unit), own, gpu)
     divisor = n if request.operation == "mean" else 1
     if request.variant == DEFAULT_VARIANT:
         return Prepared(SumLaunch(plan, layout, target, gpu, divisor=divisor), target, gpu, own, plan)
     return Prepared(None, target, gpu, own, plan, divisor)
 
 
-def _check_unit(plan: Plan, asked: Unit, own: Unit, gpu: Gpu) -> None:
+def check_unit(plan: Plan, asked: Unit, own: Unit, gpu: Gpu) -> None:
     for step, _ in plan.lengths():
         if isinstance(step, MmaStep):
             formats = ("mma", step.operand, step.operand, step.accumulator)

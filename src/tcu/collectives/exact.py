@@ -162,9 +162,13 @@ class ExactSum:
     def from_bytes(cls, data: bytes) -> ExactSum:
         """The sum that ``to_bytes`` wrote; raises DataFileError for anything else."""
         new = cls()
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise DataFileError(
+                f"{type(data).__name__} is no state of an ExactSum: use what to_bytes returned"
+            )
         try:
             magic, negative, new.n, positive, minus, nans, size = _HEADER.unpack_from(data)
-        except (struct.error, TypeError):
+        except struct.error:
             magic, negative, positive, minus, nans, size = b"", False, 0, 0, 0, 0
         body = data[_HEADER.size :]
         if magic != _MAGIC or len(body) != size:

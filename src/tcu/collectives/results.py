@@ -50,6 +50,8 @@ def target_of(given: Format, dtype: npt.DTypeLike | None, out: Any) -> Format:
     """
     if out is None:
         return result_format(given, dtype)
+    if isinstance(out, np.ndarray) and not out.flags.writeable:
+        raise ParameterError("out is read-only: give an array that can be written to")
     if not isinstance(out, np.ndarray) or out.size != 1:
         raise ParameterError(f"out is {_described(out)}: give a 0-d NumPy array, numpy.empty((), dtype)")
     target = result_format(given, out.dtype if dtype is None else dtype)

@@ -346,6 +346,12 @@ def _result_dtype(x: Any, dtype: Any) -> Any:
     return torch.float32 if x.dtype.itemsize == 2 else x.dtype
 
 
+def _product(x: Any, y: Any, dtype: Any) -> Any:
+    """x·y in at least binary32: in 16 bits it overflows where the sum of products does not."""
+    wide = torch.promote_types(torch.promote_types(x.dtype, dtype), torch.float32)
+    return x.to(wide) * y.to(wide)
+
+
 def _times(gradient: Any, y: Any) -> Any:
     """gradient · y, rounded once to y's dtype."""
     wide = torch.promote_types(gradient.dtype, y.dtype)
@@ -402,8 +408,8 @@ class _OfDot(_Derivative):
     @staticmethod
     def jvp(ctx: Any, first: Any, second: Any, *_: Any) -> Any:
         x, y = ctx.saved_tensors
-        terms = [a * b for a, b in ((first, y), (x, second)) if a is not None and b is not None]
-        return sum(term.sum(dtype=ctx.result_dtype) for term in terms)
+        pairs = [(a, b) for a, b in ((first, y), (x, second)) if a is not None and b is not None]
+        return sum(_product(a, b, ctx.result_dtype).sum(dtype=ctx.result_dtype) for a, b in pairs)
 
 
 class _OfNorm(_Derivative):
@@ -426,7 +432,8 @@ class _OfNorm(_Derivative):
     @staticmethod
     def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
         x, norm = ctx.saved_tensors
-        return ((x * tangent).sum(dtype=ctx.result_dtype) / norm).masked_fill(norm == 0, 0)
+        total = _product(x, tangent, ctx.result_dtype).sum(dtype=ctx.result_dtype)
+        return (total / norm).masked_fill(norm == 0, 0)
 
 
 def _function(operation: Operation, derivative: type[_Derivative]) -> type[_Derivative]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tcu.errors import DtypeError, ParameterError
 from tcu.formats.format import get_format
 
-__all__ = ["check_data", "check_tensor", "host_view", "is_tensor", "tensor_of"]
+__all__ = ["check_data", "check_tensor", "host_view", "is_tensor", "matrix_view", "tensor_of"]
 
 _SUMMABLE = ("float16", "bfloat16", "float32", "float64")
 _BFLOAT16 = get_format("bfloat16").dtype
@@ -40,8 +40,27 @@ def host_view(x: Any, name: str = "x", verb: str = "sum") -> npt.NDArray[Any]:
     return np.asarray(plain.numpy())
 
 
+def matrix_view(x: Any, name: str) -> npt.NDArray[Any]:
+    """A tensor of any format as a NumPy array, for products, which have no gradient.
+
+    Raises DtypeError or ParameterError, which name it.
+    """
+    check_data(x, name)
+    if x.requires_grad:
+        raise ParameterError(f"{name} wants a gradient, which tcu.mma does not have: pass {name}.detach()")
+    if str(x.layout) != "torch.strided":
+        raise DtypeError(f"{name} is a {x.layout} tensor: make it dense, with {name}.to_dense()")
+    plain = x.resolve_neg()
+    try:
+        return np.asarray(plain.numpy())
+    except TypeError:  # a format that NumPy does not have
+        code = {1: "uint8", 2: "int16"}[plain.element_size()]
+        codes = plain.view(getattr(sys.modules["torch"], code)).numpy()
+        return np.asarray(codes.view(get_format(str(x.dtype).removeprefix("torch.")).dtype))
+
+
 def tensor_of(number: Any) -> Any:
-    """A NumPy scalar as a 0-d tensor."""
+    """A NumPy scalar or array as a tensor."""
     torch = sys.modules["torch"]
     array = np.array(number)
     if array.dtype == _BFLOAT16:

@@ -65,6 +65,9 @@ class Library(Protocol):
     def plain(self, array: Any) -> tuple[int, int, np.dtype[Any]] | None:
         """(address, number of elements, dtype) of a contiguous array, quickly; None for any other."""
 
+    def ordered(self, array: Any, order: tuple[int, ...]) -> Any:
+        """A copy whose memory has the dimensions in that order, without gaps."""
+
     def finish(self, array: Any, like: Any, stream: int) -> Any:
         """What the caller gets for an array that :meth:`empty` made, after the launch on the stream."""
 
@@ -111,6 +114,9 @@ class _Torch:
         array = sys.modules["torch"].empty(shape, dtype=torch_dtype(dtype), device=like.device)
         return array, array.data_ptr()
 
+    def ordered(self, array: Any, order: tuple[int, ...]) -> Any:
+        return array.detach().permute(order).contiguous()
+
     def finish(self, array: Any, like: Any, stream: int) -> Any:
         return array
 
@@ -136,6 +142,9 @@ class _CuPy:
     def empty(self, like: Any, shape: tuple[int, ...], dtype: np.dtype[Any], ordinal: int) -> tuple[Any, int]:
         array = sys.modules["cupy"].empty(shape, dtype)  # on the current GPU
         return array, array.data.ptr
+
+    def ordered(self, array: Any, order: tuple[int, ...]) -> Any:
+        return sys.modules["cupy"].ascontiguousarray(array.transpose(order))
 
     def finish(self, array: Any, like: Any, stream: int) -> Any:
         return array
@@ -187,6 +196,12 @@ class _Other:
         buffer = device.allocate(size, stream=device.default_stream)
         views = cuda_module("cuda.core.utils").StridedMemoryView
         return views.from_buffer(buffer, shape, dtype=dtype), int(buffer.handle)
+
+    def ordered(self, array: Any, order: tuple[int, ...]) -> Any:
+        raise ParameterError(
+            f"sums of a {type(array).__module__}.{type(array).__qualname__} along these axes need its memory in "
+            f"another order: transpose it to {order} and copy it first"
+        )
 
     def finish(self, array: Any, like: Any, stream: int) -> Any:
         namespace = like.__array_namespace__() if hasattr(like, "__array_namespace__") else _root_module(like)

@@ -21,13 +21,13 @@ from tcu.gpu.workspace import workspace
 from tcu.plan import AddStep, FmaStep, MmaStep, Plan
 
 __all__ = [
-    "COUNTS", "LIMBS", "LIMB_BITS", "LOWEST_BIT", "ExactLaunch", "Layout", "Operand", "SumLaunch", "contiguous", "layout_of",
-    "operand_of",
+    "COUNTS", "ELEMENTS", "LIMBS", "LIMB_BITS", "LOAD", "LOWEST_BIT", "TARGETS", "ExactLaunch", "Layout", "Operand", "SumLaunch", "SumProblem",
+    "check_address", "compiled", "contiguous", "layout_of", "loop_of", "operand_of",
 ]  # fmt: skip
 
-_ELEMENTS = {"binary16": "BINARY16", "bfloat16": "BFLOAT16", "binary32": "BINARY32", "binary64": "BINARY64"}
-_TARGETS = {name: number for number, name in enumerate(_ELEMENTS)}
-_LOAD = 16
+ELEMENTS = {"binary16": "BINARY16", "bfloat16": "BFLOAT16", "binary32": "BINARY32", "binary64": "BINARY64"}
+TARGETS = {name: number for number, name in enumerate(ELEMENTS)}
+LOAD = 16
 """Bytes that a thread loads at once, as in cuda/array.cuh."""
 LIMB_BITS, LIMBS, COUNTS, LOWEST_BIT = 16, 136, 3, -1090
 """As in cuda/limbs.cuh."""
@@ -55,7 +55,7 @@ Operand = _Array
 """An array as the kernels take it."""
 
 
-class _Sum(ctypes.Structure):
+class SumProblem(ctypes.Structure):
     """As in cuda/sum.cu."""
 
     _fields_ = (
@@ -66,6 +66,7 @@ class _Sum(ctypes.Structure):
         ("divisor", ctypes.c_double),
         ("loads", ctypes.c_int64),
         ("chunks", ctypes.c_int64),
+        ("row_stride", ctypes.c_int64),
         ("root", ctypes.c_int64),
         ("target", ctypes.c_int64),
     )
@@ -99,18 +100,20 @@ class SumLaunch:
         self, plan: Plan, layout: Layout, target: Format, gpu: Gpu, config: SumConfig | None = None,
         *, product: bool = False, divisor: float = 1.0, root: bool = False,
     ) -> None:  # fmt: skip
-        loads, chain = _loop(plan)
-        per_load = _LOAD // get_format(plan.input).dtype.itemsize
+        loads, chain = loop_of(plan)
+        per_load = LOAD // get_format(plan.input).dtype.itemsize
         self._chunks = -(-plan.n // (loads * chain * plan.block * per_load))
         config = config or sum_config(gpu.compute_capability, plan, self._chunks)
         self._gpu, self._threads = gpu, plan.block
-        self._function = _function(
-            "sum.cu", "sum", gpu.compute_capability, _ELEMENTS[plan.input], layout,
+        self._function = compiled(
+            "sum.cu", "sum", gpu.compute_capability, ELEMENTS[plan.input], layout,
             (("THREADS", plan.block), ("CHAIN", chain), ("UNROLL", config.unroll),
              ("RESIDENT", config.resident), ("TERM", "PRODUCT" if product else "VALUE")),
         )  # fmt: skip
         whole = contiguous(0, plan.n)
-        self._problem = _Sum(whole, whole, 0, 0, divisor, loads, self._chunks, root, _TARGETS[target.name])
+        self._problem = SumProblem(
+            whole, whole, 0, 0, divisor, loads, self._chunks, 0, root, TARGETS[target.name]
+        )
         self._x, self._y = self._problem.x, self._problem.y  # views, which write into the problem
         self._kernel = KernelLaunch(self._function, max(self._chunks, 1), plan.block, self._problem)
         self._slots_of_default = 0
@@ -158,11 +161,11 @@ class ExactLaunch:
     ) -> None:  # fmt: skip
         term = "SQUARE" if root else "PRODUCT" if product else "VALUE"
         config = config or exact_config(gpu.compute_capability, element, n, term != "VALUE")
-        function = _function(
-            "exact.cu", "exact_sum", gpu.compute_capability, _ELEMENTS[element.name], layout,
+        function = compiled(
+            "exact.cu", "exact_sum", gpu.compute_capability, ELEMENTS[element.name], layout,
             (("THREADS", config.threads), ("UNROLL", config.unroll), ("RESIDENT", config.resident), ("TERM", term)),
         )  # fmt: skip
-        step = config.threads * (_LOAD // element.dtype.itemsize)
+        step = config.threads * (LOAD // element.dtype.itemsize)
         # Small arrays need many blocks more than long chunks.
         loads = config.loads
         while loads > max(config.unroll, 8) and n < 1024 * loads * step:
@@ -171,7 +174,7 @@ class ExactLaunch:
         self._gpu = gpu
         self._words = _COPIES * ((LIMBS if term == "VALUE" else _PRODUCT_LIMBS) + COUNTS)
         whole = contiguous(0, n)
-        self._problem = _ExactSum(whole, 0, 0, 0, 0, loads, chunks, _TARGETS[target.name], divisor, whole)
+        self._problem = _ExactSum(whole, 0, 0, 0, 0, loads, chunks, TARGETS[target.name], divisor, whole)
         self._x, self._y = self._problem.x, self._problem.y  # views, which write into the problem
         self._kernel = KernelLaunch(function, max(chunks, 1), config.threads, self._problem)
         self._lock = threading.Lock()
@@ -201,7 +204,7 @@ class ExactLaunch:
             self._kernel(stream)
 
 
-def _loop(plan: Plan) -> tuple[int, int]:
+def loop_of(plan: Plan) -> tuple[int, int]:
     """(loads of a thread in a chunk, links of a chain)."""
     if not plan.parts:
         return 8, 1
@@ -223,16 +226,21 @@ def layout_of(operands: Sequence[Operand]) -> Layout:
     """The layout that serves all of them."""
     if any(x.dimensions > 1 or x.strides[0] != 1 for x in operands):
         return "STRIDED"
-    return "SHIFTED" if any(x.data % _LOAD for x in operands) else "ALIGNED"
+    return "SHIFTED" if any(x.data % LOAD for x in operands) else "ALIGNED"
+
+
+def check_address(address: int, size: int) -> None:
+    """Raises ParameterError where elements of that size do not lie at multiples of it."""
+    if address % size:
+        raise ParameterError(
+            f"the array lies at address {address:#x}, which is no multiple of its {size} bytes an element: "
+            "copy it first"
+        )
 
 
 def operand_of(x: DeviceArray) -> Operand:
     """The array as kernels take it, in as few dimensions as its strides allow."""
-    if x.address % x.dtype.itemsize:
-        raise ParameterError(
-            f"the array lies at address {x.address:#x}, which is no multiple of its {x.dtype.itemsize} bytes "
-            "an element: copy it first"
-        )
+    check_address(x.address, x.dtype.itemsize)
     n = math.prod(x.shape)
     extents, (strides,) = collapse(x.shape, [x.strides]) if n > 1 else ((), [()])
     if len(extents) == 0:
@@ -242,7 +250,7 @@ def operand_of(x: DeviceArray) -> Operand:
 
 
 @cache
-def _function(
+def compiled(
     source: str, entry: str, capability: tuple[int, int], element: str, layout: str,
     macros: tuple[tuple[str, Any], ...],
 ) -> Any:  # fmt: skip

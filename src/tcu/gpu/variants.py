@@ -5,12 +5,13 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
+from tcu.errors import ParameterError
 from tcu.formats.format import Format, get_format
 from tcu.gpu.arrays import DeviceArray
 from tcu.gpu.device import Gpu
 from tcu.gpu.errors import UnsupportedInstructionError
 from tcu.gpu.launch import KernelLaunch
-from tcu.gpu.sums import _ELEMENTS, _TARGETS, Layout, Operand, _function, contiguous, layout_of, operand_of
+from tcu.gpu.sums import ELEMENTS, TARGETS, Layout, Operand, compiled, contiguous, layout_of, operand_of
 from tcu.gpu.workspace import workspace
 from tcu.plan import MmaStep, Plan, output_length
 from tcu.plan.plan import Step
@@ -18,6 +19,8 @@ from tcu.plan.plan import Step
 __all__ = ["launch_variant"]
 
 _WARP = 32
+_MAX_BLOCKS = (1 << 31) - 1
+"""CUDA C++ Programming Guide, "maximum x-dimension of a grid of thread blocks"."""
 _GATHERED = 1 << 12
 """Blocks whose numbers one block adds up: enough to hide how a total goes from one such block to the next."""
 
@@ -97,9 +100,9 @@ def _launch_levels(
         )
         last = number == len(levels) - 1
         problem = _Level(
-            x, results, out if last else 0, divisor, groups[number], stored, _TARGETS[target.name]
+            x, results, out if last else 0, divisor, groups[number], stored, TARGETS[target.name]
         )
-        KernelLaunch(function, -(-groups[number] // warps), plan.block, problem)(stream)
+        KernelLaunch(function, _grid(plan, -(-groups[number] // warps)), plan.block, problem)(stream)
         if not last:
             x = contiguous(results, groups[number])
             results += 8 * words[number]
@@ -127,9 +130,18 @@ def _launch_blocks(
     totals = -(-blocks // _GATHERED)
     slots = workspace("blocks", gpu.ordinal, stream, _room(blocks + totals), 0).slots_address
     problem = _Blocks(
-        x, slots, slots + 8 * blocks, out, divisor, blocks, chained, border, _TARGETS[target.name]
+        x, slots, slots + 8 * blocks, out, divisor, blocks, chained, border, TARGETS[target.name]
     )
-    KernelLaunch(function, max(blocks, 1), plan.block, problem)(stream)
+    KernelLaunch(function, _grid(plan, blocks), plan.block, problem)(stream)
+
+
+def _grid(plan: Plan, blocks: int) -> int:
+    if blocks > _MAX_BLOCKS:
+        raise ParameterError(
+            f"{plan.variant} of {plan.n:,} numbers takes {blocks:,} blocks of {plan.block} threads, a launch at "
+            f"most {_MAX_BLOCKS:,}: choose a larger block, or the variant short-chain"
+        )
+    return max(blocks, 1)
 
 
 def _chain_macros(plan: Plan, first: MmaStep, closing: Step) -> tuple[tuple[str, object], ...]:
@@ -137,7 +149,7 @@ def _chain_macros(plan: Plan, first: MmaStep, closing: Step) -> tuple[tuple[str,
     assert isinstance(closing, MmaStep)
     return (
         ("THREADS", plan.block), ("CHAIN", first.chain), ("TILE", first.layout.upper()),
-        ("PARTIAL", _ELEMENTS[first.accumulator]), ("TOTAL", _ELEMENTS[closing.accumulator]),
+        ("PARTIAL", ELEMENTS[first.accumulator]), ("TOTAL", ELEMENTS[closing.accumulator]),
     )  # fmt: skip
 
 
@@ -148,7 +160,7 @@ def _compiled(
     tiles_of_vectors = element.bits == 16 and any(name == "CHAIN" for name, _ in macros)
     if layout == "SHIFTED" and not tiles_of_vectors:
         layout = "ALIGNED"
-    return _function(source, entry, gpu.compute_capability, _ELEMENTS[element.name], layout, macros)
+    return compiled(source, entry, gpu.compute_capability, ELEMENTS[element.name], layout, macros)
 
 
 def _room(count: int) -> int:

@@ -2,7 +2,9 @@
 
 One piece for each stream, because launches on one stream follow each other.
 A captured graph may be replayed on any stream, so every capture has a piece
-of its own.  Pieces live as long as the process: 0.1 MB each.
+of its own; two executables made of one captured graph share it, and must not
+run at the same time.  Pieces live as long as the process: 0.1 MB each, but 8
+bytes a block for the papers' variants, which have many blocks.
 """
 
 from __future__ import annotations
@@ -17,8 +19,6 @@ from tcu.gpu.imports import cuda_module
 
 __all__ = ["Workspace", "workspace"]
 
-_PER_THREAD = 2
-"""CU_STREAM_PER_THREAD: a stream for each thread, all under one number."""
 _LEGACY = (0, 1)
 """The default stream under both its names; it cannot be captured."""
 
@@ -52,9 +52,8 @@ def workspace(kind: str, ordinal: int, stream: int, slots: int, words: int) -> W
     """
     if stream in _LEGACY:
         key = (kind, ordinal, stream, 0)
-    else:
-        thread = threading.get_ident() if stream == _PER_THREAD else 0
-        key = (kind, ordinal, stream, _capture_of(stream) or -thread)
+    else:  # a handle may be that of another stream tomorrow, its number never
+        key = (kind, ordinal, int(call("cuStreamGetId", stream)), _capture_of(stream))
     found = _pieces.get(key)
     if found is None or found.slots < slots or found.words < words:
         with _lock:

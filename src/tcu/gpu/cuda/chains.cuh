@@ -240,7 +240,7 @@ __device__ inline void add_tiles(const Array& x, i64 tile, Partial& partial) {
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) load_tile<WHOLE>(x, tile + i, a[i]);
 #pragma unroll
-    for (int i = 0; i < COUNT; ++i) arrange(a[i], static_cast<int>(tile + i) % 2);
+    for (int i = 0; i < COUNT; ++i) arrange(a[i], static_cast<int>((tile + i) & 1));
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) partial.multiply(a[i], b);
 }

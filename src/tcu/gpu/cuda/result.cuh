@@ -70,6 +70,11 @@ __device__ inline double sum_of_chunks(u64* slots, i64 chunks) {
     return across_warps<BLOCK / WARP>(tree<WARP>(total));
 }
 
+// Where result number i goes.
+__device__ inline void* place(void* out, i64 i, Target target) {
+    return static_cast<u8*>(out) + i * (target == TO_BINARY64 ? 8 : target == TO_BINARY32 ? 4 : 2);
+}
+
 // Rounded once, to nearest; zero is +0, and a NaN has all fraction bits set, as tensor cores return it.
 __device__ inline void store_rounded(void* out, double value, Target target) {
     const bool nan = value != value;

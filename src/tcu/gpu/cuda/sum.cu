@@ -9,10 +9,12 @@
 //   UNROLL      loads of a thread in flight, a power of two up to 8
 //   RESIDENT    blocks per multiprocessor that the registers must allow
 //   TERM        VALUE (sums) or PRODUCT (dot products)
+//   ROWS        1: many rows, each with a sum of its own and a block for each of its chunks
 //
 // The host fills the structure field by field (tcu/gpu/sums.py): change both together.
 
 #include "array.cuh"
+#include "mma_ones.cuh"
 #include "result.cuh"
 
 #define VALUE 0
@@ -27,38 +29,12 @@ struct Sum {
     double divisor;
     i64 loads;     // of a thread in a chunk; with MMAs, chains of loads
     i64 chunks;
+    i64 row_stride;  // of ROWS: from row to row, in elements
     i64 root;      // whether the square root is asked for
     i64 target;
 };
 
 #if TERM == VALUE && (ELEMENT == BINARY16 || ELEMENT == BFLOAT16)
-
-// D = A·1 + C with operand A in the order in which 16-byte loads fill its registers
-// (PTX ISA, "Matrix fragments for mma.m16n8k16"); words 0 and 2 of D belong to the rows g and g + 8.
-__device__ inline void multiply_by_ones(float (&d)[4], const Vector& a) {
-#if ELEMENT == BFLOAT16
-    const u32 ones = 0x3f803f80;
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %8}, "
-                 "{%0, %1, %2, %3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(ones));
-#else
-    const u32 ones = 0x3c003c00;
-#if __CUDA_ARCH__ >= 800
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %8}, "
-                 "{%0, %1, %2, %3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(ones));
-#else  // Turing has half of it: k from 0 to 7, then from 8 to 15
-#pragma unroll
-    for (int half = 0; half < 2; ++half)
-        asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
-                     "{%0, %1, %2, %3};"
-                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                     : "r"(a.word[2 * half]), "r"(a.word[2 * half + 1]), "r"(ones));
-#endif
-#endif
-}
 
 struct Accumulator {
     float d[4];
@@ -120,12 +96,12 @@ __device__ inline i64 vector_of(const Sum& p, i64 chunk, int step) {
 constexpr int TOGETHER = LAYOUT == STRIDED ? 1 : LAYOUT == SHIFTED && UNROLL > 1 ? UNROLL / 2 : UNROLL;
 
 template <typename Read>
-__device__ inline void add_chunk(const Sum& p, i64 chunk, int steps, Accumulator& total, const Read& read) {
+__device__ inline void add_chunk(const Sum& p, const Array& a, i64 chunk, int steps, Accumulator& total, const Read& read) {
 #pragma unroll 1
     for (int step = 0; step < steps; step += TOGETHER) {
         Vector x[TOGETHER];
 #pragma unroll
-        for (int i = 0; i < TOGETHER; ++i) x[i] = read(p.x, vector_of(p, chunk, step + i));
+        for (int i = 0; i < TOGETHER; ++i) x[i] = read(a, vector_of(p, chunk, step + i));
 #if TERM == PRODUCT
         Vector y[TOGETHER];
 #pragma unroll
@@ -147,28 +123,41 @@ __device__ inline int steps_in(const Sum& p, i64 chunk) {
     return static_cast<int>(min(all, (needed + batch - 1) / batch * batch));
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) sum(const __grid_constant__ Sum p) {
+// One array's sum; `blocks` of them share its chunks, this is number `block`.
+__device__ inline void sum_array(const Sum& p, const Array& a, i64 block, i64 blocks, u64* slots, void* out) {
     const i64 vectors = p.loads * CHAIN * THREADS;  // of a chunk
     double number = 0;
-    for (i64 chunk = blockIdx.x; chunk < p.chunks; chunk += gridDim.x) {
+    for (i64 chunk = block; chunk < p.chunks; chunk += blocks) {
         Accumulator total;
-        if ((chunk + 1) * vectors <= whole_vectors(p.x)) {
-            add_chunk(p, chunk, static_cast<int>(p.loads) * CHAIN, total,
+        if ((chunk + 1) * vectors <= whole_vectors(a)) {
+            add_chunk(p, a, chunk, static_cast<int>(p.loads) * CHAIN, total,
                       [](const Array& a, i64 v) { return whole_vector(a, v); });
         } else {
-            const End x(p.x), y(TERM == PRODUCT ? p.y : p.x);
-            add_chunk(p, chunk, steps_in(p, chunk), total, [&](const Array& a, i64 v) {
-                return vector_or_padding(a, &a == &p.x ? x : y, v);
+            const End x(a), y(TERM == PRODUCT ? p.y : a);
+            add_chunk(p, a, chunk, steps_in(p, chunk), total, [&](const Array& b, i64 v) {
+                return vector_or_padding(b, &b == &a ? x : y, v);
             });
         }
         number = across_warps<WARPS>(total.of_warp());
-        if (threadIdx.x == 0 && p.chunks > 1) publish(p.slots + chunk, number);
+        if (threadIdx.x == 0 && p.chunks > 1) publish(slots + chunk, number);
     }
     // The last block is the last to start, so those that it waits for are running or done.
-    if (blockIdx.x != gridDim.x - 1) return;
-    if (p.chunks > 1) number = sum_of_chunks<THREADS>(p.slots, p.chunks);
+    if (block != blocks - 1) return;
+    if (p.chunks > 1) number = sum_of_chunks<THREADS>(slots, p.chunks);
     if (threadIdx.x != 0) return;
     if (p.divisor != 1) number /= p.divisor;
     if (p.root) number = __dsqrt_rn(number);
-    store_rounded(p.out, number, static_cast<Target>(p.target));
+    store_rounded(out, number, static_cast<Target>(p.target));
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) sum(const __grid_constant__ Sum p) {
+#if ROWS
+    const i64 row = blockIdx.x / p.chunks;
+    Array x = p.x;
+    x.data = static_cast<const Code*>(p.x.data) + row * p.row_stride;
+    sum_array(p, x, blockIdx.x % p.chunks, p.chunks, p.slots + row * p.chunks,
+              place(p.out, row, static_cast<Target>(p.target)));
+#else
+    sum_array(p, p.x, blockIdx.x, gridDim.x, p.slots, p.out);
+#endif
 }

@@ -1,0 +1,36 @@
+// One MMA by ones on what a warp has loaded: 256 numbers to 16 sums.
+
+#pragma once
+
+#include "array.cuh"
+
+#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
+
+// D = A·1 + C with operand A in the order in which 16-byte loads fill its registers
+// (PTX ISA, "Matrix fragments for mma.m16n8k16"); words 0 and 2 of D belong to the rows g and g + 8.
+__device__ inline void multiply_by_ones(float (&d)[4], const Vector& a) {
+#if ELEMENT == BFLOAT16
+    const u32 ones = 0x3f803f80;
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %8}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(ones));
+#else
+    const u32 ones = 0x3c003c00;
+#if __CUDA_ARCH__ >= 800
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %8}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(ones));
+#else  // Turing has half of it: k from 0 to 7, then from 8 to 15
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+        asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
+                     "{%0, %1, %2, %3};"
+                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                     : "r"(a.word[2 * half]), "r"(a.word[2 * half + 1]), "r"(ones));
+#endif
+#endif
+}
+
+#endif
