@@ -538,6 +538,51 @@ def test_units_of_an_unknown_unit(refusal):
     assert "unknown unit 'H10': did you mean" in refusal("units", "H10")
 
 
+# Along axes
+
+
+@pytest.mark.parametrize("axes", [[0], [-1], [2, 0], [0, 1, 2]])
+def test_sums_along_axes_go_into_a_file(answer, run, axes):
+    x = np.random.default_rng(1).standard_normal((3, 40, 5)).astype(np.float16)
+    np.save("x.npy", x)
+    chosen = [word for axis in axes for word in ("--axis", axis)]
+    options = ["--unit", "V100", "--variant", "single-pass", "-R", 2, "--dtype", "float64"]
+    document = answer("sum", "x.npy", *chosen, "-o", "sums", *options)
+    expected = tcu.sum(x, axes, unit="V100", variant="single-pass", chain=2, dtype=np.float64)
+    written = np.load("sums")
+    assert (written.shape, written.dtype) == (expected.shape, np.float64)
+    assert np.array_equal(written, expected)
+    assert document["axes"] == sorted(axis % 3 for axis in axes)
+    assert (document["shape"], document["result_shape"]) == ([3, 40, 5], list(expected.shape))
+    assert (document["rows"], document["rows"] * document["n"]) == (expected.size, x.size)
+    code, out, err = run("sum", "x.npy", *chosen, "-o", "sums", *options)
+    assert (code, err) == (0, "")
+    assert out.startswith("x.npy: 3 × 40 × 5 of float16, summed along ax")
+    assert f"{expected.size:,} sums of {x.size // expected.size:,} numbers, by single-pass, R = 2" in out
+
+
+def test_numbers_are_rounded_before_they_are_summed_along_an_axis(answer, run):
+    x = np.random.default_rng(2).random((4, 30))
+    np.save("x.npy", x)
+    answer("sum", "x.npy", "--axis", 1, "-o", "sums.npy", "--input-dtype", "float16")
+    assert np.array_equal(np.load("sums.npy"), tcu.sum(x.astype(np.float16), axis=1))
+    np.save("x.npy", 1e6 * x)
+    assert "became inf" in run("sum", "x.npy", "--axis", 1, "-o", "sums.npy", "--input-dtype", "float16")[2]
+
+
+def test_axes_and_places_that_are_refused(refusal):
+    np.save("x.npy", np.zeros((2, 3), np.float16))
+    for arguments, message in (
+        (["--axis", 2, "-o", "y.npy"], "axis 2 of an array with 2 axes: choose -2 to 1"),
+        (["--axis", 1, "--axis", -1, "-o", "y.npy"], "has axis 1 more than once"),
+        (["--axis", 1], "--axis 1: the sums are an array, which goes to a file: give -o FILE.npy"),
+        (["-o", "y.npy"], "-o y.npy: only sums along an axis are written to a file: give --axis"),
+        (["--axis", 1, "-o", "none/y.npy"], "cannot write none/y.npy: there is no folder none"),
+    ):
+        assert message in refusal("sum", "x.npy", *arguments)
+        assert not Path("y.npy").exists()
+
+
 # The program
 
 

@@ -60,7 +60,7 @@ def test_a_tensor_gives_a_tensor_with_the_bits_of_arrays(name: str, dtype: str) 
 
 def test_options_reach_the_plan() -> None:
     x = tensor("float16", 4, 500)
-    options = {"unit": "V100", "variant": "single-pass", "chain": 2, "block": 64}
+    options: dict[str, Any] = {"unit": "V100", "variant": "single-pass", "chain": 2, "block": 64}
     for given in (x, x.clone().requires_grad_()):
         result = tcu.sum(given, axis=1, dtype=torch.float16, **options)
         assert codes(result) == codes(tcu.sum(host_view(x), axis=1, dtype="float16", **options))
@@ -166,7 +166,13 @@ def test_opcheck(name: str, dtype: str) -> None:
 
 def test_operators_take_the_options_by_name_and_by_place() -> None:
     x = tensor("float16", 3, 400)
-    for named in ({"unit": "V100"}, {"variant": "two-mma"}, {"block": 512}, {"dtype": torch.float64}):
+    choices: list[dict[str, Any]] = [
+        {"unit": "V100"},
+        {"variant": "two-mma"},
+        {"block": 512},
+        {"dtype": torch.float64},
+    ]
+    for named in choices:
         assert codes(torch.ops.tcu.sum_along(x, [1], **named)) == codes(tcu.sum(x, axis=1, **named))
     assert codes(torch.ops.tcu.sum_along(x, [-1], True, "V100")) == codes(
         tcu.sum(x, 1, keepdims=True, unit="V100")

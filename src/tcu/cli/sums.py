@@ -19,6 +19,7 @@ from tcu.cli.files import read_elements
 from tcu.cli.outcome import Method, Outcome, compute, warning
 from tcu.cli.output import console, json_number, print_json, short, warn
 from tcu.cli.progress import ProgressBar
+from tcu.cli.rows import Along, is_wanted, sum_along
 from tcu.errors import DtypeError, ParameterError, unknown_name
 from tcu.plan import DEFAULT_VARIANT, VARIANTS
 from tcu.units import DEFAULT_UNIT, get_unit
@@ -41,6 +42,7 @@ def sum_command(
     ] = DEFAULT_VARIANT,
     schedule: options.Schedule,
     numbers: options.Numbers,
+    along: Along,
     dtype: options.ResultDtype = None,
     as_json: options.Json = False,
 ) -> None:
@@ -53,10 +55,17 @@ def sum_command(
     Examples: [bold]tcu sum data.npy --unit A100 --variant single-pass -R 4[/bold]
 
     [bold]tcu sum table.csv --column price --input-dtype float32[/bold]
+
+    [bold]tcu sum matrix.npy --axis -1 -o sums.npy[/bold] sums every row alone.
     """
     _check_fraction(schedule, [variant])
+    into_file = is_wanted(along)
     elements = read_elements(file, numbers)
     method = Method(unit, variant, schedule, dtype)
+    if into_file:
+        sum_along(elements, _source(file, numbers), along, method, as_json)
+        _warn(elements)
+        return
     with ProgressBar(3 * elements.n) as bar:
         elements.on_read = bar.advance
         outcome = compute(elements, method)

@@ -1,0 +1,131 @@
+"""``tcu sum --axis``: sums along axes of an array, into a file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+import typer
+
+import tcu
+from tcu.cli import options
+from tcu.cli.data import DataElements
+from tcu.cli.outcome import Method
+from tcu.cli.output import check_place, console, print_json
+from tcu.cli.progress import ProgressBar
+from tcu.collectives import SumInfo
+from tcu.collectives.rows import reduced_axes
+from tcu.errors import DataFileError, ParameterError
+
+__all__ = ["Along", "is_wanted", "sum_along"]
+
+
+@dataclass(frozen=True)
+class Along:
+    """Which axes, and where the sums go."""
+
+    axis: Annotated[
+        list[int] | None,
+        typer.Option(
+            "--axis",
+            metavar="N",
+            help="Sum along this axis only, from 0, or from the end with -1; may be repeated. Needs -o.",
+            rich_help_panel=options.FILE,
+        ),
+    ] = None
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE.npy",
+            help="Where the sums along --axis go.",
+            rich_help_panel=options.OUTPUT,
+        ),
+    ] = None
+
+
+def sum_along(elements: DataElements, source: str, along: Along, method: Method, as_json: bool) -> None:
+    """Write the sums of all rows, and say in a few lines what they are."""
+    axes = reduced_axes(tuple(along.axis or ()), elements.array.ndim)
+    assert along.output is not None
+    with ProgressBar(elements.n) as bar:
+        x = _array(elements)
+        sums, info = tcu.sum(x, axes, return_info=True, progress=bar.advance, **method.parameters)
+    _save(along.output, sums)
+    document = _document(x, axes, np.asarray(sums), info, along.output)
+    if as_json:
+        print_json(document)
+        return
+    plan = info.plan
+    chain = "" if plan.chain is None else f"R = {plan.chain}, "
+    screen = console()
+    screen.print(f"{source}: {_shape(x.shape)} of {x.dtype}, summed along {_axes(axes)}", markup=False)
+    screen.print(
+        f"{info.rows:,} sums of {plan.n:,} numbers, by {plan.variant}, {chain}B = {plan.block}, on {info.unit}"
+    )
+    screen.print(f"{along.output}: {_shape(np.shape(sums))} of {sums.dtype}", markup=False)
+
+
+def is_wanted(along: Along) -> bool:
+    """Whether sums along axes are wanted; raises ParameterError and DataFileError before anything is read."""
+    if along.axis is None:
+        if along.output is not None:
+            raise ParameterError(
+                f"-o {along.output}: only sums along an axis are written to a file: give --axis, or leave -o out"
+            )
+        return False
+    if along.output is None:
+        raise ParameterError(
+            f"--axis {along.axis[0]}: the sums are an array, which goes to a file: give -o FILE.npy"
+        )
+    check_place(along.output)
+    return True
+
+
+def _array(elements: DataElements) -> npt.NDArray[Any]:
+    """The file's array, in the format that its numbers are rounded to."""
+    if elements.array.dtype.newbyteorder("=") == elements.format.dtype:
+        return elements.array
+    return elements.read(0, elements.n).reshape(elements.array.shape)
+
+
+def _save(file: Path, sums: Any) -> None:
+    try:
+        with file.open("wb") as stream:
+            np.save(stream, sums)
+    except OSError as error:
+        raise DataFileError(f"cannot write {file}: {error.strerror or error}: choose another place") from None
+
+
+def _document(
+    x: npt.NDArray[Any], axes: tuple[int, ...], sums: npt.NDArray[Any], info: SumInfo, file: Path
+) -> dict[str, Any]:
+    plan = info.plan
+    return {
+        "shape": list(x.shape),
+        "dtype": str(x.dtype),
+        "axes": list(axes),
+        "unit": info.unit,
+        "variant": plan.variant,
+        "chain": plan.chain,
+        "block": plan.block,
+        "n": plan.n,
+        "rows": info.rows,
+        "mmas": info.mmas,
+        "levels": info.levels,
+        "output": str(file),
+        "result_shape": list(sums.shape),
+        "result_dtype": str(sums.dtype),
+    }
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return " × ".join(f"{length:,}" for length in shape) or "one number"
+
+
+def _axes(axes: tuple[int, ...]) -> str:
+    return ("axis " if len(axes) == 1 else "axes ") + ", ".join(map(str, axes))
