@@ -130,6 +130,17 @@ def test_borders_of_the_tiles(dtype: Any, n: int) -> None:
     check(tcu.sum, np.ascontiguousarray(x.T), 0)
 
 
+def test_one_wrong_bit_in_one_row_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(*arguments: Any) -> Any:
+        totals = execute_rows(*arguments)
+        totals[-1] = np.nextafter(np.float32(totals[-1]), np.float32(np.inf))
+        return totals
+
+    monkeypatch.setattr("tcu.collectives.rows.execute_rows", wrong)
+    with pytest.raises(AssertionError, match=r"at \[8\]: .*, alone"):
+        check(tcu.sum, numbers(1, (9, 20), np.float16), 1)
+
+
 @both
 def test_long_rows_go_one_after_another(operation: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     x = numbers(3, (3, 5, 700), np.float16)
@@ -340,6 +351,32 @@ def test_details_are_those_of_one_row() -> None:
     assert (alone.rows, alone.bits) == (1, 0x43960000)
     mean, info = tcu.mean(x, axis=(0, 1), return_info=True)
     assert (mean, info.rows, info.bits) == (1, 1, 0x3F800000)
+
+
+def test_an_array_on_a_gpu_goes_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a GPU that only takes notes."""
+    from tcu.collectives import device_rows, rows
+
+    asked: list[Any] = []
+    done: list[int] = []
+    plan = make_plan(4, get_format("binary16"), get_unit("H200"))
+
+    def reduce(*arguments: Any) -> Any:
+        asked.append(arguments)
+        return "sums", plan
+
+    monkeypatch.setattr(rows, "lives_on_gpu", lambda x: True)
+    monkeypatch.setattr(rows, "_unit_of_gpu", lambda x: get_unit("H200"))
+    monkeypatch.setattr(device_rows, "reduce", reduce)
+    x = np.zeros((3, 2, 2), np.float16)
+    assert tcu.mean(x, (-1, 1), keepdims=True, block=64, out="place", progress=done.append) == "sums"
+    request, given, axes, keepdims, out = asked[0]
+    assert (request.operation, request.block) == ("mean", 64)
+    assert (given is x, axes, keepdims, out, done) == (True, (1, 2), True, "place", [12])
+    result, info = tcu.sum(x, axis=0, return_info=True)
+    assert (result, info.unit, info.plan, info.rows, info.bits) == ("sums", "H200", plan, 4, None)
+    with pytest.raises(ParameterError, match="axis 3 of an array with 3 axes"):
+        tcu.sum(x, axis=3)
 
 
 def test_progress_counts_every_element() -> None:
