@@ -286,7 +286,7 @@ def test_out_takes_the_result(torch) -> None:
     assert out.item() == tcu.fnorm(x, dtype=np.float64).item()
     with pytest.raises(ParameterError, match=r"out has shape \(2,\)"):
         tcu.sum(x, out=torch.empty(2, device="cuda"))
-    with pytest.raises(ParameterError, match="arrays of PyTorch, NumPy"):
+    with pytest.raises(ParameterError, match="out is a ndarray, x a tensor"):
         tcu.sum(x, out=np.empty((), np.float32))
 
 
@@ -303,11 +303,11 @@ def test_info_says_how_the_sum_came_about(torch) -> None:
 
 def test_errors(torch) -> None:
     x = torch.randn(1000, device="cuda")
-    with pytest.raises(DtypeError, match="x has dtype int32"):
+    with pytest.raises(DtypeError, match=r"x has dtype torch\.int32"):
         tcu.sum(x.to(torch.int32))
-    with pytest.raises(ShapeError, match=r"x has shape \(1000,\), y has shape \(999,\)"):
+    with pytest.raises(ShapeError, match=r"x has shape \(1000,\) and y \(999,\)"):
         tcu.dot(x, x[1:])
-    with pytest.raises(DtypeError, match="x has dtype float32, y has dtype float16"):
+    with pytest.raises(DtypeError, match=r"x has dtype torch\.float32 and y torch\.float16"):
         tcu.dot(x, x.half())
     with pytest.raises(ParameterError, match=r"computes .* otherwise than V100"):
         tcu.sum(x.half(), unit="V100")

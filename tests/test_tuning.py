@@ -558,7 +558,7 @@ def test_a_quick_search_on_a_gpu(monkeypatch: pytest.MonkeyPatch, own: Path) -> 
     monkeypatch.setattr(search, "ELEMENTS", ("binary16", "binary64"))
     found = search.tune(gpu.ordinal, quick=True)
     assert isinstance(found, Tuning)
-    assert len(found.choices) == len(KERNELS) * 2 * 2
+    assert len(found.choices) == len(KERNELS) * 2 * len(SIZES)
     for choice in found.choices:
         assert isinstance(choice, Choice)
         assert 1e-7 < choice.chosen_seconds < 1

@@ -93,6 +93,9 @@ def reduce(
 
 def _laid_out(view: DeviceArray, kept: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, int, int] | None:
     """(rows, length of a row, distance of rows in elements), if the rows lie in even steps and without gaps."""
+    if math.prod(view.shape) == 0:  # whose strides say nothing
+        rows, length = (math.prod(view.shape[axis] for axis in part) for part in (kept, axes))
+        return rows, length, length
 
     def run(dimensions: tuple[int, ...]) -> tuple[int, int] | None:
         shape = tuple(view.shape[axis] for axis in dimensions)

@@ -13,10 +13,18 @@ from tcu.gpu.tuning import sum_config
 from tcu.gpu.workspace import workspace
 from tcu.plan import Plan
 
-__all__ = ["RowsLaunch", "SHORT"]
+__all__ = ["RowsLaunch"]
 
-SHORT = 8
-"""Loads of a warp that one of cuda/rows.cu takes for a row; longer rows have blocks of their own."""
+_TILES = 8
+"""Loads of a warp for a row at a time: those of the plan's eight warps."""
+_RESIDENT = {
+    "short": {8: 6, 4: 4, 2: 5},
+    "eight tiles": {8: 5, 4: 3, 2: 5},
+    "turns": {8: 3, 4: 2, 2: 3},
+}
+"""Blocks per multiprocessor, by the numbers of a load: as many as leave the accumulators in registers (sm_90)."""
+_ENOUGH = 4096
+"""Rows from which on a warp for each, however long, keeps a GPU busy; fewer long rows have blocks of their own."""
 _THREADS = 256
 _IN_FLIGHT = 4
 """Loads of a thread before it waits, where rows are short."""
@@ -33,6 +41,7 @@ class _Rows(ctypes.Structure):
         ("out", ctypes.c_uint64),
         ("divisor", ctypes.c_double),
         ("target", ctypes.c_int64),
+        ("turns", ctypes.c_int64),
     )
 
 
@@ -53,17 +62,20 @@ class RowsLaunch:
         layout = "ALIGNED" if aligned else "SHIFTED"
         loads, chain = loop_of(plan)
         lanes = -(-plan.n // per_load)
-        if lanes <= SHORT * 32 and plan.block == _THREADS and chain == 1:
-            tiles = max(1, -(-lanes // 32))
+        most = loads if rows >= _ENOUGH else 1
+        if lanes <= most * _TILES * 32 and plan.block == _THREADS and chain == 1:
+            tiles = max(1, min(_TILES, -(-lanes // 32)))
+            turns = max(1, -(-lanes // (_TILES * 32)))
+            way = "turns" if turns > 1 else "eight tiles" if tiles == _TILES else "short"
             width = min(32, 1 << (max(lanes, 1) - 1).bit_length())
             unroll = max(1, _IN_FLIGHT // tiles)
             function = compiled(
                 "rows.cu", "rows", gpu.compute_capability, ELEMENTS[plan.input], layout,
                 (("LANES", width), ("TILES", tiles), ("UNROLL", unroll), ("THREADS", _THREADS),
-                 ("RESIDENT", 6 if per_load == 8 and tiles < SHORT else 4)),
+                 ("RESIDENT", _RESIDENT[way][per_load]), ("LOOPS", int(turns > 1))),
             )  # fmt: skip
             self._problem: _Rows | SumProblem = _Rows(
-                0, rows, plan.n, stride, 0, divisor, TARGETS[target.name]
+                0, rows, plan.n, stride, 0, divisor, TARGETS[target.name], turns
             )
             together = unroll * (_THREADS // 32) * (32 // width)
             self._kernel = KernelLaunch(function, max(-(-rows // together), 1), _THREADS, self._problem)

@@ -52,8 +52,10 @@ def workspace(kind: str, ordinal: int, stream: int, slots: int, words: int) -> W
     """
     if stream in _LEGACY:
         key = (kind, ordinal, stream, 0)
-    else:  # a handle may be that of another stream tomorrow, its number never
-        key = (kind, ordinal, int(call("cuStreamGetId", stream)), _capture_of(stream))
+    else:
+        capture = _capture_of(stream)
+        # A handle may be that of another stream tomorrow, its number never; in a capture it must not be asked.
+        key = (kind, ordinal, stream if capture else int(call("cuStreamGetId", stream)), capture)
     found = _pieces.get(key)
     if found is None or found.slots < slots or found.words < words:
         with _lock:

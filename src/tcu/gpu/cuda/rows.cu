@@ -7,6 +7,7 @@
 // Compiled with ELEMENT and LAYOUT (array.cuh; ALIGNED: every row begins at a multiple of 16 bytes), and
 //   LANES    1 to 32, a power of two
 //   TILES    1 to 8; more than 1 with 32 lanes alone
+//   LOOPS    1: rows longer than 8 tiles, which a warp goes through in as many turns as the plan
 //   UNROLL   groups of rows of a warp in flight
 //   THREADS, RESIDENT   of a block, and blocks per multiprocessor that the registers must allow
 //
@@ -27,6 +28,7 @@ struct Rows {
     void* out;
     double divisor;
     i64 target;
+    i64 turns;  // of LOOPS
 };
 
 // Elements `offset` and up of the row that begins at element `start`, +0 beyond its end.
@@ -75,47 +77,76 @@ __device__ inline double across_lanes(double v) {
     return v;
 }
 
-// The sum over one load of every row: of this lane's row.
-__device__ inline double of_load(const Vector& x) {
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
-    // Four lanes share a row of the fragment: where they belong to different rows here, each has its MMA,
-    // in which the others are zeros.  (A matrix that selects would multiply their inf by zero.)
-    constexpr int PARTS = LANES >= 4 ? 1 : 4 / LANES;
-    const int part = threadIdx.x % 4 / LANES;
-    double sum = 0;
+
+// What a warp of the plan has added up: two rows of its fragments.
+struct Tile {
+    double low = 0, high = 0;
+
+    __device__ void add(const Vector& x) {
+        // Four lanes share a row of the fragment: where they belong to different rows here, each has its MMA,
+        // in which the others are zeros.  (A matrix that selects would multiply their inf by zero.)
+        constexpr int PARTS = LANES >= 4 ? 1 : 4 / LANES;
+        const int part = threadIdx.x % 4 / LANES;
 #pragma unroll
-    for (int i = 0; i < PARTS; ++i) {
-        Vector masked = x;
-        if (PARTS > 1 && part != i) masked.words = make_uint4(0, 0, 0, 0);
-        float d[4] = {0, 0, 0, 0};
-        multiply_by_ones(d, masked);
-        if (PARTS == 1 || part == i) sum = static_cast<double>(d[0]) + static_cast<double>(d[2]);
+        for (int i = 0; i < PARTS; ++i) {
+            Vector masked = x;
+            if (PARTS > 1 && part != i) masked.words = make_uint4(0, 0, 0, 0);
+            float d[4] = {0, 0, 0, 0};
+            multiply_by_ones(d, masked);
+            if (PARTS > 1 && part != i) continue;
+            low += d[0];
+            high += d[2];
+        }
     }
-    return across_lanes<LANES / 2, 4>(sum);
+
+    // Of this lane's row.
+    __device__ double sum() const { return across_lanes<LANES / 2, 4>(low + high); }
+};
+
 #else
-    double sums[PER_LOAD];
+
+struct Tile {
+    double sums[PER_LOAD] = {};
+
+    __device__ void add(const Vector& x) {
 #pragma unroll
-    for (int i = 0; i < PER_LOAD; ++i) sums[i] = to_binary64(x.codes[i]);
+        for (int i = 0; i < PER_LOAD; ++i) sums[i] += to_binary64(x.codes[i]);
+    }
+
+    __device__ double sum() {
 #pragma unroll
-    for (int half = PER_LOAD / 2; half > 0; half /= 2)
+        for (int half = PER_LOAD / 2; half > 0; half /= 2)
 #pragma unroll
-        for (int i = 0; i < half; ++i) sums[i] += sums[i + half];
-    return across_lanes<LANES / 2, 1>(sums[0]);
+            for (int i = 0; i < half; ++i) sums[i] += sums[i + half];
+        return across_lanes<LANES / 2, 1>(sums[0]);
+    }
+};
+
 #endif
-}
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) rows(const __grid_constant__ Rows p) {
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const i64 first = (static_cast<i64>(blockIdx.x) * UNROLL * WARPS + warp) * ROWS + lane / LANES;
-    Vector x[UNROLL][TILES];
+    const int turns = LOOPS ? static_cast<int>(p.turns) : 1;
+    Tile sums[UNROLL][TILES];
+#pragma unroll 1
+    for (int turn = 0; turn < turns; ++turn) {
+        Vector x[UNROLL][TILES];
 #pragma unroll
-    for (int u = 0; u < UNROLL; ++u) {
-        const i64 row = first + u * WARPS * ROWS;
+        for (int u = 0; u < UNROLL; ++u) {
+            const i64 row = first + u * WARPS * ROWS;
 #pragma unroll
-        for (int t = 0; t < TILES; ++t) {
-            x[u][t].words = make_uint4(0, 0, 0, 0);
-            if (row < p.rows) x[u][t] = row_vector(p, row * p.stride, (t * WARP + lane % LANES) * PER_LOAD);
+            for (int t = 0; t < TILES; ++t) {
+                const i64 offset = ((turn * TILES + t) * WARP + lane % LANES) * PER_LOAD;
+                x[u][t].words = make_uint4(0, 0, 0, 0);
+                if (row < p.rows) x[u][t] = row_vector(p, row * p.stride, offset);
+            }
         }
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u)
+#pragma unroll
+            for (int t = 0; t < TILES; ++t) sums[u][t].add(x[u][t]);
     }
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u) {
@@ -123,7 +154,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) rows(const __gri
         constexpr int WIDTH = power_of_two(TILES);
         double tiles[WIDTH];
 #pragma unroll
-        for (int t = 0; t < WIDTH; ++t) tiles[t] = t < TILES ? of_load(x[u][t < TILES ? t : 0]) : 0;
+        for (int t = 0; t < WIDTH; ++t) tiles[t] = t < TILES ? sums[u][t < TILES ? t : 0].sum() : 0;
 #pragma unroll
         for (int half = WIDTH / 2; half > 0; half /= 2)
 #pragma unroll
