@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from tcu.formats import get_format
-from tcu.gpu import KERNELS, CompileError, ExtraMissingError, Kernel, sums, supported
+from tcu.gpu import KERNELS, CompileError, ExtraMissingError, Kernel, rows, sums, supported
 from tcu.gpu import compiler as compiler_module
 from tcu.gpu.compiler import CompileTask, compile_cuda, compiler_version, read_sources, task_for, task_of
 from tcu.gpu.kernels import architecture
@@ -123,6 +123,50 @@ def test_exact_sums_compile_for_every_architecture(
     binary = compile_cuda(task_of("exact.cu", macros, "sm_{}{}".format(*capability)))
     assert binary.cubin.startswith(b"\x7fELF")
     assert binary.log == ""
+
+
+SUMS = {
+    "sum.cu": {"THREADS": 256, "CHAIN": 2, "UNROLL": 4, "RESIDENT": 4, "TERM": "VALUE"},
+    "sum.cu, rows": {"THREADS": 256, "CHAIN": 1, "UNROLL": 4, "RESIDENT": 4, "TERM": "VALUE", "ROWS": 1},
+    "rows.cu": {"THREADS": 256, "LANES": 2, "TILES": 1, "UNROLL": 4, "RESIDENT": 4, "LOOPS": 0},
+    "rows.cu, turns": {"THREADS": 256, "LANES": 32, "TILES": 8, "UNROLL": 1, "RESIDENT": 2, "LOOPS": 1},
+}
+
+
+@pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
+@pytest.mark.parametrize("element", ["BINARY16", "BFLOAT16", "BINARY32", "BINARY64"])
+@pytest.mark.parametrize("which", SUMS)
+def test_sums_compile_for_every_architecture(which: str, element: str, capability: tuple[int, int]) -> None:
+    nvrtc_or_skip()
+    if element == "BFLOAT16" and capability < (8, 0):
+        pytest.skip("no MMA of bfloat16")
+    macros = {"ELEMENT": element, "LAYOUT": "SHIFTED" if "rows" in which else "ALIGNED", **SUMS[which]}
+    binary = compile_cuda(task_of(which.partition(",")[0], macros, "sm_{}{}".format(*capability)))
+    assert binary.log == ""
+    half = {"BINARY16": "f32.f16.f16.f32", "BFLOAT16": "f32.bf16.bf16.f32"}.get(element)
+    assert (
+        half is None
+        or f"mma.sync.aligned.m16n8k{16 if capability >= (8, 0) else 8}.row.col.{half}" in binary.ptx
+    )
+    assert half is not None or "mma.sync" not in binary.ptx
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "structure"), [("sum.cu", "Sum", sums.SumProblem), ("rows.cu", "Rows", rows._Rows)]
+)
+def test_host_and_device_agree_on_sums(source: str, name: str, structure: type[ctypes.Structure]) -> None:
+    nvrtc_or_skip()
+    facts = [f"sizeof({name}) == {ctypes.sizeof(structure)}"] + [
+        f"__builtin_offsetof({name}, {field}) == {getattr(structure, field).offset}"
+        for field, *_ in structure._fields_
+    ]
+    macros = {"ELEMENT": "BINARY16", "LAYOUT": "ALIGNED", **SUMS[source]}
+    options = ("--std=c++17", *(f"--define-macro={key}={value}" for key, value in macros.items()))
+    text = f'#include "{source}"\n' + "".join(f"static_assert({fact});\n" for fact in facts)
+    compile_cuda(CompileTask((("check.cu", text), *read_sources(source)), options, "sm_90"))
+    wrong = text.replace(facts[-1], facts[-1] + " + 8")
+    with pytest.raises(CompileError, match="static assertion failed"):
+        compile_cuda(CompileTask((("check.cu", wrong), *read_sources(source)), options, "sm_90"))
 
 
 def test_host_and_device_agree_on_exact_sums() -> None:

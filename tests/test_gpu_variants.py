@@ -80,7 +80,7 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Recorded]:
     class Space:
         slots_address = words_address = 1 << 20
 
-    monkeypatch.setattr(variants, "_function", function)
+    monkeypatch.setattr(variants, "compiled", function)
     monkeypatch.setattr(variants, "KernelLaunch", Launch)
     monkeypatch.setattr(variants, "workspace", lambda *_: Space)
     return done
