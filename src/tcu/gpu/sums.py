@@ -104,8 +104,8 @@ class SumLaunch:
         per_load = LOAD // get_format(plan.input).dtype.itemsize
         self._chunks = -(-plan.n // (loads * chain * plan.block * per_load))
         config = config or sum_config(gpu.compute_capability, plan, self._chunks)
-        self._gpu, self._threads = gpu, plan.block
-        self._function = compiled(
+        self._gpu = gpu
+        function = compiled(
             "sum.cu", "sum", gpu.compute_capability, ELEMENTS[plan.input], layout,
             (("THREADS", plan.block), ("CHAIN", chain), ("UNROLL", config.unroll),
              ("RESIDENT", config.resident), ("TERM", "PRODUCT" if product else "VALUE")),
@@ -115,7 +115,7 @@ class SumLaunch:
             whole, whole, 0, 0, divisor, loads, self._chunks, 0, root, TARGETS[target.name]
         )
         self._x, self._y = self._problem.x, self._problem.y  # views, which write into the problem
-        self._kernel = KernelLaunch(self._function, max(self._chunks, 1), plan.block, self._problem)
+        self._kernel = KernelLaunch(function, max(self._chunks, 1), plan.block, self._problem)
         self._slots_of_default = 0
         self._lock = threading.Lock()
 
