@@ -93,6 +93,7 @@ def claims(figures: dict[str, Any]) -> list[dict[str, Any]]:
     return [
         *speed_claims(rows, "events"),
         *speed_claims(rows, "graph"),
+        *speed_claims(rows, "uniform"),
         *energy_claims(figures["energy"]),
         *host_claims(figures["host"]),
     ]

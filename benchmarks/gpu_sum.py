@@ -55,6 +55,9 @@ HARD_SIZE = (1 << 26) + 3
 HOST_TIME_SIZE = 1024
 SECTIONS = (*DTYPES, "hard", "energy", "host")
 
+OURS = ("tcu.sum", "tcu.fsum")
+"""Timed on uniform numbers too: what an exact sum costs may depend on them."""
+
 
 def views(pool: torch.Tensor, n: int, buffers: int) -> list[torch.Tensor]:
     return [pool[i * n : (i + 1) * n] for i in range(buffers)]
@@ -117,12 +120,18 @@ def measure_dtype(dtype: str, sizes: list[int], arguments: argparse.Namespace, c
             calls = {who.name: partial(_call, who.run, [who.prepare(x) for x in arrays]) for who in present}
             alone = clock.events(calls, buffers, arguments.seconds)
             rows = clock.graph(calls, buffers, n * width, arguments.seconds)
+            ours = {who.name: who for who in present if who.name in OURS}
+            arrays = views(pools["uniform"], n, buffers)
+            uniform = clock.events(
+                {name: partial(_call, who.run, [who.prepare(x) for x in arrays]) for name, who in ours.items()},
+                buffers, arguments.seconds,
+            )  # fmt: skip
             for who in present:
                 yield {
                     "dtype": dtype, "n": n, "cache": cache, "buffers": buffers, "participant": who.name,
                     "events": speed(alone[who.name], n * width), "graph": speed(rows[who.name], n * width),
                     "errors": errors[who.name], "reference": wanted["normal"].source,
-                }  # fmt: skip
+                } | ({"uniform": speed(uniform[who.name], n * width)} if who.name in ours else {})  # fmt: skip
 
 
 def _call(run: Callable[[Any], Any], arrays: list[Any], number: int) -> Any:
