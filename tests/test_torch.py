@@ -666,3 +666,8 @@ def test_tangents_of_16_bits_do_not_overflow_on_the_way(operation) -> None:
     else:
         _, tangent = torch.func.jvp(tcu.norm, (2 * a,), (2 * a,))
         assert tangent.item() == pytest.approx(400 * 1000**0.5)
+
+
+def test_vmap_over_nothing() -> None:
+    found = torch.vmap(tcu.sum)(torch.empty(0, 5, dtype=torch.float16))
+    assert (found.shape, found.dtype) == (torch.Size([0]), torch.float32)

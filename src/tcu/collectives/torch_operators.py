@@ -469,6 +469,8 @@ def _register(operation: Operation) -> None:
         return arguments[0].new_empty((), dtype=_result_dtype(arguments[0], dtype))
 
     def one_by_one(info: Any, where: tuple[Any, ...], *arguments: Any, **named: Any) -> Any:
+        if info.batch_size == 0:
+            return shape_alone(*arguments, **named).new_empty((0,)), 0
         results = [
             operator(
                 *(
