@@ -238,22 +238,33 @@ def test_streams_have_their_own_memory(torch) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
 def test_a_launch_configuration_changes_no_bits(torch, dtype, monkeypatch) -> None:
-    from tcu.collectives import device
+    from tcu.collectives import device, request
     from tcu.gpu import sums
     from tcu.gpu.tuning import ExactConfig, SumConfig
 
+    def forget() -> None:
+        """What was prepared, which a tensor finds by its request and everything else by its kind."""
+        request.request_of.cache_clear()
+        device.prepare.cache_clear()
+
+    def chosen(unroll: int, resident: int) -> SumConfig:
+        asked.add((unroll, resident))
+        return SumConfig(unroll, resident)
+
+    asked: set[tuple[int, int]] = set()
     x = to_gpu(torch, draw(np.random.default_rng(2), 777_777, dtype, "spread"), 1)
     both = set()
     for unroll in (1, 2, 4, 8):
         for resident in (1, 4, 8):
             for loads in (8, 64):
                 exact = ExactConfig(256, unroll, min(resident, 4), loads)
-                monkeypatch.setattr(sums, "sum_config", lambda *_, u=unroll, r=resident: SumConfig(u, r))
+                monkeypatch.setattr(sums, "sum_config", lambda *_, u=unroll, r=resident: chosen(u, r))
                 monkeypatch.setattr(sums, "exact_config", lambda *_, config=exact: config)
-                device._prepared.clear()
+                forget()
                 both.add((bits(tcu.sum(x)), bits(tcu.fsum(x)), bits(tcu.fdot(x, x)), bits(tcu.fnorm(x))))
-    device._prepared.clear()
+    forget()
     assert len(both) == 1
+    assert asked == {(unroll, resident) for unroll in (1, 2, 4, 8) for resident in (1, 4, 8)}
 
 
 def test_results_stay_on_the_gpu_and_nothing_waits(torch) -> None:

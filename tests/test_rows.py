@@ -326,6 +326,13 @@ def test_out_takes_the_result(operation: Any) -> None:
     assert out == operation(x)
 
 
+def test_an_out_that_is_read_only() -> None:
+    out = np.empty(2, np.float32)
+    out.flags.writeable = False
+    with pytest.raises(ParameterError, match="out is read-only"):
+        tcu.sum(np.ones((2, 3), np.float32), axis=1, out=out)
+
+
 def test_an_out_that_does_not_fit() -> None:
     x = np.ones((4, 5), np.float16)
     for out, message in (

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ from tcu.gpu.sums import (
 )
 from tcu.model.elements import summable
 from tcu.plan import DEFAULT_VARIANT, MmaStep, Plan, make_dot_plan, make_plan
-from tcu.units import DEFAULT_UNIT, Unit, find_instruction, get_unit
+from tcu.units import Unit, find_instruction, get_unit
 
 __all__ = ["Outcome", "check_unit", "exact_tally", "home_of", "reduce"]
 
@@ -72,11 +73,6 @@ class Outcome:
             return int.from_bytes(read(self.address, self.prepared.target.dtype.itemsize), "little")
 
 
-_prepared: dict[Any, Prepared] = {}
-_MOST = 4096
-"""Kinds of problems that are kept; beyond it all are made anew."""
-
-
 def reduce(request: Request, arrays: Sequence[Any], out: Any = None) -> Outcome:
     """Put the reduction on the caller's current stream.
 
@@ -91,13 +87,7 @@ def reduce(request: Request, arrays: Sequence[Any], out: Any = None) -> Outcome:
         place = None if out is None else library.view("out", out, stream)
         out_dtype = None if place is None else place.dtype
         layout = layout_of(operands)
-        key = (request, out_dtype, dtype, n, ordinal, layout)
-        prepared = _prepared.get(key)
-        if prepared is None:
-            prepared = _prepare(request, out_dtype, dtype, n, ordinal, layout)
-            if len(_prepared) >= _MOST:
-                _prepared.clear()
-            _prepared[key] = prepared
+        prepared = prepare(request, out_dtype, dtype, n, ordinal, layout)
         if place is None:
             result, address = library.empty(arrays[0], (), prepared.target.dtype, ordinal)
         else:
@@ -175,13 +165,15 @@ def _operands(library: Library, arrays: Sequence[Any], stream: int) -> tuple[lis
     return found, dtypes[0]
 
 
-def _prepare(
+@lru_cache(maxsize=4096)
+def prepare(
     request: Request, out: np.dtype[Any] | None, dtype: np.dtype[Any], n: int, ordinal: int, layout: Layout
 ) -> Prepared:
+    """What a problem of that kind needs besides addresses: made once, and kept."""
     element = summable(dtype, "x", "sum")
-    target = result_format(element, out if request.dtype is None and out is not None else request.dtype)
+    target = result_format(element, request.dtype, out)
     gpu = find_gpu(ordinal)
-    own = gpu.units[0] if gpu.units else get_unit(DEFAULT_UNIT)
+    own = gpu.unit
     if request.operation in ("fsum", "fmean"):
         divisor = n if request.operation == "fmean" else 1
         return Prepared(ExactLaunch(n, element, layout, target, gpu, divisor=divisor), target, gpu, own, None)

@@ -7,6 +7,8 @@ laid out otherwise is first copied in that order, which costs another pass over 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,9 @@ import numpy as np
 from tcu.collectives.device import check_unit, home_of
 from tcu.collectives.request import Request
 from tcu.collectives.results import result_format
+from tcu.collectives.rows import reduced_shape
 from tcu.errors import ParameterError
+from tcu.formats.format import Format
 from tcu.gpu.arrays import DeviceArray
 from tcu.gpu.device import current, find_gpu
 from tcu.gpu.launch import collapse
@@ -22,13 +26,11 @@ from tcu.gpu.rows import RowsLaunch
 from tcu.gpu.sums import check_address
 from tcu.model.elements import summable
 from tcu.plan import DEFAULT_VARIANT, Plan, make_plan
-from tcu.units import DEFAULT_UNIT, get_unit
+from tcu.units import get_unit
 
 __all__ = ["reduce"]
 
 _ALIGNMENT = 16
-_launches: dict[Any, tuple[RowsLaunch | None, Plan]] = {}
-_MOST = 4096
 
 
 def reduce(
@@ -49,14 +51,8 @@ def reduce(
         element = summable(view.dtype, "x", "sum")
         kept = tuple(axis for axis in range(len(view.shape)) if axis not in axes)
         place = None if out is None else library.view("out", out, stream)
-        target = result_format(
-            element, place.dtype if request.dtype is None and place is not None else request.dtype
-        )
-        shape = tuple(
-            (1 if axis in axes else extent)
-            for axis, extent in enumerate(view.shape)
-            if keepdims or axis not in axes
-        )
+        target = result_format(element, request.dtype, None if place is None else place.dtype)
+        shape = reduced_shape(view.shape, axes, keepdims)
         laid = _laid_out(view, kept, axes)
         if laid is None:
             view = library.view("x", library.ordered(x, kept + axes), stream)
@@ -67,21 +63,7 @@ def reduce(
         size = element.dtype.itemsize
         check_address(view.address, size)
         aligned = view.address % _ALIGNMENT == 0 and (rows <= 1 or stride * size % _ALIGNMENT == 0)
-        key = (request, target.name, element.name, rows, length, stride, aligned, ordinal)
-        found = _launches.get(key)
-        if found is None:
-            gpu = find_gpu(ordinal)
-            own = gpu.units[0] if gpu.units else get_unit(DEFAULT_UNIT)
-            plan = make_plan(length, element, own, chain=request.chain, block=request.block,
-                             accumulator=request.accumulator, fraction=request.fraction)  # fmt: skip
-            if request.unit is not None:
-                check_unit(plan, get_unit(request.unit), own, gpu)
-            divisor = length if request.operation == "mean" else 1
-            launch = RowsLaunch(plan, rows, stride, aligned, target, gpu, divisor) if rows else None
-            if len(_launches) >= _MOST:
-                _launches.clear()
-            found = _launches[key] = launch, plan
-        launch, plan = found
+        launch, plan = _launch(request, target, element, rows, length, stride, aligned, ordinal)
         if place is None:
             result, address = library.empty(x, shape, target.dtype, ordinal)
         else:
@@ -91,34 +73,50 @@ def reduce(
         return (result if place is not None else library.finish(result, x, stream)), plan
 
 
+@lru_cache(maxsize=4096)
+def _launch(
+    request: Request, target: Format, element: Format, rows: int, length: int, stride: int, aligned: bool,
+    ordinal: int,
+) -> tuple[RowsLaunch | None, Plan]:  # fmt: skip
+    """What rows like these need besides addresses, nothing where there are none; and the plan of one."""
+    gpu = find_gpu(ordinal)
+    plan = make_plan(
+        length, element, gpu.unit, chain=request.chain, block=request.block, accumulator=request.accumulator,
+        fraction=request.fraction,
+    )  # fmt: skip
+    if request.unit is not None:
+        check_unit(plan, get_unit(request.unit), gpu.unit, gpu)
+    divisor = length if request.operation == "mean" else 1
+    return (RowsLaunch(plan, rows, stride, aligned, target, gpu, divisor) if rows else None), plan
+
+
 def _laid_out(view: DeviceArray, kept: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, int, int] | None:
     """(rows, length of a row, distance of rows in elements), if the rows lie in even steps and without gaps."""
     if math.prod(view.shape) == 0:  # whose strides say nothing
         rows, length = (math.prod(view.shape[axis] for axis in part) for part in (kept, axes))
         return rows, length, length
-
-    def run(dimensions: tuple[int, ...]) -> tuple[int, int] | None:
-        shape = tuple(view.shape[axis] for axis in dimensions)
-        count = math.prod(shape)
-        if count <= 1:
-            return count, 0
-        extents, (strides,) = collapse(shape, [tuple(view.strides[axis] for axis in dimensions)])
-        return (count, strides[0]) if len(extents) == 1 else None
-
-    across, along = run(kept), run(axes)
+    across, along = (
+        _run([view.shape[axis] for axis in part], [view.strides[axis] for axis in part])
+        for part in (kept, axes)
+    )
     if across is None or along is None or (along[0] > 1 and along[1] != 1) or across[1] < 0:
         return None
     return across[0], along[0], across[1]
 
 
+def _run(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int] | None:
+    """(count, distance) of elements that lie in even steps; None where they do not."""
+    count = math.prod(shape)
+    if count <= 1:
+        return count, 0
+    extents, (steps,) = collapse(tuple(shape), [tuple(strides)])
+    return (count, steps[0]) if len(extents) == 1 else None
+
+
 def _checked(out: DeviceArray, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
-    contiguous, step = [], 1
-    for extent in reversed(shape):
-        contiguous.append(step)
-        step *= extent
-    steps = [own for own, extent in zip(out.strides, out.shape, strict=True) if extent > 1]
-    wanted = [own for own, extent in zip(reversed(contiguous), shape, strict=True) if extent > 1]
-    if out.shape != shape or out.dtype != dtype or steps != wanted:
+    count = math.prod(shape)
+    gapless = count <= 1 or _run(out.shape, out.strides) == (count, 1)
+    if out.shape != shape or out.dtype != dtype or not gapless:
         raise ParameterError(
             f"out has shape {out.shape} and dtype {out.dtype}: give a contiguous array of shape {shape} and dtype {dtype}"
         )

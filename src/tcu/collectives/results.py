@@ -15,8 +15,13 @@ from tcu.model.elements import SUMMABLE
 __all__ = ["result_format", "round_number", "round_sum", "rounding_target", "stored", "target_of"]
 
 
-def result_format(given: Format, dtype: npt.DTypeLike | None) -> Format:
-    """Format of a result: binary32 for 16-bit inputs and the input's own otherwise, unless asked for."""
+def result_format(given: Format, dtype: npt.DTypeLike | None, of_out: npt.DTypeLike | None = None) -> Format:
+    """Format of a result: binary32 for 16-bit inputs and the input's own otherwise, unless asked for.
+
+    The dtype of ``out``, if there is one, has a say where ``dtype`` has none.
+    """
+    if dtype is None:
+        dtype = of_out
     if dtype is not None:
         return rounding_target(dtype)
     return get_format("binary32") if given.bits == 16 else given
@@ -43,18 +48,27 @@ def round_sum(value: float, fmt: Format) -> Any:
     return round_number(Number("nan", False, (1 << 52) - 1) if value != value else Number.of(value), fmt)
 
 
-def target_of(given: Format, dtype: npt.DTypeLike | None, out: Any) -> Format:
-    """The format of the result for elements of a format; ``out`` has a say where ``dtype`` has none.
+def target_of(
+    given: Format, dtype: npt.DTypeLike | None, out: Any, shape: tuple[int, ...] | None = None
+) -> Format:
+    """The format of the result for elements of a format: one number, or an array of that shape.
 
-    Raises ParameterError for an ``out`` that cannot take the result.
+    Raises ParameterError for an ``out`` that cannot take it.
     """
     if out is None:
         return result_format(given, dtype)
     if isinstance(out, np.ndarray) and not out.flags.writeable:
         raise ParameterError("out is read-only: give an array that can be written to")
-    if not isinstance(out, np.ndarray) or out.size != 1:
-        raise ParameterError(f"out is {_described(out)}: give a 0-d NumPy array, numpy.empty((), dtype)")
-    target = result_format(given, out.dtype if dtype is None else dtype)
+    if shape is None:
+        if not isinstance(out, np.ndarray) or out.size != 1:
+            what = (
+                f"an array of shape {out.shape}" if isinstance(out, np.ndarray) else f"a {type(out).__name__}"
+            )
+            raise ParameterError(f"out is {what}: give a 0-d NumPy array, numpy.empty((), dtype)")
+    elif not isinstance(out, np.ndarray) or out.shape != shape:
+        what = f"has shape {out.shape}" if isinstance(out, np.ndarray) else f"is a {type(out).__name__}"
+        raise ParameterError(f"out {what}, the result shape {shape}: give numpy.empty({shape}, dtype)")
+    target = result_format(given, dtype, out.dtype)
     if format_of(out.dtype) is not target:
         raise ParameterError(
             f"out has dtype {out.dtype}, the result {target.dtype}: give them the same dtype"
@@ -68,7 +82,3 @@ def stored(result: Any, out: Any) -> Any:
         return result
     out[...] = result
     return out
-
-
-def _described(out: Any) -> str:
-    return f"an array of shape {out.shape}" if isinstance(out, np.ndarray) else f"a {type(out).__name__}"

@@ -15,18 +15,18 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.collectives.request import OPTIONS, Request
-from tcu.collectives.results import result_format
+from tcu.collectives.results import target_of
 from tcu.collectives.summation import prepare_plan, sum_info
 from tcu.errors import ParameterError
 from tcu.formats.array import encode_array, lives_on_gpu
-from tcu.formats.format import Format, format_of
+from tcu.formats.format import Format
 from tcu.formats.tensor import is_tensor
 from tcu.model import threads
 from tcu.model.elements import Elements
 from tcu.model.execute import Progress, execute
 from tcu.model.rows import execute_rows, row_width
 from tcu.plan import Plan
-from tcu.units import DEFAULT_UNIT, Unit, get_unit
+from tcu.units import Unit
 
 __all__ = ["reduce", "reduced_axes", "reduced_shape"]
 
@@ -61,7 +61,7 @@ def reduce(
     n = math.prod(elements.array.shape[i] for i in axes)
     shape = reduced_shape(elements.array.shape, axes, keepdims)
     unit, plan = prepare_plan(n, elements.format, *options[:-1])
-    target = _target(elements.format, shape, options[-1], out)
+    target = target_of(elements.format, options[-1], out, shape)
     codes = np.empty(math.prod(shape), target.code_dtype)
     at = 0
     for totals in _totals(elements, axes, plan, unit, progress):
@@ -126,8 +126,7 @@ def _unit_of_gpu(x: Any) -> Unit:
     from tcu.collectives.device import home_of
     from tcu.gpu.device import find_gpu
 
-    units = find_gpu(home_of((x,))[1]).units
-    return units[0] if units else get_unit(DEFAULT_UNIT)
+    return find_gpu(home_of((x,))[1]).unit
 
 
 def _totals(
@@ -167,21 +166,6 @@ def _pieces(array: npt.NDArray[Any], axes: int, most: int) -> Iterator[npt.NDArr
     step = most // max(inner, 1)
     for at in range(0, array.shape[0], step):
         yield array[at : at + step]
-
-
-def _target(given: Format, shape: tuple[int, ...], dtype: Any, out: Any) -> Format:
-    """The format of the result; raises ParameterError for an ``out`` that cannot take it."""
-    if out is None:
-        return result_format(given, dtype)
-    if not isinstance(out, np.ndarray) or out.shape != shape:
-        what = f"has shape {out.shape}" if isinstance(out, np.ndarray) else f"is a {type(out).__name__}"
-        raise ParameterError(f"out {what}, the result shape {shape}: give numpy.empty({shape}, dtype)")
-    target = result_format(given, out.dtype if dtype is None else dtype)
-    if format_of(out.dtype) is not target:
-        raise ParameterError(
-            f"out has dtype {out.dtype}, the result {target.dtype}: give them the same dtype"
-        )
-    return target
 
 
 def _encoded(totals: npt.NDArray[np.float64], target: Format) -> npt.NDArray[Any]:

@@ -14,7 +14,7 @@ from tcu.gpu.compiler import compiler_version
 from tcu.gpu.errors import DriverError, GpuError, NoGpuError
 from tcu.gpu.imports import cuda_module
 from tcu.gpu.kernels import Kernel, supported
-from tcu.units import CATALOGUE, Unit
+from tcu.units import CATALOGUE, DEFAULT_UNIT, Unit, get_unit
 
 __all__ = ["Gpu", "call", "check", "check_driver", "current", "find_gpu", "gpu_count", "read"]
 
@@ -32,6 +32,11 @@ class Gpu:
     def kernels(self) -> tuple[Kernel, ...]:
         """What it can run."""
         return supported(self.compute_capability)
+
+    @property
+    def unit(self) -> Unit:
+        """The unit whose plans it executes: its own, or the default's where the catalogue has none."""
+        return self.units[0] if self.units else get_unit(DEFAULT_UNIT)
 
     @property
     def units(self) -> tuple[Unit, ...]:

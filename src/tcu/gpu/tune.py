@@ -48,8 +48,6 @@ from tcu.gpu.tuning import (
     sum_config,
 )
 from tcu.plan import Plan, make_dot_plan, make_plan
-from tcu.units import get_unit
-from tcu.units.lookup import DEFAULT_UNIT
 
 __all__ = ["Case", "Choice", "Machine", "Tuning", "candidates", "choose", "tune"]
 
@@ -324,8 +322,7 @@ class _GpuMachine:
     def _plan(self, case: Case) -> Plan:
         if case.kernel == "dot":
             return make_dot_plan(case.n, case.format)
-        unit = self._gpu.units[0] if self._gpu.units else get_unit(DEFAULT_UNIT)
-        return make_plan(case.n, case.format, unit)
+        return make_plan(case.n, case.format, self._gpu.unit)
 
     def present(self, case: Case) -> Config:
         capability = self._gpu.compute_capability
