@@ -194,16 +194,17 @@ class Machine:
     def _run(self, a: Any, b: Any, name: str, rows: int, calls: int) -> Any:
         exact = is_integer(a) and is_integer(b)
         if exact and self.executor.computes:
-            self._check_words("a", a)
-            self._check_words("b", b)
+            self.check_words("a", a)
+            self.check_words("b", b)
         result = self.executor.multiply(a, b)
         if exact and self.executor.computes:
-            self._check_words("the product", result)
+            self.check_words("the product", result)
         if calls:
             self.ledger.add(self._path, "tensor", name, rows, calls * self.executor.passes)
         return result
 
-    def _check_words(self, label: str, x: Any) -> None:
+    def check_words(self, label: str, x: Any) -> None:
+        """Raises ParameterError if an integer of ``x``, which messages call ``label``, exceeds a word."""
         if x.dtype.kind != "O" and 8 * x.dtype.itemsize <= self.word_bits:
             return
         bits = magnitude(x).bit_length()

@@ -1,0 +1,1 @@
+"""Algorithms on the (m, ℓ)-TCU machine, each beside its theorem's bound."""
