@@ -34,8 +34,10 @@ class Machine:
         κ, the bits of a word.  Integers of more bits are refused, as operands
         and as results.
     executor:
-        Who computes: "ideal", "count", "systolic" or an
-        :class:`~tcu.machine.executors.Executor`.
+        Who computes: "ideal" (binary64, exact integers), "count" (nobody:
+        shapes only), "systolic" (step by step), "model" (the H100's
+        binary16 instruction, bit for bit), "gpu" (the same on a real GPU), or
+        an executor such as ``ModelExecutor("A100", "bfloat16")``.
     weak:
         The weak machine of section 5, whose unit takes square left operands
         only.
