@@ -216,7 +216,8 @@ def _sums(machine: Machine, terms: list[Any], weights: Any, name: str) -> list[A
     steps = 0
     for row in weights:
         total: Any = None
-        for weight, term in zip(row, terms, strict=True):
+        # A term of weight 1 comes first, where there is one: it needs no operation of its own.
+        for weight, term in sorted(zip(row, terms, strict=True), key=lambda pair: pair[0] != 1):
             if weight == 0:
                 continue
             if total is None:

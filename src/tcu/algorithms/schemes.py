@@ -77,7 +77,8 @@ class BilinearScheme:
     @property
     def growth(self) -> int:
         """How many times larger than the terms their weighted sums can be, in A, B or C."""
-        return max(sum(abs(weight) for weight in row) for row in (*self.u, *self.v, *zip(*self.w, strict=True)))
+        rows: list[tuple[int, ...]] = [*self.u, *self.v, *zip(*self.w, strict=True)]
+        return max(sum(map(abs, row)) for row in rows)
 
 
 def _product_tensor(r: int, s: int, t: int) -> npt.NDArray[np.int64]:
