@@ -1,1 +1,32 @@
 """Algorithms on the (m, ℓ)-TCU machine, each beside its theorem's bound."""
+
+from tcu.algorithms.costs import COSTS as COSTS
+from tcu.algorithms.costs import Cost as Cost
+from tcu.algorithms.costs import CostedAlgorithm as CostedAlgorithm
+from tcu.algorithms.costs import cost_of as cost_of
+from tcu.algorithms.dft import dft as dft
+from tcu.algorithms.dft import dft_bound as dft_bound
+from tcu.algorithms.dft import dftn as dftn
+from tcu.algorithms.dft import idft as idft
+from tcu.algorithms.dft import idftn as idftn
+from tcu.algorithms.dft import irdft as irdft
+from tcu.algorithms.dft import rdft as rdft
+from tcu.algorithms.external_memory import Transfers as Transfers
+from tcu.algorithms.external_memory import matmul_transfers_bound as matmul_transfers_bound
+from tcu.algorithms.external_memory import simulate as simulate
+from tcu.algorithms.integers import integer_multiply as integer_multiply
+from tcu.algorithms.integers import karatsuba_bound as karatsuba_bound
+from tcu.algorithms.integers import schoolbook_bound as schoolbook_bound
+from tcu.algorithms.machine import Machine as Machine
+from tcu.algorithms.matmul import matmul as matmul
+from tcu.algorithms.matmul import matmul_bound as matmul_bound
+from tcu.algorithms.matmul import matmul_lower_bound as matmul_lower_bound
+from tcu.algorithms.matmul import strassen_like as strassen_like
+from tcu.algorithms.matmul import strassen_like_bound as strassen_like_bound
+from tcu.algorithms.reductions import sum_bound as sum_bound
+from tcu.algorithms.reductions import tensor_sum as tensor_sum
+from tcu.algorithms.schemes import LADERMAN as LADERMAN
+from tcu.algorithms.schemes import SCHEMES as SCHEMES
+from tcu.algorithms.schemes import STANDARD as STANDARD
+from tcu.algorithms.schemes import STRASSEN as STRASSEN
+from tcu.algorithms.schemes import BilinearScheme as BilinearScheme

@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 from tcu import machine as base
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tcu.algorithms.complex_rows import ComplexProduct
+    from tcu.algorithms.dft import Norm
     from tcu.algorithms.external_memory import Transfers
+    from tcu.algorithms.integers import Algorithm
     from tcu.algorithms.reductions import SumVariant
     from tcu.algorithms.schemes import BilinearScheme
 
@@ -38,6 +43,66 @@ class Machine(base.Machine):
         from tcu.algorithms.reductions import tensor_sum
 
         return tensor_sum(self, x, variant, chain=chain)
+
+    def dft(
+        self, x: Any, n: int | None = None, axis: int = -1, norm: Norm = "backward",
+        *, product: ComplexProduct = "four", parts: int = 1,
+    ) -> Any:  # fmt: skip
+        """The discrete Fourier transform: :func:`tcu.algorithms.dft` (Theorem 4)."""
+        from tcu.algorithms.dft import dft
+
+        return dft(self, x, n, axis, norm, product=product, parts=parts)
+
+    def idft(
+        self, x: Any, n: int | None = None, axis: int = -1, norm: Norm = "backward",
+        *, product: ComplexProduct = "four", parts: int = 1,
+    ) -> Any:  # fmt: skip
+        """Its inverse: :func:`tcu.algorithms.idft`."""
+        from tcu.algorithms.dft import idft
+
+        return idft(self, x, n, axis, norm, product=product, parts=parts)
+
+    def rdft(
+        self, x: Any, n: int | None = None, axis: int = -1, norm: Norm = "backward",
+        *, product: ComplexProduct = "four", parts: int = 1,
+    ) -> Any:  # fmt: skip
+        """The first half of the transform of real numbers: :func:`tcu.algorithms.rdft`."""
+        from tcu.algorithms.dft import rdft
+
+        return rdft(self, x, n, axis, norm, product=product, parts=parts)
+
+    def irdft(
+        self, x: Any, n: int | None = None, axis: int = -1, norm: Norm = "backward",
+        *, product: ComplexProduct = "four", parts: int = 1,
+    ) -> Any:  # fmt: skip
+        """Its inverse: :func:`tcu.algorithms.irdft`."""
+        from tcu.algorithms.dft import irdft
+
+        return irdft(self, x, n, axis, norm, product=product, parts=parts)
+
+    def dftn(
+        self, x: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward",
+        *, product: ComplexProduct = "four", parts: int = 1,
+    ) -> Any:  # fmt: skip
+        """The transform along several axes: :func:`tcu.algorithms.dftn`."""
+        from tcu.algorithms.dft import dftn
+
+        return dftn(self, x, s, axes, norm, product=product, parts=parts)
+
+    def idftn(
+        self, x: Any, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: Norm = "backward",
+        *, product: ComplexProduct = "four", parts: int = 1,
+    ) -> Any:  # fmt: skip
+        """Its inverse: :func:`tcu.algorithms.idftn`."""
+        from tcu.algorithms.dft import idftn
+
+        return idftn(self, x, s, axes, norm, product=product, parts=parts)
+
+    def integer_multiply(self, a: Any, b: Any, *, algorithm: Algorithm = "auto") -> Any:
+        """The product of long integers: :func:`tcu.algorithms.integer_multiply` (Theorems 5 and 6)."""
+        from tcu.algorithms.integers import integer_multiply
+
+        return integer_multiply(self, a, b, algorithm=algorithm)
 
     def transfers(self) -> Transfers:
         """The I/Os of what this weak machine has done: :func:`tcu.algorithms.simulate` (Theorem 8)."""
