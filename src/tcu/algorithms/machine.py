@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from tcu import machine as base
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tcu.algorithms.complex_rows import ComplexProduct
-    from tcu.algorithms.dft import Norm
-    from tcu.algorithms.external_memory import Transfers
-    from tcu.algorithms.integers import Algorithm
-    from tcu.algorithms.reductions import SumVariant
-    from tcu.algorithms.schemes import BilinearScheme
+from tcu.algorithms.complex_rows import ComplexProduct
+from tcu.algorithms.dft import Norm, dft, dftn, idft, idftn, irdft, rdft
+from tcu.algorithms.external_memory import Transfers, simulate
+from tcu.algorithms.integers import Algorithm, integer_multiply
+from tcu.algorithms.matmul import matmul, strassen_like
+from tcu.algorithms.polynomials import evaluate
+from tcu.algorithms.reductions import SumVariant, tensor_sum
+from tcu.algorithms.schemes import BilinearScheme
 
 __all__ = ["Machine"]
 
@@ -22,26 +21,18 @@ __all__ = ["Machine"]
 class Machine(base.Machine):
     __doc__ = base.Machine.__doc__
 
-    # Each algorithm is imported when it is first run, so that `import tcu` stays quick.
-
     def matmul(self, a: Any, b: Any) -> Any:
         """A·B with one operand resident: :func:`tcu.algorithms.matmul` (Theorem 2)."""
-        from tcu.algorithms.matmul import matmul
-
         return matmul(self, a, b)
 
     def strassen(
         self, a: Any, b: Any, scheme: str | BilinearScheme = "strassen", *, levels: int | None = None
     ) -> Any:
         """A·B by a Strassen-like scheme: :func:`tcu.algorithms.strassen_like` (Theorem 1)."""
-        from tcu.algorithms.matmul import strassen_like
-
         return strassen_like(self, a, b, scheme, levels=levels)
 
     def sum(self, x: Any, variant: SumVariant = "tall", *, chain: int = 1) -> Any:
         """The sum of all numbers by tensor calls: :func:`tcu.algorithms.tensor_sum`."""
-        from tcu.algorithms.reductions import tensor_sum
-
         return tensor_sum(self, x, variant, chain=chain)
 
     def dft(
@@ -49,8 +40,6 @@ class Machine(base.Machine):
         *, product: ComplexProduct = "four", parts: int = 1,
     ) -> Any:  # fmt: skip
         """The discrete Fourier transform: :func:`tcu.algorithms.dft` (Theorem 4)."""
-        from tcu.algorithms.dft import dft
-
         return dft(self, x, n, axis, norm, product=product, parts=parts)
 
     def idft(
@@ -58,8 +47,6 @@ class Machine(base.Machine):
         *, product: ComplexProduct = "four", parts: int = 1,
     ) -> Any:  # fmt: skip
         """Its inverse: :func:`tcu.algorithms.idft`."""
-        from tcu.algorithms.dft import idft
-
         return idft(self, x, n, axis, norm, product=product, parts=parts)
 
     def rdft(
@@ -67,8 +54,6 @@ class Machine(base.Machine):
         *, product: ComplexProduct = "four", parts: int = 1,
     ) -> Any:  # fmt: skip
         """The first half of the transform of real numbers: :func:`tcu.algorithms.rdft`."""
-        from tcu.algorithms.dft import rdft
-
         return rdft(self, x, n, axis, norm, product=product, parts=parts)
 
     def irdft(
@@ -76,8 +61,6 @@ class Machine(base.Machine):
         *, product: ComplexProduct = "four", parts: int = 1,
     ) -> Any:  # fmt: skip
         """Its inverse: :func:`tcu.algorithms.irdft`."""
-        from tcu.algorithms.dft import irdft
-
         return irdft(self, x, n, axis, norm, product=product, parts=parts)
 
     def dftn(
@@ -85,8 +68,6 @@ class Machine(base.Machine):
         *, product: ComplexProduct = "four", parts: int = 1,
     ) -> Any:  # fmt: skip
         """The transform along several axes: :func:`tcu.algorithms.dftn`."""
-        from tcu.algorithms.dft import dftn
-
         return dftn(self, x, s, axes, norm, product=product, parts=parts)
 
     def idftn(
@@ -94,18 +75,16 @@ class Machine(base.Machine):
         *, product: ComplexProduct = "four", parts: int = 1,
     ) -> Any:  # fmt: skip
         """Its inverse: :func:`tcu.algorithms.idftn`."""
-        from tcu.algorithms.dft import idftn
-
         return idftn(self, x, s, axes, norm, product=product, parts=parts)
 
     def integer_multiply(self, a: Any, b: Any, *, algorithm: Algorithm = "auto") -> Any:
         """The product of long integers: :func:`tcu.algorithms.integer_multiply` (Theorems 5 and 6)."""
-        from tcu.algorithms.integers import integer_multiply
-
         return integer_multiply(self, a, b, algorithm=algorithm)
+
+    def evaluate(self, coefficients: Any, points: Any, *, modulus: int | None = None) -> Any:
+        """A polynomial at many points: :func:`tcu.algorithms.evaluate` (Theorem 7)."""
+        return evaluate(self, coefficients, points, modulus=modulus)
 
     def transfers(self) -> Transfers:
         """The I/Os of what this weak machine has done: :func:`tcu.algorithms.simulate` (Theorem 8)."""
-        from tcu.algorithms.external_memory import simulate
-
         return simulate(self.ledger)
