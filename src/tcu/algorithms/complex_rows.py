@@ -17,8 +17,10 @@ from tcu.algorithms.constants import beside
 from tcu.algorithms.fourier import fourier_matrix
 from tcu.algorithms.matmul import matmul
 from tcu.errors import ParameterError
-from tcu.formats import format_of
+from tcu.formats import get_format
 from tcu.machine import Machine
+from tcu.machine.executors.unit import narrowed
+from tcu.machine.shapes import ShapeArray
 
 __all__ = ["ComplexProduct", "check_product", "multiply_rows", "part_bits", "unit_matrix", "widest_row"]
 
@@ -31,9 +33,9 @@ embedded: [Xᵣ Xᵢ] times [[Wᵣ, Wᵢ], [-Wᵢ, Wᵣ]], one call for rows of 
 """
 
 
-def part_bits(dtype: str) -> int:
+def part_bits(operand: str) -> int:
     """What one part takes of a number: the significant bits of the operands.  The rest is scaled up by them."""
-    return format_of(np.dtype(dtype)).fraction_bits + 1
+    return get_format(operand).precision
 
 
 def check_product(product: str) -> None:
@@ -54,7 +56,7 @@ def widest_row(side: int, product: ComplexProduct) -> int:
 
 
 def multiply_rows(
-    machine: Machine, x: Any, inner: int, *, product: ComplexProduct, parts: int, dtype: str
+    machine: Machine, x: Any, inner: int, *, product: ComplexProduct, parts: int, operand: str
 ) -> Any:
     """The DFT of every row of x.
 
@@ -70,10 +72,10 @@ def multiply_rows(
         rows share a row of the unit with others of their own transform, never
         with another's, whose NaN would spread.
     product, parts:
-        How complex products are made; into how many numbers of the operand
-        dtype each number is split.
-    dtype:
-        Of the unit's operands.
+        How complex products are made; into how many operands each number is
+        split.
+    operand:
+        The format of the unit's operands.
 
     Rows longer than the unit's are multiplied by the Fourier matrix in blocks.
 
@@ -98,18 +100,18 @@ def multiply_rows(
     else:
         rows = x
     rows = rows.reshape(*lead, wide_rows, group * width)
-    result = _PRODUCTS[product](machine, rows, f, group, parts, dtype)
+    result = _PRODUCTS[product](machine, rows, f, group, parts, operand)
     if group * wide_rows > inner:
         result = result.reshape(*lead, group * wide_rows, width)[..., :inner, :]
     result = result.reshape(shape)
     return np.moveaxis(result, -2, 0) if embedded else result
 
 
-def _four(machine: Machine, x: Any, f: int, group: int, parts: int, dtype: str) -> Any:
-    matrices = partial(_matrix, x, f, group, parts, dtype)
-    pieces = _split(machine, x, parts, dtype)
-    by_real = _real_product(machine, pieces, matrices("real"), x.dtype)
-    by_imaginary = _real_product(machine, pieces, matrices("imaginary"), x.dtype)
+def _four(machine: Machine, x: Any, f: int, group: int, parts: int, operand: str) -> Any:
+    matrices = partial(_matrix, x, f, group, parts, operand)
+    pieces = _split(machine, x, parts, operand)
+    by_real = _real_product(machine, pieces, matrices("real"), operand, x.dtype)
+    by_imaginary = _real_product(machine, pieces, matrices("imaginary"), operand, x.dtype)
     machine.step(x.size, "add real products")
     result = by_real  # its own memory: written over plane by plane
     result[0] -= by_imaginary[1]
@@ -117,38 +119,43 @@ def _four(machine: Machine, x: Any, f: int, group: int, parts: int, dtype: str) 
     return result
 
 
-def _three(machine: Machine, x: Any, f: int, group: int, parts: int, dtype: str) -> Any:
-    matrices = partial(_matrix, x, f, group, parts, dtype)
-    pieces = [_split(machine, plane, parts, dtype) for plane in (x[0] + x[1], x[0], x[1])]
-    first = _real_product(machine, pieces[0], matrices("real"), x.dtype)
-    second = _real_product(machine, pieces[1], matrices("difference"), x.dtype)
-    third = _real_product(machine, pieces[2], matrices("sum"), x.dtype)
+def _three(machine: Machine, x: Any, f: int, group: int, parts: int, operand: str) -> Any:
+    matrices = partial(_matrix, x, f, group, parts, operand)
+    pieces = [_split(machine, plane, parts, operand) for plane in (x[0] + x[1], x[0], x[1])]
+    first = _real_product(machine, pieces[0], matrices("real"), operand, x.dtype)
+    second = _real_product(machine, pieces[1], matrices("difference"), operand, x.dtype)
+    third = _real_product(machine, pieces[2], matrices("sum"), operand, x.dtype)
     machine.step(3 * x[0].size, "add real products")
     return np.stack([first - third, first + second])
 
 
-def _embedded(machine: Machine, x: Any, f: int, group: int, parts: int, dtype: str) -> Any:
-    matrix = _matrix(x, f, group, parts, dtype, "embedded")
-    return _real_product(machine, _split(machine, x, parts, dtype), matrix, x.dtype)
+def _embedded(machine: Machine, x: Any, f: int, group: int, parts: int, operand: str) -> Any:
+    matrix = _matrix(x, f, group, parts, operand, "embedded")
+    return _real_product(machine, _split(machine, x, parts, operand), matrix, operand, x.dtype)
 
 
 _PRODUCTS = {"four": _four, "three": _three, "embedded": _embedded}
 
 
-def _split(machine: Machine, x: Any, parts: int, dtype: str) -> Any:
-    """(parts, ...) numbers of the operand dtype; x is the sum of 2^(-bits · i) times the i-th, but for the rest."""
-    if x.dtype == np.dtype(dtype):
+def _split(machine: Machine, x: Any, parts: int, operand: str) -> Any:
+    """(parts, ...) operands; x is the sum of 2^(-bits · i) times the i-th, but for the rest."""
+    if parts == 1:  # the executor rounds as it reads
         return x[None]
-    pieces = np.empty((parts, *x.shape), dtype, like=x)
+    if operand != "binary16" and not isinstance(x, np.ndarray | ShapeArray):
+        raise ParameterError(
+            f"parts={parts}: {type(x).__module__.partition('.')[0]} has no arrays of {operand}; take parts=1, "
+            "a unit of binary16, or NumPy arrays"
+        )
+    pieces = np.empty((parts, *x.shape), get_format(operand).dtype, like=x)
     for i in range(parts):
         pieces[i] = x
         if i + 1 < parts:
-            x = (x - pieces[i].astype(x.dtype)) * x.dtype.type(1 << part_bits(dtype))
+            x = (x - pieces[i].astype(x.dtype)) * x.dtype.type(1 << part_bits(operand))
     machine.step(2 * (parts - 1) * x.size, "split")
     return pieces
 
 
-def _real_product(machine: Machine, x: Any, w: Any, work: np.dtype[Any]) -> Any:
+def _real_product(machine: Machine, x: Any, w: Any, operand: str, work: np.dtype[Any]) -> Any:
     """Sum of 2^(-bits · (i + j)) x_i w_j for i + j below the number of parts; the smallest terms first."""
     parts, width = len(x), x.shape[-1]
     fits = width <= machine.side
@@ -166,27 +173,29 @@ def _real_product(machine: Machine, x: Any, w: Any, work: np.dtype[Any]) -> Any:
         for j in range(order + 1):
             term = products[j][order - j]
             if j == 0 and total is not None:
-                total = total * work.type(2.0 ** -part_bits(x.dtype.name))
+                total = total * work.type(2.0 ** -part_bits(operand))
             total = term if total is None else total + term
     machine.step((parts * (parts + 1) // 2 - 1 + parts - 1) * x[0].size, "add parts")
     return total
 
 
-def _matrix(like: Any, f: int, group: int, parts: int, dtype: str, kind: str) -> Any:
+def _matrix(like: Any, f: int, group: int, parts: int, operand: str, kind: str) -> Any:
     width = group * f * (2 if kind == "embedded" else 1)
-    return beside(like, unit_matrix, f, group, parts, dtype, kind, shape=(parts, width, width))
+    return beside(like, unit_matrix, f, group, parts, operand, kind, shape=(parts, width, width))
 
 
-def unit_matrix(f: int, group: int, parts: int, dtype: str, kind: str) -> npt.NDArray[Any]:
+def unit_matrix(f: int, group: int, parts: int, operand: str, kind: str) -> npt.NDArray[Any]:
     """(parts, w, w): the Fourier matrix of size f, ``group`` times along the diagonal, split into parts."""
     exact = fourier_matrix(f)
     r, i = exact.real, exact.imag
     kinds = {"real": [[r]], "imaginary": [[i]], "difference": [[i - r]], "sum": [[r + i]],
              "embedded": [[r, i], [-i, r]]}  # fmt: skip
+    fmt = get_format(operand)
     rest = np.kron(np.eye(group), np.block(kinds[kind]))
     pieces = []
     for _ in range(parts):
-        # Through binary32, as a GPU rounds: the same bits wherever the constant is made.
-        pieces.append(rest.astype(np.float32).astype(dtype) if dtype != "float64" else rest)
-        rest = (rest - pieces[-1].astype(np.float64)) * 2.0 ** part_bits(dtype)
-    return np.stack(pieces)
+        pieces.append(narrowed(rest, fmt))
+        rest = (rest - pieces[-1].astype(np.float64)) * 2.0 ** part_bits(operand)
+    # Next to rows in binary32, which the executor rounds as it reads them, in binary32 too.
+    stored = np.dtype(np.float32) if parts == 1 and fmt.name != "binary64" else fmt.dtype
+    return np.stack(pieces).astype(stored, copy=False)

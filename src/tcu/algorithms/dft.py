@@ -36,7 +36,7 @@ from tcu.algorithms.fourier import (
 )
 from tcu.algorithms.parameters import MachineLike, parameters
 from tcu.errors import DtypeError, ParameterError, ShapeError
-from tcu.formats import format_of
+from tcu.formats import format_of, get_format
 from tcu.machine import Machine
 from tcu.machine.shapes import ShapeArray
 
@@ -128,7 +128,7 @@ def rdft(
     if np.iscomplexobj(x):
         raise DtypeError(f"x has dtype {x.dtype}: rdft takes real numbers; dft takes complex ones")
     x, axis, n = _resized(x, n, axis)
-    options = _Options(machine, product, parts)
+    options = Options(machine, product, parts)
     factor = _factor(norm, n, inverse=False)
     rows, batch = _rows(x, axis)
     with machine.section("rdft"):
@@ -164,7 +164,7 @@ def irdft(
         n = 2 * (x.shape[axis] - 1)
     n = _length(n)
     x, axis, half = _resized(x, n // 2 + 1, axis)
-    options = _Options(machine, product, parts)
+    options = Options(machine, product, parts)
     factor = _factor(norm, n, inverse=True)
     rows, batch = _rows(x, axis)
     with machine.section("irdft"):
@@ -239,7 +239,7 @@ def _along_axis(
     inverse: bool,
 ) -> Any:
     x, axis, n = _resized(_numbers(machine, x), n, axis)
-    options = _Options(machine, product, parts)
+    options = Options(machine, product, parts)
     factor = _factor(norm, n, inverse=inverse)
     rows, batch = _rows(x, axis)
     with machine.section("idft" if inverse else "dft"):
@@ -249,31 +249,33 @@ def _along_axis(
         return _complex(machine, z, batch, axis, factor)
 
 
-class _Options:
-    """How the transforms of one call are done, on which machine."""
+class Options:
+    """How the transforms of one call are done, on which machine.  Raises what :func:`dft` raises for them."""
 
     def __init__(self, machine: Machine, product: ComplexProduct, parts: int) -> None:
         self.machine = machine
         self.product = product
         self.parts = parts
         dtypes = machine.executor.dtypes
-        if dtypes.result is None:
+        if dtypes.result is None or dtypes.result.kind != "f":
             raise DtypeError(
                 f"{machine.executor!r} multiplies integers only: a DFT needs a unit of real numbers"
             )
         check_product(product)
         double = dtypes.result == np.float64
         self.work = np.dtype(np.float64 if double else np.float32)
-        self.operand = np.dtype(self.work if dtypes.operand is None else dtypes.operand)
+        instruction = getattr(machine.executor, "instruction", None)
+        entered = self.work if dtypes.operand is None else dtypes.operand
+        self.operand = format_of(entered) if instruction is None else get_format(instruction.a)
         self.widest = widest_row(machine.side, product)
-        self.scaled = self.operand != np.float64
-        fmt = format_of(self.operand)
-        self.top = min(_TOP, math.floor(math.log2(fmt.max_finite)) - 1)
+        self.scaled = self.operand.name != "binary64"
+        self._top = min(_TOP, math.floor(math.log2(self.operand.max_finite)) - 1)
+        self._result_top = math.floor(math.log2(format_of(dtypes.result).max_finite)) - 1
         if isinstance(parts, bool) or parts not in (1, 2, 3):
             raise ParameterError(f"parts={parts!r}: split each number into 1, 2 or 3")
-        if parts > 1 and self.operand.itemsize > 2:
+        if parts > 1 and self.operand.dtype.itemsize > 2:
             raise ParameterError(
-                f"parts={parts}: {machine.executor!r} takes {self.operand}; numbers are split for units of "
+                f"parts={parts}: {machine.executor!r} takes {self.operand.name}; numbers are split for units of "
                 "16-bit or 8-bit operands"
             )
 
@@ -285,11 +287,16 @@ class _Options:
         if not self.scaled:
             return self._levels(z, plan)
         machine = self.machine
-        down, up = _scales(z, self.top)
+        down, up = _scales(z, self.top_of(plan))
         machine.step(z.size, "scale")
         z = self._levels(z * down, plan)
         machine.step(z.size, "scale back")
         return z * up * z.dtype.type(2.0 ** sum(map(self._shift, plan[:-1])))
+
+    def top_of(self, plan: tuple[Level, ...]) -> int:
+        """Parts are scaled below 2^this, so that neither they nor their sums exceed what the unit holds."""
+        longest = max(twiddle_shift(level.length) for level in plan)
+        return min(self._top, self._result_top - longest)
 
     def _shift(self, level: Level) -> int:
         """The power of two that the twiddles after a level take out."""
@@ -317,7 +324,7 @@ class _Options:
                 else:
                     z = multiply_rows(
                         self.machine, z, left * done,
-                        product=self.product, parts=self.parts, dtype=self.operand.name,
+                        product=self.product, parts=self.parts, operand=self.operand.name,
                     )  # fmt: skip
                 z = z.reshape(2, batch, left, done, f)
                 if not last:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 __all__ = [
     "Level",
     "bluestein_length",
+    "chirp",
     "chirp_planes",
     "fourier_matrix",
     "half_circle",
@@ -118,7 +119,7 @@ def twiddle_shift(f: int) -> int:
 def scaled_twiddles(f: int, rest: int, shift: int, dtype: str) -> npt.NDArray[Any]:
     """(2, rest, 1, f): real and imaginary parts of 2^-shift · exp(-2πi bc/(f·rest)), for every b and c."""
     table = roots(f * rest)[np.outer(np.arange(rest), np.arange(f))]
-    return np.stack([table.real, table.imag])[:, :, None, :].astype(dtype) * np.dtype(dtype).type(2.0**-shift)
+    return _planes(table * 2.0**-shift, dtype)[:, :, None, :]
 
 
 def half_circle(n: int, scale: float, dtype: str) -> npt.NDArray[Any]:

@@ -43,7 +43,9 @@ _DEFAULT = (4096, 4096)
 """m and latency of the machine behind :func:`multiply`: measured the fastest for 10^4 to 10^7 bits with NumPy's BLAS."""
 
 
-def multiply(a: Any, b: Any, *, machine: Machine | None = None, algorithm: Algorithm = "auto") -> Any:
+def multiply(
+    a: Any, b: Any, *, machine: Machine | None = None, algorithm: Algorithm = "auto", like: Any = None
+) -> Any:
     """a·b of integers of any size and sign, exactly, through products of matrices.
 
     Parameters
@@ -56,6 +58,8 @@ def multiply(a: Any, b: Any, *, machine: Machine | None = None, algorithm: Algor
     algorithm:
         "schoolbook" (Theorem 5), "karatsuba" (Theorem 6), or "auto", the
         cheaper one on that machine, to the depth that is the cheapest.
+    like:
+        An array of CuPy: the digits are kept on its GPU between the calls.
 
     Returns
     -------
@@ -71,10 +75,14 @@ def multiply(a: Any, b: Any, *, machine: Machine | None = None, algorithm: Algor
         No such algorithm; a unit or words too narrow for digits of one bit
         (of two for Karatsuba).
     """
-    return integer_multiply(Machine(*_DEFAULT) if machine is None else machine, a, b, algorithm=algorithm)
+    return integer_multiply(
+        Machine(*_DEFAULT) if machine is None else machine, a, b, algorithm=algorithm, like=like
+    )
 
 
-def integer_multiply(machine: Machine, a: Any, b: Any, *, algorithm: Algorithm = "auto") -> Any:
+def integer_multiply(
+    machine: Machine, a: Any, b: Any, *, algorithm: Algorithm = "auto", like: Any = None
+) -> Any:
     """:func:`multiply` with the machine first, as all algorithms have it.
 
     On a machine that only counts, ``machine.shape(n, bool)`` stands for an
@@ -94,11 +102,9 @@ def integer_multiply(machine: Machine, a: Any, b: Any, *, algorithm: Algorithm =
     if longest[0] < longest[1]:
         left, right, longest = right, left, longest[::-1]
     plan = _plan(machine, longest[0], longest[1], algorithm)
-    operands = [
-        machine.array(to_digits(numbers, count, plan.bits))
-        for numbers, count in ((left, plan.longer), (right, plan.shorter))
-    ]
-    digits = _run(machine, *operands, plan)
+    factors = (to_digits(left, plan.longer, plan.bits), to_digits(right, plan.shorter, plan.bits))
+    first, second = (machine.array(x if like is None else np.asarray(x, like=like)) for x in factors)
+    digits = _run(machine, first, second, plan)
     if isinstance(digits, ShapeArray):
         return digits
     products = from_digits(digits if isinstance(digits, np.ndarray) else digits.get(), plan.bits)
@@ -125,7 +131,9 @@ def _objects(value: Any) -> Any:
     try:
         return np.array(value, object)
     except ValueError:
-        raise ShapeError("a list of lists of different lengths is no array: give rows of one length") from None
+        raise ShapeError(
+            "a list of lists of different lengths is no array: give rows of one length"
+        ) from None
 
 
 def _counted(machine: Machine, a: ShapeArray, b: ShapeArray, algorithm: Algorithm) -> ShapeArray:
@@ -192,7 +200,9 @@ def _plan(machine: Machine, longer: int, shorter: int, algorithm: Algorithm) -> 
     key = (machine.side, machine.latency, machine.weak, machine.word_bits)
     if dtypes.integer_bits < 1:
         raise ParameterError(f"{machine.executor!r} takes no integers without rounding: take another")
-    return _cached_plan(_Shape(machine, key, dtypes.integer_bits, dtypes.sum_bits), longer, shorter, algorithm)
+    return _cached_plan(
+        _Shape(machine, key, dtypes.integer_bits, dtypes.sum_bits), longer, shorter, algorithm
+    )
 
 
 class _Shape:

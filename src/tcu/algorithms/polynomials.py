@@ -218,7 +218,7 @@ class _Residues:
     def product(self, x: Any, a: Any) -> Any:
         """Digit by digit: all digits of x below each other in one tall operand, one call for each of a."""
         machine, bits, digits = self._machine, self._bits, self._digits
-        count, width = x.shape
+        count = x.shape[0]
         stacked = np.concatenate([self._digit(x, d) for d in range(digits)])
         parts = [
             machine.tall_multiply(stacked, self._digit(a, e), name="powers times coefficients")
