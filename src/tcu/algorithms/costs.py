@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from tcu.algorithms.dft import dft, dft_bound
+from tcu.algorithms.integers import integer_multiply, karatsuba_bound, schoolbook_bound
 from tcu.algorithms.machine import Machine
 from tcu.algorithms.matmul import (
     matmul,
@@ -21,6 +22,7 @@ from tcu.algorithms.matmul import (
     strassen_like_bound,
 )
 from tcu.algorithms.parameters import MachineLike
+from tcu.algorithms.polynomials import evaluate, polynomial_bound
 from tcu.algorithms.reductions import sum_bound, tensor_sum
 from tcu.errors import ParameterError, unknown_name
 from tcu.machine.ledger import Ledger, Number
@@ -130,6 +132,11 @@ def _square(machine: Machine, size: Size) -> tuple[Any, Any]:
     return x, x
 
 
+def _factors(machine: Machine, size: Size) -> tuple[Any, Any]:
+    x = machine.shape(size["n"], bool)
+    return x, x
+
+
 def _cube(bound: Callable[..., float]) -> Callable[[MachineLike, Size], float]:
     return lambda machine, size: bound(machine, size["n"], size["n"], size["n"])
 
@@ -173,6 +180,22 @@ COSTS: dict[str, CostedAlgorithm] = {
             "dft", "discrete Fourier transform", "Theorem 4", "complex numbers",
             lambda machine, size: dft(machine, machine.shape(size["n"], complex), product=size["product"]),
             _of_n(dft_bound), 27.0, lambda m: _powers(m, 4, 8), options={"product": lambda n, m: "four"},
+        ),
+        CostedAlgorithm(
+            "integer", "product of two integers, schoolbook", "Theorem 5", "bits of each",
+            lambda machine, size: integer_multiply(machine, *_factors(machine, size), algorithm="schoolbook"),
+            _of_n(schoolbook_bound), 40.0, lambda m: _powers(64 * m, 4, 6),
+        ),
+        CostedAlgorithm(
+            "karatsuba", "product of two integers, Karatsuba's recursion", "Theorem 6", "bits of each",
+            lambda machine, size: integer_multiply(machine, *_factors(machine, size), algorithm="karatsuba"),
+            _of_n(karatsuba_bound), 280.0, lambda m: _powers(64 * m, 4, 6),
+        ),
+        CostedAlgorithm(
+            "polynomial", "a polynomial at many points", "Theorem 7", "coefficients",
+            lambda machine, size: evaluate(machine, machine.shape(size["n"]), machine.shape(size["points"])),
+            lambda machine, size: polynomial_bound(machine, size["n"], size["points"]), 3.3,
+            lambda m: _powers(m, 4, 6), options={"points": lambda n, m: n},
         ),
         CostedAlgorithm(
             "sum", "sum of n numbers", "n + ℓ·log_√m n for the tall variant", "numbers",
