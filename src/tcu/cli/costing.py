@@ -35,13 +35,9 @@ def cost_command(
         str | None,
         typer.Option("--points", metavar="P", help="polynomial: how many points.", rich_help_panel=_SIZE),
     ] = None,
-    nonzeros: Annotated[
+    per_row: Annotated[
         str | None,
-        typer.Option("--nonzeros", metavar="I", help="sparse: non-zeros of A and B.", rich_help_panel=_SIZE),
-    ] = None,
-    outputs: Annotated[
-        str | None,
-        typer.Option("--outputs", metavar="Z", help="sparse: non-zeros of A·B.", rich_help_panel=_SIZE),
+        typer.Option("--per-row", metavar="K", help="sparse: numbers in a row of A and B.", rich_help_panel=_SIZE),
     ] = None,
     product: Annotated[
         str | None,
@@ -101,11 +97,9 @@ def cost_command(
         _list(list(COSTS.values()), as_json)
         return
     row = find_costed(algorithm)
-    given = {
-        "points": points, "nonzeros": nonzeros, "outputs": outputs, "chain": chain,
-    }  # fmt: skip
+    given = {"points": points, "per_row": per_row, "chain": chain}
     size: dict[str, Any] = {
-        name: None if text is None else whole(f"--{name}", text) for name, text in given.items()
+        name: None if text is None else whole(_option(name), text) for name, text in given.items()
     }
     size |= {"product": product, "variant": variant}
     number = {} if n is None else {"n": whole("--n", n)}
@@ -135,6 +129,10 @@ def cost_command(
     console().print(_shown(one, weak))
     for file in files:
         console().print(f"{len(curve)} sizes in {file}", soft_wrap=True)
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 _WHOLE = re.compile(r"(\d[\d_]*)(?:\^(\d{1,4})|e(\d{1,4}))?", re.IGNORECASE)
@@ -170,7 +168,7 @@ def _list(rows: list[Any], as_json: bool) -> None:
     for name in ("name", "what", "bound", "n counts", "options"):
         table.add_column(name)
     for row in rows:
-        given = " ".join(f"--{name}" for name in row.options)
+        given = " ".join(map(_option, row.options))
         table.add_row(Text(row.name, style="cyan"), row.title, row.theorem, row.n, given)
     console().print(table)
 
