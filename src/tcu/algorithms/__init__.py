@@ -11,11 +11,13 @@ from tcu.algorithms.dft import idft as idft
 from tcu.algorithms.dft import idftn as idftn
 from tcu.algorithms.dft import irdft as irdft
 from tcu.algorithms.dft import rdft as rdft
+from tcu.algorithms.dft_error import dft_error_bound as dft_error_bound
 from tcu.algorithms.external_memory import Transfers as Transfers
 from tcu.algorithms.external_memory import matmul_transfers_bound as matmul_transfers_bound
 from tcu.algorithms.external_memory import simulate as simulate
 from tcu.algorithms.integers import integer_multiply as integer_multiply
 from tcu.algorithms.integers import karatsuba_bound as karatsuba_bound
+from tcu.algorithms.integers import karatsuba_bound_of_calls as karatsuba_bound_of_calls
 from tcu.algorithms.integers import schoolbook_bound as schoolbook_bound
 from tcu.algorithms.machine import Machine as Machine
 from tcu.algorithms.matmul import matmul as matmul
@@ -23,6 +25,9 @@ from tcu.algorithms.matmul import matmul_bound as matmul_bound
 from tcu.algorithms.matmul import matmul_lower_bound as matmul_lower_bound
 from tcu.algorithms.matmul import strassen_like as strassen_like
 from tcu.algorithms.matmul import strassen_like_bound as strassen_like_bound
+from tcu.algorithms.polynomials import evaluate as evaluate
+from tcu.algorithms.polynomials import evaluate_error_bound as evaluate_error_bound
+from tcu.algorithms.polynomials import polynomial_bound as polynomial_bound
 from tcu.algorithms.reductions import sum_bound as sum_bound
 from tcu.algorithms.reductions import tensor_sum as tensor_sum
 from tcu.algorithms.schemes import LADERMAN as LADERMAN
@@ -30,3 +35,6 @@ from tcu.algorithms.schemes import SCHEMES as SCHEMES
 from tcu.algorithms.schemes import STANDARD as STANDARD
 from tcu.algorithms.schemes import STRASSEN as STRASSEN
 from tcu.algorithms.schemes import BilinearScheme as BilinearScheme
+from tcu.algorithms.sparse import SparseInfo as SparseInfo
+from tcu.algorithms.sparse import sparse_bound as sparse_bound
+from tcu.algorithms.sparse import sparse_matmul as sparse_matmul

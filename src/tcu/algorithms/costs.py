@@ -24,6 +24,7 @@ from tcu.algorithms.matmul import (
 from tcu.algorithms.parameters import MachineLike
 from tcu.algorithms.polynomials import evaluate, polynomial_bound
 from tcu.algorithms.reductions import sum_bound, tensor_sum
+from tcu.algorithms.sparse import random_sparse, sparse_bound, sparse_matmul
 from tcu.errors import ParameterError, unknown_name
 from tcu.machine.ledger import Ledger, Number
 
@@ -151,6 +152,15 @@ def _matmul_transfers(memory: int, size: Size) -> float:
     return matmul_transfers_bound(memory, size["n"], size["n"], size["n"])
 
 
+def _sparse_factors(size: Size) -> tuple[Any, Any]:
+    return random_sparse(size["n"], size["per_row"], 0), random_sparse(size["n"], size["per_row"], 1)
+
+
+def _sparse_bound(machine: MachineLike, size: Size) -> float:
+    a, b = _sparse_factors(size)
+    return sparse_bound(machine, size["n"], (a @ b).nnz, a.nnz + b.nnz)
+
+
 COSTS: dict[str, CostedAlgorithm] = {
     row.name: row
     for row in (
@@ -177,6 +187,12 @@ COSTS: dict[str, CostedAlgorithm] = {
             lambda m: _powers(math.isqrt(m), 3, 8),
         ),
         CostedAlgorithm(
+            "sparse", "product of two random sparse matrices", "Theorem 3", "rows of the square matrices",
+            lambda machine, size: sparse_matmul(machine, *_sparse_factors(size)), _sparse_bound, 40.0,
+            lambda m: _powers(8 * math.isqrt(m), 2, 6),
+            options={"per_row": lambda n, m: max(2, math.isqrt(m // n) + 1)},
+        ),
+        CostedAlgorithm(
             "dft", "discrete Fourier transform", "Theorem 4", "complex numbers",
             lambda machine, size: dft(machine, machine.shape(size["n"], complex), product=size["product"]),
             _of_n(dft_bound), 27.0, lambda m: _powers(m, 4, 8), options={"product": lambda n, m: "four"},
@@ -186,10 +202,11 @@ COSTS: dict[str, CostedAlgorithm] = {
             lambda machine, size: integer_multiply(machine, *_factors(machine, size), algorithm="schoolbook"),
             _of_n(schoolbook_bound), 40.0, lambda m: _powers(64 * m, 4, 6),
         ),
+        # Much of the constant is m^0.21: the theorem's base case costs less than one tensor call can.
         CostedAlgorithm(
             "karatsuba", "product of two integers, Karatsuba's recursion", "Theorem 6", "bits of each",
             lambda machine, size: integer_multiply(machine, *_factors(machine, size), algorithm="karatsuba"),
-            _of_n(karatsuba_bound), 280.0, lambda m: _powers(64 * m, 4, 6),
+            _of_n(karatsuba_bound), 220.0, lambda m: _powers(64 * m, 4, 6),
         ),
         CostedAlgorithm(
             "polynomial", "a polynomial at many points", "Theorem 7", "coefficients",

@@ -238,15 +238,18 @@ def _cached_plan(shape: _Shape, longer: int, shorter: int, algorithm: Algorithm)
         pieces = max(1, round(na / nb))
         size = max(-(-na // pieces), nb)
         for depth in range(1, max(2, size.bit_length())):
-            cost = pieces * _karatsuba_cost(machine, size, depth)
-            found.append((cost, _make(machine, bits, pieces * size, size, pieces, depth)))
+            plan = _make(machine, bits, pieces * size, size, pieces, depth)
+            found.append((pieces * _karatsuba_cost(machine, plan), plan))
     return min(found, key=lambda pair: pair[0])[1]
 
 
 def _make(machine: Machine, bits: int, longer: int, shorter: int, pieces: int, depth: int) -> _Plan:
-    wide = machine.word_bits > 64
-    top = 1 << (8 * machine.word_bits if wide else _INT64)
-    return _Plan(bits, longer, shorter, pieces, depth, _operand_limit(machine, shorter), top)
+    top = 1 << (8 * machine.word_bits if machine.word_bits > 64 else _INT64)
+    # Each level may add a digit for a carry.
+    leaf = -(-shorter // 2**depth) + 2 * (depth > 0)
+    # Room for the sums of a few levels: a carry there meets fewer digits than one of all the smallest products.
+    leaf *= 5 ** min(depth, _ROOM)
+    return _Plan(bits, longer, shorter, pieces, depth, _operand_limit(machine, leaf), top)
 
 
 def _schoolbook_cost(machine: Machine, na: int, nb: int) -> float:
@@ -258,12 +261,19 @@ def _schoolbook_cost(machine: Machine, na: int, nb: int) -> float:
     return -(-columns // side) * (rows * side + calls * machine.latency) + rows * columns
 
 
-def _karatsuba_cost(machine: Machine, size: int, depth: int) -> float:
-    """About what the recursion costs, without carries: to choose its depth by."""
-    splits = sum(3**i * _LINEAR * size / 2**i for i in range(depth))
-    return float(3**depth * _schoolbook_cost(machine, -(-size // 2**depth), -(-size // 2**depth)) + splits)
+def _karatsuba_cost(machine: Machine, plan: _Plan) -> float:
+    """What the recursion on one piece costs, but for carries: to choose its depth by."""
+    size, bound, splits = plan.shorter, (1 << plan.bits) - 1, 0.0
+    for level in range(plan.depth):
+        splits += 3**level * _LINEAR * size
+        size, bound = -(-size // 2), 2 * bound
+        if bound > plan.limit:  # the digit that a carry adds can take another column, or another call
+            size, bound = size + 1, _carried_bound(bound, plan.bits)
+    return float(3**plan.depth * _schoolbook_cost(machine, size, size) + splits)
 
 
+_ROOM = 4
+"""Levels above the smallest products whose sums fit a word without a carry."""
 _LINEAR = 6
 """Additions for each digit of a subproblem: one for the sums of halves, five to put the three products together."""
 

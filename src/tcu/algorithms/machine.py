@@ -14,6 +14,7 @@ from tcu.algorithms.matmul import matmul, strassen_like
 from tcu.algorithms.polynomials import evaluate
 from tcu.algorithms.reductions import SumVariant, tensor_sum
 from tcu.algorithms.schemes import BilinearScheme
+from tcu.algorithms.sparse import sparse_matmul
 
 __all__ = ["Machine"]
 
@@ -84,6 +85,13 @@ class Machine(base.Machine):
     def evaluate(self, coefficients: Any, points: Any, *, modulus: int | None = None) -> Any:
         """A polynomial at many points: :func:`tcu.algorithms.evaluate` (Theorem 7)."""
         return evaluate(self, coefficients, points, modulus=modulus)
+
+    def sparse_matmul(
+        self, a: Any, b: Any, *, nonzeros: int | None = None, scheme: str | BilinearScheme | None = None,
+        seed: int = 0,
+    ) -> Any:  # fmt: skip
+        """A·B of sparse matrices: :func:`tcu.algorithms.sparse_matmul` (Theorem 3)."""
+        return sparse_matmul(self, a, b, nonzeros=nonzeros, scheme=scheme, seed=seed)
 
     def transfers(self) -> Transfers:
         """The I/Os of what this weak machine has done: :func:`tcu.algorithms.simulate` (Theorem 8)."""

@@ -29,7 +29,7 @@ from tcu.errors import DtypeError, InvalidOperationError, MissingPackageError, P
 from tcu.machine import Machine
 from tcu.machine.shapes import ShapeArray
 
-__all__ = ["SparseInfo", "SparseRound", "sparse_bound", "sparse_matmul"]
+__all__ = ["SparseInfo", "SparseRound", "random_sparse", "sparse_bound", "sparse_matmul"]
 
 _SKETCHES = 3
 _LOAD = 1.0
@@ -526,3 +526,14 @@ def sparse_bound(
     m, latency = parameters(machine)
     z = max(nonzeros, m)
     return float(inner / math.sqrt(z) * (z / m) ** exponent * (m + latency) + entries)
+
+
+def random_sparse(rows: int, per_row: int, seed: int = 0) -> Any:
+    """A square csr_array of ``per_row`` random ones (or their sums) in each row and, on average, in each column.
+
+    The product of two such has about rows · per_row² entries, evenly spread.
+    """
+    rng = np.random.default_rng(seed)
+    columns = np.concatenate([rng.permutation(rows) for _ in range(per_row)])
+    index = np.tile(np.arange(rows), per_row)
+    return _scipy().csr_array((np.ones(columns.size, np.int64), (index, columns)), shape=(rows, rows))
