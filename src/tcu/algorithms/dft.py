@@ -284,13 +284,14 @@ class Options:
         if z.shape[1] == 0 or z.shape[2] == 1:
             return z
         plan = levels(z.shape[2], self.widest)
-        if not self.scaled:
-            return self._levels(z, plan)
-        machine = self.machine
+        with np.errstate(over="ignore", invalid="ignore"):  # as NumPy's transforms pass on inf and NaN
+            return self._scaled(z, plan) if self.scaled else self._levels(z, plan)
+
+    def _scaled(self, z: Any, plan: tuple[Level, ...]) -> Any:
         down, up = _scales(z, self.top_of(plan))
-        machine.step(z.size, "scale")
+        self.machine.step(z.size, "scale")
         z = self._levels(z * down, plan)
-        machine.step(z.size, "scale back")
+        self.machine.step(z.size, "scale back")
         return z * up * z.dtype.type(2.0 ** sum(map(self._shift, plan[:-1])))
 
     def top_of(self, plan: tuple[Level, ...]) -> int:

@@ -96,7 +96,8 @@ def roots(n: int) -> npt.NDArray[np.complex128]:
     quadrant, rest = np.divmod(4 * np.arange(n, dtype=np.int64), n)
     mirrored = 2 * rest > n
     angle = (np.pi / 2) * (np.where(mirrored, n - rest, rest) / n)
-    cosine, sine = np.cos(angle), np.sin(angle)
+    diagonal = 2 * rest == n  # where cosine and sine, rounded, may differ
+    cosine, sine = (np.where(diagonal, math.sqrt(0.5), part(angle)) for part in (np.cos, np.sin))
     cosine, sine = np.where(mirrored, sine, cosine), np.where(mirrored, cosine, sine)
     result = np.empty(n, np.complex128)
     result.real = np.choose(quadrant, (cosine, -sine, -cosine, sine))
