@@ -112,6 +112,9 @@ class ElsewhereExecutor(Executor):
     def check_side(self, side: int) -> None:
         self._executor.check_side(side)
 
+    def place(self, values: Any) -> Elsewhere:
+        return Elsewhere(values)
+
     def multiply(self, a: Any, b: Any) -> Any:
         assert isinstance(a, Elsewhere), type(a)
         assert isinstance(b, Elsewhere), type(b)

@@ -61,6 +61,14 @@ def test_a_program_stays_where_its_arrays_are(name: str, unit: str) -> None:
     assert got.get().tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize("algorithm", ["schoolbook", "karatsuba"])
+def test_digits_of_integers_are_elsewhere(algorithm: str) -> None:
+    a, b = 3**900, -(7**500)
+    machine = tcu.Machine(16, 3, executor=ElsewhereExecutor(IdealExecutor()))
+    assert machine.integer_multiply(a, b, algorithm=algorithm) == a * b
+    assert machine.ledger.tensor_calls > 0
+
+
 def test_the_stand_in_refuses_what_it_should() -> None:
     x = Elsewhere(np.ones(3))
     with pytest.raises(TypeError, match="use get"):

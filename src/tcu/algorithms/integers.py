@@ -103,7 +103,7 @@ def integer_multiply(
         left, right, longest = right, left, longest[::-1]
     plan = _plan(machine, longest[0], longest[1], algorithm)
     factors = (to_digits(left, plan.longer, plan.bits), to_digits(right, plan.shorter, plan.bits))
-    first, second = (machine.array(x if like is None else np.asarray(x, like=like)) for x in factors)
+    first, second = (machine.place(x) if like is None else np.asarray(x, like=like) for x in factors)
     digits = _run(machine, first, second, plan)
     if isinstance(digits, ShapeArray):
         return digits

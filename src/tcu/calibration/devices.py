@@ -17,6 +17,10 @@ from tcu.machine.executors import IdealExecutor
 __all__ = ["Cpu", "Device", "GpuDevice", "find_device"]
 
 
+_ENOUGH = 0.5
+"""Seconds after which no further round is measured."""
+
+
 class Device(ABC):
     """Where arrays live and time passes."""
 
@@ -45,7 +49,10 @@ class Device(ABC):
         calls = 1
         while (taken := self._time(work, calls)) < least and calls < 1 << 16:
             calls = max(2 * calls, int(calls * least / max(taken, 1e-9)))
-        return min(self._time(work, calls) for _ in range(rounds)) / calls
+        times = [taken]
+        while len(times) < rounds and sum(times) < _ENOUGH:
+            times.append(self._time(work, calls))
+        return min(times) / calls
 
     def _time(self, work: Callable[[], object], calls: int) -> float:
         start = time.perf_counter()

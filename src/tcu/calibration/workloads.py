@@ -64,7 +64,7 @@ WORKLOADS: tuple[Workload, ...] = (
         lambda device, n: (_reals(device, n, n), _reals(device, n, n, seed=1)), Machine.matmul,
     ),
     Workload(
-        "strassen", "rows", (256, 512, 1024), (1024, 2048, 4096),
+        "strassen", "rows", (128, 256, 512), (512, 1024, 2048),
         lambda device, n: (_reals(device, n, n), _reals(device, n, n, seed=1)), Machine.strassen,
     ),
     Workload("dft", "numbers", (1 << 14, 1 << 16, 1 << 18), (1 << 18, 1 << 21, 1 << 24), _complex, Machine.dft),

@@ -114,6 +114,14 @@ class Machine:
         """
         return self.executor.array(values)
 
+    def place(self, values: Any) -> Any:
+        """An array that a program makes itself, such as the digits of an integer, where the executor computes.
+
+        Unlike an operand of :meth:`array`, it has no home of its own: on a GPU
+        it moves there, if CuPy is installed.
+        """
+        return self.executor.place(values)
+
     def shape(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> ShapeArray:
         """An operand without values, for a machine that counts."""
         return ShapeArray(shape, dtype)

@@ -44,6 +44,10 @@ class Executor(ABC):
         """The values where this executor wants them: an array of any library stays as it is."""
         return values if hasattr(values, "__array_function__") else np.asarray(values)
 
+    def place(self, values: Any) -> Any:
+        """The values where this executor computes at no further cost: for arrays that a program makes itself."""
+        return self.array(values)
+
     def check_side(self, side: int) -> None:  # noqa: B027
         """Raises ParameterError if the executor cannot multiply matrices of that side."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 from tcu.errors import ParameterError
@@ -67,6 +68,13 @@ class GpuExecutor(InstructionExecutor):
                 "protocols: pass cupy.from_dlpack(x), which copies nothing"
             )
         return super().array(values)
+
+    def place(self, values: Any) -> Any:
+        try:
+            cupy = importlib.import_module("cupy")
+        except ImportError:
+            return self.array(values)
+        return cupy.asarray(values)
 
     def _stored(self, x: Any) -> Any:
         # The kernel makes inputs of these as it loads them: no pass over memory of their own.
