@@ -155,7 +155,7 @@ def tall(report: Report, quick: bool) -> None:
             right = bool((machine.multiply(a, b) == side).all())
             seconds = timed(partial(machine.multiply, a, b), 0.1)
             result = 8 if fmt == "binary64" else 4
-            moved = rows * side * (a.itemsize + result)
+            moved = rows * side * (a.dtype.itemsize + result)
             row: dict[str, Any] = {"format": fmt, "stored": dtype, "rows": rows, "side": side, "microseconds": seconds * 1e6,
                                    "share_of_peak": 2.0 * rows * side * side / seconds / PEAKS[fmt],
                                    "share_of_memory": moved / seconds / MEMORY}  # fmt: skip
