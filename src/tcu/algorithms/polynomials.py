@@ -64,11 +64,16 @@ def evaluate(machine: Machine, coefficients: Any, points: Any, *, modulus: int |
     if a.ndim != 1:
         raise ShapeError(f"coefficients of shape {a.shape}: give a vector, the constant term first")
     if isinstance(a, np.ndarray):
-        a = a[: int(np.max(np.nonzero(a)[0], initial=-1)) + 1]
+        a = _trimmed(a)
     if a.size == 0 or x.size == 0:
         return np.zeros(x.shape, ring.dtype, like=x)
     with machine.section("evaluate"):
         return _evaluate(machine, ring, a, x.reshape(x.size)).reshape(x.shape)
+
+
+def _trimmed(a: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Without zeros of the highest powers, which could overflow for nothing."""
+    return a[: int(np.max(np.nonzero(a)[0], initial=-1)) + 1]
 
 
 class _Ring(Protocol):
@@ -253,7 +258,7 @@ def evaluate_error_bound(
 
     N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., lemma 3.1.
     """
-    a = np.abs(np.asarray(coefficients, np.float64))
+    a = _trimmed(np.abs(np.asarray(coefficients, np.float64)))
     x = np.abs(np.asarray(points, np.float64))
     n = max(a.size, 1)
     roundings = n + machine.side + 2 * math.ceil(math.log2(max(n / machine.side, 1))) + 4
