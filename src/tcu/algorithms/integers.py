@@ -43,9 +43,7 @@ _DEFAULT = (4096, 4096)
 """m and latency of the machine behind :func:`multiply`: measured the fastest for 10^4 to 10^7 bits with NumPy's BLAS."""
 
 
-def multiply(
-    a: Any, b: Any, *, machine: Machine | None = None, algorithm: Algorithm = "auto", like: Any = None
-) -> Any:
+def multiply(a: Any, b: Any, *, machine: Machine | None = None, algorithm: Algorithm = "auto") -> Any:
     """a·b of integers of any size and sign, exactly, through products of matrices.
 
     Parameters
@@ -58,8 +56,6 @@ def multiply(
     algorithm:
         "schoolbook" (Theorem 5), "karatsuba" (Theorem 6), or "auto", the
         cheaper one on that machine, to the depth that is the cheapest.
-    like:
-        An array of CuPy: the digits are kept on its GPU between the calls.
 
     Returns
     -------
@@ -75,14 +71,10 @@ def multiply(
         No such algorithm; a unit or words too narrow for digits of one bit
         (of two for Karatsuba).
     """
-    return integer_multiply(
-        Machine(*_DEFAULT) if machine is None else machine, a, b, algorithm=algorithm, like=like
-    )
+    return integer_multiply(Machine(*_DEFAULT) if machine is None else machine, a, b, algorithm=algorithm)
 
 
-def integer_multiply(
-    machine: Machine, a: Any, b: Any, *, algorithm: Algorithm = "auto", like: Any = None
-) -> Any:
+def integer_multiply(machine: Machine, a: Any, b: Any, *, algorithm: Algorithm = "auto") -> Any:
     """:func:`multiply` with the machine first, as all algorithms have it.
 
     On a machine that only counts, ``machine.shape(n, bool)`` stands for an
@@ -103,7 +95,7 @@ def integer_multiply(
         left, right, longest = right, left, longest[::-1]
     plan = _plan(machine, longest[0], longest[1], algorithm)
     factors = (to_digits(left, plan.longer, plan.bits), to_digits(right, plan.shorter, plan.bits))
-    first, second = (machine.place(x) if like is None else np.asarray(x, like=like) for x in factors)
+    first, second = (machine.place(x) for x in factors)
     digits = _run(machine, first, second, plan)
     if isinstance(digits, ShapeArray):
         return digits
