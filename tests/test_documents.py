@@ -37,7 +37,7 @@ def test_the_table_of_costs_is_the_registry_s() -> None:
     rows = {"matmul": ("matmul",), "strassen": ("standard", "strassen", "laderman"), "sparse_matmul": ("sparse",),
             "dft": ("dft",), "integer_multiply": ("integer", "karatsuba"), "evaluate": ("polynomial",),
             "sum": ("sum",)}  # fmt: skip
-    shown = dict(re.findall(r"^\| `(\w+)`.*\| ([\d, ]+) \|$", README, re.M))
+    shown = dict(re.findall(r"^\| `(\w+)`.*\| ([\d., ]+) \|$", README, re.M))
     assert shown == {name: ", ".join(f"{COSTS[row].constant:g}" for row in own) for name, own in rows.items()}
 
 

@@ -22,6 +22,7 @@ from tcu.formats import get_format
 from tcu.gpu import KERNELS, CompileError, Kernel, NoGpuError, planes, tall
 from tcu.gpu.compiler import CompileTask, compile_cuda, read_sources, task_of
 from tcu.gpu.errors import ExtraMissingError
+from tcu.gpu.launch import Strided
 from tcu.gpu.tall import TallProblem, macros_of, stored_dtypes, tall_product
 from tcu.machine import GpuExecutor, ModelExecutor
 from tcu.machine.executors import IdealExecutor
@@ -121,6 +122,25 @@ def test_registers_bound_the_width() -> None:
     widths = [int(macros_of(half, "float16", side, side)["WIDTH"]) for side in (16, 64, 128, 256)]
     assert widths == [2, 8, 4, 2]
     assert int(macros_of(half, "float16", 256, 8)["WIDTH"]) == 1
+
+
+def test_words_are_loaded_whole_only_where_they_are_aligned() -> None:
+    half = next(row for row in ROWS if row.a == "binary16" and row.k == 16)
+    byte = next(row for row in ROWS if row.a == "u8" and row.k == 32)
+    float32, uint8 = np.dtype(np.float32), np.dtype(np.uint8)
+    for kernel, dtype, address, shape, strides, adjacent in (
+        (half, float32, 256, (70, 16), (16, 1), True),
+        (half, float32, 260, (70, 16), (16, 1), False),
+        (half, float32, 256, (70, 16), (17, 1), False),
+        (half, float32, 256, (1, 16), (17, 1), True),
+        (half, float32, 256, (70, 16), (1, 70), False),
+        (half, float32, 256, (70, 16), (5, 16, 1), False),
+        (half, float32, 256, (70, 16), (0, 18, 1), True),
+        (byte, uint8, 256, (70, 16), (1, 1), False),
+        (byte, uint8, 260, (3, 70, 16), (8, 4, 1), True),
+        (byte, uint8, 256, (3, 70, 16), (2, 4, 1), False),
+    ):
+        assert tall._adjacent(Strided(address, shape, strides), dtype, kernel) is adjacent
 
 
 def test_without_a_gpu_a_machine_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
