@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import tcu
 from tcu.algorithms import integer_multiply, karatsuba_bound, karatsuba_bound_of_calls, schoolbook_bound
 from tcu.algorithms.digits import carried, from_digits, to_digits
-from tcu.algorithms.integers import digit_bits
+from tcu.algorithms.integer_plan import digit_bits
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.machine.executors import ModelExecutor
 
