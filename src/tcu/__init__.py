@@ -29,16 +29,17 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+if not TYPE_CHECKING:  # a checker would take every name for one of these
 
-def __getattr__(name: str) -> object:
-    """The machine and its algorithms, imported when first asked for: they would make `import tcu` a third slower."""
-    from importlib import import_module
+    def __getattr__(name: str) -> object:
+        """The machine and its algorithms, imported when first asked for: they would make `import tcu` a third slower."""
+        from importlib import import_module
 
-    if name == "Machine":
-        return import_module("tcu.algorithms.machine").Machine
-    if name in ("algorithms", "integers"):
-        return import_module("tcu.algorithms.integers" if name == "integers" else "tcu.algorithms")
-    raise AttributeError(f"module 'tcu' has no attribute {name!r}")
+        if name == "Machine":
+            return import_module("tcu.algorithms.machine").Machine
+        if name in ("algorithms", "integers"):
+            return import_module("tcu.algorithms.integers" if name == "integers" else "tcu.algorithms")
+        raise AttributeError(f"module 'tcu' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
