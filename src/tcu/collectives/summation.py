@@ -177,7 +177,7 @@ def sum_on_gpu(request: Request, x: Any, out: Any, return_info: bool, progress: 
 
 def sum_info(unit: Unit, plan: Plan, bits: int | None, rows: int = 1) -> SumInfo:
     time = modelled_time(plan.n, plan.chain or 1)
-    return SumInfo(unit.name, plan, rows * plan.mmas, plan.levels, time, bits, rows)
+    return SumInfo(unit.name, plan, plan.mmas_of(rows), plan.levels, time, bits, rows)
 
 
 def error_bound(
