@@ -16,7 +16,7 @@ from gpu_data import to_host, torch_dtype
 from gpu_timing import first_line
 
 import tcu
-from tcu.plan import DEFAULT_VARIANT, VARIANTS
+from tcu.plan import DEFAULT_VARIANT, SEGMENTED, VARIANTS
 
 READ = "read alone"
 """The ceiling: the best of several launch shapes of a kernel that only reads."""
@@ -85,7 +85,7 @@ def _tcu(dtype: str, variants: bool) -> list[Participant]:
         Participant("tcu.fsum", tcu.fsum, allowed=EXACT, model=tcu.fsum),
     ]
     for name, row in VARIANTS.items() if variants else ():
-        if name != DEFAULT_VARIANT:
+        if name != DEFAULT_VARIANT and name not in SEGMENTED:  # paper_002.py measures those
             run = sum_of(variant=name)
             chain = "" if row.chain is None else f" R={row.chain}"
             label = f"tcu.sum {name}{chain} B={row.block}"

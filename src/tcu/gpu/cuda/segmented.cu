@@ -25,6 +25,9 @@ constexpr int GROUPS = ALGORITHM == REDUCTION_16 ? 16 : 1;  // of a warp at once
 constexpr int SLOTS = WARPS * GROUPS;                       // groups of a block at once
 constexpr int LINK = 256 / GROUPS;                          // numbers of a group in one link
 
+// Eight lanes store vectors of several links: so turned, they lie in different banks.
+constexpr int TURN = 8 / AT_ONCE;
+
 struct Segmented {
     Array x;      // all rows
     i64 rows;
@@ -136,8 +139,7 @@ struct Lane {
     __device__ i64 offset(const Segmented& p, const Group& group, i64 first) const {
         return (group.number * p.chain + first + link) * LINK + (GROUPS > 1 ? vector % 2 : vector) * PER_LOAD;
     }
-    // Other links' vectors lie elsewhere in the banks, as long as eight lanes store those of several.
-    __device__ int place() const { return place_of(vector) ^ 2 * link; }
+    __device__ int place() const { return place_of(vector) ^ TURN * link; }
 };
 
 // The vectors of AT_ONCE links to operands, and the MMAs with them.
@@ -159,7 +161,7 @@ __device__ inline void add_links(const Segmented& p, Vector (&x)[UNROLL][AT_ONCE
         for (int link = 0; link < AT_ONCE; ++link) {
             if (first + link >= p.chain) continue;
             Word a[A_WORDS];
-            load_matrices(a, mine[u * AT_ONCE + link], 2 * link);
+            load_matrices(a, mine[u * AT_ONCE + link], TURN * link);
             sums[u].add(a);
         }
 }
