@@ -545,10 +545,10 @@ def test_a_gpu_returns_the_bits_of_the_model(torch: Any, variant: str, dtype: An
     lengths = [0, 1, 3, 15, 16, 17, 31, 32, 64, 100, 128, 255, 256, 257, 511, 512, 1000, 1024, 2048, 3000]
     lengths += [4095, 4096, 4097, 8192, 16384, 32768, 32769, 65536, 65537, 100_003, 1 << 20]
     for number, n in enumerate(lengths):
-        for rows in (1, 67, 1000) if n <= 1024 else (1, 5):
+        for rows in (1, 67, 300) if n <= 1024 else (1, 5):
             options: dict[str, Any] = {}
-            if (number + rows) % 3 == 1:
-                options["block"] = int(rng.choice([32, 64, 96, 512, 1024]))
+            if (number + rows) % 7 == 1:  # seldom: each is another kernel to compile
+                options["block"] = int(rng.choice([32, 96, 1024]))
             if (number + rows) % 4 == 1 and variant != "reduction-256":
                 options["chain"] = int(rng.choice([1, 2, 3, 5, 8, 40]))
             if dtype is np.float16 and rng.random() < 0.2:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from dataclasses import dataclass
 
 from tcu.formats.format import Format
 from tcu.gpu.device import Gpu
@@ -11,7 +12,7 @@ from tcu.gpu.launch import KernelLaunch
 from tcu.gpu.sums import ELEMENTS, TARGETS, Layout, Operand, compiled
 from tcu.gpu.variants import check_mmas
 from tcu.gpu.workspace import workspace
-from tcu.plan import AddStep, MmaStep, Plan
+from tcu.plan import AddStep, MmaStep, Plan, granularity
 
 __all__ = ["SegmentedLaunch"]
 
@@ -44,6 +45,36 @@ class _Segmented(ctypes.Structure):
     )
 
 
+@dataclass(frozen=True)
+class _Loops:
+    algorithm: str
+    """As in cuda/segmented.cu."""
+    accumulator: str
+    chain: int
+    """Links of a group."""
+    groups: int
+    turns: int
+
+
+def _loops_of(plan: Plan) -> _Loops:
+    """What the plan's steps ask of the kernel; a plan of nothing has one group, of zeros."""
+    if not plan.parts:
+        return _Loops("REDUCTION_16", "binary32", 1, 1, 1)
+    steps = plan.parts[0].steps
+    mmas = [step for step in steps if isinstance(step, MmaStep)]
+    names = {(1,): "REDUCTION_16", (16, 1): "REDUCTION_256N"}
+    algorithm = names[tuple(step.dots for step in mmas)]
+    if len(mmas) == 2 and mmas[1].chain > 1:
+        algorithm = "WORK_INEFFICIENT"
+    sequences = (
+        step.length or 1 for step in steps if isinstance(step, AddStep) and step.order == "sequential"
+    )
+    groups = -(-plan.n // granularity(tuple(mmas)))
+    return _Loops(
+        algorithm, mmas[0].accumulator, max(step.chain for step in mmas), groups, next(sequences, 1)
+    )
+
+
 class SegmentedLaunch:
     """The sum of each row by a plan of paper 002: everything but the addresses.
 
@@ -59,39 +90,38 @@ class SegmentedLaunch:
         check_mmas(plan, gpu)
         self._gpu = gpu
         self._lock = threading.Lock()
-        steps = plan.parts[0].steps if plan.parts else ()
-        mmas = [step for step in steps if isinstance(step, MmaStep)]
-        algorithm = "REDUCTION_16" if len(mmas) == 1 else "REDUCTION_256N"
-        if any(step.dots == 1 and step.chain > 1 for step in mmas[1:]):
-            algorithm = "WORK_INEFFICIENT"
-        chain = max((step.chain for step in mmas), default=1)
-        together = plan.block // _WARP * (mmas[0].shared if mmas else 1)
-        groups = max(1, -(-plan.n // (chain * (16 if algorithm == "REDUCTION_16" else 256))))
-        turns = next(
-            (
-                int(step.length or 1)
-                for step in steps
-                if isinstance(step, AddStep) and step.order == "sequential"
-            ),
-            1,
-        )
-        chunks = -(-groups // (turns * together))
+        loops = _loops_of(plan)
+        groups, chain = loops.groups, loops.chain
+        together = plan.block // _WARP * (16 if loops.algorithm == "REDUCTION_16" else 1)
+        chunks = -(-groups // (loops.turns * together))
         is_long = groups > together
         in_flight = _IN_FLIGHT if plan.block <= _STAGED else _IN_FLIGHT // 2
         links = min(in_flight, 1 << (chain - 1).bit_length())
         unroll = in_flight // links
         width = (groups - 1).bit_length()
-        accumulator = ELEMENTS[mmas[0].accumulator if mmas else "binary32"]
+        accumulator = ELEMENTS[loops.accumulator]
         function = compiled(
             "segmented.cu", "segmented", gpu.compute_capability, ELEMENTS[plan.input], layout,
             (("THREADS", plan.block), ("CHAIN", 1), ("TILE", "ROWS"), ("PARTIAL", accumulator), ("TOTAL", accumulator),
-             ("ALGORITHM", algorithm), ("AT_ONCE", links), ("UNROLL", unroll), ("LONG", int(is_long)),
+             ("ALGORITHM", loops.algorithm), ("AT_ONCE", links), ("UNROLL", unroll), ("LONG", int(is_long)),
              ("RESIDENT", max(1, _RESIDENT // plan.block))),
         )  # fmt: skip
         held = unroll * max(1, together >> width)
         self._slots = rows * chunks if chunks > 1 else 0
         self._problem = _Segmented(
-            x, rows, plan.n, stride, 0, 0, divisor, chain, groups, turns, chunks, width, TARGETS[target.name]
+            x,
+            rows,
+            plan.n,
+            stride,
+            0,
+            0,
+            divisor,
+            chain,
+            groups,
+            loops.turns,
+            chunks,
+            width,
+            TARGETS[target.name],
         )
         self._x = self._problem.x  # a view, which writes into the problem
         blocks = rows * chunks if is_long else -(-rows // held)

@@ -15,7 +15,13 @@ V is the operand of the second MMA, so the 16 sums are rounded to the format
 of the elements; Reduction_16 never rounds to it.  Up to 256 numbers, the
 forms of 256 and 256N are one and the same list of steps.
 
-The paper ends with the warp.  What exceeds its chain is added up outside of
+"paper-002" is, at every length, the algorithm that paper_002.json names, with
+that algorithm's bits; the table is the same for all units and machines, since
+another choice would be another result, except among the three forms that
+share their steps.  How a GPU goes through the steps (rows of a block, loads in
+flight) changes no bits.
+
+The paper's figures end with the warp.  What exceeds its chain is added up outside of
 the unit, in binary64: a third MMA would take the partial sums in 16 bits.
 """
 
