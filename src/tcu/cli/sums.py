@@ -162,7 +162,9 @@ def compare_command(
     ] = None,
     variant: Annotated[
         list[str] | None,
-        typer.Option("--variant", metavar="NAME", help=f"May be repeated; else all: {_VARIANTS}."),
+        typer.Option(
+            "--variant", metavar="NAME", help=f"May be repeated; else all for the dtype: {_VARIANTS}."
+        ),
     ] = None,
     schedule: options.Schedule,
     numbers: options.Numbers,
@@ -184,6 +186,8 @@ def compare_command(
             raise unknown_name("variant", name, VARIANTS)
     _check_fraction(schedule, variants)
     elements = read_elements(file, numbers)
+    if not variant:
+        variants = [name for name in variants if VARIANTS[name].takes(elements.format)]
     methods = [Method(one, name, schedule, dtype) for one in units for name in variants]
     with ProgressBar((1 + 2 * len(methods)) * elements.n) as bar:
         elements.on_read = bar.advance
