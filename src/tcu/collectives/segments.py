@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.errors import DtypeError, ParameterError, ShapeError
-from tcu.formats.array import is_masked
+from tcu.formats.array import is_masked, lives_on_gpu
 from tcu.formats.tensor import check_data, is_tensor
 
 __all__ = ["OFFSET_DTYPES", "check_offsets_form", "checked_offsets"]
@@ -32,13 +32,11 @@ def checked_offsets(offsets: Any, n: int) -> npt.NDArray[np.int64]:
     """
     if is_masked(offsets):
         raise DtypeError("offsets is a masked array: pass offsets.filled(n), with n where one is missing")
+    if lives_on_gpu(offsets):
+        raise ParameterError("offsets is on a GPU, x in the host's memory: give both one place")
     if is_tensor(offsets):
         check_data(offsets, "offsets")
         check_offsets_form(str(offsets.dtype).removeprefix("torch."), tuple(offsets.shape))
-        if offsets.device.type != "cpu":
-            raise ParameterError(
-                f"offsets is on {offsets.device}, x in the host's memory: move it with offsets.cpu()"
-            )
         array = np.asarray(offsets.detach().resolve_neg().numpy())
     else:
         try:
