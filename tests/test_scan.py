@@ -153,7 +153,7 @@ class Count(float):
     """The additions that a number went through; a plain 0.0 stands for nothing to add."""
 
     def __add__(self, other: float) -> Count:
-        return Count(max(self, other) + 1.0) if isinstance(other, Count) else self
+        return Count(float(max(self, other)) + 1.0) if isinstance(other, Count) else self
 
     __radd__ = __add__
 

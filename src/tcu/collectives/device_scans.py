@@ -7,9 +7,9 @@ that goes elsewhere, which costs another pass over memory each.
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -21,17 +21,19 @@ from tcu.collectives.results import result_format
 from tcu.collectives.scans import ScanInfo, line_shape, scan_info
 from tcu.collectives.segments import check_offsets_form, checked_offsets
 from tcu.errors import ParameterError
+from tcu.formats.array import lives_on_gpu
 from tcu.formats.format import Format
 from tcu.gpu.arrays import DeviceArray, Library, library_of
 from tcu.gpu.device import call, current, find_gpu, read
 from tcu.gpu.scans import ScanLaunch, SegmentScanLaunch
 from tcu.gpu.sums import check_address
 from tcu.model.elements import summable
-from tcu.plan import make_scan_plan
+from tcu.plan import ScanPlan
 
 __all__ = ["cumsum", "segment_cumsum"]
 
-Kept, Axes = tuple[int, ...], tuple[int, ...]
+Rows = tuple[int, int]
+"""(address of the first row, distance of rows in elements)"""
 
 
 def cumsum(
@@ -40,28 +42,21 @@ def cumsum(
     """(the running sums, how they came about); ``axis`` is not negative.  Raises what :func:`tcu.cumsum` raises."""
     library, ordinal = home_of((x,), out)
     with current(ordinal):
-        stream = library.current_stream(ordinal)
-        view = library.view("x", x, stream)
-        ndim = len(view.shape)
-        axes = tuple(range(ndim)) if axis is None else (axis,)
-        kept = tuple(each for each in range(ndim) if each not in axes)
-        shape = line_shape(view.shape, axis)
-        element, target, place = _formats(library, view, dtype, out, shape, stream)
-        info = scan_info(view.shape, axis, element)
-        n, rows = info.plan.n, info.rows
+        lines = _lines(library, ordinal, x, axis, dtype, out)
+        element, target = lines.element, lines.target
+        info = scan_info(lines.view.shape, axis, element)
 
-        def launch(source: tuple[int, int], result: tuple[int, int]) -> None:
-            """From and to (address, distance of rows)."""
-            (x_address, x_stride), (address, stride) = source, result
-            aligned = [
-                at % ALIGNMENT == 0 and (rows <= 1 or step * fmt.dtype.itemsize % ALIGNMENT == 0)
-                for at, step, fmt in ((x_address, x_stride, element), (address, stride, target))
-            ]
-            scan = _launch(element, target, rows, n, x_stride, stride, *aligned, exclusive, reverse, ordinal)
-            scan(x_address, address, stream)
+        def scan(source: Rows, goal: Rows) -> None:
+            aligned = (
+                at % ALIGNMENT == 0 and (info.rows <= 1 or stride * fmt.dtype.itemsize % ALIGNMENT == 0)
+                for (at, stride), fmt in ((source, element), (goal, target))
+            )
+            launch = _launch(
+                info.plan, info.rows, source[1], goal[1], *aligned, target, ordinal, exclusive, reverse
+            )
+            launch(source[0], goal[0], lines.stream)
 
-        order = kept + axes
-        return _run(library, x, view, kept, axes, order, shape, target, out, place, launch, ordinal, stream), info
+        return lines.run(scan), info
 
 
 def segment_cumsum(
@@ -70,18 +65,87 @@ def segment_cumsum(
     """The running sums within segments of one line.  Raises what :func:`tcu.segment_cumsum` raises."""
     library, ordinal = home_of((x,), out)
     with current(ordinal):
-        stream = library.current_stream(ordinal)
-        view = library.view("x", x, stream)
-        element, target, place = _formats(library, view, dtype, out, view.shape, stream)
-        edges = device_offsets(library, x, offsets, view.shape[0], ordinal, stream, check)
+        lines = _lines(library, ordinal, x, 0, dtype, out)
+        stream = lines.stream
+        edges = device_offsets(library, x, offsets, lines.view.shape[0], ordinal, stream, check)
+        launch = _segment_launch(lines.element, lines.target, ordinal, exclusive, reverse)
 
-        def launch(source: tuple[int, int], result: tuple[int, int]) -> None:
-            scan = _segment_launch(element, target, exclusive, reverse, ordinal)
-            scan(source[0], edges.address, edges.shape[0] - 1, result[0], stream)
+        def scan(source: Rows, goal: Rows) -> None:
+            launch(source[0], edges.address, edges.shape[0] - 1, goal[0], stream)
 
-        return _run(
-            library, x, view, (), (0,), (0,), view.shape, target, out, place, launch, ordinal, stream
+        return lines.run(scan)
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """An array in a GPU's memory, along one or all of whose axes something runs, and where the results go."""
+
+    library: Library
+    ordinal: int
+    stream: int
+    x: Any
+    view: DeviceArray
+    element: Format
+    target: Format
+    axis: int | None
+    out: Any
+    """What the caller gave, or None."""
+    place: DeviceArray
+    result: Any
+    """Of which ``place`` is the view."""
+
+    def run(self, scan: Callable[[Rows, Rows], None]) -> Any:
+        """Scan the rows where they lie, or a copy that has them one after another; the same with the results."""
+        library, view, shape = self.library, self.view, self.place.shape
+        kept, axes = self._split(len(view.shape))
+        outer, inner = self._split(len(shape))
+        goal = laid_out(self.place, outer, inner)
+        copy = None
+        if math.prod(shape):
+            source = laid_out(view, kept, axes)
+            if source is None or (self.out is not None and _clash(view, self.place)):
+                view = library.view("x", library.ordered(self.x, kept + axes), self.stream)
+                last = tuple(range(len(kept), len(view.shape)))
+                source = laid_out(view, tuple(range(len(kept))), last)
+                assert source is not None
+            address, stride = self.place.address, 0 if goal is None else goal[2]
+            if goal is None:
+                moved = tuple(shape[axis] for axis in outer + inner)
+                copy, address = library.empty(self.x, moved, self.target.dtype, self.ordinal)
+                stride = source[1]
+            scan((view.address, source[2]), (address, stride))
+        if copy is not None:
+            library.assign(self.result, copy, tuple(int(axis) for axis in np.argsort(outer + inner)))
+        return self.result if self.out is not None else library.finish(self.result, self.x, self.stream)
+
+    def _split(self, ndim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """(the axes that count rows, those of a row)"""
+        axes = tuple(range(ndim)) if self.axis is None else (self.axis,)
+        return tuple(axis for axis in range(ndim) if axis not in axes), axes
+
+
+def _lines(library: Library, ordinal: int, x: Any, axis: int | None, dtype: Any, out: Any) -> _Lines:
+    stream = library.current_stream(ordinal)
+    view = library.view("x", x, stream)
+    element = summable(view.dtype, "x", "sum")
+    check_address(view.address, element.dtype.itemsize)
+    shape = line_shape(view.shape, axis)
+    if out is None:
+        target = result_format(element, dtype)
+        result, address = library.empty(x, shape, target.dtype, ordinal)
+        steps = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+        place = DeviceArray(address, shape, steps, target.dtype, ordinal, result)
+        return _Lines(library, ordinal, stream, x, view, element, target, axis, None, place, result)
+    place = library.view("out", out, stream)
+    target = result_format(element, dtype, place.dtype)
+    if place.shape != shape or place.dtype != target.dtype:
+        raise ParameterError(
+            f"out has shape {place.shape} and dtype {place.dtype}: give an array of shape {shape} "
+            f"and dtype {target.dtype}"
         )
+    if any(step == 0 and extent > 1 for step, extent in zip(place.strides, place.shape, strict=True)):
+        raise ParameterError("out has several elements in one place: give an array that was not broadcast")
+    return _Lines(library, ordinal, stream, x, view, element, target, axis, out, place, out)
 
 
 def device_offsets(
@@ -92,14 +156,15 @@ def device_offsets(
     Offsets in the host's memory are checked and copied there; those on the
     GPU are checked if ``check``, for which this waits for them.
     """
-    home = library_of(offsets) if not _on_host(offsets) else None
-    if home is None:
+    if not lives_on_gpu(offsets):
         line = checked_offsets(offsets, n)
         _refuse_capture(stream, "are in the host's memory: copy them to the GPU before, and pass check=False")
         place, address = library.empty(like, line.shape, line.dtype, ordinal)
         call("cuMemcpyHtoDAsync", address, line.ctypes.data, line.nbytes, stream)  # staged when this returns
         return DeviceArray(address, line.shape, (1,), line.dtype, ordinal, place)
+    home = library_of(offsets)
     if home is not library:
+        assert home is not None
         raise ParameterError(f"x is of {library.name}, offsets of {home.name}: pass arrays of one library")
     if home.ordinal("offsets", offsets) != ordinal:
         raise ParameterError(
@@ -116,68 +181,9 @@ def device_offsets(
     return view
 
 
-def _on_host(offsets: Any) -> bool:
-    device = getattr(offsets, "device", None)  # of a PyTorch tensor
-    return getattr(device, "type", None) == "cpu"
-
-
 def _refuse_capture(stream: int, why: str) -> None:
     if int(call("cuStreamIsCapturing", stream)):
         raise ParameterError(f"while a graph is captured, offsets {why}")
-
-
-def _formats(
-    library: Library, x: DeviceArray, dtype: Any, out: Any, shape: tuple[int, ...], stream: int
-) -> tuple[Format, Format, DeviceArray | None]:
-    """The formats of elements and results, and ``out`` if there is one, which must take them."""
-    element = summable(x.dtype, "x", "sum")
-    check_address(x.address, element.dtype.itemsize)
-    if out is None:
-        return element, result_format(element, dtype), None
-    place = library.view("out", out, stream)
-    target = result_format(element, dtype, place.dtype)
-    shared = any(step == 0 and extent > 1 for step, extent in zip(place.strides, place.shape, strict=True))
-    if place.shape != shape or place.dtype != target.dtype or shared:
-        raise ParameterError(
-            f"out has shape {place.shape} and dtype {place.dtype}{', and elements in one place' if shared else ''}: "
-            f"give an array of shape {shape} and dtype {target.dtype}"
-        )
-    return element, target, place
-
-
-def _run(
-    library: Library, x: Any, view: DeviceArray, kept: Kept, axes: Axes, order: tuple[int, ...],
-    shape: tuple[int, ...], target: Format, out: Any, place: DeviceArray | None,
-    launch: Callable[[tuple[int, int], tuple[int, int]], None], ordinal: int, stream: int,
-) -> Any:  # fmt: skip
-    """Scan the rows where they lie, or a copy that has them in order; and put the results in place."""
-    moved = tuple(view.shape[axis] for axis in order)
-    n = math.prod(view.shape[axis] for axis in axes)
-    straight = order == tuple(range(len(order)))
-    to = None
-    if straight and place is not None:
-        split = (kept, axes) if len(place.shape) == len(view.shape) else ((), (0,))
-        found = laid_out(place, *split)
-        to = None if found is None else (place.address, found[2])
-    result, address = None, 0
-    if to is None:
-        result, address = library.empty(x, moved if not straight else shape, target.dtype, ordinal)
-        to = (address, n)
-    if math.prod(shape):
-        laid = laid_out(view, kept, axes)
-        if laid is None or (place is not None and result is None and _clash(view, place)):
-            view = library.view("x", library.ordered(x, order), stream)
-            laid = math.prod(shape) // n, n, n
-        launch((view.address, laid[2]), to)
-    if result is None:
-        return out
-    if straight and out is None:
-        return library.finish(result, x, stream)
-    back = tuple(int(axis) for axis in np.argsort(order)) if not straight else tuple(range(len(shape)))
-    if out is None:
-        out = library.empty(x, shape, target.dtype, ordinal)[0]
-    library.assign(out, result, back)
-    return out
 
 
 def _clash(x: DeviceArray, out: DeviceArray) -> bool:
@@ -211,11 +217,10 @@ def _steps(array: DeviceArray) -> list[tuple[int, int]]:
 
 @lru_cache(maxsize=4096)
 def _launch(
-    element: Format, target: Format, rows: int, n: int, stride_in: int, stride_out: int,
-    aligned_in: bool, aligned_out: bool, exclusive: bool, reverse: bool, ordinal: int,
+    plan: ScanPlan, rows: int, stride_in: int, stride_out: int, aligned_in: bool, aligned_out: bool,
+    target: Format, ordinal: int, exclusive: bool, reverse: bool,
 ) -> ScanLaunch:  # fmt: skip
     """What rows like these need besides addresses."""
-    plan = make_scan_plan(n, element)
     return ScanLaunch(
         plan, rows, stride_in, stride_out, aligned_in, aligned_out, target, find_gpu(ordinal),
         exclusive=exclusive, reverse=reverse,
@@ -224,6 +229,6 @@ def _launch(
 
 @lru_cache(maxsize=256)
 def _segment_launch(
-    element: Format, target: Format, exclusive: bool, reverse: bool, ordinal: int
+    element: Format, target: Format, ordinal: int, exclusive: bool, reverse: bool
 ) -> SegmentScanLaunch:
     return SegmentScanLaunch(element, target, find_gpu(ordinal), exclusive=exclusive, reverse=reverse)
