@@ -18,3 +18,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption("--units", type=int, default=25, help="random units that the inference must identify")
     parser.addoption("--sums", type=int, default=250, help="random sums per dtype and operation on a GPU")
+    parser.addoption(
+        "--scans", type=int, default=400, help="random running sums on a GPU; a quarter as many of segments"
+    )

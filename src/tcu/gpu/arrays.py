@@ -121,7 +121,7 @@ class _Torch:
         return array, array.data_ptr()
 
     def ordered(self, array: Any, order: tuple[int, ...]) -> Any:
-        return array.detach().permute(order).contiguous()
+        return array.detach().permute(order).clone(memory_format=sys.modules["torch"].contiguous_format)
 
     def assign(self, out: Any, array: Any, order: tuple[int, ...]) -> None:
         out.detach().copy_(array.permute(order))
@@ -156,7 +156,7 @@ class _CuPy:
         return array, array.data.ptr
 
     def ordered(self, array: Any, order: tuple[int, ...]) -> Any:
-        return sys.modules["cupy"].ascontiguousarray(array.transpose(order))
+        return array.transpose(order).copy(order="C")
 
     def assign(self, out: Any, array: Any, order: tuple[int, ...]) -> None:
         out[...] = array.transpose(order)
