@@ -21,7 +21,11 @@ import tcu
 from tcu.errors import DtypeError, ParameterError
 from tcu.formats import format_of
 
-pytestmark = pytest.mark.gpu
+pytestmark = [
+    pytest.mark.gpu,
+    # PyTorch warns about itself, of what torch.compile imports.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"),
+]
 
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 DIRECTIONS = [(False, False), (True, False), (False, True), (True, True)]

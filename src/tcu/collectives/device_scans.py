@@ -17,14 +17,13 @@ import numpy as np
 
 from tcu.collectives.device import home_of
 from tcu.collectives.device_rows import ALIGNMENT, laid_out
+from tcu.collectives.device_segments import device_offsets
 from tcu.collectives.results import result_format
 from tcu.collectives.scans import ScanInfo, line_shape, scan_info
-from tcu.collectives.segments import check_offsets_form, checked_offsets
 from tcu.errors import ParameterError
-from tcu.formats.array import lives_on_gpu
 from tcu.formats.format import Format
-from tcu.gpu.arrays import DeviceArray, Library, library_of
-from tcu.gpu.device import call, current, find_gpu, read
+from tcu.gpu.arrays import DeviceArray, Library
+from tcu.gpu.device import current, find_gpu
 from tcu.gpu.scans import ScanLaunch, SegmentScanLaunch
 from tcu.gpu.sums import check_address
 from tcu.model.elements import summable
@@ -146,44 +145,6 @@ def _lines(library: Library, ordinal: int, x: Any, axis: int | None, dtype: Any,
     if any(step == 0 and extent > 1 for step, extent in zip(place.strides, place.shape, strict=True)):
         raise ParameterError("out has several elements in one place: give an array that was not broadcast")
     return _Lines(library, ordinal, stream, x, view, element, target, axis, out, place, out)
-
-
-def device_offsets(
-    library: Library, like: Any, offsets: Any, n: int, ordinal: int, stream: int, check: bool
-) -> DeviceArray:
-    """The offsets of segments of n elements as contiguous int64 on the GPU of ``like``.
-
-    Offsets in the host's memory are checked and copied there; those on the
-    GPU are checked if ``check``, for which this waits for them.
-    """
-    if not lives_on_gpu(offsets):
-        line = checked_offsets(offsets, n)
-        _refuse_capture(stream, "are in the host's memory: copy them to the GPU before, and pass check=False")
-        place, address = library.empty(like, line.shape, line.dtype, ordinal)
-        call("cuMemcpyHtoDAsync", address, line.ctypes.data, line.nbytes, stream)  # staged when this returns
-        return DeviceArray(address, line.shape, (1,), line.dtype, ordinal, place)
-    home = library_of(offsets)
-    if home is not library:
-        assert home is not None
-        raise ParameterError(f"x is of {library.name}, offsets of {home.name}: pass arrays of one library")
-    if home.ordinal("offsets", offsets) != ordinal:
-        raise ParameterError(
-            f"x is on GPU {ordinal}, offsets on GPU {home.ordinal('offsets', offsets)}: move both to one GPU"
-        )
-    view = library.view("offsets", offsets, stream)
-    check_offsets_form(view.dtype.name, view.shape)
-    if view.dtype != np.int64 or (view.shape[0] > 1 and view.strides != (1,)):
-        view = library.view("offsets", library.whole_numbers(offsets), stream)
-    if check:
-        _refuse_capture(stream, "cannot be looked at: check them before, and pass check=False")
-        call("cuStreamSynchronize", stream)
-        checked_offsets(np.frombuffer(read(view.address, 8 * view.shape[0]), np.int64), n)
-    return view
-
-
-def _refuse_capture(stream: int, why: str) -> None:
-    if int(call("cuStreamIsCapturing", stream)):
-        raise ParameterError(f"while a graph is captured, offsets {why}")
 
 
 def _clash(x: DeviceArray, out: DeviceArray) -> bool:

@@ -28,7 +28,17 @@ from tcu.model.elements import Elements
 from tcu.model.execute import Progress
 from tcu.plan import ScanPlan, make_scan_plan, scan_error_bound
 
-__all__ = ["ScanInfo", "cumsum", "cumsum_error_bound", "line_shape", "scan_axis", "segment_cumsum"]
+__all__ = [
+    "ScanInfo",
+    "check_line",
+    "cumsum",
+    "cumsum_error_bound",
+    "cumsum_on_gpu",
+    "line_shape",
+    "scan_axis",
+    "scan_info",
+    "segment_cumsum",
+]
 
 _PIECE = 1 << 18
 """Numbers of short rows that one thread takes at a time."""
@@ -276,19 +286,12 @@ def _place(array: npt.NDArray[Any], shape: tuple[int, ...], out: Any, target: Fo
 
 def _same_memory(array: npt.NDArray[Any], out: npt.NDArray[Any]) -> bool:
     """Whether each result lies where its own element is."""
-    one_line = array.flags.c_contiguous and out.flags.c_contiguous
-    return (
-        array.dtype == out.dtype
-        and array.ctypes.data == out.ctypes.data
-        and (one_line or (array.shape == out.shape and array.strides == out.strides))
-        and (one_line or _is_injective(out))
-    )
-
-
-def _is_injective(array: npt.NDArray[Any]) -> bool:
-    return not any(
-        stride == 0 and extent > 1 for stride, extent in zip(array.strides, array.shape, strict=True)
-    )
+    if array.dtype != out.dtype or array.ctypes.data != out.ctypes.data:
+        return False
+    if array.flags.c_contiguous and out.flags.c_contiguous:
+        return True
+    repeats = any(stride == 0 and extent > 1 for stride, extent in zip(out.strides, out.shape, strict=True))
+    return array.shape == out.shape and array.strides == out.strides and not repeats
 
 
 def _given_back(result: npt.NDArray[Any], out: Any) -> Any:
