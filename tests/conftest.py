@@ -22,3 +22,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--integer-pairs", type=int, default=100, help="random pairs of long integers to multiply"
     )
     parser.addoption("--integer-bits", type=int, default=50_000, help="bits of the longest of them")
+    parser.addoption(
+        "--scans", type=int, default=400, help="random running sums on a GPU; a quarter as many of segments"
+    )

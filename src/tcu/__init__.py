@@ -4,7 +4,10 @@ from typing import TYPE_CHECKING
 
 from tcu.collectives import DotInfo as DotInfo
 from tcu.collectives import ExactSum as ExactSum
+from tcu.collectives import ScanInfo as ScanInfo
 from tcu.collectives import SumInfo as SumInfo
+from tcu.collectives import cumsum as cumsum
+from tcu.collectives import cumsum_error_bound as cumsum_error_bound
 from tcu.collectives import dot as dot
 from tcu.collectives import dot_error_bound as dot_error_bound
 from tcu.collectives import error_bound as error_bound
@@ -14,6 +17,7 @@ from tcu.collectives import fnorm as fnorm
 from tcu.collectives import fsum as fsum
 from tcu.collectives import mean as mean
 from tcu.collectives import norm as norm
+from tcu.collectives import segment_cumsum as segment_cumsum
 from tcu.collectives import sum as sum
 from tcu.dispatch import mma as mma
 from tcu.errors import TcuError as TcuError

@@ -20,7 +20,7 @@ from tcu.collectives import SumInfo
 from tcu.collectives.rows import reduced_axes
 from tcu.errors import DataFileError, ParameterError
 
-__all__ = ["Along", "is_wanted", "sum_along"]
+__all__ = ["Along", "array_of", "is_wanted", "save_array", "shape_text", "sum_along"]
 
 
 @dataclass(frozen=True)
@@ -53,9 +53,9 @@ def sum_along(elements: DataElements, source: str, along: Along, method: Method,
     axes = reduced_axes(tuple(along.axis or ()), elements.array.ndim)
     assert along.output is not None
     with ProgressBar(elements.n) as bar:
-        x = _array(elements)
+        x = array_of(elements)
         sums, info = tcu.sum(x, axes, return_info=True, progress=bar.advance, **method.parameters)
-    _save(along.output, sums)
+    save_array(along.output, sums)
     document = _document(x, axes, np.asarray(sums), info, along.output)
     if as_json:
         print_json(document)
@@ -63,11 +63,11 @@ def sum_along(elements: DataElements, source: str, along: Along, method: Method,
     plan = info.plan
     chain = "" if plan.chain is None else f"R = {plan.chain}, "
     screen = console()
-    screen.print(f"{source}: {_shape(x.shape)} of {x.dtype}, summed along {_axes(axes)}", markup=False)
+    screen.print(f"{source}: {shape_text(x.shape)} of {x.dtype}, summed along {_axes(axes)}", markup=False)
     screen.print(
         f"{info.rows:,} sums of {plan.n:,} numbers, by {plan.variant}, {chain}B = {plan.block}, on {info.unit}"
     )
-    screen.print(f"{along.output}: {_shape(np.shape(sums))} of {sums.dtype}", markup=False)
+    screen.print(f"{along.output}: {shape_text(np.shape(sums))} of {sums.dtype}", markup=False)
 
 
 def is_wanted(along: Along) -> bool:
@@ -86,17 +86,18 @@ def is_wanted(along: Along) -> bool:
     return True
 
 
-def _array(elements: DataElements) -> npt.NDArray[Any]:
+def array_of(elements: DataElements) -> npt.NDArray[Any]:
     """The file's array, in the format that its numbers are rounded to."""
     if elements.array.dtype.newbyteorder("=") == elements.format.dtype:
         return elements.array
     return elements.read(0, elements.n).reshape(elements.array.shape)
 
 
-def _save(file: Path, sums: Any) -> None:
+def save_array(file: Path, array: Any) -> None:
+    """Write an array as .npy; raises DataFileError."""
     try:
         with file.open("wb") as stream:
-            np.save(stream, sums)
+            np.save(stream, array)
     except OSError as error:
         raise DataFileError(f"cannot write {file}: {error.strerror or error}: choose another place") from None
 
@@ -123,7 +124,7 @@ def _document(
     }
 
 
-def _shape(shape: tuple[int, ...]) -> str:
+def shape_text(shape: tuple[int, ...]) -> str:
     return " × ".join(f"{length:,}" for length in shape) or "one number"
 
 

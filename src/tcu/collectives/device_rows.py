@@ -29,9 +29,9 @@ from tcu.model.elements import summable
 from tcu.plan import DEFAULT_VARIANT, SEGMENTED, Plan, make_plan
 from tcu.units import get_unit
 
-__all__ = ["reduce"]
+__all__ = ["ALIGNMENT", "laid_out", "reduce"]
 
-_ALIGNMENT = 16
+ALIGNMENT = 16
 
 
 def reduce(
@@ -54,16 +54,16 @@ def reduce(
         place = None if out is None else library.view("out", out, stream)
         target = result_format(element, request.dtype, None if place is None else place.dtype)
         shape = reduced_shape(view.shape, axes, keepdims)
-        laid = _laid_out(view, kept, axes)
+        laid = laid_out(view, kept, axes)
         if laid is None:
             view = library.view("x", library.ordered(x, kept + axes), stream)
             order = tuple(range(len(kept))), tuple(range(len(kept), len(view.shape)))
-            laid = _laid_out(view, *order)
+            laid = laid_out(view, *order)
             assert laid is not None
         rows, length, stride = laid
         size = element.dtype.itemsize
         check_address(view.address, size)
-        aligned = view.address % _ALIGNMENT == 0 and (rows <= 1 or stride * size % _ALIGNMENT == 0)
+        aligned = view.address % ALIGNMENT == 0 and (rows <= 1 or stride * size % ALIGNMENT == 0)
         launch, plan = _launch(request, target, element, rows, length, stride, aligned, ordinal)
         if place is None:
             result, address = library.empty(x, shape, target.dtype, ordinal)
@@ -97,7 +97,7 @@ def _launch(
     return RowsLaunch(plan, rows, stride, aligned, target, gpu, divisor), plan
 
 
-def _laid_out(view: DeviceArray, kept: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, int, int] | None:
+def laid_out(view: DeviceArray, kept: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, int, int] | None:
     """(rows, length of a row, distance of rows in elements), if the rows lie in even steps and without gaps."""
     if math.prod(view.shape) == 0:  # whose strides say nothing
         rows, length = (math.prod(view.shape[axis] for axis in part) for part in (kept, axes))
