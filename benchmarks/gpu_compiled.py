@@ -48,7 +48,10 @@ def _compiled(operation: str) -> Callable[..., torch.Tensor]:
 
     torch._dynamo.config.recompile_limit = 256  # each shape is one
     torch._inductor.config.autotune_local_cache = False
-    return torch.compile({"sum": _sum, "cumsum": _cumsum}[operation], dynamic=False)
+    compiled: Callable[..., torch.Tensor] = torch.compile(
+        {"sum": _sum, "cumsum": _cumsum}[operation], dynamic=False
+    )
+    return compiled
 
 
 def run_of(task: Task) -> Callable[[torch.Tensor], torch.Tensor]:

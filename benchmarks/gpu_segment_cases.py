@@ -34,10 +34,16 @@ COMPILED_SCANS = frozenset(1 << power for power in (4, 5, 6, 7, 8, 9, 10, 12, 14
 FIRST, MIDDLE = "first axis", "middle axis"
 
 
-def axes_of(n: int) -> list[tuple[str, tuple[int, ...], int]]:
-    """Layout, shape and axis of arrays of n elements, a power of two, or a little fewer."""
-    first = [(FIRST, (length, n // length), 0) for length in (16, 256, 4096, 1 << 15, 1 << 24) if length < n]
-    middle = [
+Along = tuple[str, tuple[int, ...], int]
+"""Layout, shape and axis."""
+
+
+def axes_of(n: int) -> list[Along]:
+    """Arrays of n elements, a power of two, or a little fewer."""
+    first: list[Along] = [
+        (FIRST, (length, n // length), 0) for length in (16, 256, 4096, 1 << 15, 1 << 24) if length < n
+    ]
+    middle: list[Along] = [
         (MIDDLE, (n // (length * inner), length, inner), 1)
         for length, inner in ((16, 1024), (64, 16), (1024, 1024), (1000, 100), (1 << 15, 2))
         if length * inner <= n
@@ -76,7 +82,7 @@ class Asked:
         lengths = (*POWERS, *AWKWARD, *sorted(self._lengths or ()))
         return [n for n in dict.fromkeys(lengths) if self._chosen(n) and n <= self.elements(dtype)]
 
-    def along(self, dtype: str) -> list[tuple[str, tuple[int, ...], int]]:
+    def along(self, dtype: str) -> list[Along]:
         shapes = axes_of(self.elements(dtype))
         if self._lengths is not None:
             return [one for one in shapes if one[1][one[2]] in self._lengths]

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_first_call import PARTS
+from gpu_peers import READ
 from gpu_segment_cases import AWKWARD, FIRST, MIDDLE, is_power
 from gpu_segment_data import RAGGED
-from gpu_segment_peers import COPY, READ
+from gpu_segment_peers import COPY
 
 Point = dict[str, Any]
 Ratio = Callable[[Point], float | None]

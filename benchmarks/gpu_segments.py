@@ -33,10 +33,10 @@ import record
 import torch
 from gpu_compiled import Precompiled
 from gpu_data import itemsize, torch_dtype
-from gpu_peers import Field, Participant
+from gpu_peers import READ, Field, Participant
 from gpu_segment_claims import evaluate
 from gpu_segment_data import Exact, Wanted, confirm_checker, ragged_offsets, random_array
-from gpu_segment_peers import COPY, READ, Peers, jobs
+from gpu_segment_peers import COPY, Peers, jobs
 from gpu_sum import versions
 from gpu_timing import Clock, CudaClock, WallClock, buffers_for, first_line
 

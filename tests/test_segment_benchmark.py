@@ -15,6 +15,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="the benchmark makes its data by PyTorch")
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
+from gpu_peers import READ  # noqa: E402
 from gpu_segment_claims import evaluate  # noqa: E402
 from gpu_segment_data import (  # noqa: E402
     POWER_LAW,
@@ -24,7 +25,7 @@ from gpu_segment_data import (  # noqa: E402
     ragged_offsets,
     random_array,
 )
-from gpu_segment_peers import COPY, READ  # noqa: E402
+from gpu_segment_peers import COPY  # noqa: E402
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
