@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tcu.machine.shapes import ShapeArray
 
-__all__ = ["beside"]
+__all__ = ["beside", "ones_like"]
 
 
 def beside(like: Any, build: Callable[..., npt.NDArray[Any]], *args: Hashable, shape: tuple[int, ...]) -> Any:
@@ -25,6 +25,14 @@ def beside(like: Any, build: Callable[..., npt.NDArray[Any]], *args: Hashable, s
     if isinstance(like, np.ndarray):
         return _on_host(build, *args)
     return _on_device(_Home(like), build, *args)
+
+
+def ones_like(shape: tuple[int, ...], dtype: npt.DTypeLike, like: Any) -> Any:
+    """Ones as an array of ``like``'s library.
+
+    ``np.ones(like=...)`` hands on an argument that CuPy's does not take; that of zeros does not.
+    """
+    return np.zeros(shape, dtype, like=like) + np.ones((), dtype)[()]
 
 
 class _Home:

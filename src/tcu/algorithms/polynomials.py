@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from tcu.algorithms.constants import ones_like
 from tcu.algorithms.integer_plan import digit_bits
 from tcu.algorithms.parameters import MachineLike, parameters
 from tcu.errors import DtypeError, ParameterError, ShapeError
@@ -117,7 +118,7 @@ def _evaluate(machine: Machine, ring: _Ring, a: Any, x: Any) -> Any:
 
 def _powers(machine: Machine, ring: _Ring, x: Any, width: int) -> Any:
     """(points, width): x^0 ... x^(width - 1), each by products of powers that sum up to it."""
-    result = np.ones((x.shape[0], width), ring.dtype, like=x)
+    result = ones_like((x.shape[0], width), ring.dtype, x)
     done, top = 1, x
     while done < width:
         size = min(done, width - done)

@@ -15,6 +15,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
+from tcu.algorithms.constants import ones_like
 from tcu.algorithms.parameters import MachineLike, parameters
 from tcu.errors import DtypeError, ParameterError
 from tcu.machine import Machine
@@ -89,14 +90,14 @@ def tensor_sum(machine: Machine, x: Any, variant: SumVariant = "tall", *, chain:
 
 def _tall(machine: Machine, x: Any, _: int) -> Any:
     rows = _filled(x, machine.side).reshape(-1, machine.side)
-    ones = np.ones((machine.side, 1), _unit_dtype(x), like=x)
+    ones = ones_like((machine.side, 1), _unit_dtype(x), x)
     return machine.tall_multiply(rows, ones, name="rows times ones").reshape(-1)
 
 
 def _grouped(machine: Machine, x: Any, chain: int) -> Any:
     side = machine.side
     groups = _filled(x, chain * machine.m).reshape(-1, chain, side, side)
-    ones = np.ones((side, side), _unit_dtype(x), like=x)
+    ones = ones_like((side, side), _unit_dtype(x), x)
     sums = machine.multiply(groups, ones, name="X times ones")
     total = sums[:, 0]
     for i in range(1, chain):

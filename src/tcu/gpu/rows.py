@@ -18,16 +18,19 @@ __all__ = ["RowsLaunch"]
 _TILES = 8
 """Loads of a warp for a row at a time: those of the plan's eight warps."""
 _RESIDENT = {
-    "short": {8: 6, 4: 4, 2: 5},
-    "eight tiles": {8: 5, 4: 3, 2: 5},
-    "turns": {8: 3, 4: 2, 2: 3},
+    ("short", "ALIGNED"): {8: 6, 4: 4, 2: 5},
+    ("short", "SHIFTED"): {8: 4, 4: 4, 2: 4},
+    ("eight tiles", "ALIGNED"): {8: 5, 4: 3, 2: 3},
+    ("eight tiles", "SHIFTED"): {8: 3, 4: 2, 2: 2},
+    ("turns", "ALIGNED"): {8: 4, 4: 4, 2: 4},
+    ("turns", "SHIFTED"): {8: 3, 4: 3, 2: 3},
 }
 """Blocks per multiprocessor, by the numbers of a load: as many as leave the accumulators in registers (sm_90)."""
 _ENOUGH = 4096
 """Rows from which on a warp for each, however long, keeps a GPU busy; fewer long rows have blocks of their own."""
 _THREADS = 256
 _IN_FLIGHT = 4
-"""Loads of a thread before it waits, where rows are short."""
+"""Loads of a thread before it waits."""
 
 
 class _Rows(ctypes.Structure):
@@ -72,7 +75,7 @@ class RowsLaunch:
             function = compiled(
                 "rows.cu", "rows", gpu.compute_capability, ELEMENTS[plan.input], layout,
                 (("LANES", width), ("TILES", tiles), ("UNROLL", unroll), ("THREADS", _THREADS),
-                 ("RESIDENT", _RESIDENT[way][per_load]), ("LOOPS", int(turns > 1))),
+                 ("RESIDENT", _RESIDENT[way, layout][per_load]), ("LOOPS", int(turns > 1)), ("AT_ONCE", _IN_FLIGHT)),
             )  # fmt: skip
             self._problem: _Rows | SumProblem = _Rows(
                 0, rows, plan.n, stride, 0, divisor, TARGETS[target.name], turns

@@ -18,22 +18,37 @@ __device__ inline void keep(Vector& v, int low, int high) {
         v.word[i] &= low_bits(high * BITS - 32 * i) & ~low_bits(low * BITS - 32 * i);
 }
 
-// Elements `offset` to `offset` + PER_LOAD - 1 of the row of `length` elements at `row`; the offset may be
+// What is read of a vector: in a step of its own, because whoever shifts and masks waits for the memory, and
+// should have asked for all its vectors before.
+struct Granules {
+    uint4 first, second;  // the second where LAYOUT is SHIFTED, and the vector has elements there
+};
+
+// For elements `offset` to `offset` + PER_LOAD - 1 of the row of `length` elements at `row`; the offset may be
 // negative.
-__device__ inline Vector gathered(const Code* row, i64 length, i64 offset) {
-    Vector r;
-    r.words = make_uint4(0, 0, 0, 0);
-    if (length <= 0 || offset >= length || offset + PER_LOAD <= 0) return r;
-    const int low = offset < 0 ? static_cast<int>(-offset) : 0;
-    const int high = length - offset < PER_LOAD ? static_cast<int>(length - offset) : PER_LOAD;
+__device__ inline Granules ask(const Code* row, i64 length, i64 offset) {
+    Granules g;
+    g.first = g.second = make_uint4(0, 0, 0, 0);
+    const bool any = offset < length && offset + PER_LOAD > 0;
 #if LAYOUT == ALIGNED
-    r.words = read_once(row + offset);
+    if (any) g.first = read_once(row + offset);
 #else
-    const u64 address = reinterpret_cast<u64>(row + offset), shift = address % 16, granule = address - shift;
-    uint4 a = make_uint4(0, 0, 0, 0), b = a;
-    if (granule + 16 > address + low * sizeof(Code)) a = __ldg(reinterpret_cast<const uint4*>(granule));
-    if (granule + 16 < address + high * sizeof(Code)) b = __ldg(reinterpret_cast<const uint4*>(granule) + 1);
-    u32 w[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+    const u64 address = reinterpret_cast<u64>(row + offset), granule = address & ~u64(15);
+    const u64 begin = reinterpret_cast<u64>(row), end = reinterpret_cast<u64>(row + length);
+    if (any && granule + 16 > begin) g.first = __ldg(reinterpret_cast<const uint4*>(granule));
+    if (any && granule + 16 < min(address + 16, end)) g.second = __ldg(reinterpret_cast<const uint4*>(granule) + 1);
+#endif
+    return g;
+}
+
+// The elements from their granules.
+__device__ inline Vector assemble(const Granules& g, const Code* row, i64 length, i64 offset) {
+    Vector r;
+#if LAYOUT == ALIGNED
+    r.words = g.first;
+#else
+    const u32 shift = reinterpret_cast<u64>(row + offset) % 16;
+    u32 w[8] = {g.first.x, g.first.y, g.first.z, g.first.w, g.second.x, g.second.y, g.second.z, g.second.w};
 #pragma unroll
     for (int i = 0; i < 6; ++i) w[i] = shift & 8 ? w[i + 2] : w[i];
 #pragma unroll
@@ -41,6 +56,9 @@ __device__ inline Vector gathered(const Code* row, i64 length, i64 offset) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) r.word[i] = __funnelshift_r(w[i], w[i + 1], (shift & 3) * 8);
 #endif
-    if (high - low < PER_LOAD) keep(r, low, high);
+    if (offset < 0 || offset + PER_LOAD > length) {
+        const i64 low = offset < 0 ? -offset : 0, high = length - offset;
+        keep(r, static_cast<int>(min(low, i64(PER_LOAD))), static_cast<int>(max(min(high, i64(PER_LOAD)), i64(0))));
+    }
     return r;
 }

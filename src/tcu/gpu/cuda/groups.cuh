@@ -26,9 +26,10 @@ __device__ inline i64 offset_of(i64 length, i64 group) { return REVERSE ? length
 // Group number `group` of a row, read from memory.
 __device__ inline Group read_group(const Code* row, i64 length, i64 group) {
     const i64 offset = offset_of(length, group);
+    const Granules first = ask(row, length, offset), second = ask(row, length, offset + PER_LOAD);
     Group x;
-    x.words[0] = gathered(row, length, offset).words;
-    x.words[1] = gathered(row, length, offset + PER_LOAD).words;
+    x.words[0] = assemble(first, row, length, offset).words;
+    x.words[1] = assemble(second, row, length, offset + PER_LOAD).words;
     return x;
 }
 

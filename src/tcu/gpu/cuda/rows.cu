@@ -7,7 +7,8 @@
 // Compiled with ELEMENT and LAYOUT (array.cuh; ALIGNED: every row begins at a multiple of 16 bytes), and
 //   LANES    1 to 32, a power of two
 //   TILES    1 to 8; more than 1 with 32 lanes alone
-//   LOOPS    1: rows longer than 8 tiles, which a warp goes through in as many turns as the plan
+//   LOOPS    1: rows longer than 8 tiles, which a warp goes through in as many turns as the plan, AT_ONCE of them
+//            in flight (UNROLL is 1)
 //   UNROLL   groups of rows of a warp in flight
 //   THREADS, RESIDENT   of a block, and blocks per multiprocessor that the registers must allow
 //
@@ -109,39 +110,57 @@ struct Tile {
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) rows(const __grid_constant__ Rows p) {
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const i64 first = (static_cast<i64>(blockIdx.x) * UNROLL * WARPS + warp) * ROWS + lane / LANES;
-    const int turns = LOOPS ? static_cast<int>(p.turns) : 1;
-    Tile sums[UNROLL][TILES];
+    const auto data_of = [&](int u) { return static_cast<const Code*>(p.data) + (first + u * WARPS * ROWS) * p.stride; };
+    const auto length_of = [&](int u) { return first + u * WARPS * ROWS < p.rows ? p.length : 0; };
+    const auto offset_of = [&](int turn, int t) {
+        return static_cast<i64>((turn * TILES + t) * WARP + lane % LANES) * PER_LOAD;
+    };
+#if LOOPS
+    // Tile by tile, so that one tile's accumulators are in registers at a time.
+    constexpr int WIDTH = power_of_two(TILES);
+    double tiles[WIDTH] = {};
+#pragma unroll
+    for (int t = 0; t < TILES; ++t) {
+        Tile sum;
 #pragma unroll 1
-    for (int turn = 0; turn < turns; ++turn) {
-        Vector x[UNROLL][TILES];
+        for (int turn = 0; turn < static_cast<int>(p.turns); turn += AT_ONCE) {
+            Granules x[AT_ONCE];
 #pragma unroll
-        for (int u = 0; u < UNROLL; ++u) {
-            const i64 row = first + u * WARPS * ROWS;
+            for (int i = 0; i < AT_ONCE; ++i) x[i] = ask(data_of(0), length_of(0), offset_of(turn + i, t));
 #pragma unroll
-            for (int t = 0; t < TILES; ++t) {
-                const i64 offset = ((turn * TILES + t) * WARP + lane % LANES) * PER_LOAD;
-                x[u][t].words = make_uint4(0, 0, 0, 0);
-                if (row < p.rows) x[u][t] = gathered(static_cast<const Code*>(p.data) + row * p.stride, p.length, offset);
-            }
+            for (int i = 0; i < AT_ONCE; ++i)
+                sum.add(assemble(x[i], data_of(0), length_of(0), offset_of(turn + i, t)));
         }
-#pragma unroll
-        for (int u = 0; u < UNROLL; ++u)
-#pragma unroll
-            for (int t = 0; t < TILES; ++t) sums[u][t].add(x[u][t]);
+        tiles[t] = sum.sum();
     }
+#else
+    Granules x[UNROLL][TILES];
+#pragma unroll
+    for (int u = 0; u < UNROLL; ++u)
+#pragma unroll
+        for (int t = 0; t < TILES; ++t) x[u][t] = ask(data_of(u), length_of(u), offset_of(0, t));
+    const auto sum_of = [&](int u, int t) {
+        Tile sum;
+        sum.add(assemble(x[u][t], data_of(u), length_of(u), offset_of(0, t)));
+        return sum.sum();
+    };
+#if LANES == 32
+    // All rows' tiles together, the tile's number above the row's, so that tiles come together as lanes do.
+    constexpr int WIDTH = power_of_two(TILES);
+    double tiles[WIDTH * UNROLL] = {};
+#pragma unroll
+    for (int t = 0; t < TILES; ++t)
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) tiles[t * UNROLL + u] = sum_of(u, t);
+#endif
+#endif
     const Target target = static_cast<Target>(p.target);
     const auto store = [&](i64 row, double number) {
         if (p.divisor != 1) number /= p.divisor;
         if (row < p.rows) store_rounded(place(p.out, row, target), number, target);
     };
 #if LANES == 32
-    // All rows' tiles together, the tile's number above the row's, so that tiles come together as lanes do.
-    constexpr int WIDTH = power_of_two(TILES), NUMBERS = WIDTH * UNROLL;
-    double tiles[NUMBERS];
-#pragma unroll
-    for (int t = 0; t < WIDTH; ++t)
-#pragma unroll
-        for (int u = 0; u < UNROLL; ++u) tiles[t * UNROLL + u] = t < TILES ? sums[u][t < TILES ? t : 0].sum() : 0;
+    constexpr int NUMBERS = WIDTH * UNROLL;
     double number = across_lanes<NUMBERS, WARP / 2, Tile::LAST>(tiles);
 #pragma unroll
     for (int half = WARP / 2; half > WARP / 2 / WIDTH; half /= 2) number += __shfl_xor_sync(ALL, number, half);
@@ -150,7 +169,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) rows(const __gri
 #else
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u) {
-        double tile[1] = {sums[u][0].sum()};
+        double tile[1] = {sum_of(u, 0)};
         const double number = across_lanes<1, LANES / 2, Tile::LAST>(tile);
         if (lane % LANES == 0) store(first + u * WARPS * ROWS, number);
     }
