@@ -18,9 +18,9 @@ __all__ = ["RowsLaunch"]
 _TILES = 8
 """Loads of a warp for a row at a time: those of the plan's eight warps."""
 _RESIDENT = {
-    ("short", "ALIGNED"): {8: 6, 4: 4, 2: 5},
+    ("short", "ALIGNED"): {8: 5, 4: 4, 2: 4},
     ("short", "SHIFTED"): {8: 4, 4: 4, 2: 4},
-    ("eight tiles", "ALIGNED"): {8: 5, 4: 3, 2: 3},
+    ("eight tiles", "ALIGNED"): {8: 4, 4: 3, 2: 3},
     ("eight tiles", "SHIFTED"): {8: 3, 4: 2, 2: 2},
     ("turns", "ALIGNED"): {8: 4, 4: 4, 2: 4},
     ("turns", "SHIFTED"): {8: 3, 4: 3, 2: 3},
@@ -72,10 +72,11 @@ class RowsLaunch:
             way = "turns" if turns > 1 else "eight tiles" if tiles == _TILES else "short"
             width = min(32, 1 << (max(lanes, 1) - 1).bit_length())
             unroll = max(1, _IN_FLIGHT // tiles)
+            at_once = min(_IN_FLIGHT, 1 << (turns - 1).bit_length())
             function = compiled(
                 "rows.cu", "rows", gpu.compute_capability, ELEMENTS[plan.input], layout,
                 (("LANES", width), ("TILES", tiles), ("UNROLL", unroll), ("THREADS", _THREADS),
-                 ("RESIDENT", _RESIDENT[way, layout][per_load]), ("LOOPS", int(turns > 1)), ("AT_ONCE", _IN_FLIGHT)),
+                 ("RESIDENT", _RESIDENT[way, layout][per_load]), ("LOOPS", int(turns > 1)), ("AT_ONCE", at_once), ("TOGETHER", _IN_FLIGHT // at_once)),
             )  # fmt: skip
             self._problem: _Rows | SumProblem = _Rows(
                 0, rows, plan.n, stride, 0, divisor, TARGETS[target.name], turns

@@ -34,6 +34,11 @@ __device__ inline Granules ask(const Code* row, i64 length, i64 offset) {
     if (any) g.first = read_once(row + offset);
 #else
     const u64 address = reinterpret_cast<u64>(row + offset), granule = address & ~u64(15);
+    if (offset >= 0 && offset + 2 * PER_LOAD <= length) {
+        g.first = __ldg(reinterpret_cast<const uint4*>(granule));
+        g.second = __ldg(reinterpret_cast<const uint4*>(granule) + 1);
+        return g;
+    }
     const u64 begin = reinterpret_cast<u64>(row), end = reinterpret_cast<u64>(row + length);
     if (any && granule + 16 > begin) g.first = __ldg(reinterpret_cast<const uint4*>(granule));
     if (any && granule + 16 < min(address + 16, end)) g.second = __ldg(reinterpret_cast<const uint4*>(granule) + 1);
@@ -41,7 +46,9 @@ __device__ inline Granules ask(const Code* row, i64 length, i64 offset) {
     return g;
 }
 
-// The elements from their granules.
+// The elements from their granules.  ALIKE: the lanes of a warp have the same shift, so that a branch costs less
+// than choosing each word.
+template <bool ALIKE = false>
 __device__ inline Vector assemble(const Granules& g, const Code* row, i64 length, i64 offset) {
     Vector r;
 #if LAYOUT == ALIGNED
@@ -49,12 +56,22 @@ __device__ inline Vector assemble(const Granules& g, const Code* row, i64 length
 #else
     const u32 shift = reinterpret_cast<u64>(row + offset) % 16;
     u32 w[8] = {g.first.x, g.first.y, g.first.z, g.first.w, g.second.x, g.second.y, g.second.z, g.second.w};
+    if (ALIKE) {
 #pragma unroll
-    for (int i = 0; i < 6; ++i) w[i] = shift & 8 ? w[i + 2] : w[i];
+        for (int skip = 0; skip < 4; ++skip) {
+            if (shift / 4 != skip) continue;
 #pragma unroll
-    for (int i = 0; i < 5; ++i) w[i] = shift & 4 ? w[i + 1] : w[i];
+            for (int i = 0; i < 4; ++i)
+                r.word[i] = __funnelshift_r(w[skip + i], w[(skip + i + 1) % 8], (shift & 3) * 8);
+        }
+    } else {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) r.word[i] = __funnelshift_r(w[i], w[i + 1], (shift & 3) * 8);
+        for (int i = 0; i < 6; ++i) w[i] = shift & 8 ? w[i + 2] : w[i];
+#pragma unroll
+        for (int i = 0; i < 5; ++i) w[i] = shift & 4 ? w[i + 1] : w[i];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) r.word[i] = __funnelshift_r(w[i], w[i + 1], (shift & 3) * 8);
+    }
 #endif
     if (offset < 0 || offset + PER_LOAD > length) {
         const i64 low = offset < 0 ? -offset : 0, high = length - offset;

@@ -8,7 +8,7 @@
 //   LANES    1 to 32, a power of two
 //   TILES    1 to 8; more than 1 with 32 lanes alone
 //   LOOPS    1: rows longer than 8 tiles, which a warp goes through in as many turns as the plan, AT_ONCE of them
-//            in flight (UNROLL is 1)
+//            for TOGETHER tiles in flight (UNROLL is 1)
 //   UNROLL   groups of rows of a warp in flight
 //   THREADS, RESIDENT   of a block, and blocks per multiprocessor that the registers must allow
 //
@@ -116,22 +116,28 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) rows(const __gri
         return static_cast<i64>((turn * TILES + t) * WARP + lane % LANES) * PER_LOAD;
     };
 #if LOOPS
-    // Tile by tile, so that one tile's accumulators are in registers at a time.
+    // Few tiles at a time, so that the accumulators stay in registers.
     constexpr int WIDTH = power_of_two(TILES);
     double tiles[WIDTH] = {};
 #pragma unroll
-    for (int t = 0; t < TILES; ++t) {
-        Tile sum;
+    for (int t = 0; t < TILES; t += TOGETHER) {
+        Tile some[TOGETHER];
 #pragma unroll 1
         for (int turn = 0; turn < static_cast<int>(p.turns); turn += AT_ONCE) {
-            Granules x[AT_ONCE];
+            Granules x[TOGETHER][AT_ONCE];
 #pragma unroll
-            for (int i = 0; i < AT_ONCE; ++i) x[i] = ask(data_of(0), length_of(0), offset_of(turn + i, t));
+            for (int j = 0; j < TOGETHER; ++j)
 #pragma unroll
-            for (int i = 0; i < AT_ONCE; ++i)
-                sum.add(assemble(x[i], data_of(0), length_of(0), offset_of(turn + i, t)));
+                for (int i = 0; i < AT_ONCE; ++i)
+                    x[j][i] = ask(data_of(0), length_of(0), offset_of(turn + i, t + j));
+#pragma unroll
+            for (int j = 0; j < TOGETHER; ++j)
+#pragma unroll
+                for (int i = 0; i < AT_ONCE; ++i)
+                    some[j].add(assemble<true>(x[j][i], data_of(0), length_of(0), offset_of(turn + i, t + j)));
         }
-        tiles[t] = sum.sum();
+#pragma unroll
+        for (int j = 0; j < TOGETHER; ++j) tiles[t + j] = some[j].sum();
     }
 #else
     Granules x[UNROLL][TILES];
@@ -141,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) rows(const __gri
         for (int t = 0; t < TILES; ++t) x[u][t] = ask(data_of(u), length_of(u), offset_of(0, t));
     const auto sum_of = [&](int u, int t) {
         Tile sum;
-        sum.add(assemble(x[u][t], data_of(u), length_of(u), offset_of(0, t)));
+        sum.add(assemble<LANES == WARP>(x[u][t], data_of(u), length_of(u), offset_of(0, t)));
         return sum.sum();
     };
 #if LANES == 32
