@@ -8,7 +8,7 @@ from itertools import groupby
 from textwrap import fill
 from typing import Any
 
-from tcu.cli.html_page import Markup, page, tag
+from tcu.report.html_page import Markup, page, tag
 from tcu.cli.numbers import hex_bits, show_code, show_number
 from tcu.cli.output import json_number
 from tcu.formats.format import Format

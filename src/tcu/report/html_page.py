@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from html import escape
+from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.style import Style
 
-__all__ = ["Markup", "drawing", "page", "tag"]
+__all__ = ["Markup", "data", "drawing", "page", "script", "tag"]
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2024; --dim: #60676f; --line: #d9dde2; --page: #fff; --card: #f5f7f9;
@@ -41,6 +43,9 @@ _CLASSES = {"cyan": "name", "green": "good", "red": "lost", "yellow": "differs"}
 """Colour of the terminal → class of the page."""
 
 
+_ENDED = "<\\/script"
+
+
 class Markup(str):
     """HTML; every other text is escaped when it enters a tag."""
 
@@ -51,10 +56,22 @@ def tag(name: str, *content: str, **attributes: str) -> Markup:
     return Markup(f"<{name}{given}>{inner}</{name}>")
 
 
-def page(title: str, subtitle: str, *content: Markup) -> str:
+def script(text: str) -> Markup:
+    """A script that nothing in it can end."""
+    return Markup(f"<script>{text.replace('</script', _ENDED)}</script>")
+
+
+def data(document: Any, identity: str) -> Markup:
+    """JSON for the page's scripts."""
+    text = json.dumps(document, allow_nan=False).replace("<", "\\u003c")
+    return Markup(f'<script type="application/json" id="{escape(identity)}">{text}</script>')
+
+
+def page(title: str, subtitle: str, *content: Markup, style: str = "") -> str:
+    """One page, with further rules for its style."""
     head = (
         '<meta charset="utf-8">\n<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>"
+        f"<title>{escape(title)}</title>\n<style>{_STYLE}{style}</style>"
     )
     body = "\n".join((tag("h1", title), tag("p", subtitle, class_="dim"), *content))
     return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
