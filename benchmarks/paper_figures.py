@@ -1,16 +1,14 @@
 """Paper 000's figures 3, 5, 6, 7 and 8 on the GPU at hand (Navarro et al., GPU tensor cores for fast arithmetic
 reductions).
 
-`measure` needs the GPU and writes benchmarks/results/paper-000.json; `draw`
-makes one self-contained HTML page of it on any machine that has plotly.
+`measure` needs the GPU and writes benchmarks/results/paper-000.json, which
+`tcu report` draws on any machine.
 """
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-
-RESULTS = Path(__file__).parent / "results"
 
 
 def main() -> None:
@@ -20,17 +18,10 @@ def main() -> None:
     measure.add_argument("--quick", action="store_true", help="few parameters, sizes of a million and below")
     measure.add_argument("--cccl", type=Path, help="folder with CCCL's headers, in place of the newest found")
     measure.add_argument("--dry-run", action="store_true", help="by the CPU model, to try it without a GPU")
-    draw = commands.add_parser("draw", help="anywhere: needs plotly")
-    draw.add_argument("figures", nargs="?", type=Path, default=RESULTS / "paper-000.json")
     arguments = parser.parse_args()
-    if arguments.command == "measure":
-        import paper_measure
+    import paper_measure
 
-        print(f"written to {paper_measure.measure(arguments.quick, arguments.cccl, arguments.dry_run)}")
-    else:
-        import paper_draw
-
-        print(f"written to {paper_draw.draw(arguments.figures)}")
+    print(f"written to {paper_measure.measure(arguments.quick, arguments.cccl, arguments.dry_run)}")
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ class DataFileError(TcuError, OSError):
     """A file or bytes that cannot be read as numbers, or a file that cannot be written."""
 
 
-class MissingPackageError(TcuError, ImportError):
+class ExtraMissingError(TcuError, ImportError):
     """An optional package that is not installed."""
 
 

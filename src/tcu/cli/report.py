@@ -21,7 +21,7 @@ from tcu.cli.output import check_place, console, error_console, print_json, writ
 from tcu.errors import ParameterError
 from tcu.report import Chapter, collect, origin_of, report_page
 from tcu.report.plots import plotly_script
-from tcu.study import STUDIES, Study, chosen, stored_folder, what_is_missing
+from tcu.study import Study, chosen, stored_folder, what_is_missing
 from tcu.study.provenance import machine, machine_name
 
 __all__ = ["report_command"]
@@ -81,7 +81,9 @@ def report_command(
         )
     write_page(output, report_page(chapters, _about(quick, stored)))
     if as_json:
-        print_json({"page": str(output), "results": str(kept), "studies": [_document(each) for each in chapters]})
+        print_json(
+            {"page": str(output), "results": str(kept), "studies": [_document(each) for each in chapters]}
+        )
     else:
         console().print(_table(chapters))
         console().print(Text(f"written to {output}; results are kept in {kept}"), soft_wrap=True)
@@ -110,7 +112,9 @@ def _list(studies: Sequence[Study], as_json: bool) -> None:
     for each in studies:
         covers = ", ".join(each.covers) or "tcu's own"
         times = ["–", "–"] if each.measure is None else [f"{seconds:.0f} s" for seconds in each.seconds]
-        table.add_row(Text(each.name, style="bold cyan"), covers, each.question, ", ".join(each.needs) or "–", *times)
+        table.add_row(
+            Text(each.name, style="bold cyan"), covers, each.question, ", ".join(each.needs) or "–", *times
+        )
     console().print(table)
 
 
@@ -131,10 +135,17 @@ def _table(chapters: Sequence[Chapter]) -> Table:
     for chapter in chapters:
         count = Counter(verdict.outcome for verdict in chapter.shown.verdicts)
         outcomes = [str(count[name] or "–") for name in ("reproduced", "differs", "not measured")]
-        where = "missing" if chapter.result is None else f"{machine_name(chapter.result.machine)}, {chapter.result.date}"
+        where = (
+            "missing"
+            if chapter.result is None
+            else f"{machine_name(chapter.result.machine)}, {chapter.result.date}"
+        )
         style = {"measured": "", "stored": "dim", "missing": "yellow"}[chapter.origin]
         table.add_row(
-            Text(chapter.study.name, style="bold cyan"), str(len(chapter.shown.parts)), *outcomes, Text(where, style)
+            Text(chapter.study.name, style="bold cyan"),
+            str(len(chapter.shown.parts)),
+            *outcomes,
+            Text(where, style),
         )
     return table
 

@@ -34,7 +34,9 @@ class Chapter:
     @property
     def command(self) -> str:
         """What reproduces it."""
-        return self.study.command or command_of(self.study, quick=self.result is not None and self.result.quick)
+        return self.study.command or command_of(
+            self.study, quick=self.result is not None and self.result.quick
+        )
 
 
 def command_of(study: Study, *, quick: bool) -> str:
@@ -43,8 +45,14 @@ def command_of(study: Study, *, quick: bool) -> str:
 
 
 def collect(
-    studies: Sequence[Study], results: Path, *, quick: bool, stored: Path | None, measure: bool = True,
-    fresh: bool = False, progress: Progress | None = None,
+    studies: Sequence[Study],
+    results: Path,
+    *,
+    quick: bool,
+    stored: Path | None,
+    measure: bool = True,
+    fresh: bool = False,
+    progress: Progress | None = None,
 ) -> list[Chapter]:
     """A chapter for each study: what this machine can measure is measured, results kept in ``results``.
 

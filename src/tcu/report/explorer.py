@@ -22,7 +22,10 @@ def script_file(name: str) -> str:
 def catalogue() -> dict[str, Any]:
     """Every unit with its floating-point instructions, and the formats that they use."""
     units = {
-        unit.name: {"title": unit.title, "instructions": [instruction_document(row) for row in unit.instructions]}
+        unit.name: {
+            "title": unit.title,
+            "instructions": [instruction_document(row) for row in unit.instructions],
+        }
         for unit in CATALOGUE.values()
     }
     return {"formats": {name: _format(fmt) for name, fmt in FORMATS.items()}, "units": units}

@@ -14,18 +14,18 @@ from tcu.report.chapters import Chapter
 from tcu.report.explorer import catalogue, script_file
 from tcu.report.html_page import Markup, data, page, script, tag
 from tcu.report.plots import plot, plotly_script
-from tcu.study import PAPERS, Figure, Result, Table, Verdict
+from tcu.study import PAPERS, Figure, Outcome, Result, Table, Verdict
 from tcu.study.provenance import machine_name
 
 __all__ = ["OUTCOMES", "explorer_page", "origin_of", "report_page"]
 
-OUTCOMES = {"reproduced": "good", "differs": "differs", "not measured": "dim"}
+OUTCOMES: dict[Outcome, str] = {"reproduced": "good", "differs": "differs", "not measured": "dim"}
 """Outcome → the class that colours it."""
 _OWN = "of our own"
 
 
 def report_page(chapters: Sequence[Chapter], about: str) -> str:
-    """The whole report; ``about``: when, where and how it was made.  Raises MissingPackageError."""
+    """The whole report; ``about``: when, where and how it was made.  Raises ExtraMissingError."""
     plotly = plotly_script()
     figures: dict[str, Any] = {}
     sections = [_section(chapter, figures) for chapter in chapters]
@@ -80,17 +80,31 @@ def _summary(chapters: Sequence[Chapter]) -> Markup:
     verdicts = [(chapter, verdict) for chapter in chapters for verdict in chapter.shown.verdicts]
     count = Counter(verdict.outcome for _, verdict in verdicts)
     told = ", ".join(f"{count[outcome]} {outcome}" for outcome in OUTCOMES)
-    missing = [chapter.study.title for chapter in chapters if chapter.result is None]
-    rows = [
-        tag("tr", tag("td", tag("a", chapter.study.title, href=f"#{chapter.study.name}")), *_cells(verdict))
-        for chapter, verdict in verdicts
-    ]
+    every = [tag("tr", tag("td", _link(chapter)), *_cells(verdict)) for chapter, verdict in verdicts]
     return tag(
         "section", tag("h2", "Verdicts"),
-        tag("p", f"{len(verdicts)} statements: {told}."),
-        *([tag("p", f"Without results here: {', '.join(missing)}.", class_="dim")] if missing else []),
-        _table(("study", *_HEAD), rows, "prose"), id="verdicts",
+        tag("p", f"{len(verdicts)} statements of the papers and of our own: {told}."),
+        _table(("study", "covers", *OUTCOMES, "from"), [_counted(chapter) for chapter in chapters]),
+        tag("details", tag("summary", "Every statement and its verdict"), _table(("study", *_HEAD), every, "prose")),
+        id="verdicts",
     )  # fmt: skip
+
+
+def _counted(chapter: Chapter) -> Markup:
+    count = Counter(verdict.outcome for verdict in chapter.shown.verdicts)
+    cells = [
+        tag("td", str(count[name] or "–"), class_=OUTCOMES[name] if count[name] else "dim")
+        for name in OUTCOMES
+    ]
+    covers = ", ".join(chapter.study.covers) or _OWN
+    result = chapter.result
+    where = "missing" if result is None else f"{machine_name(result.machine)}, {result.date}"
+    style = {"measured": "", "stored": "dim", "missing": "differs"}[chapter.origin]
+    return tag("tr", tag("td", _link(chapter)), tag("td", covers), *cells, tag("td", where, class_=style))
+
+
+def _link(chapter: Chapter) -> Markup:
+    return tag("a", chapter.study.title, href=f"#{chapter.study.name}")
 
 
 _HEAD = ("where", "what is stated", "what we measured", "verdict")
@@ -101,7 +115,7 @@ def _cells(verdict: Verdict) -> Iterator[Markup]:
     yield tag("td", verdict.statement)
     yield tag("td", verdict.measured)
     why = [tag("span", f" {verdict.why}", class_="dim why")] if verdict.why else []
-    yield tag("td", tag("strong", verdict.outcome, class_=OUTCOMES[verdict.outcome]), *why)
+    yield tag("td", tag("strong", verdict.word, class_=OUTCOMES[verdict.outcome]), *why)
 
 
 def _table(header: Sequence[str], rows: Sequence[Markup], kind: str = "") -> Markup:
@@ -118,11 +132,17 @@ def _section(chapter: Chapter, figures: dict[str, Any]) -> Markup:
     study = chapter.study
     about = [tag("p", study.question)]
     if study.covers:
-        about.append(tag("p", "Covers ", tag("span", ", ".join(f"paper {name}" for name in study.covers)), class_="dim"))
+        about.append(
+            tag(
+                "p", "Covers ", tag("span", ", ".join(f"paper {name}" for name in study.covers)), class_="dim"
+            )
+        )
     origin: list[str] = [origin_of(chapter)]
     if chapter.result is not None:
         origin += [" ", _json_link(chapter.result)]
-    parts = [_part(part, f"{study.name}-{number}", figures) for number, part in enumerate(chapter.shown.parts)]
+    parts = [
+        _part(part, f"{study.name}-{number}", figures) for number, part in enumerate(chapter.shown.parts)
+    ]
     verdicts = [tag("tr", *_cells(verdict)) for verdict in chapter.shown.verdicts]
     return tag(
         "section", tag("h2", study.title), *about,

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from tcu.errors import MissingPackageError
+from tcu.errors import ExtraMissingError
 from tcu.study import Figure
 
 __all__ = ["plot", "plotly_script"]
 
 
 def plotly_script() -> str:
-    """Plotly.js, whole; raises MissingPackageError."""
+    """Plotly.js, whole; raises ExtraMissingError."""
     try:
         from plotly.offline import get_plotlyjs
     except ImportError:
-        raise MissingPackageError(
+        raise ExtraMissingError(
             "a report draws its figures with Plotly, which is not installed: pip install 'tcu[report]'"
         ) from None
     text: str = get_plotlyjs()

@@ -22,13 +22,15 @@
       xaxis: axis(figure.xaxis), yaxis: axis(figure.yaxis), showlegend: figure.data.length > 1,
       legend: { orientation: "h", y: 0, yref: "container", yanchor: "bottom", x: 0 }, hovermode: "closest",
       hoverlabel: { namelength: -1 },
+      modebar: { bgcolor: "rgba(0,0,0,0)", color: style.getPropertyValue("--dim"), activecolor: ink },
     };
   }
 
   const draw = (id) => {
     const place = document.getElementById(id);
     const figure = figures[id];
-    return Plotly.react(place, figure.data, layout(figure, place.clientWidth), { responsive: true, displaylogo: false });
+    return Plotly.react(place, figure.data, layout(figure, place.clientWidth), {
+      responsive: true, displaylogo: false, displayModeBar: place.clientWidth < 600 ? false : "hover" });
   };
 
   async function drawAll() {

@@ -10,6 +10,7 @@ from tcu.study.stored import stored_folder as stored_folder
 from tcu.study.stored import stored_result as stored_result
 from tcu.study.study import Figure as Figure
 from tcu.study.study import Line as Line
+from tcu.study.study import Outcome as Outcome
 from tcu.study.study import Rows as Rows
 from tcu.study.study import Shown as Shown
 from tcu.study.study import Study as Study

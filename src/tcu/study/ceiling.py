@@ -53,7 +53,9 @@ def _show_ceiling(rows: Rows) -> Shown:
             [Line(name, list(speeds[name]), list(speeds[name].values()), name == READ) for name in shown], True,
             note="Numbers out of memory, not out of a cache; one call, its start included. Dashed: reading alone.",
         ))  # fmt: skip
-        shares[dtype] = {n: speeds[OURS][n] / ceiling for n, ceiling in speeds[READ].items() if n in speeds[OURS]}
+        shares[dtype] = {
+            n: speeds[OURS][n] / ceiling for n, ceiling in speeds[READ].items() if n in speeds[OURS]
+        }
     figures.append(Figure(
         "tcu.sum's share of the memory ceiling", "n", "share of the speed of reading alone",
         [Line(dtype, list(share), list(share.values())) for dtype, share in shares.items()], True,
@@ -75,7 +77,9 @@ def _against(rows: Rows, peer: str) -> Verdict:
     for dtype in _dtypes(rows):
         speeds = _speeds(rows, dtype)
         n = max(speeds[OURS])
-        best = max((line[n] for who, line in speeds.items() if who.startswith(peer) and n in line), default=None)
+        best = max(
+            (line[n] for who, line in speeds.items() if who.startswith(peer) and n in line), default=None
+        )
         if best:
             ratios[dtype] = speeds[OURS][n] / best
     name = {"torch": "PyTorch"}.get(peer, peer)

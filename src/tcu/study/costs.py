@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 from tcu.formats import get_format
@@ -46,8 +47,12 @@ def _show(rows: Rows) -> Shown:
     by = {(row["n"], row["chain"]): row for row in rows}
     lines = [Line("classic, 4 log₂ n", sizes, [by[n, 1]["modelled"]["classic"] for n in sizes], dashed=True)]
     for chain in _CHAINS:
-        lines.append(Line(f"R = {chain}, formula", sizes, [by[n, chain]["modelled"]["chained"] for n in sizes], True))
-        lines.append(Line(f"R = {chain}, counted", sizes, [counted(by[n, chain]["levels"], chain) for n in sizes]))
+        lines.append(
+            Line(f"R = {chain}, formula", sizes, [by[n, chain]["modelled"]["chained"] for n in sizes], True)
+        )
+        lines.append(
+            Line(f"R = {chain}, counted", sizes, [counted(by[n, chain]["levels"], chain) for n in sizes])
+        )
     times = Figure(
         "Modelled time of a sum, m = 16", "n", "units of time", lines, log_x=True,
         note="Counted: the levels of the plan that tcu executes, at the papers' price of each.",
@@ -75,8 +80,7 @@ def _formulas(rows: Rows) -> list[Verdict]:
     equal = [row for row in whole if counted(row["levels"], 1) == round(row["modelled"]["two_mma"], 9)]
     speedups = {m: _model(m, 1).speedup_two_mma for m in _SIDES}
     rising = all(
-        _model(16, chain).chained < _model(16, more).chained
-        for chain, more in zip(_CHAINS, _CHAINS[1:], strict=False)
+        _model(16, chain).chained < _model(16, more).chained for chain, more in itertools.pairwise(_CHAINS)
     )
     return [
         Verdict.of(

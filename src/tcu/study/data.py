@@ -18,9 +18,7 @@ ALL_DISTRIBUTIONS = (*DISTRIBUTIONS, LOG_NORMAL)
 _PIECE = 1 << 22
 
 
-def draw(
-    distribution: str, n: int, trial: int = 0, dtype: npt.DTypeLike = np.float16
-) -> npt.NDArray[Any]:
+def draw(distribution: str, n: int, trial: int = 0, dtype: npt.DTypeLike = np.float16) -> npt.NDArray[Any]:
     """n numbers of a distribution, rounded to ``dtype``; made in pieces, so that 10^8 need no second copy."""
     rng = np.random.default_rng([SEED, n, ALL_DISTRIBUTIONS.index(distribution), trial])
     x = np.empty(n, dtype)

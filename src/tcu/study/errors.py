@@ -56,7 +56,13 @@ def _measure(point: Point) -> Rows:
     x = draw(point["distribution"], point["n"])
     exact = float(tcu.fsum(x, dtype=np.float64))
     return [
-        {**point, "unit": unit, "variant": variant, "exact": exact, **error_of(x, exact, unit=unit, variant=variant)}
+        {
+            **point,
+            "unit": unit,
+            "variant": variant,
+            "exact": exact,
+            **error_of(x, exact, unit=unit, variant=variant),
+        }
         for unit, variant in _CASES
     ]
 
@@ -146,7 +152,14 @@ def _normal_levels(rows: Rows, largest: int) -> Verdict:
     ours = _of(rows, "normal", "V100", "single-pass", min(10**6, largest))
     classic = _of(rows, "normal", "V100", "warp-shuffle", min(10**6, largest))
     ratio = math.exp(
-        float(np.mean([math.log(a["percent"] / max(b["percent"], 1e-12)) for a, b in zip(ours, classic, strict=True)]))
+        float(
+            np.mean(
+                [
+                    math.log(a["percent"] / max(b["percent"], 1e-12))
+                    for a, b in zip(ours, classic, strict=True)
+                ]
+            )
+        )
     )
     median = float(np.median([r["percent"] for r in ours]))
     return Verdict.of(

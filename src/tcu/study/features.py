@@ -27,7 +27,9 @@ _OTHER_DEVICES = "Google TPU v2 and v3, Arm v8.6-A"
 
 
 def _table_points(quick: bool) -> list[Point]:
-    return [{"table": 3, "format": name} for name in _TABLE_3] + [{"table": 1, "unit": name} for name in _TABLE_1]
+    return [{"table": 3, "format": name} for name in _TABLE_3] + [
+        {"table": 1, "unit": name} for name in _TABLE_1
+    ]
 
 
 def _table_measure(point: Point) -> Rows:
@@ -163,16 +165,21 @@ def _points(quick: bool) -> list[Point]:
 
 
 def _measure(point: Point) -> Rows:
-    found = probe(point["unit"], instruction=point["instruction"], input=point["input"], output=point["output"])
+    found = probe(
+        point["unit"], instruction=point["instruction"], input=point["input"], output=point["output"]
+    )
     return [
-        {**point, "experiment": each.name, "source": each.source, "question": each.question, "value": each.value}
+        {**point, "experiment": each.name, "source": each.source, "value": each.value}
         for each in found.findings
     ]
 
 
 def _show(rows: Rows) -> Shown:
     modes = dict.fromkeys((row["instruction"], row["input"], row["output"]) for row in rows)
-    tables = [_table(mode, [r for r in rows if (r["instruction"], r["input"], r["output"]) == mode]) for mode in modes]
+    tables = [
+        _table(mode, [r for r in rows if (r["instruction"], r["input"], r["output"]) == mode])
+        for mode in modes
+    ]
     return Shown(tables, [_sections(rows), *(_verdict(rows, *one) for one in _STATED)])
 
 
@@ -205,7 +212,9 @@ def _sections(rows: Rows) -> Verdict:
     )  # fmt: skip
 
 
-def _verdict(rows: Rows, section: str, statement: str, experiment: str, expected: dict[_Mode, Any]) -> Verdict:
+def _verdict(
+    rows: Rows, section: str, statement: str, experiment: str, expected: dict[_Mode, Any]
+) -> Verdict:
     """Units of which no operands can tell say so, and neither confirm nor contradict."""
     values = {mode: _value(rows, mode, experiment) for mode in expected}
     told = {mode: value for mode, value in values.items() if value is not None}
@@ -213,7 +222,9 @@ def _verdict(rows: Rows, section: str, statement: str, experiment: str, expected
     if not told:
         return Verdict(f"paper 003, {section}", statement, measured, "not measured", "no operands tell")
     held = all(value == expected[mode] for mode, value in told.items())
-    return Verdict.of(f"paper 003, {section}", statement, measured, held, "the units' models answer otherwise")
+    return Verdict.of(
+        f"paper 003, {section}", statement, measured, held, "the units' models answer otherwise"
+    )
 
 
 _BRIEF = {"binary16": "f16", "bfloat16": "bf16", "binary64": "f64", "binary32": "f32"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from tcu.study.study import Figure, Line, Rows, Shown, Source, Study, Table, Verdict
@@ -44,7 +45,9 @@ def _sweep(rows: Rows) -> list[Figure]:
     for n in _sizes(rows):
         own = [row for row in _timed(rows) if row["n"] == n]
         blocks = list(dict.fromkeys(row["block"] for row in own))
-        lines = {b: sorted((row for row in own if row["block"] == b), key=lambda row: row["chain"]) for b in blocks}
+        lines = {
+            b: sorted((row for row in own if row["block"] == b), key=lambda row: row["chain"]) for b in blocks
+        }
         for name, key in (("time", "seconds"), ("error", "percent_error")):
             figures.append(Figure(
                 f"{name.capitalize()} over R and B, n = {n:,}", "R",
@@ -61,7 +64,11 @@ def _sweep(rows: Rows) -> list[Figure]:
 
 
 def _fastest(rows: Rows, n: int, **fixed: int) -> dict[str, Any]:
-    own = [row for row in _timed(rows) if row["n"] == n and all(row[key] == value for key, value in fixed.items())]
+    own = [
+        row
+        for row in _timed(rows)
+        if row["n"] == n and all(row[key] == value for key, value in fixed.items())
+    ]
     return min(own, key=lambda row: float(row["seconds"]))
 
 
@@ -124,7 +131,7 @@ def _show_split(rows: Rows) -> Shown:
         slopes[n] = times[-1] / times[0]
     largest = max(slopes)
     monotone = all(
-        a <= 1.02 * b for f in figures for y in [f.lines[0].y] for a, b in zip(y, y[1:], strict=False) if a and b
+        a <= 1.02 * b for f in figures for y in [f.lines[0].y] for a, b in itertools.pairwise(y) if a and b
     )
     return Shown(figures, [
         Verdict.of(
@@ -143,10 +150,15 @@ def _show_split(rows: Rows) -> Shown:
 def _show_over_n(rows: Rows) -> Shown:
     present = _timed(rows)
     classic = {row["n"]: row["seconds"] for row in present if row["who"] == CLASSIC}
-    lines = {who: [row for row in present if row["who"] == who] for who in dict.fromkeys(row["who"] for row in present)}
+    lines = {
+        who: [row for row in present if row["who"] == who]
+        for who in dict.fromkeys(row["who"] for row in present)
+    }
 
     def figure(title: str, y: str, value: Any, log_y: bool = True) -> Figure:
-        drawn = [Line(who, [row["n"] for row in own], [value(row) for row in own]) for who, own in lines.items()]
+        drawn = [
+            Line(who, [row["n"] for row in own], [value(row) for row in own]) for who, own in lines.items()
+        ]
         return Figure(title, "n", y, drawn, True, log_y)
 
     figures = [
@@ -170,7 +182,9 @@ def _seconds(rows: Rows, who: str, n: int) -> float | None:
 
 def _speeds(rows: Rows, classic: dict[int, float]) -> list[Verdict]:
     n = max(row["n"] for row in rows)
-    times = {who: _seconds(rows, who, n) for who in (SINGLE, RECURRENCE, SPLIT, CUB_HALF, CUB_FLOAT, "tcu.sum")}
+    times = {
+        who: _seconds(rows, who, n) for who in (SINGLE, RECURRENCE, SPLIT, CUB_HALF, CUB_FLOAT, "tcu.sum")
+    }
     verdicts = []
     over = _speedups(times, classic.get(n))
     if over:
@@ -238,7 +252,9 @@ def _appendix(rows: Rows, classic: dict[int, float]) -> list[Verdict]:
 
 def _show_appendix(rows: Rows) -> Shown:
     small = min(_sizes(rows))
-    by_variant = {name: [row for row in rows if row["variant"] == name] for name in ("recurrence", "single-pass")}
+    by_variant = {
+        name: [row for row in rows if row["variant"] == name] for name in ("recurrence", "single-pass")
+    }
     table = Table(
         "Fastest configuration of this GPU", ("variant", *(f"n = {n:,}" for n in _sizes(rows))),
         [[name, *(_configuration(_fastest(own, n)) for n in _sizes(rows))] for name, own in by_variant.items()],

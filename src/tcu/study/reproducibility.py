@@ -42,7 +42,11 @@ def _measure(point: Point) -> Rows:
     x = draw(point["distribution"], point["n"])
     if point["part"] == "units":
         return [
-            {**point, "variant": variant, "bits": {unit: _bits(tcu.sum(x, unit=unit, variant=variant)) for unit in CATALOGUE}}
+            {
+                **point,
+                "variant": variant,
+                "bits": {unit: _bits(tcu.sum(x, unit=unit, variant=variant)) for unit in CATALOGUE},
+            }
             for variant in VARIANTS
         ]
     rng = np.random.default_rng(SEED)
@@ -61,7 +65,10 @@ def _show(rows: Rows) -> Shown:
     table_of_units = Table(
         f"Different float32 results of one array of {n:,} numbers on the {len(CATALOGUE)} units",
         ("variant", *ALL_DISTRIBUTIONS),
-        [[variant, *(str(_groups(units, variant, name)) for name in ALL_DISTRIBUTIONS)] for variant in VARIANTS],
+        [
+            [variant, *(str(_groups(units, variant, name)) for name in ALL_DISTRIBUTIONS)]
+            for variant in VARIANTS
+        ],
         "1: every unit returns the same bits.",
     )
     table_of_orders = Table(

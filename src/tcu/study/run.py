@@ -47,7 +47,13 @@ class Result:
 
 
 def run_study(
-    study: Study, folder: Path, *, quick: bool, command: str, fresh: bool = False, progress: Progress | None = None
+    study: Study,
+    folder: Path,
+    *,
+    quick: bool,
+    command: str,
+    fresh: bool = False,
+    progress: Progress | None = None,
 ) -> Result:
     """The result, of this run or of an earlier one with the same points and version of tcu.
 
@@ -63,7 +69,12 @@ def run_study(
     points = study.points(quick)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        head = {"identity": _identity(study, points), "quick": quick, "seed": study.seed, **provenance(command)}
+        head = {
+            "identity": _identity(study, points),
+            "quick": quick,
+            "seed": study.seed,
+            **provenance(command),
+        }
         with _Journal(folder / f"{study.name}.points.jsonl", head, fresh) as journal:
             told(len(journal.done), len(points))
             for point in points:
@@ -91,9 +102,16 @@ def save(result: Result, folder: Path) -> Path:
     """NAME.json, whole or not at all."""
     path = folder / f"{result.study}.json"
     part = path.with_suffix(".part")
-    part.write_text(json.dumps(asdict(result), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+    part.write_text(_text(asdict(result)), encoding="utf-8")
     os.replace(part, path)
     return path
+
+
+def _text(document: dict[str, Any]) -> str:
+    """JSON with a line for every row, which is shorter than one for every number and can be compared."""
+    rows = ",\n".join(json.dumps(row, allow_nan=False) for row in document.pop("rows"))
+    head = json.dumps(document, indent=1, allow_nan=False).removesuffix("\n}")
+    return f'{head},\n "rows": [\n{rows}\n ]\n}}\n'
 
 
 def finished(study: Study, folder: Path, quick: bool) -> Result | None:

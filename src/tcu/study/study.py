@@ -10,7 +10,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-__all__ = ["Figure", "Line", "Outcome", "Point", "Row", "Rows", "Shown", "Source", "Study", "Table", "Verdict"]
+__all__ = [
+    "Figure",
+    "Line",
+    "Outcome",
+    "Point",
+    "Row",
+    "Rows",
+    "Shown",
+    "Source",
+    "Study",
+    "Table",
+    "Verdict",
+]
 
 Point = dict[str, Any]
 """The parameters of one measurement, as JSON has them."""
@@ -73,6 +85,12 @@ class Verdict:
     def of(cls, place: str, statement: str, measured: str, held: bool, why: str = "") -> Verdict:
         """Reproduced if ``held``; else it differs, and ``why`` is kept."""
         return cls(place, statement, measured, "reproduced" if held else "differs", "" if held else why)
+
+    @property
+    def word(self) -> str:
+        """The outcome; what nobody stated before us holds, or does not."""
+        own = {"reproduced": "holds", "differs": "does not hold"} if self.place.startswith("tcu") else {}
+        return own.get(self.outcome, self.outcome)
 
 
 @dataclass(frozen=True)

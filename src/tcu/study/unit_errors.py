@@ -102,7 +102,9 @@ def _curves(rows: Rows) -> list[Line]:
     for units in groups_of(rows).values():
         own = [row for row in rows if row["unit"] == units[0]]
         n = sorted({row["n"] for row in own})
-        lines.append(Line(", ".join(units), n, [_mean([r["error"] for r in own if r["n"] == at]) or None for at in n]))
+        lines.append(
+            Line(", ".join(units), n, [_mean([r["error"] for r in own if r["n"] == at]) or None for at in n])
+        )
     return lines
 
 
@@ -136,14 +138,14 @@ def _chain_measure(point: Point) -> Rows:
 
 
 def _chain_show(rows: Rows) -> Shown:
-    figures = []
-    for variant in _VARIANTS:
-        for name in ALL_DISTRIBUTIONS:
-            figures.append(Figure(
-                f"{variant}: error over the chain length R, {name} numbers", "R", "error / sum of |x|",
-                [Line(unit, *_over_chain(rows, variant, name, unit)) for unit in _GENERATIONS], True, True,
-                f"n = {rows[0]['n']:,}, mean over the arrays, before the last rounding.",
-            ))  # fmt: skip
+    figures = [
+        Figure(
+            f"{variant}: error over the chain length R, {name} numbers", "R", "error / sum of |x|",
+            [Line(unit, *_over_chain(rows, variant, name, unit)) for unit in _GENERATIONS], True, True,
+            f"n = {rows[0]['n']:,}, mean over the arrays, before the last rounding.",
+        )
+        for variant in _VARIANTS for name in ALL_DISTRIBUTIONS
+    ]  # fmt: skip
     return Shown(figures, [_growth(rows), _bias(rows)])
 
 
@@ -157,7 +159,8 @@ def _growth(rows: Rows) -> Verdict:
     chains, errors = _over_chain(rows, "short-chain", "uniform", "H100")
     shortest, longest = errors[0] or 0.0, errors[-1] or 0.0
     return Verdict.of(
-        "tcu", "Short chains are the accurate ones: the accumulator in the unit is cut to binary32 after every MMA.",
+        "tcu",
+        "Short chains are the accurate ones: the accumulator in the unit is cut to binary32 after every MMA.",
         f"On uniform numbers short-chain on an H100 errs by {shortest:.1e} at R = {chains[0]} and {longest:.1e} at "
         f"R = {chains[-1]} (parts of the sum).",
         longest > 4 * shortest,
@@ -173,7 +176,8 @@ def _bias(rows: Rows) -> Verdict:
     ]  # fmt: skip
     below = sum(error < 0 for error in own)
     return Verdict.of(
-        "tcu, after paper 003", "Truncation is biased: sums of positive numbers in long chains come out too small.",
+        "tcu, after paper 003",
+        "Truncation is biased: sums of positive numbers in long chains come out too small.",
         f"At R = {longest} {below} of {len(own)} sums of uniform numbers are below the exact sum.",
         below == len(own),
     )
