@@ -8,6 +8,7 @@ in binary32 several ways.  What an inaccurate sum adds looks like drift.
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 
 import numpy as np
@@ -81,7 +82,7 @@ def main() -> None:
 
 def change(values: list[float]) -> float:
     """The largest difference of neighbours: what would be taken for drift."""
-    return max(abs(later - sooner) for sooner, later in zip(values, values[1:], strict=False))
+    return max(abs(later - sooner) for sooner, later in itertools.pairwise(values))
 
 
 if __name__ == "__main__":

@@ -136,7 +136,7 @@ def test_without_plotly_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, run:
 
 
 def test_without_stored_results_a_gpu_study_is_missing(tmp_path: Path) -> None:
-    study = STUDIES["split"]
+    study = STUDIES["energy"]
     (chapter,) = collect([study], tmp_path, quick=True, stored=None)
     assert (chapter.origin, chapter.result, chapter.shown.parts) == ("missing", None, [])
     assert study.command in chapter.why

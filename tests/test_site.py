@@ -61,8 +61,11 @@ def test_what_is_described_exists_and_has_a_docstring() -> None:
 
 def test_every_error_is_described() -> None:
     for module in pkgutil.walk_packages(tcu.__path__, "tcu."):
-        if not module.name.endswith("__main__") and "torch" not in module.name:
-            importlib.import_module(module.name)
+        if not module.name.endswith("__main__"):
+            try:
+                importlib.import_module(module.name)
+            except ModuleNotFoundError as error:  # what an extra brings
+                assert not str(error.name).startswith("tcu")
 
     def kinds(base: type) -> set[type]:
         return {base}.union(*(kinds(each) for each in base.__subclasses__()))
@@ -108,7 +111,8 @@ def test_every_statement_of_the_report_has_its_verdict(pages: ModuleType) -> Non
     text = pages.report_markdown(pages.chapters())
     for chapter in pages.chapters():
         assert f"## {chapter.study.title}\n" in text
-        assert chapter.result is not None
+        if chapter.result is None:
+            assert f"Missing: {chapter.why}. `{chapter.command}`" in text
         for verdict in chapter.shown.verdicts:
             assert pages.cell(verdict.statement) in text
     assert "NVIDIA H200" in text

@@ -20,7 +20,18 @@ from typing import Any
 import pytest
 
 from tcu.errors import DataFileError, UnknownNameError
-from tcu.study import PAPERS, STUDIES, Result, Study, Verdict, chosen, run_study, stored_folder, stored_result
+from tcu.study import (
+    PAPERS,
+    STUDIES,
+    Result,
+    Study,
+    Verdict,
+    chosen,
+    run_study,
+    stored_folder,
+    stored_result,
+    what_is_missing,
+)
 from tcu.study.run import finished, load
 from tcu.study.study import Shown
 
@@ -174,7 +185,7 @@ def test_names_choose_studies() -> None:
 
 COVERED = (
     *(f"000 figure {number}" for number in (3, 5, 6, 7, 8, 9, 10, 11)), "000 cost", "001 cost",
-    "000 error curves of every unit", "002 power",
+    "000 error curves of every unit", "002 figure 3", "002 power",
     "003 table 1", "003 table 2", "003 table 3", "003 findings",
 )  # fmt: skip
 """What the papers measured or tabulated."""
@@ -194,6 +205,8 @@ def test_points_and_rows_are_json_and_points_differ(name: str) -> None:
         assert points
         assert len({json.dumps(point, sort_keys=True) for point in points}) == len(points)
     assert study.seconds[0] <= study.seconds[1]
+    if what_is_missing(study):
+        pytest.skip(f"cannot be measured here: {what_is_missing(study)}")
     rows = study.measure(study.points(True)[0])  # type: ignore[misc]
     assert rows
     assert json.loads(json.dumps(rows, allow_nan=False)) == rows
@@ -226,18 +239,20 @@ def test_a_verdict_that_differs_without_a_reason_is_noticed() -> None:
 def test_what_is_stored_of_every_study_can_be_shown(name: str) -> None:
     study = STUDIES[name]
     result = stored_result(study, stored_folder())
-    assert result is not None, "measure it: tcu report --results benchmarks/results/studies, or its benchmark"
+    if result is None:
+        assert "gpu" in study.needs, "measure it: tcu report --results benchmarks/results/studies"
+        pytest.skip(f"not measured yet: {study.command or 'tcu report --study ' + name}")
     assert json.loads(json.dumps(asdict(result), allow_nan=False))["rows"] == result.rows
     check(study, study.show(result.rows))
 
 
 def test_a_stored_file_of_another_kind_is_refused(tmp_path: Path) -> None:
-    study = STUDIES["split"]
+    study = STUDIES["energy"]
     assert stored_result(study, None) is None
     assert stored_result(study, tmp_path) is None
     assert study.stored is not None
     (tmp_path / study.stored.file).write_text('{"figures": {}}')
-    with pytest.raises(DataFileError, match="is no result of python benchmarks/paper_figures"):
+    with pytest.raises(DataFileError, match=r"is no result of python benchmarks/gpu_sum\.py"):
         stored_result(study, tmp_path)
 
 

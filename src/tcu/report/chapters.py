@@ -61,7 +61,7 @@ def collect(
     """
     chapters = []
     for study in studies:
-        why = what_is_missing(study) if measure else "nothing was to be measured"
+        why = what_is_missing(study) if measure else "no stored result"
         if not why:
             told = None if progress is None else _about(study, progress)
             command = command_of(study, quick=quick)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
-from tcu.study.study import Figure, Line, Rows, Shown, Source, Study, Table, Verdict
+from tcu.study.study import Figure, Line, Need, Point, Rows, Shown, Study, Table, Verdict
 
 __all__ = ["REDUCTIONS"]
 
-STORED = "paper-000.json"
-COMMAND = "python benchmarks/paper_figures.py measure"
 CLASSIC = "warp shuffle, atomic"
 """The reduction that the paper's speedups are over."""
 SINGLE, RECURRENCE, SPLIT = (
@@ -21,12 +20,42 @@ _V100 = "this GPU is not the paper's V100: "
 _TIMED = "paper 000 timed its figures on a V100 and a TITAN RTX, which are not at hand"
 
 
-def _rows(figure: str) -> Source:
-    def rows(document: Any) -> Rows:
-        found: Rows = document["figures"][figure]
-        return found
+_SIZES = (1 << 20, 1 << 26)
+_COMPARED = (*(1 << power for power in range(16, 29, 2)), 400_000_000)
+_CHAINS, _BLOCKS = tuple(range(1, 9)), (32, 64, 128, 256, 512, 1024)
+_FRACTIONS = tuple(step / 10 for step in range(11))
 
-    return Source(STORED, rows)
+
+def _options(variant: str, quick: bool) -> list[Point]:
+    """What a row of turns compares."""
+    if variant == "split":
+        return [{"variant": variant, "fraction": fraction} for fraction in _FRACTIONS]
+    chains, blocks = ((1, 4, 5), (32, 128, 256)) if quick else (_CHAINS, _BLOCKS)
+    return [{"variant": variant, "chain": chain, "block": block} for block in blocks for chain in chains]
+
+
+def _points_of(*variants: str) -> Callable[[bool], list[Point]]:
+    def points(quick: bool) -> list[Point]:
+        sizes = _SIZES[:1] if quick else _SIZES
+        return [{"n": n, "options": _options(variant, quick)} for variant in variants for n in sizes]
+
+    return points
+
+
+def _sweep_on_gpu(point: Point) -> Rows:
+    from tcu.study.gpu.reductions import sweep
+
+    return sweep(point["n"], point["options"])
+
+
+def _points_over_n(quick: bool) -> list[Point]:
+    return [{"n": n} for n in (_COMPARED[:3] if quick else _COMPARED)]
+
+
+def _compare_on_gpu(point: Point) -> Rows:
+    from tcu.study.gpu.reductions import compare
+
+    return compare(point["n"])
 
 
 def _timed(rows: Rows) -> Rows:
@@ -275,35 +304,32 @@ def _show_appendix(rows: Rows) -> Shown:
     ])  # fmt: skip
 
 
-def _both(document: Any) -> Rows:
-    figures = document["figures"]
-    return [*figures["3"], *figures["5"]]
-
+_NEEDS: tuple[Need, ...] = ("gpu", "torch", "nvcc")
 
 REDUCTIONS = (
     Study(
         "recurrence", "The recurrence over R and B", ("000 figure 3",),
         "Which chain length and block size make the recurrence fastest?",
-        _show_sweep("3", (32, 5), "the recurrence"), needs=("gpu",), stored=_rows("3"), command=COMMAND,
+        _show_sweep("3", (32, 5), "the recurrence"), _points_of("recurrence"), _sweep_on_gpu, (3, 15), _NEEDS, 2020,
     ),
     Study(
         "single-pass", "Single-pass over R and B", ("000 figure 5",),
         "Which chain length and block size make single-pass fastest?",
-        _show_sweep("5", (128, 4), "single-pass"), needs=("gpu",), stored=_rows("5"), command=COMMAND,
+        _show_sweep("5", (128, 4), "single-pass"), _points_of("single-pass"), _sweep_on_gpu, (3, 15), _NEEDS, 2020,
     ),
     Study(
         "split", "Tensor cores and ordinary cores at once", ("000 figure 6",),
         "Does it pay to give part of the numbers to warp shuffles?",
-        _show_split, needs=("gpu",), stored=_rows("6"), command=COMMAND,
+        _show_split, _points_of("split"), _sweep_on_gpu, (3, 5), _NEEDS, 2020,
     ),
     Study(
         "variants", "All variants and CUB over n", ("000 figure 7", "000 figure 8", "000 figure 9", "000 figure 10"),
         "How fast is each variant beside the classic reduction and CUB?",
-        _show_over_n, needs=("gpu",), stored=_rows("7 and 8"), command=COMMAND,
+        _show_over_n, _points_over_n, _compare_on_gpu, (60, 90), _NEEDS, 2020,
     ),
     Study(
         "configuration", "R and B on another GPU than the paper's", ("000 figure 11",),
         "Are the best R and B those of the paper?",
-        _show_appendix, needs=("gpu",), stored=Source(STORED, _both), command=COMMAND,
+        _show_appendix, _points_of("recurrence", "single-pass"), _sweep_on_gpu, (6, 30), _NEEDS, 2020,
     ),
 )  # fmt: skip

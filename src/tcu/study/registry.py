@@ -13,6 +13,8 @@ from tcu.study.costs import COSTS
 from tcu.study.errors import ERRORS
 from tcu.study.exactness import EXACTNESS
 from tcu.study.features import FEATURES, FORMAT_TABLES
+from tcu.study.gemm import GEMM
+from tcu.study.gpu.build import NVCC
 from tcu.study.hardware import HARDWARE
 from tcu.study.reductions import REDUCTIONS
 from tcu.study.reproducibility import REPRODUCIBILITY
@@ -33,7 +35,7 @@ STUDIES: dict[str, Study] = {
     study.name: study
     for study in (
         COSTS, *REDUCTIONS, ERRORS, ERRORS_OF_UNITS, CHAIN_LENGTH, FORMAT_TABLES, FEATURES, HARDWARE,
-        REPRODUCIBILITY, EXACTNESS, *CEILING,
+        REPRODUCIBILITY, EXACTNESS, *CEILING, GEMM,
     )
 }  # fmt: skip
 
@@ -73,7 +75,7 @@ def _no_torch() -> str:
 
 
 def _no_nvcc() -> str:
-    return "" if shutil.which("nvcc") else "nvcc is not on the path: install the CUDA toolkit"
+    return "" if shutil.which(NVCC) else "nvcc is not on the path: install the CUDA toolkit"
 
 
 _CHECKS: dict[str, Callable[[], str]] = {"gpu": _no_gpu, "torch": _no_torch, "nvcc": _no_nvcc}

@@ -1,4 +1,4 @@
-"""CUDA sources of the benchmarks, built by nvcc on this machine into libraries for ctypes."""
+"""CUDA sources that no kernel of tcu is measured without: built by nvcc on this machine, loaded by ctypes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,15 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tcu.gpu.cache import cache_folder
+
 SOURCES = Path(__file__).parent / "cuda"
 NVCC = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
-BUILT = Path(__file__).parents[1] / "build" / "benchmarks"
+
+
+def folder_of_libraries() -> Path:
+    """Beside the compiled kernels."""
+    return cache_folder().parent / "libraries"
 
 
 class BuildError(Exception):
@@ -76,14 +82,14 @@ def _read_version(include: tuple[str, ...]) -> Cccl:
 
 
 def build(source: str, arch: str, options: tuple[str, ...] = ()) -> ctypes.CDLL:
-    """The library of benchmarks/cuda/SOURCE with these options; built once, then found again."""
+    """The library of cuda/SOURCE with these options; built once, then found again."""
     text = (SOURCES / source).read_bytes()
     command = [NVCC, "-O3", "-std=c++17", f"-arch={arch}", "-shared", "-Xcompiler", "-fPIC", *options]
     key = hashlib.sha256(repr((text, command, nvcc_version())).encode()).hexdigest()[:16]
-    library = BUILT / f"{Path(source).stem}-{key}.so"
+    library = folder_of_libraries() / f"{Path(source).stem}-{key}.so"
     if not library.exists():
-        BUILT.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=BUILT) as folder:
+        library.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=library.parent) as folder:
             made = Path(folder) / library.name
             _run([*command, str(SOURCES / source), "-o", str(made)])
             made.replace(library)

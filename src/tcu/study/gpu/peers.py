@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import gpu_build
 import numpy as np
 import torch
-from gpu_data import to_host, torch_dtype
-from gpu_timing import first_line
 
 import tcu
 from tcu.plan import DEFAULT_VARIANT, VARIANTS
+from tcu.study.gpu import build
+from tcu.study.gpu.data import to_host, torch_dtype
+from tcu.study.gpu.timing import first_line
 
 READ = "read alone"
 """The ceiling: the best of several launch shapes of a kernel that only reads."""
@@ -164,7 +164,7 @@ def cub_name(dtype: str, out: str, level: str | None = None) -> str:
     return f"CUB {_SHORT[dtype]}→{_SHORT[out]}" + (f" {level}" if level else "")
 
 
-def _cub_jobs(dtype: str, cccl: gpu_build.Cccl) -> dict[str, tuple[str, str, tuple[str, ...]]]:
+def _cub_jobs(dtype: str, cccl: build.Cccl) -> dict[str, tuple[str, str, tuple[str, ...]]]:
     """Name to (result dtype, source, options for nvcc)."""
     out = "float32" if torch_dtype(dtype).itemsize == 2 else dtype
     jobs = {}
@@ -183,11 +183,11 @@ class Libraries:
     """All that nvcc builds, for several dtypes at once."""
 
     def __init__(self, dtypes: list[str], cccl_folder: Path | None) -> None:
-        self.cccl = gpu_build.find_cccl(cccl_folder)
+        self.cccl = build.find_cccl(cccl_folder)
         self._jobs = {dtype: _cub_jobs(dtype, self.cccl) for dtype in dtypes}
         todo = {name: job[1:] for jobs in self._jobs.values() for name, job in jobs.items()}
         major, minor = torch.cuda.get_device_capability()
-        self._made, failed = gpu_build.build_all(
+        self._made, failed = build.build_all(
             {"baselines": ("baselines.cu", ()), **todo}, f"sm_{major}{minor}"
         )
         self._failed = {

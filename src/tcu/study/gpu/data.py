@@ -51,8 +51,9 @@ def to_host(x: torch.Tensor) -> np.ndarray:
     """The same bits as a NumPy array."""
     dtype = str(x.dtype).removeprefix("torch.")
     if dtype == "bfloat16":
-        return x.cpu().view(torch.int16).numpy().view(ml_dtypes.bfloat16)
-    return x.cpu().numpy()
+        x = x.view(torch.int16)
+    found: np.ndarray = x.cpu().numpy()
+    return found.view(ml_dtypes.bfloat16) if dtype == "bfloat16" else found
 
 
 def random_array(distribution: str, n: int, dtype: str, device: str) -> torch.Tensor:
