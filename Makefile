@@ -46,11 +46,11 @@ bench: $(VENV)/.user      ## speed of the CPU model, on one core and on two
 	$(BIN)/python benchmarks/cpu.py
 
 study: $(VENV)/.user      ## every study that this machine can measure, in full, and a page of all (5 minutes)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[report]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[plot]'
 	$(BIN)/tcu report --results benchmarks/results/studies -o report.html
 
 docs: $(VENV)/.user       ## the documentation site, with the report, into site
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs,report]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs,plot]'
 	$(BIN)/mkdocs build --strict
 
 gpubench:        ## GPU sums beside CUB, PyTorch and CuPy, which PYTHON must have; needs nvcc and a GPU

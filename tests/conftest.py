@@ -18,3 +18,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption("--units", type=int, default=25, help="random units that the inference must identify")
     parser.addoption("--sums", type=int, default=250, help="random sums per dtype and operation on a GPU")
+    parser.addoption(
+        "--integer-pairs", type=int, default=100, help="random pairs of long integers to multiply"
+    )
+    parser.addoption("--integer-bits", type=int, default=50_000, help="bits of the longest of them")

@@ -39,7 +39,7 @@ Run = Callable[..., tuple[int, str, str]]
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A whole report: what is quick is measured, all else is stored."""
-    pytest.importorskip("plotly", reason="needs plotly: pip install 'tcu[report]'")
+    pytest.importorskip("plotly", reason="needs plotly: pip install 'tcu[plot]'")
     folder = tmp_path_factory.mktemp("report")
     stored = stored_folder()
     chapters = collect(chosen(["cost-formulas", "format-tables"]), folder, quick=True, stored=stored)
@@ -75,7 +75,7 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.
 
 
 def test_the_command_measures_writes_and_tells(run: Run) -> None:
-    pytest.importorskip("plotly", reason="needs plotly: pip install 'tcu[report]'")
+    pytest.importorskip("plotly", reason="needs plotly: pip install 'tcu[plot]'")
     code, out, err = run("--quick", "--study", "cost-formulas", "-o", "report.html")
     assert (code, err) == (0, "")
     assert "cost-formulas" in out
@@ -90,7 +90,7 @@ def test_the_command_measures_writes_and_tells(run: Run) -> None:
 
 
 def test_json_has_every_verdict(run: Run) -> None:
-    pytest.importorskip("plotly", reason="needs plotly: pip install 'tcu[report]'")
+    pytest.importorskip("plotly", reason="needs plotly: pip install 'tcu[plot]'")
     code, out, _ = run("--stored", "--study", "split", "--study", "hardware", "-o", "report.html", "--json")
     assert code == 0
     document = json.loads(out)
@@ -127,11 +127,11 @@ def test_bad_input_is_one_line(run: Run, arguments: tuple[str, ...], message: st
 
 def test_without_plotly_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
-    with pytest.raises(ExtraMissingError, match=r"pip install 'tcu\[report\]'"):
+    with pytest.raises(ExtraMissingError, match=r"pip install 'tcu\[plot\]'"):
         plotly_script()
     code, _, err = run("--quick", "-o", "report.html")
     assert code == 2
-    assert "pip install 'tcu[report]'" in err
+    assert "pip install 'tcu[plot]'" in err
     assert not Path("report.results").exists()  # told before the work
 
 

@@ -120,7 +120,7 @@ def test_every_statement_of_the_report_has_its_verdict(pages: ModuleType) -> Non
 
 def test_the_site_builds_without_a_warning_and_loads_nothing(tmp_path: Path) -> None:
     for package in ("material", "mkdocstrings", "plotly"):
-        pytest.importorskip(package, reason="needs pip install 'tcu[docs,report]'")
+        pytest.importorskip(package, reason="needs pip install 'tcu[docs,plot]'")
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT / "src")}
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")],

@@ -1,5 +1,7 @@
 """Sums on tensor cores that anyone can reproduce, bit for bit."""
 
+from tcu.algorithms import Machine as Machine
+from tcu.algorithms import integers as integers
 from tcu.collectives import DotInfo as DotInfo
 from tcu.collectives import ExactSum as ExactSum
 from tcu.collectives import SumInfo as SumInfo

@@ -43,7 +43,7 @@ class DataFileError(TcuError, OSError):
 
 
 class ExtraMissingError(TcuError, ImportError):
-    """An optional package that is not installed."""
+    """An optional package that the operation needs is not installed."""
 
 
 def unknown_name(what: str, given: object, known: Iterable[str]) -> UnknownNameError:

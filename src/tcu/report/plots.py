@@ -16,7 +16,7 @@ def plotly_script() -> str:
         from plotly.offline import get_plotlyjs
     except ImportError:
         raise ExtraMissingError(
-            "a report draws its figures with Plotly, which is not installed: pip install 'tcu[report]'"
+            "a report draws its figures with Plotly, which is not installed: pip install 'tcu[plot]'"
         ) from None
     text: str = get_plotlyjs()
     return text
