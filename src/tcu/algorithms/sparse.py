@@ -25,7 +25,7 @@ import numpy.typing as npt
 from tcu.algorithms.matmul import matmul, strassen_like
 from tcu.algorithms.parameters import MachineLike, parameters
 from tcu.algorithms.schemes import BilinearScheme
-from tcu.errors import DtypeError, InvalidOperationError, ExtraMissingError, ParameterError, ShapeError
+from tcu.errors import DtypeError, ExtraMissingError, InvalidOperationError, ParameterError, ShapeError
 from tcu.machine import Machine
 from tcu.machine.shapes import ShapeArray
 

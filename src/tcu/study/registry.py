@@ -19,6 +19,7 @@ from tcu.study.hardware import HARDWARE
 from tcu.study.reductions import REDUCTIONS
 from tcu.study.reproducibility import REPRODUCIBILITY
 from tcu.study.study import Study
+from tcu.study.theorems import MACHINE
 from tcu.study.unit_errors import CHAIN_LENGTH, ERRORS_OF_UNITS
 
 __all__ = ["PAPERS", "STUDIES", "chosen", "what_is_missing"]
@@ -35,7 +36,7 @@ STUDIES: dict[str, Study] = {
     study.name: study
     for study in (
         COSTS, *REDUCTIONS, ERRORS, ERRORS_OF_UNITS, CHAIN_LENGTH, FORMAT_TABLES, FEATURES, HARDWARE,
-        REPRODUCIBILITY, EXACTNESS, *CEILING, GEMM,
+        REPRODUCIBILITY, EXACTNESS, *CEILING, GEMM, *MACHINE,
     )
 }  # fmt: skip
 
@@ -70,12 +71,17 @@ def _no_gpu() -> str:
     return ""
 
 
-def _no_torch() -> str:
-    return "" if importlib.util.find_spec("torch") else "PyTorch is not installed: pip install torch"
+def _without(package: str, how: str) -> Callable[[], str]:
+    return lambda: (
+        "" if importlib.util.find_spec(package) else f"{package} is not installed: pip install {how}"
+    )
 
 
 def _no_nvcc() -> str:
     return "" if shutil.which(NVCC) else "nvcc is not on the path: install the CUDA toolkit"
 
 
-_CHECKS: dict[str, Callable[[], str]] = {"gpu": _no_gpu, "torch": _no_torch, "nvcc": _no_nvcc}
+_CHECKS: dict[str, Callable[[], str]] = {
+    "gpu": _no_gpu, "nvcc": _no_nvcc, "torch": _without("torch", "torch"), "cupy": _without("cupy", "cupy-cuda13x"),
+    "scipy": _without("scipy", "'tcu[sparse]'"),
+}  # fmt: skip

@@ -31,7 +31,7 @@ Row = dict[str, Any]
 Rows = list[Row]
 
 Outcome = Literal["reproduced", "differs", "not measured"]
-Need = Literal["gpu", "torch", "nvcc"]
+Need = Literal["gpu", "torch", "nvcc", "cupy", "scipy"]
 
 
 @dataclass(frozen=True)
