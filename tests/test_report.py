@@ -11,8 +11,12 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import re
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -108,6 +112,38 @@ def test_the_list_names_every_study(run: Run) -> None:
     code, out, _ = run("--list")
     assert code == 0
     assert all(name in out for name in STUDIES)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+def test_a_report_that_is_stopped_goes_on_where_it_was(tmp_path: Path, sent: signal.Signals) -> None:
+    pytest.importorskip("plotly", reason="needs plotly: pip install 'tcu[plot]'")
+
+    def start(folder: Path) -> subprocess.Popen[bytes]:
+        folder.mkdir(exist_ok=True)
+        arguments = ["--quick", "--study", "reproducibility", "-o", str(folder / "report.html")]
+        return subprocess.Popen(
+            [sys.executable, "-m", "tcu", "report", *arguments], stdout=subprocess.DEVNULL,
+            env=os.environ | {"PYTHONPATH": str(Path(tcu.__file__).parents[1])},
+        )  # fmt: skip
+
+    stopped = start(tmp_path / "stopped")
+    journal = tmp_path / "stopped" / "report.results" / "reproducibility.points.jsonl"
+    while not journal.exists() or len(journal.read_text().splitlines()) < 3:
+        assert stopped.poll() is None, "it has ended before it was stopped"
+        time.sleep(0.002)
+    stopped.send_signal(sent)
+    assert stopped.wait() == (130 if sent is signal.SIGINT else -sent)
+    assert not (tmp_path / "stopped" / "report.html").exists()
+    kept = [json.loads(line) for line in journal.read_text().splitlines()[1:]]
+    assert len(kept) >= 2
+    whole = start(tmp_path / "whole")
+    assert start(tmp_path / "stopped").wait() == whole.wait() == 0
+    first, second = (
+        json.loads((tmp_path / name / "report.results" / "reproducibility.json").read_text())
+        for name in ("stopped", "whole")
+    )
+    assert first["rows"] == second["rows"]
+    assert first["rows"][: len(kept[0]["rows"])] == kept[0]["rows"]
 
 
 @pytest.mark.parametrize(

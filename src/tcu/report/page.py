@@ -30,7 +30,7 @@ def report_page(chapters: Sequence[Chapter], about: str) -> str:
     figures: dict[str, Any] = {}
     sections = [_section(chapter, figures) for chapter in chapters]
     parts = [
-        _contents(chapters), _summary(chapters), *_explorer(), *sections,
+        _contents(chapters), _summary(chapters), *_explorer(tag("h2", "MMA explorer")), *sections,
         data(figures, "figures"),
         data(catalogue(), "catalogue"),
         script(plotly), *(script(script_file(name)) for name in ("unit.js", "explorer.js", "report.js")),
@@ -172,7 +172,7 @@ def _part(part: Figure | Table, identity: str, figures: dict[str, Any]) -> Marku
 # The explorer
 
 
-def _explorer() -> tuple[Markup, ...]:
+def _explorer(*heading: Markup) -> tuple[Markup, ...]:
     intro = (
         "Choose a unit and operands. Products are exact; all terms are aligned to the largest exponent, what lies "
         "below the last kept bit is cut, the sum is rounded once. Computed in this page, in integers."
@@ -180,7 +180,7 @@ def _explorer() -> tuple[Markup, ...]:
     hint = "Numbers: 1.5, 2^-24, 3*2^-25, 1e-3, 0x1.8p-3, inf, nan. Arrows step to the neighbouring number."
     return (
         tag(
-            "section", tag("h2", "MMA explorer"), tag("p", intro),
+            "section", *heading, tag("p", intro),
             tag("div", id="explorer-form", class_="explorer"), tag("p", hint, class_="dim"),
             tag("div", id="explorer-answer", class_="explorer"), id="explorer",
         ),

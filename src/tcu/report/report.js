@@ -19,7 +19,7 @@
       height: 330 + legend, margin: { l: 55, r: 10, t: 10, b: 60 + legend }, colorway: colours,
       font: { color: ink, family: "system-ui, sans-serif", size: 12 },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      xaxis: axis(figure.xaxis), yaxis: axis(figure.yaxis), showlegend: figure.data.length > 1,
+      xaxis: axis(figure.xaxis), yaxis: axis(figure.yaxis), showlegend: true,
       legend: { orientation: "h", y: 0, yref: "container", yanchor: "bottom", x: 0 }, hovermode: "closest",
       hoverlabel: { namelength: -1 },
       modebar: { bgcolor: "rgba(0,0,0,0)", color: style.getPropertyValue("--dim"), activecolor: ink },

@@ -65,9 +65,13 @@ def _curves(rows: Rows) -> Figure:
     everywhere = sorted({row["n"] for row in rows})
     lines.append(Line("stated constant", everywhere, [first["constant"]] * len(everywhere), True))
     return Figure(
-        f"{first['title'].capitalize()}: ledger over {first['theorem']}", f"n: {first['what']}", "cost / bound",
+        f"{_capital(first['title'])}: ledger over {first['theorem']}", f"n: {first['what']}", "cost / bound",
         lines, True, True,
     )  # fmt: skip
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 _STATED = {
@@ -92,7 +96,7 @@ def _bound(rows: Rows) -> Verdict:
         growth.append(own[-1] / own[-2])
     ours = first["algorithm"] not in _STATED
     place = "tcu, after paper 004" if ours else f"paper 004, {first['theorem']}"
-    statement = _STATED.get(first["algorithm"], f"{first['title'].capitalize()}: {first['theorem']}.")
+    statement = _STATED.get(first["algorithm"], f"{_capital(first['title'])}: {first['theorem']}.")
     return Verdict.of(
         place, statement,
         f"Over {len(rows)} sizes and machines the ledger is {min(ratios):.2f} to {max(ratios):.2f} times the bound; "
