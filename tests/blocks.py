@@ -25,6 +25,7 @@ import sys
 import tempfile
 import textwrap
 import traceback
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,7 +82,9 @@ class Session:
 
     def check(self, block: Block) -> None:
         """Run it; AssertionError where it fails or prints something else."""
-        with contextlib.chdir(self.folder):
+        with contextlib.chdir(self.folder), warnings.catch_warnings():
+            if block.needs:  # what other libraries deprecate is their business
+                warnings.simplefilter("ignore", DeprecationWarning)
             if block.kind == "python":
                 exec(compile(block.text, f"{self.name}:{block.line}", "exec"), self.namespace)
             elif block.kind == "pycon":
