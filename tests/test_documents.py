@@ -16,6 +16,7 @@ from blocks import Session, blocks
 from typer.testing import CliRunner
 
 import tcu
+from tcu.algorithms import COSTS
 from tcu.cli.app import app
 from tcu.plan import VARIANTS
 from tcu.units import CATALOGUE
@@ -70,6 +71,14 @@ def test_a_wrong_block_is_noticed(text: str, tmp_path: Path) -> None:
     (block,) = blocks(text)
     with pytest.raises((AssertionError, ZeroDivisionError)):
         Session(tmp_path, "page").check(block)
+
+
+def test_the_table_of_costs_is_the_registry_s() -> None:
+    rows = {"matmul": ("matmul",), "strassen": ("standard", "strassen", "laderman"), "sparse_matmul": ("sparse",),
+            "dft": ("dft",), "integer_multiply": ("integer", "karatsuba"), "evaluate": ("polynomial",),
+            "sum": ("sum",)}  # fmt: skip
+    shown = dict(re.findall(r"^\| `(\w+)`.*\| ([\d., ]+) \|$", README, re.M))
+    assert shown == {name: ", ".join(f"{COSTS[row].constant:g}" for row in own) for name, own in rows.items()}
 
 
 def test_the_table_of_gpu_sums_is_that_of_the_benchmark() -> None:

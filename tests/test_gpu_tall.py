@@ -19,11 +19,13 @@ from test_gpu_compile import nvrtc_or_skip
 import tcu
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats import get_format
-from tcu.gpu import KERNELS, CompileError, Kernel, NoGpuError, tall
+from tcu.gpu import KERNELS, CompileError, Kernel, NoGpuError, planes, tall
 from tcu.gpu.compiler import CompileTask, compile_cuda, read_sources, task_of
 from tcu.gpu.errors import ExtraMissingError
+from tcu.gpu.launch import Strided
 from tcu.gpu.tall import TallProblem, macros_of, stored_dtypes, tall_product
 from tcu.machine import GpuExecutor, ModelExecutor
+from tcu.machine.executors import IdealExecutor
 from tcu.machine.executors.unit import narrowed
 from tcu.model.mma import multiply_accumulate
 from tcu.units import find_instruction
@@ -66,11 +68,79 @@ def test_host_and_device_agree_on_the_structure() -> None:
         compile_cuda(CompileTask((("check.cu", wrong), *read_sources("tall.cu")), options, "sm_80"))
 
 
+@pytest.mark.parametrize("capability", ["sm_75", "sm_90", "sm_120"])
+def test_products_of_planes_compile(capability: str) -> None:
+    nvrtc_or_skip()
+    for dtype, n in ((np.float32, 100), (np.float64, 1 << 33)):
+        binary = compile_cuda(task_of("planes.cu", planes.macros_of(np.dtype(dtype), n), capability))
+        assert binary.log == ""
+        assert "fma" not in binary.ptx, "the bits would not be the host's"
+        assert ".local" not in binary.ptx
+    macros = planes.macros_of(np.dtype(np.float32), 100)
+    options = ("--std=c++17", *(f"--define-macro={k}={v}" for k, v in macros.items()))
+    facts = [f"sizeof(ComplexProduct) == {ctypes.sizeof(planes.ComplexProduct)}"] + [
+        f"__builtin_offsetof(ComplexProduct, {name}) == {getattr(planes.ComplexProduct, name).offset}"
+        for name, _ in planes.ComplexProduct._fields_
+    ]
+    text = '#include "planes.cu"\n' + "".join(f"static_assert({fact});\n" for fact in facts)
+    compile_cuda(CompileTask((("check.cu", text), *read_sources("planes.cu")), options, capability))
+
+
+def test_indices_are_as_wide_as_they_must_be() -> None:
+    assert planes.macros_of(np.dtype(np.float32), 1 << 31)["INDEX"] == "u32"
+    assert planes.macros_of(np.dtype(np.float32), (1 << 32) - 1)["INDEX"] == "i64"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_of_planes_have_the_host_s_bits(dtype: type) -> None:
+    gpu_or_skip()
+    cupy = library_or_skip("cupy")
+    rng = np.random.default_rng(9)
+    x = (rng.standard_normal((2, 3, 5, 70, 33)) * 2.0 ** rng.integers(-30, 30, (2, 3, 5, 70, 33))).astype(
+        dtype
+    )
+    executor = GpuExecutor("binary64")
+    for shape in ((2, 3, 5, 70, 33), (2, 5, 1, 33), (2, 33), (2, 1, 1, 70, 1)):
+        y = rng.standard_normal(shape).astype(dtype)
+        wanted = IdealExecutor().complex_product(x, y)
+        assert executor.complex_product(cupy.asarray(x), cupy.asarray(y)).get().tobytes() == wanted.tobytes()
+        turned = cupy.ascontiguousarray(cupy.asarray(x).swapaxes(2, 4)).swapaxes(2, 4)
+        assert executor.complex_product(turned, cupy.asarray(y)).get().tobytes() == wanted.tobytes()
+        assert executor.complex_product(x, y).tobytes() == wanted.tobytes()
+    x, y = cupy.asarray(x), cupy.asarray(y)
+    with pytest.raises(ShapeError, match="of which y broadcasts to x"):
+        planes.complex_product(x[:, :1], x)
+    with pytest.raises(DtypeError, match="give two of float32 or of float64"):
+        planes.complex_product(x, y.astype(np.float16))
+    with pytest.raises(DtypeError, match="both on one GPU"):
+        planes.complex_product(x, y.get())
+
+
 def test_registers_bound_the_width() -> None:
     half = next(row for row in ROWS if row.a == "binary16" and row.k == 16)
     widths = [int(macros_of(half, "float16", side, side)["WIDTH"]) for side in (16, 64, 128, 256)]
     assert widths == [2, 8, 4, 2]
     assert int(macros_of(half, "float16", 256, 8)["WIDTH"]) == 1
+
+
+def test_words_are_loaded_whole_only_where_they_are_aligned() -> None:
+    half = next(row for row in ROWS if row.a == "binary16" and row.k == 16)
+    byte = next(row for row in ROWS if row.a == "u8" and row.k == 32)
+    float32, uint8 = np.dtype(np.float32), np.dtype(np.uint8)
+    for kernel, dtype, address, shape, strides, adjacent in (
+        (half, float32, 256, (70, 16), (16, 1), True),
+        (half, float32, 260, (70, 16), (16, 1), False),
+        (half, float32, 256, (70, 16), (17, 1), False),
+        (half, float32, 256, (1, 16), (17, 1), True),
+        (half, float32, 256, (70, 16), (1, 70), False),
+        (half, float32, 256, (70, 16), (5, 16, 1), False),
+        (half, float32, 256, (70, 16), (0, 18, 1), True),
+        (byte, uint8, 256, (70, 16), (1, 1), False),
+        (byte, uint8, 260, (3, 70, 16), (8, 4, 1), True),
+        (byte, uint8, 256, (3, 70, 16), (2, 4, 1), False),
+    ):
+        assert tall._adjacent(Strided(address, shape, strides), dtype, kernel) is adjacent
 
 
 def test_without_a_gpu_a_machine_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

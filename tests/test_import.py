@@ -78,6 +78,15 @@ def test_public_names(name: str) -> None:
     assert getattr(tcu, name).__doc__
 
 
+def test_the_machine_is_imported_when_it_is_asked_for() -> None:
+    code = "import sys, tcu; print('tcu.machine' in sys.modules); tcu.Machine(16); print('tcu.machine' in sys.modules)"
+    assert fresh(code).split() == ["False", "True"]
+    assert {"Machine", "algorithms", "integers", "sum"} <= set(dir(tcu))
+    assert tcu.algorithms.dft
+    with pytest.raises(AttributeError, match="module 'tcu' has no attribute 'machines'"):
+        tcu.machines  # noqa: B018
+
+
 def test_every_error_is_a_tcu_error() -> None:
     from tcu import errors
 

@@ -1,7 +1,7 @@
 """Sums on tensor cores that anyone can reproduce, bit for bit."""
 
-from tcu.algorithms import Machine as Machine
-from tcu.algorithms import integers as integers
+from typing import TYPE_CHECKING
+
 from tcu.collectives import DotInfo as DotInfo
 from tcu.collectives import ExactSum as ExactSum
 from tcu.collectives import SumInfo as SumInfo
@@ -22,4 +22,25 @@ from tcu.probes import probe as probe
 from tcu.units import Instruction as Instruction
 from tcu.units import Unit as Unit
 
+if TYPE_CHECKING:
+    from tcu import algorithms as algorithms
+    from tcu.algorithms import Machine as Machine
+    from tcu.algorithms import integers as integers
+
 __version__ = "0.1.0"
+
+if not TYPE_CHECKING:  # a checker would take every name for one of these
+
+    def __getattr__(name: str) -> object:
+        """The machine and its algorithms, imported when first asked for: they would make `import tcu` a third slower."""
+        from importlib import import_module
+
+        if name == "Machine":
+            return import_module("tcu.algorithms.machine").Machine
+        if name in ("algorithms", "integers"):
+            return import_module("tcu.algorithms.integers" if name == "integers" else "tcu.algorithms")
+        raise AttributeError(f"module 'tcu' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), "Machine", "algorithms", "integers"])

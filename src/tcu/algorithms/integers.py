@@ -7,20 +7,19 @@ columns of right matrices.  Theorem 6 is Karatsuba's recursion on top, here
 breadth first: all subproblems of one depth are one batch of digits.
 
 No overflow is possible.  Digits are so short that √m products of two of them
-are below what the unit and a word hold, the sums of the recursion included:
-:func:`digit_bits` and :func:`_Plan.limit` are the proof, in integers.
+are below what the unit and a word hold, and the sums of the recursion are
+carried before they are not: ``digit_bits`` and ``Plan`` bound them in integers.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 
 from tcu.algorithms.digits import carried, from_digits, to_digits
+from tcu.algorithms.integer_plan import Algorithm, Plan, carried_bound, plan_of
 from tcu.algorithms.parameters import MachineLike, parameters
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.machine import Machine
@@ -28,7 +27,6 @@ from tcu.machine.shapes import ShapeArray
 
 __all__ = [
     "Algorithm",
-    "digit_bits",
     "integer_multiply",
     "karatsuba_bound",
     "karatsuba_bound_of_calls",
@@ -36,16 +34,11 @@ __all__ = [
     "schoolbook_bound",
 ]
 
-Algorithm = Literal["auto", "schoolbook", "karatsuba"]
-_INT64 = 62
-"""Coefficients stay below 2^62 in int64, so that a sum of two is still one."""
 _DEFAULT = (4096, 4096)
 """m and latency of the machine behind :func:`multiply`: measured the fastest for 10^4 to 10^7 bits with NumPy's BLAS."""
 
 
-def multiply(
-    a: Any, b: Any, *, machine: Machine | None = None, algorithm: Algorithm = "auto", like: Any = None
-) -> Any:
+def multiply(a: Any, b: Any, *, machine: Machine | None = None, algorithm: Algorithm = "auto") -> Any:
     """a·b of integers of any size and sign, exactly, through products of matrices.
 
     Parameters
@@ -58,8 +51,6 @@ def multiply(
     algorithm:
         "schoolbook" (Theorem 5), "karatsuba" (Theorem 6), or "auto", the
         cheaper one on that machine, to the depth that is the cheapest.
-    like:
-        An array of CuPy: the digits are kept on its GPU between the calls.
 
     Returns
     -------
@@ -75,14 +66,10 @@ def multiply(
         No such algorithm; a unit or words too narrow for digits of one bit
         (of two for Karatsuba).
     """
-    return integer_multiply(
-        Machine(*_DEFAULT) if machine is None else machine, a, b, algorithm=algorithm, like=like
-    )
+    return integer_multiply(Machine(*_DEFAULT) if machine is None else machine, a, b, algorithm=algorithm)
 
 
-def integer_multiply(
-    machine: Machine, a: Any, b: Any, *, algorithm: Algorithm = "auto", like: Any = None
-) -> Any:
+def integer_multiply(machine: Machine, a: Any, b: Any, *, algorithm: Algorithm = "auto") -> Any:
     """:func:`multiply` with the machine first, as all algorithms have it.
 
     On a machine that only counts, ``machine.shape(n, bool)`` stands for an
@@ -101,9 +88,9 @@ def integer_multiply(
     longest = [max(1, *(n.bit_length() for n in numbers), 1) for numbers in (left, right)]
     if longest[0] < longest[1]:
         left, right, longest = right, left, longest[::-1]
-    plan = _plan(machine, longest[0], longest[1], algorithm)
+    plan = plan_of(machine, longest[0], longest[1], algorithm)
     factors = (to_digits(left, plan.longer, plan.bits), to_digits(right, plan.shorter, plan.bits))
-    first, second = (machine.place(x) if like is None else np.asarray(x, like=like) for x in factors)
+    first, second = (machine.place(x) for x in factors)
     digits = _run(machine, first, second, plan)
     if isinstance(digits, ShapeArray):
         return digits
@@ -140,145 +127,12 @@ def _counted(machine: Machine, a: ShapeArray, b: ShapeArray, algorithm: Algorith
     if machine.executor.computes:
         raise ParameterError(f"{machine!r} computes: give integers, or take executor='count' for shapes")
     longer, shorter = sorted((max(1, a.size), max(1, b.size)), reverse=True)
-    plan = _plan(machine, longer, shorter, algorithm)
+    plan = plan_of(machine, longer, shorter, algorithm)
     _run(machine, ShapeArray((1, plan.longer), np.int64), ShapeArray((1, plan.shorter), np.int64), plan)
     return ShapeArray(a.size + b.size, bool)
 
 
-def digit_bits(machine: Machine, *, redundant: bool = False) -> int:
-    """κ' = κ / 4, or fewer: the longest digits whose products the machine sums without overflow.
-
-    √m products of two digits stay below 2^min(κ, s), where sums of s bits are
-    exact in the unit.  For a unit of u8 operands and s32 sums these are 8
-    bits: √m · 255² is below 2^31 up to √m = 33025.  ``redundant``: digits up
-    to 2^bits + 1, as the carries of Karatsuba's recursion leave them.
-
-    Raises ParameterError where not even one bit (two, if redundant) fits.
-    """
-    limit = _operand_limit(machine, 1)
-    bits = machine.word_bits // 4
-    least = 2 if redundant else 1
-    while bits >= least and ((1 << bits) + 1 if redundant else (1 << bits) - 1) > limit:
-        bits -= 1
-    if bits < least:
-        raise ParameterError(
-            f"{machine!r} sums {machine.side} products of digits up to {limit}: too short for "
-            f"{'Karatsuba' if redundant else 'a product of integers'}; take a smaller m or longer words"
-        )
-    return bits
-
-
-def _operand_limit(machine: Machine, digits: int) -> int:
-    """The largest digit of which √m products fit the unit and a word, and ``digits`` products 2^62."""
-    dtypes = machine.executor.dtypes
-    top = (1 << min(dtypes.sum_bits, machine.word_bits)) - 1
-    limit = math.isqrt(top // machine.side)
-    if machine.word_bits <= 64:  # longer words are Python's integers
-        limit = min(limit, math.isqrt((1 << _INT64) // max(digits, machine.side)))
-    return min(limit, (1 << min(dtypes.integer_bits, machine.word_bits)) - 1)
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """How a product is done; lengths in digits of ``bits`` bits."""
-
-    bits: int
-    longer: int
-    shorter: int
-    pieces: int
-    """The longer factor is cut into so many, each as long as the shorter."""
-    depth: int
-    """Karatsuba's recursions."""
-    limit: int
-    """The largest digit that may enter the unit."""
-    coefficients: int
-    """The largest coefficient of a product that a sum may still meet."""
-
-
-def _plan(machine: Machine, longer: int, shorter: int, algorithm: Algorithm) -> _Plan:
-    dtypes = machine.executor.dtypes
-    key = (machine.side, machine.latency, machine.weak, machine.word_bits)
-    if dtypes.integer_bits < 1:
-        raise ParameterError(f"{machine.executor!r} takes no integers without rounding: take another")
-    return _cached_plan(
-        _Shape(machine, key, dtypes.integer_bits, dtypes.sum_bits), longer, shorter, algorithm
-    )
-
-
-class _Shape:
-    """A machine as far as plans see it: equal where plans are."""
-
-    def __init__(self, machine: Machine, *key: Any) -> None:
-        self.machine = machine
-        self._key = key
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Shape) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-
-@lru_cache(maxsize=4096)
-def _cached_plan(shape: _Shape, longer: int, shorter: int, algorithm: Algorithm) -> _Plan:
-    machine = shape.machine
-    found: list[tuple[float, _Plan]] = []
-    if algorithm != "karatsuba":
-        bits = digit_bits(machine)
-        na, nb = -(-longer // bits), -(-shorter // bits)
-        found.append((_schoolbook_cost(machine, na, nb), _make(machine, bits, na, nb, 1, 0)))
-    if algorithm != "schoolbook":
-        try:
-            bits = digit_bits(machine, redundant=True)
-        except ParameterError:
-            if algorithm == "karatsuba":
-                raise
-            return found[0][1]
-        na, nb = -(-longer // bits), -(-shorter // bits)
-        pieces = max(1, round(na / nb))
-        size = max(-(-na // pieces), nb)
-        for depth in range(1, max(2, size.bit_length())):
-            plan = _make(machine, bits, pieces * size, size, pieces, depth)
-            found.append((pieces * _karatsuba_cost(machine, plan), plan))
-    return min(found, key=lambda pair: pair[0])[1]
-
-
-def _make(machine: Machine, bits: int, longer: int, shorter: int, pieces: int, depth: int) -> _Plan:
-    top = 1 << (8 * machine.word_bits if machine.word_bits > 64 else _INT64)
-    # Each level may add a digit for a carry.
-    leaf = -(-shorter // 2**depth) + 2 * (depth > 0)
-    # Room for the sums of a few levels: a carry there meets fewer digits than one of all the smallest products.
-    leaf *= 5 ** min(depth, _ROOM)
-    return _Plan(bits, longer, shorter, pieces, depth, _operand_limit(machine, leaf), top)
-
-
-def _schoolbook_cost(machine: Machine, na: int, nb: int) -> float:
-    """What :func:`_schoolbook` costs."""
-    side = machine.side
-    columns = -(-nb // side)
-    rows = na + side - 1
-    calls = -(-rows // side) if machine.weak else 1
-    return -(-columns // side) * (rows * side + calls * machine.latency) + rows * columns
-
-
-def _karatsuba_cost(machine: Machine, plan: _Plan) -> float:
-    """What the recursion on one piece costs, but for carries: to choose its depth by."""
-    size, bound, splits = plan.shorter, (1 << plan.bits) - 1, 0.0
-    for level in range(plan.depth):
-        splits += 3**level * _LINEAR * size
-        size, bound = -(-size // 2), 2 * bound
-        if bound > plan.limit:  # the digit that a carry adds can take another column, or another call
-            size, bound = size + 1, _carried_bound(bound, plan.bits)
-    return float(3**plan.depth * _schoolbook_cost(machine, size, size) + splits)
-
-
-_ROOM = 4
-"""Levels above the smallest products whose sums fit a word without a carry."""
-_LINEAR = 6
-"""Additions for each digit of a subproblem: one for the sums of halves, five to put the three products together."""
-
-
-def _run(machine: Machine, a: Any, b: Any, plan: _Plan) -> Any:
+def _run(machine: Machine, a: Any, b: Any, plan: Plan) -> Any:
     """(batch, digits): what :func:`from_digits` makes the products of."""
     if machine.word_bits > 64 and machine.executor.computes:
         a, b = a.astype(object), b.astype(object)
@@ -360,7 +214,7 @@ def _sum_dtype(digits: Any) -> Any:
 
 
 def _karatsuba(
-    machine: Machine, a: Any, b: Any, plan: _Plan, depth: int, bounds: tuple[int, int]
+    machine: Machine, a: Any, b: Any, plan: Plan, depth: int, bounds: tuple[int, int]
 ) -> tuple[Any, int]:
     """Digits of the products of (batch, size) digits, not carried, and a bound on their magnitude.
 
@@ -379,7 +233,7 @@ def _karatsuba(
         # Three products meet in a digit: one as it is, and the middle one, of which two are subtracted.
         while 5 * bound >= plan.coefficients:
             machine.step(3 * parts.size, "carry")
-            parts, bound = carried(parts, plan.bits), _carried_bound(bound, plan.bits)
+            parts, bound = carried(parts, plan.bits), carried_bound(bound, plan.bits)
         low, high, middle = parts[:batch], parts[batch : 2 * batch], parts[2 * batch :]
         length = parts.shape[1]
         result = np.zeros((batch, 2 * half + length), parts.dtype, like=parts)
@@ -390,7 +244,7 @@ def _karatsuba(
     return result, 5 * bound
 
 
-def _thirds(machine: Machine, x: Any, half: int, bound: int, plan: _Plan) -> tuple[Any, int]:
+def _thirds(machine: Machine, x: Any, half: int, bound: int, plan: Plan) -> tuple[Any, int]:
     """(3, batch, digits): low half, high half, their sum; and the largest digit."""
     batch, size = x.shape
     low, high = x[:, :half], _widened(x[:, half:], half)
@@ -398,14 +252,9 @@ def _thirds(machine: Machine, x: Any, half: int, bound: int, plan: _Plan) -> tup
     total, top = low + high, 2 * bound
     if top > plan.limit:
         machine.step(3 * total.size, "carry")
-        total, top = carried(total, plan.bits), _carried_bound(top, plan.bits)
+        total, top = carried(total, plan.bits), carried_bound(top, plan.bits)
     width = total.shape[-1]
     return np.stack([_widened(low, width), _widened(high, width), total]), max(top, bound)
-
-
-def _carried_bound(bound: int, bits: int) -> int:
-    """Of magnitudes, by :func:`carried`; the floor of a negative quotient is one more."""
-    return (1 << bits) + (bound >> bits)
 
 
 def _widened(x: Any, width: int) -> Any:

@@ -25,7 +25,8 @@ import numpy.typing as npt
 from tcu.algorithms.matmul import matmul, strassen_like
 from tcu.algorithms.parameters import MachineLike, parameters
 from tcu.algorithms.schemes import BilinearScheme
-from tcu.errors import DtypeError, ExtraMissingError, InvalidOperationError, ParameterError, ShapeError
+from tcu.algorithms.sketches import Sketch, norms_of, rounding_of, scipy_sparse
+from tcu.errors import DtypeError, InvalidOperationError, ParameterError, ShapeError
 from tcu.machine import Machine
 from tcu.machine.shapes import ShapeArray
 
@@ -38,9 +39,6 @@ the room is for outputs that are not balanced."""
 _HEAVY = 0.5
 """The share of a row's buckets that must be unresolved for the row to count as one with too many entries."""
 _CYCLES = 100
-_WEIGHT_BITS = (6, 16)
-"""The fewest bits of a weight that tell rows apart at all, and as many as are of use."""
-_INT64 = 62
 _CHECKS = 3
 """Random vectors of Freivalds' check.  In binary64 each is drawn from a continuum, modulo 2^64 from all words."""
 _RESTARTS = 4
@@ -118,8 +116,8 @@ def sparse_matmul(
     -------
     ``scipy.sparse.csr_array`` of int64 or float64, sorted, without stored
     zeros.  Integers are exact.  Floating point is as near as ``info.tolerance``
-    says.  Either was verified by Freivalds' method, which misses an error with
-    a chance below 2^-40 for integers.
+    says.  Either was verified by Freivalds' method, which misses an error below
+    2^51 in an integer with a chance of at most 2^-39.
 
     Raises
     ------
@@ -148,17 +146,9 @@ def sparse_matmul(
     return (result, problem.info) if return_info else result
 
 
-def _scipy() -> Any:
-    try:
-        import scipy.sparse
-    except ImportError:
-        raise ExtraMissingError("sparse products need SciPy: pip install 'tcu[sparse]'") from None
-    return scipy.sparse
-
-
 def _matrix(label: str, value: Any) -> Any:
     """As csr_array of int64 or float64, without duplicates or zeros."""
-    sparse = _scipy()
+    sparse = scipy_sparse()
     if not sparse.issparse(value):
         value = np.asarray(value)
     if value.ndim != 2:
@@ -231,7 +221,7 @@ class _Problem:
         """The whole product, by rounds on what is not resolved yet: disjoint rectangles of C."""
         rows = np.flatnonzero(np.diff(self.a.indptr))
         columns = np.flatnonzero(np.bincount(self.b.indices, minlength=self.b.shape[1]))
-        known = _scipy().csr_array((self.a.shape[0], self.b.shape[1]), dtype=self.a.dtype)
+        known = scipy_sparse().csr_array((self.a.shape[0], self.b.shape[1]), dtype=self.a.dtype)
         left = [_Rectangle(rows, columns, guess)]
         number = 0
         while left:
@@ -275,23 +265,23 @@ class _Problem:
 
     def _dense(self, known: Any, a: Any, b: Any, rows: Any, columns: Any) -> Any:
         """What is missing, by the plain product."""
-        self._tolerate(_norms(a, 1).max() * _norms(b, 0).max(), a.shape[1])
+        self._tolerate(norms_of(a, 1).max() * norms_of(b, 0).max(), a.shape[1])
         values = self._product(a, b)
         self.machine.step(values.size, "read entries")
         i, j = np.nonzero(values)
         shape = known.shape
-        found = _scipy().csr_array((values[i, j], (rows[i], columns[j])), shape=shape)
+        found = scipy_sparse().csr_array((values[i, j], (rows[i], columns[j])), shape=shape)
         return found - _restricted(known, rows, columns)
 
     def _tolerate(self, norms: float, inner: int) -> None:
         if not self.exact:
-            self.info.tolerance = max(self.info.tolerance, _rounding(inner) * float(norms))
+            self.info.tolerance = max(self.info.tolerance, rounding_of(inner) * float(norms))
 
     def _sketched(
         self, known: Any, a: Any, b: Any, rectangle: _Rectangle, buckets: tuple[int, int]
     ) -> tuple[Any, list[_Rectangle]]:
         rows, columns = rectangle.rows, rectangle.columns
-        sketches = [_Sketch(self, a, b, buckets) for _ in range(_SKETCHES)]
+        sketches = [Sketch(self.machine, self.rng, self._product, a, b, buckets) for _ in range(_SKETCHES)]
         before = _restricted(known, rows, columns).tocoo()
         local_rows, local_columns = np.searchsorted(rows, before.row), np.searchsorted(columns, before.col)
         for sketch in sketches:
@@ -309,7 +299,7 @@ class _Problem:
                 for sketch in sketches:
                     sketch.subtract(i, j, values)
         i, j, values = (np.concatenate(part) for part in zip(*found, strict=True)) if found else ((), (), ())
-        entries = _scipy().csr_array((np.asarray(values, known.dtype), (i, j)), shape=known.shape)
+        entries = scipy_sparse().csr_array((np.asarray(values, known.dtype), (i, j)), shape=known.shape)
         return entries, _what_is_left(rectangle, sketches)
 
     def _verified(self, result: Any) -> bool:
@@ -326,87 +316,13 @@ class _Problem:
                 x = self.rng.uniform(0.5, 1.5, b.shape[1]) * self.rng.choice((-1, 1), b.shape[1])
                 slack = abs(c) @ abs(x) + abs(a) @ (abs(b) @ abs(x))
                 depth = b.shape[0] + b.shape[1]
-                allowed = _rounding(depth) * slack + self.info.tolerance * abs(x).sum()
+                allowed = rounding_of(depth) * slack + self.info.tolerance * abs(x).sum()
                 if not (abs(c @ x - a @ (b @ x)) <= allowed).all():
                     return False
         return True
 
 
-class _Sketch:
-    """Sums of C by buckets: plain, weighted by row, by column, and by both; of all that is not found yet."""
-
-    def __init__(self, problem: _Problem, a: Any, b: Any, buckets: tuple[int, int]) -> None:
-        rng = problem.rng
-        self._machine = problem.machine
-        self._exact = problem.exact
-        self.buckets = buckets
-        self._row_bucket = _balanced(rng, a.shape[0], buckets[0])
-        self._column_bucket = _balanced(rng, b.shape[1], buckets[1])
-        left = _gather(self._row_bucket, buckets[0], a.dtype)
-        right = _gather(self._column_bucket, buckets[1], b.dtype).T.tocsr()
-        self.norms = _norms(abs(left @ a), 1)[:, None] * _norms(abs(b @ right), 0)[None, :]
-        bits = _WEIGHT_BITS[1]
-        if problem.exact:
-            sizes = [abs(x).astype(np.float64) for x in (left, a, b, right)]
-            bits = _weight_bits(sizes[0] @ sizes[1], sizes[2] @ sizes[3])
-        self._row_weight = rng.integers(1, 1 << bits, a.shape[0])
-        self._column_weight = rng.integers(1, 1 << bits, b.shape[1])
-        sparse = _scipy()
-        weighted_a = sparse.diags_array(self._row_weight.astype(a.dtype), dtype=a.dtype) @ a
-        weighted_b = b @ sparse.diags_array(self._column_weight.astype(b.dtype), dtype=b.dtype)
-        self._machine.step(3 * (a.nnz + b.nnz), "compress")
-        product = problem._product(
-            sparse.vstack([left @ a, left @ weighted_a], format="csr"),
-            sparse.hstack([b @ right, weighted_b @ right], format="csr"),
-        )
-        r, c = buckets
-        # Plain, by row, by column, by both.
-        self._sums = np.stack([product[:r, :c], product[r:, :c], product[:r, c:], product[r:, c:]])
-        scale = float(1 << bits)
-        rounding = 0.0 if problem.exact else _rounding(a.shape[1])
-        self._slack = [rounding * factor * self.norms for factor in (1.0, scale, scale, scale * scale)]
-        self._rows = _Lookup(self._row_bucket, self._row_weight)
-        self._columns = _Lookup(self._column_bucket, self._column_weight)
-
-    def subtract(self, i: Any, j: Any, values: Any) -> None:
-        """Takes entries (i, j) of C out."""
-        self._machine.step(8 * len(values), "take out")
-        where = (self._row_bucket[i], self._column_bucket[j])
-        by_row = values * self._row_weight[i].astype(values.dtype)
-        weight = self._column_weight[j].astype(values.dtype)
-        for plane, term in zip(self._sums, (values, by_row, values * weight, by_row * weight), strict=True):
-            np.subtract.at(plane, where, term)
-
-    def entries(self) -> tuple[Any, Any, Any]:
-        """(i, j, values) of the buckets that hold one entry, as their four sums say."""
-        self._machine.step(6 * self._sums[0].size, "look for entries")
-        r, c = np.nonzero(abs(self._sums[0]) > self._slack[0])
-        value, by_row, by_column, by_both = self._sums[:, r, c]
-        if self._exact:
-            row, column = by_row // value, by_column // value
-        else:
-            row, column = np.rint(by_row / value), np.rint(by_column / value)
-        slack = [s[r, c] for s in self._slack]
-        good = (
-            (abs(by_row - row * value) <= slack[1])
-            & (abs(by_column - column * value) <= slack[2])
-            & ((row > 0) & (row < 1 << _WEIGHT_BITS[1]))
-            & ((column > 0) & (column < 1 << _WEIGHT_BITS[1]))
-        )
-        r, c, value, row, column, by_both = (v[good] for v in (r, c, value, row, column, by_both))
-        good = abs(by_both - row * column * value) <= slack[3][good]
-        i, i_known = self._rows.find(r, row)
-        j, j_known = self._columns.find(c, column)
-        good &= i_known & j_known
-        return i[good], j[good], value[good]
-
-    def unresolved(self) -> tuple[Any, Any]:
-        """For each row, and each column, the share of its buckets that are not empty yet."""
-        left = np.logical_or.reduce([abs(p) > s for p, s in zip(self._sums, self._slack, strict=True)])
-        return left.mean(axis=1)[self._row_bucket], left.mean(axis=0)[self._column_bucket]
-
-
-def _what_is_left(rectangle: _Rectangle, sketches: list[_Sketch]) -> list[_Rectangle]:
+def _what_is_left(rectangle: _Rectangle, sketches: list[Sketch]) -> list[_Rectangle]:
     """The rectangles that hold all that the sketches did not resolve.
 
     What is not resolved of a row shows in its bucket of every sketch.  A row
@@ -435,20 +351,6 @@ def _what_is_left(rectangle: _Rectangle, sketches: list[_Sketch]) -> list[_Recta
     return [part for part in left if part.rows.size and part.columns.size]
 
 
-class _Lookup:
-    """From (bucket, weight) to the row or column that has them."""
-
-    def __init__(self, bucket: Any, weight: Any) -> None:
-        key = bucket * (1 << _WEIGHT_BITS[1]) + weight
-        self._order = np.argsort(key, kind="stable")
-        self._keys = key[self._order]
-
-    def find(self, bucket: Any, weight: Any) -> tuple[Any, Any]:
-        key = bucket * (1 << _WEIGHT_BITS[1]) + np.asarray(weight, np.int64)
-        place = np.minimum(np.searchsorted(self._keys, key), len(self._keys) - 1)
-        return self._order[place], self._keys[place] == key
-
-
 def _buckets(rows: int, columns: int, guess: int) -> tuple[int, int]:
     """Buckets of rows and of columns: about guess in all, no more than there are of either, square if it can be.
 
@@ -466,50 +368,13 @@ def _buckets(rows: int, columns: int, guess: int) -> tuple[int, int]:
     return side, side
 
 
-def _balanced(rng: np.random.Generator, count: int, buckets: int) -> Any:
-    """A random bucket for each of ``count``, all buckets equally full."""
-    return rng.permutation(count) % buckets
-
-
-def _gather(bucket: Any, buckets: int, dtype: Any) -> Any:
-    """(buckets, n): the matrix that adds up rows by buckets."""
-    n = len(bucket)
-    return _scipy().csr_array((np.ones(n, dtype), (bucket, np.arange(n))), shape=(buckets, n))
-
-
-def _weight_bits(a: Any, b: Any) -> int:
-    """Bits of the weights with which no weighted sum of products exceeds 62 bits."""
-    # In binary64, whose rounding one part in 2^40 more than covers.
-    rows = float(a.sum(axis=1).max()) * (1 + 2.0**-40)
-    largest = math.ceil(rows) * int(b.max())
-    bits = min(_WEIGHT_BITS[1], (_INT64 - largest.bit_length()) // 2)
-    if bits < _WEIGHT_BITS[0]:
-        raise ParameterError(
-            f"sums of these products reach {largest.bit_length()} bits, and weights of {_WEIGHT_BITS[0]} "
-            f"bits each need room in {_INT64}: pass float64, or matrices of smaller integers"
-        )
-    return bits
-
-
-def _norms(matrix: Any, axis: int) -> Any:
-    """Euclidean norms of the rows (axis 1) or columns (axis 0)."""
-    squares = matrix.astype(np.float64)
-    squares.data **= 2
-    return np.sqrt(np.asarray(squares.sum(axis=axis)).ravel())
-
-
-def _rounding(inner: int) -> float:
-    """What a sum of ``inner`` products loses, relative to the norms of its operands, and what is taken out of it."""
-    return (inner + 256) * 2.0**-52
-
-
 def _restricted(matrix: Any, rows: Any, columns: Any) -> Any:
     """The entries in these rows and columns, in the whole matrix's shape."""
     keep_rows, keep_columns = np.zeros(matrix.shape[0], bool), np.zeros(matrix.shape[1], bool)
     keep_rows[rows], keep_columns[columns] = True, True
     entries = matrix.tocoo()
     kept = keep_rows[entries.row] & keep_columns[entries.col]
-    return _scipy().csr_array(
+    return scipy_sparse().csr_array(
         (entries.data[kept], (entries.row[kept], entries.col[kept])), shape=matrix.shape
     )
 
@@ -536,4 +401,4 @@ def random_sparse(rows: int, per_row: int, seed: int = 0) -> Any:
     rng = np.random.default_rng(seed)
     columns = np.concatenate([rng.permutation(rows) for _ in range(per_row)])
     index = np.tile(np.arange(rows), per_row)
-    return _scipy().csr_array((np.ones(columns.size, np.int64), (index, columns)), shape=(rows, rows))
+    return scipy_sparse().csr_array((np.ones(columns.size, np.int64), (index, columns)), shape=(rows, rows))

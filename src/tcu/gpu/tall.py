@@ -208,8 +208,8 @@ def _adjacent(x: Strided, dtype: np.dtype[Any], kernel: Kernel) -> bool:
     """Whether the k of each row lie side by side, so that a word's worth of them is one load."""
     size = get_format(kernel.a).dtype.itemsize
     together = max(1, 4 // size)
-    steps = [step for step, extent in zip(x.strides[:-1], x.shape[:-1], strict=False) if extent > 1]
-    aligned = all(step % together == 0 for step in (*x.strides[:-2], *steps))
+    rows = () if x.shape[-2] == 1 else x.strides[-2:-1]
+    aligned = all(step % together == 0 for step in (*x.strides[:-2], *rows))
     return x.strides[-1] == 1 and aligned and x.address % (together * dtype.itemsize) == 0
 
 

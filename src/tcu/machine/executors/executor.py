@@ -48,6 +48,16 @@ class Executor(ABC):
         """The values where this executor computes at no further cost: for arrays that a program makes itself."""
         return self.array(values)
 
+    def complex_product(self, x: Any, y: Any) -> Any:
+        """x·y of planes (2, ...), real and imaginary: four products and two sums, each rounded.
+
+        Each plane of y broadcasts to one of x.
+        """
+        result = np.empty(x.shape, x.dtype, like=x)
+        result[0] = x[0] * y[0] - x[1] * y[1]
+        result[1] = x[0] * y[1] + x[1] * y[0]
+        return result
+
     def check_side(self, side: int) -> None:  # noqa: B027
         """Raises ParameterError if the executor cannot multiply matrices of that side."""
 

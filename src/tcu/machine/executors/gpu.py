@@ -76,6 +76,14 @@ class GpuExecutor(InstructionExecutor):
             return self.array(values)
         return cupy.asarray(values)
 
+    def complex_product(self, x: Any, y: Any) -> Any:
+        # One pass over memory where six of NumPy's functions would take eleven.
+        if not lives_on_gpu(x):
+            return super().complex_product(x, y)
+        from tcu.gpu.planes import complex_product
+
+        return complex_product(x, y)
+
     def _stored(self, x: Any) -> Any:
         # The kernel makes inputs of these as it loads them: no pass over memory of their own.
         return x if x.dtype.name in self._direct else super()._stored(x)
