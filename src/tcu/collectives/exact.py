@@ -268,27 +268,28 @@ def on_gpu(request: Request, arrays: Sequence[Any], out: Any) -> Any:
 
 def exact_sum(numbers: npt.NDArray[Any], fmt: Format) -> Tally:
     """The sum of one piece in units of 2^-1074."""
-    from tcu.model import kernels
+    from tcu.model.cuts import add_by_cuts
 
     if numbers.size == 0:
         return Tally()
+    codes = numbers.view(np.int64 if fmt.bits == 64 else fmt.code_dtype)
     fields = 1 << fmt.exponent_bits
-    if fmt.name == "binary64":
-        wide = np.zeros((2, fields, 2), np.int64)
-        special = kernels.add_to_wide_bins(numbers.view(np.int64), wide)
-        halves = wide.sum(axis=0)
-        used = np.flatnonzero(halves.any(axis=1)).tolist()
-        bins = {field: int(halves[field, 0]) + (int(halves[field, 1]) << 26) for field in used}
-    else:
-        narrow = np.zeros((4, fields), np.int64)
-        special = kernels.add_to_bins(
-            numbers.view(fmt.code_dtype), fmt.fraction_bits, fmt.bits - 1, fields - 1, narrow
-        )
-        sums = narrow.sum(axis=0)
-        bins = {field: int(sums[field]) for field in np.flatnonzero(sums).tolist()}
-    bins.pop(fields - 1, None)
-    low = fmt.quantum_exponent - _SCALE
-    integer = sum(value << (max(field, 1) - 1 + low) for field, value in bins.items())
+    narrow = np.zeros((4, 1 if fmt.bits == 64 else fields), np.int64)
+    wide = np.zeros((2, 1 << 11, 2), np.int64)
+    special = add_by_cuts(
+        codes if fmt.bits == 16 else numbers, codes, fmt.name == "binary16",
+        fmt.fraction_bits, fmt.bits - 1, fields - 1, narrow, wide,
+    )  # fmt: skip
+    integer = 0
+    halves = wide.sum(axis=0)
+    for field in np.flatnonzero(halves.any(axis=1)).tolist():
+        if fmt.bits < 64 or field < fields - 1:  # else counts of inf and NaN
+            low, high = halves[field].tolist()
+            integer += (low + (high << 26)) << (max(field, 1) - 1)
+    sums, low = narrow.sum(axis=0), fmt.quantum_exponent - _SCALE
+    for field in np.flatnonzero(sums).tolist():
+        if field < fields - 1:
+            integer += int(sums[field]) << (max(field, 1) - 1 + low)
     return Tally(integer).plus(count_specials(numbers)) if special else Tally(integer)
 
 
