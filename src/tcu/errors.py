@@ -42,6 +42,10 @@ class DataFileError(TcuError, OSError):
     """A file or bytes that cannot be read as numbers, or a file that cannot be written."""
 
 
+class ExtraMissingError(TcuError, ImportError):
+    """An optional package that is not installed."""
+
+
 def unknown_name(what: str, given: object, known: Iterable[str]) -> UnknownNameError:
     """The error for a name that is not among ``known``, with the nearest ones."""
     names = list(known)

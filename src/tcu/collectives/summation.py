@@ -211,6 +211,11 @@ def bound_for(plan: Plan, unit: Unit, elements: Elements, dtype: npt.DTypeLike) 
             piece = np.abs(elements.read(start, min(start + (1 << 22), elements.n)))
             top = max(top, float(piece.max()))
         mass.add(piece)
+    return bound_of(plan, unit, mass, top, dtype)
+
+
+def bound_of(plan: Plan, unit: Unit, mass: ExactSum, top: float, dtype: npt.DTypeLike) -> float:
+    """The bound from the exact sum of all |x| and the largest of them."""
     if mass.nans or mass.positive_infinities:
         return math.nan
     rounded = float(mass.value())

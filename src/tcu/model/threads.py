@@ -37,9 +37,9 @@ def split(count: int, grain: int) -> list[tuple[int, int]]:
     return list(pairwise(edges))
 
 
-def in_order(work: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
-    """``work`` of every piece, in order, with a bounded number in flight."""
-    workers = worker_count()
+def in_order(work: Callable[[T], R], pieces: Iterable[T], workers: int | None = None) -> Iterator[R]:
+    """``work`` of every piece, in order, with a bounded number in flight, by so many threads (None: all)."""
+    workers = worker_count() if workers is None else workers
     source = iter(pieces)
     head = list(islice(source, 2))
     source = chain(head, source)
