@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tcu.collectives.request import Request
 from tcu.collectives.results import round_number, rounding_target, stored, target_of
 from tcu.errors import DataFileError, DtypeError, InvalidOperationError
-from tcu.formats.array import lives_on_gpu
+from tcu.formats.array import is_dask, lives_on_gpu
 from tcu.formats.format import Format, format_of
 from tcu.formats.inexact import quotient
 from tcu.formats.scalar import Number
@@ -23,7 +23,7 @@ from tcu.model.execute import Progress, pieces
 
 __all__ = ["ExactSum", "fmean", "fsum"]
 
-_SCALE = -1074
+SCALE = -1074
 """Every number of the four formats is an integer multiple of 2 to this power."""
 _MAGIC = b"TCUX\x01"
 _HEADER = struct.Struct(">5s?QQQQI")
@@ -95,7 +95,7 @@ class ExactSum:
         An array on a GPU is added up there, and waited for.  Raises
         DtypeError; the sum is unchanged then.
         """
-        return self.add_tally(*(_tally_on_gpu(x, progress) if lives_on_gpu(x) else _tally_on_host(x, progress)))
+        return self.add_tally(*(_tally_on_gpu(x, progress) if lives_on_gpu(x) else tally_on_host(x, progress)))
 
     def add_tally(self, n: int, part: Tally) -> ExactSum:
         """Add n numbers that were added up elsewhere, in units of 2^-1074; returns self."""
@@ -129,12 +129,12 @@ class ExactSum:
 
     def mean(self, dtype: npt.DTypeLike | None = None) -> Any:
         """The sum divided by n, rounded once, as :meth:`value`; NaN where nothing was added."""
-        mean = quotient(self._number(), self.n) if self.n else Tally(nans=1).number(_SCALE)
+        mean = quotient(self._number(), self.n) if self.n else Tally(nans=1).number(SCALE)
         return round_number(mean, None if dtype is None else rounding_target(dtype))
 
     def _number(self) -> Number:
         parts = self._integer, self.positive_infinities, self.negative_infinities, self.nans
-        return Tally(*parts).number(_SCALE)
+        return Tally(*parts).number(SCALE)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ExactSum):
@@ -187,7 +187,7 @@ class ExactSum:
         return ExactSum.from_bytes, (self.to_bytes(),)
 
 
-def _tally_on_host(x: Any, progress: Progress | None) -> tuple[int, Tally]:
+def tally_on_host(x: Any, progress: Progress | None = None) -> tuple[int, Tally]:
     elements = x if isinstance(x, Elements) else Elements(x)
 
     def work(start: int, stop: int) -> Tally:
@@ -199,7 +199,7 @@ def _tally_on_host(x: Any, progress: Progress | None) -> tuple[int, Tally]:
 def _tally_on_gpu(x: Any, progress: Progress | None) -> tuple[int, Tally]:
     from tcu.collectives import device
 
-    n, part = device.exact_tally(x)
+    n, part = device.exact_tally((x,))
     if progress is not None:
         progress(n)
     return n, part
@@ -234,6 +234,10 @@ def fsum(x: Any, dtype: npt.DTypeLike | Any = None, *, out: Any = None) -> Any:
         intermediate sum cannot overflow, and a sum that exceeds ``dtype`` is
         inf.
     """
+    if is_dask(x):
+        import tcu.collectives.dask_arrays as dask_arrays
+
+        return dask_arrays.reduce("fsum", (x,), (dtype,), out=out)
     if is_tensor(x):
         import tcu.collectives.torch_operators as operators
 
@@ -252,6 +256,10 @@ def fmean(x: Any, dtype: npt.DTypeLike | Any = None, *, out: Any = None) -> Any:
     nothing is NaN, and a mean is inf only where an element is, or where
     ``dtype`` is too narrow for it.
     """
+    if is_dask(x):
+        import tcu.collectives.dask_arrays as dask_arrays
+
+        return dask_arrays.reduce("fmean", (x,), (dtype,), out=out)
     if is_tensor(x):
         import tcu.collectives.torch_operators as operators
 
@@ -289,7 +297,7 @@ def exact_sum(numbers: npt.NDArray[Any], fmt: Format) -> Tally:
         if fmt.bits < 64 or field < fields - 1:  # else counts of inf and NaN
             low, high = halves[field].tolist()
             integer += (low + (high << 26)) << (max(field, 1) - 1)
-    sums, low = narrow.sum(axis=0), fmt.quantum_exponent - _SCALE
+    sums, low = narrow.sum(axis=0), fmt.quantum_exponent - SCALE
     for field in np.flatnonzero(sums).tolist():
         if field < fields - 1:
             integer += int(sums[field]) << (max(field, 1) - 1 + low)

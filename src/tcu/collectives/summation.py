@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tcu.collectives.exact import ExactSum
 from tcu.collectives.request import Request
 from tcu.collectives.results import result_format, round_sum, stored, target_of
-from tcu.formats.array import lives_on_gpu
+from tcu.formats.array import is_dask, lives_on_gpu
 from tcu.formats.format import Format, format_of
 from tcu.formats.tensor import is_tensor
 from tcu.model.elements import Elements
@@ -146,6 +146,10 @@ def sum(
 
         options = (unit, variant, chain, block, accumulator, fraction, dtype)
         return rows.reduce("sum", x, axis, keepdims, options, out, return_info, progress)
+    if is_dask(x):
+        import tcu.collectives.dask_arrays as dask_arrays
+
+        return dask_arrays.reduce("sum", (x,), (unit, variant, chain, block, accumulator, fraction, dtype), out=out, return_info=return_info, progress=progress)
     if is_tensor(x):
         import tcu.collectives.torch_operators as operators
 
