@@ -81,7 +81,7 @@ def mean(
     }  # fmt: skip
     total, info = _sum_on_host(x, options)
     target = target_of(get_format(info.plan.input), dtype, out)
-    result = round_sum(total / info.plan.n if info.plan.n else math.nan, target)
+    result = round_sum(total / info.plan.n + 0.0 if info.plan.n else math.nan, target)
     bits = int(np.array([result]).view(target.code_dtype)[0])
     result = stored(result, out)
     return (result, replace(info, bits=bits)) if return_info else result

@@ -167,7 +167,7 @@ def _finish_rows(
     shape = [1 if i in axis else length for i, length in enumerate(totals.shape)]
     rows = exact_rows(totals.transpose(*axis, *kept).reshape(blocks, -1))
     if n is not None:
-        rows = rows / n if n else np.full_like(rows, math.nan)
+        rows = rows / n + 0.0 if n else np.full_like(rows, math.nan)
     result = np.asarray(encoded(rows, target)).view(target.dtype).reshape(shape)
     return _placed(result if keepdims else result.squeeze(tuple(axis)), like)
 

@@ -102,7 +102,7 @@ def rounded_share(operation: Operation, share: Share, target: Format) -> Any:
     except InvalidOperationError:
         total = math.nan
     if operation == "mean":
-        total = total / share.n if share.n else math.nan
+        total = total / share.n + 0.0 if share.n else math.nan
     if operation == "norm":
         total = math.sqrt(total)
     return round_sum(total, target)

@@ -72,7 +72,7 @@ def reduce(
     at = 0
     for totals in _totals(elements, axes, plan, unit, progress):
         if operation == "mean":
-            totals = totals / n if n else np.full_like(totals, math.nan)
+            totals = totals / n + 0.0 if n else np.full_like(totals, math.nan)
         codes[at : at + totals.size] = encoded(totals, target)
         at += totals.size
     result = codes.view(target.dtype).reshape(shape)
