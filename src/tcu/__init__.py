@@ -1,5 +1,8 @@
 """Sums on tensor cores that anyone can reproduce, bit for bit."""
 
+import importlib as _importlib
+from typing import Any as _Any
+
 from tcu.collectives import DotInfo as DotInfo
 from tcu.collectives import ExactSum as ExactSum
 from tcu.collectives import SumInfo as SumInfo
@@ -21,3 +24,12 @@ from tcu.units import Instruction as Instruction
 from tcu.units import Unit as Unit
 
 __version__ = "0.1.0"
+
+_LAZY = ("distributed", "streams")
+
+
+def __getattr__(name: str) -> _Any:
+    """Modules that most programs do without are loaded when they are asked for."""
+    if name in _LAZY:
+        return _importlib.import_module(f"tcu.{name}")
+    raise AttributeError(f"module 'tcu' has no attribute {name!r}")
