@@ -23,7 +23,6 @@ from tcu.formats.format import Format, format_of
 from tcu.model.execute import Progress
 from tcu.plan import DEFAULT_VARIANT
 from tcu.streams import Checkpoint, ExactTotal, run
-from tcu.units import DEFAULT_UNIT
 
 __all__ = ["ExactOutcome", "check_exact", "exact_outcome", "exact_panel"]
 
@@ -55,11 +54,11 @@ class ExactOutcome:
         }
 
 
-def check_exact(method: Method, into_file: bool) -> None:
+def check_exact(unit: str | None, method: Method, into_file: bool) -> None:
     """Raises ParameterError for options that have no say in an exact sum."""
     if into_file:
         raise ParameterError("--exact and --axis: exact sums are of all numbers: leave one of them out")
-    if (method.unit, method.variant, method.schedule) != (DEFAULT_UNIT, DEFAULT_VARIANT, Schedule()):
+    if (unit, method.variant, method.schedule) != (None, DEFAULT_VARIANT, Schedule()):
         raise ParameterError(
             "--exact rounds once, so it has no unit, variant or schedule: leave them out, or leave --exact out"
         )
@@ -72,12 +71,13 @@ def exact_outcome(
     memory: int,
     checkpoint: Callable[[dict[str, Any]], Checkpoint | None],
     progress: Progress | None = None,
+    gpu: int | None = None,
 ) -> ExactOutcome:
     """The correctly rounded sum, in one pass; NaN where inf and -inf meet."""
     target = result_format(elements.format, None if dtype is None else summable_format(dtype, "--dtype").dtype)
     total = ExactTotal()
-    task = checkpoint({"operation": "exact sum", "dtype": elements.format.name})
-    run(elements, [total, Overflow(elements)], memory=memory, checkpoint=task, progress=progress)
+    task = checkpoint({"operation": "exact sum"})
+    run(elements, [total, Overflow(elements)], memory=memory, checkpoint=task, progress=progress, gpu=gpu)
     return ExactOutcome(elements, total.value(target.dtype))
 
 

@@ -114,6 +114,10 @@ class Reading:
             rich_help_panel=FILE,
         ),
     ] = "1G"
+    gpu: Annotated[
+        bool,
+        typer.Option("--gpu", help="Copy the numbers to the GPU at hand and sum them there.", rich_help_panel=FILE),
+    ] = False
     checkpoint: Annotated[
         Path | None,
         typer.Option(

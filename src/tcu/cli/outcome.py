@@ -126,6 +126,7 @@ def compute(
     memory: int = DEFAULT_MEMORY,
     checkpoint: Callable[[dict[str, Any]], Checkpoint | None] = lambda task: None,
     progress: Progress | None = None,
+    gpu: int | None = None,
 ) -> Outcome:
     """Sum by ``method``, bound its error and, for ``exact=None``, find the exact sum; reads the numbers once.
 
@@ -137,8 +138,8 @@ def compute(
     target = result_format(elements.format, given.get("dtype"))
     planned, magnitudes, whole = PlannedTotal(plan, unit), Magnitudes(), ExactTotal()
     totals = [planned, magnitudes, *([whole] if exact is None else []), Overflow(elements)]
-    task = {"operation": "sum", "dtype": elements.format.name, "unit": unit.name, "plan": str(plan)}
-    run(elements, totals, memory=memory, checkpoint=checkpoint(task), progress=progress)
+    task = {"operation": "sum", "unit": unit.name, "plan": str(plan), "gpu": gpu is not None}
+    run(elements, totals, memory=memory, checkpoint=checkpoint(task), progress=progress, gpu=gpu)
     result = round_sum(planned.value(), target)
     info = sum_info(unit, plan, int(np.array([result]).view(target.code_dtype)[0]))
     if exact is None:

@@ -20,7 +20,7 @@ from tcu.cli.files import read_elements
 from tcu.cli.outcome import Method, Outcome, compute, warning
 from tcu.cli.output import console, json_number, print_json, short, warn
 from tcu.cli.progress import ProgressBar
-from tcu.cli.resuming import check_alone, checkpoint_of
+from tcu.cli.resuming import check_alone, checkpoint_of, unit_of
 from tcu.cli.rows import Along, is_wanted, sum_along
 from tcu.errors import DtypeError, ParameterError, unknown_name
 from tcu.plan import DEFAULT_VARIANT, VARIANTS
@@ -37,8 +37,11 @@ def sum_command(
     file: options.DataFiles,
     *,
     unit: Annotated[
-        str, typer.Option("--unit", metavar="UNIT", help="See [bold]tcu units[/bold].")
-    ] = DEFAULT_UNIT,
+        str | None,
+        typer.Option(
+            "--unit", metavar="UNIT", help=f"See [bold]tcu units[/bold]; else {DEFAULT_UNIT}, or with --gpu the GPU's."
+        ),
+    ] = None,
     variant: Annotated[
         str, typer.Option("--variant", metavar="NAME", help=f"One of {_VARIANTS}.")
     ] = DEFAULT_VARIANT,
@@ -70,9 +73,9 @@ def sum_command(
     """
     _check_fraction(schedule, [variant])
     into_file = is_wanted(along)
-    method = Method(unit, variant, schedule, dtype)
+    method = Method(unit or unit_of(reading), variant, schedule, dtype)
     if exact:
-        check_exact(method, into_file)
+        check_exact(unit, method, into_file)
     memory = options.size_of(reading.memory)
     elements = read_elements(file, numbers, memory, once=not into_file)
     source = _source(elements.source.name, numbers)
@@ -86,6 +89,7 @@ def sum_command(
             "memory": memory,
             "checkpoint": lambda task: checkpoint_of(elements, reading, task),
             "progress": bar.advance,
+            "gpu": 0 if reading.gpu else None,
         }
         outcome = exact_outcome(elements, dtype, **how) if exact else compute(elements, method, **how)
     _warn(elements)

@@ -61,6 +61,11 @@ class PlanStream:
                 part.finish()
             final.push(part.taken())
 
+    def merge_totals(self, numbers: npt.NDArray[np.float64]) -> None:
+        """Take the totals of the next chunks, what all steps of a plan's only part made of them elsewhere."""
+        with np.errstate(all="ignore"):
+            self._cascades[-1].push(numbers)
+
     def value(self) -> float:
         """The sum in the plan's result format, once all pieces are merged; zero is always +0."""
         if not self.plan.parts:

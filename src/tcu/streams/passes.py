@@ -38,6 +38,20 @@ class Numbers(Protocol):
     def read(self, start: int, stop: int, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]: ...
 
 
+Shares = list[Any]
+"""What each total made of a piece."""
+
+
+class Work(Protocol):
+    """Who reads and reduces pieces: this module on the CPU, :mod:`tcu.streams.on_gpu` on a GPU."""
+
+    workers: int
+
+    def pieces(self, start: int) -> Iterator[tuple[int, int]]: ...
+    def __call__(self, start: int, stop: int) -> Shares: ...
+    def close(self) -> None: ...
+
+
 def run(
     numbers: Numbers,
     totals: Sequence[Total],
@@ -45,31 +59,39 @@ def run(
     memory: int,
     checkpoint: Checkpoint | None = None,
     progress: Callable[[int], None] | None = None,
+    gpu: int | None = None,
 ) -> None:
     """Read every number once and give each piece to all totals.
 
     ``memory``: bytes for what is read and worked on.  ``checkpoint``: go on
     from there, and keep it up to date, also when the pass fails.
-    ``progress`` is told how many numbers are done, those of an earlier run at once.
-    Raises what reading raises, DataFileError, and ParameterError for too little memory.
+    ``progress`` is told how many numbers are done, those of an earlier run at
+    once.  ``gpu``: the number of the GPU that they are copied to and summed on.
+    Raises what reading raises, DataFileError, ParameterError for too little
+    memory, and tcu.gpu.GpuError.
     """
-    check_memory(memory)
+    if memory < MINIMUM:
+        raise ParameterError(f"memory of {memory:,} bytes: give {MINIMUM:,} (64M) at least")
+    work = _OnCpu(numbers, totals, memory) if gpu is None else _on_gpu(numbers, totals, memory, gpu)
+    try:
+        _pass(numbers.n, work, totals, checkpoint, progress)
+    finally:
+        work.close()
+
+
+def _pass(
+    n: int, work: Work, totals: Sequence[Total], checkpoint: Checkpoint | None,
+    progress: Callable[[int], None] | None,
+) -> None:  # fmt: skip
     position = _resumed(totals, checkpoint)
     if progress is not None and position:
         progress(position)
-    workers = threads.worker_count() + _READERS
-    most = max(1, min(_PIECE, memory // 2 // _COPIES // workers) // numbers.dtype.itemsize)
-    own = threading.local()
 
-    def work(piece: tuple[int, int]) -> tuple[int, int, list[Any]]:
-        start, stop = piece
-        if getattr(own, "buffer", None) is None or own.buffer.size < stop - start:
-            own.buffer = np.empty(stop - start, numbers.dtype)
-        found = numbers.read(start, stop, own.buffer[: stop - start])
-        return start, stop, [total.work(start, found) for total in totals]
+    def reduced(piece: tuple[int, int]) -> tuple[int, int, Shares]:
+        return *piece, work(*piece)
 
     try:
-        for start, stop, shares in threads.in_order(work, _pieces(numbers.n, totals, position, most), workers):
+        for start, stop, shares in threads.in_order(reduced, work.pieces(position), work.workers):
             for total, share in zip(totals, shares, strict=True):
                 total.merge(start, stop, share)
             position = stop
@@ -82,16 +104,36 @@ def run(
             _save(checkpoint, position, totals)
 
 
-def check_memory(memory: int) -> None:
-    if memory < MINIMUM:
-        raise ParameterError(f"memory of {memory:,} bytes: give {MINIMUM:,} (64M) at least")
+class _OnCpu:
+    def __init__(self, numbers: Numbers, totals: Sequence[Total], memory: int) -> None:
+        self.workers = threads.worker_count() + _READERS
+        self._numbers, self._totals = numbers, totals
+        share = memory // 2 // _COPIES // self.workers
+        self._most = max(1, min(_PIECE, share) // numbers.dtype.itemsize)
+        self._own = threading.local()
+
+    def pieces(self, start: int) -> Iterator[tuple[int, int]]:
+        planned = planned_of(self._totals)
+        if planned is not None:
+            return planned.stream.pieces(start, self._most)
+        n, most = self._numbers.n, self._most
+        return ((at, min(at + most, n)) for at in range(start, n, most))
+
+    def __call__(self, start: int, stop: int) -> Shares:
+        buffer = getattr(self._own, "buffer", None)
+        if buffer is None or buffer.size < stop - start:
+            buffer = self._own.buffer = np.empty(stop - start, self._numbers.dtype)
+        found = self._numbers.read(start, stop, buffer[: stop - start])
+        return [total.work(start, found) for total in self._totals]
+
+    def close(self) -> None:
+        """Nothing is kept."""
 
 
-def _pieces(n: int, totals: Sequence[Total], position: int, most: int) -> Iterator[tuple[int, int]]:
-    planned = planned_of(totals)
-    if planned is not None:
-        return planned.stream.pieces(position, most)
-    return ((at, min(at + most, n)) for at in range(position, n, most))
+def _on_gpu(numbers: Numbers, totals: Sequence[Total], memory: int, gpu: int) -> Work:
+    from tcu.streams.on_gpu import OnGpu
+
+    return OnGpu(numbers, totals, memory, gpu)
 
 
 def _resumed(totals: Sequence[Total], checkpoint: Checkpoint | None) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -17,7 +18,7 @@ from tcu.model.stream import PlanStream
 from tcu.plan import Plan
 from tcu.units import Unit
 
-__all__ = ["ExactTotal", "Magnitudes", "PlannedTotal", "Total"]
+__all__ = ["ChunkTotals", "ExactTotal", "Magnitudes", "PlannedTotal", "Total", "planned_of"]
 
 
 class Total(Protocol):
@@ -41,6 +42,8 @@ class Total(Protocol):
 
 class ExactTotal:
     """The exact sum."""
+
+    of_magnitudes = False
 
     name = "exact"
 
@@ -71,6 +74,7 @@ class Magnitudes(ExactTotal):
     """The exact sum of |x| and the largest |x|, from which the error bound of a plan follows."""
 
     name = "magnitudes"
+    of_magnitudes = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -97,19 +101,30 @@ class Magnitudes(ExactTotal):
         self.top = float.fromhex(state[1])
 
 
+@dataclass(frozen=True)
+class ChunkTotals:
+    """The plan's chunks, already reduced to a number each."""
+
+    numbers: npt.NDArray[np.float64]
+
+
 class PlannedTotal:
     """The sum by a plan."""
 
     name = "planned"
 
     def __init__(self, plan: Plan, unit: Unit) -> None:
+        self.unit = unit
         self.stream = PlanStream(plan, unit)
 
     def work(self, start: int, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return self.stream.work(start, numbers)
 
-    def merge(self, start: int, stop: int, share: npt.NDArray[Any]) -> None:
-        self.stream.merge(start, stop, share)
+    def merge(self, start: int, stop: int, share: npt.NDArray[Any] | ChunkTotals) -> None:
+        if isinstance(share, ChunkTotals):
+            self.stream.merge_totals(share.numbers)
+        else:
+            self.stream.merge(start, stop, share)
 
     def value(self) -> float:
         """In the plan's result format, as binary64."""
