@@ -72,7 +72,9 @@ def figures(seconds: list[float], size: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--gigabytes", type=float, default=16.0)
     parser.add_argument("--limit", type=float, default=2.0, help="RLIMIT_AS of the program, in gigabytes")
     parser.add_argument("--rounds", type=int, default=3)

@@ -161,7 +161,8 @@ def law(operation: str, blocks: list[npt.NDArray[Any]], options: dict[str, Any])
     """What the planned reductions promise, in rational arithmetic."""
     name = "dot" if operation == "norm" else "sum"
     totals = [
-        float(getattr(tcu, name)(*((b, b) if name == "dot" else (b,)), dtype="float64", **options)) for b in blocks
+        float(getattr(tcu, name)(*((b, b) if name == "dot" else (b,)), dtype="float64", **options))
+        for b in blocks
     ]
     if not all(map(math.isfinite, totals)):
         total = sum(totals)

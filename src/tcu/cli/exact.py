@@ -74,7 +74,9 @@ def exact_outcome(
     gpu: int | None = None,
 ) -> ExactOutcome:
     """The correctly rounded sum, in one pass; NaN where inf and -inf meet."""
-    target = result_format(elements.format, None if dtype is None else summable_format(dtype, "--dtype").dtype)
+    target = result_format(
+        elements.format, None if dtype is None else summable_format(dtype, "--dtype").dtype
+    )
     total = ExactTotal()
     task = checkpoint({"operation": "exact sum"})
     run(elements, [total, Overflow(elements)], memory=memory, checkpoint=task, progress=progress, gpu=gpu)

@@ -27,7 +27,9 @@ STDIN = "-"
 _NPY, _ZIP = b"\x93NUMPY", b"PK"
 
 _KEYS = "arrays have names in .npz, HDF5 and Zarr"
-_COLUMNS = "columns are those of text and Parquet files: leave it out, or save the column as an array of its own"
+_COLUMNS = (
+    "columns are those of text and Parquet files: leave it out, or save the column as an array of its own"
+)
 
 Place = str | io.BytesIO
 """What NumPy can read: a path, or the bytes of what can be read only once."""
@@ -86,7 +88,9 @@ def _read(path: str, numbers: Numbers, once: bool) -> Source | None:
             kind = "one array" if start.startswith(_NPY) else "text"
             raise DataFileError(f"--key {key}: {name} is {kind}, and {_KEYS}: leave it out")
         if start.startswith(_NPY):
-            return ArraySource(_guarded(lambda: np.load(place, allow_pickle=False), name, ".npy", "numpy.save"), name)
+            return ArraySource(
+                _guarded(lambda: np.load(place, allow_pickle=False), name, ".npy", "numpy.save"), name
+            )
         if path.lower().endswith((".npy", ".npz")):
             raise DataFileError(
                 f"{name} does not begin as a NumPy file does: write it with numpy.save or numpy.savez"

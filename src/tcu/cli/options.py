@@ -68,7 +68,12 @@ class Numbers:
 
     key: Annotated[
         str | None,
-        typer.Option("--key", metavar="NAME", help="Which array of a .npz or HDF5 file or of a Zarr group.", rich_help_panel=FILE),
+        typer.Option(
+            "--key",
+            metavar="NAME",
+            help="Which array of a .npz or HDF5 file or of a Zarr group.",
+            rich_help_panel=FILE,
+        ),
     ] = None
     column: Annotated[
         str | None,
@@ -116,7 +121,9 @@ class Reading:
     ] = "1G"
     gpu: Annotated[
         bool,
-        typer.Option("--gpu", help="Copy the numbers to the GPU at hand and sum them there.", rich_help_panel=FILE),
+        typer.Option(
+            "--gpu", help="Copy the numbers to the GPU at hand and sum them there.", rich_help_panel=FILE
+        ),
     ] = False
     checkpoint: Annotated[
         Path | None,

@@ -19,7 +19,7 @@ from tcu.collectives.results import result_format, round_sum
 from tcu.collectives.summation import prepare_plan, sum_info
 from tcu.formats.format import Format, format_of, get_format
 from tcu.model.execute import Progress
-from tcu.streams import DEFAULT_MEMORY, Checkpoint, ExactTotal, Magnitudes, PlannedTotal, run
+from tcu.streams import DEFAULT_MEMORY, Checkpoint, ExactTotal, Magnitudes, PlannedTotal, Total, run
 
 __all__ = ["Method", "Outcome", "compute", "warning"]
 
@@ -137,7 +137,7 @@ def compute(
     unit, plan = prepare_plan(elements.n, elements.format, *options)  # type: ignore[arg-type]
     target = result_format(elements.format, given.get("dtype"))
     planned, magnitudes, whole = PlannedTotal(plan, unit), Magnitudes(), ExactTotal()
-    totals = [planned, magnitudes, *([whole] if exact is None else []), Overflow(elements)]
+    totals: list[Total] = [planned, magnitudes, *([whole] if exact is None else []), Overflow(elements)]
     task = {"operation": "sum", "unit": unit.name, "plan": str(plan), "gpu": gpu is not None}
     run(elements, totals, memory=memory, checkpoint=checkpoint(task), progress=progress, gpu=gpu)
     result = round_sum(planned.value(), target)

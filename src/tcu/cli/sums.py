@@ -39,7 +39,9 @@ def sum_command(
     unit: Annotated[
         str | None,
         typer.Option(
-            "--unit", metavar="UNIT", help=f"See [bold]tcu units[/bold]; else {DEFAULT_UNIT}, or with --gpu the GPU's."
+            "--unit",
+            metavar="UNIT",
+            help=f"See [bold]tcu units[/bold]; else {DEFAULT_UNIT}, or with --gpu the GPU's.",
         ),
     ] = None,
     variant: Annotated[
@@ -47,7 +49,9 @@ def sum_command(
     ] = DEFAULT_VARIANT,
     exact: Annotated[
         bool,
-        typer.Option("--exact", help="The exact sum alone, rounded once: as fast as the numbers can be read."),
+        typer.Option(
+            "--exact", help="The exact sum alone, rounded once: as fast as the numbers can be read."
+        ),
     ] = False,
     schedule: options.Schedule,
     numbers: options.Numbers,

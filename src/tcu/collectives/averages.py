@@ -66,7 +66,14 @@ def mean(
     if is_dask(x):
         import tcu.collectives.dask_arrays as dask_arrays
 
-        return dask_arrays.reduce("mean", (x,), (unit, variant, chain, block, accumulator, fraction, dtype), out=out, return_info=return_info, progress=progress)
+        return dask_arrays.reduce(
+            "mean",
+            (x,),
+            (unit, variant, chain, block, accumulator, fraction, dtype),
+            out=out,
+            return_info=return_info,
+            progress=progress,
+        )
     if is_tensor(x):
         import tcu.collectives.torch_operators as operators
 

@@ -132,7 +132,12 @@ def _placed(result: npt.NDArray[Any], like: Any) -> Any:
 
 
 def _along(
-    operation: Operation, x: Any, axes: tuple[int, ...], keepdims: bool, options: tuple[Any, ...], target: Format
+    operation: Operation,
+    x: Any,
+    axes: tuple[int, ...],
+    keepdims: bool,
+    options: tuple[Any, ...],
+    target: Format,
 ) -> Any:
     n = math.prod(x.shape[axis] for axis in axes)
     if math.isnan(n):
@@ -148,9 +153,7 @@ def _along(
     )  # fmt: skip
 
 
-def _rows_of_block(
-    x: Any, axis: Any, keepdims: bool, *, options: tuple[Any, ...]
-) -> npt.NDArray[np.float64]:
+def _rows_of_block(x: Any, axis: Any, keepdims: bool, *, options: tuple[Any, ...]) -> npt.NDArray[np.float64]:
     """The rows' totals, of length 1 along the axes, on the host."""
     named = dict(zip(OPTIONS["sum"][:-1], options, strict=False))
     with threads.alone():
@@ -175,7 +178,7 @@ def _finish_rows(
 def exact_rows(totals: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """The sum of each column, rounded once."""
     if len(totals) == 1:
-        return totals[0]
+        return np.asarray(totals[0])
     with np.errstate(all="ignore"):
         result = np.asarray(totals.sum(axis=0))  # right where one is inf or NaN
         if len(totals) > 2:
@@ -185,4 +188,4 @@ def exact_rows(totals: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
             for at in np.flatnonzero(~safe & np.isfinite(totals).all(axis=0)):
                 share = merged(share_of_total(1, total) for total in totals[:, at].tolist())
                 result[at] = rounded_share("sum", share, get_format("binary64"))
-        return result + 0.0
+        return np.asarray(result + 0.0)

@@ -118,7 +118,10 @@ def exact_tally(arrays: Sequence[Any], product: bool = False) -> tuple[int, Tall
     library, ordinal = home_of(arrays)
     with current(ordinal):
         stream = library.current_stream(ordinal)
-        words, size = library.empty(arrays[0], (WORDS_OF[product],), np.dtype(np.int64), ordinal), 8 * WORDS_OF[product]
+        words, size = (
+            library.empty(arrays[0], (WORDS_OF[product],), np.dtype(np.int64), ordinal),
+            8 * WORDS_OF[product],
+        )
         state, address = words
         n = add_exactly(library, ordinal, arrays, product, address, stream)
         call("cuStreamSynchronize", stream)
@@ -136,7 +139,7 @@ def add_exactly(
     element = summable(dtype, "x", "sum")
     launch = _exact_launch(found[0].n, element, layout_of(found), ordinal, product, len(arrays))
     launch(found, 0, address, stream)
-    return found[0].n
+    return int(found[0].n)
 
 
 @lru_cache(maxsize=1024)

@@ -95,7 +95,9 @@ class ExactSum:
         An array on a GPU is added up there, and waited for.  Raises
         DtypeError; the sum is unchanged then.
         """
-        return self.add_tally(*(_tally_on_gpu(x, progress) if lives_on_gpu(x) else tally_on_host(x, progress)))
+        return self.add_tally(
+            *(_tally_on_gpu(x, progress) if lives_on_gpu(x) else tally_on_host(x, progress))
+        )
 
     def add_tally(self, n: int, part: Tally) -> ExactSum:
         """Add n numbers that were added up elsewhere, in units of 2^-1074; returns self."""

@@ -35,27 +35,29 @@ class OnGpu:
         product = operation in ("fdot", "fnorm")
         planned = operation not in EXACT
         library, self._ordinal = device.home_of(shards.local)
-        self._empty = lambda size, dtype: torch.empty(size, dtype=dtype, device=x.device)
         with current(self._ordinal):
             stream = library.current_stream(self._ordinal)
             self._launch = _launch(self._ordinal, target, description, operation, product, planned)
             summed: tuple[Any, ...] = shards.local
             if planned:
-                total = self._empty((), torch.float64)
+                total = self._room((), torch.float64)
                 whole: Operation = "dot" if operation in ("dot", "norm") else "sum"
                 pair = (x, shards.local[-1]) if whole == "dot" else (x,)
                 named = dict(zip(OPTIONS[whole], (*options[:-1], "float64"), strict=True))
                 device.reduce(Request(whole, **named), pair, total)
                 summed = (total,)
-            state = self._empty(WORDS_OF[product], torch.int64)
+            state = self._room(WORDS_OF[product], torch.int64)
             device.add_exactly(library, self._ordinal, summed, product, state.data_ptr(), stream)
-            self.words = self._empty(PACKED_OF[product], torch.int64)
+            self.words = self._room(PACKED_OF[product], torch.int64)
             self._launch.pack(state.data_ptr(), self.words.data_ptr(), x.numel(), stream)
+
+    def _room(self, size: Any, dtype: Any) -> Any:
+        return torch.empty(size, dtype=dtype, device=self._shards.local[0].device)
 
     def result(self) -> Any:
         with current(self._ordinal):
             stream = device.home_of((self.words,))[0].current_stream(self._ordinal)
-            result = self._empty((), torch_dtype(self._target.dtype))
+            result = self._room((), torch_dtype(self._target.dtype))
             self._launch.merge(self.words.data_ptr(), result.data_ptr(), self._shards.ranks, stream)
         self._check()
         return result
@@ -66,7 +68,10 @@ class OnGpu:
         if key in _checked:
             return
         signature = signature_of(self._description)
-        if self.words[-2:].tolist() != [signature * self._shards.ranks, signature * signature * self._shards.ranks]:
+        if self.words[-2:].tolist() != [
+            signature * self._shards.ranks,
+            signature * signature * self._shards.ranks,
+        ]:
             raise ParameterError(
                 f"the ranks do not agree on what is reduced; this one has {self._description}: make it the same on "
                 "all of them"

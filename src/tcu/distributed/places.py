@@ -15,7 +15,7 @@ __all__ = ["Shards", "shards_of"]
 
 @dataclass(frozen=True)
 class Shards:
-    """This rank's shards, and who has the others."""
+    """The shards of one rank, and who has the others."""
 
     local: tuple[Any, ...]
     groups: tuple[Any, ...]

@@ -190,13 +190,20 @@ class _OnHost:
 
 def _element_of(shards: Shards) -> Format:
     x = shards.local[0]
-    elements = [summable(_numpy_dtype(each.dtype), name, "sum") for name, each in zip("xy", shards.local, strict=False)]
+    elements = [
+        summable(_numpy_dtype(each.dtype), name, "sum")
+        for name, each in zip("xy", shards.local, strict=False)
+    ]
     if len(shards.local) == 2:
         y = shards.local[1]
         if x.shape != y.shape:
-            raise ShapeError(f"the shards x and y have shapes {tuple(x.shape)} and {tuple(y.shape)}: give them one")
+            raise ShapeError(
+                f"the shards x and y have shapes {tuple(x.shape)} and {tuple(y.shape)}: give them one"
+            )
         if x.dtype != y.dtype or x.device != y.device:
-            raise DtypeError(f"x is {x.dtype} on {x.device}, y {y.dtype} on {y.device}: give both one dtype and device")
+            raise DtypeError(
+                f"x is {x.dtype} on {x.device}, y {y.dtype} on {y.device}: give both one dtype and device"
+            )
     return elements[0]
 
 
@@ -224,5 +231,10 @@ def _disagreement(shards: Shards, description: str) -> ParameterError:
     kinds: dict[str, list[int]] = {}
     for rank, text in sorted(texts.items()):
         kinds.setdefault(text, []).append(rank)
-    said = "; ".join(f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}: {text}" for text, ranks in kinds.items())
-    return ParameterError(f"the ranks do not agree on what is reduced: {said}: make it the same on all of them")
+    said = "; ".join(
+        f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}: {text}"
+        for text, ranks in kinds.items()
+    )
+    return ParameterError(
+        f"the ranks do not agree on what is reduced: {said}: make it the same on all of them"
+    )

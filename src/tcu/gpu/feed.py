@@ -77,7 +77,9 @@ class Feed:
                 self._add_chunks(n, plan)
             if magnitudes:
                 problem = _Magnitudes(self._data, n, self._results + 16 * _WORDS)
-                KernelLaunch(_magnitudes(self._element.name, self._gpu), _BLOCKS, _THREADS, problem)(self._stream)
+                KernelLaunch(_magnitudes(self._element.name, self._gpu), _BLOCKS, _THREADS, problem)(
+                    self._stream
+                )
                 exact(operand, 0, self._results + 8 * _WORDS, self._stream)
             call("cuMemcpyDtoHAsync", self._host_results, self._results, self._results_bytes, self._stream)
 
@@ -88,7 +90,9 @@ class Feed:
         for rows, length, first in ((whole, chunk, 0), (1 if rest else 0, rest, whole)):
             if rows:
                 launch = _rows_launch(plan, rows, length, self._gpu)
-                launch(self._data + first * chunk * self._element.dtype.itemsize, at + 8 * first, self._stream)
+                launch(
+                    self._data + first * chunk * self._element.dtype.itemsize, at + 8 * first, self._stream
+                )
 
     def finish(self) -> None:
         """Wait for what was started; the results are there then."""
@@ -122,7 +126,7 @@ def chunk_of(plan: Plan) -> int:
 
 def _array(address: int, dtype: np.dtype[Any], size: int) -> npt.NDArray[Any]:
     buffer = (ctypes.c_char * (max(1, size) * dtype.itemsize)).from_address(address)
-    return np.frombuffer(buffer, dtype)[:size]
+    return np.asarray(np.frombuffer(memoryview(buffer), dtype))[:size]
 
 
 @lru_cache(maxsize=64)
@@ -134,7 +138,16 @@ def _exact_launch(n: int, element: str, gpu: Gpu) -> ExactLaunch:
 @lru_cache(maxsize=64)
 def _rows_launch(plan: Plan, rows: int, length: int, gpu: Gpu) -> RowsLaunch:
     """Each chunk as a row with a plan of its own, which is the part's steps."""
-    row = Plan(length, plan.input, plan.variant, plan.chain, plan.block, (Part(0, length, plan.parts[0].steps),), (), plan.result)
+    row = Plan(
+        length,
+        plan.input,
+        plan.variant,
+        plan.chain,
+        plan.block,
+        (Part(0, length, plan.parts[0].steps),),
+        (),
+        plan.result,
+    )
     return RowsLaunch(row, rows, length, True, get_format("binary64"), gpu, 1.0)
 
 

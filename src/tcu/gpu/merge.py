@@ -44,7 +44,15 @@ class MergeLaunch:
     """
 
     def __init__(
-        self, gpu: Gpu, target: Format, signature: int, *, product: bool, planned: bool, divide: bool, root: bool
+        self,
+        gpu: Gpu,
+        target: Format,
+        signature: int,
+        *,
+        product: bool,
+        planned: bool,
+        divide: bool,
+        root: bool,
     ) -> None:
         term = "VALUE" if not product else "SQUARE" if root else "PRODUCT"
         self._kernels = {

@@ -41,9 +41,7 @@ def _cut(typingctx, high, low, left, numbers, first, second):
 
     def codegen(context, builder, signature, args):
         x = vec.load(builder, args[3], vec.V64)
-        s, t = (
-            builder.bitcast(vec.splat(builder, bits, vec.W64), vec.V64) for bits in (args[4], args[5])
-        )
+        s, t = (builder.bitcast(vec.splat(builder, bits, vec.W64), vec.V64) for bits in (args[4], args[5]))
         q = builder.fsub(builder.fadd(x, s), s)
         r = builder.fsub(x, q)
         u = builder.fsub(builder.fadd(r, t), t)
@@ -124,7 +122,9 @@ def _build_add_by_cuts(fingerprint):
                         wide[0, cut + 1075, 0] += value & ((one << 26) - one)
                         wide[0, cut + 1075, 1] += value >> 26
             if whole < stop:
-                special |= _into_bins(codes[whole:stop], fraction_bits, sign_shift, special_field, narrow, wide)
+                special |= _into_bins(
+                    codes[whole:stop], fraction_bits, sign_shift, special_field, narrow, wide
+                )
         return special
 
     return add_by_cuts

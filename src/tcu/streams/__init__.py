@@ -12,3 +12,4 @@ from tcu.streams.source import Source as Source
 from tcu.streams.totals import ExactTotal as ExactTotal
 from tcu.streams.totals import Magnitudes as Magnitudes
 from tcu.streams.totals import PlannedTotal as PlannedTotal
+from tcu.streams.totals import Total as Total

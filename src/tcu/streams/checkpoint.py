@@ -46,7 +46,9 @@ class Checkpoint:
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
-            raise DataFileError(f"cannot read the checkpoint {self.path} ({error}): delete it to begin anew") from None
+            raise DataFileError(
+                f"cannot read the checkpoint {self.path} ({error}): delete it to begin anew"
+            ) from None
         try:
             document = json.loads(text)
             content = document["content"]
@@ -82,7 +84,9 @@ class Checkpoint:
             beside.replace(self.path)
         except OSError as error:
             beside.unlink(missing_ok=True)
-            raise DataFileError(f"cannot write {self.path}: {error.strerror or error}: choose another place") from None
+            raise DataFileError(
+                f"cannot write {self.path}: {error.strerror or error}: choose another place"
+            ) from None
         self._last = time.monotonic()
 
 

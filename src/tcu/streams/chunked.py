@@ -54,7 +54,7 @@ class BoxSource(SlabSource):
         self._shape = shape = shape or (1,)
         chunks = chunks or (1,) * len(shape)
         most = max(1, cache.room // 2 // dtype.itemsize)  # one is read while another is summed
-        for axis in range(len(shape)):  # noqa: B007  used after the loop
+        for axis in range(len(shape)):
             self._inner = math.prod(shape[axis + 1 :])
             if self._inner <= most:
                 break
@@ -75,12 +75,17 @@ class BoxSource(SlabSource):
 
     def load(self, slab: int) -> npt.NDArray[Any]:
         outer, box = divmod(slab, self._per_outer)
-        where = [slice(i, i + 1) for i in np.unravel_index(outer, self._shape[: self._axis])] if self._axis else []
+        where: list[slice] = []
+        if self._axis:
+            outside = np.unravel_index(outer, self._shape[: self._axis])
+            where = [slice(int(i), int(i) + 1) for i in outside]
         where.append(slice(box * self._height, min((box + 1) * self._height, self._shape[self._axis])))
         where.extend(slice(0, length) for length in self._shape[self._axis + 1 :])
         try:
             numbers = np.ascontiguousarray(self._read(tuple(where)))
-        except Exception as error:  # of a codec, a file system, a network: whatever it is, these numbers are missing
+        except (
+            Exception
+        ) as error:  # of a codec, a file system, a network: whatever it is, these numbers are missing
             reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
             box_text = ", ".join(f"{each.start}:{each.stop}" for each in where)
             raise DataFileError(
@@ -137,7 +142,14 @@ def open_hdf5(path: str, key: str | None, cache: SlabCache) -> BoxSource:
     key = _chosen(names, path, key)
     data = file[key]
     status = os.stat(path)
-    identity = [os.path.abspath(path), key, status.st_size, status.st_mtime_ns, list(data.shape), str(data.dtype)]
+    identity = [
+        os.path.abspath(path),
+        key,
+        status.st_size,
+        status.st_mtime_ns,
+        list(data.shape),
+        str(data.dtype),
+    ]
     return BoxSource(
         f"{path}/{key}", data.shape, data.chunks, data.dtype, lambda where: data[where if data.shape else ()],
         identity, cache,
@@ -170,13 +182,17 @@ class ParquetSource(SlabSource):
             with parquet.ParquetFile(path) as file:
                 self._metadata, schema = file.metadata, file.schema_arrow
         except Exception as error:
-            raise DataFileError(f"cannot read {path} as Parquet: {_first_line(error)}: write it again") from error
+            raise DataFileError(
+                f"cannot read {path} as Parquet: {_first_line(error)}: write it again"
+            ) from error
         numeric = {field.name: field.type for field in schema if _is_number(field.type)}
         if column is None:
             if len(numeric) != 1:
                 what = f"{len(numeric)} columns of numbers" if numeric else "no column of numbers"
                 shown = ", ".join(list(numeric)[:20])
-                raise DataFileError(f"{path} has {what}: choose one with --column{': ' + shown if shown else ''}")
+                raise DataFileError(
+                    f"{path} has {what}: choose one with --column{': ' + shown if shown else ''}"
+                )
             (column,) = numeric
         if column not in schema.names:
             raise unknown_name(f"column in {path}:", column, schema.names)

@@ -43,7 +43,7 @@ class NpySource(Source):
     def read(self, start: int, stop: int, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
         if out is None:
             out = np.empty(stop - start, self.dtype)
-        rest = memoryview(out.view(np.uint8)) if out.size else memoryview(b"")
+        rest = _bytes_of(out)
         at = self._offset + start * self.dtype.itemsize
         try:
             file = os.open(self.name, os.O_RDONLY)
@@ -107,7 +107,7 @@ class NpyPipe(Source):
             self._turn.wait_for(lambda: self._failed or self._at == start)
             if self._failed:
                 raise self._failed
-            rest = memoryview(out.view(np.uint8)) if out.size else memoryview(b"")
+            rest = _bytes_of(out)
             while rest:
                 count = self._file.readinto(rest)  # type: ignore[attr-defined]
                 if not count:
@@ -129,6 +129,10 @@ class NpyPipe(Source):
         raise DataFileError(
             f"{self.name} can be read only once, so there is no going back to a checkpoint: save it as a file first"
         )
+
+
+def _bytes_of(array: Any) -> memoryview:
+    return memoryview(array.view(np.uint8)) if array.size else memoryview(b"")
 
 
 class _Rejoined:

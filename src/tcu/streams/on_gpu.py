@@ -72,7 +72,11 @@ class OnGpu:
         found = self._numbers.read(start, stop, room if room.dtype == self._numbers.dtype else None)
         if found.ctypes.data != room.ctypes.data:
             np.copyto(room, found)
-        feed.start(n, self._plan, any(isinstance(total, ExactTotal) and total.of_magnitudes for total in self._totals))
+        feed.start(
+            n,
+            self._plan,
+            any(isinstance(total, ExactTotal) and total.of_magnitudes for total in self._totals),
+        )
         feed.finish()
         return [self._share(total, feed, n) for total in self._totals]
 

@@ -19,7 +19,11 @@ __all__ = ["DEFAULT_MEMORY", "expand", "is_array_file", "open_files"]
 DEFAULT_MEMORY = 1 << 30
 """Bytes."""
 _HDF5, _PARQUET = b"\x89HDF\r\n\x1a\n", b"PAR1"
-_ENDINGS = {"npy": ".npy", "hdf5": (".h5", ".hdf5", ".nc"), "parquet": (".parquet", ".pq")}
+_ENDINGS: dict[str, tuple[str, ...]] = {
+    "npy": (".npy",),
+    "hdf5": (".h5", ".hdf5", ".nc"),
+    "parquet": (".parquet", ".pq"),
+}
 _ZARR = ("zarr.json", ".zarray", ".zgroup")
 """What the folder of a Zarr array or group holds."""
 
@@ -158,7 +162,9 @@ def open_files(
                 continue
             opener = _opener(path)
             if opener is None:
-                raise DataFileError(f"{path} is neither .npy, Zarr, HDF5 nor Parquet: convert it to one of them")
+                raise DataFileError(
+                    f"{path} is neither .npy, Zarr, HDF5 nor Parquet: convert it to one of them"
+                )
             sources.append(opener(path, key, column, cache))
         except DataFileError:
             raise
