@@ -22,3 +22,5 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--integer-pairs", type=int, default=100, help="random pairs of long integers to multiply"
     )
     parser.addoption("--integer-bits", type=int, default=50_000, help="bits of the longest of them")
+    parser.addoption("--chunkings", type=int, default=8, help="random chunkings on every scheduler of Dask")
+    parser.addoption("--kills", type=int, default=3, help="how often a run with a checkpoint is killed")

@@ -161,17 +161,9 @@ def test_every_way_to_store_gives_the_same(answer):
         assert answer("sum", "-", stdin=Path(name).read_bytes()) == expected, name
 
 
-def test_a_npy_file_is_mapped_not_read(run, monkeypatch):
-    modes = []
-    load = np.load
-
-    def watched(file, mmap_mode=None, **options):
-        modes.append(mmap_mode)
-        return load(file, mmap_mode=mmap_mode, **options)
-
-    monkeypatch.setattr(np, "load", watched)
+def test_a_npy_file_is_never_loaded_whole(run, monkeypatch):
+    monkeypatch.setattr(np, "load", lambda *_, **__: pytest.fail("loaded whole"))
     assert run("sum", save("x.npy", NUMBERS))[0] == 0
-    assert modes == ["r"]
 
 
 @pytest.mark.parametrize("array", [np.zeros(0), np.float32(3), np.zeros((0, 5), np.float16)])
@@ -682,7 +674,7 @@ def test_the_bar_waits_for_a_terminal_and_two_seconds(monkeypatch, terminal, del
     assert ("100 %" in stream.getvalue()) == shown
 
 
-@pytest.mark.parametrize(("command", "total"), [(["sum"], 3), (["compare", "--unit", "H100"], 13)])
+@pytest.mark.parametrize(("command", "total"), [(["sum"], 1), (["compare", "--unit", "H100"], 6)])
 def test_the_bar_ends_at_its_total(run, monkeypatch, command, total):
     seen = []
     monkeypatch.setattr("tcu.cli.sums.ProgressBar.advance", lambda self, count: seen.append(count))

@@ -27,6 +27,7 @@ from tcu.errors import TcuError
 from tcu.units import CATALOGUE
 
 ROOT = Path(__file__).parents[1]
+LAZY = ("distributed", "integers", "streams")
 API = (ROOT / "docs" / "reference" / "api.md").read_text()
 ERRORS = (ROOT / "docs" / "reference" / "errors.md").read_text()
 
@@ -47,15 +48,14 @@ def described(page: str) -> set[str]:
 
 
 def test_every_public_name_is_described() -> None:
-    public = {
-        name for name, value in vars(tcu).items()
-        if not name.startswith("_") and not isinstance(value, ModuleType)
-    }  # fmt: skip
+    public = {name for name in dir(tcu) if not name.startswith("_")} - {"TcuError", "TYPE_CHECKING"}
+    # Packages that are imported one by one are described by their names; those below are asked for on tcu itself.
+    public -= {name for name in public if isinstance(getattr(tcu, name), ModuleType) and name not in LAZY}
     assert public - {"TcuError"} <= {name.removeprefix("tcu.") for name in described(API)}
 
 
 def test_what_is_described_exists_and_has_a_docstring() -> None:
-    for name in described(API):
+    for name in described(API) - {"tcu.distributed"}:  # which needs PyTorch
         module, _, attribute = name.rpartition(".")
         assert getattr(importlib.import_module(module), attribute).__doc__, name
 
