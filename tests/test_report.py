@@ -10,6 +10,7 @@ input gives one line on stderr and exit code 2.
 from __future__ import annotations
 
 import base64
+import io
 import json
 import os
 import re
@@ -24,9 +25,11 @@ from typing import Any
 import numpy as np
 import pytest
 from browser import Browser, find_browser
+from rich.console import Console
 
 import tcu
 from tcu.cli import main
+from tcu.cli import report as report_command
 from tcu.errors import ExtraMissingError
 from tcu.report import collect, report_page
 from tcu.report.html_page import data, script
@@ -112,6 +115,18 @@ def test_the_list_names_every_study(run: Run) -> None:
     code, out, _ = run("--list")
     assert code == 0
     assert all(name in out for name in STUDIES)
+
+
+def test_a_terminal_shows_how_far_it_is_and_for_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = io.StringIO()
+    monkeypatch.setattr(report_command, "error_console", lambda: Console(file=told, force_terminal=True, width=100))
+    study = STUDIES["errors"]
+    with report_command._progress([study], quick=True) as progress:
+        for done in (0, 1, 2):
+            progress(study, done, 4)
+    assert "Errors of the variants: 2 of 4" in told.getvalue()
+    assert " 50 %" in told.getvalue()
+    assert re.search(r"-:--:--|0:00:0\d", told.getvalue())
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
