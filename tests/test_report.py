@@ -119,7 +119,9 @@ def test_the_list_names_every_study(run: Run) -> None:
 
 def test_a_terminal_shows_how_far_it_is_and_for_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
     told = io.StringIO()
-    monkeypatch.setattr(report_command, "error_console", lambda: Console(file=told, force_terminal=True, width=100))
+    monkeypatch.setattr(
+        report_command, "error_console", lambda: Console(file=told, force_terminal=True, width=100)
+    )
     study = STUDIES["errors"]
     with report_command._progress([study], quick=True) as progress:
         for done in (0, 1, 2):

@@ -32,7 +32,9 @@ from tcu.study import (
     stored_result,
     what_is_missing,
 )
+from tcu.study.gemm import GEMM, LIBRARY, NAIVE, SHARED
 from tcu.study.run import finished, load
+from tcu.study.segments import SEGMENTS
 from tcu.study.study import Shown
 
 ROOT = Path(__file__).parents[1]
@@ -185,7 +187,7 @@ def test_names_choose_studies() -> None:
 
 COVERED = (
     *(f"000 figure {number}" for number in (3, 5, 6, 7, 8, 9, 10, 11)), "000 cost", "001 cost",
-    "000 error curves of every unit", "002 figure 3", "002 power",
+    "000 error curves of every unit", "002 figure 3", "002 figure 5", "002 power",
     *(f"004 theorem {number}" for number in range(1, 9)), "004 calibration",
     "003 table 1", "003 table 2", "003 table 3", "003 findings",
 )  # fmt: skip
@@ -245,6 +247,49 @@ def test_what_is_stored_of_every_study_can_be_shown(name: str) -> None:
         pytest.skip(f"not measured yet: {study.command or 'tcu report --study ' + name}")
     assert json.loads(json.dumps(asdict(result), allow_nan=False))["rows"] == result.rows
     check(study, study.show(result.rows))
+
+
+def test_segments_show_the_best_of_the_algorithms_at_each_length() -> None:
+    n = 1 << 30
+    seconds = {"read alone": 1.0, "tcu 16": 1.05, "tcu 256N": 2.0, "CUB": 1.5}
+    speed = [
+        {"who": who, "segment": s, "n": n, "seconds": t} for s in (16, 256) for who, t in seconds.items()
+    ]
+    speed.append({"who": "torch", "segment": 16, "n": n, "missing": "not installed"})
+    energy = [
+        {"who": who, "segment": 16, "joules_per_terabyte": joules, "watts": 600.0}
+        for who, joules in (("tcu 16", 75.0), ("CUB", 100.0))
+    ]
+    rows = SEGMENTS.stored.rows({"figures": {"5": speed, "energy": energy}})  # type: ignore[union-attr]
+    shown = SEGMENTS.show(rows)
+    check(SEGMENTS, shown)
+    ideal, cub, power = shown.verdicts
+    assert [verdict.outcome for verdict in shown.verdicts] == ["reproduced"] * 3
+    assert "95%" in ideal.measured
+    assert "1.43 times" in cub.measured
+    assert "25%" in power.measured
+    slow = [
+        {**row, "seconds": 9.0} if str(row.get("who")).startswith("tcu") and "n" in row else row
+        for row in rows
+    ]
+    assert [verdict.outcome for verdict in SEGMENTS.show(slow).verdicts] == [
+        "differs",
+        "differs",
+        "reproduced",
+    ]
+
+
+def test_rates_of_matrix_products_are_compared() -> None:
+    rows = [
+        {"n": n, "who": who, "seconds": 2 * n**3 / (tflops * 1e12), "relative_error": 2.0**-12}
+        for n in (512, 1024) for who, tflops in ((NAIVE, 60), (SHARED, 200), (LIBRARY, 700))
+    ]  # fmt: skip
+    shown = GEMM.show(rows)
+    check(GEMM, shown)
+    assert [verdict.outcome for verdict in shown.verdicts] == ["reproduced"] * 3
+    assert "60, 200 and 700 TFLOPS" in shown.verdicts[0].measured
+    wrong = [{**row, "relative_error": 0.1} for row in rows]
+    assert GEMM.show(wrong).verdicts[2].outcome == "differs"
 
 
 def test_a_stored_file_of_another_kind_is_refused(tmp_path: Path) -> None:

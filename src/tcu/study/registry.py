@@ -18,6 +18,7 @@ from tcu.study.gpu.build import NVCC
 from tcu.study.hardware import HARDWARE
 from tcu.study.reductions import REDUCTIONS
 from tcu.study.reproducibility import REPRODUCIBILITY
+from tcu.study.segments import SEGMENTS
 from tcu.study.study import Study
 from tcu.study.theorems import MACHINE
 from tcu.study.unit_errors import CHAIN_LENGTH, ERRORS_OF_UNITS
@@ -36,7 +37,7 @@ STUDIES: dict[str, Study] = {
     study.name: study
     for study in (
         COSTS, *REDUCTIONS, ERRORS, ERRORS_OF_UNITS, CHAIN_LENGTH, FORMAT_TABLES, FEATURES, HARDWARE,
-        REPRODUCIBILITY, EXACTNESS, *CEILING, GEMM, *MACHINE,
+        REPRODUCIBILITY, EXACTNESS, *CEILING, GEMM, SEGMENTS, *MACHINE,
     )
 }  # fmt: skip
 
