@@ -13,7 +13,7 @@ import typer
 from rich.text import Text
 
 import tcu
-from tcu.cli import catalogue, explain, probing, sums, tuning, vectors
+from tcu.cli import catalogue, explain, probing, scans, sums, tuning, vectors
 from tcu.cli.output import error_console
 from tcu.errors import TcuError
 
@@ -33,6 +33,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("sum")(sums.sum_command)
+app.command("cumsum")(scans.cumsum_command)
 app.command("compare")(sums.compare_command)
 app.command("units")(catalogue.units_command)
 app.command("explain")(explain.explain_command)
