@@ -108,10 +108,16 @@ def _hard_arrays(document: dict[str, Any]) -> str:
     return f"are summed up to {worst:.0f} times more slowly, and as exactly"
 
 
+def _resident(document: dict[str, Any]) -> str:
+    most = max(row["resident_bytes"] for row in document["figures"].values() if isinstance(row, dict))
+    return f"take about {round(most / 1e6, -2):.0f} MB beside"
+
+
 SENTENCES = (
     Sentence("README.md", "gpu-sum.json", _price_of_exactness),
     Sentence("README.md", "gpu-sum.json", _small_arrays),
     Sentence("README.md", "gpu-sum.json", _hard_arrays),
+    Sentence("docs/distributed.md", "file-rate.json", _resident),
 )
 
 

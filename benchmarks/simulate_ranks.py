@@ -26,7 +26,6 @@ import numpy.typing as npt
 import record
 
 import tcu
-from tcu.collectives.exact import Tally
 from tcu.collectives.partials import Share
 from tcu.distributed.words import WORDS, share_of_words, words_of
 
@@ -127,7 +126,7 @@ def bits(ranks: int, rng: np.random.Generator) -> dict[str, Any]:
     for fan_in in FAN_INS:
         parts = []
         for at in range(0, ranks, block):
-            shares = [Share(NUMBERS, Tally(tcu.ExactSum().add(row)._integer)) for row in x[at : at + block]]
+            shares = [Share(NUMBERS, tcu.ExactSum().add(row).tally) for row in x[at : at + block]]
             parts.append(tree_words(np.array([words_of(share, False, 0) for share in shares]), fan_in))
         exact.add(
             float(

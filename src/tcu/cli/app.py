@@ -13,7 +13,18 @@ import typer
 from rich.text import Text
 
 import tcu
-from tcu.cli import calibrating, catalogue, costing, explain, probing, report, sums, tuning, vectors
+from tcu.cli import (
+    calibrating,
+    catalogue,
+    costing,
+    explain,
+    probing,
+    report,
+    scans,
+    sums,
+    tuning,
+    vectors,
+)  # fmt: skip
 from tcu.cli.output import error_console
 from tcu.errors import TcuError
 
@@ -33,6 +44,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("sum")(sums.sum_command)
+app.command("cumsum")(scans.cumsum_command)
 app.command("compare")(sums.compare_command)
 app.command("units")(catalogue.units_command)
 app.command("explain")(explain.explain_command)

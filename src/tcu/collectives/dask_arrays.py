@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.collectives import summation
+from tcu.collectives.carries import carried, carries, local_scan, row_tallies
 from tcu.collectives.partials import Share, merged, rounded_share, share_of, share_of_total
 from tcu.collectives.request import OPTIONS, Operation
 from tcu.collectives.results import result_format
@@ -30,7 +31,7 @@ from tcu.formats.format import Format, get_format
 from tcu.model import threads
 from tcu.model.elements import summable
 
-__all__ = ["reduce"]
+__all__ = ["cumsum", "reduce"]
 
 _REFUSED = {
     "out": "a lazy result has no place yet: leave out=... out",
@@ -126,6 +127,60 @@ def _finish(
 def _placed(result: npt.NDArray[Any], like: Any) -> Any:
     """The result in the library of the chunks."""
     return result if isinstance(like, np.ndarray) else sys.modules["cupy"].asarray(result)
+
+
+# Scans: each chunk's exact sums, all of them together to the carries, and each chunk's scan with its carry.
+
+
+def cumsum(
+    x: Any, axis: int | None = None, *, exclusive: bool = False, reverse: bool = False, dtype: Any = None,
+    out: Any = None,
+) -> Any:  # fmt: skip
+    """What ``tcu.cumsum`` does with Dask arrays: two levels, as :mod:`tcu.collectives.carries` says.
+
+    One task has the exact sums of all chunks of a row, a few hundred bytes
+    each; every other task has one chunk.
+    """
+    if out is not None:
+        raise ParameterError(f"out with a Dask array: {_REFUSED['out']}")
+    target = result_format(_checked("sum", (x,)), dtype)
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+    (axis,) = reduced_axes(axis, x.ndim)
+    ones = tuple((1,) * len(lengths) if i == axis else lengths for i, lengths in enumerate(x.chunks))
+    sums = x.map_blocks(
+        _tallies_of_block, axis=axis, dtype=object, chunks=ones, meta=np.empty((0,) * x.ndim, object),
+        token="tcu-cumsum-sums",
+    )  # fmt: skip
+    together = sums.rechunk({axis: -1}).map_blocks(
+        _carries_of_row, axis=axis, reverse=reverse, dtype=np.float64, meta=np.empty((0,) * x.ndim),
+        token="tcu-cumsum-carries",
+    )  # fmt: skip
+    return da.map_blocks(
+        _scan_of_block, x, together.rechunk({axis: 1}), axis=axis, target=target, exclusive=exclusive,
+        reverse=reverse, dtype=target.dtype, chunks=x.chunks, meta=_like(x, target.dtype, x.ndim),
+        token="tcu-cumsum",
+    )  # fmt: skip
+
+
+def _tallies_of_block(x: Any, *, axis: int) -> npt.NDArray[Any]:
+    with threads.alone():
+        return np.expand_dims(row_tallies(x, axis), axis)
+
+
+def _carries_of_row(tallies: npt.NDArray[Any], *, axis: int, reverse: bool) -> npt.NDArray[np.float64]:
+    front = np.moveaxis(tallies, axis, 0)
+    blocks = [front[i, ...] for i in range(len(front))]  # arrays, also of no dimensions
+    found = list(carries(blocks[::-1] if reverse else blocks))
+    return np.stack(found[::-1] if reverse else found, axis)
+
+
+def _scan_of_block(
+    x: Any, carry: npt.NDArray[np.float64], *, axis: int, target: Format, exclusive: bool, reverse: bool
+) -> Any:
+    with threads.alone():
+        scan = local_scan(x, axis, exclusive=exclusive, reverse=reverse)
+    return carried(scan, carry.squeeze(axis), axis, target)
 
 
 # Along axes: every row by the plan of one, where the row lies in one chunk; where it lies in several, their totals.

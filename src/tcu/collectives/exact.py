@@ -119,6 +119,11 @@ class ExactSum:
         self.nans += other.nans
         return self
 
+    @property
+    def tally(self) -> Tally:
+        """The state, in units of 2^-1074."""
+        return Tally(self._integer, self.positive_infinities, self.negative_infinities, self.nans)
+
     def value(self, dtype: npt.DTypeLike | None = None) -> Any:
         """The sum rounded once, to nearest, to ``dtype`` (float64 if None), as a NumPy scalar.
 
@@ -135,8 +140,7 @@ class ExactSum:
         return round_number(mean, None if dtype is None else rounding_target(dtype))
 
     def _number(self) -> Number:
-        parts = self._integer, self.positive_infinities, self.negative_infinities, self.nans
-        return Tally(*parts).number(SCALE)
+        return self.tally.number(SCALE)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ExactSum):

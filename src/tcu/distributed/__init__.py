@@ -14,3 +14,4 @@ from tcu.distributed.reductions import fsum as fsum
 from tcu.distributed.reductions import mean as mean
 from tcu.distributed.reductions import norm as norm
 from tcu.distributed.reductions import sum as sum
+from tcu.distributed.scans import cumsum as cumsum

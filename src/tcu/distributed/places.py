@@ -10,7 +10,7 @@ from typing import Any
 from tcu.errors import ParameterError
 from tcu.formats.tensor import check_data, check_tensor, is_tensor
 
-__all__ = ["Shards", "shards_of"]
+__all__ = ["Shards", "backends_of", "shards_of"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,9 @@ class Shards:
     @property
     def on_gpu(self) -> bool:
         """Whether words are exchanged from GPU to GPU."""
-        return self.local[0].is_cuda and all(_backends(group).get("cuda") == "nccl" for group in self.groups)
+        return self.local[0].is_cuda and all(
+            backends_of(group).get("cuda") == "nccl" for group in self.groups
+        )
 
 
 def shards_of(arrays: Sequence[Any], group: Any, verb: str) -> Shards:
@@ -59,7 +61,7 @@ def shards_of(arrays: Sequence[Any], group: Any, verb: str) -> Shards:
     for name, x in zip("xy", found.local, strict=False):
         check_tensor(x, name, verb)
         check_data(x, name)
-    _check_backends(found)
+    _checkbackends_of(found)
     return found
 
 
@@ -100,15 +102,15 @@ def _of_dtensors(arrays: Sequence[Any], group: Any, module: Any) -> Shards:
     return Shards(local, tuple(mesh.get_group(axis) for axis in axes), ranks, wrap)
 
 
-def _backends(group: Any) -> dict[str, str]:
+def backends_of(group: Any) -> dict[str, str]:
     """Backend by kind of device, such as {"cpu": "gloo", "cuda": "nccl"}."""
     config = str(sys.modules["torch"].distributed.get_backend_config(group))
     return dict(part.split(":", 1) for part in config.split(",") if ":" in part)
 
 
-def _check_backends(shards: Shards) -> None:
+def _checkbackends_of(shards: Shards) -> None:
     for group in shards.groups:
-        backends = _backends(group)
+        backends = backends_of(group)
         if not shards.on_gpu and "cpu" not in backends:
             raise ParameterError(
                 f"x is on {shards.local[0].device}, and the group exchanges {', '.join(backends)} tensors only: move "

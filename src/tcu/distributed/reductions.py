@@ -19,7 +19,9 @@ from tcu.model.elements import summable
 from tcu.plan import DEFAULT_VARIANT
 from tcu.units import Unit
 
-__all__ = ["Pending", "dot", "fdot", "fmean", "fnorm", "fsum", "mean", "norm", "sum"]
+__all__ = [
+    "Pending", "disagreement", "dot", "fdot", "fmean", "fnorm", "fsum", "mean", "norm", "numpy_dtype", "sum",
+]  # fmt: skip
 
 
 class Pending:
@@ -136,7 +138,7 @@ def _reduce(
 ) -> Any:
     shards = shards_of(arrays, group, "sum" if len(arrays) == 1 else "multiply")
     element = _element_of(shards)
-    target = result_format(element, _numpy_dtype(options[-1]))
+    target = result_format(element, numpy_dtype(options[-1]))
     description = _describe(operation, element, target, options)
     if shards.on_gpu and shards.groups:
         from tcu.distributed.on_gpu import OnGpu
@@ -182,7 +184,7 @@ class _OnHost:
     def result(self) -> Any:
         words = self.words.numpy()
         if not agreed(words, self._shards.ranks, self._signature):
-            raise _disagreement(self._shards, self._description)
+            raise disagreement(self._shards, self._description)
         share = share_of_words(words, self._product)
         result = tensor_of(rounded_share(self._operation, share, self._target))
         return result.to(self._shards.local[0].device)
@@ -191,8 +193,7 @@ class _OnHost:
 def _element_of(shards: Shards) -> Format:
     x = shards.local[0]
     elements = [
-        summable(_numpy_dtype(each.dtype), name, "sum")
-        for name, each in zip("xy", shards.local, strict=False)
+        summable(numpy_dtype(each.dtype), name, "sum") for name, each in zip("xy", shards.local, strict=False)
     ]
     if len(shards.local) == 2:
         y = shards.local[1]
@@ -207,7 +208,7 @@ def _element_of(shards: Shards) -> Format:
     return elements[0]
 
 
-def _numpy_dtype(dtype: Any) -> Any:
+def numpy_dtype(dtype: Any) -> Any:
     """A dtype of PyTorch as NumPy has it; any other as it is."""
     name = str(dtype)
     return get_format(name.removeprefix("torch.")).dtype if name.startswith("torch.") else dtype
@@ -220,7 +221,7 @@ def _describe(operation: Operation, element: Format, target: Format, options: tu
     return ", ".join([f"tcu {tcu.__version__}", f"{operation} of {element.dtype} to {target.dtype}", *said])
 
 
-def _disagreement(shards: Shards, description: str) -> ParameterError:
+def disagreement(shards: Shards, description: str) -> ParameterError:
     """On the host every rank notices, so every rank can ask the others what they have."""
     distributed = sys.modules["torch"].distributed
     texts: dict[int, str] = {distributed.get_rank(): description}

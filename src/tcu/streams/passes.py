@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tcu.errors import ParameterError
 from tcu.model import threads
 from tcu.streams.checkpoint import Checkpoint
-from tcu.streams.totals import Total, planned_of
+from tcu.streams.totals import Total
 
 __all__ = ["MINIMUM", "Numbers", "run"]
 
@@ -113,9 +113,10 @@ class _OnCpu:
         self._own = threading.local()
 
     def pieces(self, start: int) -> Iterator[tuple[int, int]]:
-        planned = planned_of(self._totals)
-        if planned is not None:
-            return planned.stream.pieces(start, self._most)
+        for total in self._totals:
+            if hasattr(total, "pieces"):  # one that minds where they end
+                found: Iterator[tuple[int, int]] = total.pieces(start, self._most)
+                return found
         n, most = self._numbers.n, self._most
         return ((at, min(at + most, n)) for at in range(start, n, most))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -116,6 +116,10 @@ class PlannedTotal:
     def __init__(self, plan: Plan, unit: Unit) -> None:
         self.unit = unit
         self.stream = PlanStream(plan, unit)
+
+    def pieces(self, start: int, most: int) -> Iterator[tuple[int, int]]:
+        """Where pieces may end."""
+        return self.stream.pieces(start, most)
 
     def work(self, start: int, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return self.stream.work(start, numbers)

@@ -1,0 +1,80 @@
+"""``tcu cumsum``: cumulative sums of files, into a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tcu.cli import options
+from tcu.cli.data import Overflow, summable_format
+from tcu.cli.files import read_elements
+from tcu.cli.outcome import warning
+from tcu.cli.output import check_place, console, print_json, warn
+from tcu.cli.progress import ProgressBar
+from tcu.cli.resuming import checkpoint_of
+from tcu.collectives.results import result_format
+from tcu.errors import ParameterError
+from tcu.streams.scans import SEGMENT, scan_into
+
+__all__ = ["cumsum_command"]
+
+
+@options.spread
+def cumsum_command(
+    file: options.DataFiles,
+    *,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE.npy", help="Where the cumulative sums go.")
+    ],
+    exclusive: Annotated[
+        bool, typer.Option("--exclusive", help="The sum of what comes before each number, without itself.")
+    ] = False,
+    reverse: Annotated[bool, typer.Option("--reverse", help="From the last number to the first.")] = False,
+    numbers: options.Numbers,
+    reading: options.Reading,
+    dtype: options.ResultDtype = None,
+    as_json: options.Json = False,
+) -> None:
+    """Write the cumulative sums of all numbers, in C order, to a .npy file.
+
+    Several files, a folder or a glob count as one array, in the order of their
+    names.  Each segment of 2^20 numbers is scanned in binary64, and what comes
+    before it is added as its exact sum, so that errors do not grow with the
+    length; the bits depend on the numbers alone.
+
+    Example: [bold]tcu cumsum 'run-*/*.npy' -o sums.npy --checkpoint state.json[/bold]
+    """
+    if reading.gpu:
+        raise ParameterError("--gpu: cumulative sums of files are computed on the CPU: leave it out")
+    check_place(output)
+    memory = options.size_of(reading.memory)
+    elements = read_elements(file, numbers, memory, once=not reverse)
+    target = result_format(
+        elements.format, None if dtype is None else summable_format(dtype, "--dtype").dtype
+    )
+    task: dict[str, Any] = {
+        "operation": "cumsum", "exclusive": exclusive, "reverse": reverse, "dtype": target.name,
+        "output": str(output.resolve()), "segment": SEGMENT,
+    }  # fmt: skip
+    with ProgressBar(elements.n, itemsize=elements.dtype.itemsize) as bar:
+        scan_into(
+            output, elements, target, exclusive=exclusive, reverse=reverse, memory=memory,
+            checkpoint=checkpoint_of(elements, reading, task), progress=bar.advance,
+            beside=[Overflow(elements)],
+        )  # fmt: skip
+    message = warning(elements)
+    for each in (*elements.source.remarks, *([] if message is None else [message])):
+        warn(each)
+    document = {
+        "n": elements.n, "dtype": str(elements.format.dtype), "exclusive": exclusive, "reverse": reverse,
+        "output": str(output), "result_dtype": str(target.dtype),
+    }  # fmt: skip
+    if as_json:
+        print_json(document)
+        return
+    console().print(
+        f"{output}: {elements.n:,} cumulative sums of {elements.format.dtype} numbers, as {target.dtype}",
+        markup=False,
+    )
