@@ -91,12 +91,15 @@ class KernelLaunch:
     """A kernel with its grid and the structure that it takes, which may change between launches.
 
     cuda.core.launch takes no structures, hence the driver's own call.
+    ``shared``: bytes of shared memory of a block whose size the kernel leaves open.
     """
 
-    def __init__(self, function: Any, blocks: int, threads: int, problem: ctypes.Structure) -> None:
+    def __init__(
+        self, function: Any, blocks: int, threads: int, problem: ctypes.Structure, shared: int = 0
+    ) -> None:
         self._problem = problem  # what the pointers below point to
         self._pointers = (ctypes.c_void_p * 1)(ctypes.addressof(problem))
-        self._head = (function, blocks, 1, 1, threads, 1, 1, 0)
+        self._head = (function, blocks, 1, 1, threads, 1, 1, shared)
         self._address = ctypes.addressof(self._pointers)
         self._launch = cuda_module("cuda.bindings.driver").cuLaunchKernel
 
