@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DATA := data/mauna-loa-co2.csv
 
-.PHONY: help demo test lint format bench study docs gpubench verify clean
+.PHONY: help demo test lint format bench study docs gpubench segments verify clean
 
 help:            ## list the targets
 	@sed -n 's/^\([a-z]*\): *[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -55,6 +55,9 @@ docs: $(VENV)/.user       ## the documentation site, with the report, into site
 
 gpubench:        ## GPU sums beside CUB, PyTorch and CuPy, which PYTHON must have; needs nvcc and a GPU
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu_sum.py --variants
+
+segments:        ## figure 5 of paper 002 on the GPU at hand; `make study` draws it
+	PYTHONPATH=src $(PYTHON) benchmarks/paper_002.py measure
 
 verify: $(VENV)/.dev      ## 10^6 dot products per instruction against the definition, 300 units inferred (two hours)
 	$(BIN)/python -m pytest tests/test_model.py -k fast_model_equals --dots 1000000

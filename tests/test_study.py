@@ -250,33 +250,33 @@ def test_what_is_stored_of_every_study_can_be_shown(name: str) -> None:
 
 
 def test_segments_show_the_best_of_the_algorithms_at_each_length() -> None:
-    n = 1 << 30
-    seconds = {"read alone": 1.0, "tcu 16": 1.05, "tcu 256N": 2.0, "CUB": 1.5}
+    seconds = {
+        "reduction-16": 1.05,
+        "reduction-256n": 2.0,
+        "paper-002": 1.1,
+        "CUB half→half": 1.5,
+        "read alone": 1.0,
+    }
     speed = [
-        {"who": who, "segment": s, "n": n, "seconds": t} for s in (16, 256) for who, t in seconds.items()
-    ]
-    speed.append({"who": "torch", "segment": 16, "n": n, "missing": "not installed"})
+        {"segment": n, "who": who, "median": t, "of_ceiling": 1 / t, "best": who == "reduction-16", "largest_error": 0.1}
+        for n in (16, 256) for who, t in seconds.items()
+    ]  # fmt: skip
     energy = [
-        {"who": who, "segment": 16, "joules_per_terabyte": joules, "watts": 600.0}
-        for who, joules in (("tcu 16", 75.0), ("CUB", 100.0))
+        {"segment": 16, "who": who, "watts": watts, "joules_per_terabyte": watts / 4}
+        for who, watts in (("paper-002", 450.0), ("CUB half→half", 600.0))
     ]
-    rows = SEGMENTS.stored.rows({"figures": {"5": speed, "energy": energy}})  # type: ignore[union-attr]
-    shown = SEGMENTS.show(rows)
+    document = {"figures": {"count": 1 << 30, "rows": speed, "energy": energy}}
+    shown = SEGMENTS.show(SEGMENTS.stored.rows(document))  # type: ignore[union-attr]
     check(SEGMENTS, shown)
     ideal, cub, power = shown.verdicts
     assert [verdict.outcome for verdict in shown.verdicts] == ["reproduced"] * 3
     assert "95%" in ideal.measured
-    assert "1.43 times" in cub.measured
-    assert "25%" in power.measured
-    slow = [
-        {**row, "seconds": 9.0} if str(row.get("who")).startswith("tcu") and "n" in row else row
-        for row in rows
-    ]
-    assert [verdict.outcome for verdict in SEGMENTS.show(slow).verdicts] == [
-        "differs",
-        "differs",
-        "reproduced",
-    ]
+    assert "1.4 times" in cub.measured
+    assert "25% less power" in power.measured
+    for row in speed:
+        row["median"], row["of_ceiling"] = (9.0, 1 / 9) if row["best"] else (row["median"], row["of_ceiling"])
+    slow = SEGMENTS.show(SEGMENTS.stored.rows(document))  # type: ignore[union-attr]
+    assert [verdict.outcome for verdict in slow.verdicts] == ["differs", "differs", "reproduced"]
 
 
 def test_rates_of_matrix_products_are_compared() -> None:

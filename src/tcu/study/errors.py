@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 import tcu
-from tcu.plan import VARIANTS
+from tcu.plan import SEGMENTED, VARIANTS
 from tcu.study.data import DISTRIBUTIONS, SEED, draw
 from tcu.study.study import Figure, Line, Point, Row, Rows, Shown, Study, Verdict
 
 __all__ = ["ERRORS", "sizes"]
 
 _CASES = (
-    *(("V100", variant) for variant in VARIANTS),
+    *(("V100", variant) for variant in VARIANTS if variant not in SEGMENTED),
     *(("T4", variant) for variant in ("single-pass", "recurrence", "split")),
     ("H100", "short-chain"), ("H100", "single-pass"),
 )  # fmt: skip
