@@ -39,6 +39,7 @@ def _show(rows: Rows) -> Shown:
             [[f"{row['segment']:,}", row["who"]] for row in speeds if row["best"]],
         ),
     ]  # fmt: skip
+    figures = [part for part in figures if isinstance(part, Table) or part.lines]
     verdicts = [_ideal(speeds), _against_cub(speeds)]
     if energy:
         figures.append(Table(
