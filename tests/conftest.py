@@ -19,4 +19,4 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--units", type=int, default=25, help="random units that the inference must identify")
     parser.addoption("--sums", type=int, default=250, help="random sums per dtype and operation on a GPU")
     parser.addoption("--chunkings", type=int, default=8, help="random chunkings on every scheduler of Dask")
-    parser.addoption("--kills", type=int, default=3, help="how often a run with a checkpoint is killed")
+    parser.addoption("--kills", type=int, default=2, help="how often a run with a checkpoint is killed")
