@@ -23,4 +23,4 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption("--integer-bits", type=int, default=50_000, help="bits of the longest of them")
     parser.addoption("--chunkings", type=int, default=8, help="random chunkings on every scheduler of Dask")
-    parser.addoption("--kills", type=int, default=3, help="how often a run with a checkpoint is killed")
+    parser.addoption("--kills", type=int, default=2, help="how often a run with a checkpoint is killed")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 import subprocess
 import sys
 from fractions import Fraction
@@ -676,6 +677,21 @@ def test_the_bar_waits_for_a_terminal_and_two_seconds(monkeypatch, terminal, del
         bar.advance(5)
         bar.advance(5)
     assert ("100 %" in stream.getvalue()) == shown
+
+
+def test_the_bar_shows_the_rate_of_bytes_and_the_time_left(monkeypatch):
+    monkeypatch.setattr(progress, "DELAY", 0.0)
+    now = iter(range(0, 10_000, 5))
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=True, width=100, get_time=lambda: float(next(now)))
+    with progress.ProgressBar(10_000_000, console, itemsize=8) as bar:
+        for _ in range(9):
+            bar.advance(1_000_000)
+            bar._bar.refresh()
+    shown = stream.getvalue()
+    assert re.search(r"\d+(\.\d+)? [kM]B/s", shown)
+    assert re.search(r"0:\d\d:\d\d", shown)
+    assert "90 %" in shown
 
 
 @pytest.mark.parametrize(("command", "total"), [(["sum"], 1), (["compare", "--unit", "H100"], 6)])

@@ -24,7 +24,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
-from numbers_of_all_kinds import KINDS, draw
+from numbers_of_all_kinds import draw
 
 import tcu
 from tcu.errors import DtypeError, InvalidOperationError, ParameterError, ShapeError
@@ -133,7 +133,7 @@ def test_a_worker_is_killed_while_it_works(client: Any, operation: str) -> None:
 
 def arrays_of(dtype: Any, seed: int) -> Iterator[npt.NDArray[Any]]:
     rng = np.random.default_rng(seed)
-    for kind in KINDS:
+    for kind in ("finite", "cancelling", "special", "subnormal", "normal"):
         yield draw(rng, 3000, dtype, kind).reshape(30, 100)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numbers_of_all_kinds import KINDS, draw
+from numbers_of_all_kinds import draw
 
 import tcu
 from tcu.collectives.exact import Tally
@@ -149,7 +149,7 @@ def pieces_for(rng: np.random.Generator, x: Any, ranks: int) -> list[Any]:
 def check_exact(distributed: Any, rank: int, ranks: int) -> None:
     rng = np.random.default_rng(3)
     for dtype in ("float16", "bfloat16", "float32", "float64"):
-        for kind in KINDS:
+        for kind in ("finite", "cancelling", "special", "subnormal", "normal"):
             with np.errstate(all="ignore"):
                 x = draw(rng, 3001, tcu.formats.get_format(dtype).dtype, kind)
             mine = tensor_of(pieces_for(rng, x, ranks)[rank])

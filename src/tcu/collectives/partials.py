@@ -19,7 +19,7 @@ import numpy as np
 
 from tcu.collectives import exact, exact_products, products, summation
 from tcu.collectives.exact import Tally, exact_sum
-from tcu.collectives.request import OF_TWO, OPTIONS, Operation
+from tcu.collectives.request import OPTIONS, Operation
 from tcu.collectives.results import round_number, round_sum
 from tcu.errors import InvalidOperationError
 from tcu.formats.array import lives_on_gpu
@@ -106,8 +106,3 @@ def rounded_share(operation: Operation, share: Share, target: Format) -> Any:
     if operation == "norm":
         total = math.sqrt(total)
     return round_sum(total, target)
-
-
-def operands(operation: Operation) -> int:
-    """How many arrays it takes."""
-    return 2 if operation in OF_TWO else 1
