@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DATA := data/mauna-loa-co2.csv
 
-.PHONY: help demo test lint format bench study gpubench figures segments verify clean
+.PHONY: help demo test lint format bench study docs gpubench segments verify clean
 
 help:            ## list the targets
 	@sed -n 's/^\([a-z]*\): *[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -45,16 +45,18 @@ format: $(VENV)/.dev      ## rewrite the sources as lint wants them
 bench: $(VENV)/.user      ## speed of the CPU model, on one core and on two
 	$(BIN)/python benchmarks/cpu.py
 
-study: $(VENV)/.user      ## errors of every variant, n to 10^8 (needs 1 GB)
-	$(BIN)/python benchmarks/error_study.py
+study: $(VENV)/.user      ## every study that this machine can measure, in full, and a page of all (5 minutes)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[plot]'
+	$(BIN)/tcu report --results benchmarks/results/studies -o report.html
+
+docs: $(VENV)/.user       ## the documentation site, with the report, into site
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs,plot]'
+	$(BIN)/mkdocs build --strict
 
 gpubench:        ## GPU sums beside CUB, PyTorch and CuPy, which PYTHON must have; needs nvcc and a GPU
 	PYTHONPATH=src $(PYTHON) benchmarks/gpu_sum.py --variants
 
-figures:         ## figures 3 and 5 to 8 of paper 000 on the GPU at hand; then `paper_figures.py draw`
-	PYTHONPATH=src $(PYTHON) benchmarks/paper_figures.py measure
-
-segments:        ## figure 5 of paper 002 on the GPU at hand; then `paper_002.py draw`
+segments:        ## figure 5 of paper 002 on the GPU at hand; `make study` draws it
 	PYTHONPATH=src $(PYTHON) benchmarks/paper_002.py measure
 
 verify: $(VENV)/.dev      ## 10^6 dot products per instruction against the definition, 300 units inferred (two hours)

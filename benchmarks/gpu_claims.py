@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gpu_peers import READ, cub_name
+from tcu.study.gpu.peers import READ, cub_name
 
 Rows = list[dict[str, Any]]
 

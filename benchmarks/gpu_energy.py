@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_timing import Clock
+from tcu.study.gpu.timing import Clock
 
 WARM_UP = 0.3
 BATCH = 0.25

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from typing import Any
 
-from gpu_timing import first_line
+from tcu.study.gpu.timing import first_line
 
 _START = """
 import time

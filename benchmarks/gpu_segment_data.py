@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from gpu_data import SEED, DisagreementError, to_host, torch_dtype
+from tcu.study.gpu.data import SEED, DisagreementError, to_host, torch_dtype
 
 QUANTUM = 2.0**-24
 DEVIATION = 0.25

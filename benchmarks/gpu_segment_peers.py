@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gpu_build
+from tcu.study.gpu import build
 import torch
 from gpu_compiled import Task, run_of
-from gpu_data import torch_dtype
-from gpu_peers import (
+from tcu.study.gpu.data import torch_dtype
+from tcu.study.gpu.peers import (
     CPP,
     PAIRWISE,
     READ,
@@ -25,7 +25,7 @@ from gpu_peers import (
     cub_name,
     read_alone,
 )
-from gpu_timing import first_line
+from tcu.study.gpu.timing import first_line
 
 import tcu
 from tcu.formats import get_format
@@ -67,7 +67,7 @@ def scan_allowed(result: str) -> float:
     return SCAN_DEPTH * 2.0**-53 / unit_roundoff(result)
 
 
-def jobs(cccl: gpu_build.Cccl) -> dict[str, tuple[str, tuple[str, ...]]]:
+def jobs(cccl: build.Cccl) -> dict[str, tuple[str, tuple[str, ...]]]:
     """What nvcc builds, by name: (source, options)."""
     found: dict[str, tuple[str, tuple[str, ...]]] = {
         "baselines": ("baselines.cu", ()), "copies": ("copies.cu", ())
@@ -123,15 +123,15 @@ class Peers:
 
     def __init__(self, cccl: Path | None, on_gpu: bool, only_tcu: bool) -> None:
         self.on_gpu, self.only_tcu = on_gpu, only_tcu
-        self.cccl = gpu_build.find_cccl(cccl) if on_gpu and not only_tcu else None
+        self.cccl = build.find_cccl(cccl) if on_gpu and not only_tcu else None
         self._made: dict[str, ctypes.CDLL] = {}
         self.failed: dict[str, str] = {}
         if on_gpu:
-            wanted = jobs(self.cccl or gpu_build.Cccl((), ""))
+            wanted = jobs(self.cccl or build.Cccl((), ""))
             if only_tcu:
                 wanted = {name: wanted[name] for name in ("baselines", "copies")}
             major, minor = torch.cuda.get_device_capability()
-            self._made, self.failed = gpu_build.build_all(wanted, f"sm_{major}{minor}")
+            self._made, self.failed = build.build_all(wanted, f"sm_{major}{minor}")
 
     def rows(self, dtype: str, rows: int, length: int, compiled: bool) -> Field:
         """Sums of rows to binary32."""

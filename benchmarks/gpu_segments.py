@@ -8,7 +8,7 @@ scans     one long inclusive scan; the ceiling is copying alone
 rowscans  inclusive scans of rows; the ceiling is copying alone
 build     no measurement: nvcc builds the peers for --arch into build/benchmarks, without a GPU
 
-gpu_timing.py says how calls are timed; the participants of a point take turns.  Bytes are those of
+tcu/study/gpu/timing.py says how calls are timed; the participants of a point take turns.  Bytes are those of
 the problem, the same for all: each number, each offset and each result once, a sum as binary32, a
 prefix as asked for.  gpu_segment_data.py says what results are compared with, and how.  The exit
 status is 1 if a result of tcu is wrong.
@@ -25,20 +25,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gpu_build
+from tcu.study.gpu import build
 import gpu_first_call
 import gpu_segment_cases as cases
 import gpu_segment_table
 import record
 import torch
 from gpu_compiled import Precompiled
-from gpu_data import itemsize, torch_dtype
-from gpu_peers import READ, Field, Participant
+from tcu.study.gpu.data import itemsize, torch_dtype
+from tcu.study.gpu.peers import READ, Field, Participant
 from gpu_segment_claims import evaluate
 from gpu_segment_data import Exact, Wanted, confirm_checker, ragged_offsets, random_array
 from gpu_segment_peers import COPY, Peers, jobs
 from gpu_sum import versions
-from gpu_timing import Clock, CudaClock, WallClock, buffers_for, first_line
+from tcu.study.gpu.timing import Clock, CudaClock, WallClock, buffers_for, first_line
 
 ROUNDS = 12
 SLOW, SLOW_ROUNDS = 0.01, 3
@@ -240,9 +240,9 @@ def parse(given: list[str]) -> argparse.Namespace:
 
 
 def build(arguments: argparse.Namespace) -> int:
-    cccl = gpu_build.find_cccl(arguments.cccl)
-    made, failed = gpu_build.build_all(jobs(cccl), arguments.arch)
-    print(f"CCCL {cccl.version}: {len(made)} libraries in {gpu_build.BUILT}")
+    cccl = build.find_cccl(arguments.cccl)
+    made, failed = build.build_all(jobs(cccl), arguments.arch)
+    print(f"CCCL {cccl.version}: {len(made)} libraries in {build.folder_of_libraries()}")
     for name, why in failed.items():
         print(f"{name}: {why}")
     return 1 if failed else 0

@@ -1,7 +1,7 @@
 """Sums on one GPU: tcu against CUB, PyTorch, CuPy, the classic reduction, and reading alone.
 
 One run measures speed, error, energy and the host's time, so that every ratio
-is of figures taken side by side.  gpu_timing.py says how calls are timed and
+is of figures taken side by side.  tcu/study/gpu/timing.py says how calls are timed and
 when buffers rotate.  CUB writes to a result and storage allocated once; the
 others allocate their results, as their users get them.
 
@@ -22,13 +22,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gpu_build
 import gpu_claims
 import gpu_table
 import numpy as np
 import record
 import torch
-from gpu_data import (
+from gpu_energy import EnergyMeter
+
+import tcu
+from tcu.study.gpu import build
+from tcu.study.gpu.data import (
     DISTRIBUTIONS,
     DTYPES,
     HARD,
@@ -39,11 +42,17 @@ from gpu_data import (
     reference,
     to_host,
 )
-from gpu_energy import EnergyMeter
-from gpu_peers import READ, Libraries, Participant, cub_name, gather, result_bits, result_format, result_value
-from gpu_timing import Clock, CudaClock, Timing, WallClock, buffers_for, first_line, host_time
-
-import tcu
+from tcu.study.gpu.peers import (
+    READ,
+    Libraries,
+    Participant,
+    cub_name,
+    gather,
+    result_bits,
+    result_format,
+    result_value,
+)
+from tcu.study.gpu.timing import Clock, CudaClock, Timing, WallClock, buffers_for, first_line, host_time
 
 SIZES = tuple(1 << power for power in (16, 20, 22, 24, 26, 28, 30, 31))
 QUICK = tuple(1 << power for power in (20, 24, 28))
@@ -218,7 +227,7 @@ def measure_host(clock: Clock, on_gpu: bool) -> dict[str, Any]:
     return found
 
 
-def versions(cccl: gpu_build.Cccl | None) -> dict[str, str]:
+def versions(cccl: build.Cccl | None) -> dict[str, str]:
     found = {"torch": str(torch.__version__)}
     for name, package in (("cupy", "cupy-cuda13x"), ("triton", "triton")):
         try:
@@ -226,7 +235,7 @@ def versions(cccl: gpu_build.Cccl | None) -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             found[name] = "not installed"
     if cccl is not None:
-        found |= {"CCCL": cccl.version, "nvcc": gpu_build.nvcc_version()}
+        found |= {"CCCL": cccl.version, "nvcc": build.nvcc_version()}
     return found
 
 

@@ -13,18 +13,11 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 
-import numpy as np
 import record
 
-from tcu.formats import get_format
-from tcu.gpu import find_gpu, multiply_accumulate
-from tcu.model.mma import multiply_accumulate as modelled
-from tcu.probes import infer
-from tcu.probes.inputs import adversarial
-from tcu.probes.target import as_target
-from tcu.units import find_instruction
+from tcu.gpu import find_gpu
+from tcu.study.hardware import compare
 
 START = """
 import time; t = time.perf_counter()
@@ -55,33 +48,14 @@ def start_up() -> dict[str, dict[str, float]]:
     return figures
 
 
-def compare(outputs: int) -> list[dict[str, object]]:
+def compare_all(outputs: int) -> list[dict[str, object]]:
     gpu = find_gpu()
-    unit = gpu.units[0]
     rows = []
     for kernel in gpu.kernels:
-        row = find_instruction(unit, kernel.name, kernel.a, kernel.b, kernel.output)
-        figures: dict[str, object] = {"instruction": kernel.signature, "mnemonic": kernel.mnemonic}
-        if row.k == kernel.k and kernel.a == kernel.b:
-            name, given, result = kernel.name, kernel.a, kernel.output
-            target = as_target("gpu", instruction=name, input=given, output=result, k=kernel.k)
-            rng, different, tried = np.random.default_rng(0), 0, 0
-            x, z = get_format(given).dtype, get_format(result).dtype
-            while tried < outputs:
-                q = adversarial(target, rng, 256, 256)
-                got = np.asarray(multiply_accumulate(q.a.view(x), q.b.view(x), q.c.view(z), row))
-                expected = modelled(q.a.view(x), q.b.view(x), q.c.view(z), row)
-                different += int(np.count_nonzero(got.view(q.c.dtype) != expected.view(q.c.dtype)))
-                tried += q.c.size
-            start = time.perf_counter()
-            found = infer(target)
-            figures |= {
-                "outputs": tried, "different": different, "inferred": found.conclusion,
-                "identified": found.identified, "seconds": round(time.perf_counter() - start, 2),
-                "inference_tried": found.tried, "inference_different": found.different,
-            }  # fmt: skip
-            print(figures["instruction"], tried, different, found.conclusion, figures["seconds"], flush=True)
-            rows.append(figures)
+        row = compare(gpu, kernel, outputs)
+        if row is not None:
+            print(*row.values(), flush=True)
+            rows.append(row)
     return rows
 
 
@@ -89,7 +63,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--outputs", type=int, default=1_000_000, help="outputs per instruction")
     started = start_up()
-    rows = compare(parser.parse_args().outputs)
+    rows = compare_all(parser.parse_args().outputs)
     gpu = find_gpu()
     figures = {"gpu": gpu.name, "compute_capability": gpu.compute_capability, "start": started, "rows": rows}
     print(f"written to {record.save('gpu-units', figures)}")

@@ -1,6 +1,6 @@
 """Equal segments of a fixed number of binary16 values, by every algorithm of paper 002, by tcu's own variant and by CUB.
 
-Times are of one call by CUDA events (gpu_timing.py).  In every row a kernel
+Times are of one call by CUDA events (tcu/study/gpu/timing.py).  In every row a kernel
 that only reads takes its turns with the others: that is the ceiling.  Bytes
 are those read and those written.
 
@@ -19,18 +19,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import gpu_build
 import record
 import torch
-from gpu_data import random_array, to_host
 from gpu_energy import EnergyMeter
-from gpu_peers import READ, READ_SHAPES, CubCall, read_alone
-from gpu_timing import Clock, CudaClock, WallClock
 
 import tcu
 from tcu.formats import get_format
 from tcu.plan import plan_error_bound
 from tcu.plan.segmented import ALGORITHMS, best_algorithm
+from tcu.study.gpu import build
+from tcu.study.gpu.data import random_array, to_host
+from tcu.study.gpu.peers import READ, READ_SHAPES, CubCall, read_alone
+from tcu.study.gpu.timing import Clock, CudaClock, WallClock
 from tcu.units import get_unit
 
 COUNT, QUICK, DRY = 1 << 30, 1 << 26, 1 << 16
@@ -72,7 +72,7 @@ def measure(quick: bool, cccl: Path | None, dry_run: bool) -> Path:
     clock: Clock = WallClock() if dry_run else CudaClock()
     readers: list[Callable[[torch.Tensor], Any]] = []
     if not dry_run:
-        found = gpu_build.find_cccl(cccl)
+        found = build.find_cccl(cccl)
         versions["CCCL"] = found.version
         peers, readers = _built(found)
         who += peers
@@ -98,15 +98,15 @@ def _ours(options: dict[str, Any], x: torch.Tensor) -> Any:
     return tcu.sum(x, axis=-1, **options)
 
 
-def _built(cccl: gpu_build.Cccl) -> tuple[list[Sums], list[Callable[[torch.Tensor], Any]]]:
+def _built(cccl: build.Cccl) -> tuple[list[Sums], list[Callable[[torch.Tensor], Any]]]:
     """CUB's sums and the kernels that only read."""
     outs = {CUB_HALF: ("float16", ("-DOUT=__half",)), CUB_FLOAT: ("float32", ("-DOUT=float", "-DWIDEN"))}
     options = (*cccl.include, "-DIN=__half")
     jobs = {who: ("cub_segmented_sum.cu", (*options, *out[1])) for who, out in outs.items()}
     major, minor = torch.cuda.get_device_capability()
-    made, failed = gpu_build.build_all({"baselines": ("baselines.cu", ()), **jobs}, f"sm_{major}{minor}")
+    made, failed = build.build_all({"baselines": ("baselines.cu", ()), **jobs}, f"sm_{major}{minor}")
     if failed:
-        raise gpu_build.BuildError("; ".join(f"{who}: {why}" for who, why in failed.items()))
+        raise build.BuildError("; ".join(f"{who}: {why}" for who, why in failed.items()))
     cub = [Sums(who, CubCall(made[who].cub_segmented_sum, out[0])) for who, out in outs.items()]
     return cub, [read_alone(made["baselines"], *shape) for shape in READ_SHAPES]
 

@@ -1,17 +1,21 @@
-"""The table of GPU sums that the README quotes, from benchmarks/results/gpu-sum.json.
+"""The table and the sentences of README and docs that hold measured figures, from benchmarks/results.
 
     python benchmarks/readme.py
 
-prints it; a test holds the README to it.
+prints them; a test holds the documents to them, and finds sentences with a
+figure that are not among them.
 """
 
 from __future__ import annotations
 
 import json
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-RESULT = Path(__file__).parent / "results" / "gpu-sum.json"
+RESULTS = Path(__file__).parent / "results"
 ROWS = (("float16", 30), ("bfloat16", 30), ("float32", 30), ("float64", 28))
 COLUMNS = (
     "reading alone",
@@ -53,5 +57,71 @@ def _best(speeds: dict[str, float], start: str) -> float | None:
     return max((speed for name, speed in speeds.items() if name.startswith(start)), default=None)
 
 
+@dataclass(frozen=True)
+class Sentence:
+    """Words of a document whose figures come from a file."""
+
+    document: str
+    file: str
+    write: Callable[[dict[str, Any]], str]
+
+    @property
+    def text(self) -> str:
+        return self.write(load(self.file))
+
+
+def load(file: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((RESULTS / file).read_text())
+    return document
+
+
+def _events(document: dict[str, Any], dtype: str, method: str = "events") -> dict[str, dict[int, float]]:
+    """Seconds of one call, cold: participant → n → median."""
+    found: dict[str, dict[int, float]] = {}
+    for row in document["figures"]["rows"]:
+        if row["dtype"] == dtype and row.get("cache") == "cold" and "median" in row.get(method, {}):
+            found.setdefault(row["participant"], {})[row["n"]] = row[method]["median"]
+    return found
+
+
+def _price_of_exactness(document: dict[str, Any]) -> str:
+    prices = []
+    for dtype, _ in ROWS:
+        seconds = _events(document, dtype)
+        n = max(seconds["tcu.sum"])
+        prices.append(100 * (seconds["tcu.fsum"][n] / seconds["tcu.sum"][n] - 1))
+    return f"the correctly rounded sum costs {min(prices):.0f} to {max(prices):.0f} % more"
+
+
+def _small_arrays(document: dict[str, Any]) -> str:
+    gaps = []
+    for dtype, _ in ROWS:
+        seconds = _events(document, dtype, "graph")
+        n = min(seconds["tcu.sum"])
+        read = min(times[n] for name, times in seconds.items() if name.startswith("read alone"))
+        gaps.append(seconds["tcu.sum"][n] - read)
+    return f"cost the start of a kernel and about {statistics.median(gaps) * 1e6:.0f} µs for blocks to meet"
+
+
+def _hard_arrays(document: dict[str, Any]) -> str:
+    worst = max(row["times_normal"] for row in document["figures"]["hard"])
+    return f"are summed up to {worst:.0f} times more slowly, and as exactly"
+
+
+def _resident(document: dict[str, Any]) -> str:
+    most = max(row["resident_bytes"] for row in document["figures"].values() if isinstance(row, dict))
+    return f"take about {round(most / 1e6, -2):.0f} MB beside"
+
+
+SENTENCES = (
+    Sentence("README.md", "gpu-sum.json", _price_of_exactness),
+    Sentence("README.md", "gpu-sum.json", _small_arrays),
+    Sentence("README.md", "gpu-sum.json", _hard_arrays),
+    Sentence("docs/distributed.md", "file-rate.json", _resident),
+)
+
+
 if __name__ == "__main__":
-    print("\n".join(table(json.loads(RESULT.read_text()))))
+    print("\n".join(table(load("gpu-sum.json"))))
+    for sentence in SENTENCES:
+        print(f"\n{sentence.document}, from {sentence.file}:\n{sentence.text}")

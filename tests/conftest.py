@@ -25,3 +25,5 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--scans", type=int, default=400, help="random running sums on a GPU; a quarter as many of segments"
     )
+    parser.addoption("--chunkings", type=int, default=8, help="random chunkings on every scheduler of Dask")
+    parser.addoption("--kills", type=int, default=2, help="how often a run with a checkpoint is killed")

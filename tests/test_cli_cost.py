@@ -24,7 +24,7 @@ from tcu.calibration.devices import Cpu, find_device
 from tcu.calibration.fit import StepSample, fit_steps
 from tcu.cli import main
 from tcu.cli.costing import latency_of, whole
-from tcu.errors import MissingPackageError, ParameterError
+from tcu.errors import ExtraMissingError, ParameterError
 
 
 @pytest.fixture
@@ -258,7 +258,7 @@ def test_calibrate_refuses_what_is_not_there(run, monkeypatch) -> None:
     assert "calibrated in binary64; leave it out" in failure(run("calibrate", "cpu", "--input", "f16"))
     assert "there is no folder no" in failure(run("calibrate", "--html", "no/c.html"))
     monkeypatch.setitem(sys.modules, "cupy", None)
-    with pytest.raises(MissingPackageError, match="pip install cupy-cuda13x"):
+    with pytest.raises(ExtraMissingError, match="pip install cupy-cuda13x"):
         find_device("gpu")
 
 

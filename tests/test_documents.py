@@ -1,17 +1,18 @@
-"""Contract: what README, CONTRIBUTING and CHANGELOG say is so.
+"""Contract: what README, CONTRIBUTING, CHANGELOG and the documentation say is so.
 
-Code blocks run, commands and files exist, the sample output is what the
-command prints, and names of units and variants are those of the registries.
+Code blocks run and print what is shown, commands and files exist, names of
+units and variants are those of the registries, and every sentence that holds a
+measured figure is written from a file of benchmarks/results.
 """
 
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from blocks import Session, blocks
 from typer.testing import CliRunner
 
 import tcu
@@ -21,16 +22,57 @@ from tcu.plan import VARIANTS
 from tcu.units import CATALOGUE
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import readme  # noqa: E402
+
+KINDS = ("python", "pycon", "console")
+PAGES = ["README.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").rglob("*.md"))]
+GENERATED = ("docs/report.md", "docs/benchmarks.md")
+"""Whole pages from benchmarks/results; tests/test_site.py holds them to it."""
 README = (ROOT / "README.md").read_text()
 DOCUMENTS = {name: (ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")}
 
 
-def test_python_blocks_run_in_order() -> None:
-    namespace: dict[str, object] = {}
-    blocks = re.findall(r"```python\n(.*?)```", README, re.S)
-    assert len(blocks) == 3
-    for block in blocks:
-        exec(compile(block, "README.md", "exec"), namespace)
+@pytest.mark.parametrize("name", PAGES)
+def test_every_code_block_runs(name: str, tmp_path: Path) -> None:
+    session = Session(tmp_path, name)
+    found = [block for block in blocks((ROOT / name).read_text()) if block.kind in KINDS]
+    for block in found:
+        if not block.missing:
+            session.check(block)
+    missing = sorted({need for block in found for need in block.missing})
+    if missing:
+        pytest.skip(
+            f"{sum(bool(block.missing) for block in found)} blocks left out: need {', '.join(missing)}"
+        )
+
+
+def test_every_kind_of_block_is_known() -> None:
+    for name in PAGES:
+        for block in blocks((ROOT / name).read_text()):
+            if "cluster" in block.needs:
+                continue
+            assert block.kind in (*KINDS, ""), f"{name}:{block.line}: {block.kind}"
+            assert block.kind or re.match(r"make ", block.text), (
+                f"{name}:{block.line} is not run: give it a kind"
+            )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "```python\n1 / 0\n```",
+        "```pycon\n>>> 1 + 1\n3\n```",
+        "```pycon\n1 + 1\n```",
+        "```console\n$ tcu units\nno such unit\n```",
+        "```console\n$ tcu sum nothing.npy\n```",
+        "```console\n$ ls\n```",
+    ],
+)
+def test_a_wrong_block_is_noticed(text: str, tmp_path: Path) -> None:
+    (block,) = blocks(text)
+    with pytest.raises((AssertionError, ZeroDivisionError)):
+        Session(tmp_path, "page").check(block)
 
 
 def test_the_table_of_costs_is_the_registry_s() -> None:
@@ -42,25 +84,59 @@ def test_the_table_of_costs_is_the_registry_s() -> None:
 
 
 def test_the_table_of_gpu_sums_is_that_of_the_benchmark() -> None:
-    found = subprocess.run(
-        [sys.executable, ROOT / "benchmarks" / "readme.py"], capture_output=True, text=True, check=True
-    ).stdout
+    found = "\n".join(readme.table(readme.load("gpu-sum.json")))
     assert "2^30 float16" in found
     assert found in README
 
 
-def test_sample_output_is_what_the_commands_print(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
-    samples = re.findall(r"```\n\$ tcu (.*?)\n(.*?)```", README, re.S)
-    assert len(samples) == 2
-    for command, shown in samples:
-        arguments = re.findall(r'"([^"]*)"|(\S+)', command)
-        result = CliRunner(env={"COLUMNS": "80"}).invoke(
-            app, [quoted or plain for quoted, plain in arguments]
-        )
-        assert result.exit_code == 0
-        for line in shown.splitlines():
-            assert line.rstrip() in result.output
+# Figures
+
+
+_UNITS = (
+    r"%|per cent\b|TB/s|GB/s|µs\b|ms\b|s\b|seconds?\b|minutes?\b|hours?\b|joules?\b|watts?\b|times\b|BEPS\b|"
+    r"ulps?\b|billion\b|outputs\b"
+)
+FIGURE = re.compile(rf"\d[\d.,]*(?:\s(?:to|and|or)\s\d[\d.,]*)?\s?(?:{_UNITS})")
+"""A number with the unit of something that was measured."""
+
+
+def prose(text: str) -> str:
+    """Without code, tables, HTML, line breaks and what stands between <!-- NAME --> and <!-- end -->: that is generated."""
+    text = re.sub(r"<!-- [\w-]+ -->.*?<!-- end -->", "", text, flags=re.S)
+    text = re.sub(r"^( *)```.*?^\1```", "", text, flags=re.S | re.M)
+    text = re.sub(r"^\|.*$|<[^>]+>", "", text, flags=re.M)
+    return " ".join(re.sub(r"`[^`\n]*`", "", text).split())
+
+
+def untraced(name: str, text: str) -> list[str]:
+    """Figures of a document that none of the sentences from benchmarks/results accounts for."""
+    text = prose(text)
+    for sentence in readme.SENTENCES:
+        if sentence.document == name:
+            text = text.replace(prose(sentence.text), "")
+    return [found[0] for found in FIGURE.finditer(text)]
+
+
+@pytest.mark.parametrize("sentence", readme.SENTENCES, ids=lambda sentence: sentence.write.__name__)
+def test_sentences_with_figures_are_those_of_the_results(sentence: readme.Sentence) -> None:
+    assert prose(sentence.text) in prose((ROOT / sentence.document).read_text())
+
+
+@pytest.mark.parametrize("name", [name for name in (*PAGES, "CONTRIBUTING.md") if name not in GENERATED])
+def test_no_sentence_holds_a_figure_of_its_own(name: str) -> None:
+    assert untraced(name, (ROOT / name).read_text()) == []
+
+
+def test_a_figure_without_a_source_is_noticed() -> None:
+    for text in (
+        "It is 3 times faster.",
+        "It takes 12 µs.",
+        "They cost 1 to 4 % more.",
+        "Reads 4.7 TB/s",
+        "within 5 minutes",
+    ):
+        assert untraced("README.md", text), text
+    assert untraced("README.md", "A block of 16 products, 2^30 numbers, binary16; `3 times`.") == []
 
 
 def test_make_targets_and_files_exist() -> None:

@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.text import Text
 
 import tcu
-from tcu.cli import html_page, main
+from tcu.cli import main
 from tcu.cli.bits import Magnitude, columns_for
 from tcu.cli.dot import Problem, exact_value, in_order, problem_of, trace
 from tcu.cli.drawing import draw_trace
@@ -37,6 +37,7 @@ from tcu.cli.expression import parse_expression, parse_list, parse_number
 from tcu.cli.numbers import hex_float, show
 from tcu.errors import ParameterError, ShapeError
 from tcu.formats import decode, get_format
+from tcu.report import html_page
 from tcu.units import CATALOGUE, AlignedSum, FusedChain, find_instruction, get_unit
 
 F16, F32 = get_format("binary16"), get_format("binary32")

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from tcu.formats import get_format
-from tcu.gpu import KERNELS, CompileError, ExtraMissingError, Kernel, rows, sums, supported
+from tcu.gpu import KERNELS, CompileError, ExtraMissingError, Kernel, merge, rows, sums, supported
 from tcu.gpu import compiler as compiler_module
 from tcu.gpu.compiler import CompileTask, compile_cuda, compiler_version, read_sources, task_for, task_of
 from tcu.gpu.kernels import architecture
@@ -192,6 +192,28 @@ def test_host_and_device_agree_on_exact_sums() -> None:
         wrong = text.replace(f"LIMBS == {limbs}", f"LIMBS == {limbs + 1}")
         with pytest.raises(CompileError, match="static assertion failed"):
             compile_cuda(CompileTask((("check.cu", wrong), *sources), options, "sm_90"))
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (9, 0), (12, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
+@pytest.mark.parametrize("term", ["VALUE", "PRODUCT", "SQUARE"])
+def test_merging_compiles_for_every_architecture(term: str, capability: tuple[int, int]) -> None:
+    nvrtc_or_skip()
+    product = term != "VALUE"
+    facts = [
+        f"sizeof(Merge) == {ctypes.sizeof(merge._Merge)}",
+        f"PACKED + COUNTS + 3 == {merge.PACKED_OF[product]}",
+        f"WORDS == {sums.WORDS_OF[product]}",
+        *(f"__builtin_offsetof(Merge, {name}) == {getattr(merge._Merge, name).offset}"
+          for name, *_ in merge._Merge._fields_),
+    ]  # fmt: skip
+    text = '#include "merge.cu"\n' + "".join(f"static_assert({fact});\n" for fact in facts)
+    options, target = ("--std=c++17", f"--define-macro=TERM={term}"), "sm_{}{}".format(*capability)
+    binary = compile_cuda(CompileTask((("check.cu", text), *read_sources("merge.cu")), options, target))
+    assert binary.log == ""
+    assert ".local" not in binary.ptx
+    wrong = text.replace(facts[0], facts[0] + " + 8")
+    with pytest.raises(CompileError, match="static assertion failed"):
+        compile_cuda(CompileTask((("check.cu", wrong), *read_sources("merge.cu")), options, target))
 
 
 def test_included_files_are_found_through_each_other_and_once() -> None:

@@ -150,7 +150,7 @@ def test_uniform_data_overflow_the_recurrence_as_published() -> None:
 
 @pytest.mark.parametrize("n", [10**4, 10**5, 10**6, 3 * 10**6])
 def test_error_study_of_paper_000_in_small(n: int) -> None:
-    """The full study, to n = 10^8, is benchmarks/error_study.py; these are its claims where they are cheap."""
+    """The full study, to n = 10^8, is `tcu report --study errors`; these are its claims where they are cheap."""
     rng = np.random.default_rng(n)
     for dist, x in (("normal", rng.standard_normal(n)), ("uniform", rng.random(n))):
         x = x.astype(np.float16)

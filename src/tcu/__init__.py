@@ -28,6 +28,8 @@ from tcu.units import Unit as Unit
 
 if TYPE_CHECKING:
     from tcu import algorithms as algorithms
+    from tcu import distributed as distributed
+    from tcu import streams as streams
     from tcu.algorithms import Machine as Machine
     from tcu.algorithms import integers as integers
 
@@ -36,15 +38,17 @@ __version__ = "0.1.0"
 if not TYPE_CHECKING:  # a checker would take every name for one of these
 
     def __getattr__(name: str) -> object:
-        """The machine and its algorithms, imported when first asked for: they would make `import tcu` a third slower."""
+        """Parts that most programs do without, imported when first asked for: `import tcu` is quick."""
         from importlib import import_module
 
         if name == "Machine":
             return import_module("tcu.algorithms.machine").Machine
-        if name in ("algorithms", "integers"):
-            return import_module("tcu.algorithms.integers" if name == "integers" else "tcu.algorithms")
+        if name == "integers":
+            return import_module("tcu.algorithms.integers")
+        if name in ("algorithms", "distributed", "streams"):
+            return import_module(f"tcu.{name}")
         raise AttributeError(f"module 'tcu' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), "Machine", "algorithms", "integers"])
+    return sorted([*globals(), "Machine", "algorithms", "distributed", "integers", "streams"])

@@ -25,6 +25,9 @@ def mma(
 ) -> Any:
     """D = A·B + C exactly as a matrix unit computes it, bit for bit, NaN bits included.
 
+    Any M, N, K: K is cut into the instruction's k in order, the last piece
+    padded with zeros; the result of one piece is the C of the next.
+
     Parameters
     ----------
     a, b:
@@ -44,9 +47,6 @@ def mma(
     executor:
         "model" computes on the CPU; "gpu" runs exactly that instruction on a
         real GPU.  None: where the arrays live.
-
-    Any M, N, K: K is cut into the instruction's k in order, the last piece
-    padded with zeros; the result of one piece is the C of the next.
 
     Returns
     -------

@@ -1,6 +1,6 @@
 """Every algorithm with its theorem as a row: what runs, on what sizes, the bound, and how near the ledger stays.
 
-``tcu cost``, the tests of the theorems and the benchmark read this table.
+``tcu cost``, the tests of the theorems and their study read this table.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class BilinearScheme:
     """The coefficients of one scheme, checked when it is made.
 
     Raises ParameterError unless they multiply every pair of matrices rightly:
-    Σ_i u[i, ab] v[i, cd] w[i, ef] = [b = c][a = e][d = f] (Brent's equations),
+    ``Σ_i u[i, ab] v[i, cd] w[i, ef] = [b = c][a = e][d = f]`` (Brent's equations),
     which is all that the product of two matrices asks.
     """
 

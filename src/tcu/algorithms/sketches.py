@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tcu.errors import MissingPackageError, ParameterError
+from tcu.errors import ExtraMissingError, ParameterError
 from tcu.machine import Machine
 
 __all__ = ["Sketch", "norms_of", "rounding_of", "scipy_sparse"]
@@ -19,11 +19,11 @@ _INT64 = 62
 
 
 def scipy_sparse() -> Any:
-    """The module scipy.sparse.  Raises MissingPackageError where SciPy is not installed."""
+    """The module scipy.sparse.  Raises ExtraMissingError where SciPy is not installed."""
     try:
         import scipy.sparse
     except ImportError:
-        raise MissingPackageError("sparse products need SciPy: pip install 'tcu[sparse]'") from None
+        raise ExtraMissingError("sparse products need SciPy: pip install 'tcu[sparse]'") from None
     return scipy.sparse
 
 

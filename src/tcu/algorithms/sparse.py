@@ -121,7 +121,7 @@ def sparse_matmul(
 
     Raises
     ------
-    MissingPackageError:
+    ExtraMissingError:
         SciPy is missing: ``pip install 'tcu[sparse]'``.
     ShapeError:
         Operands that are no matrices or do not fit each other.

@@ -111,7 +111,7 @@ def calibrate(
 
     Raises
     ------
-    ParameterError, MissingPackageError, GpuError:
+    ParameterError, ExtraMissingError, GpuError:
         No such device, or no way to it.
     """
     place = find_device(device, input) if isinstance(device, str) else device

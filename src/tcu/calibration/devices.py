@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tcu.errors import MissingPackageError, ParameterError
+from tcu.errors import ExtraMissingError, ParameterError
 from tcu.machine import Executor, GpuExecutor
 from tcu.machine.executors import IdealExecutor
 
@@ -88,7 +88,7 @@ class GpuDevice(Device):
         try:
             self._cupy = importlib.import_module("cupy")
         except ImportError as error:
-            raise MissingPackageError(
+            raise ExtraMissingError(
                 f"a GPU is calibrated on arrays of CuPy: pip install cupy-cuda13x, or cupy-cuda12x ({error})"
             ) from error
         self.executor = GpuExecutor(input, device=device)
@@ -106,7 +106,7 @@ class GpuDevice(Device):
 
 
 def find_device(name: str, input: str | None = None, device: int = 0) -> Device:
-    """The device "cpu", or "gpu" with an input format.  Raises ParameterError, MissingPackageError, GpuError."""
+    """The device "cpu", or "gpu" with an input format.  Raises ParameterError, ExtraMissingError, GpuError."""
     if name == "gpu":
         return GpuDevice("binary64" if input is None else input, device)
     if name == "cpu" and input is None:

@@ -13,7 +13,18 @@ import typer
 from rich.text import Text
 
 import tcu
-from tcu.cli import calibrating, catalogue, costing, explain, probing, scans, sums, tuning, vectors
+from tcu.cli import (
+    calibrating,
+    catalogue,
+    costing,
+    explain,
+    probing,
+    report,
+    scans,
+    sums,
+    tuning,
+    vectors,
+)  # fmt: skip
 from tcu.cli.output import error_console
 from tcu.errors import TcuError
 
@@ -44,6 +55,7 @@ app.command("verify")(vectors.verify_command)
 app.command("tune")(tuning.tune_command)
 app.command("cost")(costing.cost_command)
 app.command("calibrate")(calibrating.calibrate_command)
+app.command("report")(report.report_command)
 
 
 def _show_version(wanted: bool) -> None:

@@ -18,7 +18,7 @@ from tcu.cli import options
 from tcu.cli.output import console, print_json
 from tcu.units import CATALOGUE, AlignedSum, Evidence, FusedChain, Instruction, Unit, get_unit
 
-__all__ = ["brief", "units_command"]
+__all__ = ["brief", "peculiarities", "units_command"]
 
 _UNMEASURED = "no hardware vectors pin this row"
 _BRIEF = {
@@ -139,10 +139,10 @@ def _parameters(row: Instruction) -> tuple[str, str, str, str]:
 def _notes(row: Instruction) -> list[str]:
     """Sentences on what the columns cannot say."""
     measured = any(each.kind == "hardware vectors" for each in row.evidence)
-    return [*_peculiarities(row), *([] if measured else [_UNMEASURED])]
+    return [*peculiarities(row), *([] if measured else [_UNMEASURED])]
 
 
-def _peculiarities(row: Instruction) -> list[str]:
+def peculiarities(row: Instruction) -> list[str]:
     arithmetic = row.arithmetic
     if isinstance(arithmetic, FusedChain):
         return ["IEEE 754 fused multiply-adds, k ascending from c, each rounded"]

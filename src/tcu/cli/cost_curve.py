@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tcu.cli.html_page import Markup, page, tag
 from tcu.cli.output import write_page
-from tcu.errors import MissingPackageError
+from tcu.errors import ExtraMissingError
+from tcu.report.html_page import Markup, page, tag
 
 __all__ = ["WRITERS", "cost_figure", "curve_document", "plotly", "write_curve"]
 
@@ -19,7 +19,7 @@ _COLUMNS = ("n", "cost", "tensor_calls", "tensor_cost", "steps", "bound", "ratio
 
 
 def write_curve(file: Path, row: Any, curve: Sequence[Any]) -> None:
-    """Raises DataFileError where it cannot be written, MissingPackageError for a plot without Plotly."""
+    """Raises DataFileError where it cannot be written, ExtraMissingError for a plot without Plotly."""
     write_page(file, WRITERS[file.suffix](row, curve))
 
 
@@ -101,13 +101,13 @@ def cost_figure(row: Any, curve: Sequence[Any]) -> Any:
 
 
 def plotly(module: str) -> Any:
-    """A module of Plotly.  Raises MissingPackageError where it is not installed."""
+    """A module of Plotly.  Raises ExtraMissingError where it is not installed."""
     import importlib
 
     try:
         return importlib.import_module(f"plotly.{module}")
     except ImportError as error:
-        raise MissingPackageError(f'a plot needs Plotly: pip install "tcu[plot]" ({error})') from error
+        raise ExtraMissingError(f'a plot needs Plotly: pip install "tcu[plot]" ({error})') from error
 
 
 WRITERS: dict[str, Callable[[Any, Sequence[Any]], str]] = {".json": _json, ".csv": _csv, ".html": _html}

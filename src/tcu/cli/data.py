@@ -1,8 +1,7 @@
-"""The numbers of a file as the library reads them: rounded on the way, and counted."""
+"""The numbers of a file as the library reads them: rounded on the way."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import ml_dtypes
@@ -13,36 +12,33 @@ from tcu.errors import DtypeError
 from tcu.formats.array import encode_array
 from tcu.formats.format import Format, get_format
 from tcu.model.elements import SUMMABLE, Elements
+from tcu.streams import ArraySource, Source
 
 __all__ = ["DataElements", "summable_format"]
 
 
-def _ignore(count: int) -> None:
-    del count
-
-
 class DataElements(Elements):
-    """An array whose numbers are rounded, to nearest, to ``target`` as they are read.
+    """Numbers that are rounded, to nearest, to ``target`` as they are read.
 
-    A memory-mapped file is so converted a piece at a time.  Integers beyond
-    2^53 are rounded to binary64 before they are rounded to bfloat16.
+    A file is so converted a piece at a time.  Integers beyond 2^53 are rounded
+    to binary64 before they are rounded to bfloat16.
     """
 
-    def __init__(self, array: npt.NDArray[Any], target: Format | None = None) -> None:
-        if target is not None:
-            array = _convertible(array, target)
-        super().__init__(array if target is None else np.empty(0, target.dtype))
-        self.array = array
-        self._line = array.reshape(-1) if array.flags.c_contiguous else None
-        self.on_read: Callable[[int], None] = _ignore
-        """Called with the length of every piece that is read, by any thread."""
+    def __init__(self, numbers: Source | npt.NDArray[Any], target: Format | None = None) -> None:
+        self.source = numbers if isinstance(numbers, Source) else ArraySource(numbers)
+        self.dtype = self.source.dtype
+        """As stored."""
+        self._stored = self.dtype if target is None else _convertible(self.dtype, target)
+        super().__init__(np.empty(0, self.dtype if target is None else target.dtype))
         self.overflowed = False
         """Whether a finite number read so far became inf."""
 
-    def read(self, start: int, stop: int) -> npt.NDArray[Any]:
-        piece = self.array.flat[start:stop] if self._line is None else self._line[start:stop]
-        numbers = self._rounded(piece)
-        self.on_read(stop - start)
+    @property
+    def n(self) -> int:
+        return self.source.n
+
+    def read(self, start: int, stop: int, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
+        numbers = self._rounded(self.source.read(start, stop, out).view(self._stored))
         return np.require(numbers, self.format.dtype, ["C", "A"])
 
     def _rounded(self, piece: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -59,6 +55,27 @@ class DataElements(Elements):
         return rounded
 
 
+class Overflow:
+    """Of a pass over :class:`DataElements`: a checkpoint keeps whether numbers became inf."""
+
+    name = "overflow"
+
+    def __init__(self, elements: DataElements) -> None:
+        self._elements = elements
+
+    def work(self, start: int, numbers: npt.NDArray[Any]) -> None:
+        """The elements know already."""
+
+    def merge(self, start: int, stop: int, share: None) -> None:
+        """Nothing to add."""
+
+    def state(self) -> bool:
+        return self._elements.overflowed
+
+    def restore(self, state: bool) -> None:
+        self._elements.overflowed |= state
+
+
 def summable_format(name: str, option: str) -> Format:
     """The format of that name, if sums take it; ``option`` is where the user gave it."""
     fmt = get_format(name)
@@ -67,14 +84,14 @@ def summable_format(name: str, option: str) -> Format:
     return fmt
 
 
-def _convertible(array: npt.NDArray[Any], target: Format) -> npt.NDArray[Any]:
-    dtype = array.dtype
+def _convertible(dtype: np.dtype[Any], target: Format) -> np.dtype[Any]:
+    """The dtype as which stored items are read; raises DtypeError where they are no numbers."""
     bits = dtype.kind == "V" and dtype.names is None and dtype.itemsize == 2
     if target.name == "bfloat16" and (bits or (dtype.kind == "u" and dtype.itemsize == 2)):
         # NumPy stores the bits of an ml_dtypes.bfloat16 array as raw two-byte items.
-        return array.astype(dtype.newbyteorder("="), copy=False).view(target.dtype)
+        return target.dtype
     if dtype.kind in "fiub" or dtype == ml_dtypes.bfloat16:
-        return array
+        return dtype
     raise DtypeError(
         f"numbers of dtype {dtype} cannot be rounded to {target.name}: save real numbers, "
         "for example with x.real or x.astype('float64')"

@@ -1,4 +1,4 @@
-"""An array from a file or from standard input, whatever its format."""
+"""Numbers from files, folders, globs and standard input, whatever their format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import stat
 import sys
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -19,29 +19,42 @@ from tcu.cli.options import Numbers
 from tcu.cli.textfile import parse_numbers
 from tcu.errors import DataFileError, DtypeError
 from tcu.formats.format import Format
+from tcu.streams import DEFAULT_MEMORY, ArraySource, NpyPipe, Source, is_array_file, open_files
 
 __all__ = ["read_elements"]
 
 STDIN = "-"
 _NPY, _ZIP = b"\x93NUMPY", b"PK"
 
-Source = str | io.BytesIO
+_KEYS = "arrays have names in .npz, HDF5 and Zarr"
+_COLUMNS = (
+    "columns are those of text and Parquet files: leave it out, or save the column as an array of its own"
+)
+
+Place = str | io.BytesIO
 """What NumPy can read: a path, or the bytes of what can be read only once."""
 
 
-def read_elements(path: str, numbers: Numbers) -> DataElements:
-    """The numbers of a file ("-": standard input), recognised by how it begins.
+def read_elements(
+    paths: str | Sequence[str], numbers: Numbers, memory: int = DEFAULT_MEMORY, once: bool = False
+) -> DataElements:
+    """The numbers of files, folders and globs ("-": standard input), each recognised by how it begins.
 
-    A .npy file is memory-mapped; .npz members and text are read whole.
-    Raises DataFileError, DtypeError, UnknownNameError.
+    .npz members and text are read whole, everything else a piece at a time;
+    a .npy file from a pipe only where ``once`` says that nobody reads it again.
+    Raises DataFileError, DtypeError, UnknownNameError, ParameterError, ExtraMissingError.
     """
     given = numbers.input_dtype
     target = None if given is None else summable_format(given, "--input-dtype")
-    array = _read(path, numbers)
+
+    def read(path: str) -> Source | None:
+        return None if os.path.isdir(path) else _read(path, numbers, once)
+
+    source = open_files(paths, key=numbers.key, column=numbers.column, memory=memory, other=read)
     try:
-        return DataElements(array, target)
+        return DataElements(source, target)
     except DtypeError as error:
-        raise DtypeError(f"{_name(path)}: {error}{_option(array.dtype, target)}") from None
+        raise DtypeError(f"{source.name}: {error}{_option(source.dtype, target)}") from None
 
 
 def _option(dtype: np.dtype[Any], target: Format | None) -> str:
@@ -57,29 +70,32 @@ def _name(path: str) -> str:
     return "standard input" if path == STDIN else path
 
 
-def _read(path: str, numbers: Numbers) -> npt.NDArray[Any]:
+def _read(path: str, numbers: Numbers, once: bool) -> Source | None:
+    """A source for what only the command line reads; None for the others."""
     name = _name(path)
     try:
-        source, start = _open(path)
+        place, start = _open(path, once)
+        if isinstance(place, Source):
+            return place
         key, column = numbers.key, numbers.column
-        is_array = start.startswith((_ZIP, _NPY))
-        if column is not None and is_array:
-            raise DataFileError(
-                f"--column {column}: {name} is a NumPy file, and columns are those of text files: leave it out, "
-                "or save the column as an array of its own"
-            )
+        if column is not None and start.startswith((_ZIP, _NPY)):
+            raise DataFileError(f"--column {column}: {name} is a NumPy file, and {_COLUMNS}")
         if start.startswith(_ZIP):
-            return _read_npz(source, name, key)
+            return ArraySource(_read_npz(place, name, key), name)
+        if isinstance(place, str) and is_array_file(place):
+            return None
         if key is not None:
-            kind = "one array" if is_array else "text"
-            raise DataFileError(f"--key {key}: {name} is {kind}, not a .npz file: leave --key out")
+            kind = "one array" if start.startswith(_NPY) else "text"
+            raise DataFileError(f"--key {key}: {name} is {kind}, and {_KEYS}: leave it out")
         if start.startswith(_NPY):
-            return _read_npy(source, name)
+            return ArraySource(
+                _guarded(lambda: np.load(place, allow_pickle=False), name, ".npy", "numpy.save"), name
+            )
         if path.lower().endswith((".npy", ".npz")):
             raise DataFileError(
                 f"{name} does not begin as a NumPy file does: write it with numpy.save or numpy.savez"
             )
-        return _read_text(source, name, column)
+        return ArraySource(_read_text(place, name, column), name)
     except DataFileError:
         raise
     except OSError as error:
@@ -96,21 +112,22 @@ def _remedy(error: OSError) -> str:
     return "check that it is a readable file"
 
 
-def _open(path: str) -> tuple[Source, bytes]:
-    """The source, and its first bytes."""
-    if path == STDIN:
-        if sys.stdin is None:
-            raise DataFileError("standard input is closed: give a file, or pipe numbers in")
-        data = sys.stdin.buffer.read()
-        return io.BytesIO(data), data[:8]
-    with open(path, "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            data = file.read()
-            return io.BytesIO(data), data[:8]
-        return path, file.read(8)
+def _open(path: str, once: bool) -> tuple[Place | Source, bytes]:
+    """Where NumPy can read it, and its first bytes; a .npy file from a pipe is a source at once."""
+    if path != STDIN and stat.S_ISREG(os.stat(path).st_mode):
+        with open(path, "rb") as file:
+            return path, file.read(8)
+    if path == STDIN and sys.stdin is None:
+        raise DataFileError("standard input is closed: give a file, or pipe numbers in")
+    pipe: BinaryIO = sys.stdin.buffer if path == STDIN else open(path, "rb")  # noqa: SIM115  as long as the source
+    start = pipe.read(len(_NPY))
+    if once and start == _NPY:
+        return NpyPipe(start, pipe, _name(path)), start
+    data = start + pipe.read()
+    return io.BytesIO(data), data[:8]
 
 
-def _binary(source: Source) -> BinaryIO:
+def _binary(source: Place) -> BinaryIO:
     return open(source, "rb") if isinstance(source, str) else source
 
 
@@ -130,15 +147,7 @@ def _guarded(read: Callable[[], npt.NDArray[Any]], name: str, kind: str, writer:
         ) from None
 
 
-def _read_npy(source: Source, name: str) -> npt.NDArray[Any]:
-    def load() -> npt.NDArray[Any]:
-        mapped = isinstance(source, str)
-        return np.asarray(np.load(source, mmap_mode="r" if mapped else None, allow_pickle=False))
-
-    return _guarded(load, name, ".npy", "numpy.save")
-
-
-def _read_npz(source: Source, name: str, key: str | None) -> npt.NDArray[Any]:
+def _read_npz(source: Place, name: str, key: str | None) -> npt.NDArray[Any]:
     def load() -> npt.NDArray[Any]:
         # Opened here, because np.load leaves a damaged archive open.
         with _binary(source) as raw, np.load(raw, allow_pickle=False) as archive:
@@ -160,7 +169,7 @@ def _choose(names: list[str], file: str, key: str | None) -> str:
     return key
 
 
-def _read_text(source: Source, name: str, column: str | None) -> npt.NDArray[np.float64]:
+def _read_text(source: Place, name: str, column: str | None) -> npt.NDArray[np.float64]:
     with io.TextIOWrapper(_binary(source), encoding="utf-8-sig") as lines:
         try:
             return parse_numbers(_checked(lines), name, column)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -11,8 +12,10 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from tcu.errors import ParameterError
+
 __all__ = [
-    "OUTPUT", "TARGET", "DataFile", "Html", "Json", "Numbers", "ResultDtype", "Schedule", "TargetOptions", "spread",
+    "OUTPUT", "TARGET", "DataFile", "DataFiles", "Html", "Json", "Numbers", "Reading", "ResultDtype", "Schedule", "TargetOptions", "size_of", "spread",
 ]  # fmt: skip
 
 FILE, PLAN, TARGET, OUTPUT = "The numbers", "The schedule", "The target", "The answer"
@@ -65,14 +68,19 @@ class Numbers:
 
     key: Annotated[
         str | None,
-        typer.Option("--key", metavar="NAME", help="Which array of a .npz file.", rich_help_panel=FILE),
+        typer.Option(
+            "--key",
+            metavar="NAME",
+            help="Which array of a .npz or HDF5 file or of a Zarr group.",
+            rich_help_panel=FILE,
+        ),
     ] = None
     column: Annotated[
         str | None,
         typer.Option(
             "--column",
             metavar="COLUMN",
-            help="One column of a text file, by its name in the first line or its number from 1; "
+            help="One column of a Parquet or text file, by its name; of a text file also by its number from 1, "
             "else all fields of all lines.",
             rich_help_panel=FILE,
         ),
@@ -87,6 +95,66 @@ class Numbers:
             rich_help_panel=FILE,
         ),
     ] = None
+
+
+DataFiles = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE...",
+        help="Files, folders or globs: .npy, Zarr, HDF5, Parquet, .npz, .csv, .txt; or - for standard input.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How numbers of any length are read."""
+
+    memory: Annotated[
+        str,
+        typer.Option(
+            "--memory",
+            metavar="SIZE",
+            help="Memory for numbers, such as 512M or 4G, beside what the program itself takes (about 200M).",
+            rich_help_panel=FILE,
+        ),
+    ] = "1G"
+    gpu: Annotated[
+        bool,
+        typer.Option(
+            "--gpu", help="Copy the numbers to the GPU at hand and sum them there.", rich_help_panel=FILE
+        ),
+    ] = False
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="FILE",
+            help="Keep the state there, and go on from it after an interruption, to the same bits.",
+            rich_help_panel=FILE,
+        ),
+    ] = None
+    checkpoint_every: Annotated[
+        float,
+        typer.Option(
+            "--checkpoint-every",
+            metavar="SECONDS",
+            help="How often the state is kept.",
+            min=0.0,
+            rich_help_panel=FILE,
+        ),
+    ] = 10.0
+
+
+_SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def size_of(text: str) -> int:
+    """Bytes from a size with K, M, G or T, powers of 1024; raises ParameterError."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", text.strip().lower())
+    if match is None:
+        raise ParameterError(f"--memory {text}: give a size such as 512M, 4G or a number of bytes")
+    return int(float(match[1]) * _SIZES[match[2]])
 
 
 @dataclass(frozen=True)

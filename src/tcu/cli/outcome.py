@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
-import tcu
-from tcu.cli.data import DataElements, summable_format
+import numpy as np
+
+from tcu.cli.data import DataElements, Overflow, summable_format
 from tcu.cli.numbers import hex_bits, leading_exponent
 from tcu.cli.options import Schedule
 from tcu.cli.output import json_number
-from tcu.collectives import ExactSum, SumInfo
-from tcu.errors import InvalidOperationError
+from tcu.collectives import SumInfo
+from tcu.collectives.results import result_format, round_sum
+from tcu.collectives.summation import prepare_plan, sum_info
 from tcu.formats.format import Format, format_of, get_format
+from tcu.model.execute import Progress
+from tcu.streams import DEFAULT_MEMORY, Checkpoint, ExactTotal, Magnitudes, PlannedTotal, Total, run
 
 __all__ = ["Method", "Outcome", "compute", "warning"]
 
@@ -113,19 +118,33 @@ class Outcome:
         }
 
 
-def _exact_sum(elements: DataElements) -> float:
-    try:
-        return float(ExactSum().add(elements).value("float64"))
-    except InvalidOperationError:
-        return math.nan
+def compute(
+    elements: DataElements,
+    method: Method,
+    exact: float | None = None,
+    *,
+    memory: int = DEFAULT_MEMORY,
+    checkpoint: Callable[[dict[str, Any]], Checkpoint | None] = lambda task: None,
+    progress: Progress | None = None,
+    gpu: int | None = None,
+) -> Outcome:
+    """Sum by ``method``, bound its error and, for ``exact=None``, find the exact sum; reads the numbers once.
 
-
-def compute(elements: DataElements, method: Method, exact: float | None = None) -> Outcome:
-    """Sum by ``method`` and bound its error; reads the numbers twice, a third time for ``exact=None``."""
-    # The sum comes first, because it refuses what is wrong before it reads anything.
-    result, info = tcu.sum(elements, **method.parameters, return_info=True)
-    bound = tcu.error_bound(elements, **method.parameters)
-    return Outcome(elements, result, info, _exact_sum(elements) if exact is None else exact, bound)
+    ``checkpoint`` makes one for what is to be done, or none.
+    """
+    given = method.parameters
+    options = [given.get(name) for name in ("unit", "variant", "chain", "block", "accumulator", "fraction")]
+    unit, plan = prepare_plan(elements.n, elements.format, *options)  # type: ignore[arg-type]
+    target = result_format(elements.format, given.get("dtype"))
+    planned, magnitudes, whole = PlannedTotal(plan, unit), Magnitudes(), ExactTotal()
+    totals: list[Total] = [planned, magnitudes, *([whole] if exact is None else []), Overflow(elements)]
+    task = {"operation": "sum", "unit": unit.name, "plan": str(plan), "gpu": gpu is not None}
+    run(elements, totals, memory=memory, checkpoint=checkpoint(task), progress=progress, gpu=gpu)
+    result = round_sum(planned.value(), target)
+    info = sum_info(unit, plan, int(np.array([result]).view(target.code_dtype)[0]))
+    if exact is None:
+        exact = float(whole.value("float64"))
+    return Outcome(elements, result, info, exact, magnitudes.bound(plan, unit, target.dtype))
 
 
 def warning(elements: DataElements) -> str | None:

@@ -8,13 +8,13 @@ from itertools import groupby
 from textwrap import fill
 from typing import Any
 
-from tcu.cli.html_page import Markup, page, tag
 from tcu.cli.numbers import hex_bits, show_code, show_number
 from tcu.cli.output import json_number
 from tcu.formats.format import Format
 from tcu.formats.scalar import Number, decode
 from tcu.probes.finding import Case, Finding, Probe, Value
 from tcu.probes.infer import Counterexample, Inference
+from tcu.report.html_page import Markup, page, tag
 from tcu.units import AlignedSum, Arithmetic, FusedChain, Unit
 
 __all__ = [

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from tcu.cli.output import error_console
 
@@ -21,11 +21,15 @@ STEPS = 1000
 
 
 class ProgressBar:
-    """Counts numbers; after ``DELAY`` seconds draws a bar on stderr, if that is a terminal."""
+    """Counts numbers; after ``DELAY`` seconds draws a bar on stderr, if that is a terminal.
 
-    def __init__(self, total: int, console: Console | None = None) -> None:
+    With ``itemsize``, the bytes of a number, it shows how many bytes a second go by.
+    """
+
+    def __init__(self, total: int, console: Console | None = None, itemsize: int | None = None) -> None:
         self._console = console or error_console()
-        self._total = total
+        self._itemsize = itemsize
+        self._total = total * (itemsize or 1)
         self._done = 0
         self._since = time.monotonic()
         self._lock = threading.Lock()
@@ -46,16 +50,17 @@ class ProgressBar:
         if not self._console.is_terminal:
             return
         with self._lock:
-            self._done += count
+            self._done += count * (self._itemsize or 1)
             if self._bar is None and time.monotonic() - self._since >= DELAY:
                 self._start()
             if self._bar is not None:
                 self._bar.update(self._task, completed=self._done)
 
     def _start(self) -> None:
-        columns = TextColumn("{task.percentage:>3.0f} %"), BarColumn(), TimeRemainingColumn()
+        rate = () if self._itemsize is None else (TransferSpeedColumn(),)
+        columns = TextColumn("{task.percentage:>3.0f} %"), BarColumn(), *rate, TimeRemainingColumn()
         self._bar = Progress(*columns, console=self._console, transient=True)
-        self._task = self._bar.add_task("", total=self._total)
+        self._task = self._bar.add_task("", total=self._total, completed=self._done)
         self._bar.start()
 
 

@@ -19,6 +19,7 @@ from tcu.cli.progress import ProgressBar
 from tcu.collectives import SumInfo
 from tcu.collectives.rows import reduced_axes
 from tcu.errors import DataFileError, ParameterError
+from tcu.streams import ArraySource, NpySource
 
 __all__ = ["Along", "array_of", "is_wanted", "save_array", "shape_text", "sum_along"]
 
@@ -50,10 +51,10 @@ class Along:
 
 def sum_along(elements: DataElements, source: str, along: Along, method: Method, as_json: bool) -> None:
     """Write the sums of all rows, and say in a few lines what they are."""
-    axes = reduced_axes(tuple(along.axis or ()), elements.array.ndim)
+    x = array_of(elements)
+    axes = reduced_axes(tuple(along.axis or ()), x.ndim)
     assert along.output is not None
-    with ProgressBar(elements.n) as bar:
-        x = array_of(elements)
+    with ProgressBar(elements.n, itemsize=elements.dtype.itemsize) as bar:
         sums, info = tcu.sum(x, axes, return_info=True, progress=bar.advance, **method.parameters)
     save_array(along.output, sums)
     document = _document(x, axes, np.asarray(sums), info, along.output)
@@ -88,9 +89,17 @@ def is_wanted(along: Along) -> bool:
 
 def array_of(elements: DataElements) -> npt.NDArray[Any]:
     """The file's array, in the format that its numbers are rounded to."""
-    if elements.array.dtype.newbyteorder("=") == elements.format.dtype:
-        return elements.array
-    return elements.read(0, elements.n).reshape(elements.array.shape)
+    source = elements.source
+    if isinstance(source, NpySource):
+        source = ArraySource(np.load(source.name, mmap_mode="r"), source.name)
+    if not isinstance(source, ArraySource):
+        raise ParameterError(
+            f"{source.name}: --axis takes one array of a .npy, .npz or text file; for axes of Zarr and HDF5 arrays "
+            "call tcu.sum(x, axis=...) in Python, on a Dask array"
+        )
+    if source.array.dtype.newbyteorder("=") == elements.format.dtype:
+        return source.array
+    return elements.read(0, elements.n).reshape(source.array.shape)
 
 
 def save_array(file: Path, array: Any) -> None:

@@ -1,117 +1,95 @@
-"""``tcu cumsum``: the running sums of a file, into a file."""
+"""``tcu cumsum``: running sums of files, into a file."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
-import numpy.typing as npt
 import typer
 
-import tcu
 from tcu.cli import options
-from tcu.cli.data import summable_format
+from tcu.cli.data import Overflow, summable_format
 from tcu.cli.files import read_elements
 from tcu.cli.outcome import warning
 from tcu.cli.output import check_place, console, print_json, warn
 from tcu.cli.progress import ProgressBar
-from tcu.cli.rows import array_of, save_array, shape_text
-from tcu.collectives import ScanInfo
-from tcu.collectives.scans import scan_axis
+from tcu.cli.resuming import checkpoint_of
+from tcu.cli.scan_rows import scan_rows
+from tcu.collectives.results import result_format
 from tcu.errors import ParameterError
+from tcu.streams.scans import SEGMENT, scan_into
 
 __all__ = ["cumsum_command"]
 
 
 @options.spread
 def cumsum_command(
-    file: options.DataFile,
+    file: options.DataFiles,
     *,
+    output: Annotated[
+        Path, typer.Option("-o", "--output", metavar="FILE.npy", help="Where the running sums go.")
+    ],
     axis: Annotated[
         int | None,
         typer.Option(
             "--axis",
             metavar="N",
-            help="Run along this axis, from 0, or from the end with -1; else through all numbers as one line.",
+            help="Run along this axis of one array, from 0, or from the end with -1.",
             rich_help_panel=options.FILE,
         ),
     ] = None,
-    numbers: options.Numbers,
     exclusive: Annotated[
-        bool, typer.Option("--exclusive", help="Leave each number out of its own sum.")
+        bool, typer.Option("--exclusive", help="The sum of what comes before each number, without itself.")
     ] = False,
-    reverse: Annotated[bool, typer.Option("--reverse", help="Begin at the end.")] = False,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="FILE.npy",
-            help="Where the running sums go.",
-            rich_help_panel=options.OUTPUT,
-        ),
-    ] = None,
+    reverse: Annotated[bool, typer.Option("--reverse", help="From the last number to the first.")] = False,
+    numbers: options.Numbers,
+    reading: options.Reading,
     dtype: options.ResultDtype = None,
     as_json: options.Json = False,
 ) -> None:
-    """Write the running sums of a file, each rounded once, with the same bits on every machine.
+    """Write the running sums of all numbers, in C order, to a .npy file.
 
-    Example: [bold]tcu cumsum data.npy -o sums.npy[/bold]
+    Several files, a folder or a glob count as one array, in the order of their
+    names.  Each segment of 2^20 numbers is scanned in binary64, and what comes
+    before it is added as its exact sum, so that errors do not grow with the
+    length; the bits depend on the numbers alone.  With --axis the rows of one
+    array, each with the bits of tcu.cumsum.
 
-    [bold]tcu cumsum matrix.npy --axis -1 --exclusive --dtype float64 -o before.npy[/bold]
+    Example: [bold]tcu cumsum 'run-*/*.npy' -o sums.npy --checkpoint state.json[/bold]
     """
-    if output is None:
-        raise ParameterError("the running sums are an array, which goes to a file: give -o FILE.npy")
+    if reading.gpu:
+        raise ParameterError("--gpu: cumulative sums of files are computed on the CPU: leave it out")
     check_place(output)
-    target = None if dtype is None else summable_format(dtype, "--dtype").dtype
-    elements = read_elements(file, numbers)
-    number = scan_axis(axis, elements.array.ndim)
-    with ProgressBar(elements.n) as bar:
-        x = elements if number is None else array_of(elements)
-        sums, info = tcu.cumsum(
-            x,
-            number,
-            exclusive=exclusive,
-            reverse=reverse,
-            dtype=target,
-            return_info=True,
-            progress=bar.advance,
-        )
-    save_array(output, sums)
-    message = warning(elements)
-    if message is not None:
-        warn(message)
-    shape = elements.array.shape
-    if as_json:
-        print_json(
-            _document(shape, number, exclusive, reverse, str(elements.format.dtype), sums, info, output)
-        )
+    memory = options.size_of(reading.memory)
+    elements = read_elements(file, numbers, memory, once=axis is None and not reverse)
+    wanted = None if dtype is None else summable_format(dtype, "--dtype").dtype
+    if axis is not None:
+        if reading.checkpoint is not None:
+            raise ParameterError("--checkpoint with --axis: an axis is summed in one go: leave one of them out")
+        scan_rows(elements, elements.source.name, axis, exclusive, reverse, wanted, output, as_json)
         return
-    screen = console()
-    way = "all as one line" if number is None else f"along axis {number}"
-    kind = f"{'exclusive, ' if exclusive else ''}{'from the end, ' if reverse else ''}{way}"
-    screen.print(f"{file}: {shape_text(shape)} of {elements.format.dtype}, {kind}", markup=False)
-    screen.print(f"{info.rows:,} × {info.plan}", markup=False)
-    screen.print(f"{output}: {shape_text(np.shape(sums))} of {sums.dtype}", markup=False)
-
-
-def _document(
-    shape: tuple[int, ...], axis: int | None, exclusive: bool, reverse: bool, dtype: str, sums: npt.NDArray[Any],
-    info: ScanInfo, file: Path,
-) -> dict[str, Any]:  # fmt: skip
-    return {
-        "shape": list(shape),
-        "dtype": dtype,
-        "axis": axis,
-        "exclusive": exclusive,
-        "reverse": reverse,
-        "n": info.plan.n,
-        "rows": info.rows,
-        "group": info.plan.group,
-        "levels": info.plan.levels,
-        "depth": info.plan.depth,
-        "output": str(file),
-        "result_shape": list(sums.shape),
-        "result_dtype": str(sums.dtype),
-    }
+    target = result_format(elements.format, wanted)
+    task: dict[str, Any] = {
+        "operation": "cumsum", "exclusive": exclusive, "reverse": reverse, "dtype": target.name,
+        "output": str(output.resolve()), "segment": SEGMENT,
+    }  # fmt: skip
+    with ProgressBar(elements.n, itemsize=elements.dtype.itemsize) as bar:
+        scan_into(
+            output, elements, target, exclusive=exclusive, reverse=reverse, memory=memory,
+            checkpoint=checkpoint_of(elements, reading, task), progress=bar.advance,
+            beside=[Overflow(elements)],
+        )  # fmt: skip
+    message = warning(elements)
+    for each in (*elements.source.remarks, *([] if message is None else [message])):
+        warn(each)
+    document = {
+        "n": elements.n, "dtype": str(elements.format.dtype), "exclusive": exclusive, "reverse": reverse,
+        "output": str(output), "result_dtype": str(target.dtype),
+    }  # fmt: skip
+    if as_json:
+        print_json(document)
+        return
+    console().print(
+        f"{output}: {elements.n:,} running sums of {elements.format.dtype} numbers, as {target.dtype}",
+        markup=False,
+    )

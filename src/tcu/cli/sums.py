@@ -15,10 +15,12 @@ from rich.text import Text
 
 from tcu.cli import options
 from tcu.cli.data import DataElements
+from tcu.cli.exact import ExactOutcome, check_exact, exact_outcome, exact_panel
 from tcu.cli.files import read_elements
 from tcu.cli.outcome import Method, Outcome, compute, warning
 from tcu.cli.output import console, json_number, print_json, short, warn
 from tcu.cli.progress import ProgressBar
+from tcu.cli.resuming import check_alone, checkpoint_of, unit_of
 from tcu.cli.rows import Along, is_wanted, sum_along
 from tcu.errors import DtypeError, ParameterError, unknown_name
 from tcu.plan import DEFAULT_VARIANT, VARIANTS
@@ -32,48 +34,74 @@ _VARIANTS = ", ".join(VARIANTS)
 
 @options.spread
 def sum_command(
-    file: options.DataFile,
+    file: options.DataFiles,
     *,
     unit: Annotated[
-        str, typer.Option("--unit", metavar="UNIT", help="See [bold]tcu units[/bold].")
-    ] = DEFAULT_UNIT,
+        str | None,
+        typer.Option(
+            "--unit",
+            metavar="UNIT",
+            help=f"See [bold]tcu units[/bold]; else {DEFAULT_UNIT}, or with --gpu the GPU's.",
+        ),
+    ] = None,
     variant: Annotated[
         str, typer.Option("--variant", metavar="NAME", help=f"One of {_VARIANTS}.")
     ] = DEFAULT_VARIANT,
+    exact: Annotated[
+        bool,
+        typer.Option(
+            "--exact", help="The exact sum alone, rounded once: as fast as the numbers can be read."
+        ),
+    ] = False,
     schedule: options.Schedule,
     numbers: options.Numbers,
+    reading: options.Reading,
     along: Along,
     dtype: options.ResultDtype = None,
     as_json: options.Json = False,
 ) -> None:
-    """Sum a file as a tensor core would, and compare with the exact sum.
+    """Sum numbers as a tensor core would, and compare with the exact sum.
 
     Prints the sum, its bits, the exact sum, the error and a proved bound of it,
     and the times that the papers' formulas give, in units of one MMA, addition
-    or memory access each.  A .npy file may be larger than memory.
+    or memory access each.  Several files, a folder or a glob count as one array,
+    in the order of their names; they may be larger than memory.
 
     Examples: [bold]tcu sum data.npy --unit A100 --variant single-pass -R 4[/bold]
 
     [bold]tcu sum table.csv --column price --input-dtype float32[/bold]
 
+    [bold]tcu sum --exact --checkpoint state.json 'run-*/*.npy'[/bold] goes on after an interruption.
+
     [bold]tcu sum matrix.npy --axis -1 -o sums.npy[/bold] sums every row alone.
     """
     _check_fraction(schedule, [variant])
     into_file = is_wanted(along)
-    elements = read_elements(file, numbers)
-    method = Method(unit, variant, schedule, dtype)
+    method = Method(unit or unit_of(reading), variant, schedule, dtype)
+    if exact:
+        check_exact(unit, method, into_file)
+    memory = options.size_of(reading.memory)
+    elements = read_elements(file, numbers, memory, once=not into_file)
+    source = _source(elements.source.name, numbers)
     if into_file:
-        sum_along(elements, _source(file, numbers), along, method, as_json)
+        check_alone(reading)
+        sum_along(elements, source, along, method, as_json)
         _warn(elements)
         return
-    with ProgressBar(3 * elements.n) as bar:
-        elements.on_read = bar.advance
-        outcome = compute(elements, method)
+    with ProgressBar(elements.n, itemsize=elements.dtype.itemsize) as bar:
+        how: Any = {
+            "memory": memory,
+            "checkpoint": lambda task: checkpoint_of(elements, reading, task),
+            "progress": bar.advance,
+            "gpu": 0 if reading.gpu else None,
+        }
+        outcome = exact_outcome(elements, dtype, **how) if exact else compute(elements, method, **how)
     _warn(elements)
     if as_json:
         print_json(outcome.document())
     else:
-        console().print(_panel(outcome, _source(file, numbers)))
+        panel = exact_panel(outcome, source) if isinstance(outcome, ExactOutcome) else _panel(outcome, source)
+        console().print(panel)
 
 
 def _check_fraction(schedule: options.Schedule, variants: Sequence[str]) -> None:
@@ -86,13 +114,14 @@ def _check_fraction(schedule: options.Schedule, variants: Sequence[str]) -> None
 
 
 def _source(file: str, numbers: options.Numbers) -> str:
-    return file if numbers.column is None else f"{file}, column {numbers.column}"
+    column = f", column {numbers.column}"
+    return file if numbers.column is None or file.endswith(column) else file + column
 
 
 def _warn(elements: DataElements) -> None:
     message = warning(elements)
-    if message is not None:
-        warn(message)
+    for each in (*elements.source.remarks, *([] if message is None else [message])):
+        warn(each)
 
 
 def _panel(outcome: Outcome, source: str) -> Panel:
@@ -189,12 +218,11 @@ def compare_command(
     if not variant:
         variants = [name for name in variants if VARIANTS[name].takes(elements.format)]
     methods = [Method(one, name, schedule, dtype) for one in units for name in variants]
-    with ProgressBar((1 + 2 * len(methods)) * elements.n) as bar:
-        elements.on_read = bar.advance
+    with ProgressBar(len(methods) * elements.n, itemsize=elements.dtype.itemsize) as bar:
         rows: list[Row] = []
         exact: float | None = None
         for method in methods:
-            outcome = _attempt(elements, method, exact)
+            outcome = _attempt(elements, method, exact, bar)
             rows.append((method, outcome))
             exact = outcome.exact if isinstance(outcome, Outcome) else exact
     _warn(elements)
@@ -228,10 +256,10 @@ Row = tuple[Method, Outcome | DtypeError | ParameterError]
 
 
 def _attempt(
-    elements: DataElements, method: Method, exact: float | None
+    elements: DataElements, method: Method, exact: float | None, bar: ProgressBar
 ) -> Outcome | DtypeError | ParameterError:
     try:
-        return compute(elements, method, exact)
+        return compute(elements, method, exact, progress=bar.advance)
     except (DtypeError, ParameterError) as error:
         return error
 

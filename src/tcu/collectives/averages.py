@@ -13,7 +13,7 @@ from tcu.collectives import summation
 from tcu.collectives.request import Request
 from tcu.collectives.results import round_sum, stored, target_of
 from tcu.collectives.summation import Axes, SumInfo
-from tcu.formats.array import lives_on_gpu
+from tcu.formats.array import is_dask, lives_on_gpu
 from tcu.formats.format import get_format
 from tcu.formats.tensor import is_tensor
 from tcu.model.execute import Progress
@@ -63,6 +63,17 @@ def mean(
 
         given = (unit, variant, chain, block, accumulator, fraction, dtype)
         return rows.reduce("mean", x, axis, keepdims, given, out, return_info, progress)
+    if is_dask(x):
+        import tcu.collectives.dask_arrays as dask_arrays
+
+        return dask_arrays.reduce(
+            "mean",
+            (x,),
+            (unit, variant, chain, block, accumulator, fraction, dtype),
+            out=out,
+            return_info=return_info,
+            progress=progress,
+        )
     if is_tensor(x):
         import tcu.collectives.torch_operators as operators
 
@@ -77,7 +88,7 @@ def mean(
     }  # fmt: skip
     total, info = _sum_on_host(x, options)
     target = target_of(get_format(info.plan.input), dtype, out)
-    result = round_sum(total / info.plan.n if info.plan.n else math.nan, target)
+    result = round_sum(total / info.plan.n + 0.0 if info.plan.n else math.nan, target)
     bits = int(np.array([result]).view(target.code_dtype)[0])
     result = stored(result, out)
     return (result, replace(info, bits=bits)) if return_info else result

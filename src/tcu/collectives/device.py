@@ -24,9 +24,9 @@ from tcu.gpu.arrays import DeviceArray, Library, library_of
 from tcu.gpu.device import Gpu, call, current, find_gpu, read
 from tcu.gpu.sums import (
     COUNTS,
+    EMPTY_BITS,
     LIMB_BITS,
-    LIMBS,
-    LOWEST_BIT,
+    WORDS_OF,
     ExactLaunch,
     Layout,
     Operand,
@@ -110,23 +110,46 @@ def reduce(request: Request, arrays: Sequence[Any], out: Any = None) -> Outcome:
         return Outcome(result, prepared, address, stream)
 
 
-def exact_tally(x: Any) -> tuple[int, Tally]:
-    """(n, the exact sum in units of 2^-1074) of an array in a GPU's memory; waits for it."""
-    library, ordinal = home_of((x,))
+def exact_tally(arrays: Sequence[Any], product: bool = False) -> tuple[int, Tally]:
+    """(n, the exact sum in units of 2^-1074) of an array in a GPU's memory; waits for it.
+
+    With ``product``: of the products of two arrays, or the squares of one, in units of 2^-2148.
+    """
+    library, ordinal = home_of(arrays)
     with current(ordinal):
         stream = library.current_stream(ordinal)
-        operands, dtype = _operands(library, (x,), stream)
-        element = summable(dtype, "x", "sum")
-        n = operands[0].n
-        launch = ExactLaunch(n, element, layout_of(operands), element, find_gpu(ordinal))
-        state, address = library.empty(x, (LIMBS + COUNTS,), np.dtype(np.int64), ordinal)
-        launch(operands, 0, address, stream)
+        words, size = (
+            library.empty(arrays[0], (WORDS_OF[product],), np.dtype(np.int64), ordinal),
+            8 * WORDS_OF[product],
+        )
+        state, address = words
+        n = add_exactly(library, ordinal, arrays, product, address, stream)
         call("cuStreamSynchronize", stream)
-        words = np.frombuffer(read(address, 8 * (LIMBS + COUNTS)), np.int64).tolist()
+        found = np.frombuffer(read(address, size), np.int64).tolist()
         del state  # it held the memory until here
-    integer = sum(word << (LIMB_BITS * i) for i, word in enumerate(words[:LIMBS]))
-    positive, negative, nans = words[LIMBS:]
-    return n, Tally(integer >> (-1074 - LOWEST_BIT), positive, negative, nans)
+    integer = sum(word << (LIMB_BITS * i) for i, word in enumerate(found[:-COUNTS]))
+    return n, Tally(integer >> EMPTY_BITS, *found[-COUNTS:])
+
+
+def add_exactly(
+    library: Library, ordinal: int, arrays: Sequence[Any], product: bool, address: int, stream: int
+) -> int:
+    """Put an exact sum on the stream, of which limbs and counts go to an address; returns n."""
+    found, dtype = _operands(library, arrays, stream)
+    element = summable(dtype, "x", "sum")
+    launch = _exact_launch(found[0].n, element, layout_of(found), ordinal, product, len(arrays))
+    launch(found, 0, address, stream)
+    return int(found[0].n)
+
+
+@lru_cache(maxsize=1024)
+def _exact_launch(
+    n: int, element: Format, layout: Layout, ordinal: int, product: bool, operands: int
+) -> ExactLaunch:
+    return ExactLaunch(
+        n, element, layout, element, find_gpu(ordinal), product=product and operands == 2,
+        root=product and operands == 1,
+    )  # fmt: skip
 
 
 def home_of(arrays: Sequence[Any], out: Any = None) -> tuple[Library, int]:

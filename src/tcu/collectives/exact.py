@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tcu.collectives.request import Request
 from tcu.collectives.results import round_number, rounding_target, stored, target_of
 from tcu.errors import DataFileError, DtypeError, InvalidOperationError
-from tcu.formats.array import lives_on_gpu
+from tcu.formats.array import is_dask, lives_on_gpu
 from tcu.formats.format import Format, format_of
 from tcu.formats.inexact import quotient
 from tcu.formats.scalar import Number
@@ -23,7 +23,7 @@ from tcu.model.execute import Progress, pieces
 
 __all__ = ["ExactSum", "fmean", "fsum"]
 
-_SCALE = -1074
+SCALE = -1074
 """Every number of the four formats is an integer multiple of 2 to this power."""
 _MAGIC = b"TCUX\x01"
 _HEADER = struct.Struct(">5s?QQQQI")
@@ -95,7 +95,12 @@ class ExactSum:
         An array on a GPU is added up there, and waited for.  Raises
         DtypeError; the sum is unchanged then.
         """
-        n, part = _tally_on_gpu(x, progress) if lives_on_gpu(x) else _tally_on_host(x, progress)
+        return self.add_tally(
+            *(_tally_on_gpu(x, progress) if lives_on_gpu(x) else tally_on_host(x, progress))
+        )
+
+    def add_tally(self, n: int, part: Tally) -> ExactSum:
+        """Add n numbers that were added up elsewhere, in units of 2^-1074; returns self."""
         self._integer += part.integer
         self.n += n
         self.positive_infinities += part.positive
@@ -114,6 +119,11 @@ class ExactSum:
         self.nans += other.nans
         return self
 
+    @property
+    def tally(self) -> Tally:
+        """The state, in units of 2^-1074."""
+        return Tally(self._integer, self.positive_infinities, self.negative_infinities, self.nans)
+
     def value(self, dtype: npt.DTypeLike | None = None) -> Any:
         """The sum rounded once, to nearest, to ``dtype`` (float64 if None), as a NumPy scalar.
 
@@ -126,12 +136,11 @@ class ExactSum:
 
     def mean(self, dtype: npt.DTypeLike | None = None) -> Any:
         """The sum divided by n, rounded once, as :meth:`value`; NaN where nothing was added."""
-        mean = quotient(self._number(), self.n) if self.n else Tally(nans=1).number(_SCALE)
+        mean = quotient(self._number(), self.n) if self.n else Tally(nans=1).number(SCALE)
         return round_number(mean, None if dtype is None else rounding_target(dtype))
 
     def _number(self) -> Number:
-        parts = self._integer, self.positive_infinities, self.negative_infinities, self.nans
-        return Tally(*parts).number(_SCALE)
+        return self.tally.number(SCALE)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ExactSum):
@@ -184,7 +193,7 @@ class ExactSum:
         return ExactSum.from_bytes, (self.to_bytes(),)
 
 
-def _tally_on_host(x: Any, progress: Progress | None) -> tuple[int, Tally]:
+def tally_on_host(x: Any, progress: Progress | None = None) -> tuple[int, Tally]:
     elements = x if isinstance(x, Elements) else Elements(x)
 
     def work(start: int, stop: int) -> Tally:
@@ -196,7 +205,7 @@ def _tally_on_host(x: Any, progress: Progress | None) -> tuple[int, Tally]:
 def _tally_on_gpu(x: Any, progress: Progress | None) -> tuple[int, Tally]:
     from tcu.collectives import device
 
-    n, part = device.exact_tally(x)
+    n, part = device.exact_tally((x,))
     if progress is not None:
         progress(n)
     return n, part
@@ -231,6 +240,10 @@ def fsum(x: Any, dtype: npt.DTypeLike | Any = None, *, out: Any = None) -> Any:
         intermediate sum cannot overflow, and a sum that exceeds ``dtype`` is
         inf.
     """
+    if is_dask(x):
+        import tcu.collectives.dask_arrays as dask_arrays
+
+        return dask_arrays.reduce("fsum", (x,), (dtype,), out=out)
     if is_tensor(x):
         import tcu.collectives.torch_operators as operators
 
@@ -249,6 +262,10 @@ def fmean(x: Any, dtype: npt.DTypeLike | Any = None, *, out: Any = None) -> Any:
     nothing is NaN, and a mean is inf only where an element is, or where
     ``dtype`` is too narrow for it.
     """
+    if is_dask(x):
+        import tcu.collectives.dask_arrays as dask_arrays
+
+        return dask_arrays.reduce("fmean", (x,), (dtype,), out=out)
     if is_tensor(x):
         import tcu.collectives.torch_operators as operators
 
@@ -268,27 +285,28 @@ def on_gpu(request: Request, arrays: Sequence[Any], out: Any) -> Any:
 
 def exact_sum(numbers: npt.NDArray[Any], fmt: Format) -> Tally:
     """The sum of one piece in units of 2^-1074."""
-    from tcu.model import kernels
+    from tcu.model.cuts import add_by_cuts
 
     if numbers.size == 0:
         return Tally()
+    codes = numbers.view(np.int64 if fmt.bits == 64 else fmt.code_dtype)
     fields = 1 << fmt.exponent_bits
-    if fmt.name == "binary64":
-        wide = np.zeros((2, fields, 2), np.int64)
-        special = kernels.add_to_wide_bins(numbers.view(np.int64), wide)
-        halves = wide.sum(axis=0)
-        used = np.flatnonzero(halves.any(axis=1)).tolist()
-        bins = {field: int(halves[field, 0]) + (int(halves[field, 1]) << 26) for field in used}
-    else:
-        narrow = np.zeros((4, fields), np.int64)
-        special = kernels.add_to_bins(
-            numbers.view(fmt.code_dtype), fmt.fraction_bits, fmt.bits - 1, fields - 1, narrow
-        )
-        sums = narrow.sum(axis=0)
-        bins = {field: int(sums[field]) for field in np.flatnonzero(sums).tolist()}
-    bins.pop(fields - 1, None)
-    low = fmt.quantum_exponent - _SCALE
-    integer = sum(value << (max(field, 1) - 1 + low) for field, value in bins.items())
+    narrow = np.zeros((4, 1 if fmt.bits == 64 else fields), np.int64)
+    wide = np.zeros((2, 1 << 11, 2), np.int64)
+    special = add_by_cuts(
+        codes if fmt.bits == 16 else numbers, codes, fmt.name == "binary16",
+        fmt.fraction_bits, fmt.bits - 1, fields - 1, narrow, wide,
+    )  # fmt: skip
+    integer = 0
+    halves = wide.sum(axis=0)
+    for field in np.flatnonzero(halves.any(axis=1)).tolist():
+        if fmt.bits < 64 or field < fields - 1:  # else counts of inf and NaN
+            low, high = halves[field].tolist()
+            integer += (low + (high << 26)) << (max(field, 1) - 1)
+    sums, low = narrow.sum(axis=0), fmt.quantum_exponent - SCALE
+    for field in np.flatnonzero(sums).tolist():
+        if field < fields - 1:
+            integer += int(sums[field]) << (max(field, 1) - 1 + low)
     return Tally(integer).plus(count_specials(numbers)) if special else Tally(integer)
 
 

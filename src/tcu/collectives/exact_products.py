@@ -10,7 +10,7 @@ import numpy.typing as npt
 from tcu.collectives.exact import Tally, count_specials, exact_sum, on_gpu, tally
 from tcu.collectives.request import Request
 from tcu.collectives.results import round_number, stored, target_of
-from tcu.formats.array import lives_on_gpu
+from tcu.formats.array import is_dask, lives_on_gpu
 from tcu.formats.format import Format, get_format
 from tcu.formats.inexact import square_root
 from tcu.formats.scalar import Number
@@ -54,6 +54,10 @@ def fdot(x: Any, y: Any, dtype: npt.DTypeLike | Any = None, *, out: Any = None) 
         inf and of -inf, and no NaN, on the CPU (on a GPU, which is not waited
         for, the result is NaN then); an unfit ``out``.
     """
+    if is_dask(x) or is_dask(y):
+        import tcu.collectives.dask_arrays as dask_arrays
+
+        return dask_arrays.reduce("fdot", (x, y), (dtype,), out=out)
     if is_tensor(x) or is_tensor(y):
         import tcu.collectives.torch_operators as operators
 
@@ -71,6 +75,10 @@ def fnorm(x: Any, dtype: npt.DTypeLike | Any = None, *, out: Any = None) -> Any:
     overflows or underflows on the way.  inf where an element is, NaN where
     one is NaN, +0 for no elements.
     """
+    if is_dask(x):
+        import tcu.collectives.dask_arrays as dask_arrays
+
+        return dask_arrays.reduce("fnorm", (x,), (dtype,), out=out)
     if is_tensor(x):
         import tcu.collectives.torch_operators as operators
 
@@ -84,8 +92,12 @@ def fnorm(x: Any, dtype: npt.DTypeLike | Any = None, *, out: Any = None) -> Any:
 def _exact_on_host(x: npt.ArrayLike, y: npt.ArrayLike) -> tuple[Number, Format]:
     """The exact sum of products, and the format of the elements."""
     pairs = Pairs(x, y)
-    exact = tally(pairs.n, lambda start, stop: sum_of_products(*pairs.read(start, stop), pairs.format))
-    return exact.number(PRODUCT_SCALE), pairs.format
+    return tally_of_pairs(pairs).number(PRODUCT_SCALE), pairs.format
+
+
+def tally_of_pairs(pairs: Pairs) -> Tally:
+    """The exact sum of all products, in units of 2^-2148."""
+    return tally(pairs.n, lambda start, stop: sum_of_products(*pairs.read(start, stop), pairs.format))
 
 
 def sum_of_products(x: npt.NDArray[Any], y: npt.NDArray[Any], fmt: Format) -> Tally:

@@ -13,7 +13,7 @@ from tcu.collectives.exact import tally
 from tcu.collectives.exact_products import PRODUCT_SCALE, sum_of_products
 from tcu.collectives.request import Request
 from tcu.collectives.results import result_format, round_sum, stored, target_of
-from tcu.formats.array import lives_on_gpu
+from tcu.formats.array import is_dask, lives_on_gpu
 from tcu.formats.format import get_format
 from tcu.formats.scalar import Number, decode, encode
 from tcu.formats.tensor import is_tensor
@@ -88,6 +88,10 @@ def dot(
         Arrays that cannot be multiplied, or not with each other; B out of
         range.
     """
+    if is_dask(x) or is_dask(y):
+        import tcu.collectives.dask_arrays as dask_arrays
+
+        return dask_arrays.reduce("dot", (x, y), (block, dtype), out=out, return_info=return_info)
     if is_tensor(x) or is_tensor(y):
         import tcu.collectives.torch_operators as operators
 
@@ -124,6 +128,10 @@ def norm(
     2^-511 lose bits, and below 2^-538 all of them.  :func:`fnorm` has no such
     limits, and the other dtypes do not reach them.
     """
+    if is_dask(x):
+        import tcu.collectives.dask_arrays as dask_arrays
+
+        return dask_arrays.reduce("norm", (x,), (block, dtype), out=out, return_info=return_info)
     if is_tensor(x):
         import tcu.collectives.torch_operators as operators
 

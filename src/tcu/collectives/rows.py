@@ -18,7 +18,7 @@ from tcu.collectives.request import OPTIONS, Request
 from tcu.collectives.results import target_of
 from tcu.collectives.summation import prepare_plan, sum_info
 from tcu.errors import ParameterError
-from tcu.formats.array import encode_array, lives_on_gpu
+from tcu.formats.array import encode_array, is_dask, lives_on_gpu
 from tcu.formats.format import Format
 from tcu.formats.tensor import is_tensor
 from tcu.model import threads
@@ -28,7 +28,7 @@ from tcu.model.rows import execute_rows, row_width
 from tcu.plan import Plan
 from tcu.units import Unit
 
-__all__ = ["axis_number", "reduce", "reduced_axes", "reduced_shape", "row_pieces"]
+__all__ = ["axis_number", "encoded", "reduce", "reduced_axes", "reduced_shape", "row_pieces"]
 
 _PIECE = 1 << 18
 """Numbers, padding included, that one thread takes at a time: faster than 2^16 and 2^20, most of all for short rows."""
@@ -49,6 +49,12 @@ def reduce(
     progress: Progress | None = None,
 ) -> Any:
     """What ``tcu.sum`` and ``tcu.mean`` do where an axis is given; ``options`` in the order of OPTIONS."""
+    if is_dask(x):
+        import tcu.collectives.dask_arrays as dask_arrays
+
+        axis = tuple(range(x.ndim)) if axis is None else axis
+        given = {"out": out, "return_info": return_info, "progress": progress}
+        return dask_arrays.reduce(operation, (x,), options, axis, keepdims, **given)
     if is_tensor(x):
         import tcu.collectives.torch_rows as torch_rows
 
@@ -66,8 +72,8 @@ def reduce(
     at = 0
     for totals in _totals(elements, axes, plan, unit, progress):
         if operation == "mean":
-            totals = totals / n if n else np.full_like(totals, math.nan)
-        codes[at : at + totals.size] = _encoded(totals, target)
+            totals = totals / n + 0.0 if n else np.full_like(totals, math.nan)
+        codes[at : at + totals.size] = encoded(totals, target)
         at += totals.size
     result = codes.view(target.dtype).reshape(shape)
     if out is not None:
@@ -172,7 +178,7 @@ def row_pieces(array: npt.NDArray[Any], axes: int, most: int) -> Iterator[npt.ND
         yield array[at : at + step]
 
 
-def _encoded(totals: npt.NDArray[np.float64], target: Format) -> npt.NDArray[Any]:
+def encoded(totals: npt.NDArray[np.float64], target: Format) -> npt.NDArray[Any]:
     """The codes of sums rounded once to nearest; every NaN is the one with all fraction bits set."""
     if target.name == "bfloat16":  # to which ml_dtypes rounds binary64 twice
         codes = encode_array(totals, target)

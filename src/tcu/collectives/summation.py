@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tcu.collectives.exact import ExactSum
 from tcu.collectives.request import Request
 from tcu.collectives.results import result_format, round_sum, stored, target_of
-from tcu.formats.array import lives_on_gpu
+from tcu.formats.array import is_dask, lives_on_gpu
 from tcu.formats.format import Format, format_of
 from tcu.formats.tensor import is_tensor
 from tcu.model.elements import Elements
@@ -152,6 +152,17 @@ def sum(
 
         options = (unit, variant, chain, block, accumulator, fraction, dtype)
         return rows.reduce("sum", x, axis, keepdims, options, out, return_info, progress)
+    if is_dask(x):
+        import tcu.collectives.dask_arrays as dask_arrays
+
+        return dask_arrays.reduce(
+            "sum",
+            (x,),
+            (unit, variant, chain, block, accumulator, fraction, dtype),
+            out=out,
+            return_info=return_info,
+            progress=progress,
+        )
     if is_tensor(x):
         import tcu.collectives.torch_operators as operators
 
@@ -217,6 +228,11 @@ def bound_for(plan: Plan, unit: Unit, elements: Elements, dtype: npt.DTypeLike) 
             piece = np.abs(elements.read(start, min(start + (1 << 22), elements.n)))
             top = max(top, float(piece.max()))
         mass.add(piece)
+    return bound_of(plan, unit, mass, top, dtype)
+
+
+def bound_of(plan: Plan, unit: Unit, mass: ExactSum, top: float, dtype: npt.DTypeLike) -> float:
+    """The bound from the exact sum of all |x| and the largest of them."""
     if mass.nans or mass.positive_infinities:
         return math.nan
     rounded = float(mass.value())

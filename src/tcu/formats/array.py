@@ -17,7 +17,7 @@ from tcu.errors import DtypeError, ParameterError
 from tcu.formats.format import Format, get_format
 from tcu.formats.scalar import OVERFLOWS, ROUNDINGS, Overflow, Rounding
 
-__all__ = ["decode_array", "encode_array", "is_masked", "round_array"]
+__all__ = ["decode_array", "encode_array", "is_dask", "is_masked", "round_array"]
 
 _F64 = get_format("binary64")
 
@@ -158,3 +158,9 @@ def is_masked(x: object) -> bool:
     """Whether x is a masked array; numpy.ma is only met, for loading it takes 50 ms."""
     ma = sys.modules.get("numpy.ma")
     return ma is not None and isinstance(x, ma.MaskedArray)
+
+
+def is_dask(x: object) -> bool:
+    """Whether x is a Dask array; Dask is only met."""
+    dask = sys.modules.get("dask.array")
+    return dask is not None and isinstance(x, dask.Array)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tcu import errors
 from tcu.errors import TcuError
 
 __all__ = [
@@ -21,7 +22,7 @@ class GpuError(TcuError, RuntimeError):
     """Base of all errors of the GPU executor."""
 
 
-class ExtraMissingError(GpuError, ImportError):
+class ExtraMissingError(GpuError, errors.ExtraMissingError):
     """The packages that reach the GPU are not installed."""
 
 

@@ -21,7 +21,7 @@ from tcu.gpu.workspace import workspace
 from tcu.plan import AddStep, FmaStep, MmaStep, Plan
 
 __all__ = [
-    "COUNTS", "ELEMENTS", "LIMBS", "LIMB_BITS", "LOAD", "LOWEST_BIT", "TARGETS", "ExactLaunch", "Layout", "Operand", "SumLaunch", "SumProblem",
+    "COUNTS", "ELEMENTS", "EMPTY_BITS", "LIMBS", "LIMB_BITS", "LOAD", "LOWEST_BIT", "TARGETS", "WORDS_OF", "ExactLaunch", "Layout", "Operand", "SumLaunch", "SumProblem",
     "check_address", "compiled", "contiguous", "layout_of", "loop_of", "operand_of",
 ]  # fmt: skip
 
@@ -32,6 +32,10 @@ LOAD = 16
 LIMB_BITS, LIMBS, COUNTS, LOWEST_BIT = 16, 136, 3, -1090
 """As in cuda/limbs.cuh."""
 _PRODUCT_LIMBS = 268
+WORDS_OF = {False: LIMBS + COUNTS, True: _PRODUCT_LIMBS + COUNTS}
+"""Of an exact sum's state, by whether it is one of products."""
+EMPTY_BITS = -1074 - LOWEST_BIT
+"""At the low end of every state, of sums and of products alike."""
 _COPIES = 16
 
 

@@ -19,7 +19,7 @@ from tcu.plan.plan import AddStep, FmaStep, MmaStep, Plan, Step, granularity, ti
 from tcu.units.arithmetic import Unit
 from tcu.units.lookup import find_instruction
 
-__all__ = ["execute"]
+__all__ = ["Progress", "execute", "leading_steps", "pieces", "run_steps"]
 
 _PIECE = 1 << 20
 """Elements that one thread takes at a time; several times the caches' size gains nothing."""
@@ -38,7 +38,7 @@ def execute(
     if not partial:
         return 0.0
     with np.errstate(all="ignore"):
-        numbers = _run(np.concatenate(partial), plan.final, unit)
+        numbers = run_steps(np.concatenate(partial), plan.final, unit)
         total = numbers.astype(get_format(plan.result).dtype)[0]
         return float(total) + 0.0
 
@@ -52,17 +52,15 @@ def _run_part(
     progress: Progress | None,
 ) -> npt.NDArray[Any]:
     """Steps whose groups fit a piece run piece by piece, the rest on their results."""
-    count = 1
-    while count < len(steps) and granularity(steps[: count + 1]) <= _PIECE:
-        count += 1
-    local, rest = steps[:count], steps[count:]
+    local = leading_steps(steps)
+    rest = steps[len(local) :]
     grain = granularity(local)
     size = grain * max(1, _PIECE // grain)
 
     def work(at: int) -> tuple[int, npt.NDArray[Any]]:
         end = min(at + size, stop)
         with np.errstate(all="ignore"):
-            return end - at, _run(elements.read(at, end), local, unit)
+            return end - at, run_steps(elements.read(at, end), local, unit)
 
     results = []
     for done, numbers in threads.in_order(work, range(start, stop, size)):
@@ -70,10 +68,18 @@ def _run_part(
         if progress is not None:
             progress(done)
     with np.errstate(all="ignore"):
-        return _run(np.concatenate(results), rest, unit)
+        return run_steps(np.concatenate(results), rest, unit)
 
 
-def _run(given: Any, steps: tuple[Step, ...], unit: Unit | None) -> npt.NDArray[Any]:
+def leading_steps(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """The steps whose groups fit a piece, the first of them in any case."""
+    count = 1
+    while count < len(steps) and granularity(steps[: count + 1]) <= _PIECE:
+        count += 1
+    return steps[:count]
+
+
+def run_steps(given: Any, steps: tuple[Step, ...], unit: Unit | None) -> npt.NDArray[Any]:
     """``given``: an array, or two where the first step multiplies."""
     numbers = given
     for step in steps:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice, pairwise
@@ -10,14 +12,30 @@ from typing import TypeVar
 
 from tcu.errors import ParameterError
 
-__all__ = ["in_order", "split", "worker_count"]
+__all__ = ["alone", "in_order", "split", "worker_count"]
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
+_here = threading.local()
+
+
+@contextlib.contextmanager
+def alone() -> Iterator[None]:
+    """Work of this thread is not shared with others: whoever calls has threads of its own at work."""
+    before = getattr(_here, "alone", False)
+    _here.alone = True
+    try:
+        yield
+    finally:
+        _here.alone = before
+
+
 def worker_count() -> int:
-    """``TCU_NUM_THREADS``, else the cores that this process may use."""
+    """``TCU_NUM_THREADS``, else the cores that this process may use; 1 in :func:`alone`."""
+    if getattr(_here, "alone", False):
+        return 1
     setting = os.environ.get("TCU_NUM_THREADS")
     if not setting:
         try:
@@ -37,9 +55,9 @@ def split(count: int, grain: int) -> list[tuple[int, int]]:
     return list(pairwise(edges))
 
 
-def in_order(work: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
-    """``work`` of every piece, in order, with a bounded number in flight."""
-    workers = worker_count()
+def in_order(work: Callable[[T], R], pieces: Iterable[T], workers: int | None = None) -> Iterator[R]:
+    """``work`` of every piece, in order, with a bounded number in flight, by so many threads (None: all)."""
+    workers = worker_count() if workers is None else workers
     source = iter(pieces)
     head = list(islice(source, 2))
     source = chain(head, source)

@@ -1,0 +1,246 @@
+"""Reductions of Dask arrays: lazy, as trees on whatever scheduler the user runs.
+
+A task reduces one chunk to its share (:mod:`tcu.collectives.partials`) and
+lets the chunk go; shares merge exactly, so the shape of the tree, the
+scheduler and the number of workers leave no trace.  Nor does a task that is
+done again, after a worker died: a share is a value, merged once.
+
+Loaded when a Dask array is met.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import numpy.typing as npt
+
+from tcu.collectives import summation
+from tcu.collectives.carries import carried, carries, local_scan, row_tallies
+from tcu.collectives.partials import Share, merged, rounded_share, share_of, share_of_total
+from tcu.collectives.request import OPTIONS, Operation
+from tcu.collectives.results import result_format
+from tcu.collectives.rows import encoded, reduced_axes
+from tcu.errors import DtypeError, ParameterError, ShapeError
+from tcu.formats.format import Format, get_format
+from tcu.model import threads
+from tcu.model.elements import summable
+
+__all__ = ["cumsum", "reduce"]
+
+_REFUSED = {
+    "out": "a lazy result has no place yet: leave out=... out",
+    "return_info": "a lazy result has no bits yet: leave return_info out, and call on a computed array",
+    "progress": "use dask.diagnostics.ProgressBar, or the dashboard of dask.distributed",
+}
+
+
+def reduce(
+    operation: Operation, arrays: Sequence[Any], options: tuple[Any, ...], axis: Any = None,
+    keepdims: bool = False, **given: Any,
+) -> Any:  # fmt: skip
+    """What ``tcu.sum`` and the others do with Dask arrays; ``options`` in the order of OPTIONS."""
+    for name, value in given.items():
+        if value is not None and value is not False:
+            raise ParameterError(f"{name} with a Dask array: {_REFUSED[name]}")
+    element = _checked(operation, arrays)
+    target = result_format(element, options[-1])
+    x = arrays[0]
+    if axis is None:
+        result = _whole(operation, arrays, options, target)
+        return result.reshape((1,) * x.ndim) if keepdims else result
+    return _along(operation, x, reduced_axes(axis, x.ndim), keepdims, options, target)
+
+
+def _checked(operation: Operation, arrays: Sequence[Any]) -> Format:
+    """The format of the elements; raises what can be known before anything is computed."""
+    if not all(isinstance(x, da.Array) for x in arrays):
+        names = " and ".join(f"{type(x).__module__.partition('.')[0]}.{type(x).__name__}" for x in arrays)
+        raise ParameterError(f"x and y are {names}: make both Dask arrays, with dask.array.from_array")
+    verb = "sum" if len(arrays) == 1 else "multiply"
+    formats = [summable(x.dtype, name, verb) for name, x in zip("xy", arrays, strict=False)]
+    if len(arrays) == 2:
+        x, y = arrays
+        if x.shape != y.shape and not any(math.isnan(length) for length in (*x.shape, *y.shape)):
+            raise ShapeError(f"x has shape {x.shape} and y {y.shape}: give both one shape")
+        if formats[0] != formats[1]:
+            raise DtypeError(
+                f"x has dtype {x.dtype} and y {y.dtype}: convert to one that holds both, with astype"
+            )
+    return formats[0]
+
+
+def _like(x: Any, dtype: Any, ndim: int = 0) -> Any:
+    """An empty array of the library of x's chunks, as Dask wants it to be told."""
+    library = sys.modules.get("cupy") if type(x._meta).__module__.startswith("cupy") else None
+    return (library or np).empty((0,) * ndim, dtype)
+
+
+def _whole(operation: Operation, arrays: Sequence[Any], options: tuple[Any, ...], target: Format) -> Any:
+    x = arrays[0]
+    if len(arrays) == 2 and arrays[1].chunks != x.chunks:
+        arrays = [x, arrays[1].rechunk(x.chunks)]
+    if x.ndim == 0:
+        arrays = [each.reshape(1) for each in arrays]
+    shares = da.map_blocks(
+        _block_share, *arrays, operation=operation, options=options, dtype=object, token=f"tcu-{operation}-chunk",
+        chunks=tuple((1,) * count for count in arrays[0].numblocks),
+        meta=np.empty((0,) * arrays[0].ndim, object),
+    )  # fmt: skip
+    return da.reduction(
+        shares, chunk=_unchanged, combine=_merge,
+        aggregate=partial(_finish, operation=operation, target=target, like=_like(x, target.dtype)),
+        dtype=target.dtype, name=f"tcu-{operation}", meta=_like(x, target.dtype),
+    )  # fmt: skip
+
+
+def _block_share(*arrays: Any, operation: Operation, options: tuple[Any, ...]) -> npt.NDArray[Any]:
+    with threads.alone():  # the scheduler has its own threads, one for each chunk under way
+        share = share_of(operation, arrays, options)
+    box = np.empty((1,) * arrays[0].ndim, object)
+    box.flat[0] = share
+    return box
+
+
+def _unchanged(x: Any, axis: Any, keepdims: bool) -> Any:
+    return x
+
+
+def _merge(x: npt.NDArray[Any], axis: Any, keepdims: bool) -> npt.NDArray[Any]:
+    box = np.empty((1,) * x.ndim, object)
+    box.flat[0] = merged(x.flat)
+    return box
+
+
+def _finish(
+    x: npt.NDArray[Any], axis: Any, keepdims: bool, *, operation: Operation, target: Format, like: Any
+) -> Any:
+    share: Share = merged(x.flat)
+    return _placed(np.asarray(rounded_share(operation, share, target)), like)
+
+
+def _placed(result: npt.NDArray[Any], like: Any) -> Any:
+    """The result in the library of the chunks."""
+    return result if isinstance(like, np.ndarray) else sys.modules["cupy"].asarray(result)
+
+
+# Scans: each chunk's exact sums, all of them together to the carries, and each chunk's scan with its carry.
+
+
+def cumsum(
+    x: Any, axis: int | None = None, *, exclusive: bool = False, reverse: bool = False, dtype: Any = None,
+    out: Any = None,
+) -> Any:  # fmt: skip
+    """What ``tcu.cumsum`` does with Dask arrays: two levels, as :mod:`tcu.collectives.carries` says.
+
+    One task has the exact sums of all chunks of a row, a few hundred bytes
+    each; every other task has one chunk.
+    """
+    if out is not None:
+        raise ParameterError(f"out with a Dask array: {_REFUSED['out']}")
+    target = result_format(_checked("sum", (x,)), dtype)
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+    (axis,) = reduced_axes(axis, x.ndim)
+    ones = tuple((1,) * len(lengths) if i == axis else lengths for i, lengths in enumerate(x.chunks))
+    sums = x.map_blocks(
+        _tallies_of_block, axis=axis, dtype=object, chunks=ones, meta=np.empty((0,) * x.ndim, object),
+        token="tcu-cumsum-sums",
+    )  # fmt: skip
+    together = sums.rechunk({axis: -1}).map_blocks(
+        _carries_of_row, axis=axis, reverse=reverse, dtype=np.float64, meta=np.empty((0,) * x.ndim),
+        token="tcu-cumsum-carries",
+    )  # fmt: skip
+    return da.map_blocks(
+        _scan_of_block, x, together.rechunk({axis: 1}), axis=axis, target=target, exclusive=exclusive,
+        reverse=reverse, dtype=target.dtype, chunks=x.chunks, meta=_like(x, target.dtype, x.ndim),
+        token="tcu-cumsum",
+    )  # fmt: skip
+
+
+def _tallies_of_block(x: Any, *, axis: int) -> npt.NDArray[Any]:
+    with threads.alone():
+        return np.expand_dims(row_tallies(x, axis), axis)
+
+
+def _carries_of_row(tallies: npt.NDArray[Any], *, axis: int, reverse: bool) -> npt.NDArray[np.float64]:
+    front = np.moveaxis(tallies, axis, 0)
+    blocks = [front[i, ...] for i in range(len(front))]  # arrays, also of no dimensions
+    found = list(carries(blocks[::-1] if reverse else blocks))
+    return np.stack(found[::-1] if reverse else found, axis)
+
+
+def _scan_of_block(
+    x: Any, carry: npt.NDArray[np.float64], *, axis: int, target: Format, exclusive: bool, reverse: bool
+) -> Any:
+    with threads.alone():
+        scan = local_scan(x, axis, exclusive=exclusive, reverse=reverse)
+    return carried(scan, carry.squeeze(axis), axis, target)
+
+
+# Along axes: every row by the plan of one, where the row lies in one chunk; where it lies in several, their totals.
+
+
+def _along(
+    operation: Operation,
+    x: Any,
+    axes: tuple[int, ...],
+    keepdims: bool,
+    options: tuple[Any, ...],
+    target: Format,
+) -> Any:
+    n = math.prod(x.shape[axis] for axis in axes)
+    if math.isnan(n):
+        raise ParameterError(
+            "x has chunks of unknown size along the axis: call x.compute_chunk_sizes() first"
+        )
+    return da.reduction(
+        x, chunk=partial(_rows_of_block, options=options), combine=_unchanged,
+        aggregate=partial(_finish_rows, n=n if operation == "mean" else None, target=target,
+                          like=_like(x, target.dtype)),
+        axis=axes, keepdims=keepdims, dtype=target.dtype, name=f"tcu-{operation}",
+        meta=_like(x, target.dtype, x.ndim if keepdims else x.ndim - len(axes)),
+    )  # fmt: skip
+
+
+def _rows_of_block(x: Any, axis: Any, keepdims: bool, *, options: tuple[Any, ...]) -> npt.NDArray[np.float64]:
+    """The rows' totals, of length 1 along the axes, on the host."""
+    named = dict(zip(OPTIONS["sum"][:-1], options, strict=False))
+    with threads.alone():
+        totals = summation.sum(x, tuple(axis), keepdims=True, dtype="float64", **named)
+    return np.asarray(totals.get() if hasattr(totals, "get") else totals)
+
+
+def _finish_rows(
+    totals: npt.NDArray[np.float64], axis: Any, keepdims: bool, *, n: int | None, target: Format, like: Any
+) -> Any:
+    """From the totals of all blocks, one after another along the axes."""
+    kept = [i for i in range(totals.ndim) if i not in axis]
+    blocks = math.prod(totals.shape[i] for i in axis)
+    shape = [1 if i in axis else length for i, length in enumerate(totals.shape)]
+    rows = exact_rows(totals.transpose(*axis, *kept).reshape(blocks, -1))
+    if n is not None:
+        rows = rows / n + 0.0 if n else np.full_like(rows, math.nan)
+    result = np.asarray(encoded(rows, target)).view(target.dtype).reshape(shape)
+    return _placed(result if keepdims else result.squeeze(tuple(axis)), like)
+
+
+def exact_rows(totals: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The sum of each column, rounded once."""
+    if len(totals) == 1:
+        return np.asarray(totals[0])
+    with np.errstate(all="ignore"):
+        result = np.asarray(totals.sum(axis=0))  # right where one is inf or NaN
+        if len(totals) > 2:
+            # math.fsum raises where a sum on the way, or the result, is beyond the largest number.
+            safe = np.abs(totals).max(axis=0) < 2.0**1022 / len(totals)
+            result[safe] = [math.fsum(column) for column in totals[:, safe].T.tolist()]
+            for at in np.flatnonzero(~safe & np.isfinite(totals).all(axis=0)):
+                share = merged(share_of_total(1, total) for total in totals[:, at].tolist())
+                result[at] = rounded_share("sum", share, get_format("binary64"))
+        return np.asarray(result + 0.0)

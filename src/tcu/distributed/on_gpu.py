@@ -1,0 +1,94 @@
+"""Shards in the memory of GPUs that NCCL connects: nothing waits for them but the first call of each kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tcu.collectives import device
+from tcu.collectives.partials import EXACT
+from tcu.collectives.request import OPTIONS, Operation, Request
+from tcu.distributed.places import Shards
+from tcu.distributed.words import signature_of
+from tcu.errors import ParameterError
+from tcu.formats.format import Format
+from tcu.gpu.arrays import torch_dtype
+from tcu.gpu.device import current, find_gpu
+from tcu.gpu.merge import PACKED_OF, MergeLaunch
+from tcu.gpu.sums import WORDS_OF
+
+__all__ = ["OnGpu"]
+
+_checked: set[tuple[str, int]] = set()
+"""Descriptions and numbers of ranks that were found to agree."""
+
+
+class OnGpu:
+    """The share in the GPU's memory, packed there, and rounded there once the words of all ranks are added up."""
+
+    def __init__(
+        self, operation: Operation, shards: Shards, options: tuple[Any, ...], target: Format, description: str
+    ) -> None:
+        self._shards, self._target, self._description = shards, target, description
+        x = shards.local[0]
+        product = operation in ("fdot", "fnorm")
+        planned = operation not in EXACT
+        library, self._ordinal = device.home_of(shards.local)
+        with current(self._ordinal):
+            stream = library.current_stream(self._ordinal)
+            self._launch = _launch(self._ordinal, target, description, operation, product, planned)
+            summed: tuple[Any, ...] = shards.local
+            if planned:
+                total = self._room((), torch.float64)
+                whole: Operation = "dot" if operation in ("dot", "norm") else "sum"
+                pair = (x, shards.local[-1]) if whole == "dot" else (x,)
+                named = dict(zip(OPTIONS[whole], (*options[:-1], "float64"), strict=True))
+                device.reduce(Request(whole, **named), pair, total)
+                summed = (total,)
+            state = self._room(WORDS_OF[product], torch.int64)
+            device.add_exactly(library, self._ordinal, summed, product, state.data_ptr(), stream)
+            self.words = self._room(PACKED_OF[product], torch.int64)
+            self._launch.pack(state.data_ptr(), self.words.data_ptr(), x.numel(), stream)
+
+    def _room(self, size: Any, dtype: Any) -> Any:
+        return torch.empty(size, dtype=dtype, device=self._shards.local[0].device)
+
+    def result(self) -> Any:
+        with current(self._ordinal):
+            stream = device.home_of((self.words,))[0].current_stream(self._ordinal)
+            result = self._room((), torch_dtype(self._target.dtype))
+            self._launch.merge(self.words.data_ptr(), result.data_ptr(), self._shards.ranks, stream)
+        self._check()
+        return result
+
+    def _check(self) -> None:
+        """Waits for the exchange when such a reduction is done for the first time."""
+        key = self._description, self._shards.ranks
+        if key in _checked:
+            return
+        signature = signature_of(self._description)
+        if self.words[-2:].tolist() != [
+            signature * self._shards.ranks,
+            signature * signature * self._shards.ranks,
+        ]:
+            raise ParameterError(
+                f"the ranks do not agree on what is reduced; this one has {self._description}: make it the same on "
+                "all of them"
+            )
+        _checked.add(key)
+
+
+_launches: dict[tuple[int, str, str], MergeLaunch] = {}
+
+
+def _launch(
+    ordinal: int, target: Format, description: str, operation: Operation, product: bool, planned: bool
+) -> MergeLaunch:
+    key = ordinal, target.name, description
+    if key not in _launches:
+        _launches[key] = MergeLaunch(
+            find_gpu(ordinal), target, signature_of(description), product=product, planned=planned,
+            divide=operation in ("mean", "fmean"), root=operation in ("norm", "fnorm"),
+        )  # fmt: skip
+    return _launches[key]

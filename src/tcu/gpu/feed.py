@@ -1,0 +1,156 @@
+"""Numbers from the host through a GPU, a piece at a time: copying, summing and reading the next piece overlap.
+
+A feed has a piece of pinned memory, a piece of the GPU's memory and a stream
+of its own; several threads with a feed each keep the bus and the GPU busy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.formats.format import Format, get_format
+from tcu.gpu.device import Gpu, call, current
+from tcu.gpu.imports import cuda_module
+from tcu.gpu.launch import KernelLaunch
+from tcu.gpu.rows import RowsLaunch
+from tcu.gpu.sums import COUNTS, ELEMENTS, EMPTY_BITS, LIMB_BITS, WORDS_OF, ExactLaunch, compiled, contiguous
+from tcu.plan import Plan
+from tcu.plan.plan import Part
+
+__all__ = ["Feed"]
+
+_WORDS = WORDS_OF[False]
+_BLOCKS, _THREADS = 1024, 256
+
+
+class _Magnitudes(ctypes.Structure):
+    """As in cuda/magnitudes.cu."""
+
+    _fields_ = (("x", ctypes.c_uint64), ("n", ctypes.c_int64), ("top", ctypes.c_uint64))
+
+
+class Feed:
+    """Room for ``size`` numbers of a format on a GPU; one thread's own."""
+
+    def __init__(self, gpu: Gpu, element: Format, size: int, chunks: int) -> None:
+        """``chunks``: how many chunk totals a piece can have."""
+        self._gpu, self._element = gpu, element
+        nbytes = max(1, size) * element.dtype.itemsize
+        # Of the results: two exact sums, the largest magnitude, chunk totals.
+        self._results_bytes = 8 * (2 * _WORDS + 1 + chunks)
+        with current(gpu):
+            flag = cuda_module("cuda.bindings.driver").CUstream_flags.CU_STREAM_NON_BLOCKING
+            self._stream = int(call("cuStreamCreate", flag))
+            self._host, self._host_results = (
+                int(call("cuMemHostAlloc", each, 0)) for each in (nbytes, self._results_bytes)
+            )
+            self._data, self._results = (
+                int(call("cuMemAlloc", each)) for each in (nbytes, self._results_bytes)
+            )
+        self.buffer: npt.NDArray[Any] = _array(self._host, element.dtype, size)
+        """Pinned memory for the next piece."""
+        self._found = _array(self._host_results, np.dtype(np.int64), self._results_bytes // 8)
+
+    def close(self) -> None:
+        with current(self._gpu):
+            call("cuStreamSynchronize", self._stream)
+            for address in (self._host, self._host_results):
+                call("cuMemFreeHost", address)
+            for address in (self._data, self._results):
+                call("cuMemFree", address)
+            call("cuStreamDestroy", self._stream)
+
+    def start(self, n: int, plan: Plan | None, magnitudes: bool) -> None:
+        """Copy ``n`` numbers of the buffer to the GPU and add them up: exactly, by the plan's chunks, without signs."""
+        with current(self._gpu):
+            call("cuMemcpyHtoDAsync", self._data, self._host, n * self._element.dtype.itemsize, self._stream)
+            call("cuMemsetD8Async", self._results, 0, self._results_bytes, self._stream)
+            operand = (contiguous(self._data, n),)
+            exact = _exact_launch(n, self._element.name, self._gpu)
+            exact(operand, 0, self._results, self._stream)
+            if plan is not None:
+                self._add_chunks(n, plan)
+            if magnitudes:
+                problem = _Magnitudes(self._data, n, self._results + 16 * _WORDS)
+                KernelLaunch(_magnitudes(self._element.name, self._gpu), _BLOCKS, _THREADS, problem)(
+                    self._stream
+                )
+                exact(operand, 0, self._results + 8 * _WORDS, self._stream)
+            call("cuMemcpyDtoHAsync", self._host_results, self._results, self._results_bytes, self._stream)
+
+    def _add_chunks(self, n: int, plan: Plan) -> None:
+        chunk = chunk_of(plan)
+        whole, rest = divmod(n, chunk)
+        at = self._results + 8 * (2 * _WORDS + 1)
+        for rows, length, first in ((whole, chunk, 0), (1 if rest else 0, rest, whole)):
+            if rows:
+                launch = _rows_launch(plan, rows, length, self._gpu)
+                launch(
+                    self._data + first * chunk * self._element.dtype.itemsize, at + 8 * first, self._stream
+                )
+
+    def finish(self) -> None:
+        """Wait for what was started; the results are there then."""
+        with current(self._gpu):
+            call("cuStreamSynchronize", self._stream)
+
+    def exact(self, of_magnitudes: bool = False) -> tuple[int, int, int, int]:
+        """The exact sum in units of 2^-1074, and how many were inf, -inf and NaN."""
+        start = _WORDS if of_magnitudes else 0
+        words = self._found[start : start + _WORDS].tolist()
+        integer = sum(word << (LIMB_BITS * i) for i, word in enumerate(words[:-COUNTS]))
+        positive, negative, nans = words[-COUNTS:]
+        return integer >> EMPTY_BITS, positive, negative, nans
+
+    def top(self) -> float:
+        """The largest magnitude."""
+        code = self._found[2 * _WORDS : 2 * _WORDS + 1].astype(self._element.code_dtype)
+        return float(code.view(self._element.dtype)[0])
+
+    def chunk_totals(self, count: int) -> npt.NDArray[np.float64]:
+        start = 2 * _WORDS + 1
+        return self._found[start : start + count].view(np.float64).copy()
+
+
+def chunk_of(plan: Plan) -> int:
+    """Numbers of a chunk of the plan, which its part's steps reduce to one."""
+    from tcu.plan.plan import granularity
+
+    return granularity(plan.parts[0].steps)
+
+
+def _array(address: int, dtype: np.dtype[Any], size: int) -> npt.NDArray[Any]:
+    buffer = (ctypes.c_char * (max(1, size) * dtype.itemsize)).from_address(address)
+    return np.asarray(np.frombuffer(memoryview(buffer), dtype))[:size]
+
+
+@lru_cache(maxsize=64)
+def _exact_launch(n: int, element: str, gpu: Gpu) -> ExactLaunch:
+    fmt = get_format(element)
+    return ExactLaunch(n, fmt, "ALIGNED", fmt, gpu)
+
+
+@lru_cache(maxsize=64)
+def _rows_launch(plan: Plan, rows: int, length: int, gpu: Gpu) -> RowsLaunch:
+    """Each chunk as a row with a plan of its own, which is the part's steps."""
+    row = Plan(
+        length,
+        plan.input,
+        plan.variant,
+        plan.chain,
+        plan.block,
+        (Part(0, length, plan.parts[0].steps),),
+        (),
+        plan.result,
+    )
+    return RowsLaunch(row, rows, length, True, get_format("binary64"), gpu, 1.0)
+
+
+@lru_cache(maxsize=16)
+def _magnitudes(element: str, gpu: Gpu) -> Any:
+    return compiled("magnitudes.cu", "magnitudes", gpu.compute_capability, ELEMENTS[element], "ALIGNED", ())

@@ -1,0 +1,266 @@
+// What one matrix instruction computes, in exact integers: model/definition.py once more, for a page.
+// A number is {kind, negative, significand, exponent} with BigInt significands, a code is a BigInt.
+// tests/test_explorer.py runs these functions beside the library, bit for bit.
+"use strict";
+
+const TcuUnit = (() => {
+  const one = 1n;
+  const power = (n) => one << BigInt(n);
+  const bitLength = (n) => (n === 0n ? 0 : n.toString(2).length);
+  const zero = (negative = false) => ({ kind: "finite", negative, significand: 0n, exponent: 0 });
+
+  // Formats: {name, bits, exponentBits, fractionBits, hasInfinity, integer, signed}
+  const bias = (f) => 2 ** (f.exponentBits - 1) - 1;
+  const emin = (f) => 1 - bias(f);
+  const signCode = (f) => power(f.bits - 1);
+  const maxFinite = (f) =>
+    f.hasInfinity ? ((power(f.exponentBits) - one) << BigInt(f.fractionBits)) - one : power(f.bits - 1) - 2n;
+  const infinityCode = (f) => maxFinite(f) + one;
+  const nanCode = (f) => power(f.bits - 1) - one;
+
+  function decode(code, f) {
+    if (f.integer) {
+      const value = f.signed && code & signCode(f) ? code - power(f.bits) : code;
+      return { kind: "finite", negative: value < 0n, significand: value < 0n ? -value : value, exponent: 0 };
+    }
+    const negative = (code & signCode(f)) !== 0n;
+    const magnitude = code & (signCode(f) - one);
+    const fraction = magnitude & (power(f.fractionBits) - one);
+    const field = Number(magnitude >> BigInt(f.fractionBits));
+    if (magnitude > maxFinite(f)) {
+      if (f.hasInfinity && fraction === 0n) return { kind: "inf", negative, significand: 0n, exponent: 0 };
+      return { kind: "nan", negative, significand: fraction << BigInt(52 - f.fractionBits), exponent: 0 };
+    }
+    const significand = field === 0 ? fraction : fraction | power(f.fractionBits);
+    return { kind: "finite", negative, significand, exponent: Math.max(field, 1) - bias(f) - f.fractionBits };
+  }
+
+  function roundShift(magnitude, shift, rounding, negative) {
+    if (shift <= 0) return magnitude << BigInt(-shift);
+    const quotient = magnitude >> BigInt(shift);
+    const remainder = magnitude & (power(shift) - one);
+    const half = power(shift - 1);
+    let up = false;
+    if (rounding === "RNE") up = remainder > half || (remainder === half && (quotient & one) === one);
+    else if (rounding !== "RZ") up = remainder > 0n && negative === (rounding === "RD");
+    return quotient + (up ? one : 0n);
+  }
+
+  function encode(number, f, rounding = "RNE") {
+    const sign = number.negative ? signCode(f) : 0n;
+    if (number.kind === "nan") {
+      if (!f.hasInfinity) return sign | nanCode(f);
+      const payload = number.significand >> BigInt(52 - f.fractionBits);
+      return sign | infinityCode(f) | power(f.fractionBits - 1) | payload;
+    }
+    const overflowed = f.hasInfinity ? infinityCode(f) : nanCode(f);
+    if (number.kind === "inf") return sign | overflowed;
+    if (number.significand === 0n) return sign;
+    const leading = bitLength(number.significand) - 1 + number.exponent;
+    const exponent = Math.max(leading, emin(f));
+    const shift = exponent - f.fractionBits - number.exponent;
+    const rounded = roundShift(number.significand, shift, rounding, number.negative);
+    const code = (BigInt(exponent - emin(f)) << BigInt(f.fractionBits)) + rounded;
+    return sign | (code <= maxFinite(f) ? code : overflowed);
+  }
+
+  // Exact sums and products of finite numbers
+
+  function add(x, y) {
+    const exponent = Math.min(x.exponent, y.exponent);
+    const whole = (n) => (n.negative ? -n.significand : n.significand) << BigInt(n.exponent - exponent);
+    const total = whole(x) + whole(y);
+    return { kind: "finite", negative: total < 0n, significand: total < 0n ? -total : total, exponent };
+  }
+
+  function multiply(x, y) {
+    const negative = x.negative !== y.negative;
+    if (x.kind === "nan" || y.kind === "nan") return { ...zero(), kind: "nan" };
+    if (x.kind === "inf" || y.kind === "inf") {
+      const none = [x, y].some((n) => n.kind === "finite" && n.significand === 0n);
+      return { ...zero(none ? false : negative), kind: none ? "nan" : "inf" };
+    }
+    return { kind: "finite", negative, significand: x.significand * y.significand, exponent: x.exponent + y.exponent };
+  }
+
+  // The code of a sum in which inf or NaN take part; null where none does.
+  function special(numbers, f) {
+    const infinite = numbers.filter((n) => n.kind === "inf");
+    const both = infinite.some((n) => n.negative) && infinite.some((n) => !n.negative);
+    if (both || numbers.some((n) => n.kind === "nan")) return nanCode(f);
+    if (infinite.length === 0) return null;
+    return infinityCode(f) | (infinite[0].negative ? signCode(f) : 0n);
+  }
+
+  // Aligned sums
+
+  function input(code, f, rules) {
+    const n = decode(code, f);
+    const subnormal = n.kind === "finite" && n.significand < power(f.fractionBits);
+    return rules.flush_inputs && subnormal ? { ...n, significand: 0n } : n;
+  }
+
+  function plusZero(code, rules, f) {
+    const magnitude = code & (signCode(f) - one);
+    return magnitude === 0n || (rules.flush_outputs && magnitude < power(f.fractionBits)) ? 0n : code;
+  }
+
+  function round(number, rules, f) {
+    const kept = Math.min(f.fractionBits, rules.output_fraction_bits ?? f.fractionBits);
+    const narrow = { ...f, bits: f.bits - f.fractionBits + kept, fractionBits: kept };
+    return plusZero(encode(number, narrow, rules.rounding) << BigInt(f.fractionBits - kept), rules, f);
+  }
+
+  function blockSum(pairs, c, x, y, rules, f) {
+    const addend = input(c, f, rules);
+    const nothing = { terms: [], common: null, unit: null, total: 0n };
+    const code = special([...pairs.map(([p, q]) => multiply(p, q)), addend], f);
+    if (code !== null) return { ...nothing, result: code };
+    const terms = [{ name: "c", negative: addend.negative, significand: addend.significand,
+      lowest: addend.exponent, exponent: addend.exponent + f.fractionBits }];
+    for (const [p, q, name] of pairs) {
+      const significand = p.significand * q.significand;
+      const lowest = p.exponent + q.exponent;
+      const exponent = rules.normalized_products
+        ? lowest + bitLength(significand) - 1
+        : lowest + x.fractionBits + y.fractionBits;
+      terms.push({ name, negative: p.negative !== q.negative, significand, lowest, exponent });
+    }
+    const exponents = terms.filter((t) => t.significand !== 0n).map((t) => t.exponent);
+    if (exponents.length === 0) return { ...nothing, terms, result: 0n };
+    const common = Math.max(...exponents, rules.exponent_floor ?? -Infinity);
+    const unit = common - rules.fraction_bits;
+    let total = 0n;
+    for (const t of terms) {
+      const shift = unit - t.lowest;
+      t.aligned = shift >= 0 ? t.significand >> BigInt(shift) : t.significand << BigInt(-shift);
+      t.lost = shift > 0 && t.aligned << BigInt(shift) !== t.significand;
+      total += t.negative ? -t.aligned : t.aligned;
+    }
+    const sum = { kind: "finite", negative: total < 0n, significand: total < 0n ? -total : total, exponent: unit };
+    return { terms, common, unit, total, result: round(sum, rules, f) };
+  }
+
+  function lateAddition(p, q, rules, f) {
+    const numbers = [input(p, f, rules), input(q, f, rules)];
+    const code = special(numbers, f);
+    return code !== null ? code : plusZero(encode(add(...numbers), f), rules, f);
+  }
+
+  // One instruction with an aligned sum: its blocks and its result
+  function alignedBlocks(a, b, c, row) {
+    const { rules, x, y, output } = row;
+    const order = rules.order ?? a.map((_, k) => k);
+    const blocks = [];
+    let accumulator = rules.late_c ? 0n : c;
+    for (let start = 0; start < order.length; start += rules.block) {
+      const pairs = order
+        .slice(start, start + rules.block)
+        .map((k) => [input(a[k], x, rules), input(b[k], y, rules), `k=${k}`]);
+      blocks.push({ addend: accumulator, ...blockSum(pairs, accumulator, x, y, rules, output) });
+      accumulator = blocks[blocks.length - 1].result;
+    }
+    const result = rules.late_c ? lateAddition(accumulator, c, rules, output) : accumulator;
+    return { blocks, result };
+  }
+
+  // IEEE 754 fused multiply-add of binary64, with the NaN that the units return
+  function fusedMultiplyAdd(a, b, c, f) {
+    const [x, y, z] = [a, b, c].map((code) => decode(code, f));
+    for (const [code, n] of [[b, y], [c, z], [a, x]]) if (n.kind === "nan") return code | power(51);
+    const invalid = signCode(f) | infinityCode(f) | power(51);
+    const product = multiply(x, y);
+    if (product.kind === "nan") return invalid;
+    if (product.kind === "inf" && z.kind === "inf" && product.negative !== z.negative) return invalid;
+    if (product.kind === "inf") return encode(product, f);
+    if (z.kind === "inf") return encode(z, f);
+    const exact = add(product, z);
+    if (exact.significand === 0n) {
+      return encode(zero(product.negative && z.significand === 0n && z.negative), f);
+    }
+    return encode(exact, f);
+  }
+
+  function integerDot(a, b, c, row) {
+    const value = (code, f) => {
+      const n = decode(code, f);
+      return n.negative ? -n.significand : n.significand;
+    };
+    let total = value(c, row.output);
+    a.forEach((code, k) => (total += value(code, row.x) * value(b[k], row.y)));
+    return BigInt.asUintN(32, total);
+  }
+
+  // One element of D = A·B + C with every step; a and b of any length, padded with zeros to whole instructions.
+  function dot(a, b, c, row) {
+    const steps = [];
+    for (let start = 0; start < a.length; start += row.k) {
+      const pad = (codes) => Array.from({ length: row.k }, (_, k) => codes[start + k] ?? 0n);
+      if (row.kind === "AlignedSum") {
+        const found = alignedBlocks(pad(a), pad(b), c, row);
+        steps.push({ start, ...found });
+        c = found.result;
+      } else if (row.kind === "FusedChain") {
+        for (let k = 0; k < row.k; k += 1) c = fusedMultiplyAdd(pad(a)[k], pad(b)[k], c, row.output);
+      } else {
+        c = integerDot(pad(a), pad(b), c, row);
+      }
+    }
+    return { steps, result: c };
+  }
+
+  // The exact sum as a number; null where inf or NaN take part.
+  function exactSum(a, b, c, row) {
+    let total = decode(c, row.output);
+    for (let k = 0; k < a.length; k += 1) {
+      const product = multiply(decode(a[k], row.x), decode(b[k], row.y));
+      if (product.kind !== "finite" || total.kind !== "finite") return null;
+      total = add(total, product);
+    }
+    return total.kind === "finite" ? total : null;
+  }
+
+  // Text to a number that every format rounds as it rounds the text: 1.5, 1e-3, 2^-24, 3*2^-5, 0x1.8p-3, inf, nan.
+  const LOWEST = -1140;
+  const NUMBER = new RegExp(
+    "^([+-]?)(?:(inf|nan)|0x([0-9a-f]*)\\.?([0-9a-f]*)(?:p([+-]?\\d+))?|" +
+      "(?:(\\d+|\\d*\\.\\d+|\\d+\\.)[*·])?2(?:\\^|\\*\\*)\\(?([+-]?\\d+)\\)?|(\\d*)\\.?(\\d*)(?:e([+-]?\\d+))?)$", "i");
+
+  function parse(text) {
+    const match = NUMBER.exec(text.replace(/\s/g, "").replace("−", "-"));
+    if (match === null) return null;
+    const [, sign, name, hexWhole, hexRest, hexPower, scale, exponent, whole, rest, tens] = match;
+    const negative = sign === "-";
+    if (name) return { ...zero(negative), kind: name.toLowerCase(), significand: /nan/i.test(name) ? power(51) : 0n };
+    const far = [hexPower, exponent, tens].some((part) => part !== undefined && Math.abs(Number(part)) > 4000);
+    if (far) return null;
+    let up = 0n;
+    let down = one;
+    const scaled = (by, to) => (to >= 0 ? (up *= by ** BigInt(to)) : (down *= by ** BigInt(-to)));
+    const decimal = (head, tail) => {
+      up = BigInt((head + tail) || "0");
+      scaled(10n, -tail.length);
+    };
+    if (hexWhole !== undefined) {
+      if (!(hexWhole + hexRest)) return null;
+      up = BigInt(`0x${hexWhole + hexRest}`);
+      scaled(2n, Number(hexPower ?? 0) - 4 * hexRest.length);
+    } else if (exponent !== undefined) {
+      const [head, tail = ""] = (scale ?? "1").split(".");
+      decimal(head, tail);
+      scaled(2n, Number(exponent));
+    } else {
+      if (!(whole + rest)) return null;
+      decimal(whole, rest);
+      scaled(10n, Number(tens ?? 0));
+    }
+    const shifted = up << BigInt(-LOWEST);
+    const quotient = shifted / down;
+    const sticky = quotient * down === shifted ? 0n : one;
+    return { kind: "finite", negative, significand: 2n * quotient + sticky, exponent: LOWEST - 1 };
+  }
+
+  return { decode, encode, dot, exactSum, parse, bitLength };
+})();
+
+if (typeof module !== "undefined") module.exports = TcuUnit;

@@ -1,0 +1,94 @@
+"""How far a pass over numbers has come, in a file: a killed run goes on from there, to the same bits.
+
+The file is replaced as a whole, so that it is the last state or the one
+before, whatever happens meanwhile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from tcu.errors import DataFileError
+
+__all__ = ["Checkpoint"]
+
+_KIND = "tcu checkpoint 1"
+
+
+class Checkpoint:
+    """Keeps states of one pass at ``path``, at most every ``seconds``.
+
+    ``task`` says what the pass is (the files, the operation and its
+    parameters) and goes through JSON unchanged; a file of another task is
+    refused.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], task: dict[str, Any], seconds: float = 10.0) -> None:
+        self.path = Path(path)
+        self.task = json.loads(json.dumps(task))
+        self.seconds = seconds
+        self._last = time.monotonic()
+        if not self.path.parent.is_dir():
+            raise DataFileError(f"cannot write {self.path}: there is no folder {self.path.parent}: create it")
+
+    def load(self) -> tuple[int, dict[str, Any]] | None:
+        """(position, states) where an earlier run got to; None where there was none.
+
+        Raises DataFileError for a damaged file and for one of another task.
+        """
+        try:
+            text = self.path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise DataFileError(
+                f"cannot read the checkpoint {self.path} ({error}): delete it to begin anew"
+            ) from None
+        try:
+            document = json.loads(text)
+            content = document["content"]
+            if document["kind"] != _KIND or document["sha256"] != _digest(content):
+                raise ValueError("its checksum is wrong")
+            task, position, states = content["task"], int(content["position"]), content["states"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataFileError(
+                f"{self.path} is no checkpoint of tcu, or damaged ({error}): delete it to begin anew, or name "
+                "another file"
+            ) from None
+        if task != self.task:
+            changed = [key for key in {**task, **self.task} if task.get(key) != self.task.get(key)]
+            raise DataFileError(
+                f"the checkpoint {self.path} belongs to another run, with other {' and '.join(sorted(changed))}: "
+                "delete it to begin anew, or name another file"
+            )
+        return position, states
+
+    def due(self) -> bool:
+        return time.monotonic() - self._last >= self.seconds
+
+    def save(self, position: int, states: dict[str, Any]) -> None:
+        """Raises DataFileError where it cannot be written."""
+        content = {"task": self.task, "position": position, "states": states}
+        document = {"kind": _KIND, "sha256": _digest(content), "content": content}
+        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
+        try:
+            with beside.open("w", encoding="utf-8") as file:
+                json.dump(document, file)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(self.path)
+        except OSError as error:
+            beside.unlink(missing_ok=True)
+            raise DataFileError(
+                f"cannot write {self.path}: {error.strerror or error}: choose another place"
+            ) from None
+        self._last = time.monotonic()
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

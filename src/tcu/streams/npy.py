@@ -1,0 +1,169 @@
+"""Numbers of a .npy file, read where they lie; and of one that comes down a pipe."""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.errors import DataFileError
+from tcu.streams.source import Identity, Source
+
+__all__ = ["MAGIC", "NpyPipe", "NpySource"]
+
+MAGIC = b"\x93NUMPY"
+
+
+class NpySource(Source):
+    """Read by position, so threads do not disturb each other, and a file that was cut off meanwhile is noticed.
+
+    The file is open only while it is read: a folder may hold more files than a
+    process may have open.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.name = path
+        with open(path, "rb") as file:
+            shape, _, self._stored = read_header(file, path)
+            self._offset = file.tell()
+            self._size, self._changed = _state_of(file.fileno())
+        self.n = math.prod(shape)
+        self.dtype = self._stored.newbyteorder("=")
+        missing = self._offset + self.n * self.dtype.itemsize - self._size
+        if missing > 0:
+            raise DataFileError(
+                f"{path} is damaged or not a complete .npy file (the last {missing:,} bytes of its {self.n:,} "
+                "numbers are missing): write it again with numpy.save"
+            )
+
+    def read(self, start: int, stop: int, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
+        if out is None:
+            out = np.empty(stop - start, self.dtype)
+        rest = _bytes_of(out)
+        at = self._offset + start * self.dtype.itemsize
+        try:
+            file = os.open(self.name, os.O_RDONLY)
+            try:
+                if _state_of(file) != (self._size, self._changed):
+                    raise DataFileError(
+                        f"{self.name} changed while it was read: begin again once nobody writes to it"
+                    )
+                while rest:
+                    count = os.preadv(file, [rest], at)
+                    if not count:
+                        raise DataFileError(
+                            f"{self.name} ended at byte {at:,} while it was read: begin again once it is whole"
+                        )
+                    rest, at = rest[count:], at + count
+            finally:
+                os.close(file)
+        except DataFileError:
+            raise
+        except OSError as error:
+            raise DataFileError(
+                f"cannot read {self.name} at byte {at:,}: {error.strerror or error}: check its disk"
+            ) from error
+        if not self._stored.isnative:
+            out.byteswap(inplace=True)
+        return out
+
+    def identity(self) -> Identity:
+        return [os.path.abspath(self.name), self._size, self._changed, self.n, self.dtype.str]
+
+
+def _state_of(file: int) -> tuple[int, int]:
+    """Size and time of the last change."""
+    status = os.fstat(file)
+    return status.st_size, status.st_mtime_ns
+
+
+class NpyPipe(Source):
+    """A .npy file that can be read only once, in order: whoever asks for a later piece waits for the earlier ones."""
+
+    def __init__(self, start: bytes, file: BinaryIO, name: str) -> None:
+        """``start``: what was read of it already."""
+        self.name = name
+        self._file = file
+        shape, fortran, self._stored = read_header(_Rejoined(start, file), name)
+        if fortran:
+            raise DataFileError(
+                f"{name} is in Fortran order, so its numbers do not come in the order in which they are summed: "
+                "send numpy.ascontiguousarray(x), or save it as a file"
+            )
+        self.n = math.prod(shape)
+        self.dtype = self._stored.newbyteorder("=")
+        self._at = 0
+        self._failed: DataFileError | None = None
+        self._turn = threading.Condition()
+
+    def read(self, start: int, stop: int, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
+        if out is None:
+            out = np.empty(stop - start, self.dtype)
+        with self._turn:
+            self._turn.wait_for(lambda: self._failed or self._at == start)
+            if self._failed:
+                raise self._failed
+            rest = _bytes_of(out)
+            while rest:
+                count = self._file.readinto(rest)  # type: ignore[attr-defined]
+                if not count:
+                    missing = (self.n - stop) * self.dtype.itemsize + len(rest)
+                    self._failed = DataFileError(
+                        f"{self.name} ended {missing:,} bytes before the end of its {self.n:,} numbers: "
+                        "whatever writes it has failed"
+                    )
+                    self._turn.notify_all()
+                    raise self._failed
+                rest = rest[count:]
+            self._at = stop
+            self._turn.notify_all()
+        if not self._stored.isnative:
+            out.byteswap(inplace=True)
+        return out
+
+    def identity(self) -> Identity:
+        raise DataFileError(
+            f"{self.name} can be read only once, so there is no going back to a checkpoint: save it as a file first"
+        )
+
+
+def _bytes_of(array: Any) -> memoryview:
+    return memoryview(array.view(np.uint8)) if array.size else memoryview(b"")
+
+
+class _Rejoined:
+    """A file of which the first bytes were read already."""
+
+    def __init__(self, start: bytes, rest: BinaryIO) -> None:
+        self._start, self._rest = start, rest
+
+    def read(self, size: int) -> bytes:
+        taken, self._start = self._start[:size], self._start[size:]
+        return taken + self._rest.read(size - len(taken)) if len(taken) < size else taken
+
+
+def read_header(file: Any, name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether in Fortran order, and dtype as stored; the file is left at its first number."""
+    try:
+        version = np.lib.format.read_magic(file)
+        if version == (1, 0):
+            shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+        elif version == (2, 0):
+            shape, fortran, dtype = np.lib.format.read_array_header_2_0(file)
+        else:
+            raise ValueError(f"version {version[0]}.{version[1]}, which arrays of plain numbers do not need")
+    except (ValueError, EOFError, KeyError) as error:
+        reason = (str(error).strip() or "unexpected end").splitlines()[0].rstrip(".")
+        raise DataFileError(
+            f"{name} is damaged or not a complete .npy file ({reason}): write it again with numpy.save"
+        ) from None
+    if dtype.hasobject:
+        raise DataFileError(
+            f"{name} holds Python objects, which are never loaded because that can run code: "
+            "save plain numbers, with x.astype('float64')"
+        )
+    return shape, fortran and len(shape) > 1, dtype

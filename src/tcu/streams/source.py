@@ -1,0 +1,154 @@
+"""Numbers that lie somewhere, as one line in C order: read a piece at a time, by any thread."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.errors import DataFileError
+
+__all__ = ["ArraySource", "Concatenation", "Identity", "SlabCache", "SlabSource", "Source"]
+
+Identity = list[Any]
+"""What tells a source from another, or from itself after a change; goes through JSON unchanged."""
+
+
+class Source(ABC):
+    """``n`` numbers of ``dtype``, in native byte order."""
+
+    name: str
+    """What messages call it."""
+    n: int
+    dtype: np.dtype[Any]
+    remarks: tuple[str, ...] = ()
+    """What whoever sums it should know."""
+
+    @abstractmethod
+    def read(self, start: int, stop: int, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
+        """Numbers ``start`` to ``stop``, for which ``out`` may be used; raises DataFileError."""
+
+    @abstractmethod
+    def identity(self) -> Identity:
+        """What a checkpoint remembers of it."""
+
+
+class ArraySource(Source):
+    """An array in memory, or mapped into it; any shape and strides."""
+
+    def __init__(self, array: npt.NDArray[Any], name: str = "array") -> None:
+        self.array = array
+        self.name = name
+        self.n = int(array.size)
+        self.dtype = array.dtype.newbyteorder("=")
+        self._line = array.reshape(-1) if array.flags.c_contiguous else None
+
+    def read(self, start: int, stop: int, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
+        piece = self.array.flat[start:stop] if self._line is None else self._line[start:stop]
+        return piece if piece.dtype.isnative else piece.astype(self.dtype)
+
+    def identity(self) -> Identity:
+        return [self.name, self.n, self.dtype.str]
+
+
+class SlabCache:
+    """The slabs decoded last, of all sources that are read together: at most ``room`` bytes, or one slab."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self._kept: OrderedDict[tuple[int, int], npt.NDArray[Any]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._loading: dict[tuple[int, int], threading.Lock] = {}
+
+    def slab(self, source: SlabSource, number: int) -> npt.NDArray[Any]:
+        key = id(source), number
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+            loading = self._loading.setdefault(key, threading.Lock())
+        with loading:  # the second thread that needs it waits for the first
+            with self._lock:
+                if key in self._kept:
+                    return self._kept[key]
+            slab = source.load(number)
+            with self._lock:
+                self._kept[key] = slab
+                self._loading.pop(key, None)
+                while len(self._kept) > 1 and sum(each.nbytes for each in self._kept.values()) > self.room:
+                    self._kept.popitem(last=False)
+            return slab
+
+
+class SlabSource(Source):
+    """What is stored in chunks: a slab, chunks that are read together, is decoded once and kept for the next piece."""
+
+    def __init__(self, cache: SlabCache) -> None:
+        self._cache = cache
+
+    @abstractmethod
+    def slab_of(self, position: int) -> tuple[int, int, int]:
+        """(number, start, stop) of the slab in which a number lies."""
+
+    @abstractmethod
+    def load(self, slab: int) -> npt.NDArray[Any]:
+        """All numbers of a slab, one-dimensional, in ``dtype``."""
+
+    def read(self, start: int, stop: int, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
+        if out is None:
+            out = np.empty(stop - start, self.dtype)
+        at = start
+        while at < stop:
+            number, first, last = self.slab_of(at)
+            end = min(last, stop)
+            out[at - start : end - start] = self._cache.slab(self, number)[at - first : end - first]
+            at = end
+        return out
+
+
+class Concatenation(Source):
+    """Sources of one dtype, one after another."""
+
+    def __init__(self, sources: Sequence[Source], name: str) -> None:
+        self.sources = list(sources)
+        self.name = name
+        self.dtype = sources[0].dtype
+        for source in sources[1:]:
+            if source.dtype != self.dtype:
+                raise DataFileError(
+                    f"{sources[0].name} holds {self.dtype} and {source.name} {source.dtype}: sum them one by one, "
+                    "or save all in one dtype"
+                )
+        self.remarks = tuple(remark for source in sources for remark in source.remarks)
+        self._ends: list[int] = []
+        self.n = 0
+        for source in sources:
+            self.n += source.n
+            self._ends.append(self.n)
+
+    def read(self, start: int, stop: int, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
+        i = bisect_right(self._ends, start)
+        if out is None:
+            if stop <= self._ends[i]:
+                first = self._ends[i] - self.sources[i].n
+                return self.sources[i].read(start - first, stop - first)
+            out = np.empty(stop - start, self.dtype)
+        at = start
+        while at < stop:
+            first, end = self._ends[i] - self.sources[i].n, min(self._ends[i], stop)
+            if end > at:
+                part = out[at - start : end - start]
+                found = self.sources[i].read(at - first, end - first, part)
+                if found is not part:
+                    part[...] = found
+            at, i = end, i + 1
+        return out
+
+    def identity(self) -> Identity:
+        return [source.identity() for source in self.sources]

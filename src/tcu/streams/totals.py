@@ -1,0 +1,146 @@
+"""What one pass over numbers finds out: each total works on pieces in any thread and merges them in order."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.collectives.exact import ExactSum, Tally, exact_sum
+from tcu.collectives.summation import bound_of
+from tcu.errors import InvalidOperationError
+from tcu.formats.format import format_of
+from tcu.model.stream import PlanStream
+from tcu.plan import Plan
+from tcu.units import Unit
+
+__all__ = ["ChunkTotals", "ExactTotal", "Magnitudes", "PlannedTotal", "Total", "planned_of"]
+
+
+class Total(Protocol):
+    """One thing to find out."""
+
+    name: str
+    """Under which a checkpoint keeps it."""
+
+    def work(self, start: int, numbers: npt.NDArray[Any]) -> Any:
+        """A piece's share; any thread may ask."""
+
+    def merge(self, start: int, stop: int, share: Any) -> None:
+        """Take the share of the next piece."""
+
+    def state(self) -> Any:
+        """What was merged so far, as JSON."""
+
+    def restore(self, state: Any) -> None:
+        """Go on from there."""
+
+
+class ExactTotal:
+    """The exact sum."""
+
+    of_magnitudes = False
+
+    name = "exact"
+
+    def __init__(self) -> None:
+        self.sum = ExactSum()
+
+    def work(self, start: int, numbers: npt.NDArray[Any]) -> Tally:
+        return exact_sum(numbers, format_of(numbers.dtype))
+
+    def merge(self, start: int, stop: int, share: Tally) -> None:
+        self.sum.add_tally(stop - start, share)
+
+    def value(self, dtype: npt.DTypeLike | None = None) -> Any:
+        """The sum rounded once; NaN where it has no value."""
+        try:
+            return self.sum.value(dtype)
+        except InvalidOperationError:
+            return np.float64(np.nan).astype(dtype or np.float64)
+
+    def state(self) -> str:
+        return base64.b64encode(self.sum.to_bytes()).decode()
+
+    def restore(self, state: str) -> None:
+        self.sum = ExactSum.from_bytes(base64.b64decode(state))
+
+
+class Magnitudes(ExactTotal):
+    """The exact sum of |x| and the largest |x|, from which the error bound of a plan follows."""
+
+    name = "magnitudes"
+    of_magnitudes = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.top = 0.0
+
+    def work(self, start: int, numbers: npt.NDArray[Any]) -> Any:
+        with np.errstate(invalid="ignore"):  # signalling NaN
+            piece = np.abs(numbers)
+            return super().work(start, piece), float(piece.max(initial=0))
+
+    def merge(self, start: int, stop: int, share: Any) -> None:
+        tally, top = share
+        super().merge(start, stop, tally)
+        self.top = max(self.top, top)  # of a NaN no bound is made
+
+    def bound(self, plan: Plan, unit: Unit, dtype: npt.DTypeLike) -> float:
+        return bound_of(plan, unit, self.sum, self.top, dtype)
+
+    def state(self) -> Any:
+        return [super().state(), self.top.hex()]
+
+    def restore(self, state: Any) -> None:
+        super().restore(state[0])
+        self.top = float.fromhex(state[1])
+
+
+@dataclass(frozen=True)
+class ChunkTotals:
+    """The plan's chunks, already reduced to a number each."""
+
+    numbers: npt.NDArray[np.float64]
+
+
+class PlannedTotal:
+    """The sum by a plan."""
+
+    name = "planned"
+
+    def __init__(self, plan: Plan, unit: Unit) -> None:
+        self.unit = unit
+        self.stream = PlanStream(plan, unit)
+
+    def pieces(self, start: int, most: int) -> Iterator[tuple[int, int]]:
+        """Where pieces may end."""
+        return self.stream.pieces(start, most)
+
+    def work(self, start: int, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return self.stream.work(start, numbers)
+
+    def merge(self, start: int, stop: int, share: npt.NDArray[Any] | ChunkTotals) -> None:
+        if isinstance(share, ChunkTotals):
+            self.stream.merge_totals(share.numbers)
+        else:
+            self.stream.merge(start, stop, share)
+
+    def value(self) -> float:
+        """In the plan's result format, as binary64."""
+        return self.stream.value()
+
+    def state(self) -> Any:
+        return self.stream.state()
+
+    def restore(self, state: Any) -> None:
+        self.stream.restore(state)
+
+
+def planned_of(totals: Sequence[Total]) -> PlannedTotal | None:
+    """The total that says where pieces may end."""
+    return next((each for each in totals if isinstance(each, PlannedTotal)), None)

@@ -1,0 +1,169 @@
+"""Sums on a GPU against the ceiling of its memory: speed, the price of exactness, energy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tcu.study.study import Figure, Line, Rows, Shown, Source, Study, Table, Verdict
+
+__all__ = ["CEILING"]
+
+STORED, COMMAND = "gpu-sum.json", "python benchmarks/gpu_sum.py"
+READ = "read alone"
+OURS, EXACT = "tcu.sum", "tcu.fsum"
+_SHOWN = (OURS, EXACT, "torch", "torch, dtype=float64", "torch.compile", "CuPy", "warp shuffle, atomic")
+
+
+def _measured(document: Any) -> Rows:
+    """One row for each sum that was timed cold: numbers alone."""
+    return [
+        {"dtype": row["dtype"], "n": row["n"], "who": row["participant"], "tb_per_s": row["events"]["tb_per_s"],
+         "seconds": row["events"]["median"]}
+        for row in document["figures"]["rows"]
+        if row.get("cache") == "cold" and "tb_per_s" in row.get("events", {})
+    ]  # fmt: skip
+
+
+def _energy(document: Any) -> Rows:
+    return [row for row in document["figures"]["energy"] if "joules_per_terabyte" in row]
+
+
+def _speeds(rows: Rows, dtype: str) -> dict[str, dict[int, float]]:
+    """Participant → n → TB/s; of the launch shapes that only read, the best at each size."""
+    found: dict[str, dict[int, float]] = {}
+    for row in rows:
+        if row["dtype"] == dtype:
+            name = READ if row["who"].startswith(READ) else row["who"]
+            line = found.setdefault(name, {})
+            line[row["n"]] = max(line.get(row["n"], 0.0), row["tb_per_s"])
+    return found
+
+
+def _dtypes(rows: Rows) -> list[str]:
+    return list(dict.fromkeys(row["dtype"] for row in rows))
+
+
+def _show_ceiling(rows: Rows) -> Shown:
+    figures, shares = [], {}
+    for dtype in _dtypes(rows):
+        speeds = _speeds(rows, dtype)
+        shown = [name for name in speeds if name in (READ, *_SHOWN) or name.startswith("CUB")]
+        figures.append(Figure(
+            f"Speed of one call over n, {dtype}", "n", "TB/s",
+            [Line(name, list(speeds[name]), list(speeds[name].values()), name == READ) for name in shown], True,
+            note="Numbers out of memory, not out of a cache; one call, its start included. Dashed: reading alone.",
+        ))  # fmt: skip
+        shares[dtype] = {
+            n: speeds[OURS][n] / ceiling for n, ceiling in speeds[READ].items() if n in speeds[OURS]
+        }
+    figures.append(Figure(
+        "tcu.sum's share of the memory ceiling", "n", "share of the speed of reading alone",
+        [Line(dtype, list(share), list(share.values())) for dtype, share in shares.items()], True,
+    ))  # fmt: skip
+    largest = {dtype: share[max(share)] for dtype, share in shares.items()}
+    return Shown(figures, [
+        Verdict.of(
+            "tcu", "Large arrays are summed as fast as they can be read.",
+            "Share of the ceiling at the largest size: "
+            + ", ".join(f"{dtype} {value:.1%}" for dtype, value in largest.items()) + ".",
+            min(largest.values()) >= 0.98,
+        ),
+        _against(rows, "CUB"), _against(rows, "torch"),
+    ])  # fmt: skip
+
+
+def _against(rows: Rows, peer: str) -> Verdict:
+    ratios = {}
+    for dtype in _dtypes(rows):
+        speeds = _speeds(rows, dtype)
+        n = max(speeds[OURS])
+        best = max(
+            (line[n] for who, line in speeds.items() if who.startswith(peer) and n in line), default=None
+        )
+        if best:
+            ratios[dtype] = speeds[OURS][n] / best
+    name = {"torch": "PyTorch"}.get(peer, peer)
+    return Verdict.of(
+        "tcu", f"On large arrays no sum of {name} is faster.",
+        "Times its best: " + ", ".join(f"{dtype} {ratio:.2f}" for dtype, ratio in ratios.items()) + ".",
+        min(ratios.values()) >= 0.99, "the peer reads as fast",
+    )  # fmt: skip
+
+
+def _show_exactness(rows: Rows) -> Shown:
+    lines, prices = [], {}
+    for dtype in _dtypes(rows):
+        speeds = _speeds(rows, dtype)
+        ratio = {n: speeds[OURS][n] / speeds[EXACT][n] for n in speeds[EXACT] if n in speeds[OURS]}
+        lines.append(Line(dtype, list(ratio), list(ratio.values())))
+        prices[dtype] = ratio[max(ratio)] - 1
+    figure = Figure("Time of tcu.fsum over that of tcu.sum", "n", "times as long", lines, True)
+    speeds = _speeds(rows, "float32")
+    n = max(speeds[EXACT])
+    peers = {
+        name: speeds[EXACT][n] / speeds[name][n]
+        for name in ("CUB float→float gpu_to_gpu", "torch, dtype=float64") if n in speeds.get(name, {})
+    }  # fmt: skip
+    return Shown([figure], [
+        Verdict.of(
+            "tcu", "On large arrays the correctly rounded sum costs a few per cent.",
+            "Over tcu.sum: " + ", ".join(f"{dtype} {price:+.1%}" for dtype, price in prices.items()) + ".",
+            max(prices.values()) <= 0.05,
+        ),
+        Verdict.of(
+            "tcu", "It is faster than what else promises reproducible or double-precision sums of float32.",
+            "Speed over " + ", ".join(f"{name}: {ratio:.1f} times" for name, ratio in peers.items()) + ".",
+            bool(peers) and min(peers.values()) > 1,
+        ),
+    ])  # fmt: skip
+
+
+def _show_energy(rows: Rows) -> Shown:
+    rounds: dict[tuple[str, str], Rows] = {}
+    for row in rows:
+        rounds.setdefault((row["dtype"], row["participant"]), []).append(row)
+
+    def mean(key: str, one: Rows) -> float:
+        return float(sum(row[key] for row in one) / len(one))
+
+    joules = {who: mean("joules_per_terabyte", one) for who, one in rounds.items()}
+    table = Table(
+        "Energy of sums of 2^30 numbers, one after another", ("dtype", "sum", "joules per TB read", "watts", "TB/s"),
+        [
+            [dtype, who, f"{joules[dtype, who]:.0f}", f"{mean('watts', one):.0f}",
+             f"{mean('terabytes_per_second', one):.2f}"]
+            for (dtype, who), one in rounds.items()
+        ],
+        "Total energy of the GPU by NVML, mean of two rounds.",
+    )  # fmt: skip
+    less = {
+        who: 1 - joules["float16", OURS] / value
+        for (dtype, who), value in joules.items() if dtype == "float16" and who.startswith("CUB")
+    }  # fmt: skip
+    return Shown([table], [
+        Verdict.of(
+            "paper 002, evaluation",
+            "Reductions on tensor cores use up to 22 % less power than CUB's.",
+            "Energy per number, tcu.sum over " + ", ".join(f"{who}: {value:.0%} less" for who, value in less.items())
+            + ".", max(less.values()) >= 0.2,
+            "whole arrays in place of segments, energy in place of power, and an H200, whose memory takes most of it",
+        )
+    ])  # fmt: skip
+
+
+CEILING = (
+    Study(
+        "memory-ceiling", "Share of the memory ceiling across sizes", (),
+        "Is the memory the limit, and how near do the sums come?",
+        _show_ceiling, needs=("gpu",), stored=Source(STORED, _measured), command=COMMAND,
+    ),
+    Study(
+        "exactness-gpu", "The price of exactness on a GPU", (),
+        "What does a correctly rounded sum cost where memory is the limit?",
+        _show_exactness, needs=("gpu",), stored=Source(STORED, _measured), command=COMMAND,
+    ),
+    Study(
+        "energy", "Energy of a sum", ("002 power",),
+        "Do tensor cores save energy?", _show_energy, needs=("gpu",), stored=Source(STORED, _energy), command=COMMAND,
+    ),
+)  # fmt: skip

@@ -1,0 +1,253 @@
+"""Paper 003: its tables, and every finding of its experiments for every unit of the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from tcu.formats import get_format
+from tcu.probes import probe
+from tcu.study.study import Point, Row, Rows, Shown, Study, Table, Verdict
+from tcu.units import CATALOGUE
+
+__all__ = ["FEATURES", "FORMAT_TABLES"]
+
+# Tables 1 and 3: devices and formats
+
+_TABLE_3: dict[str, tuple[int, int, int, int]] = {
+    "binary16": (11, 15, -14, -24), "bfloat16": (8, 127, -126, -133), "tf32": (11, 127, -126, -136),
+    "binary32": (24, 127, -126, -149), "binary64": (53, 1023, -1022, -1074),
+}  # fmt: skip
+"""p, emax, emin and log2 of the smallest subnormal; epsilon and the smallest normal follow."""
+_TABLE_1: dict[str, tuple[str, ...]] = {
+    "V100": ("binary16",), "T4": ("binary16",), "A100": ("bfloat16", "binary16", "tf32", "binary64"),
+}  # fmt: skip
+"""Input formats of the devices that are NVIDIA's."""
+_OTHER_DEVICES = "Google TPU v2 and v3, Arm v8.6-A"
+
+
+def _table_points(quick: bool) -> list[Point]:
+    return [{"table": 3, "format": name} for name in _TABLE_3] + [
+        {"table": 1, "unit": name} for name in _TABLE_1
+    ]
+
+
+def _table_measure(point: Point) -> Rows:
+    if point["table"] == 1:
+        unit = CATALOGUE[point["unit"]]
+        pairs = [
+            [row.a, row.output, row.k, getattr(row.arithmetic, "block", 1)]
+            for row in unit.instructions if row.name == "mma" and get_format(row.a).is_float
+        ]  # fmt: skip
+        return [{**point, "title": unit.title, "instructions": pairs}]
+    fmt = get_format(point["format"])
+    return [{
+        **point, "p": fmt.precision, "emax": fmt.emax, "emin": fmt.emin, "epsilon": 1 - fmt.precision,
+        "smallest normal": fmt.emin, "smallest subnormal": fmt.quantum_exponent,
+    }]  # fmt: skip
+
+
+def _table_show(rows: Rows) -> Shown:
+    formats = [row for row in rows if row["table"] == 3]
+    devices = [row for row in rows if row["table"] == 1]
+    third = Table(
+        "Paper 003, table 3: parameters of the formats",
+        ("", *(row["format"] for row in formats)),
+        [
+            [name, *(f"2^{row[name]}" if power else str(row[name]) for row in formats)]
+            for name, power in (("p", False), ("emax", False), ("emin", False), ("epsilon", True),
+                                ("smallest normal", True), ("smallest subnormal", True))
+        ],
+    )  # fmt: skip
+    first = Table(
+        "Paper 003, table 1: devices and formats, as the catalogue has them",
+        ("device", "input", "output", "k of one instruction", "products added at once"),
+        [[row["title"], *map(str, one)] for row in devices for one in row["instructions"]],
+    )
+    right = [
+        row["format"] for row in formats
+        if (row["p"], row["emax"], row["emin"], row["smallest subnormal"]) == _TABLE_3[row["format"]]
+    ]  # fmt: skip
+    missing = [
+        f"{row['unit']} {name}" for row in devices for name in _TABLE_1[row["unit"]]
+        if name not in {one[0] for one in row["instructions"]}
+    ]  # fmt: skip
+    return Shown([third, first], [
+        Verdict.of(
+            "paper 003, table 3", "Precision, exponent range, epsilon and smallest numbers of five formats.",
+            f"{len(right)} of {len(formats)} formats have these parameters in tcu.", len(right) == len(formats),
+        ),
+        Verdict.of(
+            "paper 003, table 1", "V100 and T4 multiply binary16; the A100 also bfloat16, TF32 and binary64.",
+            "The catalogue has all of them." if not missing else f"Missing: {', '.join(missing)}.", not missing,
+        ),
+        Verdict(
+            "paper 003, table 1", f"{_OTHER_DEVICES} multiply bfloat16 into binary32.", "–", "not measured",
+            "no vectors and no published model of these devices were at hand; they are not in the catalogue",
+        ),
+    ])  # fmt: skip
+
+
+FORMAT_TABLES = Study(
+    "format-tables", "Formats and devices", ("003 table 1", "003 table 3"),
+    "Are the formats and the devices those of the paper's tables?",
+    _table_show, _table_points, _table_measure, (0.1, 0.1),
+)  # fmt: skip
+
+
+# The findings
+
+_SECTIONS = (
+    "Support for subnormal numbers", "Accuracy of the dot products", "Rounding modes in tensor core computations",
+    "Extra bits in the alignment of significands", "Normalization in addition", "Normalization in subtraction",
+    "Extra bits for carry out", "Monotonicity of dot product", "NVIDIA Ampere tensor cores",
+)  # fmt: skip
+
+_Mode = tuple[str, str, str]
+"""Unit, input and output."""
+_V100, _T4 = ("V100", "binary16", "binary32"), ("T4", "binary16", "binary32")
+_A100 = tuple(("A100", name, "binary32") for name in ("binary16", "bfloat16", "tf32"))
+_SINGLE: tuple[_Mode, ...] = (_V100, _T4, *_A100)
+_HALF: tuple[_Mode, ...] = (("V100", "binary16", "binary16"), ("T4", "binary16", "binary16"))
+_DOUBLE: tuple[_Mode, ...] = (("A100", "binary64", "binary64"),)
+
+_STATED: tuple[tuple[str, str, str, dict[_Mode, Any]], ...] = (
+    ("Support for subnormal numbers", "Subnormal inputs are used, not flushed to zero.", "subnormal inputs",
+     dict.fromkeys(_SINGLE, True)),
+    ("Support for subnormal numbers", "A subnormal binary32 c is not altered.", "subnormal c",
+     dict.fromkeys(_SINGLE, True)),
+    ("Support for subnormal numbers; NVIDIA Ampere tensor cores",
+     "Subnormal results are returned: binary16 ones of binary16 inputs, binary32 ones of bfloat16 inputs.",
+     "subnormal results", {**dict.fromkeys(_HALF, True), _A100[1]: True}),
+    ("Accuracy of the dot products", "The products of two binary16 numbers are held exactly.", "exact products",
+     dict.fromkeys((*_SINGLE, *_HALF), True)),
+    ("Accuracy of the dot products", "A dot product has as many rounding errors as additions.", "several roundings",
+     dict.fromkeys(_SINGLE, True)),
+    ("Accuracy of the dot products", "Whatever stands where, the addition starts from the largest magnitude.",
+     "largest addend first", dict.fromkeys(_SINGLE, True)),
+    ("Rounding modes in tensor core computations", "Sums in binary32 are rounded toward zero.", "rounding mode",
+     dict.fromkeys(_SINGLE, "RZ")),
+    ("Rounding modes in tensor core computations", "Results in binary16 are rounded to nearest.", "rounding mode",
+     dict.fromkeys(_HALF, "RNE")),
+    ("Extra bits in the alignment of significands", "The V100 keeps no bit beyond binary32's 23 when it aligns.",
+     "extra bits", {_V100: 23}),
+    ("NVIDIA Turing tensor cores; NVIDIA Ampere tensor cores", "T4 and A100 keep one bit more, 24.", "extra bits",
+     dict.fromkeys(_SINGLE[1:], 24)),
+    ("Extra bits in the alignment of significands", "The V100 has no guard digit: 1 - (1 - 2^-24) is 2^-23.",
+     "guard digit", {_V100: False}),
+    ("Normalization in addition", "Partial sums are not normalised, only the final sum.", "normalisation in addition",
+     dict.fromkeys(_SINGLE, False)),
+    ("Normalization in subtraction", "Partial differences are not normalised either.", "normalisation in subtraction",
+     dict.fromkeys(_SINGLE, False)),
+    ("Extra bits for carry out", "The accumulator has at least two bits for carries.", "two carry bits",
+     dict.fromkeys(_SINGLE, True)),
+    ("Extra bits for carry out", "Most likely it has a third one: a sum of 8 does not overflow it.", "third carry bit",
+     dict.fromkeys(_SINGLE, True)),
+    ("Monotonicity of dot product", "A larger c can give a smaller sum.", "monotonicity", dict.fromkeys(_SINGLE, False)),
+    ("NVIDIA Ampere tensor cores", "In binary64 every addition is rounded to nearest, ties to even.", "rounding mode",
+     dict.fromkeys(_DOUBLE, "RNE")),
+    ("NVIDIA Ampere tensor cores", "In binary64 every partial sum is normalised.", "normalisation in addition",
+     dict.fromkeys(_DOUBLE, True)),
+    ("NVIDIA Ampere tensor cores", "In binary64 sums are monotonic.", "monotonicity", dict.fromkeys(_DOUBLE, True)),
+    ("NVIDIA Ampere tensor cores", "In binary64 additions do not start from the largest addend.",
+     "largest addend first", dict.fromkeys(_DOUBLE, False)),
+)  # fmt: skip
+"""Section, statement, experiment, and the answer that it implies for each unit and formats."""
+
+
+def _points(quick: bool) -> list[Point]:
+    """Every floating-point instruction; quick: those with mma, the paper's."""
+    return [
+        {"unit": unit.name, "instruction": row.name, "input": row.a, "output": row.output}
+        for unit in CATALOGUE.values() for row in unit.instructions
+        if get_format(row.a).is_float and not (quick and (row.name != "mma" or get_format(row.a).bits == 8))
+    ]  # fmt: skip
+
+
+def _measure(point: Point) -> Rows:
+    found = probe(
+        point["unit"], instruction=point["instruction"], input=point["input"], output=point["output"]
+    )
+    return [
+        {**point, "experiment": each.name, "source": each.source, "value": each.value}
+        for each in found.findings
+    ]
+
+
+def _show(rows: Rows) -> Shown:
+    modes = dict.fromkeys((row["instruction"], row["input"], row["output"]) for row in rows)
+    tables = [
+        _table(mode, [r for r in rows if (r["instruction"], r["input"], r["output"]) == mode])
+        for mode in modes
+    ]
+    return Shown(tables, [_sections(rows), *(_verdict(rows, *one) for one in _STATED)])
+
+
+def _table(mode: tuple[str, str, str], rows: Rows) -> Table:
+    """Experiments by units; units that answer alike share a column."""
+    experiments = list(dict.fromkeys(row["experiment"] for row in rows))
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for unit in dict.fromkeys(row["unit"] for row in rows):
+        answers = {row["experiment"]: _text(row["value"]) for row in rows if row["unit"] == unit}
+        alike.setdefault(tuple(answers.get(name, "–") for name in experiments), []).append(unit)
+    return Table(
+        f"What the units answer: {mode[0]} {mode[1]} → {mode[2]}",
+        ("experiment", *(", ".join(units) for units in alike.values())),
+        list(zip(experiments, *alike, strict=True)),
+        "? : no operands of these formats tell; – : not asked.",
+    )
+
+
+def _text(value: Any) -> str:
+    return "?" if value is None else "yes" if value is True else "no" if value is False else str(value)
+
+
+def _sections(rows: Rows) -> Verdict:
+    asked = {row["source"].removeprefix("paper 003, ") for row in rows}
+    found = [name for name in _SECTIONS if any(name in source for source in asked)]
+    return Verdict.of(
+        "paper 003, table 2", "The tests, section by section, on the V100, again on the T4 and on the A100.",
+        f"Experiments of {len(found)} of {len(_SECTIONS)} sections were run on "
+        f"{len({row['unit'] for row in rows})} units.", len(found) == len(_SECTIONS),
+    )  # fmt: skip
+
+
+def _verdict(
+    rows: Rows, section: str, statement: str, experiment: str, expected: dict[_Mode, Any]
+) -> Verdict:
+    """Units of which no operands can tell say so, and neither confirm nor contradict."""
+    values = {mode: _value(rows, mode, experiment) for mode in expected}
+    told = {mode: value for mode, value in values.items() if value is not None}
+    measured = "; ".join(_told(values))
+    if not told:
+        return Verdict(f"paper 003, {section}", statement, measured, "not measured", "no operands tell")
+    held = all(value == expected[mode] for mode, value in told.items())
+    return Verdict.of(
+        f"paper 003, {section}", statement, measured, held, "the units' models answer otherwise"
+    )
+
+
+_BRIEF = {"binary16": "f16", "bfloat16": "bf16", "binary64": "f64", "binary32": "f32"}
+
+
+def _told(values: dict[_Mode, Any]) -> Iterable[str]:
+    for value in dict.fromkeys(_text(value) for value in values.values()):
+        who: dict[str, list[str]] = {}
+        for (unit, a, output), found in values.items():
+            if _text(found) == value:
+                who.setdefault(unit, []).append(f"{_BRIEF.get(a, a)} → {_BRIEF[output]}")
+        yield f"{value}: " + ", ".join(f"{unit} ({', '.join(modes)})" for unit, modes in who.items())
+
+
+def _value(rows: Rows, mode: _Mode, experiment: str) -> Any:
+    def wanted(row: Row) -> bool:
+        return (row["unit"], row["input"], row["output"], row["instruction"]) == (*mode, "mma")
+
+    return next((row["value"] for row in rows if wanted(row) and row["experiment"] == experiment), None)
+
+
+FEATURES = Study(
+    "features", "Numerical features of the units, found by probing", ("003 table 2", "003 findings"),
+    "What do the paper's experiments, and those that later chips made necessary, find on every unit?",
+    _show, _points, _measure, (20, 90), seed=3,
+)  # fmt: skip

@@ -1,0 +1,58 @@
+"""Paper 002's figure 3: how fast tensor cores multiply matrices, by hand and by the library."""
+
+from __future__ import annotations
+
+from tcu.study.study import Figure, Line, Point, Rows, Shown, Study, Verdict
+
+__all__ = ["GEMM"]
+
+NAIVE, SHARED, LIBRARY = "naive WMMA", "WMMA, shared memory", "cuBLAS by PyTorch"
+_ERROR = 2.0**-9
+"""Of positive numbers: binary32 sums, and the library's results rounded to binary16, are well within."""
+
+
+def _points(quick: bool) -> list[Point]:
+    return [{"n": 1 << power} for power in range(9, 12 if quick else 15)]
+
+
+def _measure(point: Point) -> Rows:
+    from tcu.study.gpu.gemm import rates
+
+    return rates(point["n"])
+
+
+def _show(rows: Rows) -> Shown:
+    sizes = sorted({row["n"] for row in rows})
+    rate = {(row["who"], row["n"]): 2 * row["n"] ** 3 / row["seconds"] * 1e-12 for row in rows}
+    who = list(dict.fromkeys(row["who"] for row in rows))
+    figure = Figure(
+        "Half-precision matrix products", "M = N = K", "TFLOPS",
+        [Line(name, sizes, [rate[name, n] for n in sizes]) for name in who], True,
+        note="Binary16 matrices, binary32 accumulation; cuBLAS returns binary16, the WMMA kernels binary32.",
+    )  # fmt: skip
+    largest = sizes[-1]
+    naive, shared, library = (rate[name, largest] for name in (NAIVE, SHARED, LIBRARY))
+    worst = max(row["relative_error"] for row in rows)
+    return Shown([figure], [
+        Verdict.of(
+            "paper 002, figure 3",
+            "A naive kernel reaches a small part of the rate, one with shared memory more, the library most.",
+            f"At n = {largest}: {naive:.0f}, {shared:.0f} and {library:.0f} TFLOPS.", naive < shared < library,
+            "the order of the kernels is another one on this GPU",
+        ),
+        Verdict.of(
+            "paper 002, figure 3",
+            "The rate is so high that algorithms on tensor cores may waste operations: the library comes near the "
+            "peak.",
+            f"The library does {library / naive:.1f} times what the naive kernel does, {library:.0f} TFLOPS; the paper's "
+            "peak was 113.", library > 113,
+        ),
+        Verdict.of("tcu", "All products are right.", f"The largest relative error is {worst:.1e}.", worst < _ERROR),
+    ])  # fmt: skip
+
+
+GEMM = Study(
+    "gemm-rates", "Rates of matrix products", ("002 figure 3",),
+    "How fast are tensor cores by hand, and by the library?",
+    _show, _points, _measure, (5, 10), ("gpu", "torch", "nvcc"),
+)  # fmt: skip

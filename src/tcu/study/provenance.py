@@ -1,0 +1,86 @@
+"""Where figures come from: machine, versions, date."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import importlib.metadata
+import os
+import platform
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tcu
+
+__all__ = ["machine", "machine_name", "provenance"]
+
+_LIBRARIES = ("numpy", "numba", "llvmlite", "ml_dtypes")
+
+
+def provenance(command: str, versions: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """What stands above the figures of every file of results."""
+    return {
+        "command": command,
+        "date": datetime.date.today().isoformat(),
+        "machine": machine(),
+        "versions": {"tcu": tcu.__version__}
+        | {name: importlib.metadata.version(name) for name in _LIBRARIES}
+        | dict(versions or {}),
+    }
+
+
+def machine() -> dict[str, Any]:
+    """Processor, cores, system, and the first GPU where there is one."""
+    return {
+        "processor": _processor(),
+        "cores": _cores(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+    } | _gpu()
+
+
+def machine_name(machine: Mapping[str, Any]) -> str:
+    """The GPU, or the processor and its cores."""
+    if "gpu" in machine:
+        return str(machine["gpu"])
+    cores = machine.get("cores")
+    name = str(machine.get("processor", "unknown machine")).split(" (family")[0]
+    return f"{name}, {cores} core{'' if cores == 1 else 's'}"
+
+
+def _cores() -> int:
+    """Those that this process may use, where the system tells."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def _gpu() -> dict[str, Any]:
+    """The first GPU, its driver and clocks as they are now; nothing where NVML finds none."""
+    try:
+        import pynvml
+
+        pynvml.nvmlInit()
+    except Exception:  # not installed, or no driver
+        return {}
+    gpu = pynvml.nvmlDeviceGetHandleByIndex(0)
+    clock = pynvml.NVML_CLOCK_SM
+    return {
+        "gpu": pynvml.nvmlDeviceGetName(gpu),
+        "driver": pynvml.nvmlSystemGetDriverVersion(),
+        "sm_clock_mhz": pynvml.nvmlDeviceGetClockInfo(gpu, clock),
+        "sm_clock_most_mhz": pynvml.nvmlDeviceGetMaxClockInfo(gpu, clock),
+    }
+
+
+def _processor() -> str:
+    """Name, and family-model-stepping where the name says little, as on virtual machines."""
+    fields: dict[str, str] = {}
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            name, _, value = line.partition(":")
+            fields.setdefault(name.strip(), value.strip())
+    if not fields:
+        return platform.processor() or platform.machine()
+    identity = "-".join(fields.get(key, "?") for key in ("cpu family", "model", "stepping"))
+    return f"{fields.get('model name', platform.processor())} (family-model-stepping {identity})"

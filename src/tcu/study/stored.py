@@ -1,0 +1,44 @@
+"""Results that were measured before, often on another machine: benchmarks/results of the clone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import tcu
+from tcu.errors import DataFileError
+from tcu.study.run import Result, load
+from tcu.study.study import Study
+
+__all__ = ["stored_folder", "stored_result"]
+
+
+def stored_folder() -> Path | None:
+    """Where tcu runs from a clone, its benchmarks/results; else there is none."""
+    folder = Path(tcu.__file__).resolve().parents[2] / "benchmarks" / "results"
+    return folder if folder.is_dir() else None
+
+
+def stored_result(study: Study, folder: Path | None) -> Result | None:
+    """What is stored of a study: its own result in full, or that of the benchmark that measures it.
+
+    Raises DataFileError for a file that is no such result.
+    """
+    if folder is None:
+        return None
+    own = folder / "studies" / f"{study.name}.json"
+    if own.is_file():
+        return load(own)
+    if study.stored is None or not (folder / study.stored.file).is_file():
+        return None
+    path = folder / study.stored.file
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return Result(
+            study.name, "", False, study.seed, document["command"], document["date"], document["machine"],
+            document["versions"], 0.0, study.stored.rows(document),
+        )  # fmt: skip
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataFileError(
+            f"{path} is no result of {study.command} ({type(error).__name__}): measure it anew, or remove it"
+        ) from None

@@ -1,0 +1,203 @@
+"""Paper 004: what algorithms cost on the (m, ℓ)-TCU machine, ledger against theorem; and a real machine as one.
+
+Programs run on shapes: the ledger counts, nothing is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tcu.algorithms import COSTS, cost_of, simulate
+from tcu.calibration import calibrate
+from tcu.study.study import Figure, Line, Point, Rows, Shown, Source, Study, Table, Verdict
+
+__all__ = ["MACHINE"]
+
+_M = (16, 256, 65536)
+_LATENCIES = (0, 1, 100)
+"""ℓ as multiples of m."""
+
+
+def _points(quick: bool) -> list[Point]:
+    return [
+        {"algorithm": name, "m": m, "latency": multiple * m}
+        for name in COSTS for m in (_M[:2] if quick else _M) for multiple in (_LATENCIES[::2] if quick else _LATENCIES)
+    ]  # fmt: skip
+
+
+def _measure(point: Point) -> Rows:
+    row, m = COSTS[point["algorithm"]], point["m"]
+    rows = []
+    for number, n in enumerate(row.sizes(m)):
+        found = cost_of(row, n, m, point["latency"])
+        # Theorem 8 is about the weak machine; its simulation takes long for large m and n.
+        weak = point["latency"] == 0 and m < _M[-1] and number < 4
+        transfers = simulate(cost_of(row, n, m, 0, weak=True).ledger).ratio if weak else None
+        rows.append({
+            **point, "title": row.title, "theorem": row.theorem, "what": row.n, "n": n, "constant": row.constant,
+            "cost": float(found.ledger.cost), "bound": found.bound, "transfers_per_time": transfers,
+            "latency_cost": float(found.ledger.tensor_calls * point["latency"]),
+        })  # fmt: skip
+    return rows
+
+
+def _show(rows: Rows) -> Shown:
+    figures, verdicts = [], []
+    for name in dict.fromkeys(row["algorithm"] for row in rows):
+        own = [row for row in rows if row["algorithm"] == name]
+        figures.append(_curves(own))
+        verdicts.append(_bound(own))
+    verdicts.sort(key=lambda verdict: verdict.place)
+    return Shown(figures, [*verdicts, _resident(rows), _external(rows)])
+
+
+def _curves(rows: Rows) -> Figure:
+    machines = dict.fromkeys((row["m"], row["latency"]) for row in rows)
+    lines = []
+    for m, latency in machines:
+        own = [row for row in rows if (row["m"], row["latency"]) == (m, latency)]
+        name = f"m = {m:,}, ℓ = {latency:,}"
+        lines.append(Line(name, [row["n"] for row in own], [row["cost"] / row["bound"] for row in own]))
+    first = rows[0]
+    everywhere = sorted({row["n"] for row in rows})
+    lines.append(Line("stated constant", everywhere, [first["constant"]] * len(everywhere), True))
+    return Figure(
+        f"{_capital(first['title'])}: ledger over {first['theorem']}", f"n: {first['what']}", "cost / bound",
+        lines, True, True,
+    )  # fmt: skip
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+_STATED = {
+    "standard": "The standard recursion multiplies n × n matrices in O((n²/m)^(3/2) (m + ℓ)).",
+    "strassen": "Strassen's recursion, ended where a product fits the unit, takes O((n²/m)^1.4037 (m + ℓ)).",
+    "laderman": "Any Strassen-like scheme takes O((n²/m)^ω₀ (m + ℓ)): Laderman's 23 products of 3 × 3 blocks.",
+    "matmul": "With one operand resident in the unit it is O(n³ / √m + n² ℓ / m).",
+    "sparse": "Sparse matrices are multiplied in O(√(n/Z) (Z/m)^ω₀ (m + ℓ) + I).",
+    "dft": "The DFT of n numbers takes O((n + ℓ) log_m n).",
+    "integer": "Integers of n bits are multiplied in O(n² / (κ² √m) + n ℓ / (κ m)), κ bits a word.",
+    "karatsuba": "Karatsuba's recursion takes O((n / (κ √m))^log 3 (√m + ℓ / √m)).",
+    "polynomial": "A polynomial is evaluated at p points in O(p n / √m + p √m + n ℓ / m).",
+}
+
+
+def _bound(rows: Rows) -> Verdict:
+    first = rows[0]
+    ratios = [row["cost"] / row["bound"] for row in rows]
+    ours = first["algorithm"] not in _STATED
+    place = "tcu, after paper 004" if ours else f"paper 004, {first['theorem']}"
+    statement = _STATED.get(first["algorithm"], f"{_capital(first['title'])}: {first['theorem']}.")
+    decades = math.log10(max(row["n"] for row in rows) / min(row["n"] for row in rows))
+    return Verdict.of(
+        place, statement,
+        f"Over {len(rows)} sizes and machines, {decades:.1f} decades of n, the ledger is {min(ratios):.2f} to "
+        f"{max(ratios):.2f} times the bound; the constant that tcu states is {first['constant']:g}.",
+        max(ratios) <= first["constant"], "the stated constant is too small",
+    )  # fmt: skip
+
+
+def _resident(rows: Rows) -> Verdict:
+    """The latency terms of Theorems 1 and 2, at the same n and m."""
+    by = {(row["algorithm"], row["m"], row["latency"], row["n"]): row["latency_cost"] for row in rows}
+    gains = {
+        (m, n): by["standard", m, latency, n] / cost
+        for (name, m, latency, n), cost in by.items()
+        if name == "matmul" and latency and ("standard", m, latency, n) in by
+    }
+    wrong = [key for key, gain in gains.items() if not math.isclose(gain, key[1] / math.isqrt(key[0]))]
+    return Verdict.of(
+        "paper 004, Theorem 2",
+        "Keeping an operand in the unit divides the latency term by n / √m.",
+        f"So it does, exactly, at {len(gains) - len(wrong)} of {len(gains)} sizes.", not wrong,
+    )  # fmt: skip
+
+
+def _external(rows: Rows) -> Verdict:
+    found = [row["transfers_per_time"] for row in rows if row["transfers_per_time"] is not None]
+    return Verdict.of(
+        "paper 004, Theorem 8",
+        "A program of the weak machine is simulated with a memory of 3m words in I/Os of the order of its time, so "
+        "lower bounds on I/Os carry over.",
+        f"In {len(found)} simulations the I/Os are at most {max(found):.2f} times the time.", max(found) <= 3,
+    )  # fmt: skip
+
+
+# A real machine
+
+
+def _calibrate(point: Point) -> Rows:
+    return [{**point, **calibrate(point["device"], input=point["input"], quick=point["quick"]).to_dict()}]
+
+
+def _cpu_points(quick: bool) -> list[Point]:
+    return [{"device": "cpu", "input": None, "quick": quick}]
+
+
+def _gpu_points(quick: bool) -> list[Point]:
+    return [{"device": "gpu", "input": name, "quick": quick} for name in ("binary16", "binary64", "u8")]
+
+
+def _show_calibration(rows: Rows) -> Shown:
+    fits = Table(
+        "The machine that fits best",
+        ("device", "m", "ℓ", "unit of time", "latency", "median error of the fit"),
+        [
+            [r["device"], f"{r['m']:,}", f"{r['latency']:,.0f}", f"{r['unit_seconds'] * 1e12:.3g} ps",
+             f"{r['latency_seconds'] * 1e6:.2g} µs", f"{r['median_error']:.0%}"]
+            for r in rows
+        ],
+        "Fitted to the times of tall products.",
+    )  # fmt: skip
+    parts: list[Figure | Table] = [fits]
+    verdicts = []
+    for row in rows:
+        predictions: list[dict[str, Any]] = row["predictions"]
+        parts.append(Table(
+            f"Predicted and measured: {row['device']}",
+            ("algorithm", "n", "measured", "predicted", "predicted / measured", "CPU steps at their own time"),
+            [
+                [p["algorithm"], f"{p['n']:,}", f"{p['seconds'] * 1e3:.3g} ms", f"{p['predicted'] * 1e3:.3g} ms",
+                 f"{1 + p['error']:.2f}", f"{1 + p['error_apart']:.2f}"]
+                for p in predictions
+            ],
+        ))  # fmt: skip
+        factors = sorted(max(1 + p["error"], 1 / (1 + p["error"])) for p in predictions)
+        median = factors[len(factors) // 2]
+        verdicts.append(Verdict.of(
+            "paper 004, section 6",
+            "Open question: does real hardware behave as the model predicts?",
+            f"{row['device']}: of {len(predictions)} runs the median is off by a factor of {median:.1f}, the worst by "
+            f"{factors[-1]:.1f}.",
+            median <= 2,
+            "calls cost more than the model's one unit for each step outside the tensor unit, and caches are not in it",
+        ))  # fmt: skip
+    return Shown(parts, verdicts)
+
+
+def _stored_gpu(document: Any) -> Rows:
+    return [row for row in document["figures"]["samples"] if not row["device"].startswith("CPU")]
+
+
+MACHINE = (
+    Study(
+        "theorems", "Algorithms on the (m, ℓ)-TCU machine",
+        tuple(f"004 theorem {number}" for number in range(1, 9)),
+        "Do the algorithms cost what the theorems promise, and with which constants?",
+        _show, _points, _measure, (8, 40), ("scipy",),
+    ),
+    Study(
+        "calibration", "A processor as a machine of the model", ("004 calibration",),
+        "Which m, ℓ and unit of time describe this processor, and what do they predict?",
+        _show_calibration, _cpu_points, _calibrate, (3, 20),
+    ),
+    Study(
+        "calibration-gpu", "A GPU as a machine of the model", ("004 calibration",),
+        "Which m, ℓ and unit of time describe this GPU, and what do they predict?",
+        _show_calibration, _gpu_points, _calibrate, (10, 30), ("gpu", "cupy"),
+        stored=Source("gpu-machine.json", _stored_gpu),
+    ),
+)  # fmt: skip

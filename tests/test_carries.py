@@ -1,0 +1,264 @@
+"""Contract: scans of arrays in several places are the scan of each block plus the exact sum before it.
+
+Checked against that law in rational arithmetic: on Dask arrays along every
+axis, in files (written, interrupted and resumed) and over ranks (torchrun
+runs the end of this file).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import tcu
+from tcu.collectives.carries import carries, carry_of, row_tallies
+from tcu.collectives.exact import Tally
+from tcu.errors import DataFileError, ParameterError
+
+needs_cumsum = pytest.mark.skipif(not hasattr(tcu, "cumsum"), reason="tcu.cumsum is not there")
+
+
+def law(
+    rows: npt.NDArray[Any], cuts: list[int], target: Any, exclusive: bool, reverse: bool
+) -> npt.NDArray[Any]:
+    """The scan of each row (rows, n), cut into blocks at ``cuts``."""
+    result = np.empty(rows.shape, target)
+    blocks = list(zip([0, *cuts], [*cuts, rows.shape[1]], strict=True))
+    for i, row in enumerate(rows):
+        before = Fraction(0)
+        for start, stop in blocks[::-1] if reverse else blocks:
+            scan = tcu.cumsum(row[start:stop], exclusive=exclusive, reverse=reverse, dtype="float64")
+            wide = np.asarray(scan, np.float64) + float(before) + 0.0
+            result[i, start:stop] = wide.astype(target)
+            before += sum(map(Fraction, row[start:stop].astype(float).tolist()))
+    return result
+
+
+def test_carries_are_exact_prefixes() -> None:
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((3, 50)) * 2.0 ** rng.integers(-300, 300, (3, 50))
+    blocks = np.split(x, [7, 7, 20, 49], axis=1)
+    found = list(carries([row_tallies(block, 1) for block in blocks]))
+    at = 0
+    for block, carry in zip(blocks, found, strict=True):
+        assert carry.tolist() == [math.fsum(row[:at]) for row in x]
+        at += block.shape[1]
+    assert math.isnan(carry_of(Tally(0, 1, 1, 0)))
+    assert carry_of(Tally(0, 1, 0, 0)) == math.inf
+
+
+# Dask
+
+
+@needs_cumsum
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_dask(exclusive: bool, reverse: bool, dtype: Any) -> None:
+    da = pytest.importorskip("dask.array", reason='pip install "tcu[dask]"')
+    x = (np.random.default_rng(2).standard_normal((6, 40)) * 2.0 ** np.arange(-3, 3)[:, None]).astype(dtype)
+    options: Any = {"exclusive": exclusive, "reverse": reverse}
+    target = np.float32 if dtype == np.float16 else dtype
+    lazy = da.from_array(x, chunks=((4, 2), (7, 1, 32)))
+    along = tcu.cumsum(lazy, -1, **options)
+    assert (along.shape, along.dtype, along.chunks) == (x.shape, target, lazy.chunks)
+    assert np.array_equal(along.compute(), law(x, [7, 8], target, **options))
+    down = tcu.cumsum(lazy, axis=0, **options).compute()
+    assert np.array_equal(down, law(np.ascontiguousarray(x.T), [4], target, **options).T)
+    line = da.from_array(x.reshape(-1), chunks=((100, 100, 40),))
+    flat = tcu.cumsum(line, **options).compute(scheduler="synchronous")
+    assert np.array_equal(flat, law(x.reshape(1, -1), [100, 200], target, **options)[0])
+    narrow = tcu.cumsum(line, dtype="float16", **options)
+    assert np.array_equal(narrow.compute(), law(x.reshape(1, -1), [100, 200], np.float16, **options)[0])
+
+
+@needs_cumsum
+def test_dask_refuses() -> None:
+    da = pytest.importorskip("dask.array", reason='pip install "tcu[dask]"')
+    with pytest.raises(ParameterError, match="out with a Dask array"):
+        tcu.cumsum(da.ones(3), out=np.empty(3))
+    with pytest.raises(ParameterError, match="axis 1 of an array with 1 axes"):
+        tcu.cumsum(da.ones(3), axis=1)
+    assert tcu.cumsum(da.ones((2, 3), chunks=1)).compute().tolist() == [1, 2, 3, 4, 5, 6]
+
+
+# Files
+
+
+@pytest.fixture
+def numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> npt.NDArray[np.float64]:
+    from tcu.streams import scans
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(scans, "SEGMENT", 1000)
+    x = np.random.default_rng(3).standard_normal(10_500) * 1e3
+    for i, part in enumerate(np.split(x, [999, 4000])):
+        np.save(f"part-{i}.npy", part)
+    return x
+
+
+def call(*arguments: str) -> None:
+    from tcu.cli.app import app
+
+    app(["cumsum", *arguments], standalone_mode=False)
+
+
+@needs_cumsum
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_files(numbers: npt.NDArray[np.float64], exclusive: bool, reverse: bool) -> None:
+    flags = [name for name, given in (("--exclusive", exclusive), ("--reverse", reverse)) if given]
+    call("part-*.npy", "-o", "sums.npy", *flags)
+    x = numbers[::-1] if reverse else numbers
+    wanted = law(x.reshape(1, -1), list(range(1000, 10_500, 1000)), float, exclusive, False)[0]
+    assert np.array_equal(np.load("sums.npy"), wanted[::-1] if reverse else wanted)
+    for memory in ("64M", "2G"):
+        call("part-*.npy", "-o", "again.npy", "--memory", memory, *flags)
+        assert Path("again.npy").read_bytes() == Path("sums.npy").read_bytes()
+    call("part-*.npy", "-o", "narrow.npy", "--input-dtype", "float32", "--dtype", "float16", *flags)
+    assert np.load("narrow.npy").dtype == np.float16
+
+
+@needs_cumsum
+def test_files_go_on_where_they_were(
+    numbers: npt.NDArray[np.float64], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tcu.streams import scans
+
+    call("part-*.npy", "-o", "sums.npy")
+    written: list[int] = []
+    write = scans.ScanFile.write
+
+    def failing(self: Any, start: int, result: npt.NDArray[Any]) -> None:
+        if len(written) == 4:
+            written.append(-1)
+            raise DataFileError("the disk is full")
+        written.append(start)
+        write(self, start, result)
+
+    monkeypatch.setattr(scans.ScanFile, "write", failing)
+    arguments = ["part-*.npy", "-o", "again.npy", "--checkpoint", "state.json"]
+    with pytest.raises(DataFileError, match="the disk is full"):
+        call(*arguments)
+    assert not Path("again.npy").exists()
+    call(*arguments)
+    assert written == [0, 1000, 2000, 3000, -1, *range(4000, 10_500, 1000)]
+    assert Path("again.npy").read_bytes() == Path("sums.npy").read_bytes()
+    call(*arguments)  # finished already
+    assert Path("again.npy").read_bytes() == Path("sums.npy").read_bytes()
+    assert not Path("again.npy.part").exists()
+    Path("again.npy").unlink()
+    with pytest.raises(DataFileError, match=r"again.npy.part, which the checkpoint continues, is not there"):
+        call(*arguments)
+    with pytest.raises(DataFileError, match="with other output"):
+        call("part-*.npy", "-o", "other.npy", "--checkpoint", "state.json")
+
+
+@needs_cumsum
+def test_an_unfinished_file_does_not_stay(
+    numbers: npt.NDArray[np.float64], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tcu.streams import scans
+
+    def failing(*_: Any) -> None:
+        raise DataFileError("the disk is full")
+
+    monkeypatch.setattr(scans.ScanFile, "write", failing)
+    with pytest.raises(DataFileError, match="the disk is full"):
+        call("part-*.npy", "-o", "sums.npy")
+    assert not list(Path().glob("sums*"))
+
+
+def test_files_refuse(numbers: npt.NDArray[np.float64]) -> None:
+    for arguments, words in (
+        (["-o", "no/sums.npy"], "there is no folder no"),
+        (["-o", "sums.npy", "--gpu"], "--gpu: cumulative sums of files are computed on the CPU"),
+        (["-o", "sums.npy", "--dtype", "bfloat16"], "cumulative sums in bfloat16 have no .npy format"),
+    ):
+        with pytest.raises(tcu.TcuError, match=words):
+            call("part-*.npy", *arguments)
+
+
+# Ranks
+
+
+@needs_cumsum
+def test_ranks() -> None:
+    ranks = 3
+    pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        f"--nproc-per-node={ranks}",
+        __file__,
+    ]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TCU_NUM_THREADS": "1"}
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env=environment,
+        cwd=Path(__file__).parent,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout.count("all right") == ranks
+
+
+def main() -> None:
+    import torch
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    torch.distributed.init_process_group("gloo")
+    rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((5, 200)).astype(np.float32)
+    for exclusive in (False, True):
+        for reverse in (False, True):
+            options: Any = {"exclusive": exclusive, "reverse": reverse}
+            cuts = np.sort(rng.integers(0, 201, ranks - 1)).tolist()
+            mine = torch.from_numpy(np.split(x, cuts, axis=1)[rank].copy())
+            found = tcu.distributed.cumsum(mine, 1, **options)
+            wanted = law(x, cuts, np.float32, **options)
+            assert np.array_equal(found.numpy(), np.split(wanted, cuts, axis=1)[rank])
+            flat = torch.from_numpy(np.split(x.reshape(-1), cuts)[rank].copy())
+            found = tcu.distributed.cumsum(flat, dtype=torch.float64, **options)
+            wanted = law(x.reshape(1, -1), cuts, np.float64, **options)[0]
+            assert np.array_equal(found.numpy(), np.split(wanted, cuts)[rank])
+    mesh = init_device_mesh("cpu", (ranks,))
+    step = -(-200 // ranks)
+    for placements, cuts in (
+        ([Shard(1)], list(range(step, 200, step))),
+        ([Shard(0)], []),
+        ([Replicate()], []),
+    ):
+        d = distribute_tensor(torch.from_numpy(x), mesh, placements)
+        found = tcu.distributed.cumsum(d, 1)
+        assert found.placements == d.placements
+        assert np.array_equal(found.full_tensor().numpy(), law(x, cuts, np.float32, False, False))
+    half = torch.ones(3, dtype=torch.bfloat16)
+    assert tcu.distributed.cumsum(half, dtype=torch.bfloat16).dtype == torch.bfloat16
+    with pytest.raises(ParameterError, match=r"the ranks do not agree.*rows"):
+        tcu.distributed.cumsum(torch.ones(2 + (rank == 0), 4), 1)
+    with pytest.raises(ParameterError, match="axis=None of a DTensor with 2 dimensions"):
+        tcu.distributed.cumsum(d)
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+    print("all right", flush=True)
+
+
+if __name__ == "__main__":
+    main()

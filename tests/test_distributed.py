@@ -1,0 +1,259 @@
+"""Contract: reductions over the ranks of torch.distributed give every rank the same bits, which are right.
+
+torchrun starts 2 and 4 processes on Gloo, each of which runs the checks at
+the end of this file: the exact reductions equal those of the whole array
+however it is cut, also into nothing for some ranks; the planned ones follow
+their law; DTensors count replicated numbers once; ranks that do not agree get
+an error that says who has what.  What needs no second process is tested here.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numbers_of_all_kinds import draw
+
+import tcu
+from tcu.collectives.exact import Tally
+from tcu.collectives.partials import Share, merged
+from tcu.distributed.words import WORDS, agreed, share_of_words, signature_of, words_of
+from tcu.errors import DtypeError, InvalidOperationError, ParameterError
+
+EXACT = ("fsum", "fmean", "fnorm", "fdot")
+
+
+# Words
+
+
+@pytest.mark.parametrize("product", [False, True])
+def test_words_add_up_to_the_merged_share(product: bool) -> None:
+    rng = np.random.default_rng(1)
+    limit = 2 * (1024 + 1074) if product else 1024 + 1074
+    for _ in range(200):
+        shares = []
+        for _ in range(rng.integers(1, 9)):
+            integer = int.from_bytes(rng.bytes(limit // 8 + 4)) >> int(rng.integers(0, limit))
+            counts = rng.integers(0, 3, 3).tolist() if rng.random() < 0.3 else [0, 0, 0]
+            shares.append(
+                Share(int(rng.integers(1 << 40)), Tally(-integer if rng.random() < 0.5 else integer, *counts))
+            )
+        summed = sum(words_of(share, product, 7) for share in shares)
+        assert summed.shape == (WORDS[product],)
+        assert share_of_words(summed, product) == merged(shares)
+        assert agreed(summed, len(shares), 7)
+
+
+def test_the_words_of_many_ranks_do_not_overflow() -> None:
+    """2^31 ranks with the largest sum of 2^60 numbers each, without adding them up one by one."""
+    largest = Share(1 << 32, Tally((1 << 1023 + 1074 + 60) - 1, 5, 5, 5))
+    for sign in (1, -1):
+        share = largest._replace(tally=largest.tally._replace(integer=sign * largest.tally.integer))
+        words = words_of(share, False, 0)
+        assert abs(int(words[:-6].min()) * (1 << 31)) < 1 << 63
+        assert int(words[:-6].max()) * (1 << 31) < 1 << 63
+
+
+def test_a_signature_that_one_rank_does_not_share_is_noticed() -> None:
+    rng = np.random.default_rng(2)
+    share = Share(1, Tally(1))
+    for ranks in (2, 3, 5, 100):
+        for _ in range(50):
+            given = [int(rng.integers(1 << 24))] * ranks
+            for i in rng.integers(0, ranks, rng.integers(1, ranks)):
+                given[i] = int(rng.integers(1 << 24))
+            summed = sum(words_of(share, False, each) for each in given)
+            assert [agreed(summed, ranks, each) for each in given] == [len(set(given)) == 1] * ranks
+    assert signature_of("a") != signature_of("b")
+    assert signature_of("a") < 1 << 24
+
+
+# Without processes
+
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+
+
+def test_what_is_refused_without_a_process_group() -> None:
+    from tcu import distributed
+
+    x = torch.ones(3)
+    with pytest.raises(ParameterError, match=r"not initialized: call torch\.distributed\.init"):
+        distributed.sum(x)
+    with pytest.raises(
+        ParameterError, match=r"takes PyTorch tensors, not numpy.ndarray: pass torch.from_numpy"
+    ):
+        distributed.fsum(np.ones(3))
+    with pytest.raises(ParameterError, match=r"x requires grad.*x.detach\(\)"):
+        distributed.fdot(x, x.clone().requires_grad_())
+
+
+def test_the_module_is_loaded_when_it_is_asked_for() -> None:
+    code = "import sys, tcu; assert 'torch' not in sys.modules; print(tcu.distributed.fsum.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "fsum\n"
+
+
+# With torchrun
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_ranks(ranks: int) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        f"--nproc-per-node={ranks}",
+        __file__,
+    ]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TCU_NUM_THREADS": "1"}
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env=environment,
+        cwd=Path(__file__).parent,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert done.stdout.count("all right") == ranks
+
+
+def bits(value: Any) -> bytes:
+    """Of a NumPy scalar or a 0-d tensor."""
+    if isinstance(value, torch.Tensor):
+        value = value.view(getattr(torch, f"int{8 * value.element_size()}")).numpy()
+    return np.asarray(value).tobytes()
+
+
+def tensor_of(x: Any) -> Any:
+    from tcu.formats.tensor import tensor_of
+
+    return tensor_of(x)
+
+
+def pieces_for(rng: np.random.Generator, x: Any, ranks: int) -> list[Any]:
+    """Cut anywhere; the same on all ranks, which draw the same numbers."""
+    cuts = np.sort(rng.integers(0, x.size + 1, ranks - 1))
+    return list(np.split(x, cuts))
+
+
+def check_exact(distributed: Any, rank: int, ranks: int) -> None:
+    rng = np.random.default_rng(3)
+    for dtype in ("float16", "bfloat16", "float32", "float64"):
+        for kind in ("finite", "cancelling", "special", "subnormal", "normal"):
+            with np.errstate(all="ignore"):
+                x = draw(rng, 3001, tcu.formats.get_format(dtype).dtype, kind)
+            mine = tensor_of(pieces_for(rng, x, ranks)[rank])
+            for operation in EXACT:
+                arrays, shards = ((x, x), (mine, mine)) if operation == "fdot" else ((x,), (mine,))
+                try:
+                    wanted = getattr(tcu, operation)(*arrays)
+                except InvalidOperationError:
+                    with pytest.raises(InvalidOperationError):
+                        getattr(distributed, operation)(*shards)
+                    continue
+                found = getattr(distributed, operation)(*shards)
+                assert found.shape == ()
+                assert bits(found) == bits(wanted), (operation, dtype, kind)
+
+
+def check_planned(distributed: Any, rank: int, ranks: int) -> None:
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal(50_001).astype(np.float32)
+    for options in ({}, {"unit": "A100", "variant": "single-pass", "chain": 2}):
+        parts = pieces_for(rng, x, ranks)
+        totals = [Fraction(float(tcu.sum(part, dtype="float64", **options))) for part in parts]
+        total = float(sum(totals))
+        mine = torch.from_numpy(parts[rank])
+        assert distributed.sum(mine, dtype=torch.float64, **options).item() == total
+        assert distributed.mean(mine, dtype="float64", **options).item() == total / x.size
+        pending = distributed.sum(mine, async_op=True, **options)
+        assert bits(pending.wait()) == bits(np.float32(total))
+        assert pending.wait() is pending.wait()
+    totals = [Fraction(float(tcu.dot(part, part, dtype="float64"))) for part in parts]
+    assert distributed.dot(mine, mine, dtype="float64").item() == float(sum(totals))
+    assert distributed.norm(mine, dtype="float64").item() == float(sum(totals)) ** 0.5
+    assert np.isnan(distributed.mean(torch.zeros(0)).item())
+    assert bits(distributed.sum(torch.zeros(0, dtype=torch.float16))) == bits(np.float32(0))
+
+
+def check_groups(distributed: Any, rank: int, ranks: int) -> None:
+    half = torch.distributed.new_group(list(range(ranks // 2)))
+    if rank < ranks // 2:
+        assert distributed.fsum(torch.ones(5), group=half).item() == 5 * (ranks // 2)
+    else:
+        with pytest.raises(ParameterError, match="not in the group"):
+            distributed.fsum(torch.ones(5), group=half)
+    torch.distributed.barrier()
+
+
+def check_dtensors(distributed: Any, rank: int, ranks: int) -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+
+    x = np.random.default_rng(5).standard_normal((37, 11))
+    whole = torch.from_numpy(x)
+    line = init_device_mesh("cpu", (ranks,))
+    square = init_device_mesh("cpu", (2, ranks // 2))
+    for mesh, placements in (
+        (line, [Shard(0)]), (line, [Shard(1)]), (line, [Replicate()]),
+        (square, [Shard(0), Shard(1)]), (square, [Replicate(), Shard(0)]), (square, [Shard(1), Replicate()]),
+    ):  # fmt: skip
+        d = distribute_tensor(whole, mesh, placements)
+        result = distributed.fsum(d)
+        assert isinstance(result, DTensor)
+        assert all(placement.is_replicate() for placement in result.placements)
+        assert bits(result.to_local()) == bits(tcu.fsum(x)), placements
+        assert bits(distributed.fdot(d, d).to_local()) == bits(tcu.fdot(x, x))
+    refused = [
+        (lambda: distributed.fsum(d, group=torch.distributed.group.WORLD), "leave group out"),
+        (lambda: distributed.fdot(d, whole), "a tensor and a DTensor"),
+        (lambda: distributed.fsum(DTensor.from_local(whole, line, [Partial()])), "redistribute it to Shard"),
+        (lambda: distributed.fdot(d, distribute_tensor(whole, line, [Shard(0)])), "redistribute y as x"),
+    ]
+    for call, words in refused:
+        with pytest.raises(ParameterError, match=words):
+            call()
+
+
+def check_disagreements(distributed: Any, rank: int, ranks: int) -> None:
+    x = torch.ones(4, dtype=torch.float16 if rank else torch.float32)
+    others = ", ".join(map(str, range(1, ranks)))
+    with pytest.raises(ParameterError, match=f"rank 0: tcu .*{others}: tcu .*fsum of float16 to float32"):
+        distributed.fsum(x)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tcu, "__version__", "9.9" if rank == ranks - 1 else "1.0")
+        with pytest.raises(ParameterError, match=f"rank {ranks - 1}: tcu 9.9"):
+            distributed.fsum(torch.ones(4))
+    for call in (
+        lambda: distributed.fsum(torch.ones(3, dtype=torch.int64)),
+        lambda: distributed.dot(x, x.double()),
+    ):
+        with pytest.raises(DtypeError):
+            call()
+    assert distributed.fsum(torch.ones(4)).item() == 4 * ranks  # and all is well again
+
+
+def main() -> None:
+    from tcu import distributed
+
+    torch.distributed.init_process_group("gloo")
+    rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
+    for check in (check_exact, check_planned, check_groups, check_dtensors, check_disagreements):
+        check(distributed, rank, ranks)
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+    print("all right", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Contract: every example runs as it is, and shows what its first lines promise.
+
+The documentation lists each of them and runs them with what is shown; here
+their claims are checked: an exact sum knows no order, and errs least.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
+
+
+def run(name: str, *arguments: str) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "examples" / name), *arguments], capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_the_documentation_lists_every_example() -> None:
+    page = (ROOT / "docs" / "examples.md").read_text()
+    for name in EXAMPLES:
+        assert f"`examples/{name}`" in page
+        assert f"$ python examples/{name}" in page
+
+
+def test_the_integral_depends_on_the_order_unless_the_sum_is_exact() -> None:
+    rows = {line[:28].strip(): line[28:].split() for line in run("monte_carlo.py", "--samples", "200000")[2:]}
+    assert int(rows["one after another, float32"][2]) > 1
+    assert int(rows["tcu.fmean"][2]) == 1
+    errors = {name: float(row[1]) for name, row in rows.items()}
+    assert min(errors.values()) == errors["tcu.fmean"] < errors["one after another, float32"]
+
+
+def test_the_energy_drifts_with_the_sum() -> None:
+    lines = run("nbody_energy.py", "--bodies", "150", "--steps", "10")
+    rows = {line[:28].strip(): [float(word) for word in line[28:].split()] for line in lines[2:]}
+    assert rows["exact"][0] == 0
+    assert rows["tcu.fsum"][0] <= min(row[0] for name, row in rows.items() if name != "exact")
+    assert rows["one after another, float32"][0] > 4 * rows["tcu.fsum"][0]
+
+
+def test_loss_curves_agree_where_sums_are_exact() -> None:
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("needs PyTorch")
+    plain, exact = run("loss_curves.py", "--samples", "500", "--steps", "20")
+    assert "differ from step" in plain
+    assert "agree bit for bit" in exact

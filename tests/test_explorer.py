@@ -1,0 +1,228 @@
+"""Contract: the report's MMA explorer computes what the library computes, bit for bit.
+
+The page's own script (report/unit.js) is run by Node.js on every instruction of
+the catalogue: codes drawn at random, terms near one another, tiny ones, specials; results
+and every step of the alignment must be those of the definition.  Text is read
+as ``tcu explain`` reads it.  Planted errors show that the comparison notices.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tcu
+from tcu.cli.dot import problem_of
+from tcu.formats import Format, decode, get_format
+from tcu.model.definition import dot, dot_blocks
+from tcu.report.explorer import catalogue, instruction_document
+from tcu.units import CATALOGUE, AlignedSum, Evidence, FusedChain, Instruction
+
+NODE = shutil.which("node")
+SCRIPT = Path(tcu.__file__).parent / "report" / "unit.js"
+needs_node = pytest.mark.skipif(NODE is None, reason="needs Node.js (node) to run the page's script")
+
+DOTS = """
+const rows = given.rows.map((r) => ({ ...r, x: formats[r.x], y: formats[r.y], output: formats[r.output] }));
+answer = given.cases.map(([at, a, b, c]) => {
+  const found = TcuUnit.dot(a.map(BigInt), b.map(BigInt), BigInt(c), rows[at]);
+  return [found.result, found.steps.map((s) => s.blocks.map((k) => [k.common, k.unit, k.total, k.result,
+    k.terms.map((t) => [t.exponent, t.aligned ?? 0n, t.lost ?? false])]))];
+});
+"""
+PARSE = "answer = given.map(([text, f]) => { const n = TcuUnit.parse(text); " \
+        "return n === null ? null : TcuUnit.encode(n, formats[f]); });"  # fmt: skip
+
+
+def run(code: str, given: Any, script: str | None = None) -> Any:
+    """What the script's functions answer, with the catalogue at hand."""
+    source = (script or SCRIPT.read_text()) + (
+        "\nconst all = JSON.parse(require('fs').readFileSync(0, 'utf8'));\n"
+        "const { given, formats } = all; let answer;\n"
+        f"{code}\nconsole.log(JSON.stringify(answer, (key, v) => typeof v === 'bigint' ? v.toString() : v));"
+    )
+    document = json.dumps({"given": given, "formats": catalogue()["formats"]})
+    done = subprocess.run([NODE or "node", "-e", source], input=document, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+Case = tuple[int, list[int], list[int], int]
+
+
+def codes(rng: random.Random, fmt: Format, count: int, kind: str) -> list[int]:
+    if kind == "any" or not fmt.is_float:
+        return [rng.getrandbits(fmt.bits) for _ in range(count)]
+    if kind == "special":
+        few = [0, fmt.sign_code, 1, fmt.max_finite_code, fmt.nan_code, fmt.max_finite_code | fmt.sign_code]
+        few += (
+            [fmt.infinity_code, fmt.infinity_code | fmt.sign_code, fmt.infinity_code | 1]
+            if fmt.has_infinity
+            else []
+        )
+        return [rng.choice(few) for _ in range(count)]
+    field = fmt.bias + rng.randrange(-2, 3) if kind == "near" else 1
+    near = [field + rng.randrange(-3, 4) for _ in range(count)]
+    return [
+        rng.getrandbits(1) << (fmt.bits - 1)
+        | max(e, 0) << fmt.fraction_bits
+        | rng.getrandbits(fmt.fraction_bits)
+        for e in near
+    ]
+
+
+def cases_for(rows: list[Instruction], each: int) -> list[Case]:
+    rng = random.Random(7)
+    found: list[Case] = []
+    for at, row in enumerate(rows):
+        x, y, z = (get_format(name) for name in (row.a, row.b, row.output))
+        for number in range(each):
+            kind = ("near", "any", "tiny", "special")[number % 4]
+            count = rng.choice((1, 2, row.k, row.k + 3))
+            c = codes(rng, z, 1, kind)[0]
+            found.append((at, codes(rng, x, count, kind), codes(rng, y, count, kind), c))
+    return found
+
+
+def expected(row: Instruction, a: list[int], b: list[int], c: int) -> list[Any]:
+    """Result and steps by the definition, in the shape of the script's answer."""
+    steps = []
+    if isinstance(row.arithmetic, AlignedSum):
+        before = c
+        for start in range(0, len(a), row.k):
+            pad = [0] * (row.k - len(a[start : start + row.k]))
+            blocks, before = dot_blocks(
+                a[start : start + row.k] + pad, b[start : start + row.k] + pad, before, row
+            )
+            steps.append([
+                [block.common_exponent, block.unit_exponent, str(block.total), str(block.result),
+                 [[t.exponent, str(t.aligned), t.lost] for t in block.terms]]
+                for block in blocks
+            ])  # fmt: skip
+    return [str(dot(a, b, c, row)), steps]
+
+
+def compare(rows: list[Instruction], each: int, script: str | None = None) -> list[Case]:
+    """The cases on which the page and the library differ."""
+    cases = cases_for(rows, each)
+    given = {
+        "rows": [instruction_document(row) for row in rows],
+        "cases": [[at, [str(v) for v in a], [str(v) for v in b], str(c)] for at, a, b, c in cases],
+    }
+    answers = run(DOTS, given, script)
+    return [
+        case
+        for case, answer in zip(cases, answers, strict=True)
+        if answer != expected(rows[case[0]], *case[1:])
+    ]
+
+
+EVERY = [row for unit in CATALOGUE.values() for row in unit.instructions]
+DISTINCT = list({json.dumps(instruction_document(row)): row for row in EVERY}.values())
+
+
+@needs_node
+def test_every_instruction_of_the_catalogue_equals_the_definition() -> None:
+    assert len(DISTINCT) > 40
+    assert compare(DISTINCT, 60) == []
+
+
+@needs_node
+def test_rules_that_no_unit_of_the_catalogue_has() -> None:
+    evidence = (Evidence("user", "made up"),)
+    made_up = [
+        AlignedSum(4, 23, rounding, floor, bits, None, late, normal, flush_in, flush_out)
+        for rounding in ("RNE", "RZ", "RU", "RD")
+        for floor, bits, late, normal, flush_in, flush_out in (
+            (None, None, False, False, False, False), (-133, 13, True, True, True, True),
+            (-20, None, True, False, True, False), (None, 9, False, True, False, True),
+        )
+    ]  # fmt: skip
+    rows = [
+        Instruction("mma", "binary16", "binary16", "binary32", (16, 8, 8), rules, evidence)
+        for rules in made_up
+    ]
+    assert compare(rows, 40) == []
+
+
+@needs_node
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("remainder > half ||", "remainder >= half ||"),
+        ("common - rules.fraction_bits", "common - rules.fraction_bits + 1"),
+        ("t.significand >> BigInt(shift)", "(t.significand >> BigInt(shift)) + 1n"),
+        ("power(f.exponentBits) - one", "power(f.exponentBits) - 2n"),
+        ("return code | power(51)", "return code"),
+        ("magnitude === 0n ||", "false ||"),
+    ],
+)
+def test_a_planted_error_is_noticed(right: str, wrong: str) -> None:
+    source = SCRIPT.read_text()
+    assert source.count(right) >= 1
+    chains = 20 * [row for row in DISTINCT if isinstance(row.arithmetic, FusedChain)]
+    assert compare(DISTINCT + chains, 12, source.replace(right, wrong))
+
+
+TEXTS = (
+    "1", "-1", "+1.5", ".5", "0", "-0", "0.1", "1e-5", "-1.25e3", "65520", "65519.99", "1e-8", "2^-24", "2^10",
+    "-2**-14", "3*2^-25", "0.5*2^3", "0x1.8p-3", "0x1.fffffep-1", "0x10", "-0x.8p1", "inf", "-inf", "nan",
+    "1e39", "5e-324", "2^(-149)", "1.00048828125", "1.00146484375", " 1 ", "1e-46",
+)  # fmt: skip
+
+
+@needs_node
+def test_text_is_read_as_explain_reads_it() -> None:
+    formats = [
+        get_format(name) for name in ("binary16", "bfloat16", "tf32", "e4m3", "e5m2", "binary32", "binary64")
+    ]
+    asked = [(text, fmt.name) for text in TEXTS for fmt in formats]
+    answers = run(PARSE, asked)
+    for (text, name), answer in zip(asked, answers, strict=True):
+        operand = problem_of(None, text.strip(), None, None, get_format(name), get_format("binary32")).a[0]
+        # explain computes with rationals, which have no negative zero; the page keeps the sign.
+        code = operand.format.sign_code if text == "-0" else operand.code
+        assert answer == str(code), (text, name)
+
+
+@needs_node
+def test_what_is_no_number_is_refused() -> None:
+    texts = ("", "x", "1+1", "--1", "1e", "0x", "2^", "1e99999", "0xp3", "infinite", ".")
+    assert run(PARSE, [(text, "binary32") for text in texts]) == [None] * len(texts)
+
+
+@needs_node
+def test_the_exact_sum_is_exact() -> None:
+    rows = [instruction_document(CATALOGUE["V100"].instructions[0])]
+    code = (
+        "const r = { ...given.rows[0], x: formats.binary16, y: formats.binary16, output: formats.binary32 };"
+        "answer = given.cases.map(([a, b, c]) => { const n = TcuUnit.exactSum(a.map(BigInt), b.map(BigInt), "
+        "BigInt(c), r); return n === null ? null : [n.negative, n.significand, n.exponent]; });"
+    )
+    cases = [case[1:] for case in cases_for([CATALOGUE["V100"].instructions[0]], 60)]
+    given = {"rows": rows, "cases": [[[str(v) for v in a], [str(v) for v in b], str(c)] for a, b, c in cases]}
+    for (a, b, c), answer in zip(cases, run(code, given), strict=True):
+        total = _exact(a, b, c)
+        if answer is None:
+            assert total is None
+        else:
+            negative, significand, exponent = answer
+            value = int(significand) * Fraction(2) ** exponent
+            assert (-value if negative else value) == total
+
+
+def _exact(a: list[int], b: list[int], c: int) -> Fraction | None:
+    numbers = [decode(c, "binary32"), *(decode(code, "binary16") for code in (*a, *b))]
+    if any(number.kind != "finite" for number in numbers):
+        return None
+    return numbers[0].value + sum(
+        (decode(p, "binary16").value * decode(q, "binary16").value for p, q in zip(a, b, strict=True)),
+        Fraction(0),
+    )

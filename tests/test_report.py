@@ -1,0 +1,322 @@
+"""Contract: ``tcu report`` writes one page that needs nothing else and says where every figure is from.
+
+In a browser the page asks the network for nothing, has no errors, draws every
+figure, in light, dark and on a phone, where nothing is wider than the screen;
+the explorer answers with the library's bits; tables can be copied.  What was
+not measured here is stored, with machine and date, or said to be missing.  Bad
+input gives one line on stderr and exit code 2.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from browser import Browser, find_browser
+from rich.console import Console
+
+import tcu
+from tcu.cli import main
+from tcu.cli import report as report_command
+from tcu.errors import ExtraMissingError
+from tcu.report import collect, report_page
+from tcu.report.html_page import data, script
+from tcu.report.plots import plotly_script
+from tcu.study import STUDIES, chosen, stored_folder
+
+PROGRAM = find_browser()
+DRAWN = "document.documentElement.dataset.drawn === document.documentElement.dataset.figures"
+SCREENS = {"light": (1200, 900, False), "dark": (1200, 900, True), "phone": (390, 844, True)}
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A whole report: what is quick is measured, all else is stored."""
+    pytest.importorskip("plotly", reason="needs plotly: pip install 'tcu[plot]'")
+    folder = tmp_path_factory.mktemp("report")
+    stored = stored_folder()
+    chapters = collect(chosen(["cost-formulas", "format-tables"]), folder, quick=True, stored=stored)
+    rest = [study for study in STUDIES.values() if study.name not in ("cost-formulas", "format-tables")]
+    chapters += collect(rest, folder, quick=True, stored=stored, measure=False)
+    page = folder / "report.html"
+    page.write_text(report_page(chapters, "as a test"), encoding="utf-8")
+    return page
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if PROGRAM is None:
+        pytest.skip("needs Chromium to open the page")
+    with Browser(PROGRAM) as opened:
+        yield opened
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "110")
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        code = main(["report", *map(str, arguments)])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return call
+
+
+# The command
+
+
+def test_the_command_measures_writes_and_tells(run: Run) -> None:
+    pytest.importorskip("plotly", reason="needs plotly: pip install 'tcu[plot]'")
+    code, out, err = run("--quick", "--study", "cost-formulas", "-o", "report.html")
+    assert (code, err) == (0, "")
+    assert "cost-formulas" in out
+    assert "report.html" in out
+    result = json.loads(Path("report.results/cost-formulas.json").read_text())
+    assert result["command"] == "tcu report --study cost-formulas --quick -o report.html"
+    page = Path("report.html").read_text()
+    assert f"<code>{result['command']}</code>" in page
+    link = re.search(r'href="data:application/json;base64,([^"]+)" download="cost-formulas.json"', page)
+    assert link is not None
+    assert json.loads(base64.b64decode(link[1])) == result
+
+
+def test_json_has_every_verdict(run: Run) -> None:
+    pytest.importorskip("plotly", reason="needs plotly: pip install 'tcu[plot]'")
+    code, out, _ = run("--stored", "--study", "split", "--study", "hardware", "-o", "report.html", "--json")
+    assert code == 0
+    document = json.loads(out)
+    assert [each["study"] for each in document["studies"]] == ["split", "hardware"]
+    for each in document["studies"]:
+        assert each["origin"] == "stored"
+        assert "NVIDIA H200" in each["about"]
+        assert each["verdicts"]
+
+
+def test_the_list_names_every_study(run: Run) -> None:
+    code, out, _ = run("--list", "--json")
+    assert code == 0
+    assert [each["name"] for each in json.loads(out)] == list(STUDIES)
+    code, out, _ = run("--list")
+    assert code == 0
+    assert all(name in out for name in STUDIES)
+
+
+def test_a_terminal_shows_how_far_it_is_and_for_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = io.StringIO()
+    monkeypatch.setattr(
+        report_command, "error_console", lambda: Console(file=told, force_terminal=True, width=100)
+    )
+    study = STUDIES["errors"]
+    with report_command._progress([study], quick=True) as progress:
+        for done in (0, 1, 2):
+            progress(study, done, 4)
+    assert "Errors of the variants: 2 of 4" in told.getvalue()
+    assert " 50 %" in told.getvalue()
+    assert re.search(r"-:--:--|0:00:0\d", told.getvalue())
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
+def test_a_report_that_is_stopped_goes_on_where_it_was(tmp_path: Path, sent: signal.Signals) -> None:
+    pytest.importorskip("plotly", reason="needs plotly: pip install 'tcu[plot]'")
+
+    def start(folder: Path) -> subprocess.Popen[bytes]:
+        folder.mkdir(exist_ok=True)
+        arguments = ["--quick", "--study", "reproducibility", "-o", str(folder / "report.html")]
+        return subprocess.Popen(
+            [sys.executable, "-m", "tcu", "report", *arguments], stdout=subprocess.DEVNULL,
+            env=os.environ | {"PYTHONPATH": str(Path(tcu.__file__).parents[1])},
+        )  # fmt: skip
+
+    stopped = start(tmp_path / "stopped")
+    journal = tmp_path / "stopped" / "report.results" / "reproducibility.points.jsonl"
+    while not journal.exists() or len(journal.read_text().splitlines()) < 3:
+        assert stopped.poll() is None, "it has ended before it was stopped"
+        time.sleep(0.002)
+    stopped.send_signal(sent)
+    assert stopped.wait() == (130 if sent is signal.SIGINT else -sent)
+    assert not (tmp_path / "stopped" / "report.html").exists()
+    kept = [json.loads(line) for line in journal.read_text().splitlines()[1:]]
+    assert len(kept) >= 2
+    whole = start(tmp_path / "whole")
+    assert start(tmp_path / "stopped").wait() == whole.wait() == 0
+    first, second = (
+        json.loads((tmp_path / name / "report.results" / "reproducibility.json").read_text())
+        for name in ("stopped", "whole")
+    )
+    assert first["rows"] == second["rows"]
+    assert first["rows"][: len(kept[0]["rows"])] == kept[0]["rows"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "error: nowhere to write the report: give -o report.html, or --list to see the studies"),
+        (("-o", "none/report.html"), "error: cannot write none/report.html: there is no folder none"),
+        (("-o", "report.html", "--study", "figure9"), "error: unknown study 'figure9': "),
+    ],
+)
+def test_bad_input_is_one_line(run: Run, arguments: tuple[str, ...], message: str) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith(message)
+    assert err.count("\n") == 1
+
+
+def test_without_plotly_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
+    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    with pytest.raises(ExtraMissingError, match=r"pip install 'tcu\[plot\]'"):
+        plotly_script()
+    code, _, err = run("--quick", "-o", "report.html")
+    assert code == 2
+    assert "pip install 'tcu[plot]'" in err
+    assert not Path("report.results").exists()  # told before the work
+
+
+def test_without_stored_results_a_gpu_study_is_missing(tmp_path: Path) -> None:
+    study = STUDIES["energy"]
+    (chapter,) = collect([study], tmp_path, quick=True, stored=None)
+    assert (chapter.origin, chapter.result, chapter.shown.parts) == ("missing", None, [])
+    assert study.command in chapter.why
+
+
+# The page, as text
+
+
+def test_the_page_loads_nothing_and_has_every_study(report: Path) -> None:
+    page = report.read_text()
+    assert not re.findall(
+        r'<(?:link|img|iframe)\b|<script[^>]*\bsrc=|@import|url\(\s*["\']?http', page.split("<script>")[0]
+    )
+    for name in STUDIES:
+        assert f'<section id="{name}">' in page
+    figures = re.search(r'<script type="application/json" id="figures">(.*?)</script>', page)
+    assert figures is not None
+    assert re.findall(r'class="plot" id="([^"]+)"', page) == list(json.loads(figures[1]))
+
+
+def test_scripts_and_data_cannot_end_early() -> None:
+    assert "</script>" not in script("a = '</script>'").removesuffix("</script>")
+    hostile = {"name": "</script><script>alert(1)</script><!--"}
+    text = str(data(hostile, "x"))
+    assert text.count("<") == 2
+    assert json.loads(text[text.index(">") + 1 : -len("</script>")]) == hostile
+
+
+# The page, in a browser
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_the_page_opens_and_every_figure_is_drawn(
+    report: Path, browser: Browser, screen: str, tmp_path: Path
+) -> None:
+    width, height, dark = SCREENS[screen]
+    browser.requests.clear()
+    browser.errors.clear()
+    browser.look(width, height, dark)
+    browser.open(report, DRAWN)
+    assert browser.errors == []
+    assert [url for url in browser.requests if not url.startswith(("file:", "data:", "blob:"))] == []
+    drawn = browser.ask(
+        "[...document.querySelectorAll('.plot')].map(p => p.querySelectorAll('.scatterlayer path').length)"
+    )
+    assert len(drawn) > 30
+    assert min(drawn) > 0
+    assert browser.ask("document.documentElement.scrollWidth") <= width
+    assert browser.ask("getComputedStyle(document.body).backgroundColor") == (
+        "rgb(20, 23, 26)" if dark else "rgb(255, 255, 255)"
+    )
+    ink = browser.ask("getComputedStyle(document.querySelector('.plot .xtick text')).fill")
+    assert ink == ("rgb(228, 231, 234)" if dark else "rgb(28, 32, 36)")
+    for selector in ("#explorer", "#verdicts", "#single-pass", "#errors"):
+        image = browser.photograph(selector, tmp_path / f"{selector[1:]}-{screen}.png")
+        assert image.startswith(b"\x89PNG")
+        assert len(image) > 10_000
+
+
+def _choose(browser: Browser, label: str, value: str) -> None:
+    browser.ask(
+        f"(() => {{ const s = document.querySelector('[aria-label=\"{label}\"]'); s.value = {json.dumps(value)}; "
+        "s.dispatchEvent(new Event('change')); })()"
+    )
+
+
+def _type(browser: Browser, label: str, text: str) -> None:
+    browser.ask(
+        f"(() => {{ const i = document.querySelector('[aria-label=\"{label}\"]'); i.value = {json.dumps(text)}; "
+        "i.dispatchEvent(new Event('input')); })()"
+    )
+
+
+def test_the_explorer_answers_with_the_units_bits(report: Path, browser: Browser) -> None:
+    browser.look(*SCREENS["light"])
+    browser.open(report, DRAWN)
+    for unit in ("V100", "A100", "H100"):
+        _choose(browser, "unit", unit)
+        for c, x in (("1", "2^-24"), ("-1", "3*2^-25"), ("1.5", "0.1")):
+            _type(browser, "c", c)
+            _type(browser, "b0", x)
+            value = np.float16(eval(x.replace("^", "**")))
+            a = np.array([[1, 1]], np.float16)
+            b = np.array([[value], [2.0**-24]], np.float16)
+            d = tcu.mma(a, b, np.array([[float(c)]], np.float32), unit=unit)
+            bits = f"0x{int(d.view(np.uint32)[0, 0]):08x}"
+            assert bits in browser.ask("document.getElementById('explorer-result').textContent")
+    _type(browser, "c", "one")
+    assert "no number" in browser.ask("document.getElementById('explorer-answer').textContent")
+
+
+def test_the_explorer_shows_what_is_cut_and_every_example_answers(report: Path, browser: Browser) -> None:
+    browser.look(*SCREENS["phone"])
+    browser.open(report, DRAWN)
+    cut = "[...document.querySelectorAll('#explorer-answer .cut')].map(e => e.textContent).join('').trim()"
+    assert browser.ask(cut) == "11"
+    examples = browser.ask("[...document.querySelector('[aria-label=example]').options].map(o => o.value)")
+    assert len(examples) > 5
+    for example in filter(None, examples):
+        _choose(browser, "example", example)
+        assert browser.ask("document.getElementById('explorer-result').textContent").startswith("d = ")
+        assert browser.ask("document.documentElement.scrollWidth") <= 390
+
+
+def test_arrows_step_to_the_neighbouring_number(report: Path, browser: Browser) -> None:
+    browser.look(*SCREENS["light"])
+    browser.open(report, DRAWN)
+    for label, value, expected in (("b0", "1", "1 + 2^-10"), ("c", "0", "2^-149"), ("b0", "65504", "inf")):
+        _type(browser, label, value)
+        browser.ask(f"document.querySelector('[aria-label=\"{label} one up\"]').click()")
+        shown = browser.ask(f"document.querySelector('[aria-label=\"{label}\"]').value")
+        told: Any = browser.ask(f"TcuUnit.parse({json.dumps(shown)}) !== null")
+        assert told, shown
+        browser.ask(f"document.querySelector('[aria-label=\"{label} one down\"]').click()")
+        back = browser.ask(f"document.querySelector('[aria-label=\"{label}\"]').value")
+        assert back == value, (shown, expected)
+
+
+def test_tables_can_be_copied(report: Path, browser: Browser) -> None:
+    browser.look(*SCREENS["light"])
+    browser.open(report, DRAWN)
+    copied = browser.ask(
+        "(() => { let text = null; document.execCommand = () => { text = document.activeElement.value; };"
+        "navigator.clipboard.writeText = () => Promise.reject(new Error('not here'));"
+        "document.querySelector('#format-tables .copied .copy').click();"
+        "return new Promise((done) => setTimeout(() => done(text), 100)); })()"
+    )
+    lines = copied.split("\n")
+    assert lines[0].split("\t") == ["where", "what is stated", "what we measured", "verdict"]
+    assert any("paper 003, table 3" in line for line in lines)

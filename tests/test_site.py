@@ -1,0 +1,143 @@
+"""Contract: the documentation has everything, is generated where it can be, and builds without a warning.
+
+A reader finds each public function, each command, each unit and each error.
+The pages kept in the repository are those that docs/generated.py writes from
+benchmarks/results.  The built site loads nothing from elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from typer.testing import CliRunner
+
+import tcu
+from tcu.cli.app import app
+from tcu.errors import TcuError
+from tcu.units import CATALOGUE
+
+ROOT = Path(__file__).parents[1]
+LAZY = ("distributed", "integers", "streams")
+API = (ROOT / "docs" / "reference" / "api.md").read_text()
+ERRORS = (ROOT / "docs" / "reference" / "errors.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def pages() -> ModuleType:
+    """docs/generated.py, whose folder is no package."""
+    spec = importlib.util.spec_from_file_location("generated", ROOT / "docs" / "generated.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def described(page: str) -> set[str]:
+    return set(re.findall(r"^::: ([\w.]+)$", page, re.M))
+
+
+def test_every_public_name_is_described() -> None:
+    public = {name for name in dir(tcu) if not name.startswith("_")} - {"TcuError", "TYPE_CHECKING"}
+    # Packages that are imported one by one are described by their names; those below are asked for on tcu itself.
+    public -= {name for name in public if isinstance(getattr(tcu, name), ModuleType) and name not in LAZY}
+    assert public - {"TcuError"} <= {name.removeprefix("tcu.") for name in described(API)}
+
+
+def test_what_is_described_exists_and_has_a_docstring() -> None:
+    for name in described(API) - {"tcu.distributed"}:  # which needs PyTorch
+        module, _, attribute = name.rpartition(".")
+        assert getattr(importlib.import_module(module), attribute).__doc__, name
+
+
+def test_every_error_is_described() -> None:
+    for module in pkgutil.walk_packages(tcu.__path__, "tcu."):
+        if not module.name.endswith("__main__"):
+            with contextlib.suppress(ModuleNotFoundError):  # what an extra brings
+                importlib.import_module(module.name)
+
+    def kinds(base: type) -> set[type]:
+        return {base}.union(*(kinds(each) for each in base.__subclasses__()))
+
+    own = {kind for kind in kinds(TcuError) if kind.__module__.startswith("tcu.")}
+    assert len(own) > 12
+    assert {kind.__module__ for kind in own} <= described(ERRORS) | {
+        name.rpartition(".")[0] for name in described(ERRORS)
+    }
+
+
+def test_every_command_and_option_is_listed(pages: ModuleType) -> None:
+    text = pages.commands_markdown()
+    overview = CliRunner(env={"COLUMNS": "200"}).invoke(app, ["--help"]).output
+    commands = re.findall(r"^│ (\w+) ", overview, re.M)
+    assert len(commands) >= 10
+    for command in commands:
+        assert f"## tcu {command}\n" in text
+        section = text.split(f"## tcu {command}\n")[1].split("\n## ")[0]
+        printed = CliRunner(env={"COLUMNS": "200"}).invoke(app, [command, "--help"]).output
+        for option in re.findall(r"│ \*? *(--[\w-]+)", printed):
+            assert option == "--help" or option in section, f"{command} {option}"
+
+
+def test_every_unit_and_instruction_is_listed(pages: ModuleType) -> None:
+    text = pages.units_markdown()
+    for unit in CATALOGUE.values():
+        section = text.split(f"## {unit.name}\n")[1].split("\n## ")[0]
+        assert unit.title in section
+        assert section.count("\n| ") == len(unit.instructions) + 2
+
+
+@pytest.mark.parametrize(
+    ("page", "writer"), [("report.md", "report_markdown"), ("benchmarks.md", "benchmarks_markdown")]
+)
+def test_generated_pages_are_up_to_date(pages: ModuleType, page: str, writer: str) -> None:
+    given = (pages.chapters(),) if writer == "report_markdown" else ()
+    written = getattr(pages, writer)(*given)
+    assert (ROOT / "docs" / page).read_text() == written, "run python docs/generated.py"
+
+
+def test_every_statement_of_the_report_has_its_verdict(pages: ModuleType) -> None:
+    text = pages.report_markdown(pages.chapters())
+    for chapter in pages.chapters():
+        assert f"## {chapter.study.title}\n" in text
+        if chapter.result is None:
+            assert f"Missing: {chapter.why}. `{chapter.command}`" in text
+        for verdict in chapter.shown.verdicts:
+            assert pages.cell(verdict.statement) in text
+    assert "NVIDIA H200" in text
+
+
+def test_the_site_builds_without_a_warning_and_loads_nothing(tmp_path: Path) -> None:
+    for package in ("material", "mkdocstrings", "plotly"):
+        pytest.importorskip(package, reason="needs pip install 'tcu[docs,plot]'")
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(ROOT / "src")}
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")],
+        capture_output=True, text=True, cwd=ROOT, env=environment,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "WARNING" not in done.stderr
+    site = tmp_path / "site"
+    api = (site / "reference" / "api" / "index.html").read_text()
+    for name in described(API):
+        assert f'id="{name}"' in api
+    errors = (site / "reference" / "errors" / "index.html").read_text()
+    for kind in ("UnknownNameError", "ShapeError", "DataFileError", "NoGpuError", "CompileError"):
+        assert f'.{kind}"' in errors
+    for page in site.rglob("*.html"):
+        loaded = re.findall(
+            r'<(?:script|img|iframe|link rel="stylesheet")[^>]+(?:src|href)="([^"]+)"', page.read_text()
+        )
+        assert not [address for address in loaded if address.startswith(("http", "//"))], page
+    assert "explorer-form" in (site / "explorer.html").read_text()
+    assert len((site / "pictures" / "cut.svg").read_text()) > 2000

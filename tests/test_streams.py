@@ -1,0 +1,561 @@
+"""Contract: numbers of any length give the bits of one array, however they are stored, cut, interrupted and resumed.
+
+A plan executed in pieces has the bits of the plan executed at once, also
+where its state went through a file in between.  Folders, globs, Zarr, HDF5
+and Parquet count as one array.  A run that is killed at any moment goes on
+from its checkpoint to the same answer (``--kills 50``).  What is cut off,
+damaged or mixed is an error, never a wrong sum.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from numbers_of_all_kinds import KINDS, draw
+
+import tcu
+from tcu import streams
+from tcu.errors import DataFileError, ExtraMissingError, ParameterError, UnknownNameError
+from tcu.model import execute as execute_module
+from tcu.model.elements import Elements
+from tcu.model.stream import PlanStream
+from tcu.plan import VARIANTS, make_plan
+from tcu.streams import passes
+from tcu.units import get_unit
+
+NUMBERS = np.random.default_rng(0).standard_normal(10_000)
+
+
+def bits(value: Any) -> bytes:
+    return np.asarray(value).tobytes()
+
+
+# Plans in pieces
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_a_plan_in_pieces_has_the_bits_of_the_plan(
+    variant: str, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small pieces, so that steps wait for numbers at every level; the state is written and read now and then."""
+    monkeypatch.setattr(execute_module, "_PIECE", 1 << 12)
+    rng = np.random.default_rng(len(variant))
+    unit = get_unit("H100")
+    for n in (0, 1, 31, 4096, 50_003):
+        x = rng.standard_normal(n).astype(dtype)
+        elements = Elements(x)
+        for block in (None, 32, 256):
+            plan = make_plan(n, elements.format, unit, variant=variant, block=block)
+            stream, position = PlanStream(plan, unit), 0
+            while position < n:
+                pieces = stream.pieces(position, int(rng.integers(1, 20_000)))
+                start, stop = next(iter(pieces))
+                assert start == position
+                stream.merge(start, stop, stream.work(start, x[start:stop]))
+                position = stop
+                if rng.random() < 0.3:
+                    state = json.loads(json.dumps(stream.state()))
+                    stream = PlanStream(plan, unit)
+                    stream.restore(state)
+            assert bits(stream.value()) == bits(execute_module.execute(plan, elements, unit)), (n, block)
+
+
+def test_what_a_stream_keeps_does_not_grow_with_the_numbers() -> None:
+    unit = get_unit("H100")
+    sizes = []
+    for n in (1 << 22, 1 << 24):
+        stream = PlanStream(
+            make_plan(n, Elements(np.zeros(0, np.float64)).format, unit, variant="single-pass"), unit
+        )
+        most = 0
+        for start, stop in stream.pieces(0, 1 << 20):
+            stream.merge(start, stop, stream.work(start, np.ones(stop - start)))
+            most = max(most, len(json.dumps(stream.state())))
+        assert stream.value() == n
+        sizes.append(most)
+    assert sizes[0] == sizes[1] < 1 << 16
+
+
+# Sources
+
+
+def stored(folder: Path, kind: str, x: npt.NDArray[Any]) -> tuple[list[str], dict[str, str]]:
+    """The array in files of a kind: (paths, options)."""
+    if kind == "npy":
+        np.save(folder / "x.npy", x)
+        return [str(folder / "x.npy")], {}
+    if kind in ("folder", "glob", "list"):
+        for i, part in enumerate(np.array_split(x, 7)):
+            np.save(folder / f"part-{i}.npy", part)
+        names = sorted(str(path) for path in folder.iterdir())
+        return {"folder": [str(folder)], "glob": [str(folder / "part-*.npy")], "list": names}[kind], {}
+    if kind == "big-endian":
+        np.save(folder / "x.npy", x.astype(x.dtype.newbyteorder(">")))
+        return [str(folder / "x.npy")], {}
+    if kind == "fortran":
+        np.save(folder / "x.npy", np.asfortranarray(x.reshape(-1, 10)))
+        return [str(folder / "x.npy")], {}
+    if kind.startswith("zarr"):
+        zarr = pytest.importorskip("zarr", reason='Zarr is not installed: pip install "tcu[zarr]"')
+        place = zarr.open_group(str(folder / "z"), mode="w")
+        shape, chunks = ((x.size,), (777,)) if kind == "zarr" else ((10, x.size // 50, 5), (3, 70, 2))
+        place.create_array("a/x", shape=shape, chunks=chunks, dtype=x.dtype)[...] = x.reshape(shape)
+        return [str(folder / "z")], {"key": "a/x"}
+    if kind.startswith("hdf5"):
+        h5py = pytest.importorskip("h5py", reason='h5py is not installed: pip install "tcu[hdf5]"')
+        with h5py.File(folder / "x.h5", "w") as file:
+            shape = (x.size,) if kind == "hdf5" else (20, x.size // 20)
+            file.create_dataset("g/x", data=x.reshape(shape), chunks=None if kind == "hdf5" else (7, 30))
+            file.create_dataset("names", data=np.array([b"a"]))
+        return [str(folder / "x.h5")], {}
+    arrow = pytest.importorskip("pyarrow", reason='PyArrow is not installed: pip install "tcu[parquet]"')
+    import pyarrow.parquet as parquet
+
+    for i, part in enumerate(np.array_split(x, 3)):
+        table = arrow.table({"x": part, "label": ["a"] * part.size})
+        parquet.write_table(table, folder / f"{i}.parquet", row_group_size=999)
+    return [str(folder)], {"column": "x"}
+
+
+STORES = [
+    "npy",
+    "folder",
+    "glob",
+    "list",
+    "big-endian",
+    "fortran",
+    "zarr",
+    "zarr-3d",
+    "hdf5",
+    "hdf5-2d",
+    "parquet",
+]
+
+
+@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_every_store_is_the_same_array(kind: str, dtype: str, tmp_path: Path) -> None:
+    x = NUMBERS.astype(dtype)
+    paths, options = stored(tmp_path, kind, x)
+    source = streams.open_files(paths, memory=1 << 16, **options)  # half of a slab's worth
+    assert (source.n, source.dtype) == (x.size, x.dtype)
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        start, stop = np.sort(rng.integers(0, x.size + 1, 2)).tolist()
+        assert np.array_equal(source.read(start, stop), x[start:stop])
+        out = np.empty(stop - start, x.dtype)
+        assert np.array_equal(source.read(start, stop, out), x[start:stop])
+    assert json.loads(json.dumps(source.identity())) == source.identity()
+    plan = make_plan(x.size, Elements(x).format, get_unit("H100"))
+    totals = [streams.PlannedTotal(plan, get_unit("H100")), streams.ExactTotal(), streams.Magnitudes()]
+    streams.run(source, totals, memory=1 << 26)
+    assert bits(np.asarray(totals[0].value()).astype(tcu.sum(x).dtype)) == bits(tcu.sum(x))
+    assert bits(totals[1].value(x.dtype)) == bits(tcu.fsum(x, x.dtype))
+    assert totals[2].bound(plan, get_unit("H100"), tcu.sum(x).dtype) == tcu.error_bound(x)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_totals_of_numbers_of_all_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passes, "_PIECE", 1 << 13)
+    rng = np.random.default_rng(2)
+    for kind in KINDS:
+        for dtype in (np.float16, np.float32, np.float64):
+            x = draw(rng, 9001, dtype, kind)
+            exact, magnitudes = streams.ExactTotal(), streams.Magnitudes()
+            streams.run(streams.ArraySource(x), [exact, magnitudes], memory=1 << 26)
+            assert exact.sum == tcu.ExactSum().add(x)
+            assert magnitudes.sum == tcu.ExactSum().add(np.abs(x))
+            again = streams.Magnitudes()
+            again.restore(json.loads(json.dumps(magnitudes.state())))
+            assert (again.sum, bits(again.top)) == (magnitudes.sum, bits(magnitudes.top))
+
+
+def test_boxes_of_any_array_follow_one_another(tmp_path: Path) -> None:
+    from tcu.streams.chunked import BoxSource
+    from tcu.streams.source import SlabCache
+
+    rng = np.random.default_rng(3)
+    for _ in range(100):
+        shape = tuple(rng.integers(1, 9, rng.integers(0, 4)).tolist())
+        x = rng.standard_normal(shape)
+        chunks = tuple(int(rng.integers(1, length + 3)) for length in shape) or None
+        source = BoxSource("x", shape, chunks, x.dtype, lambda where, x=x: x[where] if x.shape else x, [],
+                           SlabCache(int(rng.integers(8, 2000))))  # fmt: skip
+        at, seen = 0, []
+        while at < source.n:
+            number, start, stop = source.slab_of(at)
+            assert (start, source.slab_of(stop - 1)) == (at, (number, start, stop))
+            seen.append(source.load(number))
+            at = stop
+        assert np.array_equal(np.concatenate(seen), x.reshape(-1))
+
+
+def test_a_chunk_is_decoded_once(tmp_path: Path) -> None:
+    paths, options = stored(tmp_path, "zarr", NUMBERS)
+    source = streams.open_files(paths, **options)
+    calls = []
+    load = source.load
+    source.load = lambda slab: calls.append(slab) or load(slab)  # type: ignore[attr-defined]
+    for start in range(0, NUMBERS.size, 100):
+        source.read(start, min(start + 100, NUMBERS.size))
+    assert len(calls) == len(set(calls))
+
+
+# The command
+
+
+def program(*arguments: Any, folder: Path, **options: Any) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tcu", *map(str, arguments)]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=300, check=False, cwd=folder, **options
+    )
+
+
+def run(*arguments: Any) -> tuple[int, str]:
+    """Exit code and what was printed, in this process."""
+    from typer.testing import CliRunner
+
+    from tcu.cli.app import app
+
+    result = CliRunner().invoke(app, [*map(str, arguments)])
+    return result.exit_code, result.output
+
+
+def answer(*arguments: Any) -> dict[str, Any]:
+    code, out = run(*arguments, "--json")
+    assert code == 0, out
+    return json.loads(out)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("kind", STORES)
+def test_the_command_gives_the_same_answer_for_every_store(kind: str, tmp_path: Path) -> None:
+    paths, options = stored(tmp_path, kind, NUMBERS)
+    flags = [part for name, value in options.items() for part in (f"--{name}", value)]
+    document = answer("sum", *paths, *flags)
+    assert document["result"] == tcu.sum(NUMBERS)
+    assert document["exact"] == math.fsum(NUMBERS)
+    assert document["error_bound"] == tcu.error_bound(NUMBERS)
+    exact = answer("sum", "--exact", *paths, *flags)
+    assert (exact["n"], exact["result"]) == (NUMBERS.size, math.fsum(NUMBERS))
+    half = answer("sum", "--exact", *paths, *flags, "--input-dtype", "float16", "--dtype", "float64")
+    assert half["result"] == math.fsum(NUMBERS.astype(np.float16).astype(float))
+
+
+def test_text_and_archives_take_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    np.save("a.npy", NUMBERS)
+    np.savez("b.npz", NUMBERS)
+    Path("c.txt").write_text("1 2 3")
+    assert answer("sum", "--exact", "a.npy", "b.npz", "c.txt")["result"] == math.fsum([*NUMBERS, *NUMBERS, 6])
+
+
+def test_a_pipe_is_read_a_piece_at_a_time(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", NUMBERS)
+    data = (tmp_path / "x.npy").read_bytes()
+    read, write = os.pipe()
+
+    def slowly() -> None:
+        with os.fdopen(write, "wb") as out:
+            for at in range(0, len(data), 7001):
+                out.write(data[at : at + 7001])
+                out.flush()
+
+    thread = threading.Thread(target=slowly)
+    thread.start()
+    with os.fdopen(read, "rb") as pipe:
+        done = program("sum", "--exact", "--json", "-", folder=tmp_path, stdin=pipe)
+    thread.join()
+    assert json.loads(done.stdout)["result"] == math.fsum(NUMBERS)
+    (tmp_path / "cut.npy").write_bytes(data[:-8])
+    with subprocess.Popen(["cat", tmp_path / "cut.npy"], stdout=subprocess.PIPE) as cat:
+        done = program("sum", "--exact", "-", folder=tmp_path, stdin=cat.stdout)
+    assert done.returncode == 2
+    assert "standard input ended 8 bytes before the end of its 10,000 numbers" in done.stderr
+
+
+@pytest.mark.parametrize("text", ["1", "12M", "1.5G", "70MB", "2T", "100MiB"])
+def test_sizes(text: str) -> None:
+    from tcu.cli.options import size_of
+
+    wanted = {"1": 1, "12M": 12 << 20, "1.5G": 3 << 29, "70MB": 70 << 20, "2T": 2 << 40, "100MiB": 100 << 20}
+    assert size_of(text) == wanted[text]
+
+
+# What is refused
+
+
+def test_what_the_command_refuses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from tcu.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    np.save("x.npy", NUMBERS)
+    np.save("y.npy", NUMBERS.astype(np.float32))
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "mixed").mkdir()
+    np.save("mixed/a.npy", NUMBERS)
+    Path("mixed/b.parquet").write_bytes(b"PAR1")
+    for arguments, words in (
+        (["none-*.npy"], "no file matches none-*.npy"),
+        (["empty"], "empty: Is a directory: name a file in it"),
+        (["mixed"], "the folder mixed holds npy and parquet files: name those that you mean with a glob"),
+        (["x.npy", "y.npy"], "x.npy holds float64 and y.npy float32"),
+        (["x.npy", "--memory", "lots"], "--memory lots: give a size such as 512M"),
+        (["x.npy", "--memory", "1M"], "memory of 1,048,576 bytes: give 67,108,864 (64M) at least"),
+        (["x.npy", "--exact", "--unit", "V100"], "--exact rounds once"),
+        (["x.npy", "--exact", "--axis", "0", "-o", "o.npy"], "--exact and --axis"),
+        (["x.npy", "--axis", "0", "-o", "o.npy", "--checkpoint", "c"], "--checkpoint c: sums along an axis"),
+        (["x.npy", "x.npy", "--axis", "0", "-o", "o.npy"], "--axis takes one array"),
+        (["x.npy", "--checkpoint", "no/c"], "there is no folder no"),
+        (["mixed/b.parquet"], "cannot read mixed/b.parquet as Parquet"),
+    ):
+        assert main(["sum", *arguments]) == 2, arguments
+        assert words in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_file_that_is_cut_off_or_changes(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, NUMBERS)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    with pytest.raises(DataFileError, match="the last 1 bytes of its 10,000 numbers are missing"):
+        streams.open_files(path)
+    path.write_bytes(whole)
+    source = streams.open_files(path)
+    path.write_bytes(whole[:500])
+    with pytest.raises(DataFileError, match="changed while it was read"):
+        source.read(0, 10)
+    path.unlink()
+    with pytest.raises(DataFileError, match=r"cannot read .*x\.npy at byte 128"):
+        source.read(0, 10)
+
+
+def test_damaged_chunks_and_missing_values(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = arrow.table({"x": arrow.array([1.0, None, 2.0]), "y": [1, 2, 3], "s": ["a", "b", "c"]})
+    parquet.write_table(table, tmp_path / "x.parquet")
+    source = streams.open_files(tmp_path / "x.parquet", column="x")
+    with pytest.raises(DataFileError, match="1 values are missing in row group 0"):
+        source.read(0, 3)
+    with pytest.raises(UnknownNameError, match=r"unknown column in .*available: x, y, s"):
+        streams.open_files(tmp_path / "x.parquet", column="z")
+    with pytest.raises(DataFileError, match="2 columns of numbers: choose one with --column: x, y"):
+        streams.open_files(tmp_path / "x.parquet")
+    with pytest.raises(DataFileError, match="column s, has type string"):
+        streams.open_files(tmp_path / "x.parquet", column="s")
+    parquet.write_table(arrow.table({"x": np.ones(100_000)}), tmp_path / "large.parquet")
+    with pytest.raises(ParameterError, match=r"row group 0 holds 100,000 numbers.*--memory"):
+        streams.open_files(tmp_path / "large.parquet", memory=1 << 20)
+
+
+def test_zarr_chunks_that_are_lost_or_damaged(tmp_path: Path) -> None:
+    zarr = pytest.importorskip("zarr")
+    array = zarr.create_array(str(tmp_path / "z"), shape=(100,), chunks=(10,), dtype=float, fill_value=3.0)
+    array[:50] = 1.0
+    source = streams.open_files(tmp_path / "z")
+    assert "5 of 10 chunks are not stored and count as the fill value, 3.0" in source.remarks[0]
+    code, out = run("sum", "--exact", tmp_path / "z")
+    assert code == 0
+    assert "200.0" in out
+    chunk = tmp_path / "z" / "c" / "0"
+    chunk.write_bytes(b"nonsense")
+    with pytest.raises(DataFileError, match=r"cannot read .*z\[0:.*restore these chunks"):
+        streams.open_files(tmp_path / "z").read(0, 5)
+    with pytest.raises(DataFileError, match=r"--key a: .* is one Zarr array"):
+        streams.open_files(tmp_path / "z", key="a")
+
+
+def test_an_extra_that_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "x.h5").write_bytes(b"\x89HDF\r\n\x1a\n")
+    (tmp_path / "x.parquet").write_bytes(b"PAR1")
+    (tmp_path / "z").mkdir()
+    (tmp_path / "z" / "zarr.json").write_text("{}")
+    for name, library, extra in (
+        ("x.h5", "h5py", "hdf5"), ("x.parquet", "pyarrow.parquet", "parquet"), ("z", "zarr", "zarr"),
+    ):  # fmt: skip
+        monkeypatch.setitem(sys.modules, library, None)
+        with pytest.raises(ExtraMissingError, match=rf'pip install "tcu\[{extra}\]"'):
+            streams.open_files(tmp_path / name)
+
+
+# Checkpoints
+
+
+class Failing(streams.ArraySource):
+    """Fails once at a position."""
+
+    def __init__(self, x: npt.NDArray[Any], at: int) -> None:
+        super().__init__(x)
+        self.at: int | None = at
+
+    def read(self, start: int, stop: int, out: Any = None) -> npt.NDArray[Any]:
+        if self.at is not None and start >= self.at:
+            raise DataFileError("the disk is gone")
+        return super().read(start, stop, out)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1e9])
+def test_a_pass_that_failed_goes_on_where_it_was(
+    tmp_path: Path, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passes, "_PIECE", 1 << 12)
+    monkeypatch.setattr(execute_module, "_PIECE", 1 << 9)
+    plan = make_plan(NUMBERS.size, Elements(NUMBERS).format, get_unit("H100"))
+    task = {"operation": "test"}
+    source = Failing(NUMBERS, 6000)
+    for attempt in range(2):
+        exact, planned = streams.ExactTotal(), streams.PlannedTotal(plan, get_unit("H100"))
+        seen: list[int] = []
+        checkpoint = streams.Checkpoint(tmp_path / "state", task, seconds)
+        if attempt == 0:
+            with pytest.raises(DataFileError, match="the disk is gone"):
+                streams.run(
+                    source, [planned, exact], memory=1 << 26, checkpoint=checkpoint, progress=seen.append
+                )
+            assert 0 < sum(seen) < NUMBERS.size
+            source.at = None
+    streams.run(source, [planned, exact], memory=1 << 26, checkpoint=checkpoint, progress=seen.append)
+    assert seen[0] > 1
+    assert sum(seen) == exact.sum.n == NUMBERS.size
+    assert bits(exact.value()) == bits(np.float64(math.fsum(NUMBERS)))
+    assert bits(planned.value()) == bits(tcu.sum(NUMBERS))
+
+
+def test_checkpoints_that_do_not_belong(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    first = streams.Checkpoint(state, {"operation": "sum", "files": ["a"]})
+    assert first.load() is None
+    first.save(5, {"exact": "x"})
+    assert first.load() == (5, {"exact": "x"})
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]
+    with pytest.raises(DataFileError, match="belongs to another run, with other files: delete it"):
+        streams.Checkpoint(state, {"operation": "sum", "files": ["b"]}).load()
+    text = state.read_text()
+    for damaged in (text[:-9], text.replace('"position": 5', '"position": 6'), "", "[]", "\x00"):
+        state.write_text(damaged)
+        with pytest.raises(DataFileError, match="no checkpoint of tcu, or damaged"):
+            first.load()
+    with pytest.raises(DataFileError, match="there is no folder"):
+        streams.Checkpoint(tmp_path / "no" / "state", {})
+    state.unlink()
+    state.mkdir()
+    with pytest.raises(DataFileError, match="cannot read the checkpoint"):
+        first.load()
+    with pytest.raises(DataFileError, match="cannot write"):
+        first.save(1, {})
+
+
+def test_a_finished_run_answers_again_and_notices_other_files(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", NUMBERS)
+    arguments = ("sum", tmp_path / "x.npy", "--checkpoint", tmp_path / "state", "--input-dtype", "float16")
+    first = answer(*arguments)
+    assert answer(*arguments) == first
+    code, _ = run(*arguments, "--variant", "recurrence")
+    assert code != 0
+    os.utime(tmp_path / "x.npy", (1, 1))
+    from tcu.cli.app import app
+
+    with pytest.raises(DataFileError, match="with other files"):
+        app([*map(str, arguments)], standalone_mode=False)
+
+
+def test_that_numbers_became_inf_is_not_forgotten(tmp_path: Path) -> None:
+    from tcu.cli.data import DataElements, Overflow
+    from tcu.formats import get_format
+
+    elements = DataElements(np.array([1e9]), get_format("binary16"))
+    elements.read(0, 1)
+    state = Overflow(elements).state()
+    fresh = DataElements(np.array([1.0]), get_format("binary16"))
+    Overflow(fresh).restore(state)
+    assert fresh.overflowed
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("large")
+    rng = np.random.default_rng(5)
+    for i in range(4):
+        np.save(folder / f"{i}.npy", rng.standard_normal(3_000_000) * 2.0 ** rng.integers(-30, 30, 3_000_000))
+    return folder
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_killed_at_random_moments(
+    large: Path, tmp_path: Path, exact: bool, request: pytest.FixtureRequest
+) -> None:
+    """kill -9, again and again until a run ends by itself; the answer has the bits of an undisturbed run."""
+    kills = request.config.getoption("--kills")
+    flags = ["--exact"] if exact else []
+    undisturbed = program("sum", *flags, large, "--json", folder=tmp_path)
+    assert undisturbed.returncode == 0, undisturbed.stderr
+    start = time.perf_counter()
+    program("sum", *flags, large, "--json", folder=tmp_path)
+    whole = time.perf_counter() - start
+    rng = random.Random(6)
+    killed = resumed = 0
+    while killed < kills:
+        state = tmp_path / f"state-{killed}"
+        command = [sys.executable, "-m", "tcu", "sum", *flags, str(large), "--json", "--checkpoint", str(state),
+                   "--checkpoint-every", "0.1", "--memory", "64M"]  # fmt: skip
+        moments = [whole * rng.uniform(0.4, 1.2) for _ in range(rng.randint(1, 5))]
+        for moment in (*moments, None):
+            resumed += state.exists()
+            with subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            ) as process:
+                try:
+                    out, err = process.communicate(timeout=moment)
+                except subprocess.TimeoutExpired:
+                    process.send_signal(signal.SIGKILL)
+                    process.communicate()
+                    killed += 1
+                    continue
+            assert process.returncode == 0, err
+            assert out == undisturbed.stdout
+            break
+        state.unlink()
+    assert resumed > 0 or kills < 10
+
+
+def test_a_file_larger_than_the_memory_allowed(tmp_path: Path) -> None:
+    """Sparse, so that it takes no time to write; benchmarks/file_rate.py does the same with 16 GB under 2 GB."""
+    n = 3 * (1 << 30) // 8
+    path = tmp_path / "zeros.npy"
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (n,)})
+        header = file.tell()
+        file.truncate(header + 8 * n)
+        file.seek(header + 8 * (n - 1))
+        file.write(np.float64(2.5).tobytes())
+    limit = 5 << 28  # 1.25 GiB of address space
+
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+
+    done = program("sum", "--exact", "--json", path, "--memory", "128M", folder=tmp_path, preexec_fn=limited)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["result"] == 2.5
+    assert json.loads(done.stdout)["n"] == n
+    refused = subprocess.run(
+        [sys.executable, "-c", f"import numpy; numpy.fromfile({str(path)!r}, float)"], preexec_fn=limited,
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "Error" in refused.stderr, "the limit holds"

@@ -1,0 +1,311 @@
+"""Contract: studies are a registry; a run loses at most the point in work, and resumes to the same result.
+
+Every figure, table and theorem of the papers is covered by a study and has a
+verdict; one that differs says why.  A result in full answers for a quick one,
+never the other way round; what is no result of a study is refused and named.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tcu.errors import DataFileError, UnknownNameError
+from tcu.study import (
+    PAPERS,
+    STUDIES,
+    Result,
+    Study,
+    Verdict,
+    chosen,
+    run_study,
+    stored_folder,
+    stored_result,
+    what_is_missing,
+)
+from tcu.study.gemm import GEMM, LIBRARY, NAIVE, SHARED
+from tcu.study.run import finished, load
+from tcu.study.segments import SEGMENTS
+from tcu.study.study import Shown
+
+ROOT = Path(__file__).parents[1]
+SLOW_STUDY = """
+import sys, time
+from pathlib import Path
+from tcu.study import Shown, Study, run_study
+
+def measure(point):
+    time.sleep(0.05)
+    return [{**point, "square": point["x"] ** 2}]
+
+study = Study("squares", "Squares", (), "How large?", lambda rows: Shown([], []),
+              lambda quick: [{"x": x} for x in range(12)], measure)
+run_study(study, Path(sys.argv[1]), quick=False, command="squares")
+"""
+
+
+def squares(calls: list[int] | None = None, last: int = 4, stop_at: int | None = None) -> Study:
+    def measure(point: dict[str, Any]) -> list[dict[str, Any]]:
+        if point["x"] == stop_at:
+            raise KeyboardInterrupt
+        if calls is not None:
+            calls.append(point["x"])
+        return [{**point, "square": point["x"] ** 2}]
+
+    def points(quick: bool) -> list[dict[str, Any]]:
+        return [{"x": x} for x in range(2 if quick else last)]
+
+    return Study("squares", "Squares", (), "How large?", lambda rows: Shown([], []), points, measure, seed=1)
+
+
+def run(study: Study, folder: Path, quick: bool = False, **options: Any) -> Result:
+    return run_study(study, folder, quick=quick, command="squares", **options)
+
+
+# Running and resuming
+
+
+def test_a_result_has_rows_machine_versions_seed_and_command(tmp_path: Path) -> None:
+    result = run(squares(), tmp_path)
+    assert result.rows == [{"x": x, "square": x * x} for x in range(4)]
+    assert (result.study, result.seed, result.command, result.quick) == ("squares", 1, "squares", False)
+    assert result.machine["cores"] >= 1
+    assert {"tcu", "numpy", "numba"} <= set(result.versions)
+    assert load(tmp_path / "squares.json") == result
+    assert [path.name for path in tmp_path.iterdir()] == ["squares.json"]
+
+
+def test_an_interrupted_run_measures_only_what_is_left(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(squares(stop_at=2), tmp_path)
+    assert not (tmp_path / "squares.json").exists()
+    calls: list[int] = []
+    told: list[tuple[int, int]] = []
+    result = run(squares(calls), tmp_path, progress=lambda done, total: told.append((done, total)))
+    assert calls == [2, 3]
+    assert told == [(2, 4), (3, 4), (4, 4)]
+    assert result.rows == run(squares(), tmp_path / "other").rows
+
+
+@pytest.mark.parametrize("after", [0.1, 0.3, 0.5])
+def test_a_killed_run_loses_at_most_one_point(tmp_path: Path, after: float) -> None:
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen([sys.executable, "-c", SLOW_STUDY, str(tmp_path)], cwd=ROOT)
+
+    process = start()
+    journal = tmp_path / "squares.points.jsonl"
+    while not journal.exists():
+        assert process.poll() is None
+        time.sleep(0.005)
+    time.sleep(after)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    kept = journal.read_text().splitlines()[1:]
+    assert kept == [
+        json.dumps(json.loads(line)) for line in kept
+    ]  # whole lines: nothing is half written here
+    assert start().wait() == 0
+    seconds = [json.loads(line)["seconds"] for line in kept]
+    result = load(tmp_path / "squares.json")
+    assert result.rows == [{"x": x, "square": x * x} for x in range(12)]
+    # The points that were done were not measured again: their times are those of the first run.
+    assert result.seconds >= round(sum(seconds), 3) - 1e-3
+    assert not journal.exists()
+
+
+def test_a_line_cut_off_by_the_end_of_the_process_is_measured_again(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(squares(stop_at=3), tmp_path)
+    journal = tmp_path / "squares.points.jsonl"
+    text = journal.read_text()
+    journal.write_text(text[: text.rindex('"rows"')])
+    calls: list[int] = []
+    result = run(squares(calls), tmp_path)
+    assert calls == [2, 3]
+    assert len(result.rows) == 4
+
+
+def test_points_of_another_study_are_not_taken_over(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(squares(stop_at=2), tmp_path)
+    calls: list[int] = []
+    run(replace(squares(calls, last=5), seed=2), tmp_path)
+    assert calls == [0, 1, 2, 3, 4]
+
+
+def test_a_finished_result_is_kept_and_fresh_measures_again(tmp_path: Path) -> None:
+    calls: list[int] = []
+    first = run(squares(calls), tmp_path)
+    assert run(squares(calls), tmp_path) == first
+    assert calls == [0, 1, 2, 3]
+    run(squares(calls), tmp_path, fresh=True)
+    assert len(calls) == 8
+
+
+def test_a_result_in_full_answers_for_a_quick_one_but_not_the_other_way_round(tmp_path: Path) -> None:
+    calls: list[int] = []
+    assert run(squares(calls), tmp_path, quick=True).quick
+    assert not run(squares(calls), tmp_path).quick
+    assert calls == [0, 1, 0, 1, 2, 3]
+    assert len(run(squares(calls), tmp_path, quick=True).rows) == 4
+    assert len(calls) == 6
+    assert finished(squares(last=9), tmp_path, quick=False) is None
+
+
+def test_a_file_that_is_no_result_is_refused(tmp_path: Path) -> None:
+    for text in ("", "[]", '{"study": "squares"}'):
+        (tmp_path / "squares.json").write_text(text)
+        with pytest.raises(DataFileError, match=r"squares\.json is no result of a study .*--results folder"):
+            run(squares(), tmp_path)
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataFileError, match=r"cannot write results to .*: choose another --results folder"):
+        run(squares(), tmp_path / "file")
+
+
+# The registry
+
+
+def test_names_choose_studies() -> None:
+    assert chosen([]) == list(STUDIES.values())
+    assert [study.name for study in chosen(["split", "recurrence"])] == ["recurrence", "split"]
+    assert [study.name for study in chosen(["errors"])] == ["errors", "errors-of-units"]
+    with pytest.raises(UnknownNameError, match="unknown study 'erors': did you mean errors"):
+        chosen(["erors"])
+
+
+COVERED = (
+    *(f"000 figure {number}" for number in (3, 5, 6, 7, 8, 9, 10, 11)), "000 cost", "001 cost",
+    "000 error curves of every unit", "002 figure 3", "002 figure 5", "002 power",
+    *(f"004 theorem {number}" for number in range(1, 9)), "004 calibration",
+    "003 table 1", "003 table 2", "003 table 3", "003 findings",
+)  # fmt: skip
+"""What the papers measured or tabulated."""
+
+
+def test_every_figure_and_table_of_the_papers_is_covered() -> None:
+    covered = {one for study in STUDIES.values() for one in study.covers}
+    assert set(COVERED) <= covered
+    assert {one.split()[0] for one in covered} <= set(PAPERS)
+
+
+@pytest.mark.parametrize("name", [study.name for study in STUDIES.values() if study.measure is not None])
+def test_points_and_rows_are_json_and_points_differ(name: str) -> None:
+    study = STUDIES[name]
+    for quick in (False, True):
+        points = study.points(quick)
+        assert points
+        assert len({json.dumps(point, sort_keys=True) for point in points}) == len(points)
+    assert study.seconds[0] <= study.seconds[1]
+    if what_is_missing(study):
+        pytest.skip(f"cannot be measured here: {what_is_missing(study)}")
+    rows = study.measure(study.points(True)[0])  # type: ignore[misc]
+    assert rows
+    assert json.loads(json.dumps(rows, allow_nan=False)) == rows
+
+
+def check(study: Study, shown: Shown) -> None:
+    """Figures have lines of equal length; verdicts are whole."""
+    assert shown.parts
+    assert shown.verdicts
+    for part in shown.parts:
+        assert part.title
+        for line in getattr(part, "lines", ()):
+            assert len(line.x) == len(line.y) > 0, line.name
+        for row in getattr(part, "rows", ()):
+            assert len(row) == len(part.header)  # type: ignore[union-attr]
+            assert all(isinstance(cell, str) for cell in row)
+    for verdict in shown.verdicts:
+        assert verdict.statement
+        assert verdict.measured
+        assert verdict.outcome == "reproduced" or verdict.why, verdict
+
+
+def test_a_verdict_that_differs_without_a_reason_is_noticed() -> None:
+    shown = Shown([], [Verdict.of("tcu", "it is so", "it is not", False)])
+    with pytest.raises(AssertionError):
+        check(STUDIES["errors"], shown)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_what_is_stored_of_every_study_can_be_shown(name: str) -> None:
+    study = STUDIES[name]
+    result = stored_result(study, stored_folder())
+    if result is None:
+        assert "gpu" in study.needs, "measure it: tcu report --results benchmarks/results/studies"
+        pytest.skip(f"not measured yet: {study.command or 'tcu report --study ' + name}")
+    assert json.loads(json.dumps(asdict(result), allow_nan=False))["rows"] == result.rows
+    check(study, study.show(result.rows))
+
+
+def test_segments_show_the_best_of_the_algorithms_at_each_length() -> None:
+    seconds = {
+        "reduction-16": 1.05,
+        "reduction-256n": 2.0,
+        "paper-002": 1.1,
+        "CUB half→half": 1.5,
+        "read alone": 1.0,
+    }
+    speed = [
+        {"segment": n, "who": who, "median": t, "of_ceiling": 1 / t, "best": who == "reduction-16", "largest_error": 0.1}
+        for n in (16, 256) for who, t in seconds.items()
+    ]  # fmt: skip
+    energy = [
+        {"segment": 16, "who": who, "watts": watts, "joules_per_terabyte": watts / 4}
+        for who, watts in (("paper-002", 450.0), ("CUB half→half", 600.0))
+    ]
+    document = {"figures": {"count": 1 << 30, "rows": speed, "energy": energy}}
+    shown = SEGMENTS.show(SEGMENTS.stored.rows(document))  # type: ignore[union-attr]
+    check(SEGMENTS, shown)
+    ideal, cub, power = shown.verdicts
+    assert [verdict.outcome for verdict in shown.verdicts] == ["reproduced"] * 3
+    assert "95%" in ideal.measured
+    assert "1.4 times" in cub.measured
+    assert "25% less power" in power.measured
+    for row in speed:
+        row["median"], row["of_ceiling"] = (9.0, 1 / 9) if row["best"] else (row["median"], row["of_ceiling"])
+    slow = SEGMENTS.show(SEGMENTS.stored.rows(document))  # type: ignore[union-attr]
+    assert [verdict.outcome for verdict in slow.verdicts] == ["differs", "differs", "reproduced"]
+
+
+def test_rates_of_matrix_products_are_compared() -> None:
+    rows = [
+        {"n": n, "who": who, "seconds": 2 * n**3 / (tflops * 1e12), "relative_error": 2.0**-12}
+        for n in (512, 1024) for who, tflops in ((NAIVE, 60), (SHARED, 200), (LIBRARY, 700))
+    ]  # fmt: skip
+    shown = GEMM.show(rows)
+    check(GEMM, shown)
+    assert [verdict.outcome for verdict in shown.verdicts] == ["reproduced"] * 3
+    assert "60, 200 and 700 TFLOPS" in shown.verdicts[0].measured
+    wrong = [{**row, "relative_error": 0.1} for row in rows]
+    assert GEMM.show(wrong).verdicts[2].outcome == "differs"
+
+
+def test_a_stored_file_of_another_kind_is_refused(tmp_path: Path) -> None:
+    study = STUDIES["energy"]
+    assert stored_result(study, None) is None
+    assert stored_result(study, tmp_path) is None
+    assert study.stored is not None
+    (tmp_path / study.stored.file).write_text('{"figures": {}}')
+    with pytest.raises(DataFileError, match=r"is no result of python benchmarks/gpu_sum\.py"):
+        stored_result(study, tmp_path)
+
+
+def test_stored_results_are_found_beside_a_clone_only() -> None:
+    code = "from tcu.study import stored_folder; print(stored_folder())"
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
+    ).stdout.strip()  # fmt: skip
+    assert found == str(ROOT / "benchmarks" / "results")
