@@ -89,7 +89,9 @@ def cost_figure(row: Any, curve: Sequence[Any]) -> Any:
                 row=1, col=1,
             )  # fmt: skip
     ratios = [one.ratio for one in curve]
-    figure.add_trace(go.Scatter(x=sizes, y=ratios, name="cost over bound", mode="lines+markers"), row=2, col=1)
+    figure.add_trace(
+        go.Scatter(x=sizes, y=ratios, name="cost over bound", mode="lines+markers"), row=2, col=1
+    )
     figure.update_xaxes(type="log", exponentformat="power")
     figure.update_yaxes(type="log", title="CPU operations", exponentformat="power", row=1, col=1)
     figure.update_yaxes(title="ratio", rangemode="tozero", row=2, col=1)

@@ -28,4 +28,6 @@ def allow_shared(function: Any, size: int, ordinal: int) -> None:
     """Let a block of a kernel have ``size`` bytes of shared memory, more than the 48 KiB of every kernel."""
     driver = cuda_module("cuda.bindings.driver")
     attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-    call("cuKernelSetAttribute", attribute, size, driver.CUkernel(int(function)), call("cuDeviceGet", ordinal))
+    call(
+        "cuKernelSetAttribute", attribute, size, driver.CUkernel(int(function)), call("cuDeviceGet", ordinal)
+    )

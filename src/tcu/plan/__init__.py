@@ -13,9 +13,9 @@ from tcu.plan.plan import Plan as Plan
 from tcu.plan.plan import granularity as granularity
 from tcu.plan.plan import output_length as output_length
 from tcu.plan.plan import tile_order as tile_order
-from tcu.plan.segmented import SEGMENTED as SEGMENTED
 from tcu.plan.scan import ScanPlan as ScanPlan
 from tcu.plan.scan import make_scan_plan as make_scan_plan
+from tcu.plan.segmented import SEGMENTED as SEGMENTED
 from tcu.plan.trim import trimmed as trimmed
 from tcu.plan.variants import DEFAULT_VARIANT as DEFAULT_VARIANT
 from tcu.plan.variants import VARIANTS as VARIANTS
