@@ -5,6 +5,7 @@ Nothing of the library computes here but the rounding of one number to a format.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,14 @@ import numpy.typing as npt
 from tcu.formats import encode, format_of
 from tcu.formats.scalar import Number
 
-__all__ = ["carries", "codes_of", "prefixes"]
+__all__ = ["GROUP_BYTES", "carries", "codes_of", "prefixes", "run_length"]
+
+GROUP_BYTES = 32
+
+
+def run_length(level: int) -> int:
+    """Totals in a run of a level, counted from 1."""
+    return 16 if level == 2 else 32
 
 
 def _block(totals: list[float], a: int, size: int) -> float:
@@ -43,14 +51,15 @@ def carries(totals: list[float]) -> list[float]:
     levels: list[list[float]] = []
     vector = totals
     while len(vector) > 1:
-        runs = [vector[at : at + 32] for at in range(0, len(vector), 32)]
+        size = run_length(len(levels) + 1)
+        runs = [vector[at : at + size] for at in range(0, len(vector), size)]
         levels.append([_exclusive(run, j) for run in runs for j in range(len(run))])
-        vector = [_block(run, 0, 32) for run in runs]
+        vector = [_block(run, 0, size) for run in runs]
     result = []
     for g in range(len(totals)):
         c = 0.0
         for level in range(len(levels), 0, -1):
-            c = c + levels[level - 1][g // 32 ** (level - 1)]
+            c = c + levels[level - 1][g // math.prod(run_length(below) for below in range(1, level))]
         result.append(c)
     return result
 
@@ -59,7 +68,7 @@ def prefixes(x: npt.NDArray[Any], exclusive: bool = False, reverse: bool = False
     """The running sums of a line in binary64, before their rounding."""
     if reverse:
         return prefixes(x[::-1], exclusive)[::-1]
-    width = 16 // x.dtype.itemsize
+    width = GROUP_BYTES // x.dtype.itemsize
     with np.errstate(invalid="ignore"):  # signalling NaN
         numbers = [float(value) for value in x]
     local: list[list[float]] = []

@@ -68,7 +68,7 @@ def test_what_is_printed(run: Any) -> None:
     assert (code, err) == (0, "")
     assert out.splitlines() == [
         "x.npy: 3 × 40 of float32, exclusive, from the end, along axis 1",
-        "3 × scan of 40 binary32: 10 groups of 4, 1 level of radix 32, depth 9, in binary64",
+        "3 × scan of 40 binary32: 5 groups of 8, 1 level of radix 32, depth 13, in binary64",
         "y.npy: 3 × 40 of float32",
     ]
     assert "x.npy: 3 × 40 of float32, all as one line\n1 × scan of 120" in run("x.npy", "-o", "y.npy")[1]

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import inspect
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,6 +23,7 @@ from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats import get_format
 from tcu.formats.tensor import host_view
 from tcu.gpu import arrays
+from tcu.gpu.scans import ScanLaunch, SegmentScanLaunch
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
 
@@ -127,6 +130,19 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     yield state
     device_scans._launch.cache_clear()
     device_scans._segment_launch.cache_clear()
+
+
+def parameters(function: Callable[..., Any]) -> list[str]:
+    """How many go by position, and the names of the others."""
+    given = list(inspect.signature(function).parameters.values())
+    by_name = [each.name for each in given if each.kind is each.KEYWORD_ONLY]
+    return [str(len(given) - len(by_name)), *by_name]
+
+
+def test_pretended_launches_take_what_the_real_ones_take() -> None:
+    for pretended, real in ((Rows, ScanLaunch), (Segments, SegmentScanLaunch)):
+        assert parameters(pretended) == parameters(real)
+        assert parameters(pretended.__call__) == parameters(real.__call__)
 
 
 def tensor(rng: Any, shape: tuple[int, ...], dtype: str, layout: int) -> Any:

@@ -138,7 +138,7 @@ def test_random_segments(torch, request) -> None:
 @every_direction
 def test_rows_of_every_short_length(torch, dtype, exclusive, reverse) -> None:
     rng = np.random.default_rng(23)
-    group = 16 // np.dtype(dtype).itemsize
+    group = 32 // np.dtype(dtype).itemsize
     borders = [
         n * group + d for n in (16, 31, 32, 33, 64, 128, 256, 512, 1023, 1024, 1025, 2048) for d in (-1, 0, 1)
     ]
@@ -151,21 +151,21 @@ def test_rows_of_every_short_length(torch, dtype, exclusive, reverse) -> None:
 @dtypes
 @every_direction
 def test_long_lines(torch, dtype, exclusive, reverse) -> None:
-    """Around runs of shares of 1024 vectors, so that every level carries something."""
+    """Around runs of chunks of 512 groups, so that every level carries something."""
     rng = np.random.default_rng(24)
-    share = 1024 * 16 // np.dtype(dtype).itemsize
+    chunk = 512 * 32 // np.dtype(dtype).itemsize
     for n in (
-        2 * share - 1,
-        31 * share,
-        32 * share + 1,
-        33 * share,
-        1024 * share // 2 + 77,
-        1056 * share + 5,
+        2 * chunk - 1,
+        31 * chunk,
+        32 * chunk + 1,
+        33 * chunk,
+        1024 * chunk // 2 + 77,
+        1056 * chunk + 5,
     ):
         x = draw(rng, n, dtype, "normal")
         options = {"exclusive": exclusive, "reverse": reverse}
         same(tcu.cumsum(to_gpu(torch, x, n % 2), **options), tcu.cumsum(x, **options), n)
-    x = draw(rng, 7 * 40 * share, dtype, "spread").reshape(7, -1)
+    x = draw(rng, 7 * 40 * chunk, dtype, "spread").reshape(7, -1)
     same(tcu.cumsum(to_gpu(torch, x), 1, **options), tcu.cumsum(x, 1, **options))
 
 

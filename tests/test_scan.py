@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numbers_of_all_kinds import KINDS, draw
-from scan_definition import carries, codes_of, prefixes
+from scan_definition import GROUP_BYTES, carries, codes_of, prefixes, run_length
 
 import tcu
 from tcu.errors import DtypeError, ParameterError, ShapeError
@@ -60,8 +60,8 @@ def by_definition(x: Any, dtype: Any, exclusive: bool, reverse: bool) -> Any:
 @every_direction
 def test_every_length_has_the_bits_of_the_plan(dtype: Any, exclusive: bool, reverse: bool) -> None:
     rng = np.random.default_rng(5)
-    group = 16 // np.dtype(dtype).itemsize
-    borders = [32 * group - 1, 32 * group, 32 * group + 1, 2048, 2049, 2303, 32 * 32 * group + 5]
+    group = GROUP_BYTES // np.dtype(dtype).itemsize
+    borders = [32 * group - 1, 32 * group, 32 * group + 1, 2048, 2049, 2303, 512 * group, 512 * group + 5]
     for case, n in enumerate([*range(1, 3 * group + 2), *borders]):
         x = draw(rng, n, dtype, list(KINDS)[case % len(KINDS)])
         target = DTYPES[case % 4]
@@ -99,19 +99,21 @@ def test_lines_of_many_pieces(
 
 def _by_arrays(x: Any, exclusive: bool) -> Any:
     """The definition again, for binary64 and all groups at once: Sklansky's network as it is drawn."""
-    padded = np.concatenate([x, np.zeros(-x.size % 2)]).reshape(-1, 2)
+    padded = np.concatenate([x, np.zeros(-x.size % 4)]).reshape(-1, 4)
     local = np.add.accumulate(padded, axis=1)
-    vector, levels = local[:, -1], []
+    vector, levels, repeats = local[:, -1], [], 1
     while vector.size > 1:
-        v = np.concatenate([vector, np.zeros(-vector.size % 32)]).reshape(-1, 32)
-        for p in range(5):
-            upper = [j for j in range(32) if j >> p & 1]
+        size = run_length(len(levels) + 1)
+        v = np.concatenate([vector, np.zeros(-vector.size % size)]).reshape(-1, size)
+        for p in range(size.bit_length() - 1):
+            upper = [j for j in range(size) if j >> p & 1]
             v[:, upper] = v[:, [((j >> p) << p) - 1 for j in upper]] + v[:, upper]
-        levels.append(np.concatenate([np.zeros((len(v), 1)), v[:, :-1]], axis=1).reshape(-1)[: vector.size])
-        vector = v[:, 31]
+        exclusives = np.concatenate([np.zeros((len(v), 1)), v[:, :-1]], axis=1).reshape(-1)[: vector.size]
+        levels.append(np.repeat(exclusives, repeats)[: len(local)])
+        vector, repeats = v[:, -1], repeats * size
     c = np.zeros(len(local))
-    for level in range(len(levels) - 1, -1, -1):
-        c = c + np.repeat(levels[level], 32**level)[: len(local)]
+    for level in reversed(levels):
+        c = c + level
     inclusive = c[:, None] + local
     result = np.concatenate([c[:, None], inclusive[:, :-1]], axis=1) if exclusive else inclusive
     return result.reshape(-1)[: x.size]
@@ -138,15 +140,25 @@ def test_one_wrong_bit_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_the_plan_as_data() -> None:
-    for fmt, group in (("binary16", 8), ("bfloat16", 8), ("binary32", 4), ("binary64", 2)):
-        for n, levels in ((0, 0), (group, 0), (group + 1, 1), (32 * group, 1), (32 * group + 1, 2)):
-            plan = make_scan_plan(n, fmt)
-            assert (plan.n, plan.group, plan.levels) == (n, group, levels)
-            assert plan.depth == max(min(n, group) - 1, 0) + 6 * levels
+    radices = (32, 16, 32, 32, 32)
+    depths = (0, 6, 11, 17, 23, 29)  # of the networks and the carries
+    for fmt, group in (("binary16", 16), ("bfloat16", 16), ("binary32", 8), ("binary64", 4)):
+        for groups, levels in ((0, 0), (1, 0), (32, 1), (512, 2), (512 * 32, 3), (512 * 32**2, 4)):
+            for n in (groups * group, groups * group + 1):
+                plan = make_scan_plan(n, fmt)
+                deep = levels + (n > 1 and n > groups * group)
+                assert (plan.n, plan.group, plan.radices, plan.levels) == (n, group, radices[:deep], deep)
+                assert plan.depth == max(min(n, group) - 1, 0) + depths[deep]
     assert str(make_scan_plan(1000, "f32")) == (
-        "scan of 1,000 binary32: 250 groups of 4, 2 levels of radix 32, depth 15, in binary64"
+        "scan of 1,000 binary32: 125 groups of 8, 2 levels of radix 32 × 16, depth 18, in binary64"
     )
-    assert str(make_scan_plan(3, "f64")).startswith("scan of 3 binary64: 2 groups of 2, 1 level of")
+    assert str(make_scan_plan(5, "f64")).startswith("scan of 5 binary64: 2 groups of 4, 1 level of radix 32,")
+    assert str(make_scan_plan(3, "f64")).startswith("scan of 3 binary64: 1 group of 4, 0 levels, depth 2,")
+
+
+def test_pieces_of_long_lines_are_three_levels() -> None:
+    for fmt, length in (("binary16", 1 << 18), ("binary32", 1 << 17), ("binary64", 1 << 16)):
+        assert scans.piece_length(get_format(fmt)) == length
 
 
 class Count(float):
@@ -160,8 +172,9 @@ class Count(float):
 
 @every_dtype
 def test_the_depth_is_the_most_additions_on_the_way(dtype: Any) -> None:
-    width = 16 // np.dtype(dtype).itemsize
-    for n in (1, width, width + 1, 31 * width, 32 * width, 70 * width, 1000 * width):
+    width = GROUP_BYTES // np.dtype(dtype).itemsize
+    full = (1, width, 31 * width, 32 * width, 512 * width)  # where the last group has everything before it
+    for n in (*full, width + 1, 70 * width, 600 * width):
         local = [[Count(i) for i in range(min(width, n - at))] for at in range(0, n, width)]
         sums = [
             c + value
@@ -170,8 +183,7 @@ def test_the_depth_is_the_most_additions_on_the_way(dtype: Any) -> None:
         ]
         depth = make_scan_plan(n, format_of(dtype)).depth
         assert max(sums) <= depth
-        if n >= 31 * width:
-            assert max(sums) >= depth - 4
+        assert max(sums) >= depth - (0 if n in full else 5)
 
 
 # Rows and segments.
@@ -255,7 +267,7 @@ def test_long_rows_and_pieces_and_threads(monkeypatch: pytest.MonkeyPatch) -> No
 @settings(max_examples=150)
 @given(
     st.sampled_from(DTYPES), st.sampled_from([None, *DTYPES]), st.sampled_from(DIRECTIONS),
-    st.lists(st.sampled_from([0, 0, 1, 2, 7, 8, 9, 100, 256, 257, 1500, 2048]), max_size=40), st.integers(0, 10**6),
+    st.lists(st.sampled_from([0, 0, 1, 4, 7, 8, 9, 100, 256, 257, 512, 1500, 2048]), max_size=40), st.integers(0, 10**6),
     st.sampled_from([np.int32, np.int64, list]),
 )  # fmt: skip
 def test_segments_are_rows_of_many_lengths(
@@ -326,7 +338,7 @@ def test_laws_on_all_numbers(dtype: Any) -> None:
         sums = tcu.cumsum(x)
         same(tcu.cumsum(x, reverse=True), np.ascontiguousarray(tcu.cumsum(x[::-1])[::-1]))
         before = tcu.cumsum(x, exclusive=True)
-        group = 16 // x.dtype.itemsize
+        group = GROUP_BYTES // x.dtype.itemsize
         inside = np.arange(1, x.size) % group != 0  # elsewhere the carry has another order
         assert np.array_equal(codes(before[1:][inside]), codes(sums[:-1][inside]))
         assert codes(before)[0] == 0

@@ -261,7 +261,7 @@ def cumsum_error_bound(
         values = elements.array.astype(np.float64)
         special = ~np.isfinite(values)
         values[special] = 0.0
-        # The plan of binary64 inputs is deeper than any other.
+        # These scans are of binary64.
         growth = 2 * make_scan_plan(plan.n, "binary64").depth * 2.0**-53
         sums, mass, specials = (
             cumsum(numbers, number, exclusive=exclusive, reverse=reverse)

@@ -17,18 +17,20 @@ from numba.extending import overload
 
 from tcu.model import lanes, vectors
 from tcu.model.kernels import _compiled
-from tcu.plan.scan import RADIX
+from tcu.plan import scan as plan
 
 __all__ = ["LEVELS", "scan_segments", "total_of_piece"]
 
 LEVELS = 3
-"""Networks inside a kernel: a longer segment is cut in pieces of RADIX^3 groups."""
+"""Networks inside a kernel: a longer segment is cut in pieces of as many groups as these take."""
+_FIRST, _SECOND, _THIRD = (plan.radix(level) for level in range(1, LEVELS + 1))
+_SECOND_BLOCKS, _THIRD_BLOCKS = _SECOND.bit_length(), _THIRD.bit_length()
 _LANES = vectors.LANES
 _BATCH = 2048
 """Numbers in the buffer: 16 KiB; several runs of the widest group."""
 
 # As in tcu.model.kernels: the disk cache must see that another file has changed.
-_FINGERPRINT = zlib.crc32(b"".join(Path(m.__file__).read_bytes() for m in (vectors, lanes)))
+_FINGERPRINT = zlib.crc32(b"".join(Path(m.__file__).read_bytes() for m in (vectors, lanes, plan)))
 
 
 @njit(nogil=True)
@@ -145,7 +147,7 @@ def _scan_last_run(numbers, group, exclusive, totals, above):
 
 
 def _build_scan_batch(group):
-    run = RADIX * group
+    run = _FIRST * group
 
     @njit(nogil=True)
     def scan_batch(values, offsets, backwards, exclusive, carry, place, second, third, totals):
@@ -153,8 +155,8 @@ def _build_scan_batch(group):
 
         What remains from batch to batch: place, of four (segment, elements of
         it that are done, runs within a run of runs, such runs); second, third:
-        the blocks of these two levels, see _push; carry[0]: of the first
-        segment.  ``backwards``: the last segment comes first.
+        the blocks of these two levels, see _push, the last ones those of full
+        runs; carry[0]: of the first segment.  ``backwards``: the last segment comes first.
         """
         segment, inside, j2, j3 = place[0], place[1], place[2], place[3]
         before, last, size, done = carry[0], offsets.size - 2, values.size, 0
@@ -170,15 +172,15 @@ def _build_scan_batch(group):
                 if take == 0:
                     break  # the next batch starts with it
             inside += take
-            while take >= run:  # loops of known lengths: 620 instead of 230 million float32 a second
+            while take >= run:  # loops of known lengths: 630 instead of 320 million float32 a second
                 numbers = values[done : done + run]
-                for j in range(RADIX):
+                for j in range(_FIRST):
                     for k in range(1, group):
                         numbers[j * group + k] += numbers[j * group + k - 1]
                     totals[j] = numbers[j * group + group - 1]
-                _network(totals, RADIX)
+                _network(totals, _FIRST)
                 c = above = (before + _exclusive(third, j3)) + _exclusive(second, j2)
-                for j in range(RADIX):
+                for j in range(_FIRST):
                     if j > 0:
                         c = above + totals[j - 1]
                     if exclusive:
@@ -188,10 +190,10 @@ def _build_scan_batch(group):
                     else:
                         for k in range(group):
                             numbers[j * group + k] = c + numbers[j * group + k]
-                _push(second, j2, totals[RADIX - 1])
+                _push(second, j2, totals[_FIRST - 1])
                 j2 += 1
-                if j2 == RADIX:
-                    _push(third, j3, second[5])
+                if j2 == _SECOND:
+                    _push(third, j3, second[-1])
                     j2 = 0
                     j3 += 1
                 done += run
@@ -212,18 +214,18 @@ def _build_scan_segments(group, fingerprint):
 
     @_compiled
     def scan_segments(x, half, offsets, exclusive, reverse, carry, rounding, nan, out):
-        """Scan every segment of x into out, and return the total of the last if its 32^3 groups are full.
+        """Scan every segment of x into out, and return the total of the last if that is a full piece.
 
         x: a line of float32, float64 or 16-bit codes (``half``: binary16);
         offsets: segments + 1 of them from 0 to x.size, no segment longer than
-        32^3 groups; carry: what comes before the first segment that is
+        a piece; carry: what comes before the first segment that is
         scanned; rounding, nan: of the target, see _store; out: a line of
         float32, float64 or uint16, which may be x.
         """
         fingerprint  # noqa: B018
         n = x.size
         values, small, last = np.empty(_BATCH), np.empty(_BATCH), np.zeros(_LANES, x.dtype)
-        totals, second, third = np.empty(RADIX), np.zeros(6), np.zeros(6)
+        totals, second, third = np.empty(_FIRST), np.zeros(_SECOND_BLOCKS), np.zeros(_THIRD_BLOCKS)
         before, place = np.full(1, carry), np.zeros(4, np.int64)
         at = 0
         while at < n:
@@ -238,18 +240,18 @@ def _build_scan_segments(group, fingerprint):
                 _flip(values, done)
             _store(values, small, done, rounding, nan, out, n - at - done if reverse else at)
             at += done
-        return third[5]
+        return third[-1]
 
     return scan_segments
 
 
-scan_segments = {group: _build_scan_segments(group, _FINGERPRINT) for group in (2, 4, 8)}
+scan_segments = {group: _build_scan_segments(group, _FINGERPRINT) for group in (4, 8, 16)}
 
 
 def _build_total_of_piece(fingerprint):
     @_compiled
     def total_of_piece(x, half, group, reverse):
-        """The total that scan_segments returns for 32^3 full groups, without the prefixes."""
+        """The total that scan_segments returns for a full piece, without the prefixes."""
         fingerprint  # noqa: B018
         n = x.size
         values, last = np.empty(_BATCH), np.zeros(_LANES, x.dtype)

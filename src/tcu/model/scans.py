@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 from tcu.formats.format import Format, format_of, get_format
 from tcu.model import threads
-from tcu.plan.scan import RADIX, group_of
+from tcu.plan.scan import group_of, radix
 
 __all__ = ["piece_length", "scan_line", "scan_segments"]
 
@@ -22,7 +23,7 @@ def piece_length(fmt: Format) -> int:
     """Elements of a piece of a long line: three levels of the plan; no longer segment goes through one kernel."""
     from tcu.model import scan_kernels
 
-    return int(group_of(fmt) * RADIX**scan_kernels.LEVELS)
+    return group_of(fmt) * math.prod(radix(level) for level in range(1, scan_kernels.LEVELS + 1))
 
 
 def scan_segments(
@@ -83,14 +84,14 @@ def scan_line(
         return stop - start, total
 
     def one_after_another() -> Iterator[int]:
-        carries = _Carries()
+        carries = _Carries(scan_kernels.LEVELS)
         for place in places:
             done, total = scan((place, carries.carry))
             carries.push(total)
             yield done
 
     def side_by_side() -> Iterator[int]:
-        carries, known = _Carries(), [0.0]
+        carries, known = _Carries(scan_kernels.LEVELS), [0.0]
         for total in threads.in_order(total_of, places[:-1]):  # reads x a second time
             carries.push(total)
             known.append(carries.carry)
@@ -106,8 +107,10 @@ def scan_line(
 class _Carries:
     """The levels above the pieces: totals of pieces come in, the carry of the next one is known."""
 
-    def __init__(self) -> None:
+    def __init__(self, below: int) -> None:
+        """``below``: the levels inside a piece."""
         self.carry = 0.0
+        self._below = below
         self._levels: list[_Run] = []
 
     def push(self, total: float) -> None:
@@ -117,7 +120,7 @@ class _Carries:
                 break
             total = full
         else:
-            self._levels.append(_Run())
+            self._levels.append(_Run(radix(self._below + len(self._levels) + 1)))
             self._levels[-1].push(total)
         self.carry = 0.0
         for level in reversed(self._levels):
@@ -125,11 +128,12 @@ class _Carries:
 
 
 class _Run:
-    """Up to 32 totals, as far as they have come; ``_blocks[p]`` is D of the block that bit p of the position names."""
+    """The totals of a run, as far as they have come; ``_blocks[p]``: D of the block that bit p of the position names."""
 
-    def __init__(self) -> None:
+    def __init__(self, length: int) -> None:
+        self._length = length
         self._position = 0
-        self._blocks = [0.0] * RADIX.bit_length()
+        self._blocks = [0.0] * length.bit_length()
 
     def push(self, total: float) -> float | None:
         """Take the next total; that of the whole run, which then begins again, if this was its last."""
@@ -138,7 +142,7 @@ class _Run:
             total = self._blocks[p] + total
             p += 1
         self._blocks[p] = total
-        self._position = (self._position + 1) % RADIX
+        self._position = (self._position + 1) % self._length
         return None if self._position else total
 
     def exclusive(self) -> float:
