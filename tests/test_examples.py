@@ -50,6 +50,14 @@ def test_the_energy_drifts_with_the_sum() -> None:
     assert rows["one after another, float32"][0] > 4 * rows["tcu.fsum"][0]
 
 
+def test_running_sums_by_a_plan_draw_the_tokens_that_exact_ones_draw() -> None:
+    rows = {line[:28].strip(): line[28:].split() for line in run("softmax_sampling.py", "--rows", "300")[2:]}
+    errors = {name: float(row[0]) for name, row in rows.items()}
+    assert errors["tcu.cumsum, float64"] < errors["tcu.cumsum"] < errors["one after another, float32"]
+    assert errors["tcu.cumsum"] < 2.0**-23
+    assert int(rows["tcu.cumsum, float64"][1]) == 0
+
+
 def test_loss_curves_agree_where_sums_are_exact() -> None:
     if importlib.util.find_spec("torch") is None:
         pytest.skip("needs PyTorch")
