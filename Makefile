@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DATA := data/mauna-loa-co2.csv
 
-.PHONY: help demo test lint format bench study gpubench figures verify clean
+.PHONY: help demo test lint format bench study gpubench figures segments verify clean
 
 help:            ## list the targets
 	@sed -n 's/^\([a-z]*\): *[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -53,6 +53,9 @@ gpubench:        ## GPU sums beside CUB, PyTorch and CuPy, which PYTHON must hav
 
 figures:         ## figures 3 and 5 to 8 of paper 000 on the GPU at hand; then `paper_figures.py draw`
 	PYTHONPATH=src $(PYTHON) benchmarks/paper_figures.py measure
+
+segments:        ## figure 5 of paper 002 on the GPU at hand; then `paper_002.py draw`
+	PYTHONPATH=src $(PYTHON) benchmarks/paper_002.py measure
 
 verify: $(VENV)/.dev      ## 10^6 dot products per instruction against the definition, 300 units inferred (two hours)
 	$(BIN)/python -m pytest tests/test_model.py -k fast_model_equals --dots 1000000

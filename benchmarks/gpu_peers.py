@@ -16,7 +16,7 @@ from gpu_data import to_host, torch_dtype
 from gpu_timing import first_line
 
 import tcu
-from tcu.plan import DEFAULT_VARIANT, VARIANTS
+from tcu.plan import DEFAULT_VARIANT, SEGMENTED, VARIANTS
 
 READ = "read alone"
 """The ceiling: the best of several launch shapes of a kernel that only reads."""
@@ -85,7 +85,7 @@ def _tcu(dtype: str, variants: bool) -> list[Participant]:
         Participant("tcu.fsum", tcu.fsum, allowed=EXACT, model=tcu.fsum),
     ]
     for name, row in VARIANTS.items() if variants else ():
-        if name != DEFAULT_VARIANT:
+        if name != DEFAULT_VARIANT and name not in SEGMENTED:  # paper_002.py measures those
             run = sum_of(variant=name)
             chain = "" if row.chain is None else f" R={row.chain}"
             label = f"tcu.sum {name}{chain} B={row.block}"
@@ -123,31 +123,36 @@ def _cupy(dtype: str) -> list[Participant]:
     return [Participant("CuPy", lambda x: x.sum(dtype=wide), cupy.from_dlpack)]
 
 
-class _Cub:
-    """cub_sum of one library; the result and the temporary storage are allocated once."""
+class CubCall:
+    """A sum of CUB's, of an array or of each row; the results and the temporary storage are allocated once.
 
-    def __init__(self, library: ctypes.CDLL, out: str) -> None:
-        self._sum = library.cub_sum
-        self._sum.argtypes = [
-            ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong,
-            ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t), ctypes.c_void_p,
-        ]  # fmt: skip
-        self._out = torch.empty((), dtype=torch_dtype(out), device="cuda")
-        self._storage: dict[int, tuple[torch.Tensor, ctypes.c_size_t]] = {}
+    ``function`` takes x, the results, the sizes of x, the storage, its size and the stream.
+    """
+
+    def __init__(self, function: Any, out: str) -> None:
+        self._sum = function
+        self._dtype = torch_dtype(out)
+        self._made: dict[tuple[int, ...], tuple[torch.Tensor, torch.Tensor, ctypes.c_size_t]] = {}
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        n = x.numel()
-        if n not in self._storage:
+        shape = tuple(x.shape)
+        if shape not in self._made:
             size = ctypes.c_size_t(0)
-            self._call(x, n, None, size)
-            self._storage[n] = torch.empty(max(1, size.value), dtype=torch.uint8, device="cuda"), size
-        storage, size = self._storage[n]
-        self._call(x, n, storage.data_ptr(), size)
-        return self._out
+            out = torch.empty(shape[:-1], dtype=self._dtype, device="cuda")
+            self._call(x, out, None, size)
+            self._made[shape] = out, torch.empty(max(1, size.value), dtype=torch.uint8, device="cuda"), size
+        out, storage, size = self._made[shape]
+        self._call(x, out, storage.data_ptr(), size)
+        return out
 
-    def _call(self, x: torch.Tensor, n: int, storage: int | None, size: ctypes.c_size_t) -> None:
-        stream = torch.cuda.current_stream().cuda_stream
-        check(self._sum(x.data_ptr(), self._out.data_ptr(), n, storage, ctypes.byref(size), stream))
+    def _call(self, x: torch.Tensor, out: torch.Tensor, storage: int | None, size: ctypes.c_size_t) -> None:
+        sizes = [ctypes.c_longlong(extent) for extent in x.shape]
+        check(
+            self._sum(
+                ctypes.c_void_p(x.data_ptr()), ctypes.c_void_p(out.data_ptr()), *sizes, ctypes.c_void_p(storage),
+                ctypes.byref(size), ctypes.c_void_p(torch.cuda.current_stream().cuda_stream),
+            )
+        )  # fmt: skip
 
 
 def check(status: int) -> None:
@@ -196,7 +201,7 @@ class Libraries:
 
     def cub(self, dtype: str) -> Field:
         found = [
-            Participant(name, _Cub(self._made[name], result), may_overflow=result == "float16")
+            Participant(name, CubCall(self._made[name].cub_sum, result), may_overflow=result == "float16")
             for name, (result, _, _) in self._jobs[dtype].items()
             if name in self._made
         ]
@@ -207,7 +212,7 @@ class Libraries:
         if library is None:
             return Field([], {READ: self._failed["baselines"]})
         found = [
-            Participant(f"{READ}, {loads} loads, {waves} waves", _read(library, loads, waves), allowed=None)
+            Participant(f"{READ}, {loads} loads, {waves} waves", reader(library, loads, waves), allowed=None)
             for loads, waves in READ_SHAPES
         ]
         if dtype != "float64":
@@ -217,7 +222,7 @@ class Libraries:
         return Field(found, {})
 
 
-def _read(library: ctypes.CDLL, loads: int, waves: int) -> Callable[[torch.Tensor], torch.Tensor]:
+def reader(library: ctypes.CDLL, loads: int, waves: int) -> Callable[[torch.Tensor], torch.Tensor]:
     out = torch.zeros((), dtype=torch.int32, device="cuda")
     never = secrets.randbits(32)
     call = library.read_all

@@ -20,3 +20,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--sums", type=int, default=250, help="random sums per dtype and operation on a GPU")
     parser.addoption("--chunkings", type=int, default=8, help="random chunkings on every scheduler of Dask")
     parser.addoption("--kills", type=int, default=2, help="how often a run with a checkpoint is killed")
+    parser.addoption(
+        "--integer-pairs", type=int, default=100, help="random pairs of long integers to multiply"
+    )
+    parser.addoption("--integer-bits", type=int, default=50_000, help="bits of the longest of them")
+    parser.addoption(
+        "--scans", type=int, default=400, help="random running sums on a GPU; a quarter as many of segments"
+    )

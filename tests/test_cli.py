@@ -440,7 +440,11 @@ def test_compare_takes_units_and_variants(answer):
     assert {row["bits"] for row in rows} == {rows[0]["bits"]}
     save("h.npy", NUMBERS.astype("float16"))
     chained = answer("compare", "h.npy", "--unit", "H100", "-R", "3")["rows"]
-    assert {row["variant"] for row in chained if row["result"] is None} == {"two-mma", "warp-shuffle"}
+    assert {row["variant"] for row in chained if row["result"] is None} == {
+        "two-mma",
+        "warp-shuffle",
+        "reduction-256",
+    }
 
 
 def test_compare_says_why_cells_are_empty(run, refusal):

@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tcu
+from tcu.algorithms import COSTS
 from tcu.cli.app import app
 from tcu.plan import VARIANTS
 from tcu.units import CATALOGUE
@@ -27,9 +28,17 @@ DOCUMENTS = {name: (ROOT / name).read_text() for name in ("README.md", "CONTRIBU
 def test_python_blocks_run_in_order() -> None:
     namespace: dict[str, object] = {}
     blocks = re.findall(r"```python\n(.*?)```", README, re.S)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for block in blocks:
         exec(compile(block, "README.md", "exec"), namespace)
+
+
+def test_the_table_of_costs_is_the_registry_s() -> None:
+    rows = {"matmul": ("matmul",), "strassen": ("standard", "strassen", "laderman"), "sparse_matmul": ("sparse",),
+            "dft": ("dft",), "integer_multiply": ("integer", "karatsuba"), "evaluate": ("polynomial",),
+            "sum": ("sum",)}  # fmt: skip
+    shown = dict(re.findall(r"^\| `(\w+)`.*\| ([\d., ]+) \|$", README, re.M))
+    assert shown == {name: ", ".join(f"{COSTS[row].constant:g}" for row in own) for name, own in rows.items()}
 
 
 def test_the_table_of_gpu_sums_is_that_of_the_benchmark() -> None:

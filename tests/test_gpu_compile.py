@@ -15,7 +15,7 @@ from tcu.gpu import KERNELS, CompileError, ExtraMissingError, Kernel, merge, row
 from tcu.gpu import compiler as compiler_module
 from tcu.gpu.compiler import CompileTask, compile_cuda, compiler_version, read_sources, task_for, task_of
 from tcu.gpu.kernels import architecture
-from tcu.gpu.launch import MAX_BATCH_DIMENSIONS, _Problem
+from tcu.gpu.launch import MAX_BATCH_DIMENSIONS, Problem
 from tcu.gpu.tuning import exact_config
 
 CAPABILITIES = [(7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0)]
@@ -89,12 +89,12 @@ def test_an_architecture_that_the_compiler_does_not_know() -> None:
 
 def test_host_and_device_agree_on_the_layout_of_a_problem() -> None:
     nvrtc_or_skip()
-    offset = {name: getattr(_Problem, name).offset for name in ("b", "c", "d", "m", "tiles", "batch_extents")}
+    offset = {name: getattr(Problem, name).offset for name in ("b", "c", "d", "m", "tiles", "batch_extents")}
     checks = "".join(
         f"static_assert(__builtin_offsetof(Problem, {name}) == {at});\n" for name, at in offset.items()
     )
     text = (
-        f'#include "problem.cuh"\nstatic_assert(sizeof(Problem) == {ctypes.sizeof(_Problem)});\n'
+        f'#include "problem.cuh"\nstatic_assert(sizeof(Problem) == {ctypes.sizeof(Problem)});\n'
         f"static_assert(MAX_BATCH_DIMENSIONS == {MAX_BATCH_DIMENSIONS});\n{checks}"
     )
     header = read_sources("problem.cuh")
@@ -218,7 +218,7 @@ def test_merging_compiles_for_every_architecture(term: str, capability: tuple[in
 
 def test_included_files_are_found_through_each_other_and_once() -> None:
     shared = ["accumulator.cuh", "problem.cuh", "types.cuh"]
-    assert [name for name, _ in read_sources("mma.cu")] == ["mma.cu", *shared]
+    assert [name for name, _ in read_sources("mma.cu")] == ["mma.cu", "fragments.cuh", *shared]
     assert [name for name, _ in read_sources("wgmma.cu")] == ["wgmma.cu", *shared]
     folder = {"a": '#include "b"\n', "b": '  #  include "a"\n#include "c"', "c": "// nothing"}
     assert dict(read_sources("a", folder)) == folder

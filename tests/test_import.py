@@ -28,7 +28,9 @@ def test_import_adds_less_than_300_ms_to_numpy() -> None:
 
 def test_import_loads_no_compiler_and_no_command_line() -> None:
     loaded = json.loads(fresh("import json, sys, tcu; print(json.dumps(sorted(sys.modules)))"))
-    heavy = {"numba", "llvmlite", "typer", "rich", "torch", "cupy", "cuda", "platformdirs", "dask", "zarr"}
+    heavy = {
+        "numba", "llvmlite", "typer", "rich", "torch", "cupy", "cuda", "platformdirs", "scipy", "plotly", "dask", "zarr",
+    }  # fmt: skip
     assert not heavy & set(loaded)
 
 
@@ -55,6 +57,8 @@ def test_import_leaves_no_trace(tmp_path: Path) -> None:
         "probe",
         "infer",
         "ExactSum",
+        "Machine",
+        "integers",
         "SumInfo",
         "DotInfo",
         "Unit",
@@ -64,6 +68,15 @@ def test_import_leaves_no_trace(tmp_path: Path) -> None:
 )
 def test_public_names(name: str) -> None:
     assert getattr(tcu, name).__doc__
+
+
+def test_the_machine_is_imported_when_it_is_asked_for() -> None:
+    code = "import sys, tcu; print('tcu.machine' in sys.modules); tcu.Machine(16); print('tcu.machine' in sys.modules)"
+    assert fresh(code).split() == ["False", "True"]
+    assert {"Machine", "algorithms", "integers", "sum"} <= set(dir(tcu))
+    assert tcu.algorithms.dft
+    with pytest.raises(AttributeError, match="module 'tcu' has no attribute 'machines'"):
+        tcu.machines  # noqa: B018
 
 
 def test_every_error_is_a_tcu_error() -> None:

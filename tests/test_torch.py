@@ -29,7 +29,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
 
-from tcu.collectives import device, torch_operators  # noqa: E402
+from tcu.collectives import device, torch_operators, torch_shared  # noqa: E402
 from tcu.collectives.request import OF_TWO, OPTIONS, request_of  # noqa: E402
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
@@ -461,9 +461,9 @@ def test_a_device_that_tcu_does_not_know() -> None:
         dtype=torch.float32, device=SimpleNamespace(type="mps", __str__=lambda: "mps:0"),
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch_operators, "is_tensor", lambda _: True)
+        patch.setattr(torch_shared, "is_tensor", lambda _: True)
         with pytest.raises(ParameterError, match=r"x is on .*move it with x\.cpu\(\) or x\.cuda\(\)"):
-            torch_operators._check((x,))
+            torch_shared.check_arrays((x,))
     with pytest.raises(ParameterError, match=r"x is on cuda:0: copy it to the host, with x\.cpu\(\)"):
         host_view(_on("cuda:0"))
 

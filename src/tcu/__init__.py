@@ -1,11 +1,13 @@
 """Sums on tensor cores that anyone can reproduce, bit for bit."""
 
-import importlib as _importlib
-from typing import Any as _Any
+from typing import TYPE_CHECKING
 
 from tcu.collectives import DotInfo as DotInfo
 from tcu.collectives import ExactSum as ExactSum
+from tcu.collectives import ScanInfo as ScanInfo
 from tcu.collectives import SumInfo as SumInfo
+from tcu.collectives import cumsum as cumsum
+from tcu.collectives import cumsum_error_bound as cumsum_error_bound
 from tcu.collectives import dot as dot
 from tcu.collectives import dot_error_bound as dot_error_bound
 from tcu.collectives import error_bound as error_bound
@@ -15,6 +17,7 @@ from tcu.collectives import fnorm as fnorm
 from tcu.collectives import fsum as fsum
 from tcu.collectives import mean as mean
 from tcu.collectives import norm as norm
+from tcu.collectives import segment_cumsum as segment_cumsum
 from tcu.collectives import sum as sum
 from tcu.dispatch import mma as mma
 from tcu.errors import TcuError as TcuError
@@ -23,13 +26,27 @@ from tcu.probes import probe as probe
 from tcu.units import Instruction as Instruction
 from tcu.units import Unit as Unit
 
+if TYPE_CHECKING:
+    from tcu import algorithms as algorithms
+    from tcu import distributed as distributed
+    from tcu import streams as streams
+    from tcu.algorithms import Machine as Machine
+    from tcu.algorithms import integers as integers
+
 __version__ = "0.1.0"
 
-_LAZY = ("distributed", "streams")
+if not TYPE_CHECKING:  # a checker would take every name for one of these
+
+    def __getattr__(name: str) -> object:
+        """What most programs do without, imported when first asked for: it would make `import tcu` a third slower."""
+        from importlib import import_module
+
+        if name == "Machine":
+            return import_module("tcu.algorithms.machine").Machine
+        if name in ("algorithms", "distributed", "integers", "streams"):
+            return import_module("tcu.algorithms.integers" if name == "integers" else f"tcu.{name}")
+        raise AttributeError(f"module 'tcu' has no attribute {name!r}")
 
 
-def __getattr__(name: str) -> _Any:
-    """Modules that most programs do without are loaded when they are asked for."""
-    if name in _LAZY:
-        return _importlib.import_module(f"tcu.{name}")
-    raise AttributeError(f"module 'tcu' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    return sorted([*globals(), "Machine", "algorithms", "distributed", "integers", "streams"])

@@ -38,12 +38,12 @@ class InvalidOperationError(TcuError, ValueError):
     """An operation without a value, such as the exact sum of inf and -inf."""
 
 
+class MissingPackageError(TcuError, ImportError):
+    """An optional package that the operation needs is not installed."""
+
+
 class DataFileError(TcuError, OSError):
     """A file or bytes that cannot be read as numbers, or a file that cannot be written."""
-
-
-class ExtraMissingError(TcuError, ImportError):
-    """An optional package that is not installed."""
 
 
 def unknown_name(what: str, given: object, known: Iterable[str]) -> UnknownNameError:

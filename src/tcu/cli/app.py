@@ -13,7 +13,7 @@ import typer
 from rich.text import Text
 
 import tcu
-from tcu.cli import catalogue, explain, probing, scans, sums, tuning, vectors
+from tcu.cli import calibrating, catalogue, costing, explain, probing, scans, sums, tuning, vectors
 from tcu.cli.output import error_console
 from tcu.errors import TcuError
 
@@ -42,6 +42,8 @@ app.command("infer")(probing.infer_command)
 app.command("collect")(vectors.collect_command)
 app.command("verify")(vectors.verify_command)
 app.command("tune")(tuning.tune_command)
+app.command("cost")(costing.cost_command)
+app.command("calibrate")(calibrating.calibrate_command)
 
 
 def _show_version(wanted: bool) -> None:

@@ -42,7 +42,7 @@ def read_elements(
 
     .npz members and text are read whole, everything else a piece at a time;
     a .npy file from a pipe only where ``once`` says that nobody reads it again.
-    Raises DataFileError, DtypeError, UnknownNameError, ParameterError, ExtraMissingError.
+    Raises DataFileError, DtypeError, UnknownNameError, ParameterError, MissingPackageError.
     """
     given = numbers.input_dtype
     target = None if given is None else summable_format(given, "--input-dtype")

@@ -21,7 +21,7 @@ from tcu.collectives.rows import reduced_axes
 from tcu.errors import DataFileError, ParameterError
 from tcu.streams import ArraySource, NpySource
 
-__all__ = ["Along", "is_wanted", "sum_along"]
+__all__ = ["Along", "array_of", "is_wanted", "save_array", "shape_text", "sum_along"]
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,12 @@ class Along:
 
 def sum_along(elements: DataElements, source: str, along: Along, method: Method, as_json: bool) -> None:
     """Write the sums of all rows, and say in a few lines what they are."""
-    x = _array(elements)
+    x = array_of(elements)
     axes = reduced_axes(tuple(along.axis or ()), x.ndim)
     assert along.output is not None
     with ProgressBar(elements.n, itemsize=elements.dtype.itemsize) as bar:
         sums, info = tcu.sum(x, axes, return_info=True, progress=bar.advance, **method.parameters)
-    _save(along.output, sums)
+    save_array(along.output, sums)
     document = _document(x, axes, np.asarray(sums), info, along.output)
     if as_json:
         print_json(document)
@@ -64,11 +64,11 @@ def sum_along(elements: DataElements, source: str, along: Along, method: Method,
     plan = info.plan
     chain = "" if plan.chain is None else f"R = {plan.chain}, "
     screen = console()
-    screen.print(f"{source}: {_shape(x.shape)} of {x.dtype}, summed along {_axes(axes)}", markup=False)
+    screen.print(f"{source}: {shape_text(x.shape)} of {x.dtype}, summed along {_axes(axes)}", markup=False)
     screen.print(
         f"{info.rows:,} sums of {plan.n:,} numbers, by {plan.variant}, {chain}B = {plan.block}, on {info.unit}"
     )
-    screen.print(f"{along.output}: {_shape(np.shape(sums))} of {sums.dtype}", markup=False)
+    screen.print(f"{along.output}: {shape_text(np.shape(sums))} of {sums.dtype}", markup=False)
 
 
 def is_wanted(along: Along) -> bool:
@@ -87,7 +87,7 @@ def is_wanted(along: Along) -> bool:
     return True
 
 
-def _array(elements: DataElements) -> npt.NDArray[Any]:
+def array_of(elements: DataElements) -> npt.NDArray[Any]:
     """The file's array, in the format that its numbers are rounded to."""
     source = elements.source
     if isinstance(source, NpySource):
@@ -102,10 +102,11 @@ def _array(elements: DataElements) -> npt.NDArray[Any]:
     return elements.read(0, elements.n).reshape(source.array.shape)
 
 
-def _save(file: Path, sums: Any) -> None:
+def save_array(file: Path, array: Any) -> None:
+    """Write an array as .npy; raises DataFileError."""
     try:
         with file.open("wb") as stream:
-            np.save(stream, sums)
+            np.save(stream, array)
     except OSError as error:
         raise DataFileError(f"cannot write {file}: {error.strerror or error}: choose another place") from None
 
@@ -132,7 +133,7 @@ def _document(
     }
 
 
-def _shape(shape: tuple[int, ...]) -> str:
+def shape_text(shape: tuple[int, ...]) -> str:
     return " × ".join(f"{length:,}" for length in shape) or "one number"
 
 

@@ -191,7 +191,9 @@ def compare_command(
     ] = None,
     variant: Annotated[
         list[str] | None,
-        typer.Option("--variant", metavar="NAME", help=f"May be repeated; else all: {_VARIANTS}."),
+        typer.Option(
+            "--variant", metavar="NAME", help=f"May be repeated; else all for the dtype: {_VARIANTS}."
+        ),
     ] = None,
     schedule: options.Schedule,
     numbers: options.Numbers,
@@ -213,6 +215,8 @@ def compare_command(
             raise unknown_name("variant", name, VARIANTS)
     _check_fraction(schedule, variants)
     elements = read_elements(file, numbers)
+    if not variant:
+        variants = [name for name in variants if VARIANTS[name].takes(elements.format)]
     methods = [Method(one, name, schedule, dtype) for one in units for name in variants]
     with ProgressBar(len(methods) * elements.n, itemsize=elements.dtype.itemsize) as bar:
         rows: list[Row] = []

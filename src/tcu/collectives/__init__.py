@@ -1,4 +1,4 @@
-"""Sums, means, dot products and norms: as a unit or a plan computes them, and correctly rounded."""
+"""Sums, means, running sums, dot products and norms: as a unit or a plan computes them, and correctly rounded."""
 
 from tcu.collectives.averages import mean as mean
 from tcu.collectives.exact import ExactSum as ExactSum
@@ -10,6 +10,10 @@ from tcu.collectives.products import DotInfo as DotInfo
 from tcu.collectives.products import dot as dot
 from tcu.collectives.products import dot_error_bound as dot_error_bound
 from tcu.collectives.products import norm as norm
+from tcu.collectives.scans import ScanInfo as ScanInfo
+from tcu.collectives.scans import cumsum as cumsum
+from tcu.collectives.scans import cumsum_error_bound as cumsum_error_bound
+from tcu.collectives.scans import segment_cumsum as segment_cumsum
 from tcu.collectives.summation import SumInfo as SumInfo
 from tcu.collectives.summation import error_bound as error_bound
 from tcu.collectives.summation import sum as sum

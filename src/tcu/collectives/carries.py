@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import tcu
+from tcu.collectives import scans
 from tcu.collectives.exact import SCALE, Tally
 from tcu.collectives.partials import share_of
 from tcu.collectives.results import round_number
@@ -75,7 +75,7 @@ def _both(first: Any, second: Any) -> npt.NDArray[Any]:
 
 def local_scan(x: Any, axis: int, *, exclusive: bool, reverse: bool) -> Any:
     """The scan of a block alone, in binary64."""
-    return tcu.cumsum(x, axis, exclusive=exclusive, reverse=reverse, dtype="float64")
+    return scans.cumsum(x, axis, exclusive=exclusive, reverse=reverse, dtype="float64")
 
 
 def carried(scan: Any, carry: npt.NDArray[np.float64], axis: int, target: Format) -> Any:

@@ -23,14 +23,15 @@ from tcu.gpu.arrays import DeviceArray
 from tcu.gpu.device import current, find_gpu
 from tcu.gpu.launch import collapse
 from tcu.gpu.rows import RowsLaunch
-from tcu.gpu.sums import check_address
+from tcu.gpu.segmented import SegmentedLaunch
+from tcu.gpu.sums import Layout, check_address, contiguous
 from tcu.model.elements import summable
-from tcu.plan import DEFAULT_VARIANT, Plan, make_plan
+from tcu.plan import DEFAULT_VARIANT, SEGMENTED, Plan, make_plan
 from tcu.units import get_unit
 
-__all__ = ["reduce"]
+__all__ = ["ALIGNMENT", "laid_out", "reduce"]
 
-_ALIGNMENT = 16
+ALIGNMENT = 16
 
 
 def reduce(
@@ -40,7 +41,7 @@ def reduce(
 
     Raises what :func:`tcu.sum` raises.
     """
-    if request.variant != DEFAULT_VARIANT:
+    if request.variant != DEFAULT_VARIANT and request.variant not in SEGMENTED:
         raise ParameterError(
             f"variant={request.variant!r} with axis on a GPU: leave variant out, sum row by row, or pass a host array"
         )
@@ -53,16 +54,16 @@ def reduce(
         place = None if out is None else library.view("out", out, stream)
         target = result_format(element, request.dtype, None if place is None else place.dtype)
         shape = reduced_shape(view.shape, axes, keepdims)
-        laid = _laid_out(view, kept, axes)
+        laid = laid_out(view, kept, axes)
         if laid is None:
             view = library.view("x", library.ordered(x, kept + axes), stream)
             order = tuple(range(len(kept))), tuple(range(len(kept), len(view.shape)))
-            laid = _laid_out(view, *order)
+            laid = laid_out(view, *order)
             assert laid is not None
         rows, length, stride = laid
         size = element.dtype.itemsize
         check_address(view.address, size)
-        aligned = view.address % _ALIGNMENT == 0 and (rows <= 1 or stride * size % _ALIGNMENT == 0)
+        aligned = view.address % ALIGNMENT == 0 and (rows <= 1 or stride * size % ALIGNMENT == 0)
         launch, plan = _launch(request, target, element, rows, length, stride, aligned, ordinal)
         if place is None:
             result, address = library.empty(x, shape, target.dtype, ordinal)
@@ -77,20 +78,26 @@ def reduce(
 def _launch(
     request: Request, target: Format, element: Format, rows: int, length: int, stride: int, aligned: bool,
     ordinal: int,
-) -> tuple[RowsLaunch | None, Plan]:  # fmt: skip
+) -> tuple[RowsLaunch | SegmentedLaunch | None, Plan]:  # fmt: skip
     """What rows like these need besides addresses, nothing where there are none; and the plan of one."""
     gpu = find_gpu(ordinal)
     plan = make_plan(
-        length, element, gpu.unit, chain=request.chain, block=request.block, accumulator=request.accumulator,
-        fraction=request.fraction,
+        length, element, gpu.unit, variant=request.variant, chain=request.chain, block=request.block,
+        accumulator=request.accumulator, fraction=request.fraction,
     )  # fmt: skip
     if request.unit is not None:
         check_unit(plan, get_unit(request.unit), gpu.unit, gpu)
     divisor = length if request.operation == "mean" else 1
-    return (RowsLaunch(plan, rows, stride, aligned, target, gpu, divisor) if rows else None), plan
+    if not rows:
+        return None, plan
+    if plan.variant in SEGMENTED:
+        every = contiguous(0, (rows - 1) * stride + length)
+        layout: Layout = "ALIGNED" if aligned else "SHIFTED"
+        return SegmentedLaunch(plan, every, layout, rows, stride, target, gpu, divisor), plan
+    return RowsLaunch(plan, rows, stride, aligned, target, gpu, divisor), plan
 
 
-def _laid_out(view: DeviceArray, kept: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, int, int] | None:
+def laid_out(view: DeviceArray, kept: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, int, int] | None:
     """(rows, length of a row, distance of rows in elements), if the rows lie in even steps and without gaps."""
     if math.prod(view.shape) == 0:  # whose strides say nothing
         rows, length = (math.prod(view.shape[axis] for axis in part) for part in (kept, axes))

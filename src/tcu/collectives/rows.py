@@ -28,7 +28,7 @@ from tcu.model.rows import execute_rows, row_width
 from tcu.plan import Plan
 from tcu.units import Unit
 
-__all__ = ["encoded", "reduce", "reduced_axes", "reduced_shape"]
+__all__ = ["axis_number", "encoded", "reduce", "reduced_axes", "reduced_shape", "row_pieces"]
 
 _PIECE = 1 << 18
 """Numbers, padding included, that one thread takes at a time: faster than 2^16 and 2^20, most of all for short rows."""
@@ -93,15 +93,19 @@ def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     for each in given:
         if isinstance(each, bool) or not hasattr(each, "__index__"):
             raise ParameterError(f"axis={axis!r}: give a whole number, a tuple of them, or None for all axes")
-        number = operator.index(each)
-        if not -ndim <= number < ndim:
-            advice = f"choose {-ndim} to {ndim - 1}" if ndim else "leave axis out"
-            raise ParameterError(f"axis {number} of an array with {ndim} axes: {advice}")
-        axes.append(number % ndim)
+        axes.append(axis_number(operator.index(each), ndim))
     for number in axes:
         if axes.count(number) > 1:
             raise ParameterError(f"axis={axis!r} has axis {number} more than once: name each axis once")
     return tuple(sorted(axes))
+
+
+def axis_number(axis: int, ndim: int) -> int:
+    """The axis, counted from 0; raises ParameterError if it is not there."""
+    if not -ndim <= axis < ndim:
+        advice = f"choose {-ndim} to {ndim - 1}" if ndim else "leave axis out"
+        raise ParameterError(f"axis {axis} of an array with {ndim} axes: {advice}")
+    return axis % ndim
 
 
 def reduced_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
@@ -153,13 +157,13 @@ def _totals(
         return execute_rows(plan, line, unit)
 
     together = max(1, _PIECE // max(row_width(plan), 1))
-    for totals in threads.in_order(work, _pieces(rows, len(kept), together)):
+    for totals in threads.in_order(work, row_pieces(rows, len(kept), together)):
         yield totals
         if progress is not None:
             progress(totals.size * plan.n)
 
 
-def _pieces(array: npt.NDArray[Any], axes: int, most: int) -> Iterator[npt.NDArray[Any]]:
+def row_pieces(array: npt.NDArray[Any], axes: int, most: int) -> Iterator[npt.NDArray[Any]]:
     """Views of up to ``most`` rows, which the first ``axes`` axes count; nothing is copied."""
     if not axes:
         yield array
@@ -167,7 +171,7 @@ def _pieces(array: npt.NDArray[Any], axes: int, most: int) -> Iterator[npt.NDArr
     inner = math.prod(array.shape[1:axes])
     if inner > most:
         for each in array:
-            yield from _pieces(each, axes - 1, most)
+            yield from row_pieces(each, axes - 1, most)
         return
     step = most // max(inner, 1)
     for at in range(0, array.shape[0], step):

@@ -101,8 +101,14 @@ def sum(
         binary32, everything outside the unit, and float32 and float64 arrays
         throughout, by binary64 additions); "single-pass", "recurrence", "split" (paper 000, 5.1 to
         5.3), "two-mma" (paper 001, Algorithms 1 and 2), "warp-shuffle" (the
-        classic reduction without MMAs).  The papers' variants take float32
-        arrays as TF32 and float64 arrays by binary64 MMAs.
+        classic reduction without MMAs).  These take float32 arrays as TF32 and
+        float64 arrays by binary64 MMAs.  For float16 and bfloat16 alone:
+        "reduction-16", "reduction-256", "reduction-256n" and
+        "reduction-256n-work-inefficient" (paper 002), and "paper-002", the
+        one of them that a table shipped with tcu names for the row's length,
+        on every unit and machine.  The last three of them are the same MMAs
+        up to 256 numbers and differ beyond; reduction-16 always differs, and
+        never rounds partial sums to 16 bits.
     chain:
         R: MMAs in a row on one accumulator; None: the variant's default.
     block:
@@ -188,7 +194,7 @@ def sum_on_gpu(request: Request, x: Any, out: Any, return_info: bool, progress: 
 
 def sum_info(unit: Unit, plan: Plan, bits: int | None, rows: int = 1) -> SumInfo:
     time = modelled_time(plan.n, plan.chain or 1)
-    return SumInfo(unit.name, plan, rows * plan.mmas, plan.levels, time, bits, rows)
+    return SumInfo(unit.name, plan, plan.mmas_of(rows), plan.levels, time, bits, rows)
 
 
 def error_bound(

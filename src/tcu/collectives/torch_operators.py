@@ -12,54 +12,50 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
 
 from tcu.collectives import averages, exact, exact_products, products, summation
 from tcu.collectives.request import OF_TWO, OPTIONS, Operation, Request, request_of
 from tcu.collectives.results import rounding_target
-from tcu.errors import DtypeError, ParameterError, ShapeError
-from tcu.formats.tensor import check_data, check_tensor, host_view, is_tensor, tensor_of
+from tcu.collectives.torch_shared import (
+    ARGUMENTS,
+    PLAIN,
+    Derivative,
+    check_arrays,
+    check_numbers,
+    check_out,
+    defaults,
+    differentiable,
+    dtype_of_schema,
+    hidden,
+    holds_numbers,
+    in_graph,
+    is_watched,
+    of_schema,
+    put,
+    recorder,
+    refuse_details_in_graph,
+    result_dtype,
+)
+from tcu.errors import ParameterError
+from tcu.formats.tensor import check_data, host_view, is_tensor, tensor_of
 from tcu.model.execute import Progress
-from tcu.plan import DEFAULT_VARIANT
-from tcu.units import CATALOGUE, Unit
 
 __all__ = ["reduce"]
 
-_ARGUMENTS = {
-    "x": "Tensor x", "y": "Tensor y", "unit": "str? unit=None", "variant": f"str variant='{DEFAULT_VARIANT}'",
-    "chain": "int? chain=None", "block": "int? block=None", "accumulator": "str? accumulator=None",
-    "fraction": "float? fraction=None", "dtype": "ScalarType? dtype=None",
-}  # fmt: skip
-"""Of the operators' schemas."""
 _ON_HOST: dict[Operation, Callable[..., Any]] = {
     "sum": summation.sum, "mean": averages.mean, "dot": products.dot, "norm": products.norm,
     "fsum": exact.fsum, "fmean": exact.fmean, "fdot": exact_products.fdot, "fnorm": exact_products.fnorm,
 }  # fmt: skip
 
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
-
-
-def _hidden(owner: Any, name: str, otherwise: Any) -> Any:
-    """A function that PyTorch does not document, or what stands in for it: slower, equally right."""
-    return getattr(owner, name, otherwise)
-
-
-_function_modes = _hidden(torch._C, "_len_torch_function_stack", lambda: 1)
-_dispatch_modes = _hidden(torch._C, "_len_torch_dispatch_stack", lambda: 1)
-_transforms = _hidden(
-    _hidden(torch._C, "_functorch", None), "get_dynamic_layer_stack_depth", lambda: 1
-)  # torch.func
-_raw_stream = _hidden(
+_raw_stream = hidden(
     torch._C, "_cuda_getCurrentRawStream", lambda ordinal: torch.cuda.current_stream(ordinal).cuda_stream
 )
-_current_gpu = _hidden(torch._C, "_cuda_getDevice", torch.cuda.current_device)
-_empty = _hidden(
-    _hidden(_hidden(torch._C, "_dynamo", None), "guards", None),
+_current_gpu = hidden(torch._C, "_cuda_getDevice", torch.cuda.current_device)
+_empty = hidden(
+    hidden(hidden(torch._C, "_dynamo", None), "guards", None),
     "_empty_strided_cuda",  # a third of the time of torch.empty
     lambda shape, strides, dtype: torch.empty(shape, dtype=dtype, device="cuda"),
 )
-_in_graph = torch.compiler.is_dynamo_compiling
-_wants_gradients = torch.is_grad_enabled
 _strided = torch.strided
 
 
@@ -72,22 +68,14 @@ def reduce(
     progress: Progress | None = None,
 ) -> Any:
     """What ``tcu.sum`` and the others do with tensors; ``options`` in the order of OPTIONS."""
-    if _in_graph():
+    if in_graph():
         return _recorded(operation, arrays, options, out, return_info, progress)
     x, y = arrays[0], arrays[-1]
-    if (
-        type(x) in _PLAIN
-        and type(y) in _PLAIN
-        and not ((x.requires_grad or y.requires_grad) and _wants_gradients())
-        and not _transforms()
-        and not _dispatch_modes()
-        and not _function_modes()
-        and forward_ad._current_level < 0
-    ):
-        if out is None and not return_info and progress is None and x.is_cuda and y.is_cuda:
-            return _quickly(operation, x, y, options)
-        return _executed(operation, arrays, options, out, return_info, progress)
-    return _dispatched(operation, arrays, options, out, return_info, progress)
+    if is_watched(x, y):
+        return _dispatched(operation, arrays, options, out, return_info, progress)
+    if out is None and not return_info and progress is None and x.is_cuda and y.is_cuda:
+        return _quickly(operation, x, y, options)
+    return _executed(operation, arrays, options, out, return_info, progress)
 
 
 def _quickly(operation: Operation, x: Any, y: Any, options: tuple[Any, ...]) -> Any:
@@ -115,7 +103,7 @@ def _quickly(operation: Operation, x: Any, y: Any, options: tuple[Any, ...]) -> 
         except RuntimeError:  # a thread without a context, which the long way makes
             pass
     arrays = (x, y) if operation in OF_TWO else (x,)
-    _check(arrays)
+    check_arrays(arrays)
     from tcu.collectives import device
 
     outcome = device.reduce(request, arrays)
@@ -151,10 +139,13 @@ def _executed(
     progress: Progress | None = None,
 ) -> Any:
     """The reduction of tensors that hold numbers, nobody recording it."""
-    _check(arrays)
+    check_arrays(arrays)
     for name, x in zip(("x", "y"), arrays, strict=False):
         check_data(x, name)
-    place = None if out is None else _place(out, arrays[0])
+    place = None
+    if out is not None:
+        check_out(out, arrays[0])
+        place = host_view(out, "out") if out.device.type == "cpu" and type(out) in PLAIN else None
     if arrays[0].is_cuda:
         result = _on_gpu(operation, arrays, options, out, return_info, progress)
     else:
@@ -199,16 +190,14 @@ def _dispatched(
     return_info: bool, progress: Progress | None,
 ) -> Any:  # fmt: skip
     """The reduction as an operator: a gradient is wanted, or somebody watches or transforms."""
-    _check(arrays)
-    if not (_dispatch_modes() or _function_modes() or _transforms()):
-        for name, x in zip(("x", "y"), arrays, strict=False):
-            check_data(x, name)
+    check_arrays(arrays)
+    check_numbers(arrays)
     if not return_info:
         result = _recorded(operation, arrays, options, out, False, None)
         if progress is not None:
             progress(arrays[0].numel())
         return result
-    if not all(type(x) in _PLAIN for x in arrays) or _transforms() or _dispatch_modes():
+    if not holds_numbers(arrays):
         raise ParameterError(
             "return_info=True tells the result's bits, which tensors without numbers and functions that are "
             "transformed do not have: leave it out"
@@ -226,124 +215,18 @@ def _recorded(
     return_info: bool, progress: Progress | None,
 ) -> Any:  # fmt: skip
     """The call of the operator; torch.compile reads this code."""
-    if return_info or progress is not None:
-        raise ParameterError(
-            "return_info and progress do not go through torch.compile: leave them out, or call outside of it"
-        )
+    refuse_details_in_graph(return_info, progress)
     if len(arrays) == 2 and not (is_tensor(arrays[0]) and is_tensor(arrays[1])):
-        _check(arrays)
-    dtype = _dtype_of_schema(options[-1])
+        check_arrays(arrays)
+    record = recorder(operation, _FUNCTIONS[operation], operation)
+    rest, dtype = of_schema(options[:-1]), dtype_of_schema(options[-1])
     if out is None:
-        return _operator(operation)(*arrays, *_of_schema(options[:-1]), dtype)
-    _place(out, arrays[0])
-    wanting = _wants_gradients() and any(x.requires_grad for x in arrays)
-    if wanting:
-        raise ParameterError(
-            "x requires grad, and no gradient goes through out: leave out=... out, or call under torch.no_grad()"
-        )
-    result = _operator(operation)(*arrays, *_of_schema(options[:-1]), dtype or out.dtype)
-    if result.dtype != out.dtype:
-        raise ParameterError(
-            f"out has dtype {out.dtype}, the result {result.dtype}: give them the same dtype"
-        )
-    return out.copy_(result.reshape(out.shape))
-
-
-def _operator(operation: Operation) -> Any:
-    """What records a call: the operator, or where torch.func and forward mode ask for more, a function of autograd."""
-    if _in_graph():
-        if _derives():
-            raise ParameterError(
-                f"tcu.{operation} under torch.func.grad or in forward mode does not go through torch.compile: "
-                "compile the function alone and call backward, or leave torch.compile out"
-            )
-    elif _transforms() or forward_ad._current_level >= 0:
-        return _FUNCTIONS[operation].apply
-    return getattr(torch.ops.tcu, operation)
-
-
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _derives() -> bool:
-    """Whether a derivative of torch.func or forward mode is under way; vmap is none."""
-    stack = torch._C._functorch.get_interpreter_stack() or ()
-    return forward_ad._current_level >= 0 or any(
-        level.key() != torch._C._functorch.TransformType.Vmap for level in stack
-    )
-
-
-def _of_schema(options: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The options as operators take them: a unit of the catalogue by its name."""
-    if options and isinstance(options[0], Unit):
-        unit = options[0]
-        if CATALOGUE.get(unit.name) != unit:
-            raise ParameterError(
-                f"unit is {unit.name!r}, which the catalogue does not have, and operators of PyTorch know units "
-                "by name: detach x, and call outside of torch.compile and torch.func"
-            )
-        return (unit.name, *options[1:])
-    return options
-
-
-def _dtype_of_schema(dtype: Any) -> Any:
-    return dtype if dtype is None or isinstance(dtype, torch.dtype) else _torch_dtype(dtype)
-
-
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _torch_dtype(dtype: Any) -> Any:
-    return getattr(torch, rounding_target(dtype).dtype.name)
-
-
-def _place(out: Any, like: Any) -> Any:
-    """A view of ``out`` for the host; raises ParameterError if it cannot take a result."""
-    if not is_tensor(out):
-        raise ParameterError(
-            f"out is a {type(out).__name__}, x a tensor: give a 0-d tensor, torch.empty((), dtype=...)"
-        )
-    if out.device != like.device:
-        raise ParameterError(f"x is on {like.device}, out on {out.device}: give both one device")
-    if out.numel() != 1:
-        raise ParameterError(
-            f"out has shape {tuple(out.shape)}: give a 0-d tensor, torch.empty((), dtype=...)"
-        )
-    if out.requires_grad and _wants_gradients():
-        raise ParameterError("out requires grad: give a tensor that does not, out.detach()")
-    if _in_graph() or out.device.type != "cpu" or type(out) not in _PLAIN:
-        return None
-    return host_view(out, "out")
-
-
-def _check(arrays: Sequence[Any]) -> None:
-    """Raises DtypeError, ShapeError or ParameterError for tensors that cannot be reduced."""
-    if not all(is_tensor(x) for x in arrays):
-        names = ", ".join("PyTorch" if is_tensor(x) else type(x).__module__ for x in arrays)
-        raise ParameterError(f"arrays of {names}: pass arrays of one library")
-    verb = "sum" if len(arrays) == 1 else "multiply"
-    for name, x in zip(("x", "y"), arrays, strict=False):
-        check_tensor(x, name, verb)
-        if x.device.type not in ("cpu", "cuda", "meta"):
-            raise ParameterError(
-                f"{name} is on {x.device}, whose numbers tcu cannot add: move it with {name}.cpu() or {name}.cuda()"
-            )
-    if len(arrays) == 2:
-        x, y = arrays
-        if x.device != y.device:
-            raise ParameterError(f"x is on {x.device}, y on {y.device}: move both to one device")
-        if x.shape != y.shape:
-            raise ShapeError(
-                f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}: give both one shape, for example "
-                "with reshape or expand"
-            )
-        if x.dtype != y.dtype:
-            raise DtypeError(f"x has dtype {x.dtype} and y {y.dtype}: convert one of them")
+        return record(*arrays, *rest, dtype)
+    check_out(out, arrays[0])
+    return put(record, arrays, rest, dtype, out)
 
 
 # The operators.
-
-
-def _result_dtype(x: Any, dtype: Any) -> Any:
-    if dtype is not None:
-        return getattr(torch, rounding_target(dtype).dtype.name)
-    return torch.float32 if x.dtype.itemsize == 2 else x.dtype
 
 
 def _product(x: Any, y: Any, dtype: Any) -> Any:
@@ -358,19 +241,7 @@ def _times(gradient: Any, y: Any) -> Any:
     return (gradient.to(wide) * y.to(wide)).to(y.dtype)
 
 
-class _Derivative(torch.autograd.Function):  # type: ignore[misc]
-    """An operator with its derivatives, as torch.func asks for them; :func:`_register` takes them from here."""
-
-    generate_vmap_rule = True
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        x = inputs[0]
-        ctx.rest = (None,) * (len(inputs) - 1)
-        ctx.shape, ctx.dtype, ctx.n, ctx.result_dtype = x.shape, x.dtype, x.numel(), output.dtype
-
-
-class _OfSum(_Derivative):
+class _OfSum(Derivative):
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
         return gradient.to(ctx.dtype).expand(ctx.shape), *ctx.rest
@@ -380,7 +251,7 @@ class _OfSum(_Derivative):
         return tangent.sum(dtype=ctx.result_dtype)
 
 
-class _OfMean(_Derivative):
+class _OfMean(Derivative):
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
         return (gradient / ctx.n).to(ctx.dtype).expand(ctx.shape), *ctx.rest
@@ -390,7 +261,7 @@ class _OfMean(_Derivative):
         return tangent.mean(dtype=ctx.result_dtype)
 
 
-class _OfDot(_Derivative):
+class _OfDot(Derivative):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         ctx.rest = (None,) * (len(inputs) - 2)
@@ -412,7 +283,7 @@ class _OfDot(_Derivative):
         return sum(_product(a, b, ctx.result_dtype).sum(dtype=ctx.result_dtype) for a, b in pairs)
 
 
-class _OfNorm(_Derivative):
+class _OfNorm(Derivative):
     """As torch.linalg.norm: where the norm is 0, so is the gradient, which is a subgradient."""
 
     @staticmethod
@@ -436,17 +307,10 @@ class _OfNorm(_Derivative):
         return (total / norm).masked_fill(norm == 0, 0)
 
 
-def _function(operation: Operation, derivative: type[_Derivative]) -> type[_Derivative]:
-    def forward(*arguments: Any) -> Any:
-        return getattr(torch.ops.tcu, operation)(*arguments)
-
-    return type(f"{derivative.__name__}_{operation}", (derivative,), {"forward": staticmethod(forward)})
-
-
-_FUNCTIONS: dict[Operation, type[_Derivative]] = {
-    "sum": _function("sum", _OfSum), "mean": _function("mean", _OfMean), "dot": _function("dot", _OfDot),
-    "norm": _function("norm", _OfNorm), "fsum": _function("fsum", _OfSum), "fmean": _function("fmean", _OfMean),
-    "fdot": _function("fdot", _OfDot), "fnorm": _function("fnorm", _OfNorm),
+_FUNCTIONS: dict[Operation, type[Derivative]] = {
+    "sum": differentiable("sum", _OfSum), "mean": differentiable("mean", _OfMean), "dot": differentiable("dot", _OfDot),
+    "norm": differentiable("norm", _OfNorm), "fsum": differentiable("fsum", _OfSum), "fmean": differentiable("fmean", _OfMean),
+    "fdot": differentiable("fdot", _OfDot), "fnorm": differentiable("fnorm", _OfNorm),
 }  # fmt: skip
 
 
@@ -462,11 +326,11 @@ def _register(operation: Operation) -> None:
         return _executed(operation, arrays, options)
 
     def shape_alone(*arguments: Any, dtype: Any = None, **_: Any) -> Any:
-        _check(arguments[:count])
+        check_arrays(arguments[:count])
         given = arguments[count:]
         if len(given) == len(OPTIONS[operation]):
             dtype = given[-1]
-        return arguments[0].new_empty((), dtype=_result_dtype(arguments[0], dtype))
+        return arguments[0].new_empty((), dtype=result_dtype(arguments[0], dtype))
 
     def one_by_one(info: Any, where: tuple[Any, ...], *arguments: Any, **named: Any) -> Any:
         if info.batch_size == 0:
@@ -484,7 +348,7 @@ def _register(operation: Operation) -> None:
         ]
         return torch.stack(results), 0
 
-    schema = ", ".join(_ARGUMENTS[name] for name in (*operands, *OPTIONS[operation]))
+    schema = ", ".join(ARGUMENTS[name] for name in (*operands, *OPTIONS[operation]))
     operator = torch.library.custom_op(
         f"tcu::{operation}", execute, mutates_args=(), device_types=("cpu", "cuda"), schema=f"({schema}) -> Tensor"
     )  # fmt: skip
@@ -494,10 +358,7 @@ def _register(operation: Operation) -> None:
     operator.register_vmap(one_by_one)
 
 
-_DEFAULTS: dict[Operation, tuple[Any, ...]] = {
-    operation: tuple(DEFAULT_VARIANT if name == "variant" else None for name in names)
-    for operation, names in OPTIONS.items()
-}
+_DEFAULTS = {operation: defaults(names) for operation, names in OPTIONS.items()}
 
 for _operation in OPTIONS:
     _register(_operation)

@@ -10,14 +10,30 @@ import math
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
 
-import tcu.collectives.torch_operators as whole
 from tcu.collectives import rows
 from tcu.collectives.request import OPTIONS
 from tcu.collectives.rows import Operation, reduced_axes, reduced_shape
+from tcu.collectives.torch_shared import (
+    ARGUMENTS,
+    Derivative,
+    check_arrays,
+    check_numbers,
+    check_out,
+    defaults,
+    differentiable,
+    dtype_of_schema,
+    holds_numbers,
+    in_graph,
+    is_watched,
+    of_schema,
+    put,
+    recorder,
+    refuse_details_in_graph,
+    result_dtype,
+)
 from tcu.errors import ParameterError
-from tcu.formats.tensor import check_data, host_view, is_tensor, tensor_of
+from tcu.formats.tensor import check_data, host_view, tensor_of
 from tcu.model.execute import Progress
 
 __all__ = ["reduce"]
@@ -29,21 +45,16 @@ def reduce(
 ) -> Any:  # fmt: skip
     """What ``tcu.sum`` and ``tcu.mean`` do with tensors where an axis is given."""
     axes = reduced_axes(axis, x.dim())
-    if whole._in_graph():
-        if return_info or progress is not None:
-            raise ParameterError(
-                "return_info and progress do not go through torch.compile: leave them out, or call outside of it"
-            )
+    if in_graph():
+        refuse_details_in_graph(return_info, progress)
         return _recorded(operation, x, axes, keepdims, options, out)
-    whole._check((x,))
-    if not (whole._dispatch_modes() or whole._function_modes() or whole._transforms()):
-        check_data(x, "x")
-        wanting = x.requires_grad and whole._wants_gradients()
-        if type(x) in whole._PLAIN and not wanting and forward_ad._current_level < 0:
-            return _executed(operation, x, axes, keepdims, options, out, return_info, progress)
+    check_arrays((x,))
+    check_numbers((x,))
+    if not is_watched(x, x):
+        return _executed(operation, x, axes, keepdims, options, out, return_info, progress)
     info = None
     if return_info:
-        if type(x) not in whole._PLAIN or whole._transforms() or whole._dispatch_modes():
+        if not holds_numbers((x,)):
             raise ParameterError(
                 "return_info=True tells of bits, which tensors without numbers and functions that are "
                 "transformed do not have: leave it out"
@@ -61,7 +72,7 @@ def _executed(
 ) -> Any:  # fmt: skip
     """The reduction of a tensor that holds numbers, nobody recording it."""
     if out is not None:
-        _check_out(out, x, axes, keepdims)
+        check_out(out, x, reduced_shape(tuple(x.shape), axes, keepdims))
     if x.is_cuda:
         answer = rows.on_gpu(operation, x, axes, keepdims, options, out, return_info, progress)
         result, info = answer if return_info else (answer, None)
@@ -78,56 +89,18 @@ def _recorded(
     operation: Operation, x: Any, axes: tuple[int, ...], keepdims: bool, options: tuple[Any, ...], out: Any
 ) -> Any:
     """The call of the operator; torch.compile reads this code."""
-    dtype = whole._dtype_of_schema(options[-1])
-    if out is not None:
-        _check_out(out, x, axes, keepdims)
-        if x.requires_grad and whole._wants_gradients():
-            raise ParameterError(
-                "x requires grad, and no gradient goes through out: leave out=... out, or call under "
-                "torch.no_grad()"
-            )
-        dtype = dtype or out.dtype
-    result = _operator(operation)(x, list(axes), keepdims, *whole._of_schema(options[:-1]), dtype)
+    record = recorder(f"{operation}_along", _FUNCTIONS[operation], operation)
+    rest, dtype = (list(axes), keepdims, *of_schema(options[:-1])), dtype_of_schema(options[-1])
     if out is None:
-        return result
-    if result.dtype != out.dtype:
-        raise ParameterError(
-            f"out has dtype {out.dtype}, the result {result.dtype}: give them the same dtype"
-        )
-    return out.copy_(result)
-
-
-def _operator(operation: Operation) -> Any:
-    name = f"{operation}_along"
-    if whole._in_graph():
-        if whole._derives():
-            raise ParameterError(
-                f"tcu.{operation} under torch.func.grad or in forward mode does not go through torch.compile: "
-                "compile the function alone and call backward, or leave torch.compile out"
-            )
-    elif whole._transforms() or forward_ad._current_level >= 0:
-        return _FUNCTIONS[operation].apply
-    return getattr(torch.ops.tcu, name)
-
-
-def _check_out(out: Any, x: Any, axes: tuple[int, ...], keepdims: bool) -> None:
-    """Raises ParameterError for what cannot take the result."""
-    shape = reduced_shape(tuple(x.shape), axes, keepdims)
-    advice = f"give a tensor, torch.empty({shape}, dtype=...)"
-    if not is_tensor(out):
-        raise ParameterError(f"out is a {type(out).__name__}, x a tensor: {advice}")
-    if out.device != x.device:
-        raise ParameterError(f"x is on {x.device}, out on {out.device}: give both one device")
-    if tuple(out.shape) != shape:
-        raise ParameterError(f"out has shape {tuple(out.shape)}, the result {shape}: {advice}")
-    if out.requires_grad and whole._wants_gradients():
-        raise ParameterError("out requires grad: give a tensor that does not, out.detach()")
+        return record(x, *rest, dtype)
+    check_out(out, x, reduced_shape(tuple(x.shape), axes, keepdims))
+    return put(record, (x,), rest, dtype, out)
 
 
 # The operators.
 
 
-class _Along(whole._Derivative):
+class _Along(Derivative):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         x, axes, keepdims = inputs[:3]
@@ -169,39 +142,33 @@ class _MeanAlong(_Along):
         return tangent.mean(ctx.axes, keepdim=ctx.keepdims, dtype=ctx.result_dtype)
 
 
-def _function(operation: Operation, derivative: type[_Along]) -> type[_Along]:
-    def forward(*arguments: Any) -> Any:
-        return getattr(torch.ops.tcu, f"{operation}_along")(*arguments)
-
-    return type(f"{derivative.__name__}_operator", (derivative,), {"forward": staticmethod(forward)})
-
-
 _FUNCTIONS: dict[Operation, type[_Along]] = {
-    "sum": _function("sum", _SumAlong), "mean": _function("mean", _MeanAlong),
+    "sum": differentiable("sum_along", _SumAlong), "mean": differentiable("mean_along", _MeanAlong),
 }  # fmt: skip
 
 
 def _register(operation: Operation) -> None:
     def execute(x: Any, axes: Any, keepdims: bool = False, *options: Any) -> Any:
-        whole._check((x,))
+        check_arrays((x,))
         check_data(x, "x")
-        given = options + whole._DEFAULTS[operation][len(options) :]
+        given = options + missing[len(options) :]
         return _executed(operation, x, reduced_axes(axes, x.dim()), keepdims, given, None, False, None)
 
     def shape_alone(
         x: Any, axes: Any, keepdims: bool = False, *options: Any, dtype: Any = None, **_: Any
     ) -> Any:
-        whole._check((x,))
+        check_arrays((x,))
         if len(options) == len(OPTIONS[operation]):
             dtype = options[-1]
         shape = reduced_shape(tuple(x.shape), reduced_axes(axes, x.dim()), keepdims)
-        return x.new_empty(shape, dtype=whole._result_dtype(x, dtype))
+        return x.new_empty(shape, dtype=result_dtype(x, dtype))
 
     def all_at_once(info: Any, where: tuple[Any, ...], x: Any, axes: Any, *rest: Any, **named: Any) -> Any:
         inside = reduced_axes(axes, x.dim() - 1)
         return operator(x.movedim(where[0], 0), [axis + 1 for axis in inside], *rest, **named), 0
 
-    schema = ", ".join(whole._ARGUMENTS[name] for name in OPTIONS[operation])
+    missing = defaults(OPTIONS[operation])
+    schema = ", ".join(ARGUMENTS[name] for name in OPTIONS[operation])
     operator = torch.library.custom_op(
         f"tcu::{operation}_along", execute, mutates_args=(), device_types=("cpu", "cuda"),
         schema=f"(Tensor x, int[] axes, bool keepdims=False, {schema}) -> Tensor",

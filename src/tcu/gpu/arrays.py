@@ -68,6 +68,12 @@ class Library(Protocol):
     def ordered(self, array: Any, order: tuple[int, ...]) -> Any:
         """A copy whose memory has the dimensions in that order, without gaps."""
 
+    def assign(self, out: Any, array: Any, order: tuple[int, ...]) -> None:
+        """Copy an array, with its dimensions in that order, into ``out``."""
+
+    def whole_numbers(self, array: Any) -> Any:
+        """A contiguous copy in int64."""
+
     def finish(self, array: Any, like: Any, stream: int) -> Any:
         """What the caller gets for an array that :meth:`empty` made, after the launch on the stream."""
 
@@ -115,7 +121,13 @@ class _Torch:
         return array, array.data_ptr()
 
     def ordered(self, array: Any, order: tuple[int, ...]) -> Any:
-        return array.detach().permute(order).contiguous()
+        return array.detach().permute(order).clone(memory_format=sys.modules["torch"].contiguous_format)
+
+    def assign(self, out: Any, array: Any, order: tuple[int, ...]) -> None:
+        out.detach().copy_(array.permute(order))
+
+    def whole_numbers(self, array: Any) -> Any:
+        return array.detach().to(sys.modules["torch"].int64).contiguous()
 
     def finish(self, array: Any, like: Any, stream: int) -> Any:
         return array
@@ -144,7 +156,13 @@ class _CuPy:
         return array, array.data.ptr
 
     def ordered(self, array: Any, order: tuple[int, ...]) -> Any:
-        return sys.modules["cupy"].ascontiguousarray(array.transpose(order))
+        return array.transpose(order).copy(order="C")
+
+    def assign(self, out: Any, array: Any, order: tuple[int, ...]) -> None:
+        out[...] = array.transpose(order)
+
+    def whole_numbers(self, array: Any) -> Any:
+        return sys.modules["cupy"].ascontiguousarray(array, dtype=np.int64)
 
     def finish(self, array: Any, like: Any, stream: int) -> Any:
         return array
@@ -201,6 +219,18 @@ class _Other:
         raise ParameterError(
             f"sums of a {type(array).__module__}.{type(array).__qualname__} along these axes need its memory in "
             f"another order: transpose it to {order} and copy it first"
+        )
+
+    def assign(self, out: Any, array: Any, order: tuple[int, ...]) -> None:
+        raise ParameterError(
+            f"running sums of a {type(out).__module__}.{type(out).__qualname__} along this axis come in another "
+            f"order: give an array that has the axis last"
+        )
+
+    def whole_numbers(self, array: Any) -> Any:
+        raise ParameterError(
+            f"offsets, a {type(array).__module__}.{type(array).__qualname__}, are not contiguous int64: copy "
+            "them to such an array, or pass them as a NumPy array"
         )
 
     def finish(self, array: Any, like: Any, stream: int) -> Any:

@@ -6,7 +6,7 @@ import contextlib
 import ctypes
 import threading
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from tcu.errors import ParameterError
@@ -32,6 +32,12 @@ class Gpu:
     def kernels(self) -> tuple[Kernel, ...]:
         """What it can run."""
         return supported(self.compute_capability)
+
+    @cached_property
+    def multiprocessors(self) -> int:
+        driver = cuda_module("cuda.bindings.driver")
+        attribute = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+        return int(call("cuDeviceGetAttribute", attribute, call("cuDeviceGet", self.ordinal)))
 
     @property
     def unit(self) -> Unit:

@@ -9,7 +9,7 @@ from tcu.gpu.compiler import CompileTask, compile_cuda, compiler_version
 from tcu.gpu.device import call, check_driver
 from tcu.gpu.imports import cuda_module
 
-__all__ = ["load"]
+__all__ = ["allow_shared", "load"]
 
 
 def load(task: CompileTask, entry: str) -> Any:
@@ -22,3 +22,12 @@ def load(task: CompileTask, entry: str) -> Any:
     library = call("cuLibraryLoadData", cubin, [], [], 0, [], [], 0)
     kernel = call("cuLibraryGetKernel", library, entry.encode())
     return cuda_module("cuda.bindings.driver").CUfunction(int(kernel))
+
+
+def allow_shared(function: Any, size: int, ordinal: int) -> None:
+    """Let a block of a kernel have ``size`` bytes of shared memory, more than the 48 KiB of every kernel."""
+    driver = cuda_module("cuda.bindings.driver")
+    attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    call(
+        "cuKernelSetAttribute", attribute, size, driver.CUkernel(int(function)), call("cuDeviceGet", ordinal)
+    )

@@ -16,7 +16,7 @@ from tcu.gpu.functions import load
 from tcu.gpu.imports import cuda_module
 from tcu.gpu.kernels import Kernel, architecture
 
-__all__ = ["KernelLaunch", "Strided", "collapse", "launch"]
+__all__ = ["KernelLaunch", "Matrix", "Problem", "Strided", "collapse", "launch"]
 
 MAX_BATCH_DIMENSIONS = 8
 """As in cuda/problem.cuh."""
@@ -37,7 +37,7 @@ class Strided:
     """In elements; 0 for broadcast dimensions."""
 
 
-class _Matrix(ctypes.Structure):
+class Matrix(ctypes.Structure):
     _fields_ = (
         ("data", ctypes.c_uint64),
         ("row_stride", ctypes.c_int64),
@@ -46,13 +46,13 @@ class _Matrix(ctypes.Structure):
     )
 
 
-class _Problem(ctypes.Structure):
+class Problem(ctypes.Structure):
     """As in cuda/problem.cuh."""
 
     _fields_ = (
-        ("a", _Matrix),
-        ("b", _Matrix),
-        ("c", _Matrix),
+        ("a", Matrix),
+        ("b", Matrix),
+        ("c", Matrix),
         ("d", ctypes.c_uint64),
         ("m", ctypes.c_int64),
         ("n", ctypes.c_int64),
@@ -77,10 +77,10 @@ def launch(
     extents, strides = collapse(batch, [operand.strides[:-2] for operand in operands])
     tiles = math.prod(batch) * -(-m // kernel.shape[0]) * -(-n // kernel.shape[1])
     matrices = [
-        _Matrix(x.address, *x.strides[-2:], (ctypes.c_int64 * MAX_BATCH_DIMENSIONS)(*own))
+        Matrix(x.address, *x.strides[-2:], (ctypes.c_int64 * MAX_BATCH_DIMENSIONS)(*own))
         for x, own in zip((a, b, c), strides, strict=True)
     ]
-    problem = _Problem(
+    problem = Problem(
         *matrices, result, m, n, k, tiles, len(extents), (ctypes.c_int64 * MAX_BATCH_DIMENSIONS)(*extents)
     )
     blocks = min(-(-tiles // kernel.tiles_per_block), _MAX_BLOCKS)
@@ -91,12 +91,15 @@ class KernelLaunch:
     """A kernel with its grid and the structure that it takes, which may change between launches.
 
     cuda.core.launch takes no structures, hence the driver's own call.
+    ``shared``: bytes of shared memory of a block whose size the kernel leaves open.
     """
 
-    def __init__(self, function: Any, blocks: int, threads: int, problem: ctypes.Structure) -> None:
+    def __init__(
+        self, function: Any, blocks: int, threads: int, problem: ctypes.Structure, shared: int = 0
+    ) -> None:
         self._problem = problem  # what the pointers below point to
         self._pointers = (ctypes.c_void_p * 1)(ctypes.addressof(problem))
-        self._head = (function, blocks, 1, 1, threads, 1, 1, 0)
+        self._head = (function, blocks, 1, 1, threads, 1, 1, shared)
         self._address = ctypes.addressof(self._pointers)
         self._launch = cuda_module("cuda.bindings.driver").cuLaunchKernel
 

@@ -20,7 +20,7 @@ from tcu.gpu.launch import Strided, launch
 from tcu.units import Instruction
 from tcu.units.shapes import product_shape
 
-__all__ = ["multiply_accumulate"]
+__all__ = ["allocated", "broadcast", "host_array", "multiply_accumulate"]
 
 _LABELS = ("a", "b", "c")
 _DEFAULT_STREAM = 0
@@ -90,14 +90,14 @@ def _on_device(a: Any, b: Any, c: Any, instruction: Instruction, device: int | N
         shape = _shape_of(views)
         like = a if c is None else c
         result, address = library.empty(like, shape, dtype, gpu.ordinal)
-        operands = [_broadcast(view, shape) for view in views]
+        operands = [broadcast(view, shape) for view in views]
         _run(kernel, gpu, operands, shape, address, stream)
         return library.finish(result, like, stream)
 
 
 def _on_host(a: Any, b: Any, c: Any, instruction: Instruction, device: int | None) -> npt.NDArray[Any]:
     arrays = [
-        None if x is None else _host_array(label, x) for label, x in zip(_LABELS, (a, b, c), strict=True)
+        None if x is None else host_array(label, x) for label, x in zip(_LABELS, (a, b, c), strict=True)
     ]
     dtype = _check_dtypes([None if x is None else x.dtype for x in arrays], instruction)
     shape = _shape_of(arrays)
@@ -109,20 +109,20 @@ def _on_host(a: Any, b: Any, c: Any, instruction: Instruction, device: int | Non
         for array in arrays:
             view = None
             if array is not None:
-                address = stack.enter_context(_allocated(array.nbytes))
+                address = stack.enter_context(allocated(array.nbytes))
                 if array.nbytes:
                     call("cuMemcpyHtoD", address, array.ctypes.data, array.nbytes)
                 strides = tuple(step // array.itemsize for step in array.strides)
                 view = DeviceArray(address, array.shape, strides, array.dtype, gpu.ordinal, array)
-            operands.append(_broadcast(view, shape))
-        address = stack.enter_context(_allocated(result.nbytes))
+            operands.append(broadcast(view, shape))
+        address = stack.enter_context(allocated(result.nbytes))
         _run(kernel, gpu, operands, shape, address, _DEFAULT_STREAM)
         if result.nbytes:
             call("cuMemcpyDtoH", result.ctypes.data, address, result.nbytes)
     return result
 
 
-def _host_array(label: str, value: Any) -> npt.NDArray[Any]:
+def host_array(label: str, value: Any) -> npt.NDArray[Any]:
     if is_masked(value):
         raise DtypeError(f"{label} is a masked array: fill it first, with {label}.filled(0)")
     array = np.asarray(value)
@@ -130,7 +130,7 @@ def _host_array(label: str, value: Any) -> npt.NDArray[Any]:
 
 
 @contextlib.contextmanager
-def _allocated(size: int) -> Iterator[int]:
+def allocated(size: int) -> Iterator[int]:
     address = int(call("cuMemAlloc", max(size, 1)))
     try:
         yield address
@@ -171,7 +171,7 @@ def _shape_of(operands: Sequence[Any]) -> tuple[int, ...]:
     return product_shape(a, b, c)
 
 
-def _broadcast(view: DeviceArray | None, shape: tuple[int, ...]) -> Strided:
+def broadcast(view: DeviceArray | None, shape: tuple[int, ...]) -> Strided:
     """The operand with a stride for every batch dimension of the result; None becomes zeros."""
     if view is None:
         return Strided(0, shape, (0,) * len(shape))

@@ -264,12 +264,9 @@ class _GpuMachine:
     def __init__(self, gpu: Gpu, large: int) -> None:
         attribute = cuda_module("cuda.bindings.driver").CUdevice_attribute
         device = call("cuDeviceGet", gpu.ordinal)
-        multiprocessors = int(
-            call("cuDeviceGetAttribute", attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, device)
-        )
         most = attribute.CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR
         self.threads = int(call("cuDeviceGetAttribute", most, device))
-        self.resident_blocks = multiprocessors * (self.threads // BLOCK)
+        self.resident_blocks = gpu.multiprocessors * (self.threads // BLOCK)
         self._small = min(SMALL_BYTES, self.resident_blocks * BLOCK_BYTES)
         free, _ = call("cuMemGetInfo")
         self._large = min(large, int(free) // 4) // 4096 * 4096

@@ -13,10 +13,10 @@ from tcu.gpu.errors import UnsupportedInstructionError
 from tcu.gpu.launch import KernelLaunch
 from tcu.gpu.sums import ELEMENTS, TARGETS, Layout, Operand, compiled, contiguous, layout_of, operand_of
 from tcu.gpu.workspace import workspace
-from tcu.plan import MmaStep, Plan, output_length
+from tcu.plan import SEGMENTED, MmaStep, Plan, output_length
 from tcu.plan.plan import Step
 
-__all__ = ["launch_variant"]
+__all__ = ["check_mmas", "launch_variant"]
 
 _WARP = 32
 _MAX_BLOCKS = (1 << 31) - 1
@@ -71,8 +71,14 @@ def launch_variant(
     by ``divisor``.  Raises UnsupportedInstructionError where the GPU is older
     than the plan's MMAs.
     """
-    _check_mmas(plan, gpu)
+    check_mmas(plan, gpu)
     operand = operand_of(x)
+    if plan.variant in SEGMENTED:
+        from tcu.gpu.segmented import SegmentedLaunch
+
+        every = SegmentedLaunch(plan, operand, layout_of([operand]), 1, plan.n, target, gpu, divisor)
+        every(operand.data, out, stream)
+        return
     # The levels of two-mma and recurrence have nothing left to add up at the end.
     launch = _launch_levels if plan.parts and not plan.final else _launch_blocks
     launch(plan, operand, out, target, gpu, stream, divisor)
@@ -168,7 +174,8 @@ def _room(count: int) -> int:
     return 1 << max(count - 1, 0).bit_length()
 
 
-def _check_mmas(plan: Plan, gpu: Gpu) -> None:
+def check_mmas(plan: Plan, gpu: Gpu) -> None:
+    """Raises UnsupportedInstructionError where the GPU is older than the plan's MMAs."""
     if not any(isinstance(step, MmaStep) for part in plan.parts for step in part.steps):
         return
     # PTX ISA, "mma": m16n8k8 of binary16 came with Turing, everything else with Ampere.

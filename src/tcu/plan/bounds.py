@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from tcu.formats.format import Format, get_format
 from tcu.plan.plan import AddStep, FmaStep, MmaStep, Plan, Step, output_length
+from tcu.plan.scan import ScanPlan
 from tcu.units.arithmetic import AlignedSum, Unit
 from tcu.units.lookup import find_instruction
 
-__all__ = ["plan_error_bound"]
+__all__ = ["plan_error_bound", "scan_error_bound"]
 
 
 @dataclass
@@ -66,6 +68,21 @@ def plan_error_bound(
     if exact + total.error > result.max_finite:
         return math.inf
     return bound * (1 + 2.0**-40)  # the additions of this function itself
+
+
+def scan_error_bound(plan: ScanPlan, mass: Any, exact: Any, result: Format) -> Any:
+    """A bound on |prefix of a scan - exact prefix|, where that does not overflow.
+
+    mass: at least the sum of |x| up to the prefix's end; exact: |exact prefix|
+    or a bound of it; numbers, or arrays of them.  Higham, Accuracy and
+    Stability of Numerical Algorithms, 2nd ed., section 4.2, with the plan's
+    depth, and the one rounding to the result's format.
+    """
+    lost = math.expm1(plan.depth * math.log1p(get_format("binary64").unit_roundoff)) * mass
+    rounded = 0.0
+    if result.name != "binary64":  # in which the last addition was rounded already
+        rounded = result.unit_roundoff * (exact + lost) + result.min_subnormal / 2
+    return (lost + rounded) * (1 + 2.0**-40)  # the operations of this function itself
 
 
 def _apply(step: Step, state: _State, unit: Unit | None) -> None:

@@ -50,6 +50,8 @@ class MmaStep:
     chain: int
     """R."""
     layout: Layout
+    shared: int = 1
+    """Groups that one MMA takes side by side, of one row or of several."""
 
     @property
     def k(self) -> int:
@@ -64,15 +66,16 @@ class MmaStep:
     def results(self) -> int:
         return self.dots
 
-    def mmas(self, length: int) -> int:
-        """MMAs for a vector of that length."""
-        return -(-length // self.group) * self.chain
+    def mmas(self, length: int, rows: int = 1) -> int:
+        """MMAs for a vector of that length, or for ``rows`` of them at once."""
+        return -(-rows * -(-length // self.group) // self.shared) * self.chain
 
     def __str__(self) -> str:
         m, n, k = self.shape
+        beside = f", {self.shared} groups side by side" if self.shared > 1 else ""
         return (
             f"{self.chain} chained m{m}n{n}k{k} MMAs {self.operand} → {self.accumulator}, "
-            f"{self.layout}: {self.group} numbers → {self.results}"
+            f"{self.layout}: {self.group} numbers → {self.results}{beside}"
         )
 
 
@@ -176,7 +179,11 @@ class Plan:
 
     @cached_property
     def mmas(self) -> int:
-        return sum(step.mmas(length) for step, length in self.lengths() if isinstance(step, MmaStep))
+        return self.mmas_of(1)
+
+    def mmas_of(self, rows: int) -> int:
+        """MMAs of that many sums by this plan, which may share some."""
+        return sum(step.mmas(length, rows) for step, length in self.lengths() if isinstance(step, MmaStep))
 
     @property
     def levels(self) -> int:

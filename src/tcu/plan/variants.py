@@ -10,7 +10,8 @@ from numbers import Real
 
 from tcu.errors import DtypeError, ParameterError, unknown_name
 from tcu.formats.format import Format, named_format
-from tcu.plan.plan import AddStep, Layout, MmaStep, Part, Plan, Step, output_length
+from tcu.plan import segmented
+from tcu.plan.plan import AddStep, Layout, MmaStep, Part, Plan, Step, granularity, output_length
 from tcu.units.arithmetic import Unit
 from tcu.units.lookup import find_instruction
 
@@ -67,6 +68,8 @@ class Variant:
     """Default B."""
     chains: Callable[[Format], bool] = lambda fmt: True
     """Whether more than one MMA may follow another on one accumulator, for elements of a format."""
+    takes: Callable[[Format], bool] = lambda fmt: True
+    """Whether it sums elements of a format, on a unit that has the MMA."""
 
     @property
     def uses_mma(self) -> bool:
@@ -211,6 +214,29 @@ def _never(fmt: Format) -> bool:
     return False
 
 
+def _of_16_bits(fmt: Format) -> bool:
+    return fmt.bits == 16
+
+
+def _segmented(
+    algorithm: str,
+) -> Callable[[Problem], tuple[tuple[Part, ...], tuple[Step, ...], str]]:
+    def build(problem: Problem) -> tuple[tuple[Part, ...], tuple[Step, ...], str]:
+        warp = segmented.warp_steps(
+            algorithm, problem.n, problem.shape, problem.operand, problem.accumulator, problem.chain
+        )
+        block = segmented.block_steps(problem.n, warp, problem.warps, _CHUNKS)
+        steps: tuple[Step, ...] = (*warp, *block)
+        final = binary64_final(steps, problem.n, problem.block) if problem.n > granularity(steps) else ()
+        return (Part(0, problem.n, steps),), final, DOUBLE if block else problem.accumulator
+
+    return build
+
+
+def _best_segmented(problem: Problem) -> tuple[tuple[Part, ...], tuple[Step, ...], str]:
+    return _segmented(segmented.best_algorithm(problem.n))(problem)
+
+
 VARIANTS: dict[str, Variant] = {
     row.name: row
     for row in (
@@ -241,6 +267,30 @@ VARIANTS: dict[str, Variant] = {
             "the classic reduction: one element a thread, warp shuffles, blocks added in order",
             _warp_shuffle, None, 1024, _never,
         ),
+        Variant(
+            "reduction-16", "paper 002, Reduction_16",
+            "16 numbers a column, 16 columns an MMA, up to R MMAs; the columns' sums by binary64 additions",
+            _segmented("reduction-16"), 16, 256, takes=_of_16_bits,
+        ),
+        Variant(
+            "reduction-256", "paper 002, Reduction_256",
+            "256 numbers by two MMAs, the rest by binary64 additions",
+            _segmented("reduction-256"), 1, 256, _never, _of_16_bits,
+        ),
+        Variant(
+            "reduction-256n", "paper 002, Reduction_256N, work-efficient",
+            "up to R MMAs and one more for 256 numbers each, the rest by binary64 additions",
+            _segmented("reduction-256n"), 16, 256, takes=_of_16_bits,
+        ),
+        Variant(
+            "reduction-256n-work-inefficient", "paper 002, figure 4",
+            "two MMAs for each 256 numbers, up to R times, the rest by binary64 additions",
+            _segmented("reduction-256n-work-inefficient"), 16, 256, takes=_of_16_bits,
+        ),
+        Variant(
+            "paper-002", "paper 002, figure 5", "the algorithm of paper 002 that is the best for the length",
+            _best_segmented, 16, 256, takes=_of_16_bits,
+        ),
     )
 }  # fmt: skip
 
@@ -263,6 +313,11 @@ def make_plan(
     if not isinstance(variant, str) or variant not in VARIANTS:
         raise unknown_name("variant", variant, VARIANTS)
     row = VARIANTS[variant]
+    if not row.takes(input_format):
+        raise DtypeError(
+            f"{variant} sums float16 and bfloat16, x has {input_format.dtype}: round it with "
+            "x.astype('float16'), or choose single-pass, which has MMAs for it"
+        )
     longest = row.longest_chain(input_format)
     if longest == 1 and chain not in (None, 1):
         raise ParameterError(

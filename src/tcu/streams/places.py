@@ -149,7 +149,7 @@ def open_files(
     other:
         Asked first for every single path; None leaves it to this function.
 
-    Raises DataFileError, UnknownNameError, ParameterError, ExtraMissingError.
+    Raises DataFileError, UnknownNameError, ParameterError, MissingPackageError.
     """
     listed = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     sources: list[Source] = []

@@ -69,6 +69,7 @@ struct Binary32Sums {
     }
 
     __device__ float number() const { return d[0]; }
+    __device__ float lower() const { return d[2]; }  // of row g + 8
 };
 
 struct Binary16Sums {
@@ -89,6 +90,7 @@ struct Binary16Sums {
     }
 
     __device__ float number() const { return to_binary32(static_cast<u16>(d[0])); }
+    __device__ float lower() const { return to_binary32(static_cast<u16>(d[1])); }
 };
 
 struct Binary64Sums {
@@ -159,16 +161,12 @@ __device__ inline int place_of(int vector) { return vector ^ (vector >> 3 & 1); 
 
 // From lines to fragments: operand A's words are the 8 × 8 matrices (rows 0 to 7, k 0 to 7), (rows 8 to
 // 15, k 0 to 7), (rows 0 to 7, k 8 to 15), (rows 8 to 15, k 8 to 15), with pairs of k in a word.  Where
-// the tile's lines are k, the matrices are transposed on the way.
-__device__ inline void arrange(Word (&a)[A_WORDS], int buffer) {
-    __shared__ uint4 staged[2][THREADS / WARP][WARP];
+// the tile's lines are k, the matrices are transposed on the way.  Vector v lies at place_of(v) ^ turned.
+__device__ inline void load_matrices(Word (&a)[A_WORDS], const uint4* tile, int turned) {
     const int lane = threadIdx.x % WARP, matrix = lane / 8, row = lane % 8;
-    uint4* mine = staged[buffer][threadIdx.x / WARP];
     const int lower = TILE == COLUMNS ? matrix / 2 : matrix % 2, right = TILE == COLUMNS ? matrix % 2 : matrix / 2;
-    mine[place_of(lane)] = make_uint4(a[0], a[1], a[2], a[3]);
-    // One barrier is enough: before a buffer is written again, all lanes have met at the other's.
-    __syncwarp();
-    const u32 from = static_cast<u32>(__cvta_generic_to_shared(mine + place_of(2 * (row + 8 * lower) + right)));
+    const uint4* mine = tile + (place_of(2 * (row + 8 * lower) + right) ^ turned);
+    const u32 from = static_cast<u32>(__cvta_generic_to_shared(mine));
 #if TILE == COLUMNS
 #define TRANSPOSED ".trans"
 #else
@@ -178,6 +176,15 @@ __device__ inline void arrange(Word (&a)[A_WORDS], int buffer) {
                  : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
                  : "r"(from)
                  : "memory");
+}
+
+__device__ inline void arrange(Word (&a)[A_WORDS], int buffer) {
+    __shared__ uint4 staged[2][THREADS / WARP][WARP];
+    uint4* mine = staged[buffer][threadIdx.x / WARP];
+    mine[place_of(threadIdx.x % WARP)] = make_uint4(a[0], a[1], a[2], a[3]);
+    // One barrier is enough: before a buffer is written again, all lanes have met at the other's.
+    __syncwarp();
+    load_matrices(a, mine, 0);
 }
 
 __device__ inline u32 dots_of_lane(const Binary32Sums& s) {

@@ -1,0 +1,227 @@
+"""Every algorithm with its theorem as a row: what runs, on what sizes, the bound, and how near the ledger stays.
+
+``tcu cost``, the tests of the theorems and the benchmark read this table.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from tcu.algorithms.dft import dft, dft_bound
+from tcu.algorithms.integers import integer_multiply, karatsuba_bound, schoolbook_bound
+from tcu.algorithms.machine import Machine
+from tcu.algorithms.matmul import (
+    matmul,
+    matmul_bound,
+    matmul_lower_bound,
+    strassen_like,
+    strassen_like_bound,
+)
+from tcu.algorithms.parameters import MachineLike
+from tcu.algorithms.polynomials import evaluate, polynomial_bound
+from tcu.algorithms.reductions import sum_bound, tensor_sum
+from tcu.algorithms.sparse import random_sparse, sparse_bound, sparse_matmul
+from tcu.errors import ParameterError, unknown_name
+from tcu.machine.ledger import Ledger, Number
+
+__all__ = ["COSTS", "Cost", "CostedAlgorithm", "Size", "cost_of", "find_costed"]
+
+Size = Mapping[str, Any]
+"""n, and what else an algorithm's cost depends on."""
+
+
+@dataclass(frozen=True)
+class CostedAlgorithm:
+    """One algorithm, its theorem, and how the two compare."""
+
+    name: str
+    title: str
+    theorem: str
+    """Where the bound is from."""
+    n: str
+    """What n counts."""
+    run: Callable[[Machine, Size], Any]
+    """Carries it out on shapes."""
+    bound: Callable[[MachineLike, Size], float]
+    """The theorem's expression, without constants."""
+    constant: float
+    """The ledger is at most this times the bound, for all sizes that :attr:`sizes` gives."""
+    sizes: Callable[[int], list[int]]
+    """n over three decades and more, for a machine of that m."""
+    lower: Callable[[MachineLike, Size], float] | None = None
+    """No program for the problem costs less, where that is known."""
+    options: Mapping[str, Callable[[int, int], Any]] = field(default_factory=dict)
+    """What else a size has, and its value for n and m unless given."""
+    transfers: Callable[[int, Size], float] | None = None
+    """The least I/Os with a memory of so many words, where that is known."""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The ledger of one run beside its theorem."""
+
+    algorithm: CostedAlgorithm
+    size: Size
+    ledger: Ledger
+    bound: float
+    lower: float | None
+
+    @property
+    def ratio(self) -> float:
+        """Cost over bound: the constant that the O hides, here."""
+        return self.ledger.cost / self.bound
+
+
+def cost_of(
+    algorithm: str | CostedAlgorithm, n: int, m: int, latency: Number, *, word_bits: int = 64, weak: bool = False,
+    **options: Any,
+) -> Cost:  # fmt: skip
+    """What the algorithm costs on an (m, ℓ)-TCU machine, without computing anything.
+
+    Parameters
+    ----------
+    algorithm:
+        A name of :data:`COSTS`.
+    n:
+        The size, as the row's ``n`` says.
+    m, latency, word_bits, weak:
+        The machine.
+    options:
+        Those of the row; None stands for the row's own value.
+
+    Raises
+    ------
+    UnknownNameError:
+        No such algorithm.
+    ParameterError:
+        No such size, option or machine.
+    """
+    row = find_costed(algorithm)
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+        raise ParameterError(f"n={n!r}: give an integer of at least 1: {row.n}")
+    machine = Machine(m, latency, word_bits=word_bits, executor="count", weak=weak)
+    given = {name: value for name, value in options.items() if value is not None}
+    if foreign := sorted(set(given) - set(row.options)):
+        known = f"it has {', '.join(row.options)}" if row.options else "it has none"
+        raise ParameterError(f"{row.name} has no option {foreign[0]!r}: {known}")
+    size = {"n": n, **{name: default(n, m) for name, default in row.options.items()}, **given}
+    row.run(machine, size)
+    lower = None if row.lower is None else row.lower(machine, size)
+    return Cost(row, size, machine.ledger, row.bound(machine, size), lower)
+
+
+def find_costed(algorithm: str | CostedAlgorithm) -> CostedAlgorithm:
+    """The row of that name.  Raises UnknownNameError."""
+    if isinstance(algorithm, CostedAlgorithm):
+        return algorithm
+    try:
+        return COSTS[algorithm]
+    except (KeyError, TypeError):
+        raise unknown_name("algorithm", algorithm, COSTS) from None
+
+
+def _powers(first: int, ratio: int, count: int) -> list[int]:
+    return [first * ratio**i for i in range(count)]
+
+
+def _square(machine: Machine, size: Size) -> tuple[Any, Any]:
+    x = machine.shape((size["n"], size["n"]))
+    return x, x
+
+
+def _factors(machine: Machine, size: Size) -> tuple[Any, Any]:
+    x = machine.shape(size["n"], bool)
+    return x, x
+
+
+def _cube(bound: Callable[..., float]) -> Callable[[MachineLike, Size], float]:
+    return lambda machine, size: bound(machine, size["n"], size["n"], size["n"])
+
+
+def _of_n(bound: Callable[..., float]) -> Callable[[MachineLike, Size], float]:
+    return lambda machine, size: bound(machine, size["n"])
+
+
+def _matmul_transfers(memory: int, size: Size) -> float:
+    from tcu.algorithms.external_memory import matmul_transfers_bound
+
+    return matmul_transfers_bound(memory, size["n"], size["n"], size["n"])
+
+
+def _sparse_factors(size: Size) -> tuple[Any, Any]:
+    return random_sparse(size["n"], size["per_row"], 0), random_sparse(size["n"], size["per_row"], 1)
+
+
+def _sparse_bound(machine: MachineLike, size: Size) -> float:
+    a, b = _sparse_factors(size)
+    return sparse_bound(machine, size["n"], (a @ b).nnz, a.nnz + b.nnz)
+
+
+COSTS: dict[str, CostedAlgorithm] = {
+    row.name: row
+    for row in (
+        CostedAlgorithm(
+            "matmul", "dense product, one operand resident", "Theorem 2", "rows of the square matrices",
+            lambda machine, size: matmul(machine, *_square(machine, size)), _cube(matmul_bound), 2.0,
+            lambda m: _powers(math.isqrt(m), 4, 6), lower=_cube(matmul_lower_bound), transfers=_matmul_transfers,
+        ),
+        CostedAlgorithm(
+            "standard", "dense product, by the standard recursion", "Theorem 1", "rows of the square matrices",
+            lambda machine, size: strassen_like(machine, *_square(machine, size), "standard"),
+            _cube(partial(strassen_like_bound, scheme="standard")), 2.0,
+            lambda m: _powers(math.isqrt(m), 2, 11), lower=_cube(matmul_lower_bound), transfers=_matmul_transfers,
+        ),
+        CostedAlgorithm(
+            "strassen", "dense product, by Strassen's recursion", "Theorem 1", "rows of the square matrices",
+            lambda machine, size: strassen_like(machine, *_square(machine, size), "strassen"),
+            _cube(strassen_like_bound), 7.0, lambda m: _powers(math.isqrt(m), 2, 11),
+        ),
+        CostedAlgorithm(
+            "laderman", "dense product, by Laderman's recursion", "Theorem 1", "rows of the square matrices",
+            lambda machine, size: strassen_like(machine, *_square(machine, size), "laderman"),
+            _cube(partial(strassen_like_bound, scheme="laderman")), 8.0,
+            lambda m: _powers(math.isqrt(m), 3, 8),
+        ),
+        CostedAlgorithm(
+            "sparse", "product of two random sparse matrices", "Theorem 3", "rows of the square matrices",
+            lambda machine, size: sparse_matmul(machine, *_sparse_factors(size)), _sparse_bound, 40.0,
+            lambda m: _powers(8 * math.isqrt(m), 2, 6),
+            options={"per_row": lambda n, m: max(2, math.isqrt(m // n) + 1)},
+        ),
+        CostedAlgorithm(
+            "dft", "discrete Fourier transform", "Theorem 4", "complex numbers",
+            lambda machine, size: dft(machine, machine.shape(size["n"], complex), product=size["product"]),
+            _of_n(dft_bound), 27.0, lambda m: _powers(m, 4, 8), options={"product": lambda n, m: "four"},
+        ),
+        CostedAlgorithm(
+            "integer", "product of two integers, schoolbook", "Theorem 5", "bits of each",
+            lambda machine, size: integer_multiply(machine, *_factors(machine, size), algorithm="schoolbook"),
+            _of_n(schoolbook_bound), 40.0, lambda m: _powers(64 * m, 4, 6),
+        ),
+        # Much of the constant is m^0.21: the theorem's base case costs less than one tensor call can.
+        CostedAlgorithm(
+            "karatsuba", "product of two integers, Karatsuba's recursion", "Theorem 6", "bits of each",
+            lambda machine, size: integer_multiply(machine, *_factors(machine, size), algorithm="karatsuba"),
+            _of_n(karatsuba_bound), 220.0, lambda m: _powers(64 * m, 4, 6),
+        ),
+        CostedAlgorithm(
+            "polynomial", "a polynomial at many points", "Theorem 7", "coefficients",
+            lambda machine, size: evaluate(machine, machine.shape(size["n"]), machine.shape(size["points"])),
+            lambda machine, size: polynomial_bound(machine, size["n"], size["points"]), 3.3,
+            lambda m: _powers(m, 4, 6), options={"points": lambda n, m: n},
+        ),
+        CostedAlgorithm(
+            "sum", "sum of n numbers", "n + ℓ·log_√m n for the tall variant", "numbers",
+            lambda machine, size: tensor_sum(
+                machine, machine.shape(size["n"]), size["variant"], chain=size["chain"]
+            ),
+            lambda machine, size: sum_bound(machine, size["n"], size["variant"], size["chain"]), 2.0,
+            lambda m: _powers(m, 4, 8),
+            options={"variant": lambda n, m: "tall", "chain": lambda n, m: 1},
+        ),
+    )
+}  # fmt: skip

@@ -1,0 +1,67 @@
+"""Long integers as arrays of digits, least significant first, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["carried", "from_digits", "to_digits"]
+
+_WORDS = {8: "<u1", 16: "<u2", 32: "<u4"}
+
+
+def to_digits(numbers: Sequence[int], count: int, bits: int) -> npt.NDArray[np.int64]:
+    """(numbers, count): the digits of non-negative integers to the base 2^bits."""
+    if bits in _WORDS:
+        raw = b"".join(x.to_bytes(count * bits // 8, "little") for x in numbers)
+        return np.frombuffer(raw, _WORDS[bits]).reshape(len(numbers), count).astype(np.int64)
+    size = -(-count * bits // 8)
+    raw = b"".join(x.to_bytes(size, "little") for x in numbers)
+    packed = np.frombuffer(raw, np.uint8).reshape(len(numbers), size)
+    single = np.unpackbits(packed, axis=1, count=count * bits, bitorder="little")
+    return single.reshape(len(numbers), count, bits) @ (1 << np.arange(bits, dtype=np.int64))
+
+
+def from_digits(digits: npt.NDArray[Any], bits: int) -> list[int]:
+    """The integers sum of digit_i · 2^(bits·i), for digits of any size and sign, of int64 or Python's.
+
+    The digits are cut into slices of ``bits`` bits, each of which is a number
+    as it stands; Python's own addition then carries, however far a carry runs.
+    """
+    totals = [0] * len(digits)
+    for sign in (1, -1):
+        rest = np.maximum(sign * digits, 0)
+        shift = 0
+        while rest.any():
+            slices = (rest & ((1 << bits) - 1)).astype(np.int64)
+            for i, number in enumerate(_packed(slices, bits)):
+                totals[i] += sign * (number << shift)
+            rest = rest >> bits
+            shift += bits
+    return totals
+
+
+def _packed(digits: npt.NDArray[np.int64], bits: int) -> list[int]:
+    """The integers with these digits, each below 2^bits."""
+    if bits in _WORDS:
+        rows = digits.astype(_WORDS[bits])
+    else:
+        single = ((digits[:, :, None] >> np.arange(bits)) & 1).astype(np.uint8)
+        rows = np.packbits(single.reshape(len(digits), -1), axis=1, bitorder="little")
+    return [int.from_bytes(row.tobytes(), "little") for row in rows]
+
+
+def carried(digits: Any, bits: int) -> Any:
+    """The same numbers with smaller digits, one more of them: what exceeds ``bits`` bits goes to the next digit.
+
+    Once: a digit of up to x becomes one of up to 2^bits - 1 + x / 2^bits, so
+    that no carry runs through the number.
+    """
+    carry = digits >> bits
+    result = np.zeros((*digits.shape[:-1], digits.shape[-1] + 1), digits.dtype, like=digits)
+    result[..., :-1] = digits - (carry << bits)
+    result[..., 1:] += carry
+    return result

@@ -1,0 +1,259 @@
+"""``tcu cost``: what an algorithm costs on an (m, ℓ)-TCU machine, beside its theorem."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from tcu.cli import options
+from tcu.cli.cost_curve import WRITERS, curve_document, write_curve
+from tcu.cli.output import check_place, console, print_json, short
+from tcu.errors import ParameterError
+
+__all__ = ["cost_command", "latency_of", "whole"]
+
+_SIZE = "The size"
+_MACHINE = "The machine"
+
+
+def cost_command(
+    algorithm: Annotated[
+        str, typer.Argument(metavar="ALGORITHM", help="One of those that [bold]tcu cost list[/bold] shows.")
+    ],
+    n: Annotated[
+        str | None,
+        typer.Option("--n", metavar="N", help="The size, such as 1000000, 1e6 or 2^20.", rich_help_panel=_SIZE),
+    ] = None,
+    points: Annotated[
+        str | None,
+        typer.Option("--points", metavar="P", help="polynomial: how many points.", rich_help_panel=_SIZE),
+    ] = None,
+    per_row: Annotated[
+        str | None,
+        typer.Option("--per-row", metavar="K", help="sparse: numbers in a row of A and B.", rich_help_panel=_SIZE),
+    ] = None,
+    product: Annotated[
+        str | None,
+        typer.Option(
+            "--product", metavar="WAY", help="dft: complex products by four, three or embedded.", rich_help_panel=_SIZE
+        ),
+    ] = None,
+    variant: Annotated[
+        str | None,
+        typer.Option("--variant", metavar="NAME", help="sum: tall, two-mma or chained.", rich_help_panel=_SIZE),
+    ] = None,
+    chain: Annotated[
+        str | None,
+        typer.Option("-R", "--chain", metavar="R", help="sum, chained: MMAs in a row.", rich_help_panel=_SIZE),
+    ] = None,
+    m: Annotated[
+        str,
+        typer.Option("--m", metavar="M", help="Entries of the √m × √m operand, a square.", rich_help_panel=_MACHINE),
+    ] = "256",
+    latency: Annotated[
+        str,
+        typer.Option(
+            "--latency", metavar="L", help="ℓ: what a tensor call costs beside n·√m, in CPU operations.",
+            rich_help_panel=_MACHINE,
+        ),
+    ] = "0",
+    word_bits: Annotated[
+        str,
+        typer.Option("--word-bits", metavar="K", help="κ: the bits of a word.", rich_help_panel=_MACHINE),
+    ] = "64",
+    weak: Annotated[
+        bool,
+        typer.Option(
+            "--weak", help="A unit for square operands only, and the I/Os of Theorem 8.", rich_help_panel=_MACHINE
+        ),
+    ] = False,
+    sweep: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--sweep", metavar="FILE",
+            help="Write the curve up to n, or over three decades, as .json, .csv or .html (a plot). May be repeated.",
+            rich_help_panel=options.OUTPUT,
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:  # fmt: skip
+    """What an algorithm costs on an (m, ℓ)-TCU machine: ledger, theorem, ratio.
+
+    Nothing is computed: the program runs on shapes, and its tensor calls and
+    CPU steps are counted (Silvestri and Vella, A computational model for tensor core units).
+
+    Example: [bold]tcu cost dft --n 2^20 --m 256 --latency 64[/bold]
+    """
+    from tcu.algorithms.costs import COSTS, cost_of, find_costed
+
+    if algorithm == "list":
+        _list(list(COSTS.values()), as_json)
+        return
+    row = find_costed(algorithm)
+    given = {"points": points, "per_row": per_row, "chain": chain}
+    size: dict[str, Any] = {
+        name: None if text is None else whole(_option(name), text) for name, text in given.items()
+    }
+    size |= {"product": product, "variant": variant}
+    number = {} if n is None else {"n": whole("--n", n)}
+    machine: dict[str, Any] = {
+        "m": whole("--m", m),
+        "latency": latency_of(latency),
+        "word_bits": whole("--word-bits", word_bits),
+        "weak": weak,
+    }
+    files = sweep or []
+    for file in files:
+        if file.suffix not in WRITERS:
+            raise ParameterError(f"--sweep {file}: the name must end in {', '.join(WRITERS)}")
+        check_place(file)
+    if not number and not files:
+        raise ParameterError(f"how large? give --n, {row.n}, such as --n 2^20, or --sweep FILE")
+    curve = []
+    if files:
+        sizes = [each for each in row.sizes(machine["m"]) if each < number.get("n", math.inf)]
+        curve = [cost_of(row, each, **machine, **size) for each in [*sizes, *number.values()]]
+        for file in files:
+            write_curve(file, row, curve)
+    one = curve[-1] if curve else cost_of(row, number["n"], **machine, **size)
+    if as_json:
+        print_json(_document(one, weak) | ({"sweep": curve_document(curve)} if curve else {}))
+        return
+    console().print(_shown(one, weak))
+    for file in files:
+        console().print(f"{len(curve)} sizes in {file}", soft_wrap=True)
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+_WHOLE = re.compile(r"(\d[\d_]*)(?:\^(\d{1,4})|e(\d{1,4}))?", re.IGNORECASE)
+
+
+def whole(option: str, text: str) -> int:
+    """A number such as "1000", "1_000", "1e3" or "2^10".  Raises ParameterError."""
+    match = _WHOLE.fullmatch(text.strip())
+    if match is None:
+        raise ParameterError(f"{option} {text}: give a whole number, such as 1000000, 1e6 or 2^20")
+    base, power, ten = match.groups()
+    value = int(base)
+    return int(value ** int(power)) if power else int(value * 10 ** int(ten)) if ten else value
+
+
+def latency_of(text: str) -> int | float:
+    """ℓ, as an integer where it is one.  Raises ParameterError."""
+    try:
+        return whole("--latency", text)
+    except ParameterError:
+        try:
+            return float(text)
+        except ValueError:
+            raise ParameterError(f"--latency {text}: give a number of at least 0, such as 64") from None
+
+
+def _list(rows: list[Any], as_json: bool) -> None:
+    if as_json:
+        print_json([{"name": row.name, "title": row.title, "theorem": row.theorem, "n": row.n,
+                     "options": list(row.options), "constant": row.constant} for row in rows])  # fmt: skip
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("name", "what", "bound", "n counts", "options"):
+        table.add_column(name)
+    for row in rows:
+        given = " ".join(map(_option, row.options))
+        table.add_row(Text(row.name, style="cyan"), row.title, row.theorem, row.n, given)
+    console().print(table)
+
+
+def _document(one: Any, weak: bool) -> dict[str, Any]:
+    ledger = one.ledger
+    document = {
+        "algorithm": one.algorithm.name,
+        "theorem": one.algorithm.theorem,
+        **one.size,
+        "m": ledger.m,
+        "latency": ledger.latency,
+        "weak": weak,
+        "cost": ledger.cost,
+        "tensor_calls": ledger.tensor_calls,
+        "tensor_cost": ledger.tensor_cost,
+        "steps": ledger.steps,
+        "bound": one.bound,
+        "ratio": one.ratio,
+        "lower_bound": one.lower,
+        "ledger": ledger.to_dict()["entries"],
+    }
+    if weak:
+        moved, least = _transfers(one)
+        document["transfers"] = {"reads": moved.reads, "writes": moved.writes, "memory": moved.memory,
+                                 "per_time": moved.ratio, "lower_bound": least}  # fmt: skip
+    if one.algorithm.name == "sum":
+        time = _parallel(one)
+        document["parallel_steps"] = {
+            "two_mma": time.two_mma,
+            "chained": time.chained,
+            "classic": time.classic,
+        }
+    return document
+
+
+def _transfers(one: Any) -> tuple[Any, float | None]:
+    from tcu.algorithms.external_memory import simulate
+
+    moved = simulate(one.ledger)
+    known = one.algorithm.transfers
+    return moved, None if known is None else known(moved.memory, one.size)
+
+
+def _parallel(one: Any) -> Any:
+    """The papers' own count for the same sum: parallel steps, their m being the side of a matrix."""
+    from tcu.plan.cost import modelled_time
+
+    return modelled_time(one.size["n"], one.size["chain"], one.ledger.side)
+
+
+def _shown(one: Any, weak: bool) -> RenderableType:
+    row, ledger = one.algorithm, one.ledger
+    what = ", ".join(f"{name} = {value:,}" if isinstance(value, int) else f"{name} {value}"
+                     for name, value in one.size.items())  # fmt: skip
+    lines = [
+        Text.assemble((row.title, "bold cyan"), f": {what}"),
+        ledger,
+        Text(f"{row.theorem}: {_amount(one.bound)} without its constant; this is {one.ratio:.3f} times that"),
+    ]
+    if one.lower is not None:
+        lines.append(
+            Text(
+                f"no program costs less than {_amount(one.lower)}: {short(ledger.cost / one.lower)} times that"
+            )
+        )
+    if weak:
+        moved, least = _transfers(one)
+        known = "" if least is None else f", of at least {_amount(least)} that any program needs"
+        lines.append(
+            Text(
+                f"with {moved.memory:,} words of memory, {moved.total:,} I/Os{known}: "
+                f"{moved.ratio:.2f} for a unit of time (Theorem 8: at most 3)"
+            )
+        )
+    if row.name == "sum":
+        time = _parallel(one)
+        lines.append(
+            Text(
+                f"in parallel steps, as the reductions' papers count: two-MMA {short(time.two_mma)}, "
+                f"chained {short(time.chained)}, without matrix units {short(time.classic)}"
+            )
+        )
+    return Group(*lines)
+
+
+def _amount(value: float) -> str:
+    return f"{value:,.0f}" if value < 1e15 else f"{value:.4g}"

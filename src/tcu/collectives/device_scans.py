@@ -1,0 +1,195 @@
+"""Running sums of arrays in a GPU's memory: of rows, of a line, of its ragged segments.
+
+Rows that lie without gaps, in even steps, go through one launch; an array
+that is laid out otherwise is first copied in that order, and so is a result
+that goes elsewhere, which costs another pass over memory each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tcu.collectives.device import home_of
+from tcu.collectives.device_rows import ALIGNMENT, laid_out
+from tcu.collectives.device_segments import device_offsets
+from tcu.collectives.results import result_format
+from tcu.collectives.scans import ScanInfo, line_shape, scan_info
+from tcu.errors import ParameterError
+from tcu.formats.format import Format
+from tcu.gpu.arrays import DeviceArray, Library
+from tcu.gpu.device import current, find_gpu
+from tcu.gpu.scans import ScanLaunch, SegmentScanLaunch
+from tcu.gpu.sums import check_address
+from tcu.model.elements import summable
+from tcu.plan import ScanPlan
+
+__all__ = ["cumsum", "segment_cumsum"]
+
+Rows = tuple[int, int]
+"""(address of the first row, distance of rows in elements)"""
+
+
+def cumsum(
+    x: Any, axis: int | None, exclusive: bool, reverse: bool, dtype: Any, out: Any
+) -> tuple[Any, ScanInfo]:
+    """(the running sums, how they came about); ``axis`` is not negative.  Raises what :func:`tcu.cumsum` raises."""
+    library, ordinal = home_of((x,), out)
+    with current(ordinal):
+        lines = _lines(library, ordinal, x, axis, dtype, out)
+        element, target = lines.element, lines.target
+        info = scan_info(lines.view.shape, axis, element)
+
+        def scan(source: Rows, goal: Rows) -> None:
+            aligned = (
+                at % ALIGNMENT == 0 and (info.rows <= 1 or stride * fmt.dtype.itemsize % ALIGNMENT == 0)
+                for (at, stride), fmt in ((source, element), (goal, target))
+            )
+            launch = _launch(
+                info.plan, info.rows, source[1], goal[1], *aligned, target, ordinal, exclusive, reverse
+            )
+            launch(source[0], goal[0], lines.stream)
+
+        return lines.run(scan), info
+
+
+def segment_cumsum(
+    x: Any, offsets: Any, exclusive: bool, reverse: bool, dtype: Any, out: Any, check: bool
+) -> Any:
+    """The running sums within segments of one line.  Raises what :func:`tcu.segment_cumsum` raises."""
+    library, ordinal = home_of((x,), out)
+    with current(ordinal):
+        lines = _lines(library, ordinal, x, 0, dtype, out)
+        stream = lines.stream
+        edges = device_offsets(library, x, offsets, lines.view.shape[0], ordinal, stream, check)
+        launch = _segment_launch(lines.element, lines.target, ordinal, exclusive, reverse)
+
+        def scan(source: Rows, goal: Rows) -> None:
+            launch(source[0], edges.address, edges.shape[0] - 1, goal[0], stream)
+
+        return lines.run(scan)
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """An array in a GPU's memory, along one or all of whose axes something runs, and where the results go."""
+
+    library: Library
+    ordinal: int
+    stream: int
+    x: Any
+    view: DeviceArray
+    element: Format
+    target: Format
+    axis: int | None
+    out: Any
+    """What the caller gave, or None."""
+    place: DeviceArray
+    result: Any
+    """Of which ``place`` is the view."""
+
+    def run(self, scan: Callable[[Rows, Rows], None]) -> Any:
+        """Scan the rows where they lie, or a copy that has them one after another; the same with the results."""
+        library, view, shape = self.library, self.view, self.place.shape
+        kept, axes = self._split(len(view.shape))
+        outer, inner = self._split(len(shape))
+        goal = laid_out(self.place, outer, inner)
+        copy = None
+        if math.prod(shape):
+            source = laid_out(view, kept, axes)
+            if source is None or (self.out is not None and _clash(view, self.place)):
+                view = library.view("x", library.ordered(self.x, kept + axes), self.stream)
+                last = tuple(range(len(kept), len(view.shape)))
+                source = laid_out(view, tuple(range(len(kept))), last)
+                assert source is not None
+            address, stride = self.place.address, 0 if goal is None else goal[2]
+            if goal is None:
+                moved = tuple(shape[axis] for axis in outer + inner)
+                copy, address = library.empty(self.x, moved, self.target.dtype, self.ordinal)
+                stride = source[1]
+            scan((view.address, source[2]), (address, stride))
+        if copy is not None:
+            library.assign(self.result, copy, tuple(int(axis) for axis in np.argsort(outer + inner)))
+        return self.result if self.out is not None else library.finish(self.result, self.x, self.stream)
+
+    def _split(self, ndim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """(the axes that count rows, those of a row)"""
+        axes = tuple(range(ndim)) if self.axis is None else (self.axis,)
+        return tuple(axis for axis in range(ndim) if axis not in axes), axes
+
+
+def _lines(library: Library, ordinal: int, x: Any, axis: int | None, dtype: Any, out: Any) -> _Lines:
+    stream = library.current_stream(ordinal)
+    view = library.view("x", x, stream)
+    element = summable(view.dtype, "x", "sum")
+    check_address(view.address, element.dtype.itemsize)
+    shape = line_shape(view.shape, axis)
+    if out is None:
+        target = result_format(element, dtype)
+        result, address = library.empty(x, shape, target.dtype, ordinal)
+        steps = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+        place = DeviceArray(address, shape, steps, target.dtype, ordinal, result)
+        return _Lines(library, ordinal, stream, x, view, element, target, axis, None, place, result)
+    place = library.view("out", out, stream)
+    target = result_format(element, dtype, place.dtype)
+    if place.shape != shape or place.dtype != target.dtype:
+        raise ParameterError(
+            f"out has shape {place.shape} and dtype {place.dtype}: give an array of shape {shape} "
+            f"and dtype {target.dtype}"
+        )
+    if any(step == 0 and extent > 1 for step, extent in zip(place.strides, place.shape, strict=True)):
+        raise ParameterError("out has several elements in one place: give an array that was not broadcast")
+    return _Lines(library, ordinal, stream, x, view, element, target, axis, out, place, out)
+
+
+def _clash(x: DeviceArray, out: DeviceArray) -> bool:
+    """Whether results would lie where other elements than their own are still to be read."""
+    (x_first, x_last), (first, last) = _span(x), _span(out)
+    if x_last <= first or last <= x_first:
+        return False
+    return x.dtype != out.dtype or x.address != out.address or _steps(x) != _steps(out)
+
+
+def _span(array: DeviceArray) -> tuple[int, int]:
+    """The addresses between which an array lies, that is not empty."""
+    reach = [(extent - 1) * step for extent, step in zip(array.shape, array.strides, strict=True)]
+    size = array.dtype.itemsize
+    low, high = sum(min(each, 0) for each in reach), sum(max(each, 0) for each in reach)
+    return array.address + low * size, array.address + (high + 1) * size
+
+
+def _steps(array: DeviceArray) -> list[tuple[int, int]]:
+    """Its dimensions as memory knows them: neighbours that are one line are one."""
+    steps: list[tuple[int, int]] = []
+    for extent, step in zip(array.shape, array.strides, strict=True):
+        if extent == 1:
+            continue
+        if steps and steps[-1][1] == extent * step:
+            steps[-1] = steps[-1][0] * extent, step
+        else:
+            steps.append((extent, step))
+    return steps
+
+
+@lru_cache(maxsize=4096)
+def _launch(
+    plan: ScanPlan, rows: int, stride_in: int, stride_out: int, aligned_in: bool, aligned_out: bool,
+    target: Format, ordinal: int, exclusive: bool, reverse: bool,
+) -> ScanLaunch:  # fmt: skip
+    """What rows like these need besides addresses."""
+    return ScanLaunch(
+        plan, rows, stride_in, stride_out, aligned_in, aligned_out, target, find_gpu(ordinal),
+        exclusive=exclusive, reverse=reverse,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=256)
+def _segment_launch(
+    element: Format, target: Format, ordinal: int, exclusive: bool, reverse: bool
+) -> SegmentScanLaunch:
+    return SegmentScanLaunch(element, target, find_gpu(ordinal), exclusive=exclusive, reverse=reverse)

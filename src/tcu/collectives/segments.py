@@ -1,0 +1,73 @@
+"""Ragged segments of a line of numbers, named by offsets as in compressed sparse rows.
+
+Segment i holds the elements from ``offsets[i]`` up to ``offsets[i + 1]``, so
+that m segments have m + 1 offsets, from 0 to the number of elements; equal
+neighbours make an empty segment.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.errors import DtypeError, ParameterError, ShapeError
+from tcu.formats.array import is_masked, lives_on_gpu
+from tcu.formats.tensor import check_data, is_tensor
+
+__all__ = ["OFFSET_DTYPES", "check_offsets_form", "checked_offsets"]
+
+OFFSET_DTYPES = ("int32", "int64")
+
+
+def checked_offsets(offsets: Any, n: int) -> npt.NDArray[np.int64]:
+    """The offsets of segments of ``n`` elements, in the host's memory, as contiguous int64.
+
+    Of NumPy, a tensor of PyTorch on the CPU, or a sequence of whole numbers;
+    int64 that is contiguous already is not copied.  Raises DtypeError for
+    anything but int32 and int64, ShapeError unless it is one line of at least
+    one offset, and ParameterError for offsets that do not start at 0, do not
+    end at ``n`` or decrease, naming the first of these.
+    """
+    if is_masked(offsets):
+        raise DtypeError("offsets is a masked array: pass offsets.filled(n), with n where one is missing")
+    if lives_on_gpu(offsets):
+        raise ParameterError("offsets is on a GPU, x in the host's memory: give both one place")
+    if is_tensor(offsets):
+        check_data(offsets, "offsets")
+        check_offsets_form(str(offsets.dtype).removeprefix("torch."), tuple(offsets.shape))
+        array = np.asarray(offsets.detach().resolve_neg().numpy())
+    else:
+        try:
+            array = np.asarray(offsets)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise DtypeError(
+                f"offsets is no line of whole numbers ({error}): use numpy.cumsum of lengths"
+            ) from None
+        check_offsets_form(array.dtype.name, array.shape)
+    line = np.ascontiguousarray(array, np.int64)
+    if line[0] != 0:
+        raise ParameterError(f"offsets start at {line[0]}: the first segment starts at 0")
+    falling = np.flatnonzero(line[1:] < line[:-1])
+    if falling.size:
+        i = int(falling[0])
+        raise ParameterError(
+            f"offsets decrease from {line[i]} to {line[i + 1]} at index {i + 1}: sort them; "
+            "equal neighbours make an empty segment"
+        )
+    if line[-1] != n:
+        raise ParameterError(f"offsets end at {line[-1]}, and x has {n} elements: the last offset is {n}")
+    return line
+
+
+def check_offsets_form(dtype: str, shape: tuple[int, ...]) -> None:
+    """Raises DtypeError or ShapeError for what cannot be offsets, whatever its numbers."""
+    if shape == (0,):
+        raise ShapeError("offsets is empty: m segments have m + 1 offsets, and no segments the one offset 0")
+    if dtype not in OFFSET_DTYPES:
+        raise DtypeError(
+            f"offsets has dtype {dtype}: give int32 or int64, for example offsets.astype('int64')"
+        )
+    if len(shape) != 1:
+        raise ShapeError(f"offsets has shape {shape}: give one line of them, offsets.reshape(-1)")

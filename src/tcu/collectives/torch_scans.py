@@ -1,0 +1,278 @@
+"""Running sums as PyTorch operators: ``torch.ops.tcu.cumsum`` and ``torch.ops.tcu.segment_cumsum``.
+
+As :mod:`tcu.collectives.torch_operators` for sums.  A running sum is linear,
+so its derivative forward is itself, and backward the running sum from the
+other end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from tcu.collectives import scans
+from tcu.collectives.scans import check_line, line_shape, scan_axis, scan_info
+from tcu.collectives.torch_shared import (
+    ARGUMENTS,
+    Derivative,
+    check_arrays,
+    check_numbers,
+    check_out,
+    differentiable,
+    dtype_of_schema,
+    in_graph,
+    is_watched,
+    put,
+    recorder,
+    refuse_details_in_graph,
+    result_dtype,
+)
+from tcu.formats.format import named_format
+from tcu.formats.tensor import check_data, host_view, is_tensor
+from tcu.model.execute import Progress
+
+__all__ = ["cumsum", "segment_cumsum"]
+
+
+def cumsum(
+    x: Any, axis: Any, exclusive: bool, reverse: bool, dtype: Any, out: Any,
+    return_info: bool, progress: Progress | None,
+) -> Any:  # fmt: skip
+    """What ``tcu.cumsum`` does with tensors."""
+    number = scan_axis(axis, x.dim())
+    if in_graph():
+        refuse_details_in_graph(return_info, progress)
+        return _recorded("cumsum", x, (number, exclusive, reverse), dtype, out, line_shape(x.shape, number))
+    check_arrays((x,))
+    check_numbers((x,))
+    shape = line_shape(tuple(x.shape), number)
+    if is_watched(x, x):
+        result = _recorded("cumsum", x, (number, exclusive, reverse), dtype, out, shape)
+        if progress is not None:
+            progress(x.numel())
+    else:
+        result = _cumsum(x, number, exclusive, reverse, dtype, out, progress)
+    if not return_info:
+        return result
+    return result, scan_info(tuple(x.shape), number, named_format(x.dtype))
+
+
+def segment_cumsum(
+    x: Any, offsets: Any, exclusive: bool, reverse: bool, dtype: Any, out: Any, check: bool
+) -> Any:
+    """What ``tcu.segment_cumsum`` does with tensors."""
+    check_arrays((x,))
+    check_line(tuple(x.shape))
+    if not in_graph():
+        check_numbers((x,))
+        if not is_watched(x, offsets if is_tensor(offsets) else x):
+            return _segment_cumsum(x, offsets, exclusive, reverse, check, dtype, out)
+    edges = torch.as_tensor(offsets)
+    return _recorded("segment_cumsum", x, (edges, exclusive, reverse, check), dtype, out, tuple(x.shape))
+
+
+def _recorded(name: str, x: Any, rest: tuple[Any, ...], dtype: Any, out: Any, shape: tuple[int, ...]) -> Any:
+    """The call of the operator; torch.compile reads this code."""
+    record = recorder(name, _FUNCTIONS[name], name)
+    if out is None:
+        return record(x, *rest, dtype_of_schema(dtype))
+    check_out(out, x, tuple(shape))
+    return put(record, (x,), rest, dtype_of_schema(dtype), out)
+
+
+# With numbers, nobody recording it.
+
+
+def _cumsum(
+    x: Any, axis: int | None, exclusive: bool, reverse: bool, dtype: Any, out: Any = None,
+    progress: Progress | None = None,
+) -> Any:  # fmt: skip
+    def on_gpu() -> Any:
+        return scans.cumsum_on_gpu(x, axis, exclusive, reverse, dtype, out, False, progress)
+
+    def on_host(place: Any) -> None:
+        scans.cumsum(
+            host_view(x),
+            axis,
+            exclusive=exclusive,
+            reverse=reverse,
+            dtype=dtype,
+            out=place,
+            progress=progress,
+        )
+
+    return _executed(x, line_shape(tuple(x.shape), axis), dtype, out, on_gpu, on_host)
+
+
+def _segment_cumsum(
+    x: Any, offsets: Any, exclusive: bool, reverse: bool, check: bool, dtype: Any, out: Any = None
+) -> Any:
+    def on_gpu() -> Any:
+        from tcu.collectives import device_scans
+
+        return device_scans.segment_cumsum(x, offsets, exclusive, reverse, dtype, out, check)
+
+    def on_host(place: Any) -> None:
+        scans.segment_cumsum(
+            host_view(x), offsets, exclusive=exclusive, reverse=reverse, dtype=dtype, out=place
+        )
+
+    return _executed(x, tuple(x.shape), dtype, out, on_gpu, on_host)
+
+
+def _executed(
+    x: Any, shape: tuple[int, ...], dtype: Any, out: Any, on_gpu: Callable[[], Any], on_host: Callable[[Any], None]
+) -> Any:  # fmt: skip
+    if out is not None:
+        check_out(out, x, shape)
+    if x.is_cuda:
+        result = on_gpu()
+    else:
+        result = torch.empty(shape, dtype=result_dtype(x, dtype)) if out is None else out
+        on_host(host_view(result, "out"))
+    if out is not None and not out.is_inference():
+        torch.autograd.graph.increment_version(out)
+    return result
+
+
+# The operators.
+
+
+class _OfCumsum(Derivative):
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        x, ctx.axis, ctx.exclusive, ctx.reverse = inputs[:4]
+        ctx.rest = (None,) * (len(inputs) - 1)
+        ctx.shape, ctx.dtype, ctx.result_dtype = x.shape, x.dtype, output.dtype
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        record = recorder("cumsum", _FUNCTIONS["cumsum"], "cumsum")
+        given = record(gradient, ctx.axis, ctx.exclusive, not ctx.reverse, ctx.dtype)
+        return given.reshape(ctx.shape), *ctx.rest
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
+        record = recorder("cumsum", _FUNCTIONS["cumsum"], "cumsum")
+        return record(tangent, ctx.axis, ctx.exclusive, ctx.reverse, ctx.result_dtype)
+
+
+class _OfSegmentCumsum(Derivative):
+    """Offsets that were in order once are not looked at again."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        x, offsets, ctx.exclusive, ctx.reverse = inputs[:4]
+        ctx.rest = (None,) * (len(inputs) - 1)
+        ctx.dtype, ctx.result_dtype = x.dtype, output.dtype
+        ctx.save_for_backward(offsets)
+        ctx.save_for_forward(offsets)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        record = recorder("segment_cumsum", _FUNCTIONS["segment_cumsum"], "segment_cumsum")
+        (offsets,) = ctx.saved_tensors
+        return record(gradient, offsets, ctx.exclusive, not ctx.reverse, False, ctx.dtype), *ctx.rest
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
+        record = recorder("segment_cumsum", _FUNCTIONS["segment_cumsum"], "segment_cumsum")
+        (offsets,) = ctx.saved_tensors
+        return record(tangent, offsets, ctx.exclusive, ctx.reverse, False, ctx.result_dtype)
+
+
+_FUNCTIONS: dict[str, type[Derivative]] = {
+    "cumsum": differentiable("cumsum", _OfCumsum),
+    "segment_cumsum": differentiable("segment_cumsum", _OfSegmentCumsum),
+}
+
+
+def _register(name: str, arguments: str, execute: Any, shape_alone: Any, all_at_once: Any) -> Any:
+    schema = f"(Tensor x, {arguments}, {ARGUMENTS['dtype']}) -> Tensor"
+    operator = torch.library.custom_op(
+        f"tcu::{name}", execute, mutates_args=(), device_types=("cpu", "cuda"), schema=schema
+    )
+    operator.register_fake(shape_alone)
+    derivative: Any = _FUNCTIONS[name]
+    operator.register_autograd(derivative.backward, setup_context=derivative.setup_context)
+    operator.register_vmap(all_at_once)
+    return operator
+
+
+def _execute_cumsum(
+    x: Any, axis: Any = None, exclusive: bool = False, reverse: bool = False, dtype: Any = None
+) -> Any:
+    check_arrays((x,))
+    check_data(x, "x")
+    return _cumsum(x, scan_axis(axis, x.dim()), exclusive, reverse, dtype)
+
+
+def _shape_of_cumsum(
+    x: Any, axis: Any = None, exclusive: bool = False, reverse: bool = False, dtype: Any = None
+) -> Any:
+    check_arrays((x,))
+    shape = x.shape if scan_axis(axis, x.dim()) is not None else (x.numel(),)
+    return x.new_empty(shape, dtype=result_dtype(x, dtype))
+
+
+def _cumsum_of_batch(
+    info: Any, where: tuple[Any, ...], x: Any, axis: Any = None, *rest: Any, **named: Any
+) -> Any:
+    """The batch is one more axis, along which nothing runs."""
+    batch = x.movedim(where[0], 0)
+    inside = scan_axis(axis, batch.dim() - 1)
+    if inside is None:
+        return _operators["cumsum"](
+            batch.reshape(batch.shape[0], math.prod(batch.shape[1:])), 1, *rest, **named
+        ), 0
+    return _operators["cumsum"](batch, inside + 1, *rest, **named), 0
+
+
+def _execute_segment_cumsum(
+    x: Any, offsets: Any, exclusive: bool = False, reverse: bool = False, check: bool = True, dtype: Any = None
+) -> Any:  # fmt: skip
+    check_arrays((x,))
+    check_line(tuple(x.shape))
+    check_data(x, "x")
+    return _segment_cumsum(x, offsets, exclusive, reverse, check, dtype)
+
+
+def _shape_of_segment_cumsum(
+    x: Any, offsets: Any, exclusive: bool = False, reverse: bool = False, check: bool = True, dtype: Any = None
+) -> Any:  # fmt: skip
+    check_arrays((x,))
+    check_line(tuple(x.shape))
+    return x.new_empty(x.shape, dtype=result_dtype(x, dtype))
+
+
+def _segments_of_batch(
+    info: Any, where: tuple[Any, ...], x: Any, offsets: Any, *rest: Any, **named: Any
+) -> Any:
+    """One longer line that is cut alike again and again; where each has offsets of its own, one after another."""
+    x_at, offsets_at, count, operator = *where[:2], info.batch_size, _operators["segment_cumsum"]
+    lines = x.unsqueeze(0).expand(count, -1) if x_at is None else x.movedim(x_at, 0)
+    if count == 0:
+        return _shape_of_segment_cumsum(lines.reshape(-1), offsets, *rest, **named).reshape(lines.shape), 0
+    if offsets_at is not None:
+        pairs = zip(lines.unbind(0), offsets.unbind(offsets_at), strict=True)
+        return torch.stack([operator(line, edges, *rest, **named) for line, edges in pairs]), 0
+    shift = lines.shape[1] * torch.arange(count, dtype=torch.int64, device=offsets.device)
+    # The last offset of each is there too, and shows in the end if it is wrong; with the next first one it makes
+    # an empty segment.
+    joined = (offsets + shift.unsqueeze(1)).reshape(-1)
+    return operator(lines.reshape(-1), joined, *rest, **named).reshape(lines.shape), 0
+
+
+_operators = {
+    "cumsum": _register(
+        "cumsum", "int? axis=None, bool exclusive=False, bool reverse=False",
+        _execute_cumsum, _shape_of_cumsum, _cumsum_of_batch,
+    ),
+    "segment_cumsum": _register(
+        "segment_cumsum", "Tensor offsets, bool exclusive=False, bool reverse=False, bool check=True",
+        _execute_segment_cumsum, _shape_of_segment_cumsum, _segments_of_batch,
+    ),
+}  # fmt: skip

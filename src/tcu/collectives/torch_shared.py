@@ -1,0 +1,236 @@
+"""What the PyTorch operators have in common: who watches a call, what a schema takes, what an output must be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.autograd import forward_ad
+
+from tcu.collectives.results import rounding_target
+from tcu.errors import DtypeError, ParameterError, ShapeError
+from tcu.formats.tensor import check_data, check_tensor, is_tensor
+from tcu.plan import DEFAULT_VARIANT
+from tcu.units import CATALOGUE, Unit
+
+__all__ = [
+    "ARGUMENTS",
+    "PLAIN",
+    "Derivative",
+    "check_arrays",
+    "check_numbers",
+    "check_out",
+    "defaults",
+    "differentiable",
+    "dtype_of_schema",
+    "hidden",
+    "holds_numbers",
+    "in_graph",
+    "is_watched",
+    "of_schema",
+    "put",
+    "recorder",
+    "refuse_details_in_graph",
+    "result_dtype",
+]
+
+ARGUMENTS = {
+    "x": "Tensor x", "y": "Tensor y", "unit": "str? unit=None", "variant": f"str variant='{DEFAULT_VARIANT}'",
+    "chain": "int? chain=None", "block": "int? block=None", "accumulator": "str? accumulator=None",
+    "fraction": "float? fraction=None", "dtype": "ScalarType? dtype=None",
+}  # fmt: skip
+"""Of the operators' schemas."""
+PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def defaults(names: Sequence[str]) -> tuple[Any, ...]:
+    """What the schema gives options that a call leaves out."""
+    return tuple(DEFAULT_VARIANT if name == "variant" else None for name in names)
+
+
+def hidden(owner: Any, name: str, otherwise: Any) -> Any:
+    """A function that PyTorch does not document, or what stands in for it: slower, equally right."""
+    return getattr(owner, name, otherwise)
+
+
+# Who watches a call.
+
+_function_modes = hidden(torch._C, "_len_torch_function_stack", lambda: 1)
+_dispatch_modes = hidden(torch._C, "_len_torch_dispatch_stack", lambda: 1)
+_transforms = hidden(
+    hidden(torch._C, "_functorch", None), "get_dynamic_layer_stack_depth", lambda: 1
+)  # torch.func
+_wants_gradients = torch.is_grad_enabled
+in_graph = torch.compiler.is_dynamo_compiling
+
+
+def is_watched(x: Any, y: Any) -> bool:
+    """Whether a call with these tensors must go through an operator; x and y may be one."""
+    return not (
+        type(x) in PLAIN
+        and type(y) in PLAIN
+        and not ((x.requires_grad or y.requires_grad) and _wants_gradients())
+        and not _transforms()
+        and not _dispatch_modes()
+        and not _function_modes()
+        and forward_ad._current_level < 0
+    )
+
+
+def holds_numbers(arrays: Sequence[Any]) -> bool:
+    """Whether these are tensors with numbers of their own, which no transformation replaces."""
+    return all(type(x) in PLAIN for x in arrays) and not _transforms() and not _dispatch_modes()
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _derives() -> bool:
+    """Whether a derivative of torch.func or forward mode is under way; vmap is none."""
+    stack = torch._C._functorch.get_interpreter_stack() or ()
+    return forward_ad._current_level >= 0 or any(
+        level.key() != torch._C._functorch.TransformType.Vmap for level in stack
+    )
+
+
+def recorder(operator: str, function: Any, name: str) -> Any:
+    """What records a call: the operator, or where torch.func and forward mode ask for more, a function of autograd.
+
+    ``name`` is what the caller knows it by.
+    """
+    if in_graph():
+        if _derives():
+            raise ParameterError(
+                f"tcu.{name} under torch.func.grad or in forward mode does not go through torch.compile: "
+                "compile the function alone and call backward, or leave torch.compile out"
+            )
+    elif _transforms() or forward_ad._current_level >= 0:
+        return function.apply
+    return getattr(torch.ops.tcu, operator)
+
+
+class Derivative(torch.autograd.Function):  # type: ignore[misc]
+    """An operator with its derivatives, as torch.func asks for them; its registration takes them from here."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        x = inputs[0]
+        ctx.rest = (None,) * (len(inputs) - 1)
+        ctx.shape, ctx.dtype, ctx.n, ctx.result_dtype = x.shape, x.dtype, x.numel(), output.dtype
+
+
+def differentiable(operator: str, derivative: type[Derivative]) -> type[Derivative]:
+    """The operator as a function of autograd."""
+
+    def forward(*arguments: Any) -> Any:
+        return getattr(torch.ops.tcu, operator)(*arguments)
+
+    return type(f"{derivative.__name__}_{operator}", (derivative,), {"forward": staticmethod(forward)})
+
+
+# What a schema takes.
+
+
+def of_schema(options: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The options as operators take them: a unit of the catalogue by its name."""
+    if options and isinstance(options[0], Unit):
+        unit = options[0]
+        if CATALOGUE.get(unit.name) != unit:
+            raise ParameterError(
+                f"unit is {unit.name!r}, which the catalogue does not have, and operators of PyTorch know units "
+                "by name: detach x, and call outside of torch.compile and torch.func"
+            )
+        return (unit.name, *options[1:])
+    return options
+
+
+def dtype_of_schema(dtype: Any) -> Any:
+    return dtype if dtype is None or isinstance(dtype, torch.dtype) else _torch_dtype(dtype)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _torch_dtype(dtype: Any) -> Any:
+    return getattr(torch, rounding_target(dtype).dtype.name)
+
+
+def result_dtype(x: Any, dtype: Any) -> Any:
+    """The result's dtype, as :func:`tcu.collectives.results.result_format` has it."""
+    if dtype is not None:
+        return getattr(torch, rounding_target(dtype).dtype.name)
+    return torch.float32 if x.dtype.itemsize == 2 else x.dtype
+
+
+# What is refused.
+
+
+def check_arrays(arrays: Sequence[Any]) -> None:
+    """Raises DtypeError, ShapeError or ParameterError for tensors that cannot be reduced."""
+    if not all(is_tensor(x) for x in arrays):
+        names = ", ".join("PyTorch" if is_tensor(x) else type(x).__module__ for x in arrays)
+        raise ParameterError(f"arrays of {names}: pass arrays of one library")
+    verb = "sum" if len(arrays) == 1 else "multiply"
+    for name, x in zip(("x", "y"), arrays, strict=False):
+        check_tensor(x, name, verb)
+        if x.device.type not in ("cpu", "cuda", "meta"):
+            raise ParameterError(
+                f"{name} is on {x.device}, whose numbers tcu cannot add: move it with {name}.cpu() or {name}.cuda()"
+            )
+    if len(arrays) == 2:
+        x, y = arrays
+        if x.device != y.device:
+            raise ParameterError(f"x is on {x.device}, y on {y.device}: move both to one device")
+        if x.shape != y.shape:
+            raise ShapeError(
+                f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}: give both one shape, for example "
+                "with reshape or expand"
+            )
+        if x.dtype != y.dtype:
+            raise DtypeError(f"x has dtype {x.dtype} and y {y.dtype}: convert one of them")
+
+
+def check_numbers(arrays: Sequence[Any]) -> None:
+    """Raises ParameterError for tensors that have a shape and no numbers, where nobody could give them any."""
+    if not (_dispatch_modes() or _function_modes() or _transforms()):
+        for name, x in zip(("x", "y"), arrays, strict=False):
+            check_data(x, name)
+
+
+def refuse_details_in_graph(return_info: bool, progress: Any) -> None:
+    if return_info or progress is not None:
+        raise ParameterError(
+            "return_info and progress do not go through torch.compile: leave them out, or call outside of it"
+        )
+
+
+# Outputs.
+
+
+def check_out(out: Any, like: Any, shape: tuple[int, ...] | None = None) -> None:
+    """Raises ParameterError unless ``out`` can take a result of that shape, or one number in any shape (None)."""
+    form = "a 0-d tensor" if shape is None else "a tensor"
+    advice = f"give {form}, torch.empty({shape or ()}, dtype=...)"
+    if not is_tensor(out):
+        raise ParameterError(f"out is a {type(out).__name__}, x a tensor: {advice}")
+    if out.device != like.device:
+        raise ParameterError(f"x is on {like.device}, out on {out.device}: give both one device")
+    if shape is None and out.numel() != 1:
+        raise ParameterError(f"out has shape {tuple(out.shape)}: {advice}")
+    if shape is not None and tuple(out.shape) != shape:
+        raise ParameterError(f"out has shape {tuple(out.shape)}, the result {shape}: {advice}")
+    if out.requires_grad and _wants_gradients():
+        raise ParameterError("out requires grad: give a tensor that does not, out.detach()")
+
+
+def put(record: Any, arrays: Sequence[Any], rest: tuple[Any, ...], dtype: Any, out: Any) -> Any:
+    """``out`` with what ``record(*arrays, *rest, dtype)`` gives in it, in the dtype of ``out`` if none is named."""
+    if _wants_gradients() and any(x.requires_grad for x in arrays):
+        raise ParameterError(
+            "x requires grad, and no gradient goes through out: leave out=... out, or call under torch.no_grad()"
+        )
+    result = record(*arrays, *rest, dtype or out.dtype)
+    if result.dtype != out.dtype:
+        raise ParameterError(
+            f"out has dtype {out.dtype}, the result {result.dtype}: give them the same dtype"
+        )
+    return out.copy_(result.reshape(out.shape))

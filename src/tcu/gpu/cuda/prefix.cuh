@@ -1,0 +1,100 @@
+// Sums of what comes before: inside a warp, and from block to block.
+//
+// In a run of 32 totals, the sum before position j is that of the largest aligned blocks that make up 0 to
+// j - 1, each added up pairwise, the last ones first: what Sklansky's network computes.
+
+#pragma once
+
+#include "result.cuh"
+
+// Inclusive sums of runs of WIDTH lanes.
+template <int WIDTH>
+__device__ inline double inclusive(double v, int lane) {
+#pragma unroll
+    for (int bit = 1; bit < WIDTH; bit *= 2) {
+        const double before = __shfl_sync(ALL, v, (lane & ~(bit - 1)) - 1);
+        if (lane & bit) v = before + v;
+    }
+    return v;
+}
+
+// The sums before each lane, from the inclusive ones.
+template <int WIDTH>
+__device__ inline double exclusive(double inclusive_sum, int lane) {
+    const double before = __shfl_up_sync(ALL, inclusive_sum, 1);
+    return lane % WIDTH ? before : 0;
+}
+
+// A number that blocks hand on: each half of its bits beside the number of the launch that wrote it, so
+// that slots need no cleaning, and 8 bytes at a time are enough to see whether it is there.
+struct Slot {
+    u64 high, low;
+};
+
+__device__ inline void hand_on(Slot* slot, double number, u32 launch) {
+    const u64 bits = __double_as_longlong(number), tag = static_cast<u64>(launch) << 32;
+    asm volatile("st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};" ::"l"(slot), "l"(tag | bits >> 32),
+                 "l"(tag | (bits & ALL))
+                 : "memory");
+}
+
+__device__ inline Slot glance(const Slot* slot) {
+    Slot s;
+    asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];" : "=l"(s.high), "=l"(s.low) : "l"(slot) : "memory");
+    return s;
+}
+
+__device__ inline double wait_for(const Slot* slot, Slot seen, u32 launch) {
+    while (seen.high >> 32 != launch || seen.low >> 32 != launch) seen = glance(slot);
+    return __longlong_as_double(seen.high << 32 | (seen.low & ALL));
+}
+
+constexpr int MAX_LEVELS = 6;  // of chunks in a row: 32^6 of them are 2^44 bytes
+
+struct Levels {
+    i64 count;  // of levels: 32^count chunks at least
+    i64 chunks;  // of a row
+    i64 first[MAX_LEVELS];  // slot of each level
+    i64 runs[MAX_LEVELS];  // slots of a row in each level
+};
+
+// What the blocks of a launch share; the last one to leave prepares the next launch.
+struct Shared {
+    u32 launch, ticket, left, unused;
+};
+
+// Where the totals of a level's run are that chunk j of a row is in, and its place in the run.
+struct Run {
+    Slot* slots;
+    int place;
+
+    __device__ Run(Slot* all, const Levels& levels, int level, i64 row, i64 j) {
+        const i64 at = j >> 5 * level;
+        place = static_cast<int>(at & 31);
+        slots = all + levels.first[level] + row * levels.runs[level] + at - place;
+    }
+};
+
+// What the totals of a run before the place add up to; `seen` is an earlier look at this lane's.  By one warp.
+__device__ inline double before_in_run(const Run& run, Slot seen, u32 launch) {
+    const int lane = threadIdx.x % WARP;
+    double v = 0;
+    if (lane < run.place) v = wait_for(run.slots + lane, seen, launch);
+    __syncwarp();
+    v = __shfl_sync(ALL, inclusive<WARP>(v, lane), run.place - 1);
+    return run.place ? v : 0;
+}
+
+// Hands on the totals of the runs that end with chunk j of a row, whose own has been.  By one warp.
+__device__ inline void hand_on_runs(Slot* slots, const Levels& levels, i64 row, i64 j, u32 launch) {
+    const int lane = threadIdx.x % WARP;
+    for (int level = 0; level + 1 < levels.count; ++level) {
+        const Run run(slots, levels, level, row, j);
+        if (run.place != WARP - 1) return;
+        const double v = wait_for(run.slots + lane, glance(run.slots + lane), launch);
+        __syncwarp();
+        const double total = __shfl_sync(ALL, inclusive<WARP>(v, lane), WARP - 1);
+        const Run above(slots, levels, level + 1, row, j);
+        if (lane == 0) hand_on(above.slots + above.place, total, launch);
+    }
+}

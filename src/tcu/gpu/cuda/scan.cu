@@ -1,0 +1,467 @@
+// Running sums of the rows of an array, in one pass over memory, by the plan of tcu/plan/scan.py.
+//
+// A row is cut in groups of 32 bytes, one for a thread, 32 of which make a line (a warp's) and 16 lines a chunk
+// (a block's).  A block has one chunk of a long row at a time, or as many short rows as fit when each has a
+// power of two of groups, and fetches what it will need next.
+//
+// Compiled with ELEMENT and LAYOUT (array.cuh; ALIGNED: every row begins at a multiple of 16 bytes, in the
+// array and in the result, and reversed ones end there too), RESULT (rounded.cuh), and
+//   PER_ROW    groups of a row, a power of two up to 512
+//   CHUNKED    1: rows have several chunks (PER_ROW is 512)
+//   EXCLUSIVE, REVERSE
+//   AHEAD      shares that a block adds up before it finishes the first of them
+//   STAGES     shares of a block in shared memory; 2 + AHEAD at least
+//   RESIDENT   blocks per multiprocessor that the registers must allow
+//
+// The host fills the structure field by field (tcu/gpu/scans.py): change both together.
+
+#include "bulk.cuh"
+#include "gather.cuh"
+#include "prefix.cuh"
+#include "rounded.cuh"
+
+constexpr int THREADS = 256;
+constexpr int WARPS = THREADS / WARP;
+constexpr int GROUP = 2 * PER_LOAD;                       // elements
+constexpr int LINES = 16;                                 // of a chunk
+constexpr int UNROLL = LINES / WARPS;                     // lines of a warp
+constexpr int IN_LINE = PER_ROW < WARP ? PER_ROW : WARP;  // groups of a row in a line
+constexpr int IN_CHUNK = PER_ROW / IN_LINE;               // lines of a row in a chunk
+constexpr int ROWS = LINES * WARP / PER_ROW;              // of a share
+constexpr int STEP = REVERSE ? -WARP : WARP;              // from line to line of a warp, in groups
+
+struct Scan {
+    const void* data;
+    void* out;
+    i64 rows;
+    i64 length;
+    i64 stride;  // from row to row, in elements
+    i64 out_stride;
+    Slot* slots;
+    Shared* shared;
+    Levels levels;
+    i64 shares;  // chunks of all rows, or as many rows as a block takes at a time
+};
+
+// What a block does at a time: a chunk of a row, or several rows.
+struct Share {
+    i64 row, chunk;
+    bool flat;  // each warp's lines are whole and lie without gaps, in the array and in the result
+};
+
+__device__ inline Share share_of(const Scan& p, u32 number) {
+#if CHUNKED
+    const u32 row = p.rows == 1 ? 0 : number / static_cast<u32>(p.levels.chunks);
+    const i64 chunk = number - row * static_cast<u32>(p.levels.chunks);
+    return {row, chunk, (chunk + 1) * LINES * WARP * GROUP <= p.length};
+#else
+    const i64 row = static_cast<i64>(number) * ROWS;
+    const bool dense = PER_ROW >= UNROLL * WARP || (p.stride == p.length && p.out_stride == p.length && !REVERSE);
+    return {row, 0, dense && p.length == PER_ROW * GROUP && row + ROWS <= p.rows};
+#endif
+}
+
+// Where a thread's group of its warp's line u lies.
+struct Place {
+    i64 row, group;
+
+    __device__ Place(const Share& share, int u) {
+        const int at = threadIdx.x / WARP * UNROLL * WARP + u * WARP + threadIdx.x % WARP;
+        row = share.row + at / PER_ROW;
+        group = share.chunk * LINES * WARP + at % PER_ROW;
+    }
+};
+
+// The element at which a group of a row begins in memory.
+__device__ inline i64 offset_of(const Scan& p, i64 group) {
+    return REVERSE ? p.length - (group + 1) * GROUP : group * GROUP;
+}
+
+union Group {
+    uint4 words[2];
+    u32 word[8];
+    Code codes[GROUP];
+
+    // Element i in the order of the scan.
+    __device__ Code at(int i) const { return codes[REVERSE ? GROUP - 1 - i : i]; }
+};
+
+// A thread's group of its warp's line u, read from memory.
+__device__ inline Group read(const Scan& p, const Share& share, int u) {
+    const Place at(share, u);
+    const Code* row = static_cast<const Code*>(p.data) + at.row * p.stride;
+    const i64 length = at.row < p.rows ? p.length : 0, offset = offset_of(p, at.group);
+    Group x;
+    x.words[0] = gathered(row, length, offset).words;
+    x.words[1] = gathered(row, length, offset + PER_LOAD).words;
+    return x;
+}
+
+// 16-bit numbers become binary64 by moving their bits: what comes out is the number times 2^-UP, subnormal
+// numbers included, and sums of such numbers are the sums of the numbers times 2^-UP, with the same roundings.
+// Conversions would take four times as long as additions, and a scan of binary16 waited for them.
+#if ELEMENT == BINARY16
+constexpr double UP = 0x1p1008;
+constexpr int DOWN = 6;
+constexpr u32 BITS = 0x81fffc00;
+#else
+constexpr double UP = 0x1p896;
+constexpr int DOWN = 3;
+constexpr u32 BITS = 0x8fffe000;
+#endif
+constexpr bool MOVES = sizeof(Code) == 2 && sizeof(ResultCode) == 2;  // with wider results it was no faster
+
+__device__ inline double moved(const Group& x, int i) {
+    const int at = REVERSE ? GROUP - 1 - i : i;
+    const u32 word = x.word[at / 2 % (GROUP / 2)];
+    return __hiloint2double(static_cast<int>(at % 2 ? word : word << 16) >> DOWN & BITS, 0);
+}
+
+// Whether no number is inf or NaN, which cannot be moved.
+__device__ inline bool finite(const Group& x) {
+    u32 found = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+#if ELEMENT == BINARY16
+        asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(found) : "r"(x.word[i]), "r"(0));
+#else
+        found |= (x.word[i] & 0x7fff7fff) + 0x00800080;
+#endif
+    }
+    return (found & (ELEMENT == BINARY16 ? 0x7fff7fff : 0x80008000)) == 0;
+}
+
+__device__ inline double total(const Group& x) {
+    if (MOVES && finite(x)) {
+        double sum = moved(x, 0);
+#pragma unroll
+        for (int i = 1; i < GROUP; ++i) sum += moved(x, i);
+        return sum * UP;
+    }
+    double sum = to_binary64(x.at(0));
+#pragma unroll
+    for (int i = 1; i < GROUP; ++i) sum += to_binary64(x.at(i));
+    return sum;
+}
+
+// The numbers of a group before which the row has come to `carry`, in the order of memory.
+__device__ inline void scanned(const Group& x, double carry, ResultCode (&codes)[GROUP]) {
+    carry += 0.0;  // so that no result is -0
+    if (!MOVES || finite(x)) {
+        double sum = 0, value = carry;
+#pragma unroll
+        for (int i = 0; i < GROUP; ++i) {
+            const double number = MOVES ? moved(x, i) : to_binary64(x.at(i));
+            const double earlier = value;
+            sum = i ? sum + number : number;
+            value = MOVES ? fma(sum, UP, carry) : carry + sum;
+            codes[REVERSE ? GROUP - 1 - i : i] = rounded(EXCLUSIVE ? earlier : value);
+        }
+        if (value == value) return;  // NaN stays NaN
+    }
+    double sum = 0, value = carry;
+#pragma unroll
+    for (int i = 0; i < GROUP; ++i) {
+        const double number = to_binary64(x.at(i)), earlier = value;
+        sum = i ? sum + number : number;
+        value = carry + sum;
+        const double result = EXCLUSIVE ? earlier : value;
+        codes[REVERSE ? GROUP - 1 - i : i] = result != result ? not_a_number() : rounded(result);
+    }
+}
+
+// Through which the lanes of a warp exchange results, so that neighbours write whole sectors of memory.
+union Exchange {
+    static constexpr int PIECE = 32 / sizeof(ResultCode);  // elements of a lane at a time
+    uint4 granules[2 * WARP];
+    ResultCode codes[PIECE * WARP];
+};
+
+__device__ inline void store_parts(
+    const Scan& p, Exchange& exchange, const Place& place, const ResultCode (&codes)[GROUP]) {
+    constexpr int PIECE = GROUP < Exchange::PIECE ? GROUP : Exchange::PIECE;
+    const int lane = threadIdx.x % WARP;
+    const i64 row0 = place.row - lane / IN_LINE, group0 = place.group - lane % IN_LINE;
+#pragma unroll
+    for (int piece = 0; piece < GROUP; piece += PIECE) {
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < PIECE; ++i) exchange.codes[lane * PIECE + i] = codes[piece + i];
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < PIECE; ++i) {
+            const int at = i * WARP + lane, from = at / PIECE;
+            const i64 row = row0 + from / IN_LINE;
+            const i64 offset = offset_of(p, group0 + from % IN_LINE) + piece + at % PIECE;
+            if (row < p.rows && offset >= 0 && offset < p.length)
+                static_cast<ResultCode*>(p.out)[row * p.out_stride + offset] = exchange.codes[at];
+        }
+    }
+}
+
+#define STAGED (BULK && LAYOUT == ALIGNED)
+
+#if STAGED
+// A line, of which `to` is this lane's place.
+__device__ inline void store_whole(ResultCode* to, Exchange& exchange, const ResultCode (&codes)[GROUP]) {
+    constexpr int BYTES = GROUP * sizeof(ResultCode), GRANULES = BYTES < 16 ? 1 : BYTES / 16;
+    union {
+        ResultCode codes[GROUP];
+        uint2 half;
+        uint4 granules[GRANULES];
+    } r;
+#pragma unroll
+    for (int i = 0; i < GROUP; ++i) r.codes[i] = codes[i];
+    if (BYTES == 8) *reinterpret_cast<uint2*>(to) = r.half;
+    if (BYTES == 16) *reinterpret_cast<uint4*>(to) = r.granules[0];
+    if (BYTES <= 16) return;
+    const int lane = threadIdx.x % WARP;
+    uint4* line = reinterpret_cast<uint4*>(to - (REVERSE ? WARP - 1 - lane : lane) * GROUP);
+#pragma unroll
+    for (int piece = 0; piece < GRANULES; piece += 2) {
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const int granule = 2 * (REVERSE ? WARP - 1 - lane : lane) + i;
+            exchange.granules[granule ^ granule / 8 % 2] = r.granules[(piece + i) % GRANULES];  // in different banks
+        }
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            const int granule = i * WARP + lane;
+            line[granule / 2 * GRANULES + piece + granule % 2] = exchange.granules[granule ^ granule / 8 % 2];
+        }
+    }
+}
+#endif
+
+// Where the groups come from: shares that lie in memory without gaps are fetched ahead, a warp's lines at a
+// time, the others are read when they are needed.
+struct Source {
+#if STAGED
+    Group (*lines)[WARPS][UNROLL * WARP];  // of each stage
+    u64 (*arrived)[WARPS];
+    u32 odd = 0;  // of each stage, which copy is the next to arrive
+
+    __device__ explicit Source(void* memory) {
+        lines = static_cast<Group(*)[WARPS][UNROLL * WARP]>(memory);
+        arrived = reinterpret_cast<u64(*)[WARPS]>(lines + STAGES);
+        if (threadIdx.x % WARP == 0)
+            for (int stage = 0; stage < STAGES; ++stage) prepare(&arrived[stage][threadIdx.x / WARP]);
+        __syncwarp();
+    }
+
+    // Every lane has read what was in the stage.
+    __device__ void fetch(int stage, const Scan& p, u32 number) {
+        __syncwarp();
+        if (number >= p.shares || threadIdx.x % WARP) return;
+        const Share share = share_of(p, number);
+        if (!share.flat) return;
+        const Place at(share, REVERSE ? UNROLL - 1 : 0);
+        const i64 first = at.row * p.stride + offset_of(p, at.group + (REVERSE ? WARP - 1 : 0));
+        const int warp = threadIdx.x / WARP;
+        copy_bulk(lines[stage][warp], static_cast<const Code*>(p.data) + first, sizeof(lines[0][0]), &arrived[stage][warp]);
+    }
+
+    __device__ void wait(int stage, const Share& share) {
+        if (!share.flat) return;
+        wait_for_copy(&arrived[stage][threadIdx.x / WARP], odd >> stage & 1);
+        odd ^= 1 << stage;
+    }
+
+    // This thread's group of its warp's line 0 of a flat share.
+    __device__ const Group* first(int stage) const {
+        const int lane = threadIdx.x % WARP;
+        return lines[stage][threadIdx.x / WARP] + (REVERSE ? UNROLL * WARP - 1 - lane : lane);
+    }
+#else
+    __device__ explicit Source(void*) {}
+    __device__ void fetch(int, const Scan&, u32) {}
+    __device__ void wait(int, const Share&) {}
+#endif
+};
+
+// A group in shared memory.  Half of the lanes read the second granule first: neighbouring lanes' first ones
+// lie in half of the banks.
+__device__ inline Group staged(const Group* at) {
+    const int flip = threadIdx.x / 4 % 2;
+    const uint4 a = at->words[flip], b = at->words[1 - flip];
+    Group x;
+    x.words[0] = flip ? b : a;
+    x.words[1] = flip ? a : b;
+    return x;
+}
+
+// The sums of a thread's groups.
+__device__ inline void add_up(const Source& source, int stage, const Scan& p, const Share& share, double (&sums)[UNROLL]) {
+#if STAGED
+    if (share.flat) {
+        const Group* at = source.first(stage);
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) sums[u] = total(staged(at + u * STEP));
+        return;
+    }
+#endif
+#pragma unroll
+    for (int u = 0; u < UNROLL; ++u) sums[u] = total(read(p, share, u));
+}
+
+// Scans a thread's groups and writes them.  Every lane of the warp comes here.
+__device__ inline void finish(
+    const Source& source, int stage, const Scan& p, const Share& share, const double (&before)[UNROLL]) {
+    __shared__ Exchange exchanges[WARPS];
+    Exchange& exchange = exchanges[threadIdx.x / WARP];
+    ResultCode codes[GROUP];
+#if STAGED
+    if (share.flat) {
+        const Group* from = source.first(stage);
+        const Place at(share, 0);
+        ResultCode* to = static_cast<ResultCode*>(p.out) + at.row * p.out_stride + offset_of(p, at.group);
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) {
+            scanned(staged(from + u * STEP), before[u], codes);
+            store_whole(to + u * STEP * GROUP, exchange, codes);
+        }
+        return;
+    }
+#endif
+#pragma unroll
+    for (int u = 0; u < UNROLL; ++u) {
+        scanned(read(p, share, u), before[u], codes);
+        store_parts(p, exchange, Place(share, u), codes);
+    }
+}
+
+#if PER_ROW <= 64
+// Rows that fit in a warp's lines: warps go their own ways.
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) scan(const __grid_constant__ Scan p) {
+    static_assert(UNROLL == 2, "a row has one line or two");
+    extern __shared__ uint4 memory[];
+    Source source(memory);
+    const int lane = threadIdx.x % WARP;
+    int stage = 0;
+    u32 ahead = blockIdx.x;
+    for (int i = 0; i < STAGES - 1; ++i, ahead += gridDim.x) source.fetch(i, p, ahead);
+#pragma unroll 1
+    for (u32 number = blockIdx.x; number < p.shares; number += gridDim.x, ahead += gridDim.x) {
+        const Share share = share_of(p, number);
+        source.fetch((stage + STAGES - 1) % STAGES, p, ahead);
+        source.wait(stage, share);
+        double sums[UNROLL];
+        add_up(source, stage, p, share, sums);
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) sums[u] = inclusive<IN_LINE>(sums[u], lane);
+        const double line = __shfl_sync(ALL, sums[0], WARP - 1);
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) sums[u] = exclusive<IN_LINE>(sums[u], lane);
+        if (IN_CHUNK == 2) sums[1] = line + sums[1];
+        finish(source, stage, p, share, sums);
+        stage = (stage + 1) % STAGES;
+    }
+}
+#else
+// Rows of many lines.  A block adds up a share, hands on its total, and finishes it AHEAD shares later, when
+// what comes before it has been handed on too: while memory is busy, that takes some microseconds.
+constexpr int FETCHED = STAGES - AHEAD - 1;  // shares on their way
+constexpr int RING = STAGES + 2;             // of the shares' numbers
+static_assert(FETCHED >= 1, "2 + AHEAD stages at least");
+
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) scan(const __grid_constant__ Scan p) {
+    extern __shared__ uint4 memory[];
+    Source source(memory);
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    __shared__ double totals[2][LINES];
+#if CHUNKED
+    // Blocks draw shares as they go, so that whoever waits, waits for running blocks.
+    __shared__ u32 drawn[RING], launches;
+    __shared__ double chunks[MAX_LEVELS], before[AHEAD + 1][LINES];
+    if (threadIdx.x == 0) {
+        asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(launches) : "l"(&p.shared->launch) : "memory");
+        for (int i = 0; i <= FETCHED; ++i) drawn[i] = atomicAdd(&p.shared->ticket, 1);
+    }
+    __syncthreads();
+    const u32 launch = launches + 1;  // memory begins with zeros
+    const auto number = [&](int i) { return drawn[i % RING]; };
+#else
+    static_assert(AHEAD == 0, "there is nothing to wait for");
+    const auto number = [&](int i) { return blockIdx.x + i * gridDim.x; };
+#endif
+    for (int i = 0; i < FETCHED; ++i) source.fetch(i, p, number(i));
+    double lanes[AHEAD + 1][UNROLL];
+#pragma unroll 1
+    for (int turn = -AHEAD; turn < 0 || number(turn) < p.shares; ++turn) {
+        const int summed = turn + AHEAD;
+        const bool any = number(summed) < p.shares;
+        const Share share = share_of(p, number(summed)), finished = share_of(p, turn < 0 ? 0 : number(turn));
+        source.fetch((summed + FETCHED) % STAGES, p, number(summed + FETCHED));
+#if CHUNKED
+        // Asked for here, needed after the sums: what others have handed on, a warp for each level, and one
+        // more share.  (A warp of its own for all this took longer than the others together.)
+        const bool looks = turn >= 0 && warp >= 1 && warp <= p.levels.count;
+        const Run run(p.slots, p.levels, looks ? warp - 1 : 0, finished.row, finished.chunk);
+        Slot seen;
+        if (looks && lane < run.place) seen = glance(run.slots + lane);
+        u32 drawing;
+        if (threadIdx.x == THREADS - 1) drawing = atomicAdd(&p.shared->ticket, 1);
+#endif
+        double sums[UNROLL] = {};
+        if (any) {
+            source.wait(summed % STAGES, share);
+            add_up(source, summed % STAGES, p, share, sums);
+        }
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) {
+            const double sum = inclusive<WARP>(sums[u], lane);
+            lanes[AHEAD][u] = exclusive<WARP>(sum, lane);
+            if (lane == WARP - 1) totals[summed % 2][warp * UNROLL + u] = sum;
+        }
+        __syncthreads();
+        double starts[UNROLL];
+#if CHUNKED
+        if (warp == 0) {
+            const double sum = inclusive<LINES>(totals[summed % 2][lane % LINES], lane);
+            if (any && lane == LINES - 1) {
+                const Run own(p.slots, p.levels, 0, share.row, share.chunk);
+                hand_on(own.slots + own.place, sum, launch);
+            }
+            const double earlier = exclusive<LINES>(sum, lane);
+            if (lane < LINES) before[summed % (AHEAD + 1)][lane] = earlier;
+        }
+        if (looks) {
+            const double sum = before_in_run(run, seen, launch);
+            if (lane == 0) chunks[warp - 1] = sum;
+        }
+        if (warp == WARPS - 1) {
+            if (lane == WARP - 1) drawn[(summed + FETCHED + 1) % RING] = drawing;
+            // One turn after the share's own total, because whoever waits here keeps its block waiting.
+            const u32 earlier = summed > 0 ? number(summed - 1) : static_cast<u32>(p.shares);
+            if (earlier < p.shares) {
+                const Share last = share_of(p, earlier);
+                hand_on_runs(p.slots, p.levels, last.row, last.chunk, launch);
+            }
+        }
+        __syncthreads();
+        double carry = 0;
+        for (int level = static_cast<int>(p.levels.count) - 1; level >= 0; --level) carry += chunks[level];
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u)
+            starts[u] = carry + before[(summed + 1) % (AHEAD + 1)][warp * UNROLL + u] + lanes[0][u];
+#else
+        const double line = exclusive<IN_CHUNK>(inclusive<IN_CHUNK>(totals[summed % 2][lane % LINES], lane), lane);
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) starts[u] = __shfl_sync(ALL, line, warp * UNROLL + u) + lanes[0][u];
+#endif
+        if (turn >= 0) finish(source, turn % STAGES, p, finished, starts);
+#pragma unroll
+        for (int i = 0; i < AHEAD; ++i)
+#pragma unroll
+            for (int u = 0; u < UNROLL; ++u) lanes[i][u] = lanes[i + 1][u];
+    }
+#if CHUNKED
+    if (threadIdx.x == 0 && atomicInc(&p.shared->left, gridDim.x - 1) == gridDim.x - 1) {
+        p.shared->ticket = 0;
+        p.shared->launch = launch;
+    }
+#endif
+}
+#endif

@@ -1,0 +1,135 @@
+"""Launch the kernels of running sums: of the rows of an array, in one pass over memory."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+
+from tcu.errors import ParameterError
+from tcu.formats.format import Format, get_format
+from tcu.gpu.device import Gpu
+from tcu.gpu.functions import allow_shared
+from tcu.gpu.launch import KernelLaunch
+from tcu.gpu.sums import ELEMENTS, TARGETS, compiled
+from tcu.gpu.workspace import workspace
+from tcu.plan.scan import ScanPlan
+
+__all__ = ["ScanLaunch"]
+
+_LANES, _LINES, _RADIX = 32, 16, 32
+"""Groups of a line, lines of a chunk, and from there on totals of a run: as in cuda/scan.cu and in the plan."""
+_CHUNK = _LANES * _LINES
+"""Groups of a block."""
+_GROUP = 32
+"""Bytes."""
+_THREADS = 256
+_MAX_LEVELS = 6
+"""As in cuda/prefix.cuh."""
+_SLOT, _SHARED = 16, 16
+"""Bytes, as in cuda/prefix.cuh."""
+_MAX_SHARES = 1 << 31
+
+_WARPS, _LINES_OF_ROW, _CHUNKS, _NARROW_CHUNKS = (0, 5, 2), (0, 4, 3), (4, 6, 2), (2, 4, 3)
+"""(shares ahead, stages, blocks per multiprocessor) for rows of a warp, of a block and of several chunks, the last
+where both the elements and the results have 16 bits.
+
+The fastest on an H200 of those that leave the kernel its registers and 227 KB of shared memory; they change no bits.
+"""
+
+
+class _Levels(ctypes.Structure):
+    """As in cuda/prefix.cuh."""
+
+    _fields_ = (
+        ("count", ctypes.c_int64),
+        ("chunks", ctypes.c_int64),
+        ("first", ctypes.c_int64 * _MAX_LEVELS),
+        ("runs", ctypes.c_int64 * _MAX_LEVELS),
+    )
+
+
+class _Scan(ctypes.Structure):
+    """As in cuda/scan.cu."""
+
+    _fields_ = (
+        ("data", ctypes.c_uint64),
+        ("out", ctypes.c_uint64),
+        ("rows", ctypes.c_int64),
+        ("length", ctypes.c_int64),
+        ("stride", ctypes.c_int64),
+        ("out_stride", ctypes.c_int64),
+        ("slots", ctypes.c_uint64),
+        ("shared", ctypes.c_uint64),
+        ("levels", _Levels),
+        ("shares", ctypes.c_int64),
+    )
+
+
+class ScanLaunch:
+    """The running sums of each row by the plan of one: everything but the addresses.
+
+    ``stride_in`` and ``stride_out`` are the distances of rows in elements;
+    ``aligned_in`` and ``aligned_out``: whether each row begins at a multiple
+    of 16 bytes there.  Raises ParameterError for arrays beyond 2^31 chunks.
+    """
+
+    def __init__(
+        self, plan: ScanPlan, rows: int, stride_in: int, stride_out: int, aligned_in: bool, aligned_out: bool,
+        target: Format, gpu: Gpu, *, exclusive: bool, reverse: bool,
+    ) -> None:  # fmt: skip
+        size = get_format(plan.input).dtype.itemsize
+        per_group = _GROUP // size
+        groups = max(-(-plan.n // per_group), 1)
+        chunks = -(-groups // _CHUNK)
+        per_row = min(1 << (groups - 1).bit_length(), _CHUNK)
+        aligned = aligned_in and aligned_out and (not reverse or plan.n % per_group == 0)
+        shares = rows * chunks if chunks > 1 else -(-rows * per_row // _CHUNK)
+        if shares >= _MAX_SHARES:
+            raise ParameterError(
+                f"{rows} rows of {plan.n} numbers are more than one scan takes: scan fewer rows at a time"
+            )
+        if chunks > 1:
+            ahead, stages, resident = _NARROW_CHUNKS if size == target.dtype.itemsize == 2 else _CHUNKS
+        else:
+            ahead, stages, resident = _LINES_OF_ROW if per_row > 2 * _LANES else _WARPS
+        levels, self._slots = _levels(rows, chunks) if chunks > 1 else (_Levels(), 0)
+        self._gpu = gpu
+        self._lock = threading.Lock()
+        function = compiled(
+            "scan.cu", "scan", gpu.compute_capability, ELEMENTS[plan.input], "ALIGNED" if aligned else "SHIFTED",
+            (("RESULT", TARGETS[target.name]), ("PER_ROW", per_row), ("CHUNKED", int(chunks > 1)),
+             ("EXCLUSIVE", int(exclusive)), ("REVERSE", int(reverse)),
+             ("AHEAD", ahead), ("STAGES", stages), ("RESIDENT", resident)),
+        )  # fmt: skip
+        staged = aligned and gpu.compute_capability >= (9, 0)
+        shared = stages * (_CHUNK * _GROUP + 8 * _THREADS // _LANES) if staged else 0
+        if shared:
+            allow_shared(function, shared, gpu.ordinal)
+        blocks = min(shares, gpu.multiprocessors * resident)
+        self._problem = _Scan(0, 0, rows, plan.n, stride_in, stride_out, 0, 0, levels, shares)
+        self._kernel = KernelLaunch(function, blocks, _THREADS, self._problem, shared)
+
+    def __call__(self, x: int, out: int, stream: int) -> None:
+        """Put it on the stream, for rows from address x on and results from address ``out`` on."""
+        shared = 0
+        if self._slots:
+            words = (_SHARED + _SLOT * self._slots) // 8
+            shared = workspace("scan", self._gpu.ordinal, stream, 0, words).words_address
+        problem = self._problem
+        with self._lock:  # the driver copies the parameters before the launch returns
+            problem.data, problem.out = x, out
+            problem.shared, problem.slots = shared, shared + _SHARED
+            self._kernel(stream)
+
+
+def _levels(rows: int, chunks: int) -> tuple[_Levels, int]:
+    """Where the totals of chunks, of runs of chunks and so on have their slots; and how many slots there are."""
+    levels = _Levels(0, chunks)
+    slots, runs = 0, chunks
+    while True:
+        levels.first[levels.count], levels.runs[levels.count] = slots, runs
+        levels.count += 1
+        slots += rows * runs
+        if runs <= _RADIX:
+            return levels, slots
+        runs = -(-runs // _RADIX)

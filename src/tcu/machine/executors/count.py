@@ -1,0 +1,29 @@
+"""Nobody computes: only the ledger is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tcu.machine.executors.executor import Dtypes, Executor, is_integer
+from tcu.machine.shapes import ShapeArray
+
+__all__ = ["CountExecutor"]
+
+
+class CountExecutor(Executor):
+    """Products of shapes, so that the ledger of any n costs no more than the calls that it lists."""
+
+    name = "count"
+    computes = False
+    dtypes = Dtypes(None, np.dtype(np.float64), integer_bits=64, sum_bits=64)
+
+    def multiply(self, a: Any, b: Any) -> ShapeArray:
+        x, y = ShapeArray.of(a), ShapeArray.of(b)
+        batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+        dtype = np.result_type(x.dtype, y.dtype) if is_integer(x) and is_integer(y) else np.float64
+        return ShapeArray((*batch, x.shape[-2], y.shape[-1]), dtype)
+
+    def array(self, values: Any) -> ShapeArray:
+        return ShapeArray.of(values)

@@ -1,0 +1,70 @@
+"""What carries out the products of a machine: the interface that all executors share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Dtypes", "Executor", "is_integer"]
+
+
+@dataclass(frozen=True)
+class Dtypes:
+    """What an executor multiplies, and what it gives."""
+
+    operand: np.dtype[Any] | None
+    """The dtype to which operands are rounded before they enter; None: they enter as they are."""
+    result: np.dtype[Any] | None
+    """The dtype of products of real numbers; None for an executor of integers only."""
+    integer_bits: int
+    """Integers below 2 to this enter without rounding; 0 if none do."""
+    sum_bits: int
+    """Sums of products of such integers are exact below 2 to this."""
+
+
+class Executor(ABC):
+    """Computes A·B for an n × √m matrix and a √m × √m matrix, or for batches of them."""
+
+    name: str
+    """As the ledger and the messages call it."""
+    passes: int = 1
+    """Tensor calls that one product takes: more than one where operands are split for accuracy."""
+    dtypes: Dtypes
+    computes: bool = True
+    """False where no values are computed, only shapes."""
+
+    @abstractmethod
+    def multiply(self, a: Any, b: Any) -> Any:
+        """The product of (..., n, k) and (..., k, c), with k and c at most √m; batches broadcast."""
+
+    def array(self, values: Any) -> Any:
+        """The values where this executor wants them: an array of any library stays as it is."""
+        return values if hasattr(values, "__array_function__") else np.asarray(values)
+
+    def place(self, values: Any) -> Any:
+        """The values where this executor computes at no further cost: for arrays that a program makes itself."""
+        return self.array(values)
+
+    def complex_product(self, x: Any, y: Any) -> Any:
+        """x·y of planes (2, ...), real and imaginary: four products and two sums, each rounded.
+
+        Each plane of y broadcasts to one of x.
+        """
+        result = np.empty(x.shape, x.dtype, like=x)
+        result[0] = x[0] * y[0] - x[1] * y[1]
+        result[1] = x[0] * y[1] + x[1] * y[0]
+        return result
+
+    def check_side(self, side: int) -> None:  # noqa: B027
+        """Raises ParameterError if the executor cannot multiply matrices of that side."""
+
+    def __repr__(self) -> str:
+        return f"<executor {self.name}>"
+
+
+def is_integer(array: Any) -> bool:
+    """Whether the products of these entries must be exact: NumPy's integers, or Python's as objects."""
+    return array.dtype.kind in "iuO"

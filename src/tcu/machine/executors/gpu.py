@@ -1,0 +1,102 @@
+"""Real tensor cores."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from tcu.errors import ParameterError
+from tcu.formats import get_format
+from tcu.formats.array import lives_on_gpu
+from tcu.machine.executors.unit import InstructionExecutor, narrowed
+from tcu.units import find_instruction
+
+__all__ = ["GpuExecutor"]
+
+
+class GpuExecutor(InstructionExecutor):
+    """Every tensor call by one launch on a GPU, with the bits of the model of that GPU's unit.
+
+    Arrays of CuPy stay on the GPU for a whole program: everything else that
+    the programs do follows NumPy's protocols.  NumPy arrays travel there and
+    back for each call.
+
+    Parameters
+    ----------
+    input, output:
+        Formats of an mma instruction: "binary16", "bfloat16", "tf32",
+        "binary64", "u8" or "s8"; output=None takes the widest.
+    device:
+        The GPU's number; for CuPy arrays, that on which they are.
+
+    Raises
+    ------
+    NoGpuError, ExtraMissingError:
+        No GPU, or no way to it.
+    DtypeError:
+        The GPU has no such instruction, or only for tcu.mma.
+    """
+
+    def __init__(self, input: str = "binary16", output: str | None = None, *, device: int = 0) -> None:
+        from tcu.gpu.device import find_gpu
+        from tcu.gpu.tall import MAX_SIDE, stored_dtypes, tall_product
+
+        gpu = find_gpu(device)
+        source = get_format(input).name
+        target = None if output is None else get_format(output).name
+        super().__init__(find_instruction(gpu.unit, "mma", source, source, target))
+        self._direct = stored_dtypes(self.instruction)
+        if not self._direct:
+            known = "binary16, bfloat16, tf32, binary64, u8, s8"
+            raise ParameterError(
+                f"input={input!r}: a machine on a GPU multiplies {known}; tcu.mma takes the rest"
+            )
+        self._multiply, self._max_side, self._device = tall_product, MAX_SIDE, device
+        self.name = f"{gpu.name}, {self.instruction.signature}"
+
+    def check_side(self, side: int) -> None:
+        if side > self._max_side:
+            raise ParameterError(
+                f"m={side**2}: a call on a GPU takes a right operand of up to {self._max_side} rows; "
+                f"take m={self._max_side**2} or less"
+            )
+
+    def array(self, values: Any) -> Any:
+        if lives_on_gpu(values) and not hasattr(values, "__array_function__"):
+            raise ParameterError(
+                f"{type(values).__module__}.{type(values).__qualname__} on a GPU does not follow NumPy's "
+                "protocols: pass cupy.from_dlpack(x), which copies nothing"
+            )
+        return super().array(values)
+
+    def place(self, values: Any) -> Any:
+        try:
+            cupy = importlib.import_module("cupy")
+        except ImportError:
+            return self.array(values)
+        return cupy.asarray(values)
+
+    def complex_product(self, x: Any, y: Any) -> Any:
+        # One pass over memory where six of NumPy's functions would take eleven.
+        if not lives_on_gpu(x):
+            return super().complex_product(x, y)
+        from tcu.gpu.planes import complex_product
+
+        return complex_product(x, y)
+
+    def _stored(self, x: Any) -> Any:
+        # The kernel makes inputs of these as it loads them: no pass over memory of their own.
+        return x if x.dtype.name in self._direct else super()._stored(x)
+
+    def _narrowed(self, x: Any) -> Any:
+        if x.dtype.name in self._direct:
+            return x
+        return (
+            x.astype("float32") if "float32" in self._direct else narrowed(x, get_format(self.instruction.a))
+        )
+
+    def _product(self, a: Any, b: Any) -> Any:
+        if a.dtype != b.dtype:  # the wider holds both, and the kernel narrows it
+            wide = max(a.dtype, b.dtype, key=lambda dtype: dtype.itemsize)
+            a, b = a.astype(wide), b.astype(wide)
+        return self._multiply(a, b, self.instruction, device=self._device)

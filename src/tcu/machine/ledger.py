@@ -1,0 +1,233 @@
+"""What a program on the (m, ℓ)-TCU machine did: every tensor call and every CPU step, by name.
+
+Equal calls of one section are one entry with a count, so that a program of
+10^9 calls has a ledger that fits on a screen.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from tcu.errors import DataFileError, ParameterError
+
+if TYPE_CHECKING:
+    from rich.tree import Tree
+
+__all__ = ["Entry", "Ledger", "check_latency", "check_size", "tensor_cost"]
+
+Number = int | float
+_FORMAT = "tcu-ledger-1"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Equal tensor calls, or the CPU steps of one name, in one section."""
+
+    path: tuple[str, ...]
+    """The sections around it, outermost first."""
+    kind: str
+    """"tensor" or "step"."""
+    name: str
+    rows: int
+    """n, the rows of the left operand of each tensor call; 0 for steps."""
+    count: int
+    """Tensor calls, or CPU operations."""
+    cost: Number
+
+
+def tensor_cost(rows: int, side: int, latency: Number) -> Number:
+    """n·√m + ℓ, what one tensor call of n rows costs; fewer than √m rows are padded to √m (section 3)."""
+    return max(rows, side) * side + latency
+
+
+def check_size(m: object) -> int:
+    """√m.  Raises ParameterError unless m is a square of at least 1."""
+    if isinstance(m, bool) or not isinstance(m, int) or m < 1 or math.isqrt(m) ** 2 != m:
+        near = max(1, round(float(m) ** 0.5)) ** 2 if isinstance(m, int | float) and 0 < m < 1e300 else 256
+        raise ParameterError(
+            f"m={m!r}: m is the number of entries of a square matrix √m × √m, such as {near}"
+        )
+    return math.isqrt(m)
+
+
+def check_latency(latency: object) -> Number:
+    """ℓ itself.  Raises ParameterError unless it is a finite number of at least 0."""
+    if isinstance(latency, bool) or not isinstance(latency, int | float) or not 0 <= latency < math.inf:
+        raise ParameterError(f"latency={latency!r}: give a finite number of at least 0, in CPU operations")
+    return latency
+
+
+@dataclass
+class Ledger:
+    """The calls and steps of a machine, in a tree of named sections."""
+
+    m: int
+    latency: Number
+    _counts: dict[tuple[tuple[str, ...], str, str, int], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._side = check_size(self.m)
+        check_latency(self.latency)
+
+    @property
+    def side(self) -> int:
+        """√m."""
+        return self._side
+
+    def add(self, path: tuple[str, ...], kind: str, name: str, rows: int, count: int) -> None:
+        key = (path, kind, name, rows)
+        self._counts[key] = self._counts.get(key, 0) + count
+
+    def clear(self) -> None:
+        self._counts.clear()
+
+    def __iter__(self) -> Iterator[Entry]:
+        for (path, kind, name, rows), count in self._counts.items():
+            each = 1 if kind == "step" else tensor_cost(rows, self._side, self.latency)
+            yield Entry(path, kind, name, rows, count, count * each)
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        return tuple(self)
+
+    @property
+    def cost(self) -> Number:
+        """The time of the program in CPU operations: all tensor calls and all steps."""
+        return sum(entry.cost for entry in self)
+
+    @property
+    def tensor_calls(self) -> int:
+        return sum(entry.count for entry in self if entry.kind == "tensor")
+
+    @property
+    def tensor_cost(self) -> Number:
+        return sum(entry.cost for entry in self if entry.kind == "tensor")
+
+    @property
+    def tensor_rows(self) -> int:
+        """Rows that went through the unit in all, padding included."""
+        return sum(e.count * max(e.rows, self._side) for e in self if e.kind == "tensor")
+
+    @property
+    def steps(self) -> int:
+        return sum(entry.count for entry in self if entry.kind == "step")
+
+    def replay(self, *, m: int | None = None, latency: Number | None = None) -> Ledger:
+        """The cost of the same calls on another machine.
+
+        Another ℓ is exact: the calls stay what they are.  Another m keeps
+        every product: n rows times a √m × √m matrix are done on a unit of
+        side s by ⌈√m / s⌉² calls of n rows, their partial results added by
+        ⌈√m / s⌉ - 1 steps for each entry of the product.  A program that knows s from the start may need
+        fewer: run it on a machine of that m, with executor="count", for its
+        own cost.
+
+        Raises ParameterError for an m or ℓ that no machine has.
+        """
+        other = Ledger(self.m if m is None else m, self.latency if latency is None else latency)
+        parts = -(-self._side // other.side)
+        for entry in self:
+            if entry.kind == "step":
+                other.add(entry.path, entry.kind, entry.name, 0, entry.count)
+                continue
+            other.add(entry.path, entry.kind, entry.name, entry.rows, entry.count * parts**2)
+            if parts > 1:
+                sums = entry.count * entry.rows * self._side * (parts - 1)
+                other.add(entry.path, "step", f"add parts of {entry.name}", 0, sums)
+        return other
+
+    def merged(self, depth: int) -> tuple[Entry, ...]:
+        """The entries with all sections below ``depth`` taken together by kind, name and rows."""
+        short = Ledger(self.m, self.latency)
+        for entry in self:
+            short.add(entry.path[:depth], entry.kind, entry.name, entry.rows, entry.count)
+        return short.entries
+
+    def to_dict(self) -> dict[str, Any]:
+        """The ledger as plain data: m, latency, cost, and every entry."""
+        rows = [
+            {"path": list(e.path), "kind": e.kind, "name": e.name, "rows": e.rows, "count": e.count, "cost": e.cost}
+            for e in self
+        ]  # fmt: skip
+        return {"format": _FORMAT, "m": self.m, "latency": self.latency, "cost": self.cost, "entries": rows}
+
+    def to_json(self, indent: int | None = None) -> str:
+        """The ledger as JSON, from which :meth:`from_json` makes it again."""
+        return json.dumps(self.to_dict(), indent=indent, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Ledger:
+        """The ledger that :meth:`to_json` wrote.  Raises DataFileError for any other text."""
+        try:
+            data = json.loads(text)
+            if data["format"] != _FORMAT:
+                raise ValueError(f"format {data['format']!r}")
+            ledger = cls(data["m"], data["latency"])
+            for row in data["entries"]:
+                kind, count, rows = row["kind"], int(row["count"]), int(row["rows"])
+                if kind not in ("tensor", "step") or count < 0 or rows < 0:
+                    raise ValueError(f"entry {row}")
+                ledger.add(tuple(map(str, row["path"])), kind, str(row["name"]), rows, count)
+        except (ValueError, TypeError, KeyError) as error:
+            raise DataFileError(
+                f"this text is no ledger ({type(error).__name__}: {error}): give what Ledger.to_json wrote"
+            ) from error
+        if ledger.cost != data.get("cost"):
+            raise DataFileError(
+                f"this ledger says that it costs {data.get('cost')}, and its entries cost {ledger.cost}: "
+                "it was changed since Ledger.to_json wrote it"
+            )
+        return ledger
+
+    def __rich__(self) -> Tree:
+        """The tree of sections with their costs, for Rich's console."""
+        from rich.text import Text
+        from rich.tree import Tree
+
+        def amount(value: Number) -> str:
+            return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+
+        total = self.cost
+        tree = Tree(f"cost {amount(total)} on m = {self.m:,}, latency {amount(self.latency)}")
+        branches: dict[tuple[str, ...], Tree] = {(): tree}
+        sums: dict[tuple[str, ...], Number] = {}
+        for entry in self:
+            for depth in range(1, len(entry.path) + 1):
+                path = entry.path[:depth]
+                sums[path] = sums.get(path, 0) + entry.cost
+        for entry in self:
+            for depth in range(1, len(entry.path) + 1):
+                path = entry.path[:depth]
+                if path not in branches:
+                    share = f" ({sums[path] / total:.1%})" if total else ""
+                    branches[path] = branches[path[:-1]].add(Text(f"{path[-1]}: {amount(sums[path])}{share}"))
+            what = (
+                f"{entry.count:,} × {entry.rows:,} rows"
+                if entry.kind == "tensor"
+                else f"{entry.count:,} steps"
+            )
+            branches[entry.path].add(Text(f"{entry.name}: {what}, cost {amount(entry.cost)}"))
+        return tree
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(file=io.StringIO(), width=160, color_system=None)
+        console.print(self)
+        assert isinstance(console.file, io.StringIO)
+        return console.file.getvalue().rstrip("\n")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Ledger):
+            return NotImplemented
+        return (self.m, self.latency, self._counts) == (other.m, other.latency, other._counts)
+
+    __hash__ = None  # type: ignore[assignment]

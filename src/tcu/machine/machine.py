@@ -1,0 +1,224 @@
+"""The (m, ℓ)-TCU machine of Silvestri and Vella, *A computational model for tensor core units*, section 3."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.errors import DtypeError, ParameterError, ShapeError
+from tcu.machine.executors import Executor, find_executor
+from tcu.machine.executors.executor import is_integer
+from tcu.machine.executors.ideal import magnitude
+from tcu.machine.ledger import Ledger, Number, check_latency, check_size
+from tcu.machine.shapes import ShapeArray
+
+__all__ = ["Machine"]
+
+
+class Machine:
+    """A random access machine with a unit that multiplies n × √m by √m × √m matrices in n·√m + ℓ time.
+
+    Parameters
+    ----------
+    m:
+        The entries of the square right operand, a square number: 256 for
+        matrices of 16 × 16.
+    latency:
+        ℓ, what a tensor call costs beside its n·√m, in CPU operations.
+    word_bits:
+        κ, the bits of a word.  Integers of more bits are refused, as operands
+        and as results.
+    executor:
+        Who computes: "ideal" (binary64, exact integers), "count" (nobody:
+        shapes only), "systolic" (step by step), "model" (the H100's
+        binary16 instruction, bit for bit), "gpu" (the same on a real GPU), or
+        an executor such as ``ModelExecutor("A100", "bfloat16")``.
+    weak:
+        The weak machine of section 5, whose unit takes square left operands
+        only.
+
+    Raises
+    ------
+    ParameterError:
+        m is no square, the latency is negative, there are no bits in a word.
+    UnknownNameError:
+        No executor has that name.
+    """
+
+    def __init__(
+        self,
+        m: int,
+        latency: Number = 0,
+        *,
+        word_bits: int = 64,
+        executor: str | Executor = "ideal",
+        weak: bool = False,
+    ) -> None:
+        self.side = check_size(m)
+        """√m."""
+        self.m = m
+        self.latency = check_latency(latency)
+        if isinstance(word_bits, bool) or not isinstance(word_bits, int) or word_bits < 1:
+            raise ParameterError(f"word_bits={word_bits!r}: give the bits of a word, such as 64")
+        self.word_bits = word_bits
+        self.executor = find_executor(executor)
+        self.executor.check_side(self.side)
+        self.weak = weak
+        self.ledger = Ledger(m, latency)
+        self._path: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        weak = ", weak=True" if self.weak else ""
+        return (
+            f"Machine(m={self.m}, latency={self.latency}, word_bits={self.word_bits}, "
+            f"executor={self.executor.name!r}{weak})"
+        )
+
+    @property
+    def cost(self) -> Number:
+        """The time of everything since the machine was made or reset, in CPU operations."""
+        return self.ledger.cost
+
+    def reset(self) -> None:
+        """An empty ledger; the one that programs have filled so far stays with whoever holds it."""
+        self.ledger = Ledger(self.m, self.latency)
+
+    @contextmanager
+    def section(self, name: str) -> Iterator[None]:
+        """Calls and steps inside are listed under this name."""
+        outer = self._path
+        self._path = (*outer, name)
+        try:
+            yield
+        finally:
+            self._path = outer
+
+    def step(self, count: int, name: str = "step") -> None:
+        """``count`` operations of the CPU, each on words and each at cost 1.  Raises ParameterError below 0."""
+        if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
+            raise ParameterError(f"step(count={count!r}): give how many operations, an integer of at least 0")
+        if count:
+            self.ledger.add(self._path, "step", name, 0, int(count))
+
+    def array(self, values: Any) -> Any:
+        """The operand of a program where the executor wants it.
+
+        A shape without values for the executor that only counts; arrays of a
+        library that speaks NumPy's protocols (CuPy) stay what and where they
+        are; anything else becomes a NumPy array.  No cost: it only names memory.
+        """
+        return self.executor.array(values)
+
+    def place(self, values: Any) -> Any:
+        """An array that a program makes itself, such as the digits of an integer, where the executor computes.
+
+        Unlike an operand of :meth:`array`, it has no home of its own: on a GPU
+        it moves there, if CuPy is installed.
+        """
+        return self.executor.place(values)
+
+    def shape(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> ShapeArray:
+        """An operand without values, for a machine that counts."""
+        return ShapeArray(shape, dtype)
+
+    def multiply(self, a: Any, b: Any, *, name: str = "multiply") -> Any:
+        """A·B by one tensor call, at cost max(n, √m)·√m + ℓ.
+
+        Parameters
+        ----------
+        a:
+            (n, √m) real numbers or integers, n ≥ 1; or a batch (..., n, √m).
+        b:
+            (√m, √m), or a batch that broadcasts with a's: one call for every
+            pair.  Operands narrower than √m stand for the same padded by
+            zeros, and cost as much.
+        name:
+            What the ledger calls it.
+
+        Returns
+        -------
+        The product, of a.shape[-2] rows and b.shape[-1] columns.  Integers
+        give integers.
+
+        Raises
+        ------
+        ShapeError:
+            Operands that do not fit the unit, or a left one that is not
+            square on a weak machine.
+        DtypeError:
+            Complex operands: multiply real and imaginary parts.
+        ParameterError:
+            Integers of more than ``word_bits`` bits, before or after.
+        """
+        calls = self._checked(a, b)
+        rows = a.shape[-2]
+        if self.weak and rows > self.side:
+            raise ShapeError(
+                f"a has {rows} rows: the unit of a weak machine takes {self.side}; "
+                "tall_multiply cuts a into squares"
+            )
+        return self._run(a, b, name, rows, calls)
+
+    def tall_multiply(self, a: Any, b: Any, *, name: str = "multiply") -> Any:
+        """The same for any number of rows on any machine.
+
+        One call, or on a weak machine ⌈n / √m⌉ calls of √m rows each.
+        """
+        calls = self._checked(a, b)
+        rows = a.shape[-2]
+        if self.weak:
+            calls, rows = calls * -(-rows // self.side), min(rows, self.side)
+        return self._run(a, b, name, rows, calls)
+
+    def _checked(self, a: Any, b: Any) -> int:
+        """How many products the batches make, if the operands fit."""
+        for label, x in (("a", a), ("b", b)):
+            if not hasattr(x, "dtype") or len(x.shape) < 2:
+                raise ShapeError(
+                    f"{label} is {type(x).__name__} of shape {np.shape(x)}: give an array of two dimensions or more"
+                )
+            if x.dtype.kind not in "fiubOV":
+                raise DtypeError(
+                    f"{label} has dtype {x.dtype}: the unit multiplies real numbers and integers; "
+                    "a complex product is four or three real ones"
+                )
+        rows, depth = a.shape[-2:]
+        if depth != b.shape[-2]:
+            raise ShapeError(f"a {a.shape}, b {b.shape}: a needs as many columns as b has rows")
+        if min(rows, depth, b.shape[-1]) < 1 or max(depth, b.shape[-1]) > self.side:
+            raise ShapeError(
+                f"a {a.shape}, b {b.shape}: one call takes n × {self.side} by {self.side} × {self.side}, "
+                "n at least 1; cut longer operands into blocks, as matmul does"
+            )
+        try:
+            batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        except ValueError:
+            raise ShapeError(f"a {a.shape}, b {b.shape}: the batch dimensions do not broadcast") from None
+        return math.prod(batch)
+
+    def _run(self, a: Any, b: Any, name: str, rows: int, calls: int) -> Any:
+        exact = is_integer(a) and is_integer(b)
+        if exact and self.executor.computes:
+            self.check_words("a", a)
+            self.check_words("b", b)
+        result = self.executor.multiply(a, b)
+        if exact and self.executor.computes:
+            self.check_words("the product", result)
+        if calls:
+            self.ledger.add(self._path, "tensor", name, rows, calls * self.executor.passes)
+        return result
+
+    def check_words(self, label: str, x: Any) -> None:
+        """Raises ParameterError if an integer of ``x``, which messages call ``label``, exceeds a word."""
+        if x.dtype.kind != "O" and 8 * x.dtype.itemsize <= self.word_bits:
+            return
+        bits = magnitude(x).bit_length()
+        if bits > self.word_bits:
+            raise ParameterError(
+                f"{label} needs {bits} bits: words have {self.word_bits}; take word_bits={bits} or shorter digits"
+            )
