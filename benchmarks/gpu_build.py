@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import importlib.util
@@ -79,14 +80,17 @@ def build(source: str, arch: str, options: tuple[str, ...] = ()) -> ctypes.CDLL:
     """The library of benchmarks/cuda/SOURCE with these options; built once, then found again."""
     text = (SOURCES / source).read_bytes()
     command = [NVCC, "-O3", "-std=c++17", f"-arch={arch}", "-shared", "-Xcompiler", "-fPIC", *options]
-    key = hashlib.sha256(repr((text, command, nvcc_version())).encode()).hexdigest()[:16]
+    # Without nvcc's own path: a library may be built on one machine and run on another.
+    key = hashlib.sha256(repr((text, command[1:], nvcc_version())).encode()).hexdigest()[:16]
     library = BUILT / f"{Path(source).stem}-{key}.so"
-    if not library.exists():
-        BUILT.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=BUILT) as folder:
-            made = Path(folder) / library.name
-            _run([*command, str(SOURCES / source), "-o", str(made)])
-            made.replace(library)
+    if library.exists():
+        with contextlib.suppress(OSError):  # one from a machine with other system libraries is built anew
+            return ctypes.CDLL(str(library))
+    BUILT.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=BUILT) as folder:
+        made = Path(folder) / library.name
+        _run([*command, str(SOURCES / source), "-o", str(made)])
+        made.replace(library)
     return ctypes.CDLL(str(library))
 
 

@@ -51,6 +51,8 @@ class Participant:
     """Partial sums are kept in a format that is too narrow for some data."""
     sizes: frozenset[int] | None = None
     """None: all."""
+    nbytes: int | None = None
+    """Bytes moved, where they are not those of the problem."""
 
 
 @dataclass
@@ -160,13 +162,13 @@ def check(status: int) -> None:
         raise RuntimeError(f"cudaError_t {status}")
 
 
-_CPP = {"float16": "__half", "bfloat16": "__nv_bfloat16", "float32": "float", "float64": "double"}
-_SHORT = {"float16": "half", "bfloat16": "bf16", "float32": "float", "float64": "double"}
+CPP = {"float16": "__half", "bfloat16": "__nv_bfloat16", "float32": "float", "float64": "double"}
+SHORT = {"float16": "half", "bfloat16": "bf16", "float32": "float", "float64": "double"}
 LEVELS = ("not_guaranteed", "run_to_run", "gpu_to_gpu")
 
 
 def cub_name(dtype: str, out: str, level: str | None = None) -> str:
-    return f"CUB {_SHORT[dtype]}→{_SHORT[out]}" + (f" {level}" if level else "")
+    return f"CUB {SHORT[dtype]}→{SHORT[out]}" + (f" {level}" if level else "")
 
 
 def _cub_jobs(dtype: str, cccl: gpu_build.Cccl) -> dict[str, tuple[str, str, tuple[str, ...]]]:
@@ -177,7 +179,7 @@ def _cub_jobs(dtype: str, cccl: gpu_build.Cccl) -> dict[str, tuple[str, str, tup
     if dtype == "float16":
         rows.insert(1, ("float16", None))
     for result, level in rows:
-        options = [*cccl.include, f"-DIN={_CPP[dtype]}", f"-DOUT={_CPP[result]}"]
+        options = [*cccl.include, f"-DIN={CPP[dtype]}", f"-DOUT={CPP[result]}"]
         options += ["-DWIDEN"] if result != dtype else []
         options += [f"-DDETERMINISM={level}"] if level else []
         jobs[cub_name(dtype, result, level)] = (result, "cub_sum.cu", tuple(options))
@@ -212,7 +214,9 @@ class Libraries:
         if library is None:
             return Field([], {READ: self._failed["baselines"]})
         found = [
-            Participant(f"{READ}, {loads} loads, {waves} waves", reader(library, loads, waves), allowed=None)
+            Participant(
+                f"{READ}, {loads} loads, {waves} waves", read_alone(library, loads, waves), allowed=None
+            )
             for loads, waves in READ_SHAPES
         ]
         if dtype != "float64":
@@ -222,7 +226,7 @@ class Libraries:
         return Field(found, {})
 
 
-def reader(library: ctypes.CDLL, loads: int, waves: int) -> Callable[[torch.Tensor], torch.Tensor]:
+def read_alone(library: ctypes.CDLL, loads: int, waves: int) -> Callable[[torch.Tensor], torch.Tensor]:
     out = torch.zeros((), dtype=torch.int32, device="cuda")
     never = secrets.randbits(32)
     call = library.read_all

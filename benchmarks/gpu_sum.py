@@ -218,15 +218,15 @@ def measure_host(clock: Clock, on_gpu: bool) -> dict[str, Any]:
     return found
 
 
-def versions(libraries: Libraries | None) -> dict[str, str]:
+def versions(cccl: gpu_build.Cccl | None) -> dict[str, str]:
     found = {"torch": str(torch.__version__)}
     for name, package in (("cupy", "cupy-cuda13x"), ("triton", "triton")):
         try:
             found[name] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             found[name] = "not installed"
-    if libraries is not None:
-        found |= {"CCCL": libraries.cccl.version, "nvcc": gpu_build.nvcc_version()}
+    if cccl is not None:
+        found |= {"CCCL": cccl.version, "nvcc": gpu_build.nvcc_version()}
     return found
 
 
@@ -270,7 +270,7 @@ def main() -> int:
         libraries = Libraries(sorted({*dtypes, *energy_dtypes}), arguments.cccl)
         print(f"CCCL {libraries.cccl.version}; built after {time.perf_counter() - began:.0f} s", flush=True)
     name = "gpu-sum-dry-run" if arguments.dry_run else "gpu-sum"
-    save = partial(record.save, name, versions=versions(libraries))
+    save = partial(record.save, name, versions=versions(libraries.cccl if libraries else None))
     figures: dict[str, Any] = {"rows": [], "hard": [], "energy": [], "host": {}}
     for dtype in dtypes:
         sizes = [n for n in arguments.sizes if n <= LARGEST[dtype]]

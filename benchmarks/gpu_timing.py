@@ -44,7 +44,7 @@ at the host's speed.
 CLOCK_HZ = 1.98e9
 """Of a multiprocessor of an H200; only the length of the wait depends on it."""
 ROUNDS = (11, 200)
-"""Fewest and most rounds, whatever the time allowed."""
+"""Fewest and most rounds, whatever the time allowed; a caller may ask for fewer."""
 GRAPH_BYTES = 1 << 31
 """Roughly what one replay reads, within the limits below."""
 GRAPH_CALLS = (8, 64)
@@ -86,8 +86,10 @@ class Clock(Protocol):
 
     def synchronize(self) -> None: ...
 
-    def events(self, calls: Mapping[str, Call], buffers: int, seconds: float) -> dict[str, Timing]:
-        """Each call timed alone, in about that many seconds for all of them."""
+    def events(
+        self, calls: Mapping[str, Call], buffers: int, seconds: float, fewest: int = ROUNDS[0]
+    ) -> dict[str, Timing]:
+        """Each call timed alone, in about that many seconds for all of them, but in no fewer rounds than that."""
 
     def graph(
         self, calls: Mapping[str, Call], buffers: int, nbytes: int, seconds: float
@@ -108,9 +110,12 @@ class CudaClock:
     def synchronize(self) -> None:
         self._torch.cuda.synchronize()
 
-    def events(self, calls: Mapping[str, Call], buffers: int, seconds: float) -> dict[str, Timing]:
+    def events(
+        self, calls: Mapping[str, Call], buffers: int, seconds: float, fewest: int = ROUNDS[0]
+    ) -> dict[str, Timing]:
         turn = itertools.cycle(range(buffers))
-        return self._take_turns({name: _next_turn(call, turn) for name, call in calls.items()}, seconds, 1)
+        turns = {name: _next_turn(call, turn) for name, call in calls.items()}
+        return self._take_turns(turns, seconds, 1, fewest)
 
     def graph(
         self, calls: Mapping[str, Call], buffers: int, nbytes: int, seconds: float
@@ -125,7 +130,7 @@ class CudaClock:
                 replays[name] = self._capture(_next_turn(call, turn), count).replay
             except Exception as error:  # whatever a library says to being captured is the answer
                 refused[name] = f"not captured: {first_line(error)}"
-        return {**self._take_turns(replays, seconds, count), **refused}
+        return {**self._take_turns(replays, seconds, count, ROUNDS[0]), **refused}
 
     def _capture(self, call: Callable[[], Any], count: int) -> Any:
         call()  # whatever a library sets up at its first call on this stream
@@ -141,7 +146,7 @@ class CudaClock:
         return graph
 
     def _take_turns(
-        self, calls: Mapping[str, Callable[[], Any]], seconds: float, division: int
+        self, calls: Mapping[str, Callable[[], Any]], seconds: float, division: int, fewest: int
     ) -> dict[str, Timing]:
         if not calls:
             return {}
@@ -154,7 +159,7 @@ class CudaClock:
         event = self._torch.cuda.Event
         wait = int(CLOCK_HZ * HEAD_START)
         marks: dict[str, list[tuple[Any, Any]]] = {name: [] for name in calls}
-        for _ in range(rounds_in(seconds, each + HEAD_START * len(calls))):
+        for _ in range(rounds_in(seconds, each + HEAD_START * len(calls), fewest)):
             for name, call in calls.items():
                 begin, end = event(enable_timing=True), event(enable_timing=True)
                 self._torch.cuda._sleep(wait)
@@ -177,10 +182,12 @@ class WallClock:
     def synchronize(self) -> None:
         pass
 
-    def events(self, calls: Mapping[str, Call], buffers: int, seconds: float) -> dict[str, Timing]:
+    def events(
+        self, calls: Mapping[str, Call], buffers: int, seconds: float, fewest: int = ROUNDS[0]
+    ) -> dict[str, Timing]:
         turn = itertools.cycle(range(buffers))
         samples: dict[str, list[float]] = {name: [] for name in calls}
-        for _ in range(ROUNDS[0]):
+        for _ in range(fewest):
             for name, call in calls.items():
                 start = time.perf_counter()
                 call(next(turn))
@@ -208,9 +215,8 @@ def host_time(call: Callable[[], Any], clock: Clock, batches: int = 21, batch: i
     return Timing.of(samples[1:])
 
 
-def rounds_in(seconds: float, each: float) -> int:
-    fewest, most = ROUNDS
-    return max(fewest, min(most, int(seconds / each)))
+def rounds_in(seconds: float, each: float, fewest: int = ROUNDS[0]) -> int:
+    return max(fewest, min(ROUNDS[1], int(seconds / each)))
 
 
 def first_line(error: BaseException) -> str:

@@ -24,7 +24,7 @@ import record
 import torch
 from gpu_data import random_array, to_host
 from gpu_energy import EnergyMeter
-from gpu_peers import READ, READ_SHAPES, CubCall, reader
+from gpu_peers import READ, READ_SHAPES, CubCall, read_alone
 from gpu_timing import Clock, CudaClock, WallClock
 
 import tcu
@@ -108,7 +108,7 @@ def _built(cccl: gpu_build.Cccl) -> tuple[list[Sums], list[Callable[[torch.Tenso
     if failed:
         raise gpu_build.BuildError("; ".join(f"{who}: {why}" for who, why in failed.items()))
     cub = [Sums(who, CubCall(made[who].cub_segmented_sum, out[0])) for who, out in outs.items()]
-    return cub, [reader(made["baselines"], *shape) for shape in READ_SHAPES]
+    return cub, [read_alone(made["baselines"], *shape) for shape in READ_SHAPES]
 
 
 def _fastest(

@@ -67,10 +67,13 @@ def segment_cumsum(
         lines = _lines(library, ordinal, x, 0, dtype, out)
         stream = lines.stream
         edges = device_offsets(library, x, offsets, lines.view.shape[0], ordinal, stream, check)
+        segments = edges.shape[0] - 1
+        if segments == 1:  # a line, which has a whole GPU
+            return cumsum(x, 0, exclusive, reverse, dtype, out)[0]
         launch = _segment_launch(lines.element, lines.target, ordinal, exclusive, reverse)
 
         def scan(source: Rows, goal: Rows) -> None:
-            launch(source[0], edges.address, edges.shape[0] - 1, goal[0], stream)
+            launch(source[0], edges.address, segments, goal[0], stream)
 
         return lines.run(scan)
 

@@ -14,7 +14,7 @@ from tcu.gpu.sums import ELEMENTS, TARGETS, compiled
 from tcu.gpu.workspace import workspace
 from tcu.plan.scan import ScanPlan
 
-__all__ = ["ScanLaunch"]
+__all__ = ["ScanLaunch", "SegmentScanLaunch"]
 
 _LANES, _LINES, _RADIX = 32, 16, 32
 """Groups of a line, lines of a chunk, and from there on totals of a run: as in cuda/scan.cu and in the plan."""
@@ -27,7 +27,10 @@ _MAX_LEVELS = 6
 """As in cuda/prefix.cuh."""
 _SLOT, _SHARED = 16, 16
 """Bytes, as in cuda/prefix.cuh."""
-_MAX_SHARES = 1 << 31
+_MAX_SHARES = (1 << 31) - 1
+"""Blocks of a grid."""
+_SEGMENT_BLOCKS = 16
+"""Blocks for each multiprocessor before one block takes several segments."""
 
 _WARPS, _LINES_OF_ROW, _CHUNKS, _NARROW_CHUNKS = (0, 5, 2), (0, 4, 3), (4, 6, 2), (2, 4, 3)
 """(shares ahead, stages, blocks per multiprocessor) for rows of a warp, of a block and of several chunks, the last
@@ -65,6 +68,18 @@ class _Scan(ctypes.Structure):
     )
 
 
+class _SegmentScan(ctypes.Structure):
+    """As in cuda/segment_scan.cu."""
+
+    _fields_ = (
+        ("data", ctypes.c_uint64),
+        ("offsets", ctypes.c_uint64),
+        ("segments", ctypes.c_int64),
+        ("out", ctypes.c_uint64),
+        ("per_block", ctypes.c_int64),
+    )
+
+
 class ScanLaunch:
     """The running sums of each row by the plan of one: everything but the addresses.
 
@@ -84,7 +99,7 @@ class ScanLaunch:
         per_row = min(1 << (groups - 1).bit_length(), _CHUNK)
         aligned = aligned_in and aligned_out and (not reverse or plan.n % per_group == 0)
         shares = rows * chunks if chunks > 1 else -(-rows * per_row // _CHUNK)
-        if shares >= _MAX_SHARES:
+        if shares > _MAX_SHARES:
             raise ParameterError(
                 f"{rows} rows of {plan.n} numbers are more than one scan takes: scan fewer rows at a time"
             )
@@ -133,3 +148,28 @@ def _levels(rows: int, chunks: int) -> tuple[_Levels, int]:
         if runs <= _RADIX:
             return levels, slots
         runs = -(-runs // _RADIX)
+
+
+class SegmentScanLaunch:
+    """The running sums of the ragged segments of a line, each by the plan of its own length.
+
+    A segment has one block at most, so a few long ones leave most of a GPU idle.
+    """
+
+    def __init__(
+        self, input_format: Format, target: Format, gpu: Gpu, *, exclusive: bool, reverse: bool
+    ) -> None:
+        self._function = compiled(
+            "segment_scan.cu", "segment_scan", gpu.compute_capability, ELEMENTS[input_format.name], "SHIFTED",
+            (("RESULT", TARGETS[target.name]), ("EXCLUSIVE", int(exclusive)), ("REVERSE", int(reverse))),
+        )  # fmt: skip
+        self._enough = gpu.multiprocessors * _SEGMENT_BLOCKS
+
+    def __call__(self, x: int, offsets: int, segments: int, out: int, stream: int) -> None:
+        """Put it on the stream; int64 offsets, one more than there are segments."""
+        if segments == 0:
+            return
+        per_block = max(1, min(_THREADS, segments // self._enough))
+        per_block = max(per_block, -(-segments // _MAX_SHARES))
+        problem = _SegmentScan(x, offsets, segments, out, per_block)
+        KernelLaunch(self._function, -(-segments // per_block), _THREADS, problem)(stream)

@@ -27,7 +27,7 @@ __device__ inline Vector gathered(const Code* row, i64 length, i64 offset) {
     const int low = offset < 0 ? static_cast<int>(-offset) : 0;
     const int high = length - offset < PER_LOAD ? static_cast<int>(length - offset) : PER_LOAD;
 #if LAYOUT == ALIGNED
-    r.words = __ldg(reinterpret_cast<const uint4*>(row + offset));
+    r.words = read_once(row + offset);
 #else
     const u64 address = reinterpret_cast<u64>(row + offset), shift = address % 16, granule = address - shift;
     uint4 a = make_uint4(0, 0, 0, 0), b = a;

@@ -13,7 +13,7 @@
 //
 // The host fills the structure field by field (tcu/gpu/rows.py): change both together.
 
-#include "array.cuh"
+#include "gather.cuh"
 #include "mma_ones.cuh"
 #include "result.cuh"
 
@@ -31,50 +31,28 @@ struct Rows {
     i64 turns;  // of LOOPS
 };
 
-// Elements `offset` and up of the row that begins at element `start`, +0 beyond its end.
-__device__ inline Vector row_vector(const Rows& p, i64 start, i64 offset) {
-    Vector r;
-    r.words = make_uint4(0, 0, 0, 0);
-    const i64 left = p.length - offset;
-    if (left <= 0) return r;
-    const Code* from = static_cast<const Code*>(p.data) + start + offset;
-#if LAYOUT == ALIGNED
-    if (left >= PER_LOAD) {
-        r.words = read_once(from);
-        return r;
+// The sums of NUMBERS tiles over FIRST * 2 lanes, numbered from lane LAST on: lane bit FIRST says which half of
+// the tiles a lane has in the end, the next bit which half of them, and so on.  Each step halves the tiles of a lane
+// in place of adding up all of them, which took five shuffles a tile.
+template <int NUMBERS, int FIRST, int LAST>
+__device__ inline double across_lanes(double (&v)[NUMBERS]) {
+    int count = NUMBERS;
+#pragma unroll
+    for (int half = FIRST; half >= LAST; half /= 2) {
+        const bool upper = threadIdx.x & half;
+        count = count > 1 ? count / 2 : 0;
+#pragma unroll
+        for (int i = 0; i < NUMBERS / 2; ++i) {
+            if (i >= count) continue;
+            const double kept = upper ? v[i + count] : v[i], given = upper ? v[i] : v[i + count];
+            v[i] = kept + __shfl_xor_sync(ALL, given, half);
+        }
+        if (count == 0) {
+            v[0] += __shfl_xor_sync(ALL, v[0], half);
+            count = 1;
+        }
     }
-#else
-    const u64 address = reinterpret_cast<u64>(from), shift = address % 16;
-    const u64 end = reinterpret_cast<u64>(static_cast<const Code*>(p.data) + (p.rows - 1) * p.stride + p.length);
-    const u64 low_at = address - shift;
-    if (low_at + 32 <= end) {
-        const uint4* aligned = reinterpret_cast<const uint4*>(low_at);
-        const uint4 a = __ldg(aligned), b = __ldg(aligned + 1);
-        u32 w[8] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
-#pragma unroll
-        for (int i = 0; i < 6; ++i) w[i] = shift & 8 ? w[i + 2] : w[i];
-#pragma unroll
-        for (int i = 0; i < 5; ++i) w[i] = shift & 4 ? w[i + 1] : w[i];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) r.word[i] = __funnelshift_r(w[i], w[i + 1], (shift & 3) * 8);
-#pragma unroll
-        for (int i = 0; i < PER_LOAD; ++i)
-            if (i >= left) r.codes[i] = 0;
-        return r;
-    }
-#endif
-#pragma unroll
-    for (int i = 0; i < PER_LOAD; ++i)
-        if (i < left) r.codes[i] = from[i];
-    return r;
-}
-
-// The sum of the LANES lanes that share this lane's row, in all of them.
-template <int FIRST, int LAST>
-__device__ inline double across_lanes(double v) {
-#pragma unroll
-    for (int half = FIRST; half >= LAST; half /= 2) v += __shfl_xor_sync(ALL, v, half);
-    return v;
+    return v[0];
 }
 
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
@@ -100,13 +78,16 @@ struct Tile {
         }
     }
 
-    // Of this lane's row.
-    __device__ double sum() const { return across_lanes<LANES / 2, 4>(low + high); }
+    static constexpr int LAST = 4;  // lanes of a row of fragments have the same
+
+    // This lane's share of its row's sum.
+    __device__ double sum() const { return low + high; }
 };
 
 #else
 
 struct Tile {
+    static constexpr int LAST = 1;
     double sums[PER_LOAD] = {};
 
     __device__ void add(const Vector& x) {
@@ -119,7 +100,7 @@ struct Tile {
         for (int half = PER_LOAD / 2; half > 0; half /= 2)
 #pragma unroll
             for (int i = 0; i < half; ++i) sums[i] += sums[i + half];
-        return across_lanes<LANES / 2, 1>(sums[0]);
+        return sums[0];
     }
 };
 
@@ -140,7 +121,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) rows(const __gri
             for (int t = 0; t < TILES; ++t) {
                 const i64 offset = ((turn * TILES + t) * WARP + lane % LANES) * PER_LOAD;
                 x[u][t].words = make_uint4(0, 0, 0, 0);
-                if (row < p.rows) x[u][t] = row_vector(p, row * p.stride, offset);
+                if (row < p.rows) x[u][t] = gathered(static_cast<const Code*>(p.data) + row * p.stride, p.length, offset);
             }
         }
 #pragma unroll
@@ -148,20 +129,30 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) rows(const __gri
 #pragma unroll
             for (int t = 0; t < TILES; ++t) sums[u][t].add(x[u][t]);
     }
+    const Target target = static_cast<Target>(p.target);
+    const auto store = [&](i64 row, double number) {
+        if (p.divisor != 1) number /= p.divisor;
+        if (row < p.rows) store_rounded(place(p.out, row, target), number, target);
+    };
+#if LANES == 32
+    // All rows' tiles together, the tile's number above the row's, so that tiles come together as lanes do.
+    constexpr int WIDTH = power_of_two(TILES), NUMBERS = WIDTH * UNROLL;
+    double tiles[NUMBERS];
+#pragma unroll
+    for (int t = 0; t < WIDTH; ++t)
+#pragma unroll
+        for (int u = 0; u < UNROLL; ++u) tiles[t * UNROLL + u] = t < TILES ? sums[u][t < TILES ? t : 0].sum() : 0;
+    double number = across_lanes<NUMBERS, WARP / 2, Tile::LAST>(tiles);
+#pragma unroll
+    for (int half = WARP / 2; half > WARP / 2 / WIDTH; half /= 2) number += __shfl_xor_sync(ALL, number, half);
+    constexpr int STEP = WARP / NUMBERS;  // lanes from row to row
+    if (lane < STEP * UNROLL && lane % STEP == 0) store(first + lane / STEP * WARPS * ROWS, number);
+#else
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u) {
-        const i64 row = first + u * WARPS * ROWS;
-        constexpr int WIDTH = power_of_two(TILES);
-        double tiles[WIDTH];
-#pragma unroll
-        for (int t = 0; t < WIDTH; ++t) tiles[t] = t < TILES ? sums[u][t < TILES ? t : 0].sum() : 0;
-#pragma unroll
-        for (int half = WIDTH / 2; half > 0; half /= 2)
-#pragma unroll
-            for (int t = 0; t < half; ++t) tiles[t] += tiles[t + half];
-        double number = tiles[0];
-        if (p.divisor != 1) number /= p.divisor;
-        const Target target = static_cast<Target>(p.target);
-        if (row < p.rows && lane % LANES == 0) store_rounded(place(p.out, row, target), number, target);
+        double tile[1] = {sums[u][0].sum()};
+        const double number = across_lanes<1, LANES / 2, Tile::LAST>(tile);
+        if (lane % LANES == 0) store(first + u * WARPS * ROWS, number);
     }
+#endif
 }

@@ -16,14 +16,10 @@
 // The host fills the structure field by field (tcu/gpu/scans.py): change both together.
 
 #include "bulk.cuh"
-#include "gather.cuh"
-#include "prefix.cuh"
-#include "rounded.cuh"
+#include "groups.cuh"
 
 constexpr int THREADS = 256;
 constexpr int WARPS = THREADS / WARP;
-constexpr int GROUP = 2 * PER_LOAD;                       // elements
-constexpr int LINES = 16;                                 // of a chunk
 constexpr int UNROLL = LINES / WARPS;                     // lines of a warp
 constexpr int IN_LINE = PER_ROW < WARP ? PER_ROW : WARP;  // groups of a row in a line
 constexpr int IN_CHUNK = PER_ROW / IN_LINE;               // lines of a row in a chunk
@@ -72,110 +68,11 @@ struct Place {
     }
 };
 
-// The element at which a group of a row begins in memory.
-__device__ inline i64 offset_of(const Scan& p, i64 group) {
-    return REVERSE ? p.length - (group + 1) * GROUP : group * GROUP;
-}
-
-union Group {
-    uint4 words[2];
-    u32 word[8];
-    Code codes[GROUP];
-
-    // Element i in the order of the scan.
-    __device__ Code at(int i) const { return codes[REVERSE ? GROUP - 1 - i : i]; }
-};
-
 // A thread's group of its warp's line u, read from memory.
 __device__ inline Group read(const Scan& p, const Share& share, int u) {
     const Place at(share, u);
-    const Code* row = static_cast<const Code*>(p.data) + at.row * p.stride;
-    const i64 length = at.row < p.rows ? p.length : 0, offset = offset_of(p, at.group);
-    Group x;
-    x.words[0] = gathered(row, length, offset).words;
-    x.words[1] = gathered(row, length, offset + PER_LOAD).words;
-    return x;
+    return read_group(static_cast<const Code*>(p.data) + at.row * p.stride, at.row < p.rows ? p.length : 0, at.group);
 }
-
-// 16-bit numbers become binary64 by moving their bits: what comes out is the number times 2^-UP, subnormal
-// numbers included, and sums of such numbers are the sums of the numbers times 2^-UP, with the same roundings.
-// Conversions would take four times as long as additions, and a scan of binary16 waited for them.
-#if ELEMENT == BINARY16
-constexpr double UP = 0x1p1008;
-constexpr int DOWN = 6;
-constexpr u32 BITS = 0x81fffc00;
-#else
-constexpr double UP = 0x1p896;
-constexpr int DOWN = 3;
-constexpr u32 BITS = 0x8fffe000;
-#endif
-constexpr bool MOVES = sizeof(Code) == 2 && sizeof(ResultCode) == 2;  // with wider results it was no faster
-
-__device__ inline double moved(const Group& x, int i) {
-    const int at = REVERSE ? GROUP - 1 - i : i;
-    const u32 word = x.word[at / 2 % (GROUP / 2)];
-    return __hiloint2double(static_cast<int>(at % 2 ? word : word << 16) >> DOWN & BITS, 0);
-}
-
-// Whether no number is inf or NaN, which cannot be moved.
-__device__ inline bool finite(const Group& x) {
-    u32 found = 0;
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-#if ELEMENT == BINARY16
-        asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(found) : "r"(x.word[i]), "r"(0));
-#else
-        found |= (x.word[i] & 0x7fff7fff) + 0x00800080;
-#endif
-    }
-    return (found & (ELEMENT == BINARY16 ? 0x7fff7fff : 0x80008000)) == 0;
-}
-
-__device__ inline double total(const Group& x) {
-    if (MOVES && finite(x)) {
-        double sum = moved(x, 0);
-#pragma unroll
-        for (int i = 1; i < GROUP; ++i) sum += moved(x, i);
-        return sum * UP;
-    }
-    double sum = to_binary64(x.at(0));
-#pragma unroll
-    for (int i = 1; i < GROUP; ++i) sum += to_binary64(x.at(i));
-    return sum;
-}
-
-// The numbers of a group before which the row has come to `carry`, in the order of memory.
-__device__ inline void scanned(const Group& x, double carry, ResultCode (&codes)[GROUP]) {
-    carry += 0.0;  // so that no result is -0
-    if (!MOVES || finite(x)) {
-        double sum = 0, value = carry;
-#pragma unroll
-        for (int i = 0; i < GROUP; ++i) {
-            const double number = MOVES ? moved(x, i) : to_binary64(x.at(i));
-            const double earlier = value;
-            sum = i ? sum + number : number;
-            value = MOVES ? fma(sum, UP, carry) : carry + sum;
-            codes[REVERSE ? GROUP - 1 - i : i] = rounded(EXCLUSIVE ? earlier : value);
-        }
-        if (value == value) return;  // NaN stays NaN
-    }
-    double sum = 0, value = carry;
-#pragma unroll
-    for (int i = 0; i < GROUP; ++i) {
-        const double number = to_binary64(x.at(i)), earlier = value;
-        sum = i ? sum + number : number;
-        value = carry + sum;
-        const double result = EXCLUSIVE ? earlier : value;
-        codes[REVERSE ? GROUP - 1 - i : i] = result != result ? not_a_number() : rounded(result);
-    }
-}
-
-// Through which the lanes of a warp exchange results, so that neighbours write whole sectors of memory.
-union Exchange {
-    static constexpr int PIECE = 32 / sizeof(ResultCode);  // elements of a lane at a time
-    uint4 granules[2 * WARP];
-    ResultCode codes[PIECE * WARP];
-};
 
 __device__ inline void store_parts(
     const Scan& p, Exchange& exchange, const Place& place, const ResultCode (&codes)[GROUP]) {
@@ -192,7 +89,7 @@ __device__ inline void store_parts(
         for (int i = 0; i < PIECE; ++i) {
             const int at = i * WARP + lane, from = at / PIECE;
             const i64 row = row0 + from / IN_LINE;
-            const i64 offset = offset_of(p, group0 + from % IN_LINE) + piece + at % PIECE;
+            const i64 offset = offset_of(p.length, group0 + from % IN_LINE) + piece + at % PIECE;
             if (row < p.rows && offset >= 0 && offset < p.length)
                 static_cast<ResultCode*>(p.out)[row * p.out_stride + offset] = exchange.codes[at];
         }
@@ -258,7 +155,7 @@ struct Source {
         const Share share = share_of(p, number);
         if (!share.flat) return;
         const Place at(share, REVERSE ? UNROLL - 1 : 0);
-        const i64 first = at.row * p.stride + offset_of(p, at.group + (REVERSE ? WARP - 1 : 0));
+        const i64 first = at.row * p.stride + offset_of(p.length, at.group + (REVERSE ? WARP - 1 : 0));
         const int warp = threadIdx.x / WARP;
         copy_bulk(lines[stage][warp], static_cast<const Code*>(p.data) + first, sizeof(lines[0][0]), &arrived[stage][warp]);
     }
@@ -316,7 +213,7 @@ __device__ inline void finish(
     if (share.flat) {
         const Group* from = source.first(stage);
         const Place at(share, 0);
-        ResultCode* to = static_cast<ResultCode*>(p.out) + at.row * p.out_stride + offset_of(p, at.group);
+        ResultCode* to = static_cast<ResultCode*>(p.out) + at.row * p.out_stride + offset_of(p.length, at.group);
 #pragma unroll
         for (int u = 0; u < UNROLL; ++u) {
             scanned(staged(from + u * STEP), before[u], codes);

@@ -1,0 +1,107 @@
+"""torch.compile as a peer: it compiles anew for each shape, so processes side by side fill a cache first.
+
+Run as a script with a list of tasks in JSON, it compiles them one after another and prints the
+seconds of each first call.  The launch configuration is chosen again by the process that measures,
+alone on the GPU: only what compilers make comes from the cache.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
+
+import torch
+
+PROCESSES = 6
+
+
+@dataclass(frozen=True)
+class Task:
+    operation: str
+    """A method of tensors with an axis and a dtype: sum or cumsum."""
+    dtype: str
+    result: str
+    shape: tuple[int, ...]
+    axis: int
+
+
+def _sum(x: torch.Tensor, axis: int, dtype: torch.dtype) -> torch.Tensor:
+    return x.sum(axis, dtype=dtype)
+
+
+def _cumsum(x: torch.Tensor, axis: int, dtype: torch.dtype) -> torch.Tensor:
+    return x.cumsum(axis, dtype=dtype)
+
+
+@cache
+def _compiled(operation: str) -> Callable[..., torch.Tensor]:
+    import torch._dynamo
+    import torch._inductor.config
+
+    torch._dynamo.config.recompile_limit = 256  # each shape is one
+    torch._inductor.config.autotune_local_cache = False
+    compiled: Callable[..., torch.Tensor] = torch.compile(
+        {"sum": _sum, "cumsum": _cumsum}[operation], dynamic=False
+    )
+    return compiled
+
+
+def run_of(task: Task) -> Callable[[torch.Tensor], torch.Tensor]:
+    """A call on an array that holds the task's elements first."""
+    compiled, dtype = _compiled(task.operation), getattr(torch, task.result)
+    n = 1
+    for length in task.shape:
+        n *= length
+    return lambda x: compiled(x[:n].view(task.shape), task.axis, dtype)
+
+
+class Precompiled:
+    """Processes that compile; their cache is this process's, too."""
+
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = self._folder.name
+        os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # a pool in each process would be too many
+        shares: list[list[Task]] = [[] for _ in range(PROCESSES)]
+        for number, task in enumerate(dict.fromkeys(tasks)):
+            shares[number % PROCESSES].append(task)
+        self._running = [
+            subprocess.Popen(
+                [sys.executable, __file__, json.dumps([asdict(task) for task in share])],
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            )
+            for share in shares if share
+        ]  # fmt: skip
+
+    def seconds(self) -> list[dict[str, Any]]:
+        """Each task with the seconds of its first call, or why there are none; waits for all."""
+        found: list[dict[str, Any]] = []
+        for process in self._running:
+            out, error = process.communicate()
+            found += [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+            if process.returncode != 0:
+                found.append({"missing": (error.strip().splitlines() or ["no message"])[-1][:200]})
+        return found
+
+
+def _work(tasks: list[Task]) -> None:
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    for task in tasks:
+        x = torch.zeros(task.shape, dtype=getattr(torch, task.dtype), device=device)
+        start = time.perf_counter()
+        run_of(task)(x.view(-1))
+        if device == "cuda":
+            torch.cuda.synchronize()
+        print(json.dumps(asdict(task) | {"seconds": time.perf_counter() - start}), flush=True)
+
+
+if __name__ == "__main__":
+    _work([Task(**{**given, "shape": tuple(given["shape"])}) for given in json.loads(sys.argv[1])])

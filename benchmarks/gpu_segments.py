@@ -1,0 +1,301 @@
+"""Sums of segments and scans on one GPU: tcu against CUB, PyTorch, torch.compile, CuPy and the memory alone.
+
+Parts, each with a file benchmarks/results/gpu-segments-PART.json:
+
+rows      equal segments: rows of every length, the first axis, a middle axis; the ceiling is reading alone
+segments  ragged segments with int64 offsets, which count as bytes read; the ceiling is reading alone
+scans     one long inclusive scan; the ceiling is copying alone
+rowscans  inclusive scans of rows; the ceiling is copying alone
+build     no measurement: nvcc builds the peers for --arch into build/benchmarks, without a GPU
+
+gpu_timing.py says how calls are timed; the participants of a point take turns.  Bytes are those of
+the problem, the same for all: each number, each offset and each result once, a sum as binary32, a
+prefix as asked for.  gpu_segment_data.py says what results are compared with, and how.  The exit
+status is 1 if a result of tcu is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gpu_build
+import gpu_first_call
+import gpu_segment_cases as cases
+import gpu_segment_table
+import record
+import torch
+from gpu_compiled import Precompiled
+from gpu_data import itemsize, torch_dtype
+from gpu_peers import READ, Field, Participant
+from gpu_segment_claims import evaluate
+from gpu_segment_data import Exact, Wanted, confirm_checker, ragged_offsets, random_array
+from gpu_segment_peers import COPY, Peers, jobs
+from gpu_sum import versions
+from gpu_timing import Clock, CudaClock, WallClock, buffers_for, first_line
+
+ROUNDS = 12
+SLOW, SLOW_ROUNDS = 0.01, 3
+"""Calls of more seconds are timed in fewer rounds, apart from the others."""
+PARTS = ("rows", "segments", "scans", "rowscans")
+
+Point = dict[str, Any]
+
+
+class Bench:
+    """The clock, the peers and the ceilings that a run has found."""
+
+    def __init__(self, clock: Clock, peers: Peers, compiled: frozenset[Any]) -> None:
+        self.clock, self.peers, self.compiled = clock, peers, compiled
+        self.device = "cuda" if peers.on_gpu else "cpu"
+        self._ceilings: dict[tuple[str, str], str] = {}
+
+    def fastest(
+        self, label: str, case: str, participants: list[Participant], arrays: list[torch.Tensor]
+    ) -> list[Participant]:
+        """The fastest participant, found once for each case and known as ``label`` from then on."""
+        chosen = self._ceilings.get((label, case))
+        if chosen is None and participants:
+            calls = {who.name: partial(_call, who.run, arrays) for who in participants}
+            times = self.clock.events(calls, len(arrays), 0.0, ROUNDS)
+            chosen = min(times, key=lambda name: times[name].median)
+            self._ceilings[label, case] = chosen
+            print(f"{label} of {case}: {chosen}", flush=True)
+        return [replace(who, name=label) for who in participants if who.name == chosen]
+
+    def point(self, facts: Point, field: Field, arrays: list[torch.Tensor], wanted: Wanted) -> Point:
+        """The facts with every participant's speed and worst element."""
+        poison = (facts["results"], torch_dtype(facts["result"]), self.device)
+        entries = {who.name: self._trial(who, arrays[0], wanted, poison) for who in field.participants}
+        present = [who for who in field.participants if "missing" not in entries[who.name]]
+        for slow in (False, True):
+            calls = {
+                who.name: partial(_call, who.run, [who.prepare(x) for x in arrays])
+                for who in present if (entries[who.name]["once"] > SLOW) is slow
+            }  # fmt: skip
+            times = (
+                self.clock.events(calls, len(arrays), 0.0, SLOW_ROUNDS if slow else ROUNDS) if calls else {}
+            )
+            for name, timing in times.items():
+                entries[name] |= asdict(timing)
+        for who in present:
+            nbytes = who.nbytes or facts["bytes"]
+            entries[who.name]["tb_per_s"] = nbytes * 1e-12 / entries[who.name]["median"]
+        missing = {name: {"missing": why} for name, why in field.missing.items()}
+        return facts | {"participants": entries | missing}
+
+    def _trial(
+        self, who: Participant, x: torch.Tensor, wanted: Wanted, poison: tuple[int, torch.dtype, str]
+    ) -> dict[str, Any]:
+        """One call's result against what is wanted, and the seconds of another call."""
+        count, dtype, device = poison
+        try:
+            given = who.prepare(x)
+            # A result that is never written would else be the one before, whose memory it gets.
+            torch.full((count,), torch.nan, dtype=dtype, device=device)
+            result = who.run(given)
+            found = {} if who.allowed is None else wanted.verdict(_tensor(result), who.allowed)
+            del result
+            self.clock.synchronize()
+            start = time.perf_counter()
+            who.run(given)
+            self.clock.synchronize()
+        except Exception as error:  # a length or dtype that a library does not take
+            return {"missing": f"{type(error).__name__}: {first_line(error)}"}
+        return found | {"once": time.perf_counter() - start}
+
+
+def _call(run: Callable[[Any], Any], arrays: list[Any], number: int) -> Any:
+    return run(arrays[number])
+
+
+def _tensor(result: Any) -> torch.Tensor:
+    return result if isinstance(result, torch.Tensor) else torch.from_dlpack(result)
+
+
+def measure_rows(bench: Bench, asked: cases.Asked) -> Iterator[Point]:
+    for dtype in asked.dtypes:
+        n = asked.elements(dtype)
+        x = random_array(n, dtype, bench.device)
+        exact = Exact.of(x)
+        read = bench.fastest(READ, dtype, bench.peers.reads(n * itemsize(dtype)), [x])
+        facts = {"part": "rows", "dtype": dtype, "result": "float32"}
+        for length in asked.row_lengths(dtype):
+            rows = n // length
+            compiled = asked.row_task(dtype, length) in bench.compiled
+            field = bench.peers.rows(dtype, rows, length, compiled)
+            field.participants += read
+            size = {"layout": "rows", "shape": (rows, length), "axis": 1, "length": length}
+            counts = {"results": rows, "bytes": rows * (length * itemsize(dtype) + 4)}
+            yield bench.point(facts | size | counts, field, [x], exact.rows(rows, length))
+        for layout, shape, axis in asked.along(dtype):
+            compiled = asked.along_task(dtype, shape, axis) in bench.compiled
+            field = bench.peers.along(dtype, shape, axis, compiled)
+            field.participants += read
+            size = {"layout": layout, "shape": shape, "axis": axis, "length": shape[axis]}
+            total = torch.Size(shape).numel()
+            results = total // shape[axis]
+            counts = {"results": results, "bytes": total * itemsize(dtype) + results * 4}
+            yield bench.point(facts | size | counts, field, [x], exact.along(shape, axis))
+
+
+def measure_segments(bench: Bench, asked: cases.Asked) -> Iterator[Point]:
+    for dtype in asked.ragged_dtypes:
+        n = asked.elements(dtype)
+        x = random_array(n, dtype, bench.device)
+        exact = Exact.of(x)
+        read = bench.fastest(READ, dtype, bench.peers.reads(n * itemsize(dtype)), [x])
+        for case in asked.ragged:
+            offsets = ragged_offsets(case, n, bench.device)
+            segments = offsets.numel() - 1
+            field = bench.peers.ragged(dtype, offsets)
+            field.participants += read
+            lengths = offsets.diff()
+            facts = {
+                "part": "segments", "dtype": dtype, "result": "float32", "layout": case, "results": segments,
+                "bytes": n * itemsize(dtype) + 8 * (segments + 1) + 4 * segments, "empty": int((lengths == 0).sum()),
+                "longest": int(lengths.max()), "length": n / segments,
+            }  # fmt: skip
+            yield bench.point(facts, field, [x], exact.segments(offsets))
+
+
+def measure_scans(bench: Bench, asked: cases.Asked) -> Iterator[Point]:
+    for dtype in dict.fromkeys(dtype for dtype, _ in asked.scan_pairs):
+        pool = random_array(max(asked.scan_sizes), dtype, bench.device)
+        exact = Exact.of(pool)
+        for out in (to for given, to in asked.scan_pairs if given == dtype):
+            for n in asked.scan_sizes:
+                count = min(buffers_for(n * itemsize(dtype), bench.clock.l2, True), pool.numel() // n)
+                arrays = [pool[i * n : (i + 1) * n] for i in range(count)]
+                field = bench.peers.scans(dtype, out, n)
+                copies = bench.peers.copies(dtype, out, n)
+                field.participants += bench.fastest(COPY, f"{dtype}→{out}, {n} elements", copies, arrays)
+                facts = {
+                    "part": "scans", "dtype": dtype, "result": out, "layout": "one scan", "length": n, "results": n,
+                    "bytes": n * (itemsize(dtype) + itemsize(out)), "buffers": count,
+                }  # fmt: skip
+                yield bench.point(facts, field, arrays, exact.prefixes(n, n))
+
+
+def measure_rowscans(bench: Bench, asked: cases.Asked) -> Iterator[Point]:
+    for dtype, out in asked.rowscan_pairs:
+        n = asked.scanned
+        x = random_array(n, dtype, bench.device)
+        exact = Exact.of(x)
+        copies = bench.fastest(COPY, f"{dtype}→{out}, {n} elements", bench.peers.copies(dtype, out, n), [x])
+        for length in asked.rowscan_lengths:
+            rows = n // length
+            compiled = asked.rowscan_task(dtype, out, length) in bench.compiled
+            field = bench.peers.row_scans(dtype, out, rows, length, compiled)
+            field.participants += copies
+            facts = {
+                "part": "rowscans", "dtype": dtype, "result": out, "layout": "rows", "shape": (rows, length),
+                "length": length, "results": n, "bytes": n * (itemsize(dtype) + itemsize(out)),
+            }  # fmt: skip
+            yield bench.point(facts, field, [x], exact.prefixes(n, length))
+
+
+MEASURES: dict[str, Callable[[Bench, cases.Asked], Iterator[Point]]] = {
+    "rows": measure_rows, "segments": measure_segments, "scans": measure_scans, "rowscans": measure_rowscans,
+}  # fmt: skip
+
+
+def first_calls(part: str, quick: bool, only_tcu: bool) -> list[dict[str, Any]]:
+    """In processes of their own, while nothing else runs."""
+    code = {
+        "rows": (gpu_first_call.TCU_SUM, gpu_first_call.COMPILED_SUM),
+        "rowscans": (gpu_first_call.TCU_CUMSUM, gpu_first_call.COMPILED_CUMSUM),
+    }.get(part)
+    if code is None:
+        return []
+    lengths = cases.FIRST_CALL_LENGTHS[:1] if quick or part == "rows" else cases.FIRST_CALL_LENGTHS
+    found = gpu_first_call.first_calls("tcu", code[0], lengths, warm=not quick)
+    if not (quick or only_tcu or part == "rows"):
+        found += gpu_first_call.first_calls("torch.compile", code[1], lengths[:1], warm=False)
+    return found
+
+
+def parse(given: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "parts", nargs="+", choices=(*PARTS, "build"), metavar="PART", help=", ".join((*PARTS, "build"))
+    )
+    parser.add_argument("--quick", action="store_true", help="about a third of the points")
+    parser.add_argument("--only", choices=("tcu",), help="no peers but the ceilings")
+    parser.add_argument("--dtypes", nargs="+", choices=cases.DTYPES, default=cases.DTYPES)
+    parser.add_argument("--lengths", nargs="+", type=int, help="of rows, no others")
+    parser.add_argument("--no-first-call", action="store_true", help="no calls in processes of their own")
+    parser.add_argument("--cccl", type=Path, help="folder with CCCL's headers, in place of the newest found")
+    parser.add_argument("--arch", default="sm_90", help="for build (sm_90)")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="everything that needs no GPU, on few elements"
+    )
+    return parser.parse_args(given)
+
+
+def build(arguments: argparse.Namespace) -> int:
+    cccl = gpu_build.find_cccl(arguments.cccl)
+    made, failed = gpu_build.build_all(jobs(cccl), arguments.arch)
+    print(f"CCCL {cccl.version}: {len(made)} libraries in {gpu_build.BUILT}")
+    for name, why in failed.items():
+        print(f"{name}: {why}")
+    return 1 if failed else 0
+
+
+def main() -> int:
+    arguments = parse(sys.argv[1:])
+    if "build" in arguments.parts:
+        return build(arguments)
+    began = time.perf_counter()
+
+    def say(what: str) -> None:
+        print(f"{what} after {time.perf_counter() - began:.1f} s", flush=True)
+
+    asked = cases.Asked(arguments.dtypes, arguments.lengths, arguments.quick, arguments.dry_run)
+    only_tcu = arguments.only == "tcu"
+    calls = {
+        part: [] if arguments.no_first_call else first_calls(part, arguments.quick, only_tcu)
+        for part in arguments.parts
+    }
+    say("first calls")
+    precompiled = Precompiled([] if only_tcu else asked.tasks(arguments.parts))
+    clock: Clock = WallClock() if arguments.dry_run else CudaClock()
+    peers = Peers(arguments.cccl, not arguments.dry_run, only_tcu)
+    for name, why in peers.failed.items():
+        print(f"{name}: {why}")
+    compile_seconds = precompiled.seconds()
+    say(
+        f"CCCL {peers.cccl.version if peers.cccl else 'not used'}, {len(compile_seconds)} calls compiled by torch"
+    )
+    confirm_checker("cpu" if arguments.dry_run else "cuda")
+    bench = Bench(clock, peers, frozenset() if only_tcu else frozenset(asked.tasks(arguments.parts)))
+    wrong = 0
+    for part in arguments.parts:
+        figures: dict[str, Any] = {
+            "points": [],
+            "first_calls": calls[part],
+            "compile_seconds": compile_seconds,
+        }
+        try:
+            for point in MEASURES[part](bench, asked):
+                figures["points"].append(point)
+        finally:  # what is measured stays, whatever happens
+            figures["claims"] = evaluate(part, figures)
+            name = f"gpu-segments-{part}" + ("-dry-run" if arguments.dry_run else "")
+            path = record.save(name, figures, versions(peers.cccl))
+        gpu_segment_table.show(figures)
+        wrong += gpu_segment_table.show_wrong(figures)
+        say(f"{part}: written to {path}")
+        if not arguments.dry_run:
+            torch.cuda.empty_cache()
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
