@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_first_call import PARTS
-from tcu.study.gpu.peers import READ
 from gpu_segment_cases import AWKWARD, FIRST, MIDDLE, is_power
 from gpu_segment_data import RAGGED
 from gpu_segment_peers import COPY
+
+from tcu.study.gpu.peers import READ
 
 Point = dict[str, Any]
 Ratio = Callable[[Point], float | None]

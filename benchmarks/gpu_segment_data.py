@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from tcu.study.gpu.data import SEED, DisagreementError, to_host, torch_dtype
 
 QUANTUM = 2.0**-24

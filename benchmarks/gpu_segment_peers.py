@@ -9,9 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tcu.study.gpu import build
 import torch
 from gpu_compiled import Task, run_of
+
+import tcu
+from tcu.formats import get_format
+from tcu.plan import make_plan, plan_error_bound
+from tcu.study.gpu import build
 from tcu.study.gpu.data import torch_dtype
 from tcu.study.gpu.peers import (
     CPP,
@@ -26,10 +30,6 @@ from tcu.study.gpu.peers import (
     read_alone,
 )
 from tcu.study.gpu.timing import first_line
-
-import tcu
-from tcu.formats import get_format
-from tcu.plan import make_plan, plan_error_bound
 from tcu.units import get_unit
 
 COPY = "copy alone"

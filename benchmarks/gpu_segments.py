@@ -25,19 +25,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tcu.study.gpu import build
 import gpu_first_call
 import gpu_segment_cases as cases
 import gpu_segment_table
 import record
 import torch
 from gpu_compiled import Precompiled
-from tcu.study.gpu.data import itemsize, torch_dtype
-from tcu.study.gpu.peers import READ, Field, Participant
 from gpu_segment_claims import evaluate
 from gpu_segment_data import Exact, Wanted, confirm_checker, ragged_offsets, random_array
 from gpu_segment_peers import COPY, Peers, jobs
 from gpu_sum import versions
+
+from tcu.study.gpu import build
+from tcu.study.gpu.data import itemsize, torch_dtype
+from tcu.study.gpu.peers import READ, Field, Participant
 from tcu.study.gpu.timing import Clock, CudaClock, WallClock, buffers_for, first_line
 
 ROUNDS = 12
@@ -239,7 +240,7 @@ def parse(given: list[str]) -> argparse.Namespace:
     return parser.parse_args(given)
 
 
-def build(arguments: argparse.Namespace) -> int:
+def build_peers(arguments: argparse.Namespace) -> int:
     cccl = build.find_cccl(arguments.cccl)
     made, failed = build.build_all(jobs(cccl), arguments.arch)
     print(f"CCCL {cccl.version}: {len(made)} libraries in {build.folder_of_libraries()}")
@@ -251,7 +252,7 @@ def build(arguments: argparse.Namespace) -> int:
 def main() -> int:
     arguments = parse(sys.argv[1:])
     if "build" in arguments.parts:
-        return build(arguments)
+        return build_peers(arguments)
     began = time.perf_counter()
 
     def say(what: str) -> None:

@@ -15,7 +15,6 @@ import pytest
 torch = pytest.importorskip("torch", reason="the benchmark makes its data by PyTorch")
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 
-from tcu.study.gpu.peers import READ  # noqa: E402
 from gpu_segment_claims import evaluate  # noqa: E402
 from gpu_segment_data import (  # noqa: E402
     POWER_LAW,
@@ -26,6 +25,8 @@ from gpu_segment_data import (  # noqa: E402
     random_array,
 )
 from gpu_segment_peers import COPY  # noqa: E402
+
+from tcu.study.gpu.peers import READ  # noqa: E402
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])

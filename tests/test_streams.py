@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from numbers_of_all_kinds import KINDS, draw
+from variants_and_dtypes import every_pair
 
 import tcu
 from tcu import streams
@@ -33,7 +34,7 @@ from tcu.errors import DataFileError, ExtraMissingError, ParameterError, Unknown
 from tcu.model import execute as execute_module
 from tcu.model.elements import Elements
 from tcu.model.stream import PlanStream
-from tcu.plan import VARIANTS, make_plan
+from tcu.plan import make_plan
 from tcu.streams import passes
 from tcu.units import get_unit
 
@@ -47,8 +48,7 @@ def bits(value: Any) -> bytes:
 # Plans in pieces
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@every_pair(["float16", "float32", "float64"])
 def test_a_plan_in_pieces_has_the_bits_of_the_plan(
     variant: str, dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -436,6 +436,34 @@ def test_a_pass_that_failed_goes_on_where_it_was(
     assert sum(seen) == exact.sum.n == NUMBERS.size
     assert bits(exact.value()) == bits(np.float64(math.fsum(NUMBERS)))
     assert bits(planned.value()) == bits(tcu.sum(NUMBERS))
+
+
+class Failed(streams.ExactTotal):
+    """A total that cannot take the third piece, for whatever reason."""
+
+    name = "failed"
+    broken = True
+
+    def merge(self, start: int, stop: int, share: Any) -> None:
+        if self.broken and self.sum.n > 4000:
+            raise DataFileError("no room")
+        super().merge(start, stop, share)
+
+
+def test_a_piece_that_only_some_totals_took_is_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passes, "_PIECE", 1 << 12)
+    source = streams.ArraySource(NUMBERS)
+    exact, failed = streams.ExactTotal(), Failed()
+    checkpoint = streams.Checkpoint(tmp_path / "state", {}, 0.0)
+    with pytest.raises(DataFileError, match="no room"):
+        streams.run(source, [exact, failed], memory=1 << 26, checkpoint=checkpoint)
+    assert exact.sum.n > failed.sum.n
+    exact, failed = streams.ExactTotal(), Failed()
+    failed.broken = False
+    streams.run(source, [exact, failed], memory=1 << 26, checkpoint=checkpoint)
+    assert exact.sum == failed.sum == tcu.ExactSum().add(NUMBERS)
 
 
 def test_checkpoints_that_do_not_belong(tmp_path: Path) -> None:

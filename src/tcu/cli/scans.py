@@ -1,4 +1,4 @@
-"""``tcu cumsum``: running sums of files, into a file."""
+"""``tcu cumsum``: the running sums of numbers in files, into a file."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from typing import Annotated, Any
 
 import typer
 
+import tcu
 from tcu.cli import options
-from tcu.cli.data import Overflow, summable_format
+from tcu.cli.data import DataElements, Overflow, summable_format
 from tcu.cli.files import read_elements
 from tcu.cli.outcome import warning
 from tcu.cli.output import check_place, console, print_json, warn
 from tcu.cli.progress import ProgressBar
-from tcu.cli.resuming import checkpoint_of
-from tcu.cli.scan_rows import scan_rows
+from tcu.cli.resuming import check_alone, checkpoint_of
+from tcu.cli.rows import array_of, save_array, shape_text
+from tcu.collectives import ScanInfo
 from tcu.collectives.results import result_format
+from tcu.collectives.scans import line_shape, scan_axis, scan_info
 from tcu.errors import ParameterError
-from tcu.streams.scans import SEGMENT, scan_into
+from tcu.formats.format import Format
+from tcu.streams.scans import scan_into
 
 __all__ = ["cumsum_command"]
 
@@ -26,70 +30,106 @@ __all__ = ["cumsum_command"]
 def cumsum_command(
     file: options.DataFiles,
     *,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE.npy", help="Where the running sums go.")
-    ],
     axis: Annotated[
         int | None,
         typer.Option(
             "--axis",
             metavar="N",
-            help="Run along this axis of one array, from 0, or from the end with -1.",
+            help="Run along this axis of one array, from 0, or from the end with -1; else through all numbers as one "
+            "line.",
             rich_help_panel=options.FILE,
         ),
     ] = None,
-    exclusive: Annotated[
-        bool, typer.Option("--exclusive", help="The sum of what comes before each number, without itself.")
-    ] = False,
-    reverse: Annotated[bool, typer.Option("--reverse", help="From the last number to the first.")] = False,
     numbers: options.Numbers,
     reading: options.Reading,
+    exclusive: Annotated[
+        bool, typer.Option("--exclusive", help="Leave each number out of its own sum.")
+    ] = False,
+    reverse: Annotated[bool, typer.Option("--reverse", help="Begin at the end.")] = False,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="FILE.npy",
+            help="Where the running sums go.",
+            rich_help_panel=options.OUTPUT,
+        ),
+    ] = None,
     dtype: options.ResultDtype = None,
     as_json: options.Json = False,
 ) -> None:
-    """Write the running sums of all numbers, in C order, to a .npy file.
+    """Write the running sums of numbers, each rounded once, with the same bits on every machine.
 
     Several files, a folder or a glob count as one array, in the order of their
-    names.  Each segment of 2^20 numbers is scanned in binary64, and what comes
-    before it is added as its exact sum, so that errors do not grow with the
-    length; the bits depend on the numbers alone.  With --axis the rows of one
-    array, each with the bits of tcu.cumsum.
+    names; they may be larger than memory.
 
-    Example: [bold]tcu cumsum 'run-*/*.npy' -o sums.npy --checkpoint state.json[/bold]
+    Example: [bold]tcu cumsum data.npy -o sums.npy[/bold]
+
+    [bold]tcu cumsum matrix.npy --axis -1 --exclusive --dtype float64 -o before.npy[/bold]
+
+    [bold]tcu cumsum 'run-*/*.npy' -o sums.npy --checkpoint state.json[/bold] goes on after an interruption.
     """
-    if reading.gpu:
-        raise ParameterError("--gpu: cumulative sums of files are computed on the CPU: leave it out")
+    if output is None:
+        raise ParameterError("the running sums are an array, which goes to a file: give -o FILE.npy")
     check_place(output)
-    memory = options.size_of(reading.memory)
-    elements = read_elements(file, numbers, memory, once=axis is None and not reverse)
-    wanted = None if dtype is None else summable_format(dtype, "--dtype").dtype
+    given = None if dtype is None else summable_format(dtype, "--dtype").dtype
     if axis is not None:
-        if reading.checkpoint is not None:
-            raise ParameterError("--checkpoint with --axis: an axis is summed in one go: leave one of them out")
-        scan_rows(elements, elements.source.name, axis, exclusive, reverse, wanted, output, as_json)
-        return
-    target = result_format(elements.format, wanted)
-    task: dict[str, Any] = {
-        "operation": "cumsum", "exclusive": exclusive, "reverse": reverse, "dtype": target.name,
-        "output": str(output.resolve()), "segment": SEGMENT,
-    }  # fmt: skip
+        check_alone(reading)
+    elif reading.gpu:
+        raise ParameterError("--gpu: the running sums of files are computed on the CPU: leave it out")
+    once = axis is None and not reverse
+    elements = read_elements(file, numbers, options.size_of(reading.memory), once=once)
+    shape = elements.source.shape
+    number = scan_axis(axis, len(shape))
+    target = result_format(elements.format, given)
     with ProgressBar(elements.n, itemsize=elements.dtype.itemsize) as bar:
-        scan_into(
-            output, elements, target, exclusive=exclusive, reverse=reverse, memory=memory,
-            checkpoint=checkpoint_of(elements, reading, task), progress=bar.advance,
-            beside=[Overflow(elements)],
-        )  # fmt: skip
+        if number is None:
+            _through_all(elements, output, target, exclusive, reverse, reading, bar)
+        else:
+            x = array_of(elements)
+            way: Any = {"exclusive": exclusive, "reverse": reverse, "dtype": target.dtype}
+            save_array(output, tcu.cumsum(x, number, **way, progress=bar.advance))
     message = warning(elements)
     for each in (*elements.source.remarks, *([] if message is None else [message])):
         warn(each)
-    document = {
-        "n": elements.n, "dtype": str(elements.format.dtype), "exclusive": exclusive, "reverse": reverse,
-        "output": str(output), "result_dtype": str(target.dtype),
-    }  # fmt: skip
+    info = scan_info(shape, number, elements.format)
+    result_shape = line_shape(shape, number)
     if as_json:
-        print_json(document)
+        print_json({
+            "shape": list(shape), "dtype": str(elements.format.dtype), "axis": number, "exclusive": exclusive,
+            "reverse": reverse, **_plan(info), "output": str(output), "result_shape": list(result_shape),
+            "result_dtype": str(target.dtype),
+        })  # fmt: skip
         return
-    console().print(
-        f"{output}: {elements.n:,} running sums of {elements.format.dtype} numbers, as {target.dtype}",
-        markup=False,
+    screen = console()
+    kind = f"{'exclusive, ' if exclusive else ''}{'from the end, ' if reverse else ''}" + (
+        "all as one line" if number is None else f"along axis {number}"
     )
+    screen.print(
+        f"{elements.source.name}: {shape_text(shape)} of {elements.format.dtype}, {kind}", markup=False
+    )
+    screen.print(f"{info.rows:,} × {info.plan}", markup=False)
+    screen.print(f"{output}: {shape_text(result_shape)} of {target.dtype}", markup=False)
+
+
+def _through_all(
+    elements: DataElements, output: Path, target: Format, exclusive: bool, reverse: bool,
+    reading: options.Reading, bar: ProgressBar,
+) -> None:  # fmt: skip
+    task: dict[str, Any] = {
+        "operation": "cumsum", "exclusive": exclusive, "reverse": reverse, "dtype": target.name,
+        "output": str(output.resolve()),
+    }  # fmt: skip
+    scan_into(
+        output, elements, elements.format, target, exclusive=exclusive, reverse=reverse,
+        memory=options.size_of(reading.memory), checkpoint=checkpoint_of(elements, reading, task),
+        progress=bar.advance, beside=[Overflow(elements)],
+    )  # fmt: skip
+
+
+def _plan(info: ScanInfo) -> dict[str, int]:
+    plan = info.plan
+    return {
+        "n": plan.n, "rows": info.rows, "group": plan.group, "levels": plan.levels, "depth": plan.depth,
+    }  # fmt: skip

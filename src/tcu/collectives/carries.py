@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import tcu
+from tcu.collectives import scans, summation
 from tcu.collectives.exact import SCALE, Tally
 from tcu.collectives.partials import share_of
 from tcu.collectives.results import round_number
@@ -75,7 +75,7 @@ def _both(first: Any, second: Any) -> npt.NDArray[Any]:
 
 def local_scan(x: Any, axis: int, *, exclusive: bool, reverse: bool) -> Any:
     """The scan of a block alone, in binary64."""
-    return tcu.cumsum(x, axis, exclusive=exclusive, reverse=reverse, dtype="float64")
+    return scans.cumsum(x, axis, exclusive=exclusive, reverse=reverse, dtype="float64")
 
 
 def carried(scan: Any, carry: npt.NDArray[np.float64], axis: int, target: Format) -> Any:
@@ -83,7 +83,10 @@ def carried(scan: Any, carry: npt.NDArray[np.float64], axis: int, target: Format
     carry = np.expand_dims(carry, axis)
     if is_tensor(scan):
         torch = sys.modules["torch"]
-        return (scan + torch.from_numpy(carry).to(scan.device)).to(getattr(torch, target.dtype.name))
+        scan = scan + torch.from_numpy(carry).to(scan.device)
+        if target.name == "bfloat16":  # to which PyTorch rounds binary64 twice; a sum of one number does once
+            return summation.sum(scan.unsqueeze(-1), -1, dtype=torch.bfloat16)
+        return scan.to(getattr(torch, target.dtype.name))
     with np.errstate(all="ignore"):
         if lives_on_gpu(scan):
             return (scan + sys.modules["cupy"].asarray(carry)).astype(target.dtype)

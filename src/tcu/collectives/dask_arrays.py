@@ -45,9 +45,7 @@ def reduce(
     keepdims: bool = False, **given: Any,
 ) -> Any:  # fmt: skip
     """What ``tcu.sum`` and the others do with Dask arrays; ``options`` in the order of OPTIONS."""
-    for name, value in given.items():
-        if value is not None and value is not False:
-            raise ParameterError(f"{name} with a Dask array: {_REFUSED[name]}")
+    _refuse(given)
     element = _checked(operation, arrays)
     target = result_format(element, options[-1])
     x = arrays[0]
@@ -55,6 +53,12 @@ def reduce(
         result = _whole(operation, arrays, options, target)
         return result.reshape((1,) * x.ndim) if keepdims else result
     return _along(operation, x, reduced_axes(axis, x.ndim), keepdims, options, target)
+
+
+def _refuse(given: dict[str, Any]) -> None:
+    for name, value in given.items():
+        if value is not None and value is not False:
+            raise ParameterError(f"{name} with a Dask array: {_REFUSED[name]}")
 
 
 def _checked(operation: Operation, arrays: Sequence[Any]) -> Format:
@@ -133,16 +137,20 @@ def _placed(result: npt.NDArray[Any], like: Any) -> Any:
 
 
 def cumsum(
-    x: Any, axis: int | None = None, *, exclusive: bool = False, reverse: bool = False, dtype: Any = None,
-    out: Any = None,
-) -> Any:  # fmt: skip
+    x: Any,
+    axis: Any = None,
+    *,
+    exclusive: bool = False,
+    reverse: bool = False,
+    dtype: Any = None,
+    **given: Any,
+) -> Any:
     """What ``tcu.cumsum`` does with Dask arrays: two levels, as :mod:`tcu.collectives.carries` says.
 
     One task has the exact sums of all chunks of a row, a few hundred bytes
     each; every other task has one chunk.
     """
-    if out is not None:
-        raise ParameterError(f"out with a Dask array: {_REFUSED['out']}")
+    _refuse(given)
     target = result_format(_checked("sum", (x,)), dtype)
     if axis is None:
         x, axis = x.reshape(-1), 0

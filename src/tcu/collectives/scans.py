@@ -20,7 +20,7 @@ from tcu.collectives.results import result_format, target_of
 from tcu.collectives.rows import axis_number, row_pieces
 from tcu.collectives.segments import checked_offsets
 from tcu.errors import ParameterError, ShapeError
-from tcu.formats.array import lives_on_gpu
+from tcu.formats.array import is_dask, lives_on_gpu
 from tcu.formats.format import Format
 from tcu.formats.tensor import is_tensor
 from tcu.model import scans, threads
@@ -120,6 +120,11 @@ def cumsum(
     tcu.gpu.GpuError:
         x is on a GPU and the way to it is not there.
     """
+    if is_dask(x):
+        import tcu.collectives.dask_arrays as dask_arrays
+
+        given = {"out": out, "return_info": return_info, "progress": progress}
+        return dask_arrays.cumsum(x, axis, exclusive=exclusive, reverse=reverse, dtype=dtype, **given)
     if is_tensor(x):
         import tcu.collectives.torch_scans as torch_scans
 

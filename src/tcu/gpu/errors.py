@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tcu import errors
 from tcu.errors import TcuError
 
 __all__ = [
@@ -22,7 +21,7 @@ class GpuError(TcuError, RuntimeError):
     """Base of all errors of the GPU executor."""
 
 
-class ExtraMissingError(GpuError, errors.ExtraMissingError):
+class ExtraMissingError(GpuError, ImportError):
     """The packages that reach the GPU are not installed."""
 
 

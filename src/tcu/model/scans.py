@@ -13,7 +13,7 @@ from tcu.formats.format import Format, format_of, get_format
 from tcu.model import threads
 from tcu.plan.scan import group_of, radix
 
-__all__ = ["piece_length", "scan_line", "scan_segments"]
+__all__ = ["Carries", "piece_length", "scan_line", "scan_segments"]
 
 Read = Callable[[int, int], npt.NDArray[Any]]
 """Elements from one index up to another: one-dimensional, contiguous, in native byte order."""
@@ -84,14 +84,14 @@ def scan_line(
         return stop - start, total
 
     def one_after_another() -> Iterator[int]:
-        carries = _Carries(scan_kernels.LEVELS)
+        carries = Carries()
         for place in places:
             done, total = scan((place, carries.carry))
             carries.push(total)
             yield done
 
     def side_by_side() -> Iterator[int]:
-        carries, known = _Carries(scan_kernels.LEVELS), [0.0]
+        carries, known = Carries(), [0.0]
         for total in threads.in_order(total_of, places[:-1]):  # reads x a second time
             carries.push(total)
             known.append(carries.carry)
@@ -104,13 +104,11 @@ def scan_line(
             progress(done)
 
 
-class _Carries:
+class Carries:
     """The levels above the pieces: totals of pieces come in, the carry of the next one is known."""
 
-    def __init__(self, below: int) -> None:
-        """``below``: the levels inside a piece."""
+    def __init__(self) -> None:
         self.carry = 0.0
-        self._below = below
         self._levels: list[_Run] = []
 
     def push(self, total: float) -> None:
@@ -120,11 +118,29 @@ class _Carries:
                 break
             total = full
         else:
-            self._levels.append(_Run(radix(self._below + len(self._levels) + 1)))
+            self._levels.append(_Run(_radix_above(len(self._levels))))
             self._levels[-1].push(total)
         self.carry = 0.0
         for level in reversed(self._levels):
             self.carry += level.exclusive()
+
+    def state(self) -> list[list[Any]]:
+        """What :meth:`restore` needs, as JSON: bits of numbers in hexadecimal."""
+        return [[self.carry.hex()], *(level.state() for level in self._levels)]
+
+    def restore(self, state: list[list[Any]]) -> None:
+        (carry,), *levels = state
+        self.carry = float.fromhex(carry)
+        self._levels = [_Run(_radix_above(i)) for i in range(len(levels))]
+        for level, saved in zip(self._levels, levels, strict=True):
+            level.restore(saved)
+
+
+def _radix_above(levels: int) -> int:
+    """Of the level with that many between it and the pieces."""
+    from tcu.model import scan_kernels
+
+    return radix(scan_kernels.LEVELS + levels + 1)
 
 
 class _Run:
@@ -134,6 +150,12 @@ class _Run:
         self._length = length
         self._position = 0
         self._blocks = [0.0] * length.bit_length()
+
+    def state(self) -> list[Any]:
+        return [self._position, *(block.hex() for block in self._blocks)]
+
+    def restore(self, state: list[Any]) -> None:
+        self._position, self._blocks = state[0], [float.fromhex(block) for block in state[1:]]
 
     def push(self, total: float) -> float | None:
         """Take the next total; that of the whole run, which then begins again, if this was its last."""

@@ -47,11 +47,12 @@ class BoxSource(SlabSource):
     ) -> None:  # fmt: skip
         super().__init__(cache)
         self.name = name
+        self.shape = shape
         self.n = math.prod(shape)
         self.dtype = dtype.newbyteorder("=")
         self._read = read
         self._identity = identity
-        self._shape = shape = shape or (1,)
+        self._extents = shape = shape or (1,)
         chunks = chunks or (1,) * len(shape)
         most = max(1, cache.room // 2 // dtype.itemsize)  # one is read while another is summed
         for axis in range(len(shape)):
@@ -77,10 +78,10 @@ class BoxSource(SlabSource):
         outer, box = divmod(slab, self._per_outer)
         where: list[slice] = []
         if self._axis:
-            outside = np.unravel_index(outer, self._shape[: self._axis])
+            outside = np.unravel_index(outer, self._extents[: self._axis])
             where = [slice(int(i), int(i) + 1) for i in outside]
-        where.append(slice(box * self._height, min((box + 1) * self._height, self._shape[self._axis])))
-        where.extend(slice(0, length) for length in self._shape[self._axis + 1 :])
+        where.append(slice(box * self._height, min((box + 1) * self._height, self._extents[self._axis])))
+        where.extend(slice(0, length) for length in self._extents[self._axis + 1 :])
         try:
             numbers = np.ascontiguousarray(self._read(tuple(where)))
         except (
@@ -216,6 +217,7 @@ class ParquetSource(SlabSource):
                     f"{self.name}: row group {i} holds {rows:,} numbers, which are decoded at once: give the "
                     f"chunks {need} MiB (twice that with --memory), or write smaller row groups"
                 )
+        self.shape = (self.n,)
         status = os.stat(path)
         self._state = [status.st_size, status.st_mtime_ns]
 

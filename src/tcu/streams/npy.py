@@ -28,10 +28,10 @@ class NpySource(Source):
     def __init__(self, path: str) -> None:
         self.name = path
         with open(path, "rb") as file:
-            shape, _, self._stored = read_header(file, path)
+            self.shape, _, self._stored = read_header(file, path)
             self._offset = file.tell()
             self._size, self._changed = _state_of(file.fileno())
-        self.n = math.prod(shape)
+        self.n = math.prod(self.shape)
         self.dtype = self._stored.newbyteorder("=")
         missing = self._offset + self.n * self.dtype.itemsize - self._size
         if missing > 0:
@@ -88,13 +88,13 @@ class NpyPipe(Source):
         """``start``: what was read of it already."""
         self.name = name
         self._file = file
-        shape, fortran, self._stored = read_header(_Rejoined(start, file), name)
+        self.shape, fortran, self._stored = read_header(_Rejoined(start, file), name)
         if fortran:
             raise DataFileError(
                 f"{name} is in Fortran order, so its numbers do not come in the order in which they are summed: "
                 "send numpy.ascontiguousarray(x), or save it as a file"
             )
-        self.n = math.prod(shape)
+        self.n = math.prod(self.shape)
         self.dtype = self._stored.newbyteorder("=")
         self._at = 0
         self._failed: DataFileError | None = None

@@ -74,13 +74,13 @@ def run(
         raise ParameterError(f"memory of {memory:,} bytes: give {MINIMUM:,} (64M) at least")
     work = _OnCpu(numbers, totals, memory) if gpu is None else _on_gpu(numbers, totals, memory, gpu)
     try:
-        _pass(numbers.n, work, totals, checkpoint, progress)
+        _pass(work, totals, checkpoint, progress)
     finally:
         work.close()
 
 
 def _pass(
-    n: int, work: Work, totals: Sequence[Total], checkpoint: Checkpoint | None,
+    work: Work, totals: Sequence[Total], checkpoint: Checkpoint | None,
     progress: Callable[[int], None] | None,
 ) -> None:  # fmt: skip
     position = _resumed(totals, checkpoint)
@@ -90,17 +90,19 @@ def _pass(
     def reduced(piece: tuple[int, int]) -> tuple[int, int, Shares]:
         return *piece, work(*piece)
 
+    whole = True  # whether all totals have taken the same pieces
     try:
         for start, stop, shares in threads.in_order(reduced, work.pieces(position), work.workers):
+            whole = False
             for total, share in zip(totals, shares, strict=True):
                 total.merge(start, stop, share)
-            position = stop
+            position, whole = stop, True
             if progress is not None:
                 progress(stop - start)
             if checkpoint is not None and checkpoint.due():
                 _save(checkpoint, position, totals)
     finally:
-        if checkpoint is not None:
+        if checkpoint is not None and whole:
             _save(checkpoint, position, totals)
 
 

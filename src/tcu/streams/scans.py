@@ -1,8 +1,6 @@
 """Scans of numbers of any length, from files into a file: read once, written once, resumable.
 
-Two levels, as :mod:`tcu.collectives.carries`: segments of SEGMENT numbers,
-counted from where the scan begins, each scanned in binary64, plus the exact
-sum of everything before, rounded once.  The bits depend on the numbers alone.
+By the plan of :func:`tcu.cumsum`, so the bits are those of one array.
 """
 
 from __future__ import annotations
@@ -15,18 +13,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcu.collectives.carries import carried, carry_of, local_scan
-from tcu.collectives.exact import exact_sum
-from tcu.errors import DataFileError, ParameterError
-from tcu.formats.format import Format, format_of
-from tcu.model import threads
+from tcu.errors import DataFileError
+from tcu.formats.format import Format
+from tcu.model.scans import Carries, piece_length, scan_segments
 from tcu.streams.checkpoint import Checkpoint
 from tcu.streams.passes import Numbers, run
-from tcu.streams.totals import ExactTotal, Total
+from tcu.streams.totals import Total
 
-__all__ = ["SEGMENT", "ScanFile", "scan_into"]
-
-SEGMENT = 1 << 20
+__all__ = ["ScanFile", "scan_into"]
 
 
 class Reversed:
@@ -41,22 +35,22 @@ class Reversed:
 
 
 class ScanFile:
-    """A .npy file that is written piece by piece; it gets its name when it is whole."""
+    """A .npy file that is written piece by piece beside its place; it gets its name when it is whole."""
 
     def __init__(self, path: Path, n: int, dtype: np.dtype[Any], resumed: bool) -> None:
-        self._path, self._part = path, path.with_name(path.name + ".part")
-        self._n, self._dtype = n, dtype
+        self.path, self.part = path, path.with_name(path.name + ".part")
+        self._dtype = dtype
         try:
-            if resumed and path.exists() and not self._part.exists():
-                path.replace(self._part)  # it was whole already
-            self._file = self._part.open("r+b" if resumed else "w+b")
+            if resumed and path.exists() and not self.part.exists():
+                path.replace(self.part)  # it was whole already
+            self._file = self.part.open("r+b" if resumed else "w+b")
             header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (n,)}
             np.lib.format.write_array_header_1_0(self._file, header)
             self._start = self._file.tell()
             self._file.truncate(self._start + n * dtype.itemsize)
         except FileNotFoundError:
             raise DataFileError(
-                f"{self._part}, which the checkpoint continues, is not there: delete the checkpoint to begin anew"
+                f"{self.part}, which the checkpoint continues, is not there: delete the checkpoint to begin anew"
             ) from None
         except OSError as error:
             raise DataFileError(
@@ -64,13 +58,15 @@ class ScanFile:
             ) from None
 
     def write(self, start: int, numbers: npt.NDArray[Any]) -> None:
+        """Put numbers at their place; raises DataFileError."""
         try:
             self._file.seek(self._start + start * self._dtype.itemsize)
-            self._file.write(np.ascontiguousarray(numbers).view(np.uint8).data if numbers.size else b"")
+            self._file.write(np.ascontiguousarray(numbers).view(np.uint8).data)
         except OSError as error:
-            raise DataFileError(f"cannot write {self._part}: {error.strerror or error}: make room") from None
+            raise DataFileError(f"cannot write {self.part}: {error.strerror or error}: make room") from None
 
     def sync(self) -> None:
+        """Return when everything is on the disk."""
         self._file.flush()
         os.fsync(self._file.fileno())
 
@@ -78,65 +74,68 @@ class ScanFile:
         self.sync()
         self._file.close()
         if whole:
-            self._part.replace(self._path)
+            self.part.replace(self.path)
 
 
-class _Scan(ExactTotal):
-    """A total that writes as it merges: its state is the exact sum so far, and what is on the disk."""
+class _Scan:
+    """A total that writes as it merges: what is pending are the sums of the plan's levels."""
 
     name = "scan"
 
-    def __init__(self, n: int, target: Format, exclusive: bool, reverse: bool) -> None:
-        super().__init__()
-        self.file: ScanFile | None = None
-        self._n, self._target, self._exclusive, self._reverse = n, target, exclusive, reverse
+    def __init__(
+        self, file: ScanFile, n: int, element: Format, target: Format, exclusive: bool, reverse: bool
+    ) -> None:
+        self._file = file
+        self._n, self._element, self._target = n, element, target
+        self._exclusive, self._reverse = exclusive, reverse
+        self._carries = Carries()
 
     def pieces(self, start: int, most: int) -> Iterator[tuple[int, int]]:
-        del most
-        return ((at, min(at + SEGMENT, self._n)) for at in range(start, self._n, SEGMENT))
+        """The plan's own, whatever the memory."""
+        length = piece_length(self._element)
+        return ((at, min(at + length, self._n)) for at in range(start, self._n, length))
 
-    def work(self, start: int, numbers: npt.NDArray[Any]) -> Any:
-        with threads.alone():
-            scan = local_scan(numbers, 0, exclusive=self._exclusive, reverse=False)
-        return exact_sum(numbers, format_of(numbers.dtype)), scan
+    def work(self, start: int, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return numbers.copy()
 
-    def merge(self, start: int, stop: int, share: Any) -> None:
-        assert self.file is not None
-        tally, scan = share
-        result = carried(scan, np.asarray(carry_of(self.sum.tally)), 0, self._target)
+    def merge(self, start: int, stop: int, share: npt.NDArray[Any]) -> None:
+        result = np.empty(stop - start, self._target.dtype)
+        edges = np.array([0, stop - start])
+        total = scan_segments(share, edges, result, self._exclusive, False, self._carries.carry)
+        self._carries.push(total)
         if self._reverse:
-            self.file.write(self._n - stop, result[::-1])
+            self._file.write(self._n - stop, result[::-1])
         else:
-            self.file.write(start, result)
-        super().merge(start, stop, tally)
+            self._file.write(start, result)
 
-    def state(self) -> str:
-        assert self.file is not None
-        self.file.sync()  # before anything says that it is there
-        return super().state()
+    def state(self) -> Any:
+        self._file.sync()  # before anything says that it is there
+        return self._carries.state()
+
+    def restore(self, state: Any) -> None:
+        self._carries.restore(state)
 
 
 def scan_into(
-    path: Path, numbers: Numbers, target: Format, *, exclusive: bool, reverse: bool, memory: int,
-    checkpoint: Checkpoint | None = None, progress: Callable[[int], None] | None = None,
+    path: Path, numbers: Numbers, element: Format, target: Format, *, exclusive: bool, reverse: bool,
+    memory: int, checkpoint: Checkpoint | None = None, progress: Callable[[int], None] | None = None,
     beside: Sequence[Total] = (),
 ) -> None:  # fmt: skip
-    """Write the cumulative sums of all numbers, in C order, to a .npy file.
+    """Write the running sums of all numbers, in C order, to a .npy file.
 
-    Raises what :func:`tcu.streams.run` raises; without a checkpoint an
-    unfinished file is deleted.  ``beside``: further totals of the same pass.
+    ``element`` is the format of what is read; ``beside``: further totals of
+    the same pass.  Raises what :func:`tcu.streams.run` raises; without a
+    checkpoint an unfinished file is deleted.
     """
-    if format_of(target.dtype).name == "bfloat16":
-        raise ParameterError("cumulative sums in bfloat16 have no .npy format: choose float32 or float16")
     resumed = checkpoint is not None and checkpoint.load() is not None
-    scan = _Scan(numbers.n, target, exclusive, reverse)
-    scan.file = ScanFile(path, numbers.n, target.dtype, resumed)
+    file = ScanFile(path, numbers.n, target.dtype, resumed)
+    scan = _Scan(file, numbers.n, element, target, exclusive, reverse)
+    given = Reversed(numbers) if reverse else numbers
     whole = False
     try:
-        given = Reversed(numbers) if reverse else numbers
         run(given, [scan, *beside], memory=memory, checkpoint=checkpoint, progress=progress)
         whole = True
     finally:
-        scan.file.close(whole)
+        file.close(whole)
         if not whole and checkpoint is None:
-            path.with_name(path.name + ".part").unlink(missing_ok=True)
+            file.part.unlink(missing_ok=True)

@@ -27,6 +27,7 @@ class Source(ABC):
     """What messages call it."""
     n: int
     dtype: np.dtype[Any]
+    shape: tuple[int, ...]
     remarks: tuple[str, ...] = ()
     """What whoever sums it should know."""
 
@@ -45,6 +46,7 @@ class ArraySource(Source):
     def __init__(self, array: npt.NDArray[Any], name: str = "array") -> None:
         self.array = array
         self.name = name
+        self.shape = array.shape
         self.n = int(array.size)
         self.dtype = array.dtype.newbyteorder("=")
         self._line = array.reshape(-1) if array.flags.c_contiguous else None
@@ -131,6 +133,7 @@ class Concatenation(Source):
         for source in sources:
             self.n += source.n
             self._ends.append(self.n)
+        self.shape = (self.n,)
 
     def read(self, start: int, stop: int, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
         i = bisect_right(self._ends, start)
