@@ -25,7 +25,9 @@ struct Granules {
 };
 
 // For elements `offset` to `offset` + PER_LOAD - 1 of the row of `length` elements at `row`; the offset may be
-// negative.
+// negative.  ALIKE: the lanes of a warp read one row, most of them far from its ends, and have the same shift, so
+// that a branch costs less than choosing each word.
+template <bool ALIKE = false>
 __device__ inline Granules ask(const Code* row, i64 length, i64 offset) {
     Granules g;
     g.first = g.second = make_uint4(0, 0, 0, 0);
@@ -34,7 +36,7 @@ __device__ inline Granules ask(const Code* row, i64 length, i64 offset) {
     if (any) g.first = read_once(row + offset);
 #else
     const u64 address = reinterpret_cast<u64>(row + offset), granule = address & ~u64(15);
-    if (offset >= 0 && offset + 2 * PER_LOAD <= length) {
+    if (ALIKE && offset >= 0 && offset + 2 * PER_LOAD <= length) {
         g.first = __ldg(reinterpret_cast<const uint4*>(granule));
         g.second = __ldg(reinterpret_cast<const uint4*>(granule) + 1);
         return g;
@@ -46,8 +48,7 @@ __device__ inline Granules ask(const Code* row, i64 length, i64 offset) {
     return g;
 }
 
-// The elements from their granules.  ALIKE: the lanes of a warp have the same shift, so that a branch costs less
-// than choosing each word.
+// The elements from their granules.
 template <bool ALIKE = false>
 __device__ inline Vector assemble(const Granules& g, const Code* row, i64 length, i64 offset) {
     Vector r;

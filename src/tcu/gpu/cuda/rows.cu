@@ -129,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) rows(const __gri
             for (int j = 0; j < TOGETHER; ++j)
 #pragma unroll
                 for (int i = 0; i < AT_ONCE; ++i)
-                    x[j][i] = ask(data_of(0), length_of(0), offset_of(turn + i, t + j));
+                    x[j][i] = ask<true>(data_of(0), length_of(0), offset_of(turn + i, t + j));
 #pragma unroll
             for (int j = 0; j < TOGETHER; ++j)
 #pragma unroll
@@ -147,7 +147,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) rows(const __gri
         for (int t = 0; t < TILES; ++t) x[u][t] = ask(data_of(u), length_of(u), offset_of(0, t));
     const auto sum_of = [&](int u, int t) {
         Tile sum;
-        sum.add(assemble<LANES == WARP>(x[u][t], data_of(u), length_of(u), offset_of(0, t)));
+        sum.add(assemble(x[u][t], data_of(u), length_of(u), offset_of(0, t)));
         return sum.sum();
     };
 #if LANES == 32
