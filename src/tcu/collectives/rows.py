@@ -28,14 +28,14 @@ from tcu.model.rows import execute_rows, row_width
 from tcu.plan import Plan
 from tcu.units import Unit
 
-__all__ = ["axis_number", "reduce", "reduced_axes", "reduced_shape", "row_pieces"]
+__all__ = ["axis_number", "encoded", "reduce", "reduced_axes", "reduced_shape", "row_pieces"]
 
 _PIECE = 1 << 18
 """Numbers, padding included, that one thread takes at a time: faster than 2^16 and 2^20, most of all for short rows."""
 _LONG = 1 << 18
 """Rows of that length are summed one after another, each by all threads."""
 
-Operation = Literal["sum", "mean"]
+Operation = Literal["sum", "mean", "fsum", "fmean"]
 
 
 def reduce(
@@ -67,7 +67,7 @@ def reduce(
     for totals in _totals(elements, axes, plan, unit, progress):
         if operation == "mean":
             totals = totals / n if n else np.full_like(totals, math.nan)
-        codes[at : at + totals.size] = _encoded(totals, target)
+        codes[at : at + totals.size] = encoded(totals, target)
         at += totals.size
     result = codes.view(target.dtype).reshape(shape)
     if out is not None:
@@ -120,7 +120,7 @@ def on_gpu(
     result, plan = device_rows.reduce(request, x, axes, keepdims, out)
     if progress is not None:
         progress(math.prod(x.shape))
-    if not return_info:
+    if not return_info or plan is None:
         return result
     rows = math.prod(length for i, length in enumerate(x.shape) if i not in axes)
     return result, sum_info(_unit_of_gpu(x), plan, None, rows)
@@ -172,7 +172,7 @@ def row_pieces(array: npt.NDArray[Any], axes: int, most: int) -> Iterator[npt.ND
         yield array[at : at + step]
 
 
-def _encoded(totals: npt.NDArray[np.float64], target: Format) -> npt.NDArray[Any]:
+def encoded(totals: npt.NDArray[np.float64], target: Format) -> npt.NDArray[Any]:
     """The codes of sums rounded once to nearest; every NaN is the one with all fraction bits set."""
     if target.name == "bfloat16":  # to which ml_dtypes rounds binary64 twice
         codes = encode_array(totals, target)

@@ -9,7 +9,7 @@ from typing import Any
 from tcu.formats.format import Format
 from tcu.gpu.device import Gpu
 from tcu.gpu.launch import KernelLaunch
-from tcu.gpu.segments import STATES, Index, List, Room, multiprocessors
+from tcu.gpu.segments import STATES, List, Room, multiprocessors
 from tcu.gpu.sums import COUNTS, ELEMENTS, LIMBS, LOAD, TARGETS, compiled
 from tcu.gpu.tuning import exact_config
 from tcu.gpu.workspace import workspace
@@ -57,36 +57,36 @@ class _LongExactSegments(ctypes.Structure):
 class ExactSegmentsLaunch:
     """The exact sum of each segment, rounded once: everything but the addresses.
 
-    ``n`` elements in ``segments`` segments.  Without ``index`` there are no
-    offsets: the segments are rows of ``length`` elements at a distance of
+    ``n`` elements in ``segments`` segments.  With ``length`` there are no
+    offsets: the segments are rows of that many elements at a distance of
     ``stride`` elements.  With ``mean`` each sum is divided by its length
     before it is rounded.
     """
 
     def __init__(
         self, n: int, segments: int, element: Format, target: Format, gpu: Gpu,
-        *, index: Index | None = None, stride: int = 0, length: int = 0, mean: bool = False,
+        *, length: int | None = None, stride: int = 0, mean: bool = False,
     ) -> None:  # fmt: skip
         self._gpu = gpu
         self._lock = threading.Lock()
         per_load = LOAD // element.dtype.itemsize
-        average = -(-n // max(segments, 1)) if index else length
+        average = -(-n // max(segments, 1)) if length is None else length
         lanes = 1
         while lanes < 32 and lanes * per_load < average:
             lanes *= 2
         most = lanes * _VECTORS * per_load
         chunk = _CHUNK_THREADS * _CHUNK_LOADS * per_load
-        longs = min(segments, n // (most + 1)) if index or length > most else 0
+        longs = min(segments, n // (most + 1)) if length is None or length > most else 0
         several = n // chunk if longs else 0
         self.room = Room.of(longs + n // chunk if longs else 0, 8 * (LIMBS + COUNTS) * several)
         state = List(0, 0, 0)
         self._short = _ExactSegments(
-            0, n, 0, stride, length, segments, 0, TARGETS[target.name], mean, 0, state
+            0, n, 0, stride, length or 0, segments, 0, TARGETS[target.name], mean, 0, state
         )
         common: tuple[tuple[str, Any], ...] = (("THREADS", _THREADS), ("TERM", "VALUE"))
         function = compiled(
             "exact_segments.cu", "exact_segments", gpu.compute_capability, ELEMENTS[element.name], "SHIFTED",
-            (*common, ("INDEX", index or "i64"), ("LANES", lanes), ("UNROLL", 1), ("RESIDENT", _RESIDENT)),
+            (*common, ("LANES", lanes), ("UNROLL", 1), ("RESIDENT", _RESIDENT)),
         )  # fmt: skip
         blocks = max(1, -(-segments * lanes // _THREADS))
         self._launch_short = KernelLaunch(function, blocks, _THREADS, self._short)

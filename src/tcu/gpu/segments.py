@@ -6,7 +6,6 @@ import ctypes
 import threading
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
 
 from tcu.formats.format import Format
 from tcu.gpu.device import Gpu, call
@@ -18,10 +17,8 @@ from tcu.gpu.workspace import workspace
 from tcu.plan import make_plan
 from tcu.plan.variants import LOADS
 
-__all__ = ["STATES", "Config", "Index", "List", "Room", "SegmentsLaunch", "multiprocessors"]
+__all__ = ["STATES", "Config", "List", "Room", "SegmentsLaunch", "multiprocessors"]
 
-Index = Literal["i64", "int"]
-"""The offsets' type, as the kernels call it."""
 _TILES, _WARP = 8, 32
 """As in cuda/segments.cu."""
 ITEM, STATES = 32, 4
@@ -104,9 +101,7 @@ class Room:
 @cache
 def multiprocessors(ordinal: int) -> int:
     """How many the GPU has."""
-    which = cuda_module(
-        "cuda.bindings.driver"
-    ).CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+    which = cuda_module("cuda.bindings.driver").CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
     return int(call("cuDeviceGetAttribute", which, call("cuDeviceGet", ordinal)))
 
 
@@ -118,7 +113,7 @@ class SegmentsLaunch:
     """
 
     def __init__(
-        self, n: int, segments: int, element: Format, index: Index, target: Format, gpu: Gpu,
+        self, n: int, segments: int, element: Format, target: Format, gpu: Gpu,
         *, chain: int = 1, block: int = _BLOCK, mean: bool = False, config: Config | None = None,
     ) -> None:  # fmt: skip
         config = config or Config()
@@ -136,7 +131,7 @@ class SegmentsLaunch:
         )
         function = compiled(
             "segments.cu", "segments", gpu.compute_capability, ELEMENTS[element.name], "SHIFTED",
-            (("INDEX", index), ("AT_ONCE", at_once), ("THREADS", config.threads),
+            (("AT_ONCE", at_once), ("THREADS", config.threads),
              ("RESIDENT", config.resident), ("PREFETCH", config.prefetch)),
         )  # fmt: skip
         warps = config.threads // _WARP

@@ -7,7 +7,6 @@
 // none (it ends before it begins, or elsewhere than in the array) gives NaN.
 //
 // Compiled with ELEMENT (array.cuh; LAYOUT SHIFTED), and
-//   INDEX      of the offsets: i64 or int
 //   LANES      1 to 32, a power of two
 //   THREADS, RESIDENT   of a block, and blocks per multiprocessor that the registers must allow
 //   UNROLL     1
@@ -29,7 +28,7 @@ constexpr int READ = 24 / sizeof(Code);        // elements that are read from on
 struct ExactSegments {
     const void* data;
     i64 n;
-    const INDEX* offsets;  // null: rows
+    const i64* offsets;  // null: rows
     i64 stride;            // of rows, in elements
     i64 length;            // of every row
     i64 segments;

@@ -12,7 +12,6 @@
 // or elsewhere than in the array) gives NaN.
 //
 // Compiled with ELEMENT (array.cuh; LAYOUT is not looked at), and
-//   INDEX      of the offsets: i64 or int
 //   THREADS, RESIDENT   of a block, and blocks per multiprocessor that the registers must allow
 //   AT_ONCE    segments of a warp at a time, at most 32
 //   PREFETCH      bytes of data that the L2 cache is asked for before they are needed; 0: none
@@ -35,7 +34,7 @@ constexpr int READ = 24 / sizeof(Code);  // elements that are read from one on
 struct Segments {
     const void* data;
     i64 n;
-    const INDEX* offsets;
+    const i64* offsets;
     i64 segments;
     void* out;
     i64 target;
@@ -260,7 +259,7 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Slot* slots) {
     // The sum of two multiples of 2^-24 below 2^21 is exact in binary64: one rounding is enough.
     u32 plain = ELEMENT == BINARY16 && p.target == TO_BINARY32 && !p.mean;
     asm volatile("" : "+r"(shift), "+r"(unsafe), "+r"(plain));  // or they are computed anew in every turn
-    const INDEX* ends = p.offsets + run.first + 1 + lane;
+    const i64* ends = p.offsets + run.first + 1 + lane;
     int todo = static_cast<int>(run.last - run.first);
     // The offsets of a whole array are one more than its segments.
     int to_come = static_cast<int>(min(p.segments - run.first, static_cast<i64>(todo + 2 * AT_ONCE)));
