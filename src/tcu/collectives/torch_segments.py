@@ -163,12 +163,12 @@ def _register(operation: Operation) -> None:
         """One longer line that is cut alike again and again; where each has offsets of its own, one after another."""
         x_at, offsets_at, count = *where[:2], info.batch_size
         lines = x.unsqueeze(0).expand(count, -1) if x_at is None else x.movedim(x_at, 0)
-        if offsets_at is not None and count:
+        if not count:
+            edges = offsets if offsets_at is None else offsets.new_empty(offsets.shape[1 - offsets_at])
+            return shape_alone(lines.reshape(-1), edges, *rest, **named).new_empty((0, *_shape(edges))), 0
+        if offsets_at is not None:
             pairs = zip(lines.unbind(0), offsets.unbind(offsets_at), strict=True)
             return torch.stack([operator(line, edges, *rest, **named) for line, edges in pairs]), 0
-        if offsets_at is not None or not count:
-            some = offsets if offsets_at is None else offsets.movedim(offsets_at, -1)[..., 0]
-            return shape_alone(lines.reshape(-1), some, *rest, **named).new_empty((0, *_shape(some))), 0
         shift = lines.shape[1] * torch.arange(count, dtype=torch.int64, device=offsets.device)
         # Between one line's last offset and the next one's first lies an empty segment, which is left out again.
         sums = operator(lines.reshape(-1), (offsets + shift.unsqueeze(1)).reshape(-1), *rest, **named)
