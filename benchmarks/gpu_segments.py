@@ -29,8 +29,8 @@ from tcu.gpu.segments import Config, SegmentsLaunch
 
 LENGTHS = ("geometric 8", "geometric 64", "geometric 512", "power law", "8", "64", "one")
 CONFIGS = [
-    Config(threads=threads, resident=warps * 32 // threads, prefetch=prefetch)
-    for threads, warps, prefetch in itertools.product((64, 128, 256), (24, 32, 40), (0, 4096))
+    Config(resident=warps // 4, prefetch=prefetch)
+    for warps, prefetch in itertools.product((24, 32, 40), (0, 4096))
 ]
 
 

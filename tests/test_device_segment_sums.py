@@ -227,7 +227,7 @@ def test_warps_have_enough_to_do_and_not_too_much(nothing_compiled: Any) -> None
         (1 << 30, 1 << 24, 32, 1 << 18),
         (1 << 30, 1 << 21, 8, 1 << 18),
         (100, 10, 8, 2),
-        (0, 0, 1, 4),
+        (0, 0, 8, 4),
     ):
         segments.SegmentsLaunch(n, count, fmt, fmt, gpu)
         blocks, macros = next(one for one in nothing_compiled if "AT_ONCE" in one[1])

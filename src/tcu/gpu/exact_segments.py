@@ -18,6 +18,8 @@ __all__ = ["ExactSegmentsLaunch"]
 
 _VECTORS, _THREADS, _RESIDENT = 64, 256, 4
 """Loads of a lane, as in cuda/exact_segments.cu; and how it is compiled."""
+_LANES = (2, 8, 32)
+"""For segments of up to two loads a lane, on average; few choices, as each is compiled."""
 _CHUNK_THREADS, _CHUNK_LOADS = 256, 16
 """As in cuda/exact_chunks.cuh."""
 _LONG_RESIDENT = 2
@@ -71,9 +73,7 @@ class ExactSegmentsLaunch:
         self._lock = threading.Lock()
         per_load = LOAD // element.dtype.itemsize
         average = -(-n // max(segments, 1)) if length is None else length
-        lanes = 1
-        while lanes < 32 and lanes * per_load < average:
-            lanes *= 2
+        lanes = next((lanes for lanes in _LANES if 2 * lanes * per_load >= average), _LANES[-1])
         most = lanes * _VECTORS * per_load
         chunk = _CHUNK_THREADS * _CHUNK_LOADS * per_load
         longs = min(segments, n // (most + 1)) if length is None or length > most else 0

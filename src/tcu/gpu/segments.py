@@ -29,6 +29,8 @@ _DATA = 1 << 14
 """Bytes of data and offsets that a warp goes through: enough to forget its start, and little enough that the
 last warps do not keep all others waiting."""
 _MOST_PER_WARP = 512
+_AT_ONCE = (8, 32)
+"""Segments that a warp takes at a time: few where they are long, so that many warps have some."""
 _BUSY = 1 << 13
 """Warps that keep a GPU busy: with fewer segments, each has fewer of them."""
 
@@ -124,7 +126,7 @@ class SegmentsLaunch:
         together = chain * block * per_load
         most = _TILES * _WARP * per_load if (chain, block) == (1, _BLOCK) else 0
         per_warp = _per_warp(n * size, segments)
-        at_once = min(_WARP, per_warp)
+        at_once = _AT_ONCE[per_warp >= _AT_ONCE[1]]
         state = List(0, 0, 0)
         self._short = _Segments(
             0, n, 0, segments, 0, TARGETS[target.name], mean, per_warp, most, together, state
@@ -175,9 +177,9 @@ class SegmentsLaunch:
 def _per_warp(size: int, segments: int) -> int:
     """How many segments a warp goes through: a power of two."""
     if not segments:
-        return 1
+        return _AT_ONCE[0]
     average = size / segments + 12
     count = 1
     while 2 * count * average <= _DATA and count < _MOST_PER_WARP and segments >= 2 * count * _BUSY:
         count *= 2
-    return max(count, min(8, _WARP))
+    return max(count, _AT_ONCE[0])
