@@ -11,7 +11,18 @@ from dataclasses import replace
 import pytest
 
 from tcu.formats import get_format
-from tcu.gpu import KERNELS, CompileError, ExtraMissingError, Kernel, merge, rows, sums, supported
+from tcu.gpu import (
+    KERNELS,
+    CompileError,
+    ExtraMissingError,
+    Kernel,
+    exact_segments,
+    merge,
+    rows,
+    segments,
+    sums,
+    supported,
+)
 from tcu.gpu import compiler as compiler_module
 from tcu.gpu.compiler import CompileTask, compile_cuda, compiler_version, read_sources, task_for, task_of
 from tcu.gpu.kernels import architecture
@@ -129,6 +140,8 @@ SUMS = {
     "sum.cu": {"THREADS": 256, "CHAIN": 2, "UNROLL": 4, "RESIDENT": 4, "TERM": "VALUE"},
     "sum.cu, rows": {"THREADS": 256, "CHAIN": 1, "UNROLL": 4, "RESIDENT": 4, "TERM": "VALUE", "ROWS": 1},
     "rows.cu": {"THREADS": 256, "LANES": 2, "TILES": 1, "UNROLL": 4, "RESIDENT": 4, "LOOPS": 0},
+    "segments.cu": {"THREADS": 128, "RESIDENT": 8, "AT_ONCE": 32, "PREFETCH": 4096},
+    "long_segments.cu": {"THREADS": 256, "CHAIN": 1, "UNROLL": 4, "RESIDENT": 4, "TERM": "VALUE"},
     "rows.cu, turns": {"THREADS": 256, "LANES": 32, "TILES": 8, "UNROLL": 1, "RESIDENT": 2, "LOOPS": 1},
 }
 
@@ -140,7 +153,8 @@ def test_sums_compile_for_every_architecture(which: str, element: str, capabilit
     nvrtc_or_skip()
     if element == "BFLOAT16" and capability < (8, 0):
         pytest.skip("no MMA of bfloat16")
-    macros = {"ELEMENT": element, "LAYOUT": "SHIFTED" if "rows" in which else "ALIGNED", **SUMS[which]}
+    layout = "ALIGNED" if which in ("sum.cu", "rows.cu") else "SHIFTED"
+    macros = {"ELEMENT": element, "LAYOUT": layout, **SUMS[which]}
     binary = compile_cuda(task_of(which.partition(",")[0], macros, "sm_{}{}".format(*capability)))
     assert binary.log == ""
     half = {"BINARY16": "f32.f16.f16.f32", "BFLOAT16": "f32.bf16.bf16.f32"}.get(element)
@@ -151,8 +165,40 @@ def test_sums_compile_for_every_architecture(which: str, element: str, capabilit
     assert half is not None or "mma.sync" not in binary.ptx
 
 
+EXACT_SEGMENTS = {
+    "exact_segments.cu": {"THREADS": 256, "LANES": 8, "UNROLL": 1, "RESIDENT": 4, "TERM": "VALUE"},
+    "long_exact_segments.cu": {"THREADS": 256, "UNROLL": 4, "RESIDENT": 2, "TERM": "VALUE"},
+}
+
+
 @pytest.mark.parametrize(
-    ("source", "name", "structure"), [("sum.cu", "Sum", sums.SumProblem), ("rows.cu", "Rows", rows._Rows)]
+    "capability",
+    [
+        pair if pair in ((7, 5), (9, 0)) else pytest.param(pair, marks=pytest.mark.slow)
+        for pair in CAPABILITIES
+    ],
+    ids=lambda pair: f"sm_{pair[0]}{pair[1]}",
+)
+@pytest.mark.parametrize("element", ["BINARY16", "BFLOAT16", "BINARY32", "BINARY64"])
+@pytest.mark.parametrize("which", EXACT_SEGMENTS)
+def test_exact_sums_of_segments_compile_for_every_architecture(
+    which: str, element: str, capability: tuple[int, int]
+) -> None:
+    nvrtc_or_skip()
+    macros = {"ELEMENT": element, "LAYOUT": "SHIFTED", **EXACT_SEGMENTS[which]}
+    assert compile_cuda(task_of(which, macros, "sm_{}{}".format(*capability))).log == ""
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "structure"),
+    [
+        ("sum.cu", "Sum", sums.SumProblem),
+        ("rows.cu", "Rows", rows._Rows),
+        ("segments.cu", "Segments", segments._Segments),
+        ("long_segments.cu", "LongSegments", segments._LongSegments),
+        ("exact_segments.cu", "ExactSegments", exact_segments._ExactSegments),
+        ("long_exact_segments.cu", "LongExactSegments", exact_segments._LongExactSegments),
+    ],
 )
 def test_host_and_device_agree_on_sums(source: str, name: str, structure: type[ctypes.Structure]) -> None:
     nvrtc_or_skip()
@@ -160,7 +206,17 @@ def test_host_and_device_agree_on_sums(source: str, name: str, structure: type[c
         f"__builtin_offsetof({name}, {field}) == {getattr(structure, field).offset}"
         for field, *_ in structure._fields_
     ]
-    macros = {"ELEMENT": "BINARY16", "LAYOUT": "ALIGNED", **SUMS[source]}
+    if "segments" in source:
+        facts += [f"sizeof(Item) == {segments.ITEM}", f"STATES == {segments.STATES}"]
+        facts += [f"WORDS == {sums.LIMBS + sums.COUNTS}"] if "exact" in source else []
+    if source == "exact_segments.cu":
+        facts += [
+            f"VECTORS == {exact_segments._VECTORS}",
+            f"CHUNK_THREADS == {exact_segments._CHUNK_THREADS}",
+            f"CHUNK_LOADS == {exact_segments._CHUNK_LOADS}",
+        ]
+    macros = {"ELEMENT": "BINARY16", "LAYOUT": "SHIFTED" if "segments" in source else "ALIGNED"}
+    macros |= {key: str(value) for key, value in {**SUMS, **EXACT_SEGMENTS}[source].items()}
     options = ("--std=c++17", *(f"--define-macro={key}={value}" for key, value in macros.items()))
     text = f'#include "{source}"\n' + "".join(f"static_assert({fact});\n" for fact in facts)
     compile_cuda(CompileTask((("check.cu", text), *read_sources(source)), options, "sm_90"))

@@ -18,6 +18,10 @@ from tcu.collectives import fsum as fsum
 from tcu.collectives import mean as mean
 from tcu.collectives import norm as norm
 from tcu.collectives import segment_cumsum as segment_cumsum
+from tcu.collectives import segment_fmean as segment_fmean
+from tcu.collectives import segment_fsum as segment_fsum
+from tcu.collectives import segment_mean as segment_mean
+from tcu.collectives import segment_sum as segment_sum
 from tcu.collectives import sum as sum
 from tcu.dispatch import mma as mma
 from tcu.errors import TcuError as TcuError

@@ -14,6 +14,10 @@ from tcu.collectives.scans import ScanInfo as ScanInfo
 from tcu.collectives.scans import cumsum as cumsum
 from tcu.collectives.scans import cumsum_error_bound as cumsum_error_bound
 from tcu.collectives.scans import segment_cumsum as segment_cumsum
+from tcu.collectives.segment_sums import segment_fmean as segment_fmean
+from tcu.collectives.segment_sums import segment_fsum as segment_fsum
+from tcu.collectives.segment_sums import segment_mean as segment_mean
+from tcu.collectives.segment_sums import segment_sum as segment_sum
 from tcu.collectives.summation import SumInfo as SumInfo
 from tcu.collectives.summation import error_bound as error_bound
 from tcu.collectives.summation import sum as sum

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.collectives import summation
-from tcu.collectives.request import Request
+from tcu.collectives.request import Axes, Request
 from tcu.collectives.results import round_sum, stored, target_of
-from tcu.collectives.summation import Axes, SumInfo
+from tcu.collectives.summation import SumInfo
 from tcu.formats.array import is_dask, lives_on_gpu
 from tcu.formats.format import get_format
 from tcu.formats.tensor import is_tensor

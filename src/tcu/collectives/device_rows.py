@@ -21,23 +21,24 @@ from tcu.errors import ParameterError
 from tcu.formats.format import Format
 from tcu.gpu.arrays import DeviceArray
 from tcu.gpu.device import current, find_gpu
+from tcu.gpu.exact_segments import ExactSegmentsLaunch
 from tcu.gpu.launch import collapse
 from tcu.gpu.rows import RowsLaunch
 from tcu.gpu.segmented import SegmentedLaunch
-from tcu.gpu.sums import Layout, check_address, contiguous
+from tcu.gpu.sums import ExactLaunch, Layout, check_address, contiguous
 from tcu.model.elements import summable
 from tcu.plan import DEFAULT_VARIANT, SEGMENTED, Plan, make_plan
 from tcu.units import get_unit
 
-__all__ = ["ALIGNMENT", "laid_out", "reduce"]
+__all__ = ["ALIGNMENT", "checked_address", "laid_out", "reduce"]
 
 ALIGNMENT = 16
 
 
 def reduce(
     request: Request, x: Any, axes: tuple[int, ...], keepdims: bool, out: Any = None
-) -> tuple[Any, Plan]:
-    """(the sums or means, the plan of one row); ``axes`` are sorted and not negative.
+) -> tuple[Any, Plan | None]:
+    """(the sums or means, the plan of one row, None of exact ones); ``axes`` are sorted and not negative.
 
     Raises what :func:`tcu.sum` raises.
     """
@@ -68,9 +69,14 @@ def reduce(
         if place is None:
             result, address = library.empty(x, shape, target.dtype, ordinal)
         else:
-            result, address = out, _checked(place, shape, target.dtype)
-        if launch is not None:
+            result, address = out, checked_address(place, shape, target.dtype)
+        if isinstance(launch, RowsLaunch | SegmentedLaunch):
             launch(view.address, address, stream)
+        elif isinstance(launch, ExactSegmentsLaunch):
+            _, room = library.empty(x, (launch.room.size // 8,), np.dtype(np.int64), ordinal)
+            launch(view.address, 0, address, room, stream)
+        elif launch is not None:
+            launch.at(view.address, view.address, address, stream)
         return (result if place is not None else library.finish(result, x, stream)), plan
 
 
@@ -78,9 +84,17 @@ def reduce(
 def _launch(
     request: Request, target: Format, element: Format, rows: int, length: int, stride: int, aligned: bool,
     ordinal: int,
-) -> tuple[RowsLaunch | SegmentedLaunch | None, Plan]:  # fmt: skip
+) -> tuple[RowsLaunch | SegmentedLaunch | ExactSegmentsLaunch | ExactLaunch | None, Plan | None]:  # fmt: skip
     """What rows like these need besides addresses, nothing where there are none; and the plan of one."""
     gpu = find_gpu(ordinal)
+    layout: Layout = "ALIGNED" if aligned else "SHIFTED"
+    if request.operation in ("fsum", "fmean"):
+        mean = request.operation == "fmean"
+        if rows == 1:
+            return ExactLaunch(length, element, layout, target, gpu, divisor=length if mean else 1), None
+        span = (rows - 1) * stride + length
+        exact = ExactSegmentsLaunch(span, rows, element, target, gpu, length=length, stride=stride, mean=mean)
+        return (exact if rows else None), None
     plan = make_plan(
         length, element, gpu.unit, variant=request.variant, chain=request.chain, block=request.block,
         accumulator=request.accumulator, fraction=request.fraction,
@@ -92,7 +106,6 @@ def _launch(
         return None, plan
     if plan.variant in SEGMENTED:
         every = contiguous(0, (rows - 1) * stride + length)
-        layout: Layout = "ALIGNED" if aligned else "SHIFTED"
         return SegmentedLaunch(plan, every, layout, rows, stride, target, gpu, divisor), plan
     return RowsLaunch(plan, rows, stride, aligned, target, gpu, divisor), plan
 
@@ -120,7 +133,8 @@ def _run(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int] | None
     return (count, steps[0]) if len(extents) == 1 else None
 
 
-def _checked(out: DeviceArray, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+def checked_address(out: DeviceArray, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    """Where ``out`` takes a result; raises ParameterError if it does not."""
     count = math.prod(shape)
     gapless = count <= 1 or _run(out.shape, out.strides) == (count, 1)
     if out.shape != shape or out.dtype != dtype or not gapless:

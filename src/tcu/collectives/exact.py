@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tcu.collectives.request import Request
+from tcu.collectives.request import Axes, Request
 from tcu.collectives.results import round_number, rounding_target, stored, target_of
-from tcu.errors import DataFileError, DtypeError, InvalidOperationError
+from tcu.errors import DataFileError, DtypeError, InvalidOperationError, ParameterError
 from tcu.formats.array import is_dask, lives_on_gpu
 from tcu.formats.format import Format, format_of
 from tcu.formats.inexact import quotient
@@ -211,39 +211,51 @@ def _tally_on_gpu(x: Any, progress: Progress | None) -> tuple[int, Tally]:
     return n, part
 
 
-def fsum(x: Any, dtype: npt.DTypeLike | Any = None, *, out: Any = None) -> Any:
-    """The sum of all elements, rounded once: one answer, whatever the order, split or machine.
+def fsum(
+    x: Any, axis: Axes = None, *, keepdims: bool = False, dtype: npt.DTypeLike | Any = None, out: Any = None
+) -> Any:
+    """The sum of all elements, or along axes, rounded once: one answer, whatever the order, split or machine.
 
     Parameters
     ----------
     x:
         Array of float16, bfloat16, float32 or float64, any shape and size, of
         NumPy or PyTorch, or on a GPU (as :func:`tcu.sum`).
+    axis, keepdims:
+        As in :func:`tcu.sum`: ``tcu.fsum(x, axis=-1)[i] == tcu.fsum(x[i])``.
     dtype:
         Format of the result, rounded to it directly.  None: float32 for
         16-bit inputs, x's own dtype otherwise.
     out:
-        A 0-d array of the same library that takes the result; its dtype
-        stands in for ``dtype``.
+        An array of the same library and of the result's shape that takes the
+        result; its dtype stands in for ``dtype``.
 
     Returns
     -------
-    A NumPy scalar, a 0-d tensor, or a 0-d array on the GPU of x, without waiting for it.
-    NaN, inf and zero as :meth:`ExactSum.value`.
+    A NumPy scalar, a 0-d tensor, or a 0-d array on the GPU of x, without waiting for it; an array of
+    them where axes are left.  NaN, inf and zero as :meth:`ExactSum.value`.
 
     Raises
     ------
     DtypeError, InvalidOperationError, ParameterError:
         An array that cannot be summed; inf and -inf together, on the CPU (on
-        a GPU, which is not waited for, the result is NaN then); an unfit
-        ``out``.  Unlike math.fsum it never raises OverflowError: an
-        intermediate sum cannot overflow, and a sum that exceeds ``dtype`` is
-        inf.
+        a GPU, which is not waited for, the result is NaN then); an axis that
+        x does not have, or twice; an unfit ``out``.  Unlike math.fsum it never
+        raises OverflowError: an intermediate sum cannot overflow, and a sum
+        that exceeds ``dtype`` is inf.
     """
     if is_dask(x):
         import tcu.collectives.dask_arrays as dask_arrays
 
+        if axis is not None or keepdims:
+            raise ParameterError(
+                f"axis={axis!r}, keepdims={keepdims} with a Dask array: leave them out, or map fsum over its blocks"
+            )
         return dask_arrays.reduce("fsum", (x,), (dtype,), out=out)
+    if axis is not None or keepdims:
+        import tcu.collectives.exact_rows as exact_rows
+
+        return exact_rows.reduce("fsum", x, axis, keepdims, dtype, out)
     if is_tensor(x):
         import tcu.collectives.torch_operators as operators
 
@@ -255,8 +267,10 @@ def fsum(x: Any, dtype: npt.DTypeLike | Any = None, *, out: Any = None) -> Any:
     return stored(ExactSum().add(elements).value(target.dtype), out)
 
 
-def fmean(x: Any, dtype: npt.DTypeLike | Any = None, *, out: Any = None) -> Any:
-    """The mean of all elements, the exact sum divided by n and rounded once.
+def fmean(
+    x: Any, axis: Axes = None, *, keepdims: bool = False, dtype: npt.DTypeLike | Any = None, out: Any = None
+) -> Any:
+    """The mean of all elements, or along axes, the exact sum divided by n and rounded once.
 
     Parameters, results and errors are those of :func:`fsum`; the mean of
     nothing is NaN, and a mean is inf only where an element is, or where
@@ -265,7 +279,15 @@ def fmean(x: Any, dtype: npt.DTypeLike | Any = None, *, out: Any = None) -> Any:
     if is_dask(x):
         import tcu.collectives.dask_arrays as dask_arrays
 
+        if axis is not None or keepdims:
+            raise ParameterError(
+                f"axis={axis!r}, keepdims={keepdims} with a Dask array: leave them out, or map fmean over its blocks"
+            )
         return dask_arrays.reduce("fmean", (x,), (dtype,), out=out)
+    if axis is not None or keepdims:
+        import tcu.collectives.exact_rows as exact_rows
+
+        return exact_rows.reduce("fmean", x, axis, keepdims, dtype, out)
     if is_tensor(x):
         import tcu.collectives.torch_operators as operators
 

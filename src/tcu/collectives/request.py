@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, SupportsIndex
 
 import numpy.typing as npt
 
 from tcu.plan import DEFAULT_VARIANT
 from tcu.units import Unit
 
-__all__ = ["OF_TWO", "OPTIONS", "Operation", "Request", "request_of"]
+__all__ = ["Axes", "OF_TWO", "OPTIONS", "Operation", "Request", "request_of"]
+
+Axes = SupportsIndex | Sequence[SupportsIndex] | None
+"""One axis, several, or all."""
 
 Operation = Literal["sum", "mean", "dot", "norm", "fsum", "fmean", "fdot", "fnorm"]
 

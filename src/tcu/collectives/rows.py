@@ -35,7 +35,7 @@ _PIECE = 1 << 18
 _LONG = 1 << 18
 """Rows of that length are summed one after another, each by all threads."""
 
-Operation = Literal["sum", "mean"]
+Operation = Literal["sum", "mean", "fsum", "fmean"]
 
 
 def reduce(
@@ -126,7 +126,7 @@ def on_gpu(
     result, plan = device_rows.reduce(request, x, axes, keepdims, out)
     if progress is not None:
         progress(math.prod(x.shape))
-    if not return_info:
+    if not return_info or plan is None:
         return result
     rows = math.prod(length for i, length in enumerate(x.shape) if i not in axes)
     return result, sum_info(_unit_of_gpu(x), plan, None, rows)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, SupportsIndex, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from tcu.collectives.exact import ExactSum
-from tcu.collectives.request import Request
+from tcu.collectives.request import Axes, Request
 from tcu.collectives.results import result_format, round_sum, stored, target_of
 from tcu.formats.array import is_dask, lives_on_gpu
 from tcu.formats.format import Format, format_of
@@ -22,10 +21,6 @@ from tcu.plan import DEFAULT_VARIANT, ModelledTime, Plan, make_plan, modelled_ti
 from tcu.units import DEFAULT_UNIT, Unit, get_unit
 
 __all__ = ["SumInfo", "error_bound", "sum"]
-
-
-Axes = SupportsIndex | Sequence[SupportsIndex] | None
-"""One axis, several, or all."""
 
 
 @dataclass(frozen=True)

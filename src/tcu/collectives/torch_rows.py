@@ -1,4 +1,4 @@
-"""Sums and means along axes as PyTorch operators: ``torch.ops.tcu.sum_along`` and ``mean_along``.
+"""Sums and means along axes as PyTorch operators: ``torch.ops.tcu.sum_along``, ``mean_along`` and the exact ones.
 
 As :mod:`tcu.collectives.torch_operators` for whole tensors; here vmap takes
 the batch as one more axis that is left, and so reduces all of it at once.
@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from tcu.collectives import rows
+from tcu.collectives import exact_rows, rows
 from tcu.collectives.request import OPTIONS
 from tcu.collectives.rows import Operation, reduced_axes, reduced_shape
 from tcu.collectives.torch_shared import (
@@ -43,7 +43,7 @@ def reduce(
     operation: Operation, x: Any, axis: Any, keepdims: bool, options: tuple[Any, ...], out: Any,
     return_info: bool, progress: Progress | None,
 ) -> Any:  # fmt: skip
-    """What ``tcu.sum`` and ``tcu.mean`` do with tensors where an axis is given."""
+    """What ``tcu.sum`` and the others do with tensors where an axis is given."""
     axes = reduced_axes(axis, x.dim())
     if in_graph():
         refuse_details_in_graph(return_info, progress)
@@ -73,12 +73,18 @@ def _executed(
     """The reduction of a tensor that holds numbers, nobody recording it."""
     if out is not None:
         check_out(out, x, reduced_shape(tuple(x.shape), axes, keepdims))
+    info: Any = None
     if x.is_cuda:
         answer = rows.on_gpu(operation, x, axes, keepdims, options, out, return_info, progress)
         result, info = answer if return_info else (answer, None)
     else:
         place = None if out is None else host_view(out, "out")
-        result, info = rows.reduce(operation, host_view(x), axes, keepdims, options, place, True, progress)
+        if operation == "fsum" or operation == "fmean":
+            result = exact_rows.reduce(operation, host_view(x), axes, keepdims, options[-1], place)
+        else:
+            result, info = rows.reduce(
+                operation, host_view(x), axes, keepdims, options, place, True, progress
+            )
         result = out if out is not None else tensor_of(result)
     if out is not None and not out.is_inference():
         torch.autograd.graph.increment_version(out)
@@ -144,6 +150,7 @@ class _MeanAlong(_Along):
 
 _FUNCTIONS: dict[Operation, type[_Along]] = {
     "sum": differentiable("sum_along", _SumAlong), "mean": differentiable("mean_along", _MeanAlong),
+    "fsum": differentiable("fsum_along", _SumAlong), "fmean": differentiable("fmean_along", _MeanAlong),
 }  # fmt: skip
 
 

@@ -144,7 +144,7 @@ def _split(problem: Problem) -> tuple[tuple[Part, ...], tuple[Step, ...], str]:
 
 LOAD = 16
 """Bytes that a thread loads at once."""
-_LOADS = 8
+LOADS = 8
 """Loads that a thread of short-chain adds up in its registers, at least."""
 _CHUNKS = 1 << 13
 """Where there would be more chunks than this, they become longer.
@@ -172,7 +172,7 @@ def _short_chain(problem: Problem) -> tuple[tuple[Part, ...], tuple[Step, ...], 
 
 def loads_of(n: int, together: int) -> int:
     """How often a chunk's threads load, ``together`` numbers each time."""
-    loads = _LOADS
+    loads = LOADS
     while n > _CHUNKS * loads * together:
         loads *= 2
     return loads

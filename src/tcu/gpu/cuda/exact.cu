@@ -26,9 +26,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) exact_sum(const 
     __shared__ int first_used, last_used;
     __shared__ bool last;
     i64* own = p.limbs + blockIdx.x % COPIES * WORDS;
-    const i64 vectors = p.loads * THREADS;
     for (i64 chunk = blockIdx.x; chunk < p.chunks; chunk += gridDim.x) {
-        if ((chunk + 1) * vectors <= whole_vectors(p.x)) {
+#if TERM == VALUE
+        add_whole_chunk(p, chunk, own);
+#else
+        if ((chunk + 1) * p.loads * THREADS <= whole_vectors(p.x)) {
             add_chunk(p, chunk, own, [](const Array& a, i64 v) { return whole_vector(a, v); });
         } else {
             const End x(p.x);
@@ -41,6 +43,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) exact_sum(const 
             add_chunk(p, chunk, own, [&](const Array& a, i64 v) { return vector_or_padding(a, x, v); });
 #endif
         }
+#endif
     }
     __syncthreads();
     if (threadIdx.x == 0) {

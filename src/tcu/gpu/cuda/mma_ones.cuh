@@ -1,4 +1,4 @@
-// One MMA by ones on what a warp has loaded: 256 numbers to 16 sums.
+// One MMA by ones on what a warp has loaded: 256 numbers to 16 sums; or by another matrix.
 
 #pragma once
 
@@ -6,31 +6,34 @@
 
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
 
-// D = A·1 + C with operand A in the order in which 16-byte loads fill its registers
+constexpr u32 ONES = ELEMENT == BFLOAT16 ? 0x3f803f80 : 0x3c003c00;
+
+// D = A·B + C with operand A in the order in which 16-byte loads fill its registers
 // (PTX ISA, "Matrix fragments for mma.m16n8k16"); words 0 and 2 of D belong to the rows g and g + 8.
-__device__ inline void multiply_by_ones(float (&d)[4], const Vector& a) {
+// b: what this lane has of B, the same in both its registers.
+__device__ inline void multiply(float (&d)[4], const Vector& a, u32 b) {
 #if ELEMENT == BFLOAT16
-    const u32 ones = 0x3f803f80;
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %8}, "
                  "{%0, %1, %2, %3};"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(ones));
+                 : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b));
 #else
-    const u32 ones = 0x3c003c00;
 #if __CUDA_ARCH__ >= 800
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %8}, "
                  "{%0, %1, %2, %3};"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(ones));
+                 : "r"(a.word[0]), "r"(a.word[1]), "r"(a.word[2]), "r"(a.word[3]), "r"(b));
 #else  // Turing has half of it: k from 0 to 7, then from 8 to 15
 #pragma unroll
     for (int half = 0; half < 2; ++half)
         asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
                      "{%0, %1, %2, %3};"
                      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                     : "r"(a.word[2 * half]), "r"(a.word[2 * half + 1]), "r"(ones));
+                     : "r"(a.word[2 * half]), "r"(a.word[2 * half + 1]), "r"(b));
 #endif
 #endif
 }
+
+__device__ inline void multiply_by_ones(float (&d)[4], const Vector& a) { multiply(d, a, ONES); }
 
 #endif

@@ -40,6 +40,17 @@ __device__ inline u64 root_of(u64 high, u64 low, bool& sticky) {
     }
 }
 
+__device__ inline void store_code(u64 code, bool negative, void* out, Target target) {
+    const int width = target == TO_BINARY64 ? 64 : target == TO_BINARY32 ? 32 : 16;
+    code |= static_cast<u64>(negative) << (width - 1);
+    if (width == 64)
+        *static_cast<u64*>(out) = code;
+    else if (width == 32)
+        *static_cast<u32*>(out) = static_cast<u32>(code);
+    else
+        *static_cast<u16*>(out) = static_cast<u16>(code);
+}
+
 // One thread: the number in the limbs, of which `first` to `last` are not zero, rounded to nearest;
 // with SQUARE its root.  The sum of inf and -inf is NaN.
 __device__ inline void store_limbs(i64* limbs, int first, int last, u64 divisor, void* out, Target target) {
@@ -112,11 +123,5 @@ __device__ inline void store_limbs(i64* limbs, int first, int last, u64 divisor,
         code = magnitude ? rounded(magnitude, exponent, sticky, fraction, bias, fields) : 0;
         if (!magnitude && !sticky) negative = false;  // zero; what is merely too small keeps its sign
     }
-    code |= static_cast<u64>(negative) << (width - 1);
-    if (width == 64)
-        *static_cast<u64*>(out) = code;
-    else if (width == 32)
-        *static_cast<u32*>(out) = static_cast<u32>(code);
-    else
-        *static_cast<u16*>(out) = static_cast<u16>(code);
+    store_code(code, negative, out, target);
 }

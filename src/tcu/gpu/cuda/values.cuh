@@ -127,15 +127,17 @@ __device__ inline Share add_share(const ExactSum& p, i64 chunk, int window, cons
     return {sum_of_warp(high), sum_of_warp(low), high_exponent, low_exponent, proved, largest_of_warp(range.top())};
 }
 
+__device__ inline void add_to(int* limb, int part) { atomicAdd(limb, part); }
+__device__ inline void add_to(i64* limb, i64 part) { atomicAdd(reinterpret_cast<u64*>(limb), static_cast<u64>(part)); }
+
 // One number; inf and NaN are counted.
-__device__ inline void add_number(const ExactSum& p, i64 at, int* own) {
-    const u64 code = element(p.x, at);
+template <typename Limb>
+__device__ inline void add_code(u64 code, Limb* own) {
     const bool negative = code >> (8 * sizeof(Code) - 1);
     const int field = static_cast<int>(code >> FRACTION) & FIELDS;
     u64 digits = code & ((1ull << FRACTION) - 1);
     if (field == FIELDS) {
-        const int which = digits ? NAN_COUNT : negative ? NEGATIVE_INFINITY : POSITIVE_INFINITY;
-        atomicAdd(own + LIMBS + which, 1);
+        add_to(own + LIMBS + (digits ? NAN_COUNT : negative ? NEGATIVE_INFINITY : POSITIVE_INFINITY), 1);
         return;
     }
     if (field) digits |= 1ull << FRACTION;
@@ -144,9 +146,11 @@ __device__ inline void add_number(const ExactSum& p, i64 at, int* own) {
     for (int half = 0; half < (FRACTION > 31 ? 2 : 1); ++half)
         for (int l = 0; l < 3; ++l) {
             const int part = static_cast<int>(parts[half] >> (LIMB * l) & 0xffff);
-            if (part) atomicAdd(own + place / LIMB + 2 * half + l, negative ? -part : part);
+            if (part) add_to(own + place / LIMB + 2 * half + l, negative ? -part : part);
         }
 }
+
+__device__ inline void add_number(const ExactSum& p, i64 at, int* own) { add_code(element(p.x, at), own); }
 
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
 typedef float Fast;
@@ -163,4 +167,14 @@ __device__ inline void add_chunk(const ExactSum& p, i64 chunk, i64* limbs, const
         add_to_limbs(limbs, share.high, share.high_exponent, share.low, share.low_exponent);
     else
         add_numbers(p, chunk, limbs);
+}
+
+// The chunk to the limbs, whatever is behind the array's end.
+__device__ inline void add_whole_chunk(const ExactSum& p, i64 chunk, i64* limbs) {
+    if ((chunk + 1) * p.loads * THREADS <= whole_vectors(p.x)) {
+        add_chunk(p, chunk, limbs, [](const Array& a, i64 v) { return whole_vector(a, v); });
+    } else {
+        const End x(p.x);
+        add_chunk(p, chunk, limbs, [&](const Array& a, i64 v) { return vector_or_padding(a, x, v); });
+    }
 }

@@ -1,0 +1,190 @@
+"""Sums of ragged segments as PyTorch operators: ``torch.ops.tcu.segment_sum`` and the others.
+
+As :mod:`tcu.collectives.torch_rows` for rows.  The gradient of a segment's
+sum goes to each of its elements.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from tcu.collectives import segment_sums
+from tcu.collectives.request import OPTIONS
+from tcu.collectives.scans import check_line
+from tcu.collectives.segment_sums import Operation
+from tcu.collectives.torch_shared import (
+    ARGUMENTS,
+    Derivative,
+    check_arrays,
+    check_numbers,
+    check_out,
+    defaults,
+    differentiable,
+    dtype_of_schema,
+    in_graph,
+    is_watched,
+    of_schema,
+    put,
+    recorder,
+    result_dtype,
+)
+from tcu.errors import ShapeError
+from tcu.formats.tensor import check_data, host_view, is_tensor, tensor_of
+
+__all__ = ["reduce"]
+
+
+def reduce(
+    operation: Operation, x: Any, offsets: Any, options: tuple[Any, ...], out: Any, check: bool
+) -> Any:
+    """What ``tcu.segment_sum`` and the others do with tensors."""
+    check_arrays((x,))
+    check_line(tuple(x.shape))
+    if not in_graph():
+        check_numbers((x,))
+        if not is_watched(x, offsets if is_tensor(offsets) else x):
+            return _executed(operation, x, offsets, options, out, check)
+    edges = torch.as_tensor(offsets)
+    record = recorder(f"segment_{operation}", _FUNCTIONS[operation], f"segment_{operation}")
+    rest, dtype = (edges, check, *of_schema(options[:-1])), dtype_of_schema(options[-1])
+    if out is None:
+        return record(x, *rest, dtype)
+    check_out(out, x, _shape(edges))
+    return put(record, (x,), rest, dtype, out)
+
+
+def _executed(
+    operation: Operation, x: Any, offsets: Any, options: tuple[Any, ...], out: Any, check: bool
+) -> Any:
+    """The sums of a tensor that holds numbers, nobody recording it."""
+    if out is not None:
+        check_out(out, x, _shape(offsets if is_tensor(offsets) else np.asarray(offsets)))
+    if x.is_cuda:
+        result = segment_sums.on_gpu(operation, x, offsets, options, out, check)
+    else:
+        place = None if out is None else host_view(out, "out")
+        result = segment_sums.on_host(operation, host_view(x), offsets, options, place)
+        result = out if out is not None else tensor_of(result)
+    if out is not None and not out.is_inference():
+        torch.autograd.graph.increment_version(out)
+    return result
+
+
+def _shape(offsets: Any) -> tuple[int, ...]:
+    """That of the result; raises ShapeError for what cannot be offsets."""
+    if len(offsets.shape) != 1 or offsets.shape[0] == 0:
+        raise ShapeError(
+            f"offsets has shape {tuple(offsets.shape)}: give one line of them, one more than there are segments"
+        )
+    return (offsets.shape[0] - 1,)
+
+
+# The operators.
+
+
+class _OfSegments(Derivative):
+    """Offsets that were in order once are not looked at again."""
+
+    operation: Operation
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        x, offsets = inputs[:2]
+        ctx.rest = (None,) * (len(inputs) - 1)
+        ctx.n, ctx.dtype, ctx.result_dtype = x.shape[0], x.dtype, output.dtype
+        ctx.save_for_backward(offsets)
+        ctx.save_for_forward(offsets)
+
+    @staticmethod
+    def spread(ctx: Any, gradient: Any, mean: bool) -> tuple[Any, ...]:
+        """The gradient of each segment's sum, for each of its elements."""
+        (offsets,) = ctx.saved_tensors
+        lengths = offsets.diff()
+        if mean:
+            gradient = gradient / lengths  # of empty segments nobody sees it
+        return gradient.to(ctx.dtype).repeat_interleave(lengths, output_size=ctx.n), *ctx.rest
+
+    @staticmethod
+    def again(ctx: Any, tangent: Any, operation: Operation) -> Any:
+        """The sums of the tangents, in at least binary32."""
+        (offsets,) = ctx.saved_tensors
+        name = f"segment_{operation}"
+        rest = of_schema(defaults(OPTIONS[operation])[:-1])
+        return recorder(name, _FUNCTIONS[operation], name)(tangent, offsets, False, *rest, ctx.result_dtype)
+
+
+class _OfSum(_OfSegments):
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        return _OfSegments.spread(ctx, gradient, False)
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
+        return _OfSegments.again(ctx, tangent, "sum")
+
+
+class _OfMean(_OfSegments):
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        return _OfSegments.spread(ctx, gradient, True)
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
+        return _OfSegments.again(ctx, tangent, "mean")
+
+
+_FUNCTIONS: dict[Operation, type[Derivative]] = {
+    "sum": differentiable("segment_sum", _OfSum), "mean": differentiable("segment_mean", _OfMean),
+    "fsum": differentiable("segment_fsum", _OfSum), "fmean": differentiable("segment_fmean", _OfMean),
+}  # fmt: skip
+
+
+def _register(operation: Operation) -> None:
+    def execute(x: Any, offsets: Any, check: bool = True, *options: Any) -> Any:
+        check_arrays((x,))
+        check_line(tuple(x.shape))
+        check_data(x, "x")
+        given = options + missing[len(options) :]
+        return _executed(operation, x, offsets, given, None, check)
+
+    def shape_alone(
+        x: Any, offsets: Any, check: bool = True, *options: Any, dtype: Any = None, **_: Any
+    ) -> Any:
+        check_arrays((x,))
+        check_line(tuple(x.shape))
+        if len(options) == len(OPTIONS[operation]):
+            dtype = options[-1]
+        return x.new_empty(_shape(offsets), dtype=result_dtype(x, dtype))
+
+    def as_one_line(info: Any, where: tuple[Any, ...], x: Any, offsets: Any, *rest: Any, **named: Any) -> Any:
+        """One longer line that is cut alike again and again; where each has offsets of its own, one after another."""
+        x_at, offsets_at, count = *where[:2], info.batch_size
+        lines = x.unsqueeze(0).expand(count, -1) if x_at is None else x.movedim(x_at, 0)
+        if not count:
+            edges = offsets if offsets_at is None else offsets.new_empty(offsets.shape[1 - offsets_at])
+            return shape_alone(lines.reshape(-1), edges, *rest, **named).new_empty((0, *_shape(edges))), 0
+        if offsets_at is not None:
+            pairs = zip(lines.unbind(0), offsets.unbind(offsets_at), strict=True)
+            return torch.stack([operator(line, edges, *rest, **named) for line, edges in pairs]), 0
+        shift = lines.shape[1] * torch.arange(count, dtype=torch.int64, device=offsets.device)
+        # Between one line's last offset and the next one's first lies an empty segment, which is left out again.
+        sums = operator(lines.reshape(-1), (offsets + shift.unsqueeze(1)).reshape(-1), *rest, **named)
+        return torch.cat([sums, sums.new_zeros(1)]).reshape(count, -1)[:, :-1], 0
+
+    missing = defaults(OPTIONS[operation])
+    schema = ", ".join(ARGUMENTS[name] for name in OPTIONS[operation])
+    operator = torch.library.custom_op(
+        f"tcu::segment_{operation}", execute, mutates_args=(), device_types=("cpu", "cuda"),
+        schema=f"(Tensor x, Tensor offsets, bool check=True, {schema}) -> Tensor",
+    )  # fmt: skip
+    operator.register_fake(shape_alone)
+    derivative: Any = _FUNCTIONS[operation]
+    operator.register_autograd(derivative.backward, setup_context=derivative.setup_context)
+    operator.register_vmap(as_one_line)
+
+
+for _operation in _FUNCTIONS:
+    _register(_operation)

@@ -1,0 +1,71 @@
+// Segments too long for one warp: a list of their chunks, which a second launch goes through.
+
+#pragma once
+
+#include "types.cuh"
+
+struct Item {
+    i64 segment;
+    i64 begin;
+    i64 length;
+    u32 first;  // number of the segment's first item
+    u32 place;  // of the segment among those with several chunks
+};
+
+// The host's memory has room for all items that can come (tcu/gpu/segments.py).
+struct List {
+    Item* items;
+    u32* arrived;  // of a segment's first item: how many of its chunks are done
+    u32* state;    // STATES words, all zero before the first launch and after the second
+};
+
+enum State { COUNT, TICKETS, FINISHED, SEVERAL, STATES };
+
+// A warp puts a segment's chunks on the list; returns its place.
+__device__ __noinline__ u32 append(const List& list, i64 segment, i64 begin, i64 length, i64 chunks) {
+    const int lane = threadIdx.x % WARP;
+    Item item = {segment, begin, length, 0, 0};
+    if (lane == 0) {
+        item.first = atomicAdd(list.state + COUNT, static_cast<u32>(chunks));
+        if (chunks > 1) item.place = atomicAdd(list.state + SEVERAL, 1);
+        list.arrived[item.first] = 0;
+    }
+    item.first = __shfl_sync(ALL, item.first, 0);
+    item.place = __shfl_sync(ALL, item.place, 0);
+#pragma unroll 1
+    for (i64 chunk = lane; chunk < chunks; chunk += WARP) list.items[item.first + chunk] = item;
+    return item.place;
+}
+
+// The block's next item, while there is one; all its threads call `work`.  Which block has which is left to
+// chance, and changes nothing.
+template <typename Work>
+__device__ inline void for_each_item(const List& list, const Work& work) {
+    __shared__ u32 next;
+    const u32 count = *const_cast<volatile u32*>(list.state + COUNT);
+    for (u32 number = blockIdx.x; number < count;) {
+        u32 ticket = 0;
+        if (threadIdx.x == 0) ticket = gridDim.x + atomicAdd(list.state + TICKETS, 1u);
+        work(list.items[number], number);
+        __syncthreads();
+        if (threadIdx.x == 0) next = ticket;
+        __syncthreads();
+        number = next;
+    }
+    if (threadIdx.x == 0) {
+        __threadfence();
+        if (atomicAdd(list.state + FINISHED, 1u) == gridDim.x - 1)
+            for (int i = 0; i < STATES; ++i) list.state[i] = 0;
+    }
+}
+
+// For all threads of a block that has done one of a segment's chunks: whether it was the last.
+__device__ inline bool is_last(const List& list, const Item& item, i64 chunks) {
+    __shared__ bool last;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) last = atomicAdd(list.arrived + item.first, 1u) == chunks - 1;
+    __syncthreads();
+    __threadfence();
+    return last;
+}

@@ -1,0 +1,122 @@
+"""Launch the kernels of many exact sums: of ragged segments, or of the rows of an array."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from typing import Any
+
+from tcu.formats.format import Format
+from tcu.gpu.device import Gpu
+from tcu.gpu.launch import KernelLaunch
+from tcu.gpu.segments import STATES, List, Room, multiprocessors
+from tcu.gpu.sums import COUNTS, ELEMENTS, LIMBS, LOAD, TARGETS, compiled
+from tcu.gpu.tuning import exact_config
+from tcu.gpu.workspace import workspace
+
+__all__ = ["ExactSegmentsLaunch"]
+
+_VECTORS, _THREADS, _RESIDENT = 64, 256, 4
+"""Loads of a lane, as in cuda/exact_segments.cu; and how it is compiled."""
+_LANES = (2, 8, 32)
+"""For segments of up to two loads a lane, on average; few choices, as each is compiled."""
+_CHUNK_THREADS, _CHUNK_LOADS = 256, 16
+"""As in cuda/exact_chunks.cuh."""
+_LONG_RESIDENT = 2
+
+
+class _ExactSegments(ctypes.Structure):
+    """As in cuda/exact_segments.cu."""
+
+    _fields_ = (
+        ("data", ctypes.c_uint64),
+        ("n", ctypes.c_int64),
+        ("offsets", ctypes.c_uint64),
+        ("stride", ctypes.c_int64),
+        ("length", ctypes.c_int64),
+        ("segments", ctypes.c_int64),
+        ("out", ctypes.c_uint64),
+        ("target", ctypes.c_int64),
+        ("mean", ctypes.c_int64),
+        ("limbs", ctypes.c_uint64),
+        ("list", List),
+    )
+
+
+class _LongExactSegments(ctypes.Structure):
+    """As in cuda/long_exact_segments.cu."""
+
+    _fields_ = (
+        ("data", ctypes.c_uint64),
+        ("out", ctypes.c_uint64),
+        ("target", ctypes.c_int64),
+        ("mean", ctypes.c_int64),
+        ("limbs", ctypes.c_uint64),
+        ("list", List),
+    )
+
+
+class ExactSegmentsLaunch:
+    """The exact sum of each segment, rounded once: everything but the addresses.
+
+    ``n`` elements in ``segments`` segments.  With ``length`` there are no
+    offsets: the segments are rows of that many elements at a distance of
+    ``stride`` elements.  With ``mean`` each sum is divided by its length
+    before it is rounded.
+    """
+
+    def __init__(
+        self, n: int, segments: int, element: Format, target: Format, gpu: Gpu,
+        *, length: int | None = None, stride: int = 0, mean: bool = False,
+    ) -> None:  # fmt: skip
+        self._gpu = gpu
+        self._lock = threading.Lock()
+        per_load = LOAD // element.dtype.itemsize
+        average = -(-n // max(segments, 1)) if length is None else length
+        lanes = next((lanes for lanes in _LANES if 2 * lanes * per_load >= average), _LANES[-1])
+        most = lanes * _VECTORS * per_load
+        chunk = _CHUNK_THREADS * _CHUNK_LOADS * per_load
+        longs = min(segments, n // (most + 1)) if length is None or length > most else 0
+        several = n // chunk if longs else 0
+        self.room = Room.of(longs + n // chunk if longs else 0, 8 * (LIMBS + COUNTS) * several)
+        state = List(0, 0, 0)
+        self._short = _ExactSegments(
+            0, n, 0, stride, length or 0, segments, 0, TARGETS[target.name], mean, 0, state
+        )
+        common: tuple[tuple[str, Any], ...] = (("THREADS", _THREADS), ("TERM", "VALUE"))
+        function = compiled(
+            "exact_segments.cu", "exact_segments", gpu.compute_capability, ELEMENTS[element.name], "SHIFTED",
+            (*common, ("LANES", lanes), ("UNROLL", 1), ("RESIDENT", _RESIDENT)),
+        )  # fmt: skip
+        blocks = max(1, -(-segments * lanes // _THREADS))
+        self._launch_short = KernelLaunch(function, blocks, _THREADS, self._short)
+        self._long = _LongExactSegments(0, 0, TARGETS[target.name], mean, 0, state)
+        self._launch_long: KernelLaunch | None = None
+        if longs:
+            tuned = exact_config(gpu.compute_capability, element, n, False)
+            function = compiled(
+                "long_exact_segments.cu", "long_exact_segments", gpu.compute_capability,
+                ELEMENTS[element.name], "SHIFTED",
+                (("THREADS", _CHUNK_THREADS), ("TERM", "VALUE"), ("UNROLL", min(tuned.unroll, _CHUNK_LOADS)),
+                 ("RESIDENT", _LONG_RESIDENT)),
+            )  # fmt: skip
+            items = longs + n // chunk
+            blocks = min(items, multiprocessors(gpu.ordinal) * _LONG_RESIDENT)
+            self._launch_long = KernelLaunch(function, blocks, _CHUNK_THREADS, self._long)
+
+    def __call__(self, x: int, offsets: int, out: int, room: int, stream: int) -> None:
+        """Put it on the stream, as :class:`tcu.gpu.segments.SegmentsLaunch`; rows have no offsets, 0."""
+        state = (
+            workspace("exact segments", self._gpu.ordinal, stream, 0, STATES // 2).words_address
+            if self.room.size
+            else 0
+        )
+        short, long = self._short, self._long
+        with self._lock:  # the driver copies the parameters before the launch returns
+            given = List(room, room + self.room.items, state)
+            limbs = room + self.room.items + self.room.arrived
+            short.data, short.offsets, short.out, short.limbs, short.list = x, offsets, out, limbs, given
+            self._launch_short(stream)
+            if self._launch_long is not None:
+                long.data, long.out, long.limbs, long.list = x, out, limbs, given
+                self._launch_long(stream)

@@ -1,0 +1,185 @@
+"""Launch the kernels of ragged segments: what is short in one launch, what is long in a second."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from dataclasses import dataclass
+from functools import cache
+
+from tcu.formats.format import Format
+from tcu.gpu.device import Gpu, call
+from tcu.gpu.imports import cuda_module
+from tcu.gpu.launch import KernelLaunch
+from tcu.gpu.sums import ELEMENTS, LOAD, TARGETS, compiled
+from tcu.gpu.tuning import sum_config
+from tcu.gpu.workspace import workspace
+from tcu.plan import make_plan
+from tcu.plan.variants import LOADS
+
+__all__ = ["STATES", "Config", "List", "Room", "SegmentsLaunch", "multiprocessors"]
+
+_TILES, _WARP = 8, 32
+"""As in cuda/segments.cu."""
+ITEM, STATES = 32, 4
+"""Bytes of an item, and words of the list's state, as in cuda/items.cuh."""
+_BLOCK = 256
+"""Threads of the plan's blocks, by whose tiles segments.cu sums."""
+_DATA = 1 << 14
+"""Bytes of data and offsets that a warp goes through: enough to forget its start, and little enough that the
+last warps do not keep all others waiting."""
+_MOST_PER_WARP = 512
+_AT_ONCE = (8, 32)
+"""Segments that a warp takes at a time: few where they are long, so that many warps have some."""
+_BUSY = 1 << 13
+"""Warps that keep a GPU busy: with fewer segments, each has fewer of them."""
+
+
+class List(ctypes.Structure):
+    """As in cuda/items.cuh."""
+
+    _fields_ = (("items", ctypes.c_uint64), ("arrived", ctypes.c_uint64), ("state", ctypes.c_uint64))
+
+
+class _Segments(ctypes.Structure):
+    """As in cuda/segments.cu."""
+
+    _fields_ = (
+        ("data", ctypes.c_uint64),
+        ("n", ctypes.c_int64),
+        ("offsets", ctypes.c_uint64),
+        ("segments", ctypes.c_int64),
+        ("out", ctypes.c_uint64),
+        ("target", ctypes.c_int64),
+        ("mean", ctypes.c_int64),
+        ("per_warp", ctypes.c_int64),
+        ("most", ctypes.c_int64),
+        ("together", ctypes.c_int64),
+        ("list", List),
+    )
+
+
+class _LongSegments(ctypes.Structure):
+    """As in cuda/long_segments.cu."""
+
+    _fields_ = (
+        ("data", ctypes.c_uint64),
+        ("out", ctypes.c_uint64),
+        ("target", ctypes.c_int64),
+        ("mean", ctypes.c_int64),
+        ("slots", ctypes.c_uint64),
+        ("list", List),
+    )
+
+
+@dataclass(frozen=True)
+class Config:
+    """How segments.cu is compiled; no choice changes the bits."""
+
+    threads: int = 128
+    resident: int = 8
+    prefetch: int = 0
+    """Bytes that are fetched to the L2 cache before they are needed."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """Memory that a launch needs besides its operands, for as long as it runs, in bytes."""
+
+    items: int
+    arrived: int
+    rest: int
+    """Of the sums: slots; of the exact sums: limbs."""
+
+    @property
+    def size(self) -> int:
+        return self.items + self.arrived + self.rest
+
+    @staticmethod
+    def of(items: int, rest: int) -> Room:
+        return Room(ITEM * items, -(-4 * items // 16) * 16, rest)
+
+
+@cache
+def multiprocessors(ordinal: int) -> int:
+    """How many the GPU has."""
+    which = cuda_module("cuda.bindings.driver").CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
+    return int(call("cuDeviceGetAttribute", which, call("cuDeviceGet", ordinal)))
+
+
+class SegmentsLaunch:
+    """The sum of each segment by the plan of one: everything but the addresses.
+
+    ``n`` elements in ``segments`` segments.  With ``mean`` each sum is divided
+    by its segment's length.
+    """
+
+    def __init__(
+        self, n: int, segments: int, element: Format, target: Format, gpu: Gpu,
+        *, chain: int = 1, block: int = _BLOCK, mean: bool = False, config: Config | None = None,
+    ) -> None:  # fmt: skip
+        config = config or Config()
+        self._gpu = gpu
+        self._lock = threading.Lock()
+        size = element.dtype.itemsize
+        per_load = LOAD // size
+        together = chain * block * per_load
+        most = _TILES * _WARP * per_load if (chain, block) == (1, _BLOCK) else 0
+        per_warp = _per_warp(n * size, segments)
+        at_once = _AT_ONCE[per_warp >= _AT_ONCE[1]]
+        state = List(0, 0, 0)
+        self._short = _Segments(
+            0, n, 0, segments, 0, TARGETS[target.name], mean, per_warp, most, together, state
+        )
+        function = compiled(
+            "segments.cu", "segments", gpu.compute_capability, ELEMENTS[element.name], "SHIFTED",
+            (("AT_ONCE", at_once), ("THREADS", config.threads),
+             ("RESIDENT", config.resident), ("PREFETCH", config.prefetch)),
+        )  # fmt: skip
+        warps = config.threads // _WARP
+        self._launch_short = KernelLaunch(
+            function, max(1, -(-segments // (per_warp * warps))), config.threads, self._short
+        )
+        longs = min(segments, n // (most + 1))
+        items = longs + n // (LOADS * together) if longs else 0
+        self.room = Room.of(items, 8 * items)
+        self._long = _LongSegments(0, 0, TARGETS[target.name], mean, 0, state)
+        self._launch_long: KernelLaunch | None = None
+        if longs:
+            plan = make_plan(max(n, 1), element, gpu.unit, chain=chain, block=block)
+            tuned = sum_config(gpu.compute_capability, plan, items)
+            function = compiled(
+                "long_segments.cu", "long_segments", gpu.compute_capability, ELEMENTS[element.name], "SHIFTED",
+                (("THREADS", block), ("CHAIN", chain), ("UNROLL", tuned.unroll),
+                 ("RESIDENT", tuned.resident), ("TERM", "VALUE")),
+            )  # fmt: skip
+            blocks = min(items, multiprocessors(gpu.ordinal) * tuned.resident)
+            self._launch_long = KernelLaunch(function, blocks, block, self._long)
+
+    def __call__(self, x: int, offsets: int, out: int, room: int, stream: int) -> None:
+        """Put it on the stream; ``room`` is the address of that much memory, at a multiple of 16 bytes."""
+        state = (
+            workspace("segments", self._gpu.ordinal, stream, 0, STATES // 2).words_address
+            if self.room.size
+            else 0
+        )
+        short, long = self._short, self._long
+        with self._lock:  # the driver copies the parameters before the launch returns
+            given = List(room, room + self.room.items, state)
+            short.data, short.offsets, short.out, short.list = x, offsets, out, given
+            self._launch_short(stream)
+            if self._launch_long is not None:
+                long.data, long.out, long.list = x, out, given
+                long.slots = room + self.room.items + self.room.arrived
+                self._launch_long(stream)
+
+
+def _per_warp(size: int, segments: int) -> int:
+    """How many segments a warp goes through: a power of two."""
+    if not segments:
+        return _AT_ONCE[0]
+    average = size / segments + 12
+    count = 1
+    while 2 * count * average <= _DATA and count < _MOST_PER_WARP and segments >= 2 * count * _BUSY:
+        count *= 2
+    return max(count, _AT_ONCE[0])

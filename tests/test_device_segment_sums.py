@@ -1,0 +1,236 @@
+"""Contract: sums of segments, and exact sums along axes, of arrays in a GPU's memory find their operands.
+
+The GPU is a pretended one, of PyTorch's tensors on the host and of launches
+that find segments by the addresses that they are given.  The room that a real
+launch asks for is enough for every list of long segments.  tests/test_gpu_segments.py
+has the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tcu
+from tcu.collectives import device_rows, device_segment_sums, device_segments, segment_sums
+from tcu.errors import ParameterError
+from tcu.formats import get_format
+from tcu.formats.tensor import host_view
+from tcu.gpu import Gpu, arrays, exact_segments, segments
+from tcu.plan.variants import loads_of
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+
+DTYPES = ("float16", "bfloat16", "float32", "float64")
+OPERATIONS: dict[str, Any] = {
+    "sum": tcu.segment_sum, "mean": tcu.segment_mean, "fsum": tcu.segment_fsum, "fmean": tcu.segment_fmean,
+}  # fmt: skip
+
+
+def memory(address: int, count: int, dtype: Any) -> Any:
+    room = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
+    return np.frombuffer(room, np.uint8).view(dtype)
+
+
+class Launch:
+    """Computes by the model what it was told to."""
+
+    operation = "sum"
+
+    def __init__(
+        self, n: int, count: int, element: Any, target: Any, gpu: Any, *, length: int | None = None,
+        stride: int = 0, chain: int = 1, block: int = 256, mean: bool = False,
+    ) -> None:  # fmt: skip
+        self.given = n, count, element, target, length, stride
+        self.name = self.operation.replace("sum", "mean") if mean else self.operation
+        self.options: dict[str, Any] = {"dtype": target.dtype}
+        if self.operation == "sum":
+            self.options |= {"chain": chain, "block": block}
+        self.room = SimpleNamespace(size=48)
+
+    def __call__(self, x: int, offsets: int, out: int, room: int, stream: int) -> None:
+        n, count, element, target, length, stride = self.given
+        assert stream == 5
+        memory(room, 48, np.dtype(np.uint8))[...] = 0xEE
+        numbers = memory(x, n, element.dtype)
+        if length is None:
+            edges = memory(offsets, count + 1, np.dtype(np.int64))
+            result = OPERATIONS[self.name](numbers, edges, **self.options)
+        else:
+            assert offsets == 0
+            whole = np.array([numbers[i * stride : i * stride + length] for i in range(count)])
+            result = getattr(tcu, self.name)(whole.reshape(count, length), axis=1, **self.options)
+        memory(out, count, target.dtype)[...] = result
+
+
+class Exact(Launch):
+    operation = "fsum"
+
+
+class Whole:
+    """The exact sum of one row."""
+
+    def __init__(self, n: int, element: Any, layout: str, target: Any, gpu: Any, *, divisor: int) -> None:
+        self.given = n, element, target, divisor
+
+    def at(self, x: int, y: int, out: int, stream: int) -> None:
+        n, element, target, divisor = self.given
+        assert (y, stream, divisor in (1, n)) == (x, 5, True)
+        function = tcu.fsum if divisor == 1 else tcu.fmean
+        memory(out, 1, target.dtype)[...] = function(memory(x, n, element.dtype), dtype=target.dtype)
+
+
+class Pretended(type(arrays._TORCH)):  # type: ignore[misc]
+    """PyTorch's tensors on the host, as if they were on a GPU."""
+
+    def ordinal(self, label: str, array: Any) -> int:
+        return 0
+
+    def current_stream(self, ordinal: int) -> int:
+        return 5
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
+    library = Pretended()
+    for module in (device_segment_sums, device_rows):
+        monkeypatch.setattr(module, "home_of", lambda given, out=None: (library, 0))
+        monkeypatch.setattr(module, "current", lambda ordinal: contextlib.nullcontext())
+        monkeypatch.setattr(module, "find_gpu", lambda ordinal: Gpu(0, "H100", (9, 0)))
+        monkeypatch.setattr(module, "ExactSegmentsLaunch", Exact)
+        module._launch.cache_clear()
+    monkeypatch.setattr(device_segment_sums, "SegmentsLaunch", Launch)
+    monkeypatch.setattr(device_rows, "ExactLaunch", Whole)
+    monkeypatch.setattr(device_segments, "library_of", lambda x: library)
+    monkeypatch.setattr(device_segments, "lives_on_gpu", torch.is_tensor)
+    monkeypatch.setattr(device_segments, "call", lambda *given: 0)
+    monkeypatch.setattr(device_segments, "read", lambda at, size: bytes(memory(at, size, np.dtype(np.uint8))))
+    yield library
+    device_segment_sums._launch.cache_clear()
+    device_rows._launch.cache_clear()
+
+
+def numbers(dtype: str, *shape: int) -> Any:
+    return torch.from_numpy(np.random.default_rng(7).standard_normal(shape)).to(getattr(torch, dtype))
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_segments_of_every_layout(gpu: Any, operation: str, dtype: str) -> None:
+    wide = numbers(dtype, 60, 3)
+    offsets = torch.tensor([0, 3, 3, 40, 41, 60])
+    for x in (wide[:, 0], wide.reshape(-1)[7:67], wide.flip(0)[:, 1].contiguous()):
+        for edges in (offsets, offsets.int(), offsets.repeat_interleave(2)[::2]):
+            options = (
+                (torch.float64,) if "f" in operation else (None, "short-chain", None, 64, None, None, None)
+            )
+            found = segment_sums.on_gpu(operation, x, edges, options, None, True)  # type: ignore[arg-type]
+            named = {"dtype": "float64"} if "f" in operation else {"block": 64}
+            expected = OPERATIONS[operation](host_view(x), offsets.numpy(), **named)
+            assert np.array_equal(host_view(found), expected, equal_nan=True)
+    out = torch.zeros(5)
+    whole = (None,) if "f" in operation else (None, "short-chain", None, None, None, None, None)
+    assert segment_sums.on_gpu(operation, wide[:, 0], offsets, whole, out, False) is out  # type: ignore[arg-type]
+    expected = OPERATIONS[operation](host_view(wide[:, 0]), offsets.numpy(), dtype="float32")
+    assert np.array_equal(host_view(out), expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("operation", ["fsum", "fmean"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_of_every_layout(gpu: Any, operation: Any, dtype: str) -> None:
+    from tcu.collectives import rows
+
+    whole = numbers(dtype, 6, 5, 8)
+    for x in (whole, whole.permute(2, 0, 1), whole[:, :3], whole[::2], whole[:1], whole[:, :, :0]):
+        for axes in ((0,), (2,), (1, 2), (0, 1, 2), (0, 2), ()):
+            found = rows.on_gpu(operation, x, axes, True, (None,), None, False, None)
+            expected = getattr(tcu, operation)(host_view(x), axes, keepdims=True)
+            assert np.array_equal(host_view(found), expected, equal_nan=True), (x.shape, axes)
+
+
+def test_what_is_refused(gpu: Any) -> None:
+    x, offsets = numbers("float32", 60), torch.tensor([0, 20, 60])
+    plain = (None, "short-chain", None, None, None, None, None)
+    with pytest.raises(
+        ParameterError, match="variant='single-pass' with segments on a GPU: leave variant out"
+    ):
+        segment_sums.on_gpu("sum", x, offsets, (None, "single-pass", *plain[2:]), None, True)
+    with pytest.raises(ParameterError, match="offsets end at 60, and x has 59 elements"):
+        segment_sums.on_gpu("sum", x[:59], offsets, plain, None, True)
+    for out in (torch.zeros(3), torch.zeros(4)[::2]):
+        with pytest.raises(ParameterError, match="give a contiguous array of shape"):
+            segment_sums.on_gpu("sum", x, offsets, plain, out, True)
+    with pytest.raises(ParameterError, match=r"computes .* otherwise than V100"):
+        segment_sums.on_gpu("sum", x.half(), offsets, ("V100", *plain[1:]), None, True)
+    assert segment_sums.on_gpu("sum", x[:0], torch.tensor([0]), plain, None, True).shape == (0,)
+
+
+# The room of a launch.
+
+
+@pytest.fixture
+def nothing_compiled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, dict[str, Any]]]:
+    """(blocks, macros) of the kernels that launches would have."""
+    asked: list[tuple[int, dict[str, Any]]] = []
+    for module in (segments, exact_segments):
+        monkeypatch.setattr(module, "compiled", lambda *given: dict(given[-1]))
+        monkeypatch.setattr(module, "multiprocessors", lambda ordinal: 132)
+        monkeypatch.setattr(
+            module, "KernelLaunch", lambda macros, blocks, threads, problem: asked.append((blocks, macros))
+        )
+    return asked
+
+
+def items_of(length: int, exact: bool, group: int) -> int:
+    chunk = group * (16 if exact else loads_of(length, group))
+    return -(-length // chunk)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("exact", [False, True])
+def test_there_is_room_for_every_list(nothing_compiled: Any, dtype: str, exact: bool) -> None:
+    """As many segments of one length as there are elements for, and the shortest long ones with the rest."""
+    fmt, gpu = get_format(dtype), Gpu(0, "H200", (9, 0))
+    per_load = 16 // fmt.dtype.itemsize
+    for n in (1, 5000, 10**6 + 7, 1 << 30):
+        for count in sorted({1, 10, n // 3000 + 1, n}):
+            for block in (256,) if exact else (256, 32):
+                nothing_compiled.clear()
+                if exact:
+                    launch: Any = exact_segments.ExactSegmentsLaunch(n, count, fmt, fmt, gpu)
+                    most = 64 * per_load * nothing_compiled[0][1]["LANES"]
+                else:
+                    launch = segments.SegmentsLaunch(n, count, fmt, fmt, gpu, block=block)
+                    most = 8 * 32 * per_load if block == 256 else 0
+                group = block * per_load
+                for length in (most + 1, 16 * group, 16 * group + 1, 8 * group + 1, 10**6, n):
+                    if not most < length <= n:
+                        continue
+                    long = min(count, n // length)
+                    more = min(count - long, (n - long * length) // (most + 1))
+                    items = long * items_of(length, exact, group) + more * items_of(most + 1, exact, group)
+                    assert launch.room.items >= segments.ITEM * items, (n, count, length, block)
+                    assert len(nothing_compiled) == 2
+                assert launch.room.size % 8 == 0
+                assert block == 32 or launch.room.size < n * fmt.dtype.itemsize // 10 + 4096
+
+
+def test_warps_have_enough_to_do_and_not_too_much(nothing_compiled: Any) -> None:
+    fmt, gpu = get_format("float16"), Gpu(0, "H200", (9, 0))
+    for n, count, at_once, warps in (
+        (1 << 30, 1 << 27, 32, 1 << 18),
+        (1 << 30, 1 << 24, 32, 1 << 18),
+        (1 << 30, 1 << 21, 8, 1 << 18),
+        (100, 10, 8, 2),
+        (0, 0, 8, 4),
+    ):
+        segments.SegmentsLaunch(n, count, fmt, fmt, gpu)
+        blocks, macros = next(one for one in nothing_compiled if "AT_ONCE" in one[1])
+        assert macros["AT_ONCE"] == at_once, (n, count)
+        assert blocks == -(-warps // 4), (n, count)
+        nothing_compiled.clear()
