@@ -83,7 +83,13 @@ def holds_numbers(arrays: Sequence[Any]) -> bool:
     return all(type(x) in PLAIN for x in arrays) and not _transforms() and not _dispatch_modes()
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _constant(function: Any) -> Any:
+    """torch.compiler.assume_constant_result, which imports torch._dynamo: two seconds before a first sum."""
+    function._dynamo_marked_constant = True
+    return function
+
+
+@_constant
 def _derives() -> bool:
     """Whether a derivative of torch.func or forward mode is under way; vmap is none."""
     stack = torch._C._functorch.get_interpreter_stack() or ()
@@ -149,7 +155,7 @@ def dtype_of_schema(dtype: Any) -> Any:
     return dtype if dtype is None or isinstance(dtype, torch.dtype) else _torch_dtype(dtype)
 
 
-@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+@_constant
 def _torch_dtype(dtype: Any) -> Any:
     return getattr(torch, rounding_target(dtype).dtype.name)
 
