@@ -19,6 +19,7 @@ import subprocess
 import sys
 import threading
 import time
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -165,7 +166,7 @@ def test_every_store_is_the_same_array(kind: str, dtype: str, tmp_path: Path) ->
     totals = [streams.PlannedTotal(plan, get_unit("H100")), streams.ExactTotal(), streams.Magnitudes()]
     streams.run(source, totals, memory=1 << 26)
     assert bits(np.asarray(totals[0].value()).astype(tcu.sum(x).dtype)) == bits(tcu.sum(x))
-    assert bits(totals[1].value(x.dtype)) == bits(tcu.fsum(x, x.dtype))
+    assert bits(totals[1].value(x.dtype)) == bits(tcu.fsum(x, dtype=x.dtype))
     assert totals[2].bound(plan, get_unit("H100"), tcu.sum(x).dtype) == tcu.error_bound(x)
 
 
@@ -323,7 +324,10 @@ def test_what_the_command_refuses(
         (["x.npy", "--axis", "0", "-o", "o.npy", "--checkpoint", "c"], "--checkpoint c: sums along an axis"),
         (["x.npy", "x.npy", "--axis", "0", "-o", "o.npy"], "--axis takes one array"),
         (["x.npy", "--checkpoint", "no/c"], "there is no folder no"),
-        (["mixed/b.parquet"], "cannot read mixed/b.parquet as Parquet"),
+        (
+            ["mixed/b.parquet"],
+            "cannot read mixed/b.parquet as Parquet" if find_spec("pyarrow") else "needs pyarrow",
+        ),
     ):
         assert main(["sum", *arguments]) == 2, arguments
         assert words in " ".join(capsys.readouterr().err.split())

@@ -186,7 +186,8 @@ def test_the_details(wanting: bool) -> None:
 
 def test_the_readme_s_block_runs() -> None:
     readme = (Path(__file__).parents[1] / "README.md").read_text()
-    (block,) = re.findall(r"```\n(import torch\n.*?)```", readme, re.S)
+    blocks = re.findall(r"```python\n(import torch\n.*?)```", readme, re.S)
+    (block,) = [block for block in blocks if "requires_grad" in block]
     torch._dynamo.reset()
     with torch.compiler.set_stance("force_eager"):
         names: dict[str, Any] = {"tcu": tcu}

@@ -25,7 +25,7 @@ import tcu.gpu.tune as search
 from tcu.cli import main
 from tcu.errors import DataFileError, ParameterError
 from tcu.formats import get_format
-from tcu.gpu import Gpu, TuningError, TuningWarning, tuning
+from tcu.gpu import Gpu, TuningError, TuningWarning, device, tuning
 from tcu.gpu.tune import Case, Choice, Tuning, candidates, choose
 from tcu.gpu.tuning import (
     ELEMENTS,
@@ -401,6 +401,8 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     )
     monkeypatch.setattr(search, "call", fake.call)
     monkeypatch.setattr(search, "cuda_module", lambda name: names)
+    monkeypatch.setattr(device, "call", fake.call)
+    monkeypatch.setattr(device, "cuda_module", lambda name: names)
     monkeypatch.setattr(search, "find_gpu", lambda ordinal: Gpu(ordinal, "Fake GPU", H200))
     monkeypatch.setattr(search, "current", lambda gpu: warnings.catch_warnings())
     monkeypatch.setattr(search, "read", lambda address, size: fake.result)
