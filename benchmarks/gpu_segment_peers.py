@@ -161,7 +161,9 @@ class Peers:
         segments = offsets.numel() - 1
         longest = int(offsets.diff().max())
         field = Field([], {})
-        self._ours(field, "segment_sum", sum_allowed(dtype, longest), lambda call, x: call(x, offsets, check=False))
+        self._ours(
+            field, "segment_sum", sum_allowed(dtype, longest), lambda call, x: call(x, offsets, check=False)
+        )
         if self.only_tcu:
             return field
         for out in dict.fromkeys(("float32", dtype)):
