@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from tcu.gpu import (
     exact_segments,
     merge,
     rows,
+    scans,
     segments,
     sums,
     supported,
@@ -136,13 +138,22 @@ def test_exact_sums_compile_for_every_architecture(
     assert binary.log == ""
 
 
-SUMS = {
+SUMS: dict[str, dict[str, Any]] = {
     "sum.cu": {"THREADS": 256, "CHAIN": 2, "UNROLL": 4, "RESIDENT": 4, "TERM": "VALUE"},
     "sum.cu, rows": {"THREADS": 256, "CHAIN": 1, "UNROLL": 4, "RESIDENT": 4, "TERM": "VALUE", "ROWS": 1},
     "rows.cu": {"THREADS": 256, "LANES": 2, "TILES": 1, "UNROLL": 4, "RESIDENT": 4, "LOOPS": 0},
     "segments.cu": {"THREADS": 128, "RESIDENT": 8, "AT_ONCE": 32, "PREFETCH": 4096},
     "long_segments.cu": {"THREADS": 256, "CHAIN": 1, "UNROLL": 4, "RESIDENT": 4, "TERM": "VALUE"},
-    "rows.cu, turns": {"THREADS": 256, "LANES": 32, "TILES": 8, "UNROLL": 1, "RESIDENT": 2, "LOOPS": 1},
+    "rows.cu, turns": {
+        "THREADS": 256,
+        "LANES": 32,
+        "TILES": 8,
+        "UNROLL": 1,
+        "RESIDENT": 2,
+        "LOOPS": 1,
+        "AT_ONCE": 4,
+        "TOGETHER": 1,
+    },
 }
 
 
@@ -187,6 +198,69 @@ def test_exact_sums_of_segments_compile_for_every_architecture(
     nvrtc_or_skip()
     macros = {"ELEMENT": element, "LAYOUT": "SHIFTED", **EXACT_SEGMENTS[which]}
     assert compile_cuda(task_of(which, macros, "sm_{}{}".format(*capability))).log == ""
+
+
+SCANS: dict[str, dict[str, Any]] = {
+    "scan.cu": {"PER_ROW": 32, "CHUNKED": 0, "AHEAD": 0, "STAGES": 5, "RESIDENT": 2},
+    "scan.cu, lines": {"PER_ROW": 256, "CHUNKED": 0, "AHEAD": 0, "STAGES": 4, "RESIDENT": 3},
+    "scan.cu, chunks": {"PER_ROW": 512, "CHUNKED": 1, "AHEAD": 4, "STAGES": 6, "RESIDENT": 2},
+    "segment_scan.cu": {},
+}
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
+@pytest.mark.parametrize(
+    ("element", "result"), [("BINARY16", 0), ("BFLOAT16", 1), ("BINARY32", 2), ("BINARY64", 2)]
+)
+@pytest.mark.parametrize("which", SCANS)
+def test_scans_compile_for_every_architecture(
+    which: str, element: str, result: int, capability: tuple[int, int]
+) -> None:
+    nvrtc_or_skip()
+    layout = "SHIFTED" if which == "segment_scan.cu" or result == 1 else "ALIGNED"
+    macros = {
+        "ELEMENT": element,
+        "LAYOUT": layout,
+        "RESULT": result,
+        "EXCLUSIVE": result % 2,
+        "REVERSE": result % 2,
+    }
+    binary = compile_cuda(
+        task_of(which.partition(",")[0], {**macros, **SCANS[which]}, "sm_{}{}".format(*capability))
+    )
+    assert binary.log == ""
+    assert ("cp.async.bulk" in binary.ptx) == (layout == "ALIGNED" and capability >= (9, 0))
+
+
+@pytest.mark.parametrize(
+    ("which", "name", "structure"),
+    [("scan.cu, chunks", "Scan", scans._Scan), ("segment_scan.cu", "SegmentScan", scans._SegmentScan)],
+)
+def test_host_and_device_agree_on_scans(which: str, name: str, structure: type[ctypes.Structure]) -> None:
+    nvrtc_or_skip()
+    source = which.partition(",")[0]
+    facts = [f"sizeof({name}) == {ctypes.sizeof(structure)}"] + [
+        f"__builtin_offsetof({name}, {field}) == {getattr(structure, field).offset}"
+        for field, *_ in structure._fields_
+    ]
+    facts += [
+        f"sizeof(Slot) == {scans._SLOT}", f"sizeof(Shared) == {scans._SHARED}", f"LINES == {scans._LINES}",
+        f"MAX_LEVELS == {scans._MAX_LEVELS}", f"GROUP * sizeof(Code) == {scans._GROUP}", f"THREADS == {scans._THREADS}",
+    ]  # fmt: skip
+    macros = {
+        "ELEMENT": "BINARY16",
+        "LAYOUT": "SHIFTED",
+        "RESULT": 2,
+        "EXCLUSIVE": 0,
+        "REVERSE": 0,
+        **SCANS[which],
+    }
+    options = ("--std=c++17", *(f"--define-macro={key}={value}" for key, value in macros.items()))
+    text = f'#include "{source}"\n' + "".join(f"static_assert({fact});\n" for fact in facts)
+    compile_cuda(CompileTask((("check.cu", text), *read_sources(source)), options, "sm_90"))
+    wrong = text.replace(facts[-1], facts[-1] + " + 8")
+    with pytest.raises(CompileError, match="static assertion failed"):
+        compile_cuda(CompileTask((("check.cu", wrong), *read_sources(source)), options, "sm_90"))
 
 
 @pytest.mark.parametrize(

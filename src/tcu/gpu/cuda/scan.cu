@@ -22,9 +22,9 @@ constexpr int THREADS = 256;
 constexpr int WARPS = THREADS / WARP;
 constexpr int UNROLL = LINES / WARPS;                     // lines of a warp
 constexpr int IN_LINE = PER_ROW < WARP ? PER_ROW : WARP;  // groups of a row in a line
-constexpr int IN_CHUNK = PER_ROW / IN_LINE;               // lines of a row in a chunk
-constexpr int ROWS = LINES * WARP / PER_ROW;              // of a share
-constexpr int STEP = REVERSE ? -WARP : WARP;              // from line to line of a warp, in groups
+[[maybe_unused]] constexpr int IN_CHUNK = PER_ROW / IN_LINE;               // lines of a row in a chunk
+[[maybe_unused]] constexpr int ROWS = LINES * WARP / PER_ROW;              // of a share
+[[maybe_unused]] constexpr int STEP = REVERSE ? -WARP : WARP;              // from line to line of a warp, in groups
 
 struct Scan {
     const void* data;
@@ -260,7 +260,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) scan(const __gri
 // Rows of many lines.  A block adds up a share, hands on its total, and finishes it AHEAD shares later, when
 // what comes before it has been handed on too: while memory is busy, that takes some microseconds.
 constexpr int FETCHED = STAGES - AHEAD - 1;  // shares on their way
-constexpr int RING = STAGES + 2;             // of the shares' numbers
+[[maybe_unused]] constexpr int RING = STAGES + 2;             // of the shares' numbers
 static_assert(FETCHED >= 1, "2 + AHEAD stages at least");
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) scan(const __grid_constant__ Scan p) {
