@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pretended_offsets
 import pytest
 
 import tcu
@@ -109,7 +110,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(device_segments, "library_of", lambda x: library)
     monkeypatch.setattr(device_segments, "lives_on_gpu", torch.is_tensor)
     monkeypatch.setattr(device_segments, "call", lambda *given: 0)
-    monkeypatch.setattr(device_segments, "read", lambda at, size: bytes(memory(at, size, np.dtype(np.uint8))))
+    pretended_offsets.install(monkeypatch)
     yield library
     device_segment_sums._launch.cache_clear()
     device_rows._launch.cache_clear()
@@ -177,9 +178,9 @@ def test_what_is_refused(gpu: Any) -> None:
 def nothing_compiled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, dict[str, Any]]]:
     """(blocks, macros) of the kernels that launches would have."""
     asked: list[tuple[int, dict[str, Any]]] = []
+    monkeypatch.setattr(Gpu, "multiprocessors", 132)
     for module in (segments, exact_segments):
         monkeypatch.setattr(module, "compiled", lambda *given: dict(given[-1]))
-        monkeypatch.setattr(module, "multiprocessors", lambda ordinal: 132)
         monkeypatch.setattr(
             module, "KernelLaunch", lambda macros, blocks, threads, problem: asked.append((blocks, macros))
         )

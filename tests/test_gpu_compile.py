@@ -19,6 +19,7 @@ from tcu.gpu import (
     Kernel,
     exact_segments,
     merge,
+    offsets,
     rows,
     scans,
     segments,
@@ -142,7 +143,10 @@ SUMS: dict[str, dict[str, Any]] = {
     "sum.cu": {"THREADS": 256, "CHAIN": 2, "UNROLL": 4, "RESIDENT": 4, "TERM": "VALUE"},
     "sum.cu, rows": {"THREADS": 256, "CHAIN": 1, "UNROLL": 4, "RESIDENT": 4, "TERM": "VALUE", "ROWS": 1},
     "rows.cu": {"THREADS": 256, "LANES": 2, "TILES": 1, "UNROLL": 4, "RESIDENT": 4, "LOOPS": 0},
-    "segments.cu": {"THREADS": 128, "RESIDENT": 8, "AT_ONCE": 32, "PREFETCH": 4096},
+    "packed_rows.cu": {"LANES": 2, "TILES": 1, "WORDS": 5, "LOOPS": 0, "RESIDENT": 6},
+    "packed_rows.cu, tiles": {"LANES": 32, "TILES": 5, "WORDS": 5, "LOOPS": 0, "RESIDENT": 6},
+    "packed_rows.cu, turns": {"LANES": 32, "TILES": 8, "WORDS": 5, "LOOPS": 1, "RESIDENT": 4},
+    "segments.cu": {"THREADS": 128, "RESIDENT": 6, "AT_ONCE": 32, "PREFETCH": 4096},
     "long_segments.cu": {"THREADS": 256, "CHAIN": 1, "UNROLL": 4, "RESIDENT": 4, "TERM": "VALUE"},
     "rows.cu, turns": {
         "THREADS": 256,
@@ -268,6 +272,7 @@ def test_host_and_device_agree_on_scans(which: str, name: str, structure: type[c
     [
         ("sum.cu", "Sum", sums.SumProblem),
         ("rows.cu", "Rows", rows._Rows),
+        ("packed_rows.cu", "PackedRows", rows._PackedRows),
         ("segments.cu", "Segments", segments._Segments),
         ("long_segments.cu", "LongSegments", segments._LongSegments),
         ("exact_segments.cu", "ExactSegments", exact_segments._ExactSegments),
@@ -297,6 +302,20 @@ def test_host_and_device_agree_on_sums(source: str, name: str, structure: type[c
     wrong = text.replace(facts[-1], facts[-1] + " + 8")
     with pytest.raises(CompileError, match="static assertion failed"):
         compile_cuda(CompileTask((("check.cu", wrong), *read_sources(source)), options, "sm_90"))
+
+
+def test_host_and_device_agree_on_offsets() -> None:
+    nvrtc_or_skip()
+    structure = offsets._Offsets
+    facts = [f"sizeof(Offsets) == {ctypes.sizeof(structure)}"] + [
+        f"__builtin_offsetof(Offsets, {name}) == {getattr(structure, name).offset}"
+        for name, *_ in structure._fields_
+    ]
+    text = '#include "offsets.cu"\n' + "".join(f"static_assert({fact});\n" for fact in facts)
+    for capability in CAPABILITIES:
+        target = "sm_{}{}".format(*capability)
+        assert compile_cuda(task_of("offsets.cu", {}, target)).log == ""
+    compile_cuda(CompileTask((("check.cu", text), *read_sources("offsets.cu")), ("--std=c++17",), "sm_90"))
 
 
 def test_host_and_device_agree_on_exact_sums() -> None:

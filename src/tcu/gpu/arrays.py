@@ -71,9 +71,6 @@ class Library(Protocol):
     def assign(self, out: Any, array: Any, order: tuple[int, ...]) -> None:
         """Copy an array, with its dimensions in that order, into ``out``."""
 
-    def whole_numbers(self, array: Any) -> Any:
-        """A contiguous copy in int64."""
-
     def finish(self, array: Any, like: Any, stream: int) -> Any:
         """What the caller gets for an array that :meth:`empty` made, after the launch on the stream."""
 
@@ -126,9 +123,6 @@ class _Torch:
     def assign(self, out: Any, array: Any, order: tuple[int, ...]) -> None:
         out.detach().copy_(array.permute(order))
 
-    def whole_numbers(self, array: Any) -> Any:
-        return array.detach().to(sys.modules["torch"].int64).contiguous()
-
     def finish(self, array: Any, like: Any, stream: int) -> Any:
         return array
 
@@ -160,9 +154,6 @@ class _CuPy:
 
     def assign(self, out: Any, array: Any, order: tuple[int, ...]) -> None:
         out[...] = array.transpose(order)
-
-    def whole_numbers(self, array: Any) -> Any:
-        return sys.modules["cupy"].ascontiguousarray(array, dtype=np.int64)
 
     def finish(self, array: Any, like: Any, stream: int) -> Any:
         return array
@@ -225,12 +216,6 @@ class _Other:
         raise ParameterError(
             f"running sums of a {type(out).__module__}.{type(out).__qualname__} along this axis come in another "
             f"order: give an array that has the axis last"
-        )
-
-    def whole_numbers(self, array: Any) -> Any:
-        raise ParameterError(
-            f"offsets, a {type(array).__module__}.{type(array).__qualname__}, are not contiguous int64: copy "
-            "them to such an array, or pass them as a NumPy array"
         )
 
     def finish(self, array: Any, like: Any, stream: int) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 from tcu.formats.format import Format
 from tcu.gpu.device import Gpu
 from tcu.gpu.launch import KernelLaunch
-from tcu.gpu.segments import STATES, List, Room, multiprocessors
+from tcu.gpu.segments import STATES, List, Room
 from tcu.gpu.sums import COUNTS, ELEMENTS, LIMBS, LOAD, TARGETS, compiled
 from tcu.gpu.tuning import exact_config
 from tcu.gpu.workspace import workspace
@@ -101,7 +101,7 @@ class ExactSegmentsLaunch:
                  ("RESIDENT", _LONG_RESIDENT)),
             )  # fmt: skip
             items = longs + n // chunk
-            blocks = min(items, multiprocessors(gpu.ordinal) * _LONG_RESIDENT)
+            blocks = min(items, gpu.multiprocessors * _LONG_RESIDENT)
             self._launch_long = KernelLaunch(function, blocks, _CHUNK_THREADS, self._long)
 
     def __call__(self, x: int, offsets: int, out: int, room: int, stream: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from typing import Any
 
 from tcu.formats.format import Format, get_format
 from tcu.gpu.device import Gpu
@@ -29,6 +30,10 @@ _RESIDENT = {
 _ENOUGH = 4096
 """Rows from which on a warp for each, however long, keeps a GPU busy; fewer long rows have blocks of their own."""
 _THREADS = 256
+_PACKED_THREADS, _PACKED_RESIDENT = 128, (6, 4)
+"""As in cuda/packed_rows.cu; as many blocks as have room for their rings, or for the accumulators of eight tiles."""
+_SHARE = 1 << 16
+"""Bytes of rows of a warp, about: enough to forget its start, and little enough that no warp keeps all others waiting."""
 _IN_FLIGHT = 4
 """Loads of a thread before it waits."""
 
@@ -45,6 +50,23 @@ class _Rows(ctypes.Structure):
         ("divisor", ctypes.c_double),
         ("target", ctypes.c_int64),
         ("turns", ctypes.c_int64),
+        ("chunks", ctypes.c_int64),
+    )
+
+
+class _PackedRows(ctypes.Structure):
+    """As in cuda/packed_rows.cu."""
+
+    _fields_ = (
+        ("data", ctypes.c_uint64),
+        ("rows", ctypes.c_int64),
+        ("length", ctypes.c_int64),
+        ("out", ctypes.c_uint64),
+        ("divisor", ctypes.c_double),
+        ("target", ctypes.c_int64),
+        ("share", ctypes.c_int64),
+        ("turns", ctypes.c_int64),
+        ("chunks", ctypes.c_int64),
     )
 
 
@@ -61,40 +83,81 @@ class RowsLaunch:
         self._gpu = gpu
         self._lock = threading.Lock()
         self._slots = 0
-        per_load = LOAD // get_format(plan.input).dtype.itemsize
-        layout = "ALIGNED" if aligned else "SHIFTED"
+        self._target = target
+        self._problem: _Rows | _PackedRows | SumProblem
+        size = get_format(plan.input).dtype.itemsize
+        per_load = LOAD // size
         loads, chain = loop_of(plan)
         lanes = -(-plan.n // per_load)
-        most = loads if rows >= _ENOUGH else 1
-        if lanes <= most * _TILES * 32 and plan.block == _THREADS and chain == 1:
-            tiles = max(1, min(_TILES, -(-lanes // 32)))
-            turns = max(1, -(-lanes // (_TILES * 32)))
-            way = "turns" if turns > 1 else "eight tiles" if tiles == _TILES else "short"
-            width = min(32, 1 << (max(lanes, 1) - 1).bit_length())
-            unroll = max(1, _IN_FLIGHT // tiles)
-            at_once = min(_IN_FLIGHT, 1 << (turns - 1).bit_length())
-            function = compiled(
-                "rows.cu", "rows", gpu.compute_capability, ELEMENTS[plan.input], layout,
-                (("LANES", width), ("TILES", tiles), ("UNROLL", unroll), ("THREADS", _THREADS),
-                 ("RESIDENT", _RESIDENT[way, layout][per_load]), ("LOOPS", int(turns > 1)), ("AT_ONCE", at_once), ("TOGETHER", _IN_FLIGHT // at_once)),
-            )  # fmt: skip
-            self._problem: _Rows | SumProblem = _Rows(
-                0, rows, plan.n, stride, 0, divisor, TARGETS[target.name], turns
-            )
-            together = unroll * (_THREADS // 32) * (32 // width)
-            self._kernel = KernelLaunch(function, max(-(-rows // together), 1), _THREADS, self._problem)
-            return
         chunks = -(-plan.n // (loads * chain * plan.block * per_load))
-        config = sum_config(gpu.compute_capability, plan, chunks * rows)
-        function = compiled(
-            "sum.cu", "sum", gpu.compute_capability, ELEMENTS[plan.input], layout,
-            (("THREADS", plan.block), ("CHAIN", chain), ("UNROLL", config.unroll),
-             ("RESIDENT", config.resident), ("TERM", "VALUE"), ("ROWS", 1)),
+        by_warps = lanes <= _TILES * 32 or (rows >= _ENOUGH and chunks <= 32)
+        if plan.block != _THREADS or chain != 1 or not by_warps:
+            self._by_blocks(plan, rows, stride, aligned, divisor, chunks)
+        elif stride == plan.n and (lanes == 1 or not aligned) and lanes:
+            self._packed(plan, rows, aligned, divisor, lanes, chunks)
+        else:
+            self._by_warps(plan, rows, stride, aligned, divisor, lanes, chunks)
+
+    def _compiled(self, source: str, plan: Plan, aligned: bool, macros: dict[str, int | str]) -> Any:
+        return compiled(
+            f"{source}.cu", source, self._gpu.compute_capability, ELEMENTS[plan.input],
+            "ALIGNED" if aligned else "SHIFTED", tuple(macros.items()),
         )  # fmt: skip
+
+    def _packed(self, plan: Plan, rows: int, aligned: bool, divisor: float, lanes: int, chunks: int) -> None:
+        """A warp goes through rows that lie without gaps as they come."""
+        size = get_format(plan.input).dtype.itemsize
+        width, tiles, turns = _shape(plan, lanes)
+        resident = _PACKED_RESIDENT[turns > 1]
+        macros: dict[str, int | str] = {
+            "LANES": width, "TILES": tiles, "LOOPS": int(turns > 1), "RESIDENT": resident,
+            "WORDS": min(5, (plan.n * size + 5) // 4) if lanes == 1 else 5,
+        }  # fmt: skip
+        function = self._compiled("packed_rows", plan, aligned, macros)
+        warps = _PACKED_THREADS // 32
+        share = min(
+            -(-rows // (self._gpu.multiprocessors * resident * warps)), max(1, _SHARE // (plan.n * size))
+        )
+        self._problem = _PackedRows(
+            0, rows, plan.n, 0, divisor, TARGETS[self._target.name], max(share, 1), turns, chunks
+        )
+        blocks = -(-rows // (max(share, 1) * warps))
+        self._kernel = KernelLaunch(function, max(blocks, 1), _PACKED_THREADS, self._problem)
+
+    def _by_warps(
+        self, plan: Plan, rows: int, stride: int, aligned: bool, divisor: float, lanes: int, chunks: int
+    ) -> None:
+        """A warp has a row, or several short ones."""
+        width, tiles, turns = _shape(plan, lanes)
+        way = "turns" if turns > 1 else "eight tiles" if tiles == _TILES else "short"
+        unroll = max(1, _IN_FLIGHT // tiles)
+        at_once = min(_IN_FLIGHT, 1 << (turns - 1).bit_length())
+        per_load = LOAD // get_format(plan.input).dtype.itemsize
+        macros: dict[str, int | str] = {
+            "LANES": width, "TILES": tiles, "UNROLL": unroll, "THREADS": _THREADS,
+            "RESIDENT": _RESIDENT[way, "ALIGNED" if aligned else "SHIFTED"][per_load],
+            "LOOPS": int(turns > 1), "AT_ONCE": at_once, "TOGETHER": _IN_FLIGHT // at_once,
+        }  # fmt: skip
+        function = self._compiled("rows", plan, aligned, macros)
+        self._problem = _Rows(0, rows, plan.n, stride, 0, divisor, TARGETS[self._target.name], turns, chunks)
+        together = unroll * (_THREADS // 32) * (32 // width)
+        self._kernel = KernelLaunch(function, max(-(-rows // together), 1), _THREADS, self._problem)
+
+    def _by_blocks(
+        self, plan: Plan, rows: int, stride: int, aligned: bool, divisor: float, chunks: int
+    ) -> None:
+        """A row has a block for each of its chunks, as in the sum of one."""
+        loads, chain = loop_of(plan)
+        config = sum_config(self._gpu.compute_capability, plan, chunks * rows)
+        macros: dict[str, int | str] = {
+            "THREADS": plan.block, "CHAIN": chain, "UNROLL": config.unroll, "RESIDENT": config.resident,
+            "TERM": "VALUE", "ROWS": 1,
+        }  # fmt: skip
+        function = self._compiled("sum", plan, aligned, macros)
         whole = contiguous(0, plan.n)
         self._slots = chunks * rows if chunks > 1 else 0
         self._problem = SumProblem(
-            whole, whole, 0, 0, divisor, loads, chunks, stride, 0, TARGETS[target.name]
+            whole, whole, 0, 0, divisor, loads, chunks, stride, 0, TARGETS[self._target.name]
         )
         self._kernel = KernelLaunch(function, chunks * rows, plan.block, self._problem)
 
@@ -105,9 +168,17 @@ class RowsLaunch:
         )
         problem = self._problem
         with self._lock:  # the driver copies the parameters before the launch returns
-            if isinstance(problem, _Rows):
+            if isinstance(problem, _Rows | _PackedRows):
                 problem.data, problem.out = x, out
             else:
                 problem.x.data = x
                 problem.slots, problem.out = slots, out
             self._kernel(stream)
+
+
+def _shape(plan: Plan, lanes: int) -> tuple[int, int, int]:
+    """Lanes of a row, a power of two, tiles of its turn, and turns of its chunk."""
+    loads, _ = loop_of(plan)
+    width = min(32, 1 << (max(lanes, 1) - 1).bit_length())
+    turns = min(loads, max(1, -(-lanes // (_TILES * 32))))
+    return width, max(1, min(_TILES, -(-lanes // 32))), turns

@@ -5,11 +5,9 @@ from __future__ import annotations
 import ctypes
 import threading
 from dataclasses import dataclass
-from functools import cache
 
 from tcu.formats.format import Format
-from tcu.gpu.device import Gpu, call
-from tcu.gpu.imports import cuda_module
+from tcu.gpu.device import Gpu
 from tcu.gpu.launch import KernelLaunch
 from tcu.gpu.sums import ELEMENTS, LOAD, TARGETS, compiled
 from tcu.gpu.tuning import sum_config
@@ -17,7 +15,7 @@ from tcu.gpu.workspace import workspace
 from tcu.plan import make_plan
 from tcu.plan.variants import LOADS
 
-__all__ = ["STATES", "Config", "List", "Room", "SegmentsLaunch", "multiprocessors"]
+__all__ = ["STATES", "Config", "List", "Room", "SegmentsLaunch"]
 
 _TILES, _WARP = 8, 32
 """As in cuda/segments.cu."""
@@ -77,7 +75,7 @@ class Config:
     """How segments.cu is compiled; no choice changes the bits."""
 
     threads: int = 128
-    resident: int = 8
+    resident: int = 6
     prefetch: int = 0
     """Bytes that are fetched to the L2 cache before they are needed."""
 
@@ -98,13 +96,6 @@ class Room:
     @staticmethod
     def of(items: int, rest: int) -> Room:
         return Room(ITEM * items, -(-4 * items // 16) * 16, rest)
-
-
-@cache
-def multiprocessors(ordinal: int) -> int:
-    """How many the GPU has."""
-    which = cuda_module("cuda.bindings.driver").CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
-    return int(call("cuDeviceGetAttribute", which, call("cuDeviceGet", ordinal)))
 
 
 class SegmentsLaunch:
@@ -153,7 +144,7 @@ class SegmentsLaunch:
                 (("THREADS", block), ("CHAIN", chain), ("UNROLL", tuned.unroll),
                  ("RESIDENT", tuned.resident), ("TERM", "VALUE")),
             )  # fmt: skip
-            blocks = min(items, multiprocessors(gpu.ordinal) * tuned.resident)
+            blocks = min(items, gpu.multiprocessors * tuned.resident)
             self._launch_long = KernelLaunch(function, blocks, block, self._long)
 
     def __call__(self, x: int, offsets: int, out: int, room: int, stream: int) -> None:

@@ -34,25 +34,35 @@ __device__ inline u32 lowest(u32 word, int bits) {
     return word;
 }
 
-// The elements, +0 beyond the last.
-__device__ inline Vector aligned(const Raw& r) {
+// The 16 bytes, whatever is left of them.
+__device__ inline Vector shifted(const Raw& r) {
     Vector v;
 #if ELEMENT == BINARY64
 #pragma unroll
-    for (int i = 0; i < 4; ++i) v.word[i] = i / 2 < r.left ? r.words[i] : 0;
+    for (int i = 0; i < 4; ++i) v.word[i] = r.words[i];
 #else
     u32 w[5];
 #pragma unroll
     for (int i = 0; i < 5; ++i) w[i] = r.at & 4 ? r.words[i + 1] : r.words[i];
 #pragma unroll
+    for (int i = 0; i < 4; ++i) v.word[i] = ELEMENT == BINARY32 ? w[i] : __funnelshift_r(w[i], w[i + 1], r.at * 8);
+#endif
+    return v;
+}
+
+// The elements, +0 beyond the last.
+__device__ inline Vector aligned(const Raw& r) {
+    Vector v = shifted(r);
+#pragma unroll
     for (int i = 0; i < 4; ++i) {
-#if ELEMENT == BINARY32
-        v.word[i] = i < r.left ? w[i] : 0;
+#if ELEMENT == BINARY64
+        if (i / 2 >= r.left) v.word[i] = 0;
+#elif ELEMENT == BINARY32
+        if (i >= r.left) v.word[i] = 0;
 #else
-        v.word[i] = lowest(__funnelshift_r(w[i], w[i + 1], r.at * 8), 16 * r.left - 32 * i);
+        v.word[i] = lowest(v.word[i], 16 * r.left - 32 * i);
 #endif
     }
-#endif
     return v;
 }
 

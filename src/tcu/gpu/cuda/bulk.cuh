@@ -20,14 +20,23 @@ __device__ inline void prepare(u64* arrived) {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
 
-// By one thread; addresses and size are multiples of 16 bytes.
-__device__ inline void copy_bulk(void* to, const void* from, u32 bytes, u64* arrived) {
+// By one thread, before the copies: the bytes of all that the barrier waits for.
+__device__ inline void expect(u32 bytes, u64* arrived) {
     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(arrived)), "r"(bytes)
                  : "memory");
+}
+
+// By one thread; addresses and size are multiples of 16 bytes.
+__device__ inline void start_copy(void* to, const void* from, u32 bytes, u64* arrived) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
                      shared_address(to)),
                  "l"(from), "r"(bytes), "r"(shared_address(arrived))
                  : "memory");
+}
+
+__device__ inline void copy_bulk(void* to, const void* from, u32 bytes, u64* arrived) {
+    expect(bytes, arrived);
+    start_copy(to, from, bytes, arrived);
 }
 
 // Until the copy has arrived that is the barrier's even or odd one.

@@ -7,14 +7,15 @@
 // Compiled with ELEMENT and LAYOUT (array.cuh; ALIGNED: every row begins at a multiple of 16 bytes), and
 //   LANES    1 to 32, a power of two
 //   TILES    1 to 8; more than 1 with 32 lanes alone
-//   LOOPS    1: rows longer than 8 tiles, which a warp goes through in as many turns as the plan, AT_ONCE of them
-//            for TOGETHER tiles in flight (UNROLL is 1)
+//   LOOPS    1: rows longer than 8 tiles, which a warp goes through chunk by chunk, each in as many turns as the plan,
+//            AT_ONCE of them for TOGETHER tiles in flight (UNROLL is 1)
 //   UNROLL   groups of rows of a warp in flight
 //   THREADS, RESIDENT   of a block, and blocks per multiprocessor that the registers must allow
 //
 // The host fills the structure field by field (tcu/gpu/rows.py): change both together.
 
 #include "gather.cuh"
+#include "halving.cuh"
 #include "mma_ones.cuh"
 #include "result.cuh"
 
@@ -29,32 +30,9 @@ struct Rows {
     void* out;
     double divisor;
     i64 target;
-    i64 turns;  // of LOOPS
+    i64 turns;   // of LOOPS: of a chunk
+    i64 chunks;  // likewise, of a row, up to WARP
 };
-
-// The sums of NUMBERS tiles over FIRST * 2 lanes, numbered from lane LAST on: lane bit FIRST says which half of
-// the tiles a lane has in the end, the next bit which half of them, and so on.  Each step halves the tiles of a lane
-// in place of adding up all of them, which took five shuffles a tile.
-template <int NUMBERS, int FIRST, int LAST>
-__device__ inline double across_lanes(double (&v)[NUMBERS]) {
-    int count = NUMBERS;
-#pragma unroll
-    for (int half = FIRST; half >= LAST; half /= 2) {
-        const bool upper = threadIdx.x & half;
-        count = count > 1 ? count / 2 : 0;
-#pragma unroll
-        for (int i = 0; i < NUMBERS / 2; ++i) {
-            if (i >= count) continue;
-            const double kept = upper ? v[i + count] : v[i], given = upper ? v[i] : v[i + count];
-            v[i] = kept + __shfl_xor_sync(ALL, given, half);
-        }
-        if (count == 0) {
-            v[0] += __shfl_xor_sync(ALL, v[0], half);
-            count = 1;
-        }
-    }
-    return v[0];
-}
 
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
 
@@ -116,28 +94,37 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) rows(const __gri
         return static_cast<i64>((turn * TILES + t) * WARP + lane % LANES) * PER_LOAD;
     };
 #if LOOPS
-    // Few tiles at a time, so that the accumulators stay in registers.
+    constexpr int TURN = TILES * WARP * PER_LOAD;
     constexpr int WIDTH = power_of_two(TILES);
-    double tiles[WIDTH] = {};
-#pragma unroll
-    for (int t = 0; t < TILES; t += TOGETHER) {
-        Tile some[TOGETHER];
+    double total = 0;  // of chunk number `lane`
 #pragma unroll 1
-        for (int turn = 0; turn < static_cast<int>(p.turns); turn += AT_ONCE) {
-            Granules x[TOGETHER][AT_ONCE];
+    for (int chunk = 0; chunk < static_cast<int>(p.chunks); ++chunk) {
+        const i64 begin = chunk * p.turns * TURN, length = max(length_of(0) - begin, 0ll);
+        const Code* const data = data_of(0) + begin;
+        const int turns = static_cast<int>(min(p.turns, (length + TURN - 1) / TURN));
+        // Few tiles at a time, so that the accumulators stay in registers.
+        double tiles[WIDTH] = {};
 #pragma unroll
-            for (int j = 0; j < TOGETHER; ++j)
+        for (int t = 0; t < TILES; t += TOGETHER) {
+            Tile some[TOGETHER];
+#pragma unroll 1
+            for (int turn = 0; turn < turns; turn += AT_ONCE) {
+                Granules x[TOGETHER][AT_ONCE];
 #pragma unroll
-                for (int i = 0; i < AT_ONCE; ++i)
-                    x[j][i] = ask<true>(data_of(0), length_of(0), offset_of(turn + i, t + j));
+                for (int j = 0; j < TOGETHER; ++j)
 #pragma unroll
-            for (int j = 0; j < TOGETHER; ++j)
+                    for (int i = 0; i < AT_ONCE; ++i) x[j][i] = ask<true>(data, length, offset_of(turn + i, t + j));
 #pragma unroll
-                for (int i = 0; i < AT_ONCE; ++i)
-                    some[j].add(assemble<true>(x[j][i], data_of(0), length_of(0), offset_of(turn + i, t + j)));
+                for (int j = 0; j < TOGETHER; ++j)
+#pragma unroll
+                    for (int i = 0; i < AT_ONCE; ++i)
+                        some[j].add(assemble<true>(x[j][i], data, length, offset_of(turn + i, t + j)));
+            }
+#pragma unroll
+            for (int j = 0; j < TOGETHER; ++j) tiles[t + j] = some[j].sum();
         }
-#pragma unroll
-        for (int j = 0; j < TOGETHER; ++j) tiles[t + j] = some[j].sum();
+        const double number = sum_of_tiles<WIDTH, Tile::LAST>(tiles);
+        if (lane == chunk) total = number;
     }
 #else
     Granules x[UNROLL][TILES];
@@ -151,7 +138,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) rows(const __gri
         return sum.sum();
     };
 #if LANES == 32
-    // All rows' tiles together, the tile's number above the row's, so that tiles come together as lanes do.
     constexpr int WIDTH = power_of_two(TILES);
     double tiles[WIDTH * UNROLL] = {};
 #pragma unroll
@@ -165,12 +151,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) rows(const __gri
         if (p.divisor != 1) number /= p.divisor;
         if (row < p.rows) store_rounded(place(p.out, row, target), number, target);
     };
-#if LANES == 32
-    constexpr int NUMBERS = WIDTH * UNROLL;
-    double number = across_lanes<NUMBERS, WARP / 2, Tile::LAST>(tiles);
-#pragma unroll
-    for (int half = WARP / 2; half > WARP / 2 / WIDTH; half /= 2) number += __shfl_xor_sync(ALL, number, half);
-    constexpr int STEP = WARP / NUMBERS;  // lanes from row to row
+#if LOOPS
+    total = tree<WARP>(total);
+    if (lane == 0) store(first, total);
+#elif LANES == 32
+    const double number = sum_of_tiles<WIDTH, Tile::LAST>(tiles);
+    constexpr int STEP = WARP / (WIDTH * UNROLL);  // lanes from row to row
     if (lane < STEP * UNROLL && lane % STEP == 0) store(first + lane / STEP * WARPS * ROWS, number);
 #else
 #pragma unroll

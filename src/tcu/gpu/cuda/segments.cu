@@ -61,6 +61,13 @@ union Slot {
     Value value;
 };
 constexpr int SLOTS = WARP * TILES + 16;
+constexpr int TOGETHER = 4;  // tiles
+typedef double Parts[TOGETHER][8];  // of tiles' sums
+
+struct Shared {
+    Slot slots[SLOTS];
+    Parts parts;
+};
 
 template <int FIRST, int LAST>
 __device__ inline double across_lanes(double v) {
@@ -86,7 +93,11 @@ __device__ inline Value quad_sum(const Vector& x) { return rows_of(x, ONES); }
 __device__ inline double number_of(const Value& v) {
     return static_cast<double>(v.rows.x) + static_cast<double>(v.rows.y);
 }
-__device__ inline double tile_sum(const Vector& x) { return across_lanes<16, 4>(number_of(rows_of(x, ONES))); }
+// The eight parts of a tile's sum.  Adding them up lane by lane, in each tile, took more instructions than the rest.
+__device__ inline void put_part(double (&parts)[8], const Vector& x) {
+    const double part = number_of(rows_of(x, ONES));
+    if (threadIdx.x % 4 == 0) parts[threadIdx.x % WARP / 4] = part;
+}
 
 #else
 
@@ -108,7 +119,10 @@ __device__ inline Value quad_sum(const Vector& x) {
     v.number = across_lanes<2, 1>(own_sum(x).number);
     return v;
 }
-__device__ inline double tile_sum(const Vector& x) { return across_lanes<16, 1>(own_sum(x).number); }
+__device__ inline void put_part(double (&parts)[8], const Vector& x) {
+    const double part = across_lanes<16, 8>(own_sum(x).number);
+    if (threadIdx.x % WARP < 8) parts[threadIdx.x % WARP] = part;
+}
 
 #endif
 
@@ -166,7 +180,9 @@ struct Sums {
 
 // The sums of a warp's segments: each lane's has `length` numbers from `first` bytes after the base on.
 template <bool AT_END>
-__device__ inline Sums sums_of(const char* base, u32 first, u32 length, bool in_quads, Slot* slots) {
+__device__ inline Sums sums_of(const char* base, u32 first, u32 length, bool in_quads, Shared& shared) {
+    Slot* const slots = shared.slots;
+    Parts& parts = shared.parts;
     const int lane = threadIdx.x % WARP;
     const bool own = length <= static_cast<u32>(PER_LOAD) && !in_quads;
     const bool in_tiles = length > QUADS * QUAD;
@@ -197,15 +213,25 @@ __device__ inline Sums sums_of(const char* base, u32 first, u32 length, bool in_
         if (lane % 4 == 0) in_quad[0].value = v, in_quad[8].value = w;
     }
 #pragma unroll 1
-    for (int tile = 0; tile < all_tiles; tile += 2) {
-        const int other = min(tile + 1, all_tiles - 1);
-        const Place here = slots[tile].place, there = slots[other].place;
-        const Piece<AT_END> one(base, here, lane), two(base, there, lane);
-        const double v = tile_sum(one.numbers()), w = tile_sum(two.numbers());
+    for (int tile = 0; tile < all_tiles; tile += TOGETHER) {
+        Slot* const here = slots + tile;
+        const int last = min(all_tiles - tile, TOGETHER) - 1;
+        Place places[TOGETHER];
+#pragma unroll
+        for (int i = 0; i < TOGETHER; ++i) places[i] = here[min(i, last)].place;
+        const Piece<AT_END> a(base, places[0], lane), b(base, places[1], lane), c(base, places[2], lane),
+            d(base, places[3], lane);
         __syncwarp();
-        if (lane == 0) slots[tile].value.number = v, slots[other].value.number = w;
+        put_part(parts[0], a.numbers());
+        put_part(parts[1], b.numbers());
+        put_part(parts[2], c.numbers());
+        put_part(parts[3], d.numbers());
         __syncwarp();
+        // Eight lanes to a tile.
+        const double v = across_lanes<4, 1>(parts[lane / 8][lane % 8]);
+        if (lane % 8 == 0 && lane / 8 <= last) here[lane / 8].value.number = v;
     }
+    __syncwarp();
 
     Sums sums;
     sums.value = own_sum(mine.numbers());  // +0 where there is nothing
@@ -228,8 +254,8 @@ __device__ inline Sums sums_of(const char* base, u32 first, u32 length, bool in_
 }
 
 // Once in many segments: not inline, so that it takes no registers.
-__device__ __noinline__ Sums careful_sums(const char* base, u32 first, u32 length, bool in_quads, Slot* slots) {
-    return sums_of<true>(base, first, length, in_quads, slots);
+__device__ __noinline__ Sums careful_sums(const char* base, u32 first, u32 length, bool in_quads, Shared& shared) {
+    return sums_of<true>(base, first, length, in_quads, shared);
 }
 
 struct Run {
@@ -248,7 +274,7 @@ __device__ __noinline__ void store(const Segments& p, i64 segment, const Sums& s
 }
 
 // Segments whose bytes a number of 32 bits counts.
-__device__ inline void sum_run(const Segments& p, const Run& run, Slot* slots) {
+__device__ inline void sum_run(const Segments& p, const Run& run, Shared& shared) {
     const int lane = threadIdx.x % WARP;
     const u64 address = reinterpret_cast<u64>(static_cast<const Code*>(p.data) + run.begin);
     const char* const base = reinterpret_cast<const char*>(address & ~15ull);
@@ -302,12 +328,12 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Slot* slots) {
                        chunks_of(theirs, p.together));
             }
         }
-        Sums sums = at_end ? careful_sums(base, from, mine, false, slots)
-                           : sums_of<false>(base, from, mine, false, slots);
+        Sums sums = at_end ? careful_sums(base, from, mine, false, shared)
+                           : sums_of<false>(base, from, mine, false, shared);
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
         float both = sums.value.rows.x + sums.value.rows.y;
         if (__any_sync(ALL, both != both && mine <= PER_LOAD)) {
-            sums = careful_sums(base, from, mine, true, slots);
+            sums = careful_sums(base, from, mine, true, shared);
             both = sums.value.rows.x + sums.value.rows.y;
         }
         if (plain && sums.alone) {
@@ -321,7 +347,7 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Slot* slots) {
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) segments(const __grid_constant__ Segments p) {
-    __shared__ Slot slots[WARPS][SLOTS];
+    __shared__ Shared shared[WARPS];
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     Run run;
     run.first = (static_cast<i64>(blockIdx.x) * WARPS + warp) * p.per_warp;
@@ -336,7 +362,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) segments(const _
             const bool good = run.begin >= 0 && size >= 0 && end <= p.n;
             if (good && size < 1ll << 28) {
                 run.size = static_cast<u32>(size);
-                sum_run(p, run, slots[warp]);
+                sum_run(p, run, shared[warp]);
                 break;
             }
             if (run.last == run.first + 1) {

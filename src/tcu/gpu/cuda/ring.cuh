@@ -1,0 +1,92 @@
+// A stretch of memory that a warp reads once, from its beginning to its end, through a ring in shared memory, so that
+// what is read next is on its way while the warp computes.
+//
+// Copied in whole granules of 16 bytes, of which every one holds a byte of the stretch: no address outside the
+// allocation is touched.
+
+#pragma once
+
+#include "bulk.cuh"
+
+// BEYOND: bytes that may be read from within the ring on.
+template <int CHUNK, int CHUNKS, int BEYOND>
+struct Ring {
+    static constexpr u32 SIZE = CHUNK * CHUNKS;
+    static_assert((SIZE & (SIZE - 1)) == 0 && CHUNK % 16 == 0, "positions wrap around by a mask");
+    static_assert(BEYOND == 0 || BEYOND == 16, "a granule, or nothing");
+
+    struct Memory {
+        alignas(16) char bytes[SIZE + BEYOND];  // the first ones once more
+        u64 arrived[CHUNKS];
+    };
+
+    Memory* memory;
+    const char* from;    // a multiple of 16 bytes
+    u32 end;             // of the stretch, in bytes from there
+    u32 asked, there;    // what has been asked for and what has arrived, in bytes from there
+    u32 odd = 0;         // of each chunk, which copy is the next to arrive
+
+    // By a whole warp, as everything here.
+    __device__ explicit Ring(Memory& shared) : memory(&shared), from(nullptr), end(0), asked(0), there(0) {
+#if BULK
+        if (threadIdx.x % WARP == 0)
+            for (int i = 0; i < CHUNKS; ++i) prepare(&memory->arrived[i]);
+        __syncwarp();
+#endif
+    }
+
+    // The stretch of `size` bytes at `at`; returns how far behind `from` it begins.
+    __device__ u32 start(const void* at, u32 size) {
+        wait(asked);
+        const u32 shift = static_cast<u32>(reinterpret_cast<u64>(at) % 16);
+        from = static_cast<const char*>(at) - shift;
+        end = shift + size;
+        asked = there = 0;
+        go_on(0);
+        return shift;
+    }
+
+    // Asks for what has room when the first `read` bytes are not needed any more.
+    __device__ void go_on(u32 read) {
+        __syncwarp();
+        while (asked < end && asked + CHUNK <= read + SIZE) {
+            const u32 slot = asked % SIZE, bytes = min((end - asked + 15) & ~15u, static_cast<u32>(CHUNK));
+            char* const to = memory->bytes + slot;
+#if BULK
+            if (threadIdx.x % WARP == 0) {
+                u64* const arrived = &memory->arrived[slot / CHUNK];
+                expect(slot ? bytes : bytes + BEYOND, arrived);
+                start_copy(to, from + asked, bytes, arrived);
+                if (BEYOND && slot == 0) start_copy(to + SIZE, from + asked, 16, arrived);
+            }
+#else
+            for (u32 i = threadIdx.x % WARP * 16; i < bytes; i += WARP * 16) {
+                const uint4 granule = __ldg(reinterpret_cast<const uint4*>(from + asked + i));
+                *reinterpret_cast<uint4*>(to + i) = granule;
+                if (BEYOND && slot + i == 0) *reinterpret_cast<uint4*>(to + SIZE) = granule;
+            }
+#endif
+            asked += CHUNK;
+        }
+    }
+
+    // Until the first `needed` bytes have arrived, all of which have been asked for.
+    __device__ void wait(u32 needed) {
+#if BULK
+        while (there < needed) {
+            const u32 chunk = there % SIZE / CHUNK;
+            wait_for_copy(&memory->arrived[chunk], odd >> chunk & 1);
+            odd ^= 1 << chunk;
+            there += CHUNK;
+        }
+#else
+        __syncwarp();
+#endif
+    }
+
+    // Before the warp leaves: what is under way must find its memory.
+    __device__ void finish() { wait(asked); }
+
+    // Where the byte lies.
+    __device__ const char* at(u32 position) const { return memory->bytes + position % SIZE; }
+};
