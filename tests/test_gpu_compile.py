@@ -17,6 +17,7 @@ from tcu.gpu import (
     CompileError,
     ExtraMissingError,
     Kernel,
+    columns,
     exact_segments,
     merge,
     rows,
@@ -144,6 +145,8 @@ SUMS: dict[str, dict[str, Any]] = {
     "rows.cu": {"THREADS": 256, "LANES": 2, "TILES": 1, "UNROLL": 4, "RESIDENT": 4, "LOOPS": 0},
     "segments.cu": {"THREADS": 128, "RESIDENT": 8, "AT_ONCE": 32, "PREFETCH": 4096},
     "long_segments.cu": {"THREADS": 256, "CHAIN": 1, "UNROLL": 4, "RESIDENT": 4, "TERM": "VALUE"},
+    "columns.cu": {"THREADS": 256, "LEVELS": 3, "ALONG": 8, "RESIDENT": 3},
+    "columns.cu, shifted": {"THREADS": 256, "LEVELS": 6, "ALONG": 1, "RESIDENT": 2},
     "rows.cu, turns": {
         "THREADS": 256,
         "LANES": 32,
@@ -164,7 +167,7 @@ def test_sums_compile_for_every_architecture(which: str, element: str, capabilit
     nvrtc_or_skip()
     if element == "BFLOAT16" and capability < (8, 0):
         pytest.skip("no MMA of bfloat16")
-    layout = "ALIGNED" if which in ("sum.cu", "rows.cu") else "SHIFTED"
+    layout = "ALIGNED" if which in ("sum.cu", "rows.cu", "columns.cu") else "SHIFTED"
     macros = {"ELEMENT": element, "LAYOUT": layout, **SUMS[which]}
     binary = compile_cuda(task_of(which.partition(",")[0], macros, "sm_{}{}".format(*capability)))
     assert binary.log == ""
@@ -268,6 +271,7 @@ def test_host_and_device_agree_on_scans(which: str, name: str, structure: type[c
     [
         ("sum.cu", "Sum", sums.SumProblem),
         ("rows.cu", "Rows", rows._Rows),
+        ("columns.cu", "Columns", columns._Columns),
         ("segments.cu", "Segments", segments._Segments),
         ("long_segments.cu", "LongSegments", segments._LongSegments),
         ("exact_segments.cu", "ExactSegments", exact_segments._ExactSegments),
@@ -283,6 +287,9 @@ def test_host_and_device_agree_on_sums(source: str, name: str, structure: type[c
     if "segments" in source:
         facts += [f"sizeof(Item) == {segments.ITEM}", f"STATES == {segments.STATES}"]
         facts += [f"WORDS == {sums.LIMBS + sums.COUNTS}"] if "exact" in source else []
+    if source == "columns.cu":
+        facts += [f"MAX_LEVELS == {columns._MAX_LEVELS}", f"UNITS == {columns._UNITS[True]}"]
+        facts += [f"Leaves::COLUMNS == {columns._COLUMNS[True]}"]
     if source == "exact_segments.cu":
         facts += [
             f"VECTORS == {exact_segments._VECTORS}",
