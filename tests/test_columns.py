@@ -99,7 +99,8 @@ def test_which_arrays_are_columns() -> None:
         (x[:, :, ::2], (1,), False), (x[:, ::2], (1,), True), (x[:, :, :, :5], (2,), True), (x[:, ::-1], (1,), True),
         (x[:, :, :, ::2], (1,), False),  # no neighbours
         (x.transpose(0, 1, 3, 2), (1,), False), (x.transpose(3, 0, 1, 2), (0,), False),
-        (x.transpose(2, 0, 1, 3), (0,), True), (x[0, 0].T, (1,), False),  # too few
+        (x.transpose(2, 0, 1, 3), (0,), True), (x[0, 0].T, (1,), True),
+        (x[:, :1, 0, :1], (0,), False),  # one alone
         (x[0].reshape(30, 8)[:, :].T.copy().T, (1,), True),
         (np.broadcast_to(x[0, 0], (7, 5, 8)), (0,), True),
     ]  # fmt: skip

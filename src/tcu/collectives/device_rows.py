@@ -1,9 +1,9 @@
 """Sums along axes of arrays in a GPU's memory: every row with the bits of its own sum.
 
 The reduced axes lie without gaps and are the last ones, or numbers that are
-summed apart lie side by side (columns).  An array that is laid out otherwise, or
-that has few columns, is first copied in the order of the former, which costs
-another pass over memory; so are columns of exact sums and of other variants.
+summed apart lie side by side (columns).  An array that is laid out otherwise is
+first copied in the order of the former, which costs another pass over memory; so
+are columns of exact sums and of other variants.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tcu.collectives.rows import reduced_shape
 from tcu.errors import ParameterError
 from tcu.formats.format import Format
 from tcu.gpu.arrays import DeviceArray
-from tcu.gpu.columns import MOST_UNITS, Columns, ColumnsLaunch
+from tcu.gpu.columns import MOST_COLUMNS, Columns, ColumnsLaunch
 from tcu.gpu.device import Gpu, current, find_gpu
 from tcu.gpu.exact_segments import ExactSegmentsLaunch
 from tcu.gpu.launch import collapse
@@ -36,8 +36,6 @@ from tcu.units import get_unit
 __all__ = ["ALIGNMENT", "checked_address", "laid_out", "reduce"]
 
 ALIGNMENT = 16
-_FEWEST_COLUMNS = 16
-"""With fewer, most lanes of a warp would have none."""
 
 
 def reduce(
@@ -72,8 +70,7 @@ def reduce(
         launch: Any
         plan: Plan | None
         if columns is not None:
-            steps = view.address, columns.outer_stride * size, columns.stride * size
-            aligned = not any(step % ALIGNMENT for step in steps)
+            aligned = view.address % ALIGNMENT == 0
             length = math.prod(view.shape[axis] for axis in axes)
             launch, plan = _launch_columns(request, target, element, columns, length, aligned, ordinal)
         else:
@@ -168,8 +165,7 @@ def side_by_side(view: DeviceArray, kept: tuple[int, ...], axes: tuple[int, ...]
         outer, inner = run(kept[:cut]), run(kept[cut:])
         if along is None or outer is None or inner is None or inner[0] == 1 or inner[1] != 1:
             continue
-        enough = _FEWEST_COLUMNS <= outer[0] * inner[0] < MOST_UNITS
-        return Columns(outer[0], inner[0], outer[1], along[1]) if enough else None
+        return Columns(outer[0], inner[0], outer[1], along[1]) if outer[0] * inner[0] < MOST_COLUMNS else None
     return None
 
 

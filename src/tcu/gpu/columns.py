@@ -14,13 +14,15 @@ from tcu.gpu.sums import ELEMENTS, LOAD, TARGETS, compiled, loop_of
 from tcu.plan import AddStep, MmaStep, Plan
 from tcu.plan.plan import Step
 
-__all__ = ["MOST_UNITS", "Columns", "ColumnsLaunch", "leaf_rows", "levels_of"]
+__all__ = ["MOST_COLUMNS", "Columns", "ColumnsLaunch", "leaf_rows", "levels_of"]
 
-MOST_UNITS = 1 << 31
-"""Groups of neighbouring columns that a launch takes."""
+MOST_COLUMNS = (1 << 32) - (1 << 12)
+"""Of a launch, so that 32 bits number all that its blocks have room for."""
 _MAX_LEVELS = 12
-_COLUMNS, _UNITS = {True: 8, False: 1}, {True: 8, False: 32}
-"""Of a unit and of a warp, by whether numbers have 16 bits; as in cuda/columns.cu."""
+_UNITS = {True: 8, False: 32}
+"""Of a warp, by whether numbers have 16 bits: units of up to 8 columns, or columns."""
+_SECTOR = 32
+"""Bytes that are read at once: with rows of fewer, lanes that share a column read neighbouring rows."""
 _THREADS = 256
 _ALONG_LEVELS = 3
 """Of the leaves that the eight warps of a block share where a warp for each column is not enough."""
@@ -66,65 +68,70 @@ class _Columns(ctypes.Structure):
 class ColumnsLaunch:
     """The sum of each column by the plan of one: everything but the addresses.
 
-    ``aligned``: whether each row begins at a multiple of 16 bytes, which
-    matters to 16-bit numbers alone.  ``room``: numbers of binary64 that a call needs memory for.
+    ``aligned``: whether the array begins at a multiple of 16 bytes.
     """
 
     def __init__(
         self, plan: Plan, columns: Columns, aligned: bool, target: Format, gpu: Gpu, divisor: float
     ) -> None:
         self._lock = threading.Lock()
-        element = get_format(plan.input)
+        element, double = get_format(plan.input), get_format("binary64")
         period = plan.block * (LOAD // element.dtype.itemsize)
         chunk = loop_of(plan)[0] * period
-        chunks = -(-plan.n // chunk)
-        results = columns.outer * columns.inner
-        double = get_format("binary64")
-        steps = plan.parts[0].steps
-        self.room = chunks * results if chunks > 1 else 0
-        if chunks == 1:
-            self._start = _Start(
-                element, columns, plan.n, chunk, period, steps, aligned, gpu, target, divisor
+        chunks, results = -(-plan.n // chunk), columns.outer * columns.inner
+        several = chunks > 1
+        self.room = chunks * results if several else 0
+        """Numbers of binary64 that a call needs memory for."""
+        self._passes = [
+            _Pass(
+                element, columns, plan.n, chunk, period, plan.parts[0].steps, aligned, gpu,
+                double if several else target, 1 if several else divisor,
             )
-            return
-        self._start = _Start(element, columns, plan.n, chunk, period, steps, aligned, gpu, double, 1)
-        totals = Columns(1, results, 0, results)
-        self._finish = _Start(
-            double, totals, chunks, chunks, plan.block, plan.final, True, gpu, target, divisor
-        )
+        ]  # fmt: skip
+        if several:
+            totals = Columns(1, results, 0, results)
+            self._passes.append(
+                _Pass(double, totals, chunks, chunks, plan.block, plan.final, True, gpu, target, divisor)
+            )
 
     def __call__(self, x: int, out: int, room: int, stream: int) -> None:
         """Put it on the stream, for numbers from address x on and results from address ``out`` on."""
         with self._lock:  # the driver copies the parameters before the launch returns
-            if not self.room:
-                self._start(x, out, stream)
-                return
-            self._start(x, room, stream)
-            self._finish(room, out, stream)
+            first, *rest = self._passes
+            first(x, room if rest else out, stream)
+            for last in rest:
+                last(room, out, stream)
 
 
-class _Start:
-    """One launch: sums of ``chunk`` rows each by the steps of a plan."""
+class _Pass:
+    """One launch: sums of every ``chunk`` rows by the steps of a plan, which begin anew after ``period`` rows."""
 
     def __init__(
         self, element: Format, columns: Columns, length: int, chunk: int, period: int, steps: Sequence[Step],
         aligned: bool, gpu: Gpu, target: Format, divisor: float,
     ) -> None:  # fmt: skip
-        short = element.bits == 16
-        pieces = -(-columns.inner // _COLUMNS[short])
-        units = columns.outer * pieces
-        warps, chunks = -(-units // _UNITS[short]), -(-length // chunk)
+        short, size = element.bits == 16, element.dtype.itemsize
+        narrow = short and columns.inner <= LOAD // size and columns.stride == columns.inner
+        unit = columns.inner if narrow else LOAD // size if short else 1
+        pieces = -(-columns.inner // unit)
+        units, chunks = columns.outer * pieces, -(-length // chunk)
         levels = [rows for rows in levels_of(steps) if rows < length]
-        shared = (
-            _ALONG_LEVELS
-            if len(levels) >= _ALONG_LEVELS and warps * chunks < _ENOUGH * gpu.multiprocessors
-            else 0
-        )
-        layout = "ALIGNED" if aligned or not short else "SHIFTED"
-        own = len(levels) - shared
+        # Lanes that would have no column take leaves, and so do those that would read what follows in a sector later.
+        spread = (_UNITS[short] // units).bit_length() - 1 if units < _UNITS[short] else 0
+        if not short and columns.inner * size < _SECTOR:
+            spread = max(spread, (_SECTOR // (columns.inner * size)).bit_length() - 1, 0)
+        spread = min(spread, len(levels), 3 if short else 5)
+        warps = -(-units // (_UNITS[short] >> spread))
+        busy = warps * chunks >= _ENOUGH * gpu.multiprocessors
+        along = _ALONG_LEVELS if len(levels) - spread >= _ALONG_LEVELS and not busy else 0
+        own = len(levels) - spread - along
+        jumps = columns.outer_stride * size, 0 if narrow else columns.stride * size
+        shifted = short and not (aligned and all(step % LOAD == 0 for step in jumps))
+        layout = "SHIFTED" if shifted else "ALIGNED"
         function = compiled(
             "columns.cu", "columns", gpu.compute_capability, ELEMENTS[element.name], layout,
-            (("LEVELS", own), ("ALONG", 1 << shared), ("THREADS", _THREADS),
+            (("COLUMNS", unit), ("NARROW", int(narrow)), ("SPREAD", spread), ("LEVELS", own),
+             ("ALONG", 1 << along), ("THREADS", _THREADS),
              ("RESIDENT", _RESIDENT["leaves" if own else "one leaf", layout] if short else 3)),
         )  # fmt: skip
         distance = (ctypes.c_int32 * _MAX_LEVELS)(*levels)
@@ -132,7 +139,7 @@ class _Start:
             0, columns.outer_stride, columns.stride, columns.inner, pieces, units, length, chunk, period,
             columns.outer * columns.inner, 0, divisor, TARGETS[target.name], distance,
         )  # fmt: skip
-        across = _THREADS // 32 >> shared
+        across = _THREADS // 32 >> along
         self._kernel = KernelLaunch(function, -(-warps // across), _THREADS, self._problem, more=chunks)
 
     def __call__(self, x: int, out: int, stream: int) -> None:
@@ -152,11 +159,11 @@ def levels_of(steps: Sequence[Step]) -> list[int]:
     for step in steps:
         if isinstance(step, AddStep) and step.order == "tree":
             assert step.length is not None
-            # The two accumulators of a leaf come together first.
-            length = step.length // 2 if rows == leaf_rows(steps) > 1 else step.length
-            half = ((1 << (length - 1).bit_length()) if length > 1 else 1) // 2
+            # The two accumulators of one MMA, which are one leaf, come together first.
+            pair = 2 if rows == leaf_rows(steps) > 1 else 1
+            half = step.width // pair // 2
             while half:
                 found.append(half * rows)
                 half //= 2
-            rows *= length
+            rows *= step.length // pair
     return found
