@@ -17,6 +17,7 @@ from tcu.gpu import (
     CompileError,
     ExtraMissingError,
     Kernel,
+    columns,
     exact_segments,
     merge,
     offsets,
@@ -148,6 +149,24 @@ SUMS: dict[str, dict[str, Any]] = {
     "packed_rows.cu, turns": {"LANES": 32, "TILES": 8, "WORDS": 5, "LOOPS": 1, "RESIDENT": 4},
     "segments.cu": {"THREADS": 128, "RESIDENT": 6, "AT_ONCE": 32, "PREFETCH": 4096},
     "long_segments.cu": {"THREADS": 256, "CHAIN": 1, "UNROLL": 4, "RESIDENT": 4, "TERM": "VALUE"},
+    "columns.cu": {
+        "THREADS": 256,
+        "COLUMNS": 8,
+        "NARROW": 0,
+        "SPREAD": 0,
+        "LEVELS": 3,
+        "ALONG": 8,
+        "RESIDENT": 3,
+    },
+    "columns.cu, narrow": {
+        "THREADS": 256,
+        "COLUMNS": 3,
+        "NARROW": 1,
+        "SPREAD": 3,
+        "LEVELS": 1,
+        "ALONG": 4,
+        "RESIDENT": 2,
+    },
     "rows.cu, turns": {
         "THREADS": 256,
         "LANES": 32,
@@ -168,7 +187,7 @@ def test_sums_compile_for_every_architecture(which: str, element: str, capabilit
     nvrtc_or_skip()
     if element == "BFLOAT16" and capability < (8, 0):
         pytest.skip("no MMA of bfloat16")
-    layout = "ALIGNED" if which in ("sum.cu", "rows.cu") else "SHIFTED"
+    layout = "ALIGNED" if which in ("sum.cu", "rows.cu", "columns.cu") else "SHIFTED"
     macros = {"ELEMENT": element, "LAYOUT": layout, **SUMS[which]}
     binary = compile_cuda(task_of(which.partition(",")[0], macros, "sm_{}{}".format(*capability)))
     assert binary.log == ""
@@ -273,6 +292,7 @@ def test_host_and_device_agree_on_scans(which: str, name: str, structure: type[c
         ("sum.cu", "Sum", sums.SumProblem),
         ("rows.cu", "Rows", rows._Rows),
         ("packed_rows.cu", "PackedRows", rows._PackedRows),
+        ("columns.cu", "Columns", columns._Columns),
         ("segments.cu", "Segments", segments._Segments),
         ("long_segments.cu", "LongSegments", segments._LongSegments),
         ("exact_segments.cu", "ExactSegments", exact_segments._ExactSegments),
@@ -288,6 +308,8 @@ def test_host_and_device_agree_on_sums(source: str, name: str, structure: type[c
     if "segments" in source:
         facts += [f"sizeof(Item) == {segments.ITEM}", f"STATES == {segments.STATES}"]
         facts += [f"WORDS == {sums.LIMBS + sums.COUNTS}"] if "exact" in source else []
+    if source == "columns.cu":
+        facts += [f"MAX_LEVELS == {columns._MAX_LEVELS}", f"UNITS == {columns._UNITS[True]}"]
     if source == "exact_segments.cu":
         facts += [
             f"VECTORS == {exact_segments._VECTORS}",

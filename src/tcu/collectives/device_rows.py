@@ -1,7 +1,9 @@
-"""Sums along axes of arrays in a GPU's memory: one launch, every row with the bits of its own sum.
+"""Sums along axes of arrays in a GPU's memory: every row with the bits of its own sum.
 
-The reduced axes must be the last ones and lie without gaps; an array that is
-laid out otherwise is first copied in that order, which costs another pass over memory.
+The reduced axes lie without gaps and are the last ones, or numbers that are
+summed apart lie side by side (columns).  An array that is laid out otherwise is
+first copied in the order of the former, which costs another pass over memory; so
+are columns of exact sums and of other variants.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from tcu.collectives.rows import reduced_shape
 from tcu.errors import ParameterError
 from tcu.formats.format import Format
 from tcu.gpu.arrays import DeviceArray
-from tcu.gpu.device import current, find_gpu
+from tcu.gpu.columns import MOST_COLUMNS, Columns, ColumnsLaunch
+from tcu.gpu.device import Gpu, current, find_gpu
 from tcu.gpu.exact_segments import ExactSegmentsLaunch
 from tcu.gpu.launch import collapse
 from tcu.gpu.rows import RowsLaunch
@@ -55,23 +58,35 @@ def reduce(
         place = None if out is None else library.view("out", out, stream)
         target = result_format(element, request.dtype, None if place is None else place.dtype)
         shape = reduced_shape(view.shape, axes, keepdims)
-        laid = laid_out(view, kept, axes)
-        if laid is None:
+        laid, columns = laid_out(view, kept, axes), None
+        if laid is None and request.operation in ("sum", "mean") and request.chain in (None, 1):
+            columns = side_by_side(view, kept, axes) if request.variant == DEFAULT_VARIANT else None
+        if laid is None and columns is None:
             view = library.view("x", library.ordered(x, kept + axes), stream)
             order = tuple(range(len(kept))), tuple(range(len(kept), len(view.shape)))
             laid = laid_out(view, *order)
-            assert laid is not None
-        rows, length, stride = laid
         size = element.dtype.itemsize
         check_address(view.address, size)
-        aligned = view.address % ALIGNMENT == 0 and (rows <= 1 or stride * size % ALIGNMENT == 0)
-        launch, plan = _launch(request, target, element, rows, length, stride, aligned, ordinal)
+        launch: Any
+        plan: Plan | None
+        if columns is not None:
+            aligned = view.address % ALIGNMENT == 0
+            length = math.prod(view.shape[axis] for axis in axes)
+            launch, plan = _launch_columns(request, target, element, columns, length, aligned, ordinal)
+        else:
+            assert laid is not None
+            rows, length, stride = laid
+            aligned = view.address % ALIGNMENT == 0 and (rows <= 1 or stride * size % ALIGNMENT == 0)
+            launch, plan = _launch(request, target, element, rows, length, stride, aligned, ordinal)
         if place is None:
             result, address = library.empty(x, shape, target.dtype, ordinal)
         else:
             result, address = out, checked_address(place, shape, target.dtype)
         if isinstance(launch, RowsLaunch | SegmentedLaunch):
             launch(view.address, address, stream)
+        elif isinstance(launch, ColumnsLaunch):
+            _, room = library.empty(x, (launch.room,), np.dtype(np.float64), ordinal)
+            launch(view.address, address, room, stream)
         elif isinstance(launch, ExactSegmentsLaunch):
             _, room = library.empty(x, (launch.room.size // 8,), np.dtype(np.int64), ordinal)
             launch(view.address, 0, address, room, stream)
@@ -95,12 +110,7 @@ def _launch(
         span = (rows - 1) * stride + length
         exact = ExactSegmentsLaunch(span, rows, element, target, gpu, length=length, stride=stride, mean=mean)
         return (exact if rows else None), None
-    plan = make_plan(
-        length, element, gpu.unit, variant=request.variant, chain=request.chain, block=request.block,
-        accumulator=request.accumulator, fraction=request.fraction,
-    )  # fmt: skip
-    if request.unit is not None:
-        check_unit(plan, get_unit(request.unit), gpu.unit, gpu)
+    plan = _plan(request, length, element, gpu)
     divisor = length if request.operation == "mean" else 1
     if not rows:
         return None, plan
@@ -108,6 +118,26 @@ def _launch(
         every = contiguous(0, (rows - 1) * stride + length)
         return SegmentedLaunch(plan, every, layout, rows, stride, target, gpu, divisor), plan
     return RowsLaunch(plan, rows, stride, aligned, target, gpu, divisor), plan
+
+
+@lru_cache(maxsize=4096)
+def _launch_columns(
+    request: Request, target: Format, element: Format, columns: Columns, length: int, aligned: bool, ordinal: int
+) -> tuple[ColumnsLaunch, Plan]:  # fmt: skip
+    gpu = find_gpu(ordinal)
+    plan = _plan(request, length, element, gpu)
+    divisor = length if request.operation == "mean" else 1
+    return ColumnsLaunch(plan, columns, aligned, target, gpu, divisor), plan
+
+
+def _plan(request: Request, length: int, element: Format, gpu: Gpu) -> Plan:
+    plan = make_plan(
+        length, element, gpu.unit, variant=request.variant, chain=request.chain, block=request.block,
+        accumulator=request.accumulator, fraction=request.fraction,
+    )  # fmt: skip
+    if request.unit is not None:
+        check_unit(plan, get_unit(request.unit), gpu.unit, gpu)
+    return plan
 
 
 def laid_out(view: DeviceArray, kept: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, int, int] | None:
@@ -122,6 +152,21 @@ def laid_out(view: DeviceArray, kept: tuple[int, ...], axes: tuple[int, ...]) ->
     if across is None or along is None or (along[0] > 1 and along[1] != 1) or across[1] < 0:
         return None
     return across[0], along[0], across[1]
+
+
+def side_by_side(view: DeviceArray, kept: tuple[int, ...], axes: tuple[int, ...]) -> Columns | None:
+    """The array as columns, if neighbours in memory belong to different sums and all lies in even steps."""
+
+    def run(part: tuple[int, ...]) -> tuple[int, int] | None:
+        return _run([view.shape[axis] for axis in part], [view.strides[axis] for axis in part])
+
+    along = run(axes)
+    for cut in range(len(kept)):
+        outer, inner = run(kept[:cut]), run(kept[cut:])
+        if along is None or outer is None or inner is None or inner[0] == 1 or inner[1] != 1:
+            continue
+        return Columns(outer[0], inner[0], outer[1], along[1]) if outer[0] * inner[0] < MOST_COLUMNS else None
+    return None
 
 
 def _run(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int] | None:

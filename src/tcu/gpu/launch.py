@@ -91,15 +91,17 @@ class KernelLaunch:
     """A kernel with its grid and the structure that it takes, which may change between launches.
 
     cuda.core.launch takes no structures, hence the driver's own call.
-    ``shared``: bytes of shared memory of a block whose size the kernel leaves open.
+    ``shared``: bytes of shared memory of a block whose size the kernel leaves open.  ``more``: how often
+    the blocks come, numbered by blockIdx.y.
     """
 
     def __init__(
-        self, function: Any, blocks: int, threads: int, problem: ctypes.Structure, shared: int = 0
-    ) -> None:
+        self, function: Any, blocks: int, threads: int, problem: ctypes.Structure, shared: int = 0,
+        more: int = 1,
+    ) -> None:  # fmt: skip
         self._problem = problem  # what the pointers below point to
         self._pointers = (ctypes.c_void_p * 1)(ctypes.addressof(problem))
-        self._head = (function, blocks, 1, 1, threads, 1, 1, shared)
+        self._head = (function, blocks, more, 1, threads, 1, 1, shared)
         self._address = ctypes.addressof(self._pointers)
         self._launch = cuda_module("cuda.bindings.driver").cuLaunchKernel
 

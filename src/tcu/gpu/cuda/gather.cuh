@@ -26,14 +26,14 @@ struct Granules {
 
 // For elements `offset` to `offset` + PER_LOAD - 1 of the row of `length` elements at `row`; the offset may be
 // negative.  ALIKE: the lanes of a warp read one row, most of them far from its ends, and have the same shift, so
-// that a branch costs less than choosing each word.
-template <bool ALIKE = false>
+// that a branch costs less than choosing each word.  AGAIN: other lanes read the other half of a sector.
+template <bool ALIKE = false, bool AGAIN = false>
 __device__ inline Granules ask(const Code* row, i64 length, i64 offset) {
     Granules g;
     g.first = g.second = make_uint4(0, 0, 0, 0);
     const bool any = offset < length && offset + PER_LOAD > 0;
 #if LAYOUT == ALIGNED
-    if (any) g.first = read_once(row + offset);
+    if (any) g.first = AGAIN ? __ldg(reinterpret_cast<const uint4*>(row + offset)) : read_once(row + offset);
 #else
     const u64 address = reinterpret_cast<u64>(row + offset), granule = address & ~u64(15);
     if (ALIKE && offset >= 0 && offset + 2 * PER_LOAD <= length) {

@@ -1,0 +1,169 @@
+"""Launch the kernels of sums along an axis that is not the last, one for each column of an array."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tcu.formats.format import Format, get_format
+from tcu.gpu.device import Gpu
+from tcu.gpu.launch import KernelLaunch
+from tcu.gpu.sums import ELEMENTS, LOAD, TARGETS, compiled, loop_of
+from tcu.plan import AddStep, MmaStep, Plan
+from tcu.plan.plan import Step
+
+__all__ = ["MOST_COLUMNS", "Columns", "ColumnsLaunch", "leaf_rows", "levels_of"]
+
+MOST_COLUMNS = (1 << 32) - (1 << 12)
+"""Of a launch, so that 32 bits number all that its blocks have room for."""
+_MAX_LEVELS = 12
+_UNITS = {True: 8, False: 32}
+"""Of a warp, by whether numbers have 16 bits: units of up to 8 columns, or columns."""
+_SECTOR = 32
+"""Bytes that are read at once: with rows of fewer, lanes that share a column read neighbouring rows."""
+_THREADS = 256
+_ALONG_LEVELS = 3
+"""Of the leaves that the eight warps of a block share where a warp for each column is not enough."""
+_ENOUGH = 64
+"""Warps per multiprocessor that keep memory busy, from the first wave of blocks to the last."""
+_RESIDENT = {
+    ("one leaf", "ALIGNED"): 4, ("one leaf", "SHIFTED"): 3, ("leaves", "ALIGNED"): 3, ("leaves", "SHIFTED"): 2
+}  # fmt: skip
+"""Blocks per multiprocessor; more of them gain more than the few registers cost that are kept in memory (sm_90)."""
+
+
+class Columns(NamedTuple):
+    """An array (outer, length, inner) of columns, the inner numbers side by side; strides in elements."""
+
+    outer: int
+    inner: int
+    outer_stride: int
+    stride: int
+    """From row to row."""
+
+
+class _Columns(ctypes.Structure):
+    """As in cuda/columns.cu."""
+
+    _fields_ = (
+        ("data", ctypes.c_uint64),
+        ("outer_stride", ctypes.c_int64),
+        ("stride", ctypes.c_int64),
+        ("inner", ctypes.c_int64),
+        ("pieces", ctypes.c_uint32),
+        ("units", ctypes.c_uint32),
+        ("length", ctypes.c_int64),
+        ("chunk", ctypes.c_int64),
+        ("period", ctypes.c_int64),
+        ("results", ctypes.c_int64),
+        ("out", ctypes.c_uint64),
+        ("divisor", ctypes.c_double),
+        ("target", ctypes.c_int64),
+        ("distance", ctypes.c_int32 * _MAX_LEVELS),
+    )
+
+
+class ColumnsLaunch:
+    """The sum of each column by the plan of one: everything but the addresses.
+
+    ``aligned``: whether the array begins at a multiple of 16 bytes.
+    """
+
+    def __init__(
+        self, plan: Plan, columns: Columns, aligned: bool, target: Format, gpu: Gpu, divisor: float
+    ) -> None:
+        self._lock = threading.Lock()
+        element, double = get_format(plan.input), get_format("binary64")
+        period = plan.block * (LOAD // element.dtype.itemsize)
+        chunk = loop_of(plan)[0] * period
+        chunks, results = -(-plan.n // chunk), columns.outer * columns.inner
+        several = chunks > 1
+        self.room = chunks * results if several else 0
+        """Numbers of binary64 that a call needs memory for."""
+        self._passes = [
+            _Pass(
+                element, columns, plan.n, chunk, period, plan.parts[0].steps, aligned, gpu,
+                double if several else target, 1 if several else divisor,
+            )
+        ]  # fmt: skip
+        if several:
+            totals = Columns(1, results, 0, results)
+            self._passes.append(
+                _Pass(double, totals, chunks, chunks, plan.block, plan.final, True, gpu, target, divisor)
+            )
+
+    def __call__(self, x: int, out: int, room: int, stream: int) -> None:
+        """Put it on the stream, for numbers from address x on and results from address ``out`` on."""
+        with self._lock:  # the driver copies the parameters before the launch returns
+            first, *rest = self._passes
+            first(x, room if rest else out, stream)
+            for last in rest:
+                last(room, out, stream)
+
+
+class _Pass:
+    """One launch: sums of every ``chunk`` rows by the steps of a plan, which begin anew after ``period`` rows."""
+
+    def __init__(
+        self, element: Format, columns: Columns, length: int, chunk: int, period: int, steps: Sequence[Step],
+        aligned: bool, gpu: Gpu, target: Format, divisor: float,
+    ) -> None:  # fmt: skip
+        short, size = element.bits == 16, element.dtype.itemsize
+        narrow = short and columns.inner <= LOAD // size and columns.stride == columns.inner
+        unit = columns.inner if narrow else LOAD // size if short else 1
+        pieces = -(-columns.inner // unit)
+        units, chunks = columns.outer * pieces, -(-length // chunk)
+        levels = [rows for rows in levels_of(steps) if rows < length]
+        # Lanes that would have no column take leaves, and so do those that would read what follows in a sector later.
+        spread = (_UNITS[short] // units).bit_length() - 1 if units < _UNITS[short] else 0
+        if not short and columns.inner * size < _SECTOR:
+            spread = max(spread, (_SECTOR // (columns.inner * size)).bit_length() - 1, 0)
+        spread = min(spread, len(levels), 3 if short else 5)
+        warps = -(-units // (_UNITS[short] >> spread))
+        busy = warps * chunks >= _ENOUGH * gpu.multiprocessors
+        along = _ALONG_LEVELS if len(levels) - spread >= _ALONG_LEVELS and not busy else 0
+        own = len(levels) - spread - along
+        jumps = columns.outer_stride * size, 0 if narrow else columns.stride * size
+        shifted = short and not (aligned and all(step % LOAD == 0 for step in jumps))
+        layout = "SHIFTED" if shifted else "ALIGNED"
+        function = compiled(
+            "columns.cu", "columns", gpu.compute_capability, ELEMENTS[element.name], layout,
+            (("COLUMNS", unit), ("NARROW", int(narrow)), ("SPREAD", spread), ("LEVELS", own),
+             ("ALONG", 1 << along), ("THREADS", _THREADS),
+             ("RESIDENT", _RESIDENT["leaves" if own else "one leaf", layout] if short else 3)),
+        )  # fmt: skip
+        distance = (ctypes.c_int32 * _MAX_LEVELS)(*levels)
+        self._problem = _Columns(
+            0, columns.outer_stride, columns.stride, columns.inner, pieces, units, length, chunk, period,
+            columns.outer * columns.inner, 0, divisor, TARGETS[target.name], distance,
+        )  # fmt: skip
+        across = _THREADS // 32 >> along
+        self._kernel = KernelLaunch(function, -(-warps // across), _THREADS, self._problem, more=chunks)
+
+    def __call__(self, x: int, out: int, stream: int) -> None:
+        self._problem.data, self._problem.out = x, out
+        self._kernel(stream)
+
+
+def leaf_rows(steps: Sequence[Step]) -> int:
+    """Rows of a leaf: what one accumulator of a plan adds up in a turn, or two accumulators of one MMA."""
+    first = steps[0]
+    return 2 * first.k if isinstance(first, MmaStep) else 1
+
+
+def levels_of(steps: Sequence[Step]) -> list[int]:
+    """How many rows lie between leaves that come together, on each level of a plan's trees."""
+    rows, found = leaf_rows(steps), []
+    for step in steps:
+        if isinstance(step, AddStep) and step.order == "tree":
+            assert step.length is not None
+            # The two accumulators of one MMA, which are one leaf, come together first.
+            pair = 2 if rows == leaf_rows(steps) > 1 else 1
+            half = step.width // pair // 2
+            while half:
+                found.append(half * rows)
+                half //= 2
+            rows *= step.length // pair
+    return found

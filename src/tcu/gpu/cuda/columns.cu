@@ -1,0 +1,262 @@
+// Sums along an axis that is not the last: every column has the bits of its own sum by the plan of sum.cu.
+//
+// The array is (outer, length, inner), and inner numbers lie side by side; a column is `length` of them, a row apart.
+// What one accumulator of the plan adds up is a leaf: rows at the distance `period`.  Leaves come together two by two,
+// `distance[k]` rows apart on level k.  The first levels are shared by lanes; a warp goes through the leaves above in
+// the order in which LEVELS numbers have to wait; the last levels are shared by warps.  Of long columns a block has a
+// chunk, and another launch, by the plan's last steps, adds up what the chunks come to.
+//
+// Compiled with ELEMENT and LAYOUT (array.cuh; of 16-bit numbers, ALIGNED: what is loaded begins at multiples of
+// 16 bytes), and
+//   COLUMNS  of 16-bit numbers, those of a unit: 8, or where NARROW is 1, the inner extent, which is no more; its rows
+//            lie without gaps
+//   SPREAD   levels that lanes share, of 16-bit numbers up to 3, of others up to 5
+//   LEVELS   of a warp
+//   ALONG    warps that share a column; the block's other warps have other columns
+//   THREADS, RESIDENT   of a block, and blocks per multiprocessor that the registers must allow
+//
+// The host fills the structure field by field (tcu/gpu/columns.py): change both together.
+
+#include "gather.cuh"
+#include "mma_ones.cuh"
+#include "result.cuh"
+
+constexpr int MAX_LEVELS = 12;
+
+struct Columns {
+    const void* data;
+    i64 outer_stride;  // in elements, as the next
+    i64 stride;        // from row to row
+    i64 inner;
+    u32 pieces;  // of `inner`, each a unit of columns
+    u32 units;   // of all outer indices
+    i64 length;
+    i64 chunk;   // rows
+    i64 period;  // rows
+    i64 results;  // of a chunk
+    void* out;
+    double divisor;
+    i64 target;
+    int distance[MAX_LEVELS];
+};
+
+// A lane's columns of a chunk, from its own leaf on.
+struct Chunk {
+    const Code* data;
+    i64 stride;
+    int columns;
+    int rows;
+};
+
+// The sum of the leaves that 2^DEPTH neighbouring lanes share.
+template <int DEPTH>
+__device__ inline double across_lanes(double v) {
+#pragma unroll
+    for (int k = 0; k < DEPTH; ++k) v += __shfl_xor_sync(ALL, v, 1 << k);
+    return v;
+}
+
+#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
+
+// Lane 4g + t has rows 8t to 8t + 7 of 32, for the columns of a unit, and there is one, or a leaf of one, for each g.
+// Two rows, one above the other, are what lane t of four has of a row in rows.cu, and so operand B.  All rows of D are
+// alike: it has one column of each unit, and of the columns the lane keeps number g, for units 2t and 2t + 1.
+struct Leaves {
+    static constexpr int UNIT = COLUMNS, LANES = 4, NUMBERS = SPREAD == 0 ? 2 : 1, WITHIN = 0, DEPTH = 8;
+    double low[2] = {}, high[2] = {};
+
+    // The rows of a lane for all columns: number c of row i is number i * COLUMNS + c.
+    static __device__ void load(const Chunk& x, int row, Vector (&v)[COLUMNS]) {
+        Granules asked[COLUMNS];
+#if !NARROW
+        const Code* at = x.data + row * x.stride;
+#pragma unroll
+        for (int i = 0; i < DEPTH; ++i) asked[i] = ask(at + i * x.stride, row + i < x.rows ? x.columns : 0, 0);
+#pragma unroll
+        for (int i = 0; i < DEPTH; ++i) v[i] = assemble(asked[i], at + i * x.stride, PER_LOAD, 0);
+#else
+        const int length = x.columns > 0 ? x.rows * COLUMNS : 0;
+#pragma unroll
+        for (int i = 0; i < COLUMNS; ++i) asked[i] = ask<false, true>(x.data, length, row * COLUMNS + i * PER_LOAD);
+#pragma unroll
+        for (int i = 0; i < COLUMNS; ++i) v[i] = assemble(asked[i], x.data, length, row * COLUMNS + i * PER_LOAD);
+#endif
+    }
+
+    __device__ void add(const Columns&, const Chunk& x, int row) {
+        Vector v[COLUMNS];
+        load(x, row + threadIdx.x % LANES * DEPTH, v);
+        const int group = threadIdx.x % WARP / LANES;
+        float kept[4];
+#pragma unroll
+        for (int c = 0; c < COLUMNS; ++c) {
+            const auto pair = [&](int i) {
+                const int first = i * COLUMNS + c, second = first + COLUMNS;
+                const u32 selector = (first % 2 ? 0x32 : 0x10) | (second % 2 ? 0x7600 : 0x5400);
+                return __byte_perm(v[first / 8].word[first / 2 % 4], v[second / 8].word[second / 2 % 4], selector);
+            };
+            float d[4] = {0, 0, 0, 0}, e[4] = {0, 0, 0, 0};
+            ones_times(d, pair(0), pair(4));
+            ones_times(e, pair(2), pair(6));
+            if (c > 0 && group != c) continue;
+#pragma unroll
+            for (int n = 0; n < 2; ++n) {
+                kept[n] = d[n];
+                kept[2 + n] = e[n];
+            }
+        }
+#pragma unroll
+        for (int n = 0; n < 2; ++n) {
+            low[n] += kept[n];
+            high[n] += kept[2 + n];
+        }
+    }
+
+    __device__ void sums(double (&v)[NUMBERS]) const {
+#if SPREAD == 0
+#pragma unroll
+        for (int n = 0; n < NUMBERS; ++n) v[n] = low[n] + high[n];
+#else
+        v[0] = across_lanes<SPREAD - 1>(low[0] + high[0] + (low[1] + high[1]));
+#endif
+    }
+
+    // Whose sum number n is, of the warp's units and leaves, and of the unit's columns.
+    static __device__ int owner(int n) { return threadIdx.x % LANES * 2 + n; }
+    static __device__ int column() { return threadIdx.x % WARP / LANES; }
+};
+
+#else
+
+// A column for each lane, or a leaf of one, and several leaves at once.
+struct Leaves {
+    static constexpr int UNIT = 1, LANES = 1, NUMBERS = 1, WITHIN = LEVELS < 4 ? LEVELS : 4, COUNT = 1 << WITHIN;
+    double leaf[COUNT] = {};
+
+    __device__ void add(const Columns& p, const Chunk& x, int row) {
+        Code codes[COUNT];
+        const Code* at = x.data + row * x.stride;
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) {  // in Gray's order, each leaf a level away from the one before
+            const int gray = i ^ i >> 1;
+            codes[gray] = 0;
+            if (row < x.rows && x.columns > 0) codes[gray] = __ldg(at);
+#pragma unroll
+            for (int k = 0; k < WITHIN; ++k) {
+                if ((i + 1) % (2 << k) != 1 << k) continue;
+                const int step = gray >> k & 1 ? -p.distance[SPREAD + k] : p.distance[SPREAD + k];
+                row += step;
+                at += step * x.stride;
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) leaf[i] += to_binary64(codes[i]);
+    }
+
+    __device__ void sums(double (&v)[NUMBERS]) {
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) leaf[i] = across_lanes<SPREAD>(leaf[i]);
+#pragma unroll
+        for (int step = 1; step < COUNT; step *= 2)
+#pragma unroll
+            for (int i = 0; i < COUNT; i += 2 * step) leaf[i] += leaf[i + step];
+        v[0] = leaf[0];
+    }
+
+    static __device__ int owner(int) { return threadIdx.x % WARP; }
+    static __device__ int column() { return 0; }
+};
+
+#endif
+
+constexpr int NUMBERS = Leaves::NUMBERS;
+constexpr int UNITS = WARP / Leaves::LANES >> SPREAD;  // of a warp
+constexpr int ACROSS = THREADS / WARP / ALONG;
+
+// Neighbouring columns, none of them beyond the last unit.
+struct Unit {
+    u32 outer;
+    i64 first;
+    int columns;
+
+    __device__ Unit(const Columns& p, u32 unit) : outer(unit / p.pieces) {
+        first = static_cast<i64>(unit % p.pieces) * Leaves::UNIT;
+        columns = unit < p.units ? static_cast<int>(min(p.inner - first, i64(Leaves::UNIT))) : 0;
+    }
+};
+
+// The sums of the leaves below that level, the first of which begins at `row`.
+template <int LEVEL>
+__device__ inline void sum_below(const Columns& p, const Chunk& x, int rows, int row, double (&v)[NUMBERS]) {
+    if constexpr (LEVEL == Leaves::WITHIN) {
+        Leaves leaves;
+        if (row < static_cast<int>(p.period))  // a plan may have warps in other numbers than powers of two
+#pragma unroll 1
+            for (int turn = row; turn < rows; turn += static_cast<int>(p.period)) leaves.add(p, x, turn);
+        leaves.sums(v);
+    } else {
+        double first[NUMBERS];
+#pragma unroll 1
+        for (int half = 0; half < 2; ++half) {
+            sum_below<LEVEL - 1>(p, x, rows, row + half * p.distance[SPREAD + LEVEL - 1], v);
+#pragma unroll
+            for (int n = 0; n < NUMBERS; ++n) {
+                if (half == 0) first[n] = v[n];
+                else v[n] += first[n];
+            }
+        }
+    }
+}
+
+// The tree over the warps that share columns, in the first of them.  Every thread of the block comes here.
+__device__ inline void across_warps_of_columns(double (&v)[NUMBERS]) {
+    if (ALONG == 1) return;
+    __shared__ double numbers[NUMBERS][ALONG][THREADS / ALONG];
+    const int along = threadIdx.x / WARP % ALONG, thread = threadIdx.x / WARP / ALONG * WARP + threadIdx.x % WARP;
+#pragma unroll
+    for (int n = 0; n < NUMBERS; ++n) numbers[n][along][thread] = v[n];
+    __syncthreads();
+    if (along != 0) return;
+#pragma unroll
+    for (int n = 0; n < NUMBERS; ++n) {
+        double all[ALONG];
+#pragma unroll
+        for (int i = 0; i < ALONG; ++i) all[i] = numbers[n][i][thread];
+#pragma unroll
+        for (int step = 1; step < ALONG; step *= 2)
+#pragma unroll
+            for (int i = 0; i < ALONG; i += 2 * step) all[i] += all[i + step];
+        v[n] = all[0];
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) columns(const __grid_constant__ Columns p) {
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, along = warp % ALONG;
+    const u32 units = (blockIdx.x * ACROSS + warp / ALONG) * UNITS;  // the first of the warp's
+    const i64 begin = blockIdx.y * p.chunk;
+    const int rows = static_cast<int>(min(p.length - begin, p.chunk));
+    int row = 0, leaf = 0;  // where the warp's leaves begin, and the lane's among the first
+#pragma unroll
+    for (int k = 0; 1 << k < ALONG; ++k)
+        if (along >> k & 1) row += p.distance[SPREAD + LEVELS + k];
+#pragma unroll
+    for (int k = 0; k < SPREAD; ++k)
+        if (lane / Leaves::LANES >> k & 1) leaf += p.distance[k];
+    double v[NUMBERS];
+    {
+        const Unit unit(p, units + (lane / Leaves::LANES >> SPREAD));
+        const Code* data = static_cast<const Code*>(p.data) + unit.outer * p.outer_stride + unit.first;
+        sum_below<LEVELS>(p, {data + (begin + leaf) * p.stride, p.stride, unit.columns, rows - leaf}, rows, row, v);
+    }
+    across_warps_of_columns(v);
+    const Target target = static_cast<Target>(p.target);
+#pragma unroll
+    for (int n = 0; n < NUMBERS; ++n) {
+        const int owner = Leaves::owner(n), column = Leaves::column();
+        const Unit unit(p, units + (owner >> SPREAD));
+        if (along != 0 || owner % (1 << SPREAD) != 0 || column >= unit.columns) continue;
+        if (p.divisor != 1) v[n] /= p.divisor;
+        const i64 result = blockIdx.y * p.results + unit.outer * p.inner + unit.first + column;
+        store_rounded(place(p.out, result, target), v[n], target);
+    }
+}
