@@ -28,10 +28,9 @@ _ALONG_LEVELS = 3
 """Of the leaves that the eight warps of a block share where a warp for each column is not enough."""
 _ENOUGH = 64
 """Warps per multiprocessor that keep memory busy, from the first wave of blocks to the last."""
-_RESIDENT = {
-    ("one leaf", "ALIGNED"): 4, ("one leaf", "SHIFTED"): 3, ("leaves", "ALIGNED"): 3, ("leaves", "SHIFTED"): 2
-}  # fmt: skip
-"""Blocks per multiprocessor; more of them gain more than the few registers cost that are kept in memory (sm_90)."""
+_RESIDENT = {"one leaf": 3, "leaves": 2}
+"""Blocks per multiprocessor: with more, accumulators are kept in memory, and arrays of 4096 rows took a third longer
+(sm_90)."""
 
 
 class Columns(NamedTuple):
@@ -132,7 +131,7 @@ class _Pass:
             "columns.cu", "columns", gpu.compute_capability, ELEMENTS[element.name], layout,
             (("COLUMNS", unit), ("NARROW", int(narrow)), ("SPREAD", spread), ("LEVELS", own),
              ("ALONG", 1 << along), ("THREADS", _THREADS),
-             ("RESIDENT", _RESIDENT["leaves" if own else "one leaf", layout] if short else 3)),
+             ("RESIDENT", _RESIDENT["leaves" if own else "one leaf"] if short else 3)),
         )  # fmt: skip
         distance = (ctypes.c_int32 * _MAX_LEVELS)(*levels)
         self._problem = _Columns(
