@@ -17,23 +17,18 @@
 //
 // The host fills the structure field by field (tcu/gpu/rows.py): change both together.
 
-#include "halving.cuh"
-#include "mma_ones.cuh"
 #include "result.cuh"
+#include "row_sums.cuh"
 #include "stream.cuh"
 
 constexpr int THREADS = 128;
 constexpr int WARPS = THREADS / WARP;
-constexpr bool MMA = sizeof(Code) == 2;
 constexpr int WIDTH = power_of_two(TILES);
 // At once, and with TILES those of PIECES / WIDTH rows.  Twice as many leave too little of the ring under way.
 constexpr int PIECES = WIDTH > 4 ? WIDTH : LANES < 4 ? LANES : 4;
 // Of pieces, before memory is asked again.
 [[maybe_unused]] constexpr int TURNS = WORDS == 2 ? 8 : PIECES < 4 ? 4 / PIECES : 1;
 [[maybe_unused]] constexpr int ROWS = WARP / LANES * (PIECES / WIDTH);   // of a turn
-// Lanes that have the same sums after an MMA; each goes on with the sums of another piece.
-constexpr int ALIKE = !MMA || TILES > 1 ? 1 : LANES < 4 ? LANES : 4;
-[[maybe_unused]] constexpr int NUMBERS = PIECES / ALIKE;  // of a lane
 
 struct PackedRows {
     const void* data;
@@ -46,77 +41,6 @@ struct PackedRows {
     i64 turns;   // of a chunk
     i64 chunks;  // of a row, up to WARP
 };
-
-#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
-
-// The parts of this lane's row: rows g and g + 8 of the fragment.
-__device__ inline float2 sum_of(const Vector& x) {
-    const int lane = threadIdx.x % WARP, column = lane / 4;
-    float d[4] = {0, 0, 0, 0};
-    if (LANES >= 4) {
-        multiply_by_ones(d, x);
-        return make_float2(d[0], d[2]);
-    }
-    // The lanes of a row of the fragment belong to several rows here: B has ones where column and lane belong
-    // together, so each finds its sum in its own columns.  The others' numbers are multiplied by 0, which makes NaN
-    // of their inf: where a sum is NaN, each has an MMA of its own.
-    constexpr int PARTS = LANES < 4 ? 4 / LANES : 1;
-    multiply(d, x, column * PARTS / 8 == lane % 4 / LANES ? ONES : 0);
-    float2 sum = make_float2(d[0], d[2]);
-    if (__any_sync(ALL, sum.x + sum.y != sum.x + sum.y)) {
-#pragma unroll
-        for (int part = 0; part < PARTS; ++part) {
-            const bool mine = lane % 4 / LANES == part;
-            Vector masked = x;
-            if (!mine) masked.words = make_uint4(0, 0, 0, 0);
-            float e[4] = {0, 0, 0, 0};
-            multiply_by_ones(e, masked);
-            if (mine) sum = make_float2(e[0], e[2]);
-        }
-    }
-    return sum;
-}
-typedef float2 Part;
-__device__ inline double number_of(const Part& v) { return static_cast<double>(v.x) + static_cast<double>(v.y); }
-constexpr int LAST = 4;  // lanes of a row of fragments have the same
-
-// What a warp of the plan has added up.
-struct Tile {
-    double low = 0, high = 0;
-    __device__ void add(const Vector& x) {
-        const Part sum = sum_of(x);
-        low += sum.x;
-        high += sum.y;
-    }
-    __device__ double sum() const { return low + high; }
-};
-
-#else
-
-struct Tile {
-    double sums[PER_LOAD] = {};
-    __device__ void add(const Vector& x) {
-#pragma unroll
-        for (int i = 0; i < PER_LOAD; ++i) sums[i] += to_binary64(x.codes[i]);
-    }
-    __device__ double sum() {
-#pragma unroll
-        for (int half = PER_LOAD / 2; half > 0; half /= 2)
-#pragma unroll
-            for (int i = 0; i < half; ++i) sums[i] += sums[i + half];
-        return sums[0];
-    }
-};
-typedef double Part;
-__device__ inline Part sum_of(const Vector& x) {
-    Tile tile;
-    tile.add(x);
-    return tile.sum();
-}
-__device__ inline double number_of(Part v) { return v; }
-constexpr int LAST = 1;
-
-#endif
 
 // Elements up to number `left`, +0 behind.
 __device__ inline Vector masked(Vector v, int left) {
@@ -191,21 +115,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) packed_rows(cons
     mask = masked(mask, left);
     // Lanes that have nothing of the row read its beginning, where another does.
     if (TILES == 1 && left <= 0) at -= lane % LANES * 16;
-    // The sum of two multiples of 2^-24 below 2^21 is exact in binary64: one rounding is enough.
-    [[maybe_unused]] const bool plain = ELEMENT == BINARY16 && ALIKE == LANES && target == TO_BINARY32 && p.divisor == 1;
-    constexpr int STEP = LANES / NUMBERS > ALIKE ? LANES / NUMBERS : ALIKE;  // lanes from number to number
-    const int number = lane % LANES / STEP;                                  // of the NUMBERS, of this lane
-    const int piece = number * ALIKE + lane % ALIKE;
+    [[maybe_unused]] const bool plain = Pieces<PIECES>::PLAIN && target == TO_BINARY32 && p.divisor == 1;
+    const int piece = TILES > 1 ? lane / (WARP / PIECES) : Pieces<PIECES>::number();
     const int row = piece % (PIECES / WIDTH) * (WARP / LANES) + lane / LANES;
-    const bool stores = lane % STEP < ALIKE && piece < PIECES / WIDTH;
+    const bool stores = TILES > 1 ? lane % (WARP / PIECES) == 0 && piece < PIECES / WIDTH : Pieces<PIECES>::stores();
     u32 done = 0;
 #pragma unroll 1
     while (done < rows) {
         data.wait(shift + min(done + ROWS * TURNS, rows) * bytes);
 #pragma unroll
         for (int turn = 0; turn < TURNS; ++turn, done += ROWS) {
-            double v[NUMBERS] = {};
-            Part mine[NUMBERS] = {};
+#if TILES > 1
+            double v[PIECES] = {};
+#else
+            Pieces<PIECES> pieces;
+#endif
 #pragma unroll
             for (int u = 0; u < PIECES / WIDTH; ++u, at += WARP / LANES * bytes)
 #pragma unroll
@@ -214,23 +138,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) packed_rows(cons
                     if (t == TILES - 1)
 #pragma unroll
                         for (int i = 0; i < 4; ++i) x.word[i] &= mask.word[i];
-                    const Part sum = sum_of(x);
-                    if (TILES > 1)
-                        v[t * (PIECES / WIDTH) + u] = number_of(sum);
-                    else if (u % ALIKE == 0 || lane % ALIKE == u % ALIKE)
-                        mine[u / ALIKE] = sum;
+#if TILES > 1
+                    v[t * (PIECES / WIDTH) + u] = number_of(sum_of(x));
+#else
+                    pieces.take(u, sum_of(x));
+#endif
                 }
             const bool any = stores && done + row < rows;
-#if ELEMENT == BINARY16
+#if TILES > 1
+            double sum = sum_of_tiles<WIDTH, LAST>(v);
+#else
             if (plain) {
-                if (any) static_cast<float*>(p.out)[begin + done + row] = mine[0].x + mine[0].y + 0.0f;
+                if (any) static_cast<float*>(p.out)[begin + done + row] = pieces.plain_sum();
                 continue;
             }
+            double sum = pieces.sum();
 #endif
-            if (TILES == 1)
-#pragma unroll
-                for (int i = 0; i < NUMBERS; ++i) v[i] = number_of(mine[i]);
-            double sum = LANES == WARP ? sum_of_tiles<WIDTH, LAST>(v) : across_lanes<NUMBERS, LANES / 2, LAST>(v);
             if (p.divisor != 1) sum /= p.divisor;
             if (any) store_rounded(place(p.out, begin + done + row, target), sum, target);
         }

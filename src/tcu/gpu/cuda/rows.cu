@@ -15,9 +15,8 @@
 // The host fills the structure field by field (tcu/gpu/rows.py): change both together.
 
 #include "gather.cuh"
-#include "halving.cuh"
-#include "mma_ones.cuh"
 #include "result.cuh"
+#include "row_sums.cuh"
 
 constexpr int WARPS = THREADS / WARP;
 constexpr int ROWS = WARP / LANES;  // of a warp at once
@@ -33,57 +32,6 @@ struct Rows {
     i64 turns;   // of LOOPS: of a chunk
     i64 chunks;  // likewise, of a row, up to WARP
 };
-
-#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
-
-// What a warp of the plan has added up: two rows of its fragments.
-struct Tile {
-    double low = 0, high = 0;
-
-    __device__ void add(const Vector& x) {
-        // Four lanes share a row of the fragment: where they belong to different rows here, each has its MMA,
-        // in which the others are zeros.  (A matrix that selects would multiply their inf by zero.)
-        constexpr int PARTS = LANES >= 4 ? 1 : 4 / LANES;
-        const int part = threadIdx.x % 4 / LANES;
-#pragma unroll
-        for (int i = 0; i < PARTS; ++i) {
-            Vector masked = x;
-            if (PARTS > 1 && part != i) masked.words = make_uint4(0, 0, 0, 0);
-            float d[4] = {0, 0, 0, 0};
-            multiply_by_ones(d, masked);
-            if (PARTS > 1 && part != i) continue;
-            low += d[0];
-            high += d[2];
-        }
-    }
-
-    static constexpr int LAST = 4;  // lanes of a row of fragments have the same
-
-    // This lane's share of its row's sum.
-    __device__ double sum() const { return low + high; }
-};
-
-#else
-
-struct Tile {
-    static constexpr int LAST = 1;
-    double sums[PER_LOAD] = {};
-
-    __device__ void add(const Vector& x) {
-#pragma unroll
-        for (int i = 0; i < PER_LOAD; ++i) sums[i] += to_binary64(x.codes[i]);
-    }
-
-    __device__ double sum() {
-#pragma unroll
-        for (int half = PER_LOAD / 2; half > 0; half /= 2)
-#pragma unroll
-            for (int i = 0; i < half; ++i) sums[i] += sums[i + half];
-        return sums[0];
-    }
-};
-
-#endif
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) rows(const __grid_constant__ Rows p) {
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
@@ -123,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) rows(const __gri
 #pragma unroll
             for (int j = 0; j < TOGETHER; ++j) tiles[t + j] = some[j].sum();
         }
-        const double number = sum_of_tiles<WIDTH, Tile::LAST>(tiles);
+        const double number = sum_of_tiles<WIDTH, LAST>(tiles);
         if (lane == chunk) total = number;
     }
 #else
@@ -132,10 +80,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) rows(const __gri
     for (int u = 0; u < UNROLL; ++u)
 #pragma unroll
         for (int t = 0; t < TILES; ++t) x[u][t] = ask(data_of(u), length_of(u), offset_of(0, t));
-    const auto sum_of = [&](int u, int t) {
-        Tile sum;
-        sum.add(assemble(x[u][t], data_of(u), length_of(u), offset_of(0, t)));
-        return sum.sum();
+    const auto part = [&](int u, int t) {
+        return sum_of(assemble(x[u][t], data_of(u), length_of(u), offset_of(0, t)));
     };
 #if LANES == 32
     constexpr int WIDTH = power_of_two(TILES);
@@ -143,7 +89,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) rows(const __gri
 #pragma unroll
     for (int t = 0; t < TILES; ++t)
 #pragma unroll
-        for (int u = 0; u < UNROLL; ++u) tiles[t * UNROLL + u] = sum_of(u, t);
+        for (int u = 0; u < UNROLL; ++u) tiles[t * UNROLL + u] = number_of(part(u, t));
 #endif
 #endif
     const Target target = static_cast<Target>(p.target);
@@ -155,15 +101,25 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) rows(const __gri
     total = tree<WARP>(total);
     if (lane == 0) store(first, total);
 #elif LANES == 32
-    const double number = sum_of_tiles<WIDTH, Tile::LAST>(tiles);
+    const double number = sum_of_tiles<WIDTH, LAST>(tiles);
     constexpr int STEP = WARP / (WIDTH * UNROLL);  // lanes from row to row
     if (lane < STEP * UNROLL && lane % STEP == 0) store(first + lane / STEP * WARPS * ROWS, number);
 #else
+    // As many at a time as a row has lanes.
+    constexpr int PIECES = LANES < UNROLL ? LANES : UNROLL;
 #pragma unroll
-    for (int u = 0; u < UNROLL; ++u) {
-        double tile[1] = {sum_of(u, 0)};
-        const double number = across_lanes<1, LANES / 2, Tile::LAST>(tile);
-        if (lane % LANES == 0) store(first + u * WARPS * ROWS, number);
+    for (int u = 0; u < UNROLL; u += PIECES) {
+        Pieces<PIECES> pieces;
+#pragma unroll
+        for (int i = 0; i < PIECES; ++i) pieces.take(i, part(u + i, 0));
+        const i64 row = first + (u + pieces.number()) * WARPS * ROWS;
+        if (pieces.PLAIN && target == TO_BINARY32 && p.divisor == 1) {
+            const float sum = pieces.plain_sum();
+            if (pieces.stores() && row < p.rows) static_cast<float*>(p.out)[row] = sum;
+        } else {
+            const double sum = pieces.sum();
+            if (pieces.stores()) store(row, sum);
+        }
     }
 #endif
 }
