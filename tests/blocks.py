@@ -96,7 +96,10 @@ class Session:
                     printed = self.command(command)
                     at = 0
                     for line in filter(str.strip, shown):
-                        pattern = "[^\n]*".join(map(re.escape, line.rstrip().split("...")))
+                        parts = line.rstrip().split("...")
+                        if len(parts) > 1:  # what stands there may be longer or shorter
+                            parts = [part.strip() for part in parts]
+                        pattern = "[^\n]*".join(map(re.escape, parts))
                         found = re.compile(pattern).search(printed, at)
                         assert found, f"{self.name}: $ {command} does not print {line!r} there:\n{printed}"
                         at = found.end()
