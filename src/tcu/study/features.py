@@ -327,5 +327,5 @@ def _row(rows: Rows, mode: _Mode, experiment: str) -> Row | None:
 FEATURES = Study(
     "features", "Numerical features of the units, found by probing", ("003 table 2", "003 findings"),
     "What do the paper's experiments, and those that later chips made necessary, find on the model of every unit?",
-    _show, _points, _measure, (20, 90), seed=3,
+    _show, _points, _measure, (20, 100), seed=3,
 )  # fmt: skip

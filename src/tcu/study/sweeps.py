@@ -289,12 +289,12 @@ SWEEPS = (
     Study(
         "recurrence", "The recurrence over R and B", ("000 figure 3", "000 figure 11"),
         "Which chain length and block size make the recurrence fastest?",
-        _show_sweep("3", (32, 5), "the recurrence"), _points_of("recurrence"), _measure, (3, 15), NEEDS, SEED,
+        _show_sweep("3", (32, 5), "the recurrence"), _points_of("recurrence"), _measure, (3, 20), NEEDS, SEED,
     ),
     Study(
         "single-pass", "Single-pass over R and B", ("000 figure 5", "000 figure 11"),
         "Which chain length and block size make single-pass fastest?",
-        _show_sweep("5", (128, 4), "single-pass"), _points_of("single-pass"), _measure, (3, 15), NEEDS, SEED,
+        _show_sweep("5", (128, 4), "single-pass"), _points_of("single-pass"), _measure, (3, 20), NEEDS, SEED,
     ),
     Study(
         "split", "Tensor cores and ordinary cores at once", ("000 figure 6", "000 figure 11"),

@@ -225,12 +225,12 @@ MACHINE = (
     Study(
         "calibration", "A processor as a machine of the model", ("004 calibration",),
         "Which m, ℓ and unit of time describe this processor, and what do they predict?",
-        _show_calibration, _cpu_points, _calibrate, (3, 20),
+        _show_calibration, _cpu_points, _calibrate, (1, 5),
     ),
     Study(
         "calibration-gpu", "A GPU as a machine of the model", ("004 calibration",),
         "Which m, ℓ and unit of time describe this GPU, and what do they predict?",
-        _show_calibration, _gpu_points, _calibrate, (10, 30), ("gpu", "cupy"),
+        _show_calibration, _gpu_points, _calibrate, (10, 45), ("gpu", "cupy"),
         stored=Source("gpu-machine.json", _stored_gpu),
     ),
 )  # fmt: skip
