@@ -46,7 +46,7 @@ bench: $(VENV)/.user      ## speed of the CPU model, on one core and on two
 	$(BIN)/python benchmarks/cpu.py
 
 study: $(VENV)/.user      ## every study that this machine can measure, in full, and a page of all (5 minutes)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[plot]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[plot,sparse]'
 	$(BIN)/tcu report --results benchmarks/results/studies -o report.html
 
 docs: $(VENV)/.user       ## the documentation site, with the report, into site

@@ -14,10 +14,9 @@ from __future__ import annotations
 import contextlib
 import inspect
 import io
-import json
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +26,12 @@ import tcu
 from tcu.cli.app import app
 from tcu.cli.app import main as main_of_tcu
 from tcu.cli.catalogue import brief, peculiarities
-from tcu.report import Chapter, collect, explorer_page, origin_of, report_page
+from tcu.report import MARKS, Chapter, collect, explorer_page, origin_of, parts_of, report_page
 from tcu.study import STUDIES, stored_folder
 from tcu.units import CATALOGUE, AlignedSum, FusedChain, Instruction
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
-RESULTS = ROOT / "benchmarks" / "results"
 PICTURES = {
     "cut": ("V100", "1 + 2^-24 + 2^-24"),
     "kept": ("H100", "1 + 2^-24 + 2^-24"),
@@ -74,74 +72,50 @@ def chapters() -> list[Chapter]:
 
 
 def report_markdown(found: Sequence[Chapter]) -> str:
+    parts = parts_of(found)
     lines = [
         generated("benchmarks/results"), "# The papers, measured again", "",
         "What the papers measured, tabulated or proved, what came of it here, and where the figures are from. "
         "`tcu report` measures on your machine and writes the same with figures; with the results below it is "
         "[one interactive page](report.html).", "",
+        "## Every figure, table and theorem", "", "✓ reproduced, ≠ differs, – cannot be measured here; each verdict with "
+        "its reason stands below.", "",
     ]  # fmt: skip
-    for chapter in found:
-        study = chapter.study
-        covers = f" Covers {', '.join(f'paper {one}' for one in study.covers)}." if study.covers else ""
-        lines += [
-            f"## {study.title}", "", study.question + covers, "", f"{origin_of(chapter)} `{chapter.command}`", "",
-            *table(
-                ("where", "what is stated", "what we measured", "verdict"),
-                [
-                    (v.place, v.statement, v.measured, f"**{v.word}**" + (f": {v.why}" if v.why else ""))
-                    for v in chapter.shown.verdicts
-                ],
-            ), "",
+    for part in parts:
+        rows = [
+            (name, " ".join(MARKS[verdict.outcome] for _, verdict in verdicts),
+             ", ".join(dict.fromkeys(f"[{c.study.title}](#{c.study.name})" for c, _ in verdicts)))
+            for name, verdicts in part.items.items() if part.number
         ]  # fmt: skip
+        if rows:
+            lines += [
+                f"**{part.name}**: {part.about}",
+                "",
+                *table(("where", "verdicts", "studies"), rows),
+                "",
+            ]
+    for part in parts:
+        lines += [f"## {part.name}", "", f"{part.about}.", ""]
+        for chapter in part.chapters:
+            lines += [
+                f'<a id="{chapter.study.name}"></a>', "", f"### {chapter.study.title}", "", chapter.study.question, "",
+                f"{origin_of(chapter)} `{chapter.command}`", "",
+                *table(
+                    ("where", "what is stated", "what we measured", "verdict"),
+                    [
+                        (v.place, v.statement, v.measured, f"**{v.word}**" + (f": {v.why}" if v.why else ""))
+                        for v in chapter.shown.verdicts
+                    ],
+                ), "",
+            ]  # fmt: skip
     return "\n".join(lines).rstrip() + "\n"
 
 
-def load(name: str) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads((RESULTS / name).read_text())
-    return document
-
-
 def benchmarks_markdown() -> str:
-    return "\n".join([generated("benchmarks/results"), *_benchmarks()]).rstrip() + "\n"
-
-
-def _benchmarks() -> Iterator[str]:
     sys.path.insert(0, str(ROOT / "benchmarks"))
-    from readme import table as gpu_table  # the table of the README
+    from page import page  # beside what measures
 
-    yield from ("# Benchmarks", "", "Generated from the files in `benchmarks/results`.", "")
-    gpu = load("gpu-sum.json")
-    yield from ("## Sums on a GPU", "", _origin(gpu), "", "TB/s of one call on the largest arrays:", "")
-    yield from (*gpu_table(gpu), "")
-    yield from ("Host time of one call with 1024 numbers, in µs:", "")
-    host = {name: row for name, row in gpu["figures"]["host"].items() if "median" in row}
-    yield from (
-        *table(("call", "median"), [(n, f"{row['median'] * 1e6:.1f}") for n, row in host.items()]),
-        "",
-    )
-    units = load("gpu-units.json")
-    yield from ("## First calls on a GPU", "", _origin(units), "", "Seconds in a new process:", "")
-    start = units["figures"]["start"]
-    names = list(next(iter(start.values())))
-    rows = [(state, *(f"{row[name]:.2f}" for name in names)) for state, row in start.items()]
-    yield from (*table(("kernels", *names), rows), "")
-    cpu = load("cpu.json")
-    yield from ("## The model on a CPU", "", _origin(cpu), "")
-    for cores, figures in cpu["figures"].items():
-        speeds = figures["elements per second"]
-        who = list(dict.fromkeys(name for row in speeds.values() for name in row))
-        rows = [(n, *(f"{speeds[d][n] * 1e-6:,.0f}" if n in speeds[d] else "–" for d in speeds)) for n in who]
-        mmas = ", ".join(
-            f"{value:,.0f} ({kind})" for kind, value in figures["m16n8k16 MMAs per second"].items()
-        )
-        yield from (f"Million numbers per second on {cores}; m16n8k16 MMAs per second: {mmas}.", "")
-        yield from (*table(("sum", *speeds), rows), "")
-
-
-def _origin(document: dict[str, Any]) -> str:
-    machine = document["machine"]
-    where = machine.get("gpu", machine["processor"])
-    return f"Measured {document['date']} on {where} by `{document['command']}`."
+    return f"{generated('benchmarks/results')}\n{page()}".rstrip() + "\n"
 
 
 # From the registries
@@ -186,18 +160,24 @@ def units_markdown() -> str:
         "below the largest exponent; RZ: toward zero, RNE: to nearest, ties to even. `tcu units` prints the same.", "",
     ]  # fmt: skip
     for unit in CATALOGUE.values():
+        sources = list(dict.fromkeys(source for row in unit.instructions for source in _sources(row)))
         lines += [f"## {unit.name}", "", f"{unit.title}; {unit.architecture}, compute capability "
                   f"{unit.compute_capability}.", ""]  # fmt: skip
         lines += [*table(("instruction", "k", "block", "F", "rounding", "notes", "pinned by"),
-                         [_row(row) for row in unit.instructions]), ""]  # fmt: skip
+                         [_row(row, sources) for row in unit.instructions]), ""]  # fmt: skip
+        lines += ["Pinned by:", "", *(f"{number}. {source}" for number, source in enumerate(sources, 1)), ""]
     return "\n".join(lines)
 
 
-def _row(row: Instruction) -> tuple[str, ...]:
+def _sources(row: Instruction) -> list[str]:
+    return [f"{each.kind}: {each.text}" for each in row.evidence]
+
+
+def _row(row: Instruction, sources: Sequence[str]) -> tuple[str, ...]:
     arithmetic = row.arithmetic
     inputs = brief(row.a) if row.a == row.b else f"{brief(row.a)}·{brief(row.b)}"
     name = f"{row.name} {inputs} → {brief(row.output)}"
-    pinned = "; ".join(f"{each.kind}: {each.text}" for each in row.evidence)
+    pinned = ", ".join(str(1 + sources.index(source)) for source in _sources(row))
     rules = ("1", "–", "RNE") if isinstance(arithmetic, FusedChain) else ("–", "–", "exact")
     if isinstance(arithmetic, AlignedSum):
         rules = str(arithmetic.block), str(arithmetic.fraction_bits), arithmetic.rounding

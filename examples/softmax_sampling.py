@@ -39,7 +39,7 @@ def one_after_another(x: Array, dtype: npt.DTypeLike) -> npt.NDArray[np.floating
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=2000)
+    parser.add_argument("--rows", type=int, default=500)
     parser.add_argument("--tokens", type=int, default=32_000)
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()

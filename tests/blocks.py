@@ -2,7 +2,7 @@
 
 ``pycon`` blocks are doctests; of ``python`` blocks nothing is shown; each ``$``
 line of a ``console`` block is run, and what is shown below it is part of what
-it prints.  A comment ``<!-- needs: torch -->`` before a block names packages,
+it prints, where ``...`` stands for whatever differs from machine to machine.  A comment ``<!-- needs: torch -->`` before a block names packages,
 or ``gpu`` or ``cluster``, without which it is left out.  Blocks of other kinds are no code.
 
     python tests/blocks.py docs/tour.md
@@ -96,11 +96,13 @@ class Session:
                     printed = self.command(command)
                     at = 0
                     for line in filter(str.strip, shown):
-                        where = printed.find(line.rstrip(), at)
-                        assert where >= 0, (
-                            f"{self.name}: $ {command} does not print {line!r} there:\n{printed}"
-                        )
-                        at = where + len(line.rstrip())
+                        parts = line.rstrip().split("...")
+                        if len(parts) > 1:  # what stands there may be longer or shorter
+                            parts = [part.strip() for part in parts]
+                        pattern = "[^\n]*".join(map(re.escape, parts))
+                        found = re.compile(pattern).search(printed, at)
+                        assert found, f"{self.name}: $ {command} does not print {line!r} there:\n{printed}"
+                        at = found.end()
 
     def _doctest(self, block: Block) -> None:
         test = doctest.DocTestParser().get_doctest(block.text, {}, self.name, self.name, block.line)

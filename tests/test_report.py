@@ -33,7 +33,7 @@ from tcu.cli import report as report_command
 from tcu.errors import ExtraMissingError
 from tcu.report import collect, report_page
 from tcu.report.html_page import data, script
-from tcu.report.plots import plotly_script
+from tcu.report.plots import log_ticks, plotly_script
 from tcu.study import STUDIES, chosen, stored_folder
 
 PROGRAM = find_browser()
@@ -210,6 +210,39 @@ def test_the_page_loads_nothing_and_has_every_study(report: Path) -> None:
     assert re.findall(r'class="plot" id="([^"]+)"', page) == list(json.loads(figures[1]))
 
 
+def test_every_verdict_is_a_mark_that_leads_to_its_study(report: Path) -> None:
+    page = report.read_text()
+    summary = page.split('<section id="verdicts">')[1].split("</section>")[0]
+    for number in ("000", "001", "002", "003", "004"):
+        assert f"<h3>Paper {number}</h3>" in summary
+    marks = re.findall(r'<a href="#([\w-]+)" title="[^"]+" aria-label="[^"]+" class="mark \w+">', summary)
+    assert set(marks) <= set(STUDIES)
+    statements = re.findall(r"All (\d+) statements", summary)
+    assert len(marks) >= int(statements[0])
+
+
+def test_ticks_are_few_round_numbers() -> None:
+    assert [text for _, text in log_ticks(42, 1370)] == ["50", "100", "200", "500", "1,000"]
+    assert [text for _, text in log_ticks(1e4, 1e8)] == [
+        "10,000",
+        "10<sup>5</sup>",
+        "10<sup>6</sup>",
+        "10<sup>7</sup>",
+        "10<sup>8</sup>",
+    ]
+    assert [text for _, text in log_ticks(2e-6, 3e-5)] == [
+        "2·10<sup>-6</sup>",
+        "5·10<sup>-6</sup>",
+        "10<sup>-5</sup>",
+        "2·10<sup>-5</sup>",
+    ]
+    assert [text for _, text in log_ticks(0.5, 4)] == ["0.5", "1", "2", "5"]
+    for low, high in ((1.0, 1.0), (1, 1e30), (0.97, 1.02), (3e-9, 2e5)):
+        ticks = log_ticks(low, high)
+        assert 1 <= len(ticks) <= 11
+        assert [value for value, _ in ticks] == sorted(value for value, _ in ticks)
+
+
 def test_scripts_and_data_cannot_end_early() -> None:
     assert "</script>" not in script("a = '</script>'").removesuffix("</script>")
     hostile = {"name": "</script><script>alert(1)</script><!--"}
@@ -306,6 +339,36 @@ def test_arrows_step_to_the_neighbouring_number(report: Path, browser: Browser) 
         browser.ask(f"document.querySelector('[aria-label=\"{label} one down\"]').click()")
         back = browser.ask(f"document.querySelector('[aria-label=\"{label}\"]').value")
         assert back == value, (shown, expected)
+
+
+def test_who_zooms_gets_ticks_for_what_is_shown(report: Path, browser: Browser) -> None:
+    browser.look(*SCREENS["light"])
+    browser.open(report, DRAWN)
+    mode = "document.getElementById('single-pass-0')._fullLayout.yaxis.tickmode"
+    assert browser.ask(mode) == "array"
+    browser.ask(
+        "Plotly.relayout('single-pass-0', {'yaxis.range[0]': 0.9, 'yaxis.range[1]': 1}).then(() => 0)"
+    )
+    browser.wait(f"{mode} === 'auto'")
+    browser.ask("Plotly.relayout('single-pass-0', {'yaxis.autorange': true}).then(() => 0)")
+    browser.wait(f"{mode} === 'array'")
+
+
+def test_the_contents_lie_beside_the_page_or_fold_above_it(report: Path, browser: Browser) -> None:
+    opened = "document.querySelector('nav details').open"
+    browser.look(1400, 900, False)
+    browser.open(report, DRAWN)
+    assert browser.ask(opened)
+    assert browser.ask("document.querySelector('nav').getBoundingClientRect().right <= "
+                       "document.querySelector('main').getBoundingClientRect().left")  # fmt: skip
+    browser.look(*SCREENS["phone"])
+    browser.open(report, DRAWN)
+    assert not browser.ask(opened)
+    browser.ask("document.querySelector('nav summary').click()")
+    assert browser.ask(opened)
+    browser.ask("document.querySelector('nav a[href=\"#theorems\"]').click()")
+    assert not browser.ask(opened)
+    assert browser.ask("location.hash") == "#theorems"
 
 
 def test_tables_can_be_copied(report: Path, browser: Browser) -> None:

@@ -13,6 +13,7 @@ import importlib.util
 import os
 import pkgutil
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -106,15 +107,35 @@ def test_generated_pages_are_up_to_date(pages: ModuleType, page: str, writer: st
     assert (ROOT / "docs" / page).read_text() == written, "run python docs/generated.py"
 
 
+def test_the_benchmark_page_has_every_file_of_results(pages: ModuleType) -> None:
+    text = pages.benchmarks_markdown()
+    for path in (ROOT / "benchmarks" / "results").iterdir():
+        assert path.is_dir() or f"(`{path.name}`)" in text, path.name
+
+
+def test_a_file_that_was_not_measured_leaves_its_section_out(
+    pages: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pages.benchmarks_markdown()  # which puts the folder of benchmarks on the path
+    module = sys.modules["page"]
+    shutil.copy(ROOT / "benchmarks" / "results" / "cpu.json", tmp_path)
+    monkeypatch.setattr(module, "RESULTS", tmp_path)
+    titles = re.findall(r"^## (.*)$", pages.benchmarks_markdown(), re.M)
+    assert titles == ["The model on a CPU"]
+
+
 def test_every_statement_of_the_report_has_its_verdict(pages: ModuleType) -> None:
     text = pages.report_markdown(pages.chapters())
     for chapter in pages.chapters():
-        assert f"## {chapter.study.title}\n" in text
+        assert f'<a id="{chapter.study.name}"></a>\n\n### {chapter.study.title}\n' in text
         if chapter.result is None:
             assert f"Missing: {chapter.why}. `{chapter.command}`" in text
         for verdict in chapter.shown.verdicts:
             assert pages.cell(verdict.statement) in text
+        for verdict in chapter.shown.verdicts:
+            assert verdict.outcome != "differs" or f"**{verdict.word}**: {pages.cell(verdict.why)}" in text
     assert "NVIDIA H200" in text
+    assert "| figure 8 | ≠ ✓" in text
 
 
 def test_the_site_builds_without_a_warning_and_loads_nothing(tmp_path: Path) -> None:

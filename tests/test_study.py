@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -32,10 +33,11 @@ from tcu.study import (
     stored_result,
     what_is_missing,
 )
-from tcu.study.gemm import GEMM, LIBRARY, NAIVE, SHARED
+from tcu.study.gemm import GEMM, LIBRARY, NAIVE, READING, SHARED
 from tcu.study.run import finished, load
 from tcu.study.segments import SEGMENTS
-from tcu.study.study import Shown
+from tcu.study.study import Shown, Table
+from tcu.units import CATALOGUE
 
 ROOT = Path(__file__).parents[1]
 SLOW_STUDY = """
@@ -194,10 +196,42 @@ COVERED = (
 """What the papers measured or tabulated."""
 
 
+SECTIONS_003 = (
+    "Support for subnormal numbers", "Accuracy of the dot products", "Rounding modes in tensor core computations",
+    "Extra bits in the alignment of significands", "Normalization in addition", "Normalization in subtraction",
+    "Extra bits for carry out", "Monotonicity of dot product", "NVIDIA Turing tensor cores", "NVIDIA Ampere tensor cores",
+)  # fmt: skip
+PLACES = (
+    *(one for one in COVERED if one.split()[1] in ("figure", "table")), "000 abstract", "000 appendix B",
+    *(f"000 eq. {number}" for number in (16, 17, 23, 24)), "001 eq. 16", "001 eq. 17", "002 evaluation",
+    *(f"003 {section}" for section in SECTIONS_003), *(f"004 Theorem {number}" for number in range(1, 9)),
+    "004 section 6",
+)  # fmt: skip
+"""Where the papers state something that can be measured: each has a verdict of its own."""
+
+
 def test_every_figure_and_table_of_the_papers_is_covered() -> None:
     covered = {one for study in STUDIES.values() for one in study.covers}
     assert set(COVERED) <= covered
     assert {one.split()[0] for one in covered} <= set(PAPERS)
+
+
+def test_every_place_of_the_papers_has_a_verdict() -> None:
+    found: set[str] = set()
+    for study in STUDIES.values():
+        if (result := stored_result(study, stored_folder())) is not None:
+            found |= {item for verdict in study.show(result.rows).verdicts for item in verdict.items}
+    assert set(PLACES) <= found
+    assert {item.split()[0] for item in found} <= set(PAPERS)
+
+
+def test_a_verdict_names_each_of_its_places() -> None:
+    def items(place: str) -> tuple[str, ...]:
+        return Verdict(place, "it is so", "it is", "reproduced").items
+
+    assert items("paper 000, figure 7, section 5.4") == ("000 figure 7", "000 section 5.4")
+    assert items("paper 001, eq. 16; paper 000, eq. 16") == ("001 eq. 16", "000 eq. 16")
+    assert items("tcu") == items("tcu, after paper 000") == ()
 
 
 @pytest.mark.parametrize("name", [study.name for study in STUDIES.values() if study.measure is not None])
@@ -277,19 +311,98 @@ def test_segments_show_the_best_of_the_algorithms_at_each_length() -> None:
         row["median"], row["of_ceiling"] = (9.0, 1 / 9) if row["best"] else (row["median"], row["of_ceiling"])
     slow = SEGMENTS.show(SEGMENTS.stored.rows(document))  # type: ignore[union-attr]
     assert [verdict.outcome for verdict in slow.verdicts] == ["differs", "differs", "reproduced"]
+    assert "results to write are 12% of what is read" in slow.verdicts[0].why
+    assert "67% of the ideal" in slow.verdicts[1].why
+    for row in energy:
+        row["watts"] = 700.0 if row["who"] == "paper-002" else 600.0
+    hungry = SEGMENTS.show(SEGMENTS.stored.rows(document)).verdicts[2]  # type: ignore[union-attr]
+    assert hungry.outcome == "differs"
+    assert "17% more power" in hungry.measured
 
 
 def test_rates_of_matrix_products_are_compared() -> None:
     rows = [
         {"n": n, "who": who, "seconds": 2 * n**3 / (tflops * 1e12), "relative_error": 2.0**-12}
-        for n in (512, 1024) for who, tflops in ((NAIVE, 60), (SHARED, 200), (LIBRARY, 700))
+        for n in (512, 1024) for who, tflops in ((NAIVE, 60), (SHARED, 200), (LIBRARY, 640))
     ]  # fmt: skip
-    shown = GEMM.show(rows)
+    read = {"read": 1 << 29, "who": READING, "seconds": 2 * (1 << 29) / 4e12}
+    shown = GEMM.show([*rows, read])
     check(GEMM, shown)
     assert [verdict.outcome for verdict in shown.verdicts] == ["reproduced"] * 3
-    assert "60, 200 and 700 TFLOPS" in shown.verdicts[0].measured
+    assert "60, 200 and 640 TFLOPS" in shown.verdicts[0].measured
+    assert "40 TB/s of binary16, 10 times what memory delivers" in shown.verdicts[1].measured
     wrong = [{**row, "relative_error": 0.1} for row in rows]
-    assert GEMM.show(wrong).verdicts[2].outcome == "differs"
+    assert GEMM.show(wrong).verdicts[-1].outcome == "differs"
+    assert GEMM.show([*rows, {**read, "seconds": 1e-6}]).verdicts[1].outcome == "differs"
+
+
+def sweep(seconds: Callable[[int, int, int], float]) -> list[dict[str, Any]]:
+    return [
+        {"n": n, "chain": chain, "block": block, "seconds": seconds(n, chain, block), "percent_error": {"normal": 0.1}}
+        for n in (1 << 20, 1 << 26) for block in (32, 128, 1024) for chain in (1, 4, 5)
+    ]  # fmt: skip
+
+
+def test_the_reason_why_small_blocks_are_slow_is_found_in_the_times() -> None:
+    def by_blocks(n: int, chain: int, block: int) -> float:
+        return 5e-6 + 6e-9 * n / (block // 32 * chain * 256)
+
+    shown = STUDIES["single-pass"].show(sweep(by_blocks))
+    check(STUDIES["single-pass"], shown)
+    (small,) = [verdict for verdict in shown.verdicts if verdict.statement.startswith("Small blocks")]
+    assert small.outcome == "differs"
+    assert "6.0 ns for each (correlation 1.000 over 9 configurations)" in small.why
+    even = STUDIES["single-pass"].show(sweep(lambda n, chain, block: 5e-6 + n * 1e-13 + chain * 1e-9))
+    assert {v.outcome for v in even.verdicts if v.statement.startswith(("Small blocks", "Large blocks"))} == {
+        "reproduced"
+    }
+
+
+def test_the_shares_of_a_split_are_ranked_by_their_times() -> None:
+    rows = [
+        {"n": 1 << 20, "variant": "split", "fraction": share / 10, "seconds": 1e-5 + 1e-6 * (10 - share)}
+        for share in range(11)
+    ]  # fmt: skip
+    assert STUDIES["split"].show(rows).verdicts[0].outcome == "reproduced"
+    better = [{**row, "seconds": 1e-5 + 1e-6 * abs(row["fraction"] - 0.5)} for row in rows]
+    verdict = STUDIES["split"].show(better).verdicts[0]
+    assert (verdict.outcome, verdict.measured[:43]) == (
+        "differs",
+        "The fastest share of warp shuffles is 50% a",
+    )
+
+
+def test_a_calibration_says_which_assumption_the_times_contradict() -> None:
+    def row(*predictions: dict[str, Any]) -> dict[str, Any]:
+        return {"device": "a device", "m": 256, "latency": 1e6, "unit_seconds": 1e-12, "latency_seconds": 1e-4,
+                "median_error": 0.05, "predictions": list(predictions)}  # fmt: skip
+
+    def run(calls: int, seconds: float, predicted: float) -> dict[str, Any]:
+        error = predicted / seconds - 1
+        return {"algorithm": "sum", "n": calls, "tensor_calls": calls, "seconds": seconds, "predicted": predicted,
+                "error": error, "error_apart": error}  # fmt: skip
+
+    study = STUDIES["calibration"]
+    exact = study.show([row(run(10, 1e-3, 1e-3))])
+    check(study, exact)
+    assert exact.verdicts[0].outcome == "reproduced"
+    together = study.show([row(run(1000, 1e-3, 1e-1))]).verdicts[0]
+    assert "in 1 of 1 runs a call took less than one latency (1 µs where ℓ is 100 µs)" in together.why
+    between = study.show([row(run(2, 1e-2, 2e-4))]).verdicts[0]
+    assert "in 1 of 1 most of the time is neither the calls'" in between.why
+    assert "latency" not in between.why
+
+
+def test_the_findings_of_paper_003_are_asked_of_every_unit() -> None:
+    study = STUDIES["features"]
+    result = stored_result(study, stored_folder())
+    assert result is not None
+    table = study.show(result.rows).parts[0]
+    assert isinstance(table, Table)
+    assert set(CATALOGUE) <= set(table.header)
+    assert {cell for row in table.rows for cell in row[1:-1]} <= {"✓", "✗", "–", "?", "23", "24", "25"}
+    kept = next(row for row in table.rows if row[0].startswith("T4 and A100 keep one bit more"))
+    assert kept[1:-1] == ["23", *["✓"] * 6, *["25"] * 3]
 
 
 def test_a_stored_file_of_another_kind_is_refused(tmp_path: Path) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from tcu.study import Result, Shown, Study, run_study, stored_result, what_is_missing
+from tcu.study import PAPERS, Result, Shown, Study, Verdict, run_study, stored_result, what_is_missing
 
-__all__ = ["Chapter", "Origin", "collect", "command_of"]
+__all__ = ["Chapter", "Origin", "Part", "collect", "command_of", "parts_of"]
 
 Origin = Literal["measured", "stored", "missing"]
 Progress = Callable[[Study, int, int], None]
@@ -37,6 +38,53 @@ class Chapter:
         return self.study.command or command_of(
             self.study, quick=self.result is not None and self.result.quick
         )
+
+
+@dataclass(frozen=True)
+class Part:
+    """A paper with the studies that measure it again; or our own studies."""
+
+    number: str
+    """Of the paper; empty: our own."""
+    name: str
+    about: str
+    chapters: list[Chapter] = field(default_factory=list)
+    items: dict[str, list[tuple[Chapter, Verdict]]] = field(default_factory=dict)
+    """Figure, table, theorem, equation or section → the verdicts on it, of whatever study."""
+
+
+def parts_of(chapters: Sequence[Chapter]) -> list[Part]:
+    """The papers by number, then what is our own; those without a chapter are left out."""
+    parts = {
+        number: Part(number, f"Paper {number}", f"{authors}: {title}")
+        for number, (authors, title) in PAPERS.items()
+    }
+    parts[""] = Part("", "Of our own", "What nobody stated before")
+    for chapter in chapters:
+        covers = chapter.study.covers
+        parts[covers[0].split()[0] if covers else ""].chapters.append(chapter)
+        for verdict in chapter.shown.verdicts:
+            for item in verdict.items:
+                number, _, place = item.partition(" ")
+                parts[number].items.setdefault(place, []).append((chapter, verdict))
+            if not verdict.items:
+                parts[""].items.setdefault(chapter.study.title, []).append((chapter, verdict))
+    for number, part in parts.items():
+        if number:
+            ordered = sorted(part.items.items(), key=lambda item: _rank(item[0]))
+            part.items.clear()
+            part.items.update(ordered)
+    return [part for part in parts.values() if part.chapters]
+
+
+_KINDS = ("figure", "table", "theorem", "eq.", "section")
+
+
+def _rank(place: str) -> tuple[int, list[float]]:
+    """Figures first, by number; what is named otherwise comes last, as it came."""
+    kind = place.split()[0].lower()
+    numbers = [float(number) for number in re.findall(r"\d+", place)]
+    return (_KINDS.index(kind), numbers) if kind in _KINDS else (len(_KINDS), [])
 
 
 def command_of(study: Study, *, quick: bool) -> str:

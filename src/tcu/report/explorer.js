@@ -177,8 +177,8 @@
       }
       const at = e - lowest;
       const digit = at >= 0 && (significand >> BigInt(at)) & 1n ? "1" : "0";
-      const now = e < unit ? (digit === "1" || e <= top ? cutClass : "fill") : e > top ? "fill" : "";
       const blank = e < unit && (significand === 0n || e < lowest);
+      const now = blank ? "" : e < unit ? (digit === "1" || e <= top ? cutClass : "fill") : e > top ? "fill" : "";
       if (now !== kind) flush();
       kind = now;
       text += blank ? " " : digit;
@@ -219,9 +219,9 @@
     const head = make("tr", {}, ...["term", "value", "exp", `bits, from 2^${high} to 2^${low}`]
       .map((text) => make("th", {}, text)));
     const lost = terms.filter((t) => t.lost).map((t) => t.name);
-    const told = lost.length ? `cut: bits of ${lost.join(", ")}` : "nothing is cut";
+    const told = lost.length ? `Bits of ${lost.join(", ")} are cut.` : "Nothing is cut.";
     return make("div", {},
-      make("p", {}, `${part}Largest exponent ${block.common}; the last kept bit is 2^${block.unit}: ${told}.`),
+      make("p", {}, `${part}The largest exponent is ${block.common}, the last kept bit 2^${block.unit}. ${told}`),
       make("div", { className: "table" }, make("table", {}, make("thead", {}, head), body)));
   }
 
@@ -290,5 +290,6 @@
     drawAnswer();
   }
 
+  if (window.self !== window.top) document.body.className = "framed"; // another page has the heading
   drawAll();
 })();

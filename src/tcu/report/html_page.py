@@ -51,7 +51,9 @@ class Markup(str):
 
 
 def tag(name: str, *content: str, **attributes: str) -> Markup:
-    given = "".join(f' {key.rstrip("_")}="{escape(text)}"' for key, text in attributes.items() if text)
+    given = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(text)}"' for key, text in attributes.items() if text
+    )
     inner = "".join(each if isinstance(each, Markup) else escape(each) for each in content)
     return Markup(f"<{name}{given}>{inner}</{name}>")
 

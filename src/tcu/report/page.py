@@ -10,32 +10,36 @@ from dataclasses import asdict
 from typing import Any
 
 import tcu
-from tcu.report.chapters import Chapter
+from tcu.report.chapters import Chapter, Part, parts_of
 from tcu.report.explorer import catalogue, script_file
 from tcu.report.html_page import Markup, data, page, script, tag
 from tcu.report.plots import plot, plotly_script
-from tcu.study import PAPERS, Figure, Outcome, Result, Table, Verdict
+from tcu.study import Figure, Outcome, Result, Table, Verdict
 from tcu.study.provenance import machine_name
 
-__all__ = ["OUTCOMES", "explorer_page", "origin_of", "report_page"]
+__all__ = ["MARKS", "OUTCOMES", "explorer_page", "origin_of", "report_page"]
 
 OUTCOMES: dict[Outcome, str] = {"reproduced": "good", "differs": "differs", "not measured": "dim"}
 """Outcome → the class that colours it."""
-_OWN = "of our own"
+MARKS: dict[Outcome, str] = {"reproduced": "✓", "differs": "≠", "not measured": "–"}
+_LONG = 10
+"""Rows above which a table is folded."""
 
 
 def report_page(chapters: Sequence[Chapter], about: str) -> str:
     """The whole report; ``about``: when, where and how it was made.  Raises ExtraMissingError."""
     plotly = plotly_script()
     figures: dict[str, Any] = {}
-    sections = [_section(chapter, figures) for chapter in chapters]
-    parts = [
-        _contents(chapters), _summary(chapters), *_explorer(tag("h2", "MMA explorer")), *sections,
+    parts = parts_of(chapters)
+    sections = [section for part in parts for section in _part_sections(part, figures)]
+    main = tag("main", _summary(chapters, parts), *_explorer(tag("h2", "MMA explorer")), *sections)
+    body = [
+        tag("div", _contents(parts), main, class_="columns"),
         data(figures, "figures"),
         data(catalogue(), "catalogue"),
         script(plotly), *(script(script_file(name)) for name in ("unit.js", "explorer.js", "report.js")),
     ]  # fmt: skip
-    return page("What tensor cores compute, and how fast", about, *parts, style=script_file("report.css"))
+    return page("What tensor cores compute, and how fast", about, *body, style=script_file("report.css"))
 
 
 def explorer_page() -> str:
@@ -63,30 +67,85 @@ def origin_of(chapter: Chapter) -> str:
 # Contents and verdicts
 
 
-def _contents(chapters: Sequence[Chapter]) -> Markup:
-    groups: dict[str, list[Chapter]] = {}
-    for chapter in chapters:
-        paper = chapter.study.covers[0].split()[0] if chapter.study.covers else _OWN
-        groups.setdefault(paper, []).append(chapter)
-    parts = [tag("a", "MMA explorer", href="#explorer"), tag("a", "verdicts", href="#verdicts")]
-    for paper in sorted(groups):
-        name = tag("strong", f"paper {paper}" if paper in PAPERS else paper)
-        links = (tag("a", each.study.title, href=f"#{each.study.name}") for each in groups[paper])
-        parts.append(tag("span", name, Markup(": "), Markup(", ".join(links))))
-    return tag("nav", *(tag("p", part) for part in parts))
+def _contents(parts: Sequence[Part]) -> Markup:
+    groups = [
+        tag("p", tag("a", "Verdicts", href="#verdicts")),
+        tag("p", tag("a", "MMA explorer", href="#explorer")),
+    ]
+    for part in parts:
+        links = (tag("a", each.study.title, href=f"#{each.study.name}") for each in part.chapters)
+        groups.append(tag("div", tag("strong", part.name, title=part.about), *links))
+    return tag("nav", tag("details", tag("summary", "Contents"), *groups))
 
 
-def _summary(chapters: Sequence[Chapter]) -> Markup:
+def _summary(chapters: Sequence[Chapter], parts: Sequence[Part]) -> Markup:
     verdicts = [(chapter, verdict) for chapter in chapters for verdict in chapter.shown.verdicts]
-    count = Counter(verdict.outcome for _, verdict in verdicts)
-    told = ", ".join(f"{count[outcome]} {outcome}" for outcome in OUTCOMES)
+    lead = (
+        "Every figure, table, theorem and finding below was measured again by a study that one command reruns; each "
+        "statement stands beside what came of it here. A mark is a verdict, and leads to its study."
+    )
     every = [tag("tr", tag("td", _link(chapter)), *_cells(verdict)) for chapter, verdict in verdicts]
     return tag(
-        "section", tag("h2", "Verdicts"),
-        tag("p", f"{len(verdicts)} statements of the papers and of our own: {told}."),
-        _table(("study", "covers", *OUTCOMES, "from"), [_counted(chapter) for chapter in chapters]),
-        tag("details", tag("summary", "Every statement and its verdict"), _table(("study", *_HEAD), every, "prose")),
+        "section", tag("h2", "Verdicts"), tag("p", lead), _tiles([verdict for _, verdict in verdicts]),
+        tag("div", *(_card(part) for part in parts), class_="cards"),
+        _folded(f"All {len(verdicts)} statements and their verdicts", _table(("study", *_HEAD), every, "prose")),
+        _folded("Where the figures of each study are from",
+                _table(("study", *OUTCOMES, "from"), [_counted(chapter) for chapter in chapters])),
         id="verdicts",
+    )  # fmt: skip
+
+
+def _tiles(verdicts: Sequence[Verdict]) -> Markup:
+    """How many statements of the papers, and of our own, came out how."""
+    papers = Counter(verdict.outcome for verdict in verdicts if verdict.items)
+    own = Counter(verdict.outcome for verdict in verdicts if not verdict.items)
+    told: dict[Outcome, str] = {
+        "reproduced": "statements of the papers reproduced",
+        "differs": "come out differently here, each with the reason",
+        "not measured": "cannot be measured here",
+    }
+    tiles = [
+        _tile(str(papers[outcome]), words, OUTCOMES[outcome])
+        for outcome, words in told.items()
+        if papers[outcome]
+    ]
+    if own:
+        tiles.append(_tile(f"{own['reproduced']} of {own.total()}", "statements of our own hold", "name"))
+    return tag("div", *tiles, class_="tiles")
+
+
+def _tile(number: str, words: str, kind: str) -> Markup:
+    return tag("div", tag("b", number, class_=kind), tag("span", words), class_="tile")
+
+
+def _card(part: Part) -> Markup:
+    items = [
+        tag(
+            "span",
+            tag("span", name),
+            *(_mark(chapter, verdict) for chapter, verdict in verdicts),
+            class_="item",
+        )
+        for name, verdicts in part.items.items()
+    ]
+    missing = [
+        tag("span", tag("a", each.study.title, href=f"#{each.study.name}"), Markup(" missing"), class_="item dim")
+        for each in part.chapters if each.result is None
+    ]  # fmt: skip
+    return tag(
+        "div",
+        tag("h3", part.name),
+        tag("p", part.about, class_="dim"),
+        tag("div", *items, *missing),
+        class_="card",
+    )
+
+
+def _mark(chapter: Chapter, verdict: Verdict) -> Markup:
+    words = f"{verdict.word}: {verdict.statement}"
+    return tag(
+        "a", MARKS[verdict.outcome], href=f"#{chapter.study.name}", title=words, aria_label=words,
+        class_=f"mark {OUTCOMES[verdict.outcome]}",
     )  # fmt: skip
 
 
@@ -96,11 +155,10 @@ def _counted(chapter: Chapter) -> Markup:
         tag("td", str(count[name] or "–"), class_=OUTCOMES[name] if count[name] else "dim")
         for name in OUTCOMES
     ]
-    covers = ", ".join(chapter.study.covers) or _OWN
     result = chapter.result
     where = "missing" if result is None else f"{machine_name(result.machine)}, {result.date}"
     style = {"measured": "", "stored": "dim", "missing": "differs"}[chapter.origin]
-    return tag("tr", tag("td", _link(chapter)), tag("td", covers), *cells, tag("td", where, class_=style))
+    return tag("tr", tag("td", _link(chapter)), *cells, tag("td", where, class_=style))
 
 
 def _link(chapter: Chapter) -> Markup:
@@ -113,9 +171,9 @@ _HEAD = ("where", "what is stated", "what we measured", "verdict")
 def _cells(verdict: Verdict) -> Iterator[Markup]:
     yield tag("td", verdict.place, class_="dim")
     yield tag("td", verdict.statement)
-    yield tag("td", verdict.measured)
+    yield tag("td", verdict.measured, class_="measured")
     why = [tag("span", f" {verdict.why}", class_="dim why")] if verdict.why else []
-    yield tag("td", tag("strong", verdict.word, class_=OUTCOMES[verdict.outcome]), *why)
+    yield tag("td", tag("strong", verdict.word, class_=f"pill {OUTCOMES[verdict.outcome]}"), *why)
 
 
 def _table(header: Sequence[str], rows: Sequence[Markup], kind: str = "") -> Markup:
@@ -125,31 +183,33 @@ def _table(header: Sequence[str], rows: Sequence[Markup], kind: str = "") -> Mar
     return tag("div", copy, tag("div", table, class_=f"table {kind}".strip()), class_="copied")
 
 
+def _folded(summary: str, *content: Markup) -> Markup:
+    return tag("details", tag("summary", summary), *content)
+
+
 # One study
 
 
+def _part_sections(part: Part, figures: dict[str, Any]) -> Iterator[Markup]:
+    yield tag("div", tag("h2", part.name), tag("p", part.about), class_="part")
+    for chapter in part.chapters:
+        yield _section(chapter, figures)
+
+
 def _section(chapter: Chapter, figures: dict[str, Any]) -> Markup:
-    study = chapter.study
-    about = [tag("p", study.question)]
-    if study.covers:
-        about.append(
-            tag(
-                "p", "Covers ", tag("span", ", ".join(f"paper {name}" for name in study.covers)), class_="dim"
-            )
-        )
-    origin: list[str] = [origin_of(chapter)]
-    if chapter.result is not None:
-        origin += [" ", _json_link(chapter.result)]
-    parts = [
-        _part(part, f"{study.name}-{number}", figures) for number, part in enumerate(chapter.shown.parts)
+    study, result = chapter.study, chapter.result
+    link = [] if result is None else [" ", _json_link(result)]
+    shown = [
+        _shown(part, f"{study.name}-{number}", figures) for number, part in enumerate(chapter.shown.parts)
     ]
     verdicts = [tag("tr", *_cells(verdict)) for verdict in chapter.shown.verdicts]
     return tag(
-        "section", tag("h2", study.title), *about,
-        tag("p", *origin, class_="dim" if chapter.result is not None else "differs"),
-        tag("p", tag("code", chapter.command), " ", tag("button", "copy", class_="copy-text", type="button")),
+        "section", tag("h3", study.title, class_="study"), tag("p", study.question),
+        tag("p", origin_of(chapter), *link, class_="origin differs" if result is None else "origin dim"),
+        tag("p", tag("code", chapter.command), " ", tag("button", "copy", class_="copy-text", type="button"),
+            class_="command"),
         *([_table(_HEAD, verdicts, "prose")] if verdicts else []),
-        *parts, id=study.name,
+        tag("div", *shown, class_="figures"), id=study.name,
     )  # fmt: skip
 
 
@@ -160,13 +220,16 @@ def _json_link(result: Result) -> Markup:
     return tag("a", f"{result.study}.json", href=address, download=f"{result.study}.json")
 
 
-def _part(part: Figure | Table, identity: str, figures: dict[str, Any]) -> Markup:
+def _shown(part: Figure | Table, identity: str, figures: dict[str, Any]) -> Markup:
     note = [tag("figcaption", part.note, class_="dim")] if part.note else []
     if isinstance(part, Figure):
         figures[identity] = plot(part)
-        return tag("figure", tag("h3", part.title), tag("div", class_="plot", id=identity), *note)
+        return tag("figure", tag("h4", part.title), tag("div", class_="plot", id=identity), *note)
     rows = [tag("tr", *(tag("td", cell) for cell in row)) for row in part.rows]
-    return tag("figure", tag("h3", part.title), _table(part.header, rows), *note)
+    table = _table(part.header, rows)
+    if len(rows) > _LONG and not part.open:
+        return tag("figure", _folded(f"{part.title} ({len(rows)} rows)", table, *note))
+    return tag("figure", tag("h4", part.title), table, *note, class_="wide" if len(part.header) > 4 else "")
 
 
 # The explorer
@@ -181,7 +244,8 @@ def _explorer(*heading: Markup) -> tuple[Markup, ...]:
     return (
         tag(
             "section", *heading, tag("p", intro),
-            tag("div", id="explorer-form", class_="explorer"), tag("p", hint, class_="dim"),
-            tag("div", id="explorer-answer", class_="explorer"), id="explorer",
+            tag("div", tag("div", tag("div", id="explorer-form", class_="explorer"), tag("p", hint, class_="dim")),
+                tag("div", id="explorer-answer", class_="explorer"), class_="bench"),
+            id="explorer",
         ),
     )  # fmt: skip

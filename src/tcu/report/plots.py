@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 from tcu.errors import ExtraMissingError
 from tcu.study import Figure
 
-__all__ = ["plot", "plotly_script"]
+__all__ = ["log_ticks", "plot", "plotly_script"]
 
 
 def plotly_script() -> str:
@@ -24,17 +26,50 @@ def plotly_script() -> str:
 
 def plot(figure: Figure) -> dict[str, Any]:
     """Traces and axes."""
+    every_x = [x for line in figure.lines for x in line.x]
+    every_y = [y for line in figure.lines for y in line.y if y is not None]
     return {
         "data": [
             {
-                "type": "scatter", "mode": "lines+markers" if len(line.x) < 60 else "lines", "name": line.name,
+                "type": "scatter", "mode": "lines" if line.dashed or len(line.x) > 60 else "lines+markers", "name": line.name,
                 "x": list(line.x), "y": list(line.y), "line": {"dash": "dot"} if line.dashed else {},
             }
             for line in figure.lines
         ],
-        "xaxis": _axis(figure.x, figure.log_x), "yaxis": _axis(figure.y, figure.log_y),
+        "xaxis": _axis(figure.x, figure.log_x, every_x), "yaxis": _axis(figure.y, figure.log_y, every_y),
     }  # fmt: skip
 
 
-def _axis(title: str, log: bool) -> dict[str, Any]:
-    return {"title": {"text": title}, "type": "log" if log else "linear", "exponentformat": "power"}
+def _axis(title: str, log: bool, values: Sequence[float]) -> dict[str, Any]:
+    axis: dict[str, Any] = {
+        "title": {"text": title},
+        "type": "log" if log else "linear",
+        "exponentformat": "power",
+    }
+    positive = [value for value in values if value > 0]
+    if log and positive and max(positive) > 1.5 * min(positive):  # in less Plotly finds better ones
+        ticks = log_ticks(min(positive), max(positive))
+        axis |= {"tickvals": [value for value, _ in ticks], "ticktext": [text for _, text in ticks]}
+    elif values and len(set(values)) <= 10 and all(float(value).is_integer() for value in values):
+        axis["tickvals"] = sorted(set(values))
+    return axis
+
+
+def log_ticks(low: float, high: float) -> list[tuple[float, str]]:
+    """A few round numbers around a range, and how they are written."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    every = max(1, math.ceil((last - first) / 8))
+    for steps in ((1,), (1, 2, 5), (1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9)):
+        found = [
+            (step, power) for power in range(first, last + 1, every if steps == (1,) else 1) for step in steps
+            if low / 1.3 <= step * 10.0**power <= high * 1.3
+        ]  # fmt: skip
+        if len(found) >= 4:
+            break
+    return [(step * 10.0**power, _written(step, power)) for step, power in found]
+
+
+def _written(step: float, power: int) -> str:
+    if -3 <= power <= 4:
+        return f"{step * 10.0**power:,.{max(0, (step == 1.5) - power)}f}"
+    return f"10<sup>{power}</sup>" if step == 1 else f"{step:g}·10<sup>{power}</sup>"

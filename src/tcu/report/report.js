@@ -26,12 +26,22 @@
     };
   }
 
-  const draw = (id) => {
+  // The ticks that were chosen suit the whole range: who zooms gets Plotly's own.
+  function zoomed(place, change) {
+    for (const axis of ["xaxis", "yaxis"]) {
+      const mode = change[`${axis}.autorange`] ? "array" : `${axis}.range[0]` in change ? "auto" : "";
+      if (mode && figures[place.id][axis].tickvals) Plotly.relayout(place, { [`${axis}.tickmode`]: mode });
+    }
+  }
+
+  async function draw(id) {
     const place = document.getElementById(id);
     const figure = figures[id];
-    return Plotly.react(place, figure.data, layout(figure, place.clientWidth), {
-      responsive: true, displaylogo: false, displayModeBar: place.clientWidth < 600 ? false : "hover" });
-  };
+    await Plotly.react(place, figure.data, layout(figure, place.clientWidth), {
+      responsive: true, displaylogo: false, displayModeBar: matchMedia("(hover: hover)").matches ? "hover" : false });
+    place.removeAllListeners("plotly_relayout");
+    place.on("plotly_relayout", (change) => zoomed(place, change));
+  }
 
   async function drawAll() {
     let drawn = 0;
@@ -60,8 +70,24 @@
   const separated = (table) =>
     [...table.rows].map((row) => [...row.cells].map((cell) => cell.textContent.trim()).join("\t")).join("\n");
 
+  // Contents: beside the page where there is room, else folded above it.
+  const contents = document.querySelector("nav details");
+  const roomy = matchMedia("(min-width: 75rem)");
+  const unfold = () => (contents.open = roomy.matches);
+  roomy.addEventListener("change", unfold);
+  unfold();
+  const seen = new Set();
+  const spy = new IntersectionObserver((entries) => {
+    for (const { target, isIntersecting } of entries) seen[isIntersecting ? "add" : "delete"](target);
+    const first = [...document.querySelectorAll("main > section")].find((section) => seen.has(section));
+    contents.querySelectorAll("a").forEach((link) =>
+      link.classList.toggle("here", first !== undefined && link.hash === `#${first.id}`));
+  });
+  document.querySelectorAll("main > section").forEach((section) => spy.observe(section));
+
   document.addEventListener("click", (event) => {
     const button = event.target;
+    if (button.closest("nav a") && !roomy.matches) contents.open = false;
     if (button.className === "copy") copy(separated(button.parentElement.querySelector("table")), button);
     if (button.className === "copy-text") copy(button.parentElement.querySelector("code").textContent, button);
   });

@@ -90,20 +90,20 @@ def _formulas(rows: Rows) -> list[Verdict]:
             len(equal) == len(whole),
         ),
         Verdict.of(
-            "paper 000, eq. 23 and 24",
+            "paper 000, eq. 23, eq. 24",
             "Chains of R MMAs take (2R + 3) log_{R m²} n steps; for R = 1 that is the same formula.",
             f"The number of levels is log_{{R m²}} n, rounded up, in {len(rows) - len(wrong)} of {len(rows)} plans.",
             not wrong,
         ),
         Verdict.of(
-            "paper 001, eq. 17 and V; paper 000, eq. 17",
+            "paper 001, eq. 17, section V; paper 000, eq. 17",
             "The speedup over the classic reduction is (4/5) log₂ m²: 3.2 for m = 4, 6.4 for m = 16, "
             "and above 1 already for m = 2.",
             ", ".join(f"m = {m}: {value:.2f}" for m, value in speedups.items()),
             all(abs(speedups[m] - value) < 1e-12 for m, value in _SPEEDUPS.items()) and speedups[2] > 1,
         ),
         Verdict.of(
-            "paper 000, 4.3",
+            "paper 000, section 4.3",
             "In the model, which has as many processors as it likes, R > 1 takes longer than R = 1.",
             "The modelled time rises with R." if rising else "The modelled time does not rise with R.",
             rising,
@@ -116,7 +116,7 @@ def _mma_counts(rows: Rows) -> list[Verdict]:
     ratio = {row["chain"]: row["two_mma_mmas"] / row["mmas"] for row in rows if row["n"] == largest}
     return [
         Verdict.of(
-            "paper 000, 4.3",
+            "paper 000, section 4.3",
             "A chain needs R + 1 MMAs for R m² numbers, where pairs need 2R: practically half.",
             f"At n = 2^{largest.bit_length() - 1} pairs need "
             + ", ".join(f"{value:.2f} (R = {chain})" for chain, value in ratio.items())

@@ -85,5 +85,5 @@ def _show(rows: Rows) -> Shown:
 EXACTNESS = Study(
     "exactness", "The price of exactness", (),
     "What does a correctly rounded sum cost on a processor?",
-    _show, _points, _measure, (12, 60), seed=SEED,
+    _show, _points, _measure, (3, 10), seed=SEED,
 )  # fmt: skip

@@ -81,11 +81,26 @@ def _table_show(rows: Rows) -> Shown:
             "paper 003, table 1", "V100 and T4 multiply binary16; the A100 also bfloat16, TF32 and binary64.",
             "The catalogue has all of them." if not missing else f"Missing: {', '.join(missing)}.", not missing,
         ),
+        _at_once(devices),
         Verdict(
             "paper 003, table 1", f"{_OTHER_DEVICES} multiply bfloat16 into binary32.", "–", "not measured",
             "no vectors and no published model of these devices were at hand; they are not in the catalogue",
         ),
     ])  # fmt: skip
+
+
+def _at_once(devices: Rows) -> Verdict:
+    found = {
+        row["unit"]: next(block for a, _, _, block in row["instructions"] if a == "binary16")
+        for row in devices if row["unit"] in ("V100", "T4")
+    }  # fmt: skip
+    return Verdict.of(
+        "paper 003, table 1", "A tensor core of the V100 and of the T4 multiplies matrices of 4 × 4 × 4.",
+        ", ".join(f"the {unit} adds {block} products at once" for unit, block in found.items()) + ".",
+        set(found.values()) == {4},
+        "the catalogue's T4 follows a published bit-exact model, in which k = 8 is one block; no output of a T4 was at "
+        "hand to decide, and the paper's experiments use four products at most",
+    )  # fmt: skip
 
 
 FORMAT_TABLES = Study(
@@ -116,22 +131,27 @@ _STATED: tuple[tuple[str, str, str, dict[_Mode, Any]], ...] = (
      dict.fromkeys(_SINGLE, True)),
     ("Support for subnormal numbers", "A subnormal binary32 c is not altered.", "subnormal c",
      dict.fromkeys(_SINGLE, True)),
-    ("Support for subnormal numbers; NVIDIA Ampere tensor cores",
+    ("Support for subnormal numbers, NVIDIA Ampere tensor cores",
      "Subnormal results are returned: binary16 ones of binary16 inputs, binary32 ones of bfloat16 inputs.",
      "subnormal results", {**dict.fromkeys(_HALF, True), _A100[1]: True}),
+    ("Support for subnormal numbers, Rounding modes in tensor core computations",
+     "2 and a subnormal product beside it are rounded down, as tensor cores round and CUDA cores do not: subnormals are "
+     "the tensor core's own work.", "rounding, positive", dict.fromkeys(_SINGLE, "RZ/RD")),
     ("Accuracy of the dot products", "The products of two binary16 numbers are held exactly.", "exact products",
      dict.fromkeys((*_SINGLE, *_HALF), True)),
     ("Accuracy of the dot products", "A dot product has as many rounding errors as additions.", "several roundings",
      dict.fromkeys(_SINGLE, True)),
     ("Accuracy of the dot products", "Whatever stands where, the addition starts from the largest magnitude.",
      "largest addend first", dict.fromkeys(_SINGLE, True)),
+    ("Rounding modes in tensor core computations", "Negative sums are rounded toward zero or up.",
+     "rounding, negative", dict.fromkeys(_SINGLE, "RZ/RU")),
     ("Rounding modes in tensor core computations", "Sums in binary32 are rounded toward zero.", "rounding mode",
      dict.fromkeys(_SINGLE, "RZ")),
     ("Rounding modes in tensor core computations", "Results in binary16 are rounded to nearest.", "rounding mode",
      dict.fromkeys(_HALF, "RNE")),
     ("Extra bits in the alignment of significands", "The V100 keeps no bit beyond binary32's 23 when it aligns.",
      "extra bits", {_V100: 23}),
-    ("NVIDIA Turing tensor cores; NVIDIA Ampere tensor cores", "T4 and A100 keep one bit more, 24.", "extra bits",
+    ("NVIDIA Turing tensor cores, NVIDIA Ampere tensor cores", "T4 and A100 keep one bit more, 24.", "extra bits",
      dict.fromkeys(_SINGLE[1:], 24)),
     ("Extra bits in the alignment of significands", "The V100 has no guard digit: 1 - (1 - 2^-24) is 2^-23.",
      "guard digit", {_V100: False}),
@@ -180,7 +200,63 @@ def _show(rows: Rows) -> Shown:
         _table(mode, [r for r in rows if (r["instruction"], r["input"], r["output"]) == mode])
         for mode in modes
     ]
-    return Shown(tables, [_sections(rows), *(_verdict(rows, *one) for one in _STATED)])
+    verdicts = [_sections(rows), *(_verdict(rows, *one) for one in _STATED), _significand(rows)]
+    return Shown([_overview(rows), *tables], verdicts)
+
+
+_WIDE = ("binary16", "bfloat16", "tf32")
+_SHORT_NAMES = {"binary16": "f16", "bfloat16": "bf16", "binary64": "f64", "binary32": "f32"}
+
+
+def _overview(rows: Rows) -> Table:
+    """Each statement of the paper, asked of every unit: what its mma answers for the formats that the statement is about."""
+    units = list(dict.fromkeys(row["unit"] for row in rows))
+    lines = []
+    for section, statement, experiment, expected in _STATED:
+        output = next(iter(expected))[2]
+        inputs = _WIDE if output == "binary32" else (output,)
+        stated = _text(next(iter(expected.values())))
+        answers = [_alike(rows, unit, inputs, output, experiment) for unit in units]
+        cells = [
+            "✓" if answer == stated else "✗" if answer in ("yes", "no") else answer for answer in answers
+        ]
+        lines.append([statement, *cells, section])
+    return Table(
+        "Every finding of the paper, asked of every unit", ("finding", *units, "section"), lines,
+        "By mma: f16, bf16 and tf32 where the finding is about binary32 results. ✓: it holds; ✗ or a number: it does not; "
+        "?: no operands of these formats tell; –: the unit has no such instruction. Below: every experiment, instruction "
+        "by instruction, 8-bit formats too. The units are the catalogue's models.",
+        open=True,
+    )  # fmt: skip
+
+
+def _alike(rows: Rows, unit: str, inputs: tuple[str, ...], output: str, experiment: str) -> str:
+    found = {
+        name: _text(value["value"])
+        for name in inputs
+        if (value := _row(rows, (unit, name, output), experiment)) is not None
+    }
+    told = {name: text for name, text in found.items() if text != "?"} or found
+    if len(set(told.values())) <= 1:
+        return next(iter(told.values()), "–")
+    return ", ".join(f"{_SHORT_NAMES.get(name, name)}: {text}" for name, text in told.items())
+
+
+def _significand(rows: Rows) -> Verdict:
+    """A leading bit, those kept below it, and three for carries."""
+    widths = {}
+    for unit in ("V100", "T4", "A100"):
+        mode = (unit, "binary16", "binary32")
+        kept, two, third = (
+            _value(rows, mode, name) for name in ("extra bits", "two carry bits", "third carry bit")
+        )
+        widths[unit] = 1 + kept + (3 if third else 2 if two else 0)
+    return Verdict.of(
+        "paper 003, Extra bits for carry out, NVIDIA Turing tensor cores, NVIDIA Ampere tensor cores",
+        "The accumulator's significand is most likely 27 bits wide on the V100, 28 on the T4 and the A100.",
+        ", ".join(f"{unit}: {width}" for unit, width in widths.items()) + " bits, carries among them.",
+        widths == {"V100": 27, "T4": 28, "A100": 28}, "the units' models have other widths",
+    )  # fmt: skip
 
 
 def _table(mode: tuple[str, str, str], rows: Rows) -> Table:
@@ -218,7 +294,7 @@ def _verdict(
     """Units of which no operands can tell say so, and neither confirm nor contradict."""
     values = {mode: _value(rows, mode, experiment) for mode in expected}
     told = {mode: value for mode, value in values.items() if value is not None}
-    measured = "; ".join(_told(values))
+    measured = f"{experiment[:1].upper()}{experiment[1:]}: {'; '.join(_told(values))}."
     if not told:
         return Verdict(f"paper 003, {section}", statement, measured, "not measured", "no operands tell")
     held = all(value == expected[mode] for mode, value in told.items())
@@ -227,27 +303,29 @@ def _verdict(
     )
 
 
-_BRIEF = {"binary16": "f16", "bfloat16": "bf16", "binary64": "f64", "binary32": "f32"}
-
-
 def _told(values: dict[_Mode, Any]) -> Iterable[str]:
     for value in dict.fromkeys(_text(value) for value in values.values()):
         who: dict[str, list[str]] = {}
         for (unit, a, output), found in values.items():
             if _text(found) == value:
-                who.setdefault(unit, []).append(f"{_BRIEF.get(a, a)} → {_BRIEF[output]}")
-        yield f"{value}: " + ", ".join(f"{unit} ({', '.join(modes)})" for unit, modes in who.items())
+                who.setdefault(unit, []).append(f"{_SHORT_NAMES.get(a, a)} → {_SHORT_NAMES[output]}")
+        yield f"{value} on " + ", ".join(f"{unit} ({', '.join(modes)})" for unit, modes in who.items())
 
 
 def _value(rows: Rows, mode: _Mode, experiment: str) -> Any:
-    def wanted(row: Row) -> bool:
-        return (row["unit"], row["input"], row["output"], row["instruction"]) == (*mode, "mma")
+    row = _row(rows, mode, experiment)
+    return None if row is None else row["value"]
 
-    return next((row["value"] for row in rows if wanted(row) and row["experiment"] == experiment), None)
+
+def _row(rows: Rows, mode: _Mode, experiment: str) -> Row | None:
+    """What the unit's mma answered."""
+    wanted = (*mode, "mma", experiment)
+    names = ("unit", "input", "output", "instruction", "experiment")
+    return next((row for row in rows if tuple(row[name] for name in names) == wanted), None)
 
 
 FEATURES = Study(
     "features", "Numerical features of the units, found by probing", ("003 table 2", "003 findings"),
-    "What do the paper's experiments, and those that later chips made necessary, find on every unit?",
-    _show, _points, _measure, (20, 90), seed=3,
+    "What do the paper's experiments, and those that later chips made necessary, find on the model of every unit?",
+    _show, _points, _measure, (20, 100), seed=3,
 )  # fmt: skip

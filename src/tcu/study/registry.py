@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from tcu.errors import TcuError, unknown_name
 from tcu.gpu import find_gpu
 from tcu.study.ceiling import CEILING
+from tcu.study.comparison import COMPARISON
 from tcu.study.costs import COSTS
 from tcu.study.errors import ERRORS
 from tcu.study.exactness import EXACTNESS
@@ -16,27 +17,31 @@ from tcu.study.features import FEATURES, FORMAT_TABLES
 from tcu.study.gemm import GEMM
 from tcu.study.gpu.build import NVCC
 from tcu.study.hardware import HARDWARE
-from tcu.study.reductions import REDUCTIONS
 from tcu.study.reproducibility import REPRODUCIBILITY
 from tcu.study.segments import SEGMENTS
 from tcu.study.study import Study
+from tcu.study.sweeps import SWEEPS
 from tcu.study.theorems import MACHINE
 from tcu.study.unit_errors import CHAIN_LENGTH, ERRORS_OF_UNITS
 
 __all__ = ["PAPERS", "STUDIES", "chosen", "what_is_missing"]
 
-PAPERS: dict[str, str] = {
-    "000": "Navarro et al., GPU tensor cores for fast arithmetic reductions",
-    "001": "Carrasco, Vega, Navarro, Analyzing GPU tensor core potential for fast reductions",
-    "002": "Dakkak et al., Accelerating reduction using tensor core units (poster)",
-    "003": "Fasi, Higham, Mikaitis, Pranesh, Numerical behavior of NVIDIA tensor cores",
-    "004": "Silvestri, Vella, A computational model for tensor core units",
+PAPERS: dict[str, tuple[str, str]] = {
+    "000": (
+        "Navarro, Carrasco, Barrientos, Riquelme, Vega",
+        "GPU tensor cores for fast arithmetic reductions",
+    ),
+    "001": ("Carrasco, Vega, Navarro", "Analyzing GPU tensor core potential for fast reductions"),
+    "002": ("Dakkak, Li, Xiong, Gelado, Hwu", "Accelerating reduction using tensor core units (poster)"),
+    "003": ("Fasi, Higham, Mikaitis, Pranesh", "Numerical behavior of NVIDIA tensor cores"),
+    "004": ("Silvestri, Vella", "A computational model for tensor core units"),
 }
+"""Number → authors and title."""
 
 STUDIES: dict[str, Study] = {
     study.name: study
     for study in (
-        COSTS, *REDUCTIONS, ERRORS, ERRORS_OF_UNITS, CHAIN_LENGTH, FORMAT_TABLES, FEATURES, HARDWARE,
+        COSTS, *SWEEPS, COMPARISON, ERRORS, ERRORS_OF_UNITS, CHAIN_LENGTH, FORMAT_TABLES, FEATURES, HARDWARE,
         REPRODUCIBILITY, EXACTNESS, *CEILING, GEMM, SEGMENTS, *MACHINE,
     )
 }  # fmt: skip

@@ -67,6 +67,8 @@ class Table:
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
     note: str = ""
+    open: bool = False
+    """Shown whole, however long."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ class Verdict:
     """What a paper states, in our words, and what became of it."""
 
     place: str
-    """Such as "paper 000, figure 3" or "tcu"."""
+    """Such as "paper 000, figure 3, section 7; paper 001, eq. 16" or "tcu"."""
     statement: str
     measured: str
     outcome: Outcome
@@ -85,6 +87,15 @@ class Verdict:
     def of(cls, place: str, statement: str, measured: str, held: bool, why: str = "") -> Verdict:
         """Reproduced if ``held``; else it differs, and ``why`` is kept."""
         return cls(place, statement, measured, "reproduced" if held else "differs", "" if held else why)
+
+    @property
+    def items(self) -> tuple[str, ...]:
+        """What it is a verdict on, one by one: "000 figure 3", "000 section 7"; nothing for what is our own."""
+        parts = [part.strip().split(", ") for part in self.place.split(";")]
+        return tuple(
+            f"{paper.removeprefix('paper ')} {item}"
+            for paper, *items in parts if paper.startswith("paper ") for item in items
+        )  # fmt: skip
 
     @property
     def word(self) -> str:

@@ -9,12 +9,13 @@ from typing import Any
 
 import torch
 
+from tcu.study.gemm import READING
 from tcu.study.gpu import build
 from tcu.study.gpu.peers import check
 from tcu.study.gpu.reductions import clock
 from tcu.study.study import Rows
 
-__all__ = ["rates"]
+__all__ = ["rates", "reading"]
 
 SECONDS = 0.3
 """For each product that takes part in a row of turns."""
@@ -60,6 +61,13 @@ def rates(n: int) -> Rows:
     for row in found:
         row["seconds"] = timings[str(row["who"])].median
     return found
+
+
+def reading(count: int) -> Rows:
+    """Seconds of a sum of ``count`` binary16 numbers: what memory delivers."""
+    x = torch.ones(count, dtype=torch.float16, device="cuda")
+    timing = clock().events({READING: partial(_call, partial(torch.sum, x, dtype=torch.float32))}, 1, SECONDS)
+    return [{"read": count, "who": READING, "seconds": timing[READING].median}]
 
 
 def _call(run: Callable[[], Any], number: int) -> Any:

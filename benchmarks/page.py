@@ -1,0 +1,279 @@
+"""The documentation's page of benchmarks, from every file in benchmarks/results; docs/generated.py writes it.
+
+A file that is not there leaves its section out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import distributed_tables
+from readme import table as table_of_sums
+
+RESULTS = Path(__file__).parent / "results"
+Document = dict[str, Any]
+CEILINGS = ("read alone", "copy alone")
+
+
+def page() -> str:
+    """Markdown."""
+    lines = [
+        "# Benchmarks", "",
+        "Generated from every file in `benchmarks/results`; each section names its file, the machine and the command that "
+        "measures it again. The studies of the papers are in [the report](report.md).", "",
+    ]  # fmt: skip
+    for title, names, write in SECTIONS:
+        found = {name: document for name in names if (document := load(name)) is not None}
+        if found:
+            lines += [f"## {title}", "", *write(found), ""]
+    return "\n".join(lines)
+
+
+def load(name: str) -> Document | None:
+    """A file of results; None where it was not measured."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = (header, ["---"] * len(header), *rows)
+    return [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines]
+
+
+def origin(name: str, document: Document) -> str:
+    machine = document["machine"]
+    where = machine.get("gpu") or machine["processor"].partition(" (")[0]
+    return f"Measured {document['date']} on {where} by `{document['command']}` (`{name}.json`)."
+
+
+def power(n: int) -> str:
+    return f"2^{n.bit_length() - 1}" if n & (n - 1) == 0 and n > 1 else f"{n:,}"
+
+
+# Sums on a GPU
+
+
+def sums(found: dict[str, Document]) -> Iterator[str]:
+    document = found["gpu-sum"]
+    figures = document["figures"]
+    yield from (origin("gpu-sum", document), "", "TB/s of one call on the largest arrays:", "")
+    yield from (*table_of_sums(document), "")
+    yield from ("Energy of sums of 2^30 numbers, one after another, mean of two rounds:", "")
+    rounds: dict[tuple[str, str], list[Document]] = {}
+    for row in (row for row in figures["energy"] if "watts" in row):
+        rounds.setdefault((row["dtype"], row["participant"]), []).append(row)
+    rows = [
+        (dtype, who, *(f"{sum(row[key] for row in one) / len(one):.{digits}f}" for key, digits in
+                       (("joules_per_terabyte", 0), ("watts", 0), ("terabytes_per_second", 2))))
+        for (dtype, who), one in rounds.items()
+    ]  # fmt: skip
+    yield from (*table(("numbers", "sum", "joules per TB", "watts", "TB/s"), rows), "")
+    yield from (
+        "`tcu.fsum` on arrays built to defeat it, 2^26 + 3 numbers; every result has the CPU's bits:",
+        "",
+    )
+    hard = [
+        (r["dtype"], r["array"], f"{r['seconds'] * 1e6:,.0f} µs", f"{r['times_normal']:.1f}") for r in figures["hard"]
+    ]  # fmt: skip
+    yield from (*table(("numbers", "array", "one call", "times that of normal numbers"), hard), "")
+    yield from ("Host time of one call with 1024 numbers:", "")
+    host = [
+        (name, f"{row['median'] * 1e6:.1f} µs") for name, row in figures["host"].items() if "median" in row
+    ]
+    yield from table(("call", "median"), host)
+
+
+# Rows, segments, scans
+
+
+def segments(found: dict[str, Document]) -> Iterator[str]:
+    yield from (
+        "TB/s of tcu; in brackets its share of the ceiling, a kernel that only reads (or copies, for scans), and its speed "
+        "over the fastest of CUB, PyTorch, torch.compile and CuPy in the same run. Bytes are those of the problem, the same "
+        "for all.", "",
+    )  # fmt: skip
+    titles = {
+        "rows": "Sums of rows, and along other axes", "segments": "Sums of ragged segments",
+        "rowscans": "Running sums of rows", "scans": "One long running sum",
+    }  # fmt: skip
+    for name, document in found.items():
+        part = name.removeprefix("gpu-segments-")
+        points = document["figures"]["points"]
+        pairs = list(dict.fromkeys((point["dtype"], point["result"]) for point in points))
+        cells = {(case_of(point), point["dtype"], point["result"]): _cell(point) for point in points}
+        rows = [
+            (case, *(cells.get((case, *pair), "") for pair in pairs)) for case in dict.fromkeys(map(case_of, points))
+        ]  # fmt: skip
+        yield from (f"### {titles[part]}", "", origin(name, document), "")
+        yield from (*table(("", *("→".join(pair) for pair in pairs)), rows), "")
+        calls = document["figures"].get("first_calls", [])
+        told = [
+            (call["of"], f"`{call['call']}`, rows of {call['length']:,}", call["cache"],
+             *(f"{call[key]:.2f} s" for key in ("import", "first call")))
+            for call in calls if "first call" in call
+        ]  # fmt: skip
+        if told:
+            yield from ("First calls in a new process:", "")
+            yield from (*table(("of", "call", "cache", "import", "first call"), told), "")
+
+
+def case_of(point: Document) -> str:
+    """The same for each dtype, though a shape's first length may differ."""
+    layout = point["layout"]
+    if point.get("axis") is not None and layout != "rows":
+        shape = [power(length) for length in point["shape"]]
+        shape[1 - point["axis"]] = "·"
+        return f"{layout} of ({', '.join(shape)})"
+    if layout in ("rows", "one scan"):
+        return f"{layout} of {power(point['length'])}"
+    return str(layout)
+
+
+def _cell(point: Document) -> str:
+    speed = {who: row["tb_per_s"] for who, row in point["participants"].items() if "tb_per_s" in row}
+    mine = next((rate for who, rate in speed.items() if who.startswith("tcu.")), None)
+    if mine is None:
+        return "–"
+    top = next((speed[who] for who in CEILINGS if who in speed), None)
+    peers = {who: rate for who, rate in speed.items() if not who.startswith("tcu.") and who not in CEILINGS}
+    told = [f"{mine / top:.0%}"] if top else []
+    if peers:
+        best = max(peers, key=lambda who: peers[who])
+        told.append(f"{mine / peers[best]:.2f} × {best}")
+    return f"{mine:.2f} ({', '.join(told)})"
+
+
+def equal_segments(found: dict[str, Document]) -> Iterator[str]:
+    document = found["paper-002"]
+    rows = document["figures"]["rows"]
+    who = list(dict.fromkeys(row["who"] for row in rows))
+    at = {(row["segment"], row["who"]): row for row in rows}
+    yield from (
+        origin("paper-002", document), "",
+        f"10⁹ numbers a second, {power(document['figures']['count'])} numbers of float16 in equal segments:", "",
+    )  # fmt: skip
+    lines = [
+        (power(length), *(f"{document['figures']['count'] / at[length, name]['median'] * 1e-9:,.0f}" for name in who))
+        for length in dict.fromkeys(row["segment"] for row in rows)
+    ]  # fmt: skip
+    yield from table(("numbers in a segment", *who), lines)
+
+
+# The machine, first calls, more than one GPU, files
+
+
+def machine(found: dict[str, Document]) -> Iterator[str]:
+    document = found["gpu-machine"]
+    figures = document["figures"]
+    equal = [row for row in figures["bits"] if row["equal"]]
+    yield from (origin("gpu-machine", document), "")
+    yield from (
+        f"Programs of `tcu.Machine` on the GPU return the bits of the CPU's model: {len(equal)} of {len(figures['bits'])} "
+        "compared. A program in Python starts many kernels: on arrays this small the host is the limit, and a library made "
+        "for one transform is ahead.", "",
+    )  # fmt: skip
+    yield from ("Tall products, n × side by side × side:", "")
+    tall = [
+        (row["format"], row["stored"], f"{row['rows']:,} × {row['side']}", _us(row["microseconds"]),
+         f"{row['share_of_memory']:.0%}", _us(row.get("cublas_microseconds")))
+        for row in figures["tall"]
+    ]  # fmt: skip
+    yield from (
+        *table(("products of", "stored as", "size", "tcu", "of the memory's rate", "cuBLAS"), tall),
+        "",
+    )
+    yield from ("Discrete Fourier transforms, the fastest of tcu's settings for each format:", "")
+    yield from (*_fastest(figures["dft"], ("batch", "n"), lambda row: f"{row['error']:.1e}"), "")
+    yield from ("Products of two integers:", "")
+    yield from (*_fastest([r for r in figures["integers"] if "batch" not in r], ("bits",)), "")
+    yield from ("Values of a polynomial:", "")
+    yield from _fastest(figures["polynomial"], ("n", "points"))
+
+
+def _fastest(
+    rows: list[Document], keys: tuple[str, ...], error: Callable[[Document], str] | None = None
+) -> list[str]:
+    """For each problem and unit the fastest row, and its error where there is one."""
+    best: dict[tuple[Any, ...], Document] = {}
+    for row in rows:
+        digits = error is not None and row.get("parts", 1) > 1
+        key = (*(row[name] for name in keys), row["unit"] + (" in two parts" if digits else ""))
+        if key not in best or row["microseconds"] < best[key]["microseconds"]:
+            best[key] = row
+    lines = [
+        (*(power(value) for value in key[:-1]), key[-1], _us(row["microseconds"]), *([error(row)] if error else []))
+        for key, row in best.items()
+    ]  # fmt: skip
+    return table((*keys, "by", "time", *(["relative error"] if error else [])), lines)
+
+
+def _us(microseconds: float | None) -> str:
+    if microseconds is None:
+        return "–"
+    return f"{microseconds:,.0f} µs" if microseconds < 1e4 else f"{microseconds / 1e3:,.0f} ms"
+
+
+def first_calls(found: dict[str, Document]) -> Iterator[str]:
+    document = found["gpu-units"]
+    yield from (origin("gpu-units", document), "", "Seconds in a new process:", "")
+    start = document["figures"]["start"]
+    names = list(next(iter(start.values())))
+    yield from table(
+        ("kernels", *names), [(state, *(f"{row[n]:.2f}" for n in names)) for state, row in start.items()]
+    )
+
+
+def several_gpus(found: dict[str, Document]) -> Iterator[str]:
+    for name, document in found.items():
+        figures = document["figures"]
+        held = [
+            what
+            for what, same in figures["same_bits"].items()
+            if same is True or same == {"fsum": True, "sum": True}
+        ]
+        yield from (
+            origin(name, document), "",
+            f"{figures['ranks']} ranks with {power(figures['numbers_per_rank'])} numbers of {figures['dtype']} each; the "
+            f"same bits: {', '.join(what.replace('_', ' ') for what in held)}.", "",
+        )  # fmt: skip
+    yield distributed_tables.gpu_distributed()
+
+
+def files(found: dict[str, Document]) -> Iterator[str]:
+    yield from (origin("file-rate", found["file-rate"]), "", distributed_tables.file_rate())
+
+
+def ranks(found: dict[str, Document]) -> Iterator[str]:
+    yield from (origin("simulate-ranks", found["simulate-ranks"]), "", distributed_tables.simulate_ranks())
+
+
+def cpu(found: dict[str, Document]) -> Iterator[str]:
+    document = found["cpu"]
+    yield from (origin("cpu", document), "")
+    for cores, figures in document["figures"].items():
+        speeds = figures["elements per second"]
+        who = list(dict.fromkeys(name for row in speeds.values() for name in row))
+        rows = [(n, *(f"{speeds[d][n] * 1e-6:,.0f}" if n in speeds[d] else "–" for d in speeds)) for n in who]
+        mmas = ", ".join(
+            f"{value:,.0f} ({kind})" for kind, value in figures["m16n8k16 MMAs per second"].items()
+        )
+        yield from (f"Million numbers per second on {cores}; m16n8k16 MMAs per second: {mmas}.", "")
+        yield from (*table(("sum", *speeds), rows), "")
+
+
+SECTIONS: tuple[tuple[str, tuple[str, ...], Callable[[dict[str, Document]], Iterator[str]]], ...] = (
+    ("Sums on a GPU", ("gpu-sum",), sums),
+    ("Rows, ragged segments and running sums on a GPU",
+     tuple(f"gpu-segments-{part}" for part in ("rows", "segments", "scans", "rowscans")), segments),
+    ("The algorithms of paper 002", ("paper-002",), equal_segments),
+    ("Several GPUs", tuple(f"gpu-distributed-{ranks}" for ranks in (2, 4, 8)), several_gpus),
+    ("Programs of the machine on a GPU", ("gpu-machine",), machine),
+    ("First calls on a GPU", ("gpu-units",), first_calls),
+    ("Files larger than memory", ("file-rate",), files),
+    ("Many ranks, simulated", ("simulate-ranks",), ranks),
+    ("The model on a CPU", ("cpu",), cpu),
+)  # fmt: skip
+"""Title, files and what writes a section."""

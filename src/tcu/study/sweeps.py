@@ -1,0 +1,304 @@
+"""Paper 000's figures 3, 5, 6 and 11, timed on a GPU: sums over R, B and the share of warp shuffles."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tcu.study.study import Figure, Line, Need, Point, Rows, Shown, Study, Verdict
+
+__all__ = ["NEEDS", "SEED", "SWEEPS", "not_on_titan", "sizes_of", "timed"]
+
+NEEDS: tuple[Need, ...] = ("gpu", "torch", "nvcc")
+SEED = 2020
+_SIZES = (1 << 20, 1 << 26)
+_CHAINS, _BLOCKS = tuple(range(1, 9)), (32, 64, 128, 256, 512, 1024)
+_FRACTIONS = tuple(step / 10 for step in range(11))
+
+
+def _options(variant: str, quick: bool) -> list[Point]:
+    """What a row of turns compares."""
+    if variant == "split":
+        return [{"variant": variant, "fraction": fraction} for fraction in _FRACTIONS]
+    chains, blocks = ((1, 4, 5), (32, 128, 256)) if quick else (_CHAINS, _BLOCKS)
+    return [{"variant": variant, "chain": chain, "block": block} for block in blocks for chain in chains]
+
+
+def _points_of(variant: str) -> Callable[[bool], list[Point]]:
+    def points(quick: bool) -> list[Point]:
+        return [{"n": n, "options": _options(variant, quick)} for n in (_SIZES[:1] if quick else _SIZES)]
+
+    return points
+
+
+def _measure(point: Point) -> Rows:
+    from tcu.study.gpu.reductions import sweep
+
+    return sweep(point["n"], point["options"])
+
+
+def timed(rows: Rows) -> Rows:
+    """Without those that this GPU or the variant did not take."""
+    return [row for row in rows if "seconds" in row]
+
+
+def sizes_of(rows: Rows) -> list[int]:
+    return list(dict.fromkeys(row["n"] for row in rows))
+
+
+def not_on_titan(figures: str, statement: str, here: str) -> Verdict:
+    """The paper's second GPU."""
+    return Verdict(
+        f"paper 000, appendix B, {figures}", statement, f"This GPU: {here}.", "not measured",
+        "the paper's TITAN RTX is not at hand; the errors on Turing are modelled in another study",
+    )  # fmt: skip
+
+
+# R and B
+
+
+def _sweep(rows: Rows) -> list[Figure]:
+    figures = []
+    for n in sizes_of(rows):
+        own = [row for row in timed(rows) if row["n"] == n]
+        blocks = list(dict.fromkeys(row["block"] for row in own))
+        lines = {
+            b: sorted((row for row in own if row["block"] == b), key=lambda row: row["chain"]) for b in blocks
+        }
+        for name, key in (("time", "seconds"), ("error", "percent_error")):
+            figures.append(Figure(
+                f"{name.capitalize()} over R and B, n = {n:,}", "R",
+                "time in µs" if key == "seconds" else "error in percent",
+                _alike([
+                    Line(f"B = {b}", [row["chain"] for row in line],
+                         [row["seconds"] * 1e6 if key == "seconds" else row["percent_error"]["normal"] or None
+                          for row in line])
+                    for b, line in lines.items()
+                ]),
+                log_y=True, note="Normal numbers in binary16.",
+            ))  # fmt: skip
+    return figures
+
+
+def _alike(lines: list[Line]) -> list[Line]:
+    """Lines that coincide are one, with all their names."""
+    found: dict[tuple[Any, ...], list[Line]] = {}
+    for line in lines:
+        found.setdefault((*line.x, *line.y), []).append(line)
+    return [
+        Line(
+            ", ".join([same[0].name, *(line.name.removeprefix("B = ") for line in same[1:])]),
+            same[0].x,
+            same[0].y,
+        )
+        for same in found.values()
+    ]
+
+
+def _fastest(rows: Rows, n: int, **fixed: int) -> dict[str, Any]:
+    own = [
+        row for row in timed(rows) if row["n"] == n and all(row[key] == value for key, value in fixed.items())
+    ]
+    return min(own, key=lambda row: float(row["seconds"]))
+
+
+def _configuration(row: dict[str, Any]) -> str:
+    return f"B = {row['block']}, R = {row['chain']} ({row['seconds'] * 1e6:.1f} µs)"
+
+
+def _show_sweep(figure: str, best: tuple[int, int], variant: str) -> Any:
+    block, chain = best
+    stores_blocks = variant == "single-pass"
+
+    def show(rows: Rows) -> Shown:
+        small, large = min(sizes_of(rows)), max(sizes_of(rows))
+        found, theirs = _fastest(rows, small), _fastest(rows, small, block=block, chain=chain)
+        gap = theirs["seconds"] / found["seconds"]
+        at_large = _fastest(rows, large)
+        one = _fastest(rows, large, chain=1)
+        data = at_large["seconds"] * small / large
+        small_blocks = {
+            b: min(_fastest(rows, large, block=b, chain=r)["seconds"] for r in (4, 5)) / at_large["seconds"]
+            for b in (32, 128)
+        }
+        figures = _sweep(rows)
+        if stores_blocks:
+            figures.append(_over_blocks(rows, large))
+        return Shown(figures, [
+            Verdict.of(
+                f"paper 000, figure {figure}, section 5.{1 + stores_blocks}",
+                f"At about a million numbers {variant} is fastest with B = {block}, R = {chain}.",
+                f"Here with {_configuration(found)}; the paper's choice takes {gap:.2f} times as long.",
+                gap <= 1.1,
+                f"at the speed of n = {large:,} these numbers take {data * 1e6:.1f} µs, {data / found['seconds']:.0%} of "
+                "the call: the rest is its start and its end, which weigh otherwise than on the paper's V100",
+            ),
+            _sawtooth(rows, figure, small, for_large=stores_blocks),
+            Verdict.of(
+                f"paper 000, figure {figure}, abstract",
+                "Small blocks of 32 or 128 threads reach the best performance too, with chains of R = 4 or 5.",
+                f"At n = {large:,} they take {small_blocks[32]:.2f} (B = 32) and {small_blocks[128]:.2f} (B = 128) "
+                f"times as long as the best, {_configuration(at_large)}.",
+                min(small_blocks.values()) <= 1.1,
+                _many_blocks(rows, large),
+            ),
+            _large_blocks(rows, figure, small, levels=not stores_blocks),
+            Verdict.of(
+                f"paper 000, figure {figure}, section 7",
+                "Chains pay: the best R is above 1.",
+                f"R = {at_large['chain']} is best at n = {large:,}; R = 1 takes "
+                f"{one['seconds'] / at_large['seconds']:.2f} times as long at its best B.",
+                at_large["chain"] > 1,
+            ),
+            _other_block(rows, block, small, large),
+            not_on_titan("figure 11", f"R and B of {variant}, configured for a TITAN RTX.", _configuration(found)),
+        ])  # fmt: skip
+
+    return show
+
+
+def _blocks_of(row: dict[str, Any]) -> int:
+    """A warp of a block reduces R · 256 numbers."""
+    n, block, chain = (int(row[name]) for name in ("n", "block", "chain"))
+    return math.ceil(n / (block // 32 * chain * 256))
+
+
+def _over_blocks(rows: Rows, n: int) -> Figure:
+    own = sorted((row for row in timed(rows) if row["n"] == n), key=_blocks_of)
+    return Figure(
+        f"The same times over the number of blocks, n = {n:,}", "blocks", "time in µs",
+        [
+            Line(f"B = {b}", [_blocks_of(row) for row in own if row["block"] == b],
+                 [row["seconds"] * 1e6 for row in own if row["block"] == b])
+            for b in dict.fromkeys(row["block"] for row in sorted(own, key=lambda row: int(row["block"])))
+        ],
+        True, True, "All configurations lie on one curve: what a block costs at the end is the same for all.",
+    )  # fmt: skip
+
+
+def _many_blocks(rows: Rows, n: int) -> str:
+    own = [row for row in timed(rows) if row["n"] == n]
+    blocks = np.array([_blocks_of(row) for row in own], float)
+    seconds = np.array([row["seconds"] for row in own])
+    slope = float(np.polyfit(blocks, seconds, 1)[0])
+    correlation = float(np.corrcoef(blocks, seconds)[0, 1])
+    return (
+        f"the time follows the number of blocks, {slope * 1e9:.1f} ns for each (correlation {correlation:.3f} over "
+        f"{len(own)} configurations): tcu adds their numbers in order, one after another, where the paper adds them "
+        "by atomics in any order"
+    )
+
+
+def _rises(rows: Rows, n: int, block: int) -> float:
+    """By how much the time goes up again along R, all rises together."""
+    own = sorted(
+        (int(r["chain"]), float(r["seconds"])) for r in timed(rows) if (r["n"], r["block"]) == (n, block)
+    )
+    return sum(max(0.0, b / a - 1) for (_, a), (_, b) in itertools.pairwise(own))
+
+
+def _sawtooth(rows: Rows, figure: str, n: int, *, for_large: bool) -> Verdict:
+    blocks = sorted({row["block"] for row in rows if row["n"] == n})
+    rises = {b: _rises(rows, n, b) for b in blocks}
+    small, large = blocks[0], blocks[-1]
+    text = f"The rises along R add up to {rises[small]:.0%} of the time for B = {small}, {rises[large]:.0%} for B = {large}."
+    if for_large:
+        return Verdict.of(
+            f"paper 000, figure {figure}, section 5.2",
+            "Time over R is an irregular sawtooth, more pronounced for large blocks than for small ones.",
+            text, rises[large] > max(0.02, rises[small]), "the times do not rise and fall so on this GPU",
+        )  # fmt: skip
+    return Verdict.of(
+        f"paper 000, figure {figure}, section 5.1", "Time over R is an irregular sawtooth.",
+        text, min(rises.values()) > 0.02, "the times do not rise and fall so on this GPU",
+    )  # fmt: skip
+
+
+def _large_blocks(rows: Rows, figure: str, n: int, *, levels: bool) -> Verdict:
+    """The abstract's other half; ``levels``: the recurrence, whose R sets the number of its levels."""
+    large = max(row["block"] for row in rows if row["n"] == n)
+    best, one = _fastest(rows, n, block=large), _fastest(rows, n, block=large, chain=1)
+    depth = {chain: math.ceil(math.log(n, 256 * chain) - 1e-9) for chain in (1, best["chain"])}
+    why = (
+        f"R = 1 needs {depth[1]} levels, each a kernel, R = {best['chain']} needs {depth[best['chain']]}"
+        if levels
+        else f"R = 1 makes {_blocks_of(one):,} blocks, R = {best['chain']} makes {_blocks_of(best):,}, whose numbers are "
+        "added one after another"
+    )
+    return Verdict.of(
+        f"paper 000, figure {figure}, abstract", "Large blocks work best with R = 1.",
+        f"With B = {large} R = {best['chain']} is best at n = {n:,} ({best['seconds'] * 1e6:.1f} µs); R = 1 takes "
+        f"{one['seconds'] / best['seconds']:.2f} times as long.",
+        one["seconds"] <= 1.02 * best["seconds"], why,
+    )  # fmt: skip
+
+
+def _other_block(rows: Rows, block: int, *sizes: int) -> Verdict:
+    told, most = [], 1.0
+    for n in dict.fromkeys(sizes):
+        best, theirs = _fastest(rows, n), _fastest(rows, n, block=block)
+        ratio = theirs["seconds"] / best["seconds"]
+        most = max(most, ratio)
+        told.append(
+            f"at n = {n:,} B = {best['block']} is best, B = {block} takes {ratio:.2f} times as long at its best R"
+        )
+    text = "; ".join(told)
+    return Verdict.of(
+        "paper 000, appendix B, section 7", f"Another GPU works best with another block size than the V100's B = {block}.",
+        f"{text[:1].upper()}{text[1:]}.", most > 1.05,
+        f"B hardly matters here, by {most - 1:.0%} at most once R is chosen",
+    )  # fmt: skip
+
+
+# The split
+
+
+def _show_split(rows: Rows) -> Shown:
+    figures, slopes, best, gains = [], {}, {}, {}
+    for n in sizes_of(rows):
+        own = sorted((row for row in timed(rows) if row["n"] == n), key=lambda row: 1 - row["fraction"])
+        shares, times = [1 - row["fraction"] for row in own], [row["seconds"] * 1e6 for row in own]
+        figures.append(Figure(
+            f"Time over the share of warp shuffles, n = {n:,}", "share of the numbers that warp shuffles add",
+            "time in µs", [Line("split", shares, times)], note="0: tensor cores alone. Normal numbers in binary16.",
+        ))  # fmt: skip
+        slopes[n] = times[-1] / times[0]
+        best[n] = shares[times.index(min(times))]
+        gains[n] = min(times) / times[0]
+    return Shown(figures, [
+        Verdict.of(
+            "paper 000, figure 6, section 5.3, section 7",
+            "Giving part of the numbers to ordinary cores was hoped to use both at once; it does not pay.",
+            "The fastest share of warp shuffles is "
+            + ", ".join(f"{share:.0%} at n = {n:,}" for n, share in best.items())
+            + "; all of them take "
+            + ", ".join(f"{ratio:.1f}" for ratio in slopes.values())
+            + " times as long as none.",
+            max(best.values()) == 0,
+            f"with that share the sum takes {min(gains.values()):.2f} times as long as with none",
+        ),
+        not_on_titan("figure 11", "The share of warp shuffles, configured for a TITAN RTX.", "none at all"),
+    ])  # fmt: skip
+
+
+SWEEPS = (
+    Study(
+        "recurrence", "The recurrence over R and B", ("000 figure 3", "000 figure 11"),
+        "Which chain length and block size make the recurrence fastest?",
+        _show_sweep("3", (32, 5), "the recurrence"), _points_of("recurrence"), _measure, (3, 20), NEEDS, SEED,
+    ),
+    Study(
+        "single-pass", "Single-pass over R and B", ("000 figure 5", "000 figure 11"),
+        "Which chain length and block size make single-pass fastest?",
+        _show_sweep("5", (128, 4), "single-pass"), _points_of("single-pass"), _measure, (3, 20), NEEDS, SEED,
+    ),
+    Study(
+        "split", "Tensor cores and ordinary cores at once", ("000 figure 6", "000 figure 11"),
+        "Does it pay to give part of the numbers to warp shuffles?",
+        _show_split, _points_of("split"), _measure, (3, 5), NEEDS, SEED,
+    ),
+)  # fmt: skip
