@@ -65,6 +65,13 @@ static double __dmul_rn(double x, double y) { return x * y; }
 static float __fadd_rn(float x, float y) { return x + y; }
 static double __dadd_rn(double x, double y) { return x + y; }
 
+static unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
+    const unsigned long long both = low | static_cast<unsigned long long>(high) << 32;
+    unsigned result = 0;
+    for (int i = 0; i < 4; ++i) result |= (both >> (selector >> 4 * i & 7) * 8 & 0xff) << 8 * i;
+    return result;
+}
+
 static unsigned short half_of(float x) { return as<unsigned short>(static_cast<_Float16>(x)); }
 static float of_half(unsigned short bits) { return static_cast<float>(as<_Float16>(bits)); }
 static unsigned short bfloat_of(float x) {
@@ -103,7 +110,7 @@ static int run_blocks(void (*kernel)(), unsigned blocks, unsigned threads) {
         fibres.resize(threads);
         for (unsigned t = 0; t < threads; ++t) {
             Fibre& fibre = fibres[t];
-            fibre.stack.resize(256 << 10);
+            fibre.stack.resize(64 << 10);
             getcontext(&fibre.context);
             fibre.context.uc_stack.ss_sp = fibre.stack.data();
             fibre.context.uc_stack.ss_size = fibre.stack.size();
@@ -136,5 +143,6 @@ static int run_blocks(void (*kernel)(), unsigned blocks, unsigned threads) {
             if (left && !moved) return 1;  // threads wait for threads that never come
         }
     }
+    std::vector<Fibre>().swap(fibres);
     return 0;
 }

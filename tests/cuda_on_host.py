@@ -78,7 +78,7 @@ def compiled_for_host(
     """A kernel as a function of the structure's address and the number of blocks; 1 where threads wait forever."""
     texts = []
     for name, text in reversed(read_sources(source)):
-        text = re.sub(r'^\s*#\s*(include|pragma)[^\n]*$', "", text, flags=re.MULTILINE)
+        text = re.sub(r"^\s*#\s*(include|pragma)[^\n]*$", "", text, flags=re.MULTILINE)
         for assembly, plain in _ASSEMBLY.items():
             text = text.replace(assembly, plain)
         if name == "fragments.cuh":
@@ -90,7 +90,10 @@ def compiled_for_host(
         "OUTPUT_VALUE(bits)": "as<double>(bits)" if wide else "static_cast<double>(as<float>(bits))",
         "OUTPUT_CODE(x)": "as<u64>(x)" if wide else "as<u32>(static_cast<float>(x))",
     }
-    given = {**{name: value for name, value in macros.items() if name not in ("MNEMONIC", "IMMEDIATES")}, **own}
+    given = {
+        **{name: value for name, value in macros.items() if name not in ("MNEMONIC", "IMMEDIATES")},
+        **own,
+    }
     defines = "".join(f"#define {name} {value}\n" for name, value in given.items())
     main = (
         f"static const {structure}* given;\nstatic void once() {{ {entry}(*given); }}\n"

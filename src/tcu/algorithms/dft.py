@@ -42,7 +42,7 @@ from tcu.formats import format_of, get_format
 from tcu.machine import Ledger, Machine
 from tcu.machine.executors import CountExecutor
 from tcu.machine.shapes import ShapeArray
-from tcu.plan.transform import Planes
+from tcu.plan.transform import Planes, Transform
 from tcu.units import Instruction
 
 __all__ = ["Norm", "dft", "dft_bound", "dftn", "idft", "idftn", "irdft", "rdft"]
@@ -314,13 +314,16 @@ class Options:
             self.machine.step(2 * rows.size, "normalize")
         return result
 
+    def plan_at_once(self, n: int) -> Transform | None:
+        """The levels of a transform as data; None where an executor cannot do them at once."""
+        top = self.top_of(levels(n, self.widest)) if self.scaled else None
+        side = self.machine.side
+        return transform_plan(n, side, self.product, self.parts, self.operand.name, self.work.name, top)
+
     def _at_once(self, source: Planes, target: Planes, factor: float) -> bool:
         machine = self.machine
         batch, n = target[0].shape
-        top = self.top_of(levels(n, self.widest)) if self.scaled else None
-        plan = transform_plan(
-            n, machine.side, self.product, self.parts, self.operand.name, self.work.name, top
-        )
+        plan = self.plan_at_once(n)
         if plan is None or not machine.executor.transform(plan, source, target, factor):
             return False
         instruction = getattr(machine.executor, "instruction", None)

@@ -10,15 +10,14 @@ m = 4096 (L = 4) it is 0.94 GB, 0.22 ms.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, finalize
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +35,7 @@ from tcu.plan.transform import Planes, Table, Transform
 from tcu.units import Instruction
 
 __all__ = [
-    "LEVELS", "Largest", "LevelShape", "Memory", "between_levels", "fragments", "largest", "level_shape", "transform",
+    "LEVELS", "Largest", "LevelShape", "Memory", "between_levels", "bytes_moved", "fragments", "largest", "level_shape", "transform",
 ]  # fmt: skip
 
 _VECTOR = 16
@@ -332,14 +331,15 @@ class _DeviceTable:
     """Constants in a GPU's memory."""
 
     def __init__(self, values: npt.NDArray[Any], gpu: Gpu) -> None:
-        self._gpu = gpu
         self.address = int(call("cuMemAlloc", max(values.nbytes, 1)))
         call("cuMemcpyHtoD", self.address, values.ctypes.data, values.nbytes)
+        # Not at exit, when the driver may be gone.  The driver waits for launches that still read it.
+        finalize(self, _free, call, current, gpu, self.address).atexit = False
 
-    def __del__(self) -> None:
-        # The interpreter may be on its way out, and the driver with it.
-        with contextlib.suppress(Exception), current(self._gpu):
-            call("cuMemFree", self.address)
+
+def _free(call: Callable[..., Any], current: Callable[[Gpu], Any], gpu: Gpu, address: int) -> None:
+    with current(gpu):
+        call("cuMemFree", address)
 
 
 @lru_cache(maxsize=64)
@@ -475,3 +475,18 @@ def shared_memory_of(gpu: Gpu) -> int:
     attribute = cuda_module("cuda.bindings.driver").CUdevice_attribute
     most = attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
     return int(call("cuDeviceGetAttribute", most, call("cuDeviceGet", gpu.ordinal)))
+
+
+def bytes_moved(plan: Transform, batch: int, real: int, kernel: Kernel) -> int:
+    """What the launches must read and write of memory, for complex numbers of ``real`` bytes a part.
+
+    Every table of twiddles once, however many transforms share it.
+    """
+    between = between_levels(plan, kernel).itemsize
+    numbers = batch * plan.length
+    search = 0 if plan.top is None else 2 * real * numbers
+    levels = 2 * (real + plan.work.itemsize + 2 * (len(plan.levels) - 1) * between) * numbers
+    tables = sum(
+        2 * plan.work.itemsize * level.left * level.length for level in plan.levels if level.twiddles
+    )
+    return search + levels + tables

@@ -129,7 +129,14 @@ __device__ inline Place place_of(const Level& l, int local) {
 
 // ---- numbers from memory to the words of fragments ----
 
-typedef Pack<SOURCE, SOURCE_LAYOUT == PAIRS ? 2 * LOADS : LOADS> Loaded;
+template <bool CONDITION, typename A, typename B>
+struct Either { typedef A Type; };
+template <typename A, typename B>
+struct Either<false, A, B> { typedef B Type; };
+
+// Inputs of 16 bits stay in words: taken apart and put together again, they would cost more than all else here.
+constexpr bool HALVES = SOURCE_LAYOUT == INPUTS && INPUTS_PER_WORD == 2 && LOADS % 2 == 0;
+typedef Either<HALVES, Pack<u32, (LOADS + 1) / 2>, Pack<SOURCE, SOURCE_LAYOUT == PAIRS ? 2 * LOADS : LOADS>>::Type Loaded;
 
 struct Fetched {
     Loaded first, second;  // planes; or pairs in the first
@@ -156,6 +163,9 @@ __device__ inline SOURCE part_of(const Numbers& x, const Fetched& f, int number,
         return imaginary ? f.second.at[number] : f.first.at[number];
 }
 
+// What holds element v of a fetch: itself, or a word with its neighbour.
+__device__ inline u64 word_of(const Loaded& x, int v) { return static_cast<u64>(x.at[HALVES ? v / 2 : v]); }
+
 // The inputs that a number is split into: x = sum of 2^(-PART_BITS · i) times the i-th, but for the rest.
 __device__ inline void split(REAL x, INPUT (&inputs)[PARTS]) {
 #pragma unroll
@@ -168,8 +178,8 @@ __device__ inline void split(REAL x, INPUT (&inputs)[PARTS]) {
 
 __device__ inline void inputs_of(const Numbers& source, const Fetched& f, int v, REAL down, INPUT (&inputs)[SLOTS][PARTS]) {
     if constexpr (SOURCE_LAYOUT == INPUTS) {
-        inputs[0][0] = f.first.at[v];
-        inputs[1][0] = f.second.at[v];
+        inputs[0][0] = static_cast<INPUT>(HALVES ? word_of(f.first, v) >> (16 * (v % 2)) : word_of(f.first, v));
+        inputs[SLOTS - 1][0] = static_cast<INPUT>(HALVES ? word_of(f.second, v) >> (16 * (v % 2)) : word_of(f.second, v));
     } else {
         REAL real = static_cast<REAL>(part_of(source, f, v, false));
         REAL imaginary = static_cast<REAL>(part_of(source, f, v, true));
@@ -193,7 +203,7 @@ __device__ inline void fill(const Level& l, WORD* words) {
     }
 #pragma unroll 1
     for (int first = threadIdx.x; first < ITEMS; first += THREADS * AT_ONCE) {
-        Fetched data[AT_ONCE][TOGETHER];
+        Fetched data[AT_ONCE][TOGETHER] = {};
         Place places[AT_ONCE];
 #pragma unroll
         for (int n = 0; n < AT_ONCE; ++n) {
@@ -220,7 +230,15 @@ __device__ inline void fill(const Level& l, WORD* words) {
                 }
             }
             Pack<WORD, LOADS> packed[SLOTS][PARTS] = {};
-            if (places[n].inside) {
+            if (HALVES && TOGETHER == 2) {
+                const Fetched &even = data[n][0], &odd = data[n][TOGETHER - 1];  // zeros outside
+#pragma unroll
+                for (int v = 0; v < LOADS; ++v) {
+                    const u32 selector = v % 2 ? 0x7632 : 0x5410;
+                    packed[0][0].at[v] = __byte_perm(word_of(even.first, v), word_of(odd.first, v), selector);
+                    packed[SLOTS - 1][0].at[v] = __byte_perm(word_of(even.second, v), word_of(odd.second, v), selector);
+                }
+            } else if (places[n].inside) {
 #pragma unroll
                 for (int v = 0; v < LOADS; ++v)
 #pragma unroll
@@ -364,43 +382,64 @@ __device__ inline u32 block_of(const Level& l, u32 row) {
         return row / done;
 }
 
+// The twiddles of numbers c to c + STORES - 1 in a run of rows, and on into the next number's if there are fewer rows.
+__device__ inline void twiddles_of(const Level& l, u32 block, int first, REAL (&cosine)[STORES], REAL (&sine)[STORES]) {
+    typedef Pack<REAL, STORES> Neighbours;
+    const i64 row = static_cast<i64>(block) * LENGTH, plane = l.rows / l.done * LENGTH;
+    const int c = first / RUN % LENGTH;
+    if constexpr (RUN == 1) {
+        const Neighbours x = *reinterpret_cast<const Neighbours*>(l.twiddles + row + c);
+        const Neighbours y = *reinterpret_cast<const Neighbours*>(l.twiddles + plane + row + c);
+#pragma unroll
+        for (int v = 0; v < STORES; ++v) cosine[v] = x.at[v], sine[v] = y.at[v];
+    } else {
+        const REAL x = l.twiddles[row + c], y = l.twiddles[plane + row + c];
+#pragma unroll
+        for (int v = 0; v < STORES; ++v) {
+            const int own = (first + v) / RUN % LENGTH;
+            cosine[v] = RUN % STORES == 0 ? x : l.twiddles[row + own];
+            sine[v] = RUN % STORES == 0 ? y : l.twiddles[plane + row + own];
+        }
+    }
+}
+
 __device__ inline void drain(const Level& l, const REAL* results) {
     // Neighbouring rows are neighbours in shared memory too, but in groups.
     constexpr int WIDEST = 16 / sizeof(REAL);
     constexpr int BESIDE = GROUP > 1 || RUN % STORES != 0 ? 1 : STORES < WIDEST ? STORES : WIDEST;
-    typedef Pack<REAL, BESIDE> Some;
-    const u32 done = static_cast<u32>(l.done), left = static_cast<u32>(l.rows) / done;
+    constexpr int STEPS = (TILE_ROWS * LENGTH + THREADS * STORES - 1) / (THREADS * STORES);
 #pragma unroll 2
-    for (int first = threadIdx.x * STORES; first < TILE_ROWS * LENGTH; first += THREADS * STORES) {
-        const Place start = place_of(l, first / (RUN * LENGTH) * RUN + first % RUN);
-        if (!start.inside) continue;
+    for (int step = 0; step < STEPS; ++step) {
+        const int first = (step * THREADS + threadIdx.x) * STORES;
+        if (TILE_ROWS * LENGTH % (THREADS * STORES) != 0 && first >= TILE_ROWS * LENGTH) break;
+        const int run = first / (RUN * LENGTH) * RUN;
+        const Place place = place_of(l, run + first % RUN);
+        if (!place.inside) continue;
+        // All STORES numbers belong to one run of rows, in one block of the result.
+        const u32 block = block_of(l, place.row);
+        const i64 index = (static_cast<i64>(block) * LENGTH + first / RUN % LENGTH) * l.done + (place.row - block * l.done);
         REAL real[STORES], imaginary[STORES];
-        i64 index = 0;  // of the first number, in its transform
 #pragma unroll
         for (int v = 0; v < STORES; v += BESIDE) {
-            const int at = first + v, run = at / (RUN * LENGTH), c = at / RUN % LENGTH, local = run * RUN + at % RUN;
-            const Some x = results_of<BESIDE>(results, local, c, 0), y = results_of<BESIDE>(results, local, c, 1);
-            const u32 row = start.row + (local - (first / (RUN * LENGTH) * RUN + first % RUN));
-            const u32 block = block_of(l, row);
-            if (v == 0) index = (static_cast<i64>(block) * LENGTH + c) * done + (row - block * done);
-            REAL cosine = 1, sine = 0;
-            if constexpr (!LAST) {
-                cosine = l.twiddles[static_cast<i64>(block) * LENGTH + c];
-                sine = l.twiddles[(static_cast<i64>(left) + block) * LENGTH + c];
-            }
+            const int c = (first + v) / RUN % LENGTH, local = run + (first + v) % RUN;
+            const Pack<REAL, BESIDE> x = results_of<BESIDE>(results, local, c, 0);
+            const Pack<REAL, BESIDE> y = results_of<BESIDE>(results, local, c, 1);
 #pragma unroll
-            for (int b = 0; b < BESIDE; ++b) {
-                real[v + b] = x.at[b];
-                imaginary[v + b] = y.at[b];
-                if constexpr (!LAST) {
-                    real[v + b] = plus(times(x.at[b], cosine), -times(y.at[b], sine));
-                    imaginary[v + b] = plus(times(x.at[b], sine), times(y.at[b], cosine));
-                }
+            for (int b = 0; b < BESIDE; ++b) real[v + b] = x.at[b], imaginary[v + b] = y.at[b];
+        }
+        if constexpr (!LAST) {
+            REAL cosine[STORES], sine[STORES];
+            twiddles_of(l, block, first, cosine, sine);
+#pragma unroll
+            for (int v = 0; v < STORES; ++v) {
+                const REAL x = real[v], y = imaginary[v];
+                real[v] = plus(times(x, cosine[v]), -times(y, sine[v]));
+                imaginary[v] = plus(times(x, sine[v]), times(y, cosine[v]));
             }
         }
         if constexpr (LAST) {
             REAL up = 1;
-            if constexpr (SCALED) up = power_of_two(-shift_of(l.largest[start.member], static_cast<int>(l.top)));
+            if constexpr (SCALED) up = power_of_two(-shift_of(l.largest[place.member], static_cast<int>(l.top)));
 #pragma unroll
             for (int v = 0; v < STORES; ++v) {
                 if constexpr (SCALED) {
@@ -412,7 +451,7 @@ __device__ inline void drain(const Level& l, const REAL* results) {
             }
         }
         const Numbers& y = l.target;
-        const i64 place = start.member * y.member + index * y.step;
+        const i64 at = place.member * y.member + index * y.step;
         TARGET* to_real = static_cast<TARGET*>(y.real);
         TARGET* to_imaginary = static_cast<TARGET*>(y.imaginary);
         if constexpr (TARGET_LAYOUT == PAIRS) {
@@ -423,7 +462,7 @@ __device__ inline void drain(const Level& l, const REAL* results) {
                 pairs.at[2 * v] = swapped ? imaginary[v] : real[v];
                 pairs.at[2 * v + 1] = swapped ? real[v] : imaginary[v];
             }
-            *reinterpret_cast<Pack<TARGET, 2 * STORES>*>((swapped ? to_imaginary : to_real) + place) = pairs;
+            *reinterpret_cast<Pack<TARGET, 2 * STORES>*>((swapped ? to_imaginary : to_real) + at) = pairs;
         } else {
             Pack<TARGET, STORES> first_plane, second_plane;
 #pragma unroll
@@ -436,8 +475,8 @@ __device__ inline void drain(const Level& l, const REAL* results) {
                     second_plane.at[v] = imaginary[v];
                 }
             }
-            *reinterpret_cast<Pack<TARGET, STORES>*>(to_real + place) = first_plane;
-            *reinterpret_cast<Pack<TARGET, STORES>*>(to_imaginary + place) = second_plane;
+            *reinterpret_cast<Pack<TARGET, STORES>*>(to_real + at) = first_plane;
+            *reinterpret_cast<Pack<TARGET, STORES>*>(to_imaginary + at) = second_plane;
         }
     }
 }
