@@ -22,7 +22,16 @@ from tcu.machine import Machine
 from tcu.machine.executors.unit import narrowed
 from tcu.machine.shapes import ShapeArray
 
-__all__ = ["ComplexProduct", "check_product", "multiply_rows", "part_bits", "unit_matrix", "widest_row"]
+__all__ = [
+    "ComplexProduct",
+    "check_product",
+    "multiply_rows",
+    "part_bits",
+    "row_groups",
+    "unit_matrices",
+    "unit_matrix",
+    "widest_row",
+]
 
 ComplexProduct = Literal["four", "three", "embedded"]
 """How a complex product is made of real ones (section 4.3 says four):
@@ -53,6 +62,13 @@ def widest_row(side: int, product: ComplexProduct) -> int:
             f"m={side * side}: a unit of side {side} does no {product!r} DFT; take m={needed} or more"
         )
     return widest
+
+
+def row_groups(most: int, rows: int) -> tuple[int, int]:
+    """How many of the rows of a transform share a row of the unit, at most ``most``, and how many those make."""
+    group = max(1, min(most, rows))
+    wide_rows = -(-rows // group)
+    return -(-rows // wide_rows), wide_rows
 
 
 def multiply_rows(
@@ -91,9 +107,7 @@ def multiply_rows(
         x = np.moveaxis(x, 0, -2)
     shape = x.shape
     lead = (batch,) if embedded else (2, batch)
-    group = max(1, min(machine.side // width, inner))
-    wide_rows = -(-inner // group)
-    group = -(-inner // wide_rows)
+    group, wide_rows = row_groups(machine.side // width, inner)
     if group * wide_rows > inner:
         rows = np.zeros((*lead, group * wide_rows, width), x.dtype, like=x)
         rows[..., :inner, :] = x.reshape(*lead, inner, width)
@@ -182,6 +196,14 @@ def _real_product(machine: Machine, x: Any, w: Any, operand: str, work: np.dtype
 def _matrix(like: Any, f: int, group: int, parts: int, operand: str, kind: str) -> Any:
     width = group * f * (2 if kind == "embedded" else 1)
     return beside(like, unit_matrix, f, group, parts, operand, kind, shape=(parts, width, width))
+
+
+_KINDS = {"four": ("real", "imaginary"), "three": ("real", "difference", "sum"), "embedded": ("embedded",)}
+
+
+def unit_matrices(f: int, group: int, parts: int, operand: str, product: ComplexProduct) -> npt.NDArray[Any]:
+    """(kinds, parts, w, w): every matrix that a way of complex products takes."""
+    return np.stack([unit_matrix(f, group, parts, operand, kind) for kind in _KINDS[product]])
 
 
 def unit_matrix(f: int, group: int, parts: int, operand: str, kind: str) -> npt.NDArray[Any]:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -35,10 +36,14 @@ from tcu.algorithms.fourier import (
     twiddle_shift,
 )
 from tcu.algorithms.parameters import MachineLike, parameters
+from tcu.algorithms.transform_plan import transform_plan
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats import format_of, get_format
-from tcu.machine import Machine
+from tcu.machine import Ledger, Machine
+from tcu.machine.executors import CountExecutor
 from tcu.machine.shapes import ShapeArray
+from tcu.plan.transform import Planes, Transform
+from tcu.units import Instruction
 
 __all__ = ["Norm", "dft", "dft_bound", "dftn", "idft", "idftn", "irdft", "rdft"]
 
@@ -243,6 +248,9 @@ def _along_axis(
     factor = _factor(norm, n, inverse=inverse)
     rows, batch = _rows(x, axis)
     with machine.section("idft" if inverse else "dft"):
+        result = options.complex_at_once(rows, factor, inverse=inverse)
+        if result is not None:
+            return np.moveaxis(result.reshape(*batch, n), -1, axis)
         z = _planes(rows, options.work)
         # Real and imaginary parts exchanged, before and after, turn the transform into its inverse.
         z = options.transform(z[::-1])[::-1] if inverse else options.transform(z)
@@ -283,16 +291,68 @@ class Options:
         """The DFT of (2, batch, n) planes along their last axis."""
         if z.shape[1] == 0 or z.shape[2] == 1:
             return z
+        if self.machine.executor.at_once:
+            result = np.empty(z.shape, self.work, like=z)
+            if self._at_once((z[0], z[1]), (result[0], result[1]), 1.0):
+                return result
         plan = levels(z.shape[2], self.widest)
         with np.errstate(over="ignore", invalid="ignore"):  # as NumPy's transforms pass on inf and NaN
             return self._scaled(z, plan) if self.scaled else self._levels(z, plan)
 
+    def complex_at_once(self, rows: Any, factor: float, *, inverse: bool) -> Any | None:
+        """The transforms of (batch, n) numbers by the executor in one go; None where it takes the steps."""
+        if not self.machine.executor.at_once or rows.shape[0] == 0 or rows.shape[1] == 1:
+            return None
+        result = np.empty(rows.shape, np.complex128 if self.work == np.float64 else np.complex64, like=rows)
+        source = (rows.real, rows.imag if np.iscomplexobj(rows) else None)
+        target = (result.real, result.imag)
+        if inverse:
+            source, target = source[::-1], target[::-1]
+        if not self._at_once(source, target, factor):
+            return None
+        if factor != 1:
+            self.machine.step(2 * rows.size, "normalize")
+        return result
+
+    def plan_at_once(self, n: int) -> Transform | None:
+        """The levels of a transform as data; None where an executor cannot do them at once."""
+        top = self.top_of(levels(n, self.widest)) if self.scaled else None
+        side = self.machine.side
+        return transform_plan(n, side, self.product, self.parts, self.operand.name, self.work.name, top)
+
+    def _at_once(self, source: Planes, target: Planes, factor: float) -> bool:
+        machine = self.machine
+        batch, n = target[0].shape
+        plan = self.plan_at_once(n)
+        if plan is None or not machine.executor.transform(plan, source, target, factor):
+            return False
+        instruction = getattr(machine.executor, "instruction", None)
+        machine.record(_ledger_of(machine.m, machine.weak, instruction, self.product, self.parts, batch, n))
+        return True
+
     def _scaled(self, z: Any, plan: tuple[Level, ...]) -> Any:
-        down, up = _scales(z, self.top_of(plan))
+        down, up = self._scales(z, self.top_of(plan))
         self.machine.step(z.size, "scale")
         z = self._levels(z * down, plan)
         self.machine.step(z.size, "scale back")
         return z * up * z.dtype.type(2.0 ** sum(map(self._shift, plan[:-1])))
+
+    def _scales(self, z: Any, top: int) -> tuple[Any, Any]:
+        """Powers of two that bring the largest part of each transform to [2^(top-1), 2^top), and back; (batch, 1) each.
+
+        Found on the host, by frexp: no GPU library promises exact powers of two.
+        """
+        if isinstance(z, ShapeArray):
+            scale = ShapeArray((z.shape[1], 1), z.dtype)
+            return scale, scale
+        largest = self.machine.executor.largest(z)
+        _, exponent = np.frexp(np.where(np.isfinite(largest) & (largest > 0), largest, 1))
+        # A factor beyond binary32's normal numbers would be inexact; numbers that small lose bits instead.
+        shift = np.clip(top - exponent, -126, 126)
+        down, up = np.ldexp(1.0, shift), np.ldexp(1.0, -shift)
+        down[~np.isfinite(largest)] = np.nan
+        scales = (np.asarray(scale[:, None].astype(z.dtype), like=z) for scale in (down, up))
+        return tuple(scales)  # type: ignore[return-value]
 
     def top_of(self, plan: tuple[Level, ...]) -> int:
         """Parts are scaled below 2^this, so that neither they nor their sums exceed what the unit holds."""
@@ -359,22 +419,21 @@ def complex_product(machine: Machine, x: Any, y: Any, name: str) -> Any:
     return machine.executor.complex_product(x, y)
 
 
-def _scales(z: Any, top: int) -> tuple[Any, Any]:
-    """Powers of two that bring the largest part of each transform to [2^(top-1), 2^top), and back; (batch, 1) each.
-
-    Found on the host, by frexp: no GPU library promises exact powers of two.
-    """
-    if isinstance(z, ShapeArray):
-        scale = ShapeArray((z.shape[1], 1), z.dtype)
-        return scale, scale
-    largest = np.max(np.abs(z), axis=(0, 2))
-    largest = largest if isinstance(largest, np.ndarray) else largest.get()
-    _, exponent = np.frexp(np.where(np.isfinite(largest) & (largest > 0), largest, 1))
-    # A factor beyond binary32's normal numbers would be inexact; numbers that small lose bits instead.
-    shift = np.clip(top - exponent, -126, 126)
-    down, up = np.ldexp(1.0, shift), np.ldexp(1.0, -shift)
-    down[~np.isfinite(largest)] = np.nan
-    return tuple(np.asarray(scale[:, None].astype(z.dtype), like=z) for scale in (down, up))  # type: ignore[return-value]
+@lru_cache(maxsize=256)
+def _ledger_of(
+    m: int,
+    weak: bool,
+    instruction: Instruction | None,
+    product: ComplexProduct,
+    parts: int,
+    batch: int,
+    n: int,
+) -> Ledger:
+    """What the steps of transforms cost that an executor does at once: those of the same program, counted."""
+    machine = Machine(m, executor=CountExecutor(instruction), weak=weak)
+    options = Options(machine, product, parts)
+    options.transform(ShapeArray((2, batch, n), options.work))
+    return machine.ledger
 
 
 def _unfold(machine: Machine, z: Any, n: int) -> Any:

@@ -105,6 +105,11 @@ class Machine:
         if count:
             self.ledger.add(self._path, "step", name, 0, int(count))
 
+    def record(self, ledger: Ledger) -> None:
+        """All calls and steps of another ledger, as if they were made here and now."""
+        for entry in ledger:
+            self.ledger.add((*self._path, *entry.path), entry.kind, entry.name, entry.rows, entry.count)
+
     def array(self, values: Any) -> Any:
         """The operand of a program where the executor wants it.
 

@@ -10,7 +10,7 @@
 //   NARROW   how one of them becomes an INPUT: as_stored, to_binary16, to_bfloat16, to_tf32, to_byte
 //   ADJACENT 1: neighbouring k of A are neighbours in memory, each word's worth of them aligned
 
-#include "fragments.cuh"
+#include "narrow.cuh"
 
 constexpr int DEPTH = (INNER + TILE_K - 1) / TILE_K;
 
@@ -22,35 +22,6 @@ struct Tall {
 struct alignas(INPUTS_PER_WORD * sizeof(STORED)) Neighbours {
     STORED element[INPUTS_PER_WORD];
 };
-
-template <typename Stored>
-__device__ inline INPUT as_stored(Stored x) { return static_cast<INPUT>(x); }
-
-template <typename Stored>
-__device__ inline INPUT to_byte(Stored x) { return static_cast<INPUT>(x); }  // the host knows that it fits
-
-__device__ inline u16 to_binary16(float x) {
-    u16 bits;
-    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
-    return bits;
-}
-
-#ifdef __CUDA_ARCH__
-#if __CUDA_ARCH__ >= 800
-__device__ inline u16 to_bfloat16(float x) {
-    u16 bits;
-    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
-    return bits;
-}
-#endif
-#endif
-
-// To nearest, ties to even; cvt.rna.tf32.f32 would send ties away from zero.
-__device__ inline u32 to_tf32(float x) {
-    const u32 bits = __float_as_uint(x);
-    if ((bits & 0x7f800000) == 0x7f800000) return bits;
-    return (bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu;
-}
 
 // Whether k lies inside: known to the compiler wherever TILE_K divides INNER.
 __device__ inline bool inside(int k) { return INNER % TILE_K == 0 || k < INNER; }

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from tcu.plan.transform import Planes, Transform
+
 __all__ = ["Dtypes", "Executor", "is_integer"]
 
 
@@ -35,6 +37,8 @@ class Executor(ABC):
     dtypes: Dtypes
     computes: bool = True
     """False where no values are computed, only shapes."""
+    at_once: bool = False
+    """Whether :meth:`transform` does whole transforms."""
 
     @abstractmethod
     def multiply(self, a: Any, b: Any) -> Any:
@@ -57,6 +61,20 @@ class Executor(ABC):
         result[0] = x[0] * y[0] - x[1] * y[1]
         result[1] = x[0] * y[1] + x[1] * y[0]
         return result
+
+    def transform(self, plan: Transform, source: Planes, target: Planes, factor: float) -> bool:
+        """Transforms of ``source``, times ``factor``, written into ``target``: all levels at once.
+
+        With the bits that the program's steps give one by one.  False: nothing
+        was done, for this executor, or for such arrays, the program takes the
+        steps.  No cost: the program notes that of its steps.
+        """
+        return False
+
+    def largest(self, z: Any) -> Any:
+        """The largest magnitude of each transform in planes (2, transforms, numbers), as NumPy array; NaN wins."""
+        largest = np.max(np.abs(z), axis=(0, 2))
+        return largest if isinstance(largest, np.ndarray) else largest.get()
 
     def check_side(self, side: int) -> None:  # noqa: B027
         """Raises ParameterError if the executor cannot multiply matrices of that side."""

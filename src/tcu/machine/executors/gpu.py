@@ -9,6 +9,7 @@ from tcu.errors import ParameterError
 from tcu.formats import get_format
 from tcu.formats.array import lives_on_gpu
 from tcu.machine.executors.unit import InstructionExecutor, narrowed
+from tcu.plan.transform import Planes, Transform
 from tcu.units import find_instruction
 
 __all__ = ["GpuExecutor"]
@@ -36,6 +37,8 @@ class GpuExecutor(InstructionExecutor):
     DtypeError:
         The GPU has no such instruction, or only for tcu.mma.
     """
+
+    at_once = True
 
     def __init__(self, input: str = "binary16", output: str | None = None, *, device: int = 0) -> None:
         from tcu.gpu.device import find_gpu
@@ -83,6 +86,19 @@ class GpuExecutor(InstructionExecutor):
         from tcu.gpu.planes import complex_product
 
         return complex_product(x, y)
+
+    def transform(self, plan: Transform, source: Planes, target: Planes, factor: float) -> bool:
+        from tcu.gpu.transforms import transform
+
+        if lives_on_gpu(target[0]):
+            return transform(plan, source, target, factor, self.instruction)
+        return False
+
+    def largest(self, z: Any) -> Any:
+        from tcu.gpu.transforms import largest
+
+        found = largest(z) if lives_on_gpu(z) else None
+        return super().largest(z) if found is None else found
 
     def _stored(self, x: Any) -> Any:
         # The kernel makes inputs of these as it loads them: no pass over memory of their own.
