@@ -156,7 +156,18 @@ SUMS: dict[str, dict[str, Any]] = {
         "SPREAD": 0,
         "LEVELS": 3,
         "ALONG": 8,
+        "PIPED": 0,
         "RESIDENT": 3,
+    },
+    "columns.cu, one leaf": {
+        "THREADS": 256,
+        "COLUMNS": 8,
+        "NARROW": 0,
+        "SPREAD": 0,
+        "LEVELS": 0,
+        "ALONG": 1,
+        "PIPED": 1,
+        "RESIDENT": 2,
     },
     "columns.cu, narrow": {
         "THREADS": 256,
@@ -165,6 +176,7 @@ SUMS: dict[str, dict[str, Any]] = {
         "SPREAD": 3,
         "LEVELS": 1,
         "ALONG": 4,
+        "PIPED": 0,
         "RESIDENT": 2,
     },
     "rows.cu, turns": {

@@ -28,9 +28,13 @@ _ALONG_LEVELS = 3
 """Of the leaves that the eight warps of a block share where a warp for each column is not enough."""
 _ENOUGH = 64
 """Warps per multiprocessor that keep memory busy, from the first wave of blocks to the last."""
-_RESIDENT = {"one leaf": 3, "leaves": 2}
-"""Blocks per multiprocessor: with more, accumulators are kept in memory, and arrays of 4096 rows took a third longer
-(sm_90)."""
+_RESIDENT = 2
+"""Blocks per multiprocessor, of 16-bit numbers: with more, accumulators are kept in memory, and arrays of 4096 rows took
+a third longer (sm_90)."""
+_RESIDENT_WIDE = 3
+_WAVES, _MAX_PIPED = 8, 1 << 31
+"""Of blocks whose warps have many columns, one after another: so many that none keeps all others waiting;
+and how many units there may be, so that 32 bits number the next ones."""
 
 
 class Columns(NamedTuple):
@@ -126,20 +130,24 @@ class _Pass:
         own = len(levels) - spread - along
         jumps = columns.outer_stride * size, 0 if narrow else columns.stride * size
         shifted = short and not (aligned and all(step % LOAD == 0 for step in jumps))
+        one_leaf = short and not narrow and own == along == 0 and length <= leaf_rows(steps)
+        piped = one_leaf and not shifted and units < _MAX_PIPED  # shifted ones have no registers for it
         layout = "SHIFTED" if shifted else "ALIGNED"
         function = compiled(
             "columns.cu", "columns", gpu.compute_capability, ELEMENTS[element.name], layout,
             (("COLUMNS", unit), ("NARROW", int(narrow)), ("SPREAD", spread), ("LEVELS", own),
-             ("ALONG", 1 << along), ("THREADS", _THREADS),
-             ("RESIDENT", _RESIDENT["leaves" if own else "one leaf"] if short else 3)),
+             ("ALONG", 1 << along), ("PIPED", int(piped)), ("THREADS", _THREADS),
+             ("RESIDENT", _RESIDENT if short else _RESIDENT_WIDE)),
         )  # fmt: skip
         distance = (ctypes.c_int32 * _MAX_LEVELS)(*levels)
         self._problem = _Columns(
             0, columns.outer_stride, columns.stride, columns.inner, pieces, units, length, chunk, period,
             columns.outer * columns.inner, 0, divisor, TARGETS[target.name], distance,
         )  # fmt: skip
-        across = _THREADS // 32 >> along
-        self._kernel = KernelLaunch(function, -(-warps // across), _THREADS, self._problem, more=chunks)
+        blocks = -(-warps // (_THREADS // 32 >> along))
+        if piped:
+            blocks = min(blocks, gpu.multiprocessors * _RESIDENT * _WAVES)
+        self._kernel = KernelLaunch(function, blocks, _THREADS, self._problem, more=chunks)
 
     def __call__(self, x: int, out: int, stream: int) -> None:
         self._problem.data, self._problem.out = x, out

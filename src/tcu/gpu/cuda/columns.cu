@@ -13,6 +13,8 @@
 //   SPREAD   levels that lanes share, of 16-bit numbers up to 3, of others up to 5
 //   LEVELS   of a warp
 //   ALONG    warps that share a column; the block's other warps have other columns
+//   PIPED    1: 16-bit numbers in one leaf (LEVELS is 0, ALONG 1, the rows one turn), of which a warp has many, one after
+//            another
 //   THREADS, RESIDENT   of a block, and blocks per multiprocessor that the registers must allow
 //
 // The host fills the structure field by field (tcu/gpu/columns.py): change both together.
@@ -65,27 +67,33 @@ struct Leaves {
     static constexpr int UNIT = COLUMNS, LANES = 4, NUMBERS = SPREAD == 0 ? 2 : 1, WITHIN = 0, DEPTH = 8;
     double low[2] = {}, high[2] = {};
 
-    // The rows of a lane for all columns: number c of row i is number i * COLUMNS + c.
-    static __device__ void load(const Chunk& x, int row, Vector (&v)[COLUMNS]) {
-        Granules asked[COLUMNS];
+    typedef Granules Asked[COLUMNS];
+
+    static __device__ void ask_for(const Chunk& x, int row, Asked& asked) {
+        row += threadIdx.x % LANES * DEPTH;
 #if !NARROW
         const Code* at = x.data + row * x.stride;
 #pragma unroll
         for (int i = 0; i < DEPTH; ++i) asked[i] = ask(at + i * x.stride, row + i < x.rows ? x.columns : 0, 0);
+#else
+        const int length = x.columns > 0 ? x.rows * COLUMNS : 0;
+#pragma unroll
+        for (int i = 0; i < COLUMNS; ++i) asked[i] = ask<false, true>(x.data, length, row * COLUMNS + i * PER_LOAD);
+#endif
+    }
+
+    __device__ void add(const Chunk& x, int row, const Asked& asked) {
+        row += threadIdx.x % LANES * DEPTH;
+        Vector v[COLUMNS];  // number c of row i is number i * COLUMNS + c
+#if !NARROW
+        const Code* at = x.data + row * x.stride;
 #pragma unroll
         for (int i = 0; i < DEPTH; ++i) v[i] = assemble(asked[i], at + i * x.stride, PER_LOAD, 0);
 #else
         const int length = x.columns > 0 ? x.rows * COLUMNS : 0;
 #pragma unroll
-        for (int i = 0; i < COLUMNS; ++i) asked[i] = ask<false, true>(x.data, length, row * COLUMNS + i * PER_LOAD);
-#pragma unroll
         for (int i = 0; i < COLUMNS; ++i) v[i] = assemble(asked[i], x.data, length, row * COLUMNS + i * PER_LOAD);
 #endif
-    }
-
-    __device__ void add(const Columns&, const Chunk& x, int row) {
-        Vector v[COLUMNS];
-        load(x, row + threadIdx.x % LANES * DEPTH, v);
         const int group = threadIdx.x % WARP / LANES;
         float kept[4];
 #pragma unroll
@@ -110,6 +118,12 @@ struct Leaves {
             low[n] += kept[n];
             high[n] += kept[2 + n];
         }
+    }
+
+    __device__ void add(const Columns&, const Chunk& x, int row) {
+        Asked asked;
+        ask_for(x, row, asked);
+        add(x, row, asked);
     }
 
     __device__ void sums(double (&v)[NUMBERS]) const {
@@ -230,33 +244,73 @@ __device__ inline void across_warps_of_columns(double (&v)[NUMBERS]) {
     }
 }
 
+// Where a warp stands: its first unit, and the chunk of rows.
+struct Here {
+    u32 units;
+    i64 begin;
+    int rows;
+
+    // A lane's columns of it, from the lane's own leaf on.
+    __device__ Chunk chunk(const Columns& p) const {
+        const int lane = threadIdx.x % WARP;
+        const Unit unit(p, units + (lane / Leaves::LANES >> SPREAD));
+        int leaf = 0;
+#pragma unroll
+        for (int k = 0; k < SPREAD; ++k)
+            if (lane / Leaves::LANES >> k & 1) leaf += p.distance[k];
+        const Code* data = static_cast<const Code*>(p.data) + unit.outer * p.outer_stride + unit.first;
+        return {data + (begin + leaf) * p.stride, p.stride, unit.columns, rows - leaf};
+    }
+
+    __device__ void store(const Columns& p, double (&v)[NUMBERS]) const {
+        const Target target = static_cast<Target>(p.target);
+#pragma unroll
+        for (int n = 0; n < NUMBERS; ++n) {
+            const int owner = Leaves::owner(n), column = Leaves::column();
+            const Unit unit(p, units + (owner >> SPREAD));
+            if (owner % (1 << SPREAD) != 0 || column >= unit.columns) continue;
+            if (p.divisor != 1) v[n] /= p.divisor;
+            const i64 result = blockIdx.y * p.results + unit.outer * p.inner + unit.first + column;
+            store_rounded(place(p.out, result, target), v[n], target);
+        }
+    }
+};
+
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) columns(const __grid_constant__ Columns p) {
-    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, along = warp % ALONG;
-    const u32 units = (blockIdx.x * ACROSS + warp / ALONG) * UNITS;  // the first of the warp's
-    const i64 begin = blockIdx.y * p.chunk;
-    const int rows = static_cast<int>(min(p.length - begin, p.chunk));
-    int row = 0, leaf = 0;  // where the warp's leaves begin, and the lane's among the first
+    const int warp = threadIdx.x / WARP;
+    Here here;
+    here.units = (blockIdx.x * ACROSS + warp / ALONG) * UNITS;
+    here.begin = blockIdx.y * p.chunk;
+    here.rows = static_cast<int>(min(p.length - here.begin, p.chunk));
+    double v[NUMBERS];
+#if PIPED
+    // Columns of one leaf: the next are asked for before these are added up.
+    const u32 step = gridDim.x * ACROSS * UNITS;
+    Leaves::Asked asked;
+    Chunk x = here.chunk(p);
+    Leaves::ask_for(x, 0, asked);
+#pragma unroll 1
+    for (; here.units < p.units; here.units += step) {
+        const Here next = {here.units + step, here.begin, here.rows};
+        const Chunk y = next.chunk(p);
+        Leaves::Asked later;
+        Leaves::ask_for(y, 0, later);
+        Leaves leaves;
+        leaves.add(x, 0, asked);
+        leaves.sums(v);
+        here.store(p, v);
+        x = y;
+#pragma unroll
+        for (int i = 0; i < COLUMNS; ++i) asked[i] = later[i];
+    }
+#else
+    const int along = warp % ALONG;
+    int row = 0;  // where the warp's leaves begin
 #pragma unroll
     for (int k = 0; 1 << k < ALONG; ++k)
         if (along >> k & 1) row += p.distance[SPREAD + LEVELS + k];
-#pragma unroll
-    for (int k = 0; k < SPREAD; ++k)
-        if (lane / Leaves::LANES >> k & 1) leaf += p.distance[k];
-    double v[NUMBERS];
-    {
-        const Unit unit(p, units + (lane / Leaves::LANES >> SPREAD));
-        const Code* data = static_cast<const Code*>(p.data) + unit.outer * p.outer_stride + unit.first;
-        sum_below<LEVELS>(p, {data + (begin + leaf) * p.stride, p.stride, unit.columns, rows - leaf}, rows, row, v);
-    }
+    sum_below<LEVELS>(p, here.chunk(p), here.rows, row, v);
     across_warps_of_columns(v);
-    const Target target = static_cast<Target>(p.target);
-#pragma unroll
-    for (int n = 0; n < NUMBERS; ++n) {
-        const int owner = Leaves::owner(n), column = Leaves::column();
-        const Unit unit(p, units + (owner >> SPREAD));
-        if (along != 0 || owner % (1 << SPREAD) != 0 || column >= unit.columns) continue;
-        if (p.divisor != 1) v[n] /= p.divisor;
-        const i64 result = blockIdx.y * p.results + unit.outer * p.inner + unit.first + column;
-        store_rounded(place(p.out, result, target), v[n], target);
-    }
+    if (along == 0) here.store(p, v);
+#endif
 }
