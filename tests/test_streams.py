@@ -170,9 +170,32 @@ def test_every_store_is_the_same_array(kind: str, dtype: str, tmp_path: Path) ->
     assert totals[2].bound(plan, get_unit("H100"), tcu.sum(x).dtype) == tcu.error_bound(x)
 
 
+@pytest.mark.parametrize("dtype", [">f4", "<f8"])
+def test_strips_are_the_numbers_whatever_the_files(dtype: str, tmp_path: Path) -> None:
+    """Each of the size that was asked for but the last; in one piece of memory, which begins with a line of the cache."""
+    rng = np.random.default_rng(7)
+    x = NUMBERS.astype(dtype)
+    for i, part in enumerate(np.split(x, [0, 1, 500, 500, 3333, 9000])):
+        np.save(tmp_path / f"{i}.npy", part)
+    source = streams.open_files(tmp_path)
+    for _ in range(50):
+        start, stop = np.sort(rng.integers(0, x.size + 1, 2)).tolist()
+        size = int(rng.integers(1, 4000))
+        room = passes._room(size, source.dtype)
+        assert room.ctypes.data % 64 == 0
+        at = start
+        for numbers in source.strips(start, stop, size, room):
+            assert numbers.size == min(size, stop - at)
+            assert np.array_equal(numbers, x[at : at + numbers.size])
+            assert np.shares_memory(numbers, room)
+            at += numbers.size
+        assert at == stop
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_totals_of_numbers_of_all_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passes, "_PIECE", 1 << 13)
+    monkeypatch.setattr(passes, "_STRIPS", 1 << 13)
+    monkeypatch.setattr(passes, "_STRIP", 3000)
     rng = np.random.default_rng(2)
     for kind in KINDS:
         for dtype in (np.float16, np.float32, np.float64):
@@ -415,6 +438,24 @@ class Failing(streams.ArraySource):
         return super().read(start, stop, out)
 
 
+def test_after_a_failure_no_further_piece_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passes, "_STRIPS", 1 << 9)
+    monkeypatch.setenv("TCU_NUM_THREADS", "1")  # and two readers
+    begun: list[int] = []
+
+    class Slow(Failing):
+        def read(self, start: int, stop: int, out: Any = None) -> npt.NDArray[Any]:
+            begun.append(start)
+            time.sleep(0.05 if start == 640 else 0.5 if start > 640 else 0)
+            return super().read(start, stop, out)
+
+    with pytest.raises(DataFileError, match="the disk is gone"):
+        streams.run(Slow(NUMBERS, 640), [streams.ExactTotal()], memory=1 << 26)
+    assert max(begun) <= 640 + 3 * 64, (
+        "two were under way, and one more may follow, of six that were asked for"
+    )
+
+
 @pytest.mark.parametrize("seconds", [0.0, 1e9])
 def test_a_pass_that_failed_goes_on_where_it_was(
     tmp_path: Path, seconds: float, monkeypatch: pytest.MonkeyPatch
@@ -457,7 +498,7 @@ class Failed(streams.ExactTotal):
 def test_a_piece_that_only_some_totals_took_is_taken_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(passes, "_PIECE", 1 << 12)
+    monkeypatch.setattr(passes, "_STRIPS", 1 << 12)
     source = streams.ArraySource(NUMBERS)
     exact, failed = streams.ExactTotal(), Failed()
     checkpoint = streams.Checkpoint(tmp_path / "state", {}, 0.0)

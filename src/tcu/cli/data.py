@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -41,6 +42,17 @@ class DataElements(Elements):
         numbers = self._rounded(self.source.read(start, stop, out).view(self._stored))
         return np.require(numbers, self.format.dtype, ["C", "A"])
 
+    def strips(self, start: int, stop: int, size: int, out: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
+        """As :meth:`read`, ``size`` numbers at a time; ``out`` is used again and again."""
+        strips = self.source.strips(start, stop, size, out)
+        if self.dtype == self._stored == self.format.dtype:
+            return strips
+        return self._all_rounded(strips)
+
+    def _all_rounded(self, strips: Iterator[npt.NDArray[Any]]) -> Iterator[npt.NDArray[Any]]:
+        for numbers in strips:
+            yield np.require(self._rounded(numbers.view(self._stored)), self.format.dtype, ["C", "A"])
+
     def _rounded(self, piece: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if piece.dtype.newbyteorder("=") == self.format.dtype:
             return piece
@@ -63,7 +75,7 @@ class Overflow:
     def __init__(self, elements: DataElements) -> None:
         self._elements = elements
 
-    def work(self, start: int, numbers: npt.NDArray[Any]) -> None:
+    def work(self, start: int, numbers: npt.NDArray[Any], share: None = None) -> None:
         """The elements know already."""
 
     def merge(self, start: int, stop: int, share: None) -> None:

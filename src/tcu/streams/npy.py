@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -43,33 +45,60 @@ class NpySource(Source):
     def read(self, start: int, stop: int, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
         if out is None:
             out = np.empty(stop - start, self.dtype)
-        rest = _bytes_of(out)
-        at = self._offset + start * self.dtype.itemsize
+        with self._opened(start) as file:
+            self._fill(file, start, _bytes_of(out))
+        return out if self._stored.isnative else out.byteswap(inplace=True)
+
+    def strips(self, start: int, stop: int, size: int, out: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
+        raw = _bytes_of(out)
+        with self._opened(start) as file:
+            for at in range(start, stop, size):
+                if at + size > stop:
+                    out = out[: stop - at]
+                    raw = _bytes_of(out)
+                self._fill(file, at, raw)
+                yield out if self._stored.isnative else out.byteswap(inplace=True)
+
+    @contextmanager
+    def _opened(self, start: int) -> Iterator[int]:
+        """The file, which must be the same before and after it is read."""
         try:
             file = os.open(self.name, os.O_RDONLY)
-            try:
-                if _state_of(file) != (self._size, self._changed):
-                    raise DataFileError(
-                        f"{self.name} changed while it was read: begin again once nobody writes to it"
-                    )
-                while rest:
-                    count = os.preadv(file, [rest], at)
-                    if not count:
-                        raise DataFileError(
-                            f"{self.name} ended at byte {at:,} while it was read: begin again once it is whole"
-                        )
-                    rest, at = rest[count:], at + count
-            finally:
-                os.close(file)
-        except DataFileError:
-            raise
         except OSError as error:
+            raise self._unreadable(self._byte(start), error) from error
+        try:
+            self._check(file)
+            yield file
+            self._check(file)
+        finally:
+            os.close(file)
+
+    def _check(self, file: int) -> None:
+        if _state_of(file) != (self._size, self._changed):
             raise DataFileError(
-                f"cannot read {self.name} at byte {at:,}: {error.strerror or error}: check its disk"
-            ) from error
-        if not self._stored.isnative:
-            out.byteswap(inplace=True)
-        return out
+                f"{self.name} changed while it was read: begin again once nobody writes to it"
+            )
+
+    def _fill(self, file: int, start: int, rest: memoryview) -> None:
+        at = self._byte(start)
+        while rest:
+            try:
+                count = os.preadv(file, [rest], at)
+            except OSError as error:
+                raise self._unreadable(at, error) from error
+            if not count:
+                raise DataFileError(
+                    f"{self.name} ended at byte {at:,} while it was read: begin again once it is whole"
+                )
+            rest, at = rest[count:], at + count
+
+    def _byte(self, position: int) -> int:
+        return self._offset + position * self.dtype.itemsize
+
+    def _unreadable(self, at: int, error: OSError) -> DataFileError:
+        return DataFileError(
+            f"cannot read {self.name} at byte {at:,}: {error.strerror or error}: check its disk"
+        )
 
     def identity(self) -> Identity:
         return [os.path.abspath(self.name), self._size, self._changed, self.n, self.dtype.str]

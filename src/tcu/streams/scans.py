@@ -30,8 +30,9 @@ class Reversed:
         self._numbers = numbers
         self.n, self.dtype = numbers.n, numbers.dtype
 
-    def read(self, start: int, stop: int, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
-        return np.ascontiguousarray(self._numbers.read(self.n - stop, self.n - start, out)[::-1])
+    def strips(self, start: int, stop: int, size: int, out: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
+        for numbers in self._numbers.strips(self.n - stop, self.n - start, stop - start, out):
+            yield np.ascontiguousarray(numbers[::-1])
 
 
 class ScanFile:
@@ -95,7 +96,7 @@ class _Scan:
         length = piece_length(self._element)
         return ((at, min(at + length, self._n)) for at in range(start, self._n, length))
 
-    def work(self, start: int, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def work(self, start: int, numbers: npt.NDArray[Any], share: None = None) -> npt.NDArray[Any]:
         return numbers.copy()
 
     def merge(self, start: int, stop: int, share: npt.NDArray[Any]) -> None:

@@ -6,7 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,12 @@ class Source(ABC):
     @abstractmethod
     def read(self, start: int, stop: int, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
         """Numbers ``start`` to ``stop``, for which ``out`` may be used; raises DataFileError."""
+
+    def strips(self, start: int, stop: int, size: int, out: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
+        """The same, ``size`` numbers at a time; ``out``, which has room for as many, is used again and again."""
+        for at in range(start, stop, size):
+            end = min(at + size, stop)
+            yield self.read(at, end, out[: end - at])
 
     @abstractmethod
     def identity(self) -> Identity:
@@ -152,6 +158,21 @@ class Concatenation(Source):
                     part[...] = found
             at, i = end, i + 1
         return out
+
+    def strips(self, start: int, stop: int, size: int, out: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
+        """Those that lie in one source, as it has them."""
+        at = start
+        while at < stop:
+            i = bisect_right(self._ends, at)
+            first = self._ends[i] - self.sources[i].n
+            inside = min(self._ends[i], stop) - at
+            count = inside if at + inside == stop else inside // size * size
+            if count:
+                yield from self.sources[i].strips(at - first, at + count - first, size, out)
+            else:
+                count = min(size, stop - at)
+                yield self.read(at, at + count, out[:count])
+            at += count
 
     def identity(self) -> Identity:
         return [source.identity() for source in self.sources]
