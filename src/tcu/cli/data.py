@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -13,7 +12,7 @@ from tcu.errors import DtypeError
 from tcu.formats.array import encode_array
 from tcu.formats.format import Format, get_format
 from tcu.model.elements import SUMMABLE, Elements
-from tcu.streams import ArraySource, Source
+from tcu.streams import ArraySource, Source, Strips
 
 __all__ = ["DataElements", "summable_format"]
 
@@ -42,14 +41,14 @@ class DataElements(Elements):
         numbers = self._rounded(self.source.read(start, stop, out).view(self._stored))
         return np.require(numbers, self.format.dtype, ["C", "A"])
 
-    def strips(self, start: int, stop: int, size: int, out: npt.NDArray[Any]) -> Iterator[npt.NDArray[Any]]:
+    def strips(self, start: int, stop: int, size: int, out: npt.NDArray[Any]) -> Strips:
         """As :meth:`read`, ``size`` numbers at a time; ``out`` is used again and again."""
         strips = self.source.strips(start, stop, size, out)
         if self.dtype == self._stored == self.format.dtype:
             return strips
         return self._all_rounded(strips)
 
-    def _all_rounded(self, strips: Iterator[npt.NDArray[Any]]) -> Iterator[npt.NDArray[Any]]:
+    def _all_rounded(self, strips: Strips) -> Strips:
         for numbers in strips:
             yield np.require(self._rounded(numbers.view(self._stored)), self.format.dtype, ["C", "A"])
 

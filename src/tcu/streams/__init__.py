@@ -9,6 +9,7 @@ from tcu.streams.places import is_array_file as is_array_file
 from tcu.streams.places import open_files as open_files
 from tcu.streams.source import ArraySource as ArraySource
 from tcu.streams.source import Source as Source
+from tcu.streams.source import Strips as Strips
 from tcu.streams.totals import ExactTotal as ExactTotal
 from tcu.streams.totals import Magnitudes as Magnitudes
 from tcu.streams.totals import PlannedTotal as PlannedTotal

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from tcu.errors import ParameterError
+from tcu.errors import DataFileError, ParameterError
 from tcu.model import threads
 from tcu.streams.checkpoint import Checkpoint
+from tcu.streams.source import Strips
 from tcu.streams.totals import Total
 
 __all__ = ["MINIMUM", "Numbers", "run"]
@@ -43,9 +45,7 @@ class Numbers(Protocol):
     def dtype(self) -> np.dtype[Any]:
         """Of ``out``."""
 
-    def strips(
-        self, start: int, stop: int, size: int, out: npt.NDArray[Any]
-    ) -> Iterator[npt.NDArray[Any]]: ...
+    def strips(self, start: int, stop: int, size: int, out: npt.NDArray[Any]) -> Strips: ...
 
 
 Shares = list[Any]
@@ -84,16 +84,16 @@ def run(
         raise ParameterError(f"memory of {memory:,} bytes: give {MINIMUM:,} (64M) at least")
     work = _OnCpu(numbers, totals, memory) if gpu is None else _on_gpu(numbers, totals, memory, gpu)
     try:
-        _pass(work, totals, checkpoint, progress)
+        _pass(work, numbers.n, totals, checkpoint, progress)
     finally:
         work.close()
 
 
 def _pass(
-    work: Work, totals: Sequence[Total], checkpoint: Checkpoint | None,
+    work: Work, n: int, totals: Sequence[Total], checkpoint: Checkpoint | None,
     progress: Callable[[int], None] | None,
 ) -> None:  # fmt: skip
-    position = _resumed(totals, checkpoint)
+    position = _resumed(totals, checkpoint, n)
     if progress is not None and position:
         progress(position)
 
@@ -145,11 +145,13 @@ class _OnCpu:
         if buffer is None or buffer.size < size:
             buffer = self._own.buffer = _room(size, self._numbers.dtype)
         shares: Shares = [None] * len(self._totals)
-        for numbers in self._numbers.strips(start, stop, size, buffer[:size]):
-            shares = [
-                total.work(start, numbers, share) for total, share in zip(self._totals, shares, strict=True)
-            ]
-            start += numbers.size
+        with closing(self._numbers.strips(start, stop, size, buffer[:size])) as strips:
+            for numbers in strips:
+                shares = [
+                    total.work(start, numbers, share)
+                    for total, share in zip(self._totals, shares, strict=True)
+                ]
+                start += numbers.size
         return shares
 
     def close(self) -> None:
@@ -169,13 +171,18 @@ def _on_gpu(numbers: Numbers, totals: Sequence[Total], memory: int, gpu: int) ->
     return OnGpu(numbers, totals, memory, gpu)
 
 
-def _resumed(totals: Sequence[Total], checkpoint: Checkpoint | None) -> int:
+def _resumed(totals: Sequence[Total], checkpoint: Checkpoint | None, n: int) -> int:
     found = None if checkpoint is None else checkpoint.load()
-    if found is None:
+    if checkpoint is None or found is None:
         return 0
     position, states = found
-    for total in totals:
-        total.restore(states[total.name])
+    try:
+        if not 0 <= position <= n:
+            raise ValueError(f"position {position:,} of {n:,}")
+        for total in totals:
+            total.restore(states[total.name])
+    except (ValueError, KeyError, TypeError, IndexError, DataFileError) as error:
+        raise checkpoint.damaged(error) from None
     return position
 
 
