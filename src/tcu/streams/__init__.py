@@ -1,6 +1,7 @@
 """Numbers larger than memory: files of many kinds, read once, a piece at a time, resumable."""
 
 from tcu.streams.checkpoint import Checkpoint as Checkpoint
+from tcu.streams.chunked import FortranSource as FortranSource
 from tcu.streams.npy import NpyPipe as NpyPipe
 from tcu.streams.npy import NpySource as NpySource
 from tcu.streams.passes import run as run

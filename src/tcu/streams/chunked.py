@@ -1,4 +1,4 @@
-"""Numbers that are stored in compressed chunks: Zarr arrays, HDF5 datasets, columns of Parquet files.
+"""Numbers that do not lie in order: Zarr arrays, HDF5 datasets, columns of Parquet files, .npy in Fortran order.
 
 The libraries are loaded when such a file is met.
 """
@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.errors import DataFileError, ExtraMissingError, ParameterError, unknown_name
+from tcu.streams.npy import NpySource
 from tcu.streams.source import Identity, SlabCache, SlabSource
 
-__all__ = ["BoxSource", "ParquetSource", "open_hdf5", "open_zarr"]
+__all__ = ["BoxSource", "FortranSource", "ParquetSource", "open_hdf5", "open_zarr"]
 
 _TOGETHER = 1 << 20
 """Numbers that are read at once at least, where the chunks are smaller and the room allows."""
@@ -100,6 +101,14 @@ class BoxSource(SlabSource):
 
     def identity(self) -> Identity:
         return self._identity()
+
+
+class FortranSource(BoxSource):
+    """A .npy file in Fortran order, whose numbers in C order are gathered from all over it: by boxes as large as the room."""
+
+    def __init__(self, file: NpySource, cache: SlabCache) -> None:
+        super().__init__(file.name, file.shape, file.shape, file.dtype, file.box, file.identity, cache)
+        self.remarks = file.remarks
 
 
 def open_zarr(path: str, key: str | None, cache: SlabCache) -> BoxSource:

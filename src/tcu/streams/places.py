@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tcu.errors import DataFileError
-from tcu.streams.chunked import BoxSource, ParquetSource, open_hdf5, open_zarr
+from tcu.streams.chunked import FortranSource, ParquetSource, open_hdf5, open_zarr
 from tcu.streams.npy import MAGIC, NpySource
 from tcu.streams.source import Concatenation, SlabCache, Source
 
@@ -105,13 +105,8 @@ def _refuse(path: str, kind: str, **given: str | None) -> None:
 def _npy(path: str, key: str | None, column: str | None, cache: SlabCache) -> Source:
     _refuse(path, "one array", key=key)
     _refuse(path, "a NumPy file", column=column)
-    source = NpySource(path)
-    if not source.fortran:
-        return source
-    # In C order its numbers are gathered from all over the file: by boxes as large as the room for them.
-    box = BoxSource(path, source.shape, source.shape, source.dtype, source.box, source.identity, cache)
-    box.remarks = source.remarks
-    return box
+    file = NpySource(path)
+    return FortranSource(file, cache) if file.fortran else file
 
 
 def _hdf5(path: str, key: str | None, column: str | None, cache: SlabCache) -> Source:
