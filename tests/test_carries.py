@@ -228,8 +228,8 @@ def test_files_refuse(numbers: npt.NDArray[np.float64]) -> None:
 # Ranks
 
 
-def test_ranks() -> None:
-    ranks = 3
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_ranks(ranks: int) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
     command = [
         sys.executable,

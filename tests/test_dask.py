@@ -108,7 +108,7 @@ def test_a_cluster(client: Any, count: int) -> None:
 
 
 def _slowly(block: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    time.sleep(0.02)
+    time.sleep(0.05)
     return block
 
 
@@ -121,6 +121,7 @@ def test_a_worker_is_killed_while_it_works(client: Any, operation: str) -> None:
     future = client.compute(getattr(tcu, operation)(lazy))
     time.sleep(0.3)
     pids = client.run(os.getpid)
+    assert not future.done()
     os.kill(next(iter(pids.values())), signal.SIGKILL)
     assert bits(future.result(timeout=120)) == bits(undisturbed)
     if operation == "fsum":
