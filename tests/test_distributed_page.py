@@ -17,7 +17,7 @@ PAGE = (ROOT / "docs" / "distributed.md").read_text()
 def test_what_needs_a_cluster_is_python_at_least() -> None:
     """The other blocks are run by tests/test_documents.py."""
     found = [block for block in blocks(PAGE) if block.kind in ("py", "python") and "cluster" in block.needs]
-    assert len(found) == 2
+    assert found
     for block in found:
         compile(block.text, "distributed.md", "exec")
 
