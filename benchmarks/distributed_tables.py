@@ -32,15 +32,27 @@ def file_rate() -> str:
     if document is None:
         return ""
     figures = document["figures"]
+    states = {state: figures[state] for state in ("warm", "cold")}
     rows = [
-        [state, f"{figures[state]['cat']['gb_per_second']:.2f}", f"{figures[state]['tcu']['gb_per_second']:.2f}",
-         f"{figures[state]['ratio']:.2f}", f"{figures[state]['resident_bytes'] / 1e6:.0f} MB"]
-        for state in ("warm", "cold")
+        [name, f"{each['cat']['gb_per_second']:.2f}", f"{each['tcu']['gb_per_second']:.2f}", f"{each['ratio']:.2f}",
+         f"{each['cat']['seconds']:.2f} s", f"{each['tcu']['seconds']:.2f} s",
+         f"{each['resident_bytes'] / 1e6:.0f} MB"]
+        for name, each in states.items()
     ]  # fmt: skip
-    text = table(["page cache", "`cat`, GB/s", "`tcu sum --exact`, GB/s", "ratio", "resident"], rows)
+    head = [
+        "page cache",
+        "`cat`, GB/s",
+        "`tcu sum --exact`, GB/s",
+        "ratio",
+        "whole `cat`",
+        "whole `tcu`",
+        "resident",
+    ]
+    start = max(each["start_seconds"] for each in states.values())
     return (
-        f"{text}\n\n{figures['bytes'] / 1e9:.0f} GB of float64 under a limit of {figures['limit_bytes'] / 1e9:.2g} GB, "
-        f"{where(document)}, {document['machine']['cores']} cores."
+        f"{table(head, rows)}\n\n{figures['bytes'] / 1e9:.0f} GB of float64 under a limit of "
+        f"{figures['limit_bytes'] / 1e9:.2g} GB, {where(document)}, {document['machine']['cores']} cores. Of a whole "
+        f"process, {start:.2f} s are its start (Python, NumPy, the compiler), which the rates leave out."
     )
 
 
@@ -94,7 +106,18 @@ def gpu_distributed() -> str:
                 f"{figures['ranks']} × {where(document)}", f"`{name}`" if name.startswith("tcu") else name,
                 f"{row['tb_per_second']:.2f}", f"{ratio:.3f}" if ratio else "–",
             ])  # fmt: skip
-    return table(["GPUs", "", "TB/s", "of ranks × one GPU"], rows) if rows else ""
+    if not rows:
+        return ""
+    same = all(
+        all(value.values()) if isinstance(value, dict) else value
+        for document in documents
+        for value in document["figures"]["same_bits"].values()
+    )
+    return (
+        f"{table(['GPUs', '', 'TB/s', 'of ranks × one GPU'], rows)}\n\n"
+        f"{'The same bits' if same else 'NOT THE SAME BITS'} on every rank and from run to run; those of `fsum` also "
+        "when the numbers are dealt out anew, and when the ranks' accumulators are merged one by one."
+    )
 
 
 TABLES = {"file-rate": file_rate, "simulate-ranks": simulate_ranks, "gpu-distributed": gpu_distributed}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,13 +18,22 @@ def save(name: str, figures: Any, versions: Mapping[str, str] | None = None) -> 
     """Write benchmarks/results/NAME.json, with the versions of further libraries that took part."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
-    script = Path(sys.argv[0]).resolve()
-    where = (
-        script.relative_to(Path(__file__).parents[1])
-        if script.is_relative_to(Path(__file__).parents[1])
-        else script.name
-    )
-    command = " ".join(["python", str(where), *sys.argv[1:]])
-    document = {**provenance(command, versions), "figures": figures}
+    document = {**provenance(command(), versions), "figures": figures}
     path.write_text(json.dumps(document, indent=1) + "\n")
     return path
+
+
+def command() -> str:
+    """What this process was started with, torchrun included, from the root of the repository."""
+    root = Path(__file__).parents[1]
+    script = Path(sys.argv[0]).resolve()
+    where = script.relative_to(root) if script.is_relative_to(root) else script.name
+    return " ".join([*_starter(), str(where), *sys.argv[1:]])
+
+
+def _starter() -> list[str]:
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return ["python"]
+    each = int(os.environ["LOCAL_WORLD_SIZE"])
+    nodes = int(os.environ["WORLD_SIZE"]) // each
+    return ["torchrun", *([f"--nnodes={nodes}"] if nodes > 1 else []), f"--nproc-per-node={each}"]

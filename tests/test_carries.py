@@ -168,7 +168,12 @@ def test_files_go_on_where_they_were(
     call(*arguments)  # finished already
     assert np.load("sums.npy").tobytes() == wanted
     assert not Path("sums.npy.part").exists()
-    Path("sums.npy").unlink()
+    Path("sums.npy").write_bytes(Path("sums.npy").read_bytes()[:-8])
+    with pytest.raises(
+        DataFileError, match=r"sums.npy.part, which the checkpoint continues, has .* bytes and"
+    ):
+        call(*arguments)
+    Path("sums.npy.part").unlink()
     with pytest.raises(DataFileError, match=r"sums.npy.part, which the checkpoint continues, is not there"):
         call(*arguments)
     with pytest.raises(DataFileError, match="with other output"):
@@ -210,6 +215,7 @@ def test_an_unfinished_file_does_not_stay(
 def test_files_refuse(numbers: npt.NDArray[np.float64]) -> None:
     for arguments, words in (
         (["-o", "no/sums.npy"], "there is no folder no"),
+        (["-o", "sums.npy", "--checkpoint", "./sums.npy"], "is where the sums go: name two files"),
         (["-o", "sums.npy", "--gpu"], "--gpu: the running sums of files are computed on the CPU"),
         (["-o", "sums.npy", "--axis", "0"], "--axis takes one array"),
         (["-o", "sums.npy", "--axis", "0", "--checkpoint", "c"], "--checkpoint c: sums along an axis"),
@@ -222,8 +228,8 @@ def test_files_refuse(numbers: npt.NDArray[np.float64]) -> None:
 # Ranks
 
 
-def test_ranks() -> None:
-    ranks = 3
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_ranks(ranks: int) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
     command = [
         sys.executable,

@@ -538,9 +538,10 @@ def test_units_of_an_unknown_unit(refusal):
 # Along axes
 
 
+@pytest.mark.parametrize("order", "CF")
 @pytest.mark.parametrize("axes", [[0], [-1], [2, 0], [0, 1, 2]])
-def test_sums_along_axes_go_into_a_file(answer, run, axes):
-    x = np.random.default_rng(1).standard_normal((3, 40, 5)).astype(np.float16)
+def test_sums_along_axes_go_into_a_file(answer, run, axes, order):
+    x = np.random.default_rng(1).standard_normal((3, 40, 5)).astype(np.float16, order)
     np.save("x.npy", x)
     chosen = [word for axis in axes for word in ("--axis", axis)]
     options = ["--unit", "V100", "--variant", "single-pass", "-R", 2, "--dtype", "float64"]

@@ -15,7 +15,9 @@ import math
 import multiprocessing
 import os
 import signal
+import threading
 import time
+import weakref
 from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
@@ -108,7 +110,7 @@ def test_a_cluster(client: Any, count: int) -> None:
 
 
 def _slowly(block: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    time.sleep(0.02)
+    time.sleep(0.05)
     return block
 
 
@@ -121,6 +123,7 @@ def test_a_worker_is_killed_while_it_works(client: Any, operation: str) -> None:
     future = client.compute(getattr(tcu, operation)(lazy))
     time.sleep(0.3)
     pids = client.run(os.getpid)
+    assert not future.done()
     os.kill(next(iter(pids.values())), signal.SIGKILL)
     assert bits(future.result(timeout=120)) == bits(undisturbed)
     if operation == "fsum":
@@ -255,6 +258,35 @@ def test_a_tree_and_one_chunk_at_a_time() -> None:
         graph = dict(result.__dask_graph__())
         widest = max(len(getattr(task, "dependencies", ())) for task in graph.values())
         assert widest <= 16
+
+
+class Counted(np.ndarray):
+    """An array that can be waited for to go."""
+
+
+@pytest.mark.parametrize("operation", ["fsum", "sum", "mean", "norm", "cumsum"])
+def test_chunks_are_let_go(operation: str) -> None:
+    """A worker holds about a chunk for each of its threads, however many there are, also where they are needed twice."""
+    lock, alive, most = threading.Lock(), 0, 0
+
+    def count(by: int) -> None:
+        nonlocal alive, most
+        with lock:
+            alive += by
+            most = max(most, alive)
+
+    def chunk() -> Any:
+        made = np.ones(100).view(Counted)
+        count(1)
+        weakref.finalize(made, count, -1)
+        return made
+
+    lazy = da.map_blocks(chunk, chunks=((100,) * 100,), dtype=float, meta=np.empty(0))
+    result = getattr(tcu, operation)(lazy)
+    last = result.map_blocks(lambda block: block[-1:], chunks=((1,) * 100,)) if result.ndim else result
+    found = last.compute(scheduler="threads", num_workers=2)
+    assert found.ravel()[-1] == {"mean": 1, "norm": 100}.get(operation, 10_000)
+    assert most <= 6
 
 
 def test_the_result_continues_lazily() -> None:

@@ -234,12 +234,22 @@ def check_disagreements(distributed: Any, rank: int, ranks: int) -> None:
         patch.setattr(tcu, "__version__", "9.9" if rank == ranks - 1 else "1.0")
         with pytest.raises(ParameterError, match=f"rank {ranks - 1}: tcu 9.9"):
             distributed.fsum(torch.ones(4))
-    for call in (
-        lambda: distributed.fsum(torch.ones(3, dtype=torch.int64)),
-        lambda: distributed.dot(x, x.double()),
-    ):
+    wrong, right = torch.ones(3, dtype=torch.int64), torch.ones(3)
+    calls: list[Any] = [
+        lambda a: distributed.fsum(a), lambda a: distributed.sum(a), lambda a: distributed.cumsum(a),
+        lambda a: distributed.fdot(a, a), lambda a: distributed.fdot(right, a.int()),
+    ]  # fmt: skip
+    # One rank refuses: the others hear of it, and its next call is not taken for this one.
+    for call in calls[:-1]:
+        kind, words = (ParameterError, "rank 0: tcu .*, refused: x has dtype torch.int64") if rank else (
+            DtypeError, "x has dtype torch.int64"
+        )  # fmt: skip
+        with pytest.raises(kind, match=words):
+            call(right if rank else wrong)
+        assert distributed.fsum(right).item() == 3 * ranks
+    for call in calls:  # all do
         with pytest.raises(DtypeError):
-            call()
+            call(wrong)
     assert distributed.fsum(torch.ones(4)).item() == 4 * ranks  # and all is well again
 
 

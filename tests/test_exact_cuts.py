@@ -66,6 +66,10 @@ def test_the_largest_sums_of_a_stretch() -> None:
         x = np.full(STRETCH, np.ldexp(1 - 2.0**-53, exponent + 1))
         check(x)
         check(-x)
+        halves = np.ldexp(0.5 + 2.0 ** -np.arange(43, 47), exponent)  # ties at the cuts, and beside them
+        for each in halves:
+            check(np.full(STRETCH, each))
+        check(np.resize(halves, STRETCH))
     check(np.full(STRETCH, np.finfo(np.float64).max))
     check(np.full(STRETCH, np.float32(np.finfo(np.float32).max)))
 

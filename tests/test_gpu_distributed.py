@@ -19,7 +19,7 @@ from test_gpu_sums import to_gpu
 import tcu
 from tcu.collectives.partials import rounded_share, share_of
 from tcu.collectives.results import result_format
-from tcu.errors import InvalidOperationError, ParameterError
+from tcu.errors import DtypeError, InvalidOperationError, ParameterError
 from tcu.formats import format_of
 
 pytestmark = pytest.mark.gpu
@@ -81,10 +81,22 @@ def test_a_pending_result_and_cpu_tensors_beside(torch: Any) -> None:
     assert tcu.distributed.sum(x.half()).item() == tcu.sum(x.half()).item()
 
 
+def test_a_rank_that_refuses_takes_part_all_the_same(torch: Any) -> None:
+    with pytest.raises(DtypeError, match=r"x has dtype torch\.int32"):
+        tcu.distributed.fsum(torch.ones(3, device="cuda", dtype=torch.int32))
+    assert tcu.distributed.fsum(torch.ones(3, device="cuda")).item() == 3
+
+
 def test_ranks_that_differ_raise_at_first_and_give_nan_later(
     torch: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another rank's words are pretended: an all_reduce that adds those of another dtype."""
+    """Another rank's words are pretended: an all_reduce that adds those of another dtype.
+
+    What the process reduced before is forgotten, so that here fsum's first call is the one above the pretence.
+    """
+    from tcu.distributed import on_gpu
+
+    monkeypatch.setattr(on_gpu, "_checked", set())
     x = torch.ones(10, device="cuda", dtype=torch.float64)
     assert tcu.distributed.fsum(x).item() == 10
     exchange = torch.distributed.all_reduce

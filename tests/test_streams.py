@@ -9,6 +9,7 @@ damaged or mixed is an error, never a wrong sum.
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -170,9 +171,32 @@ def test_every_store_is_the_same_array(kind: str, dtype: str, tmp_path: Path) ->
     assert totals[2].bound(plan, get_unit("H100"), tcu.sum(x).dtype) == tcu.error_bound(x)
 
 
+@pytest.mark.parametrize("dtype", [">f4", "<f8"])
+def test_strips_are_the_numbers_whatever_the_files(dtype: str, tmp_path: Path) -> None:
+    """Each of the size that was asked for but the last; in one piece of memory, which begins with a line of the cache."""
+    rng = np.random.default_rng(7)
+    x = NUMBERS.astype(dtype)
+    for i, part in enumerate(np.split(x, [0, 1, 500, 500, 3333, 9000])):
+        np.save(tmp_path / f"{i}.npy", part)
+    source = streams.open_files(tmp_path)
+    for _ in range(50):
+        start, stop = np.sort(rng.integers(0, x.size + 1, 2)).tolist()
+        size = int(rng.integers(1, 4000))
+        room = passes._room(size, source.dtype)
+        assert room.ctypes.data % 64 == 0
+        at = start
+        for numbers in source.strips(start, stop, size, room):
+            assert numbers.size == min(size, stop - at)
+            assert np.array_equal(numbers, x[at : at + numbers.size])
+            assert np.shares_memory(numbers, room)
+            at += numbers.size
+        assert at == stop
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_totals_of_numbers_of_all_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(passes, "_PIECE", 1 << 13)
+    monkeypatch.setattr(passes, "_STRIPS", 1 << 13)
+    monkeypatch.setattr(passes, "_STRIP", 3000)
     rng = np.random.default_rng(2)
     for kind in KINDS:
         for dtype in (np.float16, np.float32, np.float64):
@@ -195,7 +219,7 @@ def test_boxes_of_any_array_follow_one_another(tmp_path: Path) -> None:
         shape = tuple(rng.integers(1, 9, rng.integers(0, 4)).tolist())
         x = rng.standard_normal(shape)
         chunks = tuple(int(rng.integers(1, length + 3)) for length in shape) or None
-        source = BoxSource("x", shape, chunks, x.dtype, lambda where, x=x: x[where] if x.shape else x, [],
+        source = BoxSource("x", shape, chunks, x.dtype, lambda where, x=x: x[where] if x.shape else x, list,
                            SlabCache(int(rng.integers(8, 2000))))  # fmt: skip
         at, seen = 0, []
         while at < source.n:
@@ -350,6 +374,101 @@ def test_a_file_that_is_cut_off_or_changes(tmp_path: Path) -> None:
         source.read(0, 10)
 
 
+def test_headers_that_cannot_be(tmp_path: Path) -> None:
+    path = tmp_path / "x.npy"
+    for order in (np.ascontiguousarray, np.asfortranarray):
+        np.save(path, order(NUMBERS.reshape(100, 100)))
+        whole = path.read_bytes()
+        path.write_bytes(whole[:-1])
+        with pytest.raises(DataFileError, match="the last 1 bytes of its 10,000 numbers are missing"):
+            streams.open_files(path)
+        path.write_bytes(whole.replace(b"(100, 100)", b"(-10, 100)"))
+        with pytest.raises(DataFileError, match=r"not a complete .npy file \(its shape is \(-10, 100\)\)"):
+            streams.open_files(path)
+        path.write_bytes(whole + b"more")
+        assert streams.open_files(path).remarks == (
+            f"{path}: 4 bytes behind its 10,000 numbers are not read",
+        )
+
+
+def test_boxes_of_an_array_in_fortran_order(tmp_path: Path) -> None:
+    """Of any shape, with any room; and never by a map of the whole file, which a limit of memory would refuse."""
+    rng = np.random.default_rng(8)
+    for _ in range(60):
+        shape = tuple(rng.integers(1, 9, rng.integers(2, 5)).tolist())
+        x = rng.standard_normal(shape).astype([">f4", "<f8"][int(rng.integers(2))])
+        np.save(tmp_path / "x.npy", np.asfortranarray(x))
+        source = streams.open_files(tmp_path / "x.npy", memory=int(rng.integers(64, 4000)))
+        assert not isinstance(source, streams.ArraySource)
+        start, stop = np.sort(rng.integers(0, x.size + 1, 2)).tolist()
+        assert np.array_equal(source.read(start, stop), x.reshape(-1)[start:stop])
+    np.save(tmp_path / "x.npy", np.asfortranarray(NUMBERS.reshape(100, 100)))
+    source = streams.open_files(tmp_path / "x.npy")
+    os.utime(tmp_path / "x.npy", (1, 1))
+    with pytest.raises(DataFileError, match=r"x\.npy changed while it was read: begin again once nobody"):
+        source.read(0, 1)
+
+
+class Broken(streams.ExactTotal):
+    """Cannot work on what comes late."""
+
+    def work(self, start: int, numbers: npt.NDArray[Any], share: Any = None) -> Any:
+        if start >= 1024:
+            raise MemoryError
+        return super().work(start, numbers, share)
+
+
+def test_nobody_waits_for_a_pipe_whose_reader_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passes, "_STRIPS", 1 << 14)
+    monkeypatch.setattr(passes, "_STRIP", 1 << 10)
+    file = io.BytesIO()
+    np.save(file, NUMBERS)
+    file.seek(6)
+    source = streams.NpyPipe(b"\x93NUMPY", file, "pipe")
+    with pytest.raises(MemoryError):
+        streams.run(source, [Broken()], memory=1 << 26)
+
+
+def test_hdf5_datasets_that_are_no_numbers(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    path = tmp_path / "x.h5"
+    with h5py.File(path, "w") as file:
+        file["x"] = np.arange(5.0)
+        file["pairs"] = np.zeros(5, [("a", "f4"), ("b", "f8")])
+        file["none"] = h5py.Empty("f8")
+        file["names"] = np.array([b"a"])
+        file["nowhere"] = h5py.SoftLink("/lost")
+        file["also"] = h5py.SoftLink("/x")
+        chunked = file.create_dataset("chunked", shape=(100,), chunks=(10,), dtype="f8", fillvalue=7.0)
+        chunked[:50] = 1
+    for key, words in (
+        ("pairs", r"pairs holds items of dtype .*'a'.*no real numbers: choose another array: chunked, x"),
+        ("none", "none holds no items"),
+        ("/names", r"names holds items of dtype \|S1"),
+    ):
+        with pytest.raises(DataFileError, match=words):
+            streams.open_files(path, key=key)
+    with pytest.raises(UnknownNameError, match=r"unknown array in .*'nowhere'.*available: chunked, x"):
+        streams.open_files(path, key="nowhere")
+    for key in ("x", "/x", "also"):
+        assert streams.open_files(path, key=key).read(0, 5).sum() == 10
+    source = streams.open_files(path, key="chunked")
+    assert "5 of 10 chunks are not stored and count as the fill value, 7.0" in source.remarks[0]
+    assert source.read(0, 100).sum() == 50 + 50 * 7
+
+
+@pytest.mark.parametrize("kind", ["hdf5", "parquet"])
+def test_files_that_change_while_they_are_read(kind: str, tmp_path: Path) -> None:
+    paths, options = stored(tmp_path, kind, NUMBERS)
+    source = streams.open_files(paths, **options)
+    for path in tmp_path.iterdir():
+        os.utime(path, (1, 1))
+    with pytest.raises(
+        DataFileError, match="changed while it was read: begin again once nobody writes to it"
+    ):
+        source.read(0, 10)
+
+
 def test_damaged_chunks_and_missing_values(tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
@@ -415,6 +534,24 @@ class Failing(streams.ArraySource):
         return super().read(start, stop, out)
 
 
+def test_after_a_failure_no_further_piece_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passes, "_STRIPS", 1 << 9)
+    monkeypatch.setenv("TCU_NUM_THREADS", "1")  # and two readers
+    begun: list[int] = []
+
+    class Slow(Failing):
+        def read(self, start: int, stop: int, out: Any = None) -> npt.NDArray[Any]:
+            begun.append(start)
+            time.sleep(0.05 if start == 640 else 0.5 if start > 640 else 0)
+            return super().read(start, stop, out)
+
+    with pytest.raises(DataFileError, match="the disk is gone"):
+        streams.run(Slow(NUMBERS, 640), [streams.ExactTotal()], memory=1 << 26)
+    assert max(begun) <= 640 + 3 * 64, (
+        "two were under way, and one more may follow, of six that were asked for"
+    )
+
+
 @pytest.mark.parametrize("seconds", [0.0, 1e9])
 def test_a_pass_that_failed_goes_on_where_it_was(
     tmp_path: Path, seconds: float, monkeypatch: pytest.MonkeyPatch
@@ -457,7 +594,7 @@ class Failed(streams.ExactTotal):
 def test_a_piece_that_only_some_totals_took_is_taken_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(passes, "_PIECE", 1 << 12)
+    monkeypatch.setattr(passes, "_STRIPS", 1 << 12)
     source = streams.ArraySource(NUMBERS)
     exact, failed = streams.ExactTotal(), Failed()
     checkpoint = streams.Checkpoint(tmp_path / "state", {}, 0.0)
@@ -480,15 +617,30 @@ def test_checkpoints_that_do_not_belong(tmp_path: Path) -> None:
     with pytest.raises(DataFileError, match="belongs to another run, with other files: delete it"):
         streams.Checkpoint(state, {"operation": "sum", "files": ["b"]}).load()
     text = state.read_text()
-    for damaged in (text[:-9], text.replace('"position": 5', '"position": 6'), "", "[]", "\x00"):
+    for damaged in (text[:-9], text.replace('"position": 5', '"position": 6'), text.replace("content", "c")):
         state.write_text(damaged)
-        with pytest.raises(DataFileError, match="no checkpoint of tcu, or damaged"):
+        with pytest.raises(DataFileError, match=r"is damaged .*: delete it to begin anew"):
+            first.load()
+    state.write_text(text.replace("checkpoint 1", "checkpoint 2"))
+    with pytest.raises(
+        DataFileError, match="of version 2, and this tcu keeps version 1: go on with the tcu that"
+    ):
+        first.load()
+    np.save(tmp_path / "x.npy", NUMBERS)
+    for data in (
+        b"",
+        b"[]",
+        b"1 2 3",
+        (tmp_path / "x.npy").read_bytes(),
+    ):  # somebody's data, named by mistake
+        state.write_bytes(data)
+        with pytest.raises(DataFileError, match=r"state is no checkpoint of tcu: name another file"):
             first.load()
     with pytest.raises(DataFileError, match="there is no folder"):
         streams.Checkpoint(tmp_path / "no" / "state", {})
     state.unlink()
     state.mkdir()
-    with pytest.raises(DataFileError, match="cannot read the checkpoint"):
+    with pytest.raises(DataFileError, match=r"cannot read the checkpoint .*: Is a directory: name another"):
         first.load()
     with pytest.raises(DataFileError, match="cannot write"):
         first.save(1, {})
@@ -506,6 +658,44 @@ def test_a_finished_run_answers_again_and_notices_other_files(tmp_path: Path) ->
 
     with pytest.raises(DataFileError, match="with other files"):
         app([*map(str, arguments)], standalone_mode=False)
+
+
+@pytest.mark.parametrize(
+    ("position", "states"), [(-1, None), (10**6, None), (0, {}), (0, {"exact": "AAAA"}), (0, {"exact": 5})]
+)
+def test_a_checkpoint_that_holds_something_else(tmp_path: Path, position: int, states: Any) -> None:
+    exact = streams.ExactTotal()
+    state = streams.Checkpoint(tmp_path / "state", {})
+    state.save(position, {"exact": exact.state()} if states is None else states)
+    with pytest.raises(DataFileError, match=r"is damaged .*: delete it to begin anew"):
+        streams.run(streams.ArraySource(NUMBERS), [exact], memory=1 << 26, checkpoint=state)
+
+
+@pytest.mark.parametrize("kind", [*STORES, "text", "npz"])
+def test_numbers_that_changed_between_two_runs_are_noticed(kind: str, tmp_path: Path) -> None:
+    """As many as before, in files of the same names and sizes."""
+
+    def store(x: npt.NDArray[Any]) -> tuple[list[str], dict[str, str]]:
+        if kind == "text":
+            np.savetxt(tmp_path / "x.txt", x)
+            return [str(tmp_path / "x.txt")], {}
+        if kind == "npz":
+            np.savez(tmp_path / "x.npz", x=x)
+            return [str(tmp_path / "x.npz")], {}
+        (tmp_path / "data").mkdir(exist_ok=True)
+        return stored(tmp_path / "data", kind, x)
+
+    paths, options = store(NUMBERS)
+    flags = [each for name, value in options.items() for each in (f"--{name}", value)]
+    command = ("sum", "--exact", *paths, *flags, "--checkpoint", str(tmp_path / "state"))
+    assert answer(*command)["result"] == answer(*command)["result"] == math.fsum(NUMBERS)
+    changed = NUMBERS.copy()
+    changed[-1] += 1
+    store(changed)
+    from tcu.cli.app import app
+
+    with pytest.raises(DataFileError, match="belongs to another run, with other files"):
+        app([*command, "--json"], standalone_mode=False)
 
 
 def test_that_numbers_became_inf_is_not_forgotten(tmp_path: Path) -> None:

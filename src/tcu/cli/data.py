@@ -12,7 +12,7 @@ from tcu.errors import DtypeError
 from tcu.formats.array import encode_array
 from tcu.formats.format import Format, get_format
 from tcu.model.elements import SUMMABLE, Elements
-from tcu.streams import ArraySource, Source
+from tcu.streams import ArraySource, Source, Strips
 
 __all__ = ["DataElements", "summable_format"]
 
@@ -41,6 +41,17 @@ class DataElements(Elements):
         numbers = self._rounded(self.source.read(start, stop, out).view(self._stored))
         return np.require(numbers, self.format.dtype, ["C", "A"])
 
+    def strips(self, start: int, stop: int, size: int, out: npt.NDArray[Any]) -> Strips:
+        """As :meth:`read`, ``size`` numbers at a time; ``out`` is used again and again."""
+        strips = self.source.strips(start, stop, size, out)
+        if self.dtype == self._stored == self.format.dtype:
+            return strips
+        return self._all_rounded(strips)
+
+    def _all_rounded(self, strips: Strips) -> Strips:
+        for numbers in strips:
+            yield np.require(self._rounded(numbers.view(self._stored)), self.format.dtype, ["C", "A"])
+
     def _rounded(self, piece: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if piece.dtype.newbyteorder("=") == self.format.dtype:
             return piece
@@ -63,7 +74,7 @@ class Overflow:
     def __init__(self, elements: DataElements) -> None:
         self._elements = elements
 
-    def work(self, start: int, numbers: npt.NDArray[Any]) -> None:
+    def work(self, start: int, numbers: npt.NDArray[Any], share: None = None) -> None:
         """The elements know already."""
 
     def merge(self, start: int, stop: int, share: None) -> None:

@@ -19,7 +19,7 @@ from tcu.cli.progress import ProgressBar
 from tcu.collectives import SumInfo
 from tcu.collectives.rows import reduced_axes
 from tcu.errors import DataFileError, ParameterError
-from tcu.streams import ArraySource, NpySource
+from tcu.streams import ArraySource, FortranSource, NpySource
 
 __all__ = ["Along", "array_of", "is_wanted", "save_array", "shape_text", "sum_along"]
 
@@ -90,7 +90,7 @@ def is_wanted(along: Along) -> bool:
 def array_of(elements: DataElements) -> npt.NDArray[Any]:
     """The file's array, in the format that its numbers are rounded to."""
     source = elements.source
-    if isinstance(source, NpySource):
+    if isinstance(source, NpySource | FortranSource):
         source = ArraySource(np.load(source.name, mmap_mode="r"), source.name)
     if not isinstance(source, ArraySource):
         raise ParameterError(

@@ -117,9 +117,11 @@ def _through_all(
     elements: DataElements, output: Path, target: Format, exclusive: bool, reverse: bool,
     reading: options.Reading, bar: ProgressBar,
 ) -> None:  # fmt: skip
+    if reading.checkpoint is not None and reading.checkpoint.resolve() == output.resolve():
+        raise ParameterError(f"--checkpoint {reading.checkpoint} is where the sums go: name two files")
     task: dict[str, Any] = {
         "operation": "cumsum", "exclusive": exclusive, "reverse": reverse, "dtype": target.name,
-        "output": str(output.resolve()),
+        "output": str(output.resolve()), "plan": str(scan_info((elements.n,), None, elements.format).plan),
     }  # fmt: skip
     scan_into(
         output, elements, elements.format, target, exclusive=exclusive, reverse=reverse,

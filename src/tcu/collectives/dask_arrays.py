@@ -19,6 +19,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 import numpy.typing as npt
+from dask.graph_manipulation import bind
 
 from tcu.collectives import summation
 from tcu.collectives.carries import carried, carries, local_scan, row_tallies
@@ -164,8 +165,10 @@ def cumsum(
         _carries_of_row, axis=axis, reverse=reverse, dtype=np.float64, meta=np.empty((0,) * x.ndim),
         token="tcu-cumsum-carries",
     )  # fmt: skip
+    # Once all carries are known every chunk is made anew, or all of them would be kept until then.
+    again = bind(x, together, seed="tcu-cumsum")
     return da.map_blocks(
-        _scan_of_block, x, together.rechunk({axis: 1}), axis=axis, target=target, exclusive=exclusive,
+        _scan_of_block, again, together.rechunk({axis: 1}), axis=axis, target=target, exclusive=exclusive,
         reverse=reverse, dtype=target.dtype, chunks=x.chunks, meta=_like(x, target.dtype, x.ndim),
         token="tcu-cumsum",
     )  # fmt: skip

@@ -21,7 +21,7 @@ from tcu.model import threads
 from tcu.model.elements import Elements
 from tcu.model.execute import Progress, pieces
 
-__all__ = ["ExactSum", "fmean", "fsum"]
+__all__ = ["ExactBins", "ExactSum", "fmean", "fsum"]
 
 SCALE = -1074
 """Every number of the four formats is an integer multiple of 2 to this power."""
@@ -307,29 +307,52 @@ def on_gpu(request: Request, arrays: Sequence[Any], out: Any) -> Any:
 
 def exact_sum(numbers: npt.NDArray[Any], fmt: Format) -> Tally:
     """The sum of one piece in units of 2^-1074."""
-    from tcu.model.cuts import add_by_cuts
-
     if numbers.size == 0:
         return Tally()
-    codes = numbers.view(np.int64 if fmt.bits == 64 else fmt.code_dtype)
-    fields = 1 << fmt.exponent_bits
-    narrow = np.zeros((4, 1 if fmt.bits == 64 else fields), np.int64)
-    wide = np.zeros((2, 1 << 11, 2), np.int64)
-    special = add_by_cuts(
-        codes if fmt.bits == 16 else numbers, codes, fmt.name == "binary16",
-        fmt.fraction_bits, fmt.bits - 1, fields - 1, narrow, wide,
-    )  # fmt: skip
-    integer = 0
-    halves = wide.sum(axis=0)
-    for field in np.flatnonzero(halves.any(axis=1)).tolist():
-        if fmt.bits < 64 or field < fields - 1:  # else counts of inf and NaN
-            low, high = halves[field].tolist()
-            integer += (low + (high << 26)) << (max(field, 1) - 1)
-    sums, low = narrow.sum(axis=0), fmt.quantum_exponent - SCALE
-    for field in np.flatnonzero(sums).tolist():
-        if field < fields - 1:
-            integer += int(sums[field]) << (max(field, 1) - 1 + low)
-    return Tally(integer).plus(count_specials(numbers)) if special else Tally(integer)
+    bins = ExactBins(fmt)
+    bins.add(numbers)
+    return bins.tally()
+
+
+class ExactBins:
+    """A sum of one format's numbers in the making: fields of 64 bits, which hold more than 2^36 numbers.
+
+    Adding costs what the numbers cost; it is the tally, Python's integers, that small arrays would wait for.
+    """
+
+    def __init__(self, fmt: Format) -> None:
+        self._format = fmt
+        self._fields = 1 << fmt.exponent_bits
+        self._narrow = np.zeros((4, 1 if fmt.bits == 64 else self._fields), np.int64)
+        self._wide = np.zeros((2, 1 << 11, 2), np.int64)
+        self._specials = Tally()
+        self._codes = np.dtype(np.int64) if fmt.bits == 64 else fmt.code_dtype
+        self._layout = (
+            fmt.name == "binary16", fmt.fraction_bits, fmt.bits - 1, self._fields - 1, self._narrow, self._wide,
+        )  # fmt: skip
+
+    def add(self, numbers: npt.NDArray[Any]) -> None:
+        """Numbers of that format, in native byte order."""
+        from tcu.model.cuts import add_by_cuts
+
+        codes = numbers.view(self._codes)
+        if add_by_cuts(codes if self._format.bits == 16 else numbers, codes, *self._layout):
+            self._specials = self._specials.plus(count_specials(numbers))
+
+    def tally(self) -> Tally:
+        """What was added so far, in units of 2^-1074."""
+        fmt = self._format
+        integer = 0
+        halves = self._wide.sum(axis=0)
+        for field in np.flatnonzero(halves.any(axis=1)).tolist():
+            if fmt.bits < 64 or field < self._fields - 1:  # else counts of inf and NaN
+                low, high = halves[field].tolist()
+                integer += (low + (high << 26)) << (max(field, 1) - 1)
+        sums, low = self._narrow.sum(axis=0), fmt.quantum_exponent - SCALE
+        for field in np.flatnonzero(sums).tolist():
+            if field < self._fields - 1:
+                integer += int(sums[field]) << (max(field, 1) - 1 + low)
+        return Tally(integer).plus(self._specials)
 
 
 def count_specials(numbers: npt.NDArray[Any]) -> Tally:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tcu.errors import ParameterError
-from tcu.formats.tensor import check_data, check_tensor, is_tensor
+from tcu.formats.tensor import is_tensor
 
 __all__ = ["Shards", "backends_of", "shards_of"]
 
@@ -32,10 +32,10 @@ class Shards:
         )
 
 
-def shards_of(arrays: Sequence[Any], group: Any, verb: str) -> Shards:
-    """The shards of tensors or DTensors.
+def shards_of(arrays: Sequence[Any], group: Any) -> Shards:
+    """The shards of tensors or DTensors, whatever they hold: the other ranks can be told of what is refused later.
 
-    Raises ParameterError and DtypeError, which say what to pass instead.
+    Raises ParameterError, which says what to pass instead.
     """
     torch = sys.modules.get("torch")
     if torch is None or not all(is_tensor(x) for x in arrays):
@@ -58,9 +58,6 @@ def shards_of(arrays: Sequence[Any], group: Any, verb: str) -> Shards:
         found = _of_dtensors(arrays, group, module)
     else:
         found = _of_tensors(arrays, group, distributed)
-    for name, x in zip("xy", found.local, strict=False):
-        check_tensor(x, name, verb)
-        check_data(x, name)
     _checkbackends_of(found)
     return found
 

@@ -7,20 +7,22 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import tcu
-from tcu.collectives.partials import rounded_share, share_of
+from tcu.collectives.exact import Tally
+from tcu.collectives.partials import Share, rounded_share, share_of
 from tcu.collectives.request import OPTIONS, Operation
 from tcu.collectives.results import result_format
 from tcu.distributed.places import Shards, shards_of
 from tcu.distributed.words import agreed, share_of_words, signature_of, words_of
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.format import Format, get_format
-from tcu.formats.tensor import host_view, tensor_of
+from tcu.formats.tensor import check_data, check_tensor, host_view, tensor_of
 from tcu.model.elements import summable
 from tcu.plan import DEFAULT_VARIANT
 from tcu.units import Unit
 
 __all__ = [
-    "Pending", "disagreement", "dot", "fdot", "fmean", "fnorm", "fsum", "mean", "norm", "numpy_dtype", "sum",
+    "Pending", "disagreement", "dot", "element_of", "fdot", "fmean", "fnorm", "fsum", "mean", "norm", "numpy_dtype",
+    "refusal", "sum",
 ]  # fmt: skip
 
 
@@ -136,18 +138,43 @@ class _Way(Protocol):
 def _reduce(
     operation: Operation, arrays: Sequence[Any], options: tuple[Any, ...], group: Any, async_op: bool
 ) -> Any:
-    shards = shards_of(arrays, group, "sum" if len(arrays) == 1 else "multiply")
-    element = _element_of(shards)
+    shards = shards_of(arrays, group)
+    try:
+        way = _way(operation, shards, options)
+    except Exception as error:
+        _tell(shards, operation in ("fdot", "fnorm"), error)
+        raise
+    pending = _exchange(way, shards, async_op)
+    return pending if async_op else pending.wait()
+
+
+def _way(operation: Operation, shards: Shards, options: tuple[Any, ...]) -> _Way:
+    element = element_of(shards)
     target = result_format(element, numpy_dtype(options[-1]))
     description = _describe(operation, element, target, options)
     if shards.on_gpu and shards.groups:
         from tcu.distributed.on_gpu import OnGpu
 
-        way: _Way = OnGpu(operation, shards, options, target, description)
-    else:
-        way = _OnHost(operation, shards, options, target, description)
-    pending = _exchange(way, shards, async_op)
-    return pending if async_op else pending.wait()
+        return OnGpu(operation, shards, options, target, description)
+    return _OnHost(operation, shards, options, target, description)
+
+
+def _tell(shards: Shards, product: bool, error: Exception) -> None:
+    """Words that no other rank agrees to: without them the others would wait, or take those of this rank's next call."""
+    torch = sys.modules["torch"]
+    description = refusal(error)
+    words = torch.from_numpy(words_of(Share(0, Tally()), product, signature_of(description)))
+    if shards.on_gpu:
+        words = words.to(shards.local[0].device)
+    for group in shards.groups:
+        torch.distributed.all_reduce(words, group=group)
+    if not shards.on_gpu:
+        disagreement(shards, description)  # which the others ask for
+
+
+def refusal(error: Exception) -> str:
+    """What a rank says that cannot take part."""
+    return f"tcu {tcu.__version__}, refused: {error}"
 
 
 def _exchange(way: _Way, shards: Shards, async_op: bool) -> Pending:
@@ -190,8 +217,12 @@ class _OnHost:
         return result.to(self._shards.local[0].device)
 
 
-def _element_of(shards: Shards) -> Format:
+def element_of(shards: Shards) -> Format:
+    """What the shards hold; raises DtypeError, ShapeError, ParameterError."""
     x = shards.local[0]
+    for name, each in zip("xy", shards.local, strict=False):
+        check_tensor(each, name, "sum" if len(shards.local) == 1 else "multiply")
+        check_data(each, name)
     elements = [
         summable(numpy_dtype(each.dtype), name, "sum") for name, each in zip("xy", shards.local, strict=False)
     ]

@@ -15,11 +15,10 @@ from tcu.collectives.partials import Share
 from tcu.collectives.results import result_format
 from tcu.collectives.rows import reduced_axes
 from tcu.distributed.places import Shards, backends_of, shards_of
-from tcu.distributed.reductions import disagreement, numpy_dtype
+from tcu.distributed.reductions import disagreement, element_of, numpy_dtype, refusal
 from tcu.distributed.words import WORDS, share_of_words, signature_of, words_of
 from tcu.errors import ParameterError
 from tcu.formats.tensor import host_view, tensor_of
-from tcu.model.elements import summable
 
 __all__ = ["cumsum"]
 
@@ -62,7 +61,7 @@ def cumsum(
     torch = sys.modules.get("torch")
     module = sys.modules.get("torch.distributed.tensor")
     is_dtensor = module is not None and isinstance(x, module.DTensor)
-    shards = shards_of((x,), group, "sum")
+    shards = shards_of((x,), group)
     local = shards.local[0]
     if axis is None:
         if is_dtensor and x.dim() != 1:
@@ -71,7 +70,12 @@ def cumsum(
     (axis,) = reduced_axes(axis, local.dim())
     if is_dtensor:
         shards = _along(shards, x, axis)
-    target = result_format(summable(numpy_dtype(local.dtype), "x", "sum"), numpy_dtype(dtype))
+    try:
+        target = result_format(element_of(shards), numpy_dtype(dtype))
+    except Exception as error:
+        if not _agree(shards, refusal(error)):  # the others wait for that, and then ask
+            disagreement(shards, refusal(error))
+        raise
     kept = tuple(length for i, length in enumerate(local.shape) if i != axis)
     description = (
         f"tcu {tcu.__version__}, cumsum of {str(local.dtype).removeprefix('torch.')} to {target.dtype}, rows {kept}, "
@@ -111,9 +115,7 @@ def _carry(given: Any, axis: int, shards: Shards, description: str, reverse: boo
         return np.zeros(kept)
     (group,) = shards.groups
     distributed = sys.modules["torch"].distributed
-    signature = signature_of(description)
-    seen = _gathered(np.array([signature]), group)
-    if any(int(each[0]) != signature for each in seen):
+    if not _agree(shards, description):
         raise disagreement(shards, description)
     tallies = row_tallies(given, axis)
     words = np.zeros((tallies.size, WORDS[False]), np.int64)
@@ -124,6 +126,16 @@ def _carry(given: Any, axis: int, shards: Shards, description: str, reverse: boo
     before = everybody[rank + 1 :] if reverse else everybody[:rank]
     total = sum(before, np.zeros_like(words))
     return np.array([carry_of(share_of_words(row, False).tally) for row in total]).reshape(kept)
+
+
+def _agree(shards: Shards, description: str) -> bool:
+    """Whether all ranks say the same."""
+    signature = signature_of(description)
+    return all(
+        int(each[0]) == signature
+        for group in shards.groups
+        for each in _gathered(np.array([signature]), group)
+    )
 
 
 def _gathered(words: npt.NDArray[np.int64], group: Any) -> Sequence[npt.NDArray[np.int64]]:

@@ -66,6 +66,10 @@ def in_order(work: Callable[[T], R], pieces: Iterable[T], workers: int | None = 
         return
     with ThreadPoolExecutor(workers) as pool:
         pending = [pool.submit(work, piece) for piece in islice(source, 2 * workers)]
-        while pending:
-            yield pending.pop(0).result()
-            pending.extend(pool.submit(work, piece) for piece in islice(source, 1))
+        try:
+            while pending:
+                yield pending.pop(0).result()
+                pending.extend(pool.submit(work, piece) for piece in islice(source, 1))
+        finally:  # after a failure, what has not begun is not waited for
+            for future in pending:
+                future.cancel()

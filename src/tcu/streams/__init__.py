@@ -1,6 +1,7 @@
 """Numbers larger than memory: files of many kinds, read once, a piece at a time, resumable."""
 
 from tcu.streams.checkpoint import Checkpoint as Checkpoint
+from tcu.streams.chunked import FortranSource as FortranSource
 from tcu.streams.npy import NpyPipe as NpyPipe
 from tcu.streams.npy import NpySource as NpySource
 from tcu.streams.passes import run as run
@@ -9,6 +10,7 @@ from tcu.streams.places import is_array_file as is_array_file
 from tcu.streams.places import open_files as open_files
 from tcu.streams.source import ArraySource as ArraySource
 from tcu.streams.source import Source as Source
+from tcu.streams.source import Strips as Strips
 from tcu.streams.totals import ExactTotal as ExactTotal
 from tcu.streams.totals import Magnitudes as Magnitudes
 from tcu.streams.totals import PlannedTotal as PlannedTotal

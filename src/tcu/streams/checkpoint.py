@@ -17,7 +17,9 @@ from tcu.errors import DataFileError
 
 __all__ = ["Checkpoint"]
 
-_KIND = "tcu checkpoint 1"
+_KIND = "tcu checkpoint"
+_VERSION = 1
+"""Of what is in the file."""
 
 
 class Checkpoint:
@@ -39,27 +41,34 @@ class Checkpoint:
     def load(self) -> tuple[int, dict[str, Any]] | None:
         """(position, states) where an earlier run got to; None where there was none.
 
-        Raises DataFileError for a damaged file and for one of another task.
+        Raises DataFileError for a damaged file, and for one of another task or version.
         """
         try:
             text = self.path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
-        except (OSError, UnicodeDecodeError) as error:
+        except UnicodeDecodeError:
+            text = ""
+        except OSError as error:
             raise DataFileError(
-                f"cannot read the checkpoint {self.path} ({error}): delete it to begin anew"
+                f"cannot read the checkpoint {self.path}: {error.strerror or error}: name another file"
             ) from None
+        if not text.startswith(f'{{"kind": "{_KIND} '):
+            raise DataFileError(f"{self.path} is no checkpoint of tcu: name another file")
         try:
             document = json.loads(text)
+            version = int(document["kind"].removeprefix(_KIND))
+            if version != _VERSION:
+                raise DataFileError(
+                    f"the checkpoint {self.path} is of version {version}, and this tcu keeps version {_VERSION}: go "
+                    "on with the tcu that wrote it, or delete it to begin anew"
+                )
             content = document["content"]
-            if document["kind"] != _KIND or document["sha256"] != _digest(content):
+            if document["sha256"] != _digest(content):
                 raise ValueError("its checksum is wrong")
             task, position, states = content["task"], int(content["position"]), content["states"]
         except (ValueError, KeyError, TypeError) as error:
-            raise DataFileError(
-                f"{self.path} is no checkpoint of tcu, or damaged ({error}): delete it to begin anew, or name "
-                "another file"
-            ) from None
+            raise self.damaged(error) from None
         if task != self.task:
             changed = [key for key in {**task, **self.task} if task.get(key) != self.task.get(key)]
             raise DataFileError(
@@ -68,13 +77,16 @@ class Checkpoint:
             )
         return position, states
 
+    def damaged(self, error: Exception) -> DataFileError:
+        return DataFileError(f"the checkpoint {self.path} is damaged ({error}): delete it to begin anew")
+
     def due(self) -> bool:
         return time.monotonic() - self._last >= self.seconds
 
     def save(self, position: int, states: dict[str, Any]) -> None:
         """Raises DataFileError where it cannot be written."""
         content = {"task": self.task, "position": position, "states": states}
-        document = {"kind": _KIND, "sha256": _digest(content), "content": content}
+        document = {"kind": f"{_KIND} {_VERSION}", "sha256": _digest(content), "content": content}
         beside = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
         try:
             with beside.open("w", encoding="utf-8") as file:

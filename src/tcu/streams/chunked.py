@@ -1,10 +1,11 @@
-"""Numbers that are stored in compressed chunks: Zarr arrays, HDF5 datasets, columns of Parquet files.
+"""Numbers that do not lie in order: Zarr arrays, HDF5 datasets, columns of Parquet files, .npy in Fortran order.
 
 The libraries are loaded when such a file is met.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import math
 import os
@@ -16,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.errors import DataFileError, ExtraMissingError, ParameterError, unknown_name
+from tcu.streams.npy import NpySource
 from tcu.streams.source import Identity, SlabCache, SlabSource
 
-__all__ = ["BoxSource", "ParquetSource", "open_hdf5", "open_zarr"]
+__all__ = ["BoxSource", "FortranSource", "ParquetSource", "open_hdf5", "open_zarr"]
 
 _TOGETHER = 1 << 20
 """Numbers that are read at once at least, where the chunks are smaller and the room allows."""
@@ -43,7 +45,7 @@ class BoxSource(SlabSource):
 
     def __init__(
         self, name: str, shape: tuple[int, ...], chunks: tuple[int, ...] | None, dtype: np.dtype[Any],
-        read: Callable[[tuple[slice, ...]], Any], identity: Identity, cache: SlabCache,
+        read: Callable[[tuple[slice, ...]], Any], identity: Callable[[], Identity], cache: SlabCache,
     ) -> None:  # fmt: skip
         super().__init__(cache)
         self.name = name
@@ -84,6 +86,8 @@ class BoxSource(SlabSource):
         where.extend(slice(0, length) for length in self._extents[self._axis + 1 :])
         try:
             numbers = np.ascontiguousarray(self._read(tuple(where)))
+        except DataFileError:
+            raise
         except (
             Exception
         ) as error:  # of a codec, a file system, a network: whatever it is, these numbers are missing
@@ -96,7 +100,15 @@ class BoxSource(SlabSource):
         return numbers.reshape(-1).astype(self.dtype, copy=False)
 
     def identity(self) -> Identity:
-        return self._identity
+        return self._identity()
+
+
+class FortranSource(BoxSource):
+    """A .npy file in Fortran order, whose numbers in C order are gathered from all over it: by boxes as large as the room."""
+
+    def __init__(self, file: NpySource, cache: SlabCache) -> None:
+        super().__init__(file.name, file.shape, file.shape, file.dtype, file.box, file.identity, cache)
+        self.remarks = file.remarks
 
 
 def open_zarr(path: str, key: str | None, cache: SlabCache) -> BoxSource:
@@ -113,17 +125,45 @@ def open_zarr(path: str, key: str | None, cache: SlabCache) -> BoxSource:
     elif key is not None:
         raise DataFileError(f"--key {key}: {path} is one Zarr array: leave --key out")
     chunks = getattr(node, "shards", None) or node.chunks
-    identity = [_absolute(path), list(node.shape), str(node.dtype), list(chunks)]
+
+    def identity() -> Identity:
+        return [_absolute(path), list(node.shape), str(node.dtype), list(chunks), _state_of_folder(path)]
+
     found = BoxSource(
         path, node.shape, chunks, node.dtype, lambda where: node[where if node.shape else ()], identity, cache
     )
-    stored = node.nchunks_initialized
-    if stored < node.nchunks:
-        found.remarks = (
-            f"{path}: {node.nchunks - stored:,} of {node.nchunks:,} chunks are not stored and count as the fill "
-            f"value, {node.fill_value}",
-        )
+    found.remarks = _missing(path, node.nchunks_initialized, node.nchunks, node.fill_value)
     return found
+
+
+def _missing(name: str, stored: int, chunks: int, fill_value: Any) -> tuple[str, ...]:
+    if stored >= chunks:
+        return ()
+    return (
+        f"{name}: {chunks - stored:,} of {chunks:,} chunks are not stored and count as the fill value, {fill_value}",
+    )
+
+
+def _state_of_folder(path: str) -> str:
+    """A checksum of the sizes and times of all files in it; nothing for what is no folder, but somewhere else."""
+    found = hashlib.sha256()
+    for folder, folders, names in os.walk(path):
+        folders.sort()
+        for name in sorted(names):
+            place = os.path.join(folder, name)
+            found.update(repr((os.path.relpath(place, path), _state_of(place))).encode())
+    return found.hexdigest()
+
+
+def _state_of(path: str) -> list[int]:
+    """Size and time of the last change."""
+    status = os.stat(path)
+    return [status.st_size, status.st_mtime_ns]
+
+
+def _check_unchanged(path: str, state: list[int]) -> None:
+    if _state_of(path) != state:
+        raise DataFileError(f"{path} changed while it was read: begin again once nobody writes to it")
 
 
 def open_hdf5(path: str, key: str | None, cache: SlabCache) -> BoxSource:
@@ -133,28 +173,38 @@ def open_hdf5(path: str, key: str | None, cache: SlabCache) -> BoxSource:
         file = h5py.File(path, "r")
     except OSError as error:
         raise DataFileError(f"cannot read {path} as HDF5: {_first_line(error)}: write it again") from error
+    state = _state_of(path)
     names: list[str] = []
 
     def visit(name: str, node: Any) -> None:
-        if isinstance(node, h5py.Dataset) and node.dtype.kind in "fiu":
+        if isinstance(node, h5py.Dataset) and node.dtype.kind in "fiu" and node.shape is not None:
             names.append(name)
 
     file.visititems(visit)
+    if key is not None and key.strip("/") not in names and isinstance(file.get(key), h5py.Dataset):
+        before = sorted(names)
+        visit(key.strip("/"), file[key])  # a link, perhaps, which is not visited by itself
+        if len(names) == len(before):
+            what = "no items" if file[key].shape is None else f"items of dtype {file[key].dtype}"
+            raise DataFileError(
+                f"{path}/{key.strip('/')} holds {what}, no real numbers: choose another array: {', '.join(before)}"
+            )
     key = _chosen(names, path, key)
     data = file[key]
-    status = os.stat(path)
-    identity = [
-        os.path.abspath(path),
-        key,
-        status.st_size,
-        status.st_mtime_ns,
-        list(data.shape),
-        str(data.dtype),
-    ]
-    return BoxSource(
-        f"{path}/{key}", data.shape, data.chunks, data.dtype, lambda where: data[where if data.shape else ()],
-        identity, cache,
+
+    def read(where: tuple[slice, ...]) -> Any:
+        numbers = data[where if data.shape else ()]
+        _check_unchanged(path, state)
+        return numbers
+
+    source = BoxSource(
+        f"{path}/{key}", data.shape, data.chunks, data.dtype, read,
+        lambda: [os.path.abspath(path), key, *state, list(data.shape), str(data.dtype)], cache,
     )  # fmt: skip
+    if data.chunks:
+        chunks = math.prod(-(-length // chunk) for length, chunk in zip(data.shape, data.chunks, strict=True))
+        source.remarks = _missing(source.name, data.id.get_num_chunks(), chunks, data.fillvalue)
+    return source
 
 
 def _chosen(names: list[str], path: str, key: str | None) -> str:
@@ -179,6 +229,7 @@ class ParquetSource(SlabSource):
         parquet = _library("pyarrow.parquet", "parquet", path)
         self._path = path
         self._parquet = parquet
+        self._state = _state_of(path)
         try:
             with parquet.ParquetFile(path) as file:
                 self._metadata, schema = file.metadata, file.schema_arrow
@@ -218,8 +269,6 @@ class ParquetSource(SlabSource):
                     f"chunks {need} MiB (twice that with --memory), or write smaller row groups"
                 )
         self.shape = (self.n,)
-        status = os.stat(path)
-        self._state = [status.st_size, status.st_mtime_ns]
 
     def slab_of(self, position: int) -> tuple[int, int, int]:
         i = bisect_right(self._ends, position)
@@ -234,6 +283,7 @@ class ParquetSource(SlabSource):
                 f"cannot read row group {slab} of {self.name} ({_first_line(error)}): restore it, then begin "
                 "again or go on from the checkpoint"
             ) from error
+        _check_unchanged(self._path, self._state)
         if numbers.null_count:
             raise DataFileError(
                 f"{self.name}: {numbers.null_count:,} values are missing in row group {slab}: fill or drop them first"

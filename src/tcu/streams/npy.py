@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import os
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from tcu.errors import DataFileError
-from tcu.streams.source import Identity, Source
+from tcu.streams.source import Identity, Source, Strips
 
 __all__ = ["MAGIC", "NpyPipe", "NpySource"]
 
@@ -28,7 +30,7 @@ class NpySource(Source):
     def __init__(self, path: str) -> None:
         self.name = path
         with open(path, "rb") as file:
-            self.shape, _, self._stored = read_header(file, path)
+            self.shape, self.fortran, self._stored = read_header(file, path)
             self._offset = file.tell()
             self._size, self._changed = _state_of(file.fileno())
         self.n = math.prod(self.shape)
@@ -39,37 +41,83 @@ class NpySource(Source):
                 f"{path} is damaged or not a complete .npy file (the last {missing:,} bytes of its {self.n:,} "
                 "numbers are missing): write it again with numpy.save"
             )
+        if missing < 0:
+            self.remarks = (f"{path}: {-missing:,} bytes behind its {self.n:,} numbers are not read",)
 
     def read(self, start: int, stop: int, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
         if out is None:
             out = np.empty(stop - start, self.dtype)
-        rest = _bytes_of(out)
-        at = self._offset + start * self.dtype.itemsize
+        with self._opened(start) as file:
+            self._fill(file, start, _bytes_of(out))
+        return out if self._stored.isnative else out.byteswap(inplace=True)
+
+    def strips(self, start: int, stop: int, size: int, out: npt.NDArray[Any]) -> Strips:
+        raw = _bytes_of(out)
+        with self._opened(start) as file:
+            for at in range(start, stop, size):
+                if at + size > stop:
+                    out = out[: stop - at]
+                    raw = _bytes_of(out)
+                self._fill(file, at, raw)
+                yield out if self._stored.isnative else out.byteswap(inplace=True)
+
+    def box(self, where: tuple[slice, ...]) -> npt.NDArray[Any]:
+        """Part of an array in Fortran order, as it is stored: what lies together is read at once."""
+        shape, starts = self.shape[::-1], [each.start for each in where[::-1]]
+        lengths = tuple(each.stop - each.start for each in where[::-1])
+        outer = len(shape) - 1  # axes before this one are walked through, those behind it are whole
+        while outer > 0 and lengths[outer] == shape[outer]:
+            outer -= 1
+        strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
+        first = sum(start * stride for start, stride in zip(starts, strides, strict=True))
+        found = np.empty(lengths, self._stored)
+        runs = found.reshape(math.prod(lengths[:outer]), -1)
+        with self._opened(first) as file:
+            for run, index in zip(runs, np.ndindex(lengths[:outer]), strict=True):
+                at = first + sum(i * stride for i, stride in zip(index, strides, strict=False))
+                self._fill(file, at, _bytes_of(run))
+        return found.T
+
+    @contextmanager
+    def _opened(self, start: int) -> Iterator[int]:
+        """The file, which must be the same before and after it is read."""
         try:
             file = os.open(self.name, os.O_RDONLY)
-            try:
-                if _state_of(file) != (self._size, self._changed):
-                    raise DataFileError(
-                        f"{self.name} changed while it was read: begin again once nobody writes to it"
-                    )
-                while rest:
-                    count = os.preadv(file, [rest], at)
-                    if not count:
-                        raise DataFileError(
-                            f"{self.name} ended at byte {at:,} while it was read: begin again once it is whole"
-                        )
-                    rest, at = rest[count:], at + count
-            finally:
-                os.close(file)
-        except DataFileError:
-            raise
         except OSError as error:
+            raise self._unreadable(self._byte(start), error) from error
+        try:
+            self._check(file)
+            yield file
+            self._check(file)
+        finally:
+            os.close(file)
+
+    def _check(self, file: int) -> None:
+        if _state_of(file) != (self._size, self._changed):
             raise DataFileError(
-                f"cannot read {self.name} at byte {at:,}: {error.strerror or error}: check its disk"
-            ) from error
-        if not self._stored.isnative:
-            out.byteswap(inplace=True)
-        return out
+                f"{self.name} changed while it was read: begin again once nobody writes to it"
+            )
+
+    def _fill(self, file: int, start: int, rest: memoryview) -> None:
+        at = self._byte(start)
+        while rest:
+            try:
+                count = os.preadv(file, [rest], at)
+            except OSError as error:
+                raise self._unreadable(at, error) from error
+            if not count:
+                raise DataFileError(
+                    f"{self.name} ended at byte {at:,} while it was read: begin again once it is whole"
+                )
+            rest, at = rest[count:], at + count
+
+    def _byte(self, position: int) -> int:
+        return self._offset + position * self.dtype.itemsize
+
+    def _unreadable(self, at: int, error: OSError) -> DataFileError:
+        return DataFileError(
+            f"cannot read {self.name} at byte {at:,}: {error.strerror or error}: check its disk"
+        )
 
     def identity(self) -> Identity:
         return [os.path.abspath(self.name), self._size, self._changed, self.n, self.dtype.str]
@@ -125,6 +173,15 @@ class NpyPipe(Source):
             out.byteswap(inplace=True)
         return out
 
+    def strips(self, start: int, stop: int, size: int, out: npt.NDArray[Any]) -> Strips:
+        try:
+            yield from super().strips(start, stop, size, out)
+        finally:
+            with self._turn:
+                if self._at < stop and self._failed is None:  # whoever waits for the rest waits in vain
+                    self._failed = DataFileError(f"{self.name} was not read to its end")
+                    self._turn.notify_all()
+
     def identity(self) -> Identity:
         raise DataFileError(
             f"{self.name} can be read only once, so there is no going back to a checkpoint: save it as a file first"
@@ -156,6 +213,8 @@ def read_header(file: Any, name: str) -> tuple[tuple[int, ...], bool, np.dtype[A
             shape, fortran, dtype = np.lib.format.read_array_header_2_0(file)
         else:
             raise ValueError(f"version {version[0]}.{version[1]}, which arrays of plain numbers do not need")
+        if any(length < 0 for length in shape):
+            raise ValueError(f"its shape is {shape}")
     except (ValueError, EOFError, KeyError) as error:
         reason = (str(error).strip() or "unexpected end").splitlines()[0].rstrip(".")
         raise DataFileError(

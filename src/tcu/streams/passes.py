@@ -4,24 +4,34 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from tcu.errors import ParameterError
+from tcu.errors import DataFileError, ParameterError
 from tcu.model import threads
 from tcu.streams.checkpoint import Checkpoint
+from tcu.streams.source import Strips
 from tcu.streams.totals import Total
 
 __all__ = ["MINIMUM", "Numbers", "run"]
 
 _PIECE = 1 << 23
-"""Bytes of a piece at most: with half of it, what Python does between two pieces cost a tenth of the rate."""
+"""Bytes of a piece at most that is worked on as a whole: with half of it, what Python does between two pieces cost
+a tenth of the rate."""
+_STRIPS = 1 << 25
+"""Bytes of a piece where its totals take it in strips."""
+_STRIP = 1 << 19
+"""Bytes of a strip, which stays in the second cache from the read to the sum: 29 GB/s on two cores of an EPYC 9005,
+where pieces of 8 MB that go through main memory came to 20."""
 _COPIES = 8
 """Copies of a piece, with wider numbers, that a plan's steps hold at a time."""
 _READERS = 2
 """Threads beyond the cores, for those that wait for a disk."""
+_LINE = 64
+"""Bytes of a line of the cache."""
 MINIMUM = 1 << 26
 """Bytes that a pass must be allowed."""
 
@@ -35,7 +45,7 @@ class Numbers(Protocol):
     def dtype(self) -> np.dtype[Any]:
         """Of ``out``."""
 
-    def read(self, start: int, stop: int, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]: ...
+    def strips(self, start: int, stop: int, size: int, out: npt.NDArray[Any]) -> Strips: ...
 
 
 Shares = list[Any]
@@ -74,16 +84,16 @@ def run(
         raise ParameterError(f"memory of {memory:,} bytes: give {MINIMUM:,} (64M) at least")
     work = _OnCpu(numbers, totals, memory) if gpu is None else _on_gpu(numbers, totals, memory, gpu)
     try:
-        _pass(work, totals, checkpoint, progress)
+        _pass(work, numbers.n, totals, checkpoint, progress)
     finally:
         work.close()
 
 
 def _pass(
-    work: Work, totals: Sequence[Total], checkpoint: Checkpoint | None,
+    work: Work, n: int, totals: Sequence[Total], checkpoint: Checkpoint | None,
     progress: Callable[[int], None] | None,
 ) -> None:  # fmt: skip
-    position = _resumed(totals, checkpoint)
+    position = _resumed(totals, checkpoint, n)
     if progress is not None and position:
         progress(position)
 
@@ -110,27 +120,49 @@ class _OnCpu:
     def __init__(self, numbers: Numbers, totals: Sequence[Total], memory: int) -> None:
         self.workers = threads.worker_count() + _READERS
         self._numbers, self._totals = numbers, totals
-        share = memory // 2 // _COPIES // self.workers
-        self._most = max(1, min(_PIECE, share) // numbers.dtype.itemsize)
+        # One that minds where pieces end takes each as a whole.
+        self._minds: Any = next((total for total in totals if hasattr(total, "pieces")), None)
+        self._share = memory // 2 // _COPIES // self.workers
         self._own = threading.local()
 
+    def _count(self, nbytes: int) -> int:
+        return max(1, nbytes // self._numbers.dtype.itemsize)
+
     def pieces(self, start: int) -> Iterator[tuple[int, int]]:
-        for total in self._totals:
-            if hasattr(total, "pieces"):  # one that minds where they end
-                found: Iterator[tuple[int, int]] = total.pieces(start, self._most)
-                return found
-        n, most = self._numbers.n, self._most
+        if self._minds is not None:
+            found: Iterator[tuple[int, int]] = self._minds.pieces(
+                start, self._count(min(_PIECE, self._share))
+            )
+            return found
+        n, most = self._numbers.n, self._count(_STRIPS)
         return ((at, min(at + most, n)) for at in range(start, n, most))
 
     def __call__(self, start: int, stop: int) -> Shares:
+        size = stop - start
+        if self._minds is None:
+            size = min(size, self._count(min(_STRIP, self._share)))
         buffer = getattr(self._own, "buffer", None)
-        if buffer is None or buffer.size < stop - start:
-            buffer = self._own.buffer = np.empty(stop - start, self._numbers.dtype)
-        found = self._numbers.read(start, stop, buffer[: stop - start])
-        return [total.work(start, found) for total in self._totals]
+        if buffer is None or buffer.size < size:
+            buffer = self._own.buffer = _room(size, self._numbers.dtype)
+        shares: Shares = [None] * len(self._totals)
+        with closing(self._numbers.strips(start, stop, size, buffer[:size])) as strips:
+            for numbers in strips:
+                shares = [
+                    total.work(start, numbers, share)
+                    for total, share in zip(self._totals, shares, strict=True)
+                ]
+                start += numbers.size
+        return shares
 
     def close(self) -> None:
         """Nothing is kept."""
+
+
+def _room(n: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """An array that begins with a line of the cache: the system copies from a file a fifth faster into it."""
+    raw = np.empty(n * dtype.itemsize + _LINE, np.uint8)
+    skipped = -raw.ctypes.data % _LINE
+    return raw[skipped : skipped + n * dtype.itemsize].view(dtype)
 
 
 def _on_gpu(numbers: Numbers, totals: Sequence[Total], memory: int, gpu: int) -> Work:
@@ -139,13 +171,18 @@ def _on_gpu(numbers: Numbers, totals: Sequence[Total], memory: int, gpu: int) ->
     return OnGpu(numbers, totals, memory, gpu)
 
 
-def _resumed(totals: Sequence[Total], checkpoint: Checkpoint | None) -> int:
+def _resumed(totals: Sequence[Total], checkpoint: Checkpoint | None, n: int) -> int:
     found = None if checkpoint is None else checkpoint.load()
-    if found is None:
+    if checkpoint is None or found is None:
         return 0
     position, states = found
-    for total in totals:
-        total.restore(states[total.name])
+    try:
+        if not 0 <= position <= n:
+            raise ValueError(f"position {position:,} of {n:,}")
+        for total in totals:
+            total.restore(states[total.name])
+    except (ValueError, KeyError, TypeError, IndexError, DataFileError) as error:
+        raise checkpoint.damaged(error) from None
     return position
 
 

@@ -7,12 +7,10 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
 from tcu.errors import DataFileError
-from tcu.streams.chunked import ParquetSource, open_hdf5, open_zarr
-from tcu.streams.npy import MAGIC, NpySource, read_header
-from tcu.streams.source import ArraySource, Concatenation, SlabCache, Source
+from tcu.streams.chunked import FortranSource, ParquetSource, open_hdf5, open_zarr
+from tcu.streams.npy import MAGIC, NpySource
+from tcu.streams.source import Concatenation, SlabCache, Source
 
 __all__ = ["DEFAULT_MEMORY", "expand", "is_array_file", "open_files"]
 
@@ -107,11 +105,8 @@ def _refuse(path: str, kind: str, **given: str | None) -> None:
 def _npy(path: str, key: str | None, column: str | None, cache: SlabCache) -> Source:
     _refuse(path, "one array", key=key)
     _refuse(path, "a NumPy file", column=column)
-    with open(path, "rb") as file:
-        _, fortran, _ = read_header(file, path)
-    if fortran:  # its numbers are gathered from all over the file
-        return ArraySource(np.load(path, mmap_mode="r"), path)
-    return NpySource(path)
+    file = NpySource(path)
+    return FortranSource(file, cache) if file.fortran else file
 
 
 def _hdf5(path: str, key: str | None, column: str | None, cache: SlabCache) -> Source:

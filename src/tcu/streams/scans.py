@@ -5,6 +5,7 @@ By the plan of :func:`tcu.cumsum`, so the bits are those of one array.
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from tcu.formats.format import Format
 from tcu.model.scans import Carries, piece_length, scan_segments
 from tcu.streams.checkpoint import Checkpoint
 from tcu.streams.passes import Numbers, run
+from tcu.streams.source import Strips
 from tcu.streams.totals import Total
 
 __all__ = ["ScanFile", "scan_into"]
@@ -30,8 +32,9 @@ class Reversed:
         self._numbers = numbers
         self.n, self.dtype = numbers.n, numbers.dtype
 
-    def read(self, start: int, stop: int, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
-        return np.ascontiguousarray(self._numbers.read(self.n - stop, self.n - start, out)[::-1])
+    def strips(self, start: int, stop: int, size: int, out: npt.NDArray[Any]) -> Strips:
+        for numbers in self._numbers.strips(self.n - stop, self.n - start, stop - start, out):
+            yield np.ascontiguousarray(numbers[::-1])
 
 
 class ScanFile:
@@ -40,14 +43,21 @@ class ScanFile:
     def __init__(self, path: Path, n: int, dtype: np.dtype[Any], resumed: bool) -> None:
         self.path, self.part = path, path.with_name(path.name + ".part")
         self._dtype = dtype
+        header = io.BytesIO()
+        np.lib.format.write_array_header_1_0(
+            header,
+            {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (n,)},
+        )
+        self._start = header.tell()
+        size = self._start + n * dtype.itemsize
         try:
             if resumed and path.exists() and not self.part.exists():
                 path.replace(self.part)  # it was whole already
             self._file = self.part.open("r+b" if resumed else "w+b")
-            header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (n,)}
-            np.lib.format.write_array_header_1_0(self._file, header)
-            self._start = self._file.tell()
-            self._file.truncate(self._start + n * dtype.itemsize)
+            found = os.fstat(self._file.fileno()).st_size
+            if not resumed:
+                self._file.write(header.getvalue())
+                self._file.truncate(size)
         except FileNotFoundError:
             raise DataFileError(
                 f"{self.part}, which the checkpoint continues, is not there: delete the checkpoint to begin anew"
@@ -56,6 +66,12 @@ class ScanFile:
             raise DataFileError(
                 f"cannot write {path}: {error.strerror or error}: choose another place"
             ) from None
+        if resumed and found != size:
+            self._file.close()
+            raise DataFileError(
+                f"{self.part}, which the checkpoint continues, has {found:,} bytes and not {size:,}: delete the "
+                "checkpoint to begin anew"
+            )
 
     def write(self, start: int, numbers: npt.NDArray[Any]) -> None:
         """Put numbers at their place; raises DataFileError."""
@@ -95,7 +111,7 @@ class _Scan:
         length = piece_length(self._element)
         return ((at, min(at + length, self._n)) for at in range(start, self._n, length))
 
-    def work(self, start: int, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def work(self, start: int, numbers: npt.NDArray[Any], share: None = None) -> npt.NDArray[Any]:
         return numbers.copy()
 
     def merge(self, start: int, stop: int, share: npt.NDArray[Any]) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,16 @@ import numpy.typing as npt
 
 from tcu.errors import DataFileError
 
-__all__ = ["ArraySource", "Concatenation", "Identity", "SlabCache", "SlabSource", "Source"]
+__all__ = ["ArraySource", "Concatenation", "Identity", "SlabCache", "SlabSource", "Source", "Strips"]
 
 Identity = list[Any]
 """What tells a source from another, or from itself after a change; goes through JSON unchanged."""
+Strips = Generator[npt.NDArray[Any], None, None]
+"""Numbers that follow one another, in memory that is used again and again."""
+
+
+_HASHED = 1 << 20
+"""Numbers whose checksum is taken at a time."""
 
 
 class Source(ABC):
@@ -34,6 +41,12 @@ class Source(ABC):
     @abstractmethod
     def read(self, start: int, stop: int, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
         """Numbers ``start`` to ``stop``, for which ``out`` may be used; raises DataFileError."""
+
+    def strips(self, start: int, stop: int, size: int, out: npt.NDArray[Any]) -> Strips:
+        """The same, ``size`` numbers at a time; ``out`` has room for as many."""
+        for at in range(start, stop, size):
+            end = min(at + size, stop)
+            yield self.read(at, end, out[: end - at])
 
     @abstractmethod
     def identity(self) -> Identity:
@@ -56,7 +69,11 @@ class ArraySource(Source):
         return piece if piece.dtype.isnative else piece.astype(self.dtype)
 
     def identity(self) -> Identity:
-        return [self.name, self.n, self.dtype.str]
+        """With a checksum: where the array came from, nobody knows here."""
+        found = hashlib.sha256()
+        for at in range(0, self.n, _HASHED):
+            found.update(np.ascontiguousarray(self.read(at, min(at + _HASHED, self.n))).view(np.uint8).data)
+        return [self.name, self.n, self.dtype.str, found.hexdigest()]
 
 
 class SlabCache:
@@ -152,6 +169,21 @@ class Concatenation(Source):
                     part[...] = found
             at, i = end, i + 1
         return out
+
+    def strips(self, start: int, stop: int, size: int, out: npt.NDArray[Any]) -> Strips:
+        """Those that lie in one source, as it has them."""
+        at = start
+        while at < stop:
+            i = bisect_right(self._ends, at)
+            first = self._ends[i] - self.sources[i].n
+            inside = min(self._ends[i], stop) - at
+            count = inside if at + inside == stop else inside // size * size
+            if count:
+                yield from self.sources[i].strips(at - first, at + count - first, size, out)
+            else:
+                count = min(size, stop - at)
+                yield self.read(at, at + count, out[:count])
+            at += count
 
     def identity(self) -> Identity:
         return [source.identity() for source in self.sources]

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tcu.collectives.exact import ExactSum, Tally, exact_sum
+from tcu.collectives.exact import ExactBins, ExactSum, Tally
 from tcu.collectives.summation import bound_of
 from tcu.errors import InvalidOperationError
 from tcu.formats.format import format_of
@@ -27,8 +27,8 @@ class Total(Protocol):
     name: str
     """Under which a checkpoint keeps it."""
 
-    def work(self, start: int, numbers: npt.NDArray[Any]) -> Any:
-        """A piece's share; any thread may ask."""
+    def work(self, start: int, numbers: npt.NDArray[Any], share: Any = None) -> Any:
+        """The share of numbers from ``start`` on, or with what came before them in the piece; any thread may ask."""
 
     def merge(self, start: int, stop: int, share: Any) -> None:
         """Take the share of the next piece."""
@@ -50,11 +50,14 @@ class ExactTotal:
     def __init__(self) -> None:
         self.sum = ExactSum()
 
-    def work(self, start: int, numbers: npt.NDArray[Any]) -> Tally:
-        return exact_sum(numbers, format_of(numbers.dtype))
+    def work(self, start: int, numbers: npt.NDArray[Any], share: Any = None) -> Any:
+        bins = ExactBins(format_of(numbers.dtype)) if share is None else share
+        bins.add(numbers)
+        return bins
 
-    def merge(self, start: int, stop: int, share: Tally) -> None:
-        self.sum.add_tally(stop - start, share)
+    def merge(self, start: int, stop: int, share: Any) -> None:
+        """``share``: what :meth:`work` gave, or a tally from elsewhere."""
+        self.sum.add_tally(stop - start, share if isinstance(share, Tally) else share.tally())
 
     def value(self, dtype: npt.DTypeLike | None = None) -> Any:
         """The sum rounded once; NaN where it has no value."""
@@ -80,14 +83,15 @@ class Magnitudes(ExactTotal):
         super().__init__()
         self.top = 0.0
 
-    def work(self, start: int, numbers: npt.NDArray[Any]) -> Any:
+    def work(self, start: int, numbers: npt.NDArray[Any], share: Any = None) -> Any:
+        bins, top = (None, 0.0) if share is None else share
         with np.errstate(invalid="ignore"):  # signalling NaN
             piece = np.abs(numbers)
-            return super().work(start, piece), float(piece.max(initial=0))
+            return super().work(start, piece, bins), max(top, float(piece.max(initial=0)))
 
     def merge(self, start: int, stop: int, share: Any) -> None:
-        tally, top = share
-        super().merge(start, stop, tally)
+        sum_of_piece, top = share
+        super().merge(start, stop, sum_of_piece)
         self.top = max(self.top, top)  # of a NaN no bound is made
 
     def bound(self, plan: Plan, unit: Unit, dtype: npt.DTypeLike) -> float:
@@ -121,7 +125,7 @@ class PlannedTotal:
         """Where pieces may end."""
         return self.stream.pieces(start, most)
 
-    def work(self, start: int, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def work(self, start: int, numbers: npt.NDArray[Any], share: None = None) -> npt.NDArray[Any]:
         return self.stream.work(start, numbers)
 
     def merge(self, start: int, stop: int, share: npt.NDArray[Any] | ChunkTotals) -> None:
