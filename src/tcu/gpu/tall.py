@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import math
-import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,10 +14,9 @@ import numpy.typing as npt
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats import get_format
 from tcu.gpu.arrays import DeviceArray, library_of
-from tcu.gpu.compiler import task_of
 from tcu.gpu.device import Gpu, call, current, find_gpu
 from tcu.gpu.errors import UnsupportedInstructionError
-from tcu.gpu.functions import load
+from tcu.gpu.functions import find_function
 from tcu.gpu.kernels import Kernel, find_kernel
 from tcu.gpu.launch import MAX_BATCH_DIMENSIONS, KernelLaunch, Matrix, Problem, Strided, collapse
 from tcu.gpu.mma import allocated, broadcast, host_array
@@ -48,9 +46,6 @@ _NARROW: dict[tuple[str, str], tuple[str, str]] = {
     **{(byte, f"int{bits}"): ({32: "int", 64: "i64"}[bits], "to_byte") for byte in ("u8", "s8") for bits in (32, 64)},
 }  # fmt: skip
 """(format, dtype in memory): the type that the kernel loads, and how it makes an input of it."""
-
-_loaded: dict[tuple[tuple[tuple[str, str], ...], str], Any] = {}
-_lock = threading.Lock()
 
 
 class TallProblem(ctypes.Structure):
@@ -201,7 +196,8 @@ def _launch(
         (ctypes.c_int64 * MAX_BATCH_DIMENSIONS)(*extents),
     )  # fmt: skip
     blocks = min(-(-tasks // (_THREADS // 32)), 1 << 20)
-    KernelLaunch(_compiled(macros, gpu), blocks, _THREADS, TallProblem(problem, strip))(stream)
+    function = find_function("tall.cu", "tall_product", macros, gpu)
+    KernelLaunch(function, blocks, _THREADS, TallProblem(problem, strip))(stream)
 
 
 def _adjacent(x: Strided, dtype: np.dtype[Any], kernel: Kernel) -> bool:
@@ -211,13 +207,3 @@ def _adjacent(x: Strided, dtype: np.dtype[Any], kernel: Kernel) -> bool:
     rows = () if x.shape[-2] == 1 else x.strides[-2:-1]
     aligned = all(step % together == 0 for step in (*x.strides[:-2], *rows))
     return x.strides[-1] == 1 and aligned and x.address % (together * dtype.itemsize) == 0
-
-
-def _compiled(macros: Mapping[str, str], gpu: Gpu) -> Any:
-    major, minor = gpu.compute_capability
-    key = (tuple(sorted(macros.items())), f"sm_{major}{minor}")
-    with _lock:
-        found = _loaded.get(key)
-        if found is None:
-            found = _loaded[key] = load(task_of("tall.cu", macros, key[1]), "tall_product")
-        return found

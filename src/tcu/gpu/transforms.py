@@ -24,9 +24,8 @@ import numpy.typing as npt
 
 from tcu.formats import get_format
 from tcu.gpu.arrays import DeviceArray, library_of
-from tcu.gpu.compiler import task_of
 from tcu.gpu.device import Gpu, call, current, find_gpu
-from tcu.gpu.functions import allow_shared, load
+from tcu.gpu.functions import allow_shared, find_function
 from tcu.gpu.imports import cuda_module
 from tcu.gpu.kernels import Kernel
 from tcu.gpu.launch import KernelLaunch
@@ -53,7 +52,6 @@ _INPUTS = {"binary16": ("to_binary16", "from_binary16"), "bfloat16": ("to_bfloat
 """How a number becomes an input of the unit, and back."""
 _REALS = {4: "float", 8: "double"}
 
-_loaded: dict[tuple[str, tuple[tuple[str, str], ...], str], Any] = {}
 _prepared: WeakKeyDictionary[Transform, dict[tuple[Any, ...], _Launches | None]] = WeakKeyDictionary()
 _lock = threading.Lock()
 
@@ -382,7 +380,7 @@ class _Launches:
                 tables[0].address, tables[-1].address, 0, batch, level.rows, level.padded, level.done,
                 plan.top or 0, plan.back, 1.0,
             )  # fmt: skip
-            function = _function("level.cu", "transform_level", shape.macros, gpu)
+            function = find_function("level.cu", "transform_level", shape.macros, gpu)
             if shape.shared > 48 << 10:
                 allow_shared(function, shape.shared, gpu.ordinal)
             self._levels.append(problem)
@@ -419,7 +417,7 @@ class _Search:
         least = 8 * loads * _WARP
         share = max(least, -(-elements * batch // enough // least) * least)
         macros = {"SOURCE": _REALS[memory.itemsize], "LOADS": str(loads), "THREADS": str(_SEARCHERS)}
-        self._function = _function("largest.cu", "largest", macros, gpu)
+        self._function = find_function("largest.cu", "largest", macros, gpu)
         self._batch, self._problem = batch, (memory.member, step, batch, elements, share)
         self._blocks = -(-batch * -(-elements // share) // (_SEARCHERS // _WARP))
 
@@ -459,15 +457,6 @@ def _prepare(
             return None
         shapes.append(shape)
     return _Launches(plan, batch, source, target, kernel, gpu, shapes)
-
-
-def _function(source: str, entry: str, macros: Mapping[str, str], gpu: Gpu) -> Any:
-    major, minor = gpu.compute_capability
-    key = (source, tuple(sorted(macros.items())), f"sm_{major}{minor}")
-    found = _loaded.get(key)
-    if found is None:
-        found = _loaded[key] = load(task_of(source, macros, key[2]), entry)
-    return found
 
 
 def shared_memory_of(gpu: Gpu) -> int:
