@@ -1,4 +1,4 @@
-"""The (m, l)-TCU machine on one GPU: right, bit for bit; timed beside cuFFT, GMP and Horner; calibrated.
+"""The (m, l)-TCU machine on one GPU: right, bit for bit; timed beside cuFFT, GMP and Horner.
 
     python benchmarks/gpu_machine.py [--quick] [--sections bits,dft,...]
 
@@ -33,7 +33,6 @@ import record
 
 import tcu
 from tcu.algorithms import Machine
-from tcu.calibration import calibrate
 from tcu.machine import GpuExecutor, Ledger, ModelExecutor
 
 PEAKS = {"binary16": 989e12, "binary64": 67e12, "u8": 1979e12}
@@ -319,28 +318,12 @@ def polynomial(report: Report, quick: bool) -> None:
                        share_of_peak=work / seconds / PEAKS["binary64"])  # fmt: skip
 
 
-def calibration(report: Report, quick: bool) -> None:
-    """m, l and the unit of time, then predicted against measured times."""
-    for device, fmt in (("gpu", "binary64"), ("gpu", "binary16"), ("cpu", None)):
-        found = calibrate(device, input=fmt, quick=quick)
-        fit = found.fit
-        report.add("calibration", None, device=found.device, m=fit.m, latency=fit.latency, unit_ps=fit.unit_seconds * 1e12,
-                   median_error=fit.median_error, largest_error=fit.largest_error, step_ps=found.step_seconds * 1e12,
-                   vector_us=found.vector_seconds * 1e6)  # fmt: skip
-        for one in found.predictions:
-            report.add("prediction", None, device=device if fmt is None else fmt, algorithm=one.algorithm, n=one.n,
-                       measured_us=one.seconds * 1e6, predicted_us=one.predicted * 1e6, error=one.error,
-                       steps_apart=one.error_apart, tensor_calls=one.tensor_calls)  # fmt: skip
-        report.figures.setdefault("samples", []).append(found.to_dict())
-
-
 SECTIONS = {
     "bits": bits,
     "tall": tall,
     "dft": dft,
     "integers": integers,
     "polynomial": polynomial,
-    "calibration": calibration,
 }
 
 
