@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -139,6 +140,7 @@ def _result_of(a: Any, b: Any, instruction: Instruction) -> tuple[tuple[int, ...
     return shape, get_format(instruction.output).dtype
 
 
+@lru_cache(maxsize=256)
 def kernel_of(instruction: Instruction, gpu: Gpu) -> Kernel:
     """The GPU's kernel for the instruction; binary64 takes the largest k, for a fused chain has no blocks."""
     if instruction.name != "mma":
@@ -178,10 +180,9 @@ def _launch(
     kernel = kernel_of(instruction, gpu)
     x, y = broadcast(a, shape), broadcast(b, shape)
     (rows, inner), columns = x.shape[-2:], y.shape[-1]
-    macros = macros_of(kernel, a.dtype.name, inner, columns, adjacent=_adjacent(x, a.dtype, kernel))
+    group, function = _function(kernel, a.dtype.name, inner, columns, _adjacent(x, a.dtype, kernel), gpu)
     batch = shape[:-2]
     extents, strides = collapse(batch, [x.strides[:-2], y.strides[:-2]])
-    group = int(macros["WIDTH"]) * kernel.shape[1]
     members, groups = math.prod(batch), -(-columns // group)
     tile = kernel.shape[0]
     # A strip is as long as leaves enough warps: each of them loads B anew.
@@ -196,8 +197,16 @@ def _launch(
         (ctypes.c_int64 * MAX_BATCH_DIMENSIONS)(*extents),
     )  # fmt: skip
     blocks = min(-(-tasks // (_THREADS // 32)), 1 << 20)
-    function = find_function("tall.cu", "tall_product", macros, gpu)
     KernelLaunch(function, blocks, _THREADS, TallProblem(problem, strip))(stream)
+
+
+@lru_cache(maxsize=1024)
+def _function(
+    kernel: Kernel, dtype: str, inner: int, columns: int, adjacent: bool, gpu: Gpu
+) -> tuple[int, Any]:
+    """How many columns a warp takes, and the kernel."""
+    macros = macros_of(kernel, dtype, inner, columns, adjacent=adjacent)
+    return int(macros["WIDTH"]) * kernel.shape[1], find_function("tall.cu", "tall_product", macros, gpu)
 
 
 def _adjacent(x: Strided, dtype: np.dtype[Any], kernel: Kernel) -> bool:
