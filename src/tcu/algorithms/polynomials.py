@@ -21,9 +21,9 @@ from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.machine import Machine
 from tcu.machine.shapes import ShapeArray
 
-__all__ = ["evaluate", "evaluate_error_bound", "polynomial_bound"]
+__all__ = ["COLUMNS", "evaluate", "evaluate_error_bound", "polynomial_bound"]
 
-_COLUMNS = 256
+COLUMNS = 256
 """Columns of products that exist at a time, so that memory grows with the points and not with the degree."""
 _INT64_MODULUS = 1 << 31
 """Residues below 2^31 have products below 2^62."""
@@ -99,7 +99,7 @@ def _evaluate(machine: Machine, ring: _Ring, a: Any, x: Any) -> Any:
     machine.step(count * ring.work, "powers")
     blocks = n // side**2
     values = []
-    at_once = max(1, _COLUMNS // side)
+    at_once = max(1, COLUMNS // side)
     for first in range(0, blocks, at_once):
         last = min(first + at_once, blocks)
         matrices = a[first * side**2 : last * side**2].reshape(last - first, side, side).swapaxes(1, 2)

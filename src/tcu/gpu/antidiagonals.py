@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -72,7 +73,7 @@ def add_antidiagonals(result: Any, product: Any, first: int) -> bool:
         problem = Antidiagonals(
             places[0][0], places[1][0], members, rows, columns, side, first, strips * side
         )
-        tasks = members * side * -(-(-(-rows // side)) // _CHUNK)
+        tasks = members * side * math.ceil(rows / (side * _CHUNK))
         function = find_function(
             "antidiagonals.cu", "add_antidiagonals", macros_of(product.dtype, columns), gpu
         )

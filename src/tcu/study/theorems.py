@@ -228,9 +228,7 @@ def _told(cause: str, predictions: list[dict[str, Any]], row: Row) -> str:
             low, high = (f"{x:,.1f}" if x < 10 else f"{x:,.0f}" for x in (min(factors), max(factors)))
             parts.append(f"too {word} by {low if low == high else f'{low} to {high}'} times")
     each = sorted(p["seconds"] / p["tensor_calls"] for p in predictions)
-    calls = (
-        _time(each[0]) if len(each) == 1 else f"{_time(each[0])} to {_time(each[-1])}"
-    ) + " a call"
+    calls = (_time(each[0]) if len(each) == 1 else f"{_time(each[0])} to {_time(each[-1])}") + " a call"
     figures = {
         "calls": calls, "latency": _time(row["latency_seconds"]), "step": _time(row["step_seconds"]),
         "unit": _time(row["unit_seconds"]),
