@@ -34,7 +34,7 @@ STRUCTURES = {
     ("polynomials.cu", "add_in_pairs"): polynomials.Pairs,
 }
 MACROS = {
-    "antidiagonals.cu": [antidiagonals.macros_of(np.dtype(t), c) for t in ("int32", "int64") for c in (3, 256)],
+    "antidiagonals.cu": [antidiagonals.macros_of(np.dtype(t), c) for t in ("int32", "int64", "float32", "float64") for c in (3, 256)],
     "polynomials.cu": [polynomials.macros_of(width, count) for width, count in ((16, 2), (37, 100), (256, 65536))],
 }  # fmt: skip
 
@@ -82,7 +82,7 @@ class InOneLaunch(IdealExecutor):
         return polynomials.add_in_pairs(values, base)
 
 
-@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float32, np.float64])
 @pytest.mark.parametrize(
     ("members", "rows", "columns", "side", "first"),
     [(1, 16, 4, 4, 0), (3, 23, 16, 16, 2), (1, 700, 5, 8, 1), (2, 1100, 32, 32, 0), (1, 300, 256, 256, 3), (2, 130, 33, 40, 5)],
@@ -91,8 +91,8 @@ def test_antidiagonals(
     dtype: type, members: int, rows: int, columns: int, side: int, first: int, host: list[str]
 ) -> None:
     rng = np.random.default_rng(rows)
-    low, high = np.iinfo(np.int32).min, np.iinfo(np.int32).max
-    product = rng.integers(low, high, (members, rows, columns)).astype(dtype)
+    top = 1 << (24 if dtype is np.float32 else 31)
+    product = rng.integers(-top, top, (members, rows, columns)).astype(dtype)
     strips = -(-rows // side)
     wanted = rng.integers(-(1 << 40), 1 << 40, (members, first + columns + strips, side))
     got = wanted.copy()
@@ -106,7 +106,7 @@ def test_what_is_no_product_of_digits_is_left_to_the_steps(host: list[str]) -> N
     result, product = np.zeros((1, 9, 4), np.int64), np.ones((1, 16, 4), np.int64)
     add = antidiagonals.add_antidiagonals
     assert not add(result.astype(object), product, 0)
-    assert not add(result, product.astype(np.float64), 0)
+    assert not add(result, product.astype(np.float16), 0)
     assert not add(result, product.transpose(0, 2, 1), 0)
     assert not add(result[:, ::2], product, 0)
     assert not add(result, np.ones((1, 4, 300), np.int64), 0)
@@ -196,7 +196,7 @@ def test_host_and_device_agree_on_the_structures(case: tuple[str, str]) -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float32, np.float64])
 def test_antidiagonals_on_a_gpu(dtype: type) -> None:
     gpu_or_skip()
     cupy = library_or_skip("cupy")
@@ -207,7 +207,8 @@ def test_antidiagonals_on_a_gpu(dtype: type) -> None:
         (3, 4111, 64, 64, 0),
         (40, 500, 7, 16, 1),
     ):
-        product = rng.integers(-(1 << 31), 1 << 31, (members, rows, columns)).astype(dtype)
+        top = 1 << (24 if dtype is np.float32 else 31)
+        product = rng.integers(-top, top, (members, rows, columns)).astype(dtype)
         wanted = np.zeros((members, first + columns + -(-rows // side), side), np.int64)
         got = cupy.asarray(wanted)
         integers._add_columns(wanted, product, first)

@@ -208,8 +208,14 @@ def _add_columns(result: Any, product: Any, first: int) -> None:
 
 
 def _operand_dtype(machine: Machine, digits: Any) -> Any:
+    """What the unit takes, where digits are that already: windows of them need no pass over memory of their own.
+
+    That they fit, and that their sums are exact, is what the plan is made for.
+    """
     operand = machine.executor.dtypes.operand
-    return digits.dtype if operand is None or operand.kind not in "iu" else operand
+    if operand is None or (operand.kind == "f" and digits.dtype == object):
+        return digits.dtype
+    return operand if operand.kind in "iuf" else digits.dtype
 
 
 def _sum_dtype(digits: Any) -> Any:

@@ -22,7 +22,7 @@ _THREADS = 128
 _WARP = 32
 _CHUNK = 32
 """Strips of a warp: as many as leave a large GPU enough warps, for each warp adds its last sums one by one."""
-_PRODUCTS = {np.dtype(np.int32): "int", np.dtype(np.int64): "i64"}
+_PRODUCTS = {np.dtype(np.int32): "int", np.dtype(np.int64): "i64", np.dtype(np.float32): "float", np.dtype(np.float64): "double"}  # fmt: skip
 
 
 class Antidiagonals(ctypes.Structure):
@@ -48,7 +48,7 @@ def add_antidiagonals(result: Any, product: Any, first: int) -> bool:
     result:
         (members, strips, side) of int64, contiguous.
     product:
-        (members, rows, columns) of int32 or int64, contiguous, on the same GPU.
+        (members, rows, columns) of int32, int64, float32 or float64, contiguous, on the same GPU: integers all.
     first:
         The strip where column 0 begins.
 
@@ -60,7 +60,7 @@ def add_antidiagonals(result: Any, product: Any, first: int) -> bool:
     if library is None or library_of(product) is not library or result.dtype != np.int64:
         return False
     columns = product.shape[2]
-    if product.dtype not in _PRODUCTS or columns > MAX_COLUMNS or not product.size:
+    if np.dtype(product.dtype) not in _PRODUCTS or columns > MAX_COLUMNS or not product.size:
         return False
     gpu = find_gpu(library.ordinal("product", product))
     with current(gpu):

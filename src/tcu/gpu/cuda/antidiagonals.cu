@@ -6,7 +6,7 @@
 // continues them in the next row; what leaves column 0 is done.  Integers: the order of additions changes nothing.
 //
 // Compiled with these macros:
-//   PRODUCT type of the product's entries: int or i64
+//   PRODUCT type of the product's entries, which are integers: int, i64, float or double
 //   PER     columns of a lane: WARP·PER is the number of columns or more
 //   CHUNK   strips of a warp
 //   THREADS threads per block
@@ -44,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) add_antidiagonals(const __
         const PRODUCT* place = p.product + (member * p.rows + row) * p.columns;
 #pragma unroll
         for (int c = 0; c < PER; ++c)
-            if (row < p.rows && lane + WARP * c < p.columns) sums[c] += place[lane + WARP * c];
+            if (row < p.rows && lane + WARP * c < p.columns) sums[c] += static_cast<i64>(place[lane + WARP * c]);
         if (lane == 0) atomicAdd(result + q * p.side, static_cast<u64>(sums[0]));
         i64 next[PER + 1] = {};
 #pragma unroll
