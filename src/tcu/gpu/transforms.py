@@ -180,11 +180,8 @@ def transform(
         launches = _launches(plan, batch, reads, writes, instruction, gpu)
         if launches is None:
             return False
-        scratch = [
-            library.empty(given[0], (size,), np.dtype(np.uint8), gpu.ordinal) for size in launches.scratch
-        ]
-        addresses = [0 if view is None else view.address for view in views]
-        launches(addresses, [address for _, address in scratch], factor, stream)
+        _scratch, address = library.empty(given[0], (launches.scratch,), np.dtype(np.uint8), gpu.ordinal)
+        launches([0 if view is None else view.address for view in views], address, factor, stream)
     return True
 
 
@@ -359,12 +356,13 @@ class _Launches:
     ) -> None:  # fmt: skip
         between = between_levels(plan, kernel)
         planes = 2 * batch * plan.length * between.itemsize
-        self.scratch = [planes] * min(2, len(plan.levels) - 1)
         self._plane = planes // 2
+        # From the scratch memory's address on: planes of numbers between levels, taken in turn, and the search's results.
+        self._places = [-(-planes // _VECTOR) * _VECTOR * i for i in range(min(2, len(plan.levels) - 1))]
+        self.scratch = -(-planes // _VECTOR) * _VECTOR * len(self._places) + 4 * batch
         self._largest: _Search | None = None
         if plan.top is not None:
             self._largest = _Search(source, batch, plan.length, gpu)
-            self.scratch.append(4 * batch)
         self._tables: list[_DeviceTable] = []
         self._levels: list[Any] = []
         self._kernels: list[KernelLaunch] = []
@@ -385,15 +383,19 @@ class _Launches:
                 allow_shared(function, shape.shared, gpu.ordinal)
             self._levels.append(problem)
             self._kernels.append(KernelLaunch(function, shape.blocks, shape.threads, problem, shape.shared))
+        self._batch = batch
         self._lock = threading.Lock()
 
-    def __call__(self, addresses: list[int], scratch: list[int], factor: float, stream: int) -> None:
+    def __call__(self, addresses: list[int], scratch: int, factor: float, stream: int) -> None:
         """Put them on the stream.  addresses: of the source's planes and the target's."""
         found = 0
         if self._largest is not None:
-            found = scratch[-1]
+            found = scratch + self.scratch - 4 * self._batch
             self._largest(addresses[0], addresses[1], found, stream)
-        planes = [addresses[:2], *((at, at + self._plane) for at in scratch[: len(self._levels) - 1])]
+        planes = [
+            addresses[:2],
+            *((scratch + place, scratch + place + self._plane) for place in self._places),
+        ]
         with self._lock:  # the driver copies the parameters before the launch returns
             for number, (level, kernel) in enumerate(zip(self._levels, self._kernels, strict=True)):
                 last = number + 1 == len(self._levels)
