@@ -1,4 +1,4 @@
-"""The (m, l)-TCU machine on one GPU: right, bit for bit; timed beside cuFFT, GMP and Horner; calibrated.
+"""The (m, l)-TCU machine on one GPU: right, bit for bit; timed beside cuFFT, GMP and Horner.
 
     python benchmarks/gpu_machine.py [--quick] [--sections bits,dft,...]
 
@@ -8,8 +8,11 @@ what a user writes, the host's part included: short programs wait for the host.
 "Share" is of the unit's dense peak by NVIDIA's data sheet of the H200 SXM
 (989 TFLOPS binary16, 67 TFLOPS binary64, 1979 TOPS 8-bit integers, 4.8 TB/s),
 counting every multiplication that goes through the unit, padding included.
-Of a transform, "bytes" is what one pass over memory for each of its levels moves,
-with the search for its largest number and one reading of each table.
+"Bytes" is what the launches must move, each array that one of them reads or writes
+counted once: of a transform one pass for each level, the search for its largest
+number and one reading of each table; of integers the products of digits, written
+and read; of a polynomial the powers, written once and read for each product, and
+the products, written and read.
 A wrong result is marked WRONG, and the exit status is 1.
 
 GMP is gmpy2 on one core where it is installed, else CPython's int.
@@ -33,12 +36,11 @@ import record
 
 import tcu
 from tcu.algorithms import Machine
-from tcu.calibration import calibrate
 from tcu.machine import GpuExecutor, Ledger, ModelExecutor
 
 PEAKS = {"binary16": 989e12, "binary64": 67e12, "u8": 1979e12}
 MEMORY = 4.8e12
-SECONDS = 0.25
+SECONDS = 0.15
 """For the rounds of one figure."""
 
 
@@ -254,8 +256,11 @@ def integers(report: Report, quick: bool) -> None:
                 continue
             seconds = wall(run)
             work = unit_work(machine, run)
+            # Entries of 4 bytes, written and read: as many for each row as the unit has columns.
+            moved = 8 * machine.ledger.tensor_rows * machine.side
             report.add("integers", right, bits=bits_, unit="u8", m=m, algorithm=algorithm, microseconds=seconds * 1e6,
-                       share_of_peak=work / seconds / PEAKS["u8"])  # fmt: skip
+                       share_of_peak=work / seconds / PEAKS["u8"], bytes=moved,
+                       share_of_memory=moved / seconds / MEMORY)  # fmt: skip
     _batch(report, rng)
 
 
@@ -286,7 +291,7 @@ def polynomial(report: Report, quick: bool) -> None:
     """A polynomial at many points on binary64 tensor cores, beside Horner's rule, a thread to a point."""
     import cupy
 
-    from tcu.algorithms.polynomials import evaluate_error_bound
+    from tcu.algorithms.polynomials import COLUMNS, evaluate_error_bound
 
     horner = cupy.RawKernel(HORNER, "horner")
     rng = np.random.default_rng(4)
@@ -315,23 +320,12 @@ def polynomial(report: Report, quick: bool) -> None:
             right = bool((np.abs(got[sample] - reference[sample]) <= bound + 2 * n * 2.0**-53 * size).all())
             seconds = timed(run)
             work = unit_work(machine, run)
+            products = -(-n // (COLUMNS * machine.side))
+            columns = -(-n // machine.side)
+            moved = 8 * points * ((1 + products) * min(n, machine.side) + 2 * columns)
             report.add("polynomial", right, n=n, points=points, unit="binary64", m=m, microseconds=seconds * 1e6,
-                       share_of_peak=work / seconds / PEAKS["binary64"])  # fmt: skip
-
-
-def calibration(report: Report, quick: bool) -> None:
-    """m, l and the unit of time, then predicted against measured times."""
-    for device, fmt in (("gpu", "binary64"), ("gpu", "binary16"), ("cpu", None)):
-        found = calibrate(device, input=fmt, quick=quick)
-        fit = found.fit
-        report.add("calibration", None, device=found.device, m=fit.m, latency=fit.latency, unit_ps=fit.unit_seconds * 1e12,
-                   median_error=fit.median_error, largest_error=fit.largest_error, step_ps=found.step_seconds * 1e12,
-                   vector_us=found.vector_seconds * 1e6)  # fmt: skip
-        for one in found.predictions:
-            report.add("prediction", None, device=device if fmt is None else fmt, algorithm=one.algorithm, n=one.n,
-                       measured_us=one.seconds * 1e6, predicted_us=one.predicted * 1e6, error=one.error,
-                       steps_apart=one.error_apart, tensor_calls=one.tensor_calls)  # fmt: skip
-        report.figures.setdefault("samples", []).append(found.to_dict())
+                       share_of_peak=work / seconds / PEAKS["binary64"], bytes=moved,
+                       share_of_memory=moved / seconds / MEMORY)  # fmt: skip
 
 
 SECTIONS = {
@@ -340,7 +334,6 @@ SECTIONS = {
     "dft": dft,
     "integers": integers,
     "polynomial": polynomial,
-    "calibration": calibration,
 }
 
 
@@ -355,10 +348,12 @@ def main() -> int:
         began = time.perf_counter()
         try:
             SECTIONS[name](report, options.quick)
-        except Exception:  # the other sections' figures are worth having
+        except (Exception, KeyboardInterrupt) as failed:  # the other sections' figures are worth having
             report.wrong += 1
             report.figures.setdefault("failed", []).append({"section": name, "error": traceback.format_exc()})
             traceback.print_exc()
+            if isinstance(failed, KeyboardInterrupt):
+                break
         print(f"{name}: {time.perf_counter() - began:.1f} s", flush=True)
     print(f"{time.perf_counter() - start:.1f} s in all, {report.wrong} wrong")
     versions = {}

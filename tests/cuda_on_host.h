@@ -82,7 +82,9 @@ static unsigned short bfloat_of(float x) {
 
 static void atomicMax(unsigned* place, unsigned x) { *place = std::max(*place, x); }
 
-struct Exchange { unsigned value[32]; };
+static void atomicAdd(unsigned long long* place, unsigned long long x) { *place += x; }
+
+struct Exchange { unsigned long long value[32]; };
 static std::vector<Exchange> exchanges;
 
 static unsigned __shfl_xor_sync(unsigned, unsigned x, int lanes) {
@@ -90,6 +92,15 @@ static unsigned __shfl_xor_sync(unsigned, unsigned x, int lanes) {
     exchanges[warp].value[self % 32] = x;
     wait_for(WARP_MATES);
     const unsigned result = exchanges[warp].value[self % 32 ^ lanes];
+    wait_for(WARP_MATES);
+    return result;
+}
+
+static unsigned long long __shfl_sync(unsigned, unsigned long long x, unsigned lane) {
+    const unsigned warp = threadIdx.x / 32;
+    exchanges[warp].value[threadIdx.x % 32] = x;
+    wait_for(WARP_MATES);
+    const unsigned long long result = exchanges[warp].value[lane];
     wait_for(WARP_MATES);
     return result;
 }

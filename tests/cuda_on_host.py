@@ -19,11 +19,12 @@ import numpy as np
 import pytest
 
 from tcu.formats import get_format
+from tcu.gpu.arrays import DeviceArray
 from tcu.gpu.compiler import read_sources
 from tcu.machine.executors.unit import InstructionExecutor
 from tcu.units import Instruction
 
-__all__ = ["SequentialExecutor", "compiled_for_host", "compiler_or_skip"]
+__all__ = ["HostLibrary", "SequentialExecutor", "compiled_for_host", "compiler_or_skip"]
 
 _MMA = """
 struct Fragments { WORD a[2][32][A_WORDS], b[2][32][B_WORDS]; };
@@ -114,6 +115,34 @@ def compiled_for_host(
     run = ctypes.CDLL(str(path.with_suffix(".so"))).run
     run.argtypes = [ctypes.c_void_p, ctypes.c_uint]
     return run
+
+
+class HostLibrary:
+    """NumPy arrays as if they were on a GPU."""
+
+    name = "host"
+
+    def ordinal(self, label: str, array: Any) -> int:
+        return 0
+
+    def view(self, label: str, array: Any, stream: int) -> DeviceArray:
+        strides = tuple(step // array.itemsize for step in array.strides)
+        return DeviceArray(array.ctypes.data, array.shape, strides, array.dtype, 0, array)
+
+    def current_stream(self, ordinal: int) -> int:
+        return 0
+
+    def empty(self, like: Any, shape: tuple[int, ...], dtype: Any, ordinal: int) -> tuple[Any, int]:
+        raw = np.full(np.prod(shape) * dtype.itemsize + 16, 0xFF, np.uint8)
+        start = -raw.ctypes.data % 16
+        array = raw[start : start + int(np.prod(shape)) * dtype.itemsize].view(dtype).reshape(shape)
+        return array, array.ctypes.data
+
+    def plain(self, array: Any) -> tuple[int, int, Any] | None:
+        return (array.ctypes.data, array.size, array.dtype) if array.flags.c_contiguous else None
+
+    def finish(self, array: Any, like: Any, stream: int) -> Any:
+        return array
 
 
 class SequentialExecutor(InstructionExecutor):

@@ -42,6 +42,19 @@ def test_entries_and_sums() -> None:
     assert tensor_cost(2, 4, 10) == 26
 
 
+def test_what_another_machine_did_is_recorded_in_a_section() -> None:
+    m = filled()
+    with m.section("again"):
+        m.record(filled().ledger)
+        m.record(filled().ledger)
+    assert m.ledger.entries[3:] == (
+        Entry(("again",), "tensor", "multiply", 9, 2, 92),
+        Entry(("again", "part"), "tensor", "small", 2, 6, 6 * 26),
+        Entry(("again", "part"), "step", "add", 0, 200, 200),
+    )
+    assert m.ledger.entries[:3] == filled().ledger.entries
+
+
 def test_the_tree_shows_every_number() -> None:
     text = str(filled().ledger)
     assert text.splitlines() == [

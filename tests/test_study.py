@@ -375,22 +375,33 @@ def test_the_shares_of_a_split_are_ranked_by_their_times() -> None:
 def test_a_calibration_says_which_assumption_the_times_contradict() -> None:
     def row(*predictions: dict[str, Any]) -> dict[str, Any]:
         return {"device": "a device", "m": 256, "latency": 1e6, "unit_seconds": 1e-12, "latency_seconds": 1e-4,
-                "median_error": 0.05, "predictions": list(predictions)}  # fmt: skip
+                "step_seconds": 4e-12, "median_error": 0.05, "predictions": list(predictions)}  # fmt: skip
 
-    def run(calls: int, seconds: float, predicted: float) -> dict[str, Any]:
-        error = predicted / seconds - 1
-        return {"algorithm": "sum", "n": calls, "tensor_calls": calls, "seconds": seconds, "predicted": predicted,
-                "error": error, "error_apart": error}  # fmt: skip
+    def run(name: str, calls: int, seconds: float, predicted: float, apart: float) -> dict[str, Any]:
+        return {"algorithm": name, "n": calls, "tensor_calls": calls, "seconds": seconds, "predicted": predicted,
+                "error": predicted / seconds - 1, "error_apart": apart / seconds - 1}  # fmt: skip
 
     study = STUDIES["calibration"]
-    exact = study.show([row(run(10, 1e-3, 1e-3))])
+    exact = study.show([row(run("sum", 10, 1e-3, 1e-3, 1e-3))])
     check(study, exact)
     assert exact.verdicts[0].outcome == "reproduced"
-    together = study.show([row(run(1000, 1e-3, 1e-1))]).verdicts[0]
-    assert "in 1 of 1 runs a call took less than one latency (1 µs where ℓ is 100 µs)" in together.why
-    between = study.show([row(run(2, 1e-2, 2e-4))]).verdicts[0]
-    assert "in 1 of 1 most of the time is neither the calls'" in between.why
-    assert "latency" not in between.why
+    together = run("matmul", 1000, 1e-3, 1e-1, 1e-1), run("strassen", 100, 1e-3, 1e-2, 1e-2)
+    between = run("integer", 2, 1e-2, 2e-4, 2.1e-4)
+    steps = run("dft", 2, 1e-2, 2e-3, 9e-3)
+    calls = run("sum", 2, 1e-3, 5e-3, 5e-3)
+    near = run("polynomial", 2, 1e-3, 6e-4, 7e-4)
+    verdict = study.show([row(between, *together, calls, near, steps)]).verdicts[0]
+    assert verdict.outcome == "differs"
+    assert verdict.why.split("; ") == [
+        "matmul, strassen (2 of 6 runs): too long by 10 to 100 times, a run took less than its calls' latencies alone, "
+        "1 µs to 10 µs a call where ℓ is 100 µs: equal products start together, and the model starts one after another",
+        "dft (1 of 6 runs): too short by 5.0 times, with the CPU's steps at their own measured time (4 ps where the unit "
+        "of time is 1 ps) they are within a factor of 2",
+        "sum (1 of 6 runs): too long by 5.0 times, the calls take less than the fit of full products says, as those with "
+        "few columns do",
+        "integer (1 of 6 runs): too short by 50 times, also with the CPU's steps at their own time: what a program does "
+        "between its calls, passes over memory and starting them, costs more than its arithmetic",
+    ]  # fmt: skip
 
 
 def test_the_findings_of_paper_003_are_asked_of_every_unit() -> None:

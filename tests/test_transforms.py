@@ -16,42 +16,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_on_host import SequentialExecutor, compiled_for_host, compiler_or_skip
+from cuda_on_host import HostLibrary, SequentialExecutor, compiled_for_host, compiler_or_skip
 from gpu_support import gpu_or_skip, library_or_skip
 from test_gpu_compile import CAPABILITIES, nvrtc_or_skip
 
 import tcu
 from tcu.algorithms.transform_plan import transform_plan
 from tcu.formats import get_format
-from tcu.gpu import KERNELS, CompileError, Kernel, arrays, transforms
+from tcu.gpu import KERNELS, CompileError, Kernel, transforms
 from tcu.gpu.compiler import CompileTask, compile_cuda, read_sources, task_of
 from tcu.gpu.device import Gpu
 from tcu.machine import GpuExecutor
 from tcu.units import find_instruction
 
 FORMATS = {"binary16": 16, "bfloat16": 16, "tf32": 8, "binary64": 16}
-
-
-class _HostLibrary:
-    """NumPy arrays as if they were on a GPU."""
-
-    name = "host"
-
-    def ordinal(self, label: str, array: Any) -> int:
-        return 0
-
-    def view(self, label: str, array: Any, stream: int) -> arrays.DeviceArray:
-        strides = tuple(step // array.itemsize for step in array.strides)
-        return arrays.DeviceArray(array.ctypes.data, array.shape, strides, array.dtype, 0, array)
-
-    def current_stream(self, ordinal: int) -> int:
-        return 0
-
-    def empty(self, like: Any, shape: tuple[int, ...], dtype: Any, ordinal: int) -> tuple[Any, int]:
-        raw = np.full(np.prod(shape) * dtype.itemsize + 16, 0xFF, np.uint8)
-        start = -raw.ctypes.data % 16
-        array = raw[start : start + int(np.prod(shape)) * dtype.itemsize].view(dtype).reshape(shape)
-        return array, array.ctypes.data
 
 
 class HostGpu:
@@ -63,14 +41,14 @@ class HostGpu:
         self.launches: list[tuple[str, dict[str, str]]] = []
         gpu = Gpu(0, "host", (9, 0))
         object.__setattr__(gpu, "multiprocessors", 2)
-        library = _HostLibrary()
+        library = HostLibrary()
         monkeypatch.setattr(transforms, "library_of", lambda x: library)
         monkeypatch.setattr(transforms, "find_gpu", lambda ordinal: gpu)
         monkeypatch.setattr(transforms, "current", lambda gpu: contextlib.nullcontext())
         monkeypatch.setattr(transforms, "shared_memory_of", lambda gpu: 227 << 10)
         monkeypatch.setattr(transforms, "call", self._call)
         monkeypatch.setattr(transforms, "allow_shared", lambda *_: None)
-        monkeypatch.setattr(transforms, "_function", self._function)
+        monkeypatch.setattr(transforms, "find_function", self._function)
         monkeypatch.setattr(transforms, "KernelLaunch", self._launch)
         monkeypatch.setattr(transforms, "_prepared", type(transforms._prepared)())
         transforms._twiddles.cache_clear()
@@ -78,7 +56,7 @@ class HostGpu:
 
     def _call(self, name: str, *arguments: Any) -> Any:
         if name == "cuMemAlloc":
-            array, address = _HostLibrary().empty(None, (arguments[0],), np.dtype(np.uint8), 0)
+            array, address = HostLibrary().empty(None, (arguments[0],), np.dtype(np.uint8), 0)
             self._kept.append(array)
             return address
         if name in ("cuMemcpyHtoD", "cuMemcpyDtoH"):

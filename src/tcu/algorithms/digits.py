@@ -13,16 +13,17 @@ __all__ = ["carried", "from_digits", "to_digits"]
 _WORDS = {8: "<u1", 16: "<u2", 32: "<u4"}
 
 
-def to_digits(numbers: Sequence[int], count: int, bits: int) -> npt.NDArray[np.int64]:
-    """(numbers, count): the digits of non-negative integers to the base 2^bits."""
+def to_digits(numbers: Sequence[int], count: int, bits: int) -> npt.NDArray[Any]:
+    """(numbers, count): the digits of non-negative integers to the base 2^bits, in the narrowest unsigned dtype."""
     if bits in _WORDS:
         raw = b"".join(x.to_bytes(count * bits // 8, "little") for x in numbers)
-        return np.frombuffer(raw, _WORDS[bits]).reshape(len(numbers), count).astype(np.int64)
+        return np.frombuffer(raw, _WORDS[bits]).reshape(len(numbers), count)
     size = -(-count * bits // 8)
     raw = b"".join(x.to_bytes(size, "little") for x in numbers)
     packed = np.frombuffer(raw, np.uint8).reshape(len(numbers), size)
     single = np.unpackbits(packed, axis=1, count=count * bits, bitorder="little")
-    return single.reshape(len(numbers), count, bits) @ (1 << np.arange(bits, dtype=np.int64))
+    digits = single.reshape(len(numbers), count, bits) @ (1 << np.arange(bits, dtype=np.int64))
+    return digits.astype(np.min_scalar_type((1 << bits) - 1), copy=False)
 
 
 def from_digits(digits: npt.NDArray[Any], bits: int) -> list[int]:
@@ -32,22 +33,31 @@ def from_digits(digits: npt.NDArray[Any], bits: int) -> list[int]:
     as it stands; Python's own addition then carries, however far a carry runs.
     """
     totals = [0] * len(digits)
+    if digits.size == 0:
+        return totals
     for sign in (1, -1):
-        rest = np.maximum(sign * digits, 0)
-        shift = 0
-        while rest.any():
-            slices = (rest & ((1 << bits) - 1)).astype(np.int64)
-            for i, number in enumerate(_packed(slices, bits)):
-                totals[i] += sign * (number << shift)
-            rest = rest >> bits
-            shift += bits
+        top = int(np.max(digits) if sign > 0 else -np.min(digits))
+        if top <= 0:
+            continue
+        rest = np.maximum(sign * digits, 0) if np.min(digits) < 0 else digits
+        for number in range(-(-top.bit_length() // bits)):
+            for i, part in enumerate(_packed(_slice(rest, number, bits), bits)):
+                totals[i] += sign * (part << (number * bits))
     return totals
 
 
-def _packed(digits: npt.NDArray[np.int64], bits: int) -> list[int]:
+def _slice(digits: npt.NDArray[Any], number: int, bits: int) -> npt.NDArray[Any]:
+    """Bits number·bits and on of digits that are not negative."""
+    if bits in _WORDS and digits.dtype == np.int64:  # these are words of memory
+        words = np.ascontiguousarray(digits).astype("<i8", copy=False).view(_WORDS[bits])
+        return words.reshape(*digits.shape, 64 // bits)[..., number]
+    return ((digits >> (number * bits)) & ((1 << bits) - 1)).astype(np.int64)
+
+
+def _packed(digits: npt.NDArray[Any], bits: int) -> list[int]:
     """The integers with these digits, each below 2^bits."""
     if bits in _WORDS:
-        rows = digits.astype(_WORDS[bits])
+        rows = np.ascontiguousarray(digits, _WORDS[bits])
     else:
         single = ((digits[:, :, None] >> np.arange(bits)) & 1).astype(np.uint8)
         rows = np.packbits(single.reshape(len(digits), -1), axis=1, bitorder="little")

@@ -136,6 +136,8 @@ def _run(machine: Machine, a: Any, b: Any, plan: Plan) -> Any:
     """(batch, digits): what :func:`from_digits` makes the products of."""
     if machine.word_bits > 64 and machine.executor.computes:
         a, b = a.astype(object), b.astype(object)
+    elif plan.depth:  # whose sums are longer than digits
+        a, b = a.astype(np.int64), b.astype(np.int64)
     bound = (1 << plan.bits) - 1
     if not plan.depth:
         with machine.section("schoolbook product"):
@@ -187,7 +189,8 @@ def _schoolbook(machine: Machine, a: Any, b: Any) -> Any:
         first, last = block * side, min((block + 1) * side, columns)
         product = machine.tall_multiply(windows, right[:, :, first:last], name="windows times digits")
         machine.step(batch * rows * (last - first), "add columns")
-        _add_columns(result, product, first)
+        if not machine.executor.add_antidiagonals(result, product, first):
+            _add_columns(result, product, first)
     return result.reshape(batch, (columns + strips) * side)
 
 
@@ -205,8 +208,14 @@ def _add_columns(result: Any, product: Any, first: int) -> None:
 
 
 def _operand_dtype(machine: Machine, digits: Any) -> Any:
+    """What the unit takes, where digits are that already: windows of them need no pass over memory of their own.
+
+    That they fit, and that their sums are exact, is what the plan is made for.
+    """
     operand = machine.executor.dtypes.operand
-    return digits.dtype if operand is None or operand.kind not in "iu" else operand
+    if operand is None or (operand.kind == "f" and digits.dtype == object):
+        return digits.dtype
+    return operand if operand.kind in "iuf" else digits.dtype
 
 
 def _sum_dtype(digits: Any) -> Any:

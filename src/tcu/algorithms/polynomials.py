@@ -15,16 +15,15 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tcu.algorithms.constants import ones_like
 from tcu.algorithms.integer_plan import digit_bits
 from tcu.algorithms.parameters import MachineLike, parameters
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.machine import Machine
 from tcu.machine.shapes import ShapeArray
 
-__all__ = ["evaluate", "evaluate_error_bound", "polynomial_bound"]
+__all__ = ["COLUMNS", "evaluate", "evaluate_error_bound", "polynomial_bound"]
 
-_COLUMNS = 256
+COLUMNS = 256
 """Columns of products that exist at a time, so that memory grows with the points and not with the degree."""
 _INT64_MODULUS = 1 << 31
 """Residues below 2^31 have products below 2^62."""
@@ -85,6 +84,8 @@ class _Ring(Protocol):
     def array(self, label: str, values: Any) -> Any: ...
     def times(self, x: Any, y: Any) -> Any: ...
     def plus_times(self, x: Any, y: Any, z: Any) -> Any: ...
+    def powers(self, x: Any, width: int) -> Any: ...
+    def in_pairs(self, values: Any, base: Any) -> Any: ...
     def product(self, x: Any, a: Any) -> Any: ...
 
 
@@ -98,7 +99,7 @@ def _evaluate(machine: Machine, ring: _Ring, a: Any, x: Any) -> Any:
     machine.step(count * ring.work, "powers")
     blocks = n // side**2
     values = []
-    at_once = max(1, _COLUMNS // side)
+    at_once = max(1, COLUMNS // side)
     for first in range(0, blocks, at_once):
         last = min(first + at_once, blocks)
         matrices = a[first * side**2 : last * side**2].reshape(last - first, side, side).swapaxes(1, 2)
@@ -118,16 +119,26 @@ def _evaluate(machine: Machine, ring: _Ring, a: Any, x: Any) -> Any:
 
 def _powers(machine: Machine, ring: _Ring, x: Any, width: int) -> Any:
     """(points, width): x^0 ... x^(width - 1), each by products of powers that sum up to it."""
-    result = ones_like((x.shape[0], width), ring.dtype, x)
+    done = 1
+    while done < width:
+        size = min(done, width - done)
+        done += size
+        machine.step(x.shape[0] * size * ring.work, "powers")
+        if done < width:
+            machine.step(x.shape[0] * ring.work, "powers")
+    return ring.powers(x, width)
+
+
+def _doubled(ring: _Ring, x: Any, width: int) -> Any:
+    result = np.empty((x.shape[0], width), ring.dtype, like=x)
+    result[:, 0] = 1
     done, top = 1, x
     while done < width:
         size = min(done, width - done)
         result[:, done : done + size] = ring.times(result[:, :size], top[:, None])
         done += size
-        machine.step(x.shape[0] * size * ring.work, "powers")
         if done < width:
             top = ring.times(top, top)
-            machine.step(x.shape[0] * ring.work, "powers")
     return result
 
 
@@ -144,14 +155,22 @@ def _power(machine: Machine, ring: _Ring, x: Any, exponent: int) -> Any:
 
 def _paired(machine: Machine, ring: _Ring, values: Any, base: Any) -> Any:
     """The sum over i of values[i]·base^i, in pairs."""
+    count, size = len(values), values.size // len(values)
+    while count > 1:
+        machine.step(count // 2 * size * ring.work, "add in pairs")
+        count -= count // 2
+        if count > 1:
+            machine.step(base.size * ring.work, "powers")
+    return ring.in_pairs(values, base)
+
+
+def _in_pairs(ring: _Ring, values: Any, base: Any) -> Any:
     while len(values) > 1:
         even, odd = values[0 : len(values) - 1 : 2], values[1::2]
         paired = ring.plus_times(even, odd, base)
-        machine.step(paired.size * ring.work, "add in pairs")
         values = np.concatenate([paired, values[-1:]]) if len(values) % 2 else paired
         if len(values) > 1:
             base = ring.times(base, base)
-            machine.step(base.size * ring.work, "powers")
     return values[0]
 
 
@@ -179,6 +198,14 @@ class _Reals:
 
     def plus_times(self, x: Any, y: Any, z: Any) -> Any:
         return x + y * z
+
+    def powers(self, x: Any, width: int) -> Any:
+        found = self._machine.executor.powers(x, width)
+        return _doubled(self, x, width) if found is None else found
+
+    def in_pairs(self, values: Any, base: Any) -> Any:
+        found = self._machine.executor.add_in_pairs(values, base)
+        return _in_pairs(self, values, base) if found is None else found
 
     def product(self, x: Any, a: Any) -> Any:
         return self._machine.tall_multiply(x, a, name="powers times coefficients")
@@ -220,6 +247,12 @@ class _Residues:
 
     def plus_times(self, x: Any, y: Any, z: Any) -> Any:
         return (x + y * z) % self._q
+
+    def powers(self, x: Any, width: int) -> Any:
+        return _doubled(self, x, width)
+
+    def in_pairs(self, values: Any, base: Any) -> Any:
+        return _in_pairs(self, values, base)
 
     def product(self, x: Any, a: Any) -> Any:
         """Digit by digit: all digits of x below each other in one tall operand, one call for each of a."""

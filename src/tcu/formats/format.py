@@ -92,7 +92,7 @@ class Format:
         """Every finite number is an integer multiple of 2 to this power."""
         return self.emin - self.fraction_bits if self.is_float else 0
 
-    @property
+    @cached_property
     def max_finite(self) -> float:
         if not self.is_float:
             return float(self.max_finite_code)

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Mapping
 from typing import Any
 
 from tcu.gpu.cache import key_of, load_or_compile
-from tcu.gpu.compiler import CompileTask, compile_cuda, compiler_version
-from tcu.gpu.device import call, check_driver
+from tcu.gpu.compiler import CompileTask, compile_cuda, compiler_version, task_of
+from tcu.gpu.device import Gpu, call, check_driver
 from tcu.gpu.imports import cuda_module
 
-__all__ = ["allow_shared", "load"]
+__all__ = ["allow_shared", "find_function", "load"]
+
+_found: dict[tuple[str, str, tuple[tuple[str, str], ...], str], Any] = {}
+_lock = threading.Lock()
+
+
+def find_function(source: str, entry: str, macros: Mapping[str, str], gpu: Gpu) -> Any:
+    """The function ``entry`` of a source with these macros, loaded once."""
+    major, minor = gpu.compute_capability
+    key = (source, entry, tuple(sorted(macros.items())), f"sm_{major}{minor}")
+    with _lock:
+        found = _found.get(key)
+        if found is None:
+            found = _found[key] = load(task_of(source, macros, key[3]), entry)
+        return found
 
 
 def load(task: CompileTask, entry: str) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,9 +11,8 @@ import numpy as np
 
 from tcu.errors import DtypeError, ShapeError
 from tcu.gpu.arrays import DeviceArray, library_of
-from tcu.gpu.compiler import task_of
 from tcu.gpu.device import Gpu, current, find_gpu
-from tcu.gpu.functions import load
+from tcu.gpu.functions import find_function
 from tcu.gpu.launch import MAX_BATCH_DIMENSIONS, KernelLaunch, collapse
 
 __all__ = ["ComplexProduct", "complex_product", "macros_of"]
@@ -22,8 +20,6 @@ __all__ = ["ComplexProduct", "complex_product", "macros_of"]
 _THREADS = 256
 _MAX_BLOCKS = 1 << 16
 _REALS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
-_loaded: dict[tuple[tuple[tuple[str, str], ...], str], Any] = {}
-_lock = threading.Lock()
 
 
 class _Planes(ctypes.Structure):
@@ -106,7 +102,8 @@ def _launch(x: DeviceArray, y: DeviceArray, gpu: Gpu, address: int, stream: int)
         *planes, address, n, len(extents), (ctypes.c_int64 * MAX_BATCH_DIMENSIONS)(*extents)
     )
     blocks = min(-(-n // _THREADS), _MAX_BLOCKS)
-    KernelLaunch(_compiled(macros_of(x.dtype, n), gpu), blocks, _THREADS, problem)(stream)
+    function = find_function("planes.cu", "complex_product", macros_of(x.dtype, n), gpu)
+    KernelLaunch(function, blocks, _THREADS, problem)(stream)
 
 
 def _fits(plane: tuple[int, ...], whole: tuple[int, ...]) -> bool:
@@ -121,13 +118,3 @@ def _steps(array: DeviceArray, dimensions: int) -> tuple[int, ...]:
     missing = (0,) * (dimensions + 1 - len(array.shape))
     own = zip(array.shape[1:], array.strides[1:], strict=True)
     return (*missing, *(0 if extent == 1 else step for extent, step in own))
-
-
-def _compiled(macros: Mapping[str, str], gpu: Gpu) -> Any:
-    major, minor = gpu.compute_capability
-    key = (tuple(sorted(macros.items())), f"sm_{major}{minor}")
-    with _lock:
-        found = _loaded.get(key)
-        if found is None:
-            found = _loaded[key] = load(task_of("planes.cu", macros, key[1]), "complex_product")
-        return found

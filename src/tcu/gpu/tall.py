@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import math
-import threading
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,9 @@ import numpy.typing as npt
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats import get_format
 from tcu.gpu.arrays import DeviceArray, library_of
-from tcu.gpu.compiler import task_of
 from tcu.gpu.device import Gpu, call, current, find_gpu
 from tcu.gpu.errors import UnsupportedInstructionError
-from tcu.gpu.functions import load
+from tcu.gpu.functions import find_function
 from tcu.gpu.kernels import Kernel, find_kernel
 from tcu.gpu.launch import MAX_BATCH_DIMENSIONS, KernelLaunch, Matrix, Problem, Strided, collapse
 from tcu.gpu.mma import allocated, broadcast, host_array
@@ -48,9 +47,6 @@ _NARROW: dict[tuple[str, str], tuple[str, str]] = {
     **{(byte, f"int{bits}"): ({32: "int", 64: "i64"}[bits], "to_byte") for byte in ("u8", "s8") for bits in (32, 64)},
 }  # fmt: skip
 """(format, dtype in memory): the type that the kernel loads, and how it makes an input of it."""
-
-_loaded: dict[tuple[tuple[tuple[str, str], ...], str], Any] = {}
-_lock = threading.Lock()
 
 
 class TallProblem(ctypes.Structure):
@@ -144,6 +140,7 @@ def _result_of(a: Any, b: Any, instruction: Instruction) -> tuple[tuple[int, ...
     return shape, get_format(instruction.output).dtype
 
 
+@lru_cache(maxsize=256)
 def kernel_of(instruction: Instruction, gpu: Gpu) -> Kernel:
     """The GPU's kernel for the instruction; binary64 takes the largest k, for a fused chain has no blocks."""
     if instruction.name != "mma":
@@ -183,10 +180,9 @@ def _launch(
     kernel = kernel_of(instruction, gpu)
     x, y = broadcast(a, shape), broadcast(b, shape)
     (rows, inner), columns = x.shape[-2:], y.shape[-1]
-    macros = macros_of(kernel, a.dtype.name, inner, columns, adjacent=_adjacent(x, a.dtype, kernel))
+    group, function = _function(kernel, a.dtype.name, inner, columns, _adjacent(x, a.dtype, kernel), gpu)
     batch = shape[:-2]
     extents, strides = collapse(batch, [x.strides[:-2], y.strides[:-2]])
-    group = int(macros["WIDTH"]) * kernel.shape[1]
     members, groups = math.prod(batch), -(-columns // group)
     tile = kernel.shape[0]
     # A strip is as long as leaves enough warps: each of them loads B anew.
@@ -201,7 +197,16 @@ def _launch(
         (ctypes.c_int64 * MAX_BATCH_DIMENSIONS)(*extents),
     )  # fmt: skip
     blocks = min(-(-tasks // (_THREADS // 32)), 1 << 20)
-    KernelLaunch(_compiled(macros, gpu), blocks, _THREADS, TallProblem(problem, strip))(stream)
+    KernelLaunch(function, blocks, _THREADS, TallProblem(problem, strip))(stream)
+
+
+@lru_cache(maxsize=1024)
+def _function(
+    kernel: Kernel, dtype: str, inner: int, columns: int, adjacent: bool, gpu: Gpu
+) -> tuple[int, Any]:
+    """How many columns a warp takes, and the kernel."""
+    macros = macros_of(kernel, dtype, inner, columns, adjacent=adjacent)
+    return int(macros["WIDTH"]) * kernel.shape[1], find_function("tall.cu", "tall_product", macros, gpu)
 
 
 def _adjacent(x: Strided, dtype: np.dtype[Any], kernel: Kernel) -> bool:
@@ -211,13 +216,3 @@ def _adjacent(x: Strided, dtype: np.dtype[Any], kernel: Kernel) -> bool:
     rows = () if x.shape[-2] == 1 else x.strides[-2:-1]
     aligned = all(step % together == 0 for step in (*x.strides[:-2], *rows))
     return x.strides[-1] == 1 and aligned and x.address % (together * dtype.itemsize) == 0
-
-
-def _compiled(macros: Mapping[str, str], gpu: Gpu) -> Any:
-    major, minor = gpu.compute_capability
-    key = (tuple(sorted(macros.items())), f"sm_{major}{minor}")
-    with _lock:
-        found = _loaded.get(key)
-        if found is None:
-            found = _loaded[key] = load(task_of("tall.cu", macros, key[1]), "tall_product")
-        return found

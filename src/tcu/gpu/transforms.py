@@ -24,9 +24,8 @@ import numpy.typing as npt
 
 from tcu.formats import get_format
 from tcu.gpu.arrays import DeviceArray, library_of
-from tcu.gpu.compiler import task_of
 from tcu.gpu.device import Gpu, call, current, find_gpu
-from tcu.gpu.functions import allow_shared, load
+from tcu.gpu.functions import allow_shared, find_function
 from tcu.gpu.imports import cuda_module
 from tcu.gpu.kernels import Kernel
 from tcu.gpu.launch import KernelLaunch
@@ -53,7 +52,6 @@ _INPUTS = {"binary16": ("to_binary16", "from_binary16"), "bfloat16": ("to_bfloat
 """How a number becomes an input of the unit, and back."""
 _REALS = {4: "float", 8: "double"}
 
-_loaded: dict[tuple[str, tuple[tuple[str, str], ...], str], Any] = {}
 _prepared: WeakKeyDictionary[Transform, dict[tuple[Any, ...], _Launches | None]] = WeakKeyDictionary()
 _lock = threading.Lock()
 
@@ -182,11 +180,8 @@ def transform(
         launches = _launches(plan, batch, reads, writes, instruction, gpu)
         if launches is None:
             return False
-        scratch = [
-            library.empty(given[0], (size,), np.dtype(np.uint8), gpu.ordinal) for size in launches.scratch
-        ]
-        addresses = [0 if view is None else view.address for view in views]
-        launches(addresses, [address for _, address in scratch], factor, stream)
+        _scratch, address = library.empty(given[0], (launches.scratch,), np.dtype(np.uint8), gpu.ordinal)
+        launches([0 if view is None else view.address for view in views], address, factor, stream)
     return True
 
 
@@ -361,12 +356,13 @@ class _Launches:
     ) -> None:  # fmt: skip
         between = between_levels(plan, kernel)
         planes = 2 * batch * plan.length * between.itemsize
-        self.scratch = [planes] * min(2, len(plan.levels) - 1)
         self._plane = planes // 2
+        # From the scratch memory's address on: planes of numbers between levels, taken in turn, and the search's results.
+        self._places = [-(-planes // _VECTOR) * _VECTOR * i for i in range(min(2, len(plan.levels) - 1))]
+        self.scratch = -(-planes // _VECTOR) * _VECTOR * len(self._places) + 4 * batch
         self._largest: _Search | None = None
         if plan.top is not None:
             self._largest = _Search(source, batch, plan.length, gpu)
-            self.scratch.append(4 * batch)
         self._tables: list[_DeviceTable] = []
         self._levels: list[Any] = []
         self._kernels: list[KernelLaunch] = []
@@ -382,20 +378,24 @@ class _Launches:
                 tables[0].address, tables[-1].address, 0, batch, level.rows, level.padded, level.done,
                 plan.top or 0, plan.back, 1.0,
             )  # fmt: skip
-            function = _function("level.cu", "transform_level", shape.macros, gpu)
+            function = find_function("level.cu", "transform_level", shape.macros, gpu)
             if shape.shared > 48 << 10:
                 allow_shared(function, shape.shared, gpu.ordinal)
             self._levels.append(problem)
             self._kernels.append(KernelLaunch(function, shape.blocks, shape.threads, problem, shape.shared))
+        self._batch = batch
         self._lock = threading.Lock()
 
-    def __call__(self, addresses: list[int], scratch: list[int], factor: float, stream: int) -> None:
+    def __call__(self, addresses: list[int], scratch: int, factor: float, stream: int) -> None:
         """Put them on the stream.  addresses: of the source's planes and the target's."""
         found = 0
         if self._largest is not None:
-            found = scratch[-1]
+            found = scratch + self.scratch - 4 * self._batch
             self._largest(addresses[0], addresses[1], found, stream)
-        planes = [addresses[:2], *((at, at + self._plane) for at in scratch[: len(self._levels) - 1])]
+        planes = [
+            addresses[:2],
+            *((scratch + place, scratch + place + self._plane) for place in self._places),
+        ]
         with self._lock:  # the driver copies the parameters before the launch returns
             for number, (level, kernel) in enumerate(zip(self._levels, self._kernels, strict=True)):
                 last = number + 1 == len(self._levels)
@@ -419,7 +419,7 @@ class _Search:
         least = 8 * loads * _WARP
         share = max(least, -(-elements * batch // enough // least) * least)
         macros = {"SOURCE": _REALS[memory.itemsize], "LOADS": str(loads), "THREADS": str(_SEARCHERS)}
-        self._function = _function("largest.cu", "largest", macros, gpu)
+        self._function = find_function("largest.cu", "largest", macros, gpu)
         self._batch, self._problem = batch, (memory.member, step, batch, elements, share)
         self._blocks = -(-batch * -(-elements // share) // (_SEARCHERS // _WARP))
 
@@ -459,15 +459,6 @@ def _prepare(
             return None
         shapes.append(shape)
     return _Launches(plan, batch, source, target, kernel, gpu, shapes)
-
-
-def _function(source: str, entry: str, macros: Mapping[str, str], gpu: Gpu) -> Any:
-    major, minor = gpu.compute_capability
-    key = (source, tuple(sorted(macros.items())), f"sm_{major}{minor}")
-    found = _loaded.get(key)
-    if found is None:
-        found = _loaded[key] = load(task_of(source, macros, key[2]), entry)
-    return found
 
 
 def shared_memory_of(gpu: Gpu) -> int:

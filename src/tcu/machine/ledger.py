@@ -83,6 +83,11 @@ class Ledger:
         key = (path, kind, name, rows)
         self._counts[key] = self._counts.get(key, 0) + count
 
+    def merge(self, path: tuple[str, ...], other: Ledger) -> None:
+        """All calls and steps of another ledger, as if they were made now in the section ``path``."""
+        for (inner, kind, name, rows), count in other._counts.items():
+            self.add((*path, *inner), kind, name, rows, count)
+
     def clear(self) -> None:
         self._counts.clear()
 

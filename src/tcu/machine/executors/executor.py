@@ -76,6 +76,21 @@ class Executor(ABC):
         largest = np.max(np.abs(z), axis=(0, 2))
         return largest if isinstance(largest, np.ndarray) else largest.get()
 
+    def add_antidiagonals(self, result: Any, product: Any, first: int) -> bool:
+        """Adds column j of a product (members, rows, columns) to ``result`` from strip first + j on, side to a strip.
+
+        ``result``: (members, strips, side) of int64.  False: nothing was done, the program takes the steps.
+        """
+        return False
+
+    def powers(self, x: Any, width: int) -> Any:
+        """(points, width) powers 0 ... width - 1 of a vector, with the bits of doubling; None: by the program's steps."""
+        return None
+
+    def add_in_pairs(self, values: Any, base: Any) -> Any:
+        """The sum over i of values[i]·base^i, with the bits of pairs of pairs; None: by the program's steps."""
+        return None
+
     def check_side(self, side: int) -> None:  # noqa: B027
         """Raises ParameterError if the executor cannot multiply matrices of that side."""
 

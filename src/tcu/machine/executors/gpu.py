@@ -100,6 +100,21 @@ class GpuExecutor(InstructionExecutor):
         found = largest(z) if lives_on_gpu(z) else None
         return super().largest(z) if found is None else found
 
+    def add_antidiagonals(self, result: Any, product: Any, first: int) -> bool:
+        from tcu.gpu.antidiagonals import add_antidiagonals
+
+        return lives_on_gpu(result) and add_antidiagonals(result, product, first)
+
+    def powers(self, x: Any, width: int) -> Any:
+        from tcu.gpu.polynomials import powers
+
+        return powers(x, width) if lives_on_gpu(x) else None
+
+    def add_in_pairs(self, values: Any, base: Any) -> Any:
+        from tcu.gpu.polynomials import add_in_pairs
+
+        return add_in_pairs(values, base) if lives_on_gpu(values) else None
+
     def _stored(self, x: Any) -> Any:
         # The kernel makes inputs of these as it loads them: no pass over memory of their own.
         return x if x.dtype.name in self._direct else super()._stored(x)
