@@ -8,12 +8,11 @@
 
 #include "bulk.cuh"
 
-// BEYOND: bytes that may be read from within the ring on.
-template <int CHUNK, int CHUNKS, int BEYOND>
+template <int CHUNK, int CHUNKS>
 struct Ring {
+    static constexpr u32 BEYOND = 16;  // bytes that may be read from the last in the ring on
     static constexpr u32 SIZE = CHUNK * CHUNKS;
     static_assert((SIZE & (SIZE - 1)) == 0 && CHUNK % 16 == 0, "positions wrap around by a mask");
-    static_assert(BEYOND == 0 || BEYOND == 16, "a granule, or nothing");
 
     struct Memory {
         alignas(16) char bytes[SIZE + BEYOND];  // the first ones once more
@@ -57,13 +56,13 @@ struct Ring {
                 u64* const arrived = &memory->arrived[slot / CHUNK];
                 expect(slot ? bytes : bytes + BEYOND, arrived);
                 start_copy(to, from + asked, bytes, arrived);
-                if (BEYOND && slot == 0) start_copy(to + SIZE, from + asked, 16, arrived);
+                if (slot == 0) start_copy(to + SIZE, from + asked, BEYOND, arrived);
             }
 #else
             for (u32 i = threadIdx.x % WARP * 16; i < bytes; i += WARP * 16) {
                 const uint4 granule = __ldg(reinterpret_cast<const uint4*>(from + asked + i));
                 *reinterpret_cast<uint4*>(to + i) = granule;
-                if (BEYOND && slot + i == 0) *reinterpret_cast<uint4*>(to + SIZE) = granule;
+                if (slot + i == 0) *reinterpret_cast<uint4*>(to + SIZE) = granule;
             }
 #endif
             asked += CHUNK;
