@@ -171,6 +171,7 @@ def machine(found: dict[str, Document]) -> Iterator[str]:
     figures = document["figures"]
     equal = [row for row in figures["bits"] if row["equal"]]
     yield from (
+        origin("gpu-machine", document), "",
         f"Programs of `tcu.Machine` on the GPU return the bits of the CPU's model: {len(equal)} of {len(figures['bits'])} "
         "compared. Times are those of a user's call, with what the host does for it; shares are of the data sheet's rates, "
         "padding counted as work. \"Memory alone\" is the time in which the memory could move, at its peak rate, what the "

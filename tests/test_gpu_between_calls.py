@@ -84,17 +84,18 @@ class InOneLaunch(IdealExecutor):
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.float32, np.float64])
 @pytest.mark.parametrize(
-    ("members", "rows", "columns", "side", "first"),
-    [(1, 16, 4, 4, 0), (3, 23, 16, 16, 2), (1, 700, 5, 8, 1), (2, 1100, 32, 32, 0), (1, 300, 256, 256, 3), (2, 130, 33, 40, 5)],
+    ("members", "blocks", "rows", "columns", "side", "first"),
+    [(1, 1, 16, 4, 4, 0), (3, 2, 23, 16, 16, 2), (1, 1, 700, 5, 8, 1), (2, 3, 1100, 32, 32, 0), (1, 1, 300, 256, 256, 3),
+     (2, 1, 130, 33, 40, 5)],
 )  # fmt: skip
 def test_antidiagonals(
-    dtype: type, members: int, rows: int, columns: int, side: int, first: int, host: list[str]
+    dtype: type, members: int, blocks: int, rows: int, columns: int, side: int, first: int, host: list[str]
 ) -> None:
     rng = np.random.default_rng(rows)
     top = 1 << (24 if dtype is np.float32 else 31)
-    product = rng.integers(-top, top, (members, rows, columns)).astype(dtype)
+    product = rng.integers(-top, top, (members, blocks, rows, columns)).astype(dtype)
     strips = -(-rows // side)
-    wanted = rng.integers(-(1 << 40), 1 << 40, (members, first + columns + strips, side))
+    wanted = rng.integers(-(1 << 40), 1 << 40, (members, first + blocks * columns + strips, side))
     got = wanted.copy()
     integers._add_columns(wanted, product, first)
     assert antidiagonals.add_antidiagonals(got, product, first)
@@ -103,14 +104,14 @@ def test_antidiagonals(
 
 
 def test_what_is_no_product_of_digits_is_left_to_the_steps(host: list[str]) -> None:
-    result, product = np.zeros((1, 9, 4), np.int64), np.ones((1, 16, 4), np.int64)
+    result, product = np.zeros((1, 9, 4), np.int64), np.ones((1, 1, 16, 4), np.int64)
     add = antidiagonals.add_antidiagonals
     assert not add(result.astype(object), product, 0)
     assert not add(result, product.astype(np.float16), 0)
-    assert not add(result, product.transpose(0, 2, 1), 0)
+    assert not add(result, product.transpose(0, 1, 3, 2), 0)
     assert not add(result[:, ::2], product, 0)
-    assert not add(result, np.ones((1, 4, 300), np.int64), 0)
-    assert not add(result, product[:, :0], 0)
+    assert not add(result, np.ones((1, 1, 4, 300), np.int64), 0)
+    assert not add(result, product[:, :, :0], 0)
     assert not host
     assert not result.any()
 
@@ -202,14 +203,14 @@ def test_antidiagonals_on_a_gpu(dtype: type) -> None:
     cupy = library_or_skip("cupy")
     executor = GpuExecutor("u8")
     rng = np.random.default_rng(1)
-    for members, rows, columns, side, first in (
-        (1, 20_255, 256, 256, 2),
-        (3, 4111, 64, 64, 0),
-        (40, 500, 7, 16, 1),
+    for members, blocks, rows, columns, side, first in (
+        (1, 1, 20_255, 256, 256, 2),
+        (3, 5, 4111, 64, 64, 0),
+        (40, 1, 500, 7, 16, 1),
     ):
         top = 1 << (24 if dtype is np.float32 else 31)
-        product = rng.integers(-top, top, (members, rows, columns)).astype(dtype)
-        wanted = np.zeros((members, first + columns + -(-rows // side), side), np.int64)
+        product = rng.integers(-top, top, (members, blocks, rows, columns)).astype(dtype)
+        wanted = np.zeros((members, first + blocks * columns + -(-rows // side), side), np.int64)
         got = cupy.asarray(wanted)
         integers._add_columns(wanted, product, first)
         assert executor.add_antidiagonals(got, cupy.asarray(product), first)

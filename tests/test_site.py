@@ -124,6 +124,25 @@ def test_a_file_that_was_not_measured_leaves_its_section_out(
     assert titles == ["The model on a CPU"]
 
 
+def test_programs_stand_beside_the_fastest_other_and_the_memory(pages: ModuleType) -> None:
+    pages.benchmarks_markdown()
+    rows = [
+        {"n": 1 << 16, "unit": "u8", "m": 256, "microseconds": 90.0, "share_of_peak": 0.5, "share_of_memory": 0.1},
+        {"n": 1 << 16, "unit": "u8", "m": 4096, "microseconds": 60.0, "share_of_peak": 0.251, "share_of_memory": 0.75},
+        {"n": 1 << 16, "unit": "a library", "microseconds": 40.0},
+        {"n": 1 << 16, "unit": "another", "microseconds": 50.0},
+        {"n": 100, "unit": "u8", "m": 16, "microseconds": 700.0, "share_of_peak": 0.01},
+        {"n": 100, "unit": "a library", "microseconds": 7.0},
+    ]  # fmt: skip
+    assert sys.modules["page"]._fastest(rows, ("n",))[2:] == [
+        "| 2^16 | tcu, u8, m = 4096 | 60 µs | 1.5 | 25.1% | 45 µs |",
+        "| 2^16 | a library | 40 µs | – | – | – |",
+        "| 2^16 | another | 50 µs | – | – | – |",
+        "| 100 | tcu, u8, m = 16 | 700 µs | 100 | 1.0% | – |",
+        "| 100 | a library | 7 µs | – | – | – |",
+    ]
+
+
 def test_every_statement_of_the_report_has_its_verdict(pages: ModuleType) -> None:
     text = pages.report_markdown(pages.chapters())
     for chapter in pages.chapters():

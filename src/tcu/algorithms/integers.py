@@ -34,6 +34,8 @@ __all__ = [
     "schoolbook_bound",
 ]
 
+_ENTRIES = 1 << 22
+"""Of products of digits at a time, where right matrices are small: enough for a GPU, few enough for a cache."""
 _DEFAULT = (4096, 4096)
 """m and latency of the machine behind :func:`multiply`: measured the fastest for 10^4 to 10^7 bits with NumPy's BLAS."""
 
@@ -175,36 +177,43 @@ def _schoolbook(machine: Machine, a: Any, b: Any) -> Any:
     side = machine.side
     (batch, na), nb = a.shape, b.shape[1]
     columns = -(-nb // side)
-    blocks = -(-columns // side)
     rows = na + side - 1
     strips = -(-rows // side)
     padded = np.zeros((batch, na + 2 * (side - 1)), _operand_dtype(machine, a), like=a)
     padded[:, side - 1 : side - 1 + na] = a
-    windows = np.lib.stride_tricks.sliding_window_view(padded, side, axis=1)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, side, axis=1)[:, None]
     right = np.zeros((batch, columns * side), padded.dtype, like=b)
     right[:, :nb] = b
-    right = right.reshape(batch, columns, side)[:, :, ::-1].swapaxes(1, 2)
+    right = right.reshape(batch, columns, side)
     result = np.zeros((batch, columns + strips, side), _sum_dtype(a), like=a)
-    for block in range(blocks):
-        first, last = block * side, min((block + 1) * side, columns)
-        product = machine.tall_multiply(windows, right[:, :, first:last], name="windows times digits")
+    together = _ENTRIES // max(1, batch * rows * side)
+    first = 0
+    while first < columns:
+        # Full right matrices, as many as may be at a time; then the one that is not full.
+        blocks = max(1, min(together, (columns - first) // side))
+        width = min(side, columns - first)
+        last = first + blocks * width
+        matrices = right[:, first:last].reshape(batch, blocks, width, side)[..., ::-1].swapaxes(2, 3)
+        product = machine.tall_multiply(windows, matrices, name="windows times digits")
         machine.step(batch * rows * (last - first), "add columns")
         if not machine.executor.add_antidiagonals(result, product, first):
             _add_columns(result, product, first)
+        first = last
     return result.reshape(batch, (columns + strips) * side)
 
 
 def _add_columns(result: Any, product: Any, first: int) -> None:
-    """Adds column j of the product to ``result`` from strip first + j on."""
+    """Adds column j of block g of (batch, blocks, rows, columns) to ``result`` from strip first + g·columns + j on."""
     if isinstance(product, ShapeArray):
         return
-    batch, rows, columns = product.shape
+    batch, blocks, rows, columns = product.shape
     side = result.shape[2]
     strips = -(-rows // side)
-    upright = np.zeros((columns, batch, strips * side), result.dtype, like=result)
-    upright[:, :, :rows] = product.transpose(2, 0, 1)
-    for j in range(columns):
-        result[:, first + j : first + j + strips] += upright[j].reshape(batch, strips, side)
+    upright = np.zeros((blocks, columns, batch, strips * side), result.dtype, like=result)
+    upright[..., :rows] = product.transpose(1, 3, 0, 2)
+    upright = upright.reshape(blocks * columns, batch, strips, side)
+    for j in range(blocks * columns):
+        result[:, first + j : first + j + strips] += upright[j]
 
 
 def _operand_dtype(machine: Machine, digits: Any) -> Any:

@@ -32,6 +32,7 @@ class Antidiagonals(ctypes.Structure):
         ("product", ctypes.c_uint64),
         ("result", ctypes.c_uint64),
         ("members", ctypes.c_int64),
+        ("blocks", ctypes.c_int64),
         ("rows", ctypes.c_int64),
         ("columns", ctypes.c_int64),
         ("side", ctypes.c_int64),
@@ -41,16 +42,16 @@ class Antidiagonals(ctypes.Structure):
 
 
 def add_antidiagonals(result: Any, product: Any, first: int) -> bool:
-    """Adds column j of the product to ``result`` from strip first + j on.
+    """Adds column j of block g of the product to ``result`` from strip first + g·columns + j on.
 
     Parameters
     ----------
     result:
         (members, strips, side) of int64, contiguous.
     product:
-        (members, rows, columns) of int32, int64, float32 or float64, contiguous, on the same GPU: integers all.
+        (members, blocks, rows, columns) of int32, int64, float32 or float64, contiguous, on the same GPU: integers all.
     first:
-        The strip where column 0 begins.
+        The strip where column 0 of block 0 begins.
 
     Returns
     -------
@@ -59,7 +60,7 @@ def add_antidiagonals(result: Any, product: Any, first: int) -> bool:
     library = library_of(result)
     if library is None or library_of(product) is not library or result.dtype != np.int64:
         return False
-    columns = product.shape[2]
+    _, blocks, rows, columns = product.shape
     if np.dtype(product.dtype) not in _PRODUCTS or columns > MAX_COLUMNS or not product.size:
         return False
     gpu = find_gpu(library.ordinal("product", product))
@@ -69,11 +70,10 @@ def add_antidiagonals(result: Any, product: Any, first: int) -> bool:
             return False
         stream = library.current_stream(gpu.ordinal)
         members, strips, side = result.shape
-        rows = product.shape[1]
         problem = Antidiagonals(
-            places[0][0], places[1][0], members, rows, columns, side, first, strips * side
+            places[0][0], places[1][0], members, blocks, rows, columns, side, first, strips * side
         )
-        tasks = members * side * math.ceil(rows / (side * _CHUNK))
+        tasks = members * blocks * side * math.ceil(rows / (side * _CHUNK))
         function = find_function(
             "antidiagonals.cu", "add_antidiagonals", macros_of(product.dtype, columns), gpu
         )

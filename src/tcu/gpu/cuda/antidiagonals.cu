@@ -15,11 +15,11 @@
 
 // The host fills it field by field (tcu/gpu/antidiagonals.py): change both together.
 struct Antidiagonals {
-    const PRODUCT* product;  // members × rows × columns, contiguous
+    const PRODUCT* product;  // members × blocks × rows × columns, contiguous
     u64* result;             // members × length, contiguous: two's complement, to which is added
-    i64 members, rows, columns;
+    i64 members, blocks, rows, columns;
     i64 side;
-    i64 first;   // strips to the right by which column 0 begins
+    i64 first;   // strip where column 0 of block 0 begins; other blocks follow column by column
     i64 length;  // digits of a result
 };
 
@@ -31,17 +31,18 @@ extern "C" __global__ void __launch_bounds__(THREADS) add_antidiagonals(const __
     const i64 strips = (p.rows + p.side - 1) / p.side;
     const i64 chunks = (strips + CHUNK - 1) / CHUNK;
     const i64 task = static_cast<i64>(blockIdx.x) * (THREADS / WARP) + threadIdx.x / WARP;
-    if (task >= p.members * chunks * p.side) return;  // the same for all lanes of a warp
+    if (task >= p.members * p.blocks * chunks * p.side) return;  // the same for all lanes of a warp
     const int lane = threadIdx.x % WARP;
     // Warps side by side read rows side by side.
-    const i64 u = task % p.side, q0 = task / p.side % chunks * CHUNK, member = task / p.side / chunks;
+    const i64 u = task % p.side, q0 = task / p.side % chunks * CHUNK, block = task / p.side / chunks;
     const i64 q1 = q0 + CHUNK < strips ? q0 + CHUNK : strips;
-    u64* result = p.result + member * p.length + p.first * p.side + u;
+    const i64 strip = p.first + block % p.blocks * p.columns;
+    u64* result = p.result + block / p.blocks * p.length + strip * p.side + u;
     i64 sums[PER] = {};
 #pragma unroll 2
     for (i64 q = q0; q < q1; ++q) {
         const i64 row = q * p.side + u;
-        const PRODUCT* place = p.product + (member * p.rows + row) * p.columns;
+        const PRODUCT* place = p.product + (block * p.rows + row) * p.columns;
 #pragma unroll
         for (int c = 0; c < PER; ++c)
             if (row < p.rows && lane + WARP * c < p.columns) sums[c] += static_cast<i64>(place[lane + WARP * c]);

@@ -77,9 +77,9 @@ class Executor(ABC):
         return largest if isinstance(largest, np.ndarray) else largest.get()
 
     def add_antidiagonals(self, result: Any, product: Any, first: int) -> bool:
-        """Adds column j of a product (members, rows, columns) to ``result`` from strip first + j on, side to a strip.
+        """Adds column j of block g of a product to ``result`` from strip first + g·columns + j on.
 
-        ``result``: (members, strips, side) of int64.  False: nothing was done, the program takes the steps.
+        ``product``: (members, blocks, rows, columns); ``result``: (members, strips, side) of int64.  False: nothing was done, the program takes the steps.
         """
         return False
 
