@@ -6,7 +6,7 @@
 // which change no sum.
 //
 // Segments of up to SHORT · 16 bytes need none of this: SHORT lanes load each, so that 32 / SHORT have their sums by
-// an MMA.  Longer ones among them wait until there are 32.
+// an MMA.  Longer ones among them wait until there are enough.
 //
 // What has more than TILES tiles is left to a second launch (long_segments.cu, long_chunks.cu).  A segment that is
 // none (it ends before it begins, or elsewhere than in the array) gives NaN.
@@ -51,10 +51,12 @@ struct alignas(16) Entry {
     u32 length;
 };
 
-// Segments that wait: the last turn's, and up to a warp's of earlier ones.
+// Segments that are not short among short ones: the last turn's, and fewer than a group of earlier ones.
 struct Pending {
-    u32 from[2 * WARP], length[2 * WARP], segment[2 * WARP];
+    u32 from[2 * WARP], length[2 * WARP], number[2 * WARP];
 };
+// As many as have mostly no more quads than there are lanes.
+[[maybe_unused]] constexpr u32 GROUP = 24;
 
 struct Shared {
     Entry entries[WARP];
@@ -169,89 +171,95 @@ __device__ __noinline__ void store_any(const Segments& p, i64 segment, double nu
     store_rounded(place(p.out, segment, target), number, target);
 }
 
-__device__ inline void store(const Segments& p, i64 segment, double number, u32 length, bool plain) {
-    if (plain)
-        store_rounded(static_cast<float*>(p.out) + segment, number, TO_BINARY32);
-    else
-        store_any(p, segment, number, length);
-}
+// Where the results of a run go.
+struct Results {
+    const Segments& p;
+    i64 first;
+    bool plain;  // binary32, and no means
+
+    __device__ void store(u32 number, double sum, u32 length) const {
+        if (!plain) return store_any(p, first + number, sum, length);
+        const float rounded = __double2float_rn(sum + 0.0);
+        static_cast<float*>(p.out)[first + number] = rounded != rounded ? __int_as_float(0x7fffffff) : rounded;
+    }
+};
 
 // Segments whose bytes a number of 32 bits counts.
 __device__ inline void sum_run(const Segments& p, const Run& run, Shared& shared) {
     const int lane = threadIdx.x % WARP;
     const u64 address = reinterpret_cast<u64>(static_cast<const Code*>(p.data) + run.begin);
     const char* const base = reinterpret_cast<const char*>(address & ~15ull);
-    const u32 most = static_cast<u32>(p.most);
-    u32 shift = static_cast<u32>(address % 16);
+    const u32 most = static_cast<u32>(p.most), shift = static_cast<u32>(address % 16);
     // A segment that ends here or later must be read with care.
-    u32 unsafe = static_cast<u32>(max(min(p.n - run.begin - READ, static_cast<i64>(run.size)), -1ll) + 1);
-    u32 plain = p.target == TO_BINARY32 && !p.mean;
-    asm volatile("" : "+r"(shift), "+r"(unsafe), "+r"(plain));  // or they are computed anew in every turn
-    const i64* ends = p.offsets + run.first + 1 + lane;
-    int todo = static_cast<int>(run.last - run.first);
-    // The offsets of a whole array are one more than its segments.
-    int to_come = static_cast<int>(min(p.segments - run.first, static_cast<i64>(todo + 2 * AT_ONCE)));
-    const auto end_of = [&](int ahead) {
-        return ahead + lane < to_come ? static_cast<u64>(ends[ahead] - run.begin) : ~0ull;
-    };
-    u64 next = end_of(0), later = end_of(AT_ONCE);
+    const u32 unsafe = static_cast<u32>(max(min(p.n - run.begin - READ, static_cast<i64>(run.size)), -1ll) + 1);
+    const Results results = {p, run.first, p.target == TO_BINARY32 && !p.mean};
+    const i64* const ends = p.offsets + run.first + 1;
+    const u32 count = static_cast<u32>(run.last - run.first);
+    // Used a turn later: what is computed from it waits for it.
+    i64 next = lane < count ? ends[lane] : 0;
     u32 so_far = 0;
     [[maybe_unused]] u32 pending = 0;
-    i64 segment = run.first + lane;
 #pragma unroll 1
-    for (; todo > 0; segment += AT_ONCE, ends += AT_ONCE, todo -= AT_ONCE, to_come -= AT_ONCE) {
-        const u32 end = next >> 32 ? ~0u : static_cast<u32>(next);
-        next = later;
-        later = end_of(2 * AT_ONCE);
+    for (u32 number = lane, todo = count; todo;) {
+        const u64 relative = static_cast<u64>(next - run.begin);
+        if (number + AT_ONCE < count) next = ends[number + AT_ONCE];
+        const u32 end = relative >> 32 ? ~0u : static_cast<u32>(relative);
         u32 begin = __shfl_up_sync(ALL, end, 1);
         if (lane == 0) begin = so_far;
         so_far = __shfl_sync(ALL, end, AT_ONCE - 1);
-        const bool has_lane = (AT_ONCE == WARP || lane < AT_ONCE) && lane < todo;
+        const bool has_lane = (AT_ONCE == WARP || lane < AT_ONCE) && number < count;
         const bool is_one = has_lane && begin <= end && end <= run.size;
         const u32 length = is_one ? end - begin : 0;
-        const bool is_long = length > most;
-        const u32 mine = is_long ? 0 : length, from = mine ? begin * static_cast<u32>(sizeof(Code)) + shift : 0;
-        bool at_end = unsafe == 0;
-        if (__any_sync(ALL, is_long || (mine && end >= unsafe))) {
-            at_end = __any_sync(ALL, mine && end >= unsafe) || at_end;
+        const u32 from = is_one ? begin * static_cast<u32>(sizeof(Code)) + shift : 0;
+        const bool is_long = length > most, near_end = has_lane && end >= unsafe;
+        bool at_end = false;
+        if (__any_sync(ALL, is_long || near_end)) {
+            at_end = __any_sync(ALL, near_end);
             for (u32 others = __ballot_sync(ALL, is_long); others; others &= others - 1) {
                 const int who = __ffs(others) - 1;
                 const i64 theirs = __shfl_sync(ALL, length, who);
-                append(p.list, __shfl_sync(ALL, segment, who), run.begin + __shfl_sync(ALL, begin, who), theirs,
-                       chunks_of(theirs, p.together));
+                append(p.list, run.first + __shfl_sync(ALL, number, who), run.begin + __shfl_sync(ALL, begin, who),
+                       theirs, chunks_of(theirs, p.together));
             }
         }
-#if SHORT
+        const u32 mine = is_long ? 0 : length;
         double sum = 0;
+#if SHORT
         if (!at_end) sum = short_sum<SHORT>(base, from, static_cast<int>(mine));
         // A NaN may be a neighbour's.
-        const bool waits = mine > SHORT * PER_LOAD || (mine && (at_end || sum != sum));
-        if (has_lane && !is_long && !waits) store(p, segment, !is_one ? __longlong_as_double(0x7fffffffffffffff) : mine ? sum : 0, length, plain);
+        const bool waits = mine > SHORT * PER_LOAD || (is_one && !is_long && (at_end || sum != sum));
+        if (has_lane && !is_long && !waits)
+            results.store(number, is_one ? sum : __longlong_as_double(0x7fffffffffffffff), length);
         const u32 who = __ballot_sync(ALL, waits);
         if (waits) {
             const u32 at = pending + __popc(who & ((1u << lane) - 1));
             shared.pending.from[at] = from;
             shared.pending.length[at] = mine;
-            shared.pending.segment[at] = static_cast<u32>(segment - run.first);
+            shared.pending.number[at] = number;
         }
         pending += __popc(who);
-        while (pending >= WARP || (pending && todo <= AT_ONCE)) {
+#endif
+        number += AT_ONCE;
+        todo = todo > AT_ONCE ? todo - AT_ONCE : 0;
+#if SHORT
+        while (pending >= GROUP || (pending && !todo)) {
             __syncwarp();
-            const int at = static_cast<int>(pending) - 1 - lane;
-            pending -= min(pending, static_cast<u32>(WARP));
-            const u32 length = at >= 0 ? shared.pending.length[at] : 0;
-            const u32 from = at >= 0 ? shared.pending.from[at] : 0;
-            const u32 number = at >= 0 ? shared.pending.segment[at] : 0;
-            const bool near_end = length && (from - shift) / sizeof(Code) + length >= unsafe;
-            const double sum = unsafe == 0 || __any_sync(ALL, near_end)
-                                   ? careful_sums<WARP>(base, from, length, shared)
-                                   : sums_of<WARP, false>(base, from, length, shared);
-            if (length) store(p, run.first + number, sum, length, plain);
+            const u32 some = min(pending, GROUP);
+            pending -= some;
+            const bool any = lane < some;
+            const u32 length = any ? shared.pending.length[pending + lane] : 0;
+            const u32 from = any ? shared.pending.from[pending + lane] : 0;
+            const u32 number = any ? shared.pending.number[pending + lane] : 0;
+            const bool near_end = any && (from - shift) / sizeof(Code) + length >= unsafe;
+            const double sum = __any_sync(ALL, near_end) ? careful_sums<WARP>(base, from, length, shared)
+                                                         : sums_of<WARP, false>(base, from, length, shared);
+            if (any) results.store(number, sum, length);
         }
 #else
-        const double sum = at_end ? careful_sums<AT_ONCE>(base, from, mine, shared)
-                                  : sums_of<AT_ONCE, false>(base, from, mine, shared);
-        if (has_lane && !is_long) store(p, segment, is_one ? sum : __longlong_as_double(0x7fffffffffffffff), length, plain);
+        sum = at_end ? careful_sums<AT_ONCE>(base, from, mine, shared)
+                     : sums_of<AT_ONCE, false>(base, from, mine, shared);
+        if (has_lane && !is_long)
+            results.store(number - AT_ONCE, is_one ? sum : __longlong_as_double(0x7fffffffffffffff), length);
 #endif
     }
 }
