@@ -81,6 +81,8 @@ class Config:
 
     threads: int = 128
     resident: int = 6
+    wide: int = 0
+    """1: loads of 16 bytes."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ class SegmentsLaunch:
         function = compiled(
             "segments.cu", "segments", gpu.compute_capability, ELEMENTS[element.name], "SHIFTED",
             (("AT_ONCE", at_once), ("THREADS", config.threads),
-             ("RESIDENT", config.resident), ("SHORT", short)),
+             ("RESIDENT", config.resident), ("SHORT", short), ("WIDE", config.wide)),
         )  # fmt: skip
         warps = config.threads // _WARP
         self._launch_short = KernelLaunch(

@@ -15,6 +15,7 @@
 //   THREADS, RESIDENT   of a block, and blocks per multiprocessor that the registers must allow
 //   AT_ONCE    segments of a warp at a time: 8, 16 or 32
 //   SHORT      lanes of a short segment: 1, 2 or 4, with AT_ONCE 32; 0: there are none
+//   WIDE       1: loads of 16 bytes in place of 8 (pieces.cuh)
 //
 // The host fills the structure field by field (tcu/gpu/segments.py): change both together.
 
@@ -26,7 +27,7 @@
 constexpr int WARPS = THREADS / WARP;
 constexpr int TILES = 8;
 constexpr int QUAD = 4 * PER_LOAD;  // numbers
-constexpr int READ = (24 + 3 * 16) / sizeof(Code);  // elements that are read from the first of a quad on, at most
+constexpr int READ = (32 + 3 * 16) / sizeof(Code);  // elements that are read from the first of a quad on, at most
 constexpr int CAPACITY = SHORT ? 128 : PARTS == 1 ? 384 : 128;  // quads whose sums are in shared memory
 constexpr int WIDTH = 8 * PARTS;  // numbers of a tile
 
@@ -171,6 +172,12 @@ __device__ __noinline__ void store_any(const Segments& p, i64 segment, double nu
     store_rounded(place(p.out, segment, target), number, target);
 }
 
+// A number that all lanes have: kept in a register, where the compiler would compute it anew in every turn.
+template <typename Number>
+__device__ inline Number kept(Number v) {
+    return __shfl_sync(ALL, v, 0);
+}
+
 // Where the results of a run go.
 struct Results {
     const Segments& p;
@@ -191,9 +198,10 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Shared& shared
     const char* const base = reinterpret_cast<const char*>(address & ~15ull);
     const u32 most = static_cast<u32>(p.most), shift = static_cast<u32>(address % 16);
     // A segment that ends here or later must be read with care.
-    const u32 unsafe = static_cast<u32>(max(min(p.n - run.begin - READ, static_cast<i64>(run.size)), -1ll) + 1);
+    const u32 unsafe =
+        kept(static_cast<u32>(max(min(p.n - run.begin - READ, static_cast<i64>(run.size)), -1ll) + 1));
     const Results results = {p, run.first, p.target == TO_BINARY32 && !p.mean};
-    const i64* const ends = p.offsets + run.first + 1;
+    const i64* const ends = reinterpret_cast<const i64*>(kept(reinterpret_cast<u64>(p.offsets + run.first + 1)));
     const u32 count = static_cast<u32>(run.last - run.first);
     // Used a turn later: what is computed from it waits for it.
     i64 next = lane < count ? ends[lane] : 0;
