@@ -46,23 +46,25 @@ __device__ inline void for_each_piece(const char* base, u32 at, int left, const 
     const char* const own = base + number * 16;
     const int bits = left * 8 * static_cast<int>(sizeof(Code));
     Loaded loaded[LANES];
-    int some[LANES];
     Vector vectors[LANES];
+    const auto left_of = [&](int j) {
+        return LANES > 1 ? __shfl_sync(ALL, bits, j, LANES) - number * 128 : bits;
+    };
 #pragma unroll
     for (int j = 0; j < LANES; ++j) {
         const u32 from = LANES > 1 ? __shfl_sync(ALL, at, j, LANES) : at;
-        some[j] = LANES > 1 ? __shfl_sync(ALL, bits, j, LANES) - number * 128 : bits;
         if (CAREFUL)
-            vectors[j] = one_by_one(own, from, some[j] / 8 / static_cast<int>(sizeof(Code)));
+            vectors[j] = one_by_one(own, from, left_of(j) / 8 / static_cast<int>(sizeof(Code)));
         else
             loaded[j].fetch_from(own, from);
     }
 #pragma unroll
     for (int j = 0; j < LANES; ++j) {
         if (!CAREFUL) {
+            const int some = left_of(j);
             vectors[j] = loaded[j].vector();
 #pragma unroll
-            for (int i = 0; i < 4; ++i) vectors[j].word[i] = lowest(vectors[j].word[i], some[j] - 32 * i);
+            for (int i = 0; i < 4; ++i) vectors[j].word[i] = lowest(vectors[j].word[i], some - 32 * i);
         }
         use(j, vectors[j]);
     }

@@ -204,13 +204,13 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Shared& shared
     const i64* const ends = reinterpret_cast<const i64*>(kept(reinterpret_cast<u64>(p.offsets + run.first + 1)));
     const u32 count = static_cast<u32>(run.last - run.first);
     // Used a turn later: what is computed from it waits for it.
-    i64 next = lane < count ? ends[lane] : 0;
+    i64 next = lane < count ? __ldg(ends + lane) : 0;
     u32 so_far = 0;
     [[maybe_unused]] u32 pending = 0;
 #pragma unroll 1
     for (u32 number = lane, todo = count; todo;) {
         const u64 relative = static_cast<u64>(next - run.begin);
-        if (number + AT_ONCE < count) next = ends[number + AT_ONCE];
+        if (number + AT_ONCE < count) next = __ldg(ends + number + AT_ONCE);
         const u32 end = relative >> 32 ? ~0u : static_cast<u32>(relative);
         u32 begin = __shfl_up_sync(ALL, end, 1);
         if (lane == 0) begin = so_far;
@@ -278,6 +278,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) segments(const _
     Run run;
     run.first = (static_cast<i64>(blockIdx.x) * WARPS + warp) * p.per_warp;
     const i64 last = min(run.first + p.per_warp, p.segments);
+    // The first turn's ends, which else are asked for only when the run's are known.
+    if (run.first + lane < last) asm volatile("prefetch.global.L2 [%0];" ::"l"(p.offsets + run.first + 1 + lane));
 #pragma unroll 1
     for (; run.first < last; run.first = run.last) {
         run.begin = p.offsets[run.first];
