@@ -225,8 +225,9 @@ def test_warps_have_enough_to_do_and_not_too_much(nothing_compiled: Any) -> None
     fmt, gpu = get_format("float16"), Gpu(0, "H200", (9, 0))
     for n, count, at_once, warps in (
         (1 << 30, 1 << 27, 32, 1 << 18),
-        (1 << 30, 1 << 24, 32, 1 << 18),
-        (1 << 30, 1 << 21, 8, 1 << 18),
+        (1 << 30, 1 << 24, 32, 1 << 17),
+        (1 << 30, 1 << 21, 16, 1 << 17),
+        (1 << 30, 1 << 18, 8, 1 << 15),
         (100, 10, 8, 2),
         (0, 0, 8, 4),
     ):

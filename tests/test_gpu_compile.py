@@ -147,7 +147,9 @@ SUMS: dict[str, dict[str, Any]] = {
     "packed_rows.cu": {"LANES": 2, "TILES": 1, "WORDS": 5, "LOOPS": 0, "RESIDENT": 6},
     "packed_rows.cu, tiles": {"LANES": 32, "TILES": 5, "WORDS": 5, "LOOPS": 0, "RESIDENT": 6},
     "packed_rows.cu, turns": {"LANES": 32, "TILES": 8, "WORDS": 5, "LOOPS": 1, "RESIDENT": 4},
-    "segments.cu": {"THREADS": 128, "RESIDENT": 6, "AT_ONCE": 32, "PREFETCH": 4096},
+    "segments.cu": {"THREADS": 128, "RESIDENT": 6, "AT_ONCE": 16, "SHORT": 0, "WIDE": 1},
+    "segments.cu, short": {"THREADS": 128, "RESIDENT": 6, "AT_ONCE": 32, "SHORT": 2, "WIDE": 0},
+    "long_chunks.cu": {"THREADS": 128, "RESIDENT": 4},
     "long_segments.cu": {"THREADS": 256, "CHAIN": 1, "UNROLL": 4, "RESIDENT": 4, "TERM": "VALUE"},
     "columns.cu": {
         "THREADS": 256,
@@ -307,6 +309,7 @@ def test_host_and_device_agree_on_scans(which: str, name: str, structure: type[c
         ("columns.cu", "Columns", columns._Columns),
         ("segments.cu", "Segments", segments._Segments),
         ("long_segments.cu", "LongSegments", segments._LongSegments),
+        ("long_chunks.cu", "LongSegments", segments._LongSegments),
         ("exact_segments.cu", "ExactSegments", exact_segments._ExactSegments),
         ("long_exact_segments.cu", "LongExactSegments", exact_segments._LongExactSegments),
     ],
@@ -317,7 +320,7 @@ def test_host_and_device_agree_on_sums(source: str, name: str, structure: type[c
         f"__builtin_offsetof({name}, {field}) == {getattr(structure, field).offset}"
         for field, *_ in structure._fields_
     ]
-    if "segments" in source:
+    if "segments" in source or source == "long_chunks.cu":
         facts += [f"sizeof(Item) == {segments.ITEM}", f"STATES == {segments.STATES}"]
         facts += [f"WORDS == {sums.LIMBS + sums.COUNTS}"] if "exact" in source else []
     if source == "columns.cu":
@@ -328,7 +331,10 @@ def test_host_and_device_agree_on_sums(source: str, name: str, structure: type[c
             f"CHUNK_THREADS == {exact_segments._CHUNK_THREADS}",
             f"CHUNK_LOADS == {exact_segments._CHUNK_LOADS}",
         ]
-    macros = {"ELEMENT": "BINARY16", "LAYOUT": "SHIFTED" if "segments" in source else "ALIGNED"}
+    macros = {
+        "ELEMENT": "BINARY16",
+        "LAYOUT": "SHIFTED" if "segments" in source or source == "long_chunks.cu" else "ALIGNED",
+    }
     macros |= {key: str(value) for key, value in {**SUMS, **EXACT_SEGMENTS}[source].items()}
     options = ("--std=c++17", *(f"--define-macro={key}={value}" for key, value in macros.items()))
     text = f'#include "{source}"\n' + "".join(f"static_assert({fact});\n" for fact in facts)

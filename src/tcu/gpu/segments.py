@@ -23,12 +23,16 @@ ITEM, STATES = 32, 4
 """Bytes of an item, and words of the list's state, as in cuda/items.cuh."""
 _BLOCK = 256
 """Threads of the plan's blocks, by whose tiles segments.cu sums."""
-_DATA = 1 << 14
+_DATA = 24 << 10
 """Bytes of data and offsets that a warp goes through: enough to forget its start, and little enough that the
 last warps do not keep all others waiting."""
 _MOST_PER_WARP = 512
 _AT_ONCE = (8, 32)
-"""Segments that a warp takes at a time: few where they are long, so that many warps have some."""
+"""The least and the most segments that a warp takes at a time: few where they are long, so that many warps have some."""
+_SHORT = ((6, 1), (24, 2), (56, 4))
+"""Up to how many bytes a segment has on average, short ones have as many lanes; beyond, there are none."""
+_LONG_THREADS, _LONG_RESIDENT = 128, {2: 6, 4: 4, 8: 5}
+"""Of long_chunks.cu, by the bytes of an element: as many blocks as leave every thread its registers."""
 _BUSY = 1 << 13
 """Warps that keep a GPU busy: with fewer segments, each has fewer of them."""
 
@@ -58,10 +62,11 @@ class _Segments(ctypes.Structure):
 
 
 class _LongSegments(ctypes.Structure):
-    """As in cuda/long_segments.cu."""
+    """As in cuda/long_segments.cuh."""
 
     _fields_ = (
         ("data", ctypes.c_uint64),
+        ("n", ctypes.c_int64),
         ("out", ctypes.c_uint64),
         ("target", ctypes.c_int64),
         ("mean", ctypes.c_int64),
@@ -76,8 +81,8 @@ class Config:
 
     threads: int = 128
     resident: int = 6
-    prefetch: int = 0
-    """Bytes that are fetched to the L2 cache before they are needed."""
+    wide: int = 0
+    """1: loads of 16 bytes."""
 
 
 @dataclass(frozen=True)
@@ -115,9 +120,11 @@ class SegmentsLaunch:
         size = element.dtype.itemsize
         per_load = LOAD // size
         together = chain * block * per_load
-        most = _TILES * _WARP * per_load if (chain, block) == (1, _BLOCK) else 0
+        usual = (chain, block) == (1, _BLOCK)
+        most = _TILES * _WARP * per_load if usual else 0
         per_warp = _per_warp(n * size, segments)
-        at_once = _AT_ONCE[per_warp >= _AT_ONCE[1]]
+        at_once = min(per_warp, _AT_ONCE[1])
+        short = _lanes_of_short(n * size, segments) if at_once == _AT_ONCE[1] else 0
         state = List(0, 0, 0)
         self._short = _Segments(
             0, n, 0, segments, 0, TARGETS[target.name], mean, per_warp, most, together, state
@@ -125,7 +132,7 @@ class SegmentsLaunch:
         function = compiled(
             "segments.cu", "segments", gpu.compute_capability, ELEMENTS[element.name], "SHIFTED",
             (("AT_ONCE", at_once), ("THREADS", config.threads),
-             ("RESIDENT", config.resident), ("PREFETCH", config.prefetch)),
+             ("RESIDENT", config.resident), ("SHORT", short), ("WIDE", config.wide)),
         )  # fmt: skip
         warps = config.threads // _WARP
         self._launch_short = KernelLaunch(
@@ -134,9 +141,17 @@ class SegmentsLaunch:
         longs = min(segments, n // (most + 1))
         items = longs + n // (LOADS * together) if longs else 0
         self.room = Room.of(items, 8 * items)
-        self._long = _LongSegments(0, 0, TARGETS[target.name], mean, 0, state)
+        self._long = _LongSegments(0, n, 0, TARGETS[target.name], mean, 0, state)
         self._launch_long: KernelLaunch | None = None
-        if longs:
+        if longs and usual:
+            resident = _LONG_RESIDENT[size]
+            function = compiled(
+                "long_chunks.cu", "long_chunks", gpu.compute_capability, ELEMENTS[element.name], "SHIFTED",
+                (("THREADS", _LONG_THREADS), ("RESIDENT", resident)),
+            )  # fmt: skip
+            blocks = min(-(-items // (_LONG_THREADS // _WARP)), gpu.multiprocessors * resident)
+            self._launch_long = KernelLaunch(function, blocks, _LONG_THREADS, self._long)
+        elif longs:
             plan = make_plan(max(n, 1), element, gpu.unit, chain=chain, block=block)
             tuned = sum_config(gpu.compute_capability, plan, items)
             function = compiled(
@@ -174,3 +189,7 @@ def _per_warp(size: int, segments: int) -> int:
     while 2 * count * average <= _DATA and count < _MOST_PER_WARP and segments >= 2 * count * _BUSY:
         count *= 2
     return max(count, _AT_ONCE[0])
+
+
+def _lanes_of_short(size: int, segments: int) -> int:
+    return next((lanes for most, lanes in _SHORT if size <= most * segments), 0)

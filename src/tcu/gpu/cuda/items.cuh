@@ -37,6 +37,14 @@ __device__ __noinline__ u32 append(const List& list, i64 segment, i64 begin, i64
     return item.place;
 }
 
+// Of a block that has nothing more to do: the last one leaves the state as it was.
+__device__ inline void finish(const List& list) {
+    if (threadIdx.x != 0) return;
+    __threadfence();
+    if (atomicAdd(list.state + FINISHED, 1u) == gridDim.x - 1)
+        for (int i = 0; i < STATES; ++i) list.state[i] = 0;
+}
+
 // The block's next item, while there is one; all its threads call `work`.  Which block has which is left to
 // chance, and changes nothing.
 template <typename Work>
@@ -52,11 +60,21 @@ __device__ inline void for_each_item(const List& list, const Work& work) {
         __syncthreads();
         number = next;
     }
-    if (threadIdx.x == 0) {
-        __threadfence();
-        if (atomicAdd(list.state + FINISHED, 1u) == gridDim.x - 1)
-            for (int i = 0; i < STATES; ++i) list.state[i] = 0;
+    finish(list);
+}
+
+// The same for warps, each by itself.
+template <typename Work>
+__device__ inline void for_each_item_of_warps(const List& list, const Work& work) {
+    const u32 warps = blockDim.x / WARP, count = *const_cast<volatile u32*>(list.state + COUNT);
+    for (u32 number = blockIdx.x * warps + threadIdx.x / WARP; number < count;) {
+        u32 ticket = 0;
+        if (threadIdx.x % WARP == 0) ticket = gridDim.x * warps + atomicAdd(list.state + TICKETS, 1u);
+        work(list.items[number], number);
+        number = __shfl_sync(ALL, ticket, 0);
     }
+    __syncthreads();
+    finish(list);
 }
 
 // For all threads of a block that has done one of a segment's chunks: whether it was the last.
@@ -66,6 +84,17 @@ __device__ inline bool is_last(const List& list, const Item& item, i64 chunks) {
     __syncthreads();
     if (threadIdx.x == 0) last = atomicAdd(list.arrived + item.first, 1u) == chunks - 1;
     __syncthreads();
+    __threadfence();
+    return last;
+}
+
+// The same for a warp.
+__device__ inline bool is_last_for_warp(const List& list, const Item& item, i64 chunks) {
+    __threadfence();
+    __syncwarp();
+    u32 before = 0;
+    if (threadIdx.x % WARP == 0) before = atomicAdd(list.arrived + item.first, 1u);
+    const bool last = __shfl_sync(ALL, before, 0) == chunks - 1;
     __threadfence();
     return last;
 }

@@ -2,21 +2,10 @@
 // does a segment's last chunk adds up their numbers, by the plan of sum.cu.
 //
 // Compiled with ELEMENT, LAYOUT SHIFTED (array.cuh), THREADS, CHAIN, UNROLL, RESIDENT and TERM VALUE, as sum.cu.
-//
-// The host fills the structure field by field (tcu/gpu/segments.py): change both together.
 
-#include "items.cuh"
+#include "long_segments.cuh"
 #include "plan_loads.cuh"
 #include "sum.cuh"
-
-struct LongSegments {
-    const void* data;
-    void* out;
-    i64 target;
-    i64 mean;  // whether the sums are divided by the lengths
-    u64* slots;  // one for each item
-    List list;
-};
 
 constexpr int GROUP = CHAIN * THREADS * PER_LOAD;  // numbers that a block loads at a time
 

@@ -1,0 +1,160 @@
+// As long_segments.cu, for the plan of blocks of 256 threads without chains: every chunk is a warp's, which goes
+// through the plan's eight warps side by side.
+//
+// Compiled with ELEMENT, LAYOUT SHIFTED (array.cuh), THREADS and RESIDENT (blocks per multiprocessor that the
+// registers must allow).
+
+#include "anywhere.cuh"
+#include "halving.cuh"
+#include "long_segments.cuh"
+#include "mma_ones.cuh"
+#include "plan_loads.cuh"
+#include "result.cuh"
+
+constexpr int TILES = 8;  // of a turn: one of each warp of the plan
+constexpr int AT_ONCE = 4;
+constexpr int TILE = WARP * PER_LOAD, TURN = TILES * TILE;  // numbers
+constexpr int BLOCK = TILES * WARP;
+constexpr int READ = 24 / sizeof(Code);  // elements that are read from one on
+
+#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
+
+// What the plan's warps have added up: the four lanes of a row have the same sums after an MMA, and each goes on with
+// those of another tile.
+struct Warps {
+    double low[TILES / AT_ONCE] = {}, high[TILES / AT_ONCE] = {};
+
+    __device__ void add(int part, const Vector (&x)[AT_ONCE]) {
+        float2 rows;
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; ++j) {
+            float d[4] = {0, 0, 0, 0};
+            multiply_by_ones(d, x[j]);
+            if (j == 0 || threadIdx.x % 4 == j) rows = make_float2(d[0], d[2]);
+        }
+        low[part] += rows.x;
+        high[part] += rows.y;
+    }
+
+    __device__ double sum() const {
+        double v[TILES / AT_ONCE];
+#pragma unroll
+        for (int part = 0; part < TILES / AT_ONCE; ++part) {
+            v[part] = low[part] + high[part];
+#pragma unroll
+            for (int half = 16; half >= 4; half /= 2) v[part] += __shfl_xor_sync(ALL, v[part], half);
+        }
+        double number = v[0] + v[1];
+#pragma unroll
+        for (int half = 2; half >= 1; half /= 2) number += __shfl_xor_sync(ALL, number, half);
+        return number;
+    }
+};
+
+#else
+
+struct Warps {
+    double sums[TILES][PER_LOAD] = {};
+
+    __device__ void add(int part, const Vector (&x)[AT_ONCE]) {
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; ++j)
+#pragma unroll
+            for (int i = 0; i < PER_LOAD; ++i) sums[part * AT_ONCE + j][i] += to_binary64(x[j].codes[i]);
+    }
+
+    __device__ double sum() {
+        double v[TILES];
+#pragma unroll
+        for (int t = 0; t < TILES; ++t) {
+#pragma unroll
+            for (int half = PER_LOAD / 2; half > 0; half /= 2)
+#pragma unroll
+                for (int i = 0; i < half; ++i) sums[t][i] += sums[t][i + half];
+            v[t] = sums[t][0];
+        }
+        return sum_of_tiles<TILES, 1>(v);
+    }
+};
+
+#endif
+
+enum Reading { WHOLE, PARTLY, CAREFULLY };
+
+// A turn from `at` bytes after the base on, of which `left` numbers are the chunk's.
+template <Reading READING>
+__device__ inline void add_turn(Warps& warps, const char* base, u32 at, int left) {
+    const int lane = threadIdx.x % WARP;
+#pragma unroll
+    for (int part = 0; part < TILES / AT_ONCE; ++part) {
+        Raw raws[AT_ONCE];
+        Vector x[AT_ONCE];
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; ++j) {
+            const int tile = part * AT_ONCE + j, some = left - tile * TILE - lane * PER_LOAD;
+            const u32 there = at + tile * (WARP * 16) + lane * 16;
+            if (READING == CAREFULLY)
+                x[j] = one_by_one(base, there, some);
+            else
+                raws[j] = fetch(base, READING == WHOLE || some > 0 ? there : at, some);
+        }
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; ++j)
+            if (READING != CAREFULLY) x[j] = READING == WHOLE ? shifted(raws[j]) : aligned(raws[j]);
+        warps.add(part, x);
+    }
+}
+
+// Of the array's last chunk alone: not inline, so that it takes no registers.
+__device__ __noinline__ double careful_sum(const char* base, u32 at, u32 length) {
+    Warps warps;
+#pragma unroll 1
+    for (u32 done = 0; done < length; done += TURN, at += TURN * sizeof(Code))
+        add_turn<CAREFULLY>(warps, base, at, static_cast<int>(min(length - done, static_cast<u32>(TURN))));
+    return warps.sum();
+}
+
+__device__ inline double chunk_sum(const char* base, u32 at, u32 length) {
+    Warps warps;
+#pragma unroll 1
+    for (; length >= TURN; length -= TURN, at += TURN * sizeof(Code)) add_turn<WHOLE>(warps, base, at, TURN);
+    if (length) add_turn<PARTLY>(warps, base, at, static_cast<int>(length));
+    return warps.sum();
+}
+
+// All chunks' numbers, as a block of the plan adds them up (sum_of_chunks).
+__device__ __noinline__ double sum_by_warp(u64* slots, i64 chunks) {
+    const int lane = threadIdx.x % WARP;
+    double warps = 0;
+#pragma unroll 1
+    for (int warp = 0; warp < TILES && warp * WARP < chunks; ++warp) {
+        double total = 0;
+        for (i64 at = warp * WARP + lane; at < chunks; at += BLOCK) total += take(slots + at, look(slots + at));
+        total = __shfl_sync(ALL, tree<WARP>(total), 0);
+        if (lane == warp) warps = total;
+    }
+    return tree<TILES>(warps);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) long_chunks(const __grid_constant__ LongSegments p) {
+    const int lane = threadIdx.x % WARP;
+    for_each_item_of_warps(p.list, [&](const Item& item, u32 number) {
+        const i64 size = loads_of(item.length, TURN) * TURN, chunks = chunks_of(item.length, TURN);
+        const i64 done = (number - item.first) * size;
+        const u32 length = static_cast<u32>(min(size, item.length - done));
+        const u64 address = reinterpret_cast<u64>(static_cast<const Code*>(p.data) + item.begin + done);
+        const char* const base = reinterpret_cast<const char*>(address & ~15ull);
+        const u32 at = static_cast<u32>(address % 16);
+        double total = item.begin + done + length + READ > p.n ? careful_sum(base, at, length)
+                                                              : chunk_sum(base, at, length);
+        if (chunks > 1) {
+            if (lane == 0) publish(p.slots + number, total);
+            if (!is_last_for_warp(p.list, item, chunks)) return;
+            total = sum_by_warp(p.slots + item.first, chunks);
+        }
+        if (lane != 0) return;
+        if (p.mean) total /= static_cast<double>(item.length);
+        const Target target = static_cast<Target>(p.target);
+        store_rounded(place(p.out, item.segment, target), total, target);
+    });
+}

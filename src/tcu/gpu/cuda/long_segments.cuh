@@ -1,0 +1,17 @@
+// Long segments, which segments.cu has left.
+//
+// The host fills the structure field by field (tcu/gpu/segments.py): change both together.
+
+#pragma once
+
+#include "items.cuh"
+
+struct LongSegments {
+    const void* data;
+    i64 n;
+    void* out;
+    i64 target;
+    i64 mean;  // whether the sums are divided by the lengths
+    u64* slots;  // one for each item
+    List list;
+};
