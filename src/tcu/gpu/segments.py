@@ -80,9 +80,7 @@ class Config:
     """How segments.cu is compiled; no choice changes the bits."""
 
     threads: int = 128
-    resident: int = 6
-    wide: int = 0
-    """1: loads of 16 bytes."""
+    resident: int = 5
 
 
 @dataclass(frozen=True)
@@ -132,7 +130,7 @@ class SegmentsLaunch:
         function = compiled(
             "segments.cu", "segments", gpu.compute_capability, ELEMENTS[element.name], "SHIFTED",
             (("AT_ONCE", at_once), ("THREADS", config.threads),
-             ("RESIDENT", config.resident), ("SHORT", short), ("WIDE", config.wide)),
+             ("RESIDENT", config.resident), ("SHORT", short)),
         )  # fmt: skip
         warps = config.threads // _WARP
         self._launch_short = KernelLaunch(

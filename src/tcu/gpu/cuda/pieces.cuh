@@ -5,37 +5,6 @@
 #include "anywhere.cuh"
 #include "mma_ones.cuh"
 
-// What a lane loads of a piece.  WIDE: two loads of 16 bytes, which the cache serves in fewer turns than three of 8,
-// and which take six selections more.
-struct Loaded {
-    u32 words[8];
-    u32 at;
-
-    // 16 bytes from `at` bytes after `base` on, which is a multiple of 16 bytes, and what is around them.
-    __device__ void fetch_from(const char* base, u32 from) {
-        at = from;
-#if WIDE && ELEMENT != BINARY64
-        const uint4 low = __ldg(reinterpret_cast<const uint4*>(base + (at & ~15u)));
-        const uint4 high = __ldg(reinterpret_cast<const uint4*>(base + (at & ~15u)) + 1);
-        const u32 all[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-#pragma unroll
-        for (int i = 0; i < 8; ++i) words[i] = all[i];
-#else
-        const Raw raw = fetch(base, at, 0);
-#pragma unroll
-        for (int i = 0; i < 6; ++i) words[i] = raw.words[i];
-#endif
-    }
-
-    __device__ Vector vector() const {
-        Raw raw;
-        raw.at = at;
-#pragma unroll
-        for (int i = 0; i < 6; ++i) raw.words[i] = WIDE && ELEMENT != BINARY64 && at & 8 ? words[i + 2] : words[i];
-        return shifted(raw);
-    }
-};
-
 // LANES pieces for each LANES lanes, of LANES · 16 bytes: each lane gives one (bytes from the base, and numbers from
 // there on), and has 16 bytes of each in turn.  Loads of all are under way before the first is used.
 //
@@ -45,7 +14,7 @@ __device__ inline void for_each_piece(const char* base, u32 at, int left, const 
     const int number = threadIdx.x % LANES;
     const char* const own = base + number * 16;
     const int bits = left * 8 * static_cast<int>(sizeof(Code));
-    Loaded loaded[LANES];
+    Raw loaded[LANES];
     Vector vectors[LANES];
     const auto left_of = [&](int j) {
         return LANES > 1 ? __shfl_sync(ALL, bits, j, LANES) - number * 128 : bits;
@@ -56,13 +25,13 @@ __device__ inline void for_each_piece(const char* base, u32 at, int left, const 
         if (CAREFUL)
             vectors[j] = one_by_one(own, from, left_of(j) / 8 / static_cast<int>(sizeof(Code)));
         else
-            loaded[j].fetch_from(own, from);
+            loaded[j] = fetch(own, from, 0);
     }
 #pragma unroll
     for (int j = 0; j < LANES; ++j) {
         if (!CAREFUL) {
             const int some = left_of(j);
-            vectors[j] = loaded[j].vector();
+            vectors[j] = shifted(loaded[j]);
 #pragma unroll
             for (int i = 0; i < 4; ++i) vectors[j].word[i] = lowest(vectors[j].word[i], some - 32 * i);
         }

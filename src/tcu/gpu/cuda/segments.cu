@@ -15,7 +15,6 @@
 //   THREADS, RESIDENT   of a block, and blocks per multiprocessor that the registers must allow
 //   AT_ONCE    segments of a warp at a time: 8, 16 or 32
 //   SHORT      lanes of a short segment: 1, 2 or 4, with AT_ONCE 32; 0: there are none
-//   WIDE       1: loads of 16 bytes in place of 8 (pieces.cuh)
 //
 // The host fills the structure field by field (tcu/gpu/segments.py): change both together.
 
