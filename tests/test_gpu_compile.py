@@ -147,8 +147,8 @@ SUMS: dict[str, dict[str, Any]] = {
     "packed_rows.cu": {"LANES": 2, "TILES": 1, "WORDS": 5, "LOOPS": 0, "RESIDENT": 6},
     "packed_rows.cu, tiles": {"LANES": 32, "TILES": 5, "WORDS": 5, "LOOPS": 0, "RESIDENT": 6},
     "packed_rows.cu, turns": {"LANES": 32, "TILES": 8, "WORDS": 5, "LOOPS": 1, "RESIDENT": 4},
-    "segments.cu": {"THREADS": 128, "RESIDENT": 6, "AT_ONCE": 16, "SHORT": 0},
-    "segments.cu, short": {"THREADS": 128, "RESIDENT": 6, "AT_ONCE": 32, "SHORT": 2},
+    "segments.cu": {"THREADS": 128, "RESIDENT": 5, "AT_ONCE": 16},
+    "segments.cu, many": {"THREADS": 128, "RESIDENT": 5, "AT_ONCE": 32},
     "long_chunks.cu": {"THREADS": 128, "RESIDENT": 4},
     "long_segments.cu": {"THREADS": 256, "CHAIN": 1, "UNROLL": 4, "RESIDENT": 4, "TERM": "VALUE"},
     "columns.cu": {

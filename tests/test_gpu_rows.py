@@ -69,6 +69,22 @@ def test_rows_of_every_long_length(torch, dtype) -> None:
 
 
 @dtypes
+def test_single_short_rows_at_multiples_of_16_bytes_and_elsewhere(torch, dtype) -> None:
+    rng = np.random.default_rng(12)
+    for length in range(1, 18):
+        for shift in range(3):
+            x = draw(rng, length, dtype, "scaled").reshape(1, length)
+            check(x, to_gpu(torch, x, shift), axis=1)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32], ids=["float16", "float32"])
+@pytest.mark.parametrize("length", [16_384, 16_385, 32_768, 40_001])
+def test_so_many_long_rows_that_each_has_a_warp(torch, dtype, length) -> None:
+    x = draw(np.random.default_rng(13), 4096 * length, dtype, "normal").reshape(4096, length)
+    check(x, to_gpu(torch, x), axis=1)
+
+
+@dtypes
 def test_any_axes_of_any_layout(torch, dtype) -> None:
     rng = np.random.default_rng(9)
     for case in range(60):

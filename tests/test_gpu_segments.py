@@ -105,6 +105,14 @@ def test_every_length_at_every_misalignment(torch, dtype) -> None:
 
 
 @dtypes
+def test_so_many_segments_that_a_warp_takes_32_at_a_time(torch, dtype) -> None:
+    rng = np.random.default_rng(9)
+    for mean in (2, 8, 60):
+        lengths = rng.geometric(1 / (mean + 1), 600_000) - 1
+        check(torch, "sum", draw(rng, int(lengths.sum()), dtype, "spread"), lengths, mean % 3)
+
+
+@dtypes
 def test_one_segment_and_a_million_empty_ones(torch, dtype) -> None:
     rng = np.random.default_rng(2)
     for length in (1, 40_000, 3_000_001):

@@ -113,7 +113,8 @@ class RowsLaunch:
             "LANES": width, "TILES": tiles, "LOOPS": int(turns > 1), "RESIDENT": resident,
             "WORDS": min(5, (plan.n * size + 5) // 4) if lanes == 1 else 5,
         }  # fmt: skip
-        function = self._compiled("packed_rows", plan, aligned, macros)
+        # A single row is aligned whatever its length, but lanes behind its end read on.
+        function = self._compiled("packed_rows", plan, aligned and plan.n * size % LOAD == 0, macros)
         warps = _PACKED_THREADS // 32
         share = min(
             -(-rows // (self._gpu.multiprocessors * resident * warps)), max(1, _SHARE // (plan.n * size))

@@ -29,8 +29,6 @@ last warps do not keep all others waiting."""
 _MOST_PER_WARP = 512
 _AT_ONCE = (8, 32)
 """The least and the most segments that a warp takes at a time: few where they are long, so that many warps have some."""
-_SHORT = ((6, 1), (24, 2), (56, 4))
-"""Up to how many bytes a segment has on average, short ones have as many lanes; beyond, there are none."""
 _LONG_THREADS, _LONG_RESIDENT = 128, {2: 6, 4: 4, 8: 5}
 """Of long_chunks.cu, by the bytes of an element: as many blocks as leave every thread its registers."""
 _BUSY = 1 << 13
@@ -122,7 +120,6 @@ class SegmentsLaunch:
         most = _TILES * _WARP * per_load if usual else 0
         per_warp = _per_warp(n * size, segments)
         at_once = min(per_warp, _AT_ONCE[1])
-        short = _lanes_of_short(n * size, segments) if at_once == _AT_ONCE[1] else 0
         state = List(0, 0, 0)
         self._short = _Segments(
             0, n, 0, segments, 0, TARGETS[target.name], mean, per_warp, most, together, state
@@ -130,7 +127,7 @@ class SegmentsLaunch:
         function = compiled(
             "segments.cu", "segments", gpu.compute_capability, ELEMENTS[element.name], "SHIFTED",
             (("AT_ONCE", at_once), ("THREADS", config.threads),
-             ("RESIDENT", config.resident), ("SHORT", short)),
+             ("RESIDENT", config.resident)),
         )  # fmt: skip
         warps = config.threads // _WARP
         self._launch_short = KernelLaunch(
@@ -187,7 +184,3 @@ def _per_warp(size: int, segments: int) -> int:
     while 2 * count * average <= _DATA and count < _MOST_PER_WARP and segments >= 2 * count * _BUSY:
         count *= 2
     return max(count, _AT_ONCE[0])
-
-
-def _lanes_of_short(size: int, segments: int) -> int:
-    return next((lanes for most, lanes in _SHORT if size <= most * segments), 0)

@@ -61,13 +61,6 @@ __device__ inline double number_of(const float2& rows) {
     return static_cast<double>(rows.x) + static_cast<double>(rows.y);
 }
 
-// The sum of this lane's piece.  Where four lanes have several pieces, B has ones where column and lane belong
-// together; the others' numbers are multiplied by 0, which makes NaN of their inf.
-template <int LANES>
-__device__ inline double short_sum(const char* base, u32 at, int left) {
-    return number_of(rows_of<LANES, false>(base, at, left));
-}
-
 // The sums of the lanes' quads to their places.
 template <bool CAREFUL>
 __device__ inline void put_quads(const char* base, u32 at, int left, double* numbers) {
@@ -87,18 +80,6 @@ __device__ inline double sum_of(const Vector& x) {
 #pragma unroll
         for (int i = 0; i < half; ++i) v[i] += v[i + half];
     return v[0];
-}
-
-template <int LANES>
-__device__ inline double short_sum(const char* base, u32 at, int left) {
-    double sum = 0;
-    for_each_piece<LANES, false>(base, at, left, [&](int j, const Vector& x) {
-        double v = sum_of(x);
-#pragma unroll
-        for (int half = LANES / 2; half > 0; half /= 2) v += __shfl_xor_sync(ALL, v, half);
-        if (j == 0 || threadIdx.x % LANES == j) sum = v;
-    });
-    return sum;
 }
 
 template <bool CAREFUL>

@@ -5,16 +5,12 @@
 // up those of a tile of the plan (8 quads), and then the tiles of a segment.  What the plan adds besides is zeros,
 // which change no sum.
 //
-// Segments of up to SHORT · 16 bytes need none of this: SHORT lanes load each, so that 32 / SHORT have their sums by
-// an MMA.  Longer ones among them wait until there are enough.
-//
 // What has more than TILES tiles is left to a second launch (long_segments.cu, long_chunks.cu).  A segment that is
 // none (it ends before it begins, or elsewhere than in the array) gives NaN.
 //
 // Compiled with ELEMENT (array.cuh; LAYOUT is not looked at), and
 //   THREADS, RESIDENT   of a block, and blocks per multiprocessor that the registers must allow
 //   AT_ONCE    segments of a warp at a time: 8, 16 or 32
-//   SHORT      lanes of a short segment: 1, 2 or 4, with AT_ONCE 32; 0: there are none
 //
 // The host fills the structure field by field (tcu/gpu/segments.py): change both together.
 
@@ -27,7 +23,7 @@ constexpr int WARPS = THREADS / WARP;
 constexpr int TILES = 8;
 constexpr int QUAD = 4 * PER_LOAD;  // numbers
 constexpr int READ = (32 + 3 * 16) / sizeof(Code);  // elements that are read from the first of a quad on, at most
-constexpr int CAPACITY = SHORT ? 128 : PARTS == 1 ? 384 : 128;  // quads whose sums are in shared memory
+constexpr int CAPACITY = PARTS == 1 ? 384 : 128;  // quads whose sums are in shared memory
 constexpr int WIDTH = 8 * PARTS;  // numbers of a tile
 
 struct Segments {
@@ -51,19 +47,9 @@ struct alignas(16) Entry {
     u32 length;
 };
 
-// Segments that are not short among short ones: the last turn's, and fewer than a group of earlier ones.
-struct Pending {
-    u32 from[2 * WARP], length[2 * WARP], number[2 * WARP];
-};
-// As many as have mostly no more quads than there are lanes.
-[[maybe_unused]] constexpr u32 GROUP = 24;
-
 struct Shared {
     Entry entries[WARP];
     double numbers[(CAPACITY + WARP) * PARTS];
-#if SHORT
-    Pending pending;
-#endif
 };
 
 // The tree over `count` numbers, at most WIDTH.
@@ -205,9 +191,8 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Shared& shared
     // Used a turn later: what is computed from it waits for it.
     i64 next = lane < count ? __ldg(ends + lane) : 0;
     u32 so_far = 0;
-    [[maybe_unused]] u32 pending = 0;
 #pragma unroll 1
-    for (u32 number = lane, todo = count; todo;) {
+    for (u32 number = lane, todo = count; todo; number += AT_ONCE, todo = todo > AT_ONCE ? todo - AT_ONCE : 0) {
         const u64 relative = static_cast<u64>(next - run.begin);
         if (number + AT_ONCE < count) next = __ldg(ends + number + AT_ONCE);
         const u32 end = relative >> 32 ? ~0u : static_cast<u32>(relative);
@@ -230,44 +215,10 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Shared& shared
             }
         }
         const u32 mine = is_long ? 0 : length;
-        double sum = 0;
-#if SHORT
-        if (!at_end) sum = short_sum<SHORT>(base, from, static_cast<int>(mine));
-        // A NaN may be a neighbour's.
-        const bool waits = mine > SHORT * PER_LOAD || (is_one && !is_long && (at_end || sum != sum));
-        if (has_lane && !is_long && !waits)
-            results.store(number, is_one ? sum : __longlong_as_double(0x7fffffffffffffff), length);
-        const u32 who = __ballot_sync(ALL, waits);
-        if (waits) {
-            const u32 at = pending + __popc(who & ((1u << lane) - 1));
-            shared.pending.from[at] = from;
-            shared.pending.length[at] = mine;
-            shared.pending.number[at] = number;
-        }
-        pending += __popc(who);
-#endif
-        number += AT_ONCE;
-        todo = todo > AT_ONCE ? todo - AT_ONCE : 0;
-#if SHORT
-        while (pending >= GROUP || (pending && !todo)) {
-            __syncwarp();
-            const u32 some = min(pending, GROUP);
-            pending -= some;
-            const bool any = lane < some;
-            const u32 length = any ? shared.pending.length[pending + lane] : 0;
-            const u32 from = any ? shared.pending.from[pending + lane] : 0;
-            const u32 number = any ? shared.pending.number[pending + lane] : 0;
-            const bool near_end = any && (from - shift) / sizeof(Code) + length >= unsafe;
-            const double sum = __any_sync(ALL, near_end) ? careful_sums<WARP>(base, from, length, shared)
-                                                         : sums_of<WARP, false>(base, from, length, shared);
-            if (any) results.store(number, sum, length);
-        }
-#else
-        sum = at_end ? careful_sums<AT_ONCE>(base, from, mine, shared)
-                     : sums_of<AT_ONCE, false>(base, from, mine, shared);
+        const double sum = at_end ? careful_sums<AT_ONCE>(base, from, mine, shared)
+                                  : sums_of<AT_ONCE, false>(base, from, mine, shared);
         if (has_lane && !is_long)
-            results.store(number - AT_ONCE, is_one ? sum : __longlong_as_double(0x7fffffffffffffff), length);
-#endif
+            results.store(number, is_one ? sum : __longlong_as_double(0x7fffffffffffffff), length);
     }
 }
 
