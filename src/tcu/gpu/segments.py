@@ -15,7 +15,7 @@ from tcu.gpu.workspace import workspace
 from tcu.plan import make_plan
 from tcu.plan.variants import LOADS
 
-__all__ = ["STATES", "Config", "List", "Room", "SegmentsLaunch"]
+__all__ = ["STATES", "List", "Room", "SegmentsLaunch"]
 
 _TILES, _WARP = 8, 32
 """As in cuda/segments.cu."""
@@ -29,6 +29,8 @@ last warps do not keep all others waiting."""
 _MOST_PER_WARP = 512
 _AT_ONCE = (8, 32)
 """The least and the most segments that a warp takes at a time: few where they are long, so that many warps have some."""
+_THREADS, _RESIDENT = 128, 5
+"""Of segments.cu: as many blocks per multiprocessor as leave the loop over windows its registers (sm_90)."""
 _LONG_THREADS, _LONG_RESIDENT = 128, {2: 6, 4: 4, 8: 5}
 """Of long_chunks.cu, by the bytes of an element: as many blocks as leave every thread its registers."""
 _BUSY = 1 << 13
@@ -74,14 +76,6 @@ class _LongSegments(ctypes.Structure):
 
 
 @dataclass(frozen=True)
-class Config:
-    """How segments.cu is compiled; no choice changes the bits."""
-
-    threads: int = 128
-    resident: int = 5
-
-
-@dataclass(frozen=True)
 class Room:
     """Memory that a launch needs besides its operands, for as long as it runs, in bytes."""
 
@@ -108,9 +102,8 @@ class SegmentsLaunch:
 
     def __init__(
         self, n: int, segments: int, element: Format, target: Format, gpu: Gpu,
-        *, chain: int = 1, block: int = _BLOCK, mean: bool = False, config: Config | None = None,
+        *, chain: int = 1, block: int = _BLOCK, mean: bool = False,
     ) -> None:  # fmt: skip
-        config = config or Config()
         self._gpu = gpu
         self._lock = threading.Lock()
         size = element.dtype.itemsize
@@ -126,12 +119,11 @@ class SegmentsLaunch:
         )
         function = compiled(
             "segments.cu", "segments", gpu.compute_capability, ELEMENTS[element.name], "SHIFTED",
-            (("AT_ONCE", at_once), ("THREADS", config.threads),
-             ("RESIDENT", config.resident)),
+            (("AT_ONCE", at_once), ("THREADS", _THREADS), ("RESIDENT", _RESIDENT)),
         )  # fmt: skip
-        warps = config.threads // _WARP
+        warps = _THREADS // _WARP
         self._launch_short = KernelLaunch(
-            function, max(1, -(-segments // (per_warp * warps))), config.threads, self._short
+            function, max(1, -(-segments // (per_warp * warps))), _THREADS, self._short
         )
         longs = min(segments, n // (most + 1))
         items = longs + n // (LOADS * together) if longs else 0

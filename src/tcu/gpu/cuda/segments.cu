@@ -15,7 +15,7 @@
 // The host fills the structure field by field (tcu/gpu/segments.py): change both together.
 
 #include "items.cuh"
-#include "pieces.cuh"
+#include "quads.cuh"
 #include "plan_loads.cuh"
 #include "result.cuh"
 
