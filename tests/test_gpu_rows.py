@@ -130,12 +130,13 @@ def test_cupy_and_jax(torch) -> None:
     assert np.array_equal(np.asarray(tcu.sum(jax.numpy.asarray(x), axis=1)), tcu.sum(x, axis=1))
 
 
-def test_a_captured_graph(torch) -> None:
-    x = torch.randn(100, 40_000, device="cuda")
-    tcu.sum(x, axis=1)
+@pytest.mark.parametrize(("shape", "axis"), [((100, 40_000), 1), ((40_000, 100), 0)], ids=["rows", "columns"])
+def test_a_captured_graph(torch, shape, axis) -> None:
+    x = torch.randn(*shape, device="cuda")
+    tcu.sum(x, axis=axis)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        result = tcu.sum(x, axis=1)
-    x.copy_(torch.randn(100, 40_000, device="cuda"))
+        result = tcu.sum(x, axis=axis)
+    x.copy_(torch.randn(*shape, device="cuda"))
     graph.replay()
-    assert np.array_equal(codes(result), codes(tcu.sum(x, axis=1)))
+    assert np.array_equal(codes(result), codes(tcu.sum(x, axis=axis)))

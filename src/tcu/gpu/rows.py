@@ -116,13 +116,12 @@ class RowsLaunch:
         # A single row is aligned whatever its length, but lanes behind its end read on.
         function = self._compiled("packed_rows", plan, aligned and plan.n * size % LOAD == 0, macros)
         warps = _PACKED_THREADS // 32
-        share = min(
-            -(-rows // (self._gpu.multiprocessors * resident * warps)), max(1, _SHARE // (plan.n * size))
-        )
+        even = -(-rows // (self._gpu.multiprocessors * resident * warps))
+        share = max(1, min(even, _SHARE // (plan.n * size)))
         self._problem = _PackedRows(
-            0, rows, plan.n, 0, divisor, TARGETS[self._target.name], max(share, 1), turns, chunks
+            0, rows, plan.n, 0, divisor, TARGETS[self._target.name], share, turns, chunks
         )
-        blocks = -(-rows // (max(share, 1) * warps))
+        blocks = -(-rows // (share * warps))
         self._kernel = KernelLaunch(function, max(blocks, 1), _PACKED_THREADS, self._problem)
 
     def _by_warps(
