@@ -8,6 +8,7 @@ other, so the bits are those of :func:`tcu.model.execute.execute`.
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,6 +24,7 @@ __all__ = ["PlanStream"]
 
 Pending = list[tuple[str, str]]
 """What every step of a cascade keeps: (format, base64 of the bytes)."""
+_NAN = float(np.uint64(get_format("binary64").nan_code).view(np.float64))
 
 
 class PlanStream:
@@ -67,13 +69,17 @@ class PlanStream:
             self._cascades[-1].push(numbers)
 
     def value(self) -> float:
-        """The sum in the plan's result format, once all pieces are merged; zero is always +0."""
+        """The sum in the plan's result format, once all pieces are merged.
+
+        Zero is always +0, and a NaN has all fraction bits set, as everywhere:
+        which payload an addition keeps is the processor's choice.
+        """
         if not self.plan.parts:
             return 0.0
         with np.errstate(all="ignore"):
             self._cascades[-1].finish()
-            total = self._cascades[-1].taken().astype(get_format(self.plan.result).dtype)[0]
-            return float(total) + 0.0
+            total = float(self._cascades[-1].taken().astype(get_format(self.plan.result).dtype)[0])
+        return _NAN if math.isnan(total) else total + 0.0
 
     def state(self) -> list[Pending]:
         """What is pending, for :meth:`restore` of a stream by the same plan."""
