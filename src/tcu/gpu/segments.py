@@ -30,7 +30,11 @@ _MOST_PER_WARP = 512
 _AT_ONCE = (8, 32)
 """The least and the most segments that a warp takes at a time: few where they are long, so that many warps have some."""
 _THREADS, _RESIDENT = 128, 5
-"""Of segments.cu: as many blocks per multiprocessor as leave the loop over windows its registers (sm_90)."""
+"""Of segments.cu: as many blocks per multiprocessor as leave the loop over quads its registers (sm_90)."""
+_COPY, _COPIES = 2 << 10, 4
+"""Bytes of a copy into a warp's ring in shared memory, and how many have room there (sm_90)."""
+_ROOM = 256
+"""Numbers that a warp keeps in shared memory: few, so that all blocks have room."""
 _LONG_THREADS, _LONG_RESIDENT = 128, {2: 6, 4: 4, 8: 5}
 """Of long_chunks.cu, by the bytes of an element: as many blocks as leave every thread its registers."""
 _BUSY = 1 << 13
@@ -119,7 +123,8 @@ class SegmentsLaunch:
         )
         function = compiled(
             "segments.cu", "segments", gpu.compute_capability, ELEMENTS[element.name], "SHIFTED",
-            (("AT_ONCE", at_once), ("THREADS", _THREADS), ("RESIDENT", _RESIDENT)),
+            (("AT_ONCE", at_once), ("THREADS", _THREADS), ("RESIDENT", _RESIDENT),
+             ("COPY", _COPY), ("COPIES", _COPIES), ("ROOM", _ROOM)),
         )  # fmt: skip
         warps = _THREADS // _WARP
         self._launch_short = KernelLaunch(

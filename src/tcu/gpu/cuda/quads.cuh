@@ -4,38 +4,96 @@
 
 #include "anywhere.cuh"
 #include "mma_ones.cuh"
+#include "ring.cuh"
 
 constexpr int LANES = 4;  // of a quad, 16 bytes each
+constexpr int QUAD = LANES * PER_LOAD;  // numbers
 
-// Four quads for each four lanes: each lane gives one (bytes from the base, and numbers from there on), and has 16
-// bytes of each in turn.  Loads of all are under way before the first is used.
+typedef Ring<COPY, COPIES, LANES * 16> Data;
+
+// Where the bytes are: each returns the 16 of this lane, which has number `number` of a quad, of the quad at `at`
+// bytes; of which the first `left` elements of the lane's matter.
 //
-// Without care, all bytes of a quad are read, and 16 behind it, whatever is left.
-template <bool CAREFUL, typename Use>
-__device__ inline void for_each_quad(const char* base, u32 at, int left, const Use& use) {
+// In memory: all bytes of a quad are read, and 16 behind it, whatever is left.
+struct Direct {
+    static constexpr bool CAREFUL = false;
+    const char* own;
+    __device__ Direct(const char* base, int number) : own(base + number * 16) {}
+    __device__ u32 place(u32 at) const { return at; }
+    __device__ Raw fetch(u32 place, int) const { return ::fetch(own, place, 0); }
+    __device__ static Vector vector(const Raw& raw) { return shifted(raw); }
+};
+
+// In memory, where it may end before the quad does.
+struct Careful {
+    static constexpr bool CAREFUL = true;
+    const char* own;
+    __device__ Careful(const char* base, int number) : own(base + number * 16) {}
+    __device__ u32 place(u32 at) const { return at; }
+    __device__ Vector fetch(u32 place, int left) const { return one_by_one(own, place, left); }
+    __device__ static Vector vector(const Vector& v) { return v; }
+};
+
+#if BULK
+// In the ring.  A place is the address in the ring and by how many bits to shift, in one word for one shuffle.
+struct Ringed {
+    static constexpr bool CAREFUL = false;
+    u32 own;
+    __device__ Ringed(const Data& data, int number) : own(shared_address(data.memory->bytes) + number * 16) {}
+    __device__ u32 place(u32 at) const { return __byte_perm(at * 8, at & (Data::SIZE - 8), 0x5410); }
+    __device__ Raw fetch(u32 place, int) const {
+        Raw r;
+        r.at = place;
+        const u32 from = own + (place >> 16);
+        load_pair(r.words[0], r.words[1], from);
+        load_pair(r.words[2], r.words[3], from + 8);
+        if (ELEMENT != BINARY64) load_pair(r.words[4], r.words[5], from + 16);
+        return r;
+    }
+    __device__ static Vector vector(Raw r) {
+        const u32 bits = r.at;
+        Vector v;
+#if ELEMENT == BINARY64
+#pragma unroll
+        for (int i = 0; i < 4; ++i) v.word[i] = r.words[i];
+#else
+        u32 w[5];
+#pragma unroll
+        for (int i = 0; i < 5; ++i) w[i] = bits & 32 ? r.words[i + 1] : r.words[i];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) v.word[i] = ELEMENT == BINARY32 ? w[i] : __funnelshift_r(w[i], w[i + 1], bits);
+#endif
+        return v;
+    }
+};
+#endif
+
+// Four quads for each four lanes: each lane gives one (its place in the source, and numbers from there on), and has
+// 16 bytes of each in turn.  Loads of all are under way before the first is used.
+template <bool WHOLE, typename Source, typename Use>
+__device__ inline void for_each_quad(const Source& source, u32 place, int left, const Use& use) {
     const int number = threadIdx.x % LANES;
-    const char* const own = base + number * 16;
     const int bits = left * 8 * static_cast<int>(sizeof(Code));
-    Raw loaded[LANES];
-    Vector vectors[LANES];
-    const auto left_of = [&](int j) { return __shfl_sync(ALL, bits, j, LANES) - number * 128; };
+    const auto left_of = [&](int j) {
+        return WHOLE ? 128 : __shfl_sync(ALL, bits, j, LANES) - number * 128;
+    };
+    decltype(source.fetch(0, 0)) loaded[LANES];
 #pragma unroll
     for (int j = 0; j < LANES; ++j) {
-        const u32 from = __shfl_sync(ALL, at, j, LANES);
-        if (CAREFUL)
-            vectors[j] = one_by_one(own, from, left_of(j) / 8 / static_cast<int>(sizeof(Code)));
-        else
-            loaded[j] = fetch(own, from, 0);
+        const u32 from = __shfl_sync(ALL, place, j, LANES);
+        int some = 0;
+        if constexpr (Source::CAREFUL) some = left_of(j) / 8 / static_cast<int>(sizeof(Code));
+        loaded[j] = source.fetch(from, some);
     }
 #pragma unroll
     for (int j = 0; j < LANES; ++j) {
-        if (!CAREFUL) {
+        Vector v = Source::vector(loaded[j]);
+        if constexpr (!WHOLE && !Source::CAREFUL) {
             const int some = left_of(j);
-            vectors[j] = shifted(loaded[j]);
 #pragma unroll
-            for (int i = 0; i < 4; ++i) vectors[j].word[i] = lowest(vectors[j].word[i], some - 32 * i);
+            for (int i = 0; i < 4; ++i) v.word[i] = lowest(v.word[i], some - 32 * i);
         }
-        use(j, vectors[j]);
+        use(j, v);
     }
 }
 
@@ -43,16 +101,16 @@ __device__ inline void for_each_quad(const char* base, u32 at, int left, const U
 
 constexpr int PARTS = 1;  // of a quad that the plan does not add up at once
 
-// The sums of the lanes' quads to their places.
-template <bool CAREFUL>
-__device__ inline void put_quads(const char* base, u32 at, int left, double* numbers) {
+// The sums of the lanes' quads, the lane's to number `to`, if it is not negative.
+template <bool WHOLE, typename Source>
+__device__ inline void put_quads(const Source& source, u32 place, int left, double* numbers, int to) {
     float2 rows;  // g and g + 8 of the fragment: each lane keeps those of its own quad
-    for_each_quad<CAREFUL>(base, at, left, [&](int j, const Vector& x) {
+    for_each_quad<WHOLE>(source, place, left, [&](int j, const Vector& x) {
         float d[4] = {0, 0, 0, 0};
         multiply_by_ones(d, x);
         if (j == 0 || threadIdx.x % LANES == j) rows = make_float2(d[0], d[2]);
     });
-    numbers[threadIdx.x % WARP] = static_cast<double>(rows.x) + static_cast<double>(rows.y);
+    if (to >= 0) numbers[to] = static_cast<double>(rows.x) + static_cast<double>(rows.y);
 }
 
 #else
@@ -70,11 +128,12 @@ __device__ inline double sum_of(const Vector& x) {
     return v[0];
 }
 
-template <bool CAREFUL>
-__device__ inline void put_quads(const char* base, u32 at, int left, double* numbers) {
-    const int lane = threadIdx.x % WARP;
-    for_each_quad<CAREFUL>(base, at, left, [&](int j, const Vector& x) {
-        numbers[(lane / LANES * LANES + j) * PARTS + lane % LANES] = sum_of(x);
+template <bool WHOLE, typename Source>
+__device__ inline void put_quads(const Source& source, u32 place, int left, double* numbers, int to) {
+    for_each_quad<WHOLE>(source, place, left, [&](int j, const Vector& x) {
+        const int its = __shfl_sync(ALL, to, j, LANES);
+        const double sum = sum_of(x);
+        if (its >= 0) numbers[its * PARTS + threadIdx.x % LANES] = sum;
     });
 }
 

@@ -8,11 +8,11 @@
 
 #include "bulk.cuh"
 
-template <int CHUNK, int CHUNKS>
+// BEYOND: bytes that may be read from the last granule in the ring on.
+template <int CHUNK, int CHUNKS, int BEYOND = 16>
 struct Ring {
-    static constexpr u32 BEYOND = 16;  // bytes that may be read from the last in the ring on
     static constexpr u32 SIZE = CHUNK * CHUNKS;
-    static_assert((SIZE & (SIZE - 1)) == 0 && CHUNK % 16 == 0, "positions wrap around by a mask");
+    static_assert((SIZE & (SIZE - 1)) == 0 && (CHUNK & (CHUNK - 1)) == 0 && CHUNK % 16 == 0, "positions wrap around by a mask");
 
     struct Memory {
         alignas(16) char bytes[SIZE + BEYOND];  // the first ones once more
@@ -36,13 +36,24 @@ struct Ring {
 
     // The stretch of `size` bytes at `at`; returns how far behind `from` it begins.
     __device__ u32 start(const void* at, u32 size) {
-        wait(asked);
+        const u32 shift = begin(at, size);
+        go_on(0);
+        return shift;
+    }
+
+    // The same, and nothing is asked for yet.
+    __device__ u32 begin(const void* at, u32 size) {
         const u32 shift = static_cast<u32>(reinterpret_cast<u64>(at) % 16);
         from = static_cast<const char*>(at) - shift;
         end = shift + size;
-        asked = there = 0;
-        go_on(0);
+        skip(0);
         return shift;
+    }
+
+    // What is asked for next is the chunk with this byte.
+    __device__ void skip(u32 position) {
+        wait(asked);
+        asked = there = position & ~(CHUNK - 1u);
     }
 
     // Asks for what has room when the first `read` bytes are not needed any more.
@@ -52,17 +63,18 @@ struct Ring {
             const u32 slot = asked % SIZE, bytes = min((end - asked + 15) & ~15u, static_cast<u32>(CHUNK));
             char* const to = memory->bytes + slot;
 #if BULK
+            const u32 beyond = BEYOND > 16 ? min(bytes, static_cast<u32>(BEYOND)) : BEYOND;
             if (threadIdx.x % WARP == 0) {
                 u64* const arrived = &memory->arrived[slot / CHUNK];
-                expect(slot ? bytes : bytes + BEYOND, arrived);
+                expect(slot ? bytes : bytes + beyond, arrived);
                 start_copy(to, from + asked, bytes, arrived);
-                if (slot == 0) start_copy(to + SIZE, from + asked, BEYOND, arrived);
+                if (slot == 0) start_copy(to + SIZE, from + asked, beyond, arrived);
             }
 #else
             for (u32 i = threadIdx.x % WARP * 16; i < bytes; i += WARP * 16) {
                 const uint4 granule = __ldg(reinterpret_cast<const uint4*>(from + asked + i));
                 *reinterpret_cast<uint4*>(to + i) = granule;
-                if (slot + i == 0) *reinterpret_cast<uint4*>(to + SIZE) = granule;
+                if (slot + i < BEYOND) *reinterpret_cast<uint4*>(to + SIZE + i) = granule;
             }
 #endif
             asked += CHUNK;

@@ -1,9 +1,12 @@
 // Sums of ragged segments: each has the bits of its own sum by the plan of sum.cu.
 //
 // A warp takes AT_ONCE segments at a time, a lane to each.  All are cut into quads of 4 · 16 bytes, of which a warp
-// loads 32 at a time wherever they lie, eight to an MMA; their sums come together in shared memory, where a lane adds
-// up those of a tile of the plan (8 quads), and then the tiles of a segment.  What the plan adds besides is zeros,
-// which change no sum.
+// takes 32 at a time wherever they lie, eight to an MMA: first the whole ones, of which nothing has to be masked, then
+// what is left of each segment.  Their sums come together in shared memory, where a lane adds up those of a tile of the
+// plan (8 quads), and then the tiles of a segment.  What the plan adds besides is zeros, which change no sum.
+//
+// Segments follow each other, so a warp's come through a ring in shared memory where the architecture has copies in
+// bulk: 24 bytes at any place took 10 cycles of L1 from memory, and take 4 from there.
 //
 // What has more than TILES tiles is left to a second launch (long_segments.cu, long_chunks.cu).  A segment that is
 // none (it ends before it begins, or elsewhere than in the array) gives NaN.
@@ -11,6 +14,8 @@
 // Compiled with ELEMENT (array.cuh; LAYOUT is not looked at), and
 //   THREADS, RESIDENT   of a block, and blocks per multiprocessor that the registers must allow
 //   AT_ONCE    segments of a warp at a time: 8, 16 or 32
+//   COPY, COPIES   bytes of a copy into a warp's ring, and how many have room there (sm_90)
+//   ROOM       numbers of a warp in shared memory
 //
 // The host fills the structure field by field (tcu/gpu/segments.py): change both together.
 
@@ -21,9 +26,11 @@
 
 constexpr int WARPS = THREADS / WARP;
 constexpr int TILES = 8;
-constexpr int QUAD = 4 * PER_LOAD;  // numbers
 constexpr int READ = (32 + 3 * 16) / sizeof(Code);  // elements that are read from the first of a quad on, at most
-constexpr int CAPACITY = PARTS == 1 ? 384 : 128;  // quads whose sums are in shared memory
+constexpr int CAPACITY = ROOM / PARTS;  // quads whose sums are in shared memory
+static_assert(CAPACITY >= 8 * TILES, "a segment has room");
+// 32 whole quads, and less than one of each of 31 segments between them.
+static_assert(COPY * (COPIES - 1) > 63 * 64 && COPY <= 2048, "what a turn reads has room, a long segment more than two");
 constexpr int WIDTH = 8 * PARTS;  // numbers of a tile
 
 struct Segments {
@@ -40,16 +47,18 @@ struct Segments {
     List list;
 };
 
-// A segment that has numbers.
-struct alignas(16) Entry {
-    u32 from;   // bytes from the base
-    u32 quads;  // of those before it
-    u32 length;
+// A segment that has whole quads.
+struct alignas(8) Entry {
+    u32 from;   // bytes from the base, less 64 for every whole quad before
+    u32 place;  // among all quads, less the whole ones before
 };
 
 struct Shared {
+#if BULK
+    Data::Memory data;
+#endif
     Entry entries[WARP];
-    double numbers[(CAPACITY + WARP) * PARTS];
+    double numbers[CAPACITY * PARTS];
 };
 
 // The tree over `count` numbers, at most WIDTH.
@@ -83,46 +92,139 @@ __device__ inline u32 of_any_lane(u32 bits) {
 #endif
 }
 
-// The sums of SEGMENTS segments: each lane's has `length` numbers from `from` bytes after the base on.
-template <int SEGMENTS, bool AT_END>
-__device__ inline double sums_of(const char* base, u32 from, u32 length, Shared& shared) {
+__device__ inline u32 least_of_lanes(u32 v) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_min_sync(ALL, v);
+#else
+#pragma unroll
+    for (int half = WARP / 2; half > 0; half /= 2) v = min(v, __shfl_xor_sync(ALL, v, half));
+    return v;
+#endif
+}
+
+// Where a warp finds the quads of its segments.
+template <typename Source>
+struct Outside {
+    const char* base;
+    __device__ void begin(u32, u32, u32) const {}
+    __device__ void need(u32, u32) const {}
+    __device__ void need_all() const {}
+    template <bool WHOLE>
+    __device__ void put(u32 at, int left, double* numbers, int to) const {
+        // Lanes without a quad read where others may.
+        const Source source(base, threadIdx.x % LANES);
+        put_quads<WHOLE && !Source::CAREFUL>(source, to < 0 ? 0 : at, to < 0 ? 0 : left, numbers, to);
+    }
+};
+
+#if BULK
+// In the ring: whole quads always, and the segments' last ones where the window fits.
+struct Inside {
+    Data& data;
+    const char* base;
+    u32 all;  // bytes of the run
+    u32 end = 0;
+    bool fits = true;
+
+    // Of a window, from its first byte to its end, where nothing is needed from `limit` on for a while.
+    __device__ void begin(u32 first, u32 behind, u32 limit) {
+        end = behind;
+        fits = behind - first <= Data::SIZE - COPY;
+        data.end = min(limit, all);
+        if (data.asked - first > Data::SIZE) data.skip(first);
+        go_on(first);
+    }
+    // Bytes of a turn.
+    __device__ void need(u32 first, u32 behind) {
+        if (!fits) go_on(first);
+        data.wait(min(behind, end));
+    }
+    __device__ void need_all() {
+        if (fits) data.wait(end);
+    }
+    __device__ void go_on(u32 first) {
+        data.wait(min(first, data.asked));  // a copy at a time has a place in the ring
+        data.go_on(first);
+    }
+    template <bool WHOLE>
+    __device__ void put(u32 at, int left, double* numbers, int to) const {
+        const int number = threadIdx.x % LANES;
+        if (WHOLE || fits) {
+            const Ringed source(data, number);
+            put_quads<WHOLE>(source, source.place(at), left, numbers, to);
+        } else {
+            put_quads<WHOLE>(Direct(base, number), to < 0 ? 0 : at, left, numbers, to);
+        }
+    }
+};
+#endif
+
+// The sums of SEGMENTS segments: each lane's has `length` numbers from `from` bytes after the base on; none where
+// it is long, and those on its two sides are not looked at together.
+template <int SEGMENTS, typename Where>
+__device__ inline double sums_of(Where& where, u32 from, u32 length, bool is_long, Shared& shared) {
     const int lane = threadIdx.x % WARP;
-    const u32 below = (1u << lane) - 1;
+    // Of a turn, this lane's quad: those of an MMA are side by side.
+    const u32 turned = lane % LANES * (WARP / LANES) + lane / LANES;
+    const u32 below = (1u << turned) - 1;
     double* const numbers = shared.numbers;
-    const u32 quads = (length + QUAD - 1) / QUAD, so_far = up_to_lane(quads), before = so_far - quads;
+    // All quads of a segment in the lower half of a word, the whole ones in the upper half.
+    const u32 whole = length / QUAD, quads = (length + QUAD - 1) / QUAD;
+    const u32 both = quads | whole << 16, so_far = up_to_lane(both), before = so_far - both;
     const u32 all = __shfl_sync(ALL, so_far, WARP - 1);
-    const u32 some = __ballot_sync(ALL, quads != 0);
+    const u32 some = __ballot_sync(ALL, whole != 0);
+    const u32 whole_before = before >> 16, place = before & 0xffff, behind = so_far & 0xffff;
+    // Far ahead where there is none.
+    const u32 begins_at = whole ? whole_before - 1 : 1u << 31;
     __syncwarp();
-    if (quads) shared.entries[__popc(some & below)] = {from, before, length};
+    if (whole)
+        shared.entries[__popc(some & ((1u << lane) - 1))] = {from - whole_before * 64, place - whole_before};
     __syncwarp();
-    const Entry* entry = shared.entries;  // which has the next quad
     double sum = 0;
     u32 end;
 #pragma unroll 1
-    for (u32 first = 0; first < all; first = end) {
+    for (u32 first = 0; first != all; first = end) {
         // As many segments as there is room for.
+        const u32 first_place = first & 0xffff;
         end = all;
-        if (all - first > CAPACITY)
-            end = __shfl_sync(ALL, so_far, 31 - __clz(__ballot_sync(ALL, so_far <= first + CAPACITY)));
-        double* to = numbers;
+        if ((all & 0xffff) - first_place > CAPACITY)
+            end = __shfl_sync(ALL, so_far, 31 - __clz(__ballot_sync(ALL, behind <= first_place + CAPACITY)));
+        u32 limit = ALL;
+        if (const u32 longs = __ballot_sync(ALL, is_long && place > first_place)) {
+            const int who = __ffs(longs) - 1;
+            const u32 cut = __shfl_sync(ALL, before, who);
+            limit = __shfl_sync(ALL, from, who);
+            if ((cut & 0xffff) < (end & 0xffff)) end = cut;
+        }
+        const bool is_in = quads && place >= first_place && behind <= (end & 0xffff);
+        where.begin(least_of_lanes(is_in ? from : ALL),
+                    ~least_of_lanes(is_in ? ~(from + length * static_cast<u32>(sizeof(Code))) : ALL), limit);
+        const int wholes = end >> 16;
+        // Which has the next quad.
+        const Entry* entry = shared.entries + (__popc(__ballot_sync(ALL, whole && whole_before <= first >> 16)) - 1);
 #pragma unroll 1
-        for (u32 quad = first; quad < end; quad += WARP, to += WARP * PARTS) {
+        for (int quad = first >> 16; quad < wholes; quad += WARP) {
             // Which segments begin behind this quad, up to that of the next turn.
-            const u32 ahead = before - quad - 1;
-            const u32 begins = of_any_lane(quads && ahead < min(end - quad, 32u) ? 1u << ahead : 0);
+            const u32 begins = of_any_lane(__funnelshift_lc(0, 1, begins_at - quad));
             const Entry mine = entry[__popc(begins & below)];
             entry += __popc(begins);
-            const u32 number = quad + lane - mine.quads;
-            const int left = static_cast<int>(mine.length - number * QUAD);
-            const u32 at = mine.from + (left > 0 ? number * 64 : 0);
-            put_quads<AT_END>(base, at, left, to);
+            const int number = quad + static_cast<int>(turned);
+            const u32 at = mine.from + number * 64;
+            where.need(__shfl_sync(ALL, at, 0), __shfl_sync(ALL, at, WARP - 1) + 64);
+            const int to = static_cast<int>(mine.place - first_place) + number;
+            where.template put<true>(at, QUAD, numbers, number < wholes ? to : -1);
         }
+        // What is left of each segment.
+        const bool has_rest = is_in && quads != whole;
+        where.need_all();
+        where.template put<false>(has_rest ? from + whole * 64 : 0, static_cast<int>(length - whole * QUAD), numbers,
+                                  has_rest ? static_cast<int>(place + whole - first_place) : -1);
         __syncwarp();
-        const u32 count = before >= first && so_far <= end ? quads : 0;
+        const u32 count = is_in ? quads : 0;
         const u32 tiled = SEGMENTS < WARP ? __shfl_sync(ALL, count, lane % SEGMENTS) : count;
-        double* const own = numbers + (before - first) * PARTS;
+        double* const own = numbers + (place - first_place) * PARTS;
         double* const mine =
-            SEGMENTS < WARP ? numbers + (__shfl_sync(ALL, before, lane % SEGMENTS) - first) * PARTS : own;
+            SEGMENTS < WARP ? numbers + (__shfl_sync(ALL, place, lane % SEGMENTS) - first_place) * PARTS : own;
         for (u32 tile = lane / SEGMENTS; __any_sync(ALL, tile * 8 < tiled); tile += WARP / SEGMENTS) {
             double* const at = mine + tile * WIDTH;
             const int those = static_cast<int>(tiled - tile * 8) * PARTS;
@@ -140,9 +242,10 @@ __device__ inline double sums_of(const char* base, u32 from, u32 length, Shared&
 }
 
 // Once in many segments: not inline, so that it takes no registers.
-template <int SEGMENTS>
-__device__ __noinline__ double careful_sums(const char* base, u32 from, u32 length, Shared& shared) {
-    return sums_of<SEGMENTS, true>(base, from, length, shared);
+template <int SEGMENTS, typename Source>
+__device__ __noinline__ double sums_outside(const char* base, u32 from, u32 length, Shared& shared) {
+    Outside<Source> where = {base};
+    return sums_of<SEGMENTS>(where, from, length, false, shared);
 }
 
 struct Run {
@@ -177,9 +280,14 @@ struct Results {
 };
 
 // Segments whose bytes a number of 32 bits counts.
-__device__ inline void sum_run(const Segments& p, const Run& run, Shared& shared) {
+__device__ inline void sum_run(const Segments& p, const Run& run, Shared& shared
+#if BULK
+                               , Data& data
+#endif
+) {
     const int lane = threadIdx.x % WARP;
-    const u64 address = reinterpret_cast<u64>(static_cast<const Code*>(p.data) + run.begin);
+    const Code* const start = static_cast<const Code*>(p.data) + run.begin;
+    const u64 address = reinterpret_cast<u64>(start);
     const char* const base = reinterpret_cast<const char*>(address & ~15ull);
     const u32 most = static_cast<u32>(p.most), shift = static_cast<u32>(address % 16);
     // A segment that ends here or later must be read with care.
@@ -188,6 +296,12 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Shared& shared
     const Results results = {p, run.first, p.target == TO_BINARY32 && !p.mean};
     const i64* const ends = reinterpret_cast<const i64*>(kept(reinterpret_cast<u64>(p.offsets + run.first + 1)));
     const u32 count = static_cast<u32>(run.last - run.first);
+#if BULK
+    const u32 bytes = run.size * static_cast<u32>(sizeof(Code));
+    // The first bytes are asked for before it is known whose they are, unless most are likely a long segment's.
+    data.begin(start, bytes);
+    if (run.size < static_cast<u64>(most / 2) * count) data.go_on(0);
+#endif
     // Used a turn later: what is computed from it waits for it.
     i64 next = lane < count ? __ldg(ends + lane) : 0;
     u32 so_far = 0;
@@ -204,9 +318,10 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Shared& shared
         const u32 length = is_one ? end - begin : 0;
         const u32 from = is_one ? begin * static_cast<u32>(sizeof(Code)) + shift : 0;
         const bool is_long = length > most, near_end = has_lane && end >= unsafe;
-        bool at_end = false;
-        if (__any_sync(ALL, is_long || near_end)) {
+        bool at_end = false, outside = !BULK;
+        if (__any_sync(ALL, is_long || near_end || (has_lane && !is_one))) {
             at_end = __any_sync(ALL, near_end);
+            outside = !BULK || at_end || __any_sync(ALL, has_lane && !is_one);
             for (u32 others = __ballot_sync(ALL, is_long); others; others &= others - 1) {
                 const int who = __ffs(others) - 1;
                 const i64 theirs = __shfl_sync(ALL, length, who);
@@ -215,8 +330,16 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Shared& shared
             }
         }
         const u32 mine = is_long ? 0 : length;
-        const double sum = at_end ? careful_sums<AT_ONCE>(base, from, mine, shared)
-                                  : sums_of<AT_ONCE, false>(base, from, mine, shared);
+        double sum;
+        if (outside) {
+            sum = at_end ? sums_outside<AT_ONCE, Careful>(base, from, mine, shared)
+                         : sums_outside<AT_ONCE, Direct>(base, from, mine, shared);
+        } else {
+#if BULK
+            Inside where = {data, base, bytes + shift};
+            sum = sums_of<AT_ONCE>(where, from, mine, is_long, shared);
+#endif
+        }
         if (has_lane && !is_long)
             results.store(number, is_one ? sum : __longlong_as_double(0x7fffffffffffffff), length);
     }
@@ -225,6 +348,9 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Shared& shared
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) segments(const __grid_constant__ Segments p) {
     __shared__ Shared shared[WARPS];
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+#if BULK
+    Data data(shared[warp].data);
+#endif
     Run run;
     run.first = (static_cast<i64>(blockIdx.x) * WARPS + warp) * p.per_warp;
     const i64 last = min(run.first + p.per_warp, p.segments);
@@ -240,7 +366,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) segments(const _
             const bool good = run.begin >= 0 && size >= 0 && end <= p.n;
             if (good && size < 1ll << 28) {
                 run.size = static_cast<u32>(size);
+#if BULK
+                sum_run(p, run, shared[warp], data);
+#else
                 sum_run(p, run, shared[warp]);
+#endif
                 break;
             }
             if (run.last == run.first + 1) {
@@ -254,4 +384,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) segments(const _
             run.last = run.first + 1;
         }
     }
+#if BULK
+    data.finish();
+#endif
 }
