@@ -101,16 +101,16 @@ __device__ inline void for_each_quad(const Source& source, u32 place, int left, 
 
 constexpr int PARTS = 1;  // of a quad that the plan does not add up at once
 
-// The sums of the lanes' quads, the lane's to number `to`, if it is not negative.
+// The sums of the lanes' quads, each lane's to its place, if it has one.
 template <bool WHOLE, typename Source>
-__device__ inline void put_quads(const Source& source, u32 place, int left, double* numbers, int to) {
+__device__ inline void put_quads(const Source& source, u32 place, int left, double* to, bool valid) {
     float2 rows;  // g and g + 8 of the fragment: each lane keeps those of its own quad
     for_each_quad<WHOLE>(source, place, left, [&](int j, const Vector& x) {
         float d[4] = {0, 0, 0, 0};
         multiply_by_ones(d, x);
         if (j == 0 || threadIdx.x % LANES == j) rows = make_float2(d[0], d[2]);
     });
-    if (to >= 0) numbers[to] = static_cast<double>(rows.x) + static_cast<double>(rows.y);
+    if (valid) *to = static_cast<double>(rows.x) + static_cast<double>(rows.y);
 }
 
 #else
@@ -129,11 +129,12 @@ __device__ inline double sum_of(const Vector& x) {
 }
 
 template <bool WHOLE, typename Source>
-__device__ inline void put_quads(const Source& source, u32 place, int left, double* numbers, int to) {
+__device__ inline void put_quads(const Source& source, u32 place, int left, double* to, bool valid) {
+    const u64 own = valid ? reinterpret_cast<u64>(to) : 0;
     for_each_quad<WHOLE>(source, place, left, [&](int j, const Vector& x) {
-        const int its = __shfl_sync(ALL, to, j, LANES);
+        double* const its = reinterpret_cast<double*>(__shfl_sync(ALL, own, j, LANES));
         const double sum = sum_of(x);
-        if (its >= 0) numbers[its * PARTS + threadIdx.x % LANES] = sum;
+        if (its) its[threadIdx.x % LANES] = sum;
     });
 }
 

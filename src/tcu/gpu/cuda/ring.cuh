@@ -68,7 +68,7 @@ struct Ring {
                 u64* const arrived = &memory->arrived[slot / CHUNK];
                 expect(slot ? bytes : bytes + beyond, arrived);
                 start_copy(to, from + asked, bytes, arrived);
-                if (slot == 0) start_copy(to + SIZE, from + asked, beyond, arrived);
+                if (__builtin_expect(slot == 0, 0)) start_copy(to + SIZE, from + asked, beyond, arrived);
             }
 #else
             for (u32 i = threadIdx.x % WARP * 16; i < bytes; i += WARP * 16) {

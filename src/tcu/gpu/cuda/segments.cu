@@ -102,18 +102,23 @@ __device__ inline u32 least_of_lanes(u32 v) {
 #endif
 }
 
+// What the compiler does not compute anew where it is used.
+__device__ inline u32 opaque(u32 v) {
+    asm volatile("" : "+r"(v));
+    return v;
+}
+
 // Where a warp finds the quads of its segments.
 template <typename Source>
 struct Outside {
     const char* base;
     __device__ void begin(u32, u32, u32) const {}
-    __device__ void need(u32, u32) const {}
-    __device__ void need_all() const {}
+    __device__ void need(u32) const {}
     template <bool WHOLE>
-    __device__ void put(u32 at, int left, double* numbers, int to) const {
+    __device__ void put(u32 at, int left, double* to, bool valid) const {
         // Lanes without a quad read where others may.
         const Source source(base, threadIdx.x % LANES);
-        put_quads<WHOLE && !Source::CAREFUL>(source, to < 0 ? 0 : at, to < 0 ? 0 : left, numbers, to);
+        put_quads<WHOLE && !Source::CAREFUL>(source, valid ? at : 0, valid ? left : 0, to, valid);
     }
 };
 
@@ -133,39 +138,39 @@ struct Inside {
         data.end = min(limit, all);
         if (data.asked - first > Data::SIZE) data.skip(first);
         go_on(first);
+        if (fits) data.wait(behind);
     }
-    // Bytes of a turn.
-    __device__ void need(u32 first, u32 behind) {
-        if (!fits) go_on(first);
-        data.wait(min(behind, end));
-    }
-    __device__ void need_all() {
-        if (fits) data.wait(end);
+    // For a turn whose quads begin there.
+    __device__ void need(u32 at) {
+        if (fits) return;
+        go_on(__shfl_sync(ALL, at, 0));
+        data.wait(min(__shfl_sync(ALL, at, WARP - 1) + 64, end));
     }
     __device__ void go_on(u32 first) {
         data.wait(min(first, data.asked));  // a copy at a time has a place in the ring
         data.go_on(first);
     }
     template <bool WHOLE>
-    __device__ void put(u32 at, int left, double* numbers, int to) const {
+    __device__ void put(u32 at, int left, double* to, bool valid) const {
         const int number = threadIdx.x % LANES;
         if (WHOLE || fits) {
             const Ringed source(data, number);
-            put_quads<WHOLE>(source, source.place(at), left, numbers, to);
+            put_quads<WHOLE>(source, source.place(at), left, to, valid);
         } else {
-            put_quads<WHOLE>(Direct(base, number), to < 0 ? 0 : at, left, numbers, to);
+            put_quads<WHOLE>(Direct(base, number), valid ? at : 0, left, to, valid);
         }
     }
 };
 #endif
 
 // The sums of SEGMENTS segments: each lane's has `length` numbers from `from` bytes after the base on; none where
-// it is long, and those on its two sides are not looked at together.
+// it is long, and those on its two sides are not looked at together.  Those of all lanes lie between `begin` and `stop`.
 template <int SEGMENTS, typename Where>
-__device__ inline double sums_of(Where& where, u32 from, u32 length, bool is_long, Shared& shared) {
+__device__ inline double sums_of(Where& where, u32 from, u32 length, bool is_long, u32 begin, u32 stop,
+                                 Shared& shared) {
     const int lane = threadIdx.x % WARP;
     // Of a turn, this lane's quad: those of an MMA are side by side.
-    const u32 turned = lane % LANES * (WARP / LANES) + lane / LANES;
+    const u32 turned = opaque(lane % LANES * (WARP / LANES) + lane / LANES);
     const u32 below = (1u << turned) - 1;
     double* const numbers = shared.numbers;
     // All quads of a segment in the lower half of a word, the whole ones in the upper half.
@@ -180,45 +185,48 @@ __device__ inline double sums_of(Where& where, u32 from, u32 length, bool is_lon
     if (whole)
         shared.entries[__popc(some & ((1u << lane) - 1))] = {from - whole_before * 64, place - whole_before};
     __syncwarp();
+    const bool several = (all & 0xffff) > CAPACITY || __any_sync(ALL, is_long);
     double sum = 0;
     u32 end;
 #pragma unroll 1
     for (u32 first = 0; first != all; first = end) {
-        // As many segments as there is room for.
         const u32 first_place = first & 0xffff;
+        u32 first_byte = begin, end_byte = stop, limit = ALL;
+        bool is_in = quads;
         end = all;
-        if ((all & 0xffff) - first_place > CAPACITY)
-            end = __shfl_sync(ALL, so_far, 31 - __clz(__ballot_sync(ALL, behind <= first_place + CAPACITY)));
-        u32 limit = ALL;
-        if (const u32 longs = __ballot_sync(ALL, is_long && place > first_place)) {
-            const int who = __ffs(longs) - 1;
-            const u32 cut = __shfl_sync(ALL, before, who);
-            limit = __shfl_sync(ALL, from, who);
-            if ((cut & 0xffff) < (end & 0xffff)) end = cut;
+        if (several) {
+            // As many segments as there is room for, and none behind a long one.
+            if ((all & 0xffff) - first_place > CAPACITY)
+                end = __shfl_sync(ALL, so_far, 31 - __clz(__ballot_sync(ALL, behind <= first_place + CAPACITY)));
+            if (const u32 longs = __ballot_sync(ALL, is_long && place > first_place)) {
+                const int who = __ffs(longs) - 1;
+                const u32 cut = __shfl_sync(ALL, before, who);
+                limit = __shfl_sync(ALL, from, who);
+                if ((cut & 0xffff) < (end & 0xffff)) end = cut;
+            }
+            is_in = quads && place >= first_place && behind <= (end & 0xffff);
+            first_byte = least_of_lanes(is_in ? from : ALL);
+            end_byte = ~least_of_lanes(is_in ? ~(from + length * static_cast<u32>(sizeof(Code))) : ALL);
         }
-        const bool is_in = quads && place >= first_place && behind <= (end & 0xffff);
-        where.begin(least_of_lanes(is_in ? from : ALL),
-                    ~least_of_lanes(is_in ? ~(from + length * static_cast<u32>(sizeof(Code))) : ALL), limit);
-        const int wholes = end >> 16;
+        where.begin(first_byte, end_byte, limit);
         // Which has the next quad.
         const Entry* entry = shared.entries + (__popc(__ballot_sync(ALL, whole && whole_before <= first >> 16)) - 1);
+        u32 number = opaque(turned + (first >> 16)), ahead = opaque(begins_at - (first >> 16));
 #pragma unroll 1
-        for (int quad = first >> 16; quad < wholes; quad += WARP) {
-            // Which segments begin behind this quad, up to that of the next turn.
-            const u32 begins = of_any_lane(__funnelshift_lc(0, 1, begins_at - quad));
+        for (int left = (end >> 16) - (first >> 16); left > 0; left -= WARP, number += WARP, ahead -= WARP) {
+            // Which segments begin behind the turn's first quad, up to that of the next turn.
+            const u32 begins = of_any_lane(__funnelshift_lc(0, 1, ahead));
             const Entry mine = entry[__popc(begins & below)];
             entry += __popc(begins);
-            const int number = quad + static_cast<int>(turned);
             const u32 at = mine.from + number * 64;
-            where.need(__shfl_sync(ALL, at, 0), __shfl_sync(ALL, at, WARP - 1) + 64);
-            const int to = static_cast<int>(mine.place - first_place) + number;
-            where.template put<true>(at, QUAD, numbers, number < wholes ? to : -1);
+            where.need(at);
+            where.template put<true>(at, QUAD, numbers + (mine.place - first_place + number) * PARTS,
+                                     static_cast<int>(turned) < left);
         }
         // What is left of each segment.
         const bool has_rest = is_in && quads != whole;
-        where.need_all();
-        where.template put<false>(has_rest ? from + whole * 64 : 0, static_cast<int>(length - whole * QUAD), numbers,
-                                  has_rest ? static_cast<int>(place + whole - first_place) : -1);
+        where.template put<false>(has_rest ? from + whole * 64 : 0, static_cast<int>(length - whole * QUAD),
+                                  numbers + (place + whole - first_place) * PARTS, has_rest);
         __syncwarp();
         const u32 count = is_in ? quads : 0;
         const u32 tiled = SEGMENTS < WARP ? __shfl_sync(ALL, count, lane % SEGMENTS) : count;
@@ -245,7 +253,7 @@ __device__ inline double sums_of(Where& where, u32 from, u32 length, bool is_lon
 template <int SEGMENTS, typename Source>
 __device__ __noinline__ double sums_outside(const char* base, u32 from, u32 length, Shared& shared) {
     Outside<Source> where = {base};
-    return sums_of<SEGMENTS>(where, from, length, false, shared);
+    return sums_of<SEGMENTS>(where, from, length, false, 0, 0, shared);
 }
 
 struct Run {
@@ -285,7 +293,7 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Shared& shared
                                , Data& data
 #endif
 ) {
-    const int lane = threadIdx.x % WARP;
+    const u32 lane = threadIdx.x % WARP;
     const Code* const start = static_cast<const Code*>(p.data) + run.begin;
     const u64 address = reinterpret_cast<u64>(start);
     const char* const base = reinterpret_cast<const char*>(address & ~15ull);
@@ -303,15 +311,16 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Shared& shared
     if (run.size < static_cast<u64>(most / 2) * count) data.go_on(0);
 #endif
     // Used a turn later: what is computed from it waits for it.
-    i64 next = lane < count ? __ldg(ends + lane) : 0;
+    i64 next = __ldg(ends + min(lane, count - 1));
     u32 so_far = 0;
 #pragma unroll 1
     for (u32 number = lane, todo = count; todo; number += AT_ONCE, todo = todo > AT_ONCE ? todo - AT_ONCE : 0) {
         const u64 relative = static_cast<u64>(next - run.begin);
-        if (number + AT_ONCE < count) next = __ldg(ends + number + AT_ONCE);
+        if (todo > AT_ONCE) next = __ldg(ends + min(number + AT_ONCE, count - 1));
         const u32 end = relative >> 32 ? ~0u : static_cast<u32>(relative);
         u32 begin = __shfl_up_sync(ALL, end, 1);
         if (lane == 0) begin = so_far;
+        [[maybe_unused]] const u32 group = so_far * static_cast<u32>(sizeof(Code)) + shift;
         so_far = __shfl_sync(ALL, end, AT_ONCE - 1);
         const bool has_lane = (AT_ONCE == WARP || lane < AT_ONCE) && number < count;
         const bool is_one = has_lane && begin <= end && end <= run.size;
@@ -337,7 +346,7 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Shared& shared
         } else {
 #if BULK
             Inside where = {data, base, bytes + shift};
-            sum = sums_of<AT_ONCE>(where, from, mine, is_long, shared);
+            sum = sums_of<AT_ONCE>(where, from, mine, is_long, group, so_far * static_cast<u32>(sizeof(Code)) + shift, shared);
 #endif
         }
         if (has_lane && !is_long)
