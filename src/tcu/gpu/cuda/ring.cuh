@@ -45,6 +45,7 @@ struct Ring {
     __device__ u32 begin(const void* at, u32 size) {
         const u32 shift = static_cast<u32>(reinterpret_cast<u64>(at) % 16);
         from = static_cast<const char*>(at) - shift;
+        asm volatile("" : "+l"(from));  // kept: without, it is computed anew for every copy
         end = shift + size;
         skip(0);
         return shift;
@@ -63,12 +64,16 @@ struct Ring {
             const u32 slot = asked % SIZE, bytes = min((end - asked + 15) & ~15u, static_cast<u32>(CHUNK));
             char* const to = memory->bytes + slot;
 #if BULK
-            const u32 beyond = BEYOND > 16 ? min(bytes, static_cast<u32>(BEYOND)) : BEYOND;
             if (threadIdx.x % WARP == 0) {
                 u64* const arrived = &memory->arrived[slot / CHUNK];
-                expect(slot ? bytes : bytes + beyond, arrived);
+                if (slot == 0) {
+                    const u32 beyond = min(bytes, static_cast<u32>(BEYOND));
+                    expect(bytes + beyond, arrived);
+                    start_copy(to + SIZE, from + asked, beyond, arrived);
+                } else {
+                    expect(bytes, arrived);
+                }
                 start_copy(to, from + asked, bytes, arrived);
-                if (__builtin_expect(slot == 0, 0)) start_copy(to + SIZE, from + asked, beyond, arrived);
             }
 #else
             for (u32 i = threadIdx.x % WARP * 16; i < bytes; i += WARP * 16) {
