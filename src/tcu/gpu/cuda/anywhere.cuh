@@ -34,21 +34,24 @@ __device__ inline u32 lowest(u32 word, int bits) {
     return word;
 }
 
-// The 16 bytes, whatever is left of them.
-__device__ inline Vector shifted(const Raw& r) {
+// The 16 bytes that begin so many bits, as much of them as matters, behind the first of six words.
+__device__ inline Vector shifted(const u32 (&words)[6], [[maybe_unused]] u32 bits) {
     Vector v;
 #if ELEMENT == BINARY64
 #pragma unroll
-    for (int i = 0; i < 4; ++i) v.word[i] = r.words[i];
+    for (int i = 0; i < 4; ++i) v.word[i] = words[i];
 #else
     u32 w[5];
 #pragma unroll
-    for (int i = 0; i < 5; ++i) w[i] = r.at & 4 ? r.words[i + 1] : r.words[i];
+    for (int i = 0; i < 5; ++i) w[i] = bits & 32 ? words[i + 1] : words[i];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) v.word[i] = ELEMENT == BINARY32 ? w[i] : __funnelshift_r(w[i], w[i + 1], r.at * 8);
+    for (int i = 0; i < 4; ++i) v.word[i] = ELEMENT == BINARY32 ? w[i] : __funnelshift_r(w[i], w[i + 1], bits);
 #endif
     return v;
 }
+
+// The 16 bytes, whatever is left of them.
+__device__ inline Vector shifted(const Raw& r) { return shifted(r.words, r.at * 8); }
 
 // The elements, +0 beyond the last.
 __device__ inline Vector aligned(const Raw& r) {

@@ -50,21 +50,7 @@ struct Ringed {
         if (ELEMENT != BINARY64) load_pair(r.words[4], r.words[5], from + 16);
         return r;
     }
-    __device__ static Vector vector(Raw r) {
-        const u32 bits = r.at;
-        Vector v;
-#if ELEMENT == BINARY64
-#pragma unroll
-        for (int i = 0; i < 4; ++i) v.word[i] = r.words[i];
-#else
-        u32 w[5];
-#pragma unroll
-        for (int i = 0; i < 5; ++i) w[i] = bits & 32 ? r.words[i + 1] : r.words[i];
-#pragma unroll
-        for (int i = 0; i < 4; ++i) v.word[i] = ELEMENT == BINARY32 ? w[i] : __funnelshift_r(w[i], w[i + 1], bits);
-#endif
-        return v;
-    }
+    __device__ static Vector vector(const Raw& r) { return shifted(r.words, r.at); }
 };
 #endif
 
@@ -101,16 +87,17 @@ __device__ inline void for_each_quad(const Source& source, u32 place, int left, 
 
 constexpr int PARTS = 1;  // of a quad that the plan does not add up at once
 
-// The sums of the lanes' quads, each lane's to its place, if it has one.
+// The sums of the lanes' quads, each lane's to the place of that number, if it is not
+// negative.
 template <bool WHOLE, typename Source>
-__device__ inline void put_quads(const Source& source, u32 place, int left, double* to, bool valid) {
+__device__ inline void put_quads(const Source& source, u32 place, int left, double* numbers, int to) {
     float2 rows;  // g and g + 8 of the fragment: each lane keeps those of its own quad
     for_each_quad<WHOLE>(source, place, left, [&](int j, const Vector& x) {
         float d[4] = {0, 0, 0, 0};
         multiply_by_ones(d, x);
         if (j == 0 || threadIdx.x % LANES == j) rows = make_float2(d[0], d[2]);
     });
-    if (valid) *to = static_cast<double>(rows.x) + static_cast<double>(rows.y);
+    if (to >= 0) numbers[to] = static_cast<double>(rows.x) + static_cast<double>(rows.y);
 }
 
 #else
@@ -129,12 +116,11 @@ __device__ inline double sum_of(const Vector& x) {
 }
 
 template <bool WHOLE, typename Source>
-__device__ inline void put_quads(const Source& source, u32 place, int left, double* to, bool valid) {
-    const u64 own = valid ? reinterpret_cast<u64>(to) : 0;
+__device__ inline void put_quads(const Source& source, u32 place, int left, double* numbers, int to) {
     for_each_quad<WHOLE>(source, place, left, [&](int j, const Vector& x) {
-        double* const its = reinterpret_cast<double*>(__shfl_sync(ALL, own, j, LANES));
+        const int its = __shfl_sync(ALL, to, j, LANES);
         const double sum = sum_of(x);
-        if (its) its[threadIdx.x % LANES] = sum;
+        if (its >= 0) numbers[its * PARTS + threadIdx.x % LANES] = sum;
     });
 }
 

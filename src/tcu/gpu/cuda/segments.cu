@@ -115,10 +115,10 @@ struct Outside {
     __device__ void begin(u32, u32, u32) const {}
     __device__ void need(u32) const {}
     template <bool WHOLE>
-    __device__ void put(u32 at, int left, double* to, bool valid) const {
+    __device__ void put(u32 at, int left, double* numbers, int to) const {
         // Lanes without a quad read where others may.
         const Source source(base, threadIdx.x % LANES);
-        put_quads<WHOLE && !Source::CAREFUL>(source, valid ? at : 0, valid ? left : 0, to, valid);
+        put_quads<WHOLE && !Source::CAREFUL>(source, to < 0 ? 0 : at, to < 0 ? 0 : left, numbers, to);
     }
 };
 
@@ -151,13 +151,13 @@ struct Inside {
         data.go_on(first);
     }
     template <bool WHOLE>
-    __device__ void put(u32 at, int left, double* to, bool valid) const {
+    __device__ void put(u32 at, int left, double* numbers, int to) const {
         const int number = threadIdx.x % LANES;
         if (WHOLE || fits) {
             const Ringed source(data, number);
-            put_quads<WHOLE>(source, source.place(at), left, to, valid);
+            put_quads<WHOLE>(source, source.place(at), left, numbers, to);
         } else {
-            put_quads<WHOLE>(Direct(base, number), valid ? at : 0, left, to, valid);
+            put_quads<WHOLE>(Direct(base, number), to < 0 ? 0 : at, left, numbers, to);
         }
     }
 };
@@ -220,13 +220,14 @@ __device__ inline double sums_of(Where& where, u32 from, u32 length, bool is_lon
             entry += __popc(begins);
             const u32 at = mine.from + number * 64;
             where.need(at);
-            where.template put<true>(at, QUAD, numbers + (mine.place - first_place + number) * PARTS,
-                                     static_cast<int>(turned) < left);
+            where.template put<true>(
+                at, QUAD, numbers,
+                static_cast<int>(turned) < left ? static_cast<int>(mine.place - first_place + number) : -1);
         }
         // What is left of each segment.
         const bool has_rest = is_in && quads != whole;
         where.template put<false>(has_rest ? from + whole * 64 : 0, static_cast<int>(length - whole * QUAD),
-                                  numbers + (place + whole - first_place) * PARTS, has_rest);
+                                  numbers, has_rest ? static_cast<int>(place + whole - first_place) : -1);
         __syncwarp();
         const u32 count = is_in ? quads : 0;
         const u32 tiled = SEGMENTS < WARP ? __shfl_sync(ALL, count, lane % SEGMENTS) : count;
