@@ -29,12 +29,13 @@ last warps do not keep all others waiting."""
 _MOST_PER_WARP = 512
 _AT_ONCE = (8, 32)
 """The least and the most segments that a warp takes at a time: few where they are long, so that many warps have some."""
-_THREADS, _RESIDENT = 128, 5
-"""Of segments.cu: as many blocks per multiprocessor as leave the loop over quads its registers (sm_90)."""
+_THREADS, _RESIDENT = 128, {2: 5, 4: 4, 8: 4}
+"""Of segments.cu, by the bytes of an element: as many blocks per multiprocessor as have registers and shared memory
+(sm_90)."""
 _COPY, _COPIES = 2 << 10, 4
 """Bytes of a copy into a warp's ring in shared memory, and how many have room there (sm_90)."""
-_ROOM = 256
-"""Numbers that a warp keeps in shared memory: few, so that all blocks have room."""
+_ROOM = {2: 256, 4: 384, 8: 384}
+"""Numbers that a warp keeps in shared memory, one or four of every 64 bytes: few, so that all blocks have room."""
 _LONG_THREADS, _LONG_RESIDENT = 128, {2: 6, 4: 4, 8: 5}
 """Of long_chunks.cu, by the bytes of an element: as many blocks as leave every thread its registers."""
 _BUSY = 1 << 13
@@ -123,8 +124,8 @@ class SegmentsLaunch:
         )
         function = compiled(
             "segments.cu", "segments", gpu.compute_capability, ELEMENTS[element.name], "SHIFTED",
-            (("AT_ONCE", at_once), ("THREADS", _THREADS), ("RESIDENT", _RESIDENT),
-             ("COPY", _COPY), ("COPIES", _COPIES), ("ROOM", _ROOM)),
+            (("AT_ONCE", at_once), ("THREADS", _THREADS), ("RESIDENT", _RESIDENT[size]),
+             ("COPY", _COPY), ("COPIES", _COPIES), ("ROOM", _ROOM[size])),
         )  # fmt: skip
         warps = _THREADS // _WARP
         self._launch_short = KernelLaunch(

@@ -357,7 +357,7 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Shared& shared
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) segments(const __grid_constant__ Segments p) {
     __shared__ Shared shared[WARPS];
-    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    const int lane = threadIdx.x % WARP, warp = kept(threadIdx.x / WARP);
 #if BULK
     Data data(shared[warp].data);
 #endif
