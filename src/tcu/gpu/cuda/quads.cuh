@@ -38,9 +38,11 @@ struct Careful {
 // In the ring.  A place is the address in the ring and by how many bits to shift, in one word for one shuffle.
 struct Ringed {
     static constexpr bool CAREFUL = false;
+    const Data& data;
     u32 own;
-    __device__ Ringed(const Data& data, int number) : own(shared_address(data.memory->bytes) + number * 16) {}
-    __device__ u32 place(u32 at) const { return __byte_perm(at * 8, at & (Data::SIZE - 8), 0x5410); }
+    __device__ Ringed(const Data& data, int number)
+        : data(data), own(shared_address(data.memory->bytes) + number * 16) {}
+    __device__ u32 place(u32 at) const { return __byte_perm(at * 8, data.place(at) & ~7u, 0x5410); }
     __device__ Raw fetch(u32 place, int) const {
         Raw r;
         r.at = place;
@@ -55,31 +57,35 @@ struct Ringed {
 #endif
 
 // Four quads for each four lanes: each lane gives one (its place in the source, and numbers from there on), and has
-// 16 bytes of each in turn.  Loads of all are under way before the first is used.
+// 16 bytes of each in turn.  Loads of AHEAD are under way before the first is used: more would take registers, of
+// which the warps beside this one have need.
 template <bool WHOLE, typename Source, typename Use>
 __device__ inline void for_each_quad(const Source& source, u32 place, int left, const Use& use) {
-    const int number = threadIdx.x % LANES;
+    constexpr int AHEAD = 2;
     const int bits = left * 8 * static_cast<int>(sizeof(Code));
     const auto left_of = [&](int j) {
-        return WHOLE ? 128 : __shfl_sync(ALL, bits, j, LANES) - number * 128;
+        return __shfl_sync(ALL, bits, j, LANES) - static_cast<int>(threadIdx.x) % LANES * 128;
     };
-    decltype(source.fetch(0, 0)) loaded[LANES];
 #pragma unroll
-    for (int j = 0; j < LANES; ++j) {
-        const u32 from = __shfl_sync(ALL, place, j, LANES);
-        int some = 0;
-        if constexpr (Source::CAREFUL) some = left_of(j) / 8 / static_cast<int>(sizeof(Code));
-        loaded[j] = source.fetch(from, some);
-    }
+    for (int first = 0; first < LANES; first += AHEAD) {
+        decltype(source.fetch(0, 0)) loaded[AHEAD];
 #pragma unroll
-    for (int j = 0; j < LANES; ++j) {
-        Vector v = Source::vector(loaded[j]);
-        if constexpr (!WHOLE && !Source::CAREFUL) {
-            const int some = left_of(j);
-#pragma unroll
-            for (int i = 0; i < 4; ++i) v.word[i] = lowest(v.word[i], some - 32 * i);
+        for (int i = 0; i < AHEAD; ++i) {
+            const u32 from = __shfl_sync(ALL, place, first + i, LANES);
+            int some = 0;
+            if constexpr (Source::CAREFUL) some = left_of(first + i) / 8 / static_cast<int>(sizeof(Code));
+            loaded[i] = source.fetch(from, some);
         }
-        use(j, v);
+#pragma unroll
+        for (int i = 0; i < AHEAD; ++i) {
+            Vector v = Source::vector(loaded[i]);
+            if constexpr (!WHOLE && !Source::CAREFUL) {
+                const int some = left_of(first + i);
+#pragma unroll
+                for (int word = 0; word < 4; ++word) v.word[word] = lowest(v.word[word], some - 32 * word);
+            }
+            use(first + i, v);
+        }
     }
 }
 

@@ -12,7 +12,8 @@
 template <int CHUNK, int CHUNKS, int BEYOND = 16>
 struct Ring {
     static constexpr u32 SIZE = CHUNK * CHUNKS;
-    static_assert((SIZE & (SIZE - 1)) == 0 && (CHUNK & (CHUNK - 1)) == 0 && CHUNK % 16 == 0, "positions wrap around by a mask");
+    static constexpr bool MASKED = (SIZE & (SIZE - 1)) == 0;  // positions wrap around by a mask
+    static_assert((CHUNK & (CHUNK - 1)) == 0 && CHUNK % 16 == 0, "chunks are found by a mask");
 
     struct Memory {
         alignas(16) char bytes[SIZE + BEYOND];  // the first ones once more
@@ -24,6 +25,7 @@ struct Ring {
     u32 end;             // of the stretch, in bytes from there
     u32 asked, there;    // what has been asked for and what has arrived, in bytes from there
     u32 odd = 0;         // of each chunk, which copy is the next to arrive
+    u32 origin = 0;      // the last position asked for that is at the ring's beginning, where they do not wrap by a mask
 
     // By a whole warp, as everything here.
     __device__ explicit Ring(Memory& shared) : memory(&shared), from(nullptr), end(0), asked(0), there(0) {
@@ -54,14 +56,14 @@ struct Ring {
     // What is asked for next is the chunk with this byte.
     __device__ void skip(u32 position) {
         wait(asked);
-        asked = there = position & ~(CHUNK - 1u);
+        asked = there = origin = position & ~(CHUNK - 1u);
     }
 
     // Asks for what has room when the first `read` bytes are not needed any more.
     __device__ void go_on(u32 read) {
         __syncwarp();
         while (asked < end && asked + CHUNK <= read + SIZE) {
-            const u32 slot = asked % SIZE, bytes = min((end - asked + 15) & ~15u, static_cast<u32>(CHUNK));
+            const u32 slot = place(asked), bytes = min((end - asked + 15) & ~15u, static_cast<u32>(CHUNK));
             char* const to = memory->bytes + slot;
 #if BULK
             if (threadIdx.x % WARP == 0) {
@@ -83,6 +85,7 @@ struct Ring {
             }
 #endif
             asked += CHUNK;
+            if (!MASKED && asked - origin == SIZE) origin = asked;
         }
     }
 
@@ -90,7 +93,7 @@ struct Ring {
     __device__ void wait(u32 needed) {
 #if BULK
         while (there < needed) {
-            const u32 chunk = there % SIZE / CHUNK;
+            const u32 chunk = place(there) / CHUNK;
             wait_for_copy(&memory->arrived[chunk], odd >> chunk & 1);
             odd ^= 1 << chunk;
             there += CHUNK;
@@ -103,6 +106,11 @@ struct Ring {
     // Before the warp leaves: what is under way must find its memory.
     __device__ void finish() { wait(asked); }
 
-    // Where the byte lies.
-    __device__ const char* at(u32 position) const { return memory->bytes + position % SIZE; }
+    // Where the byte lies, from the ring's beginning on; of one that is not there, somewhere in the ring.
+    __device__ u32 place(u32 position) const {
+        if (MASKED) return position % SIZE;
+        const u32 behind = position - origin;  // or before it, by less than all the ring
+        return min(min(behind, behind + SIZE), SIZE - 1);
+    }
+    __device__ const char* at(u32 position) const { return memory->bytes + place(position); }
 };

@@ -29,8 +29,9 @@ constexpr int TILES = 8;
 constexpr int READ = (32 + 3 * 16) / sizeof(Code);  // elements that are read from the first of a quad on, at most
 constexpr int CAPACITY = ROOM / PARTS;  // quads whose sums are in shared memory
 static_assert(CAPACITY >= 8 * TILES, "a segment has room");
-// 32 whole quads, and less than one of each of 31 segments between them.
-static_assert(COPY * (COPIES - 1) > 63 * 64 && COPY <= 2048, "what a turn reads has room, a long segment more than two");
+// 32 whole quads, and less than one of each segment but the last between them.
+static_assert(COPY * (COPIES - 1) > (WARP + AT_ONCE - 1) * 64 && COPY <= 2048,
+              "what a turn reads has room, a long segment more than two");
 constexpr int WIDTH = 8 * PARTS;  // numbers of a tile
 
 struct Segments {
@@ -53,11 +54,23 @@ struct alignas(8) Entry {
     u32 place;  // among all quads, less the whole ones before
 };
 
+// Segments of a warp, one after another.  In shared memory, as what is looked at once in a group of segments: registers
+// are for what every turn needs.
+struct Run {
+    i64 first;    // segment
+    i64 begin;    // of the first, in elements
+    u32 count;    // segments
+    u32 size;     // elements of all: 32 bits count their bytes
+    u32 bytes;    // the same from the base on
+    u32 careful;  // a segment that ends here or later must be read with care
+};
+
 struct Shared {
 #if BULK
     Data::Memory data;
 #endif
     Entry entries[WARP];
+    Run run;
     double numbers[CAPACITY * PARTS];
 };
 
@@ -126,8 +139,7 @@ struct Outside {
 // In the ring: whole quads always, and the segments' last ones where the window fits.
 struct Inside {
     Data& data;
-    const char* base;
-    u32 all;  // bytes of the run
+    u32 all;  // bytes of the run, from the base on
     u32 end = 0;
     bool fits = true;
 
@@ -157,7 +169,7 @@ struct Inside {
             const Ringed source(data, number);
             put_quads<WHOLE>(source, source.place(at), left, numbers, to);
         } else {
-            put_quads<WHOLE>(Direct(base, number), to < 0 ? 0 : at, left, numbers, to);
+            put_quads<WHOLE>(Direct(data.from, number), to < 0 ? 0 : at, left, numbers, to);
         }
     }
 };
@@ -166,8 +178,8 @@ struct Inside {
 // The sums of SEGMENTS segments: each lane's has `length` numbers from `from` bytes after the base on; none where
 // it is long, and those on its two sides are not looked at together.  Those of all lanes lie between `begin` and `stop`.
 template <int SEGMENTS, typename Where>
-__device__ inline double sums_of(Where& where, u32 from, u32 length, bool is_long, u32 begin, u32 stop,
-                                 Shared& shared) {
+__device__ inline double sums_of(Where& where, u32 from, u32 length, bool is_long, bool is_any_long,
+                                 u32 begin, u32 stop, Shared& shared) {
     const int lane = threadIdx.x % WARP;
     // Of a turn, this lane's quad: those of an MMA are side by side.
     const u32 turned = opaque(lane % LANES * (WARP / LANES) + lane / LANES);
@@ -185,7 +197,7 @@ __device__ inline double sums_of(Where& where, u32 from, u32 length, bool is_lon
     if (whole)
         shared.entries[__popc(some & ((1u << lane) - 1))] = {from - whole_before * 64, place - whole_before};
     __syncwarp();
-    const bool several = (all & 0xffff) > CAPACITY || __any_sync(ALL, is_long);
+    const bool several = (all & 0xffff) > CAPACITY || is_any_long;
     double sum = 0;
     u32 end;
 #pragma unroll 1
@@ -254,14 +266,8 @@ __device__ inline double sums_of(Where& where, u32 from, u32 length, bool is_lon
 template <int SEGMENTS, typename Source>
 __device__ __noinline__ double sums_outside(const char* base, u32 from, u32 length, Shared& shared) {
     Outside<Source> where = {base};
-    return sums_of<SEGMENTS>(where, from, length, false, 0, 0, shared);
+    return sums_of<SEGMENTS>(where, from, length, false, false, 0, 0, shared);
 }
-
-struct Run {
-    i64 first, last;  // segments
-    i64 begin;        // of the first, in elements
-    u32 size;         // elements of all
-};
 
 __device__ __noinline__ void store_any(const Segments& p, i64 segment, double number, u32 length) {
     if (p.mean) number /= length;
@@ -275,83 +281,75 @@ __device__ inline Number kept(Number v) {
     return __shfl_sync(ALL, v, 0);
 }
 
-// Where the results of a run go.
-struct Results {
-    const Segments& p;
-    i64 first;
-    bool plain;  // binary32, and no means
+__device__ inline void store(const Segments& p, i64 segment, double sum, u32 length) {
+    if (p.target != TO_BINARY32 || p.mean) return store_any(p, segment, sum, length);
+    const float rounded = __double2float_rn(sum + 0.0);
+    static_cast<float*>(p.out)[segment] = rounded != rounded ? __int_as_float(0x7fffffff) : rounded;
+}
 
-    __device__ void store(u32 number, double sum, u32 length) const {
-        if (!plain) return store_any(p, first + number, sum, length);
-        const float rounded = __double2float_rn(sum + 0.0);
-        static_cast<float*>(p.out)[first + number] = rounded != rounded ? __int_as_float(0x7fffffff) : rounded;
+// What is long goes to the list.
+__device__ __noinline__ void append_all(const Segments& p, const Run& run, u32 number, u32 begin, u32 length,
+                                        u32 longs) {
+#pragma unroll 1
+    for (; longs; longs &= longs - 1) {
+        const int who = __ffs(longs) - 1;
+        const i64 theirs = __shfl_sync(ALL, length, who);
+        append(p.list, run.first + __shfl_sync(ALL, number, who), run.begin + __shfl_sync(ALL, begin, who), theirs,
+               chunks_of(theirs, p.together));
     }
-};
+}
 
-// Segments whose bytes a number of 32 bits counts.
-__device__ inline void sum_run(const Segments& p, const Run& run, Shared& shared
+__device__ inline void sum_run(const Segments& p, Shared& shared
 #if BULK
                                , Data& data
 #endif
 ) {
+    const Run& run = shared.run;
     const u32 lane = threadIdx.x % WARP;
-    const Code* const start = static_cast<const Code*>(p.data) + run.begin;
-    const u64 address = reinterpret_cast<u64>(start);
-    const char* const base = reinterpret_cast<const char*>(address & ~15ull);
-    const u32 most = static_cast<u32>(p.most), shift = static_cast<u32>(address % 16);
-    // A segment that ends here or later must be read with care.
-    const u32 unsafe =
-        kept(static_cast<u32>(max(min(p.n - run.begin - READ, static_cast<i64>(run.size)), -1ll) + 1));
-    const Results results = {p, run.first, p.target == TO_BINARY32 && !p.mean};
-    const i64* const ends = reinterpret_cast<const i64*>(kept(reinterpret_cast<u64>(p.offsets + run.first + 1)));
-    const u32 count = static_cast<u32>(run.last - run.first);
-#if BULK
-    const u32 bytes = run.size * static_cast<u32>(sizeof(Code));
-    // The first bytes are asked for before it is known whose they are, unless most are likely a long segment's.
-    data.begin(start, bytes);
-    if (run.size < static_cast<u64>(most / 2) * count) data.go_on(0);
-#endif
     // Used a turn later: what is computed from it waits for it.
-    i64 next = __ldg(ends + min(lane, count - 1));
+    i64 next = __ldg(p.offsets + run.first + 1 + min(lane, run.count - 1));
     u32 so_far = 0;
 #pragma unroll 1
-    for (u32 number = lane, todo = count; todo; number += AT_ONCE, todo = todo > AT_ONCE ? todo - AT_ONCE : 0) {
+    for (u32 done = 0; done < run.count; done += AT_ONCE) {
         const u64 relative = static_cast<u64>(next - run.begin);
-        if (todo > AT_ONCE) next = __ldg(ends + min(number + AT_ONCE, count - 1));
+        if (done + AT_ONCE < run.count)
+            next = __ldg(p.offsets + run.first + 1 + min(done + AT_ONCE + lane, run.count - 1));
         const u32 end = relative >> 32 ? ~0u : static_cast<u32>(relative);
         u32 begin = __shfl_up_sync(ALL, end, 1);
         if (lane == 0) begin = so_far;
+        const u32 shift = run.bytes - run.size * static_cast<u32>(sizeof(Code));
         [[maybe_unused]] const u32 group = so_far * static_cast<u32>(sizeof(Code)) + shift;
         so_far = __shfl_sync(ALL, end, AT_ONCE - 1);
-        const bool has_lane = (AT_ONCE == WARP || lane < AT_ONCE) && number < count;
+        const bool has_lane = (AT_ONCE == WARP || lane < AT_ONCE) && done + lane < run.count;
         const bool is_one = has_lane && begin <= end && end <= run.size;
-        const u32 length = is_one ? end - begin : 0;
+        u32 length = is_one ? end - begin : 0;
         const u32 from = is_one ? begin * static_cast<u32>(sizeof(Code)) + shift : 0;
-        const bool is_long = length > most, near_end = has_lane && end >= unsafe;
-        bool at_end = false, outside = !BULK;
+        const bool is_long = length > static_cast<u32>(p.most), near_end = has_lane && end >= run.careful;
+        bool is_any_long = false, at_end = false, outside = !BULK;
         if (__any_sync(ALL, is_long || near_end || (has_lane && !is_one))) {
             at_end = __any_sync(ALL, near_end);
             outside = !BULK || at_end || __any_sync(ALL, has_lane && !is_one);
-            for (u32 others = __ballot_sync(ALL, is_long); others; others &= others - 1) {
-                const int who = __ffs(others) - 1;
-                const i64 theirs = __shfl_sync(ALL, length, who);
-                append(p.list, run.first + __shfl_sync(ALL, number, who), run.begin + __shfl_sync(ALL, begin, who),
-                       theirs, chunks_of(theirs, p.together));
+            if (const u32 longs = __ballot_sync(ALL, is_long)) {
+                is_any_long = true;
+                append_all(p, run, done + lane, begin, length, longs);
             }
         }
         const u32 mine = is_long ? 0 : length;
         double sum;
         if (outside) {
-            sum = at_end ? sums_outside<AT_ONCE, Careful>(base, from, mine, shared)
-                         : sums_outside<AT_ONCE, Direct>(base, from, mine, shared);
+            const char* const base = reinterpret_cast<const char*>(
+                reinterpret_cast<u64>(static_cast<const Code*>(p.data) + run.begin) & ~15ull);
+            // Without copies in bulk, this is the usual way.
+            sum = BULK || at_end ? sums_outside<AT_ONCE, Careful>(base, from, mine, shared)
+                                 : sums_outside<AT_ONCE, Direct>(base, from, mine, shared);
         } else {
 #if BULK
-            Inside where = {data, base, bytes + shift};
-            sum = sums_of<AT_ONCE>(where, from, mine, is_long, group, so_far * static_cast<u32>(sizeof(Code)) + shift, shared);
+            Inside where = {data, run.bytes};
+            sum = sums_of<AT_ONCE>(where, from, mine, is_long, is_any_long, group, so_far * static_cast<u32>(sizeof(Code)) + shift, shared);
 #endif
         }
         if (has_lane && !is_long)
-            results.store(number, is_one ? sum : __longlong_as_double(0x7fffffffffffffff), length);
+            store(p, run.first + done + lane, is_one ? sum : __longlong_as_double(0x7fffffffffffffff), length);
     }
 }
 
@@ -361,37 +359,48 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) segments(const _
 #if BULK
     Data data(shared[warp].data);
 #endif
-    Run run;
-    run.first = (static_cast<i64>(blockIdx.x) * WARPS + warp) * p.per_warp;
-    const i64 last = min(run.first + p.per_warp, p.segments);
+    Run& run = shared[warp].run;
+    i64 segment = (static_cast<i64>(blockIdx.x) * WARPS + warp) * p.per_warp;
+    const i64 last = min(segment + p.per_warp, p.segments);
     // The first turn's ends, which else are asked for only when the run's are known.
-    if (run.first + lane < last) asm volatile("prefetch.global.L2 [%0];" ::"l"(p.offsets + run.first + 1 + lane));
+    if (segment + lane < last) asm volatile("prefetch.global.L2 [%0];" ::"l"(p.offsets + segment + 1 + lane));
 #pragma unroll 1
-    for (; run.first < last; run.first = run.last) {
-        run.begin = p.offsets[run.first];
-        run.last = last;
+    for (i64 behind = last; segment < last; segment = behind, behind = last) {
+        const i64 begin = p.offsets[segment];
         // All at once; one by one where they are too long together, or where offsets are not what they should be.
-        for (int attempt = 0; attempt < 2; ++attempt) {
-            const i64 end = p.offsets[run.last], size = end - run.begin;
-            const bool good = run.begin >= 0 && size >= 0 && end <= p.n;
+#pragma unroll 1
+        for (;; behind = segment + 1) {
+            const i64 end = p.offsets[behind], size = end - begin;
+            const bool good = begin >= 0 && size >= 0 && end <= p.n;
             if (good && size < 1ll << 28) {
-                run.size = static_cast<u32>(size);
+                const Code* const start = static_cast<const Code*>(p.data) + begin;
+                const u32 elements = static_cast<u32>(size), count = static_cast<u32>(behind - segment);
+                const u32 bytes =
+                    elements * static_cast<u32>(sizeof(Code)) + static_cast<u32>(reinterpret_cast<u64>(start) % 16);
+                __syncwarp();
+                if (lane == 0)
+                    run = {segment, begin, count, elements, bytes,
+                           static_cast<u32>(max(min(p.n - begin - READ, size), -1ll) + 1)};
+                __syncwarp();
 #if BULK
-                sum_run(p, run, shared[warp], data);
+                // The first bytes are asked for before it is known whose they are, unless most are likely a long
+                // segment's.
+                data.begin(start, elements * static_cast<u32>(sizeof(Code)));
+                if (elements < static_cast<u64>(p.most / 2) * count) data.go_on(0);
+                sum_run(p, shared[warp], data);
 #else
-                sum_run(p, run, shared[warp]);
+                sum_run(p, shared[warp]);
 #endif
                 break;
             }
-            if (run.last == run.first + 1) {
+            if (behind == segment + 1) {
                 const Target target = static_cast<Target>(p.target);
                 if (good)
-                    append(p.list, run.first, run.begin, size, chunks_of(size, p.together));
+                    append(p.list, segment, begin, size, chunks_of(size, p.together));
                 else if (lane == 0)
-                    store_rounded(place(p.out, run.first, target), __longlong_as_double(0x7fffffffffffffff), target);
+                    store_rounded(place(p.out, segment, target), __longlong_as_double(0x7fffffffffffffff), target);
                 break;
             }
-            run.last = run.first + 1;
         }
     }
 #if BULK
