@@ -1,21 +1,21 @@
 // As long_segments.cu, for the plan of blocks of 256 threads without chains: every chunk is a warp's, which goes
-// through the plan's eight warps side by side.
+// through the plan's eight warps side by side.  They come through a ring in shared memory where the architecture has
+// copies in bulk, each chunk's first bytes while the warp still has the one before.
 //
 // Compiled with ELEMENT, LAYOUT SHIFTED (array.cuh), THREADS and RESIDENT (blocks per multiprocessor that the
 // registers must allow).
 
-#include "anywhere.cuh"
 #include "halving.cuh"
 #include "long_segments.cuh"
 #include "mma_ones.cuh"
 #include "plan_loads.cuh"
 #include "result.cuh"
+#include "stream.cuh"
 
 constexpr int TILES = 8;  // of a turn: one of each warp of the plan
 constexpr int AT_ONCE = 4;
 constexpr int TILE = WARP * PER_LOAD, TURN = TILES * TILE;  // numbers
 constexpr int BLOCK = TILES * WARP;
-constexpr int READ = 24 / sizeof(Code);  // elements that are read from one on
 
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
 
@@ -79,6 +79,53 @@ struct Warps {
 
 #endif
 
+#if BULK
+
+constexpr int PART = AT_ONCE * TILE;
+
+// A part of a turn from that place in the ring on, of which `left` numbers are the chunk's.
+template <bool WHOLE>
+__device__ inline void add_part(Warps& warps, int part, const Data& data, u32 at, int left) {
+    const int lane = threadIdx.x % WARP;
+    Raw raws[AT_ONCE];
+    Vector x[AT_ONCE];
+#pragma unroll
+    for (int j = 0; j < AT_ONCE; ++j) {
+        raws[j] = read<false>(data, at + j * (WARP * 16) + lane * 16);
+        raws[j].left = left - j * TILE - lane * PER_LOAD;
+    }
+#pragma unroll
+    for (int j = 0; j < AT_ONCE; ++j) x[j] = WHOLE ? shifted(raws[j]) : aligned(raws[j]);
+    warps.add(part, x);
+}
+
+// ask: for what comes next, when what is before that place is not needed any more.
+template <typename Ask>
+__device__ inline double chunk_sum(Data& data, u32 at, u32 length, const Ask& ask) {
+    Warps warps;
+#pragma unroll 1
+    while (length) {
+#pragma unroll
+        for (int part = 0; part < TILES / AT_ONCE; ++part) {
+            ask(at);
+            const u32 some = min(length, static_cast<u32>(PART));
+            data.wait(at + some * static_cast<u32>(sizeof(Code)));
+            if (some == PART)
+                add_part<true>(warps, part, data, at, PART);
+            else
+                add_part<false>(warps, part, data, at, static_cast<int>(some));
+            at += PART * sizeof(Code);
+            length -= some;
+            if (length == 0) break;
+        }
+    }
+    return warps.sum();
+}
+
+#else
+
+constexpr int READ = 24 / sizeof(Code);  // elements that are read from one on
+
 enum Reading { WHOLE, PARTLY, CAREFULLY };
 
 // A turn from `at` bytes after the base on, of which `left` numbers are the chunk's.
@@ -122,6 +169,8 @@ __device__ inline double chunk_sum(const char* base, u32 at, u32 length) {
     return warps.sum();
 }
 
+#endif
+
 // All chunks' numbers, as a block of the plan adds them up (sum_of_chunks).
 __device__ __noinline__ double sum_by_warp(u64* slots, i64 chunks) {
     const int lane = threadIdx.x % WARP;
@@ -136,25 +185,85 @@ __device__ __noinline__ double sum_by_warp(u64* slots, i64 chunks) {
     return tree<TILES>(warps);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) long_chunks(const __grid_constant__ LongSegments p) {
-    const int lane = threadIdx.x % WARP;
-    for_each_item_of_warps(p.list, [&](const Item& item, u32 number) {
-        const i64 size = loads_of(item.length, TURN) * TURN, chunks = chunks_of(item.length, TURN);
+// An item, and which of the segment's numbers are the chunk's.
+struct Chunk {
+    Item item;
+    i64 size;   // of all chunks but the last
+    i64 begin;  // in elements of the array
+    u32 length;
+
+    __device__ Chunk(const Item& that, u32 number) : item(that) {
+        size = loads_of(item.length, TURN) * TURN;
         const i64 done = (number - item.first) * size;
-        const u32 length = static_cast<u32>(min(size, item.length - done));
-        const u64 address = reinterpret_cast<u64>(static_cast<const Code*>(p.data) + item.begin + done);
+        begin = item.begin + done;
+        length = static_cast<u32>(min(size, item.length - done));
+    }
+};
+
+__device__ inline void conclude(const LongSegments& p, const Chunk& chunk, u32 number, double total) {
+    const int lane = threadIdx.x % WARP;
+    const Item& item = chunk.item;
+    if (item.length > chunk.size) {
+        const i64 chunks = chunks_of(item.length, TURN);
+        if (lane == 0) publish(p.slots + number, total);
+        if (!is_last_for_warp(p.list, item, chunks)) return;
+        total = sum_by_warp(p.slots + item.first, chunks);
+    }
+    if (lane != 0) return;
+    if (p.mean) total /= static_cast<double>(item.length);
+    const Target target = static_cast<Target>(p.target);
+    store_rounded(place(p.out, item.segment, target), total, target);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) long_chunks(const __grid_constant__ LongSegments p) {
+#if BULK
+    __shared__ Data::Memory memory[THREADS / WARP];
+    const u32 lane = threadIdx.x % WARP, warp = __shfl_sync(ALL, threadIdx.x / WARP, 0);
+    const u32 warps = gridDim.x * (THREADS / WARP), count = *const_cast<volatile u32*>(p.list.state + COUNT);
+    Data data(memory[warp]);
+    const auto join = [&](const Chunk& chunk) {
+        return data.join(static_cast<const Code*>(p.data) + chunk.begin,
+                         chunk.length * static_cast<u32>(sizeof(Code)));
+    };
+    // Two items of each warp are its own, so that it knows the next one before it needs it.
+    u32 number = blockIdx.x * (THREADS / WARP) + warp;
+    if (number < count) {
+        Chunk chunk(p.list.items[number], number);
+        u32 at = join(chunk), next = number + warps;
+#pragma unroll 1
+        while (true) {
+            u32 ticket = 0, next_at = 0;
+            if (lane == 0) ticket = 2 * warps + atomicAdd(p.list.state + TICKETS, 1u);
+            const bool is_more = next < count;
+            const Item following = p.list.items[is_more ? next : number];  // looked at only when there is room for it
+            bool is_joined = !is_more;
+            const double total = chunk_sum(data, at, chunk.length, [&](u32 done) {
+                data.go_on(done);
+                if (is_joined || data.asked < data.end) return;
+                is_joined = true;
+                next_at = join(Chunk(following, next));
+                data.go_on(done);
+            });
+            conclude(p, chunk, number, total);
+            if (!is_more) break;
+            number = next;
+            chunk = Chunk(following, number);
+            at = next_at;
+            next = __shfl_sync(ALL, ticket, 0);
+        }
+    }
+    data.finish();
+    __syncthreads();
+    finish(p.list);
+#else
+    for_each_item_of_warps(p.list, [&](const Item& item, u32 number) {
+        const Chunk chunk(item, number);
+        const u64 address = reinterpret_cast<u64>(static_cast<const Code*>(p.data) + chunk.begin);
         const char* const base = reinterpret_cast<const char*>(address & ~15ull);
         const u32 at = static_cast<u32>(address % 16);
-        double total = item.begin + done + length + READ > p.n ? careful_sum(base, at, length)
-                                                              : chunk_sum(base, at, length);
-        if (chunks > 1) {
-            if (lane == 0) publish(p.slots + number, total);
-            if (!is_last_for_warp(p.list, item, chunks)) return;
-            total = sum_by_warp(p.slots + item.first, chunks);
-        }
-        if (lane != 0) return;
-        if (p.mean) total /= static_cast<double>(item.length);
-        const Target target = static_cast<Target>(p.target);
-        store_rounded(place(p.out, item.segment, target), total, target);
+        conclude(p, chunk, number,
+                 chunk.begin + chunk.length + READ > p.n ? careful_sum(base, at, chunk.length)
+                                                         : chunk_sum(base, at, chunk.length));
     });
+#endif
 }

@@ -53,6 +53,16 @@ struct Ring {
         return shift;
     }
 
+    // What is asked for next is another stretch, when all of this one is; returns where it begins: behind this one,
+    // at a chunk of its own.
+    __device__ u32 join(const void* at, u32 size) {
+        const u64 shift = reinterpret_cast<u64>(at) % 16;
+        from = reinterpret_cast<const char*>(reinterpret_cast<u64>(at) - shift - asked);
+        const u32 first = asked + static_cast<u32>(shift);
+        end = first + size;
+        return first;
+    }
+
     // What is asked for next is the chunk with this byte.
     __device__ void skip(u32 position) {
         wait(asked);

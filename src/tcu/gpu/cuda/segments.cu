@@ -127,6 +127,7 @@ struct Outside {
     const char* base;
     __device__ void begin(u32, u32, u32) const {}
     __device__ void need(u32) const {}
+    __device__ void leave() const {}
     template <bool WHOLE>
     __device__ void put(u32 at, int left, double* numbers, int to) const {
         // Lanes without a quad read where others may.
@@ -146,7 +147,7 @@ struct Inside {
     // Of a window, from its first byte to its end, where nothing is needed from `limit` on for a while.
     __device__ void begin(u32 first, u32 behind, u32 limit) {
         end = behind;
-        fits = behind - first <= Data::SIZE - COPY;
+        fits = behind - first / COPY * COPY <= Data::SIZE;
         data.end = min(limit, all);
         if (data.asked - first > Data::SIZE) data.skip(first);
         go_on(first);
@@ -158,6 +159,8 @@ struct Inside {
         go_on(__shfl_sync(ALL, at, 0));
         data.wait(min(__shfl_sync(ALL, at, WARP - 1) + 64, end));
     }
+    // Nothing of the window is needed any more: what is next comes while the sums are put together.
+    __device__ void leave() { go_on(end); }
     __device__ void go_on(u32 first) {
         data.wait(min(first, data.asked));  // a copy at a time has a place in the ring
         data.go_on(first);
@@ -240,6 +243,7 @@ __device__ inline double sums_of(Where& where, u32 from, u32 length, bool is_lon
         const bool has_rest = is_in && quads != whole;
         where.template put<false>(has_rest ? from + whole * 64 : 0, static_cast<int>(length - whole * QUAD),
                                   numbers, has_rest ? static_cast<int>(place + whole - first_place) : -1);
+        where.leave();
         __syncwarp();
         const u32 count = is_in ? quads : 0;
         const u32 tiled = SEGMENTS < WARP ? __shfl_sync(ALL, count, lane % SEGMENTS) : count;
