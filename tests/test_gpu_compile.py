@@ -149,10 +149,10 @@ SUMS: dict[str, dict[str, Any]] = {
     "packed_rows.cu, turns": {"LANES": 32, "TILES": 8, "WORDS": 5, "LOOPS": 1, "RESIDENT": 4},
     "segments.cu": {
         "THREADS": 128,
-        "RESIDENT": 5,
+        "RESIDENT": 6,
         "AT_ONCE": 16,
         "COPY": 2048,
-        "COPIES": 4,
+        "COPIES": 3,
         "ROOM": 256,
     },
     "segments.cu, many": {

@@ -29,12 +29,12 @@ last warps do not keep all others waiting."""
 _MOST_PER_WARP = 512
 _AT_ONCE = (8, 32)
 """The least and the most segments that a warp takes at a time: few where they are long, so that many warps have some."""
-_THREADS, _RESIDENT = 128, {2: 5, 4: 4, 8: 4}
+_THREADS, _RESIDENT = 128, {2: 7, 4: 6, 8: 6}
 """Of segments.cu, by the bytes of an element: as many blocks per multiprocessor as have registers and shared memory
 (sm_90)."""
-_COPY, _COPIES = 2 << 10, 4
+_COPY, _COPIES = 2 << 10, 3
 """Bytes of a copy into a warp's ring in shared memory, and how many have room there (sm_90)."""
-_ROOM = {2: 256, 4: 384, 8: 384}
+_ROOM = {2: 176, 4: 352, 8: 352}
 """Numbers that a warp keeps in shared memory, one or four of every 64 bytes: few, so that all blocks have room."""
 _LONG_THREADS, _LONG_RESIDENT = 128, {2: 6, 4: 4, 8: 5}
 """Of long_chunks.cu, by the bytes of an element: as many blocks as leave every thread its registers."""

@@ -54,7 +54,7 @@ struct Ring {
     }
 
     // What is asked for next is another stretch, when all of this one is; returns where it begins: behind this one,
-    // at a chunk of its own.
+    // at a chunk of its own.  Positions have 32 bits: no warp is to read 4 GB.
     __device__ u32 join(const void* at, u32 size) {
         const u64 shift = reinterpret_cast<u64>(at) % 16;
         from = reinterpret_cast<const char*>(reinterpret_cast<u64>(at) - shift - asked);

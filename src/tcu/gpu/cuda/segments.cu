@@ -291,15 +291,29 @@ __device__ inline void store(const Segments& p, i64 segment, double sum, u32 len
     static_cast<float*>(p.out)[segment] = rounded != rounded ? __int_as_float(0x7fffffff) : rounded;
 }
 
-// What is long goes to the list.
-__device__ __noinline__ void append_all(const Segments& p, const Run& run, u32 number, u32 begin, u32 length,
-                                        u32 longs) {
+// The lanes' long segments, none where `length` is 0, go to the list: one after another, each warp had to wait for the
+// counter as often.
+__device__ __noinline__ void append_all(const Segments& p, const Run& run, u32 number, u32 begin, u32 length) {
+    const int lane = threadIdx.x % WARP;
+    const List& list = p.list;
+    const u32 chunks = length ? static_cast<u32>(chunks_of(length, p.together)) : 0, behind = up_to_lane(chunks);
+    u32 place = 0;
+    if (lane == WARP - 1) place = atomicAdd(list.state + COUNT, behind);
+    const u32 first = __shfl_sync(ALL, place, WARP - 1) + behind - chunks;
+    if (chunks) {
+        Item item = {run.first + number, run.begin + begin, length, first, 0};
+        if (chunks > 1) item.place = atomicAdd(list.state + SEVERAL, 1u);
+        list.arrived[first] = 0;
+        list.items[first] = item;
+    }
+    __syncwarp();
 #pragma unroll 1
-    for (; longs; longs &= longs - 1) {
-        const int who = __ffs(longs) - 1;
-        const i64 theirs = __shfl_sync(ALL, length, who);
-        append(p.list, run.first + __shfl_sync(ALL, number, who), run.begin + __shfl_sync(ALL, begin, who), theirs,
-               chunks_of(theirs, p.together));
+    for (u32 others = __ballot_sync(ALL, chunks > 1); others; others &= others - 1) {
+        const int who = __ffs(others) - 1;
+        const u32 its = __shfl_sync(ALL, first, who), count = __shfl_sync(ALL, chunks, who);
+        const Item item = list.items[its];
+#pragma unroll 1
+        for (u32 chunk = 1 + lane; chunk < count; chunk += WARP) list.items[its + chunk] = item;
     }
 }
 
@@ -326,17 +340,16 @@ __device__ inline void sum_run(const Segments& p, Shared& shared
         so_far = __shfl_sync(ALL, end, AT_ONCE - 1);
         const bool has_lane = (AT_ONCE == WARP || lane < AT_ONCE) && done + lane < run.count;
         const bool is_one = has_lane && begin <= end && end <= run.size;
-        u32 length = is_one ? end - begin : 0;
+        const u32 length = is_one ? end - begin : 0;
         const u32 from = is_one ? begin * static_cast<u32>(sizeof(Code)) + shift : 0;
         const bool is_long = length > static_cast<u32>(p.most), near_end = has_lane && end >= run.careful;
-        bool is_any_long = false, at_end = false, outside = !BULK;
+        [[maybe_unused]] bool is_any_long = false;
+        bool at_end = false, outside = !BULK;
         if (__any_sync(ALL, is_long || near_end || (has_lane && !is_one))) {
             at_end = __any_sync(ALL, near_end);
             outside = !BULK || at_end || __any_sync(ALL, has_lane && !is_one);
-            if (const u32 longs = __ballot_sync(ALL, is_long)) {
-                is_any_long = true;
-                append_all(p, run, done + lane, begin, length, longs);
-            }
+            is_any_long = __any_sync(ALL, is_long);
+            if (is_any_long) append_all(p, run, done + lane, begin, is_long ? length : 0);
         }
         const u32 mine = is_long ? 0 : length;
         double sum;
