@@ -59,6 +59,8 @@ __device__ inline uint4 load_vector(u32 at) {
     return v;
 }
 
+__device__ inline void store_result(u64 at, float v) { asm volatile("st.global.f32 [%0], %1;" ::"l"(at), "f"(v) : "memory"); }
+
 __device__ inline void store_vector(u32 at, uint4 v) {
     asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w));
 }
@@ -139,37 +141,33 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Room& room) {
     const u32 lane = threadIdx.x % WARP;
     const u64 address = reinterpret_cast<u64>(static_cast<const Code*>(p.data) + run.begin);
     const u32 shift = static_cast<u32>(address % 16 / sizeof(Code)), stop = once(shift + run.size);
-    const char* const base = reinterpret_cast<const char*>(address & ~15ull) + lane * PER_LANE * sizeof(Code);
+    const uint4* const base = reinterpret_cast<const uint4*>(address & ~15ull);
     const i64 origin = once(run.begin - shift);
     const bool plain = p.target == TO_BINARY32 && !p.mean;
-    const int one_quad = once(plain ? QUAD : -1);  // numbers of segments that need no sum of quads
-    const u32 count = static_cast<u32>(run.last - run.first);
+    const int one_quad = once(plain ? QUAD : -1);         // numbers of segments that need no sum of quads
+    const u32 too_many = once(run.size ? SPAN + 1 : 0);  // numbers of a group; no window is loaded of none
+    const u32 count = once(static_cast<u32>(run.last - run.first));
     const i64* const ends = reinterpret_cast<const i64*>(once(reinterpret_cast<u64>(p.offsets + run.first + 1)));
-    float* const out = reinterpret_cast<float*>(once(reinterpret_cast<u64>(p.out) + run.first * sizeof(float)));
-    const u32 ring = once(shared_address(&room)), ring_end = ring + RING_WORDS * 4;
+    const u64 out = once(reinterpret_cast<u64>(p.out) + run.first * sizeof(float));
+    const u32 ring = once(shared_address(&room)), ring_end = once(ring + RING_WORDS * 4);
+    const u32 place_of_lane = once((lane * PER_LANE + lane * PER_LANE / BLOCK * PAD + PAD) * 4);
 
     Unit unit;
     double anchor = unit.anchor();
     u32 above = in_both_halves(0x8000 - unit.limit());  // added to a magnitude, the highest bit says that it is too large
-    u32 filled = 0, slot = 0;  // the ring's end: a multiple of WINDOW, and where it is
-    bool stale = true;
-    const char* from = base;  // of the window at the ring's end
-    Vector ahead[VECTORS];    // its numbers
+    u32 filled = 0, slot = 0;  // the ring's end, a multiple of WINDOW, and where it is; with 0 the ring begins anew
+    const u32 vector_of_lane = once(lane * VECTORS), last_vector = once((stop - 1) / PER_LOAD);
+    Vector ahead[VECTORS];  // numbers of the window at the ring's end
 
+    // Behind the last vector of the run, that one again: what follows the last segment's end does not matter.
     const auto load = [&] {
 #pragma unroll
-        for (int i = 0; i < VECTORS; ++i) {
-            if (filled + WINDOW > stop) ahead[i].words = make_uint4(0, 0, 0, 0);
-            if (filled + WINDOW <= stop || filled + lane * PER_LANE + i * PER_LOAD < stop)
-                ahead[i].words = __ldg(reinterpret_cast<const uint4*>(from) + i);
-        }
+        for (int i = 0; i < VECTORS; ++i)
+            ahead[i].words = __ldg(base + min(filled / PER_LOAD + vector_of_lane + i, last_vector));
     };
-    // The running sums begin anew.
     const auto begin_at = [&](u32 position) {
         filled = position / WINDOW * WINDOW;
         slot = ring + filled % RING / WINDOW * (WINDOW_WORDS * 4);
-        from = base + filled * sizeof(Code);
-        stale = false;
         __syncwarp();
         if (lane == 0) store_vector(slot, make_uint4(0, 0, 0, 0));
         __syncwarp();
@@ -196,10 +194,10 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Room& room) {
             sums[i] = static_cast<u32>(__double_as_longlong(q[i % 4]));
         }
         const uint4 before = load_vector(slot);
-        const u32 place = slot + (lane * PER_LANE + lane * PER_LANE / BLOCK * PAD + PAD) * 4;
-        slot = slot + WINDOW_WORDS * 4 == ring_end ? ring : slot + WINDOW_WORDS * 4;
+        const u32 place = slot + place_of_lane;
+        slot += WINDOW_WORDS * 4;
+        if (slot == ring_end) slot = ring;
         filled += WINDOW;
-        from += WINDOW * sizeof(Code);
         load();
 #pragma unroll
         for (int i = PER_LANE - 1; i > 0; --i) sums[i] += sums[i - 1];
@@ -247,28 +245,26 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Room& room) {
         u32 begin = __shfl_up_sync(ALL, end, 1);
         if (lane == 0) begin = so_far;
         const u32 length = end - begin, last = largest_of_lanes(end);
-        bool by_mmas = __any_sync(ALL, relative >> 32 != 0 || end > stop || length > SPAN) || last - so_far > SPAN;
-        if (!by_mmas && filled < last) {
-            if (stale) begin_at(so_far);
-            do {
-                u32 most;
-                if (fill(most)) continue;
-                const u32 code = largest_of_lanes(max(most & 0xffff, most >> 16));
-                by_mmas = code < unit.limit() || code >= INFINITE;
-                unit.exponent = by_mmas ? Unit::FINEST : static_cast<int>(code >> FRACTION) - BIAS;
-                anchor = unit.anchor();
-                above = in_both_halves(0x8000 - unit.limit());
-                if (!by_mmas) begin_at(so_far);
-            } while (!by_mmas && filled < last);
+        bool by_mmas = __any_sync(ALL, relative >> 32 != 0 || end > stop || length > SPAN) || last - so_far >= too_many;
+        while (!by_mmas && filled < last) {
+            if (filled == 0) begin_at(so_far);
+            u32 most;
+            if (fill(most)) continue;
+            const u32 code = largest_of_lanes(max(most & 0xffff, most >> 16));
+            by_mmas = code < unit.limit() || code >= INFINITE;
+            unit.exponent = by_mmas ? Unit::FINEST : static_cast<int>(code >> FRACTION) - BIAS;
+            anchor = unit.anchor();
+            above = in_both_halves(0x8000 - unit.limit());
+            filled = 0;
         }
         if (by_mmas) {
             // What is no position of the run becomes one that is too large, and too far from all others.
-            const u32 valid = relative <= stop ? end : NOWHERE;
+            const u64 same = static_cast<u64>(__ldg(ends + min(number, count - 1)) - origin);
+            const u32 valid = same <= stop ? static_cast<u32>(same) : NOWHERE;
             begin = __shfl_up_sync(ALL, valid, 1);
             if (lane == 0) begin = so_far;
             sum_by_mmas(p, run, number, begin - shift, valid - shift, number < count, room.shared);
             so_far = of_warp(lane == WARP - 1 ? valid : 0);
-            stale = true;
             filled = 0;
             continue;
         }
@@ -276,7 +272,7 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Room& room) {
         float low, high;
         sums_of_quad(begin, min(end, begin + QUAD), low, high);
         if (!__any_sync(ALL, static_cast<int>(length) > one_quad)) {
-            if (number < count) out[number] = (low + high) * unit.value();
+            if (number < count) store_result(out + number * sizeof(float), (low + high) * unit.value());
         } else {
             double sum = static_cast<double>(low) + static_cast<double>(high);
             for (u32 quad = begin + QUAD; __any_sync(ALL, quad < end); quad += QUAD) {
