@@ -219,20 +219,20 @@ __device__ inline void for_each_run(const Segments& p, const Read& offset, const
     // The first turn's ends, which else are asked for only when the run's are known.
     if (run.first + lane < last) asm volatile("prefetch.global.L2 [%0];" ::"l"(p.offsets + run.first + 1 + lane));
 #pragma unroll 1
-    for (; run.first < last; run.first = run.last) {
+    for (; __any_sync(ALL, run.first < last); run.first = run.last) {
         run.begin = offset(run.first);
         run.last = last;
         for (int attempt = 0; attempt < 2; ++attempt) {
             const i64 end = offset(run.last), size = end - run.begin;
             const bool good = run.begin >= 0 && size >= 0 && end <= p.n;
-            if (good && size < 1ll << 28) {
+            if (__any_sync(ALL, good && size < 1ll << 28)) {
                 run.size = static_cast<u32>(size);
                 sum_run(run);
                 break;
             }
-            if (run.last == run.first + 1) {
+            if (__any_sync(ALL, run.last == run.first + 1)) {
                 const Target target = static_cast<Target>(p.target);
-                if (good)
+                if (__any_sync(ALL, good))
                     append(p.list, run.first, run.begin, size, chunks_of(size, p.together));
                 else if (lane == 0)
                     store_rounded(place(p.out, run.first, target), __longlong_as_double(0x7fffffffffffffff), target);

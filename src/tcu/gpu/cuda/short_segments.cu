@@ -179,7 +179,7 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Room& room) {
 #pragma unroll
         for (int i = 2; i < 4 * VECTORS; ++i) most = larger(most, ahead[i / 4].word[i % 4]);
         u32 wrong = most + above & 0x80008000;
-        if (unit.exponent != Unit::FINEST) {
+        if (__any_sync(ALL, unit.exponent != Unit::FINEST)) {
             const u32 whole = unit.whole();
 #pragma unroll
             for (int i = 0; i < 4 * VECTORS; ++i) wrong |= leftover(ahead[i / 4].word[i % 4], whole);
@@ -245,13 +245,14 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Room& room) {
         u32 begin = __shfl_up_sync(ALL, end, 1);
         if (lane == 0) begin = so_far;
         const u32 length = end - begin, last = largest_of_lanes(end);
-        bool by_mmas = __any_sync(ALL, relative >> 32 != 0 || end > stop || length > SPAN) || last - so_far >= too_many;
-        while (!by_mmas && filled < last) {
-            if (filled == 0) begin_at(so_far);
+        bool by_mmas = __any_sync(
+            ALL, relative >> 32 != 0 || end > stop || length > SPAN || last - so_far >= too_many);
+        while (!by_mmas && __any_sync(ALL, filled < last)) {
+            if (__any_sync(ALL, filled == 0)) begin_at(so_far);
             u32 most;
             if (fill(most)) continue;
             const u32 code = largest_of_lanes(max(most & 0xffff, most >> 16));
-            by_mmas = code < unit.limit() || code >= INFINITE;
+            by_mmas = __any_sync(ALL, code < unit.limit() || code >= INFINITE);
             unit.exponent = by_mmas ? Unit::FINEST : static_cast<int>(code >> FRACTION) - BIAS;
             anchor = unit.anchor();
             above = in_both_halves(0x8000 - unit.limit());
