@@ -118,45 +118,38 @@ __device__ __noinline__ void sum_by_mmas(const Segments& p, Run run, u32 number,
     __syncwarp();
 }
 
-// A number that all lanes have, and the compiler knows it: what depends on it is computed once for the warp, and takes no
-// branch that lanes might take alone.
+// A number that all lanes have, and the compiler knows it: what depends on it is computed once for the warp, takes no
+// branch that lanes might take alone, and is not worked out anew in every turn.
 __device__ inline u32 of_warp(u32 v) { return of_any_lane(v); }
-__device__ inline i64 of_warp(i64 v) {
-    const u32 low = of_warp(static_cast<u32>(v)), high = of_warp(static_cast<u32>(v >> 32));
-    return static_cast<i64>(static_cast<u64>(high) << 32 | low);
+__device__ inline u64 of_warp(u64 v) {
+    return static_cast<u64>(of_warp(static_cast<u32>(v >> 32))) << 32 | of_warp(static_cast<u32>(v));
 }
+__device__ inline i64 of_warp(i64 v) { return static_cast<i64>(of_warp(static_cast<u64>(v))); }
 
-// Kept in a register, where the compiler would compute it anew in every turn.
-template <typename Number>
-__device__ inline Number once(Number v) {
-    if constexpr (sizeof(Number) == 8)
-        asm volatile("" : "+l"(v));
-    else
-        asm volatile("" : "+r"(v));
-    return v;
-}
+// The lane's own number, not worked out anew either.
+__device__ inline u32 of_lane(u32 v) { return __shfl_sync(ALL, v, threadIdx.x % WARP); }
 
 // Segments whose bytes a number of 32 bits counts.  Positions are numbers from a multiple of 16 bytes on.
 __device__ inline void sum_run(const Segments& p, const Run& run, Room& room) {
     const u32 lane = threadIdx.x % WARP;
     const u64 address = reinterpret_cast<u64>(static_cast<const Code*>(p.data) + run.begin);
-    const u32 shift = static_cast<u32>(address % 16 / sizeof(Code)), stop = once(shift + run.size);
+    const u32 shift = static_cast<u32>(address % 16 / sizeof(Code)), stop = of_warp(shift + run.size);
     const uint4* const base = reinterpret_cast<const uint4*>(address & ~15ull);
-    const i64 origin = once(run.begin - shift);
+    const i64 origin = of_warp(run.begin - shift);
     const bool plain = p.target == TO_BINARY32 && !p.mean;
-    const int one_quad = once(plain ? QUAD : -1);         // numbers of segments that need no sum of quads
-    const u32 too_many = once(run.size ? SPAN + 1 : 0);  // numbers of a group; no window is loaded of none
-    const u32 count = once(static_cast<u32>(run.last - run.first));
-    const i64* const ends = reinterpret_cast<const i64*>(once(reinterpret_cast<u64>(p.offsets + run.first + 1)));
-    const u64 out = once(reinterpret_cast<u64>(p.out) + run.first * sizeof(float));
-    const u32 ring = once(shared_address(&room)), ring_end = once(ring + RING_WORDS * 4);
-    const u32 place_of_lane = once((lane * PER_LANE + lane * PER_LANE / BLOCK * PAD + PAD) * 4);
+    const u32 few = of_warp(plain ? QUAD + 1u : 0u);    // numbers of segments that need sums of quads, at least
+    const u32 many = of_warp(run.size ? SPAN + 1 : 0u);  // numbers of a group for the MMAs; no window is loaded of none
+    const u32 count = of_warp(static_cast<u32>(run.last - run.first));
+    const i64* const ends = reinterpret_cast<const i64*>(of_warp(reinterpret_cast<u64>(p.offsets + run.first + 1)));
+    const u64 out = of_warp(reinterpret_cast<u64>(p.out) + run.first * sizeof(float));
+    const u32 ring = of_warp(shared_address(&room)), ring_end = of_warp(ring + RING_WORDS * 4);
+    const u32 place_of_lane = of_lane((lane * PER_LANE + lane * PER_LANE / BLOCK * PAD + PAD) * 4);
 
     Unit unit;
     double anchor = unit.anchor();
     u32 above = in_both_halves(0x8000 - unit.limit());  // added to a magnitude, the highest bit says that it is too large
     u32 filled = 0, slot = 0;  // the ring's end, a multiple of WINDOW, and where it is; with 0 the ring begins anew
-    const u32 vector_of_lane = once(lane * VECTORS), last_vector = once((stop - 1) / PER_LOAD);
+    const u32 vector_of_lane = of_lane(lane * VECTORS), last_vector = of_warp((stop - 1) / PER_LOAD);
     Vector ahead[VECTORS];  // numbers of the window at the ring's end
 
     // Behind the last vector of the run, that one again: what follows the last segment's end does not matter.
@@ -222,7 +215,7 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Room& room) {
     };
     const auto place_of = [&](u32 position) {
         const u32 word = position % RING;
-        return ring + (word + once(word / BLOCK) * PAD) * 4;
+        return ring + (word + word / BLOCK * PAD) * 4;
     };
     // The sums of a quad's two sets, in units, as an MMA rounds them.
     const auto sums_of_quad = [&](u32 begin, u32 end, float& low, float& high) {
@@ -246,17 +239,20 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Room& room) {
         if (lane == 0) begin = so_far;
         const u32 length = end - begin, last = largest_of_lanes(end);
         bool by_mmas = __any_sync(
-            ALL, relative >> 32 != 0 || end > stop || length > SPAN || last - so_far >= too_many);
-        while (!by_mmas && __any_sync(ALL, filled < last)) {
+            ALL, relative >> 32 != 0 || end > stop || length > SPAN || last - so_far >= many);
+        if (!by_mmas && __any_sync(ALL, filled < last)) {
             if (__any_sync(ALL, filled == 0)) begin_at(so_far);
-            u32 most;
-            if (fill(most)) continue;
-            const u32 code = largest_of_lanes(max(most & 0xffff, most >> 16));
-            by_mmas = __any_sync(ALL, code < unit.limit() || code >= INFINITE);
-            unit.exponent = by_mmas ? Unit::FINEST : static_cast<int>(code >> FRACTION) - BIAS;
-            anchor = unit.anchor();
-            above = in_both_halves(0x8000 - unit.limit());
-            filled = 0;
+            do {
+                u32 most;
+                if (fill(most)) continue;
+                const u32 code = largest_of_lanes(max(most & 0xffff, most >> 16));
+                by_mmas = __any_sync(ALL, code < unit.limit() || code >= INFINITE);
+                unit.exponent = by_mmas ? Unit::FINEST : static_cast<int>(code >> FRACTION) - BIAS;
+                anchor = unit.anchor();
+                above = in_both_halves(0x8000 - unit.limit());
+                if (by_mmas) break;
+                begin_at(so_far);
+            } while (__any_sync(ALL, filled < last));
         }
         if (by_mmas) {
             // What is no position of the run becomes one that is too large, and too far from all others.
@@ -272,17 +268,21 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Room& room) {
         so_far = last;
         float low, high;
         sums_of_quad(begin, min(end, begin + QUAD), low, high);
-        if (!__any_sync(ALL, static_cast<int>(length) > one_quad)) {
-            if (number < count) store_result(out + number * sizeof(float), (low + high) * unit.value());
-        } else {
-            double sum = static_cast<double>(low) + static_cast<double>(high);
+        float sum = low + high;
+        if (__any_sync(ALL, length >= few)) {
+            double quads = static_cast<double>(low) + static_cast<double>(high);
             for (u32 quad = begin + QUAD; __any_sync(ALL, quad < end); quad += QUAD) {
                 if (quad >= end) continue;
                 sums_of_quad(quad, min(end, quad + QUAD), low, high);
-                sum += static_cast<double>(low) + static_cast<double>(high);
+                quads += static_cast<double>(low) + static_cast<double>(high);
             }
-            if (number < count) Results{p, run.first, plain}.store(number, sum * unit.value(), length);
+            sum = __double2float_rn(quads);
+            if (__any_sync(ALL, few == 0)) {
+                if (number < count) store_any(p, run.first + number, quads * unit.value(), length);
+                continue;
+            }
         }
+        if (number < count) store_result(out + number * sizeof(float), sum * unit.value());
     }
 }
 
