@@ -204,8 +204,8 @@ def test_sums_compile_for_every_architecture(which: str, element: str, capabilit
         pytest.skip("no MMA of bfloat16")
     if SUMS[which].get("PIPED") and element in ("BINARY32", "BINARY64"):
         pytest.skip("of 16-bit numbers only")
-    if which == "short_segments.cu" and element != "BINARY16":
-        pytest.skip("of binary16 only")
+    if which == "short_segments.cu" and (element != "BINARY16" or capability < (9, 0)):
+        pytest.skip("of binary16 only, where an MMA adds 16 numbers at once")
     layout = "ALIGNED" if which in ("sum.cu", "rows.cu", "columns.cu") else "SHIFTED"
     macros = {"ELEMENT": element, "LAYOUT": layout, **SUMS[which]}
     binary = compile_cuda(task_of(which.partition(",")[0], macros, "sm_{}{}".format(*capability)))

@@ -36,7 +36,7 @@ _SHORT_MEAN = 24
 """Numbers of a segment, on average, up to which short_segments.cu is the faster kernel."""
 _SHORT_DATA, _SHORT_MOST_PER_WARP = 32 << 10, 2048
 """As _DATA and _MOST_PER_WARP, of short_segments.cu, whose warps work ahead of what they need."""
-_SHORT_THREADS, _SHORT_RESIDENT, _SHORT_PER_LANE, _SHORT_RING = 32, 16, 16, 2048
+_SHORT_THREADS, _SHORT_RESIDENT, _SHORT_PER_LANE, _SHORT_RING = 32, 20, 16, 2048
 """Of short_segments.cu: a warp alone, whose every branch the compiler sees to be one, and as many as leave each its
 registers (sm_90)."""
 _LONG_THREADS, _LONG_RESIDENT = 128, {2: 6, 4: 4, 8: 5}
@@ -121,6 +121,7 @@ class SegmentsLaunch:
         most = _TILES * _WARP * per_load if usual else 0
         fraction = _exact_fraction(element, gpu) if usual and n <= _SHORT_MEAN * segments else None
         state = List(0, 0, 0)
+        macros: tuple[tuple[str, int], ...]
         if fraction is None:
             per_warp = _per_warp(n * size, segments, _DATA, _MOST_PER_WARP)
             source, threads = "segments", _THREADS

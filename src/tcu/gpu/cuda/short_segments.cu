@@ -82,15 +82,7 @@ __device__ inline u32 leftover(u32 pair, u32 whole) {
     return rest;
 }
 
-__device__ inline u32 largest_of_lanes(u32 v) {
-#if __CUDA_ARCH__ >= 800
-    return __reduce_max_sync(ALL, v);
-#else
-#pragma unroll
-    for (int half = WARP / 2; half > 0; half /= 2) v = max(v, __shfl_xor_sync(ALL, v, half));
-    return v;
-#endif
-}
+__device__ inline u32 largest_of_lanes(u32 v) { return __reduce_max_sync(ALL, v); }
 
 __device__ inline u32 in_both_halves(u32 code) { return code * 0x10001; }
 
@@ -242,15 +234,20 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Room& room) {
             ALL, relative >> 32 != 0 || end > stop || length > SPAN || last - so_far >= many);
         if (!by_mmas && __any_sync(ALL, filled < last)) {
             if (__any_sync(ALL, filled == 0)) begin_at(so_far);
+            bool raised = false;
             do {
                 u32 most;
                 if (fill(most)) continue;
+                // The unit follows the numbers up and down, but not down where it has gone up for others of the group.
                 const u32 code = largest_of_lanes(max(most & 0xffff, most >> 16));
-                by_mmas = __any_sync(ALL, code < unit.limit() || code >= INFINITE);
-                unit.exponent = by_mmas ? Unit::FINEST : static_cast<int>(code >> FRACTION) - BIAS;
+                const int wanted = max(Unit::FINEST, static_cast<int>(code >> FRACTION) - BIAS);
+                by_mmas = __any_sync(
+                    ALL, code >= INFINITE || wanted == unit.exponent || (raised && wanted < unit.exponent));
+                if (by_mmas) break;
+                raised = raised || wanted > unit.exponent;
+                unit.exponent = wanted;
                 anchor = unit.anchor();
                 above = in_both_halves(0x8000 - unit.limit());
-                if (by_mmas) break;
                 begin_at(so_far);
             } while (__any_sync(ALL, filled < last));
         }
