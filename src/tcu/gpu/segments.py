@@ -19,7 +19,7 @@ from tcu.units import AlignedSum, find_instruction
 __all__ = ["STATES", "List", "Room", "SegmentsLaunch"]
 
 _TILES, _WARP = 8, 32
-"""As in cuda/segments.cu."""
+"""As in cuda/segment_sums.cuh."""
 ITEM, STATES = 32, 4
 """Bytes of an item, and words of the list's state, as in cuda/items.cuh."""
 _BLOCK = 256
@@ -52,7 +52,7 @@ class List(ctypes.Structure):
 
 
 class _Segments(ctypes.Structure):
-    """As in cuda/segments.cu."""
+    """As in cuda/segment_sums.cuh."""
 
     _fields_ = (
         ("data", ctypes.c_uint64),
