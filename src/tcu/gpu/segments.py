@@ -36,9 +36,11 @@ _SHORT_MEAN = 24
 """Numbers of a segment, on average, up to which short_segments.cu is the faster kernel."""
 _SHORT_DATA, _SHORT_MOST_PER_WARP = 32 << 10, 2048
 """As _DATA and _MOST_PER_WARP, of short_segments.cu, whose warps work ahead of what they need."""
-_SHORT_THREADS, _SHORT_RESIDENT, _SHORT_PER_LANE, _SHORT_RING = 32, 20, 16, 2048
-"""Of short_segments.cu: a warp alone, whose every branch the compiler sees to be one, and as many as leave each its
-registers (sm_90)."""
+_SHORT_THREADS, _SHORT_PER_LANE = 32, 16
+"""Of short_segments.cu: a warp alone, whose every branch the compiler sees to be one."""
+_SHORT_RINGS = ((10, 1024, 28), (_SHORT_MEAN, 2048, 18))
+"""Of short_segments.cu: the mean up to which a ring nearly always has room for the segments of a turn, its numbers, and
+as many warps as leave each its registers and its shared memory (sm_90)."""
 _LONG_THREADS, _LONG_RESIDENT = 128, {2: 6, 4: 4, 8: 5}
 """Of long_chunks.cu, by the bytes of an element: as many blocks as leave every thread its registers."""
 _BUSY = 1 << 13
@@ -129,9 +131,10 @@ class SegmentsLaunch:
         else:
             per_warp = max(_per_warp(n * size, segments, _SHORT_DATA, _SHORT_MOST_PER_WARP), _WARP)
             source, threads = "short_segments", _SHORT_THREADS
+            ring, resident = next((ring, r) for mean, ring, r in _SHORT_RINGS if n <= mean * segments)
             macros = (
-                ("THREADS", threads), ("RESIDENT", _SHORT_RESIDENT), ("FRACTION_BITS", fraction),
-                ("PER_LANE", _SHORT_PER_LANE), ("RING", _SHORT_RING),
+                ("THREADS", threads), ("RESIDENT", resident), ("FRACTION_BITS", fraction),
+                ("PER_LANE", _SHORT_PER_LANE), ("RING", ring),
             )  # fmt: skip
         self._short = _Segments(
             0, n, 0, segments, 0, TARGETS[target.name], mean, per_warp, most, together, state

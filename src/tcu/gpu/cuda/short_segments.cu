@@ -18,7 +18,7 @@
 // Compiled with ELEMENT BINARY16 and THREADS (segment_sums.cuh), for GPUs whose MMA adds 16 numbers at once, and
 //   RESIDENT       blocks per multiprocessor that the registers must allow
 //   FRACTION_BITS  that the MMA keeps below the largest exponent
-//   PER_LANE       numbers of a lane in a window: 16 or 32
+//   PER_LANE       numbers of a lane in a window: 8, 16, or 32
 //   RING           numbers whose running sums are kept: a power of two
 
 #include "segment_sums.cuh"
@@ -39,9 +39,20 @@ static_assert(ELEMENT == BINARY16, "the running sums are those of binary16");
 static_assert(FRACTION_BITS + 6 <= 32, "16 numbers' sum, with its sign, is a number of 32 bits");
 static_assert((RING & (RING - 1)) == 0 && RING > WINDOW + QUAD, "the ring has room for a quad and a window");
 
-union Room {
-    Shared shared;
-    uint4 ring[RING_WORDS / 4];
+// Turns whose offsets are under way or in use at once: as many as there is room for.  Offsets and numbers go to shared
+// memory past the registers: where a register is loaded a turn ahead, the compiler waits for it long before it is used.
+constexpr u32 TURN_BYTES = WARP * sizeof(i64), OTHER_BYTES = RING_WORDS * 4 + WARP * PER_LANE * sizeof(Code) + 128;
+constexpr u32 TURNS = RESIDENT * (OTHER_BYTES + 4 * TURN_BYTES + 1024) <= 228 * 1024 ? 4 : 2;  // of sm_90
+
+struct Room {
+    union {
+        Shared shared;
+        uint4 ring[RING_WORDS / 4];
+    };
+    // Each lane's are its own: it alone writes and reads them.
+    i64 ends[TURNS * WARP];
+    uint4 ahead[WARP * VECTORS];  // numbers of the window at the ring's end
+    u64 arrivals;                 // of windows' numbers: a phase for each window
 };
 
 // In shared memory, by addresses of 32 bits: the compiler would work out those of 64 bits anew each time.
@@ -57,6 +68,42 @@ __device__ inline uint4 load_vector(u32 at) {
     uint4 v;
     asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(at));
     return v;
+}
+
+__device__ inline i64 load_end(u32 at) {
+    i64 v;
+    asm volatile("ld.shared.s64 %0, [%1];" : "=l"(v) : "r"(at) : "memory");
+    return v;
+}
+
+__device__ inline void fetch_end(u32 to, const i64* from) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8; cp.async.commit_group;" ::"r"(to), "l"(from) : "memory");
+}
+
+// For all but the last LATER ends that were asked for.
+template <u32 LATER>
+__device__ inline void wait_for_ends() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(LATER) : "memory");
+}
+
+__device__ inline void fetch_vector(u32 to, const uint4* from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+
+// A phase of arrivals ends when the vectors have come that the lanes have asked for.
+__device__ inline void arrive_with_vectors(u32 arrivals) {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(arrivals) : "memory");
+}
+
+__device__ inline void begin_arrivals(u32 arrivals) {
+    if (threadIdx.x % WARP == 0) asm volatile("mbarrier.init.shared.b64 [%0], 32;" ::"r"(arrivals) : "memory");
+    __syncwarp();
+    asm volatile("{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(arrivals) : "memory");
+}
+
+__device__ inline void wait_for_arrivals(u32 arrivals, u32 phase) {
+    asm volatile("{ .reg .pred p; again_%=: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra again_%=; }"
+                 ::"r"(arrivals), "r"(phase) : "memory");
 }
 
 __device__ inline void store_result(u64 at, float v) { asm volatile("st.global.f32 [%0], %1;" ::"l"(at), "f"(v) : "memory"); }
@@ -122,7 +169,7 @@ __device__ inline i64 of_warp(i64 v) { return static_cast<i64>(of_warp(static_ca
 __device__ inline u32 of_lane(u32 v) { return __shfl_sync(ALL, v, threadIdx.x % WARP); }
 
 // Segments whose bytes a number of 32 bits counts.  Positions are numbers from a multiple of 16 bytes on.
-__device__ inline void sum_run(const Segments& p, const Run& run, Room& room) {
+__device__ inline void sum_run(const Segments& p, const Run& run, Room& room, u32& phase) {
     const u32 lane = threadIdx.x % WARP;
     const u64 address = reinterpret_cast<u64>(static_cast<const Code*>(p.data) + run.begin);
     const u32 shift = static_cast<u32>(address % 16 / sizeof(Code)), stop = of_warp(shift + run.size);
@@ -142,13 +189,20 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Room& room) {
     u32 above = in_both_halves(0x8000 - unit.limit());  // added to a magnitude, the highest bit says that it is too large
     u32 filled = 0, slot = 0;  // the ring's end, a multiple of WINDOW, and where it is; with 0 the ring begins anew
     const u32 vector_of_lane = of_lane(lane * VECTORS), last_vector = of_warp((stop - 1) / PER_LOAD);
-    Vector ahead[VECTORS];  // numbers of the window at the ring's end
+    const u32 ahead_of_lane = of_lane(shared_address(room.ahead) + vector_of_lane * 16);
+    const u32 arrivals = of_warp(shared_address(&room.arrivals));
 
+    // Numbers are always under way, or have been: a phase of arrivals to wait for.
+    const auto wait = [&] {
+        wait_for_arrivals(arrivals, phase);
+        phase ^= 1;
+    };
     // Behind the last vector of the run, that one again: what follows the last segment's end does not matter.
     const auto load = [&] {
 #pragma unroll
         for (int i = 0; i < VECTORS; ++i)
-            ahead[i].words = __ldg(base + min(filled / PER_LOAD + vector_of_lane + i, last_vector));
+            fetch_vector(ahead_of_lane + i * 16, base + min(filled / PER_LOAD + vector_of_lane + i, last_vector));
+        arrive_with_vectors(arrivals);
     };
     const auto begin_at = [&](u32 position) {
         filled = position / WINDOW * WINDOW;
@@ -156,10 +210,17 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Room& room) {
         __syncwarp();
         if (lane == 0) store_vector(slot, make_uint4(0, 0, 0, 0));
         __syncwarp();
+        wait();
         load();
     };
     // The running sums of the next window; the lane's largest magnitudes, where some lane's cannot be added like this.
     const auto fill = [&](u32& most) {
+        wait();
+        Vector ahead[VECTORS];
+#pragma unroll
+        for (int i = 0; i < VECTORS; ++i) ahead[i].words = load_vector(ahead_of_lane + i * 16);
+        filled += WINDOW;
+        load();
         most = larger(ahead[0].word[0], ahead[0].word[1]);
 #pragma unroll
         for (int i = 2; i < 4 * VECTORS; ++i) most = larger(most, ahead[i / 4].word[i % 4]);
@@ -182,8 +243,6 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Room& room) {
         const u32 place = slot + place_of_lane;
         slot += WINDOW_WORDS * 4;
         if (slot == ring_end) slot = ring;
-        filled += WINDOW;
-        load();
 #pragma unroll
         for (int i = PER_LANE - 1; i > 0; --i) sums[i] += sums[i - 1];
         // What lies before the lane's numbers, for those at i mod 4: of four, the first and third are as much as the others.
@@ -218,14 +277,17 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Room& room) {
         high = __int2float_rz(static_cast<int>(all - first - load_word(s + 12)));
     };
 
-    // Used a turn later: what is computed from it waits for it.
-    i64 next = __ldg(ends + min(lane, count - 1));
+    const u32 ends_of_lane = of_lane(shared_address(room.ends) + lane * sizeof(i64));
+    const auto place_of_end = [&](u32 group) { return ends_of_lane + group * sizeof(i64) % (TURNS * TURN_BYTES); };
+    const auto fetch = [&](u32 group) { fetch_end(place_of_end(group), ends + min(group + lane, count - 1)); };
+    for (u32 turn = 0; turn < TURNS - 1; ++turn) fetch(turn * WARP);
     u32 so_far = shift;
 #pragma unroll 1
     for (u32 group = 0; group < count; group += WARP) {
         const u32 number = group + lane;
-        const u64 relative = static_cast<u64>(next - origin);
-        next = __ldg(ends + min(number + WARP, count - 1));
+        wait_for_ends<TURNS - 2>();
+        const u64 relative = static_cast<u64>(load_end(place_of_end(group)) - origin);
+        fetch(group + (TURNS - 1) * WARP);
         const u32 end = static_cast<u32>(relative);
         u32 begin = __shfl_up_sync(ALL, end, 1);
         if (lane == 0) begin = so_far;
@@ -233,9 +295,9 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Room& room) {
         bool by_mmas = __any_sync(
             ALL, relative >> 32 != 0 || end > stop || length > SPAN || last - so_far >= many);
         if (!by_mmas && __any_sync(ALL, filled < last)) {
-            if (__any_sync(ALL, filled == 0)) begin_at(so_far);
             bool raised = false;
             do {
+                if (__any_sync(ALL, filled == 0)) begin_at(so_far);
                 u32 most;
                 if (fill(most)) continue;
                 // The unit follows the numbers up and down, but not down where it has gone up for others of the group.
@@ -248,12 +310,12 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Room& room) {
                 unit.exponent = wanted;
                 anchor = unit.anchor();
                 above = in_both_halves(0x8000 - unit.limit());
-                begin_at(so_far);
+                filled = 0;
             } while (__any_sync(ALL, filled < last));
         }
         if (by_mmas) {
             // What is no position of the run becomes one that is too large, and too far from all others.
-            const u64 same = static_cast<u64>(__ldg(ends + min(number, count - 1)) - origin);
+            const u64 same = static_cast<u64>(load_end(place_of_end(group)) - origin);
             const u32 valid = same <= stop ? static_cast<u32>(same) : NOWHERE;
             begin = __shfl_up_sync(ALL, valid, 1);
             if (lane == 0) begin = so_far;
@@ -281,11 +343,24 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Room& room) {
         }
         if (number < count) store_result(out + number * sizeof(float), sum * unit.value());
     }
+    wait_for_ends<0>();
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) short_segments(const __grid_constant__ Segments p) {
-    __shared__ Room room[WARPS];
+// As many blocks as a multiprocessor takes, if there are to be more.
+#if __CUDA_ARCH__ >= 1200
+constexpr int TOGETHER = RESIDENT < 24 ? RESIDENT : 24;
+#else
+constexpr int TOGETHER = RESIDENT < 32 ? RESIDENT : 32;
+#endif
+
+extern "C" __global__ void __launch_bounds__(THREADS, TOGETHER) short_segments(const __grid_constant__ Segments p) {
+    __shared__ Room rooms[WARPS];
+    Room& room = rooms[WARPS > 1 ? threadIdx.x / WARP : 0];
+    const u32 arrivals = shared_address(&room.arrivals);
+    begin_arrivals(arrivals);
+    u32 phase = 0;
     for_each_run(
         p, [&](i64 i) { return of_warp(p.offsets[i]); },
-        [&](const Run& run) { sum_run(p, run, room[WARPS > 1 ? threadIdx.x / WARP : 0]); });
+        [&](const Run& run) { sum_run(p, run, room, phase); });
+    wait_for_arrivals(arrivals, phase);
 }
