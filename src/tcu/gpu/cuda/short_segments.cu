@@ -205,6 +205,7 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Room& room, u3
         arrive_with_vectors(arrivals);
     };
     const auto begin_at = [&](u32 position) {
+        asm volatile("" : "+r"(position));  // nothing of this is worked out where no run begins anew
         filled = position / WINDOW * WINDOW;
         slot = ring + filled % RING / WINDOW * (WINDOW_WORDS * 4);
         __syncwarp();
@@ -221,9 +222,14 @@ __device__ inline void sum_run(const Segments& p, const Run& run, Room& room, u3
         for (int i = 0; i < VECTORS; ++i) ahead[i].words = load_vector(ahead_of_lane + i * 16);
         filled += WINDOW;
         load();
-        most = larger(ahead[0].word[0], ahead[0].word[1]);
+        u32 mosts[4];
 #pragma unroll
-        for (int i = 2; i < 4 * VECTORS; ++i) most = larger(most, ahead[i / 4].word[i % 4]);
+        for (int i = 0; i < 4; ++i) {
+            mosts[i] = ahead[0].word[i];
+#pragma unroll
+            for (int j = 1; j < VECTORS; ++j) mosts[i] = larger(mosts[i], ahead[j].word[i]);
+        }
+        most = larger(larger(mosts[0], mosts[1]), larger(mosts[2], mosts[3]));
         u32 wrong = most + above & 0x80008000;
         if (__any_sync(ALL, unit.exponent != Unit::FINEST)) {
             const u32 whole = unit.whole();
