@@ -222,11 +222,12 @@ def test_there_is_room_for_every_list(nothing_compiled: Any, dtype: str, exact: 
 
 
 def test_warps_have_enough_to_do_and_not_too_much(nothing_compiled: Any) -> None:
-    fmt, gpu = get_format("float16"), Gpu(0, "H200", (9, 0))
+    fmt, gpu = get_format("bfloat16"), Gpu(0, "H200", (9, 0))
     for n, count, at_once, warps in (
         (1 << 30, 1 << 27, 32, 1 << 18),
-        (1 << 30, 1 << 24, 32, 1 << 17),
-        (1 << 30, 1 << 21, 16, 1 << 17),
+        (1 << 30, 1 << 24, 32, 1 << 16),
+        (1 << 30, 1 << 21, 32, 1 << 16),
+        (1 << 30, 1 << 20, 16, 1 << 16),
         (1 << 30, 1 << 18, 8, 1 << 15),
         (100, 10, 8, 2),
         (0, 0, 8, 4),
@@ -235,4 +236,30 @@ def test_warps_have_enough_to_do_and_not_too_much(nothing_compiled: Any) -> None
         blocks, macros = next(one for one in nothing_compiled if "AT_ONCE" in one[1])
         assert macros["AT_ONCE"] == at_once, (n, count)
         assert blocks == -(-warps // 4), (n, count)
+        nothing_compiled.clear()
+
+
+def test_short_segments_have_a_kernel_where_the_unit_adds_so(nothing_compiled: Any) -> None:
+    """binary16, short on average, by the plan of one block, and a unit that adds 16 numbers at once."""
+    h200 = Gpu(0, "H200", (9, 0))
+    usual: dict[str, Any] = {"n": 1 << 20, "count": 1 << 17, "dtype": "float16", "gpu": h200, "block": 256}
+    for change, fraction in (
+        ({}, 25),
+        ({"gpu": Gpu(0, "B200", (10, 0))}, 25),
+        ({"n": 0, "count": 1}, 25),
+        ({"count": 52_429}, 25),
+        ({"count": 52_428}, None),
+        ({"dtype": "bfloat16"}, None),
+        ({"dtype": "float32"}, None),
+        ({"block": 128}, None),
+        ({"gpu": Gpu(0, "A100", (8, 0))}, None),
+        ({"gpu": Gpu(0, "T4", (7, 5))}, None),
+        ({"gpu": Gpu(0, "a GPU to come", (99, 0))}, None),
+    ):
+        case = usual | change
+        fmt = get_format(case["dtype"])
+        segments.SegmentsLaunch(case["n"], case["count"], fmt, fmt, case["gpu"], block=case["block"])
+        _, macros = nothing_compiled[0]
+        assert macros.get("FRACTION_BITS") == fraction, change
+        assert ("AT_ONCE" in macros) == (fraction is None), change
         nothing_compiled.clear()

@@ -112,6 +112,34 @@ def test_so_many_segments_that_a_warp_takes_32_at_a_time(torch, dtype) -> None:
         check(torch, "sum", draw(rng, int(lengths.sum()), dtype, "spread"), lengths, mean % 3)
 
 
+MAGNITUDES: dict[str, Any] = {
+    "below 4": lambda rng, n: rng.uniform(-4, 4, n),
+    "all above 4": lambda rng, n: rng.normal(0, 64, n).round() + np.where(rng.random(n) < 0.5, 300, -300),
+    "counts": lambda rng, n: rng.integers(0, 256, n),
+    "sixteenfold": lambda rng, n: rng.standard_normal(n).astype(np.float16) * 16.0,
+    "a few large": lambda rng, n: np.where(rng.random(n) < 0.001, 30_000, rng.standard_normal(n)),
+    "large and tiny": lambda rng, n: np.where(rng.random(n) < 0.001, 60_000, rng.standard_normal(n) * 2.0**-20),
+    "growing and falling": lambda rng, n: rng.standard_normal(n) * 2.0 ** (8 * np.sin(np.arange(n) / 700)),
+    "a few NaN and inf": lambda rng, n: np.where(rng.random(n) < 0.002, rng.choice([np.nan, np.inf], n), rng.normal(size=n)),
+    "-0": lambda rng, n: np.where(rng.random(n) < 0.7, -0.0, rng.standard_normal(n)),
+}  # fmt: skip
+"""What decides in which unit running sums are taken, and where there can be none."""
+
+
+@pytest.mark.parametrize("kind", MAGNITUDES)
+def test_short_segments_of_every_magnitude(torch, kind) -> None:
+    """Of binary16, where sums come from running sums: every border of quads, windows and the ring among short ones."""
+    rng = np.random.default_rng(len(kind))
+    borders = [31, 32, 33, 63, 64, 65, 128, 129, 256, 511, 512, 513, 1500, 1533, 2048, 2049]
+    for mean in (1, 2, 5, 8, 12, 16, 19):
+        lengths = rng.geometric(1 / (mean + 1), 20_000) - 1
+        lengths[rng.integers(0, lengths.size, 16)] = borders
+        lengths[5000:5100] = 0
+        x = MAGNITUDES[kind](rng, int(lengths.sum())).astype(np.float16)
+        for name, dtype in (("sum", None), ("sum", "float64"), ("mean", None)):
+            check(torch, name, x, lengths, mean % 8, dtype)
+
+
 @dtypes
 def test_one_segment_and_a_million_empty_ones(torch, dtype) -> None:
     rng = np.random.default_rng(2)

@@ -14,18 +14,19 @@ from tcu.gpu.tuning import sum_config
 from tcu.gpu.workspace import workspace
 from tcu.plan import make_plan
 from tcu.plan.variants import LOADS
+from tcu.units import AlignedSum, find_instruction
 
 __all__ = ["STATES", "List", "Room", "SegmentsLaunch"]
 
 _TILES, _WARP = 8, 32
-"""As in cuda/segments.cu."""
+"""As in cuda/segment_sums.cuh."""
 ITEM, STATES = 32, 4
 """Bytes of an item, and words of the list's state, as in cuda/items.cuh."""
 _BLOCK = 256
 """Threads of the plan's blocks, by whose tiles segments.cu sums."""
-_DATA = 24 << 10
-"""Bytes of data and offsets that a warp goes through: enough to forget its start, and little enough that the
-last warps do not keep all others waiting."""
+_DATA = {2: 48 << 10, 4: 24 << 10, 8: 24 << 10}
+"""Bytes of data and offsets that a warp goes through, by the bytes of an element: enough to forget its start, and
+little enough that the last warps do not keep all others waiting."""
 _MOST_PER_WARP = 512
 _AT_ONCE = (8, 32)
 """The least and the most segments that a warp takes at a time: few where they are long, so that many warps have some."""
@@ -36,6 +37,15 @@ _COPY, _COPIES = 2 << 10, 3
 """Bytes of a copy into a warp's ring in shared memory, and how many have room there (sm_90)."""
 _ROOM = {2: 176, 4: 352, 8: 352}
 """Numbers that a warp keeps in shared memory, one or four of every 64 bytes: few, so that all blocks have room."""
+_SHORT_MEAN = 20
+"""Numbers of a segment, on average, up to which short_segments.cu is the faster kernel."""
+_SHORT_DATA, _SHORT_MOST_PER_WARP = 32 << 10, 2048
+"""As _DATA and _MOST_PER_WARP, of short_segments.cu, whose warps work ahead of what they need."""
+_SHORT_THREADS, _SHORT_PER_LANE = 32, 16
+"""Of short_segments.cu: a warp alone, whose every branch the compiler sees to be one."""
+_SHORT_RINGS = ((10, 1024, 32), (_SHORT_MEAN, 2048, 18))
+"""Of short_segments.cu: the mean up to which a ring nearly always has room for the segments of a turn, its numbers, and
+as many warps as leave each its registers and its shared memory (sm_90)."""
 _LONG_THREADS, _LONG_RESIDENT = 128, {2: 6, 4: 4, 8: 5}
 """Of long_chunks.cu, by the bytes of an element: as many blocks as leave every thread its registers."""
 _BUSY = 1 << 13
@@ -49,7 +59,7 @@ class List(ctypes.Structure):
 
 
 class _Segments(ctypes.Structure):
-    """As in cuda/segments.cu."""
+    """As in cuda/segment_sums.cuh."""
 
     _fields_ = (
         ("data", ctypes.c_uint64),
@@ -116,20 +126,33 @@ class SegmentsLaunch:
         together = chain * block * per_load
         usual = (chain, block) == (1, _BLOCK)
         most = _TILES * _WARP * per_load if usual else 0
-        per_warp = _per_warp(n * size, segments)
-        at_once = min(per_warp, _AT_ONCE[1])
+        fraction = _exact_fraction(element, gpu) if usual and n <= _SHORT_MEAN * segments else None
         state = List(0, 0, 0)
+        macros: tuple[tuple[str, int], ...]
+        if fraction is None:
+            per_warp = _per_warp(n * size, segments, _DATA[size], _MOST_PER_WARP)
+            source, threads = "segments", _THREADS
+            macros = (
+                ("AT_ONCE", min(per_warp, _AT_ONCE[1])), ("THREADS", threads), ("RESIDENT", _RESIDENT[size]),
+                ("COPY", _COPY), ("COPIES", _COPIES), ("ROOM", _ROOM[size]),
+            )  # fmt: skip
+        else:
+            per_warp = max(_per_warp(n * size, segments, _SHORT_DATA, _SHORT_MOST_PER_WARP), _WARP)
+            source, threads = "short_segments", _SHORT_THREADS
+            ring, resident = next((ring, r) for mean, ring, r in _SHORT_RINGS if n <= mean * segments)
+            macros = (
+                ("THREADS", threads), ("RESIDENT", resident), ("FRACTION_BITS", fraction),
+                ("PER_LANE", _SHORT_PER_LANE), ("RING", ring), ("ROOM", _ROOM[size]),
+            )  # fmt: skip
         self._short = _Segments(
             0, n, 0, segments, 0, TARGETS[target.name], mean, per_warp, most, together, state
         )
         function = compiled(
-            "segments.cu", "segments", gpu.compute_capability, ELEMENTS[element.name], "SHIFTED",
-            (("AT_ONCE", at_once), ("THREADS", _THREADS), ("RESIDENT", _RESIDENT[size]),
-             ("COPY", _COPY), ("COPIES", _COPIES), ("ROOM", _ROOM[size])),
-        )  # fmt: skip
-        warps = _THREADS // _WARP
+            f"{source}.cu", source, gpu.compute_capability, ELEMENTS[element.name], "SHIFTED", macros
+        )
+        warps = threads // _WARP
         self._launch_short = KernelLaunch(
-            function, max(1, -(-segments // (per_warp * warps))), _THREADS, self._short
+            function, max(1, -(-segments // (per_warp * warps))), threads, self._short
         )
         longs = min(segments, n // (most + 1))
         items = longs + n // (LOADS * together) if longs else 0
@@ -173,12 +196,25 @@ class SegmentsLaunch:
                 self._launch_long(stream)
 
 
-def _per_warp(size: int, segments: int) -> int:
+def _exact_fraction(element: Format, gpu: Gpu) -> int | None:
+    """The fraction bits of an MMA that adds all its k numbers at once, as short_segments.cu does; else None."""
+    if element.name != "binary16" or not gpu.units:
+        return None
+    instruction = find_instruction(gpu.unit, "mma", element.name, element.name, "binary32")
+    arithmetic = instruction.arithmetic
+    if not isinstance(arithmetic, AlignedSum):
+        return None
+    bits = arithmetic.fraction_bits
+    plain = AlignedSum(instruction.k, bits, "RZ", arithmetic.exponent_floor)
+    return bits if arithmetic == plain and instruction.k == 16 and 24 <= bits <= 26 else None
+
+
+def _per_warp(size: int, segments: int, data: int, most: int) -> int:
     """How many segments a warp goes through: a power of two."""
     if not segments:
         return _AT_ONCE[0]
     average = size / segments + 12
     count = 1
-    while 2 * count * average <= _DATA and count < _MOST_PER_WARP and segments >= 2 * count * _BUSY:
+    while 2 * count * average <= data and count < most and segments >= 2 * count * _BUSY:
         count *= 2
     return max(count, _AT_ONCE[0])

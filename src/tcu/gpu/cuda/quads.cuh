@@ -4,12 +4,9 @@
 
 #include "anywhere.cuh"
 #include "mma_ones.cuh"
-#include "ring.cuh"
 
 constexpr int LANES = 4;  // of a quad, 16 bytes each
 constexpr int QUAD = LANES * PER_LOAD;  // numbers
-
-typedef Ring<COPY, COPIES, LANES * 16> Data;
 
 // Where the bytes are: each returns the 16 of this lane, which has number `number` of a quad, of the quad at `at`
 // bytes; of which the first `left` elements of the lane's matter.
@@ -33,28 +30,6 @@ struct Careful {
     __device__ Vector fetch(u32 place, int left) const { return one_by_one(own, place, left); }
     __device__ static Vector vector(const Vector& v) { return v; }
 };
-
-#if BULK
-// In the ring.  A place is the address in the ring and by how many bits to shift, in one word for one shuffle.
-struct Ringed {
-    static constexpr bool CAREFUL = false;
-    const Data& data;
-    u32 own;
-    __device__ Ringed(const Data& data, int number)
-        : data(data), own(shared_address(data.memory->bytes) + number * 16) {}
-    __device__ u32 place(u32 at) const { return __byte_perm(at * 8, data.place(at) & ~7u, 0x5410); }
-    __device__ Raw fetch(u32 place, int) const {
-        Raw r;
-        r.at = place;
-        const u32 from = own + (place >> 16);
-        load_pair(r.words[0], r.words[1], from);
-        load_pair(r.words[2], r.words[3], from + 8);
-        if (ELEMENT != BINARY64) load_pair(r.words[4], r.words[5], from + 16);
-        return r;
-    }
-    __device__ static Vector vector(const Raw& r) { return shifted(r.words, r.at); }
-};
-#endif
 
 // Four quads for each four lanes: each lane gives one (its place in the source, and numbers from there on), and has
 // 16 bytes of each in turn.  Loads of AHEAD are under way before the first is used: more would take registers, of

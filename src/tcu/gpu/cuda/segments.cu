@@ -1,142 +1,51 @@
 // Sums of ragged segments: each has the bits of its own sum by the plan of sum.cu.
 //
-// A warp takes AT_ONCE segments at a time, a lane to each.  All are cut into quads of 4 · 16 bytes, of which a warp
-// takes 32 at a time wherever they lie, eight to an MMA: first the whole ones, of which nothing has to be masked, then
-// what is left of each segment.  Their sums come together in shared memory, where a lane adds up those of a tile of the
-// plan (8 quads), and then the tiles of a segment.  What the plan adds besides is zeros, which change no sum.
+// A warp takes AT_ONCE segments at a time, a lane to each (segment_sums.cuh).  Segments follow each other, so a warp's
+// come through a ring in shared memory where the architecture has copies in bulk: 24 bytes at any place took 10 cycles
+// of L1 from memory, and take 4 from there.  Groups at the array's end, or with wrong offsets, are read from memory.
 //
-// Segments follow each other, so a warp's come through a ring in shared memory where the architecture has copies in
-// bulk: 24 bytes at any place took 10 cycles of L1 from memory, and take 4 from there.
-//
-// What has more than TILES tiles is left to a second launch (long_segments.cu, long_chunks.cu).  A segment that is
-// none (it ends before it begins, or elsewhere than in the array) gives NaN.
-//
-// Compiled with ELEMENT (array.cuh; LAYOUT is not looked at), and
-//   THREADS, RESIDENT   of a block, and blocks per multiprocessor that the registers must allow
+// Compiled with what segment_sums.cuh needs, and
+//   RESIDENT   blocks per multiprocessor that the registers must allow
 //   AT_ONCE    segments of a warp at a time: 8, 16 or 32
 //   COPY, COPIES   bytes of a copy into a warp's ring, and how many have room there (sm_90)
-//   ROOM       numbers of a warp in shared memory
-//
-// The host fills the structure field by field (tcu/gpu/segments.py): change both together.
 
-#include "items.cuh"
-#include "quads.cuh"
-#include "plan_loads.cuh"
-#include "result.cuh"
+#include "ring.cuh"
+#include "segment_sums.cuh"
 
-constexpr int WARPS = THREADS / WARP;
-constexpr int TILES = 8;
-constexpr int READ = (32 + 3 * 16) / sizeof(Code);  // elements that are read from the first of a quad on, at most
-constexpr int CAPACITY = ROOM / PARTS;  // quads whose sums are in shared memory
-static_assert(CAPACITY >= 8 * TILES, "a segment has room");
+typedef Ring<COPY, COPIES, LANES * 16> Data;
 // 32 whole quads, and less than one of each segment but the last between them.
 static_assert(COPY * (COPIES - 1) > (WARP + AT_ONCE - 1) * 64 && COPY <= 2048,
               "what a turn reads has room, a long segment more than two");
-constexpr int WIDTH = 8 * PARTS;  // numbers of a tile
 
-struct Segments {
-    const void* data;
-    i64 n;
-    const i64* offsets;
-    i64 segments;
-    void* out;
-    i64 target;
-    i64 mean;      // whether the sums are divided by the lengths
-    i64 per_warp;  // segments, one after another
-    i64 most;      // numbers of a segment that is not long: at most TILES tiles
-    i64 together;  // of long segments: numbers that a block loads at a time
-    List list;
-};
-
-// A segment that has whole quads.
-struct alignas(8) Entry {
-    u32 from;   // bytes from the base, less 64 for every whole quad before
-    u32 place;  // among all quads, less the whole ones before
-};
-
-// Segments of a warp, one after another.  In shared memory, as what is looked at once in a group of segments: registers
-// are for what every turn needs.
-struct Run {
-    i64 first;    // segment
-    i64 begin;    // of the first, in elements
-    u32 count;    // segments
-    u32 size;     // elements of all: 32 bits count their bytes
-    u32 bytes;    // the same from the base on
-    u32 careful;  // a segment that ends here or later must be read with care
-};
-
-struct Shared {
+struct Room {
 #if BULK
     Data::Memory data;
 #endif
-    Entry entries[WARP];
     Run run;
-    double numbers[CAPACITY * PARTS];
-};
-
-// The tree over `count` numbers, at most WIDTH.
-template <int WIDTH, typename Read>
-__device__ inline double tree_over(int count, const Read& read, int first = 0, int step = 1) {
-    if constexpr (WIDTH == 1)
-        return first < count ? read(first) : 0;
-    else
-        return tree_over<WIDTH / 2>(count, read, first, 2 * step) +
-               tree_over<WIDTH / 2>(count, read, first + step, 2 * step);
-}
-
-// The sum over all lower lanes and this one.
-__device__ inline u32 up_to_lane(u32 v) {
-#pragma unroll
-    for (int step = 1; step < WARP; step *= 2)
-        asm volatile("{ .reg .pred p; .reg .s32 r; shfl.sync.up.b32 r|p, %0, %1, 0, 0xffffffff;\n"
-                     "@p add.s32 %0, %0, r; }"
-                     : "+r"(v)
-                     : "r"(step));
-    return v;
-}
-
-__device__ inline u32 of_any_lane(u32 bits) {
-#if __CUDA_ARCH__ >= 800
-    return __reduce_or_sync(ALL, bits);
-#else
-#pragma unroll
-    for (int half = WARP / 2; half > 0; half /= 2) bits |= __shfl_xor_sync(ALL, bits, half);
-    return bits;
-#endif
-}
-
-__device__ inline u32 least_of_lanes(u32 v) {
-#if __CUDA_ARCH__ >= 800
-    return __reduce_min_sync(ALL, v);
-#else
-#pragma unroll
-    for (int half = WARP / 2; half > 0; half /= 2) v = min(v, __shfl_xor_sync(ALL, v, half));
-    return v;
-#endif
-}
-
-// What the compiler does not compute anew where it is used.
-__device__ inline u32 opaque(u32 v) {
-    asm volatile("" : "+r"(v));
-    return v;
-}
-
-// Where a warp finds the quads of its segments.
-template <typename Source>
-struct Outside {
-    const char* base;
-    __device__ void begin(u32, u32, u32) const {}
-    __device__ void need(u32) const {}
-    __device__ void leave() const {}
-    template <bool WHOLE>
-    __device__ void put(u32 at, int left, double* numbers, int to) const {
-        // Lanes without a quad read where others may.
-        const Source source(base, threadIdx.x % LANES);
-        put_quads<WHOLE && !Source::CAREFUL>(source, to < 0 ? 0 : at, to < 0 ? 0 : left, numbers, to);
-    }
+    Shared shared;
 };
 
 #if BULK
+// In the ring.  A place is the address in the ring and by how many bits to shift, in one word for one shuffle.
+struct Ringed {
+    static constexpr bool CAREFUL = false;
+    const Data& data;
+    u32 own;
+    __device__ Ringed(const Data& data, int number)
+        : data(data), own(shared_address(data.memory->bytes) + number * 16) {}
+    __device__ u32 place(u32 at) const { return __byte_perm(at * 8, data.place(at) & ~7u, 0x5410); }
+    __device__ Raw fetch(u32 place, int) const {
+        Raw r;
+        r.at = place;
+        const u32 from = own + (place >> 16);
+        load_pair(r.words[0], r.words[1], from);
+        load_pair(r.words[2], r.words[3], from + 8);
+        if (ELEMENT != BINARY64) load_pair(r.words[4], r.words[5], from + 16);
+        return r;
+    }
+    __device__ static Vector vector(const Raw& r) { return shifted(r.words, r.at); }
+};
+
 // In the ring: whole quads always, and the segments' last ones where the window fits.
 struct Inside {
     Data& data;
@@ -178,151 +87,12 @@ struct Inside {
 };
 #endif
 
-// The sums of SEGMENTS segments: each lane's has `length` numbers from `from` bytes after the base on; none where
-// it is long, and those on its two sides are not looked at together.  Those of all lanes lie between `begin` and `stop`.
-template <int SEGMENTS, typename Where>
-__device__ inline double sums_of(Where& where, u32 from, u32 length, bool is_long, bool is_any_long,
-                                 u32 begin, u32 stop, Shared& shared) {
-    const int lane = threadIdx.x % WARP;
-    // Of a turn, this lane's quad: those of an MMA are side by side.
-    const u32 turned = opaque(lane % LANES * (WARP / LANES) + lane / LANES);
-    const u32 below = (1u << turned) - 1;
-    double* const numbers = shared.numbers;
-    // All quads of a segment in the lower half of a word, the whole ones in the upper half.
-    const u32 whole = length / QUAD, quads = (length + QUAD - 1) / QUAD;
-    const u32 both = quads | whole << 16, so_far = up_to_lane(both), before = so_far - both;
-    const u32 all = __shfl_sync(ALL, so_far, WARP - 1);
-    const u32 some = __ballot_sync(ALL, whole != 0);
-    const u32 whole_before = before >> 16, place = before & 0xffff, behind = so_far & 0xffff;
-    // Far ahead where there is none.
-    const u32 begins_at = whole ? whole_before - 1 : 1u << 31;
-    __syncwarp();
-    if (whole)
-        shared.entries[__popc(some & ((1u << lane) - 1))] = {from - whole_before * 64, place - whole_before};
-    __syncwarp();
-    const bool several = (all & 0xffff) > CAPACITY || is_any_long;
-    double sum = 0;
-    u32 end;
-#pragma unroll 1
-    for (u32 first = 0; first != all; first = end) {
-        const u32 first_place = first & 0xffff;
-        u32 first_byte = begin, end_byte = stop, limit = ALL;
-        bool is_in = quads;
-        end = all;
-        if (several) {
-            // As many segments as there is room for, and none behind a long one.
-            if ((all & 0xffff) - first_place > CAPACITY)
-                end = __shfl_sync(ALL, so_far, 31 - __clz(__ballot_sync(ALL, behind <= first_place + CAPACITY)));
-            if (const u32 longs = __ballot_sync(ALL, is_long && place > first_place)) {
-                const int who = __ffs(longs) - 1;
-                const u32 cut = __shfl_sync(ALL, before, who);
-                limit = __shfl_sync(ALL, from, who);
-                if ((cut & 0xffff) < (end & 0xffff)) end = cut;
-            }
-            is_in = quads && place >= first_place && behind <= (end & 0xffff);
-            first_byte = least_of_lanes(is_in ? from : ALL);
-            end_byte = ~least_of_lanes(is_in ? ~(from + length * static_cast<u32>(sizeof(Code))) : ALL);
-        }
-        where.begin(first_byte, end_byte, limit);
-        // Which has the next quad.
-        const Entry* entry = shared.entries + (__popc(__ballot_sync(ALL, whole && whole_before <= first >> 16)) - 1);
-        u32 number = opaque(turned + (first >> 16)), ahead = opaque(begins_at - (first >> 16));
-#pragma unroll 1
-        for (int left = (end >> 16) - (first >> 16); left > 0; left -= WARP, number += WARP, ahead -= WARP) {
-            // Which segments begin behind the turn's first quad, up to that of the next turn.
-            const u32 begins = of_any_lane(__funnelshift_lc(0, 1, ahead));
-            const Entry mine = entry[__popc(begins & below)];
-            entry += __popc(begins);
-            const u32 at = mine.from + number * 64;
-            where.need(at);
-            where.template put<true>(
-                at, QUAD, numbers,
-                static_cast<int>(turned) < left ? static_cast<int>(mine.place - first_place + number) : -1);
-        }
-        // What is left of each segment.
-        const bool has_rest = is_in && quads != whole;
-        where.template put<false>(has_rest ? from + whole * 64 : 0, static_cast<int>(length - whole * QUAD),
-                                  numbers, has_rest ? static_cast<int>(place + whole - first_place) : -1);
-        where.leave();
-        __syncwarp();
-        const u32 count = is_in ? quads : 0;
-        const u32 tiled = SEGMENTS < WARP ? __shfl_sync(ALL, count, lane % SEGMENTS) : count;
-        double* const own = numbers + (place - first_place) * PARTS;
-        double* const mine =
-            SEGMENTS < WARP ? numbers + (__shfl_sync(ALL, place, lane % SEGMENTS) - first_place) * PARTS : own;
-        for (u32 tile = lane / SEGMENTS; __any_sync(ALL, tile * 8 < tiled); tile += WARP / SEGMENTS) {
-            double* const at = mine + tile * WIDTH;
-            const int those = static_cast<int>(tiled - tile * 8) * PARTS;
-            if (tile * 8 < tiled) *at = tree_over<WIDTH>(those, [&](int i) { return at[i]; });
-        }
-        __syncwarp();
-        if (__any_sync(ALL, count > 8)) {
-            if (count) sum = tree_over<TILES>((count + 7) / 8, [&](int i) { return own[i * WIDTH]; });
-        } else if (count) {
-            sum = *own;
-        }
-        __syncwarp();
-    }
-    return sum;
-}
-
-// Once in many segments: not inline, so that it takes no registers.
-template <int SEGMENTS, typename Source>
-__device__ __noinline__ double sums_outside(const char* base, u32 from, u32 length, Shared& shared) {
-    Outside<Source> where = {base};
-    return sums_of<SEGMENTS>(where, from, length, false, false, 0, 0, shared);
-}
-
-__device__ __noinline__ void store_any(const Segments& p, i64 segment, double number, u32 length) {
-    if (p.mean) number /= length;
-    const Target target = static_cast<Target>(p.target);
-    store_rounded(place(p.out, segment, target), number, target);
-}
-
-// A number that all lanes have: kept in a register, where the compiler would compute it anew in every turn.
-template <typename Number>
-__device__ inline Number kept(Number v) {
-    return __shfl_sync(ALL, v, 0);
-}
-
-__device__ inline void store(const Segments& p, i64 segment, double sum, u32 length) {
-    if (p.target != TO_BINARY32 || p.mean) return store_any(p, segment, sum, length);
-    const float rounded = __double2float_rn(sum + 0.0);
-    static_cast<float*>(p.out)[segment] = rounded != rounded ? __int_as_float(0x7fffffff) : rounded;
-}
-
-// The lanes' long segments, none where `length` is 0, go to the list: one after another, each warp had to wait for the
-// counter as often.
-__device__ __noinline__ void append_all(const Segments& p, const Run& run, u32 number, u32 begin, u32 length) {
-    const int lane = threadIdx.x % WARP;
-    const List& list = p.list;
-    const u32 chunks = length ? static_cast<u32>(chunks_of(length, p.together)) : 0, behind = up_to_lane(chunks);
-    u32 place = 0;
-    if (lane == WARP - 1) place = atomicAdd(list.state + COUNT, behind);
-    const u32 first = __shfl_sync(ALL, place, WARP - 1) + behind - chunks;
-    if (chunks) {
-        Item item = {run.first + number, run.begin + begin, length, first, 0};
-        if (chunks > 1) item.place = atomicAdd(list.state + SEVERAL, 1u);
-        list.arrived[first] = 0;
-        list.items[first] = item;
-    }
-    __syncwarp();
-#pragma unroll 1
-    for (u32 others = __ballot_sync(ALL, chunks > 1); others; others &= others - 1) {
-        const int who = __ffs(others) - 1;
-        const u32 its = __shfl_sync(ALL, first, who), count = __shfl_sync(ALL, chunks, who);
-        const Item item = list.items[its];
-#pragma unroll 1
-        for (u32 chunk = 1 + lane; chunk < count; chunk += WARP) list.items[its + chunk] = item;
-    }
-}
-
-__device__ inline void sum_run(const Segments& p, Shared& shared
+__device__ inline void sum_run(const Segments& p, Room& room
 #if BULK
                                , Data& data
 #endif
 ) {
-    const Run& run = shared.run;
+    const Run& run = room.run;
     const u32 lane = threadIdx.x % WARP;
     // Used a turn later: what is computed from it waits for it.
     i64 next = __ldg(p.offsets + run.first + 1 + min(lane, run.count - 1));
@@ -335,92 +105,40 @@ __device__ inline void sum_run(const Segments& p, Shared& shared
         const u32 end = relative >> 32 ? ~0u : static_cast<u32>(relative);
         u32 begin = __shfl_up_sync(ALL, end, 1);
         if (lane == 0) begin = so_far;
-        const u32 shift = run.bytes - run.size * static_cast<u32>(sizeof(Code));
-        [[maybe_unused]] const u32 group = so_far * static_cast<u32>(sizeof(Code)) + shift;
+        [[maybe_unused]] const u32 before = so_far;
         so_far = __shfl_sync(ALL, end, AT_ONCE - 1);
-        const bool has_lane = (AT_ONCE == WARP || lane < AT_ONCE) && done + lane < run.count;
-        const bool is_one = has_lane && begin <= end && end <= run.size;
-        const u32 length = is_one ? end - begin : 0;
-        const u32 from = is_one ? begin * static_cast<u32>(sizeof(Code)) + shift : 0;
-        const bool is_long = length > static_cast<u32>(p.most), near_end = has_lane && end >= run.careful;
-        [[maybe_unused]] bool is_any_long = false;
-        bool at_end = false, outside = !BULK;
-        if (__any_sync(ALL, is_long || near_end || (has_lane && !is_one))) {
-            at_end = __any_sync(ALL, near_end);
-            outside = !BULK || at_end || __any_sync(ALL, has_lane && !is_one);
-            is_any_long = __any_sync(ALL, is_long);
-            if (is_any_long) append_all(p, run, done + lane, begin, is_long ? length : 0);
-        }
-        const u32 mine = is_long ? 0 : length;
-        double sum;
-        if (outside) {
-            const char* const base = reinterpret_cast<const char*>(
-                reinterpret_cast<u64>(static_cast<const Code*>(p.data) + run.begin) & ~15ull);
-            // Without copies in bulk, this is the usual way.
-            sum = BULK || at_end ? sums_outside<AT_ONCE, Careful>(base, from, mine, shared)
-                                 : sums_outside<AT_ONCE, Direct>(base, from, mine, shared);
-        } else {
+        sum_group<AT_ONCE>(p, run, done, begin, end, [&](u32 from, u32 length, bool is_long, const Some& some) {
 #if BULK
-            Inside where = {data, run.bytes};
-            sum = sums_of<AT_ONCE>(where, from, mine, is_long, is_any_long, group, so_far * static_cast<u32>(sizeof(Code)) + shift, shared);
+            if (!some.is_at_end && !some.is_wrong) {
+                const u32 shift = run.bytes - run.size * static_cast<u32>(sizeof(Code));
+                Inside where = {data, run.bytes};
+                return sums_of<AT_ONCE>(where, from, length, is_long, some.is_long,
+                                        before * static_cast<u32>(sizeof(Code)) + shift,
+                                        so_far * static_cast<u32>(sizeof(Code)) + shift, room.shared);
+            }
+            data.skip(0);  // by wrong offsets, the next segments may lie before what is in the ring
 #endif
-        }
-        if (has_lane && !is_long)
-            store(p, run.first + done + lane, is_one ? sum : __longlong_as_double(0x7fffffffffffffff), length);
+            return sums_outside<AT_ONCE>(p, run, from, length, some.is_at_end, room.shared);
+        });
     }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) segments(const __grid_constant__ Segments p) {
-    __shared__ Shared shared[WARPS];
-    const int lane = threadIdx.x % WARP, warp = kept(threadIdx.x / WARP);
+    __shared__ Room rooms[WARPS];
+    const int warp = kept(threadIdx.x / WARP);
+    Room& room = rooms[warp];
+    const auto offset = [&](i64 i) { return p.offsets[i]; };
 #if BULK
-    Data data(shared[warp].data);
-#endif
-    Run& run = shared[warp].run;
-    i64 segment = (static_cast<i64>(blockIdx.x) * WARPS + warp) * p.per_warp;
-    const i64 last = min(segment + p.per_warp, p.segments);
-    // The first turn's ends, which else are asked for only when the run's are known.
-    if (segment + lane < last) asm volatile("prefetch.global.L2 [%0];" ::"l"(p.offsets + segment + 1 + lane));
-#pragma unroll 1
-    for (i64 behind = last; segment < last; segment = behind, behind = last) {
-        const i64 begin = p.offsets[segment];
-        // All at once; one by one where they are too long together, or where offsets are not what they should be.
-#pragma unroll 1
-        for (;; behind = segment + 1) {
-            const i64 end = p.offsets[behind], size = end - begin;
-            const bool good = begin >= 0 && size >= 0 && end <= p.n;
-            if (good && size < 1ll << 28) {
-                const Code* const start = static_cast<const Code*>(p.data) + begin;
-                const u32 elements = static_cast<u32>(size), count = static_cast<u32>(behind - segment);
-                const u32 bytes =
-                    elements * static_cast<u32>(sizeof(Code)) + static_cast<u32>(reinterpret_cast<u64>(start) % 16);
-                __syncwarp();
-                if (lane == 0)
-                    run = {segment, begin, count, elements, bytes,
-                           static_cast<u32>(max(min(p.n - begin - READ, size), -1ll) + 1)};
-                __syncwarp();
-#if BULK
-                // The first bytes are asked for before it is known whose they are, unless most are likely a long
-                // segment's.
-                data.begin(start, elements * static_cast<u32>(sizeof(Code)));
-                if (elements < static_cast<u64>(p.most / 2) * count) data.go_on(0);
-                sum_run(p, shared[warp], data);
-#else
-                sum_run(p, shared[warp]);
-#endif
-                break;
-            }
-            if (behind == segment + 1) {
-                const Target target = static_cast<Target>(p.target);
-                if (good)
-                    append(p.list, segment, begin, size, chunks_of(size, p.together));
-                else if (lane == 0)
-                    store_rounded(place(p.out, segment, target), __longlong_as_double(0x7fffffffffffffff), target);
-                break;
-            }
-        }
-    }
-#if BULK
+    Data data(room.data);
+    for_each_run(p, warp, room.run, offset, [&] {
+        const Run& run = room.run;
+        // The first bytes are asked for before it is known whose they are, unless most are likely a long segment's.
+        data.begin(static_cast<const Code*>(p.data) + run.begin, run.size * static_cast<u32>(sizeof(Code)));
+        if (run.size < static_cast<u64>(p.most / 2) * run.count) data.go_on(0);
+        sum_run(p, room, data);
+    });
     data.finish();
+#else
+    for_each_run(p, warp, room.run, offset, [&] { sum_run(p, room); });
 #endif
 }
