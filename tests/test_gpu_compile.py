@@ -245,6 +245,13 @@ SCANS: dict[str, dict[str, Any]] = {
     "scan.cu, chunks": {"PER_ROW": 512, "CHUNKED": 1, "AHEAD": 4, "STAGES": 6, "RESIDENT": 2},
     "segment_scan.cu": {},
 }
+EXACT_SCANS: dict[str, dict[str, Any]] = {
+    "long_scan.cu": {"LEVELS": 1, "BUFFERS": 13, "SUMMING": 4, "LOOKING": 10},
+    "long_scan.cu, of many chunks": {"LEVELS": 4, "BUFFERS": 13, "SUMMING": 4, "LOOKING": 10},
+    "short_scan.cu": {"PER_ROW": 1, "TOGETHER": 4, "BUFFERS": 2, "RESIDENT": 24},
+    "short_scan.cu, lines": {"PER_ROW": 512, "TOGETHER": 4, "BUFFERS": 2, "RESIDENT": 24},
+}
+"""Of binary16 as binary16, on sm_90 and later."""
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
@@ -269,6 +276,41 @@ def test_scans_compile_for_every_architecture(
     )
     assert binary.log == ""
     assert ("cp.async.bulk" in binary.ptx) == (layout == "ALIGNED" and capability >= (9, 0))
+
+
+@pytest.mark.parametrize("reverse", [0, 1])
+@pytest.mark.parametrize("exclusive", [0, 1])
+@pytest.mark.parametrize("which", EXACT_SCANS)
+def test_exact_scans_compile(which: str, exclusive: int, reverse: int) -> None:
+    nvrtc_or_skip()
+    macros = {
+        "ELEMENT": "BINARY16", "LAYOUT": "ALIGNED", "RESULT": 0, "EXCLUSIVE": exclusive, "REVERSE": reverse,
+        **EXACT_SCANS[which],
+    }  # fmt: skip
+    for arch in ("sm_90", "sm_100"):
+        assert compile_cuda(task_of(which.partition(",")[0], macros, arch)).log == ""
+
+
+@pytest.mark.parametrize(
+    ("source", "size"),
+    [("long_scan.cu", scans.long_scan_bytes()), ("short_scan.cu", scans.short_scan_bytes())],
+)
+def test_exact_scans_have_the_shared_memory_that_they_use(source: str, size: int) -> None:
+    nvrtc_or_skip()
+    macros = {
+        "ELEMENT": "BINARY16", "LAYOUT": "ALIGNED", "RESULT": 0, "EXCLUSIVE": 0, "REVERSE": 0, "LEVELS": 2,
+        "PER_ROW": 32, "RESIDENT": scans._SHORT_RESIDENT, "TOGETHER": scans._PIECE,
+        "BUFFERS": scans._BUFFERS if source == "long_scan.cu" else scans._PIECES,
+        "SUMMING": scans._SUMMING, "LOOKING": scans._LOOKING,
+    }  # fmt: skip
+    options = ("--std=c++17", *(f"--define-macro={key}={value}" for key, value in macros.items()))
+    facts = [f"sizeof(Buffers) == {size}", f"sizeof(Scan) == {ctypes.sizeof(scans._Scan)}"]
+    facts += [f"THREADS == {scans._WAYS}"] if source == "long_scan.cu" else []
+    text = f'#include "{source}"\n' + "".join(f"static_assert({fact});\n" for fact in facts)
+    compile_cuda(CompileTask((("check.cu", text), *read_sources(source)), options, "sm_90"))
+    wrong = text.replace(facts[0], facts[0] + " + 8")
+    with pytest.raises(CompileError, match="static assertion failed"):
+        compile_cuda(CompileTask((("check.cu", wrong), *read_sources(source)), options, "sm_90"))
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from typing import Any
 
 from tcu.errors import ParameterError
 from tcu.formats.format import Format, get_format
@@ -38,6 +39,12 @@ where both the elements and the results have 16 bits.
 
 The fastest on an H200 of those that leave the kernel its registers and 227 KB of shared memory; they change no bits.
 """
+_BUFFERS, _SUMMING, _LOOKING = 13, 4, 10
+"""Of cuda/long_scan.cu: chunks that a block has in shared memory, warps that add up, warps that look back."""
+_WAYS = (_LINES + _SUMMING + _LOOKING + 2) * _LANES
+"""Threads of its only block on a multiprocessor."""
+_PIECE, _PIECES, _SHORT_RESIDENT = 4, 2, 24
+"""Of cuda/short_scan.cu: lines that a warp takes at a time, how many pieces it has in shared memory, warps."""
 
 
 class _Levels(ctypes.Structure):
@@ -103,26 +110,53 @@ class ScanLaunch:
             raise ParameterError(
                 f"{rows} rows of {plan.n} numbers are more than one scan takes: scan fewer rows at a time"
             )
-        if chunks > 1:
-            ahead, stages, resident = _NARROW_CHUNKS if size == target.dtype.itemsize == 2 else _CHUNKS
-        else:
-            ahead, stages, resident = _LINES_OF_ROW if per_row > 2 * _LANES else _WARPS
         levels, self._slots = _levels(rows, chunks) if chunks > 1 else (_Levels(), 0)
         self._gpu = gpu
         self._lock = threading.Lock()
-        function = compiled(
-            "scan.cu", "scan", gpu.compute_capability, ELEMENTS[plan.input], "ALIGNED" if aligned else "SHIFTED",
-            (("RESULT", TARGETS[target.name]), ("PER_ROW", per_row), ("CHUNKED", int(chunks > 1)),
-             ("EXCLUSIVE", int(exclusive)), ("REVERSE", int(reverse)),
-             ("AHEAD", ahead), ("STAGES", stages), ("RESIDENT", resident)),
+        macros: tuple[tuple[str, Any], ...] = (
+            ("RESULT", TARGETS[target.name]), ("EXCLUSIVE", int(exclusive)), ("REVERSE", int(reverse)),
         )  # fmt: skip
-        staged = aligned and gpu.compute_capability >= (9, 0)
-        shared = stages * (_CHUNK * _GROUP + 8 * _THREADS // _LANES) if staged else 0
+        copied = aligned and gpu.compute_capability >= (9, 0)
+        exact = copied and plan.input == target.name == "binary16"
+        dense = stride_in == stride_out == plan.n == per_row * per_group
+        shared = 0
+        if exact and chunks > 1:
+            source, threads, resident = "long_scan.cu", _WAYS, 1
+            macros += (
+                ("LEVELS", levels.count),
+                ("BUFFERS", _BUFFERS),
+                ("SUMMING", _SUMMING),
+                ("LOOKING", _LOOKING),
+            )
+            shared = long_scan_bytes()
+        elif exact and dense:
+            source, threads, resident = "short_scan.cu", _LANES, _SHORT_RESIDENT
+            shares = -(-rows * per_row // max(per_row, _PIECE * _LANES))
+            macros += (("PER_ROW", per_row), ("TOGETHER", _PIECE), ("BUFFERS", _PIECES))
+            shared = short_scan_bytes()
+        else:
+            if chunks > 1:
+                ahead, stages, resident = _NARROW_CHUNKS if size == target.dtype.itemsize == 2 else _CHUNKS
+            else:
+                ahead, stages, resident = _LINES_OF_ROW if per_row > 2 * _LANES else _WARPS
+            source, threads = "scan.cu", _THREADS
+            macros += (
+                ("PER_ROW", per_row),
+                ("CHUNKED", int(chunks > 1)),
+                ("AHEAD", ahead),
+                ("STAGES", stages),
+            )
+            if copied:
+                shared = stages * (_CHUNK * _GROUP + 8 * _THREADS // _LANES)
+        self._problem = _Scan(0, 0, rows, plan.n, stride_in, stride_out, 0, 0, levels, shares)
+        function = compiled(
+            source, source.removesuffix(".cu"), gpu.compute_capability, ELEMENTS[plan.input],
+            "ALIGNED" if aligned else "SHIFTED", (*macros, ("RESIDENT", resident)),
+        )  # fmt: skip
         if shared:
             allow_shared(function, shared, gpu.ordinal)
         blocks = min(shares, gpu.multiprocessors * resident)
-        self._problem = _Scan(0, 0, rows, plan.n, stride_in, stride_out, 0, 0, levels, shares)
-        self._kernel = KernelLaunch(function, blocks, _THREADS, self._problem, shared)
+        self._kernel = KernelLaunch(function, blocks, threads, self._problem, shared)
 
     def __call__(self, x: int, out: int, stream: int) -> None:
         """Put it on the stream, for rows from address x on and results from address ``out`` on."""
@@ -148,6 +182,16 @@ def _levels(rows: int, chunks: int) -> tuple[_Levels, int]:
         if runs <= _RADIX:
             return levels, slots
         runs = -(-runs // _RADIX)
+
+
+def long_scan_bytes() -> int:
+    """Shared memory of a block of cuda/long_scan.cu: chunks, what is known of their lines and of them, 4 slots."""
+    return -(-(_BUFFERS * (_CHUNK * _GROUP + 16 * _LINES + 72) + 4 * _SLOT) // 16) * 16
+
+
+def short_scan_bytes() -> int:
+    """Shared memory of a warp of cuda/short_scan.cu."""
+    return _PIECES * (_PIECE * _LANES * _GROUP + 8)
 
 
 class SegmentScanLaunch:

@@ -14,10 +14,14 @@
 #if BULK
 __device__ inline u32 shared_address(const void* at) { return static_cast<u32>(__cvta_generic_to_shared(at)); }
 
-// By one thread.
-__device__ inline void prepare(u64* arrived) {
-    asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_address(arrived)) : "memory");
+// By one thread: a barrier for that many arrivals, of threads or copies.
+__device__ inline void prepare(u64* arrived, u32 count = 1) {
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(arrived)), "r"(count) : "memory");
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ inline void arrive(u64* arrived) {
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_address(arrived)) : "memory");
 }
 
 // By one thread, before the copies: the bytes of all that the barrier waits for.
@@ -39,7 +43,23 @@ __device__ inline void copy_bulk(void* to, const void* from, u32 bytes, u64* arr
     start_copy(to, from, bytes, arrived);
 }
 
-// Until the copy has arrived that is the barrier's even or odd one.
+// What this thread has written to shared memory is what later copies read.
+__device__ inline void release_to_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// By one thread; addresses and size are multiples of 16 bytes.
+__device__ inline void store_bulk(void* to, const void* from, u32 bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\ncp.async.bulk.commit_group;" ::"l"(to),
+                 "r"(shared_address(from)), "r"(bytes)
+                 : "memory");
+}
+
+// Until what the thread has stored so far, but for the last few times, has been read from shared memory.
+template <int PENDING = 0>
+__device__ inline void wait_for_stores() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
+}
+
+// Until the copy has arrived, or all have, that is the barrier's even or odd one.
 __device__ inline void wait_for_copy(u64* arrived, u32 odd) {
     u32 done = 0;
     while (!done)
