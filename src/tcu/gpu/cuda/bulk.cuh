@@ -43,6 +43,11 @@ __device__ inline void copy_bulk(void* to, const void* from, u32 bytes, u64* arr
     start_copy(to, from, bytes, arrived);
 }
 
+// Into the second cache, for a later copy; address and size are multiples of 16 bytes.
+__device__ inline void prefetch_bulk(const void* from, u32 bytes) {
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+}
+
 // What this thread has written to shared memory is what later copies read.
 __device__ inline void release_to_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 

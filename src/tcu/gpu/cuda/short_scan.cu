@@ -1,14 +1,13 @@
 // Running sums of rows of binary16 that lie without gaps, each of a power of two of groups up to 512.
 //
-// A warp takes a few lines at a time, of one row or of several, and has the next ones copied to shared memory
-// meanwhile; results take their place there and leave as a whole.  Nobody waits for another warp.
+// A warp takes a few lines, or a row of more lines a few at a time; they are copied to shared memory, results take
+// their place there and leave as a whole.  Nobody waits for another warp.
 //
 // Compiled with ELEMENT and RESULT (binary16), LAYOUT (ALIGNED: the array and the result begin at multiples of 16
 // bytes), for sm_90 and later, and
 //   PER_ROW    groups of a row, a power of two
 //   EXCLUSIVE, REVERSE
 //   TOGETHER   lines of a piece, what a warp takes at a time
-//   BUFFERS    pieces of a warp in shared memory
 //   RESIDENT   warps per multiprocessor that the registers must allow
 //
 // The host fills the structure field by field (tcu/gpu/scans.py): change both together.
@@ -22,7 +21,7 @@ constexpr int PIECE = TOGETHER * LINE;                    // elements
 constexpr int IN_LINE = PER_ROW < WARP ? PER_ROW : WARP;  // groups of a row in a line
 constexpr int LINES_OF_ROW = PER_ROW / IN_LINE;
 constexpr int PIECES = LINES_OF_ROW > TOGETHER ? LINES_OF_ROW / TOGETHER : 1;  // that a warp takes one after another
-constexpr int PENDING = BUFFERS > 1;  // results that are still read from shared memory while the next piece arrives
+constexpr int BUFFERS = PIECES > 1 ? 2 : 1;
 
 static_assert(PER_ROW <= LINES * WARP, "longer rows' sums are not exact");
 
@@ -31,18 +30,14 @@ struct Buffers {
     u64 full[BUFFERS];
 };
 
-// A warp's pieces: PIECES of one share, then those of another.
+// A warp's pieces, in the order of the scan.
 struct Piece {
-    u32 share = blockIdx.x;
-    int number = 0;  // in its share, in the order of the scan
+    int number = 0;
     int buffer = 0;
     u32 odd = 0;
 
     __device__ void next() {
-        if (++number == PIECES) {
-            number = 0;
-            share += gridDim.x;
-        }
+        ++number;
         if (++buffer == BUFFERS) {
             buffer = 0;
             odd ^= 1;
@@ -50,7 +45,7 @@ struct Piece {
     }
 
     __device__ i64 first() const {
-        return (static_cast<i64>(share) * PIECES + (REVERSE ? PIECES - 1 - number : number)) * PIECE;
+        return (static_cast<i64>(blockIdx.x) * PIECES + (REVERSE ? PIECES - 1 - number : number)) * PIECE;
     }
 
     // Elements; the last ones may be fewer, and whole rows.
@@ -67,20 +62,18 @@ extern "C" __global__ void __launch_bounds__(WARP, RESIDENT) short_scan(const __
     __syncwarp();
     Piece ahead;
     const auto load = [&] {
-        if (ahead.share < p.shares && lane == 0)
+        if (ahead.number < PIECES && lane == 0)
             copy_bulk(b.groups[ahead.buffer], static_cast<const Code*>(p.data) + ahead.first(),
                       ahead.count(all) * sizeof(Code), &b.full[ahead.buffer]);
         ahead.next();
     };
     for (int i = 0; i < BUFFERS; ++i) load();
     double earlier = 0;  // lines of the row
-    bool freed = !PENDING;
 #pragma unroll 1
-    for (Piece piece; piece.share < p.shares; piece.next()) {
+    for (Piece piece; piece.number < PIECES; piece.next()) {
         wait_for_copy(&b.full[piece.buffer], piece.odd);
         const int count = piece.count(all), lines = (count + LINE - 1) / LINE;
         Group* const groups = b.groups[piece.buffer];
-        if (piece.number == 0) earlier = 0;
 #pragma unroll 2
         for (int i = 0; i < lines; ++i) {
             // Where there are fewer groups, all rows are shorter than a line, and what is scanned beyond is not stored.
@@ -94,11 +87,8 @@ extern "C" __global__ void __launch_bounds__(WARP, RESIDENT) short_scan(const __
         __syncwarp();
         if (lane == 0) {
             store_bulk(static_cast<ResultCode*>(p.out) + piece.first(), groups, count * sizeof(Code));
-            wait_for_stores<PENDING>();
+            wait_for_stores();
         }
-        __syncwarp();
-        if (freed) load();
-        freed = true;
+        load();
     }
-    if (lane == 0) wait_for_stores();
 }
