@@ -245,9 +245,10 @@ SCANS: dict[str, dict[str, Any]] = {
     "scan.cu, chunks": {"PER_ROW": 512, "CHUNKED": 1, "AHEAD": 4, "STAGES": 6, "RESIDENT": 2},
     "segment_scan.cu": {},
 }
+_LONG = {"BUFFERS": scans._BUFFERS, "AHEAD": 4, "SUMMING": scans._SUMMING, "LOOKING": scans._LOOKING}
 EXACT_SCANS: dict[str, dict[str, Any]] = {
-    "long_scan.cu": {"LEVELS": 1, "BUFFERS": 13, "AHEAD": 4, "SUMMING": 4, "LOOKING": 10},
-    "long_scan.cu, of many chunks": {"LEVELS": 4, "BUFFERS": 13, "AHEAD": 4, "SUMMING": 4, "LOOKING": 10},
+    "long_scan.cu": {"LEVELS": 1, **_LONG},
+    "long_scan.cu, of many chunks": {"LEVELS": 4, **_LONG},
     "short_scan.cu": {"PER_ROW": 1, "TOGETHER": 4, "RESIDENT": 24},
     "short_scan.cu, lines": {"PER_ROW": 512, "TOGETHER": 4, "RESIDENT": 24},
 }
@@ -292,20 +293,21 @@ def test_exact_scans_compile(which: str, exclusive: int, reverse: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "size"),
-    [("long_scan.cu", scans.long_scan_bytes()), ("short_scan.cu", scans.short_scan_bytes(32))],
+    ("which", "facts"),
+    [
+        ("long_scan.cu", [f"sizeof(Buffers) == {scans.long_scan_bytes()}", f"THREADS == {scans._WAYS}"]),
+        ("short_scan.cu", [f"sizeof(Buffers) == {scans.short_scan_bytes(1)}", f"TOGETHER == {scans._PIECE}"]),
+        ("short_scan.cu, lines", [f"sizeof(Buffers) == {scans.short_scan_bytes(512)}"]),
+    ],
 )
-def test_exact_scans_have_the_shared_memory_that_they_use(source: str, size: int) -> None:
+def test_exact_scans_have_the_shared_memory_that_they_use(which: str, facts: list[str]) -> None:
     nvrtc_or_skip()
+    source = which.partition(",")[0]
     macros = {
-        "ELEMENT": "BINARY16", "LAYOUT": "ALIGNED", "RESULT": 0, "EXCLUSIVE": 0, "REVERSE": 0, "LEVELS": 2,
-        "PER_ROW": 32, "RESIDENT": scans._SHORT_RESIDENT, "TOGETHER": scans._PIECE,
-        "BUFFERS": scans._BUFFERS,
-        "SUMMING": scans._SUMMING, "LOOKING": scans._LOOKING, "AHEAD": scans._AHEAD,
+        "ELEMENT": "BINARY16", "LAYOUT": "ALIGNED", "RESULT": 0, "EXCLUSIVE": 0, "REVERSE": 0, **EXACT_SCANS[which],
     }  # fmt: skip
     options = ("--std=c++17", *(f"--define-macro={key}={value}" for key, value in macros.items()))
-    facts = [f"sizeof(Buffers) == {size}", f"sizeof(Scan) == {ctypes.sizeof(scans._Scan)}"]
-    facts += [f"THREADS == {scans._WAYS}"] if source == "long_scan.cu" else []
+    facts = [*facts, f"sizeof(Scan) == {ctypes.sizeof(scans._Scan)}"]
     text = f'#include "{source}"\n' + "".join(f"static_assert({fact});\n" for fact in facts)
     compile_cuda(CompileTask((("check.cu", text), *read_sources(source)), options, "sm_90"))
     wrong = text.replace(facts[0], facts[0] + " + 8")
