@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -32,6 +33,7 @@ from tcu.gpu.compiler import CompileTask, compile_cuda, compiler_version, read_s
 from tcu.gpu.kernels import architecture
 from tcu.gpu.launch import MAX_BATCH_DIMENSIONS, Problem
 from tcu.gpu.tuning import exact_config
+from tcu.plan.scan import make_scan_plan
 
 CAPABILITIES = [(7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0)]
 
@@ -295,7 +297,7 @@ def test_exact_scans_compile(which: str, exclusive: int, reverse: int) -> None:
 @pytest.mark.parametrize(
     ("which", "facts"),
     [
-        ("long_scan.cu", [f"sizeof(Buffers) == {scans.long_scan_bytes()}", f"THREADS == {scans._WAYS}"]),
+        ("long_scan.cu", [f"sizeof(Buffers) == {scans.long_scan_bytes()}"]),
         ("short_scan.cu", [f"sizeof(Buffers) == {scans.short_scan_bytes(1)}", f"TOGETHER == {scans._PIECE}"]),
         ("short_scan.cu, lines", [f"sizeof(Buffers) == {scans.short_scan_bytes(512)}"]),
     ],
@@ -313,6 +315,37 @@ def test_exact_scans_have_the_shared_memory_that_they_use(which: str, facts: lis
     wrong = text.replace(facts[0], facts[0] + " + 8")
     with pytest.raises(CompileError, match="static assertion failed"):
         compile_cuda(CompileTask((("check.cu", wrong), *read_sources(source)), options, "sm_90"))
+
+
+@pytest.mark.parametrize("capability", [(8, 0), (9, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
+@pytest.mark.parametrize(
+    ("element", "target"), [("binary16", "binary16"), ("binary16", "binary32"), ("binary32",) * 2]
+)
+@pytest.mark.parametrize("n", [16, 300, 8192, 8193, 1 << 14, 1 << 24])
+def test_what_scans_ask_for_compiles(
+    n: int, element: str, target: str, capability: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvrtc_or_skip()
+    asked: list[str] = []
+
+    def compiled(source: str, entry: str, _: Any, element: str, layout: str, macros: Any) -> str:
+        given = {"ELEMENT": element, "LAYOUT": layout, **dict(macros)}
+        binary = compile_cuda(task_of(source, given, "sm_{}{}".format(*capability)))
+        assert binary.log == ""
+        assert f".entry {entry}(".encode() in binary.ptx.encode()
+        asked.append(source)
+        return source
+
+    monkeypatch.setattr(scans, "compiled", compiled)
+    sizes: list[int] = []
+    monkeypatch.setattr(scans, "allow_shared", lambda _, size, ordinal: sizes.append(size))
+    gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132, ordinal=0)
+    plan = make_scan_plan(n, element)
+    scans.ScanLaunch(plan, 3, n, n, True, True, get_format(target), gpu, exclusive=False, reverse=False)
+    exact = element == target == "binary16" and capability >= (9, 0)
+    expected = "long_scan.cu" if n > 8192 else "scan.cu" if n == 300 else "short_scan.cu"
+    assert asked == [expected if exact else "scan.cu"]
+    assert max(sizes, default=0) <= 227 << 10
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from typing import Any
+from dataclasses import dataclass
 
 from tcu.errors import ParameterError
 from tcu.formats.format import Format, get_format
@@ -42,8 +42,6 @@ The fastest on an H200 of those that leave the kernel its registers and 227 KB o
 _BUFFERS, _AHEAD, _SUMMING, _LOOKING = 13, 4, 4, 10
 """Of cuda/long_scan.cu: chunks that a block has in shared memory, and how many of them it asks for before; warps that
 add up, and warps that look back."""
-_WAYS = (_LINES + _SUMMING + _LOOKING + 2) * _LANES
-"""Threads of its only block on a multiprocessor."""
 _PIECE, _SHORT_RESIDENT = 4, 24
 """Of cuda/short_scan.cu: lines that a warp takes at a time, and warps on a multiprocessor.
 
@@ -118,50 +116,24 @@ class ScanLaunch:
         levels, self._slots = _levels(rows, chunks) if chunks > 1 else (_Levels(), 0)
         self._gpu = gpu
         self._lock = threading.Lock()
-        macros: tuple[tuple[str, Any], ...] = (
-            ("RESULT", TARGETS[target.name]), ("EXCLUSIVE", int(exclusive)), ("REVERSE", int(reverse)),
-        )  # fmt: skip
         copied = aligned and gpu.compute_capability >= (9, 0)
         exact = copied and plan.input == target.name == "binary16"
         dense = stride_in == stride_out == plan.n == per_row * per_group
-        shared = 0
         if exact and chunks > 1:
-            source, threads, resident = "long_scan.cu", _WAYS, 1
-            macros += (
-                ("LEVELS", levels.count),
-                ("BUFFERS", _BUFFERS),
-                ("SUMMING", _SUMMING),
-                ("LOOKING", _LOOKING),
-            )
-            shared = long_scan_bytes()
+            way = _long_way(levels.count, shares, gpu)
         elif exact and dense:
-            source, threads, resident = "short_scan.cu", _LANES, _SHORT_RESIDENT
-            shares = -(-rows * per_row // max(per_row, _PIECE * _LANES))
-            macros += (("PER_ROW", per_row), ("TOGETHER", _PIECE))
-            shared = short_scan_bytes(per_row)
+            way = _short_way(rows, per_row)
         else:
-            if chunks > 1:
-                ahead, stages, resident = _NARROW_CHUNKS if size == target.dtype.itemsize == 2 else _CHUNKS
-            else:
-                ahead, stages, resident = _LINES_OF_ROW if per_row > 2 * _LANES else _WARPS
-            source, threads = "scan.cu", _THREADS
-            macros += (
-                ("PER_ROW", per_row),
-                ("CHUNKED", int(chunks > 1)),
-                ("AHEAD", ahead),
-                ("STAGES", stages),
-            )
-            if copied:
-                shared = stages * (_CHUNK * _GROUP + 8 * _THREADS // _LANES)
-        self._problem = _Scan(0, 0, rows, plan.n, stride_in, stride_out, 0, 0, levels, shares)
+            way = _any_way(per_row, chunks, shares, copied, size == target.dtype.itemsize == 2, gpu)
         function = compiled(
-            source, source.removesuffix(".cu"), gpu.compute_capability, ELEMENTS[plan.input],
-            "ALIGNED" if aligned else "SHIFTED", (*macros, ("RESIDENT", resident)),
+            way.source, way.source.removesuffix(".cu"), gpu.compute_capability, ELEMENTS[plan.input],
+            "ALIGNED" if aligned else "SHIFTED",
+            (("RESULT", TARGETS[target.name]), ("EXCLUSIVE", int(exclusive)), ("REVERSE", int(reverse)), *way.macros),
         )  # fmt: skip
-        if shared:
-            allow_shared(function, shared, gpu.ordinal)
-        blocks = shares if source == "short_scan.cu" else min(shares, gpu.multiprocessors * resident)
-        self._kernel = KernelLaunch(function, blocks, threads, self._problem, shared)
+        if way.shared:
+            allow_shared(function, way.shared, gpu.ordinal)
+        self._problem = _Scan(0, 0, rows, plan.n, stride_in, stride_out, 0, 0, levels, way.shares)
+        self._kernel = KernelLaunch(function, way.blocks, way.threads, self._problem, way.shared)
 
     def __call__(self, x: int, out: int, stream: int) -> None:
         """Put it on the stream, for rows from address x on and results from address ``out`` on."""
@@ -187,6 +159,46 @@ def _levels(rows: int, chunks: int) -> tuple[_Levels, int]:
         if runs <= _RADIX:
             return levels, slots
         runs = -(-runs // _RADIX)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A kernel, how it is compiled and its grid."""
+
+    source: str
+    macros: tuple[tuple[str, int], ...]
+    shares: int
+    blocks: int
+    threads: int
+    shared: int
+    """Bytes of shared memory of a block."""
+
+
+def _any_way(per_row: int, chunks: int, shares: int, copied: bool, narrow: bool, gpu: Gpu) -> _Way:
+    if chunks > 1:
+        ahead, stages, resident = _NARROW_CHUNKS if narrow else _CHUNKS
+    else:
+        ahead, stages, resident = _LINES_OF_ROW if per_row > 2 * _LANES else _WARPS
+    macros = (
+        ("PER_ROW", per_row), ("CHUNKED", int(chunks > 1)), ("AHEAD", ahead), ("STAGES", stages),
+        ("RESIDENT", resident),
+    )  # fmt: skip
+    shared = stages * (_CHUNK * _GROUP + 8 * _THREADS // _LANES) if copied else 0
+    return _Way("scan.cu", macros, shares, min(shares, gpu.multiprocessors * resident), _THREADS, shared)
+
+
+def _long_way(levels: int, shares: int, gpu: Gpu) -> _Way:
+    macros = (
+        ("LEVELS", levels), ("BUFFERS", _BUFFERS), ("AHEAD", _AHEAD), ("SUMMING", _SUMMING), ("LOOKING", _LOOKING)
+    )  # fmt: skip
+    threads = (_LINES + _SUMMING + _LOOKING + 2) * _LANES
+    return _Way("long_scan.cu", macros, shares, min(shares, gpu.multiprocessors), threads, long_scan_bytes())
+
+
+def _short_way(rows: int, per_row: int) -> _Way:
+    shares = -(-rows * per_row // max(per_row, _PIECE * _LANES))
+    macros = (("PER_ROW", per_row), ("TOGETHER", _PIECE), ("RESIDENT", _SHORT_RESIDENT))
+    return _Way("short_scan.cu", macros, shares, shares, _LANES, short_scan_bytes(per_row))
 
 
 def long_scan_bytes() -> int:
