@@ -39,7 +39,7 @@ where both the elements and the results have 16 bits.
 
 The fastest on an H200 of those that leave the kernel its registers and 227 KB of shared memory; they change no bits.
 """
-_BUFFERS, _AHEAD, _SUMMING, _LOOKING = 13, 4, 4, 10
+_BUFFERS, _AHEAD, _SUMMING, _LOOKING = 13, 2, 4, 10
 """Of cuda/long_scan.cu: chunks that a block has in shared memory, and how many of them it asks for before; warps that
 add up, and warps that look back."""
 _PIECE, _SHORT_RESIDENT = 4, 24
@@ -189,7 +189,8 @@ def _any_way(per_row: int, chunks: int, shares: int, copied: bool, narrow: bool,
 
 def _long_way(levels: int, shares: int, gpu: Gpu) -> _Way:
     macros = (
-        ("LEVELS", levels), ("BUFFERS", _BUFFERS), ("AHEAD", _AHEAD), ("SUMMING", _SUMMING), ("LOOKING", _LOOKING)
+        ("LEVELS", levels), ("BUFFERS", _BUFFERS), ("AHEAD", _AHEAD if levels > 1 else 0), ("SUMMING", _SUMMING),
+        ("LOOKING", _LOOKING),
     )  # fmt: skip
     threads = (_LINES + _SUMMING + _LOOKING + 2) * _LANES
     return _Way("long_scan.cu", macros, shares, min(shares, gpu.multiprocessors), threads, long_scan_bytes())

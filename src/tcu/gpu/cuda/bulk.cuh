@@ -30,17 +30,28 @@ __device__ inline void expect(u32 bytes, u64* arrived) {
                  : "memory");
 }
 
-// By one thread; addresses and size are multiples of 16 bytes.
+// By one thread; addresses and size are multiples of 16 bytes.  ONCE: nobody reads the same again, and the second cache
+// keeps what is written instead.
+template <bool ONCE = false>
 __device__ inline void start_copy(void* to, const void* from, u32 bytes, u64* arrived) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                     shared_address(to)),
-                 "l"(from), "r"(bytes), "r"(shared_address(arrived))
-                 : "memory");
+    if (ONCE)
+        asm volatile(
+            "{ .reg .b64 policy; createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
+            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+            "[%0], [%1], %2, [%3], policy; }" ::"r"(shared_address(to)),
+            "l"(from), "r"(bytes), "r"(shared_address(arrived))
+            : "memory");
+    else
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                         shared_address(to)),
+                     "l"(from), "r"(bytes), "r"(shared_address(arrived))
+                     : "memory");
 }
 
+template <bool ONCE = false>
 __device__ inline void copy_bulk(void* to, const void* from, u32 bytes, u64* arrived) {
     expect(bytes, arrived);
-    start_copy(to, from, bytes, arrived);
+    start_copy<ONCE>(to, from, bytes, arrived);
 }
 
 // Into the second cache, for a later copy; address and size are multiples of 16 bytes.

@@ -68,33 +68,43 @@ __device__ inline double sums_of_lines(const Group* first) {
     return sum;
 }
 
-// Scans the rows of WIDTH groups of a line in shared memory, each lane its group, and puts the results there; all
-// numbers are finite, and `start`, what comes before the line in its row.  Returns the sum of the line's last row,
-// in the last lane.
+// The rows of WIDTH groups of a line in shared memory, each lane's group, whose numbers are finite.
 //
-// Half of the lanes' accesses wait for the other half's banks; to take turns (staged, in lines.cuh) costs more.
+// Half of the lanes' accesses wait for the other half's banks; to take turns, as in scan.cu, costs more.
 template <int WIDTH>
-__device__ inline double scan_finite(Group* at, double start) {
-    Group x = *at;
-    double sums[GROUP], sum = 0;
-#pragma unroll
-    for (int i = 0; i < GROUP; ++i) {
-        const int place = REVERSE ? GROUP - 1 - i : i;
-        const u32 word = x.word[place / 2];
-        sum = place % 2 ? fma(higher(word), UP, sum) : sum + lower(word);
-        sums[i] = sum;
-    }
-    const double all = up_to_lane<WIDTH>(sum), before = start + (all - sum);
-#pragma unroll
-    for (int i = 0; i < GROUP; ++i) {
-        const double value = !EXCLUSIVE ? before + sums[i] : i ? before + sums[i - (i > 0)] : before;
-        x.codes[REVERSE ? GROUP - 1 - i : i] = rounded(value);
-    }
-    *at = x;
-    return all;
-}
+struct Running {
+    double sums[GROUP];  // from the group's first number on
+    double before;       // of the row's groups before
+    double all;          // the row up to this group's end; in the last lane: of the line's last row
 
-// The same whatever the numbers are: seldom, and not inline, so that it takes no registers.
+    __device__ explicit Running(const Group& x) {
+        double sum = 0;
+#pragma unroll
+        for (int i = 0; i < GROUP; ++i) {
+            const int place = REVERSE ? GROUP - 1 - i : i;
+            const u32 word = x.word[place / 2];
+            sum = place % 2 ? fma(higher(word), UP, sum) : sum + lower(word);
+            sums[i] = sum;
+        }
+        all = up_to_lane<WIDTH>(sum);
+        before = all - sum;
+    }
+
+    // The results, where `start` comes before the line in its row, to the group's place.
+    __device__ void put(Group* at, double start) const {
+        const double carry = start + before;
+        Group results;
+#pragma unroll
+        for (int i = 0; i < GROUP; ++i) {
+            const double value = !EXCLUSIVE ? carry + sums[i] : i ? carry + sums[i - (i > 0)] : carry;
+            results.codes[REVERSE ? GROUP - 1 - i : i] = rounded(value);
+        }
+        *at = results;
+    }
+};
+
+// Scans a line whatever the numbers are, results in their place; returns the sum of its last row, in the last lane.
+// Seldom, and not inline, so that it takes no registers.
 template <int WIDTH>
 __device__ __noinline__ double scan_any(Group* at, double start) {
     const int lane = threadIdx.x % WARP;

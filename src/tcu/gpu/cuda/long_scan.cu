@@ -14,7 +14,7 @@
 //   EXCLUSIVE, REVERSE
 //   LEVELS     of chunks in a row
 //   BUFFERS    chunks under way
-//   AHEAD      how long before chunks are asked for, in chunks of each block
+//   AHEAD      how long before chunks are asked for, in chunks of each block; 0: not before
 //   SUMMING    warps that add up: 2, 4 or 8
 //   LOOKING    warps that find out what comes before
 //
@@ -120,9 +120,9 @@ __device__ inline void load_chunks(const Scan& p, Buffers& b) {
         }
         if (lane == 0) {
             b.chunks[turn.buffer] = c;
-            copy_bulk(codes, from, c.whole() * sizeof(Code), full);
+            copy_bulk<true>(codes, from, c.whole() * sizeof(Code), full);
             const u32 later = number + AHEAD * gridDim.x;
-            if (later >= BUFFERS * gridDim.x && later < p.shares) {
+            if (AHEAD && later >= BUFFERS * gridDim.x && later < p.shares) {
                 const Chunk other = chunk_of(p, later);
                 prefetch_bulk(other.from(p), other.whole() * sizeof(Code));
             }
@@ -252,13 +252,14 @@ __device__ inline void scan_line(Buffers& b, int line) {
         wait_for_copy(&b.full[turn.buffer], turn.odd);
         const int lines = b.chunks[turn.buffer].lines;
         if (lines == 0) return;
+        const int place = REVERSE ? (lines - line) * WARP - 1 - lane : line * WARP + lane;
+        Group* const at = b.groups[turn.buffer] + (line < lines ? place : 0);
+        const Running<WARP> running(*at);  // before the wait for what comes before
         wait_for_copy(&b.found[turn.buffer], turn.odd);
+        const double start = b.starts[turn.buffer][line], end = start + b.totals[turn.buffer][line];
         if (line < lines) {
-            const int place = REVERSE ? (lines - line) * WARP - 1 - lane : line * WARP + lane;
-            Group* const at = b.groups[turn.buffer] + place;
-            const double start = b.starts[turn.buffer][line], end = start + b.totals[turn.buffer][line];
             if (__all_sync(ALL, end - end == 0))
-                scan_finite<WARP>(at, start);
+                running.put(at, start);
             else
                 scan_any<WARP>(at, start);
         }

@@ -79,8 +79,15 @@ extern "C" __global__ void __launch_bounds__(WARP, RESIDENT) short_scan(const __
             // Where there are fewer groups, all rows are shorter than a line, and what is scanned beyond is not stored.
             Group* const at = groups + (REVERSE ? lines - 1 - i : i) * WARP + (REVERSE ? WARP - 1 - lane : lane);
             if (i % LINES_OF_ROW == 0 && PIECES == 1) earlier = 0;
-            const bool all_finite = __all_sync(ALL, finite(*at)) && earlier - earlier == 0;
-            const double sum = all_finite ? scan_finite<IN_LINE>(at, earlier) : scan_any<IN_LINE>(at, earlier);
+            const Group x = *at;
+            double sum;
+            if (__all_sync(ALL, finite(x)) && earlier - earlier == 0) {
+                const Running<IN_LINE> running(x);
+                running.put(at, earlier);
+                sum = running.all;
+            } else {
+                sum = scan_any<IN_LINE>(at, earlier);
+            }
             if (LINES_OF_ROW > 1) earlier += __shfl_sync(ALL, sum, WARP - 1);
         }
         release_to_copies();
