@@ -30,7 +30,7 @@ constexpr int SCANNING = LINES;  // warps
 constexpr int THREADS = (SCANNING + SUMMING + LOOKING + 2) * WARP;
 constexpr int PENDING = 1;  // results that are still read from shared memory while the next ones are waited for
 
-static_assert(LOOKING < BUFFERS, "the end is told to as many turns as there are such warps");
+static_assert(LOOKING + PENDING < BUFFERS, "the end is told to a turn of each such warp, in buffers that are empty by then");
 
 // A chunk's numbers: all of a stretch of memory.
 struct Chunk {
@@ -84,21 +84,19 @@ struct Turn {
     }
 };
 
-// Has chunks copied: at first as many as there is room for, then those that it draws as buffers become empty.  Whoever
-// waits, waits for chunks of lower numbers, which running blocks have; a number drawn earlier would be one that all
-// others wait for.  For the same reason chunks are asked for long before, into the second cache: memory that is busy
-// takes its time, and of 32 chunks that wait for each other's totals one always came late (0.78 of a copy's speed).
+// Draws chunks as buffers become empty, and has them copied.  Whoever waits, waits for chunks of lower numbers, which
+// running blocks have drawn; to draw one earlier than it is needed keeps all others waiting for it.  For the same reason
+// chunks are asked for long before, into the second cache: memory that is busy takes its time, and of 32 chunks that
+// wait for each other's totals one always came late (0.78 of a copy's speed).
 __device__ inline void load_chunks(const Scan& p, Buffers& b) {
     const int lane = threadIdx.x % WARP;
-    u32 turns = 0;
+    int turns = 0;
     Turn turn;
     for (int ends = 0; ends <= LOOKING; turn.next(), ++turns) {
-        u32 number = blockIdx.x + turns * gridDim.x;
-        if (turns >= BUFFERS) {
-            wait_for_copy(&b.empty[turn.buffer], turn.odd ^ 1);
-            if (lane == 0 && ends == 0) number = BUFFERS * gridDim.x + atomicAdd(&p.shared->ticket, 1);
-            number = ends ? ALL : __shfl_sync(ALL, number, 0);
-        }
+        if (turns >= BUFFERS) wait_for_copy(&b.empty[turn.buffer], turn.odd ^ 1);
+        u32 number = ALL;
+        if (lane == 0 && ends == 0) number = atomicAdd(&p.shared->ticket, 1);
+        number = __shfl_sync(ALL, number, 0);
         u64* const full = &b.full[turn.buffer];
         if (number >= p.shares) {
             ++ends;
@@ -122,7 +120,7 @@ __device__ inline void load_chunks(const Scan& p, Buffers& b) {
             b.chunks[turn.buffer] = c;
             copy_bulk<true>(codes, from, c.whole() * sizeof(Code), full);
             const u32 later = number + AHEAD * gridDim.x;
-            if (AHEAD && later >= BUFFERS * gridDim.x && later < p.shares) {
+            if (AHEAD && turns >= BUFFERS && later < p.shares) {
                 const Chunk other = chunk_of(p, later);
                 prefetch_bulk(other.from(p), other.whole() * sizeof(Code));
             }
