@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -32,6 +33,7 @@ from tcu.gpu.compiler import CompileTask, compile_cuda, compiler_version, read_s
 from tcu.gpu.kernels import architecture
 from tcu.gpu.launch import MAX_BATCH_DIMENSIONS, Problem
 from tcu.gpu.tuning import exact_config
+from tcu.plan.scan import make_scan_plan
 
 CAPABILITIES = [(7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0)]
 
@@ -277,6 +279,14 @@ SCANS: dict[str, dict[str, Any]] = {
     "scan.cu, chunks": {"PER_ROW": 512, "CHUNKED": 1, "AHEAD": 4, "STAGES": 6, "RESIDENT": 2},
     "segment_scan.cu": {},
 }
+_LONG = {"BUFFERS": scans._BUFFERS, "AHEAD": 4, "SUMMING": scans._SUMMING, "LOOKING": scans._LOOKING}
+EXACT_SCANS: dict[str, dict[str, Any]] = {
+    "long_scan.cu": {"LEVELS": 1, **_LONG},
+    "long_scan.cu, of many chunks": {"LEVELS": 4, **_LONG},
+    "short_scan.cu": {"PER_ROW": 1, "TOGETHER": 4, "RESIDENT": 24},
+    "short_scan.cu, lines": {"PER_ROW": 512, "TOGETHER": 4, "RESIDENT": 24},
+}
+"""Of binary16 as binary16, on sm_90 and later."""
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
@@ -301,6 +311,73 @@ def test_scans_compile_for_every_architecture(
     )
     assert binary.log == ""
     assert ("cp.async.bulk" in binary.ptx) == (layout == "ALIGNED" and capability >= (9, 0))
+
+
+@pytest.mark.parametrize("reverse", [0, 1])
+@pytest.mark.parametrize("exclusive", [0, 1])
+@pytest.mark.parametrize("which", EXACT_SCANS)
+def test_exact_scans_compile(which: str, exclusive: int, reverse: int) -> None:
+    nvrtc_or_skip()
+    macros = {
+        "ELEMENT": "BINARY16", "LAYOUT": "ALIGNED", "RESULT": 0, "EXCLUSIVE": exclusive, "REVERSE": reverse,
+        **EXACT_SCANS[which],
+    }  # fmt: skip
+    for arch in ("sm_90", "sm_100"):
+        assert compile_cuda(task_of(which.partition(",")[0], macros, arch)).log == ""
+
+
+@pytest.mark.parametrize(
+    ("which", "facts"),
+    [
+        ("long_scan.cu", [f"sizeof(Buffers) == {scans.long_scan_bytes()}"]),
+        ("short_scan.cu", [f"sizeof(Buffers) == {scans.short_scan_bytes(1)}", f"TOGETHER == {scans._PIECE}"]),
+        ("short_scan.cu, lines", [f"sizeof(Buffers) == {scans.short_scan_bytes(512)}"]),
+    ],
+)
+def test_exact_scans_have_the_shared_memory_that_they_use(which: str, facts: list[str]) -> None:
+    nvrtc_or_skip()
+    source = which.partition(",")[0]
+    macros = {
+        "ELEMENT": "BINARY16", "LAYOUT": "ALIGNED", "RESULT": 0, "EXCLUSIVE": 0, "REVERSE": 0, **EXACT_SCANS[which],
+    }  # fmt: skip
+    options = ("--std=c++17", *(f"--define-macro={key}={value}" for key, value in macros.items()))
+    facts = [*facts, f"sizeof(Scan) == {ctypes.sizeof(scans._Scan)}"]
+    text = f'#include "{source}"\n' + "".join(f"static_assert({fact});\n" for fact in facts)
+    compile_cuda(CompileTask((("check.cu", text), *read_sources(source)), options, "sm_90"))
+    wrong = text.replace(facts[0], facts[0] + " + 8")
+    with pytest.raises(CompileError, match="static assertion failed"):
+        compile_cuda(CompileTask((("check.cu", wrong), *read_sources(source)), options, "sm_90"))
+
+
+@pytest.mark.parametrize("capability", [(8, 0), (9, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
+@pytest.mark.parametrize(
+    ("element", "target"), [("binary16", "binary16"), ("binary16", "binary32"), ("binary32",) * 2]
+)
+@pytest.mark.parametrize("n", [16, 300, 8192, 8193, 1 << 14, 1 << 24])
+def test_what_scans_ask_for_compiles(
+    n: int, element: str, target: str, capability: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvrtc_or_skip()
+    asked: list[str] = []
+
+    def compiled(source: str, entry: str, _: Any, element: str, layout: str, macros: Any) -> str:
+        given = {"ELEMENT": element, "LAYOUT": layout, **dict(macros)}
+        binary = compile_cuda(task_of(source, given, "sm_{}{}".format(*capability)))
+        assert binary.log == ""
+        assert f".entry {entry}(".encode() in binary.ptx.encode()
+        asked.append(source)
+        return source
+
+    monkeypatch.setattr(scans, "compiled", compiled)
+    sizes: list[int] = []
+    monkeypatch.setattr(scans, "allow_shared", lambda _, size, ordinal: sizes.append(size))
+    gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132, ordinal=0)
+    plan = make_scan_plan(n, element)
+    scans.ScanLaunch(plan, 3, n, n, True, True, get_format(target), gpu, exclusive=False, reverse=False)
+    exact = element == target == "binary16" and capability >= (9, 0)
+    expected = "long_scan.cu" if n > 8192 else "scan.cu" if n == 300 else "short_scan.cu"
+    assert asked == [expected if exact else "scan.cu"]
+    assert max(sizes, default=0) <= 227 << 10
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from dataclasses import dataclass
 
 from tcu.errors import ParameterError
 from tcu.formats.format import Format, get_format
@@ -37,6 +38,15 @@ _WARPS, _LINES_OF_ROW, _CHUNKS, _NARROW_CHUNKS = (0, 5, 2), (0, 4, 3), (4, 6, 2)
 where both the elements and the results have 16 bits.
 
 The fastest on an H200 of those that leave the kernel its registers and 227 KB of shared memory; they change no bits.
+"""
+_BUFFERS, _AHEAD, _SUMMING, _LOOKING = 13, 2, 4, 10
+"""Of cuda/long_scan.cu: chunks that a block has in shared memory, and how many of them it asks for before; warps that
+add up, and warps that look back."""
+_PIECE, _SHORT_RESIDENT = 4, 24
+"""Of cuda/short_scan.cu: lines that a warp takes at a time, and warps on a multiprocessor.
+
+A warp has one share, and the next one begins where memory is read and written anyway: 0.99 of a copy's speed on an
+H200.  Warps that went on with 80 shares, far from each other by then, had 0.92, and 0.80 with more of them under way.
 """
 
 
@@ -103,26 +113,27 @@ class ScanLaunch:
             raise ParameterError(
                 f"{rows} rows of {plan.n} numbers are more than one scan takes: scan fewer rows at a time"
             )
-        if chunks > 1:
-            ahead, stages, resident = _NARROW_CHUNKS if size == target.dtype.itemsize == 2 else _CHUNKS
-        else:
-            ahead, stages, resident = _LINES_OF_ROW if per_row > 2 * _LANES else _WARPS
         levels, self._slots = _levels(rows, chunks) if chunks > 1 else (_Levels(), 0)
         self._gpu = gpu
         self._lock = threading.Lock()
+        copied = aligned and gpu.compute_capability >= (9, 0)
+        exact = copied and plan.input == target.name == "binary16"
+        dense = stride_in == stride_out == plan.n == per_row * per_group
+        if exact and chunks > 1:
+            way = _long_way(levels.count, shares, gpu)
+        elif exact and dense:
+            way = _short_way(rows, per_row)
+        else:
+            way = _any_way(per_row, chunks, shares, copied, size == target.dtype.itemsize == 2, gpu)
         function = compiled(
-            "scan.cu", "scan", gpu.compute_capability, ELEMENTS[plan.input], "ALIGNED" if aligned else "SHIFTED",
-            (("RESULT", TARGETS[target.name]), ("PER_ROW", per_row), ("CHUNKED", int(chunks > 1)),
-             ("EXCLUSIVE", int(exclusive)), ("REVERSE", int(reverse)),
-             ("AHEAD", ahead), ("STAGES", stages), ("RESIDENT", resident)),
+            way.source, way.source.removesuffix(".cu"), gpu.compute_capability, ELEMENTS[plan.input],
+            "ALIGNED" if aligned else "SHIFTED",
+            (("RESULT", TARGETS[target.name]), ("EXCLUSIVE", int(exclusive)), ("REVERSE", int(reverse)), *way.macros),
         )  # fmt: skip
-        staged = aligned and gpu.compute_capability >= (9, 0)
-        shared = stages * (_CHUNK * _GROUP + 8 * _THREADS // _LANES) if staged else 0
-        if shared:
-            allow_shared(function, shared, gpu.ordinal)
-        blocks = min(shares, gpu.multiprocessors * resident)
-        self._problem = _Scan(0, 0, rows, plan.n, stride_in, stride_out, 0, 0, levels, shares)
-        self._kernel = KernelLaunch(function, blocks, _THREADS, self._problem, shared)
+        if way.shared:
+            allow_shared(function, way.shared, gpu.ordinal)
+        self._problem = _Scan(0, 0, rows, plan.n, stride_in, stride_out, 0, 0, levels, way.shares)
+        self._kernel = KernelLaunch(function, way.blocks, way.threads, self._problem, way.shared)
 
     def __call__(self, x: int, out: int, stream: int) -> None:
         """Put it on the stream, for rows from address x on and results from address ``out`` on."""
@@ -148,6 +159,61 @@ def _levels(rows: int, chunks: int) -> tuple[_Levels, int]:
         if runs <= _RADIX:
             return levels, slots
         runs = -(-runs // _RADIX)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """A kernel, how it is compiled and its grid."""
+
+    source: str
+    macros: tuple[tuple[str, int], ...]
+    shares: int
+    blocks: int
+    threads: int
+    shared: int
+    """Bytes of shared memory of a block."""
+
+
+def _any_way(per_row: int, chunks: int, shares: int, copied: bool, narrow: bool, gpu: Gpu) -> _Way:
+    if chunks > 1:
+        ahead, stages, resident = _NARROW_CHUNKS if narrow else _CHUNKS
+    else:
+        ahead, stages, resident = _LINES_OF_ROW if per_row > 2 * _LANES else _WARPS
+    macros = (
+        ("PER_ROW", per_row), ("CHUNKED", int(chunks > 1)), ("AHEAD", ahead), ("STAGES", stages),
+        ("RESIDENT", resident),
+    )  # fmt: skip
+    shared = stages * (_CHUNK * _GROUP + 8 * _THREADS // _LANES) if copied else 0
+    return _Way("scan.cu", macros, shares, min(shares, gpu.multiprocessors * resident), _THREADS, shared)
+
+
+def _long_way(levels: int, shares: int, gpu: Gpu) -> _Way:
+    macros = (
+        ("LEVELS", levels), ("BUFFERS", _BUFFERS), ("AHEAD", _AHEAD if levels > 1 else 0), ("SUMMING", _SUMMING),
+        ("LOOKING", _LOOKING),
+    )  # fmt: skip
+    threads = (_LINES + _SUMMING + _LOOKING + 2) * _LANES
+    return _Way("long_scan.cu", macros, shares, min(shares, gpu.multiprocessors), threads, long_scan_bytes())
+
+
+def _short_way(rows: int, per_row: int) -> _Way:
+    shares = -(-rows * per_row // max(per_row, _PIECE * _LANES))
+    macros = (("PER_ROW", per_row), ("TOGETHER", _PIECE), ("RESIDENT", _SHORT_RESIDENT))
+    return _Way("short_scan.cu", macros, shares, shares, _LANES, short_scan_bytes(per_row))
+
+
+def long_scan_bytes() -> int:
+    """Shared memory of a block of cuda/long_scan.cu: chunks, what is known of their lines and of them, 4 slots."""
+    return _aligned(_BUFFERS * (_CHUNK * _GROUP + 16 * _LINES + 72) + 4 * _SLOT)
+
+
+def short_scan_bytes(per_row: int) -> int:
+    """Shared memory of a warp of cuda/short_scan.cu: one piece, or two where a row has more."""
+    return _aligned((2 if per_row > _PIECE * _LANES else 1) * (_PIECE * _LANES * _GROUP + 8))
+
+
+def _aligned(size: int) -> int:
+    return -(-size // 16) * 16
 
 
 class SegmentScanLaunch:

@@ -18,10 +18,14 @@ __device__ inline void load_pair(u32& low, u32& high, u32 address) {
     asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(low), "=r"(high) : "r"(address));
 }
 
-// By one thread.
-__device__ inline void prepare(u64* arrived) {
-    asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared_address(arrived)) : "memory");
+// By one thread: a barrier for that many arrivals, of threads or copies.
+__device__ inline void prepare(u64* arrived, u32 count = 1) {
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(arrived)), "r"(count) : "memory");
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+__device__ inline void arrive(u64* arrived) {
+    asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_address(arrived)) : "memory");
 }
 
 // By one thread, before the copies: the bytes of all that the barrier waits for.
@@ -30,20 +34,52 @@ __device__ inline void expect(u32 bytes, u64* arrived) {
                  : "memory");
 }
 
-// By one thread; addresses and size are multiples of 16 bytes.
+// By one thread; addresses and size are multiples of 16 bytes.  ONCE: nobody reads the same again, and the second cache
+// keeps what is written instead.
+template <bool ONCE = false>
 __device__ inline void start_copy(void* to, const void* from, u32 bytes, u64* arrived) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                     shared_address(to)),
-                 "l"(from), "r"(bytes), "r"(shared_address(arrived))
+    if (ONCE)
+        asm volatile(
+            "{ .reg .b64 policy; createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
+            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+            "[%0], [%1], %2, [%3], policy; }" ::"r"(shared_address(to)),
+            "l"(from), "r"(bytes), "r"(shared_address(arrived))
+            : "memory");
+    else
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                         shared_address(to)),
+                     "l"(from), "r"(bytes), "r"(shared_address(arrived))
+                     : "memory");
+}
+
+template <bool ONCE = false>
+__device__ inline void copy_bulk(void* to, const void* from, u32 bytes, u64* arrived) {
+    expect(bytes, arrived);
+    start_copy<ONCE>(to, from, bytes, arrived);
+}
+
+// Into the second cache, for a later copy; address and size are multiples of 16 bytes.
+__device__ inline void prefetch_bulk(const void* from, u32 bytes) {
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+}
+
+// What this thread has written to shared memory is what later copies read.
+__device__ inline void release_to_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// By one thread; addresses and size are multiples of 16 bytes.
+__device__ inline void store_bulk(void* to, const void* from, u32 bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\ncp.async.bulk.commit_group;" ::"l"(to),
+                 "r"(shared_address(from)), "r"(bytes)
                  : "memory");
 }
 
-__device__ inline void copy_bulk(void* to, const void* from, u32 bytes, u64* arrived) {
-    expect(bytes, arrived);
-    start_copy(to, from, bytes, arrived);
+// Until what the thread has stored so far, but for the last few times, has been read from shared memory.
+template <int PENDING = 0>
+__device__ inline void wait_for_stores() {
+    asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
 }
 
-// Until the copy has arrived that is the barrier's even or odd one.
+// Until the copy has arrived, or all have, that is the barrier's even or odd one.
 __device__ inline void wait_for_copy(u64* arrived, u32 odd) {
     u32 done = 0;
     while (!done)

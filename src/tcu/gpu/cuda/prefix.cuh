@@ -91,9 +91,11 @@ __device__ inline void hand_on_runs(Slot* slots, const Levels& levels, i64 row, 
     for (int level = 0; level + 1 < levels.count; ++level) {
         const Run run(slots, levels, level, row, j);
         if (run.place != WARP - 1) return;
-        const double v = wait_for(run.slots + lane, glance(run.slots + lane), launch);
+        double total = wait_for(run.slots + lane, glance(run.slots + lane), launch);
         __syncwarp();
-        const double total = __shfl_sync(ALL, inclusive<WARP>(v, lane), WARP - 1);
+        // The pairs of the network: others wait for this, and prefixes would take three times as long.
+#pragma unroll
+        for (int bit = 1; bit < WARP; bit *= 2) total += __shfl_xor_sync(ALL, total, bit);
         const Run above(slots, levels, level + 1, row, j);
         if (lane == 0) hand_on(above.slots + above.place, total, launch);
     }

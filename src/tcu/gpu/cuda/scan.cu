@@ -17,6 +17,7 @@
 
 #include "bulk.cuh"
 #include "groups.cuh"
+#include "scan.cuh"
 
 constexpr int THREADS = 256;
 constexpr int WARPS = THREADS / WARP;
@@ -25,19 +26,6 @@ constexpr int IN_LINE = PER_ROW < WARP ? PER_ROW : WARP;  // groups of a row in 
 [[maybe_unused]] constexpr int IN_CHUNK = PER_ROW / IN_LINE;               // lines of a row in a chunk
 [[maybe_unused]] constexpr int ROWS = LINES * WARP / PER_ROW;              // of a share
 [[maybe_unused]] constexpr int STEP = REVERSE ? -WARP : WARP;              // from line to line of a warp, in groups
-
-struct Scan {
-    const void* data;
-    void* out;
-    i64 rows;
-    i64 length;
-    i64 stride;  // from row to row, in elements
-    i64 out_stride;
-    Slot* slots;
-    Shared* shared;
-    Levels levels;
-    i64 shares;  // chunks of all rows, or as many rows as a block takes at a time
-};
 
 // What a block does at a time: a chunk of a row, or several rows.
 struct Share {

@@ -1,0 +1,299 @@
+// Running sums of long rows of binary16, by the plan of tcu/plan/scan.py, in one pass over memory: warps with a task
+// each.
+//
+// A chunk (16 KiB) goes through shared memory: one warp has it copied there, some add up its lines, one finds out
+// what comes before it, a warp for each line scans it, results in place of numbers, and one warp has them copied to
+// memory.  A block has as many chunks under way as shared memory has room for, and none waits for another of them.
+//
+// What matters is how long a chunk's way through a warp is: while one warp loaded and stored, with 2100 cycles of
+// instructions, all others waited for it, and with numbers drawn a chunk earlier than needed, all blocks for the
+// slowest (H200: 0.74 and 0.66 of a copy's speed in place of 0.78).
+//
+// Compiled with ELEMENT and RESULT (binary16), LAYOUT (ALIGNED: every row begins at a multiple of 16 bytes, in the
+// array and in the result, and reversed ones end at one of 32), for sm_90 and later, and
+//   EXCLUSIVE, REVERSE
+//   LEVELS     of chunks in a row
+//   BUFFERS    chunks under way
+//   AHEAD      how long before chunks are asked for, in chunks of each block; 0: not before
+//   SUMMING    warps that add up: 2, 4 or 8
+//   LOOKING    warps that find out what comes before
+//
+// The host fills the structure field by field (tcu/gpu/scans.py): change both together.
+
+#include "bulk.cuh"
+#include "exact_lines.cuh"
+#include "scan.cuh"
+
+constexpr int ELEMENTS = LINES * WARP * GROUP;  // of a chunk
+constexpr int LINE = WARP * GROUP;
+constexpr int SCANNING = LINES;  // warps
+constexpr int THREADS = (SCANNING + SUMMING + LOOKING + 2) * WARP;
+constexpr int PENDING = 1;  // results that are still read from shared memory while the next ones are waited for
+
+static_assert(LOOKING + PENDING < BUFFERS, "the end is told to a turn of each such warp, in buffers that are empty by then");
+
+// A chunk's numbers: all of a stretch of memory.
+struct Chunk {
+    i64 row, number;  // in the row
+    i64 first;        // element of the row, in memory
+    int count;        // elements
+    int lines;        // that they fill; 0: there are no more chunks
+
+    // Where the elements begin in shared memory: so that in the order of the scan there is nothing before them.
+    __device__ int offset() const { return REVERSE ? lines * LINE - count : 0; }
+    __device__ int whole() const { return count / PER_LOAD * PER_LOAD; }
+
+    __device__ const Code* from(const Scan& p) const {
+        return static_cast<const Code*>(p.data) + row * p.stride + first;
+    }
+};
+
+__device__ inline Chunk chunk_of(const Scan& p, u32 number) {
+    Chunk c;
+    c.row = p.rows == 1 ? 0 : number / static_cast<u32>(p.levels.chunks);
+    c.number = number - static_cast<u32>(c.row) * static_cast<u32>(p.levels.chunks);
+    const i64 before = c.number * ELEMENTS;
+    c.count = static_cast<int>(min(p.length - before, static_cast<i64>(ELEMENTS)));
+    c.lines = (c.count + LINE - 1) / LINE;
+    c.first = REVERSE ? p.length - before - c.count : before;
+    return c;
+}
+
+constexpr int KNOWN = 4;
+
+struct Buffers {
+    Group groups[BUFFERS][LINES * WARP];
+    double totals[BUFFERS][LINES];  // of lines
+    double starts[BUFFERS][LINES];  // what comes before lines
+    Chunk chunks[BUFFERS];
+    Slot known[KNOWN];  // what comes before 2^10 chunks, each half beside their number
+    u64 full[BUFFERS], summed[BUFFERS], found[BUFFERS], done[BUFFERS], empty[BUFFERS];  // barriers
+};
+
+// The place of a block's next chunk.
+struct Turn {
+    int buffer = 0;
+    u32 odd = 0;
+
+    __device__ void next(int turns = 1) {
+        buffer += turns;
+        if (buffer >= BUFFERS) {
+            buffer -= BUFFERS;
+            odd ^= 1;
+        }
+    }
+};
+
+// Draws chunks as buffers become empty, and has them copied.  Whoever waits, waits for chunks of lower numbers, which
+// running blocks have drawn; to draw one earlier than it is needed keeps all others waiting for it.  For the same reason
+// chunks are asked for long before, into the second cache: memory that is busy takes its time, and of 32 chunks that
+// wait for each other's totals one always came late (0.78 of a copy's speed).
+__device__ inline void load_chunks(const Scan& p, Buffers& b) {
+    const int lane = threadIdx.x % WARP;
+    int turns = 0;
+    Turn turn;
+    for (int ends = 0; ends <= LOOKING; turn.next(), ++turns) {
+        if (turns >= BUFFERS) wait_for_copy(&b.empty[turn.buffer], turn.odd ^ 1);
+        u32 number = ALL;
+        if (lane == 0 && ends == 0) number = atomicAdd(&p.shared->ticket, 1);
+        number = __shfl_sync(ALL, number, 0);
+        u64* const full = &b.full[turn.buffer];
+        if (number >= p.shares) {
+            ++ends;
+            if (lane == 0) {
+                b.chunks[turn.buffer].lines = 0;
+                arrive(full);
+            }
+            continue;
+        }
+        const Chunk c = chunk_of(p, number);
+        const Code* const from = c.from(p);
+        Code* const codes = b.groups[turn.buffer]->codes + c.offset();
+        if (c.count % LINE) {  // once in a row
+            for (int i = lane; i < c.offset(); i += WARP) codes[i - c.offset()] = 0;
+            for (int i = c.whole() + lane; i < c.lines * LINE - c.offset(); i += WARP)
+                codes[i] = i < c.count ? from[i] : 0;
+            release_to_copies();
+            __syncwarp();
+        }
+        if (lane == 0) {
+            b.chunks[turn.buffer] = c;
+            copy_bulk<true>(codes, from, c.whole() * sizeof(Code), full);
+            const u32 later = number + AHEAD * gridDim.x;
+            if (AHEAD && turns >= BUFFERS && later < p.shares) {
+                const Chunk other = chunk_of(p, later);
+                prefetch_bulk(other.from(p), other.whole() * sizeof(Code));
+            }
+        }
+    }
+}
+
+// Has results copied to memory, and says which buffers are empty.
+__device__ inline void store_chunks(const Scan& p, Buffers& b) {
+    const int lane = threadIdx.x % WARP;
+    int before = -1;  // whose results may still be read
+    for (Turn turn;; turn.next()) {
+        wait_for_copy(&b.full[turn.buffer], turn.odd);
+        const Chunk c = b.chunks[turn.buffer];
+        if (c.lines == 0) break;
+        wait_for_copy(&b.done[turn.buffer], turn.odd);
+        ResultCode* const to = static_cast<ResultCode*>(p.out) + c.row * p.out_stride + c.first;
+        const ResultCode* const codes = b.groups[turn.buffer]->codes;
+        if (c.whole() + lane < c.count) to[c.whole() + lane] = codes[c.whole() + lane];
+        __syncwarp();
+        if (lane == 0) {
+            store_bulk(to, codes + c.offset(), c.whole() * sizeof(ResultCode));
+            wait_for_stores<PENDING>();
+            if (before >= 0) arrive(&b.empty[before]);
+        }
+        before = turn.buffer;
+    }
+    if (lane == 0) wait_for_stores();
+}
+
+// The sums of EACH lines from number `lowest` on, some of which are not there, in the lanes of sums_of_lines.
+template <int EACH>
+__device__ __noinline__ double sums_of_few(const Group* groups, int lowest, int lines) {
+    double sum = 0;
+    for (int i = 0; i < EACH; ++i) {
+        const int line = lowest + i;
+        const double one = line >= 0 && line < lines ? sums_of_lines<1>(groups + line * WARP) : 0;
+        if (threadIdx.x % WARP / (WARP / EACH) == i) sum = one;
+    }
+    return sum;
+}
+
+__device__ inline void add_up_lines(Buffers& b, int warp) {
+    constexpr int EACH = LINES / SUMMING, LANES = WARP / EACH;
+    const int lane = threadIdx.x % WARP, first = warp * EACH;
+    for (Turn turn;; turn.next()) {
+        wait_for_copy(&b.full[turn.buffer], turn.odd);
+        const int lines = b.chunks[turn.buffer].lines;
+        if (lines == 0) return;
+        const int lowest = REVERSE ? lines - first - EACH : first;
+        const Group* const groups = b.groups[turn.buffer];
+        const double sum = lowest >= 0 && lowest + EACH <= lines ? sums_of_lines<EACH>(groups + lowest * WARP)
+                                                                 : sums_of_few<EACH>(groups, lowest, lines);
+        const int line = REVERSE ? EACH - 1 - lane / LANES : lane / LANES;
+        if (lane % LANES == 0) b.totals[turn.buffer][first + line] = sum;
+        __syncwarp();
+        if (lane == 0) arrive(&b.summed[turn.buffer]);
+    }
+}
+
+// What comes before chunk j of a row on the levels from LEVEL on.
+template <int LEVEL>
+__device__ inline double before_chunk(const Scan& p, i64 row, i64 j, u32 launch) {
+    double carry = 0;
+#pragma unroll
+    for (int level = LEVELS - 1; level >= LEVEL; --level) {
+        const Run run(p.slots, p.levels, level, row, j);
+        const int lane = threadIdx.x % WARP;
+        carry += before_in_run(run, lane < run.place ? glance(run.slots + lane) : Slot(), launch);
+    }
+    return carry;
+}
+
+// The same from level 2 on: alike for 2^10 chunks, of which a block has some, and found once for them.
+__device__ inline double before_runs(const Scan& p, Buffers& b, i64 row, i64 j, u32 launch) {
+    if (LEVELS <= 2) return 0;
+    const u32 key = static_cast<u32>(row * (p.levels.runs[LEVELS > 2 ? 2 : 0]) + (j >> 10));
+    volatile u64* const known = &b.known[key % KNOWN].high;
+    const u64 high = known[0], low = known[1], tag = static_cast<u64>(key) << 32;
+    if (__all_sync(ALL, high >> 32 == key && low >> 32 == key))
+        return __longlong_as_double(high << 32 | (low & ALL));
+    const double carry = before_chunk<2>(p, row, j, launch);
+    if (threadIdx.x % WARP == 0) {
+        const u64 bits = __double_as_longlong(carry);
+        known[0] = tag | bits >> 32;
+        known[1] = tag | (bits & ALL);
+    }
+    return carry;
+}
+
+__device__ inline void find_starts(const Scan& p, Buffers& b, int first) {
+    const int lane = threadIdx.x % WARP;
+    u32 launches = 0;
+    if (lane == 0)
+        asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(launches) : "l"(&p.shared->launch) : "memory");
+    const u32 launch = __shfl_sync(ALL, launches, 0) + 1;  // memory begins with zeros
+    Turn turn;
+    for (turn.next(first);; turn.next(LOOKING)) {
+        wait_for_copy(&b.full[turn.buffer], turn.odd);
+        if (b.chunks[turn.buffer].lines == 0) return;
+        const i64 row = b.chunks[turn.buffer].row, chunk = b.chunks[turn.buffer].number;
+        wait_for_copy(&b.summed[turn.buffer], turn.odd);
+        const double sum = inclusive<LINES>(b.totals[turn.buffer][lane % LINES], lane);
+        const Run own(p.slots, p.levels, 0, row, chunk);
+        if (lane == LINES - 1) hand_on(own.slots + own.place, sum, launch);
+        if (own.place == WARP - 1) hand_on_runs(p.slots, p.levels, row, chunk, launch);
+        const double earlier = exclusive<LINES>(sum, lane);
+        // Asked for on both levels before one is waited for.
+        Slot here = {}, above = {};
+        if (lane < own.place) here = glance(own.slots + lane);
+        double carry = 0;
+        if (LEVELS > 1) {
+            const Run runs(p.slots, p.levels, 1, row, chunk);
+            if (lane < runs.place) above = glance(runs.slots + lane);
+            carry = before_runs(p, b, row, chunk, launch) + before_in_run(runs, above, launch);
+        }
+        carry += before_in_run(own, here, launch);
+        if (lane < LINES) b.starts[turn.buffer][lane] = carry + earlier;
+        __syncwarp();
+        if (lane == 0) arrive(&b.found[turn.buffer]);
+    }
+}
+
+__device__ inline void scan_line(Buffers& b, int line) {
+    const int lane = threadIdx.x % WARP;
+    for (Turn turn;; turn.next()) {
+        wait_for_copy(&b.full[turn.buffer], turn.odd);
+        const int lines = b.chunks[turn.buffer].lines;
+        if (lines == 0) return;
+        const int place = REVERSE ? (lines - line) * WARP - 1 - lane : line * WARP + lane;
+        Group* const at = b.groups[turn.buffer] + (line < lines ? place : 0);
+        const Running<WARP> running(*at);  // before the wait for what comes before
+        wait_for_copy(&b.found[turn.buffer], turn.odd);
+        const double start = b.starts[turn.buffer][line], end = start + b.totals[turn.buffer][line];
+        if (line < lines) {
+            if (__all_sync(ALL, end - end == 0))
+                running.put(at, start);
+            else
+                scan_any<WARP>(at, start);
+        }
+        release_to_copies();
+        __syncwarp();
+        if (lane == 0) arrive(&b.done[turn.buffer]);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, 1) long_scan(const __grid_constant__ Scan p) {
+    extern __shared__ uint4 memory[];
+    Buffers& b = *reinterpret_cast<Buffers*>(memory);
+    const int warp = threadIdx.x / WARP;
+    if (threadIdx.x < KNOWN) b.known[threadIdx.x].high = b.known[threadIdx.x].low = ~0ull;  // no chunks' number
+    if (threadIdx.x == 0)
+        for (int i = 0; i < BUFFERS; ++i) {
+            prepare(&b.full[i]);
+            prepare(&b.summed[i], SUMMING);
+            prepare(&b.found[i]);
+            prepare(&b.done[i], SCANNING);
+            prepare(&b.empty[i]);
+        }
+    __syncthreads();
+    if (warp < SCANNING)
+        scan_line(b, warp);
+    else if (warp < SCANNING + SUMMING)
+        add_up_lines(b, warp - SCANNING);
+    else if (warp < SCANNING + SUMMING + LOOKING)
+        find_starts(p, b, warp - SCANNING - SUMMING);
+    else if (warp == SCANNING + SUMMING + LOOKING)
+        load_chunks(p, b);
+    else
+        store_chunks(p, b);
+    __syncthreads();
+    if (threadIdx.x == 0 && atomicInc(&p.shared->left, gridDim.x - 1) == gridDim.x - 1) {
+        p.shared->ticket = 0;
+        p.shared->launch += 1;
+    }
+}

@@ -1,0 +1,101 @@
+// Running sums of rows of binary16 that lie without gaps, each of a power of two of groups up to 512.
+//
+// A warp takes a few lines, or a row of more lines a few at a time; they are copied to shared memory, results take
+// their place there and leave as a whole.  Nobody waits for another warp.
+//
+// Compiled with ELEMENT and RESULT (binary16), LAYOUT (ALIGNED: the array and the result begin at multiples of 16
+// bytes), for sm_90 and later, and
+//   PER_ROW    groups of a row, a power of two
+//   EXCLUSIVE, REVERSE
+//   TOGETHER   lines of a piece, what a warp takes at a time
+//   RESIDENT   warps per multiprocessor that the registers must allow
+//
+// The host fills the structure field by field (tcu/gpu/scans.py): change both together.
+
+#include "bulk.cuh"
+#include "exact_lines.cuh"
+#include "scan.cuh"
+
+constexpr int LINE = WARP * GROUP;                        // elements
+constexpr int PIECE = TOGETHER * LINE;                    // elements
+constexpr int IN_LINE = PER_ROW < WARP ? PER_ROW : WARP;  // groups of a row in a line
+constexpr int LINES_OF_ROW = PER_ROW / IN_LINE;
+constexpr int PIECES = LINES_OF_ROW > TOGETHER ? LINES_OF_ROW / TOGETHER : 1;  // that a warp takes one after another
+constexpr int BUFFERS = PIECES > 1 ? 2 : 1;
+
+static_assert(PER_ROW <= LINES * WARP, "longer rows' sums are not exact");
+
+struct Buffers {
+    Group groups[BUFFERS][TOGETHER * WARP];
+    u64 full[BUFFERS];
+};
+
+// A warp's pieces, in the order of the scan.
+struct Piece {
+    int number = 0;
+    int buffer = 0;
+    u32 odd = 0;
+
+    __device__ void next() {
+        ++number;
+        if (++buffer == BUFFERS) {
+            buffer = 0;
+            odd ^= 1;
+        }
+    }
+
+    __device__ i64 first() const {
+        return (static_cast<i64>(blockIdx.x) * PIECES + (REVERSE ? PIECES - 1 - number : number)) * PIECE;
+    }
+
+    // Elements; the last ones may be fewer, and whole rows.
+    __device__ int count(i64 all) const { return static_cast<int>(min(all - first(), static_cast<i64>(PIECE))); }
+};
+
+extern "C" __global__ void __launch_bounds__(WARP, RESIDENT) short_scan(const __grid_constant__ Scan p) {
+    extern __shared__ uint4 memory[];
+    Buffers& b = *reinterpret_cast<Buffers*>(memory);
+    const int lane = threadIdx.x;
+    const i64 all = p.rows * p.length;
+    if (lane == 0)
+        for (int i = 0; i < BUFFERS; ++i) prepare(&b.full[i]);
+    __syncwarp();
+    Piece ahead;
+    const auto load = [&] {
+        if (ahead.number < PIECES && lane == 0)
+            copy_bulk(b.groups[ahead.buffer], static_cast<const Code*>(p.data) + ahead.first(),
+                      ahead.count(all) * sizeof(Code), &b.full[ahead.buffer]);
+        ahead.next();
+    };
+    for (int i = 0; i < BUFFERS; ++i) load();
+    double earlier = 0;  // lines of the row
+#pragma unroll 1
+    for (Piece piece; piece.number < PIECES; piece.next()) {
+        wait_for_copy(&b.full[piece.buffer], piece.odd);
+        const int count = piece.count(all), lines = (count + LINE - 1) / LINE;
+        Group* const groups = b.groups[piece.buffer];
+#pragma unroll 2
+        for (int i = 0; i < lines; ++i) {
+            // Where there are fewer groups, all rows are shorter than a line, and what is scanned beyond is not stored.
+            Group* const at = groups + (REVERSE ? lines - 1 - i : i) * WARP + (REVERSE ? WARP - 1 - lane : lane);
+            if (i % LINES_OF_ROW == 0 && PIECES == 1) earlier = 0;
+            const Group x = *at;
+            double sum;
+            if (__all_sync(ALL, finite(x)) && earlier - earlier == 0) {
+                const Running<IN_LINE> running(x);
+                running.put(at, earlier);
+                sum = running.all;
+            } else {
+                sum = scan_any<IN_LINE>(at, earlier);
+            }
+            if (LINES_OF_ROW > 1) earlier += __shfl_sync(ALL, sum, WARP - 1);
+        }
+        release_to_copies();
+        __syncwarp();
+        if (lane == 0) {
+            store_bulk(static_cast<ResultCode*>(p.out) + piece.first(), groups, count * sizeof(Code));
+            wait_for_stores();
+        }
+        load();
+    }
+}
