@@ -205,12 +205,12 @@ def dft(report: Report, quick: bool) -> None:
 
 def _bytes_of(machine: Machine, batch: int, n: int, product: str, parts: int) -> int:
     """What one pass over memory for each level moves, from complex64."""
-    from tcu.algorithms.dft import Options
+    from tcu.algorithms.dft_levels import ComplexDft
     from tcu.gpu import find_gpu
     from tcu.gpu.tall import kernel_of
     from tcu.gpu.transforms import bytes_moved
 
-    plan = Options(machine, product, parts).plan_at_once(n)
+    plan = ComplexDft(machine, product, parts).plan_at_once(n)
     return bytes_moved(plan, batch, 4, kernel_of(machine.executor.instruction, find_gpu()))
 
 

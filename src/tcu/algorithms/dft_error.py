@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from tcu.algorithms.complex_rows import ComplexProduct, part_bits, unit_matrix
-from tcu.algorithms.dft import Options
+from tcu.algorithms.dft_levels import ComplexDft
 from tcu.algorithms.fourier import bluestein_length, chirp, fourier_matrix, levels, twiddle_shift
 from tcu.formats import format_of, get_format
 from tcu.machine import Machine
@@ -41,52 +41,52 @@ def dft_error_bound(machine: Machine, n: int, *, product: ComplexProduct = "four
 
     Raises the errors of :func:`~tcu.algorithms.dft.dft`.
     """
-    options = Options(machine, product, parts)
+    transforms = ComplexDft(machine, product, parts)
     if n < 2:
         return 0.0
     instruction = getattr(machine.executor, "instruction", None)
-    work = format_of(options.work)
-    entered = work.unit_roundoff if options.scaled else 0.0
-    return (_transform(options, n, instruction) + entered) * (1 + 2.0**-20)
+    work = format_of(transforms.work)
+    entered = work.unit_roundoff if transforms.scaled else 0.0
+    return (_transform(transforms, n, instruction) + entered) * (1 + 2.0**-20)
 
 
-def _transform(options: Options, n: int, instruction: Instruction | None) -> float:
+def _transform(transforms: ComplexDft, n: int, instruction: Instruction | None) -> float:
     """The relative error of one transform, of numbers that are in the work dtype."""
-    plan = levels(n, options.widest)
-    work = format_of(options.work)
+    plan = levels(n, transforms.widest)
+    work = format_of(transforms.work)
     total = 0.0
     # The Euclidean norm of the scaled numbers, at least: their largest part is 2^(top - 1) or more.
-    norm = 2.0 ** (options.top_of(plan) - 1)
+    norm = 2.0 ** (transforms.top_of(plan) - 1)
     for number, level in enumerate(plan):
         f = level.length
         if level.convolved:
-            local = _convolution(options, f, instruction)
+            local = _convolution(transforms, f, instruction)
         else:
-            local = _rows(options, f, instruction)
-            if options.scaled:
-                local += _underflow(options, n, f, instruction) / norm
+            local = _rows(transforms, f, instruction)
+            if transforms.scaled:
+                local += _underflow(transforms, n, f, instruction) / norm
         if number + 1 < len(plan):
             local += _TWIDDLE * work.unit_roundoff
-            norm *= math.sqrt(f) * (2.0 ** -twiddle_shift(f) if options.scaled else 1.0)
+            norm *= math.sqrt(f) * (2.0 ** -twiddle_shift(f) if transforms.scaled else 1.0)
         total = total + local + total * local
     return total
 
 
-def _rows(options: Options, f: int, instruction: Instruction | None) -> float:
+def _rows(transforms: ComplexDft, f: int, instruction: Instruction | None) -> float:
     """Of DFTs of length f by the unit."""
-    parts, product, u_work = options.parts, options.product, format_of(options.work).unit_roundoff
+    parts, product, u_work = transforms.parts, transforms.product, format_of(transforms.work).unit_roundoff
     width = 2 * f if product == "embedded" else f
     mass = math.sqrt(2 * f) * _MASS[product]
     # Every term of the sums of parts is rounded at most so often, and that of real products once.
-    additions = parts * (parts + 1) // 2 + (width - 1) // options.machine.side
+    additions = parts * (parts + 1) // 2 + (width - 1) // transforms.machine.side
     local = mass * (_sum_error(width, instruction) + additions * u_work)
-    if not options.scaled:
+    if not transforms.scaled:
         # The Fourier matrix has its roots within 2 roundoffs.
         return local + 2 * u_work * math.sqrt(f)
-    u = options.operand.unit_roundoff
+    u = transforms.operand.unit_roundoff
     dropped = sum((2 * parts - 1 - t) * u**t for t in range(parts, 2 * parts - 1))
     rounded = _ROUNDED[product] * (u**parts + (u_work if product == "three" else 0.0))
-    matrix = _matrix_error(f, product, parts, options.operand.name)
+    matrix = _matrix_error(f, product, parts, transforms.operand.name)
     # A thousandth: parts are up to 1 + u as large as what they stand for.
     return (local + mass * dropped + rounded + matrix) * 1.001 + rounded * matrix
 
@@ -122,11 +122,11 @@ def _sum_error(width: int, instruction: Instruction | None) -> float:
     return math.expm1(blocks * each + late)
 
 
-def _underflow(options: Options, n: int, f: int, instruction: Instruction | None) -> float:
+def _underflow(transforms: ComplexDft, n: int, f: int, instruction: Instruction | None) -> float:
     """What underflow loses of n numbers, in the Euclidean norm, over the √f by which a level enlarges it."""
-    operand = options.operand
-    last = 2.0 ** -(part_bits(options.operand.name) * (options.parts - 1))
-    lost = operand.min_subnormal / 2 * last * _ROUNDED[options.product]
+    operand = transforms.operand
+    last = 2.0 ** -(part_bits(transforms.operand.name) * (transforms.parts - 1))
+    lost = operand.min_subnormal / 2 * last * _ROUNDED[transforms.product]
     if instruction is not None and isinstance(instruction.arithmetic, AlignedSum):
         row, output = instruction.arithmetic, get_format(instruction.output)
         blocks = -(-2 * f // row.block) + 1
@@ -136,16 +136,16 @@ def _underflow(options: Options, n: int, f: int, instruction: Instruction | None
             small += output.min_normal
             lost += operand.min_normal
         # Two real products for each part of the result, of which there are f times as many as rows.
-        lost += _MASS[options.product] * 2 * blocks * small
+        lost += _MASS[transforms.product] * 2 * blocks * small
     return math.sqrt(2 * n) * lost
 
 
-def _convolution(options: Options, p: int, instruction: Instruction | None) -> float:
+def _convolution(transforms: ComplexDft, p: int, instruction: Instruction | None) -> float:
     """Of Bluestein's DFT of length p: two transforms of length L, around a product by the kernel."""
-    work = format_of(options.work)
-    length = bluestein_length(p, options.widest)
-    kernel = length * float(np.abs(chirp(p, options.widest).kernel).max())
-    inner = _transform(options, length, instruction)
+    work = format_of(transforms.work)
+    length = bluestein_length(p, transforms.widest)
+    kernel = length * float(np.abs(chirp(p, transforms.widest).kernel).max())
+    inner = _transform(transforms, length, instruction)
     tables = 3 * _TWIDDLE * work.unit_roundoff + 8 * math.log2(length) * 2.0**-53
     growth = kernel / math.sqrt(p)
     return growth * math.expm1(2 * math.log1p(inner) + math.log1p(tables))
