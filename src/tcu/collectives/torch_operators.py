@@ -17,9 +17,9 @@ from tcu.collectives import averages, exact, exact_products, products, summation
 from tcu.collectives.request import OF_TWO, OPTIONS, Operation, Request, request_of
 from tcu.collectives.results import rounding_target
 from tcu.collectives.torch_shared import (
-    ARGUMENTS,
     PLAIN,
     Derivative,
+    add_operator,
     check_arrays,
     check_numbers,
     check_out,
@@ -35,6 +35,7 @@ from tcu.collectives.torch_shared import (
     recorder,
     refuse_details_in_graph,
     result_dtype,
+    schema_of,
 )
 from tcu.errors import ParameterError
 from tcu.formats.tensor import check_data, host_view, is_tensor, tensor_of
@@ -348,14 +349,9 @@ def _register(operation: Operation) -> None:
         ]
         return torch.stack(results), 0
 
-    schema = ", ".join(ARGUMENTS[name] for name in (*operands, *OPTIONS[operation]))
-    operator = torch.library.custom_op(
-        f"tcu::{operation}", execute, mutates_args=(), device_types=("cpu", "cuda"), schema=f"({schema}) -> Tensor"
+    operator = add_operator(
+        operation, schema_of(*operands, *OPTIONS[operation]), execute, shape_alone, _FUNCTIONS[operation], one_by_one
     )  # fmt: skip
-    operator.register_fake(shape_alone)
-    derivative: Any = _FUNCTIONS[operation]
-    operator.register_autograd(derivative.backward, setup_context=derivative.setup_context)
-    operator.register_vmap(one_by_one)
 
 
 _DEFAULTS = {operation: defaults(names) for operation, names in OPTIONS.items()}

@@ -15,8 +15,8 @@ from tcu.collectives import exact_rows, rows
 from tcu.collectives.request import OPTIONS
 from tcu.collectives.rows import Operation, reduced_axes, reduced_shape
 from tcu.collectives.torch_shared import (
-    ARGUMENTS,
     Derivative,
+    add_operator,
     check_arrays,
     check_numbers,
     check_out,
@@ -31,6 +31,7 @@ from tcu.collectives.torch_shared import (
     recorder,
     refuse_details_in_graph,
     result_dtype,
+    schema_of,
 )
 from tcu.errors import ParameterError
 from tcu.formats.tensor import check_data, host_view, tensor_of
@@ -175,15 +176,10 @@ def _register(operation: Operation) -> None:
         return operator(x.movedim(where[0], 0), [axis + 1 for axis in inside], *rest, **named), 0
 
     missing = defaults(OPTIONS[operation])
-    schema = ", ".join(ARGUMENTS[name] for name in OPTIONS[operation])
-    operator = torch.library.custom_op(
-        f"tcu::{operation}_along", execute, mutates_args=(), device_types=("cpu", "cuda"),
-        schema=f"(Tensor x, int[] axes, bool keepdims=False, {schema}) -> Tensor",
+    operator = add_operator(
+        f"{operation}_along", f"Tensor x, int[] axes, bool keepdims=False, {schema_of(*OPTIONS[operation])}",
+        execute, shape_alone, _FUNCTIONS[operation], all_at_once,
     )  # fmt: skip
-    operator.register_fake(shape_alone)
-    derivative: Any = _FUNCTIONS[operation]
-    operator.register_autograd(derivative.backward, setup_context=derivative.setup_context)
-    operator.register_vmap(all_at_once)
 
 
 for _operation in _FUNCTIONS:

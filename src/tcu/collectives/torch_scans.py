@@ -16,8 +16,8 @@ import torch
 from tcu.collectives import scans
 from tcu.collectives.scans import check_line, line_shape, scan_axis, scan_info
 from tcu.collectives.torch_shared import (
-    ARGUMENTS,
     Derivative,
+    add_operator,
     check_arrays,
     check_numbers,
     check_out,
@@ -29,6 +29,7 @@ from tcu.collectives.torch_shared import (
     recorder,
     refuse_details_in_graph,
     result_dtype,
+    schema_of,
 )
 from tcu.formats.format import named_format
 from tcu.formats.tensor import check_data, host_view, is_tensor
@@ -190,18 +191,6 @@ _FUNCTIONS: dict[str, type[Derivative]] = {
 }
 
 
-def _register(name: str, arguments: str, execute: Any, shape_alone: Any, all_at_once: Any) -> Any:
-    schema = f"(Tensor x, {arguments}, {ARGUMENTS['dtype']}) -> Tensor"
-    operator = torch.library.custom_op(
-        f"tcu::{name}", execute, mutates_args=(), device_types=("cpu", "cuda"), schema=schema
-    )
-    operator.register_fake(shape_alone)
-    derivative: Any = _FUNCTIONS[name]
-    operator.register_autograd(derivative.backward, setup_context=derivative.setup_context)
-    operator.register_vmap(all_at_once)
-    return operator
-
-
 def _execute_cumsum(
     x: Any, axis: Any = None, exclusive: bool = False, reverse: bool = False, dtype: Any = None
 ) -> Any:
@@ -267,12 +256,13 @@ def _segments_of_batch(
 
 
 _operators = {
-    "cumsum": _register(
-        "cumsum", "int? axis=None, bool exclusive=False, bool reverse=False",
-        _execute_cumsum, _shape_of_cumsum, _cumsum_of_batch,
-    ),
-    "segment_cumsum": _register(
-        "segment_cumsum", "Tensor offsets, bool exclusive=False, bool reverse=False, bool check=True",
-        _execute_segment_cumsum, _shape_of_segment_cumsum, _segments_of_batch,
-    ),
+    name: add_operator(
+        name, f"Tensor x, {arguments}, {schema_of('dtype')}", execute, shape_alone, _FUNCTIONS[name], all_at_once
+    )
+    for name, arguments, execute, shape_alone, all_at_once in (
+        ("cumsum", "int? axis=None, bool exclusive=False, bool reverse=False",
+         _execute_cumsum, _shape_of_cumsum, _cumsum_of_batch),
+        ("segment_cumsum", "Tensor offsets, bool exclusive=False, bool reverse=False, bool check=True",
+         _execute_segment_cumsum, _shape_of_segment_cumsum, _segments_of_batch),
+    )
 }  # fmt: skip

@@ -16,8 +16,8 @@ from tcu.collectives.request import OPTIONS
 from tcu.collectives.scans import check_line
 from tcu.collectives.segment_sums import Operation
 from tcu.collectives.torch_shared import (
-    ARGUMENTS,
     Derivative,
+    add_operator,
     check_arrays,
     check_numbers,
     check_out,
@@ -30,6 +30,7 @@ from tcu.collectives.torch_shared import (
     put,
     recorder,
     result_dtype,
+    schema_of,
 )
 from tcu.errors import ShapeError
 from tcu.formats.tensor import check_data, host_view, is_tensor, tensor_of
@@ -175,15 +176,10 @@ def _register(operation: Operation) -> None:
         return torch.cat([sums, sums.new_zeros(1)]).reshape(count, -1)[:, :-1], 0
 
     missing = defaults(OPTIONS[operation])
-    schema = ", ".join(ARGUMENTS[name] for name in OPTIONS[operation])
-    operator = torch.library.custom_op(
-        f"tcu::segment_{operation}", execute, mutates_args=(), device_types=("cpu", "cuda"),
-        schema=f"(Tensor x, Tensor offsets, bool check=True, {schema}) -> Tensor",
+    operator = add_operator(
+        f"segment_{operation}", f"Tensor x, Tensor offsets, bool check=True, {schema_of(*OPTIONS[operation])}",
+        execute, shape_alone, _FUNCTIONS[operation], as_one_line,
     )  # fmt: skip
-    operator.register_fake(shape_alone)
-    derivative: Any = _FUNCTIONS[operation]
-    operator.register_autograd(derivative.backward, setup_context=derivative.setup_context)
-    operator.register_vmap(as_one_line)
 
 
 for _operation in _FUNCTIONS:

@@ -18,6 +18,7 @@ __all__ = [
     "ARGUMENTS",
     "PLAIN",
     "Derivative",
+    "add_operator",
     "check_arrays",
     "check_numbers",
     "check_out",
@@ -33,6 +34,7 @@ __all__ = [
     "recorder",
     "refuse_details_in_graph",
     "result_dtype",
+    "schema_of",
 ]
 
 ARGUMENTS = {
@@ -47,6 +49,28 @@ PLAIN = (torch.Tensor, torch.nn.Parameter)
 def defaults(names: Sequence[str]) -> tuple[Any, ...]:
     """What the schema gives options that a call leaves out."""
     return tuple(DEFAULT_VARIANT if name == "variant" else None for name in names)
+
+
+def schema_of(*names: str) -> str:
+    """The arguments of these names, as a schema has them."""
+    return ", ".join(ARGUMENTS[name] for name in names)
+
+
+def add_operator(
+    name: str, arguments: str, execute: Any, shape_alone: Any, derivative: Any, all_at_once: Any
+) -> Any:
+    """The operator torch.ops.tcu.``name`` of tensors on the CPU and on GPUs.
+
+    ``arguments``: of its schema.  ``shape_alone`` takes them too, for tracing;
+    ``derivative``: an autograd.Function; ``all_at_once``: its vmap.
+    """
+    operator = torch.library.custom_op(
+        f"tcu::{name}", execute, mutates_args=(), device_types=("cpu", "cuda"), schema=f"({arguments}) -> Tensor"
+    )  # fmt: skip
+    operator.register_fake(shape_alone)
+    operator.register_autograd(derivative.backward, setup_context=derivative.setup_context)
+    operator.register_vmap(all_at_once)
+    return operator
 
 
 def hidden(owner: Any, name: str, otherwise: Any) -> Any:
