@@ -27,7 +27,14 @@ from tcu.gpu.compiler import read_sources
 from tcu.machine.executors.unit import InstructionExecutor
 from tcu.units import Instruction
 
-__all__ = ["HostKernel", "HostLibrary", "KernelFailed", "SequentialExecutor", "compiled_for_host", "compiler_or_skip"]
+__all__ = [
+    "HostKernel",
+    "HostLibrary",
+    "KernelFailed",
+    "SequentialExecutor",
+    "compiled_for_host",
+    "compiler_or_skip",
+]
 
 _MMA = """
 struct Fragments { WORD a[2][32][A_WORDS], b[2][32][B_WORDS]; };

@@ -11,8 +11,7 @@ where offsets beside theirs are wrong.  An error in a kernel's text is seen.
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -47,6 +46,7 @@ class HostGpu:
         self._workspaces: dict[str, Any] = {}
         self.changes: dict[str, Mapping[str, str]] = {}
         self.launches: list[str] = []
+        self.problems: dict[str, Any] = {}
         self.readable = (0, 0)
         self.seed = 0
         self.gpu = Gpu(0, "H200", (9, 0))
@@ -74,10 +74,9 @@ class HostGpu:
 
         def launch(stream: int) -> None:
             self.launches.append(entry)
+            self.problems[entry] = problem
             self.seed += 1
-            kernel(
-                problem, blocks, threads, together=MULTIPROCESSORS, readable=self.readable, seed=self.seed
-            )
+            kernel(problem, blocks, threads, together=MULTIPROCESSORS, readable=self.readable, seed=self.seed)
 
         return launch
 
@@ -119,7 +118,18 @@ class Result:
 
     def check(self) -> None:
         before, behind = self._room[: self._begin], self._room[self._begin + self.array.nbytes :]
-        assert (before == 0xA5).all() and (behind == 0xA5).all(), "written outside the result"
+        assert (np.concatenate([before, behind]) == 0xA5).all(), "written outside the result"
+
+
+def alike(found: Any, wanted: Any) -> bool:
+    return bool(np.array_equal(found.view(np.uint8), np.asarray(wanted).view(np.uint8)))
+
+
+def is_wrong(run: Callable[[], Any], wanted: Any) -> bool:
+    try:
+        return not alike(run(), wanted)
+    except KernelFailed:
+        return True
 
 
 # ---- sums of segments ----
@@ -134,16 +144,11 @@ def sums(
     edges = np.ascontiguousarray(offsets, np.int64)
     result = Result(edges.size - 1, target.dtype)
     launch = segments.SegmentsLaunch(x.size, edges.size - 1, element, target, host.gpu, mean=mean)
-    room = np.full(launch.room.size // 16 + 1, np.nan, np.complex128)
-    room[:] = np.frombuffer(b"\xff" * 16, np.complex128)  # slots of numbers that are not there yet
+    room, _ = placed(np.full(launch.room.size, 0xFF, np.uint8))  # the slots are empty
     launch(place.ctypes.data, edges.ctypes.data, result.array.ctypes.data, room.ctypes.data, 0)
     result.check()
     assert not launch.room.size or host.state_is_clean()
     return result.array
-
-
-def alike(found: Any, wanted: Any) -> bool:
-    return bool(np.array_equal(found.view(np.uint8), np.asarray(wanted).view(np.uint8)))
 
 
 def ragged(rng: np.random.Generator, mean: float, numbers: int, longs: int = 0) -> Any:
@@ -213,53 +218,179 @@ def test_means_and_narrow_results(host: HostGpu, mean: int) -> None:
         assert alike(found, model_sums(x, offsets, target, True))
 
 
-def sums_beside_wrong_ones(x: Any, offsets: Any, per_run: int, most: int) -> tuple[Any, Any]:
-    """(sums, whether a segment has one).
+def valid_ones(offsets: Any, n: int, per_warp: int) -> Any:
+    """Which segments have sums, where some offsets are wrong.
 
-    A run of segments whose first and last offsets are in order counts whole:
-    what lies outside it is none of its segments.
+    Of those that a warp goes through, it takes as many of the last ones
+    together as have their first and last offsets in order: what lies outside
+    is none of theirs.
     """
     begins, ends = offsets[:-1], offsets[1:]
-    valid = (begins >= 0) & (begins <= ends) & (ends <= x.size)
-    for first in range(0, begins.size, per_run):
-        last = min(first + per_run, begins.size)
-        if 0 <= offsets[first] <= offsets[last] <= x.size:
-            inside = (begins >= offsets[first]) & (ends <= offsets[last])
-            valid[first:last] &= inside[first:last]
-    sums = [
-        model_sums(x, np.array([begin, end]), np.float32)[0] if good else np.uint32(0x7FFFFFFF).view(np.float32)
-        for begin, end, good in zip(begins, ends, valid, strict=True)
-    ]
-    return np.array(sums, np.float32), valid
+    valid = (begins >= 0) & (begins <= ends) & (ends <= n)
+    for first in range(0, begins.size, per_warp):
+        last = min(first + per_warp, begins.size)
+        for one in range(first, last):
+            if 0 <= offsets[one] <= offsets[last] <= n:
+                valid[one:last] &= (begins[one:last] >= offsets[one]) & (ends[one:last] <= offsets[last])
+                break
+    return valid
 
 
-@pytest.mark.parametrize("mean", [6, 40])
-def test_valid_segments_keep_their_sums_beside_wrong_offsets(host: HostGpu, mean: int) -> None:
+def sums_of_valid_ones(x: Any, offsets: Any, valid: Any) -> Any:
+    pairs = zip(offsets[:-1], offsets[1:], valid, strict=True)
+    wrong = np.uint32(0x7FFFFFFF).view(np.float32)
+    return np.array(
+        [model_sums(x, np.array(pair), np.float32)[0] if good else wrong for *pair, good in pairs]
+    )
+
+
+@pytest.mark.parametrize(("mean", "entry"), [(6, "short_segments"), (40, "segments")])
+def test_valid_segments_keep_their_sums_beside_wrong_offsets(host: HostGpu, mean: int, entry: str) -> None:
     rng = np.random.default_rng(mean)
     for _ in range(4):
         offsets = ragged(rng, mean, 1500)
         n = int(offsets[-1])
         x = draw(rng, n, np.float16, "spread")
         for at in rng.choice(offsets.size, 3, replace=False):
-            offsets[at] = rng.choice([1 << 40, (1 << 32) + 5, -5, n + 1, int(rng.integers(n)), int(rng.integers(n))])
-        wanted, valid = sums_beside_wrong_ones(x, offsets, per_run_of(n, offsets.size - 1, mean), 2048)
+            anywhere = int(rng.integers(n))
+            offsets[at] = rng.choice([1 << 40, (1 << 32) + 5, -5, n + 1, anywhere, anywhere])
+        host.launches.clear()
+        found = sums(host, x, offsets)
+        assert host.launches[0] == entry
+        valid = valid_ones(offsets, n, host.problems[entry].per_warp)
         assert valid.any()
-        assert alike(sums(host, x, offsets), wanted)
+        assert not valid.all()
+        assert alike(found, sums_of_valid_ones(x, offsets, valid))
 
 
-def per_run_of(n: int, count: int, mean: int) -> int:
-    short = n <= segments._SHORT_MEAN * count
-    data, most = (
-        (segments._SHORT_DATA, segments._SHORT_MOST_PER_WARP) if short else (segments._DATA[2], segments._MOST_PER_WARP)
-    )
-    per_warp = segments._per_warp(2 * n, count, data, most)
-    return max(per_warp, 32) if short else per_warp
+# Groups of 32 segments in one warp's run: a long one at the end of the first, for which the ring skips ahead; a second
+# group there; two more that wrong offsets send back to before what has been skipped; and on where the second ended.
+THERE_AND_BACK = np.array([
+    *range(0, 320, 10), *range(20_310, 20_640, 10), *range(18_500, 19_140, 10), *range(20_640, 20_960, 10),
+])  # fmt: skip
+SKIP = (
+    "            data.skip(0);  // by wrong offsets, the next segments may lie before what is in the ring\n"
+)
 
 
-def test_a_way_back_behind_what_the_ring_has_skipped(host: HostGpu) -> None:
-    """Offsets that jump ahead, back, and ahead again: groups of 8 segments, each valid but where they jump."""
-    rng = np.random.default_rng(3)
-    x = rng.standard_normal(30_000).astype(np.float16)
-    offsets = np.array([
-        *range(0, 80, 10), *range(20_070, 20_160, 10), *range(19_300, 19_460, 10), *range(20_160, 20_240, 10),
-    ])  # fmt: skip
+def goes_there_and_back(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> bool:
+    monkeypatch.setattr(segments, "_per_warp", lambda *_: 256)
+    x = np.random.default_rng(3).standard_normal(30_000).astype(np.float16)
+    valid = valid_ones(THERE_AND_BACK, x.size, 256)
+    assert np.flatnonzero(~valid).tolist() == [64]
+    host.launches.clear()
+    found = sums(host, x, THERE_AND_BACK)
+    assert host.launches[0] == "segments"
+    return alike(found, sums_of_valid_ones(x, THERE_AND_BACK, valid))
+
+
+def test_groups_behind_what_the_ring_has_skipped(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert goes_there_and_back(host, monkeypatch)
+    host.changes = {"segments": {SKIP: ""}}
+    assert not goes_there_and_back(host, monkeypatch), "the comparison does not see a missing skip"
+
+
+@pytest.mark.parametrize(
+    ("entry", "right", "wrong"),
+    [
+        ("short_segments", "length & 2 ? to1 : to3", "length & 2 ? to3 : to1"),
+        ("short_segments", "fill = [&](u32& most) {\n        wait();", "fill = [&](u32& most) {\n"),
+        ("short_segments", "wrong |= leftover(ahead[i / 4].word[i % 4], whole);", ";"),
+        ("segments", "some - 32 * word", "some - 16 * word"),
+        ("segments", "if (fits) data.wait(behind);", ""),
+        ("segments", "bytes = min((end - asked + 15) & ~15u, static_cast<u32>(CHUNK))", "bytes = CHUNK"),
+        ("long_chunks", "threadIdx.x % 4 == j", "threadIdx.x % 4 <= j"),
+        ("long_chunks", "            data.wait(at + some * static_cast<u32>(sizeof(Code)));\n", ""),
+    ],
+)
+def test_an_error_in_a_kernel_of_segments_is_seen(host: HostGpu, entry: str, right: str, wrong: str) -> None:
+    rng = np.random.default_rng(1)
+    offsets = ragged(rng, 8 if entry == "short_segments" else 60, 9000, 2)
+    n = int(offsets[-1])
+    x = rng.standard_normal(n) * rng.choice([1, 2.0**-9], n)  # so that the sums of a quad's sets are rounded
+    x[n // 2 :] *= 4  # so that their unit is a larger one
+    x = x.astype(np.float16)
+    wanted = model_sums(x, offsets, np.float32)
+    assert alike(sums(host, x, offsets), wanted)
+    host.changes = {entry: {right: wrong}}
+    assert is_wrong(lambda: sums(host, x, offsets), wanted)
+
+
+# ---- scans ----
+
+
+def scanned(host: HostGpu, x: Any, exclusive: bool, reverse: bool) -> Any:
+    """Of the kernels, as the host starts them, for rows of x."""
+    fmt = format_of(x.dtype)
+    rows, length = x.shape
+    place, host.readable = placed(x.reshape(-1))
+    result = Result(x.size, x.dtype)
+    launch = scans.ScanLaunch(
+        make_scan_plan(length, fmt), rows, length, length, True, True, fmt, host.gpu,
+        exclusive=exclusive, reverse=reverse,
+    )  # fmt: skip
+    launch(place.ctypes.data, result.array.ctypes.data, 0)
+    result.check()
+    return result.array.reshape(x.shape)
+
+
+def model_scan(x: Any, exclusive: bool, reverse: bool) -> Any:
+    with np.errstate(all="ignore"):
+        return tcu.cumsum(x, axis=1, exclusive=exclusive, reverse=reverse, dtype=x.dtype)
+
+
+ORDERS = [(False, False), (True, False), (False, True), (True, True)]
+
+
+@pytest.mark.parametrize(("exclusive", "reverse"), ORDERS)
+def test_short_rows(host: HostGpu, exclusive: bool, reverse: bool) -> None:
+    """Many in a line, a line each, lines that a warp takes at once, and more of them."""
+    rng = np.random.default_rng(4)
+    for rows, length in ((77, 16), (9, 128), (5, 512), (3, 2048), (2, 8192)):
+        for kind in ("normal", "special"):
+            x = draw(rng, rows * length, np.float16, kind).reshape(rows, length)
+            host.launches.clear()
+            found = scanned(host, x, exclusive, reverse)
+            assert host.launches == ["short_scan"]
+            assert alike(found, model_scan(x, exclusive, reverse)), (rows, length, kind)
+
+
+@pytest.mark.parametrize(("exclusive", "reverse"), ORDERS)
+def test_long_rows(host: HostGpu, exclusive: bool, reverse: bool) -> None:
+    """Several chunks each, the last one partial; the workspace serves one launch after another."""
+    rng = np.random.default_rng(5)
+    cases = [(3, 3 * 8192 + 4096 + 48, "normal"), (2, 8192 + 16, "special")]
+    if not exclusive:
+        cases.append((1, 33 * 8192 + 80, "spread"))  # totals of runs of chunks
+    if not reverse:
+        cases.append((1, 8192 + 13, "any code"))  # the last numbers are no whole granule
+    for rows, length, kind in cases:
+        x = draw(rng, rows * length, np.float16, kind).reshape(rows, length)
+        host.launches.clear()
+        found = scanned(host, x, exclusive, reverse)
+        assert host.launches == ["long_scan"]
+        assert alike(found, model_scan(x, exclusive, reverse)), (rows, length, kind)
+
+
+@pytest.mark.parametrize(
+    ("entry", "right", "wrong"),
+    [
+        ("short_scan", "LINES_OF_ROW == 0 && PIECES == 1", "LINES_OF_ROW == 0"),
+        ("short_scan", "        wait_for_copy(&b.full[piece.buffer], piece.odd);\n", ""),
+        ("long_scan", "if (lane < run.place) v = wait_for(run.slots + lane, seen, launch);", "v = 1;"),
+        ("long_scan", "totals[turn.buffer][first + line] = sum", "totals[turn.buffer][line] = sum"),
+        ("long_scan", "        wait_for_copy(&b.found[turn.buffer], turn.odd);\n", ""),
+        (
+            "long_scan",
+            "wait_for_stores<PENDING>();\n            if (before >= 0) arrive(&b.empty[before]);",
+            "",
+        ),
+    ],
+)
+def test_an_error_in_a_kernel_of_scans_is_seen(host: HostGpu, entry: str, right: str, wrong: str) -> None:
+    rows, length = (2, 8192) if entry == "short_scan" else (2, 3 * 8192 + 4096 + 48)
+    x = np.random.default_rng(6).standard_normal((rows, length)).astype(np.float16)
+    wanted = model_scan(x, False, False)
+    assert alike(scanned(host, x, False, False), wanted)
+    host.changes = {entry: {right: wrong}}
+    assert is_wrong(lambda: scanned(host, x, False, False), wanted)
