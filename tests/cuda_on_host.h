@@ -13,9 +13,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
-#include <map>
-#include <memory>
 #include <vector>
 
 #define __device__
@@ -135,6 +132,7 @@ enum Waiting { NOTHING, WARP_MATES, BLOCK_MATES, BARRIER, MEMORY };
 
 constexpr unsigned MOST_BLOCKS = 8, MEMORY_BYTES = 256 << 10;  // at a time; of a block's shared memory
 constexpr unsigned RUBBISH = 0x5a;
+constexpr size_t STACK = 64 << 10;  // bytes of a thread
 
 // Of a thread's own, in their order.
 struct Errand {
@@ -149,8 +147,7 @@ struct Fibre {
     Waiting waiting;
     bool done;
     unsigned turns, barrier, odd;
-    std::deque<Errand> errands, stores;
-    std::unique_ptr<char[]> stack;
+    std::vector<Errand> errands, stores;
 };
 
 struct Block {
@@ -166,7 +163,8 @@ static Block blocks[MOST_BLOCKS];
 static unsigned self, threads;
 static ucontext_t scheduler;
 static Outcome outcome;
-static std::map<unsigned, Barrier> barriers;
+static std::vector<Barrier> barriers;  // the word that is one for a kernel has its number here
+static char* stacks;
 static std::vector<Copy> copies;
 static size_t under_way;  // errands of all threads
 static unsigned long long chance;
@@ -222,7 +220,16 @@ static T look(const T* from) {
 
 // ---- barriers and copies in the background ----
 
-static void prepare_barrier(unsigned barrier, unsigned count) { barriers[barrier] = {count, count, 0, 0}; }
+static void prepare_barrier(unsigned barrier, unsigned count) {
+    *at<unsigned long long>(barrier) = barriers.size();
+    barriers.push_back({count, count, 0, 0});
+}
+
+static Barrier& barrier_at(unsigned barrier) {
+    const unsigned long long number = *at<unsigned long long>(barrier);
+    if (number >= barriers.size()) fail(STUCK);
+    return barriers[number];
+}
 
 static void conclude(Barrier& b) {
     if (b.missing || b.bytes) return;
@@ -231,13 +238,13 @@ static void conclude(Barrier& b) {
 }
 
 static void arrive_at(unsigned barrier, unsigned bytes = 0) {
-    Barrier& b = barriers.at(barrier);
+    Barrier& b = barrier_at(barrier);
     b.bytes += bytes;
     --b.missing;
     conclude(b);
 }
 
-static bool has_passed(unsigned barrier, unsigned odd) { return barriers.at(barrier).phases % 2 != odd; }
+static bool has_passed(unsigned barrier, unsigned odd) { return barrier_at(barrier).phases % 2 != odd; }
 
 static void wait_for_barrier(unsigned barrier, unsigned odd) {
     fibres[self].barrier = barrier;
@@ -256,7 +263,7 @@ static void copy_bulk_to(unsigned to, const void* from, unsigned bytes, unsigned
     copies.push_back({at(to), from, bytes, barrier, place()});
 }
 
-static void begin(std::deque<Errand>& errands, const Errand& errand) {
+static void begin(std::vector<Errand>& errands, const Errand& errand) {
     errands.push_back(errand);
     ++under_way;
 }
@@ -279,16 +286,16 @@ static void arrive_later(unsigned barrier) {
     begin(fibres[self].errands, {Errand::ARRIVAL, nullptr, nullptr, 0, barrier});
 }
 
-static void run_first(std::deque<Errand>& errands) {
+static void run_first(std::vector<Errand>& errands) {
     const Errand errand = errands.front();
     --under_way;
-    errands.pop_front();
+    errands.erase(errands.begin());
     if (errand.kind == Errand::COPY) std::memcpy(errand.to, errand.from, errand.bytes);
     if (errand.kind == Errand::ARRIVAL) arrive_at(errand.barrier);
 }
 
 static void wait_for_groups(long pending) {
-    std::deque<Errand>& errands = fibres[self].errands;
+    std::vector<Errand>& errands = fibres[self].errands;
     const auto is_group = [](const Errand& errand) { return errand.kind == Errand::GROUP; };
     while (std::count_if(errands.begin(), errands.end(), is_group) > pending) run_first(errands);
 }
@@ -305,12 +312,12 @@ static bool deliver() {
         const Copy copy = copies[i];
         copies.erase(copies.begin() + i);
         std::memcpy(copy.to, copy.from, copy.bytes);
-        Barrier& b = barriers.at(copy.barrier);
+        Barrier& b = barrier_at(copy.barrier);
         b.bytes -= copy.bytes;
         conclude(b);
     }
     for (size_t t = 0; under_way && t < fibres.size(); ++t)
-        for (std::deque<Errand>* errands : {&fibres[t].errands, &fibres[t].stores})
+        for (std::vector<Errand>* errands : {&fibres[t].errands, &fibres[t].stores})
             while (!errands->empty() && random_below(4)) run_first(*errands);
     return any;
 }
@@ -414,10 +421,8 @@ static void begin_block(unsigned place, unsigned number) {
     std::memset(memories[place], 0xff, MEMORY_BYTES);
     for (unsigned t = place * threads; t < (place + 1) * threads; ++t) {
         Fibre& fibre = fibres[t];
-        constexpr size_t STACK = 64 << 10;
-        if (!fibre.stack) fibre.stack.reset(new char[STACK]);
         getcontext(&fibre.context);
-        fibre.context.uc_stack.ss_sp = fibre.stack.get();
+        fibre.context.uc_stack.ss_sp = stacks + t * STACK;
         fibre.context.uc_stack.ss_size = STACK;
         fibre.context.uc_link = &scheduler;
         fibre.waiting = NOTHING;
@@ -468,6 +473,7 @@ static Outcome run_blocks(void (*kernel)(), unsigned count, unsigned size, unsig
     under_way = 0;
     fibres.clear();
     fibres.resize(together * threads);
+    stacks = static_cast<char*>(std::malloc(fibres.size() * STACK));
     exchanges.resize(fibres.size() / 32);
     fragments.resize(fibres.size() / 32);
     unsigned next = 0;
@@ -496,7 +502,7 @@ static Outcome run_blocks(void (*kernel)(), unsigned count, unsigned size, unsig
         }
         if (left && !moved && !outcome) outcome = STUCK;
     }
-    fibres.clear();
+    std::free(stacks);
     return outcome;
 }
 

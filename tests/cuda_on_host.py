@@ -28,13 +28,9 @@ from tcu.machine.executors.unit import InstructionExecutor
 from tcu.units import Instruction
 
 __all__ = [
-    "HostKernel",
-    "HostLibrary",
-    "KernelFailed",
-    "SequentialExecutor",
-    "compiled_for_host",
-    "compiler_or_skip",
-]
+    "LEFT_BEHIND", "OUTSIDE", "STUCK", "WRONG_COPY", "HostKernel", "HostLibrary", "KernelFailed", "SequentialExecutor",
+    "compiled_for_host", "compiler_or_skip",
+]  # fmt: skip
 
 _MMA = """
 struct Fragments { WORD a[2][32][A_WORDS], b[2][32][B_WORDS]; };
@@ -132,12 +128,11 @@ _ASSEMBLY = {
     "cp.async.mbarrier.arrive.noinc.shared.b64 [%0];": "host::arrive_later(%0);",
 }  # fmt: skip
 """Texts of PTX, and what they do on the host."""
-_OUTCOMES = {
-    1: "threads wait for what never comes",
-    2: "memory outside the array was read",
-    3: "an address or a size is not the multiple that it must be",
-    4: "a block ended before what it had asked for came",
-}
+STUCK = "threads wait for what never comes"
+OUTSIDE = "memory outside the array was read"
+WRONG_COPY = "an address or a size is not the multiple that it must be"
+LEFT_BEHIND = "a block ended before what it had asked for came"
+_OUTCOMES = {1: STUCK, 2: OUTSIDE, 3: WRONG_COPY, 4: LEFT_BEHIND}
 """As in cuda_on_host.h."""
 
 

@@ -18,7 +18,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_on_host import KernelFailed, compiled_for_host, compiler_or_skip
+from cuda_on_host import (
+    LEFT_BEHIND,
+    OUTSIDE,
+    STUCK,
+    WRONG_COPY,
+    KernelFailed,
+    compiled_for_host,
+    compiler_or_skip,
+)
 from numbers_of_all_kinds import KINDS, draw
 
 import tcu
@@ -35,6 +43,7 @@ STRUCTURES = {
 MULTIPROCESSORS = 3
 GUARD = 64
 """Bytes before and behind a result, which no kernel writes."""
+BITS = "other bits"
 
 
 class HostGpu:
@@ -125,11 +134,12 @@ def alike(found: Any, wanted: Any) -> bool:
     return bool(np.array_equal(found.view(np.uint8), np.asarray(wanted).view(np.uint8)))
 
 
-def is_wrong(run: Callable[[], Any], wanted: Any) -> bool:
+def complaint(run: Callable[[], Any], wanted: Any) -> str:
+    """What is wrong with a kernel, or nothing."""
     try:
-        return not alike(run(), wanted)
-    except KernelFailed:
-        return True
+        return "" if alike(run(), wanted) else "other bits"
+    except KernelFailed as fault:
+        return str(fault)
 
 
 # ---- sums of segments ----
@@ -144,19 +154,19 @@ def sums(
     edges = np.ascontiguousarray(offsets, np.int64)
     result = Result(edges.size - 1, target.dtype)
     launch = segments.SegmentsLaunch(x.size, edges.size - 1, element, target, host.gpu, mean=mean)
-    room, _ = placed(np.full(launch.room.size, 0xFF, np.uint8))  # the slots are empty
+    room, _ = placed(np.full(launch.room.size, 0xEE, np.uint8))  # whatever was there
     launch(place.ctypes.data, edges.ctypes.data, result.array.ctypes.data, room.ctypes.data, 0)
     result.check()
     assert not launch.room.size or host.state_is_clean()
     return result.array
 
 
-def ragged(rng: np.random.Generator, mean: float, numbers: int, longs: int = 0) -> Any:
-    """Offsets of segments, many of them empty, a few long; the first begins anywhere."""
+def ragged(rng: np.random.Generator, mean: float, numbers: int, longs: tuple[int, ...] = ()) -> Any:
+    """Offsets of segments, many of them empty, some of the given lengths; the first begins anywhere."""
     count = int(numbers / mean)
     lengths = rng.geometric(1 / mean, count) * (rng.random(count) < 0.8)
     lengths[rng.integers(0, count // 2) :][: count // 8] = 0
-    lengths[rng.choice(count, longs, replace=False)] = rng.integers(2049, 6000, longs)
+    lengths[rng.choice(count, len(longs), replace=False)] = longs
     return np.cumsum(np.concatenate([[rng.integers(0, 12)], lengths]))
 
 
@@ -185,7 +195,7 @@ def test_the_hosts_mma_adds_as_the_unit_does() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_short_segments(host: HostGpu, kind: str) -> None:
     rng = np.random.default_rng(list(KINDS).index(kind))
-    for mean, longs in ((1.5, 0), (8, 1), (18, 0)):
+    for mean, longs in ((1.5, (3000,)), (8, (2049,)), (16, ())):
         offsets = ragged(rng, mean, 4000, longs)
         x = numbers_of(rng, kind, int(offsets[-1]), np.float16)  # nothing behind the last segment
         host.launches.clear()
@@ -200,7 +210,7 @@ def test_segments_of_any_length(host: HostGpu, dtype: str, mean: int) -> None:
     rng = np.random.default_rng(mean)
     fmt = get_format(dtype)
     for kind in ("spread", "special", "any code"):
-        offsets = ragged(rng, mean, 9000, 2)
+        offsets = ragged(rng, mean, 9000, (2500, 20_000))  # of one chunk, and of several
         x = numbers_of(rng, kind, int(offsets[-1]), fmt.dtype)
         host.launches.clear()
         found = sums(host, x, offsets, np.float64, shift=int(rng.integers(16 // x.itemsize)))
@@ -291,21 +301,29 @@ def test_groups_behind_what_the_ring_has_skipped(host: HostGpu, monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("entry", "right", "wrong"),
+    ("entry", "right", "wrong", "seen"),
     [
-        ("short_segments", "length & 2 ? to1 : to3", "length & 2 ? to3 : to1"),
-        ("short_segments", "fill = [&](u32& most) {\n        wait();", "fill = [&](u32& most) {\n"),
-        ("short_segments", "wrong |= leftover(ahead[i / 4].word[i % 4], whole);", ";"),
-        ("segments", "some - 32 * word", "some - 16 * word"),
-        ("segments", "if (fits) data.wait(behind);", ""),
-        ("segments", "bytes = min((end - asked + 15) & ~15u, static_cast<u32>(CHUNK))", "bytes = CHUNK"),
-        ("long_chunks", "threadIdx.x % 4 == j", "threadIdx.x % 4 <= j"),
-        ("long_chunks", "            data.wait(at + some * static_cast<u32>(sizeof(Code)));\n", ""),
+        ("short_segments", "length & 2 ? to1 : to3", "length & 2 ? to3 : to1", BITS),
+        ("short_segments", "fill = [&](u32& most) {\n        wait();", "fill = [&](u32& most) {\n", STUCK),
+        ("short_segments", "wrong |= leftover(ahead[i / 4].word[i % 4], whole);", ";", BITS),
+        ("segments", "some - 32 * word", "some - 16 * word", BITS),
+        ("segments", "if (fits) data.wait(behind);", "", BITS),
+        (
+            "segments",
+            "bytes = min((end - asked + 15) & ~15u, static_cast<u32>(CHUNK))",
+            "bytes = CHUNK",
+            OUTSIDE,
+        ),
+        ("segments", "(end - asked + 15) & ~15u", "(end - asked + 15) & ~7u", WRONG_COPY),
+        ("long_chunks", "threadIdx.x % 4 == j", "threadIdx.x % 4 <= j", BITS),
+        ("long_chunks", "            data.wait(at + some * static_cast<u32>(sizeof(Code)));\n", "", STUCK),
     ],
 )
-def test_an_error_in_a_kernel_of_segments_is_seen(host: HostGpu, entry: str, right: str, wrong: str) -> None:
+def test_an_error_in_a_kernel_of_segments_is_seen(
+    host: HostGpu, entry: str, right: str, wrong: str, seen: str
+) -> None:
     rng = np.random.default_rng(1)
-    offsets = ragged(rng, 8 if entry == "short_segments" else 60, 9000, 2)
+    offsets = ragged(rng, 8 if entry == "short_segments" else 60, 9000, (2500, 5000))
     n = int(offsets[-1])
     x = rng.standard_normal(n) * rng.choice([1, 2.0**-9], n)  # so that the sums of a quad's sets are rounded
     x[n // 2 :] *= 4  # so that their unit is a larger one
@@ -313,7 +331,7 @@ def test_an_error_in_a_kernel_of_segments_is_seen(host: HostGpu, entry: str, rig
     wanted = model_sums(x, offsets, np.float32)
     assert alike(sums(host, x, offsets), wanted)
     host.changes = {entry: {right: wrong}}
-    assert is_wrong(lambda: sums(host, x, offsets), wanted)
+    assert complaint(lambda: sums(host, x, offsets), wanted) == seen
 
 
 # ---- scans ----
@@ -373,24 +391,28 @@ def test_long_rows(host: HostGpu, exclusive: bool, reverse: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "right", "wrong"),
+    ("entry", "right", "wrong", "seen"),
     [
-        ("short_scan", "LINES_OF_ROW == 0 && PIECES == 1", "LINES_OF_ROW == 0"),
-        ("short_scan", "        wait_for_copy(&b.full[piece.buffer], piece.odd);\n", ""),
-        ("long_scan", "if (lane < run.place) v = wait_for(run.slots + lane, seen, launch);", "v = 1;"),
-        ("long_scan", "totals[turn.buffer][first + line] = sum", "totals[turn.buffer][line] = sum"),
-        ("long_scan", "        wait_for_copy(&b.found[turn.buffer], turn.odd);\n", ""),
+        ("short_scan", "LINES_OF_ROW == 0 && PIECES == 1", "LINES_OF_ROW == 0", BITS),
+        ("short_scan", "        wait_for_copy(&b.full[piece.buffer], piece.odd);\n", "", BITS),
+        ("short_scan", "    double earlier = 0;  // lines of the row\n", "    return;\n", LEFT_BEHIND),
+        ("long_scan", "if (lane < run.place) v = wait_for(run.slots + lane, seen, launch);", "v = 1;", BITS),
+        ("long_scan", "totals[turn.buffer][first + line] = sum", "totals[turn.buffer][line] = sum", BITS),
+        ("long_scan", "        wait_for_copy(&b.found[turn.buffer], turn.odd);\n", "", BITS),
         (
             "long_scan",
             "wait_for_stores<PENDING>();\n            if (before >= 0) arrive(&b.empty[before]);",
             "",
+            STUCK,
         ),
     ],
 )
-def test_an_error_in_a_kernel_of_scans_is_seen(host: HostGpu, entry: str, right: str, wrong: str) -> None:
+def test_an_error_in_a_kernel_of_scans_is_seen(
+    host: HostGpu, entry: str, right: str, wrong: str, seen: str
+) -> None:
     rows, length = (2, 8192) if entry == "short_scan" else (2, 3 * 8192 + 4096 + 48)
     x = np.random.default_rng(6).standard_normal((rows, length)).astype(np.float16)
     wanted = model_scan(x, False, False)
     assert alike(scanned(host, x, False, False), wanted)
     host.changes = {entry: {right: wrong}}
-    assert is_wrong(lambda: scanned(host, x, False, False), wanted)
+    assert complaint(lambda: scanned(host, x, False, False), wanted) == seen
