@@ -395,7 +395,12 @@ def test_long_rows(host: HostGpu, exclusive: bool, reverse: bool) -> None:
     [
         ("short_scan", "LINES_OF_ROW == 0 && PIECES == 1", "LINES_OF_ROW == 0", BITS),
         ("short_scan", "        wait_for_copy(&b.full[piece.buffer], piece.odd);\n", "", BITS),
-        ("short_scan", "    double earlier = 0;  // lines of the row\n", "    return;\n", LEFT_BEHIND),
+        (
+            "short_scan",
+            "    double earlier = 0;  // lines of the row\n",
+            "    return;\n    double earlier = 0;\n",
+            LEFT_BEHIND,
+        ),
         ("long_scan", "if (lane < run.place) v = wait_for(run.slots + lane, seen, launch);", "v = 1;", BITS),
         ("long_scan", "totals[turn.buffer][first + line] = sum", "totals[turn.buffer][line] = sum", BITS),
         ("long_scan", "        wait_for_copy(&b.found[turn.buffer], turn.odd);\n", "", BITS),
