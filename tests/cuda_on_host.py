@@ -1,8 +1,10 @@
 """Kernels compiled for the host by a C++ compiler, where there is one, so that their indices are tested without a GPU.
 
-Every thread of a block is a fibre; ``mma.sync`` adds its products one after
-the other in binary64 and rounds once, so that a program on NumPy arrays has
-the same bits from :class:`SequentialExecutor`.
+Every thread of a block is a fibre (cuda_on_host.h).  ``mma.sync`` of
+fragments.cuh adds its products one after the other in binary64 and rounds
+once, so that a program on NumPy arrays has the same bits from
+:class:`SequentialExecutor`; that of mma_ones.cuh has the arithmetic of H100
+and H200, and its sums are those of the model.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ import ctypes
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,10 @@ from tcu.gpu.compiler import read_sources
 from tcu.machine.executors.unit import InstructionExecutor
 from tcu.units import Instruction
 
-__all__ = ["HostLibrary", "SequentialExecutor", "compiled_for_host", "compiler_or_skip"]
+__all__ = [
+    "LEFT_BEHIND", "OUTSIDE", "STUCK", "WRONG_COPY", "HostKernel", "HostLibrary", "KernelFailed", "SequentialExecutor",
+    "compiled_for_host", "compiler_or_skip",
+]  # fmt: skip
 
 _MMA = """
 struct Fragments { WORD a[2][32][A_WORDS], b[2][32][B_WORDS]; };
@@ -36,11 +42,11 @@ static double input_at(WORD word, int place) {
 }
 
 static void mma(WORD (&d)[D_WORDS], const WORD (&a)[A_WORDS], const WORD (&b)[B_WORDS]) {
-    const unsigned self = threadIdx.x, lane = self % 32, turn = fibres[self].mmas++ % 2;
-    Fragments& shared_by_warp = fragments_of_warps[self / 32];
+    const unsigned lane = threadIdx.x % 32, turn = host::fibres[host::self].turns++ % 2;
+    Fragments& shared_by_warp = fragments_of_warps[host::self / 32];
     std::copy(a, a + A_WORDS, shared_by_warp.a[turn][lane]);
     std::copy(b, b + B_WORDS, shared_by_warp.b[turn][lane]);
-    wait_for(WARP_MATES);
+    host::wait_for(host::WARP_MATES);
     for (int i = 0; i < D_WORDS * OUTPUTS_PER_WORD; ++i) {
         const int row = lane / 4 + 8 * (i / 2), column = 2 * (lane % 4) + i % 2;
         double sum = OUTPUT_VALUE(d[i]);
@@ -59,11 +65,79 @@ _VALUES = {
     "tf32": "static_cast<double>(as<float>(static_cast<u32>(code)))",
     "binary64": "as<double>(static_cast<u64>(code))",
 }
+_TRY_WAIT = "mbarrier.try_wait.parity.shared.b64 p"
+_D = "{%0, %1, %2, %3}"
 _ASSEMBLY = {
-    'asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));': "bits = half_of(x);",
-    'asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));': "bits = bfloat_of(x);",
-    'asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));': "x = of_half(bits);",
-}
+    "": ";",
+    # Numbers.
+    "cvt.rn.f16.f32 %0, %1;": "%0 = half_of(%1);",
+    "cvt.rn.bf16.f32 %0, %1;": "%0 = bfloat_of(%1);",
+    "cvt.f32.f16 %0, %1;": "%0 = of_half(%1);",
+    "{ .reg .b16 h; mov.b16 h, %1; cvt.f32.f16 %0, h; }": "%0 = of_half(%1);",
+    "{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }": "%0 = of_half(%1);",
+    "{ .reg .b16 h; cvt.rn.f16.f64 h, %1; mov.b16 %0, h; }": "%0 = half_of_double(%1);",
+    "fma.rn.f16x2 %0, %1, %2, %0;": "%0 = host::times_plus(%1, %2, %0);",
+    "{ .reg .b32 x, y; abs.f16x2 x, %1; abs.f16x2 y, %2; max.NaN.f16x2 %0, x, y; }": "%0 = host::larger_magnitudes(%1, %2);",
+    "{ .reg .b32 x, s; abs.f16x2 x, %1; min.f16x2 x, x, %2; add.rn.f16x2 s, x, %2; sub.rn.f16x2 s, s, %2; "
+    "sub.rn.f16x2 %0, x, s; }": "%0 = host::leftovers(%1, %2);",
+    "szext.clamp.u32 %0, %0, %1;": "if (%1 < 32) %0 &= (1u << %1) - 1;",
+    # Lanes.
+    "{ .reg .pred p; .reg .s32 r; shfl.sync.up.b32 r|p, %0, %1, 0, 0xffffffff; @p add.s32 %0, %0, r; }": "host::add_lower(%0, %1, 0);",
+    "{ .reg .pred p; .reg .b32 low, high; .reg .f64 other; mov.b64 {low, high}, %0; "
+    "shfl.sync.up.b32 low|p, low, %1, %2, 0xffffffff; shfl.sync.up.b32 high, high, %1, %2, 0xffffffff; "
+    "mov.b64 other, {low, high}; @p add.f64 %0, %0, other; }": "host::add_lower(%0, %1, %2);",
+    f"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {_D}, {{%4, %5, %6, %7}}, {{%8, %8}}, {_D};": "host::multiply<of_half, -14>(%0, %1, %2, %3, %4, %5, %6, %7, %8);",
+    f"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {_D}, {{%4, %5, %6, %7}}, {{%8, %8}}, {_D};": "host::multiply<of_bfloat, -126>(%0, %1, %2, %3, %4, %5, %6, %7, %8);",
+    # The array's memory, and what blocks tell each other.
+    "ld.global.nc.v2.u32 {%0, %1}, [%2];": "const uint2 loaded = host::readable((const uint2*)(%2)); %0 = loaded.x; %1 = loaded.y;",
+    "ld.global.nc.v2.u32 {%0, %1}, [%2+8];": "const uint2 loaded = host::readable((const uint2*)(%2 + 8)); %0 = loaded.x; %1 = loaded.y;",
+    "ld.global.nc.v2.u32 {%0, %1}, [%2+16];": "const uint2 loaded = host::readable((const uint2*)(%2 + 16)); %0 = loaded.x; %1 = loaded.y;",
+    "prefetch.global.L2 [%0];": ";",
+    "cp.async.bulk.prefetch.L2.global [%0], %1;": "host::readable((const char*)(%0), %1);",
+    "st.global.f32 [%0], %1;": "*(float*)(%0) = %1;",
+    "st.relaxed.gpu.global.u64 [%0], %1;": "*(%0) = %1;",
+    "st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};": "*(%0) = {%1, %2};",
+    "ld.relaxed.gpu.global.u32 %0, [%1];": "%0 = host::look(%1);",
+    "ld.relaxed.gpu.global.u64 %0, [%1];": "%0 = host::look(%1);",
+    "ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];": "const auto loaded = host::look(%2); %0 = loaded.high; %1 = loaded.low;",
+    # Shared memory.
+    "ld.shared.u32 %0, [%1];": "%0 = *host::at<u32>(%1);",
+    "ld.shared.s64 %0, [%1];": "%0 = *host::at<i64>(%1);",
+    "ld.shared.v2.u32 {%0, %1}, [%2];": "const uint2 loaded = *(uint2*)host::at<u64>(%2); %0 = loaded.x; %1 = loaded.y;",
+    "ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];": "const uint4 loaded = *host::at<uint4>(%4); %0 = loaded.x; %1 = loaded.y; %2 = loaded.z; %3 = loaded.w;",
+    "st.shared.v4.u32 [%0], {%1, %2, %3, %4};": "*host::at<uint4>(%0) = {%1, %2, %3, %4};",
+    # Barriers, and copies in the background.
+    "mbarrier.init.shared.b64 [%0], %1;": "host::prepare_barrier(%0, %1);",
+    "mbarrier.init.shared.b64 [%0], 32;": "host::prepare_barrier(%0, 32);",
+    "fence.mbarrier_init.release.cluster;": ";",
+    "fence.proxy.async.shared::cta;": ";",
+    "mbarrier.arrive.shared.b64 _, [%0];": "host::arrive_at(%0);",
+    "{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }": "host::arrive_at(%0);",
+    "mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;": "host::arrive_at(%0, %1);",
+    f"{{ .reg .pred p; {_TRY_WAIT}, [%1], %2; selp.u32 %0, 1, 0, p; }}": "host::wait_for_barrier(%1, %2); %0 = 1;",
+    f"{{ .reg .pred p; again_%=: {_TRY_WAIT}, [%0], %1; @!p bra again_%=; }}": "host::wait_for_barrier(%0, %1);",
+    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];": "host::copy_bulk_to(%0, %1, %2, %3);",
+    "{ .reg .b64 policy; createpolicy.fractional.L2::evict_first.b64 policy, 1.0; "
+    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+    "[%0], [%1], %2, [%3], policy; }": "host::copy_bulk_to(%0, %1, %2, %3);",
+    "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2; cp.async.bulk.commit_group;": "host::store_bulk_from(%0, %1, %2);",
+    "cp.async.bulk.wait_group.read %0;": "host::wait_for_stores(%0);",
+    "cp.async.ca.shared.global [%0], [%1], 8; cp.async.commit_group;": "host::copy_later<8>(%0, %1, true);",
+    "cp.async.cg.shared.global [%0], [%1], 16;": "host::copy_later<16>(%0, %1, false);",
+    "cp.async.wait_group %0;": "host::wait_for_groups(%0);",
+    "cp.async.mbarrier.arrive.noinc.shared.b64 [%0];": "host::arrive_later(%0);",
+}  # fmt: skip
+"""Texts of PTX, and what they do on the host."""
+STUCK = "threads wait for what never comes"
+OUTSIDE = "memory outside the array was read"
+WRONG_COPY = "an address or a size is not the multiple that it must be"
+LEFT_BEHIND = "a block ended before what it had asked for came"
+_OUTCOMES = {1: STUCK, 2: OUTSIDE, 3: WRONG_COPY, 4: LEFT_BEHIND}
+"""As in cuda_on_host.h."""
+
+
+class KernelFailed(AssertionError):
+    """A kernel did what no kernel may, whatever its results are."""
 
 
 def compiler_or_skip() -> str:
@@ -73,18 +147,41 @@ def compiler_or_skip() -> str:
     return found
 
 
+@dataclass(frozen=True)
+class HostKernel:
+    """A kernel that runs at once."""
+
+    run: Any
+
+    def __call__(
+        self, problem: ctypes.Structure, blocks: int, threads: int, *, together: int = 1,
+        readable: tuple[int, int] = (0, 0), seed: int = 0,
+    ) -> None:  # fmt: skip
+        """Of all blocks ``together`` at a time; reads of the array go to addresses in ``readable``, if it is given.
+
+        Raises KernelFailed.
+        """
+        outcome = self.run(ctypes.addressof(problem), blocks, threads, together, *readable, seed)
+        if outcome:
+            raise KernelFailed(_OUTCOMES[outcome])
+
+
 def compiled_for_host(
-    source: str, entry: str, structure: str, macros: Mapping[str, str], folder: Path, fmt: str = "binary16"
-) -> Any:
-    """A kernel as a function of the structure's address and the number of blocks; 1 where threads wait forever."""
+    source: str, entry: str, structure: str, macros: Mapping[str, str], folder: Path, fmt: str = "binary16",
+    changes: Mapping[str, str] | None = None,
+) -> HostKernel:  # fmt: skip
+    """A kernel for the host; ``changes`` replace texts in its source, each of which must be there once."""
     texts = []
-    for name, text in reversed(read_sources(source)):
+    for name, text in _in_order(source):
         text = re.sub(r"^\s*#\s*(include|pragma)[^\n]*$", "", text, flags=re.MULTILINE)
-        for assembly, plain in _ASSEMBLY.items():
-            text = text.replace(assembly, plain)
         if name == "fragments.cuh":
             text = text[: text.index("// One overload per number of registers")] + _MMA
         texts.append(text)
+    kernel = "\n".join(texts)
+    for old, new in (changes or {}).items():
+        assert kernel.count(old) == 1, f"{kernel.count(old)} times in the source: {old}"
+        kernel = kernel.replace(old, new)
+    kernel = _shared_memory(_without_assembly(kernel))
     wide = macros.get("OUTPUT") == "u64"
     own = {
         "VALUE(code)": _VALUES[fmt],
@@ -98,11 +195,13 @@ def compiled_for_host(
     defines = "".join(f"#define {name} {value}\n" for name, value in given.items())
     main = (
         f"static const {structure}* given;\nstatic void once() {{ {entry}(*given); }}\n"
-        f'extern "C" int run(const {structure}* problem, unsigned blocks) {{\n'
-        "    given = problem;\n    return run_blocks(once, blocks, THREADS);\n}\n"
+        f'extern "C" int run(const {structure}* problem, unsigned blocks, unsigned threads, unsigned together, '
+        "const char* from, const char* to, unsigned seed) {\n"
+        "    given = problem;\n    host::readable_from = from;\n    host::readable_to = to;\n"
+        "    return host::run_blocks(once, blocks, threads, together, seed);\n}\n"
     )
     header = Path(__file__).with_name("cuda_on_host.h").read_text(encoding="utf-8")
-    text = "\n".join([header, defines, *texts, main])
+    text = "\n".join([header, defines, kernel, main])
     path = folder / f"{entry}-{abs(hash(text)):x}"
     if not path.with_suffix(".so").exists():
         path.with_suffix(".cpp").write_text(text, encoding="utf-8")
@@ -113,8 +212,80 @@ def compiled_for_host(
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[:4000]
     run = ctypes.CDLL(str(path.with_suffix(".so"))).run
-    run.argtypes = [ctypes.c_void_p, ctypes.c_uint]
-    return run
+    run.argtypes = [ctypes.c_void_p, *[ctypes.c_uint] * 3, *[ctypes.c_void_p] * 2, ctypes.c_uint]
+    return HostKernel(run)
+
+
+def _in_order(source: str) -> Iterator[tuple[str, str]]:
+    """The source and what it includes, each before those that include it."""
+    texts = dict(read_sources(source))
+
+    def visit(name: str) -> Iterator[tuple[str, str]]:
+        text = texts.pop(name, None)
+        if text is not None:
+            for included in re.findall(r'^#include "([^"]+)"', text, flags=re.MULTILINE):
+                yield from visit(included)
+            yield name, text
+
+    return visit(source)
+
+
+def _shared_memory(text: str) -> str:
+    """Shared memory is the block's, of those that run at a time."""
+    text = re.sub(
+        r"extern __shared__ (?:__align__\(\d+\) )?([\w ]+) (\w+)\[\];",
+        r"\1* const \2 = reinterpret_cast<\1*>(host::memory());",
+        text,
+    )
+    return re.sub(
+        r"__shared__ ([\w:]+) (\w+)(\[[^;]*\])?;",
+        r"static \1 \2_of_blocks[host::MOST_BLOCKS]\3; auto& \2 = \2_of_blocks[host::place()];",
+        text,
+    )
+
+
+def _without_assembly(text: str) -> str:
+    """Every asm statement of the table replaced by what it does; others stay, and do not compile."""
+    parts, done = [], 0
+    for found in re.finditer(r"\basm\s*(volatile)?\s*\(", text):
+        sections, end = _sections(text, found.end())
+        ptx = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', sections[0]))
+        plain = _ASSEMBLY.get(re.sub(r"(\s|\\n)+", " ", ptx).strip())
+        if plain is None:
+            continue
+        operands = [operand for section in sections[1:3] for operand in _operands(section)]
+        plain = re.sub(r"%(\d)", lambda number, of=operands: f"({of[int(number[1])]})", plain)  # type: ignore[misc]
+        parts += [text[done : found.start()], f"{{ {plain} }}"]
+        done = end
+    return "".join([*parts, text[done:]])
+
+
+def _sections(text: str, at: int) -> tuple[list[str], int]:
+    """What lies between the colons of an asm statement, and where it ends, from behind its parenthesis on."""
+    sections, depth = [""], 0
+    for token in re.finditer(r'"(?:[^"\\]|\\.)*"|.', text[at:], flags=re.DOTALL):
+        what = token[0]
+        depth += (what == "(") - (what == ")")
+        if depth < 0:
+            return sections, text.index(";", at + token.end()) + 1
+        if what == ":" and depth == 0:
+            sections.append("")
+        else:
+            sections[-1] += what
+    raise AssertionError("an asm statement without an end")
+
+
+def _operands(section: str) -> Iterator[str]:
+    """The expressions of operands such as "r"(x), "l"(y)."""
+    depth, expression = 0, ""
+    for token in re.finditer(r'"[^"]*"|.', section, flags=re.DOTALL):
+        depth -= token[0] == ")"
+        if depth > 0:
+            expression += token[0]
+        elif token[0] == ")":
+            yield expression
+            expression = ""
+        depth += token[0] == "("
 
 
 class HostLibrary:

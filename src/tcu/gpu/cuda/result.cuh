@@ -57,14 +57,14 @@ __device__ inline Number across_warps(Number v) {
 // All chunks' numbers: sequentially at a block's stride, then by the trees.
 template <int BLOCK>
 __device__ inline double sum_of_chunks(u64* slots, i64 chunks) {
-    constexpr int AHEAD = 8;
+    constexpr int EACH = 8;
     double total = 0;
-    for (i64 at = threadIdx.x; at < chunks; at += AHEAD * BLOCK) {
-        u64 bits[AHEAD];
+    for (i64 at = threadIdx.x; at < chunks; at += EACH * BLOCK) {
+        u64 bits[EACH];
 #pragma unroll
-        for (int i = 0; i < AHEAD; ++i) bits[i] = at + i * BLOCK < chunks ? look(slots + at + i * BLOCK) : 0;
+        for (int i = 0; i < EACH; ++i) bits[i] = at + i * BLOCK < chunks ? look(slots + at + i * BLOCK) : 0;
 #pragma unroll
-        for (int i = 0; i < AHEAD; ++i)
+        for (int i = 0; i < EACH; ++i)
             if (at + i * BLOCK < chunks) total += take(slots + at + i * BLOCK, bits[i]);
     }
     return across_warps<BLOCK / WARP>(tree<WARP>(total));

@@ -1,0 +1,423 @@
+"""Contract: the kernels of ragged sums and of scans have the bits of the model, without a GPU.
+
+They run on the host, thread by thread (cuda_on_host.py), as the launches of
+``tcu.gpu`` compile and start them: macros, grids and structures are theirs.
+What is copied in the background comes at any time, warps and blocks take
+turns by chance, and no byte outside the array is read.  Results are those of
+the plans executed by the model: for segments of every length, for numbers of
+every kind, for rows of one line and of many chunks.  Segments keep their sums
+where offsets beside theirs are wrong.  An error in a kernel's text is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from cuda_on_host import (
+    LEFT_BEHIND,
+    OUTSIDE,
+    STUCK,
+    WRONG_COPY,
+    KernelFailed,
+    compiled_for_host,
+    compiler_or_skip,
+)
+from numbers_of_all_kinds import KINDS, draw
+
+import tcu
+from tcu.formats import format_of, get_format
+from tcu.gpu import scans, segments
+from tcu.gpu.device import Gpu
+from tcu.plan.scan import make_scan_plan
+from tcu.units import AlignedSum, find_instruction
+
+STRUCTURES = {
+    "segments": "Segments", "short_segments": "Segments", "long_chunks": "LongSegments", "short_scan": "Scan",
+    "long_scan": "Scan",
+}  # fmt: skip
+MULTIPROCESSORS = 3
+GUARD = 64
+"""Bytes before and behind a result, which no kernel writes."""
+BITS = "other bits"
+
+
+class HostGpu:
+    """Stands in for the driver: kernels are compiled for the host, changed as a test wants it, and run at once."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        compiler_or_skip()
+        self._folder = folder
+        self._workspaces: dict[str, Any] = {}
+        self.changes: dict[str, Mapping[str, str]] = {}
+        self.launches: list[str] = []
+        self.problems: dict[str, Any] = {}
+        self.readable = (0, 0)
+        self.seed = 0
+        self.gpu = Gpu(0, "H200", (9, 0))
+        object.__setattr__(self.gpu, "multiprocessors", MULTIPROCESSORS)
+        for module in (segments, scans):
+            monkeypatch.setattr(module, "compiled", self._compiled)
+            monkeypatch.setattr(module, "KernelLaunch", self._launch)
+            monkeypatch.setattr(module, "workspace", self._workspace)
+        monkeypatch.setattr(scans, "allow_shared", lambda *_: None)
+        # A few thousand segments are as many as a GPU has in a warp's run of many.
+        monkeypatch.setattr(segments, "_BUSY", 4)
+
+    def _compiled(
+        self, source: str, entry: str, capability: Any, element: str, layout: str, macros: Any
+    ) -> Any:
+        given = {"ELEMENT": element, "LAYOUT": layout, **dict(macros)}
+        kernel = compiled_for_host(
+            source, entry, STRUCTURES[entry], {name: str(value) for name, value in given.items()},
+            self._folder, changes=self.changes.get(entry),
+        )  # fmt: skip
+        return entry, kernel
+
+    def _launch(self, function: Any, blocks: int, threads: int, problem: Any, shared: int = 0) -> Any:
+        entry, kernel = function
+
+        def launch(stream: int) -> None:
+            self.launches.append(entry)
+            self.problems[entry] = problem
+            self.seed += 1
+            kernel(problem, blocks, threads, together=MULTIPROCESSORS, readable=self.readable, seed=self.seed)
+
+        return launch
+
+    def _workspace(self, kind: str, ordinal: int, stream: int, slots: int, words: int) -> Any:
+        """Zeros that launches leave behind as the next one needs them."""
+        room = self._workspaces.setdefault(kind, np.zeros(1 << 12, np.uint64))
+        assert words <= room.size
+        return SimpleNamespace(words_address=room.ctypes.data)
+
+    def state_is_clean(self) -> bool:
+        return not self._workspaces["segments"].any()
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> HostGpu:
+    folder = tmp_path_factory.getbasetemp() / "kernels_on_host"  # compiled once for all tests
+    folder.mkdir(exist_ok=True)
+    return HostGpu(monkeypatch, folder)
+
+
+def placed(numbers: Any, shift: int = 0) -> tuple[Any, tuple[int, int]]:
+    """The numbers, so many elements behind a multiple of 16 bytes; and the granules that hold some of them."""
+    room = np.full(numbers.nbytes + 64, 0xFF, np.uint8)
+    begin = -room.ctypes.data % 16 + shift * numbers.itemsize
+    place = room[begin : begin + numbers.nbytes].view(numbers.dtype)
+    place[:] = numbers
+    first, last = place.ctypes.data, place.ctypes.data + numbers.nbytes
+    return place, (first // 16 * 16, -(-last // 16) * 16)
+
+
+class Result:
+    """Memory for a result, with guards around it."""
+
+    def __init__(self, count: int, dtype: Any) -> None:
+        size = count * np.dtype(dtype).itemsize
+        self._room = np.full(size + 2 * GUARD + 16, 0xA5, np.uint8)
+        self._begin = -self._room.ctypes.data % 16 + GUARD
+        self.array = self._room[self._begin : self._begin + size].view(dtype)
+
+    def check(self) -> None:
+        before, behind = self._room[: self._begin], self._room[self._begin + self.array.nbytes :]
+        assert (np.concatenate([before, behind]) == 0xA5).all(), "written outside the result"
+
+
+def alike(found: Any, wanted: Any) -> bool:
+    return bool(np.array_equal(found.view(np.uint8), np.asarray(wanted).view(np.uint8)))
+
+
+def complaint(run: Callable[[], Any], wanted: Any) -> str:
+    """What is wrong with a kernel, or nothing."""
+    try:
+        return "" if alike(run(), wanted) else "other bits"
+    except KernelFailed as fault:
+        return str(fault)
+
+
+# ---- sums of segments ----
+
+
+def sums(
+    host: HostGpu, x: Any, offsets: Any, dtype: Any = np.float32, *, shift: int = 0, mean: bool = False
+) -> Any:
+    """Of the kernels, as the host starts them."""
+    element, target = format_of(x.dtype), format_of(dtype)
+    place, host.readable = placed(x, shift)
+    edges = np.ascontiguousarray(offsets, np.int64)
+    result = Result(edges.size - 1, target.dtype)
+    launch = segments.SegmentsLaunch(x.size, edges.size - 1, element, target, host.gpu, mean=mean)
+    room, _ = placed(np.full(launch.room.size, 0xEE, np.uint8))  # whatever was there
+    launch(place.ctypes.data, edges.ctypes.data, result.array.ctypes.data, room.ctypes.data, 0)
+    result.check()
+    assert not launch.room.size or host.state_is_clean()
+    return result.array
+
+
+def ragged(rng: np.random.Generator, mean: float, numbers: int, longs: tuple[int, ...] = ()) -> Any:
+    """Offsets of segments, many of them empty, some of the given lengths; the first begins anywhere."""
+    count = int(numbers / mean)
+    lengths = rng.geometric(1 / mean, count) * (rng.random(count) < 0.8)
+    lengths[rng.integers(0, count // 2) :][: count // 8] = 0
+    lengths[rng.choice(count, len(longs), replace=False)] = longs
+    return np.cumsum(np.concatenate([[rng.integers(0, 12)], lengths]))
+
+
+def numbers_of(rng: np.random.Generator, kind: str, n: int, dtype: Any) -> Any:
+    """Of a kind, each stretch of another scale, with inf and NaN here and there."""
+    x = draw(rng, n, dtype, kind)
+    if n > 200 and rng.random() < 0.3:
+        x[rng.choice(n, 3)] = np.array([np.inf, -np.inf, np.nan]).astype(dtype)
+    return x
+
+
+def model_sums(x: Any, offsets: Any, dtype: Any, mean: bool = False) -> Any:
+    function = tcu.segment_mean if mean else tcu.segment_sum
+    with np.errstate(all="ignore"):
+        inner = x[offsets[0] : offsets[-1]]
+        return function(inner, offsets - offsets[0], dtype=np.dtype(dtype), unit="h200")
+
+
+def test_the_hosts_mma_adds_as_the_unit_does() -> None:
+    """cuda_on_host.h says it in 20 lines."""
+    for fmt in ("binary16", "bfloat16"):
+        arithmetic = find_instruction("H200", "mma", fmt, fmt, "binary32").arithmetic
+        assert arithmetic == AlignedSum(16, 25, "RZ", -133)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_short_segments(host: HostGpu, kind: str) -> None:
+    rng = np.random.default_rng(list(KINDS).index(kind))
+    for mean, longs in ((1.5, (3000,)), (8, (2049,)), (16, ())):
+        offsets = ragged(rng, mean, 4000, longs)
+        x = numbers_of(rng, kind, int(offsets[-1]), np.float16)  # nothing behind the last segment
+        host.launches.clear()
+        found = sums(host, x, offsets, shift=int(rng.integers(8)))
+        assert host.launches == ["short_segments", "long_chunks"]
+        assert alike(found, model_sums(x, offsets, np.float32)), (mean, longs)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("mean", [30, 300])
+def test_segments_of_any_length(host: HostGpu, dtype: str, mean: int) -> None:
+    rng = np.random.default_rng(mean)
+    fmt = get_format(dtype)
+    for kind in ("spread", "special", "any code"):
+        offsets = ragged(rng, mean, 9000, (2500, 20_000))  # of one chunk, and of several
+        x = numbers_of(rng, kind, int(offsets[-1]), fmt.dtype)
+        host.launches.clear()
+        found = sums(host, x, offsets, np.float64, shift=int(rng.integers(16 // x.itemsize)))
+        assert host.launches == ["segments", "long_chunks"]
+        assert alike(found, model_sums(x, offsets, np.float64)), kind
+
+
+@pytest.mark.parametrize("mean", [4, 60])
+def test_means_and_narrow_results(host: HostGpu, mean: int) -> None:
+    rng = np.random.default_rng(mean)
+    offsets = ragged(rng, mean, 3000)
+    x = draw(rng, int(offsets[-1]) + 100, np.float16, "spread")
+    for target in (np.float16, np.float64):
+        found = sums(host, x, offsets, target, mean=True)
+        assert alike(found, model_sums(x, offsets, target, True))
+
+
+def valid_ones(offsets: Any, n: int, per_warp: int) -> Any:
+    """Which segments have sums, where some offsets are wrong.
+
+    Of those that a warp goes through, it takes as many of the last ones
+    together as have their first and last offsets in order: what lies outside
+    is none of theirs.
+    """
+    begins, ends = offsets[:-1], offsets[1:]
+    valid = (begins >= 0) & (begins <= ends) & (ends <= n)
+    for first in range(0, begins.size, per_warp):
+        last = min(first + per_warp, begins.size)
+        for one in range(first, last):
+            if 0 <= offsets[one] <= offsets[last] <= n:
+                valid[one:last] &= (begins[one:last] >= offsets[one]) & (ends[one:last] <= offsets[last])
+                break
+    return valid
+
+
+def sums_of_valid_ones(x: Any, offsets: Any, valid: Any) -> Any:
+    pairs = zip(offsets[:-1], offsets[1:], valid, strict=True)
+    wrong = np.uint32(0x7FFFFFFF).view(np.float32)
+    return np.array(
+        [model_sums(x, np.array(pair), np.float32)[0] if good else wrong for *pair, good in pairs]
+    )
+
+
+@pytest.mark.parametrize(("mean", "entry"), [(6, "short_segments"), (40, "segments")])
+def test_valid_segments_keep_their_sums_beside_wrong_offsets(host: HostGpu, mean: int, entry: str) -> None:
+    rng = np.random.default_rng(mean)
+    for _ in range(4):
+        offsets = ragged(rng, mean, 1500)
+        n = int(offsets[-1])
+        x = draw(rng, n, np.float16, "spread")
+        for at in rng.choice(offsets.size, 3, replace=False):
+            anywhere = int(rng.integers(n))
+            offsets[at] = rng.choice([1 << 40, (1 << 32) + 5, -5, n + 1, anywhere, anywhere])
+        host.launches.clear()
+        found = sums(host, x, offsets)
+        assert host.launches[0] == entry
+        valid = valid_ones(offsets, n, host.problems[entry].per_warp)
+        assert valid.any()
+        assert not valid.all()
+        assert alike(found, sums_of_valid_ones(x, offsets, valid))
+
+
+# Groups of 32 segments in one warp's run: a long one at the end of the first, for which the ring skips ahead; a second
+# group there; two more that wrong offsets send back to before what has been skipped; and on where the second ended.
+THERE_AND_BACK = np.array([
+    *range(0, 320, 10), *range(20_310, 20_640, 10), *range(18_500, 19_140, 10), *range(20_640, 20_960, 10),
+])  # fmt: skip
+SKIP = (
+    "            data.skip(0);  // by wrong offsets, the next segments may lie before what is in the ring\n"
+)
+
+
+def goes_there_and_back(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> bool:
+    monkeypatch.setattr(segments, "_per_warp", lambda *_: 256)
+    x = np.random.default_rng(3).standard_normal(30_000).astype(np.float16)
+    valid = valid_ones(THERE_AND_BACK, x.size, 256)
+    assert np.flatnonzero(~valid).tolist() == [64]
+    host.launches.clear()
+    found = sums(host, x, THERE_AND_BACK)
+    assert host.launches[0] == "segments"
+    return alike(found, sums_of_valid_ones(x, THERE_AND_BACK, valid))
+
+
+def test_groups_behind_what_the_ring_has_skipped(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert goes_there_and_back(host, monkeypatch)
+    host.changes = {"segments": {SKIP: ""}}
+    assert not goes_there_and_back(host, monkeypatch), "the comparison does not see a missing skip"
+
+
+@pytest.mark.parametrize(
+    ("entry", "right", "wrong", "seen"),
+    [
+        ("short_segments", "length & 2 ? to1 : to3", "length & 2 ? to3 : to1", BITS),
+        ("short_segments", "fill = [&](u32& most) {\n        wait();", "fill = [&](u32& most) {\n", STUCK),
+        ("short_segments", "wrong |= leftover(ahead[i / 4].word[i % 4], whole);", ";", BITS),
+        ("segments", "some - 32 * word", "some - 16 * word", BITS),
+        ("segments", "if (fits) data.wait(behind);", "", BITS),
+        (
+            "segments",
+            "bytes = min((end - asked + 15) & ~15u, static_cast<u32>(CHUNK))",
+            "bytes = CHUNK",
+            OUTSIDE,
+        ),
+        ("segments", "(end - asked + 15) & ~15u", "(end - asked + 15) & ~7u", WRONG_COPY),
+        ("long_chunks", "threadIdx.x % 4 == j", "threadIdx.x % 4 <= j", BITS),
+        ("long_chunks", "            data.wait(at + some * static_cast<u32>(sizeof(Code)));\n", "", STUCK),
+    ],
+)
+def test_an_error_in_a_kernel_of_segments_is_seen(
+    host: HostGpu, entry: str, right: str, wrong: str, seen: str
+) -> None:
+    rng = np.random.default_rng(1)
+    offsets = ragged(rng, 8 if entry == "short_segments" else 60, 9000, (2500, 5000))
+    n = int(offsets[-1])
+    x = rng.standard_normal(n) * rng.choice([1, 2.0**-9], n)  # so that the sums of a quad's sets are rounded
+    x[n // 2 :] *= 4  # so that their unit is a larger one
+    x = x.astype(np.float16)
+    wanted = model_sums(x, offsets, np.float32)
+    assert alike(sums(host, x, offsets), wanted)
+    host.changes = {entry: {right: wrong}}
+    assert complaint(lambda: sums(host, x, offsets), wanted) == seen
+
+
+# ---- scans ----
+
+
+def scanned(host: HostGpu, x: Any, exclusive: bool, reverse: bool) -> Any:
+    """Of the kernels, as the host starts them, for rows of x."""
+    fmt = format_of(x.dtype)
+    rows, length = x.shape
+    place, host.readable = placed(x.reshape(-1))
+    result = Result(x.size, x.dtype)
+    launch = scans.ScanLaunch(
+        make_scan_plan(length, fmt), rows, length, length, True, True, fmt, host.gpu,
+        exclusive=exclusive, reverse=reverse,
+    )  # fmt: skip
+    launch(place.ctypes.data, result.array.ctypes.data, 0)
+    result.check()
+    return result.array.reshape(x.shape)
+
+
+def model_scan(x: Any, exclusive: bool, reverse: bool) -> Any:
+    with np.errstate(all="ignore"):
+        return tcu.cumsum(x, axis=1, exclusive=exclusive, reverse=reverse, dtype=x.dtype)
+
+
+ORDERS = [(False, False), (True, False), (False, True), (True, True)]
+
+
+@pytest.mark.parametrize(("exclusive", "reverse"), ORDERS)
+def test_short_rows(host: HostGpu, exclusive: bool, reverse: bool) -> None:
+    """Many in a line, a line each, lines that a warp takes at once, and more of them."""
+    rng = np.random.default_rng(4)
+    for rows, length in ((77, 16), (9, 128), (5, 512), (3, 2048), (2, 8192)):
+        for kind in ("normal", "special"):
+            x = draw(rng, rows * length, np.float16, kind).reshape(rows, length)
+            host.launches.clear()
+            found = scanned(host, x, exclusive, reverse)
+            assert host.launches == ["short_scan"]
+            assert alike(found, model_scan(x, exclusive, reverse)), (rows, length, kind)
+
+
+@pytest.mark.parametrize(("exclusive", "reverse"), ORDERS)
+def test_long_rows(host: HostGpu, exclusive: bool, reverse: bool) -> None:
+    """Several chunks each, the last one partial; the workspace serves one launch after another."""
+    rng = np.random.default_rng(5)
+    cases = [(3, 3 * 8192 + 4096 + 48, "normal"), (2, 8192 + 16, "special")]
+    if not exclusive:
+        cases.append((1, 33 * 8192 + 80, "spread"))  # totals of runs of chunks
+    if not reverse:
+        cases.append((1, 8192 + 13, "any code"))  # the last numbers are no whole granule
+    for rows, length, kind in cases:
+        x = draw(rng, rows * length, np.float16, kind).reshape(rows, length)
+        host.launches.clear()
+        found = scanned(host, x, exclusive, reverse)
+        assert host.launches == ["long_scan"]
+        assert alike(found, model_scan(x, exclusive, reverse)), (rows, length, kind)
+
+
+@pytest.mark.parametrize(
+    ("entry", "right", "wrong", "seen"),
+    [
+        ("short_scan", "LINES_OF_ROW == 0 && PIECES == 1", "LINES_OF_ROW == 0", BITS),
+        ("short_scan", "        wait_for_copy(&b.full[piece.buffer], piece.odd);\n", "", BITS),
+        (
+            "short_scan",
+            "    double earlier = 0;  // lines of the row\n",
+            "    return;\n    double earlier = 0;\n",
+            LEFT_BEHIND,
+        ),
+        ("long_scan", "if (lane < run.place) v = wait_for(run.slots + lane, seen, launch);", "v = 1;", BITS),
+        ("long_scan", "totals[turn.buffer][first + line] = sum", "totals[turn.buffer][line] = sum", BITS),
+        ("long_scan", "        wait_for_copy(&b.found[turn.buffer], turn.odd);\n", "", BITS),
+        (
+            "long_scan",
+            "wait_for_stores<PENDING>();\n            if (before >= 0) arrive(&b.empty[before]);",
+            "",
+            STUCK,
+        ),
+    ],
+)
+def test_an_error_in_a_kernel_of_scans_is_seen(
+    host: HostGpu, entry: str, right: str, wrong: str, seen: str
+) -> None:
+    rows, length = (2, 8192) if entry == "short_scan" else (2, 3 * 8192 + 4096 + 48)
+    x = np.random.default_rng(6).standard_normal((rows, length)).astype(np.float16)
+    wanted = model_scan(x, False, False)
+    assert alike(scanned(host, x, False, False), wanted)
+    host.changes = {entry: {right: wrong}}
+    assert complaint(lambda: scanned(host, x, False, False), wanted) == seen
