@@ -57,7 +57,7 @@ def host(monkeypatch: pytest.MonkeyPatch, built: Path) -> list[str]:
     def launch(function: Any, blocks: int, threads: int, problem: Any) -> Any:
         def run(stream: int) -> None:
             launches.append(function[0])
-            assert function[1](ctypes.addressof(problem), blocks) == 0, "threads that wait for each other"
+            function[1](problem, blocks, threads)
 
         return run
 
