@@ -137,7 +137,7 @@ def alike(found: Any, wanted: Any) -> bool:
 def complaint(run: Callable[[], Any], wanted: Any) -> str:
     """What is wrong with a kernel, or nothing."""
     try:
-        return "" if alike(run(), wanted) else "other bits"
+        return "" if alike(run(), wanted) else BITS
     except KernelFailed as fault:
         return str(fault)
 

@@ -9,8 +9,6 @@
 
 static_assert(ELEMENT == BINARY16 && RESULT == TO_BINARY16, "other sums would need the plan's order");
 
-typedef ResultCode Results[GROUP];
-
 // A sum over the lower lanes of WIDTH and this one.
 template <int WIDTH>
 __device__ inline double up_to_lane(double v) {
@@ -110,7 +108,7 @@ __device__ __noinline__ double scan_any(Group* at, double start) {
     const int lane = threadIdx.x % WARP;
     const Group x = *at;
     const double sum = inclusive<WIDTH>(total(x), lane);
-    Results codes;
+    ResultCode codes[GROUP];
     scanned(x, start + exclusive<WIDTH>(sum, lane), codes);
     for (int i = 0; i < GROUP; ++i) at->codes[i] = codes[i];
     return sum;

@@ -181,29 +181,23 @@ __device__ inline void add_up_lines(Buffers& b, int warp) {
     }
 }
 
-// What comes before chunk j of a row on the levels from LEVEL on.
-template <int LEVEL>
-__device__ inline double before_chunk(const Scan& p, i64 row, i64 j, u32 launch) {
-    double carry = 0;
-#pragma unroll
-    for (int level = LEVELS - 1; level >= LEVEL; --level) {
-        const Run run(p.slots, p.levels, level, row, j);
-        const int lane = threadIdx.x % WARP;
-        carry += before_in_run(run, lane < run.place ? glance(run.slots + lane) : Slot(), launch);
-    }
-    return carry;
-}
-
-// The same from level 2 on: alike for 2^10 chunks, of which a block has some, and found once for them.
+// What comes before chunk j of a row on the levels from 2 on: alike for 2^10 chunks, of which a block has some, and found
+// once for them.
 __device__ inline double before_runs(const Scan& p, Buffers& b, i64 row, i64 j, u32 launch) {
     if (LEVELS <= 2) return 0;
-    const u32 key = static_cast<u32>(row * (p.levels.runs[LEVELS > 2 ? 2 : 0]) + (j >> 10));
+    const u32 key = static_cast<u32>(row * p.levels.runs[2] + (j >> 10));
     volatile u64* const known = &b.known[key % KNOWN].high;
     const u64 high = known[0], low = known[1], tag = static_cast<u64>(key) << 32;
     if (__all_sync(ALL, high >> 32 == key && low >> 32 == key))
         return __longlong_as_double(high << 32 | (low & ALL));
-    const double carry = before_chunk<2>(p, row, j, launch);
-    if (threadIdx.x % WARP == 0) {
+    const int lane = threadIdx.x % WARP;
+    double carry = 0;
+#pragma unroll
+    for (int level = LEVELS - 1; level >= 2; --level) {
+        const Run run(p.slots, p.levels, level, row, j);
+        carry += before_in_run(run, lane < run.place ? glance(run.slots + lane) : Slot(), launch);
+    }
+    if (lane == 0) {
         const u64 bits = __double_as_longlong(carry);
         known[0] = tag | bits >> 32;
         known[1] = tag | (bits & ALL);
