@@ -21,8 +21,9 @@ MOST_COLUMNS = (1 << 32) - (1 << 12)
 _MAX_LEVELS = 12
 _UNITS = {True: 8, False: 32}
 """Of a warp, by whether numbers have 16 bits: units of up to 8 columns, or columns."""
-_SECTOR = 32
-"""Bytes that are read at once: with rows of fewer, lanes that share a column read neighbouring rows."""
+_TOGETHER = 64
+"""Bytes that memory gives at once: with rows of fewer, lanes that share a column read neighbouring rows.  With 32, the
+bytes of a sector, rows of two numbers of binary32 had half the speed (H200)."""
 _THREADS = 256
 _ALONG_LEVELS = 3
 """Of the leaves that the eight warps of a block share where a warp for each column is not enough."""
@@ -121,8 +122,8 @@ class _Pass:
         levels = [rows for rows in levels_of(steps) if rows < length]
         # Lanes that would have no column take leaves, and so do those that would read what follows in a sector later.
         spread = (_UNITS[short] // units).bit_length() - 1 if units < _UNITS[short] else 0
-        if not short and columns.inner * size < _SECTOR:
-            spread = max(spread, (_SECTOR // (columns.inner * size)).bit_length() - 1, 0)
+        if not short and columns.inner * size < _TOGETHER:
+            spread = max(spread, (_TOGETHER // (columns.inner * size)).bit_length() - 1, 0)
         spread = min(spread, len(levels), 3 if short else 5)
         warps = -(-units // (_UNITS[short] >> spread))
         busy = warps * chunks >= _ENOUGH * gpu.multiprocessors

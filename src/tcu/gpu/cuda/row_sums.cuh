@@ -84,8 +84,9 @@ struct Pieces {
     static constexpr int NUMBERS = PIECES / ALIKE;  // of a lane
     static constexpr int STEP = LANES / NUMBERS > ALIKE ? LANES / NUMBERS : ALIKE;  // lanes from number to number
     static_assert(PIECES <= LANES, "a number for each lane, at most");
-    // Sums of two multiples of 2^-24 below 2^21, which are exact in binary64: one rounding, to binary32, is enough.
-    static constexpr bool PLAIN = ELEMENT == BINARY16 && ALIKE == LANES;
+    // A number is the sum of two of binary32, which binary64 may round, and then it is rounded to binary32: the bits of
+    // one addition of binary32, as 53 bits are at least 2 · 24 + 1 (Figueroa, "When is double rounding innocuous?", 1995).
+    static constexpr bool PLAIN = LAST == 4 && ALIKE == LANES;
 
     Part parts[NUMBERS];
 
@@ -103,7 +104,7 @@ struct Pieces {
         for (int i = 0; i < NUMBERS; ++i) v[i] = number_of(parts[i]);
         return across_lanes<NUMBERS, LANES / 2, LAST>(v);
     }
-#if ELEMENT == BINARY16
+#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
     __device__ float plain_sum() const { return parts[0].x + parts[0].y + 0.0f; }
 #else
     __device__ float plain_sum() const { return 0; }

@@ -3,6 +3,7 @@
 **events**: CUDA events around one call, after a warm-up, over many rounds, each call queued behind
 a kernel that only waits, so that the host is ahead: what the GPU needs for one
 call, the start of its kernels and the events themselves (about 2 us) included.
+A call that took the host longer than that wait is left out, if others did not.
 
 **graph**: many calls in a row captured in a CUDA graph, events around its
 replay, divided by the number of calls.  What the GPU needs without the host.
@@ -27,7 +28,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -35,11 +36,12 @@ import numpy as np
 
 FLUSH = 4
 """Times the L2 cache that is read before a buffer's turn comes again."""
-HEAD_START = 3e-4
+HEAD_START = 1e-3
 """Seconds that the GPU waits before each call, while the host queues it.
 
 One wait for a whole round was too short where a round had a hundred calls: the last ones were measured
-at the host's speed.
+at the host's speed.  Three tenths of it were too short for calls from Python where the host was slow: 0.1 to 0.5 ms a
+call, by which single points had a third less speed.
 """
 CLOCK_HZ = 1.98e9
 """Of a multiprocessor of an H200; only the length of the wait depends on it."""
@@ -64,11 +66,15 @@ class Timing:
     p10: float
     p90: float
     samples: int
+    late: int = 0
+    """Further calls, left out because the host was not ahead; of ``samples``, if it never was."""
 
     @classmethod
-    def of(cls, seconds: list[float]) -> Timing:
-        p10, median, p90 = np.percentile(seconds, [10, 50, 90]).tolist()
-        return cls(median, p10, p90, len(seconds))
+    def of(cls, seconds: Sequence[float], late: Sequence[float] = ()) -> Timing:
+        """Of the calls that were queued in time, and of those that were late."""
+        taken = seconds or late
+        p10, median, p90 = np.percentile(taken, [10, 50, 90]).tolist()
+        return cls(median, p10, p90, len(taken), len(late))
 
 
 def buffers_for(nbytes: int, l2: int, cold: bool) -> int:
@@ -158,19 +164,23 @@ class CudaClock:
             each = time.perf_counter() - start
         event = self._torch.cuda.Event
         wait = int(CLOCK_HZ * HEAD_START)
-        marks: dict[str, list[tuple[Any, Any]]] = {name: [] for name in calls}
+        marks: dict[str, list[tuple[Any, Any, bool]]] = {name: [] for name in calls}
         for _ in range(rounds_in(seconds, each + HEAD_START * len(calls), fewest)):
             for name, call in calls.items():
                 begin, end = event(enable_timing=True), event(enable_timing=True)
                 self._torch.cuda._sleep(wait)
+                start = time.perf_counter()
                 begin.record()
                 call()
                 end.record()
-                marks[name].append((begin, end))
+                marks[name].append((begin, end, time.perf_counter() - start > HEAD_START))
             self.synchronize()
+
+        def seconds_of(those: list[tuple[Any, Any, bool]], were_late: bool) -> list[float]:
+            return [a.elapsed_time(b) * 1e-3 / division for a, b, late in those if late is were_late]
+
         return {
-            name: Timing.of([begin.elapsed_time(end) * 1e-3 / division for begin, end in pairs])
-            for name, pairs in marks.items()
+            name: Timing.of(seconds_of(those, False), seconds_of(those, True)) for name, those in marks.items()
         }
 
 
