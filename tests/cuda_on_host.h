@@ -273,6 +273,8 @@ static void store_bulk_from(const void* to, unsigned from, unsigned bytes) {
     begin(fibres[self].stores, {Errand::COPY, const_cast<void*>(to), at(from), bytes, 0});
 }
 
+static void commit_stores() { begin(fibres[self].stores, {Errand::GROUP, nullptr, nullptr, 0, 0}); }
+
 template <unsigned BYTES>
 static void copy_later(unsigned to, const void* from, bool is_group) {
     if (BYTES == 16) readable(static_cast<const uint4*>(from));
@@ -294,15 +296,14 @@ static void run_first(std::vector<Errand>& errands) {
     if (errand.kind == Errand::ARRIVAL) arrive_at(errand.barrier);
 }
 
-static void wait_for_groups(long pending) {
-    std::vector<Errand>& errands = fibres[self].errands;
+static void run_groups(std::vector<Errand>& errands, long pending) {
     const auto is_group = [](const Errand& errand) { return errand.kind == Errand::GROUP; };
     while (std::count_if(errands.begin(), errands.end(), is_group) > pending) run_first(errands);
 }
 
-static void wait_for_stores(size_t pending) {
-    while (fibres[self].stores.size() > pending) run_first(fibres[self].stores);
-}
+static void wait_for_groups(long pending) { run_groups(fibres[self].errands, pending); }
+
+static void wait_for_stores(long pending) { run_groups(fibres[self].stores, pending); }
 
 // Some of what is under way arrives; whether there was any.
 static bool deliver() {

@@ -93,7 +93,6 @@ _ASSEMBLY = {
     "ld.global.nc.v2.u32 {%0, %1}, [%2+8];": "const uint2 loaded = host::readable((const uint2*)(%2 + 8)); %0 = loaded.x; %1 = loaded.y;",
     "ld.global.nc.v2.u32 {%0, %1}, [%2+16];": "const uint2 loaded = host::readable((const uint2*)(%2 + 16)); %0 = loaded.x; %1 = loaded.y;",
     "prefetch.global.L2 [%0];": ";",
-    "cp.async.bulk.prefetch.L2.global [%0], %1;": "host::readable((const char*)(%0), %1);",
     "st.global.f32 [%0], %1;": "*(float*)(%0) = %1;",
     "st.relaxed.gpu.global.u64 [%0], %1;": "*(%0) = %1;",
     "st.relaxed.gpu.global.v2.u64 [%0], {%1, %2};": "*(%0) = {%1, %2};",
@@ -117,10 +116,8 @@ _ASSEMBLY = {
     f"{{ .reg .pred p; {_TRY_WAIT}, [%1], %2; selp.u32 %0, 1, 0, p; }}": "host::wait_for_barrier(%1, %2); %0 = 1;",
     f"{{ .reg .pred p; again_%=: {_TRY_WAIT}, [%0], %1; @!p bra again_%=; }}": "host::wait_for_barrier(%0, %1);",
     "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];": "host::copy_bulk_to(%0, %1, %2, %3);",
-    "{ .reg .b64 policy; createpolicy.fractional.L2::evict_first.b64 policy, 1.0; "
-    "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
-    "[%0], [%1], %2, [%3], policy; }": "host::copy_bulk_to(%0, %1, %2, %3);",
-    "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2; cp.async.bulk.commit_group;": "host::store_bulk_from(%0, %1, %2);",
+    "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;": "host::store_bulk_from(%0, %1, %2);",
+    "cp.async.bulk.commit_group;": "host::commit_stores();",
     "cp.async.bulk.wait_group.read %0;": "host::wait_for_stores(%0);",
     "cp.async.ca.shared.global [%0], [%1], 8; cp.async.commit_group;": "host::copy_later<8>(%0, %1, true);",
     "cp.async.cg.shared.global [%0], [%1], 16;": "host::copy_later<16>(%0, %1, false);",

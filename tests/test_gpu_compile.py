@@ -279,12 +279,15 @@ SCANS: dict[str, dict[str, Any]] = {
     "scan.cu, chunks": {"PER_ROW": 512, "CHUNKED": 1, "AHEAD": 4, "STAGES": 6, "RESIDENT": 2},
     "segment_scan.cu": {},
 }
-_LONG = {"BUFFERS": scans._BUFFERS, "AHEAD": 4, "SUMMING": scans._SUMMING, "LOOKING": scans._LOOKING}
+_LONG = {
+    "BUFFERS": scans._BUFFERS, "SUMMING": scans._SUMMING, "LOOKING": scans._LOOKING, "SCANNING": scans._SCANNING,
+}  # fmt: skip
 EXACT_SCANS: dict[str, dict[str, Any]] = {
     "long_scan.cu": {"LEVELS": 1, **_LONG},
     "long_scan.cu, of many chunks": {"LEVELS": 4, **_LONG},
-    "short_scan.cu": {"PER_ROW": 1, "TOGETHER": 4, "RESIDENT": 24},
-    "short_scan.cu, lines": {"PER_ROW": 512, "TOGETHER": 4, "RESIDENT": 24},
+    "short_scan.cu": {"PER_ROW": 1, "TOGETHER": 4, "BUFFERS": 1, "RESIDENT": 24},
+    "short_scan.cu, lines": {"PER_ROW": 512, "TOGETHER": 4, "BUFFERS": 3, "RESIDENT": 18},
+    "short_scan.cu, chunks": {"PER_ROW": 1024, "TOGETHER": 4, "BUFFERS": 3, "RESIDENT": 18},
 }
 """Of binary16 as binary16, on sm_90 and later."""
 
@@ -330,8 +333,8 @@ def test_exact_scans_compile(which: str, exclusive: int, reverse: int) -> None:
     ("which", "facts"),
     [
         ("long_scan.cu", [f"sizeof(Buffers) == {scans.long_scan_bytes()}"]),
-        ("short_scan.cu", [f"sizeof(Buffers) == {scans.short_scan_bytes(1)}", f"TOGETHER == {scans._PIECE}"]),
-        ("short_scan.cu, lines", [f"sizeof(Buffers) == {scans.short_scan_bytes(512)}"]),
+        ("short_scan.cu", [f"sizeof(Buffers) == {scans.short_scan_bytes(4, 1)}"]),
+        ("short_scan.cu, lines", [f"sizeof(Buffers) == {scans.short_scan_bytes(4, 3)}"]),
     ],
 )
 def test_exact_scans_have_the_shared_memory_that_they_use(which: str, facts: list[str]) -> None:
@@ -377,6 +380,11 @@ def test_what_scans_ask_for_compiles(
     exact = element == target == "binary16" and capability >= (9, 0)
     expected = "long_scan.cu" if n > 8192 else "scan.cu" if n == 300 else "short_scan.cu"
     assert asked == [expected if exact else "scan.cu"]
+    if exact and n == 1 << 14:  # as many rows as keep all warps busy
+        scans.ScanLaunch(
+            plan, 2376, n, n, True, True, get_format(target), gpu, exclusive=False, reverse=False
+        )
+        assert asked[1:] == ["short_scan.cu"]
     assert max(sizes, default=0) <= 227 << 10
 
 

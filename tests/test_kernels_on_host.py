@@ -361,10 +361,11 @@ ORDERS = [(False, False), (True, False), (False, True), (True, True)]
 
 
 @pytest.mark.parametrize(("exclusive", "reverse"), ORDERS)
-def test_short_rows(host: HostGpu, exclusive: bool, reverse: bool) -> None:
-    """Many in a line, a line each, lines that a warp takes at once, and more of them."""
+def test_short_rows(host: HostGpu, monkeypatch: pytest.MonkeyPatch, exclusive: bool, reverse: bool) -> None:
+    """Many in a line, a line each, lines that a warp takes at once, more of them, and several chunks."""
+    monkeypatch.setattr(scans, "_EVEN", 0)  # few rows are as good as many
     rng = np.random.default_rng(4)
-    for rows, length in ((77, 16), (9, 128), (5, 512), (3, 2048), (2, 8192)):
+    for rows, length in ((77, 16), (9, 128), (5, 512), (3, 2048), (2, 8192), (2, 6144), (2, 3 * 8192 + 2048)):
         for kind in ("normal", "special"):
             x = draw(rng, rows * length, np.float16, kind).reshape(rows, length)
             host.launches.clear()
@@ -394,11 +395,12 @@ def test_long_rows(host: HostGpu, exclusive: bool, reverse: bool) -> None:
     ("entry", "right", "wrong", "seen"),
     [
         ("short_scan", "LINES_OF_ROW == 0 && PIECES == 1", "LINES_OF_ROW == 0", BITS),
+        ("short_scan", "if (lane == chunk - 1) total = earlier;", "total = earlier;", BITS),
         ("short_scan", "        wait_for_copy(&b.full[piece.buffer], piece.odd);\n", "", BITS),
         (
             "short_scan",
-            "    double earlier = 0;  // lines of the row\n",
-            "    return;\n    double earlier = 0;\n",
+            "    double earlier = 0;  ",
+            "    return;\n    double earlier = 0;  ",
             LEFT_BEHIND,
         ),
         ("long_scan", "if (lane < run.place) v = wait_for(run.slots + lane, seen, launch);", "v = 1;", BITS),
@@ -413,9 +415,11 @@ def test_long_rows(host: HostGpu, exclusive: bool, reverse: bool) -> None:
     ],
 )
 def test_an_error_in_a_kernel_of_scans_is_seen(
-    host: HostGpu, entry: str, right: str, wrong: str, seen: str
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch, entry: str, right: str, wrong: str, seen: str
 ) -> None:
-    rows, length = (2, 8192) if entry == "short_scan" else (2, 3 * 8192 + 4096 + 48)
+    monkeypatch.setattr(scans, "_EVEN", 0)
+    monkeypatch.setattr(scans, "_BUFFERS", 4)  # few, so that each is used again
+    rows, length = (2, 4 * 8192) if entry == "short_scan" else (2, 3 * 8192 + 4096 + 48)
     x = np.random.default_rng(6).standard_normal((rows, length)).astype(np.float16)
     wanted = model_scan(x, False, False)
     assert alike(scanned(host, x, False, False), wanted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
 from dataclasses import dataclass
 
@@ -39,15 +40,18 @@ where both the elements and the results have 16 bits.
 
 The fastest on an H200 of those that leave the kernel its registers and 227 KB of shared memory; they change no bits.
 """
-_BUFFERS, _AHEAD, _SUMMING, _LOOKING = 13, 2, 4, 10
-"""Of cuda/long_scan.cu: chunks that a block has in shared memory, and how many of them it asks for before; warps that
-add up, and warps that look back."""
-_PIECE, _SHORT_RESIDENT = 4, 24
-"""Of cuda/short_scan.cu: lines that a warp takes at a time, and warps on a multiprocessor.
+_BUFFERS, _SUMMING, _LOOKING, _SCANNING = 13, 4, 2, 16
+"""Of cuda/long_scan.cu: chunks that a block has in shared memory; warps that add up, that look back, and that scan."""
+_PIECE, _PIECES = (4, 1, 24), (4, 3, 18)
+"""Of cuda/short_scan.cu: lines that a warp takes at a time, how many times it has room for them, and warps on a
+multiprocessor; for rows of one piece, and of more.
 
 A warp has one share, and the next one begins where memory is read and written anyway: 0.99 of a copy's speed on an
 H200.  Warps that went on with 80 shares, far from each other by then, had 0.92, and 0.80 with more of them under way.
 """
+_SHORT_CHUNKS, _EVEN = 32, 0.8
+"""Of a row's chunks, the most whose totals a warp has; and the least share of a GPU's warps that is busy, where each has
+one row after another."""
 
 
 class _Levels(ctypes.Structure):
@@ -118,11 +122,11 @@ class ScanLaunch:
         self._lock = threading.Lock()
         copied = aligned and gpu.compute_capability >= (9, 0)
         exact = copied and plan.input == target.name == "binary16"
-        dense = stride_in == stride_out == plan.n == per_row * per_group
-        if exact and chunks > 1:
+        dense = stride_in == stride_out == plan.n
+        if exact and dense and _is_short(rows, plan.n, per_group, gpu):
+            way = _short_way(rows, groups)
+        elif exact and chunks > 1:
             way = _long_way(levels.count, shares, gpu)
-        elif exact and dense:
-            way = _short_way(rows, per_row)
         else:
             way = _any_way(per_row, chunks, shares, copied, size == target.dtype.itemsize == 2, gpu)
         function = compiled(
@@ -189,27 +193,41 @@ def _any_way(per_row: int, chunks: int, shares: int, copied: bool, narrow: bool,
 
 def _long_way(levels: int, shares: int, gpu: Gpu) -> _Way:
     macros = (
-        ("LEVELS", levels), ("BUFFERS", _BUFFERS), ("AHEAD", _AHEAD if levels > 1 else 0), ("SUMMING", _SUMMING),
-        ("LOOKING", _LOOKING),
+        ("LEVELS", levels), ("BUFFERS", _BUFFERS), ("SUMMING", _SUMMING), ("LOOKING", _LOOKING),
+        ("SCANNING", _SCANNING),
     )  # fmt: skip
-    threads = (_LINES + _SUMMING + _LOOKING + 2) * _LANES
+    threads = (_SCANNING + _SUMMING + _LOOKING + 4) * _LANES
     return _Way("long_scan.cu", macros, shares, min(shares, gpu.multiprocessors), threads, long_scan_bytes())
 
 
-def _short_way(rows: int, per_row: int) -> _Way:
-    shares = -(-rows * per_row // max(per_row, _PIECE * _LANES))
-    macros = (("PER_ROW", per_row), ("TOGETHER", _PIECE), ("RESIDENT", _SHORT_RESIDENT))
-    return _Way("short_scan.cu", macros, shares, shares, _LANES, short_scan_bytes(per_row))
+def _is_short(rows: int, n: int, per_group: int, gpu: Gpu) -> bool:
+    """Whether a warp for each of so many rows of n numbers is what cuda/short_scan.cu can do, and fast."""
+    groups, rest = divmod(n, per_group)
+    lines, _, resident = _PIECES
+    if rest or not groups:
+        return False
+    if groups <= _CHUNK and groups & (groups - 1) == 0:
+        return True
+    waves = rows / (gpu.multiprocessors * resident)
+    even = waves / math.ceil(waves) >= _EVEN
+    return groups % (lines * _LANES) == 0 and groups <= _SHORT_CHUNKS * _CHUNK and even
+
+
+def _short_way(rows: int, groups: int) -> _Way:
+    lines, buffers, resident = _PIECE if groups <= _PIECE[0] * _LANES else _PIECES
+    shares = -(-rows * groups // max(groups, lines * _LANES))
+    macros = (("PER_ROW", groups), ("TOGETHER", lines), ("BUFFERS", buffers), ("RESIDENT", resident))
+    return _Way("short_scan.cu", macros, shares, shares, _LANES, short_scan_bytes(lines, buffers))
 
 
 def long_scan_bytes() -> int:
     """Shared memory of a block of cuda/long_scan.cu: chunks, what is known of their lines and of them, 4 slots."""
-    return _aligned(_BUFFERS * (_CHUNK * _GROUP + 16 * _LINES + 72) + 4 * _SLOT)
+    return _aligned(_BUFFERS * (_CHUNK * _GROUP + 16 * _LINES + 80) + 4 * _SLOT)
 
 
-def short_scan_bytes(per_row: int) -> int:
-    """Shared memory of a warp of cuda/short_scan.cu: one piece, or two where a row has more."""
-    return _aligned((2 if per_row > _PIECE * _LANES else 1) * (_PIECE * _LANES * _GROUP + 8))
+def short_scan_bytes(lines: int, buffers: int) -> int:
+    """Shared memory of a warp of cuda/short_scan.cu."""
+    return _aligned(buffers * (lines * _LANES * _GROUP + 8))
 
 
 def _aligned(size: int) -> int:

@@ -34,46 +34,33 @@ __device__ inline void expect(u32 bytes, u64* arrived) {
                  : "memory");
 }
 
-// By one thread; addresses and size are multiples of 16 bytes.  ONCE: nobody reads the same again, and the second cache
-// keeps what is written instead.
-template <bool ONCE = false>
+// By one thread; addresses and size are multiples of 16 bytes.
 __device__ inline void start_copy(void* to, const void* from, u32 bytes, u64* arrived) {
-    if (ONCE)
-        asm volatile(
-            "{ .reg .b64 policy; createpolicy.fractional.L2::evict_first.b64 policy, 1.0;\n"
-            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
-            "[%0], [%1], %2, [%3], policy; }" ::"r"(shared_address(to)),
-            "l"(from), "r"(bytes), "r"(shared_address(arrived))
-            : "memory");
-    else
-        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                         shared_address(to)),
-                     "l"(from), "r"(bytes), "r"(shared_address(arrived))
-                     : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                     shared_address(to)),
+                 "l"(from), "r"(bytes), "r"(shared_address(arrived))
+                 : "memory");
 }
 
-template <bool ONCE = false>
 __device__ inline void copy_bulk(void* to, const void* from, u32 bytes, u64* arrived) {
     expect(bytes, arrived);
-    start_copy<ONCE>(to, from, bytes, arrived);
-}
-
-// Into the second cache, for a later copy; address and size are multiples of 16 bytes.
-__device__ inline void prefetch_bulk(const void* from, u32 bytes) {
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
+    start_copy(to, from, bytes, arrived);
 }
 
 // What this thread has written to shared memory is what later copies read.
 __device__ inline void release_to_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // By one thread; addresses and size are multiples of 16 bytes.
-__device__ inline void store_bulk(void* to, const void* from, u32 bytes) {
-    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\ncp.async.bulk.commit_group;" ::"l"(to),
-                 "r"(shared_address(from)), "r"(bytes)
+__device__ inline void start_store(void* to, const void* from, u32 bytes) {
+    asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_address(from)),
+                 "r"(bytes)
                  : "memory");
 }
 
-// Until what the thread has stored so far, but for the last few times, has been read from shared memory.
+// What the thread has started to store since the last time is a group.
+__device__ inline void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+
+// Until all groups but for the last few have been read from shared memory.
 template <int PENDING = 0>
 __device__ inline void wait_for_stores() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");

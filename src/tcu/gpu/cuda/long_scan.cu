@@ -1,22 +1,25 @@
 // Running sums of long rows of binary16, by the plan of tcu/plan/scan.py, in one pass over memory: warps with a task
 // each.
 //
-// A chunk (16 KiB) goes through shared memory: one warp has it copied there, some add up its lines, one finds out
-// what comes before it, a warp for each line scans it, results in place of numbers, and one warp has them copied to
-// memory.  A block has as many chunks under way as shared memory has room for, and none waits for another of them.
+// A chunk (16 KiB) goes through shared memory: one warp has it copied there, some add up its lines, one hands on what
+// they come to, one finds out what comes before it, a warp for each line scans it, results in place of numbers, and one
+// warp has them copied to memory.  A block has as many chunks under way as shared memory has room for, and none waits
+// for another of them.
 //
 // What matters is how long a chunk's way through a warp is: while one warp loaded and stored, with 2100 cycles of
 // instructions, all others waited for it, and with numbers drawn a chunk earlier than needed, all blocks for the
-// slowest (H200: 0.74 and 0.66 of a copy's speed in place of 0.78).
+// slowest (H200: 0.74 and 0.66 of a copy's speed in place of 0.78).  And how many warps look back: all look at the same
+// few slots, in one place of the second cache, which then answers late.  With 8 warps of each block the speed was 0.80,
+// with 4 0.84, with 2 0.86; but who looks back must not be who hands on totals, for which all blocks wait.
 //
 // Compiled with ELEMENT and RESULT (binary16), LAYOUT (ALIGNED: every row begins at a multiple of 16 bytes, in the
 // array and in the result, and reversed ones end at one of 32), for sm_90 and later, and
 //   EXCLUSIVE, REVERSE
 //   LEVELS     of chunks in a row
 //   BUFFERS    chunks under way
-//   AHEAD      how long before chunks are asked for, in chunks of each block; 0: not before
 //   SUMMING    warps that add up: 2, 4 or 8
-//   LOOKING    warps that find out what comes before
+//   LOOKING    warps that look back
+//   SCANNING   warps that scan, a line at a time
 //
 // The host fills the structure field by field (tcu/gpu/scans.py): change both together.
 
@@ -26,11 +29,13 @@
 
 constexpr int ELEMENTS = LINES * WARP * GROUP;  // of a chunk
 constexpr int LINE = WARP * GROUP;
-constexpr int SCANNING = LINES;  // warps
-constexpr int THREADS = (SCANNING + SUMMING + LOOKING + 2) * WARP;
+constexpr int LOAD = SCANNING + SUMMING + LOOKING, STORE = LOAD + 1, HAND_ON = LOAD + 2;  // and one for runs
+constexpr int THREADS = (HAND_ON + 2) * WARP;
+constexpr int STORED = ELEMENTS / 4;  // at a time: more than with one store for all (H200: 0.88 and 0.87 of a copy's speed)
 constexpr int PENDING = 1;  // results that are still read from shared memory while the next ones are waited for
 
 static_assert(LOOKING + PENDING < BUFFERS, "the end is told to a turn of each such warp, in buffers that are empty by then");
+static_assert(SCANNING <= LOOKING * LINES, "and to one of each of these");
 
 // A chunk's numbers: all of a stretch of memory.
 struct Chunk {
@@ -64,7 +69,8 @@ constexpr int KNOWN = 4;
 struct Buffers {
     Group groups[BUFFERS][LINES * WARP];
     double totals[BUFFERS][LINES];  // of lines
-    double starts[BUFFERS][LINES];  // what comes before lines
+    double starts[BUFFERS][LINES];  // what comes before lines, in the chunk
+    double carries[BUFFERS];        // what comes before the chunk
     Chunk chunks[BUFFERS];
     Slot known[KNOWN];  // what comes before 2^10 chunks, each half beside their number
     u64 full[BUFFERS], summed[BUFFERS], found[BUFFERS], done[BUFFERS], empty[BUFFERS];  // barriers
@@ -85,9 +91,7 @@ struct Turn {
 };
 
 // Draws chunks as buffers become empty, and has them copied.  Whoever waits, waits for chunks of lower numbers, which
-// running blocks have drawn; to draw one earlier than it is needed keeps all others waiting for it.  For the same reason
-// chunks are asked for long before, into the second cache: memory that is busy takes its time, and of 32 chunks that
-// wait for each other's totals one always came late (0.78 of a copy's speed).
+// running blocks have drawn; to draw one earlier than it is needed keeps all others waiting for it.
 __device__ inline void load_chunks(const Scan& p, Buffers& b) {
     const int lane = threadIdx.x % WARP;
     int turns = 0;
@@ -118,12 +122,7 @@ __device__ inline void load_chunks(const Scan& p, Buffers& b) {
         }
         if (lane == 0) {
             b.chunks[turn.buffer] = c;
-            copy_bulk<true>(codes, from, c.whole() * sizeof(Code), full);
-            const u32 later = number + AHEAD * gridDim.x;
-            if (AHEAD && turns >= BUFFERS && later < p.shares) {
-                const Chunk other = chunk_of(p, later);
-                prefetch_bulk(other.from(p), other.whole() * sizeof(Code));
-            }
+            copy_bulk(codes, from, c.whole() * sizeof(Code), full);
         }
     }
 }
@@ -142,7 +141,9 @@ __device__ inline void store_chunks(const Scan& p, Buffers& b) {
         if (c.whole() + lane < c.count) to[c.whole() + lane] = codes[c.whole() + lane];
         __syncwarp();
         if (lane == 0) {
-            store_bulk(to, codes + c.offset(), c.whole() * sizeof(ResultCode));
+            for (int i = 0; i < c.whole(); i += STORED)
+                start_store(to + i, codes + c.offset() + i, min(STORED, c.whole() - i) * sizeof(ResultCode));
+            commit_stores();
             wait_for_stores<PENDING>();
             if (before >= 0) arrive(&b.empty[before]);
         }
@@ -205,23 +206,53 @@ __device__ inline double before_runs(const Scan& p, Buffers& b, i64 row, i64 j, 
     return carry;
 }
 
-__device__ inline void find_starts(const Scan& p, Buffers& b, int first) {
-    const int lane = threadIdx.x % WARP;
+// The number of this launch, in slots.
+__device__ inline u32 launch_of(const Scan& p) {
     u32 launches = 0;
-    if (lane == 0)
+    if (threadIdx.x % WARP == 0)
         asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(launches) : "l"(&p.shared->launch) : "memory");
-    const u32 launch = __shfl_sync(ALL, launches, 0) + 1;  // memory begins with zeros
+    return __shfl_sync(ALL, launches, 0) + 1;  // memory begins with zeros
+}
+
+__device__ inline void hand_on_chunks(const Scan& p, Buffers& b) {
+    const int lane = threadIdx.x % WARP;
+    const u32 launch = launch_of(p);
+    for (Turn turn;; turn.next()) {
+        wait_for_copy(&b.full[turn.buffer], turn.odd);
+        if (b.chunks[turn.buffer].lines == 0) return;
+        const Run own(p.slots, p.levels, 0, b.chunks[turn.buffer].row, b.chunks[turn.buffer].number);
+        wait_for_copy(&b.summed[turn.buffer], turn.odd);
+        const double sum = inclusive<LINES>(b.totals[turn.buffer][lane % LINES], lane);
+        if (lane == LINES - 1) hand_on(own.slots + own.place, sum, launch);
+        const double earlier = exclusive<LINES>(sum, lane);
+        if (lane < LINES) b.starts[turn.buffer][lane] = earlier;
+        __syncwarp();
+        if (lane == 0) arrive(&b.found[turn.buffer]);
+    }
+}
+
+// Waits for chunks of other blocks, where a run ends: all that this keeps waiting waits for those chunks anyway.
+__device__ inline void hand_on_all_runs(const Scan& p, Buffers& b) {
+    const u32 launch = launch_of(p);
+    for (Turn turn;; turn.next()) {
+        wait_for_copy(&b.full[turn.buffer], turn.odd);
+        if (b.chunks[turn.buffer].lines == 0) return;
+        const i64 row = b.chunks[turn.buffer].row, chunk = b.chunks[turn.buffer].number;
+        __syncwarp();
+        if (threadIdx.x % WARP == 0) arrive(&b.found[turn.buffer]);
+        hand_on_runs(p.slots, p.levels, row, chunk, launch);
+    }
+}
+
+__device__ inline void look_back(const Scan& p, Buffers& b, int first) {
+    const int lane = threadIdx.x % WARP;
+    const u32 launch = launch_of(p);
     Turn turn;
     for (turn.next(first);; turn.next(LOOKING)) {
         wait_for_copy(&b.full[turn.buffer], turn.odd);
         if (b.chunks[turn.buffer].lines == 0) return;
         const i64 row = b.chunks[turn.buffer].row, chunk = b.chunks[turn.buffer].number;
-        wait_for_copy(&b.summed[turn.buffer], turn.odd);
-        const double sum = inclusive<LINES>(b.totals[turn.buffer][lane % LINES], lane);
         const Run own(p.slots, p.levels, 0, row, chunk);
-        if (lane == LINES - 1) hand_on(own.slots + own.place, sum, launch);
-        if (own.place == WARP - 1) hand_on_runs(p.slots, p.levels, row, chunk, launch);
-        const double earlier = exclusive<LINES>(sum, lane);
         // Asked for on both levels before one is waited for.
         Slot here = {}, above = {};
         if (lane < own.place) here = glance(own.slots + lane);
@@ -232,15 +263,20 @@ __device__ inline void find_starts(const Scan& p, Buffers& b, int first) {
             carry = before_runs(p, b, row, chunk, launch) + before_in_run(runs, above, launch);
         }
         carry += before_in_run(own, here, launch);
-        if (lane < LINES) b.starts[turn.buffer][lane] = carry + earlier;
-        __syncwarp();
-        if (lane == 0) arrive(&b.found[turn.buffer]);
+        if (lane == 0) {
+            b.carries[turn.buffer] = carry;
+            arrive(&b.found[turn.buffer]);
+        }
     }
 }
 
-__device__ inline void scan_line(Buffers& b, int line) {
+__device__ inline void scan_lines(Buffers& b, int warp) {
     const int lane = threadIdx.x % WARP;
-    for (Turn turn;; turn.next()) {
+    Turn turn;
+    turn.next(warp / LINES);
+    for (int line = warp % LINES;; line += SCANNING) {
+        turn.next(line / LINES);
+        line %= LINES;
         wait_for_copy(&b.full[turn.buffer], turn.odd);
         const int lines = b.chunks[turn.buffer].lines;
         if (lines == 0) return;
@@ -248,7 +284,8 @@ __device__ inline void scan_line(Buffers& b, int line) {
         Group* const at = b.groups[turn.buffer] + (line < lines ? place : 0);
         const Running<WARP> running(*at);  // before the wait for what comes before
         wait_for_copy(&b.found[turn.buffer], turn.odd);
-        const double start = b.starts[turn.buffer][line], end = start + b.totals[turn.buffer][line];
+        const double start = b.carries[turn.buffer] + b.starts[turn.buffer][line];
+        const double end = start + b.totals[turn.buffer][line];
         if (line < lines) {
             if (__all_sync(ALL, end - end == 0))
                 running.put(at, start);
@@ -270,21 +307,25 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) long_scan(const __grid_
         for (int i = 0; i < BUFFERS; ++i) {
             prepare(&b.full[i]);
             prepare(&b.summed[i], SUMMING);
-            prepare(&b.found[i]);
-            prepare(&b.done[i], SCANNING);
+            prepare(&b.found[i], LEVELS > 1 ? 3 : 2);
+            prepare(&b.done[i], LINES);
             prepare(&b.empty[i]);
         }
     __syncthreads();
     if (warp < SCANNING)
-        scan_line(b, warp);
+        scan_lines(b, warp);
     else if (warp < SCANNING + SUMMING)
         add_up_lines(b, warp - SCANNING);
-    else if (warp < SCANNING + SUMMING + LOOKING)
-        find_starts(p, b, warp - SCANNING - SUMMING);
-    else if (warp == SCANNING + SUMMING + LOOKING)
+    else if (warp < LOAD)
+        look_back(p, b, warp - SCANNING - SUMMING);
+    else if (warp == LOAD)
         load_chunks(p, b);
-    else
+    else if (warp == HAND_ON)
+        hand_on_chunks(p, b);
+    else if (warp == STORE)
         store_chunks(p, b);
+    else if (LEVELS > 1)
+        hand_on_all_runs(p, b);
     __syncthreads();
     if (threadIdx.x == 0 && atomicInc(&p.shared->left, gridDim.x - 1) == gridDim.x - 1) {
         p.shared->ticket = 0;

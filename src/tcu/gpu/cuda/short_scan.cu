@@ -1,13 +1,15 @@
-// Running sums of rows of binary16 that lie without gaps, each of a power of two of groups up to 512.
+// Running sums of rows of binary16 that lie without gaps, each of a power of two of groups up to 512, or of whole
+// pieces up to 32 chunks.
 //
-// A warp takes a few lines, or a row of more lines a few at a time; they are copied to shared memory, results take
-// their place there and leave as a whole.  Nobody waits for another warp.
+// A warp takes a few lines, or a row of more lines a few at a time, a piece; they are copied to shared memory, results
+// take their place there and leave as a whole.  Nobody waits for another warp.
 //
 // Compiled with ELEMENT and RESULT (binary16), LAYOUT (ALIGNED: the array and the result begin at multiples of 16
 // bytes), for sm_90 and later, and
-//   PER_ROW    groups of a row, a power of two
+//   PER_ROW    groups of a row
 //   EXCLUSIVE, REVERSE
-//   TOGETHER   lines of a piece, what a warp takes at a time
+//   TOGETHER   lines of a piece, what a warp takes at a time: 1, 2, 4, 8 or 16
+//   BUFFERS    pieces of a warp in shared memory; 1 where a row has no more than one
 //   RESIDENT   warps per multiprocessor that the registers must allow
 //
 // The host fills the structure field by field (tcu/gpu/scans.py): change both together.
@@ -21,9 +23,11 @@ constexpr int PIECE = TOGETHER * LINE;                    // elements
 constexpr int IN_LINE = PER_ROW < WARP ? PER_ROW : WARP;  // groups of a row in a line
 constexpr int LINES_OF_ROW = PER_ROW / IN_LINE;
 constexpr int PIECES = LINES_OF_ROW > TOGETHER ? LINES_OF_ROW / TOGETHER : 1;  // that a warp takes one after another
-constexpr int BUFFERS = PIECES > 1 ? 2 : 1;
+constexpr int CHUNKS = (LINES_OF_ROW + LINES - 1) / LINES;  // of a row: sums of more lines may not be exact
+constexpr int PENDING = BUFFERS > 2 ? 1 : 0;  // results that are still read while the next numbers are waited for
 
-static_assert(PER_ROW <= LINES * WARP, "longer rows' sums are not exact");
+static_assert(CHUNKS <= WARP && LINES % TOGETHER == 0, "each lane has the total of a chunk, and a chunk whole pieces");
+static_assert(PIECES == 1 ? BUFFERS == 1 : BUFFERS > 1 && PIECES * TOGETHER == LINES_OF_ROW, "a row has whole pieces");
 
 struct Buffers {
     Group groups[BUFFERS][TOGETHER * WARP];
@@ -68,34 +72,46 @@ extern "C" __global__ void __launch_bounds__(WARP, RESIDENT) short_scan(const __
         ahead.next();
     };
     for (int i = 0; i < BUFFERS; ++i) load();
-    double earlier = 0;  // lines of the row
+    double earlier = 0;                                   // lines of the row, in its chunk
+    [[maybe_unused]] double chunks_before = 0, total = 0;  // of the chunk with the lane's number
 #pragma unroll 1
     for (Piece piece; piece.number < PIECES; piece.next()) {
         wait_for_copy(&b.full[piece.buffer], piece.odd);
         const int count = piece.count(all), lines = (count + LINE - 1) / LINE;
         Group* const groups = b.groups[piece.buffer];
+        const int chunk = piece.number * TOGETHER / LINES;
+        if (CHUNKS > 1 && piece.number && piece.number * TOGETHER % LINES == 0) {
+            if (lane == chunk - 1) total = earlier;
+            chunks_before = __shfl_sync(ALL, inclusive<WARP>(total, lane), chunk - 1);
+            earlier = 0;
+        }
 #pragma unroll 2
         for (int i = 0; i < lines; ++i) {
             // Where there are fewer groups, all rows are shorter than a line, and what is scanned beyond is not stored.
             Group* const at = groups + (REVERSE ? lines - 1 - i : i) * WARP + (REVERSE ? WARP - 1 - lane : lane);
             if (i % LINES_OF_ROW == 0 && PIECES == 1) earlier = 0;
             const Group x = *at;
+            const double start = CHUNKS > 1 ? chunks_before + earlier : earlier;
             double sum;
-            if (__all_sync(ALL, finite(x)) && earlier - earlier == 0) {
+            if (__all_sync(ALL, finite(x)) && start - start == 0) {
                 const Running<IN_LINE> running(x);
-                running.put(at, earlier);
+                running.put(at, start);
                 sum = running.all;
             } else {
-                sum = scan_any<IN_LINE>(at, earlier);
+                sum = scan_any<IN_LINE>(at, start);
             }
             if (LINES_OF_ROW > 1) earlier += __shfl_sync(ALL, sum, WARP - 1);
         }
         release_to_copies();
         __syncwarp();
         if (lane == 0) {
-            store_bulk(static_cast<ResultCode*>(p.out) + piece.first(), groups, count * sizeof(Code));
-            wait_for_stores();
+            start_store(static_cast<ResultCode*>(p.out) + piece.first(), groups, count * sizeof(Code));
+            commit_stores();
+            if (piece.number + 1 < PIECES)
+                wait_for_stores<PENDING>();
+            else
+                wait_for_stores();
         }
-        load();
+        if (piece.number >= PENDING) load();
     }
 }

@@ -180,7 +180,8 @@ class CudaClock:
             return [a.elapsed_time(b) * 1e-3 / division for a, b, late in those if late is were_late]
 
         return {
-            name: Timing.of(seconds_of(those, False), seconds_of(those, True)) for name, those in marks.items()
+            name: Timing.of(seconds_of(those, False), seconds_of(those, True))
+            for name, those in marks.items()
         }
 
 
