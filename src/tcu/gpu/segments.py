@@ -24,13 +24,13 @@ ITEM, STATES = 32, 4
 """Bytes of an item, and words of the list's state, as in cuda/items.cuh."""
 _BLOCK = 256
 """Threads of the plan's blocks, by whose tiles segments.cu sums."""
-_DATA = {2: 48 << 10, 4: 24 << 10, 8: 24 << 10}
+_DATA = {2: 48 << 10, 4: 64 << 10, 8: 64 << 10}
 """Bytes of data and offsets that a warp goes through, by the bytes of an element: enough to forget its start, and
 little enough that the last warps do not keep all others waiting."""
 _MOST_PER_WARP = 512
 _AT_ONCE = (8, 32)
 """The least and the most segments that a warp takes at a time: few where they are long, so that many warps have some."""
-_THREADS, _RESIDENT = 128, {2: 7, 4: 6, 8: 6}
+_THREADS, _RESIDENT = 32, {2: 28, 4: 24, 8: 24}
 """Of segments.cu, by the bytes of an element: as many blocks per multiprocessor as have registers and shared memory
 (sm_90)."""
 _COPY, _COPIES = 2 << 10, 3
@@ -43,7 +43,7 @@ _SHORT_DATA, _SHORT_MOST_PER_WARP = 32 << 10, 2048
 """As _DATA and _MOST_PER_WARP, of short_segments.cu, whose warps work ahead of what they need."""
 _SHORT_THREADS, _SHORT_PER_LANE = 32, 16
 """Of short_segments.cu: a warp alone, whose every branch the compiler sees to be one."""
-_SHORT_RINGS = ((10, 1024, 32), (_SHORT_MEAN, 2048, 18))
+_SHORT_RINGS = ((10, 1024, 28), (_SHORT_MEAN, 2048, 18))
 """Of short_segments.cu: the mean up to which a ring nearly always has room for the segments of a turn, its numbers, and
 as many warps as leave each its registers and its shared memory (sm_90)."""
 _LONG_THREADS, _LONG_RESIDENT = 128, {2: 6, 4: 4, 8: 5}
