@@ -25,7 +25,7 @@
 using std::max;
 using std::min;
 
-struct Index { unsigned x; };
+struct Index { unsigned x, y; };
 struct uint2 { unsigned x, y; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 struct float2 { float x, y; };
@@ -382,18 +382,19 @@ static float aligned_sum(const double (&terms)[16], int lowest) {
     return result == 0 ? 0 : __double2float_rz(result);
 }
 
-struct Fragments16 { unsigned a[2][32][4], b[2][32]; };
+struct Fragments16 { unsigned a[2][32][4], b[2][32][2]; };
 static std::vector<Fragments16> fragments;
 
-// m16n8k16 with both registers of B alike, and no C.
+// m16n8k16 without C.
 template <float (*VALUE_OF)(unsigned short), int LOWEST>
 static void multiply(float& d0, float& d1, float& d2, float& d3, unsigned a0, unsigned a1, unsigned a2, unsigned a3,
-                     unsigned b) {
+                     unsigned b0, unsigned b1) {
     const unsigned lane = self % 32, turn = fibres[self].turns++ % 2;
     Fragments16& f = fragments[self / 32];
     const unsigned words[4] = {a0, a1, a2, a3};
     std::copy(words, words + 4, f.a[turn][lane]);
-    f.b[turn][lane] = b;
+    f.b[turn][lane][0] = b0;
+    f.b[turn][lane][1] = b1;
     wait_for(WARP_MATES);
     float* const results[4] = {&d0, &d1, &d2, &d3};
     for (int i = 0; i < 4; ++i) {
@@ -401,7 +402,8 @@ static void multiply(float& d0, float& d1, float& d2, float& d3, unsigned a0, un
         double terms[16];
         for (int k = 0; k < 16; ++k) {
             const int owner = k % 8 / 2, bits = 16 * (k % 2);
-            const unsigned x = f.a[turn][row % 8 * 4 + owner][k / 8 * 2 + row / 8], y = f.b[turn][column * 4 + owner];
+            const unsigned x = f.a[turn][row % 8 * 4 + owner][k / 8 * 2 + row / 8];
+            const unsigned y = f.b[turn][column * 4 + owner][k / 8];
             terms[k] = static_cast<double>(VALUE_OF(x >> bits)) * VALUE_OF(y >> bits);
         }
         *results[i] = aligned_sum(terms, LOWEST);
@@ -436,7 +438,8 @@ static void begin_block(unsigned place, unsigned number) {
 // The lanes of a warp run until they wait; whether any has got further.
 static bool run_warp(unsigned first) {
     bool moved = false;
-    blockIdx.x = blocks[first / threads].number;
+    blockIdx.x = blocks[first / threads].number % gridDim.x;
+    blockIdx.y = blocks[first / threads].number / gridDim.x;
     for (unsigned t = first; t < first + 32 && !outcome; ++t) {
         Fibre& fibre = fibres[t];
         if (fibre.waiting == BARRIER && has_passed(fibre.barrier, fibre.odd)) fibre.waiting = NOTHING;
@@ -461,11 +464,14 @@ static Outcome end_block(unsigned place) {
     return DONE;
 }
 
-// All blocks of a kernel, `together` of them at a time; `seed` decides about what is left to chance.
-static Outcome run_blocks(void (*kernel)(), unsigned count, unsigned size, unsigned together, unsigned seed) {
+// All blocks of a kernel, `across` times `down`, `together` of them at a time; `seed` decides about what is left to
+// chance.
+static Outcome run_blocks(void (*kernel)(), unsigned across, unsigned down, unsigned size, unsigned together,
+                          unsigned seed) {
     body = kernel;
     threads = blockDim.x = size;
-    gridDim.x = count;
+    gridDim = {across, down};
+    const unsigned count = across * down;
     outcome = DONE;
     chance = seed;
     together = std::min({together, count, MOST_BLOCKS});
@@ -515,7 +521,8 @@ static void __syncthreads() { host::wait_for(host::BLOCK_MATES); }
 static void __syncwarp() { host::wait_for(host::WARP_MATES); }
 static void __threadfence() {}
 static unsigned __cvta_generic_to_shared(const void* at) { return host::shared_address(at); }
-static uint4 __ldg(const uint4* at) { return host::readable(at); }
+template <typename T>
+static T __ldg(const T* at) { return host::readable(at); }
 static long long __ldg(const long long* at) { return *at; }
 static void atomicMax(unsigned* place, unsigned x) { *place = std::max(*place, x); }
 template <typename T, typename U>

@@ -86,9 +86,12 @@ _ASSEMBLY = {
     "{ .reg .pred p; .reg .b32 low, high; .reg .f64 other; mov.b64 {low, high}, %0; "
     "shfl.sync.up.b32 low|p, low, %1, %2, 0xffffffff; shfl.sync.up.b32 high, high, %1, %2, 0xffffffff; "
     "mov.b64 other, {low, high}; @p add.f64 %0, %0, other; }": "host::add_lower(%0, %1, %2);",
-    f"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {_D}, {{%4, %5, %6, %7}}, {{%8, %8}}, {_D};": "host::multiply<of_half, -14>(%0, %1, %2, %3, %4, %5, %6, %7, %8);",
-    f"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {_D}, {{%4, %5, %6, %7}}, {{%8, %8}}, {_D};": "host::multiply<of_bfloat, -126>(%0, %1, %2, %3, %4, %5, %6, %7, %8);",
+    f"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {_D}, {{%4, %5, %6, %7}}, {{%8, %8}}, {_D};": "host::multiply<of_half, -14>(%0, %1, %2, %3, %4, %5, %6, %7, %8, %8);",
+    f"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {_D}, {{%4, %5, %6, %7}}, {{%8, %8}}, {_D};": "host::multiply<of_bfloat, -126>(%0, %1, %2, %3, %4, %5, %6, %7, %8, %8);",
+    f"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {_D}, {{%4, %4, %4, %4}}, {{%5, %6}}, {_D};": "host::multiply<of_half, -14>(%0, %1, %2, %3, %4, %4, %4, %4, %5, %6);",
+    f"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {_D}, {{%4, %4, %4, %4}}, {{%5, %6}}, {_D};": "host::multiply<of_bfloat, -126>(%0, %1, %2, %3, %4, %4, %4, %4, %5, %6);",
     # The array's memory, and what blocks tell each other.
+    "ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];": "const uint4 loaded = host::readable((const uint4*)(%4)); %0 = loaded.x; %1 = loaded.y; %2 = loaded.z; %3 = loaded.w;",
     "ld.global.nc.v2.u32 {%0, %1}, [%2];": "const uint2 loaded = host::readable((const uint2*)(%2)); %0 = loaded.x; %1 = loaded.y;",
     "ld.global.nc.v2.u32 {%0, %1}, [%2+8];": "const uint2 loaded = host::readable((const uint2*)(%2 + 8)); %0 = loaded.x; %1 = loaded.y;",
     "ld.global.nc.v2.u32 {%0, %1}, [%2+16];": "const uint2 loaded = host::readable((const uint2*)(%2 + 16)); %0 = loaded.x; %1 = loaded.y;",
@@ -151,14 +154,14 @@ class HostKernel:
     run: Any
 
     def __call__(
-        self, problem: ctypes.Structure, blocks: int, threads: int, *, together: int = 1,
+        self, problem: ctypes.Structure, blocks: int, threads: int, *, more: int = 1, together: int = 1,
         readable: tuple[int, int] = (0, 0), seed: int = 0,
     ) -> None:  # fmt: skip
-        """Of all blocks ``together`` at a time; reads of the array go to addresses in ``readable``, if it is given.
+        """Of all blocks, ``more`` times as many as said, ``together`` at a time; reads of the array go to addresses in ``readable``, if it is given.
 
         Raises KernelFailed.
         """
-        outcome = self.run(ctypes.addressof(problem), blocks, threads, together, *readable, seed)
+        outcome = self.run(ctypes.addressof(problem), blocks, more, threads, together, *readable, seed)
         if outcome:
             raise KernelFailed(_OUTCOMES[outcome])
 
@@ -192,10 +195,10 @@ def compiled_for_host(
     defines = "".join(f"#define {name} {value}\n" for name, value in given.items())
     main = (
         f"static const {structure}* given;\nstatic void once() {{ {entry}(*given); }}\n"
-        f'extern "C" int run(const {structure}* problem, unsigned blocks, unsigned threads, unsigned together, '
-        "const char* from, const char* to, unsigned seed) {\n"
+        f'extern "C" int run(const {structure}* problem, unsigned blocks, unsigned more, unsigned threads, '
+        "unsigned together, const char* from, const char* to, unsigned seed) {\n"
         "    given = problem;\n    host::readable_from = from;\n    host::readable_to = to;\n"
-        "    return host::run_blocks(once, blocks, threads, together, seed);\n}\n"
+        "    return host::run_blocks(once, blocks, more, threads, together, seed);\n}\n"
     )
     header = Path(__file__).with_name("cuda_on_host.h").read_text(encoding="utf-8")
     text = "\n".join([header, defines, kernel, main])
@@ -209,7 +212,7 @@ def compiled_for_host(
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[:4000]
     run = ctypes.CDLL(str(path.with_suffix(".so"))).run
-    run.argtypes = [ctypes.c_void_p, *[ctypes.c_uint] * 3, *[ctypes.c_void_p] * 2, ctypes.c_uint]
+    run.argtypes = [ctypes.c_void_p, *[ctypes.c_uint] * 4, *[ctypes.c_void_p] * 2, ctypes.c_uint]
     return HostKernel(run)
 
 

@@ -31,14 +31,15 @@ from numbers_of_all_kinds import KINDS, draw
 
 import tcu
 from tcu.formats import format_of, get_format
-from tcu.gpu import scans, segments
+from tcu.gpu import columns, scans, segments
 from tcu.gpu.device import Gpu
+from tcu.plan import make_plan
 from tcu.plan.scan import make_scan_plan
-from tcu.units import AlignedSum, find_instruction
+from tcu.units import AlignedSum, find_instruction, get_unit
 
 STRUCTURES = {
     "segments": "Segments", "short_segments": "Segments", "long_chunks": "LongSegments", "short_scan": "Scan",
-    "long_scan": "Scan",
+    "long_scan": "Scan", "columns": "Columns",
 }  # fmt: skip
 MULTIPROCESSORS = 3
 GUARD = 64
@@ -60,9 +61,10 @@ class HostGpu:
         self.seed = 0
         self.gpu = Gpu(0, "H200", (9, 0))
         object.__setattr__(self.gpu, "multiprocessors", MULTIPROCESSORS)
-        for module in (segments, scans):
+        for module in (segments, scans, columns):
             monkeypatch.setattr(module, "compiled", self._compiled)
             monkeypatch.setattr(module, "KernelLaunch", self._launch)
+        for module in (segments, scans):
             monkeypatch.setattr(module, "workspace", self._workspace)
         monkeypatch.setattr(scans, "allow_shared", lambda *_: None)
         # A few thousand segments are as many as a GPU has in a warp's run of many.
@@ -78,14 +80,22 @@ class HostGpu:
         )  # fmt: skip
         return entry, kernel
 
-    def _launch(self, function: Any, blocks: int, threads: int, problem: Any, shared: int = 0) -> Any:
+    def _launch(
+        self, function: Any, blocks: int, threads: int, problem: Any, shared: int = 0, more: int = 1
+    ) -> Any:
         entry, kernel = function
 
         def launch(stream: int) -> None:
             self.launches.append(entry)
             self.problems[entry] = problem
             self.seed += 1
-            kernel(problem, blocks, threads, together=MULTIPROCESSORS, readable=self.readable, seed=self.seed)
+            first, last = self.readable
+            # What the chunks come to has memory of its own.
+            later = entry == "columns" and not first <= problem.data < last
+            kernel(
+                problem, blocks, threads, more=more, together=MULTIPROCESSORS,
+                readable=(0, 0) if later else self.readable, seed=self.seed,
+            )  # fmt: skip
 
         return launch
 
@@ -425,3 +435,78 @@ def test_an_error_in_a_kernel_of_scans_is_seen(
     assert alike(scanned(host, x, False, False), wanted)
     host.changes = {entry: {right: wrong}}
     assert complaint(lambda: scanned(host, x, False, False), wanted) == seen
+
+
+# ---- columns ----
+
+
+def column_sums(host: HostGpu, x: Any, dtype: Any = np.float32, *, shift: int = 0, mean: bool = False) -> Any:
+    """Of an array (outer, length, inner), of which the last numbers of each row may be left out."""
+    element, target = format_of(x.dtype), format_of(dtype)
+    outer, length, inner = x.shape
+    steps = [step // x.itemsize for step in x.strides]
+    last = (outer - 1) * steps[0] + (length - 1) * steps[1] + inner
+    place, host.readable = placed(np.lib.stride_tricks.as_strided(x, (last,), (x.itemsize,)), shift)
+    result = Result(outer * inner, target.dtype)
+    plan = make_plan(length, element, get_unit("H200"))
+    launch = columns.ColumnsLaunch(
+        plan, columns.Columns(outer, inner, steps[0], steps[1]), shift * x.itemsize % 16 == 0, target, host.gpu,
+        float(length) if mean else 1.0,
+    )  # fmt: skip
+    room = np.full(launch.room, np.nan)
+    host.launches.clear()
+    launch(place.ctypes.data, result.array.ctypes.data, room.ctypes.data, 0)
+    assert host.launches == ["columns"] * (2 if launch.room else 1)
+    result.check()
+    return result.array.reshape(outer, inner)
+
+
+def model_columns(x: Any, dtype: Any = np.float32, mean: bool = False) -> Any:
+    function = tcu.mean if mean else tcu.sum
+    with np.errstate(all="ignore"):
+        return function(np.ascontiguousarray(x), axis=1, dtype=np.dtype(dtype), unit="h200")
+
+
+SHAPES = [
+    (1, 16, 5000), (9, 13, 264), (1, 7, 3000), (2, 8, 900), (2, 5, 72),  # a leaf of 16 rows at most
+    (1, 30, 600), (3, 64, 16), (40, 64, 16), (5, 33, 100), (2, 128, 136),  # few leaves
+    (1, 700, 40), (3, 2100, 9), (6, 1000, 100), (1, 4100, 24),  # several turns
+    (2, 3000, 2), (1, 5000, 1), (700, 70, 4), (50, 300, 7),  # narrow rows
+    (1, 17_000, 3), (1, 9000, 17),  # several chunks
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("busy", [False, True], ids=["few", "many"])
+def test_columns(host: HostGpu, dtype: str, busy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lanes, warps and blocks that share a column, and columns of which a warp has many."""
+    monkeypatch.setattr(columns, "_ENOUGH", 1 if busy else 64)
+    monkeypatch.setattr(columns, "_WAVES", 1)
+    rng = np.random.default_rng(busy)
+    kinds = list(KINDS)
+    for number, shape in enumerate(SHAPES):
+        x = numbers_of(rng, kinds[number % len(kinds)], int(np.prod(shape)), get_format(dtype).dtype)
+        x = x.reshape(shape)
+        for shift in {0, int(rng.integers(16 // x.itemsize))}:
+            found = column_sums(host, x, shift=shift)
+            assert alike(found, model_columns(x)), (shape, shift)
+
+
+def test_columns_of_parts_of_rows_and_means(host: HostGpu) -> None:
+    rng = np.random.default_rng(2)
+    for dtype in (np.float16, np.float32):
+        x = numbers_of(rng, "spread", 5 * 90 * 48, dtype).reshape(5, 90, 48)
+        for part in (x[:, :, :33], x[:, ::3, 8:], x[::2, 7:20, :3], x[1:, :, 5:6]):
+            for target in (np.float16, np.float64):
+                assert alike(column_sums(host, part, target, mean=True), model_columns(part, target, True))
+
+
+def test_inf_and_nan_stay_in_their_columns(host: HostGpu) -> None:
+    rng = np.random.default_rng(3)
+    for dtype in (np.float16, np.float32):
+        for shape in ((1, 16, 700), (2, 6, 512), (1, 32, 256), (40, 20, 5)):
+            x = rng.standard_normal(shape).astype(dtype)
+            for value in (np.inf, -np.inf, np.nan):
+                for _ in range(5):
+                    x[rng.integers(shape[0]), rng.integers(shape[1]), rng.integers(shape[2])] = value
+            assert alike(column_sums(host, x), model_columns(x)), (dtype, shape)
