@@ -25,6 +25,8 @@ _TOGETHER = 64
 """Bytes that memory gives at once: with rows of fewer, lanes that share a column read neighbouring rows.  With 32, the
 bytes of a sector, rows of two numbers of binary32 had half the speed (H200)."""
 _THREADS = 256
+_LOADS = 8
+"""Of a lane at a time, of 16-bit numbers: in rows of few numbers, those of several turns."""
 _ALONG_LEVELS = 3
 """Of the leaves that the eight warps of a block share where a warp for each column is not enough."""
 _ENOUGH = 64
@@ -131,13 +133,14 @@ class _Pass:
         own = len(levels) - spread - along
         jumps = columns.outer_stride * size, 0 if narrow else columns.stride * size
         shifted = short and not (aligned and all(step % LOAD == 0 for step in jumps))
+        turns = min(_LOADS // unit, 1 << (-(-min(length, chunk) // period) - 1).bit_length()) if narrow else 1
         one_leaf = short and not narrow and own == along == 0 and length <= leaf_rows(steps)
         piped = one_leaf and not shifted and units < _MAX_PIPED  # shifted ones have no registers for it
         layout = "SHIFTED" if shifted else "ALIGNED"
         function = compiled(
             "columns.cu", "columns", gpu.compute_capability, ELEMENTS[element.name], layout,
             (("COLUMNS", unit), ("NARROW", int(narrow)), ("SPREAD", spread), ("LEVELS", own),
-             ("ALONG", 1 << along), ("PIPED", int(piped)), ("THREADS", _THREADS),
+             ("TURNS", turns), ("ALONG", 1 << along), ("PIPED", int(piped)), ("THREADS", _THREADS),
              ("RESIDENT", _RESIDENT if short else _RESIDENT_WIDE)),
         )  # fmt: skip
         distance = (ctypes.c_int32 * _MAX_LEVELS)(*levels)

@@ -12,6 +12,7 @@
 //            lie without gaps
 //   SPREAD   levels that lanes share, of 16-bit numbers up to 3, of others up to 5
 //   LEVELS   of a warp
+//   TURNS    of 16-bit numbers, turns at a time, so that enough is read at once; else 1
 //   ALONG    warps that share a column; the block's other warps have other columns
 //   PIPED    1: 16-bit numbers in one leaf (LEVELS is 0, ALONG 1, the rows one turn), of which a warp has many, one after
 //            another
@@ -120,10 +121,13 @@ struct Leaves {
         }
     }
 
-    __device__ void add(const Columns&, const Chunk& x, int row) {
-        Asked asked;
-        ask_for(x, row, asked);
-        add(x, row, asked);
+    __device__ void add(const Columns& p, const Chunk& x, int row) {
+        const int period = static_cast<int>(p.period);
+        Asked asked[TURNS];
+#pragma unroll
+        for (int i = 0; i < TURNS; ++i) ask_for(x, row + i * period, asked[i]);
+#pragma unroll
+        for (int i = 0; i < TURNS; ++i) add(x, row + i * period, asked[i]);
     }
 
     __device__ void sums(double (&v)[NUMBERS]) const {
@@ -206,7 +210,7 @@ __device__ inline void sum_below(const Columns& p, const Chunk& x, int rows, int
         Leaves leaves;
         if (row < static_cast<int>(p.period))  // a plan may have warps in other numbers than powers of two
 #pragma unroll 1
-            for (int turn = row; turn < rows; turn += static_cast<int>(p.period)) leaves.add(p, x, turn);
+            for (int turn = row; turn < rows; turn += TURNS * static_cast<int>(p.period)) leaves.add(p, x, turn);
         leaves.sums(v);
     } else {
         double first[NUMBERS];
