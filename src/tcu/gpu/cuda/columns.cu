@@ -61,8 +61,7 @@ __device__ inline double across_lanes(double v) {
 
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
 
-// Lane 4g + t has rows 8t to 8t + 7 of 32, for the columns of a unit, and there is one, or a leaf of one, for each g.
-// Two rows, one above the other, are what lane t of four has of a row in rows.cu, and so operand B.  All rows of D are
+// Lane 4g + t has eight rows of 32, for the columns of a unit, and there is one, or a leaf of one, for each g.  Two rows, one above the other, are what lane t of four has of a row in rows.cu, and so operand B.  All rows of D are
 // alike: it has one column of each unit, and of the columns the lane keeps number g, for units 2t and 2t + 1.
 struct Leaves {
     static constexpr int UNIT = COLUMNS, LANES = 4, NUMBERS = SPREAD == 0 ? 2 : 1, WITHIN = 0, DEPTH = 8;
@@ -70,12 +69,23 @@ struct Leaves {
 
     typedef Granules Asked[COLUMNS];
 
+    // Which row number i of a lane is, of those that follow its first one.  NARROW, 8t + i, so that it has them in one
+    // piece; else such that lanes 2s and 2s + 1 read neighbouring rows.  The bits of the sum are the same: what an MMA
+    // adds at a time, on any architecture, are numbers of two lanes and of rows alike but for the bits that change places.
+#if NARROW
+    static __device__ int first() { return threadIdx.x % LANES * DEPTH; }
+#else
+    static __device__ int first() { return threadIdx.x % LANES / 2 * 16 + threadIdx.x % 2; }
+    static __device__ constexpr int row_of(int i) { return i % 2 * 8 + i / 4 * 4 + i / 2 % 2 * 2; }
+#endif
+
     static __device__ void ask_for(const Chunk& x, int row, Asked& asked) {
-        row += threadIdx.x % LANES * DEPTH;
+        row += first();
 #if !NARROW
         const Code* at = x.data + row * x.stride;
 #pragma unroll
-        for (int i = 0; i < DEPTH; ++i) asked[i] = ask(at + i * x.stride, row + i < x.rows ? x.columns : 0, 0);
+        for (int i = 0; i < DEPTH; ++i)
+            asked[i] = ask(at + row_of(i) * x.stride, row + row_of(i) < x.rows ? x.columns : 0, 0);
 #else
         const int length = x.columns > 0 ? x.rows * COLUMNS : 0;
 #pragma unroll
@@ -84,12 +94,12 @@ struct Leaves {
     }
 
     __device__ void add(const Chunk& x, int row, const Asked& asked) {
-        row += threadIdx.x % LANES * DEPTH;
+        row += first();
         Vector v[COLUMNS];  // number c of row i is number i * COLUMNS + c
 #if !NARROW
         const Code* at = x.data + row * x.stride;
 #pragma unroll
-        for (int i = 0; i < DEPTH; ++i) v[i] = assemble(asked[i], at + i * x.stride, PER_LOAD, 0);
+        for (int i = 0; i < DEPTH; ++i) v[i] = assemble(asked[i], at + row_of(i) * x.stride, PER_LOAD, 0);
 #else
         const int length = x.columns > 0 ? x.rows * COLUMNS : 0;
 #pragma unroll
