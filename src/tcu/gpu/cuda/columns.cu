@@ -149,8 +149,14 @@ struct Leaves {
 #endif
     }
 
+    // The units are numbered such that what the lanes store at a time lies side by side: those of even columns of D
+    // come before those of odd ones; leaves of a unit are neighbours.
+    static __device__ int unit() {
+        const int group = threadIdx.x % WARP / LANES;
+        return SPREAD == 0 ? group % 2 * 4 + group / 2 : group;
+    }
     // Whose sum number n is, of the warp's units and leaves, and of the unit's columns.
-    static __device__ int owner(int n) { return threadIdx.x % LANES * 2 + n; }
+    static __device__ int owner(int n) { return SPREAD == 0 ? n * 4 + threadIdx.x % LANES : threadIdx.x % LANES * 2; }
     static __device__ int column() { return threadIdx.x % WARP / LANES; }
 };
 
@@ -191,6 +197,7 @@ struct Leaves {
         v[0] = leaf[0];
     }
 
+    static __device__ int unit() { return threadIdx.x % WARP; }
     static __device__ int owner(int) { return threadIdx.x % WARP; }
     static __device__ int column() { return 0; }
 };
@@ -266,12 +273,12 @@ struct Here {
 
     // A lane's columns of it, from the lane's own leaf on.
     __device__ Chunk chunk(const Columns& p) const {
-        const int lane = threadIdx.x % WARP;
-        const Unit unit(p, units + (lane / Leaves::LANES >> SPREAD));
+        const int own = Leaves::unit();
+        const Unit unit(p, units + (own >> SPREAD));
         int leaf = 0;
 #pragma unroll
         for (int k = 0; k < SPREAD; ++k)
-            if (lane / Leaves::LANES >> k & 1) leaf += p.distance[k];
+            if (own >> k & 1) leaf += p.distance[k];
         const Code* data = static_cast<const Code*>(p.data) + unit.outer * p.outer_stride + unit.first;
         return {data + (begin + leaf) * p.stride, p.stride, unit.columns, rows - leaf};
     }
