@@ -88,8 +88,8 @@ _ASSEMBLY = {
     "mov.b64 other, {low, high}; @p add.f64 %0, %0, other; }": "host::add_lower(%0, %1, %2);",
     f"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {_D}, {{%4, %5, %6, %7}}, {{%8, %8}}, {_D};": "host::multiply<of_half, -14>(%0, %1, %2, %3, %4, %5, %6, %7, %8, %8);",
     f"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {_D}, {{%4, %5, %6, %7}}, {{%8, %8}}, {_D};": "host::multiply<of_bfloat, -126>(%0, %1, %2, %3, %4, %5, %6, %7, %8, %8);",
-    f"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {_D}, {{%4, %4, %4, %4}}, {{%5, %6}}, {_D};": "host::multiply<of_half, -14>(%0, %1, %2, %3, %4, %4, %4, %4, %5, %6);",
-    f"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {_D}, {{%4, %4, %4, %4}}, {{%5, %6}}, {_D};": "host::multiply<of_bfloat, -126>(%0, %1, %2, %3, %4, %4, %4, %4, %5, %6);",
+    f"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {_D}, {{%4, %5, %4, %5}}, {{%6, %7}}, {_D};": "host::multiply<of_half, -14>(%0, %1, %2, %3, %4, %5, %4, %5, %6, %7);",
+    f"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {_D}, {{%4, %5, %4, %5}}, {{%6, %7}}, {_D};": "host::multiply<of_bfloat, -126>(%0, %1, %2, %3, %4, %5, %4, %5, %6, %7);",
     # The array's memory, and what blocks tell each other.
     "ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];": "const uint4 loaded = host::readable((const uint4*)(%4)); %0 = loaded.x; %1 = loaded.y; %2 = loaded.z; %3 = loaded.w;",
     "ld.global.nc.v2.u32 {%0, %1}, [%2];": "const uint2 loaded = host::readable((const uint2*)(%2)); %0 = loaded.x; %1 = loaded.y;",

@@ -127,7 +127,9 @@ class _Pass:
         if not short and columns.inner * size < _TOGETHER:
             spread = max(spread, (_TOGETHER // (columns.inner * size)).bit_length() - 1, 0)
         spread = min(spread, len(levels), 3 if short else 5)
-        warps = -(-units // (_UNITS[short] >> spread))
+        # Half a leaf leaves half of the lanes to other units.
+        halves = short and not narrow and length <= leaf_rows(steps) // 2
+        warps = -(-units // (_UNITS[short] << halves >> spread))
         busy = warps * chunks >= _ENOUGH * gpu.multiprocessors
         along = _ALONG_LEVELS if len(levels) - spread >= _ALONG_LEVELS and not busy else 0
         own = len(levels) - spread - along
@@ -140,8 +142,8 @@ class _Pass:
         function = compiled(
             "columns.cu", "columns", gpu.compute_capability, ELEMENTS[element.name], layout,
             (("COLUMNS", unit), ("NARROW", int(narrow)), ("SPREAD", spread), ("LEVELS", own),
-             ("TURNS", turns), ("ALONG", 1 << along), ("PIPED", int(piped)), ("THREADS", _THREADS),
-             ("RESIDENT", _RESIDENT if short else _RESIDENT_WIDE)),
+             ("HALVES", int(halves)), ("TURNS", turns), ("ALONG", 1 << along), ("PIPED", int(piped)),
+             ("THREADS", _THREADS), ("RESIDENT", _RESIDENT if short else _RESIDENT_WIDE)),
         )  # fmt: skip
         distance = (ctypes.c_int32 * _MAX_LEVELS)(*levels)
         self._problem = _Columns(

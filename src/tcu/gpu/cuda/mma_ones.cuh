@@ -36,25 +36,26 @@ __device__ inline void multiply(float (&d)[4], const Vector& a, u32 b) {
 
 __device__ inline void multiply_by_ones(float (&d)[4], const Vector& a) { multiply(d, a, ONES); }
 
-// D = 1·B + C with what a lane has of operand B: rows k = 2t and 2t + 1, then 2t + 8 and 2t + 9, of column g.
-__device__ inline void ones_times(float (&d)[4], u32 low, u32 high) {
+// D = A·B + C with what a lane has of operand B: rows k = 2t and 2t + 1, then 2t + 8 and 2t + 9, of column g; and of
+// A's rows g and g + 8, the same in both halves of k.
+__device__ inline void multiply(float (&d)[4], u32 upper, u32 lower, u32 low, u32 high) {
 #if ELEMENT == BFLOAT16
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %4, %4, %4}, {%5, %6}, "
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %4, %5}, {%6, %7}, "
                  "{%0, %1, %2, %3};"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(ONES), "r"(low), "r"(high));
+                 : "r"(upper), "r"(lower), "r"(low), "r"(high));
 #elif __CUDA_ARCH__ >= 800
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %4, %4, %4}, {%5, %6}, "
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %4, %5}, {%6, %7}, "
                  "{%0, %1, %2, %3};"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(ONES), "r"(low), "r"(high));
+                 : "r"(upper), "r"(lower), "r"(low), "r"(high));
 #else
 #pragma unroll
     for (int half = 0; half < 2; ++half)
-        asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %4}, {%5}, "
+        asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, "
                      "{%0, %1, %2, %3};"
                      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                     : "r"(ONES), "r"(half ? high : low));
+                     : "r"(upper), "r"(lower), "r"(half ? high : low));
 #endif
 }
 
