@@ -26,7 +26,7 @@ using std::max;
 using std::min;
 
 struct Index { unsigned x, y; };
-struct uint2 { unsigned x, y; };
+struct alignas(8) uint2 { unsigned x, y; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 struct float2 { float x, y; };
 static Index threadIdx, blockIdx, gridDim, blockDim;
@@ -207,6 +207,7 @@ static T* at(unsigned address) {
 template <typename T>
 static const T& readable(const T* from, unsigned bytes = sizeof(T)) {
     const char* const first = reinterpret_cast<const char*>(from);
+    if (reinterpret_cast<size_t>(from) % alignof(T)) fail(WRONG_COPY);
     if (readable_to && (first < readable_from || first + bytes > readable_to)) fail(OUTSIDE);
     return *from;
 }

@@ -20,7 +20,7 @@ MOST_COLUMNS = (1 << 32) - (1 << 12)
 """Of a launch, so that 32 bits number all that its blocks have room for."""
 _MAX_LEVELS = 12
 _UNITS = {True: 8, False: 32}
-"""Of a warp, by whether numbers have 16 bits: units of up to 8 columns, or columns."""
+"""Of a warp, by whether numbers have 16 bits: a unit has four lanes, or one."""
 _TOGETHER = 64
 """Bytes that memory gives at once: with rows of fewer, lanes that share a column read neighbouring rows.  With 32, the
 bytes of a sector, rows of two numbers of binary32 had half the speed (H200)."""
@@ -34,7 +34,11 @@ _ENOUGH = 64
 _RESIDENT = 2
 """Blocks per multiprocessor, of 16-bit numbers: with more, accumulators are kept in memory, and arrays of 4096 rows took
 a third longer (sm_90)."""
-_RESIDENT_WIDE = 3
+_RESIDENT_WIDE = {4: 6, 8: 4}
+_RESIDENT_LOOPS = 3
+"""Of others, by the bytes that a lane loads at once, and where several turns need accumulators."""
+_LANE = 8
+"""Bytes of a row that a lane loads at once, of numbers of more than 16 bits, where all lies at multiples of it."""
 _WAVES, _MAX_PIPED = 8, 1 << 31
 """Of blocks whose warps have many columns, one after another: so many that none keeps all others waiting;
 and how many units there may be, so that 32 bits number the next ones."""
@@ -118,7 +122,11 @@ class _Pass:
     ) -> None:  # fmt: skip
         short, size = element.bits == 16, element.dtype.itemsize
         narrow = short and columns.inner <= LOAD // size and columns.stride == columns.inner
-        unit = columns.inner if narrow else LOAD // size if short else 1
+        jumps = columns.outer_stride * size, 0 if narrow else columns.stride * size
+        shifted = short and not (aligned and all(step % LOAD == 0 for step in jumps))
+        unit = columns.inner if narrow else LOAD // size if short else _LANE // size
+        if not short and not (aligned and columns.inner % unit == 0 and all(step % _LANE == 0 for step in jumps)):
+            unit = 1
         pieces = -(-columns.inner // unit)
         units, chunks = columns.outer * pieces, -(-length // chunk)
         levels = [rows for rows in levels_of(steps) if rows < length]
@@ -133,17 +141,17 @@ class _Pass:
         busy = warps * chunks >= _ENOUGH * gpu.multiprocessors
         along = _ALONG_LEVELS if len(levels) - spread >= _ALONG_LEVELS and not busy else 0
         own = len(levels) - spread - along
-        jumps = columns.outer_stride * size, 0 if narrow else columns.stride * size
-        shifted = short and not (aligned and all(step % LOAD == 0 for step in jumps))
         turns = min(_LOADS // unit, 1 << (-(-min(length, chunk) // period) - 1).bit_length()) if narrow else 1
+        loops = min(length, chunk) > turns * period
         one_leaf = short and not narrow and own == along == 0 and length <= leaf_rows(steps)
         piped = one_leaf and not shifted and units < _MAX_PIPED  # shifted ones have no registers for it
         layout = "SHIFTED" if shifted else "ALIGNED"
+        resident = _RESIDENT if short else _RESIDENT_LOOPS if loops else _RESIDENT_WIDE[unit * size]
         function = compiled(
             "columns.cu", "columns", gpu.compute_capability, ELEMENTS[element.name], layout,
             (("COLUMNS", unit), ("NARROW", int(narrow)), ("SPREAD", spread), ("LEVELS", own),
-             ("HALVES", int(halves)), ("TURNS", turns), ("ALONG", 1 << along), ("PIPED", int(piped)),
-             ("THREADS", _THREADS), ("RESIDENT", _RESIDENT if short else _RESIDENT_WIDE)),
+             ("HALVES", int(halves)), ("LOOPS", int(loops)), ("TURNS", turns), ("ALONG", 1 << along),
+             ("PIPED", int(piped)), ("THREADS", _THREADS), ("RESIDENT", resident)),
         )  # fmt: skip
         distance = (ctypes.c_int32 * _MAX_LEVELS)(*levels)
         self._problem = _Columns(

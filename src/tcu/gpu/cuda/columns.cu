@@ -8,12 +8,13 @@
 //
 // Compiled with ELEMENT and LAYOUT (array.cuh; of 16-bit numbers, ALIGNED: what is loaded begins at multiples of
 // 16 bytes), and
-//   COLUMNS  of 16-bit numbers, those of a unit: 8, or where NARROW is 1, the inner extent, which is no more; its rows
-//            lie without gaps
+//   COLUMNS  of a unit: of 16-bit numbers 8, or where NARROW is 1, the inner extent, which is no more, and its rows lie
+//            without gaps; of others, what a lane loads at once, which divides the inner extent
 //   SPREAD   levels that lanes share, of 16-bit numbers up to 3, of others up to 5
 //   LEVELS   of a warp
 //   HALVES   of 16-bit numbers, 1: no column has more than 16 rows, half a leaf, and two units come together
 //   TURNS    of 16-bit numbers, turns at a time, so that enough is read at once; else 1
+//   LOOPS    1: a chunk has more turns than that
 //   ALONG    warps that share a column; the block's other warps have other columns
 //   PIPED    1: 16-bit numbers in one leaf (LEVELS is 0, ALONG 1, the rows one turn), of which a warp has many, one after
 //            another
@@ -189,23 +190,46 @@ struct Leaves {
     // Whose sum number n is, of the warp's units and leaves, and of the unit's columns.
     static __device__ int owner(int n) { return SPREAD == 0 ? n * 4 + threadIdx.x % 4 : threadIdx.x % 4 * 2; }
     static __device__ int column() { return group(); }
+    static __device__ void arrange(double (&)[NUMBERS]) {}
 };
 
 #else
 
-// A column for each lane, or a leaf of one, and several leaves at once.
+// What is there, if any, to words that are zero before; not by a branch, behind which the compiler would wait for each.
+__device__ inline void read_if(bool any, const void* at, u32 (&to)[1]) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p ld.global.nc.u32 %0, [%1]; }"
+                 : "+r"(to[0])
+                 : "l"(at), "r"(static_cast<u32>(any)));
+}
+__device__ inline void read_if(bool any, const void* at, u32 (&to)[2]) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %3, 0; @p ld.global.nc.v2.u32 {%0, %1}, [%2]; }"
+                 : "+r"(to[0]), "+r"(to[1])
+                 : "l"(at), "r"(static_cast<u32>(any)));
+}
+__device__ inline void read_if(bool any, const void* at, u32 (&to)[4]) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %5, 0; @p ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+                 : "+r"(to[0]), "+r"(to[1]), "+r"(to[2]), "+r"(to[3])
+                 : "l"(at), "r"(static_cast<u32>(any)));
+}
+
+// Neighbouring columns for each lane, or a leaf of them, and several leaves at once.
 struct Leaves {
-    static constexpr int UNIT = 1, LANES = 1, NUMBERS = 1, WITHIN = LEVELS < 4 ? LEVELS : 4, COUNT = 1 << WITHIN;
-    double leaf[COUNT] = {};
+    static constexpr int UNIT = COLUMNS, LANES = 1, NUMBERS = COLUMNS;
+    static constexpr int MOST = LOOPS && COLUMNS > 1 ? 3 : 4, WITHIN = LEVELS < MOST ? LEVELS : MOST, COUNT = 1 << WITHIN;
+    double leaf[COUNT][COLUMNS] = {};
+
+    union Piece {
+        u32 words[COLUMNS * sizeof(Code) / 4];
+        Code codes[COLUMNS];
+    };
 
     __device__ void add(const Columns& p, const Chunk& x, int row) {
-        Code codes[COUNT];
+        Piece pieces[COUNT] = {};
         const Code* at = x.data + row * x.stride;
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) {  // in Gray's order, each leaf a level away from the one before
             const int gray = i ^ i >> 1;
-            codes[gray] = 0;
-            if (row < x.rows && x.columns > 0) codes[gray] = __ldg(at);
+            read_if(row < x.rows && x.columns > 0, at, pieces[gray].words);
 #pragma unroll
             for (int k = 0; k < WITHIN; ++k) {
                 if ((i + 1) % (2 << k) != 1 << k) continue;
@@ -215,22 +239,47 @@ struct Leaves {
             }
         }
 #pragma unroll
-        for (int i = 0; i < COUNT; ++i) leaf[i] += to_binary64(codes[i]);
+        for (int i = 0; i < COUNT; ++i)
+#pragma unroll
+            for (int c = 0; c < COLUMNS; ++c) {
+                const double number = to_binary64(pieces[i].codes[c]);
+                leaf[i][c] = LOOPS ? leaf[i][c] + number : number;
+            }
     }
 
     __device__ void sums(double (&v)[NUMBERS]) {
 #pragma unroll
-        for (int i = 0; i < COUNT; ++i) leaf[i] = across_lanes<SPREAD>(leaf[i]);
+        for (int c = 0; c < COLUMNS; ++c) {
 #pragma unroll
-        for (int step = 1; step < COUNT; step *= 2)
+            for (int i = 0; i < COUNT; ++i) leaf[i][c] = across_lanes<SPREAD>(leaf[i][c]);
 #pragma unroll
-            for (int i = 0; i < COUNT; i += 2 * step) leaf[i] += leaf[i + step];
-        v[0] = leaf[0];
+            for (int step = 1; step < COUNT; step *= 2)
+#pragma unroll
+                for (int i = 0; i < COUNT; i += 2 * step) leaf[i][c] += leaf[i + step][c];
+            v[c] = leaf[0][c];
+        }
     }
 
     static __device__ int unit() { return threadIdx.x % WARP; }
-    static __device__ int owner(int) { return threadIdx.x % WARP; }
-    static __device__ int column() { return 0; }
+
+    // For the store, number n of the lanes are neighbouring columns: a number of owner's, which holds COLUMNS of them.
+    static __device__ int owner(int n) { return (n * WARP + threadIdx.x % WARP) / COLUMNS; }
+    static __device__ int column() { return threadIdx.x % COLUMNS; }
+    static __device__ void arrange(double (&v)[NUMBERS]) {
+#if COLUMNS > 1
+        double own[COLUMNS];
+#pragma unroll
+        for (int n = 0; n < COLUMNS; ++n) {
+#pragma unroll
+            for (int c = 0; c < COLUMNS; ++c) {
+                const double number = __shfl_sync(ALL, v[c], owner(n));
+                if (c == 0 || column() == c) own[n] = number;
+            }
+        }
+#pragma unroll
+        for (int n = 0; n < COLUMNS; ++n) v[n] = own[n];
+#endif
+    }
 };
 
 #endif
@@ -256,9 +305,12 @@ template <int LEVEL>
 __device__ inline void sum_below(const Columns& p, const Chunk& x, int rows, int row, double (&v)[NUMBERS]) {
     if constexpr (LEVEL == Leaves::WITHIN) {
         Leaves leaves;
-        if (row < static_cast<int>(p.period))  // a plan may have warps in other numbers than powers of two
+        const int period = static_cast<int>(p.period);
+        if (row >= period) row = rows;  // a plan may have warps in other numbers than powers of two
+        if (!LOOPS) leaves.add(p, x, row);
+        else
 #pragma unroll 1
-            for (int turn = row; turn < rows; turn += TURNS * static_cast<int>(p.period)) leaves.add(p, x, turn);
+            for (int turn = row; turn < rows; turn += TURNS * period) leaves.add(p, x, turn);
         leaves.sums(v);
     } else {
         double first[NUMBERS];
@@ -316,6 +368,7 @@ struct Here {
 
     __device__ void store(const Columns& p, double (&v)[NUMBERS]) const {
         const Target target = static_cast<Target>(p.target);
+        Leaves::arrange(v);
 #pragma unroll
         for (int n = 0; n < NUMBERS; ++n) {
             const int owner = Leaves::owner(n), column = Leaves::column();
