@@ -440,7 +440,9 @@ def test_an_error_in_a_kernel_of_scans_is_seen(
 # ---- columns ----
 
 
-def column_sums(host: HostGpu, x: Any, dtype: Any = np.float32, *, shift: int = 0, mean: bool = False) -> Any:
+def column_sums(
+    host: HostGpu, x: Any, dtype: Any = np.float32, *, shift: int = 0, mean: bool = False, block: int = 256
+) -> Any:
     """Of an array (outer, length, inner), of which the last numbers of each row may be left out."""
     element, target = format_of(x.dtype), format_of(dtype)
     outer, length, inner = x.shape
@@ -448,7 +450,7 @@ def column_sums(host: HostGpu, x: Any, dtype: Any = np.float32, *, shift: int = 
     last = (outer - 1) * steps[0] + (length - 1) * steps[1] + inner
     place, host.readable = placed(np.lib.stride_tricks.as_strided(x, (last,), (x.itemsize,)), shift)
     result = Result(outer * inner, target.dtype)
-    plan = make_plan(length, element, get_unit("H200"))
+    plan = make_plan(length, element, get_unit("H200"), block=block)
     launch = columns.ColumnsLaunch(
         plan, columns.Columns(outer, inner, steps[0], steps[1]), shift * x.itemsize % 16 == 0, target, host.gpu,
         float(length) if mean else 1.0,
@@ -461,10 +463,10 @@ def column_sums(host: HostGpu, x: Any, dtype: Any = np.float32, *, shift: int = 
     return result.array.reshape(outer, inner)
 
 
-def model_columns(x: Any, dtype: Any = np.float32, mean: bool = False) -> Any:
+def model_columns(x: Any, dtype: Any = np.float32, mean: bool = False, **options: Any) -> Any:
     function = tcu.mean if mean else tcu.sum
     with np.errstate(all="ignore"):
-        return function(np.ascontiguousarray(x), axis=1, dtype=np.dtype(dtype), unit="h200")
+        return function(np.ascontiguousarray(x), axis=1, dtype=np.dtype(dtype), unit="h200", **options)
 
 
 SHAPES = [
@@ -499,6 +501,18 @@ def test_columns_of_parts_of_rows_and_means(host: HostGpu) -> None:
         for part in (x[:, :, :33], x[:, ::3, 8:], x[::2, 7:20, :3], x[1:, :, 5:6]):
             for target in (np.float16, np.float64):
                 assert alike(column_sums(host, part, target, mean=True), model_columns(part, target, True))
+
+
+def test_plans_of_few_warps(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few levels and several turns; warps in other numbers than powers of two."""
+    monkeypatch.setattr(columns, "_ENOUGH", 1)
+    rng = np.random.default_rng(4)
+    for dtype in (np.float16, np.float32):
+        for block in (32, 96):
+            for shape in ((2, 600, 72), (1, 70, 264), (20, 900, 3)):
+                x = numbers_of(rng, "spread", int(np.prod(shape)), dtype).reshape(shape)
+                found = column_sums(host, x, block=block)
+                assert alike(found, model_columns(x, block=block)), (dtype, block, shape)
 
 
 def test_inf_and_nan_stay_in_their_columns(host: HostGpu) -> None:

@@ -39,6 +39,9 @@ _RESIDENT_LOOPS = 3
 """Of others, by the bytes that a lane loads at once, and where several turns need accumulators."""
 _LANE = 8
 """Bytes of a row that a lane loads at once, of numbers of more than 16 bits, where all lies at multiples of it."""
+_PIPED = 2
+"""Levels up to which a warp, of whose columns none keeps it for long, goes on with others.  With more, numbers that
+wait are kept in memory."""
 _WAVES, _MAX_PIPED = 8, 1 << 31
 """Of blocks whose warps have many columns, one after another: so many that none keeps all others waiting;
 and how many units there may be, so that 32 bits number the next ones."""
@@ -143,8 +146,8 @@ class _Pass:
         own = len(levels) - spread - along
         turns = min(_LOADS // unit, 1 << (-(-min(length, chunk) // period) - 1).bit_length()) if narrow else 1
         loops = min(length, chunk) > turns * period
-        one_leaf = short and not narrow and own == along == 0 and length <= leaf_rows(steps)
-        piped = one_leaf and not shifted and units < _MAX_PIPED  # shifted ones have no registers for it
+        # Shifted ones have no registers for it.
+        piped = short and not narrow and not shifted and along == 0 and own <= _PIPED and units < _MAX_PIPED
         layout = "SHIFTED" if shifted else "ALIGNED"
         resident = _RESIDENT if short else _RESIDENT_LOOPS if loops else _RESIDENT_WIDE[unit * size]
         function = compiled(

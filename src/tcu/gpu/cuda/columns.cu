@@ -16,8 +16,8 @@
 //   TURNS    of 16-bit numbers, turns at a time, so that enough is read at once; else 1
 //   LOOPS    1: a chunk has more turns than that
 //   ALONG    warps that share a column; the block's other warps have other columns
-//   PIPED    1: 16-bit numbers in one leaf (LEVELS is 0, ALONG 1, the rows one turn), of which a warp has many, one after
-//            another
+//   PIPED    1: 16-bit numbers, ALIGNED and not NARROW, ALONG 1: a warp has columns one after another, and asks for what
+//            comes next before it adds up
 //   THREADS, RESIDENT   of a block, and blocks per multiprocessor that the registers must allow
 //
 // The host fills the structure field by field (tcu/gpu/columns.py): change both together.
@@ -101,7 +101,9 @@ struct Leaves {
 #endif
     }
 
-    __device__ void add(const Chunk& x, int row, const Asked& asked) {
+    // `then` is called as soon as the matrix unit has what was asked for.
+    template <typename Then>
+    __device__ void add(const Chunk& x, int row, const Asked& asked, const Then& then) {
         row += first();
         Vector v[COLUMNS];  // number c of row i is number i * COLUMNS + c
 #if !NARROW
@@ -137,6 +139,7 @@ struct Leaves {
 #else
         multiply(v, ONES, ONES, sums);
 #endif
+        then();
 #pragma unroll
         for (int n = 0; n < 2 * PARTS; ++n) {
             low[n] += sums[0][n];
@@ -172,7 +175,7 @@ struct Leaves {
 #pragma unroll
         for (int i = 0; i < TURNS; ++i) ask_for(x, row + i * period, asked[i]);
 #pragma unroll
-        for (int i = 0; i < TURNS; ++i) add(x, row + i * period, asked[i]);
+        for (int i = 0; i < TURNS; ++i) add(x, row + i * period, asked[i], [] {});
     }
 
     __device__ void sums(double (&v)[NUMBERS]) const {
@@ -300,23 +303,48 @@ struct Unit {
     }
 };
 
-// The sums of the leaves below that level, the first of which begins at `row`.
+struct Ahead {
+#if PIPED
+    Leaves::Asked asked;  // of the next leaf
+    Chunk next;           // the columns that follow
+#endif
+};
+constexpr int NEXT_COLUMNS = -1;
+
+// The sums of the leaves below that level, the first of which begins at `row`, and the one that follows them at `after`.
 template <int LEVEL>
-__device__ inline void sum_below(const Columns& p, const Chunk& x, int rows, int row, double (&v)[NUMBERS]) {
+__device__ inline void sum_below(const Columns& p, const Chunk& x, int rows, int row, int after, Ahead& ahead,
+                                 double (&v)[NUMBERS]) {
     if constexpr (LEVEL == Leaves::WITHIN) {
         Leaves leaves;
         const int period = static_cast<int>(p.period);
         if (row >= period) row = rows;  // a plan may have warps in other numbers than powers of two
+#if PIPED
+        if (after >= period) after = rows;
+#pragma unroll 1
+        do {
+            const int turn = row + period;
+            leaves.add(x, row, ahead.asked, [&] {
+                const bool again = LOOPS && turn < rows, here = again || after != NEXT_COLUMNS;
+                const Chunk& y = ahead.next;  // field by field, as a choice between addresses would need memory
+                const Chunk from = {here ? x.data : y.data, x.stride, here ? x.columns : y.columns, here ? x.rows : y.rows};
+                Leaves::ask_for(from, again ? turn : here ? after : 0, ahead.asked);
+            });
+            row = turn;
+        } while (LOOPS && row < rows);
+#else
         if (!LOOPS) leaves.add(p, x, row);
         else
 #pragma unroll 1
             for (int turn = row; turn < rows; turn += TURNS * period) leaves.add(p, x, turn);
+#endif
         leaves.sums(v);
     } else {
         double first[NUMBERS];
 #pragma unroll 1
         for (int half = 0; half < 2; ++half) {
-            sum_below<LEVEL - 1>(p, x, rows, row + half * p.distance[SPREAD + LEVEL - 1], v);
+            const int second = row + p.distance[SPREAD + LEVEL - 1];
+            sum_below<LEVEL - 1>(p, x, rows, half ? second : row, half ? after : second, ahead, v);
 #pragma unroll
             for (int n = 0; n < NUMBERS; ++n) {
                 if (half == 0) first[n] = v[n];
@@ -388,25 +416,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) columns(const __
     here.begin = blockIdx.y * p.chunk;
     here.rows = static_cast<int>(min(p.length - here.begin, p.chunk));
     double v[NUMBERS];
+    Ahead ahead;
 #if PIPED
-    // Columns of one leaf: the next are asked for before these are added up.
+    // Of which a warp has many: what comes next is asked for as soon as there is room for it.
     const u32 step = gridDim.x * ACROSS * UNITS;
-    Leaves::Asked asked;
     Chunk x = here.chunk(p);
-    Leaves::ask_for(x, 0, asked);
+    Leaves::ask_for(x, 0, ahead.asked);
 #pragma unroll 1
     for (; here.units < p.units; here.units += step) {
-        const Here next = {here.units + step, here.begin, here.rows};
-        const Chunk y = next.chunk(p);
-        Leaves::Asked later;
-        Leaves::ask_for(y, 0, later);
-        Leaves leaves;
-        leaves.add(x, 0, asked);
-        leaves.sums(v);
+        const Here later = {here.units + step, here.begin, here.rows};
+        ahead.next = later.chunk(p);
+        sum_below<LEVELS>(p, x, here.rows, 0, NEXT_COLUMNS, ahead, v);
         here.store(p, v);
-        x = y;
-#pragma unroll
-        for (int i = 0; i < COLUMNS; ++i) asked[i] = later[i];
+        x = ahead.next;
     }
 #else
     const int along = warp % ALONG;
@@ -414,7 +436,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) columns(const __
 #pragma unroll
     for (int k = 0; 1 << k < ALONG; ++k)
         if (along >> k & 1) row += p.distance[SPREAD + LEVELS + k];
-    sum_below<LEVELS>(p, here.chunk(p), here.rows, row, v);
+    sum_below<LEVELS>(p, here.chunk(p), here.rows, row, NEXT_COLUMNS, ahead, v);
     across_warps_of_columns(v);
     if (along == 0) here.store(p, v);
 #endif
