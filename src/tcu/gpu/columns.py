@@ -67,6 +67,7 @@ class _Columns(ctypes.Structure):
         ("inner", ctypes.c_int64),
         ("pieces", ctypes.c_uint32),
         ("units", ctypes.c_uint32),
+        ("inverse", ctypes.c_uint64),
         ("length", ctypes.c_int64),
         ("chunk", ctypes.c_int64),
         ("period", ctypes.c_int64),
@@ -158,7 +159,8 @@ class _Pass:
         )  # fmt: skip
         distance = (ctypes.c_int32 * _MAX_LEVELS)(*levels)
         self._problem = _Columns(
-            0, columns.outer_stride, columns.stride, columns.inner, pieces, units, length, chunk, period,
+            0, columns.outer_stride, columns.stride, columns.inner, pieces, units,
+            -(-(1 << 64) // pieces) % (1 << 64), length, chunk, period,
             columns.outer * columns.inner, 0, divisor, TARGETS[target.name], distance,
         )  # fmt: skip
         blocks = -(-warps // (_THREADS // 32 >> along))
