@@ -127,9 +127,15 @@ class _Pass:
         short, size = element.bits == 16, element.dtype.itemsize
         narrow = short and columns.inner <= LOAD // size and columns.stride == columns.inner
         jumps = columns.outer_stride * size, 0 if narrow else columns.stride * size
-        shifted = short and not (aligned and all(step % LOAD == 0 for step in jumps))
+        halved = (
+            short and not narrow and any(step % LOAD for step in jumps)
+        )  # a row is loaded in pieces of eight bytes
+        grain = LOAD // 2 if halved else LOAD
+        shifted = short and not (aligned and all(step % grain == 0 for step in jumps))
         unit = columns.inner if narrow else LOAD // size if short else _LANE // size
-        if not short and not (aligned and columns.inner % unit == 0 and all(step % _LANE == 0 for step in jumps)):
+        if not short and not (
+            aligned and columns.inner % unit == 0 and all(step % _LANE == 0 for step in jumps)
+        ):
             unit = 1
         pieces = -(-columns.inner // unit)
         units, chunks = columns.outer * pieces, -(-length // chunk)
@@ -153,8 +159,8 @@ class _Pass:
         resident = _RESIDENT if short else _RESIDENT_LOOPS if loops else _RESIDENT_WIDE[unit * size]
         function = compiled(
             "columns.cu", "columns", gpu.compute_capability, ELEMENTS[element.name], layout,
-            (("COLUMNS", unit), ("NARROW", int(narrow)), ("SPREAD", spread), ("LEVELS", own),
-             ("HALVES", int(halves)), ("LOOPS", int(loops)), ("TURNS", turns), ("ALONG", 1 << along),
+            (("GRAIN", LOAD if shifted else grain), ("COLUMNS", unit), ("NARROW", int(narrow)), ("SPREAD", spread),
+             ("LEVELS", own), ("HALVES", int(halves)), ("LOOPS", int(loops)), ("TURNS", turns), ("ALONG", 1 << along),
              ("PIPED", int(piped)), ("THREADS", _THREADS), ("RESIDENT", resident)),
         )  # fmt: skip
         distance = (ctypes.c_int32 * _MAX_LEVELS)(*levels)

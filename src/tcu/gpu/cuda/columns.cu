@@ -6,8 +6,9 @@
 // the order in which LEVELS numbers have to wait; the last levels are shared by warps.  Of long columns a block has a
 // chunk, and another launch, by the plan's last steps, adds up what the chunks come to.
 //
-// Compiled with ELEMENT and LAYOUT (array.cuh; of 16-bit numbers, ALIGNED: what is loaded begins at multiples of
-// 16 bytes), and
+// Compiled with ELEMENT and LAYOUT (array.cuh; of 16-bit numbers, ALIGNED: what is loaded begins at multiples of GRAIN
+// bytes), and
+//   GRAIN    16, or 8, of 16-bit numbers ALIGNED and not NARROW
 //   COLUMNS  of a unit: of 16-bit numbers 8, or where NARROW is 1, the inner extent, which is no more, and its rows lie
 //            without gaps; of others, what a lane loads at once, which divides the inner extent
 //   SPREAD   levels that lanes share, of 16-bit numbers up to 3, of others up to 5
@@ -62,6 +63,23 @@ __device__ inline double across_lanes(double v) {
     return v;
 }
 
+// What is there, if any, to words that are zero before; not by a branch, behind which the compiler would wait for each.
+__device__ inline void read_if(bool any, const void* at, u32 (&to)[1]) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p ld.global.nc.u32 %0, [%1]; }"
+                 : "+r"(to[0])
+                 : "l"(at), "r"(static_cast<u32>(any)));
+}
+__device__ inline void read_if(bool any, const void* at, u32 (&to)[2]) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %3, 0; @p ld.global.nc.v2.u32 {%0, %1}, [%2]; }"
+                 : "+r"(to[0]), "+r"(to[1])
+                 : "l"(at), "r"(static_cast<u32>(any)));
+}
+__device__ inline void read_if(bool any, const void* at, u32 (&to)[4]) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %5, 0; @p ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+                 : "+r"(to[0]), "+r"(to[1]), "+r"(to[2]), "+r"(to[3])
+                 : "l"(at), "r"(static_cast<u32>(any)));
+}
+
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
 
 // Lane 4g + t has eight rows of 32, for the columns of a unit, and there is one, or a leaf of one, for each g.  Two rows, one above the other, are what lane t of four has of a row in rows.cu, and so operand B.  All rows of D are
@@ -86,6 +104,19 @@ struct Leaves {
     static __device__ constexpr int row_of(int i) { return i % 2 * 8 + i / 2 * 2; }
 #endif
 
+    static __device__ Granules ask_row(const Code* at, int columns) {
+#if GRAIN == 16
+        return ask(at, columns, 0);
+#else
+        u32 first[2] = {}, second[2] = {};
+        read_if(columns > 0, at, first);
+        read_if(columns > PER_LOAD / 2, at + PER_LOAD / 2, second);
+        Granules g;
+        g.first = make_uint4(first[0], first[1], second[0], second[1]);
+        return g;
+#endif
+    }
+
     static __device__ void ask_for(const Chunk& x, int row, Asked& asked) {
         row += first();
 #if !NARROW
@@ -93,7 +124,7 @@ struct Leaves {
 #pragma unroll
         for (int k = 0; k < DEPTH; ++k) {  // row by row
             const int i = k / 4 + k % 4 * 2;
-            asked[i] = ask(at + row_of(i) * x.stride, row + row_of(i) < x.rows ? x.columns : 0, 0);
+            asked[i] = ask_row(at + row_of(i) * x.stride, row + row_of(i) < x.rows ? x.columns : 0);
         }
 #else
         const int length = x.columns > 0 ? x.rows * COLUMNS : 0;
@@ -198,23 +229,6 @@ struct Leaves {
 };
 
 #else
-
-// What is there, if any, to words that are zero before; not by a branch, behind which the compiler would wait for each.
-__device__ inline void read_if(bool any, const void* at, u32 (&to)[1]) {
-    asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p ld.global.nc.u32 %0, [%1]; }"
-                 : "+r"(to[0])
-                 : "l"(at), "r"(static_cast<u32>(any)));
-}
-__device__ inline void read_if(bool any, const void* at, u32 (&to)[2]) {
-    asm volatile("{ .reg .pred p; setp.ne.u32 p, %3, 0; @p ld.global.nc.v2.u32 {%0, %1}, [%2]; }"
-                 : "+r"(to[0]), "+r"(to[1])
-                 : "l"(at), "r"(static_cast<u32>(any)));
-}
-__device__ inline void read_if(bool any, const void* at, u32 (&to)[4]) {
-    asm volatile("{ .reg .pred p; setp.ne.u32 p, %5, 0; @p ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4]; }"
-                 : "+r"(to[0]), "+r"(to[1]), "+r"(to[2]), "+r"(to[3])
-                 : "l"(at), "r"(static_cast<u32>(any)));
-}
 
 // Neighbouring columns for each lane, or a leaf of them, and several leaves at once.
 struct Leaves {
