@@ -185,6 +185,7 @@ SUMS: dict[str, dict[str, Any]] = {
     "long_segments.cu": {"THREADS": 256, "CHAIN": 1, "UNROLL": 4, "RESIDENT": 4, "TERM": "VALUE"},
     "columns.cu": {
         "THREADS": 256,
+        "GRAIN": 8,
         "COLUMNS": 8,
         "NARROW": 0,
         "SPREAD": 0,
@@ -198,6 +199,7 @@ SUMS: dict[str, dict[str, Any]] = {
     },
     "columns.cu, one leaf": {
         "THREADS": 256,
+        "GRAIN": 16,
         "COLUMNS": 8,
         "NARROW": 0,
         "SPREAD": 0,
@@ -211,6 +213,7 @@ SUMS: dict[str, dict[str, Any]] = {
     },
     "columns.cu, narrow": {
         "THREADS": 256,
+        "GRAIN": 16,
         "COLUMNS": 3,
         "NARROW": 1,
         "SPREAD": 3,

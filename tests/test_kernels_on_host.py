@@ -1,4 +1,4 @@
-"""Contract: the kernels of ragged sums and of scans have the bits of the model, without a GPU.
+"""Contract: the kernels of ragged sums, of scans and of sums of columns have the bits of the model, without a GPU.
 
 They run on the host, thread by thread (cuda_on_host.py), as the launches of
 ``tcu.gpu`` compile and start them: macros, grids and structures are theirs.
@@ -57,6 +57,7 @@ class HostGpu:
         self.changes: dict[str, Mapping[str, str]] = {}
         self.launches: list[str] = []
         self.problems: dict[str, Any] = {}
+        self.macros: list[dict[str, Any]] = []
         self.readable = (0, 0)
         self.seed = 0
         self.gpu = Gpu(0, "H200", (9, 0))
@@ -74,6 +75,7 @@ class HostGpu:
         self, source: str, entry: str, capability: Any, element: str, layout: str, macros: Any
     ) -> Any:
         given = {"ELEMENT": element, "LAYOUT": layout, **dict(macros)}
+        self.macros.append(given)
         kernel = compiled_for_host(
             source, entry, STRUCTURES[entry], {name: str(value) for name, value in given.items()},
             self._folder, changes=self.changes.get(entry),
@@ -470,10 +472,10 @@ def model_columns(x: Any, dtype: Any = np.float32, mean: bool = False, **options
 
 
 SHAPES = [
-    (1, 16, 5000), (9, 13, 264), (1, 7, 3000), (2, 8, 900), (2, 5, 72),  # a leaf of 16 rows at most
-    (1, 30, 600), (3, 64, 16), (40, 64, 16), (5, 33, 100), (2, 128, 136),  # few leaves
+    (1, 16, 9000), (9, 13, 264), (1, 7, 3000), (2, 8, 900), (2, 5, 72),  # a leaf of 16 rows at most
+    (1, 30, 600), (1, 40, 4000), (3, 64, 16), (40, 64, 16), (5, 33, 100), (2, 128, 136),  # few leaves
     (1, 700, 40), (3, 2100, 9), (6, 1000, 100), (1, 4100, 24),  # several turns
-    (2, 3000, 2), (1, 5000, 1), (700, 70, 4), (50, 300, 7),  # narrow rows
+    (2, 3000, 2), (1, 12_000, 2), (1, 5000, 1), (700, 70, 4), (50, 300, 7),  # narrow rows
     (1, 17_000, 3), (1, 9000, 17),  # several chunks
 ]  # fmt: skip
 
@@ -492,6 +494,13 @@ def test_columns(host: HostGpu, dtype: str, busy: bool, monkeypatch: pytest.Monk
         for shift in {0, int(rng.integers(16 // x.itemsize))}:
             found = column_sums(host, x, shift=shift)
             assert alike(found, model_columns(x)), (shape, shift)
+    wide = dtype in ("float32", "float64")
+    values = {"SPREAD": range(3), "LOOPS": (0, 1), "ALONG": (1,) if busy else (1, 8)}
+    values |= {} if wide else dict.fromkeys(("NARROW", "HALVES", "PIPED"), (0, 1))
+    values |= {} if wide else {"LAYOUT": ("ALIGNED", "SHIFTED"), "GRAIN": (8, 16), "TURNS": (1, 2)}
+    values |= {"COLUMNS": (1, 2)} if dtype == "float32" else {}
+    for name, wanted in values.items():
+        assert {macros[name] for macros in host.macros} >= set(wanted), name
 
 
 def test_columns_of_parts_of_rows_and_means(host: HostGpu) -> None:
@@ -524,3 +533,30 @@ def test_inf_and_nan_stay_in_their_columns(host: HostGpu) -> None:
                 for _ in range(5):
                     x[rng.integers(shape[0]), rng.integers(shape[1]), rng.integers(shape[2])] = value
             assert alike(column_sums(host, x), model_columns(x)), (dtype, shape)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "right", "wrong", "seen"),
+    [
+        ((1, 16, 700), np.float16, "if (__any_sync(ALL, nan)) {", "if (false) {", BITS),
+        ((1, 16, 700), np.float16, "part() == 1 ? ONES : 0", "ONES", BITS),
+        ((2, 64, 72), np.float16, "return i % 2 * 8 + i / 2 * 2;", "return i % 2 * 8 + i / 2 * 2 % 6;", BITS),
+        ((1, 33, 3600), np.float16, "x = ahead.next;", ";", BITS),
+        ((2, 40, 68), np.float16, "columns > PER_LOAD / 2", "columns > 0", OUTSIDE),
+        ((2, 60, 72), np.float16, "row + row_of(i) < x.rows", "true", OUTSIDE),
+        ((1, 12_000, 2), np.float16, "turn += TURNS * period", "turn += period", BITS),
+        ((2, 70, 66), np.float32, "row < x.rows && x.columns > 0", "x.columns > 0", OUTSIDE),
+        ((2, 70, 66), np.float32, "if (c == 0 || column() == c) own[n]", "own[n]", BITS),
+        ((9, 70, 30), np.float32, "high = (p.inverse >> 32) * unit + (low >> 32)", "high = (p.inverse >> 32) * unit", BITS),
+    ],
+)  # fmt: skip
+def test_an_error_in_the_kernel_of_columns_is_seen(
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch, shape: Any, dtype: Any, right: str, wrong: str, seen: str
+) -> None:
+    monkeypatch.setattr(columns, "_WAVES", 1)
+    x = np.random.default_rng(5).standard_normal(shape).astype(dtype)
+    x[0, 3, 5 % shape[2]] = np.inf
+    wanted = model_columns(x)
+    assert alike(column_sums(host, x), wanted)
+    host.changes = {"columns": {right: wrong}}
+    assert complaint(lambda: column_sums(host, x), wanted) == seen
