@@ -33,7 +33,9 @@ from tcu.gpu.compiler import CompileTask, compile_cuda, compiler_version, read_s
 from tcu.gpu.kernels import architecture
 from tcu.gpu.launch import MAX_BATCH_DIMENSIONS, Problem
 from tcu.gpu.tuning import exact_config
+from tcu.plan import make_plan
 from tcu.plan.scan import make_scan_plan
+from tcu.units import get_unit
 
 CAPABILITIES = [(7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0)]
 
@@ -400,6 +402,33 @@ def test_what_scans_ask_for_compiles(
         )
         assert asked[1:] == ["short_scan.cu"]
     assert max(sizes, default=0) <= 227 << 10
+
+
+@pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
+@pytest.mark.parametrize("element", ["binary16", "binary32", "binary64"])
+@pytest.mark.parametrize(
+    "shape", [(1, 16, 1 << 24), (1 << 18, 64, 16), (10_000, 1000, 100), (9000, 1000, 101), (999, 32_768, 2)]
+)
+def test_what_columns_ask_for_compiles(
+    shape: tuple[int, int, int], element: str, capability: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvrtc_or_skip()
+
+    def compiled(source: str, entry: str, _: Any, element: str, layout: str, macros: Any) -> str:
+        given = {"ELEMENT": element, "LAYOUT": layout, **dict(macros)}
+        assert compile_cuda(task_of(source, given, "sm_{}{}".format(*capability))).log == ""
+        return source
+
+    monkeypatch.setattr(columns, "compiled", compiled)
+    launches: list[int] = []
+    monkeypatch.setattr(columns, "KernelLaunch", lambda *_, more: launches.append(more))
+    gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132, ordinal=0)
+    outer, length, inner = shape
+    fmt = get_format(element)
+    array = columns.Columns(outer, inner, length * inner, inner)
+    columns.ColumnsLaunch(make_plan(length, fmt, get_unit("H200")), array, True, fmt, gpu, 1.0)
+    chunks = length * fmt.dtype.itemsize >> 15
+    assert launches == ([chunks, 1] if length > 30_000 else [1])
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,8 @@ a third longer (sm_90)."""
 _RESIDENT_WIDE = {4: 6, 8: 4}
 _RESIDENT_LOOPS = 3
 """Of others, by the bytes that a lane loads at once, and where several turns need accumulators."""
+_MOST_RESIDENT_TURING = 4
+"""Of 256 threads each: a multiprocessor has 1024, later ones 1536 at least."""
 _LANE = 8
 """Bytes of a row that a lane loads at once, of numbers of more than 16 bits, where all lies at multiples of it."""
 _PIPED = 2
@@ -157,6 +159,8 @@ class _Pass:
         piped = short and not narrow and not shifted and along == 0 and own <= _PIPED and units < _MAX_PIPED
         layout = "SHIFTED" if shifted else "ALIGNED"
         resident = _RESIDENT if short else _RESIDENT_LOOPS if loops else _RESIDENT_WIDE[unit * size]
+        if gpu.compute_capability < (8, 0):
+            resident = min(resident, _MOST_RESIDENT_TURING)
         function = compiled(
             "columns.cu", "columns", gpu.compute_capability, ELEMENTS[element.name], layout,
             (("GRAIN", LOAD if shifted else grain), ("COLUMNS", unit), ("NARROW", int(narrow)), ("SPREAD", spread),
