@@ -44,7 +44,7 @@ _LANE = 8
 _PIPED = 2
 """Levels up to which a warp, of whose columns none keeps it for long, goes on with others.  With more, numbers that
 wait are kept in memory."""
-_WAVES, _MAX_PIPED = 8, 1 << 31
+_WAVES, _MAX_PIPED = 32, 1 << 31
 """Of blocks whose warps have many columns, one after another: so many that none keeps all others waiting;
 and how many units there may be, so that 32 bits number the next ones."""
 
@@ -129,16 +129,15 @@ class _Pass:
         short, size = element.bits == 16, element.dtype.itemsize
         narrow = short and columns.inner <= LOAD // size and columns.stride == columns.inner
         jumps = columns.outer_stride * size, 0 if narrow else columns.stride * size
-        halved = (
-            short and not narrow and any(step % LOAD for step in jumps)
-        )  # a row is loaded in pieces of eight bytes
+        # A row is loaded in pieces of eight bytes.
+        halved = short and not narrow and any(step % LOAD for step in jumps)
         grain = LOAD // 2 if halved else LOAD
         shifted = short and not (aligned and all(step % grain == 0 for step in jumps))
         unit = columns.inner if narrow else LOAD // size if short else _LANE // size
-        if not short and not (
-            aligned and columns.inner % unit == 0 and all(step % _LANE == 0 for step in jumps)
-        ):
-            unit = 1
+        several = min(length, chunk) > period
+        whole = aligned and columns.inner % unit == 0 and all(step % _LANE == 0 for step in jumps)
+        if not short and (several or not whole):
+            unit = 1  # with accumulators besides, several columns of a lane have too few loads under way
         pieces = -(-columns.inner // unit)
         units, chunks = columns.outer * pieces, -(-length // chunk)
         levels = [rows for rows in levels_of(steps) if rows < length]

@@ -43,7 +43,7 @@ _SHORT_DATA, _SHORT_MOST_PER_WARP = 32 << 10, 2048
 """As _DATA and _MOST_PER_WARP, of short_segments.cu, whose warps work ahead of what they need."""
 _SHORT_THREADS, _SHORT_PER_LANE = 32, 16
 """Of short_segments.cu: a warp alone, whose every branch the compiler sees to be one."""
-_SHORT_RINGS = ((10, 1024, 28), (_SHORT_MEAN, 2048, 18))
+_SHORT_RINGS = ((10, 1024, 24), (_SHORT_MEAN, 2048, 18))
 """Of short_segments.cu: the mean up to which a ring nearly always has room for the segments of a turn, its numbers, and
 as many warps as leave each its registers and its shared memory (sm_90)."""
 _LONG_THREADS, _LONG_RESIDENT = 128, {2: 6, 4: 4, 8: 5}

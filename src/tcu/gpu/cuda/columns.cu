@@ -233,7 +233,7 @@ struct Leaves {
 // Neighbouring columns for each lane, or a leaf of them, and several leaves at once.
 struct Leaves {
     static constexpr int UNIT = COLUMNS, LANES = 1, NUMBERS = COLUMNS;
-    static constexpr int MOST = LOOPS && COLUMNS > 1 ? 3 : 4, WITHIN = LEVELS < MOST ? LEVELS : MOST, COUNT = 1 << WITHIN;
+    static constexpr int WITHIN = LEVELS < 4 ? LEVELS : 4, COUNT = 1 << WITHIN;
     double leaf[COUNT][COLUMNS] = {};
 
     union Piece {
