@@ -18,6 +18,13 @@ __device__ inline void load_pair(u32& low, u32& high, u32 address) {
     asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(low), "=r"(high) : "r"(address));
 }
 
+// One lane of a whole warp, as the compiler sees.
+__device__ inline bool is_elected() {
+    u32 elected;
+    asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(elected));
+    return elected;
+}
+
 // By one thread: a barrier for that many arrivals, of threads or copies.
 __device__ inline void prepare(u64* arrived, u32 count = 1) {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(arrived)), "r"(count) : "memory");

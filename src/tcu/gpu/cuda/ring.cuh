@@ -24,8 +24,9 @@ struct Ring {
     const char* from;    // a multiple of 16 bytes
     u32 end;             // of the stretch, in bytes from there
     u32 asked, there;    // what has been asked for and what has arrived, in bytes from there
-    u32 odd = 0;         // of each chunk, which copy is the next to arrive
+    u32 odd = 0;         // of each place, which copy is the next to arrive
     u32 origin = 0;      // the last position asked for that is at the ring's beginning, where they do not wrap by a mask
+    u32 awaited = 0;     // the number of the place that arrives next
 
     // By a whole warp, as everything here.
     __device__ explicit Ring(Memory& shared) : memory(&shared), from(nullptr), end(0), asked(0), there(0) {
@@ -67,35 +68,35 @@ struct Ring {
     __device__ void skip(u32 position) {
         wait(asked);
         asked = there = origin = position & ~(CHUNK - 1u);
+        awaited = MASKED ? asked % SIZE / CHUNK : 0;
     }
 
     // Asks for what has room when the first `read` bytes are not needed any more.
     __device__ void go_on(u32 read) {
         __syncwarp();
         while (asked < end && asked + CHUNK <= read + SIZE) {
-            const u32 slot = place(asked), bytes = min((end - asked + 15) & ~15u, static_cast<u32>(CHUNK));
-            char* const to = memory->bytes + slot;
+            const u32 bytes = min((end - asked + 15) & ~15u, static_cast<u32>(CHUNK));
+            const u32 to = MASKED ? asked % SIZE : asked - origin;
+            const bool again = to == 0;  // the first ones behind the ring
+            const u32 beyond = again ? min(bytes, static_cast<u32>(BEYOND)) : 0;
+            char* const place = memory->bytes + to;
+            const char* const source = from + asked;
 #if BULK
-            if (threadIdx.x % WARP == 0) {
-                u64* const arrived = &memory->arrived[slot / CHUNK];
-                if (slot == 0) {
-                    const u32 beyond = min(bytes, static_cast<u32>(BEYOND));
-                    expect(bytes + beyond, arrived);
-                    start_copy(to + SIZE, from + asked, beyond, arrived);
-                } else {
-                    expect(bytes, arrived);
-                }
-                start_copy(to, from + asked, bytes, arrived);
+            if (is_elected()) {
+                u64* const arrived = &memory->arrived[to / CHUNK];
+                expect(bytes + beyond, arrived);
+                start_copy(place, source, bytes, arrived);
+                if (again) start_copy(place + SIZE, source, beyond, arrived);
             }
 #else
             for (u32 i = threadIdx.x % WARP * 16; i < bytes; i += WARP * 16) {
-                const uint4 granule = __ldg(reinterpret_cast<const uint4*>(from + asked + i));
-                *reinterpret_cast<uint4*>(to + i) = granule;
-                if (slot + i < BEYOND) *reinterpret_cast<uint4*>(to + SIZE + i) = granule;
+                const uint4 granule = __ldg(reinterpret_cast<const uint4*>(source + i));
+                *reinterpret_cast<uint4*>(place + i) = granule;
+                if (i < beyond) *reinterpret_cast<uint4*>(place + SIZE + i) = granule;
             }
 #endif
             asked += CHUNK;
-            if (!MASKED && asked - origin == SIZE) origin = asked;
+            if (!MASKED && to + CHUNK == SIZE) origin = asked;
         }
     }
 
@@ -103,9 +104,9 @@ struct Ring {
     __device__ void wait(u32 needed) {
 #if BULK
         while (there < needed) {
-            const u32 chunk = place(there) / CHUNK;
-            wait_for_copy(&memory->arrived[chunk], odd >> chunk & 1);
-            odd ^= 1 << chunk;
+            wait_for_copy(&memory->arrived[awaited], odd >> awaited & 1);
+            odd ^= 1 << awaited;
+            awaited = awaited == CHUNKS - 1 ? 0 : awaited + 1;
             there += CHUNK;
         }
 #else
