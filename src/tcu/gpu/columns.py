@@ -24,21 +24,22 @@ _UNITS = {True: 8, False: 32}
 _TOGETHER = 64
 """Bytes that memory gives at once: with rows of fewer, lanes that share a column read neighbouring rows.  With 32, the
 bytes of a sector, rows of two numbers of binary32 had half the speed (H200)."""
-_THREADS = 256
+_THREADS, _THREADS_ALONG = 128, 256
+"""Of a block, and of one whose eight warps share columns."""
 _LOADS = 8
 """Of a lane at a time, of 16-bit numbers: in rows of few numbers, those of several turns."""
 _ALONG_LEVELS = 3
 """Of the leaves that the eight warps of a block share where a warp for each column is not enough."""
 _ENOUGH = 64
 """Warps per multiprocessor that keep memory busy, from the first wave of blocks to the last."""
-_RESIDENT = 2
-"""Blocks per multiprocessor, of 16-bit numbers: with more, accumulators are kept in memory, and arrays of 4096 rows took
+_RESIDENT = 16
+"""Warps per multiprocessor, of 16-bit numbers: with more, accumulators are kept in memory, and arrays of 4096 rows took
 a third longer (sm_90)."""
-_RESIDENT_WIDE = {4: 6, 8: 4}
-_RESIDENT_LOOPS = 3
+_RESIDENT_WIDE = {4: 48, 8: 32}
+_RESIDENT_LOOPS = 24
 """Of others, by the bytes that a lane loads at once, and where several turns need accumulators."""
-_MOST_RESIDENT_TURING = 4
-"""Of 256 threads each: a multiprocessor has 1024, later ones 1536 at least."""
+_MOST_RESIDENT_TURING = 32
+"""As many as a multiprocessor has; later ones have 48 at least."""
 _LANE = 8
 """Bytes of a row that a lane loads at once, of numbers of more than 16 bits, where all lies at multiples of it."""
 _PIPED = 2
@@ -160,11 +161,12 @@ class _Pass:
         resident = _RESIDENT if short else _RESIDENT_LOOPS if loops else _RESIDENT_WIDE[unit * size]
         if gpu.compute_capability < (8, 0):
             resident = min(resident, _MOST_RESIDENT_TURING)
+        threads = _THREADS_ALONG if along else _THREADS
         function = compiled(
             "columns.cu", "columns", gpu.compute_capability, ELEMENTS[element.name], layout,
             (("GRAIN", LOAD if shifted else grain), ("COLUMNS", unit), ("NARROW", int(narrow)), ("SPREAD", spread),
              ("LEVELS", own), ("HALVES", int(halves)), ("LOOPS", int(loops)), ("TURNS", turns), ("ALONG", 1 << along),
-             ("PIPED", int(piped)), ("THREADS", _THREADS), ("RESIDENT", resident)),
+             ("PIPED", int(piped)), ("THREADS", threads), ("RESIDENT", resident // (threads // 32))),
         )  # fmt: skip
         distance = (ctypes.c_int32 * _MAX_LEVELS)(*levels)
         self._problem = _Columns(
@@ -172,10 +174,10 @@ class _Pass:
             -(-(1 << 64) // pieces) % (1 << 64), length, chunk, period,
             columns.outer * columns.inner, 0, divisor, TARGETS[target.name], distance,
         )  # fmt: skip
-        blocks = -(-warps // (_THREADS // 32 >> along))
+        blocks = -(-warps // (threads // 32 >> along))
         if piped:
-            blocks = min(blocks, gpu.multiprocessors * _RESIDENT * _WAVES)
-        self._kernel = KernelLaunch(function, blocks, _THREADS, self._problem, more=chunks)
+            blocks = min(blocks, gpu.multiprocessors * resident // (threads // 32) * _WAVES)
+        self._kernel = KernelLaunch(function, blocks, threads, self._problem, more=chunks)
 
     def __call__(self, x: int, out: int, stream: int) -> None:
         self._problem.data, self._problem.out = x, out

@@ -21,7 +21,7 @@
 #include "row_sums.cuh"
 #include "stream.cuh"
 
-constexpr int THREADS = 128;
+constexpr int THREADS = 32;
 constexpr int WARPS = THREADS / WARP;
 constexpr int WIDTH = power_of_two(TILES);
 // At once, and with TILES those of PIECES / WIDTH rows.  Twice as many leave too little of the ring under way.
@@ -60,7 +60,7 @@ __device__ inline Vector vector_at(const Data& data, u32 at) {
 #endif
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) packed_rows(const __grid_constant__ PackedRows p) {
+extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT)) packed_rows(const __grid_constant__ PackedRows p) {
     __shared__ Data::Memory memory[WARPS];
     const int lane = threadIdx.x % WARP;
     Data data(memory[threadIdx.x / WARP]);

@@ -354,14 +354,7 @@ __device__ inline void sum_run(const Segments& p, Room& room, u32& phase) {
     wait_for_ends<0>();
 }
 
-// As many blocks as a multiprocessor takes, if there are to be more.
-#if __CUDA_ARCH__ >= 1200
-constexpr int TOGETHER = RESIDENT < 24 ? RESIDENT : 24;
-#else
-constexpr int TOGETHER = RESIDENT < 32 ? RESIDENT : 32;
-#endif
-
-extern "C" __global__ void __launch_bounds__(THREADS, TOGETHER) short_segments(const __grid_constant__ Segments p) {
+extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT)) short_segments(const __grid_constant__ Segments p) {
     __shared__ Room rooms[WARPS];
     const int warp = WARPS > 1 ? threadIdx.x / WARP : 0;
     Room& room = rooms[warp];

@@ -10,3 +10,15 @@ typedef long long i64;
 
 constexpr int WARP = 32;
 constexpr u32 ALL = 0xffffffff;  // lanes
+
+// Blocks that a multiprocessor has at a time, at most (CUDA C++ Programming Guide, "Compute Capabilities").
+#if __CUDA_ARCH__ == 750 || __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870
+constexpr int MOST_BLOCKS = 16;
+#elif __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200
+constexpr int MOST_BLOCKS = 24;
+#else
+constexpr int MOST_BLOCKS = 32;
+#endif
+
+// For __launch_bounds__: so many blocks, if there are to be more.
+__device__ constexpr int resident(int blocks) { return blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS; }
