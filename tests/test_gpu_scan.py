@@ -20,6 +20,7 @@ from test_gpu_sums import to_gpu
 import tcu
 from tcu.errors import DtypeError, ParameterError
 from tcu.formats import format_of
+from tcu.gpu import scans
 
 pytestmark = [
     pytest.mark.gpu,
@@ -146,6 +147,18 @@ def test_rows_of_every_short_length(torch, dtype, exclusive, reverse) -> None:
         x = draw(rng, 37 * n, dtype).reshape(37, n)
         options = {"exclusive": exclusive, "reverse": reverse, "dtype": DTYPES[n % 4]}
         same(tcu.cumsum(to_gpu(torch, x, n % 3), -1, **options), tcu.cumsum(x, -1, **options), n)
+
+
+@every_direction
+def test_rows_of_chunks_each_of_one_warp(torch, exclusive, reverse) -> None:
+    """As many rows as keep a GPU's warps busy: 61 of them, again and again."""
+    rng = np.random.default_rng(31)
+    count = torch.cuda.get_device_properties(0).multi_processor_count * scans._PIECES[2] * 9 // 10
+    options = {"exclusive": exclusive, "reverse": reverse, "dtype": np.float16}
+    for n, kind in ((10_240, "normal"), (3 * 8192, "special")):
+        few = draw(rng, 61 * n, np.float16, kind).reshape(61, n)
+        expected = np.resize(tcu.cumsum(few, -1, **options), (count, n))
+        same(tcu.cumsum(to_gpu(torch, np.resize(few, (count, n)), 0), -1, **options), expected, n, kind)
 
 
 @dtypes

@@ -483,8 +483,17 @@ SHAPES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
-@pytest.mark.parametrize("busy", [False, True], ids=["few", "many"])
+@pytest.mark.parametrize(
+    ("dtype", "busy"),
+    [
+        ("float16", False),
+        ("float16", True),
+        ("bfloat16", True),
+        ("float32", False),
+        ("float32", True),
+        ("float64", True),
+    ],
+)
 def test_columns(host: HostGpu, dtype: str, busy: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lanes, warps and blocks that share a column, and columns of which a warp has many."""
     monkeypatch.setattr(columns, "_ENOUGH", 1 if busy else 64)

@@ -82,8 +82,9 @@ __device__ inline void read_if(bool any, const void* at, u32 (&to)[4]) {
 
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
 
-// Lane 4g + t has eight rows of 32, for the columns of a unit, and there is one, or a leaf of one, for each g.  Two rows, one above the other, are what lane t of four has of a row in rows.cu, and so operand B.  All rows of D are
-// alike: it has one column of each unit, and of the columns the lane keeps number g, for units 2t and 2t + 1.
+// Lane 4g + t has eight rows of 32, for the columns of a unit, and there is one, or a leaf of one, for each g.  Two rows,
+// one above the other, are what lane t of four has of a row in rows.cu, and so operand B.  All rows of D are alike: it has
+// one column of each unit, and of the columns the lane keeps number g, for units 2t and 2t + 1.
 struct Leaves {
     static constexpr int UNIT = COLUMNS, LANES = HALVES ? 2 : 4, WITHIN = 0, DEPTH = 8;
     static constexpr int PARTS = 4 / LANES, NUMBERS = SPREAD == 0 ? 2 * PARTS : 1;
