@@ -387,6 +387,7 @@ def test_short_rows(host: HostGpu, monkeypatch: pytest.MonkeyPatch, exclusive: b
             found = scanned(host, x, exclusive, reverse)
             assert host.launches == ["short_scan"]
             assert alike(found, model_scan(x, exclusive, reverse)), (rows, length, kind)
+    assert not host._workspaces, "nobody waits for another warp"
 
 
 @pytest.mark.parametrize(("exclusive", "reverse"), ORDERS)

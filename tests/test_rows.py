@@ -393,3 +393,15 @@ def test_progress_counts_every_element() -> None:
         done: list[int] = []
         tcu.sum(np.ones(shape, np.float16), axis=axis, progress=done.append)
         assert sum(done) == math.prod(shape)
+
+
+@settings(max_examples=2000, deadline=None)
+@given(st.floats(width=32), st.floats(width=32), st.integers(-40, 40))
+def test_a_sum_of_two_of_binary32_may_be_rounded_twice(x: float, y: float, shift: int) -> None:
+    """By which the GPU adds what a short row comes to in binary32, where the plan says binary64 and then binary32."""
+    with np.errstate(all="ignore"):
+        a, b = np.float32(x), np.float32(y)
+        for second in (b, np.ldexp(a, shift) * np.float32(0.75), -np.nextafter(a, b)):
+            once = a + np.float32(second)
+            twice = np.float32(np.float64(a) + np.float64(second))
+            assert once.view(np.uint32) == twice.view(np.uint32) or (np.isnan(once) and np.isnan(twice))

@@ -61,7 +61,7 @@ class Columns(NamedTuple):
 
 
 class _Columns(ctypes.Structure):
-    """As in cuda/columns.cu."""
+    """As in cuda/columns.cuh."""
 
     _fields_ = (
         ("data", ctypes.c_uint64),

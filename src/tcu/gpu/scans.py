@@ -117,13 +117,14 @@ class ScanLaunch:
             raise ParameterError(
                 f"{rows} rows of {plan.n} numbers are more than one scan takes: scan fewer rows at a time"
             )
-        levels, self._slots = _levels(rows, chunks) if chunks > 1 else (_Levels(), 0)
         self._gpu = gpu
         self._lock = threading.Lock()
         copied = aligned and gpu.compute_capability >= (9, 0)
         exact = copied and plan.input == target.name == "binary16"
         dense = stride_in == stride_out == plan.n
-        if exact and dense and _is_short(rows, plan.n, per_group, gpu):
+        alone = exact and dense and _is_short(rows, plan.n, per_group, gpu)
+        levels, self._slots = _levels(rows, chunks) if chunks > 1 and not alone else (_Levels(), 0)
+        if alone:
             way = _short_way(rows, groups)
         elif exact and chunks > 1:
             way = _long_way(levels.count, shares, gpu)
@@ -209,7 +210,7 @@ def _is_short(rows: int, n: int, per_group: int, gpu: Gpu) -> bool:
     if groups <= _CHUNK and groups & (groups - 1) == 0:
         return True
     waves = rows / (gpu.multiprocessors * resident)
-    even = waves / math.ceil(waves) >= _EVEN
+    even = waves >= _EVEN * math.ceil(waves)
     return groups % (lines * _LANES) == 0 and groups <= _SHORT_CHUNKS * _CHUNK and even
 
 

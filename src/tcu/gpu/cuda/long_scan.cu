@@ -35,7 +35,7 @@ constexpr int STORED = ELEMENTS / 4;  // at a time: more than with one store for
 constexpr int PENDING = 1;  // results that are still read from shared memory while the next ones are waited for
 
 static_assert(LOOKING + PENDING < BUFFERS, "the end is told to a turn of each such warp, in buffers that are empty by then");
-static_assert(SCANNING <= LOOKING * LINES, "and to one of each of these");
+static_assert(SCANNING <= LOOKING * LINES, "a warp that scans goes on by no more chunks than tell the end");
 
 // A chunk's numbers: all of a stretch of memory.
 struct Chunk {

@@ -1,0 +1,60 @@
+// What sums of columns are given, and how a lane's numbers are read, whatever their format.
+//
+// The host fills the structure Columns field by field (tcu/gpu/columns.py): change both together.
+
+#pragma once
+
+#include "gather.cuh"
+
+constexpr int MAX_LEVELS = 12;
+
+struct Columns {
+    const void* data;
+    i64 outer_stride;  // in elements, as the next
+    i64 stride;        // from row to row
+    i64 inner;
+    u32 pieces;  // of `inner`, each a unit of columns
+    u32 units;   // of all outer indices
+    u64 inverse;  // 2^64 / pieces, rounded up; 0 where there is one piece
+    i64 length;
+    i64 chunk;   // rows
+    i64 period;  // rows
+    i64 results;  // of a chunk
+    void* out;
+    double divisor;
+    i64 target;
+    int distance[MAX_LEVELS];
+};
+
+// A lane's columns of a chunk, from its own leaf on.
+struct Chunk {
+    const Code* data;
+    i64 stride;
+    int columns;
+    int rows;
+};
+
+// The sum of the leaves that 2^DEPTH neighbouring lanes share.
+template <int DEPTH>
+__device__ inline double across_lanes(double v) {
+#pragma unroll
+    for (int k = 0; k < DEPTH; ++k) v += __shfl_xor_sync(ALL, v, 1 << k);
+    return v;
+}
+
+// What is there, if any, to words that are zero before; not by a branch, behind which the compiler would wait for each.
+__device__ inline void read_if(bool any, const void* at, u32 (&to)[1]) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p ld.global.nc.u32 %0, [%1]; }"
+                 : "+r"(to[0])
+                 : "l"(at), "r"(static_cast<u32>(any)));
+}
+__device__ inline void read_if(bool any, const void* at, u32 (&to)[2]) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %3, 0; @p ld.global.nc.v2.u32 {%0, %1}, [%2]; }"
+                 : "+r"(to[0]), "+r"(to[1])
+                 : "l"(at), "r"(static_cast<u32>(any)));
+}
+__device__ inline void read_if(bool any, const void* at, u32 (&to)[4]) {
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %5, 0; @p ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+                 : "+r"(to[0]), "+r"(to[1]), "+r"(to[2]), "+r"(to[3])
+                 : "l"(at), "r"(static_cast<u32>(any)));
+}

@@ -1,0 +1,77 @@
+// The leaves of columns.cu, of numbers of more than 16 bits, by the lanes.
+//
+// Compiled as columns.cu says.
+
+#pragma once
+
+#include "columns.cuh"
+
+// Neighbouring columns for each lane, or a leaf of them, and several leaves at once.
+struct Leaves {
+    static constexpr int UNIT = COLUMNS, LANES = 1, NUMBERS = COLUMNS;
+    static constexpr int WITHIN = LEVELS < 4 ? LEVELS : 4, COUNT = 1 << WITHIN;
+    double leaf[COUNT][COLUMNS] = {};
+
+    union Piece {
+        u32 words[COLUMNS * sizeof(Code) / 4];
+        Code codes[COLUMNS];
+    };
+
+    __device__ void add(const Columns& p, const Chunk& x, int row) {
+        Piece pieces[COUNT] = {};
+        const Code* at = x.data + row * x.stride;
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) {  // in Gray's order, each leaf a level away from the one before
+            const int gray = i ^ i >> 1;
+            read_if(row < x.rows && x.columns > 0, at, pieces[gray].words);
+#pragma unroll
+            for (int k = 0; k < WITHIN; ++k) {
+                if ((i + 1) % (2 << k) != 1 << k) continue;
+                const int step = gray >> k & 1 ? -p.distance[SPREAD + k] : p.distance[SPREAD + k];
+                row += step;
+                at += step * x.stride;
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i)
+#pragma unroll
+            for (int c = 0; c < COLUMNS; ++c) {
+                const double number = to_binary64(pieces[i].codes[c]);
+                leaf[i][c] = LOOPS ? leaf[i][c] + number : number;
+            }
+    }
+
+    __device__ void sums(double (&v)[NUMBERS]) {
+#pragma unroll
+        for (int c = 0; c < COLUMNS; ++c) {
+#pragma unroll
+            for (int i = 0; i < COUNT; ++i) leaf[i][c] = across_lanes<SPREAD>(leaf[i][c]);
+#pragma unroll
+            for (int step = 1; step < COUNT; step *= 2)
+#pragma unroll
+                for (int i = 0; i < COUNT; i += 2 * step) leaf[i][c] += leaf[i + step][c];
+            v[c] = leaf[0][c];
+        }
+    }
+
+    static __device__ int unit() { return threadIdx.x % WARP; }
+
+    // For the store, number n of the lanes are neighbouring columns: a number of owner's, which holds COLUMNS of them.
+    static __device__ int owner(int n) { return (n * WARP + threadIdx.x % WARP) / COLUMNS; }
+    static __device__ int column() { return threadIdx.x % COLUMNS; }
+    static __device__ void arrange(double (&v)[NUMBERS]) {
+#if COLUMNS > 1
+        double own[COLUMNS];
+#pragma unroll
+        for (int n = 0; n < COLUMNS; ++n) {
+#pragma unroll
+            for (int c = 0; c < COLUMNS; ++c) {
+                const double number = __shfl_sync(ALL, v[c], owner(n));
+                if (c == 0 || column() == c) own[n] = number;
+            }
+        }
+#pragma unroll
+        for (int n = 0; n < COLUMNS; ++n) v[n] = own[n];
+#endif
+    }
+};
