@@ -176,13 +176,7 @@ def compiled_for_host(
     changes: Mapping[str, str] | None = None,
 ) -> HostKernel:  # fmt: skip
     """A kernel for the host; ``changes`` replace texts in its source, each of which must be there once."""
-    texts = []
-    for name, text in _in_order(source):
-        text = re.sub(r"^\s*#\s*(include|pragma)[^\n]*$", "", text, flags=re.MULTILINE)
-        if name == "fragments.cuh":
-            text = text[: text.index("// One overload per number of registers")] + _MMA
-        texts.append(text)
-    kernel = "\n".join(texts)
+    kernel = _in_one(source)
     for old, new in (changes or {}).items():
         assert kernel.count(old) == 1, f"{kernel.count(old)} times in the source: {old}"
         kernel = kernel.replace(old, new)
@@ -221,18 +215,17 @@ def compiled_for_host(
     return HostKernel(run)
 
 
-def _in_order(source: str) -> Iterator[tuple[str, str]]:
-    """The source and what it includes, each before those that include it."""
+def _in_one(source: str) -> str:
+    """The source with what it includes in the places where it is first included, under the same conditions."""
     texts = dict(read_sources(source))
 
-    def visit(name: str) -> Iterator[tuple[str, str]]:
-        text = texts.pop(name, None)
-        if text is not None:
-            for included in re.findall(r'^#include "([^"]+)"', text, flags=re.MULTILINE):
-                yield from visit(included)
-            yield name, text
+    def whole(name: str) -> str:
+        text = re.sub(r"^\s*#\s*pragma[^\n]*$", "", texts.pop(name, ""), flags=re.MULTILINE)
+        if name == "fragments.cuh" and text:
+            text = text[: text.index("// One overload per number of registers")] + _MMA
+        return re.sub(r'^#include "([^"]+)"$', lambda found: whole(found[1]), text, flags=re.MULTILINE)
 
-    return visit(source)
+    return whole(source)
 
 
 def _shared_memory(text: str) -> str:
