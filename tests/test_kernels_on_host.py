@@ -68,6 +68,7 @@ class HostGpu:
         for module in (segments, scans):
             monkeypatch.setattr(module, "workspace", self._workspace)
         monkeypatch.setattr(scans, "allow_shared", lambda *_: None)
+        monkeypatch.setattr(scans, "shared_memory_of", lambda gpu: 227 << 10)
         # A few thousand segments are as many as a GPU has in a warp's run of many.
         monkeypatch.setattr(segments, "_BUSY", 4)
 
@@ -537,6 +538,25 @@ def test_plans_of_few_warps(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> N
                 assert alike(found, model_columns(x, block=block)), (dtype, block, shape)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "block", "shape"),
+    [
+        ("float32", 288, (1, 3000, 2)), ("float64", 288, (1, 3000, 3)), ("float64", 352, (2, 3000, 2)),
+        ("float16", 288, (1, 18432 * 9 + 5, 3)), ("float32", 96, (1, 40_000, 2)),
+    ],
+)  # fmt: skip
+def test_leaves_of_warps_that_the_plan_does_not_have(
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch, dtype: str, block: int, shape: tuple[int, ...]
+) -> None:
+    """Between warps in other numbers than powers of two, where a lane has several leaves at once."""
+    if block == 96:
+        monkeypatch.setattr(columns, "_ENOUGH", 1)
+    x = numbers_of(np.random.default_rng(5), "normal", int(np.prod(shape)), get_format(dtype).dtype)
+    x = x.reshape(shape)
+    assert alike(column_sums(host, x, block=block), model_columns(x, block=block))
+    assert any(macros.get("UNEVEN") and macros["LEVELS"] for macros in host.macros)
+
+
 def test_inf_and_nan_stay_in_their_columns(host: HostGpu) -> None:
     rng = np.random.default_rng(3)
     for dtype in (np.float16, np.float32):
@@ -558,7 +578,7 @@ def test_inf_and_nan_stay_in_their_columns(host: HostGpu) -> None:
         ((2, 40, 68), np.float16, "columns > PER_LOAD / 2", "columns > 0", OUTSIDE),
         ((2, 60, 72), np.float16, "row + row_of(i) < x.rows", "true", OUTSIDE),
         ((1, 12_000, 2), np.float16, "turn += TURNS * period", "turn += period", BITS),
-        ((2, 70, 66), np.float32, "row < x.rows && x.columns > 0", "x.columns > 0", OUTSIDE),
+        ((2, 70, 66), np.float32, "row < rows && x.columns > 0", "x.columns > 0", OUTSIDE),
         ((2, 70, 66), np.float32, "if (c == 0 || column() == c) own[n]", "own[n]", BITS),
         ((9, 70, 30), np.float32, "high = (p.inverse >> 32) * unit + (low >> 32)", "high = (p.inverse >> 32) * unit", BITS),
     ],

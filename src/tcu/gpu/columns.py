@@ -41,7 +41,7 @@ _RESIDENT_LOOPS = 24
 _MOST_RESIDENT_TURING = 32
 """As many as a multiprocessor has; later ones have 48 at least."""
 _LANE = 8
-"""Bytes of a row that a lane loads at once, of numbers of more than 16 bits, where all lies at multiples of it."""
+"""Bytes of a row that a lane loads at once, of numbers of more than 16 bits, where all rows begin at multiples of it."""
 _PIPED = 2
 """Levels up to which a warp, of whose columns none keeps it for long, goes on with others.  With more, numbers that
 wait are kept in memory."""
@@ -165,7 +165,7 @@ class _Pass:
         function = compiled(
             "columns.cu", "columns", gpu.compute_capability, ELEMENTS[element.name], layout,
             (("GRAIN", LOAD if shifted else grain), ("COLUMNS", unit), ("NARROW", int(narrow)), ("SPREAD", spread),
-             ("LEVELS", own), ("HALVES", int(halves)), ("LOOPS", int(loops)), ("TURNS", turns), ("ALONG", 1 << along),
+             ("LEVELS", own), ("HALVES", int(halves)), ("LOOPS", int(loops)), ("UNEVEN", int(period & (period - 1) != 0)), ("TURNS", turns), ("ALONG", 1 << along),
              ("PIPED", int(piped)), ("THREADS", threads), ("RESIDENT", resident // (threads // 32))),
         )  # fmt: skip
         distance = (ctypes.c_int32 * _MAX_LEVELS)(*levels)

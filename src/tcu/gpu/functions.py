@@ -11,7 +11,7 @@ from tcu.gpu.compiler import CompileTask, compile_cuda, compiler_version, task_o
 from tcu.gpu.device import Gpu, call, check_driver
 from tcu.gpu.imports import cuda_module
 
-__all__ = ["allow_shared", "find_function", "load"]
+__all__ = ["allow_shared", "find_function", "load", "shared_memory_of"]
 
 _found: dict[tuple[str, str, tuple[tuple[str, str], ...], str], Any] = {}
 _lock = threading.Lock()
@@ -47,3 +47,10 @@ def allow_shared(function: Any, size: int, ordinal: int) -> None:
     call(
         "cuKernelSetAttribute", attribute, size, driver.CUkernel(int(function)), call("cuDeviceGet", ordinal)
     )
+
+
+def shared_memory_of(gpu: Gpu) -> int:
+    """Bytes that a block may have, if it asks for them."""
+    attribute = cuda_module("cuda.bindings.driver").CUdevice_attribute
+    most = attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+    return int(call("cuDeviceGetAttribute", most, call("cuDeviceGet", gpu.ordinal)))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tcu.errors import ParameterError
 from tcu.formats.format import Format, get_format
 from tcu.gpu.device import Gpu
-from tcu.gpu.functions import allow_shared
+from tcu.gpu.functions import allow_shared, shared_memory_of
 from tcu.gpu.launch import KernelLaunch
 from tcu.gpu.sums import ELEMENTS, TARGETS, compiled
 from tcu.gpu.workspace import workspace
@@ -42,7 +42,7 @@ The fastest on an H200 of those that leave the kernel its registers and 227 KB o
 """
 _BUFFERS, _SUMMING, _LOOKING, _SCANNING = 13, 4, 2, 16
 """Of cuda/long_scan.cu: chunks that a block has in shared memory; warps that add up, that look back, and that scan."""
-_PIECE, _PIECES = (4, 1, 24), (4, 3, 18)
+_PIECE, _PIECES = (4, 1, 24), (4, 3, 17)
 """Of cuda/short_scan.cu: lines that a warp takes at a time, how many times it has room for them, and warps on a
 multiprocessor; for rows of one piece, and of more.
 
@@ -126,7 +126,7 @@ class ScanLaunch:
         levels, self._slots = _levels(rows, chunks) if chunks > 1 and not alone else (_Levels(), 0)
         if alone:
             way = _short_way(rows, groups)
-        elif exact and chunks > 1:
+        elif exact and chunks > 1 and shared_memory_of(gpu) >= long_scan_bytes():
             way = _long_way(levels.count, shares, gpu)
         else:
             way = _any_way(per_row, chunks, shares, copied, size == target.dtype.itemsize == 2, gpu)

@@ -25,8 +25,7 @@ import numpy.typing as npt
 from tcu.formats import get_format
 from tcu.gpu.arrays import DeviceArray, library_of
 from tcu.gpu.device import Gpu, call, current, find_gpu
-from tcu.gpu.functions import allow_shared, find_function
-from tcu.gpu.imports import cuda_module
+from tcu.gpu.functions import allow_shared, find_function, shared_memory_of
 from tcu.gpu.kernels import Kernel
 from tcu.gpu.launch import KernelLaunch
 from tcu.gpu.tall import kernel_of
@@ -459,13 +458,6 @@ def _prepare(
             return None
         shapes.append(shape)
     return _Launches(plan, batch, source, target, kernel, gpu, shapes)
-
-
-def shared_memory_of(gpu: Gpu) -> int:
-    """Bytes that a block may have, if it asks for them."""
-    attribute = cuda_module("cuda.bindings.driver").CUdevice_attribute
-    most = attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
-    return int(call("cuDeviceGetAttribute", most, call("cuDeviceGet", gpu.ordinal)))
 
 
 def bytes_moved(plan: Transform, batch: int, real: int, kernel: Kernel) -> int:

@@ -16,6 +16,7 @@
 //   HALVES   of 16-bit numbers, 1: no column has more than 16 rows, half a leaf, and two units come together
 //   TURNS    of 16-bit numbers, turns at a time, so that enough is read at once; else 1
 //   LOOPS    1: a chunk has more turns than that
+//   UNEVEN   1: the plan's warps are no power of two, so that some leaves of its trees are not there
 //   ALONG    warps that share a column; the block's other warps have other columns
 //   PIPED    1: 16-bit numbers, ALIGNED and not NARROW, ALONG 1: a warp has columns one after another, and asks for what
 //            comes next before it adds up

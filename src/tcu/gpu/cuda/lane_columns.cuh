@@ -20,10 +20,15 @@ struct Leaves {
     __device__ void add(const Columns& p, const Chunk& x, int row) {
         Piece pieces[COUNT] = {};
         const Code* at = x.data + row * x.stride;
+        int rows = x.rows;
+#if UNEVEN
+        const int period = static_cast<int>(p.period);
+        rows = min(rows, (row / period + 1) * period);  // leaves of warps that the plan does not have are the next turn's
+#endif
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) {  // in Gray's order, each leaf a level away from the one before
             const int gray = i ^ i >> 1;
-            read_if(row < x.rows && x.columns > 0, at, pieces[gray].words);
+            read_if(row < rows && x.columns > 0, at, pieces[gray].words);
 #pragma unroll
             for (int k = 0; k < WITHIN; ++k) {
                 if ((i + 1) % (2 << k) != 1 << k) continue;

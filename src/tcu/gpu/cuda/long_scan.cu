@@ -2,9 +2,9 @@
 // each.
 //
 // A chunk (16 KiB) goes through shared memory: one warp has it copied there, some add up its lines, one hands on what
-// they come to, one finds out what comes before it, a warp for each line scans it, results in place of numbers, and one
-// warp has them copied to memory.  A block has as many chunks under way as shared memory has room for, and none waits
-// for another of them.
+// they come to, and one the totals of runs of chunks, some look back for what comes before it, a warp for each line scans
+// it, results in place of numbers, and one warp has them copied to memory.  A block has as many chunks under way as shared
+// memory has room for, and none waits for another of them.
 //
 // What matters is how long a chunk's way through a warp is: while one warp loaded and stored, with 2100 cycles of
 // instructions, all others waited for it, and with numbers drawn a chunk earlier than needed, all blocks for the

@@ -25,7 +25,7 @@ struct Ring {
     u32 end;             // of the stretch, in bytes from there
     u32 asked, there;    // what has been asked for and what has arrived, in bytes from there
     u32 odd = 0;         // of each place, which copy is the next to arrive
-    u32 origin = 0;      // the last position asked for that is at the ring's beginning, where they do not wrap by a mask
+    u32 origin = 0;      // the position that is at the ring's beginning, or will be next, where they do not wrap by a mask
     u32 awaited = 0;     // the number of the place that arrives next
 
     // By a whole warp, as everything here.

@@ -14,7 +14,7 @@ constexpr u32 ALL = 0xffffffff;  // lanes
 // Blocks that a multiprocessor has at a time, at most (CUDA C++ Programming Guide, "Compute Capabilities").
 #if __CUDA_ARCH__ == 750 || __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870
 constexpr int MOST_BLOCKS = 16;
-#elif __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200
+#elif __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1100
 constexpr int MOST_BLOCKS = 24;
 #else
 constexpr int MOST_BLOCKS = 32;
