@@ -95,7 +95,6 @@ _ASSEMBLY = {
     "ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];": "const uint4 loaded = host::readable((const uint4*)(%4)); %0 = loaded.x; %1 = loaded.y; %2 = loaded.z; %3 = loaded.w;",
     f"{{ {_IF.format(2)} ld.global.nc.u32 %0, [%1]; }}": "if (%2) %0 = host::readable((const u32*)(%1));",
     f"{{ {_IF.format(3)} ld.global.nc.v2.u32 {{%0, %1}}, [%2]; }}": "if (%3) { const uint2 loaded = host::readable((const uint2*)(%2)); %0 = loaded.x; %1 = loaded.y; }",
-    f"{{ {_IF.format(5)} ld.global.nc.v4.u32 {_D}, [%4]; }}": "if (%5) { const uint4 loaded = host::readable((const uint4*)(%4)); %0 = loaded.x; %1 = loaded.y; %2 = loaded.z; %3 = loaded.w; }",
     "ld.global.nc.v2.u32 {%0, %1}, [%2];": "const uint2 loaded = host::readable((const uint2*)(%2)); %0 = loaded.x; %1 = loaded.y;",
     "ld.global.nc.v2.u32 {%0, %1}, [%2+8];": "const uint2 loaded = host::readable((const uint2*)(%2 + 8)); %0 = loaded.x; %1 = loaded.y;",
     "ld.global.nc.v2.u32 {%0, %1}, [%2+16];": "const uint2 loaded = host::readable((const uint2*)(%2 + 16)); %0 = loaded.x; %1 = loaded.y;",

@@ -38,8 +38,6 @@ a third longer (sm_90)."""
 _RESIDENT_WIDE = {4: 48, 8: 32}
 _RESIDENT_LOOPS = 24
 """Of others, by the bytes that a lane loads at once, and where several turns need accumulators."""
-_MOST_RESIDENT_TURING = 32
-"""As many as a multiprocessor has; later ones have 48 at least."""
 _LANE = 8
 """Bytes of a row that a lane loads at once, of numbers of more than 16 bits, where all rows begin at multiples of it."""
 _PIPED = 2
@@ -135,9 +133,9 @@ class _Pass:
         grain = LOAD // 2 if halved else LOAD
         shifted = short and not (aligned and all(step % grain == 0 for step in jumps))
         unit = columns.inner if narrow else LOAD // size if short else _LANE // size
-        several = min(length, chunk) > period
+        taken = -(-min(length, chunk) // period)  # turns of a chunk
         whole = aligned and columns.inner % unit == 0 and all(step % _LANE == 0 for step in jumps)
-        if not short and (several or not whole):
+        if not short and (taken > 1 or not whole):
             unit = 1  # with accumulators besides, several columns of a lane have too few loads under way
         pieces = -(-columns.inner // unit)
         units, chunks = columns.outer * pieces, -(-length // chunk)
@@ -153,19 +151,18 @@ class _Pass:
         busy = warps * chunks >= _ENOUGH * gpu.multiprocessors
         along = _ALONG_LEVELS if len(levels) - spread >= _ALONG_LEVELS and not busy else 0
         own = len(levels) - spread - along
-        turns = min(_LOADS // unit, 1 << (-(-min(length, chunk) // period) - 1).bit_length()) if narrow else 1
-        loops = min(length, chunk) > turns * period
+        turns = min(_LOADS // unit, 1 << (taken - 1).bit_length()) if narrow else 1
+        loops = taken > turns
         # Shifted ones have no registers for it.
         piped = short and not narrow and not shifted and along == 0 and own <= _PIPED and units < _MAX_PIPED
         layout = "SHIFTED" if shifted else "ALIGNED"
         resident = _RESIDENT if short else _RESIDENT_LOOPS if loops else _RESIDENT_WIDE[unit * size]
-        if gpu.compute_capability < (8, 0):
-            resident = min(resident, _MOST_RESIDENT_TURING)
         threads = _THREADS_ALONG if along else _THREADS
         function = compiled(
             "columns.cu", "columns", gpu.compute_capability, ELEMENTS[element.name], layout,
             (("GRAIN", LOAD if shifted else grain), ("COLUMNS", unit), ("NARROW", int(narrow)), ("SPREAD", spread),
-             ("LEVELS", own), ("HALVES", int(halves)), ("LOOPS", int(loops)), ("UNEVEN", int(period & (period - 1) != 0)), ("TURNS", turns), ("ALONG", 1 << along),
+             ("LEVELS", own), ("HALVES", int(halves)), ("LOOPS", int(loops)), ("TURNS", turns),
+             ("UNEVEN", int(period & (period - 1) != 0)), ("ALONG", 1 << along),
              ("PIPED", int(piped)), ("THREADS", threads), ("RESIDENT", resident // (threads // 32))),
         )  # fmt: skip
         distance = (ctypes.c_int32 * _MAX_LEVELS)(*levels)

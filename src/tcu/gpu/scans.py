@@ -121,8 +121,8 @@ class ScanLaunch:
         self._lock = threading.Lock()
         copied = aligned and gpu.compute_capability >= (9, 0)
         exact = copied and plan.input == target.name == "binary16"
-        dense = stride_in == stride_out == plan.n
-        alone = exact and dense and _is_short(rows, plan.n, per_group, gpu)
+        dense = stride_in == stride_out == plan.n == groups * per_group
+        alone = exact and dense and _is_short(rows, groups, gpu)
         levels, self._slots = _levels(rows, chunks) if chunks > 1 and not alone else (_Levels(), 0)
         if alone:
             way = _short_way(rows, groups)
@@ -201,12 +201,9 @@ def _long_way(levels: int, shares: int, gpu: Gpu) -> _Way:
     return _Way("long_scan.cu", macros, shares, min(shares, gpu.multiprocessors), threads, long_scan_bytes())
 
 
-def _is_short(rows: int, n: int, per_group: int, gpu: Gpu) -> bool:
-    """Whether a warp for each of so many rows of n numbers is what cuda/short_scan.cu can do, and fast."""
-    groups, rest = divmod(n, per_group)
+def _is_short(rows: int, groups: int, gpu: Gpu) -> bool:
+    """Whether a warp for each of so many rows of whole groups is what cuda/short_scan.cu can do, and fast."""
     lines, _, resident = _PIECES
-    if rest or not groups:
-        return False
     if groups <= _CHUNK and groups & (groups - 1) == 0:
         return True
     waves = rows / (gpu.multiprocessors * resident)

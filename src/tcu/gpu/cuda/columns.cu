@@ -159,7 +159,7 @@ struct Here {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) columns(const __grid_constant__ Columns p) {
+extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS)) columns(const __grid_constant__ Columns p) {
     const int warp = threadIdx.x / WARP;
     Here here;
     here.units = (blockIdx.x * ACROSS + warp / ALONG) * UNITS;

@@ -53,8 +53,3 @@ __device__ inline void read_if(bool any, const void* at, u32 (&to)[2]) {
                  : "+r"(to[0]), "+r"(to[1])
                  : "l"(at), "r"(static_cast<u32>(any)));
 }
-__device__ inline void read_if(bool any, const void* at, u32 (&to)[4]) {
-    asm volatile("{ .reg .pred p; setp.ne.u32 p, %5, 0; @p ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4]; }"
-                 : "+r"(to[0]), "+r"(to[1]), "+r"(to[2]), "+r"(to[3])
-                 : "l"(at), "r"(static_cast<u32>(any)));
-}

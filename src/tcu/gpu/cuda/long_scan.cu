@@ -209,9 +209,8 @@ __device__ inline double before_runs(const Scan& p, Buffers& b, i64 row, i64 j, 
 // The number of this launch, in slots.
 __device__ inline u32 launch_of(const Scan& p) {
     u32 launches = 0;
-    if (threadIdx.x % WARP == 0)
-        asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(launches) : "l"(&p.shared->launch) : "memory");
-    return __shfl_sync(ALL, launches, 0) + 1;  // memory begins with zeros
+    if (threadIdx.x % WARP == 0) launches = launches_before(p.shared);
+    return __shfl_sync(ALL, launches, 0) + 1;
 }
 
 __device__ inline void hand_on_chunks(const Scan& p, Buffers& b) {

@@ -60,7 +60,7 @@ __device__ inline Vector vector_at(const Data& data, u32 at) {
 #endif
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT)) packed_rows(const __grid_constant__ PackedRows p) {
+extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS)) packed_rows(const __grid_constant__ PackedRows p) {
     __shared__ Data::Memory memory[WARPS];
     const int lane = threadIdx.x % WARP;
     Data data(memory[threadIdx.x / WARP]);

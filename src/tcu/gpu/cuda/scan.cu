@@ -261,11 +261,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) scan(const __gri
     __shared__ u32 drawn[RING], launches;
     __shared__ double chunks[MAX_LEVELS], before[AHEAD + 1][LINES];
     if (threadIdx.x == 0) {
-        asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(launches) : "l"(&p.shared->launch) : "memory");
+        launches = launches_before(p.shared);
         for (int i = 0; i <= FETCHED; ++i) drawn[i] = atomicAdd(&p.shared->ticket, 1);
     }
     __syncthreads();
-    const u32 launch = launches + 1;  // memory begins with zeros
+    const u32 launch = launches + 1;
     const auto number = [&](int i) { return drawn[i % RING]; };
 #else
     static_assert(AHEAD == 0, "there is nothing to wait for");

@@ -123,7 +123,7 @@ __device__ inline void sum_run(const Segments& p, Room& room
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT)) segments(const __grid_constant__ Segments p) {
+extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS)) segments(const __grid_constant__ Segments p) {
     __shared__ Room rooms[WARPS];
     const int warp = kept(threadIdx.x / WARP);
     Room& room = rooms[warp];

@@ -354,7 +354,7 @@ __device__ inline void sum_run(const Segments& p, Room& room, u32& phase) {
     wait_for_ends<0>();
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT)) short_segments(const __grid_constant__ Segments p) {
+extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS)) short_segments(const __grid_constant__ Segments p) {
     __shared__ Room rooms[WARPS];
     const int warp = WARPS > 1 ? threadIdx.x / WARP : 0;
     Room& room = rooms[warp];
