@@ -158,6 +158,15 @@ def complaint(run: Callable[[], Any], wanted: Any) -> str:
     return ""
 
 
+def complaint_about(
+    host: HostGpu, entry: str, right: str, wrong: str, run: Callable[[], Any], wanted: Any
+) -> str:
+    """What is wrong with a kernel that has an error in its text, and is right without."""
+    assert alike(run(), wanted)
+    host.changes = {entry: {right: wrong}}
+    return complaint(run, wanted)
+
+
 # ---- sums of segments ----
 
 
@@ -345,9 +354,7 @@ def test_an_error_in_a_kernel_of_segments_is_seen(
     x[n // 2 :] *= 4  # so that their unit is a larger one
     x = x.astype(np.float16)
     wanted = model_sums(x, offsets, np.float32)
-    assert alike(sums(host, x, offsets), wanted)
-    host.changes = {entry: {right: wrong}}
-    assert complaint(lambda: sums(host, x, offsets), wanted) == seen
+    assert complaint_about(host, entry, right, wrong, lambda: sums(host, x, offsets), wanted) == seen
 
 
 # ---- scans ----
@@ -439,9 +446,7 @@ def test_an_error_in_a_kernel_of_scans_is_seen(
     rows, length = (2, 4 * 8192) if entry == "short_scan" else (2, 3 * 8192 + 4096 + 48)
     x = np.random.default_rng(6).standard_normal((rows, length)).astype(np.float16)
     wanted = model_scan(x, False, False)
-    assert alike(scanned(host, x, False, False), wanted)
-    host.changes = {entry: {right: wrong}}
-    assert complaint(lambda: scanned(host, x, False, False), wanted) == seen
+    assert complaint_about(host, entry, right, wrong, lambda: scanned(host, x, False, False), wanted) == seen
 
 
 # ---- columns ----
@@ -590,6 +595,4 @@ def test_an_error_in_the_kernel_of_columns_is_seen(
     x = np.random.default_rng(5).standard_normal(shape).astype(dtype)
     x[0, 3, 5 % shape[2]] = np.inf
     wanted = model_columns(x)
-    assert alike(column_sums(host, x), wanted)
-    host.changes = {"columns": {right: wrong}}
-    assert complaint(lambda: column_sums(host, x), wanted) == seen
+    assert complaint_about(host, "columns", right, wrong, lambda: column_sums(host, x), wanted) == seen
