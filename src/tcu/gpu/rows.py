@@ -31,10 +31,10 @@ _RESIDENT = {
 """Blocks per multiprocessor, by the numbers of a load: as many as leave the accumulators in registers (sm_90)."""
 _ENOUGH = 4096
 """Rows from which on a warp for each, however long, keeps a GPU busy; fewer long rows have blocks of their own."""
-_THREADS = 256
-_PACKED_THREADS, _PACKED_RESIDENT = 32, (24, 16)
-"""As in cuda/packed_rows.cu; as many blocks as have room for their rings, or for the accumulators of eight tiles.  With
-four warps a block, which leave together, rows of 16 numbers had 5 % less speed (H200)."""
+_THREADS, _WARP = 256, 32
+_PACKED_RESIDENT = (24, 16)
+"""Of cuda/packed_rows.cu: as many blocks, each a warp, as have room for their rings, or for the accumulators of eight
+tiles.  With four warps a block, which leave together, rows of 16 numbers had 5 % less speed (H200)."""
 _SHARE, _SHARE_OF_FEW_LANES = 1 << 14, 1 << 13
 """Bytes of rows of a warp, about, and of rows that have up to four lanes: enough to forget its start, and little enough
 that what is read at a time lies together.  With 2^16, rows of 3 to 999 numbers had 4 to 6 % less speed (H200)."""
@@ -122,14 +122,13 @@ class RowsLaunch:
         }  # fmt: skip
         # A single row is aligned whatever its length, but lanes behind its end read on.
         function = self._compiled("packed_rows", plan, aligned and plan.n * size % LOAD == 0, macros)
-        warps = _PACKED_THREADS // 32
-        even = -(-rows // (self._gpu.multiprocessors * resident * warps))
+        even = -(-rows // (self._gpu.multiprocessors * resident))
         share = max(1, min(even, (_SHARE_OF_FEW_LANES if width <= 4 else _SHARE) // (plan.n * size)))
         self._problem = _PackedRows(
             0, rows, plan.n, 0, divisor, TARGETS[self._target.name], share, turns, chunks
         )
-        blocks = -(-rows // (share * warps))
-        self._kernel = KernelLaunch(function, max(blocks, 1), _PACKED_THREADS, self._problem)
+        blocks = -(-rows // share)
+        self._kernel = KernelLaunch(function, max(blocks, 1), _WARP, self._problem)
 
     def _by_warps(
         self, plan: Plan, rows: int, stride: int, aligned: bool, divisor: float, lanes: int, chunks: int

@@ -1,9 +1,9 @@
 // Sums of rows that lie in memory without gaps: each has the bits of its own sum by the plan of sum.cu.
 //
-// A warp reads its rows through a ring in shared memory and takes PIECES of 32 · 16 bytes at a time, in each of
-// which 32 / LANES rows have LANES lanes, or one row has one of its TILES; the plan's other lanes, rows of fragments,
-// warps and loads would be zeros, which change no sum.  Rows of more than 8 tiles it reads chunk by chunk, each in
-// the plan's turns of 8 tiles.
+// A warp, which is a block, reads its rows through a ring in shared memory and takes PIECES of 32 · 16 bytes at a
+// time, in each of which 32 / LANES rows have LANES lanes, or one row has one of its TILES; the plan's other lanes, rows
+// of fragments, warps and loads would be zeros, which change no sum.  Rows of more than 8 tiles it reads chunk by chunk,
+// each in the plan's turns of 8 tiles.
 //
 // Compiled with ELEMENT and LAYOUT (array.cuh; ALIGNED: every row begins at a multiple of 16 bytes), and
 //   LANES    1 to 32, a power of two
@@ -21,8 +21,6 @@
 #include "row_sums.cuh"
 #include "stream.cuh"
 
-constexpr int THREADS = 32;
-constexpr int WARPS = THREADS / WARP;
 constexpr int WIDTH = power_of_two(TILES);
 // At once, and with TILES those of PIECES / WIDTH rows.  Twice as many leave too little of the ring under way.
 constexpr int PIECES = WIDTH > 4 ? WIDTH : LANES < 4 ? LANES : 4;
@@ -60,11 +58,11 @@ __device__ inline Vector vector_at(const Data& data, u32 at) {
 #endif
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS)) packed_rows(const __grid_constant__ PackedRows p) {
-    __shared__ Data::Memory memory[WARPS];
-    const int lane = threadIdx.x % WARP;
-    Data data(memory[threadIdx.x / WARP]);
-    const i64 begin = (static_cast<i64>(blockIdx.x) * WARPS + threadIdx.x / WARP) * p.share;
+extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP)) packed_rows(const __grid_constant__ PackedRows p) {
+    __shared__ Data::Memory memory;
+    const int lane = threadIdx.x;
+    Data data(memory);
+    const i64 begin = blockIdx.x * p.share;
     const i64 end = min(begin + p.share, p.rows);
     if (begin >= end) return;
     const u32 length = static_cast<u32>(p.length), bytes = length * static_cast<u32>(sizeof(Code));
