@@ -238,13 +238,13 @@ def test_streams_have_their_own_memory(torch) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
 def test_a_launch_configuration_changes_no_bits(torch, dtype, monkeypatch) -> None:
-    from tcu.collectives import device, request
+    from tcu.collectives import device, torch_again
     from tcu.gpu import sums
     from tcu.gpu.tuning import ExactConfig, SumConfig
 
     def forget() -> None:
-        """What was prepared, which a tensor finds by its request and everything else by its kind."""
-        request.request_of.cache_clear()
+        """What was prepared, which a tensor finds by its call and everything else by its kind."""
+        torch_again._calls.clear()
         device.prepare.cache_clear()
 
     def chosen(unroll: int, resident: int) -> SumConfig:

@@ -8,10 +8,10 @@ shape of problem and kept.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,7 +40,30 @@ from tcu.model.elements import summable
 from tcu.plan import DEFAULT_VARIANT, MmaStep, Plan, make_dot_plan, make_plan
 from tcu.units import Unit, find_instruction, get_unit
 
-__all__ = ["Outcome", "check_unit", "exact_tally", "home_of", "reduce"]
+__all__ = ["Keep", "Outcome", "Ready", "check_unit", "exact_tally", "home_of", "reduce"]
+
+
+class Ready(NamedTuple):
+    """A launch that lacks nothing but addresses."""
+
+    start: Callable[..., None]
+    """Of x, of what goes with it (y, offsets), of the result, the stream, and of the room if it needs some."""
+    room: int = 0
+    """Numbers of 8 bytes that it needs besides for as long as it runs."""
+
+    def __call__(
+        self, library: Library, like: Any, ordinal: int, x: int, other: int, out: int, stream: int
+    ) -> None:
+        """Put it on the stream, with room by the side of the array ``like``."""
+        if self.room:
+            _, room = library.empty(like, (self.room,), np.dtype(np.int64), ordinal)
+            self.start(x, other, out, stream, room)
+        else:
+            self.start(x, other, out, stream)
+
+
+Keep = Callable[[Ready, Any], None]
+"""Takes a launch and its result, if the same launch serves whoever asks for the same elsewhere in memory."""
 
 
 @dataclass(frozen=True)
@@ -85,9 +108,9 @@ def reduce(request: Request, arrays: Sequence[Any], out: Any = None) -> Outcome:
         operands, dtype = _operands(library, arrays, stream)
         n = operands[0].n
         place = None if out is None else library.view("out", out, stream)
-        out_dtype = None if place is None else place.dtype
-        layout = layout_of(operands)
-        prepared = prepare(request, out_dtype, dtype, n, ordinal, layout)
+        element = summable(dtype, "x", "sum")
+        target = result_format(element, request.dtype, None if place is None else place.dtype)
+        prepared = prepare(request, target, element, n, ordinal, layout_of(operands))
         if place is None:
             result, address = library.empty(arrays[0], (), prepared.target.dtype, ordinal)
         else:
@@ -190,11 +213,9 @@ def _operands(library: Library, arrays: Sequence[Any], stream: int) -> tuple[lis
 
 @lru_cache(maxsize=4096)
 def prepare(
-    request: Request, out: np.dtype[Any] | None, dtype: np.dtype[Any], n: int, ordinal: int, layout: Layout
+    request: Request, target: Format, element: Format, n: int, ordinal: int, layout: Layout
 ) -> Prepared:
     """What a problem of that kind needs besides addresses: made once, and kept."""
-    element = summable(dtype, "x", "sum")
-    target = result_format(element, request.dtype, out)
     gpu = find_gpu(ordinal)
     own = gpu.unit
     if request.operation in ("fsum", "fmean"):

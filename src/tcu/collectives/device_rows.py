@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tcu.collectives.device import check_unit, home_of
+from tcu.collectives.device import Keep, Ready, check_unit, home_of
 from tcu.collectives.request import Request
 from tcu.collectives.results import result_format
 from tcu.collectives.rows import reduced_shape
@@ -39,9 +39,11 @@ ALIGNMENT = 16
 
 
 def reduce(
-    request: Request, x: Any, axes: tuple[int, ...], keepdims: bool, out: Any = None
+    request: Request, x: Any, axes: tuple[int, ...], keepdims: bool, out: Any = None, keep: Keep | None = None
 ) -> tuple[Any, Plan | None]:
     """(the sums or means, the plan of one row, None of exact ones); ``axes`` are sorted and not negative.
+
+    ``keep`` is for launches on arrays that are not copied first.
 
     Raises what :func:`tcu.sum` raises.
     """
@@ -62,36 +64,30 @@ def reduce(
         if laid is None and request.operation in ("sum", "mean") and request.chain in (None, 1):
             columns = side_by_side(view, kept, axes) if request.variant == DEFAULT_VARIANT else None
         if laid is None and columns is None:
-            view = library.view("x", library.ordered(x, kept + axes), stream)
+            view, keep = library.view("x", library.ordered(x, kept + axes), stream), None
             order = tuple(range(len(kept))), tuple(range(len(kept), len(view.shape)))
             laid = laid_out(view, *order)
         size = element.dtype.itemsize
         check_address(view.address, size)
-        launch: Any
+        ready: Ready | None
         plan: Plan | None
         if columns is not None:
             aligned = view.address % ALIGNMENT == 0
             length = math.prod(view.shape[axis] for axis in axes)
-            launch, plan = _launch_columns(request, target, element, columns, length, aligned, ordinal)
+            ready, plan = _launch_columns(request, target, element, columns, length, aligned, ordinal)
         else:
             assert laid is not None
             rows, length, stride = laid
             aligned = view.address % ALIGNMENT == 0 and (rows <= 1 or stride * size % ALIGNMENT == 0)
-            launch, plan = _launch(request, target, element, rows, length, stride, aligned, ordinal)
+            ready, plan = _launch(request, target, element, rows, length, stride, aligned, ordinal)
         if place is None:
             result, address = library.empty(x, shape, target.dtype, ordinal)
         else:
             result, address = out, checked_address(place, shape, target.dtype)
-        if isinstance(launch, RowsLaunch | SegmentedLaunch):
-            launch(view.address, address, stream)
-        elif isinstance(launch, ColumnsLaunch):
-            _, room = library.empty(x, (launch.room,), np.dtype(np.float64), ordinal)
-            launch(view.address, address, room, stream)
-        elif isinstance(launch, ExactSegmentsLaunch):
-            _, room = library.empty(x, (launch.room.size // 8,), np.dtype(np.int64), ordinal)
-            launch(view.address, 0, address, room, stream)
-        elif launch is not None:
-            launch.at(view.address, view.address, address, stream)
+        if ready is not None:
+            ready(library, x, ordinal, view.address, view.address, address, stream)
+            if keep is not None:
+                keep(ready, result)
         return (result if place is not None else library.finish(result, x, stream)), plan
 
 
@@ -99,35 +95,44 @@ def reduce(
 def _launch(
     request: Request, target: Format, element: Format, rows: int, length: int, stride: int, aligned: bool,
     ordinal: int,
-) -> tuple[RowsLaunch | SegmentedLaunch | ExactSegmentsLaunch | ExactLaunch | None, Plan | None]:  # fmt: skip
+) -> tuple[Ready | None, Plan | None]:  # fmt: skip
     """What rows like these need besides addresses, nothing where there are none; and the plan of one."""
     gpu = find_gpu(ordinal)
     layout: Layout = "ALIGNED" if aligned else "SHIFTED"
     if request.operation in ("fsum", "fmean"):
         mean = request.operation == "fmean"
         if rows == 1:
-            return ExactLaunch(length, element, layout, target, gpu, divisor=length if mean else 1), None
+            alone = ExactLaunch(length, element, layout, target, gpu, divisor=length if mean else 1)
+            return Ready(alone.at), None
+        if not rows:
+            return None, None
         span = (rows - 1) * stride + length
         exact = ExactSegmentsLaunch(span, rows, element, target, gpu, length=length, stride=stride, mean=mean)
-        return (exact if rows else None), None
+        size = exact.room.size // 8
+        return Ready(lambda x, _, out, stream, room=0: exact(x, 0, out, room, stream), size), None
     plan = _plan(request, length, element, gpu)
     divisor = length if request.operation == "mean" else 1
     if not rows:
         return None, plan
     if plan.variant in SEGMENTED:
         every = contiguous(0, (rows - 1) * stride + length)
-        return SegmentedLaunch(plan, every, layout, rows, stride, target, gpu, divisor), plan
-    return RowsLaunch(plan, rows, stride, aligned, target, gpu, divisor), plan
+        return _of_rows(SegmentedLaunch(plan, every, layout, rows, stride, target, gpu, divisor)), plan
+    return _of_rows(RowsLaunch(plan, rows, stride, aligned, target, gpu, divisor)), plan
+
+
+def _of_rows(launch: RowsLaunch | SegmentedLaunch) -> Ready:
+    return Ready(lambda x, _, out, stream: launch(x, out, stream))
 
 
 @lru_cache(maxsize=4096)
 def _launch_columns(
     request: Request, target: Format, element: Format, columns: Columns, length: int, aligned: bool, ordinal: int
-) -> tuple[ColumnsLaunch, Plan]:  # fmt: skip
+) -> tuple[Ready, Plan]:  # fmt: skip
     gpu = find_gpu(ordinal)
     plan = _plan(request, length, element, gpu)
     divisor = length if request.operation == "mean" else 1
-    return ColumnsLaunch(plan, columns, aligned, target, gpu, divisor), plan
+    launch = ColumnsLaunch(plan, columns, aligned, target, gpu, divisor)
+    return Ready(lambda x, _, out, stream, room=0: launch(x, out, room, stream), launch.room), plan
 
 
 def _plan(request: Request, length: int, element: Format, gpu: Gpu) -> Plan:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tcu.collectives.device import home_of
+from tcu.collectives.device import Keep, Ready, home_of
 from tcu.collectives.device_rows import ALIGNMENT, laid_out
 from tcu.collectives.device_segments import device_offsets
 from tcu.collectives.results import result_format
@@ -36,9 +36,12 @@ Rows = tuple[int, int]
 
 
 def cumsum(
-    x: Any, axis: int | None, exclusive: bool, reverse: bool, dtype: Any, out: Any
+    x: Any, axis: int | None, exclusive: bool, reverse: bool, dtype: Any, out: Any, keep: Keep | None = None
 ) -> tuple[Any, ScanInfo]:
-    """(the running sums, how they came about); ``axis`` is not negative.  Raises what :func:`tcu.cumsum` raises."""
+    """(the running sums, how they came about); ``axis`` is not negative.  Raises what :func:`tcu.cumsum` raises.
+
+    ``keep`` is for launches on arrays that are not copied, of which neither are the results.
+    """
     library, ordinal = home_of((x,), out)
     with current(ordinal):
         lines = _lines(library, ordinal, x, axis, dtype, out)
@@ -50,30 +53,30 @@ def cumsum(
                 at % ALIGNMENT == 0 and (info.rows <= 1 or stride * fmt.dtype.itemsize % ALIGNMENT == 0)
                 for (at, stride), fmt in ((source, element), (goal, target))
             )
-            launch = _launch(
+            ready = _launch(
                 info.plan, info.rows, source[1], goal[1], *aligned, target, ordinal, exclusive, reverse
             )
-            launch(source[0], goal[0], lines.stream)
+            lines.start(ready, source, source[0], goal, keep)
 
         return lines.run(scan), info
 
 
 def segment_cumsum(
-    x: Any, offsets: Any, exclusive: bool, reverse: bool, dtype: Any, out: Any, check: bool
-) -> Any:
+    x: Any, offsets: Any, exclusive: bool, reverse: bool, dtype: Any, out: Any, check: bool,
+    keep: Keep | None = None,
+) -> Any:  # fmt: skip
     """The running sums within segments of one line.  Raises what :func:`tcu.segment_cumsum` raises."""
     library, ordinal = home_of((x,), out)
     with current(ordinal):
         lines = _lines(library, ordinal, x, 0, dtype, out)
-        stream = lines.stream
-        edges = device_offsets(library, x, offsets, lines.view.shape[0], ordinal, stream, check)
+        edges = device_offsets(library, x, offsets, lines.view.shape[0], ordinal, lines.stream, check)
         segments = edges.shape[0] - 1
         if segments == 1:  # a line, which has a whole GPU
-            return cumsum(x, 0, exclusive, reverse, dtype, out)[0]
-        launch = _segment_launch(lines.element, lines.target, ordinal, exclusive, reverse)
+            return cumsum(x, 0, exclusive, reverse, dtype, out, keep)[0]
+        ready = _segment_launch(lines.element, lines.target, segments, ordinal, exclusive, reverse)
 
         def scan(source: Rows, goal: Rows) -> None:
-            launch(source[0], edges.address, segments, goal[0], stream)
+            lines.start(ready, source, edges.address, goal, keep)
 
         return lines.run(scan)
 
@@ -119,6 +122,12 @@ class _Lines:
         if copy is not None:
             library.assign(self.result, copy, tuple(int(axis) for axis in np.argsort(outer + inner)))
         return self.result if self.out is not None else library.finish(self.result, self.x, self.stream)
+
+    def start(self, ready: Ready, source: Rows, other: int, goal: Rows, keep: Keep | None) -> None:
+        """Put it on the stream, and keep it if it reads the array where it lies and writes where the result is."""
+        ready(self.library, self.x, self.ordinal, source[0], other, goal[0], self.stream)
+        if keep is not None and (source[0], goal[0]) == (self.view.address, self.place.address):
+            keep(ready, self.result)
 
     def _split(self, ndim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """(the axes that count rows, those of a row)"""
@@ -183,16 +192,19 @@ def _steps(array: DeviceArray) -> list[tuple[int, int]]:
 def _launch(
     plan: ScanPlan, rows: int, stride_in: int, stride_out: int, aligned_in: bool, aligned_out: bool,
     target: Format, ordinal: int, exclusive: bool, reverse: bool,
-) -> ScanLaunch:  # fmt: skip
+) -> Ready:  # fmt: skip
     """What rows like these need besides addresses."""
-    return ScanLaunch(
+    launch = ScanLaunch(
         plan, rows, stride_in, stride_out, aligned_in, aligned_out, target, find_gpu(ordinal),
         exclusive=exclusive, reverse=reverse,
     )  # fmt: skip
+    return Ready(lambda x, _, out, stream: launch(x, out, stream))
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=1024)
 def _segment_launch(
-    element: Format, target: Format, ordinal: int, exclusive: bool, reverse: bool
-) -> SegmentScanLaunch:
-    return SegmentScanLaunch(element, target, find_gpu(ordinal), exclusive=exclusive, reverse=reverse)
+    element: Format, target: Format, segments: int, ordinal: int, exclusive: bool, reverse: bool
+) -> Ready:
+    return Ready(
+        SegmentScanLaunch(element, target, segments, find_gpu(ordinal), exclusive=exclusive, reverse=reverse)
+    )

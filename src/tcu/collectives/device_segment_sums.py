@@ -8,9 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
-from tcu.collectives.device import check_unit, home_of
+from tcu.collectives.device import Keep, Ready, check_unit, home_of
 from tcu.collectives.device_rows import checked_address
 from tcu.collectives.device_segments import device_offsets
 from tcu.collectives.request import Request
@@ -28,8 +26,11 @@ from tcu.units import get_unit
 __all__ = ["reduce"]
 
 
-def reduce(request: Request, x: Any, offsets: Any, out: Any, check: bool) -> Any:
-    """The sums or means of the segments of one line.  Raises what :func:`tcu.segment_sum` raises."""
+def reduce(request: Request, x: Any, offsets: Any, out: Any, check: bool, keep: Keep | None = None) -> Any:
+    """The sums or means of the segments of one line.  Raises what :func:`tcu.segment_sum` raises.
+
+    ``keep`` is for launches on arrays that are not copied first.
+    """
     if request.variant != DEFAULT_VARIANT:
         raise ParameterError(
             f"variant={request.variant!r} with segments on a GPU: leave variant out, or pass host arrays"
@@ -41,38 +42,42 @@ def reduce(request: Request, x: Any, offsets: Any, out: Any, check: bool) -> Any
         element = summable(view.dtype, "x", "sum")
         n = view.shape[0]
         if n > 1 and view.strides != (1,):
-            view = library.view("x", library.ordered(x, (0,)), stream)
+            view, keep = library.view("x", library.ordered(x, (0,)), stream), None
         check_address(view.address, element.dtype.itemsize)
         edges = device_offsets(library, x, offsets, n, ordinal, stream, check)
         shape = (edges.shape[0] - 1,)
         place = None if out is None else library.view("out", out, stream)
         target = result_format(element, request.dtype, None if place is None else place.dtype)
-        launch = _launch(request, target, element, n, shape[0], ordinal)
+        ready = _launch(request, target, element, n, shape[0], ordinal)
         if place is None:
             result, address = library.empty(x, shape, target.dtype, ordinal)
         else:
             result, address = out, checked_address(place, shape, target.dtype)
         if shape[0]:
-            _, room = library.empty(x, (launch.room.size // 8,), np.dtype(np.int64), ordinal)
-            launch(view.address, edges.address, address, room, stream)
+            ready(library, x, ordinal, view.address, edges.address, address, stream)
+            if keep is not None:
+                keep(ready, result)
         return result if place is not None else library.finish(result, x, stream)
 
 
 @lru_cache(maxsize=1024)
-def _launch(
-    request: Request, target: Format, element: Format, n: int, segments: int, ordinal: int
-) -> SegmentsLaunch | ExactSegmentsLaunch:
+def _launch(request: Request, target: Format, element: Format, n: int, segments: int, ordinal: int) -> Ready:
     """What segments like these need besides addresses."""
     gpu = find_gpu(ordinal)
     if request.operation in ("fsum", "fmean"):
-        return ExactSegmentsLaunch(n, segments, element, target, gpu, mean=request.operation == "fmean")
+        mean = request.operation == "fmean"
+        return _ready(ExactSegmentsLaunch(n, segments, element, target, gpu, mean=mean))
     plan = make_plan(
         n, element, gpu.unit, chain=request.chain, block=request.block, accumulator=request.accumulator,
         fraction=request.fraction,
     )  # fmt: skip
     if request.unit is not None:
         check_unit(plan, get_unit(request.unit), gpu.unit, gpu)
-    return SegmentsLaunch(
-        n, segments, element, target, gpu, chain=plan.chain or 1, block=plan.block,
-        mean=request.operation == "mean",
-    )  # fmt: skip
+    chain, mean = plan.chain or 1, request.operation == "mean"
+    return _ready(SegmentsLaunch(n, segments, element, target, gpu, chain=chain, block=plan.block, mean=mean))
+
+
+def _ready(launch: SegmentsLaunch | ExactSegmentsLaunch) -> Ready:
+    return Ready(
+        lambda x, offsets, out, stream, room=0: launch(x, offsets, out, room, stream), launch.room.size // 8
+    )

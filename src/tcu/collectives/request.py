@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
 from typing import Any, Literal, SupportsIndex
 
 import numpy.typing as npt
@@ -12,7 +11,7 @@ import numpy.typing as npt
 from tcu.plan import DEFAULT_VARIANT
 from tcu.units import Unit
 
-__all__ = ["Axes", "OF_TWO", "OPTIONS", "Operation", "Request", "request_of"]
+__all__ = ["Axes", "OF_TWO", "OPTIONS", "Operation", "Request"]
 
 Axes = SupportsIndex | Sequence[SupportsIndex] | None
 """One axis, several, or all."""
@@ -42,11 +41,8 @@ class Request:
     accumulator: str | None = None
     fraction: float | None = None
     dtype: npt.DTypeLike | Any = None
-    launches: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
-    """What was prepared for it, for whoever wants to find that again quickly."""
 
-
-@lru_cache(maxsize=1024)
-def request_of(operation: Operation, options: tuple[Any, ...]) -> Request:
-    """The request with the options of that operation: one object, whenever it is asked again."""
-    return Request(operation, **dict(zip(OPTIONS[operation], options, strict=True)))
+    @staticmethod
+    def of(operation: Operation, options: tuple[Any, ...]) -> Request:
+        """With the options of that operation, in the order of OPTIONS."""
+        return Request(operation, **dict(zip(OPTIONS[operation], options, strict=True)))

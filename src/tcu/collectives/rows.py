@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from tcu.collectives.request import OPTIONS, Request
+from tcu.collectives.request import Request
 from tcu.collectives.results import target_of
 from tcu.collectives.summation import prepare_plan, sum_info
 from tcu.errors import ParameterError
@@ -122,7 +122,7 @@ def on_gpu(
     """The rows of an array in a GPU's memory."""
     from tcu.collectives import device_rows
 
-    request = Request(operation, **dict(zip(OPTIONS[operation], options, strict=True)))
+    request = Request.of(operation, options)
     result, plan = device_rows.reduce(request, x, axes, keepdims, out)
     if progress is not None:
         progress(math.prod(x.shape))

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.collectives import exact_rows
-from tcu.collectives.request import OPTIONS, Request
+from tcu.collectives.request import Request
 from tcu.collectives.results import target_of
 from tcu.collectives.rows import encoded
 from tcu.collectives.scans import check_line
@@ -162,7 +162,7 @@ def on_gpu(
     from tcu.collectives import device_segment_sums
 
     check_line(tuple(x.shape))
-    request = Request(operation, **dict(zip(OPTIONS[operation], options, strict=True)))
+    request = Request.of(operation, options)
     return device_segment_sums.reduce(request, x, offsets, out, check)
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from tcu.collectives import averages, exact, exact_products, products, summation
-from tcu.collectives.request import OF_TWO, OPTIONS, Operation, Request, request_of
-from tcu.collectives.results import rounding_target
+from tcu.collectives.request import OF_TWO, OPTIONS, Operation, Request
+from tcu.collectives.torch_again import again, keeper
 from tcu.collectives.torch_shared import (
     PLAIN,
     Derivative,
@@ -26,7 +26,6 @@ from tcu.collectives.torch_shared import (
     defaults,
     differentiable,
     dtype_of_schema,
-    hidden,
     holds_numbers,
     in_graph,
     is_watched,
@@ -48,15 +47,6 @@ _ON_HOST: dict[Operation, Callable[..., Any]] = {
     "fsum": exact.fsum, "fmean": exact.fmean, "fdot": exact_products.fdot, "fnorm": exact_products.fnorm,
 }  # fmt: skip
 
-_raw_stream = hidden(
-    torch._C, "_cuda_getCurrentRawStream", lambda ordinal: torch.cuda.current_stream(ordinal).cuda_stream
-)
-_current_gpu = hidden(torch._C, "_cuda_getDevice", torch.cuda.current_device)
-_empty = hidden(
-    hidden(hidden(torch._C, "_dynamo", None), "guards", None),
-    "_empty_strided_cuda",  # a third of the time of torch.empty
-    lambda shape, strides, dtype: torch.empty(shape, dtype=dtype, device="cuda"),
-)
 _strided = torch.strided
 
 
@@ -80,44 +70,26 @@ def reduce(
 
 
 def _quickly(operation: Operation, x: Any, y: Any, options: tuple[Any, ...]) -> Any:
-    """A reduction on the GPU; one like it before has left a launch that lacks nothing but addresses."""
-    try:
-        request = request_of(operation, options)
-    except TypeError:  # a dtype that cannot be hashed, which is none
-        rounding_target(options[-1])
-        raise
-    ordinal = x.get_device()
-    found = key = None
+    """A reduction on the GPU, if nothing but its result is wanted."""
+    key = None
     if x.layout is _strided and x.is_contiguous() and not x.is_neg():
         first = second = x.data_ptr()
         if y is not x:
             second = y.data_ptr() if _alike(x, y) else -1
         if second >= 0:
-            key = (x.dtype, x.numel(), ordinal, not (first | second) & 15)
-            found = request.launches.get(key)
-    if found is not None and _current_gpu() == ordinal:
-        launch, dtype = found
-        result = _empty((), (), dtype)
-        try:
-            launch(first, second, result.data_ptr(), _raw_stream(ordinal))
-            return result
-        except RuntimeError:  # a thread without a context, which the long way makes
-            pass
+            key = operation, options, x.dtype, x.numel(), x.get_device(), (first | second) & 15
+            result = again(key, x, y)
+            if result is not None:
+                return result
     arrays = (x, y) if operation in OF_TWO else (x,)
     check_arrays(arrays)
     from tcu.collectives import device
 
-    outcome = device.reduce(request, arrays)
+    outcome = device.reduce(Request.of(operation, options), arrays)
     launch = outcome.prepared.launch
     if key is not None and launch is not None:
-        if len(request.launches) >= _MOST:
-            request.launches.clear()
-        request.launches[key] = launch.at, outcome.result.dtype
+        keeper(key)(device.Ready(launch.at), outcome.result)
     return outcome.result
-
-
-_MOST = 4096
-"""Launches that a request keeps; beyond it all are found anew."""
 
 
 def _alike(x: Any, y: Any) -> bool:
@@ -178,7 +150,7 @@ def _on_gpu(
     operation: Operation, arrays: Sequence[Any], options: tuple[Any, ...], out: Any,
     return_info: bool, progress: Progress | None,
 ) -> Any:  # fmt: skip
-    request = Request(operation, **dict(zip(OPTIONS[operation], options, strict=False)))
+    request = Request.of(operation, options)
     if operation in ("sum", "mean"):
         return summation.sum_on_gpu(request, arrays[0], out, return_info, progress)
     if operation in ("dot", "norm"):

@@ -12,8 +12,9 @@ from typing import Any
 import torch
 
 from tcu.collectives import exact_rows, rows
-from tcu.collectives.request import OPTIONS
+from tcu.collectives.request import OPTIONS, Request
 from tcu.collectives.rows import Operation, reduced_axes, reduced_shape
+from tcu.collectives.torch_again import again, keeper, key_of
 from tcu.collectives.torch_shared import (
     Derivative,
     add_operator,
@@ -45,10 +46,13 @@ def reduce(
     return_info: bool, progress: Progress | None,
 ) -> Any:  # fmt: skip
     """What ``tcu.sum`` and the others do with tensors where an axis is given."""
-    axes = reduced_axes(axis, x.dim())
     if in_graph():
+        axes = reduced_axes(axis, x.dim())
         refuse_details_in_graph(return_info, progress)
         return _recorded(operation, x, axes, keepdims, options, out)
+    if out is None and not return_info and progress is None and x.is_cuda and not is_watched(x, x):
+        return _quickly(operation, x, axis, keepdims, options)
+    axes = reduced_axes(axis, x.dim())
     check_arrays((x,))
     check_numbers((x,))
     if not is_watched(x, x):
@@ -65,6 +69,21 @@ def reduce(
     if progress is not None:
         progress(x.numel())
     return (result, info) if return_info else result
+
+
+def _quickly(operation: Operation, x: Any, axis: Any, keepdims: bool, options: tuple[Any, ...]) -> Any:
+    """The reduction of a tensor on the GPU, if nothing but its result is wanted."""
+    axes = axis if type(axis) is int else reduced_axes(axis, x.dim())  # True equals 1, and is no axis
+    key = key_of(x, "along", operation, axes, keepdims, options)
+    result = again(key, x, x)
+    if result is None:
+        axes = reduced_axes(axis, x.dim())
+        check_arrays((x,))
+        from tcu.collectives import device_rows
+
+        request = Request.of(operation, options)
+        result, _ = device_rows.reduce(request, x, axes, keepdims, keep=keeper(key))
+    return result
 
 
 def _executed(
@@ -157,9 +176,11 @@ _FUNCTIONS: dict[Operation, type[_Along]] = {
 
 def _register(operation: Operation) -> None:
     def execute(x: Any, axes: Any, keepdims: bool = False, *options: Any) -> Any:
+        given = options + missing[len(options) :]
+        if x.is_cuda:
+            return _quickly(operation, x, axes, keepdims, given)
         check_arrays((x,))
         check_data(x, "x")
-        given = options + missing[len(options) :]
         return _executed(operation, x, reduced_axes(axes, x.dim()), keepdims, given, None, False, None)
 
     def shape_alone(

@@ -15,6 +15,7 @@ import torch
 
 from tcu.collectives import scans
 from tcu.collectives.scans import check_line, line_shape, scan_axis, scan_info
+from tcu.collectives.torch_again import again, again_in_segments, keeper, key_of, key_of_segments
 from tcu.collectives.torch_shared import (
     Derivative,
     add_operator,
@@ -43,10 +44,13 @@ def cumsum(
     return_info: bool, progress: Progress | None,
 ) -> Any:  # fmt: skip
     """What ``tcu.cumsum`` does with tensors."""
-    number = scan_axis(axis, x.dim())
     if in_graph():
+        number = scan_axis(axis, x.dim())
         refuse_details_in_graph(return_info, progress)
         return _recorded("cumsum", x, (number, exclusive, reverse), dtype, out, line_shape(x.shape, number))
+    if out is None and not return_info and progress is None and x.is_cuda and not is_watched(x, x):
+        return _cumsum_quickly(x, axis, exclusive, reverse, dtype)
+    number = scan_axis(axis, x.dim())
     check_arrays((x,))
     check_numbers((x,))
     shape = line_shape(tuple(x.shape), number)
@@ -65,12 +69,15 @@ def segment_cumsum(
     x: Any, offsets: Any, exclusive: bool, reverse: bool, dtype: Any, out: Any, check: bool
 ) -> Any:
     """What ``tcu.segment_cumsum`` does with tensors."""
+    watched = in_graph() or is_watched(x, offsets if is_tensor(offsets) else x)
+    if out is None and not watched and x.is_cuda:
+        return _segment_cumsum_quickly(x, offsets, exclusive, reverse, check, dtype)
     check_arrays((x,))
     check_line(tuple(x.shape))
     if not in_graph():
         check_numbers((x,))
-        if not is_watched(x, offsets if is_tensor(offsets) else x):
-            return _segment_cumsum(x, offsets, exclusive, reverse, check, dtype, out)
+    if not watched:
+        return _segment_cumsum(x, offsets, exclusive, reverse, check, dtype, out)
     edges = torch.as_tensor(offsets)
     return _recorded("segment_cumsum", x, (edges, exclusive, reverse, check), dtype, out, tuple(x.shape))
 
@@ -82,6 +89,37 @@ def _recorded(name: str, x: Any, rest: tuple[Any, ...], dtype: Any, out: Any, sh
         return record(x, *rest, dtype_of_schema(dtype))
     check_out(out, x, tuple(shape))
     return put(record, (x,), rest, dtype_of_schema(dtype), out)
+
+
+# On a GPU, if nothing but the result is wanted.
+
+
+def _cumsum_quickly(x: Any, axis: Any, exclusive: bool, reverse: bool, dtype: Any) -> Any:
+    number = axis if type(axis) is int else scan_axis(axis, x.dim())  # True equals 1, and is no axis
+    key = key_of(x, "cumsum", number, exclusive, reverse, dtype)
+    result = again(key, x, x)
+    if result is None:
+        number = scan_axis(axis, x.dim())
+        check_arrays((x,))
+        from tcu.collectives import device_scans
+
+        result, _ = device_scans.cumsum(x, number, exclusive, reverse, dtype, None, keeper(key))
+    return result
+
+
+def _segment_cumsum_quickly(
+    x: Any, offsets: Any, exclusive: bool, reverse: bool, check: bool, dtype: Any
+) -> Any:
+    key = key_of_segments(x, offsets, "segment_cumsum", exclusive, reverse, dtype)
+    result = again_in_segments(key, x, offsets, check)
+    if result is None:
+        check_arrays((x,))
+        check_line(tuple(x.shape))
+        from tcu.collectives import device_scans
+
+        keep = keeper(key)
+        result = device_scans.segment_cumsum(x, offsets, exclusive, reverse, dtype, None, check, keep)
+    return result
 
 
 # With numbers, nobody recording it.
@@ -194,6 +232,8 @@ _FUNCTIONS: dict[str, type[Derivative]] = {
 def _execute_cumsum(
     x: Any, axis: Any = None, exclusive: bool = False, reverse: bool = False, dtype: Any = None
 ) -> Any:
+    if x.is_cuda:
+        return _cumsum_quickly(x, axis, exclusive, reverse, dtype)
     check_arrays((x,))
     check_data(x, "x")
     return _cumsum(x, scan_axis(axis, x.dim()), exclusive, reverse, dtype)
@@ -223,6 +263,8 @@ def _cumsum_of_batch(
 def _execute_segment_cumsum(
     x: Any, offsets: Any, exclusive: bool = False, reverse: bool = False, check: bool = True, dtype: Any = None
 ) -> Any:  # fmt: skip
+    if x.is_cuda:
+        return _segment_cumsum_quickly(x, offsets, exclusive, reverse, check, dtype)
     check_arrays((x,))
     check_line(tuple(x.shape))
     check_data(x, "x")

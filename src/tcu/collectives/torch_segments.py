@@ -12,9 +12,10 @@ import numpy as np
 import torch
 
 from tcu.collectives import segment_sums
-from tcu.collectives.request import OPTIONS
+from tcu.collectives.request import OPTIONS, Request
 from tcu.collectives.scans import check_line
 from tcu.collectives.segment_sums import Operation
+from tcu.collectives.torch_again import again_in_segments, keeper, key_of_segments
 from tcu.collectives.torch_shared import (
     Derivative,
     add_operator,
@@ -42,12 +43,15 @@ def reduce(
     operation: Operation, x: Any, offsets: Any, options: tuple[Any, ...], out: Any, check: bool
 ) -> Any:
     """What ``tcu.segment_sum`` and the others do with tensors."""
+    watched = in_graph() or is_watched(x, offsets if is_tensor(offsets) else x)
+    if out is None and not watched and x.is_cuda:
+        return _quickly(operation, x, offsets, options, check)
     check_arrays((x,))
     check_line(tuple(x.shape))
     if not in_graph():
         check_numbers((x,))
-        if not is_watched(x, offsets if is_tensor(offsets) else x):
-            return _executed(operation, x, offsets, options, out, check)
+    if not watched:
+        return _executed(operation, x, offsets, options, out, check)
     edges = torch.as_tensor(offsets)
     record = recorder(f"segment_{operation}", _FUNCTIONS[operation], f"segment_{operation}")
     rest, dtype = (edges, check, *of_schema(options[:-1])), dtype_of_schema(options[-1])
@@ -55,6 +59,20 @@ def reduce(
         return record(x, *rest, dtype)
     check_out(out, x, _shape(edges))
     return put(record, (x,), rest, dtype, out)
+
+
+def _quickly(operation: Operation, x: Any, offsets: Any, options: tuple[Any, ...], check: bool) -> Any:
+    """The sums of a tensor on the GPU, if nothing but they are wanted."""
+    key = key_of_segments(x, offsets, "segments", operation, options)
+    result = again_in_segments(key, x, offsets, check)
+    if result is None:
+        check_arrays((x,))
+        check_line(tuple(x.shape))
+        from tcu.collectives import device_segment_sums
+
+        request = Request.of(operation, options)
+        result = device_segment_sums.reduce(request, x, offsets, None, check, keeper(key))
+    return result
 
 
 def _executed(
@@ -145,10 +163,12 @@ _FUNCTIONS: dict[Operation, type[Derivative]] = {
 
 def _register(operation: Operation) -> None:
     def execute(x: Any, offsets: Any, check: bool = True, *options: Any) -> Any:
+        given = options + missing[len(options) :]
+        if x.is_cuda:
+            return _quickly(operation, x, offsets, given, check)
         check_arrays((x,))
         check_line(tuple(x.shape))
         check_data(x, "x")
-        given = options + missing[len(options) :]
         return _executed(operation, x, offsets, given, None, check)
 
     def shape_alone(

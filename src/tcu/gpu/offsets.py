@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ctypes
 
-from tcu.gpu.compiler import task_of
 from tcu.gpu.device import Gpu, call, read
-from tcu.gpu.functions import load
+from tcu.gpu.functions import find_function
 from tcu.gpu.launch import KernelLaunch
 from tcu.gpu.workspace import workspace
 
@@ -51,6 +50,6 @@ def offsets_are_right(offsets: int, count: int, n: int, gpu: Gpu, stream: int) -
 
 
 def _launch(problem: _Offsets, gpu: Gpu, stream: int) -> None:
-    function = load(task_of("offsets.cu", {}, "sm_{}{}".format(*gpu.compute_capability)), "offsets")
+    function = find_function("offsets.cu", "offsets", {}, gpu)
     blocks = min(-(-problem.count // _THREADS), gpu.multiprocessors * _BLOCKS)
     KernelLaunch(function, blocks, _THREADS, problem)(stream)

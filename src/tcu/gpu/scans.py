@@ -239,19 +239,21 @@ class SegmentScanLaunch:
     """
 
     def __init__(
-        self, input_format: Format, target: Format, gpu: Gpu, *, exclusive: bool, reverse: bool
+        self, input_format: Format, target: Format, segments: int, gpu: Gpu, *, exclusive: bool, reverse: bool
     ) -> None:
-        self._function = compiled(
+        function = compiled(
             "segment_scan.cu", "segment_scan", gpu.compute_capability, ELEMENTS[input_format.name], "SHIFTED",
             (("RESULT", TARGETS[target.name]), ("EXCLUSIVE", int(exclusive)), ("REVERSE", int(reverse))),
         )  # fmt: skip
-        self._enough = gpu.multiprocessors * _SEGMENT_BLOCKS
-
-    def __call__(self, x: int, offsets: int, segments: int, out: int, stream: int) -> None:
-        """Put it on the stream; int64 offsets, one more than there are segments."""
-        if segments == 0:
-            return
-        per_block = max(1, min(_THREADS, segments // self._enough))
+        per_block = max(1, min(_THREADS, segments // (gpu.multiprocessors * _SEGMENT_BLOCKS)))
         per_block = max(per_block, -(-segments // _MAX_SHARES))
-        problem = _SegmentScan(x, offsets, segments, out, per_block)
-        KernelLaunch(self._function, -(-segments // per_block), _THREADS, problem)(stream)
+        self._problem = _SegmentScan(0, 0, segments, 0, per_block)
+        self._kernel = KernelLaunch(function, max(-(-segments // per_block), 1), _THREADS, self._problem)
+        self._lock = threading.Lock()
+
+    def __call__(self, x: int, offsets: int, out: int, stream: int) -> None:
+        """Put it on the stream; int64 offsets, one more than there are segments."""
+        problem = self._problem
+        with self._lock:  # the driver copies the parameters before the launch returns
+            problem.data, problem.offsets, problem.out = x, offsets, out
+            self._kernel(stream)
