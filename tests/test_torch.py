@@ -29,8 +29,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
 
-from tcu.collectives import device, torch_operators, torch_shared  # noqa: E402
-from tcu.collectives.request import OF_TWO, OPTIONS, request_of  # noqa: E402
+from tcu.collectives import device, torch_again, torch_operators, torch_shared  # noqa: E402
+from tcu.collectives.request import OF_TWO, OPTIONS  # noqa: E402
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "sum": tcu.sum, "mean": tcu.mean, "norm": tcu.norm, "fsum": tcu.fsum, "fmean": tcu.fmean,
@@ -530,15 +530,12 @@ def notes(monkeypatch: pytest.MonkeyPatch) -> Any:
         asked.append(arrays)
         return SimpleNamespace(result=torch.zeros(()), prepared=SimpleNamespace(launch=launch))
 
-    request_of.cache_clear()
     monkeypatch.setattr(device, "reduce", reduce)
-    monkeypatch.setattr(torch_operators, "_current_gpu", lambda: -1)  # as a tensor on the host says
-    monkeypatch.setattr(torch_operators, "_raw_stream", lambda ordinal: 17)
-    monkeypatch.setattr(
-        torch_operators, "_empty", lambda shape, strides, dtype: torch.empty(shape, dtype=dtype)
-    )
-    yield SimpleNamespace(launch=launch, asked=asked, monkeypatch=monkeypatch)
-    request_of.cache_clear()
+    monkeypatch.setattr(torch_again, "_calls", {})
+    monkeypatch.setattr(torch_again, "_current_gpu", lambda: -1)  # as a tensor on the host says
+    monkeypatch.setattr(torch_again, "_raw_stream", lambda ordinal: 17)
+    monkeypatch.setattr(torch_again, "_empty", lambda shape, strides, dtype: torch.empty(shape, dtype=dtype))
+    return SimpleNamespace(launch=launch, asked=asked, monkeypatch=monkeypatch)
 
 
 def quickly(name: str, *arrays: Any) -> Any:
@@ -580,17 +577,10 @@ def test_a_launch_that_cannot_be_is_made_the_long_way(notes: Any, reason: str) -
     x = torch.zeros(64)
     quickly("sum", x)
     if reason.startswith("another"):
-        notes.monkeypatch.setattr(torch_operators, "_current_gpu", lambda: 3)
+        notes.monkeypatch.setattr(torch_again, "_current_gpu", lambda: 3)
     notes.launch.fails = True
     quickly("sum", x)
     assert len(notes.asked) == 2
-
-
-def test_no_more_launches_are_kept_than_said(notes: Any) -> None:
-    notes.monkeypatch.setattr(torch_operators, "_MOST", 3)
-    for n in range(1, 9):
-        quickly("sum", torch.zeros(n))
-    assert len(request_of("sum", torch_operators._DEFAULTS["sum"]).launches) <= 3
 
 
 @pytest.mark.parametrize("layout", ["ALIGNED", "SHIFTED"])

@@ -101,13 +101,14 @@ def again_in_segments(key: Hashable, x: Any, offsets: Any, check: bool) -> Any:
         check or offsets.dtype is not _int64 or offsets.layout is not _strided or offsets.get_device() != ordinal
         or not offsets.is_contiguous() or offsets.is_neg()
     ):  # fmt: skip
+        from tcu.collectives.device import home_of
         from tcu.collectives.device_segments import device_offsets
-        from tcu.gpu.arrays import library_of
         from tcu.gpu.device import current
 
+        library, _ = home_of((x,))
         with current(ordinal):
             stream = _raw_stream(ordinal)
-            offsets = device_offsets(library_of(x), x, offsets, x.numel(), ordinal, stream, check).owner  # type: ignore[arg-type]
+            offsets = device_offsets(library, x, offsets, x.numel(), ordinal, stream, check).owner
     return found(x, offsets)
 
 

@@ -74,7 +74,7 @@ def reduce(
 def _quickly(operation: Operation, x: Any, axis: Any, keepdims: bool, options: tuple[Any, ...]) -> Any:
     """The reduction of a tensor on the GPU, if nothing but its result is wanted."""
     axes = axis if type(axis) is int else reduced_axes(axis, x.dim())  # True equals 1, and is no axis
-    key = key_of(x, "along", operation, axes, keepdims, options)
+    key = key_of(x, "along", operation, axes, bool(keepdims), options)
     result = again(key, x, x)
     if result is None:
         axes = reduced_axes(axis, x.dim())

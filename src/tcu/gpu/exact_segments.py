@@ -91,6 +91,7 @@ class ExactSegmentsLaunch:
         blocks = max(1, -(-segments * lanes // _THREADS))
         self._launch_short = KernelLaunch(function, blocks, _THREADS, self._short)
         self._long = _LongExactSegments(0, 0, TARGETS[target.name], mean, 0, state)
+        self._lists = self._short.list, self._long.list  # views, which write into the problems
         self._launch_long: KernelLaunch | None = None
         if longs:
             tuned = exact_config(gpu.compute_capability, element, n, False)
@@ -106,17 +107,17 @@ class ExactSegmentsLaunch:
 
     def __call__(self, x: int, offsets: int, out: int, room: int, stream: int) -> None:
         """Put it on the stream, as :class:`tcu.gpu.segments.SegmentsLaunch`; rows have no offsets, 0."""
-        state = (
-            workspace("exact segments", self._gpu.ordinal, stream, 0, STATES // 2).words_address
-            if self.room.size
-            else 0
-        )
-        short, long = self._short, self._long
+        short, long, launch_long = self._short, self._long, self._launch_long
         with self._lock:  # the driver copies the parameters before the launch returns
-            given = List(room, room + self.room.items, state)
-            limbs = room + self.room.items + self.room.arrived
-            short.data, short.offsets, short.out, short.limbs, short.list = x, offsets, out, limbs, given
+            short.data, short.offsets, short.out = x, offsets, out
+            if launch_long is None:
+                self._launch_short(stream)
+                return
+            state = workspace("exact segments", self._gpu.ordinal, stream, 0, STATES // 2).words_address
+            arrived = room + self.room.items
+            for each in self._lists:
+                each.items, each.arrived, each.state = room, arrived, state
+            short.limbs = long.limbs = arrived + self.room.arrived
             self._launch_short(stream)
-            if self._launch_long is not None:
-                long.data, long.out, long.limbs, long.list = x, out, limbs, given
-                self._launch_long(stream)
+            long.data, long.out = x, out
+            launch_long(stream)

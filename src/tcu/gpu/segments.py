@@ -158,6 +158,7 @@ class SegmentsLaunch:
         items = longs + n // (LOADS * together) if longs else 0
         self.room = Room.of(items, 8 * items)
         self._long = _LongSegments(0, n, 0, TARGETS[target.name], mean, 0, state)
+        self._lists = self._short.list, self._long.list  # views, which write into the problems
         self._launch_long: KernelLaunch | None = None
         if longs and usual:
             resident = _LONG_RESIDENT[size]
@@ -180,20 +181,19 @@ class SegmentsLaunch:
 
     def __call__(self, x: int, offsets: int, out: int, room: int, stream: int) -> None:
         """Put it on the stream; ``room`` is the address of that much memory, at a multiple of 16 bytes."""
-        state = (
-            workspace("segments", self._gpu.ordinal, stream, 0, STATES // 2).words_address
-            if self.room.size
-            else 0
-        )
-        short, long = self._short, self._long
+        short, long, launch_long = self._short, self._long, self._launch_long
         with self._lock:  # the driver copies the parameters before the launch returns
-            given = List(room, room + self.room.items, state)
-            short.data, short.offsets, short.out, short.list = x, offsets, out, given
+            short.data, short.offsets, short.out = x, offsets, out
+            if launch_long is None:
+                self._launch_short(stream)
+                return
+            state = workspace("segments", self._gpu.ordinal, stream, 0, STATES // 2).words_address
+            arrived = room + self.room.items
+            for each in self._lists:
+                each.items, each.arrived, each.state = room, arrived, state
             self._launch_short(stream)
-            if self._launch_long is not None:
-                long.data, long.out, long.list = x, out, given
-                long.slots = room + self.room.items + self.room.arrived
-                self._launch_long(stream)
+            long.data, long.out, long.slots = x, out, arrived + self.room.arrived
+            launch_long(stream)
 
 
 def _exact_fraction(element: Format, gpu: Gpu) -> int | None:
