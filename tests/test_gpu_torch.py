@@ -1,11 +1,14 @@
 """Contract of PyTorch tensors on a GPU: the model's bits through every way that PyTorch has to run a function.
 
 Eager, compiled, captured in graphs and replayed, on any stream; nothing waits
-for the GPU, and a small sum takes little more host time than PyTorch's own.
+for the GPU, and a small call takes little more host time than PyTorch's own: what
+a call leaves is found by those like it, and by no others.
 """
 
 from __future__ import annotations
 
+import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -161,21 +164,22 @@ def test_the_second_sum_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [one.item() for one in (tcu.sum(y), tcu.dot(y, x), tcu.fsum(y))] == [one.item() for one in first]
 
 
+def microseconds(function: Callable[[Any], Any], x: Any) -> float:
+    """Host time of a call."""
+    best = float("inf")
+    for _ in range(30):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(100):
+            function(x)
+        best = min(best, time.perf_counter() - start)
+    return best * 1e4
+
+
 def test_host_time_of_a_small_sum() -> None:
     x = torch.ones(4096, device="cuda")
-
-    def microseconds(function: Callable[[Any], Any]) -> float:
-        best = float("inf")
-        for _ in range(30):
-            torch.cuda.synchronize()
-            start = time.perf_counter()
-            for _ in range(100):
-                function(x)
-            best = min(best, time.perf_counter() - start)
-        return best * 1e4
-
-    theirs = microseconds(torch.sum)
-    mine = {name: microseconds(getattr(tcu, name)) for name in ("sum", "mean", "norm", "fsum", "fmean")}
+    theirs = microseconds(torch.sum, x)
+    mine = {name: microseconds(getattr(tcu, name), x) for name in ("sum", "mean", "norm", "fsum", "fmean")}
     print(
         f"host time: torch.sum {theirs:.1f} us, " + ", ".join(f"tcu.{k} {v:.1f} us" for k, v in mine.items())
     )
@@ -239,6 +243,258 @@ def test_the_details(unit: str) -> None:
         assert (result.requires_grad, seen) == (wanting, [x.numel()])
         dot, details = tcu.dot(x, x, return_info=True)
         assert details.bits == int.from_bytes(bits(dot), "little")
+
+
+# Calls along an axis, from element to element and of segments.
+
+SHAPE = (50, 1000)
+EDGES = (0, 0, 3, 40, 41, 5000, 50_000)
+"""Of segments of all its numbers; the last ones are beyond what a warp sums."""
+
+
+def with_offsets(name: str) -> Callable[..., Any]:
+    """The function on a line that EDGES cut, as they are on the GPU."""
+
+    def function(x: Any, **options: Any) -> Any:
+        line = x.reshape(-1)
+        offsets = edges_of(line) if torch.is_tensor(x) else np.array(EDGES)
+        if torch.is_tensor(x):
+            options["check"] = False
+        return getattr(tcu, name)(line, offsets, **options)
+
+    return function
+
+
+_edges: dict[Any, Any] = {}
+
+
+def edges_of(line: Any) -> Any:
+    if line.device not in _edges:
+        _edges[line.device] = torch.tensor(EDGES, device=line.device)
+    return _edges[line.device]
+
+
+CALLS: dict[str, Callable[..., Any]] = {
+    "sum of rows": lambda x, **options: tcu.sum(x, -1, **options),
+    "mean of columns": lambda x, **options: tcu.mean(x, (0,), keepdims=True, **options),
+    "sum of long columns": lambda x, **options: tcu.sum(x.reshape(-1, 2), 0, **options),
+    "fsum of rows": lambda x, **options: tcu.fsum(x, 1),
+    "fmean of columns": lambda x, **options: tcu.fmean(x, 0),
+    "fsum of all": lambda x, **options: tcu.fsum(x, keepdims=True),
+    "cumsum": lambda x, **options: tcu.cumsum(x, exclusive=True),
+    "cumsum of rows": lambda x, **options: tcu.cumsum(x, -1, reverse=True),
+    "cumsum of columns": lambda x, **options: tcu.cumsum(x, 0),
+    "segment_sum": with_offsets("segment_sum"),
+    "segment_mean": with_offsets("segment_mean"),
+    "segment_fsum": lambda x, **options: with_offsets("segment_fsum")(x),
+    "segment_fmean": lambda x, **options: with_offsets("segment_fmean")(x),
+    "segment_cumsum": lambda x, **options: with_offsets("segment_cumsum")(x),
+}  # fmt: skip
+COPIED = ("fmean of columns", "cumsum of columns")
+"""These copy the array first, every time."""
+every_call = pytest.mark.parametrize("call", CALLS)
+
+
+def matrix(seed: int = 7) -> Any:
+    """On the host."""
+    return tensor("float32", math.prod(SHAPE), seed).reshape(SHAPE)
+
+
+def equal(a: Any, b: Any) -> bool:
+    """As torch.equal, a NaN being what it is."""
+    return torch.equal(a.nan_to_num(), b.nan_to_num()) and torch.equal(a.isnan(), b.isnan())
+
+
+def alike(found: Any, call: str, x: Any, unit: str) -> bool:
+    """Whether the bits are the model's for x, which is on the host."""
+    with np.errstate(all="ignore"):
+        expected = np.ascontiguousarray(CALLS[call](host_view(x), unit=unit))
+    mine = host_view(found.cpu())
+    return mine.shape == expected.shape and mine.tobytes() == expected.tobytes()
+
+
+@every_call
+@every_dtype
+def test_calls_that_take_turns_have_the_models_bits(call: str, dtype: str, unit: str) -> None:
+    """Layouts, alignments and streams; the long way once for each, then addresses alone."""
+    n, wide = math.prod(SHAPE), (50, 1100)
+    room = tensor(dtype, math.prod(wide))
+    views: list[Callable[[Any], Any]] = [
+        lambda x: x[:n].reshape(SHAPE), lambda x: x[1 : n + 1].reshape(SHAPE), lambda x: x[8 : n + 8].reshape(SHAPE),
+        lambda x: x[:n].reshape(1000, 50), lambda x: x[:n].reshape(1000, 50).T, lambda x: x[3 : n + 3].reshape(5, 10_000),
+        lambda x: x.reshape(wide)[:, :1000], lambda x: x.reshape(wide)[:, 4:1004],
+        lambda x: torch._neg_view(x[:n].reshape(SHAPE)), lambda x: x[:n].reshape(SHAPE).requires_grad_(),
+    ]  # fmt: skip
+    stream = torch.cuda.Stream()
+    for turn in range(4):
+        there = room.cuda()  # elsewhere, other numbers
+        stream.wait_stream(torch.cuda.current_stream())
+        for view in views:
+            with torch.cuda.stream(stream) if turn % 2 else contextlib.nullcontext(), torch.no_grad():
+                result = CALLS[call](view(there))
+            torch.cuda.synchronize()
+            with torch.no_grad():
+                assert alike(result, call, view(room).clone(), unit), turn
+        room = room.flip(0)
+
+
+@every_call
+def test_the_second_call_of_a_kind_asks_nobody(call: str, unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from tcu.collectives import device_rows, device_scans, device_segment_sums
+
+    if call in COPIED:
+        pytest.skip("the array is copied first")
+    x, y = (matrix(seed) for seed in (1, 2))
+    first, second = x.cuda(), y.cuda()
+    CALLS[call](first)
+    for module, name in ((device_rows, "reduce"), (device_segment_sums, "reduce"), (device_scans, "cumsum"),
+                         (device_scans, "segment_cumsum")):  # fmt: skip
+        monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("the long way"))
+    with NothingWaits():
+        results = [CALLS[call](given) for given in (first, second, first)]
+    for result, given in zip(results, (x, y, x), strict=True):
+        assert alike(result, call, given, unit)
+
+
+@every_call
+def test_a_graph_of_a_call_replayed_on_other_numbers(call: str, unit: str) -> None:
+    x = torch.zeros(SHAPE, device="cuda")
+    one, two = (captured(x, lambda x: CALLS[call](x)) for _ in range(2))
+    for seed in range(3):
+        host = matrix(seed)
+        x.copy_(host)
+        for graph in (one, two, one):
+            graph.graph.replay()
+            assert alike(graph.result, call, host, unit)
+        assert alike(CALLS[call](x), call, host, unit)
+
+
+@every_call
+def test_a_call_on_every_stream(call: str, unit: str) -> None:
+    """Each stream computes on numbers that only that stream has waited for."""
+    hosts = [matrix(seed) for seed in range(4)]
+    sources = [host.cuda() for host in hosts]
+    targets = [torch.zeros_like(x) for x in sources]
+    CALLS[call](targets[0])
+    streams = [torch.cuda.Stream() for _ in sources]
+    torch.cuda.synchronize()
+    results: list[Any] = []
+    for _ in range(10):
+        for stream, source, target in zip(streams, sources, targets, strict=True):
+            with torch.cuda.stream(stream):
+                target.zero_()
+                torch.cuda._sleep(100_000)
+                target.copy_(source)
+                results.append(CALLS[call](target))
+    torch.cuda.synchronize()
+    for i, result in enumerate(results):
+        assert alike(result, call, hosts[i % 4], unit)
+
+
+@every_call
+def test_a_call_from_a_thread_that_has_done_nothing_yet(call: str, unit: str) -> None:
+    x = matrix()
+    there = x.cuda()
+    CALLS[call](there)  # so that only addresses are missing
+    torch.cuda.synchronize()
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(CALLS[call](there)))
+    thread.start()
+    thread.join()
+    assert alike(results[0], call, x, unit)
+
+
+@every_call
+def test_a_call_on_another_gpu_than_the_current_one(call: str, unit: str) -> None:
+    if torch.cuda.device_count() < 2:
+        pytest.skip("this machine has one GPU")
+    x = matrix()
+    for place in ("cuda:1", "cuda:0", "cuda:1", "cuda:0"):
+        there = x.to(place)
+        for current in (0, 1):
+            with torch.cuda.device(current):
+                result = CALLS[call](there)
+                assert result.device == there.device
+                assert alike(result, call, x, unit)
+
+
+@every_call
+def test_whoever_watches_is_not_passed_by(call: str, unit: str) -> None:
+    """Gradients, modes, transformations and inference, after calls that left a launch."""
+
+    class Mine(torch.Tensor):  # type: ignore[misc]
+        pass
+
+    x = matrix()
+    there = x.cuda()
+    function = CALLS[call]
+    plain = function(there)
+    leaf = there.clone().requires_grad_()
+    result = function(leaf)
+    assert result.requires_grad
+    result.sum().backward()
+    assert leaf.grad is not None
+    with torch.no_grad():
+        assert not function(leaf).requires_grad
+    batch = torch.vmap(function)(torch.stack([there, 2 * there]))
+    assert equal(batch[0], plain)
+    with torch.inference_mode():
+        inside = function(there.clone())
+        assert inside.is_inference()
+        assert equal(inside, plain)
+    assert type(function(there.as_subclass(Mine))) is Mine
+    assert equal(compiled(function)(there), plain)
+    with torch.device("cuda"):  # a mode of functions
+        assert equal(function(there), plain)
+
+
+def test_outputs_and_details_of_calls_that_left_a_launch(unit: str) -> None:
+    x = matrix()
+    there = x.cuda()
+    for name, axis in (("sum", -1), ("mean", 0), ("fsum", 1), ("cumsum", -1)):
+        function = getattr(tcu, name)
+        plain = function(there, axis)
+        out = torch.empty_like(plain)
+        before = out._version
+        assert function(there, axis, out=out) is out
+        assert out._version > before
+        assert torch.equal(out, plain)
+        if name != "fsum":
+            seen: list[int] = []
+            result, info = function(there, axis, return_info=True, progress=seen.append)
+            assert torch.equal(result, plain)
+            assert (info.rows * info.plan.n, seen) == (x.numel(), [x.numel()])
+
+
+def test_offsets_that_are_looked_at_every_time(unit: str) -> None:
+    x = matrix().reshape(-1)
+    there = x.cuda()
+    good = edges_of(there)
+    bad = good.clone()
+    bad[3] = 2
+    for name in ("segment_sum", "segment_mean", "segment_fsum", "segment_cumsum"):
+        function = getattr(tcu, name)
+        for _ in range(3):
+            for offsets in (good, good.int(), torch.stack([good, bad], 1)[:, 0], torch._neg_view(-good)):
+                for check in (True, False):
+                    assert alike(function(there, offsets, check=check), name, x, unit)
+            for offsets in (bad, bad.int()):
+                with pytest.raises(ParameterError, match="offsets decrease from 3 to 2 at index 3"):
+                    function(there, offsets)
+            with pytest.raises(ParameterError, match="offsets end at 50000, and x has 49999 elements"):
+                function(there[1:], good)
+
+
+def test_host_time_of_small_calls() -> None:
+    x = torch.ones(SHAPE, device="cuda")
+    theirs = microseconds(lambda x: torch.sum(x, -1), x)
+    mine = {call: microseconds(CALLS[call], x) for call in CALLS if call not in COPIED}
+    print(
+        f"host time: torch.sum {theirs:.1f} us, "
+        + ", ".join(f"{call} {time:.1f} us" for call, time in mine.items())
+    )
+    for call, time_ in mine.items():
+        assert time_ <= 4 * theirs, call
 
 
 # Gradients.

@@ -40,6 +40,7 @@ from tcu.collectives import (  # noqa: E402
     device_segment_sums,
     device_segments,
     torch_again,
+    torch_operators,
     torch_rows,
     torch_scans,
     torch_segments,
@@ -120,7 +121,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     for module in (device, device_rows, device_scans, device_segment_sums):
         monkeypatch.setattr(module, "home_of", lambda given, out=None: (library, -1))
         monkeypatch.setattr(module, "find_gpu", lambda ordinal: Gpu(0, "H100", (9, 0)))
-    for module in (device_rows, device_scans, device_segment_sums, tcu.gpu.device):
+    for module in (device, device_rows, device_scans, device_segment_sums, tcu.gpu.device):
         monkeypatch.setattr(module, "current", lambda ordinal: contextlib.nullcontext())
     for module, name, launch in (
         (device_rows, "RowsLaunch", RowSums),
@@ -364,6 +365,8 @@ def test_errors_stay() -> None:
         for dtype in ("int32", ["float32"]):  # the last of which cannot be hashed
             with pytest.raises(DtypeError, match="a result is rounded to"):
                 function(dtype=dtype)
+    with pytest.raises(DtypeError, match="a result is rounded to"):
+        torch_operators._quickly("sum", x, x, (*PLAN, ["float32"]))
     for bad, message in (
         (x.long(), r"torch\.int64, none of float16"),
         (x.to_sparse(), "torch.sparse_coo tensor: make it dense"),
