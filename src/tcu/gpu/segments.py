@@ -30,19 +30,20 @@ little enough that the last warps do not keep all others waiting."""
 _MOST_PER_WARP = 512
 _AT_ONCE = (8, 32)
 """The least and the most segments that a warp takes at a time: few where they are long, so that many warps have some."""
-_THREADS, _RESIDENT = 32, {2: 28, 4: 24, 8: 24}
-"""Of segments.cu, by the bytes of an element: as many blocks per multiprocessor as have registers and shared memory
-(sm_90)."""
+_RESIDENT = {2: 28, 4: 24, 8: 24}
+"""Of segments.cu, by the bytes of an element: as many blocks, each a warp, per multiprocessor as have registers and shared
+memory (sm_90)."""
+_TOGETHER = 256
+"""Bytes of a segment, on average, from which on those that a warp takes at a time have no room in its ring together."""
 _COPY, _COPIES = 2 << 10, 3
 """Bytes of a copy into a warp's ring in shared memory, and how many have room there (sm_90)."""
-_ROOM = {2: 176, 4: 352, 8: 352}
+_ROOM = {2: 160, 4: 352, 8: 352}
 """Numbers that a warp keeps in shared memory, one or four of every 64 bytes: few, so that all blocks have room."""
 _SHORT_MEAN = 20
 """Numbers of a segment, on average, up to which short_segments.cu is the faster kernel."""
 _SHORT_DATA, _SHORT_MOST_PER_WARP = 32 << 10, 2048
 """As _DATA and _MOST_PER_WARP, of short_segments.cu, whose warps work ahead of what they need."""
-_SHORT_THREADS, _SHORT_PER_LANE = 32, 16
-"""Of short_segments.cu: a warp alone, whose every branch the compiler sees to be one."""
+_SHORT_PER_LANE = 16
 _SHORT_RINGS = ((10, 1024, 24), (_SHORT_MEAN, 2048, 18))
 """Of short_segments.cu: the mean up to which a ring nearly always has room for the segments of a turn, its numbers, and
 as many warps as leave each its registers and its shared memory (sm_90)."""
@@ -131,18 +132,18 @@ class SegmentsLaunch:
         macros: tuple[tuple[str, int], ...]
         if fraction is None:
             per_warp = _per_warp(n * size, segments, _DATA[size], _MOST_PER_WARP)
-            source, threads = "segments", _THREADS
+            source = "segments"
             macros = (
-                ("AT_ONCE", min(per_warp, _AT_ONCE[1])), ("THREADS", threads), ("RESIDENT", _RESIDENT[size]),
-                ("COPY", _COPY), ("COPIES", _COPIES), ("ROOM", _ROOM[size]),
+                ("AT_ONCE", min(per_warp, _AT_ONCE[1])), ("TOGETHER", int(n * size >= _TOGETHER * segments)),
+                ("RESIDENT", _RESIDENT[size]), ("COPY", _COPY), ("COPIES", _COPIES), ("ROOM", _ROOM[size]),
             )  # fmt: skip
         else:
             per_warp = max(_per_warp(n * size, segments, _SHORT_DATA, _SHORT_MOST_PER_WARP), _WARP)
-            source, threads = "short_segments", _SHORT_THREADS
+            source = "short_segments"
             ring, resident = next((ring, r) for mean, ring, r in _SHORT_RINGS if n <= mean * segments)
             macros = (
-                ("THREADS", threads), ("RESIDENT", resident), ("FRACTION_BITS", fraction),
-                ("PER_LANE", _SHORT_PER_LANE), ("RING", ring), ("ROOM", _ROOM[size]),
+                ("RESIDENT", resident), ("FRACTION_BITS", fraction), ("PER_LANE", _SHORT_PER_LANE), ("RING", ring),
+                ("ROOM", _ROOM[size]),
             )  # fmt: skip
         self._short = _Segments(
             0, n, 0, segments, 0, TARGETS[target.name], mean, per_warp, most, together, state
@@ -150,10 +151,7 @@ class SegmentsLaunch:
         function = compiled(
             f"{source}.cu", source, gpu.compute_capability, ELEMENTS[element.name], "SHIFTED", macros
         )
-        warps = threads // _WARP
-        self._launch_short = KernelLaunch(
-            function, max(1, -(-segments // (per_warp * warps))), threads, self._short
-        )
+        self._launch_short = KernelLaunch(function, max(1, -(-segments // per_warp)), _WARP, self._short)
         longs = min(segments, n // (most + 1))
         items = longs + n // (LOADS * together) if longs else 0
         self.room = Room.of(items, 8 * items)

@@ -6,25 +6,9 @@
 #pragma once
 
 #include "groups.cuh"
+#include "lanes.cuh"
 
 static_assert(ELEMENT == BINARY16 && RESULT == TO_BINARY16, "other sums would need the plan's order");
-
-// A sum over the lower lanes of WIDTH and this one.
-template <int WIDTH>
-__device__ inline double up_to_lane(double v) {
-#pragma unroll
-    for (int step = 1; step < WIDTH; step *= 2)
-        asm volatile(
-            "{ .reg .pred p; .reg .b32 low, high; .reg .f64 other;\n"
-            "mov.b64 {low, high}, %0;\n"
-            "shfl.sync.up.b32 low|p, low, %1, %2, 0xffffffff;\n"
-            "shfl.sync.up.b32 high, high, %1, %2, 0xffffffff;\n"
-            "mov.b64 other, {low, high};\n"
-            "@p add.f64 %0, %0, other; }"
-            : "+d"(v)
-            : "r"(step), "r"((WARP - WIDTH) << 8));
-    return v;
-}
 
 // The lower number of a word is converted, the higher one moved (groups.cuh): one way alone keeps other units idle.
 __device__ inline double lower(u32 word) {

@@ -33,9 +33,10 @@ struct Careful {
 
 // Four quads for each four lanes: each lane gives one (its place in the source, and numbers from there on), and has
 // 16 bytes of each in turn.  Loads of AHEAD are under way before the first is used: more would take registers, of
-// which the warps beside this one have need.
+// which the warps beside this one have need.  Of each MMA the quads are numbered one after another: only the first `quads`
+// need sums.
 template <bool WHOLE, typename Source, typename Use>
-__device__ inline void for_each_quad(const Source& source, u32 place, int left, const Use& use) {
+__device__ inline void for_each_quad(const Source& source, u32 place, int left, int quads, const Use& use) {
     constexpr int AHEAD = 2;
     const int bits = left * 8 * static_cast<int>(sizeof(Code));
     const auto left_of = [&](int j) {
@@ -43,6 +44,7 @@ __device__ inline void for_each_quad(const Source& source, u32 place, int left, 
     };
 #pragma unroll
     for (int first = 0; first < LANES; first += AHEAD) {
+        if (first && quads <= first * (WARP / LANES)) break;
         decltype(source.fetch(0, 0)) loaded[AHEAD];
 #pragma unroll
         for (int i = 0; i < AHEAD; ++i) {
@@ -71,9 +73,9 @@ constexpr int PARTS = 1;  // of a quad that the plan does not add up at once
 // The sums of the lanes' quads, each lane's to the place of that number, if it is not
 // negative.
 template <bool WHOLE, typename Source>
-__device__ inline void put_quads(const Source& source, u32 place, int left, double* numbers, int to) {
+__device__ inline void put_quads(const Source& source, u32 place, int left, double* numbers, int to, int quads) {
     float2 rows;  // g and g + 8 of the fragment: each lane keeps those of its own quad
-    for_each_quad<WHOLE>(source, place, left, [&](int j, const Vector& x) {
+    for_each_quad<WHOLE>(source, place, left, quads, [&](int j, const Vector& x) {
         float d[4] = {0, 0, 0, 0};
         multiply_by_ones(d, x);
         if (j == 0 || threadIdx.x % LANES == j) rows = make_float2(d[0], d[2]);
@@ -97,8 +99,8 @@ __device__ inline double sum_of(const Vector& x) {
 }
 
 template <bool WHOLE, typename Source>
-__device__ inline void put_quads(const Source& source, u32 place, int left, double* numbers, int to) {
-    for_each_quad<WHOLE>(source, place, left, [&](int j, const Vector& x) {
+__device__ inline void put_quads(const Source& source, u32 place, int left, double* numbers, int to, int quads) {
+    for_each_quad<WHOLE>(source, place, left, quads, [&](int j, const Vector& x) {
         const int its = __shfl_sync(ALL, to, j, LANES);
         const double sum = sum_of(x);
         if (its >= 0) numbers[its * PARTS + threadIdx.x % LANES] = sum;

@@ -10,19 +10,19 @@
 // none (it ends before it begins, or elsewhere than in the array) gives NaN.
 //
 // Compiled with ELEMENT (array.cuh; LAYOUT is not looked at), and
-//   THREADS    of a block
 //   ROOM       numbers of a warp in shared memory
+// A warp is a block, whose every branch the compiler sees to be one.
 //
 // The host fills the structure field by field (tcu/gpu/segments.py): change both together.
 
 #pragma once
 
 #include "items.cuh"
+#include "lanes.cuh"
 #include "quads.cuh"
 #include "plan_loads.cuh"
 #include "result.cuh"
 
-constexpr int WARPS = THREADS / WARP;
 constexpr int TILES = 8;
 constexpr int READ = (32 + 3 * 16) / sizeof(Code);  // elements that are read from the first of a quad on, at most
 constexpr int CAPACITY = ROOM / PARTS;  // quads whose sums are in shared memory
@@ -43,10 +43,10 @@ struct Segments {
     List list;
 };
 
-// A segment that has whole quads.
+// A segment that has listed quads.
 struct alignas(8) Entry {
-    u32 from;   // bytes from the base, less 64 for every whole quad before
-    u32 place;  // among all quads, less the whole ones before
+    u32 from;  // bytes from the base, less 64 for every quad listed before
+    u32 rest;  // its place among all quads, less the number of those; or its length and QUAD for each of them
 };
 
 // Segments of a warp, one after another.  In shared memory, as what is looked at once in a group of segments: registers
@@ -66,6 +66,11 @@ struct Shared {
     double numbers[CAPACITY * PARTS];
 };
 
+// Sums of quads of binary16 are multiples of 2^-24, and those of a turn together below 2^29: whatever adds them up in
+// binary64 has the plan's bits.
+constexpr bool IS_EXACT = ELEMENT == BINARY16;
+static_assert(!IS_EXACT || (CAPACITY * QUAD <= 1 << 13 && CAPACITY % WARP == 0), "exact in binary64, and dealt out evenly");
+
 // The tree over `count` numbers, at most WIDTH.
 template <int WIDTH, typename Read>
 __device__ inline double tree_over(int count, const Read& read, int first = 0, int step = 1) {
@@ -76,43 +81,6 @@ __device__ inline double tree_over(int count, const Read& read, int first = 0, i
                tree_over<WIDTH / 2>(count, read, first + step, 2 * step);
 }
 
-// The sum over all lower lanes and this one.
-__device__ inline u32 up_to_lane(u32 v) {
-#pragma unroll
-    for (int step = 1; step < WARP; step *= 2)
-        asm volatile("{ .reg .pred p; .reg .s32 r; shfl.sync.up.b32 r|p, %0, %1, 0, 0xffffffff;\n"
-                     "@p add.s32 %0, %0, r; }"
-                     : "+r"(v)
-                     : "r"(step));
-    return v;
-}
-
-__device__ inline u32 of_any_lane(u32 bits) {
-#if __CUDA_ARCH__ >= 800
-    return __reduce_or_sync(ALL, bits);
-#else
-#pragma unroll
-    for (int half = WARP / 2; half > 0; half /= 2) bits |= __shfl_xor_sync(ALL, bits, half);
-    return bits;
-#endif
-}
-
-__device__ inline u32 least_of_lanes(u32 v) {
-#if __CUDA_ARCH__ >= 800
-    return __reduce_min_sync(ALL, v);
-#else
-#pragma unroll
-    for (int half = WARP / 2; half > 0; half /= 2) v = min(v, __shfl_xor_sync(ALL, v, half));
-    return v;
-#endif
-}
-
-// What the compiler does not compute anew where it is used.
-__device__ inline u32 opaque(u32 v) {
-    asm volatile("" : "+r"(v));
-    return v;
-}
-
 // Where a warp finds the quads of its segments: in memory.
 template <typename Source>
 struct Outside {
@@ -121,36 +89,89 @@ struct Outside {
     __device__ void need(u32) const {}
     __device__ void leave() const {}
     template <bool WHOLE>
-    __device__ void put(u32 at, int left, double* numbers, int to) const {
+    __device__ void put(u32 at, int left, double* numbers, int to, int quads) const {
         // Lanes without a quad read where others may.
         const Source source(base, threadIdx.x % LANES);
-        put_quads<WHOLE && !Source::CAREFUL>(source, to < 0 ? 0 : at, to < 0 ? 0 : left, numbers, to);
+        put_quads<WHOLE && !Source::CAREFUL>(source, to < 0 ? 0 : at, to < 0 ? 0 : left, numbers, to, quads);
     }
 };
 
-// The sums of SEGMENTS segments: each lane's has `length` numbers from `from` bytes after the base on; none where
-// it is long, and those on its two sides are not looked at together.  Those of all lanes lie between `begin` and `stop`.
-template <int SEGMENTS, typename Where>
-__device__ inline double sums_of(Where& where, u32 from, u32 length, bool is_long, bool is_any_long,
-                                 u32 begin, u32 stop, Shared& shared) {
+// A segment's quads, among those whose numbers are in shared memory.
+struct Quads {
+    u32 first, count;
+};
+
+// The sum of a lane's quads, by the plan's tree: of tiles, of which as many lanes as there are segments take some each.
+template <int SEGMENTS>
+__device__ inline double sum_by_tree(double* numbers, const Quads& quads) {
+    const u32 lane = threadIdx.x % WARP;
+    const u32 count = quads.count, tiled = SEGMENTS < WARP ? __shfl_sync(ALL, count, lane % SEGMENTS) : count;
+    double* const own = numbers + quads.first * PARTS;
+    double* const mine =
+        SEGMENTS < WARP ? numbers + __shfl_sync(ALL, quads.first, lane % SEGMENTS) * PARTS : own;
+    for (u32 tile = lane / SEGMENTS; __any_sync(ALL, tile * 8 < tiled); tile += WARP / SEGMENTS) {
+        double* const at = mine + tile * WIDTH;
+        const int those = static_cast<int>(tiled - tile * 8) * PARTS;
+        if (tile * 8 < tiled) *at = tree_over<WIDTH>(those, [&](int i) { return at[i]; });
+    }
+    __syncwarp();
+    if (__any_sync(ALL, count > 8)) return count ? tree_over<TILES>((count + 7) / 8, [&](int i) { return own[i * WIDTH]; }) : 0;
+    return count ? *own : 0;
+}
+
+// The same from running sums, which are exact: of `all` numbers.
+__device__ inline double sum_by_difference(double* numbers, const Quads& quads, u32 all) {
+    constexpr int OWN = (CAPACITY + WARP - 1) / WARP;
+    const u32 lane = threadIdx.x % WARP;
+    double* const own = numbers + lane * OWN;
+    double v[OWN];
+#pragma unroll
+    for (int i = 0; i < OWN; ++i) v[i] = lane * OWN + i < all ? own[i] : 0;
+#pragma unroll
+    for (int i = 1; i < OWN; ++i) v[i] += v[i - 1];
+    const double behind = up_to_lane<WARP>(v[OWN - 1]);
+    double sum = 0;
+    if (__any_sync(ALL, behind - behind != 0)) {  // inf or NaN
+        for (u32 i = 0; __any_sync(ALL, i < quads.count); ++i)
+            if (i < quads.count) sum += numbers[quads.first + i];
+    } else {
+        const double before = behind - v[OWN - 1];
+#pragma unroll
+        for (int i = 0; i < OWN; ++i) own[i] = before + v[i];
+        __syncwarp();
+        if (quads.count) sum = numbers[quads.first + quads.count - 1];
+        if (quads.count && quads.first) sum -= numbers[quads.first - 1];
+    }
+    return sum;
+}
+
+// The sums of SEGMENTS segments: each lane's has `length` numbers from `from` bytes after the base on.  Those of all lanes
+// lie between `begin` and `stop`.  `longs` are the lanes that have long ones, of which nothing is to be added up: what
+// lies on their two sides is not looked at together.
+//
+// JOINED: what is left of a segment behind its whole quads is taken with them as it comes, and not all that is left of
+// all segments in a turn of its own.
+template <int SEGMENTS, bool JOINED, typename Where>
+__device__ inline double sums_of(Where& where, u32 from, u32 length, u32 longs, u32 begin, u32 stop, Shared& shared) {
     const int lane = threadIdx.x % WARP;
     // Of a turn, this lane's quad: those of an MMA are side by side.
     const u32 turned = opaque(lane % LANES * (WARP / LANES) + lane / LANES);
     const u32 below = (1u << turned) - 1;
     double* const numbers = shared.numbers;
-    // All quads of a segment in the lower half of a word, the whole ones in the upper half.
-    const u32 whole = length / QUAD, quads = (length + QUAD - 1) / QUAD;
-    const u32 both = quads | whole << 16, so_far = up_to_lane(both), before = so_far - both;
+    // All quads of a segment in the lower half of a word, those that are listed in the upper half.
+    const u32 quads = (length + QUAD - 1) / QUAD, listed = JOINED ? quads : length / QUAD;
+    const u32 both = quads | listed << 16, so_far = up_to_lane(both), before = so_far - both;
     const u32 all = __shfl_sync(ALL, so_far, WARP - 1);
-    const u32 some = __ballot_sync(ALL, whole != 0);
-    const u32 whole_before = before >> 16, place = before & 0xffff, behind = so_far & 0xffff;
+    const u32 some = __ballot_sync(ALL, listed != 0);
+    const u32 listed_before = before >> 16, place = before & 0xffff, behind = so_far & 0xffff;
     // Far ahead where there is none.
-    const u32 begins_at = whole ? whole_before - 1 : 1u << 31;
+    const u32 begins_at = listed ? listed_before - 1 : 1u << 31;
     __syncwarp();
-    if (whole)
-        shared.entries[__popc(some & ((1u << lane) - 1))] = {from - whole_before * 64, place - whole_before};
+    if (listed)
+        shared.entries[__popc(some & ((1u << lane) - 1))] = {
+            from - listed_before * 64, JOINED ? length + listed_before * QUAD : place - listed_before};
     __syncwarp();
-    const bool several = (all & 0xffff) > CAPACITY || is_any_long;
+    const bool several = (all & 0xffff) > CAPACITY || longs;
     double sum = 0;
     u32 end;
 #pragma unroll 1
@@ -163,8 +184,8 @@ __device__ inline double sums_of(Where& where, u32 from, u32 length, bool is_lon
             // As many segments as there is room for, and none behind a long one.
             if ((all & 0xffff) - first_place > CAPACITY)
                 end = __shfl_sync(ALL, so_far, 31 - __clz(__ballot_sync(ALL, behind <= first_place + CAPACITY)));
-            if (const u32 longs = __ballot_sync(ALL, is_long && place > first_place)) {
-                const int who = __ffs(longs) - 1;
+            if (const u32 next = longs & __ballot_sync(ALL, place > first_place)) {
+                const int who = __ffs(next) - 1;
                 const u32 cut = __shfl_sync(ALL, before, who);
                 limit = __shfl_sync(ALL, from, who);
                 if ((cut & 0xffff) < (end & 0xffff)) end = cut;
@@ -175,7 +196,7 @@ __device__ inline double sums_of(Where& where, u32 from, u32 length, bool is_lon
         }
         where.begin(first_byte, end_byte, limit);
         // Which has the next quad.
-        const Entry* entry = shared.entries + (__popc(__ballot_sync(ALL, whole && whole_before <= first >> 16)) - 1);
+        const Entry* entry = shared.entries + (__popc(__ballot_sync(ALL, listed && listed_before <= first >> 16)) - 1);
         u32 number = opaque(turned + (first >> 16)), ahead = opaque(begins_at - (first >> 16));
 #pragma unroll 1
         for (int left = (end >> 16) - (first >> 16); left > 0; left -= WARP, number += WARP, ahead -= WARP) {
@@ -185,49 +206,32 @@ __device__ inline double sums_of(Where& where, u32 from, u32 length, bool is_lon
             entry += __popc(begins);
             const u32 at = mine.from + number * 64;
             where.need(at);
-            where.template put<true>(
-                at, QUAD, numbers,
-                static_cast<int>(turned) < left ? static_cast<int>(mine.place - first_place + number) : -1);
+            const bool has_quad = static_cast<int>(turned) < left;
+            if constexpr (JOINED)
+                where.template put<false>(at, min(static_cast<int>(mine.rest - number * QUAD), QUAD), numbers,
+                                          has_quad ? static_cast<int>(number - first_place) : -1, left);
+            else
+                where.template put<true>(at, QUAD, numbers,
+                                         has_quad ? static_cast<int>(mine.rest - first_place + number) : -1, left);
         }
-        // What is left of each segment.
-        const bool has_rest = is_in && quads != whole;
-        where.template put<false>(has_rest ? from + whole * 64 : 0, static_cast<int>(length - whole * QUAD),
-                                  numbers, has_rest ? static_cast<int>(place + whole - first_place) : -1);
+        if constexpr (!JOINED) {
+            // What is left of each segment.
+            const bool has_rest = is_in && quads != listed;
+            where.template put<false>(has_rest ? from + listed * 64 : 0, static_cast<int>(length - listed * QUAD),
+                                      numbers, has_rest ? static_cast<int>(place + listed - first_place) : -1, WARP);
+        }
         where.leave();
         __syncwarp();
-        const u32 count = is_in ? quads : 0;
-        const u32 tiled = SEGMENTS < WARP ? __shfl_sync(ALL, count, lane % SEGMENTS) : count;
-        double* const own = numbers + (place - first_place) * PARTS;
-        double* const mine =
-            SEGMENTS < WARP ? numbers + (__shfl_sync(ALL, place, lane % SEGMENTS) - first_place) * PARTS : own;
-        for (u32 tile = lane / SEGMENTS; __any_sync(ALL, tile * 8 < tiled); tile += WARP / SEGMENTS) {
-            double* const at = mine + tile * WIDTH;
-            const int those = static_cast<int>(tiled - tile * 8) * PARTS;
-            if (tile * 8 < tiled) *at = tree_over<WIDTH>(those, [&](int i) { return at[i]; });
-        }
-        __syncwarp();
-        if (__any_sync(ALL, count > 8)) {
-            if (count) sum = tree_over<TILES>((count + 7) / 8, [&](int i) { return own[i * WIDTH]; });
-        } else if (count) {
-            sum = *own;
-        }
+        const Quads own = {place - first_place, is_in ? quads : 0};
+        double total;
+        if constexpr (IS_EXACT && JOINED)
+            total = sum_by_difference(numbers, own, (end & 0xffff) - first_place);
+        else
+            total = sum_by_tree<SEGMENTS>(numbers, own);
+        if (own.count) sum = total;
         __syncwarp();
     }
     return sum;
-}
-
-// From memory.  Not inline, so that it takes no registers where it is done once in many segments.
-template <int SEGMENTS>
-__device__ __noinline__ double sums_outside(const Segments& p, const Run& run, u32 from, u32 length, bool at_end,
-                                            Shared& shared) {
-    const char* const base = reinterpret_cast<const char*>(
-        reinterpret_cast<u64>(static_cast<const Code*>(p.data) + run.begin) & ~15ull);
-    if (at_end) {
-        Outside<Careful> where = {base};
-        return sums_of<SEGMENTS>(where, from, length, false, false, 0, 0, shared);
-    }
-    Outside<Direct> where = {base};
-    return sums_of<SEGMENTS>(where, from, length, false, false, 0, 0, shared);
 }
 
 __device__ __noinline__ void store_any(const Segments& p, i64 segment, double number, u32 length) {
@@ -236,16 +240,9 @@ __device__ __noinline__ void store_any(const Segments& p, i64 segment, double nu
     store_rounded(place(p.out, segment, target), number, target);
 }
 
-// A number that all lanes have: kept in a register, where the compiler would compute it anew in every turn.
-template <typename Number>
-__device__ inline Number kept(Number v) {
-    return __shfl_sync(ALL, v, 0);
-}
-
-__device__ inline void store(const Segments& p, i64 segment, double sum, u32 length) {
-    if (p.target != TO_BINARY32 || p.mean) return store_any(p, segment, sum, length);
-    const float rounded = __double2float_rn(sum + 0.0);
-    static_cast<float*>(p.out)[segment] = rounded != rounded ? __int_as_float(0x7fffffff) : rounded;
+__device__ inline float rounded(double sum) {
+    const float v = __double2float_rn(sum + 0.0);
+    return v != v ? __int_as_float(0x7fffffff) : v;
 }
 
 // The lanes' long segments, none where `length` is 0, go to the list: one after another, each warp had to wait for the
@@ -274,42 +271,37 @@ __device__ __noinline__ void append_all(const Segments& p, const Run& run, u32 n
     }
 }
 
-// What is so of some segment of a group.
-struct Some {
-    bool is_long = false;
-    bool is_wrong = false;
-    bool is_at_end = false;  // of the array: it must be read with care
-};
-
-// SEGMENTS of a run, behind `done` others, whatever they are: sums, items of the list, or NaN.  Begins and ends are
-// from the run's begin on; `sums` gives those of all that are not long.
-template <int SEGMENTS, typename Sums>
-__device__ inline void sum_group(const Segments& p, const Run& run, u32 done, u32 begin, u32 end, const Sums& sums) {
+// Of a group of segments of a run, behind `done` others, from memory, whatever they are: sums, items of the list, or NaN.
+// Begins and ends are from the run's begin on.  Not inline, so that it takes no registers where it is done once in many.
+__device__ __noinline__ void sum_group_from_memory(const Segments& p, const Run& run, u32 done, bool has_lane, u32 begin,
+                                                   u32 end, Shared& shared) {
     const u32 lane = threadIdx.x % WARP;
-    const bool has_lane = (SEGMENTS == WARP || lane < SEGMENTS) && done + lane < run.count;
     const u32 shift = run.bytes - run.size * static_cast<u32>(sizeof(Code));
     const bool is_one = has_lane && begin <= end && end <= run.size;
     const u32 length = is_one ? end - begin : 0;
     const u32 from = is_one ? begin * static_cast<u32>(sizeof(Code)) + shift : 0;
-    const bool is_long = length > static_cast<u32>(p.most), near_end = has_lane && end >= run.careful;
-    Some some;
-    if (__any_sync(ALL, is_long || near_end || (has_lane && !is_one))) {
-        some.is_long = __any_sync(ALL, is_long);
-        some.is_wrong = __any_sync(ALL, has_lane && !is_one);
-        some.is_at_end = __any_sync(ALL, near_end);
-        if (some.is_long) append_all(p, run, done + lane, begin, is_long ? length : 0);
+    const bool is_long = length > static_cast<u32>(p.most);
+    if (__any_sync(ALL, is_long)) append_all(p, run, done + lane, begin, is_long ? length : 0);
+    const char* const base = reinterpret_cast<const char*>(
+        reinterpret_cast<u64>(static_cast<const Code*>(p.data) + run.begin) & ~15ull);
+    double sum;
+    if (__any_sync(ALL, has_lane && end >= run.careful)) {
+        Outside<Careful> where = {base};
+        sum = sums_of<WARP, false>(where, from, is_long ? 0 : length, 0, 0, 0, shared);
+    } else {
+        Outside<Direct> where = {base};
+        sum = sums_of<WARP, false>(where, from, is_long ? 0 : length, 0, 0, 0, shared);
     }
-    const double sum = sums(from, is_long ? 0 : length, is_long, some);
     if (has_lane && !is_long)
-        store(p, run.first + done + lane, is_one ? sum : __longlong_as_double(0x7fffffffffffffff), length);
+        store_any(p, run.first + done + lane, is_one ? sum : __longlong_as_double(0x7fffffffffffffff), length);
 }
 
 // The runs of a warp: all its segments at once; one by one where they are too long together, or where offsets are not
 // what they should be.  `offset` reads one for all lanes.
 template <typename Read, typename SumRun>
-__device__ inline void for_each_run(const Segments& p, int warp, Run& run, const Read& offset, const SumRun& sum_run) {
+__device__ inline void for_each_run(const Segments& p, Run& run, const Read& offset, const SumRun& sum_run) {
     const int lane = threadIdx.x % WARP;
-    i64 segment = (static_cast<i64>(blockIdx.x) * WARPS + warp) * p.per_warp;
+    i64 segment = blockIdx.x * p.per_warp;
     const i64 last = min(segment + p.per_warp, p.segments);
     // The first turn's ends, which else are asked for only when the run's are known.
     if (segment + lane < last) asm volatile("prefetch.global.L2 [%0];" ::"l"(p.offsets + segment + 1 + lane));

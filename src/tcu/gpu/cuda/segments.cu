@@ -7,6 +7,7 @@
 // Compiled with what segment_sums.cuh needs, and
 //   RESIDENT   blocks per multiprocessor that the registers must allow
 //   AT_ONCE    segments of a warp at a time: 8, 16 or 32
+//   TOGETHER   1: segments are long, and more of them than a few have no room in the ring together (segment_sums.cuh)
 //   COPY, COPIES   bytes of a copy into a warp's ring, and how many have room there (sm_90)
 
 #include "ring.cuh"
@@ -46,20 +47,26 @@ struct Ringed {
     __device__ static Vector vector(const Raw& r) { return shifted(r.words, r.at); }
 };
 
-// In the ring: whole quads always, and the segments' last ones where the window fits.
+// In the ring: what is read in turns always, and the segments' last quads, where they have a turn of their own, if the
+// window fits.
 struct Inside {
     Data& data;
     u32 all;  // bytes of the run, from the base on
     u32 end = 0;
-    bool fits = true;
+    bool fits = true, is_lost = false;
 
     // Of a window, from its first byte to its end, where nothing is needed from `limit` on for a while.
     __device__ void begin(u32 first, u32 behind, u32 limit) {
         end = behind;
         fits = behind - first / COPY * COPY <= Data::SIZE;
-        data.end = min(limit, all);
-        if (data.asked - first > Data::SIZE) data.skip(first);
-        go_on(first);
+        // Else leave() has asked for all of it.
+        const bool is_outside = data.asked - first > Data::SIZE || is_lost;
+        if (is_outside || data.asked < behind || data.end != min(limit, all)) {
+            data.end = min(limit, all);
+            if (is_outside) data.skip(first);
+            is_lost = false;
+            go_on(first);
+        }
         if (fits) data.wait(behind);
     }
     // For a turn whose quads begin there.
@@ -75,13 +82,13 @@ struct Inside {
         data.go_on(first);
     }
     template <bool WHOLE>
-    __device__ void put(u32 at, int left, double* numbers, int to) const {
+    __device__ void put(u32 at, int left, double* numbers, int to, int quads) const {
         const int number = threadIdx.x % LANES;
-        if (WHOLE || fits) {
+        if (WHOLE || TOGETHER || fits) {
             const Ringed source(data, number);
-            put_quads<WHOLE>(source, source.place(at), left, numbers, to);
+            put_quads<WHOLE>(source, source.place(at), left, numbers, to, quads);
         } else {
-            put_quads<WHOLE>(Direct(data.from, number), to < 0 ? 0 : at, left, numbers, to);
+            put_quads<WHOLE>(Direct(data.from, number), to < 0 ? 0 : at, left, numbers, to, quads);
         }
     }
 };
@@ -93,44 +100,67 @@ __device__ inline void sum_run(const Segments& p, Room& room
 #endif
 ) {
     const Run& run = room.run;
-    const u32 lane = threadIdx.x % WARP;
+    const u32 lane = threadIdx.x;
+    const u32 count = of_warp(run.count), size = of_warp(run.size), bytes = of_warp(run.bytes);
+    const u32 shift = bytes - size * static_cast<u32>(sizeof(Code));
+    [[maybe_unused]] const u32 plain_end = of_warp(min(run.careful, size + 1)), most = static_cast<u32>(p.most);
+    const i64 origin = of_warp(run.begin);
+    const bool plain = p.target == TO_BINARY32 && !p.mean;
+    float* const out = reinterpret_cast<float*>(of_warp(reinterpret_cast<u64>(p.out) + run.first * sizeof(float)));
+    const i64* const ends = reinterpret_cast<const i64*>(of_warp(reinterpret_cast<u64>(p.offsets + run.first + 1)));
+    // Those of lanes without a segment, which are of none, begin and end where the last one ends.
+    const u32 one = min(lane, AT_ONCE - 1u);
     // Used a turn later: what is computed from it waits for it.
-    i64 next = __ldg(p.offsets + run.first + 1 + min(lane, run.count - 1));
+    i64 next = __ldg(ends + min(one, count - 1));
     u32 so_far = 0;
+#if BULK
+    Inside where = {data, bytes};
+#endif
 #pragma unroll 1
-    for (u32 done = 0; done < run.count; done += AT_ONCE) {
-        const u64 relative = static_cast<u64>(next - run.begin);
-        if (done + AT_ONCE < run.count)
-            next = __ldg(p.offsets + run.first + 1 + min(done + AT_ONCE + lane, run.count - 1));
+    for (u32 done = 0; done < count; done += AT_ONCE) {
+        const u64 relative = static_cast<u64>(next - origin);
+        next = __ldg(ends + min(done + AT_ONCE + one, count - 1));
         const u32 end = relative >> 32 ? ~0u : static_cast<u32>(relative);
         u32 begin = __shfl_up_sync(ALL, end, 1);
         if (lane == 0) begin = so_far;
         [[maybe_unused]] const u32 before = so_far;
-        so_far = __shfl_sync(ALL, end, AT_ONCE - 1);
-        sum_group<AT_ONCE>(p, run, done, begin, end, [&](u32 from, u32 length, bool is_long, const Some& some) {
+        so_far = __shfl_sync(ALL, end, WARP - 1);
+        const bool has_lane = (AT_ONCE == WARP || lane < AT_ONCE) && done + lane < count;
 #if BULK
-            if (!some.is_at_end && !some.is_wrong) {
-                const u32 shift = run.bytes - run.size * static_cast<u32>(sizeof(Code));
-                Inside where = {data, run.bytes};
-                return sums_of<AT_ONCE>(where, from, length, is_long, some.is_long,
-                                        before * static_cast<u32>(sizeof(Code)) + shift,
-                                        so_far * static_cast<u32>(sizeof(Code)) + shift, room.shared);
+        const u32 length = end - begin;
+        const bool is_odd = end >= plain_end || end < begin, is_long = length > most;
+        u32 longs = 0;
+        bool from_memory = false;
+        if (__any_sync(ALL, is_odd || is_long)) {
+            from_memory = __any_sync(ALL, is_odd);
+            longs = __ballot_sync(ALL, is_long);
+        }
+        if (__any_sync(ALL, from_memory)) {
+            sum_group_from_memory(p, run, done, has_lane, begin, end, room.shared);
+            where.is_lost = true;  // by wrong offsets, the next segments may lie before what is in the ring
+        } else {
+            if (__any_sync(ALL, longs)) append_all(p, run, done + lane, begin, is_long ? length : 0);
+            constexpr u32 SIZE = sizeof(Code);
+            const double sum = sums_of<AT_ONCE, TOGETHER>(where, begin * SIZE + shift, is_long ? 0 : length, longs,
+                                                          before * SIZE + shift, so_far * SIZE + shift, room.shared);
+            if (__any_sync(ALL, plain)) {
+                if (has_lane && !is_long) out[done + lane] = rounded(sum);
+            } else if (has_lane && !is_long) {
+                store_any(p, run.first + done + lane, sum, length);
             }
-            data.skip(0);  // by wrong offsets, the next segments may lie before what is in the ring
+        }
+#else
+        sum_group_from_memory(p, run, done, has_lane, begin, end, room.shared);
 #endif
-            return sums_outside<AT_ONCE>(p, run, from, length, some.is_at_end, room.shared);
-        });
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS)) segments(const __grid_constant__ Segments p) {
-    __shared__ Room rooms[WARPS];
-    const int warp = kept(threadIdx.x / WARP);
-    Room& room = rooms[warp];
+extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP)) segments(const __grid_constant__ Segments p) {
+    __shared__ Room room;
     const auto offset = [&](i64 i) { return p.offsets[i]; };
 #if BULK
     Data data(room.data);
-    for_each_run(p, warp, room.run, offset, [&] {
+    for_each_run(p, room.run, offset, [&] {
         const Run& run = room.run;
         // The first bytes are asked for before it is known whose they are, unless most are likely a long segment's.
         data.begin(static_cast<const Code*>(p.data) + run.begin, run.size * static_cast<u32>(sizeof(Code)));
@@ -139,6 +169,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     });
     data.finish();
 #else
-    for_each_run(p, warp, room.run, offset, [&] { sum_run(p, room); });
+    for_each_run(p, room.run, offset, [&] { sum_run(p, room); });
 #endif
 }

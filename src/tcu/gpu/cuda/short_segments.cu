@@ -147,25 +147,6 @@ struct Unit {
     }
 };
 
-// A group of segments by MMAs, behind `done` others of the run; begins and ends are positions.
-__device__ __noinline__ void sum_by_mmas(const Segments& p, u32 done, u32 begin, u32 end, Room& room) {
-    const Run& run = room.run;
-    __syncwarp();
-    const u32 shift = run.bytes / sizeof(Code) - run.size;
-    sum_group<WARP>(p, run, done, begin - shift, end - shift, [&](u32 from, u32 length, bool, const Some& some) {
-        return sums_outside<WARP>(p, run, from, length, some.is_at_end, room.shared);
-    });
-    __syncwarp();
-}
-
-// A number that all lanes have, and the compiler knows it: what depends on it is computed once for the warp, takes no
-// branch that lanes might take alone, and is not worked out anew in every turn.
-__device__ inline u32 of_warp(u32 v) { return of_any_lane(v); }
-__device__ inline u64 of_warp(u64 v) {
-    return static_cast<u64>(of_warp(static_cast<u32>(v >> 32))) << 32 | of_warp(static_cast<u32>(v));
-}
-__device__ inline i64 of_warp(i64 v) { return static_cast<i64>(of_warp(static_cast<u64>(v))); }
-
 // The lane's own number, not worked out anew either.
 __device__ inline u32 of_lane(u32 v) { return __shfl_sync(ALL, v, threadIdx.x % WARP); }
 
@@ -327,7 +308,9 @@ __device__ inline void sum_run(const Segments& p, Room& room, u32& phase) {
             const u32 valid = same <= stop ? static_cast<u32>(same) : NOWHERE;
             begin = __shfl_up_sync(ALL, valid, 1);
             if (lane == 0) begin = so_far;
-            sum_by_mmas(p, group, begin, valid, room);
+            __syncwarp();
+            sum_group_from_memory(p, run, group, number < count, begin - shift, valid - shift, room.shared);
+            __syncwarp();
             so_far = of_warp(lane == WARP - 1 ? valid : 0);
             filled = 0;
             continue;
@@ -354,14 +337,12 @@ __device__ inline void sum_run(const Segments& p, Room& room, u32& phase) {
     wait_for_ends<0>();
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS)) short_segments(const __grid_constant__ Segments p) {
-    __shared__ Room rooms[WARPS];
-    const int warp = WARPS > 1 ? threadIdx.x / WARP : 0;
-    Room& room = rooms[warp];
+extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP)) short_segments(const __grid_constant__ Segments p) {
+    __shared__ Room room;
     const u32 arrivals = shared_address(&room.arrivals);
     begin_arrivals(arrivals);
     u32 phase = 0;
     for_each_run(
-        p, warp, room.run, [&](i64 i) { return of_warp(p.offsets[i]); }, [&] { sum_run(p, room, phase); });
+        p, room.run, [&](i64 i) { return of_warp(p.offsets[i]); }, [&] { sum_run(p, room, phase); });
     wait_for_arrivals(arrivals, phase);
 }
