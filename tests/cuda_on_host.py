@@ -98,6 +98,7 @@ _ASSEMBLY = {
     "ld.global.nc.v2.u32 {%0, %1}, [%2];": "const uint2 loaded = host::readable((const uint2*)(%2)); %0 = loaded.x; %1 = loaded.y;",
     "ld.global.nc.v2.u32 {%0, %1}, [%2+8];": "const uint2 loaded = host::readable((const uint2*)(%2 + 8)); %0 = loaded.x; %1 = loaded.y;",
     "ld.global.nc.v2.u32 {%0, %1}, [%2+16];": "const uint2 loaded = host::readable((const uint2*)(%2 + 16)); %0 = loaded.x; %1 = loaded.y;",
+    "ld.global.nc.s64 %0, [%1];": "%0 = *(%1);",
     "prefetch.global.L2 [%0];": ";",
     "st.global.f32 [%0], %1;": "*(float*)(%0) = %1;",
     "st.relaxed.gpu.global.u64 [%0], %1;": "*(%0) = %1;",

@@ -58,6 +58,7 @@ struct Run {
     u32 size;     // elements of all: 32 bits count their bytes
     u32 bytes;    // the same from the base on
     u32 careful;  // a segment that ends here or later must be read with care
+    u32 plain;    // whether results are sums of binary32
 };
 
 // What a group of segments needs.
@@ -323,7 +324,8 @@ __device__ inline void for_each_run(const Segments& p, Run& run, const Read& off
                            static_cast<u32>(behind - segment),
                            elements,
                            elements * static_cast<u32>(sizeof(Code)) + static_cast<u32>(address % 16),
-                           static_cast<u32>(max(min(p.n - begin - READ, size), -1ll) + 1)};
+                           static_cast<u32>(max(min(p.n - begin - READ, size), -1ll) + 1),
+                           p.target == TO_BINARY32 && !p.mean};
                 __syncwarp();
                 sum_run();
                 segment = run.first + run.count;  // read anew: meanwhile, it takes no registers

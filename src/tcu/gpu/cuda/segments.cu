@@ -94,6 +94,12 @@ struct Inside {
 };
 #endif
 
+__device__ inline i64 end_at(const i64* at) {
+    i64 end;
+    asm volatile("ld.global.nc.s64 %0, [%1];" : "=l"(end) : "l"(at));
+    return end;
+}
+
 __device__ inline void sum_run(const Segments& p, Room& room
 #if BULK
                                , Data& data
@@ -101,25 +107,22 @@ __device__ inline void sum_run(const Segments& p, Room& room
 ) {
     const Run& run = room.run;
     const u32 lane = threadIdx.x;
-    const u32 count = of_warp(run.count), size = of_warp(run.size), bytes = of_warp(run.bytes);
-    const u32 shift = bytes - size * static_cast<u32>(sizeof(Code));
-    [[maybe_unused]] const u32 plain_end = of_warp(min(run.careful, size + 1)), most = static_cast<u32>(p.most);
-    const i64 origin = of_warp(run.begin);
-    const bool plain = p.target == TO_BINARY32 && !p.mean;
-    float* const out = reinterpret_cast<float*>(of_warp(reinterpret_cast<u64>(p.out) + run.first * sizeof(float)));
+    const u32 count = of_warp(run.count), bytes = of_warp(run.bytes);
+    const u32 shift = of_warp(bytes - run.size * static_cast<u32>(sizeof(Code)));
+    [[maybe_unused]] const u32 most = static_cast<u32>(p.most);
     const i64* const ends = reinterpret_cast<const i64*>(of_warp(reinterpret_cast<u64>(p.offsets + run.first + 1)));
     // Those of lanes without a segment, which are of none, begin and end where the last one ends.
-    const u32 one = min(lane, AT_ONCE - 1u);
-    // Used a turn later: what is computed from it waits for it.
-    i64 next = __ldg(ends + min(one, count - 1));
+    const u32 one = AT_ONCE == WARP ? lane : min(lane, AT_ONCE - 1u);
+    i64 next = end_at(ends + min(one, count - 1));
     u32 so_far = 0;
 #if BULK
     Inside where = {data, bytes};
 #endif
 #pragma unroll 1
     for (u32 done = 0; done < count; done += AT_ONCE) {
-        const u64 relative = static_cast<u64>(next - origin);
-        next = __ldg(ends + min(done + AT_ONCE + one, count - 1));
+        u64 relative = static_cast<u64>(next - run.begin);
+        asm volatile("" : "+l"(relative));  // what is loaded next takes its place, and is not moved there when it comes
+        next = end_at(ends + min(done + AT_ONCE + one, count - 1));
         const u32 end = relative >> 32 ? ~0u : static_cast<u32>(relative);
         u32 begin = __shfl_up_sync(ALL, end, 1);
         if (lane == 0) begin = so_far;
@@ -128,7 +131,7 @@ __device__ inline void sum_run(const Segments& p, Room& room
         const bool has_lane = (AT_ONCE == WARP || lane < AT_ONCE) && done + lane < count;
 #if BULK
         const u32 length = end - begin;
-        const bool is_odd = end >= plain_end || end < begin, is_long = length > most;
+        const bool is_odd = end >= run.careful || end < begin, is_long = length > most;
         u32 longs = 0;
         bool from_memory = false;
         if (__any_sync(ALL, is_odd || is_long)) {
@@ -143,8 +146,8 @@ __device__ inline void sum_run(const Segments& p, Room& room
             constexpr u32 SIZE = sizeof(Code);
             const double sum = sums_of<AT_ONCE, TOGETHER>(where, begin * SIZE + shift, is_long ? 0 : length, longs,
                                                           before * SIZE + shift, so_far * SIZE + shift, room.shared);
-            if (__any_sync(ALL, plain)) {
-                if (has_lane && !is_long) out[done + lane] = rounded(sum);
+            if (__any_sync(ALL, run.plain != 0)) {
+                if (has_lane && !is_long) static_cast<float*>(p.out)[run.first + done + lane] = rounded(sum);
             } else if (has_lane && !is_long) {
                 store_any(p, run.first + done + lane, sum, length);
             }
