@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -27,3 +30,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption("--chunkings", type=int, default=8, help="random chunkings on every scheduler of Dask")
     parser.addoption("--kills", type=int, default=2, help="how often a run with a checkpoint is killed")
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where kernels for the host are compiled, each once, for all processes that run these tests."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "kernels_on_host"
+    folder.mkdir(exist_ok=True)
+    return folder

@@ -1,19 +1,10 @@
-// Blocks of a CUDA kernel on the host: every thread a fibre, which runs until it waits for others.
+// What a CUDA kernel calls, for the host; how its threads run is in cuda_on_host.cpp, which is compiled once for all.
 //
-// Some blocks are there at a time, and their warps take turns by chance, as far as they do not wait for each other.
-// What is copied in the background, to shared memory and from there, comes some time later, by chance too; until then
-// its place holds rubbish.  Shared memory has addresses of 32 bits, as kernels expect.
-//
-// What the fragments of mma.sync are is written here once more, element by element.
-
-#include <ucontext.h>
+// Shared memory has addresses of 32 bits, as kernels expect.
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <vector>
 
 #define __device__
 #define __global__
@@ -29,7 +20,7 @@ struct Index { unsigned x, y; };
 struct alignas(8) uint2 { unsigned x, y; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 struct float2 { float x, y; };
-static Index threadIdx, blockIdx, gridDim, blockDim;
+extern Index threadIdx, blockIdx, gridDim, blockDim;
 
 template <typename To, typename From>
 static To as(From x) {
@@ -131,66 +122,20 @@ enum Outcome { DONE, STUCK, OUTSIDE, WRONG_COPY, LEFT_BEHIND };
 enum Waiting { NOTHING, WARP_MATES, BLOCK_MATES, BARRIER, MEMORY };
 
 constexpr unsigned MOST_BLOCKS = 8, MEMORY_BYTES = 256 << 10;  // at a time; of a block's shared memory
-constexpr unsigned RUBBISH = 0x5a;
-constexpr size_t STACK = 64 << 10;  // bytes of a thread
 
-// Of a thread's own, in their order.
-struct Errand {
-    enum Kind { COPY, ARRIVAL, GROUP } kind;
-    void* to;
-    const void* from;
-    unsigned bytes, barrier;
-};
-
-struct Fibre {
-    ucontext_t context;
-    Waiting waiting;
-    bool done;
-    unsigned turns, barrier, odd;
-    std::vector<Errand> errands, stores;
-};
-
-struct Block {
-    unsigned number;
-    bool runs;
-};
-
-struct Barrier { unsigned count, missing, phases; long bytes; };
-struct Copy { void* to; const void* from; unsigned bytes, barrier, place; };
-
-static std::vector<Fibre> fibres;  // the threads of the blocks' places, one place after another
-static Block blocks[MOST_BLOCKS];
-static unsigned self, threads;
-static ucontext_t scheduler;
-static Outcome outcome;
-static std::vector<Barrier> barriers;  // the word that is one for a kernel has its number here
-static char* stacks;
-static std::vector<Copy> copies;
-static size_t under_way;  // errands of all threads
-static unsigned long long chance;
-static const char *readable_from, *readable_to;
-static void (*body)();
-alignas(128) static unsigned char memories[MOST_BLOCKS][MEMORY_BYTES];
+extern unsigned self, threads;  // the thread that runs, of all blocks' places; those of a block
+extern const char *readable_from, *readable_to;
+extern unsigned char memories[MOST_BLOCKS][MEMORY_BYTES];
 
 static unsigned place() { return self / threads; }
 static unsigned char* memory() { return memories[place()]; }
 
-static unsigned random_below(unsigned n) {
-    chance = chance * 6364136223846793005ull + 1442695040888963407ull;
-    return static_cast<unsigned>(chance >> 33) % n;
-}
+// All blocks of a kernel, `across` times `down`, `together` of them at a time; `seed` decides about what is left to
+// chance.
+Outcome run_blocks(void (*kernel)(), unsigned across, unsigned down, unsigned size, unsigned together, unsigned seed);
 
-static void wait_for(Waiting mates) {
-    fibres[self].waiting = mates;
-    swapcontext(&fibres[self].context, &scheduler);
-}
-
-static void fail(Outcome what) {
-    outcome = what;
-    while (true) wait_for(BLOCK_MATES);
-}
-
-// ---- memory ----
+void wait_for(Waiting mates);
+void fail(Outcome what);
 
 constexpr long BEGIN = 1 << 30;  // of shared memory's addresses, so that none is near zero
 
@@ -221,130 +166,38 @@ static T look(const T* from) {
 
 // ---- barriers and copies in the background ----
 
-static void prepare_barrier(unsigned barrier, unsigned count) {
-    *at<unsigned long long>(barrier) = barriers.size();
-    barriers.push_back({count, count, 0, 0});
-}
-
-static Barrier& barrier_at(unsigned barrier) {
-    const unsigned long long number = *at<unsigned long long>(barrier);
-    if (number >= barriers.size()) fail(STUCK);
-    return barriers[number];
-}
-
-static void conclude(Barrier& b) {
-    if (b.missing || b.bytes) return;
-    b.missing = b.count;
-    ++b.phases;
-}
-
-static void arrive_at(unsigned barrier, unsigned bytes = 0) {
-    Barrier& b = barrier_at(barrier);
-    b.bytes += bytes;
-    --b.missing;
-    conclude(b);
-}
-
-static bool has_passed(unsigned barrier, unsigned odd) { return barrier_at(barrier).phases % 2 != odd; }
-
-static void wait_for_barrier(unsigned barrier, unsigned odd) {
-    fibres[self].barrier = barrier;
-    fibres[self].odd = odd;
-    if (!has_passed(barrier, odd)) wait_for(BARRIER);
-}
-
-static void check_copy(const void* a, const void* b, unsigned bytes) {
-    if ((reinterpret_cast<size_t>(a) | reinterpret_cast<size_t>(b) | bytes) % 16) fail(WRONG_COPY);
-}
-
-static void copy_bulk_to(unsigned to, const void* from, unsigned bytes, unsigned barrier) {
-    check_copy(at(to), from, bytes);
-    if (bytes) readable(static_cast<const char*>(from), bytes);
-    std::memset(at(to), RUBBISH, bytes);
-    copies.push_back({at(to), from, bytes, barrier, place()});
-}
-
-static void begin(std::vector<Errand>& errands, const Errand& errand) {
-    errands.push_back(errand);
-    ++under_way;
-}
-
-static void store_bulk_from(const void* to, unsigned from, unsigned bytes) {
-    check_copy(to, at(from), bytes);
-    begin(fibres[self].stores, {Errand::COPY, const_cast<void*>(to), at(from), bytes, 0});
-}
-
-static void commit_stores() { begin(fibres[self].stores, {Errand::GROUP, nullptr, nullptr, 0, 0}); }
+void prepare_barrier(unsigned barrier, unsigned count);
+void arrive_at(unsigned barrier, unsigned bytes = 0);
+void arrive_later(unsigned barrier);
+void wait_for_barrier(unsigned barrier, unsigned odd);
+void copy_bulk_to(unsigned to, const void* from, unsigned bytes, unsigned barrier);
+void store_bulk_from(const void* to, unsigned from, unsigned bytes);
+void commit_stores();
+void wait_for_stores(long pending);
+void begin_copy(void* to, const void* from, unsigned bytes, bool is_group);
+void wait_for_groups(long pending);
 
 template <unsigned BYTES>
 static void copy_later(unsigned to, const void* from, bool is_group) {
     if (BYTES == 16) readable(static_cast<const uint4*>(from));
     struct alignas(BYTES) Piece { char bytes[BYTES]; };
-    std::memset(at<Piece>(to), RUBBISH, BYTES);
-    begin(fibres[self].errands, {Errand::COPY, at(to), from, BYTES, 0});
-    if (is_group) begin(fibres[self].errands, {Errand::GROUP, nullptr, nullptr, 0, 0});
-}
-
-static void arrive_later(unsigned barrier) {
-    begin(fibres[self].errands, {Errand::ARRIVAL, nullptr, nullptr, 0, barrier});
-}
-
-static void run_first(std::vector<Errand>& errands) {
-    const Errand errand = errands.front();
-    --under_way;
-    errands.erase(errands.begin());
-    if (errand.kind == Errand::COPY) std::memcpy(errand.to, errand.from, errand.bytes);
-    if (errand.kind == Errand::ARRIVAL) arrive_at(errand.barrier);
-}
-
-static void run_groups(std::vector<Errand>& errands, long pending) {
-    const auto is_group = [](const Errand& errand) { return errand.kind == Errand::GROUP; };
-    while (std::count_if(errands.begin(), errands.end(), is_group) > pending) run_first(errands);
-}
-
-static void wait_for_groups(long pending) { run_groups(fibres[self].errands, pending); }
-
-static void wait_for_stores(long pending) { run_groups(fibres[self].stores, pending); }
-
-// Some of what is under way arrives; whether there was any.
-static bool deliver() {
-    const bool any = under_way || !copies.empty();
-    for (size_t i = copies.size(); i-- > 0;) {
-        if (random_below(2)) continue;
-        const Copy copy = copies[i];
-        copies.erase(copies.begin() + i);
-        std::memcpy(copy.to, copy.from, copy.bytes);
-        Barrier& b = barrier_at(copy.barrier);
-        b.bytes -= copy.bytes;
-        conclude(b);
-    }
-    for (size_t t = 0; under_way && t < fibres.size(); ++t)
-        for (std::vector<Errand>* errands : {&fibres[t].errands, &fibres[t].stores})
-            while (!errands->empty() && random_below(4)) run_first(*errands);
-    return any;
+    begin_copy(at<Piece>(to), from, BYTES, is_group);
 }
 
 // ---- warps ----
 
-struct Lanes { unsigned long long value[2][32]; };
-static std::vector<Lanes> exchanges;
+// Of two places for what lanes bring, the one whose turn it is.
+unsigned next_turn();
 
 // What all lanes have brought, once all are here.
-template <typename T>
-static const unsigned long long* exchange(T x) {
-    static_assert(sizeof(T) <= 8, "one number");
-    const unsigned turn = fibres[self].turns++ % 2;
-    Lanes& lanes = exchanges[self / 32];
-    lanes.value[turn][self % 32] = 0;
-    std::memcpy(&lanes.value[turn][self % 32], &x, sizeof x);
-    wait_for(WARP_MATES);
-    return lanes.value[turn];
-}
+const unsigned long long* exchange(unsigned long long code);
 
 template <typename T>
 static T of_lane(T x, unsigned lane) {
-    const unsigned long long* const all = exchange(x);
-    std::memcpy(&x, &all[lane % 32], sizeof x);
+    static_assert(sizeof(T) <= 8, "one number");
+    unsigned long long code = 0;
+    std::memcpy(&code, &x, sizeof x);
+    std::memcpy(&x, &exchange(code)[lane % 32], sizeof x);
     return x;
 }
 
@@ -364,155 +217,9 @@ static unsigned reduced(unsigned x, const Work& work) {
     return x;
 }
 
-// As H100 and H200 add 16 numbers: cut to 25 bits below the largest exponent, added, rounded toward zero.
-static float aligned_sum(const double (&terms)[16], int lowest) {
-    int exponent = -1000;
-    double special = 0;
-    for (const double x : terms) {
-        if (!std::isfinite(x))
-            special += x;
-        else if (x != 0)
-            exponent = std::max({exponent, std::ilogb(x), lowest});
-    }
-    if (special != special) return as<float>(0x7fffffff);
-    if (special != 0) return static_cast<float>(special);
-    double sum = 0;
-    for (const double x : terms) sum += std::trunc(std::ldexp(x, 25 - exponent));
-    const double result = std::ldexp(sum, exponent - 25);
-    if (std::fabs(result) >= 0x1p128) return static_cast<float>(result);  // inf, whatever the rounding
-    return result == 0 ? 0 : __double2float_rz(result);
-}
-
-struct Fragments16 { unsigned a[2][32][4], b[2][32][2]; };
-static std::vector<Fragments16> fragments;
-
-// m16n8k16 without C.
-template <float (*VALUE_OF)(unsigned short), int LOWEST>
-static void multiply(float& d0, float& d1, float& d2, float& d3, unsigned a0, unsigned a1, unsigned a2, unsigned a3,
-                     unsigned b0, unsigned b1) {
-    const unsigned lane = self % 32, turn = fibres[self].turns++ % 2;
-    Fragments16& f = fragments[self / 32];
-    const unsigned words[4] = {a0, a1, a2, a3};
-    std::copy(words, words + 4, f.a[turn][lane]);
-    f.b[turn][lane][0] = b0;
-    f.b[turn][lane][1] = b1;
-    wait_for(WARP_MATES);
-    float* const results[4] = {&d0, &d1, &d2, &d3};
-    for (int i = 0; i < 4; ++i) {
-        const int row = lane / 4 + 8 * (i / 2), column = 2 * (lane % 4) + i % 2;
-        double terms[16];
-        for (int k = 0; k < 16; ++k) {
-            const int owner = k % 8 / 2, bits = 16 * (k % 2);
-            const unsigned x = f.a[turn][row % 8 * 4 + owner][k / 8 * 2 + row / 8];
-            const unsigned y = f.b[turn][column * 4 + owner][k / 8];
-            terms[k] = static_cast<double>(VALUE_OF(x >> bits)) * VALUE_OF(y >> bits);
-        }
-        *results[i] = aligned_sum(terms, LOWEST);
-    }
-}
-
-// ---- the kernel ----
-
-static void start() {
-    body();
-    wait_for_groups(0);
-    wait_for_stores(0);
-    fibres[self].done = true;
-}
-
-static void begin_block(unsigned place, unsigned number) {
-    blocks[place] = {number, true};
-    std::memset(memories[place], 0xff, MEMORY_BYTES);
-    for (unsigned t = place * threads; t < (place + 1) * threads; ++t) {
-        Fibre& fibre = fibres[t];
-        getcontext(&fibre.context);
-        fibre.context.uc_stack.ss_sp = stacks + t * STACK;
-        fibre.context.uc_stack.ss_size = STACK;
-        fibre.context.uc_link = &scheduler;
-        fibre.waiting = NOTHING;
-        fibre.done = false;
-        fibre.turns = 0;
-        makecontext(&fibre.context, start, 0);
-    }
-}
-
-// The lanes of a warp run until they wait; whether any has got further.
-static bool run_warp(unsigned first) {
-    bool moved = false;
-    blockIdx.x = blocks[first / threads].number % gridDim.x;
-    blockIdx.y = blocks[first / threads].number / gridDim.x;
-    for (unsigned t = first; t < first + 32 && !outcome; ++t) {
-        Fibre& fibre = fibres[t];
-        if (fibre.waiting == BARRIER && has_passed(fibre.barrier, fibre.odd)) fibre.waiting = NOTHING;
-        if (fibre.done || (fibre.waiting != NOTHING && fibre.waiting != MEMORY)) continue;
-        const bool looks = fibre.waiting == MEMORY;
-        fibre.waiting = NOTHING;
-        self = t;
-        threadIdx.x = t % threads;
-        swapcontext(&scheduler, &fibre.context);
-        moved |= !looks || fibre.waiting != MEMORY;
-    }
-    bool all = true;
-    for (unsigned t = first; t < first + 32; ++t) all &= !fibres[t].done && fibres[t].waiting == WARP_MATES;
-    for (unsigned t = first; all && t < first + 32; ++t) fibres[t].waiting = NOTHING, moved = true;
-    return moved;
-}
-
-static Outcome end_block(unsigned place) {
-    blocks[place].runs = false;
-    for (const Copy& copy : copies)
-        if (copy.place == place) return LEFT_BEHIND;
-    return DONE;
-}
-
-// All blocks of a kernel, `across` times `down`, `together` of them at a time; `seed` decides about what is left to
-// chance.
-static Outcome run_blocks(void (*kernel)(), unsigned across, unsigned down, unsigned size, unsigned together,
-                          unsigned seed) {
-    body = kernel;
-    threads = blockDim.x = size;
-    gridDim = {across, down};
-    const unsigned count = across * down;
-    outcome = DONE;
-    chance = seed;
-    together = std::min({together, count, MOST_BLOCKS});
-    barriers.clear();
-    copies.clear();
-    under_way = 0;
-    fibres.clear();
-    fibres.resize(together * threads);
-    stacks = static_cast<char*>(std::malloc(fibres.size() * STACK));
-    exchanges.resize(fibres.size() / 32);
-    fragments.resize(fibres.size() / 32);
-    unsigned next = 0;
-    for (; next < together; ++next) begin_block(next, next);
-    for (unsigned left = count; left && !outcome;) {
-        bool moved = deliver();
-        for (unsigned place = 0; place < together && !outcome; ++place) {
-            if (!blocks[place].runs) continue;
-            for (unsigned first = place * threads; first < (place + 1) * threads && !outcome; first += 32) {
-                unsigned turns = random_below(8);
-                moved |= turns == 0;
-                while (turns && !outcome && run_warp(first)) --turns, moved = true;
-            }
-            bool all = true, none = true;
-            for (unsigned t = place * threads; t < (place + 1) * threads; ++t) {
-                all &= !fibres[t].done && fibres[t].waiting == BLOCK_MATES;
-                none &= fibres[t].done;
-            }
-            for (unsigned t = place * threads; all && t < (place + 1) * threads; ++t)
-                fibres[t].waiting = NOTHING, moved = true;
-            if (!none || outcome) continue;
-            outcome = end_block(place);
-            --left;
-            moved = true;
-            if (next < count) begin_block(place, next++);
-        }
-        if (left && !moved && !outcome) outcome = STUCK;
-    }
-    std::free(stacks);
-    return outcome;
-}
+// m16n8k16 without C, of numbers whose products have no bits below an exponent.
+void multiply(float (*value_of)(unsigned short), int lowest, float& d0, float& d1, float& d2, float& d3, unsigned a0,
+              unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1);
 
 }  // namespace host
 

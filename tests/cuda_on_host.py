@@ -1,6 +1,6 @@
 """Kernels compiled for the host by a C++ compiler, where there is one, so that their indices are tested without a GPU.
 
-Every thread of a block is a fibre (cuda_on_host.h).  ``mma.sync`` of
+Every thread of a block is a fibre (cuda_on_host.cpp).  ``mma.sync`` of
 fragments.cuh adds its products one after the other in binary64 and rounds
 once, so that a program on NumPy arrays has the same bits from
 :class:`SequentialExecutor`; that of mma_ones.cuh has the arithmetic of H100
@@ -10,9 +10,11 @@ and H200, and its sums are those of the model.
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +44,7 @@ static double input_at(WORD word, int place) {
 }
 
 static void mma(WORD (&d)[D_WORDS], const WORD (&a)[A_WORDS], const WORD (&b)[B_WORDS]) {
-    const unsigned lane = threadIdx.x % 32, turn = host::fibres[host::self].turns++ % 2;
+    const unsigned lane = threadIdx.x % 32, turn = host::next_turn();
     Fragments& shared_by_warp = fragments_of_warps[host::self / 32];
     std::copy(a, a + A_WORDS, shared_by_warp.a[turn][lane]);
     std::copy(b, b + B_WORDS, shared_by_warp.b[turn][lane]);
@@ -87,10 +89,10 @@ _ASSEMBLY = {
     "{ .reg .pred p; .reg .b32 low, high; .reg .f64 other; mov.b64 {low, high}, %0; "
     "shfl.sync.up.b32 low|p, low, %1, %2, 0xffffffff; shfl.sync.up.b32 high, high, %1, %2, 0xffffffff; "
     "mov.b64 other, {low, high}; @p add.f64 %0, %0, other; }": "host::add_lower(%0, %1, %2);",
-    f"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {_D}, {{%4, %5, %6, %7}}, {{%8, %8}}, {_D};": "host::multiply<of_half, -14>(%0, %1, %2, %3, %4, %5, %6, %7, %8, %8);",
-    f"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {_D}, {{%4, %5, %6, %7}}, {{%8, %8}}, {_D};": "host::multiply<of_bfloat, -126>(%0, %1, %2, %3, %4, %5, %6, %7, %8, %8);",
-    f"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {_D}, {{%4, %5, %4, %5}}, {{%6, %7}}, {_D};": "host::multiply<of_half, -14>(%0, %1, %2, %3, %4, %5, %4, %5, %6, %7);",
-    f"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {_D}, {{%4, %5, %4, %5}}, {{%6, %7}}, {_D};": "host::multiply<of_bfloat, -126>(%0, %1, %2, %3, %4, %5, %4, %5, %6, %7);",
+    f"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {_D}, {{%4, %5, %6, %7}}, {{%8, %8}}, {_D};": "host::multiply(of_half, -14, %0, %1, %2, %3, %4, %5, %6, %7, %8, %8);",
+    f"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {_D}, {{%4, %5, %6, %7}}, {{%8, %8}}, {_D};": "host::multiply(of_bfloat, -126, %0, %1, %2, %3, %4, %5, %6, %7, %8, %8);",
+    f"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {_D}, {{%4, %5, %4, %5}}, {{%6, %7}}, {_D};": "host::multiply(of_half, -14, %0, %1, %2, %3, %4, %5, %4, %5, %6, %7);",
+    f"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {_D}, {{%4, %5, %4, %5}}, {{%6, %7}}, {_D};": "host::multiply(of_bfloat, -126, %0, %1, %2, %3, %4, %5, %4, %5, %6, %7);",
     # The array's memory, and what blocks tell each other.
     "ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];": "const uint4 loaded = host::readable((const uint4*)(%4)); %0 = loaded.x; %1 = loaded.y; %2 = loaded.z; %3 = loaded.w;",
     f"{{ {_IF.format(2)} ld.global.nc.u32 %0, [%1]; }}": "if (%2) %0 = host::readable((const u32*)(%1));",
@@ -194,25 +196,42 @@ def compiled_for_host(
     defines = "".join(f"#define {name} {value}\n" for name, value in given.items())
     main = (
         f"static const {structure}* given;\nstatic void once() {{ {entry}(*given); }}\n"
+        "#pragma GCC visibility push(default)\n"
         f'extern "C" int run(const {structure}* problem, unsigned blocks, unsigned more, unsigned threads, '
         "unsigned together, const char* from, const char* to, unsigned seed) {\n"
         "    given = problem;\n    host::readable_from = from;\n    host::readable_to = to;\n"
         "    return host::run_blocks(once, blocks, more, threads, together, seed);\n}\n"
     )
-    header = Path(__file__).with_name("cuda_on_host.h").read_text(encoding="utf-8")
-    text = "\n".join([header, defines, kernel, main])
-    path = folder / f"{entry}-{abs(hash(text)):x}"
-    if not path.with_suffix(".so").exists():
-        path.with_suffix(".cpp").write_text(text, encoding="utf-8")
+    text = "\n".join(['#include "cuda_on_host.h"', defines, kernel, main])
+    path = folder / f"{entry}-{hashlib.sha256(text.encode()).hexdigest()[:32]}.so"
+    # The compiler reads the header once for all kernels, and the threads are compiled once.
+    own = Path(__file__)
+    _compile(
+        own.with_suffix(".h").read_text(encoding="utf-8"), folder / "cuda_on_host.h.gch", "-x", "c++-header"
+    )
+    _compile(
+        own.with_suffix(".cpp").read_text(encoding="utf-8"), folder / "cuda_on_host.o", "-c", "-x", "c++"
+    )
+    _compile(text, path, "-shared", str(folder / "cuda_on_host.o"), "-x", "c++")
+    run = ctypes.CDLL(str(path)).run
+    run.argtypes = [ctypes.c_void_p, *[ctypes.c_uint] * 4, *[ctypes.c_void_p] * 2, ctypes.c_uint]
+    return HostKernel(run)
+
+
+def _compile(text: str, target: Path, *how: str) -> None:
+    """Once in a folder; another process that wants the same finds all of it or nothing."""
+    if target.exists():
+        return
+    with tempfile.TemporaryDirectory(dir=target.parent) as unfinished:
+        source, result = Path(unfinished) / "source", Path(unfinished) / target.name
+        source.write_text(text, encoding="utf-8")
         command = [
-            compiler_or_skip(), "-std=c++17", "-O1", "-w", "-ffp-contract=off", "-msse2", "-shared", "-fPIC",
-            str(path.with_suffix(".cpp")), "-o", str(path.with_suffix(".so")),
+            compiler_or_skip(), "-std=c++17", "-O1", "-w", "-ffp-contract=off", "-msse2", "-fPIC", "-fvisibility=hidden",
+            f"-I{target.parent}", f"-I{Path(__file__).parent}", *how, str(source), "-o", str(result),
         ]  # fmt: skip
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[:4000]
-    run = ctypes.CDLL(str(path.with_suffix(".so"))).run
-    run.argtypes = [ctypes.c_void_p, *[ctypes.c_uint] * 4, *[ctypes.c_void_p] * 2, ctypes.c_uint]
-    return HostKernel(run)
+        result.replace(target)
 
 
 def _in_one(source: str) -> str:

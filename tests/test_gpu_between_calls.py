@@ -39,11 +39,6 @@ MACROS = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("kernels")
-
-
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch, built: Path) -> list[str]:
     """Kernels are compiled for the host and run at once; their names, in order."""

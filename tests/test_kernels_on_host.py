@@ -113,10 +113,8 @@ class HostGpu:
 
 
 @pytest.fixture
-def host(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> HostGpu:
-    folder = tmp_path_factory.getbasetemp() / "kernels_on_host"  # compiled once for all tests
-    folder.mkdir(exist_ok=True)
-    return HostGpu(monkeypatch, folder)
+def host(monkeypatch: pytest.MonkeyPatch, built: Path) -> HostGpu:
+    return HostGpu(monkeypatch, built)
 
 
 def placed(numbers: Any, shift: int = 0) -> tuple[Any, tuple[int, int]]:
@@ -211,7 +209,7 @@ def model_sums(x: Any, offsets: Any, dtype: Any, mean: bool = False) -> Any:
 
 
 def test_the_hosts_mma_adds_as_the_unit_does() -> None:
-    """cuda_on_host.h says it in 20 lines."""
+    """cuda_on_host.cpp says it in 20 lines."""
     for fmt in ("binary16", "bfloat16"):
         arithmetic = find_instruction("H200", "mma", fmt, fmt, "binary32").arithmetic
         assert arithmetic == AlignedSum(16, 25, "RZ", -133)

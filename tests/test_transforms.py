@@ -94,11 +94,6 @@ class AtOnce(SequentialExecutor):
         return super().largest(z) if found is None else found
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("kernels")
-
-
 def machines(fmt: str, m: int) -> tuple[Any, Any]:
     instruction = find_instruction("H100", "mma", fmt, fmt)
     k = FORMATS[fmt]

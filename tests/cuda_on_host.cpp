@@ -1,0 +1,338 @@
+// Blocks of a CUDA kernel on the host: every thread a fibre, which runs until it waits for others.
+//
+// Some blocks are there at a time, and their warps take turns by chance, as far as they do not wait for each other.
+// What is copied in the background, to shared memory and from there, comes some time later, by chance too; until then
+// its place holds rubbish.
+//
+// What the fragments of mma.sync are is written here once more, element by element.
+
+#include "cuda_on_host.h"
+
+#include <ucontext.h>
+
+#include <cstdlib>
+#include <vector>
+
+Index threadIdx, blockIdx, gridDim, blockDim;
+
+namespace host {
+
+unsigned self, threads;
+const char *readable_from, *readable_to;
+alignas(128) unsigned char memories[MOST_BLOCKS][MEMORY_BYTES];
+
+constexpr unsigned RUBBISH = 0x5a;
+constexpr size_t STACK = 64 << 10;  // bytes of a thread
+
+// Of a thread's own, in their order.
+struct Errand {
+    enum Kind { COPY, ARRIVAL, GROUP } kind;
+    void* to;
+    const void* from;
+    unsigned bytes, barrier;
+};
+
+struct Fibre {
+    ucontext_t context;
+    Waiting waiting;
+    bool done;
+    unsigned turns, barrier, odd;
+    std::vector<Errand> errands, stores;
+};
+
+struct Block {
+    unsigned number;
+    bool runs;
+};
+
+struct Barrier { unsigned count, missing, phases; long bytes; };
+struct Copy { void* to; const void* from; unsigned bytes, barrier, place; };
+
+static std::vector<Fibre> fibres;  // the threads of the blocks' places, one place after another
+static Block blocks[MOST_BLOCKS];
+static ucontext_t scheduler;
+static Outcome outcome;
+static std::vector<Barrier> barriers;  // the word that is one for a kernel has its number here
+static char* stacks;
+static std::vector<Copy> copies;
+static size_t under_way;  // errands of all threads
+static unsigned long long chance;
+static void (*body)();
+
+static unsigned random_below(unsigned n) {
+    chance = chance * 6364136223846793005ull + 1442695040888963407ull;
+    return static_cast<unsigned>(chance >> 33) % n;
+}
+
+void wait_for(Waiting mates) {
+    fibres[self].waiting = mates;
+    swapcontext(&fibres[self].context, &scheduler);
+}
+
+void fail(Outcome what) {
+    outcome = what;
+    while (true) wait_for(BLOCK_MATES);
+}
+
+// ---- barriers and copies in the background ----
+
+void prepare_barrier(unsigned barrier, unsigned count) {
+    *at<unsigned long long>(barrier) = barriers.size();
+    barriers.push_back({count, count, 0, 0});
+}
+
+static Barrier& barrier_at(unsigned barrier) {
+    const unsigned long long number = *at<unsigned long long>(barrier);
+    if (number >= barriers.size()) fail(STUCK);
+    return barriers[number];
+}
+
+static void conclude(Barrier& b) {
+    if (b.missing || b.bytes) return;
+    b.missing = b.count;
+    ++b.phases;
+}
+
+void arrive_at(unsigned barrier, unsigned bytes) {
+    Barrier& b = barrier_at(barrier);
+    b.bytes += bytes;
+    --b.missing;
+    conclude(b);
+}
+
+static bool has_passed(unsigned barrier, unsigned odd) { return barrier_at(barrier).phases % 2 != odd; }
+
+void wait_for_barrier(unsigned barrier, unsigned odd) {
+    fibres[self].barrier = barrier;
+    fibres[self].odd = odd;
+    if (!has_passed(barrier, odd)) wait_for(BARRIER);
+}
+
+static void check_copy(const void* a, const void* b, unsigned bytes) {
+    if ((reinterpret_cast<size_t>(a) | reinterpret_cast<size_t>(b) | bytes) % 16) fail(WRONG_COPY);
+}
+
+void copy_bulk_to(unsigned to, const void* from, unsigned bytes, unsigned barrier) {
+    check_copy(at(to), from, bytes);
+    if (bytes) readable(static_cast<const char*>(from), bytes);
+    std::memset(at(to), RUBBISH, bytes);
+    copies.push_back({at(to), from, bytes, barrier, place()});
+}
+
+static void begin(std::vector<Errand>& errands, const Errand& errand) {
+    errands.push_back(errand);
+    ++under_way;
+}
+
+void store_bulk_from(const void* to, unsigned from, unsigned bytes) {
+    check_copy(to, at(from), bytes);
+    begin(fibres[self].stores, {Errand::COPY, const_cast<void*>(to), at(from), bytes, 0});
+}
+
+void commit_stores() { begin(fibres[self].stores, {Errand::GROUP, nullptr, nullptr, 0, 0}); }
+
+void begin_copy(void* to, const void* from, unsigned bytes, bool is_group) {
+    std::memset(to, RUBBISH, bytes);
+    begin(fibres[self].errands, {Errand::COPY, to, from, bytes, 0});
+    if (is_group) begin(fibres[self].errands, {Errand::GROUP, nullptr, nullptr, 0, 0});
+}
+
+void arrive_later(unsigned barrier) {
+    begin(fibres[self].errands, {Errand::ARRIVAL, nullptr, nullptr, 0, barrier});
+}
+
+static void run_first(std::vector<Errand>& errands) {
+    const Errand errand = errands.front();
+    --under_way;
+    errands.erase(errands.begin());
+    if (errand.kind == Errand::COPY) std::memcpy(errand.to, errand.from, errand.bytes);
+    if (errand.kind == Errand::ARRIVAL) arrive_at(errand.barrier);
+}
+
+static void run_groups(std::vector<Errand>& errands, long pending) {
+    const auto is_group = [](const Errand& errand) { return errand.kind == Errand::GROUP; };
+    while (std::count_if(errands.begin(), errands.end(), is_group) > pending) run_first(errands);
+}
+
+void wait_for_groups(long pending) { run_groups(fibres[self].errands, pending); }
+
+void wait_for_stores(long pending) { run_groups(fibres[self].stores, pending); }
+
+// Some of what is under way arrives; whether there was any.
+static bool deliver() {
+    const bool any = under_way || !copies.empty();
+    for (size_t i = copies.size(); i-- > 0;) {
+        if (random_below(2)) continue;
+        const Copy copy = copies[i];
+        copies.erase(copies.begin() + i);
+        std::memcpy(copy.to, copy.from, copy.bytes);
+        Barrier& b = barrier_at(copy.barrier);
+        b.bytes -= copy.bytes;
+        conclude(b);
+    }
+    for (size_t t = 0; under_way && t < fibres.size(); ++t)
+        for (std::vector<Errand>* errands : {&fibres[t].errands, &fibres[t].stores})
+            while (!errands->empty() && random_below(4)) run_first(*errands);
+    return any;
+}
+
+// ---- warps ----
+
+struct Lanes { unsigned long long value[2][32]; };
+static std::vector<Lanes> exchanges;
+
+unsigned next_turn() { return fibres[self].turns++ % 2; }
+
+const unsigned long long* exchange(unsigned long long code) {
+    unsigned long long(&values)[32] = exchanges[self / 32].value[next_turn()];
+    values[self % 32] = code;
+    wait_for(WARP_MATES);
+    return values;
+}
+
+// As H100 and H200 add 16 numbers: cut to 25 bits below the largest exponent, added, rounded toward zero.
+static float aligned_sum(const double (&terms)[16], int lowest) {
+    int exponent = -1000;
+    double special = 0;
+    for (const double x : terms) {
+        if (!std::isfinite(x))
+            special += x;
+        else if (x != 0)
+            exponent = std::max({exponent, std::ilogb(x), lowest});
+    }
+    if (special != special) return as<float>(0x7fffffff);
+    if (special != 0) return static_cast<float>(special);
+    double sum = 0;
+    for (const double x : terms) sum += std::trunc(std::ldexp(x, 25 - exponent));
+    const double result = std::ldexp(sum, exponent - 25);
+    if (std::fabs(result) >= 0x1p128) return static_cast<float>(result);  // inf, whatever the rounding
+    return result == 0 ? 0 : __double2float_rz(result);
+}
+
+struct Fragments16 { unsigned a[2][32][4], b[2][32][2]; };
+static std::vector<Fragments16> fragments;
+
+void multiply(float (*value_of)(unsigned short), int lowest, float& d0, float& d1, float& d2, float& d3, unsigned a0,
+              unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+    const unsigned lane = self % 32, turn = next_turn();
+    Fragments16& f = fragments[self / 32];
+    const unsigned words[4] = {a0, a1, a2, a3};
+    std::copy(words, words + 4, f.a[turn][lane]);
+    f.b[turn][lane][0] = b0;
+    f.b[turn][lane][1] = b1;
+    wait_for(WARP_MATES);
+    float* const results[4] = {&d0, &d1, &d2, &d3};
+    for (int i = 0; i < 4; ++i) {
+        const int row = lane / 4 + 8 * (i / 2), column = 2 * (lane % 4) + i % 2;
+        double terms[16];
+        for (int k = 0; k < 16; ++k) {
+            const int owner = k % 8 / 2, bits = 16 * (k % 2);
+            const unsigned x = f.a[turn][row % 8 * 4 + owner][k / 8 * 2 + row / 8];
+            const unsigned y = f.b[turn][column * 4 + owner][k / 8];
+            terms[k] = static_cast<double>(value_of(x >> bits)) * value_of(y >> bits);
+        }
+        *results[i] = aligned_sum(terms, lowest);
+    }
+}
+
+// ---- the kernel ----
+
+static void start() {
+    body();
+    wait_for_groups(0);
+    wait_for_stores(0);
+    fibres[self].done = true;
+}
+
+static void begin_block(unsigned place, unsigned number) {
+    blocks[place] = {number, true};
+    std::memset(memories[place], 0xff, MEMORY_BYTES);
+    for (unsigned t = place * threads; t < (place + 1) * threads; ++t) {
+        Fibre& fibre = fibres[t];
+        getcontext(&fibre.context);
+        fibre.context.uc_stack.ss_sp = stacks + t * STACK;
+        fibre.context.uc_stack.ss_size = STACK;
+        fibre.context.uc_link = &scheduler;
+        fibre.waiting = NOTHING;
+        fibre.done = false;
+        fibre.turns = 0;
+        makecontext(&fibre.context, start, 0);
+    }
+}
+
+// The lanes of a warp run until they wait; whether any has got further.
+static bool run_warp(unsigned first) {
+    bool moved = false;
+    blockIdx.x = blocks[first / threads].number % gridDim.x;
+    blockIdx.y = blocks[first / threads].number / gridDim.x;
+    for (unsigned t = first; t < first + 32 && !outcome; ++t) {
+        Fibre& fibre = fibres[t];
+        if (fibre.waiting == BARRIER && has_passed(fibre.barrier, fibre.odd)) fibre.waiting = NOTHING;
+        if (fibre.done || (fibre.waiting != NOTHING && fibre.waiting != MEMORY)) continue;
+        const bool looks = fibre.waiting == MEMORY;
+        fibre.waiting = NOTHING;
+        self = t;
+        threadIdx.x = t % threads;
+        swapcontext(&scheduler, &fibre.context);
+        moved |= !looks || fibre.waiting != MEMORY;
+    }
+    bool all = true;
+    for (unsigned t = first; t < first + 32; ++t) all &= !fibres[t].done && fibres[t].waiting == WARP_MATES;
+    for (unsigned t = first; all && t < first + 32; ++t) fibres[t].waiting = NOTHING, moved = true;
+    return moved;
+}
+
+static Outcome end_block(unsigned place) {
+    blocks[place].runs = false;
+    for (const Copy& copy : copies)
+        if (copy.place == place) return LEFT_BEHIND;
+    return DONE;
+}
+
+Outcome run_blocks(void (*kernel)(), unsigned across, unsigned down, unsigned size, unsigned together, unsigned seed) {
+    body = kernel;
+    threads = blockDim.x = size;
+    gridDim = {across, down};
+    const unsigned count = across * down;
+    outcome = DONE;
+    chance = seed;
+    together = std::min({together, count, MOST_BLOCKS});
+    barriers.clear();
+    copies.clear();
+    under_way = 0;
+    fibres.clear();
+    fibres.resize(together * threads);
+    stacks = static_cast<char*>(std::malloc(fibres.size() * STACK));
+    exchanges.resize(fibres.size() / 32);
+    fragments.resize(fibres.size() / 32);
+    unsigned next = 0;
+    for (; next < together; ++next) begin_block(next, next);
+    for (unsigned left = count; left && !outcome;) {
+        bool moved = deliver();
+        for (unsigned place = 0; place < together && !outcome; ++place) {
+            if (!blocks[place].runs) continue;
+            for (unsigned first = place * threads; first < (place + 1) * threads && !outcome; first += 32) {
+                unsigned turns = random_below(8);
+                moved |= turns == 0;
+                while (turns && !outcome && run_warp(first)) --turns, moved = true;
+            }
+            bool all = true, none = true;
+            for (unsigned t = place * threads; t < (place + 1) * threads; ++t) {
+                all &= !fibres[t].done && fibres[t].waiting == BLOCK_MATES;
+                none &= fibres[t].done;
+            }
+            for (unsigned t = place * threads; all && t < (place + 1) * threads; ++t)
+                fibres[t].waiting = NOTHING, moved = true;
+            if (!none || outcome) continue;
+            outcome = end_block(place);
+            --left;
+            moved = true;
+            if (next < count) begin_block(place, next++);
+        }
+        if (left && !moved && !outcome) outcome = STUCK;
+    }
+    std::free(stacks);
+    return outcome;
+}
+
+}  // namespace host
