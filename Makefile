@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DATA := data/mauna-loa-co2.csv
+# Tests run in as many processes as there are cores, each from another place on.
+PYTEST = $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist worksteal
 
 .PHONY: help demo test lint format bench study docs gpubench segments verify clean
 
@@ -31,7 +33,7 @@ demo: $(VENV)/.user       ## set up, sum a real data set as GPUs would, look ins
 	$(BIN)/tcu units
 
 test: $(VENV)/.dev        ## set up and run all tests
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 lint: $(VENV)/.dev        ## formatting, lint and types
 	$(BIN)/ruff format --check .

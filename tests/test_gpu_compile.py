@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import replace
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,6 +38,8 @@ from tcu.plan import make_plan
 from tcu.plan.scan import make_scan_plan
 from tcu.units import get_unit
 
+compile_once = cache(compile_cuda)
+"""Where tests ask for the same kernel."""
 CAPABILITIES = [(7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0)]
 
 
@@ -49,7 +52,7 @@ def nvrtc_or_skip() -> None:
 
 
 def check(kernel: Kernel, target: str) -> None:
-    binary = compile_cuda(task_for(kernel, target))
+    binary = compile_once(task_for(kernel, target))
     assert binary.cubin.startswith(b"\x7fELF")
     assert f"{kernel.mnemonic} " in binary.ptx
     assert f".target {target}" in binary.ptx
@@ -80,7 +83,7 @@ def test_architecture_specific_targets(target: str) -> None:
 def test_wgmma_is_fenced_and_waited_for() -> None:
     nvrtc_or_skip()
     kernel = next(row for row in KERNELS if row.name == "wgmma")
-    lines = compile_cuda(task_for(kernel, "sm_90a")).ptx
+    lines = compile_once(task_for(kernel, "sm_90a")).ptx
     order = [
         "fence.proxy.async.shared::cta", "wgmma.fence.sync.aligned", kernel.mnemonic,
         "wgmma.commit_group.sync.aligned", "wgmma.wait_group.sync.aligned 0",
@@ -94,7 +97,7 @@ def test_an_instruction_that_an_architecture_lacks_does_not_compile() -> None:
     wgmma = next(row for row in KERNELS if row.name == "wgmma")
     for kernel, target in ((wgmma, "sm_90"), (wgmma, "sm_100a"), (KERNELS[0], "sm_75")):
         with pytest.raises(CompileError) as caught:
-            compile_cuda(task_for(kernel, target))
+            compile_once(task_for(kernel, target))
         assert target in str(caught.value)
         assert "--define-macro=MNEMONIC" in str(caught.value)
         assert "ptxas" in str(caught.value), "the compiler's log rides in the exception"
@@ -103,7 +106,7 @@ def test_an_instruction_that_an_architecture_lacks_does_not_compile() -> None:
 def test_an_architecture_that_the_compiler_does_not_know() -> None:
     nvrtc_or_skip()
     with pytest.raises(CompileError, match=r"does not compile for sm_999, only for sm_75, sm_80.*install"):
-        compile_cuda(task_for(KERNELS[0], "sm_999"))
+        compile_once(task_for(KERNELS[0], "sm_999"))
 
 
 def test_host_and_device_agree_on_the_layout_of_a_problem() -> None:
@@ -139,7 +142,7 @@ def test_exact_sums_compile_for_every_architecture(
     nvrtc_or_skip()
     resident = exact_config(capability, get_format("binary64"), 1 << 30, term != "VALUE").resident
     macros = {**EXACT, "ELEMENT": element, "TERM": term, "RESIDENT": str(resident)}
-    binary = compile_cuda(task_of("exact.cu", macros, "sm_{}{}".format(*capability)))
+    binary = compile_once(task_of("exact.cu", macros, "sm_{}{}".format(*capability)))
     assert binary.cubin.startswith(b"\x7fELF")
     assert binary.log == ""
 
@@ -259,7 +262,7 @@ def test_sums_compile_for_every_architecture(which: str, element: str, capabilit
     macros = {"ELEMENT": element, "LAYOUT": layout, **SUMS[which]}
     if which.startswith("columns.cu"):
         macros["COLUMNS"] = {"BINARY32": 2, "BINARY64": 1}.get(element, macros["COLUMNS"])
-    binary = compile_cuda(task_of(which.partition(",")[0], macros, "sm_{}{}".format(*capability)))
+    binary = compile_once(task_of(which.partition(",")[0], macros, "sm_{}{}".format(*capability)))
     assert binary.log == ""
     half = {"BINARY16": "f32.f16.f16.f32", "BFLOAT16": "f32.bf16.bf16.f32"}.get(element)
     assert (
@@ -290,7 +293,7 @@ def test_exact_sums_of_segments_compile_for_every_architecture(
 ) -> None:
     nvrtc_or_skip()
     macros = {"ELEMENT": element, "LAYOUT": "SHIFTED", **EXACT_SEGMENTS[which]}
-    assert compile_cuda(task_of(which, macros, "sm_{}{}".format(*capability))).log == ""
+    assert compile_once(task_of(which, macros, "sm_{}{}".format(*capability))).log == ""
 
 
 SCANS: dict[str, dict[str, Any]] = {
@@ -346,7 +349,7 @@ def test_exact_scans_compile(which: str, exclusive: int, reverse: int) -> None:
         **EXACT_SCANS[which],
     }  # fmt: skip
     for arch in ("sm_90", "sm_100"):
-        assert compile_cuda(task_of(which.partition(",")[0], macros, arch)).log == ""
+        assert compile_once(task_of(which.partition(",")[0], macros, arch)).log == ""
 
 
 @pytest.mark.parametrize(
@@ -385,7 +388,7 @@ def test_what_scans_ask_for_compiles(
 
     def compiled(source: str, entry: str, _: Any, element: str, layout: str, macros: Any) -> str:
         given = {"ELEMENT": element, "LAYOUT": layout, **dict(macros)}
-        binary = compile_cuda(task_of(source, given, "sm_{}{}".format(*capability)))
+        binary = compile_once(task_of(source, given, "sm_{}{}".format(*capability)))
         assert binary.log == ""
         assert f".entry {entry}(".encode() in binary.ptx.encode()
         asked.append(source)
@@ -423,7 +426,7 @@ def test_what_columns_ask_for_compiles(
 
     def compiled(source: str, entry: str, _: Any, element: str, layout: str, macros: Any) -> str:
         given = {"ELEMENT": element, "LAYOUT": layout, **dict(macros)}
-        assert compile_cuda(task_of(source, given, "sm_{}{}".format(*capability))).log == ""
+        assert compile_once(task_of(source, given, "sm_{}{}".format(*capability))).log == ""
         return source
 
     monkeypatch.setattr(columns, "compiled", compiled)
@@ -524,7 +527,7 @@ def test_host_and_device_agree_on_offsets() -> None:
     text = '#include "offsets.cu"\n' + "".join(f"static_assert({fact});\n" for fact in facts)
     for capability in CAPABILITIES:
         target = "sm_{}{}".format(*capability)
-        assert compile_cuda(task_of("offsets.cu", {}, target)).log == ""
+        assert compile_once(task_of("offsets.cu", {}, target)).log == ""
     compile_cuda(CompileTask((("check.cu", text), *read_sources("offsets.cu")), ("--std=c++17",), "sm_90"))
 
 
