@@ -154,6 +154,36 @@ def test_kernels_are_recompiled_when_the_vector_operations_change() -> None:
         assert kernel.py_func.__closure__[0].cell_contents == expected
 
 
+def test_machine_code_is_compiled_once_and_read_by_later_processes(tmp_path) -> None:
+    """Numba's disk cache compares what a kernel closes over: a function there is another one in every process."""
+    import subprocess
+    import sys
+    from pathlib import Path
+
+    import tcu
+    from tcu.model import cuts, exact_rows, kernels, scan_kernels
+
+    found = [one for module in (cuts, exact_rows, kernels, scan_kernels) for one in vars(module).values()]
+    found = [one for entry in found for one in (entry.values() if isinstance(entry, dict) else [entry])]
+    closures = [one.py_func.__closure__ or () for one in found if hasattr(one, "py_func")]
+    assert {type(cell.cell_contents) for cells in closures for cell in cells} == {int, tuple}
+
+    code = """
+import tcu
+from tcu.model.scan_kernels import scan_segments
+tcu.cumsum([1.0, 2.0])
+print(*(sum(counts.values()) for counts in (scan_segments[4].stats.cache_hits, scan_segments[4].stats.cache_misses)))
+"""
+    environment = os.environ | {
+        "PYTHONPATH": str(Path(tcu.__file__).parents[1]),
+        "NUMBA_CACHE_DIR": str(tmp_path),
+    }
+    command = [sys.executable, "-c", code]
+    for counts in ("0 1", "1 0"):
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+        assert done.stdout.strip() == counts
+
+
 def test_without_a_folder_for_machine_code_the_kernels_compile_all_the_same(tmp_path) -> None:
     """A read-only installation and no home: Numba finds no place for its cache."""
     import shutil

@@ -146,71 +146,72 @@ def _scan_last_run(numbers, group, exclusive, totals, above):
                 numbers[k] = c + numbers[k]
 
 
-def _build_scan_batch(group):
+@njit(nogil=True)
+def _scan_batch(group_of, values, offsets, backwards, exclusive, carry, place, second, third, totals):
+    """Scan numbers in place, and return how many: all but an incomplete run of a segment that goes on.
+
+    What remains from batch to batch: place, of four (segment, elements of
+    it that are done, runs within a run of runs, such runs); second, third:
+    the blocks of these two levels, see _push, the last ones those of full
+    runs; carry[0]: of the first segment.  ``backwards``: the last segment comes first.
+    ``group_of``: a tuple of as many as a group has, so that its loops are of known lengths.
+    """
+    group = len(group_of)
     run = _FIRST * group
-
-    @njit(nogil=True)
-    def scan_batch(values, offsets, backwards, exclusive, carry, place, second, third, totals):
-        """Scan numbers in place, and return how many: all but an incomplete run of a segment that goes on.
-
-        What remains from batch to batch: place, of four (segment, elements of
-        it that are done, runs within a run of runs, such runs); second, third:
-        the blocks of these two levels, see _push, the last ones those of full
-        runs; carry[0]: of the first segment.  ``backwards``: the last segment comes first.
-        """
-        segment, inside, j2, j3 = place[0], place[1], place[2], place[3]
-        before, last, size, done = carry[0], offsets.size - 2, values.size, 0
-        while done < size:
-            i = last - segment if backwards else segment
-            left = offsets[i + 1] - offsets[i] - inside
-            if left == 0:
-                segment, inside, j2, j3, before = segment + 1, 0, 0, 0, 0.0
-                continue
-            take = min(left, size - done)
-            if take < left:
-                take -= take % run
-                if take == 0:
-                    break  # the next batch starts with it
-            inside += take
-            while take >= run:  # loops of known lengths: 630 instead of 320 million float32 a second
-                numbers = values[done : done + run]
-                for j in range(_FIRST):
-                    for k in range(1, group):
-                        numbers[j * group + k] += numbers[j * group + k - 1]
-                    totals[j] = numbers[j * group + group - 1]
-                _network(totals, _FIRST)
-                c = above = (before + _exclusive(third, j3)) + _exclusive(second, j2)
-                for j in range(_FIRST):
-                    if j > 0:
-                        c = above + totals[j - 1]
-                    if exclusive:
-                        for k in range(group - 1, 0, -1):
-                            numbers[j * group + k] = c + numbers[j * group + k - 1]
-                        numbers[j * group] = c
-                    else:
-                        for k in range(group):
-                            numbers[j * group + k] = c + numbers[j * group + k]
-                _push(second, j2, totals[_FIRST - 1])
-                j2 += 1
-                if j2 == _SECOND:
-                    _push(third, j3, second[-1])
-                    j2 = 0
-                    j3 += 1
-                done += run
-                take -= run
-            if take > 0:
-                above = (before + _exclusive(third, j3)) + _exclusive(second, j2)
-                _scan_last_run(values[done : done + take], group, exclusive, totals, above)
-                done += take
-        place[0], place[1], place[2], place[3], carry[0] = segment, inside, j2, j3, before
-        return done
-
-    return scan_batch
+    segment, inside, j2, j3 = place[0], place[1], place[2], place[3]
+    before, last, size, done = carry[0], offsets.size - 2, values.size, 0
+    while done < size:
+        i = last - segment if backwards else segment
+        left = offsets[i + 1] - offsets[i] - inside
+        if left == 0:
+            segment, inside, j2, j3, before = segment + 1, 0, 0, 0, 0.0
+            continue
+        take = min(left, size - done)
+        if take < left:
+            take -= take % run
+            if take == 0:
+                break  # the next batch starts with it
+        inside += take
+        while take >= run:  # loops of known lengths: 630 instead of 320 million float32 a second
+            numbers = values[done : done + run]
+            for j in range(_FIRST):
+                for k in range(1, group):
+                    numbers[j * group + k] += numbers[j * group + k - 1]
+                totals[j] = numbers[j * group + group - 1]
+            _network(totals, _FIRST)
+            c = above = (before + _exclusive(third, j3)) + _exclusive(second, j2)
+            for j in range(_FIRST):
+                if j > 0:
+                    c = above + totals[j - 1]
+                if exclusive:
+                    for k in range(group - 1, 0, -1):
+                        numbers[j * group + k] = c + numbers[j * group + k - 1]
+                    numbers[j * group] = c
+                else:
+                    for k in range(group):
+                        numbers[j * group + k] = c + numbers[j * group + k]
+            _push(second, j2, totals[_FIRST - 1])
+            j2 += 1
+            if j2 == _SECOND:
+                _push(third, j3, second[-1])
+                j2 = 0
+                j3 += 1
+            done += run
+            take -= run
+        if take > 0:
+            above = (before + _exclusive(third, j3)) + _exclusive(second, j2)
+            _scan_last_run(values[done : done + take], group, exclusive, totals, above)
+            done += take
+    place[0], place[1], place[2], place[3], carry[0] = segment, inside, j2, j3, before
+    return done
 
 
 def _build_scan_segments(group, fingerprint):
-    """The kernel for inputs whose groups have that many numbers."""
-    scan_batch = _build_scan_batch(group)
+    """The kernel for inputs whose groups have that many numbers.
+
+    It closes over numbers alone: the disk cache takes a function that it closes over for another in every process.
+    """
+    group_of = (0,) * group
 
     @_compiled
     def scan_segments(x, half, offsets, exclusive, reverse, carry, rounding, nan, out):
@@ -233,8 +234,8 @@ def _build_scan_segments(group, fingerprint):
             _load(x, half, n - at - size if reverse else at, size, values, last)
             if reverse:
                 _flip(values, size)
-            done = scan_batch(
-                values[:size], offsets, reverse, exclusive, before, place, second, third, totals
+            done = _scan_batch(
+                group_of, values[:size], offsets, reverse, exclusive, before, place, second, third, totals
             )
             if reverse:
                 _flip(values, done)
