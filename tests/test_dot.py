@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rationals import exact_dot
 
 import tcu
 from tcu.errors import DtypeError, ParameterError, ShapeError
@@ -29,11 +30,6 @@ from tcu.plan import VARIANTS
 
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 HALVES = DTYPES[:2]
-
-
-def exact_dot(x: np.ndarray, y: np.ndarray) -> Fraction:
-    pairs = zip(x.ravel().tolist(), y.ravel().tolist(), strict=True)
-    return sum((Fraction(float(p)) * Fraction(float(q)) for p, q in pairs), Fraction(0))
 
 
 @pytest.mark.parametrize("dtype", HALVES)

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rationals import exact_dot, exact_sum
 from test_exact import equal, painful, rounded
 
 import tcu
@@ -26,14 +27,6 @@ from tcu.formats import decode, format_of
 from tcu.model import kernels
 
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
-
-
-def fractions(x: np.ndarray) -> list[Fraction]:
-    return [Fraction(float(value)) for value in x.ravel().tolist()]
-
-
-def exact_dot(x: np.ndarray, y: np.ndarray) -> Fraction:
-    return sum((p * q for p, q in zip(fractions(x), fractions(y), strict=True)), Fraction(0))
 
 
 def check_dot(x: np.ndarray, y: np.ndarray, target: object) -> None:
@@ -98,7 +91,7 @@ def test_norm_equals_rational_arithmetic(values, dtype, target) -> None:
 def test_mean_equals_rational_arithmetic(values, dtype, target) -> None:
     x = finite(values, dtype)
     if x.size:
-        exact = sum(fractions(x), Fraction(0)) / x.size
+        exact = exact_sum(x) / x.size
         assert equal(tcu.fmean(x, dtype=target), rounded(exact, target))
 
 

@@ -9,7 +9,6 @@ in one row raise and name it.
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 from typing import Any
 
 import ml_dtypes
@@ -18,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numbers_of_all_kinds import KINDS, draw
+from rationals import exact_sum
 from test_exact import painful, rounded
 
 import tcu
@@ -70,7 +70,7 @@ def test_segments_equal_rational_arithmetic(lists: list[list[float]], dtype: Any
     sums = tcu.segment_fsum(x, offsets, dtype=target)
     means = tcu.segment_fmean(x, offsets, dtype=target)
     for piece, total, mean in zip(pieces, sums, means, strict=True):
-        exact = sum((Fraction(float(value)) for value in piece), Fraction(0))
+        exact = exact_sum(piece)
         for found, wanted in ((total, exact), (mean, exact / max(piece.size, 1))):
             if piece.size or found is total:
                 expected = rounded(wanted, target)
@@ -90,7 +90,7 @@ def test_ties_and_what_lies_beside_them(dtype: Any) -> None:
         tiny = format_of(np.dtype(dtype)).min_subnormal
         x = np.array([[1, u / 2, 0], [1, u / 2, tiny], [1, u / 2, -tiny], [1 + u, u / 2, 0]]).astype(dtype)
         found = tcu.fsum(x, axis=1, dtype=target).astype(np.float64)
-        exact = [rounded(sum(Fraction(float(v)) for v in row), target) for row in x]
+        exact = [rounded(exact_sum(row), target) for row in x]
         assert found.tolist() == exact
 
 

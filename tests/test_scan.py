@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import itertools
 import math
-from fractions import Fraction
 from typing import Any
 
 import ml_dtypes
@@ -20,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numbers_of_all_kinds import KINDS, draw
+from rationals import in_units
 from scan_definition import GROUP_BYTES, carries, codes_of, prefixes, run_length
 
 import tcu
@@ -401,19 +401,20 @@ def check_bound(x: Any, found: Any, **options: Any) -> float:
     exclusive, reverse = options.get("exclusive", False), options.get("reverse", False)
     bounds = tcu.cumsum_error_bound(x, **options)
     flip = slice(None, None, -1) if reverse else slice(None)
-    total, worst = Fraction(0), 0.0
+    total, worst = 0, 0.0
     for i, (value, result, bound) in enumerate(
         zip(x[flip].tolist(), found[flip].tolist(), bounds[flip].tolist(), strict=True)
     ):
         before = total
-        total += Fraction(float(value))
-        exact = before if exclusive else total
+        total += in_units(value)
         if not math.isfinite(bound):
             continue
-        error = abs(Fraction(float(result)) - exact)
-        assert error <= bound, f"at {i}: {result!r} is {float(error):g} from the exact sum, bound {bound:g}"
+        error, allowed = abs(in_units(result) - (before if exclusive else total)), in_units(bound)
+        assert error <= allowed, (
+            f"at {i}: {result!r} is {error / in_units(1):g} from the exact sum, bound {bound:g}"
+        )
         if bound:
-            worst = max(worst, float(error / Fraction(bound)))
+            worst = max(worst, error / allowed)
     return worst
 
 

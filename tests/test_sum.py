@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rationals import exact_sum
 from variants_and_dtypes import every_pair, takes
 
 import tcu
@@ -36,10 +37,6 @@ FAMILIES = {
     "one large": lambda rng, n: np.r_[1024.0, rng.random(max(n - 1, 0)) * 2.0**-10][:n],
     "negative": lambda rng, n: -rng.random(n) * 8,
 }
-
-
-def exact_sum(x: np.ndarray) -> Fraction:
-    return sum((Fraction(float(value)) for value in x.ravel().tolist()), Fraction(0))
 
 
 def check_bound(x: np.ndarray, **options: object) -> None:
