@@ -83,7 +83,7 @@ class Format:
         """
         return (1 << self.bits - 1) - 1
 
-    @property
+    @cached_property
     def sign_code(self) -> int:
         return 1 << self.bits - 1
 

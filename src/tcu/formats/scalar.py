@@ -60,8 +60,8 @@ class Number(NamedTuple):
         """The exact value; raises ParameterError for inf and NaN."""
         if self.kind != "finite":
             raise ParameterError(f"{self.kind} has no rational value: test .kind first")
-        magnitude = Fraction(self.significand) * Fraction(2) ** self.exponent
-        return -magnitude if self.negative else magnitude
+        signed = -self.significand if self.negative else self.significand
+        return Fraction(signed << max(self.exponent, 0), 1 << max(-self.exponent, 0))
 
     def __float__(self) -> float:
         if self.kind == "nan":

@@ -232,7 +232,9 @@ def _fused_multiply_add(a: int, b: int, c: int) -> int:
 
 
 def _integer_dot(a: Sequence[int], b: Sequence[int], c: int, instruction: Instruction) -> int:
-    total = decode(c, instruction.output).value + sum(
-        decode(p, instruction.a).value * decode(q, instruction.b).value for p, q in zip(a, b, strict=True)
-    )
-    return int(total) & 0xFFFFFFFF
+    def integer(code: int, fmt: str) -> int:
+        number = decode(code, fmt)
+        return -number.significand if number.negative else number.significand
+
+    products = (integer(p, instruction.a) * integer(q, instruction.b) for p, q in zip(a, b, strict=True))
+    return (integer(c, instruction.output) + sum(products)) & 0xFFFFFFFF
