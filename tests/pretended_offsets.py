@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tcu.gpu.offsets
 from tcu.collectives import device_segments
 
 
@@ -17,21 +18,45 @@ def memory(address: int, count: int, dtype: Any) -> Any:
     return np.frombuffer(room, np.uint8).view(dtype)
 
 
-def copy_offsets(offsets: int, count: int, stride: int, wide: bool, to: int, gpu: Any, stream: int) -> None:
-    line = memory(offsets, (count - 1) * stride + 1, np.int64 if wide else np.int32)
-    memory(to, count, np.int64)[...] = line[::stride]
+class Launch:
+    """As tcu.gpu.offsets.OffsetsLaunch; ``few`` is what the state says."""
+
+    def __init__(self, state: Any, count: int, stride: int, wide: bool, n: int) -> None:
+        self.state, self.few = state, state.few
+        self.given = count, stride, np.dtype(np.int64 if wide else np.int32), n
+
+    def _line(self, offsets: int) -> Any:
+        count, stride, dtype, _ = self.given
+        return memory(offsets, (count - 1) * stride + 1, dtype)[::stride]
+
+    def copy(self, offsets: int, to: int, stream: int) -> None:
+        assert stream == 5
+        memory(to, self.given[0], np.int64)[...] = self._line(offsets)
+
+    def ask(self, offsets: int, to: int, stream: int) -> Any:
+        assert stream == 5
+        line = self._line(offsets)
+        right = bool(line[0] == 0 and line[-1] == self.given[-1] and np.all(line[1:] >= line[:-1]))
+        if to:
+            memory(to, line.size, np.int64)[...] = line if right or not self.few else 0
+        self.state.asked += 1
+
+        def is_right() -> bool:
+            self.state.asked -= 1
+            self.state.waited += 1
+            return right
+
+        return SimpleNamespace(is_right=is_right)
 
 
 def install(monkeypatch: pytest.MonkeyPatch, state: Any = None) -> None:
-    """``state.waited`` counts how often the GPU is waited for."""
+    """``state.waited`` counts how often the GPU is waited for, ``state.asked`` the answers that nobody has had."""
+    state = SimpleNamespace() if state is None else state
+    state.waited, state.asked, state.few = 0, 0, True
 
-    def offsets_are_right(offsets: int, count: int, n: int, gpu: Any, stream: int) -> bool:
-        if state is not None:
-            state.waited += 1
-        line = memory(offsets, count, np.int64)
-        return line[0] == 0 and line[-1] == n and bool(np.all(line[1:] >= line[:-1]))
+    def offsets_launch(count: int, stride: int, wide: bool, n: int, ordinal: int) -> Launch:
+        return Launch(state, count, stride, wide, n)
 
-    monkeypatch.setattr(device_segments, "find_gpu", lambda ordinal: SimpleNamespace())
-    monkeypatch.setattr(device_segments, "copy_offsets", copy_offsets)
-    monkeypatch.setattr(device_segments, "offsets_are_right", offsets_are_right)
+    monkeypatch.setattr(device_segments, "offsets_launch", offsets_launch)
     monkeypatch.setattr(device_segments, "read", lambda at, size: bytes(memory(at, size, np.uint8)))
+    monkeypatch.setattr(tcu.gpu.offsets, "offsets_launch", offsets_launch)

@@ -2,7 +2,8 @@
 
 What a launch depends on tells calls apart: another shape, layout, alignment,
 dtype, operation or option is another call, as often as they take turns.  What
-is copied first, and what cannot be found, goes the long way; errors stay.
+is copied first is copied again; what cannot be found goes the long way; errors
+stay.
 
 The GPU is a pretended one, of PyTorch's tensors on the host and of launches
 that compute by the model what they were made for, and look at the addresses
@@ -140,6 +141,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     pretended_offsets.install(monkeypatch, state)
     monkeypatch.setattr(torch_again, "_current_gpu", lambda: -1)  # as a tensor on the host says
     monkeypatch.setattr(torch_again, "_raw_stream", lambda ordinal: STREAM)
+    monkeypatch.setattr(torch_again, "_capturing", lambda: state.capturing)
     monkeypatch.setattr(
         torch_again, "_empty", lambda shape, strides, dtype: torch.empty_strided(shape, strides, dtype=dtype)
     )
@@ -199,6 +201,32 @@ CALLS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     ),
     "segment_cumsum": (
         lambda x: segments("cumsum", x.reshape(-1), torch.tensor(OFFSETS[0])),
+        lambda x: tcu.segment_cumsum(x.reshape(-1), OFFSETS[0]),
+    ),
+    "fsum of columns": (lambda x: along("fsum", x, 0), lambda x: tcu.fsum(x, 0)),
+    "sum of rows with gaps": (lambda x: along("sum", x[:, ::2], -1), lambda x: tcu.sum(x[:, ::2], -1)),
+    "sum of three axes": (
+        lambda x: along("sum", x.reshape(2, 3, 8), (0, 2)),
+        lambda x: tcu.sum(x.reshape(2, 3, 8), (0, 2)),
+    ),
+    "cumsum of columns": (lambda x: cumsum(x, 0), lambda x: tcu.cumsum(x, 0)),
+    "cumsum amid": (lambda x: cumsum(x.reshape(2, 3, 8), 1), lambda x: tcu.cumsum(x.reshape(2, 3, 8), 1)),
+    "cumsum of a transposed": (lambda x: cumsum(x.T, 0), lambda x: tcu.cumsum(x.T, 0)),
+    "cumsum of all, with gaps": (lambda x: cumsum(x[:, ::3], None), lambda x: tcu.cumsum(x[:, ::3])),
+    "segment_sum of a column": (
+        lambda x: segments("sum", x[:, 3], torch.tensor([0, 2, 6])),
+        lambda x: tcu.segment_sum(x[:, 3], [0, 2, 6]),
+    ),
+    "segment_cumsum of a column": (
+        lambda x: segments("cumsum", x[:, 3], torch.tensor([0, 2, 6])),
+        lambda x: tcu.segment_cumsum(x[:, 3], [0, 2, 6]),
+    ),
+    "segment_sum by int32": (
+        lambda x: segments("sum", x.reshape(-1), torch.tensor(OFFSETS[0]).int()),
+        lambda x: tcu.segment_sum(x.reshape(-1), OFFSETS[0]),
+    ),
+    "segment_cumsum, looked at": (
+        lambda x: segments("cumsum", x.reshape(-1), torch.tensor(OFFSETS[0]), True),
         lambda x: tcu.segment_cumsum(x.reshape(-1), OFFSETS[0]),
     ),
     "segment_cumsum of a line": (
@@ -288,18 +316,12 @@ def test_what_a_launch_depends_on_tells_calls_apart(gpu: Any, other: Callable[[A
     assert gpu.library.asked == asked
 
 
-def test_what_is_copied_first_goes_the_long_way(gpu: Any) -> None:
+def test_negative_views_go_the_long_way(gpu: Any) -> None:
     x = ROW[:48].reshape(6, 8)
     negative = torch._neg_view(x)
     for function, expected in (
-        (lambda: along("fsum", x, 0), tcu.fsum(host_view(x), 0)),
-        (lambda: along("sum", x[:, ::2], -1), tcu.sum(host_view(x)[:, ::2], -1)),
-        (lambda: cumsum(x, 0), tcu.cumsum(host_view(x), 0)),
-        (
-            lambda: segments("sum", x[:, 0], torch.tensor([0, 2, 6])),
-            tcu.segment_sum(host_view(x)[:, 0], [0, 2, 6]),
-        ),
         (lambda: along("sum", negative, -1), tcu.sum(-host_view(x), -1)),
+        (lambda: along("fsum", negative, 0), tcu.fsum(-host_view(x), 0)),
         (lambda: cumsum(negative, -1), tcu.cumsum(-host_view(x), -1)),
         (
             lambda: segments("sum", negative[0], torch.tensor([0, 2, 8])),
@@ -385,7 +407,10 @@ def test_errors_stay() -> None:
 
 
 @pytest.mark.parametrize("name", ["sum", "fmean", "cumsum"])
-def test_offsets_are_looked_at_whenever_asked_for(gpu: Any, name: str) -> None:
+@pytest.mark.parametrize("few", [True, False])
+def test_offsets_are_looked_at_whenever_asked_for(gpu: Any, name: str, few: bool) -> None:
+    """Many offsets before the sums by them; few, or what is copied, by a copy that is harmless."""
+    gpu.few = few
     x = ROW[:48]
     model = getattr(tcu, f"segment_{name}")
     good, bad = torch.tensor(OFFSETS[0]), torch.tensor([0, 3, 2, 40, 48])
@@ -400,11 +425,16 @@ def test_offsets_are_looked_at_whenever_asked_for(gpu: Any, name: str) -> None:
     for offsets in (bad, bad.int(), spread[:, 1]):
         with pytest.raises(ParameterError, match="offsets decrease from 3 to 2 at index 2"):
             segments(name, x, offsets, True)
+    with pytest.raises(ParameterError, match="offsets end at 48, and x has 47 elements"):
+        segments(name, x[:47], good, True)
+    assert gpu.asked == 0
     with pytest.raises(DtypeError, match="offsets has dtype float32"):
         segments(name, x, good.float())
+    assert gpu.library.asked == asked + 1  # of 47 numbers
     gpu.capturing = 1
     with pytest.raises(ParameterError, match="while a graph is captured, offsets cannot be looked at"):
         segments(name, x, good, True)
+    asked = gpu.library.asked
     same(segments(name, x, good), model(host_view(x), OFFSETS[0]))
     assert gpu.library.asked == asked
     gpu.capturing = 0

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -40,7 +40,7 @@ from tcu.model.elements import summable
 from tcu.plan import DEFAULT_VARIANT, MmaStep, Plan, make_dot_plan, make_plan
 from tcu.units import Unit, find_instruction, get_unit
 
-__all__ = ["Keep", "Outcome", "Ready", "check_unit", "exact_tally", "home_of", "reduce"]
+__all__ = ["Keep", "Order", "Outcome", "Ready", "check_unit", "exact_tally", "home_of", "reduce"]
 
 
 class Ready(NamedTuple):
@@ -62,8 +62,15 @@ class Ready(NamedTuple):
             self.start(x, other, out, stream)
 
 
-Keep = Callable[[Ready, Any], None]
-"""Takes a launch and its result, if the same launch serves whoever asks for the same elsewhere in memory."""
+Order = tuple[int, ...] | None
+"""Of the dimensions of an array in a copy without gaps; None: there is no copy."""
+
+
+class Keep(Protocol):
+    """Takes a launch that serves whoever asks for the same elsewhere in memory."""
+
+    def __call__(self, ready: Ready, written: Any, order: Order = None, back: Order = None) -> None:
+        """``order``: of the copy of x that it reads; ``back``: of the copy of what it has written that is the result."""
 
 
 @dataclass(frozen=True)

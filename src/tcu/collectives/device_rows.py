@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tcu.collectives.device import Keep, Ready, check_unit, home_of
+from tcu.collectives.device import Keep, Order, Ready, check_unit, home_of
 from tcu.collectives.request import Request
 from tcu.collectives.results import result_format
 from tcu.collectives.rows import reduced_shape
@@ -43,8 +43,6 @@ def reduce(
 ) -> tuple[Any, Plan | None]:
     """(the sums or means, the plan of one row, None of exact ones); ``axes`` are sorted and not negative.
 
-    ``keep`` is for launches on arrays that are not copied first.
-
     Raises what :func:`tcu.sum` raises.
     """
     if request.variant != DEFAULT_VARIANT and request.variant not in SEGMENTED:
@@ -63,10 +61,11 @@ def reduce(
         laid, columns = laid_out(view, kept, axes), None
         if laid is None and request.operation in ("sum", "mean") and request.chain in (None, 1):
             columns = side_by_side(view, kept, axes) if request.variant == DEFAULT_VARIANT else None
+        order: Order = None
         if laid is None and columns is None:
-            view, keep = library.view("x", library.ordered(x, kept + axes), stream), None
-            order = tuple(range(len(kept))), tuple(range(len(kept), len(view.shape)))
-            laid = laid_out(view, *order)
+            order = kept + axes
+            view = library.view("x", library.ordered(x, order), stream)
+            laid = laid_out(view, tuple(range(len(kept))), tuple(range(len(kept), len(order))))
         size = element.dtype.itemsize
         check_address(view.address, size)
         ready: Ready | None
@@ -87,7 +86,7 @@ def reduce(
         if ready is not None:
             ready(library, x, ordinal, view.address, view.address, address, stream)
             if keep is not None:
-                keep(ready, result)
+                keep(ready, result, order)
         return (result if place is not None else library.finish(result, x, stream)), plan
 
 

@@ -38,27 +38,23 @@ Rows = tuple[int, int]
 def cumsum(
     x: Any, axis: int | None, exclusive: bool, reverse: bool, dtype: Any, out: Any, keep: Keep | None = None
 ) -> tuple[Any, ScanInfo]:
-    """(the running sums, how they came about); ``axis`` is not negative.  Raises what :func:`tcu.cumsum` raises.
-
-    ``keep`` is for launches on arrays that are not copied, of which neither are the results.
-    """
+    """(the running sums, how they came about); ``axis`` is not negative.  Raises what :func:`tcu.cumsum` raises."""
     library, ordinal = home_of((x,), out)
     with current(ordinal):
         lines = _lines(library, ordinal, x, axis, dtype, out)
         element, target = lines.element, lines.target
         info = scan_info(lines.view.shape, axis, element)
 
-        def scan(source: Rows, goal: Rows) -> None:
+        def launch(source: Rows, goal: Rows) -> Ready:
             aligned = (
                 at % ALIGNMENT == 0 and (info.rows <= 1 or stride * fmt.dtype.itemsize % ALIGNMENT == 0)
                 for (at, stride), fmt in ((source, element), (goal, target))
             )
-            ready = _launch(
+            return _launch(
                 info.plan, info.rows, source[1], goal[1], *aligned, target, ordinal, exclusive, reverse
             )
-            lines.start(ready, source, source[0], goal, keep)
 
-        return lines.run(scan), info
+        return lines.run(launch, None, keep), info
 
 
 def segment_cumsum(
@@ -74,11 +70,7 @@ def segment_cumsum(
         if segments == 1:  # a line, which has a whole GPU
             return cumsum(x, 0, exclusive, reverse, dtype, out, keep)[0]
         ready = _segment_launch(lines.element, lines.target, segments, ordinal, exclusive, reverse)
-
-        def scan(source: Rows, goal: Rows) -> None:
-            lines.start(ready, source, edges.address, goal, keep)
-
-        return lines.run(scan)
+        return lines.run(lambda source, goal: ready, edges.address, keep)
 
 
 @dataclass(frozen=True)
@@ -99,35 +91,40 @@ class _Lines:
     result: Any
     """Of which ``place`` is the view."""
 
-    def run(self, scan: Callable[[Rows, Rows], None]) -> Any:
-        """Scan the rows where they lie, or a copy that has them one after another; the same with the results."""
+    def run(self, launch: Callable[[Rows, Rows], Ready], other: int | None, keep: Keep | None) -> Any:
+        """Scan the rows where they lie, or a copy that has them one after another; the same with the results.
+
+        ``launch`` gives what serves such rows; ``other``: the address of what goes with x, if something does.
+        """
         library, view, shape = self.library, self.view, self.place.shape
         kept, axes = self._split(len(view.shape))
         outer, inner = self._split(len(shape))
         goal = laid_out(self.place, outer, inner)
-        copy = None
         if math.prod(shape):
+            order, back, written = None, None, self.result
             source = laid_out(view, kept, axes)
             if source is None or (self.out is not None and _clash(view, self.place)):
-                view = library.view("x", library.ordered(self.x, kept + axes), self.stream)
+                order = kept + axes
+                view = library.view("x", library.ordered(self.x, order), self.stream)
                 last = tuple(range(len(kept), len(view.shape)))
                 source = laid_out(view, tuple(range(len(kept))), last)
                 assert source is not None
             address, stride = self.place.address, 0 if goal is None else goal[2]
             if goal is None:
                 moved = tuple(shape[axis] for axis in outer + inner)
-                copy, address = library.empty(self.x, moved, self.target.dtype, self.ordinal)
+                written, address = library.empty(self.x, moved, self.target.dtype, self.ordinal)
                 stride = source[1]
-            scan((view.address, source[2]), (address, stride))
-        if copy is not None:
-            library.assign(self.result, copy, tuple(int(axis) for axis in np.argsort(outer + inner)))
+            ready = launch((view.address, source[2]), (address, stride))
+            ready(
+                library, self.x, self.ordinal, view.address, view.address if other is None else other, address,
+                self.stream,
+            )  # fmt: skip
+            if goal is None:
+                back = tuple(int(axis) for axis in np.argsort(outer + inner))
+                library.assign(self.result, written, back)
+            if keep is not None:
+                keep(ready, written, order, back)
         return self.result if self.out is not None else library.finish(self.result, self.x, self.stream)
-
-    def start(self, ready: Ready, source: Rows, other: int, goal: Rows, keep: Keep | None) -> None:
-        """Put it on the stream, and keep it if it reads the array where it lies and writes where the result is."""
-        ready(self.library, self.x, self.ordinal, source[0], other, goal[0], self.stream)
-        if keep is not None and (source[0], goal[0]) == (self.view.address, self.place.address):
-            keep(ready, self.result)
 
     def _split(self, ndim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """(the axes that count rows, those of a row)"""

@@ -27,10 +27,7 @@ __all__ = ["reduce"]
 
 
 def reduce(request: Request, x: Any, offsets: Any, out: Any, check: bool, keep: Keep | None = None) -> Any:
-    """The sums or means of the segments of one line.  Raises what :func:`tcu.segment_sum` raises.
-
-    ``keep`` is for launches on arrays that are not copied first.
-    """
+    """The sums or means of the segments of one line.  Raises what :func:`tcu.segment_sum` raises."""
     if request.variant != DEFAULT_VARIANT:
         raise ParameterError(
             f"variant={request.variant!r} with segments on a GPU: leave variant out, or pass host arrays"
@@ -41,8 +38,9 @@ def reduce(request: Request, x: Any, offsets: Any, out: Any, check: bool, keep: 
         view = library.view("x", x, stream)
         element = summable(view.dtype, "x", "sum")
         n = view.shape[0]
-        if n > 1 and view.strides != (1,):
-            view, keep = library.view("x", library.ordered(x, (0,)), stream), None
+        order = (0,) if n > 1 and view.strides != (1,) else None
+        if order is not None:
+            view = library.view("x", library.ordered(x, order), stream)
         check_address(view.address, element.dtype.itemsize)
         edges = device_offsets(library, x, offsets, n, ordinal, stream, check)
         shape = (edges.shape[0] - 1,)
@@ -56,7 +54,7 @@ def reduce(request: Request, x: Any, offsets: Any, out: Any, check: bool, keep: 
         if shape[0]:
             ready(library, x, ordinal, view.address, edges.address, address, stream)
             if keep is not None:
-                keep(ready, result)
+                keep(ready, result, order)
         return result if place is not None else library.finish(result, x, stream)
 
 

@@ -10,8 +10,8 @@ from tcu.collectives.segments import check_offsets_form, checked_offsets
 from tcu.errors import ParameterError
 from tcu.formats.array import lives_on_gpu
 from tcu.gpu.arrays import DeviceArray, Library, library_of
-from tcu.gpu.device import call, find_gpu, read
-from tcu.gpu.offsets import copy_offsets, offsets_are_right
+from tcu.gpu.device import call, read
+from tcu.gpu.offsets import offsets_launch
 
 __all__ = ["device_offsets"]
 
@@ -40,15 +40,15 @@ def device_offsets(
         )
     view = library.view("offsets", offsets, stream)
     check_offsets_form(view.dtype.name, view.shape)
-    gpu, count = find_gpu(ordinal), view.shape[0]
-    stride = view.strides[0] if count > 1 else 1
-    if view.dtype != np.int64 or stride != 1:
+    count = view.shape[0]
+    stride, wide = view.strides[0] if count > 1 else 1, bool(view.dtype == np.int64)
+    if not wide or stride != 1:
         place, address = library.empty(like, (count,), np.dtype(np.int64), ordinal)
-        copy_offsets(view.address, count, stride, view.dtype == np.int64, address, gpu, stream)
+        offsets_launch(count, stride, wide, n, ordinal).copy(view.address, address, stream)
         view = DeviceArray(address, (count,), (1,), np.dtype(np.int64), ordinal, place)
     if check:
         _refuse_capture(stream, "cannot be looked at: check them before, and pass check=False")
-        if not offsets_are_right(view.address, count, n, gpu, stream):
+        if not offsets_launch(count, 1, True, n, ordinal).ask(view.address, 0, stream).is_right():
             checked_offsets(np.frombuffer(read(view.address, 8 * count), np.int64), n)  # says what is wrong
     return view
 

@@ -2,20 +2,23 @@
 
 To look at tensors, to find the launch and to ask for memory takes longer than
 all the rest of a small call.  The first call of a kind goes the long way, and
-so does every call that is not for plain tensors whose numbers lie in memory as
-they are.
+so does every call that is not for plain tensors with numbers in memory.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tcu.collectives.segments import checked_offsets
 from tcu.collectives.torch_shared import hidden
 from tcu.formats.tensor import is_tensor
+
+if TYPE_CHECKING:
+    from tcu.collectives.device import Order
 
 __all__ = ["again", "again_in_segments", "keeper", "key_of", "key_of_segments"]
 
@@ -33,24 +36,30 @@ _empty = hidden(
     "_empty_strided_cuda",  # a third of the time of torch.empty
     lambda shape, strides, dtype: torch.empty_strided(shape, strides, dtype=dtype, device="cuda"),
 )
-_strided, _int64 = torch.strided, torch.int64
+_capturing = hidden(torch._C, "_cuda_isCurrentStreamCapturing", torch.cuda.is_current_stream_capturing)
+_strided, _int64, _int32, _contiguous = torch.strided, torch.int64, torch.int32, torch.contiguous_format
 
 
 class _Call:
     """A call like one before."""
 
-    __slots__ = ("_dtype", "_room", "_shape", "_start", "_strides", "ordinal")
+    __slots__ = ("_back", "_dtype", "_order", "_room", "_shape", "_start", "_strides", "ordinal")
 
-    def __init__(self, ready: Any, result: Any) -> None:
-        self._start, self._room = ready.start, ready.room
+    def __init__(self, ready: Any, result: Any, order: Order, back: Order) -> None:
+        self._start, self._room, self._order, self._back = ready.start, ready.room, order, back
         self._shape, self._strides, self._dtype = tuple(result.shape), result.stride(), result.dtype
         self.ordinal = result.get_device()
 
     def __call__(self, x: Any, other: Any) -> Any:
         """The result; None where only the long way leads there."""
+        if self._order is not None:
+            copy = x.permute(self._order).clone(memory_format=_contiguous)
+            x, other = copy, copy if other is x else other
+            if x.data_ptr() % _ALIGNMENT:  # an allocator of the program's own
+                return None
         result = _empty(self._shape, self._strides, self._dtype)
         out = result.data_ptr()
-        if out % _ALIGNMENT:  # an allocator of the program's own
+        if out % _ALIGNMENT:
             return None
         addresses = x.data_ptr(), other.data_ptr(), out, _raw_stream(self.ordinal)
         try:
@@ -61,6 +70,8 @@ class _Call:
                 self._start(*addresses)
         except RuntimeError:  # a thread without a context, which the long way makes
             return None
+        if self._back is not None:
+            result = result.permute(self._back).clone(memory_format=_contiguous)
         return result
 
 
@@ -96,10 +107,10 @@ def again_in_segments(key: Hashable, x: Any, offsets: Any, check: bool) -> Any:
     found = _find(key)
     if found is None:
         return None
-    ordinal = found.ordinal
+    ordinal, wide = found.ordinal, offsets.dtype is _int64
     if (
-        check or offsets.dtype is not _int64 or offsets.layout is not _strided or offsets.get_device() != ordinal
-        or not offsets.is_contiguous() or offsets.is_neg()
+        not (wide or offsets.dtype is _int32) or offsets.layout is not _strided or offsets.get_device() != ordinal
+        or offsets.is_neg()
     ):  # fmt: skip
         from tcu.collectives.device import home_of
         from tcu.collectives.device_segments import device_offsets
@@ -108,8 +119,40 @@ def again_in_segments(key: Hashable, x: Any, offsets: Any, check: bool) -> Any:
         library, _ = home_of((x,))
         with current(ordinal):
             stream = _raw_stream(ordinal)
-            offsets = device_offsets(library, x, offsets, x.numel(), ordinal, stream, check).owner
-    return found(x, offsets)
+            return found(x, device_offsets(library, x, offsets, x.numel(), ordinal, stream, check).owner)
+    is_plain = wide and offsets.is_contiguous()
+    return found(x, offsets) if is_plain and not check else _by_offsets(found, x, offsets, is_plain, check)
+
+
+def _by_offsets(found: _Call, x: Any, offsets: Any, is_plain: bool, check: bool) -> Any:
+    """A call whose offsets are copied or looked at; None if the long way is left.
+
+    The GPU is asked and goes on to the sums, by a copy where they must not see wrong offsets, before it has answered.
+    """
+    from tcu.gpu.offsets import offsets_launch
+
+    (count,), (stride,), n, answer, edges = offsets.shape, offsets.stride(), x.numel(), None, offsets
+    try:
+        if check and _capturing():
+            return None  # which says why not
+        launch = offsets_launch(count, stride, offsets.dtype is _int64, n, found.ordinal)
+        at, to, stream = offsets.data_ptr(), 0, _raw_stream(found.ordinal)
+        if not is_plain or (check and launch.few):
+            edges = _empty((count,), (1,), _int64)
+            to = edges.data_ptr()
+        if check:
+            answer = launch.ask(at, to, stream)
+        else:
+            launch.copy(at, to, stream)
+    except RuntimeError:  # as of the launch itself
+        return None
+    if answer is None:
+        return found(x, edges)
+    result = found(x, edges) if launch.few else None
+    if not answer.is_right():
+        checked_offsets(offsets.cpu(), n)  # says what is wrong
+        return None  # nothing any more
+    return result if launch.few else found(x, edges)
 
 
 def keeper(key: Hashable) -> Any:
@@ -125,9 +168,9 @@ def _find(key: Hashable) -> _Call | None:
     return found if found is not None and _current_gpu() == found.ordinal else None
 
 
-def _keep(key: Hashable, ready: Any, result: Any) -> None:
+def _keep(key: Hashable, ready: Any, result: Any, order: Order = None, back: Order = None) -> None:
     if result.data_ptr() % _ALIGNMENT:
         return
     if len(_calls) >= _MOST:
         _calls.clear()
-    _calls[key] = _Call(ready, result)
+    _calls[key] = _Call(ready, result, order, back)

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import ctypes
+import threading
+from functools import lru_cache
 
-from tcu.gpu.device import Gpu, call, read
+from tcu.gpu.device import Gpu, call, check, find_gpu
 from tcu.gpu.functions import find_function
+from tcu.gpu.imports import cuda_module
 from tcu.gpu.launch import KernelLaunch
-from tcu.gpu.workspace import workspace
+from tcu.gpu.workspace import any_time
 
-__all__ = ["copy_offsets", "offsets_are_right"]
+__all__ = ["OffsetsLaunch", "offsets_launch"]
 
 _THREADS, _BLOCKS = 256, 8
 """Of a block, and for each multiprocessor."""
+_LONE_BLOCK = 1024
+"""Threads of a block that is alone, at most, as in cuda/offsets.cu."""
+_FEW = 4 * _LONE_BLOCK
+"""Offsets that a block alone looks at."""
 
 
 class _Offsets(ctypes.Structure):
@@ -29,27 +36,83 @@ class _Offsets(ctypes.Structure):
     )
 
 
-def copy_offsets(offsets: int, count: int, stride: int, wide: bool, to: int, gpu: Gpu, stream: int) -> None:
-    """Put a copy as contiguous numbers of 64 bits on the stream.
+class Answer:
+    """Whether offsets are right, which a GPU is asked: a word of the host's memory that it writes where they are not."""
 
-    ``count`` offsets from address ``offsets`` on, ``stride`` elements apart,
-    of 64 bits if ``wide``, else of 32.
+    def __init__(self, ordinal: int) -> None:
+        driver = cuda_module("cuda.bindings.driver")
+        with any_time():
+            self._word = ctypes.c_uint32.from_address(int(call("cuMemAllocHost", 8)))
+            self._event = call("cuEventCreate", driver.CUevent_flags.CU_EVENT_DISABLE_TIMING)
+        self._word.value = 0
+        self._ordinal = ordinal
+        self._record, self._wait = driver.cuEventRecord, driver.cuEventSynchronize
+        self.address = ctypes.addressof(self._word)
+
+    def record(self, stream: int) -> None:
+        """It is there when the stream has come here."""
+        (status,) = self._record(self._event, stream)
+        if status:
+            check("cuEventRecord", status)
+
+    def is_right(self) -> bool:
+        """Waits for the answer, which can be asked for once."""
+        (status,) = self._wait(self._event)
+        if status:
+            check("cuEventSynchronize", status)
+        found = not self._word.value
+        self._word.value = 0
+        _answers.setdefault(self._ordinal, []).append(self)
+        return found
+
+
+_answers: dict[int, list[Answer]] = {}
+"""Of each GPU, those that nobody waits for; what a failure leaves behind is not used again."""
+
+
+class OffsetsLaunch:
+    """Offsets that are copied or looked at: everything but the addresses.
+
+    ``count`` of them, ``stride`` elements apart, of 64 bits if ``wide``, else
+    of 32; those that begin with 0, never fall and end with ``n`` are right.
     """
-    _launch(_Offsets(offsets, count, stride, wide, to, 0, 0), gpu, stream)
+
+    def __init__(self, count: int, stride: int, wide: bool, n: int, gpu: Gpu) -> None:
+        self.few = count <= _FEW
+        """Whether a copy of wrong offsets is zeros, so that sums by it may follow before the answer is there."""
+        self._ordinal = gpu.ordinal
+        self._lock = threading.Lock()
+        self._problem = _Offsets(0, count, stride, wide, 0, n, 0)
+        if self.few:
+            blocks, threads = 1, min(-(-count // 32) * 32, _LONE_BLOCK)
+        else:
+            blocks, threads = min(-(-count // _THREADS), gpu.multiprocessors * _BLOCKS), _THREADS
+        self._launch = KernelLaunch(
+            find_function("offsets.cu", "offsets", {}, gpu), blocks, threads, self._problem
+        )
+
+    def copy(self, offsets: int, to: int, stream: int) -> None:
+        """Put a copy to address ``to``, as contiguous numbers of 64 bits, on the stream."""
+        self._start(offsets, to, 0, stream)
+
+    def ask(self, offsets: int, to: int, stream: int) -> Answer:
+        """The same with a look at them; without a copy if ``to`` is 0."""
+        try:
+            answer = _answers[self._ordinal].pop()
+        except LookupError:
+            answer = Answer(self._ordinal)
+        self._start(offsets, to, answer.address, stream)
+        answer.record(stream)
+        return answer
+
+    def _start(self, offsets: int, to: int, wrong: int, stream: int) -> None:
+        problem = self._problem
+        with self._lock:  # the driver copies the parameters before the launch returns
+            problem.offsets, problem.to, problem.wrong = offsets, to, wrong
+            self._launch(stream)
 
 
-def offsets_are_right(offsets: int, count: int, n: int, gpu: Gpu, stream: int) -> bool:
-    """Whether contiguous offsets of 64 bits begin with 0, never fall and end with ``n``; waits for the stream."""
-    wrong = workspace("offsets", gpu.ordinal, stream, 0, 1).words_address
-    _launch(_Offsets(offsets, count, 1, 1, 0, n, wrong), gpu, stream)
-    call("cuStreamSynchronize", stream)
-    if not any(read(wrong, 8)):
-        return True
-    call("cuMemsetD8", wrong, 0, 8)
-    return False
-
-
-def _launch(problem: _Offsets, gpu: Gpu, stream: int) -> None:
-    function = find_function("offsets.cu", "offsets", {}, gpu)
-    blocks = min(-(-problem.count // _THREADS), gpu.multiprocessors * _BLOCKS)
-    KernelLaunch(function, blocks, _THREADS, problem)(stream)
+@lru_cache(maxsize=4096)
+def offsets_launch(count: int, stride: int, wide: bool, n: int, ordinal: int) -> OffsetsLaunch:
+    """The launch for such offsets on the GPU of that number: made once, and kept."""
+    return OffsetsLaunch(count, stride, wide, n, find_gpu(ordinal))

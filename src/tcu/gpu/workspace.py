@@ -17,7 +17,7 @@ from typing import Any
 from tcu.gpu.device import call
 from tcu.gpu.imports import cuda_module
 
-__all__ = ["Workspace", "workspace"]
+__all__ = ["Workspace", "any_time", "workspace"]
 
 _LEGACY = (0, 1)
 """The default stream under both its names; it cannot be captured."""
@@ -30,7 +30,7 @@ class Workspace:
         self.slots = slots
         """How many numbers of 8 bytes."""
         self.words = words
-        with _any_time():
+        with any_time():
             self.slots_address = int(call("cuMemAlloc", 8 * max(slots, 1)))
             self.words_address = int(call("cuMemAlloc", 8 * max(words, 1)))
             flag = cuda_module("cuda.bindings.driver").CUstream_flags.CU_STREAM_NON_BLOCKING
@@ -79,7 +79,7 @@ def _capture_of(stream: int) -> int:
 
 
 @contextlib.contextmanager
-def _any_time() -> Iterator[None]:
+def any_time() -> Iterator[None]:
     """Allow allocations of our own although a stream of this thread is being captured."""
     relaxed = cuda_module("cuda.bindings.driver").CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
     before: Any = call("cuThreadExchangeStreamCaptureMode", relaxed)
