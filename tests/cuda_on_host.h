@@ -226,6 +226,17 @@ void multiply(float (*value_of)(unsigned short), int lowest, float& d0, float& d
 // ---- what kernels call ----
 
 static void __syncthreads() { host::wait_for(host::BLOCK_MATES); }
+static int __syncthreads_or(int x) {
+    static int found_in_blocks[host::MOST_BLOCKS];
+    int& found = found_in_blocks[host::place()];
+    found = 0;
+    __syncthreads();
+    found |= x != 0;
+    __syncthreads();
+    const int result = found;
+    __syncthreads();
+    return result;
+}
 static void __syncwarp() { host::wait_for(host::WARP_MATES); }
 static void __threadfence() {}
 static unsigned __cvta_generic_to_shared(const void* at) { return host::shared_address(at); }

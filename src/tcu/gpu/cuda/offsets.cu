@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(LONE_BLOCK) offsets(const __grid_co
     };
     const i64 first = static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x, step = static_cast<i64>(gridDim.x) * blockDim.x;
     bool wrong = false;
-#pragma unroll 4
+#pragma unroll 1
     for (i64 i = first; i < p.count; i += step) {
         const i64 here = offset(i);
         if (p.to) p.to[i] = here;
