@@ -204,9 +204,9 @@ def segment_cumsum(
     exclusive, reverse, dtype, out:
         As in :func:`tcu.cumsum`, for each segment.
     check:
-        False: do not look at offsets in a GPU's memory, which takes copying
-        them to the host and waiting for them, and cannot be done while a CUDA
-        graph is captured.  The results for wrong offsets are then undefined.
+        False: do not look at offsets in a GPU's memory, which takes waiting
+        for the GPU to come to them, and cannot be done while a CUDA graph is
+        captured.  The results for wrong offsets are then undefined.
         Offsets in the host's memory are always checked.
 
     Returns

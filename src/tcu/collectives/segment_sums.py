@@ -74,9 +74,9 @@ def segment_sum(
         An array of the same library with an element for each segment that
         takes the result; its dtype stands in for ``dtype``.
     check:
-        False: do not look at offsets in a GPU's memory, which takes copying
-        them to the host and waiting for them, and cannot be done while a CUDA
-        graph is captured.  A segment that ends before it begins, or elsewhere
+        False: do not look at offsets in a GPU's memory, which takes waiting
+        for the GPU to come to them, and cannot be done while a CUDA graph is
+        captured.  A segment that ends before it begins, or elsewhere
         than in x, then gives NaN.  Offsets in the host's memory are always
         checked.
 

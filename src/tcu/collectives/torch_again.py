@@ -127,14 +127,14 @@ def again_in_segments(key: Hashable, x: Any, offsets: Any, check: bool) -> Any:
 def _by_offsets(found: _Call, x: Any, offsets: Any, is_plain: bool, check: bool) -> Any:
     """A call whose offsets are copied or looked at; None if the long way is left.
 
-    The GPU is asked and goes on to the sums, by a copy where they must not see wrong offsets, before it has answered.
+    Few offsets are copied, and the sums by the copy follow before the GPU has answered: wrong ones are zeros there.
     """
     from tcu.gpu.offsets import offsets_launch
 
     (count,), (stride,), n, answer, edges = offsets.shape, offsets.stride(), x.numel(), None, offsets
     try:
         if check and _capturing():
-            return None  # which says why not
+            return None  # the long way says why not
         launch = offsets_launch(count, stride, offsets.dtype is _int64, n, found.ordinal)
         at, to, stream = offsets.data_ptr(), 0, _raw_stream(found.ordinal)
         if not is_plain or (check and launch.few):
@@ -151,7 +151,7 @@ def _by_offsets(found: _Call, x: Any, offsets: Any, is_plain: bool, check: bool)
     result = found(x, edges) if launch.few else None
     if not answer.is_right():
         checked_offsets(offsets.cpu(), n)  # says what is wrong
-        return None  # nothing any more
+        return None  # somebody has put them right meanwhile
     return result if launch.few else found(x, edges)
 
 
