@@ -331,8 +331,8 @@ def test_groups_behind_what_the_ring_has_skipped(host: HostGpu, monkeypatch: pyt
         ("segments", "if (fits) data.wait(behind);", "", BITS),
         (
             "segments",
-            "bytes = min((end - asked + 15) & ~15u, static_cast<u32>(CHUNK))",
-            "bytes = CHUNK",
+            "bytes = min((end - asked + 15) & ~15u, most)",
+            "bytes = most",
             OUTSIDE,
         ),
         ("segments", "(end - asked + 15) & ~15u", "(end - asked + 15) & ~7u", WRONG_COPY),

@@ -30,13 +30,13 @@ little enough that the last warps do not keep all others waiting."""
 _MOST_PER_WARP = 512
 _AT_ONCE = (8, 32)
 """The least and the most segments that a warp takes at a time: few where they are long, so that many warps have some."""
-_RESIDENT = {2: 28, 4: 24, 8: 24}
-"""Of segments.cu, by the bytes of an element: as many blocks, each a warp, per multiprocessor as have registers and shared
-memory (sm_90)."""
 _TOGETHER = 256
 """Bytes of a segment, on average, from which on those that a warp takes at a time have no room in its ring together."""
-_COPY, _COPIES = 2 << 10, 3
-"""Bytes of a copy into a warp's ring in shared memory, and how many have room there (sm_90)."""
+_COPY = 2 << 10
+"""Bytes of a copy into a warp's ring in shared memory (sm_90)."""
+_RINGS = {2: ((3, 28), (4, 22)), 4: ((3, 24), (3, 24)), 8: ((3, 24), (3, 24))}
+"""By the bytes of an element, and whether segments have no room together: copies that have room in a warp's ring, and as
+many blocks of segments.cu, each a warp, per multiprocessor as have registers and shared memory (sm_90)."""
 _ROOM = {2: 160, 4: 352, 8: 352}
 """Numbers that a warp keeps in shared memory, one or four of every 64 bytes: few, so that all blocks have room."""
 _SHORT_MEAN = 20
@@ -133,9 +133,11 @@ class SegmentsLaunch:
         if fraction is None:
             per_warp = _per_warp(n * size, segments, _DATA[size], _MOST_PER_WARP)
             source = "segments"
+            joined = n * size >= _TOGETHER * segments
+            copies, resident = _RINGS[size][joined]
             macros = (
-                ("AT_ONCE", min(per_warp, _AT_ONCE[1])), ("TOGETHER", int(n * size >= _TOGETHER * segments)),
-                ("RESIDENT", _RESIDENT[size]), ("COPY", _COPY), ("COPIES", _COPIES), ("ROOM", _ROOM[size]),
+                ("AT_ONCE", min(per_warp, _AT_ONCE[1])), ("TOGETHER", int(joined)), ("RESIDENT", resident),
+                ("COPY", _COPY), ("COPIES", copies), ("ROOM", _ROOM[size]),
             )  # fmt: skip
         else:
             per_warp = max(_per_warp(n * size, segments, _SHORT_DATA, _SHORT_MOST_PER_WARP), _WARP)

@@ -16,7 +16,7 @@ struct Ring {
     static_assert((CHUNK & (CHUNK - 1)) == 0 && CHUNK % 16 == 0, "chunks are found by a mask");
 
     struct Memory {
-        alignas(16) char bytes[SIZE + BEYOND];  // the first ones once more
+        alignas(16) char bytes[SIZE + BEYOND];  // behind the last chunk, what follows it
         u64 arrived[CHUNKS];
     };
 
@@ -75,25 +75,16 @@ struct Ring {
     __device__ void go_on(u32 read) {
         __syncwarp();
         while (asked < end && asked + CHUNK <= read + SIZE) {
-            const u32 bytes = min((end - asked + 15) & ~15u, static_cast<u32>(CHUNK));
             const u32 to = MASKED ? asked % SIZE : asked - origin;
-            const bool again = to == 0;  // the first ones behind the ring
-            const u32 beyond = again ? min(bytes, static_cast<u32>(BEYOND)) : 0;
+            const u32 most = to == SIZE - CHUNK ? CHUNK + BEYOND : CHUNK;
+            const u32 bytes = min((end - asked + 15) & ~15u, most);
             char* const place = memory->bytes + to;
             const char* const source = from + asked;
 #if BULK
-            if (is_elected()) {
-                u64* const arrived = &memory->arrived[to / CHUNK];
-                expect(bytes + beyond, arrived);
-                start_copy(place, source, bytes, arrived);
-                if (again) start_copy(place + SIZE, source, beyond, arrived);
-            }
+            if (is_elected()) copy_bulk(place, source, bytes, &memory->arrived[to / CHUNK]);
 #else
-            for (u32 i = threadIdx.x % WARP * 16; i < bytes; i += WARP * 16) {
-                const uint4 granule = __ldg(reinterpret_cast<const uint4*>(source + i));
-                *reinterpret_cast<uint4*>(place + i) = granule;
-                if (i < beyond) *reinterpret_cast<uint4*>(place + SIZE + i) = granule;
-            }
+            for (u32 i = threadIdx.x % WARP * 16; i < bytes; i += WARP * 16)
+                *reinterpret_cast<uint4*>(place + i) = __ldg(reinterpret_cast<const uint4*>(source + i));
 #endif
             asked += CHUNK;
             if (!MASKED && to + CHUNK == SIZE) origin = asked;

@@ -89,11 +89,11 @@ struct Outside {
     __device__ void begin(u32, u32, u32) const {}
     __device__ void need(u32) const {}
     __device__ void leave() const {}
+    // The sums of the lanes' quads (quads.cuh); lanes without one, whose sum has no place, read where others may.
     template <bool WHOLE>
     __device__ void put(u32 at, int left, double* numbers, int to, int quads) const {
-        // Lanes without a quad read where others may.
         const Source source(base, threadIdx.x % LANES);
-        put_quads<WHOLE && !Source::CAREFUL>(source, to < 0 ? 0 : at, to < 0 ? 0 : left, numbers, to, quads);
+        put_quads<WHOLE>(source, to < 0 ? 0 : at, to < 0 ? 0 : left, numbers, to, quads);
     }
 };
 
@@ -207,29 +207,31 @@ __device__ inline double sums_of(Where& where, u32 from, u32 length, u32 longs, 
             entry += __popc(begins);
             const u32 at = mine.from + number * 64;
             where.need(at);
-            const bool has_quad = static_cast<int>(turned) < left;
-            if constexpr (JOINED)
-                where.template put<false>(at, min(static_cast<int>(mine.rest - number * QUAD), QUAD), numbers,
-                                          has_quad ? static_cast<int>(number - first_place) : -1, left);
-            else
-                where.template put<true>(at, QUAD, numbers,
-                                         has_quad ? static_cast<int>(mine.rest - first_place + number) : -1, left);
+            const u32 numbered = IS_EXACT ? number - (first >> 16)
+                                 : JOINED ? number - first_place
+                                          : mine.rest - first_place + number;
+            const int rest = JOINED ? min(static_cast<int>(mine.rest - number * QUAD), QUAD) : QUAD;
+            where.template put<!JOINED>(at, rest, numbers,
+                                        static_cast<int>(turned) < left ? static_cast<int>(numbered) : -1, left);
         }
+        [[maybe_unused]] double last = 0;
         if constexpr (!JOINED) {
             // What is left of each segment.
             const bool has_rest = is_in && quads != listed;
+            const int numbered = IS_EXACT ? 0 : static_cast<int>(place + listed - first_place);
             where.template put<false>(has_rest ? from + listed * 64 : 0, static_cast<int>(length - listed * QUAD),
-                                      numbers, has_rest ? static_cast<int>(place + listed - first_place) : -1, WARP);
+                                      IS_EXACT ? &last : numbers, has_rest ? numbered : -1, WARP);
         }
         where.leave();
         __syncwarp();
-        const Quads own = {place - first_place, is_in ? quads : 0};
+        const Quads own = IS_EXACT ? Quads{listed_before - (first >> 16), is_in ? listed : 0}
+                                   : Quads{place - first_place, is_in ? quads : 0};
         double total;
         if constexpr (IS_EXACT && JOINED)
-            total = sum_by_difference(numbers, own, (end & 0xffff) - first_place);
+            total = sum_by_difference(numbers, own, (end >> 16) - (first >> 16));
         else
             total = sum_by_tree<SEGMENTS>(numbers, own);
-        if (own.count) sum = total;
+        if (is_in) sum = IS_EXACT ? total + last : total;
         __syncwarp();
     }
     return sum;
