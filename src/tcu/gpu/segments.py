@@ -24,7 +24,7 @@ ITEM, STATES = 32, 4
 """Bytes of an item, and words of the list's state, as in cuda/items.cuh."""
 _BLOCK = 256
 """Threads of the plan's blocks, by whose tiles segments.cu sums."""
-_DATA = {2: 48 << 10, 4: 64 << 10, 8: 64 << 10}
+_DATA = {2: 48 << 10, 4: 128 << 10, 8: 64 << 10}
 """Bytes of data and offsets that a warp goes through, by the bytes of an element: enough to forget its start, and
 little enough that the last warps do not keep all others waiting."""
 _MOST_PER_WARP = 512

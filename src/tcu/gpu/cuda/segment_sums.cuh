@@ -102,22 +102,50 @@ struct Quads {
     u32 first, count;
 };
 
+// From the sums of a segment's tiles, each where the tile's first number was: those of the lane's segment together.
+__device__ inline double sum_of_tiles(const double* own, u32 quads) {
+    if (__any_sync(ALL, quads > 8)) return quads ? tree_over<TILES>((quads + 7) / 8, [&](int i) { return own[i * WIDTH]; }) : 0;
+    return quads ? *own : 0;
+}
+
 // The sum of a lane's quads, by the plan's tree: of tiles, of which as many lanes as there are segments take some each.
-template <int SEGMENTS>
+// MOST: quads of any segment, or a tile's.
+template <int SEGMENTS, int MOST>
 __device__ inline double sum_by_tree(double* numbers, const Quads& quads) {
     const u32 lane = threadIdx.x % WARP;
-    const u32 count = quads.count, tiled = SEGMENTS < WARP ? __shfl_sync(ALL, count, lane % SEGMENTS) : count;
+    const u32 tiled = SEGMENTS < WARP ? __shfl_sync(ALL, quads.count, lane % SEGMENTS) : quads.count;
     double* const own = numbers + quads.first * PARTS;
     double* const mine =
         SEGMENTS < WARP ? numbers + __shfl_sync(ALL, quads.first, lane % SEGMENTS) * PARTS : own;
     for (u32 tile = lane / SEGMENTS; __any_sync(ALL, tile * 8 < tiled); tile += WARP / SEGMENTS) {
         double* const at = mine + tile * WIDTH;
         const int those = static_cast<int>(tiled - tile * 8) * PARTS;
-        if (tile * 8 < tiled) *at = tree_over<WIDTH>(those, [&](int i) { return at[i]; });
+        if (tile * 8 < tiled) *at = tree_over<MOST * PARTS>(those, [&](int i) { return at[i]; });
     }
     __syncwarp();
-    if (__any_sync(ALL, count > 8)) return count ? tree_over<TILES>((count + 7) / 8, [&](int i) { return own[i * WIDTH]; }) : 0;
-    return count ? *own : 0;
+    return sum_of_tiles(own, quads.count);
+}
+
+// The same with PARTS lanes to a tile: the tree is over its quads first.
+__device__ inline double sum_by_parts(double* numbers, const Quads& quads) {
+    const u32 lane = threadIdx.x % WARP, part = lane % PARTS;
+#pragma unroll 1
+    for (u32 first = 0; first < WARP; first += WARP / PARTS) {
+        const u32 count = __shfl_sync(ALL, quads.count, first + lane / PARTS);
+        double* const own = numbers + __shfl_sync(ALL, quads.first, first + lane / PARTS) * PARTS;
+#pragma unroll 1
+        for (u32 tile = 0; __any_sync(ALL, tile * 8 < count); ++tile) {
+            double* const at = own + tile * WIDTH;
+            double sum = 0;
+            if (tile * 8 < count)
+                sum = tree_over<8>(static_cast<int>(count - tile * 8), [&](int i) { return at[i * PARTS + part]; });
+#pragma unroll
+            for (int other = PARTS / 2; other > 0; other /= 2) sum += __shfl_xor_sync(ALL, sum, other);
+            if (tile * 8 < count && part == 0) *at = sum;
+        }
+    }
+    __syncwarp();
+    return sum_of_tiles(numbers + quads.first * PARTS, quads.count);
 }
 
 // The same from running sums, which are exact: of `all` numbers.
@@ -229,8 +257,12 @@ __device__ inline double sums_of(Where& where, u32 from, u32 length, u32 longs, 
         double total;
         if constexpr (IS_EXACT && JOINED)
             total = sum_by_difference(numbers, own, (end >> 16) - (first >> 16));
+        else if constexpr (PARTS > 1 && JOINED)
+            total = sum_by_parts(numbers, own);
+        else if (__any_sync(ALL, own.count > 2))
+            total = sum_by_tree<SEGMENTS, 8>(numbers, own);
         else
-            total = sum_by_tree<SEGMENTS>(numbers, own);
+            total = sum_by_tree<SEGMENTS, 2>(numbers, own);
         if (is_in) sum = IS_EXACT ? total + last : total;
         __syncwarp();
     }
