@@ -75,13 +75,14 @@ class Rows:
 
 class Segments:
     def __init__(
-        self, element: Any, target: Any, segments: int, gpu: Any, *, exclusive: bool, reverse: bool
+        self, n: int, segments: int, element: Any, target: Any, gpu: Any, *, exclusive: bool, reverse: bool
     ) -> None:
-        self.element, self.target, self.count = element, target, segments
+        self.n, self.element, self.target, self.count = n, element, target, segments
         self.options: dict[str, Any] = {"exclusive": exclusive, "reverse": reverse, "dtype": target.name}
 
     def __call__(self, x: int, offsets: int, out: int, stream: int) -> None:
         edges = memory(offsets, self.count + 1, np.dtype(np.int64))
+        assert edges[-1] <= self.n
         check_places(
             x + self.element.dtype.itemsize * np.arange(edges[-1]), self.element.dtype.itemsize,
             out + self.target.dtype.itemsize * np.arange(edges[-1]), self.target.dtype.itemsize,

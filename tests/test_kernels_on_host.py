@@ -177,9 +177,11 @@ def sums(
     edges = np.ascontiguousarray(offsets, np.int64)
     result = Result(edges.size - 1, target.dtype)
     launch = segments.SegmentsLaunch(x.size, edges.size - 1, element, target, host.gpu, mean=mean)
-    room, _ = placed(np.full(launch.room.size, 0xEE, np.uint8))  # whatever was there
-    launch(place.ctypes.data, edges.ctypes.data, result.array.ctypes.data, room.ctypes.data, 0)
+    room = Result(launch.room.size, np.uint8)
+    room.array[:] = 0xEE  # whatever was there
+    launch(place.ctypes.data, edges.ctypes.data, result.array.ctypes.data, room.array.ctypes.data, 0)
     result.check()
+    room.check()
     assert not launch.room.size or host.state_is_clean()
     return result.array
 
@@ -294,6 +296,25 @@ def test_valid_segments_keep_their_sums_beside_wrong_offsets(host: HostGpu, mean
         assert valid.any()
         assert not valid.all()
         assert alike(found, sums_of_valid_ones(x, offsets, valid))
+
+
+@pytest.mark.parametrize(("copies", "entry"), [(2, "segments"), (100, "segments"), (2000, "short_segments")])
+def test_long_segments_that_overlap_fill_no_more_than_their_memory(
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch, copies: int, entry: str
+) -> None:
+    """All have their sums where there is room, and others are NaN."""
+    x = np.random.default_rng(11).standard_normal(10_000).astype(np.float16)
+    offsets = np.tile([0, x.size], copies)
+    whole = model_sums(x, np.array([0, x.size]), np.float32)[0]
+    wrong = np.uint32(0x7FFFFFFF)
+    for per_warp in (64, 256):
+        monkeypatch.setattr(segments, "_per_warp", lambda *_, count=per_warp: count)
+        host.launches.clear()
+        found = sums(host, x, offsets).view(np.uint32)
+        assert host.launches == [entry, "long_chunks"]
+        assert set(found[1::2]) == {wrong}
+        right = {whole.view(np.uint32)}
+        assert set(found[::2]) == right if copies == 2 else {wrong} <= set(found[::2]) <= {wrong} | right
 
 
 # Groups of 32 segments in one warp's run: a long one at the end of the first, for which the ring skips ahead; a second

@@ -65,11 +65,12 @@ def segment_cumsum(
     library, ordinal = home_of((x,), out)
     with current(ordinal):
         lines = _lines(library, ordinal, x, 0, dtype, out)
-        edges = device_offsets(library, x, offsets, lines.view.shape[0], ordinal, lines.stream, check)
+        n = lines.view.shape[0]
+        edges = device_offsets(library, x, offsets, n, ordinal, lines.stream, check)
         segments = edges.shape[0] - 1
         if segments == 1:  # a line, which has a whole GPU
             return cumsum(x, 0, exclusive, reverse, dtype, out, keep)[0]
-        ready = _segment_launch(lines.element, lines.target, segments, ordinal, exclusive, reverse)
+        ready = _segment_launch(lines.element, lines.target, n, segments, ordinal, exclusive, reverse)
         return lines.run(lambda source, goal: ready, edges.address, keep)
 
 
@@ -200,8 +201,10 @@ def _launch(
 
 @lru_cache(maxsize=1024)
 def _segment_launch(
-    element: Format, target: Format, segments: int, ordinal: int, exclusive: bool, reverse: bool
+    element: Format, target: Format, n: int, segments: int, ordinal: int, exclusive: bool, reverse: bool
 ) -> Ready:
     return Ready(
-        SegmentScanLaunch(element, target, segments, find_gpu(ordinal), exclusive=exclusive, reverse=reverse)
+        SegmentScanLaunch(
+            n, segments, element, target, find_gpu(ordinal), exclusive=exclusive, reverse=reverse
+        )
     )

@@ -78,8 +78,9 @@ class ExactSegmentsLaunch:
         chunk = _CHUNK_THREADS * _CHUNK_LOADS * per_load
         longs = min(segments, n // (most + 1)) if length is None or length > most else 0
         several = n // chunk if longs else 0
-        self.room = Room.of(longs + n // chunk if longs else 0, 8 * (LIMBS + COUNTS) * several)
-        state = List(0, 0, 0)
+        items = longs + several
+        self.room = Room.of(items, 8 * (LIMBS + COUNTS) * several)
+        state = List(0, 0, 0, items, several)
         self._short = _ExactSegments(
             0, n, 0, stride, length or 0, segments, 0, TARGETS[target.name], mean, 0, state
         )
@@ -101,7 +102,6 @@ class ExactSegmentsLaunch:
                 (("THREADS", _CHUNK_THREADS), ("TERM", "VALUE"), ("UNROLL", min(tuned.unroll, _CHUNK_LOADS)),
                  ("RESIDENT", _LONG_RESIDENT)),
             )  # fmt: skip
-            items = longs + n // chunk
             blocks = min(items, gpu.multiprocessors * _LONG_RESIDENT)
             self._launch_long = KernelLaunch(function, blocks, _CHUNK_THREADS, self._long)
 

@@ -87,6 +87,7 @@ class _SegmentScan(ctypes.Structure):
 
     _fields_ = (
         ("data", ctypes.c_uint64),
+        ("n", ctypes.c_int64),
         ("offsets", ctypes.c_uint64),
         ("segments", ctypes.c_int64),
         ("out", ctypes.c_uint64),
@@ -233,21 +234,22 @@ def _aligned(size: int) -> int:
 
 
 class SegmentScanLaunch:
-    """The running sums of the ragged segments of a line, each by the plan of its own length.
+    """The running sums of the ragged segments of a line of ``n`` elements, each by the plan of its own length.
 
     A segment has one block at most, so a few long ones leave most of a GPU idle.
     """
 
     def __init__(
-        self, input_format: Format, target: Format, segments: int, gpu: Gpu, *, exclusive: bool, reverse: bool
-    ) -> None:
+        self, n: int, segments: int, input_format: Format, target: Format, gpu: Gpu,
+        *, exclusive: bool, reverse: bool,
+    ) -> None:  # fmt: skip
         function = compiled(
             "segment_scan.cu", "segment_scan", gpu.compute_capability, ELEMENTS[input_format.name], "SHIFTED",
             (("RESULT", TARGETS[target.name]), ("EXCLUSIVE", int(exclusive)), ("REVERSE", int(reverse))),
         )  # fmt: skip
         per_block = max(1, min(_THREADS, segments // (gpu.multiprocessors * _SEGMENT_BLOCKS)))
         per_block = max(per_block, -(-segments // _MAX_SHARES))
-        self._problem = _SegmentScan(0, 0, segments, 0, per_block)
+        self._problem = _SegmentScan(0, n, 0, segments, 0, per_block)
         self._kernel = KernelLaunch(function, max(-(-segments // per_block), 1), _THREADS, self._problem)
         self._lock = threading.Lock()
 

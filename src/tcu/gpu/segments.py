@@ -56,7 +56,10 @@ _BUSY = 1 << 13
 class List(ctypes.Structure):
     """As in cuda/items.cuh."""
 
-    _fields_ = (("items", ctypes.c_uint64), ("arrived", ctypes.c_uint64), ("state", ctypes.c_uint64))
+    _fields_ = (
+        ("items", ctypes.c_uint64), ("arrived", ctypes.c_uint64), ("state", ctypes.c_uint64),
+        ("room", ctypes.c_uint32), ("several", ctypes.c_uint32),
+    )  # fmt: skip
 
 
 class _Segments(ctypes.Structure):
@@ -128,7 +131,9 @@ class SegmentsLaunch:
         usual = (chain, block) == (1, _BLOCK)
         most = _TILES * _WARP * per_load if usual else 0
         fraction = _exact_fraction(element, gpu) if usual and n <= _SHORT_MEAN * segments else None
-        state = List(0, 0, 0)
+        longs = min(segments, n // (most + 1))
+        items = longs + n // (LOADS * together) if longs else 0
+        state = List(0, 0, 0, items, items)
         macros: tuple[tuple[str, int], ...]
         if fraction is None:
             per_warp = _per_warp(n * size, segments, _DATA[size], _MOST_PER_WARP)
@@ -154,8 +159,6 @@ class SegmentsLaunch:
             f"{source}.cu", source, gpu.compute_capability, ELEMENTS[element.name], "SHIFTED", macros
         )
         self._launch_short = KernelLaunch(function, max(1, -(-segments // per_warp)), _WARP, self._short)
-        longs = min(segments, n // (most + 1))
-        items = longs + n // (LOADS * together) if longs else 0
         self.room = Room.of(items, 8 * items)
         self._long = _LongSegments(0, n, 0, TARGETS[target.name], mean, 0, state)
         self._lists = self._short.list, self._long.list  # views, which write into the problems

@@ -210,7 +210,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) exact_segments(c
         const int who = __ffs(rest) - 1;
         const i64 count = __shfl_sync(ALL, end - begin, who), chunks = exact_chunks_of(count);
         const u32 place = append(p.list, __shfl_sync(ALL, segment, who), __shfl_sync(ALL, begin, who), count, chunks);
-        if (chunks > 1)
+        if (place == NO_ROOM) {
+            if (lane == who) store_special(A_NAN, out, target);
+        } else if (chunks > 1)
             for (int i = lane; i < WORDS; i += WARP) p.limbs[static_cast<i64>(place) * WORDS + i] = 0;
     }
 }

@@ -12,26 +12,43 @@ struct Item {
     u32 place;  // of the segment among those with several chunks
 };
 
-// The host's memory has room for all items that can come (tcu/gpu/segments.py).
+// The host's memory has room for the items of segments that do not overlap (tcu/gpu/segments.py).
 struct List {
     Item* items;
     u32* arrived;  // of a segment's first item: how many of its chunks are done
     u32* state;    // STATES words, all zero before the first launch and after the second
+    u32 room;      // items
+    u32 several;   // segments of several chunks
 };
 
 enum State { COUNT, TICKETS, FINISHED, SEVERAL, STATES };
 
-// A warp puts a segment's chunks on the list; returns its place.
+constexpr u32 NO_ROOM = ~0u;
+
+// The first of so many places; or NO_ROOM, where wrong offsets make more of them than there are.  Whoever asks before
+// such a failure is undone fails too, so that what has been given has no gaps.
+__device__ inline u32 reserve(u32* count, u32 places, u32 room) {
+    const u32 first = atomicAdd(count, places);
+    if (first + static_cast<u64>(places) <= room) return first;
+    atomicAdd(count, 0u - places);
+    return NO_ROOM;
+}
+
+// A warp puts a segment's chunks on the list; returns its place among those with several, or NO_ROOM.
 __device__ __noinline__ u32 append(const List& list, i64 segment, i64 begin, i64 length, i64 chunks) {
     const int lane = threadIdx.x % WARP;
     Item item = {segment, begin, length, 0, 0};
     if (lane == 0) {
-        item.first = atomicAdd(list.state + COUNT, static_cast<u32>(chunks));
-        if (chunks > 1) item.place = atomicAdd(list.state + SEVERAL, 1);
-        list.arrived[item.first] = 0;
+        if (chunks > 1) item.place = reserve(list.state + SEVERAL, 1, list.several);
+        if (item.place != NO_ROOM) item.first = reserve(list.state + COUNT, static_cast<u32>(chunks), list.room);
+        if (item.first == NO_ROOM)
+            item.place = NO_ROOM;
+        else if (item.place != NO_ROOM)
+            list.arrived[item.first] = 0;
     }
     item.first = __shfl_sync(ALL, item.first, 0);
     item.place = __shfl_sync(ALL, item.place, 0);
+    if (__any_sync(ALL, item.place == NO_ROOM)) return NO_ROOM;
 #pragma unroll 1
     for (i64 chunk = lane; chunk < chunks; chunk += WARP) list.items[item.first + chunk] = item;
     return item.place;

@@ -1,7 +1,8 @@
 // Running sums within the ragged segments of a line, each by the plan of tcu/plan/scan.py.
 //
 // A block takes some segments one after another: a lane scans a short one, a warp one of up to a chunk, the
-// whole block a longer one, a chunk at a time.
+// whole block a longer one, a chunk at a time.  A segment that is none (it ends before it begins, or elsewhere than in the
+// line) is left out.
 //
 // Compiled with ELEMENT, LAYOUT (SHIFTED), RESULT (rounded.cuh), EXCLUSIVE and REVERSE.
 //
@@ -18,6 +19,7 @@ constexpr i64 ELEMENTS_OF_CHUNK = static_cast<i64>(IN_CHUNK) * GROUP;
 
 struct SegmentScan {
     const void* data;
+    i64 n;
     const i64* offsets;
     i64 segments;
     void* out;
@@ -31,8 +33,9 @@ struct Segment {
 
     __device__ Segment(const SegmentScan& p, i64 number) : data(nullptr), out(nullptr), length(0) {
         if (number >= p.segments) return;
-        const i64 begin = p.offsets[number];
-        length = p.offsets[number + 1] - begin;
+        const i64 begin = p.offsets[number], end = p.offsets[number + 1];
+        if (begin < 0 || begin > end || end > p.n) return;
+        length = end - begin;
         data = static_cast<const Code*>(p.data) + begin;
         out = static_cast<ResultCode*>(p.out) + begin;
     }

@@ -7,7 +7,8 @@
 // of a segment.  What the plan adds besides is zeros, which change no sum.
 //
 // What has more than TILES tiles is left to a second launch (long_segments.cu, long_chunks.cu).  A segment that is
-// none (it ends before it begins, or elsewhere than in the array) gives NaN.
+// none (it ends before it begins, or elsewhere than in the array) gives NaN, and so does a long one for which there is
+// no room because others overlap.
 //
 // Compiled with ELEMENT (array.cuh; LAYOUT is not looked at), and
 //   ROOM       numbers of a warp in shared memory
@@ -269,6 +270,8 @@ __device__ inline double sums_of(Where& where, u32 from, u32 length, u32 longs, 
     return sum;
 }
 
+__device__ inline double not_a_number() { return __longlong_as_double(0x7fffffffffffffff); }
+
 __device__ __noinline__ void store_any(const Segments& p, i64 segment, double number, u32 length) {
     if (p.mean) number /= length;
     const Target target = static_cast<Target>(p.target);
@@ -287,8 +290,13 @@ __device__ __noinline__ void append_all(const Segments& p, const Run& run, u32 n
     const List& list = p.list;
     const u32 chunks = length ? static_cast<u32>(chunks_of(length, p.together)) : 0, behind = up_to_lane(chunks);
     u32 place = 0;
-    if (lane == WARP - 1) place = atomicAdd(list.state + COUNT, behind);
-    const u32 first = __shfl_sync(ALL, place, WARP - 1) + behind - chunks;
+    if (lane == WARP - 1) place = reserve(list.state + COUNT, behind, list.room);
+    place = __shfl_sync(ALL, place, WARP - 1);
+    if (__any_sync(ALL, place == NO_ROOM)) {
+        if (chunks) store_any(p, run.first + number, not_a_number(), length);
+        return;
+    }
+    const u32 first = place + behind - chunks;
     if (chunks) {
         Item item = {run.first + number, run.begin + begin, length, first, 0};
         if (chunks > 1) item.place = atomicAdd(list.state + SEVERAL, 1u);
@@ -328,7 +336,7 @@ __device__ __noinline__ void sum_group_from_memory(const Segments& p, const Run&
         sum = sums_of<WARP, false>(where, from, is_long ? 0 : length, 0, 0, 0, shared);
     }
     if (has_lane && !is_long)
-        store_any(p, run.first + done + lane, is_one ? sum : __longlong_as_double(0x7fffffffffffffff), length);
+        store_any(p, run.first + done + lane, is_one ? sum : not_a_number(), length);
 }
 
 // The runs of a warp: all its segments at once; one by one where they are too long together, or where offsets are not
@@ -366,11 +374,10 @@ __device__ inline void for_each_run(const Segments& p, Run& run, const Read& off
                 break;
             }
             if (__any_sync(ALL, behind == segment + 1)) {
-                const Target target = static_cast<Target>(p.target);
-                if (__any_sync(ALL, good))
-                    append(p.list, segment, begin, size, chunks_of(size, p.together));
-                else if (lane == 0)
-                    store_rounded(place(p.out, segment, target), __longlong_as_double(0x7fffffffffffffff), target);
+                const bool is_listed =
+                    __any_sync(ALL, good) &&
+                    append(p.list, segment, begin, size, chunks_of(size, p.together)) != NO_ROOM;
+                if (!is_listed && lane == 0) store_any(p, segment, not_a_number(), 0);
                 ++segment;
                 break;
             }
