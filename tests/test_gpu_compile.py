@@ -239,6 +239,24 @@ SUMS: dict[str, dict[str, Any]] = {
         "PIPED": 0,
         "RESIDENT": 2,
     },
+    "staged_columns.cu": {
+        "THREADS": 256,
+        "LEVELS": 4,
+        "HALVES": 0,
+        "LOOPS": 1,
+        "ALONG": 8,
+        "STAGES": 2,
+        "RESIDENT": 2,
+    },
+    "staged_columns.cu, one leaf": {
+        "THREADS": 128,
+        "LEVELS": 0,
+        "HALVES": 1,
+        "LOOPS": 0,
+        "ALONG": 1,
+        "STAGES": 2,
+        "RESIDENT": 4,
+    },
     "rows.cu, turns": {
         "THREADS": 256,
         "LANES": 32,
@@ -260,11 +278,17 @@ def test_sums_compile_for_every_architecture(which: str, element: str, capabilit
     nvrtc_or_skip()
     if element == "BFLOAT16" and capability < (8, 0):
         pytest.skip("no MMA of bfloat16")
-    if SUMS[which].get("PIPED") and element in ("BINARY32", "BINARY64"):
+    if which.startswith("staged_columns.cu") and (element == "BINARY64" or capability < (9, 0)):
+        pytest.skip("not of binary64, and from sm_90 on")
+    if (SUMS[which].get("PIPED") or which == "staged_columns.cu, one leaf") and element in (
+        "BINARY32",
+        "BINARY64",
+    ):
         pytest.skip("of 16-bit numbers only")
     if which.startswith("short_segments.cu") and (element != "BINARY16" or capability < (9, 0)):
         pytest.skip("of binary16 only, where an MMA adds 16 numbers at once")
-    layout = "ALIGNED" if which in ("sum.cu", "rows.cu", "columns.cu") else "SHIFTED"
+    aligned = "sum.cu", "rows.cu", "columns.cu", "staged_columns.cu", "staged_columns.cu, one leaf"
+    layout = "ALIGNED" if which in aligned else "SHIFTED"
     macros = {"ELEMENT": element, "LAYOUT": layout, **SUMS[which]}
     if which.startswith("columns.cu"):
         macros["COLUMNS"] = {"BINARY32": 2, "BINARY64": 1}.get(element, macros["COLUMNS"])
@@ -423,8 +447,12 @@ def test_what_scans_ask_for_compiles(
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize("element", ["binary16", "binary32", "binary64"])
 @pytest.mark.parametrize(
-    "shape", [(1, 16, 1 << 24), (1 << 18, 64, 16), (10_000, 1000, 100), (9000, 1000, 101), (999, 32_768, 2)]
-)
+    "shape",
+    [
+        (1, 16, 1 << 24), (1 << 18, 64, 16), (10_000, 1000, 100), (9000, 1000, 101), (999, 32_768, 2),
+        (1, 4096, 1 << 14), (1, 32_768, 1 << 10),
+    ],
+)  # fmt: skip
 def test_what_columns_ask_for_compiles(
     shape: tuple[int, int, int], element: str, capability: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -437,7 +465,14 @@ def test_what_columns_ask_for_compiles(
 
     monkeypatch.setattr(columns, "compiled", compiled)
     launches: list[int] = []
-    monkeypatch.setattr(columns, "KernelLaunch", lambda *_, more: launches.append(more))
+    allowed: list[int] = []
+
+    def launch(function: Any, blocks: int, threads: int, problem: Any, shared: int, more: int) -> None:
+        assert shared == (allowed.pop() if allowed else 0)
+        launches.append(more)
+
+    monkeypatch.setattr(columns, "allow_shared", lambda _, size, ordinal: allowed.append(size))
+    monkeypatch.setattr(columns, "KernelLaunch", launch)
     gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132, ordinal=0)
     outer, length, inner = shape
     fmt = get_format(element)
@@ -485,6 +520,7 @@ def test_host_and_device_agree_on_scans(which: str, name: str, structure: type[c
         ("rows.cu", "Rows", rows._Rows),
         ("packed_rows.cu", "PackedRows", rows._PackedRows),
         ("columns.cu", "Columns", columns._Columns),
+        ("staged_columns.cu", "Columns", columns._Columns),
         ("segments.cu", "Segments", segments._Segments),
         ("short_segments.cu", "Segments", segments._Segments),
         ("long_segments.cu", "LongSegments", segments._LongSegments),
@@ -504,6 +540,8 @@ def test_host_and_device_agree_on_sums(source: str, name: str, structure: type[c
         facts += [f"WORDS == {sums.LIMBS + sums.COUNTS}"] if "exact" in source else []
     if source == "columns.cu":
         facts += [f"MAX_LEVELS == {columns._MAX_LEVELS}", f"UNITS == {columns._UNITS[True]}"]
+    if source == "staged_columns.cu":
+        facts += [f"UNITS == {columns._STAGED_UNITS}", f"Leaves::TILE_BYTES == {columns._TILE[True]}"]
     if source == "exact_segments.cu":
         facts += [
             f"VECTORS == {exact_segments._VECTORS}",
