@@ -243,6 +243,23 @@ def test_segments_of_any_length(host: HostGpu, dtype: str, mean: int) -> None:
         assert alike(found, model_sums(x, offsets, np.float64)), kind
 
 
+@pytest.mark.parametrize("per_warp", [8, 16, 64])
+@pytest.mark.parametrize("together", [0, 1 << 40])
+def test_each_way_of_a_warp_through_its_segments(
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch, per_warp: int, together: int
+) -> None:
+    """Few and many at a time, their last quads with the others or in a turn of their own, a few long ones among them."""
+    monkeypatch.setattr(segments, "_per_warp", lambda *_: per_warp)
+    monkeypatch.setattr(segments, "_TOGETHER", together)
+    rng = np.random.default_rng(per_warp)
+    for dtype in ("float16", "bfloat16", "float64"):
+        offsets = ragged(rng, 90, 12_000, (1900, 2048, 2049, 4500))
+        x = numbers_of(rng, "special", int(offsets[-1]), get_format(dtype).dtype)
+        found = sums(host, x, offsets, shift=int(rng.integers(16 // x.itemsize)))
+        assert host.macros[0]["AT_ONCE"] == min(per_warp, 32)
+        assert alike(found, model_sums(x, offsets, np.float32)), dtype
+
+
 @pytest.mark.parametrize("mean", [4, 60])
 def test_means_and_narrow_results(host: HostGpu, mean: int) -> None:
     rng = np.random.default_rng(mean)
