@@ -80,6 +80,11 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Recorded]:
     class Space:
         slots_address = words_address = 1 << 20
 
+        @staticmethod
+        def start(stream: int, *launches: Any) -> None:
+            for launch in launches:
+                launch(stream)
+
     monkeypatch.setattr(variants, "compiled", function)
     monkeypatch.setattr(variants, "KernelLaunch", Launch)
     monkeypatch.setattr(variants, "workspace", lambda *_: Space)

@@ -106,7 +106,12 @@ class HostGpu:
         """Zeros that launches leave behind as the next one needs them."""
         room = self._workspaces.setdefault(kind, np.zeros(1 << 12, np.uint64))
         assert words <= room.size
-        return SimpleNamespace(words_address=room.ctypes.data)
+
+        def start(stream: int, *launches: Any) -> None:
+            for launch in launches:
+                launch(stream)
+
+        return SimpleNamespace(words_address=room.ctypes.data, start=start)
 
     def state_is_clean(self) -> bool:
         return not self._workspaces["segments"].any()

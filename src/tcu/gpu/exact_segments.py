@@ -113,11 +113,10 @@ class ExactSegmentsLaunch:
             if launch_long is None:
                 self._launch_short(stream)
                 return
-            state = workspace("exact segments", self._gpu.ordinal, stream, 0, STATES // 2).words_address
+            space = workspace("exact segments", self._gpu.ordinal, stream, 0, STATES // 2)
             arrived = room + self.room.items
             for each in self._lists:
-                each.items, each.arrived, each.state = room, arrived, state
+                each.items, each.arrived, each.state = room, arrived, space.words_address
             short.limbs = long.limbs = arrived + self.room.arrived
-            self._launch_short(stream)
             long.data, long.out = x, out
-            launch_long(stream)
+            space.start(stream, self._launch_short, launch_long)

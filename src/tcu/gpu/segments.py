@@ -190,13 +190,12 @@ class SegmentsLaunch:
             if launch_long is None:
                 self._launch_short(stream)
                 return
-            state = workspace("segments", self._gpu.ordinal, stream, 0, STATES // 2).words_address
+            space = workspace("segments", self._gpu.ordinal, stream, 0, STATES // 2)
             arrived = room + self.room.items
             for each in self._lists:
-                each.items, each.arrived, each.state = room, arrived, state
-            self._launch_short(stream)
+                each.items, each.arrived, each.state = room, arrived, space.words_address
             long.data, long.out, long.slots = x, out, arrived + self.room.arrived
-            launch_long(stream)
+            space.start(stream, self._launch_short, launch_long)
 
 
 def _exact_fraction(element: Format, gpu: Gpu) -> int | None:

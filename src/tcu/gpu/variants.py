@@ -97,7 +97,8 @@ def _launch_levels(
         groups.append(length)
     # Every level's results stay apart, from a multiple of 16 bytes on; the last level has none.
     words = [-(-count * element.dtype.itemsize // 16) * 2 for count in groups[:-1]]
-    results = workspace("levels", gpu.ordinal, stream, 0, _room(sum(words))).words_address if words else 0
+    space = workspace("levels", gpu.ordinal, stream, 0, _room(sum(words)))
+    results, launches = space.words_address, []
     stored = plan.result == plan.input
     for number, (first, closing) in enumerate(levels):
         assert isinstance(first, MmaStep)
@@ -108,10 +109,11 @@ def _launch_levels(
         problem = _Level(
             x, results, out if last else 0, divisor, groups[number], stored, TARGETS[target.name]
         )
-        KernelLaunch(function, _grid(plan, -(-groups[number] // warps)), plan.block, problem)(stream)
+        launches.append(KernelLaunch(function, _grid(plan, -(-groups[number] // warps)), plan.block, problem))
         if not last:
             x = contiguous(results, groups[number])
             results += 8 * words[number]
+    space.start(stream, *launches)
 
 
 def _launch_blocks(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from tcu.gpu.device import call
@@ -39,6 +39,21 @@ class Workspace:
             call("cuMemsetD8Async", self.words_address, 0, 8 * max(words, 1), stream)
             call("cuStreamSynchronize", stream)
             call("cuStreamDestroy", stream)
+        self._lock = threading.Lock()
+        self._is_torn = False
+
+    def start(self, stream: int, *launches: Callable[[int], None]) -> None:
+        """Put launches on the stream that hand words to each other: none of another thread comes between them.
+
+        Where an exception came between them the words are zeros again before the next ones.
+        """
+        with self._lock:
+            if self._is_torn:
+                call("cuMemsetD8Async", self.words_address, 0, 8 * max(self.words, 1), stream)
+            self._is_torn = True
+            for launch in launches:
+                launch(stream)
+            self._is_torn = False
 
 
 _pieces: dict[tuple[str, int, int, int], Workspace] = {}
