@@ -13,6 +13,7 @@ that they are given.  tests/test_gpu_torch.py has the rest.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -404,6 +405,27 @@ def test_errors_stay() -> None:
                 function(bad)
     with pytest.raises(ShapeError, match="segments are cut from one line"):
         segments("sum", x, torch.tensor([0, 6]))
+
+
+@pytest.mark.parametrize("name", ["sum", "fmean", "cumsum"])
+def test_the_callers_offsets_on_the_host_are_read_before_the_call_returns(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """They may lie in pinned memory, which a GPU reads when it comes to it."""
+    sources: list[int] = []
+
+    def call(function: str, *given: int) -> int:
+        if function == "cuMemcpyHtoDAsync":
+            ctypes.memmove(*given[:3])
+            sources.append(given[1])
+        return 0
+
+    monkeypatch.setattr(device_segments, "call", call)
+    x, offsets = ROW[:48], np.array(OFFSETS[0])
+    for seen in range(1, 4):
+        same(segments(name, x, offsets), getattr(tcu, f"segment_{name}")(host_view(x), offsets))
+        assert len(sources) == seen
+    assert offsets.ctypes.data not in sources
 
 
 @pytest.mark.parametrize("name", ["sum", "fmean", "cumsum"])

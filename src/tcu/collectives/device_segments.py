@@ -25,7 +25,8 @@ def device_offsets(
     GPU are checked if ``check``, for which this waits for them.
     """
     if not lives_on_gpu(offsets):
-        line = checked_offsets(offsets, n)
+        # Pinned memory is read when the stream comes to it, and may hold something else by then; a copy is not pinned.
+        line = checked_offsets(offsets, n).copy()
         _refuse_capture(stream, "are in the host's memory: copy them to the GPU before, and pass check=False")
         place, address = library.empty(like, line.shape, line.dtype, ordinal)
         call("cuMemcpyHtoDAsync", address, line.ctypes.data, line.nbytes, stream)  # staged when this returns
