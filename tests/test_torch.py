@@ -662,3 +662,26 @@ def test_tangents_of_16_bits_do_not_overflow_on_the_way(operation) -> None:
 def test_vmap_over_nothing() -> None:
     found = torch.vmap(tcu.sum)(torch.empty(0, 5, dtype=torch.float16))
     assert (found.shape, found.dtype) == (torch.Size([0]), torch.float32)
+
+
+def without_memory(*like: Any) -> Any:
+    """As a module's parameters are while something else has their memory."""
+    x = torch.ones(*like)
+    x.untyped_storage().resize_(0)
+    return x
+
+
+@pytest.mark.parametrize(
+    "x", [without_memory(16, 16), torch._efficientzerotensor((16, 16))], ids=["freed", "never taken"]
+)
+def test_a_tensor_without_memory_is_refused(x: Any) -> None:
+    """Address 0 would be read."""
+    message = (
+        r"has 256 elements and no memory, which was freed or never taken: give it numbers, for example with"
+    )
+    for function in (tcu.sum, tcu.fnorm, lambda x: tcu.mean(x, 0), tcu.cumsum, lambda x: tcu.dot(torch.ones(16, 16), x),
+                     lambda x: tcu.mma(x, torch.ones(16, 8), unit="H100")):  # fmt: skip
+        with pytest.raises(ParameterError, match=message):
+            function(x)
+    with pytest.raises(ParameterError, match="offsets has 256 elements and no memory"):
+        tcu.segment_sum(torch.ones(2), x.view(torch.int32).reshape(-1))

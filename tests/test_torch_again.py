@@ -407,6 +407,47 @@ def test_errors_stay() -> None:
         segments("sum", x, torch.tensor([0, 6]))
 
 
+def test_address_0_is_not_read() -> None:
+    """What has no memory has the layout and the alignment of what has."""
+    x, offsets = ROW[:48].reshape(6, 8).clone(), torch.tensor(OFFSETS[0])
+    functions = (
+        lambda: along("sum", x, -1), lambda: along("fsum", x, 0), lambda: cumsum(x, -1),
+        lambda: segments("sum", x.reshape(-1), offsets), lambda: segments("cumsum", x.reshape(-1), offsets),
+    )  # fmt: skip
+    for function in functions:
+        function()
+    offsets.untyped_storage().resize_(0)
+    for check in (False, True):
+        with pytest.raises(ParameterError, match="offsets has 5 elements and no memory"):
+            segments("sum", x.reshape(-1), offsets, check)
+    x.untyped_storage().resize_(0)
+    for function in functions:
+        with pytest.raises(ParameterError, match="x has 48 elements and no memory"):
+            function()
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+def test_a_whole_tensor_that_has_no_numbers_of_its_own_finds_no_launch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def again(*_: Any) -> Any:
+        raise AssertionError("looked for a launch")
+
+    monkeypatch.setattr(torch_operators, "again", again)
+    x, freed = ROW[:48], ROW[:48].clone()
+    freed.untyped_storage().resize_(0)
+    nested = torch.nested.nested_tensor([ROW[:6], ROW[:42]])
+    for bad, error, message in (
+        (freed, ParameterError, "has 48 elements and no memory"),
+        (nested, DtypeError, "is a nested tensor"),
+    ):
+        for operation, arrays, options in (
+            ("sum", (bad, bad), (*PLAN, None)), ("fdot", (bad, x), (None,)), ("fdot", (x, bad), (None,)),
+        ):  # fmt: skip
+            with pytest.raises(error, match=message):
+                torch_operators._quickly(operation, *arrays, options)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("name", ["sum", "fmean", "cumsum"])
 def test_the_callers_offsets_on_the_host_are_read_before_the_call_returns(
     monkeypatch: pytest.MonkeyPatch, name: str

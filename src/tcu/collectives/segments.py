@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.array import is_masked, lives_on_gpu
-from tcu.formats.tensor import check_data, is_tensor
+from tcu.formats.tensor import check_data, check_memory, is_tensor
 
 __all__ = ["OFFSET_DTYPES", "check_offsets_form", "checked_offsets"]
 
@@ -37,7 +37,9 @@ def checked_offsets(offsets: Any, n: int) -> npt.NDArray[np.int64]:
     if is_tensor(offsets):
         check_data(offsets, "offsets")
         check_offsets_form(str(offsets.dtype).removeprefix("torch."), tuple(offsets.shape))
-        array = np.asarray(offsets.detach().resolve_neg().numpy())
+        plain = offsets.detach().resolve_neg()
+        check_memory(plain, "offsets")
+        array = np.asarray(plain.numpy())
     else:
         try:
             array = np.asarray(offsets)

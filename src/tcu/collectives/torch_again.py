@@ -85,7 +85,10 @@ def key_of(x: Any, *asked: Hashable) -> Hashable:
     """
     if x.layout is not _strided or x.is_nested or x.is_neg():
         return None
-    return *asked, x.dtype, x.shape, x.stride(), x.get_device(), x.data_ptr() % _ALIGNMENT
+    address = x.data_ptr()
+    if not address:  # elements without memory, or none
+        return None
+    return *asked, x.dtype, x.shape, x.stride(), x.get_device(), address % _ALIGNMENT
 
 
 def key_of_segments(x: Any, offsets: Any, *asked: Hashable) -> Hashable:
@@ -110,7 +113,7 @@ def again_in_segments(key: Hashable, x: Any, offsets: Any, check: bool) -> Any:
     ordinal, wide = found.ordinal, offsets.dtype is _int64
     if (
         not (wide or offsets.dtype is _int32) or offsets.layout is not _strided or offsets.get_device() != ordinal
-        or offsets.is_neg()
+        or offsets.is_neg() or not offsets.data_ptr()
     ):  # fmt: skip
         from tcu.collectives.device import home_of
         from tcu.collectives.device_segments import device_offsets

@@ -72,11 +72,11 @@ def reduce(
 def _quickly(operation: Operation, x: Any, y: Any, options: tuple[Any, ...]) -> Any:
     """A reduction on the GPU, if nothing but its result is wanted."""
     key = None
-    if x.layout is _strided and x.is_contiguous() and not x.is_neg():
+    if x.layout is _strided and not x.is_nested and x.is_contiguous() and not x.is_neg():
         first = second = x.data_ptr()
         if y is not x:
-            second = y.data_ptr() if _alike(x, y) else -1
-        if second >= 0:
+            second = y.data_ptr() if _alike(x, y) else 0
+        if first and second:  # else there is nothing to read, or nothing to read it from
             key = operation, options, x.dtype, x.numel(), x.get_device(), (first | second) & 15
             result = again(key, x, y)
             if result is not None:
@@ -95,6 +95,7 @@ def _quickly(operation: Operation, x: Any, y: Any, options: tuple[Any, ...]) -> 
 def _alike(x: Any, y: Any) -> bool:
     return bool(
         y.layout is _strided
+        and not y.is_nested
         and y.dtype is x.dtype
         and y.shape == x.shape
         and y.get_device() == x.get_device()

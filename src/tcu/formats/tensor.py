@@ -14,7 +14,7 @@ import numpy.typing as npt
 from tcu.errors import DtypeError, ParameterError
 from tcu.formats.format import get_format
 
-__all__ = ["check_data", "check_tensor", "host_view", "is_tensor", "matrix_view", "tensor_of"]
+__all__ = ["check_data", "check_memory", "check_tensor", "host_view", "is_tensor", "matrix_view", "tensor_of"]
 
 _SUMMABLE = ("float16", "bfloat16", "float32", "float64")
 _BFLOAT16 = get_format("bfloat16").dtype
@@ -35,6 +35,7 @@ def host_view(x: Any, name: str = "x", verb: str = "sum") -> npt.NDArray[Any]:
         raise ParameterError(f"{name} is on {x.device}: copy it to the host, with {name}.cpu()")
     torch = sys.modules["torch"]
     plain = x.detach().resolve_neg()
+    check_memory(plain, name)
     if plain.dtype is torch.bfloat16:
         return np.asarray(plain.view(torch.int16).numpy().view(_BFLOAT16))
     return np.asarray(plain.numpy())
@@ -51,6 +52,7 @@ def matrix_view(x: Any, name: str) -> npt.NDArray[Any]:
     if str(x.layout) != "torch.strided":
         raise DtypeError(f"{name} is a {x.layout} tensor: make it dense, with {name}.to_dense()")
     plain = x.resolve_neg()
+    check_memory(plain, name)
     try:
         return np.asarray(plain.numpy())
     except TypeError:  # a format that NumPy does not have
@@ -96,4 +98,13 @@ def check_data(x: Any, name: str) -> None:
             f"{name} is {kind} and holds no numbers: make one that does, with "
             f"torch.zeros({name}.shape, dtype={name}.dtype), or ask the operators of torch.ops.tcu for the "
             "result's shape and dtype alone"
+        )
+
+
+def check_memory(x: Any, name: str) -> None:
+    """Raises ParameterError for a dense tensor that has elements and no memory, where address 0 would be read."""
+    if not x.data_ptr() and x.numel():
+        raise ParameterError(
+            f"{name} has {x.numel()} elements and no memory, which was freed or never taken: give it numbers, "
+            f"for example with torch.zeros_like({name})"
         )

@@ -17,6 +17,7 @@ import numpy as np
 
 from tcu.errors import DtypeError, ParameterError, TcuError
 from tcu.formats import get_format
+from tcu.formats.tensor import check_memory
 from tcu.gpu.device import call
 from tcu.gpu.imports import cuda_module
 
@@ -89,16 +90,15 @@ class _Torch:
         strided = sys.modules["torch"].strided
         if array.layout is not strided or not array.is_contiguous() or array.is_neg():
             return None
-        dtype = _torch_dtypes.get(array.dtype)
-        if dtype is None:
-            return None
-        return array.data_ptr(), array.numel(), dtype
+        dtype, address = _torch_dtypes.get(array.dtype), array.data_ptr()
+        return None if dtype is None or not address else (address, array.numel(), dtype)
 
     def view(self, label: str, array: Any, stream: int) -> DeviceArray:
         torch = sys.modules["torch"]
         if array.layout != torch.strided:
             raise DtypeError(f"{label} is a {array.layout} tensor: make it dense, with {label}.to_dense()")
         plain = array.detach().resolve_conj().resolve_neg()
+        check_memory(plain, label)
         return DeviceArray(
             plain.data_ptr(),
             tuple(plain.shape),
