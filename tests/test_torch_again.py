@@ -47,6 +47,7 @@ from tcu.collectives import (  # noqa: E402
     torch_scans,
     torch_segments,
 )
+from tcu.collectives.request import Request  # noqa: E402
 
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 PLAN = ("H100", "short-chain", None, None, None, None)
@@ -405,6 +406,17 @@ def test_errors_stay() -> None:
                 function(bad)
     with pytest.raises(ShapeError, match="segments are cut from one line"):
         segments("sum", x, torch.tensor([0, 6]))
+
+
+@pytest.mark.parametrize("wrong", [64.0, True])
+def test_what_equals_a_block_is_none(wrong: Any) -> None:
+    """Whatever was asked before."""
+    x = torch.ones(3, 40)
+    for block in (64, None):
+        along("sum", x, -1, block=block)
+    with pytest.raises(ParameterError, match="choose a whole number"):
+        along("sum", x, -1, block=wrong)
+    assert Request("sum", block=64) != Request("sum", block=64.0)  # type: ignore[arg-type]
 
 
 def test_address_0_is_not_read() -> None:

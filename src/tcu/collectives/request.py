@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, SupportsIndex
 
 import numpy.typing as npt
@@ -41,6 +41,11 @@ class Request:
     accumulator: str | None = None
     fraction: float | None = None
     dtype: npt.DTypeLike | Any = None
+    _types: tuple[type, ...] = field(init=False, repr=False)
+    """Of the numbers: 64.0 and True equal whole numbers that are right, and are refused."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_types", (type(self.chain), type(self.block), type(self.fraction)))
 
     @staticmethod
     def of(operation: Operation, options: tuple[Any, ...]) -> Request:

@@ -20,7 +20,7 @@ from tcu.formats.tensor import is_tensor
 if TYPE_CHECKING:
     from tcu.collectives.device import Order
 
-__all__ = ["again", "again_in_segments", "keeper", "key_of", "key_of_segments"]
+__all__ = ["again", "again_in_segments", "keeper", "key_of", "key_of_segments", "typed"]
 
 _MOST = 4096
 """Calls that are kept; beyond it all are found anew."""
@@ -78,10 +78,15 @@ class _Call:
 _calls: dict[Hashable, _Call] = {}
 
 
+def typed(options: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The options and their types."""
+    return *options, *map(type, options)
+
+
 def key_of(x: Any, *asked: Hashable) -> Hashable:
     """What tells a call with x from others, addresses left out: what a launch depends on; None for no such key.
 
-    ``asked``: the operation and all its options.
+    ``asked``: the operation and all its options, with their types where 64.0 or True must not pass for a number.
     """
     if x.layout is not _strided or x.is_nested or x.is_neg():
         return None

@@ -15,7 +15,7 @@ import torch
 
 from tcu.collectives import averages, exact, exact_products, products, summation
 from tcu.collectives.request import OF_TWO, OPTIONS, Operation, Request
-from tcu.collectives.torch_again import again, keeper
+from tcu.collectives.torch_again import again, keeper, typed
 from tcu.collectives.torch_shared import (
     PLAIN,
     Derivative,
@@ -77,7 +77,7 @@ def _quickly(operation: Operation, x: Any, y: Any, options: tuple[Any, ...]) -> 
         if y is not x:
             second = y.data_ptr() if _alike(x, y) else 0
         if first and second:  # else there is nothing to read, or nothing to read it from
-            key = operation, options, x.dtype, x.numel(), x.get_device(), (first | second) & 15
+            key = operation, typed(options), x.dtype, x.numel(), x.get_device(), (first | second) & 15
             result = again(key, x, y)
             if result is not None:
                 return result

@@ -14,7 +14,7 @@ import torch
 from tcu.collectives import exact_rows, rows
 from tcu.collectives.request import OPTIONS, Request
 from tcu.collectives.rows import Operation, reduced_axes, reduced_shape
-from tcu.collectives.torch_again import again, keeper, key_of
+from tcu.collectives.torch_again import again, keeper, key_of, typed
 from tcu.collectives.torch_shared import (
     Derivative,
     add_operator,
@@ -74,7 +74,7 @@ def reduce(
 def _quickly(operation: Operation, x: Any, axis: Any, keepdims: bool, options: tuple[Any, ...]) -> Any:
     """The reduction of a tensor on the GPU, if nothing but its result is wanted."""
     axes = axis if type(axis) is int else reduced_axes(axis, x.dim())  # True equals 1, and is no axis
-    key = key_of(x, "along", operation, axes, bool(keepdims), options)
+    key = key_of(x, "along", operation, axes, bool(keepdims), typed(options))
     result = again(key, x, x)
     if result is None:
         axes = reduced_axes(axis, x.dim())

@@ -15,7 +15,7 @@ from tcu.collectives import segment_sums
 from tcu.collectives.request import OPTIONS, Request
 from tcu.collectives.scans import check_line
 from tcu.collectives.segment_sums import Operation
-from tcu.collectives.torch_again import again_in_segments, keeper, key_of_segments
+from tcu.collectives.torch_again import again_in_segments, keeper, key_of_segments, typed
 from tcu.collectives.torch_shared import (
     Derivative,
     add_operator,
@@ -63,7 +63,7 @@ def reduce(
 
 def _quickly(operation: Operation, x: Any, offsets: Any, options: tuple[Any, ...], check: bool) -> Any:
     """The sums of a tensor on the GPU, if nothing but they are wanted."""
-    key = key_of_segments(x, offsets, "segments", operation, options)
+    key = key_of_segments(x, offsets, "segments", operation, typed(options))
     result = again_in_segments(key, x, offsets, check)
     if result is None:
         check_arrays((x,))
