@@ -38,6 +38,11 @@ a third longer (sm_90)."""
 _RESIDENT_WIDE = {4: 48, 8: 32}
 _RESIDENT_LOOPS = 24
 """Of others, by the bytes that a lane loads at once, and where several turns need accumulators."""
+_TURNS_WIDE, _MOST_WITHIN, _UNIT_LOOPS, _MORE_SPREAD, _LOW = 1, 4, 1, 0, 5
+_TOGETHER_SHORT, _NARROW_LOADS = 0, 8
+_THREADS_WIDE = 128
+_TURNS_NARROW_WIDE, _MOST_WITHIN_NARROW, _UNIT_NARROW = 0, 0, 0
+_STAGED, _STAGES, _STAGED_RESIDENT, _STAGED_ALONG, _STAGED_THREADS = 0, 2, 16, 1, 128
 _LANE = 8
 """Bytes of a row that a lane loads at once, of numbers of more than 16 bits, where all rows begin at multiples of it."""
 _PIPED = 2
@@ -135,8 +140,12 @@ class _Pass:
         unit = columns.inner if narrow else LOAD // size if short else _LANE // size
         taken = -(-min(length, chunk) // period)  # turns of a chunk
         whole = aligned and columns.inner % unit == 0 and all(step % _LANE == 0 for step in jumps)
+        slim = not short and columns.inner * size < _TOGETHER
+        turns_wide, most_within, unit_loops = _TURNS_WIDE, _MOST_WITHIN, _UNIT_LOOPS
+        if slim and _TURNS_NARROW_WIDE:
+            turns_wide, most_within, unit_loops = _TURNS_NARROW_WIDE, _MOST_WITHIN_NARROW, _UNIT_NARROW
         if not short and (taken > 1 or not whole):
-            unit = 1  # with accumulators besides, several columns of a lane have too few loads under way
+            unit = min(unit, unit_loops) if whole else 1
         pieces = -(-columns.inner // unit)
         units, chunks = columns.outer * pieces, -(-length // chunk)
         levels = [rows for rows in levels_of(steps) if rows < length]
@@ -144,6 +153,10 @@ class _Pass:
         spread = (_UNITS[short] // units).bit_length() - 1 if units < _UNITS[short] else 0
         if not short and columns.inner * size < _TOGETHER:
             spread = max(spread, (_TOGETHER // (columns.inner * size)).bit_length() - 1, 0)
+        if narrow and _TOGETHER_SHORT:
+            spread = max(spread, (_TOGETHER_SHORT // (leaf_rows(steps) * columns.inner * size)).bit_length() - 1)
+        if not short and taken > 1:
+            spread += _MORE_SPREAD
         spread = min(spread, len(levels), 3 if short else 5)
         # Half a leaf leaves half of the lanes to other units.
         halves = short and not narrow and length <= leaf_rows(steps) // 2
@@ -151,18 +164,22 @@ class _Pass:
         busy = warps * chunks >= _ENOUGH * gpu.multiprocessors
         along = _ALONG_LEVELS if len(levels) - spread >= _ALONG_LEVELS and not busy else 0
         own = len(levels) - spread - along
-        turns = min(_LOADS // unit, 1 << (taken - 1).bit_length()) if narrow else 1
+        uneven = int(period & (period - 1) != 0)
+        low = spread if uneven else min(spread, _LOW)
+        turns = min(max(_NARROW_LOADS // unit, 1), 1 << (taken - 1).bit_length()) if narrow else 1
+        if not short:
+            turns = min(turns_wide, 1 << (taken - 1).bit_length())
         loops = taken > turns
         # Shifted ones have no registers for it.
         piped = short and not narrow and not shifted and along == 0 and own <= _PIPED and units < _MAX_PIPED
         layout = "SHIFTED" if shifted else "ALIGNED"
         resident = _RESIDENT if short else _RESIDENT_LOOPS if loops else _RESIDENT_WIDE[unit * size]
-        threads = _THREADS_ALONG if along else _THREADS
+        threads = _THREADS_ALONG if along else _THREADS if short else _THREADS_WIDE
         function = compiled(
             "columns.cu", "columns", gpu.compute_capability, ELEMENTS[element.name], layout,
             (("GRAIN", LOAD if shifted else grain), ("COLUMNS", unit), ("NARROW", int(narrow)), ("SPREAD", spread),
              ("LEVELS", own), ("HALVES", int(halves)), ("LOOPS", int(loops)), ("TURNS", turns),
-             ("UNEVEN", int(period & (period - 1) != 0)), ("ALONG", 1 << along),
+             ("UNEVEN", uneven), ("LOW", low), ("MOST_WITHIN", most_within), ("ALONG", 1 << along),
              ("PIPED", int(piped)), ("THREADS", threads), ("RESIDENT", resident // (threads // 32))),
         )  # fmt: skip
         distance = (ctypes.c_int32 * _MAX_LEVELS)(*levels)

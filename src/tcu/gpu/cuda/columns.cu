@@ -14,7 +14,9 @@
 //   SPREAD   levels that lanes share, of 16-bit numbers up to 3, of others up to 5
 //   LEVELS   of a warp
 //   HALVES   of 16-bit numbers, 1: no column has more than 16 rows, half a leaf, and two units come together
-//   TURNS    of 16-bit numbers, turns at a time, so that enough is read at once; else 1
+//   TURNS    turns at a time, so that enough is read at once
+//   LOW, MOST_WITHIN   of others: lanes share the first LOW levels, then come MOST_WITHIN of a lane's own, if there are so
+//            many, and then the other levels that lanes share
 //   LOOPS    1: a chunk has more turns than that
 //   UNEVEN   1: the plan's warps are no power of two, so that some leaves of its trees are not there
 //   ALONG    warps that share a column; the block's other warps have other columns
@@ -139,7 +141,7 @@ struct Here {
         int leaf = 0;
 #pragma unroll
         for (int k = 0; k < SPREAD; ++k)
-            if (own >> k & 1) leaf += p.distance[k];
+            if (own >> k & 1) leaf += p.distance[Leaves::level_of_lane(k)];
         const Code* data = static_cast<const Code*>(p.data) + unit.outer * p.outer_stride + unit.first;
         return {data + (begin + leaf) * p.stride, p.stride, unit.columns, rows - leaf};
     }

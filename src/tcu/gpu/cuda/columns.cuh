@@ -34,11 +34,11 @@ struct Chunk {
     int rows;
 };
 
-// The sum of the leaves that 2^DEPTH neighbouring lanes share.
-template <int DEPTH>
+// The sum of the leaves of lanes whose numbers differ in bits FROM to TO - 1.
+template <int FROM, int TO>
 __device__ inline double across_lanes(double v) {
 #pragma unroll
-    for (int k = 0; k < DEPTH; ++k) v += __shfl_xor_sync(ALL, v, 1 << k);
+    for (int k = FROM; k < TO; ++k) v += __shfl_xor_sync(ALL, v, 1 << k);
     return v;
 }
 

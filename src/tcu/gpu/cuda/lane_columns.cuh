@@ -9,7 +9,7 @@
 // Neighbouring columns for each lane, or a leaf of them, and several leaves at once.
 struct Leaves {
     static constexpr int UNIT = COLUMNS, LANES = 1, NUMBERS = COLUMNS;
-    static constexpr int WITHIN = LEVELS < 4 ? LEVELS : 4, COUNT = 1 << WITHIN;
+    static constexpr int WITHIN = LEVELS < MOST_WITHIN ? LEVELS : MOST_WITHIN, COUNT = 1 << WITHIN;
     double leaf[COUNT][COLUMNS] = {};
 
     union Piece {
@@ -17,8 +17,26 @@ struct Leaves {
         Code codes[COLUMNS];
     };
 
+    // Of bit k of a lane's number: lanes share the first LOW levels, and those that follow the lane's own ones.
+    static __device__ constexpr int level_of_lane(int k) { return k < LOW ? k : k + WITHIN; }
+
     __device__ void add(const Columns& p, const Chunk& x, int row) {
-        Piece pieces[COUNT] = {};
+        Piece pieces[TURNS][COUNT] = {};
+        const int period = static_cast<int>(p.period);
+#pragma unroll
+        for (int turn = 0; turn < TURNS; ++turn) ask(p, x, row + turn * period, pieces[turn]);
+#pragma unroll
+        for (int turn = 0; turn < TURNS; ++turn)
+#pragma unroll
+            for (int i = 0; i < COUNT; ++i)
+#pragma unroll
+                for (int c = 0; c < COLUMNS; ++c) {
+                    const double number = to_binary64(pieces[turn][i].codes[c]);
+                    leaf[i][c] = LOOPS || turn > 0 ? leaf[i][c] + number : number;
+                }
+    }
+
+    static __device__ void ask(const Columns& p, const Chunk& x, int row, Piece (&pieces)[COUNT]) {
         const Code* at = x.data + row * x.stride;
         int rows = x.rows;
 #if UNEVEN
@@ -32,30 +50,23 @@ struct Leaves {
 #pragma unroll
             for (int k = 0; k < WITHIN; ++k) {
                 if ((i + 1) % (2 << k) != 1 << k) continue;
-                const int step = gray >> k & 1 ? -p.distance[SPREAD + k] : p.distance[SPREAD + k];
+                const int step = gray >> k & 1 ? -p.distance[LOW + k] : p.distance[LOW + k];
                 row += step;
                 at += step * x.stride;
             }
         }
-#pragma unroll
-        for (int i = 0; i < COUNT; ++i)
-#pragma unroll
-            for (int c = 0; c < COLUMNS; ++c) {
-                const double number = to_binary64(pieces[i].codes[c]);
-                leaf[i][c] = LOOPS ? leaf[i][c] + number : number;
-            }
     }
 
     __device__ void sums(double (&v)[NUMBERS]) {
 #pragma unroll
         for (int c = 0; c < COLUMNS; ++c) {
 #pragma unroll
-            for (int i = 0; i < COUNT; ++i) leaf[i][c] = across_lanes<SPREAD>(leaf[i][c]);
+            for (int i = 0; i < COUNT; ++i) leaf[i][c] = across_lanes<0, LOW>(leaf[i][c]);
 #pragma unroll
             for (int step = 1; step < COUNT; step *= 2)
 #pragma unroll
                 for (int i = 0; i < COUNT; i += 2 * step) leaf[i][c] += leaf[i + step][c];
-            v[c] = leaf[0][c];
+            v[c] = across_lanes<LOW, SPREAD>(leaf[0][c]);
         }
     }
 

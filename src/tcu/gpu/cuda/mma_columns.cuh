@@ -17,6 +17,7 @@ struct Leaves {
 
     typedef Granules Asked[COLUMNS];
 
+    static __device__ constexpr int level_of_lane(int k) { return k; }
     static __device__ int group() { return threadIdx.x % WARP / 4; }
     static __device__ int part() { return threadIdx.x % 4 / LANES; }
 
@@ -141,7 +142,7 @@ struct Leaves {
 #pragma unroll
         for (int n = 0; n < NUMBERS; ++n) v[n] = low[n] + high[n];
 #else
-        v[0] = across_lanes<SPREAD - 1>(low[0] + high[0] + (low[1] + high[1]));
+        v[0] = across_lanes<0, SPREAD - 1>(low[0] + high[0] + (low[1] + high[1]));
 #endif
     }
 
