@@ -137,6 +137,8 @@ void begin_copy(void* to, const void* from, unsigned bytes, bool is_group) {
     if (is_group) begin(fibres[self].errands, {Errand::GROUP, nullptr, nullptr, 0, 0});
 }
 
+void end_group() { begin(fibres[self].errands, {Errand::GROUP, nullptr, nullptr, 0, 0}); }
+
 void arrive_later(unsigned barrier) {
     begin(fibres[self].errands, {Errand::ARRIVAL, nullptr, nullptr, 0, barrier});
 }

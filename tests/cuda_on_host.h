@@ -175,6 +175,7 @@ void store_bulk_from(const void* to, unsigned from, unsigned bytes);
 void commit_stores();
 void wait_for_stores(long pending);
 void begin_copy(void* to, const void* from, unsigned bytes, bool is_group);
+void end_group();
 void wait_for_groups(long pending);
 
 template <unsigned BYTES>
@@ -182,6 +183,13 @@ static void copy_later(unsigned to, const void* from, bool is_group) {
     if (BYTES == 16) readable(static_cast<const uint4*>(from));
     struct alignas(BYTES) Piece { char bytes[BYTES]; };
     begin_copy(at<Piece>(to), from, BYTES, is_group);
+}
+
+// 16 bytes, or as many zeros.
+static void copy_later_if(unsigned bytes, unsigned to, const void* from) {
+    static const uint4 zeros = {};
+    if (bytes) readable(static_cast<const uint4*>(from));
+    begin_copy(at<uint4>(to), bytes ? from : &zeros, 16, false);
 }
 
 // ---- warps ----
@@ -215,6 +223,20 @@ static unsigned reduced(unsigned x, const Work& work) {
     x = static_cast<unsigned>(all[0]);
     for (int i = 1; i < 32; ++i) x = work(x, static_cast<unsigned>(all[i]));
     return x;
+}
+
+// Of four matrices of 8 x 8 numbers, the rows of which lie where the lanes say.
+static void load_transposed(unsigned& m0, unsigned& m1, unsigned& m2, unsigned& m3, unsigned address) {
+    const unsigned lane = self % 32;
+    const unsigned long long* const rows = exchange(address);
+    unsigned* const results[4] = {&m0, &m1, &m2, &m3};
+    for (int m = 0; m < 4; ++m) {
+        const auto number = [&](unsigned row) {
+            return unsigned(reinterpret_cast<const unsigned short*>(at<uint4>(unsigned(rows[8 * m + row])))[lane / 4]);
+        };
+        *results[m] = number(lane % 4 * 2) | number(lane % 4 * 2 + 1) << 16;
+    }
+    wait_for(WARP_MATES);
 }
 
 // m16n8k16 without C, of numbers whose products have no bits below an exponent.

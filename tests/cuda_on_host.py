@@ -131,6 +131,9 @@ _ASSEMBLY = {
     "cp.async.bulk.wait_group.read %0;": "host::wait_for_stores(%0);",
     "cp.async.ca.shared.global [%0], [%1], 8; cp.async.commit_group;": "host::copy_later<8>(%0, %1, true);",
     "cp.async.cg.shared.global [%0], [%1], 16;": "host::copy_later<16>(%0, %1, false);",
+    "cp.async.cg.shared.global [%0], [%1], 16, %2;": "host::copy_later_if(%2, %0, %1);",
+    "cp.async.commit_group;": "host::end_group();",
+    "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];": "host::load_transposed(%0, %1, %2, %3, %4);",
     "cp.async.wait_group %0;": "host::wait_for_groups(%0);",
     "cp.async.mbarrier.arrive.noinc.shared.b64 [%0];": "host::arrive_later(%0);",
 }  # fmt: skip

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from tcu.formats.format import Format, get_format
 from tcu.gpu.device import Gpu
+from tcu.gpu.functions import allow_shared
 from tcu.gpu.launch import KernelLaunch
 from tcu.gpu.sums import ELEMENTS, LOAD, TARGETS, compiled, loop_of
 from tcu.plan import AddStep, MmaStep, Plan
@@ -42,7 +43,7 @@ _TURNS_WIDE, _MOST_WITHIN, _UNIT_LOOPS, _MORE_SPREAD, _LOW = 1, 4, 1, 0, 5
 _TOGETHER_SHORT, _NARROW_LOADS = 0, 8
 _THREADS_WIDE = 128
 _TURNS_NARROW_WIDE, _MOST_WITHIN_NARROW, _UNIT_NARROW = 0, 0, 0
-_STAGED, _STAGES, _STAGED_RESIDENT, _STAGED_ALONG, _STAGED_THREADS = 0, 2, 16, 1, 128
+_STAGED, _STAGES, _STAGED_RESIDENT, _STAGED_ALONG, _STAGED_THREADS, _SHARES, _STAGED_WAVES, _STAGED_UNROLL = 0, 2, 16, 64, 128, 0, 32, 4
 _LANE = 8
 """Bytes of a row that a lane loads at once, of numbers of more than 16 bits, where all rows begin at multiples of it."""
 _PIPED = 2
@@ -172,6 +173,12 @@ class _Pass:
         loops = taken > turns
         # Shifted ones have no registers for it.
         piped = short and not narrow and not shifted and along == 0 and own <= _PIPED and units < _MAX_PIPED
+        if (
+            _STAGED and short and not (narrow or shifted or halved or spread or uneven)
+            and gpu.compute_capability >= (9, 0) and units < _MAX_PIPED
+        ):  # fmt: skip
+            self._stage(element, columns, pieces, units, own, halves, loops, along, length, chunk, period, levels, divisor, target, gpu, chunks)
+            return
         layout = "SHIFTED" if shifted else "ALIGNED"
         resident = _RESIDENT if short else _RESIDENT_LOOPS if loops else _RESIDENT_WIDE[unit * size]
         threads = _THREADS_ALONG if along else _THREADS if short else _THREADS_WIDE
@@ -192,6 +199,36 @@ class _Pass:
         if piped:
             blocks = min(blocks, gpu.multiprocessors * resident // (threads // 32) * _WAVES)
         self._kernel = KernelLaunch(function, blocks, threads, self._problem, more=chunks)
+
+    def _stage(self, element, columns, pieces, units, own, halves, loops, along, length, chunk, period, levels, divisor, target, gpu, chunks):  # fmt: skip
+        own, along = own + along, 0
+        per_warp = 16 if halves else 8
+        groups = -(-units // per_warp)
+        # Warps share columns where there are too few of those.
+        while along < 3 and own > 0 and groups * chunks << along < _STAGED_ALONG * gpu.multiprocessors:
+            along, own = along + 1, own - 1
+        threads = max(_STAGED_THREADS, 32 << along)
+        gaps = columns.stride != columns.inner or columns.outer_stride != columns.stride * length
+        together = pieces if pieces in (2, 4, 8) and not gaps else per_warp
+        many = along == 0
+        resident = max(_STAGED_RESIDENT // (threads // 32), 1)
+        shared = threads // 32 * _STAGES * 4096
+        function = compiled(
+            "staged_columns.cu", "columns", gpu.compute_capability, ELEMENTS[element.name], "ALIGNED",
+            (("PIECES", together), ("LEVELS", own), ("HALVES", int(halves)), ("LOOPS", int(loops)), ("ALONG", 1 << along),
+             ("STAGES", _STAGES), ("UNROLL", _STAGED_UNROLL), ("SHARES", _SHARES), ("MANY", int(many)), ("THREADS", threads), ("RESIDENT", resident)),
+        )  # fmt: skip
+        if shared > 48 << 10:
+            allow_shared(function, shared, gpu.ordinal)
+        self._problem = _Columns(
+            0, columns.outer_stride, columns.stride, columns.inner, pieces, units,
+            -(-(1 << 64) // pieces) % (1 << 64), length, chunk, period,
+            columns.outer * columns.inner, 0, divisor, TARGETS[target.name], (ctypes.c_int32 * _MAX_LEVELS)(*levels),
+        )  # fmt: skip
+        blocks = -(-groups // (threads // 32 >> along))
+        if many:
+            blocks = min(blocks, gpu.multiprocessors * resident * _STAGED_WAVES)
+        self._kernel = KernelLaunch(function, blocks, threads, self._problem, shared, more=chunks)
 
     def __call__(self, x: int, out: int, stream: int) -> None:
         self._problem.data, self._problem.out = x, out
