@@ -40,7 +40,7 @@ _RESIDENT_WIDE = {4: 48, 8: 32}
 _RESIDENT_LOOPS = 24
 """Of others, by the bytes that a lane loads at once, and where several turns need accumulators."""
 _TURNS_WIDE, _MOST_WITHIN, _UNIT_LOOPS, _MORE_SPREAD, _LOW = 1, 4, 1, 0, 5
-_TOGETHER_SHORT, _NARROW_LOADS = 0, 8
+_TOGETHER_SHORT, _NARROW_LOADS, _WHOLES = 0, 8, 0
 _THREADS_WIDE = 128
 _TURNS_NARROW_WIDE, _MOST_WITHIN_NARROW, _UNIT_NARROW = 0, 0, 0
 _STAGED, _STAGES, _STAGED_RESIDENT, _STAGED_ALONG, _STAGED_THREADS, _SHARES, _STAGED_WAVES, _STAGED_UNROLL = 0, 2, 16, 64, 128, 0, 32, 4
@@ -180,13 +180,13 @@ class _Pass:
             self._stage(element, columns, pieces, units, own, halves, loops, along, length, chunk, period, levels, divisor, target, gpu, chunks)
             return
         layout = "SHIFTED" if shifted else "ALIGNED"
-        resident = _RESIDENT if short else _RESIDENT_LOOPS if loops else _RESIDENT_WIDE[unit * size]
+        resident = _RESIDENT if short else _RESIDENT_LOOPS if taken > 1 else _RESIDENT_WIDE[unit * size]
         threads = _THREADS_ALONG if along else _THREADS if short else _THREADS_WIDE
         function = compiled(
             "columns.cu", "columns", gpu.compute_capability, ELEMENTS[element.name], layout,
             (("GRAIN", LOAD if shifted else grain), ("COLUMNS", unit), ("NARROW", int(narrow)), ("SPREAD", spread),
              ("LEVELS", own), ("HALVES", int(halves)), ("LOOPS", int(loops)), ("TURNS", turns),
-             ("UNEVEN", uneven), ("LOW", low), ("MOST_WITHIN", most_within), ("ALONG", 1 << along),
+             ("UNEVEN", uneven), ("LOW", low), ("WHOLES", _WHOLES), ("MOST_WITHIN", most_within), ("ALONG", 1 << along),
              ("PIPED", int(piped)), ("THREADS", threads), ("RESIDENT", resident // (threads // 32))),
         )  # fmt: skip
         distance = (ctypes.c_int32 * _MAX_LEVELS)(*levels)

@@ -44,6 +44,8 @@ struct Leaves {
 #endif
     }
 
+    // WHOLE: of narrow columns, all numbers are there.
+    template <bool WHOLE = false>
     static __device__ void ask_for(const Chunk& x, int row, Asked& asked) {
         row += first();
 #if !NARROW
@@ -56,12 +58,16 @@ struct Leaves {
 #else
         const int length = x.columns > 0 ? x.rows * COLUMNS : 0;
 #pragma unroll
-        for (int i = 0; i < COLUMNS; ++i) asked[i] = ask<false, true>(x.data, length, row * COLUMNS + i * PER_LOAD);
+        for (int i = 0; i < COLUMNS; ++i) {
+            const int offset = row * COLUMNS + i * PER_LOAD;
+            if (WHOLE) asked[i].first = __ldg(reinterpret_cast<const uint4*>(x.data + offset));
+            else asked[i] = ask<false, true>(x.data, length, offset);
+        }
 #endif
     }
 
     // `then` is called as soon as the matrix unit has what was asked for.
-    template <typename Then>
+    template <bool WHOLE = false, typename Then>
     __device__ void add(const Chunk& x, int row, const Asked& asked, const Then& then) {
         row += first();
         Vector v[COLUMNS];  // number c of row i is number i * COLUMNS + c
@@ -72,7 +78,10 @@ struct Leaves {
 #else
         const int length = x.columns > 0 ? x.rows * COLUMNS : 0;
 #pragma unroll
-        for (int i = 0; i < COLUMNS; ++i) v[i] = assemble(asked[i], x.data, length, row * COLUMNS + i * PER_LOAD);
+        for (int i = 0; i < COLUMNS; ++i) {
+            if (WHOLE) v[i].words = asked[i].first;
+            else v[i] = assemble(asked[i], x.data, length, row * COLUMNS + i * PER_LOAD);
+        }
 #endif
         float sums[2][2 * PARTS];  // of each pair of rows in four
 #if HALVES
@@ -130,11 +139,21 @@ struct Leaves {
 
     __device__ void add(const Columns& p, const Chunk& x, int row) {
         const int period = static_cast<int>(p.period);
+#if NARROW && LAYOUT == ALIGNED
+        const bool whole = x.columns > 0 && row + (TURNS - 1) * period + first() + DEPTH <= x.rows;
+        if (WHOLES && __all_sync(ALL, whole)) add_turns<true>(x, row, period);
+        else
+#endif
+            add_turns<false>(x, row, period);
+    }
+
+    template <bool WHOLE>
+    __device__ void add_turns(const Chunk& x, int row, int period) {
         Asked asked[TURNS];
 #pragma unroll
-        for (int i = 0; i < TURNS; ++i) ask_for(x, row + i * period, asked[i]);
+        for (int i = 0; i < TURNS; ++i) ask_for<WHOLE>(x, row + i * period, asked[i]);
 #pragma unroll
-        for (int i = 0; i < TURNS; ++i) add(x, row + i * period, asked[i], [] {});
+        for (int i = 0; i < TURNS; ++i) add<WHOLE>(x, row + i * period, asked[i], [] {});
     }
 
     __device__ void sums(double (&v)[NUMBERS]) const {
