@@ -43,7 +43,17 @@ _TURNS_WIDE, _MOST_WITHIN, _UNIT_LOOPS, _MORE_SPREAD, _LOW = 1, 4, 1, 0, 5
 _TOGETHER_SHORT, _NARROW_LOADS, _WHOLES = 0, 8, 0
 _THREADS_WIDE = 128
 _TURNS_NARROW_WIDE, _MOST_WITHIN_NARROW, _UNIT_NARROW = 0, 0, 0
-_STAGED, _STAGES, _STAGED_RESIDENT, _STAGED_ALONG, _STAGED_THREADS, _SHARES, _STAGED_WAVES, _STAGED_UNROLL = 0, 2, 16, 64, 128, 0, 32, 4
+_STAGED, _STAGES, _STAGED_RESIDENT, _STAGED_ALONG, _STAGED_THREADS, _SHARES, _STAGED_WAVES, _STAGED_UNROLL = (
+    0,
+    2,
+    16,
+    64,
+    128,
+    0,
+    32,
+    4,
+)
+_STAGED_WIDE, _STAGES_WIDE, _STAGED_WIDE_RESIDENT, _STAGED_WITHIN, _STAGED_WIDE_ALONG = 0, 3, 24, 4, 3
 _LANE = 8
 """Bytes of a row that a lane loads at once, of numbers of more than 16 bits, where all rows begin at multiples of it."""
 _PIPED = 2
@@ -155,7 +165,9 @@ class _Pass:
         if not short and columns.inner * size < _TOGETHER:
             spread = max(spread, (_TOGETHER // (columns.inner * size)).bit_length() - 1, 0)
         if narrow and _TOGETHER_SHORT:
-            spread = max(spread, (_TOGETHER_SHORT // (leaf_rows(steps) * columns.inner * size)).bit_length() - 1)
+            spread = max(
+                spread, (_TOGETHER_SHORT // (leaf_rows(steps) * columns.inner * size)).bit_length() - 1
+            )
         if not short and taken > 1:
             spread += _MORE_SPREAD
         spread = min(spread, len(levels), 3 if short else 5)
@@ -177,7 +189,46 @@ class _Pass:
             _STAGED and short and not (narrow or shifted or halved or spread or uneven)
             and gpu.compute_capability >= (9, 0) and units < _MAX_PIPED
         ):  # fmt: skip
-            self._stage(element, columns, pieces, units, own, halves, loops, along, length, chunk, period, levels, divisor, target, gpu, chunks)
+            self._stage(
+                element,
+                columns,
+                pieces,
+                units,
+                own,
+                halves,
+                loops,
+                along,
+                length,
+                chunk,
+                period,
+                levels,
+                divisor,
+                target,
+                gpu,
+                chunks,
+            )
+            return
+        rows16 = aligned and all(step * size % LOAD == 0 for step in (columns.stride, columns.outer_stride))
+        if (
+            _STAGED_WIDE and element.name == "binary32" and rows16 and columns.inner % 4 == 0 and not uneven
+            and spread == 0 and gpu.compute_capability >= (9, 0) and len(levels) - along >= _STAGED_WITHIN
+        ):  # fmt: skip
+            if along and _STAGED_WIDE_ALONG > 3 and len(levels) - _STAGED_WIDE_ALONG >= _STAGED_WITHIN:
+                along = _STAGED_WIDE_ALONG
+            self._stage_wide(
+                element,
+                columns,
+                taken > 1,
+                along,
+                length,
+                chunk,
+                period,
+                levels,
+                divisor,
+                target,
+                gpu,
+                chunks,
+            )
             return
         layout = "SHIFTED" if shifted else "ALIGNED"
         resident = _RESIDENT if short else _RESIDENT_LOOPS if taken > 1 else _RESIDENT_WIDE[unit * size]
@@ -200,7 +251,34 @@ class _Pass:
             blocks = min(blocks, gpu.multiprocessors * resident // (threads // 32) * _WAVES)
         self._kernel = KernelLaunch(function, blocks, threads, self._problem, more=chunks)
 
-    def _stage(self, element, columns, pieces, units, own, halves, loops, along, length, chunk, period, levels, divisor, target, gpu, chunks):  # fmt: skip
+    def _stage_wide(self, element: Format, columns: Columns, loops: bool, along: int, length: int, chunk: int, period: int, levels: list[int], divisor: float, target: Format, gpu: Gpu, chunks: int) -> None:  # fmt: skip
+        pieces = columns.inner // 4
+        units = columns.outer * pieces
+        groups = -(-units // 8)
+        threads = max(_STAGED_THREADS, 32 << along)
+        gaps = columns.stride != columns.inner or columns.outer_stride != columns.stride * length
+        many = along == 0
+        resident = max(_STAGED_WIDE_RESIDENT // (threads // 32), 1)
+        shared = threads // 32 * _STAGES_WIDE * (128 << _STAGED_WITHIN)
+        function = compiled(
+            "staged_lanes.cu", "columns", gpu.compute_capability, ELEMENTS[element.name], "ALIGNED",
+            (("PIECES", pieces if pieces in (2, 4) and not gaps else 8), ("LEVELS", len(levels) - along), ("WITHIN", _STAGED_WITHIN),
+             ("LOOPS", int(loops)), ("ALONG", 1 << along),
+             ("STAGES", _STAGES_WIDE), ("SHARES", _SHARES), ("MANY", int(many)), ("THREADS", threads), ("RESIDENT", resident)),
+        )  # fmt: skip
+        if shared > 48 << 10:
+            allow_shared(function, shared, gpu.ordinal)
+        self._problem = _Columns(
+            0, columns.outer_stride, columns.stride, columns.inner, pieces, units,
+            -(-(1 << 64) // pieces) % (1 << 64), length, chunk, period,
+            columns.outer * columns.inner, 0, divisor, TARGETS[target.name], (ctypes.c_int32 * _MAX_LEVELS)(*levels),
+        )  # fmt: skip
+        blocks = -(-groups // (threads // 32 >> along))
+        if many:
+            blocks = min(blocks, gpu.multiprocessors * resident * _STAGED_WAVES)
+        self._kernel = KernelLaunch(function, blocks, threads, self._problem, shared, more=chunks)
+
+    def _stage(self, element: Format, columns: Columns, pieces: int, units: int, own: int, halves: bool, loops: bool, along: int, length: int, chunk: int, period: int, levels: list[int], divisor: float, target: Format, gpu: Gpu, chunks: int) -> None:  # fmt: skip
         own, along = own + along, 0
         per_warp = 16 if halves else 8
         groups = -(-units // per_warp)
