@@ -525,7 +525,7 @@ SHAPES = [
     (1, 16, 9000), (9, 13, 264), (1, 7, 3000), (2, 8, 900), (2, 5, 72),  # a leaf of 16 rows at most
     (1, 30, 600), (1, 40, 4000), (3, 64, 16), (40, 64, 16), (5, 33, 100), (2, 128, 136),  # few leaves
     (1, 700, 40), (3, 2100, 9), (6, 1000, 100), (1, 4100, 24),  # several turns
-    (2, 3000, 2), (1, 12_000, 2), (1, 5000, 1), (700, 70, 4), (50, 300, 7),  # narrow rows
+    (2, 3000, 2), (1, 12_000, 2), (1, 12_000, 3), (1, 5000, 1), (700, 70, 4), (50, 300, 7),  # narrow rows
     (1, 17_000, 3), (1, 9000, 17),  # several chunks
 ]  # fmt: skip
 
@@ -556,7 +556,8 @@ def test_columns(host: HostGpu, dtype: str, busy: bool, monkeypatch: pytest.Monk
     wide = dtype in ("float32", "float64")
     values = {"SPREAD": range(3), "LOOPS": (0, 1), "ALONG": (1,) if busy else (1, 8)}
     values |= {} if wide else dict.fromkeys(("NARROW", "HALVES", "PIPED"), (0, 1))
-    values |= {} if wide else {"LAYOUT": ("ALIGNED", "SHIFTED"), "GRAIN": (8, 16), "TURNS": (1, 2)}
+    values |= {"TURNS": (1, 4) if wide else (1, 2, 4, 8)}
+    values |= {"LOW": range(3), "MOST_WITHIN": (2, 4)} if wide else {"LAYOUT": ("ALIGNED", "SHIFTED"), "GRAIN": (8, 16)}
     values |= {"COLUMNS": (1, 2)} if dtype == "float32" else {}
     for name, wanted in values.items() if not columns._STAGED and not columns._STAGED_WIDE else ():
         assert {macros[name] for macros in host.macros} >= set(wanted), name
@@ -622,7 +623,10 @@ def test_inf_and_nan_stay_in_their_columns(host: HostGpu) -> None:
         ((1, 33, 3600), np.float16, "x = ahead.next;", ";", BITS),
         ((2, 40, 68), np.float16, "columns > PER_LOAD / 2", "columns > 0", OUTSIDE),
         ((2, 60, 72), np.float16, "row + row_of(i) < x.rows", "true", OUTSIDE),
-        ((1, 12_000, 2), np.float16, "turn += TURNS * period", "turn += period", BITS),
+        ((1, 12_000, 3), np.float16, "turn += TURNS * period", "turn += period", BITS),
+        ((1, 4088, 2), np.float16, "first() + DEPTH <= x.rows", "first() <= x.rows", OUTSIDE),
+        ((1, 12_000, 2), np.float32, "k < LOW ? k : k + WITHIN", "k", BITS),
+        ((1, 12_000, 2), np.float32, "ask(p, x, row + turn * period", "ask(p, x, row", BITS),
         ((2, 70, 66), np.float32, "row < rows && x.columns > 0", "x.columns > 0", OUTSIDE),
         ((2, 70, 66), np.float32, "if (c == 0 || column() == c) own[n]", "own[n]", BITS),
         ((9, 70, 30), np.float32, "high = (p.inverse >> 32) * unit + (low >> 32)", "high = (p.inverse >> 32) * unit", BITS),

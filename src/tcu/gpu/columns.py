@@ -22,13 +22,22 @@ MOST_COLUMNS = (1 << 32) - (1 << 12)
 _MAX_LEVELS = 12
 _UNITS = {True: 8, False: 32}
 """Of a warp, by whether numbers have 16 bits: a unit has four lanes, or one."""
-_TOGETHER = 64
-"""Bytes that memory gives at once: with rows of fewer, lanes that share a column read neighbouring rows.  With 32, the
-bytes of a sector, rows of two numbers of binary32 had half the speed (H200)."""
+_SLIM, _TOGETHER = 64, 256
+"""Bytes of a row, of numbers of more than 16 bits, up to which lanes that share a column read neighbouring rows; and of
+the rows that they read.  With 32, the bytes of a sector, rows of two numbers of binary32 had half the speed (H200)."""
+_TOGETHER_SHORT = 1024
+"""The same of 16-bit numbers in rows without gaps of 16 bytes at most."""
+_LOW = 2
+"""Levels of neighbouring rows that lanes share; of those above they share what a lane's own levels leave.  With all of
+them side by side, a lane reads rows that lie far apart."""
 _THREADS, _THREADS_ALONG = 128, 256
 """Of a block, and of one whose eight warps share columns."""
-_LOADS = 8
-"""Of a lane at a time, of 16-bit numbers: in rows of few numbers, those of several turns."""
+_LOADS = {"ALIGNED": 16, "SHIFTED": 8}
+"""Of a lane at a time, of 16-bit numbers: in rows of few numbers, those of several turns.  A vector that begins anywhere
+is two loads."""
+_TURNS, _WITHIN, _WITHIN_SLIM = 4, 4, 2
+"""Of other numbers in slim rows, turns at a time; and levels of a lane's leaves, which are added up at once: of slim
+rows, fewer where there are several turns."""
 _ALONG_LEVELS = 3
 """Of the leaves that the eight warps of a block share where a warp for each column is not enough."""
 _ENOUGH = 64
@@ -39,10 +48,6 @@ a third longer (sm_90)."""
 _RESIDENT_WIDE = {4: 48, 8: 32}
 _RESIDENT_LOOPS = 24
 """Of others, by the bytes that a lane loads at once, and where several turns need accumulators."""
-_TURNS_WIDE, _MOST_WITHIN, _UNIT_LOOPS, _MORE_SPREAD, _LOW = 1, 4, 1, 0, 5
-_TOGETHER_SHORT, _NARROW_LOADS, _WHOLES = 0, 8, 0
-_THREADS_WIDE = 128
-_TURNS_NARROW_WIDE, _MOST_WITHIN_NARROW, _UNIT_NARROW = 0, 0, 0
 _STAGED, _STAGES, _STAGED_RESIDENT, _STAGED_ALONG, _STAGED_THREADS, _SHARES, _STAGED_WAVES, _STAGED_UNROLL = (
     0,
     2,
@@ -151,26 +156,16 @@ class _Pass:
         unit = columns.inner if narrow else LOAD // size if short else _LANE // size
         taken = -(-min(length, chunk) // period)  # turns of a chunk
         whole = aligned and columns.inner % unit == 0 and all(step % _LANE == 0 for step in jumps)
-        slim = not short and columns.inner * size < _TOGETHER
-        turns_wide, most_within, unit_loops = _TURNS_WIDE, _MOST_WITHIN, _UNIT_LOOPS
-        if slim and _TURNS_NARROW_WIDE:
-            turns_wide, most_within, unit_loops = _TURNS_NARROW_WIDE, _MOST_WITHIN_NARROW, _UNIT_NARROW
-        if not short and (taken > 1 or not whole):
-            unit = min(unit, unit_loops) if whole else 1
+        slim = narrow or (not short and columns.inner * size <= _SLIM)
+        if not short and not (whole and (slim or taken == 1)):
+            unit = 1  # with accumulators besides, several columns of a lane have too few loads under way
         pieces = -(-columns.inner // unit)
         units, chunks = columns.outer * pieces, -(-length // chunk)
         levels = [rows for rows in levels_of(steps) if rows < length]
         # Lanes that would have no column take leaves, and so do those that would read what follows in a sector later.
-        spread = (_UNITS[short] // units).bit_length() - 1 if units < _UNITS[short] else 0
-        if not short and columns.inner * size < _TOGETHER:
-            spread = max(spread, (_TOGETHER // (columns.inner * size)).bit_length() - 1, 0)
-        if narrow and _TOGETHER_SHORT:
-            spread = max(
-                spread, (_TOGETHER_SHORT // (leaf_rows(steps) * columns.inner * size)).bit_length() - 1
-            )
-        if not short and taken > 1:
-            spread += _MORE_SPREAD
-        spread = min(spread, len(levels), 3 if short else 5)
+        apart = columns.inner * size * leaf_rows(steps)  # bytes from leaf to leaf
+        together = (_TOGETHER_SHORT if short else _TOGETHER) // apart if slim else 1
+        spread = min(max(_UNITS[short] // units, together, 1).bit_length() - 1, len(levels), 3 if short else 5)
         # Half a leaf leaves half of the lanes to other units.
         halves = short and not narrow and length <= leaf_rows(steps) // 2
         warps = -(-units // (_UNITS[short] << halves >> spread))
@@ -178,10 +173,15 @@ class _Pass:
         along = _ALONG_LEVELS if len(levels) - spread >= _ALONG_LEVELS and not busy else 0
         own = len(levels) - spread - along
         uneven = int(period & (period - 1) != 0)
-        low = spread if uneven else min(spread, _LOW)
-        turns = min(max(_NARROW_LOADS // unit, 1), 1 << (taken - 1).bit_length()) if narrow else 1
+        layout = "SHIFTED" if shifted else "ALIGNED"
+        turns = 1
+        if slim:
+            most = 1 << (_LOADS[layout] // unit).bit_length() - 1 if short else _TURNS
+            turns = min(most, 1 << (taken - 1).bit_length())
+        lanes: tuple[tuple[str, int], ...] = ()
         if not short:
-            turns = min(turns_wide, 1 << (taken - 1).bit_length())
+            low, within = min(spread, _LOW), _WITHIN_SLIM if slim and taken > 1 else _WITHIN
+            lanes = ("LOW", spread if uneven else low), ("MOST_WITHIN", within)
         loops = taken > turns
         # Shifted ones have no registers for it.
         piped = short and not narrow and not shifted and along == 0 and own <= _PIPED and units < _MAX_PIPED
@@ -230,15 +230,14 @@ class _Pass:
                 chunks,
             )
             return
-        layout = "SHIFTED" if shifted else "ALIGNED"
         resident = _RESIDENT if short else _RESIDENT_LOOPS if taken > 1 else _RESIDENT_WIDE[unit * size]
-        threads = _THREADS_ALONG if along else _THREADS if short else _THREADS_WIDE
+        threads = _THREADS_ALONG if along else _THREADS
         function = compiled(
             "columns.cu", "columns", gpu.compute_capability, ELEMENTS[element.name], layout,
             (("GRAIN", LOAD if shifted else grain), ("COLUMNS", unit), ("NARROW", int(narrow)), ("SPREAD", spread),
-             ("LEVELS", own), ("HALVES", int(halves)), ("LOOPS", int(loops)), ("TURNS", turns),
-             ("UNEVEN", uneven), ("LOW", low), ("WHOLES", _WHOLES), ("MOST_WITHIN", most_within), ("ALONG", 1 << along),
-             ("PIPED", int(piped)), ("THREADS", threads), ("RESIDENT", resident // (threads // 32))),
+             ("LEVELS", own), ("HALVES", int(halves)), ("LOOPS", int(loops)), ("TURNS", turns), ("UNEVEN", uneven),
+             ("ALONG", 1 << along), ("PIPED", int(piped)), ("THREADS", threads),
+             ("RESIDENT", resident // (threads // 32)), *lanes),
         )  # fmt: skip
         distance = (ctypes.c_int32 * _MAX_LEVELS)(*levels)
         self._problem = _Columns(

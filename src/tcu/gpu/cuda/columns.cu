@@ -15,8 +15,8 @@
 //   LEVELS   of a warp
 //   HALVES   of 16-bit numbers, 1: no column has more than 16 rows, half a leaf, and two units come together
 //   TURNS    turns at a time, so that enough is read at once
-//   LOW, MOST_WITHIN   of others: lanes share the first LOW levels, then come MOST_WITHIN of a lane's own, if there are so
-//            many, and then the other levels that lanes share
+//   LOW, MOST_WITHIN   of numbers of more than 16 bits: lanes share the first LOW levels; then come those of a lane's own
+//            leaves, up to MOST_WITHIN; then the other levels that lanes share
 //   LOOPS    1: a chunk has more turns than that
 //   UNEVEN   1: the plan's warps are no power of two, so that some leaves of its trees are not there
 //   ALONG    warps that share a column; the block's other warps have other columns

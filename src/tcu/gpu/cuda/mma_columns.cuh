@@ -141,7 +141,7 @@ struct Leaves {
         const int period = static_cast<int>(p.period);
 #if NARROW && LAYOUT == ALIGNED
         const bool whole = x.columns > 0 && row + (TURNS - 1) * period + first() + DEPTH <= x.rows;
-        if (WHOLES && __all_sync(ALL, whole)) add_turns<true>(x, row, period);
+        if (__all_sync(ALL, whole)) add_turns<true>(x, row, period);
         else
 #endif
             add_turns<false>(x, row, period);
