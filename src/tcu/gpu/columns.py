@@ -48,17 +48,13 @@ a third longer (sm_90)."""
 _RESIDENT_WIDE = {4: 48, 8: 32}
 _RESIDENT_LOOPS = 24
 """Of others, by the bytes that a lane loads at once, and where several turns need accumulators."""
-_STAGED, _STAGES, _STAGED_RESIDENT, _STAGED_ALONG, _STAGED_THREADS, _SHARES, _STAGED_WAVES, _STAGED_UNROLL = (
-    0,
-    2,
-    16,
-    64,
-    128,
-    0,
-    32,
-    4,
-)
-_STAGED_WIDE, _STAGES_WIDE, _STAGED_WIDE_RESIDENT, _STAGED_WITHIN, _STAGED_WIDE_ALONG = 0, 3, 24, 4, 3
+_STAGED_UNITS, _TILE, _STAGES = 8, {True: 4096, False: 2048}, {True: 2, False: 4}
+"""Of a warp that has its numbers from shared memory: units, the bytes of a tile, and of how many it has the room, by
+whether numbers have 16 bits."""
+_LINE = 128
+"""Bytes of a row that are worth a way through shared memory; rows of 32 had 0.86 of the speed without (H200)."""
+_ENOUGH_STAGED = 16
+"""As _ENOUGH, of 16-bit numbers from shared memory."""
 _LANE = 8
 """Bytes of a row that a lane loads at once, of numbers of more than 16 bits, where all rows begin at multiples of it."""
 _PIPED = 2
@@ -118,17 +114,14 @@ class ColumnsLaunch:
         several = chunks > 1
         self.room = chunks * results if several else 0
         """Numbers of binary64 that a call needs memory for."""
-        self._passes = [
-            _Pass(
-                element, columns, plan.n, chunk, period, plan.parts[0].steps, aligned, gpu,
-                double if several else target, 1 if several else divisor,
-            )
-        ]  # fmt: skip
-        if several:
-            totals = Columns(1, results, 0, results)
-            self._passes.append(
-                _Pass(double, totals, chunks, chunks, plan.block, plan.final, True, gpu, target, divisor)
-            )
+        first = _Job(element, columns, plan.n, chunk, period, plan.parts[0].steps, aligned, gpu)
+        if not several:
+            self._passes = [_Pass(first, target, divisor)]
+            return
+        last = _Job(
+            double, Columns(1, results, 0, results), chunks, chunks, plan.block, plan.final, True, gpu
+        )
+        self._passes = [_Pass(first, double, 1), _Pass(last, target, divisor)]
 
     def __call__(self, x: int, out: int, room: int, stream: int) -> None:
         """Put it on the stream, for numbers from address x on and results from address ``out`` on."""
@@ -139,177 +132,187 @@ class ColumnsLaunch:
                 last(room, out, stream)
 
 
-class _Pass:
-    """One launch: sums of every ``chunk`` rows by the steps of a plan, which begin anew after ``period`` rows."""
+class _Job(NamedTuple):
+    """Sums of every ``chunk`` rows by the steps of a plan, which begin anew after ``period`` rows."""
 
-    def __init__(
-        self, element: Format, columns: Columns, length: int, chunk: int, period: int, steps: Sequence[Step],
-        aligned: bool, gpu: Gpu, target: Format, divisor: float,
-    ) -> None:  # fmt: skip
-        short, size = element.bits == 16, element.dtype.itemsize
-        narrow = short and columns.inner <= LOAD // size and columns.stride == columns.inner
-        jumps = columns.outer_stride * size, 0 if narrow else columns.stride * size
-        # A row is loaded in pieces of eight bytes.
-        halved = short and not narrow and any(step % LOAD for step in jumps)
-        grain = LOAD // 2 if halved else LOAD
-        shifted = short and not (aligned and all(step % grain == 0 for step in jumps))
-        unit = columns.inner if narrow else LOAD // size if short else _LANE // size
-        taken = -(-min(length, chunk) // period)  # turns of a chunk
-        whole = aligned and columns.inner % unit == 0 and all(step % _LANE == 0 for step in jumps)
-        slim = narrow or (not short and columns.inner * size <= _SLIM)
-        if not short and not (whole and (slim or taken == 1)):
-            unit = 1  # with accumulators besides, several columns of a lane have too few loads under way
-        pieces = -(-columns.inner // unit)
-        units, chunks = columns.outer * pieces, -(-length // chunk)
-        levels = [rows for rows in levels_of(steps) if rows < length]
-        # Lanes that would have no column take leaves, and so do those that would read what follows in a sector later.
-        apart = columns.inner * size * leaf_rows(steps)  # bytes from leaf to leaf
-        together = (_TOGETHER_SHORT if short else _TOGETHER) // apart if slim else 1
-        spread = min(max(_UNITS[short] // units, together, 1).bit_length() - 1, len(levels), 3 if short else 5)
-        # Half a leaf leaves half of the lanes to other units.
-        halves = short and not narrow and length <= leaf_rows(steps) // 2
-        warps = -(-units // (_UNITS[short] << halves >> spread))
-        busy = warps * chunks >= _ENOUGH * gpu.multiprocessors
-        along = _ALONG_LEVELS if len(levels) - spread >= _ALONG_LEVELS and not busy else 0
-        own = len(levels) - spread - along
-        uneven = int(period & (period - 1) != 0)
-        layout = "SHIFTED" if shifted else "ALIGNED"
-        turns = 1
-        if slim:
-            most = 1 << (_LOADS[layout] // unit).bit_length() - 1 if short else _TURNS
-            turns = min(most, 1 << (taken - 1).bit_length())
-        lanes: tuple[tuple[str, int], ...] = ()
-        if not short:
-            low, within = min(spread, _LOW), _WITHIN_SLIM if slim and taken > 1 else _WITHIN
-            lanes = ("LOW", spread if uneven else low), ("MOST_WITHIN", within)
-        loops = taken > turns
-        # Shifted ones have no registers for it.
-        piped = short and not narrow and not shifted and along == 0 and own <= _PIPED and units < _MAX_PIPED
-        if (
-            _STAGED and short and not (narrow or shifted or halved or spread or uneven)
-            and gpu.compute_capability >= (9, 0) and units < _MAX_PIPED
-        ):  # fmt: skip
-            self._stage(
-                element,
-                columns,
-                pieces,
-                units,
-                own,
-                halves,
-                loops,
-                along,
-                length,
-                chunk,
-                period,
-                levels,
-                divisor,
-                target,
-                gpu,
-                chunks,
-            )
-            return
-        rows16 = aligned and all(step * size % LOAD == 0 for step in (columns.stride, columns.outer_stride))
-        if (
-            _STAGED_WIDE and element.name == "binary32" and rows16 and columns.inner % 4 == 0 and not uneven
-            and spread == 0 and gpu.compute_capability >= (9, 0) and len(levels) - along >= _STAGED_WITHIN
-        ):  # fmt: skip
-            if along and _STAGED_WIDE_ALONG > 3 and len(levels) - _STAGED_WIDE_ALONG >= _STAGED_WITHIN:
-                along = _STAGED_WIDE_ALONG
-            self._stage_wide(
-                element,
-                columns,
-                taken > 1,
-                along,
-                length,
-                chunk,
-                period,
-                levels,
-                divisor,
-                target,
-                gpu,
-                chunks,
-            )
-            return
-        resident = _RESIDENT if short else _RESIDENT_LOOPS if taken > 1 else _RESIDENT_WIDE[unit * size]
-        threads = _THREADS_ALONG if along else _THREADS
+    element: Format
+    columns: Columns
+    length: int
+    chunk: int
+    period: int
+    steps: Sequence[Step]
+    aligned: bool
+    gpu: Gpu
+
+    @property
+    def short(self) -> bool:
+        return self.element.bits == 16
+
+    @property
+    def size(self) -> int:
+        return self.element.dtype.itemsize
+
+    @property
+    def row(self) -> int:
+        """Bytes of a row."""
+        return self.columns.inner * self.size
+
+    @property
+    def chunks(self) -> int:
+        return -(-self.length // self.chunk)
+
+    @property
+    def turns(self) -> int:
+        """Of a chunk."""
+        return -(-min(self.length, self.chunk) // self.period)
+
+    @property
+    def levels(self) -> list[int]:
+        return [rows for rows in levels_of(self.steps) if rows < self.length]
+
+    @property
+    def is_uneven(self) -> bool:
+        return self.period & (self.period - 1) != 0
+
+    def begins_at(self, grain: int) -> bool:
+        """Whether every row begins at a multiple of so many bytes."""
+        steps = self.columns.outer_stride, self.columns.stride
+        return self.aligned and all(step * self.size % grain == 0 for step in steps)
+
+    def is_busy(self, warps: int, enough: int) -> bool:
+        """Whether a warp of its own for some columns, of each chunk, is enough."""
+        return warps * self.chunks >= enough * self.gpu.multiprocessors
+
+
+class _Way(NamedTuple):
+    """A kernel, and its grid but for the chunks."""
+
+    source: str
+    layout: str
+    macros: dict[str, int]
+    unit: int
+    """Columns that belong together."""
+    blocks: int
+    threads: int
+    resident: int
+    shared: int = 0
+
+
+class _Pass:
+    """One launch."""
+
+    def __init__(self, job: _Job, target: Format, divisor: float) -> None:
+        columns, gpu = job.columns, job.gpu
+        way = _staged(job) or _direct(job)
+        macros = {**way.macros, "THREADS": way.threads, "RESIDENT": way.resident // (way.threads // 32)}
         function = compiled(
-            "columns.cu", "columns", gpu.compute_capability, ELEMENTS[element.name], layout,
-            (("GRAIN", LOAD if shifted else grain), ("COLUMNS", unit), ("NARROW", int(narrow)), ("SPREAD", spread),
-             ("LEVELS", own), ("HALVES", int(halves)), ("LOOPS", int(loops)), ("TURNS", turns), ("UNEVEN", uneven),
-             ("ALONG", 1 << along), ("PIPED", int(piped)), ("THREADS", threads),
-             ("RESIDENT", resident // (threads // 32)), *lanes),
+            way.source, "columns", gpu.compute_capability, ELEMENTS[job.element.name], way.layout,
+            tuple(macros.items()),
         )  # fmt: skip
-        distance = (ctypes.c_int32 * _MAX_LEVELS)(*levels)
+        if way.shared:
+            allow_shared(function, way.shared, gpu.ordinal)
+        pieces = -(-columns.inner // way.unit)
+        distance = (ctypes.c_int32 * _MAX_LEVELS)(*job.levels)
         self._problem = _Columns(
-            0, columns.outer_stride, columns.stride, columns.inner, pieces, units,
-            -(-(1 << 64) // pieces) % (1 << 64), length, chunk, period,
+            0, columns.outer_stride, columns.stride, columns.inner, pieces, columns.outer * pieces,
+            -(-(1 << 64) // pieces) % (1 << 64), job.length, job.chunk, job.period,
             columns.outer * columns.inner, 0, divisor, TARGETS[target.name], distance,
         )  # fmt: skip
-        blocks = -(-warps // (threads // 32 >> along))
-        if piped:
-            blocks = min(blocks, gpu.multiprocessors * resident // (threads // 32) * _WAVES)
-        self._kernel = KernelLaunch(function, blocks, threads, self._problem, more=chunks)
-
-    def _stage_wide(self, element: Format, columns: Columns, loops: bool, along: int, length: int, chunk: int, period: int, levels: list[int], divisor: float, target: Format, gpu: Gpu, chunks: int) -> None:  # fmt: skip
-        pieces = columns.inner // 4
-        units = columns.outer * pieces
-        groups = -(-units // 8)
-        threads = max(_STAGED_THREADS, 32 << along)
-        gaps = columns.stride != columns.inner or columns.outer_stride != columns.stride * length
-        many = along == 0
-        resident = max(_STAGED_WIDE_RESIDENT // (threads // 32), 1)
-        shared = threads // 32 * _STAGES_WIDE * (128 << _STAGED_WITHIN)
-        function = compiled(
-            "staged_lanes.cu", "columns", gpu.compute_capability, ELEMENTS[element.name], "ALIGNED",
-            (("PIECES", pieces if pieces in (2, 4) and not gaps else 8), ("LEVELS", len(levels) - along), ("WITHIN", _STAGED_WITHIN),
-             ("LOOPS", int(loops)), ("ALONG", 1 << along),
-             ("STAGES", _STAGES_WIDE), ("SHARES", _SHARES), ("MANY", int(many)), ("THREADS", threads), ("RESIDENT", resident)),
-        )  # fmt: skip
-        if shared > 48 << 10:
-            allow_shared(function, shared, gpu.ordinal)
-        self._problem = _Columns(
-            0, columns.outer_stride, columns.stride, columns.inner, pieces, units,
-            -(-(1 << 64) // pieces) % (1 << 64), length, chunk, period,
-            columns.outer * columns.inner, 0, divisor, TARGETS[target.name], (ctypes.c_int32 * _MAX_LEVELS)(*levels),
-        )  # fmt: skip
-        blocks = -(-groups // (threads // 32 >> along))
-        if many:
-            blocks = min(blocks, gpu.multiprocessors * resident * _STAGED_WAVES)
-        self._kernel = KernelLaunch(function, blocks, threads, self._problem, shared, more=chunks)
-
-    def _stage(self, element: Format, columns: Columns, pieces: int, units: int, own: int, halves: bool, loops: bool, along: int, length: int, chunk: int, period: int, levels: list[int], divisor: float, target: Format, gpu: Gpu, chunks: int) -> None:  # fmt: skip
-        own, along = own + along, 0
-        per_warp = 16 if halves else 8
-        groups = -(-units // per_warp)
-        # Warps share columns where there are too few of those.
-        while along < 3 and own > 0 and groups * chunks << along < _STAGED_ALONG * gpu.multiprocessors:
-            along, own = along + 1, own - 1
-        threads = max(_STAGED_THREADS, 32 << along)
-        gaps = columns.stride != columns.inner or columns.outer_stride != columns.stride * length
-        together = pieces if pieces in (2, 4, 8) and not gaps else per_warp
-        many = along == 0
-        resident = max(_STAGED_RESIDENT // (threads // 32), 1)
-        shared = threads // 32 * _STAGES * 4096
-        function = compiled(
-            "staged_columns.cu", "columns", gpu.compute_capability, ELEMENTS[element.name], "ALIGNED",
-            (("PIECES", together), ("LEVELS", own), ("HALVES", int(halves)), ("LOOPS", int(loops)), ("ALONG", 1 << along),
-             ("STAGES", _STAGES), ("UNROLL", _STAGED_UNROLL), ("SHARES", _SHARES), ("MANY", int(many)), ("THREADS", threads), ("RESIDENT", resident)),
-        )  # fmt: skip
-        if shared > 48 << 10:
-            allow_shared(function, shared, gpu.ordinal)
-        self._problem = _Columns(
-            0, columns.outer_stride, columns.stride, columns.inner, pieces, units,
-            -(-(1 << 64) // pieces) % (1 << 64), length, chunk, period,
-            columns.outer * columns.inner, 0, divisor, TARGETS[target.name], (ctypes.c_int32 * _MAX_LEVELS)(*levels),
-        )  # fmt: skip
-        blocks = -(-groups // (threads // 32 >> along))
-        if many:
-            blocks = min(blocks, gpu.multiprocessors * resident * _STAGED_WAVES)
-        self._kernel = KernelLaunch(function, blocks, threads, self._problem, shared, more=chunks)
+        self._kernel = KernelLaunch(
+            function, way.blocks, way.threads, self._problem, way.shared, more=job.chunks
+        )
 
     def __call__(self, x: int, out: int, stream: int) -> None:
         self._problem.data, self._problem.out = x, out
         self._kernel(stream)
+
+
+def _direct(job: _Job) -> _Way:
+    """Every lane has its numbers from memory."""
+    columns, short, size = job.columns, job.short, job.size
+    narrow = short and job.row <= LOAD and columns.stride == columns.inner
+    jumps = columns.outer_stride * size, 0 if narrow else columns.stride * size
+    # A row is loaded in pieces of eight bytes.
+    halved = short and not narrow and any(step % LOAD for step in jumps)
+    grain = LOAD // 2 if halved else LOAD
+    shifted = short and not (job.aligned and all(step % grain == 0 for step in jumps))
+    layout = "SHIFTED" if shifted else "ALIGNED"
+    unit = columns.inner if narrow else LOAD // size if short else _LANE // size
+    whole = columns.inner % unit == 0 and job.begins_at(_LANE)
+    slim = narrow or (not short and job.row <= _SLIM)
+    if not short and not (whole and (slim or job.turns == 1)):
+        unit = 1  # with accumulators besides, several columns of a lane have too few loads under way
+    units, levels = columns.outer * -(-columns.inner // unit), len(job.levels)
+    # Lanes that would have no column take leaves, and so do those that would read what follows in a sector later.
+    leaf = leaf_rows(job.steps)
+    together = (_TOGETHER_SHORT if short else _TOGETHER) // (leaf * job.row) if slim else 1
+    spread = min(max(_UNITS[short] // units, together, 1).bit_length() - 1, levels, 3 if short else 5)
+    # Half a leaf leaves half of the lanes to other units.
+    halves = short and not narrow and job.length <= leaf // 2
+    warps = -(-units // (_UNITS[short] << halves >> spread))
+    along = _ALONG_LEVELS if levels - spread >= _ALONG_LEVELS and not job.is_busy(warps, _ENOUGH) else 0
+    own = levels - spread - along
+    turns = 1
+    if slim:
+        most = 1 << (_LOADS[layout] // unit).bit_length() - 1 if short else _TURNS
+        turns = min(most, 1 << (job.turns - 1).bit_length())
+    # Shifted ones have no registers for it.
+    piped = short and not narrow and not shifted and along == 0 and own <= _PIPED and units < _MAX_PIPED
+    macros = {
+        "GRAIN": LOAD if shifted else grain, "COLUMNS": unit, "NARROW": int(narrow), "SPREAD": spread, "LEVELS": own,
+        "HALVES": int(halves), "LOOPS": int(job.turns > turns), "TURNS": turns, "UNEVEN": int(job.is_uneven),
+        "ALONG": 1 << along, "PIPED": int(piped),
+    }  # fmt: skip
+    if not short:
+        macros["LOW"] = spread if job.is_uneven else min(spread, _LOW)
+        macros["MOST_WITHIN"] = _WITHIN_SLIM if slim and job.turns > 1 else _WITHIN
+    resident = _RESIDENT if short else _RESIDENT_LOOPS if job.turns > 1 else _RESIDENT_WIDE[unit * size]
+    threads = _THREADS_ALONG if along else _THREADS
+    blocks = -(-warps // (threads // 32 >> along))
+    if piped:
+        blocks = min(blocks, _most_blocks(job, resident, threads))
+    return _Way("columns.cu", layout, macros, unit, blocks, threads, resident)
+
+
+def _staged(job: _Job) -> _Way | None:
+    """By way of shared memory, where that is worth it: long rows of 16-bit numbers, of leaves that fill half a tile; and
+    of binary32, where every column has several chunks and no warp of its own.
+    """
+    columns, short, unit = job.columns, job.short, LOAD // job.size
+    units, levels, leaf = columns.outer * -(-columns.inner // unit), len(job.levels), leaf_rows(job.steps)
+    halves = short and job.length <= leaf // 2
+    warps = -(-units // (_STAGED_UNITS << halves))
+    if (
+        job.gpu.compute_capability < (9, 0) or job.is_uneven or job.row < _LINE or units >= _MAX_PIPED
+        or not job.begins_at(LOAD)
+    ):  # fmt: skip
+        return None
+    if short:
+        if job.length <= leaf // 4:
+            return None
+        along = 0
+        while along < min(_ALONG_LEVELS, levels) and not job.is_busy(warps << along, _ENOUGH_STAGED):
+            along += 1
+        threads = max(_THREADS, 32 << along)
+    elif job.element.name == "binary32" and job.chunks > 1 and not job.is_busy(warps, _ENOUGH):
+        along, threads = _ALONG_LEVELS, _THREADS_ALONG
+    else:
+        return None
+    resident = _RESIDENT if short else _RESIDENT_LOOPS
+    blocks = -(-warps // (threads // 32 >> along))
+    if along == 0:
+        blocks = min(blocks, _most_blocks(job, resident, threads))
+    macros = {
+        "LEVELS": levels - along, "HALVES": int(halves), "LOOPS": int(job.turns > 1), "ALONG": 1 << along,
+        "STAGES": _STAGES[short],
+    }  # fmt: skip
+    shared = threads // 32 * _STAGES[short] * _TILE[short]
+    return _Way("staged_columns.cu", "ALIGNED", macros, unit, blocks, threads, resident, shared)
+
+
+def _most_blocks(job: _Job, resident: int, threads: int) -> int:
+    """Of warps that have columns one after another."""
+    return job.gpu.multiprocessors * resident // (threads // 32) * _WAVES
 
 
 def leaf_rows(steps: Sequence[Step]) -> int:

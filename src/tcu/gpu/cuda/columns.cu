@@ -42,16 +42,9 @@ struct Unit {
     i64 first;
     int columns;
 
-    __device__ Unit(const Columns& p, u32 unit) : outer(outer_of(p, unit)) {
+    __device__ Unit(const Columns& p, u32 unit) : outer(p.outer_of(unit)) {
         first = static_cast<i64>(unit - outer * p.pieces) * Leaves::UNIT;
         columns = unit < p.units ? static_cast<int>(min(p.inner - first, i64(Leaves::UNIT))) : 0;
-    }
-
-    // unit / pieces, exact for 32 bits (Lemire, Kaser and Kurz, "Faster remainder by direct computation", 2019); a
-    // warp of few rows took a fifth of its instructions for divisions.
-    static __device__ u32 outer_of(const Columns& p, u32 unit) {
-        const u64 low = (p.inverse & 0xffffffff) * unit, high = (p.inverse >> 32) * unit + (low >> 32);
-        return p.inverse == 0 ? unit : static_cast<u32>(high >> 32);
     }
 };
 
@@ -103,28 +96,6 @@ __device__ inline void sum_below(const Columns& p, const Chunk& x, int rows, int
                 else v[n] += first[n];
             }
         }
-    }
-}
-
-// The tree over the warps that share columns, in the first of them.  Every thread of the block comes here.
-__device__ inline void across_warps_of_columns(double (&v)[NUMBERS]) {
-    if (ALONG == 1) return;
-    __shared__ double numbers[NUMBERS][ALONG][THREADS / ALONG];
-    const int along = threadIdx.x / WARP % ALONG, thread = threadIdx.x / WARP / ALONG * WARP + threadIdx.x % WARP;
-#pragma unroll
-    for (int n = 0; n < NUMBERS; ++n) numbers[n][along][thread] = v[n];
-    __syncthreads();
-    if (along != 0) return;
-#pragma unroll
-    for (int n = 0; n < NUMBERS; ++n) {
-        double all[ALONG];
-#pragma unroll
-        for (int i = 0; i < ALONG; ++i) all[i] = numbers[n][i][thread];
-#pragma unroll
-        for (int step = 1; step < ALONG; step *= 2)
-#pragma unroll
-            for (int i = 0; i < ALONG; i += 2 * step) all[i] += all[i + step];
-        v[n] = all[0];
     }
 }
 

@@ -24,6 +24,13 @@ struct Columns {
     double divisor;
     i64 target;
     int distance[MAX_LEVELS];
+
+    // unit / pieces, exact for 32 bits (Lemire, Kaser and Kurz, "Faster remainder by direct computation", 2019); a
+    // warp of few rows took a fifth of its instructions for divisions.
+    __device__ u32 outer_of(u32 unit) const {
+        const u64 low = (inverse & 0xffffffff) * unit, high = (inverse >> 32) * unit + (low >> 32);
+        return inverse == 0 ? unit : static_cast<u32>(high >> 32);
+    }
 };
 
 // A lane's columns of a chunk, from its own leaf on.
@@ -40,6 +47,29 @@ __device__ inline double across_lanes(double v) {
 #pragma unroll
     for (int k = FROM; k < TO; ++k) v += __shfl_xor_sync(ALL, v, 1 << k);
     return v;
+}
+
+// The tree over the warps that share columns, in the first of them.  Every thread of the block comes here.
+template <int NUMBERS>
+__device__ inline void across_warps_of_columns(double (&v)[NUMBERS]) {
+    if (ALONG == 1) return;
+    __shared__ double numbers[NUMBERS][ALONG][THREADS / ALONG];
+    const int along = threadIdx.x / WARP % ALONG, thread = threadIdx.x / WARP / ALONG * WARP + threadIdx.x % WARP;
+#pragma unroll
+    for (int n = 0; n < NUMBERS; ++n) numbers[n][along][thread] = v[n];
+    __syncthreads();
+    if (along != 0) return;
+#pragma unroll
+    for (int n = 0; n < NUMBERS; ++n) {
+        double all[ALONG];
+#pragma unroll
+        for (int i = 0; i < ALONG; ++i) all[i] = numbers[n][i][thread];
+#pragma unroll
+        for (int step = 1; step < ALONG; step *= 2)
+#pragma unroll
+            for (int i = 0; i < ALONG; i += 2 * step) all[i] += all[i + step];
+        v[n] = all[0];
+    }
 }
 
 // What is there, if any, to words that are zero before; not by a branch, behind which the compiler would wait for each.

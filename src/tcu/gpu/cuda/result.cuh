@@ -75,6 +75,10 @@ __device__ inline void* place(void* out, i64 i, Target target) {
     return static_cast<u8*>(out) + i * (target == TO_BINARY64 ? 8 : target == TO_BINARY32 ? 4 : 2);
 }
 
+__device__ inline u32 binary32_of(double value) {
+    return value != value ? 0x7fffffff : __float_as_uint(__double2float_rn(value + 0.0));
+}
+
 // Rounded once, to nearest; zero is +0, and a NaN has all fraction bits set, as tensor cores return it.
 __device__ inline void store_rounded(void* out, double value, Target target) {
     const bool nan = value != value;
@@ -82,7 +86,7 @@ __device__ inline void store_rounded(void* out, double value, Target target) {
     if (target == TO_BINARY64) {
         *static_cast<u64*>(out) = nan ? 0x7fffffffffffffff : __double_as_longlong(value);
     } else if (target == TO_BINARY32) {
-        *static_cast<u32*>(out) = nan ? 0x7fffffff : __float_as_uint(__double2float_rn(value));
+        *static_cast<u32*>(out) = binary32_of(value);
     } else if (target == TO_BINARY16) {
         u16 code;
         asm("{ .reg .b16 h; cvt.rn.f16.f64 h, %1; mov.b16 %0, h; }" : "=h"(code) : "d"(value));
