@@ -75,6 +75,40 @@ def test_many_columns(torch, dtype) -> None:
         check(x, to_gpu(torch, x), axis=axis)
 
 
+@dtypes
+def test_columns_from_shared_memory(torch, dtype) -> None:
+    """Rows of whole lines: of half a leaf, of several turns, of several chunks; columns that warps share, and many."""
+    rng = np.random.default_rng(11)
+    for shape, axis in (
+        ((16, 90_000), 0),
+        ((9, 12, 1032), 1),
+        ((500, 64, 136), 1),
+        ((2100, 4096), 0),
+        ((2, 300, 72), 1),
+        ((40_000, 96), 0),
+        ((2, 17_000, 40), 1),
+    ):
+        x = draw(rng, int(np.prod(shape)), dtype, "scaled").reshape(shape)
+        check(x, to_gpu(torch, x), axis=axis)
+        check(x[..., :-3], to_gpu(torch, x)[..., :-3], axis=axis)
+
+
+@dtypes
+def test_narrow_columns(torch, dtype) -> None:
+    """Rows of few bytes, of which lanes read many together: as long as turns at a time, shorter, and longer."""
+    rng = np.random.default_rng(12)
+    for shape in (
+        (40, 32_768, 2),
+        (3, 20_000, 3),
+        (5000, 64, 16),
+        (700, 2048, 1),
+        (90, 9000, 4),
+        (30, 5000, 7),
+    ):
+        x = draw(rng, int(np.prod(shape)), dtype, "spread").reshape(shape)
+        check(x, to_gpu(torch, x), axis=1)
+
+
 def test_layouts_and_options(torch) -> None:
     rng = np.random.default_rng(10)
     x = draw(rng, 6 * 700 * 40, np.float16, "special").reshape(6, 700, 40)

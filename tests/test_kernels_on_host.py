@@ -571,7 +571,11 @@ def test_columns(
     values = {"SPREAD": range(3), "LOOPS": (0, 1), "ALONG": (1,) if busy else (1, 8)}
     values |= {} if wide else dict.fromkeys(("NARROW", "HALVES", "PIPED"), (0, 1))
     values |= {"TURNS": (1, 4) if wide else (1, 2, 4, 8)}
-    values |= {"LOW": range(3), "MOST_WITHIN": (2, 4)} if wide else {"LAYOUT": ("ALIGNED", "SHIFTED"), "GRAIN": (8, 16)}
+    values |= (
+        {"LOW": range(3), "MOST_WITHIN": (2, 4)}
+        if wide
+        else {"LAYOUT": ("ALIGNED", "SHIFTED"), "GRAIN": (8, 16)}
+    )
     values |= {"COLUMNS": (1, 2)} if dtype == "float32" else {}
     direct = [macros for macros in host.macros if "STAGES" not in macros]
     for name, wanted in values.items():
@@ -589,7 +593,12 @@ def test_columns(
 def test_columns_of_several_chunks(host: HostGpu, dtype: str) -> None:
     """By a plan of one warp, whose chunks are short; the last chunk is shorter, and so are the last rows' ends."""
     rng = np.random.default_rng(6)
-    for outer, length, inner, there in ((1, 5000, 72, 72), (3, 2500, 64, 64), (2, 2060, 72, 67), (1, 2050, 96, 96)):
+    for outer, length, inner, there in (
+        (1, 5000, 72, 72),
+        (3, 2500, 64, 64),
+        (2, 2060, 72, 67),
+        (1, 2050, 96, 96),
+    ):
         x = numbers_of(rng, "spread", outer * length * inner, get_format(dtype).dtype)
         x = x.reshape(outer, length, inner)[:, :, :there]
         assert alike(column_sums(host, x, block=32), model_columns(x, block=32)), (length, inner)
