@@ -695,7 +695,7 @@ def test_an_error_in_the_kernel_of_columns_is_seen(
     [
         ((2, 64, 72), np.float16, "k / 2 * 8 | matrix / 2 * 2", "k / 2 * 8 | matrix % 2 * 2", BITS),
         ((1, 16, 704), np.float16, "matrix % 2 * 2, unit", "matrix % 2 * 4, unit", BITS),
-        ((2, 60, 72), np.float16, "any && row + own + more < rows", "any", OUTSIDE),
+        ((2, 60, 72), np.float16, "any && there && row + own + more < rows", "any", OUTSIDE),
         ((2, 64, 72), np.float16, "any = unit < p.units", "any = true", OUTSIDE),
         ((2, 64, 72), np.float16, "wait_for_tile<STAGES - 1>()", "wait_for_tile<STAGES>()", BITS),
         ((1, 16, 9000), np.float16, "units += step;\n            go_to_units();", "go_to_units();", BITS),

@@ -53,6 +53,9 @@ _STAGED_UNITS, _TILE, _STAGES = 8, {True: 4096, False: 2048}, {True: 2, False: 4
 whether numbers have 16 bits."""
 _LINE = 128
 """Bytes of a row that are worth a way through shared memory; rows of 32 had 0.86 of the speed without (H200)."""
+_FETCH, _LONG_STAGED, _ALONG_LOOPS, _WITHIN_LOOPS, _TURNS_LOOPS = 0, 1, 3, 4, 1
+"""To be measured: bytes that a load brings to L2; whether binary32 of several chunks comes by way of shared memory; and
+where it does not, of several turns, levels that warps share, levels of a lane and turns at a time."""
 _ENOUGH_STAGED = 16
 """As _ENOUGH, of 16-bit numbers from shared memory."""
 _LANE = 8
@@ -250,12 +253,15 @@ def _direct(job: _Job) -> _Way:
     # Half a leaf leaves half of the lanes to other units.
     halves = short and not narrow and job.length <= leaf // 2
     warps = -(-units // (_UNITS[short] << halves >> spread))
-    along = _ALONG_LEVELS if levels - spread >= _ALONG_LEVELS and not job.is_busy(warps, _ENOUGH) else 0
+    most_along = _ALONG_LEVELS if short or slim or job.turns == 1 else _ALONG_LOOPS
+    along = most_along if levels - spread >= most_along and not job.is_busy(warps, _ENOUGH) else 0
     own = levels - spread - along
     turns = 1
     if slim:
         most = 1 << (_LOADS[layout] // unit).bit_length() - 1 if short else _TURNS
         turns = min(most, 1 << (job.turns - 1).bit_length())
+    elif not short:
+        turns = min(_TURNS_LOOPS, 1 << (job.turns - 1).bit_length())
     # Shifted ones have no registers for it.
     piped = short and not narrow and not shifted and along == 0 and own <= _PIPED and units < _MAX_PIPED
     macros = {
@@ -265,9 +271,10 @@ def _direct(job: _Job) -> _Way:
     }  # fmt: skip
     if not short:
         macros["LOW"] = spread if job.is_uneven else min(spread, _LOW)
-        macros["MOST_WITHIN"] = _WITHIN_SLIM if slim and job.turns > 1 else _WITHIN
+        macros["MOST_WITHIN"] = (_WITHIN_SLIM if slim else _WITHIN_LOOPS) if job.turns > 1 else _WITHIN
+    macros["L2_FETCH"] = _FETCH
     resident = _RESIDENT if short else _RESIDENT_LOOPS if job.turns > 1 else _RESIDENT_WIDE[unit * size]
-    threads = _THREADS_ALONG if along else _THREADS
+    threads = 32 << along if along else _THREADS
     blocks = -(-warps // (threads // 32 >> along))
     if piped:
         blocks = min(blocks, _most_blocks(job, resident, threads))
@@ -280,11 +287,12 @@ def _staged(job: _Job) -> _Way | None:
     """
     columns, short, unit = job.columns, job.short, LOAD // job.size
     units, levels, leaf = columns.outer * -(-columns.inner // unit), len(job.levels), leaf_rows(job.steps)
+    gaps = columns.stride != columns.inner or columns.outer_stride != columns.stride * job.length
     halves = short and job.length <= leaf // 2
     warps = -(-units // (_STAGED_UNITS << halves))
     if (
         job.gpu.compute_capability < (9, 0) or job.is_uneven or job.row < _LINE or units >= _MAX_PIPED
-        or not job.begins_at(LOAD)
+        or not job.begins_at(LOAD) or (gaps and job.row in (32, 64))
     ):  # fmt: skip
         return None
     if short:
@@ -294,7 +302,9 @@ def _staged(job: _Job) -> _Way | None:
         while along < min(_ALONG_LEVELS, levels) and not job.is_busy(warps << along, _ENOUGH_STAGED):
             along += 1
         threads = max(_THREADS, 32 << along)
-    elif job.element.name == "binary32" and job.chunks > 1 and not job.is_busy(warps, _ENOUGH):
+    elif (
+        _LONG_STAGED and job.element.name == "binary32" and job.chunks > 1 and not job.is_busy(warps, _ENOUGH)
+    ):
         along, threads = _ALONG_LEVELS, _THREADS_ALONG
     else:
         return None
@@ -306,6 +316,8 @@ def _staged(job: _Job) -> _Way | None:
         "LEVELS": levels - along, "HALVES": int(halves), "LOOPS": int(job.turns > 1), "ALONG": 1 << along,
         "STAGES": _STAGES[short],
     }  # fmt: skip
+    if short:
+        macros["PIECES"] = job.row // LOAD if job.row in (32, 64) else _STAGED_UNITS << halves
     shared = threads // 32 * _STAGES[short] * _TILE[short]
     return _Way("staged_columns.cu", "ALIGNED", macros, unit, blocks, threads, resident, shared)
 

@@ -12,6 +12,7 @@ __device__ inline u32 load_code(u32 at) {
 
 struct Leaves {
     static constexpr int WITHIN = 4, ROWS = 1 << WITHIN, UNITS = 8, TILE_BYTES = ROWS * UNITS * 16, NUMBERS = 1;
+    static constexpr int TOGETHER = UNITS;
     double leaf[ROWS] = {};
 
     // From the first row of a tile to that one, which is the first of a leaf; of numbers without common bits, the sum.

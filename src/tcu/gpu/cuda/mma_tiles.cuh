@@ -16,16 +16,19 @@ __device__ inline void load_transposed(u32 (&m)[4], u32 at) {
 // Of two columns for each lane; where HALVES is 1, of two columns of each of two units.
 struct Leaves {
     static constexpr int ROWS = HALVES ? 16 : 32, UNITS = HALVES ? 16 : 8, WITHIN = 0, TILE_BYTES = ROWS * UNITS * 16;
+    static constexpr int TOGETHER = PIECES;
     static constexpr int PARTS = HALVES ? 2 : 1, NUMBERS = 2 * PARTS;
     double low[NUMBERS] = {}, high[NUMBERS] = {};
 
     static __device__ constexpr int row_of(const Columns&, int number) { return number; }
 
-    // In the tile: the eight rows of a matrix lie in different banks, and so do pieces copied together.  Every bit is the
-    // sum, modulo 2, of bits of row and unit, so that places of sums without carries are such sums.
+    // In the tile, in memory's order but for the last three bits: pieces copied together lie in one line, and the eight
+    // rows of a matrix in different banks.  Every bit is the sum, modulo 2, of bits of row and unit, so that places of
+    // sums without carries are such sums.
     static __device__ constexpr u32 place_of_piece(int row, int unit) {
         const int b0 = row & 1, b3 = row >> 3 & 1, last = HALVES ? row >> 2 & 1 : row >> 4 & 1;
-        return 16 * (row * UNITS + (unit ^ (b0 | b3 << 1 | last << 2)));
+        const int key = PIECES >= 8 ? b0 | b3 << 1 | last << 2 : PIECES == 4 ? b3 | last << 1 : b3 | last << 2;
+        return 16 * (((unit / PIECES * ROWS + row) * PIECES + unit % PIECES) ^ key);
     }
 
     __device__ void add(u32 tile) {

@@ -2,6 +2,8 @@
 // background, pieces that lie side by side together, and has its numbers from there.
 //
 // Compiled with ELEMENT and LAYOUT ALIGNED, LEVELS, HALVES, LOOPS, ALONG, THREADS and RESIDENT as columns.cu says, and
+//   PIECES   of 16-bit numbers, of 16 bytes: those of a row, where it has 2 or 4 of them, and rows lie without gaps; else
+//            all units of a warp
 //   STAGES   tiles that a warp has room for
 // Where ALONG is 1, a warp has columns one after another.
 
@@ -32,7 +34,7 @@ __device__ inline void wait_for_tile() {
 
 // A warp's tiles, in the order in which they are added up: those of the turns of a leaf, of the leaves, of the columns.
 struct Tiles {
-    static constexpr int PIECE = 16, COPIES = Leaves::ROWS * UNITS / WARP, COPIED_ROWS = WARP / UNITS;
+    static constexpr int PIECE = 16, COPIES = Leaves::ROWS * UNITS / WARP, TOGETHER = Leaves::TOGETHER, COPIED_ROWS = WARP / TOGETHER;
 
     const Columns& p;
     u32 slots;           // of the warp
@@ -47,7 +49,7 @@ struct Tiles {
 
     __device__ Tiles(const Columns& p, u32 slots, u32 units, u32 step, i64 begin, int first, int rows)
         : p(p), slots(slots), units(units), step(step), begin(begin), first(first), rows(rows),
-          own(Leaves::row_of(p, threadIdx.x % WARP / UNITS)) {
+          own(Leaves::row_of(p, threadIdx.x % WARP / TOGETHER)) {
         go_to_leaf();
         go_to_units();
     }
@@ -60,7 +62,7 @@ struct Tiles {
     }
 
     __device__ void go_to_units() {
-        const u32 unit = units + threadIdx.x % WARP % UNITS, outer = p.outer_of(unit);
+        const u32 unit = units + threadIdx.x % WARP % TOGETHER, outer = p.outer_of(unit);
         const i64 at = outer * p.outer_stride + static_cast<i64>(unit - outer * p.pieces) * PER_LOAD;
         any = unit < p.units;
         data = reinterpret_cast<const char*>(static_cast<const Code*>(p.data) + at + (begin + own) * p.stride);
@@ -69,14 +71,16 @@ struct Tiles {
     // Asks for the next tile, if there is one.
     __device__ void ask_for_next() {
         const int lane = threadIdx.x % WARP;
-        const u32 to = slots + ask * Leaves::TILE_BYTES, place = Leaves::place_of_piece(lane / UNITS, lane % UNITS);
+        const u32 to = slots + ask * Leaves::TILE_BYTES, place = Leaves::place_of_piece(lane / TOGETHER, lane % TOGETHER);
         constexpr i64 SIZE = sizeof(Code);
         const char* const at = data + SIZE * row * p.stride;
 #pragma unroll
         for (int i = 0; i < COPIES; ++i) {
-            const int more = Leaves::row_of(p, i * COPIED_ROWS);
-            copy_if(any && row + own + more < rows, to + (place ^ Leaves::place_of_piece(i * COPIED_ROWS, 0)),
-                    at + SIZE * more * p.stride);
+            const int number = i * COPIED_ROWS % Leaves::ROWS, outers = i * COPIED_ROWS / Leaves::ROWS;
+            const int more = Leaves::row_of(p, number);
+            const bool there = outers == 0 || units + outers * TOGETHER < p.units;
+            copy_if(any && there && row + own + more < rows, to + (place ^ Leaves::place_of_piece(number, outers * TOGETHER)),
+                    at + SIZE * (more * p.stride + outers * p.outer_stride));
         }
         end_tile();
         ask = ask + 1 == STAGES ? 0 : ask + 1;
