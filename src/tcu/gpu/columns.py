@@ -35,9 +35,12 @@ _THREADS, _THREADS_ALONG = 128, 256
 _LOADS = {"ALIGNED": 16, "SHIFTED": 8}
 """Of a lane at a time, of 16-bit numbers: in rows of few numbers, those of several turns.  A vector that begins anywhere
 is two loads."""
-_TURNS, _WITHIN, _WITHIN_SLIM = 4, 4, 2
-"""Of other numbers in slim rows, turns at a time; and levels of a lane's leaves, which are added up at once: of slim
-rows, fewer where there are several turns."""
+_TURNS, _WITHIN = {True: 4, False: 2}, {True: 2, False: 4}
+"""Of other numbers, by whether rows are slim, turns at a time; and, where there are several turns, levels of a lane's
+leaves, which are added up at once.  Two turns in place of one: 2^12 rows of binary32 had 0.93 in place of 0.91 of
+memory's rate, 2^15 rows 0.96 in place of 0.91 (H200)."""
+_WITHIN_ONE = 4
+"""The same levels where there is one turn."""
 _ALONG_LEVELS = 3
 """Of the leaves that the eight warps of a block share where a warp for each column is not enough."""
 _ENOUGH = 64
@@ -46,18 +49,16 @@ _RESIDENT = 16
 """Warps per multiprocessor, of 16-bit numbers: with more, accumulators are kept in memory, and arrays of 4096 rows took
 a third longer (sm_90)."""
 _RESIDENT_WIDE = {4: 48, 8: 32}
-_RESIDENT_LOOPS = 24
-"""Of others, by the bytes that a lane loads at once, and where several turns need accumulators."""
-_STAGED_UNITS, _TILE, _STAGES = 8, {True: 4096, False: 2048}, {True: 2, False: 4}
-"""Of a warp that has its numbers from shared memory: units, the bytes of a tile, and of how many it has the room, by
-whether numbers have 16 bits."""
-_LINE = 128
-"""Bytes of a row that are worth a way through shared memory; rows of 32 had 0.86 of the speed without (H200)."""
-_FETCH, _LONG_STAGED, _ALONG_LOOPS, _WITHIN_LOOPS, _TURNS_LOOPS = 0, 1, 3, 4, 1
-"""To be measured: bytes that a load brings to L2; whether binary32 of several chunks comes by way of shared memory; and
-where it does not, of several turns, levels that warps share, levels of a lane and turns at a time."""
+_RESIDENT_LOOPS = {True: 24, False: 16}
+"""Of others, by the bytes that a lane loads at once; and where several turns need accumulators, by whether rows are
+slim."""
+_STAGED_UNITS, _TILE, _STAGES = 8, 4096, 2
+"""Of a warp that has its numbers from shared memory: units, the bytes of a tile, and of how many it has the room."""
+_LINE = 32
+"""Bytes of a row that are worth a way through shared memory, of 16-bit numbers: 64 rows of 32 bytes had 0.93 of memory's
+rate in place of 0.87 (H200)."""
 _ENOUGH_STAGED = 16
-"""As _ENOUGH, of 16-bit numbers from shared memory."""
+"""As _ENOUGH, of numbers from shared memory."""
 _LANE = 8
 """Bytes of a row that a lane loads at once, of numbers of more than 16 bits, where all rows begin at multiples of it."""
 _PIPED = 2
@@ -249,19 +250,16 @@ def _direct(job: _Job) -> _Way:
     # Lanes that would have no column take leaves, and so do those that would read what follows in a sector later.
     leaf = leaf_rows(job.steps)
     together = (_TOGETHER_SHORT if short else _TOGETHER) // (leaf * job.row) if slim else 1
+    if not short:  # a lane keeps leaves enough to have many loads under way
+        together = min(together, 1 << max(levels - _WITHIN_ONE, _LOW))
     spread = min(max(_UNITS[short] // units, together, 1).bit_length() - 1, levels, 3 if short else 5)
     # Half a leaf leaves half of the lanes to other units.
     halves = short and not narrow and job.length <= leaf // 2
     warps = -(-units // (_UNITS[short] << halves >> spread))
-    most_along = _ALONG_LEVELS if short or slim or job.turns == 1 else _ALONG_LOOPS
-    along = most_along if levels - spread >= most_along and not job.is_busy(warps, _ENOUGH) else 0
+    along = _ALONG_LEVELS if levels - spread >= _ALONG_LEVELS and not job.is_busy(warps, _ENOUGH) else 0
     own = levels - spread - along
-    turns = 1
-    if slim:
-        most = 1 << (_LOADS[layout] // unit).bit_length() - 1 if short else _TURNS
-        turns = min(most, 1 << (job.turns - 1).bit_length())
-    elif not short:
-        turns = min(_TURNS_LOOPS, 1 << (job.turns - 1).bit_length())
+    most = _TURNS[slim] if not short else 1 << (_LOADS[layout] // unit).bit_length() - 1 if narrow else 1
+    turns = min(most, 1 << (job.turns - 1).bit_length())
     # Shifted ones have no registers for it.
     piped = short and not narrow and not shifted and along == 0 and own <= _PIPED and units < _MAX_PIPED
     macros = {
@@ -271,9 +269,8 @@ def _direct(job: _Job) -> _Way:
     }  # fmt: skip
     if not short:
         macros["LOW"] = spread if job.is_uneven else min(spread, _LOW)
-        macros["MOST_WITHIN"] = (_WITHIN_SLIM if slim else _WITHIN_LOOPS) if job.turns > 1 else _WITHIN
-    macros["L2_FETCH"] = _FETCH
-    resident = _RESIDENT if short else _RESIDENT_LOOPS if job.turns > 1 else _RESIDENT_WIDE[unit * size]
+        macros["MOST_WITHIN"] = _WITHIN[slim] if job.turns > 1 else _WITHIN_ONE
+    resident = _RESIDENT if short else _RESIDENT_LOOPS[slim] if job.turns > 1 else _RESIDENT_WIDE[unit * size]
     threads = 32 << along if along else _THREADS
     blocks = -(-warps // (threads // 32 >> along))
     if piped:
@@ -282,44 +279,30 @@ def _direct(job: _Job) -> _Way:
 
 
 def _staged(job: _Job) -> _Way | None:
-    """By way of shared memory, where that is worth it: long rows of 16-bit numbers, of leaves that fill half a tile; and
-    of binary32, where every column has several chunks and no warp of its own.
-    """
-    columns, short, unit = job.columns, job.short, LOAD // job.size
+    """By way of shared memory, where that is worth it: 16-bit numbers, of leaves that fill half a tile."""
+    columns, unit = job.columns, LOAD // job.size
     units, levels, leaf = columns.outer * -(-columns.inner // unit), len(job.levels), leaf_rows(job.steps)
     gaps = columns.stride != columns.inner or columns.outer_stride != columns.stride * job.length
-    halves = short and job.length <= leaf // 2
-    warps = -(-units // (_STAGED_UNITS << halves))
+    few = job.row in (32, 64)
     if (
-        job.gpu.compute_capability < (9, 0) or job.is_uneven or job.row < _LINE or units >= _MAX_PIPED
-        or not job.begins_at(LOAD) or (gaps and job.row in (32, 64))
+        not job.short or job.gpu.compute_capability < (9, 0) or job.is_uneven or job.row < _LINE
+        or units >= _MAX_PIPED or not job.begins_at(LOAD) or (gaps and few) or job.length <= leaf // 4
     ):  # fmt: skip
         return None
-    if short:
-        if job.length <= leaf // 4:
-            return None
-        along = 0
-        while along < min(_ALONG_LEVELS, levels) and not job.is_busy(warps << along, _ENOUGH_STAGED):
-            along += 1
-        threads = max(_THREADS, 32 << along)
-    elif (
-        _LONG_STAGED and job.element.name == "binary32" and job.chunks > 1 and not job.is_busy(warps, _ENOUGH)
-    ):
-        along, threads = _ALONG_LEVELS, _THREADS_ALONG
-    else:
-        return None
-    resident = _RESIDENT if short else _RESIDENT_LOOPS
+    halves = job.length <= leaf // 2
+    warps, along = -(-units // (_STAGED_UNITS << halves)), 0
+    while along < min(_ALONG_LEVELS, levels) and not job.is_busy(warps << along, _ENOUGH_STAGED):
+        along += 1
+    threads = max(_THREADS, 32 << along)
     blocks = -(-warps // (threads // 32 >> along))
     if along == 0:
-        blocks = min(blocks, _most_blocks(job, resident, threads))
+        blocks = min(blocks, _most_blocks(job, _RESIDENT, threads))
     macros = {
         "LEVELS": levels - along, "HALVES": int(halves), "LOOPS": int(job.turns > 1), "ALONG": 1 << along,
-        "STAGES": _STAGES[short],
+        "STAGES": _STAGES, "PIECES": job.row // LOAD if few else _STAGED_UNITS << halves,
     }  # fmt: skip
-    if short:
-        macros["PIECES"] = job.row // LOAD if job.row in (32, 64) else _STAGED_UNITS << halves
-    shared = threads // 32 * _STAGES[short] * _TILE[short]
-    return _Way("staged_columns.cu", "ALIGNED", macros, unit, blocks, threads, resident, shared)
+    shared = threads // 32 * _STAGES * _TILE
+    return _Way("staged_columns.cu", "ALIGNED", macros, unit, blocks, threads, _RESIDENT, shared)
 
 
 def _most_blocks(job: _Job, resident: int, threads: int) -> int:

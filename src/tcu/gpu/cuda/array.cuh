@@ -45,18 +45,10 @@ union Vector {
     Code codes[PER_LOAD];
 };
 
-#if L2_FETCH == 256
-#define L2_BYTES ".L2::256B"
-#elif L2_FETCH == 128
-#define L2_BYTES ".L2::128B"
-#else
-#define L2_BYTES ""
-#endif
-
 // Read once and not again: the vector leaves no trace in L1.
 __device__ inline uint4 read_once(const void* at) {
     uint4 v;
-    asm volatile("ld.global.nc.L1::no_allocate" L2_BYTES ".v4.u32 {%0, %1, %2, %3}, [%4];"
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
                  : "l"(at));
     return v;

@@ -74,12 +74,12 @@ __device__ inline void across_warps_of_columns(double (&v)[NUMBERS]) {
 
 // What is there, if any, to words that are zero before; not by a branch, behind which the compiler would wait for each.
 __device__ inline void read_if(bool any, const void* at, u32 (&to)[1]) {
-    asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p ld.global.nc" L2_BYTES ".u32 %0, [%1]; }"
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p ld.global.nc.u32 %0, [%1]; }"
                  : "+r"(to[0])
                  : "l"(at), "r"(static_cast<u32>(any)));
 }
 __device__ inline void read_if(bool any, const void* at, u32 (&to)[2]) {
-    asm volatile("{ .reg .pred p; setp.ne.u32 p, %3, 0; @p ld.global.nc" L2_BYTES ".v2.u32 {%0, %1}, [%2]; }"
+    asm volatile("{ .reg .pred p; setp.ne.u32 p, %3, 0; @p ld.global.nc.v2.u32 {%0, %1}, [%2]; }"
                  : "+r"(to[0]), "+r"(to[1])
                  : "l"(at), "r"(static_cast<u32>(any)));
 }

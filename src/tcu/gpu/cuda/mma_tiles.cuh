@@ -1,10 +1,11 @@
-// The leaves of staged_columns.cu, of 16-bit numbers, by MMAs with a matrix of ones.  Of a leaf the matrix unit has from
+// The leaves of staged_columns.cu, by MMAs with a matrix of ones.  Of a leaf the matrix unit has from
 // shared memory, transposed, what each lane has in mma_columns.cuh, and the sums are the same.
 
 #pragma once
 
 #include "columns.cuh"
 #include "mma_ones.cuh"
+#include "result.cuh"
 
 __device__ inline void load_transposed(u32 (&m)[4], u32 at) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -15,12 +16,9 @@ __device__ inline void load_transposed(u32 (&m)[4], u32 at) {
 
 // Of two columns for each lane; where HALVES is 1, of two columns of each of two units.
 struct Leaves {
-    static constexpr int ROWS = HALVES ? 16 : 32, UNITS = HALVES ? 16 : 8, WITHIN = 0, TILE_BYTES = ROWS * UNITS * 16;
-    static constexpr int TOGETHER = PIECES;
+    static constexpr int ROWS = HALVES ? 16 : 32, UNITS = HALVES ? 16 : 8, TILE_BYTES = ROWS * UNITS * 16;
     static constexpr int PARTS = HALVES ? 2 : 1, NUMBERS = 2 * PARTS;
     double low[NUMBERS] = {}, high[NUMBERS] = {};
-
-    static __device__ constexpr int row_of(const Columns&, int number) { return number; }
 
     // In the tile, in memory's order but for the last three bits: pieces copied together lie in one line, and the eight
     // rows of a matrix in different banks.  Every bit is the sum, modulo 2, of bits of row and unit, so that places of

@@ -1,19 +1,13 @@
-// As columns.cu, of rows of at least 128 bytes that begin at multiples of 16: a warp copies them into shared memory in the
-// background, pieces that lie side by side together, and has its numbers from there.
+// As columns.cu, of 16-bit numbers in rows of at least 32 bytes that begin at multiples of 16: a warp copies them into
+// shared memory in the background, pieces that lie side by side together, and has its numbers from there.
 //
 // Compiled with ELEMENT and LAYOUT ALIGNED, LEVELS, HALVES, LOOPS, ALONG, THREADS and RESIDENT as columns.cu says, and
-//   PIECES   of 16-bit numbers, of 16 bytes: those of a row, where it has 2 or 4 of them, and rows lie without gaps; else
-//            all units of a warp
+//   PIECES   of 16 bytes: those of a row, where it has 2 or 4 of them, and rows lie without gaps; else all units of a warp
 //   STAGES   tiles that a warp has room for
 // Where ALONG is 1, a warp has columns one after another.
 
 #include "columns.cuh"
-#include "result.cuh"
-#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
 #include "mma_tiles.cuh"
-#else
-#include "lane_tiles.cuh"
-#endif
 
 constexpr int NUMBERS = Leaves::NUMBERS;
 constexpr int UNITS = Leaves::UNITS;  // of a warp, PER_LOAD columns each
@@ -34,7 +28,7 @@ __device__ inline void wait_for_tile() {
 
 // A warp's tiles, in the order in which they are added up: those of the turns of a leaf, of the leaves, of the columns.
 struct Tiles {
-    static constexpr int PIECE = 16, COPIES = Leaves::ROWS * UNITS / WARP, TOGETHER = Leaves::TOGETHER, COPIED_ROWS = WARP / TOGETHER;
+    static constexpr int COPIES = Leaves::ROWS * UNITS / WARP, TOGETHER = PIECES, COPIED_ROWS = WARP / TOGETHER;
 
     const Columns& p;
     u32 slots;           // of the warp
@@ -49,7 +43,7 @@ struct Tiles {
 
     __device__ Tiles(const Columns& p, u32 slots, u32 units, u32 step, i64 begin, int first, int rows)
         : p(p), slots(slots), units(units), step(step), begin(begin), first(first), rows(rows),
-          own(Leaves::row_of(p, threadIdx.x % WARP / TOGETHER)) {
+          own(threadIdx.x % WARP / TOGETHER) {
         go_to_leaf();
         go_to_units();
     }
@@ -57,8 +51,8 @@ struct Tiles {
     __device__ void go_to_leaf() {
         row = first;
 #pragma unroll
-        for (int k = 0; k < LEVELS - Leaves::WITHIN; ++k)
-            if (leaf >> k & 1) row += p.distance[Leaves::WITHIN + k];
+        for (int k = 0; k < LEVELS; ++k)
+            if (leaf >> k & 1) row += p.distance[k];
     }
 
     __device__ void go_to_units() {
@@ -77,16 +71,15 @@ struct Tiles {
 #pragma unroll
         for (int i = 0; i < COPIES; ++i) {
             const int number = i * COPIED_ROWS % Leaves::ROWS, outers = i * COPIED_ROWS / Leaves::ROWS;
-            const int more = Leaves::row_of(p, number);
             const bool there = outers == 0 || units + outers * TOGETHER < p.units;
-            copy_if(any && there && row + own + more < rows, to + (place ^ Leaves::place_of_piece(number, outers * TOGETHER)),
-                    at + SIZE * (more * p.stride + outers * p.outer_stride));
+            copy_if(any && there && row + own + number < rows, to + (place ^ Leaves::place_of_piece(number, outers * TOGETHER)),
+                    at + SIZE * (number * p.stride + outers * p.outer_stride));
         }
         end_tile();
         ask = ask + 1 == STAGES ? 0 : ask + 1;
         row += static_cast<int>(p.period);
         if (LOOPS && row < rows) return;
-        if (++leaf == 1 << LEVELS - Leaves::WITHIN) {
+        if (++leaf == 1 << LEVELS) {
             leaf = 0;
             units += step;
             go_to_units();
@@ -110,7 +103,7 @@ struct Tiles {
 template <int LEVEL>
 __device__ inline void sum_below(Tiles& tiles, int row, double (&v)[NUMBERS]) {
     const Columns& p = tiles.p;
-    if constexpr (LEVEL == Leaves::WITHIN) {
+    if constexpr (LEVEL == 0) {
         Leaves leaves;
 #pragma unroll 1
         do {
