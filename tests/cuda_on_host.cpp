@@ -95,6 +95,10 @@ static void conclude(Barrier& b) {
 
 void arrive_at(unsigned barrier, unsigned bytes) {
     Barrier& b = barrier_at(barrier);
+    if (!b.missing) {  // what it waits for is under way
+        outcome = TOO_EARLY;
+        return;
+    }
     b.bytes += bytes;
     --b.missing;
     conclude(b);

@@ -30,7 +30,7 @@ from tcu.machine.executors.unit import InstructionExecutor
 from tcu.units import Instruction
 
 __all__ = [
-    "LEFT_BEHIND", "OUTSIDE", "STUCK", "WRONG_COPY", "HostKernel", "HostLibrary", "KernelFailed", "SequentialExecutor",
+    "LEFT_BEHIND", "OUTSIDE", "STUCK", "TOO_EARLY", "WRONG_COPY", "HostKernel", "HostLibrary", "KernelFailed", "SequentialExecutor",
     "compiled_for_host", "compiler_or_skip",
 ]  # fmt: skip
 
@@ -142,7 +142,8 @@ STUCK = "threads wait for what never comes"
 OUTSIDE = "memory outside the array was read"
 WRONG_COPY = "an address or a size is not the multiple that it must be"
 LEFT_BEHIND = "a block ended before what it had asked for came"
-_OUTCOMES = {1: STUCK, 2: OUTSIDE, 3: WRONG_COPY, 4: LEFT_BEHIND}
+TOO_EARLY = "a barrier was arrived at again before its phase had ended"
+_OUTCOMES = {1: STUCK, 2: OUTSIDE, 3: WRONG_COPY, 4: LEFT_BEHIND, 5: TOO_EARLY}
 """As in cuda_on_host.h."""
 
 

@@ -22,6 +22,7 @@ from cuda_on_host import (
     LEFT_BEHIND,
     OUTSIDE,
     STUCK,
+    TOO_EARLY,
     WRONG_COPY,
     KernelFailed,
     compiled_for_host,
@@ -344,6 +345,22 @@ def test_long_segments_that_overlap_fill_no_more_than_their_memory(
         assert set(found[1::2]) == {wrong}
         right = {whole.view(np.uint32)}
         assert set(found[::2]) == right if copies == 2 else {wrong} <= set(found[::2]) <= {wrong} | right
+
+
+def test_a_turn_far_behind_what_the_ring_has_skipped(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind a long segment come short ones that have a turn of their own, then whole quads in more than a ring."""
+    monkeypatch.setattr(segments, "_TOGETHER", 1 << 40)
+    monkeypatch.setattr(segments, "_per_warp", lambda *_: 64)
+    rng = np.random.default_rng(12)
+    lengths = np.concatenate([[7400, 3850 + 100 * i, *[25] * 22, 1969, 1900, *[60] * 6] for i in range(16)])
+    offsets = np.cumsum(np.concatenate([[0], lengths]))
+    x = rng.standard_normal(int(offsets[-1])).astype(np.float16)
+    wanted = model_sums(x, offsets, np.float32)
+    waits = "data.wait(min(first, data.asked));  // a copy"
+    assert (
+        complaint_about(host, "segments", waits, "// a copy", lambda: sums(host, x, offsets), wanted)
+        == TOO_EARLY
+    )
 
 
 # Groups of 32 segments in one warp's run: a long one at the end of the first, for which the ring skips ahead; a second

@@ -65,21 +65,21 @@ struct Inside {
             data.end = min(limit, all);
             if (is_outside) data.skip(first);
             is_lost = false;
-            data.wait(min(first, data.asked));
-            data.go_on(first);
+            go_on(first);
         }
         if (fits) data.wait(behind);
     }
     // For a turn whose quads begin there.
     __device__ void need(u32 at) {
         if (fits) return;
-        data.go_on(__shfl_sync(ALL, at, 0));
+        go_on(__shfl_sync(ALL, at, 0));
         data.wait(min(__shfl_sync(ALL, at, WARP - 1) + 64, end));
     }
     // Nothing of the window is needed any more: what is next comes while the sums are put together.
-    __device__ void leave() {
-        if (!TOGETHER && !fits) data.wait(min(end, data.asked));  // a copy at a time has a place in the ring
-        data.go_on(end);
+    __device__ void leave() { go_on(end); }
+    __device__ void go_on(u32 first) {
+        data.wait(min(first, data.asked));  // a copy at a time has a place in the ring
+        data.go_on(first);
     }
     template <bool WHOLE>
     __device__ void put(u32 at, int left, double* numbers, int to, int quads) const {
