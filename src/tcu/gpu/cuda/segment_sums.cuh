@@ -2,9 +2,10 @@
 // becomes of a group of segments, whatever they are.
 //
 // All segments of a group are cut into quads of 4 · 16 bytes, of which a warp takes 32 at a time wherever they lie,
-// eight to an MMA: first the whole ones, of which nothing has to be masked, then what is left of each segment.  Their
-// sums come together in shared memory, where a lane adds up those of a tile of the plan (8 quads), and then the tiles
-// of a segment.  What the plan adds besides is zeros, which change no sum.
+// eight to an MMA: first the whole ones, of which nothing has to be masked, then what is left of each segment; or, where
+// segments are long, all as they come.  Their sums come together in shared memory, where they are added up by the plan's
+// tree of tiles (8 quads each), or, where they are exact, as differences of running sums.  What the plan adds besides is
+// zeros, which change no sum.
 //
 // What has more than TILES tiles is left to a second launch (long_segments.cu, long_chunks.cu).  A segment that is
 // none (it ends before it begins, or elsewhere than in the array) gives NaN, and so does a long one for which there is
