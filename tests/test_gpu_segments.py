@@ -126,6 +126,17 @@ MAGNITUDES: dict[str, Any] = {
 """What decides in which unit running sums are taken, and where there can be none."""
 
 
+@dtypes
+def test_lengths_by_a_power_law(torch, dtype) -> None:
+    """A warp takes 32 at a time, long ones among them that it leaves out, in windows that are longer than its ring."""
+    rng = np.random.default_rng(10)
+    count = 300_000
+    lengths = np.minimum((1 - rng.random(count)) ** (-1 / 0.75), 1 << 17).astype(np.int64)
+    some = np.where(rng.random(count) < 0.01, rng.integers(1500, 2500, count), lengths.clip(max=200))
+    for shift, lot in enumerate((lengths, some)):
+        check(torch, "sum", draw(rng, int(lot.sum()), dtype, "spread"), lot, shift)
+
+
 @pytest.mark.parametrize("kind", MAGNITUDES)
 def test_short_segments_of_every_magnitude(torch, kind) -> None:
     """Of binary16, where sums come from running sums: every border of quads, windows and the ring among short ones."""
