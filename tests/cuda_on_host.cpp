@@ -135,10 +135,9 @@ void store_bulk_from(const void* to, unsigned from, unsigned bytes) {
 
 void commit_stores() { begin(fibres[self].stores, {Errand::GROUP, nullptr, nullptr, 0, 0}); }
 
-void begin_copy(void* to, const void* from, unsigned bytes, bool is_group) {
+void begin_copy(void* to, const void* from, unsigned bytes) {
     std::memset(to, RUBBISH, bytes);
     begin(fibres[self].errands, {Errand::COPY, to, from, bytes, 0});
-    if (is_group) begin(fibres[self].errands, {Errand::GROUP, nullptr, nullptr, 0, 0});
 }
 
 void end_group() { begin(fibres[self].errands, {Errand::GROUP, nullptr, nullptr, 0, 0}); }

@@ -174,22 +174,22 @@ void copy_bulk_to(unsigned to, const void* from, unsigned bytes, unsigned barrie
 void store_bulk_from(const void* to, unsigned from, unsigned bytes);
 void commit_stores();
 void wait_for_stores(long pending);
-void begin_copy(void* to, const void* from, unsigned bytes, bool is_group);
+void begin_copy(void* to, const void* from, unsigned bytes);
 void end_group();
 void wait_for_groups(long pending);
 
 template <unsigned BYTES>
-static void copy_later(unsigned to, const void* from, bool is_group) {
+static void copy_later(unsigned to, const void* from) {
     if (BYTES == 16) readable(static_cast<const uint4*>(from));
     struct alignas(BYTES) Piece { char bytes[BYTES]; };
-    begin_copy(at<Piece>(to), from, BYTES, is_group);
+    begin_copy(at<Piece>(to), from, BYTES);
 }
 
 // 16 bytes, or as many zeros.
 static void copy_later_if(unsigned bytes, unsigned to, const void* from) {
     static const uint4 zeros = {};
     if (bytes) readable(static_cast<const uint4*>(from));
-    begin_copy(at<uint4>(to), bytes ? from : &zeros, 16, false);
+    begin_copy(at<uint4>(to), bytes ? from : &zeros, 16);
 }
 
 // ---- warps ----

@@ -679,6 +679,14 @@ def test_inf_and_nan_stay_in_their_columns(host: HostGpu) -> None:
             assert alike(column_sums(host, x), model_columns(x)), (dtype, shape)
 
 
+def complaint_about_columns(
+    host: HostGpu, entry: str, shape: tuple[int, ...], dtype: Any, right: str, wrong: str
+) -> str:
+    x = np.random.default_rng(5).standard_normal(shape).astype(dtype)
+    x[0, 3, 5 % shape[2]] = np.inf
+    return complaint_about(host, entry, right, wrong, lambda: column_sums(host, x), model_columns(x))
+
+
 @pytest.mark.parametrize(
     ("shape", "dtype", "right", "wrong", "seen"),
     [
@@ -701,10 +709,7 @@ def test_an_error_in_the_kernel_of_columns_is_seen(
     host: HostGpu, monkeypatch: pytest.MonkeyPatch, shape: Any, dtype: Any, right: str, wrong: str, seen: str
 ) -> None:
     monkeypatch.setattr(columns, "_WAVES", 1)
-    x = np.random.default_rng(5).standard_normal(shape).astype(dtype)
-    x[0, 3, 5 % shape[2]] = np.inf
-    wanted = model_columns(x)
-    assert complaint_about(host, "columns", right, wrong, lambda: column_sums(host, x), wanted) == seen
+    assert complaint_about_columns(host, "columns", shape, dtype, right, wrong) == seen
 
 
 @pytest.mark.parametrize(
@@ -715,7 +720,7 @@ def test_an_error_in_the_kernel_of_columns_is_seen(
         ((2, 60, 72), np.float16, "any && there && row + own + number < rows", "any", OUTSIDE),
         ((3, 64, 16), np.float16, "any && there && row", "any && row", OUTSIDE),
         ((2, 64, 72), np.float16, "any = unit < p.units", "any = true", OUTSIDE),
-        ((2, 64, 72), np.float16, "wait_for_tile<STAGES - 1>()", "wait_for_tile<STAGES>()", BITS),
+        ((2, 64, 72), np.float16, "wait_for_copies<STAGES - 1>()", "wait_for_copies<STAGES>()", BITS),
         ((1, 16, 9000), np.float16, "units += step;\n            go_to_units();", "go_to_units();", BITS),
         ((1, 5000, 64), np.float16, "if (LOOPS && row < rows) return;", "", BITS),
     ],
@@ -725,8 +730,5 @@ def test_an_error_in_the_kernel_of_columns_from_shared_memory_is_seen(
 ) -> None:
     monkeypatch.setattr(columns, "_WAVES", 1)
     monkeypatch.setattr(columns, "_ENOUGH_STAGED", 1)
-    x = np.random.default_rng(5).standard_normal(shape).astype(dtype)
-    x[0, 3, 5 % shape[2]] = np.inf
-    wanted = model_columns(x)
     source = "staged_columns.cu"  # not the kernel that adds up what chunks come to
-    assert complaint_about(host, source, right, wrong, lambda: column_sums(host, x), wanted) == seen
+    assert complaint_about_columns(host, source, shape, dtype, right, wrong) == seen

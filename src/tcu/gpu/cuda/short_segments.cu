@@ -21,6 +21,7 @@
 //   PER_LANE       numbers of a lane in a window: 8, 16, or 32
 //   RING           numbers whose running sums are kept: a power of two
 
+#include "async.cuh"
 #include "bulk.cuh"
 #include "segment_sums.cuh"
 
@@ -77,13 +78,8 @@ __device__ inline i64 load_end(u32 at) {
 }
 
 __device__ inline void fetch_end(u32 to, const i64* from) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 8; cp.async.commit_group;" ::"r"(to), "l"(from) : "memory");
-}
-
-// For all but the last LATER ends that were asked for.
-template <u32 LATER>
-__device__ inline void wait_for_ends() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(LATER) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from) : "memory");
+    end_copies();
 }
 
 __device__ inline void fetch_vector(u32 to, const uint4* from) {
@@ -274,7 +270,7 @@ __device__ inline void sum_run(const Segments& p, Room& room, u32& phase) {
 #pragma unroll 1
     for (u32 group = 0; group < count; group += WARP) {
         const u32 number = group + lane;
-        wait_for_ends<TURNS - 2>();
+        wait_for_copies<TURNS - 2>();
         const u64 relative = static_cast<u64>(load_end(place_of_end(group)) - origin);
         fetch(group + (TURNS - 1) * WARP);
         const u32 end = static_cast<u32>(relative);
@@ -334,7 +330,7 @@ __device__ inline void sum_run(const Segments& p, Room& room, u32& phase) {
         }
         if (number < count) store_result(out + number * sizeof(float), sum * unit.value());
     }
-    wait_for_ends<0>();
+    wait_for_copies<0>();
 }
 
 extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP)) short_segments(const __grid_constant__ Segments p) {

@@ -6,6 +6,7 @@
 //   STAGES   tiles that a warp has room for
 // Where ALONG is 1, a warp has columns one after another.
 
+#include "async.cuh"
 #include "columns.cuh"
 #include "mma_tiles.cuh"
 
@@ -16,14 +17,6 @@ constexpr int ACROSS = THREADS / WARP / ALONG;
 // A piece of memory to shared memory, or zeros.
 __device__ inline void copy_if(bool any, u32 to, const void* from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(any ? 16 : 0) : "memory");
-}
-
-__device__ inline void end_tile() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-
-// For all but the last LATER tiles that were asked for.
-template <int LATER>
-__device__ inline void wait_for_tile() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(LATER) : "memory");
 }
 
 // A warp's tiles, in the order in which they are added up: those of the turns of a leaf, of the leaves, of the columns.
@@ -75,7 +68,7 @@ struct Tiles {
             copy_if(any && there && row + own + number < rows, to + (place ^ Leaves::place_of_piece(number, outers * TOGETHER)),
                     at + SIZE * (number * p.stride + outers * p.outer_stride));
         }
-        end_tile();
+        end_copies();
         ask = ask + 1 == STAGES ? 0 : ask + 1;
         row += static_cast<int>(p.period);
         if (LOOPS && row < rows) return;
@@ -91,7 +84,7 @@ struct Tiles {
     __device__ u32 next() {
         __syncwarp();  // all lanes have read what is in the place of the one that is asked for now
         ask_for_next();
-        wait_for_tile<STAGES - 1>();
+        wait_for_copies<STAGES - 1>();
         __syncwarp();
         const u32 tile = slots + take * Leaves::TILE_BYTES;
         take = take + 1 == STAGES ? 0 : take + 1;
@@ -149,5 +142,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
         if (along == 0) Leaves::store(p, units, v);
         units += step;
     } while (ALONG == 1);
-    wait_for_tile<0>();
+    wait_for_copies<0>();
 }
