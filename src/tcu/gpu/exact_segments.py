@@ -114,9 +114,6 @@ class ExactSegmentsLaunch:
                 self._launch_short(stream)
                 return
             space = workspace("exact segments", self._gpu.ordinal, stream, 0, STATES // 2)
-            arrived = room + self.room.items
-            for each in self._lists:
-                each.items, each.arrived, each.state = room, arrived, space.words_address
-            short.limbs = long.limbs = arrived + self.room.arrived
+            short.limbs = long.limbs = self.room.place(room, self._lists, space.words_address)
             long.data, long.out = x, out
             space.start(stream, self._launch_short, launch_long)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from tcu.formats.format import Format
@@ -111,6 +112,13 @@ class Room:
     def of(items: int, rest: int) -> Room:
         return Room(ITEM * items, -(-4 * items // 16) * 16, rest)
 
+    def place(self, at: int, lists: Iterable[List], state: int) -> int:
+        """Gives lists that address and that of their state; returns where the rest is."""
+        arrived = at + self.items
+        for each in lists:
+            each.items, each.arrived, each.state = at, arrived, state
+        return arrived + self.arrived
+
 
 class SegmentsLaunch:
     """The sum of each segment by the plan of one: everything but the addresses.
@@ -191,10 +199,8 @@ class SegmentsLaunch:
                 self._launch_short(stream)
                 return
             space = workspace("segments", self._gpu.ordinal, stream, 0, STATES // 2)
-            arrived = room + self.room.items
-            for each in self._lists:
-                each.items, each.arrived, each.state = room, arrived, space.words_address
-            long.data, long.out, long.slots = x, out, arrived + self.room.arrived
+            rest = self.room.place(room, self._lists, space.words_address)
+            long.data, long.out, long.slots = x, out, rest
             space.start(stream, self._launch_short, launch_long)
 
 
