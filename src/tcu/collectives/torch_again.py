@@ -20,7 +20,7 @@ from tcu.formats.tensor import is_tensor
 if TYPE_CHECKING:
     from tcu.collectives.device import Order
 
-__all__ = ["again", "again_in_segments", "keeper", "key_of", "key_of_segments", "typed"]
+__all__ = ["again", "again_in_segments", "has_plain_memory", "keeper", "key_of", "key_of_segments", "typed"]
 
 _MOST = 4096
 """Calls that are kept; beyond it all are found anew."""
@@ -78,6 +78,11 @@ class _Call:
 _calls: dict[Hashable, _Call] = {}
 
 
+def has_plain_memory(x: Any) -> bool:
+    """Whether its numbers lie in memory as they are."""
+    return bool(x.layout is _strided and not x.is_nested and not x.is_neg())
+
+
 def typed(options: tuple[Any, ...]) -> tuple[Any, ...]:
     """The options and their types."""
     return *options, *map(type, options)
@@ -88,7 +93,7 @@ def key_of(x: Any, *asked: Hashable) -> Hashable:
 
     ``asked``: the operation and all its options, with their types where 64.0 or True must not pass for a number.
     """
-    if x.layout is not _strided or x.is_nested or x.is_neg():
+    if not has_plain_memory(x):
         return None
     address = x.data_ptr()
     if not address:  # elements without memory, or none
@@ -117,8 +122,8 @@ def again_in_segments(key: Hashable, x: Any, offsets: Any, check: bool) -> Any:
         return None
     ordinal, wide = found.ordinal, offsets.dtype is _int64
     if (
-        not (wide or offsets.dtype is _int32) or offsets.layout is not _strided or offsets.get_device() != ordinal
-        or offsets.is_neg() or not offsets.data_ptr()
+        not (wide or offsets.dtype is _int32) or offsets.get_device() != ordinal or not has_plain_memory(offsets)
+        or not offsets.data_ptr()
     ):  # fmt: skip
         from tcu.collectives.device import home_of
         from tcu.collectives.device_segments import device_offsets

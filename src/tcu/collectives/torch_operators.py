@@ -15,7 +15,7 @@ import torch
 
 from tcu.collectives import averages, exact, exact_products, products, summation
 from tcu.collectives.request import OF_TWO, OPTIONS, Operation, Request
-from tcu.collectives.torch_again import again, keeper, typed
+from tcu.collectives.torch_again import again, has_plain_memory, keeper, typed
 from tcu.collectives.torch_shared import (
     PLAIN,
     Derivative,
@@ -47,8 +47,6 @@ _ON_HOST: dict[Operation, Callable[..., Any]] = {
     "fsum": exact.fsum, "fmean": exact.fmean, "fdot": exact_products.fdot, "fnorm": exact_products.fnorm,
 }  # fmt: skip
 
-_strided = torch.strided
-
 
 def reduce(
     operation: Operation,
@@ -72,7 +70,7 @@ def reduce(
 def _quickly(operation: Operation, x: Any, y: Any, options: tuple[Any, ...]) -> Any:
     """A reduction on the GPU, if nothing but its result is wanted."""
     key = None
-    if x.layout is _strided and not x.is_nested and x.is_contiguous() and not x.is_neg():
+    if has_plain_memory(x) and x.is_contiguous():
         first = second = x.data_ptr()
         if y is not x:
             second = y.data_ptr() if _alike(x, y) else 0
@@ -94,13 +92,11 @@ def _quickly(operation: Operation, x: Any, y: Any, options: tuple[Any, ...]) -> 
 
 def _alike(x: Any, y: Any) -> bool:
     return bool(
-        y.layout is _strided
-        and not y.is_nested
+        has_plain_memory(y)
         and y.dtype is x.dtype
         and y.shape == x.shape
         and y.get_device() == x.get_device()
         and y.is_contiguous()
-        and not y.is_neg()
     )
 
 
