@@ -215,22 +215,27 @@ def test_another_gpu_than_the_current_one(unit: str) -> None:
             tcu.dot(there, y)
 
 
-def test_side_streams(unit: str) -> None:
-    """Each stream computes on numbers that only that stream has waited for."""
-    sources = [tensor("float32", 1_000_003, seed).cuda() for seed in range(4)]
-    expected = [modelled("sum", x.cpu(), unit) for x in sources]
+def on_side_streams(function: Callable[[Any], Any], sources: list[Any], times: int) -> list[Any]:
+    """Of all sources, so often: each has a stream, on which numbers come late that only that stream has waited for."""
     streams = [torch.cuda.Stream() for _ in sources]
     targets = [torch.zeros_like(x) for x in sources]
     torch.cuda.synchronize()
     results: list[Any] = []
-    for _ in range(20):
+    for _ in range(times):
         for stream, source, target in zip(streams, sources, targets, strict=True):
             with torch.cuda.stream(stream):
                 target.zero_()
                 torch.cuda._sleep(100_000)
                 target.copy_(source)
-                results.append(tcu.sum(target))
+                results.append(function(target))
     torch.cuda.synchronize()
+    return results
+
+
+def test_side_streams(unit: str) -> None:
+    sources = [tensor("float32", 1_000_003, seed).cuda() for seed in range(4)]
+    expected = [modelled("sum", x.cpu(), unit) for x in sources]
+    results = on_side_streams(tcu.sum, sources, 20)
     assert [bits(result) for result in results] == expected * 20
 
 
@@ -371,23 +376,10 @@ def test_a_graph_of_a_call_replayed_on_other_numbers(call: str, unit: str) -> No
 
 @every_call
 def test_a_call_on_every_stream(call: str, unit: str) -> None:
-    """Each stream computes on numbers that only that stream has waited for."""
     hosts = [matrix(seed) for seed in range(4)]
     sources = [host.cuda() for host in hosts]
-    targets = [torch.zeros_like(x) for x in sources]
-    CALLS[call](targets[0])
-    streams = [torch.cuda.Stream() for _ in sources]
-    torch.cuda.synchronize()
-    results: list[Any] = []
-    for _ in range(10):
-        for stream, source, target in zip(streams, sources, targets, strict=True):
-            with torch.cuda.stream(stream):
-                target.zero_()
-                torch.cuda._sleep(100_000)
-                target.copy_(source)
-                results.append(CALLS[call](target))
-    torch.cuda.synchronize()
-    for i, result in enumerate(results):
+    CALLS[call](torch.zeros_like(sources[0]))
+    for i, result in enumerate(on_side_streams(CALLS[call], sources, 10)):
         assert alike(result, call, hosts[i % 4], unit)
 
 
