@@ -77,7 +77,7 @@ def test_many_columns(torch, dtype) -> None:
 
 @dtypes
 def test_columns_from_shared_memory(torch, dtype) -> None:
-    """Rows of whole lines: of half a leaf, of several turns, of several chunks; columns that warps share, and many."""
+    """Rows of whole lines: of half a leaf, of two turns; columns that warps share, and many; longer ones beside them."""
     rng = np.random.default_rng(11)
     for shape, axis in (
         ((16, 90_000), 0),
@@ -86,6 +86,7 @@ def test_columns_from_shared_memory(torch, dtype) -> None:
         ((2100, 4096), 0),
         ((2, 300, 72), 1),
         ((40_000, 96), 0),
+        ((2, 4000, 40), 1),
         ((2, 17_000, 40), 1),
     ):
         x = draw(rng, int(np.prod(shape)), dtype, "scaled").reshape(shape)

@@ -76,7 +76,7 @@ struct Leaves {
             const u32 unit = units + lane / 4 * PARTS + part, outer = p.outer_of(unit);
             if (unit >= p.units) continue;
             const i64 column = static_cast<i64>(unit - outer * p.pieces) * PER_LOAD + lane % 4 * 2;
-            const i64 result = blockIdx.y * p.results + outer * p.inner + column;
+            const i64 result = static_cast<i64>(outer) * p.inner + column;
             double a = v[2 * part], b = v[2 * part + 1];
             if (p.divisor != 1) a /= p.divisor, b /= p.divisor;
             void* const at = place(p.out, result, target);

@@ -1,5 +1,6 @@
 // As columns.cu, of 16-bit numbers in rows of at least 32 bytes that begin at multiples of 16: a warp copies them into
-// shared memory in the background, pieces that lie side by side together, and has its numbers from there.
+// shared memory in the background, pieces that lie side by side together, and has its numbers from there.  No column has
+// more rows than a chunk.
 //
 // Compiled with ELEMENT and LAYOUT ALIGNED, LEVELS, HALVES, LOOPS, ALONG, THREADS and RESIDENT as columns.cu says, and
 //   PIECES   of 16 bytes: those of a row, where it has 2 or 4 of them, and rows lie without gaps; else all units of a warp
@@ -27,16 +28,14 @@ struct Tiles {
     u32 slots;           // of the warp
     u32 ask = 0, take = 0;
     u32 units, step;     // of the tile that is asked for next
-    i64 begin;
-    int first, rows;     // the first of the warp's leaves begins at row `first` of the chunk's
+    int first, rows;     // the first of the warp's leaves begins at row `first`
     int leaf = 0, row;
     int own;             // row of a tile, of the lane's first piece
     const char* data;    // the lane's piece of row 0
     bool any;
 
-    __device__ Tiles(const Columns& p, u32 slots, u32 units, u32 step, i64 begin, int first, int rows)
-        : p(p), slots(slots), units(units), step(step), begin(begin), first(first), rows(rows),
-          own(threadIdx.x % WARP / TOGETHER) {
+    __device__ Tiles(const Columns& p, u32 slots, u32 units, u32 step, int first, int rows)
+        : p(p), slots(slots), units(units), step(step), first(first), rows(rows), own(threadIdx.x % WARP / TOGETHER) {
         go_to_leaf();
         go_to_units();
     }
@@ -52,7 +51,7 @@ struct Tiles {
         const u32 unit = units + threadIdx.x % WARP % TOGETHER, outer = p.outer_of(unit);
         const i64 at = outer * p.outer_stride + static_cast<i64>(unit - outer * p.pieces) * PER_LOAD;
         any = unit < p.units;
-        data = reinterpret_cast<const char*>(static_cast<const Code*>(p.data) + at + (begin + own) * p.stride);
+        data = reinterpret_cast<const char*>(static_cast<const Code*>(p.data) + at + own * p.stride);
     }
 
     // Asks for the next tile, if there is one.
@@ -124,13 +123,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     const u32 slots = static_cast<u32>(__cvta_generic_to_shared(staged)) + warp * STAGES * Leaves::TILE_BYTES;
     const u32 step = gridDim.x * ACROSS * UNITS;
     u32 units = (blockIdx.x * ACROSS + warp / ALONG) * UNITS;
-    const i64 begin = blockIdx.y * p.chunk;
-    const int rows = static_cast<int>(min(p.length - begin, p.chunk));
+    const int rows = static_cast<int>(p.length);
     int first = 0;
 #pragma unroll
     for (int k = 0; 1 << k < ALONG; ++k)
         if (along >> k & 1) first += p.distance[LEVELS + k];
-    Tiles tiles(p, slots, units, step, begin, first, rows);
+    Tiles tiles(p, slots, units, step, first, rows);
 #pragma unroll 1
     for (int i = 1; i < STAGES; ++i) tiles.ask_for_next();
 #pragma unroll 1
