@@ -687,6 +687,29 @@ def test_inf_and_nan_stay_in_their_columns(host: HostGpu) -> None:
             assert alike(column_sums(host, x), model_columns(x)), (dtype, shape)
 
 
+def test_lanes_that_split_two_columns(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows of few numbers of binary32, of one turn; inf, NaN and the signs of zeros stay in their columns."""
+    rng = np.random.default_rng(7)
+    shapes = (3, 2, 2), (17, 16, 16), (5, 13, 6), (33, 31, 4), (9, 64, 16), (2, 200, 2), (40, 100, 12)
+    for enough, block in ((1, 256), (64, 256), (64, 96)):
+        monkeypatch.setattr(columns, "_ENOUGH", enough)
+        for shape in shapes:
+            x = rng.standard_normal(shape).astype(np.float32)
+            for outer in x[1:]:
+                outer[:, rng.integers(shape[2])] = -0.0
+                outer[rng.integers(shape[1]), rng.integers(shape[2])] = rng.choice([np.inf, -np.inf, np.nan])
+            for there in {2, shape[2]}:
+                part = x[:, :, :there]
+                found = column_sums(host, part, block=block)
+                assert alike(found, model_columns(part, block=block)), (part.shape, enough, block)
+    once = {"COLUMNS": 2, "TURNS": 1, "LOOPS": 0}
+    assert all(macros[name] == value for macros in host.macros for name, value in once.items())
+    several = {"LOW": {1, 2}, "ALONG": {1, 8}, "UNEVEN": {0, 1}}
+    for name, values in several.items():
+        assert {macros[name] for macros in host.macros} >= values, name
+    assert min(macros["SPREAD"] for macros in host.macros) > 0
+
+
 def complaint_about_columns(
     host: HostGpu, entry: str, shape: tuple[int, ...], dtype: Any, right: str, wrong: str
 ) -> str:
@@ -710,6 +733,9 @@ def complaint_about_columns(
         ((1, 12_000, 2), np.float32, "ask(p, x, row + turn * period", "ask(p, x, row", BITS),
         ((2, 70, 66), np.float32, "row < rows && x.columns > 0", "x.columns > 0", OUTSIDE),
         ((2, 70, 66), np.float32, "if (c == 0 || column() == c) own[n]", "own[n]", BITS),
+        ((9, 64, 16), np.float32, "across_lanes<SPLIT, LOW>", "across_lanes<0, LOW>", BITS),
+        ((9, 64, 16), np.float32, "other = is_second ? first : second", "other = second", BITS),
+        ((9, 64, 16), np.float32, "lane - column()", "lane", BITS),
         ((9, 70, 30), np.float32, "high = (inverse >> 32) * unit + (low >> 32)", "high = (inverse >> 32) * unit", BITS),
     ],
 )  # fmt: skip

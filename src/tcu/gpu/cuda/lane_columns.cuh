@@ -6,11 +6,15 @@
 
 #include "columns.cuh"
 
+// Whether the two lanes of the first shared level split the two columns that both have read, so that of each leaf a word
+// goes from lane to lane in place of four, and of what follows half.
+constexpr bool SPLIT = COLUMNS == 2 && LOW > 0 && TURNS == 1 && !LOOPS;
+
 // Neighbouring columns for each lane, or a leaf of them, and several leaves at once.
 struct Leaves {
-    static constexpr int UNIT = COLUMNS, LANES = 1, NUMBERS = COLUMNS;
+    static constexpr int UNIT = COLUMNS, LANES = 1, NUMBERS = SPLIT ? 1 : COLUMNS;
     static constexpr int WITHIN = LEVELS < MOST_WITHIN ? LEVELS : MOST_WITHIN, COUNT = 1 << WITHIN;
-    double leaf[COUNT][COLUMNS] = {};
+    double leaf[COUNT][NUMBERS] = {};
 
     union Piece {
         u32 words[COLUMNS * sizeof(Code) / 4];
@@ -30,10 +34,19 @@ struct Leaves {
 #pragma unroll
             for (int i = 0; i < COUNT; ++i)
 #pragma unroll
-                for (int c = 0; c < COLUMNS; ++c) {
-                    const double number = to_binary64(pieces[turn][i].codes[c]);
+                for (int c = 0; c < NUMBERS; ++c) {
+                    const Piece& piece = pieces[turn][i];
+                    const double number = SPLIT ? own_of_two(piece) : to_binary64(piece.codes[c]);
                     leaf[i][c] = LOOPS || turn > 0 ? leaf[i][c] + number : number;
                 }
+    }
+
+    // The sum of both lanes' numbers of the column that is this one's.
+    static __device__ double own_of_two(const Piece& piece) {
+        const Code first = piece.codes[0], second = piece.codes[COLUMNS - 1];
+        const bool is_second = column() != 0;
+        const Code mine = is_second ? second : first, other = is_second ? first : second;
+        return to_binary64(mine) + to_binary64(__shfl_xor_sync(ALL, other, 1));
     }
 
     static __device__ void ask(const Columns& p, const Chunk& x, int row, Piece (&pieces)[COUNT]) {
@@ -59,9 +72,9 @@ struct Leaves {
 
     __device__ void sums(double (&v)[NUMBERS]) {
 #pragma unroll
-        for (int c = 0; c < COLUMNS; ++c) {
+        for (int c = 0; c < NUMBERS; ++c) {
 #pragma unroll
-            for (int i = 0; i < COUNT; ++i) leaf[i][c] = across_lanes<0, LOW>(leaf[i][c]);
+            for (int i = 0; i < COUNT; ++i) leaf[i][c] = across_lanes<SPLIT, LOW>(leaf[i][c]);
 #pragma unroll
             for (int step = 1; step < COUNT; step *= 2)
 #pragma unroll
@@ -72,22 +85,26 @@ struct Leaves {
 
     static __device__ int unit() { return threadIdx.x % WARP; }
 
-    // For the store, number n of the lanes are neighbouring columns: a number of owner's, which holds COLUMNS of them.
-    static __device__ int owner(int n) { return (n * WARP + threadIdx.x % WARP) / COLUMNS; }
+    // For the store, number n of the lanes are neighbouring columns: a number of owner's, which holds COLUMNS of them, or
+    // holds them with the lane that follows.
+    static __device__ int owner(int n) {
+        const int lane = threadIdx.x % WARP;
+        return NUMBERS == 1 ? lane - column() : (n * WARP + lane) / COLUMNS;
+    }
     static __device__ int column() { return threadIdx.x % COLUMNS; }
     static __device__ void arrange(double (&v)[NUMBERS]) {
-#if COLUMNS > 1
-        double own[COLUMNS];
+        if constexpr (NUMBERS > 1) {
+            double own[NUMBERS];
 #pragma unroll
-        for (int n = 0; n < COLUMNS; ++n) {
+            for (int n = 0; n < NUMBERS; ++n) {
 #pragma unroll
-            for (int c = 0; c < COLUMNS; ++c) {
-                const double number = __shfl_sync(ALL, v[c], owner(n));
-                if (c == 0 || column() == c) own[n] = number;
+                for (int c = 0; c < NUMBERS; ++c) {
+                    const double number = __shfl_sync(ALL, v[c], owner(n));
+                    if (c == 0 || column() == c) own[n] = number;
+                }
             }
-        }
 #pragma unroll
-        for (int n = 0; n < COLUMNS; ++n) v[n] = own[n];
-#endif
+            for (int n = 0; n < NUMBERS; ++n) v[n] = own[n];
+        }
     }
 };
