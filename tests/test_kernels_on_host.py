@@ -687,6 +687,15 @@ def test_inf_and_nan_stay_in_their_columns(host: HostGpu) -> None:
             assert alike(column_sums(host, x), model_columns(x)), (dtype, shape)
 
 
+def test_rows_that_lanes_read_together(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where columns are short, so few that a lane has leaves enough of its own."""
+    monkeypatch.setattr(columns, "_ENOUGH", 1)
+    for length, levels in ((16, (1, 3)), (32, (1, 4)), (64, (2, 4)), (128, (2, 5))):
+        x = np.ones((40, length, 16), np.float32)
+        assert alike(column_sums(host, x), model_columns(x))
+        assert (host.macros[-1]["SPREAD"], host.macros[-1]["LEVELS"]) == levels, length
+
+
 def test_lanes_that_split_two_columns(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of few numbers of binary32, of one turn; inf, NaN and the signs of zeros stay in their columns."""
     rng = np.random.default_rng(7)
