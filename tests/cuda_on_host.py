@@ -84,6 +84,8 @@ _ASSEMBLY = {
     "{ .reg .b32 x, s; abs.f16x2 x, %1; min.f16x2 x, x, %2; add.rn.f16x2 s, x, %2; sub.rn.f16x2 s, s, %2; "
     "sub.rn.f16x2 %0, x, s; }": "%0 = host::leftovers(%1, %2);",
     "szext.clamp.u32 %0, %0, %1;": "if (%1 < 32) %0 &= (1u << %1) - 1;",
+    "prmt.b32 %0, %1, %2, %3;": "%0 = __byte_perm(%1, %2, %3);",
+    "shl.b64 %0, %1, %2;": "%0 = %2 < 64 ? %1 << %2 : 0;",
     # Lanes.
     "{ .reg .pred p; .reg .s32 r; shfl.sync.up.b32 r|p, %0, %1, 0, 0xffffffff; @p add.s32 %0, %0, r; }": "host::add_lower(%0, %1, 0);",
     "{ .reg .pred p; .reg .b32 low, high; .reg .f64 other; mov.b64 {low, high}, %0; "

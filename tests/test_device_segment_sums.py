@@ -264,3 +264,23 @@ def test_short_segments_have_a_kernel_where_the_unit_adds_so(nothing_compiled: A
         assert macros.get("FRACTION_BITS") == fraction, change
         assert ("AT_ONCE" in macros) == (fraction is None), change
         nothing_compiled.clear()
+
+
+def test_numbers_are_added_in_any_order_where_the_unit_does(nothing_compiled: Any) -> None:
+    """Those of 16 bits, by a unit whose MMA adds all 16 of a row at once."""
+    h200 = Gpu(0, "H200", (9, 0))
+    for dtype, gpu, any_order in (
+        ("float16", h200, 1),
+        ("bfloat16", h200, 1),
+        ("float32", h200, 0),
+        ("float64", h200, 0),
+        ("bfloat16", Gpu(0, "B200", (10, 0)), 1),
+        ("bfloat16", Gpu(0, "A100", (8, 0)), 0),
+        ("bfloat16", Gpu(0, "T4", (7, 5)), 0),
+        ("float16", Gpu(0, "a GPU to come", (99, 0)), 0),
+    ):
+        fmt = get_format(dtype)
+        segments.SegmentsLaunch(1 << 20, 1 << 13, fmt, fmt, gpu)
+        _, macros = next(one for one in nothing_compiled if "AT_ONCE" in one[1])
+        assert macros["ANY_ORDER"] == any_order, (dtype, gpu)
+        nothing_compiled.clear()

@@ -161,6 +161,7 @@ SUMS: dict[str, dict[str, Any]] = {
         "COPY": 2048,
         "COPIES": 3,
         "ROOM": 256,
+        "ANY_ORDER": 0,
     },
     "segments.cu, many": {
         "RESIDENT": 28,
@@ -169,6 +170,7 @@ SUMS: dict[str, dict[str, Any]] = {
         "COPY": 2048,
         "COPIES": 3,
         "ROOM": 256,
+        "ANY_ORDER": 0,
     },
     "segments.cu, long": {
         "RESIDENT": 22,
@@ -177,6 +179,25 @@ SUMS: dict[str, dict[str, Any]] = {
         "COPY": 2048,
         "COPIES": 4,
         "ROOM": 256,
+        "ANY_ORDER": 0,
+    },
+    "segments.cu, in any order": {
+        "RESIDENT": 28,
+        "AT_ONCE": 32,
+        "TOGETHER": 0,
+        "COPY": 2048,
+        "COPIES": 3,
+        "ROOM": 160,
+        "ANY_ORDER": 1,
+    },
+    "segments.cu, long, in any order": {
+        "RESIDENT": 22,
+        "AT_ONCE": 32,
+        "TOGETHER": 1,
+        "COPY": 2048,
+        "COPIES": 4,
+        "ROOM": 160,
+        "ANY_ORDER": 1,
     },
     "short_segments.cu": {
         "RESIDENT": 32,
@@ -282,7 +303,10 @@ def test_sums_compile_for_every_architecture(which: str, element: str, capabilit
         pytest.skip("no MMA of bfloat16")
     if which.startswith("staged_columns.cu") and capability < (9, 0):
         pytest.skip("from sm_90 on")
-    if (SUMS[which].get("PIPED") or "staged" in which) and element in ("BINARY32", "BINARY64"):
+    if (SUMS[which].get("PIPED") or SUMS[which].get("ANY_ORDER") or "staged" in which) and element in (
+        "BINARY32",
+        "BINARY64",
+    ):
         pytest.skip("of 16-bit numbers only")
     if which.startswith("short_segments.cu") and (element != "BINARY16" or capability < (9, 0)):
         pytest.skip("of binary16 only, where an MMA adds 16 numbers at once")

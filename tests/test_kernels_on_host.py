@@ -273,6 +273,30 @@ def test_each_way_of_a_warp_through_its_segments(
         assert alike(found, model_sums(x, offsets, np.float32)), dtype
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("any_order", [True, False])
+def test_quads_that_begin_anywhere(
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch, dtype: str, any_order: bool
+) -> None:
+    """Segments of all lengths between others of which no number is finite, whatever the order of a row's numbers."""
+    if not any_order:
+        monkeypatch.setattr(segments, "_sum_of_all", lambda *_: None)
+    rng = np.random.default_rng(13)
+    lengths = np.stack([rng.integers(1, 5, 280), rng.permutation(280) % 70 + 1], axis=1).reshape(-1)
+    offsets = np.cumsum(np.concatenate([[3], lengths]))
+    x = draw(rng, int(offsets[-1]), get_format(dtype).dtype, "spread")
+    for begin, end in zip(offsets[:-1:2], offsets[1::2], strict=True):
+        x[begin:end] = rng.choice([np.inf, -np.inf, np.nan])
+    monkeypatch.setattr(segments, "_SHORT_MEAN", 0)
+    for together in (0, 1 << 40):
+        monkeypatch.setattr(segments, "_TOGETHER", together)
+        host.macros.clear()
+        found = sums(host, x, offsets, shift=int(rng.integers(8)))
+        assert host.macros[0]["ANY_ORDER"] == any_order
+        assert np.isfinite(found[1::2]).all()
+        assert alike(found, model_sums(x, offsets, np.float32)), together
+
+
 @pytest.mark.parametrize("mean", [4, 60])
 def test_means_and_narrow_results(host: HostGpu, mean: int) -> None:
     rng = np.random.default_rng(mean)
@@ -394,7 +418,10 @@ def test_groups_behind_what_the_ring_has_skipped(host: HostGpu, monkeypatch: pyt
         ("short_segments", "length & 2 ? to1 : to3", "length & 2 ? to3 : to1", BITS),
         ("short_segments", "fill = [&](u32& most) {\n        wait();", "fill = [&](u32& most) {\n", STUCK),
         ("short_segments", "wrong |= leftover(ahead[i / 4].word[i % 4], whole);", ";", BITS),
-        ("segments", "some - 32 * word", "some - 16 * word", BITS),
+        ("segments", "bits - 32 * word", "bits - 16 * word", BITS),
+        ("segments", "0x76543210, 0x76543210, at * 4", "0x76543210, 0, at * 4", BITS),
+        ("segments", "max(begin - 64, 0)", "begin", BITS),
+        ("segments", "        behind = lowest(behind, end - LANES * 128);\n", "", BITS),
         ("segments", "if (fits) data.wait(behind);", "", BITS),
         (
             "segments",

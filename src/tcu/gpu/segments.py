@@ -15,7 +15,7 @@ from tcu.gpu.tuning import sum_config
 from tcu.gpu.workspace import workspace
 from tcu.plan import make_plan
 from tcu.plan.variants import LOADS
-from tcu.units import AlignedSum, find_instruction
+from tcu.units import AlignedSum, find_instruction, input_formats
 
 __all__ = ["STATES", "List", "Room", "SegmentsLaunch"]
 
@@ -151,6 +151,7 @@ class SegmentsLaunch:
             macros = (
                 ("AT_ONCE", min(per_warp, _AT_ONCE[1])), ("TOGETHER", int(joined)), ("RESIDENT", resident),
                 ("COPY", _COPY), ("COPIES", copies), ("ROOM", _ROOM[size]),
+                ("ANY_ORDER", int(_sum_of_all(element, gpu) is not None)),
             )  # fmt: skip
         else:
             per_warp = max(_per_warp(n * size, segments, _SHORT_DATA, _SHORT_MOST_PER_WARP), _WARP)
@@ -204,17 +205,23 @@ class SegmentsLaunch:
             space.start(stream, self._launch_short, launch_long)
 
 
-def _exact_fraction(element: Format, gpu: Gpu) -> int | None:
-    """The fraction bits of an MMA that adds all its k numbers at once, as short_segments.cu does; else None."""
-    if element.name != "binary16" or not gpu.units:
+def _sum_of_all(element: Format, gpu: Gpu) -> AlignedSum | None:
+    """The arithmetic of an MMA that adds all its k = 16 numbers at once, in whatever order; else None."""
+    narrow = {"binary16", "bfloat16"}.intersection(input_formats(gpu.unit))
+    if not gpu.units or element.name not in narrow:
         return None
     instruction = find_instruction(gpu.unit, "mma", element.name, element.name, "binary32")
     arithmetic = instruction.arithmetic
     if not isinstance(arithmetic, AlignedSum):
         return None
-    bits = arithmetic.fraction_bits
-    plain = AlignedSum(instruction.k, bits, "RZ", arithmetic.exponent_floor)
-    return bits if arithmetic == plain and instruction.k == 16 and 24 <= bits <= 26 else None
+    plain = AlignedSum(instruction.k, arithmetic.fraction_bits, "RZ", arithmetic.exponent_floor)
+    return arithmetic if arithmetic == plain and instruction.k == 16 else None
+
+
+def _exact_fraction(element: Format, gpu: Gpu) -> int | None:
+    """The fraction bits that short_segments.cu can have, if it computes as the unit's MMA does; else None."""
+    arithmetic = _sum_of_all(element, gpu) if element.name == "binary16" else None
+    return arithmetic.fraction_bits if arithmetic and 24 <= arithmetic.fraction_bits <= 26 else None
 
 
 def _per_warp(size: int, segments: int, data: int, most: int) -> int:

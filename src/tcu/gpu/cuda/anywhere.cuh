@@ -34,6 +34,13 @@ __device__ inline u32 lowest(u32 word, int bits) {
     return word;
 }
 
+// The same of a vector, none or all from 128 on.
+__device__ inline Vector lowest(Vector v, int bits) {
+#pragma unroll
+    for (int word = 0; word < 4; ++word) v.word[word] = lowest(v.word[word], bits - 32 * word);
+    return v;
+}
+
 // The 16 bytes that begin so many bits, as much of them as matters, behind the first of six words.
 __device__ inline Vector shifted(const u32 (&words)[6], [[maybe_unused]] u32 bits) {
     Vector v;

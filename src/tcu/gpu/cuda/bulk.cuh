@@ -18,6 +18,12 @@ __device__ inline void load_pair(u32& low, u32& high, u32 address) {
     asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(low), "=r"(high) : "r"(address));
 }
 
+__device__ inline uint4 load_vector(u32 address) {
+    uint4 v;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(address));
+    return v;
+}
+
 // One lane of a whole warp, as the compiler sees.
 __device__ inline bool is_elected() {
     u32 elected;

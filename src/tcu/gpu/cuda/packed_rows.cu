@@ -41,10 +41,8 @@ struct PackedRows {
 };
 
 // Elements up to number `left`, +0 behind.
-__device__ inline Vector masked(Vector v, int left) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) v.word[i] = lowest(v.word[i], 8 * static_cast<int>(sizeof(Code)) * left - 32 * i);
-    return v;
+__device__ inline Vector masked(const Vector& v, int left) {
+    return lowest(v, 8 * static_cast<int>(sizeof(Code)) * left);
 }
 
 // 16 bytes of the ring, whatever they are.

@@ -7,6 +7,9 @@
 
 constexpr int LANES = 4;  // of a quad, 16 bytes each
 constexpr int QUAD = LANES * PER_LOAD;  // numbers
+// Loads that are under way before the first is used: more would take registers, of which the warps beside this one have
+// need.
+constexpr int AHEAD = 2;
 
 // Where the bytes are: each returns the 16 of this lane, which has number `number` of a quad, of the quad at `at`
 // bytes; of which the first `left` elements of the lane's matter.
@@ -32,12 +35,9 @@ struct Careful {
 };
 
 // Four quads for each four lanes: each lane gives one (its place in the source, and numbers from there on), and has
-// 16 bytes of each in turn.  Loads of AHEAD are under way before the first is used: more would take registers, of
-// which the warps beside this one have need.  Of each MMA the quads are numbered one after another: only the first `quads`
-// need sums.
+// 16 bytes of each in turn.  Of each MMA the quads are numbered one after another: only the first `quads` need sums.
 template <bool WHOLE, typename Source, typename Use>
 __device__ inline void for_each_quad(const Source& source, u32 place, int left, int quads, const Use& use) {
-    constexpr int AHEAD = 2;
     const int bits = left * 8 * static_cast<int>(sizeof(Code));
     const auto left_of = [&](int j) {
         return __shfl_sync(ALL, bits, j, LANES) - static_cast<int>(threadIdx.x) % LANES * 128;
@@ -56,11 +56,7 @@ __device__ inline void for_each_quad(const Source& source, u32 place, int left, 
 #pragma unroll
         for (int i = 0; i < AHEAD; ++i) {
             Vector v = Source::vector(loaded[i]);
-            if constexpr (!WHOLE && !Source::CAREFUL) {
-                const int some = left_of(first + i);
-#pragma unroll
-                for (int word = 0; word < 4; ++word) v.word[word] = lowest(v.word[word], some - 32 * word);
-            }
+            if constexpr (!WHOLE && !Source::CAREFUL) v = lowest(v, left_of(first + i));
             use(first + i, v);
         }
     }

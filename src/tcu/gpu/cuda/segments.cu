@@ -9,9 +9,13 @@
 //   AT_ONCE    segments of a warp at a time: 8, 16 or 32
 //   TOGETHER   1: segments are long, and more of them than a few have no room in the ring together (segment_sums.cuh)
 //   COPY, COPIES   bytes of a copy into a warp's ring, and how many have room there (sm_90)
+//   ANY_ORDER  1: of 16-bit numbers, of which an MMA adds all 16 of a row at once
 
 #include "ring.cuh"
 #include "segment_sums.cuh"
+#if BULK && ANY_ORDER
+#include "aligned_quads.cuh"
+#endif
 
 typedef Ring<COPY, COPIES, LANES * 16> Data;
 // 32 whole quads, and less than one of each segment but the last between them.
@@ -85,8 +89,12 @@ struct Inside {
     __device__ void put(u32 at, int left, double* numbers, int to, int quads) const {
         const int number = threadIdx.x % LANES;
         if (WHOLE || TOGETHER || fits) {
+#if ANY_ORDER
+            put_aligned_quads<WHOLE, TOGETHER>(data, at, left, numbers, to, quads);
+#else
             const Ringed source(data, number);
             put_quads<WHOLE>(source, source.place(at), left, numbers, to, quads);
+#endif
         } else {
             put_quads<WHOLE>(Direct(data.from, number), to < 0 ? 0 : at, left, numbers, to, quads);
         }

@@ -65,12 +65,6 @@ __device__ inline u32 load_word(u32 at) {
     return v;
 }
 
-__device__ inline uint4 load_vector(u32 at) {
-    uint4 v;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"(at));
-    return v;
-}
-
 __device__ inline i64 load_end(u32 at) {
     i64 v;
     asm volatile("ld.shared.s64 %0, [%1];" : "=l"(v) : "r"(at) : "memory");
