@@ -19,8 +19,8 @@ from tcu.units import AlignedSum, find_instruction, input_formats
 
 __all__ = ["STATES", "List", "Room", "SegmentsLaunch"]
 
-_TILES, _WARP = 8, 32
-"""As in cuda/segment_sums.cuh."""
+_TILES, _WARP, _QUAD = 8, 32, 32
+"""As in cuda/segment_sums.cuh; a quad's numbers, of 16 bits."""
 ITEM, STATES = 32, 4
 """Bytes of an item, and words of the list's state, as in cuda/items.cuh."""
 _BLOCK = 256
@@ -137,7 +137,9 @@ class SegmentsLaunch:
         per_load = LOAD // size
         together = chain * block * per_load
         usual = (chain, block) == (1, _BLOCK)
-        most = _TILES * _WARP * per_load if usual else 0
+        joined = n * size >= _TOGETHER * segments
+        exact = joined and element.name == "binary16"
+        most = (_ROOM[size] * _QUAD if exact else _TILES * _WARP * per_load) if usual else 0
         fraction = _exact_fraction(element, gpu) if usual and n <= _SHORT_MEAN * segments else None
         longs = min(segments, n // (most + 1))
         items = longs + n // (LOADS * together) if longs else 0
@@ -146,7 +148,6 @@ class SegmentsLaunch:
         if fraction is None:
             per_warp = _per_warp(n * size, segments, _DATA[size], _MOST_PER_WARP)
             source = "segments"
-            joined = n * size >= _TOGETHER * segments
             copies, resident = _RINGS[size][joined]
             macros = (
                 ("AT_ONCE", min(per_warp, _AT_ONCE[1])), ("TOGETHER", int(joined)), ("RESIDENT", resident),
@@ -159,7 +160,7 @@ class SegmentsLaunch:
             ring, resident = next((ring, r) for mean, ring, r in _SHORT_RINGS if n <= mean * segments)
             macros = (
                 ("RESIDENT", resident), ("FRACTION_BITS", fraction), ("PER_LANE", _SHORT_PER_LANE), ("RING", ring),
-                ("ROOM", _ROOM[size]),
+                ("ROOM", _ROOM[size]), ("TOGETHER", 0),
             )  # fmt: skip
         self._short = _Segments(
             0, n, 0, segments, 0, TARGETS[target.name], mean, per_warp, most, together, state

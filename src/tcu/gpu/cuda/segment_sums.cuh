@@ -7,12 +7,14 @@
 // tree of tiles (8 quads each), or, where they are exact, as differences of running sums.  What the plan adds besides is
 // zeros, which change no sum.
 //
-// What has more than TILES tiles is left to a second launch (long_segments.cu, long_chunks.cu).  A segment that is
+// What has more than TILES tiles, or, where sums are exact, more quads than there is room for, is left to a second launch
+// (long_segments.cu, long_chunks.cu).  A segment that is
 // none (it ends before it begins, or elsewhere than in the array) gives NaN, and so does a long one for which there is
 // no room because others overlap.
 //
 // Compiled with ELEMENT (array.cuh; LAYOUT is not looked at), and
 //   ROOM       numbers of a warp in shared memory
+//   TOGETHER   1: segments are long
 // A warp is a block, whose every branch the compiler sees to be one.
 //
 // The host fills the structure field by field (tcu/gpu/segments.py): change both together.
@@ -40,7 +42,7 @@ struct Segments {
     i64 target;
     i64 mean;      // whether the sums are divided by the lengths
     i64 per_warp;  // segments, one after another
-    i64 most;      // numbers of a segment that is not long: at most TILES tiles
+    i64 most;      // numbers of a segment that is not long: TILES tiles, or, where sums are exact and TOGETHER, CAPACITY quads
     i64 together;  // of long segments: numbers that a block loads at a time
     List list;
 };
@@ -261,6 +263,8 @@ __device__ inline double sums_of(Where& where, u32 from, u32 length, u32 longs, 
             total = sum_by_difference(numbers, own, (end >> 16) - (first >> 16));
         else if constexpr (PARTS > 1 && JOINED)
             total = sum_by_parts(numbers, own);
+        else if (IS_EXACT && TOGETHER && __any_sync(ALL, own.count > 8 * TILES))
+            total = sum_by_difference(numbers, own, (end >> 16) - (first >> 16));
         else if (__any_sync(ALL, own.count > 2))
             total = sum_by_tree<SEGMENTS, 8>(numbers, own);
         else
