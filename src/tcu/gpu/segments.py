@@ -38,7 +38,7 @@ _COPY = 2 << 10
 _RINGS = {2: ((3, 28), (4, 22)), 4: ((3, 24), (3, 24)), 8: ((3, 24), (3, 24))}
 """By the bytes of an element, and whether segments have no room together: copies that have room in a warp's ring, and as
 many blocks of segments.cu, each a warp, per multiprocessor as have registers and shared memory (sm_90)."""
-_ROOM = {2: 160, 4: 352, 8: 352}
+_ROOM = {2: 128, 4: 352, 8: 352}
 """Numbers that a warp keeps in shared memory, one or four of every 64 bytes: few, so that all blocks have room."""
 _SHORT_MEAN = 20
 """Numbers of a segment, on average, up to which short_segments.cu is the faster kernel."""

@@ -152,6 +152,19 @@ __device__ inline double sum_by_parts(double* numbers, const Quads& quads) {
     return sum_of_tiles(numbers + quads.first * PARTS, quads.count);
 }
 
+// The same of sums that are exact, and few.
+__device__ inline double sum_one_by_one(const double* numbers, const Quads& quads) {
+    constexpr int SOME = 4;
+    const double* const own = numbers + quads.first;
+    double sum = 0;
+#pragma unroll 1
+    for (u32 i = 0; __any_sync(ALL, i < quads.count); i += SOME) {
+        const int count = static_cast<int>(quads.count - i);
+        sum += tree_over<SOME>(count, [&](int k) { return own[i + k]; });
+    }
+    return sum;
+}
+
 // The same from running sums, which are exact: of `all` numbers.
 __device__ inline double sum_by_difference(double* numbers, const Quads& quads, u32 all) {
     constexpr int OWN = (CAPACITY + WARP - 1) / WARP;
@@ -263,8 +276,8 @@ __device__ inline double sums_of(Where& where, u32 from, u32 length, u32 longs, 
             total = sum_by_difference(numbers, own, (end >> 16) - (first >> 16));
         else if constexpr (PARTS > 1 && JOINED)
             total = sum_by_parts(numbers, own);
-        else if (IS_EXACT && TOGETHER && __any_sync(ALL, own.count > 8 * TILES))
-            total = sum_by_difference(numbers, own, (end >> 16) - (first >> 16));
+        else if constexpr (IS_EXACT)
+            total = sum_one_by_one(numbers, own);
         else if (__any_sync(ALL, own.count > 2))
             total = sum_by_tree<SEGMENTS, 8>(numbers, own);
         else
