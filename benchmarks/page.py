@@ -246,6 +246,17 @@ def _us(microseconds: float | None) -> str:
     return f"{microseconds:,.0f} µs" if microseconds < 1e4 else f"{microseconds / 1e3:,.0f} ms"
 
 
+def host_time(found: dict[str, Document]) -> Iterator[str]:
+    document = found["gpu-host-time"]
+    figures = document["figures"]
+    rows, columns = figures["shape"]
+    yield from (origin("gpu-host-time", document), "")
+    yield from (f"Of calls on {rows} × {columns:,} numbers of binary32 that wait for no result:", "")
+    yield from table(
+        ("call", "µs"), [(f"`{r['call']}`", f"{r['microseconds']:.1f}") for r in figures["calls"]]
+    )
+
+
 def first_calls(found: dict[str, Document]) -> Iterator[str]:
     document = found["gpu-units"]
     yield from (origin("gpu-units", document), "", "Seconds in a new process:", "")
@@ -301,6 +312,7 @@ SECTIONS: tuple[tuple[str, tuple[str, ...], Callable[[dict[str, Document]], Iter
     ("The algorithms of paper 002", ("paper-002",), equal_segments),
     ("Several GPUs", tuple(f"gpu-distributed-{ranks}" for ranks in (2, 4, 8)), several_gpus),
     ("Programs of the machine on a GPU", ("gpu-machine",), machine),
+    ("Host time of calls on a GPU", ("gpu-host-time",), host_time),
     ("First calls on a GPU", ("gpu-units",), first_calls),
     ("Files larger than memory", ("file-rate",), files),
     ("Many ranks, simulated", ("simulate-ranks",), ranks),

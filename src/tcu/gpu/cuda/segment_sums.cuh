@@ -4,17 +4,15 @@
 // All segments of a group are cut into quads of 4 · 16 bytes, of which a warp takes 32 at a time wherever they lie,
 // eight to an MMA: first the whole ones, of which nothing has to be masked, then what is left of each segment; or, where
 // segments are long, all as they come.  Their sums come together in shared memory, where they are added up by the plan's
-// tree of tiles (8 quads each), or, where they are exact, as differences of running sums.  What the plan adds besides is
+// tree of tiles (8 quads each), or, where they are exact, one after another, or as differences of running sums.  What the plan adds besides is
 // zeros, which change no sum.
 //
 // What has more than TILES tiles, or, where sums are exact, more quads than there is room for, is left to a second launch
-// (long_segments.cu, long_chunks.cu).  A segment that is
-// none (it ends before it begins, or elsewhere than in the array) gives NaN, and so does a long one for which there is
-// no room because others overlap.
+// (long_segments.cu, long_chunks.cu).  A segment that is none (it ends before it begins, or elsewhere than in the array)
+// gives NaN, and so does a long one for which there is no room because others overlap.
 //
 // Compiled with ELEMENT (array.cuh; LAYOUT is not looked at), and
 //   ROOM       numbers of a warp in shared memory
-//   TOGETHER   1: segments are long
 // A warp is a block, whose every branch the compiler sees to be one.
 //
 // The host fills the structure field by field (tcu/gpu/segments.py): change both together.
@@ -42,7 +40,7 @@ struct Segments {
     i64 target;
     i64 mean;      // whether the sums are divided by the lengths
     i64 per_warp;  // segments, one after another
-    i64 most;      // numbers of a segment that is not long: TILES tiles, or, where sums are exact and TOGETHER, CAPACITY quads
+    i64 most;      // numbers of a segment that is not long: at most TILES tiles, or, where sums are exact, CAPACITY quads
     i64 together;  // of long segments: numbers that a block loads at a time
     List list;
 };
@@ -176,18 +174,13 @@ __device__ inline double sum_by_difference(double* numbers, const Quads& quads, 
 #pragma unroll
     for (int i = 1; i < OWN; ++i) v[i] += v[i - 1];
     const double behind = up_to_lane<WARP>(v[OWN - 1]);
-    double sum = 0;
-    if (__any_sync(ALL, behind - behind != 0)) {  // inf or NaN
-        for (u32 i = 0; __any_sync(ALL, i < quads.count); ++i)
-            if (i < quads.count) sum += numbers[quads.first + i];
-    } else {
-        const double before = behind - v[OWN - 1];
+    if (__any_sync(ALL, behind - behind != 0)) return sum_one_by_one(numbers, quads);  // inf or NaN
+    const double before = behind - v[OWN - 1];
 #pragma unroll
-        for (int i = 0; i < OWN; ++i) own[i] = before + v[i];
-        __syncwarp();
-        if (quads.count) sum = numbers[quads.first + quads.count - 1];
-        if (quads.count && quads.first) sum -= numbers[quads.first - 1];
-    }
+    for (int i = 0; i < OWN; ++i) own[i] = before + v[i];
+    __syncwarp();
+    double sum = quads.count ? numbers[quads.first + quads.count - 1] : 0;
+    if (quads.count && quads.first) sum -= numbers[quads.first - 1];
     return sum;
 }
 
