@@ -29,17 +29,17 @@ OURS: dict[str, Call] = {
     "tcu.sum(x)": lambda x, o, **unit: tcu.sum(x, **unit),
     "tcu.sum(x, axis=-1)": lambda x, o, **unit: tcu.sum(x, axis=-1, **unit),
     "tcu.sum(x, axis=0)": lambda x, o, **unit: tcu.sum(x, axis=0, **unit),
-    "tcu.fsum(x)": lambda x, o, **unit: tcu.fsum(x),
-    "tcu.fsum(x, axis=-1)": lambda x, o, **unit: tcu.fsum(x, axis=-1),
-    "tcu.fsum(x, axis=0)": lambda x, o, **unit: tcu.fsum(x, axis=0),
-    "tcu.cumsum(x, axis=-1)": lambda x, o, **unit: tcu.cumsum(x, axis=-1, **unit),
-    "tcu.cumsum(x, axis=0)": lambda x, o, **unit: tcu.cumsum(x, axis=0, **unit),
+    "tcu.fsum(x)": lambda x, o, **_: tcu.fsum(x),
+    "tcu.fsum(x, axis=-1)": lambda x, o, **_: tcu.fsum(x, axis=-1),
+    "tcu.fsum(x, axis=0)": lambda x, o, **_: tcu.fsum(x, axis=0),
+    "tcu.cumsum(x, axis=-1)": lambda x, o, **_: tcu.cumsum(x, axis=-1),
+    "tcu.cumsum(x, axis=0)": lambda x, o, **_: tcu.cumsum(x, axis=0),
     "tcu.segment_sum(x, offsets)": lambda x, o, **unit: tcu.segment_sum(x.reshape(-1), o, **unit),
     "tcu.segment_sum(x, offsets, check=False)": lambda x, o, **unit: tcu.segment_sum(
         x.reshape(-1), o, check=False, **unit
     ),
-    "tcu.segment_cumsum(x, offsets, check=False)": lambda x, o, **unit: tcu.segment_cumsum(
-        x.reshape(-1), o, check=False, **unit
+    "tcu.segment_cumsum(x, offsets, check=False)": lambda x, o, **_: tcu.segment_cumsum(
+        x.reshape(-1), o, check=False
     ),
 }
 THEIRS: dict[str, Call] = {
