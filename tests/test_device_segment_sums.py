@@ -208,7 +208,10 @@ def test_there_is_room_for_every_list(nothing_compiled: Any, dtype: str, exact: 
                     most = 64 * per_load * nothing_compiled[0][1]["LANES"]
                 else:
                     launch = segments.SegmentsLaunch(n, count, fmt, fmt, gpu, block=block)
-                    most = 8 * 32 * per_load if block == 256 else 0
+                    macros = nothing_compiled[0][1]
+                    # Exact sums that are joined need no tree of tiles: all the room for quads of 32 is theirs.
+                    whole = dtype == "float16" and macros.get("TOGETHER", 0)
+                    most = 0 if block != 256 else 32 * macros["ROOM"] if whole else 8 * 32 * per_load
                 group = block * per_load
                 for length in (most + 1, 16 * group, 16 * group + 1, 8 * group + 1, 10**6, n):
                     if not most < length <= n:
