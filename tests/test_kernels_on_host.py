@@ -430,7 +430,7 @@ def test_groups_behind_what_the_ring_has_skipped(host: HostGpu, monkeypatch: pyt
             OUTSIDE,
         ),
         ("segments", "(end - asked + 15) & ~15u", "(end - asked + 15) & ~7u", WRONG_COPY),
-        ("long_chunks", "threadIdx.x % 4 == j", "threadIdx.x % 4 <= j", BITS),
+        ("long_chunks", "threadIdx.x % 4 == number", "threadIdx.x % 4 <= number", BITS),
         ("long_chunks", "            data.wait(at + some * static_cast<u32>(sizeof(Code)));\n", "", STUCK),
     ],
 )

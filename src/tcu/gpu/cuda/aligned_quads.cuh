@@ -46,7 +46,7 @@ __device__ inline void put_aligned_quads(const Data& data, u32 at, int left, dou
         behind = lowest(behind, end - LANES * 128);
         partial = MOSTLY ? __ballot_sync(ALL, left < QUAD) : ALL;
     }
-    float2 rows;
+    OwnRows rows;
 #pragma unroll
     for (int number = 0; number < LANES; number += AHEAD) {
         if (number && quads <= number * (WARP / LANES)) break;
@@ -73,10 +73,8 @@ __device__ inline void put_aligned_quads(const Data& data, u32 at, int left, dou
                 x.word[word] = selected(v.word[word], v.word[word + 1], places[i]);
                 x.word[word + 1] = selected(v.word[word + 1], v.word[word], places[i]);
             }
-            float d[4] = {0, 0, 0, 0};
-            multiply_by_ones(d, x);
-            if (j == 0 || lane == j) rows = make_float2(d[0], d[2]);
+            rows.add(j, x);
         }
     }
-    if (to >= 0) numbers[to] = static_cast<double>(rows.x) + static_cast<double>(rows.y);
+    if (to >= 0) numbers[to] = static_cast<double>(rows.low) + static_cast<double>(rows.high);
 }

@@ -19,21 +19,16 @@ constexpr int BLOCK = TILES * WARP;
 
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
 
-// What the plan's warps have added up: the four lanes of a row have the same sums after an MMA, and each goes on with
-// those of another tile.
+// What the plan's warps have added up, each lane with rows of another tile.
 struct Warps {
     double low[TILES / AT_ONCE] = {}, high[TILES / AT_ONCE] = {};
 
     __device__ void add(int part, const Vector (&x)[AT_ONCE]) {
-        float2 rows;
+        OwnRows rows;
 #pragma unroll
-        for (int j = 0; j < AT_ONCE; ++j) {
-            float d[4] = {0, 0, 0, 0};
-            multiply_by_ones(d, x[j]);
-            if (j == 0 || threadIdx.x % 4 == j) rows = make_float2(d[0], d[2]);
-        }
-        low[part] += rows.x;
-        high[part] += rows.y;
+        for (int j = 0; j < AT_ONCE; ++j) rows.add(j, x[j]);
+        low[part] += rows.low;
+        high[part] += rows.high;
     }
 
     __device__ double sum() const {

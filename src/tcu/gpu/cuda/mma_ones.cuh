@@ -36,6 +36,18 @@ __device__ inline void multiply(float (&d)[4], const Vector& a, u32 b) {
 
 __device__ inline void multiply_by_ones(float (&d)[4], const Vector& a) { multiply(d, a, ONES); }
 
+// The four lanes of a row have the same sums after an MMA by ones: of four MMAs, each keeps those of the one with its
+// number among them.
+struct OwnRows {
+    float low, high;  // rows g and g + 8
+
+    __device__ void add(int number, const Vector& a) {
+        float d[4] = {0, 0, 0, 0};
+        multiply_by_ones(d, a);
+        if (number == 0 || threadIdx.x % 4 == number) low = d[0], high = d[2];
+    }
+};
+
 // D = A·B + C with what a lane has of operand B: rows k = 2t and 2t + 1, then 2t + 8 and 2t + 9, of column g; and of
 // A's rows g and g + 8, the same in both halves of k.
 __device__ inline void multiply(float (&d)[4], u32 upper, u32 lower, u32 low, u32 high) {

@@ -70,13 +70,9 @@ constexpr int PARTS = 1;  // of a quad that the plan does not add up at once
 // negative.
 template <bool WHOLE, typename Source>
 __device__ inline void put_quads(const Source& source, u32 place, int left, double* numbers, int to, int quads) {
-    float2 rows;  // g and g + 8 of the fragment: each lane keeps those of its own quad
-    for_each_quad<WHOLE>(source, place, left, quads, [&](int j, const Vector& x) {
-        float d[4] = {0, 0, 0, 0};
-        multiply_by_ones(d, x);
-        if (j == 0 || threadIdx.x % LANES == j) rows = make_float2(d[0], d[2]);
-    });
-    if (to >= 0) numbers[to] = static_cast<double>(rows.x) + static_cast<double>(rows.y);
+    OwnRows rows;
+    for_each_quad<WHOLE>(source, place, left, quads, [&](int j, const Vector& x) { rows.add(j, x); });
+    if (to >= 0) numbers[to] = static_cast<double>(rows.low) + static_cast<double>(rows.high);
 }
 
 #else

@@ -4,8 +4,8 @@
 // All segments of a group are cut into quads of 4 · 16 bytes, of which a warp takes 32 at a time wherever they lie,
 // eight to an MMA: first the whole ones, of which nothing has to be masked, then what is left of each segment; or, where
 // segments are long, all as they come.  Their sums come together in shared memory, where they are added up by the plan's
-// tree of tiles (8 quads each), or, where they are exact, one after another, or as differences of running sums.  What the plan adds besides is
-// zeros, which change no sum.
+// tree of tiles (8 quads each), or, where they are exact, one after another or as differences of running sums.  What the
+// plan adds besides is zeros, which change no sum.
 //
 // What has more than TILES tiles, or, where sums are exact, more quads than there is room for, is left to a second launch
 // (long_segments.cu, long_chunks.cu).  A segment that is none (it ends before it begins, or elsewhere than in the array)
