@@ -187,7 +187,7 @@ SUMS: dict[str, dict[str, Any]] = {
         "TOGETHER": 0,
         "COPY": 2048,
         "COPIES": 3,
-        "ROOM": 160,
+        "ROOM": 128,
         "ANY_ORDER": 1,
     },
     "segments.cu, long, in any order": {
@@ -196,7 +196,7 @@ SUMS: dict[str, dict[str, Any]] = {
         "TOGETHER": 1,
         "COPY": 2048,
         "COPIES": 4,
-        "ROOM": 160,
+        "ROOM": 128,
         "ANY_ORDER": 1,
     },
     "short_segments.cu": {
