@@ -1,17 +1,19 @@
 """Host time of calls on small PyTorch tensors on a GPU, beside PyTorch's own: what a user's loop waits for.
 
-    python benchmarks/gpu_host_time.py
+    python benchmarks/gpu_host_time.py [--dry-run]
 
-A call's time is the best of 30 rounds of 100 calls that wait for no result, on a
-GPU and a processor that have nothing else to do.  A result whose bits are not the
-model's is marked WRONG, and the exit status is 1.
+Times are medians of the method of tcu.study.gpu.timing.host_time, on a GPU and a processor that
+have nothing else to do.  A result whose bits are not the model's is marked WRONG, and the exit status
+is 1.  With --dry-run on the CPU, and nothing is written.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
-import time
 from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,8 +22,12 @@ import torch
 
 import tcu
 from tcu.gpu.device import find_gpu
+from tcu.study.gpu.peers import result_bits
+from tcu.study.gpu.timing import Clock, CudaClock, WallClock, host_time
 
-SHAPE, ROUNDS, CALLS = (50, 1000), 30, 100
+SHAPE, BATCH = (50, 1000), 100
+"""Calls of several launches: no more in a batch, so that the queue of launches has room for them."""
+DEVICE = "cuda"
 OFFSETS = [*range(0, 50_000, 40), 50_000]
 
 Call = Callable[..., Any]
@@ -49,32 +55,26 @@ THEIRS: dict[str, Call] = {
 }
 
 
-def microseconds(call: Call, *operands: Any) -> float:
-    best = float("inf")
-    for _ in range(ROUNDS):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
-        for _ in range(CALLS):
-            call(*operands)
-        best = min(best, time.perf_counter() - start)
-    torch.cuda.synchronize()
-    return best / CALLS * 1e6
-
-
 def main() -> int:
-    host = np.random.default_rng(1).standard_normal(SHAPE, np.float32)
-    x, offsets = torch.from_numpy(host).cuda(), torch.tensor(OFFSETS, device="cuda")
-    unit = find_gpu(0).unit.name
-    rows: list[dict[str, Any]] = []
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--dry-run", action="store_true", help="on the CPU; nothing is written")
+    dry = parser.parse_args().dry_run
+    device, unit = ("cpu", {}) if dry else (DEVICE, {"unit": find_gpu(0).unit})
+    clock: Clock = WallClock() if dry else CudaClock()
+    host, edges = np.random.default_rng(1).standard_normal(SHAPE, np.float32), np.array(OFFSETS)
+    x, offsets = torch.from_numpy(host).to(device), torch.from_numpy(edges).to(device)
+    found: dict[str, Any] = {}
     for name, call in {**THEIRS, **OURS}.items():
-        row: dict[str, Any] = {"call": name, "microseconds": microseconds(call, x, offsets)}
+        found[name] = asdict(host_time(partial(call, x, offsets), clock, batch=BATCH))
         if name in OURS:
-            expected = np.ascontiguousarray(call(host, np.array(OFFSETS), unit=unit))
-            row["right"] = call(x, offsets).cpu().numpy().tobytes() == expected.tobytes()
-        rows.append(row)
-        print(f"{name:45} {row['microseconds']:6.1f} µs{'' if row.get('right', True) else '  WRONG'}")
-    print(record.save("gpu-host-time", {"shape": SHAPE, "calls": rows}, {"torch": torch.__version__}))
-    return 0 if all(row.get("right", True) for row in rows) else 1
+            found[name]["right"] = result_bits(call(x, offsets)) == result_bits(call(host, edges, **unit))
+        wrong = "" if found[name].get("right", True) else "  WRONG"
+        print(f"{name:45} {found[name]['median'] * 1e6:6.1f} µs{wrong}")
+    if not dry:
+        print(record.save("gpu-host-time", {"shape": SHAPE, "host": found}, {"torch": torch.__version__}))
+    return 0 if all(row.get("right", True) for row in found.values()) else 1
 
 
 if __name__ == "__main__":

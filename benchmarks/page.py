@@ -81,10 +81,12 @@ def sums(found: dict[str, Document]) -> Iterator[str]:
     ]  # fmt: skip
     yield from (*table(("numbers", "array", "one call", "times that of normal numbers"), hard), "")
     yield from ("Host time of one call with 1024 numbers:", "")
-    host = [
-        (name, f"{row['median'] * 1e6:.1f} µs") for name, row in figures["host"].items() if "median" in row
-    ]
-    yield from table(("call", "median"), host)
+    yield from table_of_times(figures["host"])
+
+
+def table_of_times(host: dict[str, Document]) -> list[str]:
+    rows = [(name, f"{row['median'] * 1e6:.1f} µs") for name, row in host.items() if "median" in row]
+    return table(("call", "median"), rows)
 
 
 # Rows, segments, scans
@@ -252,9 +254,7 @@ def host_time(found: dict[str, Document]) -> Iterator[str]:
     rows, columns = figures["shape"]
     yield from (origin("gpu-host-time", document), "")
     yield from (f"Of calls on {rows} × {columns:,} numbers of binary32 that wait for no result:", "")
-    yield from table(
-        ("call", "µs"), [(f"`{r['call']}`", f"{r['microseconds']:.1f}") for r in figures["calls"]]
-    )
+    yield from table_of_times(figures["host"])
 
 
 def first_calls(found: dict[str, Document]) -> Iterator[str]:
