@@ -297,6 +297,21 @@ def test_quads_that_begin_anywhere(
         assert alike(found, model_sums(x, offsets, np.float32)), together
 
 
+@pytest.mark.parametrize(("mean", "entry"), [(6, "short_segments"), (40, "segments"), (200, "segments")])
+def test_the_first_warps_have_more_segments(
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch, mean: int, entry: str
+) -> None:
+    monkeypatch.setattr(segments, "_BUSY", 1)
+    monkeypatch.setattr(segments, "_per_warp", lambda *_: 16)
+    rng = np.random.default_rng(mean)
+    for count in (500, 501, 527):
+        offsets = ragged(rng, mean, count * mean, (6000,))
+        x = numbers_of(rng, "special", int(offsets[-1]), np.float16)
+        found = sums(host, x, offsets)
+        assert host.problems[entry].first > 2
+        assert alike(found, model_sums(x, offsets, np.float32)), count
+
+
 @pytest.mark.parametrize("mean", [4, 60])
 def test_means_and_narrow_results(host: HostGpu, mean: int) -> None:
     rng = np.random.default_rng(mean)
@@ -307,17 +322,19 @@ def test_means_and_narrow_results(host: HostGpu, mean: int) -> None:
         assert alike(found, model_sums(x, offsets, target, True))
 
 
-def valid_ones(offsets: Any, n: int, per_warp: int) -> Any:
+def valid_ones(offsets: Any, n: int, per_warp: int, more: int = 0) -> Any:
     """Which segments have sums, where some offsets are wrong.
 
     Of those that a warp goes through, it takes as many of the last ones
     together as have their first and last offsets in order: what lies outside
-    is none of theirs.
+    is none of theirs.  The first ``more`` warps have more of them than others.
     """
     begins, ends = offsets[:-1], offsets[1:]
     valid = (begins >= 0) & (begins <= ends) & (ends <= n)
-    for first in range(0, begins.size, per_warp):
-        last = min(first + per_warp, begins.size)
+    many = segments._MORE * per_warp
+    firsts = [*range(0, more * many, many), *range(more * many, begins.size, per_warp)]
+    for first, behind in zip(firsts, [*firsts[1:], begins.size], strict=True):
+        last = min(behind, begins.size)
         for one in range(first, last):
             if 0 <= offsets[one] <= offsets[last] <= n:
                 valid[one:last] &= (begins[one:last] >= offsets[one]) & (ends[one:last] <= offsets[last])
@@ -346,7 +363,7 @@ def test_valid_segments_keep_their_sums_beside_wrong_offsets(host: HostGpu, mean
         host.launches.clear()
         found = sums(host, x, offsets)
         assert host.launches[0] == entry
-        valid = valid_ones(offsets, n, host.problems[entry].per_warp)
+        valid = valid_ones(offsets, n, host.problems[entry].per_warp, host.problems[entry].first)
         assert valid.any()
         assert not valid.all()
         assert alike(found, sums_of_valid_ones(x, offsets, valid))

@@ -51,6 +51,9 @@ _SHORT_RINGS = ((10, 1024, 24), (_SHORT_MEAN, 2048, 18))
 as many warps as leave each its registers and its shared memory (sm_90)."""
 _LONG_THREADS, _LONG_RESIDENT = 128, {2: 6, 4: 4, 8: 5}
 """Of long_chunks.cu, by the bytes of an element: as many blocks as leave every thread its registers."""
+_MORE, _LAST = 4, 1 / 5
+"""How many times as many segments the first warps have, which forget their starts, and what the others have of all, which
+do not keep each other waiting at the end."""
 _BUSY = 1 << 13
 """Warps that keep a GPU busy: with fewer segments, each has fewer of them."""
 
@@ -76,6 +79,7 @@ class _Segments(ctypes.Structure):
         ("target", ctypes.c_int64),
         ("mean", ctypes.c_int64),
         ("per_warp", ctypes.c_int64),
+        ("first", ctypes.c_int64),
         ("most", ctypes.c_int64),
         ("together", ctypes.c_int64),
         ("list", List),
@@ -164,13 +168,15 @@ class SegmentsLaunch:
                 ("RESIDENT", resident), ("FRACTION_BITS", fraction), ("PER_LANE", _SHORT_PER_LANE), ("RING", ring),
                 ("ROOM", _ROOM[size]),
             )  # fmt: skip
+        first = _first(segments, per_warp)
         self._short = _Segments(
-            0, n, 0, segments, 0, TARGETS[target.name], mean, per_warp, most, together, state
+            0, n, 0, segments, 0, TARGETS[target.name], mean, per_warp, first, most, together, state
         )
         function = compiled(
             f"{source}.cu", source, gpu.compute_capability, ELEMENTS[element.name], "SHIFTED", macros
         )
-        self._launch_short = KernelLaunch(function, max(1, -(-segments // per_warp)), _WARP, self._short)
+        blocks = max(1, -(-segments // per_warp) - (_MORE - 1) * first)
+        self._launch_short = KernelLaunch(function, blocks, _WARP, self._short)
         self.room = Room.of(items, 8 * items)
         self._long = _LongSegments(0, n, 0, TARGETS[target.name], mean, 0, state)
         self._lists = self._short.list, self._long.list  # views, which write into the problems
@@ -236,3 +242,10 @@ def _per_warp(size: int, segments: int, data: int, most: int) -> int:
     while 2 * count * average <= data and count < most and segments >= 2 * count * _BUSY:
         count *= 2
     return max(count, _AT_ONCE[0])
+
+
+def _first(segments: int, per_warp: int) -> int:
+    """How many warps go through _MORE times as many segments: none, unless there is much for all."""
+    more = _MORE * per_warp
+    first = int((1 - _LAST) * segments) // more
+    return first if first >= _BUSY else 0

@@ -30,6 +30,7 @@ constexpr int READ = (32 + 3 * 16) / sizeof(Code);  // elements that are read fr
 constexpr int CAPACITY = ROOM / PARTS;  // quads whose sums are in shared memory
 static_assert(CAPACITY >= 8 * TILES, "a segment has room");
 constexpr int WIDTH = 8 * PARTS;  // numbers of a tile
+constexpr i64 MORE = 4;
 
 struct Segments {
     const void* data;
@@ -40,6 +41,7 @@ struct Segments {
     i64 target;
     i64 mean;      // whether the sums are divided by the lengths
     i64 per_warp;  // segments, one after another
+    i64 first;     // warps, the first ones, that have MORE times as many
     i64 most;      // numbers of a segment that is not long: at most TILES tiles, or, where sums are exact, CAPACITY quads
     i64 together;  // of long segments: numbers that a block loads at a time
     List list;
@@ -355,8 +357,9 @@ __device__ __noinline__ void sum_group_from_memory(const Segments& p, const Run&
 template <typename Read, typename SumRun>
 __device__ inline void for_each_run(const Segments& p, Run& run, const Read& offset, const SumRun& sum_run) {
     const int lane = threadIdx.x % WARP;
-    i64 segment = blockIdx.x * p.per_warp;
-    const i64 last = min(segment + p.per_warp, p.segments);
+    const i64 warp = blockIdx.x, before = min(warp, p.first);
+    i64 segment = ((MORE - 1) * before + warp) * p.per_warp;
+    const i64 last = min(segment + (warp < p.first ? MORE : 1) * p.per_warp, p.segments);
     // The first turn's ends, which else are asked for only when the run's are known.
     if (segment + lane < last) asm volatile("prefetch.global.L2 [%0];" ::"l"(p.offsets + segment + 1 + lane));
     // Votes say to the compiler that the warp stays together.
