@@ -24,7 +24,7 @@ struct Ring {
     const char* from;    // a multiple of 16 bytes
     u32 end;             // of the stretch, in bytes from there
     u32 asked, there;    // what has been asked for and what has arrived, in bytes from there
-    u32 odd = 0;         // of each place, which copy is the next to arrive
+    u32 odd = 0;         // which copy is the next to arrive: of each place; or, where places take turns, of all
     u32 origin = 0;      // the position that is at the ring's beginning, or will be next, where they do not wrap by a mask
     u32 awaited = 0;     // the number of the place that arrives next
 
@@ -67,8 +67,9 @@ struct Ring {
     // What is asked for next is the chunk with this byte.
     __device__ void skip(u32 position) {
         wait(asked);
-        asked = there = origin = position & ~(CHUNK - 1u);
-        awaited = MASKED ? asked % SIZE / CHUNK : 0;
+        asked = there = position & ~(CHUNK - 1u);
+        if (MASKED) awaited = asked % SIZE / CHUNK;
+        else origin = asked - awaited * CHUNK;  // the place whose turn it is
     }
 
     // Asks for what has room when the first `read` bytes are not needed any more.
@@ -95,9 +96,10 @@ struct Ring {
     __device__ void wait(u32 needed) {
 #if BULK
         while (there < needed) {
-            wait_for_copy(&memory->arrived[awaited], odd >> awaited & 1);
-            odd ^= 1 << awaited;
-            awaited = awaited == CHUNKS - 1 ? 0 : awaited + 1;
+            wait_for_copy(&memory->arrived[awaited], MASKED ? odd >> awaited & 1 : odd);
+            const bool is_last = awaited == CHUNKS - 1;
+            odd ^= MASKED ? 1 << awaited : is_last;
+            awaited = is_last ? 0 : awaited + 1;
             there += CHUNK;
         }
 #else
