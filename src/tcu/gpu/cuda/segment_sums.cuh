@@ -165,27 +165,6 @@ __device__ inline double sum_one_by_one(const double* numbers, const Quads& quad
     return sum;
 }
 
-// The same from running sums, which are exact: of `all` numbers.
-__device__ inline double sum_by_difference(double* numbers, const Quads& quads, u32 all) {
-    constexpr int OWN = (CAPACITY + WARP - 1) / WARP;
-    const u32 lane = threadIdx.x % WARP;
-    double* const own = numbers + lane * OWN;
-    double v[OWN];
-#pragma unroll
-    for (int i = 0; i < OWN; ++i) v[i] = lane * OWN + i < all ? own[i] : 0;
-#pragma unroll
-    for (int i = 1; i < OWN; ++i) v[i] += v[i - 1];
-    const double behind = up_to_lane<WARP>(v[OWN - 1]);
-    if (__any_sync(ALL, behind - behind != 0)) return sum_one_by_one(numbers, quads);  // inf or NaN
-    const double before = behind - v[OWN - 1];
-#pragma unroll
-    for (int i = 0; i < OWN; ++i) own[i] = before + v[i];
-    __syncwarp();
-    double sum = quads.count ? numbers[quads.first + quads.count - 1] : 0;
-    if (quads.count && quads.first) sum -= numbers[quads.first - 1];
-    return sum;
-}
-
 // The sums of SEGMENTS segments: each lane's has `length` numbers from `from` bytes after the base on.  Those of all lanes
 // lie between `begin` and `stop`.  `longs` are the lanes that have long ones, of which nothing is to be added up: what
 // lies on their two sides is not looked at together.
@@ -267,9 +246,7 @@ __device__ inline double sums_of(Where& where, u32 from, u32 length, u32 longs, 
         const Quads own = IS_EXACT ? Quads{listed_before - (first >> 16), is_in ? listed : 0}
                                    : Quads{place - first_place, is_in ? quads : 0};
         double total;
-        if constexpr (IS_EXACT && JOINED)
-            total = sum_by_difference(numbers, own, (end >> 16) - (first >> 16));
-        else if constexpr (PARTS > 1 && JOINED)
+        if constexpr (PARTS > 1 && JOINED)
             total = sum_by_parts(numbers, own);
         else if constexpr (IS_EXACT)
             total = sum_one_by_one(numbers, own);
@@ -279,6 +256,74 @@ __device__ inline double sums_of(Where& where, u32 from, u32 length, u32 longs, 
             total = sum_by_tree<SEGMENTS, 2>(numbers, own);
         if (is_in) sum = IS_EXACT ? total + last : total;
         __syncwarp();
+    }
+    return sum;
+}
+
+// What the quads of a turn, each a lane's, add to the lanes' segments, of which each has those from `low` to `high` - 1:
+// differences of running sums, which are exact.
+__device__ inline double sum_of_quads(double quad, int low, int high) {
+    low = min(max(low, 0), WARP);
+    high = min(max(high, 0), WARP);
+    const double running = up_to_lane<WARP>(quad);
+    double sum = 0;
+    if (__any_sync(ALL, running - running != 0)) {  // inf or NaN
+#pragma unroll 1
+        for (int i = 0; i < WARP; ++i) {
+            const double one = __shfl_sync(ALL, quad, i);
+            if (low <= i && i < high) sum += one;
+        }
+        return sum;
+    }
+    const double behind = __shfl_sync(ALL, running, high - 1), before = __shfl_sync(ALL, running, low - 1);
+    if (low < high) sum = behind - (low ? before : 0);
+    return sum;
+}
+
+// As sums_of, of long segments whose sums are exact: all quads as they come, and no sums of them are kept.
+template <typename Where>
+__device__ inline double exact_sums_of(Where& where, u32 from, u32 length, u32 longs, u32 begin, u32 stop, Shared& shared) {
+    constexpr u32 EACH = WARP / LANES;  // quads of an MMA
+    const u32 lane = threadIdx.x % WARP, turned = opaque(lane % LANES * EACH + lane / LANES);
+    const u32 source = opaque(lane % EACH * LANES + lane / EACH), below = (1u << turned) - 1;
+    const u32 quads = (length + QUAD - 1) / QUAD, behind = up_to_lane(quads), before = behind - quads;
+    const u32 all = __shfl_sync(ALL, behind, WARP - 1), some = __ballot_sync(ALL, quads != 0);
+    __syncwarp();
+    if (quads) shared.entries[__popc(some & ((1u << lane) - 1))] = {from - before * 64, length + before * QUAD};
+    __syncwarp();
+    double sum = 0;
+    u32 end;
+#pragma unroll 1
+    for (u32 first = 0; first != all; first = end) {
+        u32 first_byte = begin, end_byte = stop, limit = ALL;
+        end = all;
+        if (longs) {  // up to the next of them
+            if (const u32 next = longs & __ballot_sync(ALL, before > first)) {
+                const int who = __ffs(next) - 1;
+                end = __shfl_sync(ALL, before, who);
+                limit = __shfl_sync(ALL, from, who);
+            }
+            const bool is_in = quads && before >= first && behind <= end;
+            first_byte = least_of_lanes(is_in ? from : ALL);
+            end_byte = ~least_of_lanes(is_in ? ~(from + length * static_cast<u32>(sizeof(Code))) : ALL);
+        }
+        where.begin(first_byte, end_byte, limit);
+        const Entry* entry = shared.entries + (__popc(__ballot_sync(ALL, quads && before <= first)) - 1);
+        u32 number = opaque(turned + first), ahead = opaque((quads ? before - 1 : 1u << 31) - first);
+        int low = static_cast<int>(before - first);
+#pragma unroll 1
+        for (int left = end - first; left > 0; left -= WARP, number += WARP, ahead -= WARP, low -= WARP) {
+            const u32 begins = of_any_lane(__funnelshift_lc(0, 1, ahead));
+            const Entry mine = entry[__popc(begins & below)];
+            entry += __popc(begins);
+            const u32 at = mine.from + number * 64;
+            where.need(at);
+            double quad = 0;
+            where.template put<false>(at, min(static_cast<int>(mine.rest - number * QUAD), QUAD), &quad,
+                                      static_cast<int>(turned) < left ? 0 : -1, left);
+            sum += sum_of_quads(__shfl_sync(ALL, quad, source), low, low + static_cast<int>(quads));
+        }
+        where.leave();
     }
     return sum;
 }

@@ -152,8 +152,13 @@ __device__ inline void sum_run(const Segments& p, Room& room
         } else {
             if (__any_sync(ALL, longs)) append_all(p, run, done + lane, begin, is_long ? length : 0);
             constexpr u32 SIZE = sizeof(Code);
-            const double sum = sums_of<AT_ONCE, TOGETHER>(where, begin * SIZE + shift, is_long ? 0 : length, longs,
-                                                          before * SIZE + shift, so_far * SIZE + shift, room.shared);
+            const u32 from = begin * SIZE + shift, numbers = is_long ? 0 : length;
+            const u32 first = before * SIZE + shift, behind = so_far * SIZE + shift;
+            double sum;
+            if constexpr (IS_EXACT && TOGETHER)
+                sum = exact_sums_of(where, from, numbers, longs, first, behind, room.shared);
+            else
+                sum = sums_of<AT_ONCE, TOGETHER>(where, from, numbers, longs, first, behind, room.shared);
             if (__any_sync(ALL, run.plain != 0)) {
                 if (has_lane && !is_long) static_cast<float*>(p.out)[run.first + done + lane] = rounded(sum);
             } else if (has_lane && !is_long) {
