@@ -409,7 +409,7 @@ def test_a_turn_far_behind_what_the_ring_has_skipped(host: HostGpu, monkeypatch:
 THERE_AND_BACK = np.array([
     *range(0, 320, 10), *range(20_310, 20_640, 10), *range(18_500, 19_140, 10), *range(20_640, 20_960, 10),
 ])  # fmt: skip
-SKIP = "            where.is_lost = true;  // by wrong offsets, the next segments may lie before what is in the ring\n"
+SKIP = "                where.is_lost = true;  // by wrong offsets, the next segments may lie before what is in the ring\n"
 
 
 def goes_there_and_back(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> bool:

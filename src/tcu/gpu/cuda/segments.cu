@@ -141,29 +141,27 @@ __device__ inline void sum_run(const Segments& p, Room& room
         const u32 length = end - begin;
         const bool is_odd = end >= run.careful || end < begin, is_long = length > most;
         u32 longs = 0;
-        bool from_memory = false;
         if (__any_sync(ALL, is_odd || is_long)) {
-            from_memory = __any_sync(ALL, is_odd);
-            longs = __ballot_sync(ALL, is_long);
-        }
-        if (__any_sync(ALL, from_memory)) {
-            sum_group_from_memory(p, run, done, has_lane, begin, end, room.shared);
-            where.is_lost = true;  // by wrong offsets, the next segments may lie before what is in the ring
-        } else {
-            if (__any_sync(ALL, longs)) append_all(p, run, done + lane, begin, is_long ? length : 0);
-            constexpr u32 SIZE = sizeof(Code);
-            const u32 from = begin * SIZE + shift, numbers = is_long ? 0 : length;
-            const u32 first = before * SIZE + shift, behind = so_far * SIZE + shift;
-            double sum;
-            if constexpr (IS_EXACT && TOGETHER)
-                sum = exact_sums_of(where, from, numbers, longs, first, behind, room.shared);
-            else
-                sum = sums_of<AT_ONCE, TOGETHER>(where, from, numbers, longs, first, behind, room.shared);
-            if (__any_sync(ALL, run.plain != 0)) {
-                if (has_lane && !is_long) static_cast<float*>(p.out)[run.first + done + lane] = rounded(sum);
-            } else if (has_lane && !is_long) {
-                store_any(p, run.first + done + lane, sum, length);
+            if (__any_sync(ALL, is_odd)) {
+                sum_group_from_memory(p, run, done, has_lane, begin, end, room.shared);
+                where.is_lost = true;  // by wrong offsets, the next segments may lie before what is in the ring
+                continue;
             }
+            longs = __ballot_sync(ALL, is_long);
+            append_all(p, run, done + lane, begin, is_long ? length : 0);
+        }
+        constexpr u32 SIZE = sizeof(Code);
+        const u32 from = begin * SIZE + shift, numbers = is_long ? 0 : length;
+        const u32 first = before * SIZE + shift, behind = so_far * SIZE + shift;
+        double sum;
+        if constexpr (IS_EXACT && TOGETHER)
+            sum = exact_sums_of(where, from, numbers, longs, first, behind, room.shared);
+        else
+            sum = sums_of<AT_ONCE, TOGETHER>(where, from, numbers, longs, first, behind, room.shared);
+        if (__any_sync(ALL, run.plain != 0)) {
+            if (has_lane && !is_long) static_cast<float*>(p.out)[run.first + done + lane] = rounded(sum);
+        } else if (has_lane && !is_long) {
+            store_any(p, run.first + done + lane, sum, length);
         }
 #else
         sum_group_from_memory(p, run, done, has_lane, begin, end, room.shared);
