@@ -266,7 +266,7 @@ def test_each_way_of_a_warp_through_its_segments(
     monkeypatch.setattr(segments, "_TOGETHER", together)
     rng = np.random.default_rng(per_warp)
     for dtype in ("float16", "bfloat16", "float64"):
-        offsets = ragged(rng, 90, 12_000, (1900, 2048, 2049, 4096, 4097, 4500))
+        offsets = ragged(rng, 90, 28_000, (1900, 2048, 2049, 4096, 4097, 4500, 8192, 8193))
         x = numbers_of(rng, "special", int(offsets[-1]), get_format(dtype).dtype)
         found = sums(host, x, offsets, shift=int(rng.integers(16 // x.itemsize)))
         assert host.macros[0]["AT_ONCE"] == min(per_warp, 32)
@@ -374,7 +374,7 @@ def test_long_segments_that_overlap_fill_no_more_than_their_memory(
     host: HostGpu, monkeypatch: pytest.MonkeyPatch, copies: int, entry: str
 ) -> None:
     """All have their sums where there is room, and others are NaN."""
-    x = np.random.default_rng(11).standard_normal(10_000).astype(np.float16)
+    x = np.random.default_rng(11).standard_normal(16_384).astype(np.float16)  # a chunk
     offsets = np.tile([0, x.size], copies)
     whole = model_sums(x, np.array([0, x.size]), np.float32)[0]
     wrong = np.uint32(0x7FFFFFFF)
@@ -391,6 +391,7 @@ def test_long_segments_that_overlap_fill_no_more_than_their_memory(
 def test_a_turn_far_behind_what_the_ring_has_skipped(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind a long segment come short ones that have a turn of their own, then whole quads in more than a ring."""
     monkeypatch.setattr(segments, "_TOGETHER", 1 << 40)
+    monkeypatch.setattr(segments, "_RINGS", {2: ((3, 22),)})
     monkeypatch.setattr(segments, "_per_warp", lambda *_: 64)
     rng = np.random.default_rng(12)
     lengths = np.concatenate([[7400, 3850 + 100 * i, *[25] * 22, 1969, 1900, *[60] * 6] for i in range(16)])

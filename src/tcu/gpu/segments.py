@@ -19,8 +19,8 @@ from tcu.units import AlignedSum, find_instruction, input_formats
 
 __all__ = ["STATES", "List", "Room", "SegmentsLaunch"]
 
-_TILES, _WARP, _QUAD = 8, 32, 32
-"""As in cuda/segment_sums.cuh; a quad's numbers, of 16 bits."""
+_TILES, _WARP = 8, 32
+"""As in cuda/segment_sums.cuh."""
 ITEM, STATES = 32, 4
 """Bytes of an item, and words of the list's state, as in cuda/items.cuh."""
 _BLOCK = 256
@@ -35,12 +35,13 @@ _TOGETHER = 256
 """Bytes of a segment, on average, from which on those that a warp takes at a time have no room in its ring together."""
 _COPY = 2 << 10
 """Bytes of a copy into a warp's ring in shared memory (sm_90)."""
-_RINGS = {2: ((3, 28), (4, 22)), 4: ((3, 24), (3, 24)), 8: ((3, 24), (3, 24))}
+_RINGS = {2: ((4, 22), (4, 22)), 4: ((3, 24), (3, 24)), 8: ((3, 24), (3, 24))}
 """By the bytes of an element, and whether segments have no room together: copies that have room in a warp's ring, and as
 many blocks of segments.cu, each a warp, per multiprocessor as have registers and shared memory (sm_90)."""
 _ROOM = {2: 128, 4: 352, 8: 352}
-"""Numbers that a warp keeps in shared memory, one or four of every 64 bytes: few, so that all blocks have room.  With 160
-in place of 128, segments of 512 numbers of binary16 on average had 0.81 in place of 0.84 of memory's rate (H200)."""
+"""Numbers that a warp keeps in shared memory, one or four of every 64 bytes: few, so that all blocks have room."""
+_MOST_EXACT = 1 << 13
+"""Of binary16, numbers whose sums are exact in binary64, in whatever order they are added up."""
 _SHORT_MEAN = 20
 """Numbers of a segment, on average, up to which short_segments.cu is the faster kernel."""
 _SHORT_DATA, _SHORT_MOST_PER_WARP = 32 << 10, 2048
@@ -143,9 +144,10 @@ class SegmentsLaunch:
         together = chain * block * per_load
         usual = (chain, block) == (1, _BLOCK)
         joined = n * size >= _TOGETHER * segments
-        # Exact sums need no tree of tiles.  A second launch for those from 2,049 numbers on: 0.77 in place of 0.81 (H200).
-        exact = joined and element.name == "binary16"
-        most = (_ROOM[size] * _QUAD if exact else _TILES * _WARP * per_load) if usual else 0
+        # A second launch for those from 2,049 numbers on: 0.77 in place of 0.81 (segments of 512 on average, H200).
+        turn_by_turn = joined and element.name == "binary16"
+        most = (_MOST_EXACT if turn_by_turn else _TILES * _WARP * per_load) if usual else 0
+        kept = 1 if turn_by_turn else _ROOM[size]
         fraction = _exact_fraction(element, gpu) if usual and n <= _SHORT_MEAN * segments else None
         longs = min(segments, n // (most + 1))
         items = longs + n // (LOADS * together) if longs else 0
@@ -157,7 +159,7 @@ class SegmentsLaunch:
             copies, resident = _RINGS[size][joined]
             macros = (
                 ("AT_ONCE", min(per_warp, _AT_ONCE[1])), ("TOGETHER", int(joined)), ("RESIDENT", resident),
-                ("COPY", _COPY), ("COPIES", copies), ("ROOM", _ROOM[size]),
+                ("COPY", _COPY), ("COPIES", copies), ("ROOM", kept),
                 ("ANY_ORDER", int(_sum_of_all(element, gpu) is not None)),
             )  # fmt: skip
         else:
@@ -166,7 +168,7 @@ class SegmentsLaunch:
             ring, resident = next((ring, r) for mean, ring, r in _SHORT_RINGS if n <= mean * segments)
             macros = (
                 ("RESIDENT", resident), ("FRACTION_BITS", fraction), ("PER_LANE", _SHORT_PER_LANE), ("RING", ring),
-                ("ROOM", _ROOM[size]),
+                ("TOGETHER", 0), ("ROOM", _ROOM[size]),
             )  # fmt: skip
         first = _first(segments, per_warp)
         self._short = _Segments(

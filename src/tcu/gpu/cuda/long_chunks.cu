@@ -217,7 +217,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) long_chunks(cons
     const u32 warps = gridDim.x * (THREADS / WARP), count = *const_cast<volatile u32*>(p.list.state + COUNT);
     Data data(memory[warp]);
     const auto join = [&](const Chunk& chunk) {
-        return data.join(static_cast<const Code*>(p.data) + chunk.begin,
+        return data.join(p.data, static_cast<const Code*>(p.data) + chunk.begin,
                          chunk.length * static_cast<u32>(sizeof(Code)));
     };
     // Two items of each warp are its own, so that it knows the next one before it needs it.

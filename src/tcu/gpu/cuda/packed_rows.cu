@@ -65,7 +65,8 @@ extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP)) pac
     if (begin >= end) return;
     const u32 length = static_cast<u32>(p.length), bytes = length * static_cast<u32>(sizeof(Code));
     const u32 rows = static_cast<u32>(end - begin);
-    const u32 shift = data.start(static_cast<const Code*>(p.data) + begin * p.length, rows * bytes);
+    const u32 shift = data.begin(p.data, static_cast<const Code*>(p.data) + begin * p.length, rows * bytes);
+    data.go_on(0);
     u32 at = shift + lane / LANES * bytes + lane % LANES * 16;
     const Target target = static_cast<Target>(p.target);
 #if LOOPS

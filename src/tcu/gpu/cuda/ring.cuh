@@ -1,22 +1,32 @@
 // A stretch of memory that a warp reads once, from its beginning to its end, through a ring in shared memory, so that
 // what is read next is on its way while the warp computes.
 //
-// Copied in whole granules of 16 bytes, of which every one holds a byte of the stretch: no address outside the
-// allocation is touched.
+// Copied in whole granules of 16 bytes, of which every one holds a byte of the array: no address outside the allocation
+// is touched.  Lines of memory are lines of the ring, except in the array's first one: where they are not, each line of
+// the ring takes sectors of two, which are five in place of four, and what L2 hands out was the limit (ragged sums of 512
+// numbers on average, 0.84 of memory's rate, H200).
 
 #pragma once
 
 #include "bulk.cuh"
+
+constexpr u32 LINE = 128;  // bytes
+
+// How far behind the first byte of its line; or behind the array's first granule, if that is nearer.
+__device__ inline u32 behind_line(const void* array, const void* at) {
+    const u64 address = reinterpret_cast<u64>(at), line = address & ~(LINE - 1ull);
+    return static_cast<u32>(address - max(line, reinterpret_cast<u64>(array) & ~15ull));
+}
 
 // BEYOND: bytes that may be read from the last granule in the ring on.
 template <int CHUNK, int CHUNKS, int BEYOND = 16>
 struct Ring {
     static constexpr u32 SIZE = CHUNK * CHUNKS;
     static constexpr bool MASKED = (SIZE & (SIZE - 1)) == 0;  // positions wrap around by a mask
-    static_assert((CHUNK & (CHUNK - 1)) == 0 && CHUNK % 16 == 0, "chunks are found by a mask");
+    static_assert((CHUNK & (CHUNK - 1)) == 0 && CHUNK % LINE == 0, "chunks are found by a mask");
 
     struct Memory {
-        alignas(16) char bytes[SIZE + BEYOND];  // behind the last chunk, what follows it
+        alignas(LINE) char bytes[SIZE + BEYOND];  // behind the last chunk, what follows it
         u64 arrived[CHUNKS];
     };
 
@@ -37,16 +47,9 @@ struct Ring {
 #endif
     }
 
-    // The stretch of `size` bytes at `at`; returns how far behind `from` it begins.
-    __device__ u32 start(const void* at, u32 size) {
-        const u32 shift = begin(at, size);
-        go_on(0);
-        return shift;
-    }
-
-    // The same, and nothing is asked for yet.
-    __device__ u32 begin(const void* at, u32 size) {
-        const u32 shift = static_cast<u32>(reinterpret_cast<u64>(at) % 16);
+    // The stretch of `size` bytes at `at` of the array; returns how far behind `from` it begins.  Nothing is asked for yet.
+    __device__ u32 begin(const void* array, const void* at, u32 size) {
+        const u32 shift = behind_line(array, at);
         from = static_cast<const char*>(at) - shift;
         asm volatile("" : "+l"(from));  // kept: without, it is computed anew for every copy
         end = shift + size;
@@ -56,10 +59,9 @@ struct Ring {
 
     // What is asked for next is another stretch, when all of this one is; returns where it begins: behind this one,
     // at a chunk of its own.  Positions have 32 bits: no warp is to read 4 GB.
-    __device__ u32 join(const void* at, u32 size) {
-        const u64 shift = reinterpret_cast<u64>(at) % 16;
-        from = reinterpret_cast<const char*>(reinterpret_cast<u64>(at) - shift - asked);
-        const u32 first = asked + static_cast<u32>(shift);
+    __device__ u32 join(const void* array, const void* at, u32 size) {
+        const u32 shift = behind_line(array, at), first = asked + shift;
+        from = static_cast<const char*>(at) - first;
         end = first + size;
         return first;
     }

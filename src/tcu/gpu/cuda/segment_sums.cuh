@@ -4,15 +4,16 @@
 // All segments of a group are cut into quads of 4 · 16 bytes, of which a warp takes 32 at a time wherever they lie,
 // eight to an MMA: first the whole ones, of which nothing has to be masked, then what is left of each segment; or, where
 // segments are long, all as they come.  Their sums come together in shared memory, where they are added up by the plan's
-// tree of tiles (8 quads each), or, where they are exact, one after another or as differences of running sums.  What the
-// plan adds besides is zeros, which change no sum.
+// tree of tiles (8 quads each), or, where they are exact, one after another; exact sums of long segments are added up
+// turn by turn, and none is kept.  What the plan adds besides is zeros, which change no sum.
 //
-// What has more than TILES tiles, or, where sums are exact, more quads than there is room for, is left to a second launch
-// (long_segments.cu, long_chunks.cu).  A segment that is none (it ends before it begins, or elsewhere than in the array)
+// What has more than TILES tiles, or, where sums are added up turn by turn, more than 2^13 numbers, is left to a second
+// launch (long_segments.cu, long_chunks.cu).  A segment that is none (it ends before it begins, or elsewhere than in the array)
 // gives NaN, and so does a long one for which there is no room because others overlap.
 //
 // Compiled with ELEMENT (array.cuh; LAYOUT is not looked at), and
-//   ROOM       numbers of a warp in shared memory
+//   TOGETHER   1: segments are long, and more of them than a few have no room in a warp's shared memory together
+//   ROOM       numbers of a warp in shared memory; 1, which is not used, where sums are added up turn by turn
 // A warp is a block, whose every branch the compiler sees to be one.
 //
 // The host fills the structure field by field (tcu/gpu/segments.py): change both together.
@@ -24,11 +25,11 @@
 #include "quads.cuh"
 #include "plan_loads.cuh"
 #include "result.cuh"
+#include "ring.cuh"
 
 constexpr int TILES = 8;
 constexpr int READ = (32 + 3 * 16) / sizeof(Code);  // elements that are read from the first of a quad on, at most
 constexpr int CAPACITY = ROOM / PARTS;  // quads whose sums are in shared memory
-static_assert(CAPACITY >= 8 * TILES, "a segment has room");
 constexpr int WIDTH = 8 * PARTS;  // numbers of a tile
 constexpr i64 MORE = 4;
 
@@ -42,7 +43,7 @@ struct Segments {
     i64 mean;      // whether the sums are divided by the lengths
     i64 per_warp;  // segments, one after another
     i64 first;     // warps, the first ones, that have MORE times as many
-    i64 most;      // numbers of a segment that is not long: at most TILES tiles, or, where sums are exact, CAPACITY quads
+    i64 most;      // numbers of a segment that is not long: at most TILES tiles, or, TURN_BY_TURN, 2^13
     i64 together;  // of long segments: numbers that a block loads at a time
     List list;
 };
@@ -71,10 +72,11 @@ struct Shared {
     double numbers[CAPACITY * PARTS];
 };
 
-// Sums of quads of binary16 are multiples of 2^-24, and those of a turn together below 2^29: whatever adds them up in
-// binary64 has the plan's bits.
+// Sums of quads of binary16 are multiples of 2^-24, and those of 2^13 numbers together at most 2^29: whatever adds them up
+// in binary64 has the plan's bits.
 constexpr bool IS_EXACT = ELEMENT == BINARY16;
-static_assert(!IS_EXACT || (CAPACITY * QUAD <= 1 << 13 && CAPACITY % WARP == 0), "exact in binary64, and dealt out evenly");
+constexpr bool TURN_BY_TURN = IS_EXACT && TOGETHER;
+static_assert(TURN_BY_TURN || CAPACITY >= 8 * TILES, "a segment has room");
 
 // The tree over `count` numbers, at most WIDTH.
 template <int WIDTH, typename Read>
@@ -280,9 +282,9 @@ __device__ inline double sum_of_quads(double quad, int low, int high) {
     return sum;
 }
 
-// As sums_of, of long segments whose sums are exact: all quads as they come, and no sums of them are kept.
+// As sums_of, TURN_BY_TURN: all quads as they come, and no sums of them are kept.
 template <typename Where>
-__device__ inline double exact_sums_of(Where& where, u32 from, u32 length, u32 longs, u32 begin, u32 stop, Shared& shared) {
+__device__ inline double sums_of_turns(Where& where, u32 from, u32 length, u32 longs, u32 begin, u32 stop, Shared& shared) {
     constexpr u32 EACH = WARP / LANES;  // quads of an MMA
     const u32 lane = threadIdx.x % WARP, turned = opaque(lane % LANES * EACH + lane / LANES);
     const u32 source = opaque(lane % EACH * LANES + lane / EACH), below = (1u << turned) - 1;
@@ -383,16 +385,19 @@ __device__ __noinline__ void sum_group_from_memory(const Segments& p, const Run&
     const u32 from = is_one ? begin * static_cast<u32>(sizeof(Code)) + shift : 0;
     const bool is_long = length > static_cast<u32>(p.most);
     if (__any_sync(ALL, is_long)) append_all(p, run, done + lane, begin, is_long ? length : 0);
-    const char* const base = reinterpret_cast<const char*>(
-        reinterpret_cast<u64>(static_cast<const Code*>(p.data) + run.begin) & ~15ull);
+    const char* const base = reinterpret_cast<const char*>(static_cast<const Code*>(p.data) + run.begin) - shift;
     double sum;
-    if (__any_sync(ALL, has_lane && end >= run.careful)) {
-        Outside<Careful> where = {base};
-        sum = sums_of<WARP, false>(where, from, is_long ? 0 : length, 0, 0, 0, shared);
-    } else {
-        Outside<Direct> where = {base};
-        sum = sums_of<WARP, false>(where, from, is_long ? 0 : length, 0, 0, 0, shared);
-    }
+    const auto sums = [&](auto where) {
+        const u32 numbers = is_long ? 0 : length;
+        if constexpr (TURN_BY_TURN)
+            return sums_of_turns(where, from, numbers, 0, 0, 0, shared);
+        else
+            return sums_of<WARP, false>(where, from, numbers, 0, 0, 0, shared);
+    };
+    if (__any_sync(ALL, has_lane && end >= run.careful))
+        sum = sums(Outside<Careful>{base});
+    else
+        sum = sums(Outside<Direct>{base});
     if (has_lane && !is_long)
         store_any(p, run.first + done + lane, is_one ? sum : not_a_number(), length);
 }
@@ -416,7 +421,7 @@ __device__ inline void for_each_run(const Segments& p, Run& run, const Read& off
             const i64 end = offset(behind), size = end - begin;
             const bool good = begin >= 0 && size >= 0 && end <= p.n;
             if (__any_sync(ALL, good && size < 1ll << 28)) {
-                const u64 address = reinterpret_cast<u64>(static_cast<const Code*>(p.data) + begin);
+                const u32 shift = behind_line(p.data, static_cast<const Code*>(p.data) + begin);
                 const u32 elements = static_cast<u32>(size);
                 __syncwarp();
                 if (lane == 0)
@@ -424,7 +429,7 @@ __device__ inline void for_each_run(const Segments& p, Run& run, const Read& off
                            begin,
                            static_cast<u32>(behind - segment),
                            elements,
-                           elements * static_cast<u32>(sizeof(Code)) + static_cast<u32>(address % 16),
+                           elements * static_cast<u32>(sizeof(Code)) + shift,
                            static_cast<u32>(max(min(p.n - begin - READ, size), -1ll) + 1),
                            p.target == TO_BINARY32 && !p.mean};
                 __syncwarp();

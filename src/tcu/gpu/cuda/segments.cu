@@ -7,7 +7,6 @@
 // Compiled with what segment_sums.cuh needs, and
 //   RESIDENT   blocks per multiprocessor that the registers must allow
 //   AT_ONCE    segments of a warp at a time: 8, 16 or 32
-//   TOGETHER   1: segments are long, and more of them than a few have no room in the ring together (segment_sums.cuh)
 //   COPY, COPIES   bytes of a copy into a warp's ring, and how many have room there (sm_90)
 //   ANY_ORDER  1: of 16-bit numbers, of which an MMA adds all 16 of a row at once
 
@@ -154,8 +153,8 @@ __device__ inline void sum_run(const Segments& p, Room& room
         const u32 from = begin * SIZE + shift, numbers = is_long ? 0 : length;
         const u32 first = before * SIZE + shift, behind = so_far * SIZE + shift;
         double sum;
-        if constexpr (IS_EXACT && TOGETHER)
-            sum = exact_sums_of(where, from, numbers, longs, first, behind, room.shared);
+        if constexpr (TURN_BY_TURN)
+            sum = sums_of_turns(where, from, numbers, longs, first, behind, room.shared);
         else
             sum = sums_of<AT_ONCE, TOGETHER>(where, from, numbers, longs, first, behind, room.shared);
         if (__any_sync(ALL, run.plain != 0)) {
@@ -177,7 +176,7 @@ extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP)) seg
     for_each_run(p, room.run, offset, [&] {
         const Run& run = room.run;
         // The first bytes are asked for before it is known whose they are, unless most are likely a long segment's.
-        data.begin(static_cast<const Code*>(p.data) + run.begin, run.size * static_cast<u32>(sizeof(Code)));
+        data.begin(p.data, static_cast<const Code*>(p.data) + run.begin, run.size * static_cast<u32>(sizeof(Code)));
         if (run.size < static_cast<u64>(p.most / 2) * run.count) data.go_on(0);
         sum_run(p, room, data);
     });
