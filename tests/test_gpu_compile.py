@@ -215,7 +215,8 @@ SUMS: dict[str, dict[str, Any]] = {
         "TOGETHER": 0,
         "ROOM": 160,
     },
-    "long_chunks.cu": {"THREADS": 128, "RESIDENT": 4},
+    "long_chunks.cu": {"THREADS": 128, "RESIDENT": 4, "ANY_ORDER": 0},
+    "long_chunks.cu, in any order": {"THREADS": 128, "RESIDENT": 6, "ANY_ORDER": 1},
     "long_segments.cu": {"THREADS": 256, "CHAIN": 1, "UNROLL": 4, "RESIDENT": 4, "TERM": "VALUE"},
     "columns.cu": {
         "THREADS": 256,

@@ -449,7 +449,8 @@ def test_groups_behind_what_the_ring_has_skipped(host: HostGpu, monkeypatch: pyt
         ),
         ("segments", "(end - asked + 15) & ~15u", "(end - asked + 15) & ~7u", WRONG_COPY),
         ("long_chunks", "threadIdx.x % 4 == number", "threadIdx.x % 4 <= number", BITS),
-        ("long_chunks", "            data.wait(at + some * static_cast<u32>(sizeof(Code)));\n", "", STUCK),
+        ("long_chunks", "            data.wait(at + BYTES);\n", "", TOO_EARLY),
+        ("long_chunks", "if (lane % 4 == j) own", "if (lane % 4 == 3 - j) own", BITS),
     ],
 )
 def test_an_error_in_a_kernel_of_segments_is_seen(

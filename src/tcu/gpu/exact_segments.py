@@ -80,7 +80,7 @@ class ExactSegmentsLaunch:
         several = n // chunk if longs else 0
         items = longs + several
         self.room = Room.of(items, 8 * (LIMBS + COUNTS) * several)
-        state = List(0, 0, 0, items, several)
+        state = List(0, 0, 0, 0, items, several)
         self._short = _ExactSegments(
             0, n, 0, stride, length or 0, segments, 0, TARGETS[target.name], mean, 0, state
         )

@@ -64,7 +64,7 @@ class List(ctypes.Structure):
 
     _fields_ = (
         ("items", ctypes.c_uint64), ("arrived", ctypes.c_uint64), ("state", ctypes.c_uint64),
-        ("room", ctypes.c_uint32), ("several", ctypes.c_uint32),
+        ("slots", ctypes.c_uint64), ("room", ctypes.c_uint32), ("several", ctypes.c_uint32),
     )  # fmt: skip
 
 
@@ -96,7 +96,6 @@ class _LongSegments(ctypes.Structure):
         ("out", ctypes.c_uint64),
         ("target", ctypes.c_int64),
         ("mean", ctypes.c_int64),
-        ("slots", ctypes.c_uint64),
         ("list", List),
     )
 
@@ -148,10 +147,11 @@ class SegmentsLaunch:
         turn_by_turn = joined and element.name == "binary16"
         most = (_MOST_EXACT if turn_by_turn else _TILES * _WARP * per_load) if usual else 0
         kept = 1 if turn_by_turn else _ROOM[size]
+        any_order = ("ANY_ORDER", int(_sum_of_all(element, gpu) is not None))
         fraction = _exact_fraction(element, gpu) if usual and n <= _SHORT_MEAN * segments else None
         longs = min(segments, n // (most + 1))
         items = longs + n // (LOADS * together) if longs else 0
-        state = List(0, 0, 0, items, items)
+        state = List(0, 0, 0, 0, items, items)
         macros: tuple[tuple[str, int], ...]
         if fraction is None:
             per_warp = _per_warp(n * size, segments, _DATA[size], _MOST_PER_WARP)
@@ -160,7 +160,7 @@ class SegmentsLaunch:
             macros = (
                 ("AT_ONCE", min(per_warp, _AT_ONCE[1])), ("TOGETHER", int(joined)), ("RESIDENT", resident),
                 ("COPY", _COPY), ("COPIES", copies), ("ROOM", kept),
-                ("ANY_ORDER", int(_sum_of_all(element, gpu) is not None)),
+                any_order,
             )  # fmt: skip
         else:
             per_warp = max(_per_warp(n * size, segments, _SHORT_DATA, _SHORT_MOST_PER_WARP), _WARP)
@@ -180,14 +180,14 @@ class SegmentsLaunch:
         blocks = max(1, -(-segments // per_warp) - (_MORE - 1) * first)
         self._launch_short = KernelLaunch(function, blocks, _WARP, self._short)
         self.room = Room.of(items, 8 * items)
-        self._long = _LongSegments(0, n, 0, TARGETS[target.name], mean, 0, state)
+        self._long = _LongSegments(0, n, 0, TARGETS[target.name], mean, state)
         self._lists = self._short.list, self._long.list  # views, which write into the problems
         self._launch_long: KernelLaunch | None = None
         if longs and usual:
             resident = _LONG_RESIDENT[size]
             function = compiled(
                 "long_chunks.cu", "long_chunks", gpu.compute_capability, ELEMENTS[element.name], "SHIFTED",
-                (("THREADS", _LONG_THREADS), ("RESIDENT", resident)),
+                (("THREADS", _LONG_THREADS), ("RESIDENT", resident), any_order),
             )  # fmt: skip
             blocks = min(-(-items // (_LONG_THREADS // _WARP)), gpu.multiprocessors * resident)
             self._launch_long = KernelLaunch(function, blocks, _LONG_THREADS, self._long)
@@ -211,8 +211,9 @@ class SegmentsLaunch:
                 self._launch_short(stream)
                 return
             space = workspace("segments", self._gpu.ordinal, stream, 0, STATES // 2)
-            rest = self.room.place(room, self._lists, space.words_address)
-            long.data, long.out, long.slots = x, out, rest
+            slots = self.room.place(room, self._lists, space.words_address)
+            short.list.slots = long.list.slots = slots
+            long.data, long.out = x, out
             space.start(stream, self._launch_short, launch_long)
 
 

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "result.cuh"
 #include "types.cuh"
 
 struct Item {
@@ -17,6 +18,7 @@ struct List {
     Item* items;
     u32* arrived;  // of a segment's first item: how many of its chunks are done
     u32* state;    // STATES words, all zero before the first launch and after the second
+    u64* slots;    // of each item, what its chunk comes to, MISSING until then; or none
     u32 room;      // items
     u32 several;   // segments of several chunks
 };
@@ -34,6 +36,13 @@ __device__ inline u32 reserve(u32* count, u32 places, u32 room) {
     return NO_ROOM;
 }
 
+// By one thread: an item, whose chunk is not done.
+__device__ inline void put(const List& list, u32 number, const Item& item) {
+    list.items[number] = item;
+    if (list.slots) list.slots[number] = MISSING;
+    if (number == item.first) list.arrived[number] = 0;
+}
+
 // A warp puts a segment's chunks on the list; returns its place among those with several, or NO_ROOM.
 __device__ __noinline__ u32 append(const List& list, i64 segment, i64 begin, i64 length, i64 chunks) {
     const int lane = threadIdx.x % WARP;
@@ -41,16 +50,13 @@ __device__ __noinline__ u32 append(const List& list, i64 segment, i64 begin, i64
     if (lane == 0) {
         if (chunks > 1) item.place = reserve(list.state + SEVERAL, 1, list.several);
         if (item.place != NO_ROOM) item.first = reserve(list.state + COUNT, static_cast<u32>(chunks), list.room);
-        if (item.first == NO_ROOM)
-            item.place = NO_ROOM;
-        else if (item.place != NO_ROOM)
-            list.arrived[item.first] = 0;
+        if (item.first == NO_ROOM) item.place = NO_ROOM;
     }
     item.first = __shfl_sync(ALL, item.first, 0);
     item.place = __shfl_sync(ALL, item.place, 0);
     if (__any_sync(ALL, item.place == NO_ROOM)) return NO_ROOM;
 #pragma unroll 1
-    for (i64 chunk = lane; chunk < chunks; chunk += WARP) list.items[item.first + chunk] = item;
+    for (i64 chunk = lane; chunk < chunks; chunk += WARP) put(list, item.first + static_cast<u32>(chunk), item);
     return item.place;
 }
 
@@ -105,13 +111,10 @@ __device__ inline bool is_last(const List& list, const Item& item, i64 chunks) {
     return last;
 }
 
-// The same for a warp.
+// The same for a warp, which waits for nobody: whoever adds up the slots does (take).  With fences around this, chunks of
+// a power law took 480 in place of 440 us (H200).
 __device__ inline bool is_last_for_warp(const List& list, const Item& item, i64 chunks) {
-    __threadfence();
-    __syncwarp();
     u32 before = 0;
     if (threadIdx.x % WARP == 0) before = atomicAdd(list.arrived + item.first, 1u);
-    const bool last = __shfl_sync(ALL, before, 0) == chunks - 1;
-    __threadfence();
-    return last;
+    return __shfl_sync(ALL, before, 0) == chunks - 1;
 }

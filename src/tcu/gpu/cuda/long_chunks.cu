@@ -2,8 +2,8 @@
 // through the plan's eight warps side by side.  They come through a ring in shared memory where the architecture has
 // copies in bulk, each chunk's first bytes while the warp still has the one before.
 //
-// Compiled with ELEMENT, LAYOUT SHIFTED (array.cuh), THREADS and RESIDENT (blocks per multiprocessor that the
-// registers must allow).
+// Compiled with ELEMENT, LAYOUT SHIFTED (array.cuh), THREADS, RESIDENT (blocks per multiprocessor that the registers must
+// allow) and ANY_ORDER (1: of 16-bit numbers, of which an MMA adds all 16 of a row at once).
 
 #include "halving.cuh"
 #include "long_segments.cuh"
@@ -11,6 +11,9 @@
 #include "plan_loads.cuh"
 #include "result.cuh"
 #include "stream.cuh"
+#if BULK && ANY_ORDER
+#include "any_order.cuh"
+#endif
 
 constexpr int TILES = 8;  // of a turn: one of each warp of the plan
 constexpr int AT_ONCE = 4;
@@ -78,6 +81,34 @@ struct Warps {
 
 constexpr int PART = AT_ONCE * TILE;
 
+#if ANY_ORDER
+
+// How a chunk's quads lie: all alike.
+struct Placement {
+    Own own;
+    u32 selector;
+
+    __device__ explicit Placement(u32 at) : own(static_cast<int>(at % 16 * 8)), selector(selector_at(at)) {}
+
+    // Each lane completes the first vector of a quad (aligned_quads.cuh): its own group's of the tile with its number.
+    __device__ void add_part(Warps& warps, int part, const Data& data, u32 at) const {
+        const u32 lane = threadIdx.x % WARP, ring = shared_address(data.memory->bytes), first = at & ~15u;
+        Vector behind, x[AT_ONCE];
+        behind.words = load_vector(ring + data.place(first + lane % 4 * (WARP * 16) + (lane / 4 + 1) * 64));
+#pragma unroll
+        for (u32 j = 0; j < AT_ONCE; ++j)
+            x[j].words = load_vector(ring + data.place(first + j * (WARP * 16) + (lane ^ j) * 16));
+#pragma unroll
+        for (u32 j = 0; j < AT_ONCE; ++j) {
+            if (lane % 4 == j) own.complete(x[j], behind);
+            x[j] = in_rows(x[j], selector);
+        }
+        warps.add(part, x);
+    }
+};
+
+#endif
+
 // A part of a turn from that place in the ring on, of which `left` numbers are the chunk's.
 template <bool WHOLE>
 __device__ inline void add_part(Warps& warps, int part, const Data& data, u32 at, int left) {
@@ -97,22 +128,33 @@ __device__ inline void add_part(Warps& warps, int part, const Data& data, u32 at
 // ask: for what comes next, when what is before that place is not needed any more.
 template <typename Ask>
 __device__ inline double chunk_sum(Data& data, u32 at, u32 length, const Ask& ask) {
+    constexpr u32 BYTES = PART * sizeof(Code);
     Warps warps;
+#if ANY_ORDER
+    const Placement placement(at);
+#endif
+    // Votes say to the compiler that the warp stays together.
 #pragma unroll 1
-    while (length) {
+    for (; __any_sync(ALL, length >= TURN); length -= TURN) {
 #pragma unroll
-        for (int part = 0; part < TILES / AT_ONCE; ++part) {
+        for (int part = 0; part < TILES / AT_ONCE; ++part, at += BYTES) {
             ask(at);
-            const u32 some = min(length, static_cast<u32>(PART));
-            data.wait(at + some * static_cast<u32>(sizeof(Code)));
-            if (some == PART)
-                add_part<true>(warps, part, data, at, PART);
-            else
-                add_part<false>(warps, part, data, at, static_cast<int>(some));
-            at += PART * sizeof(Code);
-            length -= some;
-            if (length == 0) break;
+            data.wait(at + BYTES);
+#if ANY_ORDER
+            placement.add_part(warps, part, data, at);
+#else
+            add_part<true>(warps, part, data, at, PART);
+#endif
         }
+    }
+#pragma unroll
+    for (int part = 0; part < TILES / AT_ONCE; ++part, at += BYTES) {
+        if (__any_sync(ALL, length == 0)) break;
+        const u32 some = min(length, static_cast<u32>(PART));
+        ask(at);
+        data.wait(at + some * static_cast<u32>(sizeof(Code)));
+        add_part<false>(warps, part, data, at, static_cast<int>(some));
+        length -= some;
     }
     return warps.sum();
 }
@@ -200,9 +242,9 @@ __device__ inline void conclude(const LongSegments& p, const Chunk& chunk, u32 n
     const Item& item = chunk.item;
     if (item.length > chunk.size) {
         const i64 chunks = chunks_of(item.length, TURN);
-        if (lane == 0) publish(p.slots + number, total);
+        if (lane == 0) publish(p.list.slots + number, total);
         if (!is_last_for_warp(p.list, item, chunks)) return;
-        total = sum_by_warp(p.slots + item.first, chunks);
+        total = sum_by_warp(p.list.slots + item.first, chunks);
     }
     if (lane != 0) return;
     if (p.mean) total /= static_cast<double>(item.length);
@@ -233,14 +275,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) long_chunks(cons
             const Item following = p.list.items[is_more ? next : number];  // looked at only when there is room for it
             bool is_joined = !is_more;
             const double total = chunk_sum(data, at, chunk.length, [&](u32 done) {
-                data.go_on(done);
-                if (is_joined || data.asked < data.end) return;
-                is_joined = true;
-                next_at = join(Chunk(following, next));
-                data.go_on(done);
+#pragma unroll 1
+                while (true) {
+                    data.go_on(done);
+                    if (__any_sync(ALL, is_joined || data.asked < data.end)) break;
+                    is_joined = true;
+                    next_at = join(Chunk(following, next));
+                }
             });
             conclude(p, chunk, number, total);
-            if (!is_more) break;
+            if (__any_sync(ALL, !is_more)) break;
             number = next;
             chunk = Chunk(following, number);
             at = next_at;

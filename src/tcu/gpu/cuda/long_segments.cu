@@ -19,9 +19,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) long_segments(co
         const i64 chunks = chunks_of(item.length, GROUP);
         double total = chunk_sum(sum, sum.x, number - item.first);
         if (chunks > 1) {
-            if (threadIdx.x == 0) publish(p.slots + number, total);
+            if (threadIdx.x == 0) publish(p.list.slots + number, total);
             if (!is_last(p.list, item, chunks)) return;
-            total = sum_of_chunks<THREADS>(p.slots + item.first, chunks);
+            total = sum_of_chunks<THREADS>(p.list.slots + item.first, chunks);
         }
         if (threadIdx.x != 0) return;
         if (p.mean) total /= static_cast<double>(item.length);

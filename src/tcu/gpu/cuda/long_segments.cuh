@@ -12,6 +12,5 @@ struct LongSegments {
     void* out;
     i64 target;
     i64 mean;  // whether the sums are divided by the lengths
-    u64* slots;  // one for each item
     List list;
 };

@@ -357,21 +357,25 @@ __device__ __noinline__ void append_all(const Segments& p, const Run& run, u32 n
         return;
     }
     const u32 first = place + behind - chunks;
-    if (chunks) {
-        Item item = {run.first + number, run.begin + begin, length, first, 0};
-        if (chunks > 1) item.place = atomicAdd(list.state + SEVERAL, 1u);
-        list.arrived[first] = 0;
-        list.items[first] = item;
-    }
-    __syncwarp();
+    if (chunks) put(list, first, {run.first + number, run.begin + begin, length, first, 0});
 #pragma unroll 1
     for (u32 others = __ballot_sync(ALL, chunks > 1); others; others &= others - 1) {
         const int who = __ffs(others) - 1;
         const u32 its = __shfl_sync(ALL, first, who), count = __shfl_sync(ALL, chunks, who);
-        const Item item = list.items[its];
+        const Item item = {run.first + __shfl_sync(ALL, number, who), run.begin + __shfl_sync(ALL, begin, who),
+                           __shfl_sync(ALL, length, who), its, 0};
 #pragma unroll 1
-        for (u32 chunk = 1 + lane; chunk < count; chunk += WARP) list.items[its + chunk] = item;
+        for (u32 chunk = 1 + lane; chunk < count; chunk += WARP) put(list, its + chunk, item);
     }
+}
+
+template <typename Source>
+__device__ inline double sums_from_memory(const char* base, u32 from, u32 length, Shared& shared) {
+    Outside<Source> where = {base};
+    if constexpr (TURN_BY_TURN)
+        return sums_of_turns(where, from, length, 0, 0, 0, shared);
+    else
+        return sums_of<WARP, false>(where, from, length, 0, 0, 0, shared);
 }
 
 // Of a group of segments of a run, behind `done` others, from memory, whatever they are: sums, items of the list, or NaN.
@@ -387,17 +391,11 @@ __device__ __noinline__ void sum_group_from_memory(const Segments& p, const Run&
     if (__any_sync(ALL, is_long)) append_all(p, run, done + lane, begin, is_long ? length : 0);
     const char* const base = reinterpret_cast<const char*>(static_cast<const Code*>(p.data) + run.begin) - shift;
     double sum;
-    const auto sums = [&](auto where) {
-        const u32 numbers = is_long ? 0 : length;
-        if constexpr (TURN_BY_TURN)
-            return sums_of_turns(where, from, numbers, 0, 0, 0, shared);
-        else
-            return sums_of<WARP, false>(where, from, numbers, 0, 0, 0, shared);
-    };
+    const u32 numbers = is_long ? 0 : length;
     if (__any_sync(ALL, has_lane && end >= run.careful))
-        sum = sums(Outside<Careful>{base});
+        sum = sums_from_memory<Careful>(base, from, numbers, shared);
     else
-        sum = sums(Outside<Direct>{base});
+        sum = sums_from_memory<Direct>(base, from, numbers, shared);
     if (has_lane && !is_long)
         store_any(p, run.first + done + lane, is_one ? sum : not_a_number(), length);
 }
