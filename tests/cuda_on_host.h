@@ -125,6 +125,7 @@ constexpr unsigned MOST_BLOCKS = 8, MEMORY_BYTES = 256 << 10;  // at a time; of 
 
 extern unsigned self, threads;  // the thread that runs, of all blocks' places; those of a block
 extern const char *readable_from, *readable_to;
+extern unsigned lines_apart;  // copies whose lines are not memory's
 extern unsigned char memories[MOST_BLOCKS][MEMORY_BYTES];
 
 static unsigned place() { return self / threads; }

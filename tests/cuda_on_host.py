@@ -165,6 +165,8 @@ class HostKernel:
     """A kernel that runs at once."""
 
     run: Any
+    lines_apart: Any
+    """How many of the last run's copies in bulk had other lines in shared memory than in memory."""
 
     def __call__(
         self, problem: ctypes.Structure, blocks: int, threads: int, *, more: int = 1, together: int = 1,
@@ -207,6 +209,7 @@ def compiled_for_host(
         "unsigned together, const char* from, const char* to, unsigned seed) {\n"
         "    given = problem;\n    host::readable_from = from;\n    host::readable_to = to;\n"
         "    return host::run_blocks(once, blocks, more, threads, together, seed);\n}\n"
+        'extern "C" unsigned lines_apart() { return host::lines_apart; }\n'
     )
     text = "\n".join(['#include "cuda_on_host.h"', defines, kernel, main])
     path = folder / f"{entry}-{hashlib.sha256(text.encode()).hexdigest()[:32]}.so"
@@ -219,9 +222,10 @@ def compiled_for_host(
         own.with_suffix(".cpp").read_text(encoding="utf-8"), folder / "cuda_on_host.o", "-c", "-x", "c++"
     )
     _compile(text, path, "-shared", str(folder / "cuda_on_host.o"), "-x", "c++")
-    run = ctypes.CDLL(str(path)).run
+    library = ctypes.CDLL(str(path))
+    run = library.run
     run.argtypes = [ctypes.c_void_p, *[ctypes.c_uint] * 4, *[ctypes.c_void_p] * 2, ctypes.c_uint]
-    return HostKernel(run)
+    return HostKernel(run, library.lines_apart)
 
 
 def _compile(text: str, target: Path, *how: str) -> None:

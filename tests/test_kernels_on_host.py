@@ -45,6 +45,8 @@ STRUCTURES = {
 MULTIPROCESSORS = 3
 GUARD = 64
 """Bytes before and behind a result, which no kernel writes."""
+LINE = 128
+"""Bytes of memory that are read together."""
 BITS = "other bits"
 
 
@@ -61,6 +63,7 @@ class HostGpu:
         self.macros: list[dict[str, Any]] = []
         self.readable = (0, 0)
         self.allowed: dict[int, int] = {}
+        self.lines_apart = 0
         self.seed = 0
         self.gpu = Gpu(0, "H200", (9, 0))
         object.__setattr__(self.gpu, "multiprocessors", MULTIPROCESSORS)
@@ -107,6 +110,7 @@ class HostGpu:
                 problem, blocks, threads, more=more, together=MULTIPROCESSORS,
                 readable=(0, 0) if later else self.readable, seed=self.seed,
             )  # fmt: skip
+            self.lines_apart += kernel.lines_apart()
 
         return launch
 
@@ -131,9 +135,9 @@ def host(monkeypatch: pytest.MonkeyPatch, built: Path) -> HostGpu:
 
 
 def placed(numbers: Any, shift: int = 0) -> tuple[Any, tuple[int, int]]:
-    """The numbers, so many elements behind a multiple of 16 bytes; and the granules that hold some of them."""
-    room = np.full(numbers.nbytes + 64, 0xFF, np.uint8)
-    begin = -room.ctypes.data % 16 + shift * numbers.itemsize
+    """The numbers, so many elements behind the beginning of a line; and the granules that hold some of them."""
+    room = np.full(numbers.nbytes + 2 * LINE, 0xFF, np.uint8)
+    begin = -room.ctypes.data % LINE + shift * numbers.itemsize
     place = room[begin : begin + numbers.nbytes].view(numbers.dtype)
     place[:] = numbers
     first, last = place.ctypes.data, place.ctypes.data + numbers.nbytes
@@ -237,7 +241,7 @@ def test_short_segments(host: HostGpu, kind: str) -> None:
         offsets = ragged(rng, mean, 4000, longs)
         x = numbers_of(rng, kind, int(offsets[-1]), np.float16)  # nothing behind the last segment
         host.launches.clear()
-        found = sums(host, x, offsets, shift=int(rng.integers(8)))
+        found = sums(host, x, offsets, shift=int(rng.integers(LINE // x.itemsize)))
         assert host.launches == ["short_segments", "long_chunks"]
         assert alike(found, model_sums(x, offsets, np.float32)), (mean, longs)
 
@@ -251,7 +255,7 @@ def test_segments_of_any_length(host: HostGpu, dtype: str, mean: int) -> None:
         offsets = ragged(rng, mean, 9000, (2500, 6000, 20_000))  # of one chunk, and of several
         x = numbers_of(rng, kind, int(offsets[-1]), fmt.dtype)
         host.launches.clear()
-        found = sums(host, x, offsets, np.float64, shift=int(rng.integers(16 // x.itemsize)))
+        found = sums(host, x, offsets, np.float64, shift=int(rng.integers(LINE // x.itemsize)))
         assert host.launches == ["segments", "long_chunks"]
         assert alike(found, model_sums(x, offsets, np.float64)), kind
 
@@ -268,7 +272,7 @@ def test_each_way_of_a_warp_through_its_segments(
     for dtype in ("float16", "bfloat16", "float64"):
         offsets = ragged(rng, 90, 28_000, (1900, 2048, 2049, 4096, 4097, 4500, 8192, 8193))
         x = numbers_of(rng, "special", int(offsets[-1]), get_format(dtype).dtype)
-        found = sums(host, x, offsets, shift=int(rng.integers(16 // x.itemsize)))
+        found = sums(host, x, offsets, shift=int(rng.integers(LINE // x.itemsize)))
         assert host.macros[0]["AT_ONCE"] == min(per_warp, 32)
         assert alike(found, model_sums(x, offsets, np.float32)), dtype
 
@@ -291,10 +295,24 @@ def test_quads_that_begin_anywhere(
     for together in (0, 1 << 40):
         monkeypatch.setattr(segments, "_TOGETHER", together)
         host.macros.clear()
-        found = sums(host, x, offsets, shift=int(rng.integers(8)))
+        found = sums(host, x, offsets, shift=int(rng.integers(LINE // x.itemsize)))
         assert host.macros[0]["ANY_ORDER"] == any_order
         assert np.isfinite(found[1::2]).all()
         assert alike(found, model_sums(x, offsets, np.float32)), together
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_copies_into_a_ring_keep_memorys_lines(host: HostGpu, dtype: str) -> None:
+    """Whatever numbers they begin with: others took a fifth more of what L2 can give."""
+    rng = np.random.default_rng(16)
+    offsets = ragged(rng, 60, 20_000, (2500, 6000, 40_000))
+    x = numbers_of(rng, "normal", int(offsets[-1]), np.dtype(dtype))
+    sums(host, x, offsets)
+    assert host.launches == ["segments", "long_chunks"]
+    assert host.lines_apart == 0
+    host.changes = dict.fromkeys(host.launches, {"address & ~(LINE - 1ull)": "address & ~15ull"})
+    sums(host, x, offsets)
+    assert host.lines_apart > 10, "the comparison does not see it"
 
 
 @pytest.mark.parametrize(("mean", "entry"), [(6, "short_segments"), (40, "segments"), (200, "segments")])
@@ -430,6 +448,35 @@ def test_groups_behind_what_the_ring_has_skipped(host: HostGpu, monkeypatch: pyt
     assert not goes_there_and_back(host, monkeypatch), "the comparison does not see a missing skip"
 
 
+BY_MMAS = "sum_group_from_memory(p, run, group, number < count, begin - shift, valid - shift, room.shared);"
+
+
+def test_what_lies_before_the_first_segment_sends_none_to_the_mmas(host: HostGpu) -> None:
+    """Of the lines' numbers before it, only those of its first 16 bytes are looked at."""
+    host.changes = {"short_segments": {BY_MMAS: ""}}
+    rng = np.random.default_rng(14)
+    for first in range(0, 64, 5):
+        offsets = first + np.arange(400) * 3
+        x = rng.standard_normal(int(offsets[-1]) + 8).astype(np.float16)
+        x[: first // 8 * 8] = rng.choice([np.inf, np.nan, 60000])
+        assert alike(sums(host, x, offsets), model_sums(x, offsets, np.float32)), first
+
+
+def test_an_offset_before_a_warps_first_one_is_none_of_its_own(
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The segments on its two sides are NaN, also where it is in the warp's first line, or in its first 16 bytes."""
+    monkeypatch.setattr(segments, "_per_warp", lambda *_: 64)
+    x = np.random.default_rng(15).standard_normal(480).astype(np.float16)
+    for before in (7, 57, 60, 61):
+        # The last of a group of 32 segments ends there.
+        offsets = np.array([60, *range(60, 370, 10), before, *range(380, 480, 10)])
+        valid = valid_ones(offsets, x.size, 64)
+        assert np.flatnonzero(~valid).tolist() == ([31] if before >= 60 else [31, 32])
+        assert alike(sums(host, x, offsets), sums_of_valid_ones(x, offsets, valid)), before
+    assert host.launches == ["short_segments"] * 4
+
+
 @pytest.mark.parametrize(
     ("entry", "right", "wrong", "seen"),
     [
@@ -463,7 +510,8 @@ def test_an_error_in_a_kernel_of_segments_is_seen(
     x[n // 2 :] *= 4  # so that their unit is a larger one
     x = x.astype(np.float16)
     wanted = model_sums(x, offsets, np.float32)
-    assert complaint_about(host, entry, right, wrong, lambda: sums(host, x, offsets), wanted) == seen
+    found = complaint_about(host, entry, right, wrong, lambda: sums(host, x, offsets, shift=21), wanted)
+    assert found == seen
 
 
 # ---- scans ----

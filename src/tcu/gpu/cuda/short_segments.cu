@@ -295,7 +295,7 @@ __device__ inline void sum_run(const Segments& p, Room& room, u32& phase) {
         if (by_mmas) {
             // What is no position of the run becomes one that is too large, and too far from all others.
             const u64 same = static_cast<u64>(load_end(place_of_end(group)) - origin);
-            const u32 valid = same <= stop ? static_cast<u32>(same) : NOWHERE;
+            const u32 valid = same - shift <= run.size ? static_cast<u32>(same) : NOWHERE;
             begin = __shfl_up_sync(ALL, valid, 1);
             if (lane == 0) begin = so_far;
             __syncwarp();
