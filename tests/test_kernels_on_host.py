@@ -310,7 +310,7 @@ def test_copies_into_a_ring_keep_memorys_lines(host: HostGpu, dtype: str) -> Non
     sums(host, x, offsets)
     assert host.launches == ["segments", "long_chunks"]
     assert host.lines_apart == 0
-    host.changes = dict.fromkeys(host.launches, {"address & ~(LINE - 1ull)": "address & ~15ull"})
+    host.changes = {entry: {"address & ~(LINE - 1ull)": "address & ~15ull"} for entry in host.launches}
     sums(host, x, offsets)
     assert host.lines_apart > 10, "the comparison does not see it"
 

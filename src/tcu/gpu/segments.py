@@ -53,8 +53,8 @@ as many warps as leave each its registers and its shared memory (sm_90)."""
 _LONG_THREADS, _LONG_RESIDENT = 128, {2: 6, 4: 4, 8: 5}
 """Of long_chunks.cu, by the bytes of an element: as many blocks as leave every thread its registers."""
 _MORE, _LAST = 4, 1 / 5
-"""How many times as many segments the first warps have, which forget their starts, and what the others have of all, which
-do not keep each other waiting at the end."""
+"""How many times as many segments the first warps have, which forget their starts (as in cuda/segment_sums.cuh), and what
+the others have of all, which do not keep each other waiting at the end."""
 _BUSY = 1 << 13
 """Warps that keep a GPU busy: with fewer segments, each has fewer of them."""
 
@@ -142,13 +142,13 @@ class SegmentsLaunch:
         per_load = LOAD // size
         together = chain * block * per_load
         usual = (chain, block) == (1, _BLOCK)
-        joined = n * size >= _TOGETHER * segments
+        fraction = _exact_fraction(element, gpu) if usual and n <= _SHORT_MEAN * segments else None
+        joined = fraction is None and n * size >= _TOGETHER * segments
         # A second launch for those from 2,049 numbers on: 0.77 in place of 0.81 (segments of 512 on average, H200).
         turn_by_turn = joined and element.name == "binary16"
         most = (_MOST_EXACT if turn_by_turn else _TILES * _WARP * per_load) if usual else 0
         kept = 1 if turn_by_turn else _ROOM[size]
         any_order = ("ANY_ORDER", int(_sum_of_all(element, gpu) is not None))
-        fraction = _exact_fraction(element, gpu) if usual and n <= _SHORT_MEAN * segments else None
         longs = min(segments, n // (most + 1))
         items = longs + n // (LOADS * together) if longs else 0
         state = List(0, 0, 0, 0, items, items)
@@ -159,8 +159,7 @@ class SegmentsLaunch:
             copies, resident = _RINGS[size][joined]
             macros = (
                 ("AT_ONCE", min(per_warp, _AT_ONCE[1])), ("TOGETHER", int(joined)), ("RESIDENT", resident),
-                ("COPY", _COPY), ("COPIES", copies), ("ROOM", kept),
-                any_order,
+                ("COPY", _COPY), ("COPIES", copies), ("ROOM", kept), any_order,
             )  # fmt: skip
         else:
             per_warp = max(_per_warp(n * size, segments, _SHORT_DATA, _SHORT_MOST_PER_WARP), _WARP)

@@ -16,7 +16,7 @@ __device__ inline u32 selected(u32 low, u32 high, u32 selector) {
     return v;
 }
 
-// Which bytes of two words are of one row, of a quad that begins there; more than half a word's bits.
+// Which bytes of two words are of one row, of a quad that begins there: for selected().
 __device__ inline u32 selector_at(u32 at) { return __funnelshift_r(0x76543210, 0x76543210, at * 4); }
 
 // An aligned vector of a quad as operand A.

@@ -31,7 +31,7 @@ constexpr int TILES = 8;
 constexpr int READ = (32 + 3 * 16) / sizeof(Code);  // elements that are read from the first of a quad on, at most
 constexpr int CAPACITY = ROOM / PARTS;  // quads whose sums are in shared memory
 constexpr int WIDTH = 8 * PARTS;  // numbers of a tile
-constexpr i64 MORE = 4;
+constexpr i64 MORE = 4;  // as in tcu/gpu/segments.py
 
 struct Segments {
     const void* data;
