@@ -209,9 +209,9 @@ def test_there_is_room_for_every_list(nothing_compiled: Any, dtype: str, exact: 
                 else:
                     launch = segments.SegmentsLaunch(n, count, fmt, fmt, gpu, block=block)
                     macros = nothing_compiled[0][1]
-                    # Exact sums that are joined need no tree of tiles: all the room for quads of 32 is theirs.
-                    whole = dtype == "float16" and macros.get("TOGETHER", 0)
-                    most = 0 if block != 256 else 32 * macros["ROOM"] if whole else 8 * 32 * per_load
+                    # Sums that are added up turn by turn need no tree of tiles, as long as they are exact.
+                    turn_by_turn = dtype == "float16" and macros["TOGETHER"]
+                    most = 0 if block != 256 else 1 << 13 if turn_by_turn else 8 * 32 * per_load
                 group = block * per_load
                 for length in (most + 1, 16 * group, 16 * group + 1, 8 * group + 1, 10**6, n):
                     if not most < length <= n:
@@ -226,20 +226,28 @@ def test_there_is_room_for_every_list(nothing_compiled: Any, dtype: str, exact: 
 
 
 def test_warps_have_enough_to_do_and_not_too_much(nothing_compiled: Any) -> None:
+    """Where there are many, the first ones have four times as many segments as the others, and four fifths of all."""
     fmt, gpu = get_format("bfloat16"), Gpu(0, "H200", (9, 0))
-    for n, count, at_once, warps in (
-        (1 << 30, 1 << 27, 32, 1 << 18),
-        (1 << 30, 1 << 24, 32, 1 << 16),
-        (1 << 30, 1 << 21, 32, 1 << 16),
-        (1 << 30, 1 << 20, 16, 1 << 16),
-        (1 << 30, 1 << 18, 8, 1 << 15),
-        (100, 10, 8, 2),
-        (0, 0, 8, 1),
+    for n, count, at_once, each, more in (
+        (1 << 30, 1 << 27, 32, 512, True),
+        (1 << 30, 1 << 24, 32, 256, True),
+        (1 << 30, 1 << 21, 32, 32, True),
+        (1 << 30, 1 << 20, 16, 16, True),
+        (1 << 30, 1 << 18, 8, 8, False),
+        (100, 10, 8, 8, False),
+        (0, 0, 8, 8, False),
     ):
-        segments.SegmentsLaunch(n, count, fmt, fmt, gpu)
+        launch = segments.SegmentsLaunch(n, count, fmt, fmt, gpu)
+        problem = launch._short
         blocks, macros = next(one for one in nothing_compiled if "AT_ONCE" in one[1])
         assert macros["AT_ONCE"] == at_once, (n, count)
-        assert blocks == warps, (n, count)  # a warp each
+        assert problem.per_warp == each, (n, count)
+        of_first = 4 * each * problem.first
+        if more:
+            assert 0.79 * count < of_first <= 0.8 * count, (n, count)
+        else:
+            assert of_first == 0, (n, count)
+        assert blocks == problem.first + max(1, -(-(count - of_first) // each)), (n, count)  # a warp each
         nothing_compiled.clear()
 
 
