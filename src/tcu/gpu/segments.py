@@ -20,7 +20,7 @@ from tcu.units import AlignedSum, find_instruction, input_formats
 __all__ = ["STATES", "List", "Room", "SegmentsLaunch"]
 
 _TILES, _WARP = 8, 32
-"""As in cuda/segment_sums.cuh."""
+"""As in cuda/group_sums.cuh."""
 ITEM, STATES = 32, 4
 """Bytes of an item, and words of the list's state, as in cuda/items.cuh."""
 _BLOCK = 256

@@ -1,6 +1,6 @@
 // Sums of ragged segments: each has the bits of its own sum by the plan of sum.cu.
 //
-// A warp takes AT_ONCE segments at a time, a lane to each (segment_sums.cuh).  Segments follow each other, so a warp's
+// A warp takes AT_ONCE segments at a time, a lane to each (group_sums.cuh).  Segments follow each other, so a warp's
 // come through a ring in shared memory where the architecture has copies in bulk: 24 bytes at any place took 10 cycles
 // of L1 from memory, and take 4 from there.  Groups at the array's end, or with wrong offsets, are read from memory.
 //

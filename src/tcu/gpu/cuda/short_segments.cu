@@ -13,7 +13,7 @@
 // A warp goes through its run of segments a lane to each, and through their numbers, which lie one after another, a
 // window of WARP · PER_LANE at a time, whenever the ring ends before the segments do.  Sums of quads are added in
 // binary64 without an error, in whatever order.  A group of segments that has larger numbers begins anew in their unit;
-// inf, NaN, numbers that are no multiples, and groups longer than the ring are left to the MMAs (segment_sums.cuh).
+// inf, NaN, numbers that are no multiples, and groups longer than the ring are left to the MMAs (group_sums.cuh).
 //
 // Compiled with ELEMENT BINARY16 and what segment_sums.cuh needs, for GPUs whose MMA adds 16 numbers at once, and
 //   RESIDENT       blocks per multiprocessor that the registers must allow
