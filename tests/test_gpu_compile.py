@@ -162,6 +162,7 @@ SUMS: dict[str, dict[str, Any]] = {
         "COPIES": 3,
         "ROOM": 256,
         "ANY_ORDER": 0,
+        "MORE": 4,
     },
     "segments.cu, many": {
         "RESIDENT": 28,
@@ -171,6 +172,7 @@ SUMS: dict[str, dict[str, Any]] = {
         "COPIES": 3,
         "ROOM": 256,
         "ANY_ORDER": 0,
+        "MORE": 4,
     },
     "segments.cu, long": {
         "RESIDENT": 22,
@@ -180,6 +182,7 @@ SUMS: dict[str, dict[str, Any]] = {
         "COPIES": 4,
         "ROOM": 256,
         "ANY_ORDER": 0,
+        "MORE": 4,
     },
     "segments.cu, in any order": {
         "RESIDENT": 22,
@@ -189,6 +192,7 @@ SUMS: dict[str, dict[str, Any]] = {
         "COPIES": 4,
         "ROOM": 128,
         "ANY_ORDER": 1,
+        "MORE": 4,
     },
     "segments.cu, long, in any order": {
         "RESIDENT": 22,
@@ -198,6 +202,7 @@ SUMS: dict[str, dict[str, Any]] = {
         "COPIES": 4,
         "ROOM": 128,
         "ANY_ORDER": 1,
+        "MORE": 4,
     },
     "short_segments.cu": {
         "RESIDENT": 32,
@@ -206,6 +211,7 @@ SUMS: dict[str, dict[str, Any]] = {
         "RING": 1024,
         "TOGETHER": 0,
         "ROOM": 160,
+        "MORE": 4,
     },
     "short_segments.cu, longer": {
         "RESIDENT": 18,
@@ -214,6 +220,7 @@ SUMS: dict[str, dict[str, Any]] = {
         "RING": 2048,
         "TOGETHER": 0,
         "ROOM": 160,
+        "MORE": 4,
     },
     "long_chunks.cu": {"THREADS": 128, "RESIDENT": 4, "ANY_ORDER": 0},
     "long_chunks.cu, in any order": {"THREADS": 128, "RESIDENT": 6, "ANY_ORDER": 1},

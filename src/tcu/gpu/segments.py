@@ -6,6 +6,7 @@ import ctypes
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tcu.formats.format import Format
 from tcu.gpu.device import Gpu
@@ -53,8 +54,8 @@ as many warps as leave each its registers and its shared memory (sm_90)."""
 _LONG_THREADS, _LONG_RESIDENT = 128, {2: 6, 4: 4, 8: 5}
 """Of long_chunks.cu, by the bytes of an element: as many blocks as leave every thread its registers."""
 _MORE, _LAST = 4, 1 / 5
-"""How many times as many segments the first warps have, which forget their starts (as in cuda/segment_sums.cuh), and what
-the others have of all, which do not keep each other waiting at the end."""
+"""How many times as many segments the first warps have, which forget their starts, and what the others have of all, which
+do not keep each other waiting at the end."""
 _BUSY = 1 << 13
 """Warps that keep a GPU busy: with fewer segments, each has fewer of them."""
 
@@ -147,36 +148,23 @@ class SegmentsLaunch:
         # A second launch for those from 2,049 numbers on: 0.77 in place of 0.81 (segments of 512 on average, H200).
         turn_by_turn = joined and element.name == "binary16"
         most = (_MOST_EXACT if turn_by_turn else _TILES * _WARP * per_load) if usual else 0
-        kept = 1 if turn_by_turn else _ROOM[size]
         any_order = ("ANY_ORDER", int(_sum_of_all(element, gpu) is not None))
         longs = min(segments, n // (most + 1))
         items = longs + n // (LOADS * together) if longs else 0
         state = List(0, 0, 0, 0, items, items)
-        macros: tuple[tuple[str, int], ...]
         if fraction is None:
-            per_warp = _per_warp(n * size, segments, _DATA[size], _MOST_PER_WARP)
-            source = "segments"
-            copies, resident = _RINGS[size][joined]
-            macros = (
-                ("AT_ONCE", min(per_warp, _AT_ONCE[1])), ("TOGETHER", int(joined)), ("RESIDENT", resident),
-                ("COPY", _COPY), ("COPIES", copies), ("ROOM", kept), any_order,
-            )  # fmt: skip
+            way = _any_way(n, segments, size, joined, 1 if turn_by_turn else _ROOM[size], any_order)
         else:
-            per_warp = max(_per_warp(n * size, segments, _SHORT_DATA, _SHORT_MOST_PER_WARP), _WARP)
-            source = "short_segments"
-            ring, resident = next((ring, r) for mean, ring, r in _SHORT_RINGS if n <= mean * segments)
-            macros = (
-                ("RESIDENT", resident), ("FRACTION_BITS", fraction), ("PER_LANE", _SHORT_PER_LANE), ("RING", ring),
-                ("TOGETHER", 0), ("ROOM", _ROOM[size]),
-            )  # fmt: skip
-        first = _first(segments, per_warp)
+            way = _short_way(n, segments, size, fraction)
+        first = _first(segments, way.per_warp)
         self._short = _Segments(
-            0, n, 0, segments, 0, TARGETS[target.name], mean, per_warp, first, most, together, state
+            0, n, 0, segments, 0, TARGETS[target.name], mean, way.per_warp, first, most, together, state
         )
         function = compiled(
-            f"{source}.cu", source, gpu.compute_capability, ELEMENTS[element.name], "SHIFTED", macros
-        )
-        blocks = max(1, -(-segments // per_warp) - (_MORE - 1) * first)
+            f"{way.source}.cu", way.source, gpu.compute_capability, ELEMENTS[element.name], "SHIFTED",
+            (*way.macros, ("MORE", _MORE)),
+        )  # fmt: skip
+        blocks = max(1, -(-segments // way.per_warp) - (_MORE - 1) * first)
         self._launch_short = KernelLaunch(function, blocks, _WARP, self._short)
         self.room = Room.of(items, 8 * items)
         self._long = _LongSegments(0, n, 0, TARGETS[target.name], mean, state)
@@ -211,9 +199,38 @@ class SegmentsLaunch:
                 return
             space = workspace("segments", self._gpu.ordinal, stream, 0, STATES // 2)
             slots = self.room.place(room, self._lists, space.words_address)
-            short.list.slots = long.list.slots = slots
+            for each in self._lists:
+                each.slots = slots
             long.data, long.out = x, out
             space.start(stream, self._launch_short, launch_long)
+
+
+class _Way(NamedTuple):
+    """A kernel of the first launch, how it is compiled, and how many segments each of its last warps has."""
+
+    source: str
+    macros: tuple[tuple[str, int], ...]
+    per_warp: int
+
+
+def _any_way(n: int, segments: int, size: int, joined: bool, room: int, any_order: tuple[str, int]) -> _Way:
+    per_warp = _per_warp(n * size, segments, _DATA[size], _MOST_PER_WARP)
+    copies, resident = _RINGS[size][joined]
+    macros = (
+        ("AT_ONCE", min(per_warp, _AT_ONCE[1])), ("TOGETHER", int(joined)), ("RESIDENT", resident),
+        ("COPY", _COPY), ("COPIES", copies), ("ROOM", room), any_order,
+    )  # fmt: skip
+    return _Way("segments", macros, per_warp)
+
+
+def _short_way(n: int, segments: int, size: int, fraction: int) -> _Way:
+    per_warp = max(_per_warp(n * size, segments, _SHORT_DATA, _SHORT_MOST_PER_WARP), _WARP)
+    ring, resident = next((ring, r) for mean, ring, r in _SHORT_RINGS if n <= mean * segments)
+    macros = (
+        ("RESIDENT", resident), ("FRACTION_BITS", fraction), ("PER_LANE", _SHORT_PER_LANE), ("RING", ring),
+        ("TOGETHER", 0), ("ROOM", _ROOM[size]),
+    )  # fmt: skip
+    return _Way("short_segments", macros, per_warp)
 
 
 def _sum_of_all(element: Format, gpu: Gpu) -> AlignedSum | None:

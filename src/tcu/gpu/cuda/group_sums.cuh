@@ -126,6 +126,26 @@ __device__ inline double sum_one_by_one(const double* numbers, const Quads& quad
     return sum;
 }
 
+// Where the bytes of the segments that are in begin and end.
+__device__ inline void find_bytes(bool is_in, u32 from, u32 length, u32& begin, u32& end) {
+    begin = least_of_lanes(is_in ? from : ALL);
+    end = ~least_of_lanes(is_in ? ~(from + length * static_cast<u32>(sizeof(Code))) : ALL);
+}
+
+// The entry of the lane's quad in a turn; and on to the one that has the next turn's first.  `ahead`: how many quads after
+// the turn's first the lane's segment begins, less 1; `below`: the quads before the lane's.
+__device__ inline Entry next_entry(const Entry*& entry, u32 ahead, u32 below) {
+    const u32 begins = of_any_lane(__funnelshift_lc(0, 1, ahead));
+    const Entry mine = entry[__popc(begins & below)];
+    entry += __popc(begins);
+    return mine;
+}
+
+// Of a turn, this lane's quad: those of an MMA are side by side.
+__device__ inline u32 quad_of_lane(int lane) {
+    return opaque(lane % LANES * (WARP / LANES) + lane / LANES);
+}
+
 // The sums of SEGMENTS segments: each lane's has `length` numbers from `from` bytes after the base on.  Those of all lanes
 // lie between `begin` and `stop`.  `longs` are the lanes that have long ones, of which nothing is to be added up: what
 // lies on their two sides is not looked at together.
@@ -135,9 +155,7 @@ __device__ inline double sum_one_by_one(const double* numbers, const Quads& quad
 template <int SEGMENTS, bool JOINED, typename Where>
 __device__ inline double sums_of(Where& where, u32 from, u32 length, u32 longs, u32 begin, u32 stop, Shared& shared) {
     const int lane = threadIdx.x % WARP;
-    // Of a turn, this lane's quad: those of an MMA are side by side.
-    const u32 turned = opaque(lane % LANES * (WARP / LANES) + lane / LANES);
-    const u32 below = (1u << turned) - 1;
+    const u32 turned = quad_of_lane(lane), below = (1u << turned) - 1;
     double* const numbers = shared.numbers;
     // All quads of a segment in the lower half of a word, those that are listed in the upper half.
     const u32 quads = (length + QUAD - 1) / QUAD, listed = JOINED ? quads : length / QUAD;
@@ -172,8 +190,7 @@ __device__ inline double sums_of(Where& where, u32 from, u32 length, u32 longs, 
                 if ((cut & 0xffff) < (end & 0xffff)) end = cut;
             }
             is_in = quads && place >= first_place && behind <= (end & 0xffff);
-            first_byte = least_of_lanes(is_in ? from : ALL);
-            end_byte = ~least_of_lanes(is_in ? ~(from + length * static_cast<u32>(sizeof(Code))) : ALL);
+            find_bytes(is_in, from, length, first_byte, end_byte);
         }
         where.begin(first_byte, end_byte, limit);
         // Which has the next quad.
@@ -181,10 +198,7 @@ __device__ inline double sums_of(Where& where, u32 from, u32 length, u32 longs, 
         u32 number = opaque(turned + (first >> 16)), ahead = opaque(begins_at - (first >> 16));
 #pragma unroll 1
         for (int left = (end >> 16) - (first >> 16); left > 0; left -= WARP, number += WARP, ahead -= WARP) {
-            // Which segments begin behind the turn's first quad, up to that of the next turn.
-            const u32 begins = of_any_lane(__funnelshift_lc(0, 1, ahead));
-            const Entry mine = entry[__popc(begins & below)];
-            entry += __popc(begins);
+            const Entry mine = next_entry(entry, ahead, below);
             const u32 at = mine.from + number * 64;
             where.need(at);
             const u32 numbered = IS_EXACT ? number - (first >> 16)
@@ -245,8 +259,9 @@ __device__ inline double sum_of_quads(double quad, int low, int high) {
 template <typename Where>
 __device__ inline double sums_of_turns(Where& where, u32 from, u32 length, u32 longs, u32 begin, u32 stop, Shared& shared) {
     constexpr u32 EACH = WARP / LANES;  // quads of an MMA
-    const u32 lane = threadIdx.x % WARP, turned = opaque(lane % LANES * EACH + lane / LANES);
-    const u32 source = opaque(lane % EACH * LANES + lane / EACH), below = (1u << turned) - 1;
+    const int lane = threadIdx.x % WARP;
+    const u32 turned = quad_of_lane(lane), below = (1u << turned) - 1;
+    const u32 source = opaque(lane % EACH * LANES + lane / EACH);  // the lane that has quad number `lane`
     const u32 quads = (length + QUAD - 1) / QUAD, behind = up_to_lane(quads), before = behind - quads;
     const u32 all = __shfl_sync(ALL, behind, WARP - 1), some = __ballot_sync(ALL, quads != 0);
     __syncwarp();
@@ -264,9 +279,7 @@ __device__ inline double sums_of_turns(Where& where, u32 from, u32 length, u32 l
                 end = __shfl_sync(ALL, before, who);
                 limit = __shfl_sync(ALL, from, who);
             }
-            const bool is_in = quads && before >= first && behind <= end;
-            first_byte = least_of_lanes(is_in ? from : ALL);
-            end_byte = ~least_of_lanes(is_in ? ~(from + length * static_cast<u32>(sizeof(Code))) : ALL);
+            find_bytes(quads && before >= first && behind <= end, from, length, first_byte, end_byte);
         }
         where.begin(first_byte, end_byte, limit);
         const Entry* entry = shared.entries + (__popc(__ballot_sync(ALL, quads && before <= first)) - 1);
@@ -274,9 +287,7 @@ __device__ inline double sums_of_turns(Where& where, u32 from, u32 length, u32 l
         int low = static_cast<int>(before - first);
 #pragma unroll 1
         for (int left = end - first; left > 0; left -= WARP, number += WARP, ahead -= WARP, low -= WARP) {
-            const u32 begins = of_any_lane(__funnelshift_lc(0, 1, ahead));
-            const Entry mine = entry[__popc(begins & below)];
-            entry += __popc(begins);
+            const Entry mine = next_entry(entry, ahead, below);
             const u32 at = mine.from + number * 64;
             where.need(at);
             double quad = 0;

@@ -5,7 +5,9 @@
 // launch (long_segments.cu, long_chunks.cu).  A segment that is none (it ends before it begins, or elsewhere than in the
 // array) gives NaN, and so does a long one for which there is no room because others overlap.
 //
-// Compiled with what group_sums.cuh needs.  A warp is a block, whose every branch the compiler sees to be one.
+// Compiled with what group_sums.cuh needs, and
+//   MORE       how many times as many segments the first warps have
+// A warp is a block, whose every branch the compiler sees to be one.
 //
 // The host fills the structure field by field (tcu/gpu/segments.py): change both together.
 
@@ -18,7 +20,6 @@
 #include "ring.cuh"
 
 constexpr int READ = (32 + 3 * 16) / sizeof(Code);  // elements that are read from the first of a quad on, at most
-constexpr i64 MORE = 4;  // as in tcu/gpu/segments.py
 
 struct Segments {
     const void* data;
