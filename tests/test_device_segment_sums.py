@@ -228,26 +228,24 @@ def test_there_is_room_for_every_list(nothing_compiled: Any, dtype: str, exact: 
 def test_warps_have_enough_to_do_and_not_too_much(nothing_compiled: Any) -> None:
     """Where there are many, the first ones have four times as many segments as the others, and four fifths of all."""
     fmt, gpu = get_format("bfloat16"), Gpu(0, "H200", (9, 0))
-    for n, count, at_once, each, more in (
-        (1 << 30, 1 << 27, 32, 512, True),
-        (1 << 30, 1 << 24, 32, 256, True),
-        (1 << 30, 1 << 21, 32, 32, True),
-        (1 << 30, 1 << 20, 16, 16, True),
-        (1 << 30, 1 << 18, 8, 8, False),
-        (100, 10, 8, 8, False),
-        (0, 0, 8, 8, False),
+    for n, count, at_once, each, first, warps in (
+        (1 << 30, 1 << 27, 32, 512, 52_428, 104_860),
+        (1 << 30, 1 << 24, 32, 256, 13_107, 26_215),
+        (1 << 30, 1 << 21, 32, 32, 13_107, 26_215),
+        (1 << 30, 1 << 20, 16, 16, 13_107, 26_215),
+        (1 << 30, 1 << 18, 8, 8, 0, 1 << 15),
+        (100, 10, 8, 8, 0, 2),
+        (0, 0, 8, 8, 0, 1),
     ):
-        launch = segments.SegmentsLaunch(n, count, fmt, fmt, gpu)
-        problem = launch._short
+        problem = segments.SegmentsLaunch(n, count, fmt, fmt, gpu)._short
         blocks, macros = next(one for one in nothing_compiled if "AT_ONCE" in one[1])
-        assert macros["AT_ONCE"] == at_once, (n, count)
-        assert problem.per_warp == each, (n, count)
-        of_first = 4 * each * problem.first
-        if more:
-            assert 0.79 * count < of_first <= 0.8 * count, (n, count)
-        else:
-            assert of_first == 0, (n, count)
-        assert blocks == problem.first + max(1, -(-(count - of_first) // each)), (n, count)  # a warp each
+        assert (macros["AT_ONCE"], macros["MORE"]) == (at_once, 4), (n, count)
+        assert (problem.per_warp, problem.first) == (each, first), (n, count)
+        assert blocks == warps, (n, count)  # a warp each
+        assert 0 <= count - 4 * each * first <= each * (warps - first), (
+            n,
+            count,
+        )  # all segments are somebody's
         nothing_compiled.clear()
 
 

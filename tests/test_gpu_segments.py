@@ -51,7 +51,7 @@ def lengths_of(rng: np.random.Generator, case: int) -> Any:
         lambda: rng.geometric(1 / 512, count // 4 + 1),
         lambda: (rng.pareto(1.0, count) * 3).clip(0, 50_000).astype(int),
         lambda: np.where(rng.random(20 * count) < 0.02, rng.integers(1, 300, 20 * count), 0),
-        lambda: rng.choice([0, 1, 7, 8, 9, 31, 32, 33, 255, 256, 257, 511, 512, 513, 1023, 1024, 1025, 2047, 2048, 2049, 8192, 8193], count),
+        lambda: rng.choice([0, 1, 7, 8, 9, 31, 32, 33, 255, 256, 257, 511, 512, 513, 1023, 1024, 1025, 2047, 2048, 2049, 4096, 4097, 8192, 8193], count),
         lambda: np.full(count, int(rng.integers(1, 100))),
         lambda: rng.choice([0, 3, 16383, 16384, 16385, 40_000, 70_000], 12),
     )  # fmt: skip

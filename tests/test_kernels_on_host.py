@@ -407,7 +407,7 @@ def test_long_segments_that_overlap_fill_no_more_than_their_memory(
 
 
 def test_a_turn_far_behind_what_the_ring_has_skipped(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behind a long segment come short ones that have a turn of their own, then whole quads in more than a ring."""
+    """Behind a long segment come short ones that have a turn of their own, then whole quads in more than a ring of three."""
     monkeypatch.setattr(segments, "_TOGETHER", 1 << 40)
     monkeypatch.setattr(segments, "_RINGS", {2: ((3, 22),)})
     monkeypatch.setattr(segments, "_per_warp", lambda *_: 64)
@@ -497,6 +497,7 @@ def test_an_offset_before_a_warps_first_one_is_none_of_its_own(
         ("segments", "(end - asked + 15) & ~15u", "(end - asked + 15) & ~7u", WRONG_COPY),
         ("long_chunks", "threadIdx.x % 4 == number", "threadIdx.x % 4 <= number", BITS),
         ("long_chunks", "            data.wait(at + BYTES);\n", "", TOO_EARLY),
+        ("long_chunks", "        data.wait(at + some * static_cast<u32>(sizeof(Code)));\n", "", BITS),
         ("long_chunks", "if (lane % 4 == j) own", "if (lane % 4 == 3 - j) own", BITS),
     ],
 )
@@ -504,7 +505,7 @@ def test_an_error_in_a_kernel_of_segments_is_seen(
     host: HostGpu, entry: str, right: str, wrong: str, seen: str
 ) -> None:
     rng = np.random.default_rng(1)
-    offsets = ragged(rng, 8 if entry == "short_segments" else 60, 9000, (2500, 5000))
+    offsets = ragged(rng, 8 if entry == "short_segments" else 60, 9000, (2500, 4000, 5000))
     n = int(offsets[-1])
     x = rng.standard_normal(n) * rng.choice([1, 2.0**-9], n)  # so that the sums of a quad's sets are rounded
     x[n // 2 :] *= 4  # so that their unit is a larger one
