@@ -183,7 +183,7 @@ def nothing_compiled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, dict[st
     for module in (segments, exact_segments):
         monkeypatch.setattr(module, "compiled", lambda *given: dict(given[-1]))
         monkeypatch.setattr(
-            module, "KernelLaunch", lambda macros, blocks, threads, problem: asked.append((blocks, macros))
+            module, "KernelLaunch", lambda macros, blocks, *_, overlaps=False: asked.append((blocks, macros))
         )
     return asked
 
@@ -209,9 +209,10 @@ def test_there_is_room_for_every_list(nothing_compiled: Any, dtype: str, exact: 
                 else:
                     launch = segments.SegmentsLaunch(n, count, fmt, fmt, gpu, block=block)
                     macros = nothing_compiled[0][1]
-                    # Sums that are added up turn by turn need no tree of tiles, as long as they are exact.
-                    turn_by_turn = dtype == "float16" and macros["TOGETHER"]
-                    most = 0 if block != 256 else 1 << 13 if turn_by_turn else 8 * 32 * per_load
+                    most = 8 * 32 * per_load if block == 256 else 0
+                    if most and dtype == "float16" and "FRACTION_BITS" not in macros:
+                        # Exact sums need no tree of tiles, but room; and added up turn by turn no room.
+                        most = 1 << 13 if macros["TOGETHER"] else 32 * macros["ROOM"]
                 group = block * per_load
                 for length in (most + 1, 16 * group, 16 * group + 1, 8 * group + 1, 10**6, n):
                     if not most < length <= n:
@@ -220,7 +221,7 @@ def test_there_is_room_for_every_list(nothing_compiled: Any, dtype: str, exact: 
                     more = min(count - long, (n - long * length) // (most + 1))
                     items = long * items_of(length, exact, group) + more * items_of(most + 1, exact, group)
                     assert launch.room.items >= segments.ITEM * items, (n, count, length, block)
-                    assert len(nothing_compiled) == 2
+                    assert len(nothing_compiled) == (4 if not exact and launch._short.listed else 2)
                 assert launch.room.size % 8 == 0
                 assert block == 32 or launch.room.size < n * fmt.dtype.itemsize // 10 + 4096
 
@@ -246,6 +247,30 @@ def test_warps_have_enough_to_do_and_not_too_much(nothing_compiled: Any) -> None
             n,
             count,
         )  # all segments are somebody's
+        nothing_compiled.clear()
+
+
+def test_long_segments_may_be_listed_ahead_of_much(nothing_compiled: Any) -> None:
+    """On GPUs whose launches overlap, of many segments that may be long and are not short on average, by the usual plan."""
+    h200 = Gpu(0, "H200", (9, 0))
+    usual: dict[str, Any] = {"n": 1 << 25, "count": 1 << 13, "dtype": "float16", "gpu": h200, "block": 256}
+    for change, listed in (
+        ({}, True),
+        ({"dtype": "float64"}, True),
+        ({"count": 1 << 20}, True),
+        ({"count": 1 << 22}, False),
+        ({"count": 1 << 22, "dtype": "bfloat16"}, True),
+        ({"n": 1 << 24}, False),
+        ({"count": (1 << 13) - 1}, False),
+        ({"block": 128}, False),
+        ({"gpu": Gpu(0, "A100", (8, 0))}, False),
+    ):
+        case = usual | change
+        fmt = get_format(case["dtype"])
+        launch = segments.SegmentsLaunch(case["n"], case["count"], fmt, fmt, case["gpu"], block=case["block"])
+        assert len(nothing_compiled) == (4 if listed else 2), change
+        assert launch._short.listed == listed, change
+        assert [each.early for each in launch._longs] == [True, False]
         nothing_compiled.clear()
 
 

@@ -22,6 +22,7 @@ from test_gpu_sums import to_gpu
 import tcu
 from tcu.errors import InvalidOperationError, ParameterError
 from tcu.formats import format_of
+from tcu.gpu import segments
 
 pytestmark = pytest.mark.gpu
 
@@ -135,6 +136,38 @@ def test_lengths_by_a_power_law(torch, dtype) -> None:
     some = np.where(rng.random(count) < 0.01, rng.integers(1500, 2500, count), lengths.clip(max=200))
     for shift, lot in enumerate((lengths, some)):
         check(torch, "sum", draw(rng, int(lot.sum()), dtype, "spread"), lot, shift)
+
+
+@dtypes
+def test_long_segments_that_are_listed_ahead(torch, dtype, monkeypatch) -> None:
+    """Four launches that overlap: alone, on several streams beside other work, and in a captured graph."""
+    monkeypatch.setattr(segments, "_LISTED", 0)
+    rng = np.random.default_rng(11)
+    lengths = np.minimum((1 - rng.random(100_000)) ** (-1 / 0.75), 1 << 19).astype(np.int64)
+    x = draw(rng, int(lengths.sum()), dtype, "spread")
+    check(torch, "sum", x, lengths, 1)
+    check(torch, "mean", x, lengths, 0)
+    tensor, offsets = to_gpu(torch, x, 1), torch.from_numpy(offsets_of(lengths)).cuda()
+    wanted = codes(tcu.segment_sum(tensor, offsets))
+    streams = [torch.cuda.Stream() for _ in range(3)]
+    load = torch.randn(4096, 4096, device="cuda")
+    torch.cuda.synchronize()
+    found = []
+    for turn in range(60):
+        with torch.cuda.stream(streams[turn % 3]):
+            if turn % 4 == 0:
+                load @ load
+            found.append(tcu.segment_sum(tensor, offsets, check=False))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = [tcu.segment_sum(tensor, offsets, check=False) for _ in range(3)]
+    for _ in range(5):
+        for each in captured:
+            each.zero_()
+        graph.replay()
+        found += [each.clone() for each in captured]
+    torch.cuda.synchronize()
+    assert all(np.array_equal(codes(each), wanted) for each in found)
 
 
 @pytest.mark.parametrize("kind", MAGNITUDES)

@@ -39,8 +39,8 @@ from tcu.plan.scan import make_scan_plan
 from tcu.units import AlignedSum, find_instruction, get_unit
 
 STRUCTURES = {
-    "segments": "Segments", "short_segments": "Segments", "long_chunks": "LongSegments", "short_scan": "Scan",
-    "long_scan": "Scan", "columns": "Columns",
+    "list_segments": "Segments", "segments": "Segments", "short_segments": "Segments", "long_chunks": "LongSegments",
+    "short_scan": "Scan", "long_scan": "Scan", "columns": "Columns",
 }  # fmt: skip
 MULTIPROCESSORS = 3
 GUARD = 64
@@ -59,6 +59,8 @@ class HostGpu:
         self._workspaces: dict[str, Any] = {}
         self.changes: dict[str, Mapping[str, str]] = {}
         self.launches: list[str] = []
+        self.listed: list[int] = []
+        """Behind each launch, the items of long segments that have been listed."""
         self.problems: dict[str, Any] = {}
         self.macros: list[dict[str, Any]] = []
         self.readable = (0, 0)
@@ -93,8 +95,9 @@ class HostGpu:
         self.allowed[id(function)] = size
 
     def _launch(
-        self, function: Any, blocks: int, threads: int, problem: Any, shared: int = 0, more: int = 1
-    ) -> Any:
+        self, function: Any, blocks: int, threads: int, problem: Any, shared: int = 0, more: int = 1,
+        *, overlaps: bool = False,
+    ) -> Any:  # fmt: skip
         entry, kernel = function
         # Shared memory of fixed size comes on top: with it, less than a kernel may have unasked can be too much.
         assert entry != "columns" or shared == self.allowed.pop(id(function), 0)
@@ -111,6 +114,8 @@ class HostGpu:
                 readable=(0, 0) if later else self.readable, seed=self.seed,
             )  # fmt: skip
             self.lines_apart += kernel.lines_apart()
+            if "segments" in self._workspaces:
+                self.listed.append(int(self._workspaces["segments"].view(np.uint32)[0]))
 
         return launch
 
@@ -406,10 +411,138 @@ def test_long_segments_that_overlap_fill_no_more_than_their_memory(
         assert set(found[::2]) == right if copies == 2 else {wrong} <= set(found[::2]) <= {wrong} | right
 
 
+AHEAD = ["list_segments", "long_chunks"]
+
+
+def list_ahead(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of small arrays too, and by several blocks."""
+    monkeypatch.setattr(segments, "_LISTED", 0)
+    monkeypatch.setattr(segments, "_BUSY", 1)
+    monkeypatch.setattr(segments, "_LIST_THREADS", 256)
+    monkeypatch.setattr(segments, "_LIST_RESIDENT", 1)
+    host.launches.clear()
+    host.listed.clear()
+
+
+def skewed(rng: np.random.Generator) -> Any:
+    """Offsets of thousands of short segments, a few long ones, and a few that have most of the numbers."""
+    lengths = rng.geometric(1 / 12, 9000) * (rng.random(9000) < 0.9)
+    lengths[rng.choice(9000, 8, replace=False)] = rng.integers(1000, 9000, 8)
+    lengths[rng.choice(9000, 10, replace=False)] = rng.integers(30_000, 60_000, 10)
+    return np.cumsum(np.concatenate([[rng.integers(0, 12)], lengths]))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("together", [0, 1 << 40])
+def test_long_segments_are_listed_ahead(
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch, dtype: str, together: int
+) -> None:
+    """Where they have much of the array; what the launches behind the first one find is on the list, and no more."""
+    list_ahead(host, monkeypatch)
+    monkeypatch.setattr(segments, "_TOGETHER", together)
+    fmt = get_format(dtype)
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        offsets = skewed(rng)
+        x = numbers_of(rng, "spread", int(offsets[-1]), fmt.dtype)
+        found = sums(host, x, offsets, np.float64, shift=int(rng.integers(LINE // x.itemsize)))
+        assert host.launches[-4:] == [*AHEAD, "segments", "long_chunks"]
+        ahead, early, short, late = host.listed[-4:]
+        assert ahead == early == short > 0 == late
+        assert alike(found, model_sums(x, offsets, np.float64))
+
+
+def test_few_long_segments_are_not_listed_ahead(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    list_ahead(host, monkeypatch)
+    rng = np.random.default_rng(21)
+    offsets = ragged(rng, 60, 90_000, (5000, 9000))
+    x = numbers_of(rng, "spread", int(offsets[-1]), np.dtype(np.float16))
+    found = sums(host, x, offsets)
+    assert host.launches == [*AHEAD, "segments", "long_chunks"]
+    assert host.listed == [0, 0, 2, 0]
+    assert alike(found, model_sums(x, offsets, np.float32))
+
+
+def complaint_beside_wrong_offsets(host: HostGpu, monkeypatch: pytest.MonkeyPatch, per_warp: int) -> str:
+    """What is wrong, or nothing: sums of all that have some without a list, NaN of all that are no segments, else either."""
+    list_ahead(host, monkeypatch)
+    monkeypatch.setattr(segments, "_per_warp", lambda *_: per_warp)
+    later = 0
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        offsets = skewed(rng)
+        n = int(offsets[-1])
+        x = draw(rng, n, np.float16, "normal")
+        long = rng.permutation(np.flatnonzero(np.diff(offsets) > 5000))[:3]
+        for at in (*(long // 32 * 32 + (long + 16) % 32), *rng.choice(offsets.size, 2, replace=False)):
+            offsets[at] = rng.choice([1 << 40, -5, n + 1, rng.integers(n)])
+        try:
+            found = sums(host, x, offsets)
+        except KernelFailed as fault:
+            return str(fault)
+        ahead, _, behind, _ = host.listed[-4:]
+        assert ahead > 0
+        later += behind - ahead
+        begins, ends = offsets[:-1], offsets[1:]
+        own = (begins >= 0) & (begins <= ends) & (ends <= n)
+        right = found.view(np.uint32) == sums_of_valid_ones(x, offsets, own).view(np.uint32)
+        nothing = found.view(np.uint32) == 0x7FFFFFFF
+        must = valid_ones(offsets, n, per_warp, host.problems["segments"].first)
+        if not (right[must].all() and nothing[~own].all() and (right | nothing).all()):
+            return BITS
+    return "" if later else "no long segment is left to the launches behind"
+
+
+@pytest.mark.parametrize("per_warp", [8, 64])
+def test_what_is_listed_ahead_beside_wrong_offsets(
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch, per_warp: int
+) -> None:
+    assert complaint_beside_wrong_offsets(host, monkeypatch, per_warp) == ""
+
+
+def test_long_segments_that_overlap_and_are_listed_ahead(
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of each 32 the offsets are in order, and begin anew."""
+    list_ahead(host, monkeypatch)
+    x = np.random.default_rng(11).standard_normal(16_384).astype(np.float16)  # a chunk
+    whole = model_sums(x, np.array([0, x.size]), np.float32)[0].view(np.uint32)
+    for copies in (2, 70):
+        offsets = np.append(np.tile([*[0] * 31, x.size], copies), x.size)
+        found = sums(host, x, offsets).view(np.uint32)
+        assert set(found[30::32]) == {whole} if copies == 2 else {whole, 0x7FFFFFFF} >= set(found[30::32])
+        assert set(found[31::32]) <= {0x7FFFFFFF, 0}
+
+
+@pytest.mark.parametrize(
+    ("entry", "right", "wrong"),
+    [
+        ("list_segments", "begin, end) && end - begin > p.most", "begin, end) && end - begin > 9 * p.most"),
+        ("segments", "if (is_here && is_valid) found", "if (is_here) found"),
+        ("long_chunks", "late < (p.early ? 1 : 2)", "late < 1"),
+    ],
+)
+def test_an_error_in_listing_ahead_is_seen(
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch, entry: str, right: str, wrong: str
+) -> None:
+    host.changes = {entry: {right: wrong}}
+    assert complaint_beside_wrong_offsets(host, monkeypatch, 64) == BITS
+
+
+def test_what_is_listed_twice_is_seen(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    list_ahead(host, monkeypatch)
+    offsets = skewed(np.random.default_rng(5))
+    x = np.ones(int(offsets[-1]), np.float16)
+    for again, change in ((False, {}), (True, {"found = longs >> segment % WARP & 1": "found = false"})):
+        host.changes = {"segments": change}
+        sums(host, x, offsets)
+        assert (host.listed[-2] > host.listed[-4]) == again
+
+
 def test_a_turn_far_behind_what_the_ring_has_skipped(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind a long segment come short ones that have a turn of their own, then whole quads in more than a ring of three."""
     monkeypatch.setattr(segments, "_TOGETHER", 1 << 40)
-    monkeypatch.setattr(segments, "_RINGS", {2: ((3, 22),)})
+    monkeypatch.setattr(segments, "_RINGS", {2: (3, 22)})
     monkeypatch.setattr(segments, "_per_warp", lambda *_: 64)
     rng = np.random.default_rng(12)
     lengths = np.concatenate([[7400, 3850 + 100 * i, *[25] * 22, 1969, 1900, *[60] * 6] for i in range(16)])
@@ -496,7 +629,7 @@ def test_an_offset_before_a_warps_first_one_is_none_of_its_own(
         ),
         ("segments", "(end - asked + 15) & ~15u", "(end - asked + 15) & ~7u", WRONG_COPY),
         ("long_chunks", "threadIdx.x % 4 == number", "threadIdx.x % 4 <= number", BITS),
-        ("long_chunks", "            data.wait(at + BYTES);\n", "", TOO_EARLY),
+        ("long_chunks", "                data.wait(at + ASKED * BYTES);\n", "", STUCK),
         ("long_chunks", "        data.wait(at + some * static_cast<u32>(sizeof(Code)));\n", "", BITS),
         ("long_chunks", "if (lane % 4 == j) own", "if (lane % 4 == 3 - j) own", BITS),
     ],
@@ -505,7 +638,8 @@ def test_an_error_in_a_kernel_of_segments_is_seen(
     host: HostGpu, entry: str, right: str, wrong: str, seen: str
 ) -> None:
     rng = np.random.default_rng(1)
-    offsets = ragged(rng, 8 if entry == "short_segments" else 60, 9000, (2500, 4000, 5000))
+    longs = (16_383, 34_815) if entry == "long_chunks" else (2500, 4000, 5000)
+    offsets = ragged(rng, 8 if entry == "short_segments" else 60, 9000, longs)
     n = int(offsets[-1])
     x = rng.standard_normal(n) * rng.choice([1, 2.0**-9], n)  # so that the sums of a quad's sets are rounded
     x[n // 2 :] *= 4  # so that their unit is a larger one

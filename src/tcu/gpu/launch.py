@@ -92,23 +92,43 @@ class KernelLaunch:
 
     cuda.core.launch takes no structures, hence the driver's own call.
     ``shared``: bytes of shared memory of a block whose size the kernel leaves open.  ``more``: how often
-    the blocks come, numbered by blockIdx.y.
+    the blocks come, numbered by blockIdx.y.  ``overlaps``: it may begin before the launch ahead of it has ended, as
+    cuda/dependent.cuh says.
     """
 
     def __init__(
         self, function: Any, blocks: int, threads: int, problem: ctypes.Structure, shared: int = 0,
-        more: int = 1,
+        more: int = 1, *, overlaps: bool = False,
     ) -> None:  # fmt: skip
         self._problem = problem  # what the pointers below point to
         self._pointers = (ctypes.c_void_p * 1)(ctypes.addressof(problem))
         self._head = (function, blocks, more, 1, threads, 1, 1, shared)
         self._address = ctypes.addressof(self._pointers)
-        self._launch = cuda_module("cuda.bindings.driver").cuLaunchKernel
+        driver = cuda_module("cuda.bindings.driver")
+        self._launch = driver.cuLaunchKernelEx if overlaps else driver.cuLaunchKernel
+        self._config = _config(driver, *self._head[1:]) if overlaps else None
 
     def __call__(self, stream: int) -> None:
-        (status,) = self._launch(*self._head, stream, self._address, 0)
+        if self._config is None:
+            (status,) = self._launch(*self._head, stream, self._address, 0)
+        else:
+            self._config.hStream = stream
+            (status,) = self._launch(self._config, self._head[0], self._address, 0)
         if status:
             check("cuLaunchKernel", status)
+
+
+def _config(driver: Any, *head: int) -> Any:
+    """Of a launch that may begin before the one ahead of it in the stream has ended."""
+    attribute = driver.CUlaunchAttribute()
+    attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+    attribute.value.programmaticStreamSerializationAllowed = 1
+    config = driver.CUlaunchConfig()
+    names = ("gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ", "sharedMemBytes")
+    for name, value in zip(names, head, strict=True):
+        setattr(config, name, value)
+    config.attrs, config.numAttrs = [attribute], 1
+    return config
 
 
 def collapse(

@@ -1,4 +1,4 @@
-"""Launch the kernels of ragged segments: what is short in one launch, what is long in a second."""
+"""Launch the kernels of ragged segments: what is short in one launch, what is long in others, beside it if it is much."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["STATES", "List", "Room", "SegmentsLaunch"]
 
 _TILES, _WARP = 8, 32
 """As in cuda/group_sums.cuh."""
-ITEM, STATES = 32, 4
+ITEM, STATES = 32, 8
 """Bytes of an item, and words of the list's state, as in cuda/items.cuh."""
 _BLOCK = 256
 """Threads of the plan's blocks, by whose tiles segments.cu sums."""
@@ -36,13 +36,15 @@ _TOGETHER = 256
 """Bytes of a segment, on average, from which on those that a warp takes at a time have no room in its ring together."""
 _COPY = 2 << 10
 """Bytes of a copy into a warp's ring in shared memory (sm_90)."""
-_RINGS = {2: ((4, 22), (4, 22)), 4: ((3, 24), (3, 24)), 8: ((3, 24), (3, 24))}
-"""By the bytes of an element, and whether segments have no room together: copies that have room in a warp's ring, and as
-many blocks of segments.cu, each a warp, per multiprocessor as have registers and shared memory (sm_90)."""
+_RINGS = {2: (4, 22), 4: (3, 24), 8: (3, 24)}
+"""By the bytes of an element: copies that have room in a warp's ring, and as many blocks of segments.cu, each a warp, per
+multiprocessor as have registers and shared memory (sm_90)."""
 _ROOM = {2: 128, 4: 352, 8: 352}
 """Numbers that a warp keeps in shared memory, one or four of every 64 bytes: few, so that all blocks have room."""
 _MOST_EXACT = 1 << 13
 """Of binary16, numbers whose sums are exact in binary64, in whatever order they are added up."""
+_QUAD = 64
+"""Bytes of which a warp keeps one sum of binary16, as in cuda/quads.cuh."""
 _SHORT_MEAN = 20
 """Numbers of a segment, on average, up to which short_segments.cu is the faster kernel."""
 _SHORT_DATA, _SHORT_MOST_PER_WARP = 32 << 10, 2048
@@ -51,8 +53,15 @@ _SHORT_PER_LANE = 16
 _SHORT_RINGS = ((10, 1024, 24), (_SHORT_MEAN, 2048, 18))
 """Of short_segments.cu: the mean up to which a ring nearly always has room for the segments of a turn, its numbers, and
 as many warps as leave each its registers and its shared memory (sm_90)."""
-_LONG_THREADS, _LONG_RESIDENT = 128, {2: 6, 4: 4, 8: 5}
-"""Of long_chunks.cu, by the bytes of an element: as many blocks as leave every thread its registers."""
+_LONG_THREADS, _LONG_RESIDENT, _EARLY = 64, {2: 9, 4: 8, 8: 8}, 4
+"""Of long_chunks.cu, by the bytes of an element: as many blocks as leave every thread its registers; and those for each
+multiprocessor that are beside short segments."""
+_LONG_RING = 4 << 10, 3
+"""Of long_chunks.cu, bytes of a copy and copies (sm_90)."""
+_LISTED = 1 << 26
+"""Bytes from which on long segments may be listed ahead: of less, the launches that this takes would be much."""
+_LIST_THREADS, _LIST_RESIDENT = 512, 2
+"""Of list_segments.cu, which leaves room for the launch behind it."""
 _MORE, _LAST = 4, 1 / 5
 """How many times as many segments the first warps have, which forget their starts, and what the others have of all, which
 do not keep each other waiting at the end."""
@@ -70,7 +79,7 @@ class List(ctypes.Structure):
 
 
 class _Segments(ctypes.Structure):
-    """As in cuda/segment_sums.cuh."""
+    """As in cuda/segment_list.cuh."""
 
     _fields_ = (
         ("data", ctypes.c_uint64),
@@ -84,6 +93,7 @@ class _Segments(ctypes.Structure):
         ("first", ctypes.c_int64),
         ("most", ctypes.c_int64),
         ("together", ctypes.c_int64),
+        ("listed", ctypes.c_int64),
         ("list", List),
     )
 
@@ -97,6 +107,8 @@ class _LongSegments(ctypes.Structure):
         ("out", ctypes.c_uint64),
         ("target", ctypes.c_int64),
         ("mean", ctypes.c_int64),
+        ("listed", ctypes.c_int64),
+        ("early", ctypes.c_int64),
         ("list", List),
     )
 
@@ -145,39 +157,54 @@ class SegmentsLaunch:
         usual = (chain, block) == (1, _BLOCK)
         fraction = _exact_fraction(element, gpu) if usual and n <= _SHORT_MEAN * segments else None
         joined = fraction is None and n * size >= _TOGETHER * segments
-        # A second launch for those from 2,049 numbers on: 0.77 in place of 0.81 (segments of 512 on average, H200).
-        turn_by_turn = joined and element.name == "binary16"
-        most = (_MOST_EXACT if turn_by_turn else _TILES * _WARP * per_load) if usual else 0
+        most = _TILES * _WARP * per_load if usual else 0
+        if usual and fraction is None and element.name == "binary16":
+            # A list of those from 2,049 numbers on: 0.78 in place of 0.81 of memory's rate (a power law, H200).
+            most = _MOST_EXACT if joined else _ROOM[size] * _QUAD // size
         any_order = ("ANY_ORDER", int(_sum_of_all(element, gpu) is not None))
         longs = min(segments, n // (most + 1))
         items = longs + n // (LOADS * together) if longs else 0
+        # Not beside short_segments.cu, which took 3 % longer then (segments of 8 on average, H200).
+        may_be_listed = fraction is None and usual and longs > 0 and gpu.compute_capability >= (9, 0)
+        listed = may_be_listed and n * size >= _LISTED and segments >= _BUSY
         state = List(0, 0, 0, 0, items, items)
         if fraction is None:
-            way = _any_way(n, segments, size, joined, 1 if turn_by_turn else _ROOM[size], any_order)
+            way = _any_way(n, segments, element, joined, any_order)
         else:
             way = _short_way(n, segments, size, fraction)
         first = _first(segments, way.per_warp)
         self._short = _Segments(
-            0, n, 0, segments, 0, TARGETS[target.name], mean, way.per_warp, first, most, together, state
+            0,
+            n,
+            0,
+            segments,
+            0,
+            TARGETS[target.name],
+            mean,
+            way.per_warp,
+            first,
+            most,
+            together,
+            listed,
+            state,
         )
+        self._longs = [
+            _LongSegments(0, n, 0, TARGETS[target.name], mean, listed, early, state)
+            for early in (True, False)
+        ]
+        self._lists = [
+            each.list for each in (self._short, *self._longs)
+        ]  # views, which write into the problems
+        self.room = Room.of(items, 8 * items)
         function = compiled(
             f"{way.source}.cu", way.source, gpu.compute_capability, ELEMENTS[element.name], "SHIFTED",
             (*way.macros, ("MORE", _MORE)),
         )  # fmt: skip
         blocks = max(1, -(-segments // way.per_warp) - (_MORE - 1) * first)
-        self._launch_short = KernelLaunch(function, blocks, _WARP, self._short)
-        self.room = Room.of(items, 8 * items)
-        self._long = _LongSegments(0, n, 0, TARGETS[target.name], mean, state)
-        self._lists = self._short.list, self._long.list  # views, which write into the problems
-        self._launch_long: KernelLaunch | None = None
+        self._launches = [KernelLaunch(function, blocks, _WARP, self._short, overlaps=listed)]
         if longs and usual:
-            resident = _LONG_RESIDENT[size]
-            function = compiled(
-                "long_chunks.cu", "long_chunks", gpu.compute_capability, ELEMENTS[element.name], "SHIFTED",
-                (("THREADS", _LONG_THREADS), ("RESIDENT", resident), any_order),
-            )  # fmt: skip
-            blocks = min(-(-items // (_LONG_THREADS // _WARP)), gpu.multiprocessors * resident)
-            self._launch_long = KernelLaunch(function, blocks, _LONG_THREADS, self._long)
+            ahead, behind = self._chunk_launches(items, element, listed, any_order)
+            self._launches = [*ahead, *self._launches, behind]
         elif longs:
             plan = make_plan(max(n, 1), element, gpu.unit, chain=chain, block=block)
             tuned = sum_config(gpu.compute_capability, plan, items)
@@ -187,22 +214,52 @@ class SegmentsLaunch:
                  ("RESIDENT", tuned.resident), ("TERM", "VALUE")),
             )  # fmt: skip
             blocks = min(items, gpu.multiprocessors * tuned.resident)
-            self._launch_long = KernelLaunch(function, blocks, block, self._long)
+            self._launches.append(KernelLaunch(function, blocks, block, self._longs[-1]))
+
+    def _chunk_launches(
+        self, items: int, element: Format, listed: bool, any_order: tuple[str, int]
+    ) -> tuple[list[KernelLaunch], KernelLaunch]:
+        """Those ahead of the short segments' launch, if long ones may be listed ahead, and the one behind it."""
+        capability, multiprocessors = self._gpu.compute_capability, self._gpu.multiprocessors
+        resident = _LONG_RESIDENT[element.dtype.itemsize]
+        function = compiled(
+            "long_chunks.cu", "long_chunks", capability, ELEMENTS[element.name], "SHIFTED",
+            (("THREADS", _LONG_THREADS), ("RESIDENT", resident), ("COPY", _LONG_RING[0]), ("COPIES", _LONG_RING[1]),
+             any_order),
+        )  # fmt: skip
+        most = -(-items // (_LONG_THREADS // _WARP))
+
+        def launch(each: int, problem: _LongSegments) -> KernelLaunch:
+            blocks = min(most, multiprocessors * each)
+            return KernelLaunch(function, blocks, _LONG_THREADS, problem, overlaps=listed)
+
+        early, late = self._longs
+        behind = launch(resident, late)
+        if not listed:
+            return [], behind
+        lister = compiled(
+            "list_segments.cu", "list_segments", capability, ELEMENTS[element.name], "SHIFTED",
+            (("THREADS", _LIST_THREADS), ("RESIDENT", _LIST_RESIDENT)),
+        )  # fmt: skip
+        parts = -(-self._short.segments // (_WARP * _LIST_THREADS))
+        blocks = min(parts, multiprocessors * _LIST_RESIDENT)
+        return [KernelLaunch(lister, blocks, _LIST_THREADS, self._short), launch(_EARLY, early)], behind
 
     def __call__(self, x: int, offsets: int, out: int, room: int, stream: int) -> None:
         """Put it on the stream; ``room`` is the address of that much memory, at a multiple of 16 bytes."""
-        short, long, launch_long = self._short, self._long, self._launch_long
+        short = self._short
         with self._lock:  # the driver copies the parameters before the launch returns
             short.data, short.offsets, short.out = x, offsets, out
-            if launch_long is None:
-                self._launch_short(stream)
+            if len(self._launches) == 1:
+                self._launches[0](stream)
                 return
             space = workspace("segments", self._gpu.ordinal, stream, 0, STATES // 2)
             slots = self.room.place(room, self._lists, space.words_address)
             for each in self._lists:
                 each.slots = slots
-            long.data, long.out = x, out
-            space.start(stream, self._launch_short, launch_long)
+            for long in self._longs:
+                long.data, long.out = x, out
+            space.start(stream, *self._launches)
 
 
 class _Way(NamedTuple):
@@ -213,12 +270,14 @@ class _Way(NamedTuple):
     per_warp: int
 
 
-def _any_way(n: int, segments: int, size: int, joined: bool, room: int, any_order: tuple[str, int]) -> _Way:
+def _any_way(n: int, segments: int, element: Format, joined: bool, any_order: tuple[str, int]) -> _Way:
+    size = element.dtype.itemsize
     per_warp = _per_warp(n * size, segments, _DATA[size], _MOST_PER_WARP)
-    copies, resident = _RINGS[size][joined]
+    copies, resident = _RINGS[size]
+    turn_by_turn = joined and element.name == "binary16"
     macros = (
         ("AT_ONCE", min(per_warp, _AT_ONCE[1])), ("TOGETHER", int(joined)), ("RESIDENT", resident),
-        ("COPY", _COPY), ("COPIES", copies), ("ROOM", room), any_order,
+        ("COPY", _COPY), ("COPIES", copies), ("ROOM", 1 if turn_by_turn else _ROOM[size]), any_order,
     )  # fmt: skip
     return _Way("segments", macros, per_warp)
 

@@ -1,4 +1,4 @@
-// Segments too long for one warp: a list of their chunks, which a second launch goes through.
+// Segments too long for one warp: a list of their chunks, which launches of their own go through.
 
 #pragma once
 
@@ -17,15 +17,35 @@ struct Item {
 struct List {
     Item* items;
     u32* arrived;  // of a segment's first item: how many of its chunks are done
-    u32* state;    // STATES words, all zero before the first launch and after the second
+    u32* state;    // STATES words, all zero before the first launch and after the last
     u64* slots;    // of each item, what its chunk comes to, MISSING until then; or none
     u32 room;      // items
     u32 several;   // segments of several chunks
 };
 
-enum State { COUNT, TICKETS, FINISHED, SEVERAL, STATES };
+// LISTERS: blocks of list_segments.cu that are done; LISTED: one more than they have listed, or 0 while they work.  What
+// they have listed is drawn by the first TICKETS, what was listed later by the others.
+enum State { COUNT, TICKETS, FINISHED, SEVERAL, LISTERS, LISTED, LATE_TICKETS, STATES = 8 };
 
 constexpr u32 NO_ROOM = ~0u;
+
+__device__ inline u32 load_acquire(const u32* word) {
+    u32 v;
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(word) : "memory");
+    return v;
+}
+
+__device__ inline void store_release(u32* word, u32 v) {
+    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(word), "r"(v) : "memory");
+}
+
+// By a whole warp: how many items were listed ahead, when that is known.
+__device__ inline u32 listed_ahead(const List& list) {
+    u32 seen = 0;
+#pragma unroll 1
+    while (__any_sync(ALL, seen == 0)) seen = load_acquire(list.state + LISTED);
+    return seen - 1;
+}
 
 // The first of so many places; or NO_ROOM, where wrong offsets make more of them than there are.  Whoever asks before
 // such a failure is undone fails too, so that what has been given has no gaps.

@@ -2,10 +2,17 @@
 // through the plan's eight warps side by side.  They come through a ring in shared memory where the architecture has
 // copies in bulk, each chunk's first bytes while the warp still has the one before.
 //
-// Compiled with ELEMENT, LAYOUT SHIFTED (array.cuh), THREADS, RESIDENT (blocks per multiprocessor that the registers must
-// allow) and ANY_ORDER (1: of 16-bit numbers, of which an MMA adds all 16 of a row at once).
+// There it is launched twice where long segments may have been listed ahead (list_segments.cu): beside the short ones, with
+// few blocks, and behind them, when it takes what is left and what was listed by them.
+//
+// Compiled with ELEMENT, LAYOUT SHIFTED (array.cuh), and
+//   THREADS, RESIDENT   blocks per multiprocessor that the registers must allow
+//   COPY, COPIES   bytes of a copy into a warp's ring, and how many have room there (sm_90)
+//   ANY_ORDER  1: of 16-bit numbers, of which an MMA adds all 16 of a row at once
 
+#include "dependent.cuh"
 #include "halving.cuh"
+#include "lanes.cuh"
 #include "long_segments.cuh"
 #include "mma_ones.cuh"
 #include "plan_loads.cuh"
@@ -79,7 +86,13 @@ struct Warps {
 
 #if BULK
 
+typedef Ring<COPY, COPIES> Data;
+
 constexpr int PART = AT_ONCE * TILE;
+constexpr u32 BYTES = PART * sizeof(Code);
+// Parts of a turn that are waited for at once, a copy being under way meanwhile: with two, the warp has more to do between
+// its steps.
+constexpr int ASKED = COPY * (COPIES - 2) >= 2 * BYTES ? 2 : 1;
 
 #if ANY_ORDER
 
@@ -128,7 +141,6 @@ __device__ inline void add_part(Warps& warps, int part, const Data& data, u32 at
 // ask: for what comes next, when what is before that place is not needed any more.
 template <typename Ask>
 __device__ inline double chunk_sum(Data& data, u32 at, u32 length, const Ask& ask) {
-    constexpr u32 BYTES = PART * sizeof(Code);
     Warps warps;
 #if ANY_ORDER
     const Placement placement(at);
@@ -138,8 +150,10 @@ __device__ inline double chunk_sum(Data& data, u32 at, u32 length, const Ask& as
     for (; __any_sync(ALL, length >= TURN); length -= TURN) {
 #pragma unroll
         for (int part = 0; part < TILES / AT_ONCE; ++part, at += BYTES) {
-            ask(at);
-            data.wait(at + BYTES);
+            if (part % ASKED == 0) {
+                ask(at);
+                data.wait(at + ASKED * BYTES);
+            }
 #if ANY_ORDER
             placement.add_part(warps, part, data, at);
 #else
@@ -252,48 +266,81 @@ __device__ inline void conclude(const LongSegments& p, const Chunk& chunk, u32 n
     store_rounded(place(p.out, item.segment, target), total, target);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) long_chunks(const __grid_constant__ LongSegments p) {
 #if BULK
-    __shared__ Data::Memory memory[THREADS / WARP];
-    const u32 lane = threadIdx.x % WARP, warp = __shfl_sync(ALL, threadIdx.x / WARP, 0);
-    const u32 warps = gridDim.x * (THREADS / WARP), count = *const_cast<volatile u32*>(p.list.state + COUNT);
-    Data data(memory[warp]);
+
+// Items up to `count`, of which a ticket is the number of one, less `first`.
+struct Draw {
+    u32* tickets;
+    u32 first, count;
+};
+
+// The items `number`, `next`, and those that are drawn.
+__device__ inline void sum_items(const LongSegments& p, Data& data, const Draw& draw, u32 number, u32 next) {
+    const int lane = threadIdx.x % WARP;
+    if (__any_sync(ALL, number >= draw.count)) return;
     const auto join = [&](const Chunk& chunk) {
         return data.join(p.data, static_cast<const Code*>(p.data) + chunk.begin,
                          chunk.length * static_cast<u32>(sizeof(Code)));
     };
-    // Two items of each warp are its own, so that it knows the next one before it needs it.
-    u32 number = blockIdx.x * (THREADS / WARP) + warp;
-    if (number < count) {
-        Chunk chunk(p.list.items[number], number);
-        u32 at = join(chunk), next = number + warps;
+    Chunk chunk(p.list.items[number], number);
+    u32 at = join(chunk);
 #pragma unroll 1
-        while (true) {
-            u32 ticket = 0, next_at = 0;
-            if (lane == 0) ticket = 2 * warps + atomicAdd(p.list.state + TICKETS, 1u);
-            const bool is_more = next < count;
-            const Item following = p.list.items[is_more ? next : number];  // looked at only when there is room for it
-            bool is_joined = !is_more;
-            const double total = chunk_sum(data, at, chunk.length, [&](u32 done) {
+    while (true) {
+        u32 ticket = 0, next_at = 0;
+        if (lane == 0) ticket = draw.first + atomicAdd(draw.tickets, 1u);
+        const bool is_more = next < draw.count;
+        const Item following = p.list.items[is_more ? next : number];  // looked at only when there is room for it
+        bool is_joined = !is_more;
+        const double total = chunk_sum(data, at, chunk.length, [&](u32 done) {
 #pragma unroll 1
-                while (true) {
-                    data.go_on(done);
-                    if (__any_sync(ALL, is_joined || data.asked < data.end)) break;
-                    is_joined = true;
-                    next_at = join(Chunk(following, next));
-                }
-            });
-            conclude(p, chunk, number, total);
-            if (__any_sync(ALL, !is_more)) break;
-            number = next;
-            chunk = Chunk(following, number);
-            at = next_at;
-            next = __shfl_sync(ALL, ticket, 0);
+            while (true) {
+                data.go_on(done);
+                if (__any_sync(ALL, is_joined || data.asked < data.end)) break;
+                is_joined = true;
+                next_at = join(Chunk(following, next));
+            }
+        });
+        conclude(p, chunk, number, total);
+        if (__any_sync(ALL, !is_more)) break;
+        number = next;
+        chunk = Chunk(following, number);
+        at = next_at;
+        next = __shfl_sync(ALL, ticket, 0);
+    }
+}
+
+#endif
+
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) long_chunks(const __grid_constant__ LongSegments p) {
+#if BULK
+    __shared__ Data::Memory memory[THREADS / WARP];
+    if (p.early) {
+        let_next_begin();
+        wait_for_launch_ahead();
+    }
+    const u32 warp = __shfl_sync(ALL, threadIdx.x / WARP, 0), warps = gridDim.x * (THREADS / WARP);
+    const u32 listed = p.listed ? of_warp(listed_ahead(p.list)) : 0;
+    Data data(memory[warp]);
+#pragma unroll 1
+    for (int late = 0; late < (p.early ? 1 : 2); ++late) {
+        // Two items of each warp are its own, so that it knows the next one before it needs it.
+        Draw draw = {p.list.state + TICKETS, 0, listed};
+        u32 number = 0, next = 0;
+        if (late) {
+            wait_for_launch_ahead();
+            draw = {p.list.state + LATE_TICKETS, listed + 2 * warps, *const_cast<volatile u32*>(p.list.state + COUNT)};
+            number = listed + blockIdx.x * (THREADS / WARP) + warp;
+            next = number + warps;
+        } else if (__any_sync(ALL, listed)) {
+            if (threadIdx.x % WARP == 0) number = atomicAdd(draw.tickets, 2u);
+            number = __shfl_sync(ALL, number, 0);
+            next = number + 1;
         }
+        sum_items(p, data, draw, number, next);
     }
     data.finish();
     __syncthreads();
-    finish(p.list);
+    if (!p.early) finish(p.list);
 #else
     for_each_item_of_warps(p.list, [&](const Item& item, u32 number) {
         const Chunk chunk(item, number);

@@ -11,6 +11,8 @@ struct LongSegments {
     i64 n;
     void* out;
     i64 target;
-    i64 mean;  // whether the sums are divided by the lengths
+    i64 mean;    // whether the sums are divided by the lengths
+    i64 listed;  // whether list_segments.cu has been launched ahead
+    i64 early;   // whether this launch is between that one and that of the short segments, and there is one behind them
     List list;
 };

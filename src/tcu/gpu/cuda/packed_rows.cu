@@ -21,6 +21,8 @@
 #include "row_sums.cuh"
 #include "stream.cuh"
 
+typedef Ring<2048, 4> Data;
+
 constexpr int WIDTH = power_of_two(TILES);
 // At once, and with TILES those of PIECES / WIDTH rows.  Twice as many leave too little of the ring under way.
 constexpr int PIECES = WIDTH > 4 ? WIDTH : LANES < 4 ? LANES : 4;

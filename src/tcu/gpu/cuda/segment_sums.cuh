@@ -1,40 +1,22 @@
 // What the kernels of ragged segments share: a warp's way through its segments, group by group (group_sums.cuh), and what
 // becomes of a group, whatever it is.
 //
-// What has more than TILES tiles, or, where sums are added up turn by turn, more than 2^13 numbers, is left to a second
-// launch (long_segments.cu, long_chunks.cu).  A segment that is none (it ends before it begins, or elsewhere than in the
-// array) gives NaN, and so does a long one for which there is no room because others overlap.
+// What has more than TILES tiles, or, where sums are exact, more quads than have room, or, where they are added up turn by
+// turn, more than 2^13 numbers, is long, and left to another launch (long_segments.cu, long_chunks.cu).  A segment that is
+// none (it ends before it begins, or elsewhere than in the array) gives NaN, and so does a long one for which there is no
+// room because others overlap.
 //
 // Compiled with what group_sums.cuh needs, and
 //   MORE       how many times as many segments the first warps have
 // A warp is a block, whose every branch the compiler sees to be one.
-//
-// The host fills the structure field by field (tcu/gpu/segments.py): change both together.
 
 #pragma once
 
 #include "group_sums.cuh"
-#include "items.cuh"
-#include "plan_loads.cuh"
-#include "result.cuh"
 #include "ring.cuh"
+#include "segment_list.cuh"
 
 constexpr int READ = (32 + 3 * 16) / sizeof(Code);  // elements that are read from the first of a quad on, at most
-
-struct Segments {
-    const void* data;
-    i64 n;
-    const i64* offsets;
-    i64 segments;
-    void* out;
-    i64 target;
-    i64 mean;      // whether the sums are divided by the lengths
-    i64 per_warp;  // segments, one after another
-    i64 first;     // warps, the first ones, that have MORE times as many
-    i64 most;      // numbers of a segment that is not long: at most TILES tiles, or, TURN_BY_TURN, 2^13
-    i64 together;  // of long segments: numbers that a block loads at a time
-    List list;
-};
 
 // Segments of a warp, one after another.  In shared memory, as what is looked at once in a group of segments: registers
 // are for what every turn needs.
@@ -48,43 +30,9 @@ struct Run {
     u32 plain;    // whether results are sums of binary32
 };
 
-__device__ inline double not_a_number() { return __longlong_as_double(0x7fffffffffffffff); }
-
-__device__ __noinline__ void store_any(const Segments& p, i64 segment, double number, u32 length) {
-    if (p.mean) number /= length;
-    const Target target = static_cast<Target>(p.target);
-    store_rounded(place(p.out, segment, target), number, target);
-}
-
 __device__ inline float rounded(double sum) {
     const float v = __double2float_rn(sum + 0.0);
     return v != v ? __int_as_float(0x7fffffff) : v;
-}
-
-// The lanes' long segments, none where `length` is 0, go to the list: one after another, each warp had to wait for the
-// counter as often.
-__device__ __noinline__ void append_all(const Segments& p, const Run& run, u32 number, u32 begin, u32 length) {
-    const int lane = threadIdx.x % WARP;
-    const List& list = p.list;
-    const u32 chunks = length ? static_cast<u32>(chunks_of(length, p.together)) : 0, behind = up_to_lane(chunks);
-    u32 place = 0;
-    if (lane == WARP - 1) place = reserve(list.state + COUNT, behind, list.room);
-    place = __shfl_sync(ALL, place, WARP - 1);
-    if (__any_sync(ALL, place == NO_ROOM)) {
-        if (chunks) store_any(p, run.first + number, not_a_number(), length);
-        return;
-    }
-    const u32 first = place + behind - chunks;
-    if (chunks) put(list, first, {run.first + number, run.begin + begin, length, first, 0});
-#pragma unroll 1
-    for (u32 others = __ballot_sync(ALL, chunks > 1); others; others &= others - 1) {
-        const int who = __ffs(others) - 1;
-        const u32 its = __shfl_sync(ALL, first, who), count = __shfl_sync(ALL, chunks, who);
-        const Item item = {run.first + __shfl_sync(ALL, number, who), run.begin + __shfl_sync(ALL, begin, who),
-                           __shfl_sync(ALL, length, who), its, 0};
-#pragma unroll 1
-        for (u32 chunk = 1 + lane; chunk < count; chunk += WARP) put(list, its + chunk, item);
-    }
 }
 
 template <typename Source>
@@ -106,7 +54,11 @@ __device__ __noinline__ void sum_group_from_memory(const Segments& p, const Run&
     const u32 length = is_one ? end - begin : 0;
     const u32 from = is_one ? begin * static_cast<u32>(sizeof(Code)) + shift : 0;
     const bool is_long = length > static_cast<u32>(p.most);
-    if (__any_sync(ALL, is_long)) append_all(p, run, done + lane, begin, is_long ? length : 0);
+    // What was listed ahead has its sum, even where it is none of this warp's.
+    const i64 segment = run.first + done + lane;
+    const bool is_known = is_listed(p, segment, has_lane && (is_long || !is_one));
+    const bool is_new = is_long && !is_known;
+    if (__any_sync(ALL, is_new)) append_all(p, segment, run.begin + begin, is_new ? length : 0);
     const char* const base = reinterpret_cast<const char*>(static_cast<const Code*>(p.data) + run.begin) - shift;
     double sum;
     const u32 numbers = is_long ? 0 : length;
@@ -114,8 +66,7 @@ __device__ __noinline__ void sum_group_from_memory(const Segments& p, const Run&
         sum = sums_from_memory<Careful>(base, from, numbers, shared);
     else
         sum = sums_from_memory<Direct>(base, from, numbers, shared);
-    if (has_lane && !is_long)
-        store_any(p, run.first + done + lane, is_one ? sum : not_a_number(), length);
+    if (has_lane && !is_long && !is_known) store_any(p, segment, is_one ? sum : not_a_number(), length);
 }
 
 // The runs of a warp: all its segments at once; one by one where they are too long together, or where offsets are not
@@ -154,10 +105,10 @@ __device__ inline void for_each_run(const Segments& p, Run& run, const Read& off
                 break;
             }
             if (__any_sync(ALL, behind == segment + 1)) {
-                const bool is_listed =
-                    __any_sync(ALL, good) &&
-                    append(p.list, segment, begin, size, chunks_of(size, p.together)) != NO_ROOM;
-                if (!is_listed && lane == 0) store_any(p, segment, not_a_number(), 0);
+                if (__any_sync(ALL, good))
+                    append_unlisted(p, segment, begin, lane ? 0 : size);
+                else if (lane == 0)
+                    store_any(p, segment, not_a_number(), 0);
                 ++segment;
                 break;
             }

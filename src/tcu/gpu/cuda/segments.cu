@@ -147,7 +147,7 @@ __device__ inline void sum_run(const Segments& p, Room& room
                 continue;
             }
             longs = __ballot_sync(ALL, is_long);
-            append_all(p, run, done + lane, begin, is_long ? length : 0);
+            append_unlisted(p, run.first + done + lane, run.begin + begin, is_long ? length : 0);
         }
         constexpr u32 SIZE = sizeof(Code);
         const u32 from = begin * SIZE + shift, numbers = is_long ? 0 : length;
@@ -170,6 +170,7 @@ __device__ inline void sum_run(const Segments& p, Room& room
 
 extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP)) segments(const __grid_constant__ Segments p) {
     __shared__ Room room;
+    let_next_begin();
     const auto offset = [&](i64 i) { return p.offsets[i]; };
 #if BULK
     Data data(room.data);
@@ -184,4 +185,6 @@ extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP)) seg
 #else
     for_each_run(p, room.run, offset, [&] { sum_run(p, room); });
 #endif
+    // The last block keeps the launch from ending before the one ahead.
+    if (p.listed && blockIdx.x == gridDim.x - 1) wait_for_launch_ahead();
 }

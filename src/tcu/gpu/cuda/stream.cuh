@@ -5,11 +5,9 @@
 #include "anywhere.cuh"
 #include "ring.cuh"
 
-typedef Ring<2048, 4> Data;
-
 // CLOSE: the lanes' places are not far apart; else they are read as pairs of words, because lanes that read 16 bytes
 // each, one after another, word by word, find every fourth bank alone.  COUNT words are read, where the others do not matter.
-template <bool CLOSE, int COUNT = 5>
+template <bool CLOSE, int COUNT = 5, typename Data>
 __device__ inline Raw read(const Data& data, u32 at) {
     Raw raw;
     if (CLOSE && ELEMENT != BINARY64) {
