@@ -152,15 +152,11 @@ class SegmentsLaunch:
         self._gpu = gpu
         self._lock = threading.Lock()
         size = element.dtype.itemsize
-        per_load = LOAD // size
-        together = chain * block * per_load
+        together = chain * block * LOAD // size
         usual = (chain, block) == (1, _BLOCK)
         fraction = _exact_fraction(element, gpu) if usual and n <= _SHORT_MEAN * segments else None
         joined = fraction is None and n * size >= _TOGETHER * segments
-        most = _TILES * _WARP * per_load if usual else 0
-        if usual and fraction is None and element.name == "binary16":
-            # A list of those from 2,049 numbers on: 0.78 in place of 0.81 of memory's rate (a power law, H200).
-            most = _MOST_EXACT if joined else _ROOM[size] * _QUAD // size
+        most = _most(element, joined, fraction is not None) if usual else 0
         any_order = ("ANY_ORDER", int(_sum_of_all(element, gpu) is not None))
         longs = min(segments, n // (most + 1))
         items = longs + n // (LOADS * together) if longs else 0
@@ -174,27 +170,14 @@ class SegmentsLaunch:
             way = _short_way(n, segments, size, fraction)
         first = _first(segments, way.per_warp)
         self._short = _Segments(
-            0,
-            n,
-            0,
-            segments,
-            0,
-            TARGETS[target.name],
-            mean,
-            way.per_warp,
-            first,
-            most,
-            together,
-            listed,
-            state,
-        )
+            0, n, 0, segments, 0, TARGETS[target.name], mean, way.per_warp, first, most, together, listed, state
+        )  # fmt: skip
         self._longs = [
             _LongSegments(0, n, 0, TARGETS[target.name], mean, listed, early, state)
             for early in (True, False)
         ]
-        self._lists = [
-            each.list for each in (self._short, *self._longs)
-        ]  # views, which write into the problems
+        # Views, which write into the problems.
+        self._lists = [each.list for each in (self._short, *self._longs)]
         self.room = Room.of(items, 8 * items)
         function = compiled(
             f"{way.source}.cu", way.source, gpu.compute_capability, ELEMENTS[element.name], "SHIFTED",
@@ -206,20 +189,25 @@ class SegmentsLaunch:
             ahead, behind = self._chunk_launches(items, element, listed, any_order)
             self._launches = [*ahead, *self._launches, behind]
         elif longs:
-            plan = make_plan(max(n, 1), element, gpu.unit, chain=chain, block=block)
-            tuned = sum_config(gpu.compute_capability, plan, items)
-            function = compiled(
-                "long_segments.cu", "long_segments", gpu.compute_capability, ELEMENTS[element.name], "SHIFTED",
-                (("THREADS", block), ("CHAIN", chain), ("UNROLL", tuned.unroll),
-                 ("RESIDENT", tuned.resident), ("TERM", "VALUE")),
-            )  # fmt: skip
-            blocks = min(items, gpu.multiprocessors * tuned.resident)
-            self._launches.append(KernelLaunch(function, blocks, block, self._longs[-1]))
+            self._launches.append(self._segment_launch(items, element, chain, block))
+
+    def _segment_launch(self, items: int, element: Format, chain: int, block: int) -> KernelLaunch:
+        """That of the long segments, by any plan."""
+        gpu = self._gpu
+        plan = make_plan(max(self._short.n, 1), element, gpu.unit, chain=chain, block=block)
+        tuned = sum_config(gpu.compute_capability, plan, items)
+        function = compiled(
+            "long_segments.cu", "long_segments", gpu.compute_capability, ELEMENTS[element.name], "SHIFTED",
+            (("THREADS", block), ("CHAIN", chain), ("UNROLL", tuned.unroll),
+             ("RESIDENT", tuned.resident), ("TERM", "VALUE")),
+        )  # fmt: skip
+        blocks = min(items, gpu.multiprocessors * tuned.resident)
+        return KernelLaunch(function, blocks, block, self._longs[-1])
 
     def _chunk_launches(
         self, items: int, element: Format, listed: bool, any_order: tuple[str, int]
     ) -> tuple[list[KernelLaunch], KernelLaunch]:
-        """Those ahead of the short segments' launch, if long ones may be listed ahead, and the one behind it."""
+        """By the usual plan: those ahead of the short segments' launch, where long ones are listed ahead, and the one behind."""
         capability, multiprocessors = self._gpu.compute_capability, self._gpu.multiprocessors
         resident = _LONG_RESIDENT[element.dtype.itemsize]
         function = compiled(
@@ -268,6 +256,15 @@ class _Way(NamedTuple):
     source: str
     macros: tuple[tuple[str, int], ...]
     per_warp: int
+
+
+def _most(element: Format, joined: bool, short: bool) -> int:
+    """Numbers of a segment that is not long, by the usual plan."""
+    size = element.dtype.itemsize
+    if short or element.name != "binary16":
+        return _TILES * _WARP * LOAD // size
+    # Long ones from 2,049 numbers on: 0.78 in place of 0.81 of memory's rate (a power law, H200).
+    return _MOST_EXACT if joined else _ROOM[size] * _QUAD // size
 
 
 def _any_way(n: int, segments: int, element: Format, joined: bool, any_order: tuple[str, int]) -> _Way:
