@@ -267,6 +267,7 @@ template <typename T>
 static T __ldg(const T* at) { return host::readable(at); }
 static long long __ldg(const long long* at) { return *at; }
 static void atomicMax(unsigned* place, unsigned x) { *place = std::max(*place, x); }
+static void atomicMin(unsigned* place, unsigned x) { *place = std::min(*place, x); }
 template <typename T, typename U>
 static T atomicAdd(T* place, U x) {
     const T before = *place;

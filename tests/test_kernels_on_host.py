@@ -500,18 +500,40 @@ def test_what_is_listed_ahead_beside_wrong_offsets(
     assert complaint_beside_wrong_offsets(host, monkeypatch, per_warp) == ""
 
 
-def test_long_segments_that_overlap_and_are_listed_ahead(
-    host: HostGpu, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("ahead", [False, True])
+@pytest.mark.parametrize("copies", [2, 50])
+def test_a_list_that_is_full_has_no_gaps(
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch, ahead: bool, copies: int
 ) -> None:
-    """Of each 32 the offsets are in order, and begin anew."""
-    list_ahead(host, monkeypatch)
-    x = np.random.default_rng(11).standard_normal(16_384).astype(np.float16)  # a chunk
-    whole = model_sums(x, np.array([0, x.size]), np.float32)[0].view(np.uint32)
-    for copies in (2, 70):
-        offsets = np.append(np.tile([*[0] * 31, x.size], copies), x.size)
-        found = sums(host, x, offsets).view(np.uint32)
-        assert set(found[30::32]) == {whole} if copies == 2 else {whole, 0x7FFFFFFF} >= set(found[30::32])
-        assert set(found[31::32]) <= {0x7FFFFFFF, 0}
+    """The array again and again, each time in two other segments of one chunk or several: all that have room have sums, and
+    whoever has none is NaN, however little the next one asks for.
+    """
+    if ahead:
+        list_ahead(host, monkeypatch)
+    monkeypatch.setattr(segments, "_per_warp", lambda *_: 32)
+    monkeypatch.setattr(segments, "_first", lambda *_: 0)
+    monkeypatch.setattr(segments, "_SHORT_MEAN", 0)
+    n = 60_000
+    x = np.random.default_rng(17).standard_normal(n).astype(np.float16)
+    ends = np.random.default_rng(18).choice([10, 9000, 16_000, 40_000, n - 10], copies)
+    # 32 segments in order, which end the array, and 32 that begin it anew.
+    offsets = np.append(np.concatenate([[*[0] * 31, end, n, *[0] * 31] for end in ends]), 0)
+    found = sums(host, x, offsets).view(np.uint32)
+    nothing = np.uint32(0x7FFFFFFF)
+    longs = without = 0
+    for at, end in enumerate(ends):
+        for number, begin, behind in ((30, 0, end), (31, end, n)):
+            wanted = model_sums(x, np.array([begin, behind]), np.float32)[0].view(np.uint32)
+            one = found[64 * at + number]
+            assert one == wanted or (one == nothing and behind - begin > 10), (begin, behind)
+            longs += behind - begin > 10
+            without += one == nothing
+    assert (found[32:-1:64] == nothing).all(), "they end before they begin"
+    if copies == 2:
+        assert without == 0
+        assert not ahead or host.listed[0] > 0
+    else:  # a block that lists ahead asks for all of its own at once
+        assert 0 < without < longs + ahead
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,9 @@ struct List {
 };
 
 // LISTERS: blocks of list_segments.cu that are done; LISTED: one more than they have listed, or 0 while they work.  What
-// they have listed is drawn by the first TICKETS, what was listed later by the others.
-enum State { COUNT, TICKETS, FINISHED, SEVERAL, LISTERS, LISTED, LATE_TICKETS, STATES = 8 };
+// they have listed is drawn by the first TICKETS, what was listed later by the others.  FULL: one more than the items that
+// there was room for, or 0 where all had room.
+enum State { COUNT, TICKETS, FINISHED, SEVERAL, LISTERS, LISTED, LATE_TICKETS, FULL, STATES };
 
 constexpr u32 NO_ROOM = ~0u;
 
@@ -47,13 +48,20 @@ __device__ inline u32 listed_ahead(const List& list) {
     return seen - 1;
 }
 
-// The first of so many places; or NO_ROOM, where wrong offsets make more of them than there are.  Whoever asks before
-// such a failure is undone fails too, so that what has been given has no gaps.
-__device__ inline u32 reserve(u32* count, u32 places, u32 room) {
-    const u32 first = atomicAdd(count, places);
+// The first of so many places; or NO_ROOM, where wrong offsets make more of them than there are.  Whoever asks after such a
+// failure fails too, so that what has been given has no gaps: the counter stays beyond the room, and near it.
+__device__ inline u32 reserve(const List& list, State counter, u32 places, u32 room) {
+    const u32 first = atomicAdd(list.state + counter, places);
     if (first + static_cast<u64>(places) <= room) return first;
-    atomicAdd(count, 0u - places);
+    if (counter == COUNT && first <= room) list.state[FULL] = first + 1;
+    atomicMin(list.state + counter, room + 1);
     return NO_ROOM;
+}
+
+// How many items have been listed: by one who has waited for all that list some.
+__device__ inline u32 items_on(const List& list) {
+    const volatile u32* const state = list.state;
+    return state[FULL] ? state[FULL] - 1 : state[COUNT];
 }
 
 // By one thread: an item, whose chunk is not done.
@@ -68,8 +76,8 @@ __device__ __noinline__ u32 append(const List& list, i64 segment, i64 begin, i64
     const int lane = threadIdx.x % WARP;
     Item item = {segment, begin, length, 0, 0};
     if (lane == 0) {
-        if (chunks > 1) item.place = reserve(list.state + SEVERAL, 1, list.several);
-        if (item.place != NO_ROOM) item.first = reserve(list.state + COUNT, static_cast<u32>(chunks), list.room);
+        if (chunks > 1) item.place = reserve(list, SEVERAL, 1, list.several);
+        if (item.place != NO_ROOM) item.first = reserve(list, COUNT, static_cast<u32>(chunks), list.room);
         if (item.first == NO_ROOM) item.place = NO_ROOM;
     }
     item.first = __shfl_sync(ALL, item.first, 0);
@@ -93,7 +101,7 @@ __device__ inline void finish(const List& list) {
 template <typename Work>
 __device__ inline void for_each_item(const List& list, const Work& work) {
     __shared__ u32 next;
-    const u32 count = *const_cast<volatile u32*>(list.state + COUNT);
+    const u32 count = items_on(list);
     for (u32 number = blockIdx.x; number < count;) {
         u32 ticket = 0;
         if (threadIdx.x == 0) ticket = gridDim.x + atomicAdd(list.state + TICKETS, 1u);
@@ -109,7 +117,7 @@ __device__ inline void for_each_item(const List& list, const Work& work) {
 // The same for warps, each by itself.
 template <typename Work>
 __device__ inline void for_each_item_of_warps(const List& list, const Work& work) {
-    const u32 warps = blockDim.x / WARP, count = *const_cast<volatile u32*>(list.state + COUNT);
+    const u32 warps = blockDim.x / WARP, count = items_on(list);
     for (u32 number = blockIdx.x * warps + threadIdx.x / WARP; number < count;) {
         u32 ticket = 0;
         if (threadIdx.x % WARP == 0) ticket = gridDim.x * warps + atomicAdd(list.state + TICKETS, 1u);

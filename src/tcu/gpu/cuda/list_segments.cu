@@ -83,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) list_segments(co
         if (threadIdx.x == 0) {
             u32 all = 0;
             for (int i = 0; i < WARPS; ++i) all += places[i];
-            u32 place = all ? reserve(p.list.state + COUNT, all, p.list.room) : 0;
+            u32 place = all ? reserve(p.list, COUNT, all, p.list.room) : 0;
             has_room = place != NO_ROOM;
             for (int i = 0; i < WARPS; ++i) {
                 const u32 those = places[i];
@@ -102,5 +102,5 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) list_segments(co
     if (threadIdx.x != 0) return;
     const bool is_last = atomicAdd(p.list.state + LISTERS, 1u) == gridDim.x - 1;
     __threadfence();
-    if (is_last) store_release(p.list.state + LISTED, *const_cast<volatile u32*>(p.list.state + COUNT) + 1);
+    if (is_last) store_release(p.list.state + LISTED, items_on(p.list) + 1);
 }

@@ -328,7 +328,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) long_chunks(cons
         u32 number = 0, next = 0;
         if (late) {
             wait_for_launch_ahead();
-            draw = {p.list.state + LATE_TICKETS, listed + 2 * warps, *const_cast<volatile u32*>(p.list.state + COUNT)};
+            draw = {p.list.state + LATE_TICKETS, listed + 2 * warps, items_on(p.list)};
             number = listed + blockIdx.x * (THREADS / WARP) + warp;
             next = number + warps;
         } else if (__any_sync(ALL, listed)) {

@@ -82,7 +82,7 @@ __device__ __noinline__ void append_all(const Segments& p, i64 segment, i64 begi
     const List& list = p.list;
     const u32 items = length ? static_cast<u32>(chunks_of(length, p.together)) : 0, behind = up_to_lane(items);
     u32 place = 0;
-    if (threadIdx.x % WARP == WARP - 1) place = reserve(list.state + COUNT, behind, list.room);
+    if (threadIdx.x % WARP == WARP - 1) place = reserve(list, COUNT, behind, list.room);
     place = __shfl_sync(ALL, place, WARP - 1);
     if (__any_sync(ALL, place != NO_ROOM))
         put_all(list, segment, begin, length, place + behind - items, items);

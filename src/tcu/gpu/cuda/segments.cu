@@ -170,7 +170,7 @@ __device__ inline void sum_run(const Segments& p, Room& room
 
 extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP)) segments(const __grid_constant__ Segments p) {
     __shared__ Room room;
-    let_next_begin();
+    if (p.listed) let_next_begin();
     const auto offset = [&](i64 i) { return p.offsets[i]; };
 #if BULK
     Data data(room.data);
