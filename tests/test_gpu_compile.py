@@ -224,7 +224,6 @@ SUMS: dict[str, dict[str, Any]] = {
     },
     "long_chunks.cu": {"THREADS": 64, "RESIDENT": 8, "COPY": 4096, "COPIES": 3, "ANY_ORDER": 0},
     "long_chunks.cu, in any order": {"THREADS": 64, "RESIDENT": 9, "COPY": 4096, "COPIES": 3, "ANY_ORDER": 1},
-    "list_segments.cu": {"THREADS": 512, "RESIDENT": 2},
     "long_segments.cu": {"THREADS": 256, "CHAIN": 1, "UNROLL": 4, "RESIDENT": 4, "TERM": "VALUE"},
     "columns.cu": {
         "THREADS": 256,
@@ -330,8 +329,6 @@ def test_sums_compile_for_every_architecture(which: str, element: str, capabilit
     binary = compile_once(task_of(which.partition(",")[0], macros, "sm_{}{}".format(*capability)))
     assert binary.log == ""
     half = {"BINARY16": "f32.f16.f16.f32", "BFLOAT16": "f32.bf16.bf16.f32"}.get(element)
-    if which == "list_segments.cu":
-        half = None  # it looks at no numbers
     assert (
         half is None
         or f"mma.sync.aligned.m16n8k{16 if capability >= (8, 0) else 8}.row.col.{half}" in binary.ptx
@@ -560,7 +557,6 @@ def test_host_and_device_agree_on_scans(which: str, name: str, structure: type[c
         ("staged_columns.cu", "Columns", columns._Columns),
         ("segments.cu", "Segments", segments._Segments),
         ("short_segments.cu", "Segments", segments._Segments),
-        ("list_segments.cu", "Segments", segments._Segments),
         ("long_segments.cu", "LongSegments", segments._LongSegments),
         ("long_chunks.cu", "LongSegments", segments._LongSegments),
         ("exact_segments.cu", "ExactSegments", exact_segments._ExactSegments),
@@ -599,18 +595,33 @@ def test_host_and_device_agree_on_sums(source: str, name: str, structure: type[c
         compile_cuda(CompileTask((("check.cu", wrong), *read_sources(source)), options, "sm_90"))
 
 
-def test_host_and_device_agree_on_offsets() -> None:
+@pytest.mark.parametrize(
+    ("source", "name", "structure", "macros"),
+    [
+        ("offsets.cu", "Offsets", offsets._Offsets, {}),
+        ("list_segments.cu", "Segments", segments._Segments, {"THREADS": "512", "RESIDENT": "2"}),
+    ],
+)
+def test_host_and_device_agree_on_offsets(
+    source: str, name: str, structure: type[ctypes.Structure], macros: dict[str, str]
+) -> None:
+    """Of kernels that look at no numbers."""
     nvrtc_or_skip()
-    structure = offsets._Offsets
-    facts = [f"sizeof(Offsets) == {ctypes.sizeof(structure)}"] + [
-        f"__builtin_offsetof(Offsets, {name}) == {getattr(structure, name).offset}"
-        for name, *_ in structure._fields_
+    facts = [f"sizeof({name}) == {ctypes.sizeof(structure)}"] + [
+        f"__builtin_offsetof({name}, {field}) == {getattr(structure, field).offset}"
+        for field, *_ in structure._fields_
     ]
-    text = '#include "offsets.cu"\n' + "".join(f"static_assert({fact});\n" for fact in facts)
+    if source == "list_segments.cu":
+        facts += [f"sizeof(Item) == {segments.ITEM}", f"STATES == {segments.STATES}"]
+    text = f'#include "{source}"\n' + "".join(f"static_assert({fact});\n" for fact in facts)
     for capability in CAPABILITIES:
         target = "sm_{}{}".format(*capability)
-        assert compile_once(task_of("offsets.cu", {}, target)).log == ""
-    compile_cuda(CompileTask((("check.cu", text), *read_sources("offsets.cu")), ("--std=c++17",), "sm_90"))
+        assert compile_once(task_of(source, macros, target)).log == ""
+    options = ("--std=c++17", *(f"--define-macro={key}={value}" for key, value in macros.items()))
+    compile_cuda(CompileTask((("check.cu", text), *read_sources(source)), options, "sm_90"))
+    wrong = text.replace(facts[-1], facts[-1] + " + 8")
+    with pytest.raises(CompileError, match="static assertion failed"):
+        compile_cuda(CompileTask((("check.cu", wrong), *read_sources(source)), options, "sm_90"))
 
 
 def test_host_and_device_agree_on_exact_sums() -> None:

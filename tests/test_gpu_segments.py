@@ -127,12 +127,16 @@ MAGNITUDES: dict[str, Any] = {
 """What decides in which unit running sums are taken, and where there can be none."""
 
 
+def power_law(rng: np.random.Generator, count: int, longest: int) -> Any:
+    return np.minimum((1 - rng.random(count)) ** (-1 / 0.75), longest).astype(np.int64)
+
+
 @dtypes
 def test_lengths_by_a_power_law(torch, dtype) -> None:
     """A warp takes 32 at a time, long ones among them that it leaves out, in windows that are longer than its ring."""
     rng = np.random.default_rng(10)
     count = 300_000
-    lengths = np.minimum((1 - rng.random(count)) ** (-1 / 0.75), 1 << 17).astype(np.int64)
+    lengths = power_law(rng, count, 1 << 17)
     some = np.where(rng.random(count) < 0.01, rng.integers(1500, 2500, count), lengths.clip(max=200))
     for shift, lot in enumerate((lengths, some)):
         check(torch, "sum", draw(rng, int(lot.sum()), dtype, "spread"), lot, shift)
@@ -143,7 +147,7 @@ def test_long_segments_that_are_listed_ahead(torch, dtype, monkeypatch) -> None:
     """Four launches that overlap: alone, on several streams beside other work, and in a captured graph."""
     monkeypatch.setattr(segments, "_LISTED", 0)
     rng = np.random.default_rng(11)
-    lengths = np.minimum((1 - rng.random(100_000)) ** (-1 / 0.75), 1 << 19).astype(np.int64)
+    lengths = power_law(rng, 100_000, 1 << 19)
     x = draw(rng, int(lengths.sum()), dtype, "spread")
     check(torch, "sum", x, lengths, 1)
     check(torch, "mean", x, lengths, 0)

@@ -74,6 +74,7 @@ class HostGpu:
             monkeypatch.setattr(module, "KernelLaunch", self._launch)
         for module in (segments, scans):
             monkeypatch.setattr(module, "workspace", self._workspace)
+        monkeypatch.setattr(segments, "find_function", self._found)
         monkeypatch.setattr(scans, "allow_shared", lambda *_: None)
         monkeypatch.setattr(columns, "allow_shared", self._allow_shared)
         monkeypatch.setattr(scans, "shared_memory_of", lambda gpu: 227 << 10)
@@ -85,8 +86,11 @@ class HostGpu:
     ) -> Any:
         given = {"ELEMENT": element, "LAYOUT": layout, **dict(macros)}
         self.macros.append(given)
+        return self._found(source, entry, given, None)
+
+    def _found(self, source: str, entry: str, macros: Mapping[str, Any], gpu: Any) -> Any:
         kernel = compiled_for_host(
-            source, entry, STRUCTURES[entry], {name: str(value) for name, value in given.items()},
+            source, entry, STRUCTURES[entry], {name: str(value) for name, value in macros.items()},
             self._folder, changes=self.changes.get(entry) or self.changes.get(source),
         )  # fmt: skip
         return entry, kernel

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tcu.formats.format import Format
 from tcu.gpu.device import Gpu
+from tcu.gpu.functions import find_function
 from tcu.gpu.launch import KernelLaunch
 from tcu.gpu.sums import ELEMENTS, LOAD, TARGETS, compiled
 from tcu.gpu.tuning import sum_config
@@ -174,7 +175,7 @@ class SegmentsLaunch:
         )  # fmt: skip
         self._longs = [
             _LongSegments(0, n, 0, TARGETS[target.name], mean, listed, early, state)
-            for early in (True, False)
+            for early in ((True, False) if listed else (False,))
         ]
         # Views, which write into the problems.
         self._lists = [each.list for each in (self._short, *self._longs)]
@@ -221,17 +222,17 @@ class SegmentsLaunch:
             blocks = min(most, multiprocessors * each)
             return KernelLaunch(function, blocks, _LONG_THREADS, problem, overlaps=listed)
 
-        early, late = self._longs
-        behind = launch(resident, late)
+        behind = launch(resident, self._longs[-1])
         if not listed:
             return [], behind
-        lister = compiled(
-            "list_segments.cu", "list_segments", capability, ELEMENTS[element.name], "SHIFTED",
-            (("THREADS", _LIST_THREADS), ("RESIDENT", _LIST_RESIDENT)),
-        )  # fmt: skip
+        macros = {"THREADS": str(_LIST_THREADS), "RESIDENT": str(_LIST_RESIDENT)}
+        lister = find_function("list_segments.cu", "list_segments", macros, self._gpu)
         parts = -(-self._short.segments // (_WARP * _LIST_THREADS))
         blocks = min(parts, multiprocessors * _LIST_RESIDENT)
-        return [KernelLaunch(lister, blocks, _LIST_THREADS, self._short), launch(_EARLY, early)], behind
+        return [
+            KernelLaunch(lister, blocks, _LIST_THREADS, self._short),
+            launch(_EARLY, self._longs[0]),
+        ], behind
 
     def __call__(self, x: int, offsets: int, out: int, room: int, stream: int) -> None:
         """Put it on the stream; ``room`` is the address of that much memory, at a multiple of 16 bytes."""

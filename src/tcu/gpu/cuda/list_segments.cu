@@ -27,75 +27,89 @@ struct Found {
     i64 segment[2 * WARP], begin[2 * WARP], length[2 * WARP];
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) list_segments(const __grid_constant__ Segments p) {
+// Of the warp's own segments; returns how many of them have been found last, less than 32, and go to the list with those of
+// other warps.
+__device__ inline int find_long_ones(const Segments& p, Found& found) {
     constexpr int WARPS = THREADS / WARP;
-    __shared__ Found of_warps[WARPS];
-    __shared__ u32 places[WARPS];
-    __shared__ bool has_room;
-    let_next_begin();
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    Found& found = of_warps[warp];
     const u32 warps = gridDim.x * WARPS;
     const i64 groups = (p.segments + WARP - 1) / WARP;
     // All warps look as often at as many groups, as far as that goes: whoever had more kept the others waiting.
     const i64 turns = (groups + warps * WARP - 1) / (warps * WARP), lanes = (groups + warps * turns - 1) / (warps * turns);
+    int known = 0;
+#pragma unroll 1
+    for (i64 turn = 0; turn < turns; ++turn) {
+        const i64 group = ((turn * gridDim.x + blockIdx.x) * WARPS + warp) * lanes + lane;
+        bool may_have_one = false;
+        if (lane < lanes && group < groups) {
+            const i64* const first = p.offsets + group * WARP;
+            const i64 count = min(p.segments - group * WARP, static_cast<i64>(WARP));
+            may_have_one = first[count] - *first > p.most;
+            if (may_have_one) {
+                asm volatile("prefetch.global.L2 [%0];" ::"l"(first));
+                asm volatile("prefetch.global.L2 [%0];" ::"l"(first + count / 2));
+            }
+        }
+#pragma unroll 1
+        for (u32 rest = __ballot_sync(ALL, may_have_one); rest; rest &= rest - 1) {
+            i64 begin, end;
+            const i64 those = (group - lane + __ffs(rest) - 1) * WARP;
+            const bool is_long = are_segments(p, those, begin, end) && end - begin > p.most;
+            const u32 longs = __ballot_sync(ALL, is_long);
+            const int at = known + __popc(longs & ((1u << lane) - 1));
+            if (is_long) found.segment[at] = those + lane, found.begin[at] = begin, found.length[at] = end - begin;
+            known += __popc(longs);
+            if (known < WARP) continue;
+            __syncwarp();
+            append_all(p, found.segment[lane], found.begin[lane], found.length[lane]);
+            __syncwarp();
+            known -= WARP;
+            found.segment[lane] = found.segment[WARP + lane];
+            found.begin[lane] = found.begin[WARP + lane];
+            found.length[lane] = found.length[WARP + lane];
+            __syncwarp();
+        }
+    }
+    __syncwarp();
+    return known;
+}
+
+// The lanes' long segments of all warps together, none where `length` is 0: the counter is one, and thousands added to it at
+// a time.
+__device__ inline void append_of_block(const Segments& p, i64 segment, i64 begin, i64 length) {
+    constexpr int WARPS = THREADS / WARP;
+    __shared__ u32 places[WARPS];
+    __shared__ bool has_room;
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    const u32 items = items_of(p, length), behind = up_to_lane(items);
+    if (lane == WARP - 1) places[warp] = behind;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        u32 all = 0;
+        for (int i = 0; i < WARPS; ++i) all += places[i];
+        u32 place = all ? reserve(p.list, COUNT, all, p.list.room) : 0;
+        has_room = place != NO_ROOM;
+        for (int i = 0; i < WARPS; ++i) {
+            const u32 those = places[i];
+            places[i] = place;
+            place += those;
+        }
+    }
+    __syncthreads();
+    if (has_room)
+        put_all(p.list, segment, begin, length, places[warp] + behind - items, items);
+    else
+        append_all(p, segment, begin, length);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) list_segments(const __grid_constant__ Segments p) {
+    __shared__ Found of_warps[THREADS / WARP];
+    let_next_begin();
     if (is_worth_it(p)) {
-        int known = 0;
-#pragma unroll 1
-        for (i64 turn = 0; turn < turns; ++turn) {
-            const i64 group = ((turn * gridDim.x + blockIdx.x) * WARPS + warp) * lanes + lane;
-            bool may_have_one = false;
-            if (lane < lanes && group < groups) {
-                const i64* const first = p.offsets + group * WARP;
-                const i64 count = min(p.segments - group * WARP, static_cast<i64>(WARP));
-                may_have_one = first[count] - *first > p.most;
-                if (may_have_one) {
-                    asm volatile("prefetch.global.L2 [%0];" ::"l"(first));
-                    asm volatile("prefetch.global.L2 [%0];" ::"l"(first + count / 2));
-                }
-            }
-#pragma unroll 1
-            for (u32 rest = __ballot_sync(ALL, may_have_one); rest; rest &= rest - 1) {
-                i64 begin, end;
-                const i64 those = (group - lane + __ffs(rest) - 1) * WARP;
-                const bool is_long = are_segments(p, those, begin, end) && end - begin > p.most;
-                const u32 longs = __ballot_sync(ALL, is_long);
-                const int at = known + __popc(longs & ((1u << lane) - 1));
-                if (is_long) found.segment[at] = those + lane, found.begin[at] = begin, found.length[at] = end - begin;
-                known += __popc(longs);
-                if (known < WARP) continue;
-                __syncwarp();
-                append_all(p, found.segment[lane], found.begin[lane], found.length[lane]);
-                __syncwarp();
-                known -= WARP;
-                found.segment[lane] = found.segment[WARP + lane];
-                found.begin[lane] = found.begin[WARP + lane];
-                found.length[lane] = found.length[WARP + lane];
-                __syncwarp();
-            }
-        }
-        // What is left of all warps together: the counter is one, and thousands added to it at a time.
-        __syncwarp();
-        const i64 segment = found.segment[lane], begin = found.begin[lane], length = lane < known ? found.length[lane] : 0;
-        const u32 items = length ? static_cast<u32>(chunks_of(length, p.together)) : 0, behind = up_to_lane(items);
-        if (lane == WARP - 1) places[warp] = behind;
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            u32 all = 0;
-            for (int i = 0; i < WARPS; ++i) all += places[i];
-            u32 place = all ? reserve(p.list, COUNT, all, p.list.room) : 0;
-            has_room = place != NO_ROOM;
-            for (int i = 0; i < WARPS; ++i) {
-                const u32 those = places[i];
-                places[i] = place;
-                place += those;
-            }
-        }
-        __syncthreads();
-        if (has_room)
-            put_all(p.list, segment, begin, length, places[warp] + behind - items, items);
-        else
-            append_all(p, segment, begin, length);
+        const int lane = threadIdx.x % WARP;
+        Found& found = of_warps[threadIdx.x / WARP];
+        const int known = find_long_ones(p, found);
+        append_of_block(p, found.segment[lane], found.begin[lane], lane < known ? found.length[lane] : 0);
     }
     __threadfence();
     __syncthreads();

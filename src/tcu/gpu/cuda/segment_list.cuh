@@ -61,6 +61,11 @@ __device__ __noinline__ bool is_listed(const Segments& p, i64 segment, bool asks
     return found;
 }
 
+// Items of the lane's long segment; none where `length` is 0.
+__device__ inline u32 items_of(const Segments& p, i64 length) {
+    return length ? static_cast<u32>(chunks_of(length, p.together)) : 0;
+}
+
 // The lane's segment, if it is long, on that many items of the list from `first` on, which are its own.
 __device__ inline void put_all(const List& list, i64 segment, i64 begin, i64 length, u32 first, u32 items) {
     const u32 lane = threadIdx.x % WARP;
@@ -80,7 +85,7 @@ __device__ inline void put_all(const List& list, i64 segment, i64 begin, i64 len
 // counter as often.
 __device__ __noinline__ void append_all(const Segments& p, i64 segment, i64 begin, i64 length) {
     const List& list = p.list;
-    const u32 items = length ? static_cast<u32>(chunks_of(length, p.together)) : 0, behind = up_to_lane(items);
+    const u32 items = items_of(p, length), behind = up_to_lane(items);
     u32 place = 0;
     if (threadIdx.x % WARP == WARP - 1) place = reserve(list, COUNT, behind, list.room);
     place = __shfl_sync(ALL, place, WARP - 1);
