@@ -746,12 +746,12 @@ def test_long_rows(host: HostGpu, exclusive: bool, reverse: bool) -> None:
             LEFT_BEHIND,
         ),
         ("long_scan", "if (lane < run.place) v = wait_for(run.slots + lane, seen, launch);", "v = 1;", BITS),
-        ("long_scan", "totals[turn.buffer][first + line] = sum", "totals[turn.buffer][line] = sum", BITS),
+        ("long_scan", "lines[turn.buffer][first + line] = sum", "lines[turn.buffer][line] = sum", BITS),
         ("long_scan", "        wait_for_copy(&b.found[turn.buffer], turn.odd);\n", "", BITS),
         (
             "long_scan",
-            "wait_for_stores<PENDING>();\n            if (before >= 0) arrive(&b.empty[before]);",
-            "",
+            "wait_for_stores();\n            arrive(&b.empty[turn.buffer]);",
+            "wait_for_stores();",
             STUCK,
         ),
     ],
@@ -910,6 +910,29 @@ def test_plans_of_few_warps(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> N
                 x = numbers_of(rng, "spread", int(np.prod(shape)), dtype).reshape(shape)
                 found = column_sums(host, x, block=block)
                 assert alike(found, model_columns(x, block=block)), (dtype, block, shape)
+
+
+def test_two_columns_of_a_lane_in_several_turns(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which rows are wide enough for them; and their sums by plans of few warps, whose turns are short."""
+    rng = np.random.default_rng(8)
+
+    def asked(block: int, *shape: int) -> tuple[int, ...]:
+        x = numbers_of(rng, "spread", int(np.prod(shape)), np.float32).reshape(shape)
+        host.macros.clear()
+        assert alike(column_sums(host, x, block=block), model_columns(x, block=block)), (block, shape)
+        return tuple(host.macros[0][name] for name in ("COLUMNS", "TURNS", "MOST_WITHIN", "LOOPS"))
+
+    assert asked(32, 1, 200, 126) == (1, 2, 4, 0)
+    assert asked(32, 1, 200, 128) == (2, 2, 2, 0)
+    assert asked(32, 1, 500, 128) == (2, 4, 1, 0)
+    assert asked(32, 1, 600, 128) == (1, 2, 4, 1)
+    assert asked(32, 1, 600, 2048) == (2, 4, 1, 1)
+    monkeypatch.setattr(columns, "_PAIRED", ((8, 0),))
+    for busy in (1, 64):
+        monkeypatch.setattr(columns, "_ENOUGH", busy)
+        for block in (32, 96, 256):
+            for shape in ((3, 4 * block + 9, 18), (2, 8 * block + 1, 24), (1, 25 * block, 20)):
+                assert asked(block, *shape)[0] == 2
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import threading
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -40,8 +41,16 @@ _LOADS = {"ALIGNED": 16, "SHIFTED": 8}
 is two loads."""
 _TURNS, _WITHIN = {True: 4, False: 2}, {True: 2, False: 4}
 """Of other numbers, by whether rows are slim, turns at a time; and, where there are several turns, levels of a lane's
-leaves, which are added up at once.  Two turns in place of one: 2^12 rows of binary32 had 0.93 in place of 0.91 of
-memory's rate, 2^15 rows 0.96 in place of 0.91 (H200)."""
+leaves, which are added up at once.  Two turns in place of one, with one column for a lane: 2^12 rows of binary32 had 0.93 in
+place of 0.91 of memory's rate, 2^15 rows 0.96 in place of 0.91 (H200)."""
+_PAIRED_TURNS, _PAIRED_LOADS, _RESIDENT_PAIRED = 4, 8, 32
+"""The turns at a time where a lane has two columns that are not slim and have several turns; what it asks for at once, of
+all turns together; and warps per multiprocessor.  With one column for a lane, and 32 loads under way, 2^12 rows of binary32
+had 0.93 in place of 0.97 of memory's rate; with 16 and 4 loads, or 24 and 40 warps, 0.90 at most (H200)."""
+_PAIRED = ((1, 0), (4, 512), (math.inf, 8192))
+"""Bytes of a row, by the turns of a chunk, from which on a lane has two columns: 2^20 rows of 2 KB had 0.90 in place of
+0.93 of memory's rate then, and 2^12 of 128 bytes 0.89 in place of 0.95, but 2^18 rows of 8 KB 0.944 in place of 0.934
+(H200)."""
 _WITHIN_ONE = 4
 """The same levels where there is one turn."""
 _ALONG_LEVELS = 3
@@ -178,6 +187,11 @@ class _Job(NamedTuple):
         return -(-min(self.length, self.chunk) // self.period)
 
     @property
+    def least_power_of_turns(self) -> int:
+        """The least power of two that is not less than they are."""
+        return 1 << (self.turns - 1).bit_length()
+
+    @property
     def levels(self) -> list[int]:
         return [rows for rows in levels_of(self.steps) if rows < self.length]
 
@@ -251,8 +265,9 @@ def _direct(job: _Job) -> _Way:
     unit = columns.inner if narrow else LOAD // size if short else _LANE // size
     whole = columns.inner % unit == 0 and job.begins_at(_LANE)
     slim = narrow or (not short and job.row <= _SLIM)
-    if not short and not (whole and (slim or job.turns == 1)):
-        unit = 1  # with accumulators besides, several columns of a lane have too few loads under way
+    least = 0 if slim else next(row for turns, row in _PAIRED if job.turns <= turns)
+    if not short and not (whole and job.row >= least):
+        unit = 1
     units, levels = columns.outer * -(-columns.inner // unit), len(job.levels)
     # Lanes that would have no column take leaves, and so do those that would read what follows in a sector later.
     leaf = leaf_rows(job.steps)
@@ -265,8 +280,11 @@ def _direct(job: _Job) -> _Way:
     warps = -(-units // (_UNITS[short] << halves >> spread))
     along = _ALONG_LEVELS if levels - spread >= _ALONG_LEVELS and not job.is_busy(warps, _ENOUGH) else 0
     own = levels - spread - along
-    most = _TURNS[slim] if not short else 1 << (_LOADS[layout] // unit).bit_length() - 1 if narrow else 1
-    turns = min(most, 1 << (job.turns - 1).bit_length())
+    if short:
+        most = 1 << (_LOADS[layout] // unit).bit_length() - 1 if narrow else 1
+        turns, within, resident = min(most, job.least_power_of_turns), 0, _RESIDENT
+    else:
+        turns, within, resident = _depth(job, slim, unit)
     # Shifted ones have no registers for it.
     piped = short and not narrow and not shifted and along == 0 and own <= _PIPED and units < _MAX_PIPED
     macros = {
@@ -276,13 +294,22 @@ def _direct(job: _Job) -> _Way:
     }  # fmt: skip
     if not short:
         macros["LOW"] = spread if job.is_uneven else min(spread, _LOW)
-        macros["MOST_WITHIN"] = _WITHIN[slim] if job.turns > 1 else _WITHIN_ONE
-    resident = _RESIDENT if short else _RESIDENT_LOOPS[slim] if job.turns > 1 else _RESIDENT_WIDE[unit * size]
+        macros["MOST_WITHIN"] = within
     threads = 32 << along if along else _THREADS
     blocks = -(-warps // (threads // 32 >> along))
     if piped:
         blocks = min(blocks, _most_blocks(job, resident, threads))
     return _Way("columns.cu", layout, macros, unit, blocks, threads, resident)
+
+
+def _depth(job: _Job, slim: bool, unit: int) -> tuple[int, int, int]:
+    """Of numbers of more than 16 bits: turns at a time, levels of a lane's leaves, and warps per multiprocessor."""
+    if job.turns == 1:
+        return 1, _WITHIN_ONE, _RESIDENT_WIDE[unit * job.size]
+    if unit > 1 and not slim:
+        turns = min(_PAIRED_TURNS, job.least_power_of_turns)
+        return turns, (_PAIRED_LOADS // turns).bit_length() - 1, _RESIDENT_PAIRED
+    return min(_TURNS[slim], job.least_power_of_turns), _WITHIN[slim], _RESIDENT_LOOPS[slim]
 
 
 def _staged(job: _Job) -> _Way | None:
