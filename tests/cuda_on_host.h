@@ -39,6 +39,7 @@ static float __int_as_float(int x) { return as<float>(x); }
 static unsigned __float_as_uint(float x) { return as<unsigned>(x); }
 static double __longlong_as_double(long long x) { return as<double>(x); }
 static long long __double_as_longlong(double x) { return as<long long>(x); }
+static int __double2hiint(double x) { return static_cast<int>(as<unsigned long long>(x) >> 32); }
 static double __hiloint2double(int high, int low) {
     return as<double>(static_cast<unsigned long long>(static_cast<unsigned>(high)) << 32 | static_cast<unsigned>(low));
 }

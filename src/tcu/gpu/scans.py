@@ -40,7 +40,7 @@ where both the elements and the results have 16 bits.
 
 The fastest on an H200 of those that leave the kernel its registers and 227 KB of shared memory; they change no bits.
 """
-_BUFFERS, _SUMMING, _LOOKING, _SCANNING = 13, 4, 2, 16
+_BUFFERS, _SUMMING, _LOOKING, _SCANNING = 14, 4, 2, 16
 """Of cuda/long_scan.cu: chunks that a block has in shared memory; warps that add up, that look back, and that scan."""
 _PIECE, _PIECES = (4, 1, 24), (4, 3, 17)
 """Of cuda/short_scan.cu: lines that a warp takes at a time, how many times it has room for them, and warps on a
@@ -221,7 +221,7 @@ def _short_way(rows: int, groups: int) -> _Way:
 
 def long_scan_bytes() -> int:
     """Shared memory of a block of cuda/long_scan.cu: chunks, what is known of their lines and of them, 4 slots."""
-    return _aligned(_BUFFERS * (_CHUNK * _GROUP + 16 * _LINES + 80) + 4 * _SLOT)
+    return _aligned(_BUFFERS * (_CHUNK * _GROUP + 8 * _LINES + 84) + 4 * _SLOT)
 
 
 def short_scan_bytes(lines: int, buffers: int) -> int:

@@ -20,6 +20,15 @@ __device__ inline double lower(u32 word) {
 // Times 2^-1008.
 __device__ inline double higher(u32 word) { return __hiloint2double(static_cast<int>(word) >> DOWN & BITS, 0); }
 
+// As rounded, of two numbers: one word, put together at once.
+__device__ inline u32 rounded_pair(double low, double high) {
+    u32 word;
+    asm("{ .reg .b16 low, high; cvt.rn.f16.f64 low, %1; cvt.rn.f16.f64 high, %2; mov.b32 %0, {low, high}; }"
+        : "=r"(word)
+        : "d"(low), "d"(high));
+    return word;
+}
+
 // What COUNT lines one after another add up to, in all lanes of theirs: each is added up by 32 / COUNT of them.
 template <int COUNT>
 __device__ inline double sums_of_lines(const Group* first) {
@@ -77,9 +86,10 @@ struct Running {
         const double carry = start + before;
         Group results;
 #pragma unroll
-        for (int i = 0; i < GROUP; ++i) {
-            const double value = !EXCLUSIVE ? carry + sums[i] : i ? carry + sums[i - (i > 0)] : carry;
-            results.codes[REVERSE ? GROUP - 1 - i : i] = rounded(value);
+        for (int i = 0; i < GROUP; i += 2) {
+            const double first = EXCLUSIVE ? i ? carry + sums[i - (i > 0)] : carry : carry + sums[i];
+            const double second = carry + sums[EXCLUSIVE ? i : i + 1];
+            results.word[(REVERSE ? GROUP - 1 - i : i) / 2] = REVERSE ? rounded_pair(second, first) : rounded_pair(first, second);
         }
         *at = results;
     }

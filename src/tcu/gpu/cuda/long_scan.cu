@@ -10,7 +10,9 @@
 // instructions, all others waited for it, and with numbers drawn a chunk earlier than needed, all blocks for the
 // slowest (H200: 0.74 and 0.66 of a copy's speed in place of 0.78).  And how many warps look back: all look at the same
 // few slots, in one place of the second cache, which then answers late.  With 8 warps of each block the speed was 0.80,
-// with 4 0.84, with 2 0.86; but who looks back must not be who hands on totals, for which all blocks wait.
+// with 4 0.84, with 2 0.86; but who looks back must not be who hands on totals, for which all blocks wait.  And how many
+// chunks are under way: 8, 10, 12 and 13 of them took 655, 609, 577 and 569 us for 2^29 numbers.  So a line's totals and
+// starts have one place, results leave a buffer without waiting for the next ones, and a number is drawn meanwhile.
 //
 // Compiled with ELEMENT and RESULT (binary16), LAYOUT (ALIGNED: every row begins at a multiple of 16 bytes, in the
 // array and in the result, and reversed ones end at one of 32), for sm_90 and later, and
@@ -32,9 +34,8 @@ constexpr int LINE = WARP * GROUP;
 constexpr int LOAD = SCANNING + SUMMING + LOOKING, STORE = LOAD + 1, HAND_ON = LOAD + 2;  // and one for runs
 constexpr int THREADS = (HAND_ON + 2) * WARP;
 constexpr int STORED = ELEMENTS / 4;  // at a time: more than with one store for all (H200: 0.88 and 0.87 of a copy's speed)
-constexpr int PENDING = 1;  // results that are still read from shared memory while the next ones are waited for
 
-static_assert(LOOKING + PENDING < BUFFERS, "the end is told to a turn of each such warp, in buffers that are empty by then");
+static_assert(LOOKING < BUFFERS, "the end is told to a turn of each such warp, in buffers that are empty by then");
 static_assert(SCANNING <= LOOKING * LINES, "a warp that scans goes on by no more chunks than tell the end");
 
 // A chunk's numbers: all of a stretch of memory.
@@ -68,11 +69,11 @@ constexpr int KNOWN = 4;
 
 struct Buffers {
     Group groups[BUFFERS][LINES * WARP];
-    double totals[BUFFERS][LINES];  // of lines
-    double starts[BUFFERS][LINES];  // what comes before lines, in the chunk
-    double carries[BUFFERS];        // what comes before the chunk
+    double lines[BUFFERS][LINES];  // what a line comes to, and then what comes before it in the chunk
+    double carries[BUFFERS];       // what comes before the chunk
     Chunk chunks[BUFFERS];
     Slot known[KNOWN];  // what comes before 2^10 chunks, each half beside their number
+    u32 finite[BUFFERS];  // a bit for each line: whether all its numbers are
     u64 full[BUFFERS], summed[BUFFERS], found[BUFFERS], done[BUFFERS], empty[BUFFERS];  // barriers
 };
 
@@ -97,9 +98,11 @@ __device__ inline void load_chunks(const Scan& p, Buffers& b) {
     int turns = 0;
     Turn turn;
     for (int ends = 0; ends <= LOOKING; turn.next(), ++turns) {
-        if (turns >= BUFFERS) wait_for_copy(&b.empty[turn.buffer], turn.odd ^ 1);
+        // Asked for while the last results leave the buffer.
+        if (turns >= BUFFERS) wait_for_copy(&b.done[turn.buffer], turn.odd ^ 1);
         u32 number = ALL;
         if (lane == 0 && ends == 0) number = atomicAdd(&p.shared->ticket, 1);
+        if (turns >= BUFFERS) wait_for_copy(&b.empty[turn.buffer], turn.odd ^ 1);
         number = __shfl_sync(ALL, number, 0);
         u64* const full = &b.full[turn.buffer];
         if (number >= p.shares) {
@@ -130,7 +133,6 @@ __device__ inline void load_chunks(const Scan& p, Buffers& b) {
 // Has results copied to memory, and says which buffers are empty.
 __device__ inline void store_chunks(const Scan& p, Buffers& b) {
     const int lane = threadIdx.x % WARP;
-    int before = -1;  // whose results may still be read
     for (Turn turn;; turn.next()) {
         wait_for_copy(&b.full[turn.buffer], turn.odd);
         const Chunk c = b.chunks[turn.buffer];
@@ -141,15 +143,14 @@ __device__ inline void store_chunks(const Scan& p, Buffers& b) {
         if (c.whole() + lane < c.count) to[c.whole() + lane] = codes[c.whole() + lane];
         __syncwarp();
         if (lane == 0) {
+            release_to_copies();  // what all warps have written before they arrived
             for (int i = 0; i < c.whole(); i += STORED)
                 start_store(to + i, codes + c.offset() + i, min(STORED, c.whole() - i) * sizeof(ResultCode));
             commit_stores();
-            wait_for_stores<PENDING>();
-            if (before >= 0) arrive(&b.empty[before]);
+            wait_for_stores();
+            arrive(&b.empty[turn.buffer]);
         }
-        before = turn.buffer;
     }
-    if (lane == 0) wait_for_stores();
 }
 
 // The sums of EACH lines from number `lowest` on, some of which are not there, in the lanes of sums_of_lines.
@@ -176,7 +177,7 @@ __device__ inline void add_up_lines(Buffers& b, int warp) {
         const double sum = lowest >= 0 && lowest + EACH <= lines ? sums_of_lines<EACH>(groups + lowest * WARP)
                                                                  : sums_of_few<EACH>(groups, lowest, lines);
         const int line = REVERSE ? EACH - 1 - lane / LANES : lane / LANES;
-        if (lane % LANES == 0) b.totals[turn.buffer][first + line] = sum;
+        if (lane % LANES == 0) b.lines[turn.buffer][first + line] = sum;
         __syncwarp();
         if (lane == 0) arrive(&b.summed[turn.buffer]);
     }
@@ -213,6 +214,8 @@ __device__ inline u32 launch_of(const Scan& p) {
     return __shfl_sync(ALL, launches, 0) + 1;
 }
 
+__device__ inline bool is_finite(double v) { return (__double2hiint(v) & 0x7ff00000) != 0x7ff00000; }
+
 __device__ inline void hand_on_chunks(const Scan& p, Buffers& b) {
     const int lane = threadIdx.x % WARP;
     const u32 launch = launch_of(p);
@@ -221,10 +224,12 @@ __device__ inline void hand_on_chunks(const Scan& p, Buffers& b) {
         if (b.chunks[turn.buffer].lines == 0) return;
         const Run own(p.slots, p.levels, 0, b.chunks[turn.buffer].row, b.chunks[turn.buffer].number);
         wait_for_copy(&b.summed[turn.buffer], turn.odd);
-        const double sum = inclusive<LINES>(b.totals[turn.buffer][lane % LINES], lane);
+        const double line = b.lines[turn.buffer][lane % LINES], sum = inclusive<LINES>(line, lane);
         if (lane == LINES - 1) hand_on(own.slots + own.place, sum, launch);
         const double earlier = exclusive<LINES>(sum, lane);
-        if (lane < LINES) b.starts[turn.buffer][lane] = earlier;
+        const u32 finite = __ballot_sync(ALL, is_finite(line));
+        if (lane < LINES) b.lines[turn.buffer][lane] = earlier;
+        if (lane == 0) b.finite[turn.buffer] = finite;
         __syncwarp();
         if (lane == 0) arrive(&b.found[turn.buffer]);
     }
@@ -277,21 +282,19 @@ __device__ inline void scan_lines(Buffers& b, int warp) {
         turn.next(line / LINES);
         line %= LINES;
         wait_for_copy(&b.full[turn.buffer], turn.odd);
-        const int lines = b.chunks[turn.buffer].lines;
-        if (lines == 0) return;
-        const int place = REVERSE ? (lines - line) * WARP - 1 - lane : line * WARP + lane;
-        Group* const at = b.groups[turn.buffer] + (line < lines ? place : 0);
+        const int lines = b.chunks[turn.buffer].lines, last = REVERSE ? lines - 1 - line : line;
+        // Where there is no such line, another one or none is looked at, and nothing becomes of it.
+        Group* const at = b.groups[turn.buffer] + (REVERSE ? (max(last, 0) + 1) * WARP - 1 - lane : last * WARP + lane);
         const Running<WARP> running(*at);  // before the wait for what comes before
+        if (__any_sync(ALL, lines == 0)) return;
         wait_for_copy(&b.found[turn.buffer], turn.odd);
-        const double start = b.carries[turn.buffer] + b.starts[turn.buffer][line];
-        const double end = start + b.totals[turn.buffer][line];
+        const double start = b.carries[turn.buffer] + b.lines[turn.buffer][line];
         if (line < lines) {
-            if (__all_sync(ALL, end - end == 0))
+            if (__all_sync(ALL, is_finite(start) && b.finite[turn.buffer] >> line & 1))
                 running.put(at, start);
             else
                 scan_any<WARP>(at, start);
         }
-        release_to_copies();
         __syncwarp();
         if (lane == 0) arrive(&b.done[turn.buffer]);
     }
