@@ -212,8 +212,7 @@ def test_there_is_room_for_every_list(nothing_compiled: Any, dtype: str, exact: 
                     macros = nothing_compiled[0][1]
                     most = 8 * 32 * per_load if block == 256 else 0
                     if most and dtype == "float16" and "FRACTION_BITS" not in macros:
-                        # Exact sums need no tree of tiles, but room; and added up turn by turn no room.
-                        most = 1 << 13 if macros["TOGETHER"] else 32 * macros["ROOM"]
+                        most = 1 << 13  # exact sums need no tree of tiles
                 group = block * per_load
                 for length in (most + 1, 16 * group, 16 * group + 1, 8 * group + 1, 10**6, n):
                     if not most < length <= n:

@@ -44,8 +44,6 @@ _ROOM = {2: 128, 4: 352, 8: 352}
 """Numbers that a warp keeps in shared memory, one or four of every 64 bytes: few, so that all blocks have room."""
 _MOST_EXACT = 1 << 13
 """Of binary16, numbers whose sums are exact in binary64, in whatever order they are added up."""
-_QUAD = 64
-"""Bytes of which a warp keeps one sum of binary16, as in cuda/quads.cuh."""
 _SHORT_MEAN = 20
 """Numbers of a segment, on average, up to which short_segments.cu is the faster kernel."""
 _SHORT_DATA, _SHORT_MOST_PER_WARP = 32 << 10, 2048
@@ -157,7 +155,7 @@ class SegmentsLaunch:
         usual = (chain, block) == (1, _BLOCK)
         fraction = _exact_fraction(element, gpu) if usual and n <= _SHORT_MEAN * segments else None
         joined = fraction is None and n * size >= _TOGETHER * segments
-        most = _most(element, joined, fraction is not None) if usual else 0
+        most = _most(element, fraction is not None) if usual else 0
         any_order = ("ANY_ORDER", int(_sum_of_all(element, gpu) is not None))
         longs = min(segments, n // (most + 1))
         items = longs + n // (LOADS * together) if longs else 0
@@ -259,13 +257,12 @@ class _Way(NamedTuple):
     per_warp: int
 
 
-def _most(element: Format, joined: bool, short: bool) -> int:
+def _most(element: Format, short: bool) -> int:
     """Numbers of a segment that is not long, by the usual plan."""
     size = element.dtype.itemsize
     if short or element.name != "binary16":
         return _TILES * _WARP * LOAD // size
-    # Long ones from 2,049 numbers on: 0.78 in place of 0.81 of memory's rate (a power law, H200).
-    return _MOST_EXACT if joined else _ROOM[size] * _QUAD // size
+    return _MOST_EXACT
 
 
 def _any_way(n: int, segments: int, element: Format, joined: bool, any_order: tuple[str, int]) -> _Way:

@@ -201,36 +201,90 @@ __device__ inline double sums_of(Where& where, u32 from, u32 length, u32 longs, 
             const Entry mine = next_entry(entry, ahead, below);
             const u32 at = mine.from + number * 64;
             where.need(at);
-            const u32 numbered = IS_EXACT ? number - (first >> 16)
-                                 : JOINED ? number - first_place
-                                          : mine.rest - first_place + number;
+            const u32 numbered = (JOINED ? 0 : mine.rest) - first_place + number;
             const int rest = JOINED ? min(static_cast<int>(mine.rest - number * QUAD), QUAD) : QUAD;
             where.template put<!JOINED>(at, rest, numbers,
                                         static_cast<int>(turned) < left ? static_cast<int>(numbered) : -1, left);
         }
-        [[maybe_unused]] double last = 0;
         if constexpr (!JOINED) {
             // What is left of each segment.
             const bool has_rest = is_in && quads != listed;
-            const int numbered = IS_EXACT ? 0 : static_cast<int>(place + listed - first_place);
-            where.template put<false>(has_rest ? from + listed * 64 : 0, static_cast<int>(length - listed * QUAD),
-                                      IS_EXACT ? &last : numbers, has_rest ? numbered : -1, WARP);
+            where.template put<false>(has_rest ? from + listed * 64 : 0, static_cast<int>(length - listed * QUAD), numbers,
+                                      has_rest ? static_cast<int>(place + listed - first_place) : -1, WARP);
         }
         where.leave();
         __syncwarp();
-        const Quads own = IS_EXACT ? Quads{listed_before - (first >> 16), is_in ? listed : 0}
-                                   : Quads{place - first_place, is_in ? quads : 0};
+        const Quads own = {place - first_place, is_in ? quads : 0};
         double total;
         if constexpr (PARTS > 1 && JOINED)
             total = sum_by_parts(numbers, own);
-        else if constexpr (IS_EXACT)
-            total = sum_one_by_one(numbers, own);
         else if (__any_sync(ALL, own.count > 2))
             total = sum_by_tree<SEGMENTS, 8>(numbers, own);
         else
             total = sum_by_tree<SEGMENTS, 2>(numbers, own);
-        if (is_in) sum = IS_EXACT ? total + last : total;
+        if (is_in) sum = total;
         __syncwarp();
+    }
+    return sum;
+}
+
+// The same where sums are exact: whole quads first, of which as many as have room are taken at a time, wherever a segment
+// ends among them; and what is left of each segment with its last ones.
+template <typename Where>
+__device__ inline double exact_sums_of(Where& where, u32 from, u32 length, u32 longs, u32 begin, u32 stop, Shared& shared) {
+    const int lane = threadIdx.x % WARP;
+    const u32 turned = quad_of_lane(lane), below = (1u << turned) - 1;
+    double* const numbers = shared.numbers;
+    const u32 quads = length / QUAD, behind = up_to_lane(quads), before = behind - quads;
+    const u32 all = __shfl_sync(ALL, behind, WARP - 1), some = __ballot_sync(ALL, quads != 0);
+    const bool has_rest = length != quads * QUAD, several = all > CAPACITY || longs;
+    // Far ahead where there is none.
+    const u32 begins_at = quads ? before - 1 : 1u << 31;
+    __syncwarp();
+    if (quads) shared.entries[__popc(some & ((1u << lane) - 1))].from = from - before * 64;
+    __syncwarp();
+    double sum = 0;
+    u32 first = 0;
+#pragma unroll 1
+    for (u32 pending = __ballot_sync(ALL, length != 0); __any_sync(ALL, pending != 0);) {
+        u32 first_byte = begin, end_byte = stop, limit = ALL, end = all, those = pending;
+        Quads own = {before, quads};
+        if (several) {
+            // None behind the next long segment, and no more than have room.
+            if (const u32 next = longs & ~((pending & -pending) - 1)) {
+                const int who = __ffs(next) - 1;
+                limit = __shfl_sync(ALL, from, who);
+                end = __shfl_sync(ALL, before, who);
+                those &= (1u << who) - 1;
+            }
+            end = min(end, first + CAPACITY);
+            those &= __ballot_sync(ALL, behind <= end);
+            const u32 low = max(before, first), high = min(behind, end);
+            own = {low - first, low < high ? high - low : 0};
+            const bool is_done = those >> lane & 1;
+            const u32 begin_byte = from + (own.count ? low - before : quads) * 64;
+            const u32 numbers_in = is_done ? length - (begin_byte - from) / static_cast<u32>(sizeof(Code)) : own.count * QUAD;
+            find_bytes(is_done || own.count, begin_byte, numbers_in, first_byte, end_byte);
+        }
+        where.begin(first_byte, end_byte, limit);
+        // Which has the next quad.
+        const Entry* entry = shared.entries + (__popc(__ballot_sync(ALL, quads && before <= first)) - 1);
+        u32 number = opaque(turned + first), ahead = opaque(begins_at - first);
+#pragma unroll 1
+        for (int left = end - first; left > 0; left -= WARP, number += WARP, ahead -= WARP) {
+            const u32 at = next_entry(entry, ahead, below).from + number * 64;
+            where.need(at);
+            where.template put<true>(at, QUAD, numbers, static_cast<int>(turned) < left ? static_cast<int>(number - first) : -1, left);
+        }
+        double last = 0;
+        const bool takes = has_rest && those >> lane & 1;
+        where.template put<false>(takes ? from + quads * 64 : 0, static_cast<int>(length - quads * QUAD), &last, takes ? 0 : -1, WARP);
+        where.leave();
+        __syncwarp();
+        sum += sum_one_by_one(numbers, own) + last;
+        __syncwarp();
+        first = end;
+        pending &= ~those;
     }
     return sum;
 }

@@ -40,6 +40,8 @@ __device__ inline double sums_from_memory(const char* base, u32 from, u32 length
     Outside<Source> where = {base};
     if constexpr (TURN_BY_TURN)
         return sums_of_turns(where, from, length, 0, 0, 0, shared);
+    else if constexpr (IS_EXACT)
+        return exact_sums_of(where, from, length, 0, 0, 0, shared);
     else
         return sums_of<WARP, false>(where, from, length, 0, 0, 0, shared);
 }

@@ -155,6 +155,8 @@ __device__ inline void sum_run(const Segments& p, Room& room
         double sum;
         if constexpr (TURN_BY_TURN)
             sum = sums_of_turns(where, from, numbers, longs, first, behind, room.shared);
+        else if constexpr (IS_EXACT)
+            sum = exact_sums_of(where, from, numbers, longs, first, behind, room.shared);
         else
             sum = sums_of<AT_ONCE, TOGETHER>(where, from, numbers, longs, first, behind, room.shared);
         if (__any_sync(ALL, run.plain != 0)) {
