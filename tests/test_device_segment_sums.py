@@ -186,6 +186,7 @@ def nothing_compiled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, dict[st
             module, "KernelLaunch", lambda macros, blocks, *_, overlaps=False: asked.append((blocks, macros))
         )
     monkeypatch.setattr(segments, "find_function", lambda source, entry, macros, gpu: macros)
+    monkeypatch.setattr(segments, "prefer_shared", lambda function, ordinal: None)
     return asked
 
 
@@ -248,8 +249,15 @@ def test_warps_have_enough_to_do_and_not_too_much(nothing_compiled: Any) -> None
         nothing_compiled.clear()
 
 
-def test_long_segments_may_be_listed_ahead_of_much(nothing_compiled: Any) -> None:
-    """On GPUs whose launches overlap, of many segments that may be long and are not short on average, by the usual plan."""
+def test_long_segments_may_be_listed_ahead_of_much(
+    nothing_compiled: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On GPUs whose launches overlap, of many segments that may be long and are not short on average, by the usual plan.
+
+    All kernels then prefer as much shared memory, or they would not run beside each other.
+    """
+    preferring: list[dict[str, Any]] = []
+    monkeypatch.setattr(segments, "prefer_shared", lambda function, ordinal: preferring.append(function))
     h200 = Gpu(0, "H200", (9, 0))
     usual: dict[str, Any] = {"n": 1 << 25, "count": 1 << 13, "dtype": "float16", "gpu": h200, "block": 256}
     for change, listed in (
@@ -269,7 +277,9 @@ def test_long_segments_may_be_listed_ahead_of_much(nothing_compiled: Any) -> Non
         assert len(nothing_compiled) == (4 if listed else 2), change
         assert launch._short.listed == listed, change
         assert [each.early for each in launch._longs] == ([True, False] if listed else [False])
+        assert all((macros in preferring) == listed for _, macros in nothing_compiled), change
         nothing_compiled.clear()
+        preferring.clear()
 
 
 def test_short_segments_have_a_kernel_where_the_unit_adds_so(nothing_compiled: Any) -> None:

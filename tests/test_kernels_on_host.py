@@ -75,6 +75,7 @@ class HostGpu:
             monkeypatch.setattr(module, "workspace", self._workspace)
         monkeypatch.setattr(segments, "find_function", self._found)
         monkeypatch.setattr(scans, "allow_shared", lambda *_: None)
+        monkeypatch.setattr(segments, "prefer_shared", lambda *_: None)
         monkeypatch.setattr(columns, "allow_shared", self._allow_shared)
         monkeypatch.setattr(scans, "shared_memory_of", lambda gpu: 227 << 10)
         # A few thousand segments are as many as a GPU has in a warp's run of many.
@@ -422,7 +423,6 @@ def list_ahead(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "_LISTED", 0)
     monkeypatch.setattr(segments, "_BUSY", 1)
     monkeypatch.setattr(segments, "_LIST_THREADS", 256)
-    monkeypatch.setattr(segments, "_LIST_RESIDENT", 1)
     host.launches.clear()
     host.listed.clear()
 
@@ -542,9 +542,14 @@ def test_a_list_that_is_full_has_no_gaps(
 @pytest.mark.parametrize(
     ("entry", "right", "wrong"),
     [
-        ("list_segments", "begin, end) && end - begin > p.most", "begin, end) && end - begin > 4 * p.most"),
+        ("list_segments", "end[i] - begin[i] > p.most", "end[i] - begin[i] > 4 * p.most"),
+        (
+            "list_segments",
+            "add_found(p, found, known, is_long, segment_in(rest)",
+            "add_found(p, found, known, is_long, segment_in(rest) + 32",
+        ),
         ("segments", "if (is_here && is_valid) found", "if (is_here) found"),
-        ("long_chunks", "late < (p.early ? 1 : 2)", "late < 1"),
+        ("long_chunks", "blockIdx.x < waiting ? 2 : 1", "blockIdx.x < waiting ? 1 : 1"),
     ],
 )
 def test_an_error_in_listing_ahead_is_seen(

@@ -11,7 +11,7 @@ from tcu.gpu.compiler import CompileTask, compile_cuda, compiler_version, task_o
 from tcu.gpu.device import Gpu, call, check_driver
 from tcu.gpu.imports import cuda_module
 
-__all__ = ["allow_shared", "find_function", "load", "shared_memory_of"]
+__all__ = ["allow_shared", "find_function", "load", "prefer_shared", "shared_memory_of"]
 
 _found: dict[tuple[str, str, tuple[tuple[str, str], ...], str], Any] = {}
 _lock = threading.Lock()
@@ -42,11 +42,22 @@ def load(task: CompileTask, entry: str) -> Any:
 
 def allow_shared(function: Any, size: int, ordinal: int) -> None:
     """Let a block of a kernel have ``size`` bytes of shared memory, more than the 48 KiB of every kernel."""
+    _set(function, "MAX_DYNAMIC_SHARED_SIZE_BYTES", size, ordinal)
+
+
+def prefer_shared(function: Any, ordinal: int) -> None:
+    """Let all of L1 that can be shared memory be that where a kernel runs.
+
+    Kernels that are to run beside each other ask for the same: a multiprocessor
+    changes it only when nothing runs there (CUDA C++ Programming Guide, "Shared Memory").
+    """
+    _set(function, "PREFERRED_SHARED_MEMORY_CARVEOUT", 100, ordinal)
+
+
+def _set(function: Any, attribute: str, value: int, ordinal: int) -> None:
     driver = cuda_module("cuda.bindings.driver")
-    attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-    call(
-        "cuKernelSetAttribute", attribute, size, driver.CUkernel(int(function)), call("cuDeviceGet", ordinal)
-    )
+    which = getattr(driver.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{attribute}")
+    call("cuKernelSetAttribute", which, value, driver.CUkernel(int(function)), call("cuDeviceGet", ordinal))
 
 
 def shared_memory_of(gpu: Gpu) -> int:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from tcu.formats.format import Format
 from tcu.gpu.device import Gpu
-from tcu.gpu.functions import find_function
+from tcu.gpu.functions import find_function, prefer_shared
 from tcu.gpu.launch import KernelLaunch
 from tcu.gpu.sums import ELEMENTS, LOAD, TARGETS, compiled
 from tcu.gpu.tuning import sum_config
@@ -59,8 +59,9 @@ _LONG_RING = 4 << 10, 3
 """Of long_chunks.cu, bytes of a copy and copies (sm_90)."""
 _LISTED = 1 << 26
 """Bytes from which on long segments may be listed ahead: of less, the launches that this takes would be much."""
-_LIST_THREADS, _LIST_RESIDENT = 512, 2
-"""Of list_segments.cu, which leaves room for the launch behind it."""
+_LIST_THREADS, _LIST_RESIDENT, _LISTING = 512, 2, 1
+"""Of list_segments.cu: as many blocks as leave every thread its registers, and those for each multiprocessor, which leave
+room for the launches behind it: with two, these began 11 us later (H200)."""
 _MORE, _LAST = 4, 1 / 5
 """How many times as many segments the first warps have, which forget their starts, and what the others have of all, which
 do not keep each other waiting at the end."""
@@ -182,6 +183,8 @@ class SegmentsLaunch:
             f"{way.source}.cu", way.source, gpu.compute_capability, ELEMENTS[element.name], "SHIFTED",
             (*way.macros, ("MORE", _MORE)),
         )  # fmt: skip
+        if listed:
+            prefer_shared(function, gpu.ordinal)
         blocks = max(1, -(-segments // way.per_warp) - (_MORE - 1) * first)
         self._launches = [KernelLaunch(function, blocks, _WARP, self._short, overlaps=listed)]
         if longs and usual:
@@ -225,8 +228,10 @@ class SegmentsLaunch:
             return [], behind
         macros = {"THREADS": str(_LIST_THREADS), "RESIDENT": str(_LIST_RESIDENT)}
         lister = find_function("list_segments.cu", "list_segments", macros, self._gpu)
+        for each in (lister, function):
+            prefer_shared(each, self._gpu.ordinal)
         parts = -(-self._short.segments // (_WARP * _LIST_THREADS))
-        blocks = min(parts, multiprocessors * _LIST_RESIDENT)
+        blocks = min(parts, multiprocessors * _LISTING)
         return [
             KernelLaunch(lister, blocks, _LIST_THREADS, self._short),
             launch(_EARLY, self._longs[0]),

@@ -22,10 +22,30 @@ __device__ inline bool is_worth_it(const Segments& p) {
     return static_cast<double>(total) / THREADS * static_cast<double>(p.segments) < 0.75 * static_cast<double>(p.n);
 }
 
+constexpr int AT_ONCE = 2;  // groups of 32 segments
+
 // Long segments that a warp has found: as many as go to the list at once, and those of 32 segments more.
 struct Found {
     i64 segment[2 * WARP], begin[2 * WARP], length[2 * WARP];
 };
+
+// The lane's, if it is long, to those that are known; returns how many are known then, less than 32.
+__device__ inline int add_found(const Segments& p, Found& found, int known, bool is_long, i64 segment, i64 begin, i64 length) {
+    const int lane = threadIdx.x % WARP;
+    const u32 longs = __ballot_sync(ALL, is_long);
+    const int at = known + __popc(longs & ((1u << lane) - 1));
+    if (is_long) found.segment[at] = segment, found.begin[at] = begin, found.length[at] = length;
+    known += __popc(longs);
+    if (known < WARP) return known;
+    __syncwarp();
+    append_all(p, found.segment[lane], found.begin[lane], found.length[lane]);
+    __syncwarp();
+    found.segment[lane] = found.segment[WARP + lane];
+    found.begin[lane] = found.begin[WARP + lane];
+    found.length[lane] = found.length[WARP + lane];
+    __syncwarp();
+    return known - WARP;
+}
 
 // Of the warp's own segments; returns how many of them have been found last, less than 32, and go to the list with those of
 // other warps.
@@ -50,24 +70,21 @@ __device__ inline int find_long_ones(const Segments& p, Found& found) {
                 asm volatile("prefetch.global.L2 [%0];" ::"l"(first + count / 2));
             }
         }
+        // The lane's, of the first of those groups.
+        const auto segment_in = [&](u32 groups) { return (group - lane + __ffs(groups) - 1) * WARP + lane; };
 #pragma unroll 1
-        for (u32 rest = __ballot_sync(ALL, may_have_one); rest; rest &= rest - 1) {
-            i64 begin, end;
-            const i64 those = (group - lane + __ffs(rest) - 1) * WARP;
-            const bool is_long = are_segments(p, those, begin, end) && end - begin > p.most;
-            const u32 longs = __ballot_sync(ALL, is_long);
-            const int at = known + __popc(longs & ((1u << lane) - 1));
-            if (is_long) found.segment[at] = those + lane, found.begin[at] = begin, found.length[at] = end - begin;
-            known += __popc(longs);
-            if (known < WARP) continue;
-            __syncwarp();
-            append_all(p, found.segment[lane], found.begin[lane], found.length[lane]);
-            __syncwarp();
-            known -= WARP;
-            found.segment[lane] = found.segment[WARP + lane];
-            found.begin[lane] = found.begin[WARP + lane];
-            found.length[lane] = found.length[WARP + lane];
-            __syncwarp();
+        for (u32 rest = __ballot_sync(ALL, may_have_one); rest;) {
+            // Some at a time, so that all are asked for before one is waited for.
+            u32 those = rest;
+            i64 begin[AT_ONCE], end[AT_ONCE];
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; ++i, those &= those - 1)
+                look_at(p, those ? segment_in(those) : p.segments, begin[i], end[i]);
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; ++i, rest &= rest - 1) {
+                const bool is_long = are_segments(p, begin[i], end[i]) && end[i] - begin[i] > p.most;
+                known = add_found(p, found, known, is_long, segment_in(rest), begin[i], end[i] - begin[i]);
+            }
         }
     }
     __syncwarp();

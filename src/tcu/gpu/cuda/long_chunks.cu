@@ -268,6 +268,9 @@ __device__ inline void conclude(const LongSegments& p, const Chunk& chunk, u32 n
 
 #if BULK
 
+// Blocks that wait for short segments' sums where long ones were listed ahead: only wrong offsets leave some for them.
+constexpr u32 WAITING = 64;
+
 // Items up to `count`, of which a ticket is the number of one, less `first`.
 struct Draw {
     u32* tickets;
@@ -318,11 +321,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) long_chunks(cons
         let_next_begin();
         wait_for_launch_ahead();
     }
-    const u32 warp = __shfl_sync(ALL, threadIdx.x / WARP, 0), warps = gridDim.x * (THREADS / WARP);
+    const u32 warp = __shfl_sync(ALL, threadIdx.x / WARP, 0);
     const u32 listed = p.listed ? of_warp(listed_ahead(p.list)) : 0;
+    const u32 waiting = listed ? min(gridDim.x, WAITING) : gridDim.x, warps = waiting * (THREADS / WARP);
     Data data(memory[warp]);
 #pragma unroll 1
-    for (int late = 0; late < (p.early ? 1 : 2); ++late) {
+    for (int late = 0; late < (!p.early && blockIdx.x < waiting ? 2 : 1); ++late) {
         // Two items of each warp are its own, so that it knows the next one before it needs it.
         Draw draw = {p.list.state + TICKETS, 0, listed};
         u32 number = 0, next = 0;

@@ -35,11 +35,14 @@ __device__ __noinline__ void store_any(const Segments& p, i64 segment, double nu
     store_rounded(place(p.out, segment, target), number, target);
 }
 
-// The lane's of 32 segments, of which the first is a multiple of 32; whether all of them are segments of the array.
-__device__ inline bool are_segments(const Segments& p, i64 first, i64& begin, i64& end) {
-    const i64 segment = first + threadIdx.x % WARP;
+// Where a segment begins and ends; an empty one behind the last.
+__device__ inline void look_at(const Segments& p, i64 segment, i64& begin, i64& end) {
     begin = end = 0;
     if (segment < p.segments) begin = p.offsets[segment], end = p.offsets[segment + 1];
+}
+
+// Whether the lanes' are all segments of the array.
+__device__ inline bool are_segments(const Segments& p, i64 begin, i64 end) {
     return __all_sync(ALL, begin >= 0 && end >= begin && end <= p.n);
 }
 
@@ -52,7 +55,8 @@ __device__ __noinline__ bool is_listed(const Segments& p, i64 segment, bool asks
     for (u32 others = __ballot_sync(ALL, asks); __any_sync(ALL, others != 0);) {
         const i64 first = __shfl_sync(ALL, segment, __ffs(others) - 1) / WARP * WARP;
         i64 begin, end;
-        const bool is_valid = are_segments(p, first, begin, end);
+        look_at(p, first + threadIdx.x % WARP, begin, end);
+        const bool is_valid = are_segments(p, begin, end);
         const u32 longs = __ballot_sync(ALL, end - begin > p.most);
         const bool is_here = asks && segment / WARP * WARP == first;
         if (is_here && is_valid) found = longs >> segment % WARP & 1;
