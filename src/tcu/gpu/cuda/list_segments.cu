@@ -1,7 +1,7 @@
 // Lists long segments ahead of all sums, if they have much of the array.
 //
 // Sums of long segments wait for memory, those of short ones for their own steps: beside each other they take less time than
-// one after the other (a power law, H200: 0.81 of memory's rate in place of 0.69).  For that, the long ones must be known
+// one after the other (a power law, H200: 0.84 of memory's rate in place of 0.69).  For that, the long ones must be known
 // before the short ones are summed.  A sample of all segments says whether they have much of the array.  If so, of 32
 // segments at a time the first and last offset show whether one can be long, and the others are read only then.
 //

@@ -143,7 +143,7 @@ __device__ inline void store_chunks(const Scan& p, Buffers& b) {
         if (c.whole() + lane < c.count) to[c.whole() + lane] = codes[c.whole() + lane];
         __syncwarp();
         if (lane == 0) {
-            release_to_copies();  // what all warps have written before they arrived
+            release_to_copies();  // what all warps have written: on the way to the copy, it may be anywhere (PTX ISA, 8.9.5)
             for (int i = 0; i < c.whole(); i += STORED)
                 start_store(to + i, codes + c.offset() + i, min(STORED, c.whole() - i) * sizeof(ResultCode));
             commit_stores();
