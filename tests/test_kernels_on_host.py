@@ -503,6 +503,11 @@ def test_what_is_listed_ahead_beside_wrong_offsets(
     assert complaint_beside_wrong_offsets(host, monkeypatch, per_warp) == ""
 
 
+def test_few_blocks_take_what_wrong_offsets_have_left(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.changes = {"long_chunks": {"constexpr u32 WAITING = 64;": "constexpr u32 WAITING = 2;"}}
+    assert complaint_beside_wrong_offsets(host, monkeypatch, 64) == ""
+
+
 @pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize("copies", [2, 50])
 def test_a_list_that_is_full_has_no_gaps(

@@ -60,7 +60,7 @@ __device__ inline void copy_bulk(void* to, const void* from, u32 bytes, u64* arr
     start_copy(to, from, bytes, arrived);
 }
 
-// What this thread has written to shared memory is what later copies read.
+// What has been written to shared memory, by this thread or by those that it has waited for, is what its later copies read.
 __device__ inline void release_to_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 // By one thread; addresses and size are multiples of 16 bytes.

@@ -35,7 +35,7 @@ struct Shared {
 // in binary64 has the plan's bits.
 constexpr bool IS_EXACT = ELEMENT == BINARY16;
 constexpr bool TURN_BY_TURN = IS_EXACT && TOGETHER;
-static_assert(TURN_BY_TURN || CAPACITY >= 8 * TILES, "a segment has room");
+static_assert(IS_EXACT || CAPACITY >= 8 * TILES, "a segment has room");
 
 // The tree over `count` numbers, at most WIDTH.
 template <int WIDTH, typename Read>
@@ -113,7 +113,7 @@ __device__ inline double sum_by_parts(double* numbers, const Quads& quads) {
     return sum_of_tiles(numbers + quads.first * PARTS, quads.count);
 }
 
-// The same of sums that are exact, and few.
+// The same of sums that are exact.
 __device__ inline double sum_one_by_one(const double* numbers, const Quads& quads) {
     constexpr int SOME = 4;
     const double* const own = numbers + quads.first;

@@ -37,6 +37,9 @@ constexpr int STORED = ELEMENTS / 4;  // at a time: more than with one store for
 
 static_assert(LOOKING < BUFFERS, "the end is told to a turn of each such warp, in buffers that are empty by then");
 static_assert(SCANNING <= LOOKING * LINES, "a warp that scans goes on by no more chunks than tell the end");
+// Whoever waits for a barrier has waited for all that it told before: of two at once, one cannot be told from the next but one.
+static_assert(BUFFERS % LOOKING == 0, "a warp that looks back has every turn of its buffers");
+static_assert(SCANNING <= LINES || BUFFERS % (SCANNING / LINES) == 0 && SCANNING % LINES == 0, "and so has a warp that scans");
 
 // A chunk's numbers: all of a stretch of memory.
 struct Chunk {
@@ -91,7 +94,7 @@ struct Turn {
     }
 };
 
-// Draws chunks as buffers become empty, and has them copied.  Whoever waits, waits for chunks of lower numbers, which
+// Draws chunks as buffers are done, and has them copied when they are empty.  Whoever waits, waits for chunks of lower numbers, which
 // running blocks have drawn; to draw one earlier than it is needed keeps all others waiting for it.
 __device__ inline void load_chunks(const Scan& p, Buffers& b) {
     const int lane = threadIdx.x % WARP;
