@@ -3,8 +3,8 @@
 // All segments of a group are cut into quads of 4 · 16 bytes, of which a warp takes 32 at a time wherever they lie,
 // eight to an MMA: first the whole ones, of which nothing has to be masked, then what is left of each segment; or, where
 // segments are long, all as they come.  Their sums come together in shared memory, where they are added up by the plan's
-// tree of tiles (8 quads each), or, where they are exact, one after another; exact sums of long segments are added up
-// turn by turn, and none is kept.  What the plan adds besides is zeros, which change no sum.
+// tree of tiles (8 quads each), or, where they are exact, one after another, as many at a time as have room; exact sums of
+// long segments are added up turn by turn, and none is kept.  What the plan adds besides is zeros, which change no sum.
 //
 // Compiled with ELEMENT (array.cuh; LAYOUT is not looked at), and
 //   TOGETHER   1: segments are long, and more of them than a few have no room in a warp's shared memory together
@@ -263,8 +263,8 @@ __device__ inline double exact_sums_of(Where& where, u32 from, u32 length, u32 l
             own = {low - first, low < high ? high - low : 0};
             const bool is_done = those >> lane & 1;
             const u32 begin_byte = from + (own.count ? low - before : quads) * 64;
-            const u32 numbers_in = is_done ? length - (begin_byte - from) / static_cast<u32>(sizeof(Code)) : own.count * QUAD;
-            find_bytes(is_done || own.count, begin_byte, numbers_in, first_byte, end_byte);
+            const u32 skipped = (begin_byte - from) / static_cast<u32>(sizeof(Code));
+            find_bytes(is_done || own.count, begin_byte, is_done ? length - skipped : own.count * QUAD, first_byte, end_byte);
         }
         where.begin(first_byte, end_byte, limit);
         // Which has the next quad.
@@ -274,11 +274,13 @@ __device__ inline double exact_sums_of(Where& where, u32 from, u32 length, u32 l
         for (int left = end - first; left > 0; left -= WARP, number += WARP, ahead -= WARP) {
             const u32 at = next_entry(entry, ahead, below).from + number * 64;
             where.need(at);
-            where.template put<true>(at, QUAD, numbers, static_cast<int>(turned) < left ? static_cast<int>(number - first) : -1, left);
+            where.template put<true>(at, QUAD, numbers,
+                                     static_cast<int>(turned) < left ? static_cast<int>(number - first) : -1, left);
         }
         double last = 0;
         const bool takes = has_rest && those >> lane & 1;
-        where.template put<false>(takes ? from + quads * 64 : 0, static_cast<int>(length - quads * QUAD), &last, takes ? 0 : -1, WARP);
+        where.template put<false>(takes ? from + quads * 64 : 0, static_cast<int>(length - quads * QUAD), &last,
+                                  takes ? 0 : -1, WARP);
         where.leave();
         __syncwarp();
         sum += sum_one_by_one(numbers, own) + last;
@@ -352,4 +354,15 @@ __device__ inline double sums_of_turns(Where& where, u32 from, u32 length, u32 l
         where.leave();
     }
     return sum;
+}
+
+// The same of a group of segments, whichever of these its sums need.
+template <int SEGMENTS, bool JOINED, typename Where>
+__device__ inline double sums_of_group(Where& where, u32 from, u32 length, u32 longs, u32 begin, u32 stop, Shared& shared) {
+    if constexpr (TURN_BY_TURN)
+        return sums_of_turns(where, from, length, longs, begin, stop, shared);
+    else if constexpr (IS_EXACT)
+        return exact_sums_of(where, from, length, longs, begin, stop, shared);
+    else
+        return sums_of<SEGMENTS, JOINED>(where, from, length, longs, begin, stop, shared);
 }

@@ -37,9 +37,10 @@ constexpr int STORED = ELEMENTS / 4;  // at a time: more than with one store for
 
 static_assert(LOOKING < BUFFERS, "the end is told to a turn of each such warp, in buffers that are empty by then");
 static_assert(SCANNING <= LOOKING * LINES, "a warp that scans goes on by no more chunks than tell the end");
-// Whoever waits for a barrier has waited for all that it told before: of two at once, one cannot be told from the next but one.
+// Whoever waits for a turn of a barrier has waited for all before: a turn cannot be told from the next but one.
 static_assert(BUFFERS % LOOKING == 0, "a warp that looks back has every turn of its buffers");
-static_assert(SCANNING <= LINES || BUFFERS % (SCANNING / LINES) == 0 && SCANNING % LINES == 0, "and so has a warp that scans");
+static_assert(SCANNING <= LINES || (SCANNING % LINES == 0 && BUFFERS % (SCANNING / LINES) == 0),
+              "and so has a warp that scans");
 
 // A chunk's numbers: all of a stretch of memory.
 struct Chunk {
@@ -94,8 +95,8 @@ struct Turn {
     }
 };
 
-// Draws chunks as buffers are done, and has them copied when they are empty.  Whoever waits, waits for chunks of lower numbers, which
-// running blocks have drawn; to draw one earlier than it is needed keeps all others waiting for it.
+// Draws chunks as buffers are done, and has them copied when they are empty.  Whoever waits, waits for chunks of lower
+// numbers, which running blocks have drawn; to draw one earlier than it is needed keeps all others waiting for it.
 __device__ inline void load_chunks(const Scan& p, Buffers& b) {
     const int lane = threadIdx.x % WARP;
     int turns = 0;
@@ -146,7 +147,7 @@ __device__ inline void store_chunks(const Scan& p, Buffers& b) {
         if (c.whole() + lane < c.count) to[c.whole() + lane] = codes[c.whole() + lane];
         __syncwarp();
         if (lane == 0) {
-            release_to_copies();  // what all warps have written: on the way to the copy, it may be anywhere (PTX ISA, 8.9.5)
+            release_to_copies();  // what all warps have written: it may be anywhere on the way to the copy (PTX ISA, 8.9.5)
             for (int i = 0; i < c.whole(); i += STORED)
                 start_store(to + i, codes + c.offset() + i, min(STORED, c.whole() - i) * sizeof(ResultCode));
             commit_stores();

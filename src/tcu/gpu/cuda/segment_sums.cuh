@@ -37,12 +37,7 @@ __device__ inline float rounded(double sum) {
 template <typename Source>
 __device__ inline double sums_from_memory(const char* base, u32 from, u32 length, Shared& shared) {
     Outside<Source> where = {base};
-    if constexpr (TURN_BY_TURN)
-        return sums_of_turns(where, from, length, 0, 0, 0, shared);
-    else if constexpr (IS_EXACT)
-        return exact_sums_of(where, from, length, 0, 0, 0, shared);
-    else
-        return sums_of<WARP, false>(where, from, length, 0, 0, 0, shared);
+    return sums_of_group<WARP, false>(where, from, length, 0, 0, 0, shared);
 }
 
 // Of a group of segments of a run, behind `done` others, from memory, whatever they are: sums, items of the list, or NaN.

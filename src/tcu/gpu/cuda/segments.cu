@@ -152,13 +152,8 @@ __device__ inline void sum_run(const Segments& p, Room& room
         constexpr u32 SIZE = sizeof(Code);
         const u32 from = begin * SIZE + shift, numbers = is_long ? 0 : length;
         const u32 first = before * SIZE + shift, behind = so_far * SIZE + shift;
-        double sum;
-        if constexpr (TURN_BY_TURN)
-            sum = sums_of_turns(where, from, numbers, longs, first, behind, room.shared);
-        else if constexpr (IS_EXACT)
-            sum = exact_sums_of(where, from, numbers, longs, first, behind, room.shared);
-        else
-            sum = sums_of<AT_ONCE, TOGETHER>(where, from, numbers, longs, first, behind, room.shared);
+        const double sum =
+            sums_of_group<AT_ONCE, TOGETHER>(where, from, numbers, longs, first, behind, room.shared);
         if (__any_sync(ALL, run.plain != 0)) {
             if (has_lane && !is_long) static_cast<float*>(p.out)[run.first + done + lane] = rounded(sum);
         } else if (has_lane && !is_long) {
