@@ -119,7 +119,7 @@ static unsigned times_plus(unsigned a, unsigned b, unsigned c) {
 
 // ---- threads ----
 
-enum Outcome { DONE, STUCK, OUTSIDE, WRONG_COPY, LEFT_BEHIND, TOO_EARLY };
+enum Outcome { DONE, STUCK, OUTSIDE, WRONG_COPY, LEFT_BEHIND, TOO_EARLY, ENDLESS };
 enum Waiting { NOTHING, WARP_MATES, BLOCK_MATES, BARRIER, MEMORY };
 
 constexpr unsigned MOST_BLOCKS = 8, MEMORY_BYTES = 256 << 10;  // at a time; of a block's shared memory

@@ -30,7 +30,7 @@ from tcu.machine.executors.unit import InstructionExecutor
 from tcu.units import Instruction
 
 __all__ = [
-    "LEFT_BEHIND", "OUTSIDE", "STUCK", "TOO_EARLY", "WRONG_COPY", "HostKernel", "HostLibrary", "KernelFailed", "SequentialExecutor",
+    "ENDLESS", "LEFT_BEHIND", "OUTSIDE", "STUCK", "TOO_EARLY", "WRONG_COPY", "HostKernel", "HostLibrary", "KernelFailed", "SequentialExecutor",
     "compiled_for_host", "compiler_or_skip",
 ]  # fmt: skip
 
@@ -150,7 +150,8 @@ OUTSIDE = "memory outside the array was read"
 WRONG_COPY = "an address or a size is not the multiple that it must be"
 LEFT_BEHIND = "a block ended before what it had asked for came"
 TOO_EARLY = "a barrier was arrived at again before its phase had ended"
-_OUTCOMES = {1: STUCK, 2: OUTSIDE, 3: WRONG_COPY, 4: LEFT_BEHIND, 5: TOO_EARLY}
+ENDLESS = "threads go on without an end"
+_OUTCOMES = {1: STUCK, 2: OUTSIDE, 3: WRONG_COPY, 4: LEFT_BEHIND, 5: TOO_EARLY, 6: ENDLESS}
 """As in cuda_on_host.h."""
 
 

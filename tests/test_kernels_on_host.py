@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_on_host import (
+    ENDLESS,
     LEFT_BEHIND,
     OUTSIDE,
     STUCK,
@@ -545,23 +546,25 @@ def test_a_list_that_is_full_has_no_gaps(
 
 
 @pytest.mark.parametrize(
-    ("entry", "right", "wrong"),
+    ("entry", "right", "wrong", "seen"),
     [
-        ("list_segments", "end[i] - begin[i] > p.most", "end[i] - begin[i] > 4 * p.most"),
+        ("list_segments", "end[i] - begin[i] > p.most", "end[i] - begin[i] > 4 * p.most", BITS),
         (
             "list_segments",
             "add_found(p, found, known, is_long, segment_in(rest)",
             "add_found(p, found, known, is_long, segment_in(rest) + 32",
+            BITS,
         ),
-        ("segments", "if (is_here && is_valid) found", "if (is_here) found"),
-        ("long_chunks", "blockIdx.x < waiting ? 2 : 1", "blockIdx.x < waiting ? 1 : 1"),
+        ("list_segments", "++i, rest &= rest - 1", "++i", ENDLESS),
+        ("segments", "if (is_here && is_valid) found", "if (is_here) found", BITS),
+        ("long_chunks", "blockIdx.x < waiting ? 2 : 1", "blockIdx.x < waiting ? 1 : 1", BITS),
     ],
 )
 def test_an_error_in_listing_ahead_is_seen(
-    host: HostGpu, monkeypatch: pytest.MonkeyPatch, entry: str, right: str, wrong: str
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch, entry: str, right: str, wrong: str, seen: str
 ) -> None:
     host.changes = {entry: {right: wrong}}
-    assert complaint_beside_wrong_offsets(host, monkeypatch, 64) == BITS
+    assert complaint_beside_wrong_offsets(host, monkeypatch, 64) == seen
 
 
 def test_what_is_listed_twice_is_seen(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
