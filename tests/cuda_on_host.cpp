@@ -40,6 +40,7 @@ struct Fibre {
     bool done;
     unsigned turns, barrier, odd;
     std::vector<Errand> errands, stores;
+    bool stores_without_waiting;  // for the last of them
 };
 
 struct Block {
@@ -134,6 +135,7 @@ static void begin(std::vector<Errand>& errands, const Errand& errand) {
 
 void store_bulk_from(const void* to, unsigned from, unsigned bytes) {
     check_copy(to, at(from), bytes);
+    fibres[self].stores_without_waiting = true;
     begin(fibres[self].stores, {Errand::COPY, const_cast<void*>(to), at(from), bytes, 0});
 }
 
@@ -165,7 +167,10 @@ static void run_groups(std::vector<Errand>& errands, long pending) {
 
 void wait_for_groups(long pending) { run_groups(fibres[self].errands, pending); }
 
-void wait_for_stores(long pending) { run_groups(fibres[self].stores, pending); }
+void wait_for_stores(long pending) {
+    if (pending == 0) fibres[self].stores_without_waiting = false;
+    run_groups(fibres[self].stores, pending);
+}
 
 // Some of what is under way arrives; whether there was any.
 static bool deliver() {
@@ -252,7 +257,8 @@ static constexpr unsigned MOST_ROUNDS = 50000;
 static void start() {
     body();
     wait_for_groups(0);
-    wait_for_stores(0);
+    // Its block's shared memory may be another's before the store has read it.
+    if (fibres[self].stores_without_waiting) outcome = LEFT_BEHIND;
     fibres[self].done = true;
 }
 
@@ -266,7 +272,7 @@ static void begin_block(unsigned place, unsigned number) {
         fibre.context.uc_stack.ss_size = STACK;
         fibre.context.uc_link = &scheduler;
         fibre.waiting = NOTHING;
-        fibre.done = false;
+        fibre.done = fibre.stores_without_waiting = false;
         fibre.turns = 0;
         makecontext(&fibre.context, start, 0);
     }

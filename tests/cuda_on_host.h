@@ -39,7 +39,13 @@ static float __int_as_float(int x) { return as<float>(x); }
 static unsigned __float_as_uint(float x) { return as<unsigned>(x); }
 static double __longlong_as_double(long long x) { return as<double>(x); }
 static long long __double_as_longlong(double x) { return as<long long>(x); }
+static unsigned __brev(unsigned x) {
+    unsigned reversed = 0;
+    for (int i = 0; i < 32; ++i) reversed |= (x >> i & 1) << (31 - i);
+    return reversed;
+}
 static int __double2hiint(double x) { return static_cast<int>(as<unsigned long long>(x) >> 32); }
+static int __double2loint(double x) { return static_cast<int>(as<unsigned long long>(x)); }
 static double __hiloint2double(int high, int low) {
     return as<double>(static_cast<unsigned long long>(static_cast<unsigned>(high)) << 32 | static_cast<unsigned>(low));
 }
@@ -273,6 +279,12 @@ template <typename T, typename U>
 static T atomicAdd(T* place, U x) {
     const T before = *place;
     *place += x;
+    return before;
+}
+template <typename T, typename U>
+static T atomicExch(T* place, U x) {
+    const T before = *place;
+    *place = x;
     return before;
 }
 static unsigned atomicInc(unsigned* place, unsigned last) {

@@ -369,14 +369,25 @@ SCANS: dict[str, dict[str, Any]] = {
 _LONG = {
     "BUFFERS": scans._BUFFERS, "SUMMING": scans._SUMMING, "LOOKING": scans._LOOKING, "SCANNING": scans._SCANNING,
 }  # fmt: skip
-EXACT_SCANS: dict[str, dict[str, Any]] = {
-    "long_scan.cu": {"LEVELS": 1, **_LONG},
-    "long_scan.cu, of many chunks": {"LEVELS": 4, **_LONG},
-    "short_scan.cu": {"PER_ROW": 1, "TOGETHER": 4, "BUFFERS": 1, "RESIDENT": 24},
-    "short_scan.cu, lines": {"PER_ROW": 512, "TOGETHER": 4, "BUFFERS": 3, "RESIDENT": 17},
-    "short_scan.cu, chunks": {"PER_ROW": 1024, "TOGETHER": 4, "BUFFERS": 3, "RESIDENT": 17},
-}
-"""Of binary16 as binary16, on sm_90 and later."""
+_NARROW, _WIDE = {"ELEMENT": "BINARY16", "RESULT": 0}, {"ELEMENT": "BINARY16", "RESULT": 2}
+_WIDE_LONG = {**_LONG, **_WIDE, "BUFFERS": scans._WIDE_BUFFERS, "SUMMING": scans._WIDE_SUMMING}
+STAGED_SCANS: dict[str, dict[str, Any]] = {
+    "long_scan.cu": {"LEVELS": 1, **_LONG, **_NARROW},
+    "long_scan.cu, of many chunks": {"LEVELS": 4, **_LONG, **_NARROW},
+    "long_scan.cu, of few chunks": {"LEVELS": 2, **_LONG, **_NARROW, "BUFFERS": scans._FEW_BUFFERS},
+    "long_scan.cu, wide": {"LEVELS": 3, **_WIDE_LONG},
+    "long_scan.cu, wide, of few chunks": {"LEVELS": 2, **_WIDE_LONG, "BUFFERS": scans._FEW_BUFFERS},
+    "long_scan.cu, bfloat16": {"LEVELS": 3, **_LONG, "ELEMENT": "BFLOAT16", "RESULT": 1},
+    "long_scan.cu, binary32": {"LEVELS": 3, **_LONG, "ELEMENT": "BINARY32", "RESULT": 2},
+    "long_scan.cu, binary64": {"LEVELS": 3, **_LONG, "ELEMENT": "BINARY64", "RESULT": 3},
+    "long_scan.cu, binary32, wide": {
+        "LEVELS": 3, **_LONG, "ELEMENT": "BINARY32", "RESULT": 3, "BUFFERS": scans._WIDE_BUFFERS
+    },
+    "short_scan.cu": {"PER_ROW": 1, "TOGETHER": 4, "BUFFERS": 1, "RESIDENT": 24, **_NARROW},
+    "short_scan.cu, lines": {"PER_ROW": 512, "TOGETHER": 4, "BUFFERS": 3, "RESIDENT": 17, **_NARROW},
+    "short_scan.cu, chunks": {"PER_ROW": 1024, "TOGETHER": 4, "BUFFERS": 3, "RESIDENT": 17, **_NARROW},
+}  # fmt: skip
+"""Through shared memory, on sm_90 and later."""
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
@@ -405,13 +416,10 @@ def test_scans_compile_for_every_architecture(
 
 @pytest.mark.parametrize("reverse", [0, 1])
 @pytest.mark.parametrize("exclusive", [0, 1])
-@pytest.mark.parametrize("which", EXACT_SCANS)
-def test_exact_scans_compile(which: str, exclusive: int, reverse: int) -> None:
+@pytest.mark.parametrize("which", STAGED_SCANS)
+def test_staged_scans_compile(which: str, exclusive: int, reverse: int) -> None:
     nvrtc_or_skip()
-    macros = {
-        "ELEMENT": "BINARY16", "LAYOUT": "ALIGNED", "RESULT": 0, "EXCLUSIVE": exclusive, "REVERSE": reverse,
-        **EXACT_SCANS[which],
-    }  # fmt: skip
+    macros = {"LAYOUT": "ALIGNED", "EXCLUSIVE": exclusive, "REVERSE": reverse, **STAGED_SCANS[which]}
     for arch in ("sm_90", "sm_100"):
         assert compile_once(task_of(which.partition(",")[0], macros, arch)).log == ""
 
@@ -419,17 +427,24 @@ def test_exact_scans_compile(which: str, exclusive: int, reverse: int) -> None:
 @pytest.mark.parametrize(
     ("which", "facts"),
     [
-        ("long_scan.cu", [f"sizeof(Buffers) == {scans.long_scan_bytes()}"]),
+        ("long_scan.cu", [f"sizeof(Buffers) == {scans._long_scan_bytes(scans._BUFFERS, False)}"]),
+        (
+            "long_scan.cu, of few chunks",
+            [f"sizeof(Buffers) == {scans._long_scan_bytes(scans._FEW_BUFFERS, False)}"],
+        ),
+        ("long_scan.cu, wide", [f"sizeof(Buffers) == {scans._long_scan_bytes(scans._WIDE_BUFFERS, True)}"]),
+        (
+            "long_scan.cu, wide, of few chunks",
+            [f"sizeof(Buffers) == {scans._long_scan_bytes(scans._FEW_BUFFERS, True)}"],
+        ),
         ("short_scan.cu", [f"sizeof(Buffers) == {scans.short_scan_bytes(4, 1)}"]),
         ("short_scan.cu, lines", [f"sizeof(Buffers) == {scans.short_scan_bytes(4, 3)}"]),
     ],
 )
-def test_exact_scans_have_the_shared_memory_that_they_use(which: str, facts: list[str]) -> None:
+def test_staged_scans_have_the_shared_memory_that_they_use(which: str, facts: list[str]) -> None:
     nvrtc_or_skip()
     source = which.partition(",")[0]
-    macros = {
-        "ELEMENT": "BINARY16", "LAYOUT": "ALIGNED", "RESULT": 0, "EXCLUSIVE": 0, "REVERSE": 0, **EXACT_SCANS[which],
-    }  # fmt: skip
+    macros = {"LAYOUT": "ALIGNED", "EXCLUSIVE": 0, "REVERSE": 0, **STAGED_SCANS[which]}
     options = ("--std=c++17", *(f"--define-macro={key}={value}" for key, value in macros.items()))
     facts = [*facts, f"sizeof(Scan) == {ctypes.sizeof(scans._Scan)}"]
     text = f'#include "{source}"\n' + "".join(f"static_assert({fact});\n" for fact in facts)
@@ -467,9 +482,11 @@ def test_what_scans_ask_for_compiles(
     plan = make_scan_plan(n, element)
     scans.ScanLaunch(plan, 3, n, n, True, True, get_format(target), gpu, exclusive=False, reverse=False)
     exact = element == target == "binary16" and capability >= (9, 0)
-    long = "long_scan.cu" if capability == (9, 0) else "scan.cu"
-    expected = long if n > 8192 else "scan.cu" if n == 300 else "short_scan.cu"
-    assert asked == [expected if exact else "scan.cu"]
+    if n * get_format(element).dtype.itemsize > 16 << 10:  # of several chunks
+        expected = "long_scan.cu" if capability == (9, 0) else "scan.cu"
+    else:
+        expected = "short_scan.cu" if exact and n != 300 else "scan.cu"
+    assert asked == [expected]
     if exact and n == 1 << 14:  # as many rows as keep all warps busy
         scans.ScanLaunch(
             plan, 2244, n, n, True, True, get_format(target), gpu, exclusive=False, reverse=False

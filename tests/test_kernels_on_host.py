@@ -580,8 +580,7 @@ def test_what_is_listed_twice_is_seen(host: HostGpu, monkeypatch: pytest.MonkeyP
 def test_a_turn_far_behind_what_the_ring_has_skipped(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind as many quads as have room, more than a ring of them, come a copy's short ones, which have a turn of their own."""
     monkeypatch.setattr(segments, "_TOGETHER", 1 << 40)
-    monkeypatch.setattr(segments, "_COPY", 1024)
-    monkeypatch.setattr(segments, "_RINGS", {2: (6, 22)})
+    monkeypatch.setattr(segments, "_RINGS", {2: (1024, 6, 22)})
     monkeypatch.setattr(segments, "_per_warp", lambda *_: 64)
     rng = np.random.default_rng(12)
     lengths = np.concatenate([[9400 + 50 * i, 4096, *[31] * 28, 1969, 1900] for i in range(16)])
@@ -690,14 +689,14 @@ def test_an_error_in_a_kernel_of_segments_is_seen(
 # ---- scans ----
 
 
-def scanned(host: HostGpu, x: Any, exclusive: bool, reverse: bool) -> Any:
+def scanned(host: HostGpu, x: Any, exclusive: bool, reverse: bool, dtype: Any = None) -> Any:
     """Of the kernels, as the host starts them, for rows of x."""
-    fmt = format_of(x.dtype)
+    fmt, target = format_of(x.dtype), format_of(dtype or x.dtype)
     rows, length = x.shape
     place, host.readable = placed(x.reshape(-1))
-    result = Result(x.size, x.dtype)
+    result = Result(x.size, target.dtype)
     launch = scans.ScanLaunch(
-        make_scan_plan(length, fmt), rows, length, length, True, True, fmt, host.gpu,
+        make_scan_plan(length, fmt), rows, length, length, True, True, target, host.gpu,
         exclusive=exclusive, reverse=reverse,
     )  # fmt: skip
     launch(place.ctypes.data, result.array.ctypes.data, 0)
@@ -705,9 +704,9 @@ def scanned(host: HostGpu, x: Any, exclusive: bool, reverse: bool) -> Any:
     return result.array.reshape(x.shape)
 
 
-def model_scan(x: Any, exclusive: bool, reverse: bool) -> Any:
+def model_scan(x: Any, exclusive: bool, reverse: bool, dtype: Any = None) -> Any:
     with np.errstate(all="ignore"):
-        return tcu.cumsum(x, axis=1, exclusive=exclusive, reverse=reverse, dtype=x.dtype)
+        return tcu.cumsum(x, axis=1, exclusive=exclusive, reverse=reverse, dtype=dtype or x.dtype)
 
 
 ORDERS = [(False, False), (True, False), (False, True), (True, True)]
@@ -728,21 +727,31 @@ def test_short_rows(host: HostGpu, monkeypatch: pytest.MonkeyPatch, exclusive: b
     assert not host._workspaces, "nobody waits for another warp"
 
 
+@pytest.mark.parametrize(
+    ("dtype", "result"),
+    [
+        ("float16", "float16"), ("bfloat16", "bfloat16"), ("float32", "float32"), ("float64", "float64"),
+        ("float16", "float32"), ("bfloat16", "float32"), ("float32", "float64"), ("float16", "bfloat16"),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize(("exclusive", "reverse"), ORDERS)
-def test_long_rows(host: HostGpu, exclusive: bool, reverse: bool) -> None:
+def test_long_rows(host: HostGpu, dtype: str, result: str, exclusive: bool, reverse: bool) -> None:
     """Several chunks each, the last one partial; the workspace serves one launch after another."""
     rng = np.random.default_rng(5)
-    cases = [(3, 3 * 8192 + 4096 + 48, "normal"), (2, 8192 + 16, "special")]
+    number = get_format(dtype).dtype
+    chunk = (16 << 10) // number.itemsize
+    group = 32 // number.itemsize
+    cases = [(3, 3 * chunk + chunk // 2 + 3 * group, "normal"), (2, chunk + group, "special")]
     if not exclusive:
-        cases.append((1, 33 * 8192 + 80, "spread"))  # totals of runs of chunks
+        cases.append((1, 33 * chunk + 5 * group, "spread"))  # totals of runs of chunks
     if not reverse:
-        cases.append((1, 8192 + 13, "any code"))  # the last numbers are no whole granule
+        cases.append((1, chunk + group - 1, "any code"))  # the last numbers are no whole granule
     for rows, length, kind in cases:
-        x = draw(rng, rows * length, np.float16, kind).reshape(rows, length)
+        x = draw(rng, rows * length, number, kind).reshape(rows, length)
         host.launches.clear()
-        found = scanned(host, x, exclusive, reverse)
+        found = scanned(host, x, exclusive, reverse, get_format(result).dtype)
         assert host.launches == ["long_scan"]
-        assert alike(found, model_scan(x, exclusive, reverse)), (rows, length, kind)
+        assert alike(found, model_scan(x, exclusive, reverse, get_format(result).dtype)), (rows, length, kind)
 
 
 @pytest.mark.parametrize(
@@ -758,7 +767,7 @@ def test_long_rows(host: HostGpu, exclusive: bool, reverse: bool) -> None:
             LEFT_BEHIND,
         ),
         ("long_scan", "if (lane < run.place) v = wait_for(run.slots + lane, seen, launch);", "v = 1;", BITS),
-        ("long_scan", "lines[turn.buffer][first + line] = sum", "lines[turn.buffer][line] = sum", BITS),
+        ("long_scan", "lines[turn.buffer][first + (REVERSE", "lines[turn.buffer][(REVERSE", BITS),
         ("long_scan", "        wait_for_copy(&b.found[turn.buffer], turn.odd);\n", "", BITS),
         (
             "long_scan",
@@ -777,6 +786,47 @@ def test_an_error_in_a_kernel_of_scans_is_seen(
     x = np.random.default_rng(6).standard_normal((rows, length)).astype(np.float16)
     wanted = model_scan(x, False, False)
     assert complaint_about(host, entry, right, wrong, lambda: scanned(host, x, False, False), wanted) == seen
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "seen"),
+    [
+        ("wait_for_stores();  // of the line before", "// of the line before", BITS),
+        ("    if (!IN_PLACE) wait_for_stores();", "", LEFT_BEHIND),
+        ("own[(i + turned) % 4]", "own[i]", BITS),
+        (
+            "                if (lane == 0) arrive(&b.empty[turn.buffer]);  // all that is needed is in registers\n",
+            "",
+            STUCK,
+        ),
+    ],
+)
+def test_an_error_in_a_scan_to_wider_numbers_is_seen(
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch, right: str, wrong: str, seen: str
+) -> None:
+    monkeypatch.setattr(scans, "_WIDE_BUFFERS", 4)
+    monkeypatch.setattr(scans, "_SCANNING", 8)  # so that each has several lines
+    x = np.random.default_rng(6).standard_normal((2, 5 * 8192 + 4096 + 48)).astype(np.float16)
+    wide = np.dtype(np.float32)
+    wanted = model_scan(x, False, False, wide)
+    found = complaint_about(
+        host, "long_scan", right, wrong, lambda: scanned(host, x, False, False, wide), wanted
+    )
+    assert found == seen
+
+
+def test_rows_of_few_chunks_have_few_of_them_at_a_time(host: HostGpu) -> None:
+    """So that results are on their way before all numbers have come; in no more than a block can have."""
+    for element, target, most in (
+        ("binary16", "binary16", 14), ("binary16", "binary32", 12), ("binary32", "binary32", 14), ("binary32", "binary64", 12),
+    ):  # fmt: skip
+        for shares, buffers in (
+            (20 * host.gpu.multiprocessors, 10),
+            (20 * host.gpu.multiprocessors + 1, most),
+        ):
+            way = scans._long_way(2, shares, element, get_format(target), host.gpu)
+            assert dict(way.macros)["BUFFERS"] == buffers
+            assert way.shared <= 227 << 10
 
 
 # ---- columns ----

@@ -42,6 +42,12 @@ The fastest on an H200 of those that leave the kernel its registers and 227 KB o
 """
 _BUFFERS, _SUMMING, _LOOKING, _SCANNING = 14, 4, 2, 16
 """Of cuda/long_scan.cu: chunks that a block has in shared memory; warps that add up, that look back, and that scan."""
+_WIDE_BUFFERS, _WIDE_SUMMING = 12, 2
+"""Chunks where results are twice as wide as elements; and warps that add up where these are binary16, besides (H200, 2^29
+numbers: 803 in place of 824 us with 4; bfloat16 takes 25 % longer)."""
+_FEW_BUFFERS, _FEW_CHUNKS = 10, 20
+"""Chunks that a block has in shared memory where it has no more than so many in all: with more, nearly all are read before
+the first is written (H200, 2^24 numbers of binary16 to binary32: 35.4 in place of 38.5 us)."""
 _PIECE, _PIECES = (4, 1, 24), (4, 3, 17)
 """Of cuda/short_scan.cu: lines that a warp takes at a time, how many times it has room for them, and warps on a
 multiprocessor; for rows of one piece, and of more.
@@ -121,14 +127,14 @@ class ScanLaunch:
         self._gpu = gpu
         self._lock = threading.Lock()
         copied = aligned and gpu.compute_capability >= (9, 0)
-        exact = copied and plan.input == target.name == "binary16"
         dense = stride_in == stride_out == plan.n == groups * per_group
-        alone = exact and dense and _is_short(rows, groups, gpu)
+        exact = plan.input == target.name == "binary16"
+        alone = copied and exact and dense and _is_short(rows, groups, gpu)
         levels, self._slots = _levels(rows, chunks) if chunks > 1 and not alone else (_Levels(), 0)
         if alone:
             way = _short_way(rows, groups)
-        elif exact and chunks > 1 and shared_memory_of(gpu) >= long_scan_bytes():
-            way = _long_way(levels.count, shares, gpu)
+        elif copied and chunks > 1 and _is_long(size, target.dtype.itemsize, gpu):
+            way = _long_way(levels.count, shares, plan.input, target, gpu)
         else:
             way = _any_way(per_row, chunks, shares, copied, size == target.dtype.itemsize == 2, gpu)
         function = compiled(
@@ -193,13 +199,23 @@ def _any_way(per_row: int, chunks: int, shares: int, copied: bool, narrow: bool,
     return _Way("scan.cu", macros, shares, min(shares, gpu.multiprocessors * resident), _THREADS, shared)
 
 
-def _long_way(levels: int, shares: int, gpu: Gpu) -> _Way:
+def _is_long(size: int, target_size: int, gpu: Gpu) -> bool:
+    """Whether cuda/long_scan.cu has such results, of rows of several chunks, and room on the GPU."""
+    return target_size in (size, 2 * size) and shared_memory_of(gpu) >= _long_scan_bytes(_BUFFERS, False)
+
+
+def _long_way(levels: int, shares: int, element: str, target: Format, gpu: Gpu) -> _Way:
+    wide = target.dtype.itemsize > get_format(element).dtype.itemsize
+    buffers = _WIDE_BUFFERS if wide else _BUFFERS
+    if shares <= _FEW_CHUNKS * gpu.multiprocessors:
+        buffers = min(buffers, _FEW_BUFFERS)
+    summing = _WIDE_SUMMING if wide and element == "binary16" else _SUMMING
     macros = (
-        ("LEVELS", levels), ("BUFFERS", _BUFFERS), ("SUMMING", _SUMMING), ("LOOKING", _LOOKING),
-        ("SCANNING", _SCANNING),
+        ("LEVELS", levels), ("BUFFERS", buffers), ("SUMMING", summing), ("LOOKING", _LOOKING), ("SCANNING", _SCANNING),
     )  # fmt: skip
-    threads = (_SCANNING + _SUMMING + _LOOKING + 4) * _LANES
-    return _Way("long_scan.cu", macros, shares, min(shares, gpu.multiprocessors), threads, long_scan_bytes())
+    threads = (_SCANNING + summing + _LOOKING + 4) * _LANES
+    blocks = min(shares, gpu.multiprocessors)
+    return _Way("long_scan.cu", macros, shares, blocks, threads, _long_scan_bytes(buffers, wide))
 
 
 def _is_short(rows: int, groups: int, gpu: Gpu) -> bool:
@@ -219,9 +235,14 @@ def _short_way(rows: int, groups: int) -> _Way:
     return _Way("short_scan.cu", macros, shares, shares, _LANES, short_scan_bytes(lines, buffers))
 
 
-def long_scan_bytes() -> int:
-    """Shared memory of a block of cuda/long_scan.cu: chunks, what is known of their lines and of them, 4 slots."""
-    return _aligned(_BUFFERS * (_CHUNK * _GROUP + 8 * _LINES + 84) + 4 * _SLOT)
+def _long_scan_bytes(buffers: int, wide: bool) -> int:
+    """Shared memory of a block of cuda/long_scan.cu.
+
+    That is for chunks, for what is known of their lines and of them, for 4 slots, and for a line of results
+    for each warp that scans, where they are wide.
+    """
+    results = _SCANNING * _LANES * 2 * _GROUP if wide else 16
+    return _aligned(buffers * (_CHUNK * _GROUP + 8 * _LINES + 84) + 4 * _SLOT) + results
 
 
 def short_scan_bytes(lines: int, buffers: int) -> int:

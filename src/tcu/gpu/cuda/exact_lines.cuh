@@ -1,14 +1,14 @@
-// Scans of binary16 as binary16, whose sums are exact in binary64 up to 2^13 numbers: each is a multiple of 2^-24 and
+// Scans of binary16, whose sums are exact in binary64 up to 2^13 numbers: each is a multiple of 2^-24 and
 // below 2^16.  Whatever adds them up has the bits of the plan; only where the carry comes in is its order followed.
 //
-// Compiled as groups.cuh says, for ELEMENT and RESULT both binary16.
+// Compiled as groups.cuh says.
 
 #pragma once
 
-#include "groups.cuh"
+#include "line_results.cuh"
 #include "lanes.cuh"
 
-static_assert(ELEMENT == BINARY16 && RESULT == TO_BINARY16, "other sums would need the plan's order");
+static_assert(ELEMENT == BINARY16, "other sums would need the plan's order");
 
 // The lower number of a word is converted, the higher one moved (groups.cuh): one way alone keeps other units idle.
 __device__ inline double lower(u32 word) {
@@ -20,13 +20,10 @@ __device__ inline double lower(u32 word) {
 // Times 2^-1008.
 __device__ inline double higher(u32 word) { return __hiloint2double(static_cast<int>(word) >> DOWN & BITS, 0); }
 
-// As rounded, of two numbers: one word, put together at once.
-__device__ inline u32 rounded_pair(double low, double high) {
-    u32 word;
-    asm("{ .reg .b16 low, high; cvt.rn.f16.f64 low, %1; cvt.rn.f16.f64 high, %2; mov.b32 %0, {low, high}; }"
-        : "=r"(word)
-        : "d"(low), "d"(high));
-    return word;
+// Which of COUNT lines is the one whose sum the lane has.
+template <int COUNT>
+__device__ inline int line_of_lane(int lane) {
+    return lane / (WARP / COUNT);
 }
 
 // What COUNT lines one after another add up to, in all lanes of theirs: each is added up by 32 / COUNT of them.
@@ -81,29 +78,8 @@ struct Running {
         before = all - sum;
     }
 
-    // The results, where `start` comes before the line in its row, to the group's place.
-    __device__ void put(Group* at, double start) const {
-        const double carry = start + before;
-        Group results;
-#pragma unroll
-        for (int i = 0; i < GROUP; i += 2) {
-            const double first = EXCLUSIVE ? i ? carry + sums[i - (i > 0)] : carry : carry + sums[i];
-            const double second = carry + sums[EXCLUSIVE ? i : i + 1];
-            results.word[(REVERSE ? GROUP - 1 - i : i) / 2] = REVERSE ? rounded_pair(second, first) : rounded_pair(first, second);
-        }
-        *at = results;
-    }
+    // What comes before the group, where `start` comes before the line in its row.
+    __device__ double carry(double start) const { return start + before; }
+    // The row up to number i of the group, before which it has come to `carry`.
+    __device__ double after(int i, double carry) const { return carry + sums[i]; }
 };
-
-// Scans a line whatever the numbers are, results in their place; returns the sum of its last row, in the last lane.
-// Seldom, and not inline, so that it takes no registers.
-template <int WIDTH>
-__device__ __noinline__ double scan_any(Group* at, double start) {
-    const int lane = threadIdx.x % WARP;
-    const Group x = *at;
-    const double sum = inclusive<WIDTH>(total(x), lane);
-    ResultCode codes[GROUP];
-    scanned(x, start + exclusive<WIDTH>(sum, lane), codes);
-    for (int i = 0; i < GROUP; ++i) at->codes[i] = codes[i];
-    return sum;
-}

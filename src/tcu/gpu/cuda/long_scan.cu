@@ -1,10 +1,10 @@
-// Running sums of long rows of binary16, by the plan of tcu/plan/scan.py, in one pass over memory: warps with a task
-// each.
+// Running sums of long rows, by the plan of tcu/plan/scan.py, in one pass over memory: warps with a task each.
 //
 // A chunk (16 KiB) goes through shared memory: one warp has it copied there, some add up its lines, one hands on what
 // they come to, and one the totals of runs of chunks, some look back for what comes before it, a warp for each line scans
-// it, results in place of numbers, and one warp has them copied to memory.  A block has as many chunks under way as shared
-// memory has room for, and none waits for another of them.
+// it, results in place of numbers, and one warp has them copied to memory; results that are twice as wide go there from a
+// line of shared memory that each of these warps has.  A block has as many chunks under way as shared memory has room for,
+// and none waits for another of them.
 //
 // What matters is how long a chunk's way through a warp is: while one warp loaded and stored, with 2100 cycles of
 // instructions, all others waited for it, and with numbers drawn a chunk earlier than needed, all blocks for the
@@ -14,7 +14,12 @@
 // chunks are under way: 8, 10, 12 and 13 of them took 655, 609, 577 and 569 us for 2^29 numbers.  So a line's totals and
 // starts have one place, results leave a buffer without waiting for the next ones, and a number is drawn meanwhile.
 //
-// Compiled with ELEMENT and RESULT (binary16), LAYOUT (ALIGNED: every row begins at a multiple of 16 bytes, in the
+// Of 2^24 numbers of binary32, a chunk is under way for 13 us: 2 to 3 until it has arrived, 5 until a warp looks back for
+// it, 1 to 2 for that, 1 until it is scanned.  What others hand on is seen 1 us later.  Slower: to ask for the slots of
+// several chunks at once (45 to 51 in place of 44 us), chunks by twos (47 to 49), three numbers drawn ahead at first (45).
+// No faster: less asked for at a time, pauses between looks, slots far from the counter of numbers.
+//
+// Compiled with ELEMENT and RESULT, LAYOUT (ALIGNED: every row begins at a multiple of 16 bytes, in the
 // array and in the result, and reversed ones end at one of 32), for sm_90 and later, and
 //   EXCLUSIVE, REVERSE
 //   LEVELS     of chunks in a row
@@ -26,13 +31,19 @@
 // The host fills the structure field by field (tcu/gpu/scans.py): change both together.
 
 #include "bulk.cuh"
-#include "exact_lines.cuh"
+#include "line_results.cuh"
 #include "scan.cuh"
+#if ELEMENT == BINARY16
+#include "exact_lines.cuh"
+#else
+#include "plan_lines.cuh"
+#endif
 
 constexpr int ELEMENTS = LINES * WARP * GROUP;  // of a chunk
 constexpr int LINE = WARP * GROUP;
 constexpr int LOAD = SCANNING + SUMMING + LOOKING, STORE = LOAD + 1, HAND_ON = LOAD + 2;  // and one for runs
 constexpr int THREADS = (HAND_ON + 2) * WARP;
+static_assert(IN_PLACE || sizeof(ResultCode) == 2 * sizeof(Code), "a lane's results have a place, or are four granules");
 constexpr int STORED = ELEMENTS / 4;  // at a time: more than with one store for all (H200: 0.88 and 0.87 of a copy's speed)
 
 static_assert(LOOKING < BUFFERS, "the end is told to a turn of each such warp, in buffers that are empty by then");
@@ -70,9 +81,12 @@ __device__ inline Chunk chunk_of(const Scan& p, u32 number) {
 }
 
 constexpr int KNOWN = 4;
+constexpr u32 SLOTS_OF_LINE = 128 / sizeof(Slot);
+constexpr u32 FAR = 4096;  // chunks before whose turn their slots are fetched: twice as many as are under way
 
 struct Buffers {
     Group groups[BUFFERS][LINES * WARP];
+    uint4 results[IN_PLACE ? 1 : SCANNING][IN_PLACE ? 1 : 4 * WARP];  // a line's, that are twice as wide
     double lines[BUFFERS][LINES];  // what a line comes to, and then what comes before it in the chunk
     double carries[BUFFERS];       // what comes before the chunk
     Chunk chunks[BUFFERS];
@@ -95,18 +109,34 @@ struct Turn {
     }
 };
 
+// The slots of a chunk and of those behind it in a line of memory: what is read and written has driven them out of the
+// second cache since the last launch, and who looks at one first would wait for memory behind all others (H200, 2^29
+// numbers of binary32: 0.94 of a copy's speed in place of 0.91).
+__device__ inline void fetch_slots(const Scan& p, u32 number) {
+    if (number >= p.shares) return;
+    const u32 chunks = static_cast<u32>(p.levels.chunks), row = p.rows == 1 ? 0 : number / chunks;
+#pragma unroll
+    for (int level = 0; level < LEVELS; ++level) {
+        const Run run(p.slots, p.levels, level, row, number - row * chunks);
+        asm volatile("prefetch.global.L2::evict_last [%0];" ::"l"(run.slots + run.place));
+    }
+}
+
+__device__ inline u32 draw(const Scan& p) { return atomicAdd(&p.shared->ticket, 1); }
+
 // Draws chunks as buffers are done, and has them copied when they are empty.  Whoever waits, waits for chunks of lower
 // numbers, which running blocks have drawn; to draw one earlier than it is needed keeps all others waiting for it.
-__device__ inline void load_chunks(const Scan& p, Buffers& b) {
+// Lane 0 has drawn the first one.
+__device__ inline void load_chunks(const Scan& p, Buffers& b, u32 first) {
     const int lane = threadIdx.x % WARP;
     int turns = 0;
     Turn turn;
     for (int ends = 0; ends <= LOOKING; turn.next(), ++turns) {
-        // Asked for while the last results leave the buffer.
-        if (turns >= BUFFERS) wait_for_copy(&b.done[turn.buffer], turn.odd ^ 1);
-        u32 number = ALL;
-        if (lane == 0 && ends == 0) number = atomicAdd(&p.shared->ticket, 1);
-        if (turns >= BUFFERS) wait_for_copy(&b.empty[turn.buffer], turn.odd ^ 1);
+        u32 number = turns ? ALL : first;
+        if (turns >= BUFFERS) wait_for_copy(&(IN_PLACE ? b.done : b.empty)[turn.buffer], turn.odd ^ 1);
+        if (turns > 0 && ends == 0 && lane == 0) number = draw(p);
+        // Drawn while the last results leave the buffer.
+        if (IN_PLACE && turns >= BUFFERS) wait_for_copy(&b.empty[turn.buffer], turn.odd ^ 1);
         number = __shfl_sync(ALL, number, 0);
         u64* const full = &b.full[turn.buffer];
         if (number >= p.shares) {
@@ -117,6 +147,7 @@ __device__ inline void load_chunks(const Scan& p, Buffers& b) {
             }
             continue;
         }
+        if (lane == 0 && number % SLOTS_OF_LINE == 0) fetch_slots(p, number + FAR);
         const Chunk c = chunk_of(p, number);
         const Code* const from = c.from(p);
         Code* const codes = b.groups[turn.buffer]->codes + c.offset();
@@ -143,7 +174,7 @@ __device__ inline void store_chunks(const Scan& p, Buffers& b) {
         if (c.lines == 0) break;
         wait_for_copy(&b.done[turn.buffer], turn.odd);
         ResultCode* const to = static_cast<ResultCode*>(p.out) + c.row * p.out_stride + c.first;
-        const ResultCode* const codes = b.groups[turn.buffer]->codes;
+        const ResultCode* const codes = reinterpret_cast<const ResultCode*>(b.groups[turn.buffer]->codes);
         if (c.whole() + lane < c.count) to[c.whole() + lane] = codes[c.whole() + lane];
         __syncwarp();
         if (lane == 0) {
@@ -164,13 +195,13 @@ __device__ __noinline__ double sums_of_few(const Group* groups, int lowest, int 
     for (int i = 0; i < EACH; ++i) {
         const int line = lowest + i;
         const double one = line >= 0 && line < lines ? sums_of_lines<1>(groups + line * WARP) : 0;
-        if (threadIdx.x % WARP / (WARP / EACH) == i) sum = one;
+        if (line_of_lane<EACH>(threadIdx.x % WARP) == i) sum = one;
     }
     return sum;
 }
 
 __device__ inline void add_up_lines(Buffers& b, int warp) {
-    constexpr int EACH = LINES / SUMMING, LANES = WARP / EACH;
+    constexpr int EACH = LINES / SUMMING;
     const int lane = threadIdx.x % WARP, first = warp * EACH;
     for (Turn turn;; turn.next()) {
         wait_for_copy(&b.full[turn.buffer], turn.odd);
@@ -180,8 +211,8 @@ __device__ inline void add_up_lines(Buffers& b, int warp) {
         const Group* const groups = b.groups[turn.buffer];
         const double sum = lowest >= 0 && lowest + EACH <= lines ? sums_of_lines<EACH>(groups + lowest * WARP)
                                                                  : sums_of_few<EACH>(groups, lowest, lines);
-        const int line = REVERSE ? EACH - 1 - lane / LANES : lane / LANES;
-        if (lane % LANES == 0) b.lines[turn.buffer][first + line] = sum;
+        const int line = line_of_lane<EACH>(lane);
+        b.lines[turn.buffer][first + (REVERSE ? EACH - 1 - line : line)] = sum;
         __syncwarp();
         if (lane == 0) arrive(&b.summed[turn.buffer]);
     }
@@ -278,7 +309,37 @@ __device__ inline void look_back(const Scan& p, Buffers& b, int first) {
     }
 }
 
-__device__ inline void scan_lines(Buffers& b, int warp) {
+// A lane's results that are twice as wide as numbers, to their place in a line of them in shared memory.
+__device__ inline void put_wide(uint4* line, const ResultCode (&codes)[GROUP]) {
+    union {
+        ResultCode codes[GROUP];
+        uint4 granules[4];
+    } r;
+#pragma unroll
+    for (int i = 0; i < GROUP; ++i) r.codes[i] = codes[i];
+    const int lane = threadIdx.x % WARP;
+    uint4* const own = line + (REVERSE ? WARP - 1 - lane : lane) * 4;
+    // Each pair of lanes begins with another granule, so that eight lanes together have all banks.
+    const int turned = lane / 2 % 4;
+    uint4 once[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) once[i] = turned & 1 ? r.granules[(i + 1) % 4] : r.granules[i];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) own[(i + turned) % 4] = turned & 2 ? once[(i + 2) % 4] : once[i];
+}
+
+// A line's results, to memory, whatever its numbers are, of which elements `first` to `below` - 1 from the lane's first one on are
+// there; not inline, so that it takes no registers.
+__device__ __noinline__ void store_any_line(ResultCode* to, const Group* at, double start, int first, int below) {
+    const int lane = threadIdx.x % WARP;
+    const Group x = *at;
+    ResultCode codes[GROUP];
+    scanned(x, start + exclusive<WARP>(inclusive<WARP>(total(x), lane), lane), codes);
+    for (int i = 0; i < GROUP; ++i)
+        if (first <= i && i < below) to[i] = codes[i];
+}
+
+__device__ inline void scan_lines(const Scan& p, Buffers& b, int warp) {
     const int lane = threadIdx.x % WARP;
     Turn turn;
     turn.next(warp / LINES);
@@ -288,49 +349,84 @@ __device__ inline void scan_lines(Buffers& b, int warp) {
         wait_for_copy(&b.full[turn.buffer], turn.odd);
         const int lines = b.chunks[turn.buffer].lines, last = REVERSE ? lines - 1 - line : line;
         // Where there is no such line, another one or none is looked at, and nothing becomes of it.
-        Group* const at = b.groups[turn.buffer] + (REVERSE ? (max(last, 0) + 1) * WARP - 1 - lane : last * WARP + lane);
+        const int place = REVERSE ? (max(last, 0) + 1) * WARP - 1 - lane : last * WARP + lane;
+        Group* const at = b.groups[turn.buffer] + place;
         const Running<WARP> running(*at);  // before the wait for what comes before
-        if (__any_sync(ALL, lines == 0)) return;
+        if (__any_sync(ALL, lines == 0)) break;
         wait_for_copy(&b.found[turn.buffer], turn.odd);
         const double start = b.carries[turn.buffer] + b.lines[turn.buffer][line];
-        if (line < lines) {
-            if (__all_sync(ALL, is_finite(start) && b.finite[turn.buffer] >> line & 1))
-                running.put(at, start);
-            else
-                scan_any<WARP>(at, start);
+        const bool is_plain = __all_sync(ALL, is_finite(start) && b.finite[turn.buffer] >> line & 1);
+        if constexpr (IN_PLACE) {
+            if (line < lines) {
+                if (is_plain)
+                    put(running, at, start);
+                else
+                    scan_any<WARP>(at, start);
+            }
+            __syncwarp();
+            if (lane == 0) arrive(&b.done[turn.buffer]);
+        } else {
+            const Chunk c = b.chunks[turn.buffer];
+            const int first = place * GROUP - c.offset();  // of the chunk's elements, the lane's first one in memory
+            ResultCode* const to = static_cast<ResultCode*>(p.out) + c.row * p.out_stride + c.first + first;
+            const bool is_whole = first >= 0 && first + GROUP <= c.count;
+            __syncwarp();
+            if (__all_sync(ALL, is_plain && is_whole && line < lines)) {
+                if (lane == 0) arrive(&b.empty[turn.buffer]);  // all that is needed is in registers
+                ResultCode codes[GROUP];
+                results_of(running, start, codes);
+                wait_for_stores();  // of the line before: the lane that has started them
+                __syncwarp();
+                put_wide(b.results[warp], codes);
+                release_to_copies();
+                __syncwarp();
+                if (lane == (REVERSE ? WARP - 1 : 0)) {
+                    start_store(to, b.results[warp], sizeof(b.results[warp]));
+                    commit_stores();
+                }
+            } else {
+                if (line < lines) store_any_line(to, at, start, -first, c.count - first);
+                __syncwarp();
+                if (lane == 0) arrive(&b.empty[turn.buffer]);
+            }
         }
-        __syncwarp();
-        if (lane == 0) arrive(&b.done[turn.buffer]);
     }
+    if (!IN_PLACE) wait_for_stores();  // memory is the block's until they have left it
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1) long_scan(const __grid_constant__ Scan p) {
     extern __shared__ uint4 memory[];
     Buffers& b = *reinterpret_cast<Buffers*>(memory);
     const int warp = threadIdx.x / WARP;
+    // Asked for before the barriers are ready.
+    u32 first = ALL;
+    if (threadIdx.x == LOAD * WARP) first = draw(p);
     if (threadIdx.x < KNOWN) b.known[threadIdx.x].high = b.known[threadIdx.x].low = ~0ull;  // no chunks' number
-    if (threadIdx.x == 0)
-        for (int i = 0; i < BUFFERS; ++i) {
-            prepare(&b.full[i]);
-            prepare(&b.summed[i], SUMMING);
-            prepare(&b.found[i], LEVELS > 1 ? 3 : 2);
-            prepare(&b.done[i], LINES);
-            prepare(&b.empty[i]);
-        }
+    if (threadIdx.x < BUFFERS) {
+        const int i = threadIdx.x;
+        prepare(&b.full[i]);
+        prepare(&b.summed[i], SUMMING);
+        prepare(&b.found[i], LEVELS > 1 ? 3 : 2);
+        prepare(&b.done[i], LINES);
+        prepare(&b.empty[i], IN_PLACE ? 1 : LINES);
+    }
     __syncthreads();
-    if (warp < SCANNING)
-        scan_lines(b, warp);
-    else if (warp < SCANNING + SUMMING)
+    if (warp < SCANNING) {
+        // These warps have nothing to do yet, and the others all the more: before the barrier, it would take 1 us.
+        const u32 step = SLOTS_OF_LINE * SCANNING * WARP;
+        for (u32 i = SLOTS_OF_LINE * threadIdx.x + step * blockIdx.x; i < FAR; i += step * gridDim.x) fetch_slots(p, i);
+        scan_lines(p, b, warp);
+    } else if (warp < SCANNING + SUMMING)
         add_up_lines(b, warp - SCANNING);
     else if (warp < LOAD)
         look_back(p, b, warp - SCANNING - SUMMING);
     else if (warp == LOAD)
-        load_chunks(p, b);
+        load_chunks(p, b, first);
     else if (warp == HAND_ON)
         hand_on_chunks(p, b);
-    else if (warp == STORE)
-        store_chunks(p, b);
-    else if (LEVELS > 1)
+    else if (warp == STORE) {
+        if (IN_PLACE) store_chunks(p, b);
+    } else if (LEVELS > 1)
         hand_on_all_runs(p, b);
     __syncthreads();
     if (threadIdx.x == 0 && atomicInc(&p.shared->left, gridDim.x - 1) == gridDim.x - 1) {

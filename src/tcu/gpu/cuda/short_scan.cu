@@ -95,7 +95,7 @@ extern "C" __global__ void __launch_bounds__(WARP, RESIDENT) short_scan(const __
             double sum;
             if (__all_sync(ALL, finite(x)) && start - start == 0) {
                 const Running<IN_LINE> running(x);
-                running.put(at, start);
+                put(running, at, start);
                 sum = running.all;
             } else {
                 sum = scan_any<IN_LINE>(at, start);

@@ -1,0 +1,69 @@
+// What becomes of a lane's numbers in a scan of lines: Running (exact_lines.cuh or plan_lines.cuh) has their sums.
+//
+// Compiled as groups.cuh says.
+
+#pragma once
+
+#include "groups.cuh"
+
+constexpr bool IN_PLACE = sizeof(Code) == sizeof(ResultCode);  // results take the numbers' place
+
+// Result i of a group, in the order of the scan, where the row has come to `carry` before it.
+template <typename Running>
+__device__ inline double result_of(const Running& running, int i, double carry) {
+    return EXCLUSIVE ? i ? running.after(i - (i > 0), carry) : carry : running.after(i, carry);
+}
+
+// As rounded, of two numbers: one word, put together at once.
+__device__ inline u32 rounded_pair(double low, double high) {
+#if RESULT == 0
+    u32 word;
+    asm("{ .reg .b16 low, high; cvt.rn.f16.f64 low, %1; cvt.rn.f16.f64 high, %2; mov.b32 %0, {low, high}; }"
+        : "=r"(word)
+        : "d"(low), "d"(high));
+    return word;
+#else
+    return rounded(low) | static_cast<u32>(rounded(high)) << 16;
+#endif
+}
+
+// The results of a lane's group, in the order of memory, where `start` comes before the line in its row.
+template <typename Running>
+__device__ inline void results_of(const Running& running, double start, ResultCode (&codes)[GROUP]) {
+    const double carry = running.carry(start);
+#pragma unroll
+    for (int i = 0; i < GROUP; ++i) codes[REVERSE ? GROUP - 1 - i : i] = rounded(result_of(running, i, carry));
+}
+
+// The same in the numbers' place.
+template <typename Running>
+__device__ inline void put(const Running& running, Group* at, double start) {
+    union {
+        Group group;
+        ResultCode codes[GROUP];
+    } r;
+    if (sizeof(ResultCode) == 2) {
+        const double carry = running.carry(start);
+#pragma unroll
+        for (int i = 0; i < GROUP; i += 2) {
+            const double first = result_of(running, i, carry), second = result_of(running, i + 1, carry);
+            r.group.word[(REVERSE ? GROUP - 1 - i : i) / 2 % 8] = REVERSE ? rounded_pair(second, first) : rounded_pair(first, second);
+        }
+    } else {
+        results_of(running, start, r.codes);
+    }
+    *at = r.group;
+}
+
+// Scans a line whatever the numbers are, results in their place; returns the sum of its last row, in the last lane.
+// Seldom, and not inline, so that it takes no registers.
+template <int WIDTH>
+__device__ __noinline__ double scan_any(Group* at, double start) {
+    const int lane = threadIdx.x % WARP;
+    const Group x = *at;
+    const double sum = inclusive<WIDTH>(total(x), lane);
+    ResultCode codes[GROUP];
+    scanned(x, start + exclusive<WIDTH>(sum, lane), codes);
+    for (int i = 0; i < GROUP; ++i) reinterpret_cast<ResultCode*>(at->codes)[i] = codes[i];
+    return sum;
+}
