@@ -23,7 +23,7 @@ template <int CHUNK, int CHUNKS, int BEYOND = 16>
 struct Ring {
     static constexpr u32 SIZE = CHUNK * CHUNKS;
     static constexpr bool MASKED = (SIZE & (SIZE - 1)) == 0;  // positions wrap around by a mask
-    static_assert((CHUNK & (CHUNK - 1)) == 0 && CHUNK % LINE == 0, "chunks are found by a mask");
+    static_assert(CHUNK % LINE == 0, "lines of memory are lines of the ring");
 
     struct Memory {
         alignas(LINE) char bytes[SIZE + BEYOND];  // behind the last chunk, what follows it
@@ -69,7 +69,7 @@ struct Ring {
     // What is asked for next is the chunk with this byte.
     __device__ void skip(u32 position) {
         wait(asked);
-        asked = there = position & ~(CHUNK - 1u);
+        asked = there = position / CHUNK * CHUNK;
         if (MASKED) awaited = asked % SIZE / CHUNK;
         else origin = asked - awaited * CHUNK;  // the place whose turn it is
     }
