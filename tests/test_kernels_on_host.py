@@ -126,7 +126,7 @@ class HostGpu:
 
     def _workspace(self, kind: str, ordinal: int, stream: int, slots: int, words: int) -> Any:
         """Zeros that launches leave behind as the next one needs them."""
-        room = self._workspaces.setdefault(kind, np.zeros(1 << 12, np.uint64))
+        room = self._workspaces.setdefault(kind, np.zeros(1 << 14, np.uint64))
         assert words <= room.size
 
         def start(stream: int, *launches: Any) -> None:
@@ -752,6 +752,15 @@ def test_long_rows(host: HostGpu, dtype: str, result: str, exclusive: bool, reve
         found = scanned(host, x, exclusive, reverse, get_format(result).dtype)
         assert host.launches == ["long_scan"]
         assert alike(found, model_scan(x, exclusive, reverse, get_format(result).dtype)), (rows, length, kind)
+
+
+@pytest.mark.parametrize(("exclusive", "reverse"), [(False, False), (True, True)])
+def test_rows_of_more_than_1024_chunks(host: HostGpu, exclusive: bool, reverse: bool) -> None:
+    """Whose totals have three levels."""
+    x = draw(np.random.default_rng(7), 2 * (1090 * 2048 + 20), np.dtype(np.float64), "spread").reshape(2, -1)
+    found = scanned(host, x, exclusive, reverse)
+    assert host.launches == ["long_scan"]
+    assert alike(found, model_scan(x, exclusive, reverse))
 
 
 @pytest.mark.parametrize(
