@@ -35,8 +35,8 @@ _SEGMENT_BLOCKS = 16
 """Blocks for each multiprocessor before one block takes several segments."""
 
 _WARPS, _LINES_OF_ROW, _CHUNKS, _NARROW_CHUNKS = (0, 5, 2), (0, 4, 3), (4, 6, 2), (2, 4, 3)
-"""(shares ahead, stages, blocks per multiprocessor) for rows of a warp, of a block and of several chunks, the last
-where both the elements and the results have 16 bits.
+"""Of cuda/scan.cu, (shares ahead, stages, blocks per multiprocessor) for rows of a warp, of a block and of several chunks,
+the last where both the elements and the results have 16 bits.
 
 The fastest on an H200 of those that leave the kernel its registers and 227 KB of shared memory; they change no bits.
 """
