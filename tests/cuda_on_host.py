@@ -106,7 +106,6 @@ _ASSEMBLY = {
     "ld.global.nc.s64 %0, [%1];": "%0 = *(%1);",
     "prefetch.global.L2 [%0];": ";",
     "prefetch.global.L2::evict_last [%0];": ";",
-    "st.global.v4.u32 [%0], {%1, %2, %3, %4};": "*(uint4*)(%0) = {%1, %2, %3, %4};",
     "st.global.f32 [%0], %1;": "*(float*)(%0) = %1;",
     "st.relaxed.gpu.global.u64 [%0], %1;": "*(%0) = %1;",
     "ld.acquire.gpu.global.u32 %0, [%1];": "%0 = host::look(%1);",

@@ -427,15 +427,15 @@ def test_staged_scans_compile(which: str, exclusive: int, reverse: int) -> None:
 @pytest.mark.parametrize(
     ("which", "facts"),
     [
-        ("long_scan.cu", [f"sizeof(Buffers) == {scans._long_scan_bytes(scans._BUFFERS, False)}"]),
+        ("long_scan.cu", [f"sizeof(Buffers) == {scans.long_scan_bytes(scans._BUFFERS, False)}"]),
         (
             "long_scan.cu, of few chunks",
-            [f"sizeof(Buffers) == {scans._long_scan_bytes(scans._FEW_BUFFERS, False)}"],
+            [f"sizeof(Buffers) == {scans.long_scan_bytes(scans._FEW_BUFFERS, False)}"],
         ),
-        ("long_scan.cu, wide", [f"sizeof(Buffers) == {scans._long_scan_bytes(scans._WIDE_BUFFERS, True)}"]),
+        ("long_scan.cu, wide", [f"sizeof(Buffers) == {scans.long_scan_bytes(scans._WIDE_BUFFERS, True)}"]),
         (
             "long_scan.cu, wide, of few chunks",
-            [f"sizeof(Buffers) == {scans._long_scan_bytes(scans._FEW_BUFFERS, True)}"],
+            [f"sizeof(Buffers) == {scans.long_scan_bytes(scans._FEW_BUFFERS, True)}"],
         ),
         ("short_scan.cu", [f"sizeof(Buffers) == {scans.short_scan_bytes(4, 1)}"]),
         ("short_scan.cu, lines", [f"sizeof(Buffers) == {scans.short_scan_bytes(4, 3)}"]),

@@ -201,7 +201,7 @@ def _any_way(per_row: int, chunks: int, shares: int, copied: bool, narrow: bool,
 
 def _is_long(size: int, target_size: int, gpu: Gpu) -> bool:
     """Whether cuda/long_scan.cu has such results, of rows of several chunks, and room on the GPU."""
-    return target_size in (size, 2 * size) and shared_memory_of(gpu) >= _long_scan_bytes(_BUFFERS, False)
+    return target_size in (size, 2 * size) and shared_memory_of(gpu) >= long_scan_bytes(_BUFFERS, False)
 
 
 def _long_way(levels: int, shares: int, element: str, target: Format, gpu: Gpu) -> _Way:
@@ -215,7 +215,7 @@ def _long_way(levels: int, shares: int, element: str, target: Format, gpu: Gpu) 
     )  # fmt: skip
     threads = (_SCANNING + summing + _LOOKING + 4) * _LANES
     blocks = min(shares, gpu.multiprocessors)
-    return _Way("long_scan.cu", macros, shares, blocks, threads, _long_scan_bytes(buffers, wide))
+    return _Way("long_scan.cu", macros, shares, blocks, threads, long_scan_bytes(buffers, wide))
 
 
 def _is_short(rows: int, groups: int, gpu: Gpu) -> bool:
@@ -235,7 +235,7 @@ def _short_way(rows: int, groups: int) -> _Way:
     return _Way("short_scan.cu", macros, shares, shares, _LANES, short_scan_bytes(lines, buffers))
 
 
-def _long_scan_bytes(buffers: int, wide: bool) -> int:
+def long_scan_bytes(buffers: int, wide: bool) -> int:
     """Shared memory of a block of cuda/long_scan.cu.
 
     That is for chunks, for what is known of their lines and of them, for 4 slots, and for a line of results

@@ -53,6 +53,12 @@ __device__ inline double moved(const Group& x, int i) {
     return __hiloint2double(static_cast<int>(at % 2 ? word : word << 16) >> DOWN & BITS, 0);
 }
 
+// Number i of a group, in the order of the scan; of MOVES, moved.
+__device__ inline double number_of(const Group& x, int i) { return MOVES ? moved(x, i) : to_binary64(x.at(i)); }
+
+// `sum` of such numbers behind `carry`.
+__device__ inline double behind(double carry, double sum) { return MOVES ? fma(sum, UP, carry) : carry + sum; }
+
 // Whether no number is inf or NaN, which cannot be moved.
 __device__ inline bool finite(const Group& x) {
     u32 found = 0;
@@ -87,10 +93,9 @@ __device__ inline void scanned(const Group& x, double carry, ResultCode (&codes)
         double sum = 0, value = carry;
 #pragma unroll
         for (int i = 0; i < GROUP; ++i) {
-            const double number = MOVES ? moved(x, i) : to_binary64(x.at(i));
-            const double earlier = value;
+            const double number = number_of(x, i), earlier = value;
             sum = i ? sum + number : number;
-            value = MOVES ? fma(sum, UP, carry) : carry + sum;
+            value = behind(carry, sum);
             codes[REVERSE ? GROUP - 1 - i : i] = rounded(EXCLUSIVE ? earlier : value);
         }
         if (value == value) return;  // NaN stays NaN

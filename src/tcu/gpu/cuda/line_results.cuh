@@ -55,15 +55,21 @@ __device__ inline void put(const Running& running, Group* at, double start) {
     *at = r.group;
 }
 
-// Scans a line whatever the numbers are, results in their place; returns the sum of its last row, in the last lane.
+// The results of a lane's group whatever the numbers are; returns the sum of its row of WIDTH groups up to it.
+template <int WIDTH>
+__device__ inline double any_results_of(const Group x, double start, ResultCode (&codes)[GROUP]) {
+    const int lane = threadIdx.x % WARP;
+    const double sum = inclusive<WIDTH>(total(x), lane);
+    scanned(x, start + exclusive<WIDTH>(sum, lane), codes);
+    return sum;
+}
+
+// Scans a line so, results in the numbers' place; returns the sum of its last row, in the last lane.
 // Seldom, and not inline, so that it takes no registers.
 template <int WIDTH>
 __device__ __noinline__ double scan_any(Group* at, double start) {
-    const int lane = threadIdx.x % WARP;
-    const Group x = *at;
-    const double sum = inclusive<WIDTH>(total(x), lane);
     ResultCode codes[GROUP];
-    scanned(x, start + exclusive<WIDTH>(sum, lane), codes);
+    const double sum = any_results_of<WIDTH>(*at, start, codes);
     for (int i = 0; i < GROUP; ++i) reinterpret_cast<ResultCode*>(at->codes)[i] = codes[i];
     return sum;
 }

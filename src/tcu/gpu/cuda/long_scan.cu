@@ -328,13 +328,11 @@ __device__ inline void put_wide(uint4* line, const ResultCode (&codes)[GROUP]) {
     for (int i = 0; i < 4; ++i) own[(i + turned) % 4] = turned & 2 ? once[(i + 2) % 4] : once[i];
 }
 
-// A line's results, to memory, whatever its numbers are, of which elements `first` to `below` - 1 from the lane's first one on are
-// there; not inline, so that it takes no registers.
+// A line's results, to memory, whatever its numbers are, of which elements `first` to `below` - 1 from the lane's first one
+// on are there; not inline, so that it takes no registers.
 __device__ __noinline__ void store_any_line(ResultCode* to, const Group* at, double start, int first, int below) {
-    const int lane = threadIdx.x % WARP;
-    const Group x = *at;
     ResultCode codes[GROUP];
-    scanned(x, start + exclusive<WARP>(inclusive<WARP>(total(x), lane), lane), codes);
+    any_results_of<WARP>(*at, start, codes);
     for (int i = 0; i < GROUP; ++i)
         if (first <= i && i < below) to[i] = codes[i];
 }

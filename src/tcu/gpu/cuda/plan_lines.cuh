@@ -6,9 +6,6 @@
 
 #include "line_results.cuh"
 
-// Number i of a group, in the order of the scan; of MOVES, moved.
-__device__ inline double number_of(const Group& x, int i) { return MOVES ? moved(x, i) : to_binary64(x.at(i)); }
-
 // Which of COUNT lines is the one whose sum the lane has.
 template <int COUNT>
 __device__ inline int line_of_lane(int lane) {
@@ -57,5 +54,5 @@ struct Running {
     // What comes before the group, where `start` comes before the line in its row: not -0, and so no result is.
     __device__ double carry(double start) const { return start + before + 0.0; }
     // The row up to number i of the group, before which it has come to `carry`.
-    __device__ double after(int i, double carry) const { return MOVES ? fma(sums[i], UP, carry) : carry + sums[i]; }
+    __device__ double after(int i, double carry) const { return behind(carry, sums[i]); }
 };
