@@ -367,7 +367,7 @@ SCANS: dict[str, dict[str, Any]] = {
     "segment_scan.cu": {},
 }
 _LONG = {
-    "BUFFERS": scans._BUFFERS, "SUMMING": scans._SUMMING, "LOOKING": scans._LOOKING, "SCANNING": scans._SCANNING,
+    "BUFFERS": scans._BUFFERS, "SUMMING": scans._SUMMING, "LOOKING": scans._LOOKING,
 }  # fmt: skip
 _NARROW, _WIDE = {"ELEMENT": "BINARY16", "RESULT": 0}, {"ELEMENT": "BINARY16", "RESULT": 2}
 _WIDE_LONG = {**_LONG, **_WIDE, "BUFFERS": scans._WIDE_BUFFERS, "SUMMING": scans._WIDE_SUMMING}

@@ -40,8 +40,8 @@ the last where both the elements and the results have 16 bits.
 
 The fastest on an H200 of those that leave the kernel its registers and 227 KB of shared memory; they change no bits.
 """
-_BUFFERS, _SUMMING, _LOOKING, _SCANNING = 14, 4, 2, 16
-"""Of cuda/long_scan.cu: chunks that a block has in shared memory; warps that add up, that look back, and that scan."""
+_BUFFERS, _SUMMING, _LOOKING = 14, 4, 2
+"""Of cuda/long_scan.cu: chunks that a block has in shared memory; warps that add up, and that look back."""
 _WIDE_BUFFERS, _WIDE_SUMMING = 12, 2
 """Chunks where results are twice as wide as elements; and warps that add up where these are binary16, besides (H200, 2^29
 numbers: 803 in place of 824 us with 4; bfloat16 takes 25 % longer)."""
@@ -210,10 +210,8 @@ def _long_way(levels: int, shares: int, element: str, target: Format, gpu: Gpu) 
     if shares <= _FEW_CHUNKS * gpu.multiprocessors:
         buffers = min(buffers, _FEW_BUFFERS)
     summing = _WIDE_SUMMING if wide and element == "binary16" else _SUMMING
-    macros = (
-        ("LEVELS", levels), ("BUFFERS", buffers), ("SUMMING", summing), ("LOOKING", _LOOKING), ("SCANNING", _SCANNING),
-    )  # fmt: skip
-    threads = (_SCANNING + summing + _LOOKING + 4) * _LANES
+    macros = (("LEVELS", levels), ("BUFFERS", buffers), ("SUMMING", summing), ("LOOKING", _LOOKING))
+    threads = (_LINES + summing + _LOOKING + 4) * _LANES
     blocks = min(shares, gpu.multiprocessors)
     return _Way("long_scan.cu", macros, shares, blocks, threads, long_scan_bytes(buffers, wide))
 
@@ -241,7 +239,7 @@ def long_scan_bytes(buffers: int, wide: bool) -> int:
     That is for chunks, for what is known of their lines and of them, for 4 slots, and for a line of results
     for each warp that scans, where they are wide.
     """
-    results = _SCANNING * _LANES * 2 * _GROUP if wide else 16
+    results = _LINES * _LANES * 2 * _GROUP if wide else 16
     return _aligned(buffers * (_CHUNK * _GROUP + 8 * _LINES + 84) + 4 * _SLOT) + results
 
 

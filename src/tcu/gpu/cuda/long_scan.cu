@@ -14,10 +14,13 @@
 // chunks are under way: 8, 10, 12 and 13 of them took 655, 609, 577 and 569 us for 2^29 numbers.  So a line's totals and
 // starts have one place, results leave a buffer without waiting for the next ones, and a number is drawn meanwhile.
 //
-// Of 2^24 numbers of binary32, a chunk is under way for 13 us: 2 to 3 until it has arrived, 5 until a warp looks back for
-// it, 1 to 2 for that, 1 until it is scanned.  What others hand on is seen 1 us later.  Slower: to ask for the slots of
-// several chunks at once (45 to 51 in place of 44 us), chunks by twos (47 to 49), three numbers drawn ahead at first (45).
-// No faster: less asked for at a time, pauses between looks, slots far from the counter of numbers.
+// Of 2^24 numbers of binary32 (43 us, of which 3 are any launch), 8 us pass until the first results leave, and then a
+// block scans a chunk in 0.7 to 1 us: 2 to 3 until it has arrived, 5 until a warp looks back for it, 1 to 2 for that, 1
+// until it is scanned, and what others hand on is seen 1 us later.  No faster: less asked for at a time, pauses between
+// looks, slots far from the counter of numbers, 6 to 14 chunks under way, two lines of a warp at once (42.2, but 1,067 in
+// place of 1,061 us for 2^29), other warps for the levels above (42.3, but 1,088).  Slower: slots of several chunks asked for
+// at once (45 to 51), chunks by twos (44.7 to 49), three numbers drawn ahead (45), chunks fetched into the second cache ahead
+// of their copies (45 to 50, as reads displace results), and twice as many slots looked at in place of the last run's (48).
 //
 // Compiled with ELEMENT and RESULT, LAYOUT (ALIGNED: every row begins at a multiple of 16 bytes, in the
 // array and in the result, and reversed ones end at one of 32), for sm_90 and later, and
@@ -26,7 +29,6 @@
 //   BUFFERS    chunks under way
 //   SUMMING    warps that add up: 2, 4 or 8
 //   LOOKING    warps that look back
-//   SCANNING   warps that scan, a line at a time
 //
 // The host fills the structure field by field (tcu/gpu/scans.py): change both together.
 
@@ -41,17 +43,15 @@
 
 constexpr int ELEMENTS = LINES * WARP * GROUP;  // of a chunk
 constexpr int LINE = WARP * GROUP;
+constexpr int SCANNING = LINES;  // warps, a line each
 constexpr int LOAD = SCANNING + SUMMING + LOOKING, STORE = LOAD + 1, HAND_ON = LOAD + 2;  // and one for runs
 constexpr int THREADS = (HAND_ON + 2) * WARP;
 static_assert(IN_PLACE || sizeof(ResultCode) == 2 * sizeof(Code), "a lane's results have a place, or are four granules");
 constexpr int STORED = ELEMENTS / 4;  // at a time: more than with one store for all (H200: 0.88 and 0.87 of a copy's speed)
 
 static_assert(LOOKING < BUFFERS, "the end is told to a turn of each such warp, in buffers that are empty by then");
-static_assert(SCANNING <= LOOKING * LINES, "a warp that scans goes on by no more chunks than tell the end");
 // Whoever waits for a turn of a barrier has waited for all before: a turn cannot be told from the next but one.
 static_assert(BUFFERS % LOOKING == 0, "a warp that looks back has every turn of its buffers");
-static_assert(SCANNING <= LINES || (SCANNING % LINES == 0 && BUFFERS % (SCANNING / LINES) == 0),
-              "and so has a warp that scans");
 
 // A chunk's numbers: all of a stretch of memory.
 struct Chunk {
@@ -86,7 +86,7 @@ constexpr u32 FAR = 4096;  // chunks before whose turn their slots are fetched: 
 
 struct Buffers {
     Group groups[BUFFERS][LINES * WARP];
-    uint4 results[IN_PLACE ? 1 : SCANNING][IN_PLACE ? 1 : 4 * WARP];  // a line's, that are twice as wide
+    uint4 results[IN_PLACE ? 1 : LINES][IN_PLACE ? 1 : 4 * WARP];  // a line's, that are twice as wide
     double lines[BUFFERS][LINES];  // what a line comes to, and then what comes before it in the chunk
     double carries[BUFFERS];       // what comes before the chunk
     Chunk chunks[BUFFERS];
@@ -232,7 +232,19 @@ __device__ inline double before_runs(const Scan& p, Buffers& b, i64 row, i64 j, 
 #pragma unroll
     for (int level = LEVELS - 1; level >= 2; --level) {
         const Run run(p.slots, p.levels, level, row, j);
-        carry += before_in_run(run, lane < run.place ? glance(run.slots + lane) : Slot(), launch);
+        const bool is_earlier = lane < run.place - 1;
+        Slot seen = {};
+        if (is_earlier) seen = glance(run.slots + lane);
+        // The total that is handed on last is added up here, too: else all blocks would wait for the one that does (H200,
+        // 2^24 numbers of binary32: 44.2 in place of 44.8 us).
+        double total = 0;
+        if (run.place) {
+            const Run last(p.slots, p.levels, level - 1, row, (j >> 5 * level << 5 * level) - 1);
+            total = total_of_run(last.slots, glance(last.slots + lane), launch);
+        }
+        if (is_earlier) total = wait_for(run.slots + lane, seen, launch);
+        __syncwarp();
+        carry += before_place(total, run.place);
     }
     if (lane == 0) {
         const u64 bits = __double_as_longlong(carry);
@@ -337,13 +349,9 @@ __device__ __noinline__ void store_any_line(ResultCode* to, const Group* at, dou
         if (first <= i && i < below) to[i] = codes[i];
 }
 
-__device__ inline void scan_lines(const Scan& p, Buffers& b, int warp) {
+__device__ inline void scan_lines(const Scan& p, Buffers& b, int line) {
     const int lane = threadIdx.x % WARP;
-    Turn turn;
-    turn.next(warp / LINES);
-    for (int line = warp % LINES;; line += SCANNING) {
-        turn.next(line / LINES);
-        line %= LINES;
+    for (Turn turn;; turn.next()) {
         wait_for_copy(&b.full[turn.buffer], turn.odd);
         const int lines = b.chunks[turn.buffer].lines, last = REVERSE ? lines - 1 - line : line;
         // Where there is no such line, another one or none is looked at, and nothing becomes of it.
@@ -375,11 +383,11 @@ __device__ inline void scan_lines(const Scan& p, Buffers& b, int warp) {
                 results_of(running, start, codes);
                 wait_for_stores();  // of the line before: the lane that has started them
                 __syncwarp();
-                put_wide(b.results[warp], codes);
+                put_wide(b.results[line], codes);
                 release_to_copies();
                 __syncwarp();
                 if (lane == (REVERSE ? WARP - 1 : 0)) {
-                    start_store(to, b.results[warp], sizeof(b.results[warp]));
+                    start_store(to, b.results[line], sizeof(b.results[line]));
                     commit_stores();
                 }
             } else {
@@ -392,6 +400,23 @@ __device__ inline void scan_lines(const Scan& p, Buffers& b, int warp) {
     if (!IN_PLACE) wait_for_stores();  // memory is the block's until they have left it
 }
 
+// By all warps, one thread of each: the threads of one would take turns, 50 barriers 1 us (H200, 2^24 numbers of binary32: 43.2
+// in place of 45.2 us).
+__device__ inline void prepare_barriers(Buffers& b, int warp) {
+    if (threadIdx.x % WARP != 0) return;
+#pragma unroll 1
+    for (int i = warp; i < BUFFERS; i += THREADS / WARP) {
+        prepare(&b.full[i]);
+        prepare(&b.summed[i], SUMMING);
+    }
+#pragma unroll 1
+    for (int i = THREADS / WARP - 1 - warp; i < BUFFERS; i += THREADS / WARP) {
+        prepare(&b.found[i], LEVELS > 1 ? 3 : 2);
+        prepare(&b.done[i], LINES);
+        prepare(&b.empty[i], IN_PLACE ? 1 : LINES);
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, 1) long_scan(const __grid_constant__ Scan p) {
     extern __shared__ uint4 memory[];
     Buffers& b = *reinterpret_cast<Buffers*>(memory);
@@ -400,14 +425,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) long_scan(const __grid_
     u32 first = ALL;
     if (threadIdx.x == LOAD * WARP) first = draw(p);
     if (threadIdx.x < KNOWN) b.known[threadIdx.x].high = b.known[threadIdx.x].low = ~0ull;  // no chunks' number
-    if (threadIdx.x < BUFFERS) {
-        const int i = threadIdx.x;
-        prepare(&b.full[i]);
-        prepare(&b.summed[i], SUMMING);
-        prepare(&b.found[i], LEVELS > 1 ? 3 : 2);
-        prepare(&b.done[i], LINES);
-        prepare(&b.empty[i], IN_PLACE ? 1 : LINES);
-    }
+    prepare_barriers(b, warp);
     __syncthreads();
     if (warp < SCANNING) {
         // These warps have nothing to do yet, and the others all the more: before the barrier, it would take 1 us.

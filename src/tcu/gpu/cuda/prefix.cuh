@@ -82,14 +82,29 @@ struct Run {
     }
 };
 
+// What a run's totals, each of a lane, add up to before the place.
+__device__ inline double before_place(double total, int place) {
+    const double v = __shfl_sync(ALL, inclusive<WARP>(total, threadIdx.x % WARP), place - 1);
+    return place ? v : 0;
+}
+
 // What the totals of a run before the place add up to; `seen` is an earlier look at this lane's.  By one warp.
 __device__ inline double before_in_run(const Run& run, Slot seen, u32 launch) {
     const int lane = threadIdx.x % WARP;
     double v = 0;
     if (lane < run.place) v = wait_for(run.slots + lane, seen, launch);
     __syncwarp();
-    v = __shfl_sync(ALL, inclusive<WARP>(v, lane), run.place - 1);
-    return run.place ? v : 0;
+    return before_place(v, run.place);
+}
+
+// What a whole run comes to; `seen` as above.
+__device__ inline double total_of_run(const Slot* slots, Slot seen, u32 launch) {
+    double total = wait_for(slots + threadIdx.x % WARP, seen, launch);
+    __syncwarp();
+    // The pairs of the network: others wait for this, and prefixes would take three times as long.
+#pragma unroll
+    for (int bit = 1; bit < WARP; bit *= 2) total += __shfl_xor_sync(ALL, total, bit);
+    return total;
 }
 
 // Hands on the totals of the runs that end with chunk j of a row, whose own has been.  By one warp.
@@ -98,11 +113,7 @@ __device__ inline void hand_on_runs(Slot* slots, const Levels& levels, i64 row, 
     for (int level = 0; level + 1 < levels.count; ++level) {
         const Run run(slots, levels, level, row, j);
         if (run.place != WARP - 1) return;
-        double total = wait_for(run.slots + lane, glance(run.slots + lane), launch);
-        __syncwarp();
-        // The pairs of the network: others wait for this, and prefixes would take three times as long.
-#pragma unroll
-        for (int bit = 1; bit < WARP; bit *= 2) total += __shfl_xor_sync(ALL, total, bit);
+        const double total = total_of_run(run.slots, glance(run.slots + lane), launch);
         const Run above(slots, levels, level + 1, row, j);
         if (lane == 0) hand_on(above.slots + above.place, total, launch);
     }
