@@ -233,7 +233,9 @@ class SegmentsLaunch:
         lister = find_function("list_segments.cu", "list_segments", macros, self._gpu)
         for each in (lister, function):
             prefer_shared(each, self._gpu.ordinal)
-        parts = -(-self._short.segments // (_WARP * _LIST_THREADS))
+        # A warp has 32 segments at least.  With as many for each of its lanes, and few warps, 10,000 segments of 100,000
+        # numbers on average took 902 in place of 524 us (H200, binary16).
+        parts = -(-self._short.segments // _LIST_THREADS)
         blocks = min(parts, multiprocessors * _LISTING)
         return [
             KernelLaunch(lister, blocks, _LIST_THREADS, self._short),
