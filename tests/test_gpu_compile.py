@@ -278,6 +278,7 @@ SUMS: dict[str, dict[str, Any]] = {
         "ALONG": 8,
         "PIECES": 8,
         "STAGES": 2,
+        "KEEP": 1,
         "RESIDENT": 2,
     },
     "staged_columns.cu, one leaf": {
@@ -288,6 +289,7 @@ SUMS: dict[str, dict[str, Any]] = {
         "ALONG": 1,
         "PIECES": 4,
         "STAGES": 2,
+        "KEEP": 0,
         "RESIDENT": 4,
     },
     "rows.cu, turns": {

@@ -961,6 +961,16 @@ def test_short_columns_alone_go_by_way_of_shared_memory(host: HostGpu) -> None:
         assert ("STAGES" in host.macros[0]) == staged, length
 
 
+def test_numbers_leave_the_cache_first_where_results_are_few(
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(columns, "_KEPT", 64)
+    for inner, keeps in ((64, 1), (72, 0)):
+        x = numbers_of(np.random.default_rng(inner), "normal", 256 * inner, np.float16).reshape(1, 256, inner)
+        assert alike(column_sums(host, x), model_columns(x))
+        assert host.macros[-1]["KEEP"] == keeps, inner
+
+
 def test_columns_of_parts_of_rows_and_means(host: HostGpu) -> None:
     rng = np.random.default_rng(2)
     for dtype in (np.float16, np.float32):

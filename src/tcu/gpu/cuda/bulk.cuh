@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "types.cuh"
+#include "once.cuh"
 
 #if __CUDA_ARCH__ >= 900
 #define BULK 1
@@ -47,17 +47,26 @@ __device__ inline void expect(u32 bytes, u64* arrived) {
                  : "memory");
 }
 
-// By one thread; addresses and size are multiples of 16 bytes.
+// By one thread; addresses and size are multiples of 16 bytes.  ONCE: as once.cuh says.
+template <bool ONCE = false>
 __device__ inline void start_copy(void* to, const void* from, u32 bytes, u64* arrived) {
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                     shared_address(to)),
-                 "l"(from), "r"(bytes), "r"(shared_address(arrived))
-                 : "memory");
+    if constexpr (ONCE)
+        asm volatile(
+            "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(
+                shared_address(to)),
+            "l"(from), "r"(bytes), "r"(shared_address(arrived)), "l"(evict_first())
+            : "memory");
+    else
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                         shared_address(to)),
+                     "l"(from), "r"(bytes), "r"(shared_address(arrived))
+                     : "memory");
 }
 
+template <bool ONCE = false>
 __device__ inline void copy_bulk(void* to, const void* from, u32 bytes, u64* arrived) {
     expect(bytes, arrived);
-    start_copy(to, from, bytes, arrived);
+    start_copy<ONCE>(to, from, bytes, arrived);
 }
 
 // What has been written to shared memory, by this thread or by those that it has waited for, is what its later copies read.

@@ -18,8 +18,8 @@ __device__ inline u32 behind_line(const void* array, const void* at) {
     return static_cast<u32>(address - max(line, reinterpret_cast<u64>(array) & ~15ull));
 }
 
-// BEYOND: bytes that may be read from the last granule in the ring on.
-template <int CHUNK, int CHUNKS, int BEYOND = 16>
+// BEYOND: bytes that may be read from the last granule in the ring on.  ONCE: as once.cuh says.
+template <int CHUNK, int CHUNKS, int BEYOND = 16, bool ONCE = false>
 struct Ring {
     static constexpr u32 SIZE = CHUNK * CHUNKS;
     static constexpr bool MASKED = (SIZE & (SIZE - 1)) == 0;  // positions wrap around by a mask
@@ -84,7 +84,7 @@ struct Ring {
             char* const place = memory->bytes + to;
             const char* const source = from + asked;
 #if BULK
-            if (is_elected()) copy_bulk(place, source, bytes, &memory->arrived[to / CHUNK]);
+            if (is_elected()) copy_bulk<ONCE>(place, source, bytes, &memory->arrived[to / CHUNK]);
 #else
             for (u32 i = threadIdx.x % WARP * 16; i < bytes; i += WARP * 16)
                 *reinterpret_cast<uint4*>(place + i) = __ldg(reinterpret_cast<const uint4*>(source + i));

@@ -5,11 +5,13 @@
 // Compiled with ELEMENT and LAYOUT ALIGNED, LEVELS, HALVES, LOOPS, ALONG, THREADS and RESIDENT as columns.cu says, and
 //   PIECES   of 16 bytes: those of a row, where it has 2 or 4 of them, and rows lie without gaps; else all units of a warp
 //   STAGES   tiles that a warp has room for
+//   KEEP     1: results are few enough to stay in the second cache (once.cuh)
 // Where ALONG is 1, a warp has columns one after another.
 
 #include "async.cuh"
 #include "columns.cuh"
 #include "mma_tiles.cuh"
+#include "once.cuh"
 
 constexpr int NUMBERS = Leaves::NUMBERS;
 constexpr int UNITS = Leaves::UNITS;  // of a warp, PER_LOAD columns each
@@ -17,7 +19,13 @@ constexpr int ACROSS = THREADS / WARP / ALONG;
 
 // A piece of memory to shared memory, or zeros.
 __device__ inline void copy_if(bool any, u32 to, const void* from) {
+#if KEEP
+    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(to), "l"(from),
+                 "r"(any ? 16 : 0), "l"(evict_first())
+                 : "memory");
+#else
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(any ? 16 : 0) : "memory");
+#endif
 }
 
 // A warp's tiles, in the order in which they are added up: those of the turns of a leaf, of the leaves, of the columns.

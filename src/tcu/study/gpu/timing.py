@@ -17,7 +17,9 @@ than FLUSH times the L2 cache is one buffer, read again and again.  A smaller
 one is "cold": all calls together, whoever makes them, rotate over so many
 distinct buffers that FLUSH times the L2 lies between two reads of the same
 one.  The same array where it fits in L2 is measured once more as "in L2":
-one buffer, no rotation.
+one buffer, no rotation.  Results that a call leaves in L2 are written to
+memory while the next one runs, whosever that is: of a kernel that reads 2 GB,
+17 MB of them take 17 us (H200).
 
 **Bytes**: every input byte once; the 2 to 8 bytes of the result are left out.  1 TB/s is 10^12
 bytes per second.
