@@ -526,7 +526,7 @@ def test_what_columns_ask_for_compiles(
 
     monkeypatch.setattr(columns, "allow_shared", lambda _, size, ordinal: allowed.append(size))
     monkeypatch.setattr(columns, "KernelLaunch", launch)
-    gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132, ordinal=0)
+    gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132, l2=60 << 20, ordinal=0)
     outer, length, inner = shape
     fmt = get_format(element)
     array = columns.Columns(outer, inner, length * inner, inner)

@@ -42,7 +42,7 @@ STRUCTURES = {
     "list_segments": "Segments", "segments": "Segments", "short_segments": "Segments", "long_chunks": "LongSegments",
     "short_scan": "Scan", "long_scan": "Scan", "columns": "Columns",
 }  # fmt: skip
-MULTIPROCESSORS = 3
+MULTIPROCESSORS, L2 = 3, 5120
 GUARD = 64
 """Bytes before and behind a result, which no kernel writes."""
 LINE = 128
@@ -69,6 +69,7 @@ class HostGpu:
         self.seed = 0
         self.gpu = Gpu(0, "H200", (9, 0))
         object.__setattr__(self.gpu, "multiprocessors", MULTIPROCESSORS)
+        object.__setattr__(self.gpu, "l2", L2)
         for module in (segments, scans, columns):
             monkeypatch.setattr(module, "compiled", self._compiled)
             monkeypatch.setattr(module, "KernelLaunch", self._launch)
@@ -961,11 +962,8 @@ def test_short_columns_alone_go_by_way_of_shared_memory(host: HostGpu) -> None:
         assert ("STAGES" in host.macros[0]) == staged, length
 
 
-def test_numbers_leave_the_cache_first_where_results_are_few(
-    host: HostGpu, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(columns, "_KEPT", 64)
-    for inner, keeps in ((64, 1), (72, 0)):
+def test_numbers_leave_the_cache_first_where_results_are_few(host: HostGpu) -> None:
+    for inner, keeps in ((L2 // 10, 1), (L2 // 10 + 8, 0)):
         x = numbers_of(np.random.default_rng(inner), "normal", 256 * inner, np.float16).reshape(1, 256, inner)
         assert alike(column_sums(host, x), model_columns(x))
         assert host.macros[-1]["KEEP"] == keeps, inner

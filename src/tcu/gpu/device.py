@@ -35,9 +35,16 @@ class Gpu:
 
     @cached_property
     def multiprocessors(self) -> int:
-        driver = cuda_module("cuda.bindings.driver")
-        attribute = driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
-        return int(call("cuDeviceGetAttribute", attribute, call("cuDeviceGet", self.ordinal)))
+        return self._attribute("MULTIPROCESSOR_COUNT")
+
+    @cached_property
+    def l2(self) -> int:
+        """Bytes of its second cache."""
+        return self._attribute("L2_CACHE_SIZE")
+
+    def _attribute(self, name: str) -> int:
+        which = getattr(cuda_module("cuda.bindings.driver").CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+        return int(call("cuDeviceGetAttribute", which, call("cuDeviceGet", self.ordinal)))
 
     @property
     def unit(self) -> Unit:
