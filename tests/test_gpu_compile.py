@@ -368,9 +368,7 @@ SCANS: dict[str, dict[str, Any]] = {
     "scan.cu, chunks": {"PER_ROW": 512, "CHUNKED": 1, "AHEAD": 4, "STAGES": 6, "RESIDENT": 2},
     "segment_scan.cu": {},
 }
-_LONG = {
-    "BUFFERS": scans._BUFFERS, "SUMMING": scans._SUMMING, "LOOKING": scans._LOOKING,
-}  # fmt: skip
+_LONG = {"BUFFERS": scans._BUFFERS, "SUMMING": scans._SUMMING, "LOOKING": scans._LOOKING}
 _NARROW, _WIDE = {"ELEMENT": "BINARY16", "RESULT": 0}, {"ELEMENT": "BINARY16", "RESULT": 2}
 _WIDE_LONG = {**_LONG, **_WIDE, "BUFFERS": scans._WIDE_BUFFERS, "SUMMING": scans._WIDE_SUMMING}
 STAGED_SCANS: dict[str, dict[str, Any]] = {

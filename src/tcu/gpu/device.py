@@ -16,7 +16,7 @@ from tcu.gpu.imports import cuda_module
 from tcu.gpu.kernels import Kernel, supported
 from tcu.units import CATALOGUE, DEFAULT_UNIT, Unit, get_unit
 
-__all__ = ["Gpu", "call", "check", "check_driver", "current", "find_gpu", "gpu_count", "read"]
+__all__ = ["Gpu", "attribute_of", "call", "check", "check_driver", "current", "find_gpu", "gpu_count", "read"]
 
 
 @dataclass(frozen=True)
@@ -35,16 +35,12 @@ class Gpu:
 
     @cached_property
     def multiprocessors(self) -> int:
-        return self._attribute("MULTIPROCESSOR_COUNT")
+        return attribute_of(self.ordinal, "MULTIPROCESSOR_COUNT")
 
     @cached_property
     def l2(self) -> int:
         """Bytes of its second cache."""
-        return self._attribute("L2_CACHE_SIZE")
-
-    def _attribute(self, name: str) -> int:
-        which = getattr(cuda_module("cuda.bindings.driver").CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
-        return int(call("cuDeviceGetAttribute", which, call("cuDeviceGet", self.ordinal)))
+        return attribute_of(self.ordinal, "L2_CACHE_SIZE")
 
     @property
     def unit(self) -> Unit:
@@ -65,6 +61,12 @@ def call(function: str, *arguments: Any) -> Any:
     status, *results = getattr(driver, function)(*arguments)
     check(function, status)
     return results[0] if len(results) == 1 else tuple(results)
+
+
+def attribute_of(ordinal: int, name: str) -> int:
+    """A number that the driver knows of the GPU: CU_DEVICE_ATTRIBUTE_... by the rest of its name."""
+    which = getattr(cuda_module("cuda.bindings.driver").CUdevice_attribute, f"CU_DEVICE_ATTRIBUTE_{name}")
+    return int(call("cuDeviceGetAttribute", which, call("cuDeviceGet", ordinal)))
 
 
 def check(function: str, status: Any) -> None:
@@ -131,12 +133,9 @@ def find_gpu(ordinal: int = 0) -> Gpu:
 
 @cache
 def _describe(ordinal: int) -> Gpu:
-    attribute = cuda_module("cuda.bindings.driver").CUdevice_attribute
-    handle = call("cuDeviceGet", ordinal)
-    name = call("cuDeviceGetName", 128, handle).split(b"\0")[0].decode()
-    major = call("cuDeviceGetAttribute", attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle)
-    minor = call("cuDeviceGetAttribute", attribute.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle)
-    return Gpu(ordinal, name, (int(major), int(minor)))
+    name = call("cuDeviceGetName", 128, call("cuDeviceGet", ordinal)).split(b"\0")[0].decode()
+    major, minor = (attribute_of(ordinal, f"COMPUTE_CAPABILITY_{part}") for part in ("MAJOR", "MINOR"))
+    return Gpu(ordinal, name, (major, minor))
 
 
 @cache

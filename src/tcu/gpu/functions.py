@@ -8,7 +8,7 @@ from typing import Any
 
 from tcu.gpu.cache import key_of, load_or_compile
 from tcu.gpu.compiler import CompileTask, compile_cuda, compiler_version, task_of
-from tcu.gpu.device import Gpu, call, check_driver
+from tcu.gpu.device import Gpu, attribute_of, call, check_driver
 from tcu.gpu.imports import cuda_module
 
 __all__ = ["allow_shared", "find_function", "load", "prefer_shared", "shared_memory_of"]
@@ -62,6 +62,4 @@ def _set(function: Any, attribute: str, value: int, ordinal: int) -> None:
 
 def shared_memory_of(gpu: Gpu) -> int:
     """Bytes that a block may have, if it asks for them."""
-    attribute = cuda_module("cuda.bindings.driver").CUdevice_attribute
-    most = attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
-    return int(call("cuDeviceGetAttribute", most, call("cuDeviceGet", gpu.ordinal)))
+    return attribute_of(gpu.ordinal, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")

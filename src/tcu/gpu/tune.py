@@ -29,7 +29,7 @@ import tcu
 from tcu.errors import DtypeError
 from tcu.formats.format import Format, get_format
 from tcu.gpu.compiler import compiler_version
-from tcu.gpu.device import Gpu, call, current, find_gpu, read
+from tcu.gpu.device import Gpu, attribute_of, call, current, find_gpu, read
 from tcu.gpu.errors import TuningError
 from tcu.gpu.imports import cuda_module
 from tcu.gpu.sums import ExactLaunch, SumLaunch
@@ -262,10 +262,7 @@ class _GpuMachine:
     """
 
     def __init__(self, gpu: Gpu, large: int) -> None:
-        attribute = cuda_module("cuda.bindings.driver").CUdevice_attribute
-        device = call("cuDeviceGet", gpu.ordinal)
-        most = attribute.CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR
-        self.threads = int(call("cuDeviceGetAttribute", most, device))
+        self.threads = attribute_of(gpu.ordinal, "MAX_THREADS_PER_MULTIPROCESSOR")
         self.resident_blocks = gpu.multiprocessors * (self.threads // BLOCK)
         self._small = min(SMALL_BYTES, self.resident_blocks * BLOCK_BYTES)
         free, _ = call("cuMemGetInfo")

@@ -19,13 +19,12 @@ constexpr int ACROSS = THREADS / WARP / ALONG;
 
 // A piece of memory to shared memory, or zeros.
 __device__ inline void copy_if(bool any, u32 to, const void* from) {
-#if KEEP
-    asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(to), "l"(from),
-                 "r"(any ? 16 : 0), "l"(evict_first())
-                 : "memory");
-#else
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(any ? 16 : 0) : "memory");
-#endif
+    if constexpr (KEEP)
+        asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(to), "l"(from),
+                     "r"(any ? 16 : 0), "l"(evict_first())
+                     : "memory");
+    else
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(any ? 16 : 0) : "memory");
 }
 
 // A warp's tiles, in the order in which they are added up: those of the turns of a leaf, of the leaves, of the columns.
