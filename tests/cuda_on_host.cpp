@@ -108,7 +108,7 @@ void arrive_at(unsigned barrier, unsigned bytes) {
     conclude(b);
 }
 
-static bool has_passed(unsigned barrier, unsigned odd) { return barrier_at(barrier).phases % 2 != odd; }
+bool has_passed(unsigned barrier, unsigned odd) { return barrier_at(barrier).phases % 2 != odd; }
 
 void wait_for_barrier(unsigned barrier, unsigned odd) {
     fibres[self].barrier = barrier;

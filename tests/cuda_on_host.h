@@ -177,6 +177,7 @@ static T look(const T* from) {
 void prepare_barrier(unsigned barrier, unsigned count);
 void arrive_at(unsigned barrier, unsigned bytes = 0);
 void arrive_later(unsigned barrier);
+bool has_passed(unsigned barrier, unsigned odd);
 void wait_for_barrier(unsigned barrier, unsigned odd);
 void copy_bulk_to(unsigned to, const void* from, unsigned bytes, unsigned barrier);
 void store_bulk_from(const void* to, unsigned from, unsigned bytes);

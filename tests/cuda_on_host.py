@@ -132,6 +132,7 @@ _ASSEMBLY = {
     "{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }": "host::arrive_at(%0);",
     "mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;": "host::arrive_at(%0, %1);",
     f"{{ .reg .pred p; {_TRY_WAIT}, [%1], %2; selp.u32 %0, 1, 0, p; }}": "host::wait_for_barrier(%1, %2); %0 = 1;",
+    "{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }": "%0 = host::has_passed(%1, %2);",
     f"{{ .reg .pred p; again_%=: {_TRY_WAIT}, [%0], %1; @!p bra again_%=; }}": "host::wait_for_barrier(%0, %1);",
     "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];": "host::copy_bulk_to(%0, %1, %2, %3);",
     "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;": "host::copy_bulk_to(%0, %1, %2, %3);",

@@ -368,11 +368,11 @@ SCANS: dict[str, dict[str, Any]] = {
     "scan.cu, chunks": {"PER_ROW": 512, "CHUNKED": 1, "AHEAD": 4, "STAGES": 6, "RESIDENT": 2},
     "segment_scan.cu": {},
 }
-_LONG = {"BUFFERS": scans._BUFFERS, "SUMMING": scans._SUMMING, "LOOKING": scans._LOOKING}
+_LONG = {"BUFFERS": scans._BUFFERS, "SUMMING": scans._SUMMING, "LOOKING": 1}
 _NARROW, _WIDE = {"ELEMENT": "BINARY16", "RESULT": 0}, {"ELEMENT": "BINARY16", "RESULT": 2}
 _WIDE_LONG = {**_LONG, **_WIDE, "BUFFERS": scans._WIDE_BUFFERS, "SUMMING": scans._WIDE_SUMMING}
 STAGED_SCANS: dict[str, dict[str, Any]] = {
-    "long_scan.cu": {"LEVELS": 1, **_LONG, **_NARROW},
+    "long_scan.cu": {"LEVELS": 1, **_LONG, **_NARROW, "LOOKING": scans._LOOKING},
     "long_scan.cu, of many chunks": {"LEVELS": 4, **_LONG, **_NARROW},
     "long_scan.cu, of few chunks": {"LEVELS": 2, **_LONG, **_NARROW, "BUFFERS": scans._FEW_BUFFERS},
     "long_scan.cu, wide": {"LEVELS": 3, **_WIDE_LONG},

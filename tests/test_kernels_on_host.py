@@ -102,9 +102,10 @@ class HostGpu:
 
     def _launch(
         self, function: Any, blocks: int, threads: int, problem: Any, shared: int = 0, more: int = 1,
-        *, overlaps: bool = False,
+        *, overlaps: bool = False, together: bool = False,
     ) -> Any:  # fmt: skip
         entry, kernel = function
+        assert together == (entry == "long_scan")  # whose blocks wait for each other
         # Shared memory of fixed size comes on top: with it, less than a kernel may have unasked can be too much.
         assert entry != "columns" or shared == self.allowed.pop(id(function), 0)
 
@@ -757,12 +758,12 @@ def test_long_rows(host: HostGpu, dtype: str, result: str, exclusive: bool, reve
 
 @pytest.mark.parametrize(("exclusive", "reverse"), [(False, False), (True, True)])
 def test_rows_of_more_than_1024_chunks(host: HostGpu, exclusive: bool, reverse: bool) -> None:
-    """Whose totals have three levels."""
+    """Whose totals have three levels, which one block finds for the others."""
     x = draw(np.random.default_rng(7), 2 * (1090 * 2048 + 20), np.dtype(np.float64), "spread").reshape(2, -1)
     wanted = model_scan(x, exclusive, reverse)
     assert alike(scanned(host, x, exclusive, reverse), wanted)
     assert host.launches == ["long_scan"]
-    right, wrong = "const Run last(p.slots, p.levels, level - 1,", "const Run last(p.slots, p.levels, 0,"
+    right, wrong = "before_all += before;", ""
     found = complaint_about(
         host, "long_scan", right, wrong, lambda: scanned(host, x, exclusive, reverse), wanted
     )
@@ -806,6 +807,31 @@ def test_an_error_in_a_kernel_of_scans_is_seen(
 @pytest.mark.parametrize(
     ("right", "wrong", "seen"),
     [
+        (
+            "hand_on(carry_of_chunk(p, own), start + earlier,",
+            "hand_on(carry_of_chunk(p, own), earlier,",
+            BITS,
+        ),
+        ("wait_for_copy(&known.found[place], odd);", "", BITS),
+        # Two blocks with four chunks each never have all 32 of a run under way.
+        ("!is_new && has_arrived(&known.found[place], odd)", "false", ENDLESS),
+    ],
+)
+def test_an_error_in_what_one_block_finds_for_others_is_seen(
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch, right: str, wrong: str, seen: str
+) -> None:
+    monkeypatch.setattr(scans, "_BUFFERS", 4)
+    x = np.random.default_rng(8).standard_normal((1, 66 * 2048 + 20))
+    wanted = model_scan(x, False, False)
+    assert (
+        complaint_about(host, "long_scan", right, wrong, lambda: scanned(host, x, False, False), wanted)
+        == seen
+    )
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "seen"),
+    [
         ("wait_for_stores();  // of the line before", "// of the line before", BITS),
         ("    if (!IN_PLACE) wait_for_stores();", "", LEFT_BEHIND),
         ("own[(i + turned) % 4]", "own[i]", BITS),
@@ -841,6 +867,7 @@ def test_rows_of_few_chunks_have_few_of_them_at_a_time(host: HostGpu) -> None:
         ):
             way = scans._long_way(2, shares, element, get_format(target), host.gpu)
             assert dict(way.macros)["BUFFERS"] == buffers
+            assert way.blocks == host.gpu.multiprocessors
             assert way.shared <= 227 << 10
 
 

@@ -21,7 +21,9 @@ class Structure(ctypes.Structure):
 class Driver:
     """Stands in for cuda.bindings.driver."""
 
-    CUlaunchAttributeID = SimpleNamespace(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION=6)
+    CUlaunchAttributeID = SimpleNamespace(
+        CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION=6, CU_LAUNCH_ATTRIBUTE_COOPERATIVE=2
+    )
     CUlaunchConfig = SimpleNamespace
 
     def __init__(self) -> None:
@@ -36,13 +38,12 @@ class Driver:
         return (self.status,)
 
     def cuLaunchKernelEx(self, config: Any, function: Any, address: int, extra: int) -> Any:
-        (attribute,) = config.attrs
-        assert (attribute.id, attribute.value.programmaticStreamSerializationAllowed) == (6, 1)
-        assert (config.numAttrs, extra) == (1, 0)
+        asked = tuple((attribute.id, vars(attribute.value)) for attribute in config.attrs)
+        assert (config.numAttrs, extra) == (len(asked), 0)
         grid = config.gridDimX, config.gridDimY, config.gridDimZ
         block = config.blockDimX, config.blockDimY, config.blockDimZ
         self.given.append(
-            ("overlaps", function, *grid, *block, config.sharedMemBytes, config.hStream, _number_at(address))
+            (asked, function, *grid, *block, config.sharedMemBytes, config.hStream, _number_at(address))
         )
         return (self.status,)
 
@@ -64,14 +65,25 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     return driver
 
 
-@pytest.mark.parametrize("overlaps", [False, True])
-def test_the_driver_is_given_what_the_launch_has(driver: Driver, overlaps: bool) -> None:
+_OVERLAPS = (6, {"programmaticStreamSerializationAllowed": 1})
+_TOGETHER = (2, {"cooperative": 1})
+
+
+@pytest.mark.parametrize(
+    ("how", "kind"),
+    [
+        ({}, "plain"),
+        ({"overlaps": True}, (_OVERLAPS,)),
+        ({"together": True}, (_TOGETHER,)),
+        ({"overlaps": True, "together": True}, (_OVERLAPS, _TOGETHER)),
+    ],
+)
+def test_the_driver_is_given_what_the_launch_has(driver: Driver, how: Any, kind: Any) -> None:
     problem = Structure(5)
-    start = launch.KernelLaunch("kernel", 7, 64, problem, 1024, 3, overlaps=overlaps)
+    start = launch.KernelLaunch("kernel", 7, 64, problem, 1024, 3, **how)
     start(11)
     problem.number = 6  # as it is when the launch starts
     start(12)
-    kind = "overlaps" if overlaps else "plain"
     assert driver.given == [(kind, "kernel", 7, 3, 1, 64, 1, 1, 1024, *rest) for rest in ((11, 5), (12, 6))]
 
 

@@ -93,20 +93,21 @@ class KernelLaunch:
     cuda.core.launch takes no structures, hence the driver's own call.
     ``shared``: bytes of shared memory of a block whose size the kernel leaves open.  ``more``: how often
     the blocks come, numbered by blockIdx.y.  ``overlaps``: it may begin before the launch ahead of it has ended, as
-    cuda/dependent.cuh says.
+    cuda/dependent.cuh says.  ``together``: it begins when there is room for all blocks, which wait for each other.
     """
 
     def __init__(
         self, function: Any, blocks: int, threads: int, problem: ctypes.Structure, shared: int = 0,
-        more: int = 1, *, overlaps: bool = False,
+        more: int = 1, *, overlaps: bool = False, together: bool = False,
     ) -> None:  # fmt: skip
         self._problem = problem  # what the pointers below point to
         self._pointers = (ctypes.c_void_p * 1)(ctypes.addressof(problem))
         self._head = (function, blocks, more, 1, threads, 1, 1, shared)
         self._address = ctypes.addressof(self._pointers)
         driver = cuda_module("cuda.bindings.driver")
-        self._launch = driver.cuLaunchKernelEx if overlaps else driver.cuLaunchKernel
-        self._config = _config(driver, *self._head[1:]) if overlaps else None
+        attributes = _attributes(driver, overlaps, together)
+        self._launch = driver.cuLaunchKernelEx if attributes else driver.cuLaunchKernel
+        self._config = _config(driver, attributes, *self._head[1:]) if attributes else None
 
     def __call__(self, stream: int) -> None:
         if self._config is None:
@@ -118,16 +119,26 @@ class KernelLaunch:
             check("cuLaunchKernel", status)
 
 
-def _config(driver: Any, *head: int) -> Any:
-    """Of a launch that may begin before the one ahead of it in the stream has ended."""
-    attribute = driver.CUlaunchAttribute()
-    attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
-    attribute.value.programmaticStreamSerializationAllowed = 1
+def _attributes(driver: Any, overlaps: bool, together: bool) -> list[Any]:
+    kinds, attributes = driver.CUlaunchAttributeID, []
+    for asked, kind, field in (
+        (overlaps, "PROGRAMMATIC_STREAM_SERIALIZATION", "programmaticStreamSerializationAllowed"),
+        (together, "COOPERATIVE", "cooperative"),
+    ):
+        if asked:
+            attribute = driver.CUlaunchAttribute()
+            attribute.id = getattr(kinds, f"CU_LAUNCH_ATTRIBUTE_{kind}")
+            setattr(attribute.value, field, 1)
+            attributes.append(attribute)
+    return attributes
+
+
+def _config(driver: Any, attributes: list[Any], *head: int) -> Any:
     config = driver.CUlaunchConfig()
     names = ("gridDimX", "gridDimY", "gridDimZ", "blockDimX", "blockDimY", "blockDimZ", "sharedMemBytes")
     for name, value in zip(names, head, strict=True):
         setattr(config, name, value)
-    config.attrs, config.numAttrs = [attribute], 1
+    config.attrs, config.numAttrs = attributes, len(attributes)
     return config
 
 

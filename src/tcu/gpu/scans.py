@@ -136,6 +136,7 @@ class ScanLaunch:
             way = _short_way(rows, groups)
         elif copied and chunks > 1 and _is_long(size, target.dtype.itemsize, gpu):
             way = _long_way(levels.count, shares, plan.input, target, gpu)
+            self._slots = shares if levels.count == 1 else 2 * shares
         else:
             way = _any_way(per_row, chunks, shares, copied, size == target.dtype.itemsize == 2, gpu)
         function = compiled(
@@ -146,7 +147,10 @@ class ScanLaunch:
         if way.shared:
             allow_shared(function, way.shared, gpu.ordinal)
         self._problem = _Scan(0, 0, rows, plan.n, stride_in, stride_out, 0, 0, levels, way.shares)
-        self._kernel = KernelLaunch(function, way.blocks, way.threads, self._problem, way.shared)
+        self._kernel = KernelLaunch(
+            function, way.blocks, way.threads, self._problem, way.shared,
+            together=way.source == "long_scan.cu",
+        )  # fmt: skip
 
     def __call__(self, x: int, out: int, stream: int) -> None:
         """Put it on the stream, for rows from address x on and results from address ``out`` on."""
@@ -201,8 +205,10 @@ def _any_way(per_row: int, chunks: int, shares: int, copied: bool, narrow: bool,
 
 
 def _is_long(size: int, target_size: int, gpu: Gpu) -> bool:
-    """Whether cuda/long_scan.cu has such results, of rows of several chunks, and room on the GPU."""
-    return target_size in (size, 2 * size) and shared_memory_of(gpu) >= long_scan_bytes(_BUFFERS, False)
+    """Whether cuda/long_scan.cu has such results, of rows of several chunks, and room on the GPU, for two blocks at least."""
+    if target_size not in (size, 2 * size) or gpu.multiprocessors < 2:
+        return False
+    return shared_memory_of(gpu) >= long_scan_bytes(_BUFFERS, False)
 
 
 def _long_way(levels: int, shares: int, element: str, target: Format, gpu: Gpu) -> _Way:
@@ -211,9 +217,11 @@ def _long_way(levels: int, shares: int, element: str, target: Format, gpu: Gpu) 
     if element == "binary16" and shares <= _FEW_CHUNKS * gpu.multiprocessors:
         buffers = min(buffers, _FEW_BUFFERS)
     summing = _WIDE_SUMMING if wide and element == "binary16" else _SUMMING
-    macros = (("LEVELS", levels), ("BUFFERS", buffers), ("SUMMING", summing), ("LOOKING", _LOOKING))
-    threads = (_LINES + summing + _LOOKING + 4) * _LANES
-    blocks = min(shares, gpu.multiprocessors)
+    # In longer rows one block finds what comes before chunks, for which a warp of each other one waits.
+    looking, finding = (_LOOKING, 0) if levels == 1 else (1, 1)
+    macros = (("LEVELS", levels), ("BUFFERS", buffers), ("SUMMING", summing), ("LOOKING", looking))
+    threads = (_LINES + summing + looking + 3) * _LANES
+    blocks = min(shares + finding, gpu.multiprocessors)
     return _Way("long_scan.cu", macros, shares, blocks, threads, long_scan_bytes(buffers, wide))
 
 
@@ -237,11 +245,11 @@ def _short_way(rows: int, groups: int) -> _Way:
 def long_scan_bytes(buffers: int, wide: bool) -> int:
     """Shared memory of a block of cuda/long_scan.cu.
 
-    That is for chunks, for what is known of their lines and of them, for 4 slots, and for a line of results
-    for each warp that scans, where they are wide.
+    That is for chunks, for what is known of their lines and of them, and for a line of results for each
+    warp that scans, where they are wide.
     """
     results = _LINES * _LANES * 2 * _GROUP if wide else 16
-    return _aligned(buffers * (_CHUNK * _GROUP + 8 * _LINES + 84) + 4 * _SLOT) + results
+    return _aligned(buffers * (_CHUNK * _GROUP + 8 * _LINES + 84)) + results
 
 
 def short_scan_bytes(lines: int, buffers: int) -> int:

@@ -88,6 +88,17 @@ __device__ inline void wait_for_stores() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
 }
 
+// Whether what wait_for_copy waits for has arrived.
+__device__ inline bool has_arrived(u64* arrived, u32 odd) {
+    u32 done;
+    asm volatile(
+        "{ .reg .pred p; mbarrier.test_wait.parity.shared.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+        : "=r"(done)
+        : "r"(shared_address(arrived)), "r"(odd)
+        : "memory");
+    return done;
+}
+
 // Until the copy has arrived, or all have, that is the barrier's even or odd one.
 __device__ inline void wait_for_copy(u64* arrived, u32 odd) {
     u32 done = 0;

@@ -44,9 +44,12 @@ __device__ inline Slot glance(const Slot* slot) {
     return s;
 }
 
+__device__ inline bool is_there(const Slot& seen, u32 launch) { return seen.high >> 32 == launch && seen.low >> 32 == launch; }
+__device__ inline double number_of(const Slot& seen) { return __longlong_as_double(seen.high << 32 | (seen.low & ALL)); }
+
 __device__ inline double wait_for(const Slot* slot, Slot seen, u32 launch) {
-    while (seen.high >> 32 != launch || seen.low >> 32 != launch) seen = glance(slot);
-    return __longlong_as_double(seen.high << 32 | (seen.low & ALL));
+    while (!is_there(seen, launch)) seen = glance(slot);
+    return number_of(seen);
 }
 
 constexpr int MAX_LEVELS = 6;  // of chunks in a row: 32^6 of them are 2^44 bytes
