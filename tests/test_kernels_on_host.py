@@ -855,6 +855,12 @@ def test_an_error_in_a_scan_to_wider_numbers_is_seen(
     assert found == seen
 
 
+def test_one_multiprocessor_has_no_blocks_that_wait_for_each_other(host: HostGpu) -> None:
+    for multiprocessors in (1, 2):
+        object.__setattr__(host.gpu, "multiprocessors", multiprocessors)
+        assert scans._is_long(2, 2, host.gpu) == (multiprocessors > 1)
+
+
 def test_rows_of_few_chunks_have_few_of_them_at_a_time(host: HostGpu) -> None:
     """Of binary16, so that results are on their way before all numbers have come; in no more than a block can have."""
     for element, target, few, most in (
