@@ -107,7 +107,9 @@ def cumsum(
     -------
     An array of x's library and shape, with ``axis=None`` one line of x's
     elements; ``out`` where it is given.  On a GPU it is computed on the
-    library's current stream without waiting for it.  The order of the
+    library's current stream without waiting for it; rows beyond 16 KiB begin
+    when all multiprocessors have room (a cooperative launch, from compute
+    capability 9.0 on).  The order of the
     additions is that of :class:`tcu.plan.ScanPlan`, which no unit and no
     number of threads changes; :func:`tcu.cumsum_error_bound` bounds the
     error.  Zero sums are +0, and a NaN is the one with all fraction bits set.
