@@ -120,6 +120,7 @@ class KernelLaunch:
 
 
 def _attributes(driver: Any, overlaps: bool, together: bool) -> list[Any]:
+    """What the driver is told of a launch, as KernelLaunch says."""
     kinds, attributes = driver.CUlaunchAttributeID, []
     for asked, kind, field in (
         (overlaps, "PROGRAMMATIC_STREAM_SERIALIZATION", "programmaticStreamSerializationAllowed"),

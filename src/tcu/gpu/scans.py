@@ -148,9 +148,8 @@ class ScanLaunch:
             allow_shared(function, way.shared, gpu.ordinal)
         self._problem = _Scan(0, 0, rows, plan.n, stride_in, stride_out, 0, 0, levels, way.shares)
         self._kernel = KernelLaunch(
-            function, way.blocks, way.threads, self._problem, way.shared,
-            together=way.source == "long_scan.cu",
-        )  # fmt: skip
+            function, way.blocks, way.threads, self._problem, way.shared, together=way.together
+        )
 
     def __call__(self, x: int, out: int, stream: int) -> None:
         """Put it on the stream, for rows from address x on and results from address ``out`` on."""
@@ -189,6 +188,8 @@ class _Way:
     threads: int
     shared: int
     """Bytes of shared memory of a block."""
+    together: bool = False
+    """Whether blocks wait for each other, and so all run at the same time."""
 
 
 def _any_way(per_row: int, chunks: int, shares: int, copied: bool, narrow: bool, gpu: Gpu) -> _Way:
@@ -222,7 +223,9 @@ def _long_way(levels: int, shares: int, element: str, target: Format, gpu: Gpu) 
     macros = (("LEVELS", levels), ("BUFFERS", buffers), ("SUMMING", summing), ("LOOKING", looking))
     threads = (_LINES + summing + looking + 3) * _LANES
     blocks = min(shares + finding, gpu.multiprocessors)
-    return _Way("long_scan.cu", macros, shares, blocks, threads, long_scan_bytes(buffers, wide))
+    return _Way(
+        "long_scan.cu", macros, shares, blocks, threads, long_scan_bytes(buffers, wide), together=True
+    )
 
 
 def _is_short(rows: int, groups: int, gpu: Gpu) -> bool:

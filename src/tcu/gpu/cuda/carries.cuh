@@ -46,16 +46,16 @@ struct Known {
     }
 
     __device__ void put(u32 run, double total) {
-        const u64 bits = __double_as_longlong(total), tag = static_cast<u64>(run) << 32;
-        volatile u64* const halves = &totals[run % PLACES].high;
-        halves[0] = tag | bits >> 32;
-        halves[1] = tag | (bits & ALL);
+        const Slot halves = slot_of(total, run);
+        volatile Slot& place = totals[run % PLACES];
+        place.high = halves.high;
+        place.low = halves.low;
     }
 
     // Whether it is there.
     __device__ bool get(u32 run, double& total) const {
-        const volatile u64* const halves = &totals[run % PLACES].high;
-        const Slot seen = {halves[0], halves[1]};
+        const volatile Slot& place = totals[run % PLACES];
+        const Slot seen = {place.high, place.low};
         if (!is_there(seen, run)) return false;
         total = number_of(seen);
         return true;
