@@ -75,6 +75,7 @@ _ASSEMBLY = {
     # Numbers.
     "cvt.rn.f16.f32 %0, %1;": "%0 = half_of(%1);",
     "cvt.rn.bf16.f32 %0, %1;": "%0 = bfloat_of(%1);",
+    "cvt.rn.bf16x2.f32 %0, %1, %2;": "%0 = static_cast<u32>(bfloat_of(%1)) << 16 | bfloat_of(%2);",
     "cvt.f32.f16 %0, %1;": "%0 = of_half(%1);",
     "{ .reg .b16 h; mov.b16 h, %1; cvt.f32.f16 %0, h; }": "%0 = of_half(%1);",
     "{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }": "%0 = of_half(%1);",

@@ -368,21 +368,17 @@ SCANS: dict[str, dict[str, Any]] = {
     "scan.cu, chunks": {"PER_ROW": 512, "CHUNKED": 1, "AHEAD": 4, "STAGES": 6, "RESIDENT": 2},
     "segment_scan.cu": {},
 }
-_LONG = {"BUFFERS": scans._BUFFERS, "SUMMING": scans._SUMMING, "LOOKING": 1}
+_LONG = {"BUFFERS": scans._BUFFERS, "SUMMING": scans._SUMMING}
 _NARROW, _WIDE = {"ELEMENT": "BINARY16", "RESULT": 0}, {"ELEMENT": "BINARY16", "RESULT": 2}
-_WIDE_LONG = {**_LONG, **_WIDE, "BUFFERS": scans._WIDE_BUFFERS, "SUMMING": scans._WIDE_SUMMING}
 STAGED_SCANS: dict[str, dict[str, Any]] = {
-    "long_scan.cu": {"LEVELS": 1, **_LONG, **_NARROW, "LOOKING": scans._LOOKING},
+    "long_scan.cu": {"LEVELS": 1, **_LONG, **_NARROW},
     "long_scan.cu, of many chunks": {"LEVELS": 4, **_LONG, **_NARROW},
-    "long_scan.cu, of few chunks": {"LEVELS": 2, **_LONG, **_NARROW, "BUFFERS": scans._FEW_BUFFERS},
-    "long_scan.cu, wide": {"LEVELS": 3, **_WIDE_LONG},
-    "long_scan.cu, wide, of few chunks": {"LEVELS": 2, **_WIDE_LONG, "BUFFERS": scans._FEW_BUFFERS},
+    "long_scan.cu, of few chunks": {"LEVELS": 2, **_LONG, **_NARROW},
+    "long_scan.cu, wide": {"LEVELS": 3, **_LONG, **_WIDE},
     "long_scan.cu, bfloat16": {"LEVELS": 3, **_LONG, "ELEMENT": "BFLOAT16", "RESULT": 1},
     "long_scan.cu, binary32": {"LEVELS": 3, **_LONG, "ELEMENT": "BINARY32", "RESULT": 2},
     "long_scan.cu, binary64": {"LEVELS": 3, **_LONG, "ELEMENT": "BINARY64", "RESULT": 3},
-    "long_scan.cu, binary32, wide": {
-        "LEVELS": 3, **_LONG, "ELEMENT": "BINARY32", "RESULT": 3, "BUFFERS": scans._WIDE_BUFFERS
-    },
+    "long_scan.cu, binary32, wide": {"LEVELS": 3, **_LONG, "ELEMENT": "BINARY32", "RESULT": 3},
     "short_scan.cu": {"PER_ROW": 1, "TOGETHER": 4, "BUFFERS": 1, "RESIDENT": 24, **_NARROW},
     "short_scan.cu, lines": {"PER_ROW": 512, "TOGETHER": 4, "BUFFERS": 3, "RESIDENT": 17, **_NARROW},
     "short_scan.cu, chunks": {"PER_ROW": 1024, "TOGETHER": 4, "BUFFERS": 3, "RESIDENT": 17, **_NARROW},
@@ -426,16 +422,8 @@ def test_staged_scans_compile(which: str, exclusive: int, reverse: int) -> None:
 @pytest.mark.parametrize(
     ("which", "facts"),
     [
-        ("long_scan.cu", [f"sizeof(Buffers) == {scans.long_scan_bytes(scans._BUFFERS, False)}"]),
-        (
-            "long_scan.cu, of few chunks",
-            [f"sizeof(Buffers) == {scans.long_scan_bytes(scans._FEW_BUFFERS, False)}"],
-        ),
-        ("long_scan.cu, wide", [f"sizeof(Buffers) == {scans.long_scan_bytes(scans._WIDE_BUFFERS, True)}"]),
-        (
-            "long_scan.cu, wide, of few chunks",
-            [f"sizeof(Buffers) == {scans.long_scan_bytes(scans._FEW_BUFFERS, True)}"],
-        ),
+        ("long_scan.cu", [f"sizeof(Buffers) == {scans.long_scan_bytes(wide=False)}"]),
+        ("long_scan.cu, wide", [f"sizeof(Buffers) == {scans.long_scan_bytes(wide=True)}"]),
         ("short_scan.cu", [f"sizeof(Buffers) == {scans.short_scan_bytes(4, 1)}"]),
         ("short_scan.cu, lines", [f"sizeof(Buffers) == {scans.short_scan_bytes(4, 3)}"]),
     ],

@@ -767,6 +767,33 @@ def test_rows_of_more_than_1024_chunks(host: HostGpu) -> None:
     assert found == BITS
 
 
+def test_several_rows_of_more_than_1024_chunks(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of chunks that are an eighth as long, which are other sums: of integers, that are the same in any order."""
+    lines = 2
+    monkeypatch.setattr(scans, "_LINES", lines)
+    monkeypatch.setattr(scans, "_CHUNK", 32 * lines)
+    monkeypatch.setattr(scans, "_SUMMING", lines)
+    smaller = {
+        "constexpr int LINES = 16;": f"constexpr int LINES = {lines};",
+        "PLACES = 2 * ADDING": "PLACES = 6 * ADDING",  # of few warps
+    }
+    x = np.random.default_rng(9).integers(-9, 10, (2, 1060 * lines * 32 * 4 + 4)).astype(np.float64)
+
+    def found() -> Any:
+        return scanned(host, x, False, False)
+
+    host.changes = {"long_scan": smaller}
+    wanted = x.cumsum(axis=1)
+    assert alike(found(), wanted)
+    host.changes = {
+        "long_scan": {
+            **smaller,
+            "const bool is_set = group >> height & 1;": "const bool is_set = first / WARP >> height & 1;",
+        }
+    }
+    assert not alike(found(), wanted), "of the row's runs of runs, not of all"
+
+
 @pytest.mark.parametrize(
     ("entry", "right", "wrong", "seen"),
     [
@@ -799,6 +826,19 @@ def test_an_error_in_a_kernel_of_scans_is_seen(
     x = np.random.default_rng(6).standard_normal((rows, length)).astype(np.float16)
     wanted = model_scan(x, False, False)
     assert complaint_about(host, entry, right, wrong, lambda: scanned(host, x, False, False), wanted) == seen
+
+
+@pytest.mark.parametrize("wrong", ["0x0fffffff", "0"])
+def test_bfloat16_is_rounded_once(host: HostGpu, wrong: str) -> None:
+    """By way of binary32, which cuts off what decides between two neighbours."""
+    up = np.array([1, 2.0**-8, 2.0**-24])
+    x = np.tile(np.concatenate([up, -up[::-1]]), 4000)[None].astype(get_format("bfloat16").dtype)
+    wanted = model_scan(x, False, False)
+    assert len(set(wanted[0, :3].view(np.uint16))) == 2, "halfway, and a little more"
+    found = complaint_about(
+        host, "long_scan", "0x1fffffff", wrong, lambda: scanned(host, x, False, False), wanted
+    )
+    assert found == BITS
 
 
 @pytest.mark.parametrize(
@@ -842,7 +882,7 @@ def test_an_error_in_what_one_block_finds_for_others_is_seen(
 def test_an_error_in_a_scan_to_wider_numbers_is_seen(
     host: HostGpu, monkeypatch: pytest.MonkeyPatch, right: str, wrong: str, seen: str
 ) -> None:
-    monkeypatch.setattr(scans, "_WIDE_BUFFERS", 4)
+    monkeypatch.setattr(scans, "_BUFFERS", 4)
     x = np.random.default_rng(6).standard_normal((2, 5 * 8192 + 4096 + 48)).astype(np.float16)
     wide = np.dtype(np.float32)
     wanted = model_scan(x, False, False, wide)
@@ -858,20 +898,13 @@ def test_one_multiprocessor_has_no_blocks_that_wait_for_each_other(host: HostGpu
         assert scans._is_long(2, 2, host.gpu) == (multiprocessors > 1)
 
 
-def test_rows_of_few_chunks_have_few_of_them_at_a_time(host: HostGpu) -> None:
-    """Of binary16, so that results are on their way before all numbers have come; in no more than a block can have."""
-    for element, target, few, most in (
-        ("binary16", "binary16", 10, 14), ("binary16", "binary32", 10, 12), ("binary32", "binary32", 14, 14),
-        ("binary32", "binary64", 12, 12),
-    ):  # fmt: skip
-        for shares, buffers in (
-            (20 * host.gpu.multiprocessors, few),
-            (20 * host.gpu.multiprocessors + 1, most),
-        ):
-            way = scans._long_way(2, shares, element, get_format(target), host.gpu)
-            assert dict(way.macros)["BUFFERS"] == buffers
-            assert way.blocks == host.gpu.multiprocessors
-            assert way.shared <= 227 << 10
+@pytest.mark.parametrize("wide", [False, True])
+def test_all_multiprocessors_scan_long_rows(host: HostGpu, wide: bool) -> None:
+    """One of them finds what comes before chunks; none has more memory than there is on sm_90."""
+    for levels, shares in ((1, 5), (1, 1000), (2, 5), (3, 100_000)):
+        way = scans._long_way(levels, shares, wide, host.gpu)
+        assert way.blocks == min(shares + (levels > 1), host.gpu.multiprocessors)
+        assert way.shared <= 227 << 10
 
 
 # ---- columns ----

@@ -40,15 +40,12 @@ the last where both the elements and the results have 16 bits.
 
 The fastest on an H200 of those that leave the kernel its registers and 227 KB of shared memory; they change no bits.
 """
-_BUFFERS, _SUMMING, _LOOKING = 14, 4, 2
-"""Of cuda/long_scan.cu: chunks that a block has in shared memory; warps that add up, and that look back."""
-_WIDE_BUFFERS, _WIDE_SUMMING = 12, 2
-"""Chunks where results are twice as wide as elements; and warps that add up where these are binary16, besides (H200, 2^29
-numbers: 803 in place of 824 us with 4; bfloat16 takes 25 % longer)."""
-_FEW_BUFFERS, _FEW_CHUNKS = 10, 20
-"""Chunks of binary16 that a block has in shared memory where it has no more than so many in all: with more, nearly all are
-read before the first is written (H200, 2^24 numbers to binary32: 35.4 in place of 38.5 us).  Other numbers wait less for
-their scans: of binary32, 43.0 in place of 43.9 us with more, of bfloat16 44.0 in place of 44.7."""
+_BUFFERS, _SUMMING = 12, 4
+"""Of cuda/long_scan.cu: chunks that a block has in shared memory, and warps that add up.
+
+One to two more chunks take as long, and wide results leave no room for them (H200).  With 2 warps, 2^29 numbers of
+binary16 take 15 % longer, with 8 all formats as long.
+"""
 _PIECE, _PIECES = (4, 1, 24), (4, 3, 17)
 """Of cuda/short_scan.cu: lines that a warp takes at a time, how many times it has room for them, and warps on a
 multiprocessor; for rows of one piece, and of more.
@@ -135,7 +132,7 @@ class ScanLaunch:
         if alone:
             way = _short_way(rows, groups)
         elif copied and chunks > 1 and _is_long(size, target.dtype.itemsize, gpu):
-            way = _long_way(levels.count, shares, plan.input, target, gpu)
+            way = _long_way(levels.count, shares, target.dtype.itemsize > size, gpu)
             self._slots = shares if levels.count == 1 else 2 * shares
         else:
             way = _any_way(per_row, chunks, shares, copied, size == target.dtype.itemsize == 2, gpu)
@@ -209,23 +206,15 @@ def _is_long(size: int, target_size: int, gpu: Gpu) -> bool:
     """Whether cuda/long_scan.cu has such results, of rows of several chunks, and room on the GPU, for two blocks at least."""
     if target_size not in (size, 2 * size) or gpu.multiprocessors < 2:
         return False
-    return shared_memory_of(gpu) >= long_scan_bytes(_BUFFERS, False)
+    return shared_memory_of(gpu) >= long_scan_bytes(wide=True)
 
 
-def _long_way(levels: int, shares: int, element: str, target: Format, gpu: Gpu) -> _Way:
-    wide = target.dtype.itemsize > get_format(element).dtype.itemsize
-    buffers = _WIDE_BUFFERS if wide else _BUFFERS
-    if element == "binary16" and shares <= _FEW_CHUNKS * gpu.multiprocessors:
-        buffers = min(buffers, _FEW_BUFFERS)
-    summing = _WIDE_SUMMING if wide and element == "binary16" else _SUMMING
-    # In longer rows one block finds what comes before chunks, for which a warp of each other one waits.
-    looking, finding = (_LOOKING, 0) if levels == 1 else (1, 1)
-    macros = (("LEVELS", levels), ("BUFFERS", buffers), ("SUMMING", summing), ("LOOKING", looking))
-    threads = (_LINES + summing + looking + 3) * _LANES
+def _long_way(levels: int, shares: int, wide: bool, gpu: Gpu) -> _Way:
+    finding = int(levels > 1)  # a block that finds what comes before chunks of long rows
+    macros = (("LEVELS", levels), ("BUFFERS", _BUFFERS), ("SUMMING", _SUMMING))
+    threads = (_LINES + _SUMMING + 4) * _LANES
     blocks = min(shares + finding, gpu.multiprocessors)
-    return _Way(
-        "long_scan.cu", macros, shares, blocks, threads, long_scan_bytes(buffers, wide), together=True
-    )
+    return _Way("long_scan.cu", macros, shares, blocks, threads, long_scan_bytes(wide), together=True)
 
 
 def _is_short(rows: int, groups: int, gpu: Gpu) -> bool:
@@ -245,14 +234,14 @@ def _short_way(rows: int, groups: int) -> _Way:
     return _Way("short_scan.cu", macros, shares, shares, _LANES, short_scan_bytes(lines, buffers))
 
 
-def long_scan_bytes(buffers: int, wide: bool) -> int:
+def long_scan_bytes(wide: bool) -> int:
     """Shared memory of a block of cuda/long_scan.cu.
 
     That is for chunks, for what is known of their lines and of them, and for a line of results for each
     warp that scans, where they are wide.
     """
     results = _LINES * _LANES * 2 * _GROUP if wide else 16
-    return _aligned(buffers * (_CHUNK * _GROUP + 8 * _LINES + 84)) + results
+    return _aligned(_BUFFERS * (_CHUNK * _GROUP + 8 * _LINES + 84)) + results
 
 
 def short_scan_bytes(lines: int, buffers: int) -> int:

