@@ -41,6 +41,9 @@ from tcu.units import get_unit
 compile_once = cache(compile_cuda)
 """Where tests ask for the same kernel."""
 CAPABILITIES = [(7, 5), (8, 0), (8, 6), (8, 9), (9, 0), (10, 0), (12, 0)]
+TOLD_APART = [pair for pair in CAPABILITIES if pair not in ((8, 6), (10, 0))]
+"""What compiles slowly compiles for these: sources tell sm_86 from sm_89 by its fewer blocks alone, sm_100 from sm_90 by
+nothing."""
 
 
 def nvrtc_or_skip() -> None:
@@ -131,7 +134,7 @@ EXACT = {"LAYOUT": "ALIGNED", "THREADS": "256", "UNROLL": "4"}
 
 @pytest.mark.parametrize(
     "capability",
-    [pair if pair == (9, 0) else pytest.param(pair, marks=pytest.mark.slow) for pair in CAPABILITIES],
+    [pair if pair == (9, 0) else pytest.param(pair, marks=pytest.mark.slow) for pair in TOLD_APART],
     ids=lambda pair: f"sm_{pair[0]}{pair[1]}",
 )
 @pytest.mark.parametrize("element", ["BINARY16", "BFLOAT16", "BINARY32", "BINARY64"])
@@ -306,7 +309,7 @@ SUMS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
+@pytest.mark.parametrize("capability", TOLD_APART, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize("element", ["BINARY16", "BFLOAT16", "BINARY32", "BINARY64"])
 @pytest.mark.parametrize("which", SUMS)
 def test_sums_compile_for_every_architecture(which: str, element: str, capability: tuple[int, int]) -> None:
@@ -348,7 +351,7 @@ EXACT_SEGMENTS = {
     "capability",
     [
         pair if pair in ((7, 5), (9, 0)) else pytest.param(pair, marks=pytest.mark.slow)
-        for pair in CAPABILITIES
+        for pair in TOLD_APART
     ],
     ids=lambda pair: f"sm_{pair[0]}{pair[1]}",
 )

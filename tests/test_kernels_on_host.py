@@ -557,7 +557,7 @@ def test_a_list_that_is_full_has_no_gaps(
             "add_found(p, found, known, is_long, segment_in(rest) + 32",
             BITS,
         ),
-        ("list_segments", "++i, rest &= rest - 1", "++i", ENDLESS),
+        ("list_segments", "++i, those &= those - 1", "++i", BITS),
         ("segments", "if (is_here && is_valid) found", "if (is_here) found", BITS),
         ("long_chunks", "blockIdx.x < waiting ? 2 : 1", "blockIdx.x < waiting ? 1 : 1", BITS),
     ],

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from cuda_on_host import HostLibrary, SequentialExecutor, compiled_for_host, compiler_or_skip
 from gpu_support import gpu_or_skip, library_or_skip
-from test_gpu_compile import CAPABILITIES, nvrtc_or_skip
+from test_gpu_compile import TOLD_APART, nvrtc_or_skip
 
 import tcu
 from tcu.algorithms.transform_plan import transform_plan
@@ -273,7 +273,7 @@ def shapes(fmt: str, capability: tuple[int, int]) -> Iterator[Any]:
 
 @pytest.mark.parametrize(
     "capability",
-    [pair if pair == (9, 0) else pytest.param(pair, marks=pytest.mark.slow) for pair in CAPABILITIES],
+    [pair if pair == (9, 0) else pytest.param(pair, marks=pytest.mark.slow) for pair in TOLD_APART],
     ids=lambda pair: f"sm_{pair[0]}{pair[1]}",
 )
 @pytest.mark.parametrize("fmt", FORMATS)
