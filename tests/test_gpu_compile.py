@@ -349,10 +349,7 @@ EXACT_SEGMENTS = {
 
 @pytest.mark.parametrize(
     "capability",
-    [
-        pair if pair in ((7, 5), (9, 0)) else pytest.param(pair, marks=pytest.mark.slow)
-        for pair in TOLD_APART
-    ],
+    [pair if pair in ((7, 5), (9, 0)) else pytest.param(pair, marks=pytest.mark.slow) for pair in TOLD_APART],
     ids=lambda pair: f"sm_{pair[0]}{pair[1]}",
 )
 @pytest.mark.parametrize("element", ["BINARY16", "BFLOAT16", "BINARY32", "BINARY64"])
