@@ -93,6 +93,7 @@ constexpr u32 BYTES = PART * sizeof(Code);
 // Parts of a turn that are waited for at once, a copy being under way meanwhile: with two, the warp has more to do between
 // its steps.
 constexpr int ASKED = COPY * (COPIES - 2) >= 2 * BYTES ? 2 : 1;
+static_assert(COPY >= BYTES, "what a part reads and is not there lies in the ring");
 
 #if ANY_ORDER
 
