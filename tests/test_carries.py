@@ -10,9 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import subprocess
-import sys
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -20,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from ranks import check_ranks, run_rank
 
 import tcu
 from tcu.collectives.carries import carries, carry_of, row_tallies
@@ -231,35 +229,14 @@ def test_files_refuse(numbers: npt.NDArray[np.float64]) -> None:
 @pytest.mark.parametrize("ranks", [2, 3, 4])
 def test_ranks(ranks: int) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        f"--nproc-per-node={ranks}",
-        __file__,
-    ]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TCU_NUM_THREADS": "1"}
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env=environment,
-        cwd=Path(__file__).parent,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    assert done.stdout.count("all right") == ranks
+    check_ranks(__file__, ranks)
 
 
-def main() -> None:
+def check_scans(rank: int, ranks: int) -> None:
     import torch
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
-    torch.distributed.init_process_group("gloo")
-    rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
     rng = np.random.default_rng(4)
     x = rng.standard_normal((5, 200)).astype(np.float32)
     for exclusive in (False, True):
@@ -291,10 +268,7 @@ def main() -> None:
         tcu.distributed.cumsum(torch.ones(2 + (rank == 0), 4), 1)
     with pytest.raises(ParameterError, match="axis=None of a DTensor with 2 dimensions"):
         tcu.distributed.cumsum(d)
-    torch.distributed.barrier()
-    torch.distributed.destroy_process_group()
-    print("all right", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    run_rank(check_scans)

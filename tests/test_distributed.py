@@ -9,16 +9,15 @@ an error that says who has what.  What needs no second process is tested here.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numbers_of_all_kinds import draw
+from ranks import check_ranks, run_rank
 
 import tcu
 from tcu.collectives.exact import Tally
@@ -105,26 +104,7 @@ def test_the_module_is_loaded_when_it_is_asked_for() -> None:
 
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_ranks(ranks: int) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        f"--nproc-per-node={ranks}",
-        __file__,
-    ]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1", "TCU_NUM_THREADS": "1"}
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env=environment,
-        cwd=Path(__file__).parent,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    assert done.stdout.count("all right") == ranks
+    check_ranks(__file__, ranks)
 
 
 def bits(value: Any) -> bytes:
@@ -253,17 +233,12 @@ def check_disagreements(distributed: Any, rank: int, ranks: int) -> None:
     assert distributed.fsum(torch.ones(4)).item() == 4 * ranks  # and all is well again
 
 
-def main() -> None:
+def check_all(rank: int, ranks: int) -> None:
     from tcu import distributed
 
-    torch.distributed.init_process_group("gloo")
-    rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
     for check in (check_exact, check_planned, check_groups, check_dtensors, check_disagreements):
         check(distributed, rank, ranks)
-    torch.distributed.barrier()
-    torch.distributed.destroy_process_group()
-    print("all right", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    run_rank(check_all)
