@@ -196,6 +196,15 @@ def test_every_layout_of_x_and_out() -> None:
         same(result, wanted)
 
 
+def test_more_dimensions_than_a_kernel_takes() -> None:
+    x = torch.arange(1024.0).reshape((2,) * 10).permute(*range(9, -1, -1))
+    for axis in (None, 0, 4, 9):
+        for out in (None, torch.zeros((2,) * 10).permute(*range(9, -1, -1))):
+            wanted = expected(x, axis)
+            out = None if axis is None else out
+            same(device_scans.cumsum(x, axis, False, False, None, out)[0], wanted)
+
+
 def test_in_place_and_overlapping(monkeypatch: pytest.MonkeyPatch) -> None:
     clash = device_scans._clash
     rng = np.random.default_rng(2)

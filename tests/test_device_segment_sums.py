@@ -148,7 +148,8 @@ def test_rows_of_every_layout(gpu: Any, operation: Any, dtype: str) -> None:
     from tcu.collectives import rows
 
     whole = numbers(dtype, 6, 5, 8)
-    for x in (whole, whole.permute(2, 0, 1), whole[:, :3], whole[::2], whole[:1], whole[:, :, :0]):
+    many = numbers(dtype, *(2,) * 10).permute(*range(9, -1, -1))  # more dimensions than kernels take
+    for x in (whole, whole.permute(2, 0, 1), whole[:, :3], whole[::2], whole[:1], whole[:, :, :0], many):
         for axes in ((0,), (2,), (1, 2), (0, 1, 2), (0, 2), ()):
             found = rows.on_gpu(operation, x, axes, True, (None,), None, False, None)
             expected = getattr(tcu, operation)(host_view(x), axes, keepdims=True)

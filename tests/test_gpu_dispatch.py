@@ -36,7 +36,7 @@ from tcu.gpu import (
     multiply_accumulate,
     supported,
 )
-from tcu.gpu.launch import collapse
+from tcu.gpu.launch import collapse, joined
 from tcu.units import CATALOGUE, Instruction, find_instruction
 
 F16 = find_instruction("H200", "mma", "binary16", "binary16")
@@ -190,6 +190,7 @@ def test_batches_collapse_to_as_few_dimensions_as_their_strides_allow() -> None:
     assert collapse((), [(), ()]) == ((), [(), ()])
     assert collapse((2, 3, 4), [(12, 4, 1), (0, 0, 0)]) == ((24,), [(1,), (0,)])
     assert collapse((2, 1, 4), [(4, 7, 1), (0, 9, 5)]) == ((2, 4), [(4, 1), (0, 5)])
+    assert joined((2,) * 9, [(0, 1) * 4 + (0,)])[0] == (2,) * 9
     alternating = [tuple(1 if i % 2 else 0 for i in range(9)), (0,) * 9]
     with pytest.raises(ShapeError, match="needs 9 dimensions, a kernel takes 8"):
         collapse((2,) * 9, alternating)

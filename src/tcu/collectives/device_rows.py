@@ -25,7 +25,7 @@ from tcu.gpu.arrays import DeviceArray
 from tcu.gpu.columns import MOST_COLUMNS, Columns, ColumnsLaunch
 from tcu.gpu.device import Gpu, current, find_gpu
 from tcu.gpu.exact_segments import ExactSegmentsLaunch
-from tcu.gpu.launch import collapse
+from tcu.gpu.launch import joined
 from tcu.gpu.rows import RowsLaunch
 from tcu.gpu.segmented import SegmentedLaunch
 from tcu.gpu.sums import ExactLaunch, Layout, check_address, contiguous
@@ -178,7 +178,7 @@ def _run(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int] | None
     count = math.prod(shape)
     if count <= 1:
         return count, 0
-    extents, (steps,) = collapse(tuple(shape), [tuple(strides)])
+    extents, (steps,) = joined(tuple(shape), [tuple(strides)])
     return (count, steps[0]) if len(extents) == 1 else None
 
 

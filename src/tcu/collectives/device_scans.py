@@ -24,6 +24,7 @@ from tcu.errors import ParameterError
 from tcu.formats.format import Format
 from tcu.gpu.arrays import DeviceArray, Library
 from tcu.gpu.device import current, find_gpu
+from tcu.gpu.launch import joined
 from tcu.gpu.scans import ScanLaunch, SegmentScanLaunch
 from tcu.gpu.sums import check_address
 from tcu.model.elements import summable
@@ -162,7 +163,7 @@ def _clash(x: DeviceArray, out: DeviceArray) -> bool:
     (x_first, x_last), (first, last) = _span(x), _span(out)
     if x_last <= first or last <= x_first:
         return False
-    return x.dtype != out.dtype or x.address != out.address or _steps(x) != _steps(out)
+    return x.dtype != out.dtype or x.address != out.address or joined(x.shape, [x.strides]) != joined(out.shape, [out.strides])
 
 
 def _span(array: DeviceArray) -> tuple[int, int]:
@@ -171,19 +172,6 @@ def _span(array: DeviceArray) -> tuple[int, int]:
     size = array.dtype.itemsize
     low, high = sum(min(each, 0) for each in reach), sum(max(each, 0) for each in reach)
     return array.address + low * size, array.address + (high + 1) * size
-
-
-def _steps(array: DeviceArray) -> list[tuple[int, int]]:
-    """Its dimensions as memory knows them: neighbours that are one line are one."""
-    steps: list[tuple[int, int]] = []
-    for extent, step in zip(array.shape, array.strides, strict=True):
-        if extent == 1:
-            continue
-        if steps and steps[-1][1] == extent * step:
-            steps[-1] = steps[-1][0] * extent, step
-        else:
-            steps.append((extent, step))
-    return steps
 
 
 @lru_cache(maxsize=4096)

@@ -139,6 +139,9 @@ def sum(
         the unit has no MMA; R, B, accumulator or fraction out of range; a
         unit whose bits the GPU at hand does not give; an axis that x does not
         have, or twice; an unfit ``out``.
+    ShapeError:
+        x is on a GPU, summed whole, and has more than eight dimensions of
+        which none continues its neighbour in memory.
     tcu.gpu.GpuError:
         x is on a GPU and the way to it is not there.
     """

@@ -16,7 +16,7 @@ from tcu.gpu.functions import load
 from tcu.gpu.imports import cuda_module
 from tcu.gpu.kernels import Kernel, architecture
 
-__all__ = ["KernelLaunch", "Matrix", "Problem", "Strided", "collapse", "launch"]
+__all__ = ["KernelLaunch", "Matrix", "Problem", "Strided", "collapse", "joined", "launch"]
 
 MAX_BATCH_DIMENSIONS = 8
 """As in cuda/problem.cuh."""
@@ -143,18 +143,17 @@ def _config(driver: Any, attributes: list[Any], *head: int) -> Any:
     return config
 
 
-def collapse(
-    batch: tuple[int, ...], strides: Sequence[tuple[int, ...]]
+def joined(
+    shape: tuple[int, ...], strides: Sequence[tuple[int, ...]]
 ) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
-    """The same batch in as few dimensions as its strides allow.
+    """The same shape in as few dimensions as the strides of all operands allow.
 
     Dimensions of extent 1 go, and a dimension joins the one inside it where
-    every operand steps through both evenly.  Raises ShapeError when more
-    remain than a kernel takes.
+    every operand steps through both evenly.
     """
     extents: list[int] = []
     steps: list[tuple[int, ...]] = []
-    for extent, *own in zip(batch, *strides, strict=True):
+    for extent, *own in zip(shape, *strides, strict=True):
         if extent == 1:
             continue
         if extents and all(outer == inner * extent for outer, inner in zip(steps[-1], own, strict=True)):
@@ -163,12 +162,20 @@ def collapse(
         else:
             extents.append(extent)
             steps.append(tuple(own))
+    return tuple(extents), [tuple(step[i] for step in steps) for i in range(len(strides))]
+
+
+def collapse(
+    shape: tuple[int, ...], strides: Sequence[tuple[int, ...]]
+) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    """:func:`joined`, for a kernel.  Raises ShapeError when more dimensions remain than it takes."""
+    extents, steps = joined(shape, strides)
     if len(extents) > MAX_BATCH_DIMENSIONS:
         raise ShapeError(
-            f"batch {batch} with these strides needs {len(extents)} dimensions, a kernel takes "
-            f"{MAX_BATCH_DIMENSIONS}: reshape the operands, or make copies of those that broadcast"
+            f"shape {shape} with these strides needs {len(extents)} dimensions, a kernel takes "
+            f"{MAX_BATCH_DIMENSIONS}: reshape, or copy what is strided or broadcast"
         )
-    return tuple(extents), [tuple(step[i] for step in steps) for i in range(len(strides))]
+    return extents, steps
 
 
 def _load(kernel: Kernel, gpu: Gpu) -> Any:
