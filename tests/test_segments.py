@@ -44,28 +44,31 @@ def test_int64_is_not_copied_and_other_layouts_are() -> None:
     assert checked_offsets([0], 0).tolist() == [0]
 
 
-@pytest.mark.parametrize(
-    ("offsets", "error", "message"),
-    [
-        ([1, 5], ParameterError, "offsets start at 1: the first segment starts at 0"),
-        ([0, 3], ParameterError, "offsets end at 3, and x has 5 elements: the last offset is 5"),
-        ([0, 4, 2, 1, 5], ParameterError, "offsets decrease from 4 to 2 at index 2: sort them"),
-        ([0, 2**62, 5], ParameterError, "offsets decrease from 4611686018427387904 to 5 at index 2"),
-        ([], ShapeError, r"offsets is empty: m segments have m \+ 1 offsets"),
-        ([[0, 5]], ShapeError, r"offsets has shape \(1, 2\): give one line of them"),
-        (5, ShapeError, r"offsets has shape \(\): give one line of them"),
-        ([0.0, 5.0], DtypeError, "offsets has dtype float64: give int32 or int64"),
-        ([False, True], DtypeError, "offsets has dtype bool"),
-        (np.array([0, 5], np.uint64), DtypeError, "offsets has dtype uint64"),
-        ([0, 2**70], DtypeError, "offsets has dtype object"),
-        (
-            [0, [1, 2]],
-            DtypeError,
-            r"offsets is no line of whole numbers \(.*\): use numpy\.cumsum of lengths",
-        ),
-        (np.ma.array([0, 5]), DtypeError, "offsets is a masked array"),
-    ],
-)
+REFUSED: list[tuple[Any, type[Exception], str]] = [
+    ([1, 5], ParameterError, "offsets start at 1: the first segment starts at 0"),
+    ([0, 3], ParameterError, "offsets end at 3, and x has 5 elements: the last offset is 5"),
+    ([0, 4, 2, 1, 5], ParameterError, "offsets decrease from 4 to 2 at index 2: sort them"),
+    ([0, 2**62, 5], ParameterError, "offsets decrease from 4611686018427387904 to 5 at index 2"),
+    ([], ShapeError, r"offsets is empty: m segments have m \+ 1 offsets"),
+    ([[0, 5]], ShapeError, r"offsets has shape \(1, 2\): give one line of them"),
+    (5, ShapeError, r"offsets has shape \(\): give one line of them"),
+    ([0.0, 5.0], DtypeError, "offsets has dtype float64: give int32 or int64"),
+    ([False, True], DtypeError, "offsets has dtype bool"),
+    (np.array([0, 5], np.uint64), DtypeError, "offsets has dtype uint64"),
+    ([0, 2**70], DtypeError, "offsets has dtype object"),
+    ("05", DtypeError, "offsets has dtype str"),
+    (None, DtypeError, "offsets has dtype object"),
+    (
+        [0, [1, 2]],
+        DtypeError,
+        r"offsets is no line of whole numbers \(.*\): use numpy\.cumsum of lengths",
+    ),
+    (np.ma.array([0, 5]), DtypeError, "offsets is a masked array"),
+]
+"""Offsets of 5 elements."""
+
+
+@pytest.mark.parametrize(("offsets", "error", "message"), REFUSED)
 def test_what_is_refused(offsets: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         checked_offsets(offsets, 5)

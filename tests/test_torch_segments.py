@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from test_segments import REFUSED
 
 import tcu
 from tcu.errors import DtypeError, ParameterError, ShapeError
@@ -116,6 +117,29 @@ def test_tensors_and_offsets_that_are_refused() -> None:
         tcu.segment_sum(SMALL.long(), CUTS)
     with pytest.raises(ParameterError, match="x is on the meta device and holds no numbers"):
         tcu.segment_sum(SMALL.to("meta"), CUTS)
+
+
+@pytest.mark.parametrize(("offsets", "error", "message"), REFUSED)
+def test_whoever_looks_at_offsets_refuses_the_same(
+    offsets: Any, error: type[Exception], message: str
+) -> None:
+    x, count = SMALL[:5], len(offsets) - 1 if error is ParameterError else 1
+    for call in (
+        lambda: tcu.segment_sum(x, offsets),
+        lambda: tcu.segment_sum(x, offsets, out=torch.zeros(count)),
+        lambda: tcu.segment_sum(x.clone().requires_grad_(), offsets),
+        lambda: tcu.segment_cumsum(x, offsets, out=torch.zeros(5)),
+        lambda: tcu.segment_cumsum(x.clone().requires_grad_(), offsets),
+    ):
+        with pytest.raises(error, match=message):
+            call()
+
+
+def test_offsets_of_numpy_that_tensors_cannot_share() -> None:
+    offsets = np.array([5, 2, 0])[::-1]
+    offsets.flags.writeable = False
+    for x in (SMALL[:5], SMALL[:5].clone().requires_grad_()):
+        assert torch.equal(tcu.segment_sum(x, offsets), tcu.segment_sum(SMALL[:5], [0, 2, 5]))
 
 
 # Gradients and transformations.

@@ -163,7 +163,11 @@ def _clash(x: DeviceArray, out: DeviceArray) -> bool:
     (x_first, x_last), (first, last) = _span(x), _span(out)
     if x_last <= first or last <= x_first:
         return False
-    return x.dtype != out.dtype or x.address != out.address or joined(x.shape, [x.strides]) != joined(out.shape, [out.strides])
+    return (
+        x.dtype != out.dtype
+        or x.address != out.address
+        or joined(x.shape, [x.strides]) != joined(out.shape, [out.strides])
+    )
 
 
 def _span(array: DeviceArray) -> tuple[int, int]:

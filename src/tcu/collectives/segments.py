@@ -16,19 +16,39 @@ from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.array import is_masked, lives_on_gpu
 from tcu.formats.tensor import check_data, check_memory, is_tensor
 
-__all__ = ["OFFSET_DTYPES", "check_offsets_form", "checked_offsets"]
+__all__ = ["OFFSET_DTYPES", "check_offsets_form", "checked_offsets", "line_of_offsets"]
 
 OFFSET_DTYPES = ("int32", "int64")
 
 
 def checked_offsets(offsets: Any, n: int) -> npt.NDArray[np.int64]:
-    """The offsets of segments of ``n`` elements, in the host's memory, as contiguous int64.
+    """:func:`line_of_offsets`, of segments of ``n`` elements.
+
+    Raises ParameterError, too, for offsets that do not start at 0, do not
+    end at ``n`` or decrease, naming the first of these.
+    """
+    line = line_of_offsets(offsets)
+    if line[0] != 0:
+        raise ParameterError(f"offsets start at {line[0]}: the first segment starts at 0")
+    falling = np.flatnonzero(line[1:] < line[:-1])
+    if falling.size:
+        i = int(falling[0])
+        raise ParameterError(
+            f"offsets decrease from {line[i]} to {line[i + 1]} at index {i + 1}: sort them; "
+            "equal neighbours make an empty segment"
+        )
+    if line[-1] != n:
+        raise ParameterError(f"offsets end at {line[-1]}, and x has {n} elements: the last offset is {n}")
+    return line
+
+
+def line_of_offsets(offsets: Any) -> npt.NDArray[np.int64]:
+    """Offsets in the host's memory as contiguous int64, whatever they are.
 
     Of NumPy, a tensor of PyTorch on the CPU, or a sequence of whole numbers;
     int64 that is contiguous already is not copied.  Raises DtypeError for
-    anything but int32 and int64, ShapeError unless it is one line of at least
-    one offset, and ParameterError for offsets that do not start at 0, do not
-    end at ``n`` or decrease, naming the first of these.
+    anything but int32 and int64, and ShapeError unless it is one line of at
+    least one offset.
     """
     if is_masked(offsets):
         raise DtypeError("offsets is a masked array: pass offsets.filled(n), with n where one is missing")
@@ -48,19 +68,7 @@ def checked_offsets(offsets: Any, n: int) -> npt.NDArray[np.int64]:
                 f"offsets is no line of whole numbers ({error}): use numpy.cumsum of lengths"
             ) from None
         check_offsets_form(array.dtype.name, array.shape)
-    line = np.ascontiguousarray(array, np.int64)
-    if line[0] != 0:
-        raise ParameterError(f"offsets start at {line[0]}: the first segment starts at 0")
-    falling = np.flatnonzero(line[1:] < line[:-1])
-    if falling.size:
-        i = int(falling[0])
-        raise ParameterError(
-            f"offsets decrease from {line[i]} to {line[i + 1]} at index {i + 1}: sort them; "
-            "equal neighbours make an empty segment"
-        )
-    if line[-1] != n:
-        raise ParameterError(f"offsets end at {line[-1]}, and x has {n} elements: the last offset is {n}")
-    return line
+    return np.ascontiguousarray(array, np.int64)
 
 
 def check_offsets_form(dtype: str, shape: tuple[int, ...]) -> None:

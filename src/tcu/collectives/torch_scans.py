@@ -24,6 +24,7 @@ from tcu.collectives.torch_shared import (
     check_out,
     differentiable,
     dtype_of_schema,
+    edges_of,
     in_graph,
     is_watched,
     put,
@@ -31,6 +32,7 @@ from tcu.collectives.torch_shared import (
     refuse_details_in_graph,
     result_dtype,
     schema_of,
+    segments_of_batch,
 )
 from tcu.formats.format import named_format
 from tcu.formats.tensor import check_data, host_view, is_tensor
@@ -78,7 +80,7 @@ def segment_cumsum(
         check_numbers((x,))
     if not watched:
         return _segment_cumsum(x, offsets, exclusive, reverse, check, dtype, out)
-    edges = torch.as_tensor(offsets)
+    edges = edges_of(offsets)
     return _recorded("segment_cumsum", x, (edges, exclusive, reverse, check), dtype, out, tuple(x.shape))
 
 
@@ -279,24 +281,6 @@ def _shape_of_segment_cumsum(
     return x.new_empty(x.shape, dtype=result_dtype(x, dtype))
 
 
-def _segments_of_batch(
-    info: Any, where: tuple[Any, ...], x: Any, offsets: Any, *rest: Any, **named: Any
-) -> Any:
-    """One longer line that is cut alike again and again; where each has offsets of its own, one after another."""
-    x_at, offsets_at, count, operator = *where[:2], info.batch_size, _operators["segment_cumsum"]
-    lines = x.unsqueeze(0).expand(count, -1) if x_at is None else x.movedim(x_at, 0)
-    if count == 0:
-        return _shape_of_segment_cumsum(lines.reshape(-1), offsets, *rest, **named).reshape(lines.shape), 0
-    if offsets_at is not None:
-        pairs = zip(lines.unbind(0), offsets.unbind(offsets_at), strict=True)
-        return torch.stack([operator(line, edges, *rest, **named) for line, edges in pairs]), 0
-    shift = lines.shape[1] * torch.arange(count, dtype=torch.int64, device=offsets.device)
-    # The last offset of each is there too, and shows in the end if it is wrong; with the next first one it makes
-    # an empty segment.
-    joined = (offsets + shift.unsqueeze(1)).reshape(-1)
-    return operator(lines.reshape(-1), joined, *rest, **named).reshape(lines.shape), 0
-
-
 _operators = {
     name: add_operator(
         name, f"Tensor x, {arguments}, {schema_of('dtype')}", execute, shape_alone, _FUNCTIONS[name], all_at_once
@@ -305,6 +289,7 @@ _operators = {
         ("cumsum", "int? axis=None, bool exclusive=False, bool reverse=False",
          _execute_cumsum, _shape_of_cumsum, _cumsum_of_batch),
         ("segment_cumsum", "Tensor offsets, bool exclusive=False, bool reverse=False, bool check=True",
-         _execute_segment_cumsum, _shape_of_segment_cumsum, _segments_of_batch),
+         _execute_segment_cumsum, _shape_of_segment_cumsum,
+         segments_of_batch("segment_cumsum", _shape_of_segment_cumsum, lambda sums, lines: sums.reshape(lines.shape))),
     )
 }  # fmt: skip

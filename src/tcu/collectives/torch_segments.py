@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import torch
 
 from tcu.collectives import segment_sums
@@ -22,9 +21,11 @@ from tcu.collectives.torch_shared import (
     check_arrays,
     check_numbers,
     check_out,
+    count_of_segments,
     defaults,
     differentiable,
     dtype_of_schema,
+    edges_of,
     in_graph,
     is_watched,
     of_schema,
@@ -32,8 +33,8 @@ from tcu.collectives.torch_shared import (
     recorder,
     result_dtype,
     schema_of,
+    segments_of_batch,
 )
-from tcu.errors import ShapeError
 from tcu.formats.tensor import check_data, host_view, is_tensor, tensor_of
 
 __all__ = ["reduce"]
@@ -52,12 +53,12 @@ def reduce(
         check_numbers((x,))
     if not watched:
         return _executed(operation, x, offsets, options, out, check)
-    edges = torch.as_tensor(offsets)
+    edges = edges_of(offsets)
     record = recorder(f"segment_{operation}", _FUNCTIONS[operation], f"segment_{operation}")
     rest, dtype = (edges, check, *of_schema(options[:-1])), dtype_of_schema(options[-1])
     if out is None:
         return record(x, *rest, dtype)
-    check_out(out, x, _shape(edges))
+    check_out(out, x, (count_of_segments(edges),))
     return put(record, (x,), rest, dtype, out)
 
 
@@ -80,7 +81,8 @@ def _executed(
 ) -> Any:
     """The sums of a tensor that holds numbers, nobody recording it."""
     if out is not None:
-        check_out(out, x, _shape(offsets if is_tensor(offsets) else np.asarray(offsets)))
+        offsets = edges_of(offsets)
+        check_out(out, x, (count_of_segments(offsets),))
     if x.is_cuda:
         result = segment_sums.on_gpu(operation, x, offsets, options, out, check)
     else:
@@ -90,15 +92,6 @@ def _executed(
     if out is not None and not out.is_inference():
         torch.autograd.graph.increment_version(out)
     return result
-
-
-def _shape(offsets: Any) -> tuple[int, ...]:
-    """That of the result; raises ShapeError for what cannot be offsets."""
-    if len(offsets.shape) != 1 or offsets.shape[0] == 0:
-        raise ShapeError(
-            f"offsets has shape {tuple(offsets.shape)}: give one line of them, one more than there are segments"
-        )
-    return (offsets.shape[0] - 1,)
 
 
 # The operators.
@@ -178,27 +171,17 @@ def _register(operation: Operation) -> None:
         check_line(tuple(x.shape))
         if len(options) == len(OPTIONS[operation]):
             dtype = options[-1]
-        return x.new_empty(_shape(offsets), dtype=result_dtype(x, dtype))
+        return x.new_empty(count_of_segments(offsets), dtype=result_dtype(x, dtype))
 
-    def as_one_line(info: Any, where: tuple[Any, ...], x: Any, offsets: Any, *rest: Any, **named: Any) -> Any:
-        """One longer line that is cut alike again and again; where each has offsets of its own, one after another."""
-        x_at, offsets_at, count = *where[:2], info.batch_size
-        lines = x.unsqueeze(0).expand(count, -1) if x_at is None else x.movedim(x_at, 0)
-        if not count:
-            edges = offsets if offsets_at is None else offsets.new_empty(offsets.shape[1 - offsets_at])
-            return shape_alone(lines.reshape(-1), edges, *rest, **named).new_empty((0, *_shape(edges))), 0
-        if offsets_at is not None:
-            pairs = zip(lines.unbind(0), offsets.unbind(offsets_at), strict=True)
-            return torch.stack([operator(line, edges, *rest, **named) for line, edges in pairs]), 0
-        shift = lines.shape[1] * torch.arange(count, dtype=torch.int64, device=offsets.device)
+    def apart(sums: Any, lines: Any) -> Any:
         # Between one line's last offset and the next one's first lies an empty segment, which is left out again.
-        sums = operator(lines.reshape(-1), (offsets + shift.unsqueeze(1)).reshape(-1), *rest, **named)
-        return torch.cat([sums, sums.new_zeros(1)]).reshape(count, -1)[:, :-1], 0
+        return torch.cat([sums, sums.new_zeros(1)]).reshape(lines.shape[0], -1)[:, :-1]
 
     missing = defaults(OPTIONS[operation])
-    operator = add_operator(
-        f"segment_{operation}", f"Tensor x, Tensor offsets, bool check=True, {schema_of(*OPTIONS[operation])}",
-        execute, shape_alone, _FUNCTIONS[operation], as_one_line,
+    name = f"segment_{operation}"
+    add_operator(
+        name, f"Tensor x, Tensor offsets, bool check=True, {schema_of(*OPTIONS[operation])}",
+        execute, shape_alone, _FUNCTIONS[operation], segments_of_batch(name, shape_alone, apart),
     )  # fmt: skip
 
 

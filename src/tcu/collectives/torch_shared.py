@@ -9,7 +9,9 @@ import torch
 from torch.autograd import forward_ad
 
 from tcu.collectives.results import rounding_target
+from tcu.collectives.segments import check_offsets_form, line_of_offsets
 from tcu.errors import DtypeError, ParameterError, ShapeError
+from tcu.formats.array import lives_on_gpu
 from tcu.formats.tensor import check_data, check_tensor, is_tensor
 from tcu.plan import DEFAULT_VARIANT
 from tcu.units import CATALOGUE, Unit
@@ -22,9 +24,11 @@ __all__ = [
     "check_arrays",
     "check_numbers",
     "check_out",
+    "count_of_segments",
     "defaults",
     "differentiable",
     "dtype_of_schema",
+    "edges_of",
     "hidden",
     "holds_numbers",
     "in_graph",
@@ -35,6 +39,7 @@ __all__ = [
     "refuse_details_in_graph",
     "result_dtype",
     "schema_of",
+    "segments_of_batch",
 ]
 
 ARGUMENTS = {
@@ -189,6 +194,50 @@ def result_dtype(x: Any, dtype: Any) -> Any:
     if dtype is not None:
         return getattr(torch, rounding_target(dtype).dtype.name)
     return torch.float32 if x.dtype.itemsize == 2 else x.dtype
+
+
+# Segments.
+
+
+def edges_of(offsets: Any) -> Any:
+    """Offsets as operators take them; raises DtypeError or ShapeError for what on the host cannot be offsets."""
+    if is_tensor(offsets):
+        return offsets
+    if in_graph() or lives_on_gpu(offsets):
+        return torch.as_tensor(offsets)
+    return torch.from_numpy(line_of_offsets(offsets).copy())  # which may be read-only, and then PyTorch warns
+
+
+def count_of_segments(edges: Any) -> int:
+    """Raises DtypeError or ShapeError for what cannot be offsets."""
+    check_offsets_form(str(edges.dtype).removeprefix("torch."), tuple(edges.shape))
+    return int(edges.shape[0]) - 1
+
+
+def segments_of_batch(name: str, shape_alone: Any, apart: Any) -> Any:
+    """The vmap of an operator on segments.
+
+    One longer line that is cut alike again and again, of whose results ``apart`` makes each line's; where each has
+    offsets of its own, one after another.
+    """
+
+    def all_at_once(info: Any, where: tuple[Any, ...], x: Any, offsets: Any, *rest: Any, **named: Any) -> Any:
+        x_at, offsets_at, count, operator = *where[:2], info.batch_size, getattr(torch.ops.tcu, name)
+        lines = x.unsqueeze(0).expand(count, -1) if x_at is None else x.movedim(x_at, 0)
+        if not count:
+            edges = offsets if offsets_at is None else offsets.new_empty(offsets.shape[1 - offsets_at])
+            one = shape_alone(lines.new_empty(lines.shape[1]), edges, *rest, **named)
+            return one.new_empty((0, *one.shape)), 0
+        if offsets_at is not None:
+            pairs = zip(lines.unbind(0), offsets.unbind(offsets_at), strict=True)
+            return torch.stack([operator(line, edges, *rest, **named) for line, edges in pairs]), 0
+        shift = lines.shape[1] * torch.arange(count, dtype=torch.int64, device=offsets.device)
+        # The last offset of each is there too, and shows in the end if it is wrong; with the next first one it makes
+        # an empty segment.
+        joined = (offsets + shift.unsqueeze(1)).reshape(-1)
+        return apart(operator(lines.reshape(-1), joined, *rest, **named), lines), 0
+
+    return all_at_once
 
 
 # What is refused.
