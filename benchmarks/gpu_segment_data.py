@@ -38,7 +38,7 @@ SAMPLED = 1 << 14
 MEANS = (8, 64, 512)
 POWER_LAW = "power law"
 EXPONENT, LONGEST, EMPTY = 0.75, 1 << 20, 64
-"""P(length >= k) = k^-EXPONENT up to LONGEST, a mean of 90; one segment of EMPTY is empty besides."""
+"""P(length >= k) = k^-EXPONENT up to LONGEST, a mean of 123; one segment of EMPTY is empty besides."""
 RAGGED = (*(f"geometric, mean {mean}" for mean in MEANS), POWER_LAW)
 
 
@@ -146,9 +146,6 @@ class Wanted:
     @classmethod
     def whole(cls, sums: torch.Tensor, masses: torch.Tensor) -> Wanted:
         return cls(lambda: iter([(slice(0, sums.numel()), sums, masses)]))
-
-    def largest_mass(self) -> float:
-        return max(int(mass.max()) for _, _, mass in self.pieces()) * QUANTUM
 
     def verdict(self, result: torch.Tensor, allowed: float) -> dict[str, Any]:
         """The element that comes nearest to its bound, or is furthest beyond it, and "right" or "WRONG"."""

@@ -96,7 +96,7 @@ def _show_first_calls(figures: dict[str, Any]) -> None:
         console().print(text, style="dim", markup=False)
     taken = sorted(row["seconds"] for row in figures["compile_seconds"] if "seconds" in row)
     if taken:
-        text = f"torch.compile, six processes side by side: {taken[0]:.1f} to {taken[-1]:.1f} s a shape"
+        text = f"torch.compile, processes side by side: {taken[0]:.1f} to {taken[-1]:.1f} s a shape"
         console().print(text, style="dim", markup=False)
     for row in figures["compile_seconds"]:
         if "missing" in row:

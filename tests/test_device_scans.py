@@ -24,7 +24,9 @@ from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats import get_format
 from tcu.formats.tensor import host_view
 from tcu.gpu import arrays
+from tcu.gpu.device import Gpu
 from tcu.gpu.scans import ScanLaunch, SegmentScanLaunch
+from tcu.plan.scan import make_scan_plan
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
 
@@ -347,3 +349,14 @@ def test_other_libraries_have_no_copies() -> None:
         ParameterError, match="along this axis come in another order: give an array that has the axis last"
     ):
         other.assign(np.ones(3), np.ones(3), (0,))
+
+
+def test_more_than_one_launch_takes() -> None:
+    plan = make_scan_plan(1 << 16, get_format("float16"))
+    with pytest.raises(
+        ParameterError, match=r"1073741824 rows of 65536 numbers are more .*: scan fewer rows"
+    ):
+        ScanLaunch(
+            plan, 1 << 30, 1 << 16, 1 << 16, True, True, get_format("float16"), Gpu(0, "H200", (9, 0)),
+            exclusive=False, reverse=False,
+        )  # fmt: skip

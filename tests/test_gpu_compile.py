@@ -160,7 +160,7 @@ SUMS: dict[str, dict[str, Any]] = {
     "segments.cu": {
         "RESIDENT": 24,
         "AT_ONCE": 16,
-        "TOGETHER": 0,
+        "MANY_QUADS": 0,
         "COPY": 2048,
         "COPIES": 3,
         "ROOM": 256,
@@ -170,7 +170,7 @@ SUMS: dict[str, dict[str, Any]] = {
     "segments.cu, many": {
         "RESIDENT": 28,
         "AT_ONCE": 32,
-        "TOGETHER": 0,
+        "MANY_QUADS": 0,
         "COPY": 2048,
         "COPIES": 3,
         "ROOM": 256,
@@ -180,7 +180,7 @@ SUMS: dict[str, dict[str, Any]] = {
     "segments.cu, long": {
         "RESIDENT": 22,
         "AT_ONCE": 32,
-        "TOGETHER": 1,
+        "MANY_QUADS": 1,
         "COPY": 2048,
         "COPIES": 4,
         "ROOM": 256,
@@ -190,7 +190,7 @@ SUMS: dict[str, dict[str, Any]] = {
     "segments.cu, in any order": {
         "RESIDENT": 22,
         "AT_ONCE": 32,
-        "TOGETHER": 0,
+        "MANY_QUADS": 0,
         "COPY": 2048,
         "COPIES": 4,
         "ROOM": 128,
@@ -200,7 +200,7 @@ SUMS: dict[str, dict[str, Any]] = {
     "segments.cu, long, in any order": {
         "RESIDENT": 22,
         "AT_ONCE": 32,
-        "TOGETHER": 1,
+        "MANY_QUADS": 1,
         "COPY": 2048,
         "COPIES": 4,
         "ROOM": 128,
@@ -212,7 +212,7 @@ SUMS: dict[str, dict[str, Any]] = {
         "FRACTION_BITS": 25,
         "PER_LANE": 16,
         "RING": 1024,
-        "TOGETHER": 0,
+        "MANY_QUADS": 0,
         "ROOM": 160,
         "MORE": 4,
     },
@@ -221,7 +221,7 @@ SUMS: dict[str, dict[str, Any]] = {
         "FRACTION_BITS": 25,
         "PER_LANE": 16,
         "RING": 2048,
-        "TOGETHER": 0,
+        "MANY_QUADS": 0,
         "ROOM": 160,
         "MORE": 4,
     },

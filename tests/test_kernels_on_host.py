@@ -102,10 +102,10 @@ class HostGpu:
 
     def _launch(
         self, function: Any, blocks: int, threads: int, problem: Any, shared: int = 0, more: int = 1,
-        *, overlaps: bool = False, together: bool = False,
+        *, overlaps: bool = False, cooperative: bool = False,
     ) -> Any:  # fmt: skip
         entry, kernel = function
-        assert together == (entry == "long_scan")  # whose blocks wait for each other
+        assert cooperative == (entry == "long_scan")  # whose blocks wait for each other
         # Shared memory of fixed size comes on top: with it, less than a kernel may have unasked can be too much.
         assert entry != "columns" or shared == self.allowed.pop(id(function), 0)
 
@@ -273,13 +273,13 @@ def test_segments_of_any_length(host: HostGpu, dtype: str, mean: int) -> None:
 
 
 @pytest.mark.parametrize("per_warp", [8, 16, 64])
-@pytest.mark.parametrize("together", [0, 1 << 40])
+@pytest.mark.parametrize("many_quads", [0, 1 << 40])
 def test_each_way_of_a_warp_through_its_segments(
-    host: HostGpu, monkeypatch: pytest.MonkeyPatch, per_warp: int, together: int
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch, per_warp: int, many_quads: int
 ) -> None:
     """Few and many at a time, their last quads with the others or in a turn of their own, a few long ones among them."""
     monkeypatch.setattr(segments, "_per_warp", lambda *_: per_warp)
-    monkeypatch.setattr(segments, "_TOGETHER", together)
+    monkeypatch.setattr(segments, "_MANY_QUADS", many_quads)
     rng = np.random.default_rng(per_warp)
     for dtype in ("float16", "bfloat16", "float64"):
         offsets = ragged(rng, 90, 28_000, (1900, 2048, 2049, 4096, 4097, 4500, 8192, 8193))
@@ -304,13 +304,13 @@ def test_quads_that_begin_anywhere(
     for begin, end in zip(offsets[:-1:2], offsets[1::2], strict=True):
         x[begin:end] = rng.choice([np.inf, -np.inf, np.nan])
     monkeypatch.setattr(segments, "_SHORT_MEAN", 0)
-    for together in (0, 1 << 40):
-        monkeypatch.setattr(segments, "_TOGETHER", together)
+    for many_quads in (0, 1 << 40):
+        monkeypatch.setattr(segments, "_MANY_QUADS", many_quads)
         host.macros.clear()
         found = sums(host, x, offsets, shift=int(rng.integers(LINE // x.itemsize)))
         assert host.macros[0]["ANY_ORDER"] == any_order
         assert np.isfinite(found[1::2]).all()
-        assert alike(found, model_sums(x, offsets, np.float32)), together
+        assert alike(found, model_sums(x, offsets, np.float32)), many_quads
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
@@ -424,6 +424,7 @@ AHEAD = ["list_segments", "long_chunks"]
 def list_ahead(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of small arrays too, and by several blocks."""
     monkeypatch.setattr(segments, "_LISTED", 0)
+    monkeypatch.setattr(segments, "_SAMPLED", 1)
     monkeypatch.setattr(segments, "_BUSY", 1)
     monkeypatch.setattr(segments, "_LIST_THREADS", 256)
     host.launches.clear()
@@ -439,13 +440,13 @@ def skewed(rng: np.random.Generator) -> Any:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-@pytest.mark.parametrize("together", [0, 1 << 40])
+@pytest.mark.parametrize("many_quads", [0, 1 << 40])
 def test_long_segments_are_listed_ahead(
-    host: HostGpu, monkeypatch: pytest.MonkeyPatch, dtype: str, together: int
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch, dtype: str, many_quads: int
 ) -> None:
     """Where they have much of the array; what the launches behind the first one find is on the list, and no more."""
     list_ahead(host, monkeypatch)
-    monkeypatch.setattr(segments, "_TOGETHER", together)
+    monkeypatch.setattr(segments, "_MANY_QUADS", many_quads)
     fmt = get_format(dtype)
     for seed in range(2):
         rng = np.random.default_rng(seed)
@@ -581,7 +582,7 @@ def test_what_is_listed_twice_is_seen(host: HostGpu, monkeypatch: pytest.MonkeyP
 
 def test_a_turn_far_behind_what_the_ring_has_skipped(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind as many quads as have room, more than a ring of them, come a copy's short ones, which have a turn of their own."""
-    monkeypatch.setattr(segments, "_TOGETHER", 1 << 40)
+    monkeypatch.setattr(segments, "_MANY_QUADS", 1 << 40)
     monkeypatch.setattr(segments, "_RINGS", {2: (1024, 6, 22)})
     monkeypatch.setattr(segments, "_per_warp", lambda *_: 64)
     rng = np.random.default_rng(12)

@@ -66,7 +66,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
 
 
 _OVERLAPS = (6, {"programmaticStreamSerializationAllowed": 1})
-_TOGETHER = (2, {"cooperative": 1})
+_COOPERATIVE = (2, {"cooperative": 1})
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,8 @@ _TOGETHER = (2, {"cooperative": 1})
     [
         ({}, "plain"),
         ({"overlaps": True}, (_OVERLAPS,)),
-        ({"together": True}, (_TOGETHER,)),
-        ({"overlaps": True, "together": True}, (_OVERLAPS, _TOGETHER)),
+        ({"cooperative": True}, (_COOPERATIVE,)),
+        ({"overlaps": True, "cooperative": True}, (_OVERLAPS, _COOPERATIVE)),
     ],
 )
 def test_the_driver_is_given_what_the_launch_has(driver: Driver, how: Any, kind: Any) -> None:
@@ -87,11 +87,11 @@ def test_the_driver_is_given_what_the_launch_has(driver: Driver, how: Any, kind:
     assert driver.given == [(kind, "kernel", 7, 3, 1, 64, 1, 1, 1024, *rest) for rest in ((11, 5), (12, 6))]
 
 
-@pytest.mark.parametrize("overlaps", [False, True])
-def test_an_error_of_the_driver_is_raised(driver: Driver, overlaps: bool) -> None:
+@pytest.mark.parametrize(("overlaps", "call"), [(False, "cuLaunchKernel"), (True, "cuLaunchKernelEx")])
+def test_an_error_of_the_driver_is_raised(driver: Driver, overlaps: bool, call: str) -> None:
     class Status(int):
         name = "CUDA_ERROR_OF_A_KIND"
 
     driver.status = Status(2)
-    with pytest.raises(DriverError, match="failed: CUDA_ERROR_OF_A_KIND, out of something"):
+    with pytest.raises(DriverError, match=f"{call} failed: CUDA_ERROR_OF_A_KIND, out of something"):
         launch.KernelLaunch("kernel", 1, 32, Structure(), overlaps=overlaps)(0)

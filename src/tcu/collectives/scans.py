@@ -107,9 +107,9 @@ def cumsum(
     -------
     An array of x's library and shape, with ``axis=None`` one line of x's
     elements; ``out`` where it is given.  On a GPU it is computed on the
-    library's current stream without waiting for it; rows beyond 16 KiB begin
-    when all multiprocessors have room (a cooperative launch, from compute
-    capability 9.0 on).  The order of the
+    library's current stream without waiting for it; long rows may begin only
+    when there is room for all blocks of the launch (a cooperative one, from
+    compute capability 9.0 on).  The order of the
     additions is that of :class:`tcu.plan.ScanPlan`, which no unit and no
     number of threads changes; :func:`tcu.cumsum_error_bound` bounds the
     error.  Zero sums are +0, and a NaN is the one with all fraction bits set.
@@ -201,8 +201,9 @@ def segment_cumsum(
         One-dimensional array, as :func:`tcu.cumsum` takes it.
     offsets:
         One more than there are segments, from 0 to the number of elements and
-        never decreasing: int32 or int64, of x's library and in x's memory; on
-        a GPU also NumPy's or a list.  Equal neighbours make an empty segment.
+        never decreasing: int32 or int64, in the host's memory of
+        NumPy, PyTorch or a list, or, for x on a GPU, there and of x's library.
+        Equal neighbours make an empty segment.
     exclusive, reverse, dtype, out:
         As in :func:`tcu.cumsum`, for each segment.
     check:

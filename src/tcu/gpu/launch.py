@@ -93,20 +93,21 @@ class KernelLaunch:
     cuda.core.launch takes no structures, hence the driver's own call.
     ``shared``: bytes of shared memory of a block whose size the kernel leaves open.  ``more``: how often
     the blocks come, numbered by blockIdx.y.  ``overlaps``: it may begin before the launch ahead of it has ended, as
-    cuda/dependent.cuh says.  ``together``: it begins when there is room for all blocks, which wait for each other.
+    cuda/dependent.cuh says.  ``cooperative``: it begins when there is room for all blocks, which wait for each other.
     """
 
     def __init__(
         self, function: Any, blocks: int, threads: int, problem: ctypes.Structure, shared: int = 0,
-        more: int = 1, *, overlaps: bool = False, together: bool = False,
+        more: int = 1, *, overlaps: bool = False, cooperative: bool = False,
     ) -> None:  # fmt: skip
         self._problem = problem  # what the pointers below point to
         self._pointers = (ctypes.c_void_p * 1)(ctypes.addressof(problem))
         self._head = (function, blocks, more, 1, threads, 1, 1, shared)
         self._address = ctypes.addressof(self._pointers)
         driver = cuda_module("cuda.bindings.driver")
-        attributes = _attributes(driver, overlaps, together)
-        self._launch = driver.cuLaunchKernelEx if attributes else driver.cuLaunchKernel
+        attributes = _attributes(driver, overlaps, cooperative)
+        self._call = "cuLaunchKernelEx" if attributes else "cuLaunchKernel"
+        self._launch = getattr(driver, self._call)
         self._config = _config(driver, attributes, *self._head[1:]) if attributes else None
 
     def __call__(self, stream: int) -> None:
@@ -116,15 +117,15 @@ class KernelLaunch:
             self._config.hStream = stream
             (status,) = self._launch(self._config, self._head[0], self._address, 0)
         if status:
-            check("cuLaunchKernel", status)
+            check(self._call, status)
 
 
-def _attributes(driver: Any, overlaps: bool, together: bool) -> list[Any]:
+def _attributes(driver: Any, overlaps: bool, cooperative: bool) -> list[Any]:
     """What the driver is told of a launch, as KernelLaunch says."""
     kinds, attributes = driver.CUlaunchAttributeID, []
     for asked, kind, field in (
         (overlaps, "PROGRAMMATIC_STREAM_SERIALIZATION", "programmaticStreamSerializationAllowed"),
-        (together, "COOPERATIVE", "cooperative"),
+        (cooperative, "COOPERATIVE", "cooperative"),
     ):
         if asked:
             attribute = driver.CUlaunchAttribute()

@@ -19,7 +19,7 @@ from tcu.plan.scan import ScanPlan
 __all__ = ["ScanLaunch", "SegmentScanLaunch"]
 
 _LANES, _LINES, _RADIX = 32, 16, 32
-"""Groups of a line, lines of a chunk, and from there on totals of a run: as in cuda/scan.cu and in the plan."""
+"""Groups of a line, lines of a chunk, and from there on totals of a run: as in cuda/groups.cuh and in the plan."""
 _CHUNK = _LANES * _LINES
 """Groups of a block."""
 _GROUP = 32
@@ -51,7 +51,7 @@ _PIECE, _PIECES = (4, 1, 24), (4, 3, 17)
 multiprocessor; for rows of one piece, and of more.
 
 A warp has one share, and the next one begins where memory is read and written anyway: 0.99 of a copy's speed on an
-H200.  Warps that went on with 80 shares, far from each other by then, had 0.92, and 0.80 with more of them under way.
+H200 for rows of one piece, 0.98 to 0.87 for those of 2 to 128.  Warps that went on with 80 shares, far from each other by then, had 0.92, and 0.80 with more of them under way.
 """
 _SHORT_CHUNKS, _EVEN = 32, 0.8
 """Of a row's chunks, the most whose totals a warp has; and the least share of a GPU's warps that is busy, where each has
@@ -70,7 +70,7 @@ class _Levels(ctypes.Structure):
 
 
 class _Scan(ctypes.Structure):
-    """As in cuda/scan.cu."""
+    """As in cuda/scan.cuh."""
 
     _fields_ = (
         ("data", ctypes.c_uint64),
@@ -145,7 +145,7 @@ class ScanLaunch:
             allow_shared(function, way.shared, gpu.ordinal)
         self._problem = _Scan(0, 0, rows, plan.n, stride_in, stride_out, 0, 0, levels, way.shares)
         self._kernel = KernelLaunch(
-            function, way.blocks, way.threads, self._problem, way.shared, together=way.together
+            function, way.blocks, way.threads, self._problem, way.shared, cooperative=way.cooperative
         )
 
     def __call__(self, x: int, out: int, stream: int) -> None:
@@ -185,7 +185,7 @@ class _Way:
     threads: int
     shared: int
     """Bytes of shared memory of a block."""
-    together: bool = False
+    cooperative: bool = False
     """Whether blocks wait for each other, and so all run at the same time."""
 
 
@@ -214,7 +214,7 @@ def _long_way(levels: int, shares: int, wide: bool, gpu: Gpu) -> _Way:
     macros = (("LEVELS", levels), ("BUFFERS", _BUFFERS), ("SUMMING", _SUMMING))
     threads = (_LINES + _SUMMING + 4) * _LANES
     blocks = min(shares + finding, gpu.multiprocessors)
-    return _Way("long_scan.cu", macros, shares, blocks, threads, long_scan_bytes(wide), together=True)
+    return _Way("long_scan.cu", macros, shares, blocks, threads, long_scan_bytes(wide), cooperative=True)
 
 
 def _is_short(rows: int, groups: int, gpu: Gpu) -> bool:

@@ -31,9 +31,10 @@ _DATA = {2: 48 << 10, 4: 128 << 10, 8: 64 << 10}
 """Bytes of data and offsets that a warp goes through, by the bytes of an element: enough to forget its start, and
 little enough that the last warps do not keep all others waiting."""
 _MOST_PER_WARP = 512
+"""Segments that a warp goes through at most, however short."""
 _AT_ONCE = (8, 32)
 """The least and the most segments that a warp takes at a time: few where they are long, so that many warps have some."""
-_TOGETHER = 256
+_MANY_QUADS = 256
 """Bytes of a segment, on average, from which on those that a warp takes at a time have no room in its ring together."""
 _RINGS = {2: (1664, 4, 22), 4: (2048, 3, 24), 8: (2048, 3, 24)}
 """By the bytes of an element: bytes of a copy into a warp's ring in shared memory, copies that have room there, and as many
@@ -48,10 +49,11 @@ _ROOM = {2: 128, 4: 352, 8: 352}
 _MOST_EXACT = 1 << 13
 """Of binary16, numbers whose sums are exact in binary64, in whatever order they are added up."""
 _SHORT_MEAN = 20
-"""Numbers of a segment, on average, up to which short_segments.cu is the faster kernel."""
+"""Numbers of a segment, on average, up to which short_segments.cu is the faster kernel (H200)."""
 _SHORT_DATA, _SHORT_MOST_PER_WARP = 32 << 10, 2048
 """As _DATA and _MOST_PER_WARP, of short_segments.cu, whose warps work ahead of what they need."""
 _SHORT_PER_LANE = 16
+"""Numbers of a lane in a window, as cuda/short_segments.cu says."""
 _SHORT_RINGS = ((10, 1024, 24), (_SHORT_MEAN, 2048, 18))
 """Of short_segments.cu: the mean up to which a ring nearly always has room for the segments of a turn, its numbers, and
 as many warps as leave each its registers and its shared memory (sm_90)."""
@@ -60,8 +62,9 @@ _LONG_THREADS, _LONG_RESIDENT, _EARLY = 64, {2: 9, 4: 8, 8: 8}, 4
 multiprocessor that are beside short segments."""
 _LONG_RING = 4 << 10, 3
 """Of long_chunks.cu, bytes of a copy and copies (sm_90)."""
-_LISTED = 1 << 26
-"""Bytes from which on long segments may be listed ahead: of less, the launches that this takes would be much."""
+_LISTED, _SAMPLED = 1 << 26, 1 << 13
+"""Bytes from which on long segments may be listed ahead: of less, the launches that this takes would be much; and segments
+from which on a sample of them, a thread's each, says whether it is worth it."""
 _LIST_THREADS, _LIST_RESIDENT, _LISTING = 512, 2, 1
 """Of list_segments.cu: as many blocks as leave every thread its registers, and those for each multiprocessor, which leave
 room for the launches behind it: with two, these began 11 us later (H200)."""
@@ -158,17 +161,17 @@ class SegmentsLaunch:
         together = chain * block * LOAD // size
         usual = (chain, block) == (1, _BLOCK)
         fraction = _exact_fraction(element, gpu) if usual and n <= _SHORT_MEAN * segments else None
-        joined = fraction is None and n * size >= _TOGETHER * segments
+        many_quads = fraction is None and n * size >= _MANY_QUADS * segments
         most = _most(element, fraction is not None) if usual else 0
         any_order = ("ANY_ORDER", int(_sum_of_all(element, gpu) is not None))
         longs = min(segments, n // (most + 1))
         items = longs + n // (LOADS * together) if longs else 0
         # Not beside short_segments.cu, which took 3 % longer then (segments of 8 on average, H200).
         may_be_listed = fraction is None and usual and longs > 0 and gpu.compute_capability >= (9, 0)
-        listed = may_be_listed and n * size >= _LISTED and segments >= _BUSY
+        listed = may_be_listed and n * size >= _LISTED and segments >= _SAMPLED
         state = List(0, 0, 0, 0, items, items)
         if fraction is None:
-            way = _any_way(n, segments, element, joined, any_order)
+            way = _any_way(n, segments, element, many_quads, any_order)
         else:
             way = _short_way(n, segments, size, fraction)
         first = _first(segments, way.per_warp)
@@ -275,13 +278,13 @@ def _most(element: Format, short: bool) -> int:
     return _MOST_EXACT
 
 
-def _any_way(n: int, segments: int, element: Format, joined: bool, any_order: tuple[str, int]) -> _Way:
+def _any_way(n: int, segments: int, element: Format, many_quads: bool, any_order: tuple[str, int]) -> _Way:
     size = element.dtype.itemsize
     per_warp = _per_warp(n * size, segments, _DATA[size], _MOST_PER_WARP)
     copy, copies, resident = _RINGS[size]
-    turn_by_turn = joined and element.name == "binary16"
+    turn_by_turn = many_quads and element.name == "binary16"
     macros = (
-        ("AT_ONCE", min(per_warp, _AT_ONCE[1])), ("TOGETHER", int(joined)), ("RESIDENT", resident),
+        ("AT_ONCE", min(per_warp, _AT_ONCE[1])), ("MANY_QUADS", int(many_quads)), ("RESIDENT", resident),
         ("COPY", copy), ("COPIES", copies), ("ROOM", 1 if turn_by_turn else _ROOM[size]), any_order,
     )  # fmt: skip
     return _Way("segments", macros, per_warp)
@@ -292,7 +295,7 @@ def _short_way(n: int, segments: int, size: int, fraction: int) -> _Way:
     ring, resident = next((ring, r) for mean, ring, r in _SHORT_RINGS if n <= mean * segments)
     macros = (
         ("RESIDENT", resident), ("FRACTION_BITS", fraction), ("PER_LANE", _SHORT_PER_LANE), ("RING", ring),
-        ("TOGETHER", 0), ("ROOM", _ROOM[size]),
+        ("MANY_QUADS", 0), ("ROOM", _ROOM[size]),
     )  # fmt: skip
     return _Way("short_segments", macros, per_warp)
 

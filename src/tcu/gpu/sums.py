@@ -60,7 +60,7 @@ Operand = _Array
 
 
 class SumProblem(ctypes.Structure):
-    """As in cuda/sum.cu."""
+    """As in cuda/sum.cuh."""
 
     _fields_ = (
         ("x", _Array),

@@ -30,7 +30,7 @@ from tcu.formats.format import Format, get_format
 __all__ = ["ScanPlan", "group_of", "make_scan_plan", "radix"]
 
 # What suits a GPU, where level 1 is a warp and level 2 a block: measured on an H200, groups of 32 bytes halve
-# the work of the warps' networks against 16, and a chunk of 16 lines, which is 16 KiB, leaves room for six of
+# the work of the warps' networks against 16, and a chunk of 16 lines, which is 16 KiB, leaves room for twelve of
 # them in a multiprocessor's shared memory.
 _GROUP_BYTES = 32
 _RADICES = (32, 16, 32)

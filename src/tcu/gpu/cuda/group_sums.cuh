@@ -7,7 +7,7 @@
 // long segments are added up turn by turn, and none is kept.  What the plan adds besides is zeros, which change no sum.
 //
 // Compiled with ELEMENT (array.cuh; LAYOUT is not looked at), and
-//   TOGETHER   1: segments are long, and more of them than a few have no room in a warp's shared memory together
+//   MANY_QUADS 1: a segment has so many that only few have room in a warp's shared memory at a time
 //   ROOM       numbers of a warp in shared memory; 1, which is not used, where sums are added up turn by turn
 
 #pragma once
@@ -34,7 +34,7 @@ struct Shared {
 // Sums of quads of binary16 are multiples of 2^-24, and those of 2^13 numbers together at most 2^29: whatever adds them up
 // in binary64 has the plan's bits.
 constexpr bool IS_EXACT = ELEMENT == BINARY16;
-constexpr bool TURN_BY_TURN = IS_EXACT && TOGETHER;
+constexpr bool TURN_BY_TURN = IS_EXACT && MANY_QUADS;
 static_assert(IS_EXACT || CAPACITY >= 8 * TILES, "a segment has room");
 
 // The tree over `count` numbers, at most WIDTH.

@@ -5,15 +5,13 @@
 // power of two of groups, and fetches what it will need next.
 //
 // Compiled with ELEMENT and LAYOUT (array.cuh; ALIGNED: every row begins at a multiple of 16 bytes, in the
-// array and in the result, and reversed ones end there too), RESULT (rounded.cuh), and
+// array and in the result, and reversed ones are of whole groups), RESULT (rounded.cuh), and
 //   PER_ROW    groups of a row, a power of two up to 512
 //   CHUNKED    1: rows have several chunks (PER_ROW is 512)
 //   EXCLUSIVE, REVERSE
 //   AHEAD      shares that a block adds up before it finishes the first of them
 //   STAGES     shares of a block in shared memory; 2 + AHEAD at least
 //   RESIDENT   blocks per multiprocessor that the registers must allow
-//
-// The host fills the structure field by field (tcu/gpu/scans.py): change both together.
 
 #include "bulk.cuh"
 #include "groups.cuh"

@@ -1,8 +1,8 @@
 // What the kernels of ragged segments share: a warp's way through its segments, group by group (group_sums.cuh), and what
 // becomes of a group, whatever it is.
 //
-// What has more than TILES tiles, or, where sums are exact, more than 2^13 numbers, is long, and left to another launch
-// (long_segments.cu, long_chunks.cu).  A segment that is none (it ends before it begins, or elsewhere than in the array)
+// What has more numbers than the host says (Segments.most) is long, and left to another launch (long_segments.cu,
+// long_chunks.cu).  A segment that is none (it ends before it begins, or elsewhere than in the array)
 // gives NaN, and so does a long one for which there is no room because others overlap.
 //
 // Compiled with what group_sums.cuh needs, and

@@ -18,7 +18,7 @@
 
 // Of shorter segments, results are too many (H200, 2^30 numbers of binary16, 64 of a segment on average: 594 in place of
 // 589 us; 512: 513 in place of 516).
-typedef Ring<COPY, COPIES, LANES * 16, TOGETHER == 1> Data;
+typedef Ring<COPY, COPIES, LANES * 16, MANY_QUADS == 1> Data;
 // 32 whole quads, and less than one of each segment but the last between them.
 static_assert(COPY * (COPIES - 1) > (WARP + AT_ONCE - 1) * 64 && COPY <= 2048,
               "what a turn reads has room, a long segment more than two");
@@ -89,9 +89,9 @@ struct Inside {
     template <bool WHOLE>
     __device__ void put(u32 at, int left, double* numbers, int to, int quads) const {
         const int number = threadIdx.x % LANES;
-        if (WHOLE || TOGETHER || fits) {
+        if (WHOLE || MANY_QUADS || fits) {
 #if ANY_ORDER
-            put_aligned_quads<WHOLE, TOGETHER>(data, at, left, numbers, to, quads);
+            put_aligned_quads<WHOLE, MANY_QUADS>(data, at, left, numbers, to, quads);
 #else
             const Ringed source(data, number);
             put_quads<WHOLE>(source, source.place(at), left, numbers, to, quads);
@@ -155,7 +155,7 @@ __device__ inline void sum_run(const Segments& p, Room& room
         const u32 from = begin * SIZE + shift, numbers = is_long ? 0 : length;
         const u32 first = before * SIZE + shift, behind = so_far * SIZE + shift;
         const double sum =
-            sums_of_group<AT_ONCE, TOGETHER>(where, from, numbers, longs, first, behind, room.shared);
+            sums_of_group<AT_ONCE, MANY_QUADS>(where, from, numbers, longs, first, behind, room.shared);
         if (__any_sync(ALL, run.plain != 0)) {
             if (has_lane && !is_long) static_cast<float*>(p.out)[run.first + done + lane] = rounded(sum);
         } else if (has_lane && !is_long) {

@@ -11,8 +11,6 @@
 //   TOGETHER   lines of a piece, what a warp takes at a time: 1, 2, 4, 8 or 16
 //   BUFFERS    pieces of a warp in shared memory; 1 where a row has no more than one
 //   RESIDENT   warps per multiprocessor that the registers must allow
-//
-// The host fills the structure field by field (tcu/gpu/scans.py): change both together.
 
 #include "bulk.cuh"
 #include "exact_lines.cuh"

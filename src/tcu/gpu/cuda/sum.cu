@@ -10,8 +10,6 @@
 //   RESIDENT    blocks per multiprocessor that the registers must allow
 //   TERM        VALUE (sums) or PRODUCT (dot products)
 //   ROWS        1: many rows, each with a sum of its own and a block for each of its chunks
-//
-// The host fills the structure field by field (tcu/gpu/sums.py): change both together.
 
 #include "sum.cuh"
 
