@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -208,6 +209,51 @@ def test_an_unfinished_file_does_not_stay(
     with pytest.raises(DataFileError, match="the disk is full"):
         call("part-*.npy", "-o", "sums.npy")
     assert not list(Path().glob("sums*"))
+
+
+def test_what_is_no_file_of_ours_stays(numbers: npt.NDArray[np.float64]) -> None:
+    wanted = tcu.cumsum(numbers)
+    Path("far").mkdir()
+    Path("link.npy").symlink_to("far/sums.npy")
+    call("part-*.npy", "-o", "link.npy")
+    assert Path("link.npy").is_symlink()
+    assert np.array_equal(np.load("far/sums.npy"), wanted)
+    os.mkfifo("pipe")
+    with pytest.raises(DataFileError, match="cannot write pipe: it is no regular file"):
+        call("part-*.npy", "-o", "pipe")
+    assert Path("pipe").is_fifo()
+    # Neither an input that is named as the sums might be for a while, nor anything else.
+    np.save("sums.npy.part", numbers)
+    Path("sums.npy.part.npy").rename("sums.npy.part")
+    before = Path("sums.npy.part").read_bytes()
+    call("sums.npy.part", "-o", "sums.npy")
+    assert np.array_equal(np.load("sums.npy"), wanted)
+    Path("sums.npy").unlink()
+    for names in ("part-*.npy", "sums.npy.part"):
+        with pytest.raises(DataFileError, match=r"sums\.npy\.part, where .*, is there already: delete it"):
+            call(names, "-o", "sums.npy", "--checkpoint", "state.json")
+    assert Path("sums.npy.part").read_bytes() == before
+    assert sorted(str(path) for path in Path().glob("sums*")) == ["sums.npy.part"]
+
+
+def test_what_a_killed_process_left_is_written_anew(
+    numbers: npt.NDArray[np.float64], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tcu.streams import scans
+
+    def killed(*_: Any) -> None:
+        raise DataFileError("killed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(scans.ScanFile, "write", killed)
+        with pytest.raises(DataFileError, match="killed"):
+            call("part-*.npy", "-o", "sums.npy", "--checkpoint", "state.json")
+    assert Path("sums.npy.part").exists() and not Path("state.json").exists()
+    with pytest.raises(ValueError, match="pickled"):
+        np.load("sums.npy.part")  # nobody takes it for an array
+    call("part-*.npy", "-o", "sums.npy", "--checkpoint", "state.json")
+    assert np.array_equal(np.load("sums.npy"), tcu.cumsum(numbers))
+    assert not Path("sums.npy.part").exists()
 
 
 def test_files_refuse(numbers: npt.NDArray[np.float64]) -> None:

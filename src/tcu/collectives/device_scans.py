@@ -18,7 +18,7 @@ import numpy as np
 from tcu.collectives.device import Keep, Ready, home_of
 from tcu.collectives.device_rows import ALIGNMENT, laid_out
 from tcu.collectives.device_segments import device_offsets
-from tcu.collectives.results import result_format
+from tcu.collectives.results import check_apart, result_format
 from tcu.collectives.scans import ScanInfo, line_shape, scan_info
 from tcu.errors import ParameterError
 from tcu.formats.format import Format
@@ -153,8 +153,7 @@ def _lines(library: Library, ordinal: int, x: Any, axis: int | None, dtype: Any,
             f"out has shape {place.shape} and dtype {place.dtype}: give an array of shape {shape} "
             f"and dtype {target.dtype}"
         )
-    if any(step == 0 and extent > 1 for step, extent in zip(place.strides, place.shape, strict=True)):
-        raise ParameterError("out has several elements in one place: give an array that was not broadcast")
+    check_apart(place)
     return _Lines(library, ordinal, stream, x, view, element, target, axis, out, place, out)
 
 

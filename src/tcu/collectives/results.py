@@ -12,7 +12,15 @@ from tcu.formats.format import Format, format_of, get_format, named_format
 from tcu.formats.scalar import Number, encode
 from tcu.model.elements import SUMMABLE
 
-__all__ = ["result_format", "round_number", "round_sum", "rounding_target", "stored", "target_of"]
+__all__ = [
+    "check_apart",
+    "result_format",
+    "round_number",
+    "round_sum",
+    "rounding_target",
+    "stored",
+    "target_of",
+]
 
 
 def result_format(given: Format, dtype: npt.DTypeLike | None, of_out: npt.DTypeLike | None = None) -> Format:
@@ -68,12 +76,19 @@ def target_of(
     elif not isinstance(out, np.ndarray) or out.shape != shape:
         what = f"has shape {out.shape}" if isinstance(out, np.ndarray) else f"is a {type(out).__name__}"
         raise ParameterError(f"out {what}, the result shape {shape}: give numpy.empty({shape}, dtype)")
+    check_apart(out)
     target = result_format(given, dtype, out.dtype)
     if format_of(out.dtype) is not target:
         raise ParameterError(
             f"out has dtype {out.dtype}, the result {target.dtype}: give them the same dtype"
         )
     return target
+
+
+def check_apart(out: Any) -> None:
+    """Raises ParameterError for an array whose elements share a place."""
+    if any(step == 0 and extent > 1 for step, extent in zip(out.strides, out.shape, strict=True)):
+        raise ParameterError("out has several elements in one place: give an array that was not broadcast")
 
 
 def stored(result: Any, out: Any) -> Any:

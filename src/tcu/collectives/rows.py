@@ -91,13 +91,24 @@ def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     given = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
     axes: list[int] = []
     for each in given:
-        if isinstance(each, bool) or not hasattr(each, "__index__"):
+        number = whole_number(each)
+        if number is None:
             raise ParameterError(f"axis={axis!r}: give a whole number, a tuple of them, or None for all axes")
-        axes.append(axis_number(operator.index(each), ndim))
+        axes.append(axis_number(number, ndim))
     for number in axes:
         if axes.count(number) > 1:
             raise ParameterError(f"axis={axis!r} has axis {number} more than once: name each axis once")
     return tuple(sorted(axes))
+
+
+def whole_number(axis: Any) -> int | None:
+    """What an axis is, if it is a whole number: no truth value, nor an array or a tensor of several."""
+    if isinstance(axis, bool | np.bool_) or "bool" in str(getattr(axis, "dtype", "")):
+        return None
+    try:
+        return operator.index(axis)
+    except TypeError:
+        return None
 
 
 def axis_number(axis: int, ndim: int) -> int:

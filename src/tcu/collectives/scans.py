@@ -7,7 +7,6 @@ length alone, and ``reverse=True`` is the scan of the numbers in reverse order.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.collectives.results import result_format, target_of
-from tcu.collectives.rows import axis_number, row_pieces
+from tcu.collectives.rows import axis_number, row_pieces, whole_number
 from tcu.collectives.segments import checked_offsets
 from tcu.errors import ParameterError, ShapeError
 from tcu.formats.array import is_dask, lives_on_gpu
@@ -122,6 +121,7 @@ def cumsum(
     tcu.gpu.GpuError:
         x is on a GPU and the way to it is not there.
     """
+    exclusive, reverse = _directions(exclusive, reverse)
     if is_dask(x):
         import tcu.collectives.dask_arrays as dask_arrays
 
@@ -151,9 +151,17 @@ def scan_axis(axis: Any, ndim: int) -> int | None:
     """The axis, counted from 0; raises ParameterError for one that is not there."""
     if axis is None:
         return None
-    if isinstance(axis, bool) or not hasattr(axis, "__index__"):
+    number = whole_number(axis)
+    if number is None:
         raise ParameterError(f"axis={axis!r}: give a whole number, or None for all elements as one line")
-    return axis_number(operator.index(axis), ndim)
+    return axis_number(number, ndim)
+
+
+def _directions(exclusive: Any, reverse: Any) -> tuple[bool, bool]:
+    for name, given in (("exclusive", exclusive), ("reverse", reverse)):
+        if not isinstance(given, bool | np.bool_ | int):
+            raise ParameterError(f"{name}={given!r}: give True or False")
+    return bool(exclusive), bool(reverse)
 
 
 def line_shape(shape: tuple[int, ...], axis: int | None) -> tuple[int, ...]:
@@ -224,6 +232,7 @@ def segment_cumsum(
     tcu.gpu.GpuError:
         x is on a GPU and the way to it is not there.
     """
+    exclusive, reverse = _directions(exclusive, reverse)
     if is_tensor(x):
         import tcu.collectives.torch_scans as torch_scans
 
@@ -278,7 +287,8 @@ def cumsum_error_bound(
         mass = mass * (1 + growth)
         exact = np.abs(sums) + growth * mass
         bound = scan_error_bound(plan, mass, exact, target)
-        bound = np.where(exact + bound > target.max_finite, math.inf, bound)
+        # Not where sums overflow on the way, whose difference is NaN, either.
+        bound = np.where(exact + bound <= target.max_finite, bound, math.inf)
         return np.asarray(np.where(specials > 0, math.nan, np.where(mass == 0, 0.0, bound)))
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.array import is_masked, lives_on_gpu
-from tcu.formats.tensor import check_data, check_memory, is_tensor
+from tcu.formats.tensor import check_data, check_dense, check_memory, is_tensor
 
 __all__ = ["OFFSET_DTYPES", "check_offsets_form", "checked_offsets", "line_of_offsets"]
 
@@ -55,6 +55,7 @@ def line_of_offsets(offsets: Any) -> npt.NDArray[np.int64]:
     if lives_on_gpu(offsets):
         raise ParameterError("offsets is on a GPU, x in the host's memory: give both one place")
     if is_tensor(offsets):
+        check_dense(offsets, "offsets", "give")
         check_data(offsets, "offsets")
         check_offsets_form(str(offsets.dtype).removeprefix("torch."), tuple(offsets.shape))
         plain = offsets.detach().resolve_neg()

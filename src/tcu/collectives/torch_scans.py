@@ -22,6 +22,7 @@ from tcu.collectives.torch_shared import (
     check_arrays,
     check_numbers,
     check_out,
+    count_of_segments,
     differentiable,
     dtype_of_schema,
     edges_of,
@@ -278,6 +279,7 @@ def _shape_of_segment_cumsum(
 ) -> Any:  # fmt: skip
     check_arrays((x,))
     check_line(tuple(x.shape))
+    count_of_segments(offsets, x)
     return x.new_empty(x.shape, dtype=result_dtype(x, dtype))
 
 

@@ -58,7 +58,7 @@ def reduce(
     rest, dtype = (edges, check, *of_schema(options[:-1])), dtype_of_schema(options[-1])
     if out is None:
         return record(x, *rest, dtype)
-    check_out(out, x, (count_of_segments(edges),))
+    check_out(out, x, (count_of_segments(edges, x),))
     return put(record, (x,), rest, dtype, out)
 
 
@@ -82,7 +82,7 @@ def _executed(
     """The sums of a tensor that holds numbers, nobody recording it."""
     if out is not None:
         offsets = edges_of(offsets)
-        check_out(out, x, (count_of_segments(offsets),))
+        check_out(out, x, (count_of_segments(offsets, x),))
     if x.is_cuda:
         result = segment_sums.on_gpu(operation, x, offsets, options, out, check)
     else:
@@ -116,7 +116,8 @@ class _OfSegments(Derivative):
         (offsets,) = ctx.saved_tensors
         lengths = offsets.diff()
         if mean:
-            gradient = gradient / lengths  # of empty segments nobody sees it
+            # In binary64: formats of 16 bits do not have all lengths.  Of empty segments nobody sees it.
+            gradient = gradient.double() / lengths
         return gradient.to(ctx.dtype).repeat_interleave(lengths, output_size=ctx.n), *ctx.rest
 
     @staticmethod
@@ -171,7 +172,7 @@ def _register(operation: Operation) -> None:
         check_line(tuple(x.shape))
         if len(options) == len(OPTIONS[operation]):
             dtype = options[-1]
-        return x.new_empty(count_of_segments(offsets), dtype=result_dtype(x, dtype))
+        return x.new_empty(count_of_segments(offsets, x), dtype=result_dtype(x, dtype))
 
     def apart(sums: Any, lines: Any) -> Any:
         # Between one line's last offset and the next one's first lies an empty segment, which is left out again.

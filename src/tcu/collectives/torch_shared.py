@@ -9,10 +9,10 @@ import torch
 from torch.autograd import forward_ad
 
 from tcu.collectives.results import rounding_target
-from tcu.collectives.segments import check_offsets_form, line_of_offsets
+from tcu.collectives.segments import check_offsets_form, checked_offsets, line_of_offsets
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.array import lives_on_gpu
-from tcu.formats.tensor import check_data, check_tensor, is_tensor
+from tcu.formats.tensor import check_data, check_dense, check_tensor, is_tensor
 from tcu.plan import DEFAULT_VARIANT
 from tcu.units import CATALOGUE, Unit
 
@@ -202,16 +202,26 @@ def result_dtype(x: Any, dtype: Any) -> Any:
 def edges_of(offsets: Any) -> Any:
     """Offsets as operators take them; raises DtypeError or ShapeError for what on the host cannot be offsets."""
     if is_tensor(offsets):
+        if not in_graph():
+            check_dense(offsets, "offsets", "give")
         return offsets
     if in_graph() or lives_on_gpu(offsets):
         return torch.as_tensor(offsets)
     return torch.from_numpy(line_of_offsets(offsets).copy())  # which may be read-only, and then PyTorch warns
 
 
-def count_of_segments(edges: Any) -> int:
-    """Raises DtypeError or ShapeError for what cannot be offsets."""
-    check_offsets_form(str(edges.dtype).removeprefix("torch."), tuple(edges.shape))
-    return int(edges.shape[0]) - 1
+def count_of_segments(edges: Any, x: Any) -> Any:
+    """Raises DtypeError, ShapeError or ParameterError for what cannot be offsets of ``x``."""
+    _check_form(edges, edges.shape)
+    if edges.is_meta and not x.is_meta:
+        check_data(
+            edges, "offsets"
+        )  # PyTorch takes the call for one about shapes, and would give memory as it is
+    return edges.shape[0] - 1
+
+
+def _check_form(edges: Any, shape: Sequence[int]) -> None:
+    check_offsets_form(str(edges.dtype).removeprefix("torch."), tuple(shape))
 
 
 def segments_of_batch(name: str, shape_alone: Any, apart: Any) -> Any:
@@ -228,9 +238,12 @@ def segments_of_batch(name: str, shape_alone: Any, apart: Any) -> Any:
             edges = offsets if offsets_at is None else offsets.new_empty(offsets.shape[1 - offsets_at])
             one = shape_alone(lines.new_empty(lines.shape[1]), edges, *rest, **named)
             return one.new_empty((0, *one.shape)), 0
+        _check_form(offsets, [size for i, size in enumerate(offsets.shape) if i != offsets_at])
         if offsets_at is not None:
             pairs = zip(lines.unbind(0), offsets.unbind(offsets_at), strict=True)
             return torch.stack([operator(line, edges, *rest, **named) for line, edges in pairs]), 0
+        if holds_numbers((offsets,)) and offsets.device.type == "cpu":
+            checked_offsets(offsets, lines.shape[1])  # while they are those of one line
         shift = lines.shape[1] * torch.arange(count, dtype=torch.int64, device=offsets.device)
         # The last offset of each is there too, and shows in the end if it is wrong; with the next first one it makes
         # an empty segment.
@@ -297,6 +310,8 @@ def check_out(out: Any, like: Any, shape: tuple[int, ...] | None = None) -> None
         raise ParameterError(f"out has shape {tuple(out.shape)}: {advice}")
     if shape is not None and tuple(out.shape) != shape:
         raise ParameterError(f"out has shape {tuple(out.shape)}, the result {shape}: {advice}")
+    if not in_graph() and out.is_neg():
+        raise ParameterError(f"out is a view that negates the numbers in memory, out.is_neg(): {advice}")
     if out.requires_grad and _wants_gradients():
         raise ParameterError("out requires grad: give a tensor that does not, out.detach()")
 

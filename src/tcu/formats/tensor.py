@@ -14,7 +14,16 @@ import numpy.typing as npt
 from tcu.errors import DtypeError, ParameterError
 from tcu.formats.format import get_format
 
-__all__ = ["check_data", "check_memory", "check_tensor", "host_view", "is_tensor", "matrix_view", "tensor_of"]
+__all__ = [
+    "check_data",
+    "check_dense",
+    "check_memory",
+    "check_tensor",
+    "host_view",
+    "is_tensor",
+    "matrix_view",
+    "tensor_of",
+]
 
 _SUMMABLE = ("float16", "bfloat16", "float32", "float64")
 _BFLOAT16 = get_format("bfloat16").dtype
@@ -70,12 +79,22 @@ def tensor_of(number: Any) -> Any:
     return torch.from_numpy(array)
 
 
-def check_tensor(x: Any, name: str, verb: str) -> None:
-    """Raises DtypeError unless it is a dense tensor of a dtype that can be summed."""
+def check_dense(x: Any, name: str, verb: str) -> None:
+    """Raises DtypeError unless it is a tensor whose numbers lie in memory at strides."""
+    masked = sys.modules.get("torch.masked")
+    if masked is not None and isinstance(x, masked.MaskedTensor):
+        raise DtypeError(
+            f"{name} is a masked tensor: {verb} {name}.to_tensor(0), or what takes the others' place"
+        )
     if x.is_nested:
         raise DtypeError(f"{name} is a nested tensor: {verb} {name}.values(), or each of {name}.unbind()")
     if str(x.layout) != "torch.strided":
         raise DtypeError(f"{name} is a {x.layout} tensor: make it dense, with {name}.to_dense()")
+
+
+def check_tensor(x: Any, name: str, verb: str) -> None:
+    """Raises DtypeError unless it is a dense tensor of a dtype that can be summed."""
+    check_dense(x, name, verb)
     if x.is_quantized:
         raise DtypeError(f"{name} is quantized, {x.dtype}: {verb} {name}.dequantize()")
     if x.is_complex():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,29 +39,47 @@ class Reversed:
 
 
 class ScanFile:
-    """A .npy file that is written piece by piece beside its place; it gets its name when it is whole."""
+    """A .npy file that is written piece by piece beside its place; it gets its name and its first bytes when it is whole.
 
-    def __init__(self, path: Path, n: int, dtype: np.dtype[Any], resumed: bool) -> None:
-        self.path, self.part = path, path.with_name(path.name + ".part")
+    ``resumable``: under a name by which it is found again, PLACE.part; else
+    under one that nobody has.  ``resumed``: it is there.
+    """
+
+    _MARK = b"\x93PARTS"
+    """In place of NumPy's, of a file that is not whole: what begins so is ours."""
+
+    def __init__(self, path: Path, n: int, dtype: np.dtype[Any], resumable: bool, resumed: bool) -> None:
+        self.path = path.resolve()  # a link stays one
+        if self.path.exists() and not self.path.is_file():
+            raise DataFileError(
+                f"cannot write {path}: it is no regular file, and running sums are written in pieces: choose another place"
+            )
+        name = self.path.name if resumable else f"{self.path.name}.{secrets.token_hex(4)}"
+        self.part = self.path.with_name(name + ".part")
         self._dtype = dtype
         header = io.BytesIO()
         np.lib.format.write_array_header_1_0(
             header,
             {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (n,)},
         )
-        self._start = header.tell()
+        self._header, self._start = header.getvalue(), header.tell()
         size = self._start + n * dtype.itemsize
         try:
-            if resumed and path.exists() and not self.part.exists():
-                path.replace(self.part)  # it was whole already
-            self._file = self.part.open("r+b" if resumed else "w+b")
+            if resumed and self.path.exists() and not self.part.exists():
+                self.path.replace(self.part)  # it was whole already
+            self._file = self.part.open("r+b" if resumed else "w+b" if self._is_left_over() else "x+b")
             found = os.fstat(self._file.fileno()).st_size
             if not resumed:
-                self._file.write(header.getvalue())
+                self._file.write(self._MARK + self._header[len(self._MARK) :])
                 self._file.truncate(size)
         except FileNotFoundError:
             raise DataFileError(
                 f"{self.part}, which the checkpoint continues, is not there: delete the checkpoint to begin anew"
+            ) from None
+        except FileExistsError:
+            raise DataFileError(
+                f"{self.part}, where the sums would be until they are whole, is there already: delete it, or choose "
+                "another place"
             ) from None
         except OSError as error:
             raise DataFileError(
@@ -72,6 +91,14 @@ class ScanFile:
                 f"{self.part}, which the checkpoint continues, has {found:,} bytes and not {size:,}: delete the "
                 "checkpoint to begin anew"
             )
+
+    def _is_left_over(self) -> bool:
+        """Whether the file is what a process left that was killed before its first checkpoint."""
+        try:
+            with self.part.open("rb") as file:
+                return file.read(len(self._MARK)) in (b"", self._MARK)
+        except FileNotFoundError:
+            return False
 
     def write(self, start: int, numbers: npt.NDArray[Any]) -> None:
         """Put numbers at their place; raises DataFileError."""
@@ -87,6 +114,9 @@ class ScanFile:
         os.fsync(self._file.fileno())
 
     def close(self, whole: bool) -> None:
+        if whole:
+            self._file.seek(0)
+            self._file.write(self._header)
         self.sync()
         self._file.close()
         if whole:
@@ -144,7 +174,7 @@ def scan_into(
     checkpoint an unfinished file is deleted.
     """
     resumed = checkpoint is not None and checkpoint.load() is not None
-    file = ScanFile(path, numbers.n, target.dtype, resumed)
+    file = ScanFile(path, numbers.n, target.dtype, checkpoint is not None, resumed)
     scan = _Scan(file, numbers.n, element, target, exclusive, reverse)
     given = Reversed(numbers) if reverse else numbers
     whole = False
