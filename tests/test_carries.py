@@ -248,7 +248,8 @@ def test_what_a_killed_process_left_is_written_anew(
         patch.setattr(scans.ScanFile, "write", killed)
         with pytest.raises(DataFileError, match="killed"):
             call("part-*.npy", "-o", "sums.npy", "--checkpoint", "state.json")
-    assert Path("sums.npy.part").exists() and not Path("state.json").exists()
+    assert Path("sums.npy.part").exists()
+    assert not Path("state.json").exists()
     with pytest.raises(ValueError, match="pickled"):
         np.load("sums.npy.part")  # nobody takes it for an array
     call("part-*.npy", "-o", "sums.npy", "--checkpoint", "state.json")

@@ -48,6 +48,13 @@ def test_import_leaves_no_trace(tmp_path: Path) -> None:
         "mean",
         "dot",
         "norm",
+        "cumsum",
+        "cumsum_error_bound",
+        "segment_cumsum",
+        "segment_sum",
+        "segment_mean",
+        "segment_fsum",
+        "segment_fmean",
         "fsum",
         "fmean",
         "fdot",
@@ -68,6 +75,22 @@ def test_import_leaves_no_trace(tmp_path: Path) -> None:
 )
 def test_public_names(name: str) -> None:
     assert getattr(tcu, name).__doc__
+
+
+def test_all_operators_are_there_when_asked_for(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+    names = ("sum", "dot", "sum_along", "fsum_along", "cumsum", "segment_cumsum", "segment_fmean")
+    code = f"import torch, tcu.torch; print([hasattr(torch.ops.tcu, name) for name in {names}])"
+    assert json.loads(fresh(code).lower()) == [True] * len(names)
+    save = (
+        "import torch, tcu\n"
+        "class M(torch.nn.Module):\n"
+        "    def forward(self, x): return tcu.segment_sum(tcu.cumsum(x), torch.tensor([0, 2, 4]))\n"
+        "torch.export.save(torch.export.export(M(), (torch.ones(4),)), 'saved.pt2')"
+    )
+    load = "import torch, tcu.torch; print(torch.export.load('saved.pt2').module()(torch.ones(4)).tolist())"
+    fresh(save, tmp_path)
+    assert json.loads(fresh(load, tmp_path)) == [3, 7]
 
 
 def test_the_machine_is_imported_when_it_is_asked_for() -> None:

@@ -286,6 +286,8 @@ def test_lists_and_scalars() -> None:
         ((0, -2), r"axis=\(0, -2\) has axis 0 more than once: name each axis once"),
         (1.0, r"axis=1\.0: give a whole number, a tuple of them, or None"),
         (True, "axis=True: give a whole number"),
+        (np.array([0, 1]), r"axis=array\(\[0, 1\]\): give a whole number"),
+        (np.array(True), r"axis=array\(True\): give a whole number"),
         ("rows", "axis='rows': give a whole number"),
     ],
 )
@@ -341,6 +343,7 @@ def test_an_out_that_does_not_fit() -> None:
         (np.empty(5), r"out has shape \(5,\), the result shape \(4,\): give numpy\.empty\(\(4,\), dtype\)"),
         (np.empty((4, 1)), r"out has shape \(4, 1\), the result shape \(4,\)"),
         ([0.0] * 4, r"out is a list, the result shape \(4,\)"),
+        (np.lib.stride_tricks.as_strided(np.empty(1), (4,), (0,)), "out has several elements in one place"),
     ):
         with pytest.raises(ParameterError, match=message):
             tcu.sum(x, axis=1, out=out)

@@ -453,9 +453,23 @@ def test_bounds_of_what_overflows_and_of_inf() -> None:
     assert not tcu.cumsum_error_bound(np.zeros((3, 5)), 0).any()
     huge = np.full(3, 1e308)
     assert tcu.cumsum_error_bound(huge)[2] == math.inf
+    back = 1e308 * np.array([1, 1, -1, 1, -1, -1])  # whose sums overflow on the way, to both sides
+    for dtype in ("float32", "float64"):
+        assert not np.isnan(tcu.cumsum_error_bound(back, dtype=dtype)).any()
+        assert tcu.cumsum_error_bound(back, dtype=dtype)[-1] == math.inf
 
 
 # Shapes, dtypes, out.
+
+
+def test_directions_that_are_none() -> None:
+    x = np.ones(3)
+    for wrong in ("yes", [], None, 0.5):
+        with pytest.raises(ParameterError, match=r"exclusive=.*: give True or False"):
+            tcu.cumsum(x, exclusive=wrong)  # type: ignore[call-overload]
+        with pytest.raises(ParameterError, match=r"reverse=.*: give True or False"):
+            tcu.segment_cumsum(x, [0, 3], reverse=wrong)
+    assert tcu.cumsum(x, exclusive=np.True_, reverse=1).tolist() == [2, 1, 0]  # type: ignore[call-overload]
 
 
 def test_shapes_are_those_of_numpy() -> None:
@@ -492,6 +506,7 @@ def test_dtypes_are_those_of_sums() -> None:
         (-3, "axis -3 of an array with 2 axes: choose -2 to 1"),
         ((0, 1), r"axis=\(0, 1\): give a whole number, or None for all elements as one line"),
         (True, "axis=True: give a whole number"),
+        (np.array([0, 1]), r"axis=array\(\[0, 1\]\): give a whole number"),
         (1.0, r"axis=1\.0: give a whole number"),
     ],
 )

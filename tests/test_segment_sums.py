@@ -179,6 +179,13 @@ def test_memory_mapped_files_and_foreign_byte_order(tmp_path: Any) -> None:
     assert np.array_equal(tcu.segment_sum(x.astype(">f4"), offsets), expected)
 
 
+def test_means_that_underflow() -> None:
+    x = np.array([-5e-324, 0, 0])
+    assert not np.signbit(tcu.segment_mean(x, [0, 3])[0])
+    check("mean", x, np.array([0, 3]))
+    check("mean", np.array([-6e-8, 0, 0], np.float16), np.array([0, 3]), dtype="float16")
+
+
 def test_out_takes_the_result() -> None:
     x = np.arange(10, dtype=np.float16)
     out = np.zeros(3)

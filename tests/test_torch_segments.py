@@ -142,6 +142,74 @@ def test_offsets_of_numpy_that_tensors_cannot_share() -> None:
         assert torch.equal(tcu.segment_sum(x, offsets), tcu.segment_sum(SMALL[:5], [0, 2, 5]))
 
 
+def test_offsets_that_hold_no_numbers_or_lie_elsewhere_in_memory() -> None:
+    far, x = torch.zeros(2, dtype=torch.int64, device="meta"), SMALL.clone().requires_grad_()
+    for call in (
+        lambda: tcu.segment_cumsum(x, far),
+        lambda: tcu.segment_sum(x, far),
+        lambda: tcu.segment_fsum(SMALL, far, out=torch.zeros(1, dtype=torch.float64)),
+        lambda: torch.ops.tcu.segment_sum(SMALL, far),
+        lambda: torch.ops.tcu.segment_cumsum(SMALL, far),
+        lambda: torch.vmap(lambda line: tcu.segment_cumsum(line, far))(SMALL[None]),
+    ):
+        with pytest.raises(ParameterError, match="offsets is on the meta device and holds no numbers"):
+            call()
+    assert torch.ops.tcu.segment_sum(SMALL.to("meta"), far).shape == (1,)
+    for given in (SMALL, x):
+        with pytest.raises(DtypeError, match=r"offsets is a torch\.sparse_coo tensor: make it dense"):
+            tcu.segment_sum(given, CUTS.to_sparse())
+        with pytest.raises(DtypeError, match="offsets is a nested tensor"):
+            tcu.segment_sum(given, torch.nested.nested_tensor([CUTS], layout=torch.jagged))
+
+
+@pytest.mark.parametrize("function", [tcu.segment_sum, tcu.segment_fmean, tcu.segment_cumsum])
+def test_batches_refuse_what_lines_refuse(function: Any) -> None:
+    lines = torch.arange(8.0).reshape(2, 4)
+    for edges, error, message in (
+        (torch.tensor([0, 1, 4], dtype=torch.int8), DtypeError, "offsets has dtype int8"),
+        (torch.tensor([[0, 1, 4], [0, 2, 4]]), ShapeError, r"offsets has shape \(2, 3\)"),
+        (torch.tensor([0, 1, 5]), ParameterError, "offsets end at 5, and x has 4 elements"),
+        (torch.tensor([0.0, 4.0]), DtypeError, "offsets has dtype float32"),
+    ):
+        for batch in (lines, lines[:0]):
+            if error is ParameterError and not len(batch):
+                continue  # nobody's numbers
+            with pytest.raises(error, match=message):
+                torch.vmap(lambda line: function(line, edges))(batch)  # noqa: B023
+
+
+def test_lengths_that_16_bits_do_not_have() -> None:
+    for dtype, length in ((torch.float16, 70_000), (torch.bfloat16, 257)):
+        for function in (tcu.segment_mean, tcu.segment_fmean):
+            x = torch.ones(2 * length, requires_grad=True)
+            function(x, [0, length, 2 * length], dtype=dtype).sum().backward()
+            assert torch.equal(x.grad, torch.full_like(x, 1 / length))
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of MaskedTensors")
+def test_masked_tensors_are_refused() -> None:
+    masked = torch.masked.masked_tensor(SMALL, SMALL > 0.2)
+    for call in (
+        lambda: tcu.segment_sum(masked, CUTS), lambda: tcu.cumsum(masked), lambda: tcu.fsum(masked),
+        lambda: tcu.sum(masked, axis=0),
+    ):  # fmt: skip
+        with pytest.raises(DtypeError, match=r"x is a masked tensor: sum x\.to_tensor\(0\)"):
+            call()
+
+
+def test_an_out_that_negates_its_memory() -> None:
+    out = torch.zeros(3, dtype=torch.complex64).conj().imag
+    for call in (
+        lambda: tcu.cumsum(torch.ones(3), out=out),
+        lambda: tcu.sum(torch.ones(3, 2), axis=1, out=out),
+        lambda: tcu.fsum(torch.ones(3, 2), axis=1, out=out),
+        lambda: tcu.segment_sum(torch.ones(3), [0, 1, 2, 3], out=out),
+        lambda: tcu.sum(torch.ones(3), out=out[0]),
+    ):
+        with pytest.raises(ParameterError, match="out is a view that negates the numbers in memory"):
+            call()
+
+
 # Gradients and transformations.
 
 

@@ -87,7 +87,9 @@ def target_of(
 
 def check_apart(out: Any) -> None:
     """Raises ParameterError for an array whose elements share a place."""
-    if any(step == 0 and extent > 1 for step, extent in zip(out.strides, out.shape, strict=True)):
+    if 0 not in out.shape and any(
+        step == 0 and extent > 1 for step, extent in zip(out.strides, out.shape, strict=True)
+    ):
         raise ParameterError("out has several elements in one place: give an array that was not broadcast")
 
 

@@ -90,6 +90,7 @@ _dispatch_modes = hidden(torch._C, "_len_torch_dispatch_stack", lambda: 1)
 _transforms = hidden(
     hidden(torch._C, "_functorch", None), "get_dynamic_layer_stack_depth", lambda: 1
 )  # torch.func
+_is_wrapped = hidden(hidden(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", lambda x: True)
 _wants_gradients = torch.is_grad_enabled
 in_graph = torch.compiler.is_dynamo_compiling
 
@@ -242,7 +243,12 @@ def segments_of_batch(name: str, shape_alone: Any, apart: Any) -> Any:
         if offsets_at is not None:
             pairs = zip(lines.unbind(0), offsets.unbind(offsets_at), strict=True)
             return torch.stack([operator(line, edges, *rest, **named) for line, edges in pairs]), 0
-        if holds_numbers((offsets,)) and offsets.device.type == "cpu":
+        if (
+            type(offsets) in PLAIN
+            and not _dispatch_modes()
+            and not _is_wrapped(offsets)
+            and not offsets.is_cuda
+        ):
             checked_offsets(offsets, lines.shape[1])  # while they are those of one line
         shift = lines.shape[1] * torch.arange(count, dtype=torch.int64, device=offsets.device)
         # The last offset of each is there too, and shows in the end if it is wrong; with the next first one it makes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.collectives.exact import ExactBins, ExactSum, Tally
+from tcu.collectives.results import round_sum
 from tcu.collectives.summation import bound_of
 from tcu.errors import InvalidOperationError
 from tcu.formats.format import format_of
@@ -64,7 +66,7 @@ class ExactTotal:
         try:
             return self.sum.value(dtype)
         except InvalidOperationError:
-            return np.float64(np.nan).astype(dtype or np.float64)
+            return round_sum(math.nan, format_of(np.dtype(dtype or np.float64)))
 
     def state(self) -> str:
         return base64.b64encode(self.sum.to_bytes()).decode()
