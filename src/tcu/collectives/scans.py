@@ -158,7 +158,9 @@ def scan_axis(axis: Any, ndim: int) -> int | None:
 
 
 def _directions(exclusive: Any, reverse: Any) -> tuple[bool, bool]:
-    if type(exclusive) is bool and type(reverse) is bool:  # quickly, as a call on a GPU takes few microseconds
+    if (
+        type(exclusive) is bool and type(reverse) is bool
+    ):  # quickly, as a call on a GPU takes few microseconds
         return exclusive, reverse
     for name, given in (("exclusive", exclusive), ("reverse", reverse)):
         if not isinstance(given, bool | np.bool_ | int):
