@@ -17,7 +17,7 @@ from numbers_of_all_kinds import KINDS, draw
 from test_gpu_sums import to_gpu
 
 import tcu
-from tcu.errors import ParameterError
+from tcu.errors import ParameterError, ShapeError
 from tcu.formats import format_of
 
 pytestmark = pytest.mark.gpu
@@ -82,6 +82,15 @@ def test_single_short_rows_at_multiples_of_16_bytes_and_elsewhere(torch, dtype) 
 def test_so_many_long_rows_that_each_has_a_warp(torch, dtype, length) -> None:
     x = draw(np.random.default_rng(13), 4096 * length, dtype, "normal").reshape(4096, length)
     check(x, to_gpu(torch, x), axis=1)
+
+
+def test_more_dimensions_than_a_kernel_takes(torch) -> None:
+    x = draw(np.random.default_rng(14), 1024, np.float32).reshape((2,) * 10).transpose()
+    tensor = to_gpu(torch, np.ascontiguousarray(x.transpose())).permute(*range(9, -1, -1))
+    for axis in ((0,), (3, 5), tuple(range(9))):
+        check(x, tensor, axis=axis)
+    with pytest.raises(ShapeError, match="needs 10 dimensions, a kernel takes 8: reshape, or copy"):
+        tcu.sum(tensor)
 
 
 @dtypes
