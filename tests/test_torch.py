@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import tcu
-from tcu.errors import DtypeError, ParameterError, ShapeError
+from tcu.errors import DtypeError, ParameterError, ShapeError, UnknownNameError
 from tcu.formats import get_format
 from tcu.formats.tensor import host_view, tensor_of
 
@@ -499,6 +499,46 @@ def test_a_unit_that_operators_cannot_name() -> None:
     assert bits(tcu.sum(x, unit=mine)) == bits(tcu.sum(x, unit="V100"))
     with pytest.raises(ParameterError, match=r"unit is 'mine'.*detach x"):
         tcu.sum(x.requires_grad_(), unit=mine)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"block": 256.0}, ParameterError, r"block \(B\) = 256\.0: choose a whole number"),
+        ({"block": True}, ParameterError, r"block \(B\) = True: choose a whole number"),
+        (
+            {"variant": "single-pass", "chain": "2"},
+            ParameterError,
+            r"chain \(R\) = '2': choose a whole number",
+        ),
+        ({"variant": "split", "fraction": "x"}, ParameterError, "fraction ?= ?'?x'?: choose .*0 to 1"),
+        ({"unit": b"H100"}, UnknownNameError, "unknown unit b'H100': did you mean"),
+        ({"variant": b"split"}, UnknownNameError, "unknown variant b'split': did you mean split"),
+        ({"variant": None}, UnknownNameError, "unknown variant None: available: short-chain"),
+    ],
+)
+def test_options_that_are_none_with_a_gradient_and_without(
+    options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    for x in (torch.ones(6), torch.ones(6, requires_grad=True)):
+        for call in (
+            lambda: tcu.sum(x, **options),  # noqa: B023
+            lambda: tcu.mean(x, axis=0, **options),  # noqa: B023
+            lambda: tcu.segment_sum(x, [0, 6], **options),  # noqa: B023
+        ):
+            with pytest.raises(error, match=message):
+                call()
+
+
+def test_options_of_numpy_and_pytorch_with_a_gradient_and_without() -> None:
+    x = torch.arange(600, dtype=torch.float16)
+    for options in (
+        {"block": np.int64(64), "chain": np.int8(1)},
+        {"variant": "split", "fraction": np.float32(0.5)},
+        {"variant": "single-pass", "accumulator": np.float16},
+        {"variant": "single-pass", "accumulator": torch.float32},
+    ):
+        assert torch.equal(tcu.sum(x, **options), tcu.sum(x.clone().requires_grad_(), **options).detach())
 
 
 def test_details_of_what_has_no_numbers() -> None:

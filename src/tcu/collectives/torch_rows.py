@@ -116,7 +116,10 @@ def _recorded(
 ) -> Any:
     """The call of the operator; torch.compile reads this code."""
     record = recorder(f"{operation}_along", _FUNCTIONS[operation], operation)
-    rest, dtype = (list(axes), keepdims, *of_schema(options[:-1])), dtype_of_schema(options[-1])
+    rest, dtype = (
+        (list(axes), keepdims, *of_schema(OPTIONS[operation][:-1], options[:-1])),
+        dtype_of_schema(options[-1]),
+    )
     if out is None:
         return record(x, *rest, dtype)
     check_out(out, x, reduced_shape(tuple(x.shape), axes, keepdims))

@@ -55,7 +55,10 @@ def reduce(
         return _executed(operation, x, offsets, options, out, check)
     edges = edges_of(offsets)
     record = recorder(f"segment_{operation}", _FUNCTIONS[operation], f"segment_{operation}")
-    rest, dtype = (edges, check, *of_schema(options[:-1])), dtype_of_schema(options[-1])
+    rest, dtype = (
+        (edges, check, *of_schema(OPTIONS[operation][:-1], options[:-1])),
+        dtype_of_schema(options[-1]),
+    )
     if out is None:
         return record(x, *rest, dtype)
     check_out(out, x, (count_of_segments(edges, x),))
@@ -125,7 +128,7 @@ class _OfSegments(Derivative):
         """The sums of the tangents, in at least binary32."""
         (offsets,) = ctx.saved_tensors
         name = f"segment_{operation}"
-        rest = of_schema(defaults(OPTIONS[operation])[:-1])
+        rest = defaults(OPTIONS[operation][:-1])
         return recorder(name, _FUNCTIONS[operation], name)(tangent, offsets, False, *rest, ctx.result_dtype)
 
 

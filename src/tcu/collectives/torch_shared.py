@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import Any
 
 import torch
 from torch.autograd import forward_ad
 
 from tcu.collectives.results import rounding_target
+from tcu.collectives.rows import whole_number
 from tcu.collectives.segments import check_offsets_form, checked_offsets, line_of_offsets
-from tcu.errors import DtypeError, ParameterError, ShapeError
+from tcu.errors import DtypeError, ParameterError, ShapeError, unknown_name
 from tcu.formats.array import lives_on_gpu
+from tcu.formats.format import named_format
 from tcu.formats.tensor import check_data, check_dense, check_tensor, is_tensor
-from tcu.plan import DEFAULT_VARIANT
-from tcu.units import CATALOGUE, Unit
+from tcu.plan import DEFAULT_VARIANT, VARIANTS
+from tcu.units import CATALOGUE, get_unit
 
 __all__ = [
     "ARGUMENTS",
@@ -48,6 +51,7 @@ ARGUMENTS = {
     "fraction": "float? fraction=None", "dtype": "ScalarType? dtype=None",
 }  # fmt: skip
 """Of the operators' schemas."""
+_TYPES = {"unit": str, "variant": str, "chain": int, "block": int, "accumulator": str, "fraction": float}
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
@@ -168,17 +172,37 @@ def differentiable(operator: str, derivative: type[Derivative]) -> type[Derivati
 # What a schema takes.
 
 
-def of_schema(options: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The options as operators take them: a unit of the catalogue by its name."""
-    if options and isinstance(options[0], Unit):
-        unit = options[0]
+def of_schema(names: Sequence[str], options: Sequence[Any]) -> tuple[Any, ...]:
+    """The options of these names as operators take them.
+
+    Raises TcuError for what PyTorch would refuse in its own words, or take for something else.
+    """
+    return tuple(_of_schema(name, option) for name, option in zip(names, options, strict=True))
+
+
+def _of_schema(name: str, option: Any) -> Any:
+    if type(option) is _TYPES[name] or (option is None and name != "variant"):
+        return option  # if it is none of those that there are, who executes it says so
+    if name == "unit":
+        unit = get_unit(option)
         if CATALOGUE.get(unit.name) != unit:
             raise ParameterError(
                 f"unit is {unit.name!r}, which the catalogue does not have, and operators of PyTorch know units "
                 "by name: detach x, and call outside of torch.compile and torch.func"
             )
-        return (unit.name, *options[1:])
-    return options
+        return unit.name
+    if name == "variant":
+        raise unknown_name("variant", option, VARIANTS)
+    if name == "accumulator":
+        return named_format(option).name
+    if name == "fraction" and isinstance(option, Real):
+        return float(option)
+    number = None if name == "fraction" else whole_number(option)
+    if number is None:
+        kind = "a number from 0 to 1" if name == "fraction" else "a whole number"
+        label = {"chain": "chain (R)", "block": "block (B)"}.get(name, name)
+        raise ParameterError(f"{label} = {option!r}: choose {kind}")
+    return number
 
 
 def dtype_of_schema(dtype: Any) -> Any:
