@@ -199,12 +199,9 @@ def test_every_layout_of_x_and_out() -> None:
 
 
 def test_more_dimensions_than_a_kernel_takes() -> None:
-    x = torch.arange(1024.0).reshape((2,) * 10).permute(*range(9, -1, -1))
-    for axis in (None, 0, 4, 9):
-        for out in (None, torch.zeros((2,) * 10).permute(*range(9, -1, -1))):
-            wanted = expected(x, axis)
-            out = None if axis is None else out
-            same(device_scans.cumsum(x, axis, False, False, None, out)[0], wanted)
+    x, out = (torch.arange(1024.0).reshape((2,) * 10).permute(*range(9, -1, -1)) for _ in range(2))
+    for axis, place in ((None, None), (0, None), (4, None), (0, out), (4, out), (9, out)):
+        same(device_scans.cumsum(x, axis, False, False, None, place)[0], expected(x, axis))
 
 
 def test_in_place_and_overlapping(monkeypatch: pytest.MonkeyPatch) -> None:

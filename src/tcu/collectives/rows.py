@@ -7,7 +7,6 @@ row alone, the elements of the reduced axes in C order.
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -18,7 +17,7 @@ from tcu.collectives.request import Request
 from tcu.collectives.results import target_of
 from tcu.collectives.summation import prepare_plan, sum_info
 from tcu.errors import ParameterError
-from tcu.formats.array import encode_array, is_dask, lives_on_gpu
+from tcu.formats.array import encode_array, is_dask, lives_on_gpu, whole_number
 from tcu.formats.format import Format
 from tcu.formats.tensor import is_tensor
 from tcu.model import threads
@@ -99,16 +98,6 @@ def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
         if axes.count(number) > 1:
             raise ParameterError(f"axis={axis!r} has axis {number} more than once: name each axis once")
     return tuple(sorted(axes))
-
-
-def whole_number(axis: Any) -> int | None:
-    """What an axis is, if it is a whole number: no truth value, nor an array or a tensor of several."""
-    if isinstance(axis, bool | np.bool_) or "bool" in str(getattr(axis, "dtype", "")):
-        return None
-    try:
-        return operator.index(axis)
-    except TypeError:
-        return None
 
 
 def axis_number(axis: int, ndim: int) -> int:

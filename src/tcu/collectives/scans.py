@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.collectives.results import result_format, target_of
-from tcu.collectives.rows import axis_number, row_pieces, whole_number
+from tcu.collectives.rows import axis_number, row_pieces
 from tcu.collectives.segments import checked_offsets
 from tcu.errors import ParameterError, ShapeError
-from tcu.formats.array import is_dask, lives_on_gpu
+from tcu.formats.array import is_dask, lives_on_gpu, whole_number
 from tcu.formats.format import Format
 from tcu.formats.tensor import is_tensor
 from tcu.model import scans, threads
@@ -108,10 +108,9 @@ def cumsum(
     elements; ``out`` where it is given.  On a GPU it is computed on the
     library's current stream without waiting for it; long rows may begin only
     when there is room for all blocks of the launch (a cooperative one, from
-    compute capability 9.0 on).  The order of the
-    additions is that of :class:`tcu.plan.ScanPlan`, which no unit and no
-    number of threads changes; :func:`tcu.cumsum_error_bound` bounds the
-    error.  Zero sums are +0, and a NaN is the one with all fraction bits set.
+    compute capability 9.0 on).  The order of the additions is that of
+    :class:`tcu.plan.ScanPlan`, which no unit and no number of threads
+    changes; :func:`tcu.cumsum_error_bound` bounds the error.  Zero sums are +0, and a NaN is the one with all fraction bits set.
 
     Raises
     ------
@@ -158,9 +157,9 @@ def scan_axis(axis: Any, ndim: int) -> int | None:
 
 
 def _directions(exclusive: Any, reverse: Any) -> tuple[bool, bool]:
-    if (
-        type(exclusive) is bool and type(reverse) is bool
-    ):  # quickly, as a call on a GPU takes few microseconds
+    """Both as truth values; raises ParameterError."""
+    # Quickly, as a call on a GPU takes few microseconds.
+    if type(exclusive) is bool and type(reverse) is bool:
         return exclusive, reverse
     for name, given in (("exclusive", exclusive), ("reverse", reverse)):
         if not isinstance(given, bool | np.bool_ | int):
@@ -213,9 +212,9 @@ def segment_cumsum(
         One-dimensional array, as :func:`tcu.cumsum` takes it.
     offsets:
         One more than there are segments, from 0 to the number of elements and
-        never decreasing: int32 or int64, in the host's memory of
-        NumPy, PyTorch or a list, or, for x on a GPU, there and of x's library.
-        Equal neighbours make an empty segment.
+        never decreasing: int32 or int64, of NumPy, PyTorch or a list in the
+        host's memory, or, for x on a GPU, of x's library there.  Equal
+        neighbours make an empty segment.
     exclusive, reverse, dtype, out:
         As in :func:`tcu.cumsum`, for each segment.
     check:
@@ -291,7 +290,7 @@ def cumsum_error_bound(
         mass = mass * (1 + growth)
         exact = np.abs(sums) + growth * mass
         bound = scan_error_bound(plan, mass, exact, target)
-        # Not where sums overflow on the way, whose difference is NaN, either.
+        # Nor where sums overflow on the way, whose difference is NaN.
         bound = np.where(exact + bound <= target.max_finite, bound, math.inf)
         return np.asarray(np.where(specials > 0, math.nan, np.where(mass == 0, 0.0, bound)))
 
@@ -312,8 +311,7 @@ def _same_memory(array: npt.NDArray[Any], out: npt.NDArray[Any]) -> bool:
         return False
     if array.flags.c_contiguous and out.flags.c_contiguous:
         return True
-    repeats = any(stride == 0 and extent > 1 for stride, extent in zip(out.strides, out.shape, strict=True))
-    return array.shape == out.shape and array.strides == out.strides and not repeats
+    return array.shape == out.shape and array.strides == out.strides
 
 
 def _given_back(result: npt.NDArray[Any], out: Any) -> Any:

@@ -65,9 +65,9 @@ def segment_sum(
         through PyTorch's tensors.
     offsets:
         One more than there are segments, from 0 to the number of elements and
-        never decreasing: int32 or int64, in the host's memory of
-        NumPy, PyTorch or a list, or, for x on a GPU, there and of x's library.
-        Equal neighbours make an empty segment, whose sum is 0.
+        never decreasing: int32 or int64, of NumPy, PyTorch or a list in the
+        host's memory, or, for x on a GPU, of x's library there.  Equal
+        neighbours make an empty segment, whose sum is 0.
     unit, variant, chain, block, accumulator, fraction, dtype:
         As in :func:`tcu.sum`, for each segment; on a GPU, the default variant.
     out:

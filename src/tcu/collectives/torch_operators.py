@@ -25,7 +25,6 @@ from tcu.collectives.torch_shared import (
     check_out,
     defaults,
     differentiable,
-    dtype_of_schema,
     holds_numbers,
     in_graph,
     is_watched,
@@ -189,7 +188,7 @@ def _recorded(
     if len(arrays) == 2 and not (is_tensor(arrays[0]) and is_tensor(arrays[1])):
         check_arrays(arrays)
     record = recorder(operation, _FUNCTIONS[operation], operation)
-    rest, dtype = of_schema(OPTIONS[operation][:-1], options[:-1]), dtype_of_schema(options[-1])
+    *rest, dtype = of_schema(OPTIONS[operation], options)
     if out is None:
         return record(*arrays, *rest, dtype)
     check_out(out, arrays[0])

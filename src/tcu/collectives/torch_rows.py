@@ -23,7 +23,6 @@ from tcu.collectives.torch_shared import (
     check_out,
     defaults,
     differentiable,
-    dtype_of_schema,
     holds_numbers,
     in_graph,
     is_watched,
@@ -116,10 +115,7 @@ def _recorded(
 ) -> Any:
     """The call of the operator; torch.compile reads this code."""
     record = recorder(f"{operation}_along", _FUNCTIONS[operation], operation)
-    rest, dtype = (
-        (list(axes), keepdims, *of_schema(OPTIONS[operation][:-1], options[:-1])),
-        dtype_of_schema(options[-1]),
-    )
+    *rest, dtype = (list(axes), keepdims, *of_schema(OPTIONS[operation], options))
     if out is None:
         return record(x, *rest, dtype)
     check_out(out, x, reduced_shape(tuple(x.shape), axes, keepdims))

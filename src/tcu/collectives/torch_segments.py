@@ -24,7 +24,6 @@ from tcu.collectives.torch_shared import (
     count_of_segments,
     defaults,
     differentiable,
-    dtype_of_schema,
     edges_of,
     in_graph,
     is_watched,
@@ -55,10 +54,7 @@ def reduce(
         return _executed(operation, x, offsets, options, out, check)
     edges = edges_of(offsets)
     record = recorder(f"segment_{operation}", _FUNCTIONS[operation], f"segment_{operation}")
-    rest, dtype = (
-        (edges, check, *of_schema(OPTIONS[operation][:-1], options[:-1])),
-        dtype_of_schema(options[-1]),
-    )
+    *rest, dtype = (edges, check, *of_schema(OPTIONS[operation], options))
     if out is None:
         return record(x, *rest, dtype)
     check_out(out, x, (count_of_segments(edges, x),))

@@ -10,10 +10,9 @@ import torch
 from torch.autograd import forward_ad
 
 from tcu.collectives.results import rounding_target
-from tcu.collectives.rows import whole_number
 from tcu.collectives.segments import check_offsets_form, checked_offsets, line_of_offsets
 from tcu.errors import DtypeError, ParameterError, ShapeError, unknown_name
-from tcu.formats.array import lives_on_gpu
+from tcu.formats.array import lives_on_gpu, whole_number
 from tcu.formats.format import named_format
 from tcu.formats.tensor import check_data, check_dense, check_tensor, is_tensor
 from tcu.plan import DEFAULT_VARIANT, VARIANTS
@@ -173,7 +172,7 @@ def differentiable(operator: str, derivative: type[Derivative]) -> type[Derivati
 
 
 def of_schema(names: Sequence[str], options: Sequence[Any]) -> tuple[Any, ...]:
-    """The options of these names as operators take them.
+    """The options of these names as operators take them, the dtype last.
 
     Raises TcuError for what PyTorch would refuse in its own words, or take for something else.
     """
@@ -181,6 +180,8 @@ def of_schema(names: Sequence[str], options: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _of_schema(name: str, option: Any) -> Any:
+    if name == "dtype":
+        return dtype_of_schema(option)
     if type(option) is _TYPES[name] or (option is None and name != "variant"):
         return option  # if it is none of those that there are, who executes it says so
     if name == "unit":
@@ -195,13 +196,14 @@ def _of_schema(name: str, option: Any) -> Any:
         raise unknown_name("variant", option, VARIANTS)
     if name == "accumulator":
         return named_format(option).name
-    if name == "fraction" and isinstance(option, Real):
+    if name == "fraction":
+        if not isinstance(option, Real):
+            raise ParameterError(f"fraction = {option!r}: choose 0 to 1, the share for the tensor cores")
         return float(option)
-    number = None if name == "fraction" else whole_number(option)
+    number = whole_number(option)
     if number is None:
-        kind = "a number from 0 to 1" if name == "fraction" else "a whole number"
-        label = {"chain": "chain (R)", "block": "block (B)"}.get(name, name)
-        raise ParameterError(f"{label} = {option!r}: choose {kind}")
+        label = {"chain": "chain (R)", "block": "block (B)"}[name]
+        raise ParameterError(f"{label} = {option!r}: choose a whole number")
     return number
 
 
@@ -239,9 +241,8 @@ def count_of_segments(edges: Any, x: Any) -> Any:
     """Raises DtypeError, ShapeError or ParameterError for what cannot be offsets of ``x``."""
     _check_form(edges, edges.shape)
     if edges.is_meta and not x.is_meta:
-        check_data(
-            edges, "offsets"
-        )  # PyTorch takes the call for one about shapes, and would give memory as it is
+        # PyTorch takes the call for one about shapes, and would give memory as it is.
+        check_data(edges, "offsets")
     return edges.shape[0] - 1
 
 
@@ -267,12 +268,8 @@ def segments_of_batch(name: str, shape_alone: Any, apart: Any) -> Any:
         if offsets_at is not None:
             pairs = zip(lines.unbind(0), offsets.unbind(offsets_at), strict=True)
             return torch.stack([operator(line, edges, *rest, **named) for line, edges in pairs]), 0
-        if (
-            type(offsets) in PLAIN
-            and not _dispatch_modes()
-            and not _is_wrapped(offsets)
-            and not offsets.is_cuda
-        ):
+        has_numbers = type(offsets) in PLAIN and not _dispatch_modes() and not _is_wrapped(offsets)
+        if has_numbers and not offsets.is_cuda:
             checked_offsets(offsets, lines.shape[1])  # while they are those of one line
         shift = lines.shape[1] * torch.arange(count, dtype=torch.int64, device=offsets.device)
         # The last offset of each is there too, and shows in the end if it is wrong; with the next first one it makes
@@ -346,7 +343,7 @@ def check_out(out: Any, like: Any, shape: tuple[int, ...] | None = None) -> None
         raise ParameterError("out requires grad: give a tensor that does not, out.detach()")
 
 
-def put(record: Any, arrays: Sequence[Any], rest: tuple[Any, ...], dtype: Any, out: Any) -> Any:
+def put(record: Any, arrays: Sequence[Any], rest: Sequence[Any], dtype: Any, out: Any) -> Any:
     """``out`` with what ``record(*arrays, *rest, dtype)`` gives in it, in the dtype of ``out`` if none is named."""
     if _wants_gradients() and any(x.requires_grad for x in arrays):
         raise ParameterError(

@@ -7,6 +7,7 @@ every format here exactly.
 
 from __future__ import annotations
 
+import operator
 import sys
 from typing import Any
 
@@ -17,7 +18,7 @@ from tcu.errors import DtypeError, ParameterError
 from tcu.formats.format import Format, get_format
 from tcu.formats.scalar import OVERFLOWS, ROUNDINGS, Overflow, Rounding
 
-__all__ = ["decode_array", "encode_array", "is_dask", "is_masked", "round_array"]
+__all__ = ["decode_array", "encode_array", "is_dask", "is_masked", "round_array", "whole_number"]
 
 _F64 = get_format("binary64")
 
@@ -152,6 +153,16 @@ def lives_on_gpu(x: Any) -> bool:
 
 _DLPACK_CUDA = (2, 13)
 """kDLCUDA and kDLCUDAManaged of dlpack.h."""
+
+
+def whole_number(given: Any) -> int | None:
+    """What was given, if it is a whole number: no truth value, nor an array or a tensor of several."""
+    if isinstance(given, bool | np.bool_) or "bool" in str(getattr(given, "dtype", "")):
+        return None
+    try:
+        return operator.index(given)
+    except TypeError:
+        return None
 
 
 def is_masked(x: object) -> bool:

@@ -58,8 +58,7 @@ def matrix_view(x: Any, name: str) -> npt.NDArray[Any]:
     check_data(x, name)
     if x.requires_grad:
         raise ParameterError(f"{name} wants a gradient, which tcu.mma does not have: pass {name}.detach()")
-    if str(x.layout) != "torch.strided":
-        raise DtypeError(f"{name} is a {x.layout} tensor: make it dense, with {name}.to_dense()")
+    check_dense(x, name, "multiply")
     plain = x.resolve_neg()
     check_memory(plain, name)
     try:

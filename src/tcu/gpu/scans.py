@@ -51,7 +51,8 @@ _PIECE, _PIECES = (4, 1, 24), (4, 3, 17)
 multiprocessor; for rows of one piece, and of more.
 
 A warp has one share, and the next one begins where memory is read and written anyway: 0.99 of a copy's speed on an
-H200 for rows of one piece, 0.98 to 0.87 for those of 2 to 128.  Warps that went on with 80 shares, far from each other by then, had 0.92, and 0.80 with more of them under way.
+H200 for rows of one piece, 0.98 to 0.87 for those of 2 to 128.  Warps that went on with 80 shares, far from each other by
+then, had 0.92, and 0.80 with more of them under way.
 """
 _SHORT_CHUNKS, _EVEN = 32, 0.8
 """Of a row's chunks, the most whose totals a warp has; and the least share of a GPU's warps that is busy, where each has

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from numbers import Real
 
 from tcu.errors import DtypeError, ParameterError, unknown_name
+from tcu.formats.array import whole_number
 from tcu.formats.format import Format, named_format
 from tcu.plan import segmented
 from tcu.plan.plan import AddStep, Layout, MmaStep, Part, Plan, Step, granularity, output_length
@@ -364,7 +364,7 @@ def checked_block(block: object) -> int:
 
 
 def _whole(name: str, value: object, low: int, high: int) -> int:
-    whole = None if isinstance(value, bool) or not hasattr(value, "__index__") else operator.index(value)
+    whole = whole_number(value)
     if whole is None or not low <= whole <= high:
         raise ParameterError(f"{name} = {value!r}: choose a whole number from {low} to {high}")
     return whole

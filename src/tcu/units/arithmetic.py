@@ -6,12 +6,12 @@ own unit is the same rows with other numbers.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from tcu.errors import ParameterError
+from tcu.formats.array import whole_number
 from tcu.formats.format import get_format
 from tcu.formats.scalar import ROUNDINGS, Rounding
 
@@ -28,9 +28,10 @@ _INTEGER = (("u8", "s8"), ("s32",))
 
 
 def _whole(name: str, value: object) -> int:
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    number = whole_number(value)
+    if number is None:
         raise ParameterError(f"{name}={value!r}: give a whole number")
-    return operator.index(value)
+    return number
 
 
 def _sequence(value: object) -> Sequence[object]:

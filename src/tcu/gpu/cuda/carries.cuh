@@ -3,8 +3,7 @@
 // A warp has the totals of a run of 32 chunks, each of a lane, and one warp what whole runs come to, which the others tell it
 // in shared memory.  So what a block has added up is seen by those that wait for it 2.5 us later.  While each block looked
 // for itself, at up to 32 totals of each level, which other blocks had added up, it took 5 us, as the slots at which
-// all looked answered late (H200, 2^24 numbers of binary32, while blocks still drew their
-// chunks: 43.9 in place of 41.1 us).
+// all looked answered late (H200, 2^24 numbers of binary32, while blocks still drew their chunks: 43.9 in place of 41.1 us).
 //
 // Slower: one warp that goes from run to run (0.3 us each, which is as long as others take for 1.2 runs), warps that look
 // for each other's totals until these are there, as they keep those that add up waiting (42.6), and what comes before a

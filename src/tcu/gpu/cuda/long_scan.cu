@@ -3,8 +3,8 @@
 // A chunk (16 KiB) goes through shared memory: one warp has it copied there, some add up its lines, one hands on what
 // they come to, one waits for what comes before it, a warp for each line scans it, results in place of numbers, and one warp
 // has them copied to memory; results that are twice as wide go there from a line of shared memory that each of these warps
-// has.  A block has BUFFERS chunks under way, and none waits for another of them.  What comes
-// before chunks one block finds for all others (carries.cuh); in rows of up to 32 chunks, a warp looks back for it.
+// has.  A block has BUFFERS chunks under way, and none waits for another of them.  What comes before chunks one block finds
+// for all others (carries.cuh); in rows of up to 32 chunks, a warp looks back for it.
 //
 // All blocks run at the same time.  In long rows, each has a chunk after all others have had one, and few chunks loading at a
 // time: with more, chunks arrive in another order than they are scanned in.  While blocks drew the numbers of their chunks,
@@ -17,12 +17,12 @@
 // slowest (H200: 0.74 and 0.66 of a copy's speed in place of 0.78).  So a line's totals and starts have one place, results
 // leave a buffer without waiting for the next ones, and a number is drawn meanwhile.
 //
-// 2^24 numbers of binary32 take 39 us, a copy 36, and the scan of CUB 52.  3 us are any launch; the first results leave after
-// 5, and the last ones 3 after the last numbers have arrived; in between, memory is as busy as with a copy.  A chunk is
+// 2^24 numbers of binary32 take 39 us, a copy 36, and the scan of CUB 52.  3 us are any launch; the first results leave
+// after 5, and the last ones 3 after the last numbers have arrived; in between, memory is as busy as with a copy.  A chunk is
 // under way for 6 us: 2 to 3 until it has arrived, 0.5 until its total is handed on, 1 to 2 until what comes before it has
 // been found and 1 until that is seen, 1 until it is scanned and has left.  Without any arithmetic, nor waiting for what comes
-// before, it takes as long.  No faster: 8 warps that add up, one store for a chunk.  Slower: numbers that leave the second cache
-// first (0.4 us, with the results, too, 1.1), first chunks fetched into it beforehand (3).
+// before, it takes as long.  No faster: 8 warps that add up, one store for a chunk.  Slower: numbers that leave the second
+// cache first (0.4 us, with the results, too, 1.1), first chunks fetched into it beforehand (3).
 //
 // Compiled with ELEMENT and RESULT, LAYOUT (ALIGNED: every row begins at a multiple of 16 bytes, in the
 // array and in the result, and reversed ones are of whole groups), for sm_90 and later, and

@@ -2,8 +2,8 @@
 // becomes of a group, whatever it is.
 //
 // What has more numbers than the host says (Segments.most) is long, and left to another launch (long_segments.cu,
-// long_chunks.cu).  A segment that is none (it ends before it begins, or elsewhere than in the array)
-// gives NaN, and so does a long one for which there is no room because others overlap.
+// long_chunks.cu).  A segment that is none (it ends before it begins, or elsewhere than in the array) gives NaN, and so does
+// a long one for which there is no room because others overlap.
 //
 // Compiled with what group_sums.cuh needs, and
 //   MORE       how many times as many segments the first warps have
