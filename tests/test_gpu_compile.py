@@ -1,6 +1,7 @@
 """Contract: without a GPU, every kernel compiles for every architecture that has its instruction.
 
-The instruction that was meant is in the result.
+The instruction that was meant is in the result.  What compiles slowly compiles for the architectures that the sources tell
+apart.
 """
 
 from __future__ import annotations
