@@ -560,7 +560,7 @@ def test_a_list_that_is_full_has_no_gaps(
         ),
         ("list_segments", "++i, those &= those - 1", "++i", BITS),
         ("segments", "if (is_here && is_valid) found", "if (is_here) found", BITS),
-        ("long_chunks", "blockIdx.x < waiting ? 2 : 1", "blockIdx.x < waiting ? 1 : 1", BITS),
+        ("long_chunks", "!p.early && blockIdx.x < waiting", "false", BITS),
     ],
 )
 def test_an_error_in_listing_ahead_is_seen(

@@ -113,17 +113,19 @@ __device__ inline double sum_by_parts(double* numbers, const Quads& quads) {
     return sum_of_tiles(numbers + quads.first * PARTS, quads.count);
 }
 
-// The same of sums that are exact.
+// The same of sums that are exact: every other one by itself, so that additions need not wait for each other.
 __device__ inline double sum_one_by_one(const double* numbers, const Quads& quads) {
     constexpr int SOME = 4;
-    const double* const own = numbers + quads.first;
-    double sum = 0;
+    double sum = 0, other = 0;
+    u32 at = quads.first;
 #pragma unroll 1
-    for (u32 i = 0; __any_sync(ALL, i < quads.count); i += SOME) {
-        const int count = static_cast<int>(quads.count - i);
-        sum += tree_over<SOME>(count, [&](int k) { return own[i + k]; });
-    }
-    return sum;
+    for (int left = static_cast<int>(quads.count); __any_sync(ALL, left > 0); left -= SOME, at += SOME)
+#pragma unroll
+        for (int i = 0; i < SOME; i += 2) {
+            if (left > i) sum += numbers[at + i];
+            if (left > i + 1) other += numbers[at + i + 1];
+        }
+    return sum + other;
 }
 
 // Where the bytes of the segments that are in begin and end.
@@ -134,9 +136,9 @@ __device__ inline void find_bytes(bool is_in, u32 from, u32 length, u32& begin, 
 
 // The entry of the lane's quad in a turn; and on to the one that has the next turn's first.  `ahead`: how many quads after
 // the turn's first the lane's segment begins, less 1; `below`: the quads before the lane's.
-__device__ inline Entry next_entry(const Entry*& entry, u32 ahead, u32 below) {
+__device__ inline Entry next_entry(const Shared& shared, u32& entry, u32 ahead, u32 below) {
     const u32 begins = of_any_lane(__funnelshift_lc(0, 1, ahead));
-    const Entry mine = entry[__popc(begins & below)];
+    const Entry mine = shared.entries[entry + __popc(begins & below)];
     entry += __popc(begins);
     return mine;
 }
@@ -194,11 +196,11 @@ __device__ inline double sums_of(Where& where, u32 from, u32 length, u32 longs, 
         }
         where.begin(first_byte, end_byte, limit);
         // Which has the next quad.
-        const Entry* entry = shared.entries + (__popc(__ballot_sync(ALL, listed && listed_before <= first >> 16)) - 1);
+        u32 entry = __popc(__ballot_sync(ALL, listed && listed_before <= first >> 16)) - 1;
         u32 number = opaque(turned + (first >> 16)), ahead = opaque(begins_at - (first >> 16));
 #pragma unroll 1
         for (int left = (end >> 16) - (first >> 16); left > 0; left -= WARP, number += WARP, ahead -= WARP) {
-            const Entry mine = next_entry(entry, ahead, below);
+            const Entry mine = next_entry(shared, entry, ahead, below);
             const u32 at = mine.from + number * 64;
             where.need(at);
             const u32 numbered = (JOINED ? 0 : mine.rest) - first_place + number;
@@ -268,11 +270,11 @@ __device__ inline double exact_sums_of(Where& where, u32 from, u32 length, u32 l
         }
         where.begin(first_byte, end_byte, limit);
         // Which has the next quad.
-        const Entry* entry = shared.entries + (__popc(__ballot_sync(ALL, quads && before <= first)) - 1);
+        u32 entry = __popc(__ballot_sync(ALL, quads && before <= first)) - 1;
         u32 number = opaque(turned + first), ahead = opaque(begins_at - first);
 #pragma unroll 1
         for (int left = end - first; left > 0; left -= WARP, number += WARP, ahead -= WARP) {
-            const u32 at = next_entry(entry, ahead, below).from + number * 64;
+            const u32 at = next_entry(shared, entry, ahead, below).from + number * 64;
             where.need(at);
             where.template put<true>(at, QUAD, numbers,
                                      static_cast<int>(turned) < left ? static_cast<int>(number - first) : -1, left);
@@ -338,12 +340,12 @@ __device__ inline double sums_of_turns(Where& where, u32 from, u32 length, u32 l
             find_bytes(quads && before >= first && behind <= end, from, length, first_byte, end_byte);
         }
         where.begin(first_byte, end_byte, limit);
-        const Entry* entry = shared.entries + (__popc(__ballot_sync(ALL, quads && before <= first)) - 1);
+        u32 entry = __popc(__ballot_sync(ALL, quads && before <= first)) - 1;
         u32 number = opaque(turned + first), ahead = opaque((quads ? before - 1 : 1u << 31) - first);
         int low = static_cast<int>(before - first);
 #pragma unroll 1
         for (int left = end - first; left > 0; left -= WARP, number += WARP, ahead -= WARP, low -= WARP) {
-            const Entry mine = next_entry(entry, ahead, below);
+            const Entry mine = next_entry(shared, entry, ahead, below);
             const u32 at = mine.from + number * 64;
             where.need(at);
             double quad = 0;

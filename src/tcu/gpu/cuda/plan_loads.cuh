@@ -4,14 +4,17 @@
 
 #include "types.cuh"
 
-// Loads of a thread in a chunk, where a block loads `together` numbers at a time.
-__device__ inline i64 loads_of(i64 length, i64 together) {
-    i64 loads = 8;
-    while (length > (1 << 13) * loads * together) loads *= 2;
-    return loads;
+// Loads of a thread in a chunk are 8 times a power of two, where a block loads `together` numbers at a time: which one.
+__device__ inline int doublings_of(i64 length, i64 together) {
+    int doublings = 0;
+    while (length > (1ll << 16 << doublings) * together) ++doublings;
+    return doublings;
 }
 
+__device__ inline i64 loads_of(i64 length, i64 together) { return 8ll << doublings_of(length, together); }
+
+// Of a segment that is not empty.
 __device__ inline i64 chunks_of(i64 length, i64 together) {
-    const i64 chunk = loads_of(length, together) * together;
-    return (length + chunk - 1) / chunk;
+    const u64 last = static_cast<u64>(length - 1) >> doublings_of(length, together);
+    return static_cast<i64>(last / static_cast<u64>(8 * together)) + 1;
 }

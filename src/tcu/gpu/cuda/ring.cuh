@@ -77,7 +77,8 @@ struct Ring {
     // Asks for what has room when the first `read` bytes are not needed any more.
     __device__ void go_on(u32 read) {
         __syncwarp();
-        while (asked < end && asked + CHUNK <= read + SIZE) {
+        const u32 until = min(end, read + (SIZE - CHUNK + 1));
+        while (asked < until) {
             const u32 to = MASKED ? asked % SIZE : asked - origin;
             const u32 most = to == SIZE - CHUNK ? CHUNK + BEYOND : CHUNK;
             const u32 bytes = min((end - asked + 15) & ~15u, most);
@@ -112,11 +113,13 @@ struct Ring {
     // Before the warp leaves: what is under way must find its memory.
     __device__ void finish() { wait(asked); }
 
-    // Where the byte lies, from the ring's beginning on; of one that is not there, somewhere in the ring.
-    __device__ u32 place(u32 position) const {
+    // Where the byte lies, from the ring's beginning on, if it is there.
+    __device__ u32 place_inside(u32 position) const {
         if (MASKED) return position % SIZE;
         const u32 behind = position - origin;  // or before it, by less than all the ring
-        return min(min(behind, behind + SIZE), SIZE - 1);
+        return min(behind, behind + SIZE);
     }
+    // The same; or of one that is not there, somewhere in the ring.
+    __device__ u32 place(u32 position) const { return min(place_inside(position), SIZE - 1); }
     __device__ const char* at(u32 position) const { return memory->bytes + place(position); }
 };
