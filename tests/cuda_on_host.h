@@ -320,6 +320,9 @@ static unsigned __ballot_sync(unsigned, bool x) {
 }
 static bool __any_sync(unsigned, bool x) { return __ballot_sync(0, x) != 0; }
 static bool __all_sync(unsigned, bool x) { return __ballot_sync(0, x) == ~0u; }
+static unsigned __reduce_add_sync(unsigned, unsigned x) {
+    return host::reduced(x, [](unsigned a, unsigned b) { return a + b; });
+}
 static unsigned __reduce_or_sync(unsigned, unsigned x) {
     return host::reduced(x, [](unsigned a, unsigned b) { return a | b; });
 }

@@ -272,14 +272,19 @@ def test_segments_of_any_length(host: HostGpu, dtype: str, mean: int) -> None:
         assert alike(found, model_sums(x, offsets, np.float64)), kind
 
 
+def take_rests(monkeypatch: pytest.MonkeyPatch, with_whole_quads: bool) -> None:
+    """What is left of segments behind their whole quads: with these, or in a turn of its own."""
+    monkeypatch.setattr(segments, "_WITH_RESTS", dict.fromkeys((2, 4, 8), 0 if with_whole_quads else 1 << 40))
+
+
 @pytest.mark.parametrize("per_warp", [8, 16, 64])
-@pytest.mark.parametrize("many_quads", [0, 1 << 40])
+@pytest.mark.parametrize("with_rests", [True, False])
 def test_each_way_of_a_warp_through_its_segments(
-    host: HostGpu, monkeypatch: pytest.MonkeyPatch, per_warp: int, many_quads: int
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch, per_warp: int, with_rests: bool
 ) -> None:
     """Few and many at a time, their last quads with the others or in a turn of their own, a few long ones among them."""
     monkeypatch.setattr(segments, "_per_warp", lambda *_: per_warp)
-    monkeypatch.setattr(segments, "_MANY_QUADS", many_quads)
+    take_rests(monkeypatch, with_rests)
     rng = np.random.default_rng(per_warp)
     for dtype in ("float16", "bfloat16", "float64"):
         offsets = ragged(rng, 90, 28_000, (1900, 2048, 2049, 4096, 4097, 4500, 8192, 8193))
@@ -287,6 +292,47 @@ def test_each_way_of_a_warp_through_its_segments(
         found = sums(host, x, offsets, shift=int(rng.integers(LINE // x.itemsize)))
         assert host.macros[0]["AT_ONCE"] == min(per_warp, 32)
         assert alike(found, model_sums(x, offsets, np.float32)), dtype
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("per_warp", [8, 64])
+def test_each_length_tile_by_tile_and_quad_by_quad(
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch, dtype: str, per_warp: int
+) -> None:
+    """Whichever way a group of segments takes by how long they are, both ways have the same bits for all lengths."""
+    take_rests(monkeypatch, True)
+    monkeypatch.setattr(segments, "_per_warp", lambda *_: per_warp)
+    rng = np.random.default_rng(per_warp)
+    most = 8192 // np.dtype(dtype).itemsize // 2  # numbers of a segment that is not long
+    lengths = rng.permutation(
+        np.concatenate([np.arange(0, most, 23), np.arange(most - 3, most + 4), np.arange(300)])
+    )
+    offsets = np.cumsum(np.concatenate([[3], lengths]))
+    x = numbers_of(rng, "special", int(offsets[-1]), np.dtype(dtype))
+    wanted = model_sums(x, offsets, np.float64)
+    for tiled in ("0", "300", "1 << 20"):
+        host.changes = {"segments": {"TILED = 300": f"TILED = {tiled}"}}
+        assert alike(sums(host, x, offsets, np.float64, shift=5), wanted), tiled
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "seen"),
+    [
+        ("v = lowest(v, left_of(i) * 8 * static_cast<int>(sizeof(Code)));", "", BITS),
+        ("if (partial & ((1 << SOME) - 1))", "if (partial & 1)", BITS),
+        ("shared.numbers[end - left + step", "shared.numbers[step", BITS),
+        ("__shfl_sync(ALL, stops, min(step + SOME, left) - 1)", "__shfl_sync(ALL, stops, step)", BITS),
+    ],
+)
+def test_an_error_in_sums_of_tiles_is_seen(host: HostGpu, right: str, wrong: str, seen: str) -> None:
+    rng = np.random.default_rng(2)
+    offsets = ragged(rng, 400, 40_000, (1500, 1024))
+    x = rng.standard_normal(int(offsets[-1])).astype(np.float32)
+    wanted = model_sums(x, offsets, np.float64)
+    found = complaint_about(
+        host, "segments", right, wrong, lambda: sums(host, x, offsets, np.float64), wanted
+    )
+    assert found == seen
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
@@ -304,13 +350,13 @@ def test_quads_that_begin_anywhere(
     for begin, end in zip(offsets[:-1:2], offsets[1::2], strict=True):
         x[begin:end] = rng.choice([np.inf, -np.inf, np.nan])
     monkeypatch.setattr(segments, "_SHORT_MEAN", 0)
-    for many_quads in (0, 1 << 40):
-        monkeypatch.setattr(segments, "_MANY_QUADS", many_quads)
+    for with_rests in (True, False):
+        take_rests(monkeypatch, with_rests)
         host.macros.clear()
         found = sums(host, x, offsets, shift=int(rng.integers(LINE // x.itemsize)))
         assert host.macros[0]["ANY_ORDER"] == any_order
         assert np.isfinite(found[1::2]).all()
-        assert alike(found, model_sums(x, offsets, np.float32)), many_quads
+        assert alike(found, model_sums(x, offsets, np.float32)), with_rests
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
@@ -440,13 +486,13 @@ def skewed(rng: np.random.Generator) -> Any:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
-@pytest.mark.parametrize("many_quads", [0, 1 << 40])
+@pytest.mark.parametrize("with_rests", [True, False])
 def test_long_segments_are_listed_ahead(
-    host: HostGpu, monkeypatch: pytest.MonkeyPatch, dtype: str, many_quads: int
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch, dtype: str, with_rests: bool
 ) -> None:
     """Where they have much of the array; what the launches behind the first one find is on the list, and no more."""
     list_ahead(host, monkeypatch)
-    monkeypatch.setattr(segments, "_MANY_QUADS", many_quads)
+    take_rests(monkeypatch, with_rests)
     fmt = get_format(dtype)
     for seed in range(2):
         rng = np.random.default_rng(seed)
@@ -582,7 +628,7 @@ def test_what_is_listed_twice_is_seen(host: HostGpu, monkeypatch: pytest.MonkeyP
 
 def test_a_turn_far_behind_what_the_ring_has_skipped(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind as many quads as have room, more than a ring of them, come a copy's short ones, which have a turn of their own."""
-    monkeypatch.setattr(segments, "_MANY_QUADS", 1 << 40)
+    take_rests(monkeypatch, False)
     monkeypatch.setattr(segments, "_RINGS", {2: (1024, 6, 22)})
     monkeypatch.setattr(segments, "_per_warp", lambda *_: 64)
     rng = np.random.default_rng(12)

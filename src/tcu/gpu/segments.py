@@ -34,8 +34,14 @@ _MOST_PER_WARP = 512
 """Segments that a warp goes through at most, however short."""
 _AT_ONCE = (8, 32)
 """The least and the most segments that a warp takes at a time: few where they are long, so that many warps have some."""
-_MANY_QUADS = 256
-"""Bytes of a segment, on average, from which on those that a warp takes at a time have no room in its ring together."""
+_WITH_RESTS = {2: 256, 4: 48, 8: 48}
+"""By the bytes of an element: bytes of a segment, on average, from which on what is left of each behind its whole quads is
+taken with these, and not all that is left of a group in a turn of its own.
+
+H200, with these and without, of memory's speed: binary32, means of 8, 16, 24, 40 and 64 numbers 0.333 and 0.362, 0.495 and
+0.470, 0.605 and 0.532, 0.617 and 0.510, 0.681 and 0.511; bfloat16, 40, 64 and 100 numbers 0.645 and 0.729, 0.746 and 0.842,
+0.766 and 0.793.
+"""
 _RINGS = {2: (1664, 4, 22), 4: (2048, 3, 24), 8: (2048, 3, 24)}
 """By the bytes of an element: bytes of a copy into a warp's ring in shared memory, copies that have room there, and as many
 blocks of segments.cu, each a warp, per multiprocessor as have registers and shared memory (sm_90).
@@ -49,7 +55,8 @@ _ROOM = {2: 128, 4: 352, 8: 352}
 _MOST_EXACT = 1 << 13
 """Of binary16, numbers whose sums are exact in binary64, in whatever order they are added up."""
 _SHORT_MEAN = 20
-"""Numbers of a segment, on average, up to which short_segments.cu is the faster kernel (H200)."""
+"""Numbers of a segment, on average, up to which short_segments.cu is the faster kernel: for 16, 20 and 24 of them 0.582,
+0.571 and 0.563 of memory's speed, and segments.cu 0.475, 0.550 and 0.617 (H200)."""
 _SHORT_DATA, _SHORT_MOST_PER_WARP = 32 << 10, 2048
 """As _DATA and _MOST_PER_WARP, of short_segments.cu, whose warps work ahead of what they need."""
 _SHORT_PER_LANE = 16
@@ -161,7 +168,7 @@ class SegmentsLaunch:
         together = chain * block * LOAD // size
         usual = (chain, block) == (1, _BLOCK)
         fraction = _exact_fraction(element, gpu) if usual and n <= _SHORT_MEAN * segments else None
-        many_quads = fraction is None and n * size >= _MANY_QUADS * segments
+        with_rests = fraction is None and n * size >= _WITH_RESTS[size] * segments
         most = _most(element, fraction is not None) if usual else 0
         any_order = ("ANY_ORDER", int(_sum_of_all(element, gpu) is not None))
         longs = min(segments, n // (most + 1))
@@ -171,7 +178,7 @@ class SegmentsLaunch:
         listed = may_be_listed and n * size >= _LISTED and segments >= _SAMPLED
         state = List(0, 0, 0, 0, items, items)
         if fraction is None:
-            way = _any_way(n, segments, element, many_quads, any_order)
+            way = _any_way(n, segments, element, with_rests, any_order)
         else:
             way = _short_way(n, segments, size, fraction)
         first = _first(segments, way.per_warp)
@@ -278,13 +285,13 @@ def _most(element: Format, short: bool) -> int:
     return _MOST_EXACT
 
 
-def _any_way(n: int, segments: int, element: Format, many_quads: bool, any_order: tuple[str, int]) -> _Way:
+def _any_way(n: int, segments: int, element: Format, with_rests: bool, any_order: tuple[str, int]) -> _Way:
     size = element.dtype.itemsize
     per_warp = _per_warp(n * size, segments, _DATA[size], _MOST_PER_WARP)
     copy, copies, resident = _RINGS[size]
-    turn_by_turn = many_quads and element.name == "binary16"
+    turn_by_turn = with_rests and element.name == "binary16"
     macros = (
-        ("AT_ONCE", min(per_warp, _AT_ONCE[1])), ("MANY_QUADS", int(many_quads)), ("RESIDENT", resident),
+        ("AT_ONCE", min(per_warp, _AT_ONCE[1])), ("WITH_RESTS", int(with_rests)), ("RESIDENT", resident),
         ("COPY", copy), ("COPIES", copies), ("ROOM", 1 if turn_by_turn else _ROOM[size]), any_order,
     )  # fmt: skip
     return _Way("segments", macros, per_warp)
@@ -295,7 +302,7 @@ def _short_way(n: int, segments: int, size: int, fraction: int) -> _Way:
     ring, resident = next((ring, r) for mean, ring, r in _SHORT_RINGS if n <= mean * segments)
     macros = (
         ("RESIDENT", resident), ("FRACTION_BITS", fraction), ("PER_LANE", _SHORT_PER_LANE), ("RING", ring),
-        ("MANY_QUADS", 0), ("ROOM", _ROOM[size]),
+        ("WITH_RESTS", 0), ("ROOM", _ROOM[size]),
     )  # fmt: skip
     return _Way("short_segments", macros, per_warp)
 

@@ -35,6 +35,16 @@ __device__ inline u32 least_of_lanes(u32 v) {
 #endif
 }
 
+__device__ inline u32 sum_of_lanes(u32 v) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_add_sync(ALL, v);
+#else
+#pragma unroll
+    for (int half = WARP / 2; half > 0; half /= 2) v += __shfl_xor_sync(ALL, v, half);
+    return v;
+#endif
+}
+
 // A sum over the lower lanes of WIDTH and this one.
 template <int WIDTH>
 __device__ inline double up_to_lane(double v) {

@@ -12,7 +12,7 @@ constexpr int QUAD = LANES * PER_LOAD;  // numbers
 constexpr int AHEAD = 2;
 
 // Where the bytes are: each returns the 16 of this lane, which has number `number` of a quad, of the quad at `at`
-// bytes; of which the first `left` elements of the lane's matter.
+// bytes; of which the first `left` elements of the lane's matter.  Of a tile (tiles.cuh), the lane has 16 bytes too.
 //
 // In memory: all bytes of a quad are read, and 16 behind it, whatever is left.
 struct Direct {
@@ -22,6 +22,9 @@ struct Direct {
     __device__ u32 place(u32 at) const { return at; }
     __device__ Raw fetch(u32 place, int) const { return ::fetch(own, place, 0); }
     __device__ static Vector vector(const Raw& raw) { return shifted(raw); }
+    __device__ Raw fetch_of_tile(u32 at, int some) const {
+        return ::fetch(own, some > 0 ? at + threadIdx.x % WARP * 16 : at, 0);
+    }
 };
 
 // In memory, where it may end before the quad does.
@@ -32,6 +35,7 @@ struct Careful {
     __device__ u32 place(u32 at) const { return at; }
     __device__ Vector fetch(u32 place, int left) const { return one_by_one(own, place, left); }
     __device__ static Vector vector(const Vector& v) { return v; }
+    __device__ Vector fetch_of_tile(u32 at, int some) const { return one_by_one(own, at + threadIdx.x % WARP * 16, some); }
 };
 
 // Four quads for each four lanes: each lane gives one (its place in the source, and numbers from there on), and has

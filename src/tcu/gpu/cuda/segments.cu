@@ -18,7 +18,7 @@
 
 // Of shorter segments, results are too many (H200, 2^30 numbers of binary16, 64 of a segment on average: 594 in place of
 // 589 us; 512: 513 in place of 516).
-typedef Ring<COPY, COPIES, LANES * 16, MANY_QUADS == 1> Data;
+typedef Ring<COPY, COPIES, LANES * 16, WITH_RESTS == 1> Data;
 // 32 whole quads, and less than one of each segment but the last between them.
 static_assert(COPY * (COPIES - 1) > (WARP + AT_ONCE - 1) * 64 && COPY <= 2048,
               "what a turn reads has room, a long segment more than two");
@@ -40,10 +40,15 @@ struct Ringed {
     __device__ Ringed(const Data& data, int number)
         : data(data), own(shared_address(data.memory->bytes) + number * 16) {}
     __device__ u32 place(u32 at) const { return __byte_perm(at * 8, data.place(at) & ~7u, 0x5410); }
-    __device__ Raw fetch(u32 place, int) const {
+    __device__ Raw fetch(u32 place, int) const { return fetch_at(place >> 16, place); }
+    __device__ Raw fetch_of_tile(u32 at, int) const {
+        const u32 position = at + threadIdx.x % WARP * 16;
+        return fetch_at(data.place(position) & ~7u, position * 8);
+    }
+    __device__ Raw fetch_at(u32 place, u32 bits) const {
         Raw r;
-        r.at = place;
-        const u32 from = own + (place >> 16);
+        r.at = bits;
+        const u32 from = own + place;
         load_pair(r.words[0], r.words[1], from);
         load_pair(r.words[2], r.words[3], from + 8);
         if (ELEMENT != BINARY64) load_pair(r.words[4], r.words[5], from + 16);
@@ -76,9 +81,13 @@ struct Inside {
     }
     // For a turn whose quads begin there.
     __device__ void need(u32 at) {
+        if (!fits) need(__shfl_sync(ALL, at, 0), __shfl_sync(ALL, at, WARP - 1) + 64);
+    }
+    // For all from one byte to another.
+    __device__ void need(u32 from, u32 to) {
         if (fits) return;
-        go_on(__shfl_sync(ALL, at, 0));
-        data.wait(min(__shfl_sync(ALL, at, WARP - 1) + 64, end));
+        go_on(from);
+        data.wait(min(to, end));
     }
     // Nothing of the window is needed any more: what is next comes while the sums are put together.
     __device__ void leave() { go_on(end); }
@@ -89,9 +98,9 @@ struct Inside {
     template <bool WHOLE>
     __device__ void put(u32 at, int left, double* numbers, int to, int quads) const {
         const int number = threadIdx.x % LANES;
-        if (WHOLE || MANY_QUADS || fits) {
+        if (WHOLE || WITH_RESTS || fits) {
 #if ANY_ORDER
-            put_aligned_quads<WHOLE, MANY_QUADS>(data, at, left, numbers, to, quads);
+            put_aligned_quads<WHOLE, WITH_RESTS>(data, at, left, numbers, to, quads);
 #else
             const Ringed source(data, number);
             put_quads<WHOLE>(source, source.place(at), left, numbers, to, quads);
@@ -99,6 +108,10 @@ struct Inside {
         } else {
             put_quads<WHOLE>(Direct(data.from, number), to < 0 ? 0 : at, left, numbers, to, quads);
         }
+    }
+    template <bool WHOLE, int COUNT>
+    __device__ void put_tiles(u32 at, int left, int step, double (&sums)[COUNT]) const {
+        sum_tiles<WHOLE>(Ringed(data, 0), at, left, step, sums);
     }
 };
 #endif
@@ -155,7 +168,7 @@ __device__ inline void sum_run(const Segments& p, Room& room
         const u32 from = begin * SIZE + shift, numbers = is_long ? 0 : length;
         const u32 first = before * SIZE + shift, behind = so_far * SIZE + shift;
         const double sum =
-            sums_of_group<AT_ONCE, MANY_QUADS>(where, from, numbers, longs, first, behind, room.shared);
+            sums_of_group<AT_ONCE, WITH_RESTS>(where, from, numbers, longs, first, behind, room.shared);
         if (__any_sync(ALL, run.plain != 0)) {
             if (has_lane && !is_long) static_cast<float*>(p.out)[run.first + done + lane] = rounded(sum);
         } else if (has_lane && !is_long) {
