@@ -22,7 +22,7 @@ from tcu.units import AlignedSum, find_instruction, input_formats
 __all__ = ["STATES", "List", "Room", "SegmentsLaunch"]
 
 _TILES, _WARP = 8, 32
-"""As in cuda/group_sums.cuh."""
+"""As in cuda/group_trees.cuh."""
 ITEM, STATES = 32, 8
 """Bytes of an item, and words of the list's state, as in cuda/items.cuh."""
 _BLOCK = 256
