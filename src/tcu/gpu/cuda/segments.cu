@@ -16,8 +16,9 @@
 #include "aligned_quads.cuh"
 #endif
 
-// Of shorter segments, results are too many (H200, 2^30 numbers of binary16, 64 of a segment on average: 594 in place of
-// 589 us; 512: 513 in place of 516).
+// Read once, unless results are too many (H200, 2^30 numbers of binary16, 64 of a segment on average: 594 in place of 589 us;
+// 512: 505 in place of 522) or what a window has no room for is read from memory again (100: 721 in place of 595).  Of
+// binary32, 12 to 100 numbers of a segment take as long either way, 512 take 598 in place of 605 us.
 typedef Ring<COPY, COPIES, LANES * 16, WITH_RESTS == 1> Data;
 // 32 whole quads, and less than one of each segment but the last between them.
 static_assert(COPY * (COPIES - 1) > (WARP + AT_ONCE - 1) * 64 && COPY <= 2048,
