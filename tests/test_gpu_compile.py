@@ -168,16 +168,6 @@ SUMS: dict[str, dict[str, Any]] = {
         "ANY_ORDER": 0,
         "MORE": 4,
     },
-    "segments.cu, many": {
-        "RESIDENT": 28,
-        "AT_ONCE": 32,
-        "WITH_RESTS": 0,
-        "COPY": 2048,
-        "COPIES": 3,
-        "ROOM": 352,
-        "ANY_ORDER": 0,
-        "MORE": 4,
-    },
     "segments.cu, long": {
         "RESIDENT": 22,
         "AT_ONCE": 32,

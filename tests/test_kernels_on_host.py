@@ -1000,7 +1000,6 @@ SHAPES = [
     ("dtype", "busy", "capability"),
     [
         ("float16", False, (8, 0)),
-        ("float16", True, (8, 0)),
         ("bfloat16", True, (8, 0)),
         ("float16", False, (9, 0)),
         ("float16", True, (9, 0)),
