@@ -110,7 +110,8 @@ def cumsum(
     when there is room for all blocks of the launch (a cooperative one, from
     compute capability 9.0 on).  The order of the additions is that of
     :class:`tcu.plan.ScanPlan`, which no unit and no number of threads
-    changes; :func:`tcu.cumsum_error_bound` bounds the error.  Zero sums are +0, and a NaN is the one with all fraction bits set.
+    changes; :func:`tcu.cumsum_error_bound` bounds the error.  Zero sums are
+    +0, and a NaN is the one with all fraction bits set.
 
     Raises
     ------

@@ -47,8 +47,9 @@ _RINGS = {2: (1664, 4, 22), 4: (2048, 3, 24), 8: (2048, 3, 24)}
 blocks of segments.cu, each a warp, per multiprocessor as have registers and shared memory (sm_90).
 
 With smaller rings more warps have room beside those that add up long segments, and less is asked for that these read again;
-with too small ones warps wait for copies.  H200, binary16, 4 copies of 2048, 1792, 1664 and 1536 bytes, of memory's speed:
-a power law 0.835, 0.841, 0.845 and 0.845; segments of 64 numbers on average 0.857, 0.861, 0.854 and 0.842.
+with too small ones warps wait for copies.  H200, binary16, 4 copies of 1792, 1664, 1536 and 1408 bytes, of memory's speed:
+a power law 0.854, 0.857, 0.858 and 0.860; segments of 64 numbers on average 0.875, 0.871, 0.863 and 0.848, of 100 numbers
+0.847, 0.835, 0.824 and 0.814.
 """
 _ROOM = {2: 128, 4: 352, 8: 352}
 """Numbers that a warp keeps in shared memory, one or four of every 64 bytes: few, so that all blocks have room."""
@@ -66,7 +67,8 @@ _SHORT_RINGS = ((10, 1024, 24), (_SHORT_MEAN, 2048, 18))
 as many warps as leave each its registers and its shared memory (sm_90)."""
 _LONG_THREADS, _LONG_RESIDENT, _EARLY = 64, {2: 9, 4: 8, 8: 8}, 4
 """Of long_chunks.cu, by the bytes of an element: as many blocks as leave every thread its registers; and those for each
-multiprocessor that are beside short segments."""
+multiprocessor that are beside short segments (a power law of binary16, H200: with three 0.844, with four 0.853, with five,
+of which each has a ring of 11 KB, 0.814 of memory's speed)."""
 _LONG_RING = 4 << 10, 3
 """Of long_chunks.cu, bytes of a copy and copies (sm_90)."""
 _LISTED, _SAMPLED = 1 << 26, 1 << 13

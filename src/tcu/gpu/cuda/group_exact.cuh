@@ -36,7 +36,7 @@ __device__ inline double exact_sums_of(Where& where, u32 from, u32 length, u32 l
     const bool has_rest = length != quads * QUAD, several = all > CAPACITY || longs;
     // Far ahead where there is none.
     const u32 begins_at = quads ? before - 1 : 1u << 31;
-    list_entries(shared, quads, {from - before * 64, 0});
+    list_entries(shared, quads, {from - before * 64, 0});  // all quads are whole: nobody looks at what is left
     double sum = 0;
     u32 first = 0;
 #pragma unroll 1
