@@ -25,6 +25,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--integer-pairs", type=int, default=100, help="random pairs of long integers to multiply"
     )
     parser.addoption("--integer-bits", type=int, default=50_000, help="bits of the longest of them")
+    parser.addoption("--rows", type=int, default=320, help="random sums along axes on a GPU")
+    parser.addoption(
+        "--segments", type=int, default=32, help="random ragged sums per dtype and operation on a GPU"
+    )
     parser.addoption(
         "--scans", type=int, default=400, help="random running sums on a GPU; a quarter as many of segments"
     )

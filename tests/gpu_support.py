@@ -22,6 +22,15 @@ from tcu.units import ExactInteger, FusedChain, Instruction, Unit, find_instruct
 
 Executor = Callable[[Any, Any, Any, Instruction], npt.NDArray[Any]]
 
+_SHARES = 16
+shares = pytest.mark.parametrize("share", range(_SHARES))
+"""Random cases in parts, each with numbers of its own: the model takes longest, and processes work beside each other."""
+
+
+def cases_of(share: int, count: int) -> range:
+    """Those of ``count`` random cases that a share takes."""
+    return range(share, count, _SHARES)
+
 
 @cache
 def _search() -> Gpu | str:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pretended_offsets
 import pytest
+from bits import same
 
 import tcu
 from tcu.collectives import device_scans, device_segments, segments
@@ -169,11 +170,6 @@ def tensor(rng: Any, shape: tuple[int, ...], dtype: str, layout: int) -> Any:
 
 def expected(x: Any, axis: Any, **options: Any) -> Any:
     return tcu.cumsum(host_view(x).copy(), axis, **options)
-
-
-def same(found: Any, wanted: Any) -> None:
-    assert tuple(found.shape) == wanted.shape
-    assert np.ascontiguousarray(host_view(found)).tobytes() == wanted.tobytes()
 
 
 def test_every_layout_of_x_and_out() -> None:

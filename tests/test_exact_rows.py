@@ -14,6 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from bits import codes, same
 from hypothesis import given
 from hypothesis import strategies as st
 from numbers_of_all_kinds import KINDS, draw
@@ -29,11 +30,6 @@ OPERATIONS = {"fsum": tcu.fsum, "fmean": tcu.fmean}
 
 both = pytest.mark.parametrize("name", OPERATIONS)
 every_dtype = pytest.mark.parametrize("dtype", DTYPES)
-
-
-def codes(x: Any) -> Any:
-    array = np.asarray(x)
-    return array.view(f"u{array.dtype.itemsize}")
 
 
 def calm(x: np.ndarray) -> np.ndarray:
@@ -140,7 +136,7 @@ def test_long_rows_pieces_and_threads(name: str, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setenv("TCU_NUM_THREADS", threads)
         found = OPERATIONS[name](x, (0, 2)), getattr(tcu, f"segment_{name}")(x.reshape(-1), offsets)
         for one, other in zip(found, expected, strict=True):
-            assert np.array_equal(codes(one), codes(other))
+            same(one, other)
 
 
 @both

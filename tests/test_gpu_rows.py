@@ -1,24 +1,26 @@
 """Contract of sums along axes on a GPU: every row has the bits that the model gives it alone.
 
-Random shapes, axes, layouts, dtypes and lengths, on numbers of all kinds: inf
-and NaN stay in their rows.  Every length up to a few loads of a warp, for all
-the ways in which rows share one.
+Random shapes, axes, layouts and dtypes (``--rows`` says how many), on numbers
+of all kinds: inf and NaN stay in their rows.  Every length up to a few loads of
+a warp, for all the ways in which rows share one.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
-from gpu_support import gpu_or_skip, library_or_skip, unit_or_skip
+from bits import same
+from gpu_support import cases_of, gpu_or_skip, library_or_skip, shares, unit_or_skip
 from numbers_of_all_kinds import KINDS, draw
+from random_layouts import random_layout, random_shape
 from test_gpu_sums import to_gpu
 
 import tcu
 from tcu.errors import ParameterError, ShapeError
-from tcu.formats import format_of
 
 pytestmark = pytest.mark.gpu
 
@@ -32,22 +34,11 @@ def torch() -> Any:
     return library_or_skip("torch")
 
 
-def codes(result: Any) -> Any:
-    if isinstance(result, np.ndarray | np.generic):
-        array = np.asarray(result)
-        return array.view(format_of(array.dtype).code_dtype)
-    torch = library_or_skip("torch")
-    raw = {2: torch.int16, 4: torch.int32, 8: torch.int64}[result.element_size()]
-    return result.contiguous().view(raw).cpu().numpy().view(f"u{result.element_size()}")
-
-
 def check(x: Any, tensor: Any, **options: Any) -> None:
     unit = gpu_or_skip().units[0].name
     with np.errstate(all="ignore"):
-        expected = codes(tcu.sum(x, unit=unit, **options))
-    found = codes(tcu.sum(tensor, **options))
-    assert found.shape == expected.shape
-    assert np.array_equal(found, expected), (x.shape, options, np.argwhere(found != expected)[:3])
+        expected = tcu.sum(x, unit=unit, **options)
+    same(tcu.sum(tensor, **options), expected, x.shape, options)
 
 
 @dtypes
@@ -93,22 +84,16 @@ def test_more_dimensions_than_a_kernel_takes(torch) -> None:
         tcu.sum(tensor)
 
 
-@dtypes
-def test_any_axes_of_any_layout(torch, dtype) -> None:
-    rng = np.random.default_rng(9)
-    for case in range(60):
-        shape = tuple(
-            int(extent) for extent in rng.integers(0 if case % 9 == 0 else 1, 14, rng.integers(1, 5))
-        )
-        x = draw(rng, int(np.prod(shape)), dtype).reshape(shape)
-        tensor = to_gpu(torch, x, int(rng.integers(3)))
-        if case % 3 == 1:
-            order = tuple(int(axis) for axis in rng.permutation(x.ndim))
-            x, tensor = x.transpose(order), tensor.permute(order)
-        elif case % 3 == 2:
-            x, tensor = x[..., ::2], tensor[..., ::2]
+@shares
+def test_random_axes_of_random_layouts(torch, request, share) -> None:
+    rng = np.random.default_rng([9, share])
+    for case in cases_of(share, request.config.getoption("--rows")):
+        shape = random_shape(rng, case)
+        x = draw(rng, math.prod(shape), DTYPES[int(rng.integers(4))]).reshape(shape)
+        x, tensor = random_layout(rng, x, to_gpu(torch, x, int(rng.integers(9))))
         axes = tuple(int(axis) for axis in rng.choice(x.ndim, rng.integers(1, x.ndim + 1), replace=False))
-        check(x, tensor, axis=axes if case % 2 else axes[0], keepdims=bool(case % 4 == 0))
+        target = [None, "float16", "bfloat16", "float32", "float64"][int(rng.integers(5))]
+        check(x, tensor, axis=axes if case % 2 else axes[0], keepdims=case % 4 == 0, dtype=target)
 
 
 def test_options_means_and_out(torch) -> None:
@@ -118,10 +103,10 @@ def test_options_means_and_out(torch) -> None:
     unit = gpu_or_skip().units[0].name
     for options in ({"chain": 3}, {"block": 64}, {"dtype": "float64"}, {"dtype": "bfloat16"}):
         check(x, tensor, axis=1, **options)
-    assert np.array_equal(codes(tcu.mean(tensor, axis=1)), codes(tcu.mean(x, axis=1, unit=unit)))
+    same(tcu.mean(tensor, axis=1), tcu.mean(x, axis=1, unit=unit))
     out = torch.empty(33, device="cuda")
     assert tcu.sum(tensor, axis=1, out=out) is out
-    assert np.array_equal(codes(out), codes(tcu.sum(x, axis=1, unit=unit)))
+    same(out, tcu.sum(x, axis=1, unit=unit))
     with pytest.raises(ParameterError, match=r"out has shape \(32,\), the result \(33,\)"):
         tcu.sum(tensor, axis=1, out=torch.empty(32, device="cuda"))
     with pytest.raises(ParameterError, match="variant='single-pass' with axis on a GPU"):
@@ -148,4 +133,4 @@ def test_a_captured_graph(torch, shape, axis) -> None:
         result = tcu.sum(x, axis=axis)
     x.copy_(torch.randn(*shape, device="cuda"))
     graph.replay()
-    assert np.array_equal(codes(result), codes(tcu.sum(x, axis=axis)))
+    same(result, tcu.sum(x, axis=axis))

@@ -13,13 +13,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from gpu_support import gpu_or_skip, library_or_skip
+from bits import same
+from gpu_support import cases_of, gpu_or_skip, library_or_skip, shares
 from numbers_of_all_kinds import draw
+from random_layouts import random_layout, random_shape
 from test_gpu_sums import to_gpu
 
 import tcu
 from tcu.errors import DtypeError, ParameterError
-from tcu.formats import format_of
 from tcu.gpu import scans
 
 pytestmark = [
@@ -42,54 +43,15 @@ def torch() -> Any:
     return library_or_skip("torch")
 
 
-def codes(result: Any) -> Any:
-    if isinstance(result, np.ndarray):
-        return np.ascontiguousarray(result).view(format_of(result.dtype).code_dtype)
-    torch = library_or_skip("torch")
-    raw = {2: torch.int16, 4: torch.int32, 8: torch.int64}[result.element_size()]
-    return result.contiguous().view(raw).cpu().numpy().view(f"u{result.element_size()}")
-
-
-def same(found: Any, expected: Any, *what: Any) -> None:
-    found, expected = codes(found), codes(expected)
-    assert (found.shape, found.dtype) == (expected.shape, expected.dtype), what
-    if not np.array_equal(found, expected):
-        wrong = np.argwhere(found != expected)
-        at = tuple(wrong[0].tolist())
-        raise AssertionError(f"{what}: at {at} {found[at]:#x}, model {expected[at]:#x}; {len(wrong)} in all")
-
-
 def options_of(rng: Any) -> dict[str, Any]:
     target = [None, "float16", "bfloat16", "float32", "float64"][int(rng.integers(5))]
     return {"exclusive": bool(rng.integers(2)), "reverse": bool(rng.integers(2)), "dtype": target}
 
 
-def random_shape(rng: Any, case: int) -> tuple[int, ...]:
-    if case % 100 == 7:
-        return (int(rng.integers(1 << 20, 1 << 22)),)
-    if case % 10 == 3:
-        return (int(rng.integers(1, 40)), int(rng.integers(1, 60_000)))
-    if case % 10 == 4:
-        return (int(rng.integers(1, 3000)), int(rng.integers(1, 200)))
-    most = 14 if case % 2 else 40
-    return tuple(int(n) for n in rng.integers(0 if case % 9 == 0 else 1, most, rng.integers(1, 5)))
-
-
-def random_layout(rng: Any, x: Any, tensor: Any) -> tuple[Any, Any]:
-    way = int(rng.integers(4))
-    if way == 1:
-        order = tuple(int(axis) for axis in rng.permutation(x.ndim))
-        return x.transpose(order), tensor.permute(order)
-    if way == 2:
-        return x[..., ::2], tensor[..., ::2]
-    if way == 3:
-        return x[1:], tensor[1:]
-    return x, tensor
-
-
-def test_random_scans(torch, request) -> None:
-    rng = np.random.default_rng(21)
-    for case in range(request.config.getoption("--scans")):
+@shares
+def test_random_scans(torch, request, share) -> None:
+    rng = np.random.default_rng([21, share])
+    for case in cases_of(share, request.config.getoption("--scans")):
         shape = random_shape(rng, case)
         x = draw(rng, math.prod(shape), DTYPES[case % 4]).reshape(shape)
         x, tensor = random_layout(rng, x, to_gpu(torch, x, int(rng.integers(9))))
@@ -112,6 +74,8 @@ def random_lengths(rng: Any, case: int) -> Any:
     count = int(rng.integers(0, 3000))
     if case % 50 == 5:
         return rng.integers(0, 3, (1 << 20) + int(rng.integers(1 << 20)))
+    if case % 50 == 6:
+        return rng.permutation([0, 1, 77, int(rng.integers(1 << 20, 1 << 21))])
     if case % 5 == 0:
         return rng.geometric(1 / rng.choice([1.5, 8, 64, 512]), count) - int(rng.integers(2))
     if case % 5 == 1:
@@ -123,9 +87,10 @@ def random_lengths(rng: Any, case: int) -> Any:
     return np.ones(count, np.int64)
 
 
-def test_random_segments(torch, request) -> None:
-    rng = np.random.default_rng(22)
-    for case in range(request.config.getoption("--scans") // 4):
+@shares
+def test_random_segments(torch, request, share) -> None:
+    rng = np.random.default_rng([22, share])
+    for case in cases_of(share, request.config.getoption("--scans") // 4):
         offsets = np.concatenate([[0], np.cumsum(random_lengths(rng, case), dtype=np.int64)])
         x = draw(rng, int(offsets[-1]), DTYPES[case % 4])
         tensor, options = to_gpu(torch, x, int(rng.integers(9))), options_of(rng)

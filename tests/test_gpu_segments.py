@@ -2,21 +2,23 @@
 
 Random offsets of every kind of length (empty, single numbers, beyond every
 border between a lane, a quad, a tile, a warp and blocks, the whole array), at
-every misalignment, on numbers of all kinds: inf and NaN stay in their
-segments.  What lies behind the array is never read as if it were in it.
+every misalignment, on numbers of all kinds (``--segments`` says how many): inf
+and NaN stay in their segments.  What lies behind the array is never read as if
+it were in it.
 """
 
 from __future__ import annotations
 
 import warnings
+import zlib
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+from bits import codes, same
 from gpu_support import gpu_or_skip, library_or_skip, unit_or_skip
 from numbers_of_all_kinds import KINDS, draw
-from test_gpu_rows import codes
 from test_gpu_sums import to_gpu
 
 import tcu
@@ -55,6 +57,7 @@ def lengths_of(rng: np.random.Generator, case: int) -> Any:
         lambda: rng.choice([0, 1, 7, 8, 9, 31, 32, 33, 255, 256, 257, 511, 512, 513, 1023, 1024, 1025, 2047, 2048, 2049, 4096, 4097, 8192, 8193], count),
         lambda: np.full(count, int(rng.integers(1, 100))),
         lambda: rng.choice([0, 3, 16383, 16384, 16385, 40_000, 70_000], 12),
+        lambda: rng.permutation([0, 1, 500, int(rng.integers(1 << 20, 1 << 21))]),
     )  # fmt: skip
     return kinds[case % len(kinds)]()
 
@@ -87,9 +90,9 @@ def check(torch: Any, name: str, x: np.ndarray, lengths: Any, shift: int, dtype:
 
 @pytest.mark.parametrize("name", SEGMENTS)
 @dtypes
-def test_segments_of_every_kind(torch, name, dtype) -> None:
-    rng = np.random.default_rng(len(name) + np.dtype(dtype).itemsize)
-    for case in range(32):
+def test_segments_of_every_kind(torch, name, dtype, request) -> None:
+    rng = np.random.default_rng(zlib.crc32(f"{name} {np.dtype(dtype).name}".encode()))
+    for case in range(request.config.getoption("--segments")):
         lengths = lengths_of(rng, case)
         x = draw(rng, int(np.sum(lengths)), dtype, list(KINDS)[case % len(KINDS)])
         check(torch, name, x, lengths, int(rng.integers(9)), TARGETS[int(rng.integers(len(TARGETS)))])
@@ -323,8 +326,8 @@ def test_gradients_and_a_captured_graph(torch) -> None:
     for _ in range(3):
         plain.copy_(torch.randn(100_000, device="cuda"))
         graph.replay()
-        assert np.array_equal(codes(sums), codes(tcu.segment_sum(plain, offsets)))
-        assert np.array_equal(codes(exact), codes(tcu.segment_fsum(plain, offsets)))
+        same(sums, tcu.segment_sum(plain, offsets))
+        same(exact, tcu.segment_fsum(plain, offsets))
 
 
 def test_repetitions_on_several_streams_give_the_same_bits(torch) -> None:
@@ -337,7 +340,7 @@ def test_repetitions_on_several_streams_give_the_same_bits(torch) -> None:
     streams = [torch.cuda.Stream() for _ in range(4)]
     load = torch.randn(4096, 4096, device="cuda")
     results = []
-    for turn in range(40):
+    for turn in range(200):
         with torch.cuda.stream(streams[turn % 4]):
             if turn % 3 == 0:
                 load @ load

@@ -18,12 +18,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from bits import codes, same
 from gpu_support import gpu_or_skip, library_or_skip, unit_or_skip
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numbers_of_all_kinds import KINDS, draw
 from test_gpu_compile import nvrtc_or_skip
-from test_gpu_rows import codes
+from test_gpu_rows import check as check_on_gpu
 from test_gpu_sums import to_gpu
 
 import tcu
@@ -200,7 +201,7 @@ def test_segments_know_nothing_of_each_other(n: int, variant: str, dtype: Any, s
     apart = np.concatenate(
         [tcu.sum(x[:1], axis=-1, variant=variant), tcu.sum(x[1:], axis=-1, variant=variant)]
     )
-    assert np.array_equal(codes(together), codes(apart))
+    same(together, apart)
 
 
 @algorithms
@@ -294,7 +295,7 @@ def test_the_selector_is_one_of_the_algorithms_at_every_length() -> None:
     x = draw(np.random.default_rng(8), 7 * 777, np.float16, "normal").reshape(7, 777)
     for n in (9, 100, 256, 257, 777):
         named = tcu.sum(x[:, :n], axis=1, variant=best_algorithm(n))
-        assert np.array_equal(codes(tcu.sum(x[:, :n], axis=1, variant="paper-002")), codes(named))
+        same(tcu.sum(x[:, :n], axis=1, variant="paper-002"), named)
 
 
 def test_the_choice_is_a_table_of_ascending_lengths() -> None:
@@ -529,14 +530,6 @@ def torch() -> Any:
     return library_or_skip("torch")
 
 
-def compare(x: Any, tensor: Any, **options: Any) -> None:
-    unit = gpu_or_skip().units[0].name
-    with np.errstate(all="ignore"):
-        expected = codes(tcu.sum(x, unit=unit, **options))
-    found = codes(tcu.sum(tensor, **options))
-    assert np.array_equal(found, expected), (x.shape, options, np.argwhere(found != expected)[:3])
-
-
 @pytest.mark.gpu
 @dtypes
 @pytest.mark.parametrize("variant", SEGMENTED)
@@ -555,9 +548,9 @@ def test_a_gpu_returns_the_bits_of_the_model(torch: Any, variant: str, dtype: An
                 options["accumulator"] = "float16"
             x = draw(rng, rows * n, dtype, str(rng.choice(list(KINDS)))).reshape(rows, n)
             tensor = to_gpu(torch, x, int(rng.integers(0, 9)) * (number % 2))
-            compare(x, tensor, axis=-1, variant=variant, **options)
+            check_on_gpu(x, tensor, axis=-1, variant=variant, **options)
             if rows == 1:
-                compare(x, tensor, variant=variant, dtype="float64", **options)
+                check_on_gpu(x, tensor, variant=variant, dtype="float64", **options)
 
 
 @pytest.mark.gpu
@@ -569,12 +562,12 @@ def test_rows_with_gaps_other_axes_and_means(torch: Any, variant: str) -> None:
         x = draw(rng, math.prod(shape), np.float16, "normal").reshape(shape)
         tensor = to_gpu(torch, x, int(rng.integers(3)))
         for axis in (-1, 0, 1, (1, 2), (0, 2)):
-            compare(x, tensor, axis=axis, variant=variant)
-        compare(x[:, :, : shape[2] // 2 + 1], tensor[:, :, : shape[2] // 2 + 1], axis=2, variant=variant)
-        compare(x[..., ::2], tensor[..., ::2], variant=variant)
+            check_on_gpu(x, tensor, axis=axis, variant=variant)
+        check_on_gpu(x[:, :, : shape[2] // 2 + 1], tensor[:, :, : shape[2] // 2 + 1], axis=2, variant=variant)
+        check_on_gpu(x[..., ::2], tensor[..., ::2], variant=variant)
         unit = gpu_or_skip().units[0].name
         mean = tcu.mean(x, axis=2, variant=variant, unit=unit)
-        assert np.array_equal(codes(tcu.mean(tensor, axis=2, variant=variant)), codes(mean))
+        same(tcu.mean(tensor, axis=2, variant=variant), mean)
 
 
 @pytest.mark.gpu

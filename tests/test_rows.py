@@ -14,6 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from bits import codes, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from variants_and_dtypes import every_pair, takes
@@ -33,11 +34,6 @@ OPERATIONS = {"sum": tcu.sum, "mean": tcu.mean}
 every_dtype = pytest.mark.parametrize("dtype", DTYPES)
 every_variant = pytest.mark.parametrize("variant", VARIANTS)
 both = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
-
-
-def codes(x: Any) -> Any:
-    array = np.asarray(x)
-    return array.view(f"u{array.dtype.itemsize}")
 
 
 def numbers(seed: int, shape: tuple[int, ...], dtype: Any, specials: float = 0.0) -> np.ndarray:
@@ -163,7 +159,7 @@ def test_pieces_and_threads_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> No
         for piece, threads in ((1, "1"), (700, "3"), (40_000, "2")):
             monkeypatch.setattr("tcu.collectives.rows._PIECE", piece)
             monkeypatch.setenv("TCU_NUM_THREADS", threads)
-            assert np.array_equal(codes(tcu.sum(x, axis)), codes(expected))
+            same(tcu.sum(x, axis), expected)
         monkeypatch.undo()
 
 
@@ -172,7 +168,7 @@ def test_memory_mapped_files(tmp_path: Any) -> None:
     np.save(tmp_path / "x.npy", x)
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
     for axis in (0, 1):
-        assert np.array_equal(codes(tcu.sum(mapped, axis)), codes(one_by_one(tcu.sum, x, axis)))
+        same(tcu.sum(mapped, axis), one_by_one(tcu.sum, x, axis))
 
 
 def test_bfloat16_results_are_rounded_once() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from bits import codes, same
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numbers_of_all_kinds import draw
@@ -33,11 +34,6 @@ OPERATIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
 
 both = pytest.mark.parametrize("name", OPERATIONS)
 every_dtype = pytest.mark.parametrize("dtype", DTYPES)
-
-
-def codes(x: Any) -> Any:
-    array = np.asarray(x)
-    return array.view(f"u{array.dtype.itemsize}")
 
 
 def edges(lengths: Any) -> np.ndarray:
@@ -127,7 +123,7 @@ def test_long_segments_pieces_and_threads(name: str, monkeypatch: pytest.MonkeyP
         monkeypatch.setattr("tcu.collectives.segment_sums._LONG", long)
         monkeypatch.setattr("tcu.collectives.segment_sums._PIECE", piece)
         monkeypatch.setenv("TCU_NUM_THREADS", threads)
-        assert np.array_equal(codes(OPERATIONS[name][0](x, offsets)), codes(expected))
+        same(OPERATIONS[name][0](x, offsets), expected)
 
 
 def test_a_segment_of_a_million() -> None:

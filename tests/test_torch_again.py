@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pretended_offsets
 import pytest
+from bits import same
 
 import tcu
 from tcu.errors import DtypeError, ParameterError, ShapeError
@@ -177,13 +178,10 @@ def numbers(dtype: str, count: int, seed: int = 7) -> Any:
     return torch.from_numpy(np.random.default_rng(seed).standard_normal(count)).to(getattr(torch, dtype))
 
 
-def same(found: Any, expected: Any) -> None:
-    expected = np.asarray(expected)
+def same_tensor(found: Any, expected: Any) -> None:
     assert type(found) is torch.Tensor
     assert found.is_contiguous()
-    assert tuple(found.shape) == expected.shape
-    assert str(found.dtype) == f"torch.{expected.dtype}"
-    assert host_view(found).tobytes() == expected.tobytes()
+    same(found, np.asarray(expected))
 
 
 CALLS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
@@ -245,7 +243,7 @@ def test_the_second_call_of_a_kind_asks_nobody(gpu: Any, name: str, dtype: str) 
     function, model = CALLS[name]
     for seed in range(3):
         x = numbers(dtype, 48, seed).reshape(6, 8)
-        same(function(x), model(host_view(x)))
+        same_tensor(function(x), model(host_view(x)))
         if seed == 0:
             asked = gpu.library.asked
             assert asked
@@ -274,22 +272,22 @@ def test_calls_of_all_kinds_that_take_turns() -> None:
         if which == 0:
             name, block = str(rng.choice(["sum", "mean"])), [None, 64][rng.integers(2)]
             expected = getattr(tcu, name)(host, axis, keepdims=flag, unit="H100", block=block, dtype=target)
-            same(along(name, x, axis, flag, block=block, dtype=target), expected)
+            same_tensor(along(name, x, axis, flag, block=block, dtype=target), expected)
         elif which == 1:
             name = str(rng.choice(["fsum", "fmean"]))
             expected = getattr(tcu, name)(host, axis, keepdims=flag, dtype=target)
-            same(along(name, x, axis, flag, dtype=target), expected)
+            same_tensor(along(name, x, axis, flag, dtype=target), expected)
         elif which == 2:
             back, where = bool(rng.integers(2)), [None, axis][rng.integers(2)]
             expected = tcu.cumsum(host, where, exclusive=flag, reverse=back, dtype=target)
-            same(cumsum(x, where, flag, back, target), expected)
+            same_tensor(cumsum(x, where, flag, back, target), expected)
         else:
             edges = OFFSETS[rng.integers(len(OFFSETS))]
             name = str(rng.choice(["sum", "mean", "fsum", "fmean", "cumsum"]))
             line = x if x.dim() == 1 else rooms[dtype][shift : shift + 48 * step : step]
             expected = getattr(tcu, f"segment_{name}")(host_view(line), edges, dtype=target)
             offsets = torch.tensor(edges, dtype=[torch.int32, torch.int64][rng.integers(2)])
-            same(segments(name, line, offsets, flag, target), expected)
+            same_tensor(segments(name, line, offsets, flag, target), expected)
 
 
 ROW = numbers("float32", 100)
@@ -332,7 +330,7 @@ def test_negative_views_go_the_long_way(gpu: Any) -> None:
     ):
         for _ in range(3):
             asked = gpu.library.asked
-            same(function(), expected)
+            same_tensor(function(), expected)
             assert gpu.library.asked > asked
     assert not torch_again._calls
 
@@ -359,7 +357,7 @@ def test_a_launch_that_cannot_be_is_made_the_long_way(
             torch_again, "_empty", lambda shape, strides, dtype: torch.empty(99, dtype=dtype)[1:].as_strided(shape, strides)
         )  # fmt: skip
     asked = gpu.library.asked
-    same(function(x), model(host_view(x)))
+    same_tensor(function(x), model(host_view(x)))
     assert gpu.library.asked > asked
 
 
@@ -476,7 +474,7 @@ def test_the_callers_offsets_on_the_host_are_read_before_the_call_returns(
     monkeypatch.setattr(device_segments, "call", call)
     x, offsets = ROW[:48], np.array(OFFSETS[0])
     for seen in range(1, 4):
-        same(segments(name, x, offsets), getattr(tcu, f"segment_{name}")(host_view(x), offsets))
+        same_tensor(segments(name, x, offsets), getattr(tcu, f"segment_{name}")(host_view(x), offsets))
         assert len(sources) == seen
     assert offsets.ctypes.data not in sources
 
@@ -495,7 +493,7 @@ def test_offsets_are_looked_at_whenever_asked_for(gpu: Any, name: str, few: bool
     for offsets in (good, good.int(), spread[:, 0], torch._neg_view(-good)):
         for check in (False, True):
             waited = gpu.waited
-            same(segments(name, x, offsets, check), model(host_view(x), OFFSETS[0]))
+            same_tensor(segments(name, x, offsets, check), model(host_view(x), OFFSETS[0]))
             assert gpu.waited == waited + check
     for offsets in (bad, bad.int(), spread[:, 1]):
         with pytest.raises(ParameterError, match="offsets decrease from 3 to 2 at index 2"):
@@ -510,7 +508,7 @@ def test_offsets_are_looked_at_whenever_asked_for(gpu: Any, name: str, few: bool
     with pytest.raises(ParameterError, match="while a graph is captured, offsets cannot be looked at"):
         segments(name, x, good, True)
     asked = gpu.library.asked
-    same(segments(name, x, good), model(host_view(x), OFFSETS[0]))
+    same_tensor(segments(name, x, good), model(host_view(x), OFFSETS[0]))
     assert gpu.library.asked == asked
     gpu.capturing = 0
     for offsets, error, message in (

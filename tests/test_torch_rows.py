@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bits import same
+from test_torch import compiled
 
 import tcu
 from tcu.errors import DtypeError, ParameterError
@@ -33,16 +35,6 @@ def tensor(dtype: str, *shape: int) -> Any:
     return torch.from_numpy(np.random.default_rng(7).standard_normal(shape)).to(getattr(torch, dtype))
 
 
-def codes(x: Any) -> Any:
-    array = host_view(x) if torch.is_tensor(x) else np.asarray(x)
-    return array.shape, np.ascontiguousarray(array).tobytes()
-
-
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    torch._dynamo.reset()
-    return torch.compile(function, fullgraph=True, backend="aot_eager")  # type: ignore[no-any-return]
-
-
 @both
 @every_dtype
 def test_a_tensor_gives_a_tensor_with_the_bits_of_arrays(name: str, dtype: str) -> None:
@@ -54,7 +46,7 @@ def test_a_tensor_gives_a_tensor_with_the_bits_of_arrays(name: str, dtype: str) 
                 expected = function(host_view(x), axis, keepdims=keepdims)
                 assert type(result) is torch.Tensor
                 assert str(result.dtype) == f"torch.{expected.dtype}"
-                assert codes(result) == codes(expected)
+                same(result, expected)
                 assert result.requires_grad is x.requires_grad
 
 
@@ -63,7 +55,7 @@ def test_options_reach_the_plan() -> None:
     options: dict[str, Any] = {"unit": "V100", "variant": "single-pass", "chain": 2, "block": 64}
     for given in (x, x.clone().requires_grad_()):
         result = tcu.sum(given, axis=1, dtype=torch.float16, **options)
-        assert codes(result) == codes(tcu.sum(host_view(x), axis=1, dtype="float16", **options))
+        same(result, tcu.sum(host_view(x), axis=1, dtype="float16", **options))
 
 
 def test_out_details_and_progress() -> None:
@@ -71,7 +63,7 @@ def test_out_details_and_progress() -> None:
     out = torch.zeros(4, dtype=torch.float64)
     before = out._version
     assert tcu.sum(x, axis=1, out=out) is out
-    assert codes(out) == codes(tcu.sum(x, axis=1, dtype="float64"))
+    same(out, tcu.sum(x, axis=1, dtype="float64"))
     assert out._version > before
     seen: list[int] = []
     for wanting in (False, True):
@@ -173,10 +165,8 @@ def test_operators_take_the_options_by_name_and_by_place() -> None:
         {"dtype": torch.float64},
     ]
     for named in choices:
-        assert codes(torch.ops.tcu.sum_along(x, [1], **named)) == codes(tcu.sum(x, axis=1, **named))
-    assert codes(torch.ops.tcu.sum_along(x, [-1], True, "V100")) == codes(
-        tcu.sum(x, 1, keepdims=True, unit="V100")
-    )
+        same(torch.ops.tcu.sum_along(x, [1], **named), tcu.sum(x, axis=1, **named))
+    same(torch.ops.tcu.sum_along(x, [-1], True, "V100"), tcu.sum(x, 1, keepdims=True, unit="V100"))
 
 
 def test_fake_tensors_have_a_shape_and_a_dtype() -> None:
@@ -210,7 +200,8 @@ def test_compiled_whole(name: str) -> None:
 def test_compiled_with_out_and_vmap() -> None:
     x, out = tensor("float16", 4, 300), torch.zeros(4, dtype=torch.float16)
     result = compiled(lambda x, out: tcu.sum(x, axis=1, out=out, unit="V100"))(x, out)
-    assert codes(result) == codes(out) == codes(tcu.sum(x, axis=1, dtype=torch.float16, unit="V100"))
+    same(result, tcu.sum(x, axis=1, dtype=torch.float16, unit="V100"))
+    same(out, tcu.sum(x, axis=1, dtype=torch.float16, unit="V100"))
     batch = tensor("float32", 3, 4, 5)
     function = torch.vmap(lambda x: tcu.sum(x, axis=0))
     assert torch.equal(compiled(function)(batch), function(batch))

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bits import same
+from test_torch import compiled
 
 import tcu
 from tcu.errors import DtypeError, ParameterError, ShapeError
@@ -33,16 +35,6 @@ def tensor(dtype: str, *shape: int) -> Any:
     return torch.from_numpy(np.random.default_rng(7).standard_normal(shape)).to(getattr(torch, dtype))
 
 
-def codes(x: Any) -> Any:
-    array = host_view(x) if torch.is_tensor(x) else np.asarray(x)
-    return array.shape, np.ascontiguousarray(array).tobytes()
-
-
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    torch._dynamo.reset()
-    return torch.compile(function, fullgraph=True, backend="aot_eager")  # type: ignore[no-any-return]
-
-
 @every_direction
 @every_dtype
 def test_a_tensor_gives_a_tensor_with_the_bits_of_arrays(dtype: str, exclusive: bool, reverse: bool) -> None:
@@ -55,13 +47,13 @@ def test_a_tensor_gives_a_tensor_with_the_bits_of_arrays(dtype: str, exclusive: 
                 expected = tcu.cumsum(host_view(x), axis, dtype=target, **options)
                 assert type(result) is torch.Tensor
                 assert str(result.dtype) == f"torch.{expected.dtype}"
-                assert codes(result) == codes(expected)
+                same(result, expected)
                 assert result.requires_grad is x.requires_grad
     for x in (tensor(dtype, 12), tensor(dtype, 24)[::2], tensor(dtype, 12).requires_grad_()):
         expected = tcu.segment_cumsum(host_view(x), EDGES, **options)
         for edges in (EDGES, np.array(EDGES), torch.tensor(EDGES), torch.tensor(EDGES, dtype=torch.int32)):
             result = tcu.segment_cumsum(x, edges, **options)
-            assert codes(result) == codes(expected)
+            same(result, expected)
             assert result.requires_grad is x.requires_grad
 
 
@@ -70,14 +62,14 @@ def test_out_details_and_progress() -> None:
     out = torch.zeros(4, 50, dtype=torch.float64)
     before = out._version
     assert tcu.cumsum(x, 1, out=out) is out
-    assert codes(out) == codes(tcu.cumsum(x, 1, dtype="float64"))
+    same(out, tcu.cumsum(x, 1, dtype="float64"))
     assert out._version > before
     line = torch.zeros(200)
     assert tcu.segment_cumsum(x.reshape(-1), [0, 7, 200], out=line) is line
-    assert codes(line) == codes(tcu.segment_cumsum(x.reshape(-1), [0, 7, 200]))
+    same(line, tcu.segment_cumsum(x.reshape(-1), [0, 7, 200]))
     y = x.clone()
     assert tcu.cumsum(y, 0, out=y) is y
-    assert codes(y) == codes(tcu.cumsum(x, 0))
+    same(y, tcu.cumsum(x, 0))
     seen: list[int] = []
     for wanting in (False, True):
         result, info = tcu.cumsum(
@@ -257,7 +249,8 @@ def test_compiled_segments() -> None:
 def test_compiled_with_out_and_vmap() -> None:
     x, out = tensor("float16", 4, 300), torch.zeros(4, 300, dtype=torch.float16)
     result = compiled(lambda x, out: tcu.cumsum(x, 1, out=out))(x, out)
-    assert codes(result) == codes(out) == codes(tcu.cumsum(x, 1, dtype=torch.float16))
+    same(result, tcu.cumsum(x, 1, dtype=torch.float16))
+    same(out, tcu.cumsum(x, 1, dtype=torch.float16))
     batch = tensor("float32", 3, 4, 5)
     function = torch.vmap(lambda x: tcu.cumsum(x, 0))
     assert torch.equal(compiled(function)(batch), function(batch))

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bits import same
 from test_segments import REFUSED
+from test_torch import compiled
 
 import tcu
 from tcu.errors import DtypeError, ParameterError, ShapeError
@@ -39,16 +41,6 @@ def tensor(dtype: str, *shape: int) -> Any:
     return torch.from_numpy(np.random.default_rng(7).standard_normal(shape)).to(getattr(torch, dtype))
 
 
-def codes(x: Any) -> Any:
-    array = host_view(x) if torch.is_tensor(x) else np.asarray(x)
-    return array.shape, np.ascontiguousarray(array).tobytes()
-
-
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    torch._dynamo.reset()
-    return torch.compile(function, fullgraph=True, backend="aot_eager")  # type: ignore[no-any-return]
-
-
 @every_operation
 @every_dtype
 def test_a_tensor_gives_a_tensor_with_the_bits_of_arrays(name: str, dtype: str) -> None:
@@ -59,7 +51,7 @@ def test_a_tensor_gives_a_tensor_with_the_bits_of_arrays(name: str, dtype: str) 
             expected = function(host_view(x), OFFSETS.numpy())
             assert type(result) is torch.Tensor
             assert str(result.dtype) == f"torch.{expected.dtype}"
-            assert codes(result) == codes(expected)
+            same(result, expected)
             assert result.requires_grad is x.requires_grad
 
 
@@ -71,11 +63,11 @@ def test_exact_sums_along_axes(name: str, dtype: str) -> None:
         for axis in (0, -1, (0, 2), ()):
             for keepdims in (False, True):
                 result = ROWS[name](x, axis, keepdims=keepdims)
-                assert codes(result) == codes(ROWS[name](host_view(x), axis, keepdims=keepdims))
+                same(result, ROWS[name](host_view(x), axis, keepdims=keepdims))
                 assert result.requires_grad is x.requires_grad
     out = torch.zeros(5, 6, dtype=torch.float64)
     assert ROWS[name](whole, axis=2, out=out) is out
-    assert codes(out) == codes(ROWS[name](host_view(whole), axis=2, dtype="float64"))
+    same(out, ROWS[name](host_view(whole), axis=2, dtype="float64"))
 
 
 def test_options_reach_the_plan() -> None:
@@ -83,9 +75,7 @@ def test_options_reach_the_plan() -> None:
     options: dict[str, Any] = {"unit": "V100", "variant": "single-pass", "chain": 2, "block": 64}
     for given in (x, x.clone().requires_grad_()):
         result = tcu.segment_sum(given, [0, 100, 500], dtype=torch.float16, **options)
-        assert codes(result) == codes(
-            tcu.segment_sum(host_view(x), [0, 100, 500], dtype="float16", **options)
-        )
+        same(result, tcu.segment_sum(host_view(x), [0, 100, 500], dtype="float16", **options))
 
 
 @every_operation
@@ -95,7 +85,7 @@ def test_out(name: str) -> None:
         out = torch.zeros(5, dtype=torch.float64)
         before = out._version
         assert SEGMENTS[name](x, offsets, out=out) is out
-        assert codes(out) == codes(SEGMENTS[name](host_view(x), OFFSETS.numpy(), dtype="float64"))
+        same(out, SEGMENTS[name](host_view(x), OFFSETS.numpy(), dtype="float64"))
         assert out._version > before
         with pytest.raises(ParameterError, match=r"out has shape \(4,\), the result \(5,\)"):
             SEGMENTS[name](x, offsets, out=torch.zeros(4))
@@ -234,9 +224,9 @@ def test_vmap_over_offsets_and_over_nothing(name: str) -> None:
     function = SEGMENTS[name]
     both = torch.stack([CUTS, torch.tensor([0, 1, 1, 6])])
     alone = torch.stack([function(SMALL, each) for each in both])
-    assert codes(torch.vmap(function, in_dims=(None, 0))(SMALL, both)) == codes(alone)
+    same(torch.vmap(function, in_dims=(None, 0))(SMALL, both), alone)
     batch = torch.stack([SMALL, SMALL])
-    assert codes(torch.vmap(function)(batch, both)) == codes(alone)
+    same(torch.vmap(function)(batch, both), alone)
     assert torch.vmap(function, in_dims=(0, None))(batch[:0], CUTS).shape == (0, 3)
     assert torch.vmap(function)(batch[:0], both[:0]).shape == (0, 3)
 
@@ -320,6 +310,7 @@ def test_compiled_with_out_and_along_axes() -> None:
     x, out = tensor("float16", 60), torch.zeros(5, dtype=torch.float16)
     result = compiled(lambda x, out: tcu.segment_sum(x, OFFSETS, out=out, unit="V100"))(x, out)
     expected = tcu.segment_sum(x, OFFSETS, dtype=torch.float16, unit="V100")
-    assert codes(result) == codes(out) == codes(expected)
+    same(result, expected)
+    same(out, expected)
     y = tensor("float32", 6, 10)
     assert torch.equal(compiled(lambda y: tcu.fsum(y, axis=0))(y), tcu.fsum(y, axis=0))

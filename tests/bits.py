@@ -1,0 +1,35 @@
+"""Results as their bits, on whatever device they are: every test of bits compares with these."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["codes", "same"]
+
+
+def codes(x: Any) -> npt.NDArray[Any]:
+    """The codes of an array, a NumPy number or a PyTorch tensor, in its shape, in the host's memory."""
+    if isinstance(x, np.ndarray | np.generic):
+        host = np.asarray(x, order="C")
+    else:
+        torch = sys.modules["torch"]
+        raw = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[x.element_size()]
+        host = x.detach().contiguous().view(raw).cpu().numpy()
+    return host.view(f"u{host.itemsize}")
+
+
+def same(found: Any, expected: Any, *what: Any) -> None:
+    """Raises what differs, if anything does: the shape, the dtype, or the first of the elements; ``what`` it was."""
+    there, wanted = ((tuple(x.shape), str(x.dtype).removeprefix("torch.")) for x in (found, expected))
+    assert there == wanted, (*what, there, wanted)
+    found, expected = codes(found), codes(expected)
+    if not np.array_equal(found, expected):
+        wrong = np.argwhere(found != expected)
+        at = tuple(wrong[0].tolist())
+        raise AssertionError(
+            f"{what}: at {at} {found[at]:#x}, expected {expected[at]:#x}; {len(wrong)} of {found.size} differ"
+        )
