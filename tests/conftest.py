@@ -11,8 +11,16 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("tcu", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tcu")
 
+SKIPPED = "tcu/skipped"
+"""Where pytest's cache has the names of the tests, and of whole files, that the last run skipped."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--skipped",
+        action="store_true",
+        help="only what the last run skipped: of use once the packages that were missing are installed",
+    )
     parser.addoption(
         "--dots",
         type=int,
@@ -34,6 +42,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption("--chunkings", type=int, default=8, help="random chunkings on every scheduler of Dask")
     parser.addoption("--kills", type=int, default=2, help="how often a run with a checkpoint is killed")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--skipped"):
+        names = set(config.cache.get(SKIPPED, []) if config.cache else [])
+        kept, left = [], []
+        for item in items:
+            (kept if names & {item.nodeid, item.nodeid.partition("::")[0]} else left).append(item)
+        config.hook.pytest_deselected(items=left)
+        items[:] = kept
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if config.cache:
+        config.cache.set(SKIPPED, [report.nodeid for report in terminalreporter.stats.get("skipped", [])])
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,44 @@
+"""Contract: ``pytest --skipped`` runs what the run before skipped, single tests and whole files, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+FILES = {
+    "test_some": """
+        import os, pytest
+        @pytest.mark.parametrize("name", ["A", "B"])
+        def test_two(name): name in os.environ or pytest.skip("for want of " + name)
+        def test_another(): pass
+    """,
+    "test_whole": """
+        import os, pytest
+        if "A" not in os.environ: pytest.skip("for want of A", allow_module_level=True)
+        def test_this(): pass
+        def test_that(): pass
+    """,
+}
+
+
+@pytest.mark.parametrize("processes", ["0", "1"])
+def test_what_was_skipped_runs(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, processes: str
+) -> None:
+    pytester.makeconftest((Path(__file__).parent / "conftest.py").read_text())
+    pytester.makepyfile(**FILES)
+
+    def outcomes(*arguments: str) -> dict[str, int]:
+        found = pytester.runpytest("-n", processes, *arguments).parseoutcomes()
+        found.pop("deselected", None)  # pytest-xdist does not tell
+        return found
+
+    assert outcomes() == {"passed": 1, "skipped": 3}
+    monkeypatch.setenv("A", "")
+    assert outcomes("--skipped") == {"passed": 3, "skipped": 1}
+    monkeypatch.setenv("B", "")
+    assert outcomes("--skipped") == {"passed": 1}
+    assert outcomes("--skipped") == {}
