@@ -46,7 +46,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--skipped"):
-        names = set(config.cache.get(SKIPPED, []) if config.cache else [])
+        if not hasattr(config, "cache"):
+            raise pytest.UsageError(
+                "--skipped needs pytest's cache, where the last run's names are: run without -p no:cacheprovider"
+            )
+        names = set(config.cache.get(SKIPPED, []))
         kept, left = [], []
         for item in items:
             (kept if names & {item.nodeid, item.nodeid.partition("::")[0]} else left).append(item)
@@ -55,7 +59,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if config.cache:
+    if hasattr(config, "cache"):
         config.cache.set(SKIPPED, [report.nodeid for report in terminalreporter.stats.get("skipped", [])])
 
 

@@ -23,6 +23,7 @@ from cuda_on_host import (
     LEFT_BEHIND,
     OUTSIDE,
     STUCK,
+    TOO_EARLY,
     WRONG_COPY,
     KernelFailed,
     compiled_for_host,
@@ -328,6 +329,56 @@ def test_an_error_in_sums_of_tiles_is_seen(host: HostGpu, right: str, wrong: str
     rng = np.random.default_rng(2)
     offsets = ragged(rng, 400, 40_000, (1500, 1024))
     x = rng.standard_normal(int(offsets[-1])).astype(np.float32)
+    wanted = model_sums(x, offsets, np.float64)
+    found = complaint_about(
+        host, "segments", right, wrong, lambda: sums(host, x, offsets, np.float64), wanted
+    )
+    assert found == seen
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_each_length_that_a_lane_has_alone(
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch, dtype: str
+) -> None:
+    """Up to a tile and beyond, by lanes and by quads: six of them in a group of 32, so that the ring has room for all."""
+    take_rests(monkeypatch, False)
+    monkeypatch.setattr(segments, "_per_warp", lambda *_: 64)
+    rng = np.random.default_rng(3)
+    tile = 512 // np.dtype(dtype).itemsize
+    groups = [np.concatenate([n + np.arange(6), rng.integers(0, 4, 26)]) for n in range(0, tile + 6, 6)]
+    lengths = np.concatenate([rng.permutation(group) for group in groups])
+    offsets = np.cumsum(np.concatenate([[1], lengths]))
+    x = numbers_of(rng, "finite", int(offsets[-1]) + 9, np.dtype(dtype))
+    for quads in ("8", "4", "0"):
+        host.changes = {"segments": {"LANE_QUADS = 8": f"LANE_QUADS = {quads}"}}
+        for shift in range(0, 16, 5):
+            found = sums(host, x, offsets, np.float64, shift=shift)
+            assert alike(found, model_sums(x, offsets, np.float64)), (quads, shift)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "seen"),
+    [
+        ("if (!(mask & 1u << number)) continue;", "", BITS),
+        ("add(first + 4, half[0]);", "add(first + 6, half[0]);", BITS),
+        ("add(first + 2, half[1]);", "add(first + 2, half[0]);", BITS),
+        ("add(first + 1, sums[1]);", "add(first + 1, sums[0]);", BITS),
+        ("if (!have(LANE_QUADS / 2)) {", "if (true) {", BITS),
+        ("if (fits) data.wait(behind);", "", BITS),
+        ("where.holds(begin, stop) && ", "", TOO_EARLY),
+    ],
+)
+def test_an_error_in_sums_of_lanes_is_seen(
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch, right: str, wrong: str, seen: str
+) -> None:
+    take_rests(monkeypatch, False)
+    rng = np.random.default_rng(4)
+    short, wide = (
+        rng.geometric(1 / 10, 2400).clip(max=64),
+        rng.integers(40, 64, 160),
+    )  # wide: more than the ring
+    offsets = np.cumsum(np.concatenate([[0], short, wide]))
+    x = rng.standard_normal(int(offsets[-1]))
     wanted = model_sums(x, offsets, np.float64)
     found = complaint_about(
         host, "segments", right, wrong, lambda: sums(host, x, offsets, np.float64), wanted

@@ -42,3 +42,13 @@ def test_what_was_skipped_runs(
     monkeypatch.setenv("B", "")
     assert outcomes("--skipped") == {"passed": 1}
     assert outcomes("--skipped") == {}
+
+
+def test_without_the_cache(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest((Path(__file__).parent / "conftest.py").read_text())
+    pytester.makepyfile(**FILES)
+    without = ("-p", "no:cacheprovider")
+    assert pytester.runpytest(*without).parseoutcomes() == {"passed": 1, "skipped": 3}
+    result = pytester.runpytest("--skipped", *without)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: --skipped needs pytest's cache*"])

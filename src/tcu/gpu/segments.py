@@ -34,13 +34,14 @@ _MOST_PER_WARP = 512
 """Segments that a warp goes through at most, however short."""
 _AT_ONCE = (8, 32)
 """The least and the most segments that a warp takes at a time: few where they are long, so that many warps have some."""
-_WITH_RESTS = {2: 256, 4: 48, 8: 48}
+_WITH_RESTS = {2: 256, 4: 144, 8: 144}
 """By the bytes of an element: bytes of a segment, on average, from which on what is left of each behind its whole quads is
-taken with these, and not all that is left of a group in a turn of its own.
+taken with these, and not all that is left of a group in a turn of its own; of binary32 and binary64, up to which a lane has
+a segment to itself.
 
-H200, with these and without, of memory's speed: binary32, means of 8, 16, 24, 40 and 64 numbers 0.333 and 0.362, 0.495 and
-0.470, 0.605 and 0.532, 0.617 and 0.510, 0.681 and 0.511; bfloat16, 40, 64 and 100 numbers 0.645 and 0.729, 0.746 and 0.842,
-0.766 and 0.793.
+H200, with these and without, of memory's speed: binary32, means of 24, 32 and 40 numbers 0.600 and 0.707, 0.624 and 0.641,
+0.615 and 0.548; bfloat16, 40, 64 and 100 numbers 0.645 and 0.729, 0.746 and 0.842, 0.766 and 0.793; binary64, 16 and 20
+numbers 2.76 and 2.92, 2.90 and 2.63 TB/s.
 """
 _RINGS = {2: (1664, 4, 22), 4: (2048, 3, 24), 8: (2048, 3, 24)}
 """By the bytes of an element: bytes of a copy into a warp's ring in shared memory, copies that have room there, and as many

@@ -4,8 +4,8 @@
 // eight to an MMA: first the whole ones, of which nothing has to be masked, then what is left of each segment; or all as
 // they come.  Their sums come together in shared memory, where they are added up by the plan's tree of tiles (8 quads
 // each), or, where they are exact, one after another, as many at a time as have room; exact sums of long segments are added
-// up turn by turn, and none is kept.  Numbers that no MMA takes come as whole tiles, where segments are long.  What the
-// plan adds besides is zeros, which change no sum.
+// up turn by turn, and none is kept.  Numbers that no MMA takes come as whole tiles where segments are long, and where they
+// are short, a lane has one to itself.  What the plan adds besides is zeros, which change no sum.
 //
 // Compiled with ELEMENT (array.cuh; LAYOUT is not looked at), and
 //   WITH_RESTS 1: what is left of each segment behind its whole quads is taken with them as it comes
@@ -14,6 +14,7 @@
 #pragma once
 
 #include "group_exact.cuh"
+#include "group_lanes.cuh"
 #include "group_trees.cuh"
 
 static_assert(IS_EXACT || CAPACITY >= 8 * TILES, "a segment has room");
@@ -23,6 +24,7 @@ static_assert(PARTS == 1 || ROOM >= TILES * WARP + TILES_AT_ONCE, "tiles of all 
 template <typename Source>
 struct Outside {
     const char* base;
+    static constexpr bool IN_RING = false;
     __device__ void begin(u32, u32, u32) const {}
     __device__ void need(u32) const {}
     __device__ void need(u32, u32) const {}
@@ -48,6 +50,9 @@ __device__ inline double sums_of_group(Where& where, u32 from, u32 length, u32 l
     else if constexpr (IS_EXACT)
         return exact_sums_of(where, from, length, longs, begin, stop, shared);
     else {
+        if constexpr (Where::IN_RING && PARTS > 1 && !JOINED)
+            if (!longs && where.holds(begin, stop) && suit_lanes(length))
+                return sums_of_lanes(where, from, length, begin, stop);
         if constexpr (JOINED && PARTS > 1)
             if (__any_sync(ALL, sum_of_lanes(length) * sizeof(Code) >= SEGMENTS * TILED))
                 return sums_of_tiles(where, from, length, longs, begin, stop, shared);

@@ -61,15 +61,18 @@ struct Ringed {
 // In the ring: what is read in turns always, and the segments' last quads, where they have a turn of their own, if the
 // window fits.
 struct Inside {
+    static constexpr bool IN_RING = true;
     Data& data;
     u32 all;  // bytes of the run, from the base on
     u32 end = 0;
     bool fits = true, is_lost = false;
 
+    // Whether all from one byte to another has room in the ring.
+    __device__ bool holds(u32 first, u32 behind) const { return behind - first / COPY * COPY <= Data::SIZE; }
     // Of a window, from its first byte to its end, where nothing is needed from `limit` on for a while.
     __device__ void begin(u32 first, u32 behind, u32 limit) {
         end = behind;
-        fits = behind - first / COPY * COPY <= Data::SIZE;
+        fits = holds(first, behind);
         // Else leave() has asked for all of it.
         const bool is_outside = data.asked - first > Data::SIZE || is_lost;
         if (is_outside || data.asked < behind || data.end != min(limit, all)) {
@@ -110,6 +113,8 @@ struct Inside {
             put_quads<WHOLE>(Direct(data.from, number), to < 0 ? 0 : at, left, numbers, to, quads);
         }
     }
+    // In shared memory, of what has come.
+    __device__ u32 address(u32 at) const { return shared_address(data.memory->bytes) + data.place_inside(at); }
     template <bool WHOLE, int COUNT>
     __device__ void put_tiles(u32 at, int left, int step, double (&sums)[COUNT]) const {
         sum_tiles<WHOLE>(Ringed(data, 0), at, left, step, sums);

@@ -59,12 +59,6 @@ struct Room {
 };
 
 // In shared memory, by addresses of 32 bits: the compiler would work out those of 64 bits anew each time.
-__device__ inline u32 load_word(u32 at) {
-    u32 v;
-    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(v) : "r"(at));
-    return v;
-}
-
 __device__ inline i64 load_end(u32 at) {
     i64 v;
     asm volatile("ld.shared.s64 %0, [%1];" : "=l"(v) : "r"(at) : "memory");
