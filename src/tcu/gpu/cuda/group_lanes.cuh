@@ -2,7 +2,7 @@
 //
 // Four lanes to a quad (quads.cuh) have little to add up where segments are shorter than quads, and hand every sum on through
 // shared memory, which was busy in 91 % of cycles.  A lane alone has its segment's tree in registers.  H200, of memory's
-// speed, by quads and by lanes: binary32, means of 2, 8, 16 and 24 numbers 0.249 and 0.496, 0.364 and 0.643, 0.496 and 0.679,
+// speed, by quads and by lanes: binary32, means of 2, 8, 16 and 24 numbers 0.249 and 0.508, 0.364 and 0.649, 0.496 and 0.679,
 // 0.600 and 0.707; binary64, of 4 and 12 numbers 1.49 and 2.49, 2.60 and 3.12 TB/s.
 //
 // Four lanes to a segment, eight segments at a time, wait for each other's few numbers: 0.316 for 8 numbers, 0.45 for 16.
@@ -15,11 +15,13 @@
 
 constexpr int LANE_QUADS = 8;  // of a segment, at most: a tile
 
-// Whether that is the faster way for a group: the longest segment counts, so that it must not stand alone.  Of 32 segments
+// Whether no segment has more than that.
+__device__ inline bool are_within(u32 length, u32 most) { return __all_sync(ALL, length <= most); }
+
+// Whether lanes are the faster way for longer ones too: the longest counts, so that it must not stand alone.  Of 32 segments
 // one of 100 numbers of binary32 among others of 2 took 1,776 in place of 1,350 us, among others of 20 475 in place of 495.
-__device__ inline bool suit_lanes(u32 length) {
-    if (__all_sync(ALL, length <= LANE_QUADS / 2 * QUAD)) return true;
-    return __all_sync(ALL, length <= min(static_cast<u32>(LANE_QUADS * QUAD), sum_of_lanes(length) / 4));
+__device__ inline bool are_alike(u32 length) {
+    return are_within(length, min(static_cast<u32>(LANE_QUADS * QUAD), sum_of_lanes(length) / 4));
 }
 
 #if BULK && (ELEMENT == BINARY32 || ELEMENT == BINARY64)
@@ -47,8 +49,9 @@ __device__ inline void add_quad(u32 address, int left, double (&sums)[PARTS]) {
     }
 }
 
-// As sums_of (group_trees.cuh), of segments that `where` has at once.
-template <typename Where>
+// As sums_of (group_trees.cuh), of segments that `where` has at once.  FEW: no segment has more than half a tile; known here
+// only, 8 numbers on average took 999 in place of 994 us.
+template <bool FEW, typename Where>
 __device__ inline double sums_of_lanes(Where& where, u32 from, u32 length, u32 begin, u32 stop) {
     where.begin(begin, stop, ALL);
     const int numbers = static_cast<int>(length);
@@ -58,7 +61,7 @@ __device__ inline double sums_of_lanes(Where& where, u32 from, u32 length, u32 b
     };
     // The plan's tree over quads: ((0 + 4) + (2 + 6)) + ((1 + 5) + (3 + 7)).
     double sums[2][PARTS] = {};
-    if (!have(LANE_QUADS / 2)) {
+    if constexpr (FEW) {
 #pragma unroll 1
         for (int first = 0; have(first); first += 2) {
             add(first, sums[0]);
@@ -89,7 +92,7 @@ __device__ inline double sums_of_lanes(Where& where, u32 from, u32 length, u32 b
 #else
 
 // Others come by MMAs of quads.
-template <typename Where>
+template <bool FEW, typename Where>
 double sums_of_lanes(Where&, u32, u32, u32, u32) = delete;
 
 #endif

@@ -51,8 +51,10 @@ __device__ inline double sums_of_group(Where& where, u32 from, u32 length, u32 l
         return exact_sums_of(where, from, length, longs, begin, stop, shared);
     else {
         if constexpr (Where::IN_RING && PARTS > 1 && !JOINED)
-            if (!longs && where.holds(begin, stop) && suit_lanes(length))
-                return sums_of_lanes(where, from, length, begin, stop);
+            if (!longs && where.holds(begin, stop)) {
+                if (are_within(length, LANE_QUADS / 2 * QUAD)) return sums_of_lanes<true>(where, from, length, begin, stop);
+                if (are_alike(length)) return sums_of_lanes<false>(where, from, length, begin, stop);
+            }
         if constexpr (JOINED && PARTS > 1)
             if (__any_sync(ALL, sum_of_lanes(length) * sizeof(Code) >= SEGMENTS * TILED))
                 return sums_of_tiles(where, from, length, longs, begin, stop, shared);
