@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=3000,
         help="dot products per instruction that the definition and the fast model are compared on",
     )
-    parser.addoption("--units", type=int, default=25, help="random units that the inference must identify")
+    parser.addoption("--units", type=int, default=15, help="random units that the inference must identify")
     parser.addoption("--sums", type=int, default=250, help="random sums per dtype and operation on a GPU")
     parser.addoption(
         "--integer-pairs", type=int, default=100, help="random pairs of long integers to multiply"
@@ -41,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--scans", type=int, default=400, help="random running sums on a GPU; a quarter as many of segments"
     )
     parser.addoption("--chunkings", type=int, default=8, help="random chunkings on every scheduler of Dask")
-    parser.addoption("--kills", type=int, default=2, help="how often a run with a checkpoint is killed")
+    parser.addoption("--kills", type=int, default=1, help="how often a run with a checkpoint is killed")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -271,11 +271,14 @@ def shapes(fmt: str, capability: tuple[int, int]) -> Iterator[Any]:
                     yield shape
 
 
-@pytest.mark.parametrize(
+every_architecture = pytest.mark.parametrize(
     "capability",
     [pair if pair == (9, 0) else pytest.param(pair, marks=pytest.mark.slow) for pair in TOLD_APART],
     ids=lambda pair: f"sm_{pair[0]}{pair[1]}",
 )
+
+
+@every_architecture
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_levels_compile_for_every_architecture(fmt: str, capability: tuple[int, int]) -> None:
     nvrtc_or_skip()
@@ -284,6 +287,11 @@ def test_levels_compile_for_every_architecture(fmt: str, capability: tuple[int, 
         assert ".local" not in binary.ptx, macros
         assert binary.log == ""
         assert "fma" not in binary.ptx.replace("mma", ""), "the bits would not be those of the steps"
+
+
+@every_architecture
+def test_scaling_compiles_for_every_architecture(capability: tuple[int, int]) -> None:
+    nvrtc_or_skip()
     for real in ("float", "double"):
         macros = {"SOURCE": real, "LOADS": "2", "THREADS": "256"}
         assert compile_cuda(task_of("largest.cu", macros, "sm_{}{}".format(*capability))).log == ""
