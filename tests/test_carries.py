@@ -273,7 +273,7 @@ def test_files_refuse(numbers: npt.NDArray[np.float64]) -> None:
 # Ranks
 
 
-@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("ranks", [3])
 def test_ranks(ranks: int) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
     check_ranks(__file__, ranks)

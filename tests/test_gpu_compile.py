@@ -144,6 +144,8 @@ def test_exact_sums_compile_for_every_architecture(
     term: str, element: str, capability: tuple[int, int]
 ) -> None:
     nvrtc_or_skip()
+    if term != "VALUE" and capability not in ((7, 5), (9, 0)):
+        pytest.skip("of sums alone")  # products differ by what is loaded, as on the oldest and on sm_90
     resident = exact_config(capability, get_format("binary64"), 1 << 30, term != "VALUE").resident
     macros = {**EXACT, "ELEMENT": element, "TERM": term, "RESIDENT": str(resident)}
     binary = compile_once(task_of("exact.cu", macros, "sm_{}{}".format(*capability)))
