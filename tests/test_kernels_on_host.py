@@ -373,11 +373,9 @@ def test_an_error_in_sums_of_lanes_is_seen(
 ) -> None:
     take_rests(monkeypatch, False)
     rng = np.random.default_rng(4)
-    short, wide = (
-        rng.geometric(1 / 10, 2400).clip(max=64),
-        rng.integers(40, 64, 160),
-    )  # wide: more than the ring
-    offsets = np.cumsum(np.concatenate([[0], short, wide]))
+    short = rng.geometric(1 / 10, 2400).clip(max=64)
+    more_than_the_ring = rng.integers(40, 64, 160)
+    offsets = np.cumsum(np.concatenate([[0], short, more_than_the_ring]))
     x = rng.standard_normal(int(offsets[-1]))
     wanted = model_sums(x, offsets, np.float64)
     found = complaint_about(
