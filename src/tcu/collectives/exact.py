@@ -17,7 +17,7 @@ from tcu.formats.format import Format, format_of
 from tcu.formats.inexact import quotient
 from tcu.formats.scalar import Number
 from tcu.formats.tensor import is_tensor
-from tcu.model import threads
+from tcu.model import compiled, threads
 from tcu.model.elements import Elements
 from tcu.model.execute import Progress, pieces
 
@@ -333,10 +333,10 @@ class ExactBins:
 
     def add(self, numbers: npt.NDArray[Any]) -> None:
         """Numbers of that format, in native byte order."""
-        from tcu.model.cuts import add_by_cuts
-
         codes = numbers.view(self._codes)
-        if add_by_cuts(codes if self._format.bits == 16 else numbers, codes, *self._layout):
+        if compiled.load("cuts").add_by_cuts(
+            codes if self._format.bits == 16 else numbers, codes, *self._layout
+        ):
             self._specials = self._specials.plus(count_specials(numbers))
 
     def tally(self) -> Tally:

@@ -15,6 +15,7 @@ from tcu.formats.format import Format, get_format
 from tcu.formats.inexact import square_root
 from tcu.formats.scalar import Number
 from tcu.formats.tensor import is_tensor
+from tcu.model import compiled
 from tcu.model.pairs import Pairs
 
 __all__ = ["fdot", "fnorm"]
@@ -111,7 +112,7 @@ def sum_of_products(x: npt.NDArray[Any], y: npt.NDArray[Any], fmt: Format) -> Ta
 
 
 def _sum_of_wide_products(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> Tally:
-    from tcu.model import kernels
+    kernels = compiled.load("kernels")
 
     ways = np.zeros((2, 1 << 12, 4), np.int64)
     special = kernels.add_products_to_bins(x.view(np.int64), y.view(np.int64), ways)

@@ -21,7 +21,7 @@ from tcu.errors import InvalidOperationError
 from tcu.formats.array import lives_on_gpu
 from tcu.formats.format import Format
 from tcu.formats.tensor import is_tensor
-from tcu.model import threads
+from tcu.model import compiled, threads
 from tcu.model.elements import Elements
 
 __all__ = ["Operation", "reduce", "segments_on_host"]
@@ -120,11 +120,9 @@ def _sums(
     stops: npt.NDArray[np.int64], target: Format,
 ) -> tuple[npt.NDArray[Any], int]:  # fmt: skip
     """(codes of the sums of the pieces of a line, the first that has no value or -1)."""
-    from tcu.model.exact_rows import sum_rows_exactly
-
     out = np.empty(starts.size, target.code_dtype)
     goal = np.array([target.fraction_bits, target.bias, _fields(target), target.nan_code], np.int64)
-    clash = sum_rows_exactly(
+    clash = compiled.load("exact_rows").sum_rows_exactly(
         line.view(f"i{fmt.dtype.itemsize}"), starts, stops, fmt.fraction_bits, fmt.bias, _fields(fmt),
         operation == "fmean", goal, out,
     )  # fmt: skip

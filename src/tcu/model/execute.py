@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.formats.format import format_of, get_format
-from tcu.model import threads
+from tcu.model import compiled, threads
 from tcu.model.elements import Elements
 from tcu.model.mma import LANES, multiply_accumulate
 from tcu.model.pairs import Pairs
@@ -115,7 +115,7 @@ def multiply_tiles(
     numbers: npt.NDArray[Any], step: MmaStep, order: npt.NDArray[np.int64], unit: Unit | None
 ) -> npt.NDArray[Any]:
     """The dot products of groups in which ``order[i, d]`` is the i-th factor of dot product d."""
-    from tcu.model import kernels
+    kernels = compiled.load("kernels")
 
     factors, dots = order.shape
     tiles = numbers.size // order.size
@@ -135,7 +135,7 @@ def _multiply(data: npt.NDArray[Any], step: MmaStep, unit: Unit | None) -> npt.N
 
 
 def _fma(x: npt.NDArray[Any], y: npt.NDArray[Any], step: FmaStep) -> npt.NDArray[Any]:
-    from tcu.model import kernels
+    kernels = compiled.load("kernels")
 
     fmt = format_of(x.dtype)
     if fmt.bits == 16:

@@ -12,7 +12,7 @@ from tcu.errors import DtypeError
 from tcu.formats.array import is_masked
 from tcu.formats.format import Format, format_of, get_format
 from tcu.formats.scalar import ROUNDINGS
-from tcu.model import threads
+from tcu.model import compiled, threads
 from tcu.units.arithmetic import AlignedSum, FusedChain, Instruction, Unit
 from tcu.units.lookup import find_instruction
 from tcu.units.shapes import product_shape
@@ -111,7 +111,7 @@ def _floating(
     instruction: Instruction,
     parallel: bool,
 ) -> npt.NDArray[Any]:
-    from tcu.model import kernels  # compiles with Numba, so only when first needed
+    kernels = compiled.load("kernels")
 
     m, n = a.shape[-2], b.shape[-1]
     used = _up(a.shape[-1], instruction.k)

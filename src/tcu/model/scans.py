@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.formats.format import Format, format_of, get_format
-from tcu.model import threads
+from tcu.model import compiled, threads
 from tcu.plan.scan import group_of, radix
 
 __all__ = ["Carries", "piece_length", "scan_line", "scan_segments"]
@@ -21,7 +21,7 @@ Read = Callable[[int, int], npt.NDArray[Any]]
 
 def piece_length(fmt: Format) -> int:
     """Elements of a piece of a long line: three levels of the plan; no longer segment goes through one kernel."""
-    from tcu.model import scan_kernels
+    scan_kernels = compiled.load("scan_kernels")
 
     return group_of(fmt) * math.prod(radix(level) for level in range(1, scan_kernels.LEVELS + 1))
 
@@ -41,7 +41,7 @@ def scan_segments(
     format, laid out in any way, or where x lies; ``carry`` is the sum before a
     single segment that is a piece of a line.
     """
-    from tcu.model import scan_kernels
+    scan_kernels = compiled.load("scan_kernels")
 
     fmt, target = format_of(x.dtype), format_of(out.dtype)
     fits = out.flags.c_contiguous and out.flags.aligned and out.dtype.isnative
@@ -66,7 +66,7 @@ def scan_line(
     progress: Callable[[int], None] | None = None,
 ) -> None:
     """Put the running sums of one line of any length into ``out``, a line of n elements or where x itself lies."""
-    from tcu.model import scan_kernels
+    scan_kernels = compiled.load("scan_kernels")
 
     length = piece_length(fmt)
     places = [(at, min(at + length, n)) for at in range(0, n, length)]
@@ -138,7 +138,7 @@ class Carries:
 
 def _radix_above(levels: int) -> int:
     """Of the level with that many between it and the pieces."""
-    from tcu.model import scan_kernels
+    scan_kernels = compiled.load("scan_kernels")
 
     return radix(scan_kernels.LEVELS + levels + 1)
 

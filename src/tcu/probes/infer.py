@@ -19,6 +19,7 @@ import numpy as np
 
 from tcu.errors import ParameterError
 from tcu.formats.scalar import ROUNDINGS
+from tcu.model import compiled
 from tcu.model.mma import aligned_arguments
 from tcu.probes.inputs import Question, adversarial, near_zero, ordinary, pair
 from tcu.probes.target import Codes, Function, Target, as_target, of_instruction
@@ -387,7 +388,7 @@ class _Judge:
 
 def _compiled(instruction: Instruction) -> Callable[[Question], Codes]:
     """The model of one instruction without the checks and conversions of the public face."""
-    from tcu.model import kernels
+    kernels = compiled.load("kernels")
 
     used = instruction.k
     arguments = aligned_arguments(instruction, used)

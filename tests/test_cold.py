@@ -1,0 +1,174 @@
+"""First calls: each public function and each command, in a new process, as users meet them.
+
+Contract: in a process that has computed nothing yet, with one thread, two and
+eight, a function's first call gives the bits that it gives in a process where
+everything is loaded, and a command ends with exit code 0 and nothing on stderr.
+Several threads may make their first calls at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tcu
+
+REPOSITORY = Path(__file__).parents[1]
+THREADS = [8, *(pytest.param(count, marks=pytest.mark.slow) for count in (1, 2))]
+PRELUDE = """
+import numpy as np, tcu
+codes = np.arange(2_200_003, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(40)
+x = (codes.astype(np.float32) / np.float32(1 << 24) - np.float32(0.5)).astype(np.float16)
+y, rows, wide = x[::-1], x[:2_200_000].reshape(2_200, 1000), x.astype(np.float64)
+offsets = np.array([0, 3, 3, 70_000, 1_200_000, x.size])
+a, b = rows[:256, :512], rows[256:768, :192]
+"""
+"""More than two pieces of work, so that the first call is shared by threads."""
+
+CALLS = {
+    "sum": "tcu.sum(x)",
+    "sum along an axis": "tcu.sum(rows, axis=-1)",
+    "sum by split": "tcu.sum(x, variant='split')",
+    "sum by single-pass": "tcu.sum(x, variant='single-pass')",
+    "mean": "tcu.mean(x)",
+    "mean along an axis": "tcu.mean(rows, axis=0)",
+    "dot": "tcu.dot(x, y)",
+    "norm": "tcu.norm(x)",
+    "fsum": "tcu.fsum(wide)",
+    "fsum along an axis": "tcu.fsum(rows, axis=0)",
+    "fmean": "tcu.fmean(x)",
+    "fdot": "tcu.fdot(x, y)",
+    "fdot of float64": "tcu.fdot(wide, wide)",
+    "fnorm": "tcu.fnorm(x)",
+    "cumsum": "tcu.cumsum(wide)",
+    "cumsum along an axis": "tcu.cumsum(rows, axis=0)",
+    "cumsum_error_bound": "tcu.cumsum_error_bound(x)",
+    "segment_sum": "tcu.segment_sum(x, offsets)",
+    "segment_mean": "tcu.segment_mean(x, offsets)",
+    "segment_fsum": "tcu.segment_fsum(x, offsets)",
+    "segment_fmean": "tcu.segment_fmean(x, offsets)",
+    "segment_cumsum": "tcu.segment_cumsum(x, offsets)",
+    "error_bound": "tcu.error_bound(x)",
+    "dot_error_bound": "tcu.dot_error_bound(x, y)",
+    "mma": "tcu.mma(a, b)",
+    "mma of float64": "tcu.mma(a.astype(np.float64), b.astype(np.float64))",
+    "ExactSum": "tcu.ExactSum().add(x).value()",
+    "Machine": "tcu.Machine(16, 4).matmul(a[:40, :40], b[:40, :40])",
+    "integers": "np.array(tcu.integers.multiply(3**900, -(7**800)) % (1 << 61))",
+    "probe": "np.array(len(tcu.probe('V100').findings))",
+    "infer": "np.array(str(tcu.infer('V100')))",
+}
+
+
+@cache
+def warm() -> dict[str, Any]:
+    """The names of the prelude, in this process."""
+    names: dict[str, Any] = {}
+    exec(PRELUDE, names)
+    return names
+
+
+def digest(result: Any) -> str:
+    array = np.asarray(result)
+    return hashlib.sha256(repr((array.dtype, array.shape)).encode() + array.tobytes()).hexdigest()
+
+
+def python(code: str, threads: int, **environment: str) -> str:
+    """What a new process prints that runs the code."""
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False, timeout=300,
+        cwd=REPOSITORY / "tests", env=os.environ | {"TCU_NUM_THREADS": str(threads)} | environment,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.strip()
+
+
+def test_every_public_function_is_called() -> None:
+    public = {name for name in dir(tcu) if not name.startswith("_") and callable(getattr(tcu, name))}
+    no_functions = {"DotInfo", "Instruction", "ScanInfo", "SumInfo", "TcuError", "Unit"}
+    assert {call.removeprefix("tcu.").partition("(")[0] for call in CALLS.values()} >= public - no_functions - {
+        "ExactSum", "Machine", "infer", "probe",
+    }  # fmt: skip
+    assert {"ExactSum", "Machine", "infer", "probe"} <= CALLS.keys()
+
+
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("name", CALLS)
+def test_the_first_call_has_the_bits_of_a_later_one(name: str, threads: int) -> None:
+    code = f"{PRELUDE}\nfrom test_cold import digest\nprint(digest({CALLS[name]}))"
+    assert python(code, threads) == digest(eval(CALLS[name], warm()))
+
+
+def test_threads_of_the_program_may_make_their_first_calls_at_once() -> None:
+    calls = ["tcu.fsum(wide)", "tcu.sum(x)", "tcu.cumsum(x)", "tcu.mma(a, b)", "tcu.fsum(rows, axis=0)",
+             "tcu.fdot(wide, wide)", "tcu.segment_cumsum(x, offsets)", "tcu.sum(rows, axis=-1)"]  # fmt: skip
+    code = (
+        f"{PRELUDE}\nimport threading\nfrom test_cold import digest\ngate = threading.Barrier({len(calls)})\n"
+        f"found = {{}}\ndef work(call):\n    gate.wait()\n    found[call] = digest(eval(call))\n"
+        f"each = [threading.Thread(target=work, args=(call,)) for call in {calls}]\n"
+        f"[one.start() for one in each]; [one.join() for one in each]\n"
+        f"print(*(found[call] for call in {calls}))"
+    )
+    assert python(code, 2).split() == [digest(eval(call, warm())) for call in calls]
+
+
+COMMANDS = {
+    "sum": "sum x.npy",
+    "sum by split": "sum x.npy --variant split",
+    "sum on V100": "sum x.npy --unit V100 --variant single-pass -R 4 -B 128",
+    "exact sum": "sum x.npy --exact",
+    "sum of text": "sum x.csv --input-dtype float16",
+    "sum along an axis": "sum m.npy --axis -1 -o sums.npy",
+    "sum with a checkpoint": "sum x.npy --checkpoint state.json",
+    "cumsum": "cumsum x.npy -o running.npy",
+    "cumsum from the end": "cumsum x.npy -o running.npy --reverse --exclusive",
+    "cumsum along an axis": "cumsum m.npy --axis 0 -o running.npy",
+    "compare": "compare small.npy",
+    "units": "units",
+    "explain": "explain --unit V100 '1 + 2^-24 + 2^-24'",
+    "probe": "probe V100",
+    "infer": "infer V100",
+    "verify": f"verify {REPOSITORY / 'tests/data/h200-vectors.npz'}",
+    "cost": "cost dft --n 2^20 --m 256 --latency 64",
+    "report": "report --list",
+}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("files")
+    x = warm()["x"]
+    np.save(folder / "x.npy", x)
+    np.save(folder / "small.npy", x[:10_000])
+    np.save(folder / "m.npy", warm()["rows"])
+    np.savetxt(folder / "x.csv", x[:50_000].astype(np.float64))
+    return folder
+
+
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_is_the_first_of_its_process(name: str, threads: int, files: Path, tmp_path: Path) -> None:
+    for each in files.iterdir():
+        (tmp_path / each.name).symlink_to(each)
+    done = subprocess.run(
+        f"{sys.executable} -m tcu {COMMANDS[name]}", shell=True, capture_output=True, text=True, timeout=300,
+        cwd=tmp_path, env=os.environ | {"TCU_NUM_THREADS": str(threads)}, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr
+    assert done.stdout
+
+
+def test_nothing_compiled_is_there_yet(tmp_path: Path) -> None:
+    """As right after the installation: Numba's cache is empty."""
+    code = f"{PRELUDE}\nfrom test_cold import digest\nprint(digest(tcu.sum(x, variant='split')))"
+    expected = digest(tcu.sum(warm()["x"], variant="split"))
+    assert python(code, 8, NUMBA_CACHE_DIR=str(tmp_path)) == expected
+    assert list(tmp_path.rglob("*.nbi"))
