@@ -14,7 +14,7 @@ from tcu.cli import options
 from tcu.cli.document import explain_document
 from tcu.cli.dot import Problem, Trace, problem_of, trace
 from tcu.cli.drawing import MAX_WIDTH, draw_inputs, draw_others, draw_trace
-from tcu.cli.output import console, print_json, write_page
+from tcu.cli.output import check_place, console, print_json, write_page
 from tcu.cli.story import tell
 from tcu.errors import DtypeError, UnknownNameError, unknown_name
 from tcu.formats.format import get_format
@@ -81,6 +81,9 @@ def explain_command(
 
     [bold]tcu explain --a 1,1 --b 0.5,2^-11 --c 1 --unit H100 --input bf16[/bold]
     """
+    for place in (svg, html):
+        if place is not None:
+            check_place(place)
     given = get_format(input_format)
     wanted = None if output is None else get_format(output).name
     note = ""

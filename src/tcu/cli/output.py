@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.text import Text
 
-from tcu.errors import DataFileError
+from tcu.errors import DataFileError, ParameterError
 
 __all__ = [
     "check_place",
@@ -68,8 +70,26 @@ def write_page(path: Path, text: str) -> None:
         raise DataFileError(f"cannot write {path}: {error.strerror or error}: choose another place") from None
 
 
-def check_place(file: Path) -> None:
-    """Raises DataFileError where it cannot be written: before a GPU works for nothing."""
-    if file.is_dir() or not file.parent.is_dir():
-        problem = "it is a folder" if file.is_dir() else f"there is no folder {file.parent}"
+def check_place(file: Path, inputs: Iterable[str | os.PathLike[str]] = ()) -> None:
+    """Raises DataFileError or ParameterError where a command must not write: before anything is computed.
+
+    Another file that is there is replaced; one of ``inputs``, what the command reads, never.
+    """
+    problem = None
+    if file.is_dir():
+        problem = "it is a folder"
+    elif not file.parent.is_dir():
+        problem = f"there is no folder {file.parent}"
+    elif not os.access(file if file.exists() else file.parent, os.W_OK):
+        problem = "Permission denied"
+    if problem is not None:
         raise DataFileError(f"cannot write {file}: {problem}: choose another place")
+    for each in map(Path, inputs):
+        if not each.exists():
+            continue  # whoever reads it says so
+        if file.exists() and file.samefile(each):
+            raise ParameterError(
+                f"{file} is an input, and an output never replaces one: choose another place"
+            )
+        if each.is_dir() and file.resolve().is_relative_to(each.resolve()):
+            raise ParameterError(f"{file} lies inside {each}, which is an input: choose another place")

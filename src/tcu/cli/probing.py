@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
-import os
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -22,7 +21,7 @@ from rich.text import Text
 
 from tcu.cli import options
 from tcu.cli import probe_page as page
-from tcu.cli.output import console, error_console, print_json, write_page
+from tcu.cli.output import check_place, console, error_console, print_json, write_page
 from tcu.errors import DataFileError, DtypeError, ParameterError, UnknownNameError, unknown_name
 from tcu.formats.format import Format
 from tcu.probes import infer, probe
@@ -72,7 +71,8 @@ def probe_command(
 
     [bold]tcu probe --all[/bold]
     """
-    _check_writable(html)
+    if html is not None:
+        check_place(html, _files_of(asked))
     if everything:
         if replace(asked, instruction=None) != options.TargetOptions():
             raise ParameterError(
@@ -127,7 +127,8 @@ def infer_command(
 
     Example: [bold]tcu infer --module mine.py:f --input f16 --output f32 --k 16[/bold]
     """
-    _check_writable(html)
+    if html is not None:
+        check_place(html, _files_of(asked))
     target = _target(asked)
     with _waiting(f"inferring {target.name}") as progress:
         known = infer(target, outputs=outputs, seed=seed, progress=progress)
@@ -195,6 +196,12 @@ def _function(text: str) -> Function:
     return found  # type: ignore[no-any-return]
 
 
+def _files_of(asked: options.TargetOptions) -> list[str]:
+    """The file of the user's function."""
+    place = (asked.module or "").rpartition(":")[0]
+    return [place] if place.endswith(".py") else []
+
+
 def _from_file(path: Path) -> ModuleType:
     # A name of its own, so that mine/random.py does not replace what others import as random.
     spec = importlib.util.spec_from_file_location(f"_tcu_target_{path.stem}", path)
@@ -243,14 +250,6 @@ def _guarded(name: str, function: Function) -> Function:
 
 
 # The answer
-
-
-def _check_writable(path: Path | None) -> None:
-    """Refuse before the work what would fail after it."""
-    if path is None:
-        return
-    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise DataFileError(f"cannot write {path}: choose a file in a folder that exists and is yours")
 
 
 def _table(grid: page.Grid, columns: int | None = None) -> Table:

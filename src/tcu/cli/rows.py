@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +20,7 @@ from tcu.cli.progress import ProgressBar
 from tcu.collectives import SumInfo
 from tcu.collectives.rows import reduced_axes
 from tcu.errors import DataFileError, ParameterError
-from tcu.streams import ArraySource, FortranSource, NpySource
+from tcu.streams import ArraySource, FortranSource, NpySource, expand
 
 __all__ = ["Along", "array_of", "is_wanted", "save_array", "shape_text", "sum_along"]
 
@@ -43,7 +44,7 @@ class Along:
             "-o",
             "--output",
             metavar="FILE.npy",
-            help="Where the sums along --axis go.",
+            help="Where the sums along --axis go. A file that is there is replaced, an input never.",
             rich_help_panel=options.OUTPUT,
         ),
     ] = None
@@ -71,8 +72,11 @@ def sum_along(elements: DataElements, source: str, along: Along, method: Method,
     screen.print(f"{along.output}: {shape_text(np.shape(sums))} of {sums.dtype}", markup=False)
 
 
-def is_wanted(along: Along) -> bool:
-    """Whether sums along axes are wanted; raises ParameterError and DataFileError before anything is read."""
+def is_wanted(along: Along, files: Sequence[str]) -> bool:
+    """Whether sums along axes are wanted; raises ParameterError and DataFileError before anything is read.
+
+    ``files``: those that will be read.
+    """
     if along.axis is None:
         if along.output is not None:
             raise ParameterError(
@@ -83,7 +87,7 @@ def is_wanted(along: Along) -> bool:
         raise ParameterError(
             f"--axis {along.axis[0]}: the sums are an array, which goes to a file: give -o FILE.npy"
         )
-    check_place(along.output)
+    check_place(along.output, expand(files))
     return True
 
 

@@ -21,6 +21,7 @@ from tcu.collectives.results import result_format
 from tcu.collectives.scans import line_shape, scan_axis, scan_info
 from tcu.errors import ParameterError
 from tcu.formats.format import Format
+from tcu.streams import expand
 from tcu.streams.scans import scan_into
 
 __all__ = ["cumsum_command"]
@@ -52,7 +53,7 @@ def cumsum_command(
             "-o",
             "--output",
             metavar="FILE.npy",
-            help="Where the running sums go.",
+            help="Where the running sums go. A file that is there is replaced, an input never.",
             rich_help_panel=options.OUTPUT,
         ),
     ] = None,
@@ -72,7 +73,7 @@ def cumsum_command(
     """
     if output is None:
         raise ParameterError("the running sums are an array, which goes to a file: give -o FILE.npy")
-    check_place(output)
+    check_place(output, expand(file))
     given = None if dtype is None else summable_format(dtype, "--dtype").dtype
     if axis is not None:
         check_alone(reading)

@@ -76,7 +76,7 @@ def sum_command(
     [bold]tcu sum matrix.npy --axis -1 -o sums.npy[/bold] sums every row alone.
     """
     _check_fraction(schedule, [variant])
-    into_file = is_wanted(along)
+    into_file = is_wanted(along, file)
     method = Method(unit or unit_of(reading), variant, schedule, dtype)
     if exact:
         check_exact(unit, method, into_file)

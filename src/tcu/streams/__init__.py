@@ -6,6 +6,7 @@ from tcu.streams.npy import NpyPipe as NpyPipe
 from tcu.streams.npy import NpySource as NpySource
 from tcu.streams.passes import run as run
 from tcu.streams.places import DEFAULT_MEMORY as DEFAULT_MEMORY
+from tcu.streams.places import expand as expand
 from tcu.streams.places import is_array_file as is_array_file
 from tcu.streams.places import open_files as open_files
 from tcu.streams.source import ArraySource as ArraySource
