@@ -17,8 +17,8 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,7 @@ from tcu.errors import ExtraMissingError
 from tcu.report import collect, report_page
 from tcu.report.html_page import data, script
 from tcu.report.plots import log_ticks, plotly_script
-from tcu.study import STUDIES, chosen, stored_folder
+from tcu.study import STUDIES, chosen, stored_folder, what_is_missing
 
 PROGRAM = find_browser()
 DRAWN = "document.documentElement.dataset.drawn === document.documentElement.dataset.figures"
@@ -108,6 +108,59 @@ def test_json_has_every_verdict(run: Run) -> None:
         assert each["verdicts"]
 
 
+def test_stored_results_are_drawn_from_the_folder_that_is_named(run: Run, tmp_path: Path) -> None:
+    pytest.importorskip("plotly", reason="needs plotly: pip install 'tcu[plot]'")
+    assert run("--quick", "--study", "cost-formulas", "-o", "first.html")[0] == 0
+    stored = ("--stored", "--study", "cost-formulas", "--results", "first.results")
+    code, out, err = run(*stored, "-o", "second.html", "--json")
+    assert (code, err) == (0, "")
+    assert [each["origin"] for each in json.loads(out)["studies"]] == ["stored"]
+    assert json.loads(out)["results"] == "first.results"
+    result = Path("first.results/cost-formulas.json")
+    changed = json.loads(result.read_text()) | {"date": "1999-12-31"}
+    result.write_text(json.dumps(changed))
+    assert run(*stored, "-o", "second.html")[0] == 0
+    assert "1999-12-31" in Path("second.html").read_text()
+    Path("like-a-clone/studies").mkdir(parents=True)
+    result.rename("like-a-clone/studies/cost-formulas.json")
+    assert run(*stored[:-1], "like-a-clone", "-o", "third.html")[0] == 0
+    assert "1999-12-31" in Path("third.html").read_text()
+
+
+def test_a_page_is_never_replaced_by_one_that_shows_nothing(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("plotly", reason="needs plotly: pip install 'tcu[plot]'")
+    Path("report.html").write_text("a good page")
+    Path("empty").mkdir()
+
+    def refused(*arguments: str) -> str:
+        code, out, err = run(*arguments, "-o", "report.html")
+        assert (code, out) == (2, "")
+        assert Path("report.html").read_text() == "a good page"
+        return " ".join(err.split())
+
+    assert refused("--stored", "--results", "none") == (
+        "error: --results none: there is no such folder: name the one that has the results"
+    )
+    assert refused("--stored", "--study", "split", "--study", "hardware", "--results", "empty") == (
+        "error: nothing to draw of split, hardware (no stored result), and empty has no result of them: choose other "
+        "studies (--list shows them), or give --stored --results FOLDER with results"
+    )
+    assert refused("--stored", "--fresh") == (
+        "error: --fresh measures again and --stored measures nothing: leave one of them out"
+    )
+    monkeypatch.setattr(report_command, "stored_folder", lambda: None)  # as outside of a clone
+    assert refused("--stored") == (
+        "error: --stored: this installation of tcu has no stored results: give --results FOLDER, such as "
+        "benchmarks/results of a clone"
+    )
+    if what_is_missing(STUDIES["split"]):
+        assert "this installation of tcu has no stored results: choose other studies" in refused(
+            "--study", "split"
+        )
+
+
 def test_the_list_names_every_study(run: Run) -> None:
     code, out, _ = run("--list", "--json")
     assert code == 0
@@ -131,36 +184,110 @@ def test_a_terminal_shows_how_far_it_is_and_for_how_long(monkeypatch: pytest.Mon
     assert re.search(r"-:--:--|0:00:0\d", told.getvalue())
 
 
+STOPPED_AT_THE_THIRD_POINT = """
+import sys
+from dataclasses import replace
+from tcu.cli import main
+from tcu.study import STUDIES
+
+study, measured = STUDIES["reproducibility"], []
+
+def measure(point):
+    if len(measured) == 2:
+        print("two points are done", flush=True)
+        sys.stdin.read()
+    measured.append(point)
+    return study.measure(point)
+
+STUDIES["reproducibility"] = replace(study, measure=measure)
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
 def test_a_report_that_is_stopped_goes_on_where_it_was(tmp_path: Path, sent: signal.Signals) -> None:
     pytest.importorskip("plotly", reason="needs plotly: pip install 'tcu[plot]'")
 
-    def start(folder: Path) -> subprocess.Popen[bytes]:
-        folder.mkdir(exist_ok=True)
-        arguments = ["--quick", "--study", "reproducibility", "-o", str(folder / "report.html")]
+    def start(program: list[str], name: str) -> subprocess.Popen[str]:
+        (tmp_path / name).mkdir(exist_ok=True)
+        arguments = ["--quick", "--study", "reproducibility", "-o", str(tmp_path / name / "report.html")]
         return subprocess.Popen(
-            [sys.executable, "-m", "tcu", "report", *arguments], stdout=subprocess.DEVNULL,
+            [sys.executable, *program, "report", *arguments], text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env=os.environ | {"PYTHONPATH": str(Path(tcu.__file__).parents[1])},
         )  # fmt: skip
 
-    stopped = start(tmp_path / "stopped")
-    journal = tmp_path / "stopped" / "report.results" / "reproducibility.points.jsonl"
-    while not journal.exists() or len(journal.read_text().splitlines()) < 3:
-        assert stopped.poll() is None, "it has ended before it was stopped"
-        time.sleep(0.002)
+    def finish(process: subprocess.Popen[str]) -> int:
+        process.communicate()
+        return process.returncode
+
+    stopped = start(["-c", STOPPED_AT_THE_THIRD_POINT], "stopped")
+    assert stopped.stdout is not None
+    assert stopped.stdout.readline() == "two points are done\n"
     stopped.send_signal(sent)
-    assert stopped.wait() == (130 if sent is signal.SIGINT else -sent)
+    assert finish(stopped) == (130 if sent is signal.SIGINT else -sent)
     assert not (tmp_path / "stopped" / "report.html").exists()
+    journal = tmp_path / "stopped" / "report.results" / "reproducibility.points.jsonl"
     kept = [json.loads(line) for line in journal.read_text().splitlines()[1:]]
-    assert len(kept) >= 2
-    whole = start(tmp_path / "whole")
-    assert start(tmp_path / "stopped").wait() == whole.wait() == 0
+    assert len(kept) == 2
+    assert finish(start(["-m", "tcu"], "stopped")) == finish(start(["-m", "tcu"], "whole")) == 0
     first, second = (
         json.loads((tmp_path / name / "report.results" / "reproducibility.json").read_text())
         for name in ("stopped", "whole")
     )
     assert first["rows"] == second["rows"]
     assert first["rows"][: len(kept[0]["rows"])] == kept[0]["rows"]
+
+
+@pytest.mark.parametrize(
+    ("cut", "points"),
+    [
+        (lambda line: b"", 3),
+        (lambda line: b"\n", 3),
+        (lambda line: line[:1], 3),
+        (lambda line: line[: len(line) // 2], 3),
+        (lambda line: line[: line.index("∞".encode()) + 1], 3),
+        (lambda line: line[:40] + bytes(100), 3),
+        (lambda line: line[:-1], 4),
+    ],
+    ids=["between two lines", "an empty last line", "after its first character", "in the middle",
+         "half a character", "zeros where the rest was", "without the end of its line"],
+)  # fmt: skip
+def test_a_report_goes_on_from_a_journal_whose_last_line_is_cut_off(
+    run: Run, monkeypatch: pytest.MonkeyPatch, cut: Callable[[bytes], bytes], points: int
+) -> None:
+    pytest.importorskip("plotly", reason="needs plotly: pip install 'tcu[plot]'")
+    study = STUDIES["cost-formulas"]
+    assert study.measure is not None
+    measured: list[dict[str, Any]] = []
+    stop_at: int | None = 4
+
+    def measure(point: dict[str, Any]) -> list[dict[str, Any]]:
+        if len(measured) == stop_at:
+            raise KeyboardInterrupt
+        measured.append(point)
+        assert study.measure is not None
+        return study.measure(point)
+
+    monkeypatch.setitem(STUDIES, study.name, replace(study, measure=measure))
+    command = ("--quick", "--study", study.name, "-o", "report.html")
+    assert run(*command)[0] == 130
+    journal = Path("report.results/cost-formulas.points.jsonl")
+    *lines, last = journal.read_bytes().splitlines(keepends=True)
+    assert len(lines) == 4, "the first says what is measured"
+    # With a character of several bytes, which what is written today has not.
+    last = json.dumps(json.loads(last) | {"remark": "∞"}, ensure_ascii=False).encode() + b"\n"
+    journal.write_bytes(b"".join(lines) + cut(last))
+    measured.clear()
+    stop_at = None
+    code, _, err = run(*command)
+    assert (code, err) == (0, "")
+    assert measured == study.points(True)[points:]
+    rows = json.loads(Path("report.results/cost-formulas.json").read_text())["rows"]
+    assert rows == [
+        row for point in study.points(True) for row in json.loads(json.dumps(study.measure(point)))
+    ]
+    assert not journal.exists()
 
 
 @pytest.mark.parametrize(

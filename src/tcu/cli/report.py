@@ -18,7 +18,7 @@ from rich.text import Text
 import tcu
 from tcu.cli import options
 from tcu.cli.output import check_place, console, error_console, print_json, write_page
-from tcu.errors import ParameterError
+from tcu.errors import DataFileError, ParameterError
 from tcu.report import Chapter, collect, origin_of, report_page
 from tcu.report.plots import plotly_script
 from tcu.study import Study, chosen, stored_folder, what_is_missing
@@ -47,7 +47,8 @@ def report_command(
         typer.Option(
             "--results",
             metavar="FOLDER",
-            help="Where results are kept, point by point; else FILE.results beside the page.",
+            help="Where results are kept, point by point; else FILE.results beside the page. With --stored: where they are "
+            "drawn from; else benchmarks/results of the clone.",
             rich_help_panel=options.OUTPUT,
         ),
     ] = None,
@@ -74,11 +75,16 @@ def report_command(
         raise ParameterError("nowhere to write the report: give -o report.html, or --list to see the studies")
     check_place(output)
     plotly_script()  # missing packages are told before the work, not after it
-    kept = results or output.with_suffix(".results")
+    if stored and fresh:
+        raise ParameterError("--fresh measures again and --stored measures nothing: leave one of them out")
+    known = _stored_results(results) if stored else stored_folder()
+    kept = known if stored and known is not None else results or output.with_suffix(".results")
     with _progress([] if stored else studies, quick) as told:
         chapters = collect(
-            studies, kept, quick=quick, stored=stored_folder(), measure=not stored, fresh=fresh, progress=told
+            studies, kept, quick=quick, stored=known, measure=not stored, fresh=fresh, progress=told
         )
+    if all(chapter.result is None for chapter in chapters):
+        raise DataFileError(_nothing_to_draw(chapters, known))
     write_page(output, report_page(chapters, _about(quick, stored)))
     if as_json:
         print_json(
@@ -87,6 +93,33 @@ def report_command(
     else:
         console().print(_table(chapters))
         console().print(Text(f"written to {output}; results are kept in {kept}"), soft_wrap=True)
+
+
+def _stored_results(results: Path | None) -> Path:
+    """The folder of stored results: the one that is named, or that of the clone."""
+    folder = results or stored_folder()
+    if folder is None:
+        raise DataFileError(
+            "--stored: this installation of tcu has no stored results: give --results FOLDER, such as "
+            "benchmarks/results of a clone"
+        )
+    if not folder.is_dir():
+        raise DataFileError(f"--results {folder}: there is no such folder: name the one that has the results")
+    return folder
+
+
+def _nothing_to_draw(chapters: Sequence[Chapter], stored: Path | None) -> str:
+    names = ", ".join(chapter.study.name for chapter in chapters)
+    where = (
+        "this installation of tcu has no stored results"
+        if stored is None
+        else f"{stored} has no result of them"
+    )
+    why = "; ".join(dict.fromkeys(chapter.why for chapter in chapters))
+    return (
+        f"nothing to draw of {names} ({why}), and {where}: choose other studies (--list shows them), or give "
+        "--stored --results FOLDER with results"
+    )
 
 
 def _about(quick: bool, stored: bool) -> str:

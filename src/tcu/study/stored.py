@@ -20,15 +20,17 @@ def stored_folder() -> Path | None:
 
 
 def stored_result(study: Study, folder: Path | None) -> Result | None:
-    """What is stored of a study: its own result in full, or that of the benchmark that measures it.
+    """What is stored of a study: its own result, or that of the benchmark that measures it.
+
+    ``folder``: laid out as benchmarks/results, or the one in which a report keeps its results.
 
     Raises DataFileError for a file that is no such result.
     """
     if folder is None:
         return None
-    own = folder / "studies" / f"{study.name}.json"
-    if own.is_file():
-        return load(own)
+    for own in (folder / "studies" / f"{study.name}.json", folder / f"{study.name}.json"):
+        if own.is_file():
+            return load(own)
     if study.stored is None or not (folder / study.stored.file).is_file():
         return None
     path = folder / study.stored.file
