@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from patience import HANGS
+
 RIGHT = "all right"
 
 
@@ -17,7 +19,7 @@ def check_ranks(file: str, ranks: int) -> None:
         [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}", file],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANGS,
         check=False,
         env={**os.environ, "OMP_NUM_THREADS": "1", "TCU_NUM_THREADS": "1"},
         cwd=Path(file).parent,

@@ -20,6 +20,7 @@ import time
 import weakref
 from collections.abc import Iterator
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -27,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from numbers_of_all_kinds import draw
+from patience import HANGS
 
 import tcu
 from tcu.errors import DtypeError, InvalidOperationError, ParameterError, ShapeError
@@ -95,7 +97,7 @@ def client(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[A
     distributed = pytest.importorskip("distributed", reason='pip install "tcu[dask]"')
     folder = tmp_path_factory.mktemp("dask")
     with (
-        dask.config.set({"distributed.worker.daemon": False, "distributed.comm.timeouts.connect": "30s"}),
+        dask.config.set({"distributed.worker.daemon": False, "distributed.comm.timeouts.connect": "300s"}),
         distributed.LocalCluster(
             workers, threads_per_worker=1, processes=True, dashboard_address=None, local_directory=str(folder)
         ) as cluster,
@@ -109,26 +111,35 @@ def test_a_cluster(client: Any, count: int) -> None:
     check_chunkings(count, 3)
 
 
-def _slowly(block: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    time.sleep(0.05)
+GO_ON = "go on"
+
+
+def _held(block: npt.NDArray[Any], folder: Path) -> npt.NDArray[Any]:
+    """The block, when its worker has said that it is at work and may go on."""
+    (folder / str(os.getpid())).touch()
+    while not (folder / GO_ON).exists():
+        time.sleep(0.01)
     return block
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("operation", ["fsum", "fmean", "sum", "norm"])
-def test_a_worker_is_killed_while_it_works(client: Any, operation: str) -> None:
+def test_a_worker_is_killed_while_it_works(client: Any, operation: str, tmp_path: Path) -> None:
     x = hard(np.random.default_rng(4)) * 1e-200
-    lazy = da.from_array(x, chunks=N // 50).map_blocks(_slowly, dtype=x.dtype)
+    lazy = da.from_array(x, chunks=N // 50).map_blocks(_held, tmp_path, meta=x[:0])
     undisturbed = getattr(tcu, operation)(da.from_array(x, chunks=N // 50)).compute(scheduler="threads")
     future = client.compute(getattr(tcu, operation)(lazy))
-    time.sleep(0.3)
-    pids = client.run(os.getpid)
-    assert not future.done()
-    os.kill(next(iter(pids.values())), signal.SIGKILL)
-    assert bits(future.result(timeout=120)) == bits(undisturbed)
+    try:
+        while not (at_work := list(tmp_path.iterdir())):
+            assert not future.done()
+            time.sleep(0.01)
+        os.kill(int(at_work[0].name), signal.SIGKILL)
+    finally:
+        (tmp_path / GO_ON).touch()
+    assert bits(future.result(timeout=HANGS)) == bits(undisturbed)
     if operation == "fsum":
         assert bits(undisturbed) == bits(np.float64(math.fsum(x)))
-    client.wait_for_workers(1, timeout=120)
+    client.wait_for_workers(1, timeout=HANGS)
 
 
 # What the results are

@@ -7,7 +7,6 @@ that is the host's is none of the GPU's.
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -60,35 +59,41 @@ def test_a_row_of_turns_has_times_errors_and_reasons() -> None:
     assert refused == {"missing": "chain (R) = 0: choose a whole number from 1 to 1024"}
 
 
-class _Event:
-    def __init__(self, enable_timing: bool) -> None:
-        assert enable_timing
-
-    def record(self) -> None:
-        self.at = time.perf_counter()
-
-    def elapsed_time(self, later: _Event) -> float:
-        return (later.at - self.at) * 1e3
-
-
-def test_calls_for_which_the_host_was_late_are_left_out() -> None:
-    """With events of the host in place of a GPU's."""
+def test_calls_for_which_the_host_was_late_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a clock that only the calls move, with its times in place of a GPU's events."""
+    from tcu.study.gpu import timing
     from tcu.study.gpu.timing import HEAD_START, CudaClock
 
+    now = 0.0
+
+    def takes(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    class Event:
+        def __init__(self, enable_timing: bool) -> None:
+            assert enable_timing
+
+        def record(self) -> None:
+            self.at = now
+
+        def elapsed_time(self, later: Event) -> float:
+            return (later.at - self.at) * 1e3
+
+    monkeypatch.setattr(timing, "time", SimpleNamespace(perf_counter=lambda: now))
     clock = object.__new__(CudaClock)
-    cuda = SimpleNamespace(Event=_Event, _sleep=lambda cycles: None, synchronize=lambda: None)
+    cuda = SimpleNamespace(Event=Event, _sleep=lambda cycles: None, synchronize=lambda: None)
     clock._torch = SimpleNamespace(cuda=cuda)
     turns = iter([0, 0, 3, 0, 3, 0, 0, 0, 0, 0])  # two to set up
     found = clock.events(
         {
-            "now and then": lambda _: time.sleep(next(turns) * HEAD_START),
-            "always": lambda _: time.sleep(2 * HEAD_START),
+            "now and then": lambda _: takes(next(turns) * HEAD_START),
+            "always": lambda _: takes(2 * HEAD_START),
         },
         1, 0.0, 8,
     )  # fmt: skip
     now_and_then, always = found["now and then"], found["always"]
-    assert now_and_then.late >= 2
-    assert now_and_then.samples + now_and_then.late == 8
+    assert (now_and_then.samples, now_and_then.late) == (6, 2)
     assert now_and_then.p90 < HEAD_START
     assert (always.samples, always.late) == (8, 8)
     assert always.p10 > HEAD_START

@@ -21,7 +21,8 @@ def fresh(code: str, folder: Path | None = None) -> str:
 
 
 def test_import_adds_less_than_300_ms_to_numpy() -> None:
-    code = "import time, numpy; start = time.perf_counter(); import tcu; print(time.perf_counter() - start)"
+    """Of the processor's time: what other programs do meanwhile is not counted."""
+    code = "import time, numpy; start = time.process_time(); import tcu; print(time.process_time() - start)"
     fresh(code)  # writes the bytecode
     assert min(float(fresh(code)) for _ in range(3)) < 0.3
 
