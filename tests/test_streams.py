@@ -633,9 +633,9 @@ def test_checkpoints_that_do_not_belong(tmp_path: Path) -> None:
         state.write_text(damaged)
         with pytest.raises(DataFileError, match=r"is damaged .*: delete it to begin anew"):
             first.load()
-    state.write_text(text.replace("checkpoint 1", "checkpoint 2"))
+    state.write_text(text.replace("checkpoint 2", "checkpoint 1"))
     with pytest.raises(
-        DataFileError, match="of version 2, and this tcu keeps version 1: go on with the tcu that"
+        DataFileError, match="of version 1, and this tcu keeps version 2: go on with the tcu that"
     ):
         first.load()
     np.save(tmp_path / "x.npy", NUMBERS)

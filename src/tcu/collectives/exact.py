@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -25,8 +26,9 @@ __all__ = ["ExactBins", "ExactSum", "fmean", "fsum"]
 
 SCALE = -1074
 """Every number of the four formats is an integer multiple of 2 to this power."""
-_MAGIC = b"TCUX\x01"
-_HEADER = struct.Struct(">5s?QQQQI")
+_KIND, _VERSION = b"TCUX", 2
+_HEADER = struct.Struct(">4sB?QQQQ")
+_CHECKSUM = hashlib.sha256
 
 
 class Tally(NamedTuple):
@@ -159,33 +161,42 @@ class ExactSum:
     def to_bytes(self) -> bytes:
         """The state: equal sums give equal bytes, on every machine and in every later version.
 
-        Layout, big-endian: "TCUX" 1; sign; n, +inf, -inf and NaN counts (8 bytes
-        each); length of the magnitude (4 bytes); magnitude in units of 2^-1074.
+        Layout, big-endian: "TCUX" 2; sign; n, +inf, -inf and NaN counts (8 bytes
+        each); magnitude in units of 2^-1074, of as many bytes as it needs;
+        SHA-256 of all that (32 bytes).
         """
         magnitude = abs(self._integer)
         body = magnitude.to_bytes((magnitude.bit_length() + 7) // 8, "big")
         counts = (self.n, self.positive_infinities, self.negative_infinities, self.nans)
-        return _HEADER.pack(_MAGIC, self._integer < 0, *counts, len(body)) + body
+        state = _HEADER.pack(_KIND, _VERSION, self._integer < 0, *counts) + body
+        return state + _CHECKSUM(state).digest()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ExactSum:
         """The sum that ``to_bytes`` wrote; raises DataFileError for anything else."""
-        new = cls()
         if not isinstance(data, bytes | bytearray | memoryview):
             raise DataFileError(
                 f"{type(data).__name__} is no state of an ExactSum: use what to_bytes returned"
             )
-        try:
-            magic, negative, new.n, positive, minus, nans, size = _HEADER.unpack_from(data)
-        except struct.error:
-            magic, negative, positive, minus, nans, size = b"", False, 0, 0, 0, 0
-        body = data[_HEADER.size :]
-        if magic != _MAGIC or len(body) != size:
+        data = bytes(data)
+        state, checksum = data[: -_CHECKSUM().digest_size], data[-_CHECKSUM().digest_size :]
+        if not data.startswith(_KIND) or len(data) <= len(_KIND):
+            raise DataFileError(f"{len(data)} bytes are no state of an ExactSum: use what to_bytes returned")
+        if data[len(_KIND)] != _VERSION:
             raise DataFileError(
-                f"{len(data)} bytes are no ExactSum of version 1: use what ExactSum.to_bytes returned, whole"
+                f"the state of an ExactSum is of version {data[len(_KIND)]}, and this tcu reads version {_VERSION}, "
+                "which has a checksum: add up the numbers anew, or read it with the tcu that wrote it"
             )
-        new.positive_infinities, new.negative_infinities, new.nans = positive, minus, nans
-        magnitude = int.from_bytes(body, "big")
+        if len(state) < _HEADER.size or _CHECKSUM(state).digest() != checksum:
+            raise DataFileError(
+                f"the state of an ExactSum is damaged ({len(data)} bytes, whose checksum is wrong): use what to_bytes "
+                "returned, whole"
+            )
+        new = cls()
+        _, _, negative, new.n, new.positive_infinities, new.negative_infinities, new.nans = (
+            _HEADER.unpack_from(state)
+        )
+        magnitude = int.from_bytes(state[_HEADER.size :], "big")
         new._integer = -magnitude if negative else magnitude
         return new
 

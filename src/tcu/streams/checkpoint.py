@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from tcu.errors import DataFileError
+from tcu.unfinished import replacing
 
 __all__ = ["Checkpoint"]
 
 _KIND = "tcu checkpoint"
-_VERSION = 1
+_VERSION = 2
 """Of what is in the file."""
 
 
@@ -87,15 +88,10 @@ class Checkpoint:
         """Raises DataFileError where it cannot be written."""
         content = {"task": self.task, "position": position, "states": states}
         document = {"kind": f"{_KIND} {_VERSION}", "sha256": _digest(content), "content": content}
-        beside = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
         try:
-            with beside.open("w", encoding="utf-8") as file:
-                json.dump(document, file)
-                file.flush()
-                os.fsync(file.fileno())
-            beside.replace(self.path)
+            with replacing(self.path) as file:
+                file.write(json.dumps(document).encode())
         except OSError as error:
-            beside.unlink(missing_ok=True)
             raise DataFileError(
                 f"cannot write {self.path}: {error.strerror or error}: choose another place"
             ) from None
