@@ -30,7 +30,7 @@ ROWS: dict[str, Callable[..., Any]] = {"fsum": tcu.fsum, "fmean": tcu.fmean}
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 OFFSETS = torch.tensor([0, 3, 3, 40, 41, 60])
 CUTS = torch.tensor([0, 2, 5, 6])
-"""Without empty segments, whose mean has no derivative to compare."""
+"""Without empty segments, whose mean is NaN, of which no difference can be taken."""
 SMALL = torch.arange(6, dtype=torch.float64) / 8
 
 every_operation = pytest.mark.parametrize("name", SEGMENTS)
@@ -214,6 +214,24 @@ def test_derivatives(name: str) -> None:
     assert torch.allclose(torch.func.jvp(function, (SMALL,), (SMALL,))[1], function(SMALL))
     batch = torch.stack([SMALL, 2 * SMALL])
     assert torch.equal(torch.vmap(function)(batch), torch.stack([function(each) for each in batch]))
+
+
+@every_operation
+def test_no_derivative_flows_through_an_empty_segment(name: str) -> None:
+    """Its mean is NaN whatever x is; one NaN among derivatives would reach every element."""
+
+    def function(x: Any) -> Any:
+        return SEGMENTS[name](x, torch.tensor([0, 0, 2, 2, 5, 6, 6]))
+
+    def without_nan(x: Any) -> Any:
+        return function(x).nan_to_num() ** 3
+
+    x = SMALL.clone().requires_grad_()
+    assert torch.autograd.gradcheck(without_nan, x, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(without_nan, x)
+    forward, backward = torch.func.jacfwd(function)(SMALL), torch.func.jacrev(function)(SMALL)
+    assert torch.equal(forward, backward)
+    assert torch.equal(backward[[0, 2, 5]], torch.zeros(3, 6, dtype=torch.float64))
     assert torch.equal(torch.vmap(function, in_dims=1)(batch.T), torch.vmap(function)(batch))
     one = torch.func.jacrev(function)(SMALL)
     assert torch.equal(torch.vmap(torch.func.jacrev(function))(batch)[1], one)

@@ -114,7 +114,7 @@ def segment_mean(
     """The means of ragged segments, each with the bits that :func:`tcu.mean` gives for it alone.
 
     Parameters, results and errors are those of :func:`segment_sum`; the mean
-    of an empty segment is NaN.
+    of an empty segment is NaN, and no gradient flows through it.
     """
     options = (unit, variant, chain, block, accumulator, fraction, dtype)
     return _reduce("mean", x, offsets, options, out, check)

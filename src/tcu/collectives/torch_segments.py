@@ -115,8 +115,9 @@ class _OfSegments(Derivative):
         (offsets,) = ctx.saved_tensors
         lengths = offsets.diff()
         if mean:
-            # In binary64: formats of 16 bits do not have all lengths.  Of empty segments nobody sees it.
-            gradient = gradient.double() / lengths
+            # In binary64: formats of 16 bits do not have all lengths.  The mean of an empty segment is NaN whatever x is:
+            # nothing flows through it, in second derivatives as well.
+            gradient = gradient.double() / lengths.clamp(min=1)
         return gradient.to(ctx.dtype).repeat_interleave(lengths, output_size=ctx.n), *ctx.rest
 
     @staticmethod
@@ -145,7 +146,8 @@ class _OfMean(_OfSegments):
 
     @staticmethod
     def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
-        return _OfSegments.again(ctx, tangent, "mean")
+        (offsets,) = ctx.saved_tensors
+        return _OfSegments.again(ctx, tangent, "mean").masked_fill(offsets.diff() == 0, 0.0)
 
 
 _FUNCTIONS: dict[Operation, type[Derivative]] = {
