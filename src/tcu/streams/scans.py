@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import io
 import os
-import secrets
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from tcu.streams.checkpoint import Checkpoint
 from tcu.streams.passes import Numbers, run
 from tcu.streams.source import Strips
 from tcu.streams.totals import Total
+from tcu.unfinished import beside, open_alone
 
 __all__ = ["ScanFile", "scan_into"]
 
@@ -41,8 +42,8 @@ class Reversed:
 class ScanFile:
     """A .npy file that is written piece by piece beside its place; it gets its name and its first bytes when it is whole.
 
-    ``resumable``: under a name by which it is found again, PLACE.part; else
-    under one that nobody has.  ``resumed``: it is there.
+    ``resumable``: under a name by which the next run finds it, PLACE.part; what
+    is left of another is written over.  ``resumed``: it is there.
     """
 
     _MARK = b"\x93PARTS"
@@ -54,8 +55,8 @@ class ScanFile:
             raise DataFileError(
                 f"cannot write {path}: it is no regular file, and running sums are written in pieces: choose another place"
             )
-        name = self.path.name if resumable else f"{self.path.name}.{secrets.token_hex(4)}"
-        self.part = self.path.with_name(name + ".part")
+        self.part = self.path.with_name(self.path.name + ".part") if resumable else beside(self.path)
+        self._resumable = resumable
         self._dtype = dtype
         header = io.BytesIO()
         np.lib.format.write_array_header_1_0(
@@ -67,38 +68,47 @@ class ScanFile:
         try:
             if resumed and self.path.exists() and not self.part.exists():
                 self.path.replace(self.part)  # it was whole already
-            self._file = self.part.open("r+b" if resumed else "w+b" if self._is_left_over() else "x+b")
-            found = os.fstat(self._file.fileno()).st_size
-            if not resumed:
-                self._file.write(self._MARK + self._header[len(self._MARK) :])
-                self._file.truncate(size)
+            self._file = open_alone(self.part, create=not resumed)
         except FileNotFoundError:
             raise DataFileError(
                 f"{self.part}, which the checkpoint continues, is not there: delete the checkpoint to begin anew"
             ) from None
-        except FileExistsError:
+        except BlockingIOError:
+            raise DataFileError(
+                f"another process is writing {path}: wait until it has ended, or choose another place"
+            ) from None
+        except OSError as error:
+            raise self._unwritable(error) from None
+        try:
+            self._begin(size, resumed)
+        except BaseException as error:
+            self.close(whole=False)
+            if isinstance(error, OSError) and not isinstance(error, DataFileError):
+                raise self._unwritable(error) from None
+            raise
+
+    def _begin(self, size: int, resumed: bool) -> None:
+        if resumed:
+            found = os.fstat(self._file.fileno()).st_size
+            if found != size:
+                raise DataFileError(
+                    f"{self.part}, which the checkpoint continues, has {found:,} bytes and not {size:,}: delete the "
+                    "checkpoint to begin anew"
+                )
+            return
+        # Ours is what a process left that was killed before its first checkpoint.
+        if self._file.read(len(self._MARK)) not in (b"", self._MARK):
             raise DataFileError(
                 f"{self.part}, where the sums would be until they are whole, is there already: delete it, or choose "
                 "another place"
-            ) from None
-        except OSError as error:
-            raise DataFileError(
-                f"cannot write {path}: {error.strerror or error}: choose another place"
-            ) from None
-        if resumed and found != size:
-            self._file.close()
-            raise DataFileError(
-                f"{self.part}, which the checkpoint continues, has {found:,} bytes and not {size:,}: delete the "
-                "checkpoint to begin anew"
             )
+        self._file.truncate(0)
+        self._file.seek(0)
+        self._file.write(self._MARK + self._header[len(self._MARK) :])
+        self._file.truncate(size)
 
-    def _is_left_over(self) -> bool:
-        """Whether the file is what a process left that was killed before its first checkpoint."""
-        try:
-            with self.part.open("rb") as file:
-                return file.read(len(self._MARK)) in (b"", self._MARK)
-        except FileNotFoundError:
-            return False
+    def _unwritable(self, error: OSError) -> DataFileError:
+        return DataFileError(f"cannot write {self.path}: {error.strerror or error}: choose another place")
 
     def write(self, start: int, numbers: npt.NDArray[Any]) -> None:
         """Put numbers at their place; raises DataFileError."""
@@ -114,13 +124,24 @@ class ScanFile:
         os.fsync(self._file.fileno())
 
     def close(self, whole: bool) -> None:
-        if whole:
-            self._file.seek(0)
-            self._file.write(self._header)
-        self.sync()
-        self._file.close()
-        if whole:
-            self.part.replace(self.path)
+        """Give it its name where it is whole; else keep it for the next run, or delete it; raises DataFileError."""
+        kept = self._resumable
+        try:
+            if whole:
+                self._file.seek(0)
+                self._file.write(self._header)
+            if whole or kept:
+                self.sync()
+            if whole:
+                self.part.replace(self.path)
+                kept = True
+        except OSError as error:
+            raise DataFileError(f"cannot write {self.part}: {error.strerror or error}: make room") from None
+        finally:
+            if not kept:
+                self.part.unlink(missing_ok=True)
+            with suppress(OSError):  # of what was not written after all
+                self._file.close()
 
 
 class _Scan:
@@ -183,5 +204,3 @@ def scan_into(
         whole = True
     finally:
         file.close(whole)
-        if not whole and checkpoint is None:
-            file.part.unlink(missing_ok=True)

@@ -1,0 +1,75 @@
+"""Files that are written beside their place and get their name when they are whole.
+
+Each has one name of its own and is locked while it is written.  The system
+takes the lock back from a process that is killed, so the next one that writes
+to the same place writes over what was left: there is never more than one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+try:
+    import fcntl
+except ImportError:  # a system without such locks
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["beside", "open_alone", "replacing"]
+
+
+def beside(path: Path) -> Path:
+    """Where ``path`` is until it is whole; nobody else names a file so."""
+    return path.with_name(path.name + ".tcu-unfinished")
+
+
+def open_alone(place: Path, *, create: bool = True, wait: bool = False) -> BinaryIO:
+    """A file to read and write, as it was left, for this process alone until it is closed.
+
+    Raises BlockingIOError where another process has it, unless ``wait``; and OSError.
+    """
+    flags = os.O_RDWR | (os.O_CREAT if create else 0) | getattr(os, "O_NOFOLLOW", 0)
+    while True:
+        file = os.fdopen(os.open(place, flags, 0o666), "r+b")
+        try:
+            _lock(file, wait)
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file.fileno()), os.stat(place)):
+                    return file
+        except BaseException:
+            file.close()
+            raise
+        file.close()  # whoever had it has renamed or deleted it
+
+
+def _lock(file: BinaryIO, wait: bool) -> None:
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        raise
+    except OSError:
+        pass  # a file system without locks: then two processes must not write to one place
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes the place of ``path`` when the block ends, and leaves it alone where the block raises.
+
+    Processes that write to one place take turns.  Raises OSError.
+    """
+    place = beside(path)
+    with open_alone(place, wait=True) as file:
+        try:
+            file.truncate()
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            place.replace(path)
+        except BaseException:
+            place.unlink(missing_ok=True)
+            raise
