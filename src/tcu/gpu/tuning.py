@@ -8,7 +8,6 @@ GPUs without a row.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import warnings
@@ -23,6 +22,7 @@ from tcu.errors import DataFileError, ParameterError
 from tcu.formats.format import Format
 from tcu.gpu.errors import TuningWarning
 from tcu.plan import FmaStep, Plan
+from tcu.unfinished import replacing
 
 __all__ = [
     "BLOCK_BYTES", "ELEMENTS", "KERNELS", "Config", "ExactConfig", "KernelName", "Size", "SumConfig", "TuningRow",
@@ -211,14 +211,11 @@ def save_row(path: Path, capability: tuple[int, int], row: TuningRow) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TuningWarning)
         rows = {**_of_user(path), "{}.{}".format(*capability): row}
-    temporary = path.with_name(f".{path.name}-{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(_written(rows), encoding="utf-8")
-        os.replace(temporary, path)
+        with replacing(path) as file:
+            file.write(_written(rows).encode())
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
         raise DataFileError(
             f"cannot write {path}: {error.strerror or error}: choose another place with --output"
         ) from None
