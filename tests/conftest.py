@@ -1,14 +1,19 @@
-"""Shared by all tests: options, the GPU marker, and strict Hypothesis settings."""
+"""Shared by all tests: options, the GPU marker, and strict Hypothesis settings.
+
+Tests draw the same numbers in every run; ``--hypothesis-profile anew`` draws others.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile("tcu", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("anew", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("tcu", settings.get_profile("anew"), derandomize=True)
 settings.load_profile("tcu")
 
 SKIPPED = "tcu/skipped"
@@ -61,6 +66,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if hasattr(config, "cache"):
         config.cache.set(SKIPPED, [report.nodeid for report in terminalreporter.stats.get("skipped", [])])
+
+
+@pytest.fixture(autouse=True)
+def _same_draws(request: pytest.FixtureRequest) -> None:
+    """Tests of a GPU draw from PyTorch too: the same numbers, whichever tests ran before in the process."""
+    if "torch" in sys.modules and request.node.get_closest_marker("gpu"):
+        sys.modules["torch"].manual_seed(0)
 
 
 @pytest.fixture(scope="session")

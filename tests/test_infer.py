@@ -128,8 +128,16 @@ def pairwise(a, b, c):
         return level[0] + c
 
 
-def noise(a, b, c):
-    return np.random.default_rng().standard_normal(c.shape).astype(np.float32)
+class Noise:
+    """Another answer at every call."""
+
+    __name__ = "noise"
+
+    def __init__(self) -> None:
+        self.rng = np.random.default_rng(0)
+
+    def __call__(self, a, b, c):
+        return self.rng.standard_normal(c.shape).astype(np.float32)
 
 
 class Counting:
@@ -151,9 +159,9 @@ def nearly(a, b, c):
     return np.where(c == np.float32(1.0), np.nextafter(d, np.float32(0)), d).astype(np.float32)
 
 
-@pytest.mark.parametrize("function", [kahan, pairwise, noise, Counting(), nearly], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("function", [kahan, pairwise, Noise(), Counting(), nearly], ids=lambda f: f.__name__)
 def test_foreign_targets_are_never_identified(function) -> None:
-    found = infer(function, k=16, outputs=300_000)
+    found = infer(function, k=16, seed=0, outputs=300_000)
     assert not found.identified
     assert found.unit is None
     assert found.conclusion.startswith("not identified")
@@ -194,7 +202,7 @@ def test_what_was_compared_is_told() -> None:
     stages: list[str] = []
     infer("A100", input="binary64", seed=0, outputs=1000, progress=stages.append)
     assert stages[-1] == "fresh adversarial inputs"
-    assert isinstance(infer("A100", input="f64", outputs=1000).arithmetic, FusedChain)
+    assert isinstance(infer("A100", input="f64", seed=0, outputs=1000).arithmetic, FusedChain)
 
 
 def test_a_bad_number_of_outputs() -> None:

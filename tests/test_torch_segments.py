@@ -214,6 +214,9 @@ def test_derivatives(name: str) -> None:
     assert torch.allclose(torch.func.jvp(function, (SMALL,), (SMALL,))[1], function(SMALL))
     batch = torch.stack([SMALL, 2 * SMALL])
     assert torch.equal(torch.vmap(function)(batch), torch.stack([function(each) for each in batch]))
+    assert torch.equal(torch.vmap(function, in_dims=1)(batch.T), torch.vmap(function)(batch))
+    one = torch.func.jacrev(function)(SMALL)
+    assert torch.equal(torch.vmap(torch.func.jacrev(function))(batch)[1], one)
 
 
 @every_operation
@@ -232,9 +235,6 @@ def test_no_derivative_flows_through_an_empty_segment(name: str) -> None:
     forward, backward = torch.func.jacfwd(function)(SMALL), torch.func.jacrev(function)(SMALL)
     assert torch.equal(forward, backward)
     assert torch.equal(backward[[0, 2, 5]], torch.zeros(3, 6, dtype=torch.float64))
-    assert torch.equal(torch.vmap(function, in_dims=1)(batch.T), torch.vmap(function)(batch))
-    one = torch.func.jacrev(function)(SMALL)
-    assert torch.equal(torch.vmap(torch.func.jacrev(function))(batch)[1], one)
 
 
 @every_operation
