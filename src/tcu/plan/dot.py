@@ -13,6 +13,7 @@ from tcu.plan.variants import (
     per_load,
     without_idle,
 )
+from tcu.plan.version import VERSIONS
 
 __all__ = ["make_dot_plan"]
 
@@ -28,8 +29,9 @@ def make_dot_plan(n: int, input_format: Format, block: int | None = None) -> Pla
     """
     block = checked_block(_BLOCK if block is None else block)
     if not n:
-        return Plan(n, input_format.name, "dot", None, block, (), (), DOUBLE)
+        return Plan(n, input_format.name, "dot", None, block, (), (), DOUBLE, VERSIONS["dot"])
     rows = block * per_load(input_format)
     steps: tuple[Step, ...] = (FmaStep(loads_of(n, rows), rows), *binary64_trees(input_format, block))
     final = without_idle(binary64_final(steps, n, block))
-    return Plan(n, input_format.name, "dot", None, block, (Part(0, n, without_idle(steps)),), final, DOUBLE)
+    parts = (Part(0, n, without_idle(steps)),)
+    return Plan(n, input_format.name, "dot", None, block, parts, final, DOUBLE, VERSIONS["dot"])

@@ -17,6 +17,7 @@ from functools import cached_property, lru_cache
 from typing import Literal
 
 from tcu.errors import ParameterError
+from tcu.plan.version import VERSIONS, said
 
 __all__ = ["AddStep", "FmaStep", "Layout", "MmaStep", "Part", "Plan", "Step", "tile_order"]
 
@@ -176,6 +177,8 @@ class Plan:
     final: tuple[Step, ...]
     result: str
     """Format of the last addition; the sum is rounded once more to the format asked for."""
+    version: int = VERSIONS["sum"]
+    """Of the order of additions (tcu.plan.version)."""
 
     @cached_property
     def mmas(self) -> int:
@@ -204,7 +207,7 @@ class Plan:
             total = output_length(step, total)
 
     def __str__(self) -> str:
-        lines = [f"{self.variant}: {self.n} {self.input} numbers, {self.mmas} MMAs"]
+        lines = [f"{self.variant}{said(self.version)}: {self.n} {self.input} numbers, {self.mmas} MMAs"]
         for part in self.parts:
             lines.append(f"  elements {part.start} to {part.stop}")
             lines.extend(f"    {step}" for step in part.steps)

@@ -26,6 +26,7 @@ import math
 from dataclasses import dataclass
 
 from tcu.formats.format import Format, get_format
+from tcu.plan.version import VERSIONS, said
 
 __all__ = ["ScanPlan", "group_of", "make_scan_plan", "radix"]
 
@@ -48,6 +49,8 @@ class ScanPlan:
     """V: numbers that are added one after another."""
     radices: tuple[int, ...]
     """Totals in a run, from level 1 on; empty where there is one group."""
+    version: int = VERSIONS["scan"]
+    """Of the order of additions (tcu.plan.version)."""
 
     @property
     def levels(self) -> int:
@@ -67,7 +70,8 @@ class ScanPlan:
         networks = f"{self.levels} level{'' if self.levels == 1 else 's'}"
         if self.radices:
             networks += f" of radix {' × '.join(str(each) for each in self.radices)}"
-        return f"scan of {self.n:,} {self.input}: {groups}, {networks}, depth {self.depth}, in binary64"
+        scan = f"scan of {self.n:,} {self.input}{said(self.version)}"
+        return f"{scan}: {groups}, {networks}, depth {self.depth}, in binary64"
 
 
 def make_scan_plan(n: int, input_format: str | Format) -> ScanPlan:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcu.plan.version import VERSIONS
+
 __all__ = ["Planes", "Table", "Transform", "TransformLevel"]
 
 Planes = tuple[Any, Any]
@@ -69,3 +71,5 @@ class Transform:
     back: float
     """The power of two that the twiddles took out."""
     levels: tuple[TransformLevel, ...]
+    version: int = VERSIONS["transform"]
+    """Of the levels and of the order of additions between them (tcu.plan.version)."""

@@ -12,6 +12,7 @@ from tcu.formats.array import whole_number
 from tcu.formats.format import Format, named_format
 from tcu.plan import segmented
 from tcu.plan.plan import AddStep, Layout, MmaStep, Part, Plan, Step, granularity, output_length
+from tcu.plan.version import VERSIONS
 from tcu.units.arithmetic import Unit
 from tcu.units.lookup import find_instruction
 
@@ -347,7 +348,10 @@ def make_plan(
     parts = tuple(replace(part, steps=without_idle(part.steps)) for part in parts)
     final = without_idle(final)
     chained = any(isinstance(step, MmaStep) for part in parts for step in part.steps)
-    return Plan(n, input_format.name, variant, chain if chained else None, block, parts, final, result)
+    version = VERSIONS["segmented" if variant in segmented.SEGMENTED else "sum"]
+    return Plan(
+        n, input_format.name, variant, chain if chained else None, block, parts, final, result, version
+    )
 
 
 def without_idle(steps: tuple[Step, ...]) -> tuple[Step, ...]:

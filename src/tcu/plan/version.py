@@ -1,0 +1,23 @@
+"""The version of each family of plans: a number that changes whenever the order of its additions does.
+
+Every plan carries the number of its family.  The golden bits of the tests
+(tests/golden.py) record it, so that a change of order either fails them or
+comes with a new number here; and a plan prints it from 2 on, so that a
+checkpoint of another version is refused as one of another plan.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+__all__ = ["VERSIONS", "Family", "said"]
+
+Family = Literal["sum", "segmented", "dot", "scan", "transform"]
+
+VERSIONS: dict[Family, int] = {"sum": 1, "segmented": 1, "dot": 1, "scan": 1, "transform": 1}
+"""Of the plans of :func:`tcu.sum`; of the algorithms of paper 002 among them; of dot products; of running sums; of transforms."""
+
+
+def said(version: int) -> str:
+    """What a plan's text says of its version: nothing of the first, as texts without it are kept in checkpoints."""
+    return f", version {version}" if version > 1 else ""
