@@ -300,6 +300,73 @@ def test_chunks_are_let_go(operation: str) -> None:
     assert most <= 6
 
 
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64])
+@pytest.mark.parametrize("operation", ["fsum", "fmean"])
+@pytest.mark.parametrize(
+    ("axis", "keepdims"),
+    [(0, False), (1, True), (-1, True), ((0, 2), False), ((0, 1, 2), True), (None, True), (-1, False)],
+)
+def test_exact_rows_are_those_of_the_whole_array(
+    operation: str, dtype: Any, axis: Any, keepdims: bool
+) -> None:
+    """For every chunking, rows in one chunk and in several; lazily."""
+    function = getattr(tcu, operation)
+    rng = np.random.default_rng(8)
+    for kind in ("finite", "cancelling"):
+        x = draw(rng, 5 * 4 * 7, dtype, kind).reshape(5, 4, 7)
+        here = np.asarray(function(x, axis, keepdims=keepdims))
+        for chunks in ((5, 4, 7), (2, 4, 3), (5, 1, 7), (1, 1, 1)):
+            lazy = function(da.from_array(x, chunks=chunks, asarray=False), axis, keepdims=keepdims)
+            assert isinstance(lazy, da.Array)
+            assert (lazy.shape, lazy.dtype) == (here.shape, here.dtype)
+            for scheduler in ("synchronous", "threads"):
+                found = np.asarray(lazy.compute(scheduler=scheduler))
+                assert found.shape == here.shape
+                assert [bits(each) for each in found.flat] == [bits(each) for each in here.flat]
+
+
+def test_exact_rows_of_other_formats_empty_ones_and_ones_without_a_value() -> None:
+    x = da.from_array(np.array([[1.0, math.inf, -math.inf], [1e308, 1e308, -1e308]]), chunks=(1, 2))
+    assert tcu.fsum(x[1:], axis=1).compute().tolist() == [1e308]
+    assert tcu.fsum(x[:, :2], axis=1).compute().tolist() == [math.inf, math.inf]
+    assert tcu.fmean(x[1:], axis=1, dtype=np.float32).compute().tolist() == [math.inf]
+    with pytest.raises(InvalidOperationError, match=r"inf and (1 )?-inf"):
+        tcu.fsum(x, axis=1).compute()
+    empty = da.zeros((3, 0), chunks=2)
+    assert tcu.fsum(empty, axis=1).compute().tolist() == [0.0] * 3
+    assert np.isnan(tcu.fmean(empty, axis=1).compute()).all()
+    assert tcu.fsum(empty, axis=0).compute().shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda x: tcu.segment_sum(x, [0, 40]), "x"),
+        (lambda x: tcu.segment_mean(x, [0, 40]), "x"),
+        (lambda x: tcu.segment_fsum(x, [0, 40]), "x"),
+        (lambda x: tcu.segment_fmean(x, [0, 40]), "x"),
+        (lambda x: tcu.segment_cumsum(x, [0, 40]), "x"),
+        (lambda x: tcu.segment_sum(np.ones(40), x), "offsets"),
+        (lambda x: tcu.error_bound(x), "x"),
+        (lambda x: tcu.cumsum_error_bound(x), "x"),
+        (lambda x: tcu.dot_error_bound(x, np.ones(40)), "x"),
+        (lambda x: tcu.dot_error_bound(np.ones(40), x), "y"),
+        (lambda x: tcu.mma(x.reshape(4, 10), np.ones((10, 4))), "a"),
+        (lambda x: tcu.mma(np.ones((10, 4)), x.reshape(4, 10)), "b"),
+        (lambda x: tcu.mma(np.ones((2, 4)), np.ones((4, 20)), x.reshape(2, 20)), "c"),
+        (lambda x: tcu.ExactSum().add(x), "x"),
+    ],
+)  # fmt: skip
+def test_nothing_computes_a_whole_array_unasked(call: Any, name: str) -> None:
+    def fail(block: Any) -> Any:
+        raise AssertionError("computed")
+
+    lazy = da.ones(40, chunks=10).map_blocks(fail, dtype=float, meta=np.empty(0))
+    words = f"^{name} is a Dask array, which this function would compute as a whole: pass {name}.compute"
+    with pytest.raises(ParameterError, match=words):
+        call(lazy)
+
+
 def test_the_result_continues_lazily() -> None:
     x = np.arange(100.0)
     lazy = da.from_array(x, chunks=30)

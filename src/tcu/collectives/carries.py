@@ -22,7 +22,7 @@ from tcu.collectives import scans, summation
 from tcu.collectives.exact import SCALE, Tally
 from tcu.collectives.partials import share_of
 from tcu.collectives.results import round_number
-from tcu.collectives.rows import encoded
+from tcu.collectives.rows import encoded, reduced_shape
 from tcu.errors import InvalidOperationError
 from tcu.formats.array import lives_on_gpu
 from tcu.formats.format import Format
@@ -39,12 +39,11 @@ def carry_of(before: Tally) -> float:
         return math.nan
 
 
-def row_tallies(x: Any, axis: int) -> npt.NDArray[Any]:
-    """The exact sum of every row along an axis: an object array of :class:`Tally`, of x's shape without the axis."""
-    kept = tuple(length for i, length in enumerate(x.shape) if i != axis)
-    found = np.empty(kept, object)
-    for where in np.ndindex(kept):
-        row = x[(*where[:axis], slice(None), *where[axis:])]
+def row_tallies(x: Any, axes: tuple[int, ...]) -> npt.NDArray[Any]:
+    """The exact sum of every row along axes: an object array of :class:`Tally`, of x's shape with length 1 there."""
+    found = np.empty(reduced_shape(x.shape, axes, keepdims=True), object)
+    for where in np.ndindex(found.shape):
+        row = x[tuple(slice(None) if i in axes else at for i, at in enumerate(where))]
         found[where] = share_of("fsum", (row,), (None,)).tally
     return found
 

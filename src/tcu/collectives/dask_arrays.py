@@ -21,12 +21,12 @@ import numpy as np
 import numpy.typing as npt
 from dask.graph_manipulation import bind
 
-from tcu.collectives import summation
+from tcu.collectives import exact, summation
 from tcu.collectives.carries import carried, carries, local_scan, row_tallies
-from tcu.collectives.partials import Share, merged, rounded_share, share_of, share_of_total
+from tcu.collectives.partials import EXACT, Share, merged, rounded_share, share_of, share_of_total
 from tcu.collectives.request import OPTIONS, Operation
 from tcu.collectives.results import result_format
-from tcu.collectives.rows import encoded, reduced_axes
+from tcu.collectives.rows import encoded, reduced_axes, reduced_shape
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.format import Format, get_format
 from tcu.model import threads
@@ -53,7 +53,10 @@ def reduce(
     if axis is None:
         result = _whole(operation, arrays, options, target)
         return result.reshape((1,) * x.ndim) if keepdims else result
-    return _along(operation, x, reduced_axes(axis, x.ndim), keepdims, options, target)
+    axes = reduced_axes(axis, x.ndim)
+    if operation in EXACT:
+        return _exactly_along(operation, x, axes, keepdims, target)
+    return _along(operation, x, axes, keepdims, options, target)
 
 
 def _refuse(given: dict[str, Any]) -> None:
@@ -158,7 +161,7 @@ def cumsum(
     (axis,) = reduced_axes(axis, x.ndim)
     ones = tuple((1,) * len(lengths) if i == axis else lengths for i, lengths in enumerate(x.chunks))
     sums = x.map_blocks(
-        _tallies_of_block, axis=axis, dtype=object, chunks=ones, meta=np.empty((0,) * x.ndim, object),
+        _tallies_along, axis=(axis,), dtype=object, chunks=ones, meta=np.empty((0,) * x.ndim, object),
         token="tcu-cumsum-sums",
     )  # fmt: skip
     together = sums.rechunk({axis: -1}).map_blocks(
@@ -172,11 +175,6 @@ def cumsum(
         reverse=reverse, dtype=target.dtype, chunks=x.chunks, meta=_like(x, target.dtype, x.ndim),
         token="tcu-cumsum",
     )  # fmt: skip
-
-
-def _tallies_of_block(x: Any, *, axis: int) -> npt.NDArray[Any]:
-    with threads.alone():
-        return np.expand_dims(row_tallies(x, axis), axis)
 
 
 def _carries_of_row(tallies: npt.NDArray[Any], *, axis: int, reverse: bool) -> npt.NDArray[np.float64]:
@@ -205,11 +203,7 @@ def _along(
     options: tuple[Any, ...],
     target: Format,
 ) -> Any:
-    n = math.prod(x.shape[axis] for axis in axes)
-    if math.isnan(n):
-        raise ParameterError(
-            "x has chunks of unknown size along the axis: call x.compute_chunk_sizes() first"
-        )
+    n = _row_length(x, axes)
     return da.reduction(
         x, chunk=partial(_rows_of_block, options=options), combine=_unchanged,
         aggregate=partial(_finish_rows, n=n if operation == "mean" else None, target=target,
@@ -217,6 +211,15 @@ def _along(
         axis=axes, keepdims=keepdims, dtype=target.dtype, name=f"tcu-{operation}",
         meta=_like(x, target.dtype, x.ndim if keepdims else x.ndim - len(axes)),
     )  # fmt: skip
+
+
+def _row_length(x: Any, axes: tuple[int, ...]) -> int:
+    n = math.prod(x.shape[axis] for axis in axes)
+    if math.isnan(n):
+        raise ParameterError(
+            "x has chunks of unknown size along the axis: call x.compute_chunk_sizes() first"
+        )
+    return int(n)
 
 
 def _rows_of_block(x: Any, axis: Any, keepdims: bool, *, options: tuple[Any, ...]) -> npt.NDArray[np.float64]:
@@ -238,7 +241,12 @@ def _finish_rows(
     if n is not None:
         rows = rows / n + 0.0 if n else np.full_like(rows, math.nan)
     result = np.asarray(encoded(rows, target)).view(target.dtype).reshape(shape)
-    return _placed(result if keepdims else result.squeeze(tuple(axis)), like)
+    return _placed(_shaped(result, axis, keepdims), like)
+
+
+def _shaped(result: Any, axis: Any, keepdims: bool) -> Any:
+    """The result with its axes of length 1, or without."""
+    return result if keepdims else result.squeeze(tuple(axis))
 
 
 def exact_rows(totals: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -255,3 +263,64 @@ def exact_rows(totals: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
                 share = merged(share_of_total(1, total) for total in totals[:, at].tolist())
                 result[at] = rounded_share("sum", share, get_format("binary64"))
         return np.asarray(result + 0.0)
+
+
+# Exact sums along axes: rounded at once where a row lies in one chunk; where it lies in several, their exact sums merge.
+
+
+def _exactly_along(
+    operation: Operation, x: Any, axes: tuple[int, ...], keepdims: bool, target: Format
+) -> Any:
+    n = _row_length(x, axes)
+    ones = tuple((1,) * len(lengths) if i in axes else lengths for i, lengths in enumerate(x.chunks))
+    blocks: dict[str, Any] = {"axis": axes, "chunks": ones, "token": f"tcu-{operation}-rows"}
+    alone = all(x.numblocks[axis] == 1 for axis in axes)
+    if alone:
+        rows = x.map_blocks(
+            _exact_rows_of_block, operation=operation, target=target, dtype=target.dtype,
+            meta=_like(x, target.dtype, x.ndim), **blocks,
+        )  # fmt: skip
+        return rows if keepdims else rows.squeeze(axes)
+    tallies = x.map_blocks(_tallies_along, dtype=object, meta=np.empty((0,) * x.ndim, object), **blocks)
+    return da.reduction(
+        tallies, chunk=_unchanged, combine=_merged_tallies,
+        aggregate=partial(_finish_tallies, operation=operation, n=n, target=target, like=_like(x, target.dtype)),
+        axis=axes, keepdims=keepdims, dtype=target.dtype, name=f"tcu-{operation}",
+        meta=_like(x, target.dtype, x.ndim if keepdims else x.ndim - len(axes)),
+    )  # fmt: skip
+
+
+def _exact_rows_of_block(x: Any, *, axis: tuple[int, ...], operation: Operation, target: Format) -> Any:
+    function = exact.fsum if operation == "fsum" else exact.fmean
+    with threads.alone():
+        return function(x, axis, keepdims=True, dtype=target.dtype)
+
+
+def _tallies_along(x: Any, *, axis: tuple[int, ...]) -> npt.NDArray[Any]:
+    with threads.alone():
+        return row_tallies(x, axis)
+
+
+def _merged_tallies(tallies: npt.NDArray[Any], axis: Any, keepdims: bool) -> npt.NDArray[Any]:
+    merged_rows = np.empty(reduced_shape(tallies.shape, tuple(axis), keepdims=True), object)
+    for where in np.ndindex(merged_rows.shape):
+        rows = tallies[tuple(slice(None) if i in axis else at for i, at in enumerate(where))]
+        merged_rows[where] = merged(Share(0, each) for each in np.ravel(rows).tolist()).tally
+    return merged_rows
+
+
+def _finish_tallies(
+    tallies: npt.NDArray[Any],
+    axis: Any,
+    keepdims: bool,
+    *,
+    operation: Operation,
+    n: int,
+    target: Format,
+    like: Any,
+) -> Any:
+    rows = _merged_tallies(tallies, axis, keepdims)
+    result = np.empty(rows.shape, target.dtype)
+    for where in np.ndindex(rows.shape):
+        result[where] = rounded_share(operation, Share(n, rows.item(where)), target)
+    return _placed(_shaped(result, axis, keepdims), like)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tcu.collectives.request import Axes, Request
 from tcu.collectives.results import round_number, rounding_target, stored, target_of
-from tcu.errors import DataFileError, DtypeError, InvalidOperationError, ParameterError
+from tcu.errors import DataFileError, DtypeError, InvalidOperationError
 from tcu.formats.array import is_dask, lives_on_gpu
 from tcu.formats.format import Format, format_of
 from tcu.formats.inexact import quotient
@@ -258,11 +258,7 @@ def fsum(
     if is_dask(x):
         import tcu.collectives.dask_arrays as dask_arrays
 
-        if axis is not None or keepdims:
-            raise ParameterError(
-                f"axis={axis!r}, keepdims={keepdims} with a Dask array: leave them out, or map fsum over its blocks"
-            )
-        return dask_arrays.reduce("fsum", (x,), (dtype,), out=out)
+        return dask_arrays.reduce("fsum", (x,), (dtype,), axis, keepdims, out=out)
     if axis is not None or keepdims:
         import tcu.collectives.exact_rows as exact_rows
 
@@ -290,11 +286,7 @@ def fmean(
     if is_dask(x):
         import tcu.collectives.dask_arrays as dask_arrays
 
-        if axis is not None or keepdims:
-            raise ParameterError(
-                f"axis={axis!r}, keepdims={keepdims} with a Dask array: leave them out, or map fmean over its blocks"
-            )
-        return dask_arrays.reduce("fmean", (x,), (dtype,), out=out)
+        return dask_arrays.reduce("fmean", (x,), (dtype,), axis, keepdims, out=out)
     if axis is not None or keepdims:
         import tcu.collectives.exact_rows as exact_rows
 

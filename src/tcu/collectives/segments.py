@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.errors import DtypeError, ParameterError, ShapeError
-from tcu.formats.array import is_masked, lives_on_gpu
+from tcu.formats.array import check_in_memory, is_masked, lives_on_gpu
 from tcu.formats.tensor import check_data, check_dense, check_memory, is_tensor
 
 __all__ = ["OFFSET_DTYPES", "check_offsets_form", "checked_offsets", "line_of_offsets"]
@@ -52,6 +52,7 @@ def line_of_offsets(offsets: Any) -> npt.NDArray[np.int64]:
     """
     if is_masked(offsets):
         raise DtypeError("offsets is a masked array: pass offsets.filled(n), with n where one is missing")
+    check_in_memory(offsets, "offsets")
     if lives_on_gpu(offsets):
         raise ParameterError("offsets is on a GPU, x in the host's memory: give both one place")
     if is_tensor(offsets):

@@ -117,7 +117,7 @@ def _carry(given: Any, axis: int, shards: Shards, description: str, reverse: boo
     distributed = sys.modules["torch"].distributed
     if not _agree(shards, description):
         raise disagreement(shards, description)
-    tallies = row_tallies(given, axis)
+    tallies = row_tallies(given, (axis,)).squeeze(axis)
     words = np.zeros((tallies.size, WORDS[False]), np.int64)
     for i, tally in enumerate(tallies.flat):
         words[i] = words_of(Share(0, tally), False, 0)

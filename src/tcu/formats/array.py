@@ -18,7 +18,7 @@ from tcu.errors import DtypeError, ParameterError
 from tcu.formats.format import Format, get_format
 from tcu.formats.scalar import OVERFLOWS, ROUNDINGS, Overflow, Rounding
 
-__all__ = ["decode_array", "encode_array", "is_dask", "is_masked", "round_array", "whole_number"]
+__all__ = ["check_in_memory", "decode_array", "encode_array", "is_dask", "is_masked", "round_array", "whole_number"]
 
 _F64 = get_format("binary64")
 
@@ -169,6 +169,15 @@ def is_masked(x: object) -> bool:
     """Whether x is a masked array; numpy.ma is only met, for loading it takes 50 ms."""
     ma = sys.modules.get("numpy.ma")
     return ma is not None and isinstance(x, ma.MaskedArray)
+
+
+def check_in_memory(x: object, name: str) -> None:
+    """Raises ParameterError for a Dask array, all of which NumPy would compute at once."""
+    if is_dask(x):
+        raise ParameterError(
+            f"{name} is a Dask array, which this function would compute as a whole: pass {name}.compute() if that fits "
+            "into memory, or map the function over blocks with dask.array.map_blocks"
+        )
 
 
 def is_dask(x: object) -> bool:

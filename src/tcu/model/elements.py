@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.errors import DtypeError
-from tcu.formats.array import is_masked
+from tcu.formats.array import check_in_memory, is_masked
 from tcu.formats.format import Format, format_of
 from tcu.formats.tensor import host_view, is_tensor
 
@@ -28,6 +28,7 @@ class Elements:
         """``name`` and ``verb`` are what the messages call the array and what is done with it."""
         if is_masked(x):
             raise DtypeError(f"{name} is a masked array: {verb} {name}.compressed(), or {name}.filled(0)")
+        check_in_memory(x, name)
         if is_tensor(x):
             x = host_view(x, name, verb)
         try:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.errors import DtypeError
-from tcu.formats.array import is_masked
+from tcu.formats.array import check_in_memory, is_masked
 from tcu.formats.format import Format, format_of, get_format
 from tcu.formats.scalar import ROUNDINGS
 from tcu.model import compiled, threads
@@ -50,6 +50,7 @@ def mma(
 def _operand(name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
     if is_masked(value):
         raise DtypeError(f"{name} is a masked array: fill it first, with {name}.filled(0)")
+    check_in_memory(value, name)
     array = np.asarray(value)
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
