@@ -96,8 +96,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def client(workers: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     distributed = pytest.importorskip("distributed", reason='pip install "tcu[dask]"')
     folder = tmp_path_factory.mktemp("dask")
+    patient = {
+        "distributed.comm.timeouts.connect": f"{HANGS}s",
+        # Else a worker is given up for good that is not there 15 s after it was killed, be it killed once more.
+        "distributed.deploy.lost-worker-timeout": f"{HANGS}s",
+    }
     with (
-        dask.config.set({"distributed.worker.daemon": False, "distributed.comm.timeouts.connect": "300s"}),
+        dask.config.set({"distributed.worker.daemon": False, **patient}),
         distributed.LocalCluster(
             workers, threads_per_worker=1, processes=True, dashboard_address=None, local_directory=str(folder)
         ) as cluster,
