@@ -26,7 +26,7 @@ import numpy.typing as npt
 import record
 
 import tcu
-from tcu.collectives.partials import Share
+from tcu.surfaces.shares import Share
 from tcu.distributed.words import WORDS, share_of_words, words_of
 
 RANKS = (10**3, 10**4, 10**5, 10**6)

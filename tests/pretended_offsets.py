@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tcu.gpu.offsets
-from tcu.collectives import device_segments
+from tcu.engines.cuda import offsets as device_segments
 
 
 def memory(address: int, count: int, dtype: Any) -> Any:

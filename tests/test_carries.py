@@ -21,8 +21,8 @@ import pytest
 from ranks import check_ranks, run_rank
 
 import tcu
-from tcu.collectives.carries import carries, carry_of, row_tallies
-from tcu.collectives.exact import Tally
+from tcu.surfaces.carries import carries, carry_of, row_tallies
+from tcu.ops.exact import Tally
 from tcu.errors import DataFileError, ParameterError
 
 

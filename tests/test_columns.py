@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pytest
 from numbers_of_all_kinds import draw
 
-from tcu.collectives.device_rows import side_by_side
+from tcu.engines.cuda.rows import side_by_side
 from tcu.formats import format_of
 from tcu.gpu.arrays import DeviceArray
 from tcu.gpu.columns import leaf_rows, levels_of

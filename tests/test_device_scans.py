@@ -20,7 +20,9 @@ import pytest
 from bits import same
 
 import tcu
-from tcu.collectives import device_scans, device_segments, segments
+from tcu.engines.cuda import offsets as device_segments
+from tcu.engines.cuda import scans as device_scans
+from tcu.ops import offsets as segments
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats import get_format
 from tcu.formats.tensor import host_view

@@ -20,8 +20,8 @@ from numbers_of_all_kinds import draw
 from ranks import check_ranks, run_rank
 
 import tcu
-from tcu.collectives.exact import Tally
-from tcu.collectives.partials import Share, merged
+from tcu.ops.exact import Tally
+from tcu.surfaces.shares import Share, merged
 from tcu.distributed.words import WORDS, agreed, share_of_words, signature_of, words_of
 from tcu.errors import DtypeError, InvalidOperationError, ParameterError
 

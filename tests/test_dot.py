@@ -127,7 +127,7 @@ def test_the_bound_holds_on_anything(pairs, dtype, warps) -> None:
 
 def test_a_bound_that_is_too_small_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(0).random(20_000).astype(np.float32)
-    monkeypatch.setattr("tcu.collectives.products.plan_error_bound", lambda *arguments: 1e-12)
+    monkeypatch.setattr("tcu.surfaces.bounds.plan_error_bound", lambda *arguments: 1e-12)
     with pytest.raises(AssertionError, match="above the bound"):
         check_bound(x, x)
 

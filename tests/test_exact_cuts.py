@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pytest
 from numbers_of_all_kinds import KINDS, draw
 
-from tcu.collectives.exact import exact_sum
+from tcu.ops.exact import exact_sum
 from tcu.formats import format_of
 from tcu.model.cuts import STRETCH, add_by_cuts
 

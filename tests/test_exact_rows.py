@@ -131,8 +131,8 @@ def test_long_rows_pieces_and_threads(name: str, monkeypatch: pytest.MonkeyPatch
     offsets = np.array([0, 3, 3, 1000, 1010, 6000, x.size])
     expected = OPERATIONS[name](x, (0, 2)), getattr(tcu, f"segment_{name}")(x.reshape(-1), offsets)
     for long, piece, threads in ((600, 1, "1"), (1 << 18, 700, "3"), (1, 1 << 18, "2")):
-        monkeypatch.setattr("tcu.collectives.exact_rows._LONG", long)
-        monkeypatch.setattr("tcu.collectives.exact_rows._PIECE", piece)
+        monkeypatch.setattr("tcu.engines.host.exact._LONG", long)
+        monkeypatch.setattr("tcu.engines.host.exact._PIECE", piece)
         monkeypatch.setenv("TCU_NUM_THREADS", threads)
         found = OPERATIONS[name](x, (0, 2)), getattr(tcu, f"segment_{name}")(x.reshape(-1), offsets)
         for one, other in zip(found, expected, strict=True):
@@ -190,7 +190,7 @@ def test_inf_and_minus_inf_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
             InvalidOperationError, match="segment 11 holds inf and -inf, so its sum has no value"
         ):
             tcu.segment_fsum(x.reshape(-1), [*range(0, 60, 4), 60])
-        monkeypatch.setattr("tcu.collectives.exact_rows._LONG", 1)
+        monkeypatch.setattr("tcu.engines.host.exact._LONG", 1)
 
 
 def test_out_and_what_does_not_fit() -> None:

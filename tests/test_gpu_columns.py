@@ -17,7 +17,7 @@ from test_gpu_rows import check, dtypes
 from test_gpu_sums import to_gpu
 
 import tcu
-from tcu.collectives import device_rows
+from tcu.engines.cuda import rows as device_rows
 from tcu.errors import ParameterError
 
 pytestmark = pytest.mark.gpu

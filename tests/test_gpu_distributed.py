@@ -17,8 +17,8 @@ from numbers_of_all_kinds import KINDS, draw
 from test_gpu_sums import to_gpu
 
 import tcu
-from tcu.collectives.partials import rounded_share, share_of
-from tcu.collectives.results import result_format
+from tcu.surfaces.shares import rounded_share, share_of
+from tcu.ops.result import result_format
 from tcu.errors import DtypeError, InvalidOperationError, ParameterError
 from tcu.formats import format_of
 

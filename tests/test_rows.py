@@ -133,7 +133,7 @@ def test_one_wrong_bit_in_one_row_would_be_noticed(monkeypatch: pytest.MonkeyPat
         totals[-1] = np.nextafter(np.float32(totals[-1]), np.float32(np.inf))
         return totals
 
-    monkeypatch.setattr("tcu.collectives.rows.execute_rows", wrong)
+    monkeypatch.setattr("tcu.engines.host.planned.execute_rows", wrong)
     with pytest.raises(AssertionError, match=r"at \[8\]: .*, alone"):
         check(tcu.sum, numbers(1, (9, 20), np.float16), 1)
 
@@ -141,7 +141,7 @@ def test_one_wrong_bit_in_one_row_would_be_noticed(monkeypatch: pytest.MonkeyPat
 @both
 def test_long_rows_go_one_after_another(operation: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     x = numbers(3, (3, 5, 700), np.float16)
-    monkeypatch.setattr("tcu.collectives.rows._LONG", 600)
+    monkeypatch.setattr("tcu.engines.host.planned._LONG", 600)
     for each in (x, x.transpose(1, 0, 2), np.asfortranarray(x)):
         check(operation, each, 2)
         check(operation, each, (0, 2))
@@ -157,7 +157,7 @@ def test_pieces_and_threads_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> No
     for axis in (0, 1, 3, (1, 3), (0, 2)):
         expected = tcu.sum(x, axis)
         for piece, threads in ((1, "1"), (700, "3"), (40_000, "2")):
-            monkeypatch.setattr("tcu.collectives.rows._PIECE", piece)
+            monkeypatch.setattr("tcu.engines.host.planned._PIECE", piece)
             monkeypatch.setenv("TCU_NUM_THREADS", threads)
             same(tcu.sum(x, axis), expected)
         monkeypatch.undo()

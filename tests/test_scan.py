@@ -246,7 +246,7 @@ def test_long_rows_and_pieces_and_threads(monkeypatch: pytest.MonkeyPatch) -> No
     expected = one_by_one(x, 1)
     short = one_by_one(x[:, :900], 0, reverse=True)
     for piece, workers in ((1, "1"), (700, "3"), (1 << 18, "2")):
-        monkeypatch.setattr("tcu.collectives.scans._PIECE", piece)
+        monkeypatch.setattr("tcu.engines.host.scans._PIECE", piece)
         monkeypatch.setenv("TCU_NUM_THREADS", workers)
         same(tcu.cumsum(x, 1), expected)
         same(tcu.cumsum(x[:, :900], 0, reverse=True), short)

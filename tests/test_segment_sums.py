@@ -108,7 +108,7 @@ def test_one_wrong_bit_in_one_segment_would_be_noticed(monkeypatch: pytest.Monke
         totals[-1] = np.nextafter(np.float32(totals[-1]), np.float32(np.inf))
         return totals
 
-    monkeypatch.setattr("tcu.collectives.segment_sums.execute_rows", wrong)
+    monkeypatch.setattr("tcu.engines.host.planned.execute_rows", wrong)
     with pytest.raises(AssertionError, match=r"segment 2, 60 to 90: .*, alone"):
         check("sum", draw(np.random.default_rng(1), 90, np.float16, "normal"), edges([30, 30, 30]))
 
@@ -120,8 +120,8 @@ def test_long_segments_pieces_and_threads(name: str, monkeypatch: pytest.MonkeyP
     x = draw(rng, int(offsets[-1]), np.float16, "normal")
     expected = OPERATIONS[name][0](x, offsets)
     for long, piece, threads in ((600, 1, "1"), (1 << 18, 700, "3"), (1, 1 << 18, "2")):
-        monkeypatch.setattr("tcu.collectives.segment_sums._LONG", long)
-        monkeypatch.setattr("tcu.collectives.segment_sums._PIECE", piece)
+        monkeypatch.setattr("tcu.engines.host.planned._LONG", long)
+        monkeypatch.setattr("tcu.engines.host.planned._PIECE", piece)
         monkeypatch.setenv("TCU_NUM_THREADS", threads)
         same(OPERATIONS[name][0](x, offsets), expected)
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tcu.collectives.segments import checked_offsets
+from tcu.ops.offsets import checked_offsets
 from tcu.errors import DtypeError, ParameterError, ShapeError
 
 

@@ -93,7 +93,7 @@ def test_the_bound_is_of_use() -> None:
 
 def test_a_bound_that_is_too_small_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     x = np.random.default_rng(0).random(20_000).astype(np.float16)
-    monkeypatch.setattr("tcu.collectives.summation.plan_error_bound", lambda *arguments: 1e-6)
+    monkeypatch.setattr("tcu.surfaces.bounds.plan_error_bound", lambda *arguments: 1e-6)
     with pytest.raises(AssertionError, match="above the bound"):
         check_bound(x, variant="single-pass")
 

@@ -34,6 +34,10 @@ class ParameterError(TcuError, ValueError):
     """A parameter out of its range."""
 
 
+class UnknownOptionError(TcuError, TypeError):
+    """An option that the function does not have."""
+
+
 class InvalidOperationError(TcuError, ValueError):
     """An operation without a value, such as the exact sum of inf and -inf."""
 

@@ -17,10 +17,10 @@ from tcu.cli.numbers import hex_bits
 from tcu.cli.options import Schedule
 from tcu.cli.outcome import Method
 from tcu.cli.output import json_number
-from tcu.collectives.results import result_format
 from tcu.errors import ParameterError
 from tcu.formats.format import Format, format_of
 from tcu.model.execute import Progress
+from tcu.ops.result import result_format
 from tcu.plan import DEFAULT_VARIANT
 from tcu.streams import Checkpoint, ExactTotal, run
 

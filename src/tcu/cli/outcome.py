@@ -14,11 +14,12 @@ from tcu.cli.data import DataElements, Overflow, summable_format
 from tcu.cli.numbers import hex_bits, leading_exponent
 from tcu.cli.options import Schedule
 from tcu.cli.output import json_number
-from tcu.collectives import SumInfo
-from tcu.collectives.results import result_format, round_sum
-from tcu.collectives.summation import prepare_plan, sum_info
+from tcu.engines.host.planned import plan_of
 from tcu.formats.format import Format, format_of, get_format
 from tcu.model.execute import Progress
+from tcu.ops import SUM
+from tcu.ops.info import SumInfo, sum_info
+from tcu.ops.result import result_format, round_sum
 from tcu.streams import DEFAULT_MEMORY, Checkpoint, ExactTotal, Magnitudes, PlannedTotal, Total, run
 
 __all__ = ["Method", "Outcome", "compute", "warning"]
@@ -133,8 +134,7 @@ def compute(
     ``checkpoint`` makes one for what is to be done, or none.
     """
     given = method.parameters
-    options = [given.get(name) for name in ("unit", "variant", "chain", "block", "accumulator", "fraction")]
-    unit, plan = prepare_plan(elements.n, elements.format, *options)  # type: ignore[arg-type]
+    plan, unit = plan_of(SUM, elements.n, elements.format, SUM.values(dict(given)))
     target = result_format(elements.format, given.get("dtype"))
     planned, magnitudes, whole = PlannedTotal(plan, unit), Magnitudes(), ExactTotal()
     totals: list[Total] = [planned, magnitudes, *([whole] if exact is None else []), Overflow(elements)]

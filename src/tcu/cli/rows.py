@@ -17,9 +17,9 @@ from tcu.cli.data import DataElements
 from tcu.cli.outcome import Method
 from tcu.cli.output import check_place, console, print_json
 from tcu.cli.progress import ProgressBar
-from tcu.collectives import SumInfo
-from tcu.collectives.rows import reduced_axes
 from tcu.errors import DataFileError, ParameterError
+from tcu.ops.info import SumInfo
+from tcu.ops.layout import reduced_axes
 from tcu.streams import ArraySource, FortranSource, NpySource, expand
 
 __all__ = ["Along", "array_of", "is_wanted", "save_array", "shape_text", "sum_along"]

@@ -16,11 +16,11 @@ from tcu.cli.output import check_place, console, print_json, warn
 from tcu.cli.progress import ProgressBar
 from tcu.cli.resuming import check_alone, checkpoint_of
 from tcu.cli.rows import array_of, save_array, shape_text
-from tcu.collectives import ScanInfo
-from tcu.collectives.results import result_format
-from tcu.collectives.scans import line_shape, scan_axis, scan_info
 from tcu.errors import ParameterError
 from tcu.formats.format import Format
+from tcu.ops.info import ScanInfo, scan_info
+from tcu.ops.layout import Along, line_shape, scan_axis
+from tcu.ops.result import result_format
 from tcu.streams import expand
 from tcu.streams.scans import scan_into
 
@@ -82,7 +82,7 @@ def cumsum_command(
     once = axis is None and not reverse
     elements = read_elements(file, numbers, options.size_of(reading.memory), once=once)
     shape = elements.source.shape
-    number = scan_axis(axis, len(shape))
+    number = scan_axis(Along(axis), len(shape))
     target = result_format(elements.format, given)
     with ProgressBar(elements.n, itemsize=elements.dtype.itemsize) as bar:
         if number is None:

@@ -6,17 +6,18 @@ from typing import Any
 
 import torch
 
-from tcu.collectives import device
-from tcu.collectives.partials import EXACT
-from tcu.collectives.request import OPTIONS, Operation, Request
 from tcu.distributed.places import Shards
 from tcu.distributed.words import signature_of
+from tcu.engines.cuda import sums
 from tcu.errors import ParameterError
 from tcu.formats.format import Format
 from tcu.gpu.arrays import torch_dtype
 from tcu.gpu.device import current, find_gpu
 from tcu.gpu.merge import PACKED_OF, MergeLaunch
 from tcu.gpu.sums import WORDS_OF
+from tcu.ops import Operation
+from tcu.ops.request import Request
+from tcu.surfaces.shares import total_call
 
 __all__ = ["OnGpu"]
 
@@ -32,22 +33,19 @@ class OnGpu:
     ) -> None:
         self._shards, self._target, self._description = shards, target, description
         x = shards.local[0]
-        product = operation in ("fdot", "fnorm")
-        planned = operation not in EXACT
-        library, self._ordinal = device.home_of(shards.local)
+        product, planned = operation.exact and operation.product, not operation.exact
+        library, self._ordinal = sums.home_of(shards.local)
         with current(self._ordinal):
             stream = library.current_stream(self._ordinal)
             self._launch = _launch(self._ordinal, target, description, operation, product, planned)
             summed: tuple[Any, ...] = shards.local
             if planned:
                 total = self._room((), torch.float64)
-                whole: Operation = "dot" if operation in ("dot", "norm") else "sum"
-                pair = (x, shards.local[-1]) if whole == "dot" else (x,)
-                named = dict(zip(OPTIONS[whole], (*options[:-1], "float64"), strict=True))
-                device.reduce(Request(whole, **named), pair, total)
+                whole = total_call(operation, shards.local, options)
+                sums.reduce(Request.of(whole.operation, whole.options), whole.arrays, total)
                 summed = (total,)
             state = self._room(WORDS_OF[product], torch.int64)
-            device.add_exactly(library, self._ordinal, summed, product, state.data_ptr(), stream)
+            sums.add_exactly(library, self._ordinal, summed, product, state.data_ptr(), stream)
             self.words = self._room(PACKED_OF[product], torch.int64)
             self._launch.pack(state.data_ptr(), self.words.data_ptr(), x.numel(), stream)
 
@@ -56,7 +54,7 @@ class OnGpu:
 
     def result(self) -> Any:
         with current(self._ordinal):
-            stream = device.home_of((self.words,))[0].current_stream(self._ordinal)
+            stream = sums.home_of((self.words,))[0].current_stream(self._ordinal)
             result = self._room((), torch_dtype(self._target.dtype))
             self._launch.merge(self.words.data_ptr(), result.data_ptr(), self._shards.ranks, stream)
         self._check()
@@ -89,6 +87,6 @@ def _launch(
     if key not in _launches:
         _launches[key] = MergeLaunch(
             find_gpu(ordinal), target, signature_of(description), product=product, planned=planned,
-            divide=operation in ("mean", "fmean"), root=operation in ("norm", "fnorm"),
+            divide=operation.mean, root=operation.root,
         )  # fmt: skip
     return _launches[key]

@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import tcu
-from tcu.collectives.exact import Tally
-from tcu.collectives.partials import Share, rounded_share, share_of
-from tcu.collectives.request import OPTIONS, Operation
-from tcu.collectives.results import result_format
 from tcu.distributed.places import Shards, shards_of
 from tcu.distributed.words import agreed, share_of_words, signature_of, words_of
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.format import Format, get_format
 from tcu.formats.tensor import check_data, check_tensor, host_view, tensor_of
 from tcu.model.elements import summable
+from tcu.ops import Operation, find_operation
+from tcu.ops.exact import Tally
+from tcu.ops.result import result_format
 from tcu.plan import DEFAULT_VARIANT
+from tcu.surfaces.shares import Share, rounded_share, share_of
 from tcu.units import Unit
 
 __all__ = [
@@ -135,14 +135,13 @@ class _Way(Protocol):
     def result(self) -> Any: ...
 
 
-def _reduce(
-    operation: Operation, arrays: Sequence[Any], options: tuple[Any, ...], group: Any, async_op: bool
-) -> Any:
+def _reduce(name: str, arrays: Sequence[Any], options: tuple[Any, ...], group: Any, async_op: bool) -> Any:
+    operation = find_operation(name)
     shards = shards_of(arrays, group)
     try:
         way = _way(operation, shards, options)
     except Exception as error:
-        _tell(shards, operation in ("fdot", "fnorm"), error)
+        _tell(shards, operation.exact and operation.product, error)
         raise
     pending = _exchange(way, shards, async_op)
     return pending if async_op else pending.wait()
@@ -201,7 +200,7 @@ class _OnHost:
     ) -> None:
         self._operation, self._shards, self._target = operation, shards, target
         self._description = description
-        self._product = operation in ("fdot", "fnorm")
+        self._product = operation.exact and operation.product
         self._signature = signature_of(description)
         device = shards.local[0].device
         local = shards.local if device.type == "cuda" else [host_view(x) for x in shards.local]
@@ -247,7 +246,7 @@ def numpy_dtype(dtype: Any) -> Any:
 
 def _describe(operation: Operation, element: Format, target: Format, options: tuple[Any, ...]) -> str:
     """What all ranks must have in common, in words."""
-    named = zip(OPTIONS[operation][:-1], options, strict=False)
+    named = zip(operation.options[:-1], options, strict=False)
     said = [f"{name}={value!r}" for name, value in named if value not in (None, DEFAULT_VARIANT)]
     return ", ".join([f"tcu {tcu.__version__}", f"{operation} of {element.dtype} to {target.dtype}", *said])
 

@@ -10,15 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 import tcu
-from tcu.collectives.carries import carried, carry_of, local_scan, row_tallies
-from tcu.collectives.partials import Share
-from tcu.collectives.results import result_format
-from tcu.collectives.rows import reduced_axes
 from tcu.distributed.places import Shards, backends_of, shards_of
 from tcu.distributed.reductions import disagreement, element_of, numpy_dtype, refusal
 from tcu.distributed.words import WORDS, share_of_words, signature_of, words_of
 from tcu.errors import ParameterError
 from tcu.formats.tensor import host_view, tensor_of
+from tcu.ops.layout import reduced_axes
+from tcu.ops.result import result_format
+from tcu.surfaces.carries import carried, carry_of, local_scan, row_tallies
+from tcu.surfaces.shares import Share
 
 __all__ = ["cumsum"]
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcu.collectives.exact import Tally
-from tcu.collectives.partials import Share
+from tcu.ops.exact import Tally
+from tcu.surfaces.shares import Share
 
 __all__ = ["WORDS", "agreed", "share_of_words", "signature_of", "words_of"]
 

@@ -18,7 +18,15 @@ from tcu.errors import DtypeError, ParameterError
 from tcu.formats.format import Format, get_format
 from tcu.formats.scalar import OVERFLOWS, ROUNDINGS, Overflow, Rounding
 
-__all__ = ["check_in_memory", "decode_array", "encode_array", "is_dask", "is_masked", "round_array", "whole_number"]
+__all__ = [
+    "check_in_memory",
+    "decode_array",
+    "encode_array",
+    "is_dask",
+    "is_masked",
+    "round_array",
+    "whole_number",
+]
 
 _F64 = get_format("binary64")
 

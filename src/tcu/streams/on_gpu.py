@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tcu.collectives.device import check_unit
-from tcu.collectives.exact import Tally
+from tcu.engines.cuda.sums import check_unit
 from tcu.errors import ParameterError
 from tcu.formats.format import format_of
 from tcu.gpu.device import find_gpu
 from tcu.gpu.feed import Feed, chunk_of
+from tcu.ops.exact import Tally
 from tcu.plan import DEFAULT_VARIANT
 from tcu.streams.totals import ChunkTotals, ExactTotal, PlannedTotal, Total, planned_of
 

@@ -11,13 +11,13 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from tcu.collectives.exact import ExactBins, ExactSum, Tally
-from tcu.collectives.results import round_sum
-from tcu.collectives.summation import bound_of
 from tcu.errors import InvalidOperationError
 from tcu.formats.format import format_of
 from tcu.model.stream import PlanStream
+from tcu.ops.exact import Accumulator, ExactBins, Tally
+from tcu.ops.result import round_sum
 from tcu.plan import Plan
+from tcu.surfaces.bounds import bound_of
 from tcu.units import Unit
 
 __all__ = ["ChunkTotals", "ExactTotal", "Magnitudes", "PlannedTotal", "Total", "planned_of"]
@@ -50,7 +50,7 @@ class ExactTotal:
     name = "exact"
 
     def __init__(self) -> None:
-        self.sum = ExactSum()
+        self.sum = Accumulator()
 
     def work(self, start: int, numbers: npt.NDArray[Any], share: Any = None) -> Any:
         bins = ExactBins(format_of(numbers.dtype)) if share is None else share
@@ -72,7 +72,7 @@ class ExactTotal:
         return base64.b64encode(self.sum.to_bytes()).decode()
 
     def restore(self, state: str) -> None:
-        self.sum = ExactSum.from_bytes(base64.b64decode(state))
+        self.sum = Accumulator.from_bytes(base64.b64decode(state))
 
 
 class Magnitudes(ExactTotal):

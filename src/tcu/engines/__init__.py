@@ -1,0 +1,1 @@
+"""Who executes an operation: the model on the host, or a GPU."""

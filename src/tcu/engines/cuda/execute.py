@@ -1,0 +1,81 @@
+"""From a call to its result, for arrays in a GPU's memory."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tcu.engines.cuda import rows, scans, segments, sums
+from tcu.engines.cuda.sums import Keep
+from tcu.errors import ParameterError
+from tcu.gpu.device import find_gpu
+from tcu.ops.info import DotInfo, sum_info
+from tcu.ops.layout import Ragged, Whole, check_line, reduced_axes, scan_axis
+from tcu.ops.operation import Call
+from tcu.ops.request import Request
+
+__all__ = ["execute"]
+
+
+def execute(call: Call, keep: Keep | None = None) -> tuple[Any, Any]:
+    """(the result, how it came about or None), put on the library's current stream.
+
+    Of whole arrays and rows "how it came about" is made if ``call.return_info``
+    asks for it; of whole arrays that waits for the result.  ``keep`` takes the
+    launch.  Raises what the operation's function raises, and tcu.gpu.GpuError
+    where the way to the GPU is not there.
+    """
+    operation, layout = call.operation, call.layout
+    operation.check_layout(layout)
+    if operation.arithmetic == "own":
+        raise ParameterError(
+            f"{operation.name} has no kernel for GPUs: pass an array in the host's memory, such as numpy.asarray(x)"
+        )
+    result, info = _scan(call, keep) if operation.kind == "scan" else _reduce(call, keep)
+    if call.progress is not None:
+        call.progress(math.prod(call.arrays[0].shape))
+    return result, info
+
+
+def _scan(call: Call, keep: Keep | None) -> tuple[Any, Any]:
+    (x,) = call.arrays
+    *flags, dtype = call.options
+    if isinstance(call.layout, Ragged):
+        check_line(tuple(x.shape))
+        offsets, check = call.layout
+        return scans.segment_cumsum(x, offsets, *flags, dtype, call.out, check, keep), None
+    return scans.cumsum(x, scan_axis(call.layout, len(x.shape)), *flags, dtype, call.out, keep)
+
+
+def _reduce(call: Call, keep: Keep | None) -> tuple[Any, Any]:
+    x = call.arrays[0]
+    request = Request.of(call.operation, call.options)
+    if isinstance(call.layout, Ragged):
+        check_line(tuple(x.shape))
+        offsets, check = call.layout
+        return segments.reduce(request, x, offsets, call.out, check, keep), None
+    if isinstance(call.layout, Whole):
+        return _whole(request, call, keep)
+    axes = reduced_axes(call.layout.axis, len(x.shape))
+    result, plan = rows.reduce(request, x, axes, call.layout.keepdims, call.out, keep)
+    if not call.return_info or plan is None:
+        return result, None
+    count = math.prod(length for i, length in enumerate(x.shape) if i not in axes)
+    unit = find_gpu(sums.home_of((x,))[1]).unit
+    return result, sum_info(unit, plan, None, count)
+
+
+def _whole(request: Request, call: Call, keep: Keep | None) -> tuple[Any, Any]:
+    arrays = call.arrays
+    if request.operation.product and not request.operation.exact:
+        arrays = (arrays[0], arrays[-1])  # a plan's kernel takes two, also for squares
+    outcome = sums.reduce(request, arrays, call.out)
+    launch = outcome.prepared.launch
+    if keep is not None and launch is not None:
+        keep(sums.Ready(launch.at), outcome.result)
+    plan = outcome.prepared.plan
+    if not call.return_info or plan is None:
+        return outcome.result, None
+    if request.operation.product:
+        return outcome.result, DotInfo(plan, plan.levels, outcome.bits())
+    return outcome.result, sum_info(outcome.prepared.unit, plan, outcome.bits())

@@ -1,0 +1,193 @@
+"""Sums along axes of arrays in a GPU's memory: every row with the bits of its own sum.
+
+The reduced axes lie without gaps and are the last ones, or numbers that are
+summed apart lie side by side (columns).  An array that is laid out otherwise is
+first copied in the order of the former, which costs another pass over memory; so
+are columns of exact sums and of other variants.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tcu.engines.cuda.sums import Keep, Order, Ready, check_unit, home_of
+from tcu.errors import ParameterError
+from tcu.formats.format import Format
+from tcu.gpu.arrays import DeviceArray
+from tcu.gpu.columns import MOST_COLUMNS, Columns, ColumnsLaunch
+from tcu.gpu.device import Gpu, current, find_gpu
+from tcu.gpu.exact_segments import ExactSegmentsLaunch
+from tcu.gpu.launch import joined
+from tcu.gpu.rows import RowsLaunch
+from tcu.gpu.segmented import SegmentedLaunch
+from tcu.gpu.sums import ExactLaunch, Layout, check_address, contiguous
+from tcu.model.elements import summable
+from tcu.ops.layout import reduced_shape
+from tcu.ops.request import Request
+from tcu.ops.result import result_format
+from tcu.plan import DEFAULT_VARIANT, SEGMENTED, Plan, make_plan
+from tcu.units import get_unit
+
+__all__ = ["ALIGNMENT", "checked_address", "laid_out", "reduce"]
+
+ALIGNMENT = 16
+
+
+def reduce(
+    request: Request, x: Any, axes: tuple[int, ...], keepdims: bool, out: Any = None, keep: Keep | None = None
+) -> tuple[Any, Plan | None]:
+    """(the sums or means, the plan of one row, None of exact ones); ``axes`` are sorted and not negative.
+
+    Raises what :func:`tcu.sum` raises.
+    """
+    if request.variant != DEFAULT_VARIANT and request.variant not in SEGMENTED:
+        raise ParameterError(
+            f"variant={request.variant!r} with axis on a GPU: leave variant out, sum row by row, or pass a host array"
+        )
+    library, ordinal = home_of((x,), out)
+    with current(ordinal):
+        stream = library.current_stream(ordinal)
+        view = library.view("x", x, stream)
+        element = summable(view.dtype, "x", "sum")
+        kept = tuple(axis for axis in range(len(view.shape)) if axis not in axes)
+        place = None if out is None else library.view("out", out, stream)
+        target = result_format(element, request.dtype, None if place is None else place.dtype)
+        shape = reduced_shape(view.shape, axes, keepdims)
+        laid, columns = laid_out(view, kept, axes), None
+        if laid is None and not request.operation.exact and request.chain in (None, 1):
+            columns = side_by_side(view, kept, axes) if request.variant == DEFAULT_VARIANT else None
+        order: Order = None
+        if laid is None and columns is None:
+            order = kept + axes
+            view = library.view("x", library.ordered(x, order), stream)
+            laid = laid_out(view, tuple(range(len(kept))), tuple(range(len(kept), len(order))))
+        size = element.dtype.itemsize
+        check_address(view.address, size)
+        ready: Ready | None
+        plan: Plan | None
+        if columns is not None:
+            aligned = view.address % ALIGNMENT == 0
+            length = math.prod(view.shape[axis] for axis in axes)
+            ready, plan = _launch_columns(request, target, element, columns, length, aligned, ordinal)
+        else:
+            assert laid is not None
+            rows, length, stride = laid
+            aligned = view.address % ALIGNMENT == 0 and (rows <= 1 or stride * size % ALIGNMENT == 0)
+            ready, plan = _launch(request, target, element, rows, length, stride, aligned, ordinal)
+        if place is None:
+            result, address = library.empty(x, shape, target.dtype, ordinal)
+        else:
+            result, address = out, checked_address(place, shape, target.dtype)
+        if ready is not None:
+            ready(library, x, ordinal, view.address, view.address, address, stream)
+            if keep is not None:
+                keep(ready, result, order)
+        return (result if place is not None else library.finish(result, x, stream)), plan
+
+
+@lru_cache(maxsize=4096)
+def _launch(
+    request: Request, target: Format, element: Format, rows: int, length: int, stride: int, aligned: bool,
+    ordinal: int,
+) -> tuple[Ready | None, Plan | None]:  # fmt: skip
+    """What rows like these need besides addresses, nothing where there are none; and the plan of one."""
+    gpu = find_gpu(ordinal)
+    layout: Layout = "ALIGNED" if aligned else "SHIFTED"
+    mean = request.operation.mean
+    if request.operation.exact:
+        if rows == 1:
+            alone = ExactLaunch(length, element, layout, target, gpu, divisor=length if mean else 1)
+            return Ready(alone.at), None
+        if not rows:
+            return None, None
+        span = (rows - 1) * stride + length
+        exact = ExactSegmentsLaunch(span, rows, element, target, gpu, length=length, stride=stride, mean=mean)
+        size = exact.room.size // 8
+        return Ready(lambda x, _, out, stream, room=0: exact(x, 0, out, room, stream), size), None
+    plan = _plan(request, length, element, gpu)
+    divisor = length if mean else 1
+    if not rows:
+        return None, plan
+    if plan.variant in SEGMENTED:
+        every = contiguous(0, (rows - 1) * stride + length)
+        return _of_rows(SegmentedLaunch(plan, every, layout, rows, stride, target, gpu, divisor)), plan
+    return _of_rows(RowsLaunch(plan, rows, stride, aligned, target, gpu, divisor)), plan
+
+
+def _of_rows(launch: RowsLaunch | SegmentedLaunch) -> Ready:
+    return Ready(lambda x, _, out, stream: launch(x, out, stream))
+
+
+@lru_cache(maxsize=4096)
+def _launch_columns(
+    request: Request, target: Format, element: Format, columns: Columns, length: int, aligned: bool, ordinal: int
+) -> tuple[Ready, Plan]:  # fmt: skip
+    gpu = find_gpu(ordinal)
+    plan = _plan(request, length, element, gpu)
+    divisor = length if request.operation.mean else 1
+    launch = ColumnsLaunch(plan, columns, aligned, target, gpu, divisor)
+    return Ready(lambda x, _, out, stream, room=0: launch(x, out, room, stream), launch.room), plan
+
+
+def _plan(request: Request, length: int, element: Format, gpu: Gpu) -> Plan:
+    plan = make_plan(
+        length, element, gpu.unit, variant=request.variant, chain=request.chain, block=request.block,
+        accumulator=request.accumulator, fraction=request.fraction,
+    )  # fmt: skip
+    if request.unit is not None:
+        check_unit(plan, get_unit(request.unit), gpu.unit, gpu)
+    return plan
+
+
+def laid_out(view: DeviceArray, kept: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, int, int] | None:
+    """(rows, length of a row, distance of rows in elements), if the rows lie in even steps and without gaps."""
+    if math.prod(view.shape) == 0:  # whose strides say nothing
+        rows, length = (math.prod(view.shape[axis] for axis in part) for part in (kept, axes))
+        return rows, length, length
+    across, along = (
+        _run([view.shape[axis] for axis in part], [view.strides[axis] for axis in part])
+        for part in (kept, axes)
+    )
+    if across is None or along is None or (along[0] > 1 and along[1] != 1) or across[1] < 0:
+        return None
+    return across[0], along[0], across[1]
+
+
+def side_by_side(view: DeviceArray, kept: tuple[int, ...], axes: tuple[int, ...]) -> Columns | None:
+    """The array as columns, if neighbours in memory belong to different sums and all lies in even steps."""
+
+    def run(part: tuple[int, ...]) -> tuple[int, int] | None:
+        return _run([view.shape[axis] for axis in part], [view.strides[axis] for axis in part])
+
+    along = run(axes)
+    for cut in range(len(kept)):
+        outer, inner = run(kept[:cut]), run(kept[cut:])
+        if along is None or outer is None or inner is None or inner[0] == 1 or inner[1] != 1:
+            continue
+        return Columns(outer[0], inner[0], outer[1], along[1]) if outer[0] * inner[0] < MOST_COLUMNS else None
+    return None
+
+
+def _run(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, int] | None:
+    """(count, distance) of elements that lie in even steps; None where they do not."""
+    count = math.prod(shape)
+    if count <= 1:
+        return count, 0
+    extents, (steps,) = joined(tuple(shape), [tuple(strides)])
+    return (count, steps[0]) if len(extents) == 1 else None
+
+
+def checked_address(out: DeviceArray, shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    """Where ``out`` takes a result; raises ParameterError if it does not."""
+    count = math.prod(shape)
+    gapless = count <= 1 or _run(out.shape, out.strides) == (count, 1)
+    if out.shape != shape or out.dtype != dtype or not gapless:
+        raise ParameterError(
+            f"out has shape {out.shape} and dtype {out.dtype}: give a contiguous array of shape {shape} and dtype {dtype}"
+        )
+    return out.address

@@ -1,0 +1,202 @@
+"""Running sums of arrays in a GPU's memory: of rows, of a line, of its ragged segments.
+
+Rows that lie without gaps, in even steps, go through one launch; an array
+that is laid out otherwise is first copied in that order, and so is a result
+that goes elsewhere, which costs another pass over memory each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tcu.engines.cuda.offsets import device_offsets
+from tcu.engines.cuda.rows import ALIGNMENT, laid_out
+from tcu.engines.cuda.sums import Keep, Ready, home_of
+from tcu.errors import ParameterError
+from tcu.formats.format import Format
+from tcu.gpu.arrays import DeviceArray, Library
+from tcu.gpu.device import current, find_gpu
+from tcu.gpu.launch import joined
+from tcu.gpu.scans import ScanLaunch, SegmentScanLaunch
+from tcu.gpu.sums import check_address
+from tcu.model.elements import summable
+from tcu.ops.info import ScanInfo, scan_info
+from tcu.ops.layout import line_shape
+from tcu.ops.result import check_apart, result_format
+from tcu.plan import ScanPlan
+
+__all__ = ["cumsum", "segment_cumsum"]
+
+Rows = tuple[int, int]
+"""(address of the first row, distance of rows in elements)"""
+
+
+def cumsum(
+    x: Any, axis: int | None, exclusive: bool, reverse: bool, dtype: Any, out: Any, keep: Keep | None = None
+) -> tuple[Any, ScanInfo]:
+    """(the running sums, how they came about); ``axis`` is not negative.  Raises what :func:`tcu.cumsum` raises."""
+    library, ordinal = home_of((x,), out)
+    with current(ordinal):
+        lines = _lines(library, ordinal, x, axis, dtype, out)
+        element, target = lines.element, lines.target
+        info = scan_info(lines.view.shape, axis, element)
+
+        def launch(source: Rows, goal: Rows) -> Ready:
+            aligned = (
+                at % ALIGNMENT == 0 and (info.rows <= 1 or stride * fmt.dtype.itemsize % ALIGNMENT == 0)
+                for (at, stride), fmt in ((source, element), (goal, target))
+            )
+            return _launch(
+                info.plan, info.rows, source[1], goal[1], *aligned, target, ordinal, exclusive, reverse
+            )
+
+        return lines.run(launch, None, keep), info
+
+
+def segment_cumsum(
+    x: Any, offsets: Any, exclusive: bool, reverse: bool, dtype: Any, out: Any, check: bool,
+    keep: Keep | None = None,
+) -> Any:  # fmt: skip
+    """The running sums within segments of one line.  Raises what :func:`tcu.segment_cumsum` raises."""
+    library, ordinal = home_of((x,), out)
+    with current(ordinal):
+        lines = _lines(library, ordinal, x, 0, dtype, out)
+        n = lines.view.shape[0]
+        edges = device_offsets(library, x, offsets, n, ordinal, lines.stream, check)
+        segments = edges.shape[0] - 1
+        if segments == 1:  # a line, which has a whole GPU
+            return cumsum(x, 0, exclusive, reverse, dtype, out, keep)[0]
+        ready = _segment_launch(lines.element, lines.target, n, segments, ordinal, exclusive, reverse)
+        return lines.run(lambda source, goal: ready, edges.address, keep)
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """An array in a GPU's memory, along one or all of whose axes something runs, and where the results go."""
+
+    library: Library
+    ordinal: int
+    stream: int
+    x: Any
+    view: DeviceArray
+    element: Format
+    target: Format
+    axis: int | None
+    out: Any
+    """What the caller gave, or None."""
+    place: DeviceArray
+    result: Any
+    """Of which ``place`` is the view."""
+
+    def run(self, launch: Callable[[Rows, Rows], Ready], other: int | None, keep: Keep | None) -> Any:
+        """Scan the rows where they lie, or a copy that has them one after another; the same with the results.
+
+        ``launch`` gives what serves such rows; ``other``: the address of what goes with x, if something does.
+        """
+        library, view, shape = self.library, self.view, self.place.shape
+        kept, axes = self._split(len(view.shape))
+        outer, inner = self._split(len(shape))
+        goal = laid_out(self.place, outer, inner)
+        if math.prod(shape):
+            order, back, written = None, None, self.result
+            source = laid_out(view, kept, axes)
+            if source is None or (self.out is not None and _clash(view, self.place)):
+                order = kept + axes
+                view = library.view("x", library.ordered(self.x, order), self.stream)
+                last = tuple(range(len(kept), len(view.shape)))
+                source = laid_out(view, tuple(range(len(kept))), last)
+                assert source is not None
+            address, stride = self.place.address, 0 if goal is None else goal[2]
+            if goal is None:
+                moved = tuple(shape[axis] for axis in outer + inner)
+                written, address = library.empty(self.x, moved, self.target.dtype, self.ordinal)
+                stride = source[1]
+            ready = launch((view.address, source[2]), (address, stride))
+            ready(
+                library, self.x, self.ordinal, view.address, view.address if other is None else other, address,
+                self.stream,
+            )  # fmt: skip
+            if goal is None:
+                back = tuple(int(axis) for axis in np.argsort(outer + inner))
+                library.assign(self.result, written, back)
+            if keep is not None:
+                keep(ready, written, order, back)
+        return self.result if self.out is not None else library.finish(self.result, self.x, self.stream)
+
+    def _split(self, ndim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """(the axes that count rows, those of a row)"""
+        axes = tuple(range(ndim)) if self.axis is None else (self.axis,)
+        return tuple(axis for axis in range(ndim) if axis not in axes), axes
+
+
+def _lines(library: Library, ordinal: int, x: Any, axis: int | None, dtype: Any, out: Any) -> _Lines:
+    stream = library.current_stream(ordinal)
+    view = library.view("x", x, stream)
+    element = summable(view.dtype, "x", "sum")
+    check_address(view.address, element.dtype.itemsize)
+    shape = line_shape(view.shape, axis)
+    if out is None:
+        target = result_format(element, dtype)
+        result, address = library.empty(x, shape, target.dtype, ordinal)
+        steps = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+        place = DeviceArray(address, shape, steps, target.dtype, ordinal, result)
+        return _Lines(library, ordinal, stream, x, view, element, target, axis, None, place, result)
+    place = library.view("out", out, stream)
+    target = result_format(element, dtype, place.dtype)
+    if place.shape != shape or place.dtype != target.dtype:
+        raise ParameterError(
+            f"out has shape {place.shape} and dtype {place.dtype}: give an array of shape {shape} "
+            f"and dtype {target.dtype}"
+        )
+    check_apart(place)
+    return _Lines(library, ordinal, stream, x, view, element, target, axis, out, place, out)
+
+
+def _clash(x: DeviceArray, out: DeviceArray) -> bool:
+    """Whether results would lie where other elements than their own are still to be read."""
+    (x_first, x_last), (first, last) = _span(x), _span(out)
+    if x_last <= first or last <= x_first:
+        return False
+    return (
+        x.dtype != out.dtype
+        or x.address != out.address
+        or joined(x.shape, [x.strides]) != joined(out.shape, [out.strides])
+    )
+
+
+def _span(array: DeviceArray) -> tuple[int, int]:
+    """The addresses between which an array lies, that is not empty."""
+    reach = [(extent - 1) * step for extent, step in zip(array.shape, array.strides, strict=True)]
+    size = array.dtype.itemsize
+    low, high = sum(min(each, 0) for each in reach), sum(max(each, 0) for each in reach)
+    return array.address + low * size, array.address + (high + 1) * size
+
+
+@lru_cache(maxsize=4096)
+def _launch(
+    plan: ScanPlan, rows: int, stride_in: int, stride_out: int, aligned_in: bool, aligned_out: bool,
+    target: Format, ordinal: int, exclusive: bool, reverse: bool,
+) -> Ready:  # fmt: skip
+    """What rows like these need besides addresses."""
+    launch = ScanLaunch(
+        plan, rows, stride_in, stride_out, aligned_in, aligned_out, target, find_gpu(ordinal),
+        exclusive=exclusive, reverse=reverse,
+    )  # fmt: skip
+    return Ready(lambda x, _, out, stream: launch(x, out, stream))
+
+
+@lru_cache(maxsize=1024)
+def _segment_launch(
+    element: Format, target: Format, n: int, segments: int, ordinal: int, exclusive: bool, reverse: bool
+) -> Ready:
+    return Ready(
+        SegmentScanLaunch(
+            n, segments, element, target, find_gpu(ordinal), exclusive=exclusive, reverse=reverse
+        )
+    )

@@ -1,0 +1,179 @@
+"""Exact sums, rounded once: of whole arrays, of rows along axes, of ragged segments.
+
+The law: each result has the bits of its row or segment alone, and the order of
+the numbers does not matter.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.engines.host.rows import row_pieces
+from tcu.errors import InvalidOperationError
+from tcu.formats.format import Format
+from tcu.model import compiled, threads
+from tcu.model.elements import Elements
+from tcu.model.pairs import Pairs
+from tcu.ops.exact import SCALE, Tally, tally_on_host
+from tcu.ops.exact_products import PRODUCT_SCALE, tally_of_pairs
+from tcu.ops.finish import finish_exactly
+from tcu.ops.layout import Axes, Ragged, Whole, check_line
+from tcu.ops.offsets import checked_offsets
+from tcu.ops.operation import Call, Operation
+from tcu.ops.result import put, round_number, target_of
+
+__all__ = ["reduce", "scale_of", "tally_of"]
+
+_PIECE = 1 << 18
+"""Numbers that one thread takes at a time."""
+_LONG = 1 << 20
+"""Rows of that length are summed one after another, each by all threads."""
+
+
+def scale_of(operation: Operation) -> int:
+    """The exponent of a tally's unit."""
+    return PRODUCT_SCALE if operation.product else SCALE
+
+
+def tally_of(operation: Operation, arrays: tuple[Any, ...]) -> tuple[int, Tally]:
+    """(n, the exact sum) of whole arrays, of their elements or products."""
+    if not operation.product:
+        return tally_on_host(arrays[0])
+    pairs = Pairs(arrays[0], arrays[-1])
+    return pairs.n, tally_of_pairs(pairs)
+
+
+def reduce(call: Call) -> tuple[Any, None]:
+    """(the results, None: an exact sum has no order to tell of)"""
+    if isinstance(call.layout, Ragged):
+        return _segments(call, call.layout), None
+    if isinstance(call.layout, Whole):
+        return _whole(call), None
+    return _rows(call), None
+
+
+def _whole(call: Call) -> Any:
+    operation = call.operation
+    source: Any = call.arrays[0]
+    if operation.product:
+        source = Pairs(call.arrays[0], call.arrays[-1])
+    elif not isinstance(source, Elements):
+        source = Elements(source)
+    target = target_of(source.format, call.dtype, call.out)
+    n, found = (source.n, tally_of_pairs(source)) if operation.product else tally_on_host(source)
+    number = finish_exactly(operation, found.number(scale_of(operation)), n)
+    return put(np.asarray(round_number(number, target)), call.out)
+
+
+def _rows(call: Call) -> Any:
+    x = call.arrays[0]
+    elements = x if isinstance(x, Elements) else Elements(x)
+    array = elements.array
+    assert not isinstance(call.layout, Ragged)
+    axes = Axes.of(call.layout, array.shape)
+    target = target_of(elements.format, call.dtype, call.out, axes.shape)
+    left = tuple(array.shape[i] for i in axes.kept)
+    rows = array.transpose(*axes.kept, *axes.reduced)
+    codes = np.empty(math.prod(axes.shape), target.code_dtype)
+    if axes.n >= _LONG:
+        for number, where in enumerate(np.ndindex(left)):
+            codes[number] = _alone(call.operation, Elements(rows[where]), target, f"row {where}")
+    else:
+
+        def work(piece: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
+            count = math.prod(piece.shape[: len(axes.kept)])
+            line = np.require(piece.reshape(-1), elements.format.dtype, ["C", "A"])
+            starts = axes.n * np.arange(count)
+            return _sums(call.operation, line, elements.format, starts, starts + axes.n, target)
+
+        at = 0
+        pieces = row_pieces(rows, len(axes.kept), max(1, _PIECE // max(axes.n, 1)))
+        for found, clash in threads.in_order(work, pieces):
+            if clash >= 0:
+                where = np.unravel_index(at + clash, left)
+                raise _clash(f"row {tuple(int(i) for i in where)}")
+            codes[at : at + found.size] = found
+            at += found.size
+    return put(codes.view(target.dtype).reshape(axes.shape), call.out)
+
+
+def _segments(call: Call, layout: Ragged) -> Any:
+    x = call.arrays[0]
+    elements = x if isinstance(x, Elements) else Elements(x)
+    check_line(elements.array.shape)
+    edges = checked_offsets(layout.offsets, elements.n)
+    count = edges.size - 1
+    target = target_of(elements.format, call.dtype, call.out, (count,))
+    codes = np.empty(count, target.code_dtype)
+    lengths = np.diff(edges)
+    for i in np.flatnonzero(lengths >= _LONG):
+        piece = Elements(elements.array[edges[i] : edges[i + 1]])
+        codes[i] = _alone(call.operation, piece, target, f"segment {i}")
+    short = np.where(lengths < _LONG, lengths, 0)
+
+    def work(where: tuple[int, int]) -> tuple[npt.NDArray[Any], int]:
+        first, last = where
+        begin = int(edges[first])
+        line = elements.read(begin, int(edges[last]))
+        starts = edges[first:last] - begin
+        stops = starts + short[first:last]
+        return _sums(call.operation, line, elements.format, starts, stops, target)
+
+    at = 0
+    for found, clash in threads.in_order(work, _runs(edges, short)):
+        if clash >= 0:
+            raise _clash(f"segment {at + clash}")
+        here = slice(at, at + found.size)
+        codes[here] = np.where(lengths[here] < _LONG, found, codes[here])
+        at += found.size
+    return put(codes.view(target.dtype), call.out)
+
+
+def _runs(edges: npt.NDArray[np.int64], short: npt.NDArray[np.int64]) -> Any:
+    """Segments one after another with about ``_PIECE`` numbers together, and no long one among others."""
+    cuts = np.floor_divide(np.cumsum(short) + np.arange(short.size), _PIECE)
+    is_long = np.diff(edges) != short
+    new = np.ones(short.size, np.bool_)  # where a run begins
+    new[1:] = (cuts[1:] != cuts[:-1]) | is_long[1:] | is_long[:-1]
+    firsts = np.flatnonzero(new).tolist()
+    return pairwise([*firsts, short.size])
+
+
+def _sums(
+    operation: Operation, line: npt.NDArray[Any], fmt: Format, starts: npt.NDArray[np.int64],
+    stops: npt.NDArray[np.int64], target: Format,
+) -> tuple[npt.NDArray[Any], int]:  # fmt: skip
+    """(codes of the sums of the pieces of a line, the first that has no value or -1)."""
+    out = np.empty(starts.size, target.code_dtype)
+    goal = np.array([target.fraction_bits, target.bias, _fields(target), target.nan_code], np.int64)
+    clash = compiled.load("exact_rows").sum_rows_exactly(
+        line.view(f"i{fmt.dtype.itemsize}"), starts, stops, fmt.fraction_bits, fmt.bias, _fields(fmt),
+        operation.mean, goal, out,
+    )  # fmt: skip
+    return out, int(clash)
+
+
+def _fields(fmt: Format) -> int:
+    """The exponent field of inf."""
+    return (1 << fmt.exponent_bits) - 1
+
+
+def _alone(operation: Operation, elements: Elements, target: Format, name: str) -> int:
+    """The code of one long row."""
+    n, found = tally_on_host(elements)
+    try:
+        number = finish_exactly(operation, found.number(SCALE), n)
+    except InvalidOperationError:
+        raise _clash(name) from None
+    return int(np.array([round_number(number, target)]).view(target.code_dtype)[0])
+
+
+def _clash(name: str) -> InvalidOperationError:
+    return InvalidOperationError(
+        f"{name} holds inf and -inf, so its sum has no value: find them with numpy.isinf and remove them"
+    )

@@ -1,0 +1,191 @@
+"""Sums by plans: of whole arrays, of rows along axes, of ragged segments.
+
+The law: the bits of a row or a segment are those of its elements alone, those
+of several axes in C order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.engines.host.rows import row_pieces
+from tcu.formats.array import encode_array
+from tcu.formats.format import Format
+from tcu.model import threads
+from tcu.model.elements import Elements
+from tcu.model.execute import Progress, execute
+from tcu.model.pairs import Pairs
+from tcu.model.rows import execute_rows, row_width
+from tcu.ops.finish import finish_totals
+from tcu.ops.info import DotInfo, sum_info
+from tcu.ops.layout import Axes, Ragged, Whole, check_line
+from tcu.ops.offsets import checked_offsets
+from tcu.ops.operation import Call, Operation
+from tcu.ops.result import put, target_of
+from tcu.plan import DEFAULT_VARIANT, Plan, make_dot_plan, make_plan
+from tcu.units import DEFAULT_UNIT, Unit, get_unit
+
+__all__ = ["encoded", "plan_of", "reduce", "total_of"]
+
+_PIECE = 1 << 18
+"""Numbers, padding included, that one thread takes at a time: faster than 2^16 and 2^20, most of all for short rows."""
+_LONG = 1 << 18
+"""Rows and segments of that length are summed one after another, each by all threads."""
+
+Totals = npt.NDArray[np.float64]
+
+
+def reduce(call: Call) -> tuple[Any, Any]:
+    """(the results, how they came about)"""
+    if isinstance(call.layout, Ragged):
+        return _segments(call, call.layout), None
+    source = _source(call)
+    array = source.x.array if isinstance(source, Pairs) else source.array
+    axes = Axes.of(call.layout, array.shape)
+    plan, unit = plan_of(call.operation, axes.n, source.format, call.options)
+    whole = isinstance(call.layout, Whole)
+    target = target_of(source.format, call.dtype, call.out, None if whole else axes.shape)
+    codes: list[npt.NDArray[Any]] = []
+    pieces = (
+        _whole(source, plan, unit, call.progress) if whole else _rows(source, axes, plan, unit, call.progress)
+    )
+    for totals in pieces:
+        codes.append(encoded(finish_totals(call.operation, totals, axes.n), target))
+    found = np.concatenate(codes) if codes else np.empty(0, target.code_dtype)
+    bits = int(found[0]) if found.size == 1 else None
+    info: Any = None
+    if call.operation.product:
+        assert bits is not None
+        info = DotInfo(plan, plan.levels, bits)
+    else:
+        info = sum_info(unit, plan, bits, rows=found.size)
+    return put(found.view(target.dtype).reshape(axes.shape), call.out), info
+
+
+def total_of(operation: Operation, arrays: tuple[Any, ...], options: tuple[Any, ...]) -> float:
+    """What the plan of whole arrays adds up, in binary64."""
+    source = Pairs(arrays[0], arrays[-1]) if operation.product else Elements(arrays[0])
+    plan, unit = plan_of(operation, source.n, source.format, options)
+    return execute(plan, source, unit)
+
+
+def plan_of(operation: Operation, n: int, fmt: Format, options: tuple[Any, ...]) -> tuple[Plan, Unit]:
+    """The plan of n elements, and the unit whose bits it has; raises what the options deserve."""
+    named = dict(zip(operation.options[:-1], options, strict=False))
+    if operation.product:
+        return make_dot_plan(n, fmt, named["block"]), get_unit(DEFAULT_UNIT)
+    given = named.pop("unit")
+    unit = get_unit(DEFAULT_UNIT if given is None else given)
+    return make_plan(n, fmt, unit, **named), unit
+
+
+def _source(call: Call) -> Elements | Pairs:
+    if call.operation.product:
+        return Pairs(call.arrays[0], call.arrays[-1])
+    x = call.arrays[0]
+    return x if isinstance(x, Elements) else Elements(x)
+
+
+def _whole(source: Elements | Pairs, plan: Plan, unit: Unit, progress: Progress | None) -> Iterator[Totals]:
+    yield np.array([execute(plan, source, unit, progress)])
+
+
+def _rows(
+    elements: Elements | Pairs, axes: Axes, plan: Plan, unit: Unit, progress: Progress | None
+) -> Iterator[Totals]:
+    """The rows' sums, a piece of them at a time."""
+    assert isinstance(elements, Elements)
+    rows = elements.array.transpose(*axes.kept, *axes.reduced)
+    if plan.n >= _LONG:
+        for where in np.ndindex(rows.shape[: len(axes.kept)]):
+            yield np.array([execute(plan, Elements(rows[where]), unit, progress)])
+        return
+
+    def work(piece: npt.NDArray[Any]) -> Totals:
+        count = math.prod(piece.shape[: len(axes.kept)])
+        line = np.require(piece.reshape(count, plan.n), elements.format.dtype, ["C", "A"])
+        return execute_rows(plan, line, unit)
+
+    together = max(1, _PIECE // max(row_width(plan), 1))
+    for totals in threads.in_order(work, row_pieces(rows, len(axes.kept), together)):
+        yield totals
+        if progress is not None:
+            progress(totals.size * plan.n)
+
+
+# Ragged segments.
+
+
+def _segments(call: Call, layout: Ragged) -> Any:
+    elements = call.arrays[0] if isinstance(call.arrays[0], Elements) else Elements(call.arrays[0])
+    check_line(elements.array.shape)
+    edges = checked_offsets(layout.offsets, elements.n)
+    lengths = np.diff(edges)
+    target = target_of(elements.format, call.dtype, call.out, lengths.shape)
+    totals = _segment_totals(call.operation, elements, edges[:-1], lengths, call.options)
+    results = finish_totals(call.operation, totals, lengths) + 0.0  # a mean that underflows is +0
+    return put(encoded(results, target).view(target.dtype), call.out)
+
+
+def _segment_totals(
+    operation: Operation, elements: Elements, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64],
+    options: tuple[Any, ...],
+) -> Totals:  # fmt: skip
+    """The segments' sums, a piece of those of one width at a time."""
+    fmt = elements.format
+    plan_of(operation, int(lengths.max(initial=0)), fmt, options)  # which looks at the options
+    totals = np.zeros(lengths.size)
+    for i in np.flatnonzero(lengths >= _LONG):
+        piece = Elements(elements.array[starts[i] : starts[i] + lengths[i]])
+        plan, unit = plan_of(operation, piece.n, fmt, options)
+        totals[i] = execute(plan, piece, unit)
+    widths = np.where(lengths < _LONG, lengths, 0)
+    if options[operation.options.index("variant")] == DEFAULT_VARIANT:
+        widths = _rounded_up(widths)
+    order = np.argsort(widths, kind="stable")
+
+    def work(piece: tuple[int, npt.NDArray[np.int64]]) -> tuple[npt.NDArray[np.int64], Totals]:
+        width, which = piece
+        plan, unit = plan_of(operation, width, fmt, options)
+        at = np.arange(width)
+        rows = elements.array[np.minimum(starts[which, None] + at, elements.n - 1)]
+        rows = np.where(at < lengths[which, None], rows, fmt.dtype.type(0))
+        return which, execute_rows(plan, np.require(rows, fmt.dtype, ["C", "A"]), unit)
+
+    for which, sums in threads.in_order(work, _of_one_width(widths, order)):
+        totals[which] = sums
+    return totals
+
+
+def _rounded_up(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Lengths of few kinds, an eighth longer at most (or 8): the default plan's padding changes no bits."""
+    step = 1 << np.maximum(3, np.frexp(lengths)[1] - 4).astype(np.int64)
+    return np.asarray(-(-lengths // step) * step)
+
+
+def _of_one_width(
+    widths: npt.NDArray[np.int64], order: npt.NDArray[np.int64]
+) -> Iterator[tuple[int, npt.NDArray[np.int64]]]:
+    """(width, segments of that width), a piece at a time; without those of width 0."""
+    values, counts = np.unique(widths, return_counts=True)
+    lasts = np.cumsum(counts)
+    for width, first, last in zip(values.tolist(), lasts - counts, lasts, strict=True):
+        if width:
+            together = max(1, _PIECE // width)
+            for at in range(first, last, together):
+                yield width, order[at : min(at + together, last)]
+
+
+def encoded(totals: Totals, target: Format) -> npt.NDArray[Any]:
+    """The codes of sums rounded once to nearest; every NaN is the one with all fraction bits set."""
+    if target.name == "bfloat16":  # to which ml_dtypes rounds binary64 twice
+        codes = encode_array(totals, target)
+    else:
+        with np.errstate(all="ignore"):
+            codes = totals.astype(target.dtype).view(target.code_dtype)
+    return np.where(np.isnan(totals), np.array(target.nan_code, codes.dtype), codes)

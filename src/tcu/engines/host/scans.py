@@ -1,0 +1,146 @@
+"""Running sums: of a whole array as one line, of rows along an axis, within ragged segments.
+
+The law: the bits of a row or a segment depend on its own numbers and on its
+length alone, and ``reverse`` is the scan of the numbers in reverse order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.engines.host.rows import row_pieces
+from tcu.formats.format import Format
+from tcu.model import scans, threads
+from tcu.model.elements import Elements
+from tcu.model.execute import Progress
+from tcu.ops.info import ScanInfo, scan_info
+from tcu.ops.layout import Ragged, check_line, line_shape, scan_axis
+from tcu.ops.offsets import checked_offsets
+from tcu.ops.operation import Call
+from tcu.ops.result import target_of
+
+__all__ = ["scan"]
+
+_PIECE = 1 << 18
+"""Numbers of short rows that one thread takes at a time."""
+
+
+def scan(call: Call) -> tuple[Any, ScanInfo | None]:
+    """(the running sums, how they came about)"""
+    x = call.arrays[0]
+    elements = x if isinstance(x, Elements) else Elements(x)
+    array = elements.array
+    exclusive, reverse = call.option("exclusive"), call.option("reverse")
+    if isinstance(call.layout, Ragged):
+        check_line(array.shape)
+        edges = checked_offsets(call.layout.offsets, elements.n)
+        target = target_of(elements.format, call.dtype, call.out, array.shape)
+        result = _place(array, array.shape, call.out, target)
+        _scan_segments(elements, edges, result, exclusive, reverse)
+        return _given_back(result, call.out), None
+    axis = scan_axis(call.layout, array.ndim)
+    shape = line_shape(array.shape, axis)
+    target = target_of(elements.format, call.dtype, call.out, shape)
+    result = _place(array, shape, call.out, target)
+    _scan_rows(elements, axis, result, exclusive, reverse, call.progress)
+    return _given_back(result, call.out), scan_info(array.shape, axis, elements.format)
+
+
+def _place(array: npt.NDArray[Any], shape: tuple[int, ...], out: Any, target: Format) -> npt.NDArray[Any]:
+    """Where results are written: ``out``, unless that would change elements that are still to be read."""
+    if out is not None and (not np.may_share_memory(array, out) or _same_memory(array, out)):
+        return np.asarray(out)
+    return np.empty(shape, target.dtype)
+
+
+def _same_memory(array: npt.NDArray[Any], out: npt.NDArray[Any]) -> bool:
+    """Whether each result lies where its own element is."""
+    if array.dtype != out.dtype or array.ctypes.data != out.ctypes.data:
+        return False
+    if array.flags.c_contiguous and out.flags.c_contiguous:
+        return True
+    return array.shape == out.shape and array.strides == out.strides
+
+
+def _given_back(result: npt.NDArray[Any], out: Any) -> Any:
+    if out is None:
+        return result
+    if result is not out:
+        out[...] = result
+    return out
+
+
+def _scan_rows(
+    elements: Elements, axis: int | None, result: npt.NDArray[Any],
+    exclusive: bool, reverse: bool, progress: Progress | None,
+) -> None:  # fmt: skip
+    fmt, array = elements.format, elements.array
+    if not array.size:
+        return
+    if axis is None:
+        scans.scan_line(elements.n, fmt, elements.read, result, exclusive, reverse, progress)
+        return
+    rows, places = np.moveaxis(array, axis, -1), np.moveaxis(result, axis, -1)
+    n = array.shape[axis]
+    if n > scans.piece_length(fmt):
+        for where in np.ndindex(rows.shape[:-1]):
+            scans.scan_line(n, fmt, Elements(rows[where]).read, places[where], exclusive, reverse, progress)
+        return
+
+    def work(piece: tuple[npt.NDArray[Any], npt.NDArray[Any]]) -> int:
+        given, place = piece
+        line = np.require(given, fmt.dtype, ["C", "A"]).reshape(-1)
+        scans.scan_segments(line, np.arange(0, line.size + 1, n), place, exclusive, reverse)
+        return line.size
+
+    together = max(1, _PIECE // n)
+    outer = array.ndim - 1
+    pairs = zip(row_pieces(rows, outer, together), row_pieces(places, outer, together), strict=True)
+    for done in threads.in_order(work, pairs):
+        if progress is not None:
+            progress(done)
+
+
+def _scan_segments(
+    elements: Elements,
+    offsets: npt.NDArray[np.int64],
+    result: npt.NDArray[Any],
+    exclusive: bool,
+    reverse: bool,
+) -> None:
+    fmt = elements.format
+
+    def work(run: tuple[int, int]) -> None:
+        edges = offsets[run[0] : run[1] + 1]
+        start, stop = int(edges[0]), int(edges[-1])
+        scans.scan_segments(elements.read(start, stop), edges - start, result[start:stop], exclusive, reverse)
+
+    long: list[int] = []
+    for _ in threads.in_order(work, _runs(offsets, scans.piece_length(fmt), long)):
+        pass
+    for segment in long:  # by all cores
+        start, stop = int(offsets[segment]), int(offsets[segment + 1])
+        read = partial(_read_from, elements, start)
+        scans.scan_line(stop - start, fmt, read, result[start:stop], exclusive, reverse)
+
+
+def _read_from(elements: Elements, start: int, first: int, last: int) -> npt.NDArray[Any]:
+    return elements.read(start + first, start + last)
+
+
+def _runs(offsets: npt.NDArray[np.int64], most: int, long: list[int]) -> Iterator[tuple[int, int]]:
+    """Runs (first, stop) of segments that have up to ``most`` elements together; longer segments go to ``long``."""
+    first, count = 0, offsets.size - 1
+    while first < count:
+        stop = int(np.searchsorted(offsets, offsets[first] + most, side="right")) - 1
+        if stop == first:
+            long.append(first)
+            first += 1
+            continue
+        yield first, stop
+        first = stop

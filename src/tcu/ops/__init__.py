@@ -1,0 +1,16 @@
+"""Operations: what is computed, whoever executes it.  ``OPERATIONS`` has them all, by name."""
+
+from tcu.ops.cumsum import CUMSUM as CUMSUM
+from tcu.ops.dot import DOT as DOT
+from tcu.ops.fdot import FDOT as FDOT
+from tcu.ops.fmean import FMEAN as FMEAN
+from tcu.ops.fnorm import FNORM as FNORM
+from tcu.ops.fsum import FSUM as FSUM
+from tcu.ops.mean import MEAN as MEAN
+from tcu.ops.norm import NORM as NORM
+from tcu.ops.operation import OPERATIONS as OPERATIONS
+from tcu.ops.operation import Call as Call
+from tcu.ops.operation import Operation as Operation
+from tcu.ops.operation import find_operation as find_operation
+from tcu.ops.operation import register as register
+from tcu.ops.sum import SUM as SUM

@@ -1,0 +1,44 @@
+"""``fdot``: the correctly rounded dot product."""
+
+from __future__ import annotations
+
+from tcu.ops.layout import Whole
+from tcu.ops.operation import Operation, register
+
+__all__ = ["FDOT"]
+
+_FUNCTION = """The dot product of x and y, rounded once: one answer, whatever the order, split or machine.
+
+Parameters
+----------
+x, y:
+    Arrays of one shape and one dtype: float16, bfloat16, float32 or
+    float64.  Both of NumPy or PyTorch, or both on one GPU (as
+    :func:`tcu.sum`).
+dtype:
+    Format of the result, rounded to it directly.  None: float32 for
+    16-bit inputs, x's own dtype otherwise.
+out:
+    A 0-d array of the same library that takes the result; its dtype
+    stands in for ``dtype``.
+
+Returns
+-------
+A NumPy scalar, a 0-d tensor, or a 0-d array on the GPU of x and y, without waiting for
+it.  No product and no sum of them overflows or underflows on
+the way: a result beyond the largest number of ``dtype`` is inf, and a sum
+of zero is +0.  A product with inf or NaN is what IEEE 754 says, so
+0 · inf is NaN, and NaN wins over everything else.
+
+Raises
+------
+DtypeError, ShapeError, InvalidOperationError, ParameterError:
+    Arrays that cannot be multiplied, or not with each other; products of
+    inf and of -inf, and no NaN, on the CPU (on a GPU, which is not waited
+    for, the result is NaN then); an unfit ``out``.
+"""
+
+FDOT = register(Operation(
+    "fdot", arithmetic="exact", operands=("x", "y"), product=True, layouts=(Whole,),
+    documentation=_FUNCTION,
+))  # fmt: skip

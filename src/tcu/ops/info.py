@@ -1,0 +1,64 @@
+"""How results came about."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from tcu.formats.format import Format
+from tcu.plan import ModelledTime, Plan, ScanPlan, make_scan_plan, modelled_time
+from tcu.units import Unit
+
+__all__ = ["DotInfo", "ScanInfo", "SumInfo", "scan_info", "sum_info"]
+
+
+@dataclass(frozen=True)
+class SumInfo:
+    """How a sum came about."""
+
+    unit: str
+    plan: Plan
+    """With an axis, the plan of every single row, to which ``levels`` and ``modelled_time`` belong."""
+    mmas: int
+    """Warp-level MMA operations of all rows."""
+    levels: int
+    """Reducing steps one after another."""
+    modelled_time: ModelledTime
+    """The papers' formulas for this n and R, with m = 16."""
+    bits: int | None
+    """The result's bit pattern; with an axis, None on a GPU and where there is more than one number."""
+    rows: int = 1
+    """How many sums there are, each by ``plan``."""
+
+
+@dataclass(frozen=True)
+class DotInfo:
+    """How a dot product or a norm came about."""
+
+    plan: Plan
+    levels: int
+    """Reducing steps one after another."""
+    bits: int
+    """The result's bit pattern."""
+
+
+@dataclass(frozen=True)
+class ScanInfo:
+    """How running sums came about."""
+
+    plan: ScanPlan
+    """Of every single row."""
+    rows: int
+    """How many scans there are, each by ``plan``."""
+
+
+def sum_info(unit: Unit, plan: Plan, bits: int | None, rows: int = 1) -> SumInfo:
+    time = modelled_time(plan.n, plan.chain or 1)
+    return SumInfo(unit.name, plan, plan.mmas_of(rows), plan.levels, time, bits, rows)
+
+
+def scan_info(shape: tuple[int, ...], axis: int | None, fmt: Format) -> ScanInfo:
+    """Of the running sums along an axis of an array, or of all its elements (None)."""
+    n = math.prod(shape) if axis is None else shape[axis]
+    rows = 1 if axis is None else math.prod(length for i, length in enumerate(shape) if i != axis)
+    return ScanInfo(make_scan_plan(n, fmt), rows)

@@ -1,0 +1,23 @@
+"""``norm``: the root of squares added up by a plan."""
+
+from __future__ import annotations
+
+from tcu.ops.layout import Whole
+from tcu.ops.operation import Operation, register
+from tcu.ops.options import OF_A_PRODUCT
+
+__all__ = ["NORM"]
+
+_FUNCTION = """The Euclidean norm of all elements: the binary64 root of what :func:`dot` adds up for x and x.
+
+Parameters, results and errors are those of :func:`dot`.  Nothing is
+scaled: the norm of float64 elements is inf where the sum of squares
+exceeds 2^1024 (one element of 2^512 is enough); squares of elements below
+2^-511 lose bits, and below 2^-538 all of them.  :func:`fnorm` has no such
+limits, and the other dtypes do not reach them.
+"""
+
+NORM = register(Operation(
+    "norm", product=True, finish="root", options=OF_A_PRODUCT, details=("return_info",), layouts=(Whole,),
+    documentation=_FUNCTION,
+))  # fmt: skip

@@ -1,0 +1,142 @@
+"""What an operation is: one record, from which functions, operators of PyTorch, Dask, ranks and tests are made.
+
+A reduction is three functions: ``share`` makes of rows what later steps need,
+``merge`` puts the shares of parts of a row together in any order, and
+``finish`` makes the results.  A program may register operations of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy.typing as npt
+
+from tcu.errors import ParameterError, UnknownOptionError, unknown_name
+from tcu.ops.layout import Along, Layout, Ragged, Whole
+from tcu.ops.options import OPTIONS, defaults
+
+__all__ = ["OPERATIONS", "Call", "Finish", "Operation", "find_operation", "register"]
+
+Kind = Literal["reduce", "scan"]
+Arithmetic = Literal["planned", "exact", "own"]
+Finish = Literal["sum", "mean", "root"]
+EVERYWHERE: tuple[type[Layout], ...] = (Whole, Along, Ragged)
+Values = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """One operation; two are the same if they are one object."""
+
+    name: str
+    kind: Kind = "reduce"
+    arithmetic: Arithmetic = "planned"
+    """By a plan, from the exact sum, or by functions of its own (``share``, ``merge``, ``finished``)."""
+    operands: tuple[str, ...] = ("x",)
+    product: bool = False
+    """Whether products of two operands, or squares of one, are added up."""
+    finish: Finish = "sum"
+    """What becomes of a total: itself, divided by the number of elements, or its root."""
+    options: tuple[str, ...] = ("dtype",)
+    """Names of :data:`tcu.ops.options.OPTIONS` in the order in which they travel; ``dtype`` is the last."""
+    details: tuple[str, ...] = ()
+    """What the function tells besides: "return_info", "progress"."""
+    layouts: tuple[type[Layout], ...] = EVERYWHERE
+    documentation: str = ""
+    """The function's docstring."""
+    segments: str = ""
+    """The docstring of the function of ragged segments."""
+    share: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] | None = None
+    """Of an operation of its own: rows (r, n) to shares (r, s)."""
+    merge: Callable[[npt.NDArray[Any]], npt.NDArray[Any]] | None = None
+    """Shares of parts (p, r, s) to shares (r, s), in any order."""
+    finished: Callable[[npt.NDArray[Any], int], Values] | None = None
+    """Shares (r, s) of rows of n elements to results (r,), in binary64."""
+    derivative: Any = None
+    """Of an operation of its own: (torch, x, axes, result) to d result / d x; None: no gradient."""
+
+    @property
+    def exact(self) -> bool:
+        return self.arithmetic == "exact"
+
+    @property
+    def mean(self) -> bool:
+        return self.finish == "mean"
+
+    @property
+    def root(self) -> bool:
+        return self.finish == "root"
+
+    def __repr__(self) -> str:
+        return f"<operation {self.name}>"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return find_operation, (self.name,)
+
+    def values(self, given: dict[str, Any]) -> tuple[Any, ...]:
+        """The options of a call, in the order in which they travel.
+
+        Raises UnknownOptionError for one that the operation does not have.
+        """
+        if not given:
+            return defaults(self.options)
+        for name in given:
+            if name not in self.options:
+                raise UnknownOptionError(
+                    f"{self.name} has no option {name!r}: its options are {', '.join(self.options)}"
+                )
+            check = OPTIONS[name].check
+            if check is not None:
+                given[name] = check(name, given[name])
+        return tuple(given.get(name, OPTIONS[name].default) for name in self.options)
+
+    def check_layout(self, layout: Layout) -> None:
+        """Raises ParameterError for a layout that the operation does not have."""
+        if type(layout) not in self.layouts:
+            raise ParameterError(f"{self.name} has no {layout.label}")
+
+
+@dataclass(slots=True)
+class Call:
+    """A call as it travels from the function to whoever executes it."""
+
+    operation: Operation
+    arrays: tuple[Any, ...]
+    layout: Layout
+    options: tuple[Any, ...]
+    out: Any = None
+    return_info: bool = False
+    progress: Callable[[int], None] | None = None
+
+    @property
+    def dtype(self) -> Any:
+        return self.options[-1]
+
+    def option(self, name: str) -> Any:
+        return self.options[self.operation.options.index(name)]
+
+
+OPERATIONS: dict[str, Operation] = {}
+
+
+def register(operation: Operation) -> Operation:
+    """Make an operation known by its name; raises ParameterError for a name that is taken."""
+    if operation.name in OPERATIONS:
+        raise ParameterError(f"there is an operation {operation.name!r} already: choose another name")
+    if operation.arithmetic == "own" and None in (operation.share, operation.merge, operation.finished):
+        raise ParameterError(f"the operation {operation.name!r} needs share, merge and finished")
+    OPERATIONS[operation.name] = operation
+    return operation
+
+
+def find_operation(name: str) -> Operation:
+    """Raises UnknownNameError."""
+    try:
+        return OPERATIONS[name]
+    except KeyError:
+        raise unknown_name("operation", name, OPERATIONS) from None

@@ -1,0 +1,97 @@
+"""Scans of arrays that lie in several places: what comes before a block, exactly, and the block's own scan.
+
+Two levels.  A block is scanned by :func:`tcu.cumsum` in binary64.  The carry
+of a block is the exact sum of everything before it, rounded once to binary64:
+exact sums of blocks merged in order.  Each element is their sum, rounded to
+binary64 and from there to the result.  So its bits depend on the numbers and
+on where its block begins, not on how what comes before is cut, nor on who
+computed it; and errors do not grow from block to block.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.engines.host.planned import encoded
+from tcu.errors import InvalidOperationError
+from tcu.formats.array import lives_on_gpu
+from tcu.formats.format import Format
+from tcu.formats.tensor import is_tensor
+from tcu.ops import CUMSUM, FSUM, SUM
+from tcu.ops.exact import SCALE, Tally
+from tcu.ops.layout import Along, reduced_shape
+from tcu.ops.operation import Call
+from tcu.ops.options import defaults
+from tcu.ops.result import round_number
+from tcu.surfaces.call import run
+from tcu.surfaces.shares import share_of
+
+__all__ = ["carried", "carries", "carry_of", "local_scan", "row_tallies"]
+
+
+def carry_of(before: Tally) -> float:
+    """The exact sum of what comes before, rounded once; NaN where inf and -inf meet."""
+    try:
+        return float(round_number(before.number(SCALE), None))
+    except InvalidOperationError:
+        return math.nan
+
+
+def row_tallies(x: Any, axes: tuple[int, ...]) -> npt.NDArray[Any]:
+    """The exact sum of every row along axes: an object array of :class:`Tally`, of x's shape with length 1 there."""
+    found = np.empty(reduced_shape(x.shape, axes, keepdims=True), object)
+    for where in np.ndindex(found.shape):
+        row = x[tuple(slice(None) if i in axes else at for i, at in enumerate(where))]
+        found[where] = share_of(FSUM, (row,), (None,)).tally
+    return found
+
+
+def carries(tallies: Iterable[npt.NDArray[Any]]) -> Iterable[npt.NDArray[np.float64]]:
+    """What each of the blocks adds to its rows, from the blocks' tallies in order."""
+    before: npt.NDArray[Any] | None = None
+    for block in tallies:
+        if before is None:
+            before = _each(lambda _: Tally(), block)
+        yield _each(carry_of, before).astype(np.float64)
+        before = _both(before, block)
+
+
+def _each(function: Any, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    found = np.empty(array.shape, object)
+    for where in np.ndindex(array.shape):
+        found[where] = function(array[where])
+    return found
+
+
+def _both(first: Any, second: Any) -> npt.NDArray[Any]:
+    found = np.empty(first.shape, object)
+    for where in np.ndindex(first.shape):
+        found[where] = first[where].plus(second[where])
+    return found
+
+
+def local_scan(x: Any, axis: int, *, exclusive: bool, reverse: bool) -> Any:
+    """The scan of a block alone, in binary64."""
+    return run(Call(CUMSUM, (x,), Along(axis), (exclusive, reverse, "float64")))
+
+
+def carried(scan: Any, carry: npt.NDArray[np.float64], axis: int, target: Format) -> Any:
+    """A block's scan with its rows' carries, rounded, in the library of the scan; ``carry`` lacks the axis."""
+    carry = np.expand_dims(carry, axis)
+    if is_tensor(scan):
+        torch = sys.modules["torch"]
+        scan = scan + torch.from_numpy(carry).to(scan.device)
+        if target.name == "bfloat16":  # to which PyTorch rounds binary64 twice; a sum of one number does once
+            options = (*defaults(SUM.options[:-1]), torch.bfloat16)
+            return run(Call(SUM, (scan.unsqueeze(-1),), Along(-1), options))
+        return scan.to(getattr(torch, target.dtype.name))
+    with np.errstate(all="ignore"):
+        if lives_on_gpu(scan):
+            return (scan + sys.modules["cupy"].asarray(carry)).astype(target.dtype)
+        return encoded(scan + carry + 0.0, target).view(target.dtype)

@@ -1,0 +1,357 @@
+"""Dask arrays: lazy results, as trees on whatever scheduler the user runs.
+
+A task reduces one chunk to its share (:mod:`tcu.surfaces.shares`) and lets the
+chunk go; shares merge exactly, so the shape of the tree, the scheduler and the
+number of workers leave no trace.  Nor does a task that is done again, after a
+worker died: a share is a value, merged once.
+
+Loaded when a Dask array is met.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import numpy.typing as npt
+from dask.graph_manipulation import bind
+
+from tcu.engines.host.own import row_shares
+from tcu.engines.host.planned import encoded
+from tcu.errors import DtypeError, ParameterError, ShapeError
+from tcu.formats.array import check_in_memory
+from tcu.formats.format import Format, get_format
+from tcu.model import threads
+from tcu.model.elements import summable
+from tcu.ops import SUM
+from tcu.ops.finish import finish_totals
+from tcu.ops.layout import Along, Axes, Ragged, Whole, reduced_shape, scan_axis
+from tcu.ops.operation import Call, Operation
+from tcu.ops.result import result_format
+from tcu.surfaces.call import run as run_on_block
+from tcu.surfaces.carries import carried, carries, local_scan, row_tallies
+from tcu.surfaces.shares import Share, merged, rounded_share, share_of, share_of_total, total_call
+
+__all__ = ["run"]
+
+_REFUSED = {
+    "out": "a lazy result has no place yet: leave out=... out",
+    "return_info": "a lazy result has no bits yet: leave return_info out, and call on a computed array",
+    "progress": "use dask.diagnostics.ProgressBar, or the dashboard of dask.distributed",
+}
+
+
+def run(call: Call) -> Any:
+    """The lazy result of a call with Dask arrays."""
+    call.operation.check_layout(call.layout)
+    if isinstance(call.layout, Ragged):
+        check_in_memory(call.arrays[0], "x")
+    for name in ("out", "return_info", "progress"):
+        if getattr(call, name) not in (None, False):
+            raise ParameterError(f"{name} with a Dask array: {_REFUSED[name]}")
+    element = _checked(call.arrays)
+    target = result_format(element, call.dtype)
+    assert not isinstance(call.layout, Ragged)
+    if call.operation.kind == "scan":
+        return _scan(call, target)
+    x, layout = call.arrays[0], call.layout
+    if call.operation.arithmetic == "own":
+        return _of_its_own(call.operation, x, Axes.of(layout, x.shape), layout, target)
+    if isinstance(layout, Whole) or (call.operation.exact and layout.axis is None):
+        result = _whole(call, target)
+        return result.reshape((1,) * x.ndim) if isinstance(layout, Along) and layout.keepdims else result
+    return _along(call, x, Axes.of(layout, x.shape), layout.keepdims, target)
+
+
+def _checked(arrays: Sequence[Any]) -> Format:
+    """The format of the elements; raises what can be known before anything is computed."""
+    if not all(isinstance(x, da.Array) for x in arrays):
+        names = " and ".join(f"{type(x).__module__.partition('.')[0]}.{type(x).__name__}" for x in arrays)
+        raise ParameterError(f"x and y are {names}: make both Dask arrays, with dask.array.from_array")
+    verb = "sum" if len(arrays) == 1 else "multiply"
+    formats = [summable(x.dtype, name, verb) for name, x in zip("xy", arrays, strict=False)]
+    if len(arrays) == 2:
+        x, y = arrays
+        if x.shape != y.shape and not any(math.isnan(length) for length in (*x.shape, *y.shape)):
+            raise ShapeError(f"x has shape {x.shape} and y {y.shape}: give both one shape")
+        if formats[0] != formats[1]:
+            raise DtypeError(
+                f"x has dtype {x.dtype} and y {y.dtype}: convert to one that holds both, with astype"
+            )
+    return formats[0]
+
+
+def _like(x: Any, dtype: Any, ndim: int = 0) -> Any:
+    """An empty array of the library of x's chunks, as Dask wants it to be told."""
+    library = sys.modules.get("cupy") if type(x._meta).__module__.startswith("cupy") else None
+    return (library or np).empty((0,) * ndim, dtype)
+
+
+def _whole(call: Call, target: Format) -> Any:
+    arrays = list(call.arrays)
+    x = arrays[0]
+    if len(arrays) == 2 and arrays[1].chunks != x.chunks:
+        arrays = [x, arrays[1].rechunk(x.chunks)]
+    if x.ndim == 0:
+        arrays = [each.reshape(1) for each in arrays]
+    name = call.operation.name
+    shares = da.map_blocks(
+        _block_share, *arrays, operation=call.operation, options=call.options, dtype=object, token=f"tcu-{name}-chunk",
+        chunks=tuple((1,) * count for count in arrays[0].numblocks),
+        meta=np.empty((0,) * arrays[0].ndim, object),
+    )  # fmt: skip
+    return da.reduction(
+        shares, chunk=_unchanged, combine=_merge,
+        aggregate=partial(_finish, operation=call.operation, target=target, like=_like(x, target.dtype)),
+        dtype=target.dtype, name=f"tcu-{name}", meta=_like(x, target.dtype),
+    )  # fmt: skip
+
+
+def _block_share(*arrays: Any, operation: Operation, options: tuple[Any, ...]) -> npt.NDArray[Any]:
+    with threads.alone():  # the scheduler has its own threads, one for each chunk under way
+        share = share_of(operation, arrays, options)
+    return _boxed(share, arrays[0].ndim)
+
+
+def _boxed(share: Share, ndim: int) -> npt.NDArray[Any]:
+    box = np.empty((1,) * ndim, object)
+    box.flat[0] = share
+    return box
+
+
+def _unchanged(x: Any, axis: Any, keepdims: bool) -> Any:
+    return x
+
+
+def _merge(x: npt.NDArray[Any], axis: Any, keepdims: bool) -> npt.NDArray[Any]:
+    return _boxed(merged(x.flat), x.ndim)
+
+
+def _finish(
+    x: npt.NDArray[Any], axis: Any, keepdims: bool, *, operation: Operation, target: Format, like: Any
+) -> Any:
+    share: Share = merged(x.flat)
+    return _placed(np.asarray(rounded_share(operation, share, target)), like)
+
+
+def _placed(result: npt.NDArray[Any], like: Any) -> Any:
+    """The result in the library of the chunks."""
+    return result if isinstance(like, np.ndarray) else sys.modules["cupy"].asarray(result)
+
+
+def _shaped(result: Any, axis: Any, keepdims: bool) -> Any:
+    """The result with its axes of length 1, or without."""
+    return result if keepdims else result.squeeze(tuple(axis))
+
+
+# Scans: each chunk's exact sums, all of them together to the carries, and each chunk's scan with its carry.
+
+
+def _scan(call: Call, target: Format) -> Any:
+    """Two levels, as :mod:`tcu.surfaces.carries` says.
+
+    One task has the exact sums of all chunks of a row, a few hundred bytes
+    each; every other task has one chunk.
+    """
+    (x,) = call.arrays
+    exclusive, reverse = call.option("exclusive"), call.option("reverse")
+    assert not isinstance(call.layout, Ragged)
+    axis = scan_axis(call.layout, x.ndim)
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+    ones = tuple((1,) * len(lengths) if i == axis else lengths for i, lengths in enumerate(x.chunks))
+    sums = x.map_blocks(
+        _tallies_along, axis=(axis,), dtype=object, chunks=ones, meta=np.empty((0,) * x.ndim, object),
+        token="tcu-cumsum-sums",
+    )  # fmt: skip
+    together = sums.rechunk({axis: -1}).map_blocks(
+        _carries_of_row, axis=axis, reverse=reverse, dtype=np.float64, meta=np.empty((0,) * x.ndim),
+        token="tcu-cumsum-carries",
+    )  # fmt: skip
+    # Once all carries are known every chunk is made anew, or all of them would be kept until then.
+    again = bind(x, together, seed="tcu-cumsum")
+    return da.map_blocks(
+        _scan_of_block, again, together.rechunk({axis: 1}), axis=axis, target=target, exclusive=exclusive,
+        reverse=reverse, dtype=target.dtype, chunks=x.chunks, meta=_like(x, target.dtype, x.ndim),
+        token="tcu-cumsum",
+    )  # fmt: skip
+
+
+def _carries_of_row(tallies: npt.NDArray[Any], *, axis: int, reverse: bool) -> npt.NDArray[np.float64]:
+    front = np.moveaxis(tallies, axis, 0)
+    blocks = [front[i, ...] for i in range(len(front))]  # arrays, also of no dimensions
+    found = list(carries(blocks[::-1] if reverse else blocks))
+    return np.stack(found[::-1] if reverse else found, axis)
+
+
+def _scan_of_block(
+    x: Any, carry: npt.NDArray[np.float64], *, axis: int, target: Format, exclusive: bool, reverse: bool
+) -> Any:
+    with threads.alone():
+        scan = local_scan(x, axis, exclusive=exclusive, reverse=reverse)
+    return carried(scan, carry.squeeze(axis), axis, target)
+
+
+# Along axes.
+
+
+def _along(call: Call, x: Any, axes: Axes, keepdims: bool, target: Format) -> Any:
+    n, like = _row_length(axes), _like(x, target.dtype)
+    if call.operation.exact:
+        return _exactly_along(call, x, axes, n, keepdims, target)
+    # Every row by the plan of one, where the row lies in one chunk; where it lies in several, their totals.
+    return da.reduction(
+        x, chunk=partial(_rows_of_block, operation=call.operation, options=call.options), combine=_unchanged,
+        aggregate=partial(_finish_rows, operation=call.operation, n=n, target=target, like=like),
+        axis=axes.reduced, keepdims=keepdims, dtype=target.dtype, name=f"tcu-{call.operation}",
+        meta=_like(x, target.dtype, len(axes.shape)),
+    )  # fmt: skip
+
+
+def _row_length(axes: Axes) -> int:
+    if math.isnan(axes.n):
+        raise ParameterError(
+            "x has chunks of unknown size along the axis: call x.compute_chunk_sizes() first"
+        )
+    return int(axes.n)
+
+
+def _rows_of_block(
+    x: Any, axis: Any, keepdims: bool, *, operation: Operation, options: tuple[Any, ...]
+) -> npt.NDArray[np.float64]:
+    """The rows' totals, of length 1 along the axes, on the host."""
+    call = total_call(operation, (x,), options)
+    call.layout = Along(tuple(axis), True)
+    with threads.alone():
+        totals = run_on_block(call)
+    return np.asarray(totals.get() if hasattr(totals, "get") else totals)
+
+
+def _finish_rows(
+    totals: npt.NDArray[np.float64], axis: Any, keepdims: bool, *, operation: Operation, n: int, target: Format,
+    like: Any,
+) -> Any:  # fmt: skip
+    """From the totals of all blocks, one after another along the axes."""
+    kept = [i for i in range(totals.ndim) if i not in axis]
+    blocks = math.prod(totals.shape[i] for i in axis)
+    shape = reduced_shape(totals.shape, tuple(axis), keepdims=True)
+    rows = finish_totals(operation, exact_rows(totals.transpose(*axis, *kept).reshape(blocks, -1)), n)
+    result = np.asarray(encoded(rows, target)).view(target.dtype).reshape(shape)
+    return _placed(_shaped(result, axis, keepdims), like)
+
+
+def exact_rows(totals: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The sum of each column, rounded once."""
+    if len(totals) == 1:
+        return np.asarray(totals[0])
+    with np.errstate(all="ignore"):
+        result = np.asarray(totals.sum(axis=0))  # right where one is inf or NaN
+        if len(totals) > 2:
+            # math.fsum raises where a sum on the way, or the result, is beyond the largest number.
+            safe = np.abs(totals).max(axis=0) < 2.0**1022 / len(totals)
+            result[safe] = [math.fsum(column) for column in totals[:, safe].T.tolist()]
+            for at in np.flatnonzero(~safe & np.isfinite(totals).all(axis=0)):
+                share = merged(share_of_total(1, total) for total in totals[:, at].tolist())
+                result[at] = rounded_share(SUM, share, get_format("binary64"))
+        return np.asarray(result + 0.0)
+
+
+# Exact sums along axes: rounded at once where a row lies in one chunk; where it lies in several, their exact sums merge.
+
+
+def _exactly_along(call: Call, x: Any, axes: Axes, n: int, keepdims: bool, target: Format) -> Any:
+    name = call.operation.name
+    ones = tuple((1,) * len(lengths) if i in axes.reduced else lengths for i, lengths in enumerate(x.chunks))
+    blocks: dict[str, Any] = {"axis": axes.reduced, "chunks": ones, "token": f"tcu-{name}-rows"}
+    if all(x.numblocks[axis] == 1 for axis in axes.reduced):
+        rows = x.map_blocks(
+            _exact_rows_of_block, operation=call.operation, target=target, dtype=target.dtype,
+            meta=_like(x, target.dtype, x.ndim), **blocks,
+        )  # fmt: skip
+        return rows if keepdims else rows.squeeze(axes.reduced)
+    tallies = x.map_blocks(_tallies_along, dtype=object, meta=np.empty((0,) * x.ndim, object), **blocks)
+    like = _like(x, target.dtype)
+    return da.reduction(
+        tallies, chunk=_unchanged, combine=_merged_tallies,
+        aggregate=partial(_finish_tallies, operation=call.operation, n=n, target=target, like=like),
+        axis=axes.reduced, keepdims=keepdims, dtype=target.dtype, name=f"tcu-{name}",
+        meta=_like(x, target.dtype, len(axes.shape)),
+    )  # fmt: skip
+
+
+def _exact_rows_of_block(x: Any, *, axis: tuple[int, ...], operation: Operation, target: Format) -> Any:
+    with threads.alone():
+        return run_on_block(Call(operation, (x,), Along(axis, True), (target.dtype,)))
+
+
+def _tallies_along(x: Any, *, axis: tuple[int, ...]) -> npt.NDArray[Any]:
+    with threads.alone():
+        return row_tallies(x, axis)
+
+
+def _merged_tallies(tallies: npt.NDArray[Any], axis: Any, keepdims: bool) -> npt.NDArray[Any]:
+    merged_rows = np.empty(reduced_shape(tallies.shape, tuple(axis), keepdims=True), object)
+    for where in np.ndindex(merged_rows.shape):
+        rows = tallies[tuple(slice(None) if i in axis else at for i, at in enumerate(where))]
+        merged_rows[where] = merged(Share(0, each) for each in np.ravel(rows).tolist()).tally
+    return merged_rows
+
+
+def _finish_tallies(
+    tallies: npt.NDArray[Any], axis: Any, keepdims: bool, *, operation: Operation, n: int, target: Format,
+    like: Any,
+) -> Any:  # fmt: skip
+    rows = _merged_tallies(tallies, axis, keepdims)
+    result = np.empty(rows.shape, target.dtype)
+    for where in np.ndindex(rows.shape):
+        result[where] = rounded_share(operation, Share(n, rows.item(where)), target)
+    return _placed(_shaped(result, axis, keepdims), like)
+
+
+# Operations of a program's own: the shares of each chunk's rows, which merge.
+
+
+def _of_its_own(operation: Operation, x: Any, axes: Axes, layout: Any, target: Format) -> Any:
+    n = _row_length(axes)
+    keepdims = isinstance(layout, Along) and layout.keepdims
+    return da.reduction(
+        x, chunk=partial(_own_shares, operation=operation), combine=partial(_own_merged, operation=operation),
+        aggregate=partial(_own_finished, operation=operation, n=n, target=target), axis=axes.reduced,
+        keepdims=keepdims, dtype=target.dtype, name=f"tcu-{operation}", concatenate=False,
+        meta=_like(x, target.dtype, len(axes.shape)),
+    )  # fmt: skip
+
+
+_Part = tuple[tuple[int, ...], npt.NDArray[Any]]
+"""(the shape of a chunk without its reduced axes, of length 1; the shares of its rows)"""
+
+
+def _own_shares(x: Any, axis: Any, keepdims: bool, *, operation: Operation) -> _Part:
+    axes = Axes.of(Along(tuple(axis), True), x.shape)
+    return axes.shape, row_shares(operation, np.asarray(x), axes)
+
+
+def _own_merged(parts: Any, axis: Any, keepdims: bool, *, operation: Operation) -> _Part:
+    found = _listed(parts)
+    assert operation.merge is not None
+    return found[0][0], operation.merge(np.stack([shares for _, shares in found]))
+
+
+def _listed(parts: Any) -> list[_Part]:
+    if isinstance(parts, tuple):
+        return [parts]
+    return [each for part in parts for each in _listed(part)]
+
+
+def _own_finished(
+    parts: Any, axis: Any, keepdims: bool, *, operation: Operation, n: int, target: Format
+) -> Any:
+    shape, shares = _own_merged(parts, axis, keepdims, operation=operation)
+    assert operation.finished is not None
+    values = np.asarray(operation.finished(shares, n), np.float64)
+    return _shaped(encoded(values, target).view(target.dtype).reshape(shape), axis, keepdims)

@@ -1,0 +1,222 @@
+"""What a call with PyTorch tensors on a GPU leaves for those like it: a launch that lacks nothing but addresses.
+
+To look at tensors, to find the launch and to ask for memory takes longer than
+all the rest of a small call.  The first call of a kind goes the long way, and
+so does every call that is not for plain tensors with numbers in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from tcu.formats.tensor import is_tensor
+from tcu.ops.layout import Along, Ragged, reduced_axes
+from tcu.ops.offsets import checked_offsets
+from tcu.ops.operation import Call
+from tcu.surfaces.torch.watch import hidden
+
+if TYPE_CHECKING:
+    from tcu.engines.cuda.sums import Order
+
+__all__ = ["again", "again_in_segments", "keeper", "key_of_call"]
+
+_MOST = 4096
+"""Calls that are kept; beyond it all are found anew."""
+_ALIGNMENT = 16
+"""Bytes at whose multiples a launch may have seen an array begin."""
+
+_raw_stream = hidden(
+    torch._C, "_cuda_getCurrentRawStream", lambda ordinal: torch.cuda.current_stream(ordinal).cuda_stream
+)
+_current_gpu = hidden(torch._C, "_cuda_getDevice", torch.cuda.current_device)
+_empty = hidden(
+    hidden(hidden(torch._C, "_dynamo", None), "guards", None),
+    "_empty_strided_cuda",  # a third of the time of torch.empty
+    lambda shape, strides, dtype: torch.empty_strided(shape, strides, dtype=dtype, device="cuda"),
+)
+_capturing = hidden(torch._C, "_cuda_isCurrentStreamCapturing", torch.cuda.is_current_stream_capturing)
+_strided, _int64, _int32, _contiguous = torch.strided, torch.int64, torch.int32, torch.contiguous_format
+
+
+class _Call:
+    """A call like one before."""
+
+    __slots__ = ("_back", "_dtype", "_order", "_room", "_shape", "_start", "_strides", "ordinal")
+
+    def __init__(self, ready: Any, result: Any, order: Order, back: Order) -> None:
+        self._start, self._room, self._order, self._back = ready.start, ready.room, order, back
+        self._shape, self._strides, self._dtype = tuple(result.shape), result.stride(), result.dtype
+        self.ordinal = result.get_device()
+
+    def __call__(self, x: Any, other: Any) -> Any:
+        """The result; None where only the long way leads there."""
+        if self._order is not None:
+            copy = x.permute(self._order).clone(memory_format=_contiguous)
+            x, other = copy, copy if other is x else other
+            if x.data_ptr() % _ALIGNMENT:  # an allocator of the program's own
+                return None
+        result = _empty(self._shape, self._strides, self._dtype)
+        out = result.data_ptr()
+        if out % _ALIGNMENT:
+            return None
+        addresses = x.data_ptr(), other.data_ptr(), out, _raw_stream(self.ordinal)
+        try:
+            if self._room:
+                room = _empty((self._room,), (1,), _int64)
+                self._start(*addresses, room.data_ptr())
+            else:
+                self._start(*addresses)
+        except RuntimeError:  # a thread without a context, which the long way makes
+            return None
+        if self._back is not None:
+            result = result.permute(self._back).clone(memory_format=_contiguous)
+        return result
+
+
+_calls: dict[Hashable, _Call] = {}
+
+
+def key_of_call(call: Call) -> Hashable:
+    """What tells a call from others, addresses left out: what a launch depends on; None for no such key.
+
+    The types of options are part of it, where 64.0 or True must not pass for a number.
+    """
+    x, layout, options = call.arrays[0], call.layout, call.options
+    if type(layout) is Along:
+        axis = layout.axis  # True equals 1, and is no axis
+        axes = axis if type(axis) is int or axis is None else reduced_axes(axis, x.dim())
+        rows = _key_of_tensor(x)
+        return rows and (call.operation, axes, bool(layout.keepdims), *options, *map(type, options), *rows)
+    if type(layout) is Ragged:
+        line, offsets = _key_of_tensor(x), layout.offsets
+        if line is None or not is_tensor(offsets):
+            return None
+        return call.operation, offsets.shape, *options, *map(type, options), *line
+    return _key_of_whole(call, x, call.arrays[-1])
+
+
+def _key_of_whole(call: Call, x: Any, y: Any) -> Hashable:
+    if not (_has_plain_memory(x) and x.is_contiguous()):
+        return None
+    first = second = x.data_ptr()
+    if y is not x:
+        second = y.data_ptr() if _alike(x, y) else 0
+    if not (first and second):  # there is nothing to read, or nothing to read it from
+        return None
+    options = call.options
+    return (
+        call.operation, *options, *map(type, options), x.dtype, x.numel(), x.get_device(),
+        (first | second) % _ALIGNMENT,
+    )  # fmt: skip
+
+
+def _alike(x: Any, y: Any) -> bool:
+    return bool(
+        is_tensor(y)
+        and _has_plain_memory(y)
+        and y.dtype is x.dtype
+        and y.shape == x.shape
+        and y.get_device() == x.get_device()
+        and y.is_contiguous()
+    )
+
+
+def _has_plain_memory(x: Any) -> bool:
+    """Whether its numbers lie in memory as they are."""
+    return bool(x.layout is _strided and not x.is_nested and not x.is_neg())
+
+
+def _key_of_tensor(x: Any) -> tuple[Any, ...] | None:
+    if not _has_plain_memory(x):
+        return None
+    address = x.data_ptr()
+    if not address:  # elements without memory, or none
+        return None
+    return x.dtype, x.shape, x.stride(), x.get_device(), address % _ALIGNMENT
+
+
+def again(key: Hashable, x: Any, other: Any) -> Any:
+    """The result of a call of that key on tensors that fit it; None if the long way is left.
+
+    ``other`` is the second operand, or x where there is none.
+    """
+    found = _find(key)
+    return None if found is None else found(x, other)
+
+
+def again_in_segments(key: Hashable, x: Any, offsets: Any, check: bool) -> Any:
+    """As :func:`again`, with offsets as the caller gave them; raises what is raised for wrong ones."""
+    found = _find(key)
+    if found is None:
+        return None
+    ordinal, wide = found.ordinal, offsets.dtype is _int64
+    if (
+        not (wide or offsets.dtype is _int32) or offsets.get_device() != ordinal or not _has_plain_memory(offsets)
+        or not offsets.data_ptr()
+    ):  # fmt: skip
+        from tcu.engines.cuda.offsets import device_offsets
+        from tcu.engines.cuda.sums import home_of
+        from tcu.gpu.device import current
+
+        library, _ = home_of((x,))
+        with current(ordinal):
+            stream = _raw_stream(ordinal)
+            return found(x, device_offsets(library, x, offsets, x.numel(), ordinal, stream, check).owner)
+    is_plain = wide and offsets.is_contiguous()
+    return found(x, offsets) if is_plain and not check else _by_offsets(found, x, offsets, is_plain, check)
+
+
+def _by_offsets(found: _Call, x: Any, offsets: Any, is_plain: bool, check: bool) -> Any:
+    """A call whose offsets are copied or looked at; None if the long way is left.
+
+    Few offsets are copied, and the sums by the copy follow before the GPU has answered: wrong ones are zeros there.
+    """
+    from tcu.gpu.offsets import offsets_launch
+
+    (count,), (stride,), n, answer, edges = offsets.shape, offsets.stride(), x.numel(), None, offsets
+    try:
+        if check and _capturing():
+            return None  # the long way says why not
+        launch = offsets_launch(count, stride, offsets.dtype is _int64, n, found.ordinal)
+        at, to, stream = offsets.data_ptr(), 0, _raw_stream(found.ordinal)
+        if not is_plain or (check and launch.few):
+            edges = _empty((count,), (1,), _int64)
+            to = edges.data_ptr()
+        if check:
+            answer = launch.ask(at, to, stream)
+        else:
+            launch.copy(at, to, stream)
+    except RuntimeError:  # as of the launch itself
+        return None
+    if answer is None:
+        return found(x, edges)
+    result = found(x, edges) if launch.few else None
+    if not answer.is_right():
+        checked_offsets(offsets.cpu(), n)  # says what is wrong
+        return None  # somebody has put them right meanwhile
+    return result if launch.few else found(x, edges)
+
+
+def keeper(key: Hashable) -> Any:
+    """What takes the launch of a call and its result, for others of that key; None without one."""
+    return None if key is None else partial(_keep, key)
+
+
+def _find(key: Hashable) -> _Call | None:
+    try:
+        found = _calls.get(key)
+    except TypeError:  # options that cannot be hashed: the long way says what is wrong with them
+        return None
+    return found if found is not None and _current_gpu() == found.ordinal else None
+
+
+def _keep(key: Hashable, ready: Any, result: Any, order: Order = None, back: Order = None) -> None:
+    if result.data_ptr() % _ALIGNMENT:
+        return
+    if len(_calls) >= _MOST:
+        _calls.clear()
+    _calls[key] = _Call(ready, result, order, back)

@@ -1,0 +1,220 @@
+"""What functions do with PyTorch's tensors, and the operators: ``torch.ops.tcu.sum`` and so on.
+
+Importing this module registers the operators, so it is imported where a tensor
+has been met.  Plain tensors whose gradient nobody asks for go past them,
+straight to the launch or to the model, because PyTorch's dispatch of an
+operator in Python takes longer than all the rest of a small sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from tcu.engines import host
+from tcu.errors import ParameterError
+from tcu.formats.format import named_format
+from tcu.formats.tensor import check_data, host_view, is_tensor, tensor_of
+from tcu.ops.info import scan_info
+from tcu.ops.layout import Ragged, check_line, scan_axis
+from tcu.ops.operation import OPERATIONS, Call, Operation
+from tcu.ops.options import OPTIONS, defaults
+from tcu.surfaces.torch import launch_cache
+from tcu.surfaces.torch.checks import (
+    check_arrays,
+    check_numbers,
+    check_out,
+    of_schema,
+    put,
+    refuse_details_in_graph,
+    result_dtype,
+)
+from tcu.surfaces.torch.derivatives import Derivative, derivative_of
+from tcu.surfaces.torch.forms import Form, form_of, forms_of
+from tcu.surfaces.torch.watch import PLAIN, holds_numbers, in_graph, is_watched, recorder
+
+__all__ = ["register_operators", "run"]
+
+
+def run(call: Call) -> Any:
+    """The result; with ``return_info``, (result, how it came about)."""
+    call.operation.check_layout(call.layout)
+    if in_graph():
+        refuse_details_in_graph(call.return_info, call.progress)
+        if not all(map(is_tensor, call.arrays)):
+            check_arrays(call.arrays)
+        return _recorded(call)
+    x, other = call.arrays[0], call.arrays[-1]
+    if isinstance(call.layout, Ragged) and is_tensor(call.layout.offsets):
+        other = call.layout.offsets
+    if not is_watched(x, other):
+        if call.out is None and not call.return_info and call.progress is None and x.is_cuda:
+            return _quickly(call)
+        result, info = _executed(call)
+        return (result, info) if call.return_info else result
+    return _watched(call)
+
+
+def _watched(call: Call) -> Any:
+    """A gradient is wanted, or somebody watches or transforms."""
+    form = form_of(call.operation, type(call.layout))
+    if not isinstance(call.layout, Ragged):
+        form.arguments(call.layout, call.arrays[0])  # which looks at the axes
+    check_arrays(call.arrays)
+    if isinstance(call.layout, Ragged):
+        check_line(tuple(call.arrays[0].shape))
+    check_numbers(call.arrays)
+    info = _info_of_watched(call) if call.return_info else None
+    result = _recorded(call)
+    if call.progress is not None:
+        call.progress(call.arrays[0].numel())
+    return (result, info) if call.return_info else result
+
+
+def _info_of_watched(call: Call) -> Any:
+    x = call.arrays[0]
+    if call.operation.kind == "scan":
+        return scan_info(tuple(x.shape), scan_axis(call.layout, x.dim()), named_format(x.dtype))
+    if not holds_numbers(call.arrays):
+        raise ParameterError(
+            "return_info=True tells the result's bits, which tensors without numbers and functions that are "
+            "transformed do not have: leave it out"
+        )
+    # Whoever wants gradients and the details pays for two reductions, which have the same bits.
+    plain = tuple(each.detach() for each in call.arrays)
+    if len(plain) == 2 and call.arrays[0] is call.arrays[1]:
+        plain = (plain[0], plain[0])
+    return _executed(replace(call, arrays=plain, out=None, progress=None))[1]
+
+
+# On a GPU, if nothing but the result is wanted.
+
+
+def _quickly(call: Call) -> Any:
+    layout, x = call.layout, call.arrays[0]
+    key = launch_cache.key_of_call(call)
+    if type(layout) is Ragged:
+        result = launch_cache.again_in_segments(key, x, layout.offsets, layout.check)
+    else:
+        result = launch_cache.again(key, x, call.arrays[-1])
+    if result is not None:
+        return result
+    check_arrays(call.arrays)
+    from tcu.engines import cuda  # half of tcu's import time, for those who have a GPU
+
+    return cuda.execute(call, launch_cache.keeper(key))[0]
+
+
+# With numbers, nobody recording it.
+
+
+def _executed(call: Call) -> tuple[Any, Any]:
+    form, x, out = form_of(call.operation, type(call.layout)), call.arrays[0], call.out
+    layout = call.layout
+    if not isinstance(layout, Ragged):
+        form.arguments(layout, x)  # which looks at the axes
+    check_arrays(call.arrays)
+    for name, each in zip(("x", "y"), call.arrays, strict=False):
+        check_data(each, name)
+    if out is not None:
+        if isinstance(layout, Ragged):
+            layout = Ragged(*form.arguments(layout, x))
+        check_out(out, x, form.shape(x, layout))
+    if x.is_cuda:
+        from tcu.engines import cuda  # half of tcu's import time, for those who have a GPU
+
+        result, info = cuda.execute(replace(call, layout=layout))
+    else:
+        views = tuple(host_view(each, name) for each, name in zip(call.arrays, ("x", "y"), strict=False))
+        if len(views) == 2 and call.arrays[0] is call.arrays[1]:
+            views = (views[0], views[0])
+        place = None
+        if out is not None and type(out) in PLAIN:
+            place = host_view(out, "out")
+        result, info = host.execute(replace(call, arrays=views, layout=layout, out=place))
+        result = out if place is not None else tensor_of(result)
+        if out is not None and place is None:
+            out.copy_(result.reshape(out.shape))
+    if out is not None and not out.is_inference():
+        torch.autograd.graph.increment_version(out)
+    return (result if out is None else out), info
+
+
+# The operators.
+
+
+def _recorded(call: Call) -> Any:
+    """The call of the operator; torch.compile reads this code."""
+    operation, x = call.operation, call.arrays[0]
+    form = form_of(operation, type(call.layout))
+    name = form.operator(operation)
+    record = recorder(name, _DERIVATIVES[name], _public_name(operation, form))
+    given = form.arguments(call.layout, x)
+    *rest, dtype = (*given, *of_schema(operation.options, call.options))
+    if call.out is None:
+        return record(*call.arrays, *rest, dtype)
+    check_out(call.out, x, form.shape(x, form.layout_of(*given)))
+    return put(record, call.arrays, rest, dtype, call.out)
+
+
+def _public_name(operation: Operation, form: Form) -> str:
+    return form.operator(operation) if form.layout is Ragged else operation.name
+
+
+_DERIVATIVES: dict[str, type[Derivative]] = {}
+
+
+def register_operators(operation: Operation) -> None:
+    """Make torch.ops.tcu.NAME for each layout of an operation."""
+    for form in forms_of(operation):
+        _register(operation, form)
+
+
+def _register(operation: Operation, form: Form) -> None:
+    name, operands = form.operator(operation), len(operation.operands)
+    if name in _DERIVATIVES:
+        return
+    after = operands + form.count
+    missing = defaults(operation.options)
+
+    def call_of(arguments: tuple[Any, ...]) -> Call:
+        options = arguments[after:]
+        layout = form.layout_of(*arguments[operands:after])
+        return Call(operation, arguments[:operands], layout, options + missing[len(options) :])
+
+    def execute(*arguments: Any) -> Any:
+        call = call_of(arguments)
+        return _quickly(call) if arguments[0].is_cuda else _executed(call)[0]
+
+    def shape_alone(*arguments: Any, **named: Any) -> Any:
+        arrays = arguments[:operands]
+        check_arrays(arrays)
+        x, options = arguments[0], arguments[after:]
+        dtype = options[-1] if len(options) == len(operation.options) else named.get("dtype")
+        layout = form.layout_of(*_with_named(form, arguments[operands:after], named))
+        return x.new_empty(form.shape(x, layout) or (), dtype=result_dtype(x, dtype))
+
+    schema = [
+        *(f"Tensor {each}" for each in operation.operands), *([form.schema] if form.schema else []),
+        *(OPTIONS[each].schema for each in operation.options),
+    ]  # fmt: skip
+    derivative = _DERIVATIVES[name] = derivative_of(operation, form.layout, name)
+    operator = torch.library.custom_op(
+        f"tcu::{name}", execute, mutates_args=(), device_types=("cpu", "cuda"),
+        schema=f"({', '.join(schema)}) -> Tensor",
+    )  # fmt: skip
+    operator.register_fake(shape_alone)
+    operator.register_autograd(derivative.backward, setup_context=derivative.setup_context)
+    operator.register_vmap(form.all_at_once(operator, shape_alone, operands))
+
+
+def _with_named(form: Form, given: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
+    """The arguments of a form, of which some come by name."""
+    names = [part.split("=")[0].split()[-1] for part in form.schema.split(", ")] if form.schema else []
+    return (*given, *(named[each] for each in names[len(given) :] if each in named))
+
+
+for _operation in OPERATIONS.values():
+    register_operators(_operation)
