@@ -14,15 +14,13 @@ from tcu.errors import ParameterError, ShapeError
 from tcu.formats.array import whole_number
 
 __all__ = [
-    "WHOLE", "Along", "Axes", "Layout", "Ragged", "Whole", "axis_number", "check_line", "line_shape", "reduced_axes",
+    "LABELS", "WHOLE", "Along", "Axes", "Layout", "Ragged", "Whole", "axis_number", "check_line", "line_shape", "reduced_axes",
     "reduced_shape", "scan_axis",
 ]  # fmt: skip
 
 
 class Whole(NamedTuple):
     """All elements, in C order."""
-
-    label = "whole"
 
 
 class Along(NamedTuple):
@@ -31,7 +29,6 @@ class Along(NamedTuple):
     axis: Any
     """As the caller gave it: None stands for all axes."""
     keepdims: bool = False
-    label = "along axes"
 
 
 class Ragged(NamedTuple):
@@ -40,11 +37,12 @@ class Ragged(NamedTuple):
     offsets: Any
     check: bool = True
     """Whether offsets in a GPU's memory are looked at, which takes waiting for them."""
-    label = "segments"
 
 
 Layout = Whole | Along | Ragged
 WHOLE = Whole()
+LABELS: dict[type[Layout], str] = {Whole: "whole arrays", Along: "axes", Ragged: "segments"}
+"""What messages and tables call them."""
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy.typing as npt
 
 from tcu.errors import ParameterError, UnknownOptionError, unknown_name
-from tcu.ops.layout import Along, Layout, Ragged, Whole
+from tcu.ops.layout import LABELS, Along, Layout, Ragged, Whole
 from tcu.ops.options import OPTIONS, defaults
 
 __all__ = ["OPERATIONS", "Call", "Finish", "Operation", "find_operation", "register"]
@@ -98,7 +98,8 @@ class Operation:
     def check_layout(self, layout: Layout) -> None:
         """Raises ParameterError for a layout that the operation does not have."""
         if type(layout) not in self.layouts:
-            raise ParameterError(f"{self.name} has no {layout.label}")
+            served = ", ".join(LABELS[each] for each in self.layouts)
+            raise ParameterError(f"{self.name} does not take {LABELS[type(layout)]}, only {served}")
 
 
 @dataclass(slots=True)

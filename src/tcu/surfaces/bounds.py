@@ -8,6 +8,7 @@ from typing import Any, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
+from tcu.engines import execute
 from tcu.engines.host.planned import plan_of
 from tcu.formats.format import format_of
 from tcu.formats.scalar import Number, decode, encode
@@ -22,7 +23,6 @@ from tcu.ops.layout import Along, scan_axis
 from tcu.ops.operation import Call
 from tcu.ops.result import result_format
 from tcu.plan import DEFAULT_VARIANT, Plan, make_scan_plan, plan_error_bound, scan_error_bound
-from tcu.surfaces.call import run
 from tcu.units import Unit
 
 __all__ = ["bound_of", "cumsum_error_bound", "dot_error_bound", "error_bound"]
@@ -134,7 +134,7 @@ def cumsum_error_bound(
         # These scans are of binary64.
         growth = 2 * make_scan_plan(plan.n, "binary64").depth * 2.0**-53
         sums, mass, specials = (
-            run(Call(CUMSUM, (numbers,), Along(number), (exclusive, reverse, None)))
+            execute(Call(CUMSUM, (numbers,), Along(number), (exclusive, reverse, None)))[0]
             for numbers in (values, np.abs(values), special.astype(np.float64))
         )
         mass = mass * (1 + growth)

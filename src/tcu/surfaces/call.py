@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tcu.engines import host
-from tcu.formats.array import is_dask, lives_on_gpu
+from tcu.engines import execute
+from tcu.formats.array import is_dask
 from tcu.formats.tensor import is_tensor
 from tcu.ops.operation import Call
 
@@ -22,12 +22,5 @@ def run(call: Call) -> Any:
         import tcu.surfaces.torch.run as tensors  # registers operators, which imports PyTorch
 
         return tensors.run(call)
-    if any(map(lives_on_gpu, call.arrays)):
-        from tcu.engines import cuda  # half of tcu's import time, for those who have a GPU
-
-        return _given_back(call, *cuda.execute(call))
-    return _given_back(call, *host.execute(call))
-
-
-def _given_back(call: Call, result: Any, info: Any) -> Any:
+    result, info = execute(call)
     return (result, info) if call.return_info else result

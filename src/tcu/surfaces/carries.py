@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcu.engines import execute
 from tcu.engines.host.planned import encoded
 from tcu.errors import InvalidOperationError
 from tcu.formats.array import lives_on_gpu
@@ -29,7 +30,6 @@ from tcu.ops.layout import Along, reduced_shape
 from tcu.ops.operation import Call
 from tcu.ops.options import defaults
 from tcu.ops.result import round_number
-from tcu.surfaces.call import run
 from tcu.surfaces.shares import share_of
 
 __all__ = ["carried", "carries", "carry_of", "local_scan", "row_tallies"]
@@ -78,7 +78,7 @@ def _both(first: Any, second: Any) -> npt.NDArray[Any]:
 
 def local_scan(x: Any, axis: int, *, exclusive: bool, reverse: bool) -> Any:
     """The scan of a block alone, in binary64."""
-    return run(Call(CUMSUM, (x,), Along(axis), (exclusive, reverse, "float64")))
+    return execute(Call(CUMSUM, (x,), Along(axis), (exclusive, reverse, "float64")))[0]
 
 
 def carried(scan: Any, carry: npt.NDArray[np.float64], axis: int, target: Format) -> Any:
@@ -89,7 +89,7 @@ def carried(scan: Any, carry: npt.NDArray[np.float64], axis: int, target: Format
         scan = scan + torch.from_numpy(carry).to(scan.device)
         if target.name == "bfloat16":  # to which PyTorch rounds binary64 twice; a sum of one number does once
             options = (*defaults(SUM.options[:-1]), torch.bfloat16)
-            return run(Call(SUM, (scan.unsqueeze(-1),), Along(-1), options))
+            return execute(Call(SUM, (scan.unsqueeze(-1),), Along(-1), options))[0]
         return scan.to(getattr(torch, target.dtype.name))
     with np.errstate(all="ignore"):
         if lives_on_gpu(scan):

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from dask.graph_manipulation import bind
 
+from tcu.engines import execute
 from tcu.engines.host.own import row_shares
 from tcu.engines.host.planned import encoded
 from tcu.errors import DtypeError, ParameterError, ShapeError
@@ -33,7 +34,6 @@ from tcu.ops.finish import finish_totals
 from tcu.ops.layout import Along, Axes, Ragged, Whole, reduced_shape, scan_axis
 from tcu.ops.operation import Call, Operation
 from tcu.ops.result import result_format
-from tcu.surfaces.call import run as run_on_block
 from tcu.surfaces.carries import carried, carries, local_scan, row_tallies
 from tcu.surfaces.shares import Share, merged, rounded_share, share_of, share_of_total, total_call
 
@@ -228,7 +228,7 @@ def _rows_of_block(
     call = total_call(operation, (x,), options)
     call.layout = Along(tuple(axis), True)
     with threads.alone():
-        totals = run_on_block(call)
+        totals, _ = execute(call)
     return np.asarray(totals.get() if hasattr(totals, "get") else totals)
 
 
@@ -286,7 +286,7 @@ def _exactly_along(call: Call, x: Any, axes: Axes, n: int, keepdims: bool, targe
 
 def _exact_rows_of_block(x: Any, *, axis: tuple[int, ...], operation: Operation, target: Format) -> Any:
     with threads.alone():
-        return run_on_block(Call(operation, (x,), Along(axis, True), (target.dtype,)))
+        return execute(Call(operation, (x,), Along(axis, True), (target.dtype,)))[0]
 
 
 def _tallies_along(x: Any, *, axis: tuple[int, ...]) -> npt.NDArray[Any]:

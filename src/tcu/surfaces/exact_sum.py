@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from tcu.engines import load_cuda
 from tcu.formats.array import lives_on_gpu
 from tcu.model.execute import Progress
 from tcu.ops.exact import Accumulator, Tally, tally_on_host
@@ -35,9 +36,7 @@ class ExactSum(Accumulator):
 
 
 def _on_gpu(x: Any, progress: Progress | None) -> tuple[int, Tally]:
-    from tcu.engines.cuda.sums import exact_tally  # half of tcu's import time, for those who have a GPU
-
-    n, part = exact_tally((x,))
+    n, part = load_cuda().sums.exact_tally((x,))
     if progress is not None:
         progress(n)
     return n, part

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tcu.engines import execute
 from tcu.engines.host.exact import scale_of, tally_of
 from tcu.errors import InvalidOperationError
 from tcu.formats.array import lives_on_gpu
@@ -27,7 +28,6 @@ from tcu.ops.finish import finish_exactly, finish_totals
 from tcu.ops.layout import WHOLE
 from tcu.ops.operation import Call, Operation
 from tcu.ops.result import round_number, round_sum
-from tcu.surfaces.call import run
 
 __all__ = ["Share", "merged", "rounded_share", "share_of", "share_of_total", "total_call"]
 
@@ -53,7 +53,7 @@ def share_of(operation: Operation, arrays: Sequence[Any], options: Sequence[Any]
 
             return Share(*exact_tally(arrays, operation.product))
         return Share(*tally_of(operation, tuple(arrays)))
-    total = run(total_call(operation, arrays, options))
+    total, _ = execute(total_call(operation, arrays, options))
     return share_of_total(math.prod(arrays[0].shape), float(total))
 
 

@@ -39,12 +39,12 @@ def execute(call: Call, keep: Keep | None = None) -> tuple[Any, Any]:
 
 def _scan(call: Call, keep: Keep | None) -> tuple[Any, Any]:
     (x,) = call.arrays
-    *flags, dtype = call.options
+    exclusive, reverse, dtype = call.options
     if isinstance(call.layout, Ragged):
         check_line(tuple(x.shape))
         offsets, check = call.layout
-        return scans.segment_cumsum(x, offsets, *flags, dtype, call.out, check, keep), None
-    return scans.cumsum(x, scan_axis(call.layout, len(x.shape)), *flags, dtype, call.out, keep)
+        return scans.segment_cumsum(x, offsets, exclusive, reverse, dtype, call.out, check, keep), None
+    return scans.cumsum(x, scan_axis(call.layout, len(x.shape)), exclusive, reverse, dtype, call.out, keep)
 
 
 def _reduce(call: Call, keep: Keep | None) -> tuple[Any, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ def reduce(call: Call) -> tuple[Any, None]:
         shape: tuple[int, ...] = (edges.size - 1,)
         target = target_of(elements.format, call.dtype, call.out, shape)
         line = elements.read(0, elements.n)
-        pieces = [line[start:stop].reshape(1, -1) for start, stop in zip(edges[:-1], edges[1:], strict=True)]
+        pieces = [line[start:stop].reshape(1, -1) for start, stop in pairwise(edges.tolist())]
         results = [_results(call.operation, piece) for piece in pieces]
         values = np.concatenate(results) if results else np.empty(0)
     else:

@@ -50,12 +50,10 @@ def reduce(call: Call) -> tuple[Any, Any]:
     plan, unit = plan_of(call.operation, axes.n, source.format, call.options)
     whole = isinstance(call.layout, Whole)
     target = target_of(source.format, call.dtype, call.out, None if whole else axes.shape)
-    codes: list[npt.NDArray[Any]] = []
     pieces = (
         _whole(source, plan, unit, call.progress) if whole else _rows(source, axes, plan, unit, call.progress)
     )
-    for totals in pieces:
-        codes.append(encoded(finish_totals(call.operation, totals, axes.n), target))
+    codes = [encoded(finish_totals(call.operation, totals, axes.n), target) for totals in pieces]
     found = np.concatenate(codes) if codes else np.empty(0, target.code_dtype)
     bits = int(found[0]) if found.size == 1 else None
     info: Any = None

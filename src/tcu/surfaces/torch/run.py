@@ -76,6 +76,7 @@ def _watched(call: Call) -> Any:
 def _info_of_watched(call: Call) -> Any:
     x = call.arrays[0]
     if call.operation.kind == "scan":
+        assert not isinstance(call.layout, Ragged)
         return scan_info(tuple(x.shape), scan_axis(call.layout, x.dim()), named_format(x.dtype))
     if not holds_numbers(call.arrays):
         raise ParameterError(
