@@ -1,4 +1,4 @@
 """Who executes an operation: the model on the host, or a GPU."""
 
-from tcu.engines.execute import execute as execute
-from tcu.engines.execute import load_cuda as load_cuda
+from tcu.engines.choice import execute as execute
+from tcu.engines.choice import load_cuda as load_cuda

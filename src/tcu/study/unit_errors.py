@@ -8,6 +8,7 @@ magnitudes tell the generations apart.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +25,9 @@ _VARIANTS = ("single-pass", "short-chain")
 _GENERATIONS = ("V100", "A100", "H100")
 
 
-def _signed(x: np.ndarray, mass: float, exact: float, **parameters: object) -> tuple[str, float | None]:
+def _signed(x: np.ndarray, mass: float, exact: float, **parameters: Any) -> tuple[str, float | None]:
     """The bits of the sum before the last rounding, and its error as a part of the sum of |x|."""
-    wide = np.float64(tcu.sum(x, dtype=np.float64, **parameters))  # type: ignore[call-overload]
+    wide = np.float64(tcu.sum(x, dtype=np.float64, **parameters))
     error = (float(wide) - exact) / mass
     return f"{wide.view(np.uint64):016x}", error if math.isfinite(error) else None
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tcu.engines import execute
+from tcu.engines import execute, load_cuda
 from tcu.engines.host.exact import scale_of, tally_of
 from tcu.errors import InvalidOperationError
 from tcu.formats.array import lives_on_gpu
@@ -47,11 +47,7 @@ def share_of(operation: Operation, arrays: Sequence[Any], options: Sequence[Any]
     """
     if operation.exact:
         if lives_on_gpu(arrays[0]):
-            from tcu.engines.cuda.sums import (
-                exact_tally,  # half of tcu's import time, for those who have a GPU
-            )
-
-            return Share(*exact_tally(arrays, operation.product))
+            return Share(*load_cuda().sums.exact_tally(arrays, operation.product))
         return Share(*tally_of(operation, tuple(arrays)))
     total, _ = execute(total_call(operation, arrays, options))
     return share_of_total(math.prod(arrays[0].shape), float(total))

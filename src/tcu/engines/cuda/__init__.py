@@ -1,3 +1,3 @@
 """Operations on arrays in a GPU's memory, on that GPU; CUDA is loaded when first used, not by this import."""
 
-from tcu.engines.cuda.execute import execute as execute
+from tcu.engines.cuda.engine import execute as execute

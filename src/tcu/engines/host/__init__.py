@@ -1,3 +1,3 @@
 """Operations on arrays in the host's memory, by the model of a unit."""
 
-from tcu.engines.host.execute import execute as execute
+from tcu.engines.host.engine import execute as execute

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tcu.engines import load_cuda
 from tcu.formats.tensor import is_tensor
 from tcu.ops.layout import Along, Ragged, reduced_axes
 from tcu.ops.offsets import checked_offsets
@@ -158,14 +159,13 @@ def again_in_segments(key: Hashable, x: Any, offsets: Any, check: bool) -> Any:
         not (wide or offsets.dtype is _int32) or offsets.get_device() != ordinal or not _has_plain_memory(offsets)
         or not offsets.data_ptr()
     ):  # fmt: skip
-        from tcu.engines.cuda.offsets import device_offsets
-        from tcu.engines.cuda.sums import home_of
-        from tcu.gpu.device import current
-
-        library, _ = home_of((x,))
-        with current(ordinal):
+        engine = load_cuda()
+        library, _ = engine.sums.home_of((x,))
+        with engine.sums.current(ordinal):
             stream = _raw_stream(ordinal)
-            return found(x, device_offsets(library, x, offsets, x.numel(), ordinal, stream, check).owner)
+            return found(
+                x, engine.offsets.device_offsets(library, x, offsets, x.numel(), ordinal, stream, check).owner
+            )
     is_plain = wide and offsets.is_contiguous()
     return found(x, offsets) if is_plain and not check else _by_offsets(found, x, offsets, is_plain, check)
 
@@ -175,13 +175,11 @@ def _by_offsets(found: _Call, x: Any, offsets: Any, is_plain: bool, check: bool)
 
     Few offsets are copied, and the sums by the copy follow before the GPU has answered: wrong ones are zeros there.
     """
-    from tcu.gpu.offsets import offsets_launch
-
     (count,), (stride,), n, answer, edges = offsets.shape, offsets.stride(), x.numel(), None, offsets
     try:
         if check and _capturing():
             return None  # the long way says why not
-        launch = offsets_launch(count, stride, offsets.dtype is _int64, n, found.ordinal)
+        launch = load_cuda().offsets.offsets_launch(count, stride, offsets.dtype is _int64, n, found.ordinal)
         at, to, stream = offsets.data_ptr(), 0, _raw_stream(found.ordinal)
         if not is_plain or (check and launch.few):
             edges = _empty((count,), (1,), _int64)

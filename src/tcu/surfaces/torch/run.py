@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from tcu.engines import host
+from tcu.engines import host, load_cuda
 from tcu.errors import ParameterError
 from tcu.formats.format import named_format
 from tcu.formats.tensor import check_data, host_view, is_tensor, tensor_of
@@ -103,9 +103,7 @@ def _quickly(call: Call) -> Any:
     if result is not None:
         return result
     check_arrays(call.arrays)
-    from tcu.engines import cuda  # half of tcu's import time, for those who have a GPU
-
-    return cuda.execute(call, launch_cache.keeper(key))[0]
+    return load_cuda().execute(call, launch_cache.keeper(key))[0]
 
 
 # With numbers, nobody recording it.
@@ -124,9 +122,7 @@ def _executed(call: Call) -> tuple[Any, Any]:
             layout = Ragged(*form.arguments(layout, x))
         check_out(out, x, form.shape(x, layout))
     if x.is_cuda:
-        from tcu.engines import cuda  # half of tcu's import time, for those who have a GPU
-
-        result, info = cuda.execute(replace(call, layout=layout))
+        result, info = load_cuda().execute(replace(call, layout=layout))
     else:
         views = tuple(host_view(each, name) for each, name in zip(call.arrays, ("x", "y"), strict=False))
         if len(views) == 2 and call.arrays[0] is call.arrays[1]:
