@@ -319,39 +319,43 @@ def _finish_tallies(
 def _of_its_own(operation: Operation, x: Any, axes: Axes, layout: Any, target: Format) -> Any:
     n = _row_length(axes)
     keepdims = isinstance(layout, Along) and layout.keepdims
-    return da.reduction(
-        x, chunk=partial(_own_shares, operation=operation), combine=partial(_own_merged, operation=operation),
-        aggregate=partial(_own_finished, operation=operation, n=n, target=target), axis=axes.reduced,
-        keepdims=keepdims, dtype=target.dtype, name=f"tcu-{operation}", concatenate=False,
-        meta=_like(x, target.dtype, len(axes.shape)),
+    assert operation.share is not None
+    size = np.asarray(operation.share(np.zeros((1, 1), x.dtype))).shape[1]
+    ones = tuple((1,) * len(lengths) if i in axes.reduced else lengths for i, lengths in enumerate(x.chunks))
+    shares = x.map_blocks(
+        _own_shares, operation=operation, axis=axes.reduced, new_axis=x.ndim, chunks=(*ones, (size,)), dtype=np.float64,
+        meta=np.empty((0,) * (x.ndim + 1)), token=f"tcu-{operation}-chunk",
+    )  # fmt: skip
+    merge = partial(_own_merged, operation=operation)
+    together = da.reduction(
+        shares, chunk=_unchanged, combine=merge, aggregate=merge, axis=axes.reduced, keepdims=True, dtype=np.float64,
+        name=f"tcu-{operation}-merge", meta=np.empty((0,) * (x.ndim + 1)),
+    )  # fmt: skip
+    gone = (x.ndim,) if keepdims else (*axes.reduced, x.ndim)
+    return together.map_blocks(
+        _own_finished, operation=operation, n=n, target=target, gone=gone, drop_axis=gone, dtype=target.dtype,
+        meta=_like(x, target.dtype, len(axes.shape)), token=f"tcu-{operation}",
     )  # fmt: skip
 
 
-_Part = tuple[tuple[int, ...], npt.NDArray[Any]]
-"""(the shape of a chunk without its reduced axes, of length 1; the shares of its rows)"""
+def _own_shares(x: Any, *, operation: Operation, axis: tuple[int, ...]) -> npt.NDArray[np.float64]:
+    """The shares of a chunk's rows, in one more axis."""
+    axes = Axes.of(Along(axis, True), x.shape)
+    with threads.alone():
+        shares = np.asarray(row_shares(operation, np.asarray(x), axes), np.float64)
+    return shares.reshape(*axes.shape, shares.shape[1])
 
 
-def _own_shares(x: Any, axis: Any, keepdims: bool, *, operation: Operation) -> _Part:
-    axes = Axes.of(Along(tuple(axis), True), x.shape)
-    return axes.shape, row_shares(operation, np.asarray(x), axes)
-
-
-def _own_merged(parts: Any, axis: Any, keepdims: bool, *, operation: Operation) -> _Part:
-    found = _listed(parts)
+def _own_merged(shares: Any, axis: Any, keepdims: bool, *, operation: Operation) -> npt.NDArray[np.float64]:
+    kept = [i for i in range(shares.ndim - 1) if i not in axis]
+    parts = math.prod(shares.shape[i] for i in axis)
     assert operation.merge is not None
-    return found[0][0], operation.merge(np.stack([shares for _, shares in found]))
+    rows = operation.merge(shares.transpose(*axis, *kept, -1).reshape(parts, -1, shares.shape[-1]))
+    return np.asarray(rows).reshape(reduced_shape(shares.shape, tuple(axis), keepdims=True))
 
 
-def _listed(parts: Any) -> list[_Part]:
-    if isinstance(parts, tuple):
-        return [parts]
-    return [each for part in parts for each in _listed(part)]
-
-
-def _own_finished(
-    parts: Any, axis: Any, keepdims: bool, *, operation: Operation, n: int, target: Format
-) -> Any:
-    shape, shares = _own_merged(parts, axis, keepdims, operation=operation)
+def _own_finished(shares: Any, *, operation: Operation, n: int, target: Format, gone: tuple[int, ...]) -> Any:
     assert operation.finished is not None
-    values = np.asarray(operation.finished(shares, n), np.float64)
-    return _shaped(encoded(values, target).view(target.dtype).reshape(shape), axis, keepdims)
+    values = np.asarray(operation.finished(shares.reshape(-1, shares.shape[-1]), n), np.float64)
+    result = encoded(values, target).view(target.dtype).reshape(*shares.shape[:-1], 1)
+    return result.squeeze(gone)

@@ -147,6 +147,8 @@ def _recorded(call: Call) -> Any:
     operation, x = call.operation, call.arrays[0]
     form = form_of(operation, type(call.layout))
     name = form.operator(operation)
+    if name not in _DERIVATIVES:
+        _register(operation, form)  # registered after PyTorch was met
     record = recorder(name, _DERIVATIVES[name], _public_name(operation, form))
     given = form.arguments(call.layout, x)
     *rest, dtype = (*given, *of_schema(operation.options, call.options))
