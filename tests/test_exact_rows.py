@@ -24,6 +24,7 @@ from test_exact import painful, rounded
 import tcu
 from tcu.errors import InvalidOperationError, ParameterError
 from tcu.formats import format_of
+from tcu.ops import FMEAN
 
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 OPERATIONS = {"fsum": tcu.fsum, "fmean": tcu.fmean}
@@ -129,13 +130,17 @@ def test_every_element_is_its_row_s_sum(name: str, dtype: Any) -> None:
 def test_long_rows_pieces_and_threads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     x = draw(np.random.default_rng(3), 7 * 11 * 90, np.float32, "finite").reshape(7, 11, 90)
     offsets = np.array([0, 3, 3, 1000, 1010, 6000, x.size])
-    expected = OPERATIONS[name](x, (0, 2)), getattr(tcu, f"segment_{name}")(x.reshape(-1), offsets)
+
+    def results() -> tuple[Any, ...]:
+        segments = getattr(tcu, f"segment_{name}")(x.reshape(-1), offsets)
+        return segments, *(OPERATIONS[name](x, axes) for axes in ((0, 2), 2))
+
+    expected = results()
     for long, piece, threads in ((600, 1, "1"), (1 << 18, 700, "3"), (1, 1 << 18, "2")):
         monkeypatch.setattr("tcu.engines.host.exact._LONG", long)
         monkeypatch.setattr("tcu.engines.host.exact._PIECE", piece)
         monkeypatch.setenv("TCU_NUM_THREADS", threads)
-        found = OPERATIONS[name](x, (0, 2)), getattr(tcu, f"segment_{name}")(x.reshape(-1), offsets)
-        for one, other in zip(found, expected, strict=True):
+        for one, other in zip(results(), expected, strict=True):
             same(one, other)
 
 
@@ -209,13 +214,13 @@ def test_out_and_what_does_not_fit() -> None:
 
 def test_an_array_on_a_gpu_goes_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a GPU that only takes notes."""
-    from tcu.collectives import device_rows, exact_rows
+    from tcu.engines.cuda import rows as device_rows
 
     asked: list[Any] = []
-    monkeypatch.setattr(exact_rows, "lives_on_gpu", lambda x: True)
+    monkeypatch.setattr("tcu.engines.choice.lives_on_gpu", lambda x: True)
     monkeypatch.setattr(device_rows, "reduce", lambda *given: asked.append(given) or ("sums", None))
     x = np.zeros((3, 2, 2), np.float16)
     assert tcu.fmean(x, (-1, 1), keepdims=True, dtype="float64", out="place") == "sums"
-    request, given_, axes, keepdims, out = asked[0]
-    assert (request.operation, request.dtype) == ("fmean", "float64")
+    request, given_, axes, keepdims, out, keep = asked[0]
+    assert (request.operation, request.dtype, keep) == (FMEAN, "float64", None)
     assert (given_ is x, axes, keepdims, out) == (True, (1, 2), True, "place")

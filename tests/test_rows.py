@@ -9,6 +9,7 @@ which must have the bits of the full one for every length.  Shapes are NumPy's.
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import ml_dtypes
@@ -25,6 +26,7 @@ from tcu.formats import format_of, get_format
 from tcu.model.elements import Elements
 from tcu.model.execute import execute
 from tcu.model.rows import execute_rows
+from tcu.ops import MEAN
 from tcu.plan import VARIANTS, AddStep, make_plan, trimmed
 from tcu.units import get_unit
 
@@ -363,7 +365,8 @@ def test_details_are_those_of_one_row() -> None:
 
 def test_an_array_on_a_gpu_goes_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a GPU that only takes notes."""
-    from tcu.collectives import device_rows, rows
+    from tcu.engines.cuda import rows as device_rows
+    from tcu.engines.cuda import sums as device_sums
 
     asked: list[Any] = []
     done: list[int] = []
@@ -373,13 +376,15 @@ def test_an_array_on_a_gpu_goes_there(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append(arguments)
         return "sums", plan
 
-    monkeypatch.setattr(rows, "lives_on_gpu", lambda x: True)
-    monkeypatch.setattr(rows, "_unit_of_gpu", lambda x: get_unit("H200"))
+    monkeypatch.setattr("tcu.engines.choice.lives_on_gpu", lambda x: True)
+    monkeypatch.setattr(device_sums, "home_of", lambda arrays: (None, 2))
+    found = {2: SimpleNamespace(unit=get_unit("H200"))}
+    monkeypatch.setattr("tcu.engines.cuda.engine.find_gpu", found.__getitem__)
     monkeypatch.setattr(device_rows, "reduce", reduce)
     x = np.zeros((3, 2, 2), np.float16)
     assert tcu.mean(x, (-1, 1), keepdims=True, block=64, out="place", progress=done.append) == "sums"
-    request, given, axes, keepdims, out = asked[0]
-    assert (request.operation, request.block) == ("mean", 64)
+    request, given, axes, keepdims, out, keep = asked[0]
+    assert (request.operation, request.block, keep) == (MEAN, 64, None)
     assert (given is x, axes, keepdims, out, done) == (True, (1, 2), True, "place", [12])
     result, info = tcu.sum(x, axis=0, return_info=True)
     assert (result, info.unit, info.plan, info.rows, info.bits) == ("sums", "H200", plan, 4, None)

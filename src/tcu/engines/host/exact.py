@@ -86,7 +86,7 @@ def _rows(call: Call) -> Any:
     else:
 
         def work(piece: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
-            count = math.prod(piece.shape[: len(axes.kept)])
+            count = math.prod(piece.shape[: piece.ndim - len(axes.reduced)])
             line = np.require(piece.reshape(-1), elements.format.dtype, ["C", "A"])
             starts = axes.n * np.arange(count)
             return _sums(call.operation, line, elements.format, starts, starts + axes.n, target)

@@ -105,7 +105,7 @@ def _rows(
         return
 
     def work(piece: npt.NDArray[Any]) -> Totals:
-        count = math.prod(piece.shape[: len(axes.kept)])
+        count = math.prod(piece.shape[: piece.ndim - len(axes.reduced)])
         line = np.require(piece.reshape(count, plan.n), elements.format.dtype, ["C", "A"])
         return execute_rows(plan, line, unit)
 
