@@ -21,9 +21,9 @@ import pytest
 from ranks import check_ranks, run_rank
 
 import tcu
-from tcu.surfaces.carries import carries, carry_of, row_tallies
-from tcu.ops.exact import Tally
 from tcu.errors import DataFileError, ParameterError
+from tcu.ops.exact import Tally
+from tcu.surfaces.carries import carries, carry_of, row_tallies
 
 
 def law(

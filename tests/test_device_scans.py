@@ -22,13 +22,13 @@ from bits import same
 import tcu
 from tcu.engines.cuda import offsets as device_segments
 from tcu.engines.cuda import scans as device_scans
-from tcu.ops import offsets as segments
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats import get_format
 from tcu.formats.tensor import host_view
 from tcu.gpu import arrays
 from tcu.gpu.device import Gpu
 from tcu.gpu.scans import ScanLaunch, SegmentScanLaunch
+from tcu.ops import offsets as segments
 from tcu.plan.scan import make_scan_plan
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)

@@ -18,11 +18,16 @@ import pretended_offsets
 import pytest
 
 import tcu
-from tcu.collectives import device_rows, device_segment_sums, device_segments, segment_sums
+from tcu.engines import cuda
+from tcu.engines.cuda import offsets as device_offsets
+from tcu.engines.cuda import rows as device_rows
+from tcu.engines.cuda import segments as device_segments
 from tcu.errors import ParameterError
 from tcu.formats import get_format
 from tcu.formats.tensor import host_view
 from tcu.gpu import Gpu, arrays, exact_segments, segments
+from tcu.ops import Call, find_operation
+from tcu.ops.layout import Along, Layout, Ragged
 from tcu.plan.variants import loads_of
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
@@ -100,21 +105,25 @@ class Pretended(type(arrays._TORCH)):  # type: ignore[misc]
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     library = Pretended()
-    for module in (device_segment_sums, device_rows):
+    for module in (device_segments, device_rows):
         monkeypatch.setattr(module, "home_of", lambda given, out=None: (library, 0))
         monkeypatch.setattr(module, "current", lambda ordinal: contextlib.nullcontext())
         monkeypatch.setattr(module, "find_gpu", lambda ordinal: Gpu(0, "H100", (9, 0)))
         monkeypatch.setattr(module, "ExactSegmentsLaunch", Exact)
         module._launch.cache_clear()
-    monkeypatch.setattr(device_segment_sums, "SegmentsLaunch", Launch)
+    monkeypatch.setattr(device_segments, "SegmentsLaunch", Launch)
     monkeypatch.setattr(device_rows, "ExactLaunch", Whole)
-    monkeypatch.setattr(device_segments, "library_of", lambda x: library)
-    monkeypatch.setattr(device_segments, "lives_on_gpu", torch.is_tensor)
-    monkeypatch.setattr(device_segments, "call", lambda *given: 0)
+    monkeypatch.setattr(device_offsets, "library_of", lambda x: library)
+    monkeypatch.setattr(device_offsets, "lives_on_gpu", torch.is_tensor)
+    monkeypatch.setattr(device_offsets, "call", lambda *given: 0)
     pretended_offsets.install(monkeypatch)
     yield library
-    device_segment_sums._launch.cache_clear()
+    device_segments._launch.cache_clear()
     device_rows._launch.cache_clear()
+
+
+def execute(name: str, x: Any, layout: Layout, options: tuple[Any, ...], out: Any = None) -> Any:
+    return cuda.execute(Call(find_operation(name), (x,), layout, options, out))[0]
 
 
 def numbers(dtype: str, *shape: int) -> Any:
@@ -131,13 +140,13 @@ def test_segments_of_every_layout(gpu: Any, operation: str, dtype: str) -> None:
             options = (
                 (torch.float64,) if "f" in operation else (None, "short-chain", None, 64, None, None, None)
             )
-            found = segment_sums.on_gpu(operation, x, edges, options, None, True)  # type: ignore[arg-type]
+            found = execute(operation, x, Ragged(edges), options)
             named = {"dtype": "float64"} if "f" in operation else {"block": 64}
             expected = OPERATIONS[operation](host_view(x), offsets.numpy(), **named)
             assert np.array_equal(host_view(found), expected, equal_nan=True)
     out = torch.zeros(5)
     whole = (None,) if "f" in operation else (None, "short-chain", None, None, None, None, None)
-    assert segment_sums.on_gpu(operation, wide[:, 0], offsets, whole, out, False) is out  # type: ignore[arg-type]
+    assert execute(operation, wide[:, 0], Ragged(offsets, False), whole, out) is out
     expected = OPERATIONS[operation](host_view(wide[:, 0]), offsets.numpy(), dtype="float32")
     assert np.array_equal(host_view(out), expected, equal_nan=True)
 
@@ -145,13 +154,11 @@ def test_segments_of_every_layout(gpu: Any, operation: str, dtype: str) -> None:
 @pytest.mark.parametrize("operation", ["fsum", "fmean"])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_rows_of_every_layout(gpu: Any, operation: Any, dtype: str) -> None:
-    from tcu.collectives import rows
-
     whole = numbers(dtype, 6, 5, 8)
     many = numbers(dtype, *(2,) * 10).permute(*range(9, -1, -1))  # more dimensions than kernels take
     for x in (whole, whole.permute(2, 0, 1), whole[:, :3], whole[::2], whole[:1], whole[:, :, :0], many):
         for axes in ((0,), (2,), (1, 2), (0, 1, 2), (0, 2), ()):
-            found = rows.on_gpu(operation, x, axes, True, (None,), None, False, None)
+            found = execute(operation, x, Along(axes, True), (None,))
             expected = getattr(tcu, operation)(host_view(x), axes, keepdims=True)
             assert np.array_equal(host_view(found), expected, equal_nan=True), (x.shape, axes)
 
@@ -162,15 +169,15 @@ def test_what_is_refused(gpu: Any) -> None:
     with pytest.raises(
         ParameterError, match="variant='single-pass' with segments on a GPU: leave variant out"
     ):
-        segment_sums.on_gpu("sum", x, offsets, (None, "single-pass", *plain[2:]), None, True)
+        execute("sum", x, Ragged(offsets), (None, "single-pass", *plain[2:]))
     with pytest.raises(ParameterError, match="offsets end at 60, and x has 59 elements"):
-        segment_sums.on_gpu("sum", x[:59], offsets, plain, None, True)
+        execute("sum", x[:59], Ragged(offsets), plain)
     for out in (torch.zeros(3), torch.zeros(4)[::2]):
         with pytest.raises(ParameterError, match="give a contiguous array of shape"):
-            segment_sums.on_gpu("sum", x, offsets, plain, out, True)
+            execute("sum", x, Ragged(offsets), plain, out)
     with pytest.raises(ParameterError, match=r"computes .* otherwise than V100"):
-        segment_sums.on_gpu("sum", x.half(), offsets, ("V100", *plain[1:]), None, True)
-    assert segment_sums.on_gpu("sum", x[:0], torch.tensor([0]), plain, None, True).shape == (0,)
+        execute("sum", x.half(), Ragged(offsets), ("V100", *plain[1:]))
+    assert execute("sum", x[:0], Ragged(torch.tensor([0])), plain).shape == (0,)
 
 
 # The room of a launch.

@@ -20,10 +20,10 @@ from numbers_of_all_kinds import draw
 from ranks import check_ranks, run_rank
 
 import tcu
-from tcu.ops.exact import Tally
-from tcu.surfaces.shares import Share, merged
 from tcu.distributed.words import WORDS, agreed, share_of_words, signature_of, words_of
 from tcu.errors import DtypeError, InvalidOperationError, ParameterError
+from tcu.ops.exact import Tally
+from tcu.surfaces.shares import Share, merged
 
 EXACT = ("fsum", "fmean", "fnorm", "fdot")
 

@@ -15,9 +15,9 @@ import numpy.typing as npt
 import pytest
 from numbers_of_all_kinds import KINDS, draw
 
-from tcu.ops.exact import exact_sum
 from tcu.formats import format_of
 from tcu.model.cuts import STRETCH, add_by_cuts
+from tcu.ops.exact import exact_sum
 
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 

@@ -257,6 +257,6 @@ def test_a_lost_product_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(kernels, "add_products_to_bins", low_digit_lost)
     with pytest.raises(AssertionError, match="not"):
         check_dot(np.r_[x, x], np.r_[y, -np.nextafter(y, 9)], np.float64)
-    monkeypatch.setattr("tcu.collectives.exact_products.square_root", lambda number: number)
+    monkeypatch.setattr("tcu.ops.finish.square_root", lambda number: number)
     with pytest.raises(AssertionError, match="is too"):
         check_norm(x, np.float64)

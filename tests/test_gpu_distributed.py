@@ -17,10 +17,10 @@ from numbers_of_all_kinds import KINDS, draw
 from test_gpu_sums import to_gpu
 
 import tcu
-from tcu.surfaces.shares import rounded_share, share_of
-from tcu.ops.result import result_format
 from tcu.errors import DtypeError, InvalidOperationError, ParameterError
 from tcu.formats import format_of
+from tcu.ops.result import result_format
+from tcu.surfaces.shares import rounded_share, share_of
 
 pytestmark = pytest.mark.gpu
 

@@ -21,9 +21,9 @@ from gpu_support import gpu_or_skip, library_or_skip, unit_or_skip
 from numbers_of_all_kinds import KINDS, draw
 
 import tcu
-from tcu.collectives.request import OF_TWO
 from tcu.errors import DtypeError, InvalidOperationError, ParameterError, ShapeError
 from tcu.formats import format_of
+from tcu.ops import find_operation
 
 pytestmark = pytest.mark.gpu
 
@@ -85,7 +85,7 @@ def test_a_gpu_returns_the_bits_of_the_model(torch, operation, dtype, request) -
         if operation in ("sum", "mean"):
             options["chain"] = chain if x.itemsize == 2 else None
             host["unit"] = unit
-        arrays = [x, draw(rng, n, dtype)] if operation in OF_TWO else [x]
+        arrays = [x, draw(rng, n, dtype)] if len(find_operation(operation).operands) == 2 else [x]
         tensors = [to_gpu(torch, one, int(rng.choice([0, 0, 1, 3, 8]))) for one in arrays]
         if n > 1 and rng.random() < 0.25:  # strided, in two dimensions
             step = int(rng.choice([2, 3]))
@@ -238,14 +238,15 @@ def test_streams_have_their_own_memory(torch) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
 def test_a_launch_configuration_changes_no_bits(torch, dtype, monkeypatch) -> None:
-    from tcu.collectives import device, torch_again
+    from tcu.engines.cuda import sums as device_sums
     from tcu.gpu import sums
     from tcu.gpu.tuning import ExactConfig, SumConfig
+    from tcu.surfaces.torch import launch_cache
 
     def forget() -> None:
         """What was prepared, which a tensor finds by its call and everything else by its kind."""
-        torch_again._calls.clear()
-        device.prepare.cache_clear()
+        launch_cache._calls.clear()
+        device_sums.prepare.cache_clear()
 
     def chosen(unroll: int, resident: int) -> SumConfig:
         asked.add((unroll, resident))

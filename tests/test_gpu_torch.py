@@ -18,9 +18,9 @@ import pytest
 from gpu_support import gpu_or_skip, unit_or_skip
 
 import tcu
-from tcu.collectives.request import OF_TWO
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.tensor import host_view
+from tcu.ops import find_operation
 
 pytestmark = [
     pytest.mark.gpu,
@@ -154,11 +154,11 @@ def test_nothing_waits_for_the_gpu() -> None:
 
 
 def test_the_second_sum_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tcu.collectives import device
+    from tcu.engines.cuda import sums as device_sums
 
     x, y = torch.ones(5000, device="cuda"), torch.ones(5000, device="cuda")
     first = tcu.sum(x), tcu.dot(x, y), tcu.fsum(x)
-    monkeypatch.setattr(device, "reduce", lambda *_: pytest.fail("the long way"))
+    monkeypatch.setattr(device_sums, "reduce", lambda *_: pytest.fail("the long way"))
     assert [one.item() for one in (tcu.sum(y), tcu.dot(y, x), tcu.fsum(y))] == [one.item() for one in first]
 
 
@@ -321,12 +321,14 @@ def test_calls_that_take_turns_have_the_models_bits(call: str, dtype: str, unit:
 
 @every_call
 def test_the_second_call_of_a_kind_asks_nobody(call: str, unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tcu.collectives import device_rows, device_scans, device_segment_sums
+    from tcu.engines.cuda import rows as device_rows
+    from tcu.engines.cuda import scans as device_scans
+    from tcu.engines.cuda import segments as device_segments
 
     x, y = (matrix(seed) for seed in (1, 2))
     first, second = x.cuda(), y.cuda()
     CALLS[call](first)
-    for module, name in ((device_rows, "reduce"), (device_segment_sums, "reduce"), (device_scans, "cumsum"),
+    for module, name in ((device_rows, "reduce"), (device_segments, "reduce"), (device_scans, "cumsum"),
                          (device_scans, "segment_cumsum")):  # fmt: skip
         monkeypatch.setattr(module, name, lambda *_, **__: pytest.fail("the long way"))
     with NothingWaits():
@@ -471,12 +473,14 @@ def looked_at(x: Any) -> list[tuple[Any, Any, str]]:
 def test_offsets_that_are_looked_at_ask_nobody_and_are_seen_in_their_streams_order(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tcu.collectives import device_scans, device_segment_sums, device_segments
+    from tcu.engines.cuda import offsets as device_offsets
+    from tcu.engines.cuda import scans as device_scans
+    from tcu.engines.cuda import segments as device_segments
 
     x = matrix().reshape(-1).cuda()
     function = getattr(tcu, name)
     cases = [(good, bad, said, function(x, good, check=False)) for good, bad, said in looked_at(x)]
-    for module, named in ((device_segment_sums, "reduce"), (device_scans, "segment_cumsum"), (device_segments, "device_offsets")):  # fmt: skip
+    for module, named in ((device_segments, "reduce"), (device_scans, "segment_cumsum"), (device_offsets, "device_offsets")):  # fmt: skip
         monkeypatch.setattr(module, named, lambda *_, **__: pytest.fail("the long way"))
     for stream in (torch.cuda.current_stream(), torch.cuda.Stream()):
         torch.cuda.synchronize()
@@ -572,7 +576,9 @@ def test_opcheck(name: str) -> None:
     for dtype in DTYPES:
         x = tensor(dtype, 500).cuda()
         for one in (x, x.reshape(20, 25).T, x.clone().requires_grad_()):
-            torch.library.opcheck(operator, (one, one.detach().flip(0)) if name in OF_TWO else (one,))
+            torch.library.opcheck(
+                operator, (one, one.detach().flip(0)) if len(find_operation(name).operands) == 2 else (one,)
+            )
 
 
 @every_operation

@@ -602,22 +602,21 @@ def test_memory_mapped_files(tmp_path: Any) -> None:
 
 def test_an_array_on_a_gpu_goes_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a GPU that only takes notes."""
-    from tcu.collectives import device_scans
-    from tcu.collectives import scans as host
+    from tcu.engines.cuda import scans as device_scans
 
     asked: list[Any] = []
     done: list[int] = []
     info = tcu.ScanInfo(make_scan_plan(4, "binary16"), 3)
-    monkeypatch.setattr(host, "lives_on_gpu", lambda x: True)
+    monkeypatch.setattr("tcu.engines.choice.lives_on_gpu", lambda x: True)
     monkeypatch.setattr(device_scans, "cumsum", lambda *given: asked.append(given) or ("sums", info))
     monkeypatch.setattr(device_scans, "segment_cumsum", lambda *given: asked.append(given) or "sums")
     x = np.zeros((3, 4), np.float16)
     assert tcu.cumsum(x, -1, exclusive=True, dtype="f64", out="place", progress=done.append) == "sums"
-    assert asked.pop()[1:] == (1, True, False, "f64", "place")
+    assert asked.pop()[1:] == (1, True, False, "f64", "place", None)
     assert done == [12]
     assert tcu.cumsum(x, return_info=True) == ("sums", info)
     assert tcu.segment_cumsum(x[0], "edges", reverse=True, check=False) == "sums"
-    assert asked.pop()[1:] == ("edges", False, True, None, None, False)
+    assert asked.pop()[1:] == ("edges", False, True, None, None, False, None)
     with pytest.raises(ParameterError, match="axis 3 of an array with 2 axes"):
         tcu.cumsum(x, axis=3)
     with pytest.raises(ShapeError, match="segments are cut from one line"):

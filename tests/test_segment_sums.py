@@ -21,10 +21,11 @@ from numbers_of_all_kinds import draw
 from variants_and_dtypes import takes
 
 import tcu
-from tcu.collectives import segment_sums
+from tcu.engines.host import planned
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats import format_of
 from tcu.model.rows import execute_rows
+from tcu.ops import FSUM, MEAN
 from tcu.plan import VARIANTS
 
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
@@ -95,11 +96,11 @@ def test_every_length(dtype: Any) -> None:
 
 def test_widths_are_few_and_hardly_longer() -> None:
     lengths = np.arange(1, 1 << 18, 7)
-    widths = segment_sums._rounded_up(lengths)
+    widths = planned._rounded_up(lengths)
     assert (widths >= lengths).all()
     assert (widths <= np.maximum(lengths + 8, lengths * 1.125 + 1)).all()
     assert np.unique(widths).size < 150
-    assert segment_sums._rounded_up(np.array([0, 1, 8, 9])).tolist() == [0, 8, 8, 16]
+    assert planned._rounded_up(np.array([0, 1, 8, 9])).tolist() == [0, 8, 8, 16]
 
 
 def test_one_wrong_bit_in_one_segment_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,21 +224,18 @@ def test_options_are_looked_at_without_segments() -> None:
 
 def test_an_array_on_a_gpu_goes_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a GPU that only takes notes."""
-    import sys
-    from types import SimpleNamespace
+    from tcu.engines.cuda import segments as device_segments
 
     asked: list[Any] = []
-    fake = SimpleNamespace(reduce=lambda *arguments: asked.append(arguments) or "sums")
-    monkeypatch.setitem(sys.modules, "tcu.collectives.device_segment_sums", fake)
-    monkeypatch.setattr(sys.modules["tcu.collectives"], "device_segment_sums", fake, raising=False)
-    monkeypatch.setattr(segment_sums, "lives_on_gpu", lambda x: True)
+    monkeypatch.setattr(device_segments, "reduce", lambda *arguments: asked.append(arguments) or "sums")
+    monkeypatch.setattr("tcu.engines.choice.lives_on_gpu", lambda x: True)
     x = np.zeros(4, np.float16)
     assert tcu.segment_mean(x, "offsets", block=64, out="place", check=False) == "sums"
-    request, given, offsets, out, looked = asked[0]
-    assert (request.operation, request.block) == ("mean", 64)
+    request, given, offsets, out, looked, keep = asked[0]
+    assert (request.operation, request.block, keep) == (MEAN, 64, None)
     assert (given is x, offsets, out, looked) == (True, "offsets", "place", False)
     assert tcu.segment_fsum(x, "offsets", dtype="float64") == "sums"
-    assert (asked[1][0].operation, asked[1][0].dtype, asked[1][4]) == ("fsum", "float64", True)
+    assert (asked[1][0].operation, asked[1][0].dtype, asked[1][4]) == (FSUM, "float64", True)
     with pytest.raises(ShapeError, match="segments are cut from one line"):
         tcu.segment_sum(x.reshape(2, 2), [0, 4])
 

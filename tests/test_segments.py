@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tcu.ops.offsets import checked_offsets
 from tcu.errors import DtypeError, ParameterError, ShapeError
+from tcu.ops.offsets import checked_offsets
 
 
 @given(st.lists(st.integers(-1, 6), min_size=1, max_size=8), st.integers(0, 6))

@@ -30,8 +30,11 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::F
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
 
-from tcu.collectives import device, torch_again, torch_operators, torch_shared  # noqa: E402
-from tcu.collectives.request import OF_TWO, OPTIONS  # noqa: E402
+from tcu.engines.cuda import sums as device_sums  # noqa: E402
+from tcu.ops import Call, find_operation  # noqa: E402
+from tcu.ops.layout import WHOLE  # noqa: E402
+from tcu.surfaces.torch import checks, launch_cache  # noqa: E402
+from tcu.surfaces.torch import run as torch_run  # noqa: E402
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "sum": tcu.sum, "mean": tcu.mean, "norm": tcu.norm, "fsum": tcu.fsum, "fmean": tcu.fmean,
@@ -44,6 +47,10 @@ SMALL = torch.arange(1, 8, dtype=torch.float64) / 4
 
 every_operation = pytest.mark.parametrize("name", OPERATIONS)
 every_dtype = pytest.mark.parametrize("dtype", DTYPES)
+
+
+def takes_two(name: str) -> bool:
+    return len(find_operation(name).operands) == 2
 
 
 def tensor(dtype: str, n: int = 1003) -> Any:
@@ -239,7 +246,7 @@ def test_the_gradient_of_a_norm_of_zeros_is_zero() -> None:
 def test_the_gradient_of_nothing() -> None:
     for name, function in OPERATIONS.items():
         x = torch.zeros(0, 3, requires_grad=True)
-        if name not in OF_TWO:
+        if not takes_two(name):
             function(x).backward()
             assert x.grad.shape == (0, 3)
 
@@ -286,7 +293,7 @@ def test_vmap_over_one_factor_and_over_nothing() -> None:
 
 
 def arguments(name: str, x: Any) -> tuple[Any, ...]:
-    return (x, x.detach().flip(0)) if name in OF_TWO else (x,)
+    return (x, x.detach().flip(0)) if takes_two(name) else (x,)
 
 
 @every_operation
@@ -306,7 +313,7 @@ def test_operators_take_the_options_by_name_and_by_place(name: str) -> None:
     operator = getattr(torch.ops.tcu, name)
     assert bits(operator(*arguments(name, x))) == bits(OPERATIONS[name](x))
     for option, value in {"unit": "V100", "variant": "two-mma", "block": 512, "dtype": torch.float64}.items():
-        if option in OPTIONS[name]:  # type: ignore[index]
+        if option in find_operation(name).options:
             got = operator(*arguments(name, x), **{option: value})
             assert bits(got) == bits(OPERATIONS[name](x, **{option: value}))
 
@@ -328,7 +335,7 @@ def test_plain_tensors_go_past_the_operators(monkeypatch: pytest.MonkeyPatch) ->
     def recorded(*_: Any) -> None:
         raise AssertionError("recorded")
 
-    monkeypatch.setattr(torch_operators, "_recorded", recorded)
+    monkeypatch.setattr(torch_run, "_recorded", recorded)
     tcu.sum(SMALL)
     with torch.no_grad():
         tcu.sum(SMALL.clone().requires_grad_())
@@ -463,9 +470,9 @@ def test_a_device_that_tcu_does_not_know() -> None:
         dtype=torch.float32, device=SimpleNamespace(type="mps", __str__=lambda: "mps:0"),
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch_shared, "is_tensor", lambda _: True)
+        patch.setattr(checks, "is_tensor", lambda _: True)
         with pytest.raises(ParameterError, match=r"x is on .*move it with x\.cpu\(\) or x\.cuda\(\)"):
-            torch_shared.check_arrays((x,))
+            checks.check_arrays((x,))
     with pytest.raises(ParameterError, match=r"x is on cuda:0: copy it to the host, with x\.cpu\(\)"):
         host_view(_on("cuda:0"))
 
@@ -567,20 +574,21 @@ class Notes:
 def notes(monkeypatch: pytest.MonkeyPatch) -> Any:
     launch, asked = Notes(), []
 
-    def reduce(request: Any, arrays: Any) -> Any:
+    def reduce(request: Any, arrays: Any, out: Any) -> Any:
         asked.append(arrays)
-        return SimpleNamespace(result=torch.zeros(()), prepared=SimpleNamespace(launch=launch))
+        return SimpleNamespace(result=torch.zeros(()), prepared=SimpleNamespace(launch=launch, plan=None))
 
-    monkeypatch.setattr(device, "reduce", reduce)
-    monkeypatch.setattr(torch_again, "_calls", {})
-    monkeypatch.setattr(torch_again, "_current_gpu", lambda: -1)  # as a tensor on the host says
-    monkeypatch.setattr(torch_again, "_raw_stream", lambda ordinal: 17)
-    monkeypatch.setattr(torch_again, "_empty", lambda shape, strides, dtype: torch.empty(shape, dtype=dtype))
+    monkeypatch.setattr(device_sums, "reduce", reduce)
+    monkeypatch.setattr(launch_cache, "_calls", {})
+    monkeypatch.setattr(launch_cache, "_current_gpu", lambda: -1)  # as a tensor on the host says
+    monkeypatch.setattr(launch_cache, "_raw_stream", lambda ordinal: 17)
+    monkeypatch.setattr(launch_cache, "_empty", lambda shape, strides, dtype: torch.empty(shape, dtype=dtype))
     return SimpleNamespace(launch=launch, asked=asked, monkeypatch=monkeypatch)
 
 
 def quickly(name: str, *arrays: Any) -> Any:
-    return torch_operators._quickly(name, arrays[0], arrays[-1], torch_operators._DEFAULTS[name])  # type: ignore[arg-type, index]
+    operation = find_operation(name)
+    return torch_run._quickly(Call(operation, arrays, WHOLE, operation.values({})))
 
 
 def test_the_second_sum_of_a_kind_needs_addresses_only(notes: Any) -> None:
@@ -618,7 +626,7 @@ def test_a_launch_that_cannot_be_is_made_the_long_way(notes: Any, reason: str) -
     x = torch.zeros(64)
     quickly("sum", x)
     if reason.startswith("another"):
-        notes.monkeypatch.setattr(torch_again, "_current_gpu", lambda: 3)
+        notes.monkeypatch.setattr(launch_cache, "_current_gpu", lambda: 3)
     notes.launch.fails = True
     quickly("sum", x)
     assert len(notes.asked) == 2
