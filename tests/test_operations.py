@@ -1,0 +1,277 @@
+"""The table of operations: every one of them, on every layout, through every surface.
+
+Contract: an operation gives what its oracle says for each group of elements
+alone, exactly or within its error; PyTorch's tensors and Dask arrays give the
+bits of NumPy's; a surface that does not serve a layout refuses it in words
+before it computes anything, and the documentation's table says which.  An
+operation of a program's own is served like tcu's.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from bits import same
+from operations import ROWS, all_cells, groups
+
+import tcu
+from tcu.engines import execute
+from tcu.errors import ParameterError, UnknownNameError, UnknownOptionError
+from tcu.formats.format import format_of
+from tcu.formats.scalar import Number, decode, encode
+from tcu.ops import OPERATIONS, Call, Operation, find_operation, register
+from tcu.ops.layout import LABELS, WHOLE, Along, Layout, Ragged
+from tcu.surfaces import served, stub
+from tcu.surfaces.call import run
+from tcu.surfaces.functions import FUNCTIONS, function_of
+
+CONTRIBUTING = Path(__file__).parents[1] / "CONTRIBUTING.md"
+DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
+CELLS = all_cells()
+
+
+def named(cell: Any) -> str:
+    operation, layout = cell
+    return f"{operation.name}-{LABELS[type(layout)]}-{'-'.join(map(str, layout))}"
+
+
+every_cell = pytest.mark.parametrize("cell", CELLS, ids=named)
+every_dtype = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
+
+
+def operands(operation: Operation, layout: Layout, dtype: Any) -> tuple[Any, ...]:
+    rng = np.random.default_rng(60)
+    shape = (60,) if isinstance(layout, Ragged) else (3, 4, 5)
+    return tuple(rng.standard_normal(shape).astype(dtype) for _ in operation.operands)
+
+
+def call(operation: Operation, layout: Layout, arrays: tuple[Any, ...]) -> Call:
+    return Call(operation, arrays, layout, operation.values({}))
+
+
+def test_every_operation_has_a_row() -> None:
+    assert ROWS.keys() == OPERATIONS.keys()
+
+
+@every_cell
+@every_dtype
+def test_each_group_has_the_oracle_s_result(cell: Any, dtype: Any) -> None:
+    operation, layout = cell
+    row, arrays = ROWS[operation.name], operands(operation, layout, dtype)
+    result, _ = execute(call(operation, layout, arrays))
+    where, shape = groups(layout, arrays[0].shape)
+    lines = [[Fraction(float(value)) for value in x.reshape(-1)] for x in arrays]
+    if operation.kind == "scan":
+        found = (
+            np.moveaxis(result, layout.axis, -1)
+            if isinstance(layout, Along) and layout.axis is not None
+            else result
+        )
+        where = [group[: i + 1] for group in where for i in range(len(group))]
+        shape = found.shape
+    else:
+        found = np.asarray(result)
+    assert found.shape == shape
+    target = format_of(found.dtype)
+    for place, value in zip(where, found.reshape(-1), strict=True):
+        expected = row.oracle(*([line[i] for i in place] for line in lines))
+        if expected is None:
+            assert np.isnan(value)
+            continue
+        code = int(np.array([value]).view(target.code_dtype)[0])
+        if row.exact:
+            assert code == encode(rounded(expected), target), (place, value)
+        else:
+            both = lines if len(lines) == 2 else lines * 2
+            mass = sum(
+                (abs(both[0][i] * both[1][i]) if operation.product else abs(lines[0][i]) for i in place),
+                Fraction(0),
+            )
+            mass = Fraction(float(mass) ** 0.5) if operation.root else mass
+            bound = Fraction(row.error) * len(place) * mass * Fraction(2) ** -24
+            assert abs(decode(code, target).value - expected) <= bound, (place, value)
+
+
+def rounded(value: Fraction) -> Number:
+    """A fraction as a number of 300 bits, and one more that says whether something was cut off."""
+    if not value:
+        return Number("finite", False, 0, 0)
+    shift = 300 - value.numerator.bit_length() + value.denominator.bit_length()
+    scaled = abs(value) * Fraction(2) ** shift
+    return Number("finite", value < 0, 2 * int(scaled) + (scaled.denominator != 1), -shift - 1)
+
+
+@pytest.mark.parametrize("cell", [cell for cell in CELLS if cell[0].kind == "reduce"], ids=named)
+def test_a_group_has_the_bits_that_it_has_alone(cell: Any) -> None:
+    operation, layout = cell
+    arrays = operands(operation, layout, np.float16)
+    result, _ = execute(call(operation, layout, arrays))
+    where, _ = groups(layout, arrays[0].shape)
+    lines = [x.reshape(-1) for x in arrays]
+    alone = [execute(call(operation, WHOLE, tuple(line[place] for line in lines)))[0] for place in where]
+    same(np.asarray(result).reshape(-1), np.array(alone, np.asarray(result).dtype))
+
+
+@every_cell
+@every_dtype
+def test_tensors_have_the_bits_of_arrays(cell: Any, dtype: Any) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+    from tcu.formats.tensor import host_view, tensor_of
+
+    operation, layout = cell
+    arrays = operands(operation, layout, dtype)
+    expected = run(call(operation, layout, arrays))
+    found = run(call(operation, layout, tuple(map(tensor_of, arrays))))
+    assert type(found) is torch.Tensor
+    same(host_view(found), np.asarray(expected))
+    watched = tuple(tensor_of(x).requires_grad_() for x in arrays)
+    recorded = run(call(operation, layout, watched))
+    assert recorded.requires_grad
+    same(host_view(recorded), np.asarray(expected))
+    recorded.double().nansum().backward()
+    assert all(x.grad is not None and x.grad.shape == x.shape for x in watched)
+
+
+@every_cell
+def test_dask_arrays_have_the_bits_of_arrays_or_are_refused(cell: Any) -> None:
+    da = pytest.importorskip("dask.array", reason="needs dask: pip install 'tcu[dask]'")
+    operation, layout = cell
+    arrays = operands(operation, layout, np.float32)
+
+    def fail(block: Any) -> Any:
+        raise AssertionError("computed")
+
+    lazy = tuple(da.from_array(x).map_blocks(fail, dtype=x.dtype, meta=x[:0]) for x in arrays)
+    if not served.is_served(operation, type(layout), "Dask"):
+        with pytest.raises(ParameterError, match="Dask array"):
+            run(call(operation, layout, lazy))
+        return
+    assert isinstance(run(call(operation, layout, lazy)), da.Array)
+    found = run(call(operation, layout, tuple(map(da.from_array, arrays)))).compute()
+    same(np.asarray(found), np.asarray(run(call(operation, layout, arrays))))
+
+
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=str)
+@pytest.mark.parametrize(
+    "layout", [WHOLE, Along(0), Ragged([0, 60])], ids=lambda layout: LABELS[type(layout)]
+)
+def test_a_layout_that_is_not_served_is_refused_in_words(operation: Operation, layout: Layout) -> None:
+    served_here = served.is_served(operation, type(layout), "NumPy")
+    assert served_here == (type(layout) in operation.layouts)
+    if served_here:
+        return
+    arrays = operands(operation, layout, np.float32)
+    words = f"{operation.name} does not take {LABELS[type(layout)]}, only "
+    with pytest.raises(ParameterError, match=re.escape(words)):
+        run(call(operation, layout, arrays))
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+    with pytest.raises(ParameterError, match=re.escape(words)):
+        run(call(operation, layout, tuple(map(torch.from_numpy, arrays))))
+
+
+def test_the_documentation_has_the_table() -> None:
+    page = (CONTRIBUTING.parent / "docs" / "reference" / "operations.md").read_text(encoding="utf-8")
+    assert served.table() in page
+
+
+def test_the_stub_has_the_signatures() -> None:
+    assert Path(stub.__file__).with_name("functions.pyi").read_text(encoding="utf-8") == stub.stub()
+    assert FUNCTIONS.keys() <= set(dir(tcu))
+    assert all(getattr(tcu, name) is function and function.__doc__ for name, function in FUNCTIONS.items())
+
+
+def test_an_option_that_a_function_does_not_have_is_named() -> None:
+    with pytest.raises(UnknownOptionError, match="dot has no option 'unit': its options are block, dtype"):
+        tcu.dot(np.ones(3), np.ones(3), unit="V100")
+    with pytest.raises(
+        TypeError, match="cumsum has no option 'variant': its options are exclusive, reverse, dtype"
+    ):
+        tcu.segment_cumsum(np.ones(3), [0, 3], variant="split")
+
+
+def test_names_are_looked_up_and_taken_once() -> None:
+    assert find_operation("sum") is OPERATIONS["sum"]
+    with pytest.raises(UnknownNameError, match="unknown operation 'sums': did you mean"):
+        find_operation("sums")
+    with pytest.raises(ParameterError, match="there is an operation 'sum' already: choose another name"):
+        register(Operation("sum"))
+    with pytest.raises(ParameterError, match="the operation 'spread' needs share, merge and finished"):
+        register(Operation("spread", arithmetic="own"))
+
+
+@pytest.fixture(scope="module")
+def example() -> Any:
+    """The operation of CONTRIBUTING.md, made as it says."""
+    text = CONTRIBUTING.read_text(encoding="utf-8")
+    section = text[text.index("## A new operation") :]
+    code = re.search(r"```python\n(.*?)```", section, re.DOTALL)
+    assert code is not None
+    names: dict[str, Any] = {}
+    exec(code[1], names)
+    yield names
+    del OPERATIONS["peak_to_peak"]
+
+
+def test_the_guide_s_operation_on_the_host(example: Any) -> None:
+    peak_to_peak, segments = example["peak_to_peak"], example["segment_peak_to_peak"]
+    x = operands(OPERATIONS["sum"], WHOLE, np.float32)[0]
+    assert peak_to_peak(x) == np.ptp(x)
+    for axis in (0, -1, (0, 2)):
+        same(peak_to_peak(x, axis, keepdims=True), np.ptp(x, axis, keepdims=True))
+    found = segments(x.reshape(-1), [0, 7, 7, 60])
+    assert found[0] == np.ptp(x.reshape(-1)[:7])
+    assert np.isnan(found[1])
+    assert peak_to_peak(x, dtype="float16").dtype == np.float16
+    out = np.empty(4, np.float32)
+    assert peak_to_peak(x, (0, 2), out=out) is out
+
+
+def test_the_guide_s_operation_on_tensors(example: Any) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+    peak_to_peak = example["peak_to_peak"]
+    x = torch.from_numpy(operands(OPERATIONS["sum"], WHOLE, np.float64)[0]).requires_grad_()
+    for axis in (0, (1, 2)):
+        assert torch.equal(peak_to_peak(x, axis), x.amax(axis) - x.amin(axis))
+        assert torch.autograd.gradcheck(lambda x, axis=axis: peak_to_peak(x, axis), x)
+    assert torch.autograd.gradcheck(peak_to_peak, x)
+    compiled = torch.compile(lambda x: peak_to_peak(2 * x, -1), backend="eager", fullgraph=True)
+    assert torch.equal(compiled(x), 2 * peak_to_peak(x, -1))
+    assert torch.equal(torch.vmap(lambda x: peak_to_peak(x, 0))(x), peak_to_peak(x, 1))
+
+
+def test_the_guide_s_operation_on_dask_arrays(example: Any) -> None:
+    da = pytest.importorskip("dask.array", reason="needs dask: pip install 'tcu[dask]'")
+    peak_to_peak = example["peak_to_peak"]
+    x = operands(OPERATIONS["sum"], WHOLE, np.float32)[0]
+    for chunks in ((3, 4, 5), (1, 2, 2)):
+        lazy = da.from_array(x, chunks=chunks)
+        assert peak_to_peak(lazy).compute() == np.ptp(x)
+        for axis in (0, (0, 2)):
+            for keepdims in (False, True):
+                found = peak_to_peak(lazy, axis, keepdims=keepdims)
+                same(found.compute(), np.ptp(x, axis, keepdims=keepdims))
+                assert found.shape == np.ptp(x, axis, keepdims=keepdims).shape
+
+
+def test_an_operation_without_a_derivative_says_so() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+    operation = register(
+        Operation(
+            "first", arithmetic="own", share=lambda rows: rows[:, :1].astype(np.float64), merge=lambda parts: parts[0],
+            finished=lambda shares, n: shares[:, 0],
+        )
+    )  # fmt: skip
+    try:
+        result = function_of(operation)(torch.ones(3, requires_grad=True))
+        with pytest.raises(
+            ParameterError, match="first has no gradient: detach x, or register it with a derivative"
+        ):
+            result.backward()
+    finally:
+        del OPERATIONS["first"]
