@@ -22,7 +22,7 @@ from tcu.ops.layout import (
 from tcu.ops.offsets import checked_offsets
 from tcu.ops.operation import Operation
 from tcu.surfaces.torch.checks import check_offsets, count_of_segments, edges_of
-from tcu.surfaces.torch.watch import PLAIN, holds_numbers, is_wrapped
+from tcu.surfaces.torch.watch import has_numbers_in_batch
 
 __all__ = ["Form", "form_of", "forms_of"]
 
@@ -153,8 +153,7 @@ class _Ragged(Form):
             if offsets_at is not None:
                 pairs = zip(lines.unbind(0), offsets.unbind(offsets_at), strict=True)
                 return torch.stack([operator(line, edges, *rest, **named) for line, edges in pairs]), 0
-            has_numbers = type(offsets) in PLAIN and holds_numbers((offsets,)) and not is_wrapped(offsets)
-            if has_numbers and not offsets.is_cuda:
+            if has_numbers_in_batch(offsets) and not offsets.is_cuda:
                 checked_offsets(offsets, lines.shape[1])  # while they are those of one line
             shift = lines.shape[1] * torch.arange(count, dtype=torch.int64, device=offsets.device)
             # The last offset of each is there too, and shows in the end if it is wrong; with the next first one it
