@@ -52,7 +52,8 @@ def run(call: Call) -> Any:
     if isinstance(call.layout, Ragged):
         check_in_memory(call.arrays[0], "x")
     for name in ("out", "return_info", "progress"):
-        if getattr(call, name) not in (None, False):
+        given = getattr(call, name)
+        if given is not None and given is not False:
             raise ParameterError(f"{name} with a Dask array: {_REFUSED[name]}")
     element = _checked(call.arrays)
     target = result_format(element, call.dtype)
