@@ -49,7 +49,7 @@ def test_carries_are_exact_prefixes() -> None:
     found = list(carries([row_tallies(block, (1,)) for block in blocks]))
     at = 0
     for block, carry in zip(blocks, found, strict=True):
-        assert carry.tolist() == [math.fsum(row[:at]) for row in x]
+        assert carry.tolist() == [[math.fsum(row[:at])] for row in x]
         at += block.shape[1]
     assert math.isnan(carry_of(Tally(0, 1, 1, 0)))
     assert carry_of(Tally(0, 1, 0, 0)) == math.inf
