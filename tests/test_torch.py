@@ -165,6 +165,18 @@ def test_an_out_that_does_not_fit() -> None:
         tcu.sum(x.numpy(), out=torch.zeros(()))
 
 
+def test_an_out_of_a_class_of_the_program_s_own() -> None:
+    class Mine(torch.Tensor):  # type: ignore[misc]
+        pass
+
+    x = tensor("float32")
+    out = torch.zeros((), dtype=torch.float64).as_subclass(Mine)
+    assert tcu.sum(x, out=out) is out
+    assert bits(out) == bits(tcu.sum(x, dtype="float64"))
+    with pytest.raises(ParameterError, match="out has dtype float64, the result float32"):
+        tcu.sum(x, dtype="float32", out=out)
+
+
 def test_no_gradient_goes_through_out() -> None:
     x, out = tensor("float32").requires_grad_(), torch.zeros(())
     with pytest.raises(ParameterError, match=r"x requires grad.*torch\.no_grad\(\)"):

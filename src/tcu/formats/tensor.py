@@ -70,9 +70,9 @@ def matrix_view(x: Any, name: str) -> npt.NDArray[Any]:
 
 
 def tensor_of(number: Any) -> Any:
-    """A NumPy scalar or array as a tensor."""
+    """A NumPy scalar or array as a tensor, which shares the array's memory."""
     torch = sys.modules["torch"]
-    array = np.array(number)
+    array = np.asarray(number)
     if array.dtype == _BFLOAT16:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(array)

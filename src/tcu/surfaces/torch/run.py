@@ -33,7 +33,7 @@ from tcu.surfaces.torch.checks import (
 )
 from tcu.surfaces.torch.derivatives import Derivative, derivative_of
 from tcu.surfaces.torch.forms import Form, form_of, forms_of
-from tcu.surfaces.torch.watch import PLAIN, holds_numbers, in_graph, is_watched, recorder
+from tcu.surfaces.torch.watch import holds_numbers, in_graph, is_watched, recorder
 
 __all__ = ["register_operators", "run"]
 
@@ -127,16 +127,12 @@ def _executed(call: Call) -> tuple[Any, Any]:
         views = tuple(host_view(each, name) for each, name in zip(call.arrays, ("x", "y"), strict=False))
         if len(views) == 2 and call.arrays[0] is call.arrays[1]:
             views = (views[0], views[0])
-        place = None
-        if out is not None and type(out) in PLAIN:
-            place = host_view(out, "out")
+        place = None if out is None else host_view(out, "out")
         result, info = host.execute(replace(call, arrays=views, layout=layout, out=place))
-        result = out if place is not None else tensor_of(result)
-        if out is not None and place is None:
-            out.copy_(result.reshape(out.shape))
+        result = tensor_of(result) if out is None else out
     if out is not None and not out.is_inference():
         torch.autograd.graph.increment_version(out)
-    return (result if out is None else out), info
+    return result, info
 
 
 # The operators.
