@@ -185,11 +185,12 @@ def test_a_terminal_shows_how_far_it_is_and_for_how_long(monkeypatch: pytest.Mon
 
 
 STOPPED_AT_THE_THIRD_POINT = """
-import sys
+import signal, sys
 from dataclasses import replace
 from tcu.cli import main
 from tcu.study import STUDIES
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a program in the background has none
 study, measured = STUDIES["cost-formulas"], []
 
 def measure(point):
