@@ -217,7 +217,7 @@ def test_bfloat16_as_numpy_stores_it(answer, refusal):
 
 
 @pytest.mark.parametrize("target", ["float16", "bfloat16", "float32", "float64"])
-@pytest.mark.parametrize("source", ["float32", "float64", "int32", "int64", "uint8"])
+@pytest.mark.parametrize("source", ["float32", "float64", "longdouble", "int32", "int64", "uint64", "uint8"])
 def test_conversion_rounds_once_to_nearest(source, target):
     rng = np.random.default_rng(5)
     fmt = get_format(target)
@@ -226,15 +226,26 @@ def test_conversion_rounds_once_to_nearest(source, target):
         # Just above the middle between two numbers of the format: rounding twice gets them wrong.
         tie = 1 + fmt.unit_roundoff
         x = np.concatenate([x, np.array([tie, -tie, np.nextafter(tie, 2), 0.0, -0.0]).astype(source)])
+    elif source == "longdouble":
+        tie = np.longdouble(1 + fmt.unit_roundoff) * np.array([1, -1, 2.0**-1070], np.longdouble)
+        x = np.concatenate(
+            [rng.standard_normal(300), *(tie * (1 + k * np.longdouble(2) ** -61) for k in (-1, 0, 1))]
+        )
     else:
-        top = min(np.iinfo(source).max, 2**53)
-        x = np.concatenate([rng.integers(0, top, 300), [2**24 + 1, 2**30 + 2**22 + 1]])
-        x = x[x <= top].astype(source)
+        top = int(np.iinfo(source).max)
+        ties = [(2**at + 2 ** max(at - fmt.precision, 0)) + k for at in range(60) for k in (-1, 0, 1)]
+        given = [*rng.integers(0, top, 300, source).tolist(), *ties, top]
+        x = np.array(
+            [each * sign for each in given for sign in (1, -1)[: 1 + (source[0] == "i")] if each <= top],
+            source,
+        )
     elements = DataElements(x, fmt)
     read = elements.read(0, x.size)
     assert read.dtype == fmt.dtype
-    for given, code in zip(x.tolist(), read.view(fmt.code_dtype).tolist(), strict=True):
-        assert code == encode(Number.of(given), fmt), (given, decode(code, fmt))
+    for given, code in zip(x, read.view(fmt.code_dtype).tolist(), strict=True):
+        over, under = given.as_integer_ratio() if x.dtype.kind == "f" else (int(given), 1)
+        exact = Number("finite", bool(np.signbit(given)), abs(over), 1 - under.bit_length())
+        assert code == encode(exact, fmt), (given, decode(code, fmt))
 
 
 def test_overflow_in_the_conversion_is_reported(run):

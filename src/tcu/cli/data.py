@@ -18,11 +18,7 @@ __all__ = ["DataElements", "summable_format"]
 
 
 class DataElements(Elements):
-    """Numbers that are rounded, to nearest, to ``target`` as they are read.
-
-    A file is so converted a piece at a time.  Integers beyond 2^53 are rounded
-    to binary64 before they are rounded to bfloat16.
-    """
+    """Numbers that are rounded once, to nearest, to ``target`` as they are read: a file is so converted a piece at a time."""
 
     def __init__(self, numbers: Source | npt.NDArray[Any], target: Format | None = None) -> None:
         self.source = numbers if isinstance(numbers, Source) else ArraySource(numbers)
@@ -56,14 +52,35 @@ class DataElements(Elements):
         if piece.dtype.newbyteorder("=") == self.format.dtype:
             return piece
         with np.errstate(all="ignore"):
-            if self.format.name == "bfloat16" and (piece.dtype.kind != "f" or piece.dtype.itemsize > 4):
+            narrow = self.format.name != "binary64"
+            wide = _in_binary64(piece) if narrow and piece.dtype.itemsize >= 8 else piece
+            if self.format.name == "bfloat16" and (wide.dtype.kind != "f" or wide.dtype.itemsize > 4):
                 # ml_dtypes rounds such numbers twice, once to float32.
-                rounded = encode_array(piece.astype(np.float64), self.format).view(self.format.dtype)
+                rounded = encode_array(wide.astype(np.float64), self.format).view(self.format.dtype)
             else:
-                rounded = piece.astype(self.format.dtype)
+                rounded = wide.astype(self.format.dtype)
             if not self.overflowed and np.any(np.isinf(rounded) & np.isfinite(piece.astype(np.float64))):
                 self.overflowed = True
         return rounded
+
+
+def _in_binary64(piece: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Binary64 numbers that round to fewer bits as these do.
+
+    Numbers of more than 53 bits are rounded to odd: the last bit says whether
+    anything was cut off, so that none comes to lie on a tie.
+    """
+    near = piece.astype(np.float64, copy=False)
+    if piece.dtype.kind in "iu":
+        low = piece.dtype.type((1 << 11) - 1)  # of 64 bits, 53 stay
+        odd = (piece & ~low) | ((piece & low) != 0).astype(piece.dtype) << piece.dtype.type(11)
+        return np.where(np.abs(near) < 2.0**53, near, odd.astype(np.float64))
+    if piece.dtype.itemsize > 8:
+        rest = piece - near
+        even = (near.view(np.uint64) & np.uint64(1)) == 0
+        moved = np.nextafter(near, np.where(rest > 0, np.inf, -np.inf))
+        return np.where((rest != 0) & even & np.isfinite(near), moved, near)
+    return near
 
 
 class Overflow:
@@ -97,7 +114,7 @@ def summable_format(name: str, option: str) -> Format:
 
 def _convertible(dtype: np.dtype[Any], target: Format) -> np.dtype[Any]:
     """The dtype as which stored items are read; raises DtypeError where they are no numbers."""
-    bits = dtype.kind == "V" and dtype.names is None and dtype.itemsize == 2
+    bits = dtype.kind == "V" and dtype.names is None and dtype.subdtype is None and dtype.itemsize == 2
     if target.name == "bfloat16" and (bits or (dtype.kind == "u" and dtype.itemsize == 2)):
         # NumPy stores the bits of an ml_dtypes.bfloat16 array as raw two-byte items.
         return target.dtype
