@@ -353,10 +353,10 @@ def test_text_in_another_encoding(refusal):
 
 def test_parse_numbers_keeps_order_and_rounds_decimals_correctly():
     lines = ["k v", "0.1 1e-400", "", '"7"' if False else "7", "-inf nan"]
-    numbers = parse_numbers(lines, "lines")
+    numbers, _ = parse_numbers(lines, "lines")
     assert numbers[:4].tolist() == [0.1, 0.0, 7.0, -math.inf]
     assert math.isnan(numbers[4])
-    assert parse_numbers(['"1","2"', "3,4"], "quoted").tolist() == [1, 2, 3, 4]
+    assert parse_numbers(['"1","2"', "3,4"], "quoted")[0].tolist() == [1, 2, 3, 4]
     with pytest.raises(DataFileError, match="line 1"):
         parse_numbers(["1 x"], "lines")
 

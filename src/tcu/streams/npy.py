@@ -194,10 +194,10 @@ def _bytes_of(array: Any) -> memoryview:
 
 
 class Rejoined(io.RawIOBase):
-    """A file of which the first bytes were read already."""
+    """A file of which the first bytes were read already; ``close``: that is closed with this one."""
 
-    def __init__(self, start: bytes, rest: BinaryIO) -> None:
-        self._start, self._rest = start, rest
+    def __init__(self, start: bytes, rest: BinaryIO, close: bool = False) -> None:
+        self._start, self._rest, self._close = start, rest, close
 
     def readable(self) -> bool:
         return True
@@ -209,6 +209,11 @@ class Rejoined(io.RawIOBase):
         room[: len(taken)] = taken
         self._start = self._start[len(taken) :]
         return len(taken)
+
+    def close(self) -> None:
+        if self._close:
+            self._rest.close()
+        super().close()
 
 
 _LARGEST = 1 << 63
@@ -229,6 +234,8 @@ def read_header(file: Any, name: str) -> tuple[tuple[int, ...], bool, np.dtype[A
             math.prod(shape) * max(dtype.itemsize, 1) >= _LARGEST
         ):
             raise ValueError(f"its shape is {shape}")
+        if dtype.subdtype is not None:
+            raise ValueError(f"its items are arrays, {dtype}")
     except OSError:
         raise
     except Exception as error:  # a header is Python's text, and NumPy's parser of it raises many kinds
