@@ -18,7 +18,7 @@ from tcu.cli.data import DataElements
 from tcu.cli.exact import ExactOutcome, check_exact, exact_outcome, exact_panel
 from tcu.cli.files import read_elements
 from tcu.cli.outcome import Method, Outcome, compute, warning
-from tcu.cli.output import console, json_number, print_json, short, warn
+from tcu.cli.output import console, json_number, print_json, short, visible, warn
 from tcu.cli.progress import ProgressBar
 from tcu.cli.resuming import check_alone, checkpoint_of, unit_of
 from tcu.cli.rows import Along, is_wanted, sum_along
@@ -115,7 +115,7 @@ def _check_fraction(schedule: options.Schedule, variants: Sequence[str]) -> None
 
 def _source(file: str, numbers: options.Numbers) -> str:
     column = f", column {numbers.column}"
-    return file if numbers.column is None or file.endswith(column) else file + column
+    return visible(file if numbers.column is None or file.endswith(column) else file + column)
 
 
 def _warn(elements: DataElements) -> None:
