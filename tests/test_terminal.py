@@ -14,6 +14,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from rich.text import Text
 from tcu.cli import main
 from tcu.cli.output import complain, console, error_console, print_json, visible
 from tcu.gpu.errors import CompileError
+from tcu.probes.vectors import collect
 
 EVIL = "a\x1b[31m\nerror: b\r\t\x07\x7f\x9b\u202e\u2028[bold]z[/nothing]"
 SHOWN = r"a\x1b[31m\nerror: b\r\t\x07\x7f\x9b\u202e\u2028[bold]z[/nothing]"
@@ -163,3 +165,15 @@ def test_names_in_hdf5(capsys: pytest.CaptureFixture[str]) -> None:
         out, err = capsys.readouterr()
         assert is_shown(out + err)
         assert out or err.count("\n") == 1
+
+
+def test_what_another_machine_s_file_says(capsys: pytest.CaptureFixture[str]) -> None:
+    vectors = collect("H200", instruction="mma", input="bf16", outputs=100)
+    machine = replace(vectors.machine, kind="gpu", name=EVIL, driver=EVIL)
+    replace(vectors, machine=machine, date=EVIL).save(Path(f"{NAME}.npz"))
+    for more in ([], ["--unit", "V100"]):
+        assert main(["verify", f"{NAME}.npz", *more]) in (0, 1)
+        out, err = capsys.readouterr()
+        assert is_shown(out + err)
+        assert out.startswith(r"a\x1b[31m\nerror: b")
+        assert out.count("\nerror") == 0
