@@ -3,7 +3,7 @@
     python tests/golden.py check                  what the CPU's model returns now, beside the table
     python tests/golden.py write                  the table anew; a changed row must have a new version of its plan
     python tests/golden.py write --same-version   the same where the bits were wrong, not the order
-    python tests/golden.py write --large          with the rows of 2^26 numbers and more (minutes, 6 GB of memory)
+    python tests/golden.py write --large          with the rows of 2^26 numbers and more (minutes, 4 GB of memory)
 
 A row says how its inputs are made, which unit its bits need (null: they are those of every unit), and the version of its
 plan ("sum 1"; null where no order of additions has a say).  It has bits for each shape: the code of a single number, or
