@@ -14,7 +14,7 @@ from tcu.formats.format import Format, get_format
 from tcu.model.elements import SUMMABLE, Elements
 from tcu.streams import ArraySource, Source, Strips
 
-__all__ = ["DataElements", "summable_format"]
+__all__ = ["Changes", "DataElements", "count_text", "of_the_rounded", "summable_format"]
 
 
 class DataElements(Elements):
@@ -28,10 +28,19 @@ class DataElements(Elements):
         super().__init__(np.empty(0, self.dtype if target is None else target.dtype))
         self.overflowed = False
         """Whether a finite number read so far became inf."""
+        self.changed = False
+        """Whether a number read so far was changed by rounding."""
 
     @property
     def n(self) -> int:
         return self.source.n
+
+    @property
+    def rounded_from(self) -> str | None:
+        """What the numbers were before they were rounded, once all were read; None where rounding changed none."""
+        if self.source.from_text:
+            return "text"
+        return str(self.dtype) if self.changed else None
 
     def read(self, start: int, stop: int, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
         numbers = self._rounded(self.source.read(start, stop, out).view(self._stored))
@@ -61,7 +70,29 @@ class DataElements(Elements):
                 rounded = wide.astype(self.format.dtype)
             if not self.overflowed and np.any(np.isinf(rounded) & np.isfinite(piece.astype(np.float64))):
                 self.overflowed = True
+            if not self.changed and not _are_equal(piece, rounded):
+                self.changed = True  # never back: other threads read at the same time
         return rounded
+
+
+def _are_equal(piece: npt.NDArray[Any], rounded: npt.NDArray[Any]) -> bool:
+    """Whether each number is what it was rounded to; NaN is."""
+    if (
+        piece.dtype.itemsize <= 4 or piece.dtype == np.float64
+    ):  # which binary64 holds, as it holds the rounded ones
+        wide, near = piece.astype(np.float64), rounded.astype(np.float64)
+    elif piece.dtype.kind == "f":
+        wide, near = piece, rounded.astype(piece.dtype)
+    else:
+        near = rounded.astype(np.float64)
+        limits = np.iinfo(piece.dtype)
+        inside = (near >= float(limits.min)) & (
+            near < float(limits.max)
+        )  # the latter is a power of two, rounded up
+        wide, near = piece, np.where(inside, near, 0).astype(piece.dtype)
+        if not np.all(inside):
+            return False
+    return bool(np.all((wide == near) | (wide != wide)))
 
 
 def _in_binary64(piece: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
@@ -83,10 +114,10 @@ def _in_binary64(piece: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     return near
 
 
-class Overflow:
-    """Of a pass over :class:`DataElements`: a checkpoint keeps whether numbers became inf."""
+class Changes:
+    """Of a pass over :class:`DataElements`: a checkpoint keeps whether numbers became inf, and whether others changed."""
 
-    name = "overflow"
+    name = "changes"
 
     def __init__(self, elements: DataElements) -> None:
         self._elements = elements
@@ -97,11 +128,25 @@ class Overflow:
     def merge(self, start: int, stop: int, share: None) -> None:
         """Nothing to add."""
 
-    def state(self) -> bool:
-        return self._elements.overflowed
+    def state(self) -> list[bool]:
+        return [self._elements.overflowed, self._elements.changed]
 
-    def restore(self, state: bool) -> None:
-        self._elements.overflowed |= state
+    def restore(self, state: list[bool]) -> None:
+        overflowed, changed = state
+        self._elements.overflowed |= overflowed
+        self._elements.changed |= changed
+
+
+def count_text(elements: DataElements) -> str:
+    """How many numbers of which dtype, and what they were before they were rounded, once all were read."""
+    before = elements.rounded_from
+    rounded = "" if before is None else f", rounded from {before}"
+    return f"{elements.n:,} of {elements.format.dtype}{rounded}"
+
+
+def of_the_rounded(elements: DataElements) -> str:
+    """What stands behind "exact sum" where it is not that of the numbers in the file."""
+    return "" if elements.rounded_from is None else " of the rounded numbers"
 
 
 def summable_format(name: str, option: str) -> Format:

@@ -135,7 +135,7 @@ def _read(path: str, numbers: Numbers, target: Format | None, room: _Room, once:
             )
         found, remarks = _read_text(place, name, Columns(column, numbers.header), target, room)
         source = ArraySource(found, name)
-        source.remarks = remarks
+        source.remarks, source.from_text = remarks, True
         return source
     except DataFileError:
         raise
