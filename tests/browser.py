@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from patience import HANGS
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
-SECONDS = 60
 
 
 def find_browser() -> str | None:
@@ -52,7 +53,7 @@ class Browser:
     def close(self) -> None:
         os.close(self._write)
         self._process.terminate()
-        self._process.wait(SECONDS)
+        self._process.wait(HANGS)
         os.close(self._read)
         shutil.rmtree(self._folder, ignore_errors=True)
 
@@ -110,9 +111,9 @@ class Browser:
         self.wait(f"location.href !== 'about:blank' && document.readyState === 'complete' && ({ready})")
 
     def wait(self, expression: str) -> None:
-        end = time.monotonic() + SECONDS
+        end = time.monotonic() + HANGS
         while not self.ask(expression):
-            assert time.monotonic() < end, f"not within {SECONDS} s: {expression}"
+            assert time.monotonic() < end, f"not within {HANGS} s: {expression}"
             time.sleep(0.05)
 
     def ask(self, expression: str) -> Any:

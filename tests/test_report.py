@@ -185,12 +185,13 @@ def test_a_terminal_shows_how_far_it_is_and_for_how_long(monkeypatch: pytest.Mon
 
 
 STOPPED_AT_THE_THIRD_POINT = """
-import sys
+import signal, sys
 from dataclasses import replace
 from tcu.cli import main
 from tcu.study import STUDIES
 
-study, measured = STUDIES["reproducibility"], []
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a program in the background has none
+study, measured = STUDIES["cost-formulas"], []
 
 def measure(point):
     if len(measured) == 2:
@@ -199,7 +200,7 @@ def measure(point):
     measured.append(point)
     return study.measure(point)
 
-STUDIES["reproducibility"] = replace(study, measure=measure)
+STUDIES["cost-formulas"] = replace(study, measure=measure)
 sys.exit(main(sys.argv[1:]))
 """
 
@@ -210,7 +211,7 @@ def test_a_report_that_is_stopped_goes_on_where_it_was(tmp_path: Path, sent: sig
 
     def start(program: list[str], name: str) -> subprocess.Popen[str]:
         (tmp_path / name).mkdir(exist_ok=True)
-        arguments = ["--quick", "--study", "reproducibility", "-o", str(tmp_path / name / "report.html")]
+        arguments = ["--quick", "--study", "cost-formulas", "-o", str(tmp_path / name / "report.html")]
         return subprocess.Popen(
             [sys.executable, *program, "report", *arguments], text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -227,12 +228,12 @@ def test_a_report_that_is_stopped_goes_on_where_it_was(tmp_path: Path, sent: sig
     stopped.send_signal(sent)
     assert finish(stopped) == (130 if sent is signal.SIGINT else -sent)
     assert not (tmp_path / "stopped" / "report.html").exists()
-    journal = tmp_path / "stopped" / "report.results" / "reproducibility.points.jsonl"
+    journal = tmp_path / "stopped" / "report.results" / "cost-formulas.points.jsonl"
     kept = [json.loads(line) for line in journal.read_text().splitlines()[1:]]
     assert len(kept) == 2
     assert finish(start(["-m", "tcu"], "stopped")) == finish(start(["-m", "tcu"], "whole")) == 0
     first, second = (
-        json.loads((tmp_path / name / "report.results" / "reproducibility.json").read_text())
+        json.loads((tmp_path / name / "report.results" / "cost-formulas.json").read_text())
         for name in ("stopped", "whole")
     )
     assert first["rows"] == second["rows"]

@@ -711,15 +711,16 @@ def test_numbers_that_changed_between_two_runs_are_noticed(kind: str, tmp_path: 
 
 
 def test_that_numbers_became_inf_is_not_forgotten(tmp_path: Path) -> None:
-    from tcu.cli.data import DataElements, Overflow
+    from tcu.cli.data import Changes, DataElements
     from tcu.formats import get_format
 
     elements = DataElements(np.array([1e9]), get_format("binary16"))
     elements.read(0, 1)
-    state = Overflow(elements).state()
+    state = Changes(elements).state()
     fresh = DataElements(np.array([1.0]), get_format("binary16"))
-    Overflow(fresh).restore(state)
+    Changes(fresh).restore(state)
     assert fresh.overflowed
+    assert fresh.changed
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,9 @@ from collections.abc import Iterable
 class TcuError(Exception):
     """Base of all errors raised by tcu."""
 
+    ends_in_log = False
+    """Whether lines of another program's log follow the first, which is the message."""
+
 
 class UnknownNameError(TcuError, KeyError):
     """A unit, instruction, format or variant that does not exist."""

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 import tcu
 from tcu.cli import (
@@ -25,7 +24,7 @@ from tcu.cli import (
     tuning,
     vectors,
 )  # fmt: skip
-from tcu.cli.output import error_console
+from tcu.cli.output import complain
 from tcu.errors import TcuError
 
 __all__ = ["app", "main"]
@@ -90,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = app(given, prog_name="tcu", standalone_mode=False)
         sys.stdout.flush()
     except TcuError as error:
-        return _fail(str(error))
+        return _fail(*(str(error).split("\n") if error.ends_in_log else [str(error)]))
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except BrokenPipeError:
@@ -132,6 +131,6 @@ def _help_of(error: Exception) -> str:
     return f"{getattr(context, 'command_path', 'tcu')} --help"
 
 
-def _fail(message: str) -> int:
-    error_console().print(Text.assemble(("error: ", "bold red"), message), soft_wrap=True)
+def _fail(*lines: str) -> int:
+    complain("error", "bold red", *lines)
     return BAD_INPUT

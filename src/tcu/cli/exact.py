@@ -12,7 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from tcu.cli.data import DataElements, Overflow, summable_format
+from tcu.cli.data import Changes, DataElements, count_text, of_the_rounded, summable_format
 from tcu.cli.numbers import hex_bits
 from tcu.cli.options import Schedule
 from tcu.cli.outcome import Method
@@ -51,6 +51,7 @@ class ExactOutcome:
             "result": json_number(float(self.result)),
             "result_dtype": str(self.format.dtype),
             "bits": self.bits,
+            "rounded_from": self.elements.rounded_from,
         }
 
 
@@ -79,7 +80,7 @@ def exact_outcome(
     )
     total = ExactTotal()
     task = checkpoint({"operation": "exact sum"})
-    run(elements, [total, Overflow(elements)], memory=memory, checkpoint=task, progress=progress, gpu=gpu)
+    run(elements, [total, Changes(elements)], memory=memory, checkpoint=task, progress=progress, gpu=gpu)
     return ExactOutcome(elements, total.value(target.dtype))
 
 
@@ -88,8 +89,11 @@ def exact_panel(outcome: ExactOutcome, source: str) -> Panel:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column()
-    grid.add_row("numbers", f"{outcome.elements.n:,} of {outcome.elements.format.dtype}")
-    grid.add_row("exact sum", Text(str(outcome.result), style="bold"))
+    grid.add_row("numbers", count_text(outcome.elements))
+    grid.add_row(
+        "exact sum",
+        Text(str(outcome.result), style="bold").append(of_the_rounded(outcome.elements), "not bold"),
+    )
     grid.add_row("bits", f"{outcome.bits}  ({outcome.format.name}, rounded once)")
     title = Text(f"exact sum of {source}", style="bold")
     return Panel(grid, title=title, title_align="left", expand=False, padding=(0, 1), box=box.ROUNDED)

@@ -80,8 +80,18 @@ class Numbers:
         typer.Option(
             "--column",
             metavar="COLUMN",
-            help="One column of a Parquet or text file, by its name; of a text file also by its number from 1, "
-            "else all fields of all lines.",
+            help="One column of a Parquet or text file, by its name; of a text file also by its number from 1, 2 or "
+            "'#2', else all fields of all lines.",
+            rich_help_panel=FILE,
+        ),
+    ] = None
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header",
+            help="Whether the first line of a text file names its columns, as 2019,2020 may; else it does if none of its "
+            "fields is a number, and is data if all are.",
+            show_default=False,
             rich_help_panel=FILE,
         ),
     ] = None

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tcu.cli.data import DataElements, Overflow, summable_format
+from tcu.cli.data import Changes, DataElements, summable_format
 from tcu.cli.numbers import hex_bits, leading_exponent
 from tcu.cli.options import Schedule
 from tcu.cli.output import json_number
@@ -114,6 +114,7 @@ class Outcome:
             "error_bound": json_number(self.bound),
             "mmas": self.info.mmas,
             "bits": self.bits,
+            "rounded_from": self.elements.rounded_from,
             "modelled_time": asdict(self.info.modelled_time),
             "levels": self.info.levels,
         }
@@ -137,7 +138,7 @@ def compute(
     plan, unit = plan_of(SUM, elements.n, elements.format, SUM.values(dict(given)))
     target = result_format(elements.format, given.get("dtype"))
     planned, magnitudes, whole = PlannedTotal(plan, unit), Magnitudes(), ExactTotal()
-    totals: list[Total] = [planned, magnitudes, *([whole] if exact is None else []), Overflow(elements)]
+    totals: list[Total] = [planned, magnitudes, *([whole] if exact is None else []), Changes(elements)]
     task = {"operation": "sum", "unit": unit.name, "plan": str(plan), "gpu": gpu is not None}
     run(elements, totals, memory=memory, checkpoint=checkpoint(task), progress=progress, gpu=gpu)
     result = round_sum(planned.value(), target)

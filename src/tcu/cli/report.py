@@ -92,7 +92,7 @@ def report_command(
         )
     else:
         console().print(_table(chapters))
-        console().print(Text(f"written to {output}; results are kept in {kept}"), soft_wrap=True)
+        console().print(f"written to {output}; results are kept in {kept}", soft_wrap=True)
 
 
 def _stored_results(results: Path | None) -> Path:

@@ -9,7 +9,7 @@ import typer
 
 import tcu
 from tcu.cli import options
-from tcu.cli.data import DataElements, Overflow, summable_format
+from tcu.cli.data import Changes, DataElements, summable_format
 from tcu.cli.files import read_elements
 from tcu.cli.outcome import warning
 from tcu.cli.output import check_place, console, print_json, warn
@@ -100,15 +100,18 @@ def cumsum_command(
         print_json({
             "shape": list(shape), "dtype": str(elements.format.dtype), "axis": number, "exclusive": exclusive,
             "reverse": reverse, **_plan(info), "output": str(output), "result_shape": list(result_shape),
-            "result_dtype": str(target.dtype),
+            "result_dtype": str(target.dtype), "rounded_from": elements.rounded_from,
         })  # fmt: skip
         return
     screen = console()
+    before = elements.rounded_from
+    rounded = "" if before is None else f" rounded from {before}"
     kind = f"{'exclusive, ' if exclusive else ''}{'from the end, ' if reverse else ''}" + (
         "all as one line" if number is None else f"along axis {number}"
     )
     screen.print(
-        f"{elements.source.name}: {shape_text(shape)} of {elements.format.dtype}, {kind}", markup=False
+        f"{elements.source.name}: {shape_text(shape)} of {elements.format.dtype}{rounded}, {kind}",
+        markup=False,
     )
     screen.print(f"{info.rows:,} × {info.plan}", markup=False)
     screen.print(f"{output}: {shape_text(result_shape)} of {target.dtype}", markup=False)
@@ -127,7 +130,7 @@ def _through_all(
     scan_into(
         output, elements, elements.format, target, exclusive=exclusive, reverse=reverse,
         memory=options.size_of(reading.memory), checkpoint=checkpoint_of(elements, reading, task),
-        progress=bar.advance, beside=[Overflow(elements)],
+        progress=bar.advance, beside=[Changes(elements)],
     )  # fmt: skip
 
 

@@ -14,11 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from tcu.cli import options
-from tcu.cli.data import DataElements
+from tcu.cli.data import DataElements, count_text, of_the_rounded
 from tcu.cli.exact import ExactOutcome, check_exact, exact_outcome, exact_panel
 from tcu.cli.files import read_elements
 from tcu.cli.outcome import Method, Outcome, compute, warning
-from tcu.cli.output import console, json_number, print_json, short, warn
+from tcu.cli.output import console, json_number, print_json, short, visible, warn
 from tcu.cli.progress import ProgressBar
 from tcu.cli.resuming import check_alone, checkpoint_of, unit_of
 from tcu.cli.rows import Along, is_wanted, sum_along
@@ -115,7 +115,7 @@ def _check_fraction(schedule: options.Schedule, variants: Sequence[str]) -> None
 
 def _source(file: str, numbers: options.Numbers) -> str:
     column = f", column {numbers.column}"
-    return file if numbers.column is None or file.endswith(column) else file + column
+    return visible(file if numbers.column is None or file.endswith(column) else file + column)
 
 
 def _warn(elements: DataElements) -> None:
@@ -132,13 +132,13 @@ def _panel(outcome: Outcome, source: str) -> Panel:
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column()
     rows: list[tuple[str, str | Text]] = [
-        ("numbers", f"{plan.n:,} of {outcome.elements.format.dtype}"),
+        ("numbers", count_text(outcome.elements)),
         ("unit", f"{unit.name} ({unit.architecture})"),
         ("variant", f"{plan.variant}, {chain}B = {plan.block}"),
         ("", ""),
         ("sum", Text(str(outcome.result), style="bold")),
         ("bits", f"{outcome.bits}  ({outcome.format.name})"),
-        ("exact sum", f"{outcome.exact!r}"),
+        ("exact sum", f"{outcome.exact!r}{of_the_rounded(outcome.elements)}"),
         ("relative error", _error_text(outcome)),
         ("error bound", _bound_text(outcome)),
         ("", ""),
@@ -236,7 +236,7 @@ def compare_command(
         return
     screen = console()
     table = _fitting_table(rows, best, screen)
-    summary = f"{elements.n:,} of {elements.format.dtype}, exact sum {exact!r}"
+    summary = f"{count_text(elements)}, exact sum{of_the_rounded(elements)} {exact!r}"
     legend = [Text("★ smallest error", style="dim"), *_absences(reasons)]
     if len(table.columns) < len(_COLUMNS):
         legend.append(Text("A wider terminal shows more columns.", style="dim"))
@@ -264,12 +264,16 @@ def _attempt(
         return error
 
 
+_OF_ALL = ("n", "dtype", "exact", "rounded_from")
+"""What a comparison says once."""
+
+
 def _comparison(elements: DataElements, exact: float, rows: list[Row], best: float) -> dict[str, Any]:
     documents: list[dict[str, Any]] = []
     for method, outcome in rows:
         if isinstance(outcome, Outcome):
             document = outcome.document() | {"best": outcome.relative_error == best, "reason": None}
-            documents.append({key: document[key] for key in document if key not in ("n", "dtype", "exact")})
+            documents.append({key: document[key] for key in document if key not in _OF_ALL})
         else:
             documents.append(
                 {"unit": method.unit, "variant": method.variant, "result": None, "reason": str(outcome)}
@@ -278,6 +282,7 @@ def _comparison(elements: DataElements, exact: float, rows: list[Row], best: flo
         "n": elements.n,
         "dtype": str(elements.format.dtype),
         "exact": json_number(exact),
+        "rounded_from": elements.rounded_from,
         "rows": documents,
     }
 

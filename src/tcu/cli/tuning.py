@@ -14,7 +14,7 @@ from rich.text import Text
 
 from tcu.cli import options
 from tcu.cli.catalogue import brief
-from tcu.cli.output import check_place, console, print_json
+from tcu.cli.output import check_place, console, print_json, visible
 from tcu.cli.progress import STEPS, ProgressBar, in_steps
 
 __all__ = ["tune_command"]
@@ -114,7 +114,7 @@ def _shown(found: Any, file: Path) -> RenderableType:
     )
     tail = Text(
         f"{changed} of {len(found.choices)} configurations are new, of {sum(one.tried for one in found.choices)} "
-        f"tried in {found.seconds:.0f} s; within each row all returned the same bits.\nStored in {file}",
+        f"tried in {found.seconds:.0f} s; within each row all returned the same bits.\nStored in {visible(str(file))}",
         overflow="fold",
     )
     return Group(head, table, tail)

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from tcu.cli import options
 from tcu.cli.catalogue import brief
-from tcu.cli.output import check_place, console, json_number, print_json
+from tcu.cli.output import check_place, console, json_number, print_json, visible
 from tcu.cli.progress import STEPS, ProgressBar, in_steps
 from tcu.formats.format import get_format
 from tcu.probes.vectors import Difference, Machine, Replay, Vectors, Verification, collect, value_of, verify
@@ -72,8 +72,8 @@ def collect_command(
     count = len(vectors.entries)
     console().print(
         Text(
-            f"{file}: {vectors.outputs:,} outputs of {count} instruction{'s' * (count != 1)} of "
-            f"{_named(vectors.machine)}, {file.stat().st_size / 1000:,.0f} kB.\nCompare them: tcu verify {file}"
+            f"{visible(str(file))}: {vectors.outputs:,} outputs of {count} instruction{'s' * (count != 1)} of "
+            f"{_named(vectors.machine)}, {file.stat().st_size / 1000:,.0f} kB.\nCompare them: tcu verify {visible(str(file))}"
         ),
         soft_wrap=True,
     )
@@ -108,7 +108,8 @@ def verify_command(
 
 
 def _named(machine: Machine) -> str:
-    return machine.name if machine.kind == "gpu" else f"the model of {machine.name}"
+    name = visible(machine.name)
+    return name if machine.kind == "gpu" else f"the model of {name}"
 
 
 # JSON
@@ -182,7 +183,11 @@ def _shown(file: Path, result: Verification) -> RenderableType:
         [f"compute capability {machine.compute_capability}"]
         + [f"{name} {version}" for name, version in versions if version]
     )
-    head = Text.assemble((f"{file}: {_named(machine)}", "bold"), (f"\n{known}; {result.vectors.date}", "dim"))
+    head = Text.assemble(
+        (f"{visible(str(file))}: {_named(machine)}", "bold"),
+        "\n",
+        (visible(f"{known}; {result.vectors.date}"), "dim"),
+    )
     parts: list[RenderableType] = [head, _table(result)]
     first = next((one for one in result.replays if one.first is not None), None)
     if first is not None:
@@ -249,7 +254,7 @@ def _conclusion(result: Verification) -> list[RenderableType]:
     if result.others:
         lines.append(
             Text(
-                f"The catalogue does not have {machine.name} (compute capability "
+                f"The catalogue does not have {visible(machine.name)} (compute capability "
                 f"{machine.compute_capability}); of its {len(CATALOGUE)} units {unit} agrees best."
             )
         )

@@ -18,9 +18,12 @@ from typing import Any
 from tcu.gpu.errors import CompileError, ExtraMissingError
 from tcu.gpu.imports import cuda_module
 from tcu.gpu.kernels import Kernel
+from tcu.plan import variants
 
 __all__ = ["Binary", "CompileTask", "compile_cuda", "compiler_version", "read_sources", "task_for", "task_of"]
 
+_PLAN = "plan_constants.cuh"
+"""A file that is written when it is read (:func:`_plan_constants`)."""
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
@@ -52,13 +55,24 @@ def read_sources(name: str, folder: Mapping[str, str] | None = None) -> tuple[tu
         current = pending.pop(0)
         if current in found:
             continue
-        if folder is None:
+        if current == _PLAN:
+            text = _plan_constants()
+        elif folder is None:
             text = resources.files("tcu.gpu").joinpath("cuda", current).read_text(encoding="utf-8")
         else:
             text = folder[current]
         found[current] = text
         pending += _INCLUDE.findall(text)
     return tuple(found.items())
+
+
+def _plan_constants() -> str:
+    """What kernels that make plans of their own, for segments whose lengths only the GPU knows, take from the plans."""
+    return (
+        "#pragma once\n\n"
+        f"constexpr long long LEAST_LOADS = {variants.LOADS};\n"
+        f"constexpr long long MOST_CHUNKS = {variants._CHUNKS};\n"
+    )
 
 
 def task_of(source: str, macros: Mapping[str, object], architecture: str) -> CompileTask:

@@ -36,6 +36,8 @@ class DriverError(GpuError):
 class CompileError(GpuError):
     """A kernel did not compile; the message ends in the compiler's log."""
 
+    ends_in_log = True
+
 
 class UnsupportedInstructionError(GpuError):
     """An instruction that the GPU does not have."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import threading
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from tcu.errors import DataFileError
 from tcu.streams.source import Identity, Source, Strips
 
-__all__ = ["MAGIC", "NpyPipe", "NpySource"]
+__all__ = ["MAGIC", "NpyPipe", "NpySource", "Rejoined", "read_header"]
 
 MAGIC = b"\x93NUMPY"
 
@@ -136,7 +137,7 @@ class NpyPipe(Source):
         """``start``: what was read of it already."""
         self.name = name
         self._file = file
-        self.shape, fortran, self._stored = read_header(_Rejoined(start, file), name)
+        self.shape, fortran, self._stored = read_header(Rejoined(start, file), name)
         if fortran:
             raise DataFileError(
                 f"{name} is in Fortran order, so its numbers do not come in the order in which they are summed: "
@@ -192,15 +193,31 @@ def _bytes_of(array: Any) -> memoryview:
     return memoryview(array.view(np.uint8)) if array.size else memoryview(b"")
 
 
-class _Rejoined:
-    """A file of which the first bytes were read already."""
+class Rejoined(io.RawIOBase):
+    """A file of which the first bytes were read already; ``close``: that is closed with this one."""
 
-    def __init__(self, start: bytes, rest: BinaryIO) -> None:
-        self._start, self._rest = start, rest
+    def __init__(self, start: bytes, rest: BinaryIO, close: bool = False) -> None:
+        self._start, self._rest, self._close = start, rest, close
 
-    def read(self, size: int) -> bytes:
-        taken, self._start = self._start[:size], self._start[size:]
-        return taken + self._rest.read(size - len(taken)) if len(taken) < size else taken
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: Any) -> int:
+        taken = self._start[: len(room)]
+        if not taken:
+            return self._rest.readinto(room)  # type: ignore[attr-defined, no-any-return]
+        room[: len(taken)] = taken
+        self._start = self._start[len(taken) :]
+        return len(taken)
+
+    def close(self) -> None:
+        if self._close:
+            self._rest.close()
+        super().close()
+
+
+_LARGEST = 1 << 63
+"""No array has as many numbers, or bytes."""
 
 
 def read_header(file: Any, name: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
@@ -213,12 +230,17 @@ def read_header(file: Any, name: str) -> tuple[tuple[int, ...], bool, np.dtype[A
             shape, fortran, dtype = np.lib.format.read_array_header_2_0(file)
         else:
             raise ValueError(f"version {version[0]}.{version[1]}, which arrays of plain numbers do not need")
-        if any(length < 0 for length in shape):
+        if any(type(length) is not int or not 0 <= length < _LARGEST for length in shape) or (
+            math.prod(shape) * max(dtype.itemsize, 1) >= _LARGEST
+        ):
             raise ValueError(f"its shape is {shape}")
-    except (ValueError, EOFError, KeyError) as error:
-        reason = (str(error).strip() or "unexpected end").splitlines()[0].rstrip(".")
+        if dtype.subdtype is not None:
+            raise ValueError(f"its items are arrays, {dtype}")
+    except OSError:
+        raise
+    except Exception as error:  # a header is Python's text, and NumPy's parser of it raises many kinds
         raise DataFileError(
-            f"{name} is damaged or not a complete .npy file ({reason}): write it again with numpy.save"
+            f"{name} is damaged or not a complete .npy file ({_in_words(error)}): write it again with numpy.save"
         ) from None
     if dtype.hasobject:
         raise DataFileError(
@@ -226,3 +248,10 @@ def read_header(file: Any, name: str) -> tuple[tuple[int, ...], bool, np.dtype[A
             "save plain numbers, with x.astype('float64')"
         )
     return shape, fortran and len(shape) > 1, dtype
+
+
+def _in_words(error: Exception) -> str:
+    reason = (str(error).strip() or "unexpected end").splitlines()[0].rstrip(".")
+    if not isinstance(error, ValueError | EOFError) or " object at 0x" in reason:
+        return "its header does not say its shape and dtype as plain values"
+    return reason if len(reason) <= 200 else f"{reason[:200]}..."

@@ -37,6 +37,8 @@ class Source(ABC):
     shape: tuple[int, ...]
     remarks: tuple[str, ...] = ()
     """What whoever sums it should know."""
+    from_text = False
+    """Whether the numbers were rounded from decimal text."""
 
     @abstractmethod
     def read(self, start: int, stop: int, out: npt.NDArray[Any] | None = None) -> npt.NDArray[Any]:
@@ -145,6 +147,7 @@ class Concatenation(Source):
                     "or save all in one dtype"
                 )
         self.remarks = tuple(remark for source in sources for remark in source.remarks)
+        self.from_text = any(source.from_text for source in sources)
         self._ends: list[int] = []
         self.n = 0
         for source in sources:

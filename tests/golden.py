@@ -1,0 +1,910 @@
+"""Golden bits: what every operation returned for inputs that never change, as data in tests/data/golden-*.json.
+
+    python tests/golden.py check                  what the CPU's model returns now, beside the table
+    python tests/golden.py write                  the table anew; a changed row must have a new version of its plan
+    python tests/golden.py write --same-version   the same where the bits were wrong, not the order
+    python tests/golden.py write --large          with the rows of 2^26 numbers and more (minutes, 4 GB of memory)
+
+A row says how its inputs are made, which unit its bits need (null: they are those of every unit), and the version of its
+plan ("sum 1"; null where no order of additions has a say).  It has bits for each shape: the code of a single number, or
+the beginning of the SHA-256 of the codes of several.  The rows of golden-plans.json are digests of plans as data, for
+lengths that nobody adds up.
+
+Inputs come from SplitMix64, a counter whose bits are mixed, and from no library's distribution, which may change.
+Sums of binary16 numbers are exact in binary64, so there only the digests of plans see the order of the additions
+outside the unit; the other formats have rows of numbers whose sums round, and results in binary64 that show it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from bits import codes
+
+import tcu
+from tcu.algorithms.transform_plan import transform_plan
+from tcu.errors import DtypeError
+from tcu.formats import get_format
+from tcu.machine.executors import ModelExecutor
+from tcu.model.scans import Carries, piece_length, scan_segments
+from tcu.model.stream import PlanStream
+from tcu.plan import (
+    SEGMENTED,
+    VARIANTS,
+    VERSIONS,
+    FmaStep,
+    MmaStep,
+    make_dot_plan,
+    make_plan,
+    tile_order,
+)
+from tcu.plan.plan import Step
+from tcu.units import CATALOGUE, get_unit
+
+FOLDER = Path(__file__).parent / "data"
+Shape = tuple[int, ...]
+Row = dict[str, Any]
+
+FORMATS = ("binary16", "bfloat16", "binary32", "binary64")
+UNITS = ("V100", "T4", "A100", "Ada", "B200")
+"""With H100, one of each arithmetic of sums."""
+PERIOD = 1_000_003
+"""After so many numbers a long array repeats itself: a prime, so that no two blocks see the same."""
+STREAMED = 1 << 27
+"""Longer arrays go through the model a piece at a time."""
+SAMPLE = 65_521
+"""Of long running sums, one in so many is looked at, and the last 100."""
+
+
+# Inputs.
+
+
+def words(label: str, count: int) -> npt.NDArray[np.uint64]:
+    """``count`` words from a seed that the label's SHAKE-256 gives."""
+    return split_mix(int.from_bytes(hashlib.shake_256(label.encode()).digest(8), "little"), count)
+
+
+def split_mix(seed: int, count: int) -> npt.NDArray[np.uint64]:
+    """The numbers of SplitMix64: Steele, Lea and Flood, Fast splittable pseudorandom number generators, 2014."""
+    z = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+WIDE = {
+    "binary16": (0, 21),
+    "bfloat16": (82, 90),
+    "binary32": (82, 90),
+    "tf32": (107, 40),
+    "binary64": (983, 80),
+}
+"""Exponent fields of wide numbers, the first and how many; of all others, 8 around 1."""
+
+
+def numbers(kind: str, name: str, n: int, label: str = "x") -> npt.NDArray[Any]:
+    """n numbers of a format, from n = PERIOD on with that period.
+
+    ordinary: magnitudes from 1/16 to 16; wide: more magnitudes than a sum has bits; cancelling: wide, each with its
+    negative far away, and ordinary ones between; special: ordinary, with inf, NaN, -0 and subnormals here and there.
+    """
+    if n > PERIOD:
+        return np.resize(_first(kind, name, label), n)
+    if kind != "cancelling":
+        return _first(kind, name, label)[:n].copy()
+    fmt = get_format(name)
+    half = _first("wide", name, label)[: n // 2].view(fmt.code_dtype)
+    code = np.concatenate([half, np.roll(half, n // 5) ^ fmt.code_dtype.type(_sign(name)), half[: n % 2]])
+    between = code[::7]
+    between[:] = _first("ordinary", name, label)[: len(between)].view(fmt.code_dtype)
+    return code.view(fmt.dtype)
+
+
+@cache
+def _first(kind: str, name: str, label: str) -> npt.NDArray[Any]:
+    """The numbers of a period."""
+    if kind == "cancelling":
+        return numbers(kind, name, PERIOD, label)
+    fmt, drawn = get_format(name), words(f"{kind} {name} {label}", PERIOD)
+    if not fmt.is_float:
+        return drawn.astype(fmt.code_dtype).view(fmt.dtype)
+    first, count = WIDE.get(name, (max(fmt.bias - 4, 0), 8)) if kind == "wide" else (max(fmt.bias - 4, 0), 8)
+    shift = fmt.fraction_bits + fmt.storage_shift
+    fraction = drawn & np.uint64((1 << shift) - 1)
+    exponent = np.uint64(first) + (drawn >> np.uint64(53)) % np.uint64(count)
+    largest = (fmt.max_finite_code + 1 << fmt.storage_shift) - 1
+    code = np.minimum(exponent << np.uint64(shift) | fraction, np.uint64(largest))
+    code |= (drawn >> np.uint64(52) & np.uint64(1)) * np.uint64(_sign(name))
+    if kind == "special":
+        rest = drawn % np.uint64(1009)
+        code[(rest > 0) & (rest < 40)] = _sign(name)
+        code[(rest > 39) & (rest < 80)] &= np.uint64(_sign(name) | (1 << shift) - 1)
+        code[rest == 80] = fmt.nan_code << fmt.storage_shift
+        if fmt.has_infinity:
+            code[(rest > 80) & (rest < 84)] = fmt.infinity_code << fmt.storage_shift
+    return code.astype(fmt.code_dtype).view(fmt.dtype)
+
+
+def _sign(name: str) -> int:
+    fmt = get_format(name)
+    return fmt.sign_code << fmt.storage_shift
+
+
+SEGMENTS = {
+    "short": tuple(range(13)),
+    "mixed": (
+        0,
+        1,
+        3,
+        *(t + d for t in (8, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192) for d in (-1, 0, 1)),
+    ),
+    "long": tuple(t + d for t in (1 << 14, 1 << 15, 1 << 16) for d in (-1, 0, 1)),
+    "empty": (0, 0, 0, 0, 0, 0, 0, 3),
+    "huge": tuple((1 << 18) + d for d in (-1, 0, 1)),
+    "beyond": tuple((1 << 22) + d for d in (-1, 0, 1)),
+    "periodic": ((1 << 26) - 1, 1 << 26, (1 << 26) + 1, (1 << 27) + 1, 5),
+}
+"""The lengths of segments, of which a word for each segment chooses; those of "beyond" and "periodic" one after another."""
+
+
+def offsets(kind: str, count: int) -> npt.NDArray[np.int64]:
+    drawn = words(f"segments {kind}", count)
+    choice = np.array(SEGMENTS[kind], np.int64)
+    which = np.arange(count) if kind in ("beyond", "periodic") else drawn.astype(np.int64) & 0xFFFFFFFF
+    return np.concatenate([[0], np.cumsum(choice[which % len(choice)])]).astype(np.int64)
+
+
+# Rows.
+
+
+@dataclass(frozen=True)
+class Case:
+    """A row without its bits."""
+
+    file: str = field(compare=False)
+    operation: str
+    layout: str
+    """Of the elements in memory: "whole", "shifted" by one, "strided" by three, "transposed" (the last two axes), "ragged KIND" (SEGMENTS)."""
+    dtype: str
+    """Format of the elements."""
+    numbers: str
+    unit: str | None
+    options: tuple[tuple[str, Any], ...]
+    shapes: tuple[Shape, ...] = field(compare=False)
+    """For a ragged array, how many segments; for an MMA, M, N and K."""
+
+    @property
+    def given(self) -> dict[str, Any]:
+        return dict(self.options)
+
+    @property
+    def family(self) -> str | None:
+        """Of its plan, if there is one."""
+        if self.given.get("variant") in SEGMENTED:
+            return "segmented"
+        return FAMILIES.get(self.operation.partition(" ")[0].removeprefix("segment_"))
+
+    def columns(self) -> Row:
+        return {
+            "operation": self.operation, "layout": self.layout, "dtype": self.dtype, "numbers": self.numbers,
+            "unit": self.unit, "options": self.given,
+        }  # fmt: skip
+
+    def plan(self) -> str | None:
+        return self.family and f"{self.family} {VERSIONS[self.family]}"  # type: ignore[index]
+
+
+FAMILIES = {
+    "sum": "sum", "mean": "sum", "error_bound": "sum", "dot": "dot", "norm": "dot", "dot_error_bound": "dot",
+    "cumsum": "scan", "cumsum_error_bound": "scan", "dft": "transform", "transform": "transform",
+}  # fmt: skip
+
+
+def case(
+    file: str, operation: str, element: str, kind: str, shapes: Iterable[Shape | int], /, *,
+    layout: str = "whole", unit: str | None = None, **options: Any,
+) -> Case:  # fmt: skip
+    found = tuple(sorted({(each,) if isinstance(each, int) else tuple(each) for each in shapes}))
+    return Case(file, operation, layout, element, kind, unit, tuple(sorted(options.items())), found)
+
+
+def around(*borders: int) -> tuple[int, ...]:
+    return tuple(border + d for border in borders for d in (-1, 0, 1))
+
+
+EDGES = (0, 1, 2, *around(*(1 << p for p in range(3, 18))))
+FEW = (0, 33, 257, 1025, 4097, 16385, 65537)
+ODD = around(96, 384, 768, 3072, 3840, 12288, 61440)
+
+CHOICES: dict[str, tuple[dict[str, Any], ...]] = {
+    "short-chain": ({"block": 32}, {"chain": 4}, {"chain": 3, "block": 96}, {"block": 1024}),
+    "single-pass": ({"chain": 1, "block": 32}, {"chain": 3, "block": 96}, {"accumulator": "float16"}),
+    "recurrence": ({"chain": 1}, {"chain": 3}, {"accumulator": "float16"}),
+    "two-mma": ({"accumulator": "float16"},),
+    "split": ({"fraction": 0.0}, {"fraction": 1.0}, {"fraction": 0.25, "chain": 3, "block": 96}),
+    "warp-shuffle": ({"block": 32}, {"block": 96}),
+    "reduction-16": ({"chain": 1, "block": 32}, {"chain": 5, "block": 96}, {"accumulator": "float16"}),
+    "reduction-256": ({"block": 32}, {"accumulator": "float16"}),
+    "reduction-256n": ({"chain": 1, "block": 32}, {"chain": 5, "block": 96}, {"accumulator": "float16"}),
+    "reduction-256n-work-inefficient": ({"chain": 3, "block": 96}, {"accumulator": "float16"}),
+    "paper-002": ({"chain": 4, "block": 32},),
+}
+"""Options beside the defaults."""
+
+
+def planned(dtype: str, unit: str, options: Row, n: int = 1) -> Any:
+    """The plan of a sum; None where there is none."""
+    try:
+        return make_plan(n, get_format(dtype), get_unit(unit), **options)
+    except (DtypeError, tcu.errors.ParameterError):
+        return None
+
+
+def needs(dtype: str, unit: str, options: Row) -> str | None:
+    """The unit whose bits a sum has, None where no MMA takes part."""
+    variant = options.get("variant", "short-chain")
+    return None if variant == "warp-shuffle" or (variant == "short-chain" and dtype[-2:] != "16") else unit
+
+
+def cases() -> Iterator[Case]:
+    yield from of_sums()
+    yield from of_axes()
+    yield from of_segments()
+    yield from of_scans()
+    yield from of_products()
+    yield from of_exact_sums()
+    yield from of_bounds()
+    yield from of_instructions()
+    yield from of_machines()
+    yield from of_plans()
+    yield from of_long_arrays()
+
+
+def of_sums() -> Iterator[Case]:
+    wide = {"dtype": "float64"}
+    for variant, dtype in product(VARIANTS, FORMATS):
+        chosen: Row = {"variant": variant}
+        if planned(dtype, "H100", chosen) is None:
+            continue
+        unit = needs(dtype, "H100", chosen)
+        yield case("sums", "sum", dtype, "wide", EDGES, unit=unit, **chosen, **wide)
+        for kind in ("ordinary", "cancelling"):
+            yield case("sums", "sum", dtype, kind, (*FEW, *ODD), unit=unit, **chosen, **wide)
+        for options in CHOICES[variant]:
+            if planned(dtype, "H100", chosen | options) is not None:
+                lengths = (*FEW, *ODD)
+                yield case("sums", "sum", dtype, "wide", lengths, unit=unit, **chosen, **options, **wide)
+        if unit is not None:
+            for other in UNITS:
+                if planned(dtype, other, chosen) is not None:
+                    yield case("sums", "sum", dtype, "wide", FEW, unit=other, **chosen, **wide)
+    for dtype in FORMATS:
+        unit = needs(dtype, "H100", {})
+        for target in (None, "float16", "bfloat16", "float32", "float64"):
+            for operation in ("sum", "mean"):
+                yield case("sums", operation, dtype, "ordinary", FEW, unit=unit, dtype=target)
+        yield case("sums", "mean", dtype, "cancelling", (*FEW, *ODD), unit=unit, **wide)
+        yield case("sums", "sum", dtype, "special", (31, 100, 1000, 4097), unit=unit, **wide)
+        for layout in ("shifted", "strided"):
+            yield case("sums", "sum", dtype, "wide", FEW, layout=layout, unit=unit, **wide)
+        yield case(
+            "sums",
+            "sum",
+            dtype,
+            "wide",
+            ((70, 30), (257, 129), (3, 5, 7)),
+            layout="transposed",
+            unit=unit,
+            **wide,
+        )
+    # Small blocks have the borders of many chunks at lengths that are soon added up.
+    for dtype, border in (("bfloat16", 1 << 24), ("binary32", 1 << 23), ("binary64", 1 << 22)):
+        unit = needs(dtype, "H100", {})
+        yield case("sums", "sum", dtype, "wide", around(border), unit=unit, block=32, **wide)
+
+
+AXES: tuple[tuple[int | tuple[int, ...], tuple[Shape, ...]], ...] = (
+    (0, ((0, 3), (1, 5), (40, 7), (129, 33), (1025, 6), (9, 5, 4), (20000, 3))),
+    (1, ((3, 0, 2), (9, 40, 5), (4, 257, 3), (2, 2049, 17))),
+    (-1, ((5, 0), (300, 1), (70, 8), (40, 33), (33, 255), (33, 257), (17, 1025), (5, 16385), (3, 2, 700))),
+    ((0, 2), ((6, 5, 70), (3, 300, 90))),
+    ((1, 2), ((7, 12, 25), (2, 3, 4, 5))),
+)
+
+
+def of_axes() -> Iterator[Case]:
+    for dtype, (axis, shapes) in product(FORMATS, AXES):
+        unit = needs(dtype, "H100", {})
+        for layout in ("whole", "transposed") if isinstance(axis, int) else ("whole",):
+            yield case(
+                "axes", "sum", dtype, "wide", shapes, layout=layout, unit=unit, axis=axis, dtype="float64"
+            )
+        yield case("axes", "mean", dtype, "cancelling", shapes, unit=unit, axis=axis)
+        yield case("axes", "sum", dtype, "special", shapes, unit=unit, axis=axis, keepdims=True)
+        yield case("axes", "fsum", dtype, "wide", shapes, axis=axis)
+        yield case("axes", "fmean", dtype, "special", shapes, axis=axis, dtype="float16")
+        for variant in VARIANTS:
+            chosen = {"variant": variant}
+            if variant != "short-chain" and planned(dtype, "H100", chosen) is not None:
+                unit = needs(dtype, "H100", chosen)
+                yield case(
+                    "axes", "sum", dtype, "wide", shapes[-2:], unit=unit, axis=axis, dtype="float64", **chosen
+                )
+    # From some length on, rows are added up by other ways.
+    long = around(1 << 18)
+    for dtype in ("bfloat16", "binary64"):
+        unit = needs(dtype, "H100", {})
+        yield case(
+            "axes", "sum", dtype, "cancelling", [(2, n) for n in long], unit=unit, axis=1, dtype="float64"
+        )
+        yield case(
+            "axes", "sum", dtype, "cancelling", [(n, 2) for n in long], unit=unit, axis=0, dtype="float64"
+        )
+        yield case("axes", "fsum", dtype, "cancelling", [(1, n) for n in around(1 << 20)], axis=1)
+
+
+RAGGED = {"short": (0, 1, 40, 3000), "mixed": (60, 200), "long": (9,), "empty": (8, 300), "huge": (3,)}
+
+
+def of_segments() -> Iterator[Case]:
+    for dtype, (kind, shapes) in product(FORMATS, RAGGED.items()):
+        unit = needs(dtype, "H100", {})
+        ragged = {"layout": f"ragged {kind}"}
+        for options in ({}, {"chain": 3, "block": 96}) if dtype[-2:] == "16" else ({}, {"block": 32}):
+            yield case(
+                "segments",
+                "segment_sum",
+                dtype,
+                "wide",
+                shapes,
+                **ragged,
+                unit=unit,
+                dtype="float64",
+                **options,
+            )
+        yield case("segments", "segment_mean", dtype, "cancelling", shapes, **ragged, unit=unit)
+        yield case("segments", "segment_sum", dtype, "special", shapes, **ragged, unit=unit, dtype="bfloat16")
+        yield case("segments", "segment_fsum", dtype, "wide", shapes, **ragged)
+        yield case("segments", "segment_fmean", dtype, "special", shapes, **ragged, dtype="float16")
+        for exclusive, reverse in product((False, True), repeat=2):
+            yield case(
+                "segments", "segment_cumsum", dtype, "wide", shapes, **ragged, dtype="float64",
+                exclusive=exclusive, reverse=reverse,
+            )  # fmt: skip
+        for variant in ("single-pass", "two-mma", "split", "reduction-16", "paper-002"):
+            if kind == "mixed" and planned(dtype, "H100", {"variant": variant}) is not None:
+                yield case(
+                    "segments", "segment_sum", dtype, "wide", shapes, **ragged, unit="H100", variant=variant
+                )
+    beyond = {"layout": "ragged beyond", "dtype": "float64", "block": 32}
+    yield case("segments", "segment_sum", "binary64", "wide", (3,), **beyond)
+
+
+def of_scans() -> Iterator[Case]:
+    for dtype in FORMATS:
+        group = 32 // get_format(dtype).dtype.itemsize
+        borders = (0, 1, *around(group, 32 * group, 512 * group, 16384 * group), 16384 * 32 * group + 1)
+        for exclusive, reverse in product((False, True), repeat=2):
+            lengths = borders if not exclusive else FEW
+            way = {"exclusive": exclusive, "reverse": reverse, "dtype": "float64"}
+            yield case("scans", "cumsum", dtype, "wide", lengths, **way)
+        yield case("scans", "cumsum", dtype, "cancelling", FEW)
+        yield case("scans", "cumsum", dtype, "special", FEW, dtype="bfloat16")
+        for axis, shapes in AXES:
+            if isinstance(axis, int):
+                yield case("scans", "cumsum", dtype, "wide", shapes, axis=axis, dtype="float64")
+                yield case(
+                    "scans", "cumsum", dtype, "wide", shapes, layout="transposed", axis=axis, reverse=True
+                )
+
+
+def of_products() -> Iterator[Case]:
+    for operation, dtype in product(("dot", "norm"), FORMATS):
+        for kind in ("wide", "cancelling"):
+            lengths = EDGES if kind == "wide" else (*FEW, *ODD)
+            yield case("products", operation, dtype, kind, lengths, dtype="float64")
+        yield case("products", operation, dtype, "ordinary", FEW)
+        yield case("products", operation, dtype, "special", FEW)
+        for layout, block in (("shifted", 32), ("strided", 96), ("whole", 1024)):
+            yield case(
+                "products",
+                operation,
+                dtype,
+                "wide",
+                (*FEW, *ODD),
+                layout=layout,
+                block=block,
+                dtype="float64",
+            )
+    yield case("products", "dot", "binary64", "wide", around(1 << 22), block=32, dtype="float64")
+
+
+def of_exact_sums() -> Iterator[Case]:
+    for operation, dtype in product(("fsum", "fmean", "fdot", "fnorm"), FORMATS):
+        for kind in ("ordinary", "wide", "cancelling"):
+            for target in (None, "float16", "float64"):
+                yield case("exact", operation, dtype, kind, (*FEW, 300_001), dtype=target)
+        if operation != "fdot":  # products of inf and of -inf have no exact sum
+            yield case("exact", operation, dtype, "special", FEW)
+        yield case("exact", operation, dtype, "wide", FEW, layout="strided")
+
+
+def of_bounds() -> Iterator[Case]:
+    for variant, dtype, unit in product(VARIANTS, FORMATS, ("V100", "H100")):
+        if planned(dtype, unit, {"variant": variant}) is not None:
+            yield case("bounds", "error_bound", dtype, "wide", FEW, unit=unit, variant=variant)
+    for dtype in FORMATS:
+        yield case("bounds", "dot_error_bound", dtype, "wide", FEW)
+        yield case("bounds", "cumsum_error_bound", dtype, "wide", (1, 33, 1025), dtype="float64")
+
+
+def of_instructions() -> Iterator[Case]:
+    """Several tiles of every instruction, none of them full."""
+    for unit in CATALOGUE.values():
+        for row in unit.instructions:
+            formats = {"instruction": row.name, "b": row.b, "output": row.output}
+            for kind in ("ordinary", "wide", "special") if get_format(row.a).is_float else ("ordinary",):
+                shape = (19, 11, 2 * row.k + 3)
+                yield case("mma", "mma", row.a, kind, [shape], unit=unit.name, **formats)
+
+
+def of_machines() -> Iterator[Case]:
+    for unit, operand in (("H100", "binary16"), ("H100", "tf32"), ("A100", "bfloat16"), ("V100", "binary16")):
+        for program, shapes in PROGRAMS.items():
+            if (operand, program) == ("tf32", "dft two parts"):  # only narrower operands come in parts
+                continue
+            yield case("machine", program, operand, "ordinary", shapes, unit=unit)
+    for unit, algorithm in product(("A100", "H100"), ("schoolbook", "karatsuba")):
+        yield case(
+            "machine", "integer_multiply", "u8", "ordinary", (1, 17, 300), unit=unit, algorithm=algorithm
+        )
+
+
+BEYOND = (
+    *FEW,
+    *ODD,
+    *around(*(1 << p for p in range(5, 36, 2))),
+    (1 << 26) + 1,
+    (1 << 31) + 12345,
+    (1 << 33) + 7,
+)
+"""Lengths of plans: nobody has to add up what they are of."""
+
+
+def of_plans() -> Iterator[Case]:
+    for variant, dtype in product(VARIANTS, FORMATS):
+        for options in ({}, *CHOICES[variant]):
+            chosen = {"variant": variant, **options}
+            if planned(dtype, "H100", chosen) is not None:
+                yield case("plans", "sum plan", dtype, "none", BEYOND, **chosen)
+    for dtype in FORMATS:
+        yield case("plans", "sum plan", dtype, "none", FEW)
+        for options in ({}, {"block": 32}, {"block": 96}, {"block": 1024}):
+            yield case("plans", "dot plan", dtype, "none", BEYOND, **options)
+        yield case("plans", "cumsum plan", dtype, "none", BEYOND)
+    for side, way in product((4, 16, 256), ("four", "three", "embedded")):
+        lengths = (1, 2, 12, 16, 60, 64, 97, 210, 256, 1000, 1024, 4096, 65536, 1 << 20)
+        yield case("plans", "transform plan", "binary16", "none", lengths, side=side, product=way)
+
+
+def of_long_arrays() -> Iterator[Case]:
+    """2^26 numbers and more, which take a GPU's memory and time; the model goes through them when the table is written."""
+    wide = {"dtype": "float64"}
+    for dtype in FORMATS:
+        unit = needs(dtype, "H100", {})
+        lengths = (*around(1 << 26), *around(1 << 27), (1 << 31) - 1, (1 << 31) + 12345)
+        if dtype == "binary64":
+            lengths = (*around(1 << 25), (1 << 26) + 1, (1 << 31) + 12345)
+        yield case("long", "sum", dtype, "wide", lengths, unit=unit, **wide)
+        yield case("long", "mean", dtype, "wide", [(1 << 26) + 1], unit=unit, **wide)
+        yield case("long", "dot", dtype, "wide", [(1 << 26) + 1, (1 << 27) + 1, (1 << 31) + 12345], **wide)
+        yield case("long", "norm", dtype, "wide", [(1 << 27) + 1], **wide)
+        yield case(
+            "long",
+            "cumsum",
+            dtype,
+            "wide",
+            [(1 << 26) + 1, (1 << 27) + 1, (1 << 28) + 1, (1 << 31) + 12345],
+            **wide,
+        )
+        yield case("long", "cumsum", dtype, "wide", [(1 << 26) + 1], reverse=True, exclusive=True, **wide)
+        yield case("long", "fsum", dtype, "wide", [(1 << 26) + 1, (1 << 31) + 12345], **wide)
+        yield case("long", "segment_sum", dtype, "wide", [5], layout="ragged periodic", unit=unit, **wide)
+        yield case("long", "sum", dtype, "wide", [((1 << 26) + 1, 2)], unit=unit, axis=0, **wide)
+        yield case("long", "sum", dtype, "wide", [(2, (1 << 27) + 1)], unit=unit, axis=1, **wide)
+        for variant in VARIANTS:
+            chosen = {"variant": variant}
+            if variant != "short-chain" and planned(dtype, "H100", chosen) is not None:
+                unit = needs(dtype, "H100", chosen)
+                yield case(
+                    "long",
+                    "sum",
+                    dtype,
+                    "cancelling",
+                    [(1 << 26) + 1, (1 << 27) + 1],
+                    unit=unit,
+                    **chosen,
+                    **wide,
+                )
+
+
+# What a row's bits are.
+
+
+class Host:
+    """Where arrays live, and who multiplies: here NumPy's, and the model."""
+
+    def array(self, x: npt.NDArray[Any]) -> Any:
+        return x
+
+    def repeated(self, x: npt.NDArray[Any], n: int) -> Any:
+        """n numbers, those of x again and again."""
+        return np.resize(x, n)
+
+    def executor(self, unit: str, operand: str) -> Any:
+        return ModelExecutor(unit, operand)
+
+    plans: Any = tcu.plan
+    """Who makes plans."""
+
+
+HOST = Host()
+
+
+def bits_of(each: Case, shape: Shape, place: Host = HOST) -> str:
+    """The bits of a row for one of its shapes."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        name = each.operation.removeprefix("segment_") if each.layout.startswith("ragged") else each.operation
+        if place is HOST and len(shape) == 1 and shape[0] > STREAMED and each.operation in STREAMS:
+            return digest(STREAMS[each.operation](each, shape[0]))
+        return digest(OPERATIONS.get(name, _reduction)(each, shape, place))
+
+
+def digest(result: Any) -> str:
+    """The code of a number; of several, the beginning of the SHA-256 of their shape and codes; text is itself."""
+    if isinstance(result, str):
+        return result
+    code = codes(result)
+    if code.size == 1:
+        return f"0x{int(code.reshape(-1)[0]):0{2 * code.itemsize}x}"
+    content = np.ascontiguousarray(code, code.dtype.newbyteorder("<")).tobytes()
+    return hashlib.sha256(f"{code.dtype.name} {code.shape} ".encode() + content).hexdigest()[:16]
+
+
+def laid(each: Case, shape: Shape, place: Host, label: str = "x") -> Any:
+    """The array of a case, laid out as it says."""
+
+    def base(size: int) -> Any:
+        if size > PERIOD:
+            return place.repeated(_first(each.numbers, each.dtype, label), size)
+        return place.array(numbers(each.numbers, each.dtype, size, label))
+
+    size = math.prod(shape)
+    if each.layout.startswith("ragged"):
+        return base(int(offsets(each.layout.split()[1], shape[0])[-1]))
+    if each.layout == "shifted":
+        return base(size + 1)[1:].reshape(shape)
+    if each.layout == "strided":
+        return base(3 * size)[::3].reshape(shape)
+    if each.layout == "transposed":
+        return base(size).reshape(*shape[:-2], shape[-1], shape[-2]).swapaxes(-1, -2)
+    return base(size).reshape(shape)
+
+
+def _options(each: Case) -> Row:
+    given = each.given
+    return given if each.unit is None else given | {"unit": each.unit}
+
+
+def _reduction(each: Case, shape: Shape, place: Host) -> Any:
+    arrays = [laid(each, shape, place)]
+    if each.operation in ("dot", "fdot", "dot_error_bound"):
+        arrays.append(laid(each, shape, place, "y"))
+    if each.layout.startswith("ragged"):
+        edges = offsets(each.layout.split()[1], shape[0])
+        arrays.append(place.array(edges))
+    result = getattr(tcu, each.operation)(*arrays, **_options(each))
+    if each.file == "long" and "cumsum" in each.operation:
+        return _sampled(result)
+    return result
+
+
+def _sampled(line: Any) -> npt.NDArray[Any]:
+    return np.concatenate([codes(line[::SAMPLE]), codes(line[-100:])])
+
+
+def _bound(each: Case, shape: Shape, place: Host) -> str:
+    """Ten digits: what C libraries make of log1p and expm1 differs behind them."""
+    found = np.atleast_1d(np.asarray(_reduction(each, shape, place), np.float64))
+    return (
+        f"{float(found[0]):.9e}" if found.size == 1 else digest(np.array([float(f"{x:.9e}") for x in found]))
+    )
+
+
+def _mma(each: Case, shape: Shape, place: Host) -> Any:
+    m, n, k = shape
+    given = each.given
+    kind = each.numbers
+    a = numbers(kind, each.dtype, m * k, "a").reshape(m, k)
+    b = numbers(kind, given["b"], k * n, "b").reshape(k, n)
+    c = numbers(kind, given["output"], m * n, "c").reshape(m, n)
+    executor = "model" if place is HOST else "gpu"
+    return tcu.mma(a, b, c, unit=each.unit, instruction=given["instruction"], executor=executor)
+
+
+def _machine(each: Case, place: Host, m: int = 256) -> Any:
+    return tcu.Machine(m, 1, executor=place.executor(str(each.unit), each.dtype))
+
+
+def _real(label: str, *shape: int) -> npt.NDArray[Any]:
+    return numbers("ordinary", "binary32", math.prod(shape), label).reshape(shape)
+
+
+def _complex(*shape: int) -> npt.NDArray[Any]:
+    return _real("real", *shape) + np.complex64(1j) * _real("imaginary", *shape)
+
+
+def _integers(each: Case, shape: Shape, place: Host) -> Any:
+    bytes_of = [words(label, shape[0]).tobytes() for label in ("left", "right")]
+    left, right = (int.from_bytes(data, "little") for data in bytes_of)
+    product = tcu.integers.integer_multiply(_machine(each, place), left, right, **each.given)
+    return hashlib.sha256(product.to_bytes(16 * shape[0], "little")).hexdigest()[:16]
+
+
+PROGRAMS: dict[str, tuple[Shape, ...]] = {
+    "matmul": ((7, 5, 3), (40, 100, 33)), "strassen": ((33, 40, 35),), "tensor_sum tall": ((300,),),
+    "tensor_sum two-mma": ((300,),), "dft": ((3, 12), (2, 97), (1, 1024)), "dft three": ((3, 60),),
+    "dft embedded": ((3, 60),), "dft two parts": ((3, 60),), "dft backward": ((2, 210),),
+}  # fmt: skip
+"""Of machines, with their shapes."""
+
+
+def _program(each: Case, shape: Shape, place: Host) -> Any:
+    machine = _machine(each, place)
+    name, _, way = each.operation.partition(" ")
+    if name in ("matmul", "strassen"):
+        m, k, n = shape
+        a, b = _real("a", m, k), _real("b", k, n)
+        return machine.matmul(a, b) if name == "matmul" else machine.strassen(a, b)
+    if name == "tensor_sum":
+        return np.asarray(machine.sum(_real("x", *shape), way))
+    x = _complex(*shape)
+    if way == "backward":
+        found = machine.idft(x)
+    elif way == "two parts":
+        found = machine.dft(x, parts=2)
+    else:
+        found = machine.dft(x, product=way or "four")
+    return np.ascontiguousarray(found).view(found.real.dtype)
+
+
+def _plan(each: Case, shape: Shape, place: Host) -> str:
+    """Of the plan as data, in words that no reordering of a class changes."""
+    (n,), given, fmt = shape, each.given, get_format(each.dtype)
+    kind = each.operation.split()[0]
+    if kind == "transform":
+        return digest_of_transform(n, given["side"], given["product"])
+    if kind == "cumsum":
+        scan = place.plans.make_scan_plan(n, fmt)
+        return short([scan.n, scan.input, scan.group, *scan.radices])
+    if kind == "dot":
+        return digest_of_plan(place.plans.make_dot_plan(n, fmt, **given))
+    return digest_of_plan(place.plans.make_plan(n, fmt, get_unit("H100"), **given))
+
+
+def digest_of_plan(plan: Any) -> str:
+    parts = [[part.start, part.stop, *map(step_as_data, part.steps)] for part in plan.parts]
+    return short([plan.n, plan.input, parts, [*map(step_as_data, plan.final)], plan.result])
+
+
+def step_as_data(step: Step) -> list[Any]:
+    """All of a step that decides bits; an MMA's with the order in which its numbers enter."""
+    if isinstance(step, MmaStep):
+        return ["mma", *step.shape, step.operand, step.accumulator, step.dots, step.chain, _order(step)]
+    if isinstance(step, FmaStep):
+        return ["fma", step.format, step.length, step.inner]
+    return ["add", step.format, step.order, step.length, step.inner]
+
+
+@cache
+def _order(step: MmaStep) -> str:
+    return short(tile_order(step))
+
+
+def digest_of_transform(n: int, side: int, way: Any) -> str:
+    plan = transform_plan(n, side, way, 1, "binary16", "float32", 14)
+    if plan is None:
+        return "none"
+    tables = [
+        (each.build.__name__, each.args)
+        for level in plan.levels
+        for each in (level.matrices, level.twiddles)
+        if each is not None
+    ]
+    levels = [(level.length, level.left, level.done, level.group) for level in plan.levels]
+    return short(
+        [n, plan.product, plan.parts, plan.part_bits, plan.work.name, plan.top, plan.back, levels, tables]
+    )
+
+
+def short(data: Any) -> str:
+    return hashlib.sha256(json.dumps(data).encode()).hexdigest()[:16]
+
+
+OPERATIONS: dict[str, Callable[[Case, Shape, Host], Any]] = {
+    "error_bound": _bound, "dot_error_bound": _bound, "cumsum_error_bound": _bound, "mma": _mma,
+    "integer_multiply": _integers, **dict.fromkeys(PROGRAMS, _program),
+    **dict.fromkeys(("sum plan", "dot plan", "cumsum plan", "transform plan"), _plan),
+}  # fmt: skip
+"""Those that are not called as :func:`_reduction` calls all others."""
+
+
+# Long arrays, through the model a piece at a time.
+
+
+def _piece(each: Case, start: int, stop: int, label: str = "x") -> npt.NDArray[Any]:
+    return np.resize(np.roll(_first(each.numbers, each.dtype, label), -(start % PERIOD)), stop - start)
+
+
+def _stream_of_sum(each: Case, n: int) -> Any:
+    unit = get_unit(each.unit or "H100")
+    options = {name: value for name, value in each.given.items() if name != "dtype"}
+    fmt = get_format(each.dtype)
+    pair = each.operation in ("dot", "norm")
+    stream = PlanStream(make_dot_plan(n, fmt) if pair else make_plan(n, fmt, unit, **options), unit)
+    second = "y" if each.operation == "dot" else "x"
+    for start, stop in stream.pieces(0, 1 << 22):
+        x: Any = _piece(each, start, stop)
+        stream.merge(start, stop, stream.work(start, (x, _piece(each, start, stop, second)) if pair else x))
+    value = stream.value()
+    return np.float64(
+        {"mean": lambda: value / n, "norm": lambda: math.sqrt(value)}.get(each.operation, lambda: value)()
+    )
+
+
+def _stream_of_exact_sum(each: Case, n: int) -> Any:
+    total = tcu.ExactSum()
+    for start in range(0, n, 1 << 24):
+        total.add(_piece(each, start, min(start + (1 << 24), n)))
+    return total.value("float64")
+
+
+def _stream_of_scan(each: Case, n: int) -> Any:
+    fmt = get_format(each.dtype)
+    length, carries, last = piece_length(fmt), Carries(), n - 100
+    found, tail = [], []
+    for start in range(0, n, length):
+        stop = min(start + length, n)
+        out = np.empty(stop - start)
+        edges = np.array([0, stop - start])
+        carries.push(scan_segments(_piece(each, start, stop), edges, out, False, False, carries.carry))
+        found.append(out[-start % SAMPLE :: SAMPLE].copy())  # and not all that it is a part of
+        tail.append(out[max(last - start, 0) :].copy())
+    return np.concatenate([codes(np.concatenate(found)), codes(np.concatenate(tail))])
+
+
+STREAMS: dict[str, Callable[[Case, int], Any]] = {
+    **dict.fromkeys(("sum", "mean", "dot", "norm"), _stream_of_sum),
+    "fsum": _stream_of_exact_sum, "cumsum": _stream_of_scan,
+}  # fmt: skip
+
+
+# The table.
+
+
+def named(shape: Shape) -> str:
+    return "x".join(map(str, shape))
+
+
+def key(row: Row | Case) -> str:
+    columns = row.columns() if isinstance(row, Case) else {name: row[name] for name in COLUMNS}
+    return json.dumps(columns)
+
+
+COLUMNS = ("operation", "layout", "dtype", "numbers", "unit", "options")
+
+
+def row_of(each: Case, place: Host = HOST) -> Row:
+    return each.columns() | {
+        "plan": each.plan(),
+        "bits": {named(shape): bits_of(each, shape, place) for shape in each.shapes},
+    }
+
+
+def table(file: str) -> dict[str, Row]:
+    """The stored rows of a file, by what they are of."""
+    path = FOLDER / f"golden-{file}.json"
+    return {key(row): row for row in json.loads(path.read_text("utf-8"))} if path.exists() else {}
+
+
+@cache
+def all_cases() -> dict[str, list[Case]]:
+    """By file."""
+    found: dict[str, list[Case]] = {}
+    for each in cases():
+        found.setdefault(each.file, []).append(each)
+    return found
+
+
+def differences(each: Case, stored: Row | None, place: Host = HOST) -> list[str]:
+    """What a row's bits are not, in words."""
+    if stored is None:
+        return [f"no row for {key(each)}"]
+    said, now = stored["plan"], each.plan()
+    found = [] if said == now else [f"{key(each)} is of plan {said}, and the plan is {now}"]
+    if list(stored["bits"]) != [named(shape) for shape in each.shapes]:
+        return [*found, f"{key(each)} has other shapes than its row"]
+    for shape in each.shapes:
+        expected, bits = stored["bits"][named(shape)], bits_of(each, shape, place)
+        if bits != expected:
+            found.append(f"{key(each)}, {named(shape)}: {bits}, golden {expected}")
+    return found
+
+
+def write(*, same_version: bool = False, large: bool = False) -> list[str]:
+    """Write the table anew.
+
+    Returns the bits that are others although their plan's version is the same;
+    if there are any, nothing is written without ``same_version``.
+    """
+    new: dict[str, list[Row]] = {}
+    refused = []
+    for file, found in all_cases().items():
+        if file == "long" and not large:
+            continue
+        old, new[file] = table(file), [row_of(each) for each in sorted(found, key=key)]
+        for row in new[file]:
+            before = old.get(key(row))
+            if before is None or before["plan"] != row["plan"]:
+                continue
+            for shape, bits in row["bits"].items():
+                if before["bits"].get(shape, bits) != bits:
+                    refused.append(f"{key(row)}, {shape}: {bits}, golden {before['bits'][shape]}")
+    if not refused or same_version:
+        for file, rows in new.items():
+            text = ",\n".join(map(json.dumps, rows))
+            (FOLDER / f"golden-{file}.json").write_text(f"[\n{text}\n]\n", "utf-8")
+    return refused
+
+
+def main(arguments: list[str]) -> int:
+    command, flags = arguments[:1], set(arguments[1:])
+    if command == ["check"] and not flags:
+        every = [
+            (each, table(file)) for file, found in all_cases().items() if file != "long" for each in found
+        ]
+        found = [line for each, rows in every for line in differences(each, rows.get(key(each)))]
+        print("\n".join(found[:MOST_LINES]) or "the bits are those of the table")
+        return int(bool(found))
+    if command != ["write"] or flags - {"--same-version", "--large"}:
+        print(__doc__)
+        return 2
+    refused = write(same_version="--same-version" in flags, large="--large" in flags)
+    if refused and "--same-version" not in flags:
+        print("\n".join(refused[:MOST_LINES]))
+        print(
+            f"{len(refused)} results are others, and the versions of their plans are the same: nothing was written. If the "
+            "order of additions is to change, give its family the next number in src/tcu/plan/version.py; if the order is "
+            "the same and the bits were wrong, add --same-version"
+        )
+        return 1
+    return 0
+
+
+MOST_LINES = 20
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
