@@ -26,8 +26,8 @@ import numpy.typing as npt
 import record
 
 import tcu
-from tcu.surfaces.shares import Share
 from tcu.distributed.words import WORDS, share_of_words, words_of
+from tcu.surfaces.shares import Share
 
 RANKS = (10**3, 10**4, 10**5, 10**6)
 FAN_INS = (2, 8, 32)
