@@ -8,8 +8,8 @@ A reduction is three functions: ``share`` makes of rows what later steps need,
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
 import numpy.typing as npt
 
@@ -57,6 +57,12 @@ class Operation:
     derivative: Any = None
     """Of an operation of its own: (torch, x, axes, result) to d result / d x; None: no gradient."""
 
+    _defaults: tuple[Any, ...] = field(init=False, repr=False)
+    """Of the options: made once, as a call on a GPU takes few microseconds."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_defaults", defaults(self.options))
+
     @property
     def exact(self) -> bool:
         return self.arithmetic == "exact"
@@ -84,7 +90,7 @@ class Operation:
         Raises UnknownOptionError for one that the operation does not have.
         """
         if not given:
-            return defaults(self.options)
+            return self._defaults
         for name in given:
             if name not in self.options:
                 raise UnknownOptionError(
@@ -102,8 +108,7 @@ class Operation:
             raise ParameterError(f"{self.name} does not take {LABELS[type(layout)]}, only {served}")
 
 
-@dataclass(slots=True)
-class Call:
+class Call(NamedTuple):
     """A call as it travels from the function to whoever executes it."""
 
     operation: Operation

@@ -226,8 +226,7 @@ def _rows_of_block(
     x: Any, axis: Any, keepdims: bool, *, operation: Operation, options: tuple[Any, ...]
 ) -> npt.NDArray[np.float64]:
     """The rows' totals, of length 1 along the axes, on the host."""
-    call = total_call(operation, (x,), options)
-    call.layout = Along(tuple(axis), True)
+    call = total_call(operation, (x,), options)._replace(layout=Along(tuple(axis), True))
     with threads.alone():
         totals, _ = execute(call)
     return np.asarray(totals.get() if hasattr(totals, "get") else totals)

@@ -8,7 +8,6 @@ operator in Python takes longer than all the rest of a small sum.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -87,7 +86,7 @@ def _info_of_watched(call: Call) -> Any:
     plain = tuple(each.detach() for each in call.arrays)
     if len(plain) == 2 and call.arrays[0] is call.arrays[1]:
         plain = (plain[0], plain[0])
-    return _executed(replace(call, arrays=plain, out=None, progress=None))[1]
+    return _executed(call._replace(arrays=plain, out=None, progress=None))[1]
 
 
 # On a GPU, if nothing but the result is wanted.
@@ -122,13 +121,13 @@ def _executed(call: Call) -> tuple[Any, Any]:
             layout = Ragged(*form.arguments(layout, x))
         check_out(out, x, form.shape(x, layout))
     if x.is_cuda:
-        result, info = load_cuda().execute(replace(call, layout=layout))
+        result, info = load_cuda().execute(call._replace(layout=layout))
     else:
         views = tuple(host_view(each, name) for each, name in zip(call.arrays, ("x", "y"), strict=False))
         if len(views) == 2 and call.arrays[0] is call.arrays[1]:
             views = (views[0], views[0])
         place = None if out is None else host_view(out, "out")
-        result, info = host.execute(replace(call, arrays=views, layout=layout, out=place))
+        result, info = host.execute(call._replace(arrays=views, layout=layout, out=place))
         result = tensor_of(result) if out is None else out
     if out is not None and not out.is_inference():
         torch.autograd.graph.increment_version(out)
