@@ -19,6 +19,7 @@ from test_gpu_sums import to_gpu
 import tcu
 from tcu.errors import DtypeError, InvalidOperationError, ParameterError
 from tcu.formats import format_of
+from tcu.ops import find_operation
 from tcu.ops.result import result_format
 from tcu.surfaces.shares import rounded_share, share_of
 
@@ -62,8 +63,8 @@ def test_the_bits_are_those_of_the_cpu(torch: Any, operation: str, dtype: Any) -
                 try:
                     with np.errstate(all="ignore"):
                         options = (*unit.values(), "short-chain", *[None] * 5) if unit else (None, None)
-                        share = share_of(operation, arrays, options)  # type: ignore[arg-type]
-                        wanted = rounded_share(operation, share, fmt)  # type: ignore[arg-type]
+                        share = share_of(find_operation(operation), arrays, options)
+                        wanted = rounded_share(find_operation(operation), share, fmt)
                     code = int(np.array([wanted]).view(fmt.code_dtype)[0])
                 except InvalidOperationError:
                     code = fmt.nan_code

@@ -9,6 +9,7 @@ is tried with a planted difference.
 from __future__ import annotations
 
 import math
+import threading
 import zlib
 from dataclasses import replace
 from typing import Any
@@ -19,10 +20,12 @@ import numpy.typing as npt
 import pytest
 from gpu_support import gpu_or_skip, library_or_skip, unit_or_skip
 from numbers_of_all_kinds import KINDS, draw
+from patience import HANGS
 
 import tcu
 from tcu.errors import DtypeError, InvalidOperationError, ParameterError, ShapeError
 from tcu.formats import format_of
+from tcu.gpu import device
 from tcu.ops import find_operation
 
 pytestmark = pytest.mark.gpu
@@ -278,11 +281,17 @@ def test_results_stay_on_the_gpu_and_nothing_waits(torch) -> None:
     for call in calls:
         call()  # compiles and allocates
     torch.cuda.synchronize()
-    long = torch.cuda.Event()
-    torch.cuda._sleep(200_000_000)
-    long.record()
-    results = [call() for call in calls]
-    assert not long.query(), "a call waited for the GPU"
+    gate, behind = torch.zeros(1, dtype=torch.int32).pin_memory(), torch.cuda.Event()
+    device.call("cuStreamWaitValue32", torch.cuda.current_stream().cuda_stream, gate.data_ptr(), 1, 0)
+    behind.record()
+    given_up = threading.Timer(HANGS, gate.fill_, (1,))  # lets a call go on that waits
+    given_up.start()
+    try:
+        results = [call() for call in calls]
+        assert not behind.query(), "a call waited for the GPU"
+    finally:
+        given_up.cancel()
+        gate.fill_(1)
     for result in results:
         assert (result.device.type, result.shape) == ("cuda", torch.Size([]))
 
