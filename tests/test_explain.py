@@ -576,7 +576,7 @@ def test_several_units(document, drawing):
         (["1", "--input", "e4m3", "--output", "f64"], "no unit has mma e4m3 → binary64"),
         (["1", "--unit", "A100", "--input", "u8"], "choose a floating-point --input"),
         (["1", "--untt", "V100"], "--untt"),
-        (["1", "--svg", "none/d.svg"], "cannot write none/d.svg: No such file or directory"),
+        (["1", "--svg", "none/d.svg"], "cannot write none/d.svg: there is no folder none"),
         (["1", "--html", "."], "cannot write ."),
     ],
 )
