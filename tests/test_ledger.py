@@ -1,7 +1,7 @@
 """Contract: a ledger lists every call and step by section and name, and its cost is the sum of its entries.
 
 Equal calls of a section are one entry.  JSON brings back an equal ledger, and
-changed JSON is refused.  Replay with another latency is what the program costs
+changed JSON is refused.  People read six digits of what no screen holds; JSON has all.  Replay with another latency is what the program costs
 there; with another m it is the cost of the same products cut to that unit.
 """
 
@@ -67,6 +67,34 @@ def test_the_tree_shows_every_number() -> None:
     assert str(Ledger(4, 0.5)) == "cost 0 on m = 4, latency 0.5"
 
 
+def test_deep_sections_fold() -> None:
+    m = filled()
+    with m.section("part"), m.section("deeper"):
+        m.step(5, "add")
+        with m.section("deepest"):
+            m.step(7, "add")
+    assert m.ledger.folded(9) == m.ledger
+    assert m.ledger.folded(1).entries == (
+        Entry((), "tensor", "multiply", 9, 1, 46),
+        Entry(("part",), "tensor", "small", 2, 3, 3 * 26),
+        Entry(("part",), "step", "add", 0, 112, 112),
+    )
+    assert m.ledger.merged(2) == m.ledger.folded(2).entries
+    assert m.ledger.folded(0).cost == m.ledger.cost
+
+
+def test_the_tree_of_numbers_that_no_screen_holds() -> None:
+    ledger = Ledger(10**60, 10**60)
+    ledger.add((), "tensor", "call", 10**24, 10**24 - 1)
+    ledger.add((), "step", "many", 0, 10**400)
+    assert str(ledger).splitlines() == [
+        "cost about 10^400 on m = 1e+60, latency 1e+60",
+        "├── call: 999,999,999,999,999,999,999,999 × 1e+24 rows, cost 2e+84",
+        "└── many: about 10^400 steps, cost about 10^400",
+    ]
+    assert Ledger.from_json(ledger.to_json()) == ledger
+
+
 names = st.text(max_size=5)
 entries = st.tuples(
     st.lists(names, max_size=3).map(tuple), st.sampled_from(["tensor", "step"]), names,
@@ -91,6 +119,7 @@ def test_json_brings_back_the_ledger(rows: list[tuple], m: int, latency: float) 
         lambda data: data["entries"][0].update(rows=10),
         lambda data: data["entries"][0].update(kind="magic"),
         lambda data: data["entries"][0].update(count=-1),
+        lambda data: data["entries"][0].update(count=float("inf")),
         lambda data: data.update(m=15),
         lambda data: data.update(format="other"),
         lambda data: data.pop("entries"),

@@ -4,11 +4,15 @@ Integers are exact or refused: nothing above a word's bits goes in or comes
 out.  A weak machine takes squares, and its tall products cost as many.  An
 executor that only counts charges what the others do.  The model of a unit
 gives the unit's bits, which are those of ``tcu.mma`` on rounded operands.
+Shapes are those that NumPy's arrays have, for lengths of any size, and a loop
+whose turns are counted at once charges what it charges turn by turn.
 Every parameter out of range has a typed error that names the next step.
 """
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
 
 import numpy as np
@@ -23,6 +27,7 @@ from tcu.formats.array import round_array
 from tcu.machine import ExternalMemoryExecutor, ModelExecutor, ShapeArray
 from tcu.machine.executors import IdealExecutor, find_executor
 from tcu.machine.executors.unit import dtypes_of, narrowed
+from tcu.machine.shapes import broadcast
 from tcu.units import CATALOGUE, find_instruction
 
 RNG = np.random.default_rng(20)
@@ -120,7 +125,26 @@ def test_words_are_never_exceeded_in_silence() -> None:
         (lambda: machine(True), ParameterError, "m=True"),
         (lambda: machine(16, -1), ParameterError, "latency=-1: give a finite number of at least 0"),
         (lambda: machine(16, math.inf), ParameterError, "latency=inf"),
+        (lambda: machine(16, math.nan), ParameterError, "latency=nan"),
+        (lambda: machine(16, None), ParameterError, "latency=None"),  # type: ignore[arg-type]
+        (lambda: machine(16, 10**5000), ParameterError, r"latency=about 10\^5000: .* and at most 10\^60"),
+        (lambda: machine(10**5000), ParameterError, r"m=about 10\^5000: .* such as 256, and at most 10\^60"),
+        (lambda: machine(-(10**5000)), ParameterError, r"m=about -10\^5000"),
+        (lambda: machine(1e300), ParameterError, r"m=1e\+300: .* such as 256"),
+        (lambda: machine("16"), ParameterError, "m='16'"),  # type: ignore[arg-type]
         (lambda: machine(word_bits=0), ParameterError, "word_bits=0: give the bits of a word"),
+        (lambda: machine(word_bits=1 << 21), ParameterError, "word_bits=2097152: .* and at most 1,048,576"),
+        (lambda: machine().shape(-5), ShapeError, r"shape=-5: give lengths, integers of at least 0, such as \(1000, 16\)"),
+        (lambda: machine().shape((3, -1)), ShapeError, r"shape=\(3, -1\): give lengths"),
+        (lambda: machine().shape(2.5), ShapeError, "shape=2.5: give lengths"),
+        (lambda: machine().shape("5"), ShapeError, "shape='5': give lengths"),
+        (lambda: machine().shape(True), ShapeError, "shape=True: give lengths"),
+        (lambda: machine().shape(None), ShapeError, "shape=None: give lengths"),
+        (lambda: machine().shape(-(10**5000)), ShapeError, r"shape=about -10\^5000: give lengths"),
+        (lambda: machine().shape((4, 10**61)), ShapeError, r"shape=\(4, about 10\^61\): give lengths of at most 10\^60"),
+        (lambda: machine().shape(5, "nonsense"), DtypeError, "dtype='nonsense': give one of NumPy's, such as float64"),
+        (lambda: machine().matmul(ShapeArray((4, 4), int), ShapeArray((4, 4), int)), DtypeError, "has no values: give an array, or take executor='count'"),
+        (lambda: machine(executor="systolic").matmul(ShapeArray((4, 4)), ShapeArray((4, 4))), DtypeError, "boolean index"),
         (lambda: machine(executor="idle"), UnknownNameError, "unknown executor 'idle': did you mean ideal"),
         (lambda: machine().multiply(np.ones((3, 5)), np.ones((5, 4))), ShapeError, r"one call takes n × 4 by 4 × 4"),
         (lambda: machine().multiply(np.ones((3, 4)), np.ones((3, 4))), ShapeError, "a needs as many columns"),
@@ -132,6 +156,7 @@ def test_words_are_never_exceeded_in_silence() -> None:
         (lambda: machine().multiply(np.array([["x"]]), np.ones((1, 1))), DtypeError, "real numbers and integers"),
         (lambda: machine().step(-1), ParameterError, r"step\(count=-1\)"),
         (lambda: machine().step(1.5), ParameterError, r"step\(count=1.5\)"),
+        (lambda: machine().step(-(10**5000)), ParameterError, r"step\(count=about -10\^5000\)"),
     ],
 )  # fmt: skip
 def test_every_error_says_what_was_given(call: object, error: type[Exception], message: str) -> None:
@@ -286,6 +311,23 @@ SHAPE_CASES = {
     "accumulate": lambda x, y: np.add.accumulate(x, axis=1),
     "real part": lambda x, y: (x * 1j).real,
     "broadcast": lambda x, y: np.broadcast_to(x[:1], (5, 4, 6)),
+    "broadcast by new axes": lambda x, y: np.broadcast_to(x, (3, 2, 4, 6)),
+    "windows of two axes": lambda x, y: np.lib.stride_tricks.sliding_window_view(x, (2, 3), axis=(1, 2)),
+    "split at": lambda x, y: np.split(x, [1, 4], axis=-1)[1],
+    "uneven split": lambda x, y: np.array_split(x, 4, axis=2)[0],
+    "diagonal": lambda x, y: np.diagonal(x, 1, 1, 2),
+    "swap axes": lambda x, y: np.swapaxes(x, 0, -1),
+    "swap its axes": lambda x, y: x.swapaxes(1, 2),
+    "transpose its axes": lambda x, y: x.transpose(2, 0, 1),
+    "reverse": lambda x, y: x.transpose(),
+    "squeeze": lambda x, y: np.squeeze(x[:1]),
+    "two dimensions": lambda x, y: np.atleast_2d(x[0, 0]),
+    "ravel": lambda x, y: np.ravel(x),
+    "reshape to one": lambda x, y: np.reshape(x, -1),
+    "reshape to many": lambda x, y: x.reshape((2, -1, 3, 1)),
+    "zeros like, of a shape": lambda x, y: np.zeros_like(x, int, shape=(5, 2)),
+    "integer and index array": lambda x, y: x[:, :, np.array([1, 1, 5])],
+    "arange downwards": lambda x, y: np.arange(9, 2, -3, like=x),
     "rest": lambda x, y: np.real(np.flip(np.roll(np.expand_dims(np.clip(x, 0, 1), 0), 1))),
 }  # fmt: skip
 
@@ -314,6 +356,110 @@ def test_a_shape_has_no_values() -> None:
         x[0] = np.ones(5)
     assert ShapeArray((2**40, 4))[5:].size == 4 * (2**40 - 5)
     assert [row.shape for row in x] == [(4,)] * 3
+
+
+KEYS = [
+    0, -1, slice(None), slice(1, None), slice(None, None, -1), slice(5, 1, -2), slice(-3, 99, 2), slice(4, 2), None, ...,
+]  # fmt: skip
+
+
+def test_every_slice_gives_the_shape_that_numpy_gives() -> None:
+    x = np.ones((2, 6, 5))
+    for keys in itertools.chain.from_iterable(itertools.product(KEYS, repeat=count) for count in (1, 2, 3)):
+        if sum(key is ... for key in keys) <= 1:
+            assert ShapeArray.of(x)[keys].shape == x[keys].shape, keys
+    for keys in ((6,), (0, 6), (0, 0, -6), (0, 0, 0, 0)):
+        for array in (x, ShapeArray.of(x)):
+            with pytest.raises(IndexError):
+                array[keys]
+
+
+shapes = st.lists(st.sampled_from([0, 1, 2, 3]), max_size=4).map(tuple)
+
+
+@given(st.lists(shapes, max_size=4))
+def test_shapes_broadcast_as_numpy_s_do(given_shapes: list[tuple[int, ...]]) -> None:
+    try:
+        expected = np.broadcast_shapes(*given_shapes)
+    except ValueError:
+        with pytest.raises(ShapeError, match="do not broadcast"):
+            broadcast(*given_shapes)
+    else:
+        assert broadcast(*given_shapes) == expected
+
+
+def test_lengths_beyond_those_of_numpy() -> None:
+    x = ShapeArray((1 << 70, 6))
+    assert x.reshape(1 << 35, -1, 3).shape == (1 << 35, 1 << 36, 3)
+    assert (x[5::2].T + 1).shape == (6, (1 << 69) - 2)
+    assert (x[:, :4] @ x.T[:4]).shape == (1 << 70, 1 << 70)
+    assert np.moveaxis(x[None], 0, -1).shape == (1 << 70, 6, 1)
+    assert np.concatenate([x, x]).size == 12 << 70
+    assert x[(1 << 70) - 1].shape == (6,)
+    with pytest.raises(ShapeError, match="7083549724304467820544 numbers do not make an array of shape"):
+        x.reshape(4, 7)
+    with pytest.raises(ShapeError, match="do not broadcast"):
+        np.broadcast_to(x, (1 << 69, 6))
+    with pytest.raises(ShapeError, match="the second is the target's"):
+        np.broadcast_to(x, (6,))
+    with pytest.raises(IndexError, match="out of bounds"):
+        x[1 << 70]
+
+
+PROGRAMS = {
+    "matmul": lambda m: m.matmul(m.shape((37, 50)), m.shape((50, 21))),
+    "matmul of integers": lambda m: m.matmul(m.shape((37, 50), int), m.shape((50, 21), int)),
+    "complex matmul": lambda m: m.matmul(m.shape((9, 30), complex), m.shape((30, 21), complex)),
+    "strassen in cubes": lambda m: m.strassen(m.shape((9, 70)), m.shape((70, 20))),
+    "strassen of two levels": lambda m: m.strassen(m.shape((60, 170)), m.shape((170, 60)), levels=2),
+    "laderman of one level": lambda m: m.strassen(m.shape((60, 60)), m.shape((60, 60)), "laderman", levels=1),
+    "chained sum": lambda m: m.sum(m.shape(5000), "chained", chain=7),
+    "polynomial": lambda m: m.evaluate(m.shape(16 * 64 * 3 + 16 * 5 + 3), m.shape(11)),
+    "polynomial of full groups": lambda m: m.evaluate(m.shape(16 * 64 * 2), m.shape(3)),
+    "polynomial of one group": lambda m: m.evaluate(m.shape(16 * 64), m.shape(3)),
+    "polynomial of less": lambda m: m.evaluate(m.shape(16 * 5), m.shape(3)),
+    "residues": lambda m: m.evaluate(m.shape(16 * 64 * 3), m.shape(11), modulus=2**61 - 1),
+    "schoolbook": lambda m: m.integer_multiply(m.shape(9000, bool), m.shape(7000, bool), algorithm="schoolbook"),
+    "pieces": lambda m: m.integer_multiply(m.shape(9000, bool), m.shape(500, bool), algorithm="karatsuba"),
+    "prime in blocks": lambda m: m.dft(m.shape((3, 17))),
+    "prime by convolution": lambda m: m.dft(m.shape((3, 1009))),
+}  # fmt: skip
+
+
+class TurnByTurn(tcu.Machine):
+    def turns(self, count):
+        return iter(range(count))
+
+
+@pytest.mark.parametrize("weak", [False, True])
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_turns_counted_at_once_charge_what_they_charge_one_by_one(program: str, weak: bool) -> None:
+    at_once, one_by_one = (kind(16, 5, executor="count", weak=weak) for kind in (tcu.Machine, TurnByTurn))
+    first, second = PROGRAMS[program](at_once), PROGRAMS[program](one_by_one)
+    assert at_once.ledger == one_by_one.ledger
+    assert [entry.path for entry in at_once.ledger] == [entry.path for entry in one_by_one.ledger]
+    assert first.shape == second.shape
+
+
+def test_turns() -> None:
+    counted, computing = machine(executor="count"), machine()
+    for m in (counted, computing):
+        for _ in m.turns(3):
+            for _ in m.turns(5):
+                m.step(2, "inner")
+                m.record(machine().ledger)
+            m.step(1, "outer")
+        with contextlib.suppress(RuntimeError):
+            for _ in m.turns(4):
+                raise RuntimeError
+        for i in itertools.chain(m.turns(0), m.turns(1), m.turns(-1)):
+            m.step(i + 1, "last")
+    assert counted.ledger == computing.ledger
+    assert [(e.name, e.count) for e in counted.ledger] == [("inner", 30), ("outer", 3), ("last", 1)]
+    again = machine(executor="count")
+    for _ in again.turns(1 << 80):
+        again.record(counted.ledger)
+    assert again.cost == counted.cost << 80
 
 
 def test_executors_by_name_and_themselves() -> None:

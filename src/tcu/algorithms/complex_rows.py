@@ -20,7 +20,7 @@ from tcu.errors import ParameterError
 from tcu.formats import get_format
 from tcu.machine import Machine
 from tcu.machine.executors.unit import narrowed
-from tcu.machine.shapes import ShapeArray
+from tcu.machine.shapes import ShapeArray, empty, zeros
 
 __all__ = [
     "ComplexProduct",
@@ -109,7 +109,7 @@ def multiply_rows(
     lead = (batch,) if embedded else (2, batch)
     group, wide_rows = row_groups(machine.side // width, inner)
     if group * wide_rows > inner:
-        rows = np.zeros((*lead, group * wide_rows, width), x.dtype, like=x)
+        rows = zeros((*lead, group * wide_rows, width), x.dtype, like=x)
         rows[..., :inner, :] = x.reshape(*lead, inner, width)
     else:
         rows = x
@@ -160,7 +160,7 @@ def _split(machine: Machine, x: Any, parts: int, operand: str) -> Any:
             f"parts={parts}: {type(x).__module__.partition('.')[0]} has no arrays of {operand}; take parts=1, "
             "a unit of binary16, or NumPy arrays"
         )
-    pieces = np.empty((parts, *x.shape), get_format(operand).dtype, like=x)
+    pieces = empty((parts, *x.shape), get_format(operand).dtype, like=x)
     for i in range(parts):
         pieces[i] = x
         if i + 1 < parts:

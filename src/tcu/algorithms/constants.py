@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcu.machine.shapes import ShapeArray
+from tcu.machine.shapes import ShapeArray, zeros
 
 __all__ = ["beside", "ones_like"]
 
@@ -32,7 +32,7 @@ def ones_like(shape: tuple[int, ...], dtype: npt.DTypeLike, like: Any) -> Any:
 
     ``np.ones(like=...)`` hands on an argument that CuPy's does not take; that of zeros does not.
     """
-    return np.zeros(shape, dtype, like=like) + np.ones((), dtype)[()]
+    return zeros(shape, dtype, like=like) + np.ones((), dtype)[()]
 
 
 class _Home:

@@ -37,7 +37,7 @@ from tcu.errors import DtypeError, ParameterError
 from tcu.formats import format_of, get_format
 from tcu.machine import Ledger, Machine
 from tcu.machine.executors import CountExecutor
-from tcu.machine.shapes import ShapeArray
+from tcu.machine.shapes import ShapeArray, zeros
 from tcu.plan.transform import Planes, Transform
 from tcu.units import Instruction
 
@@ -195,7 +195,7 @@ class ComplexDft:
         machine, work = self.machine, self.work.name
         turn = beside(z, chirp_planes, p, self.widest, work, shape=(2, p))
         kernel = beside(z, kernel_planes, p, self.widest, work, shape=(2, length))
-        padded = np.zeros((2, rows, length), z.dtype, like=z)
+        padded = zeros((2, rows, length), z.dtype, like=z)
         padded[:, :, :p] = complex_product(machine, z, turn[:, None], "chirp")
         with machine.section(f"convolution of length {length}"):
             image = complex_product(machine, self.transform(padded), kernel[:, None], "multiply by kernel")

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcu.machine.shapes import zeros
+
 __all__ = ["carried", "from_digits", "to_digits"]
 
 _WORDS = {8: "<u1", 16: "<u2", 32: "<u4"}
@@ -71,7 +73,7 @@ def carried(digits: Any, bits: int) -> Any:
     that no carry runs through the number.
     """
     carry = digits >> bits
-    result = np.zeros((*digits.shape[:-1], digits.shape[-1] + 1), digits.dtype, like=digits)
+    result = zeros((*digits.shape[:-1], digits.shape[-1] + 1), digits.dtype, like=digits)
     result[..., :-1] = digits - (carry << bits)
     result[..., 1:] += carry
     return result

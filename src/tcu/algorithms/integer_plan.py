@@ -28,11 +28,10 @@ def digit_bits(machine: Machine, *, redundant: bool = False) -> int:
     Raises ParameterError where not even one bit (two, if redundant) fits.
     """
     limit = _operand_limit(machine, 1)
-    bits = machine.word_bits // 4
-    least = 2 if redundant else 1
-    while bits >= least and ((1 << bits) + 1 if redundant else (1 << bits) - 1) > limit:
-        bits -= 1
-    if bits < least:
+    # The most with 2^bits + 1, or 2^bits - 1, up to the limit.
+    longest = (limit - 1 if redundant else limit + 1).bit_length() - 1
+    bits = min(machine.word_bits // 4, longest)
+    if bits < (2 if redundant else 1):
         raise ParameterError(
             f"{machine!r} sums {machine.side} products of digits up to {limit}: too short for "
             f"{'Karatsuba' if redundant else 'a product of integers'}; take a smaller m or longer words"

@@ -23,7 +23,7 @@ from tcu.algorithms.integer_plan import Algorithm, Plan, carried_bound, plan_of
 from tcu.algorithms.parameters import MachineLike, parameters
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.machine import Machine
-from tcu.machine.shapes import ShapeArray
+from tcu.machine.shapes import ShapeArray, zeros
 
 __all__ = [
     "Algorithm",
@@ -160,8 +160,8 @@ def _run(machine: Machine, a: Any, b: Any, plan: Plan) -> Any:
 def _joined(machine: Machine, parts: Any, size: int) -> Any:
     """Products of consecutive pieces, each ``size`` digits further up than the one before."""
     batch, pieces, length = parts.shape
-    result = np.zeros((batch, (pieces - 1) * size + length), parts.dtype, like=parts)
-    for i in range(pieces):
+    result = zeros((batch, (pieces - 1) * size + length), parts.dtype, like=parts)
+    for i in machine.turns(pieces):
         result[:, i * size : i * size + length] += parts[:, i]
     machine.step(parts.size, "join pieces")
     return result
@@ -179,14 +179,14 @@ def _schoolbook(machine: Machine, a: Any, b: Any) -> Any:
     columns = -(-nb // side)
     rows = na + side - 1
     strips = -(-rows // side)
-    padded = np.zeros((batch, na + 2 * (side - 1)), _operand_dtype(machine, a), like=a)
+    padded = zeros((batch, na + 2 * (side - 1)), _operand_dtype(machine, a), like=a)
     padded[:, side - 1 : side - 1 + na] = a
     windows = np.lib.stride_tricks.sliding_window_view(padded, side, axis=1)[:, None]
-    right = np.zeros((batch, columns * side), padded.dtype, like=b)
+    right = zeros((batch, columns * side), padded.dtype, like=b)
     right[:, :nb] = b
     right = right.reshape(batch, columns, side)
-    result = np.zeros((batch, columns + strips, side), _sum_dtype(a), like=a)
-    together = _ENTRIES // max(1, batch * rows * side)
+    result = zeros((batch, columns + strips, side), _sum_dtype(a), like=a)
+    together = _ENTRIES // max(1, batch * rows * side) if machine.executor.computes else columns
     first = 0
     while first < columns:
         # Full right matrices, as many as may be at a time; then the one that is not full.
@@ -209,7 +209,7 @@ def _add_columns(result: Any, product: Any, first: int) -> None:
     batch, blocks, rows, columns = product.shape
     side = result.shape[2]
     strips = -(-rows // side)
-    upright = np.zeros((blocks, columns, batch, strips * side), result.dtype, like=result)
+    upright = zeros((blocks, columns, batch, strips * side), result.dtype, like=result)
     upright[..., :rows] = product.transpose(1, 3, 0, 2)
     upright = upright.reshape(blocks * columns, batch, strips, side)
     for j in range(blocks * columns):
@@ -254,7 +254,7 @@ def _karatsuba(
             parts, bound = carried(parts, plan.bits), carried_bound(bound, plan.bits)
         low, high, middle = parts[:batch], parts[batch : 2 * batch], parts[2 * batch :]
         length = parts.shape[1]
-        result = np.zeros((batch, 2 * half + length), parts.dtype, like=parts)
+        result = zeros((batch, 2 * half + length), parts.dtype, like=parts)
         result[:, :length] = low
         result[:, 2 * half :] += high
         result[:, half : half + length] += middle - low - high
@@ -278,7 +278,7 @@ def _thirds(machine: Machine, x: Any, half: int, bound: int, plan: Plan) -> tupl
 def _widened(x: Any, width: int) -> Any:
     if x.shape[-1] == width:
         return x
-    result = np.zeros((*x.shape[:-1], width), x.dtype, like=x)
+    result = zeros((*x.shape[:-1], width), x.dtype, like=x)
     result[..., : x.shape[-1]] = x
     return result
 

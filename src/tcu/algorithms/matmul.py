@@ -13,6 +13,7 @@ from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.machine import Machine
 from tcu.machine.executors.executor import is_integer
 from tcu.machine.executors.ideal import magnitude
+from tcu.machine.shapes import zeros
 
 __all__ = ["matmul", "matmul_bound", "matmul_lower_bound", "strassen_like", "strassen_like_bound"]
 
@@ -72,18 +73,22 @@ def _tall(machine: Machine, a: Any, b: Any) -> Any:
     wide = _needs_objects(machine, a, b, 1)
     if blocks > 1:
         b = _padded(b, inner, blocks * side).reshape(inner, blocks, side).swapaxes(0, 1)
-    total: Any = None
+
+    def product(start: int) -> Any:
+        strip, resident = a[:, start : start + side], b[..., start : start + side, :]
+        part = machine.tall_multiply(strip, resident, name="strip times block")
+        return (
+            part.astype(object if wide else np.int64, copy=False)
+            if is_integer(part) and inner > side
+            else part
+        )
+
     with machine.section("matmul"):
-        for start in range(0, inner, side):
-            strip, resident = a[:, start : start + side], b[..., start : start + side, :]
-            part = machine.tall_multiply(strip, resident, name="strip times block")
-            if is_integer(part) and inner > side:
-                part = part.astype(object if wide else np.int64, copy=False)
-            if total is None:
-                total = part
-            else:
-                machine.step(rows * columns, "add strips")
-                total = total + part
+        total = product(0)
+        for i in machine.turns(-(-inner // side) - 1):
+            part = product((i + 1) * side)
+            machine.step(rows * columns, "add strips")
+            total = total + part
     if blocks > 1:
         total = total.swapaxes(0, 1).reshape(rows, blocks * side)[:, :columns]
     if wide:
@@ -145,17 +150,18 @@ def strassen_like(
     a, b = (_widened(x, wide) for x in (a, b))
     x = _cut(a, (grid[0], grid[1]), (cube[0], cube[1]))
     y = _cut(b, (grid[1], grid[2]), (cube[1], cube[2]))
+
+    def cube_product(k: int) -> Any:
+        left = np.repeat(x[:, k], grid[2], axis=0)
+        right = np.tile(y[k], (grid[0], 1, 1))
+        return _recurse(machine, left, right, scheme, depth, wide)
+
     with machine.section(f"{scheme.name} product"):
-        total: Any = None
-        for k in range(grid[1]):
-            left = np.repeat(x[:, k], grid[2], axis=0)
-            right = np.tile(y[k], (grid[0], 1, 1))
-            part = _recurse(machine, left, right, scheme, depth, wide)
-            if total is None:
-                total = part
-            else:
-                machine.step(sizes[0] * sizes[2], "add cubes")
-                total = total + part
+        total = cube_product(0)
+        for k in machine.turns(grid[1] - 1):
+            part = cube_product(k + 1)
+            machine.step(sizes[0] * sizes[2], "add cubes")
+            total = total + part
     total = total.reshape(grid[0], grid[2], cube[0], cube[2]).swapaxes(1, 2)
     total = total.reshape(grid[0] * cube[0], grid[2] * cube[2])[: sizes[0], : sizes[2]]
     if wide:
@@ -193,7 +199,9 @@ def _leaves(machine: Machine, a: Any, b: Any, wide: bool) -> Any:
     if max(a.shape[1:]) <= side and b.shape[2] <= side:
         part = machine.multiply(a, b, name="block times block")
         return part.astype(object if wide else np.int64, copy=False) if is_integer(part) else part
-    return np.stack([_tall(machine, x, y) for x, y in zip(a, b, strict=True)])
+    parts = np.stack([_tall(machine, a[i], b[i]) for i in machine.turns(a.shape[0])])
+    # A machine that only counts took one turn for all.
+    return parts if machine.executor.computes else np.repeat(parts, a.shape[0], axis=0)
 
 
 def _split(x: Any, rows: int, columns: int) -> list[Any]:
@@ -243,7 +251,7 @@ def _padded(x: Any, rows: int, columns: int) -> Any:
     """Zeros around it.  Not by np.pad, whose zeros among Python's integers are NumPy's, which overflow."""
     if x.shape == (rows, columns):
         return x
-    result = np.zeros((rows, columns), x.dtype, like=x)
+    result = zeros((rows, columns), x.dtype, like=x)
     result[: x.shape[0], : x.shape[1]] = x
     return result
 
@@ -263,7 +271,7 @@ def _operands(machine: Machine, a: Any, b: Any) -> tuple[Any, Any]:
 def _empty(machine: Machine, a: Any, b: Any) -> Any:
     """The product where one of the sizes is 0."""
     dtype = np.int64 if is_integer(a) and is_integer(b) else machine.executor.dtypes.result
-    return np.zeros((a.shape[0], b.shape[1]), dtype, like=a)
+    return zeros((a.shape[0], b.shape[1]), dtype, like=a)
 
 
 def _complex_product(machine: Machine, a: Any, b: Any, product: Any) -> Any:

@@ -19,7 +19,7 @@ from tcu.algorithms.integer_plan import digit_bits
 from tcu.algorithms.parameters import MachineLike, parameters
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.machine import Machine
-from tcu.machine.shapes import ShapeArray
+from tcu.machine.shapes import ShapeArray, empty, zeros
 
 __all__ = ["COLUMNS", "evaluate", "evaluate_error_bound", "polynomial_bound"]
 
@@ -66,7 +66,7 @@ def evaluate(machine: Machine, coefficients: Any, points: Any, *, modulus: int |
     if isinstance(a, np.ndarray):
         a = _trimmed(a)
     if a.size == 0 or x.size == 0:
-        return np.zeros(x.shape, ring.dtype, like=x)
+        return zeros(x.shape, ring.dtype, like=x)
     with machine.section("evaluate"):
         return _evaluate(machine, ring, a, x.reshape(x.size)).reshape(x.shape)
 
@@ -98,21 +98,27 @@ def _evaluate(machine: Machine, ring: _Ring, a: Any, x: Any) -> Any:
     base = ring.times(powers[:, side - 1], x)  # x^√m
     machine.step(count * ring.work, "powers")
     blocks = n // side**2
-    values = []
-    at_once = max(1, COLUMNS // side)
-    for first in range(0, blocks, at_once):
-        last = min(first + at_once, blocks)
-        matrices = a[first * side**2 : last * side**2].reshape(last - first, side, side).swapaxes(1, 2)
-        values.append(_paired(machine, ring, np.moveaxis(ring.product(powers, matrices), -1, 0), base))
     rest = a[blocks * side**2 :]
+    total = empty((blocks + (rest.size > 0), count), ring.dtype, like=x)
+
+    def evaluate_blocks(first: int, last: int) -> None:
+        matrices = a[first * side**2 : last * side**2].reshape(last - first, side, side).swapaxes(1, 2)
+        product = np.moveaxis(ring.product(powers, matrices), -1, 0)
+        total[first:last] = _paired(machine, ring, product, base)
+
+    at_once = max(1, COLUMNS // side)
+    full = blocks // at_once
+    for i in machine.turns(full):
+        evaluate_blocks(i * at_once, (i + 1) * at_once)
+    if full * at_once < blocks:
+        evaluate_blocks(full * at_once, blocks)
     if rest.size:
         columns = -(-rest.size // side)
-        matrix = np.zeros(columns * side, a.dtype, like=a)
+        matrix = zeros(columns * side, a.dtype, like=a)
         matrix[: rest.size] = rest
         product = ring.product(powers, matrix.reshape(columns, side).T)
-        values.append(_paired(machine, ring, product.T, base)[None])
-    total = values[0] if len(values) == 1 else np.concatenate(values)
-    if len(total) == 1:
+        total[blocks] = _paired(machine, ring, product.T, base)
+    if total.shape[0] == 1:
         return total[0]
     return _paired(machine, ring, total, _power(machine, ring, base, side))
 
@@ -130,7 +136,7 @@ def _powers(machine: Machine, ring: _Ring, x: Any, width: int) -> Any:
 
 
 def _doubled(ring: _Ring, x: Any, width: int) -> Any:
-    result = np.empty((x.shape[0], width), ring.dtype, like=x)
+    result = empty((x.shape[0], width), ring.dtype, like=x)
     result[:, 0] = 1
     done, top = 1, x
     while done < width:
@@ -155,7 +161,7 @@ def _power(machine: Machine, ring: _Ring, x: Any, exponent: int) -> Any:
 
 def _paired(machine: Machine, ring: _Ring, values: Any, base: Any) -> Any:
     """The sum over i of values[i]·base^i, in pairs."""
-    count, size = len(values), values.size // len(values)
+    count, size = values.shape[0], values.size // values.shape[0]
     while count > 1:
         machine.step(count // 2 * size * ring.work, "add in pairs")
         count -= count // 2
@@ -165,11 +171,11 @@ def _paired(machine: Machine, ring: _Ring, values: Any, base: Any) -> Any:
 
 
 def _in_pairs(ring: _Ring, values: Any, base: Any) -> Any:
-    while len(values) > 1:
-        even, odd = values[0 : len(values) - 1 : 2], values[1::2]
+    while (count := values.shape[0]) > 1:
+        even, odd = values[0 : count - 1 : 2], values[1::2]
         paired = ring.plus_times(even, odd, base)
-        values = np.concatenate([paired, values[-1:]]) if len(values) % 2 else paired
-        if len(values) > 1:
+        values = np.concatenate([paired, values[-1:]]) if count % 2 else paired
+        if values.shape[0] > 1:
             base = ring.times(base, base)
     return values[0]
 

@@ -20,6 +20,7 @@ from tcu.algorithms.parameters import MachineLike, parameters
 from tcu.errors import DtypeError, ParameterError
 from tcu.machine import Machine
 from tcu.machine.executors.executor import is_integer
+from tcu.machine.shapes import zeros
 
 __all__ = ["SumVariant", "sum_bound", "tensor_sum"]
 
@@ -69,8 +70,7 @@ def tensor_sum(machine: Machine, x: Any, variant: SumVariant = "tall", *, chain:
         or (chain > 1 and variant != "chained")
     ):
         raise ParameterError(f"chain={chain!r}: give 1 or more MMAs, more than 1 for variant='chained' only")
-    if machine.m == 1:
-        raise ParameterError("m=1: a unit for single numbers does not sum; take m=4 or more")
+    _check_unit(machine.m)
     x = machine.array(x)
     if x.dtype.kind not in "fiubOV":
         raise DtypeError(
@@ -80,12 +80,17 @@ def tensor_sum(machine: Machine, x: Any, variant: SumVariant = "tall", *, chain:
     x = x.reshape(-1)
     if x.shape[0] < 2:
         total = machine.executor.dtypes.result if x.shape[0] == 0 and not is_integer(x) else x.dtype
-        return x.astype(total)[0] if x.shape[0] else np.zeros((), total, like=x)
+        return x.astype(total)[0] if x.shape[0] else zeros((), total, like=x)
     while x.shape[0] > 1:
         level += 1
         with machine.section(f"{variant} sum, level {level}"):
             x = _LEVELS[variant](machine, x, chain)
     return x[0]
+
+
+def _check_unit(m: int) -> None:
+    if m == 1:
+        raise ParameterError("m=1: a unit for single numbers does not sum; take m=4 or more")
 
 
 def _tall(machine: Machine, x: Any, _: int) -> Any:
@@ -100,8 +105,8 @@ def _grouped(machine: Machine, x: Any, chain: int) -> Any:
     ones = ones_like((side, side), _unit_dtype(x), x)
     sums = machine.multiply(groups, ones, name="X times ones")
     total = sums[:, 0]
-    for i in range(1, chain):
-        total = total + sums[:, i]
+    for i in machine.turns(chain - 1):
+        total = total + sums[:, i + 1]
     machine.step((chain - 1) * side * groups.shape[0], "add sums of rows")
     return machine.multiply(ones, total, name="ones times sums")[:, 0, 0]
 
@@ -118,7 +123,7 @@ def _filled(x: Any, multiple: int) -> Any:
     length = -(-x.shape[0] // multiple) * multiple
     if length == x.shape[0]:
         return x
-    result = np.zeros(length, x.dtype, like=x)
+    result = zeros(length, x.dtype, like=x)
     result[: x.shape[0]] = x
     return result
 
@@ -133,6 +138,7 @@ def sum_bound(machine: MachineLike, n: int, variant: SumVariant = "tall", chain:
     All but the first omit the later levels, which add 1 / (m - 1) of it at most.
     """
     m, latency = parameters(machine)
+    _check_unit(m)
     if variant == "tall":
         return n + latency * max(1.0, math.log(n) / math.log(math.isqrt(m)))
     calls = (chain + 1) / (chain * m) * n

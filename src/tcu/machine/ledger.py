@@ -18,9 +18,13 @@ from tcu.errors import DataFileError, ParameterError
 if TYPE_CHECKING:
     from rich.tree import Tree
 
-__all__ = ["Entry", "Ledger", "check_latency", "check_size", "tensor_cost"]
+__all__ = ["LARGEST", "Entry", "Ledger", "amount", "check_latency", "check_size", "tensor_cost", "told"]
 
 Number = int | float
+LARGEST = 10**60
+"""Of m, ℓ and every size: costs and bounds, products of a few of them, then stay below what a float holds."""
+_LONG = 10**24
+"""From here on six digits of a number are shown."""
 _FORMAT = "tcu-ledger-1"
 
 
@@ -45,20 +49,39 @@ def tensor_cost(rows: int, side: int, latency: Number) -> Number:
     return max(rows, side) * side + latency
 
 
+def told(value: object) -> str:
+    """A parameter as messages name it: Python does not print integers of more than 4,300 digits."""
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(told, value))})"
+    if isinstance(value, int) and abs(value) > LARGEST:
+        return f"about {'-' * (value < 0)}10^{round(value.bit_length() * math.log10(2))}"
+    return repr(value)
+
+
+def amount(value: Number) -> str:
+    """A count or a cost for people to read."""
+    if isinstance(value, int):
+        return f"{value:,}" if value < _LONG else f"{value:.6g}" if value < LARGEST**5 else told(value)
+    return f"{value:,.6g}"
+
+
 def check_size(m: object) -> int:
-    """√m.  Raises ParameterError unless m is a square of at least 1."""
-    if isinstance(m, bool) or not isinstance(m, int) or m < 1 or math.isqrt(m) ** 2 != m:
-        near = max(1, round(float(m) ** 0.5)) ** 2 if isinstance(m, int | float) and 0 < m < 1e300 else 256
+    """√m.  Raises ParameterError unless m is a square of at least 1, and at most 10^60."""
+    if isinstance(m, bool) or not isinstance(m, int) or not 1 <= m <= LARGEST or math.isqrt(m) ** 2 != m:
+        near = max(1, round(float(m) ** 0.5)) ** 2 if isinstance(m, int | float) and 0 < m <= LARGEST else 256
         raise ParameterError(
-            f"m={m!r}: m is the number of entries of a square matrix √m × √m, such as {near}"
+            f"m={told(m)}: m is the number of entries of a square matrix √m × √m, such as {near}, "
+            "and at most 10^60"
         )
     return math.isqrt(m)
 
 
 def check_latency(latency: object) -> Number:
-    """ℓ itself.  Raises ParameterError unless it is a finite number of at least 0."""
-    if isinstance(latency, bool) or not isinstance(latency, int | float) or not 0 <= latency < math.inf:
-        raise ParameterError(f"latency={latency!r}: give a finite number of at least 0, in CPU operations")
+    """ℓ itself.  Raises ParameterError unless it is a number from 0 to 10^60."""
+    if isinstance(latency, bool) or not isinstance(latency, int | float) or not 0 <= latency <= LARGEST:
+        raise ParameterError(
+            f"latency={told(latency)}: give a finite number of at least 0, in CPU operations, and at most 10^60"
+        )
     return latency
 
 
@@ -83,10 +106,10 @@ class Ledger:
         key = (path, kind, name, rows)
         self._counts[key] = self._counts.get(key, 0) + count
 
-    def merge(self, path: tuple[str, ...], other: Ledger) -> None:
-        """All calls and steps of another ledger, as if they were made now in the section ``path``."""
+    def merge(self, path: tuple[str, ...], other: Ledger, times: int = 1) -> None:
+        """All calls and steps of another ledger, as if they were made now, so often, in the section ``path``."""
         for (inner, kind, name, rows), count in other._counts.items():
-            self.add((*path, *inner), kind, name, rows, count)
+            self.add((*path, *inner), kind, name, rows, times * count)
 
     def clear(self) -> None:
         self._counts.clear()
@@ -149,12 +172,16 @@ class Ledger:
                 other.add(entry.path, "step", f"add parts of {entry.name}", 0, sums)
         return other
 
-    def merged(self, depth: int) -> tuple[Entry, ...]:
-        """The entries with all sections below ``depth`` taken together by kind, name and rows."""
+    def folded(self, depth: int) -> Ledger:
+        """The same with all sections below ``depth`` taken together by kind, name and rows."""
         short = Ledger(self.m, self.latency)
         for entry in self:
             short.add(entry.path[:depth], entry.kind, entry.name, entry.rows, entry.count)
-        return short.entries
+        return short
+
+    def merged(self, depth: int) -> tuple[Entry, ...]:
+        """The entries of :meth:`folded`."""
+        return self.folded(depth).entries
 
     def to_dict(self) -> dict[str, Any]:
         """The ledger as plain data: m, latency, cost, and every entry."""
@@ -181,7 +208,7 @@ class Ledger:
                 if kind not in ("tensor", "step") or count < 0 or rows < 0:
                     raise ValueError(f"entry {row}")
                 ledger.add(tuple(map(str, row["path"])), kind, str(row["name"]), rows, count)
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise DataFileError(
                 f"this text is no ledger ({type(error).__name__}: {error}): give what Ledger.to_json wrote"
             ) from error
@@ -197,11 +224,8 @@ class Ledger:
         from rich.text import Text
         from rich.tree import Tree
 
-        def amount(value: Number) -> str:
-            return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
-
         total = self.cost
-        tree = Tree(f"cost {amount(total)} on m = {self.m:,}, latency {amount(self.latency)}")
+        tree = Tree(f"cost {amount(total)} on m = {amount(self.m)}, latency {amount(self.latency)}")
         branches: dict[tuple[str, ...], Tree] = {(): tree}
         sums: dict[tuple[str, ...], Number] = {}
         for entry in self:
@@ -215,9 +239,9 @@ class Ledger:
                     share = f" ({sums[path] / total:.1%})" if total else ""
                     branches[path] = branches[path[:-1]].add(Text(f"{path[-1]}: {amount(sums[path])}{share}"))
             what = (
-                f"{entry.count:,} × {entry.rows:,} rows"
+                f"{amount(entry.count)} × {amount(entry.rows)} rows"
                 if entry.kind == "tensor"
-                else f"{entry.count:,} steps"
+                else f"{amount(entry.count)} steps"
             )
             branches[entry.path].add(Text(f"{entry.name}: {what}, cost {amount(entry.cost)}"))
         return tree

@@ -14,10 +14,13 @@ from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.machine.executors import Executor, find_executor
 from tcu.machine.executors.executor import is_integer
 from tcu.machine.executors.ideal import magnitude
-from tcu.machine.ledger import Ledger, Number, check_latency, check_size
-from tcu.machine.shapes import ShapeArray
+from tcu.machine.ledger import LARGEST, Ledger, Number, check_latency, check_size, told
+from tcu.machine.shapes import ShapeArray, broadcast
 
 __all__ = ["Machine"]
+
+_WORD_BITS = 1 << 20
+"""The longest word: its integers are Python's, of which each operation handles all bits."""
 
 
 class Machine:
@@ -27,7 +30,7 @@ class Machine:
     ----------
     m:
         The entries of the square right operand, a square number: 256 for
-        matrices of 16 × 16.
+        matrices of 16 × 16; at most 10^60, as ℓ.
     latency:
         ℓ, what a tensor call costs beside its n·√m, in CPU operations.
     word_bits:
@@ -45,7 +48,8 @@ class Machine:
     Raises
     ------
     ParameterError:
-        m is no square, the latency is negative, there are no bits in a word.
+        m is no square, the latency is negative, there are no bits in a word,
+        or one of them is so large that costs would exceed what a float holds.
     UnknownNameError:
         No executor has that name.
     """
@@ -63,14 +67,17 @@ class Machine:
         """√m."""
         self.m = m
         self.latency = check_latency(latency)
-        if isinstance(word_bits, bool) or not isinstance(word_bits, int) or word_bits < 1:
-            raise ParameterError(f"word_bits={word_bits!r}: give the bits of a word, such as 64")
+        if isinstance(word_bits, bool) or not isinstance(word_bits, int) or not 1 <= word_bits <= _WORD_BITS:
+            raise ParameterError(
+                f"word_bits={told(word_bits)}: give the bits of a word, such as 64, and at most {_WORD_BITS:,}"
+            )
         self.word_bits = word_bits
         self.executor = find_executor(executor)
         self.executor.check_side(self.side)
         self.weak = weak
         self.ledger = Ledger(m, latency)
         self._path: tuple[str, ...] = ()
+        self._times = 1
 
     def __repr__(self) -> str:
         weak = ", weak=True" if self.weak else ""
@@ -98,16 +105,34 @@ class Machine:
         finally:
             self._path = outer
 
+    def turns(self, count: int) -> Iterator[int]:
+        """0 ... count - 1, for a loop whose turns all cost the same.
+
+        A machine that only counts takes the first turn alone, and records its
+        calls and steps ``count`` times: a ledger costs no more for more turns.
+        """
+        if self.executor.computes or count < 2:
+            yield from range(count)
+            return
+        outer = self._times
+        self._times *= count
+        try:
+            yield 0
+        finally:
+            self._times = outer
+
     def step(self, count: int, name: str = "step") -> None:
         """``count`` operations of the CPU, each on words and each at cost 1.  Raises ParameterError below 0."""
         if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
-            raise ParameterError(f"step(count={count!r}): give how many operations, an integer of at least 0")
+            raise ParameterError(
+                f"step(count={told(count)}): give how many operations, an integer of at least 0"
+            )
         if count:
-            self.ledger.add(self._path, "step", name, 0, int(count))
+            self.ledger.add(self._path, "step", name, 0, self._times * int(count))
 
     def record(self, ledger: Ledger) -> None:
         """All calls and steps of another ledger, as if they were made here and now."""
-        self.ledger.merge(self._path, ledger)
+        self.ledger.merge(self._path, ledger, self._times)
 
     def array(self, values: Any) -> Any:
         """The operand of a program where the executor wants it.
@@ -127,8 +152,14 @@ class Machine:
         return self.executor.place(values)
 
     def shape(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> ShapeArray:
-        """An operand without values, for a machine that counts."""
-        return ShapeArray(shape, dtype)
+        """An operand without values, for a machine that counts.
+
+        Raises ShapeError for lengths that are no integers from 0 to 10^60, DtypeError for no dtype of NumPy's.
+        """
+        made = ShapeArray(shape, dtype)
+        if max(made.shape, default=0) > LARGEST:
+            raise ShapeError(f"shape={told(shape)}: give lengths of at most 10^60")
+        return made
 
     def multiply(self, a: Any, b: Any, *, name: str = "multiply") -> Any:
         """A·B by one tensor call, at cost max(n, √m)·√m + ℓ.
@@ -202,7 +233,7 @@ class Machine:
         if len(a.shape) == len(b.shape) == 2:
             return 1
         try:
-            batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+            batch = broadcast(a.shape[:-2], b.shape[:-2])
         except ValueError:
             raise ShapeError(f"a {a.shape}, b {b.shape}: the batch dimensions do not broadcast") from None
         return math.prod(batch)
@@ -216,7 +247,7 @@ class Machine:
         if exact and self.executor.computes:
             self.check_words("the product", result)
         if calls:
-            self.ledger.add(self._path, "tensor", name, rows, calls * self.executor.passes)
+            self.ledger.add(self._path, "tensor", name, rows, self._times * calls * self.executor.passes)
         return result
 
     def check_words(self, label: str, x: Any) -> None:

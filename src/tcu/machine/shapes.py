@@ -2,35 +2,66 @@
 
 The executor that only counts runs the same programs as the others, on these.
 A sum of two is the broadcast shape, a slice is a shape, and nothing is
-allocated, so that a ledger for 2^40 words costs microseconds.  A function
-that is not known here raises TypeError, as NumPy's dispatch does for any
-array that lacks it: no array is ever filled by accident.
+allocated, so that a ledger for 2^40 words costs microseconds.  Lengths are
+Python's integers: 2^64 rows and more are a shape too, where NumPy's own end at
+2^63 - 1 numbers.  A function that is not known here raises TypeError, as
+NumPy's dispatch does for any array that lacks it: no array is ever filled by
+accident.
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from tcu.errors import DtypeError, ShapeError
+from tcu.machine.ledger import told
 from tcu.units.shapes import product_shape
 
-__all__ = ["ShapeArray"]
+__all__ = ["ShapeArray", "broadcast", "empty", "zeros"]
 
 Shape = tuple[int, ...]
 
 
+def broadcast(*shapes: Shape) -> Shape:
+    """The shape to which arrays of these broadcast, as ``np.broadcast_shapes`` for lengths of any size.
+
+    Raises ShapeError where they do not.
+    """
+    rank = max(map(len, shapes), default=0)
+    result = []
+    for lengths in zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True):
+        longer = {length for length in lengths if length != 1}
+        if len(longer) > 1:
+            raise ShapeError(f"shapes {', '.join(map(str, shapes))} do not broadcast")
+        result.append(longer.pop() if longer else 1)
+    return tuple(result)
+
+
 class ShapeArray(NDArrayOperatorsMixin):
-    """The shape and dtype of an array whose values nobody computes."""
+    """The shape and dtype of an array whose values nobody computes.
+
+    Raises
+    ------
+    ShapeError:
+        Lengths that are no integers of at least 0.
+    DtypeError:
+        No dtype of NumPy.
+    """
 
     def __init__(self, shape: int | Shape, dtype: npt.DTypeLike = np.float64) -> None:
-        given = (shape,) if isinstance(shape, int | np.integer) else shape
-        self.shape: Shape = tuple(int(length) for length in given)
-        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.shape: Shape = _lengths(shape)
+        try:
+            self.dtype: np.dtype[Any] = np.dtype(dtype)
+        except TypeError:
+            raise DtypeError(f"dtype={dtype!r}: give one of NumPy's, such as float64") from None
 
     @classmethod
     def of(cls, array: Any) -> ShapeArray:
@@ -52,7 +83,9 @@ class ShapeArray(NDArrayOperatorsMixin):
         return (self[i] for i in range(len(self)))
 
     def __array__(self, *_: Any, **__: Any) -> npt.NDArray[Any]:
-        raise TypeError(f"{self!r} has no values: a machine that only counts cannot look at them")
+        raise DtypeError(
+            f"{self!r} has no values: give an array, or take executor='count' and a program that looks at none"
+        )
 
     __bool__ = __int__ = __float__ = __array__
 
@@ -61,11 +94,6 @@ class ShapeArray(NDArrayOperatorsMixin):
     T = property(lambda self: ShapeArray(self.shape[::-1], self.dtype))
     real = property(lambda self: ShapeArray(self.shape, np.zeros(0, self.dtype).real.dtype))
     imag = property(lambda self: ShapeArray(self.shape, np.zeros(0, self.dtype).real.dtype))
-
-    @property
-    def _shadow(self) -> npt.NDArray[np.int8]:
-        """An array of this shape that takes one byte, for the functions that give views."""
-        return np.broadcast_to(np.zeros((), np.int8), self.shape)
 
     def astype(self, dtype: npt.DTypeLike, **_: Any) -> ShapeArray:
         return ShapeArray(self.shape, dtype)
@@ -77,16 +105,16 @@ class ShapeArray(NDArrayOperatorsMixin):
         return self
 
     def reshape(self, *shape: Any, **_: Any) -> ShapeArray:
-        return ShapeArray(self._shadow.reshape(*shape).shape, self.dtype)
+        return ShapeArray(_reshaped(self.size, _one_tuple(shape)), self.dtype)
 
     def ravel(self) -> ShapeArray:
         return ShapeArray(self.size, self.dtype)
 
     def transpose(self, *axes: Any) -> ShapeArray:
-        return ShapeArray(self._shadow.transpose(*axes).shape, self.dtype)
+        return _of_axes(np.transpose, self, _one_tuple(axes) or None)
 
     def swapaxes(self, first: int, second: int) -> ShapeArray:
-        return ShapeArray(self._shadow.swapaxes(first, second).shape, self.dtype)
+        return _of_axes(np.swapaxes, self, first, second)
 
     def sum(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> ShapeArray:
         return _reduced(self, axis, keepdims=keepdims, dtype=dtype)
@@ -96,7 +124,7 @@ class ShapeArray(NDArrayOperatorsMixin):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Checks that the value would fit, and keeps nothing."""
-        np.broadcast_to(ShapeArray.of(value)._shadow, _indexed(self.shape, key))
+        _fitting(ShapeArray.of(value).shape, _indexed(self.shape, key))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         if method == "reduce":
@@ -112,7 +140,7 @@ class ShapeArray(NDArrayOperatorsMixin):
         if ufunc is np.matmul:
             shape = _matmul_shape(*shapes)
         elif ufunc.signature is None:
-            shape = np.broadcast_shapes(*shapes)
+            shape = broadcast(*shapes)
         else:
             return NotImplemented
         if out is not None:
@@ -126,14 +154,63 @@ class ShapeArray(NDArrayOperatorsMixin):
     def __array_function__(
         self, function: Callable[..., Any], _: Any, args: tuple[Any, ...], kwargs: Any
     ) -> Any:
-        if function in _VIEWS:
-            given = args[0]
-            result = function(given._shadow, *args[1:], **kwargs)
-            if isinstance(result, list | tuple):
-                return [ShapeArray(piece.shape, given.dtype) for piece in result]
-            return ShapeArray(result.shape, given.dtype)
+        if function in _AXES:
+            return _of_axes(function, *args, **kwargs)
         handler = _HANDLERS.get(function)
         return NotImplemented if handler is None else handler(*args, **kwargs)
+
+
+def empty(shape: int | Shape, dtype: Any, like: Any) -> Any:
+    """``np.empty(shape, dtype, like=like)``, which of a shape's lengths takes none above 2^63 - 1."""
+    return ShapeArray(shape, dtype) if isinstance(like, ShapeArray) else np.empty(shape, dtype, like=like)
+
+
+def zeros(shape: int | Shape, dtype: Any, like: Any) -> Any:
+    """As :func:`empty`, of zeros."""
+    return ShapeArray(shape, dtype) if isinstance(like, ShapeArray) else np.zeros(shape, dtype, like=like)
+
+
+def _lengths(shape: Any) -> Shape:
+    """A shape as NumPy takes it, in Python's integers of any size."""
+    try:
+        given = tuple(shape) if hasattr(shape, "__iter__") else (shape,)
+        lengths = tuple(operator.index(length) for length in given)
+    except TypeError:
+        lengths = (-1,)
+    if any(length < 0 for length in lengths) or any(isinstance(length, bool) for length in given):
+        raise ShapeError(f"shape={told(shape)}: give lengths, integers of at least 0, such as (1000, 16)")
+    return lengths
+
+
+def _one_tuple(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Of f(1, 2) and f((1, 2)) the same."""
+    return tuple(given[0]) if len(given) == 1 and isinstance(given[0], tuple | list) else given
+
+
+def _reshaped(size: int, wanted: Any) -> Shape:
+    lengths = wanted if isinstance(wanted, tuple | list) else (wanted,)
+    rest = math.prod(length for length in lengths if length != -1)
+    filled = tuple(size // rest if length == -1 and rest else int(length) for length in lengths)
+    if math.prod(filled) != size or list(lengths).count(-1) > 1:
+        raise ShapeError(f"{size} numbers do not make an array of shape {tuple(lengths)}")
+    return filled
+
+
+def _of_axes(function: Callable[..., Any], x: ShapeArray, *args: Any, **kwargs: Any) -> ShapeArray:
+    """What a function that only moves, drops or adds axes makes of the shape, whatever the lengths.
+
+    NumPy's own does it to an array whose i-th length stands for the i-th axis; 1 stands for itself.
+    """
+    stand_ins = [1 if length == 1 else i + 2 for i, length in enumerate(x.shape)]
+    result = function(np.broadcast_to(np.zeros((), np.int8), stand_ins), *args, **kwargs)
+    return ShapeArray(tuple(1 if i == 1 else x.shape[i - 2] for i in result.shape), x.dtype)
+
+
+def _fitting(shape: Shape, target: Shape) -> Shape:
+    """The target.  Raises ShapeError unless an array of that shape broadcasts to it."""
+    if broadcast(shape, target) != target:
+        raise ShapeError(f"shapes {shape}, {target} do not broadcast: the second is the target's")
+    return target
 
 
 def _matmul_shape(a: Shape, b: Shape) -> Shape:
@@ -141,14 +218,14 @@ def _matmul_shape(a: Shape, b: Shape) -> Shape:
         return (*_matmul_shape((1, *a), b)[:-2], b[-1])
     if len(b) == 1:
         return _matmul_shape(a, (*b, 1))[:-1]
-    return product_shape(a, b, None)
+    return (*broadcast(a[:-2], b[:-2]), *product_shape(a[-2:], b[-2:], None))
 
 
 def _indexed(shape: Shape, key: Any) -> Shape:
     keys = key if isinstance(key, tuple) else (key,)
     arrays = [k for k in keys if isinstance(k, list | np.ndarray | ShapeArray)]
     if not arrays:
-        return tuple(np.broadcast_to(np.zeros((), np.int8), shape)[key].shape)
+        return _sliced(shape, keys)
     # Each index array becomes an axis of the broadcast of all; that they stand
     # side by side is what decides where its axes go, and all that is taken here.
     first = next(i for i, k in enumerate(keys) if k is arrays[0])
@@ -159,11 +236,35 @@ def _indexed(shape: Shape, key: Any) -> Shape:
             f"an index of {len(arrays)} arrays that do not stand side by side, or with ... or None"
         )
     if any(ShapeArray.of(k).dtype == bool for k in arrays):
-        raise TypeError("a boolean index: how many it picks depends on values that nobody computes")
-    before = np.broadcast_to(np.zeros((), np.int8), shape)[keys[:first]].shape[:first] if first else ()
-    rest = shape[first + len(arrays) :]
-    after = np.broadcast_to(np.zeros((), np.int8), rest)[keys[first + len(arrays) :]].shape
-    return (*before, *np.broadcast_shapes(*(np.shape(k) for k in arrays)), *after)
+        raise DtypeError("a boolean index: how many it picks depends on values that nobody computes")
+    rest = first + len(arrays)
+    before, after = _sliced(shape[:first], keys[:first]), _sliced(shape[rest:], keys[rest:])
+    return (*before, *broadcast(*(np.shape(k) for k in arrays)), *after)
+
+
+def _sliced(shape: Shape, keys: tuple[Any, ...]) -> Shape:
+    """The shape behind slices, integers, None and one Ellipsis."""
+    taken = sum(key is not None and key is not Ellipsis for key in keys)
+    if taken > len(shape):
+        raise IndexError(f"{taken} indices for an array of {len(shape)} dimensions")
+    if not any(key is Ellipsis for key in keys):
+        keys = (*keys, Ellipsis)
+    result: list[int] = []
+    axis = 0
+    for key in keys:
+        if key is None:
+            result.append(1)
+        elif key is Ellipsis:
+            result += shape[axis : axis + len(shape) - taken]
+            axis += len(shape) - taken
+        else:
+            if isinstance(key, slice):
+                start, stop, step = key.indices(shape[axis])
+                result.append(max(0, -((start - stop) // step)))
+            elif not -shape[axis] <= operator.index(key) < shape[axis]:
+                raise IndexError(f"index {key} is out of bounds for {shape[axis]} numbers along axis {axis}")
+            axis += 1
+    return tuple(result)
 
 
 def _reduced(
@@ -214,7 +315,7 @@ def _einsum(subscripts: str, *operands: Any, **_: Any) -> ShapeArray:
         if "..." in letters:
             head, tail = letters.split("...")
             end = len(shape) - len(tail)
-            batch = np.broadcast_shapes(batch, shape[len(head) : end])
+            batch = broadcast(batch, shape[len(head) : end])
             letters, shape = head + tail, shape[: len(head)] + shape[end:]
         for letter, length in zip(letters, shape, strict=True):
             if sizes.setdefault(letter, length) != length:
@@ -230,7 +331,7 @@ def _parts(output: str) -> list[str]:
 
 
 def _where(condition: Any, x: Any, y: Any) -> ShapeArray:
-    shape = np.broadcast_shapes(*(np.shape(v) for v in (condition, x, y)))
+    shape = broadcast(*(np.shape(v) for v in (condition, x, y)))
     return ShapeArray(shape, np.result_type(ShapeArray.of(x).dtype, ShapeArray.of(y).dtype))
 
 
@@ -264,27 +365,53 @@ def _full(shape: Any, value: Any, dtype: Any = None, **_: Any) -> ShapeArray:
     return ShapeArray(shape, np.asarray(value).dtype if dtype is None else dtype)
 
 
-def _like(x: Any, dtype: Any = None, **_: Any) -> ShapeArray:
+def _like(x: Any, dtype: Any = None, *, shape: Any = None, **_: Any) -> ShapeArray:
     given = ShapeArray.of(x)
-    return given if dtype is None else given.astype(dtype)
+    return ShapeArray(given.shape if shape is None else shape, given.dtype if dtype is None else dtype)
 
 
-def _full_like(x: Any, value: Any, dtype: Any = None, **_: Any) -> ShapeArray:
-    return _like(x, dtype)
+def _full_like(x: Any, value: Any, dtype: Any = None, **options: Any) -> ShapeArray:
+    return _like(x, dtype, **options)
 
 
 def _arange(*bounds: Any, dtype: Any = None, **_: Any) -> ShapeArray:
-    return ShapeArray(len(range(*(int(b) for b in bounds))), dtype or np.int64)
+    span = range(*(int(b) for b in bounds))
+    return ShapeArray(max(0, -((span.start - span.stop) // span.step)), dtype or np.int64)
+
+
+def _broadcast_to(x: ShapeArray, shape: Any, **_: Any) -> ShapeArray:
+    return ShapeArray(_fitting(x.shape, _lengths(shape)), x.dtype)
+
+
+def _windows(x: ShapeArray, window_shape: Any, axis: Any = None, **_: Any) -> ShapeArray:
+    windows = _lengths(window_shape)
+    axes = range(x.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
+    lengths = list(x.shape)
+    for window, a in zip(windows, axes, strict=True):
+        lengths[a] -= window - 1
+    return ShapeArray((*lengths, *windows), x.dtype)
+
+
+def _pieces(function: Callable[..., Any], x: ShapeArray, where: Any, axis: int = 0) -> list[ShapeArray]:
+    """np.split and np.array_split, whose pieces depend on one length alone."""
+    axis %= x.ndim
+    pieces = function(np.broadcast_to(np.zeros((), np.int8), x.shape[axis]), where)
+    return [ShapeArray((*x.shape[:axis], len(p), *x.shape[axis + 1 :]), x.dtype) for p in pieces]
+
+
+def _diagonal(x: ShapeArray, offset: int = 0, axis1: int = 0, axis2: int = 1) -> ShapeArray:
+    pair = axis1 % x.ndim, axis2 % x.ndim
+    rows, columns = (x.shape[axis] for axis in pair)
+    length = max(0, min(rows + min(offset, 0), columns - max(offset, 0)))
+    return ShapeArray((*(n for axis, n in enumerate(x.shape) if axis not in pair), length), x.dtype)
 
 
 def _same(x: Any, *_: Any, **__: Any) -> ShapeArray:
     return ShapeArray.of(x)
 
 
-_VIEWS = {
-    np.reshape, np.transpose, np.swapaxes, np.moveaxis, np.broadcast_to, np.expand_dims, np.squeeze,
-    np.flip, np.ravel, np.atleast_1d, np.atleast_2d, np.split, np.array_split, np.diagonal,
-    np.lib.stride_tricks.sliding_window_view,
+_AXES = {
+    np.transpose, np.swapaxes, np.moveaxis, np.expand_dims, np.squeeze, np.flip, np.atleast_1d, np.atleast_2d,
 }  # fmt: skip
 _HANDLERS: dict[Any, Callable[..., Any]] = {
     np.shape: lambda x: x.shape,
@@ -301,6 +428,13 @@ _HANDLERS: dict[Any, Callable[..., Any]] = {
     np.take: _take,
     np.repeat: _repeat,
     np.tile: _tile,
+    np.reshape: lambda x, *shape, **_: x.reshape(*shape),
+    np.ravel: lambda x, *_: x.ravel(),
+    np.broadcast_to: _broadcast_to,
+    np.split: partial(_pieces, np.split),
+    np.array_split: partial(_pieces, np.array_split),
+    np.diagonal: _diagonal,
+    np.lib.stride_tricks.sliding_window_view: _windows,
     np.zeros: _new, np.ones: _new, np.empty: _new, np.full: _full, np.arange: _arange,
     np.array: _like, np.asarray: _like, np.ascontiguousarray: _like,
     np.zeros_like: _like, np.empty_like: _like, np.ones_like: _like, np.full_like: _full_like,

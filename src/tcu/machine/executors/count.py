@@ -8,7 +8,7 @@ import numpy as np
 
 from tcu.machine.executors.executor import Dtypes, Executor, is_integer
 from tcu.machine.executors.unit import dtypes_of
-from tcu.machine.shapes import ShapeArray
+from tcu.machine.shapes import ShapeArray, broadcast
 from tcu.units import Instruction
 
 __all__ = ["CountExecutor"]
@@ -31,7 +31,7 @@ class CountExecutor(Executor):
 
     def multiply(self, a: Any, b: Any) -> ShapeArray:
         x, y = ShapeArray.of(a), ShapeArray.of(b)
-        batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+        batch = broadcast(x.shape[:-2], y.shape[:-2])
         dtype = np.result_type(x.dtype, y.dtype) if is_integer(x) and is_integer(y) else np.float64
         return ShapeArray((*batch, x.shape[-2], y.shape[-1]), dtype)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tcu.machine.shapes import empty
 from tcu.plan.transform import Planes, Transform
 
 __all__ = ["Dtypes", "Executor", "is_integer"]
@@ -57,7 +58,7 @@ class Executor(ABC):
 
         Each plane of y broadcasts to one of x.
         """
-        result = np.empty(x.shape, x.dtype, like=x)
+        result = empty(x.shape, x.dtype, like=x)
         result[0] = x[0] * y[0] - x[1] * y[1]
         result[1] = x[0] * y[1] + x[1] * y[0]
         return result
