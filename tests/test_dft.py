@@ -11,6 +11,7 @@ executes it does not change a bit.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ import pytest
 from device_stand_in import Elsewhere, ElsewhereExecutor
 
 import tcu
-from tcu.algorithms import dft, dft_error_bound, dftn, idft, idftn, irdft, rdft
+from tcu.algorithms import dft, dft_bound, dft_error_bound, dftn, idft, idftn, irdft, rdft
 from tcu.algorithms.fourier import bluestein_length, levels, roots
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.machine.executors import ModelExecutor
@@ -296,6 +297,50 @@ def test_lengths_are_cut_into_the_fewest_dfts() -> None:
     assert not levels(17, 16)[0].convolved
 
 
+def fullest_split(n: int, widest: int) -> tuple[int, float]:
+    """The fewest factors up to ``widest``, and the least sum of what each takes of the columns that it can use."""
+    best = {1: (0, 0.0)}
+    for value in range(2, n + 1):
+        if n % value == 0:
+            best[value] = min(
+                ((best[value // d][0] + 1, best[value // d][1] + widest / (d * (widest // d)))
+                 for d in range(2, min(widest, value) + 1) if value % d == 0 and value // d in best),
+                default=(n, 0.0),
+            )  # fmt: skip
+    return best[n]
+
+
+@pytest.mark.parametrize("widest", [2, 3, 4, 5, 8, 16, 31, 100])
+def test_among_as_few_dfts_those_that_fill_the_unit(widest: int) -> None:
+    for n in (*range(2, 300), 720, 1024, 1260, 2520, 5040, 7560, 10080, 55440, 2 * 3 * 5 * 7 * 11 * 13):
+        plan = [level.length for level in levels(n, widest) if level.length <= widest]
+        count, width = fullest_split(int(np.prod(plan, initial=1)), widest)
+        assert len(plan) == count
+        assert sum(widest / (f * (widest // f)) for f in plan) == pytest.approx(width)
+
+
+@pytest.mark.parametrize(
+    ("n", "primes"),
+    [
+        (1 << 64, [2] * 64),
+        ((1 << 61) - 1, [(1 << 61) - 1]),
+        (10**18 + 3, [10**18 + 3]),
+        (18446744073709551557, [18446744073709551557]),
+        (4294967291 * 4294967279, [4294967279, 4294967291]),
+        (4294967291**2, [4294967291] * 2),
+        (2097143**3, [2097143] * 3),
+        (6 * 1021 * 1031 * 1031 * 999999937, [2, 3, 1021, 1031, 1031, 999999937]),
+        (3215031751, [151, 751, 28351]),  # passes for a prime with the witnesses 2, 3, 5 and 7
+        (3825123056546413051, [149491, 747451, 34233211]),  # and with all up to 23
+    ],
+)
+def test_every_length_up_to_2_64_has_its_primes(n: int, primes: list[int]) -> None:
+    assert sorted(level.length for level in levels(n, 2)) == primes
+    counted = tcu.Machine(256, executor="count")
+    counted.dft(counted.shape(n, complex))
+    assert counted.cost > n
+
+
 def test_roots_have_the_symmetries_of_the_circle() -> None:
     for n in (1, 2, 3, 4, 7, 8, 12, 97, 360, 1000):
         w = roots(n)
@@ -314,6 +359,18 @@ def test_errors() -> None:
         dft(machine, x, axis=2)
     with pytest.raises(ShapeError, match="a DFT of length 0: give at least one number"):
         dft(machine, x, 0)
+    with pytest.raises(ShapeError, match=r"a DFT of length 18446744073709551617: give .* and at most 2\^64"):
+        dft(machine, x, (1 << 64) + 1)
+    with pytest.raises(ShapeError, match=r"a DFT of length about 10\^5000: give at least one number"):
+        dft(machine, x, 10**5000)
+    with pytest.raises(
+        ParameterError,
+        match=r"a DFT of length 2432902008176640000: 41,040 divisors, 4,976 of them up to 1048576, make too many "
+        r"products to compare; take a length of fewer divisors, such as 2\^61, or a smaller m",
+    ):
+        levels(math.factorial(20), 1 << 20)
+    with pytest.raises(ParameterError, match="m=1: log_m n has no value; take m=4 or more"):
+        dft_bound((1, 0), 8)
     with pytest.raises(ShapeError, match="axis=-1: x has shape"):
         dft(machine, 3.0)
     with pytest.raises(ParameterError, match=r"n=2\.5: give the length"):

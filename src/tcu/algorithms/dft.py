@@ -16,10 +16,12 @@ import numpy as np
 from tcu.algorithms.complex_rows import ComplexProduct
 from tcu.algorithms.constants import beside
 from tcu.algorithms.dft_levels import ComplexDft, complex_product
-from tcu.algorithms.fourier import half_circle
+from tcu.algorithms.fourier import LONGEST, half_circle
 from tcu.algorithms.parameters import MachineLike, parameters
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.machine import Machine
+from tcu.machine.ledger import told
+from tcu.machine.shapes import empty, zeros
 
 __all__ = ["Norm", "dft", "dft_bound", "dftn", "idft", "idftn", "irdft", "rdft"]
 
@@ -112,7 +114,7 @@ def rdft(
     rows, batch = _rows(x, axis)
     with machine.section("rdft"):
         if n % 2:
-            z = np.zeros((2, len(rows), n), transforms.work, like=x)
+            z = zeros((2, rows.shape[0], n), transforms.work, like=x)
             z[0] = rows
             z = transforms.transform(z)[:, :, : n // 2 + 1]
         else:
@@ -203,6 +205,8 @@ def idftn(
 def dft_bound(machine: MachineLike, n: int) -> float:
     """(n + ℓ)·log_m n of Theorem 4; at least one level: n + ℓ where n is at most m."""
     m, latency = parameters(machine)
+    if m == 1:
+        raise ParameterError("m=1: log_m n has no value; take m=4 or more")
     return (n + latency) * max(1.0, math.log(max(n, 2)) / math.log(m))
 
 
@@ -274,8 +278,8 @@ def _length(n: Any) -> int:
         length = operator.index(n)
     except TypeError:
         raise ParameterError(f"n={n!r}: give the length of the transform, an integer") from None
-    if length < 1:
-        raise ShapeError(f"a DFT of length {length}: give at least one number")
+    if not 1 <= length <= LONGEST:
+        raise ShapeError(f"a DFT of length {told(length)}: give at least one number, and at most 2^64")
     return length
 
 
@@ -288,7 +292,7 @@ def _resized(x: Any, n: int | None, axis: int) -> tuple[Any, int, int]:
     if n < have:
         x = x[(*lead, slice(n))]
     elif n > have:
-        longer = np.zeros((*x.shape[:axis], n, *x.shape[axis + 1 :]), x.dtype, like=x)
+        longer = zeros((*x.shape[:axis], n, *x.shape[axis + 1 :]), x.dtype, like=x)
         longer[(*lead, slice(have))] = x
         x = longer
     return x, axis, n
@@ -307,7 +311,7 @@ def _moved(x: Any, source: int, target: int) -> Any:
 
 
 def _planes(rows: Any, work: np.dtype[Any]) -> Any:
-    z = np.zeros((2, *rows.shape), work, like=rows)
+    z = zeros((2, *rows.shape), work, like=rows)
     z[0] = rows.real
     if np.iscomplexobj(rows):
         z[1] = rows.imag
@@ -318,7 +322,7 @@ def _complex(machine: Machine, z: Any, batch: tuple[int, ...], axis: int, factor
     if factor != 1:
         machine.step(z.size, "normalize")
         z = z * z.dtype.type(factor)
-    result = np.empty(z.shape[1:], np.complex128 if z.dtype == np.float64 else np.complex64, like=z)
+    result = empty(z.shape[1:], np.complex128 if z.dtype == np.float64 else np.complex64, like=z)
     result.real[...] = z[0]
     result.imag[...] = z[1]
     return np.moveaxis(result.reshape(*batch, z.shape[2]), -1, axis)

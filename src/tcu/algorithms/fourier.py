@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tcu.errors import ParameterError
+
 __all__ = [
+    "LONGEST",
     "Level",
     "bluestein_length",
     "chirp",
@@ -23,6 +29,16 @@ __all__ = [
     "scaled_twiddles",
     "twiddle_shift",
 ]
+
+
+LONGEST = 1 << 64
+"""The longest transform: up to here every length is cut into its prime factors at once."""
+_WAYS = 50_000_000
+"""Pairs of a divisor and a factor that are compared at most: a few seconds."""
+_TRIED = 1 << 10
+"""Primes up to this are found by division, longer ones by Pollard's rho."""
+_WITNESSES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41)
+"""They tell every prime below 3.3·10^24: J. Sorenson, J. Webster, Math. Comp. 86, 2017."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +56,12 @@ def levels(n: int, widest: int) -> tuple[Level, ...]:
 
     Among as few levels, those that fill the unit's rows best: a DFT of length
     f leaves widest mod f columns idle.
+
+    Raises ParameterError where there are too many such products to compare.
     """
-    small, large = 1, []
-    for prime in _primes(n):
-        if prime > widest:
-            large.append(prime)
-        else:
-            small *= prime
-    found = [Level(prime, _convolution_pays(prime, widest)) for prime in sorted(large, reverse=True)]
+    primes = _primes(n)
+    found = [Level(prime, _convolution_pays(prime, widest)) for prime in reversed(primes) if prime > widest]
+    small = [prime for prime in primes if prime <= widest]
     return (*found, *(Level(factor, False) for factor in _split(small, widest)))
 
 
@@ -63,27 +77,86 @@ def _convolution_pays(p: int, widest: int) -> bool:
     return 4 * blocks**2 * widest + 4 * p * blocks > 2 * 12 * depth * length + 6 * (length + 2 * p)
 
 
-def _split(n: int, widest: int) -> list[int]:
-    divisors = [d for low in range(1, math.isqrt(n) + 1) if n % low == 0 for d in {low, n // low}]
-    best: dict[int, tuple[int, float, tuple[int, ...]]] = {1: (0, 0.0, ())}
-    for value in sorted(divisors)[1:]:
-        best[value] = min(
-            (count + 1, width + widest / (d * (widest // d)), (d, *rest))
-            for d in divisors
-            if 1 < d <= widest and value % d == 0
-            for count, width, rest in [best[value // d]]
+def _split(primes: Sequence[int], widest: int) -> list[int]:
+    """The product of the primes as factors up to ``widest``."""
+    divisors = [1]
+    for prime, power in Counter(primes).items():
+        divisors = [d * prime**i for d in divisors for i in range(power + 1)]
+    idle = {d: widest / (d * (widest // d)) for d in sorted(divisors) if 1 < d <= widest}
+    usable = list(idle)
+    if len(divisors) * len(usable) > _WAYS:
+        n = math.prod(primes)
+        raise ParameterError(
+            f"a DFT of length {n}: {len(divisors):,} divisors, {len(usable):,} of them up to {widest}, make too many "
+            f"products to compare; take a length of fewer divisors, such as 2^{n.bit_length() - 1}, or a smaller m"
         )
-    return sorted(best[n][2], reverse=True)
+
+    @cache
+    def best(value: int) -> tuple[int, float, int]:
+        """How many factors, how many times the columns that they use, and the first factor."""
+        if value <= widest:
+            return (1, idle[value], value) if value > 1 else (0, 0.0, 1)
+        count, reach = 1, 1  # of what the other factors reach
+        while reach * widest < value:
+            count, reach = count + 1, reach * widest
+        found = shortest(value, usable[bisect_left(usable, -(-value // reach)) :])
+        return found if found[0] == count else shortest(value, usable)
+
+    def shortest(value: int, factors: Iterable[int]) -> tuple[int, float, int]:
+        return min(
+            ((count + 1, width + idle[d], d) for d in factors if value % d == 0 for count, width, _ in [best(value // d)]),
+            default=(value, 0.0, 1),
+        )  # fmt: skip
+
+    found = []
+    value = math.prod(primes)
+    while value > 1:
+        found.append(best(value)[2])
+        value //= found[-1]
+    return sorted(found, reverse=True)
 
 
 def _primes(n: int) -> list[int]:
+    """The prime factors, in ascending order."""
     found, p = [], 2
-    while p * p <= n:
+    while p * p <= n and p <= _TRIED:
         while n % p == 0:
             found.append(p)
             n //= p
         p += 1 if p == 2 else 2
-    return [*found, n] if n > 1 else found
+    return found + sorted(_long_primes(n)) if n > 1 else found
+
+
+def _long_primes(n: int) -> list[int]:
+    """The prime factors of a number that has none up to ``_TRIED``."""
+    if n <= _TRIED**2 or _is_prime(n):
+        return [n]
+    divisor = _divisor(n)
+    return _long_primes(divisor) + _long_primes(n // divisor)
+
+
+def _is_prime(n: int) -> bool:
+    """By Miller and Rabin, for odd numbers above the witnesses."""
+    twos = ((n - 1) & (1 - n)).bit_length() - 1
+    for witness in _WITNESSES:
+        x = pow(witness, (n - 1) >> twos, n)
+        if x != 1 and all(pow(x, 1 << i, n) != n - 1 for i in range(twos)):
+            return False
+    return True
+
+
+def _divisor(n: int) -> int:
+    """One of a number that is not prime, by Pollard's rho."""
+    divisor, step = n, 0
+    while divisor == n:
+        divisor, step = 1, step + 1
+        slow = fast = 2
+        while divisor == 1:
+            slow = (slow * slow + step) % n
+            fast = (fast * fast + step) % n
+            fast = (fast * fast + step) % n
+            divisor = math.gcd(slow - fast, n)
+    return divisor
 
 
 @lru_cache(maxsize=8)
