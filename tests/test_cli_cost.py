@@ -2,7 +2,8 @@
 
 Contract: ``tcu cost`` shows the ledger, the bound and their ratio of
 :func:`tcu.algorithms.cost_of`, the same in ``--json``; a sweep is the curve in
-the format of its file's name, and a plot is one page that loads nothing.
+the format of its file's name, and a plot is one page that loads nothing.  A
+size of any length is counted at once, or refused with the largest that is not.
 ``tcu calibrate`` shows the fitted machine and predictions of
 :func:`tcu.calibration.calibrate`.  Bad input gives one line on stderr that
 begins with "error: ", exit code 2, and never a traceback.
@@ -12,7 +13,10 @@ from __future__ import annotations
 
 import csv
 import json
+import math
+import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -146,6 +150,37 @@ def test_the_list(run) -> None:
         (("dft", "--sweep", "a.pdf"), "--sweep a.pdf: the name must end in .json, .csv, .html"),
         (("dft", "--sweep", "no/a.csv"), "there is no folder no"),
         (("dft", "--n", 8, "--word-bits", 0), "word_bits=0"),
+        (
+            ("dft", "--n", 8, "--word-bits", "2^21"),
+            "word_bits=2097152: give the bits of a word, such as 64, and at most",
+        ),
+        (("dft", "--n", "1_"), "--n 1_: give a whole number"),
+        (("dft", "--n", "1__0"), "--n 1__0: give a whole number"),
+        (
+            ("dft", "--n", "10^60"),
+            "a DFT of length 1" + 60 * "0" + ": give at least one number, and at most 2^64",
+        ),
+        (("dft", "--n", 8, "--m", 1), "m=1: a unit of side 1 does no 'four' DFT"),
+        (("matmul", "--n", "1e61"), "--n 1e61: give at most 10^60"),
+        (("matmul", "--n", "9^99999999"), "--n 9^99999999: give at most 10^60"),
+        (("matmul", "--n", 5000 * "1"), "1: give at most 10^60"),
+        (("matmul", "--n", 8, "--m", "1e400"), "--m 1e400: give at most 10^60"),
+        (("matmul", "--n", 8, "--latency", "1e400"), "--latency 1e400: give at most 10^60"),
+        (("matmul", "--n", 8, "--latency", "1.5e400"), "latency=inf: give a finite number of at least 0"),
+        (("matmul", "--n", 8, "--latency", "nan"), "latency=nan: give a finite number of at least 0"),
+        (
+            ("matmul", "--n", 8, "--latency=-1"),
+            "latency=-1.0: give a finite number of at least 0, in CPU operations, and",
+        ),
+        (("polynomial", "--n", 10, "--points", 0), "points=0: give an integer of at least 1"),
+        (("sparse", "--n", 10, "--per-row", 0), "per_row=0: give an integer of at least 1"),
+        (("sum", "--n", 10, "--variant", "chained", "-R", 0), "chain=0: give an integer of at least 1"),
+        (("sum", "--n", 10, "-R", 2), "chain=2: give 1 or more MMAs, more than 1 for variant='chained' only"),
+        (("sum", "--n", 10, "--m", 1), "m=1: a unit for single numbers does not sum"),
+        (
+            ("integer", "--n", 10, "--m", "10^60"),
+            "too short for a product of integers; take a smaller m or longer words",
+        ),
     ],
 )
 def test_bad_input(run, arguments, message: str) -> None:
@@ -153,18 +188,184 @@ def test_bad_input(run, arguments, message: str) -> None:
 
 
 def test_numbers_on_the_command_line() -> None:
-    assert [whole("--n", text) for text in ("12", "1_000", "2^20", "1e6", "10^3", "0")] == [
-        12,
-        1000,
-        1 << 20,
-        10**6,
-        1000,
-        0,
-    ]
-    for text in ("", "-1", "1.5", "2^", "e5", "2**3"):
-        with pytest.raises(ParameterError, match="--n"):
+    texts = ("12", "1_000", "2^20", "1e6", "10^3", "0", "0^5", "7^0", "007", "1E60", "10^60")
+    assert [whole("--n", text) for text in texts] == [
+        12, 1000, 1 << 20, 10**6, 1000, 0, 0, 1, 7, 10**60, 10**60,
+    ]  # fmt: skip
+    for text in ("", "-1", "1.5", "2^", "e5", "2**3", "_1", "1_", "1__0", "1e-3"):
+        with pytest.raises(ParameterError, match=r"--n .*give a whole number"):
+            whole("--n", text)
+    for text in ("1e61", "2^200", "1e9999", "9^99999", "9" * 61, "1" * 5000):
+        with pytest.raises(ParameterError, match=r"--n .*: give at most 10\^60"):
             whole("--n", text)
     assert [latency_of(text) for text in ("64", "2^6", "0.5")] == [64, 64, 0.5]
+
+
+# ---- sizes of any length ----
+
+
+def test_closed_forms_of_sizes_that_no_loop_would_reach() -> None:
+    n, side = 10**7, 2
+    blocks = n // side
+    assert cost_of("matmul", n, 4, 9).ledger.cost == blocks**2 * (n * side + 9) + (blocks - 1) * n**2
+    # 16^k numbers: k levels of 4 for the products and 2 for their sums, and 6 for the twiddles between levels.
+    for k in (1, 2, 5, 16):
+        assert cost_of("dft", 16**k, 256, 0).ledger.cost == 16**k * (12 * k - 6) + (k == 1) * (
+            2 * 256 - 4 * 16
+        )
+    # The last level is padded to a square.
+    assert cost_of("sum", 1 << 64, 256, 3).ledger.cost == sum(16**k for k in range(2, 17)) + 256 + 16 * 3
+    # Strassen's 18 additions of quarters, and products of single numbers.
+    assert cost_of("strassen", 1 << 30, 1, 0).ledger.cost == 7**31 - 6 * 4**30
+    digits, columns = 10**12 // 16, 10**12 // 256
+    rows, calls = digits + 15, -(-columns // 16)
+    carries = 3 * (columns + -(-rows // 16)) * 16
+    assert (
+        cost_of("integer", 10**12, 256, 5).ledger.cost == calls * (rows * 16 + 5) + rows * columns + carries
+    )
+    # Blocks of 256 numbers in groups of 16, whose columns are added in pairs at 2 steps each.
+    points, blocks = 10**3, 1 << 56
+    ledger = cost_of("polynomial", 1 << 64, 256, 0, points=points).ledger
+    assert (ledger.tensor_calls, ledger.tensor_cost) == (blocks, blocks * points * 16)
+    pairs = sum(entry.count for entry in ledger if entry.name == "add in pairs")
+    assert pairs == 2 * points * (blocks * 15 + blocks - 1)
+
+
+@pytest.mark.parametrize("name", [name for name in COSTS if name != "sparse"])
+def test_every_algorithm_at_its_ends(name: str) -> None:
+    for m in (4, 1 << 64, 10**60):
+        if name in ("integer", "karatsuba") and m == 10**60:
+            continue  # words of 64 bits hold no digits for it
+        for n in (1, 2, 1 << 53, (1 << 64) - 59, 1 << 64 if name == "dft" else 10**60):
+            for latency, weak in ((0, False), (1e60, True)):
+                one = cost_of(name, n, m, latency, weak=weak)
+                assert 0 <= one.ledger.cost < math.inf
+                assert one.ledger.cost > 0 or n == 1
+                assert 0 < one.bound < math.inf
+                assert one.ratio < math.inf
+
+
+def test_sizes_on_the_terminal_and_in_json(run) -> None:
+    for name in COSTS:
+        n = 1 if name == "sparse" else 1 << 64
+        for arguments in ((), ("--weak",), ("--weak", "--json")):
+            code, out, err = run("cost", name, "--n", n, "--latency", "0.5", *arguments)
+            assert (code, err) == (0, "")
+        assert json.loads(out)["n"] == n
+    code, out, _ = run("cost", "matmul", "--n", "10^60")
+    assert code == 0
+    assert "n = 1e+60" in out
+    assert max(map(len, out.splitlines())) <= 120
+    _, out, _ = run("cost", "matmul", "--n", 1)
+    assert "Theorem 2: 0.0625 without its constant; this is 4096.000 times that" in out
+
+
+def test_a_deep_recursion_fits_on_the_terminal(run, monkeypatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = run("cost", "karatsuba", "--n", "2^64")
+    assert "what lies deeper than 6 sections is taken together; --json lists all" in out
+    assert out.count("Karatsuba: ") == 5
+    assert max(line.count("│") for line in out.splitlines()) <= 6
+    _, out, _ = run("cost", "karatsuba", "--n", "2^64", "--json")
+    document = json.loads(out)
+    assert max(len(entry["path"]) for entry in document["ledger"]) > 40
+    assert sum(entry["cost"] for entry in document["ledger"]) == document["cost"]
+    _, out, _ = run("cost", "dft", "--n", "2^20")
+    assert "taken together" not in out
+
+
+def test_what_takes_long_is_refused_with_the_largest_that_does_not(run) -> None:
+    for options in ((), ("--per-row", 30), ("--m", "2^22"), ("--m", "2^40"), ("--per-row", 5000)):
+        message = failure(run("cost", "sparse", "--n", 10**7, *options))
+        assert "takes too long to count: give at most n=" in message
+        most = int(message.strip().rpartition("n=")[2].replace(",", ""))
+        assert most < 10**6
+        again = failure(run("cost", "sparse", "--n", most + 1, *options))
+        assert f"give at most n={most:,}" in again or "--m" in options  # there per_row changes with n
+    message = failure(run("cost", "sparse", "--n", 10, "--per-row", "1e9"))
+    assert (
+        message
+        == "error: sparse of n=10, per_row=1,000,000,000 takes too long to count: give at most per_row=749,999\n"
+    )
+    message = failure(run("cost", "sparse", "--m", "2^24", "--sweep", "a.csv"))
+    assert "takes too long to count: give at most n=" in message
+
+
+def test_what_may_be_counted_is_counted_in_time(monkeypatch) -> None:
+    """The estimate is of the right order: a twelfth of what is allowed takes no longer than the whole."""
+    from tcu.algorithms import costs
+
+    monkeypatch.setattr(costs, "PATIENCE", costs.PATIENCE / 12)
+    for m, options in ((256, {}), (256, {"per_row": 20}), (1 << 22, {}), (256, {"per_row": 3000})):
+        with pytest.raises(ParameterError, match="takes too long") as refused:
+            cost_of("sparse", 10**7, m, 0, **options)
+        most = int(str(refused.value).rpartition("=")[2].replace(",", ""))
+        start = time.process_time()
+        cost_of("sparse", most, m, 0, **options)
+        assert time.process_time() - start < 12 * costs.PATIENCE
+
+
+def test_a_sweep_says_how_far_it_is(run, monkeypatch) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr("tcu.cli.costing.ProgressBar.advance", lambda self, count: seen.append(count))
+    run("cost", "sparse", "--m", 16, "--n", 300, "--sweep", "a.csv")
+    assert seen == [32, 64, 128, 256, 300]
+
+
+def test_a_plot_of_huge_sizes(run, tmp_path) -> None:
+    pytest.importorskip("plotly", reason='Plotly is not installed: pip install "tcu[plot]"')
+    code, _, err = run(
+        "cost", "matmul", "--n", "10^60", "--m", "10^50", "--sweep", "a.html", "--sweep", "a.csv"
+    )
+    assert (code, err) == (0, "")
+    assert "1e+60" in (tmp_path / "a.html").read_text()
+    with open(tmp_path / "a.csv", newline="") as file:
+        assert int(list(csv.DictReader(file))[-1]["n"]) == 10**60
+
+
+@pytest.mark.parametrize("name", ["points", "per_row", "chain"])
+@pytest.mark.parametrize("value", [-1, 0, 1.5, "3", True, 10**61])
+def test_options_are_whole_numbers(name: str, value: object) -> None:
+    algorithm = {"points": "polynomial", "per_row": "sparse", "chain": "sum"}[name]
+    limit = r"most 10\^60" if value == 10**61 else "least 1"
+    with pytest.raises(ParameterError, match=rf"{name}=.*: give an integer of at {limit}"):
+        cost_of(algorithm, 8, 16, 0, **{name: value})
+
+
+def test_sizes_are_whole_numbers() -> None:
+    for value in (-1, 0, 1.5, "3", True, None, -(10**5000)):
+        with pytest.raises(ParameterError, match=r"n=.*: give an integer of at least 1: numbers"):
+            cost_of("sum", value, 16, 0)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match=r"n=about 10\^5000: give an integer of at most 10\^60: numbers"):
+        cost_of("sum", 10**5000, 16, 0)
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("dft --n 2^64", "cost 3,431,094,397,709,976,600,576 on m = 256"),
+        ("strassen --n 2^30 --m 1", "Theorem 1: "),
+        ("polynomial --n 10 --points 0", "error: points=0: give an integer of at least 1"),
+        ("matmul --n 1e7 --m 4", "cost 999,999,900,000,000,000,000"),
+        ("integer --n 1e12", "cost 488,281,250,492,187,500,048"),
+        ("dft --n 18446744073709551557", "Theorem 4: "),
+        (
+            "sparse --n 1e9",
+            "error: sparse of n=1,000,000,000, per_row=2 takes too long to count: give at most n=",
+        ),
+    ],
+)
+def test_in_a_new_process_as_users_type_it(command: str, expected: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tcu", "cost", *command.split()],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr
+    assert expected in done.stdout + done.stderr
+    assert done.returncode == (2 if expected.startswith("error") else 0)
 
 
 # ---- calibration ----

@@ -26,12 +26,14 @@ from tcu.algorithms.polynomials import evaluate, polynomial_bound
 from tcu.algorithms.reductions import sum_bound, tensor_sum
 from tcu.algorithms.sparse import random_sparse, sparse_bound, sparse_matmul
 from tcu.errors import ParameterError, unknown_name
-from tcu.machine.ledger import Ledger, Number
+from tcu.machine.ledger import LARGEST, Ledger, Number, told
 
 __all__ = ["COSTS", "Cost", "CostedAlgorithm", "Size", "cost_of", "find_costed"]
 
 Size = Mapping[str, Any]
 """n, and what else an algorithm's cost depends on."""
+PATIENCE = 12.0
+"""Seconds that counting one size may take."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ class CostedAlgorithm:
     """What else a size has, and its value for n and m unless given."""
     transfers: Callable[[int, Size], float] | None = None
     """The least I/Os with a memory of so many words, where that is known."""
+    seconds: Callable[[int, Size], float] = lambda m, size: 0.0
+    """About how long counting takes, for algorithms whose program depends on more than shapes; more for a larger n."""
 
 
 @dataclass(frozen=True)
@@ -98,17 +102,25 @@ def cost_of(
     UnknownNameError:
         No such algorithm.
     ParameterError:
-        No such size, option or machine.
+        No such size, option or machine; a size that takes too long to count.
     """
     row = find_costed(algorithm)
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise ParameterError(f"n={n!r}: give an integer of at least 1: {row.n}")
+    _check_whole("n", n, f": {row.n}")
     machine = Machine(m, latency, word_bits=word_bits, executor="count", weak=weak)
     given = {name: value for name, value in options.items() if value is not None}
     if foreign := sorted(set(given) - set(row.options)):
         known = f"it has {', '.join(row.options)}" if row.options else "it has none"
         raise ParameterError(f"{row.name} has no option {foreign[0]!r}: {known}")
-    size = {"n": n, **{name: default(n, m) for name, default in row.options.items()}, **given}
+
+    def size_of(n: int) -> dict[str, Any]:
+        return {"n": n} | {name: default(n, m) for name, default in row.options.items()} | given
+
+    size = size_of(n)
+    for name, value in given.items():
+        if isinstance(row.options[name](n, m), int):
+            _check_whole(name, value)
+    if row.seconds(m, size) > PATIENCE:
+        raise _impatient(row, m, size_of, size)
     row.run(machine, size)
     lower = None if row.lower is None else row.lower(machine, size)
     return Cost(row, size, machine.ledger, row.bound(machine, size), lower)
@@ -122,6 +134,30 @@ def find_costed(algorithm: str | CostedAlgorithm) -> CostedAlgorithm:
         return COSTS[algorithm]
     except (KeyError, TypeError):
         raise unknown_name("algorithm", algorithm, COSTS) from None
+
+
+def _check_whole(name: str, value: Any, what: str = "") -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST:
+        limit = "most 10^60" if isinstance(value, int) and value > LARGEST else "least 1"
+        raise ParameterError(f"{name}={told(value)}: give an integer of at {limit}{what}")
+
+
+def _impatient(row: CostedAlgorithm, m: int, size_of: Callable[[int], Size], size: Size) -> ParameterError:
+    """The error for a size that takes too long to count, with the largest that does not."""
+
+    def most(name: str, changed: Callable[[int], Size]) -> int:
+        """The largest number that fits in place of the one of that name; 0 where none does."""
+        able, unable = 0, size[name]
+        while unable - able > 1:
+            middle = (able + unable) // 2
+            able, unable = (middle, unable) if row.seconds(m, changed(middle)) <= PATIENCE else (able, middle)
+        return int(able)
+
+    able = {"n": most("n", size_of)}
+    if not able["n"]:
+        able = {name: most(name, lambda value, name=name: {**size, name: value}) for name in row.options}  # type: ignore[misc]
+    given, advice = (", ".join(f"{name}={value:,}" for name, value in each.items()) for each in (size, able))
+    return ParameterError(f"{row.name} of {given} takes too long to count: give at most {advice}")
 
 
 def _powers(first: int, ratio: int, count: int) -> list[int]:
@@ -154,6 +190,17 @@ def _matmul_transfers(memory: int, size: Size) -> float:
 
 def _sparse_factors(size: Size) -> tuple[Any, Any]:
     return random_sparse(size["n"], size["per_row"], 0), random_sparse(size["n"], size["per_row"], 1)
+
+
+def _sparse_seconds(m: int, size: Size) -> float:
+    """Measured on one core: to draw the matrices, to multiply them, to hold the dense products, to find the entries."""
+    n, drawn = size["n"], size["per_row"]
+    row = min(drawn, n)
+    multiplied = (1.2e-5 + 4e-7 * n) * drawn + 3e-9 * n * row**2
+    cells = 12 * max(n * row, m)
+    if n * n <= cells:  # one product of all rows
+        return float(multiplied + 1e-7 * n * n)
+    return float(multiplied + 1e-7 * cells + 5e-6 * n + 8e-6 * min(n * row**2, n * n))
 
 
 def _sparse_bound(machine: MachineLike, size: Size) -> float:
@@ -190,7 +237,7 @@ COSTS: dict[str, CostedAlgorithm] = {
             "sparse", "product of two random sparse matrices", "Theorem 3", "rows of the square matrices",
             lambda machine, size: sparse_matmul(machine, *_sparse_factors(size)), _sparse_bound, 40.0,
             lambda m: _powers(8 * math.isqrt(m), 2, 6),
-            options={"per_row": lambda n, m: max(2, math.isqrt(m // n) + 1)},
+            options={"per_row": lambda n, m: max(2, math.isqrt(m // n) + 1)}, seconds=_sparse_seconds,
         ),
         CostedAlgorithm(
             "dft", "discrete Fourier transform", "Theorem 4", "complex numbers",

@@ -71,7 +71,7 @@ def cost_figure(row: Any, curve: Sequence[Any]) -> Any:
     figure = subplots.make_subplots(
         rows=2, cols=1, shared_xaxes=True, row_heights=[0.7, 0.3], vertical_spacing=0.06
     )
-    sizes = [one.size["n"] for one in curve]
+    sizes = [float(one.size["n"]) for one in curve]
     lines = {
         "cost": [one.ledger.cost for one in curve],
         "tensor calls": [one.ledger.tensor_cost for one in curve],

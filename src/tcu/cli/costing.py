@@ -15,10 +15,13 @@ from rich.text import Text
 from tcu.cli import options
 from tcu.cli.cost_curve import WRITERS, curve_document, write_curve
 from tcu.cli.output import check_place, console, print_json, short
+from tcu.cli.progress import ProgressBar
 from tcu.errors import ParameterError
 
 __all__ = ["cost_command", "latency_of", "whole"]
 
+_DEPTH = 6
+"""Sections in sections that the tree shows: more leave no room beside them."""
 _SIZE = "The size"
 _MACHINE = "The machine"
 
@@ -119,7 +122,11 @@ def cost_command(
     curve = []
     if files:
         sizes = [each for each in row.sizes(machine["m"]) if each < number.get("n", math.inf)]
-        curve = [cost_of(row, each, **machine, **size) for each in [*sizes, *number.values()]]
+        sizes += number.values()
+        with ProgressBar(sum(sizes)) as bar:
+            for each in sizes:
+                curve.append(cost_of(row, each, **machine, **size))
+                bar.advance(each)
         for file in files:
             write_curve(file, row, curve)
     one = curve[-1] if curve else cost_of(row, number["n"], **machine, **size)
@@ -135,28 +142,34 @@ def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-_WHOLE = re.compile(r"(\d[\d_]*)(?:\^(\d{1,4})|e(\d{1,4}))?", re.IGNORECASE)
+_WHOLE = re.compile(r"(\d+(?:_\d+)*)(?:\^(\d+)|e(\d+))?", re.IGNORECASE)
 
 
 def whole(option: str, text: str) -> int:
     """A number such as "1000", "1_000", "1e3" or "2^10".  Raises ParameterError."""
+    from tcu.machine.ledger import LARGEST
+
     match = _WHOLE.fullmatch(text.strip())
     if match is None:
         raise ParameterError(f"{option} {text}: give a whole number, such as 1000000, 1e6 or 2^20")
     base, power, ten = match.groups()
-    value = int(base)
-    return int(value ** int(power)) if power else int(value * 10 ** int(ten)) if ten else value
+    digits = base.replace("_", "").lstrip("0")
+    if len(digits) <= 100 and len(power or ten or "") <= 4:  # beyond that, Python may take long, or refuse
+        value = int(digits or 0)
+        value = int(value ** int(power)) if power else int(value * 10 ** int(ten)) if ten else value
+        if value <= LARGEST:
+            return value
+    raise ParameterError(f"{option} {text}: give at most 10^60")
 
 
 def latency_of(text: str) -> int | float:
     """ℓ, as an integer where it is one.  Raises ParameterError."""
-    try:
+    if _WHOLE.fullmatch(text.strip()):
         return whole("--latency", text)
-    except ParameterError:
-        try:
-            return float(text)
-        except ValueError:
-            raise ParameterError(f"--latency {text}: give a number of at least 0, such as 64") from None
+    try:
+        return float(text)
+    except ValueError:
+        raise ParameterError(f"--latency {text}: give a number of at least 0, such as 64") from None
 
 
 def _list(rows: list[Any], as_json: bool) -> None:
@@ -221,14 +234,17 @@ def _parallel(one: Any) -> Any:
 
 
 def _shown(one: Any, weak: bool) -> RenderableType:
+    from tcu.machine.ledger import amount
+
     row, ledger = one.algorithm, one.ledger
-    what = ", ".join(f"{name} = {value:,}" if isinstance(value, int) else f"{name} {value}"
+    what = ", ".join(f"{name} = {amount(value)}" if isinstance(value, int) else f"{name} {value}"
                      for name, value in one.size.items())  # fmt: skip
-    lines = [
-        Text.assemble((row.title, "bold cyan"), f": {what}"),
-        ledger,
-        Text(f"{row.theorem}: {_amount(one.bound)} without its constant; this is {one.ratio:.3f} times that"),
-    ]
+    lines = [Text.assemble((row.title, "bold cyan"), f": {what}"), ledger.folded(_DEPTH)]
+    if any(len(entry.path) > _DEPTH for entry in ledger):
+        lines.append(Text(f"what lies deeper than {_DEPTH} sections is taken together; --json lists all"))
+    lines.append(
+        Text(f"{row.theorem}: {_amount(one.bound)} without its constant; this is {one.ratio:.3f} times that")
+    )
     if one.lower is not None:
         lines.append(
             Text(
@@ -240,7 +256,7 @@ def _shown(one: Any, weak: bool) -> RenderableType:
         known = "" if least is None else f", of at least {_amount(least)} that any program needs"
         lines.append(
             Text(
-                f"with {moved.memory:,} words of memory, {moved.total:,} I/Os{known}: "
+                f"with {amount(moved.memory)} words of memory, {amount(moved.total)} I/Os{known}: "
                 f"{moved.ratio:.2f} for a unit of time (Theorem 8: at most 3)"
             )
         )
@@ -256,4 +272,4 @@ def _shown(one: Any, weak: bool) -> RenderableType:
 
 
 def _amount(value: float) -> str:
-    return f"{value:,.0f}" if value < 1e15 else f"{value:.4g}"
+    return f"{value:,.0f}" if 100 <= value < 1e15 else f"{value:.4g}"
