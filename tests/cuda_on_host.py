@@ -3,7 +3,7 @@
 Every thread of a block is a fibre (cuda_on_host.cpp).  ``mma.sync`` of
 fragments.cuh adds its products one after the other in binary64 and rounds
 once, so that a program on NumPy arrays has the same bits from
-:class:`SequentialExecutor`; that of mma_ones.cuh has the arithmetic of H100
+:class:`SequentialExecutor`; that of mma/ones.cuh has the arithmetic of H100
 and H200, and its sums are those of the model.
 """
 
@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cuda_layers import USING
 
 from tcu.formats import get_format
 from tcu.gpu.arrays import DeviceArray
@@ -214,7 +215,7 @@ def compiled_for_host(
     }
     defines = "".join(f"#define {name} {value}\n" for name, value in given.items())
     main = (
-        f"static const {structure}* given;\nstatic void once() {{ {entry}(*given); }}\n"
+        f"{USING}static const {structure}* given;\nstatic void once() {{ tcu::kernels::{entry}(*given); }}\n"
         "#pragma GCC visibility push(default)\n"
         f'extern "C" int run(const {structure}* problem, unsigned blocks, unsigned more, unsigned threads, '
         "unsigned together, const char* from, const char* to, unsigned seed) {\n"
@@ -261,8 +262,8 @@ def _in_one(source: str) -> str:
 
     def whole(name: str) -> str:
         text = re.sub(r"^\s*#\s*pragma[^\n]*$", "", texts.pop(name, ""), flags=re.MULTILINE)
-        if name == "fragments.cuh" and text:
-            text = text[: text.index("// One overload per number of registers")] + _MMA
+        if name == "device/mma/fragments.cuh" and text:
+            text = text[: text.index("// One overload per number of registers")] + _MMA + "}  // namespace tcu::mma\n"
         return re.sub(r'^#include "([^"]+)"$', lambda found: whole(found[1]), text, flags=re.MULTILINE)
 
     return whole(source)

@@ -26,7 +26,7 @@ UNIT = get_unit("H200")
 
 
 def level_by_level(leaf: Any, length: int, steps: Any) -> npt.NDArray[np.float64]:
-    """As sum_below in cuda/columns.cu."""
+    """As sum_below in cuda/kernels/columns.cu."""
     levels = [rows for rows in levels_of(steps) if rows < length]
 
     def below(level: int, row: int) -> npt.NDArray[np.float64]:

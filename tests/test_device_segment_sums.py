@@ -332,5 +332,5 @@ def test_numbers_are_added_in_any_order_where_the_unit_does(nothing_compiled: An
         fmt = get_format(dtype)
         segments.SegmentsLaunch(1 << 20, 1 << 13, fmt, fmt, gpu)
         _, macros = next(one for one in nothing_compiled if "AT_ONCE" in one[1])
-        assert macros["ANY_ORDER"] == any_order, (dtype, gpu)
+        assert macros["PERMUTED_K"] == any_order, (dtype, gpu)
         nothing_compiled.clear()

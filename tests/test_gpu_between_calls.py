@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cuda_layers import with_facts
 from cuda_on_host import HostLibrary, compiled_for_host, compiler_or_skip
 from gpu_support import gpu_or_skip, library_or_skip
 from test_gpu_compile import CAPABILITIES, nvrtc_or_skip
@@ -181,7 +182,7 @@ def test_host_and_device_agree_on_the_structures(case: tuple[str, str]) -> None:
         f"__builtin_offsetof({name}, {field}) == {getattr(structure, field).offset}" for field, _ in structure._fields_
     ]  # fmt: skip
     options = ("--std=c++17", *(f"--define-macro={k}={v}" for k, v in MACROS[source][0].items()))
-    text = f'#include "{source}"\n' + "".join(f"static_assert({fact});\n" for fact in facts)
+    text = with_facts(source, facts)
     compile_cuda(CompileTask((("check.cu", text), *read_sources(source)), options, "sm_90"))
     wrong = text.replace(facts[-1], facts[-1] + " + 8")
     with pytest.raises(CompileError, match="static assertion failed"):

@@ -74,7 +74,7 @@ def test_the_key_differs_when_anything_does(
 def test_a_changed_include_of_a_real_kernel_changes_its_key() -> None:
     task = task_for(KERNELS[0], "sm_90")
     texts = dict(read_sources("mma.cu"))
-    texts["problem.cuh"] += "\n"
+    texts["device/load/matrix.cuh"] += "\n"
     changed = replace(task, files=read_sources("mma.cu", texts))
     assert key_of(changed, (13, 0)) != key_of(task, (13, 0))
 

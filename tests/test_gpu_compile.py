@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from cuda_layers import with_facts
 
 from tcu.formats import get_format
 from tcu.gpu import (
@@ -116,14 +117,10 @@ def test_an_architecture_that_the_compiler_does_not_know() -> None:
 def test_host_and_device_agree_on_the_layout_of_a_problem() -> None:
     nvrtc_or_skip()
     offset = {name: getattr(Problem, name).offset for name in ("b", "c", "d", "m", "tiles", "batch_extents")}
-    checks = "".join(
-        f"static_assert(__builtin_offsetof(Problem, {name}) == {at});\n" for name, at in offset.items()
-    )
-    text = (
-        f'#include "problem.cuh"\nstatic_assert(sizeof(Problem) == {ctypes.sizeof(Problem)});\n'
-        f"static_assert(MAX_BATCH_DIMENSIONS == {MAX_BATCH_DIMENSIONS});\n{checks}"
-    )
-    header = read_sources("problem.cuh")
+    facts = [f"__builtin_offsetof(Problem, {name}) == {at}" for name, at in offset.items()]
+    facts += [f"sizeof(Problem) == {ctypes.sizeof(Problem)}", f"MAX_BATCH_DIMENSIONS == {MAX_BATCH_DIMENSIONS}"]
+    text = with_facts("device/load/matrix.cuh", facts)
+    header = read_sources("device/load/matrix.cuh")
     compile_cuda(CompileTask((("check.cu", text), *header), ("--std=c++17",), "sm_75"))
     wrong = text.replace(f"== {offset['tiles']}", f"== {offset['tiles'] + 8}")
     with pytest.raises(CompileError, match="static assertion failed"):
@@ -169,7 +166,7 @@ SUMS: dict[str, dict[str, Any]] = {
         "COPY": 2048,
         "COPIES": 3,
         "ROOM": 352,
-        "ANY_ORDER": 0,
+        "PERMUTED_K": 0,
         "MORE": 4,
     },
     "segments.cu, long": {
@@ -179,27 +176,27 @@ SUMS: dict[str, dict[str, Any]] = {
         "COPY": 2048,
         "COPIES": 4,
         "ROOM": 352,
-        "ANY_ORDER": 0,
+        "PERMUTED_K": 0,
         "MORE": 4,
     },
-    "segments.cu, in any order": {
+    "segments.cu, with permuted k": {
         "RESIDENT": 22,
         "AT_ONCE": 32,
         "WITH_RESTS": 0,
         "COPY": 2048,
         "COPIES": 4,
         "ROOM": 128,
-        "ANY_ORDER": 1,
+        "PERMUTED_K": 1,
         "MORE": 4,
     },
-    "segments.cu, long, in any order": {
+    "segments.cu, long, with permuted k": {
         "RESIDENT": 22,
         "AT_ONCE": 32,
         "WITH_RESTS": 1,
         "COPY": 2048,
         "COPIES": 4,
         "ROOM": 128,
-        "ANY_ORDER": 1,
+        "PERMUTED_K": 1,
         "MORE": 4,
     },
     "short_segments.cu": {
@@ -220,8 +217,8 @@ SUMS: dict[str, dict[str, Any]] = {
         "ROOM": 160,
         "MORE": 4,
     },
-    "long_chunks.cu": {"THREADS": 64, "RESIDENT": 8, "COPY": 4096, "COPIES": 3, "ANY_ORDER": 0},
-    "long_chunks.cu, in any order": {"THREADS": 64, "RESIDENT": 9, "COPY": 4096, "COPIES": 3, "ANY_ORDER": 1},
+    "long_chunks.cu": {"THREADS": 64, "RESIDENT": 8, "COPY": 4096, "COPIES": 3, "PERMUTED_K": 0},
+    "long_chunks.cu, with permuted k": {"THREADS": 64, "RESIDENT": 9, "COPY": 4096, "COPIES": 3, "PERMUTED_K": 1},
     "long_segments.cu": {"THREADS": 256, "CHAIN": 1, "UNROLL": 4, "RESIDENT": 4, "TERM": "VALUE"},
     "columns.cu": {
         "THREADS": 256,
@@ -276,7 +273,7 @@ SUMS: dict[str, dict[str, Any]] = {
         "ALONG": 8,
         "PIECES": 8,
         "STAGES": 2,
-        "KEEP": 1,
+        "EVICT_FIRST": 1,
         "RESIDENT": 2,
     },
     "staged_columns.cu, one leaf": {
@@ -287,7 +284,7 @@ SUMS: dict[str, dict[str, Any]] = {
         "ALONG": 1,
         "PIECES": 4,
         "STAGES": 2,
-        "KEEP": 0,
+        "EVICT_FIRST": 0,
         "RESIDENT": 4,
     },
     "rows.cu, turns": {
@@ -313,7 +310,7 @@ def test_sums_compile_for_every_architecture(which: str, element: str, capabilit
         pytest.skip("no MMA of bfloat16")
     if which.startswith("staged_columns.cu") and capability < (9, 0):
         pytest.skip("from sm_90 on")
-    if (SUMS[which].get("PIPED") or SUMS[which].get("ANY_ORDER") or "staged" in which) and element in (
+    if (SUMS[which].get("PIPED") or SUMS[which].get("PERMUTED_K") or "staged" in which) and element in (
         "BINARY32",
         "BINARY64",
     ):
@@ -417,10 +414,10 @@ def test_staged_scans_compile(which: str, exclusive: int, reverse: int) -> None:
 @pytest.mark.parametrize(
     ("which", "facts"),
     [
-        ("long_scan.cu", [f"sizeof(Buffers) == {scans.long_scan_bytes(wide=False)}"]),
-        ("long_scan.cu, wide", [f"sizeof(Buffers) == {scans.long_scan_bytes(wide=True)}"]),
-        ("short_scan.cu", [f"sizeof(Buffers) == {scans.short_scan_bytes(4, 1)}"]),
-        ("short_scan.cu, lines", [f"sizeof(Buffers) == {scans.short_scan_bytes(4, 3)}"]),
+        ("long_scan.cu", [f"sizeof(LongScanBuffers) == {scans.long_scan_bytes(wide=False)}"]),
+        ("long_scan.cu, wide", [f"sizeof(LongScanBuffers) == {scans.long_scan_bytes(wide=True)}"]),
+        ("short_scan.cu", [f"sizeof(ShortScanBuffers) == {scans.short_scan_bytes(4, 1)}"]),
+        ("short_scan.cu, lines", [f"sizeof(ShortScanBuffers) == {scans.short_scan_bytes(4, 3)}"]),
     ],
 )
 def test_staged_scans_have_the_shared_memory_that_they_use(which: str, facts: list[str]) -> None:
@@ -429,7 +426,7 @@ def test_staged_scans_have_the_shared_memory_that_they_use(which: str, facts: li
     macros = {"LAYOUT": "ALIGNED", "EXCLUSIVE": 0, "REVERSE": 0, **STAGED_SCANS[which]}
     options = ("--std=c++17", *(f"--define-macro={key}={value}" for key, value in macros.items()))
     facts = [*facts, f"sizeof(Scan) == {ctypes.sizeof(scans._Scan)}"]
-    text = f'#include "{source}"\n' + "".join(f"static_assert({fact});\n" for fact in facts)
+    text = with_facts(source, facts)
     compile_cuda(CompileTask((("check.cu", text), *read_sources(source)), options, "sm_90"))
     wrong = text.replace(facts[0], facts[0] + " + 8")
     with pytest.raises(CompileError, match="static assertion failed"):
@@ -527,7 +524,7 @@ def test_host_and_device_agree_on_scans(which: str, name: str, structure: type[c
         for field, *_ in structure._fields_
     ]
     facts += [
-        f"sizeof(Slot) == {scans._SLOT}", f"sizeof(Shared) == {scans._SHARED}", f"LINES == {scans._LINES}",
+        f"sizeof(Slot) == {scans._SLOT}", f"sizeof(ScanCounters) == {scans._SHARED}", f"LINES == {scans._LINES}",
         f"MAX_LEVELS == {scans._MAX_LEVELS}", f"GROUP * sizeof(Code) == {scans._GROUP}", f"THREADS == {scans._THREADS}",
     ]  # fmt: skip
     macros = {
@@ -539,7 +536,7 @@ def test_host_and_device_agree_on_scans(which: str, name: str, structure: type[c
         **SCANS[which],
     }
     options = ("--std=c++17", *(f"--define-macro={key}={value}" for key, value in macros.items()))
-    text = f'#include "{source}"\n' + "".join(f"static_assert({fact});\n" for fact in facts)
+    text = with_facts(source, facts)
     compile_cuda(CompileTask((("check.cu", text), *read_sources(source)), options, "sm_90"))
     wrong = text.replace(facts[-1], facts[-1] + " + 8")
     with pytest.raises(CompileError, match="static assertion failed"):
@@ -569,12 +566,12 @@ def test_host_and_device_agree_on_sums(source: str, name: str, structure: type[c
         for field, *_ in structure._fields_
     ]
     if "segments" in source or source == "long_chunks.cu":
-        facts += [f"sizeof(Item) == {segments.ITEM}", f"STATES == {segments.STATES}"]
+        facts += [f"sizeof(WorkItem) == {segments.ITEM}", f"STATES == {segments.STATES}"]
         facts += [f"WORDS == {sums.LIMBS + sums.COUNTS}"] if "exact" in source else []
     if source == "columns.cu":
         facts += [f"MAX_LEVELS == {columns._MAX_LEVELS}", f"UNITS == {columns._UNITS[True]}"]
     if source == "staged_columns.cu":
-        facts += [f"UNITS == {columns._STAGED_UNITS}", f"Leaves::TILE_BYTES == {columns._TILE}"]
+        facts += [f"UNITS == {columns._STAGED_UNITS}", f"StagedLeaves::TILE_BYTES == {columns._TILE}"]
     if source == "exact_segments.cu":
         facts += [
             f"VECTORS == {exact_segments._VECTORS}",
@@ -587,7 +584,7 @@ def test_host_and_device_agree_on_sums(source: str, name: str, structure: type[c
     }
     macros |= {key: str(value) for key, value in {**SUMS, **EXACT_SEGMENTS}[source].items()}
     options = ("--std=c++17", *(f"--define-macro={key}={value}" for key, value in macros.items()))
-    text = f'#include "{source}"\n' + "".join(f"static_assert({fact});\n" for fact in facts)
+    text = with_facts(source, facts)
     compile_cuda(CompileTask((("check.cu", text), *read_sources(source)), options, "sm_90"))
     wrong = text.replace(facts[-1], facts[-1] + " + 8")
     with pytest.raises(CompileError, match="static assertion failed"):
@@ -611,8 +608,8 @@ def test_host_and_device_agree_on_offsets(
         for field, *_ in structure._fields_
     ]
     if source == "list_segments.cu":
-        facts += [f"sizeof(Item) == {segments.ITEM}", f"STATES == {segments.STATES}"]
-    text = f'#include "{source}"\n' + "".join(f"static_assert({fact});\n" for fact in facts)
+        facts += [f"sizeof(WorkItem) == {segments.ITEM}", f"STATES == {segments.STATES}"]
+    text = with_facts(source, facts)
     for capability in CAPABILITIES:
         target = "sm_{}{}".format(*capability)
         assert compile_once(task_of(source, macros, target)).log == ""
@@ -638,10 +635,10 @@ def test_host_and_device_agree_on_exact_sums() -> None:
         ]  # fmt: skip
         if term == "VALUE":
             facts.append(f"LOWEST == {sums.LOWEST_BIT}")
-        text = '#include "exact.cuh"\n' + "".join(f"static_assert({fact});\n" for fact in facts)
+        text = with_facts("device/exact/chunk.cuh", facts)
         macros = {**EXACT, "ELEMENT": "BINARY64", "TERM": term, "RESIDENT": "1"}
         options = ("--std=c++17", *(f"--define-macro={name}={value}" for name, value in macros.items()))
-        sources = read_sources("exact.cuh")
+        sources = read_sources("device/exact/chunk.cuh")
         compile_cuda(CompileTask((("check.cu", text), *sources), options, "sm_90"))
         wrong = text.replace(f"LIMBS == {limbs}", f"LIMBS == {limbs + 1}")
         with pytest.raises(CompileError, match="static assertion failed"):
@@ -660,7 +657,7 @@ def test_merging_compiles_for_every_architecture(term: str, capability: tuple[in
         *(f"__builtin_offsetof(Merge, {name}) == {getattr(merge._Merge, name).offset}"
           for name, *_ in merge._Merge._fields_),
     ]  # fmt: skip
-    text = '#include "merge.cu"\n' + "".join(f"static_assert({fact});\n" for fact in facts)
+    text = with_facts("merge.cu", facts)
     options, target = ("--std=c++17", f"--define-macro=TERM={term}"), "sm_{}{}".format(*capability)
     binary = compile_cuda(CompileTask((("check.cu", text), *read_sources("merge.cu")), options, target))
     assert binary.log == ""
@@ -671,8 +668,8 @@ def test_merging_compiles_for_every_architecture(term: str, capability: tuple[in
 
 
 def test_included_files_are_found_through_each_other_and_once() -> None:
-    shared = ["accumulator.cuh", "problem.cuh", "types.cuh"]
-    assert [name for name, _ in read_sources("mma.cu")] == ["mma.cu", "fragments.cuh", *shared]
+    shared = ["device/mma/output_fragment.cuh", "device/load/matrix.cuh", "device/types/types.cuh"]
+    assert [name for name, _ in read_sources("mma.cu")] == ["mma.cu", "device/mma/fragments.cuh", *shared]
     assert [name for name, _ in read_sources("wgmma.cu")] == ["wgmma.cu", *shared]
     folder = {"a": '#include "b"\n', "b": '  #  include "a"\n#include "c"', "c": "// nothing"}
     assert dict(read_sources("a", folder)) == folder

@@ -15,6 +15,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from cuda_layers import with_facts
 from gpu_support import gpu_or_skip, unit_or_skip
 from numbers_of_all_kinds import KINDS, draw
 from test_gpu_compile import nvrtc_or_skip
@@ -40,7 +41,7 @@ def test_magnitudes_compile(element: str) -> None:
         f"__builtin_offsetof(Magnitudes, {name}) == {getattr(structure, name).offset}"
         for name, _ in structure._fields_
     ]
-    text = '#include "magnitudes.cu"\n' + "".join(f"static_assert({fact});\n" for fact in facts)
+    text = with_facts("magnitudes.cu", facts)
     task = CompileTask(
         (("check.cu", text), *read_sources("magnitudes.cu")),
         ("--std=c++17", f"--define-macro=ELEMENT={element}"),

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cuda_layers import with_facts
 from gpu_support import gpu_or_skip, library_or_skip, unit_or_skip
 from test_gpu_compile import nvrtc_or_skip
 
@@ -61,7 +62,7 @@ def test_host_and_device_agree_on_the_structure() -> None:
     facts = [
         f"sizeof(Tall) == {ctypes.sizeof(TallProblem)}", f"__builtin_offsetof(Tall, strip) == {TallProblem.strip.offset}",
     ]  # fmt: skip
-    text = '#include "tall.cu"\n' + "".join(f"static_assert({fact});\n" for fact in facts)
+    text = with_facts("tall.cu", facts)
     compile_cuda(CompileTask((("check.cu", text), *read_sources("tall.cu")), options, "sm_80"))
     wrong = text.replace(facts[-1], facts[-1] + " + 8")
     with pytest.raises(CompileError, match="static assertion failed"):
@@ -82,7 +83,7 @@ def test_products_of_planes_compile(capability: str) -> None:
         f"__builtin_offsetof(ComplexProduct, {name}) == {getattr(planes.ComplexProduct, name).offset}"
         for name, _ in planes.ComplexProduct._fields_
     ]
-    text = '#include "planes.cu"\n' + "".join(f"static_assert({fact});\n" for fact in facts)
+    text = with_facts("planes.cu", facts)
     compile_cuda(CompileTask((("check.cu", text), *read_sources("planes.cu")), options, capability))
 
 

@@ -16,6 +16,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
+from cuda_layers import with_facts
 from gpu_support import gpu_or_skip, unit_or_skip
 from test_gpu_compile import nvrtc_or_skip
 
@@ -188,14 +189,13 @@ def test_older_gpus_are_told_what_to_do(recorded: list[Recorded], dtype: Any) ->
 def test_host_and_device_agree_on_the_layout_of_the_structures() -> None:
     nvrtc_or_skip()
     for source, name, structure in (
-        ("levels.cu", "Level", variants._Level),
+        ("levels.cu", "ChainLevel", variants._Level),
         ("blocks.cu", "Blocks", variants._Blocks),
     ):
-        checks = "".join(
-            f"static_assert(__builtin_offsetof({name}, {field}) == {getattr(structure, field).offset});\n"
-            for field, _ in structure._fields_
-        )
-        text = f'#include "{source}"\n{checks}static_assert(sizeof({name}) == {ctypes.sizeof(structure)});\n'
+        facts = [
+            f"__builtin_offsetof({name}, {field}) == {getattr(structure, field).offset}" for field, _ in structure._fields_
+        ]
+        text = with_facts(source, [*facts, f"sizeof({name}) == {ctypes.sizeof(structure)}"])
         macros = {
             "ELEMENT": "BINARY16", "LAYOUT": "ALIGNED", "THREADS": 32, "CHAIN": 1, "TILE": "COLUMNS",
             "PARTIAL": "BINARY32", "TOTAL": "BINARY32", "CHAINS": 1, "SHUFFLES": 1, "GATHERED": 4096,
@@ -208,7 +208,7 @@ def test_host_and_device_agree_on_the_layout_of_the_structures() -> None:
             compile_cuda(CompileTask((("check.cu", wrong), *files), ("--std=c++17", *options), "sm_80"))
 
 
-# The maps of cuda/chains.cuh, written a second time: from numbers of a tile to the registers of lanes,
+# The maps of cuda/device/mma/chains.cuh, written a second time: from numbers of a tile to the registers of lanes,
 # and what the PTX ISA says that a lane's registers of operand A are.
 
 

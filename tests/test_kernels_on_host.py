@@ -273,9 +273,9 @@ def test_segments_of_any_length(host: HostGpu, dtype: str, mean: int) -> None:
         assert alike(found, model_sums(x, offsets, np.float64)), kind
 
 
-def take_rests(monkeypatch: pytest.MonkeyPatch, with_whole_quads: bool) -> None:
-    """What is left of segments behind their whole quads: with these, or in a turn of its own."""
-    monkeypatch.setattr(segments, "_WITH_RESTS", dict.fromkeys((2, 4, 8), 0 if with_whole_quads else 1 << 40))
+def take_rests(monkeypatch: pytest.MonkeyPatch, with_whole_chunks: bool) -> None:
+    """What is left of segments behind their whole 64-byte chunks: with these, or in a turn of its own."""
+    monkeypatch.setattr(segments, "_WITH_RESTS", dict.fromkeys((2, 4, 8), 0 if with_whole_chunks else 1 << 40))
 
 
 @pytest.mark.parametrize("per_warp", [8, 16, 64])
@@ -283,7 +283,7 @@ def take_rests(monkeypatch: pytest.MonkeyPatch, with_whole_quads: bool) -> None:
 def test_each_way_of_a_warp_through_its_segments(
     host: HostGpu, monkeypatch: pytest.MonkeyPatch, per_warp: int, with_rests: bool
 ) -> None:
-    """Few and many at a time, their last quads with the others or in a turn of their own, a few long ones among them."""
+    """Few and many at a time, their last 64-byte chunks with the others or in a turn of their own, a few long ones among them."""
     monkeypatch.setattr(segments, "_per_warp", lambda *_: per_warp)
     take_rests(monkeypatch, with_rests)
     rng = np.random.default_rng(per_warp)
@@ -297,7 +297,7 @@ def test_each_way_of_a_warp_through_its_segments(
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("per_warp", [8, 64])
-def test_each_length_tile_by_tile_and_quad_by_quad(
+def test_each_length_by_tiles_and_by_64_byte_chunks(
     host: HostGpu, monkeypatch: pytest.MonkeyPatch, dtype: str, per_warp: int
 ) -> None:
     """Whichever way a group of segments takes by how long they are, both ways have the same bits for all lengths."""
@@ -319,7 +319,7 @@ def test_each_length_tile_by_tile_and_quad_by_quad(
 @pytest.mark.parametrize(
     ("right", "wrong", "seen"),
     [
-        ("v = lowest(v, left_of(i) * 8 * static_cast<int>(sizeof(Code)));", "", BITS),
+        ("v = load::lowest(v, left_of(i) * 8 * static_cast<int>(sizeof(Code)));", "", BITS),
         ("if (partial & ((1 << SOME) - 1))", "if (partial & 1)", BITS),
         ("shared.numbers[end - left + step", "shared.numbers[step", BITS),
         ("__shfl_sync(ALL, stops, min(step + SOME, left) - 1)", "__shfl_sync(ALL, stops, step)", BITS),
@@ -340,7 +340,7 @@ def test_an_error_in_sums_of_tiles_is_seen(host: HostGpu, right: str, wrong: str
 def test_each_length_that_a_lane_has_alone(
     host: HostGpu, monkeypatch: pytest.MonkeyPatch, dtype: str
 ) -> None:
-    """Up to a tile and beyond, by lanes and by quads: six of them in a group of 32, so that the ring has room for all."""
+    """Up to a tile and beyond, by lanes and by 64-byte chunks: six of them in a group of 32, so that the ring has room for all."""
     take_rests(monkeypatch, False)
     monkeypatch.setattr(segments, "_per_warp", lambda *_: 64)
     rng = np.random.default_rng(3)
@@ -349,11 +349,11 @@ def test_each_length_that_a_lane_has_alone(
     lengths = np.concatenate([rng.permutation(group) for group in groups])
     offsets = np.cumsum(np.concatenate([[1], lengths]))
     x = numbers_of(rng, "finite", int(offsets[-1]) + 9, np.dtype(dtype))
-    for quads in ("8", "4", "0"):
-        host.changes = {"segments": {"LANE_QUADS = 8": f"LANE_QUADS = {quads}"}}
+    for chunks in ("8", "4", "0"):
+        host.changes = {"segments": {"LANE_CHUNKS64 = 8": f"LANE_CHUNKS64 = {chunks}"}}
         for shift in range(0, 16, 5):
             found = sums(host, x, offsets, np.float64, shift=shift)
-            assert alike(found, model_sums(x, offsets, np.float64)), (quads, shift)
+            assert alike(found, model_sums(x, offsets, np.float64)), (chunks, shift)
 
 
 @pytest.mark.parametrize(
@@ -385,12 +385,12 @@ def test_an_error_in_sums_of_lanes_is_seen(
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize("any_order", [True, False])
-def test_quads_that_begin_anywhere(
-    host: HostGpu, monkeypatch: pytest.MonkeyPatch, dtype: str, any_order: bool
+@pytest.mark.parametrize("permuted_k", [True, False])
+def test_64_byte_chunks_that_begin_anywhere(
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch, dtype: str, permuted_k: bool
 ) -> None:
     """Segments of all lengths between others of which no number is finite, whatever the order of a row's numbers."""
-    if not any_order:
+    if not permuted_k:
         monkeypatch.setattr(segments, "_sum_of_all", lambda *_: None)
     rng = np.random.default_rng(13)
     lengths = np.stack([rng.integers(1, 5, 280), rng.permutation(280) % 70 + 1], axis=1).reshape(-1)
@@ -403,7 +403,7 @@ def test_quads_that_begin_anywhere(
         take_rests(monkeypatch, with_rests)
         host.macros.clear()
         found = sums(host, x, offsets, shift=int(rng.integers(LINE // x.itemsize)))
-        assert host.macros[0]["ANY_ORDER"] == any_order
+        assert host.macros[0]["PERMUTED_K"] == permuted_k
         assert np.isfinite(found[1::2]).all()
         assert alike(found, model_sums(x, offsets, np.float32)), with_rests
 
@@ -676,7 +676,7 @@ def test_what_is_listed_twice_is_seen(host: HostGpu, monkeypatch: pytest.MonkeyP
 
 
 def test_a_turn_far_behind_what_the_ring_has_skipped(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Behind as many quads as have room, more than a ring of them, come a copy's short ones, which have a turn of their own."""
+    """Behind as many 64-byte chunks as have room, more than a ring of them, come a copy's short ones, which have a turn of their own."""
     take_rests(monkeypatch, False)
     monkeypatch.setattr(segments, "_RINGS", {2: (1024, 6, 22)})
     monkeypatch.setattr(segments, "_per_warp", lambda *_: 64)
@@ -754,7 +754,7 @@ def test_an_offset_before_a_warps_first_one_is_none_of_its_own(
         ("segments", "bits - 32 * word", "bits - 16 * word", BITS),
         ("segments", "0x76543210, 0x76543210, at * 4", "0x76543210, 0, at * 4", BITS),
         ("segments", "max(begin - 64, 0)", "begin", BITS),
-        ("segments", "        behind = lowest(behind, end - LANES * 128);\n", "", BITS),
+        ("segments", "        behind = load::lowest(behind, end - LANES * 128);\n", "", BITS),
         ("segments", "if (fits) data.wait(behind);", "", BITS),
         (
             "segments",
@@ -776,7 +776,7 @@ def test_an_error_in_a_kernel_of_segments_is_seen(
     longs = (16_383, 34_815) if entry == "long_chunks" else (2500, 4000, 5000)
     offsets = ragged(rng, 8 if entry == "short_segments" else 60, 9000, longs)
     n = int(offsets[-1])
-    x = rng.standard_normal(n) * rng.choice([1, 2.0**-9], n)  # so that the sums of a quad's sets are rounded
+    x = rng.standard_normal(n) * rng.choice([1, 2.0**-9], n)  # so that the sums of a chunk's sets are rounded
     x[n // 2 :] *= 4  # so that their unit is a larger one
     x = x.astype(np.float16)
     wanted = model_sums(x, offsets, np.float32)
@@ -890,7 +890,7 @@ def test_several_rows_of_more_than_1024_chunks(host: HostGpu, monkeypatch: pytes
     [
         ("short_scan", "LINES_OF_ROW == 0 && PIECES == 1", "LINES_OF_ROW == 0", BITS),
         ("short_scan", "if (lane == chunk - 1) total = earlier;", "total = earlier;", BITS),
-        ("short_scan", "        wait_for_copy(&b.full[piece.buffer], piece.odd);\n", "", BITS),
+        ("short_scan", "        load::wait_for_copy(&b.full[piece.buffer], piece.odd);\n", "", BITS),
         (
             "short_scan",
             "    double earlier = 0;  ",
@@ -899,11 +899,11 @@ def test_several_rows_of_more_than_1024_chunks(host: HostGpu, monkeypatch: pytes
         ),
         ("long_scan", "if (lane < run.place) v = wait_for(run.slots + lane, seen, launch);", "v = 1;", BITS),
         ("long_scan", "lines[turn.buffer][first + (REVERSE", "lines[turn.buffer][(REVERSE", BITS),
-        ("long_scan", "        wait_for_copy(&b.found[turn.buffer], turn.odd);\n", "", BITS),
+        ("long_scan", "        load::wait_for_copy(&b.found[turn.buffer], turn.odd);\n", "", BITS),
         (
             "long_scan",
-            "wait_for_stores();\n            arrive(&b.empty[turn.buffer]);",
-            "wait_for_stores();",
+            "load::wait_for_stores();\n            load::arrive(&b.empty[turn.buffer]);",
+            "load::wait_for_stores();",
             STUCK,
         ),
     ],
@@ -940,9 +940,9 @@ def test_bfloat16_is_rounded_once(host: HostGpu, wrong: str) -> None:
             "hand_on(carry_of_chunk(p, own), earlier,",
             BITS,
         ),
-        ("wait_for_copy(&known.found[place], odd);", "", BITS),
+        ("load::wait_for_copy(&known.found[place], odd);", "", BITS),
         # Two blocks with four chunks each never have all 32 of a run under way.
-        ("!is_new && has_arrived(&known.found[place], odd)", "false", ENDLESS),
+        ("!is_new && load::has_arrived(&known.found[place], odd)", "false", ENDLESS),
     ],
 )
 def test_an_error_in_what_one_block_finds_for_others_is_seen(
@@ -960,11 +960,11 @@ def test_an_error_in_what_one_block_finds_for_others_is_seen(
 @pytest.mark.parametrize(
     ("right", "wrong", "seen"),
     [
-        ("wait_for_stores();  // of the line before", "// of the line before", BITS),
-        ("    if (!IN_PLACE) wait_for_stores();", "", LEFT_BEHIND),
+        ("load::wait_for_stores();  // of the line before", "// of the line before", BITS),
+        ("    if (!scan::IN_PLACE) load::wait_for_stores();", "", LEFT_BEHIND),
         ("own[(i + turned) % 4]", "own[i]", BITS),
         (
-            "                if (lane == 0) arrive(&b.empty[turn.buffer]);  // all that is needed is in registers\n",
+            "                if (lane == 0) load::arrive(&b.empty[turn.buffer]);  // all that is needed is in registers\n",
             "",
             STUCK,
         ),
@@ -1120,7 +1120,7 @@ def test_numbers_leave_the_cache_first_where_results_are_few(host: HostGpu) -> N
     for inner, keeps in ((L2 // 10, 1), (L2 // 10 + 8, 0)):
         x = numbers_of(np.random.default_rng(inner), "normal", 256 * inner, np.float16).reshape(1, 256, inner)
         assert alike(column_sums(host, x), model_columns(x))
-        assert host.macros[-1]["KEEP"] == keeps, inner
+        assert host.macros[-1]["EVICT_FIRST"] == keeps, inner
 
 
 def test_columns_of_parts_of_rows_and_means(host: HostGpu) -> None:
@@ -1246,7 +1246,7 @@ def complaint_about_columns(
     ("shape", "dtype", "right", "wrong", "seen"),
     [
         ((1, 16, 700), np.float16, "if (__any_sync(ALL, nan)) {", "if (false) {", BITS),
-        ((1, 16, 700), np.float16, "part() == 1 ? ONES : 0", "ONES", BITS),
+        ((1, 16, 700), np.float16, "part() == 1 ? mma::ONES : 0", "mma::ONES", BITS),
         ((2, 64, 60), np.float16, "return i % 2 * 8 + i / 2 * 2;", "return i % 2 * 8 + i / 2 * 2 % 6;", BITS),
         ((1, 33, 3604), np.float16, "x = ahead.next;", ";", BITS),
         ((2, 40, 68), np.float16, "columns > PER_LOAD / 2", "columns > 0", OUTSIDE),

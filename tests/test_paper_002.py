@@ -18,6 +18,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from cuda_layers import with_facts
 from bits import codes, same
 from gpu_support import gpu_or_skip, library_or_skip, unit_or_skip
 from hypothesis import given, settings
@@ -412,7 +413,7 @@ def test_host_and_device_agree_on_the_structure(recorded) -> None:
         f"__builtin_offsetof(Segmented, {field}) == {getattr(structure, field).offset}"
         for field, _ in structure._fields_
     ]
-    text = '#include "segmented.cu"\n' + "".join(f"static_assert({fact});\n" for fact in facts)
+    text = with_facts("segmented.cu", facts)
     options = ("--std=c++17", *(f"--define-macro={key}={value}" for key, value in recorded[0][0].items()))
     files = read_sources("segmented.cu")
     compile_cuda(CompileTask((("check.cu", text), *files), options, "sm_90"))
@@ -466,7 +467,7 @@ def test_older_gpus_are_told_what_to_do(recorded) -> None:
     assert len(recorded) == 1
 
 
-# The maps of cuda/segmented.cu, written a second time.
+# The maps of cuda/kernels/segmented.cu, written a second time.
 
 
 def place_of(vector: int) -> int:

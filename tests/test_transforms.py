@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cuda_layers import with_facts
 from cuda_on_host import HostLibrary, SequentialExecutor, compiled_for_host, compiler_or_skip
 from gpu_support import gpu_or_skip, library_or_skip
 from test_gpu_compile import TOLD_APART, nvrtc_or_skip
@@ -68,7 +69,7 @@ class HostGpu:
         return None
 
     def _function(self, source: str, entry: str, macros: Any, gpu: Gpu) -> Any:
-        structure = {"level.cu": "Level", "largest.cu": "Largest"}[source]
+        structure = {"level.cu": "TransformLevel", "largest.cu": "Largest"}[source]
         kernel = compiled_for_host(source, entry, structure, macros, self._folder, self._fmt)
         return entry, dict(macros), kernel
 
@@ -301,8 +302,8 @@ def test_host_and_device_agree_on_the_structures() -> None:
     nvrtc_or_skip()
     level = next(shapes("binary16", (9, 0))).macros
     for source, name, structure, macros in (
-        ("level.cu", "Level", transforms.LEVELS[4], level),
-        ("level.cu", "Level", transforms.LEVELS[8], next(shapes("binary64", (9, 0))).macros),
+        ("level.cu", "TransformLevel", transforms.LEVELS[4], level),
+        ("level.cu", "TransformLevel", transforms.LEVELS[8], next(shapes("binary64", (9, 0))).macros),
         ("largest.cu", "Largest", transforms.Largest, {"SOURCE": "float", "LOADS": "2", "THREADS": "256"}),
     ):
         facts = [f"sizeof({name}) == {ctypes.sizeof(structure)}"]
@@ -310,7 +311,7 @@ def test_host_and_device_agree_on_the_structures() -> None:
             f"__builtin_offsetof({name}, {field}) == {getattr(structure, field).offset}"
             for field in ("members", "largest")
         ]
-        text = f'#include "{source}"\n' + "".join(f"static_assert({fact});\n" for fact in facts)
+        text = with_facts(source, facts)
         options = ("--std=c++17", *(f"--define-macro={k}={v}" for k, v in macros.items()))
         compile_cuda(CompileTask((("check.cu", text), *read_sources(source)), options, "sm_90"))
         wrong = text.replace(facts[-1], facts[-1] + " + 8")

@@ -1,6 +1,6 @@
 """What ranks exchange: an exact sum as integers, so that adding them up word by word merges the sums.
 
-The layout is that of ``gpu/cuda/merge.cu``: 32 bits of the sum a word, so
+The layout is that of ``gpu/cuda/kernels/merge.cu``: 32 bits of the sum a word, so
 that the words of 2^31 ranks add up without overflow; the counts of inf, -inf
 and NaN; how many numbers; the signature of what is summed, and its square.
 """

@@ -26,7 +26,7 @@ _PRODUCTS = {np.dtype(np.int32): "int", np.dtype(np.int64): "i64", np.dtype(np.f
 
 
 class Antidiagonals(ctypes.Structure):
-    """As in cuda/antidiagonals.cu."""
+    """As in cuda/kernels/antidiagonals.cu."""
 
     _fields_ = (
         ("product", ctypes.c_uint64),

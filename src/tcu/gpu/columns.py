@@ -71,7 +71,7 @@ _STAGED_TURNS = 2
 """Of a column, up to which that is worth it: 4096 rows, two turns, had 0.94 of memory's rate in place of 0.91, but 8192
 rows 0.81 in place of 0.92, 16,384 rows 0.80 in place of 0.94, and 2^20 rows 0.81 in place of 0.95 (H200)."""
 _KEPT = 0.4
-"""Of the second cache, what results of binary32 may have to stay there, beside numbers that do not (cuda/once.cuh)."""
+"""Of the second cache, what results of binary32 may have to stay there, beside numbers that do not (cuda/device/load/evict_first.cuh)."""
 _LINE = 32
 """Bytes of a row that are worth a way through shared memory, of 16-bit numbers: 64 rows of 32 bytes had 0.93 of memory's
 rate in place of 0.87 (H200)."""
@@ -98,7 +98,7 @@ class Columns(NamedTuple):
 
 
 class _Columns(ctypes.Structure):
-    """As in cuda/columns.cuh."""
+    """As in cuda/device/reduce/columns.cuh."""
 
     _fields_ = (
         ("data", ctypes.c_uint64),
@@ -338,7 +338,7 @@ def _staged(job: _Job) -> _Way | None:
     macros = {
         "LEVELS": levels - along, "HALVES": int(halves), "LOOPS": int(job.turns > 1), "ALONG": 1 << along,
         "STAGES": _STAGES, "PIECES": job.row // LOAD if few else _STAGED_UNITS << halves,
-        "KEEP": int(4 * columns.outer * columns.inner <= _KEPT * job.gpu.l2),
+        "EVICT_FIRST": int(4 * columns.outer * columns.inner <= _KEPT * job.gpu.l2),
     }  # fmt: skip
     shared = threads // 32 * _STAGES * _TILE
     return _Way("staged_columns.cu", "ALIGNED", macros, unit, blocks, threads, _RESIDENT, shared)

@@ -22,7 +22,7 @@ from tcu.plan import variants
 
 __all__ = ["Binary", "CompileTask", "compile_cuda", "compiler_version", "read_sources", "task_for", "task_of"]
 
-_PLAN = "plan_constants.cuh"
+_PLAN = "device/types/plan_constants.cuh"
 """A file that is written when it is read (:func:`_plan_constants`)."""
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
@@ -45,9 +45,11 @@ class Binary:
 
 
 def read_sources(name: str, folder: Mapping[str, str] | None = None) -> tuple[tuple[str, str], ...]:
-    """A source of ``tcu/gpu/cuda`` and the files that it includes, directly or through others.
+    """A kernel's source and the files that it includes, directly or through others.
 
-    ``folder`` replaces the package's folder by a mapping from name to text.
+    A kernel has the name of its file in ``tcu/gpu/cuda/kernels``; what it includes is named by its path in
+    ``tcu/gpu/cuda``, such as "device/load/array.cuh".  ``folder`` replaces the package's folder by a mapping
+    from name to text.
     """
     found: dict[str, str] = {}
     pending = [name]
@@ -58,7 +60,8 @@ def read_sources(name: str, folder: Mapping[str, str] | None = None) -> tuple[tu
         if current == _PLAN:
             text = _plan_constants()
         elif folder is None:
-            text = resources.files("tcu.gpu").joinpath("cuda", current).read_text(encoding="utf-8")
+            path = current if "/" in current else f"kernels/{current}"
+            text = resources.files("tcu.gpu").joinpath("cuda", *path.split("/")).read_text(encoding="utf-8")
         else:
             text = folder[current]
         found[current] = text
@@ -69,9 +72,10 @@ def read_sources(name: str, folder: Mapping[str, str] | None = None) -> tuple[tu
 def _plan_constants() -> str:
     """What kernels that make plans of their own, for segments whose lengths only the GPU knows, take from the plans."""
     return (
-        "#pragma once\n\n"
+        "#pragma once\n\nnamespace tcu {\n\n"
         f"constexpr long long LEAST_LOADS = {variants.LOADS};\n"
         f"constexpr long long MOST_CHUNKS = {variants._CHUNKS};\n"
+        "\n}  // namespace tcu\n"
     )
 
 

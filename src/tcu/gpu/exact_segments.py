@@ -9,7 +9,7 @@ from typing import Any
 from tcu.formats.format import Format
 from tcu.gpu.device import Gpu
 from tcu.gpu.launch import KernelLaunch
-from tcu.gpu.segments import STATES, List, Room
+from tcu.gpu.segments import STATES, WorkQueue, Room
 from tcu.gpu.sums import COUNTS, ELEMENTS, LIMBS, LOAD, TARGETS, compiled
 from tcu.gpu.tuning import exact_config
 from tcu.gpu.workspace import workspace
@@ -17,16 +17,16 @@ from tcu.gpu.workspace import workspace
 __all__ = ["ExactSegmentsLaunch"]
 
 _VECTORS, _THREADS, _RESIDENT = 64, 256, 4
-"""Loads of a lane, as in cuda/exact_segments.cu; and how it is compiled."""
+"""Loads of a lane, as in cuda/kernels/exact_segments.cu; and how it is compiled."""
 _LANES = (2, 8, 32)
 """For segments of up to two loads a lane, on average; few choices, as each is compiled."""
 _CHUNK_THREADS, _CHUNK_LOADS = 256, 16
-"""As in cuda/exact_chunks.cuh."""
+"""As in cuda/device/exact/segment_chunks.cuh."""
 _LONG_RESIDENT = 2
 
 
 class _ExactSegments(ctypes.Structure):
-    """As in cuda/exact_segments.cu."""
+    """As in cuda/kernels/exact_segments.cu."""
 
     _fields_ = (
         ("data", ctypes.c_uint64),
@@ -39,12 +39,12 @@ class _ExactSegments(ctypes.Structure):
         ("target", ctypes.c_int64),
         ("mean", ctypes.c_int64),
         ("limbs", ctypes.c_uint64),
-        ("list", List),
+        ("queue", WorkQueue),
     )
 
 
 class _LongExactSegments(ctypes.Structure):
-    """As in cuda/long_exact_segments.cu."""
+    """As in cuda/kernels/long_exact_segments.cu."""
 
     _fields_ = (
         ("data", ctypes.c_uint64),
@@ -52,7 +52,7 @@ class _LongExactSegments(ctypes.Structure):
         ("target", ctypes.c_int64),
         ("mean", ctypes.c_int64),
         ("limbs", ctypes.c_uint64),
-        ("list", List),
+        ("queue", WorkQueue),
     )
 
 
@@ -80,7 +80,7 @@ class ExactSegmentsLaunch:
         several = n // chunk if longs else 0
         items = longs + several
         self.room = Room.of(items, 8 * (LIMBS + COUNTS) * several)
-        state = List(0, 0, 0, 0, items, several)
+        state = WorkQueue(0, 0, 0, 0, items, several)
         self._short = _ExactSegments(
             0, n, 0, stride, length or 0, segments, 0, TARGETS[target.name], mean, 0, state
         )
@@ -92,7 +92,7 @@ class ExactSegmentsLaunch:
         blocks = max(1, -(-segments * lanes // _THREADS))
         self._launch_short = KernelLaunch(function, blocks, _THREADS, self._short)
         self._long = _LongExactSegments(0, 0, TARGETS[target.name], mean, 0, state)
-        self._lists = self._short.list, self._long.list  # views, which write into the problems
+        self._queues = self._short.queue, self._long.queue  # views, which write into the problems
         self._launch_long: KernelLaunch | None = None
         if longs:
             tuned = exact_config(gpu.compute_capability, element, n, False)
@@ -114,6 +114,6 @@ class ExactSegmentsLaunch:
                 self._launch_short(stream)
                 return
             space = workspace("exact segments", self._gpu.ordinal, stream, 0, STATES // 2)
-            short.limbs = long.limbs = self.room.place(room, self._lists, space.words_address)
+            short.limbs = long.limbs = self.room.place(room, self._queues, space.words_address)
             long.data, long.out = x, out
             space.start(stream, self._launch_short, launch_long)

@@ -29,7 +29,7 @@ _BLOCKS, _THREADS = 1024, 256
 
 
 class _Magnitudes(ctypes.Structure):
-    """As in cuda/magnitudes.cu."""
+    """As in cuda/kernels/magnitudes.cu."""
 
     _fields_ = (("x", ctypes.c_uint64), ("n", ctypes.c_int64), ("top", ctypes.c_uint64))
 

@@ -19,7 +19,7 @@ from tcu.gpu.kernels import Kernel, architecture
 __all__ = ["KernelLaunch", "Matrix", "Problem", "Strided", "collapse", "joined", "launch"]
 
 MAX_BATCH_DIMENSIONS = 8
-"""As in cuda/problem.cuh."""
+"""As in cuda/device/load/matrix.cuh."""
 _MAX_BLOCKS = 1 << 20
 """Blocks go through further tiles in a loop."""
 
@@ -47,7 +47,7 @@ class Matrix(ctypes.Structure):
 
 
 class Problem(ctypes.Structure):
-    """As in cuda/problem.cuh."""
+    """As in cuda/device/load/matrix.cuh."""
 
     _fields_ = (
         ("a", Matrix),
@@ -93,7 +93,7 @@ class KernelLaunch:
     cuda.core.launch takes no structures, hence the driver's own call.
     ``shared``: bytes of shared memory of a block whose size the kernel leaves open.  ``more``: how often
     the blocks come, numbered by blockIdx.y.  ``overlaps``: it may begin before the launch ahead of it has ended, as
-    cuda/dependent.cuh says.  ``cooperative``: it begins when there is room for all blocks, which wait for each other.
+    cuda/device/grid/programmatic_launch.cuh says.  ``cooperative``: it begins when there is room for all blocks, which wait for each other.
     """
 
     def __init__(

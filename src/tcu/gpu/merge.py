@@ -19,7 +19,7 @@ _THREADS = 128
 
 
 class _Merge(ctypes.Structure):
-    """As in cuda/merge.cu."""
+    """As in cuda/kernels/merge.cu."""
 
     _fields_ = (
         ("state", ctypes.c_uint64),

@@ -17,13 +17,13 @@ __all__ = ["OffsetsLaunch", "offsets_launch"]
 _THREADS, _BLOCKS = 256, 8
 """Of a block, and for each multiprocessor."""
 _LONE_BLOCK = 1024
-"""Threads of a block that is alone, at most, as in cuda/offsets.cu."""
+"""Threads of a block that is alone, at most, as in cuda/kernels/offsets.cu."""
 _FEW = 4 * _LONE_BLOCK
 """Offsets that a block alone looks at."""
 
 
 class _Offsets(ctypes.Structure):
-    """As in cuda/offsets.cu."""
+    """As in cuda/kernels/offsets.cu."""
 
     _fields_ = (
         ("offsets", ctypes.c_uint64),

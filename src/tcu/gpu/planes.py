@@ -23,7 +23,7 @@ _REALS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
 
 class _Planes(ctypes.Structure):
-    """As in cuda/planes.cu."""
+    """As in cuda/kernels/planes.cu."""
 
     _fields_ = (
         ("data", ctypes.c_uint64),
@@ -33,7 +33,7 @@ class _Planes(ctypes.Structure):
 
 
 class ComplexProduct(ctypes.Structure):
-    """As in cuda/planes.cu."""
+    """As in cuda/kernels/planes.cu."""
 
     _fields_ = (
         ("x", _Planes),

@@ -21,7 +21,7 @@ _WARP = 32
 
 
 class Powers(ctypes.Structure):
-    """As in cuda/polynomials.cu."""
+    """As in cuda/kernels/polynomials.cu."""
 
     _fields_ = (
         ("x", ctypes.c_uint64),
@@ -32,7 +32,7 @@ class Powers(ctypes.Structure):
 
 
 class Pairs(ctypes.Structure):
-    """As in cuda/polynomials.cu."""
+    """As in cuda/kernels/polynomials.cu."""
 
     _fields_ = (
         ("values", ctypes.c_uint64),

@@ -33,7 +33,7 @@ _ENOUGH = 4096
 """Rows from which on a warp for each, however long, keeps a GPU busy; fewer long rows have blocks of their own."""
 _THREADS, _WARP = 256, 32
 _PACKED_RESIDENT = (24, 16)
-"""Of cuda/packed_rows.cu: as many blocks, each a warp, as have room for their rings, or for the accumulators of eight
+"""Of cuda/kernels/packed_rows.cu: as many blocks, each a warp, as have room for their rings, or for the accumulators of eight
 tiles.  With four warps a block, which leave together, rows of 16 numbers had 5 % less speed (H200)."""
 _SHARE, _SHARE_OF_FEW_LANES = 1 << 14, 1 << 13
 """Bytes of rows of a warp, about, and of rows that have up to four lanes: enough to forget its start, and little enough
@@ -46,7 +46,7 @@ _IN_FLIGHT = 4
 
 
 class _Rows(ctypes.Structure):
-    """As in cuda/rows.cu."""
+    """As in cuda/kernels/rows.cu."""
 
     _fields_ = (
         ("data", ctypes.c_uint64),
@@ -62,7 +62,7 @@ class _Rows(ctypes.Structure):
 
 
 class _PackedRows(ctypes.Structure):
-    """As in cuda/packed_rows.cu."""
+    """As in cuda/kernels/packed_rows.cu."""
 
     _fields_ = (
         ("data", ctypes.c_uint64),

@@ -19,35 +19,35 @@ from tcu.plan.scan import ScanPlan
 __all__ = ["ScanLaunch", "SegmentScanLaunch"]
 
 _LANES, _LINES, _RADIX = 32, 16, 32
-"""Groups of a line, lines of a chunk, and from there on totals of a run: as in cuda/groups.cuh and in the plan."""
+"""Groups of a line, lines of a chunk, and from there on totals of a run: as in cuda/device/scan/group.cuh and in the plan."""
 _CHUNK = _LANES * _LINES
 """Groups of a block."""
 _GROUP = 32
 """Bytes."""
 _THREADS = 256
 _MAX_LEVELS = 6
-"""As in cuda/prefix.cuh."""
+"""As in cuda/device/scan/prefix.cuh."""
 _SLOT, _SHARED = 16, 16
-"""Bytes, as in cuda/prefix.cuh."""
+"""Bytes, as in cuda/device/scan/prefix.cuh."""
 _MAX_SHARES = (1 << 31) - 1
 """Blocks of a grid."""
 _SEGMENT_BLOCKS = 16
 """Blocks for each multiprocessor before one block takes several segments."""
 
 _WARPS, _LINES_OF_ROW, _CHUNKS, _NARROW_CHUNKS = (0, 5, 2), (0, 4, 3), (4, 6, 2), (2, 4, 3)
-"""Of cuda/scan.cu, (shares ahead, stages, blocks per multiprocessor) for rows of a warp, of a block and of several chunks,
+"""Of cuda/kernels/scan.cu, (shares ahead, stages, blocks per multiprocessor) for rows of a warp, of a block and of several chunks,
 the last where both the elements and the results have 16 bits.
 
 The fastest on an H200 of those that leave the kernel its registers and 227 KB of shared memory; they change no bits.
 """
 _BUFFERS, _SUMMING = 12, 4
-"""Of cuda/long_scan.cu: chunks that a block has in shared memory, and warps that add up.
+"""Of cuda/kernels/long_scan.cu: chunks that a block has in shared memory, and warps that add up.
 
 One to two more chunks take as long, and wide results leave no room for them (H200).  With 2 warps, 2^29 numbers of
 binary16 take 15 % longer, with 8 all formats as long.
 """
 _PIECE, _PIECES = (4, 1, 24), (4, 3, 17)
-"""Of cuda/short_scan.cu: lines that a warp takes at a time, how many times it has room for them, and warps on a
+"""Of cuda/kernels/short_scan.cu: lines that a warp takes at a time, how many times it has room for them, and warps on a
 multiprocessor; for rows of one piece, and of more.
 
 A warp has one share, and the next one begins where memory is read and written anyway: 0.99 of a copy's speed on an
@@ -60,7 +60,7 @@ one row after another."""
 
 
 class _Levels(ctypes.Structure):
-    """As in cuda/prefix.cuh."""
+    """As in cuda/device/scan/prefix.cuh."""
 
     _fields_ = (
         ("count", ctypes.c_int64),
@@ -71,7 +71,7 @@ class _Levels(ctypes.Structure):
 
 
 class _Scan(ctypes.Structure):
-    """As in cuda/scan.cuh."""
+    """As in cuda/device/scan/rows.cuh."""
 
     _fields_ = (
         ("data", ctypes.c_uint64),
@@ -88,7 +88,7 @@ class _Scan(ctypes.Structure):
 
 
 class _SegmentScan(ctypes.Structure):
-    """As in cuda/segment_scan.cu."""
+    """As in cuda/kernels/segment_scan.cu."""
 
     _fields_ = (
         ("data", ctypes.c_uint64),
@@ -204,7 +204,7 @@ def _any_way(per_row: int, chunks: int, shares: int, copied: bool, narrow: bool,
 
 
 def _is_long(size: int, target_size: int, gpu: Gpu) -> bool:
-    """Whether cuda/long_scan.cu has such results, of rows of several chunks, and room on the GPU, for two blocks at least."""
+    """Whether cuda/kernels/long_scan.cu has such results, of rows of several chunks, and room on the GPU, for two blocks at least."""
     if target_size not in (size, 2 * size) or gpu.multiprocessors < 2:
         return False
     return shared_memory_of(gpu) >= long_scan_bytes(wide=True)
@@ -219,7 +219,7 @@ def _long_way(levels: int, shares: int, wide: bool, gpu: Gpu) -> _Way:
 
 
 def _is_short(rows: int, groups: int, gpu: Gpu) -> bool:
-    """Whether a warp for each of so many rows of whole groups is what cuda/short_scan.cu can do, and fast."""
+    """Whether a warp for each of so many rows of whole groups is what cuda/kernels/short_scan.cu can do, and fast."""
     lines, _, resident = _PIECES
     if groups <= _CHUNK and groups & (groups - 1) == 0:
         return True
@@ -236,7 +236,7 @@ def _short_way(rows: int, groups: int) -> _Way:
 
 
 def long_scan_bytes(wide: bool) -> int:
-    """Shared memory of a block of cuda/long_scan.cu.
+    """Shared memory of a block of cuda/kernels/long_scan.cu.
 
     That is for chunks, for what is known of their lines and of them, and for a line of results for each
     warp that scans, where they are wide.
@@ -246,7 +246,7 @@ def long_scan_bytes(wide: bool) -> int:
 
 
 def short_scan_bytes(lines: int, buffers: int) -> int:
-    """Shared memory of a warp of cuda/short_scan.cu."""
+    """Shared memory of a warp of cuda/kernels/short_scan.cu."""
     return _aligned(buffers * (lines * _LANES * _GROUP + 8))
 
 

@@ -26,7 +26,7 @@ _RESIDENT = 1024
 
 
 class _Segmented(ctypes.Structure):
-    """As in cuda/segmented.cu."""
+    """As in cuda/kernels/segmented.cu."""
 
     _fields_ = (
         ("x", Operand),
@@ -48,7 +48,7 @@ class _Segmented(ctypes.Structure):
 @dataclass(frozen=True)
 class _Loops:
     algorithm: str
-    """As in cuda/segmented.cu."""
+    """As in cuda/kernels/segmented.cu."""
     accumulator: str
     chain: int
     """Links of a group."""

@@ -19,12 +19,12 @@ from tcu.plan import make_plan
 from tcu.plan.variants import LOADS
 from tcu.units import AlignedSum, find_instruction, input_formats
 
-__all__ = ["STATES", "List", "Room", "SegmentsLaunch"]
+__all__ = ["STATES", "WorkQueue", "Room", "SegmentsLaunch"]
 
 _TILES, _WARP = 8, 32
-"""As in cuda/group_trees.cuh."""
+"""As in cuda/device/ragged/group_trees.cuh."""
 ITEM, STATES = 32, 8
-"""Bytes of an item, and words of the list's state, as in cuda/items.cuh."""
+"""Bytes of an item, and words of the list's state, as in cuda/device/grid/work_queue.cuh."""
 _BLOCK = 256
 """Threads of the plan's blocks, by whose tiles segments.cu sums."""
 _DATA = {2: 48 << 10, 4: 128 << 10, 8: 64 << 10}
@@ -62,7 +62,7 @@ _SHORT_MEAN = 20
 _SHORT_DATA, _SHORT_MOST_PER_WARP = 32 << 10, 2048
 """As _DATA and _MOST_PER_WARP, of short_segments.cu, whose warps work ahead of what they need."""
 _SHORT_PER_LANE = 16
-"""Numbers of a lane in a window, as cuda/short_segments.cu says."""
+"""Numbers of a lane in a window, as cuda/kernels/short_segments.cu says."""
 _SHORT_RINGS = ((10, 1024, 24), (_SHORT_MEAN, 2048, 18))
 """Of short_segments.cu: the mean up to which a ring nearly always has room for the segments of a turn, its numbers, and
 as many warps as leave each its registers and its shared memory (sm_90)."""
@@ -85,8 +85,8 @@ _BUSY = 1 << 13
 """Warps that keep a GPU busy: with fewer segments, each has fewer of them."""
 
 
-class List(ctypes.Structure):
-    """As in cuda/items.cuh."""
+class WorkQueue(ctypes.Structure):
+    """As in cuda/device/grid/work_queue.cuh."""
 
     _fields_ = (
         ("items", ctypes.c_uint64), ("arrived", ctypes.c_uint64), ("state", ctypes.c_uint64),
@@ -95,7 +95,7 @@ class List(ctypes.Structure):
 
 
 class _Segments(ctypes.Structure):
-    """As in cuda/segment_list.cuh."""
+    """As in cuda/device/ragged/segment_list.cuh."""
 
     _fields_ = (
         ("data", ctypes.c_uint64),
@@ -110,12 +110,12 @@ class _Segments(ctypes.Structure):
         ("most", ctypes.c_int64),
         ("together", ctypes.c_int64),
         ("listed", ctypes.c_int64),
-        ("list", List),
+        ("queue", WorkQueue),
     )
 
 
 class _LongSegments(ctypes.Structure):
-    """As in cuda/long_segments.cuh."""
+    """As in cuda/device/ragged/long_segments.cuh."""
 
     _fields_ = (
         ("data", ctypes.c_uint64),
@@ -125,7 +125,7 @@ class _LongSegments(ctypes.Structure):
         ("mean", ctypes.c_int64),
         ("listed", ctypes.c_int64),
         ("early", ctypes.c_int64),
-        ("list", List),
+        ("queue", WorkQueue),
     )
 
 
@@ -146,7 +146,7 @@ class Room:
     def of(items: int, rest: int) -> Room:
         return Room(ITEM * items, -(-4 * items // 16) * 16, rest)
 
-    def place(self, at: int, lists: Iterable[List], state: int) -> int:
+    def place(self, at: int, lists: Iterable[WorkQueue], state: int) -> int:
         """Gives lists that address and that of their state; returns where the rest is."""
         arrived = at + self.items
         for each in lists:
@@ -173,15 +173,15 @@ class SegmentsLaunch:
         fraction = _exact_fraction(element, gpu) if usual and n <= _SHORT_MEAN * segments else None
         with_rests = fraction is None and n * size >= _WITH_RESTS[size] * segments
         most = _most(element, fraction is not None) if usual else 0
-        any_order = ("ANY_ORDER", int(_sum_of_all(element, gpu) is not None))
+        permuted_k = ("PERMUTED_K", int(_sum_of_all(element, gpu) is not None))
         longs = min(segments, n // (most + 1))
         items = longs + n // (LOADS * together) if longs else 0
         # Not beside short_segments.cu, which took 3 % longer then (segments of 8 on average, H200).
         may_be_listed = fraction is None and usual and longs > 0 and gpu.compute_capability >= (9, 0)
         listed = may_be_listed and n * size >= _LISTED and segments >= _SAMPLED
-        state = List(0, 0, 0, 0, items, items)
+        state = WorkQueue(0, 0, 0, 0, items, items)
         if fraction is None:
-            way = _any_way(n, segments, element, with_rests, any_order)
+            way = _any_way(n, segments, element, with_rests, permuted_k)
         else:
             way = _short_way(n, segments, size, fraction)
         first = _first(segments, way.per_warp)
@@ -193,7 +193,7 @@ class SegmentsLaunch:
             for early in ((True, False) if listed else (False,))
         ]
         # Views, which write into the problems.
-        self._lists = [each.list for each in (self._short, *self._longs)]
+        self._queues = [each.queue for each in (self._short, *self._longs)]
         self.room = Room.of(items, 8 * items)
         function = compiled(
             f"{way.source}.cu", way.source, gpu.compute_capability, ELEMENTS[element.name], "SHIFTED",
@@ -204,7 +204,7 @@ class SegmentsLaunch:
         blocks = max(1, -(-segments // way.per_warp) - (_MORE - 1) * first)
         self._launches = [KernelLaunch(function, blocks, _WARP, self._short, overlaps=listed)]
         if longs and usual:
-            ahead, behind = self._chunk_launches(items, element, listed, any_order)
+            ahead, behind = self._chunk_launches(items, element, listed, permuted_k)
             self._launches = [*ahead, *self._launches, behind]
         elif longs:
             self._launches.append(self._segment_launch(items, element, chain, block))
@@ -223,7 +223,7 @@ class SegmentsLaunch:
         return KernelLaunch(function, blocks, block, self._longs[-1])
 
     def _chunk_launches(
-        self, items: int, element: Format, listed: bool, any_order: tuple[str, int]
+        self, items: int, element: Format, listed: bool, permuted_k: tuple[str, int]
     ) -> tuple[list[KernelLaunch], KernelLaunch]:
         """By the usual plan: those ahead of the short segments' launch, where long ones are listed ahead, and the one behind."""
         capability, multiprocessors = self._gpu.compute_capability, self._gpu.multiprocessors
@@ -231,7 +231,7 @@ class SegmentsLaunch:
         function = compiled(
             "long_chunks.cu", "long_chunks", capability, ELEMENTS[element.name], "SHIFTED",
             (("THREADS", _LONG_THREADS), ("RESIDENT", resident), ("COPY", _LONG_RING[0]), ("COPIES", _LONG_RING[1]),
-             any_order),
+             permuted_k),
         )  # fmt: skip
         most = -(-items // (_LONG_THREADS // _WARP))
 
@@ -264,8 +264,8 @@ class SegmentsLaunch:
                 self._launches[0](stream)
                 return
             space = workspace("segments", self._gpu.ordinal, stream, 0, STATES // 2)
-            slots = self.room.place(room, self._lists, space.words_address)
-            for each in self._lists:
+            slots = self.room.place(room, self._queues, space.words_address)
+            for each in self._queues:
                 each.slots = slots
             for long in self._longs:
                 long.data, long.out = x, out
@@ -288,14 +288,14 @@ def _most(element: Format, short: bool) -> int:
     return _MOST_EXACT
 
 
-def _any_way(n: int, segments: int, element: Format, with_rests: bool, any_order: tuple[str, int]) -> _Way:
+def _any_way(n: int, segments: int, element: Format, with_rests: bool, permuted_k: tuple[str, int]) -> _Way:
     size = element.dtype.itemsize
     per_warp = _per_warp(n * size, segments, _DATA[size], _MOST_PER_WARP)
     copy, copies, resident = _RINGS[size]
     turn_by_turn = with_rests and element.name == "binary16"
     macros = (
         ("AT_ONCE", min(per_warp, _AT_ONCE[1])), ("WITH_RESTS", int(with_rests)), ("RESIDENT", resident),
-        ("COPY", copy), ("COPIES", copies), ("ROOM", 1 if turn_by_turn else _ROOM[size]), any_order,
+        ("COPY", copy), ("COPIES", copies), ("ROOM", 1 if turn_by_turn else _ROOM[size]), permuted_k,
     )  # fmt: skip
     return _Way("segments", macros, per_warp)
 

@@ -28,9 +28,9 @@ __all__ = [
 ELEMENTS = {"binary16": "BINARY16", "bfloat16": "BFLOAT16", "binary32": "BINARY32", "binary64": "BINARY64"}
 TARGETS = {name: number for number, name in enumerate(ELEMENTS)}
 LOAD = 16
-"""Bytes that a thread loads at once, as in cuda/array.cuh."""
+"""Bytes that a thread loads at once, as in cuda/device/load/array.cuh."""
 LIMB_BITS, LIMBS, COUNTS, LOWEST_BIT = 16, 136, 3, -1090
-"""As in cuda/limbs.cuh."""
+"""As in cuda/device/exact/limbs.cuh."""
 _PRODUCT_LIMBS = 268
 WORDS_OF = {False: LIMBS + COUNTS, True: _PRODUCT_LIMBS + COUNTS}
 """Of an exact sum's state, by whether it is one of products."""
@@ -40,11 +40,11 @@ _COPIES = 16
 
 
 Layout = Literal["ALIGNED", "SHIFTED", "STRIDED"]
-"""As in cuda/array.cuh."""
+"""As in cuda/device/load/array.cuh."""
 
 
 class _Array(ctypes.Structure):
-    """As in cuda/array.cuh."""
+    """As in cuda/device/load/array.cuh."""
 
     _fields_ = (
         ("data", ctypes.c_uint64),
@@ -60,7 +60,7 @@ Operand = _Array
 
 
 class SumProblem(ctypes.Structure):
-    """As in cuda/sum.cuh."""
+    """As in cuda/device/reduce/chunk.cuh."""
 
     _fields_ = (
         ("x", _Array),
@@ -77,7 +77,7 @@ class SumProblem(ctypes.Structure):
 
 
 class _ExactSum(ctypes.Structure):
-    """As in cuda/exact.cuh."""
+    """As in cuda/device/exact/chunk.cuh."""
 
     _fields_ = (
         ("x", _Array),

@@ -50,7 +50,7 @@ _NARROW: dict[tuple[str, str], tuple[str, str]] = {
 
 
 class TallProblem(ctypes.Structure):
-    """As in cuda/tall.cu."""
+    """As in cuda/kernels/tall.cu."""
 
     _fields_ = (("problem", Problem), ("strip", ctypes.c_int64))
 

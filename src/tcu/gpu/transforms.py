@@ -47,8 +47,8 @@ _SEARCHERS = 256
 _MAX_ROWS = 1 << 31
 """Rows are counted in 32 bits."""
 _INPUTS = {"binary16": ("to_binary16", "from_binary16"), "bfloat16": ("to_bfloat16", "from_bfloat16"),
-           "tf32": ("to_tf32", "REAL"), "binary64": ("to_bits", "REAL")}  # fmt: skip
-"""How a number becomes an input of the unit, and back."""
+           "tf32": ("to_tf32", "from_tf32"), "binary64": ("to_bits", "from_bits")}  # fmt: skip
+"""How a number becomes an input of the unit, and back: functions of cuda/device/mma/narrow.cuh."""
 _REALS = {4: "float", 8: "double"}
 
 _prepared: WeakKeyDictionary[Transform, dict[tuple[Any, ...], _Launches | None]] = WeakKeyDictionary()
@@ -60,7 +60,7 @@ class Memory:
     """How the numbers of transforms lie in memory."""
 
     layout: str
-    """As in cuda/level.cu: INPUTS, REALS or PAIRS."""
+    """As in cuda/kernels/level.cu: INPUTS, REALS or PAIRS."""
     itemsize: int
     """Of an element: a real number, or an input of the unit."""
     member: int
@@ -95,7 +95,7 @@ class _Numbers(ctypes.Structure):
 
 def _level_structure(real: Any) -> type[ctypes.Structure]:
     class Level(ctypes.Structure):
-        """As in cuda/level.cu."""
+        """As in cuda/kernels/level.cu."""
 
         _fields_ = (
             ("source", _Numbers),
@@ -120,7 +120,7 @@ LEVELS = {4: _level_structure(ctypes.c_float), 8: _level_structure(ctypes.c_doub
 
 
 class Largest(ctypes.Structure):
-    """As in cuda/largest.cu."""
+    """As in cuda/kernels/largest.cu."""
 
     _fields_ = (
         ("real", ctypes.c_uint64),

@@ -35,13 +35,13 @@ BLOCK_BYTES = BLOCK * 8 * 16
 """What such a block reads at least: 8 loads of 16 bytes a thread."""
 ELEMENTS = ("binary16", "bfloat16", "binary32", "binary64")
 _MAX_LOADS = 128
-"""As in cuda/exact.cuh."""
+"""As in cuda/device/exact/chunk.cuh."""
 _MAX_THREADS = 1024
 
 
 @dataclass(frozen=True)
 class SumConfig:
-    """How cuda/sum.cu is compiled."""
+    """How cuda/kernels/sum.cu is compiled."""
 
     unroll: int
     """Loads of a thread in flight: 1, 2, 4 or 8."""
@@ -54,7 +54,7 @@ class SumConfig:
 
 @dataclass(frozen=True)
 class ExactConfig:
-    """How cuda/exact.cu is compiled and launched."""
+    """How cuda/kernels/exact.cu is compiled and launched."""
 
     threads: int
     """Of a block."""

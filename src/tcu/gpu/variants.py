@@ -26,7 +26,7 @@ _GATHERED = 1 << 12
 
 
 class _Level(ctypes.Structure):
-    """As in cuda/levels.cu."""
+    """As in cuda/kernels/levels.cu."""
 
     _fields_ = (
         ("x", Operand),
@@ -40,7 +40,7 @@ class _Level(ctypes.Structure):
 
 
 class _Blocks(ctypes.Structure):
-    """As in cuda/blocks.cu."""
+    """As in cuda/kernels/blocks.cu."""
 
     _fields_ = (
         ("x", Operand),
@@ -153,7 +153,7 @@ def _grid(plan: Plan, blocks: int) -> int:
 
 
 def _chain_macros(plan: Plan, first: MmaStep, closing: Step) -> tuple[tuple[str, object], ...]:
-    """What cuda/chains.cuh leaves open."""
+    """What cuda/device/mma/chains.cuh leaves open."""
     assert isinstance(closing, MmaStep)
     return (
         ("THREADS", plan.block), ("CHAIN", first.chain), ("TILE", first.layout.upper()),

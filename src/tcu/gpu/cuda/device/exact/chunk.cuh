@@ -1,0 +1,102 @@
+// What exact sums of numbers (exact/values.cuh) and of products (exact/products.cuh) share.
+//
+// The host fills the structure field by field (tcu/gpu/sums.py): change both together.
+
+#pragma once
+
+#include "device/exact/limbs.cuh"
+#include "device/load/array.cuh"
+#include "device/warp/warp_reduce.cuh"
+
+namespace tcu::exact {
+
+constexpr int WARPS = THREADS / WARP;
+constexpr int MAX_LOADS = 128;
+
+struct ExactSum {
+    load::Array x;
+    i64* limbs;   // COPIES × WORDS, all zero
+    u32* arrived; // zero
+    void* out;    // the rounded sum
+    i64* state;   // WORDS, or null
+    i64 loads;    // of a thread in a chunk, a multiple of UNROLL, at most MAX_LOADS
+    i64 chunks;
+    i64 target;
+    i64 divisor;  // of the sum before it is rounded; 0 gives NaN; nothing else than 1 but for VALUE
+    load::Array y;      // of PRODUCT alone
+};
+
+// What is known of an element's format.
+#if ELEMENT == BINARY16
+constexpr int FRACTION = 10, BIAS = 15, FIELDS = 31;
+#elif ELEMENT == BFLOAT16
+constexpr int FRACTION = 7, BIAS = 127, FIELDS = 255;
+#elif ELEMENT == BINARY32
+constexpr int FRACTION = 23, BIAS = 127, FIELDS = 255;
+#else
+constexpr int FRACTION = 52, BIAS = 1023, FIELDS = 2047;
+#endif
+
+// ROOM: bits of an accumulator's sum above its last place.  PRECISION - 2 is the most (the anchor's
+// binade); in binary64 it leaves room for the sums of all emptyings and lanes in 64 bits.
+template <typename Real>
+struct Arithmetic;
+
+template <>
+struct Arithmetic<float> {
+    typedef int Bits;
+    static constexpr int PRECISION = 24, ROOM = 22, LOWEST_WINDOW = -108, HIGHEST_WINDOW = 124;
+    static __device__ int bits(float x) { return __float_as_int(x); }
+    static __device__ float power_and_half(int e) { return __int_as_float((e + 127) << 23 | 0x400000); }
+    static __device__ float of(Code code) { return to_binary32(code); }
+};
+
+template <>
+struct Arithmetic<double> {
+    typedef i64 Bits;
+    static constexpr int PRECISION = 53, ROOM = 47, LOWEST_WINDOW = -970, HIGHEST_WINDOW = 1015;
+    static __device__ i64 bits(double x) { return __double_as_longlong(x); }
+    static __device__ double power_and_half(int e) {
+        return __hiloint2double((e + 1023) << 20 | 0x80000, 0);
+    }
+    static __device__ double of(Code code) { return to_binary64(code); }
+};
+
+__device__ inline i64 vector_of(const ExactSum& p, i64 chunk, int step) {
+    return (chunk * p.loads + step) * THREADS + threadIdx.x;
+}
+
+__device__ constexpr int logarithm(int power) { return power < 2 ? 0 : 1 + logarithm(power / 2); }
+
+// With `window` the numbers must be below 2^window; without (UNKNOWN) the first of them place it.
+constexpr int UNKNOWN = 1 << 20;
+
+// Shifting takes twice the registers.
+constexpr int TOGETHER = LAYOUT == STRIDED ? 1 : LAYOUT == SHIFTED && UNROLL > 1 ? UNROLL / 2 : UNROLL;
+
+__device__ void add_number(const ExactSum& p, i64 at, int* own);
+
+// Number by number, for anything: inf and NaN are counted.
+__device__ __noinline__ void add_numbers(const ExactSum& p, i64 chunk, i64* limbs) {
+    __shared__ int shared_limbs[WARPS][WORDS];
+    int* own = shared_limbs[threadIdx.x / WARP];
+    const int lane = threadIdx.x % WARP;
+    constexpr int BETWEEN = 64;  // loads after which no limb of 32 bits can have overflowed
+    for (int i = lane; i < WORDS; i += WARP) own[i] = 0;
+    __syncwarp();
+#pragma unroll 1
+    for (int step = 0; step < p.loads; ++step) {
+        const i64 first = vector_of(p, chunk, step) * PER_LOAD;
+#pragma unroll 1
+        for (int i = 0; i < PER_LOAD && first + i < p.x.n; ++i) add_number(p, first + i, own);
+        if (step % BETWEEN < BETWEEN - 1 && step < p.loads - 1) continue;
+        __syncwarp();
+        for (int i = lane; i < WORDS; i += WARP) {
+            if (own[i]) atomicAdd(reinterpret_cast<u64*>(limbs + i), static_cast<u64>(static_cast<i64>(own[i])));
+            own[i] = 0;
+        }
+        __syncwarp();
+    }
+}
+
+}  // namespace tcu::exact

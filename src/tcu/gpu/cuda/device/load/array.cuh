@@ -1,0 +1,116 @@
+// The elements of an array in C order, 16 bytes at a time, whatever its alignment and strides.
+//
+// Compiled for one ELEMENT (BINARY16, BFLOAT16, BINARY32, BINARY64) and one LAYOUT:
+//   ALIGNED  contiguous, from a multiple of 16 bytes on
+//   SHIFTED  contiguous, from any element on: two aligned loads and a shift, the second a hit in L1
+//   STRIDED  anything else, element by element
+//
+// The host fills the structure field by field (tcu/gpu/sums.py): change both together.
+
+#pragma once
+
+#include "device/types/element.cuh"
+
+namespace tcu::load {
+
+constexpr int MAX_DIMENSIONS = 8;
+struct Array {
+    const void* data;
+    i64 n;
+    i64 dimensions;
+    i64 extents[MAX_DIMENSIONS];  // outermost first
+    i64 strides[MAX_DIMENSIONS];  // in elements
+};
+
+// Read once and not again: the vector leaves no trace in L1.
+__device__ inline uint4 read_once(const void* at) {
+    uint4 v;
+    asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "l"(at));
+    return v;
+}
+
+#if LAYOUT == STRIDED
+// Not inline: the divisions, a hundred times over, took 40 s to compile.
+__device__ __noinline__ Code element(const Array& a, i64 i) {
+    i64 offset = 0;
+    for (int d = static_cast<int>(a.dimensions) - 1; d > 0; --d) {
+        const i64 outer = i / a.extents[d];
+        offset += (i - outer * a.extents[d]) * a.strides[d];
+        i = outer;
+    }
+    if (a.dimensions > 0) offset += i * a.strides[0];
+    return static_cast<const Code*>(a.data)[offset];
+}
+#else
+__device__ inline Code element(const Array& a, i64 i) { return static_cast<const Code*>(a.data)[i]; }
+#endif
+
+// Elements v * PER_LOAD and up, all of them in the array; so are the 16 bytes that follow where SHIFTED.
+__device__ inline Vector whole_vector(const Array& a, i64 v) {
+    Vector r;
+#if LAYOUT == ALIGNED
+    r.words = read_once(static_cast<const uint4*>(a.data) + v);
+#elif LAYOUT == SHIFTED
+    const u64 address = reinterpret_cast<u64>(a.data), shift = address % 16;
+    const uint4* from = reinterpret_cast<const uint4*>(address - shift) + v;
+    const uint4 low = __ldg(from), high = __ldg(from + 1);
+    const u32 words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+    // The same for all threads: no divergence, and no array indexed at run time.
+    const u32 bits = shift % 4 * 8;
+#pragma unroll
+    for (int skip = 0; skip < 4; ++skip) {
+        if (shift / 4 != skip) continue;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) r.word[i] = __funnelshift_r(words[skip + i], words[(skip + i + 1) % 8], bits);
+    }
+#else
+#pragma unroll
+    for (int i = 0; i < PER_LOAD; ++i) r.codes[i] = element(a, v * PER_LOAD + i);
+#endif
+    return r;
+}
+
+// How many vectors whole_vector may read.
+__device__ inline i64 whole_vectors(const Array& a) {
+    const i64 vectors = a.n / PER_LOAD;
+    return LAYOUT == SHIFTED && vectors > 0 ? vectors - 1 : vectors;
+}
+
+// Vector v with +0 beyond the end.
+__device__ inline Vector padded_vector(const Array& a, i64 v) {
+    Vector r;
+#pragma unroll
+    for (int i = 0; i < PER_LOAD; ++i) {
+        const i64 at = v * PER_LOAD + i;
+        r.codes[i] = at < a.n ? element(a, at) : Code(0);
+    }
+    return r;
+}
+
+// The vectors at the end of an array that whole_vector cannot read.
+struct End {
+    static constexpr int VECTORS = LAYOUT == SHIFTED ? 2 : 1;
+    Vector vectors[VECTORS];
+
+    __device__ explicit End(const Array& a) {
+#pragma unroll
+        for (int i = 0; i < VECTORS; ++i) vectors[i] = padded_vector(a, whole_vectors(a) + i);
+    }
+};
+
+// Vector v, whatever is there: a load under a condition, not a branch, so that loads overlap.  A call in
+// place of End made the compiler keep the accumulators in memory, and the loop half as fast.
+__device__ inline Vector vector_or_padding(const Array& a, const End& end, i64 v) {
+    const i64 whole = whole_vectors(a);
+    Vector r;
+    r.words = make_uint4(0, 0, 0, 0);
+    if (v < whole) r = whole_vector(a, v);
+#pragma unroll
+    for (int i = 0; i < End::VECTORS; ++i)
+        if (v == whole + i) r = end.vectors[i];
+    return r;
+}
+
+}  // namespace tcu::load

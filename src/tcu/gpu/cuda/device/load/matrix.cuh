@@ -1,0 +1,58 @@
+// One batched problem D = A·B + C over strided matrices, and where a tile of it lies.
+//
+// The host fills these structures field by field (tcu/gpu/launch.py): change both together.
+
+#pragma once
+
+#include "device/types/types.cuh"
+
+namespace tcu::load {
+
+constexpr int MAX_BATCH_DIMENSIONS = 8;
+
+struct Matrix {
+    const void* data;  // null: zeros
+    i64 row_stride;    // strides in elements; a broadcast dimension has stride 0
+    i64 column_stride;
+    i64 batch_strides[MAX_BATCH_DIMENSIONS];
+};
+
+struct Problem {
+    Matrix a, b, c;
+    void* d;  // contiguous, batch × m × n
+    i64 m, n, k;
+    i64 tiles;  // of all members of the batch
+    i64 batch_dimensions;
+    i64 batch_extents[MAX_BATCH_DIMENSIONS];  // outermost first
+};
+
+// Where one tile begins: in D, and in each operand's memory.
+struct MatrixTile {
+    i64 row, column;
+    i64 a, b, c, d;
+};
+
+__device__ inline MatrixTile locate(const Problem& p, i64 tile, int tile_m, int tile_n) {
+    const i64 columns = (p.n + tile_n - 1) / tile_n;
+    const i64 rows = (p.m + tile_m - 1) / tile_m;
+    MatrixTile t = {tile / columns % rows * tile_m, tile % columns * tile_n, 0, 0, 0, 0};
+    i64 member = tile / columns / rows;
+    t.d = member * p.m * p.n;
+    for (int i = static_cast<int>(p.batch_dimensions) - 1; i >= 0; --i) {
+        const i64 index = member % p.batch_extents[i];
+        member /= p.batch_extents[i];
+        t.a += index * p.a.batch_strides[i];
+        t.b += index * p.b.batch_strides[i];
+        t.c += index * p.c.batch_strides[i];
+    }
+    return t;
+}
+
+// The element's bits, or zero outside the matrix: zeros leave every dot product as it is.
+template <typename Element>
+__device__ inline Element load(const Matrix& x, i64 base, i64 row, i64 column, i64 rows, i64 columns) {
+    if (x.data == nullptr || row >= rows || column >= columns) return 0;
+    return static_cast<const Element*>(x.data)[base + row * x.row_stride + column * x.column_stride];
+}
+
+}  // namespace tcu::load

@@ -1,0 +1,33 @@
+// 16 bytes of elements from any element on, of data that come through a ring.
+
+#pragma once
+
+#include "device/load/ring.cuh"
+#include "device/load/unaligned.cuh"
+
+namespace tcu::load {
+
+// CLOSE: the lanes' places are not far apart; else they are read as pairs of words, because lanes that read 16 bytes
+// each, one after another, word by word, find every fourth bank alone.  COUNT words are read, where the others do not matter.
+template <bool CLOSE, int COUNT = 5, typename Data>
+__device__ inline Raw read(const Data& data, u32 at) {
+    Raw raw;
+    if (CLOSE && ELEMENT != BINARY64) {
+        raw.at = at & 3;
+        const u32* from = reinterpret_cast<const u32*>(data.at(at & ~3u));
+#pragma unroll
+        for (int i = 0; i < 5; ++i) raw.words[i] = i < COUNT ? from[i] : 0;
+    } else {
+        raw.at = at;
+        const uint2* from = reinterpret_cast<const uint2*>(data.at(at & ~7u));
+#pragma unroll
+        for (int i = 0; i < (ELEMENT == BINARY64 ? 2 : 3); ++i) {
+            const uint2 words = from[i];
+            raw.words[2 * i] = words.x;
+            raw.words[2 * i + 1] = words.y;
+        }
+    }
+    return raw;
+}
+
+}  // namespace tcu::load

@@ -1,0 +1,26 @@
+// How a long sum is cut into chunks, as loads_of in tcu/plan/variants.py says, whose constants gpu/compiler.py puts into
+// device/types/plan_constants.cuh.
+
+#pragma once
+
+#include "device/types/plan_constants.cuh"
+#include "device/types/types.cuh"
+
+namespace tcu::ragged {
+
+// Loads of a thread in a chunk are LEAST_LOADS times a power of two, where a block loads `together` numbers at a time: which one.
+__device__ inline int doublings_of(i64 length, i64 together) {
+    int doublings = 0;
+    while (length > (MOST_CHUNKS * LEAST_LOADS << doublings) * together) ++doublings;
+    return doublings;
+}
+
+__device__ inline i64 loads_of(i64 length, i64 together) { return LEAST_LOADS << doublings_of(length, together); }
+
+// Of a segment that is not empty.
+__device__ inline i64 chunks_of(i64 length, i64 together) {
+    const u64 last = static_cast<u64>(length - 1) >> doublings_of(length, together);
+    return static_cast<i64>(last / static_cast<u64>(LEAST_LOADS * together)) + 1;
+}
+
+}  // namespace tcu::ragged

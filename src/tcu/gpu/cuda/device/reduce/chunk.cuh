@@ -1,0 +1,133 @@
+// A chunk of a sum or a dot product: what one block reduces to a number in binary64.
+//
+// The host fills the structure field by field (tcu/gpu/sums.py): change both together.
+
+#pragma once
+
+#include "device/finish/store.cuh"
+#include "device/grid/slots.cuh"
+#include "device/load/array.cuh"
+#include "device/mma/ones.cuh"
+
+namespace tcu::reduce {
+
+constexpr int WARPS = THREADS / WARP;
+
+struct Sum {
+    load::Array x, y;    // y: of PRODUCT alone
+    u64* slots;    // one for each chunk, all MISSING
+    void* out;
+    double divisor;
+    i64 loads;     // of a thread in a chunk; with MMAs, chains of loads
+    i64 chunks;
+    i64 row_stride;  // of ROWS: from row to row, in elements
+    i64 root;      // whether the square root is asked for
+    i64 target;
+};
+
+#if TERM == VALUE && (ELEMENT == BINARY16 || ELEMENT == BFLOAT16)
+
+struct Accumulator {
+    float d[4];
+    double low = 0, high = 0;  // rows g and g + 8 of a warp's fragments
+
+    __device__ void add(const Vector& x, int link) {
+        if (link == 0) d[0] = d[1] = d[2] = d[3] = 0;
+        mma::multiply_by_ones(d, x);
+        if (link < CHAIN - 1) return;
+        low += d[0];
+        high += d[2];
+    }
+
+    // The tree over the 16 rows; the four lanes of a row have the same numbers.
+    __device__ double of_warp() const {
+        double v = low + high;
+#pragma unroll
+        for (int half = 16; half >= 4; half /= 2) v += __shfl_down_sync(ALL, v, half);
+        return v;
+    }
+};
+
+#else
+
+// One accumulator for each number of a load.
+struct Accumulator {
+    double sums[PER_LOAD] = {};
+
+    __device__ void add(const Vector& x, int) {
+#pragma unroll
+        for (int i = 0; i < PER_LOAD; ++i) sums[i] += to_binary64(x.codes[i]);
+    }
+
+    __device__ void add_product(const Vector& x, const Vector& y) {
+#pragma unroll
+        for (int i = 0; i < PER_LOAD; ++i)
+            sums[i] = __fma_rn(to_binary64(x.codes[i]), to_binary64(y.codes[i]), sums[i]);
+    }
+
+    __device__ double of_warp() {
+#pragma unroll
+        for (int half = PER_LOAD / 2; half > 0; half /= 2)
+#pragma unroll
+            for (int i = 0; i < half; ++i) sums[i] += sums[i + half];
+        return warp::tree<WARP>(sums[0]);
+    }
+};
+
+#endif
+
+// The chunk's vector number `step` of this thread: links of a chain follow one another at a warp's distance.
+__device__ inline i64 vector_of(const Sum& p, i64 chunk, int step) {
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+    const i64 chain = (chunk * p.loads + step / CHAIN) * WARPS + warp;
+    return (chain * CHAIN + step % CHAIN) * WARP + lane;
+}
+
+// Shifting takes twice the registers.
+constexpr int TOGETHER = LAYOUT == STRIDED ? 1 : LAYOUT == SHIFTED && UNROLL > 1 ? UNROLL / 2 : UNROLL;
+
+template <typename Read>
+__device__ inline void add_chunk(const Sum& p, const load::Array& a, i64 chunk, int steps, Accumulator& total, const Read& read) {
+#pragma unroll 1
+    for (int step = 0; step < steps; step += TOGETHER) {
+        Vector x[TOGETHER];
+#pragma unroll
+        for (int i = 0; i < TOGETHER; ++i) x[i] = read(a, vector_of(p, chunk, step + i));
+#if TERM == PRODUCT
+        Vector y[TOGETHER];
+#pragma unroll
+        for (int i = 0; i < TOGETHER; ++i) y[i] = read(p.y, vector_of(p, chunk, step + i));
+#pragma unroll
+        for (int i = 0; i < TOGETHER; ++i) total.add_product(x[i], y[i]);
+#else
+#pragma unroll
+        for (int i = 0; i < TOGETHER; ++i) total.add(x[i], (step + i) % CHAIN);
+#endif
+    }
+}
+
+// Steps of the chunk that have elements, rounded up to whole chains and batches of loads.
+__device__ inline int steps_in(const Sum& p, i64 chunk) {
+    const i64 all = p.loads * CHAIN, vectors = (p.x.n + PER_LOAD - 1) / PER_LOAD - chunk * all * THREADS;
+    const i64 batch = TOGETHER * CHAIN;
+    const i64 needed = (vectors + THREADS - 1) / THREADS;
+    return static_cast<int>(min(all, (needed + batch - 1) / batch * batch));
+}
+
+// The chunk's sum, which thread 0 has.  Every thread of the block comes here.
+__device__ inline double chunk_sum(const Sum& p, const load::Array& a, i64 chunk) {
+    const i64 vectors = p.loads * CHAIN * THREADS;
+    Accumulator total;
+    if ((chunk + 1) * vectors <= load::whole_vectors(a)) {
+        add_chunk(p, a, chunk, static_cast<int>(p.loads) * CHAIN, total,
+                  [](const load::Array& a, i64 v) { return load::whole_vector(a, v); });
+    } else {
+        const load::End x(a), y(TERM == PRODUCT ? p.y : a);
+        add_chunk(p, a, chunk, steps_in(p, chunk), total, [&](const load::Array& b, i64 v) {
+            return load::vector_or_padding(b, &b == &a ? x : y, v);
+        });
+    }
+    return warp::across_warps<WARPS>(total.of_warp());
+}
+
+}  // namespace tcu::reduce

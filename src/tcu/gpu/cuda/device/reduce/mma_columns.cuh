@@ -1,0 +1,179 @@
+// The leaves of columns.cu, of 16-bit numbers, by MMAs with a matrix of ones.
+//
+// Compiled as columns.cu says.
+
+#pragma once
+
+#include "device/mma/ones.cuh"
+#include "device/reduce/columns.cuh"
+
+namespace tcu::reduce {
+
+// Lane 4g + t has eight rows of 32, for the columns of a unit, and there is one, or a leaf of one, for each g.  Two rows,
+// one above the other, are what lane t of four has of a row in rows.cu, and so operand B.  All rows of D are alike: it has
+// one column of each unit, and of the columns the lane keeps number g, for units 2t and 2t + 1.
+struct MmaLeaves {
+    static constexpr int UNIT = COLUMNS, LANES = HALVES ? 2 : 4, WITHIN = 0, DEPTH = 8;
+    static constexpr int PARTS = 4 / LANES, NUMBERS = SPREAD == 0 ? 2 * PARTS : 1;
+    double low[2 * PARTS] = {}, high[2 * PARTS] = {};
+
+    typedef load::Granules Asked[COLUMNS];
+
+    static __device__ constexpr int level_of_lane(int k) { return k; }
+    static __device__ int group() { return threadIdx.x % WARP / 4; }
+    static __device__ int part() { return threadIdx.x % 4 / LANES; }
+
+    // Which row number i of a lane is, of those that follow its first one.  NARROW, 8t + i, so that it has them in one
+    // piece; else such that lanes 2s and 2s + 1 read neighbouring rows.  The bits of the sum are the same: what an MMA
+    // adds at a time, on any architecture, are numbers of two lanes and of rows alike but for the bits that change places.
+#if NARROW
+    static __device__ int first() { return threadIdx.x % LANES * DEPTH; }
+#else
+    static __device__ int first() { return threadIdx.x % LANES / 2 * 16 + threadIdx.x % 2; }
+    static __device__ constexpr int row_of(int i) { return i % 2 * 8 + i / 2 * 2; }
+#endif
+
+    static __device__ load::Granules ask_row(const Code* at, int columns) {
+#if GRAIN == 16
+        return load::ask(at, columns, 0);
+#else
+        u32 first[2] = {}, second[2] = {};
+        read_if(columns > 0, at, first);
+        read_if(columns > PER_LOAD / 2, at + PER_LOAD / 2, second);
+        load::Granules g;
+        g.first = make_uint4(first[0], first[1], second[0], second[1]);
+        return g;
+#endif
+    }
+
+    // WHOLE: of narrow columns, all numbers are there.
+    template <bool WHOLE = false>
+    static __device__ void ask_for(const ChunkColumns& x, int row, Asked& asked) {
+        row += first();
+#if !NARROW
+        const Code* at = x.data + row * x.stride;
+#pragma unroll
+        for (int k = 0; k < DEPTH; ++k) {  // row by row
+            const int i = k / 4 + k % 4 * 2;
+            asked[i] = ask_row(at + row_of(i) * x.stride, row + row_of(i) < x.rows ? x.columns : 0);
+        }
+#else
+        const int length = x.columns > 0 ? x.rows * COLUMNS : 0;
+#pragma unroll
+        for (int i = 0; i < COLUMNS; ++i) {
+            const int offset = row * COLUMNS + i * PER_LOAD;
+            if (WHOLE) asked[i].first = __ldg(reinterpret_cast<const uint4*>(x.data + offset));
+            else asked[i] = load::ask<false, true>(x.data, length, offset);
+        }
+#endif
+    }
+
+    // `then` is called as soon as the matrix unit has what was asked for.
+    template <bool WHOLE = false, typename Then>
+    __device__ void add(const ChunkColumns& x, int row, const Asked& asked, const Then& then) {
+        row += first();
+        Vector v[COLUMNS];  // number c of row i is number i * COLUMNS + c
+#if !NARROW
+        const Code* at = x.data + row * x.stride;
+#pragma unroll
+        for (int i = 0; i < DEPTH; ++i) v[i] = load::assemble(asked[i], at + row_of(i) * x.stride, PER_LOAD, 0);
+#else
+        const int length = x.columns > 0 ? x.rows * COLUMNS : 0;
+#pragma unroll
+        for (int i = 0; i < COLUMNS; ++i) {
+            if (WHOLE) v[i].words = asked[i].first;
+            else v[i] = load::assemble(asked[i], x.data, length, row * COLUMNS + i * PER_LOAD);
+        }
+#endif
+        float sums[2][2 * PARTS];  // of each pair of rows in four
+#if HALVES
+        // Of the rows of A, the upper ones have ones for the first unit's lanes, the lower ones for the second's.  The
+        // others' numbers are multiplied by 0, which makes NaN of their inf: where a sum is NaN, each has MMAs of its own.
+        multiply_columns(v, part() == 0 ? mma::ONES : 0, part() == 1 ? mma::ONES : 0, sums);
+        bool nan = false;
+#pragma unroll
+        for (int n = 0; n < 2 * PARTS; ++n) nan |= sums[0][n] + sums[1][n] != sums[0][n] + sums[1][n];
+        if (__any_sync(ALL, nan)) {
+#pragma unroll 1
+            for (int only = 0; only < PARTS; ++only) {
+                Vector masked[COLUMNS];
+#pragma unroll
+                for (int i = 0; i < COLUMNS; ++i) masked[i].words = part() == only ? v[i].words : make_uint4(0, 0, 0, 0);
+                float own[2][2 * PARTS];
+                multiply_columns(masked, mma::ONES, mma::ONES, own);
+#pragma unroll
+                for (int n = 0; n < 2 * PARTS; ++n)
+                    if (n / 2 == only) sums[0][n] = own[0][n], sums[1][n] = own[1][n];
+            }
+        }
+#else
+        multiply_columns(v, mma::ONES, mma::ONES, sums);
+#endif
+        then();
+#pragma unroll
+        for (int n = 0; n < 2 * PARTS; ++n) {
+            low[n] += sums[0][n];
+            high[n] += sums[1][n];
+        }
+    }
+
+    // By an A of which the upper rows have one word, the lower ones another: this lane's of D, in the rows of both where
+    // there are two parts.
+    static __device__ void multiply_columns(const Vector (&v)[COLUMNS], u32 upper, u32 lower, float (&sums)[2][2 * PARTS]) {
+#pragma unroll
+        for (int c = 0; c < COLUMNS; ++c) {
+            const auto pair = [&](int i) {
+                const int first = i * COLUMNS + c, second = first + COLUMNS;
+                const u32 selector = (first % 2 ? 0x32 : 0x10) | (second % 2 ? 0x7600 : 0x5400);
+                return __byte_perm(v[first / 8].word[first / 2 % 4], v[second / 8].word[second / 2 % 4], selector);
+            };
+            float d[4] = {0, 0, 0, 0}, e[4] = {0, 0, 0, 0};
+            mma::multiply(d, upper, lower, pair(0), pair(4));
+            mma::multiply(e, upper, lower, pair(2), pair(6));
+            if (c > 0 && group() != c) continue;
+#pragma unroll
+            for (int n = 0; n < 2 * PARTS; ++n) {
+                sums[0][n] = d[n];
+                sums[1][n] = e[n];
+            }
+        }
+    }
+
+    __device__ void add(const Columns& p, const ChunkColumns& x, int row) {
+        const int period = static_cast<int>(p.period);
+#if NARROW && LAYOUT == ALIGNED
+        const bool whole = x.columns > 0 && row + (TURNS - 1) * period + first() + DEPTH <= x.rows;
+        if (__all_sync(ALL, whole)) add_turns<true>(x, row, period);
+        else
+#endif
+            add_turns<false>(x, row, period);
+    }
+
+    template <bool WHOLE>
+    __device__ void add_turns(const ChunkColumns& x, int row, int period) {
+        Asked asked[TURNS];
+#pragma unroll
+        for (int i = 0; i < TURNS; ++i) ask_for<WHOLE>(x, row + i * period, asked[i]);
+#pragma unroll
+        for (int i = 0; i < TURNS; ++i) add<WHOLE>(x, row + i * period, asked[i], [] {});
+    }
+
+    __device__ void sums(double (&v)[NUMBERS]) const {
+#if SPREAD == 0
+#pragma unroll
+        for (int n = 0; n < NUMBERS; ++n) v[n] = low[n] + high[n];
+#else
+        v[0] = across_lanes<0, SPREAD - 1>(low[0] + high[0] + (low[1] + high[1]));
+#endif
+    }
+
+    // The units are numbered such that what the lanes store at a time lies side by side: those of even columns of D
+    // come before those of odd ones; leaves of a unit are neighbours.
+    static __device__ int unit() { return SPREAD == 0 ? part() * 8 + group() % 2 * 4 + group() / 2 : group(); }
+    // Whose sum number n is, of the warp's units and leaves, and of the unit's columns.
+    static __device__ int owner(int n) { return SPREAD == 0 ? n * 4 + threadIdx.x % 4 : threadIdx.x % 4 * 2; }
+    static __device__ int column() { return group(); }
+    static __device__ void arrange(double (&)[NUMBERS]) {}
+};
+
+}  // namespace tcu::reduce

@@ -1,0 +1,116 @@
+// The sums of rows that a warp has side by side, LANES lanes to a row, and of rows in tiles.
+
+#pragma once
+
+#include "device/mma/ones.cuh"
+#include "device/warp/multi_reduce.cuh"
+
+namespace tcu::reduce {
+
+#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
+
+// The parts of this lane's row: rows g and g + 8 of the fragment.
+__device__ inline float2 sum_of(const Vector& x) {
+    const int lane = threadIdx.x % WARP, column = lane / 4;
+    float d[4] = {0, 0, 0, 0};
+    if (LANES >= 4) {
+        mma::multiply_by_ones(d, x);
+        return make_float2(d[0], d[2]);
+    }
+    // The lanes of a row of the fragment belong to several rows here: B has ones where column and lane belong
+    // together, so each finds its sum in its own columns.  The others' numbers are multiplied by 0, which makes NaN
+    // of their inf: where a sum is NaN, each has an MMA of its own.
+    constexpr int PARTS = LANES < 4 ? 4 / LANES : 1;
+    mma::multiply(d, x, column * PARTS / 8 == lane % 4 / LANES ? mma::ONES : 0);
+    float2 sum = make_float2(d[0], d[2]);
+    if (__any_sync(ALL, sum.x + sum.y != sum.x + sum.y)) {
+#pragma unroll
+        for (int part = 0; part < PARTS; ++part) {
+            const bool mine = lane % 4 / LANES == part;
+            Vector masked = x;
+            if (!mine) masked.words = make_uint4(0, 0, 0, 0);
+            float e[4] = {0, 0, 0, 0};
+            mma::multiply_by_ones(e, masked);
+            if (mine) sum = make_float2(e[0], e[2]);
+        }
+    }
+    return sum;
+}
+typedef float2 Part;
+__device__ inline double number_of(const Part& v) { return static_cast<double>(v.x) + static_cast<double>(v.y); }
+constexpr int LAST = 4;  // lanes of a row of fragments have the same
+
+// What a warp of the plan has added up.
+struct RowTile {
+    double low = 0, high = 0;
+    __device__ void add(const Vector& x) {
+        const Part sum = sum_of(x);
+        low += sum.x;
+        high += sum.y;
+    }
+    __device__ double sum() const { return low + high; }
+};
+
+#else
+
+struct RowTile {
+    double sums[PER_LOAD] = {};
+    __device__ void add(const Vector& x) {
+#pragma unroll
+        for (int i = 0; i < PER_LOAD; ++i) sums[i] += to_binary64(x.codes[i]);
+    }
+    __device__ double sum() {
+#pragma unroll
+        for (int half = PER_LOAD / 2; half > 0; half /= 2)
+#pragma unroll
+            for (int i = 0; i < half; ++i) sums[i] += sums[i + half];
+        return sums[0];
+    }
+};
+typedef double Part;
+__device__ inline Part sum_of(const Vector& x) {
+    RowTile tile;
+    tile.add(x);
+    return tile.sum();
+}
+__device__ inline double number_of(Part v) { return v; }
+constexpr int LAST = 1;
+
+#endif
+
+// Several vectors of a lane, each of another row: the lanes of a row have the sums of all these rows together.
+template <int PIECES>
+struct Pieces {
+    // Lanes that have the same after an MMA; each goes on with the sums of another piece.
+    static constexpr int ALIKE = LAST == 1 ? 1 : LANES < 4 ? LANES : 4;
+    static constexpr int NUMBERS = PIECES / ALIKE;  // of a lane
+    static constexpr int STEP = LANES / NUMBERS > ALIKE ? LANES / NUMBERS : ALIKE;  // lanes from number to number
+    static_assert(PIECES <= LANES, "a number for each lane, at most");
+    // A number is the sum of two of binary32, which binary64 may round, and then it is rounded to binary32: the bits of
+    // one addition of binary32, as 53 bits are at least 2 · 24 + 1 (Figueroa, "When is double rounding innocuous?", 1995).
+    static constexpr bool PLAIN = LAST == 4 && ALIKE == LANES;
+
+    Part parts[NUMBERS];
+
+    __device__ void take(int piece, const Part& part) {
+        if (piece % ALIKE == 0 || threadIdx.x % ALIKE == piece % ALIKE) parts[piece / ALIKE] = part;
+    }
+
+    // Of which piece this lane has the sum in the end, and whether it is the one to store it.
+    static __device__ int number() { return threadIdx.x % LANES / STEP * ALIKE + threadIdx.x % ALIKE; }
+    static __device__ bool stores() { return threadIdx.x % STEP < ALIKE; }
+
+    __device__ double sum() const {
+        double v[NUMBERS];
+#pragma unroll
+        for (int i = 0; i < NUMBERS; ++i) v[i] = number_of(parts[i]);
+        return warp::multi_reduce<NUMBERS, LANES / 2, LAST>(v);
+    }
+#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
+    __device__ float plain_sum() const { return parts[0].x + parts[0].y + 0.0f; }
+#else
+    __device__ float plain_sum() const { return 0; }
+#endif
+};
+
+}  // namespace tcu::reduce

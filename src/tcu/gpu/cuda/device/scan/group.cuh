@@ -1,0 +1,123 @@
+// Groups of 32 bytes, what a thread of a scan has: added up, scanned and rounded.
+//
+// Compiled with ELEMENT, LAYOUT (load/array.cuh), RESULT (finish/result_code.cuh), EXCLUSIVE and REVERSE.
+
+#pragma once
+
+#include "device/finish/result_code.cuh"
+#include "device/load/row.cuh"
+#include "device/scan/prefix.cuh"
+
+namespace tcu::scan {
+
+constexpr int GROUP = 2 * PER_LOAD;  // elements
+constexpr int LINES = 16;            // of a chunk, each of 32 groups
+
+union Group {
+    uint4 words[2];
+    u32 word[8];
+    Code codes[GROUP];
+
+    // Element i in the order of the scan.
+    __device__ Code at(int i) const { return codes[REVERSE ? GROUP - 1 - i : i]; }
+};
+
+// The element of a row at which a group begins in memory.
+__device__ inline i64 offset_of(i64 length, i64 group) { return REVERSE ? length - (group + 1) * GROUP : group * GROUP; }
+
+// Group number `group` of a row, read from memory.
+__device__ inline Group read_group(const Code* row, i64 length, i64 group) {
+    const i64 offset = offset_of(length, group);
+    const load::Granules first = load::ask(row, length, offset), second = load::ask(row, length, offset + PER_LOAD);
+    Group x;
+    x.words[0] = load::assemble(first, row, length, offset).words;
+    x.words[1] = load::assemble(second, row, length, offset + PER_LOAD).words;
+    return x;
+}
+
+// 16-bit numbers become binary64 by moving their bits: what comes out is the number times 2^-UP, subnormal
+// numbers included, and sums of such numbers are the sums of the numbers times 2^-UP, with the same roundings.
+// Conversions would take four times as long as additions, and a scan of binary16 waited for them.
+#if ELEMENT == BINARY16
+constexpr double UP = 0x1p1008;
+constexpr int DOWN = 6;
+constexpr u32 BITS = 0x81fffc00;
+#else
+constexpr double UP = 0x1p896;
+constexpr int DOWN = 3;
+constexpr u32 BITS = 0x8fffe000;
+#endif
+constexpr bool MOVES = sizeof(Code) == 2 && sizeof(finish::ResultCode) == 2;  // with wider results it was no faster
+
+__device__ inline double moved(const Group& x, int i) {
+    const int at = REVERSE ? GROUP - 1 - i : i;
+    const u32 word = x.word[at / 2 % (GROUP / 2)];
+    return __hiloint2double(static_cast<int>(at % 2 ? word : word << 16) >> DOWN & BITS, 0);
+}
+
+// Number i of a group, in the order of the scan; of MOVES, moved.
+__device__ inline double number_of(const Group& x, int i) { return MOVES ? moved(x, i) : to_binary64(x.at(i)); }
+
+// `sum` of such numbers behind `carry`.
+__device__ inline double behind(double carry, double sum) { return MOVES ? fma(sum, UP, carry) : carry + sum; }
+
+// Whether no number is inf or NaN, which cannot be moved.
+__device__ inline bool finite(const Group& x) {
+    u32 found = 0;
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+#if ELEMENT == BINARY16
+        asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(found) : "r"(x.word[i]), "r"(0));
+#else
+        found |= (x.word[i] & 0x7fff7fff) + 0x00800080;
+#endif
+    }
+    return (found & (ELEMENT == BINARY16 ? 0x7fff7fff : 0x80008000)) == 0;
+}
+
+__device__ inline double total(const Group& x) {
+    if (MOVES && finite(x)) {
+        double sum = moved(x, 0);
+#pragma unroll
+        for (int i = 1; i < GROUP; ++i) sum += moved(x, i);
+        return sum * UP;
+    }
+    double sum = to_binary64(x.at(0));
+#pragma unroll
+    for (int i = 1; i < GROUP; ++i) sum += to_binary64(x.at(i));
+    return sum;
+}
+
+// The numbers of a group before which the row has come to `carry`, in the order of memory.
+__device__ inline void scanned(const Group& x, double carry, finish::ResultCode (&codes)[GROUP]) {
+    carry += 0.0;  // so that no result is -0
+    if (!MOVES || finite(x)) {
+        double sum = 0, value = carry;
+#pragma unroll
+        for (int i = 0; i < GROUP; ++i) {
+            const double number = number_of(x, i), earlier = value;
+            sum = i ? sum + number : number;
+            value = behind(carry, sum);
+            codes[REVERSE ? GROUP - 1 - i : i] = finish::rounded(EXCLUSIVE ? earlier : value);
+        }
+        if (value == value) return;  // NaN stays NaN
+    }
+    double sum = 0, value = carry;
+#pragma unroll
+    for (int i = 0; i < GROUP; ++i) {
+        const double number = to_binary64(x.at(i)), earlier = value;
+        sum = i ? sum + number : number;
+        value = carry + sum;
+        const double result = EXCLUSIVE ? earlier : value;
+        codes[REVERSE ? GROUP - 1 - i : i] = result != result ? finish::not_a_number() : finish::rounded(result);
+    }
+}
+
+// Through which the lanes of a warp exchange results, so that neighbours write whole sectors of memory.
+union Exchange {
+    static constexpr int PIECE = 32 / sizeof(finish::ResultCode);  // elements of a lane at a time
+    uint4 granules[2 * WARP];
+    finish::ResultCode codes[PIECE * WARP];
+};
+
+}  // namespace tcu::scan

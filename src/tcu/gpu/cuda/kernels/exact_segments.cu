@@ -1,0 +1,222 @@
+// Exact sums of many segments, or of the rows of an array: LANES lanes to each.
+//
+// Every lane cuts its numbers at two fixed places below the segment's largest and adds up the parts without
+// rounding, as exact/values.cuh does for whole arrays, here in binary64 alone; what falls out of both is noticed.
+// Then a warp does the segment again, number by number, in limbs.  Segments of more than MOST numbers go to a
+// second launch (long_exact_segments.cu).  All of it is exact, so the order does not matter.  A segment that is
+// none (it ends before it begins, or elsewhere than in the array) gives NaN.
+//
+// Compiled with ELEMENT (load/array.cuh; LAYOUT SHIFTED), and
+//   LANES      1 to 32, a power of two
+//   THREADS, RESIDENT   of a block, and blocks per multiprocessor that the registers must allow
+//   UNROLL     1
+//   TERM       VALUE
+//
+// The host fills the structure field by field (tcu/gpu/exact_segments.py): change both together.
+
+#include "device/exact/rounding.cuh"
+#include "device/exact/segment_chunks.cuh"
+#include "device/exact/values.cuh"
+#include "device/grid/work_queue.cuh"
+#include "device/load/unaligned.cuh"
+
+namespace tcu::kernels {
+
+constexpr int VECTORS = 64;  // of a lane
+constexpr int MOST = LANES * VECTORS * PER_LOAD;
+constexpr int TERMS = VECTORS * PER_LOAD / 2;  // of each of two accumulators
+constexpr int READ = 24 / sizeof(Code);        // elements that are read from one on
+
+struct ExactSegments {
+    const void* data;
+    i64 n;
+    const i64* offsets;  // null: rows
+    i64 stride;            // of rows, in elements
+    i64 length;            // of every row
+    i64 segments;
+    void* out;
+    i64 target;
+    i64 mean;    // whether the sums are divided by the lengths
+    i64* limbs;  // WORDS for each segment of several chunks
+    grid::WorkQueue queue;
+};
+
+typedef exact::Arithmetic<double> ExactArithmetic;
+
+enum Seen { A_NAN = 1, AN_INFINITY = 2, A_NEGATIVE_INFINITY = 4 };
+
+__device__ inline u32 seen_in(const Vector& x) {
+    u32 seen = 0;
+#pragma unroll
+    for (int i = 0; i < PER_LOAD; ++i) {
+        const u64 code = x.codes[i], rest = code & ((1ull << exact::FRACTION) - 1);
+        if ((static_cast<int>(code >> exact::FRACTION) & exact::FIELDS) == exact::FIELDS)
+            seen |= rest ? A_NAN : code >> (8 * sizeof(Code) - 1) ? A_NEGATIVE_INFINITY : AN_INFINITY;
+    }
+    return seen;
+}
+
+// Over the lanes of a segment, in all of them.
+template <typename Number, typename Merge>
+__device__ inline Number over_lanes(Number v, const Merge& merge) {
+#pragma unroll
+    for (int half = LANES / 2; half > 0; half /= 2) v = merge(v, __shfl_xor_sync(ALL, v, half));
+    return v;
+}
+
+// high · 2^exponent · 2^shift + low · 2^exponent, divided and rounded once.
+__device__ inline void store_parts(i64 high, i64 low, int shift, int exponent, u32 divisor, void* out, finish::Target target) {
+    u64 lower = static_cast<u64>(high) << shift;
+    i64 upper = high >> (64 - shift);
+    lower += static_cast<u64>(low);
+    upper += (low >> 63) + (lower < static_cast<u64>(low));
+    const bool negative = upper < 0;
+    if (negative) {
+        lower = ~lower + 1;
+        upper = ~upper + (lower == 0);
+    }
+    u64 magnitude[2] = {static_cast<u64>(upper), lower};
+    bool sticky = false;
+    const auto normalize = [&] {
+        if (magnitude[0] == 0) magnitude[0] = magnitude[1], magnitude[1] = 0, exponent -= 64;
+        const int zeros = __clzll(magnitude[0]);
+        if (zeros) magnitude[0] = magnitude[0] << zeros | magnitude[1] >> (64 - zeros), magnitude[1] <<= zeros;
+        exponent -= zeros;
+    };
+    u64 code = 0;
+    if (magnitude[0] | magnitude[1]) {
+        normalize();
+        if (divisor > 1) {  // long division by digits of 32 bits; 128 bits give at least 96
+            u64 rest = 0;
+            for (int i = 0; i < 2; ++i) {
+                const u64 first = rest << 32 | magnitude[i] >> 32, upper_digit = first / divisor;
+                const u64 second = (first % divisor) << 32 | (magnitude[i] & 0xffffffff);
+                magnitude[i] = upper_digit << 32 | second / divisor;
+                rest = second % divisor;
+            }
+            sticky = rest != 0;
+            normalize();
+        }
+        const int fraction = target == finish::TO_BINARY16 ? 10 : target == finish::TO_BFLOAT16 ? 7 : target == finish::TO_BINARY32 ? 23 : 52;
+        const int bias = target == finish::TO_BINARY16 ? 15 : target == finish::TO_BINARY64 ? 1023 : 127;
+        code = exact::rounded(magnitude[0], exponent + 64, sticky || magnitude[1], fraction, bias, 2 * bias + 1);
+    }
+    exact::store_code(code, negative, out, target);
+}
+
+// What nobody needs to add up: NaN and inf.
+__device__ inline void store_special(u32 seen, void* out, finish::Target target) {
+    const bool nan = seen & A_NAN || (seen & AN_INFINITY && seen & A_NEGATIVE_INFINITY);
+    const double infinity = __longlong_as_double(0x7ff0000000000000);
+    finish::store_rounded(out, nan ? infinity - infinity : seen & AN_INFINITY ? infinity : -infinity, target);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) exact_segments(const __grid_constant__ ExactSegments p) {
+    __shared__ i64 all_limbs[exact::WARPS][exact::WORDS];
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, mine = lane % LANES;
+    const finish::Target target = static_cast<finish::Target>(p.target);
+    const i64 segment = (static_cast<i64>(blockIdx.x) * exact::WARPS + warp) * (WARP / LANES) + lane / LANES;
+    const bool is_there = segment < p.segments;
+    i64 begin = 0, end = 0;
+    if (is_there && p.offsets) begin = p.offsets[segment], end = p.offsets[segment + 1];
+    if (is_there && !p.offsets) begin = segment * p.stride, end = begin + p.length;
+    const bool is_one = begin >= 0 && begin <= end && end <= p.n;
+    const bool is_long = is_one && end - begin > MOST, is_short = is_there && is_one && !is_long;
+    const int length = is_short ? static_cast<int>(end - begin) : 0, vectors = (length + PER_LOAD - 1) / PER_LOAD;
+    const Code* const from = static_cast<const Code*>(p.data) + (is_one ? begin : 0);
+    const u64 address = reinterpret_cast<u64>(from);
+    const char* const base = reinterpret_cast<const char*>(address & ~15ull);
+    const auto read = [&](int v) {
+        const u32 at = static_cast<u32>(address % 16) + v * 16;
+        const int left = length - v * PER_LOAD;
+        return begin + v * PER_LOAD + READ <= p.n ? load::aligned(load::fetch(base, at, left)) : load::one_by_one(base, at, left);
+    };
+
+    exact::Range range;
+#if ELEMENT != BINARY16
+    for (int v = mine; v < vectors; v += LANES) range.see(read(v));
+    const int top = over_lanes(range.top(), [](int a, int b) { return max(a, b); });
+    // HIGHEST_WINDOW leaves room for an anchor of a few terms.
+    const int window =
+        min(max(max(top, 1) - exact::BIAS + 1, ExactArithmetic::LOWEST_WINDOW), ExactArithmetic::HIGHEST_WINDOW - exact::logarithm(TERMS));
+    const int high_exponent = window + exact::logarithm(TERMS) - ExactArithmetic::ROOM;
+#else
+    const int high_exponent = -exact::BIAS + 1 - exact::FRACTION;  // of which all numbers are multiples
+#endif
+    const int low_exponent = high_exponent + exact::logarithm(TERMS) - 1 - ExactArithmetic::ROOM;
+    const double high_anchor = ExactArithmetic::power_and_half(high_exponent + ExactArithmetic::PRECISION - 1);
+    double s[2] = {high_anchor, high_anchor};
+#if ELEMENT != BINARY16
+    const double low_anchor = ExactArithmetic::power_and_half(low_exponent + ExactArithmetic::PRECISION - 1);
+    double c[2] = {low_anchor, low_anchor}, leftover = 0;
+#endif
+    for (int v = mine; v < vectors; v += LANES) {
+        const Vector x = read(v);
+#if ELEMENT == BINARY16
+        range.see(x);
+#endif
+#pragma unroll
+        for (int i = 0; i < PER_LOAD; ++i) {
+            const double value = to_binary64(x.codes[i]), next = s[i % 2] + value;
+#if ELEMENT != BINARY16
+            const double rest = value - (next - s[i % 2]), lower = c[i % 2] + rest;
+            leftover += fabs(rest - (lower - c[i % 2]));
+            c[i % 2] = lower;
+#endif
+            s[i % 2] = next;
+        }
+    }
+#if ELEMENT == BINARY16
+    const int top = over_lanes(range.top(), [](int a, int b) { return max(a, b); });
+    i64 low = 0;
+    bool proved = true;
+#else
+    i64 low = ExactArithmetic::bits(c[0]) + ExactArithmetic::bits(c[1]) - 2 * ExactArithmetic::bits(low_anchor);
+    bool proved = top < min(window + exact::BIAS, exact::FIELDS) && leftover == 0;
+    proved = over_lanes(static_cast<int>(proved), [](int a, int b) { return a & b; });
+#endif
+    i64 high = ExactArithmetic::bits(s[0]) + ExactArithmetic::bits(s[1]) - 2 * ExactArithmetic::bits(high_anchor);
+    const auto plus = [](i64 a, i64 b) { return a + b; };
+    high = over_lanes(high, plus);
+    low = over_lanes(low, plus);
+
+    void* const out = finish::place(p.out, segment, target);
+    const bool special = top == exact::FIELDS;
+    u32 seen = 0;
+    if (special)
+        for (int v = mine; v < vectors; v += LANES) seen |= seen_in(read(v));
+    seen = over_lanes(seen, [](u32 a, u32 b) { return a | b; });
+    if (is_there && mine == 0) {
+        if (!is_one || (p.mean && length == 0 && !is_long))
+            store_special(A_NAN, out, target);
+        else if (is_short && special)
+            store_special(seen, out, target);
+        else if (is_short && proved)
+            store_parts(high, low, high_exponent - low_exponent, low_exponent, p.mean ? length : 1, out, target);
+    }
+
+    u32 rest = __ballot_sync(ALL, mine == 0 && is_short && !special && !proved);
+    for (; rest; rest &= rest - 1) {
+        const int who = __ffs(rest) - 1;
+        const int count = __shfl_sync(ALL, length, who);
+        const Code* const codes = reinterpret_cast<const Code*>(__shfl_sync(ALL, address, who));
+        i64* const limbs = all_limbs[warp];
+        for (int i = lane; i < exact::WORDS; i += WARP) limbs[i] = 0;
+        __syncwarp();
+        for (int i = lane; i < count; i += WARP) exact::add_code(codes[i], limbs);
+        __syncwarp();
+        if (lane == who) exact::store_all_limbs(limbs, p.mean ? count : 1, out, target);
+        __syncwarp();
+    }
+    for (rest = __ballot_sync(ALL, mine == 0 && is_there && is_long); rest; rest &= rest - 1) {
+        const int who = __ffs(rest) - 1;
+        const i64 count = __shfl_sync(ALL, end - begin, who), chunks = exact::exact_chunks_of(count);
+        const u32 place = grid::append(p.queue, __shfl_sync(ALL, segment, who), __shfl_sync(ALL, begin, who), count, chunks);
+        if (place == grid::NO_ROOM) {
+            if (lane == who) store_special(A_NAN, out, target);
+        } else if (chunks > 1)
+            for (int i = lane; i < exact::WORDS; i += WARP) p.limbs[static_cast<i64>(place) * exact::WORDS + i] = 0;
+    }
+}
+
+}  // namespace tcu::kernels

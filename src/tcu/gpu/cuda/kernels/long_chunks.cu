@@ -1,0 +1,377 @@
+// As long_segments.cu, for the plan of blocks of 256 threads without chains: every chunk is a warp's, which goes
+// through the plan's eight warps side by side.  They come through a ring in shared memory where the architecture has
+// copies in bulk, each chunk's first bytes while the warp still has the one before.
+//
+// There it is launched twice where long segments may have been listed ahead (list_segments.cu): beside the short ones, with
+// few blocks, and behind them, when it takes what is left and what was listed by them.
+//
+// Compiled with ELEMENT, LAYOUT SHIFTED (load/array.cuh), and
+//   THREADS, RESIDENT   blocks per multiprocessor that the registers must allow
+//   COPY, COPIES   bytes of a copy into a warp's ring, and how many have room there (sm_90)
+//   PERMUTED_K  1: of 16-bit numbers, of which an MMA adds all 16 of a row at once
+
+#include "device/finish/store.cuh"
+#include "device/grid/programmatic_launch.cuh"
+#include "device/load/ring_read.cuh"
+#include "device/mma/ones.cuh"
+#include "device/ragged/long_segments.cuh"
+#include "device/ragged/plan_chunks.cuh"
+#include "device/warp/multi_reduce.cuh"
+#include "device/warp/uniform.cuh"
+#if BULK && PERMUTED_K
+#include "device/mma/permuted_k.cuh"
+#endif
+
+namespace tcu::kernels {
+
+constexpr int TILES = 8;  // of a turn: one of each warp of the plan
+constexpr int AT_ONCE = 4;
+constexpr int TILE = WARP * PER_LOAD, TURN = TILES * TILE;  // numbers
+constexpr int BLOCK = TILES * WARP;
+
+#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
+
+// What the plan's warps have added up, each lane with rows of another tile.
+struct Warps {
+    double low[TILES / AT_ONCE] = {}, high[TILES / AT_ONCE] = {};
+
+    __device__ void add(int part, const Vector (&x)[AT_ONCE]) {
+        mma::OwnRows rows;
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; ++j) rows.add(j, x[j]);
+        low[part] += rows.low;
+        high[part] += rows.high;
+    }
+
+    __device__ double sum() const {
+        double v[TILES / AT_ONCE];
+#pragma unroll
+        for (int part = 0; part < TILES / AT_ONCE; ++part) {
+            v[part] = low[part] + high[part];
+#pragma unroll
+            for (int half = 16; half >= 4; half /= 2) v[part] += __shfl_xor_sync(ALL, v[part], half);
+        }
+        double number = v[0] + v[1];
+#pragma unroll
+        for (int half = 2; half >= 1; half /= 2) number += __shfl_xor_sync(ALL, number, half);
+        return number;
+    }
+};
+
+#else
+
+struct Warps {
+    double sums[TILES][PER_LOAD] = {};
+
+    __device__ void add(int part, const Vector (&x)[AT_ONCE]) {
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; ++j)
+#pragma unroll
+            for (int i = 0; i < PER_LOAD; ++i) sums[part * AT_ONCE + j][i] += to_binary64(x[j].codes[i]);
+    }
+
+    __device__ double sum() {
+        double v[TILES];
+#pragma unroll
+        for (int t = 0; t < TILES; ++t) {
+#pragma unroll
+            for (int half = PER_LOAD / 2; half > 0; half /= 2)
+#pragma unroll
+                for (int i = 0; i < half; ++i) sums[t][i] += sums[t][i + half];
+            v[t] = sums[t][0];
+        }
+        return warp::sum_of_tiles<TILES, 1>(v);
+    }
+};
+
+#endif
+
+#if BULK
+
+typedef load::Ring<COPY, COPIES, 16, true> ChunkRing;  // read once: a power law takes 579 in place of 581 us (H200)
+
+constexpr int PART = AT_ONCE * TILE;
+constexpr u32 BYTES = PART * sizeof(Code);
+// Parts of a turn that are waited for at once, a copy being under way meanwhile: with two, the warp has more to do between
+// its steps.
+constexpr int ASKED = COPY * (COPIES - 2) >= 2 * BYTES ? 2 : 1;
+static_assert(COPY >= BYTES, "what a part reads and is not there lies in the ring");
+
+#if PERMUTED_K
+
+// How a chunk's 64-byte chunks lie: all alike.
+struct Placement {
+    mma::OwnBits own;
+    u32 selector, ring;
+
+    __device__ Placement(const ChunkRing& data, u32 at)
+        : own(static_cast<int>(at % 16 * 8)), selector(mma::selector_at(at)), ring(warp::opaque(load::shared_address(data.memory->bytes))) {}
+
+    // Each lane completes the first vector of a 64-byte chunk (ragged/aligned_chunks64.cuh): its own group's of the tile with its number.
+    __device__ void add_part(Warps& warps, int part, const ChunkRing& data, u32 at) const {
+        const u32 lane = threadIdx.x % WARP, first = at & ~15u;
+        Vector behind, x[AT_ONCE];
+        behind.words = load::load_vector(ring + data.place_inside(first + lane % 4 * (WARP * 16) + (lane / 4 + 1) * 64));
+#pragma unroll
+        for (u32 j = 0; j < AT_ONCE; ++j)
+            x[j].words = load::load_vector(ring + data.place_inside(first + j * (WARP * 16) + (lane ^ j) * 16));
+#pragma unroll
+        for (u32 j = 0; j < AT_ONCE; ++j) {
+            if (lane % 4 == j) own.complete(x[j], behind);
+            x[j] = mma::in_rows(x[j], selector);
+        }
+        warps.add(part, x);
+    }
+};
+
+#endif
+
+// A part of a turn from that place in the ring on, of which `left` numbers are the chunk's.
+template <bool WHOLE>
+__device__ inline void add_part(Warps& warps, int part, const ChunkRing& data, u32 at, int left) {
+    const int lane = threadIdx.x % WARP;
+    load::Raw raws[AT_ONCE];
+    Vector x[AT_ONCE];
+#pragma unroll
+    for (int j = 0; j < AT_ONCE; ++j) {
+        raws[j] = load::read<false>(data, at + j * (WARP * 16) + lane * 16);
+        raws[j].left = left - j * TILE - lane * PER_LOAD;
+    }
+#pragma unroll
+    for (int j = 0; j < AT_ONCE; ++j) x[j] = WHOLE ? load::shifted(raws[j]) : load::aligned(raws[j]);
+    warps.add(part, x);
+}
+
+// ask: for what comes next, when what is before that place is not needed any more.
+template <typename Ask>
+__device__ inline double chunk_sum(ChunkRing& data, u32 at, u32 length, const Ask& ask) {
+    Warps warps;
+#if PERMUTED_K
+    const Placement placement(data, at);
+#endif
+    // Votes say to the compiler that the warp stays together.
+#pragma unroll 1
+    for (; __any_sync(ALL, length >= TURN); length -= TURN) {
+#pragma unroll
+        for (int part = 0; part < TILES / AT_ONCE; ++part, at += BYTES) {
+            if (part % ASKED == 0) {
+                ask(at);
+                data.wait(at + ASKED * BYTES);
+            }
+#if PERMUTED_K
+            placement.add_part(warps, part, data, at);
+#else
+            add_part<true>(warps, part, data, at, PART);
+#endif
+        }
+    }
+#pragma unroll
+    for (int part = 0; part < TILES / AT_ONCE; ++part, at += BYTES) {
+        if (__any_sync(ALL, length == 0)) break;
+        const u32 some = min(length, static_cast<u32>(PART));
+        ask(at);
+        data.wait(at + some * static_cast<u32>(sizeof(Code)));
+        add_part<false>(warps, part, data, at, static_cast<int>(some));
+        length -= some;
+    }
+    return warps.sum();
+}
+
+#else
+
+constexpr int READ = 24 / sizeof(Code);  // elements that are read from one on
+
+enum Reading { WHOLE, PARTLY, CAREFULLY };
+
+// A turn from `at` bytes after the base on, of which `left` numbers are the chunk's.
+template <Reading READING>
+__device__ inline void add_turn(Warps& warps, const char* base, u32 at, int left) {
+    const int lane = threadIdx.x % WARP;
+#pragma unroll
+    for (int part = 0; part < TILES / AT_ONCE; ++part) {
+        load::Raw raws[AT_ONCE];
+        Vector x[AT_ONCE];
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; ++j) {
+            const int tile = part * AT_ONCE + j, some = left - tile * TILE - lane * PER_LOAD;
+            const u32 there = at + tile * (WARP * 16) + lane * 16;
+            if (READING == CAREFULLY)
+                x[j] = load::one_by_one(base, there, some);
+            else
+                raws[j] = load::fetch(base, READING == WHOLE || some > 0 ? there : at, some);
+        }
+#pragma unroll
+        for (int j = 0; j < AT_ONCE; ++j)
+            if (READING != CAREFULLY) x[j] = READING == WHOLE ? load::shifted(raws[j]) : load::aligned(raws[j]);
+        warps.add(part, x);
+    }
+}
+
+// Of the array's last chunk alone: not inline, so that it takes no registers.
+__device__ __noinline__ double careful_sum(const char* base, u32 at, u32 length) {
+    Warps warps;
+#pragma unroll 1
+    for (u32 done = 0; done < length; done += TURN, at += TURN * sizeof(Code))
+        add_turn<CAREFULLY>(warps, base, at, static_cast<int>(min(length - done, static_cast<u32>(TURN))));
+    return warps.sum();
+}
+
+__device__ inline double chunk_sum(const char* base, u32 at, u32 length) {
+    Warps warps;
+#pragma unroll 1
+    for (; length >= TURN; length -= TURN, at += TURN * sizeof(Code)) add_turn<WHOLE>(warps, base, at, TURN);
+    if (length) add_turn<PARTLY>(warps, base, at, static_cast<int>(length));
+    return warps.sum();
+}
+
+#endif
+
+// All chunks' numbers, as a block of the plan adds them up (sum_of_chunks).
+__device__ __noinline__ double sum_by_warp(u64* slots, i64 chunks) {
+    const int lane = threadIdx.x % WARP;
+    double warps = 0;
+#pragma unroll 1
+    for (int warp = 0; __any_sync(ALL, warp < TILES && warp * WARP < chunks); ++warp) {
+        double total = 0;
+#pragma unroll 1
+        for (i64 at = warp * WARP + lane; __any_sync(ALL, at < chunks); at += BLOCK) {
+            u64 bits = grid::MISSING;
+            while (__any_sync(ALL, at < chunks && bits == grid::MISSING))
+                if (at < chunks) bits = grid::look(slots + at);
+            if (at < chunks) total += __longlong_as_double(bits);
+        }
+        total = __shfl_sync(ALL, warp::tree<WARP>(total), 0);
+        if (lane == warp) warps = total;
+    }
+    return warp::tree<TILES>(warps);
+}
+
+// An item, and which of the segment's numbers are the chunk's.
+struct SegmentChunk {
+    grid::WorkItem item;
+    i64 size;   // of all chunks but the last
+    i64 begin;  // in elements of the array
+    u32 length;
+
+    __device__ SegmentChunk(const grid::WorkItem& that, u32 number) : item(that) {
+        size = ragged::loads_of(item.length, TURN) * TURN;
+        const i64 done = (number - item.first) * size;
+        begin = item.begin + done;
+        length = static_cast<u32>(min(size, item.length - done));
+    }
+};
+
+__device__ inline void conclude(const ragged::LongSegments& p, const SegmentChunk& chunk, u32 number, double total) {
+    const int lane = threadIdx.x % WARP;
+    const grid::WorkItem& item = chunk.item;
+    if (__any_sync(ALL, item.length > chunk.size)) {
+        const i64 chunks = ragged::chunks_of(item.length, TURN);
+        if (lane == 0) grid::publish(p.queue.slots + number, total);
+        if (!grid::is_last_for_warp(p.queue, item, chunks)) return;
+        total = sum_by_warp(p.queue.slots + item.first, chunks);
+    }
+    if (lane != 0) return;
+    if (p.mean) total /= static_cast<double>(item.length);
+    const finish::Target target = static_cast<finish::Target>(p.target);
+    finish::store_rounded(finish::place(p.out, item.segment, target), total, target);
+}
+
+#if BULK
+
+// Blocks that wait for short segments' sums where long ones were listed ahead: only wrong offsets leave some for them.
+constexpr u32 WAITING = 64;
+
+// Items up to `count`, of which a ticket is the number of one, less `first`.
+struct Draw {
+    u32* tickets;
+    u32 first, count;
+};
+
+// The items `number`, `next`, and those that are drawn.
+__device__ inline void sum_items(const ragged::LongSegments& p, ChunkRing& data, const Draw& draw, u32 number, u32 next) {
+    const int lane = threadIdx.x % WARP;
+    if (__any_sync(ALL, number >= draw.count)) return;
+    const auto join = [&](const SegmentChunk& chunk) {
+        return data.join(p.data, static_cast<const Code*>(p.data) + chunk.begin,
+                         chunk.length * static_cast<u32>(sizeof(Code)));
+    };
+    // What the compiler sees to be all lanes': else it allows for lanes that go on alone, by a quarter more instructions in a
+    // turn (a power law takes 578 in place of 576 us, H200).
+    const auto known = [](const grid::WorkItem& item) {
+        return grid::WorkItem{warp::uniform(item.segment), warp::uniform(item.begin), warp::uniform(item.length), warp::uniform(item.first), 0};
+    };
+    SegmentChunk chunk(known(p.queue.items[number]), number);
+    u32 at = join(chunk);
+#pragma unroll 1
+    while (true) {
+        u32 ticket = 0, next_at = 0;
+        if (lane == 0) ticket = draw.first + atomicAdd(draw.tickets, 1u);
+        const bool is_more = next < draw.count;
+        grid::WorkItem following = p.queue.items[is_more ? next : number];  // looked at only when there is room for it
+        bool is_joined = !is_more;
+        const double total = chunk_sum(data, at, chunk.length, [&](u32 done) {
+#pragma unroll 1
+            while (true) {
+                data.go_on(done);
+                if (__any_sync(ALL, is_joined || data.asked < data.end)) break;
+                is_joined = true;
+                following = known(following);
+                next_at = join(SegmentChunk(following, next));
+            }
+        });
+        conclude(p, chunk, number, total);
+        if (__any_sync(ALL, !is_more)) break;
+        number = next;
+        chunk = SegmentChunk(following, number);
+        at = next_at;
+        next = warp::uniform(ticket);  // 0 of the other lanes
+    }
+}
+
+#endif
+
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) long_chunks(const __grid_constant__ ragged::LongSegments p) {
+#if BULK
+    __shared__ ChunkRing::Memory memory[THREADS / WARP];
+    if (p.early) {
+        grid::launch_dependents();
+        grid::wait_for_prior_launch();
+    }
+    const u32 warp = warp::uniform(threadIdx.x / WARP);
+    const u32 listed = p.listed ? warp::uniform(grid::listed_ahead(p.queue)) : 0;
+    const u32 waiting = listed ? min(gridDim.x, WAITING) : gridDim.x, warps = waiting * (THREADS / WARP);
+    ChunkRing data(memory[warp]);
+#pragma unroll 1
+    for (u32 late = 0; __any_sync(ALL, late <= (!p.early && blockIdx.x < waiting)); ++late) {
+        // Two items of each warp are its own, so that it knows the next one before it needs it.
+        Draw draw = {p.queue.state + grid::TICKETS, 0, listed};
+        u32 number = 0, next = 0;
+        if (__any_sync(ALL, late != 0)) {
+            grid::wait_for_prior_launch();
+            draw = {p.queue.state + grid::LATE_TICKETS, listed + 2 * warps, warp::uniform(grid::items_on(p.queue))};
+            number = listed + blockIdx.x * (THREADS / WARP) + warp;
+            next = number + warps;
+        } else if (__any_sync(ALL, listed != 0)) {
+            if (threadIdx.x % WARP == 0) number = atomicAdd(draw.tickets, 2u);
+            number = warp::uniform(number);  // 0 of the other lanes
+            next = number + 1;
+        }
+        sum_items(p, data, draw, number, next);
+    }
+    data.finish();
+    __syncthreads();
+    if (!p.early) grid::leave(p.queue);
+#else
+    grid::for_each_item_of_warps(p.queue, [&](const grid::WorkItem& item, u32 number) {
+        const SegmentChunk chunk(item, number);
+        const u64 address = reinterpret_cast<u64>(static_cast<const Code*>(p.data) + chunk.begin);
+        const char* const base = reinterpret_cast<const char*>(address & ~15ull);
+        const u32 at = static_cast<u32>(address % 16);
+        conclude(p, chunk, number,
+                 chunk.begin + chunk.length + READ > p.n ? careful_sum(base, at, chunk.length)
+                                                         : chunk_sum(base, at, chunk.length));
+    });
+#endif
+}
+
+}  // namespace tcu::kernels

@@ -1,0 +1,54 @@
+// The exact sums of the long segments that exact_segments.cu has left: blocks take chunks of them, and the
+// block that does a segment's last chunk rounds the sum.
+//
+// Compiled with ELEMENT, LAYOUT SHIFTED (load/array.cuh), THREADS (those of a chunk), UNROLL, RESIDENT and TERM VALUE,
+// as exact.cu.
+//
+// The host fills the structure field by field (tcu/gpu/exact_segments.py): change both together.
+
+#include "device/exact/segment_chunks.cuh"
+#include "device/exact/values.cuh"
+#include "device/grid/work_queue.cuh"
+
+namespace tcu::kernels {
+
+static_assert(THREADS == exact::CHUNK_THREADS);
+
+struct LongExactSegments {
+    const void* data;
+    void* out;
+    i64 target;
+    i64 mean;    // whether the sums are divided by the lengths
+    i64* limbs;  // WORDS for each segment of several chunks
+    grid::WorkQueue queue;
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
+    long_exact_segments(const __grid_constant__ LongExactSegments p) {
+    __shared__ i64 own[exact::WORDS];
+    grid::for_each_item(p.queue, [&](const grid::WorkItem& item, u32 number) {
+        for (int i = threadIdx.x; i < exact::WORDS; i += THREADS) own[i] = 0;
+        __syncthreads();
+        exact::ExactSum sum;
+        sum.x.data = static_cast<const Code*>(p.data) + item.begin;
+        sum.x.n = item.length;
+        sum.loads = exact::exact_loads_of(item.length);
+        exact::add_whole_chunk(sum, number - item.first, own);
+        __syncthreads();
+        const i64 chunks = exact::exact_chunks_of(item.length);
+        if (chunks > 1) {
+            i64* const limbs = p.limbs + static_cast<i64>(item.place) * exact::WORDS;
+            for (int i = threadIdx.x; i < exact::WORDS; i += THREADS)
+                if (own[i]) atomicAdd(reinterpret_cast<u64*>(limbs + i), static_cast<u64>(own[i]));
+            if (!grid::is_last(p.queue, item, chunks)) return;
+            for (int i = threadIdx.x; i < exact::WORDS; i += THREADS)
+                own[i] = static_cast<i64>(__ldcg(reinterpret_cast<const u64*>(limbs + i)));
+            __syncthreads();
+        }
+        const finish::Target target = static_cast<finish::Target>(p.target);
+        if (threadIdx.x == 0)
+            exact::store_all_limbs(own, p.mean ? item.length : 1, finish::place(p.out, item.segment, target), target);
+    });
+}
+
+}  // namespace tcu::kernels

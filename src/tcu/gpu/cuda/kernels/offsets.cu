@@ -1,0 +1,43 @@
+// Offsets of ragged segments: copied as contiguous numbers of 64 bits, and looked at.
+//
+// One block that does both copies wrong ones as zeros, which cut out nothing: what reads the copy may follow before
+// anybody knows whether they were right.
+//
+// The host fills the structure field by field (tcu/gpu/offsets.py): change both together.
+
+#include "device/types/types.cuh"
+
+namespace tcu::kernels {
+
+constexpr int LONE_BLOCK = 1024;  // threads, at most
+
+struct Offsets {
+    const void* offsets;
+    i64 count;
+    i64 stride;  // in elements
+    i64 wide;    // whether they have 64 bits, else 32
+    i64* to;     // null: not copied
+    i64 n;       // what the last one must be
+    u32* wrong;  // not 0 afterwards if they cannot be offsets; null: not looked at
+};
+
+extern "C" __global__ void __launch_bounds__(LONE_BLOCK) offsets(const __grid_constant__ Offsets p) {
+    const auto offset = [&](i64 i) {
+        return p.wide ? __ldg(static_cast<const i64*>(p.offsets) + i * p.stride)
+                      : static_cast<i64>(__ldg(static_cast<const int*>(p.offsets) + i * p.stride));
+    };
+    const i64 first = static_cast<i64>(blockIdx.x) * blockDim.x + threadIdx.x, step = static_cast<i64>(gridDim.x) * blockDim.x;
+    bool wrong = false;
+#pragma unroll 1
+    for (i64 i = first; i < p.count; i += step) {
+        const i64 here = offset(i);
+        if (p.to) p.to[i] = here;
+        if (p.wrong) wrong |= here < (i ? offset(i - 1) : 0) || (i == 0 && here) || (i == p.count - 1 && here != p.n);
+    }
+    if (!p.wrong) return;
+    if (wrong) *p.wrong = 1;
+    if (gridDim.x == 1 && p.to && __syncthreads_or(wrong))
+        for (i64 i = first; i < p.count; i += step) p.to[i] = 0;
+}
+
+}  // namespace tcu::kernels

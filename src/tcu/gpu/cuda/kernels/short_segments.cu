@@ -1,0 +1,336 @@
+// Sums of short ragged segments of binary16: the bits of segments.cu with no MMA, where no MMA would cut anything.
+//
+// An MMA adds the numbers of a set, which are cut to FRACTION_BITS below the largest exponent, exactly, and rounds once.
+// Where all numbers of a stretch are multiples of the unit 2^(E - FRACTION_BITS), E its largest exponent, nothing is cut,
+// and a set's sum is a difference of exact running sums, rounded: integers modulo 2^32 in that unit.  Below
+// 2^(FRACTION_BITS - 23) in magnitude that is so of all numbers of binary16, which are multiples of 2^-24.
+//
+// The numbers i of a 64-byte chunk fall into two sets, i mod 4 in {0, 1} and in {2, 3} from its first on.  Q[i] is the running sum
+// of the numbers i, i - 4, i - 8, ...; what is kept, in a ring in shared memory, is U[i] = Q[i] + Q[i-1].  A 64-byte chunk [s, e)
+// needs five of them: the running sums of its sets end before s at U[s-3] and U[s-1], and before e at two of U[e-1],
+// U[e-2], U[e-3] and the sum of all four classes, U[e-1] + U[e-3], less U[e-2].
+//
+// A warp goes through its run of segments a lane to each, and through their numbers, which lie one after another, a
+// window of WARP · PER_LANE at a time, whenever the ring ends before the segments do.  Sums of 64-byte chunks are added in
+// binary64 without an error, in whatever order.  A group of segments that has larger numbers begins anew in their unit;
+// inf, NaN, numbers that are no multiples, and groups longer than the ring are left to the MMAs (ragged/group_sums.cuh).
+//
+// Compiled with ELEMENT BINARY16 and what ragged/segment_sums.cuh needs, for GPUs whose MMA adds 16 numbers at once, and
+//   RESIDENT       blocks per multiprocessor that the registers must allow
+//   FRACTION_BITS  that the MMA keeps below the largest exponent
+//   PER_LANE       numbers of a lane in a window: 8, 16, or 32
+//   RING           numbers whose running sums are kept: a power of two
+
+#include "device/load/async_copy.cuh"
+#include "device/load/bulk_copy.cuh"
+#include "device/ragged/segment_sums.cuh"
+
+namespace tcu::kernels {
+
+constexpr int WINDOW = WARP * PER_LANE;
+constexpr int VECTORS = PER_LANE / PER_LOAD;
+constexpr u32 SPAN = RING - WINDOW - 4;  // numbers of segments whose running sums are in the ring at once, at least
+constexpr int FRACTION = 10, BIAS = 15, LOWEST = -24;  // of binary16: bits behind the point, and its smallest number
+constexpr u32 INFINITE = 0x7c00;
+constexpr u32 NOWHERE = 1u << 31;
+
+// In the ring each BLOCK numbers have before them, once more, the four that precede them: a lane's vectors lie in other
+// banks than its neighbours', and all that a 64-byte chunk needs of its end lies together.
+constexpr int BLOCK = 32, PAD = 4;
+constexpr u32 RING_WORDS = RING / BLOCK * (BLOCK + PAD), WINDOW_WORDS = WINDOW / BLOCK * (BLOCK + PAD);
+
+static_assert(ELEMENT == BINARY16, "the running sums are those of binary16");
+static_assert(FRACTION_BITS + 6 <= 32, "16 numbers' sum, with its sign, is a number of 32 bits");
+static_assert((RING & (RING - 1)) == 0 && RING > WINDOW + ragged::CHUNK64, "the ring has room for a chunk64 and a window");
+
+// Turns whose offsets are under way or in use at once: as many as there is room for.  Offsets and numbers go to shared
+// memory past the registers: where a register is loaded a turn ahead, the compiler waits for it long before it is used.
+constexpr u32 TURN_BYTES = WARP * sizeof(i64), OTHER_BYTES = RING_WORDS * 4 + WARP * PER_LANE * sizeof(Code) + 128;
+constexpr u32 TURNS = RESIDENT * (OTHER_BYTES + 4 * TURN_BYTES + 1024) <= 228 * 1024 ? 4 : 2;  // of sm_90
+
+struct ShortSegmentsMemory {
+    union {
+        ragged::GroupMemory shared;
+        uint4 ring[RING_WORDS / 4];
+    };
+    ragged::SegmentRun run;
+    // Each lane's are its own: it alone writes and reads them.
+    i64 ends[TURNS * WARP];
+    uint4 ahead[WARP * VECTORS];  // numbers of the window at the ring's end
+    u64 arrivals;                 // of windows' numbers: a phase for each window
+};
+
+// In shared memory, by addresses of 32 bits: the compiler would work out those of 64 bits anew each time.
+__device__ inline i64 load_end(u32 at) {
+    i64 v;
+    asm volatile("ld.shared.s64 %0, [%1];" : "=l"(v) : "r"(at) : "memory");
+    return v;
+}
+
+__device__ inline void fetch_end(u32 to, const i64* from) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(to), "l"(from) : "memory");
+    load::end_copies();
+}
+
+__device__ inline void fetch_vector(u32 to, const uint4* from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+
+// A phase of arrivals ends when the vectors have come that the lanes have asked for.
+__device__ inline void arrive_with_vectors(u32 arrivals) {
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(arrivals) : "memory");
+}
+
+__device__ inline void begin_arrivals(u32 arrivals) {
+    if (threadIdx.x % WARP == 0) asm volatile("mbarrier.init.shared.b64 [%0], 32;" ::"r"(arrivals) : "memory");
+    __syncwarp();
+    asm volatile("{ .reg .b64 state; mbarrier.arrive.shared.b64 state, [%0]; }" ::"r"(arrivals) : "memory");
+}
+
+__device__ inline void wait_for_arrivals(u32 arrivals, u32 phase) {
+    asm volatile("{ .reg .pred p; again_%=: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra again_%=; }"
+                 ::"r"(arrivals), "r"(phase) : "memory");
+}
+
+__device__ inline void store_result(u64 at, float v) { asm volatile("st.global.f32 [%0], %1;" ::"l"(at), "f"(v) : "memory"); }
+
+__device__ inline void store_vector(u32 at, uint4 v) {
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w));
+}
+
+// The larger magnitudes of two pairs; of NaN, NaN.
+__device__ inline u32 larger(u32 a, u32 b) {
+    u32 most;
+    asm("{ .reg .b32 x, y; abs.f16x2 x, %1; abs.f16x2 y, %2; max.NaN.f16x2 %0, x, y; }" : "=r"(most) : "r"(a), "r"(b));
+    return most;
+}
+
+// Of a pair, what is no multiple of 2^-FRACTION times `whole`, a power of two in both halves: +0 if nothing.
+__device__ inline u32 leftover(u32 pair, u32 whole) {
+    u32 rest;
+    asm("{ .reg .b32 x, s; abs.f16x2 x, %1; min.f16x2 x, x, %2; add.rn.f16x2 s, x, %2; sub.rn.f16x2 s, s, %2;\n"
+        "sub.rn.f16x2 %0, x, s; }"
+        : "=r"(rest)
+        : "r"(pair), "r"(whole));
+    return rest;
+}
+
+__device__ inline u32 reduce_max(u32 v) { return __reduce_max_sync(ALL, v); }
+
+__device__ inline u32 in_both_halves(u32 code) { return code * 0x10001; }
+
+// What numbers are multiples of, by the largest exponent that they may have.
+struct SumUnit {
+    static constexpr int FINEST = LOWEST + FRACTION_BITS;  // with it, nothing is cut of any number
+    int exponent = FINEST;
+
+    __device__ u32 limit() const { return (exponent + 1 + BIAS) << FRACTION; }  // a code, above all magnitudes
+    __device__ u32 whole() const { return in_both_halves((exponent - FRACTION_BITS + FRACTION + BIAS) << FRACTION); }
+    __device__ float value() const { return __uint_as_float((exponent - FRACTION_BITS + 127) << 23); }
+    // A multiple of 2^32 units, near which neighbouring numbers of binary64 are a unit apart.
+    __device__ double anchor() const {
+        return __longlong_as_double(static_cast<i64>(2 * (exponent - FRACTION_BITS + 52 + 1023) + 1) << 51);
+    }
+};
+
+// The lane's own number, not worked out anew either.
+__device__ inline u32 of_lane(u32 v) { return __shfl_sync(ALL, v, threadIdx.x % WARP); }
+
+// Segments whose bytes a number of 32 bits counts.  Positions are numbers from a multiple of 16 bytes on.
+__device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& room, u32& phase) {
+    const ragged::SegmentRun& run = room.run;
+    const u32 lane = threadIdx.x % WARP;
+    const u64 address = reinterpret_cast<u64>(static_cast<const Code*>(p.data) + run.begin);
+    const u32 shift = static_cast<u32>(address % 16 / sizeof(Code)), stop = warp::uniform(shift + run.size);
+    const uint4* const base = reinterpret_cast<const uint4*>(address & ~15ull);
+    const i64 origin = warp::uniform(run.begin - shift);
+    const bool plain = p.target == finish::TO_BINARY32 && !p.mean;
+    const u32 few = warp::uniform(plain ? ragged::CHUNK64 + 1u : 0u);    // numbers of segments that need sums of 64-byte chunks, at least
+    const u32 many = warp::uniform(run.size ? SPAN + 1 : 0u);  // numbers of a group for the MMAs; no window is loaded of none
+    const u32 count = warp::uniform(run.count);
+    const i64* const ends = reinterpret_cast<const i64*>(warp::uniform(reinterpret_cast<u64>(p.offsets + run.first + 1)));
+    const u64 out = warp::uniform(reinterpret_cast<u64>(p.out) + run.first * sizeof(float));
+    const u32 ring = warp::uniform(load::shared_address(&room)), ring_end = warp::uniform(ring + RING_WORDS * 4);
+    const u32 place_of_lane = of_lane((lane * PER_LANE + lane * PER_LANE / BLOCK * PAD + PAD) * 4);
+
+    SumUnit unit;
+    double anchor = unit.anchor();
+    u32 above = in_both_halves(0x8000 - unit.limit());  // added to a magnitude, the highest bit says that it is too large
+    u32 filled = 0, slot = 0;  // the ring's end, a multiple of WINDOW, and where it is; with 0 the ring begins anew
+    const u32 vector_of_lane = of_lane(lane * VECTORS), last_vector = warp::uniform((stop - 1) / PER_LOAD);
+    const u32 ahead_of_lane = of_lane(load::shared_address(room.ahead) + vector_of_lane * 16);
+    const u32 arrivals = warp::uniform(load::shared_address(&room.arrivals));
+
+    // Numbers are always under way, or have been: a phase of arrivals to wait for.
+    const auto wait = [&] {
+        wait_for_arrivals(arrivals, phase);
+        phase ^= 1;
+    };
+    // Behind the last vector of the run, that one again: what follows the last segment's end does not matter.
+    const auto load = [&] {
+#pragma unroll
+        for (int i = 0; i < VECTORS; ++i)
+            fetch_vector(ahead_of_lane + i * 16, base + min(filled / PER_LOAD + vector_of_lane + i, last_vector));
+        arrive_with_vectors(arrivals);
+    };
+    const auto begin_at = [&](u32 position) {
+        asm volatile("" : "+r"(position));  // nothing of this is worked out where no run begins anew
+        filled = position / WINDOW * WINDOW;
+        slot = ring + filled % RING / WINDOW * (WINDOW_WORDS * 4);
+        __syncwarp();
+        if (lane == 0) store_vector(slot, make_uint4(0, 0, 0, 0));
+        __syncwarp();
+        wait();
+        load();
+    };
+    // The running sums of the next window; the lane's largest magnitudes, where some lane's cannot be added like this.
+    const auto fill = [&](u32& most) {
+        wait();
+        Vector ahead[VECTORS];
+#pragma unroll
+        for (int i = 0; i < VECTORS; ++i) ahead[i].words = load::load_vector(ahead_of_lane + i * 16);
+        filled += WINDOW;
+        load();
+        u32 mosts[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            mosts[i] = ahead[0].word[i];
+#pragma unroll
+            for (int j = 1; j < VECTORS; ++j) mosts[i] = larger(mosts[i], ahead[j].word[i]);
+        }
+        most = larger(larger(mosts[0], mosts[1]), larger(mosts[2], mosts[3]));
+        u32 wrong = most + above & 0x80008000;
+        if (__any_sync(ALL, unit.exponent != SumUnit::FINEST)) {
+            const u32 whole = unit.whole();
+#pragma unroll
+            for (int i = 0; i < 4 * VECTORS; ++i) wrong |= leftover(ahead[i / 4].word[i % 4], whole);
+        }
+        if (__any_sync(ALL, wrong != 0)) return false;
+
+        u32 sums[PER_LANE];  // of the lane's own numbers
+        double q[4] = {anchor, anchor, anchor, anchor};
+#pragma unroll
+        for (int i = 0; i < PER_LANE; ++i) {
+            q[i % 4] += to_binary64(ahead[i / PER_LOAD].codes[i % PER_LOAD]);
+            sums[i] = static_cast<u32>(__double_as_longlong(q[i % 4]));
+        }
+        const uint4 before = load::load_vector(slot);
+        const u32 place = slot + place_of_lane;
+        slot += WINDOW_WORDS * 4;
+        if (slot == ring_end) slot = ring;
+#pragma unroll
+        for (int i = PER_LANE - 1; i > 0; --i) sums[i] += sums[i - 1];
+        // What lies before the lane's numbers, for those at i mod 4: of four, the first and third are as much as the others.
+        const u32 own[3] = {sums[PER_LANE - 3], sums[PER_LANE - 2], sums[PER_LANE - 1]};
+        u32 more[4];
+        more[1] = warp::inclusive_scan(own[0]) - own[0] + before.y;
+        more[2] = warp::inclusive_scan(own[1]) - own[1] + before.z;
+        more[3] = warp::inclusive_scan(own[2]) - own[2] + before.w;
+        more[0] = more[1] + more[3] - more[2];
+        __syncwarp();
+        uint4 four;
+#pragma unroll
+        for (int i = 0; i < PER_LANE; i += 4) {
+            four = make_uint4(sums[i] + more[0], sums[i + 1] + more[1], sums[i + 2] + more[2], sums[i + 3] + more[3]);
+            store_vector(place + i * 4, four);
+        }
+        const u32 behind = place + PER_LANE * 4;
+        if ((lane + 1) * PER_LANE % BLOCK == 0) store_vector(behind == ring_end ? ring : behind, four);
+        __syncwarp();
+        return true;
+    };
+    const auto place_of = [&](u32 position) {
+        const u32 word = position % RING;
+        return ring + (word + word / BLOCK * PAD) * 4;
+    };
+    // The sums of a 64-byte chunk's two sets, in units, as an MMA rounds them.
+    const auto sums_of_chunk64 = [&](u32 begin, u32 end, float& low, float& high) {
+        const u32 s = place_of(begin), e = place_of(end), length = end - begin;
+        const u32 to1 = load::load_word(e + 12), to2 = load::load_word(e + 8), to3 = load::load_word(e + 4), all = to1 + to3;
+        const u32 even = length & 2 ? to1 : to3, odd = length & 2 ? to2 : all - to2, first = length & 1 ? odd : even;
+        low = __int2float_rz(static_cast<int>(first - load::load_word(s + 4)));
+        high = __int2float_rz(static_cast<int>(all - first - load::load_word(s + 12)));
+    };
+
+    const u32 ends_of_lane = of_lane(load::shared_address(room.ends) + lane * sizeof(i64));
+    const auto place_of_end = [&](u32 group) { return ends_of_lane + group * sizeof(i64) % (TURNS * TURN_BYTES); };
+    const auto fetch = [&](u32 group) { fetch_end(place_of_end(group), ends + min(group + lane, count - 1)); };
+    for (u32 turn = 0; turn < TURNS - 1; ++turn) fetch(turn * WARP);
+    u32 so_far = shift;
+#pragma unroll 1
+    for (u32 group = 0; group < count; group += WARP) {
+        const u32 number = group + lane;
+        load::wait_for_copies<TURNS - 2>();
+        const u64 relative = static_cast<u64>(load_end(place_of_end(group)) - origin);
+        fetch(group + (TURNS - 1) * WARP);
+        const u32 end = static_cast<u32>(relative);
+        u32 begin = __shfl_up_sync(ALL, end, 1);
+        if (lane == 0) begin = so_far;
+        const u32 length = end - begin, last = reduce_max(end);
+        bool by_mmas = __any_sync(
+            ALL, relative >> 32 != 0 || end > stop || length > SPAN || last - so_far >= many);
+        if (!by_mmas && __any_sync(ALL, filled < last)) {
+            bool raised = false;
+            do {
+                if (__any_sync(ALL, filled == 0)) begin_at(so_far);
+                u32 most;
+                if (fill(most)) continue;
+                // The unit follows the numbers up and down, but not down where it has gone up for others of the group.
+                const u32 code = reduce_max(max(most & 0xffff, most >> 16));
+                const int wanted = max(SumUnit::FINEST, static_cast<int>(code >> FRACTION) - BIAS);
+                by_mmas = __any_sync(
+                    ALL, code >= INFINITE || wanted == unit.exponent || (raised && wanted < unit.exponent));
+                if (by_mmas) break;
+                raised = raised || wanted > unit.exponent;
+                unit.exponent = wanted;
+                anchor = unit.anchor();
+                above = in_both_halves(0x8000 - unit.limit());
+                filled = 0;
+            } while (__any_sync(ALL, filled < last));
+        }
+        if (by_mmas) {
+            // What is no position of the run becomes one that is too large, and too far from all others.
+            const u64 same = static_cast<u64>(load_end(place_of_end(group)) - origin);
+            const u32 valid = same - shift <= run.size ? static_cast<u32>(same) : NOWHERE;
+            begin = __shfl_up_sync(ALL, valid, 1);
+            if (lane == 0) begin = so_far;
+            __syncwarp();
+            ragged::sum_group_from_memory(p, run, group, number < count, begin - shift, valid - shift, room.shared);
+            __syncwarp();
+            so_far = warp::uniform(lane == WARP - 1 ? valid : 0);
+            filled = 0;
+            continue;
+        }
+        so_far = last;
+        float low, high;
+        sums_of_chunk64(begin, min(end, begin + ragged::CHUNK64), low, high);
+        float sum = low + high;
+        if (__any_sync(ALL, length >= few)) {
+            double chunks64 = static_cast<double>(low) + static_cast<double>(high);
+            for (u32 chunk64 = begin + ragged::CHUNK64; __any_sync(ALL, chunk64 < end); chunk64 += ragged::CHUNK64) {
+                if (chunk64 >= end) continue;
+                sums_of_chunk64(chunk64, min(end, chunk64 + ragged::CHUNK64), low, high);
+                chunks64 += static_cast<double>(low) + static_cast<double>(high);
+            }
+            sum = __double2float_rn(chunks64);
+            if (__any_sync(ALL, few == 0)) {
+                if (number < count) ragged::store_any(p, run.first + number, chunks64 * unit.value(), length);
+                continue;
+            }
+        }
+        if (number < count) store_result(out + number * sizeof(float), sum * unit.value());
+    }
+    load::wait_for_copies<0>();
+}
+
+extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP)) short_segments(const __grid_constant__ ragged::Segments p) {
+    __shared__ ShortSegmentsMemory room;
+    const u32 arrivals = load::shared_address(&room.arrivals);
+    begin_arrivals(arrivals);
+    u32 phase = 0;
+    ragged::for_each_run(
+        p, room.run, [&](i64 i) { return warp::uniform(p.offsets[i]); }, [&] { sum_run(p, room, phase); });
+    wait_for_arrivals(arrivals, phase);
+}
+
+}  // namespace tcu::kernels
