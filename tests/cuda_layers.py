@@ -14,9 +14,11 @@ CUDA = Path(tcu.gpu.__file__).parent / "cuda"
 LAYERS = tuple(re.findall(r"^\| `(\w+)` \|", (CUDA / "README.md").read_text(encoding="utf-8"), re.MULTILINE))
 """From the kernels at the top down to what every layer needs."""
 USING = "".join(
-    f"namespace tcu::{layer} {{}}\nusing namespace tcu::{layer};\n" for layer in LAYERS if layer != "types"
+    f"namespace tcu::{layer} {{}}\nusing namespace tcu::{layer};\n"
+    for layer in LAYERS
+    if layer not in ("kernels", "types")
 )
-"""The names of every layer but the lowest, whether it is included or not."""
+"""The names of every layer, whether it is included or not; kernels and what is of `types` have no namespace of their own."""
 
 
 def with_facts(source: str, facts: Iterable[str]) -> str:

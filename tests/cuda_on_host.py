@@ -215,7 +215,7 @@ def compiled_for_host(
     }
     defines = "".join(f"#define {name} {value}\n" for name, value in given.items())
     main = (
-        f"{USING}static const {structure}* given;\nstatic void once() {{ tcu::kernels::{entry}(*given); }}\n"
+        f"{USING}static const {structure}* given;\nstatic void once() {{ ::{entry}(*given); }}\n"
         "#pragma GCC visibility push(default)\n"
         f'extern "C" int run(const {structure}* problem, unsigned blocks, unsigned more, unsigned threads, '
         "unsigned together, const char* from, const char* to, unsigned seed) {\n"
@@ -263,7 +263,11 @@ def _in_one(source: str) -> str:
     def whole(name: str) -> str:
         text = re.sub(r"^\s*#\s*pragma[^\n]*$", "", texts.pop(name, ""), flags=re.MULTILINE)
         if name == "device/mma/fragments.cuh" and text:
-            text = text[: text.index("// One overload per number of registers")] + _MMA + "}  // namespace tcu::mma\n"
+            text = (
+                text[: text.index("// One overload per number of registers")]
+                + _MMA
+                + "}  // namespace tcu::mma\n"
+            )
         return re.sub(r'^#include "([^"]+)"$', lambda found: whole(found[1]), text, flags=re.MULTILINE)
 
     return whole(source)

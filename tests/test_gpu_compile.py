@@ -118,7 +118,10 @@ def test_host_and_device_agree_on_the_layout_of_a_problem() -> None:
     nvrtc_or_skip()
     offset = {name: getattr(Problem, name).offset for name in ("b", "c", "d", "m", "tiles", "batch_extents")}
     facts = [f"__builtin_offsetof(Problem, {name}) == {at}" for name, at in offset.items()]
-    facts += [f"sizeof(Problem) == {ctypes.sizeof(Problem)}", f"MAX_BATCH_DIMENSIONS == {MAX_BATCH_DIMENSIONS}"]
+    facts += [
+        f"sizeof(Problem) == {ctypes.sizeof(Problem)}",
+        f"MAX_BATCH_DIMENSIONS == {MAX_BATCH_DIMENSIONS}",
+    ]
     text = with_facts("device/load/matrix.cuh", facts)
     header = read_sources("device/load/matrix.cuh")
     compile_cuda(CompileTask((("check.cu", text), *header), ("--std=c++17",), "sm_75"))
@@ -218,7 +221,13 @@ SUMS: dict[str, dict[str, Any]] = {
         "MORE": 4,
     },
     "long_chunks.cu": {"THREADS": 64, "RESIDENT": 8, "COPY": 4096, "COPIES": 3, "PERMUTED_K": 0},
-    "long_chunks.cu, with permuted k": {"THREADS": 64, "RESIDENT": 9, "COPY": 4096, "COPIES": 3, "PERMUTED_K": 1},
+    "long_chunks.cu, with permuted k": {
+        "THREADS": 64,
+        "RESIDENT": 9,
+        "COPY": 4096,
+        "COPIES": 3,
+        "PERMUTED_K": 1,
+    },
     "long_segments.cu": {"THREADS": 256, "CHAIN": 1, "UNROLL": 4, "RESIDENT": 4, "TERM": "VALUE"},
     "columns.cu": {
         "THREADS": 256,

@@ -1,7 +1,7 @@
 """Contract of ragged segments, and of exact sums along axes, on a GPU: every result has the bits that the model gives it.
 
 Random offsets of every kind of length (empty, single numbers, beyond every
-border between a lane, a quad, a tile, a warp and blocks, the whole array), at
+border between a lane, 64 bytes, a tile, a warp and blocks, the whole array), at
 every misalignment, on numbers of all kinds (``--segments`` says how many): inf
 and NaN stay in their segments.  What lies behind the array is never read as if
 it were in it.
@@ -179,7 +179,7 @@ def test_long_segments_that_are_listed_ahead(torch, dtype, monkeypatch) -> None:
 
 @pytest.mark.parametrize("kind", MAGNITUDES)
 def test_short_segments_of_every_magnitude(torch, kind) -> None:
-    """Of binary16, where sums come from running sums: every border of quads, windows and the ring among short ones."""
+    """Of binary16, where sums come from running sums: every border of 64-byte chunks, windows and the ring among short ones."""
     rng = np.random.default_rng(len(kind))
     borders = [31, 32, 33, 63, 64, 65, 128, 129, 256, 511, 512, 513, 1500, 1533, 2048, 2049]
     for mean in (1, 2, 5, 8, 12, 16, 19):

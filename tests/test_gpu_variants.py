@@ -193,7 +193,8 @@ def test_host_and_device_agree_on_the_layout_of_the_structures() -> None:
         ("blocks.cu", "Blocks", variants._Blocks),
     ):
         facts = [
-            f"__builtin_offsetof({name}, {field}) == {getattr(structure, field).offset}" for field, _ in structure._fields_
+            f"__builtin_offsetof({name}, {field}) == {getattr(structure, field).offset}"
+            for field, _ in structure._fields_
         ]
         text = with_facts(source, [*facts, f"sizeof({name}) == {ctypes.sizeof(structure)}"])
         macros = {

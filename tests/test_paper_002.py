@@ -18,8 +18,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from cuda_layers import with_facts
 from bits import codes, same
+from cuda_layers import with_facts
 from gpu_support import gpu_or_skip, library_or_skip, unit_or_skip
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -9,7 +9,7 @@ from typing import Any
 from tcu.formats.format import Format
 from tcu.gpu.device import Gpu
 from tcu.gpu.launch import KernelLaunch
-from tcu.gpu.segments import STATES, WorkQueue, Room
+from tcu.gpu.segments import STATES, Room, WorkQueue
 from tcu.gpu.sums import COUNTS, ELEMENTS, LIMBS, LOAD, TARGETS, compiled
 from tcu.gpu.tuning import exact_config
 from tcu.gpu.workspace import workspace

@@ -24,7 +24,7 @@ __all__ = ["STATES", "WorkQueue", "Room", "SegmentsLaunch"]
 _TILES, _WARP = 8, 32
 """As in cuda/device/ragged/group_trees.cuh."""
 ITEM, STATES = 32, 8
-"""Bytes of an item, and words of the list's state, as in cuda/device/grid/work_queue.cuh."""
+"""Bytes of an item, and words of the list's state, as in cuda/device/ragged/work_queue.cuh."""
 _BLOCK = 256
 """Threads of the plan's blocks, by whose tiles segments.cu sums."""
 _DATA = {2: 48 << 10, 4: 128 << 10, 8: 64 << 10}
@@ -35,13 +35,13 @@ _MOST_PER_WARP = 512
 _AT_ONCE = (8, 32)
 """The least and the most segments that a warp takes at a time: few where they are long, so that many warps have some."""
 _WITH_RESTS = {2: 256, 4: 144, 8: 144}
-"""By the bytes of an element: bytes of a segment, on average, from which on what is left of each behind its whole quads is
-taken with these, and not all that is left of a group in a turn of its own; of binary32 and binary64, up to which a lane has
-a segment to itself.
+"""By the bytes of an element: the average bytes of a segment from which on its last, partial 64-byte chunk is taken together
+with its whole ones.  Below that, the partial chunks of a group of segments have a turn of their own; and of binary32 and
+binary64, a lane has a segment to itself.
 
-H200, with these and without, of memory's speed: binary32, means of 24, 32 and 40 numbers 0.600 and 0.707, 0.624 and 0.641,
-0.615 and 0.548; bfloat16, 40, 64 and 100 numbers 0.645 and 0.729, 0.746 and 0.842, 0.766 and 0.793; binary64, 16 and 20
-numbers 2.76 and 2.92, 2.90 and 2.63 TB/s.
+H200, together and in a turn of their own, of memory's speed: binary32, means of 24, 32 and 40 numbers 0.600 and 0.707, 0.624
+and 0.641, 0.615 and 0.548; bfloat16, 40, 64 and 100 numbers 0.645 and 0.729, 0.746 and 0.842, 0.766 and 0.793; binary64, 16
+and 20 numbers 2.76 and 2.92, 2.90 and 2.63 TB/s.
 """
 _RINGS = {2: (1664, 4, 22), 4: (2048, 3, 24), 8: (2048, 3, 24)}
 """By the bytes of an element: bytes of a copy into a warp's ring in shared memory, copies that have room there, and as many
@@ -86,7 +86,7 @@ _BUSY = 1 << 13
 
 
 class WorkQueue(ctypes.Structure):
-    """As in cuda/device/grid/work_queue.cuh."""
+    """As in cuda/device/ragged/work_queue.cuh."""
 
     _fields_ = (
         ("items", ctypes.c_uint64), ("arrived", ctypes.c_uint64), ("state", ctypes.c_uint64),

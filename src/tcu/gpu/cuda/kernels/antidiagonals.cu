@@ -1,9 +1,10 @@
 // Sums of the antidiagonals of a product of digits: the coefficients of a product of long integers, in one pass.
 //
-// Row r and column j of the product belong to digit r + (first + j)·side of the result.  With r = q·side + u these
-// are, for each u, the antidiagonals q + j of a matrix of strips × columns.  A warp reads some of its rows one after
-// the other, a lane to every 32nd column, and after each row hands its sums on to the column on its left, which
-// continues them in the next row; what leaves column 0 is done.  Integers: the order of additions changes nothing.
+// The entry in row r and column j of the product belongs to digit r + (first + j)·side of the result.  With r =
+// q·side + u these are, for each u, the antidiagonals q + j of a matrix of strips × columns.  A warp reads some rows
+// of this matrix one after another; each lane has every 32nd column.  After each row, a column hands its sum to the
+// column on its left, which goes on with it in the next row.  The sum that leaves column 0 is complete.  The entries
+// are integers, so the order of additions changes nothing.
 //
 // Compiled with these macros:
 //   PRODUCT type of the product's entries, which are integers: int, i64, float or double
@@ -13,7 +14,7 @@
 
 #include "device/types/types.cuh"
 
-namespace tcu::kernels {
+using namespace tcu;
 
 // The host fills it field by field (tcu/gpu/antidiagonals.py): change both together.
 struct Antidiagonals {
@@ -55,10 +56,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) add_antidiagonals(const __
 #pragma unroll
         for (int c = 0; c < PER; ++c) sums[c] = lane + 1 < WARP ? next[c] : next[c + 1];
     }
-    // What other warps continue: column j would go on with strip q1 + j.
+    // What other warps go on with: column j would continue with strip q1 + j.
 #pragma unroll
     for (int c = 0; c < PER; ++c)
         if (sums[c]) atomicAdd(result + (q1 + lane + WARP * c) * p.side, static_cast<u64>(sums[c]));
 }
-
-}  // namespace tcu::kernels

@@ -1,5 +1,5 @@
-// The variants single-pass, split and warp-shuffle: one launch; each block reduces its numbers to one,
-// by chained MMAs or by warp shuffles, and the blocks' numbers are added up in order (tcu/plan/variants.py).
+// The variants single-pass, split and warp-shuffle in one launch.  Each block reduces its numbers to one, by chained
+// MMAs or by warp shuffles; the blocks' numbers are added up in order (tcu/plan/variants.py).
 //
 // Compiled with ELEMENT and LAYOUT (load/array.cuh), and
 //   THREADS   of a block: the plan's B
@@ -16,7 +16,7 @@
 #include "device/grid/slots.cuh"
 #include "device/load/array.cuh"
 
-namespace tcu::kernels {
+using namespace tcu;
 
 constexpr int WARPS = THREADS / WARP;
 
@@ -27,7 +27,7 @@ struct Blocks {
     void* out;
     double divisor;
     i64 blocks;
-    i64 chained;  // how many of them, the first, are blocks of chains
+    i64 chained;  // the first so many of them are blocks of chains
     i64 border;   // the first number of the blocks of shuffles
     i64 target;
 };
@@ -82,8 +82,8 @@ __device__ inline BlockNumber add_in_order(BlockNumber total, u64* slots, i64 co
     return total;
 }
 
-// By one warp: the numbers of up to GATHERED blocks, this one the last, and the total of all before them.
-// Not inline: its registers are none of the blocks' business.
+// Called by one warp: adds the numbers of up to GATHERED blocks, of which this is the last, to the total of all
+// before them.  Not inline, so that it takes no registers from the blocks' work.
 __device__ __noinline__ void gather(const Blocks& p, i64 block) {
     const i64 before = block / GATHERED, first = before * GATHERED;
     const i64 stop = block + 1 < p.blocks ? block + 1 : p.blocks;
@@ -109,9 +109,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) blocks(const __grid_consta
         const BlockNumber number = warp::across_warps<WARPS>(number_of_warp(p, block));
         if (threadIdx.x == 0) grid::publish(p.slots + block, number);
     }
-    // The last of every GATHERED blocks adds up their numbers, while later blocks still run.  Blocks start
-    // in order, so all that it waits for are running or done.
+    // The last of every GATHERED blocks adds up their numbers, while later blocks still run.  Blocks start in order,
+    // so all blocks that it waits for are running or done.
     if (threadIdx.x < WARP && (block == gridDim.x - 1 || block % GATHERED == GATHERED - 1)) gather(p, block);
 }
-
-}  // namespace tcu::kernels

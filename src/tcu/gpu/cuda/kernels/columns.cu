@@ -1,26 +1,28 @@
-// Sums along an axis that is not the last: every column has the bits of its own sum by the plan of sum.cu.
+// Sums along an axis that is not the last.  Every column has the bits of its own sum by the plan of sum.cu.
 //
-// The array is (outer, length, inner), and inner numbers lie side by side; a column is `length` of them, a row apart.
-// What one accumulator of the plan adds up is a leaf: rows at the distance `period`.  Leaves come together two by two,
-// `distance[k]` rows apart on level k.  The first levels are shared by lanes; a warp goes through the leaves above in
-// the order in which LEVELS numbers have to wait; the last levels are shared by warps.  Of long columns a block has a
-// chunk, and another launch, by the plan's last steps, adds up what the chunks come to.
+// The array is (outer, length, inner), and inner numbers lie side by side.  A column is `length` numbers, a row
+// apart.
 //
-// Compiled with ELEMENT and LAYOUT (load/array.cuh; of 16-bit numbers, ALIGNED: what is loaded begins at multiples of GRAIN
-// bytes), and
-//   GRAIN    16, or 8, of 16-bit numbers ALIGNED and not NARROW
-//   COLUMNS  of a unit: of 16-bit numbers 8, or where NARROW is 1, the inner extent, which is no more, and its rows lie
-//            without gaps; of others, what a lane loads at once, which divides the inner extent
-//   SPREAD   levels that lanes share, of 16-bit numbers up to 3, of others up to 5
-//   LEVELS   of a warp
-//   HALVES   of 16-bit numbers, 1: no column has more than 16 rows, half a leaf, and two units come together
+// What one accumulator of the plan adds up is a leaf: rows at the distance `period`. Leaves come together two by two,
+// `distance[k]` rows apart on level k.  Lanes share the first levels.  A warp goes through the levels above one leaf
+// after another, in an order in which only LEVELS numbers must wait.  Warps share the last levels.  A long column is
+// cut into chunks, one for each block, and another launch adds up what the chunks come to, by the plan's last steps.
+//
+// Compiled with ELEMENT and LAYOUT (load/array.cuh; of 16-bit numbers, ALIGNED: what is loaded begins at multiples of
+// GRAIN bytes), and
+//   GRAIN    16; or 8, for 16-bit numbers ALIGNED and not NARROW
+//   COLUMNS  of a unit. Of 16-bit numbers: 8; or, where NARROW is 1, the inner extent, which is at most 8, and rows lie
+//            without gaps. Of others: what a lane loads at once, which divides the inner extent
+//   SPREAD   levels that lanes share: of 16-bit numbers up to 3, of others up to 5
+//   LEVELS   levels of a warp
+//   HALVES   1, of 16-bit numbers: no column has more than 16 rows, half a leaf, and two units are taken together
 //   TURNS    turns at a time, so that enough is read at once
 //   LOW, MOST_WITHIN   of numbers of more than 16 bits: lanes share the first LOW levels; then come those of a lane's own
 //            leaves, up to MOST_WITHIN; then the other levels that lanes share
-//   LOOPS    1: a chunk has more turns than that
-//   UNEVEN   1: the plan's warps are no power of two, so that some leaves of its trees are not there
+//   LOOPS    1: a chunk has more turns than TURNS
+//   UNEVEN   1: the plan's warps are no power of two, so that some leaves of its trees do not exist
 //   ALONG    warps that share a column; the block's other warps have other columns
-//   PIPED    1: 16-bit numbers, ALIGNED and not NARROW, ALONG 1: a warp has columns one after another, and asks for what
+//   PIPED    1: 16-bit numbers, ALIGNED and not NARROW, ALONG 1: a warp takes columns one after another, and asks for what
 //            comes next before it adds up
 //   THREADS, RESIDENT   of a block, and blocks per multiprocessor that the registers must allow
 
@@ -32,7 +34,7 @@
 #include "device/reduce/lane_columns.cuh"
 #endif
 
-namespace tcu::kernels {
+using namespace tcu;
 
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
 typedef reduce::MmaLeaves Leaves;
@@ -41,10 +43,10 @@ typedef reduce::LaneLeaves Leaves;
 #endif
 
 constexpr int NUMBERS = Leaves::NUMBERS;
-constexpr int UNITS = WARP / Leaves::LANES >> SPREAD;  // of a warp
+constexpr int UNITS = WARP / Leaves::LANES >> SPREAD;  // units of a warp
 constexpr int ACROSS = THREADS / WARP / ALONG;
 
-// Neighbouring columns, none of them beyond the last unit.
+// A unit of neighbouring columns; it has none beyond the last unit.
 struct ColumnUnit {
     u32 outer;
     i64 first;
@@ -58,20 +60,21 @@ struct ColumnUnit {
 
 struct Ahead {
 #if PIPED
-    Leaves::Asked asked;  // of the next leaf
-    reduce::ChunkColumns next;           // the columns that follow
+    Leaves::Asked asked;        // the next leaf's numbers, which are under way
+    reduce::ChunkColumns next;  // the columns that follow
 #endif
 };
 constexpr int NEXT_COLUMNS = -1;
 
-// The sums of the leaves below that level, the first of which begins at `row`, and the one that follows them at `after`.
+// The sums of the leaves below a level.  The first leaf begins at `row`, the one that follows all of them at `after`.
 template <int LEVEL>
-__device__ inline void sum_below(const reduce::Columns& p, const reduce::ChunkColumns& x, int rows, int row, int after, Ahead& ahead,
+__device__ inline void sum_below(const reduce::Columns& p, const reduce::ChunkColumns& x, int rows, int row, int after,
+                                 Ahead& ahead,
                                  double (&v)[NUMBERS]) {
     if constexpr (LEVEL == Leaves::WITHIN) {
         Leaves leaves;
         const int period = static_cast<int>(p.period);
-        if (row >= period) row = rows;  // a plan may have warps in other numbers than powers of two
+        if (row >= period) row = rows;  // the plan's warps may be no power of two: there is no such leaf
 #if PIPED
         if (after >= period) after = rows;
 #pragma unroll 1
@@ -79,8 +82,10 @@ __device__ inline void sum_below(const reduce::Columns& p, const reduce::ChunkCo
             const int turn = row + period;
             leaves.add(x, row, ahead.asked, [&] {
                 const bool again = LOOPS && turn < rows, here = again || after != NEXT_COLUMNS;
-                const reduce::ChunkColumns& y = ahead.next;  // field by field, as a choice between addresses would need memory
-                const reduce::ChunkColumns from = {here ? x.data : y.data, x.stride, here ? x.columns : y.columns, here ? x.rows : y.rows};
+                // Chosen field by field: a choice between addresses would need memory.
+                const reduce::ChunkColumns& y = ahead.next;
+                const reduce::ChunkColumns from = {here ? x.data : y.data, x.stride, here ? x.columns : y.columns,
+                                                   here ? x.rows : y.rows};
                 Leaves::ask_for(from, again ? turn : here ? after : 0, ahead.asked);
             });
             row = turn;
@@ -107,13 +112,13 @@ __device__ inline void sum_below(const reduce::Columns& p, const reduce::ChunkCo
     }
 }
 
-// Where a warp stands: its first unit, and the chunk of rows.
+// A warp's position: its first unit, and its chunk of rows.
 struct Here {
     u32 units;
     i64 begin;
     int rows;
 
-    // A lane's columns of it, from the lane's own leaf on.
+    // The lane's columns of the chunk, from the lane's own leaf on.
     __device__ reduce::ChunkColumns chunk(const reduce::Columns& p) const {
         const int own = Leaves::unit();
         const ColumnUnit unit(p, units + (own >> SPREAD));
@@ -140,7 +145,8 @@ struct Here {
     }
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS)) columns(const __grid_constant__ reduce::Columns p) {
+extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS))
+    columns(const __grid_constant__ reduce::Columns p) {
     const int warp = threadIdx.x / WARP;
     Here here;
     here.units = (blockIdx.x * ACROSS + warp / ALONG) * UNITS;
@@ -149,7 +155,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     double v[NUMBERS];
     Ahead ahead;
 #if PIPED
-    // Of which a warp has many: what comes next is asked for as soon as there is room for it.
+    // A warp has many columns: the next ones are asked for as soon as there is room.
     const u32 step = gridDim.x * ACROSS * UNITS;
     reduce::ChunkColumns x = here.chunk(p);
     Leaves::ask_for(x, 0, ahead.asked);
@@ -172,5 +178,3 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     if (along == 0) here.store(p, v);
 #endif
 }
-
-}  // namespace tcu::kernels

@@ -1,12 +1,14 @@
 // The exact sum of an array in one launch, and its one rounding.
 //
-// A warp adds up its share in floating point without an error, and proves it: every number x is cut at
-// two fixed places (S' = S + x; q = S' - S; r = x - q is Dekker's cut, and S only ever holds multiples
-// of its last place), q's and r's add up without rounding within a window of bits, and what falls out of the
-// window is noticed.  Where the proof fails the warp does its share again: first in binary64 with a
-// window placed by the largest number of the share, then number by number in limbs of 16 bits.
-// All of it is exact, so neither grid nor order matter.  Products go the same way (exact/products.cuh).
-// (Demmel and Nguyen, "Parallel Reproducible Summation", IEEE Trans. Computers 64(7), 2015, cut likewise.)
+// A warp adds up its share in floating point without an error, and proves that there was none.  Every number x is cut
+// at two fixed places (S' = S + x; q = S' - S; r = x - q is Dekker's cut, and S only ever holds multiples of its last
+// place). The sums of the q and of the r are not rounded while they stay within a window of bits, and what falls out
+// of the window is noticed.
+//
+// Where the proof fails, the warp does its share again: first in binary64, with a window placed by the share's
+// largest number; then number by number, in limbs of 16 bits.  All of it is exact, so neither grid nor order matter.
+// Products go the same way (exact/products.cuh). (Demmel and Nguyen, "Parallel Reproducible Summation", IEEE Trans.
+// Computers 64(7), 2015, cut likewise.)
 //
 // Compiled with ELEMENT and LAYOUT (load/array.cuh), and
 //   THREADS     of a block
@@ -21,7 +23,7 @@
 #include "device/exact/products.cuh"
 #endif
 
-namespace tcu::kernels {
+using namespace tcu;
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) exact_sum(const __grid_constant__ exact::ExactSum p) {
     __shared__ i64 total[exact::WORDS];
@@ -50,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) exact_sum(const 
     __syncthreads();
     if (threadIdx.x == 0) {
         __threadfence();
-        last = atomicInc(p.arrived, gridDim.x - 1) == gridDim.x - 1;  // and zero for the next launch
+        last = atomicInc(p.arrived, gridDim.x - 1) == gridDim.x - 1;  // it is zero again for the next launch
         first_used = exact::LIMBS;
         last_used = -1;
         __threadfence();
@@ -59,7 +61,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) exact_sum(const 
     if (!last) return;
     for (int i = threadIdx.x; i < exact::WORDS; i += THREADS) {
         i64 sum = 0;
-        i64 parts[exact::COPIES];  // all loads before the first store: one after another they took 20 us
+        i64 parts[exact::COPIES];  // all loads come before the first store: one after another they took 20 us
 #pragma unroll
         for (int copy = 0; copy < exact::COPIES; ++copy)
             parts[copy] = static_cast<i64>(__ldcg(reinterpret_cast<const u64*>(p.limbs + copy * exact::WORDS + i)));
@@ -77,10 +79,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) exact_sum(const 
     }
     __syncthreads();
     if (threadIdx.x == 0 && p.out) {
-        // Nothing but zeros: an empty range.
+        // If all limbs are zero, the range from first to last is empty.
         exact::store_limbs(total, min(first_used, exact::LIMBS - 1), max(last_used, 0), p.divisor, p.out,
                     static_cast<finish::Target>(p.target));
     }
 }
-
-}  // namespace tcu::kernels

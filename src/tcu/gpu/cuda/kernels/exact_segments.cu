@@ -1,10 +1,10 @@
-// Exact sums of many segments, or of the rows of an array: LANES lanes to each.
+// Exact sums of many segments, or of the rows of an array, with LANES lanes to each.
 //
-// Every lane cuts its numbers at two fixed places below the segment's largest and adds up the parts without
-// rounding, as exact/values.cuh does for whole arrays, here in binary64 alone; what falls out of both is noticed.
-// Then a warp does the segment again, number by number, in limbs.  Segments of more than MOST numbers go to a
-// second launch (long_exact_segments.cu).  All of it is exact, so the order does not matter.  A segment that is
-// none (it ends before it begins, or elsewhere than in the array) gives NaN.
+// Every lane cuts its numbers at two fixed places below the segment's largest number, and adds up the parts without
+// rounding.  exact/values.cuh does the same for whole arrays; here it is done in binary64 only.  What falls out of
+// both parts is noticed: then a warp does the segment again, number by number, in limbs.  Segments of more than MOST
+// numbers go to a second launch (long_exact_segments.cu). All of it is exact, so the order does not matter.  A
+// segment that is invalid (it ends before it begins, or outside the array) gives NaN.
 //
 // Compiled with ELEMENT (load/array.cuh; LAYOUT SHIFTED), and
 //   LANES      1 to 32, a power of two
@@ -17,28 +17,28 @@
 #include "device/exact/rounding.cuh"
 #include "device/exact/segment_chunks.cuh"
 #include "device/exact/values.cuh"
-#include "device/grid/work_queue.cuh"
+#include "device/ragged/work_queue.cuh"
 #include "device/load/unaligned.cuh"
 
-namespace tcu::kernels {
+using namespace tcu;
 
-constexpr int VECTORS = 64;  // of a lane
+constexpr int VECTORS = 64;  // 16-byte vectors of a lane, at most
 constexpr int MOST = LANES * VECTORS * PER_LOAD;
-constexpr int TERMS = VECTORS * PER_LOAD / 2;  // of each of two accumulators
-constexpr int READ = 24 / sizeof(Code);        // elements that are read from one on
+constexpr int TERMS = VECTORS * PER_LOAD / 2;  // numbers of each of two accumulators
+constexpr int READ = 24 / sizeof(Code);        // elements that an unaligned load reads
 
 struct ExactSegments {
     const void* data;
     i64 n;
-    const i64* offsets;  // null: rows
-    i64 stride;            // of rows, in elements
-    i64 length;            // of every row
+    const i64* offsets;  // null: the segments are rows
+    i64 stride;          // of rows, in elements
+    i64 length;          // of every row
     i64 segments;
     void* out;
     i64 target;
     i64 mean;    // whether the sums are divided by the lengths
     i64* limbs;  // WORDS for each segment of several chunks
-    grid::WorkQueue queue;
+    ragged::WorkQueue queue;
 };
 
 typedef exact::Arithmetic<double> ExactArithmetic;
@@ -56,7 +56,7 @@ __device__ inline u32 seen_in(const Vector& x) {
     return seen;
 }
 
-// Over the lanes of a segment, in all of them.
+// Merges the numbers of all lanes of a segment.  Every lane has the result.
 template <typename Number, typename Merge>
 __device__ inline Number over_lanes(Number v, const Merge& merge) {
 #pragma unroll
@@ -64,8 +64,9 @@ __device__ inline Number over_lanes(Number v, const Merge& merge) {
     return v;
 }
 
-// high · 2^exponent · 2^shift + low · 2^exponent, divided and rounded once.
-__device__ inline void store_parts(i64 high, i64 low, int shift, int exponent, u32 divisor, void* out, finish::Target target) {
+// Stores high · 2^exponent · 2^shift + low · 2^exponent, divided and rounded once.
+__device__ inline void store_parts(i64 high, i64 low, int shift, int exponent, u32 divisor, void* out,
+                                   finish::Target target) {
     u64 lower = static_cast<u64>(high) << shift;
     i64 upper = high >> (64 - shift);
     lower += static_cast<u64>(low);
@@ -97,14 +98,15 @@ __device__ inline void store_parts(i64 high, i64 low, int shift, int exponent, u
             sticky = rest != 0;
             normalize();
         }
-        const int fraction = target == finish::TO_BINARY16 ? 10 : target == finish::TO_BFLOAT16 ? 7 : target == finish::TO_BINARY32 ? 23 : 52;
+        const int fraction =
+            target == finish::TO_BINARY16 ? 10 : target == finish::TO_BFLOAT16 ? 7 : target == finish::TO_BINARY32 ? 23 : 52;
         const int bias = target == finish::TO_BINARY16 ? 15 : target == finish::TO_BINARY64 ? 1023 : 127;
         code = exact::rounded(magnitude[0], exponent + 64, sticky || magnitude[1], fraction, bias, 2 * bias + 1);
     }
     exact::store_code(code, negative, out, target);
 }
 
-// What nobody needs to add up: NaN and inf.
+// Stores the sum of a segment with NaN or inf, which need not be added up.
 __device__ inline void store_special(u32 seen, void* out, finish::Target target) {
     const bool nan = seen & A_NAN || (seen & AN_INFINITY && seen & A_NEGATIVE_INFINITY);
     const double infinity = __longlong_as_double(0x7ff0000000000000);
@@ -129,19 +131,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) exact_segments(c
     const auto read = [&](int v) {
         const u32 at = static_cast<u32>(address % 16) + v * 16;
         const int left = length - v * PER_LOAD;
-        return begin + v * PER_LOAD + READ <= p.n ? load::aligned(load::fetch(base, at, left)) : load::one_by_one(base, at, left);
+        return begin + v * PER_LOAD + READ <= p.n ? load::aligned(load::fetch(base, at, left)) : load::one_by_one(base,
+                                                                                                                  at, left);
     };
 
     exact::Range range;
 #if ELEMENT != BINARY16
     for (int v = mine; v < vectors; v += LANES) range.see(read(v));
     const int top = over_lanes(range.top(), [](int a, int b) { return max(a, b); });
-    // HIGHEST_WINDOW leaves room for an anchor of a few terms.
+    // HIGHEST_WINDOW leaves room for the anchor of a few terms; here there are TERMS of them.
     const int window =
-        min(max(max(top, 1) - exact::BIAS + 1, ExactArithmetic::LOWEST_WINDOW), ExactArithmetic::HIGHEST_WINDOW - exact::logarithm(TERMS));
+        min(max(max(top, 1) - exact::BIAS + 1, ExactArithmetic::LOWEST_WINDOW),
+            ExactArithmetic::HIGHEST_WINDOW - exact::logarithm(TERMS));
     const int high_exponent = window + exact::logarithm(TERMS) - ExactArithmetic::ROOM;
 #else
-    const int high_exponent = -exact::BIAS + 1 - exact::FRACTION;  // of which all numbers are multiples
+    const int high_exponent = -exact::BIAS + 1 - exact::FRACTION;  // all numbers are multiples of 2 to this power
 #endif
     const int low_exponent = high_exponent + exact::logarithm(TERMS) - 1 - ExactArithmetic::ROOM;
     const double high_anchor = ExactArithmetic::power_and_half(high_exponent + ExactArithmetic::PRECISION - 1);
@@ -211,12 +215,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) exact_segments(c
     for (rest = __ballot_sync(ALL, mine == 0 && is_there && is_long); rest; rest &= rest - 1) {
         const int who = __ffs(rest) - 1;
         const i64 count = __shfl_sync(ALL, end - begin, who), chunks = exact::exact_chunks_of(count);
-        const u32 place = grid::append(p.queue, __shfl_sync(ALL, segment, who), __shfl_sync(ALL, begin, who), count, chunks);
-        if (place == grid::NO_ROOM) {
+        const u32 place = ragged::append(p.queue, __shfl_sync(ALL, segment, who), __shfl_sync(ALL, begin, who), count,
+                                         chunks);
+        if (place == ragged::NO_ROOM) {
             if (lane == who) store_special(A_NAN, out, target);
         } else if (chunks > 1)
             for (int i = lane; i < exact::WORDS; i += WARP) p.limbs[static_cast<i64>(place) * exact::WORDS + i] = 0;
     }
 }
-
-}  // namespace tcu::kernels

@@ -7,17 +7,17 @@
 
 #include "device/types/types.cuh"
 
-namespace tcu::kernels {
+using namespace tcu;
 
 // The host fills it field by field (tcu/gpu/transforms.py): change both together.
 struct Largest {
     const SOURCE* planes[2];  // null: zeros
-    i64 member;   // from a transform to the next, in elements
-    i64 step;     // from an element to the next
-    i64 members;  // transforms
-    i64 elements;  // in each plane of each
-    i64 share;    // of them that one warp takes, a multiple of WARP · LOADS
-    u32* largest;  // zeros, to begin with
+    i64 member;               // from a transform to the next, in elements
+    i64 step;                 // from an element to the next
+    i64 members;              // transforms
+    i64 elements;             // in each plane of each
+    i64 share;                // elements that one warp takes, a multiple of WARP · LOADS
+    u32* largest;             // for each transform; zeros before the launch
 };
 
 struct alignas(sizeof(SOURCE) * LOADS) Elements {
@@ -50,5 +50,3 @@ extern "C" __global__ void __launch_bounds__(THREADS) largest(const __grid_const
     for (int lanes = WARP / 2; lanes > 0; lanes /= 2) most = max(most, __shfl_xor_sync(ALL, most, lanes));
     if (threadIdx.x % WARP == 0) atomicMax(p.largest + member, most);
 }
-
-}  // namespace tcu::kernels

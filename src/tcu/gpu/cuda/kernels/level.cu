@@ -1,16 +1,16 @@
 // One level of a discrete Fourier transform in one pass over memory: the tall products of complex rows and the
 // Fourier matrix, with all that happens to a number before and after them.
 //
-// Of what a level reads, number j of row r lies j·rows + r numbers into its transform; of what it writes, number c
-// of row r lies (r / done · LENGTH + c) · done + r % done into it (Stockham's order), so that neighbouring rows are
+// Number j of row r of what a level reads lies j·rows + r numbers into its transform.  Number c of row r of what it
+// writes lies (r / done · LENGTH + c) · done + r % done into it (Stockham's order). So neighbouring rows are
 // neighbours in memory on both sides.
 //
-// A block takes ROWS rows of the unit, GROUP rows of the level in each.  It fetches their numbers, rounds them to
-// inputs of the unit and puts them into shared memory as the words of fragments; its warps multiply them by
-// matrices that come from the cache in the order of fragments, add the real products up to complex numbers and
-// leave these in shared memory; last, the block goes through them in the order in which they are written, turns
-// them by their twiddles (or scales them back), rounds and stores.  Each operation is rounded by itself, in the
-// order of tcu/algorithms/complex_rows.py and dft.py: the bits are those of the same steps one by one.
+// A block takes ROWS rows of the unit, with GROUP rows of the level in each.  It fetches their numbers, rounds them
+// to inputs of the unit, and puts them into shared memory as the words of fragments.  Its warps multiply them by
+// matrices, which come from the cache in the order of fragments, add the real products up to complex numbers, and
+// leave these in shared memory.  Last, the block goes through them in the order in which they are written: it
+// multiplies them by their twiddles (or scales them back), rounds and stores them.  Each operation is rounded by
+// itself, in the order of tcu/algorithms/complex_rows.py and dft.py: the bits are those of the same steps one by one.
 //
 // Compiled with the macros of mma.cu and these:
 //   LENGTH         numbers in a row
@@ -20,7 +20,7 @@
 //   PARTS          inputs that a number is split into
 //   PART_BITS      bits that one of them takes
 //   REAL           float or double, in which everything outside the unit is computed
-//   NARROW, WIDEN  how a REAL becomes an INPUT, and back
+//   NARROW, WIDEN  how a REAL becomes an INPUT, and back: functions of mma/narrow.cuh
 //   SOURCE, SOURCE_LAYOUT, TARGET, TARGET_LAYOUT
 //                  the type of elements in memory; INPUTS: planes of inputs of the unit, REALS: planes of real
 //                  numbers, PAIRS: complex numbers
@@ -35,7 +35,7 @@
 
 #include "device/mma/narrow.cuh"
 
-namespace tcu::kernels {
+using namespace tcu;
 
 enum { FOUR, THREE, EMBEDDED };
 enum { INPUTS, REALS, PAIRS };
@@ -62,11 +62,11 @@ struct TransformLevel {
     REAL factor;
 };
 
-constexpr int SLOTS = PRODUCT == THREE ? 3 : 2;     // numbers that are made of each complex one
+constexpr int SLOTS = PRODUCT == THREE ? 3 : 2;  // real numbers that are made of each complex one
 constexpr int OPERANDS = PRODUCT == EMBEDDED ? 1 : SLOTS;
 constexpr int MATRICES = OPERANDS;
 constexpr int PRODUCTS = PRODUCT == FOUR ? 4 : OPERANDS;
-constexpr int TERMS = PARTS * (PARTS + 1) / 2;      // products of parts that a real product is the sum of
+constexpr int TERMS = PARTS * (PARTS + 1) / 2;  // products of parts that a real product is the sum of
 constexpr int SIDE = GROUP * LENGTH * (PRODUCT == EMBEDDED ? 2 : 1);
 constexpr int DEPTH = (SIDE + TILE_K - 1) / TILE_K;
 constexpr int K_WORDS = DEPTH * TILE_K / mma::INPUTS_PER_WORD;
@@ -80,7 +80,7 @@ constexpr int PITCH = ROWS + 32 / sizeof(WORD);
 constexpr int RESULT_PITCH = ROWS + 16 / sizeof(REAL);
 constexpr int WORDS_BYTES = OPERANDS * PARTS * K_WORDS * PITCH * sizeof(WORD);
 static_assert(SHARED == WORDS_BYTES + RESULTS * RESULT_PITCH * sizeof(REAL), "the host gives a block what it needs");
-// k that one thread puts together to a word, and whether it does.
+// How many k one thread puts together into a word, and whether it does.
 constexpr bool BY_WORDS = GROUP == 1 && LENGTH % mma::INPUTS_PER_WORD == 0;
 constexpr int TOGETHER = BY_WORDS ? mma::INPUTS_PER_WORD : 1;
 constexpr int ACROSS = TILE_ROWS / LOADS;
@@ -103,7 +103,8 @@ __device__ inline REAL power_of_two(int exponent) {
         return __longlong_as_double(static_cast<i64>(exponent + 1023) << 52);
 }
 
-// e with largest · 2^e in [2^(top - 1), 2^top), for the bits of a binary32 number; as numpy.frexp says it.
+// The exponent e with largest · 2^e in [2^(top - 1), 2^top), for the bits of a binary32 number; as numpy.frexp
+// defines it.
 __device__ inline int shift_of(u32 largest, int top) {
     const int field = static_cast<int>(largest >> 23);
     const int exponent = largest == 0 || field == 255 ? 1 : field - 126;
@@ -132,13 +133,14 @@ __device__ inline RowPlace place_of(const TransformLevel& l, int local) {
 // ---- numbers from memory to the words of fragments ----
 
 template <bool CONDITION, typename A, typename B>
-struct Either { typedef A Type; };
+struct Either { typedef A Choice; };
 template <typename A, typename B>
-struct Either<false, A, B> { typedef B Type; };
+struct Either<false, A, B> { typedef B Choice; };
 
-// Inputs of 16 bits stay in words: taken apart and put together again, they would cost more than all else here.
+// Inputs of 16 bits stay in words: to take them apart and to put them together again would cost more than all else
+// here.
 constexpr bool HALVES = SOURCE_LAYOUT == INPUTS && mma::INPUTS_PER_WORD == 2 && LOADS % 2 == 0;
-typedef Either<HALVES, Pack<u32, (LOADS + 1) / 2>, Pack<SOURCE, SOURCE_LAYOUT == PAIRS ? 2 * LOADS : LOADS>>::Type Loaded;
+typedef Either<HALVES, Pack<u32, (LOADS + 1) / 2>, Pack<SOURCE, SOURCE_LAYOUT == PAIRS ? 2 * LOADS : LOADS>>::Choice Loaded;
 
 struct Fetched {
     Loaded first, second;  // planes; or pairs in the first
@@ -165,10 +167,10 @@ __device__ inline SOURCE part_of(const Numbers& x, const Fetched& f, int number,
         return imaginary ? f.second.at[number] : f.first.at[number];
 }
 
-// What holds element v of a fetch: itself, or a word with its neighbour.
+// What holds element v of a fetch: the element itself, or a word with its neighbour.
 __device__ inline u64 word_of(const Loaded& x, int v) { return static_cast<u64>(x.at[HALVES ? v / 2 : v]); }
 
-// The inputs that a number is split into: x = sum of 2^(-PART_BITS · i) times the i-th, but for the rest.
+// The inputs that a number is split into: x is the sum of 2^(-PART_BITS · i) times input i, but for a rest.
 __device__ inline void split(REAL x, INPUT (&inputs)[PARTS]) {
 #pragma unroll
     for (int i = 0; i < PARTS; ++i) {
@@ -269,7 +271,8 @@ __device__ inline void fill(const TransformLevel& l, WORD* words) {
 #pragma unroll
                         for (int v = 0; v < LOADS; ++v) {
                             const int k = (local + v) % GROUP * (SIDE / GROUP) + before + j;
-                            INPUT* word = reinterpret_cast<INPUT*>(plane + k / mma::INPUTS_PER_WORD * PITCH + (local + v) / GROUP);
+                            INPUT* word =
+                                reinterpret_cast<INPUT*>(plane + k / mma::INPUTS_PER_WORD * PITCH + (local + v) / GROUP);
                             word[k % mma::INPUTS_PER_WORD] = static_cast<INPUT>(packed[s][p].at[v]);
                         }
                     }
@@ -281,7 +284,7 @@ __device__ inline void fill(const TransformLevel& l, WORD* words) {
 
 // ---- products ----
 
-// Where the product of part i of the left operand and part j of the right one is among the terms.
+// The index, among the terms, of the product of part i of the left operand and part j of the right one.
 __device__ constexpr int term(int i, int j) { return (i + j) * (i + j + 1) / 2 + j; }
 
 __device__ inline REAL value_of(const WORD (&d)[mma::D_WORDS], int i) {
@@ -384,8 +387,9 @@ __device__ inline u32 block_of(const TransformLevel& l, u32 row) {
         return row / done;
 }
 
-// The twiddles of numbers c to c + STORES - 1 in a run of rows, and on into the next number's if there are fewer rows.
-__device__ inline void twiddles_of(const TransformLevel& l, u32 block, int first, REAL (&cosine)[STORES], REAL (&sine)[STORES]) {
+// The twiddles of numbers c to c + STORES - 1 in a run of rows, and of the next number's if there are fewer rows.
+__device__ inline void twiddles_of(const TransformLevel& l, u32 block, int first, REAL (&cosine)[STORES],
+                                   REAL (&sine)[STORES]) {
     typedef Pack<REAL, STORES> Neighbours;
     const i64 row = static_cast<i64>(block) * LENGTH, plane = l.rows / l.done * LENGTH;
     const int c = first / RUN % LENGTH;
@@ -493,5 +497,3 @@ extern "C" __global__ void __launch_bounds__(THREADS) transform_level(const __gr
     __syncthreads();
     drain(level, results);
 }
-
-}  // namespace tcu::kernels

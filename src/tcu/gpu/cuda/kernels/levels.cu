@@ -1,21 +1,21 @@
-// One level of the variants two-mma and recurrence: every warp reduces a group of numbers to one,
-// which the next level takes (tcu/plan/variants.py).
+// One level of the variants two-mma and recurrence: each warp reduces a group of numbers to one number, which the
+// next level takes (tcu/plan/variants.py).
 //
-// Compiled with the macros of mma/chains.cuh.  The host fills the structure field by field
-// (tcu/gpu/variants.py): change both together.
+// Compiled with the macros of mma/chains.cuh.  The host fills the structure field by field (tcu/gpu/variants.py):
+// change both together.
 
 #include "device/finish/store.cuh"
 #include "device/mma/chains.cuh"
 
-namespace tcu::kernels {
+using namespace tcu;
 
 struct ChainLevel {
     load::Array x;
     void* results;  // one for each group, rounded to the format of the elements
-    void* out;      // of the last level, in place of results; else null
+    void* out;      // the last level writes here and not to `results`; else null
     double divisor;
     i64 groups;
-    i64 stored;     // whether the last level's number, too, is rounded to the format of the elements
+    i64 stored;  // whether the last level, too, rounds to the format of the elements
     i64 target;
 };
 
@@ -33,5 +33,3 @@ extern "C" __global__ void __launch_bounds__(THREADS) level(const __grid_constan
     if (p.divisor != 1) total /= p.divisor;
     finish::store_rounded(p.out, total, static_cast<finish::Target>(p.target));
 }
-
-}  // namespace tcu::kernels

@@ -1,17 +1,18 @@
-// Lists long segments ahead of all sums, if they have much of the array.
+// Puts long segments on the work queue before all sums, if they have much of the array.
 //
-// Sums of long segments wait for memory, those of short ones for their own steps: beside each other they take less time than
-// one after the other (a power law, H200: 0.84 of memory's rate in place of 0.69).  For that, the long ones must be known
-// before the short ones are summed.  A sample of all segments says whether they have much of the array.  If so, of 32
-// segments at a time the first and last offset show whether one can be long, and the others are read only then.
+// Sums of long segments wait for memory; those of short ones wait for their own steps.  Side by side they take less
+// time than one after the other (a power law, H200: 0.84 of memory's rate in place of 0.69). For that, the long
+// segments must be known before the short ones are summed.  A sample of all segments says whether the long ones have
+// much of the array.  If so, the first and the last offset of 32 segments show whether one of them can be long; only
+// then are the offsets between read.
 //
 // Compiled with THREADS, and RESIDENT (blocks per multiprocessor that the registers must allow).
 
 #include "device/ragged/segment_list.cuh"
 
-namespace tcu::kernels {
+using namespace tcu;
 
-// Whether long segments seem to have a quarter of the array, or more.
+// Whether, by the sample, long segments have a quarter of the array or more.
 __device__ inline bool is_worth_it(const ragged::Segments& p) {
     __shared__ u32 of_warps[THREADS / WARP];
     const i64 segment = threadIdx.x * (p.segments / THREADS);
@@ -26,13 +27,15 @@ __device__ inline bool is_worth_it(const ragged::Segments& p) {
 
 constexpr int AT_ONCE = 2;  // groups of 32 segments
 
-// Long segments that a warp has found: as many as go to the list at once, and those of 32 segments more.
+// Long segments that a warp has found: room for those that are appended at once, and for those of 32 segments more.
 struct Found {
     i64 segment[2 * WARP], begin[2 * WARP], length[2 * WARP];
 };
 
-// The lane's, if it is long, to those that are known; returns how many are known then, less than 32.
-__device__ inline int add_found(const ragged::Segments& p, Found& found, int known, bool is_long, i64 segment, i64 begin, i64 length) {
+// Adds the lane's segment, if it is long, to those that have been found.  Once there are 32, they are appended.
+// Returns how many are left, less than 32.
+__device__ inline int add_found(const ragged::Segments& p, Found& found, int known, bool is_long, i64 segment,
+                                i64 begin, i64 length) {
     const int lane = threadIdx.x % WARP;
     const u32 longs = __ballot_sync(ALL, is_long);
     const int at = known + __popc(longs & ((1u << lane) - 1));
@@ -49,14 +52,15 @@ __device__ inline int add_found(const ragged::Segments& p, Found& found, int kno
     return known - WARP;
 }
 
-// Of the warp's own segments; returns how many of them have been found last, less than 32, and go to the list with those of
-// other warps.
+// Finds the long ones among the warp's segments.  Returns how many are left at the end, less than 32; they are
+// appended together with those of other warps.
 __device__ inline int find_long_ones(const ragged::Segments& p, Found& found) {
     constexpr int WARPS = THREADS / WARP;
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const u32 warps = gridDim.x * WARPS;
     const i64 groups = (p.segments + WARP - 1) / WARP;
-    // All warps look as often at as many groups, as far as that goes: whoever had more kept the others waiting.
+    // All warps take the same number of turns with the same number of groups, as far as that is possible: a warp with
+    // more kept the others waiting.
     const i64 turns = (groups + warps * WARP - 1) / (warps * WARP), lanes = (groups + warps * turns - 1) / (warps * turns);
     int known = 0;
 #pragma unroll 1
@@ -72,11 +76,11 @@ __device__ inline int find_long_ones(const ragged::Segments& p, Found& found) {
                 asm volatile("prefetch.global.L2 [%0];" ::"l"(first + count / 2));
             }
         }
-        // The lane's, of the first of those groups.
+        // The lane's segment in the first of these groups.
         const auto segment_in = [&](u32 groups) { return (group - lane + __ffs(groups) - 1) * WARP + lane; };
 #pragma unroll 1
         for (u32 rest = __ballot_sync(ALL, may_have_one); rest;) {
-            // Some at a time, so that all are asked for before one is waited for.
+            // Some groups at a time, so that all their offsets are asked for before one is waited for.
             u32 those = rest;
             i64 begin[AT_ONCE], end[AT_ONCE];
 #pragma unroll
@@ -93,8 +97,8 @@ __device__ inline int find_long_ones(const ragged::Segments& p, Found& found) {
     return known;
 }
 
-// The lanes' long segments of all warps together, none where `length` is 0: the counter is one, and thousands added to it at
-// a time.
+// Appends the long segments of all warps together; a lane has none where `length` is 0. There is one counter, to
+// which thousands add at a time.
 __device__ inline void append_of_block(const ragged::Segments& p, i64 segment, i64 begin, i64 length) {
     constexpr int WARPS = THREADS / WARP;
     __shared__ u32 places[WARPS];
@@ -106,8 +110,8 @@ __device__ inline void append_of_block(const ragged::Segments& p, i64 segment, i
     if (threadIdx.x == 0) {
         u32 all = 0;
         for (int i = 0; i < WARPS; ++i) all += places[i];
-        u32 place = all ? grid::reserve(p.queue, grid::ITEM_COUNT, all, p.queue.room) : 0;
-        has_room = place != grid::NO_ROOM;
+        u32 place = all ? ragged::reserve(p.queue, ragged::ITEM_COUNT, all, p.queue.room) : 0;
+        has_room = place != ragged::NO_ROOM;
         for (int i = 0; i < WARPS; ++i) {
             const u32 those = places[i];
             places[i] = place;
@@ -133,9 +137,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) list_segments(co
     __threadfence();
     __syncthreads();
     if (threadIdx.x != 0) return;
-    const bool is_last = atomicAdd(p.queue.state + grid::LISTERS, 1u) == gridDim.x - 1;
+    const bool is_last = atomicAdd(p.queue.state + ragged::LISTERS, 1u) == gridDim.x - 1;
     __threadfence();
-    if (is_last) grid::store_release(p.queue.state + grid::LISTED, grid::items_on(p.queue) + 1);
+    if (is_last) ragged::store_release(p.queue.state + ragged::LISTED, ragged::items_on(p.queue) + 1);
 }
-
-}  // namespace tcu::kernels

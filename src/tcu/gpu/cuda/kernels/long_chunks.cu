@@ -1,14 +1,15 @@
-// As long_segments.cu, for the plan of blocks of 256 threads without chains: every chunk is a warp's, which goes
-// through the plan's eight warps side by side.  They come through a ring in shared memory where the architecture has
-// copies in bulk, each chunk's first bytes while the warp still has the one before.
+// As long_segments.cu, for the plan of blocks of 256 threads without chains.  Every chunk belongs to one warp, which
+// does the work of the plan's eight warps side by side.  Where the architecture has bulk copies, chunks come through
+// a ring in shared memory.  The first bytes of a chunk are copied while the warp still works on the chunk before.
 //
-// There it is launched twice where long segments may have been listed ahead (list_segments.cu): beside the short ones, with
-// few blocks, and behind them, when it takes what is left and what was listed by them.
+// There it is launched twice if long segments may have been put on the queue by list_segments.cu.  The first launch
+// runs beside that of the short segments, with few blocks.  The second comes after it, and takes what is left, and
+// what the short segments' launch has put on the queue.
 //
 // Compiled with ELEMENT, LAYOUT SHIFTED (load/array.cuh), and
-//   THREADS, RESIDENT   blocks per multiprocessor that the registers must allow
+//   THREADS, RESIDENT   of a block, and blocks per multiprocessor that the registers must allow
 //   COPY, COPIES   bytes of a copy into a warp's ring, and how many have room there (sm_90)
-//   PERMUTED_K  1: of 16-bit numbers, of which an MMA adds all 16 of a row at once
+//   PERMUTED_K 1, of 16-bit numbers: an MMA adds all 16 numbers of a row at once (mma/permuted_k.cuh)
 
 #include "device/finish/store.cuh"
 #include "device/grid/programmatic_launch.cuh"
@@ -22,16 +23,16 @@
 #include "device/mma/permuted_k.cuh"
 #endif
 
-namespace tcu::kernels {
+using namespace tcu;
 
-constexpr int TILES = 8;  // of a turn: one of each warp of the plan
+constexpr int TILES = 8;  // tiles of a turn: one for each warp of the plan
 constexpr int AT_ONCE = 4;
 constexpr int TILE = WARP * PER_LOAD, TURN = TILES * TILE;  // numbers
 constexpr int BLOCK = TILES * WARP;
 
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
 
-// What the plan's warps have added up, each lane with rows of another tile.
+// The accumulators of the plan's warps; each lane has rows of another tile.
 struct Warps {
     double low[TILES / AT_ONCE] = {}, high[TILES / AT_ONCE] = {};
 
@@ -92,22 +93,24 @@ typedef load::Ring<COPY, COPIES, 16, true> ChunkRing;  // read once: a power law
 
 constexpr int PART = AT_ONCE * TILE;
 constexpr u32 BYTES = PART * sizeof(Code);
-// Parts of a turn that are waited for at once, a copy being under way meanwhile: with two, the warp has more to do between
-// its steps.
+// Parts of a turn that are waited for at once, while a copy is under way.  With two, the warp has more to do between
+// waits.
 constexpr int ASKED = COPY * (COPIES - 2) >= 2 * BYTES ? 2 : 1;
 static_assert(COPY >= BYTES, "what a part reads and is not there lies in the ring");
 
 #if PERMUTED_K
 
-// How a chunk's 64-byte chunks lie: all alike.
+// Where the 64-byte chunks of a plan's chunk begin within 16 bytes: all of them alike.
 struct Placement {
     mma::OwnBits own;
     u32 selector, ring;
 
     __device__ Placement(const ChunkRing& data, u32 at)
-        : own(static_cast<int>(at % 16 * 8)), selector(mma::selector_at(at)), ring(warp::opaque(load::shared_address(data.memory->bytes))) {}
+        : own(static_cast<int>(at % 16 * 8)), selector(mma::selector_at(at)),
+          ring(warp::opaque(load::shared_address(data.memory->bytes))) {}
 
-    // Each lane completes the first vector of a 64-byte chunk (ragged/aligned_chunks64.cuh): its own group's of the tile with its number.
+    // Each lane completes the first vector of one 64-byte chunk (ragged/aligned_chunks64.cuh): the chunk of its own
+    // group of four lanes, in the tile with the lane's number in that group.
     __device__ void add_part(Warps& warps, int part, const ChunkRing& data, u32 at) const {
         const u32 lane = threadIdx.x % WARP, first = at & ~15u;
         Vector behind, x[AT_ONCE];
@@ -126,7 +129,7 @@ struct Placement {
 
 #endif
 
-// A part of a turn from that place in the ring on, of which `left` numbers are the chunk's.
+// Adds a part of a turn from position `at` of the ring on, of which `left` numbers belong to the chunk.
 template <bool WHOLE>
 __device__ inline void add_part(Warps& warps, int part, const ChunkRing& data, u32 at, int left) {
     const int lane = threadIdx.x % WARP;
@@ -142,14 +145,14 @@ __device__ inline void add_part(Warps& warps, int part, const ChunkRing& data, u
     warps.add(part, x);
 }
 
-// ask: for what comes next, when what is before that place is not needed any more.
+// The sum of a chunk.  `ask` is called to ask for more, with a position before which nothing is needed any more.
 template <typename Ask>
 __device__ inline double chunk_sum(ChunkRing& data, u32 at, u32 length, const Ask& ask) {
     Warps warps;
 #if PERMUTED_K
     const Placement placement(data, at);
 #endif
-    // Votes say to the compiler that the warp stays together.
+    // The vote tells the compiler that the warp stays together.
 #pragma unroll 1
     for (; __any_sync(ALL, length >= TURN); length -= TURN) {
 #pragma unroll
@@ -179,11 +182,11 @@ __device__ inline double chunk_sum(ChunkRing& data, u32 at, u32 length, const As
 
 #else
 
-constexpr int READ = 24 / sizeof(Code);  // elements that are read from one on
+constexpr int READ = 24 / sizeof(Code);  // elements that an unaligned load reads
 
 enum Reading { WHOLE, PARTLY, CAREFULLY };
 
-// A turn from `at` bytes after the base on, of which `left` numbers are the chunk's.
+// Adds a turn from `at` bytes after the base on, of which `left` numbers belong to the chunk.
 template <Reading READING>
 __device__ inline void add_turn(Warps& warps, const char* base, u32 at, int left) {
     const int lane = threadIdx.x % WARP;
@@ -207,7 +210,7 @@ __device__ inline void add_turn(Warps& warps, const char* base, u32 at, int left
     }
 }
 
-// Of the array's last chunk alone: not inline, so that it takes no registers.
+// Only the array's last chunk is read in this way.  Not inline, so that it takes no registers from the others.
 __device__ __noinline__ double careful_sum(const char* base, u32 at, u32 length) {
     Warps warps;
 #pragma unroll 1
@@ -226,7 +229,8 @@ __device__ inline double chunk_sum(const char* base, u32 at, u32 length) {
 
 #endif
 
-// All chunks' numbers, as a block of the plan adds them up (sum_of_chunks).
+// The sum of all chunks' numbers, in the order in which a block of the plan adds them up (grid/slots.cuh,
+// sum_of_chunks).
 __device__ __noinline__ double sum_by_warp(u64* slots, i64 chunks) {
     const int lane = threadIdx.x % WARP;
     double warps = 0;
@@ -246,14 +250,14 @@ __device__ __noinline__ double sum_by_warp(u64* slots, i64 chunks) {
     return warp::tree<TILES>(warps);
 }
 
-// An item, and which of the segment's numbers are the chunk's.
+// An item of the queue, and the numbers of its segment that belong to its chunk.
 struct SegmentChunk {
-    grid::WorkItem item;
-    i64 size;   // of all chunks but the last
+    ragged::WorkItem item;
+    i64 size;   // numbers of all chunks but the last
     i64 begin;  // in elements of the array
     u32 length;
 
-    __device__ SegmentChunk(const grid::WorkItem& that, u32 number) : item(that) {
+    __device__ SegmentChunk(const ragged::WorkItem& that, u32 number) : item(that) {
         size = ragged::loads_of(item.length, TURN) * TURN;
         const i64 done = (number - item.first) * size;
         begin = item.begin + done;
@@ -263,11 +267,11 @@ struct SegmentChunk {
 
 __device__ inline void conclude(const ragged::LongSegments& p, const SegmentChunk& chunk, u32 number, double total) {
     const int lane = threadIdx.x % WARP;
-    const grid::WorkItem& item = chunk.item;
+    const ragged::WorkItem& item = chunk.item;
     if (__any_sync(ALL, item.length > chunk.size)) {
         const i64 chunks = ragged::chunks_of(item.length, TURN);
         if (lane == 0) grid::publish(p.queue.slots + number, total);
-        if (!grid::is_last_for_warp(p.queue, item, chunks)) return;
+        if (!ragged::is_last_for_warp(p.queue, item, chunks)) return;
         total = sum_by_warp(p.queue.slots + item.first, chunks);
     }
     if (lane != 0) return;
@@ -278,16 +282,17 @@ __device__ inline void conclude(const ragged::LongSegments& p, const SegmentChun
 
 #if BULK
 
-// Blocks that wait for short segments' sums where long ones were listed ahead: only wrong offsets leave some for them.
+// Blocks that wait until the short segments' sums are done, where list_segments.cu has listed the long ones.  Only
+// wrong offsets leave some long segments for these blocks.
 constexpr u32 WAITING = 64;
 
-// Items up to `count`, of which a ticket is the number of one, less `first`.
+// Draws items up to `count`. A ticket is the number of an item, less `first`.
 struct Draw {
     u32* tickets;
     u32 first, count;
 };
 
-// The items `number`, `next`, and those that are drawn.
+// Does the items `number` and `next`, and then those that are drawn.
 __device__ inline void sum_items(const ragged::LongSegments& p, ChunkRing& data, const Draw& draw, u32 number, u32 next) {
     const int lane = threadIdx.x % WARP;
     if (__any_sync(ALL, number >= draw.count)) return;
@@ -295,10 +300,11 @@ __device__ inline void sum_items(const ragged::LongSegments& p, ChunkRing& data,
         return data.join(p.data, static_cast<const Code*>(p.data) + chunk.begin,
                          chunk.length * static_cast<u32>(sizeof(Code)));
     };
-    // What the compiler sees to be all lanes': else it allows for lanes that go on alone, by a quarter more instructions in a
-    // turn (a power law takes 578 in place of 576 us, H200).
-    const auto known = [](const grid::WorkItem& item) {
-        return grid::WorkItem{warp::uniform(item.segment), warp::uniform(item.begin), warp::uniform(item.length), warp::uniform(item.first), 0};
+    // An item of which the compiler knows that it is the same in all lanes.  Otherwise it allows for lanes that go on
+    // alone, with a quarter more instructions in a turn (a power law takes 578 in place of 576 us, H200).
+    const auto known = [](const ragged::WorkItem& item) {
+        return ragged::WorkItem{warp::uniform(item.segment), warp::uniform(item.begin), warp::uniform(item.length),
+                                warp::uniform(item.first), 0};
     };
     SegmentChunk chunk(known(p.queue.items[number]), number);
     u32 at = join(chunk);
@@ -307,7 +313,7 @@ __device__ inline void sum_items(const ragged::LongSegments& p, ChunkRing& data,
         u32 ticket = 0, next_at = 0;
         if (lane == 0) ticket = draw.first + atomicAdd(draw.tickets, 1u);
         const bool is_more = next < draw.count;
-        grid::WorkItem following = p.queue.items[is_more ? next : number];  // looked at only when there is room for it
+        ragged::WorkItem following = p.queue.items[is_more ? next : number];  // used only when there is room for its copies
         bool is_joined = !is_more;
         const double total = chunk_sum(data, at, chunk.length, [&](u32 done) {
 #pragma unroll 1
@@ -330,7 +336,8 @@ __device__ inline void sum_items(const ragged::LongSegments& p, ChunkRing& data,
 
 #endif
 
-extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) long_chunks(const __grid_constant__ ragged::LongSegments p) {
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
+    long_chunks(const __grid_constant__ ragged::LongSegments p) {
 #if BULK
     __shared__ ChunkRing::Memory memory[THREADS / WARP];
     if (p.early) {
@@ -338,17 +345,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) long_chunks(cons
         grid::wait_for_prior_launch();
     }
     const u32 warp = warp::uniform(threadIdx.x / WARP);
-    const u32 listed = p.listed ? warp::uniform(grid::listed_ahead(p.queue)) : 0;
+    const u32 listed = p.listed ? warp::uniform(ragged::listed_ahead(p.queue)) : 0;
     const u32 waiting = listed ? min(gridDim.x, WAITING) : gridDim.x, warps = waiting * (THREADS / WARP);
     ChunkRing data(memory[warp]);
 #pragma unroll 1
     for (u32 late = 0; __any_sync(ALL, late <= (!p.early && blockIdx.x < waiting)); ++late) {
-        // Two items of each warp are its own, so that it knows the next one before it needs it.
-        Draw draw = {p.queue.state + grid::TICKETS, 0, listed};
+        // Each warp holds two items, so that it knows the next one before it needs it.
+        Draw draw = {p.queue.state + ragged::TICKETS, 0, listed};
         u32 number = 0, next = 0;
         if (__any_sync(ALL, late != 0)) {
             grid::wait_for_prior_launch();
-            draw = {p.queue.state + grid::LATE_TICKETS, listed + 2 * warps, warp::uniform(grid::items_on(p.queue))};
+            draw = {p.queue.state + ragged::LATE_TICKETS, listed + 2 * warps, warp::uniform(ragged::items_on(p.queue))};
             number = listed + blockIdx.x * (THREADS / WARP) + warp;
             next = number + warps;
         } else if (__any_sync(ALL, listed != 0)) {
@@ -360,9 +367,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) long_chunks(cons
     }
     data.finish();
     __syncthreads();
-    if (!p.early) grid::leave(p.queue);
+    if (!p.early) ragged::leave(p.queue);
 #else
-    grid::for_each_item_of_warps(p.queue, [&](const grid::WorkItem& item, u32 number) {
+    ragged::for_each_item_of_warps(p.queue, [&](const ragged::WorkItem& item, u32 number) {
         const SegmentChunk chunk(item, number);
         const u64 address = reinterpret_cast<u64>(static_cast<const Code*>(p.data) + chunk.begin);
         const char* const base = reinterpret_cast<const char*>(address & ~15ull);
@@ -373,5 +380,3 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) long_chunks(cons
     });
 #endif
 }
-
-}  // namespace tcu::kernels

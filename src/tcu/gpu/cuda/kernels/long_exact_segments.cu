@@ -1,16 +1,16 @@
-// The exact sums of the long segments that exact_segments.cu has left: blocks take chunks of them, and the
-// block that does a segment's last chunk rounds the sum.
+// The exact sums of the long segments that exact_segments.cu has left.  Blocks take chunks from the work queue.  The
+// block that does the last chunk of a segment rounds the sum.
 //
-// Compiled with ELEMENT, LAYOUT SHIFTED (load/array.cuh), THREADS (those of a chunk), UNROLL, RESIDENT and TERM VALUE,
-// as exact.cu.
+// Compiled with ELEMENT, LAYOUT SHIFTED (load/array.cuh), THREADS (those of a chunk), UNROLL, RESIDENT and TERM
+// VALUE, as exact.cu.
 //
 // The host fills the structure field by field (tcu/gpu/exact_segments.py): change both together.
 
 #include "device/exact/segment_chunks.cuh"
 #include "device/exact/values.cuh"
-#include "device/grid/work_queue.cuh"
+#include "device/ragged/work_queue.cuh"
 
-namespace tcu::kernels {
+using namespace tcu;
 
 static_assert(THREADS == exact::CHUNK_THREADS);
 
@@ -20,13 +20,13 @@ struct LongExactSegments {
     i64 target;
     i64 mean;    // whether the sums are divided by the lengths
     i64* limbs;  // WORDS for each segment of several chunks
-    grid::WorkQueue queue;
+    ragged::WorkQueue queue;
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     long_exact_segments(const __grid_constant__ LongExactSegments p) {
     __shared__ i64 own[exact::WORDS];
-    grid::for_each_item(p.queue, [&](const grid::WorkItem& item, u32 number) {
+    ragged::for_each_item(p.queue, [&](const ragged::WorkItem& item, u32 number) {
         for (int i = threadIdx.x; i < exact::WORDS; i += THREADS) own[i] = 0;
         __syncthreads();
         exact::ExactSum sum;
@@ -40,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
             i64* const limbs = p.limbs + static_cast<i64>(item.place) * exact::WORDS;
             for (int i = threadIdx.x; i < exact::WORDS; i += THREADS)
                 if (own[i]) atomicAdd(reinterpret_cast<u64*>(limbs + i), static_cast<u64>(own[i]));
-            if (!grid::is_last(p.queue, item, chunks)) return;
+            if (!ragged::is_last(p.queue, item, chunks)) return;
             for (int i = threadIdx.x; i < exact::WORDS; i += THREADS)
                 own[i] = static_cast<i64>(__ldcg(reinterpret_cast<const u64*>(limbs + i)));
             __syncthreads();
@@ -50,5 +50,3 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
             exact::store_all_limbs(own, p.mean ? item.length : 1, finish::place(p.out, item.segment, target), target);
     });
 }
-
-}  // namespace tcu::kernels

@@ -1,33 +1,38 @@
-// Running sums of long rows, by the plan of tcu/plan/scan.py, in one pass over memory: warps with a task each.
+// Running sums of long rows, by the plan of tcu/plan/scan.py, in one pass over memory.  Each warp of a block has a
+// task of its own.
 //
-// A chunk (16 KiB) goes through shared memory: one warp has it copied there, some add up its lines, one hands on what
-// they come to, one waits for what comes before it, a warp for each line scans it, results in place of numbers, and one warp
-// has them copied to memory; results that are twice as wide go there from a line of shared memory that each of these warps
-// has.  A block has BUFFERS chunks under way, and none waits for another of them.  What comes before chunks one block finds
-// for all others (scan/block_carry.cuh); in rows of up to 32 chunks, a warp looks back for it.
+// A chunk (16 KiB) goes through shared memory.  One warp has it copied there; some warps add up its lines; one hands
+// on the chunk's total; one waits for the carry, the sum of the row before the chunk.  Then one warp for each line
+// scans it, with results in place of numbers, and one warp has the results copied to memory.  Results that are twice
+// as wide as numbers go to memory from a line of shared memory that each of the scanning warps has.  A block has
+// BUFFERS chunks under way, none of which waits for another.  In long rows, one block finds the carries for all
+// others (scan/block_carry.cuh); in rows of up to 32 chunks, a warp of each block looks back for them.
 //
-// All blocks run at the same time.  In long rows, each has a chunk after all others have had one, and few chunks loading at a
-// time: with more, chunks arrive in another order than they are scanned in.  While blocks drew the numbers of their chunks,
-// those far from the counter, which took 1 us to answer, had 27 of them where others had 35 (H200, binary32: 2^24 numbers
-// took 40.4 in place of 38.0 us, 2^29 1,067 in place of 1,040).  In rows of up to 32 chunks, where blocks do not wait for all
-// others, they draw all numbers but the first: in turns, rows of two chunks took 6 to 10 % longer.
+// All blocks run at the same time.  In long rows blocks take turns: each gets a chunk after all others have had one,
+// and loads few chunks at a time.  With more, chunks arrive in another order than that in which they are scanned.
+// While blocks drew the numbers of their chunks, blocks far from the counter, which took 1 us to answer, got 27 of
+// them where others got 35 (H200, binary32: 2^24 numbers took 40.4 in place of 38.0 us, 2^29 1,067 in place of
+// 1,040). In rows of up to 32 chunks, blocks do not wait for all others, so they draw all numbers but the first ones:
+// in turns, rows of two chunks took 6 to 10 % longer.
 //
-// What matters besides is how long a chunk's way through a warp is: while one warp loaded and stored, with 2100 cycles of
-// instructions, all others waited for it, and with numbers drawn a chunk earlier than needed, all blocks for the
-// slowest (H200: 0.74 and 0.66 of a copy's speed in place of 0.78).  So a line's totals and starts have one place, results
-// leave a buffer without waiting for the next ones, and a number is drawn meanwhile.
+// What matters besides is how long each warp works on a chunk.  While one warp both loaded and stored, with 2100
+// cycles of instructions, all other warps waited for it; and with numbers drawn a chunk earlier than needed, all
+// blocks waited for the slowest (H200: 0.74 and 0.66 of a copy's speed in place of 0.78). So the totals and the
+// starts of lines share one place, results leave a buffer without waiting for the next ones, and a number is drawn
+// meanwhile.
 //
-// 2^24 numbers of binary32 take 39 us, a copy 36, and the scan of CUB 52.  3 us are any launch; the first results leave
-// after 5, and the last ones 3 after the last numbers have arrived; in between, memory is as busy as with a copy.  A chunk is
-// under way for 6 us: 2 to 3 until it has arrived, 0.5 until its total is handed on, 1 to 2 until what comes before it has
-// been found and 1 until that is seen, 1 until it is scanned and has left.  Without any arithmetic, nor waiting for what comes
-// before, it takes as long.  No faster: 8 warps that add up, one store for a chunk.  Slower: numbers that leave the second
-// cache first (0.4 us, with the results, too, 1.1), first chunks fetched into it beforehand (3).
+// 2^24 numbers of binary32 take 39 us, a copy 36, and the scan of CUB 52. Any launch takes 3 us.  The first results
+// leave after 5 us, and the last ones 3 us after the last numbers have arrived.  In between, memory is as busy as
+// with a copy.  A chunk is under way for 6 us: 2 to 3 until it has arrived, 0.5 until its total is handed on, 1 to 2
+// until its carry has been found, 1 until that is seen, and 1 until it is scanned and has left.  Without any
+// arithmetic, and without waiting for carries, it takes as long.  No faster: 8 warps that add up; one store for a
+// chunk.  Slower: numbers that leave the second cache first (0.4 us; with the results, too, 1.1 us); first chunks
+// that are prefetched into it (3 us).
 //
-// Compiled with ELEMENT and RESULT, LAYOUT (ALIGNED: every row begins at a multiple of 16 bytes, in the
-// array and in the result, and reversed ones are of whole groups), for sm_90 and later, and
+// Compiled with ELEMENT and RESULT, LAYOUT (ALIGNED: every row begins at a multiple of 16 bytes, in the array and in
+// the result, and reversed rows consist of whole groups), for sm_90 and later, and
 //   EXCLUSIVE, REVERSE
-//   LEVELS     of chunks in a row
+//   LEVELS     levels of chunks in a row
 //   BUFFERS    chunks under way
 //   SUMMING    warps that add up: 2, 4 or 8
 
@@ -40,7 +45,7 @@
 #include "device/scan/plan_lines.cuh"
 #endif
 
-namespace tcu::kernels {
+using namespace tcu;
 
 #if ELEMENT == BINARY16
 typedef scan::ExactRunningSums<WARP> RunningSums;
@@ -48,30 +53,33 @@ typedef scan::ExactRunningSums<WARP> RunningSums;
 typedef scan::PlanRunningSums<WARP> RunningSums;
 #endif
 
-constexpr int ELEMENTS = scan::LINES * WARP * scan::GROUP;  // of a chunk
+constexpr int ELEMENTS = scan::LINES * WARP * scan::GROUP;  // numbers of a chunk
 constexpr int LINE = WARP * scan::GROUP;
-constexpr int SCANNING = scan::LINES;  // warps, a line each
+constexpr int SCANNING = scan::LINES;  // warps that scan, a line each
 constexpr int CARRY = SCANNING + SUMMING, LOAD = CARRY + 1, HAND_ON = LOAD + 1, STORE = HAND_ON + 1;
 constexpr int WARPS = STORE + 1;
-static_assert(scan::IN_PLACE || sizeof(finish::ResultCode) == 2 * sizeof(Code), "a lane's results have a place, or are four granules");
-constexpr u32 FINDING = LEVELS > 1;  // blocks that find what comes before chunks, for the others
-constexpr u32 WATCHED = 2;  // chunks for which a block looks at a time: 40.3, 40.6 and 41.4 us with 2, 4 and 1
-// Chunks of a block that are loading at a time, in long rows: 42.6, 38.7, 38.7, 39.5, 40.1 and 40.9 us with 2, 3, 4, 5, 6 and
-// all; with 4, 2^29 numbers take 0.5 % more than with 3, and 2^24 of binary16 4 %.
+static_assert(scan::IN_PLACE || sizeof(finish::ResultCode) == 2 * sizeof(Code),
+              "a lane's results have a place, or are four granules");
+constexpr u32 FINDING = LEVELS > 1;  // blocks that find carries for the others
+constexpr u32 WATCHED = 2;  // chunks for whose carries a block looks at a time: 40.3, 40.6 and 41.4 us with 2, 4 and 1
+// Chunks of a block that are loading at a time, in long rows.  With 2, 3, 4, 5, 6 and all it took 42.6, 38.7, 38.7,
+// 39.5, 40.1 and 40.9 us.  With 4 in place of 3, 2^29 numbers take 0.5 % more, and 2^24 numbers of binary16 4 %.
 constexpr int LOADING = BUFFERS < 3 ? BUFFERS : 3;
-constexpr int FIRST = 2;  // of them, before other barriers are ready; with 4, binary16 to binary32 33.3 in place of 31.5 us
+// Chunks asked for before other barriers are ready; with 4, binary16 to binary32 takes 33.3 in place of 31.5 us.
+constexpr int FIRST = 2;
 static_assert(FIRST <= LOADING, "they are asked for at once");
-constexpr int STORED = ELEMENTS / 4;  // at a time: more than with one store for all (H200: 0.88 and 0.87 of a copy's speed)
+// Numbers in a store; one store for a chunk is slower (H200: 0.87 in place of 0.88 of a copy's speed).
+constexpr int STORED = ELEMENTS / 4;
 
-// A chunk's numbers: all of a stretch of memory.
+// A chunk's numbers, which lie side by side in memory.
 struct RowChunk {
     i64 row;
-    u32 number, in_all;  // of the row, and of all rows' chunks
-    i64 first;        // element of the row, in memory
-    int count;        // elements
-    int lines;        // that they fill; 0: there are no more chunks
+    u32 number, in_all;  // its number in the row, and in all rows together
+    i64 first;           // its first element in memory, counted from the row's begin
+    int count;           // elements
+    int lines;           // lines that they fill; 0: there are no more chunks
 
-    // Where the elements begin in shared memory: so that in the order of the scan there is nothing before them.
+    // Where the elements begin in shared memory.  In the order of the scan, nothing comes before them.
     __device__ int offset() const { return REVERSE ? lines * LINE - count : 0; }
     __device__ int whole() const { return count / PER_LOAD * PER_LOAD; }
 
@@ -93,19 +101,20 @@ __device__ inline RowChunk chunk_of(const scan::Scan& p, u32 number) {
 }
 
 constexpr u32 SLOTS_OF_LINE = 128 / sizeof(scan::Slot);
-constexpr u32 FAR = 4096;  // chunks before whose turn their slots are fetched: more than twice as many as are under way
+constexpr u32 FAR = 4096;  // slots are fetched so many chunks ahead: more than twice as many as are under way
 
 struct LongScanBuffers {
     scan::Group groups[BUFFERS][scan::LINES * WARP];
-    uint4 results[scan::IN_PLACE ? 1 : scan::LINES][scan::IN_PLACE ? 1 : 4 * WARP];  // a line's, that are twice as wide
-    double lines[BUFFERS][scan::LINES];  // what a line comes to, and then what comes before it in the chunk
-    double carries[BUFFERS];       // what comes before the chunk
+    // Of a line each, where results are twice as wide as numbers.
+    uint4 results[scan::IN_PLACE ? 1 : scan::LINES][scan::IN_PLACE ? 1 : 4 * WARP];
+    double lines[BUFFERS][scan::LINES];  // each line's total, and then the sum of the chunk before the line
+    double carries[BUFFERS];             // the sum of the row before the chunk
     RowChunk chunks[BUFFERS];
-    u32 finite[BUFFERS];  // a bit for each line: whether all its numbers are
+    u32 finite[BUFFERS];  // a bit for each line: whether all its numbers are finite
     u64 full[BUFFERS], summed[BUFFERS], found[BUFFERS], done[BUFFERS], empty[BUFFERS];  // barriers
 };
 
-// The place of a block's next chunk.
+// The buffer of a block's next chunk, and the parity of its barriers' phase.
 struct Turn {
     int buffer = 0;
     u32 odd = 0;
@@ -119,20 +128,21 @@ struct Turn {
     }
 };
 
-// The slots of a chunk and of those behind it in a line of memory: what is read and written has driven them out of the
-// second cache since the last launch, and who looks at one first would wait for memory behind all others (H200, 2^29
-// numbers of binary32: 0.94 of a copy's speed in place of 0.91).
+// Fetches the slots of a chunk, and of the following ones in the same line of memory, into the second cache.  What
+// was read and written has driven them out since the last launch, and the first look at one would wait for memory
+// behind all other accesses (H200, 2^29 numbers of binary32: 0.94 of a copy's speed in place of 0.91).
 __device__ inline void fetch_slots(const scan::Scan& p, u32 number) {
     if (number >= p.shares) return;
     asm volatile("prefetch.global.L2::evict_last [%0];" ::"l"(scan::total_of_chunk(p, number)));
     if (FINDING) asm volatile("prefetch.global.L2::evict_last [%0];" ::"l"(scan::carry_of_chunk(p, number)));
 }
 
-// The number of a block's chunk: where blocks take turns, and where it is drawn, after the first ones.
+// The number of a block's chunk: the first where blocks take turns, the second where it is drawn, after the first
+// FIRST chunks.
 __device__ inline u32 number_in(int turn) { return blockIdx.x - FINDING + turn * (gridDim.x - FINDING); }
 __device__ inline u32 draw(const scan::Scan& p) { return atomicAdd(&p.shared->ticket, 1) + FIRST * gridDim.x; }
 
-// Has a chunk copied, if there is one, when its buffer is empty; whether there is one.
+// Starts the copy of a chunk, if there is one, into a buffer that is empty.  Returns whether there is one.
 __device__ inline bool load_chunk(const scan::Scan& p, LongScanBuffers& b, Turn turn, u32 number) {
     const int lane = threadIdx.x % WARP;
     u64* const full = &b.full[turn.buffer];
@@ -147,7 +157,7 @@ __device__ inline bool load_chunk(const scan::Scan& p, LongScanBuffers& b, Turn 
     const RowChunk c = chunk_of(p, number);
     const Code* const from = c.from(p);
     Code* const codes = b.groups[turn.buffer]->codes + c.offset();
-    if (c.count % LINE) {  // once in a row
+    if (c.count % LINE) {  // at most once in a row
         for (int i = lane; i < c.offset(); i += WARP) codes[i - c.offset()] = 0;
         for (int i = c.whole() + lane; i < c.lines * LINE - c.offset(); i += WARP) codes[i] = i < c.count ? from[i] : 0;
         load::release_to_copies();
@@ -160,7 +170,7 @@ __device__ inline bool load_chunk(const scan::Scan& p, LongScanBuffers& b, Turn 
     return true;
 }
 
-// Before other barriers are ready: 0.3 us earlier.
+// Called before other barriers are ready, which saves 0.3 us.
 __device__ inline void load_first_chunks(const scan::Scan& p, LongScanBuffers& b) {
     if (threadIdx.x % WARP == 0)
         for (int i = 0; i < FIRST; ++i) load::prepare(&b.full[i]);
@@ -169,8 +179,9 @@ __device__ inline void load_first_chunks(const scan::Scan& p, LongScanBuffers& b
     for (int i = 0; i < FIRST; ++i, turn.next()) load_chunk(p, b, turn, number_in(i));
 }
 
-// Has the other chunks copied when buffers are empty.  Whoever waits, waits for chunks of lower numbers, which running
-// blocks have.  When there are no more, each buffer is told so, as somebody waits for each.
+// Starts the copies of the other chunks when buffers are empty.  Whoever waits, waits for chunks of lower numbers,
+// which running blocks have.  When there are no more chunks, each buffer is marked so, as some warp waits for each of
+// them.
 __device__ inline void load_chunks(const scan::Scan& p, LongScanBuffers& b) {
     int ends = 0, turns = FIRST;
     for (int i = 0; i < FIRST; ++i) ends += number_in(i) >= p.shares;
@@ -182,17 +193,19 @@ __device__ inline void load_chunks(const scan::Scan& p, LongScanBuffers& b) {
             loading.next();
         }
         if (!FINDING) {
-            // Drawn while the last results leave the buffer: a number drawn earlier keeps all others waiting for it.
+            // The number is drawn while the last results leave the buffer: drawn earlier, it would keep all others
+            // waiting for it.
             if (turns >= BUFFERS) load::wait_for_copy(&(scan::IN_PLACE ? b.done : b.empty)[turn.buffer], turn.odd ^ 1);
             if (threadIdx.x % WARP == 0) number = ends == 0 ? draw(p) : ALL;
         }
         if (turns >= BUFFERS) load::wait_for_copy(&b.empty[turn.buffer], turn.odd ^ 1);
-        number = __shfl_sync(ALL, number, 0);  // no lane waits for a turn of a barrier that another one has begun anew
+        // So no lane still waits for a phase of a barrier that another lane has already begun anew.
+        number = __shfl_sync(ALL, number, 0);
         ends += !load_chunk(p, b, turn, number);
     }
 }
 
-// Has results copied to memory, and says which buffers are empty.
+// Starts the copies of results to memory, and marks their buffers as empty afterwards.
 __device__ inline void store_chunks(const scan::Scan& p, LongScanBuffers& b) {
     const int lane = threadIdx.x % WARP;
     for (Turn turn;; turn.next()) {
@@ -205,7 +218,8 @@ __device__ inline void store_chunks(const scan::Scan& p, LongScanBuffers& b) {
         if (c.whole() + lane < c.count) to[c.whole() + lane] = codes[c.whole() + lane];
         __syncwarp();
         if (lane == 0) {
-            load::release_to_copies();  // what all warps have written: it may be anywhere on the way to the copy (PTX ISA, 8.9.5)
+            // Of what all warps have written, which may not have reached the copy engine yet (PTX ISA, 8.9.5).
+            load::release_to_copies();
             for (int i = 0; i < c.whole(); i += STORED)
                 load::start_store(to + i, codes + c.offset() + i, min(STORED, c.whole() - i) * sizeof(finish::ResultCode));
             load::commit_stores();
@@ -215,7 +229,8 @@ __device__ inline void store_chunks(const scan::Scan& p, LongScanBuffers& b) {
     }
 }
 
-// The sums of EACH lines from number `lowest` on, some of which are not there, in the lanes of sums_of_lines.
+// The sums of EACH lines from number `lowest` on, some of which do not exist, in the lanes that sums_of_lines would
+// use.
 template <int EACH>
 __device__ __noinline__ double sums_of_few(const scan::Group* groups, int lowest, int lines) {
     double sum = 0;
@@ -266,8 +281,8 @@ __device__ inline void hand_on_chunks(const scan::Scan& p, LongScanBuffers& b) {
     }
 }
 
-// Looks for what comes before chunks of rows that have no more than a run of them.  Two warps that take turns are no faster
-// (H200, rows of two chunks: binary32 1,040 in place of 1,034 us, binary16 to binary32 844 in place of 813).
+// Looks for the carries of chunks in rows of up to 32 chunks.  Two warps that take turns are no faster (H200, rows of
+// two chunks: binary32 1,040 in place of 1,034 us, binary16 to binary32 844 in place of 813).
 __device__ inline void look_back(const scan::Scan& p, LongScanBuffers& b) {
     const int lane = threadIdx.x % WARP;
     const u32 launch = scan::launch_of(p);
@@ -285,7 +300,7 @@ __device__ inline void look_back(const scan::Scan& p, LongScanBuffers& b) {
     }
 }
 
-// Waits for what another block finds to come before chunks: each lane for those of one buffer.
+// Waits for the carries that another block finds; each lane waits for those of one buffer.
 __device__ inline void take_carries(const scan::Scan& p, LongScanBuffers& b) {
     const int lane = threadIdx.x % WARP;
     const u32 launch = scan::launch_of(p);
@@ -312,7 +327,7 @@ __device__ inline void take_carries(const scan::Scan& p, LongScanBuffers& b) {
     }
 }
 
-// A lane's results that are twice as wide as numbers, to their place in a line of them in shared memory.
+// Puts a lane's results, which are twice as wide as numbers, into their places in a line in shared memory.
 __device__ inline void put_wide(uint4* line, const finish::ResultCode (&codes)[scan::GROUP]) {
     union {
         finish::ResultCode codes[scan::GROUP];
@@ -322,7 +337,7 @@ __device__ inline void put_wide(uint4* line, const finish::ResultCode (&codes)[s
     for (int i = 0; i < scan::GROUP; ++i) r.codes[i] = codes[i];
     const int lane = threadIdx.x % WARP;
     uint4* const own = line + (REVERSE ? WARP - 1 - lane : lane) * 4;
-    // Each pair of lanes begins with another granule, so that eight lanes together have all banks.
+    // Each pair of lanes begins with another granule, so that eight lanes together use all banks.
     const int turned = lane / 2 % 4;
     uint4 once[4];
 #pragma unroll
@@ -331,9 +346,10 @@ __device__ inline void put_wide(uint4* line, const finish::ResultCode (&codes)[s
     for (int i = 0; i < 4; ++i) own[(i + turned) % 4] = turned & 2 ? once[(i + 2) % 4] : once[i];
 }
 
-// A line's results, to memory, whatever its numbers are, of which elements `first` to `below` - 1 from the lane's first one
-// on are there; not inline, so that it takes no registers.
-__device__ __noinline__ void store_any_line(finish::ResultCode* to, const scan::Group* at, double start, int first, int below) {
+// Stores the results of a line, for any numbers.  Counted from the lane's first element, elements `first` to `below`
+// - 1 exist.  Not inline, so that it takes no registers from the usual way.
+__device__ __noinline__ void store_any_line(finish::ResultCode* to, const scan::Group* at, double start, int first,
+                                            int below) {
     finish::ResultCode codes[scan::GROUP];
     scan::any_results_of<WARP>(*at, start, codes);
     for (int i = 0; i < scan::GROUP; ++i)
@@ -345,10 +361,10 @@ __device__ inline void scan_lines(const scan::Scan& p, LongScanBuffers& b, int l
     for (Turn turn;; turn.next()) {
         load::wait_for_copy(&b.full[turn.buffer], turn.odd);
         const int lines = b.chunks[turn.buffer].lines, last = REVERSE ? lines - 1 - line : line;
-        // Where there is no such line, another one or none is looked at, and nothing becomes of it.
+        // If there is no such line, another line or none is read, and its results are not stored.
         const int place = REVERSE ? (max(last, 0) + 1) * WARP - 1 - lane : last * WARP + lane;
         scan::Group* const at = b.groups[turn.buffer] + place;
-        const RunningSums running(*at);  // before the wait for what comes before
+        const RunningSums running(*at);  // computed before the wait for the carry
         if (__any_sync(ALL, lines == 0)) break;
         load::wait_for_copy(&b.found[turn.buffer], turn.odd);
         const double start = b.carries[turn.buffer] + b.lines[turn.buffer][line];
@@ -364,7 +380,8 @@ __device__ inline void scan_lines(const scan::Scan& p, LongScanBuffers& b, int l
             if (lane == 0) load::arrive(&b.done[turn.buffer]);
         } else {
             const RowChunk c = b.chunks[turn.buffer];
-            const int first = place * scan::GROUP - c.offset();  // of the chunk's elements, the lane's first one in memory
+            // The lane's first element in memory, counted from the chunk's.
+            const int first = place * scan::GROUP - c.offset();
             finish::ResultCode* const to = static_cast<finish::ResultCode*>(p.out) + c.row * p.out_stride + c.first + first;
             const bool is_whole = first >= 0 && first + scan::GROUP <= c.count;
             __syncwarp();
@@ -388,16 +405,16 @@ __device__ inline void scan_lines(const scan::Scan& p, LongScanBuffers& b, int l
             }
         }
     }
-    if (!scan::IN_PLACE) load::wait_for_stores();  // memory is the block's until they have left it
+    if (!scan::IN_PLACE) load::wait_for_stores();  // the block must not end before the stores have read its shared memory
 }
 
-// By all warps, one thread of each: the threads of one would take turns, 50 barriers 1 us (H200, 2^24 numbers of binary32: 43.2
-// in place of 45.2 us).
+// Called by all warps; one thread of each prepares some barriers.  One thread alone takes 1 us for 50 barriers (H200,
+// 2^24 numbers of binary32: 43.2 in place of 45.2 us).
 __device__ inline void prepare_barriers(LongScanBuffers& b, int warp) {
     if (threadIdx.x % WARP != 0) return;
 #pragma unroll 1
     for (int i = warp; i < BUFFERS; i += WARPS) {
-        if (i >= FIRST) load::prepare(&b.full[i]);  // the others are
+        if (i >= FIRST) load::prepare(&b.full[i]);  // the others are ready
         load::prepare(&b.summed[i], SUMMING);
     }
 #pragma unroll 1
@@ -417,7 +434,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) long_scan(const __
     prepare_barriers(b, warp);
     __syncthreads();
     if (warp < SCANNING) {
-        // These warps have nothing to do yet, and the others all the more: before the barrier, it would take 1 us.
+        // These warps have nothing to do yet; the other warps have.  Before the barrier, this would take 1 us.
         const u32 step = SLOTS_OF_LINE * SCANNING * WARP;
         for (u32 i = SLOTS_OF_LINE * threadIdx.x + step * blockIdx.x; i < FAR; i += step * gridDim.x) fetch_slots(p, i);
     }
@@ -449,5 +466,3 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) long_scan(const __
         p.shared->launch += 1;
     }
 }
-
-}  // namespace tcu::kernels

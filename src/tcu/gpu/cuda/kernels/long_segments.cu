@@ -1,5 +1,5 @@
-// The sums of the long segments that segments.cu has left: blocks take chunks of them, and the block that
-// does a segment's last chunk adds up their numbers, by the plan of sum.cu.
+// The sums of the long segments that segments.cu has left.  Blocks take chunks from the work queue.  The block that
+// does the last chunk of a segment adds up the chunks' numbers, by the plan of sum.cu.
 //
 // Compiled with ELEMENT, LAYOUT SHIFTED (load/array.cuh), THREADS, CHAIN, UNROLL, RESIDENT and TERM VALUE, as sum.cu.
 
@@ -7,13 +7,14 @@
 #include "device/ragged/plan_chunks.cuh"
 #include "device/reduce/chunk.cuh"
 
-namespace tcu::kernels {
+using namespace tcu;
 
 constexpr int GROUP = CHAIN * THREADS * PER_LOAD;  // numbers that a block loads at a time
 
-extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) long_segments(const __grid_constant__ ragged::LongSegments p) {
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
+    long_segments(const __grid_constant__ ragged::LongSegments p) {
     const finish::Target target = static_cast<finish::Target>(p.target);
-    grid::for_each_item(p.queue, [&](const grid::WorkItem& item, u32 number) {
+    ragged::for_each_item(p.queue, [&](const ragged::WorkItem& item, u32 number) {
         reduce::Sum sum;
         sum.x.data = static_cast<const Code*>(p.data) + item.begin;
         sum.x.n = item.length;
@@ -22,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) long_segments(co
         double total = reduce::chunk_sum(sum, sum.x, number - item.first);
         if (chunks > 1) {
             if (threadIdx.x == 0) grid::publish(p.queue.slots + number, total);
-            if (!grid::is_last(p.queue, item, chunks)) return;
+            if (!ragged::is_last(p.queue, item, chunks)) return;
             total = grid::sum_of_chunks<THREADS>(p.queue.slots + item.first, chunks);
         }
         if (threadIdx.x != 0) return;
@@ -30,5 +31,3 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) long_segments(co
         finish::store_rounded(finish::place(p.out, item.segment, target), total, target);
     });
 }
-
-}  // namespace tcu::kernels

@@ -1,11 +1,12 @@
-// Clears the signs of an array, in place, and finds the code of its largest number; inf and NaN are larger.
+// Clears the signs of an array in place, and finds the largest code of its numbers.  Codes of inf and NaN are larger
+// than those of all other numbers.
 //
-// Compiled with ELEMENT (load/array.cuh).  The host fills the structure field by field (tcu/gpu/feed.py): change
+// Compiled with ELEMENT (types/element.cuh). The host fills the structure field by field (tcu/gpu/feed.py): change
 // both together.
 
 #include "device/types/element.cuh"
 
-namespace tcu::kernels {
+using namespace tcu;
 
 constexpr int THREADS = 256;
 constexpr Code MAGNITUDE = static_cast<Code>(~static_cast<Code>(0)) >> 1;
@@ -29,5 +30,3 @@ extern "C" __global__ void __launch_bounds__(THREADS) magnitudes(const __grid_co
     }
     if (threadIdx.x % WARP == 0 && top) atomicMax(p.top, top);
 }
-
-}  // namespace tcu::kernels

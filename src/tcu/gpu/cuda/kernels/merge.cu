@@ -1,24 +1,23 @@
-// Exact sums that several GPUs share: each packs its own, the words are added up on the way between
-// them as integers, and every GPU rounds what arrives.
+// Exact sums that several GPUs share.  Each GPU packs its sum; the packed words are added up as integers on the way
+// between the GPUs; and every GPU rounds what arrives.
 //
-// Packed, a sum takes two limbs a word, so that the words of 2^31 GPUs add up without overflow:
-//   PACKED words of limbs, COUNTS counts, how many numbers, the signature and its square.
-// The signature says what is summed (dtype, operation, version).  Where all GPUs have the same,
-// their sums are `ranks` times it and its square; by Cauchy and Schwarz nowhere else.  Otherwise the
-// result is NaN: never a number that is wrong.
+// Packed, two limbs make a word, so that the words of 2^31 GPUs add up without overflow.  The words are: PACKED words
+// of limbs, COUNTS counts, how many numbers, the signature, and its square.  The signature says what is summed
+// (dtype, operation, version). If all GPUs have the same one, the sums of these two words are `ranks` times it and
+// its square; by Cauchy and Schwarz, in no other case.  Otherwise the result is NaN, and never a wrong number.
 //
-// Compiled with TERM (exact/limbs.cuh).  The host fills the structure field by field (tcu/gpu/merge.py):
-// change both together.
+// Compiled with TERM (exact/limbs.cuh). The host fills the structure field by field (tcu/gpu/merge.py): change both
+// together.
 
 #include "device/exact/rounding.cuh"
 
-namespace tcu::kernels {
+using namespace tcu;
 
 constexpr int PACKED = exact::LIMBS / 2;
 static_assert(exact::LIMBS % 2 == 0);
 constexpr int THREADS = 128;
 
-enum Finish { EXACT, PLANNED };  // PLANNED: rounded to binary64 first, divided and rooted there
+enum Finish { EXACT, PLANNED };  // PLANNED: rounded to binary64, then divided and rooted in binary64
 
 struct Merge {
     i64* state;  // WORDS: limbs and counts of this GPU's sum
@@ -28,8 +27,8 @@ struct Merge {
     i64 signature;
     i64 ranks;
     i64 finish;
-    i64 divide;  // by the number of numbers
-    i64 root;    // of PLANNED
+    i64 divide;  // whether to divide by the number of numbers
+    i64 root;    // with PLANNED: whether to take the root
     i64 target;
 };
 
@@ -91,5 +90,3 @@ extern "C" __global__ void __launch_bounds__(THREADS) merge(const __grid_constan
     if (p.root) number = __dsqrt_rn(number);
     finish::store_rounded(p.out, number, target);
 }
-
-}  // namespace tcu::kernels

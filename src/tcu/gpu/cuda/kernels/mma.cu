@@ -9,7 +9,7 @@
 
 #include "device/mma/fragments.cuh"
 
-namespace tcu::kernels {
+using namespace tcu;
 
 __device__ inline WORD word_of_a(const load::Problem& p, const load::MatrixTile& t, i64 k0, int word) {
     const i64 row = t.row + mma::fragment_row(word);
@@ -50,5 +50,3 @@ extern "C" __global__ void __launch_bounds__(THREADS) multiply_accumulate(const 
         d.store_d(p, t, 0);
     }
 }
-
-}  // namespace tcu::kernels

@@ -1,13 +1,13 @@
-// Offsets of ragged segments: copied as contiguous numbers of 64 bits, and looked at.
+// Offsets of ragged segments: copied as contiguous numbers of 64 bits, checked, or both.
 //
-// One block that does both copies wrong ones as zeros, which cut out nothing: what reads the copy may follow before
-// anybody knows whether they were right.
+// A single block that does both copies zeros in place of wrong offsets.  Zeros cut out no numbers, so a launch that
+// reads the copy may follow before anybody knows whether the offsets were right.
 //
 // The host fills the structure field by field (tcu/gpu/offsets.py): change both together.
 
 #include "device/types/types.cuh"
 
-namespace tcu::kernels {
+using namespace tcu;
 
 constexpr int LONE_BLOCK = 1024;  // threads, at most
 
@@ -15,10 +15,10 @@ struct Offsets {
     const void* offsets;
     i64 count;
     i64 stride;  // in elements
-    i64 wide;    // whether they have 64 bits, else 32
-    i64* to;     // null: not copied
+    i64 wide;    // whether they have 64 bits; else 32
+    i64* to;     // the copy; null: none
     i64 n;       // what the last one must be
-    u32* wrong;  // not 0 afterwards if they cannot be offsets; null: not looked at
+    u32* wrong;  // set to 1 if they cannot be offsets; null: they are not checked
 };
 
 extern "C" __global__ void __launch_bounds__(LONE_BLOCK) offsets(const __grid_constant__ Offsets p) {
@@ -39,5 +39,3 @@ extern "C" __global__ void __launch_bounds__(LONE_BLOCK) offsets(const __grid_co
     if (gridDim.x == 1 && p.to && __syncthreads_or(wrong))
         for (i64 i = first; i < p.count; i += step) p.to[i] = 0;
 }
-
-}  // namespace tcu::kernels

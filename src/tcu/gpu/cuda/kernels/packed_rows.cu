@@ -1,14 +1,14 @@
-// Sums of rows that lie in memory without gaps: each has the bits of its own sum by the plan of sum.cu.
+// Sums of rows that lie in memory without gaps.  Each has the bits of its own sum by the plan of sum.cu.
 //
-// A warp, which is a block, reads its rows through a ring in shared memory and takes PIECES of 32 · 16 bytes at a
-// time, in each of which 32 / LANES rows have LANES lanes, or one row has one of its TILES; the plan's other lanes, rows
-// of fragments, warps and loads would be zeros, which change no sum.  Rows of more than 8 tiles it reads chunk by chunk,
-// each in the plan's turns of 8 tiles.
+// A warp, which is a block, reads its rows through a ring in shared memory.  It takes PIECES pieces of 32 · 16 bytes
+// at a time.  In a piece, 32 / LANES rows have LANES lanes each, or one row has one of its TILES. The plan's other
+// lanes, rows of fragments, warps and loads would be zeros, which change no sum.  Rows of more than 8 tiles are read
+// chunk by chunk, each chunk in the plan's turns of 8 tiles.
 //
 // Compiled with ELEMENT and LAYOUT (load/array.cuh; ALIGNED: every row begins at a multiple of 16 bytes), and
 //   LANES    1 to 32, a power of two
 //   TILES    1 to 8; more than 1 with 32 lanes alone
-//   WORDS    of 4 bytes that may hold what a lane has of a row, up to 5; less than 5 with one lane alone
+//   WORDS    words of 4 bytes that may hold a lane's part of a row, up to 5; less than 5 with one lane alone
 //   LOOPS    1: rows of more than 8 tiles (TILES is 8)
 //   RESIDENT   blocks per multiprocessor that the registers must allow
 //
@@ -22,16 +22,17 @@
 #include "device/reduce/rows.cuh"
 #include "device/warp/tree.cuh"
 
-namespace tcu::kernels {
+using namespace tcu;
 
 typedef load::Ring<2048, 4> RowRing;
 
 constexpr int WIDTH = warp::power_of_two(TILES);
-// At once, and with TILES those of PIECES / WIDTH rows.  Twice as many leave too little of the ring under way.
+// Pieces at once; with TILES, those of PIECES / WIDTH rows.  Twice as many leave too little of the ring for copies
+// under way.
 constexpr int PIECES = WIDTH > 4 ? WIDTH : LANES < 4 ? LANES : 4;
-// Of pieces, before memory is asked again.
+// Turns of PIECES pieces between two requests for more of memory.
 [[maybe_unused]] constexpr int TURNS = WORDS == 2 ? 8 : PIECES < 4 ? 4 / PIECES : 1;
-[[maybe_unused]] constexpr int ROWS = WARP / LANES * (PIECES / WIDTH);   // of a turn
+[[maybe_unused]] constexpr int ROWS = WARP / LANES * (PIECES / WIDTH);  // rows of a turn
 
 struct PackedRows {
     const void* data;
@@ -41,27 +42,28 @@ struct PackedRows {
     double divisor;
     i64 target;
     i64 share;   // rows of a warp
-    i64 turns;   // of a chunk
-    i64 chunks;  // of a row, up to WARP
+    i64 turns;   // turns of a chunk
+    i64 chunks;  // chunks of a row, up to WARP
 };
 
-// Elements up to number `left`, +0 behind.
+// The first `left` elements, and +0 in place of the others.
 __device__ inline Vector masked(const Vector& v, int left) {
     return load::lowest(v, 8 * static_cast<int>(sizeof(Code)) * left);
 }
 
-// 16 bytes of the ring, whatever they are.
+// 16 bytes of the ring, not masked.
 __device__ inline Vector vector_at(const RowRing& data, u32 at) {
-#if LAYOUT == ALIGNED
-    Vector v;
-    v.words = *reinterpret_cast<const uint4*>(data.at(at));
-    return v;
-#else
-    return load::shifted(load::read<(LANES <= 4), WORDS>(data, at));
-#endif
+    if constexpr (LAYOUT == ALIGNED) {
+        Vector v;
+        v.words = *reinterpret_cast<const uint4*>(data.at(at));
+        return v;
+    } else {
+        return load::shifted(load::read<(LANES <= 4), WORDS>(data, at));
+    }
 }
 
-extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP)) packed_rows(const __grid_constant__ PackedRows p) {
+extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP))
+    packed_rows(const __grid_constant__ PackedRows p) {
     __shared__ RowRing::Memory memory;
     const int lane = threadIdx.x;
     RowRing data(memory);
@@ -78,7 +80,7 @@ extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP)) pac
     constexpr u32 TURN = TILES * WARP * 16;  // bytes
 #pragma unroll 1
     for (u32 done = 0; done < rows; ++done) {
-        double total = 0;  // of chunk number `lane`
+        double total = 0;  // the sum of chunk number `lane`
         u32 to_come = bytes;
 #pragma unroll 1
         for (int chunk = 0; chunk < static_cast<int>(p.chunks); ++chunk) {
@@ -110,12 +112,12 @@ extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP)) pac
         if (lane == 0) finish::store_rounded(finish::place(p.out, begin + done, target), total, target);
     }
 #else
-    // Of the last tile: what is behind the row is none of it.
+    // In the last tile, what lies behind the end of the row is masked.
     const int left = static_cast<int>(length) - ((TILES - 1) * WARP + lane % LANES) * PER_LOAD;
     Vector mask;
     mask.words = make_uint4(ALL, ALL, ALL, ALL);
     mask = masked(mask, left);
-    // Lanes that have nothing of the row read its beginning, where another does.
+    // Lanes that have nothing of the row read its beginning, as another lane does.
     if (TILES == 1 && left <= 0) at -= lane % LANES * 16;
     [[maybe_unused]] const bool plain = reduce::Pieces<PIECES>::PLAIN && target == finish::TO_BINARY32 && p.divisor == 1;
     const int piece = TILES > 1 ? lane / (WARP / PIECES) : reduce::Pieces<PIECES>::number();
@@ -164,5 +166,3 @@ extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP)) pac
 #endif
     data.finish();
 }
-
-}  // namespace tcu::kernels

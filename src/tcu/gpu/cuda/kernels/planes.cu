@@ -1,7 +1,7 @@
 // Products of complex numbers that are kept as two planes, real and imaginary, in one pass over memory.
 //
-// Every product, difference and sum is rounded by itself, so that the bits are those of the same four
-// products and two sums of arrays on the host; a compiler's fused multiply-adds would change them.
+// Every product, difference and sum is rounded by itself.  So the bits are those of the same four products and two
+// sums of arrays on the host; a compiler's fused multiply-adds would change them.
 //
 // Compiled with these macros:
 //   REAL    float or double
@@ -10,7 +10,7 @@
 
 #include "device/load/matrix.cuh"
 
-namespace tcu::kernels {
+using namespace tcu;
 
 struct Planes {
     const REAL* data;
@@ -52,5 +52,3 @@ extern "C" __global__ void __launch_bounds__(THREADS) complex_product(const __gr
         p.out[i + p.n] = plus(times(a, d), times(b, c));
     }
 }
-
-}  // namespace tcu::kernels

@@ -1,7 +1,7 @@
-// Between the tensor calls of a polynomial: powers of all points, and terms added in pairs, each in one pass.
+// Steps between the tensor calls of a polynomial: powers of all points, and terms added in pairs, each in one pass.
 //
-// Every product and every sum is rounded by itself, in the order of the program's steps, so that the bits are
-// those of the same steps on the host; a compiler's fused multiply-adds would change them.
+// Every product and every sum is rounded by itself, in the order of the program's steps.  So the bits are those of
+// the same steps on the host; a compiler's fused multiply-adds would change them.
 //
 // Compiled with these macros:
 //   WIDTH   powers of each point
@@ -10,7 +10,7 @@
 
 #include "device/types/types.cuh"
 
-namespace tcu::kernels {
+using namespace tcu;
 
 // The host fills these field by field (tcu/gpu/polynomials.py): change both together.
 struct Powers {
@@ -28,7 +28,7 @@ struct Pairs {
     i64 members, points;
 };
 
-constexpr int CHUNK = 4;  // terms whose loads wait together
+constexpr int CHUNK = 4;  // terms that are loaded at once
 
 __device__ inline double times(double x, double y) { return __dmul_rn(x, y); }
 __device__ inline double plus(double x, double y) { return __dadd_rn(x, y); }
@@ -60,7 +60,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) powers(const __grid_consta
         if (lane + WARP * c < WIDTH) p.out[point * WIDTH + lane + WARP * c] = power[c];
 }
 
-// As a counter counts: 2^l terms wait at level l for as many to their right.
+// Works as a binary counter does: a sum of 2^l terms waits at level l for the 2^l terms to its right.
 extern "C" __global__ void __launch_bounds__(THREADS) add_in_pairs(const __grid_constant__ Pairs p) {
     const i64 item = static_cast<i64>(blockIdx.x) * THREADS + threadIdx.x;
     if (item >= p.members * p.points) return;
@@ -89,7 +89,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) add_in_pairs(const __grid_
             if (carried) waiting[LEVELS] = term[k];
         }
     }
-    // Terms without a partner wait until there is one on their left.
+    // Sums without a partner to their right are added to those on their left.
     double total = 0;
     bool begun = false;
 #pragma unroll
@@ -101,5 +101,3 @@ extern "C" __global__ void __launch_bounds__(THREADS) add_in_pairs(const __grid_
     }
     p.out[item] = total;
 }
-
-}  // namespace tcu::kernels

@@ -1,14 +1,14 @@
-// Sums of many short rows: each has the bits of its own sum by the plan of sum.cu.
+// Sums of many short rows.  Each has the bits of its own sum by the plan of sum.cu.
 //
-// A row of a chunk's first loads is what warps 0 to TILES - 1 of the plan would load first.  Here one warp
-// has 32 / LANES rows at once, LANES lanes to a row, or one row in TILES loads; the plan's other lanes,
-// rows of fragments, warps and loads would be zeros, which change no sum.
+// In the plan, a short row is what warps 0 to TILES - 1 load first.  Here one warp has 32 / LANES rows at once, LANES
+// lanes to a row, or one row in TILES loads.  The plan's other lanes, rows of fragments, warps and loads would be
+// zeros, which change no sum.
 //
 // Compiled with ELEMENT and LAYOUT (load/array.cuh; ALIGNED: every row begins at a multiple of 16 bytes), and
 //   LANES    1 to 32, a power of two
 //   TILES    1 to 8; more than 1 with 32 lanes alone
-//   LOOPS    1: rows longer than 8 tiles, which a warp goes through chunk by chunk, each in as many turns as the plan,
-//            AT_ONCE of them for TOGETHER tiles in flight (UNROLL is 1)
+//   LOOPS    1: rows longer than 8 tiles, which a warp goes through chunk by chunk, each in as many turns as the plan;
+//            AT_ONCE turns of TOGETHER tiles are in flight (UNROLL is 1)
 //   UNROLL   groups of rows of a warp in flight
 //   THREADS, RESIDENT   of a block, and blocks per multiprocessor that the registers must allow
 //
@@ -19,10 +19,10 @@
 #include "device/reduce/rows.cuh"
 #include "device/warp/tree.cuh"
 
-namespace tcu::kernels {
+using namespace tcu;
 
 constexpr int WARPS = THREADS / WARP;
-constexpr int ROWS = WARP / LANES;  // of a warp at once
+constexpr int ROWS = WARP / LANES;  // rows of a warp at once
 
 struct Rows {
     const void* data;
@@ -32,8 +32,8 @@ struct Rows {
     void* out;
     double divisor;
     i64 target;
-    i64 turns;   // of LOOPS: of a chunk
-    i64 chunks;  // likewise, of a row, up to WARP
+    i64 turns;   // with LOOPS: turns of a chunk
+    i64 chunks;  // with LOOPS: chunks of a row, up to WARP
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) rows(const __grid_constant__ Rows p) {
@@ -47,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) rows(const __gri
 #if LOOPS
     constexpr int TURN = TILES * WARP * PER_LOAD;
     constexpr int WIDTH = warp::power_of_two(TILES);
-    double total = 0;  // of chunk number `lane`
+    double total = 0;  // the sum of chunk number `lane`
 #pragma unroll 1
     for (int chunk = 0; chunk < static_cast<int>(p.chunks); ++chunk) {
         const i64 begin = chunk * p.turns * TURN, length = max(length_of(0) - begin, 0ll);
@@ -108,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) rows(const __gri
     constexpr int STEP = WARP / (WIDTH * UNROLL);  // lanes from row to row
     if (lane < STEP * UNROLL && lane % STEP == 0) store(first + lane / STEP * WARPS * ROWS, number);
 #else
-    // As many at a time as a row has lanes.
+    // As many rows at a time as a row has lanes.
     constexpr int PIECES = LANES < UNROLL ? LANES : UNROLL;
 #pragma unroll
     for (int u = 0; u < UNROLL; u += PIECES) {
@@ -126,5 +126,3 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) rows(const __gri
     }
 #endif
 }
-
-}  // namespace tcu::kernels

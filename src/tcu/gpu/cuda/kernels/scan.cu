@@ -1,11 +1,11 @@
 // Running sums of the rows of an array, in one pass over memory, by the plan of tcu/plan/scan.py.
 //
-// A row is cut in groups of 32 bytes, one for a thread, 32 of which make a line (a warp's) and 16 lines a chunk
-// (a block's).  A block has one chunk of a long row at a time, or as many short rows as fit when each has a
-// power of two of groups, and fetches what it will need next.
+// A row is cut into groups of 32 bytes, one for each thread.  32 groups are a line, which a warp holds; 16 lines are
+// a chunk, which a block holds.  A block takes a share at a time: a chunk of a long row, or as many short rows as
+// fit, where each has a power of two of groups.  It fetches what it will need next.
 //
-// Compiled with ELEMENT and LAYOUT (load/array.cuh; ALIGNED: every row begins at a multiple of 16 bytes, in the
-// array and in the result, and reversed ones are of whole groups), RESULT (finish/result_code.cuh), and
+// Compiled with ELEMENT and LAYOUT (load/array.cuh; ALIGNED: every row begins at a multiple of 16 bytes, in the array
+// and in the result, and reversed rows consist of whole groups), RESULT (finish/result_code.cuh), and
 //   PER_ROW    groups of a row, a power of two up to 512
 //   CHUNKED    1: rows have several chunks (PER_ROW is 512)
 //   EXCLUSIVE, REVERSE
@@ -17,17 +17,17 @@
 #include "device/scan/group.cuh"
 #include "device/scan/rows.cuh"
 
-namespace tcu::kernels {
+using namespace tcu;
 
 constexpr int THREADS = 256;
 constexpr int WARPS = THREADS / WARP;
-constexpr int UNROLL = scan::LINES / WARPS;                     // lines of a warp
+constexpr int UNROLL = scan::LINES / WARPS;  // lines of a warp
 constexpr int IN_LINE = PER_ROW < WARP ? PER_ROW : WARP;  // groups of a row in a line
-[[maybe_unused]] constexpr int IN_CHUNK = PER_ROW / IN_LINE;               // lines of a row in a chunk
-[[maybe_unused]] constexpr int ROWS = scan::LINES * WARP / PER_ROW;              // of a share
-[[maybe_unused]] constexpr int STEP = REVERSE ? -WARP : WARP;              // from line to line of a warp, in groups
+[[maybe_unused]] constexpr int IN_CHUNK = PER_ROW / IN_LINE;  // lines of a row in a chunk
+[[maybe_unused]] constexpr int ROWS = scan::LINES * WARP / PER_ROW;  // rows of a share
+[[maybe_unused]] constexpr int STEP = REVERSE ? -WARP : WARP;  // from line to line of a warp, in groups
 
-// What a block does at a time: a chunk of a row, or several rows.
+// A share: what a block does at a time, a chunk of a row or several rows.
 struct Share {
     i64 row, chunk;
     bool flat;  // each warp's lines are whole and lie without gaps, in the array and in the result
@@ -45,7 +45,7 @@ __device__ inline Share share_of(const scan::Scan& p, u32 number) {
 #endif
 }
 
-// Where a thread's group of its warp's line u lies.
+// The place of a thread's group in line u of its warp.
 struct GroupPlace {
     i64 row, group;
 
@@ -56,7 +56,7 @@ struct GroupPlace {
     }
 };
 
-// A thread's group of its warp's line u, read from memory.
+// Reads a thread's group in line u of its warp from memory.
 __device__ inline scan::Group read(const scan::Scan& p, const Share& share, int u) {
     const GroupPlace at(share, u);
     return scan::read_group(static_cast<const Code*>(p.data) + at.row * p.stride, at.row < p.rows ? p.length : 0, at.group);
@@ -87,8 +87,9 @@ __device__ inline void store_parts(
 #define STAGED (BULK && LAYOUT == ALIGNED)
 
 #if STAGED
-// A line, of which `to` is this lane's place.
-__device__ inline void store_whole(finish::ResultCode* to, scan::Exchange& exchange, const finish::ResultCode (&codes)[scan::GROUP]) {
+// Stores a line; `to` is the place of this lane's results.
+__device__ inline void store_whole(finish::ResultCode* to, scan::Exchange& exchange,
+                                   const finish::ResultCode (&codes)[scan::GROUP]) {
     constexpr int BYTES = scan::GROUP * sizeof(finish::ResultCode), GRANULES = BYTES < 16 ? 1 : BYTES / 16;
     union {
         finish::ResultCode codes[scan::GROUP];
@@ -108,7 +109,8 @@ __device__ inline void store_whole(finish::ResultCode* to, scan::Exchange& excha
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             const int granule = 2 * (REVERSE ? WARP - 1 - lane : lane) + i;
-            exchange.granules[granule ^ granule / 8 % 2] = r.granules[(piece + i) % GRANULES];  // in different banks
+            // So that neighbours lie in different banks.
+            exchange.granules[granule ^ granule / 8 % 2] = r.granules[(piece + i) % GRANULES];
         }
         __syncwarp();
 #pragma unroll
@@ -120,13 +122,13 @@ __device__ inline void store_whole(finish::ResultCode* to, scan::Exchange& excha
 }
 #endif
 
-// Where the groups come from: shares that lie in memory without gaps are fetched ahead, a warp's lines at a
-// time, the others are read when they are needed.
+// Where the groups come from.  Shares that lie in memory without gaps are fetched ahead, a warp's lines at a time.
+// The others are read when they are needed.
 struct ShareSource {
 #if STAGED
     scan::Group (*lines)[WARPS][UNROLL * WARP];  // of each stage
     u64 (*arrived)[WARPS];
-    u32 odd = 0;  // of each stage, which copy is the next to arrive
+    u32 odd = 0;  // for each stage, the parity of the copy that arrives next
 
     __device__ explicit ShareSource(void* memory) {
         lines = static_cast<scan::Group(*)[WARPS][UNROLL * WARP]>(memory);
@@ -136,7 +138,7 @@ struct ShareSource {
         __syncwarp();
     }
 
-    // Every lane has read what was in the stage.
+    // Fetches a share into a stage, whose old contents every lane must have read.
     __device__ void fetch(int stage, const scan::Scan& p, u32 number) {
         __syncwarp();
         if (number >= p.shares || threadIdx.x % WARP) return;
@@ -145,7 +147,8 @@ struct ShareSource {
         const GroupPlace at(share, REVERSE ? UNROLL - 1 : 0);
         const i64 first = at.row * p.stride + scan::offset_of(p.length, at.group + (REVERSE ? WARP - 1 : 0));
         const int warp = threadIdx.x / WARP;
-        load::copy_bulk(lines[stage][warp], static_cast<const Code*>(p.data) + first, sizeof(lines[0][0]), &arrived[stage][warp]);
+        load::copy_bulk(lines[stage][warp], static_cast<const Code*>(p.data) + first, sizeof(lines[0][0]),
+                        &arrived[stage][warp]);
     }
 
     __device__ void wait(int stage, const Share& share) {
@@ -154,7 +157,7 @@ struct ShareSource {
         odd ^= 1 << stage;
     }
 
-    // This thread's group of its warp's line 0 of a flat share.
+    // This thread's group in line 0 of its warp, of a flat share.
     __device__ const scan::Group* first(int stage) const {
         const int lane = threadIdx.x % WARP;
         return lines[stage][threadIdx.x / WARP] + (REVERSE ? UNROLL * WARP - 1 - lane : lane);
@@ -166,8 +169,8 @@ struct ShareSource {
 #endif
 };
 
-// A group in shared memory.  Half of the lanes read the second granule first: neighbouring lanes' first ones
-// lie in half of the banks.
+// A group in shared memory.  Half of the lanes read the second granule first: the first granules of neighbouring
+// lanes lie in only half of the banks.
 __device__ inline scan::Group staged(const scan::Group* at) {
     const int flip = threadIdx.x / 4 % 2;
     const uint4 a = at->words[flip], b = at->words[1 - flip];
@@ -177,8 +180,9 @@ __device__ inline scan::Group staged(const scan::Group* at) {
     return x;
 }
 
-// The sums of a thread's groups.
-__device__ inline void add_up(const ShareSource& source, int stage, const scan::Scan& p, const Share& share, double (&sums)[UNROLL]) {
+// The sums of a thread's groups in a share.
+__device__ inline void add_up(const ShareSource& source, int stage, const scan::Scan& p, const Share& share,
+                              double (&sums)[UNROLL]) {
 #if STAGED
     if (share.flat) {
         const scan::Group* at = source.first(stage);
@@ -191,7 +195,7 @@ __device__ inline void add_up(const ShareSource& source, int stage, const scan::
     for (int u = 0; u < UNROLL; ++u) sums[u] = scan::total(read(p, share, u));
 }
 
-// Scans a thread's groups and writes them.  Every lane of the warp comes here.
+// Scans a thread's groups and writes the results.  Every lane of the warp must call this.
 __device__ inline void finish_share(
     const ShareSource& source, int stage, const scan::Scan& p, const Share& share, const double (&before)[UNROLL]) {
     __shared__ scan::Exchange exchanges[WARPS];
@@ -201,7 +205,8 @@ __device__ inline void finish_share(
     if (share.flat) {
         const scan::Group* from = source.first(stage);
         const GroupPlace at(share, 0);
-        finish::ResultCode* to = static_cast<finish::ResultCode*>(p.out) + at.row * p.out_stride + scan::offset_of(p.length, at.group);
+        finish::ResultCode* to =
+            static_cast<finish::ResultCode*>(p.out) + at.row * p.out_stride + scan::offset_of(p.length, at.group);
 #pragma unroll
         for (int u = 0; u < UNROLL; ++u) {
             scan::scanned(staged(from + u * STEP), before[u], codes);
@@ -218,7 +223,7 @@ __device__ inline void finish_share(
 }
 
 #if PER_ROW <= 64
-// Rows that fit in a warp's lines: warps go their own ways.
+// Rows that fit into a warp's lines: no warp waits for another.
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) scan(const __grid_constant__ scan::Scan p) {
     static_assert(UNROLL == 2, "a row has one line or two");
     extern __shared__ uint4 memory[];
@@ -245,10 +250,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) scan(const __gri
     }
 }
 #else
-// Rows of many lines.  A block adds up a share, hands on its total, and finishes it AHEAD shares later, when
-// what comes before it has been handed on too: while memory is busy, that takes some microseconds.
-constexpr int FETCHED = STAGES - AHEAD - 1;  // shares on their way
-[[maybe_unused]] constexpr int RING = STAGES + 2;             // of the shares' numbers
+// Rows of many lines.  A block adds up a share and hands on its total.  It finishes the share AHEAD shares later,
+// when the total of what comes before it has been handed on, too.  While memory is busy, that takes some
+// microseconds.
+constexpr int FETCHED = STAGES - AHEAD - 1;        // shares that are being fetched
+[[maybe_unused]] constexpr int RING = STAGES + 2;  // places for the shares' numbers
 static_assert(FETCHED >= 1, "2 + AHEAD stages at least");
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) scan(const __grid_constant__ scan::Scan p) {
@@ -257,7 +263,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) scan(const __gri
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     __shared__ double totals[2][scan::LINES];
 #if CHUNKED
-    // Blocks draw shares as they go, so that whoever waits, waits for running blocks.
+    // Blocks draw the numbers of their shares, so that they wait only for running blocks.
     __shared__ u32 drawn[RING], launches;
     __shared__ double chunks[scan::MAX_LEVELS], before[AHEAD + 1][scan::LINES];
     if (threadIdx.x == 0) {
@@ -280,8 +286,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) scan(const __gri
         const Share share = share_of(p, number(summed)), finished = share_of(p, turn < 0 ? 0 : number(turn));
         source.fetch((summed + FETCHED) % STAGES, p, number(summed + FETCHED));
 #if CHUNKED
-        // Asked for here, needed after the sums: what others have handed on, a warp for each level, and one
-        // more share.  (A warp of its own for all this took longer than the others together.)
+        // Asked for here, and needed only after the sums: what others have handed on, one warp for each level, and
+        // the number of one more share.  (A warp of its own for all this took longer than all the others together.)
         const bool looks = turn >= 0 && warp >= 1 && warp <= p.levels.count;
         const scan::LevelRun run(p.slots, p.levels, looks ? warp - 1 : 0, finished.row, finished.chunk);
         scan::Slot seen;
@@ -318,7 +324,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) scan(const __gri
         }
         if (warp == WARPS - 1) {
             if (lane == WARP - 1) drawn[(summed + FETCHED + 1) % RING] = drawing;
-            // One turn after the share's own total, because whoever waits here keeps its block waiting.
+            // This comes one turn after the share's own total was handed on, because a warp that waits here keeps its
+            // block waiting.
             const u32 earlier = summed > 0 ? number(summed - 1) : static_cast<u32>(p.shares);
             if (earlier < p.shares) {
                 const Share last = share_of(p, earlier);
@@ -332,7 +339,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) scan(const __gri
         for (int u = 0; u < UNROLL; ++u)
             starts[u] = carry + before[(summed + 1) % (AHEAD + 1)][warp * UNROLL + u] + lanes[0][u];
 #else
-        const double line = scan::exclusive<IN_CHUNK>(scan::inclusive<IN_CHUNK>(totals[summed % 2][lane % scan::LINES], lane), lane);
+        const double line = scan::exclusive<IN_CHUNK>(scan::inclusive<IN_CHUNK>(totals[summed % 2][lane % scan::LINES],
+                                                                                lane), lane);
 #pragma unroll
         for (int u = 0; u < UNROLL; ++u) starts[u] = __shfl_sync(ALL, line, warp * UNROLL + u) + lanes[0][u];
 #endif
@@ -350,5 +358,3 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) scan(const __gri
 #endif
 }
 #endif
-
-}  // namespace tcu::kernels

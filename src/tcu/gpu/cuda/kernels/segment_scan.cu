@@ -1,8 +1,8 @@
-// Running sums within the ragged segments of a line, each by the plan of tcu/plan/scan.py.
+// Running sums within ragged segments, each by the plan of tcu/plan/scan.py.
 //
-// A block takes some segments one after another: a lane scans a short one, a warp one of up to a chunk, the
-// whole block a longer one, a chunk at a time.  A segment that is none (it ends before it begins, or elsewhere than in the
-// line) is left out.
+// A block takes some segments one after another.  A lane scans a short segment, a warp one of up to a chunk, and the
+// whole block a longer one, a chunk at a time.  A segment that is invalid (it ends before it begins, or outside the
+// array) is left out.
 //
 // Compiled with ELEMENT, LAYOUT (SHIFTED), RESULT (finish/result_code.cuh), EXCLUSIVE and REVERSE.
 //
@@ -10,13 +10,13 @@
 
 #include "device/scan/group.cuh"
 
-namespace tcu::kernels {
+using namespace tcu;
 
 constexpr int THREADS = 256;
 constexpr int WARPS = THREADS / WARP;
-constexpr int UNROLL = scan::LINES / WARPS;            // lines of a warp
-constexpr int IN_CHUNK = scan::LINES * WARP;           // groups
-constexpr int SHORT = 4;                         // groups that a lane scans by itself
+constexpr int UNROLL = scan::LINES / WARPS;  // lines of a warp
+constexpr int IN_CHUNK = scan::LINES * WARP;  // groups of a chunk
+constexpr int SHORT = 4;  // groups that a lane scans by itself
 constexpr i64 ELEMENTS_OF_CHUNK = static_cast<i64>(IN_CHUNK) * scan::GROUP;
 
 struct SegmentScan {
@@ -43,7 +43,8 @@ struct Segment {
     }
 };
 
-// Totals that come one after another: bit b of a position has the block before it that this bit stands for.
+// Totals that come one after another.  For each bit b that is set in the present position, blocks[b] holds the sum of
+// the aligned block of 2^b totals that this bit stands for.
 template <int BITS>
 struct PendingTotals {
     double blocks[BITS];
@@ -56,7 +57,7 @@ struct PendingTotals {
         return sum;
     }
 
-    // The total of the run if it ends here.
+    // Adds a total.  Returns the total of the run if the run ends here.
     __device__ double push(int position, double total) {
 #pragma unroll
         for (int b = 0; b < BITS; ++b) {
@@ -84,7 +85,7 @@ __device__ inline void scan_by_lane(const Segment& s) {
     }
 }
 
-// The codes of a line's groups.  By one warp.
+// Called by one warp: stores the results of a line's groups.
 __device__ inline void store_line(
     const Segment& s, scan::Exchange& exchange, i64 first_group, const finish::ResultCode (&codes)[scan::GROUP]) {
     constexpr int PIECE = scan::GROUP < scan::Exchange::PIECE ? scan::GROUP : scan::Exchange::PIECE;
@@ -180,5 +181,3 @@ extern "C" __global__ void __launch_bounds__(THREADS) segment_scan(const __grid_
         for (int i = 0; i < count; ++i) scan_by_block(Segment(p, base + longest[i]), exchange);
     }
 }
-
-}  // namespace tcu::kernels

@@ -1,12 +1,13 @@
-// Sums of segments by the algorithms of paper 002 (tcu/plan/segmented.py): one launch, every row by the plan of one.
+// Sums of segments by the algorithms of paper 002 (tcu/plan/segmented.py) in one launch, with the same plan for every
+// row.
 //
-// A warp takes 512 bytes for each link of its groups: 16 columns of 16 numbers.  In Reduction_16 every
-// column is a group of its own, else all of them are one group.  A group's numbers follow one another.
+// A warp takes 512 bytes for each link of its groups: 16 columns of 16 numbers.  In Reduction_16 every column is a
+// group of its own; otherwise all columns are one group.  The numbers of a group follow each other.
 //
-// Compiled with ELEMENT and LAYOUT (load/array.cuh; ALIGNED: every row begins at a multiple of 16 bytes; STRIDED:
-// one row) and the macros of mma/chains.cuh (TILE is ROWS, CHAIN 1), and
+// Compiled with ELEMENT and LAYOUT (load/array.cuh; ALIGNED: every row begins at a multiple of 16 bytes; STRIDED: one
+// row) and the macros of mma/chains.cuh (TILE is ROWS, CHAIN 1), and
 //   ALGORITHM  REDUCTION_16, REDUCTION_256N or WORK_INEFFICIENT
-//   AT_ONCE      links of a group in flight: 1, 2 or 4
+//   AT_ONCE    links of a group in flight: 1, 2 or 4
 //   UNROLL     groups of a warp in flight
 //   LONG       0: a block holds whole rows, one or several; 1: a row has one block or several
 //   RESIDENT   blocks per multiprocessor that the registers must allow
@@ -17,43 +18,43 @@
 #include "device/grid/slots.cuh"
 #include "device/mma/chains.cuh"
 
-namespace tcu::kernels {
+using namespace tcu;
 
 #define REDUCTION_16 0
 #define REDUCTION_256N 1
 #define WORK_INEFFICIENT 2
 
 constexpr int WARPS = THREADS / WARP;
-constexpr int GROUPS = ALGORITHM == REDUCTION_16 ? 16 : 1;  // of a warp at once
+constexpr int GROUPS = ALGORITHM == REDUCTION_16 ? 16 : 1;  // groups of a warp at once
 constexpr int SLOTS = WARPS * GROUPS;                       // groups of a block at once
 constexpr int LINK = 256 / GROUPS;                          // numbers of a group in one link
 
-// Eight lanes store vectors of several links: so turned, they lie in different banks.
+// Eight lanes store vectors of several links.  Turned by this, the vectors lie in different banks.
 constexpr int TURN = 8 / AT_ONCE;
 
 struct Segmented {
-    load::Array x;      // all rows
+    load::Array x;  // all rows
     i64 rows;
     i64 length;
     i64 stride;   // from row to row, in elements
-    u64* slots;   // of LONG: one for each chunk, all MISSING
+    u64* slots;   // with LONG: one for each chunk, all MISSING
     void* out;
     double divisor;
     i64 chain;    // links of a group
     i64 groups;   // of a row
-    i64 turns;    // of LONG: how often a block takes SLOTS groups
-    i64 chunks;   // of LONG: blocks of a row
-    i64 width;    // otherwise: a row has 2^width of a block's slots, or all
+    i64 turns;    // with LONG: how often a block takes SLOTS groups
+    i64 chunks;   // with LONG: blocks of a row
+    i64 width;    // without LONG: a row has 2^width of a block's slots, or all
     i64 target;
 };
 
-// A group of a row; row p.rows: none.
+// A group of a row; in row p.rows there is none.
 struct RowGroup {
     i64 row, number;
 };
 
-// Eight numbers of a row from `offset` on, and how many of them belong to it, which keep() takes: first come
-// all loads, so that none waits for another.
+// Loads eight numbers of a row from `offset` on.  Sets how many of them belong to the row, which keep() takes:
+// masking is a step of its own, so that no load waits for another.
 __device__ inline Vector load_at(const Segmented& p, i64 row, i64 offset, int& kept) {
     Vector r;
     r.words = make_uint4(0, 0, 0, 0);
@@ -65,7 +66,7 @@ __device__ inline Vector load_at(const Segmented& p, i64 row, i64 offset, int& k
     const load::Array& rest = p.x;
     const i64 start = offset;
 #else
-    // From here to the end of the last row: a vector may go on in the next row.
+    // The array from here to the end of the last row: a vector may continue in the next row.
     load::Array rest = p.x;
     rest.data = static_cast<const Code*>(p.x.data) + row * p.stride + offset;
     rest.n = p.x.n - row * p.stride - offset;
@@ -82,14 +83,14 @@ __device__ inline Vector load_at(const Segmented& p, i64 row, i64 offset, int& k
     return r;
 }
 
-// +0 in place of the others.
+// Puts +0 in place of all numbers but the first `kept`.
 __device__ inline void keep(Vector& r, int kept) {
     if (kept == PER_LOAD) return;
 #pragma unroll
     for (int i = 0; i < PER_LOAD; ++i) r.codes[i] = i < kept ? r.codes[i] : Code(0);
 }
 
-// The sums of a warp's groups: one, in all lanes, or those of the columns g and g + 8.
+// The sums of a warp's groups: one sum, in all lanes; or those of columns g and g + 8, where g is lane / 4.
 struct Sums {
 #if ALGORITHM == REDUCTION_16
     mma::Partial columns;
@@ -126,8 +127,8 @@ struct Sums {
 #endif
 };
 
-// Where a lane's load number i of AT_ONCE belongs: its vector of a link, and how many links after the first.
-// The loads of Reduction_16 go along the columns, AT_ONCE times 32 bytes of each.
+// Where a lane's load number i of AT_ONCE belongs: its vector in a link, and the link, counted from the first.  The
+// loads of Reduction_16 go along the columns, AT_ONCE times 32 bytes of each.
 struct Lane {
     int link, vector;
 
@@ -138,14 +139,14 @@ struct Lane {
         vector = GROUPS > 1 ? 2 * (lane / COLUMN + i * (WARP / COLUMN)) + lane % 2 : lane;
     }
     __device__ int slot() const { return threadIdx.x / WARP * GROUPS + (GROUPS > 1 ? vector / 2 : 0); }
-    // In the group's row, for the links from `first` on.
+    // The offset in the group's row, for the links from `first` on.
     __device__ i64 offset(const Segmented& p, const RowGroup& group, i64 first) const {
         return (group.number * p.chain + first + link) * LINK + (GROUPS > 1 ? vector % 2 : vector) * PER_LOAD;
     }
     __device__ int place() const { return mma::place_of(vector) ^ TURN * link; }
 };
 
-// The vectors of AT_ONCE links to operands, and the MMAs with them.
+// Turns the vectors of AT_ONCE links into operands, and multiplies them.
 __device__ inline void add_links(const Segmented& p, Vector (&x)[UNROLL][AT_ONCE], i64 first, Sums (&sums)[UNROLL]) {
     __shared__ uint4 staged[WARPS][UNROLL * AT_ONCE][WARP];
     uint4(*mine)[WARP] = staged[threadIdx.x / WARP];
@@ -169,14 +170,14 @@ __device__ inline void add_links(const Segmented& p, Vector (&x)[UNROLL][AT_ONCE
         }
 }
 
-// One group of each slot, UNROLL times; `where`: (which of them, slot) to a group; `whole`: every number of
-// these groups is there, and so is the vector after the last.
+// Adds up one group of each slot, UNROLL times.  `where` gives the group of (which of the UNROLL, slot). `whole`:
+// every number of these groups is in the array, and so is the vector after the last.
 template <typename Where>
 __device__ inline void add_up(const Segmented& p, bool whole, const Where& where, Sums (&sums)[UNROLL]) {
     Vector x[UNROLL][AT_ONCE];
     if (whole) {
-        // All the checks below are some 400 instructions for 2 KiB: as many as a multiprocessor of an H200
-        // starts while its share of the memory brings them.  Here they are 100.
+        // The checks of the other branch are some 400 instructions for 2 KiB: as many as a multiprocessor of an H200
+        // can start while its share of the memory brings these bytes.  Here there are 100.
         load::Array from[UNROLL][AT_ONCE];
 #pragma unroll
         for (int u = 0; u < UNROLL; ++u)
@@ -221,7 +222,7 @@ __device__ inline void add_up(const Segmented& p, bool whole, const Where& where
     for (int u = 0; u < UNROLL; ++u) sums[u].finish();
 }
 
-// Whether all is there from a block's first row and number up to a last one; links come in whole batches.
+// Whether everything from a block's first row up to `stop` in that row exists.  Links come in whole batches.
 __device__ inline bool is_whole(const Segmented& p, i64 row, i64 stop) {
     if (LAYOUT == STRIDED || p.chain % AT_ONCE != 0 || row >= p.rows || stop > p.length) return false;
     return LAYOUT == ALIGNED || row * p.stride + stop + PER_LOAD <= p.x.n;
@@ -261,7 +262,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) segmented(const 
     if (p.chunks > 1) {
         u64* slots = p.slots + row * p.chunks;
         if (threadIdx.x == 0) grid::publish(slots + chunk, number);
-        // The row's last block is the last of its blocks to start, so those that it waits for are running or done.
+        // The row's last block starts last of its blocks, so those that it waits for are running or done.
         if (chunk != p.chunks - 1) return;
         number = grid::sum_of_chunks<THREADS>(slots, p.chunks);
     }
@@ -282,12 +283,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) segmented(const 
     }, sums);
 
     constexpr int COLUMNS_WIDTH = GROUPS == 16 ? 4 : 0;
-    const bool shared = width > COLUMNS_WIDTH;  // a row by several warps
+    const bool shared = width > COLUMNS_WIDTH;  // several warps share a row
     __shared__ double warps[UNROLL][WARPS];
 #pragma unroll
     for (int u = 0; u < UNROLL; ++u) {
         double upper = sums[u].upper(), lower = sums[u].lower();
-        int column = 0;  // that this lane has the sum of
+        int column = 0;  // the column that this lane has the sum of
         if (GROUPS == 16) {
             // The tree over the columns of a row: as many as it has slots.
             if (width >= 4) upper += lower;
@@ -320,5 +321,3 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) segmented(const 
 }
 
 #endif
-
-}  // namespace tcu::kernels

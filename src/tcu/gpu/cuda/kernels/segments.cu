@@ -1,14 +1,15 @@
-// Sums of ragged segments: each has the bits of its own sum by the plan of sum.cu.
+// Sums of ragged segments.  Each has the bits of its own sum by the plan of sum.cu.
 //
-// A warp takes AT_ONCE segments at a time, a lane to each (ragged/group_sums.cuh).  Segments follow each other, so a warp's
-// come through a ring in shared memory where the architecture has copies in bulk: 24 bytes at any place took 10 cycles
-// of L1 from memory, and take 4 from there.  Groups at the array's end, or with wrong offsets, are read from memory.
+// A warp takes AT_ONCE segments at a time, one in each lane (ragged/group_sums.cuh). Segments follow each other, so
+// where the architecture has bulk copies, those of a warp come through a ring in shared memory: 24 bytes at any place
+// took 10 cycles of L1 from memory, and take 4 from the ring.  Groups at the array's end, or with wrong offsets, are
+// read from memory.
 //
 // Compiled with what ragged/segment_sums.cuh needs, and
 //   RESIDENT   blocks per multiprocessor that the registers must allow
 //   AT_ONCE    segments of a warp at a time: 8, 16 or 32
 //   COPY, COPIES   bytes of a copy into a warp's ring, and how many have room there (sm_90)
-//   PERMUTED_K  1: of 16-bit numbers, of which an MMA adds all 16 of a row at once
+//   PERMUTED_K 1, of 16-bit numbers: an MMA adds all 16 numbers of a row at once (mma/permuted_k.cuh)
 
 #include "device/load/ring.cuh"
 #include "device/ragged/segment_sums.cuh"
@@ -16,13 +17,15 @@
 #include "device/ragged/aligned_chunks64.cuh"
 #endif
 
-namespace tcu::kernels {
+using namespace tcu;
 
-// Read once, unless results are too many (H200, 2^30 numbers of binary16, 64 of a segment on average: 594 in place of 589 us;
-// 512: 505 in place of 522) or what a window has no room for is read from memory again (100: 721 in place of 595).  Of
-// binary32, 12 to 100 numbers of a segment take as long either way, 512 take 598 in place of 605 us.
+// The data are marked as read once (evict first) only where segments are long enough: with many results, or where a
+// window has no room for numbers and they are read from memory again, it is slower.  H200, 2^30 numbers of binary16
+// with it in place of without: 64 numbers of a segment on average 594 in place of 589 us, 100 numbers 721 in place of
+// 595, 512 numbers 505 in place of 522. Of binary32, segments of 12 to 100 numbers take as long either way; those of
+// 512 take 598 in place of 605 us.
 typedef load::Ring<COPY, COPIES, ragged::LANES * 16, WITH_RESTS == 1> SegmentRing;
-// 32 whole 64-byte chunks, and less than one of each segment but the last between them.
+// A turn reads 32 whole 64-byte chunks, and between them less than one of each segment but the last.
 static_assert(COPY * (COPIES - 1) > (WARP + AT_ONCE - 1) * 64 && COPY <= 2048,
               "what a turn reads has room, a long segment more than two");
 
@@ -35,7 +38,8 @@ struct SegmentsMemory {
 };
 
 #if BULK
-// In the ring.  A place is the address in the ring and by how many bits to shift, in one word for one shuffle.
+// Reads chunks from the ring.  One word holds a place, for one shuffle: the address in the ring, and the bits to
+// shift by.
 struct Ringed {
     static constexpr bool CAREFUL = false;
     const SegmentRing& data;
@@ -60,22 +64,22 @@ struct Ringed {
     __device__ static Vector vector(const load::Raw& r) { return load::shifted(r.words, r.at); }
 };
 
-// In the ring: what is read in turns always, and the segments' last 64-byte chunks, where they have a turn of their own, if the
-// window fits.
+// Where a warp finds the chunks of its segments: in the ring.  That holds for whole chunks always, and for the
+// partial chunks at the segments' ends, where they have a turn of their own, if the window fits the ring.
 struct Inside {
     static constexpr bool IN_RING = true;
     SegmentRing& data;
-    u32 all;  // bytes of the run, from the base on
+    u32 all;  // the end of the run, in bytes from the base
     u32 end = 0;
     bool fits = true, is_lost = false;
 
-    // Whether all from one byte to another has room in the ring.
+    // Whether all bytes from `first` to `behind` have room in the ring.
     __device__ bool holds(u32 first, u32 behind) const { return behind - first / COPY * COPY <= SegmentRing::SIZE; }
-    // Of a window, from its first byte to its end, where nothing is needed from `limit` on for a while.
+    // Begins a window of bytes `first` to `behind`. From `limit` on, nothing is needed for a while.
     __device__ void begin(u32 first, u32 behind, u32 limit) {
         end = behind;
         fits = holds(first, behind);
-        // Else leave() has asked for all of it.
+        // Otherwise leave() has asked for all of it.
         const bool is_outside = data.asked - first > SegmentRing::SIZE || is_lost;
         if (is_outside || data.asked < behind || data.end != min(limit, all)) {
             data.end = min(limit, all);
@@ -85,17 +89,17 @@ struct Inside {
         }
         if (fits) data.wait(behind);
     }
-    // For a turn whose 64-byte chunks begin there.
+    // Waits for a turn whose chunks begin at the lanes' `at`.
     __device__ void need(u32 at) {
         if (!fits) need(__shfl_sync(ALL, at, 0), __shfl_sync(ALL, at, WARP - 1) + 64);
     }
-    // For all from one byte to another.
+    // Waits for all bytes `from` to `to`.
     __device__ void need(u32 from, u32 to) {
         if (fits) return;
         go_on(from);
         data.wait(min(to, end));
     }
-    // Nothing of the window is needed any more: what is next comes while the sums are put together.
+    // Nothing of the window is needed any more: what comes next is copied while the sums are put together.
     __device__ void leave() { go_on(end); }
     __device__ void go_on(u32 first) {
         data.wait(min(first, data.asked));  // a copy at a time has a place in the ring
@@ -115,7 +119,7 @@ struct Inside {
             ragged::put_chunks64<WHOLE>(ragged::Direct(data.from, number), to < 0 ? 0 : at, left, numbers, to, chunks64);
         }
     }
-    // In shared memory, of what has come.
+    // The address in shared memory of a byte that has arrived.
     __device__ u32 address(u32 at) const { return load::shared_address(data.memory->bytes) + data.place_inside(at); }
     template <bool WHOLE, int COUNT>
     __device__ void put_tiles(u32 at, int left, int step, double (&sums)[COUNT]) const {
@@ -141,7 +145,7 @@ __device__ inline void sum_run(const ragged::Segments& p, SegmentsMemory& room
     const u32 shift = warp::uniform(bytes - run.size * static_cast<u32>(sizeof(Code)));
     [[maybe_unused]] const u32 most = static_cast<u32>(p.most);
     const i64* const ends = reinterpret_cast<const i64*>(warp::uniform(reinterpret_cast<u64>(p.offsets + run.first + 1)));
-    // Those of lanes without a segment, which are of none, begin and end where the last one ends.
+    // Lanes without a segment get an empty one, which begins and ends where the last one ends.
     const u32 one = AT_ONCE == WARP ? lane : min(lane, AT_ONCE - 1u);
     i64 next = end_at(ends + min(one, count - 1));
     u32 so_far = 0;
@@ -151,7 +155,8 @@ __device__ inline void sum_run(const ragged::Segments& p, SegmentsMemory& room
 #pragma unroll 1
     for (u32 done = 0; done < count; done += AT_ONCE) {
         u64 relative = static_cast<u64>(next - run.begin);
-        asm volatile("" : "+l"(relative));  // what is loaded next takes its place, and is not moved there when it comes
+        // So the next load goes to its register at once, and is not moved there when it arrives.
+        asm volatile("" : "+l"(relative));
         next = end_at(ends + min(done + AT_ONCE + one, count - 1));
         const u32 end = relative >> 32 ? ~0u : static_cast<u32>(relative);
         u32 begin = __shfl_up_sync(ALL, end, 1);
@@ -188,7 +193,8 @@ __device__ inline void sum_run(const ragged::Segments& p, SegmentsMemory& room
     }
 }
 
-extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP)) segments(const __grid_constant__ ragged::Segments p) {
+extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP))
+    segments(const __grid_constant__ ragged::Segments p) {
     __shared__ SegmentsMemory room;
     if (p.listed) grid::launch_dependents();
     const auto offset = [&](i64 i) { return p.offsets[i]; };
@@ -196,7 +202,8 @@ extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP)) seg
     SegmentRing data(room.data);
     ragged::for_each_run(p, room.run, offset, [&] {
         const ragged::SegmentRun& run = room.run;
-        // The first bytes are asked for before it is known whose they are, unless most are likely a long segment's.
+        // The first bytes are asked for before the offsets are known, unless most of them probably belong to a long
+        // segment.
         data.begin(p.data, static_cast<const Code*>(p.data) + run.begin, run.size * static_cast<u32>(sizeof(Code)));
         if (run.size < static_cast<u64>(p.most / 2) * run.count) data.go_on(0);
         sum_run(p, room, data);
@@ -205,8 +212,6 @@ extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP)) seg
 #else
     ragged::for_each_run(p, room.run, offset, [&] { sum_run(p, room); });
 #endif
-    // The last block keeps the launch from ending before the one ahead.
+    // The last block waits, so that this launch does not end before the one ahead of it.
     if (p.listed && blockIdx.x == gridDim.x - 1) grid::wait_for_prior_launch();
 }
-
-}  // namespace tcu::kernels

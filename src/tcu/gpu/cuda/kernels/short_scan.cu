@@ -1,14 +1,14 @@
-// ExactRunningSums sums of rows of binary16 that lie without gaps, each of a power of two of groups up to 512, or of whole
+// Running sums of rows of binary16 without gaps between them.  A row has a power of two of groups up to 512, or whole
 // pieces up to 32 chunks.
 //
-// A warp takes a few lines, or a row of more lines a few at a time, a piece; they are copied to shared memory, results
-// take their place there and leave as a whole.  Nobody waits for another warp.
+// A warp takes a piece at a time: some lines, or, of a row of more lines, some of its lines.  A piece is copied to
+// shared memory; results take the places of numbers there and leave together.  No warp waits for another.
 //
 // Compiled with ELEMENT and RESULT (binary16), LAYOUT (ALIGNED: the array and the result begin at multiples of 16
 // bytes), for sm_90 and later, and
 //   PER_ROW    groups of a row
 //   EXCLUSIVE, REVERSE
-//   TOGETHER   lines of a piece, what a warp takes at a time: 1, 2, 4, 8 or 16
+//   TOGETHER   lines of a piece: 1, 2, 4, 8 or 16
 //   BUFFERS    pieces of a warp in shared memory; 1 where a row has no more than one
 //   RESIDENT   warps per multiprocessor that the registers must allow
 
@@ -16,17 +16,20 @@
 #include "device/scan/exact_lines.cuh"
 #include "device/scan/rows.cuh"
 
-namespace tcu::kernels {
+using namespace tcu;
 
-constexpr int LINE = WARP * scan::GROUP;                        // elements
+constexpr int LINE = WARP * scan::GROUP;                  // elements
 constexpr int PIECE = TOGETHER * LINE;                    // elements
 constexpr int IN_LINE = PER_ROW < WARP ? PER_ROW : WARP;  // groups of a row in a line
 constexpr int LINES_OF_ROW = PER_ROW / IN_LINE;
-constexpr int PIECES = LINES_OF_ROW > TOGETHER ? LINES_OF_ROW / TOGETHER : 1;  // that a warp takes one after another
-constexpr int CHUNKS = (LINES_OF_ROW + scan::LINES - 1) / scan::LINES;  // of a row: sums of more lines may not be exact
-constexpr int PENDING = BUFFERS > 2 ? 1 : 0;  // results that are still read while the next numbers are waited for
+// Pieces of a row, which a warp takes one after another.
+constexpr int PIECES = LINES_OF_ROW > TOGETHER ? LINES_OF_ROW / TOGETHER : 1;
+// Chunks of a row: sums of more lines than a chunk's may not be exact.
+constexpr int CHUNKS = (LINES_OF_ROW + scan::LINES - 1) / scan::LINES;
+constexpr int PENDING = BUFFERS > 2 ? 1 : 0;  // stores that may still be under way when the next numbers are waited for
 
-static_assert(CHUNKS <= WARP && scan::LINES % TOGETHER == 0, "each lane has the total of a chunk, and a chunk whole pieces");
+static_assert(CHUNKS <= WARP && scan::LINES % TOGETHER == 0,
+              "each lane has the total of a chunk, and a chunk whole pieces");
 static_assert(PIECES == 1 ? BUFFERS == 1 : BUFFERS > 1 && PIECES * TOGETHER == LINES_OF_ROW, "a row has whole pieces");
 
 struct ShortScanBuffers {
@@ -72,8 +75,8 @@ extern "C" __global__ void __launch_bounds__(WARP, RESIDENT) short_scan(const __
         ahead.next();
     };
     for (int i = 0; i < BUFFERS; ++i) load();
-    double earlier = 0;                                   // lines of the row, in its chunk
-    [[maybe_unused]] double chunks_before = 0, total = 0;  // of the chunk with the lane's number
+    double earlier = 0;  // the sum of the row's lines before, in this chunk
+    [[maybe_unused]] double chunks_before = 0, total = 0;  // `total`: of the chunk with the lane's number
 #pragma unroll 1
     for (LinePiece piece; piece.number < PIECES; piece.next()) {
         load::wait_for_copy(&b.full[piece.buffer], piece.odd);
@@ -87,7 +90,8 @@ extern "C" __global__ void __launch_bounds__(WARP, RESIDENT) short_scan(const __
         }
 #pragma unroll 2
         for (int i = 0; i < lines; ++i) {
-            // Where there are fewer groups, all rows are shorter than a line, and what is scanned beyond is not stored.
+            // If a line has fewer groups, all rows are shorter than a line, and what is scanned beyond them is not
+            // stored.
             scan::Group* const at = groups + (REVERSE ? lines - 1 - i : i) * WARP + (REVERSE ? WARP - 1 - lane : lane);
             if (i % LINES_OF_ROW == 0 && PIECES == 1) earlier = 0;
             const scan::Group x = *at;
@@ -115,5 +119,3 @@ extern "C" __global__ void __launch_bounds__(WARP, RESIDENT) short_scan(const __
         if (piece.number >= PENDING) load();
     }
 }
-
-}  // namespace tcu::kernels

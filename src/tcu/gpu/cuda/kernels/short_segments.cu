@@ -1,21 +1,25 @@
-// Sums of short ragged segments of binary16: the bits of segments.cu with no MMA, where no MMA would cut anything.
+// Sums of short ragged segments of binary16. They have the bits of segments.cu, without MMAs, wherever an MMA would
+// cut nothing off.
 //
-// An MMA adds the numbers of a set, which are cut to FRACTION_BITS below the largest exponent, exactly, and rounds once.
-// Where all numbers of a stretch are multiples of the unit 2^(E - FRACTION_BITS), E its largest exponent, nothing is cut,
-// and a set's sum is a difference of exact running sums, rounded: integers modulo 2^32 in that unit.  Below
-// 2^(FRACTION_BITS - 23) in magnitude that is so of all numbers of binary16, which are multiples of 2^-24.
+// An MMA adds the numbers of a set exactly, after it has cut them at FRACTION_BITS below the largest exponent, and
+// rounds once.  Let E be the largest exponent in a stretch of numbers.  If all of them are multiples of the unit 2^(E
+// - FRACTION_BITS), nothing is cut, and the sum of a set is a difference of two exact running sums, rounded.  The
+// running sums are integers modulo 2^32 in that unit.  All numbers of binary16 are multiples of 2^-24, so this holds
+// for all numbers below 2^(FRACTION_BITS - 23) in magnitude.
 //
-// The numbers i of a 64-byte chunk fall into two sets, i mod 4 in {0, 1} and in {2, 3} from its first on.  Q[i] is the running sum
-// of the numbers i, i - 4, i - 8, ...; what is kept, in a ring in shared memory, is U[i] = Q[i] + Q[i-1].  A 64-byte chunk [s, e)
-// needs five of them: the running sums of its sets end before s at U[s-3] and U[s-1], and before e at two of U[e-1],
-// U[e-2], U[e-3] and the sum of all four classes, U[e-1] + U[e-3], less U[e-2].
+// The numbers i of a 64-byte chunk, counted from its first, form two sets: i mod 4 in {0, 1}, and i mod 4 in {2, 3}.
+// Let Q[i] be the running sum of the numbers i, i - 4, i - 8, ... What a ring in shared memory keeps is U[i] = Q[i] +
+// Q[i-1]. A chunk [s, e) needs five of these sums.  Before s, the running sums of its sets end at U[s-3] and U[s-1].
+// Before e, they end at two of U[e-1], U[e-2], U[e-3] and the sum of all four classes, U[e-1] + U[e-3], less U[e-2].
 //
-// A warp goes through its run of segments a lane to each, and through their numbers, which lie one after another, a
-// window of WARP · PER_LANE at a time, whenever the ring ends before the segments do.  Sums of 64-byte chunks are added in
-// binary64 without an error, in whatever order.  A group of segments that has larger numbers begins anew in their unit;
-// inf, NaN, numbers that are no multiples, and groups longer than the ring are left to the MMAs (ragged/group_sums.cuh).
+// A warp goes through its run with one segment in each lane.  It goes through the run's numbers, which follow each
+// other, in windows of WARP · PER_LANE, whenever the ring ends before the segments do.  Binary64 adds the chunks'
+// sums without an error, so their order does not matter.  A group of segments with larger numbers begins again with a
+// larger unit.  Groups with inf, NaN or numbers that are no multiples of the unit, and groups longer than the ring,
+// are left to the MMAs (ragged/group_sums.cuh).
 //
-// Compiled with ELEMENT BINARY16 and what ragged/segment_sums.cuh needs, for GPUs whose MMA adds 16 numbers at once, and
+// Compiled with ELEMENT BINARY16 and what ragged/segment_sums.cuh needs, for GPUs whose MMA adds 16 numbers at once,
+// and
 //   RESIDENT       blocks per multiprocessor that the registers must allow
 //   FRACTION_BITS  that the MMA keeps below the largest exponent
 //   PER_LANE       numbers of a lane in a window: 8, 16, or 32
@@ -25,17 +29,18 @@
 #include "device/load/bulk_copy.cuh"
 #include "device/ragged/segment_sums.cuh"
 
-namespace tcu::kernels {
+using namespace tcu;
 
 constexpr int WINDOW = WARP * PER_LANE;
 constexpr int VECTORS = PER_LANE / PER_LOAD;
-constexpr u32 SPAN = RING - WINDOW - 4;  // numbers of segments whose running sums are in the ring at once, at least
-constexpr int FRACTION = 10, BIAS = 15, LOWEST = -24;  // of binary16: bits behind the point, and its smallest number
+constexpr u32 SPAN = RING - WINDOW - 4;  // numbers of a group of segments whose running sums have room in the ring together
+// Of binary16: fraction bits, exponent bias, and the exponent of its smallest number.
+constexpr int FRACTION = 10, BIAS = 15, LOWEST = -24;
 constexpr u32 INFINITE = 0x7c00;
 constexpr u32 NOWHERE = 1u << 31;
 
-// In the ring each BLOCK numbers have before them, once more, the four that precede them: a lane's vectors lie in other
-// banks than its neighbours', and all that a 64-byte chunk needs of its end lies together.
+// In the ring, each block of BLOCK sums is preceded by a second copy of the four sums before it.  So the vectors of
+// neighbouring lanes lie in different banks, and all sums that a chunk needs at its end lie together.
 constexpr int BLOCK = 32, PAD = 4;
 constexpr u32 RING_WORDS = RING / BLOCK * (BLOCK + PAD), WINDOW_WORDS = WINDOW / BLOCK * (BLOCK + PAD);
 
@@ -43,10 +48,10 @@ static_assert(ELEMENT == BINARY16, "the running sums are those of binary16");
 static_assert(FRACTION_BITS + 6 <= 32, "16 numbers' sum, with its sign, is a number of 32 bits");
 static_assert((RING & (RING - 1)) == 0 && RING > WINDOW + ragged::CHUNK64, "the ring has room for a chunk64 and a window");
 
-// Turns whose offsets are under way or in use at once: as many as there is room for.  Offsets and numbers go to shared
-// memory past the registers: where a register is loaded a turn ahead, the compiler waits for it long before it is used.
+// Turns whose offsets are under way or in use at once: as many as have room.  Offsets and numbers go to shared memory
+// without passing registers: if a register is loaded a turn ahead, the compiler waits for it long before it is used.
 constexpr u32 TURN_BYTES = WARP * sizeof(i64), OTHER_BYTES = RING_WORDS * 4 + WARP * PER_LANE * sizeof(Code) + 128;
-constexpr u32 TURNS = RESIDENT * (OTHER_BYTES + 4 * TURN_BYTES + 1024) <= 228 * 1024 ? 4 : 2;  // of sm_90
+constexpr u32 TURNS = RESIDENT * (OTHER_BYTES + 4 * TURN_BYTES + 1024) <= 228 * 1024 ? 4 : 2;  // the shared memory of sm_90
 
 struct ShortSegmentsMemory {
     union {
@@ -54,13 +59,13 @@ struct ShortSegmentsMemory {
         uint4 ring[RING_WORDS / 4];
     };
     ragged::SegmentRun run;
-    // Each lane's are its own: it alone writes and reads them.
+    // A lane alone writes and reads its part of these.
     i64 ends[TURNS * WARP];
-    uint4 ahead[WARP * VECTORS];  // numbers of the window at the ring's end
-    u64 arrivals;                 // of windows' numbers: a phase for each window
+    uint4 ahead[WARP * VECTORS];  // numbers of the next window
+    u64 arrivals;                 // a barrier for the arrival of numbers: a phase for each window
 };
 
-// In shared memory, by addresses of 32 bits: the compiler would work out those of 64 bits anew each time.
+// Shared memory is accessed by addresses of 32 bits: the compiler would recompute those of 64 bits each time.
 __device__ inline i64 load_end(u32 at) {
     i64 v;
     asm volatile("ld.shared.s64 %0, [%1];" : "=l"(v) : "r"(at) : "memory");
@@ -76,7 +81,7 @@ __device__ inline void fetch_vector(u32 to, const uint4* from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
-// A phase of arrivals ends when the vectors have come that the lanes have asked for.
+// A phase of the barrier ends when all vectors that the lanes have asked for have arrived.
 __device__ inline void arrive_with_vectors(u32 arrivals) {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(arrivals) : "memory");
 }
@@ -98,14 +103,15 @@ __device__ inline void store_vector(u32 at, uint4 v) {
     asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(at), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w));
 }
 
-// The larger magnitudes of two pairs; of NaN, NaN.
+// The larger magnitude in each half of two pairs of numbers.  NaN is larger than all.
 __device__ inline u32 larger(u32 a, u32 b) {
     u32 most;
     asm("{ .reg .b32 x, y; abs.f16x2 x, %1; abs.f16x2 y, %2; max.NaN.f16x2 %0, x, y; }" : "=r"(most) : "r"(a), "r"(b));
     return most;
 }
 
-// Of a pair, what is no multiple of 2^-FRACTION times `whole`, a power of two in both halves: +0 if nothing.
+// What is left of each number of a pair after its largest multiple of 2^-FRACTION · `whole`: +0 if nothing.  `whole`
+// holds a power of two in both halves.
 __device__ inline u32 leftover(u32 pair, u32 whole) {
     u32 rest;
     asm("{ .reg .b32 x, s; abs.f16x2 x, %1; min.f16x2 x, x, %2; add.rn.f16x2 s, x, %2; sub.rn.f16x2 s, s, %2;\n"
@@ -119,24 +125,25 @@ __device__ inline u32 reduce_max(u32 v) { return __reduce_max_sync(ALL, v); }
 
 __device__ inline u32 in_both_halves(u32 code) { return code * 0x10001; }
 
-// What numbers are multiples of, by the largest exponent that they may have.
+// The unit that numbers must be multiples of, given by the largest exponent that they may have.
 struct SumUnit {
-    static constexpr int FINEST = LOWEST + FRACTION_BITS;  // with it, nothing is cut of any number
+    static constexpr int FINEST = LOWEST + FRACTION_BITS;  // with this exponent, nothing is cut off of any number
     int exponent = FINEST;
 
-    __device__ u32 limit() const { return (exponent + 1 + BIAS) << FRACTION; }  // a code, above all magnitudes
+    // A code above those of all allowed magnitudes.
+    __device__ u32 limit() const { return (exponent + 1 + BIAS) << FRACTION; }
     __device__ u32 whole() const { return in_both_halves((exponent - FRACTION_BITS + FRACTION + BIAS) << FRACTION); }
     __device__ float value() const { return __uint_as_float((exponent - FRACTION_BITS + 127) << 23); }
-    // A multiple of 2^32 units, near which neighbouring numbers of binary64 are a unit apart.
+    // A multiple of 2^32 units.  Near it, neighbouring numbers of binary64 are one unit apart.
     __device__ double anchor() const {
         return __longlong_as_double(static_cast<i64>(2 * (exponent - FRACTION_BITS + 52 + 1023) + 1) << 51);
     }
 };
 
-// The lane's own number, not worked out anew either.
+// The value of this lane itself, which the compiler must not recompute either.
 __device__ inline u32 of_lane(u32 v) { return __shfl_sync(ALL, v, threadIdx.x % WARP); }
 
-// Segments whose bytes a number of 32 bits counts.  Positions are numbers from a multiple of 16 bytes on.
+// The sums of a run, whose bytes 32 bits can count.  Positions count numbers, from a multiple of 16 bytes on.
 __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& room, u32& phase) {
     const ragged::SegmentRun& run = room.run;
     const u32 lane = threadIdx.x % WARP;
@@ -145,8 +152,10 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
     const uint4* const base = reinterpret_cast<const uint4*>(address & ~15ull);
     const i64 origin = warp::uniform(run.begin - shift);
     const bool plain = p.target == finish::TO_BINARY32 && !p.mean;
-    const u32 few = warp::uniform(plain ? ragged::CHUNK64 + 1u : 0u);    // numbers of segments that need sums of 64-byte chunks, at least
-    const u32 many = warp::uniform(run.size ? SPAN + 1 : 0u);  // numbers of a group for the MMAs; no window is loaded of none
+    // A segment of so many numbers needs sums of several chunks.
+    const u32 few = warp::uniform(plain ? ragged::CHUNK64 + 1u : 0u);
+    // A group of so many numbers goes to the MMAs; of an empty run, no window is loaded.
+    const u32 many = warp::uniform(run.size ? SPAN + 1 : 0u);
     const u32 count = warp::uniform(run.count);
     const i64* const ends = reinterpret_cast<const i64*>(warp::uniform(reinterpret_cast<u64>(p.offsets + run.first + 1)));
     const u64 out = warp::uniform(reinterpret_cast<u64>(p.out) + run.first * sizeof(float));
@@ -155,18 +164,20 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
 
     SumUnit unit;
     double anchor = unit.anchor();
-    u32 above = in_both_halves(0x8000 - unit.limit());  // added to a magnitude, the highest bit says that it is too large
-    u32 filled = 0, slot = 0;  // the ring's end, a multiple of WINDOW, and where it is; with 0 the ring begins anew
+    u32 above = in_both_halves(0x8000 - unit.limit());  // a magnitude plus this has its highest bit set if it is too large
+    // The end of the sums, a multiple of WINDOW, and its place in the ring; 0: the ring begins again.
+    u32 filled = 0, slot = 0;
     const u32 vector_of_lane = of_lane(lane * VECTORS), last_vector = warp::uniform((stop - 1) / PER_LOAD);
     const u32 ahead_of_lane = of_lane(load::shared_address(room.ahead) + vector_of_lane * 16);
     const u32 arrivals = warp::uniform(load::shared_address(&room.arrivals));
 
-    // Numbers are always under way, or have been: a phase of arrivals to wait for.
+    // There is always a window under way or arrived: a phase to wait for.
     const auto wait = [&] {
         wait_for_arrivals(arrivals, phase);
         phase ^= 1;
     };
-    // Behind the last vector of the run, that one again: what follows the last segment's end does not matter.
+    // Beyond the last vector of the run, that vector is loaded again: what follows the last segment's end does not
+    // matter.
     const auto load = [&] {
 #pragma unroll
         for (int i = 0; i < VECTORS; ++i)
@@ -174,7 +185,7 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
         arrive_with_vectors(arrivals);
     };
     const auto begin_at = [&](u32 position) {
-        asm volatile("" : "+r"(position));  // nothing of this is worked out where no run begins anew
+        asm volatile("" : "+r"(position));  // so that nothing of this is computed where no run begins again
         filled = position / WINDOW * WINDOW;
         slot = ring + filled % RING / WINDOW * (WINDOW_WORDS * 4);
         __syncwarp();
@@ -183,7 +194,8 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
         wait();
         load();
     };
-    // The running sums of the next window; the lane's largest magnitudes, where some lane's cannot be added like this.
+    // Puts the running sums of the next window into the ring.  If some lane's numbers cannot be added in this way,
+    // returns false and sets `most` to the lane's largest magnitudes.
     const auto fill = [&](u32& most) {
         wait();
         Vector ahead[VECTORS];
@@ -207,7 +219,7 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
         }
         if (__any_sync(ALL, wrong != 0)) return false;
 
-        u32 sums[PER_LANE];  // of the lane's own numbers
+        u32 sums[PER_LANE];  // running sums of the lane's own numbers
         double q[4] = {anchor, anchor, anchor, anchor};
 #pragma unroll
         for (int i = 0; i < PER_LANE; ++i) {
@@ -220,7 +232,8 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
         if (slot == ring_end) slot = ring;
 #pragma unroll
         for (int i = PER_LANE - 1; i > 0; --i) sums[i] += sums[i - 1];
-        // What lies before the lane's numbers, for those at i mod 4: of four, the first and third are as much as the others.
+        // The sums of all numbers before the lane's, for the four classes i mod 4. The first and the third together
+        // are as much as the other two.
         const u32 own[3] = {sums[PER_LANE - 3], sums[PER_LANE - 2], sums[PER_LANE - 1]};
         u32 more[4];
         more[1] = warp::inclusive_scan(own[0]) - own[0] + before.y;
@@ -243,10 +256,11 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
         const u32 word = position % RING;
         return ring + (word + word / BLOCK * PAD) * 4;
     };
-    // The sums of a 64-byte chunk's two sets, in units, as an MMA rounds them.
+    // The sums of a chunk's two sets, in units, rounded as an MMA rounds them.
     const auto sums_of_chunk64 = [&](u32 begin, u32 end, float& low, float& high) {
         const u32 s = place_of(begin), e = place_of(end), length = end - begin;
-        const u32 to1 = load::load_word(e + 12), to2 = load::load_word(e + 8), to3 = load::load_word(e + 4), all = to1 + to3;
+        const u32 to1 = load::load_word(e + 12), to2 = load::load_word(e + 8), to3 = load::load_word(e + 4);
+        const u32 all = to1 + to3;
         const u32 even = length & 2 ? to1 : to3, odd = length & 2 ? to2 : all - to2, first = length & 1 ? odd : even;
         low = __int2float_rz(static_cast<int>(first - load::load_word(s + 4)));
         high = __int2float_rz(static_cast<int>(all - first - load::load_word(s + 12)));
@@ -275,7 +289,8 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
                 if (__any_sync(ALL, filled == 0)) begin_at(so_far);
                 u32 most;
                 if (fill(most)) continue;
-                // The unit follows the numbers up and down, but not down where it has gone up for others of the group.
+                // The unit grows and shrinks with the numbers.  It does not shrink where it has grown for others of
+                // the same group.
                 const u32 code = reduce_max(max(most & 0xffff, most >> 16));
                 const int wanted = max(SumUnit::FINEST, static_cast<int>(code >> FRACTION) - BIAS);
                 by_mmas = __any_sync(
@@ -289,7 +304,7 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
             } while (__any_sync(ALL, filled < last));
         }
         if (by_mmas) {
-            // What is no position of the run becomes one that is too large, and too far from all others.
+            // An offset outside the run becomes a position that is too large, and too far from all others.
             const u64 same = static_cast<u64>(load_end(place_of_end(group)) - origin);
             const u32 valid = same - shift <= run.size ? static_cast<u32>(same) : NOWHERE;
             begin = __shfl_up_sync(ALL, valid, 1);
@@ -323,7 +338,8 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
     load::wait_for_copies<0>();
 }
 
-extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP)) short_segments(const __grid_constant__ ragged::Segments p) {
+extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP))
+    short_segments(const __grid_constant__ ragged::Segments p) {
     __shared__ ShortSegmentsMemory room;
     const u32 arrivals = load::shared_address(&room.arrivals);
     begin_arrivals(arrivals);
@@ -332,5 +348,3 @@ extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP)) sho
         p, room.run, [&](i64 i) { return warp::uniform(p.offsets[i]); }, [&] { sum_run(p, room, phase); });
     wait_for_arrivals(arrivals, phase);
 }
-
-}  // namespace tcu::kernels

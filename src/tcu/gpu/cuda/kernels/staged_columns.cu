@@ -1,25 +1,28 @@
-// As columns.cu, of 16-bit numbers in rows of at least 32 bytes that begin at multiples of 16: a warp copies them into
-// shared memory in the background, pieces that lie side by side together, and has its numbers from there.  No column has
-// more rows than a chunk.
+// As columns.cu, for 16-bit numbers in rows of at least 32 bytes that begin at multiples of 16. A warp copies them
+// into shared memory in the background, neighbouring pieces together, and takes its numbers from there.  No column
+// has more rows than a chunk.
 //
-// Compiled with ELEMENT and LAYOUT ALIGNED, LEVELS, HALVES, LOOPS, ALONG, THREADS and RESIDENT as columns.cu says, and
-//   PIECES   of 16 bytes: those of a row, where it has 2 or 4 of them, and rows lie without gaps; else all units of a warp
-//   STAGES   tiles that a warp has room for
-//   EVICT_FIRST     1: results are few enough to stay in the second cache (load/evict_first.cuh)
-// Where ALONG is 1, a warp has columns one after another.
+// Compiled with ELEMENT and LAYOUT ALIGNED, LEVELS, HALVES, LOOPS, ALONG, THREADS and RESIDENT as columns.cu says,
+// and
+//   PIECES       pieces of 16 bytes that lie side by side: all of a row, where it has 2 or 4 of them and rows lie without
+//                gaps; else all units of a warp
+//   STAGES       tiles that a warp has room for
+//   EVICT_FIRST  1: results are few enough to stay in the second cache (load/evict_first.cuh)
+// Where ALONG is 1, a warp takes columns one after another.
 
 #include "device/load/async_copy.cuh"
 #include "device/load/evict_first.cuh"
 #include "device/reduce/columns.cuh"
 #include "device/reduce/staged_columns.cuh"
 
-namespace tcu::kernels {
+using namespace tcu;
+using reduce::StagedLeaves;
 
-constexpr int NUMBERS = reduce::StagedLeaves::NUMBERS;
-constexpr int UNITS = reduce::StagedLeaves::UNITS;  // of a warp, PER_LOAD columns each
+constexpr int NUMBERS = StagedLeaves::NUMBERS;
+constexpr int UNITS = StagedLeaves::UNITS;  // units of a warp, of PER_LOAD columns each
 constexpr int ACROSS = THREADS / WARP / ALONG;
 
-// A piece of memory to shared memory, or zeros.
+// Copies a piece of 16 bytes to shared memory; or zeros, without a read.
 __device__ inline void copy_if(bool any, u32 to, const void* from) {
     if constexpr (EVICT_FIRST)
         asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(to), "l"(from),
@@ -29,17 +32,18 @@ __device__ inline void copy_if(bool any, u32 to, const void* from) {
         asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(any ? 16 : 0) : "memory");
 }
 
-// A warp's tiles, in the order in which they are added up: those of the turns of a leaf, of the leaves, of the columns.
+// A warp's tiles, in the order in which they are added up: first the turns of a leaf, then its leaves, then its
+// columns.
 struct Tiles {
-    static constexpr int COPIES = reduce::StagedLeaves::ROWS * UNITS / WARP, TOGETHER = PIECES, COPIED_ROWS = WARP / TOGETHER;
+    static constexpr int COPIES = StagedLeaves::ROWS * UNITS / WARP, TOGETHER = PIECES, COPIED_ROWS = WARP / TOGETHER;
 
     const reduce::Columns& p;
-    u32 slots;           // of the warp
+    u32 slots;  // the warp's tiles in shared memory
     u32 ask = 0, take = 0;
-    u32 units, step;     // of the tile that is asked for next
+    u32 units, step;     // units of the tile that is asked for next, and the step to the next ones
     int first, rows;     // the first of the warp's leaves begins at row `first`
     int leaf = 0, row;
-    int own;             // row of a tile, of the lane's first piece
+    int own;             // the row, in a tile, of the lane's first piece
     const char* data;    // the lane's piece of row 0
     bool any;
 
@@ -66,14 +70,15 @@ struct Tiles {
     // Asks for the next tile, if there is one.
     __device__ void ask_for_next() {
         const int lane = threadIdx.x % WARP;
-        const u32 to = slots + ask * reduce::StagedLeaves::TILE_BYTES, place = reduce::StagedLeaves::place_of_piece(lane / TOGETHER, lane % TOGETHER);
+        const u32 to = slots + ask * StagedLeaves::TILE_BYTES, place = StagedLeaves::place_of_piece(lane / TOGETHER, lane % TOGETHER);
         constexpr i64 SIZE = sizeof(Code);
         const char* const at = data + SIZE * row * p.stride;
 #pragma unroll
         for (int i = 0; i < COPIES; ++i) {
-            const int number = i * COPIED_ROWS % reduce::StagedLeaves::ROWS, outers = i * COPIED_ROWS / reduce::StagedLeaves::ROWS;
+            const int number = i * COPIED_ROWS % StagedLeaves::ROWS, outers = i * COPIED_ROWS / StagedLeaves::ROWS;
             const bool there = outers == 0 || units + outers * TOGETHER < p.units;
-            copy_if(any && there && row + own + number < rows, to + (place ^ reduce::StagedLeaves::place_of_piece(number, outers * TOGETHER)),
+            copy_if(any && there && row + own + number < rows,
+                    to + (place ^ StagedLeaves::place_of_piece(number, outers * TOGETHER)),
                     at + SIZE * (number * p.stride + outers * p.outer_stride));
         }
         load::end_copies();
@@ -88,24 +93,24 @@ struct Tiles {
         go_to_leaf();
     }
 
-    // Where the next tile that was asked for is, once it is there; until the next call.
+    // Waits for the next tile, and returns its address, which is valid until the next call.
     __device__ u32 next() {
-        __syncwarp();  // all lanes have read what is in the place of the one that is asked for now
+        __syncwarp();  // all lanes have read the tile whose place is asked for now
         ask_for_next();
         load::wait_for_copies<STAGES - 1>();
         __syncwarp();
-        const u32 tile = slots + take * reduce::StagedLeaves::TILE_BYTES;
+        const u32 tile = slots + take * StagedLeaves::TILE_BYTES;
         take = take + 1 == STAGES ? 0 : take + 1;
         return tile;
     }
 };
 
-// The sums of the leaves below that level, the first of which begins at `row`.
+// The sums of the leaves below a level.  The first leaf begins at `row`.
 template <int LEVEL>
 __device__ inline void sum_below(Tiles& tiles, int row, double (&v)[NUMBERS]) {
     const reduce::Columns& p = tiles.p;
     if constexpr (LEVEL == 0) {
-        reduce::StagedLeaves leaves;
+        StagedLeaves leaves;
 #pragma unroll 1
         do {
             leaves.add(tiles.next());
@@ -126,10 +131,11 @@ __device__ inline void sum_below(Tiles& tiles, int row, double (&v)[NUMBERS]) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS)) columns(const __grid_constant__ reduce::Columns p) {
+extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS))
+    columns(const __grid_constant__ reduce::Columns p) {
     extern __shared__ __align__(128) unsigned char staged[];
     const int warp = threadIdx.x / WARP, along = warp % ALONG;
-    const u32 slots = static_cast<u32>(__cvta_generic_to_shared(staged)) + warp * STAGES * reduce::StagedLeaves::TILE_BYTES;
+    const u32 slots = static_cast<u32>(__cvta_generic_to_shared(staged)) + warp * STAGES * StagedLeaves::TILE_BYTES;
     const u32 step = gridDim.x * ACROSS * UNITS;
     u32 units = (blockIdx.x * ACROSS + warp / ALONG) * UNITS;
     const int rows = static_cast<int>(p.length);
@@ -146,10 +152,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
         double v[NUMBERS];
         sum_below<LEVELS>(tiles, first, v);
         reduce::across_warps_of_columns(v);
-        if (along == 0) reduce::StagedLeaves::store(p, units, v);
+        if (along == 0) StagedLeaves::store(p, units, v);
         units += step;
     } while (ALONG == 1);
     load::wait_for_copies<0>();
 }
-
-}  // namespace tcu::kernels

@@ -1,7 +1,7 @@
-// A sum, a dot product or a norm: one launch, the plan's order (tcu/plan/variants.py, short-chain).
+// A sum, a dot product or a norm in one launch, in the plan's order (tcu/plan/variants.py, short-chain).
 //
-// A block of THREADS threads reduces a chunk, `loads` 16-byte loads a thread, to one number in
-// binary64; the last block waits for all of them and adds them up.
+// A block of THREADS threads reduces a chunk to one number in binary64; a thread has `loads` 16-byte loads in a
+// chunk.  The last block waits for all of these numbers and adds them up.
 //
 // Compiled with ELEMENT and LAYOUT (load/array.cuh), and
 //   THREADS     of a block: the plan's B
@@ -9,20 +9,20 @@
 //   UNROLL      loads of a thread in flight, a power of two up to 8
 //   RESIDENT    blocks per multiprocessor that the registers must allow
 //   TERM        VALUE (sums) or PRODUCT (dot products)
-//   ROWS        1: many rows, each with a sum of its own and a block for each of its chunks
+//   ROWS        1: many rows; each has a sum of its own, and a block for each of its chunks
 
 #include "device/reduce/chunk.cuh"
 
-namespace tcu::kernels {
+using namespace tcu;
 
-// One array's sum; `blocks` of them share its chunks, this is number `block`.
+// The sum of one array.  `blocks` blocks share its chunks; this is number `block` of them.
 __device__ inline void sum_array(const reduce::Sum& p, const load::Array& a, i64 block, i64 blocks, u64* slots, void* out) {
     double number = 0;
     for (i64 chunk = block; chunk < p.chunks; chunk += blocks) {
         number = reduce::chunk_sum(p, a, chunk);
         if (threadIdx.x == 0 && p.chunks > 1) grid::publish(slots + chunk, number);
     }
-    // The last block is the last to start, so those that it waits for are running or done.
+    // The last block starts last, so those that it waits for are running or done.
     if (block != blocks - 1) return;
     if (p.chunks > 1) number = grid::sum_of_chunks<THREADS>(slots, p.chunks);
     if (threadIdx.x != 0) return;
@@ -42,5 +42,3 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) sum(const __grid
     sum_array(p, p.x, blockIdx.x, gridDim.x, p.slots, p.out);
 #endif
 }
-
-}  // namespace tcu::kernels

@@ -1,31 +1,32 @@
 // D = A·B for a tall A and a B that stays in registers: the tensor call of the (m, l)-TCU machine.
 //
-// A warp loads its columns of B once and pumps the rows of a strip of A past them.  Each entry of D
-// is one chain of MMAs from zero, k ascending, as mma.cu computes it: the bits are the same.
+// A warp loads its columns of B once, and multiplies the rows of a strip of A by them, one after another.  Each entry
+// of D is one chain of MMAs from zero, with ascending k, as mma.cu computes it: the bits are the same.
 //
 // Compiled with the macros of mma.cu and these:
 //   INNER    k of the whole product
 //   WIDTH    tiles of TILE_N columns that a warp holds of B
 //   STORED   type of the elements of A and B in memory
-//   NARROW   how one of them becomes an INPUT: as_stored, to_binary16, to_bfloat16, to_tf32, to_byte
-//   ADJACENT 1: neighbouring k of A are neighbours in memory, each word's worth of them aligned
+//   NARROW   how one of them becomes an INPUT, a function of mma/narrow.cuh: as_stored, to_binary16, to_bfloat16, to_tf32,
+//            to_byte
+//   ADJACENT 1: neighbouring k of A are neighbours in memory, and those of each word are aligned
 
 #include "device/mma/narrow.cuh"
 
-namespace tcu::kernels {
+using namespace tcu;
 
 constexpr int DEPTH = (INNER + TILE_K - 1) / TILE_K;
 
 struct Tall {
     load::Problem problem;  // tiles: strips of all members, times groups of columns
-    i64 strip;        // rows of a strip, a multiple of TILE_M
+    i64 strip;              // rows of a strip, a multiple of TILE_M
 };
 
 struct alignas(mma::INPUTS_PER_WORD * sizeof(STORED)) NeighbouringK {
     STORED element[mma::INPUTS_PER_WORD];
 };
 
-// Whether k lies inside: known to the compiler wherever TILE_K divides INNER.
+// Whether k lies inside the product.  The compiler knows that it does if TILE_K divides INNER.
 __device__ inline bool inside(int k) { return INNER % TILE_K == 0 || k < INNER; }
 
 template <bool FULL>
@@ -74,7 +75,8 @@ __device__ inline OUTPUT element(const WORD (&d)[mma::D_WORDS], int i) {
 }
 
 template <bool FULL>
-__device__ inline void multiply_rows(const load::Problem& p, const load::MatrixTile& t, i64 row0, const WORD (&b)[DEPTH][WIDTH][mma::B_WORDS]) {
+__device__ inline void multiply_rows(const load::Problem& p, const load::MatrixTile& t, i64 row0,
+                                     const WORD (&b)[DEPTH][WIDTH][mma::B_WORDS]) {
     WORD d[WIDTH][mma::D_WORDS] = {};
 #pragma unroll
     for (int step = 0; step < DEPTH; ++step) {
@@ -112,7 +114,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) tall_product(const __grid_
     const i64 warps = static_cast<i64>(gridDim.x) * (THREADS / WARP);
     i64 task = static_cast<i64>(blockIdx.x) * (THREADS / WARP) + threadIdx.x / WARP;
     for (; task < p.tiles; task += warps) {  // the same for all lanes of a warp, as mma.sync needs
-        // Warps side by side take the groups of columns of one strip, whose rows they share in the cache.
+        // Neighbouring warps take the groups of columns of one strip, whose rows they share in the cache.
         load::MatrixTile t = {task / groups % strips * tall.strip, task % groups * (WIDTH * TILE_N), 0, 0, 0, 0};
         i64 member = task / groups / strips;
         t.d = member * p.m * p.n;
@@ -139,5 +141,3 @@ extern "C" __global__ void __launch_bounds__(THREADS) tall_product(const __grid_
         }
     }
 }
-
-}  // namespace tcu::kernels

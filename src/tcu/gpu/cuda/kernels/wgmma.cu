@@ -7,7 +7,7 @@
 
 #include "device/mma/output_fragment.cuh"
 
-namespace tcu::kernels {
+using namespace tcu;
 
 constexpr int D_WORDS = TILE_M * TILE_N / THREADS / mma::OUTPUTS_PER_WORD;
 constexpr int LINE = TILE_K * sizeof(INPUT);  // bytes
@@ -30,8 +30,8 @@ __device__ inline u64 descriptor(const u8* tile) {
     return (address & 0x3ffff) >> 4 | (along_k >> 4) << 16 | (along_lines >> 4) << 32;
 }
 
-// The fences order the registers of D and the wait gives them back, so all is one statement:
-// nothing may touch them in between.
+// The fence hands the registers of D over and the wait gives them back.  So all of it is one statement: nothing may
+// touch the registers in between.
 __device__ inline void wgmma(u32 (&d)[2], u64 a, u64 b) {
     asm volatile("wgmma.fence.sync.aligned;\n"
                  MNEMONIC " {%0, %1}, %2, %3, 1" IMMEDIATES ";\n"
@@ -72,7 +72,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) multiply_accumulate(const 
                 *reinterpret_cast<INPUT*>(tile_b + position(line, k)) =
                     load::load<INPUT>(p.b, t.b, k0 + k, t.column + line, p.k, p.n);
             }
-            // wgmma reads shared memory through the async proxy, which ordinary stores must be fenced to.
+            // wgmma reads shared memory through the async proxy: a fence makes ordinary stores visible to it.
             asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
             __syncthreads();
             wgmma(d.words, descriptor(tile_a), descriptor(tile_b));
@@ -80,5 +80,3 @@ extern "C" __global__ void __launch_bounds__(THREADS) multiply_accumulate(const 
         d.store_d(p, t, first_row);
     }
 }
-
-}  // namespace tcu::kernels

@@ -1,6 +1,7 @@
-// What exact sums of numbers (exact/values.cuh) and of products (exact/products.cuh) share.
+// What exact sums of numbers (exact/values.cuh) and of products (exact/products.cuh) share: their arguments, the
+// formats, and the slow way, number by number.
 //
-// The host fills the structure field by field (tcu/gpu/sums.py): change both together.
+// The host fills the structure ExactSum field by field (tcu/gpu/sums.py): change both together.
 
 #pragma once
 
@@ -15,18 +16,18 @@ constexpr int MAX_LOADS = 128;
 
 struct ExactSum {
     load::Array x;
-    i64* limbs;   // COPIES × WORDS, all zero
+    i64* limbs;  // COPIES × WORDS, all zero
     u32* arrived; // zero
     void* out;    // the rounded sum
     i64* state;   // WORDS, or null
     i64 loads;    // of a thread in a chunk, a multiple of UNROLL, at most MAX_LOADS
     i64 chunks;
     i64 target;
-    i64 divisor;  // of the sum before it is rounded; 0 gives NaN; nothing else than 1 but for VALUE
-    load::Array y;      // of PRODUCT alone
+    i64 divisor;    // divides the sum before it is rounded; 0 gives NaN; must be 1 unless TERM is VALUE
+    load::Array y;  // used with TERM PRODUCT only
 };
 
-// What is known of an element's format.
+// The element's format: fraction bits, exponent bias, and the exponent field of inf and NaN.
 #if ELEMENT == BINARY16
 constexpr int FRACTION = 10, BIAS = 15, FIELDS = 31;
 #elif ELEMENT == BFLOAT16
@@ -37,8 +38,9 @@ constexpr int FRACTION = 23, BIAS = 127, FIELDS = 255;
 constexpr int FRACTION = 52, BIAS = 1023, FIELDS = 2047;
 #endif
 
-// ROOM: bits of an accumulator's sum above its last place.  PRECISION - 2 is the most (the anchor's
-// binade); in binary64 it leaves room for the sums of all emptyings and lanes in 64 bits.
+// ROOM: bits that a sum may grow above the accumulator's last place.  At most PRECISION - 2 are possible (within the
+// anchor's binade). In binary64 it is less, so that the sums of all emptied accumulators and of all lanes fit 64
+// bits.
 template <typename Real>
 struct Arithmetic;
 
@@ -68,15 +70,15 @@ __device__ inline i64 vector_of(const ExactSum& p, i64 chunk, int step) {
 
 __device__ constexpr int logarithm(int power) { return power < 2 ? 0 : 1 + logarithm(power / 2); }
 
-// With `window` the numbers must be below 2^window; without (UNKNOWN) the first of them place it.
+// With a `window` all numbers must be below 2^window.  With UNKNOWN the first numbers place the window.
 constexpr int UNKNOWN = 1 << 20;
 
-// Shifting takes twice the registers.
+// Loads in flight.  Shifted loads take twice the registers.
 constexpr int TOGETHER = LAYOUT == STRIDED ? 1 : LAYOUT == SHIFTED && UNROLL > 1 ? UNROLL / 2 : UNROLL;
 
 __device__ void add_number(const ExactSum& p, i64 at, int* own);
 
-// Number by number, for anything: inf and NaN are counted.
+// The slow way: number by number, for any numbers.  Inf and NaN are counted.
 __device__ __noinline__ void add_numbers(const ExactSum& p, i64 chunk, i64* limbs) {
     __shared__ int shared_limbs[WARPS][WORDS];
     int* own = shared_limbs[threadIdx.x / WARP];

@@ -1,5 +1,5 @@
-// A fixed-point number wide enough for every sum: limbs of 16 bits in words of 64, which may overflow
-// into each other later.  Additions are exact, so their order does not matter and atomics are welcome.
+// A fixed-point number that is wide enough for every sum: limbs of 16 bits in words of 64, so that carries can wait.
+// Additions are exact, so their order does not matter, and atomic additions are allowed.
 
 #pragma once
 
@@ -9,21 +9,17 @@
 namespace tcu::exact {
 
 constexpr int LIMB = 16;  // bits
-#if TERM == VALUE
-constexpr int LOWEST = -1090;  // of the lowest bit: a limb below binary64's smallest number
-constexpr int HIGHEST = 1024;  // no number reaches 2^HIGHEST
-#else
-constexpr int LOWEST = -2164;
-constexpr int HIGHEST = 2048;
-#endif
+// The exponent of the lowest bit: a limb below the smallest number of binary64, or the smallest product of two.
+constexpr int LOWEST = TERM == VALUE ? -1090 : -2164;
+constexpr int HIGHEST = TERM == VALUE ? 1024 : 2048;  // no number reaches 2^HIGHEST
 constexpr int LIMBS = (HIGHEST + 62 - LOWEST + LIMB - 1) / LIMB;  // up to 2^62 of the largest numbers
-constexpr int COUNTS = 3;                        // +inf, -inf and NaN, counted behind the limbs
+constexpr int COUNTS = 3;  // +inf, -inf and NaN, counted behind the limbs
 constexpr int WORDS = LIMBS + COUNTS;
-constexpr int COPIES = 16;                       // of the whole number: less crowded than one
+constexpr int COPIES = 16;  // of the whole number, so that fewer blocks add to the same words
 
 enum Special { POSITIVE_INFINITY, NEGATIVE_INFINITY, NAN_COUNT };
 
-// value · 2^exponent as five limbs, in two's complement; lanes 0 to 4 give one each.
+// Limb i of value · 2^exponent, which takes five limbs, in two's complement.  Lanes 0 to 4 give one each.
 __device__ inline i64 limb_of(i64 value, int exponent, int i) {
     const int shift = (exponent - LOWEST) % LIMB;
     const u64 low = static_cast<u64>(value) << shift;

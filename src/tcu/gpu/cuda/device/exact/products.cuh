@@ -1,8 +1,8 @@
 // Sums of products x·y without an error: as exact/values.cuh adds up numbers, in binary64.
 //
-// Products of 16- and 32-bit elements are exact.  A product of binary64 elements is p + e with p = x·y
-// rounded and e = fma(x, y, -p), which is exact where nothing overflows or underflows; p's exponent tells.
-// (Dekker, "A floating-point technique for extending the available precision", Numer. Math. 18, 1971.)
+// Products of 16- and 32-bit elements are exact.  A product of binary64 elements is p + e with p = x·y rounded and e
+// = fma(x, y, -p), which is exact where nothing overflows or underflows.  The exponent of p tells whether that is so.
+// (Dekker, "A floating-point technique for extending the available precision", Numer.  Math.  18, 1971.)
 
 #pragma once
 
@@ -11,9 +11,9 @@
 namespace tcu::exact {
 
 constexpr int PRODUCT_BIAS = 1023, PRODUCT_FIELDS = 2047, HIGHEST_WINDOW = 1010;
-// The product of the smallest significands, 53 bits each, at this exponent field ends at 2^-1074.
+// A product with this exponent field ends at 2^-1074 or above, even with 53 bits in each factor.
 constexpr u32 LEAST_SAFE = 55u << 20;
-// Accumulators, one below the other, in which a product's bits must find a place.
+// Accumulators, one below the other, that together must hold all bits of a product.
 constexpr int LEVELS = ELEMENT == BINARY64 ? 3 : 2;
 
 template <int DEPTH>
@@ -25,17 +25,16 @@ struct ProductSum {
 };
 
 __device__ inline double rounded_product(Code x, Code y) {
-#if ELEMENT == BINARY16
-    return to_binary32(x) * to_binary32(y);  // 22 bits, from 2^-48 to 2^32: exact, and one conversion less
-#else
-    return __dmul_rn(to_binary64(x), to_binary64(y));  // never fused with an addition
-#endif
+    if constexpr (ELEMENT == BINARY16)
+        return to_binary32(x) * to_binary32(y);  // 22 bits, from 2^-48 to 2^32: exact, and one conversion less
+    else
+        return __dmul_rn(to_binary64(x), to_binary64(y));  // never fused with an addition
 }
 
 __device__ inline u32 high_word(double x) { return static_cast<u32>(__double2hiint(x)) & 0x7fffffff; }
 
-// Adds the value to the accumulators from FIRST on, each of which takes what the one above it cannot;
-// what is left over is not zero if the value has bits below the last.
+// Adds the value to the accumulators from FIRST on: each takes what the one above it cannot hold.  Returns what is
+// left over, which is not zero if the value has bits below the last accumulator.
 template <int FIRST, int DEPTH>
 __device__ inline double add_below(double (&sums)[DEPTH][2], int way, double value) {
 #pragma unroll
@@ -47,11 +46,12 @@ __device__ inline double add_below(double (&sums)[DEPTH][2], int way, double val
     return fabs(value);
 }
 
-// With `window` the products must be below 2^window; without (UNKNOWN) the first of them place it.
+// With a `window` all products must be below 2^window.  With UNKNOWN the first products place the window.
 template <int DEPTH, int STEPS, typename Read>
 __device__ inline ProductSum<DEPTH> add_share(const ExactSum& p, i64 chunk, int window, const Read& read) {
     typedef Arithmetic<double> A;
-    // Two accumulators of each level, emptied after TERMS products; below the first there are e's as well.
+    // There are two accumulators of each level, emptied after TERMS products.  Those below the first take the errors
+    // e as well.
     constexpr int TERMS = STEPS * PER_LOAD / 2;
     constexpr int GROWTH = logarithm(TERMS) + (ELEMENT == BINARY64);
     constexpr int LOWEST_WINDOW = -1074 + DEPTH * (A::ROOM + 1);
@@ -71,12 +71,12 @@ __device__ inline ProductSum<DEPTH> add_share(const ExactSum& p, i64 chunk, int 
 #pragma unroll
         for (int i = 0; i < STEPS; ++i) x[i] = read(p.x, vector_of(p, chunk, step + i));
 #pragma unroll
-        for (int i = 0; i < STEPS; ++i)
-#if TERM == PRODUCT
-            y[i] = read(p.y, vector_of(p, chunk, step + i));
-#else
-            y[i] = x[i];
-#endif
+        for (int i = 0; i < STEPS; ++i) {
+            if constexpr (TERM == PRODUCT)
+                y[i] = read(p.y, vector_of(p, chunk, step + i));
+            else
+                y[i] = x[i];
+        }
         if (step == 0) {
             if (ELEMENT == BINARY16) {
                 window = 32;
@@ -107,12 +107,12 @@ __device__ inline ProductSum<DEPTH> add_share(const ExactSum& p, i64 chunk, int 
             if (ELEMENT == BINARY16) continue;  // the window holds them all
             leftover += left;
             largest = max(largest, high_word(product));
-#if ELEMENT == BINARY64
-            const double first = to_binary64(a), second = to_binary64(b);
-            // Below the last place of the first accumulator, where it would change nothing.
-            leftover += add_below<1>(sums, i % 2, __fma_rn(first, second, -product));
-            unsafe |= (high_word(product) < LEAST_SAFE) & (first != 0) & (second != 0);
-#endif
+            if constexpr (ELEMENT == BINARY64) {
+                const double first = to_binary64(a), second = to_binary64(b);
+                // The error is below the last place of the first accumulator, which it would not change.
+                leftover += add_below<1>(sums, i % 2, __fma_rn(first, second, -product));
+                unsafe |= (high_word(product) < LEAST_SAFE) & (first != 0) & (second != 0);
+            }
         }
 #pragma unroll
         for (int l = 0; l < DEPTH; ++l) parts[l] += A::bits(sums[l][0]) + A::bits(sums[l][1]);

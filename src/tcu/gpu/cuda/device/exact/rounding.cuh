@@ -1,4 +1,4 @@
-// The one rounding of what limbs hold.
+// The one rounding of the number that limbs hold.
 
 #pragma once
 
@@ -7,7 +7,8 @@
 
 namespace tcu::exact {
 
-// magnitude · 2^exponent, the highest bit set, a little more if `sticky`: the code in a format.
+// The code of magnitude · 2^exponent, rounded to nearest.  The magnitude's highest bit is set; with `sticky` the
+// number is a little larger.
 __device__ inline u64 rounded(u64 magnitude, int exponent, bool sticky, int fraction, int bias, int fields) {
     const int unbiased = exponent + 63, lowest = 1 - bias;
     const int drop = 63 - fraction + max(0, lowest - unbiased);
@@ -20,15 +21,16 @@ __device__ inline u64 rounded(u64 magnitude, int exponent, bool sticky, int frac
     return code < infinity && unbiased <= bias ? code : infinity;
 }
 
-// The floor of the root of high · 2^64 + low, where high is at least 2^62; sets `sticky` where there is more.
+// The integer part of the root of high · 2^64 + low, where high is at least 2^62. Sets `sticky` if the root is larger
+// than that.
 __device__ inline u64 root_of(u64 high, u64 low, bool& sticky) {
     const double guess = __dsqrt_rn(__ull2double_rn(high)) * 0x1p32;
     u64 root = guess < 0x1p64 ? __double2ull_rz(guess) : ~0ull;
     for (int step = 0;; ++step) {
-        // What is missing: high · 2^64 + low - root · root, in two's complement.
+        // The remainder: high · 2^64 + low - root · root, in two's complement.
         const u64 square = root * root;
         const u64 rest = low - square, more = high - __umul64hi(root, root) - (low < square);
-        if (step == 0) {  // Newton's, from 2^12 away at most; from below, as root + 1 may be 2^64
+        if (step == 0) {  // a Newton step from at most 2^12 away; it stays below, as root + 1 may be 2^64
             const double missing = static_cast<double>(static_cast<i64>(more)) * 0x1p64 + __ull2double_rn(rest);
             root += static_cast<i64>(floor(missing / (2 * __ull2double_rn(root)))) - 1;
         } else if (static_cast<i64>(more) < 0) {
@@ -53,10 +55,11 @@ __device__ inline void store_code(u64 code, bool negative, void* out, finish::Ta
         *static_cast<u16*>(out) = static_cast<u16>(code);
 }
 
-// One thread: the number in the limbs, of which `first` to `last` are not zero, rounded to nearest;
-// with SQUARE its root.  The sum of inf and -inf is NaN.
+// Called by one thread: rounds the number in the limbs to nearest; with TERM SQUARE, its root.  Limbs outside `first`
+// to `last` are zero.  The sum of inf and -inf is NaN.
 __device__ inline void store_limbs(i64* limbs, int first, int last, u64 divisor, void* out, finish::Target target) {
-    const int fraction = target == finish::TO_BINARY16 ? 10 : target == finish::TO_BFLOAT16 ? 7 : target == finish::TO_BINARY32 ? 23 : 52;
+    const int fraction =
+        target == finish::TO_BINARY16 ? 10 : target == finish::TO_BFLOAT16 ? 7 : target == finish::TO_BINARY32 ? 23 : 52;
     const int bias = target == finish::TO_BINARY16 ? 15 : target == finish::TO_BINARY64 ? 1023 : 127, fields = 2 * bias + 1;
     const int width = target == finish::TO_BINARY64 ? 64 : target == finish::TO_BINARY32 ? 32 : 16;
     const i64* counts = limbs + LIMBS;
@@ -68,7 +71,7 @@ __device__ inline void store_limbs(i64* limbs, int first, int last, u64 divisor,
         code = static_cast<u64>(fields) << fraction;
         negative = counts[NEGATIVE_INFINITY] != 0;
     } else {
-        last = min(last + 4, LIMBS - 1);  // where the carry of the highest can get to
+        last = min(last + 4, LIMBS - 1);  // the carry of the highest limb reaches no further
         i64 carry = 0;
         for (int i = first; i <= last; ++i) {
             carry += limbs[i];
@@ -85,7 +88,7 @@ __device__ inline void store_limbs(i64* limbs, int first, int last, u64 divisor,
             }
         }
         bool sticky = false;
-        if (divisor > 1) {  // long division; a sum's lowest limb is empty, so it takes in the rounding bit
+        if (divisor > 1) {  // long division; the lowest limb of a sum is empty, so there is room for the rounding bit
             u64 rest = 0;
             for (int i = last; i >= 0; --i) {
                 rest = rest << LIMB | (i >= first ? limbs[i] : 0);
@@ -97,9 +100,8 @@ __device__ inline void store_limbs(i64* limbs, int first, int last, u64 divisor,
         }
         while (last >= first && limbs[last] == 0) --last;
         int exponent = 0;
-#if TERM == SQUARE
-        if (last >= first) {
-            // The highest 128 bits, at an even exponent: their root has 64, the highest of them set.
+        if (last >= first && TERM == SQUARE) {
+            // The highest 128 bits, at an even exponent.  Their root has 64 bits, the highest of which is set.
             u64 highest[3] = {};
             for (int i = 0; i < 12; ++i)
                 highest[i / 4] = highest[i / 4] << LIMB | (last - i >= 0 ? limbs[last - i] : 0);
@@ -110,9 +112,7 @@ __device__ inline void store_limbs(i64* limbs, int first, int last, u64 divisor,
             for (int i = first; i < last - 11; ++i) sticky |= limbs[i] != 0;
             exponent = (LOWEST + LIMB * (last - 7) - zeros) / 2;
             magnitude = root_of(highest[0], highest[1], sticky);
-        }
-#else
-        if (last >= first) {
+        } else if (last >= first) {
             for (int i = 0; i < 4; ++i) magnitude = magnitude << LIMB | (last - i >= 0 ? limbs[last - i] : 0);
             const int zeros = __clzll(magnitude);
             const u64 next = last - 4 >= 0 ? limbs[last - 4] : 0;
@@ -121,9 +121,8 @@ __device__ inline void store_limbs(i64* limbs, int first, int last, u64 divisor,
             for (int i = first; i < last - 4; ++i) sticky |= limbs[i] != 0;
             exponent = LOWEST + LIMB * (last - 3) - zeros;
         }
-#endif
         code = magnitude ? rounded(magnitude, exponent, sticky, fraction, bias, fields) : 0;
-        if (!magnitude && !sticky) negative = false;  // zero; what is merely too small keeps its sign
+        if (!magnitude && !sticky) negative = false;  // zero is +0; what is merely too small for the format keeps its sign
     }
     store_code(code, negative, out, target);
 }

@@ -1,4 +1,4 @@
-// How a long exact sum is cut into chunks, and its limbs rounded.
+// How a long segment's exact sum is cut into chunks, and the rounding of all its limbs.
 
 #pragma once
 
@@ -10,7 +10,7 @@ namespace tcu::exact {
 constexpr int CHUNK_THREADS = 256;
 constexpr i64 CHUNK_LOADS = 16, MOST_LOADS = 128, MANY = 1024;
 
-// Loads of a thread in a chunk: more of them where there would be many chunks.
+// Loads of a thread in a chunk: more of them where there would be more than MANY chunks.
 __device__ inline i64 exact_loads_of(i64 length) {
     i64 loads = CHUNK_LOADS;
     while (loads < MOST_LOADS && length > MANY * loads * CHUNK_THREADS * PER_LOAD) loads *= 2;
@@ -22,7 +22,7 @@ __device__ inline i64 exact_chunks_of(i64 length) {
     return (length + chunk - 1) / chunk;
 }
 
-// One thread rounds what the limbs hold.
+// Called by one thread: rounds what the limbs hold.
 __device__ __noinline__ void store_all_limbs(i64* limbs, u64 divisor, void* out, finish::Target target) {
     int first = 0, last = LIMBS - 1;
     while (first < LIMBS - 1 && limbs[first] == 0) ++first;

@@ -1,4 +1,4 @@
-// Sums of numbers without an error.
+// Sums of numbers without an error (exact.cu says how).
 
 #pragma once
 
@@ -6,10 +6,10 @@
 
 namespace tcu::exact {
 
-// The largest exponent field of the elements seen, and the smallest but zero: enough for the proof.
+// The largest exponent field of the elements seen, and the smallest one that is not zero: what the proof needs.
 struct Range {
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
-    u32 largest = 0, smallest = 0x7fff7fff;  // pairs; with the sign bit set and one subtracted, zero is apart
+    u32 largest = 0, smallest = 0x7fff7fff;  // pairs of codes with the sign bit set, less one: so zero stands apart
 
     __device__ void see(const Vector& x) {
 #pragma unroll
@@ -25,7 +25,7 @@ struct Range {
         }
     }
 
-    // Of a nonzero number; 0 where there is none.
+    // The largest field of a nonzero number; 0 where there is none.
     __device__ int top() const {
         const u32 a = largest & 0xffff, b = largest >> 16, m = a > b ? a : b;
         return m < 0x8000 ? 0 : static_cast<int>((m & 0x7fff) + 1) >> FRACTION;
@@ -48,7 +48,7 @@ struct Range {
 #endif
 };
 
-// A warp's sum: high · 2^high_exponent + low · 2^low_exponent, if proved.
+// A warp's sum: high · 2^high_exponent + low · 2^low_exponent, if `proved`.
 struct ValueSum {
     i64 high, low;
     int high_exponent, low_exponent;
@@ -59,7 +59,7 @@ struct ValueSum {
 template <typename Real, int STEPS, typename Read>
 __device__ inline ValueSum add_share(const ExactSum& p, i64 chunk, int window, const Read& read) {
     typedef Arithmetic<Real> A;
-    // Two accumulators of each kind, emptied after TERMS numbers.
+    // There are two accumulators of each kind, emptied after TERMS numbers each.
     constexpr bool NARROW = A::PRECISION == 24;
     constexpr int LOADS = NARROW ? 1 : STEPS;
     constexpr int TERMS = LOADS * PER_LOAD / 2;
@@ -121,12 +121,13 @@ __device__ inline ValueSum add_share(const ExactSum& p, i64 chunk, int window, c
     } else {
         proved = range.top() < min(window + BIAS, FIELDS) && leftover == 0;
 #if ELEMENT == BFLOAT16
-        // A number's last bit, 2^(field - BIAS - FRACTION), must be in the window.
+        // The last bit of a number, 2^(field - BIAS - FRACTION), must be in the window.
         if (NARROW) proved = proved && max(range.bottom(), 1) - BIAS - FRACTION >= low_exponent;
 #endif
     }
     proved = __all_sync(ALL, proved);
-    return {warp::reduce_add(high), warp::reduce_add(low), high_exponent, low_exponent, proved, warp::reduce_max(range.top())};
+    return {warp::reduce_add(high), warp::reduce_add(low), high_exponent, low_exponent, proved,
+            warp::reduce_max(range.top())};
 }
 
 __device__ inline void add_to(int* limb, int part) { atomicAdd(limb, part); }
@@ -171,7 +172,7 @@ __device__ inline void add_chunk(const ExactSum& p, i64 chunk, i64* limbs, const
         add_numbers(p, chunk, limbs);
 }
 
-// The chunk to the limbs, whatever is behind the array's end.
+// Adds the chunk to the limbs, also where the array ends in it.
 __device__ inline void add_whole_chunk(const ExactSum& p, i64 chunk, i64* limbs) {
     if ((chunk + 1) * p.loads * THREADS <= load::whole_vectors(p.x)) {
         add_chunk(p, chunk, limbs, [](const load::Array& a, i64 v) { return load::whole_vector(a, v); });

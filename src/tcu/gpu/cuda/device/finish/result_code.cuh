@@ -1,6 +1,6 @@
-// Rounding binary64 once to the elements of a result, whose format is known when the kernel is compiled.
+// Rounds binary64 once to the elements of a result whose format is known at compile time.
 //
-// Compiled with RESULT, a Target of finish/store.cuh as a number.
+// Compiled with RESULT: a finish::Target (finish/store.cuh) as a number.
 
 #pragma once
 
@@ -16,19 +16,18 @@ typedef u32 ResultCode;
 typedef u16 ResultCode;
 #endif
 
-// To nearest; for numbers that are no NaN and no -0.
+// Rounds to nearest.  The value must be no NaN and no -0.
 __device__ inline ResultCode rounded(double value) {
-#if RESULT == 3
-    return __double_as_longlong(value);
-#elif RESULT == 2
-    return __float_as_uint(__double2float_rn(value));
-#elif RESULT == 0
+    if constexpr (RESULT == TO_BINARY64) return __double_as_longlong(value);
+    if constexpr (RESULT == TO_BINARY32) return __float_as_uint(__double2float_rn(value));
     u16 code;
-    asm("{ .reg .b16 h; cvt.rn.f16.f64 h, %1; mov.b16 %0, h; }" : "=h"(code) : "d"(value));
-    return code;
-#else
-    // On the bits: conversions of binary64 are a quarter as fast as integer arithmetic.  Where one for each is enough, and
-    // two numbers are rounded at once, scan/line_results.cuh is faster.
+    if constexpr (RESULT == TO_BINARY16) {
+        asm("{ .reg .b16 h; cvt.rn.f16.f64 h, %1; mov.b16 %0, h; }" : "=h"(code) : "d"(value));
+        return code;
+    }
+    // Done on the bits, because conversions of binary64 are a quarter as fast as integer arithmetic.  Where one
+    // conversion for each number is enough and two numbers are rounded at once, rounded_pair in scan/line_results.cuh
+    // is faster.
     const u32 high = __double2hiint(value), low = __double2loint(value), magnitude = high & 0x7fffffff;
     if (magnitude - 0x38100000u < 0x47efe000u - 0x38100000u) {  // 2^-126 up to the largest finite number
         const u32 sticky = high | (low != 0);
@@ -36,10 +35,8 @@ __device__ inline ResultCode rounded(double value) {
         return static_cast<u16>((up >> 13 & 0x3ffff) - (896 << 7) | (high >> 16 & 0x8000));
     }
     if (value == 0) return 0;
-    u16 code;
     store_rounded(&code, value, TO_BFLOAT16);
     return code;
-#endif
 }
 
 // What a NaN is rounded to.

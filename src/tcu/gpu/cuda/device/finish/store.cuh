@@ -1,4 +1,4 @@
-// The rounding of a sum to its result.
+// Rounds a sum in binary64 to the format of its result, and stores it.
 
 #pragma once
 
@@ -8,7 +8,7 @@ namespace tcu::finish {
 
 enum Target { TO_BINARY16, TO_BFLOAT16, TO_BINARY32, TO_BINARY64 };
 
-// Where result number i goes.
+// The address of result number i.
 __device__ inline void* place(void* out, i64 i, Target target) {
     return static_cast<u8*>(out) + i * (target == TO_BINARY64 ? 8 : target == TO_BINARY32 ? 4 : 2);
 }
@@ -17,7 +17,7 @@ __device__ inline u32 binary32_of(double value) {
     return value != value ? 0x7fffffff : __float_as_uint(__double2float_rn(value + 0.0));
 }
 
-// Rounded once, to nearest; zero is +0, and a NaN has all fraction bits set, as tensor cores return it.
+// Rounds once, to nearest.  Zero is +0. A NaN has all fraction bits set, as tensor cores return it.
 __device__ inline void store_rounded(void* out, double value, Target target) {
     const bool nan = value != value;
     value += 0.0;
@@ -30,8 +30,8 @@ __device__ inline void store_rounded(void* out, double value, Target target) {
         asm("{ .reg .b16 h; cvt.rn.f16.f64 h, %1; mov.b16 %0, h; }" : "=h"(code) : "d"(value));
         *static_cast<u16*>(out) = nan ? 0x7fff : code;
     } else {
-        // There is no conversion from binary64.  Rounded to odd first, so that the second rounding sees
-        // whether anything was cut (Boldo and Melquiond, IEEE Trans. Computers 57(4), 2008).
+        // There is no conversion from binary64 to bfloat16. So the value is rounded to odd first: then the second
+        // rounding sees whether anything was cut off (Boldo and Melquiond, IEEE Trans.  Computers 57(4), 2008).
         float odd = __double2float_rz(value);
         u32 bits = __float_as_uint(odd);
         if (static_cast<double>(odd) != value) bits |= 1;

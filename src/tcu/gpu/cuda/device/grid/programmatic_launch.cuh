@@ -1,5 +1,6 @@
-// Launches that begin before those ahead of them in the stream have ended (CUDA C++ Programming Guide, "Programmatic Dependent
-// Launch"); of launches that the host starts in another way, none does.
+// Programmatic dependent launch: a launch may begin before the one ahead of it in the stream has ended (CUDA C++
+// Programming Guide, "Programmatic Dependent Launch"). Where the host does not ask for that, these functions change
+// nothing.
 
 #pragma once
 
@@ -7,14 +8,14 @@
 
 namespace tcu::grid {
 
-// The next launch may begin when all blocks of this one have come here, or ended.
+// Lets the next launch begin as soon as all blocks of this one have called this or ended.
 __device__ inline void launch_dependents() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
-// Until the launch ahead has ended, and what it has written can be seen.  Where no block comes here, this launch may end
+// Waits until the launch ahead has ended and its writes are visible.  If no block calls this, this launch may end
 // before that one does.
 __device__ inline void wait_for_prior_launch() {
 #if __CUDA_ARCH__ >= 900

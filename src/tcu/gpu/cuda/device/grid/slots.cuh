@@ -1,4 +1,4 @@
-// Numbers that blocks hand to each other: a slot in memory for each block, and their sum in a stated order.
+// Slots in memory through which blocks hand each other numbers: one for each block, added up in a stated order.
 
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace tcu::grid {
 
-// In place of a number that a block has not written yet.  Numbers never have these bits: see publish.
+// What a slot holds until its block has written a number.  No number has these bits: see publish.
 constexpr u64 MISSING = 0xffffffffffffffff;
 
 __device__ inline void publish(u64* slot, double number) {
@@ -20,14 +20,15 @@ __device__ inline u64 look(const u64* slot) {
     return bits;
 }
 
-// Waits for the number, and leaves the slot as the next launch needs it.
+// Waits for the number.  Puts MISSING back into the slot, which the next launch needs.
 __device__ inline double take(u64* slot, u64 bits) {
     while (bits == MISSING) bits = look(slot);
     *slot = MISSING;
     return __longlong_as_double(bits);
 }
 
-// All chunks' numbers: sequentially at a block's stride, then by the trees.
+// The sum of all chunks' numbers: each thread adds up every BLOCK-th one in order, then come the trees of warps and
+// block.
 template <int BLOCK>
 __device__ inline double sum_of_chunks(u64* slots, i64 chunks) {
     constexpr int EACH = 8;

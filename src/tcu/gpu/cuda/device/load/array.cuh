@@ -1,11 +1,11 @@
 // The elements of an array in C order, 16 bytes at a time, whatever its alignment and strides.
 //
-// Compiled for one ELEMENT (BINARY16, BFLOAT16, BINARY32, BINARY64) and one LAYOUT:
+// Compiled for one ELEMENT (types/element.cuh) and one LAYOUT:
 //   ALIGNED  contiguous, from a multiple of 16 bytes on
-//   SHIFTED  contiguous, from any element on: two aligned loads and a shift, the second a hit in L1
+//   SHIFTED  contiguous, from any element on: two aligned loads and a shift; the second load hits L1
 //   STRIDED  anything else, element by element
 //
-// The host fills the structure field by field (tcu/gpu/sums.py): change both together.
+// The host fills the structure Array field by field (tcu/gpu/sums.py): change both together.
 
 #pragma once
 
@@ -22,7 +22,7 @@ struct Array {
     i64 strides[MAX_DIMENSIONS];  // in elements
 };
 
-// Read once and not again: the vector leaves no trace in L1.
+// A load of data that are read once: they are not kept in L1.
 __device__ inline uint4 read_once(const void* at) {
     uint4 v;
     asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -32,7 +32,7 @@ __device__ inline uint4 read_once(const void* at) {
 }
 
 #if LAYOUT == STRIDED
-// Not inline: the divisions, a hundred times over, took 40 s to compile.
+// Not inline: copies of these divisions in a hundred places took 40 s to compile.
 __device__ __noinline__ Code element(const Array& a, i64 i) {
     i64 offset = 0;
     for (int d = static_cast<int>(a.dimensions) - 1; d > 0; --d) {
@@ -47,28 +47,29 @@ __device__ __noinline__ Code element(const Array& a, i64 i) {
 __device__ inline Code element(const Array& a, i64 i) { return static_cast<const Code*>(a.data)[i]; }
 #endif
 
-// Elements v * PER_LOAD and up, all of them in the array; so are the 16 bytes that follow where SHIFTED.
+// Vector v: elements v * PER_LOAD and up.  All must be in the array.  Where SHIFTED, the 16 bytes that follow must be
+// too.
 __device__ inline Vector whole_vector(const Array& a, i64 v) {
     Vector r;
-#if LAYOUT == ALIGNED
-    r.words = read_once(static_cast<const uint4*>(a.data) + v);
-#elif LAYOUT == SHIFTED
-    const u64 address = reinterpret_cast<u64>(a.data), shift = address % 16;
-    const uint4* from = reinterpret_cast<const uint4*>(address - shift) + v;
-    const uint4 low = __ldg(from), high = __ldg(from + 1);
-    const u32 words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-    // The same for all threads: no divergence, and no array indexed at run time.
-    const u32 bits = shift % 4 * 8;
+    if constexpr (LAYOUT == ALIGNED) {
+        r.words = read_once(static_cast<const uint4*>(a.data) + v);
+    } else if constexpr (LAYOUT == SHIFTED) {
+        const u64 address = reinterpret_cast<u64>(a.data), shift = address % 16;
+        const uint4* from = reinterpret_cast<const uint4*>(address - shift) + v;
+        const uint4 low = __ldg(from), high = __ldg(from + 1);
+        const u32 words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+        // The shift is the same for all threads, so that nothing diverges, and no array is indexed at run time.
+        const u32 bits = shift % 4 * 8;
 #pragma unroll
-    for (int skip = 0; skip < 4; ++skip) {
-        if (shift / 4 != skip) continue;
+        for (int skip = 0; skip < 4; ++skip) {
+            if (shift / 4 != skip) continue;
 #pragma unroll
-        for (int i = 0; i < 4; ++i) r.word[i] = __funnelshift_r(words[skip + i], words[(skip + i + 1) % 8], bits);
+            for (int i = 0; i < 4; ++i) r.word[i] = __funnelshift_r(words[skip + i], words[(skip + i + 1) % 8], bits);
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < PER_LOAD; ++i) r.codes[i] = element(a, v * PER_LOAD + i);
     }
-#else
-#pragma unroll
-    for (int i = 0; i < PER_LOAD; ++i) r.codes[i] = element(a, v * PER_LOAD + i);
-#endif
     return r;
 }
 
@@ -100,8 +101,9 @@ struct End {
     }
 };
 
-// Vector v, whatever is there: a load under a condition, not a branch, so that loads overlap.  A call in
-// place of End made the compiler keep the accumulators in memory, and the loop half as fast.
+// Vector v, with +0 beyond the end of the array.  The load is under a condition and not in a branch, so that loads
+// overlap.  A function call in place of End made the compiler keep the accumulators in memory, and the loop took
+// twice as long.
 __device__ inline Vector vector_or_padding(const Array& a, const End& end, i64 v) {
     const i64 whole = whole_vectors(a);
     Vector r;

@@ -1,5 +1,5 @@
-// Copies of a few bytes into shared memory while the threads work (PTX ISA, cp.async): each thread waits for its own, in
-// groups, in the order in which it has ended them.
+// Asynchronous copies of a few bytes into shared memory (PTX ISA, cp.async). A thread puts its copies into groups and
+// waits for its own groups only, in the order in which it has ended them.
 
 #pragma once
 
@@ -9,7 +9,7 @@ namespace tcu::load {
 
 __device__ inline void end_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 
-// For all but the last LATER groups.
+// Waits for all groups of this thread but the last LATER ones.
 template <u32 LATER>
 __device__ inline void wait_for_copies() {
     asm volatile("cp.async.wait_group %0;" ::"n"(LATER) : "memory");

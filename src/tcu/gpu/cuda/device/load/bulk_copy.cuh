@@ -1,5 +1,5 @@
-// Copies of whole pieces of memory into shared memory by the copy engine of sm_90 and later, while the threads
-// work (PTX ISA, cp.async.bulk and mbarrier).
+// Bulk copies between memory and shared memory by the copy engine of sm_90 and later, while the threads work (PTX
+// ISA, cp.async.bulk and mbarrier).
 
 #pragma once
 
@@ -32,14 +32,14 @@ __device__ inline uint4 load_vector(u32 address) {
     return v;
 }
 
-// One lane of a whole warp, as the compiler sees.
+// True in one lane of the warp, which must be converged; the compiler knows that it is one lane.
 __device__ inline bool is_elected() {
     u32 elected;
     asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(elected));
     return elected;
 }
 
-// By one thread: a barrier for that many arrivals, of threads or copies.
+// Called by one thread: prepares a barrier for `count` arrivals, of threads or of copies.
 __device__ inline void prepare(u64* arrived, u32 count = 1) {
     asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(arrived)), "r"(count) : "memory");
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -49,13 +49,14 @@ __device__ inline void arrive(u64* arrived) {
     asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(shared_address(arrived)) : "memory");
 }
 
-// By one thread, before the copies: the bytes of all that the barrier waits for.
+// Called by one thread before the copies: how many bytes the barrier waits for in all.
 __device__ inline void expect(u32 bytes, u64* arrived) {
     asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(arrived)), "r"(bytes)
                  : "memory");
 }
 
-// By one thread; addresses and size are multiples of 16 bytes.  EVICT_FIRST: as load/evict_first.cuh says.
+// Called by one thread.  Addresses and size are multiples of 16 bytes.  EVICT_FIRST: the data are read once
+// (load/evict_first.cuh).
 template <bool EVICT_FIRST = false>
 __device__ inline void start_copy(void* to, const void* from, u32 bytes, u64* arrived) {
     if constexpr (EVICT_FIRST)
@@ -77,26 +78,28 @@ __device__ inline void copy_bulk(void* to, const void* from, u32 bytes, u64* arr
     start_copy<EVICT_FIRST>(to, from, bytes, arrived);
 }
 
-// What has been written to shared memory, by this thread or by those that it has waited for, is what its later copies read.
+// Makes what this thread has written to shared memory, and what it has waited for, visible to bulk copies that it
+// starts afterwards.
 __device__ inline void release_to_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// By one thread; addresses and size are multiples of 16 bytes.
+// Called by one thread: starts a copy from shared memory to memory.  Addresses and size are multiples of 16 bytes.
 __device__ inline void start_store(void* to, const void* from, u32 bytes) {
     asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(shared_address(from)),
                  "r"(bytes)
                  : "memory");
 }
 
-// What the thread has started to store since the last time is a group.
+// Makes a group of the stores that the thread has started since the last call.
 __device__ inline void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 
-// Until all groups but for the last few have been read from shared memory.
+// Waits until all groups of stores but the last PENDING have been read from shared memory, which may then be
+// overwritten.
 template <int PENDING = 0>
 __device__ inline void wait_for_stores() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
 }
 
-// Whether what wait_for_copy waits for has arrived.
+// Whether wait_for_copy would return at once.
 __device__ inline bool has_arrived(u64* arrived, u32 odd) {
     u32 done;
     asm volatile(
@@ -107,7 +110,7 @@ __device__ inline bool has_arrived(u64* arrived, u32 odd) {
     return done;
 }
 
-// Until the copy has arrived, or all have, that is the barrier's even or odd one.
+// Waits until the barrier's phase has ended: all arrivals and bytes of it have come.  `odd` is the phase's parity.
 __device__ inline void wait_for_copy(u64* arrived, u32 odd) {
     u32 done = 0;
     while (!done)

@@ -1,4 +1,4 @@
-// One batched problem D = A·B + C over strided matrices, and where a tile of it lies.
+// One batched problem D = A·B + C over strided matrices, and the place of a tile in it.
 //
 // The host fills these structures field by field (tcu/gpu/launch.py): change both together.
 
@@ -26,7 +26,7 @@ struct Problem {
     i64 batch_extents[MAX_BATCH_DIMENSIONS];  // outermost first
 };
 
-// Where one tile begins: in D, and in each operand's memory.
+// Where one tile begins: its row and column in D, and offsets into each operand's memory.
 struct MatrixTile {
     i64 row, column;
     i64 a, b, c, d;
@@ -48,7 +48,7 @@ __device__ inline MatrixTile locate(const Problem& p, i64 tile, int tile_m, int 
     return t;
 }
 
-// The element's bits, or zero outside the matrix: zeros leave every dot product as it is.
+// The element's bits, or zero outside the matrix.  Zeros leave every dot product as it is.
 template <typename Element>
 __device__ inline Element load(const Matrix& x, i64 base, i64 row, i64 column, i64 rows, i64 columns) {
     if (x.data == nullptr || row >= rows || column >= columns) return 0;

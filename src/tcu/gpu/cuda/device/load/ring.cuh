@@ -1,10 +1,10 @@
-// A stretch of memory that a warp reads once, from its beginning to its end, through a ring in shared memory, so that
-// what is read next is on its way while the warp computes.
+// A ring in shared memory through which a warp reads a stretch of memory once, from its beginning to its end.  What
+// is read next is on its way while the warp computes.
 //
-// Copied in whole granules of 16 bytes, of which every one holds a byte of the array: no address outside the allocation
-// is touched.  Lines of memory are lines of the ring, except in the array's first one: where they are not, each line of
-// the ring takes sectors of two, which are five in place of four, and what L2 hands out was the limit (ragged sums of 512
-// numbers on average, 0.84 of memory's rate, H200).
+// Memory is copied in whole granules of 16 bytes.  Each of them holds at least one byte of the array, so no address
+// outside the allocation is touched.  A line of memory (128 bytes) is a line of the ring, except in the array's first
+// line.  If lines did not coincide, each line of the ring would take sectors of two lines of memory, five in place of
+// four, and what L2 can deliver was the limit (ragged sums of 512 numbers on average, 0.84 of memory's rate, H200).
 
 #pragma once
 
@@ -14,13 +14,14 @@ namespace tcu::load {
 
 constexpr u32 LINE = 128;  // bytes
 
-// How far behind the first byte of its line; or behind the array's first granule, if that is nearer.
+// The offset of a byte in its line of memory; or from the array's first granule, if that is nearer.
 __device__ inline u32 behind_line(const void* array, const void* at) {
     const u64 address = reinterpret_cast<u64>(at), line = address & ~(LINE - 1ull);
     return static_cast<u32>(address - max(line, reinterpret_cast<u64>(array) & ~15ull));
 }
 
-// BEYOND: bytes that may be read from the last granule in the ring on.  EVICT_FIRST: as load/evict_first.cuh says.
+// CHUNK: bytes of a copy.  CHUNKS: copies that have room.  BEYOND: bytes that a reader may read from the ring's last
+// granule on.  EVICT_FIRST: the data are read once (load/evict_first.cuh).
 template <int CHUNK, int CHUNKS, int BEYOND = 16, bool EVICT_FIRST = false>
 struct Ring {
     static constexpr u32 SIZE = CHUNK * CHUNKS;
@@ -28,19 +29,19 @@ struct Ring {
     static_assert(CHUNK % LINE == 0, "lines of memory are lines of the ring");
 
     struct Memory {
-        alignas(LINE) char bytes[SIZE + BEYOND];  // behind the last chunk, what follows it
+        alignas(LINE) char bytes[SIZE + BEYOND];  // the last copy brings BEYOND bytes more: what follows it in memory
         u64 arrived[CHUNKS];
     };
 
     Memory* memory;
     const char* from;    // a multiple of 16 bytes
-    u32 end;             // of the stretch, in bytes from there
-    u32 asked, there;    // what has been asked for and what has arrived, in bytes from there
-    u32 odd = 0;         // which copy is the next to arrive: of each place; or, where places take turns, of all
-    u32 origin = 0;      // the position that is at the ring's beginning, or will be next, where they do not wrap by a mask
-    u32 awaited = 0;     // the number of the place that arrives next
+    u32 end;             // of the stretch, as all positions in bytes from there
+    u32 asked, there;    // up to where copies have been started, and have arrived
+    u32 odd = 0;         // parity of the next phase to wait for: a bit for each place if MASKED, else one for all
+    u32 origin = 0;      // unless MASKED: the position that lies at the ring's beginning, or will next
+    u32 awaited = 0;     // the place of the copy that arrives next
 
-    // By a whole warp, as everything here.
+    // A whole warp calls this and every other function here.
     __device__ explicit Ring(Memory& shared) : memory(&shared), from(nullptr), end(0), asked(0), there(0) {
 #if BULK
         if (threadIdx.x % WARP == 0)
@@ -49,18 +50,18 @@ struct Ring {
 #endif
     }
 
-    // The stretch of `size` bytes at `at` of the array; returns how far behind `from` it begins.  Nothing is asked for yet.
+    // Begins with `size` bytes at `at` of the array.  Returns their position.  No copy is started yet.
     __device__ u32 begin(const void* array, const void* at, u32 size) {
         const u32 shift = behind_line(array, at);
         from = static_cast<const char*>(at) - shift;
-        asm volatile("" : "+l"(from));  // kept: without, it is computed anew for every copy
+        asm volatile("" : "+l"(from));  // keeps it in registers: otherwise it is recomputed for every copy
         end = shift + size;
         skip(0);
         return shift;
     }
 
-    // What is asked for next is another stretch, when all of this one is; returns where it begins: behind this one,
-    // at a chunk of its own.  Positions have 32 bits: no warp is to read 4 GB.
+    // After the present stretch, all of which has been asked for, follows another one.  Returns its position, which
+    // is behind the present one and begins a copy of its own.  Positions have 32 bits: no warp may read 4 GB.
     __device__ u32 join(const void* array, const void* at, u32 size) {
         const u32 shift = behind_line(array, at), first = asked + shift;
         from = static_cast<const char*>(at) - first;
@@ -68,15 +69,15 @@ struct Ring {
         return first;
     }
 
-    // What is asked for next is the chunk with this byte.
+    // The next copy to be started is the one with this position.  What lies between is skipped.
     __device__ void skip(u32 position) {
         wait(asked);
         asked = there = position / CHUNK * CHUNK;
         if (MASKED) awaited = asked % SIZE / CHUNK;
-        else origin = asked - awaited * CHUNK;  // the place whose turn it is
+        else origin = asked - awaited * CHUNK;  // copies use the places in turn
     }
 
-    // Asks for what has room when the first `read` bytes are not needed any more.
+    // Starts all copies that have room once the first `read` bytes are not needed any more.
     __device__ void go_on(u32 read) {
         __syncwarp();
         const u32 until = min(end, read + (SIZE - CHUNK + 1));
@@ -97,7 +98,7 @@ struct Ring {
         }
     }
 
-    // Until the first `needed` bytes have arrived, all of which have been asked for.
+    // Waits until the first `needed` bytes have arrived.  All of them must have been asked for.
     __device__ void wait(u32 needed) {
 #if BULK
         while (there < needed) {
@@ -112,16 +113,16 @@ struct Ring {
 #endif
     }
 
-    // Before the warp leaves: what is under way must find its memory.
+    // Waits for all copies under way: the block must not end before they have reached its shared memory.
     __device__ void finish() { wait(asked); }
 
-    // Where the byte lies, from the ring's beginning on, if it is there.
+    // The offset in the ring of a position that is there.
     __device__ u32 place_inside(u32 position) const {
         if (MASKED) return position % SIZE;
-        const u32 behind = position - origin;  // or before it, by less than all the ring
+        const u32 behind = position - origin;  // or, wrapped around, before it by less than the ring's size
         return min(behind, behind + SIZE);
     }
-    // The same; or of one that is not there, somewhere in the ring.
+    // The same; of a position that is not there, some offset in the ring.
     __device__ u32 place(u32 position) const { return min(place_inside(position), SIZE - 1); }
     __device__ const char* at(u32 position) const { return memory->bytes + place(position); }
 };

@@ -1,4 +1,4 @@
-// 16 bytes of elements from any element on, of data that come through a ring.
+// Unaligned reads of 16 bytes from a ring (load/ring.cuh).
 
 #pragma once
 
@@ -7,8 +7,9 @@
 
 namespace tcu::load {
 
-// CLOSE: the lanes' places are not far apart; else they are read as pairs of words, because lanes that read 16 bytes
-// each, one after another, word by word, find every fourth bank alone.  COUNT words are read, where the others do not matter.
+// CLOSE: the lanes' positions are not far apart, and they read word by word.  Otherwise they read pairs of words:
+// lanes that read 16 bytes each, side by side and word by word, would use only every fourth bank.  COUNT words are
+// read where the others do not matter.
 template <bool CLOSE, int COUNT = 5, typename Data>
 __device__ inline Raw read(const Data& data, u32 at) {
     Raw raw;

@@ -1,7 +1,7 @@
-// Vectors of a row that begins anywhere, with +0 beyond its ends.
+// Vectors of 16 bytes of a row that begins at any element, with +0 beyond the row's ends.
 //
-// Memory is read in whole granules of 16 bytes, of which every one that is read holds an element of the
-// row: no address outside the allocation is touched, and neighbours that come along are masked.
+// Memory is read in whole granules of 16 bytes.  Each granule that is read holds at least one element of the row, so
+// no address outside the allocation is touched.  Elements that do not belong to the row are masked.
 
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace tcu::load {
 
-// The low `bits` bits; 32 or more: all of them; below zero: none.
+// A mask of the low `bits` bits: all of them from 32 on, none where `bits` is negative.
 __device__ inline u32 low_bits(int bits) { return __funnelshift_lc(ALL, 0, max(bits, 0)); }
 
 // Elements `low` to `high` - 1 of the vector stay, the others become +0.
@@ -20,15 +20,16 @@ __device__ inline void keep(Vector& v, int low, int high) {
         v.word[i] &= low_bits(high * BITS - 32 * i) & ~low_bits(low * BITS - 32 * i);
 }
 
-// What is read of a vector: in a step of its own, because whoever shifts and masks waits for the memory, and
-// should have asked for all its vectors before.
+// The granules of one vector, as loaded.  Shifting and masking wait for memory, so they are a step of their own: a
+// caller asks for all its vectors first and assembles them afterwards.
 struct Granules {
     uint4 first, second;  // the second where LAYOUT is SHIFTED, and the vector has elements there
 };
 
-// For elements `offset` to `offset` + PER_LOAD - 1 of the row of `length` elements at `row`; the offset may be
-// negative.  ALIKE: the lanes of a warp read one row, most of them far from its ends, and have the same shift, so
-// that a branch costs less than choosing each word.  AGAIN: other lanes read the other half of a sector.
+// Asks for elements `offset` to `offset` + PER_LOAD - 1 of the row of `length` elements at `row`. The offset may be
+// negative.  ALIKE: the lanes of a warp read one row with the same shift, most of them far from its ends; then a
+// branch costs less than a selection for each word.  AGAIN: other lanes read the other half of the 32-byte sector, so
+// L1 keeps it.
 template <bool ALIKE = false, bool AGAIN = false>
 __device__ inline Granules ask(const Code* row, i64 length, i64 offset) {
     Granules g;
@@ -50,7 +51,7 @@ __device__ inline Granules ask(const Code* row, i64 length, i64 offset) {
     return g;
 }
 
-// The elements from their granules.
+// The vector from its granules.
 template <bool ALIKE = false>
 __device__ inline Vector assemble(const Granules& g, const Code* row, i64 length, i64 offset) {
     Vector r;

@@ -1,5 +1,5 @@
-// One warp's group: CHAIN tiles by chained MMAs with a matrix of ones, and the closing MMA, which adds
-// up their DOTS partial sums (tcu/plan/plan.py, MmaStep).
+// A warp's group: CHAIN tiles, reduced by chained MMAs with a matrix of ones; a closing MMA then adds up their DOTS
+// partial sums (tcu/plan/plan.py, MmaStep).
 //
 // Compiled with ELEMENT and LAYOUT (load/array.cuh), and
 //   THREADS  of a block: the plan's B
@@ -8,11 +8,11 @@
 //   PARTIAL  format of the partial sums: BINARY16, BINARY32 or BINARY64
 //   TOTAL    format of the closing sum
 //
-// The tile is operand A of A·1, whatever its layout: row d of D is dot product d, in all columns.
-// Fragments: PTX ISA, "Matrix fragments for mma.m16n8k16 with floating point type", "... mma.m16n8k8",
-// "... mma.m8n8k4 with .f64 floating point type".  Lane 4g + t holds, of operand A, rows g and g + 8
-// and, of k, the pairs 2t and 2t + 8 (16 bits), the numbers t and t + 4 (TF32) or t (binary64); of
-// operand B the same k in column g; and of D the rows g and g + 8.
+// The tile is operand A of A·1, whatever its layout: row d of D is dot product d, in all columns.  Fragments: PTX
+// ISA, "Matrix fragments for mma.m16n8k16 with floating point type", "... mma.m16n8k8", "... mma.m8n8k4 with .f64
+// floating point type". Lane 4g + t holds, of operand A, rows g and g + 8 and, of k, the pairs 2t and 2t + 8 (16
+// bits), the numbers t and t + 4 (TF32) or t (binary64); of operand B the same k in column g; and of D the rows g and
+// g + 8.
 
 #pragma once
 
@@ -118,7 +118,7 @@ struct SumsOf<BINARY64> { typedef Binary64Sums Type; };
 typedef SumsOf<PARTIAL>::Type Partial;
 typedef SumsOf<TOTAL>::Type Total;
 
-// A number as the next MMA takes it, rounded to nearest; the unit itself cuts binary32 to TF32.
+// A number as the next MMA takes it, rounded to nearest.  From binary32 to TF32 the unit itself cuts off bits.
 #if ELEMENT == BINARY64
 __device__ inline Code operand_code(double number) { return __double_as_longlong(number); }
 #elif ELEMENT == BINARY32
@@ -157,13 +157,14 @@ __device__ inline void load_tile(const load::Array& x, i64 tile, Word (&a)[A_WOR
 
 __device__ inline bool is_whole(const load::Array& x, i64 tiles) { return tiles * WARP <= load::whole_vectors(x); }
 
-// Where a tile's vector lies in shared memory.  The eight that one matrix takes are at distance 2:
-// swapped pairs in every other eight keep them, and the eight that a quarter of the warp stores, in different banks.
+// Where a tile's vector lies in shared memory.  The eight vectors of one matrix are two apart.  In every other eight
+// vectors, neighbours change places: then the eight vectors of a matrix, and the eight that a quarter of the warp
+// stores, lie in different banks.
 __device__ inline int place_of(int vector) { return vector ^ (vector >> 3 & 1); }
 
-// From lines to fragments: operand A's words are the 8 × 8 matrices (rows 0 to 7, k 0 to 7), (rows 8 to
-// 15, k 0 to 7), (rows 0 to 7, k 8 to 15), (rows 8 to 15, k 8 to 15), with pairs of k in a word.  Where
-// the tile's lines are k, the matrices are transposed on the way.  Vector v lies at place_of(v) ^ turned.
+// From lines to fragments: operand A's words are the 8 × 8 matrices (rows 0 to 7, k 0 to 7), (rows 8 to 15, k 0 to
+// 7), (rows 0 to 7, k 8 to 15), (rows 8 to 15, k 8 to 15), with pairs of k in a word.  Where the tile's lines are k,
+// the matrices are transposed on the way.  Vector v lies at place_of(v) ^ turned.
 __device__ inline void load_matrices(Word (&a)[A_WORDS], const uint4* tile, int turned) {
     const int lane = threadIdx.x % WARP, matrix = lane / 8, row = lane % 8;
     const int lower = TILE == COLUMNS ? matrix / 2 : matrix % 2, right = TILE == COLUMNS ? matrix % 2 : matrix / 2;
@@ -194,8 +195,8 @@ __device__ inline u32 dots_of_lane(const Binary32Sums& s) {
 }
 __device__ inline u32 dots_of_lane(const Binary16Sums& s) { return __byte_perm(s.d[0], s.d[1], 0x5410); }
 
-// The partial sums as operand B, dot product d in the place of k = d: a lane takes 2t and 2t + 1 from
-// the lanes that have them, with 2t + 8 and 2t + 9 in the upper halves.
+// The partial sums as operand B: dot product d takes the place of k = d.  A lane takes 2t and 2t + 1 from the lanes
+// that have them, with 2t + 8 and 2t + 9 in the upper halves.
 __device__ inline void close(const Partial& partial, int, Word (&b)[B_WORDS]) {
     const u32 dots = dots_of_lane(partial);
     const int t = threadIdx.x % 4;
@@ -206,7 +207,7 @@ __device__ inline void close(const Partial& partial, int, Word (&b)[B_WORDS]) {
 
 #else
 
-// Numbers as wide as a register come to their lane at once.
+// Numbers as wide as a register need no exchange: each lane loads those of its own fragment.
 template <bool WHOLE>
 __device__ inline void load_tile(const load::Array& x, i64 tile, Word (&a)[A_WORDS]) {
     const int lane = threadIdx.x % WARP;
@@ -256,7 +257,8 @@ __device__ inline void add_tiles(const load::Array& x, i64 tile, Partial& partia
 
 template <bool WHOLE>
 __device__ inline void add_chain(const load::Array& x, i64 tile, Partial& partial) {
-    // Loads in flight; more would cost blocks per multiprocessor.  At the end of the array, one after another.
+    // Loads in flight: more would leave room for fewer blocks per multiprocessor.  At the end of the array, one after
+    // another.
     constexpr int MOST = !WHOLE || LAYOUT == STRIDED ? 1 : LAYOUT == SHIFTED ? 2 : ELEMENT == BINARY64 ? 8 : 4;
     constexpr int TOGETHER = CHAIN < MOST ? CHAIN : MOST, REST = CHAIN % TOGETHER;
 #pragma unroll 1

@@ -1,4 +1,5 @@
-// How a number in memory becomes an input of the matrix unit, and what an input of 16 bits is worth.
+// Conversions between numbers in memory and inputs of the matrix unit.  Kernels choose them by name (macros NARROW
+// and WIDEN).
 
 #pragma once
 
@@ -10,7 +11,7 @@ template <typename Stored>
 __device__ inline INPUT as_stored(Stored x) { return static_cast<INPUT>(x); }
 
 template <typename Stored>
-__device__ inline INPUT to_byte(Stored x) { return static_cast<INPUT>(x); }  // the host knows that it fits
+__device__ inline INPUT to_byte(Stored x) { return static_cast<INPUT>(x); }  // the host has checked that it fits
 
 __device__ inline u16 to_binary16(float x) {
     u16 bits;

@@ -1,9 +1,9 @@
 // The fragment of C and D that one thread holds.
 //
-// PTX ISA, "Matrix fragments for mma.m16n8k16" and its siblings, and the D fragment of
-// wgmma.m64nNk*: the same for every shape here.  A warp owns rows of 8; lane l holds, in each
-// group of 8 rows, row l / 4 and the neighbouring columns 2 (l % 4) and 2 (l % 4) + 1.
-// binary16 elements lie in pairs in one register, the lower column in the lower half.
+// PTX ISA, "Matrix fragments for mma.m16n8k16" and its siblings, and the D fragment of wgmma.m64nNk*: it is the same
+// for every shape here.  The rows of a warp come in groups of 8. In each group, lane l holds row l / 4 and the
+// neighbouring columns 2 (l % 4) and 2 (l % 4) + 1. Elements of binary16 lie in pairs in one register, the lower
+// column in the lower half.
 //
 // OUTPUT is an unsigned type as wide as an element of D, WORD the register that holds it.
 

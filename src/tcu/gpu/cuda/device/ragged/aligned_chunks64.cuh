@@ -1,7 +1,7 @@
-// Sums of 64-byte chunks of 16-bit numbers in a ring in shared memory, in any order (mma/permuted_k.cuh).
+// Sums of 64-byte chunks of 16-bit numbers in a ring in shared memory, with permuted k (mma/permuted_k.cuh).
 //
-// The lane that gives a 64-byte chunk completes its first vector: in each MMA the lanes have other vectors of their 64-byte chunks, so that
-// each has the first one of its own.
+// The lane that gives a chunk also completes its first vector.  So that each lane meets the first vector of its own
+// chunk, the lanes take the vectors of a chunk in different orders.
 
 #pragma once
 
@@ -13,12 +13,13 @@ namespace tcu::ragged {
 
 static_assert(PARTS == 1, "others than 16-bit numbers are added in order");
 
-// As put_chunks64.  MOSTLY: most 64-byte chunks are whole, and it is worth a look whether all of an MMA are.
+// As put_chunks64. MOSTLY: most chunks are whole, so that it pays to look whether all chunks of an MMA are.
 template <bool WHOLE, bool MOSTLY, typename Data>
 __device__ inline void put_aligned_chunks64(const Data& data, u32 at, int left, double* numbers, int to, int chunks64) {
     const u32 lane = threadIdx.x % LANES, ring = load::shared_address(data.memory->bytes), first = data.place(at) & ~15u;
-    const int begin = static_cast<int>(at % 16 * 8), end = begin + left * 16;  // bits from the first vector on
-    // Where it is, and which bytes of two words are of one row: in one word for one shuffle.
+    // In bits, counted from the begin of the first vector.
+    const int begin = static_cast<int>(at % 16 * 8), end = begin + left * 16;
+    // The chunk's place in the ring, and the selector of its bytes: in one word, for one shuffle.
     const u32 place = mma::selected(mma::selector_at(at), first, 0x5410);
     const mma::OwnBits own(begin);
     Vector behind;

@@ -1,4 +1,5 @@
-// Sums of 64-byte chunks, pieces of memory of 64 bytes, that a warp takes side by side wherever they lie, each by four lanes.
+// Sums of 64-byte chunks: pieces of memory of 64 bytes that begin anywhere.  A warp takes 32 of them side by side,
+// and four lanes work on each.
 
 #pragma once
 
@@ -7,16 +8,16 @@
 
 namespace tcu::ragged {
 
-constexpr int LANES = 4;  // of a 64-byte chunk, 16 bytes each
-constexpr int CHUNK64 = LANES * PER_LOAD;  // numbers
-// Loads that are under way before the first is used: more would take registers, of which the warps beside this one have
-// need.
+constexpr int LANES = 4;  // lanes of a chunk, 16 bytes each
+constexpr int CHUNK64 = LANES * PER_LOAD;  // numbers of a chunk
+// Loads that are under way before the first is used.  More would take registers that the warps beside this one need.
 constexpr int AHEAD = 2;
 
-// Where the bytes are: each returns the 16 of this lane, which has number `number` of a 64-byte chunk, of the 64-byte chunk at `at`
-// bytes; of which the first `left` elements of the lane's matter.  Of a tile (ragged/tiles.cuh), the lane has 16 bytes too.
+// Sources of bytes.  Each returns the 16 bytes of this lane, which is lane `number` of a 64-byte chunk, of the chunk
+// at `at` bytes.  Of them, the first `left` elements matter.  Of a tile (ragged/tiles.cuh), the lane has 16 bytes,
+// too.
 //
-// In memory: all bytes of a 64-byte chunk are read, and 16 behind it, whatever is left.
+// This one reads memory directly: all bytes of a chunk and 16 more, whatever is left.
 struct Direct {
     static constexpr bool CAREFUL = false;
     const char* own;
@@ -29,7 +30,7 @@ struct Direct {
     }
 };
 
-// In memory, where it may end before the 64-byte chunk does.
+// Reads memory element by element, where the array may end before the chunk does.
 struct Careful {
     static constexpr bool CAREFUL = true;
     const char* own;
@@ -37,11 +38,13 @@ struct Careful {
     __device__ u32 place(u32 at) const { return at; }
     __device__ Vector fetch(u32 place, int left) const { return load::one_by_one(own, place, left); }
     __device__ static Vector vector(const Vector& v) { return v; }
-    __device__ Vector fetch_of_tile(u32 at, int some) const { return load::one_by_one(own, at + threadIdx.x % WARP * 16, some); }
+    __device__ Vector fetch_of_tile(u32 at,
+                                    int some) const { return load::one_by_one(own, at + threadIdx.x % WARP * 16, some); }
 };
 
-// Four 64-byte chunks for each four lanes: each lane gives one (its place in the source, and numbers from there on), and has
-// 16 bytes of each in turn.  Of each MMA the 64-byte chunks are numbered one after another: only the first `64-byte chunks` need sums.
+// Goes through four 64-byte chunks for each group of four lanes.  Each lane gives one: its place in the source, and
+// how many numbers it has from there on.  Each lane gets 16 bytes of every chunk in turn.  The chunks of each MMA are
+// numbered one after another, and only the first `chunks64` of all need sums.
 template <bool WHOLE, typename Source, typename Use>
 __device__ inline void for_each_chunk64(const Source& source, u32 place, int left, int chunks64, const Use& use) {
     const int bits = left * 8 * static_cast<int>(sizeof(Code));
@@ -70,10 +73,9 @@ __device__ inline void for_each_chunk64(const Source& source, u32 place, int lef
 
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
 
-constexpr int PARTS = 1;  // of a 64-byte chunk that the plan does not add up at once
+constexpr int PARTS = 1;  // numbers that stand for a chunk: the plan does not add them up at once
 
-// The sums of the lanes' 64-byte chunks, each lane's to the place of that number, if it is not
-// negative.
+// Stores the sum of each lane's 64-byte chunk in numbers[to], unless `to` is negative.
 template <bool WHOLE, typename Source>
 __device__ inline void put_chunks64(const Source& source, u32 place, int left, double* numbers, int to, int chunks64) {
     mma::OwnRows rows;

@@ -1,4 +1,4 @@
-// Sums of a group of segments where they are exact, in whatever order they are added up.
+// Sums of a group of segments where sums are exact, so that they may be added up in any order.
 
 #pragma once
 
@@ -6,12 +6,12 @@
 
 namespace tcu::ragged {
 
-// Sums of 64-byte chunks of binary16 are multiples of 2^-24, and those of 2^13 numbers together at most 2^29: whatever adds them up
-// in binary64 has the plan's bits.
+// Sums of 64-byte chunks of binary16 are multiples of 2^-24, and sums of 2^13 numbers are at most 2^29. So binary64
+// adds them up without an error, and any order has the plan's bits.
 constexpr bool IS_EXACT = ELEMENT == BINARY16;
 constexpr bool TURN_BY_TURN = IS_EXACT && WITH_RESTS;
 
-// The sum of a lane's 64-byte chunks: every other one by itself, so that additions need not wait for each other.
+// The sum of a lane's chunks: every other one by itself, so that additions do not wait for each other.
 __device__ inline double sum_one_by_one(const double* numbers, const Chunks64& chunks64) {
     constexpr int SOME = 4;
     double sum = 0, other = 0;
@@ -26,19 +26,21 @@ __device__ inline double sum_one_by_one(const double* numbers, const Chunks64& c
     return sum + other;
 }
 
-// As sums_of (ragged/group_trees.cuh): whole 64-byte chunks first, of which as many as have room are taken at a time, wherever a segment
-// ends among them; and what is left of each segment with its last ones.
+// As sums_of (ragged/group_trees.cuh). First come the whole chunks, as many at a time as have room, wherever a
+// segment ends among them.  With the last of them comes what is left of each segment.
 template <typename Where>
-__device__ inline double exact_sums_of(Where& where, u32 from, u32 length, u32 longs, u32 begin, u32 stop, GroupMemory& shared) {
+__device__ inline double exact_sums_of(Where& where, u32 from, u32 length, u32 longs, u32 begin, u32 stop,
+                                       GroupMemory& shared) {
     const int lane = threadIdx.x % WARP;
     const u32 turned = chunk64_of_lane(lane), below = (1u << turned) - 1;
     double* const numbers = shared.numbers;
     const u32 chunks64 = length / CHUNK64, behind = warp::inclusive_scan(chunks64), before = behind - chunks64;
     const u32 all = __shfl_sync(ALL, behind, WARP - 1);
     const bool has_rest = length != chunks64 * CHUNK64, several = all > CAPACITY || longs;
-    // Far ahead where there is none.
+    // Where the segment's chunks begin; far ahead if it has none.
     const u32 begins_at = chunks64 ? before - 1 : 1u << 31;
-    list_entries(shared, chunks64, {from - before * 64, 0});  // all 64-byte chunks are whole: nobody looks at what is left
+    // All listed chunks are whole, so the second field is not used.
+    list_entries(shared, chunks64, {from - before * 64, 0});
     double sum = 0;
     u32 first = 0;
 #pragma unroll 1
@@ -46,7 +48,7 @@ __device__ inline double exact_sums_of(Where& where, u32 from, u32 length, u32 l
         u32 first_byte = begin, end_byte = stop, limit = ALL, end = all, those = pending;
         Chunks64 own = {before, chunks64};
         if (several) {
-            // None behind the next long segment, and no more than have room.
+            // Nothing behind the next long segment, and no more chunks than have room.
             if (const u32 next = longs & ~((pending & -pending) - 1)) {
                 const int who = __ffs(next) - 1;
                 limit = __shfl_sync(ALL, from, who);
@@ -60,7 +62,8 @@ __device__ inline double exact_sums_of(Where& where, u32 from, u32 length, u32 l
             const bool is_done = those >> lane & 1;
             const u32 begin_byte = from + (own.count ? low - before : chunks64) * 64;
             const u32 skipped = (begin_byte - from) / static_cast<u32>(sizeof(Code));
-            find_bytes(is_done || own.count, begin_byte, is_done ? length - skipped : own.count * CHUNK64, first_byte, end_byte);
+            find_bytes(is_done || own.count, begin_byte, is_done ? length - skipped : own.count * CHUNK64, first_byte,
+                       end_byte);
         }
         where.begin(first_byte, end_byte, limit);
         u32 entry = entry_of(first, before, behind);
@@ -86,8 +89,8 @@ __device__ inline double exact_sums_of(Where& where, u32 from, u32 length, u32 l
     return sum;
 }
 
-// What the 64-byte chunks of a turn, each a lane's, add to the lanes' segments, of which each has those from `low` to `high` - 1:
-// differences of running sums, which are exact.
+// What the chunks of a turn, one in each lane, add to the lanes' segments.  A lane's segment has chunks `low` to
+// `high` - 1: the difference of two running sums, which is exact.
 __device__ inline double sum_of_chunks64(double chunk64, int low, int high) {
     low = min(max(low, 0), WARP);
     high = min(max(high, 0), WARP);
@@ -106,14 +109,16 @@ __device__ inline double sum_of_chunks64(double chunk64, int low, int high) {
     return sum;
 }
 
-// The same TURN_BY_TURN: all 64-byte chunks as they come, and no sums of them are kept.
+// As exact_sums_of, where TURN_BY_TURN: all chunks are taken as they come, and no sums of them are kept.
 template <typename Where>
-__device__ inline double sums_of_turns(Where& where, u32 from, u32 length, u32 longs, u32 begin, u32 stop, GroupMemory& shared) {
-    constexpr u32 EACH = WARP / LANES;  // 64-byte chunks of an MMA
+__device__ inline double sums_of_turns(Where& where, u32 from, u32 length, u32 longs, u32 begin, u32 stop,
+                                       GroupMemory& shared) {
+    constexpr u32 EACH = WARP / LANES;  // chunks of an MMA
     const int lane = threadIdx.x % WARP;
     const u32 turned = chunk64_of_lane(lane), below = (1u << turned) - 1;
     const u32 source = warp::opaque(lane % EACH * LANES + lane / EACH);  // the lane that has 64-byte chunk number `lane`
-    const u32 chunks64 = (length + CHUNK64 - 1) / CHUNK64, behind = warp::inclusive_scan(chunks64), before = behind - chunks64;
+    const u32 chunks64 = (length + CHUNK64 - 1) / CHUNK64;
+    const u32 behind = warp::inclusive_scan(chunks64), before = behind - chunks64;
     list_entries(shared, chunks64, {from - before * 64, length + before * CHUNK64});
     double sum = 0;
     for_each_stretch(where, before, behind, from, length, longs, begin, stop, [&](u32 first, u32 end) {

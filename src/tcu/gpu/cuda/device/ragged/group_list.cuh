@@ -1,5 +1,5 @@
-// What a warp lists of a group of segments: those that have 64-byte chunks, or tiles, one after another, so that each lane finds in
-// every turn whose its own is.
+// How a warp lists the 64-byte chunks, or the tiles, of a group of segments one after another, so that in every turn
+// each lane finds the segment that its own chunk belongs to.
 
 #pragma once
 
@@ -9,32 +9,33 @@
 
 namespace tcu::ragged {
 
-constexpr int CAPACITY = ROOM / PARTS;  // 64-byte chunks whose sums are in shared memory
+constexpr int CAPACITY = ROOM / PARTS;  // 64-byte chunks whose sums have room in shared memory
 
-// A segment that has listed 64-byte chunks, or tiles.
+// A segment with listed chunks or tiles.  Both fields are less by what was listed before, so that a lane adds the
+// number of its own chunk to them.
 struct alignas(8) Entry {
-    u32 from;  // bytes from the base, less those of every 64-byte chunk listed before
-    u32 rest;  // its place among all 64-byte chunks, less the number of those; or its length and all numbers of each of them
+    u32 from;  // its first byte, from the base, less the bytes of all chunks listed before
+    u32 rest;  // its place among all chunks, less the number of those listed before; or its length, plus their numbers
 };
 
-// What a group of segments needs.
+// What a group of segments needs of shared memory.
 struct GroupMemory {
     Entry entries[WARP];
     double numbers[CAPACITY * PARTS];
 };
 
-// A segment's 64-byte chunks, among those whose numbers are in shared memory.
+// The chunks of a segment, among those whose sums are in shared memory.
 struct Chunks64 {
     u32 first, count;
 };
 
-// Where the bytes of the segments that are in begin and end.
+// The first byte, and the end, of all segments for which `is_in` holds.
 __device__ inline void find_bytes(bool is_in, u32 from, u32 length, u32& begin, u32& end) {
     begin = warp::reduce_min(is_in ? from : ALL);
     end = ~warp::reduce_min(is_in ? ~(from + length * static_cast<u32>(sizeof(Code))) : ALL);
 }
 
-// Those of the lanes that have one.
+// Lists the entries of the lanes that have one.
 __device__ inline void list_entries(GroupMemory& shared, bool has_one, const Entry& entry) {
     const u32 those = __ballot_sync(ALL, has_one), lower = (1u << threadIdx.x % WARP) - 1;
     __syncwarp();
@@ -42,14 +43,14 @@ __device__ inline void list_entries(GroupMemory& shared, bool has_one, const Ent
     __syncwarp();
 }
 
-// The entry of what is number `first` of all that is listed, of which the lane's segment has those from `before` up to
-// `behind`.
+// The entry of chunk or tile number `first`, where the lane's segment has numbers `before` to `behind` - 1.
 __device__ inline u32 entry_of(u32 first, u32 before, u32 behind) {
     return __popc(__ballot_sync(ALL, before != behind && before <= first)) - 1;
 }
 
-// The entry of the lane's 64-byte chunk in a turn; and on to the one that has the next turn's first.  `ahead`: how many 64-byte chunks after
-// the turn's first the lane's segment begins, less 1; `below`: the 64-byte chunks before the lane's.
+// The entry of the lane's 64-byte chunk in a turn.  `entry` goes on to that of the next turn's first chunk.  `ahead`:
+// how many chunks after the turn's first one the lane's segment begins, less 1. `below`: a mask of the chunks before
+// the lane's.
 __device__ inline Entry next_entry(const GroupMemory& shared, u32& entry, u32 ahead, u32 below) {
     const u32 begins = warp::reduce_or(__funnelshift_lc(0, 1, ahead));
     const Entry mine = shared.entries[entry + __popc(begins & below)];
@@ -57,13 +58,13 @@ __device__ inline Entry next_entry(const GroupMemory& shared, u32& entry, u32 ah
     return mine;
 }
 
-// Of a turn, this lane's 64-byte chunk: those of an MMA are side by side.
+// The number, in a turn, of the 64-byte chunk that this lane gives: those of an MMA follow each other.
 __device__ inline u32 chunk64_of_lane(int lane) {
     return warp::opaque(lane % LANES * (WARP / LANES) + lane / LANES);
 }
 
-// Stretches of what a group has listed (entry_of): those on the two sides of a long one are taken one after the other.
-// add: a stretch, from its first up to its end.
+// Goes through what a group has listed, in stretches: what lies on the two sides of a long segment is taken
+// separately.  add: called for each stretch, with its first number and its end.
 template <typename Where, typename Add>
 __device__ inline void for_each_stretch(Where& where, u32 before, u32 behind, u32 from, u32 length, u32 longs, u32 begin,
                                         u32 stop, const Add& add) {
@@ -73,7 +74,7 @@ __device__ inline void for_each_stretch(Where& where, u32 before, u32 behind, u3
     for (u32 first = 0; first != all; first = end) {
         u32 first_byte = begin, end_byte = stop, limit = ALL;
         end = all;
-        if (longs) {  // up to the next of them
+        if (longs) {  // the stretch ends at the next long segment
             if (const u32 next = longs & __ballot_sync(ALL, before > first)) {
                 const int who = __ffs(next) - 1;
                 end = __shfl_sync(ALL, before, who);

@@ -1,5 +1,5 @@
-// Sums of a group of segments by the plan's tree of tiles: of their 64-byte chunks' sums, or, of numbers that no MMA takes, of whole
-// tiles.
+// Sums of a group of segments by the plan's tree of tiles.  It adds up the sums of the segments' 64-byte chunks; of
+// numbers that no MMA takes (binary32 and binary64), also those of whole tiles.
 
 #pragma once
 
@@ -13,7 +13,7 @@ constexpr int TILES = 8;
 constexpr int WIDTH = 8 * PARTS;  // numbers of a tile
 constexpr int TILES_AT_ONCE = 4;
 
-// The tree over `count` numbers, at most WIDTH.
+// The tree over `count` numbers, at most WIDTH of them.
 template <int WIDTH, typename Read>
 __device__ inline double tree_over(int count, const Read& read, int first = 0, int step = 1) {
     if constexpr (WIDTH == 1)
@@ -23,14 +23,15 @@ __device__ inline double tree_over(int count, const Read& read, int first = 0, i
                tree_over<WIDTH / 2>(count, read, first + step, 2 * step);
 }
 
-// From the sums of a segment's tiles, each where the tile's first number was: those of the lane's segment together.
+// The sum of the lane's segment, from the sums of its tiles.  Each lies in the place of the tile's first number.
 __device__ inline double sum_of_listed_tiles(const double* own, u32 chunks64) {
-    if (__any_sync(ALL, chunks64 > 8)) return chunks64 ? tree_over<TILES>((chunks64 + 7) / 8, [&](int i) { return own[i * WIDTH]; }) : 0;
+    if (__any_sync(ALL, chunks64 > 8)) return chunks64 ? tree_over<TILES>((chunks64 + 7) / 8,
+                                                                          [&](int i) { return own[i * WIDTH]; }) : 0;
     return chunks64 ? *own : 0;
 }
 
-// The sum of a lane's 64-byte chunks, by the plan's tree: of tiles, of which as many lanes as there are segments take some each.
-// MOST: 64-byte chunks of any segment, or a tile's.
+// The sum of a lane's chunks by the plan's tree.  First come the trees of tiles, shared among as many lanes as there
+// are segments.  MOST: the most chunks of any segment, or 8, those of a tile.
 template <int SEGMENTS, int MOST>
 __device__ inline double sum_by_tree(double* numbers, const Chunks64& chunks64) {
     const u32 lane = threadIdx.x % WARP;
@@ -47,7 +48,7 @@ __device__ inline double sum_by_tree(double* numbers, const Chunks64& chunks64) 
     return sum_of_listed_tiles(own, chunks64.count);
 }
 
-// The same with PARTS lanes to a tile: the tree is over its 64-byte chunks first.
+// The same with PARTS lanes to a tile: first the tree over its chunks, then the tree over the parts.
 __device__ inline double sum_by_parts(double* numbers, const Chunks64& chunks64) {
     const u32 lane = threadIdx.x % WARP, part = lane % PARTS;
 #pragma unroll 1
@@ -69,23 +70,23 @@ __device__ inline double sum_by_parts(double* numbers, const Chunks64& chunks64)
     return sum_of_listed_tiles(numbers + chunks64.first * PARTS, chunks64.count);
 }
 
-// The sums of SEGMENTS segments: each lane's has `length` numbers from `from` bytes after the base on.  Those of all lanes
-// lie between `begin` and `stop`.  `longs` are the lanes that have long ones, of which nothing is to be added up: what
-// lies on their two sides is not looked at together.
+// The sums of SEGMENTS segments.  Each lane's segment has `length` numbers from `from` bytes after the base on.  The
+// numbers of all lanes lie between the bytes `begin` and `stop`. `longs` is a mask of the lanes with long segments,
+// of which nothing is added up here; what lies on the two sides of a long segment is not read together.
 //
-// JOINED: what is left of a segment behind its whole 64-byte chunks is taken with them as it comes, and not all that is left of
-// all segments in a turn of its own.
+// JOINED: the last, partial chunk of a segment is taken together with its whole ones.  Otherwise the partial chunks
+// of all segments have a turn of their own.
 template <int SEGMENTS, bool JOINED, typename Where>
 __device__ inline double sums_of(Where& where, u32 from, u32 length, u32 longs, u32 begin, u32 stop, GroupMemory& shared) {
     const int lane = threadIdx.x % WARP;
     const u32 turned = chunk64_of_lane(lane), below = (1u << turned) - 1;
     double* const numbers = shared.numbers;
-    // All 64-byte chunks of a segment in the lower half of a word, those that are listed in the upper half.
+    // In the lower half of a word all chunks of a segment, in the upper half those that are listed.
     const u32 chunks64 = (length + CHUNK64 - 1) / CHUNK64, listed = JOINED ? chunks64 : length / CHUNK64;
     const u32 both = chunks64 | listed << 16, so_far = warp::inclusive_scan(both), before = so_far - both;
     const u32 all = __shfl_sync(ALL, so_far, WARP - 1);
     const u32 listed_before = before >> 16, place = before & 0xffff, behind = so_far & 0xffff;
-    // Far ahead where there is none.
+    // Where the segment's listed chunks begin; far ahead if it has none.
     const u32 begins_at = listed ? listed_before - 1 : 1u << 31;
     list_entries(shared, listed,
                  {from - listed_before * 64, JOINED ? length + listed_before * CHUNK64 : place - listed_before});
@@ -99,7 +100,7 @@ __device__ inline double sums_of(Where& where, u32 from, u32 length, u32 longs, 
         bool is_in = chunks64;
         end = all;
         if (several) {
-            // As many segments as there is room for, and none behind a long one.
+            // As many segments as have room, and none behind a long one.
             if ((all & 0xffff) - first_place > CAPACITY)
                 end = __shfl_sync(ALL, so_far, 31 - __clz(__ballot_sync(ALL, behind <= first_place + CAPACITY)));
             if (const u32 next = longs & __ballot_sync(ALL, place > first_place)) {
@@ -125,9 +126,10 @@ __device__ inline double sums_of(Where& where, u32 from, u32 length, u32 longs, 
                                         static_cast<int>(turned) < left ? static_cast<int>(numbered) : -1, left);
         }
         if constexpr (!JOINED) {
-            // What is left of each segment.
+            // The partial chunk at the end of each segment.
             const bool has_rest = is_in && chunks64 != listed;
-            where.template put<false>(has_rest ? from + listed * 64 : 0, static_cast<int>(length - listed * CHUNK64), numbers,
+            where.template put<false>(has_rest ? from + listed * 64 : 0, static_cast<int>(length - listed * CHUNK64),
+                                      numbers,
                                       has_rest ? static_cast<int>(place + listed - first_place) : -1, WARP);
         }
         where.leave();
@@ -146,12 +148,13 @@ __device__ inline double sums_of(Where& where, u32 from, u32 length, u32 longs, 
     return sum;
 }
 
-// As sums_of, tile by tile: a warp reads a tile as the plan's warp does, some at a time, so that their trees take the same
-// steps, and a tile is one number in shared memory.
+// As sums_of, but by tiles: the warp reads a tile as a warp of the plan does.  It takes some tiles at a time, so that
+// their trees share steps.  A tile becomes one number in shared memory.
 template <typename Where>
-__device__ inline double sums_of_tiles(Where& where, u32 from, u32 length, u32 longs, u32 begin, u32 stop, GroupMemory& shared) {
+__device__ inline double sums_of_tiles(Where& where, u32 from, u32 length, u32 longs, u32 begin, u32 stop,
+                                       GroupMemory& shared) {
     constexpr u32 TILE = WARP * PER_LOAD, BYTES = WARP * 16;
-    constexpr int SOME = TILES_AT_ONCE, EACH = WARP / SOME;  // lanes that have a tile's sum in the end
+    constexpr int SOME = TILES_AT_ONCE, EACH = WARP / SOME;  // lanes that all have a tile's sum in the end
     const int lane = threadIdx.x % WARP;
     const u32 below = (1u << lane) - 1;
     const u32 tiles = (length + TILE - 1) / TILE, behind = warp::inclusive_scan(tiles), before = behind - tiles;
@@ -159,7 +162,7 @@ __device__ inline double sums_of_tiles(Where& where, u32 from, u32 length, u32 l
     for_each_stretch(where, before, behind, from, length, longs, begin, stop, [&](u32 first, u32 end) {
         u32 entry = entry_of(first, before, behind);
         u32 number = lane + first, ahead = warp::opaque((tiles ? before - 1 : 1u << 31) - first);
-        // A tile of each lane.
+        // Each lane gives one tile.
 #pragma unroll 1
         for (int left = end - first; left > 0; left -= WARP, number += WARP, ahead -= WARP) {
             const Entry mine = next_entry(shared, entry, ahead, below);
@@ -187,9 +190,9 @@ __device__ inline double sums_of_tiles(Where& where, u32 from, u32 length, u32 l
     return tiles ? *own : 0;
 }
 
-// Bytes of a segment, on average of a group's, from which on sums are taken tile by tile.  H200, binary32, from 200, 300 or
-// 400 on, or never, of the read ceiling: segments of 64 numbers on average 0.639, 0.681, 0.671, 0.670; of 100 numbers
-// 0.783, 0.785, 0.745, 0.675; of 512, all tile by tile, 0.796 in place of 0.669.
+// Average bytes of a segment in a group, from which on sums are taken by tiles.  H200, binary32, part of the read
+// ceiling with 200, 300 or 400 here, and never by tiles: segments of 64 numbers on average 0.639, 0.681, 0.671,
+// 0.670; of 100 numbers 0.783, 0.785, 0.745, 0.675. Segments of 512 numbers, all by tiles, 0.796 in place of 0.669.
 constexpr u32 TILED = 300;
 
 }  // namespace tcu::ragged

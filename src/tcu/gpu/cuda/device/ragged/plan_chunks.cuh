@@ -1,5 +1,5 @@
-// How a long sum is cut into chunks, as loads_of in tcu/plan/variants.py says, whose constants gpu/compiler.py puts into
-// device/types/plan_constants.cuh.
+// How the plan of a long sum cuts it into chunks, as loads_of in tcu/plan/variants.py does.  gpu/compiler.py writes the
+// constants of that file into device/types/plan_constants.cuh.
 
 #pragma once
 
@@ -8,7 +8,8 @@
 
 namespace tcu::ragged {
 
-// Loads of a thread in a chunk are LEAST_LOADS times a power of two, where a block loads `together` numbers at a time: which one.
+// A thread has LEAST_LOADS · 2^d loads in a chunk.  Returns d, for a segment of `length` numbers, of which a block
+// loads `together` numbers at a time.
 __device__ inline int doublings_of(i64 length, i64 together) {
     int doublings = 0;
     while (length > (MOST_CHUNKS * LEAST_LOADS << doublings) * together) ++doublings;
@@ -17,7 +18,7 @@ __device__ inline int doublings_of(i64 length, i64 together) {
 
 __device__ inline i64 loads_of(i64 length, i64 together) { return LEAST_LOADS << doublings_of(length, together); }
 
-// Of a segment that is not empty.
+// The chunks of a segment that is not empty.
 __device__ inline i64 chunks_of(i64 length, i64 together) {
     const u64 last = static_cast<u64>(length - 1) >> doublings_of(length, together);
     return static_cast<i64>(last / static_cast<u64>(LEAST_LOADS * together)) + 1;

@@ -1,13 +1,13 @@
-// Ragged segments, and what is done with those too long for one warp: they go to a list, ahead of all sums or when a warp
-// comes to them.
+// Ragged segments: the arguments of their kernels, and what happens to those that are too long for one warp.  These
+// go to the work queue, either before all sums (list_segments.cu) or when a warp comes to them.
 //
-// The host fills the structure field by field (tcu/gpu/segments.py): change both together.
+// The host fills the structure Segments field by field (tcu/gpu/segments.py): change both together.
 
 #pragma once
 
 #include "device/finish/store.cuh"
 #include "device/grid/programmatic_launch.cuh"
-#include "device/grid/work_queue.cuh"
+#include "device/ragged/work_queue.cuh"
 #include "device/ragged/plan_chunks.cuh"
 #include "device/warp/warp_scan.cuh"
 
@@ -21,12 +21,12 @@ struct Segments {
     void* out;
     i64 target;
     i64 mean;      // whether the sums are divided by the lengths
-    i64 per_warp;  // segments, one after another
-    i64 first;     // warps, the first ones, that have MORE times as many
-    i64 most;      // numbers of a segment that is not long (ragged/segment_sums.cuh)
-    i64 together;  // of long segments: numbers that a block loads at a time
-    i64 listed;    // whether list_segments.cu has been launched ahead
-    grid::WorkQueue queue;
+    i64 per_warp;  // segments, which follow each other
+    i64 first;     // the first so many warps have MORE times as many
+    i64 most;      // a segment of more numbers is long
+    i64 together;  // numbers that a block of the plan for long segments loads at a time
+    i64 listed;    // whether list_segments.cu was launched before
+    WorkQueue queue;
 };
 
 __device__ inline double not_a_number() { return __longlong_as_double(0x7fffffffffffffff); }
@@ -37,22 +37,23 @@ __device__ __noinline__ void store_any(const Segments& p, i64 segment, double nu
     finish::store_rounded(finish::place(p.out, segment, target), number, target);
 }
 
-// Where a segment begins and ends; an empty one behind the last.
+// A segment's begin and end.  Beyond the last segment, an empty one.
 __device__ inline void look_at(const Segments& p, i64 segment, i64& begin, i64& end) {
     begin = end = 0;
     if (segment < p.segments) begin = p.offsets[segment], end = p.offsets[segment + 1];
 }
 
-// Whether the lanes' are all segments of the array.
+// Whether all lanes have valid segments of the array.
 __device__ inline bool are_segments(const Segments& p, i64 begin, i64 end) {
     return __all_sync(ALL, begin >= 0 && end >= begin && end <= p.n);
 }
 
-// Whether the lane's segment is long and was listed ahead, if it asks.  That is so of all or none of 32: what was listed is
-// what this finds, and nobody needs to mark it.
+// For lanes that ask: whether the lane's segment is long and list_segments.cu has put it on the queue.  That kernel
+// looks at 32 segments at a time, and lists the long ones of them if all 32 are valid.  So this function repeats its
+// test, and nothing needs to be marked.
 __device__ __noinline__ bool is_listed(const Segments& p, i64 segment, bool asks) {
     bool found = false;
-    if (__any_sync(ALL, p.listed == 0) || __all_sync(ALL, grid::listed_ahead(p.queue) == 0)) return found;
+    if (__any_sync(ALL, p.listed == 0) || __all_sync(ALL, listed_ahead(p.queue) == 0)) return found;
 #pragma unroll 1
     for (u32 others = __ballot_sync(ALL, asks); __any_sync(ALL, others != 0);) {
         const i64 first = __shfl_sync(ALL, segment, __ffs(others) - 1) / WARP * WARP;
@@ -67,41 +68,41 @@ __device__ __noinline__ bool is_listed(const Segments& p, i64 segment, bool asks
     return found;
 }
 
-// Items of the lane's long segment; none where `length` is 0.
+// How many items the lane's long segment has; none where `length` is 0.
 __device__ inline u32 items_of(const Segments& p, i64 length) {
     return length ? static_cast<u32>(chunks_of(length, p.together)) : 0;
 }
 
-// The lane's segment, if it is long, on that many items of the list from `first` on, which are its own.
-__device__ inline void put_all(const grid::WorkQueue& queue, i64 segment, i64 begin, i64 length, u32 first, u32 items) {
+// Stores the lane's segment as `items` items of the queue, from `first` on, which have been reserved for it.
+__device__ inline void put_all(const WorkQueue& queue, i64 segment, i64 begin, i64 length, u32 first, u32 items) {
     const u32 lane = threadIdx.x % WARP;
-    if (items) grid::put(queue, first, {segment, begin, length, first, 0});
+    if (items) put(queue, first, {segment, begin, length, first, 0});
 #pragma unroll 1
     for (u32 others = __ballot_sync(ALL, items > 1); others; others &= others - 1) {
         const int who = __ffs(others) - 1;
         const u32 its = __shfl_sync(ALL, first, who), count = __shfl_sync(ALL, items, who);
-        const grid::WorkItem item = {__shfl_sync(ALL, segment, who), __shfl_sync(ALL, begin, who), __shfl_sync(ALL, length, who),
+        const WorkItem item = {__shfl_sync(ALL, segment, who), __shfl_sync(ALL, begin, who), __shfl_sync(ALL, length, who),
                            its, 0};
 #pragma unroll 1
-        for (u32 i = 1 + lane; i < count; i += WARP) grid::put(queue, its + i, item);
+        for (u32 i = 1 + lane; i < count; i += WARP) put(queue, its + i, item);
     }
 }
 
-// The lanes' long segments, none where `length` is 0, go to the list: one after another, each warp had to wait for the
-// counter as often.
+// Appends the lanes' long segments to the queue; a lane has none where `length` is 0. All lanes reserve their places
+// together: one after another, each warp had to wait for the counter as often.
 __device__ __noinline__ void append_all(const Segments& p, i64 segment, i64 begin, i64 length) {
-    const grid::WorkQueue& queue = p.queue;
+    const WorkQueue& queue = p.queue;
     const u32 items = items_of(p, length), behind = warp::inclusive_scan(items);
     u32 place = 0;
-    if (threadIdx.x % WARP == WARP - 1) place = grid::reserve(queue, grid::ITEM_COUNT, behind, queue.room);
+    if (threadIdx.x % WARP == WARP - 1) place = reserve(queue, ITEM_COUNT, behind, queue.room);
     place = __shfl_sync(ALL, place, WARP - 1);
-    if (__any_sync(ALL, place != grid::NO_ROOM))
+    if (__any_sync(ALL, place != NO_ROOM))
         put_all(queue, segment, begin, length, place + behind - items, items);
     else if (items)
         store_any(p, segment, not_a_number(), 0);
 }
 
-// The same, but for what was listed ahead.
+// The same, without the segments that list_segments.cu has put there.
 __device__ inline void append_unlisted(const Segments& p, i64 segment, i64 begin, i64 length) {
     const bool is_known = is_listed(p, segment, length != 0);
     if (__any_sync(ALL, length && !is_known)) append_all(p, segment, begin, is_known ? 0 : length);

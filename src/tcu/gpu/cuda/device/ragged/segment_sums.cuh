@@ -1,13 +1,13 @@
-// What the kernels of ragged segments share: a warp's way through its segments, group by group (ragged/group_sums.cuh), and what
-// becomes of a group, whatever it is.
+// What the kernels of ragged segments share: the way of a warp through its segments, group by group
+// (ragged/group_sums.cuh), and the handling of groups that are not as usual.
 //
-// What has more numbers than the host says (Segments.most) is long, and left to another launch (long_segments.cu,
-// long_chunks.cu).  A segment that is none (it ends before it begins, or elsewhere than in the array) gives NaN, and so does
-// a long one for which there is no room because others overlap.
+// A segment of more numbers than the host says (Segments.most) is long, and left to another launch (long_segments.cu,
+// long_chunks.cu). A segment that is invalid (it ends before it begins, or outside the array) gives NaN. So does a
+// long one that has no room in the queue because others overlap.
 //
 // Compiled with what ragged/group_sums.cuh needs, and
 //   MORE       how many times as many segments the first warps have
-// A warp is a block, whose every branch the compiler sees to be one.
+// A block is one warp.  The compiler sees that each of its branches is uniform.
 
 #pragma once
 
@@ -17,18 +17,18 @@
 
 namespace tcu::ragged {
 
-constexpr int READ = (32 + 3 * 16) / sizeof(Code);  // elements that are read from the first of a 64-byte chunk on, at most
+constexpr int READ = (32 + 3 * 16) / sizeof(Code);  // elements that are read from a chunk's first one on, at most
 
-// Segments of a warp, one after another.  In shared memory, as what is looked at once in a group of segments: registers
-// are for what every turn needs.
+// A run: segments of a warp that follow each other.  It lies in shared memory, as it is looked at once in a group of
+// segments: registers are for what every turn needs.
 struct SegmentRun {
     i64 first;    // segment
-    i64 begin;    // of the first, in elements
+    i64 begin;    // of the first segment, in elements
     u32 count;    // segments
-    u32 size;     // elements of all: 32 bits count their bytes
-    u32 bytes;    // the same from the base on
-    u32 careful;  // a segment that ends here or later must be read with care
-    u32 plain;    // whether results are sums of binary32
+    u32 size;     // elements of all segments: few enough that 32 bits count their bytes
+    u32 bytes;    // bytes of all, from the base on
+    u32 careful;  // segments that end here or later must be read element by element
+    u32 plain;    // whether results are sums, and no means, in binary32
 };
 
 __device__ inline float rounded(double sum) {
@@ -42,9 +42,11 @@ __device__ inline double sums_from_memory(const char* base, u32 from, u32 length
     return sums_of_group<WARP, false>(where, from, length, 0, 0, 0, shared);
 }
 
-// Of a group of segments of a run, behind `done` others, from memory, whatever they are: sums, items of the list, or NaN.
-// Begins and ends are from the run's begin on.  Not inline, so that it takes no registers where it is done once in many.
-__device__ __noinline__ void sum_group_from_memory(const Segments& p, const SegmentRun& run, u32 done, bool has_lane, u32 begin,
+// Any group of segments of a run, from memory: stores sums, appends long segments to the queue, and stores NaN for
+// invalid ones.  `done` segments of the run come before the group.  `begin` and `end` count from the run's begin.  It
+// is rarely called, and not inline, so that it takes no registers from the callers.
+__device__ __noinline__ void sum_group_from_memory(const Segments& p, const SegmentRun& run, u32 done, bool has_lane,
+                                                   u32 begin,
                                                    u32 end, GroupMemory& shared) {
     const u32 lane = threadIdx.x % WARP;
     const u32 shift = run.bytes - run.size * static_cast<u32>(sizeof(Code));
@@ -52,7 +54,8 @@ __device__ __noinline__ void sum_group_from_memory(const Segments& p, const Segm
     const u32 length = is_one ? end - begin : 0;
     const u32 from = is_one ? begin * static_cast<u32>(sizeof(Code)) + shift : 0;
     const bool is_long = length > static_cast<u32>(p.most);
-    // What was listed ahead has its sum, even where it is none of this warp's.
+    // A segment that list_segments.cu has listed gets its sum elsewhere, even where it is not a valid one of this
+    // warp.
     const i64 segment = run.first + done + lane;
     const bool is_known = is_listed(p, segment, has_lane && (is_long || !is_one));
     const bool is_new = is_long && !is_known;
@@ -67,17 +70,17 @@ __device__ __noinline__ void sum_group_from_memory(const Segments& p, const Segm
     if (has_lane && !is_long && !is_known) store_any(p, segment, is_one ? sum : not_a_number(), length);
 }
 
-// The runs of a warp: all its segments at once; one by one where they are too long together, or where offsets are not
-// what they should be.  `offset` reads one for all lanes.
+// Goes through the runs of a warp.  Usually all its segments are one run.  They are taken one by one where they are
+// too long together, or where offsets are wrong.  `offset` reads an offset for all lanes.
 template <typename Read, typename SumRun>
 __device__ inline void for_each_run(const Segments& p, SegmentRun& run, const Read& offset, const SumRun& sum_run) {
     const int lane = threadIdx.x % WARP;
     const i64 warp = blockIdx.x, before = min(warp, p.first);
     i64 segment = ((MORE - 1) * before + warp) * p.per_warp;
     const i64 last = min(segment + (warp < p.first ? MORE : 1) * p.per_warp, p.segments);
-    // The first turn's ends, which else are asked for only when the run's are known.
+    // Prefetches the ends of the first turn, which otherwise are asked for only when the run's offsets are known.
     if (segment + lane < last) asm volatile("prefetch.global.L2 [%0];" ::"l"(p.offsets + segment + 1 + lane));
-    // Votes say to the compiler that the warp stays together.
+    // The vote tells the compiler that the warp stays together.
 #pragma unroll 1
     while (__any_sync(ALL, segment < last)) {
         const i64 begin = offset(segment);
@@ -99,7 +102,7 @@ __device__ inline void for_each_run(const Segments& p, SegmentRun& run, const Re
                            p.target == finish::TO_BINARY32 && !p.mean};
                 __syncwarp();
                 sum_run();
-                segment = run.first + run.count;  // read anew: meanwhile, it takes no registers
+                segment = run.first + run.count;  // read again, so that it takes no registers meanwhile
                 break;
             }
             if (__any_sync(ALL, behind == segment + 1)) {

@@ -1,4 +1,5 @@
-// What a warp's lanes add up of tiles, pieces of memory of 512 bytes, which they read side by side as the plan's warp does.
+// Sums of tiles: pieces of memory of 512 bytes, which the lanes of a warp read side by side, as a warp of the plan
+// does.
 
 #pragma once
 
@@ -8,7 +9,8 @@ namespace tcu::ragged {
 
 #if ELEMENT == BINARY32 || ELEMENT == BINARY64
 
-// The lanes from `step` on give a tile each: its place in the source, and the numbers from there on.
+// COUNT tiles, which lanes `step` and up give: each tile's place in the source, and how many numbers it has from
+// there on.  Each lane gets its part of the sum of every tile.
 template <bool WHOLE, typename Source, int COUNT>
 __device__ inline void sum_tiles(const Source& source, u32 at, int left, int step, double (&sums)[COUNT]) {
     const auto left_of = [&](int i) {
@@ -27,7 +29,7 @@ __device__ inline void sum_tiles(const Source& source, u32 at, int left, int ste
 
 #else
 
-// Others come by MMAs of 64-byte chunks.
+// 16-bit numbers are added up by MMAs of 64-byte chunks.
 template <bool WHOLE, typename Source, int COUNT>
 void sum_tiles(const Source&, u32, int, int, double (&)[COUNT]) = delete;
 

@@ -1,6 +1,6 @@
-// A chunk of a sum or a dot product: what one block reduces to a number in binary64.
+// A chunk of a sum or of a dot product: what one block reduces to a number in binary64.
 //
-// The host fills the structure field by field (tcu/gpu/sums.py): change both together.
+// The host fills the structure Sum field by field (tcu/gpu/sums.py): change both together.
 
 #pragma once
 
@@ -14,14 +14,14 @@ namespace tcu::reduce {
 constexpr int WARPS = THREADS / WARP;
 
 struct Sum {
-    load::Array x, y;    // y: of PRODUCT alone
-    u64* slots;    // one for each chunk, all MISSING
+    load::Array x, y;  // y is used with TERM PRODUCT only
+    u64* slots;        // one for each chunk, all MISSING
     void* out;
     double divisor;
-    i64 loads;     // of a thread in a chunk; with MMAs, chains of loads
+    i64 loads;  // of a thread in a chunk, counted in chains of CHAIN loads
     i64 chunks;
-    i64 row_stride;  // of ROWS: from row to row, in elements
-    i64 root;      // whether the square root is asked for
+    i64 row_stride;  // with ROWS: from row to row, in elements
+    i64 root;        // whether the square root is asked for
     i64 target;
 };
 
@@ -76,18 +76,19 @@ struct Accumulator {
 
 #endif
 
-// The chunk's vector number `step` of this thread: links of a chain follow one another at a warp's distance.
+// Vector number `step` of this thread in the chunk.  The links of a chain are a warp's vectors apart.
 __device__ inline i64 vector_of(const Sum& p, i64 chunk, int step) {
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const i64 chain = (chunk * p.loads + step / CHAIN) * WARPS + warp;
     return (chain * CHAIN + step % CHAIN) * WARP + lane;
 }
 
-// Shifting takes twice the registers.
+// Loads in flight.  Shifted loads take twice the registers.
 constexpr int TOGETHER = LAYOUT == STRIDED ? 1 : LAYOUT == SHIFTED && UNROLL > 1 ? UNROLL / 2 : UNROLL;
 
 template <typename Read>
-__device__ inline void add_chunk(const Sum& p, const load::Array& a, i64 chunk, int steps, Accumulator& total, const Read& read) {
+__device__ inline void add_chunk(const Sum& p, const load::Array& a, i64 chunk, int steps, Accumulator& total,
+                                 const Read& read) {
 #pragma unroll 1
     for (int step = 0; step < steps; step += TOGETHER) {
         Vector x[TOGETHER];
@@ -106,7 +107,7 @@ __device__ inline void add_chunk(const Sum& p, const load::Array& a, i64 chunk, 
     }
 }
 
-// Steps of the chunk that have elements, rounded up to whole chains and batches of loads.
+// How many steps of the chunk have elements, rounded up to whole chains and batches of loads.
 __device__ inline int steps_in(const Sum& p, i64 chunk) {
     const i64 all = p.loads * CHAIN, vectors = (p.x.n + PER_LOAD - 1) / PER_LOAD - chunk * all * THREADS;
     const i64 batch = TOGETHER * CHAIN;
@@ -114,7 +115,7 @@ __device__ inline int steps_in(const Sum& p, i64 chunk) {
     return static_cast<int>(min(all, (needed + batch - 1) / batch * batch));
 }
 
-// The chunk's sum, which thread 0 has.  Every thread of the block comes here.
+// The chunk's sum, in thread 0. Every thread of the block must call this.
 __device__ inline double chunk_sum(const Sum& p, const load::Array& a, i64 chunk) {
     const i64 vectors = p.loads * CHAIN * THREADS;
     Accumulator total;

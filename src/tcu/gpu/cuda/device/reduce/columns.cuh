@@ -1,4 +1,4 @@
-// What sums of columns are given, and how a lane's numbers are read, whatever their format.
+// What all kernels of column sums share: their arguments, and trees over lanes and warps.
 //
 // The host fills the structure Columns field by field (tcu/gpu/columns.py): change both together.
 
@@ -12,30 +12,30 @@ constexpr int MAX_LEVELS = 12;
 
 struct Columns {
     const void* data;
-    i64 outer_stride;  // in elements, as the next
+    i64 outer_stride;  // in elements, as is `stride`
     i64 stride;        // from row to row
     i64 inner;
-    u32 pieces;  // of `inner`, each a unit of columns
-    u32 units;   // of all outer indices
+    u32 pieces;   // units of columns in a row of `inner` numbers
+    u32 units;    // in all rows of all outer indices together
     u64 inverse;  // 2^64 / pieces, rounded up; 0 where there is one piece
     i64 length;
-    i64 chunk;   // rows
-    i64 period;  // rows
+    i64 chunk;    // rows
+    i64 period;   // rows
     i64 results;  // of a chunk
     void* out;
     double divisor;
     i64 target;
     int distance[MAX_LEVELS];
 
-    // unit / pieces, exact for 32 bits (Lemire, Kaser and Kurz, "Faster remainder by direct computation", 2019); a
-    // warp of few rows took a fifth of its instructions for divisions.
+    // unit / pieces, exact for 32 bits (Lemire, Kaser and Kurz, "Faster remainder by direct computation", 2019). In a
+    // warp of few rows, divisions were a fifth of all instructions.
     __device__ u32 outer_of(u32 unit) const {
         const u64 low = (inverse & 0xffffffff) * unit, high = (inverse >> 32) * unit + (low >> 32);
         return inverse == 0 ? unit : static_cast<u32>(high >> 32);
     }
 };
 
-// A lane's columns of a chunk, from its own leaf on.
+// The columns of a lane in a chunk of rows, beginning with the lane's own leaf.
 struct ChunkColumns {
     const Code* data;
     i64 stride;
@@ -43,7 +43,7 @@ struct ChunkColumns {
     int rows;
 };
 
-// The sum of the leaves of lanes whose numbers differ in bits FROM to TO - 1.
+// The sum of the leaves of all lanes whose numbers differ in bits FROM to TO - 1 only.
 template <int FROM, int TO>
 __device__ inline double across_lanes(double v) {
 #pragma unroll
@@ -51,7 +51,8 @@ __device__ inline double across_lanes(double v) {
     return v;
 }
 
-// The tree over the warps that share columns, in the first of them.  Every thread of the block comes here.
+// The tree over the warps that share columns.  The first of them has the sum.  Every thread of the block must call
+// this.
 template <int NUMBERS>
 __device__ inline void across_warps_of_columns(double (&v)[NUMBERS]) {
     if (ALONG == 1) return;
@@ -74,7 +75,8 @@ __device__ inline void across_warps_of_columns(double (&v)[NUMBERS]) {
     }
 }
 
-// What is there, if any, to words that are zero before; not by a branch, behind which the compiler would wait for each.
+// A load under a condition, into words that hold zeros.  It is no branch: behind a branch the compiler would wait for
+// each load.
 __device__ inline void read_if(bool any, const void* at, u32 (&to)[1]) {
     asm volatile("{ .reg .pred p; setp.ne.u32 p, %2, 0; @p ld.global.nc.u32 %0, [%1]; }"
                  : "+r"(to[0])

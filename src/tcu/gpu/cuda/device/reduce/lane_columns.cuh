@@ -1,4 +1,4 @@
-// The leaves of columns.cu, of numbers of more than 16 bits, by the lanes.
+// The leaves of columns.cu for numbers of 32 and 64 bits, which lanes add up by themselves.
 //
 // Compiled as columns.cu says.
 
@@ -8,11 +8,11 @@
 
 namespace tcu::reduce {
 
-// Whether the two lanes of the first shared level split the two columns that both have read, so that of each leaf a word
-// goes from lane to lane in place of four, and of what follows half.
+// Whether the two lanes that share the first level split the two columns that both have read.  Then one word of each
+// leaf goes from lane to lane in place of four, and each lane has half of what follows.
 constexpr bool SPLIT = COLUMNS == 2 && LOW > 0 && TURNS == 1 && !LOOPS;
 
-// Neighbouring columns for each lane, or a leaf of them, and several leaves at once.
+// A lane has several neighbouring columns, or a leaf of them, and several leaves at once.
 struct LaneLeaves {
     static constexpr int UNIT = COLUMNS, LANES = 1, NUMBERS = SPLIT ? 1 : COLUMNS;
     static constexpr int WITHIN = LEVELS < MOST_WITHIN ? LEVELS : MOST_WITHIN, COUNT = 1 << WITHIN;
@@ -23,7 +23,8 @@ struct LaneLeaves {
         Code codes[COLUMNS];
     };
 
-    // Of bit k of a lane's number: lanes share the first LOW levels, and those that follow the lane's own ones.
+    // The level of the tree that bit k of the lane's number stands for: lanes share the first LOW levels; then come
+    // the lane's own leaves; then the other levels that lanes share.
     static __device__ constexpr int level_of_lane(int k) { return k < LOW ? k : k + WITHIN; }
 
     __device__ void add(const Columns& p, const ChunkColumns& x, int row) {
@@ -43,7 +44,7 @@ struct LaneLeaves {
                 }
     }
 
-    // The sum of both lanes' numbers of the column that is this one's.
+    // The sum of both lanes' numbers in the column that is this lane's.
     static __device__ double own_of_two(const Piece& piece) {
         const Code first = piece.codes[0], second = piece.codes[COLUMNS - 1];
         const bool is_second = column() != 0;
@@ -54,12 +55,13 @@ struct LaneLeaves {
     static __device__ void ask(const Columns& p, const ChunkColumns& x, int row, Piece (&pieces)[COUNT]) {
         const Code* at = x.data + row * x.stride;
         int rows = x.rows;
-#if UNEVEN
-        const int period = static_cast<int>(p.period);
-        rows = min(rows, (row / period + 1) * period);  // leaves of warps that the plan does not have are the next turn's
-#endif
+        if constexpr (UNEVEN) {
+            const int period = static_cast<int>(p.period);
+            // Rows beyond are a leaf of the next turn, for a warp that the plan does not have.
+            rows = min(rows, (row / period + 1) * period);
+        }
 #pragma unroll
-        for (int i = 0; i < COUNT; ++i) {  // in Gray's order, each leaf a level away from the one before
+        for (int i = 0; i < COUNT; ++i) {  // in the order of a Gray code: each leaf is one level away from the one before
             const int gray = i ^ i >> 1;
             read_if(row < rows && x.columns > 0, at, pieces[gray].words);
 #pragma unroll
@@ -87,8 +89,8 @@ struct LaneLeaves {
 
     static __device__ int unit() { return threadIdx.x % WARP; }
 
-    // For the store, number n of the lanes are neighbouring columns: a number of owner's, which holds COLUMNS of them, or
-    // holds them with the lane that follows.
+    // For stores, the lanes' numbers n are neighbouring columns.  They are numbers of lane owner(n), which holds
+    // COLUMNS columns, or shares them with the next lane.
     static __device__ int owner(int n) {
         const int lane = threadIdx.x % WARP;
         return NUMBERS == 1 ? lane - column() : (n * WARP + lane) / COLUMNS;

@@ -1,4 +1,4 @@
-// The leaves of columns.cu, of 16-bit numbers, by MMAs with a matrix of ones.
+// The leaves of columns.cu for 16-bit numbers, by MMAs with a matrix of ones.
 //
 // Compiled as columns.cu says.
 
@@ -9,9 +9,10 @@
 
 namespace tcu::reduce {
 
-// Lane 4g + t has eight rows of 32, for the columns of a unit, and there is one, or a leaf of one, for each g.  Two rows,
-// one above the other, are what lane t of four has of a row in rows.cu, and so operand B.  All rows of D are alike: it has
-// one column of each unit, and of the columns the lane keeps number g, for units 2t and 2t + 1.
+// Lane 4g + t holds eight of 32 rows, for the columns of a unit.  There is a unit, or a leaf of one, for each g.  Two
+// rows, one above the other, are what lane t of four holds of a row in rows.cu, and so they are operand B. All rows
+// of D are alike.  D has one column of each unit in each MMA; of the MMAs for the columns, the lane keeps number g,
+// for units 2t and 2t + 1.
 struct MmaLeaves {
     static constexpr int UNIT = COLUMNS, LANES = HALVES ? 2 : 4, WITHIN = 0, DEPTH = 8;
     static constexpr int PARTS = 4 / LANES, NUMBERS = SPREAD == 0 ? 2 * PARTS : 1;
@@ -23,9 +24,10 @@ struct MmaLeaves {
     static __device__ int group() { return threadIdx.x % WARP / 4; }
     static __device__ int part() { return threadIdx.x % 4 / LANES; }
 
-    // Which row number i of a lane is, of those that follow its first one.  NARROW, 8t + i, so that it has them in one
-    // piece; else such that lanes 2s and 2s + 1 read neighbouring rows.  The bits of the sum are the same: what an MMA
-    // adds at a time, on any architecture, are numbers of two lanes and of rows alike but for the bits that change places.
+    // Which row the lane's row number i is, counted from its first one.  NARROW: 8t + i, so that the lane's rows are
+    // one piece of memory.  Otherwise lanes 2s and 2s + 1 read neighbouring rows.  Both orders have the same bits: on
+    // every architecture, the numbers that an MMA adds at a time come from two lanes, and from rows that differ only
+    // in the bits that change places.
 #if NARROW
     static __device__ int first() { return threadIdx.x % LANES * DEPTH; }
 #else
@@ -46,7 +48,7 @@ struct MmaLeaves {
 #endif
     }
 
-    // WHOLE: of narrow columns, all numbers are there.
+    // WHOLE: with NARROW, all numbers are there.
     template <bool WHOLE = false>
     static __device__ void ask_for(const ChunkColumns& x, int row, Asked& asked) {
         row += first();
@@ -68,7 +70,7 @@ struct MmaLeaves {
 #endif
     }
 
-    // `then` is called as soon as the matrix unit has what was asked for.
+    // `then` is called as soon as the matrix unit has the numbers that were asked for.
     template <bool WHOLE = false, typename Then>
     __device__ void add(const ChunkColumns& x, int row, const Asked& asked, const Then& then) {
         row += first();
@@ -87,8 +89,9 @@ struct MmaLeaves {
 #endif
         float sums[2][2 * PARTS];  // of each pair of rows in four
 #if HALVES
-        // Of the rows of A, the upper ones have ones for the first unit's lanes, the lower ones for the second's.  The
-        // others' numbers are multiplied by 0, which makes NaN of their inf: where a sum is NaN, each has MMAs of its own.
+        // The upper rows of A have ones for the lanes of the first unit, the lower rows for those of the second.  The
+        // other unit's numbers are multiplied by 0, which turns their inf into NaN. So where a sum is NaN, each unit
+        // gets MMAs of its own.
         multiply_columns(v, part() == 0 ? mma::ONES : 0, part() == 1 ? mma::ONES : 0, sums);
         bool nan = false;
 #pragma unroll
@@ -117,8 +120,8 @@ struct MmaLeaves {
         }
     }
 
-    // By an A of which the upper rows have one word, the lower ones another: this lane's of D, in the rows of both where
-    // there are two parts.
+    // MMAs with an A whose upper rows consist of one word and whose lower rows of another.  Returns this lane's part
+    // of D, from the rows of both where there are two parts.
     static __device__ void multiply_columns(const Vector (&v)[COLUMNS], u32 upper, u32 lower, float (&sums)[2][2 * PARTS]) {
 #pragma unroll
         for (int c = 0; c < COLUMNS; ++c) {
@@ -159,18 +162,18 @@ struct MmaLeaves {
     }
 
     __device__ void sums(double (&v)[NUMBERS]) const {
-#if SPREAD == 0
+        if constexpr (SPREAD == 0) {
 #pragma unroll
-        for (int n = 0; n < NUMBERS; ++n) v[n] = low[n] + high[n];
-#else
-        v[0] = across_lanes<0, SPREAD - 1>(low[0] + high[0] + (low[1] + high[1]));
-#endif
+            for (int n = 0; n < NUMBERS; ++n) v[n] = low[n] + high[n];
+        } else {
+            v[0] = across_lanes<0, SPREAD - 1>(low[0] + high[0] + (low[1] + high[1]));
+        }
     }
 
-    // The units are numbered such that what the lanes store at a time lies side by side: those of even columns of D
-    // come before those of odd ones; leaves of a unit are neighbours.
+    // The units are numbered such that the lanes store neighbours at a time: units in even columns of D come before
+    // those in odd columns.  Leaves of one unit are neighbours.
     static __device__ int unit() { return SPREAD == 0 ? part() * 8 + group() % 2 * 4 + group() / 2 : group(); }
-    // Whose sum number n is, of the warp's units and leaves, and of the unit's columns.
+    // The unit or leaf, of the warp's, that number n is the sum of, and its column in the unit.
     static __device__ int owner(int n) { return SPREAD == 0 ? n * 4 + threadIdx.x % 4 : threadIdx.x % 4 * 2; }
     static __device__ int column() { return group(); }
     static __device__ void arrange(double (&)[NUMBERS]) {}

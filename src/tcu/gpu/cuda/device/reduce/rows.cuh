@@ -1,4 +1,4 @@
-// The sums of rows that a warp has side by side, LANES lanes to a row, and of rows in tiles.
+// Sums of rows that a warp holds side by side, LANES lanes to a row, and of rows cut into tiles.
 
 #pragma once
 
@@ -9,7 +9,7 @@ namespace tcu::reduce {
 
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
 
-// The parts of this lane's row: rows g and g + 8 of the fragment.
+// The two parts of this lane's row: rows g and g + 8 of the fragment, g = lane / 4.
 __device__ inline float2 sum_of(const Vector& x) {
     const int lane = threadIdx.x % WARP, column = lane / 4;
     float d[4] = {0, 0, 0, 0};
@@ -17,9 +17,9 @@ __device__ inline float2 sum_of(const Vector& x) {
         mma::multiply_by_ones(d, x);
         return make_float2(d[0], d[2]);
     }
-    // The lanes of a row of the fragment belong to several rows here: B has ones where column and lane belong
-    // together, so each finds its sum in its own columns.  The others' numbers are multiplied by 0, which makes NaN
-    // of their inf: where a sum is NaN, each has an MMA of its own.
+    // The four lanes of a fragment's row belong to several rows here.  B has ones where its column and the lane
+    // belong to the same row, so each lane finds its sum in its own columns.  The numbers of other rows are
+    // multiplied by 0, which turns their inf into NaN. So where a sum is NaN, each row gets an MMA of its own.
     constexpr int PARTS = LANES < 4 ? 4 / LANES : 1;
     mma::multiply(d, x, column * PARTS / 8 == lane % 4 / LANES ? mma::ONES : 0);
     float2 sum = make_float2(d[0], d[2]);
@@ -38,9 +38,9 @@ __device__ inline float2 sum_of(const Vector& x) {
 }
 typedef float2 Part;
 __device__ inline double number_of(const Part& v) { return static_cast<double>(v.x) + static_cast<double>(v.y); }
-constexpr int LAST = 4;  // lanes of a row of fragments have the same
+constexpr int LAST = 4;  // the four lanes of a fragment's row have the same sums, so trees over lanes end at bit 4
 
-// What a warp of the plan has added up.
+// The accumulators of one warp of the plan.
 struct RowTile {
     double low = 0, high = 0;
     __device__ void add(const Vector& x) {
@@ -78,16 +78,18 @@ constexpr int LAST = 1;
 
 #endif
 
-// Several vectors of a lane, each of another row: the lanes of a row have the sums of all these rows together.
+// Several vectors of a lane, each from another row.  The lanes of a row together end up with the sums of all these
+// rows.
 template <int PIECES>
 struct Pieces {
-    // Lanes that have the same after an MMA; each goes on with the sums of another piece.
+    // Lanes that have the same sums after an MMA. Each goes on with the sums of another piece.
     static constexpr int ALIKE = LAST == 1 ? 1 : LANES < 4 ? LANES : 4;
     static constexpr int NUMBERS = PIECES / ALIKE;  // of a lane
-    static constexpr int STEP = LANES / NUMBERS > ALIKE ? LANES / NUMBERS : ALIKE;  // lanes from number to number
+    static constexpr int STEP = LANES / NUMBERS > ALIKE ? LANES / NUMBERS : ALIKE;  // lanes from one number to the next
     static_assert(PIECES <= LANES, "a number for each lane, at most");
-    // A number is the sum of two of binary32, which binary64 may round, and then it is rounded to binary32: the bits of
-    // one addition of binary32, as 53 bits are at least 2 · 24 + 1 (Figueroa, "When is double rounding innocuous?", 1995).
+    // Whether one addition in binary32 gives the result.  The plan adds two numbers of binary32 in binary64, which
+    // may round, and then rounds to binary32. That has the bits of one addition in binary32, as 53 bits are at least
+    // 2 · 24 + 1 (Figueroa, "When is double rounding innocuous?", 1995).
     static constexpr bool PLAIN = LAST == 4 && ALIKE == LANES;
 
     Part parts[NUMBERS];
@@ -96,7 +98,7 @@ struct Pieces {
         if (piece % ALIKE == 0 || threadIdx.x % ALIKE == piece % ALIKE) parts[piece / ALIKE] = part;
     }
 
-    // Of which piece this lane has the sum in the end, and whether it is the one to store it.
+    // The piece whose sum this lane has in the end, and whether it is the lane that stores it.
     static __device__ int number() { return threadIdx.x % LANES / STEP * ALIKE + threadIdx.x % ALIKE; }
     static __device__ bool stores() { return threadIdx.x % STEP < ALIKE; }
 

@@ -1,5 +1,5 @@
-// The leaves of staged_columns.cu, by MMAs with a matrix of ones.  Of a leaf the matrix unit has from
-// shared memory, transposed, what each lane has in reduce/mma_columns.cuh, and the sums are the same.
+// The leaves of staged_columns.cu, by MMAs with a matrix of ones.  Of a leaf, the matrix unit gets from shared
+// memory, by transposing loads, what each lane holds in mma_columns.cuh, so the sums are the same.
 
 #pragma once
 
@@ -16,15 +16,16 @@ __device__ inline void load_transposed(u32 (&m)[4], u32 at) {
                  : "memory");
 }
 
-// Of two columns for each lane; where HALVES is 1, of two columns of each of two units.
+// A lane has two columns; where HALVES is 1, two columns of each of two units.
 struct StagedLeaves {
     static constexpr int ROWS = HALVES ? 16 : 32, UNITS = HALVES ? 16 : 8, TILE_BYTES = ROWS * UNITS * 16;
     static constexpr int PARTS = HALVES ? 2 : 1, NUMBERS = 2 * PARTS;
     double low[NUMBERS] = {}, high[NUMBERS] = {};
 
-    // In the tile, in memory's order but for the last three bits: pieces copied together lie in one line, and the eight
-    // rows of a matrix in different banks.  Every bit is the sum, modulo 2, of bits of row and unit, so that places of
-    // sums without carries are such sums.
+    // The offset of a 16-byte piece in a tile: in memory's order but for the last three bits.  Pieces that are copied
+    // together lie in one line of 128 bytes, and the eight rows of a matrix lie in different banks.  Every bit of the
+    // offset is a sum modulo 2 of bits of row and unit.  So the offset of a sum of indices without carries is the
+    // exclusive or of their offsets.
     static __device__ constexpr u32 place_of_piece(int row, int unit) {
         const int b0 = row & 1, b3 = row >> 3 & 1, last = HALVES ? row >> 2 & 1 : row >> 4 & 1;
         const int key = PIECES >= 8 ? b0 | b3 << 1 | last << 2 : PIECES == 4 ? b3 | last << 1 : b3 | last << 2;
@@ -33,13 +34,10 @@ struct StagedLeaves {
 
     __device__ void add(u32 tile) {
         const int lane = threadIdx.x % WARP, matrix = lane / 8, k = lane % 8;
-#if HALVES
-        const int row = k % 2 | k / 2 % 2 * 8 | k / 4 * 4 | matrix % 2 * 2, unit = matrix / 2;
-#else
-        const int row = k % 2 | k / 2 * 8 | matrix / 2 * 2 | matrix % 2 * 4, unit = 0;
-#endif
-        const u32 place = place_of_piece(row, unit);
-        float sums[2][NUMBERS];  // of each pair of rows in four
+        const int row = HALVES ? k % 2 | k / 2 % 2 * 8 | k / 4 * 4 | matrix % 2 * 2
+                               : k % 2 | k / 2 * 8 | matrix / 2 * 2 | matrix % 2 * 4;
+        const u32 place = place_of_piece(row, HALVES ? matrix / 2 : 0);
+        float sums[2][NUMBERS];  // of the first and the second pair of every four rows
 #pragma unroll 2
         for (int c = 0; c < 8; ++c) {
             u32 m[4];
@@ -69,7 +67,7 @@ struct StagedLeaves {
         for (int n = 0; n < NUMBERS; ++n) v[n] = low[n] + high[n];
     }
 
-    // Two neighbouring results at once, where they lie so.
+    // Stores two neighbouring results at once where their addresses allow it.
     static __device__ void store(const Columns& p, u32 units, double (&v)[NUMBERS]) {
         const finish::Target target = static_cast<finish::Target>(p.target);
         const int lane = threadIdx.x % WARP;

@@ -1,13 +1,15 @@
-// What comes before each chunk of rows that have more than 32 of them: found by one block, for all others.
+// Block carries: the sum of a row before each of its chunks, for rows of more than 32 chunks.  One block finds them
+// for all other blocks.
 //
-// A warp has the totals of a run of 32 chunks, each of a lane, and one warp what whole runs come to, which the others tell it
-// in shared memory.  So what a block has added up is seen by those that wait for it 2.5 us later.  While each block looked
-// for itself, at up to 32 totals of each level, which other blocks had added up, it took 5 us, as the slots at which
-// all looked answered late (H200, 2^24 numbers of binary32, while blocks still drew their chunks: 43.9 in place of 41.1 us).
+// A warp of this block adds up runs of 32 chunks; each lane has the total of one chunk.  The warps tell one warp, in
+// shared memory, what whole runs come to, and it finds the sum before each run.  In this way, what a block has added
+// up reaches those that wait for it after 2.5 us.  While each block looked for its carry by itself, at up to 32
+// totals of each level that other blocks had added up, it took 5 us: the slots at which all blocks looked answered
+// late (H200, 2^24 numbers of binary32, while blocks still drew their chunks: 43.9 in place of 41.1 us).
 //
-// Slower: one warp that goes from run to run (0.3 us each, which is as long as others take for 1.2 runs), warps that look
-// for each other's totals until these are there, as they keep those that add up waiting (42.6), and what comes before a
-// chunk handed on as soon as it can be, while more totals come (42.3).
+// Three other ways were slower.  One warp that goes from run to run takes 0.3 us for each, while 1.2 runs arrive.
+// Warps that look for each other's totals until these are there keep those that add up waiting (42.6 us). So does
+// handing on the carry of a chunk as soon as it is known, while more totals arrive (42.3 us).
 
 #pragma once
 
@@ -16,27 +18,28 @@
 
 namespace tcu::scan {
 
-// The number of this launch, in slots.  By a whole warp.
+// The number of this launch, as slots hold it.  Called by a whole warp.
 __device__ inline u32 launch_of(const Scan& p) {
     u32 launches = 0;
     if (threadIdx.x % WARP == 0) launches = launches_before(p.shared);
     return __shfl_sync(ALL, launches, 0) + 1;
 }
 
-// Of all rows' chunks, in their order: what each comes to, and behind that what comes before it.
+// The slots of the chunks of all rows, in order: first the total of each chunk, then the carry of each chunk.
 __device__ inline Slot* total_of_chunk(const Scan& p, i64 number) { return p.slots + number; }
 __device__ inline Slot* carry_of_chunk(const Scan& p, i64 number) { return p.slots + p.shares + number; }
 
 #if LEVELS > 1
-// What warps of the block tell each other, of runs.  A run's place is that of the same warp's next run but one, for which
-// the total is put when the next one's start has been taken, which is not found before this total has been read.
+// What the warps of the block tell each other about runs.  Each warp has two places, which its runs use in turn.  A
+// run's total is written when the warp has taken the start of its run before.  That start is found only after the
+// total of the run two before, which had the same place, has been read.  So no total is overwritten too early.
 template <int WARPS>
 struct Known {
-    static constexpr int ADDING = WARPS - 1;  // the last one finds what comes before runs
+    static constexpr int ADDING = WARPS - 1;  // warps that add up; the last warp finds what comes before runs
     static constexpr int PLACES = 2 * ADDING;
     static_assert(PLACES >= WARP, "one for each of a run of runs");
 
-    Slot totals[PLACES];  // each half beside the run's number: 32 barriers would be looked at one after another
+    Slot totals[PLACES];  // each half beside the run's number: looking at 32 barriers would take one step for each
     double starts[PLACES];
     u64 found[PLACES];  // barriers
 
@@ -54,7 +57,7 @@ struct Known {
         place.low = halves.low;
     }
 
-    // Whether it is there.
+    // Whether the total of a run is there; sets it if so.
     __device__ bool get(u32 run, double& total) const {
         const volatile Slot& place = totals[run % PLACES];
         const Slot seen = {place.high, place.low};
@@ -64,14 +67,15 @@ struct Known {
     }
 };
 
-// What comes before runs, by one warp: each lane for one of a run of runs.
+// Called by one warp: finds the start of each run.  Each lane takes one run of a group of 32 runs.
 template <int WARPS>
 __device__ inline void find_starts(Known<WARPS>& known, u32 rows, u32 per_row) {
     constexpr int HEIGHTS = 5 * (LEVELS - 2);
     const int lane = threadIdx.x % WARP;
     u32 first = 0;
     for (u32 row = 0; row < rows; ++row) {
-        // Of aligned blocks of 2^height runs of runs of the row, the last ones: what the networks of the levels above add up.
+        // The sums of the last aligned blocks of 2^height groups of the row: what the networks of the levels above
+        // add up.
         double blocks[HEIGHTS + 1];
         for (u32 group = 0; group * WARP < per_row; ++group) {
             double before_all = 0;
@@ -120,8 +124,8 @@ __device__ inline void find_starts(Known<WARPS>& known, u32 rows, u32 per_row) {
     }
 }
 
-// By all WARPS warps of a block.  Where no more totals come, what comes before chunks is handed on for those that have come:
-// blocks with few chunks under way would wait for it for ever.
+// Called by all WARPS warps of a block.  If no more totals arrive, carries are handed on for the chunks whose totals
+// are there: otherwise blocks with few chunks under way would wait for them forever.
 template <int WARPS>
 __device__ inline void find_carries(const Scan& p, Known<WARPS>& known) {
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;

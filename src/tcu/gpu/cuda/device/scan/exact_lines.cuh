@@ -1,5 +1,6 @@
-// Scans of binary16, whose sums are exact in binary64 up to 2^13 numbers: each is a multiple of 2^-24 and
-// below 2^16.  Whatever adds them up has the bits of the plan; only where the carry comes in is its order followed.
+// Scans of lines of binary16. Sums of up to 2^13 numbers of binary16 are exact in binary64: each number is a multiple
+// of 2^-24 and below 2^16. So whatever the order of additions is, the bits are the plan's.  Only the addition of the
+// carry follows the plan's order.
 //
 // Compiled as scan/group.cuh says.
 
@@ -12,23 +13,24 @@ namespace tcu::scan {
 
 static_assert(ELEMENT == BINARY16, "other sums would need the plan's order");
 
-// The lower number of a word is converted, the higher one moved (scan/group.cuh): one way alone keeps other units idle.
+// The lower number of a word is converted, the higher one is moved (scan/group.cuh): with one way alone, the units of
+// the other would be idle.
 __device__ inline double lower(u32 word) {
     float v;
     asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(v) : "r"(word));
     return v;
 }
 
-// Times 2^-1008.
+// The higher number divided by UP.
 __device__ inline double higher(u32 word) { return __hiloint2double(static_cast<int>(word) >> DOWN & BITS, 0); }
 
-// Which of COUNT lines is the one whose sum the lane has.
+// Which of COUNT lines the lane has the sum of, after sums_of_lines.
 template <int COUNT>
 __device__ inline int line_of_lane(int lane) {
     return lane / (WARP / COUNT);
 }
 
-// What COUNT lines one after another add up to, in all lanes of theirs: each is added up by 32 / COUNT of them.
+// The sums of COUNT consecutive lines.  32 / COUNT lanes add up a line, and all of them have its sum.
 template <int COUNT>
 __device__ inline double sums_of_lines(const Group* first) {
     constexpr int LANES = WARP / COUNT, GRANULES = 2 * WARP / LANES;  // of a line, and of a lane
@@ -58,14 +60,15 @@ __device__ inline double sums_of_lines(const Group* first) {
     return sum;
 }
 
-// The rows of WIDTH groups of a line in shared memory, each lane's group, whose numbers are finite.
+// The running sums of each lane's group, whose numbers are finite.  The line, in shared memory, holds rows of WIDTH
+// groups.
 //
-// Half of the lanes' accesses wait for the other half's banks; to take turns, as in scan.cu, costs more.
+// Half of the lanes' accesses wait for the banks of the other half.  To take turns, as in scan.cu, costs more.
 template <int WIDTH>
 struct ExactRunningSums {
     double sums[GROUP];  // from the group's first number on
-    double before;       // of the row's groups before
-    double all;          // the row up to this group's end; in the last lane: of the line's last row
+    double before;       // the sum of the row's groups before
+    double all;          // the sum of the row up to this group's end; in the last lane: of the line's last row
 
     __device__ explicit ExactRunningSums(const Group& x) {
         double sum = 0;
@@ -80,9 +83,9 @@ struct ExactRunningSums {
         before = all - sum;
     }
 
-    // What comes before the group, where `start` comes before the line in its row.
+    // The sum of the row before the group, where `start` is the sum before the line.
     __device__ double carry(double start) const { return start + before; }
-    // The row up to number i of the group, before which it has come to `carry`.
+    // The sum of the row up to number i of the group, where `carry` is the sum before the group.
     __device__ double after(int i, double carry) const { return carry + sums[i]; }
 };
 

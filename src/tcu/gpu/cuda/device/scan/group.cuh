@@ -1,4 +1,4 @@
-// Groups of 32 bytes, what a thread of a scan has: added up, scanned and rounded.
+// A group is 32 bytes of a row, what a thread of a scan holds: its sum, its scan, and the rounding of results.
 //
 // Compiled with ELEMENT, LAYOUT (load/array.cuh), RESULT (finish/result_code.cuh), EXCLUSIVE and REVERSE.
 
@@ -22,7 +22,7 @@ union Group {
     __device__ Code at(int i) const { return codes[REVERSE ? GROUP - 1 - i : i]; }
 };
 
-// The element of a row at which a group begins in memory.
+// The index in its row of a group's first element in memory.
 __device__ inline i64 offset_of(i64 length, i64 group) { return REVERSE ? length - (group + 1) * GROUP : group * GROUP; }
 
 // Group number `group` of a row, read from memory.
@@ -35,19 +35,14 @@ __device__ inline Group read_group(const Code* row, i64 length, i64 group) {
     return x;
 }
 
-// 16-bit numbers become binary64 by moving their bits: what comes out is the number times 2^-UP, subnormal
-// numbers included, and sums of such numbers are the sums of the numbers times 2^-UP, with the same roundings.
-// Conversions would take four times as long as additions, and a scan of binary16 waited for them.
-#if ELEMENT == BINARY16
-constexpr double UP = 0x1p1008;
-constexpr int DOWN = 6;
-constexpr u32 BITS = 0x81fffc00;
-#else
-constexpr double UP = 0x1p896;
-constexpr int DOWN = 3;
-constexpr u32 BITS = 0x8fffe000;
-#endif
-constexpr bool MOVES = sizeof(Code) == 2 && sizeof(finish::ResultCode) == 2;  // with wider results it was no faster
+// 16-bit numbers become binary64 by moving their bits.  The result is the number divided by UP, also for subnormal
+// numbers.  Sums of such results are the sums of the numbers divided by UP, with the same roundings.  Conversions
+// would take four times as long as additions, and a scan of binary16 waited for them.
+constexpr double UP = ELEMENT == BINARY16 ? 0x1p1008 : 0x1p896;
+constexpr int DOWN = ELEMENT == BINARY16 ? 6 : 3;
+constexpr u32 BITS = ELEMENT == BINARY16 ? 0x81fffc00 : 0x8fffe000;
+// Not with wider results, where it was no faster.
+constexpr bool MOVES = sizeof(Code) == 2 && sizeof(finish::ResultCode) == 2;
 
 __device__ inline double moved(const Group& x, int i) {
     const int at = REVERSE ? GROUP - 1 - i : i;
@@ -55,22 +50,21 @@ __device__ inline double moved(const Group& x, int i) {
     return __hiloint2double(static_cast<int>(at % 2 ? word : word << 16) >> DOWN & BITS, 0);
 }
 
-// Number i of a group, in the order of the scan; of MOVES, moved.
+// Number i of a group in the order of the scan.  Where MOVES, it is moved: divided by UP.
 __device__ inline double number_of(const Group& x, int i) { return MOVES ? moved(x, i) : to_binary64(x.at(i)); }
 
-// `sum` of such numbers behind `carry`.
+// What a row comes to, where `carry` is the sum before, and `sum` a sum of numbers from number_of.
 __device__ inline double behind(double carry, double sum) { return MOVES ? fma(sum, UP, carry) : carry + sum; }
 
-// Whether no number is inf or NaN, which cannot be moved.
+// Whether all numbers are finite: inf and NaN cannot be moved.
 __device__ inline bool finite(const Group& x) {
     u32 found = 0;
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
-#if ELEMENT == BINARY16
-        asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(found) : "r"(x.word[i]), "r"(0));
-#else
-        found |= (x.word[i] & 0x7fff7fff) + 0x00800080;
-#endif
+        if constexpr (ELEMENT == BINARY16)
+            asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(found) : "r"(x.word[i]), "r"(0));
+        else
+            found |= (x.word[i] & 0x7fff7fff) + 0x00800080;
     }
     return (found & (ELEMENT == BINARY16 ? 0x7fff7fff : 0x80008000)) == 0;
 }
@@ -88,7 +82,7 @@ __device__ inline double total(const Group& x) {
     return sum;
 }
 
-// The numbers of a group before which the row has come to `carry`, in the order of memory.
+// The results of a group, in the order of memory, where `carry` is the sum of the row before the group.
 __device__ inline void scanned(const Group& x, double carry, finish::ResultCode (&codes)[GROUP]) {
     carry += 0.0;  // so that no result is -0
     if (!MOVES || finite(x)) {
@@ -100,7 +94,7 @@ __device__ inline void scanned(const Group& x, double carry, finish::ResultCode 
             value = behind(carry, sum);
             codes[REVERSE ? GROUP - 1 - i : i] = finish::rounded(EXCLUSIVE ? earlier : value);
         }
-        if (value == value) return;  // NaN stays NaN
+        if (value == value) return;  // a NaN anywhere would have made the last value NaN
     }
     double sum = 0, value = carry;
 #pragma unroll
@@ -113,7 +107,8 @@ __device__ inline void scanned(const Group& x, double carry, finish::ResultCode 
     }
 }
 
-// Through which the lanes of a warp exchange results, so that neighbours write whole sectors of memory.
+// Shared memory in which the lanes of a warp exchange results, so that neighbouring lanes write whole sectors of
+// memory.
 union Exchange {
     static constexpr int PIECE = 32 / sizeof(finish::ResultCode);  // elements of a lane at a time
     uint4 granules[2 * WARP];

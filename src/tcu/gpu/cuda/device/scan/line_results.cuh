@@ -1,4 +1,5 @@
-// What becomes of a lane's numbers in a scan of lines: RunningSums (scan/exact_lines.cuh or scan/plan_lines.cuh) has their sums.
+// The results of a lane's group in a scan of lines.  `RunningSums` has the running sums of the group
+// (scan/exact_lines.cuh or scan/plan_lines.cuh).
 //
 // Compiled as scan/group.cuh says.
 
@@ -8,40 +9,41 @@
 
 namespace tcu::scan {
 
-constexpr bool IN_PLACE = sizeof(Code) == sizeof(finish::ResultCode);  // results take the numbers' place
+// Results take the places of the numbers in shared memory.
+constexpr bool IN_PLACE = sizeof(Code) == sizeof(finish::ResultCode);
 
-// Result i of a group, in the order of the scan, where the row has come to `carry` before it.
+// Result i of a group in the order of the scan, where `carry` is the sum of the row before the group.
 template <typename RunningSums>
 __device__ inline double result_of(const RunningSums& running, int i, double carry) {
     return EXCLUSIVE ? i ? running.after(i - (i > 0), carry) : carry : running.after(i, carry);
 }
 
-// Rounded to odd, of numbers that are no inf: what is cut off shows in the lowest bit, so that the next rounding sees it
-// (Boldo and Melquiond, IEEE Trans. Computers 57(4), 2008).  Sums of elements of up to 32 bits that are subnormal in binary32
-// are exact, so that only the lowest 29 bits are ever cut off.
+// Rounds a value that is no inf to odd: what is cut off sets the lowest bit, so that the next rounding sees it (Boldo
+// and Melquiond, IEEE Trans.  Computers 57(4), 2008). Sums of elements of up to 32 bits that are subnormal in
+// binary32 are exact, so only the lowest 29 bits are ever cut off.
 __device__ inline float odd(double value) {
     return __uint_as_float(__float_as_uint(__double2float_rz(value)) | ((__double2loint(value) & 0x1fffffff) != 0));
 }
 
-// As rounded, of two numbers: one word, put together at once.
+// Rounds two numbers as finish::rounded does, and returns both in one word.
 __device__ inline u32 rounded_pair(double low, double high) {
-#if RESULT == 0
     u32 word;
-    asm("{ .reg .b16 low, high; cvt.rn.f16.f64 low, %1; cvt.rn.f16.f64 high, %2; mov.b32 %0, {low, high}; }"
-        : "=r"(word)
-        : "d"(low), "d"(high));
-    return word;
-#elif RESULT == 1
-    // One conversion of binary64 for each, and no branches (H200, scan of 2^29 numbers: 724 in place of 985 us).
-    u32 word;
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(odd(high)), "f"(odd(low)));
-    return word;
-#else
-    return finish::rounded(low) | static_cast<u32>(finish::rounded(high)) << 16;
-#endif
+    if constexpr (RESULT == finish::TO_BINARY16) {
+        asm("{ .reg .b16 low, high; cvt.rn.f16.f64 low, %1; cvt.rn.f16.f64 high, %2; mov.b32 %0, {low, high}; }"
+            : "=r"(word)
+            : "d"(low), "d"(high));
+        return word;
+    } else if constexpr (RESULT == finish::TO_BFLOAT16) {
+        // One conversion of binary64 for each number, and no branches (H200, scan of 2^29 numbers: 724 in place of
+        // 985 us).
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(odd(high)), "f"(odd(low)));
+        return word;
+    } else {
+        return finish::rounded(low) | static_cast<u32>(finish::rounded(high)) << 16;
+    }
 }
 
-// The results of a lane's group, in the order of memory, where `start` comes before the line in its row.
+// The results of a lane's group, in the order of memory, where `start` is the sum of the row before the line.
 template <typename RunningSums>
 __device__ inline void results_of(const RunningSums& running, double start, finish::ResultCode (&codes)[GROUP]) {
     const double carry = running.carry(start);
@@ -49,7 +51,7 @@ __device__ inline void results_of(const RunningSums& running, double start, fini
     for (int i = 0; i < GROUP; ++i) codes[REVERSE ? GROUP - 1 - i : i] = finish::rounded(result_of(running, i, carry));
 }
 
-// The same in the numbers' place.
+// The same, stored in place of the numbers.
 template <typename RunningSums>
 __device__ inline void put(const RunningSums& running, Group* at, double start) {
     union {
@@ -61,7 +63,9 @@ __device__ inline void put(const RunningSums& running, Group* at, double start) 
 #pragma unroll
         for (int i = 0; i < GROUP; i += 2) {
             const double first = result_of(running, i, carry), second = result_of(running, i + 1, carry);
-            r.group.word[(REVERSE ? GROUP - 1 - i : i) / 2 % 8] = REVERSE ? rounded_pair(second, first) : rounded_pair(first, second);
+            r.group.word[(REVERSE ? GROUP - 1 - i : i) / 2 % 8] = REVERSE ? rounded_pair(second,
+                                                                                         first) : rounded_pair(first,
+                                                                                                               second);
         }
     } else {
         results_of(running, start, r.codes);
@@ -69,7 +73,8 @@ __device__ inline void put(const RunningSums& running, Group* at, double start) 
     *at = r.group;
 }
 
-// The results of a lane's group whatever the numbers are; returns the sum of its row of WIDTH groups up to it.
+// The results of a lane's group for any numbers, inf and NaN too.  Returns the sum of the row of WIDTH groups up to
+// this one.
 template <int WIDTH>
 __device__ inline double any_results_of(const Group x, double start, finish::ResultCode (&codes)[GROUP]) {
     const int lane = threadIdx.x % WARP;
@@ -78,8 +83,8 @@ __device__ inline double any_results_of(const Group x, double start, finish::Res
     return sum;
 }
 
-// Scans a line so, results in the numbers' place; returns the sum of its last row, in the last lane.
-// Seldom, and not inline, so that it takes no registers.
+// Scans a line in this way, with results in place of the numbers.  Returns the sum of its last row, in the last lane.
+// It is rarely called, and not inline, so that it takes no registers from the callers.
 template <int WIDTH>
 __device__ __noinline__ double scan_any(Group* at, double start) {
     finish::ResultCode codes[GROUP];

@@ -1,4 +1,4 @@
-// Scans of lines in the plan's order.
+// Scans of lines whose additions follow the plan's order.
 //
 // Compiled as scan/group.cuh says.
 
@@ -8,20 +8,21 @@
 
 namespace tcu::scan {
 
-// Which of COUNT lines is the one whose sum the lane has.
+// Which of COUNT lines the lane has the sum of, after sums_of_lines.
 template <int COUNT>
 __device__ inline int line_of_lane(int lane) {
     return static_cast<int>(__brev(lane) / 2 / ((1u << 31) / COUNT));
 }
 
-// What COUNT lines one after another add up to: each of line_of_lane in a lane.
+// The sums of COUNT consecutive lines.  Each lane has that of line_of_lane.
 template <int COUNT>
 __device__ inline double sums_of_lines(const Group* first) {
     const int lane = threadIdx.x % WARP;
     double sums[COUNT];
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) sums[i] = total(first[i * WARP + (REVERSE ? WARP - 1 - lane : lane)]);
-    // The tree over all lanes: while a lane has several lines, it leaves half of them to the other one.
+    // The tree over all lanes.  While a lane has several lines, it keeps half of them and leaves the other half to
+    // its partner.
 #pragma unroll
     for (int bit = 1, count = COUNT; bit < WARP; bit *= 2) {
         count /= 2;
@@ -38,11 +39,12 @@ __device__ inline double sums_of_lines(const Group* first) {
     return sums[0];
 }
 
-// The rows of WIDTH groups of a line in shared memory, each lane's group, whose numbers are finite.
+// The running sums of each lane's group, whose numbers are finite.  The line, in shared memory, holds rows of WIDTH
+// groups.
 template <int WIDTH>
 struct PlanRunningSums {
-    double sums[GROUP];  // from the group's first number on; of MOVES, moved
-    double before;       // of the row's groups before
+    double sums[GROUP];  // from the group's first number on; where MOVES, divided by UP
+    double before;       // the sum of the row's groups before
 
     __device__ explicit PlanRunningSums(const Group& x) {
         double sum = number_of(x, 0);
@@ -53,9 +55,10 @@ struct PlanRunningSums {
         before = exclusive<WIDTH>(inclusive<WIDTH>(MOVES ? sum * UP : sum, lane), lane);
     }
 
-    // What comes before the group, where `start` comes before the line in its row: not -0, and so no result is.
+    // The sum of the row before the group, where `start` is the sum before the line.  It is never -0, and so no
+    // result is.
     __device__ double carry(double start) const { return start + before + 0.0; }
-    // The row up to number i of the group, before which it has come to `carry`.
+    // The sum of the row up to number i of the group, where `carry` is the sum before the group.
     __device__ double after(int i, double carry) const { return behind(carry, sums[i]); }
 };
 

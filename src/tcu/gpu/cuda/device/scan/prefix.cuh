@@ -1,7 +1,8 @@
 // Sums of what comes before: inside a warp, and from block to block.
 //
-// In a run of 32 totals, the sum before position j is that of the largest aligned blocks that make up 0 to
-// j - 1, each added up pairwise, the last ones first: what Sklansky's network computes.
+// In a run of 32 totals, the sum before position j is that of the largest aligned blocks that make up positions 0 to
+// j - 1. Each block is added up pairwise, and the blocks from the last to the first: Sklansky's network computes
+// these sums.
 
 #pragma once
 
@@ -9,7 +10,7 @@
 
 namespace tcu::scan {
 
-// Inclusive sums of runs of WIDTH lanes.
+// The inclusive sums in each run of WIDTH lanes.
 template <int WIDTH>
 __device__ inline double inclusive(double v, int lane) {
 #pragma unroll
@@ -20,15 +21,15 @@ __device__ inline double inclusive(double v, int lane) {
     return v;
 }
 
-// The sums before each lane, from the inclusive ones.
+// The sum before each lane, from the inclusive sums.
 template <int WIDTH>
 __device__ inline double exclusive(double inclusive_sum, int lane) {
     const double before = __shfl_up_sync(ALL, inclusive_sum, 1);
     return lane % WIDTH ? before : 0;
 }
 
-// A number that blocks hand on: each half of its bits beside the number of the launch that wrote it, so
-// that slots need no cleaning, and 8 bytes at a time are enough to see whether it is there.
+// A number that blocks hand on.  Each half of its bits lies beside the number of the launch that wrote it.  So slots
+// need no cleaning between launches, and an access of 8 bytes shows whether its half is there.
 struct Slot {
     u64 high, low;
 };
@@ -40,7 +41,7 @@ __device__ inline Slot slot_of(double number, u32 beside) {
 
 __device__ inline void hand_on(Slot* slot, double number, u32 launch) {
     const Slot halves = slot_of(number, launch);
-    // Exchanges arrive earlier than a store (H200, scan of 2^24 numbers of binary32: 43.0 in place of 43.6 us).
+    // Atomic exchanges arrive earlier than stores (H200, scan of 2^24 numbers of binary32: 43.0 in place of 43.6 us).
     atomicExch(&slot->high, halves.high);
     atomicExch(&slot->low, halves.low);
 }
@@ -51,7 +52,8 @@ __device__ inline Slot glance(const Slot* slot) {
     return s;
 }
 
-__device__ inline bool is_there(const Slot& seen, u32 launch) { return seen.high >> 32 == launch && seen.low >> 32 == launch; }
+__device__ inline bool is_there(const Slot& seen,
+                                u32 launch) { return seen.high >> 32 == launch && seen.low >> 32 == launch; }
 __device__ inline double number_of(const Slot& seen) { return __longlong_as_double(seen.high << 32 | (seen.low & ALL)); }
 
 __device__ inline double wait_for(const Slot* slot, Slot seen, u32 launch) {
@@ -62,25 +64,26 @@ __device__ inline double wait_for(const Slot* slot, Slot seen, u32 launch) {
 constexpr int MAX_LEVELS = 6;  // of chunks in a row: 32^6 of them are 2^44 bytes
 
 struct Levels {
-    i64 count;  // of levels: 32^count chunks at least
-    i64 chunks;  // of a row
-    i64 first[MAX_LEVELS];  // slot of each level
-    i64 runs[MAX_LEVELS];  // slots of a row in each level
+    i64 count;  // levels: a row has at most 32^count chunks
+    i64 chunks;  // in a row
+    i64 first[MAX_LEVELS];  // the first slot of each level
+    i64 runs[MAX_LEVELS];  // slots that a row has in each level
 };
 
-// What the blocks of a launch share; the last one to leave prepares the next launch.
+// Counters that the blocks of a launch share.  The last block to leave prepares them for the next launch.
 struct ScanCounters {
     u32 launch, ticket, left, unused;
 };
 
-// The launches before this one, which slots are not to be mistaken for; memory begins with zeros.
+// How many launches came before this one: slots of theirs must not be taken for this launch's.  Memory begins with
+// zeros.
 __device__ inline u32 launches_before(const ScanCounters* shared) {
     u32 launches;
     asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(launches) : "l"(&shared->launch) : "memory");
     return launches;
 }
 
-// Where the totals of a level's run are that chunk j of a row is in, and its place in the run.
+// The run of 32 totals of a level that chunk j of a row belongs to, and the chunk's place in it.
 struct LevelRun {
     Slot* slots;
     int place;
@@ -92,13 +95,14 @@ struct LevelRun {
     }
 };
 
-// What a run's totals, each of a lane, add up to before the place.
+// The sum of a run's totals before `place`; each lane has one of them.
 __device__ inline double before_place(double total, int place) {
     const double v = __shfl_sync(ALL, inclusive<WARP>(total, threadIdx.x % WARP), place - 1);
     return place ? v : 0;
 }
 
-// What the totals of a run before the place add up to; `seen` is an earlier look at this lane's.  By one warp.
+// Called by a whole warp: waits for the totals of a run before its place, and returns their sum.  `seen` is an
+// earlier look at the slot of this lane.
 __device__ inline double before_in_run(const LevelRun& run, Slot seen, u32 launch) {
     const int lane = threadIdx.x % WARP;
     double v = 0;
@@ -107,17 +111,17 @@ __device__ inline double before_in_run(const LevelRun& run, Slot seen, u32 launc
     return before_place(v, run.place);
 }
 
-// What a whole run comes to; `seen` as above.
+// Waits for all totals of a run, and returns their sum.  `seen` as above.
 __device__ inline double total_of_run(const Slot* slots, Slot seen, u32 launch) {
     double total = wait_for(slots + threadIdx.x % WARP, seen, launch);
     __syncwarp();
-    // The pairs of the network: others wait for this, and prefixes would take three times as long.
+    // Pairwise, as the network does: others wait for this sum, and all prefix sums would take three times as long.
 #pragma unroll
     for (int bit = 1; bit < WARP; bit *= 2) total += __shfl_xor_sync(ALL, total, bit);
     return total;
 }
 
-// Hands on the totals of the runs that end with chunk j of a row, whose own has been.  By one warp.
+// Called by a whole warp when chunk j of a row has been handed on: hands on the totals of all runs that end with it.
 __device__ inline void hand_on_runs(Slot* slots, const Levels& levels, i64 row, i64 j, u32 launch) {
     const int lane = threadIdx.x % WARP;
     for (int level = 0; level + 1 < levels.count; ++level) {

@@ -1,6 +1,6 @@
-// What a scan of rows is given.
+// The arguments of a scan of rows.
 //
-// The host fills the structure field by field (tcu/gpu/scans.py): change both together.
+// The host fills the structure Scan field by field (tcu/gpu/scans.py): change both together.
 
 #pragma once
 
@@ -18,7 +18,7 @@ struct Scan {
     Slot* slots;
     ScanCounters* shared;
     Levels levels;
-    i64 shares;  // chunks of all rows, or as many rows as a block or a warp takes at a time
+    i64 shares;  // pieces of work: chunks of all rows; or, of short rows, as many as a block or a warp takes at a time
 };
 
 }  // namespace tcu::scan

@@ -40,11 +40,10 @@ __device__ inline float to_binary32(Code code) {
 }
 
 __device__ inline double to_binary64(Code code) {
-#if ELEMENT == BINARY64
-    return __longlong_as_double(code);
-#else
-    return to_binary32(code);
-#endif
+    if constexpr (ELEMENT == BINARY64)
+        return __longlong_as_double(code);
+    else
+        return to_binary32(code);
 }
 
 }  // namespace tcu

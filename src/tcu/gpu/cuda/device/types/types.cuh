@@ -1,4 +1,4 @@
-// Short names of the widths, and what every kernel knows about a warp.
+// Short names for integers of each width, and the constants of a warp and a multiprocessor.
 
 #pragma once
 
@@ -11,9 +11,10 @@ typedef unsigned long long u64;
 typedef long long i64;
 
 constexpr int WARP = 32;
-constexpr u32 ALL = 0xffffffff;  // lanes
+constexpr u32 ALL = 0xffffffff;  // the mask of all lanes
 
-// Blocks and threads that a multiprocessor has at a time, at most (CUDA C++ Programming Guide, "Compute Capabilities").
+// The most blocks and threads that a multiprocessor holds at a time (CUDA C++ Programming Guide, "Compute
+// Capabilities").
 #if __CUDA_ARCH__ == 750 || __CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 870
 constexpr int MOST_BLOCKS = 16;
 #elif __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1100
@@ -30,7 +31,7 @@ constexpr int MOST_THREADS = 2048;
 constexpr int MOST_THREADS = 1536;
 #endif
 
-// For __launch_bounds__: so many blocks, if there are to be more.
+// For __launch_bounds__: `blocks` per multiprocessor, or as many as it can hold.
 __device__ constexpr int resident(int blocks, int threads) {
     const int most = MOST_THREADS / threads < MOST_BLOCKS ? MOST_THREADS / threads : MOST_BLOCKS;
     return blocks < most ? blocks : most;

@@ -1,4 +1,4 @@
-// Several trees over the lanes of a warp at once.
+// Reductions of several numbers over the lanes of a warp at once.
 
 #pragma once
 
@@ -6,9 +6,10 @@
 
 namespace tcu::warp {
 
-// The sums of NUMBERS tiles over FIRST * 2 lanes, numbered from lane LAST on: lane bit FIRST says which half of
-// the tiles a lane has in the end, the next bit which half of them, and so on.  Each step halves the tiles of a lane
-// in place of adding up all of them, which took five shuffles a tile.
+// Sums of NUMBERS numbers over groups of lanes.  The tree goes from lane bit FIRST down to lane bit LAST. At each bit
+// a lane keeps one half of its numbers and hands over the other half.  So the upper lane bits say which number a lane
+// has the sum of in the end.  Each step halves the numbers of a lane; adding up each of them by itself took five
+// shuffles a number.
 template <int NUMBERS, int FIRST, int LAST>
 __device__ inline double multi_reduce(double (&v)[NUMBERS]) {
     int count = NUMBERS;
@@ -30,7 +31,8 @@ __device__ inline double multi_reduce(double (&v)[NUMBERS]) {
     return v[0];
 }
 
-// The sums of rows in WIDTH tiles each, the tile's number above the row's, so that tiles come together as lanes do.
+// The sums of rows of WIDTH tiles each.  In the index of `tiles`, the tile's number stands above the row's, so that
+// the tiles of a row come together by the same steps as lanes do.
 template <int WIDTH, int LAST, int NUMBERS>
 __device__ inline double sum_of_tiles(double (&tiles)[NUMBERS]) {
     double number = multi_reduce<NUMBERS, WARP / 2, LAST>(tiles);

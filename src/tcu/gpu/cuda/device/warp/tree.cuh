@@ -20,7 +20,8 @@ __device__ constexpr int power_of_two(int count) {
     return width;
 }
 
-// The tree over the warps' numbers, each in its lane 0; thread 0 has the sum.  Every thread of the block comes here.
+// The tree over the warps' numbers, each in lane 0 of its warp.  Thread 0 has the sum.  Every thread of the block
+// must call this.
 template <int WARPS, typename Number>
 __device__ inline Number across_warps(Number v) {
     __shared__ Number warps[WARPS];

@@ -1,4 +1,4 @@
-// Hints to the compiler: what is the same in all lanes of a warp, and what is not to be computed anew.
+// Hints to the compiler: values that are the same in all lanes of a warp, and values that it must not recompute.
 
 #pragma once
 
@@ -6,14 +6,15 @@
 
 namespace tcu::warp {
 
-// What the compiler does not compute anew where it is used.
+// The same value, hidden from the compiler: it keeps the register and does not recompute the value at each use.
 __device__ inline u32 opaque(u32 v) {
     asm volatile("" : "+r"(v));
     return v;
 }
 
-// A number that all lanes have, and the compiler knows it: what depends on it is computed once for the warp, takes no
-// branch that lanes might take alone, and is not worked out anew in every turn.
+// The same value, for which all lanes must agree.  After a reduction the compiler knows that the value is uniform: it
+// computes what depends on it once for the warp, allows for no divergent branch, and does not recompute it in every
+// turn.
 __device__ inline u32 uniform(u32 v) { return reduce_or(v); }
 __device__ inline u64 uniform(u64 v) {
     return static_cast<u64>(uniform(static_cast<u32>(v >> 32))) << 32 | uniform(static_cast<u32>(v));

@@ -1,4 +1,4 @@
-// What the lanes of a warp make of their numbers together, in all of them.
+// Reductions over the lanes of a warp.  Every lane has the result.
 
 #pragma once
 

@@ -17,7 +17,7 @@ __device__ inline u32 inclusive_scan(u32 v) {
     return v;
 }
 
-// A sum over the lower lanes of WIDTH and this one.
+// The same within each group of WIDTH neighbouring lanes.
 template <int WIDTH>
 __device__ inline double inclusive_scan(double v) {
 #pragma unroll

@@ -1,32 +1,38 @@
-// Segments too long for one warp: a list of their chunks, which launches of their own go through.
+// The work queue: the chunks of segments that are too long for one warp, which launches of their own go through.
 
 #pragma once
 
 #include "device/grid/slots.cuh"
 
-namespace tcu::grid {
+namespace tcu::ragged {
 
 struct WorkItem {
     i64 segment;
     i64 begin;
     i64 length;
-    u32 first;  // number of the segment's first item
-    u32 place;  // of the segment among those with several chunks
+    u32 first;  // the segment's first item in the queue
+    u32 place;  // the segment's number among those with several chunks
 };
 
 // The host's memory has room for the items of segments that do not overlap (tcu/gpu/segments.py).
 struct WorkQueue {
     WorkItem* items;
-    u32* arrived;  // of a segment's first item: how many of its chunks are done
+    u32* arrived;  // in the place of a segment's first item: how many of the segment's chunks are done
     u32* state;    // STATES words, all zero before the first launch and after the last
-    u64* slots;    // of each item, what its chunk comes to, MISSING until then; or none
+    u64* slots;    // for each item, its chunk's sum, and MISSING until then; or null
     u32 room;      // items
-    u32 several;   // segments of several chunks
+    u32 several;   // segments of several chunks that have room
 };
 
-// LISTERS: blocks of list_segments.cu that are done; LISTED: one more than they have listed, or 0 while they work.  What
-// they have listed is drawn by the first TICKETS, what was listed later by the others.  FULL: one more than the items that
-// there was room for, or 0 where all had room.
+// The words of the queue's state.
+//   ITEM_COUNT    items in the queue
+//   TICKETS       items that have been drawn
+//   FINISHED      blocks that have nothing more to do
+//   SEVERAL       segments of several chunks
+//   LISTERS       blocks of list_segments.cu that are done
+//   LISTED        1 + the number of items that list_segments.cu has put there; 0 while it still works
+//   LATE_TICKETS  the same as TICKETS, for items that were put there later than by list_segments.cu
+//   FULL          1 + the number of items that had room; 0 if all had room
 enum State { ITEM_COUNT, TICKETS, FINISHED, SEVERAL, LISTERS, LISTED, LATE_TICKETS, FULL, STATES };
 
 constexpr u32 NO_ROOM = ~0u;
@@ -41,7 +47,7 @@ __device__ inline void store_release(u32* word, u32 v) {
     asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(word), "r"(v) : "memory");
 }
 
-// By a whole warp: how many items were listed ahead, when that is known.
+// Called by a whole warp: waits until list_segments.cu is done, and returns how many items it has put there.
 __device__ inline u32 listed_ahead(const WorkQueue& queue) {
     u32 seen = 0;
 #pragma unroll 1
@@ -49,8 +55,9 @@ __device__ inline u32 listed_ahead(const WorkQueue& queue) {
     return seen - 1;
 }
 
-// The first of so many places; or NO_ROOM, where wrong offsets make more of them than there are.  Whoever asks after such a
-// failure fails too, so that what has been given has no gaps: the counter stays beyond the room, and near it.
+// Reserves places, and returns the first; or NO_ROOM, where wrong offsets ask for more places than there are.  After
+// a failure every later request fails too, so that what has been given out has no gaps: the counter stays beyond the
+// room, and near it.
 __device__ inline u32 reserve(const WorkQueue& queue, State counter, u32 places, u32 room) {
     const u32 first = atomicAdd(queue.state + counter, places);
     if (first + static_cast<u64>(places) <= room) return first;
@@ -59,20 +66,21 @@ __device__ inline u32 reserve(const WorkQueue& queue, State counter, u32 places,
     return NO_ROOM;
 }
 
-// How many items have been listed: by one who has waited for all that list some.
+// How many items the queue holds.  The caller must have waited for all who put items there.
 __device__ inline u32 items_on(const WorkQueue& queue) {
     const volatile u32* const state = queue.state;
     return state[FULL] ? state[FULL] - 1 : state[ITEM_COUNT];
 }
 
-// By one thread: an item, whose chunk is not done.
+// Called by one thread: stores an item, whose chunk is not done yet.
 __device__ inline void put(const WorkQueue& queue, u32 number, const WorkItem& item) {
     queue.items[number] = item;
-    if (queue.slots) queue.slots[number] = MISSING;
+    if (queue.slots) queue.slots[number] = grid::MISSING;
     if (number == item.first) queue.arrived[number] = 0;
 }
 
-// A warp puts a segment's chunks on the list; returns its place among those with several, or NO_ROOM.
+// Called by a whole warp: appends a segment's chunks.  Returns its number among the segments with several chunks, or
+// NO_ROOM.
 __device__ __noinline__ u32 append(const WorkQueue& queue, i64 segment, i64 begin, i64 length, i64 chunks) {
     const int lane = threadIdx.x % WARP;
     WorkItem item = {segment, begin, length, 0, 0};
@@ -89,7 +97,7 @@ __device__ __noinline__ u32 append(const WorkQueue& queue, i64 segment, i64 begi
     return item.place;
 }
 
-// Of a block that has nothing more to do: the last one leaves the state as it was.
+// Called by a block that has nothing more to do.  The last block sets the state to zeros again.
 __device__ inline void leave(const WorkQueue& queue) {
     if (threadIdx.x != 0) return;
     __threadfence();
@@ -97,8 +105,8 @@ __device__ inline void leave(const WorkQueue& queue) {
         for (int i = 0; i < STATES; ++i) queue.state[i] = 0;
 }
 
-// The block's next item, while there is one; all its threads call `work`.  Which block has which is left to
-// chance, and changes nothing.
+// Runs `work` by all threads of the block for one item after another.  Which block gets which item is left to chance,
+// and changes no result.
 template <typename Work>
 __device__ inline void for_each_item(const WorkQueue& queue, const Work& work) {
     __shared__ u32 next;
@@ -115,7 +123,7 @@ __device__ inline void for_each_item(const WorkQueue& queue, const Work& work) {
     leave(queue);
 }
 
-// The same for warps, each by itself.
+// The same for warps: each takes items by itself.
 template <typename Work>
 __device__ inline void for_each_item_of_warps(const WorkQueue& queue, const Work& work) {
     const u32 warps = blockDim.x / WARP, count = items_on(queue);
@@ -129,7 +137,7 @@ __device__ inline void for_each_item_of_warps(const WorkQueue& queue, const Work
     leave(queue);
 }
 
-// For all threads of a block that has done one of a segment's chunks: whether it was the last.
+// Called by all threads of a block that has done one of a segment's chunks: whether it was the last chunk.
 __device__ inline bool is_last(const WorkQueue& queue, const WorkItem& item, i64 chunks) {
     __shared__ bool last;
     __threadfence();
@@ -140,12 +148,12 @@ __device__ inline bool is_last(const WorkQueue& queue, const WorkItem& item, i64
     return last;
 }
 
-// The same for a warp, which waits for nobody: whoever adds up the slots does (take).  With fences around this, chunks of
-// a power law took 480 in place of 447 us (H200).
+// The same for a warp, without fences: the warp that adds up the slots waits for the numbers themselves.  With fences
+// around this, chunks of a power law took 480 in place of 447 us (H200).
 __device__ inline bool is_last_for_warp(const WorkQueue& queue, const WorkItem& item, i64 chunks) {
     u32 before = 0;
     if (threadIdx.x % WARP == 0) before = atomicAdd(queue.arrived + item.first, 1u);
     return __shfl_sync(ALL, before, 0) == chunks - 1;
 }
 
-}  // namespace tcu::grid
+}  // namespace tcu::ragged
