@@ -319,7 +319,7 @@ def test_short_segments_have_a_kernel_where_the_unit_adds_so(nothing_compiled: A
 def test_numbers_are_added_in_any_order_where_the_unit_does(nothing_compiled: Any) -> None:
     """Those of 16 bits, by a unit whose MMA adds all 16 of a row at once."""
     h200 = Gpu(0, "H200", (9, 0))
-    for dtype, gpu, any_order in (
+    for dtype, gpu, permuted_k in (
         ("float16", h200, 1),
         ("bfloat16", h200, 1),
         ("float32", h200, 0),
@@ -332,5 +332,5 @@ def test_numbers_are_added_in_any_order_where_the_unit_does(nothing_compiled: An
         fmt = get_format(dtype)
         segments.SegmentsLaunch(1 << 20, 1 << 13, fmt, fmt, gpu)
         _, macros = next(one for one in nothing_compiled if "AT_ONCE" in one[1])
-        assert macros["PERMUTED_K"] == any_order, (dtype, gpu)
+        assert macros["PERMUTED_K"] == permuted_k, (dtype, gpu)
         nothing_compiled.clear()

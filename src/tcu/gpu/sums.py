@@ -28,7 +28,7 @@ __all__ = [
 ELEMENTS = {"binary16": "BINARY16", "bfloat16": "BFLOAT16", "binary32": "BINARY32", "binary64": "BINARY64"}
 TARGETS = {name: number for number, name in enumerate(ELEMENTS)}
 LOAD = 16
-"""Bytes that a thread loads at once, as in cuda/device/load/array.cuh."""
+"""Bytes that a thread loads at once, as in cuda/device/types/element.cuh."""
 LIMB_BITS, LIMBS, COUNTS, LOWEST_BIT = 16, 136, 3, -1090
 """As in cuda/device/exact/limbs.cuh."""
 _PRODUCT_LIMBS = 268
