@@ -490,32 +490,38 @@ def cuda_constant(file: str, name: str) -> int:
 def test_the_gpus_code_has_the_constants_of_the_plans() -> None:
     default = VARIANTS[DEFAULT_VARIANT]
     assert (default.block, default.block) == (segments._BLOCK, tuning.BLOCK)
-    assert cuda_constant("long_chunks.cu", "TILES") * cuda_constant("types.cuh", "WARP") == default.block
+    assert (
+        cuda_constant("long_chunks.cu", "TILES") * cuda_constant("device/types/types.cuh", "WARP")
+        == default.block
+    )
     assert sums.LOAD == tcu.plan.variants.LOAD
-    assert cuda_constant("types.cuh", "WARP") == tcu.plan.variants.WARP
+    assert cuda_constant("device/types/types.cuh", "WARP") == tcu.plan.variants.WARP
     group = tcu.plan.scan._GROUP_BYTES
     assert (radix(1), radix(2), radix(3), group) == (scans._LANES, scans._LINES, scans._RADIX, scans._GROUP)
     assert {radix(level) for level in range(3, 9)} == {scans._RADIX}
-    assert cuda_constant("groups.cuh", "LINES") == radix(2)
+    assert cuda_constant("device/scan/group.cuh", "LINES") == radix(2)
 
 
 def test_cuda_cuts_long_segments_as_the_plans_do(tmp_path: Path) -> None:
     """The header itself, compiled for the host."""
-    files = dict(read_sources("plan_loads.cuh"))
+    files = dict(read_sources("device/ragged/plan_chunks.cuh"))
     for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, "utf-8")
     togethers = (64, 512, 1024, 2048, 3 * 96 * 8)
     lengths = [n for p in range(20, 36) for n in golden.around(1 << p, 9 << p)]
     asked = [(n, together) for n in lengths for together in togethers]
     calls = "".join(f"print({n}, {together});" for n, together in asked)
     (tmp_path / "loads.cpp").write_text(
-        '#include <cstdio>\n#define __device__\n#include "plan_loads.cuh"\n'
-        'void print(i64 n, i64 t) { std::printf("%lld %lld\\n", loads_of(n, t), chunks_of(n, t)); }\n'
+        '#include <cstdio>\n#define __device__\n#include "device/ragged/plan_chunks.cuh"\n'
+        'using namespace tcu;\nusing namespace tcu::ragged;\nvoid print(i64 n, i64 t) { std::printf("%lld %lld\\n", loads_of(n, t), chunks_of(n, t)); }\n'
         f"int main() {{ {calls} }}\n",
         "utf-8",
     )
     program = tmp_path / "loads"
-    subprocess.run([compiler_or_skip(), "-o", program, tmp_path / "loads.cpp"], check=True)
+    subprocess.run(
+        [compiler_or_skip(), "-std=c++17", f"-I{tmp_path}", "-o", program, tmp_path / "loads.cpp"], check=True
+    )
     found = subprocess.run([program], check=True, capture_output=True, text=True).stdout.splitlines()
     for (n, together), line in zip(asked, found, strict=True):
         loads = tcu.plan.variants.loads_of(n, together)
@@ -523,10 +529,10 @@ def test_cuda_cuts_long_segments_as_the_plans_do(tmp_path: Path) -> None:
 
 
 def test_how_cuda_cuts_long_segments_is_written_from_the_plans(monkeypatch) -> None:
-    text = dict(read_sources("plan_loads.cuh"))
-    assert not re.search(r"\b(8|16|64|8192|65536)(ll)?\b", re.sub("//.*", "", text["plan_loads.cuh"])), (
-        "no number twice"
-    )
+    text = dict(read_sources("device/ragged/plan_chunks.cuh"))
+    assert not re.search(
+        r"\b(8|16|64|8192|65536)(ll)?\b", re.sub("//.*", "", text["device/ragged/plan_chunks.cuh"])
+    ), "no number twice"
     for name, value in (("LOADS", 4), ("_CHUNKS", 1 << 12)):
         monkeypatch.setattr(tcu.plan.variants, name, value)
-        assert f" = {value};" in dict(read_sources("list_segments.cu"))["plan_constants.cuh"]
+        assert f" = {value};" in dict(read_sources("list_segments.cu"))["device/types/plan_constants.cuh"]
