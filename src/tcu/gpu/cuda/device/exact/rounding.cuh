@@ -100,26 +100,28 @@ __device__ inline void store_limbs(i64* limbs, int first, int last, u64 divisor,
         }
         while (last >= first && limbs[last] == 0) --last;
         int exponent = 0;
-        if (last >= first && TERM == SQUARE) {
-            // The highest 128 bits, at an even exponent.  Their root has 64 bits, the highest of which is set.
-            u64 highest[3] = {};
-            for (int i = 0; i < 12; ++i)
-                highest[i / 4] = highest[i / 4] << LIMB | (last - i >= 0 ? limbs[last - i] : 0);
-            const int zeros = __clzll(highest[0]) & ~1;
-            for (int i = 0; i < 2; ++i)
-                if (zeros) highest[i] = highest[i] << zeros | highest[i + 1] >> (64 - zeros);
-            sticky = highest[2] << zeros != 0;
-            for (int i = first; i < last - 11; ++i) sticky |= limbs[i] != 0;
-            exponent = (LOWEST + LIMB * (last - 7) - zeros) / 2;
-            magnitude = root_of(highest[0], highest[1], sticky);
-        } else if (last >= first) {
-            for (int i = 0; i < 4; ++i) magnitude = magnitude << LIMB | (last - i >= 0 ? limbs[last - i] : 0);
-            const int zeros = __clzll(magnitude);
-            const u64 next = last - 4 >= 0 ? limbs[last - 4] : 0;
-            if (zeros) magnitude = magnitude << zeros | next >> (LIMB - zeros);
-            sticky |= (next & (0xffff >> zeros)) != 0;
-            for (int i = first; i < last - 4; ++i) sticky |= limbs[i] != 0;
-            exponent = LOWEST + LIMB * (last - 3) - zeros;
+        if (last >= first) {
+            if constexpr (TERM == SQUARE) {
+                // The highest 128 bits, at an even exponent.  Their root has 64 bits, the highest of which is set.
+                u64 highest[3] = {};
+                for (int i = 0; i < 12; ++i)
+                    highest[i / 4] = highest[i / 4] << LIMB | (last - i >= 0 ? limbs[last - i] : 0);
+                const int zeros = __clzll(highest[0]) & ~1;
+                for (int i = 0; i < 2; ++i)
+                    if (zeros) highest[i] = highest[i] << zeros | highest[i + 1] >> (64 - zeros);
+                sticky = highest[2] << zeros != 0;
+                for (int i = first; i < last - 11; ++i) sticky |= limbs[i] != 0;
+                exponent = (LOWEST + LIMB * (last - 7) - zeros) / 2;
+                magnitude = root_of(highest[0], highest[1], sticky);
+            } else {
+                for (int i = 0; i < 4; ++i) magnitude = magnitude << LIMB | (last - i >= 0 ? limbs[last - i] : 0);
+                const int zeros = __clzll(magnitude);
+                const u64 next = last - 4 >= 0 ? limbs[last - 4] : 0;
+                if (zeros) magnitude = magnitude << zeros | next >> (LIMB - zeros);
+                sticky |= (next & (0xffff >> zeros)) != 0;
+                for (int i = first; i < last - 4; ++i) sticky |= limbs[i] != 0;
+                exponent = LOWEST + LIMB * (last - 3) - zeros;
+            }
         }
         code = magnitude ? rounded(magnitude, exponent, sticky, fraction, bias, fields) : 0;
         if (!magnitude && !sticky) negative = false;  // zero is +0; what is merely too small for the format keeps its sign
