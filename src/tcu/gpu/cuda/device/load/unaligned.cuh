@@ -69,7 +69,7 @@ __device__ inline Vector aligned(const Raw& r) {
     for (int i = 0; i < 4; ++i) {
         if constexpr (sizeof(Code) == 2)
             v.word[i] = lowest(v.word[i], 16 * r.left - 32 * i);
-        else if (i / static_cast<int>(sizeof(Code) / 4) >= r.left)
+        else if (i * 4 / static_cast<int>(sizeof(Code)) >= r.left)
             v.word[i] = 0;
     }
     return v;
