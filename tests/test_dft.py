@@ -23,6 +23,7 @@ from tcu.algorithms import dft, dft_bound, dft_error_bound, dftn, idft, idftn, i
 from tcu.algorithms.fourier import bluestein_length, levels, roots
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.machine.executors import ModelExecutor
+from tcu.units import FusedChain, Instruction, Unit
 
 scipy_fft = pytest.importorskip("scipy.fft", reason="SciPy is the reference")
 
@@ -193,6 +194,19 @@ def test_narrow_units_keep_their_bound(unit: str, operand: str, product: Any) ->
             assert (
                 np.linalg.norm(back - scipy_fft.ifft(x), axis=1) * n <= bound * np.linalg.norm(exact, axis=1)
             ).all()
+
+
+@pytest.mark.parametrize("chain", [FusedChain(), FusedChain(tuple(range(16))[::-1], rounded_products=True)])
+@pytest.mark.parametrize("output", ["binary16", "binary32"])
+def test_chains_keep_their_bound(output: str, chain: FusedChain) -> None:
+    rng = np.random.default_rng(6)
+    row = Instruction("mma", "binary16", "binary16", output, (16, 8, 16), chain, ())
+    unit = Unit("chain", "-", "-", "-", (row,))
+    machine = tcu.Machine(256, 1, executor=ModelExecutor(unit, "binary16", output))
+    for parts, n in ((1, 60), (2, 256), (3, 509)):
+        wide = random(rng, n) * 10.0 ** rng.uniform(-9, 9, n)
+        for x in (random(rng, n), wide, 1e-30 * wide):
+            assert relative_error(machine, x, parts=parts) <= dft_error_bound(machine, n, parts=parts)
 
 
 def relative_error(machine: Any, x: Any, **options: Any) -> float:

@@ -214,7 +214,15 @@ def test_units_are_found_in_any_case_and_instructions_by_their_other_names() -> 
         ({"a": "binary32", "b": "binary32"}, "AlignedSum takes"),
         ({"arithmetic": None}, "give an AlignedSum"),
         ({"arithmetic": ExactInteger()}, "ExactInteger takes u8, s8"),
-        ({"arithmetic": FusedChain()}, "FusedChain takes binary64"),
+        (
+            {"arithmetic": FusedChain(), "output": "f64"},
+            "FusedChain takes binary64 and gives binary64, or binary16,",
+        ),
+        ({"arithmetic": FusedChain((1, 0))}, "order has 2 entries"),
+        (
+            {"arithmetic": FusedChain(rounded_products=True), "a": "f64", "b": "f64", "output": "f64"},
+            "leave order and rounded_products out",
+        ),
         ({"shape": (16, 8)}, "(m, n, k)"),
         ({"shape": (16, 8, 0)}, "at least 1"),
         ({"shape": (16, 8, 4.0)}, "whole number"),
@@ -236,3 +244,10 @@ def test_parameters_are_whole_numbers(changes) -> None:
     with pytest.raises(ParameterError, match="whole number"):
         AlignedSum(**{"block": 4, "fraction_bits": 24, "rounding": "RZ", **changes})
     assert AlignedSum(np.int64(4), np.int32(23), "RZ") == AlignedSum(4, 23, "RZ")
+
+
+def test_an_order_has_every_k_once() -> None:
+    for order, words in (((0, 0), "exactly once"), ((0, 1.5), "whole number"), (3, "no sequence")):
+        with pytest.raises(ParameterError, match=words):
+            FusedChain(order)  # type: ignore[arg-type]
+    assert FusedChain([1, 0]) == FusedChain((1, 0))

@@ -2,7 +2,7 @@
 
 Every different instruction of the catalogue on adversarial dot products
 (``--dots`` each; ``make verify`` takes a million), and units drawn at random
-over the whole family of parameters.
+over the whole family of parameters, chains among them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tcu.errors import ParameterError
 from tcu.formats import get_format
 from tcu.model.definition import dot
 from tcu.model.mma import multiply_accumulate
-from tcu.units import CATALOGUE, AlignedSum, Instruction
+from tcu.units import CATALOGUE, AlignedSum, FusedChain, Instruction
 
 DIFFERENT: dict[tuple[object, ...], tuple[str, Instruction]] = {}
 for _unit in CATALOGUE.values():
@@ -77,7 +77,14 @@ def test_fast_model_equals_definition(row: Instruction, request: pytest.FixtureR
             assert found == []
 
 
-def random_arithmetic(draw: random.Random, k: int) -> AlignedSum:
+def random_chain(draw: random.Random, k: int) -> FusedChain:
+    return FusedChain(
+        order=tuple(draw.sample(range(k), k)) if draw.random() < 0.5 else None,
+        rounded_products=draw.random() < 0.5,
+    )
+
+
+def random_sum(draw: random.Random, k: int) -> AlignedSum:
     return AlignedSum(
         block=draw.choice([1, 2, 3, 4, 8, 16, 32, 64]),
         fraction_bits=draw.randint(1, 42),
@@ -92,13 +99,14 @@ def random_arithmetic(draw: random.Random, k: int) -> AlignedSum:
     )
 
 
+@pytest.mark.parametrize("family", [random_sum, random_chain])
 @pytest.mark.parametrize("seed", range(120))
-def test_units_drawn_at_random_over_the_whole_family(seed: int) -> None:
+def test_units_drawn_at_random_over_the_whole_family(seed: int, family: Any) -> None:
     draw, rng = random.Random(seed), np.random.default_rng(seed)
     operand = draw.choice(["binary16", "bfloat16", "tf32", "e4m3", "e5m2"])
     output = draw.choice(["binary32", "binary16"])
     k = draw.choice([1, 4, 5, 8, 16, 32])
-    row = Instruction("mma", operand, operand, output, (16, 8, k), random_arithmetic(draw, k), ())
+    row = Instruction("mma", operand, operand, output, (16, 8, k), family(draw, k), ())
     for mode in MODES:
         depth = draw.choice([k, 2 * k, k + 1])
         a, b = codes(rng, operand, (3, depth), mode), codes(rng, operand, (depth, 9), draw.choice(MODES))

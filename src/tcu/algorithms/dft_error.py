@@ -12,7 +12,7 @@ from tcu.algorithms.dft_levels import ComplexDft
 from tcu.algorithms.fourier import bluestein_length, chirp, fourier_matrix, levels, twiddle_shift
 from tcu.formats import format_of, get_format
 from tcu.machine import Machine
-from tcu.units import AlignedSum, Instruction
+from tcu.units import AlignedSum, FusedChain, Instruction
 
 __all__ = ["dft_error_bound"]
 
@@ -109,9 +109,12 @@ def _matrix_error(f: int, product: ComplexProduct, parts: int, operand: str) -> 
 
 def _sum_error(width: int, instruction: Instruction | None) -> float:
     """What the unit's sum of ``width`` products loses, over the sum of their magnitudes."""
-    if instruction is None or not isinstance(instruction.arithmetic, AlignedSum):
+    if instruction is None:
         return math.expm1(width * math.log1p(2.0**-53))
     row, output = instruction.arithmetic, get_format(instruction.output)
+    if not isinstance(row, AlignedSum):
+        roundings = width + (isinstance(row, FusedChain) and row.rounded_products)
+        return math.expm1(roundings * math.log1p(output.unit_roundoff))
     blocks = -(-width // row.block) + 1
     kept = output.fraction_bits
     if row.output_fraction_bits is not None:
@@ -127,14 +130,16 @@ def _underflow(transforms: ComplexDft, n: int, f: int, instruction: Instruction 
     operand = transforms.operand
     last = 2.0 ** -(part_bits(transforms.operand.name) * (transforms.parts - 1))
     lost = operand.min_subnormal / 2 * last * _ROUNDED[transforms.product]
-    if instruction is not None and isinstance(instruction.arithmetic, AlignedSum):
+    if instruction is not None:
         row, output = instruction.arithmetic, get_format(instruction.output)
-        blocks = -(-2 * f // row.block) + 1
-        floor = 2.0 ** max(operand.emin, output.emin, row.exponent_floor or -1000)
-        small = output.min_subnormal + (row.block + 1) * 2.0**-row.fraction_bits * floor
-        if row.flush_inputs or row.flush_outputs:
-            small += output.min_normal
-            lost += operand.min_normal
+        blocks, small = 2 * f, output.min_subnormal
+        if isinstance(row, AlignedSum):
+            blocks = -(-2 * f // row.block) + 1
+            floor = 2.0 ** max(operand.emin, output.emin, row.exponent_floor or -1000)
+            small += (row.block + 1) * 2.0**-row.fraction_bits * floor
+            if row.flush_inputs or row.flush_outputs:
+                small += output.min_normal
+                lost += operand.min_normal
         # Two real products for each part of the result, of which there are f times as many as rows.
         lost += _MASS[transforms.product] * 2 * blocks * small
     return math.sqrt(2 * n) * lost

@@ -79,8 +79,8 @@ def dot(a: Sequence[int], b: Sequence[int], c: int, instruction: Instruction) ->
         if isinstance(instruction.arithmetic, AlignedSum):
             c = dot_blocks(row, column, c, instruction)[1]
         elif isinstance(instruction.arithmetic, FusedChain):
-            for p, q in zip(row, column, strict=True):
-                c = _fused_multiply_add(p, q, c)
+            for i in instruction.arithmetic.order or range(k):
+                c = _chain_step(row[i], column[i], c, instruction)
         else:
             c = _integer_dot(row, column, c, instruction)
     return c
@@ -209,26 +209,34 @@ def _add(p: int, q: int, arithmetic: AlignedSum, output: Format) -> int:
     return _without_negative_zero(encode(Number.of(x.value + y.value), output), arithmetic, output)
 
 
-_F64 = get_format("binary64")
-_INVALID = _F64.sign_code | _F64.infinity_code | 1 << 51
-
-
-def _fused_multiply_add(a: int, b: int, c: int) -> int:
-    x, y, z = decode(a, _F64), decode(b, _F64), decode(c, _F64)
+def _chain_step(a: int, b: int, c: int, instruction: Instruction) -> int:
+    """c + a·b by the rules of :class:`FusedChain`."""
+    assert isinstance(instruction.arithmetic, FusedChain)
+    output = get_format(instruction.output)
+    x, y, z = decode(a, instruction.a), decode(b, instruction.b), decode(c, output)
     for code, number in ((b, y), (c, z), (a, x)):
         if number.kind == "nan":
-            return code | 1 << 51
+            return code | _QUIET if output.name == "binary64" else output.nan_code
     product = _multiply_special(x, y)
+    if product.kind == "finite":
+        exact = Number.of(x.value * y.value)
+        product = exact._replace(negative=x.negative != y.negative)
+        if instruction.arithmetic.rounded_products:
+            product = decode(encode(product, output), output)
     if product.kind == "nan" or (product.kind == z.kind == "inf" and product.negative != z.negative):
-        return _INVALID
+        return _INVALID if output.name == "binary64" else output.nan_code
     if product.kind == "inf" or z.kind == "inf":
-        return encode(product if product.kind == "inf" else z, _F64)
-    exact = x.value * y.value + z.value
-    if exact == 0:
-        negative = x.negative != y.negative
-        both_zero = z.significand == 0 and negative == z.negative
-        return encode(Number("finite", negative and both_zero), _F64)
-    return encode(Number.of(exact), _F64)
+        return encode(product if product.kind == "inf" else z, output)
+    total = product.value + z.value
+    if total == 0:
+        both_zero = z.significand == 0 and product.negative == z.negative
+        return encode(Number("finite", product.negative and both_zero), output)
+    return encode(Number.of(total), output)
+
+
+_QUIET = 1 << 51
+_INVALID = 0xFFF8 << 48
+"""Of binary64: the quiet bit, and the NaN of an invalid operation."""
 
 
 def _integer_dot(a: Sequence[int], b: Sequence[int], c: int, instruction: Instruction) -> int:

@@ -24,6 +24,7 @@ __all__ = [
     "LANES",
     "add",
     "add_product",
+    "add_to_odd",
     "add_truncated",
     "clear",
     "clear_negative",
@@ -359,6 +360,30 @@ def add(typingctx, target, source):
 
 
 @intrinsic
+def add_to_odd(typingctx, target, source):
+    """target += source, rounded to odd: rounding to a narrower format afterwards rounds the exact sum."""
+
+    def codegen(context, builder, signature, args):
+        x, y = (vec.load(builder, slot, vec.V64) for slot in args)
+        total = builder.fadd(x, y)
+        moved = builder.fsub(total, x)
+        lost = builder.fadd(builder.fsub(x, builder.fsub(total, moved)), builder.fsub(y, moved))
+        zero, one = vec.constant(vec.V64, 0.0), vec.constant(vec.W64, 1)
+        bits = builder.bitcast(total, vec.W64)
+        even = builder.icmp_unsigned("==", builder.and_(bits, one), vec.constant(vec.W64, 0))
+        inexact = builder.fcmp_ordered("!=", lost, zero)
+        # The other neighbour of the exact sum is the odd one; more bits are a larger magnitude.
+        up, positive = builder.fcmp_ordered(">", lost, zero), builder.fcmp_ordered(">", total, zero)
+        outward = builder.icmp_unsigned("==", up, positive)
+        odd = builder.select(outward, builder.add(bits, one), builder.sub(bits, one))
+        bits = builder.select(builder.and_(inexact, even), odd, bits)
+        vec.store(builder, builder.bitcast(bits, vec.V64), args[0])
+        return context.get_dummy_value()
+
+    return types.void(target, source), codegen
+
+
+@intrinsic
 def multiply(typingctx, target, source):
     """target *= source."""
 
@@ -407,8 +432,11 @@ round_down = _rounding("floor", "Round to integers, toward -inf.")
 
 
 @intrinsic
-def from_units(typingctx, value, quantum, specials, limit, smallest):
-    """value *= quantum; -0 becomes +0; at ``limit`` and above inf joins the specials; below ``smallest``, 0."""
+def from_units(typingctx, value, quantum, specials, limit, smallest, zero):
+    """value *= quantum; at ``limit`` and above inf joins the specials; below ``smallest``, 0.
+
+    zero: +0 makes +0 of -0; -0 leaves it.
+    """
 
     def codegen(context, builder, signature, args):
         zero = vec.constant(vec.V64, 0.0)
@@ -424,11 +452,11 @@ def from_units(typingctx, value, quantum, specials, limit, smallest):
         kind = builder.select(builder.and_(over, calm), infinite, kind)
         tiny = builder.fcmp_ordered("<", magnitude, vec.splat(builder, args[4], vec.V64))
         x = builder.select(builder.or_(over, tiny), zero, x)
-        vec.store(builder, builder.fadd(x, zero), args[0])
+        vec.store(builder, builder.fadd(x, vec.splat(builder, args[5], vec.V64)), args[0])
         vec.store(builder, kind, args[2])
         return context.get_dummy_value()
 
-    return types.void(value, quantum, specials, types.float64, types.float64), codegen
+    return types.void(value, quantum, specials, types.float64, types.float64, types.float64), codegen
 
 
 @intrinsic

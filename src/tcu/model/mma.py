@@ -117,7 +117,7 @@ def _floating(
     m, n = a.shape[-2], b.shape[-1]
     used = _up(a.shape[-1], instruction.k)
     depth, width = _up(used, LANES), _up(n, LANES)
-    double = isinstance(instruction.arithmetic, FusedChain)
+    double = instruction.output == "binary64"
     x, ia = _flatten(a, batch, m, used if double else depth)
     y, ib = _flatten(b, batch, used if double else depth, width)
     z, ic = _flatten(c, batch, m, width)
@@ -149,11 +149,13 @@ def _floating(
 
 
 def aligned_arguments(instruction: Instruction, used: int) -> tuple[Any, ...]:
-    """The parameters of an aligned sum as the kernel takes them; ``used``: K, a multiple of k."""
+    """The parameters of an aligned sum or a chain as the kernel takes them; ``used``: K, a multiple of k."""
     i32 = np.int32
-    row = instruction.arithmetic
+    row, output = instruction.arithmetic, get_format(instruction.output)
+    chained, rounded = False, False
+    if isinstance(row, FusedChain):
+        chained, rounded, row = True, row.rounded_products, AlignedSum(1, 1, "RNE", order=row.order)
     assert isinstance(row, AlignedSum)
-    output = get_format(instruction.output)
 
     def fields(name: str) -> tuple[Any, ...]:
         f = get_format(name)
@@ -171,6 +173,6 @@ def aligned_arguments(instruction: Instruction, used: int) -> tuple[Any, ...]:
         (row.block, i32(row.fraction_bits), i32(floor)),
         np.array(row.order or range(instruction.k), np.int64),
         row.late_c,
-        row.normalized_products,
+        (row.normalized_products, chained, rounded),
         (row.flush_inputs, row.flush_outputs),
     )  # fmt: skip

@@ -21,10 +21,10 @@ MAX_BLOCK = 64
 MAX_FRACTION_BITS = 42
 
 
-_ALIGNED = (("binary16", "bfloat16", "tf32", "e4m3", "e5m2"), ("binary32", "binary16"))
-_CHAIN = (("binary64",), ("binary64",))
+_NARROW = (("binary16", "bfloat16", "tf32", "e4m3", "e5m2"), ("binary32", "binary16"))
+_DOUBLE = (("binary64",), ("binary64",))
 _INTEGER = (("u8", "s8"), ("s32",))
-"""Input and output formats of the three arithmetics."""
+"""Input and output formats that go together."""
 
 
 def _whole(name: str, value: object) -> int:
@@ -38,6 +38,13 @@ def _sequence(value: object) -> Sequence[object]:
     if not isinstance(value, Sequence):
         raise ParameterError(f"{value!r} is no sequence of whole numbers")
     return value
+
+
+def _permutation(value: object) -> tuple[int, ...]:
+    order = tuple(_whole("order", k) for k in _sequence(value))
+    if sorted(order) != list(range(len(order))):
+        raise ParameterError(f"order={order}: give every k of the instruction exactly once")
+    return order
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,7 @@ class AlignedSum:
             if value is not None or name in ("block", "fraction_bits"):
                 object.__setattr__(self, name, _whole(name, value))
         if self.order is not None:
-            object.__setattr__(self, "order", tuple(_whole("order", k) for k in _sequence(self.order)))
+            object.__setattr__(self, "order", _permutation(self.order))
         if not 1 <= self.block <= MAX_BLOCK:
             raise ParameterError(f"block={self.block}: choose 1 to {MAX_BLOCK} products")
         if not 1 <= self.fraction_bits <= MAX_FRACTION_BITS:
@@ -96,20 +103,28 @@ class AlignedSum:
             raise ParameterError(f"rounding={self.rounding!r}: choose one of {', '.join(ROUNDINGS)}")
         if self.output_fraction_bits is not None and not 1 <= self.output_fraction_bits <= 52:
             raise ParameterError(f"output_fraction_bits={self.output_fraction_bits}: choose 1 to 52, or None")
-        if self.order is not None and sorted(self.order) != list(range(len(self.order))):
-            raise ParameterError(f"order={self.order}: give every k of the instruction exactly once")
         if self.exponent_floor is not None and not -400 <= self.exponent_floor <= 0:
             raise ParameterError(f"exponent_floor={self.exponent_floor}: choose -400 to 0, or None")
 
 
 @dataclass(frozen=True)
 class FusedChain:
-    """One fused multiply-add after another, k ascending, starting from c, each rounded to nearest.
+    """One fused multiply-add after another, starting from c, each rounded to nearest.
 
-    IEEE 754 arithmetic, subnormals included.  A NaN result is, quieted, the
-    first NaN among b, the accumulator and a; an invalid operation gives the
-    negative default NaN (H200 vectors f64_k4, f64_k16).
+    IEEE 754 arithmetic, subnormals and signed zeros included.  A NaN result
+    of binary64 is, quieted, the first NaN among b, the accumulator and a; an
+    invalid operation gives the negative default NaN (H200 vectors f64_k4,
+    f64_k16).  Every NaN result of narrower formats has all fraction bits set.
     """
+
+    order: tuple[int, ...] | None = None
+    """Order in which the k of one instruction are added; None: ascending."""
+    rounded_products: bool = False
+    """A product is rounded to the output format before it is added, to nearest: not fused, two roundings."""
+
+    def __post_init__(self) -> None:
+        if self.order is not None:
+            object.__setattr__(self, "order", _permutation(self.order))
 
 
 @dataclass(frozen=True)
@@ -150,18 +165,23 @@ class Instruction:
         object.__setattr__(self, "shape", tuple(_whole("shape", n) for n in _sequence(self.shape)))
         if len(self.shape) != 3 or min(self.shape) < 1:
             raise ParameterError(f"shape={self.shape}: give (m, n, k), each at least 1")
-        kinds = {AlignedSum: _ALIGNED, FusedChain: _CHAIN, ExactInteger: _INTEGER}
+        kinds = {AlignedSum: (_NARROW,), FusedChain: (_DOUBLE, _NARROW), ExactInteger: (_INTEGER,)}
         if type(self.arithmetic) not in kinds:
             raise ParameterError(
                 f"arithmetic={self.arithmetic!r}: give an AlignedSum, a FusedChain or an ExactInteger"
             )
-        inputs, outputs = kinds[type(self.arithmetic)]
-        if self.a not in inputs or self.b not in inputs or self.output not in outputs:
-            raise ParameterError(
-                f"{type(self.arithmetic).__name__} takes {', '.join(inputs)} and gives {' or '.join(outputs)}, "
-                f"not {self.signature}"
+        known = kinds[type(self.arithmetic)]
+        if not any({self.a, self.b} <= {*inputs} and self.output in outputs for inputs, outputs in known):
+            takes = ", or ".join(
+                f"{', '.join(inputs)} and gives {' or '.join(outputs)}" for inputs, outputs in known
             )
-        order = self.arithmetic.order if isinstance(self.arithmetic, AlignedSum) else None
+            raise ParameterError(f"{type(self.arithmetic).__name__} takes {takes}, not {self.signature}")
+        if self.output == "binary64" and self.arithmetic != FusedChain():
+            raise ParameterError(
+                f"arithmetic={self.arithmetic!r}: in binary64 a FusedChain goes by ascending k and rounds no product; "
+                "leave order and rounded_products out"
+            )
+        order = None if isinstance(self.arithmetic, ExactInteger) else self.arithmetic.order
         if order is not None and len(order) != self.k:
             raise ParameterError(f"order has {len(order)} entries: one instruction takes k = {self.k}")
 
