@@ -352,12 +352,13 @@ def inference(arithmetic, identified=True, example=None, formats=("binary16", "b
         AlignedSum(4, 23, "RZ", 0, 13, (0, 2, 1, 3), True),
         AlignedSum(4, 23, "RNE"),
         FusedChain(),
+        FusedChain((3, 2, 1, 0), rounded_products=True),
         ExactInteger(),
     ],
 )
 def test_the_python_expression_builds_the_unit(arithmetic):
-    formats = {FusedChain: ("binary64",) * 3, ExactInteger: ("u8", "s8", "s32")}
-    known = inference(arithmetic, formats=formats.get(type(arithmetic), ("binary16", "binary16", "binary32")))
+    formats = {FusedChain(): ("binary64",) * 3, ExactInteger(): ("u8", "s8", "s32")}
+    known = inference(arithmetic, formats=formats.get(arithmetic, ("binary16", "binary16", "binary32")))
     namespace = {}
     exec(probe_page.unit_expression(known.unit), namespace)
     assert namespace["unit"] == known.unit
@@ -380,6 +381,17 @@ def test_an_identification_in_text(run, monkeypatch):
     shown = page("page.html")
     assert "T4 <x>" in shown
     assert "it's <inferred>" in shown
+
+
+def test_the_parameters_of_a_chain_in_text(run, monkeypatch):
+    known = inference(FusedChain((3, 2, 1, 0), rounded_products=True))
+    monkeypatch.setattr(probing, "infer", lambda *_, **__: known)
+    code, out, _ = run("infer", "T4")
+    assert code == 0
+    lines = [" ".join(line.split()) for line in out.splitlines()]
+    assert "arithmetic FusedChain products added to c one by one, each sum rounded to nearest" in lines
+    assert "order 3, 2, 1, 0 in which the k of one instruction are added" in lines
+    assert "rounded_products yes a product is rounded before it is added: not fused" in lines
 
 
 def test_a_counterexample_in_text(run, monkeypatch):

@@ -1,14 +1,17 @@
 """Contract of ``tcu.infer``: an executable model from answers alone, or *not identified*.
 
 Every arithmetic of the catalogue, units drawn at random over the whole family
-(``--units`` of them; ``make verify`` takes 300), and targets that no member
-of the family is: those are never identified.  An identified unit is compared
-with the target once more, on inputs that the inference did not see.
+(``--units`` of them; ``make verify`` takes 300), chains of IEEE operations
+written in NumPy, aligned sums that are nearly such a chain, and targets that
+no member of the family is: those are never identified.  An identified unit is
+compared with the target once more, on inputs that the inference did not see.
+Nothing is identified before every kind of question was asked.
 """
 
 from __future__ import annotations
 
 import random
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -17,12 +20,13 @@ import pytest
 import tcu
 from tcu.errors import ParameterError
 from tcu.formats import get_format
-from tcu.probes import Inference, infer
+from tcu.probes import Inference, infer, inputs, kinds
 from tcu.probes.infer import interleaved
-from tcu.probes.inputs import adversarial, near_zero, ordinary
-from tcu.probes.target import Target, of_instruction
+from tcu.probes.inputs import DECIDING, adversarial, near_zero, ordinary
+from tcu.probes.target import Operation, Target, as_target, of_instruction
 from tcu.units import CATALOGUE, AlignedSum, FusedChain, Instruction
 
+OWN = tuple(kind for kind, _ in DECIDING)
 DIFFERENT = {
     (row.a, row.output, row.k, row.arithmetic): (unit.name, row)
     for unit in reversed(CATALOGUE.values())
@@ -37,9 +41,9 @@ def different_outputs(target: Target, found: Inference, outputs: int, seed: int)
     model = of_instruction("model", found.unit.instructions[0])
     rng = np.random.default_rng(seed)
     different = 0
-    kinds = (adversarial, ordinary, near_zero) if target.input.is_float else (adversarial,)
+    asked = (adversarial, ordinary, near_zero, *OWN) if target.input.is_float else (adversarial,)
     for number in range(-(-outputs // 4096)):
-        q = kinds[number % len(kinds)](target, rng, 64, 64)
+        q = asked[number % len(asked)](target, rng, 64, 64)
         different += int(np.count_nonzero(target(q.a, q.b, q.c) != model(q.a, q.b, q.c)))
     return different
 
@@ -100,6 +104,172 @@ def test_units_drawn_at_random_are_identified(request: pytest.FixtureRequest) ->
     assert len(missed) <= 0.03 * count, missed
 
 
+# Chains of IEEE operations
+
+
+def one_nan(d):
+    """Every NaN with all bits but the sign's set."""
+    words = d.view(np.uint16 if d.dtype == np.float16 else np.uint32)
+    return np.where(np.isnan(d), words.dtype.type(np.iinfo(words.dtype).max >> 1), words).view(d.dtype)
+
+
+def to_odd(x, y):
+    """x + y in binary64, rounded to odd: narrowed, it is the exact sum rounded once."""
+    total = x + y
+    moved = total - x
+    lost = (x - (total - moved)) + (y - moved)
+    bits = total.view(np.int64)
+    inexact = (lost != 0) & np.isfinite(total) & (bits & 1 == 0)
+    return np.where(inexact, bits + np.where((lost > 0) == (total > 0), 1, -1), bits).view(np.float64)
+
+
+def chain(fused: bool, step: int = 1):
+    """d = c + a0·b0, d = d + a1·b1, ..., or from the last k on; fused: one rounding for each k, not two."""
+
+    def chain(a, b, c):
+        d = c
+        with np.errstate(all="ignore"):
+            for k in range(a.shape[1])[::step]:
+                product = a[:, k, None].astype(np.float64) * b[None, k].astype(np.float64)
+                if fused:
+                    d = to_odd(d.astype(np.float64), product).astype(c.dtype)
+                else:
+                    d = d + product.astype(c.dtype)
+        return one_nan(d)
+
+    return chain
+
+
+def test_chains_are_identified(request: pytest.FixtureRequest) -> None:
+    draw = random.Random(18)
+    for number in range(request.config.getoption("--units") // 2 + 1):
+        fused, step, k = draw.random() < 0.5, draw.choice([1, -1]), draw.choice([1, 2, 4, 8, 16])
+        formats = draw.choice([("binary16", "binary32"), ("bfloat16", "binary32"), ("binary16", "binary16")])
+        function = chain(fused, step)
+        target = as_target(function, input=formats[0], output=formats[1], k=k)
+        found = infer(target, seed=number, outputs=20_000)
+        assert found.identified, found.conclusion
+        assert isinstance(found.arithmetic, FusedChain), found.arithmetic
+        assert found.arithmetic.order == (tuple(range(k))[::-1] if step < 0 and k > 1 else None)
+        # The products of two binary16 are exact in binary32: one rounding or two are the same there.
+        assert found.arithmetic.rounded_products == (not fused and formats != ("binary16", "binary32"))
+        assert different_outputs(target, found, 50_000, number) == 0
+        assert "FusedChain" in found.conclusion
+
+
+def test_aligned_sums_that_are_nearly_a_chain_are_told_from_it(request: pytest.FixtureRequest) -> None:
+    """One product at a time, and so many bits that random operands hardly ever need more."""
+    draw = random.Random(18)
+    for number in range(request.config.getoption("--units") // 2 + 1):
+        operand = draw.choice(["binary16", "bfloat16", "tf32", "e4m3", "e5m2"])
+        fraction_bits, rounding = draw.randint(30, 42), draw.choice(["RNE", "RZ"])
+        row = Instruction("mma", operand, operand, "binary32", (16, 8, draw.choice([1, 2, 4, 8, 16])),
+                          AlignedSum(1, fraction_bits, rounding, draw.choice([None, -133])), ())  # fmt: skip
+        target = of_instruction("target", row)
+        found = infer(target, seed=number, outputs=20_000)
+        assert isinstance(found.arithmetic, AlignedSum), f"{row} taken for {found.arithmetic}"
+        assert found.identified, found.conclusion
+        assert (found.arithmetic.fraction_bits, found.arithmetic.rounding) == (fraction_bits, rounding)
+        assert different_outputs(target, found, 50_000, number) == 0
+
+
+def test_a_tail_tells_any_number_of_bits_from_a_chain_in_one_question() -> None:
+    for operand in ("binary16", "bfloat16", "tf32", "e4m3", "e5m2"):
+        row = Instruction("mma", operand, operand, "binary32", (16, 8, 4), FusedChain(), ())
+        target = of_instruction("chain", row)
+        for seed in range(5):
+            q = inputs.tail_of_c(target, np.random.default_rng(seed), early=seed % 2 == 0)
+            answer = target(q.a, q.b, q.c)
+            for fraction_bits in range(8, 43):
+                other = of_instruction("sum", replace(row, arithmetic=AlignedSum(1, fraction_bits, "RNE")))
+                assert (other(q.a, q.b, q.c) != answer).any(), (operand, seed, fraction_bits)
+
+
+def test_a_tail_behind_a_tie() -> None:
+    """The product is half of the last place of 1, and 2^-43 of 1 more: 36 bits do not see that."""
+    a, b = np.zeros((1, 4), np.float16), np.zeros((4, 1), np.float16)
+    a[0, 0], b[0, 0] = 6.204843521118164e-05, 0.0009608268737792969
+    c = np.ones((1, 1), np.float32)
+    assert chain(fused=False)(a, b, c) == chain(fused=True)(a, b, c) == np.nextafter(c, np.float32(2))
+    row = Instruction("mma", "f16", "f16", "f32", (16, 8, 4), AlignedSum(1, 36, "RNE"), ())
+    assert tcu.mma(a, b, c, unit=tcu.Unit("near", "-", "-", "-", (row,))) == 1
+
+
+@pytest.mark.parametrize("operand", ["binary16", "bfloat16", "tf32", "e4m3", "e5m2", "binary64"])
+@pytest.mark.parametrize("k", [1, 2, 3, 16])
+def test_deciding_kinds_hold_what_they_claim(operand: str, k: int) -> None:
+    output = get_format("binary64" if operand == "binary64" else "binary32")
+    operation = Operation(get_format(operand), output, k)
+    rng = np.random.default_rng(0)
+
+    def values(q):
+        shift = np.array(operation.input.storage_shift, q.a.dtype)
+        a, b = (tcu.formats.decode_array(words >> shift, operation.input) for words in (q.a, q.b))
+        return a, b, tcu.formats.decode_array(q.c, output)
+
+    a, b, c = values(inputs.tail_of_c(operation, rng))
+    assert (np.count_nonzero(a, axis=1) == 1).all()
+    ratio = np.abs(c / (a @ b))
+    assert (np.frexp(a @ b)[0].__abs__() == 0.5).all()
+    assert (ratio <= output.unit_roundoff * 2).all()
+    tie = ratio[(ratio > output.unit_roundoff) & (ratio < 1.5 * output.unit_roundoff)]
+    assert len(tie)
+    assert tie.min() == output.unit_roundoff * (1 + 2.0**-output.fraction_bits) or operand == "binary64"
+
+    a, b, c = values(inputs.tail_of_a_product(operation, rng, 64, 64))
+    assert (np.count_nonzero(a, axis=1) + (c != 0).all(axis=1) == 2).all()
+    assert (c != 0).all() == (k == 1)
+    pairs = inputs._just_over_two(operation.input.fraction_bits)
+    if operand != "binary64":
+        assert ((pairs.prod(axis=1) > 2) & (pairs < 2).all(axis=1)).all()
+
+    a, b, c = values(inputs.product_far_below_c(operation, rng))
+    assert (np.count_nonzero(a, axis=1) == 1).all()
+    distance = np.log2(np.abs(c / (a @ b)))
+    if operand != "binary64":
+        assert set(range(output.fraction_bits, 49)) <= set(distance.ravel())
+
+    a, b, c = values(inputs.about_the_limit(operation, rng))
+    assert (np.isfinite(a).all(), np.isfinite(b).all(), np.isfinite(c).all()) == (True, True, True)
+    assert np.abs(c).max() >= 2.0**output.emax
+
+    a, b, c = values(inputs.zeros_of_one_sign(operation, rng))
+    assert not a.any()
+    assert not c.any()
+    assert np.signbit(a).all(axis=1).any()
+    assert set(np.signbit(c).ravel()) == {True, False}
+
+
+def test_every_kind_of_question_is_asked_however_few_outputs_are_compared(monkeypatch) -> None:
+    asked: list[str] = []
+
+    def spied(name, kind):
+        return lambda *arguments: asked.append(name) or kind(*arguments)
+
+    module = sys.modules["tcu.probes.infer"]
+    own = tuple((spied(kind.__name__, kind), count) for kind, count in DECIDING)
+    monkeypatch.setattr(module, "DECIDING", own)
+    monkeypatch.setattr(
+        module,
+        "makers",
+        lambda operation: {name: spied(name, kind) for name, kind in kinds.makers(operation).items()},
+    )
+    for unit, operand in (("V100", "binary16"), ("A100", "binary64")):
+        asked.clear()
+        target = as_target(unit, input=operand)
+        assert infer(target, seed=0, outputs=1).identified
+        assert asked == [
+            *kinds.makers(target),
+            *(kind.__name__ for kind, count in DECIDING for _ in range(count)),
+        ]
+    asked.clear()
+    assert infer("A100", input="u8", seed=0, outputs=1).identified
+    assert asked == ["adversarial bits", "extremes", "all zeros"]
+
+
+# Targets that no member of the family is
+
+
 def f64(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     """Terms (M, N, k + 1) in binary64, c first."""
     with np.errstate(all="ignore"):
@@ -126,6 +296,43 @@ def pairwise(a, b, c):
         while len(level) > 1:
             level = [level[i] + level[i + 1] for i in range(0, len(level), 2)]
         return level[0] + c
+
+
+def exact_pairs(a, b, c):
+    """Two products at a time are added to the sum exactly, and rounded once."""
+    terms, d = f64(a, b, c), c
+    with np.errstate(all="ignore"):
+        for i in range(1, terms.shape[-1], 2):
+            pair = terms[..., i] + terms[..., i + 1]  # exact but where the two are 2^31 apart
+            d = to_odd(d.astype(np.float64), pair).astype(np.float32)
+        return one_nan(d)
+
+
+def toward_zero(a, b, c):
+    """A chain of fused multiply-adds, each rounded toward zero."""
+    terms, d = f64(a, b, c), c
+    with np.errstate(all="ignore"):
+        for i in range(1, terms.shape[-1]):
+            exact = to_odd(d.astype(np.float64), terms[..., i])
+            d = exact.astype(np.float32)
+            d = np.where(np.abs(d.astype(np.float64)) > np.abs(exact), np.nextafter(d, np.float32(0)), d)
+        return one_nan(d)
+
+
+@np.errstate(all="ignore")
+def c_last(a, b, c):
+    return one_nan(chain(fused=True)(a, b, np.zeros_like(c)) + c)
+
+
+@np.errstate(all="ignore")
+def no_negative_zero(a, b, c):
+    return chain(fused=True)(a, b, c) + np.float32(0)
+
+
+def own_nan(a, b, c):
+    """A chain with another NaN than CUDA's."""
+    d = chain(fused=True)(a, b, c)
+    return np.where(np.isnan(d), np.float32(np.nan), d)
 
 
 class Noise:
@@ -159,7 +366,12 @@ def nearly(a, b, c):
     return np.where(c == np.float32(1.0), np.nextafter(d, np.float32(0)), d).astype(np.float32)
 
 
-@pytest.mark.parametrize("function", [kahan, pairwise, Noise(), Counting(), nearly], ids=lambda f: f.__name__)
+FOREIGN = (
+    kahan, pairwise, exact_pairs, toward_zero, c_last, no_negative_zero, own_nan, Noise(), Counting(), nearly,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("function", FOREIGN, ids=lambda f: f.__name__)
 def test_foreign_targets_are_never_identified(function) -> None:
     found = infer(function, k=16, seed=0, outputs=300_000)
     assert not found.identified
@@ -179,6 +391,23 @@ def test_a_counterexample_is_small_and_real(function) -> None:
     assert int(np.asarray(function(a, b, c)).view(np.uint32)[0, 0]) == example.target
     used = [p for p, q in zip(example.a, example.b, strict=True) if p or q]
     assert len(used) <= 4
+
+
+def test_another_nan_is_told_by_the_nearest_model_and_ends_the_search() -> None:
+    calls = 0
+
+    def counted(a, b, c):
+        nonlocal calls
+        calls += 1
+        return own_nan(a, b, c)
+
+    found = infer(counted, k=1, seed=0)
+    assert not found.identified
+    assert found.arithmetic == FusedChain()
+    assert found.counterexample is not None
+    assert (found.counterexample.target, found.counterexample.model) == (0x7FC00000, 0x7FFFFFFF)
+    assert len(found.pinned) == 3
+    assert calls < 1000
 
 
 def test_an_inferred_unit_can_be_executed() -> None:

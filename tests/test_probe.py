@@ -182,6 +182,26 @@ def test_a_function_is_a_target_like_any_other() -> None:
     assert found["block size"].value == 8
 
 
+@pytest.mark.parametrize(("output", "rounded"), [("f32", None), ("f16", False)])
+def test_a_chain_of_ieee_operations_is_asked_as_such(output: str, rounded: bool | None) -> None:
+    """In binary16 the product is rounded before it is added; in binary32 it is exact, and nothing can tell."""
+
+    def chain(a, b, c):
+        with np.errstate(all="ignore"):
+            for k in range(a.shape[1]):
+                c = c + np.multiply.outer(a[:, k].astype(c.dtype), b[k].astype(c.dtype))
+        return c
+
+    found = probe(chain, k=4, output=output)
+    assert found.kind == "chain"
+    assert found["exact products"].value is rounded
+    expected = {
+        "rounding mode": "RNE", "several roundings": True, "largest addend first": False, "place of c": "first",
+        "normalisation in addition": True, "monotonicity": True,
+    }  # fmt: skip
+    assert {name: found[name].value for name in expected} == expected
+
+
 def test_integers_and_codes() -> None:
     assert probe("H100", input="u8")["integer overflow"].value == "wraps"
     finding = probe("V100")["extra bits"]

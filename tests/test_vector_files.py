@@ -30,9 +30,9 @@ from tcu.formats import decode_array, get_format
 from tcu.gpu import KERNELS
 from tcu.model.mma import multiply_accumulate
 from tcu.probes import inputs
+from tcu.probes.kinds import kinds_of
 from tcu.probes.vectors import Entry, Vectors, collect, collection, verify
 from tcu.probes.vectors.collection import replay
-from tcu.probes.vectors.kinds import kinds_of
 from tcu.units import CATALOGUE, AlignedSum, Instruction, Unit, find_instruction
 
 RECORDED = Path(__file__).parent / "data" / "h200-vectors.npz"

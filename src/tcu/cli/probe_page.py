@@ -31,10 +31,11 @@ _MEANINGS = {
     "block": "products aligned together", "fraction_bits": "F: bits kept below the largest exponent",
     "rounding": "of a block's sum to the output", "exponent_floor": "the least common exponent",
     "output_fraction_bits": "fraction bits that the rounding keeps",
-    "order": "in which the k of one instruction enter the blocks",
+    "order": "in which the k of one instruction are added",
     "late_c": "c is added last, by an IEEE addition to nearest",
     "normalized_products": "a product in [2, 4) counts with the exponent one higher",
     "flush_inputs": "subnormal inputs count as zero", "flush_outputs": "subnormal results become zero",
+    "rounded_products": "a product is rounded before it is added: not fused",
 }  # fmt: skip
 _UNSET = {"exponent_floor": "none", "output_fraction_bits": "all", "order": "ascending"}
 
@@ -167,12 +168,13 @@ def inference_grids(known: Inference, fmt: Format, output: Format) -> Iterator[t
 
 
 def _parameters(arithmetic: Arithmetic) -> list[list[Cell]]:
+    given = {k: _UNSET[k] if v is None else _short(v) for k, v in vars(arithmetic).items()}
+    rows = [[(name, "name"), (value, ""), (_MEANINGS[name], "dim")] for name, value in given.items()]
     if isinstance(arithmetic, AlignedSum):
-        given = {k: _UNSET[k] if v is None else _short(v) for k, v in vars(arithmetic).items()}
-        return [[(name, "name"), (value, ""), (_MEANINGS[name], "dim")] for name, value in given.items()]
-    chain = "fused multiply-adds from c, k ascending, each to nearest"
+        return rows
+    chain = "products added to c one by one, each sum rounded to nearest"
     text = chain if isinstance(arithmetic, FusedChain) else "exact; the 32-bit result wraps"
-    return [[("arithmetic", "name"), (type(arithmetic).__name__, ""), (text, "dim")]]
+    return [[("arithmetic", "name"), (type(arithmetic).__name__, ""), (text, "dim")], *rows]
 
 
 def _example_grid(example: Counterexample, fmt: Format, output: Format) -> Grid:

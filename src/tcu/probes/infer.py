@@ -1,11 +1,12 @@
 """Infer an executable, bit-exact model of a matrix unit from experiments alone.
 
-The family of :class:`~tcu.units.arithmetic.AlignedSum` is searched in stages,
-each on inputs that only its parameters decide: how K falls into blocks,
-alignment and rounding together, then what happens near zero.  A stage asks
-every candidate for the bits and keeps those that are never wrong.  What is
-left is run against the target on fresh adversarial inputs; one different bit
-and the target is *not identified*.
+The families of :class:`~tcu.units.arithmetic.AlignedSum` and
+:class:`~tcu.units.arithmetic.FusedChain` are searched in stages, each on
+inputs that only its parameters decide: alignment and rounding together, how K
+falls into blocks, then what happens near zero.  A stage asks every candidate
+for the bits and keeps those that are never wrong.  What is left must then
+answer every kind of question there is, and fresh adversarial inputs; one
+different bit and the target is *not identified*.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,18 @@ from tcu.errors import ParameterError
 from tcu.formats.scalar import ROUNDINGS
 from tcu.model import compiled
 from tcu.model.mma import aligned_arguments
-from tcu.probes.inputs import Question, adversarial, near_zero, ordinary, pair
+from tcu.probes.inputs import (
+    DECIDING,
+    Question,
+    adversarial,
+    near_zero,
+    ordinary,
+    pair,
+    product_far_below_c,
+    tail_of_a_product,
+    tail_of_c,
+)
+from tcu.probes.kinds import COLUMNS, ROWS, Maker, makers
 from tcu.probes.target import Codes, Function, Target, as_target, of_instruction
 from tcu.units.arithmetic import (
     MAX_FRACTION_BITS,
@@ -36,8 +49,15 @@ from tcu.units.arithmetic import (
 
 __all__ = ["Counterexample", "Inference", "Pinned", "infer"]
 
-ROWS, COLUMNS = 16, 8
 Progress = Callable[[str], None]
+
+_ALIGNMENT: tuple[tuple[Maker, int], ...] = (
+    (pair, 48), (partial(tail_of_c, early=True), 3), (partial(tail_of_a_product, early=True), 6),
+    (partial(product_far_below_c, early=True), 3),
+)  # fmt: skip
+_BLOCKS: tuple[tuple[Maker, int], ...] = ((ordinary, 100),)
+_NEAR_ZERO: tuple[tuple[Maker, int], ...] = ((near_zero, 200),)
+"""The kinds of questions of the three stages, and how many of each."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +121,7 @@ def infer(
     instruction, input, output, k:
         Which instruction of the unit; formats and k of the function.
     outputs:
-        Fresh adversarial outputs that an identification must reproduce.
+        Fresh adversarial outputs that an identification must reproduce, beside every kind of question.
     seed:
         Of the inputs; None draws fresh ones.
     progress:
@@ -122,10 +142,10 @@ def interleaved(k: int, period: int) -> tuple[int, ...]:
     return tuple(i for upper in (False, True) for i in range(k) if (i % period >= period // 2) == upper)
 
 
-def first_guess(target: Target) -> AlignedSum:
-    """An aligned sum that passes every stage, or a plain one where none does; no final comparison."""
+def first_guess(target: Target) -> Candidate:
+    """What passes every stage, or a plain aligned sum where nothing does; no final comparison."""
     search = _Search(target, np.random.default_rng(1), lambda _: None)
-    return next(search.aligned_sums(_Judge(target)), _plainest(target))
+    return next(search.candidates(_Judge(target)), _plainest(target))
 
 
 def _plainest(target: Target) -> AlignedSum:
@@ -150,7 +170,7 @@ class _Search:
         elif self.target.output.name == "binary64":
             candidates = [FusedChain()]
         else:
-            candidates = self.aligned_sums(judge)
+            candidates = self.candidates(judge)
         return self._verified(candidates, judge, outputs) or self._closest(outputs)
 
     # Stage 0
@@ -170,8 +190,8 @@ class _Search:
 
     # Stages 1 to 3
 
-    def aligned_sums(self, judge: _Judge) -> Iterator[AlignedSum]:
-        """Candidates that pass every stage, the plainest first, one at a time.
+    def candidates(self, judge: _Judge) -> Iterator[Candidate]:
+        """What passes every stage, the plainest first, one at a time.
 
         The last stage asks ``judge``, which also learns from every candidate
         that fails on fresh inputs afterwards.
@@ -179,7 +199,7 @@ class _Search:
         for found in self._shapes():
             self.progress("floor and flushes")
             if not judge.questions:
-                judge.questions += self._ask(near_zero, 200)
+                judge.questions += self._ask(_NEAR_ZERO, everything=True)
             dots = len(judge.questions) * ROWS * COLUMNS
             stages = len(self.pinned)
             for tried, row in enumerate(self._floors(sorted(found, key=_plainness)), 1):
@@ -188,39 +208,51 @@ class _Search:
                     self.pinned[stages:] = [Pinned("floor and flushes", text, tried, dots)]
                     yield row
 
-    def _shapes(self) -> Iterator[list[AlignedSum]]:
+    def _shapes(self) -> Iterator[list[Candidate]]:
         """Everything but floor and flushes: candidates with an aligned c, and if those fail, with a late one."""
         for late in (False, True):
-            found = self._stage("alignment and rounding", pair, 60, self._roundings(late))
-            found = self._stage("blocks and order", ordinary, 100, self._blocks(found))
+            chains = () if late else self._chains()
+            found = self._stage(
+                "alignment and rounding", _ALIGNMENT, itertools.chain(chains, self._roundings(late))
+            )
+            found = self._stage("blocks and order", _BLOCKS, self._blocks(found))
             if found:
                 yield found
 
-    def _ask(self, kind: Callable[..., Question], count: int) -> list[_Asked]:
-        """Questions and answers; of ordinary ones, what flushes and floors could have touched does not count."""
+    def _ask(self, kinds: tuple[tuple[Maker, int], ...], everything: bool = False) -> list[_Asked]:
+        """Questions and answers; unless ``everything`` counts, not what flushes and floors could have touched."""
         asked: list[_Asked] = []
         z = self.target.output
-        for _ in range(count):
-            q = kind(self.target, self.rng, ROWS, COLUMNS)
-            answer = self.target(q.a, q.b, q.c)
-            clear = (answer & np.array(z.sign_code - 1, answer.dtype)) >= 3 << z.fraction_bits
-            asked.append((q, answer, ... if kind is near_zero else clear))
+        for kind, count in kinds:
+            for _ in range(count):
+                q = kind(self.target, self.rng)
+                answer = self.target(q.a, q.b, q.c)
+                clear = (answer & np.array(z.sign_code - 1, answer.dtype)) >= 3 << z.fraction_bits
+                asked.append((q, answer, ... if everything else clear))
         return asked
 
     def _stage(
-        self, parameters: str, kind: Callable[..., Question], count: int, candidates: Iterable[AlignedSum]
-    ) -> list[AlignedSum]:
-        """The candidates that are never wrong on ``count`` questions of one kind."""
+        self, parameters: str, kinds: tuple[tuple[Maker, int], ...], candidates: Iterable[Candidate]
+    ) -> list[Candidate]:
+        """The candidates that are never wrong on so many questions of each kind."""
         self.progress(parameters)
         judge = _Judge(self.target)
-        judge.questions = self._ask(kind, count)
+        judge.questions = self._ask(kinds)
+        dots = len(judge.questions) * ROWS * COLUMNS
         tried, found = 0, []
         for row in candidates:
             tried += 1
             if judge.agrees(row):
                 found.append(row)
-        self.pinned.append(Pinned(parameters, _summary(found, tried), tried, count * ROWS * COLUMNS))
+        self.pinned.append(Pinned(parameters, _summary(found, tried), tried, dots))
         return found
+
+    def _chains(self) -> Iterator[FusedChain]:
+        """One product after another, in any order, descending too."""
+        k = self.target.k
+        orders = self._orders() if k == 1 else [*self._orders(), tuple(reversed(range(k)))]
+        for rounded, order in itertools.product((False, True), orders):
+            yield FusedChain(order, rounded)
 
     def _roundings(self, late: bool) -> Iterator[AlignedSum]:
         """Everything but the blocks, for each way in which the first two products and c can meet."""
@@ -237,7 +269,10 @@ class _Search:
 
     def _widths(self, late: bool) -> Iterator[tuple[int, int]]:
         """(output fraction bits, F) that may be; an aligned c comes back with the smaller of the two."""
-        full, widths = self.target.output.fraction_bits, range(MAX_FRACTION_BITS, 7, -1)
+        full, most = self.target.output.fraction_bits, MAX_FRACTION_BITS
+        if late and self.target.k == 1:  # a product on its own is exact in so many bits: more are the same
+            most = min(most, 2 * self.target.input.fraction_bits + 1)
+        widths = range(max(most, 8), 7, -1)
         grid = itertools.product(range(full, 4, -1), widths)
         if late:
             return grid
@@ -255,16 +290,20 @@ class _Search:
             if (min(pair) == seen or (seen == full and pair[0] == full and pair[1] >= seen))
         )
 
-    def _blocks(self, found: list[AlignedSum]) -> Iterator[AlignedSum]:
-        rest = dict.fromkeys(replace(row, block=1, order=None) for row in found)
+    def _blocks(self, found: list[Candidate]) -> Iterator[Candidate]:
+        yield from (row for row in found if isinstance(row, FusedChain))
+        aligned = (row for row in found if isinstance(row, AlignedSum))
+        rest = dict.fromkeys(replace(row, block=1, order=None) for row in aligned)
         for row, (block, order) in itertools.product(rest, list(self._structures())):
             yield replace(row, block=block, order=order)
 
-    def _floors(self, found: list[AlignedSum]) -> Iterator[AlignedSum]:
+    def _floors(self, found: list[Candidate]) -> Iterator[Candidate]:
+        yield from (row for row in found if isinstance(row, FusedChain))
+        aligned = [row for row in found if isinstance(row, AlignedSum)]
         lowest = max(2 * self.target.input.emin - 30, -300)
         usual = -133 if self.target.output.bits > 16 else -21
         floors = dict.fromkeys([usual, None, *range(0, lowest, -1)])
-        combinations = itertools.product(found, (False, True), (False, True), floors)
+        combinations = itertools.product(aligned, (False, True), (False, True), floors)
         for row, flush_in, flush_out, floor in combinations:
             yield replace(row, exponent_floor=floor, flush_inputs=flush_in, flush_outputs=flush_out)
 
@@ -288,13 +327,14 @@ class _Search:
             self.progress("fresh adversarial inputs")
             model = of_instruction("model", self._instruction(best))
             tried, different = 0, 0
-            while tried < outputs and not different:
-                q = adversarial(self.target, self.rng, 64, 64)
+            for q in self._fresh(outputs):
                 answer = self.target(q.a, q.b, q.c)
                 wrong = answer != model(q.a, q.b, q.c)
                 tried += wrong.size
                 different = int(np.count_nonzero(wrong))
-            if not different:
+                if different:
+                    break
+            else:
                 return Inference(
                     self.target.name, True, self._unit(best), best, tuple(self.pinned), tried, 0, None,
                     f"identified: {_describe(best)}; {tried:,} fresh adversarial outputs, none different",
@@ -305,7 +345,24 @@ class _Search:
                 example = _shrunk(self.target, model, q, i, j)
                 why = "the best model differs on fresh inputs"
                 refuted = self._unidentified(best, tried, different, example, why)
+            if self._has_another_nan(answer):
+                break
         return refuted
+
+    def _has_another_nan(self, answer: Codes) -> bool:
+        """Whether a NaN is not the one that every candidate returns, which refutes what is left of them too."""
+        z = self.target.output
+        nan = (answer & np.array(z.sign_code - 1, answer.dtype)) > z.infinity_code
+        return bool((nan & (answer != z.nan_code)).any())
+
+    def _fresh(self, outputs: int) -> Iterator[Question]:
+        """Every kind of question, whatever ``outputs`` is, and at least so many adversarial outputs."""
+        deciding = DECIDING if self.target.input.is_float else ()
+        for kind, count in (*((kind, 1) for kind in makers(self.target).values()), *deciding):
+            for _ in range(count):
+                yield kind(self.target, self.rng)
+        for _ in range(-(-outputs // 64**2)):
+            yield adversarial(self.target, self.rng, 64, 64)
 
     def _closest(self, outputs: int) -> Inference:
         """No member of the family fits: show where its plainest member goes wrong."""
@@ -346,21 +403,19 @@ class _Search:
 
 def _describe(row: Arithmetic) -> str:
     """The parameters that are not at their defaults."""
-    if not isinstance(row, AlignedSum):
-        return type(row).__name__
-    plain = AlignedSum(row.block, row.fraction_bits, row.rounding)
-    told: dict[str, object] = {"block": row.block, "F": row.fraction_bits, "rounding": row.rounding}
-    told |= {k: v for k, v in vars(row).items() if k not in told and v != getattr(plain, k)}
-    if row.order is not None:
-        told["order"] = ", ".join(map(str, row.order[:8])) + (" ..." if len(row.order) > 8 else "")
-    return ", ".join(f"{name} {value}" for name, value in told.items())
+    told = {name: value for name, value in vars(row).items() if value is not None and value is not False}
+    if "order" in told:
+        told["order"] = ", ".join(map(str, told["order"][:8])) + (" ..." if len(told["order"]) > 8 else "")
+    texts = [f"{'F' if name == 'fraction_bits' else name} {value}" for name, value in told.items()]
+    return ", ".join(texts if isinstance(row, AlignedSum) else [type(row).__name__, *texts])
 
 
-def _summary(found: list[AlignedSum], tried: int) -> str:
+def _summary(found: list[Candidate], tried: int) -> str:
     text = f"{len(found):,} of {tried:,} candidates are never wrong"
     return f"{text}; the plainest: {_describe(min(found, key=_plainness))}" if found else text
 
 
+Candidate = AlignedSum | FusedChain
 _Asked = tuple[Question, Codes, Any]
 """A question, its answer, and which elements of the answer count."""
 
@@ -372,7 +427,7 @@ class _Judge:
         self.target = target
         self.questions: list[_Asked] = []
 
-    def agrees(self, row: AlignedSum) -> bool:
+    def agrees(self, row: Candidate) -> bool:
         t = self.target
         instruction = Instruction(
             "mma", t.input.name, t.input.name, t.output.name, (ROWS, COLUMNS, t.k), row, ()
@@ -409,10 +464,10 @@ def _compiled(instruction: Instruction) -> Callable[[Question], Codes]:
     return model
 
 
-def _plainness(row: Arithmetic) -> tuple[object, ...]:
+def _plainness(row: Candidate) -> tuple[object, ...]:
     """Among models that no input told apart, the one with the fewest peculiarities."""
-    if not isinstance(row, AlignedSum):
-        return (0,)
+    if isinstance(row, FusedChain):
+        return (-1, row.order is not None, row.rounded_products)
     floors = {-133: 0, -21: 1, None: 2}
     return (
         row.late_c, row.order is not None, row.normalized_products, row.flush_inputs, row.flush_outputs,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -10,7 +11,10 @@ from tcu.formats.array import decode_array
 from tcu.formats.format import Format
 from tcu.probes.target import Codes, Operation
 
-__all__ = ["CODE_MODES", "MODES", "Question", "adversarial", "codes", "near_zero", "ordinary", "pair"]
+__all__ = [
+    "CODE_MODES", "DECIDING", "MODES", "Question", "about_the_limit", "adversarial", "codes", "factors", "near_zero",
+    "ordinary", "pair", "product_far_below_c", "tail_of_a_product", "tail_of_c", "zeros_of_one_sign",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -138,6 +142,154 @@ def _small(rng: np.random.Generator, fmt: Format, low: int, high: int, shape: tu
     high = int(np.clip(high, low, fmt.emax - 1))
     value = (1 + rng.integers(0, 16, shape) / 16) * 2.0 ** rng.integers(low, high + 1, shape)
     return np.where(rng.random(shape) < 0.5, -value, value)
+
+
+def tail_of_c(
+    operation: Operation, rng: np.random.Generator, rows: int = 16, columns: int = 8, early: bool = False
+) -> Question:
+    """A power of two as product, and a c whose last bit decides the rounding, if the unit sees it.
+
+    The bit takes every place below the result's last one, as far as c goes:
+    alone, which directed roundings show, and behind a tie, which nearest
+    rounding shows.  ``early`` as in :func:`tail_of_a_product`.
+    """
+    x, z, k = operation.input, operation.output, operation.k
+    f, far = z.fraction_bits, max(2 * z.fraction_bits + 2, 48)
+    alone = [sign * 2.0**-place for sign in (1, -1) for place in range(f + 1, far + 1)]
+    # Below a power of two the last place, and so the tie, is half as large.
+    ties = [
+        sign * (2.0**-tie + 2.0**-place)
+        for sign, tie in ((1, f + 1), (-1, f + 2))
+        for place in range(tie + 1, tie + f + 1)
+    ]
+    share = np.resize(rng.permutation(ties + alone), (rows, columns))
+    low, high = (7, 14) if early else (z.emin + f + 2, min(z.emax, 2 * x.emax - 1) - 1)
+    top = int(rng.integers(max(low, 2 * x.emin), high + 1))
+    share = np.where(np.abs(share) * 2.0**top < z.min_normal, 2.0**-f, share)
+    left, right = factors(x, top)
+    sign, other = _signs(rng, (rows, 1)), _signs(rng, (1, columns))
+    a = np.zeros((rows, k))
+    a[np.arange(rows), rng.integers(0, min(k, 2) if early else k, rows)] = 2.0**left
+    b = np.repeat(other * 2.0**right, k, axis=0)
+    return Question(
+        operation.codes(a * sign), operation.codes(b), operation.output_codes(sign * other * 2.0**top * share)
+    )
+
+
+def tail_of_a_product(
+    operation: Operation, rng: np.random.Generator, rows: int = 16, columns: int = 8, early: bool = False
+) -> Question:
+    """The same with the tail in a product, whose factors multiply to just over 2, beside c or a larger product.
+
+    early: only the first two products, and exponents clear of any floor.
+    """
+    x, z, k = operation.input, operation.output, operation.k
+    f, shape, least = z.fraction_bits, (rows, columns), 0 if early else z.emin
+    low, high = max(2 * x.emin + 1, least - f), min(z.emax - 1, 2 * (x.emax - 1)) - f - 3
+    small = int(rng.integers(low, max(low, high) + 1))  # exponent of the product with the tail
+    heads = small + f + np.array([0, 1, 1, 1, 2, 2, 3])  # of the larger term: mostly, the product is a tie
+    places = rng.permutation(min(k, 2) if early else k)
+    little, large = places[::2], places[1::2]  # of the products with a tail, and of larger ones
+    a, b = np.zeros((rows, k)), np.zeros((k, columns))
+    left, right = factors(x, small - 1)
+    middle, _ = factors(x, small + f + 1)
+    pairs = _just_over_two(x.fraction_bits)
+    chosen = pairs[(len(pairs) ** rng.random(k) ** 2).astype(int) - 1]  # the farthest tails most often
+    every, at = np.arange(rows), rng.choice(little, rows)
+    a[every, at] = chosen[at, 0] * 2.0**left
+    b[little] = (chosen[little, 1] * 2.0**right)[:, None]
+    c = 2.0 ** rng.choice(heads, shape)
+    if len(large):
+        beside = rng.random(rows) < 0.5
+        a[every, rng.choice(large, rows)] = np.where(beside, 2.0**middle, 0)
+        b[large] = 2.0 ** np.clip(rng.choice(heads, columns) - middle, x.emin, x.emax - 1)
+        c[beside] = 0
+    a, b, c = (values * _signs(rng, values.shape) for values in (a, b, c))
+    return Question(operation.codes(a), operation.codes(b), operation.output_codes(c))
+
+
+def product_far_below_c(
+    operation: Operation, rng: np.random.Generator, rows: int = 16, columns: int = 8, early: bool = False
+) -> Question:
+    """A product at every distance below c, which directed roundings show as far as the unit sees it.
+
+    early as in :func:`tail_of_a_product`.
+    """
+    x, z, k = operation.input, operation.output, operation.k
+    f, least = z.fraction_bits, 0 if early else z.emin
+    low, high = max(2 * x.emin, least - f), min(2 * (x.emax - 1), z.emax - 50)
+    if high < low:  # a narrow output: c is as large as it can be, and the product as small
+        low, high = 2 * x.emin, 2 * x.emin + 8
+    small = int(rng.integers(low, high + 1))
+    left, right = factors(x, small)
+    a, b = np.zeros((rows, k)), np.full((k, columns), 2.0**right)
+    a[np.arange(rows), rng.integers(0, min(k, 2) if early else k, rows)] = 2.0**left
+    distance = np.resize(rng.permutation(np.arange(f, max(f + 2, 49))), (rows, columns))
+    c = 2.0 ** np.clip(small + distance, least, z.emax - 1)
+    a, b, c = (values * _signs(rng, values.shape) for values in (a, b, c))
+    return Question(operation.codes(a), operation.codes(b), operation.output_codes(c))
+
+
+@lru_cache
+def _just_over_two(fraction_bits: int) -> np.ndarray:
+    """Significands (pairs, 2) of so many fraction bits that multiply to just over 2, the nearest first."""
+    one = 1 << fraction_bits
+    found = []
+    for first in range(one + 1, 2 * one, max(1, one >> 10)):
+        second = -(-2 * one * one // first)
+        if first * second != 2 * one * one:
+            found.append((first * second, first, second))
+    return np.array([pair for _, *pair in sorted(found)]) / one
+
+
+def about_the_limit(
+    operation: Operation, rng: np.random.Generator, rows: int = 16, columns: int = 8
+) -> Question:
+    """One or two products and c about the largest number: is one infinite before the others are added?"""
+    x, z, k = operation.input, operation.output, operation.k
+    left, right = factors(x, z.emax)
+    a = _powers(rng, x, left, left + 1, (rows, k))
+    a[rng.random(a.shape) < 1 - 1.5 / k] = 0
+    b = _powers(rng, x, right - 1, right + 1, (k, columns))
+    shape = rows, columns
+    c = (
+        _signs(rng, shape)
+        * (2 - 2.0 ** -rng.integers(0, 9, shape))
+        * 2.0 ** rng.integers(z.emax - 2, z.emax + 1, shape)
+    )
+    c[rng.random(shape) < 0.2] = 0
+    return Question(operation.codes(a), operation.codes(b), operation.output_codes(c))
+
+
+def zeros_of_one_sign(
+    operation: Operation, rng: np.random.Generator, rows: int = 16, columns: int = 8
+) -> Question:
+    """Zeros that are all negative, or all but one: what is the sign of their sum?"""
+    k = operation.k
+    a = np.repeat(_signs(rng, (rows, 1)), k, axis=1)
+    a[np.arange(rows), rng.integers(0, k, rows)] *= _signs(rng, (rows,))
+    return Question(
+        operation.codes(0 * a),
+        operation.codes(np.ones((k, columns))),
+        operation.output_codes(0 * _signs(rng, (rows, columns))),
+    )
+
+
+DECIDING = (
+    (tail_of_c, 2), (tail_of_a_product, 6), (product_far_below_c, 4), (about_the_limit, 2), (zeros_of_one_sign, 1),
+)  # fmt: skip
+"""Kinds that tell apart what random operands tell apart once in a million dot products, or never; and how many of each
+tell all that they can."""
+
+
+def _signs(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.choice([-1.0, 1.0], shape)
+
+
+def factors(fmt: Format, exponent: int) -> tuple[int, int]:
+    """Exponents of two normal factors whose product is 2^exponent, or as near to it as the format comes."""
+    left = int(np.clip(exponent // 2, fmt.emin, fmt.emax - 1))
+    return left, int(np.clip(exponent - left, fmt.emin, fmt.emax - 1))
 
 
 CODE_MODES = ("bits", "binade", "window", "wide", "powers", "zero", "overflow")

@@ -15,7 +15,7 @@ from tcu.probes.finding import Case, Finding, Probe, Value
 from tcu.probes.infer import first_guess
 from tcu.probes.inputs import Question, near_zero, ordinary, pair
 from tcu.probes.target import Function, Target, as_target, of_instruction
-from tcu.units.arithmetic import AlignedSum, Instruction, Unit
+from tcu.units.arithmetic import AlignedSum, FusedChain, Instruction, Unit
 
 __all__ = ["probe"]
 
@@ -62,11 +62,11 @@ def probe(
         kind = "integer"
         findings.append(_wraps(known))
     else:
-        if known.output.name == "binary64":
+        base = FusedChain() if known.output.name == "binary64" else first_guess(known)
+        if isinstance(base, FusedChain):
             kind = "chain"
             findings += [_Run(known, None).finding(experiment) for experiment in CHAIN_EXPERIMENTS]
         else:
-            base = first_guess(known)
             findings += [_Run(known, base).finding(experiment) for experiment in ALIGNED_EXPERIMENTS]
         findings += _specials(known)
     return Probe(known.name, known.input, known.output, known.k, kind, tuple(findings))  # type: ignore[arg-type]

@@ -15,9 +15,9 @@ import tcu
 from tcu.errors import DtypeError, ParameterError
 from tcu.formats.format import get_format
 from tcu.model.mma import multiply_accumulate
+from tcu.probes.kinds import questions
 from tcu.probes.target import Codes, unknown_arithmetic
 from tcu.probes.vectors.file import Entry, Machine, Vectors, name_of
-from tcu.probes.vectors.kinds import questions
 from tcu.units.arithmetic import Instruction, Unit
 from tcu.units.lookup import get_unit
 

@@ -1,4 +1,4 @@
-"""The questions that hardware vectors consist of: kinds of operands, each named for what it decides.
+"""The questions that hardware vectors and every inference ask: kinds of operands, each named for what it decides.
 
 Hostile values from :mod:`tcu.probes.inputs`, targeted probes and special
 values.  Every question has its own stream of random numbers, so it is the
@@ -18,10 +18,10 @@ from tcu.probes.inputs import Question
 from tcu.probes.target import Codes, Operation, operation_of
 from tcu.units.arithmetic import Instruction
 
-__all__ = ["COLUMNS", "ROWS", "kinds_of", "questions"]
+__all__ = ["COLUMNS", "ROWS", "Maker", "kinds_of", "makers", "questions"]
 
 ROWS, COLUMNS = 16, 8
-_Maker = Callable[[Operation, np.random.Generator], Question]
+Maker = Callable[[Operation, np.random.Generator], Question]
 
 
 def questions(row: Instruction, outputs: int, seed: int) -> list[tuple[str, Question]]:
@@ -29,7 +29,7 @@ def questions(row: Instruction, outputs: int, seed: int) -> list[tuple[str, Ques
     count = -(-outputs // (ROWS * COLUMNS))
     operation = operation_of(row)
     asked = []
-    for kind, make in _makers(operation).items():
+    for kind, make in makers(operation).items():
         rng = np.random.default_rng([seed, zlib.crc32(f"{row.signature} k{row.k} {kind}".encode())])
         asked += [(kind, make(operation, rng)) for _ in range(1 if kind == "all zeros" else count)]
     return asked
@@ -37,10 +37,11 @@ def questions(row: Instruction, outputs: int, seed: int) -> list[tuple[str, Ques
 
 def kinds_of(row: Instruction) -> tuple[str, ...]:
     """The names of the kinds that apply to the instruction, in the order of the files."""
-    return tuple(_makers(operation_of(row)))
+    return tuple(makers(operation_of(row)))
 
 
-def _makers(operation: Operation) -> dict[str, _Maker]:
+def makers(operation: Operation) -> dict[str, Maker]:
+    """Every kind that applies, by name."""
     if not operation.input.is_float:
         return _INTEGER
     return _FLOAT | _DOUBLE if operation.input.name == "binary64" else _FLOAT
@@ -121,7 +122,7 @@ def _sprinkled(rng: np.random.Generator, fmt: Format, words: Codes, share: float
 # Hostile values
 
 
-def _hostile(*modes: str) -> _Maker:
+def _hostile(*modes: str) -> Maker:
     """Modes of :func:`tcu.probes.inputs.adversarial`, in turn in the rows of A, the columns of B and C."""
 
     def make(operation: Operation, rng: np.random.Generator) -> Question:
@@ -164,18 +165,11 @@ def _zero_times_large(operation: Operation, rng: np.random.Generator) -> Questio
     return Question(a, b, _normals(rng, z, shape_c, -12, 0))
 
 
-def _factors(operation: Operation, goal: int) -> tuple[int, int]:
-    """Exponents of two factors whose product is about 2^goal, as near as the input format comes."""
-    x = operation.input
-    left = int(np.clip(goal // 2, x.emin, x.emax - 1))
-    return left, int(np.clip(goal - left, x.emin, x.emax - 1))
-
-
 def _tiny_products(operation: Operation, rng: np.random.Generator) -> Question:
     """Products about the smallest numbers of the output, and nothing else."""
     x, z = operation.input, operation.output
     shape_a, shape_b, shape_c = _shapes(operation)
-    left, right = _factors(operation, int(rng.integers(z.quantum_exponent - 2, z.emin + 2)))
+    left, right = inputs.factors(x, int(rng.integers(z.quantum_exponent - 2, z.emin + 2)))
     a = _normals(rng, x, shape_a, left - 3, left + 3)
     b = _normals(rng, x, shape_b, right - 3, right + 3)
     return Question(a, b, np.zeros(shape_c, z.code_dtype))
@@ -215,10 +209,11 @@ def _bits_below_the_limit(operation: Operation, rng: np.random.Generator) -> Que
     left = int(np.clip(goal // 2, low, high))
     a[:, 0] = 2.0**left
     b[0] = np.where(np.arange(COLUMNS) % 2, 1.5, 1.0) * 2.0 ** int(np.clip(goal - left, low + 1, high))
-    below = goal - 1 - 8 * (np.arange(COLUMNS) // 2)
-    top = int(np.clip(below[-1] // 2, low + ROWS - 1, high))
-    a[:, 1] = -(2.0 ** (top - np.arange(ROWS)))
-    b[1] = 2.0 ** np.clip(below - top, low, high)
+    if operation.k > 1:
+        below = goal - 1 - 8 * (np.arange(COLUMNS) // 2)
+        top = int(np.clip(below[-1] // 2, low + ROWS - 1, high))
+        a[:, 1] = -(2.0 ** (top - np.arange(ROWS)))
+        b[1] = 2.0 ** np.clip(below - top, low, high)
     return Question(operation.codes(a), operation.codes(b), np.zeros((ROWS, COLUMNS), z.code_dtype))
 
 
@@ -316,7 +311,7 @@ def _integer_extremes(operation: Operation, rng: np.random.Generator) -> Questio
 
 _WOVEN = (("bits",), ("binade", "window"), ("wide", "powers"), ("zero", "overflow"))
 """Two modes share a matrix, so that a file stays small."""
-_FLOAT: dict[str, _Maker] = {
+_FLOAT: dict[str, Maker] = {
     "ordinary": lambda operation, rng: inputs.ordinary(operation, rng, ROWS, COLUMNS),
     "pair": lambda operation, rng: inputs.pair(operation, rng, ROWS, COLUMNS),
     "near zero": lambda operation, rng: inputs.near_zero(operation, rng, ROWS, COLUMNS),
@@ -333,12 +328,12 @@ _FLOAT: dict[str, _Maker] = {
     "special all": _special_all,
     "all zeros": _all_zeros,
 }
-_DOUBLE: dict[str, _Maker] = {
+_DOUBLE: dict[str, Maker] = {
     "inf times zero": _infinity_times_zero,
     "inf minus inf": _infinity_minus_infinity,
     "NaN pairs": _nan_pairs,
 }
-_INTEGER: dict[str, _Maker] = {
+_INTEGER: dict[str, Maker] = {
     "adversarial bits": _hostile("bits"),
     "extremes": _integer_extremes,
     "all zeros": _all_zeros,
