@@ -15,144 +15,491 @@ def function_of(operation: Operation) -> Callable[..., Any]: ...
 def segments_of(operation: Operation) -> Callable[..., Any]: ...
 def cumsum(
     x: Any,
-    axis: SupportsIndex | Sequence[SupportsIndex] | None = ...,
+    axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
     *,
-    exclusive: bool = ...,
-    reverse: bool = ...,
-    dtype: npt.DTypeLike | Any = ...,
-    out: Any = ...,
-    return_info: bool = ...,
-    progress: Progress | None = ...,
-) -> Any: ...
+    exclusive: bool = False,
+    reverse: bool = False,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+    return_info: bool = False,
+    progress: Progress | None = None,
+) -> Any:
+    """The running sums of all elements in C order, or along an axis, by binary64 additions rounded once.
+
+    Parameters
+    ----------
+    x:
+        Array of float16, bfloat16, float32 or float64, any shape and strides.
+        Of NumPy or PyTorch, or on a GPU (as :func:`tcu.sum`), with the same
+        bits in both places.  Gradients flow through PyTorch's tensors.
+    axis:
+        The axis to sum along; None: all elements as one line, as in
+        numpy.cumsum.  Each row has the bits that it has alone:
+        ``tcu.cumsum(x, axis=-1)[i] == tcu.cumsum(x[i])``.
+    exclusive:
+        Leave each element out of its own sum; the first result is 0.
+    reverse:
+        Begin at the end: ``tcu.cumsum(x, reverse=True)`` is
+        ``tcu.cumsum(x[::-1])[::-1]``, bit for bit.
+    dtype:
+        Format that each running sum is rounded to, as a dtype of NumPy or
+        PyTorch.  None: float32 for 16-bit inputs, x's own dtype otherwise.
+    out:
+        An array of the same library and of the result's shape that takes the
+        result, x itself included; its dtype stands in for ``dtype``.
+    return_info:
+        Also return a :class:`ScanInfo`.
+    progress:
+        Called with the number of elements just finished.
+
+    Returns
+    -------
+    An array of x's library and shape, with ``axis=None`` one line of x's
+    elements; ``out`` where it is given.  On a GPU it is computed on the
+    library's current stream without waiting for it; long rows may begin only
+    when there is room for all blocks of the launch (a cooperative one, from
+    compute capability 9.0 on).  The order of the additions is that of
+    :class:`tcu.plan.ScanPlan`, which no unit and no number of threads
+    changes; :func:`tcu.cumsum_error_bound` bounds the error.  Zero sums are
+    +0, and a NaN is the one with all fraction bits set.
+
+    Raises
+    ------
+    DtypeError, ParameterError:
+        An array that cannot be summed; an axis that x does not have; an unfit
+        ``out``.
+    tcu.gpu.GpuError:
+        x is on a GPU and the way to it is not there.
+    """
+
 def segment_cumsum(
     x: Any,
     offsets: Any,
     *,
-    exclusive: bool = ...,
-    reverse: bool = ...,
-    dtype: npt.DTypeLike | Any = ...,
-    out: Any = ...,
-    check: bool = ...,
-) -> Any: ...
+    exclusive: bool = False,
+    reverse: bool = False,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+    check: bool = True,
+) -> Any:
+    """The running sums within ragged segments of a line of numbers.
+
+    Segment i is ``x[offsets[i]:offsets[i + 1]]``, and its results have the
+    bits that :func:`tcu.cumsum` gives for it alone.
+
+    Parameters
+    ----------
+    x:
+        One-dimensional array, as :func:`tcu.cumsum` takes it.
+    offsets:
+        One more than there are segments, from 0 to the number of elements and
+        never decreasing: int32 or int64, of NumPy, PyTorch or a list in the
+        host's memory, or, for x on a GPU, of x's library there.  Equal
+        neighbours make an empty segment.
+    exclusive, reverse, dtype, out:
+        As in :func:`tcu.cumsum`, for each segment.
+    check:
+        False: do not look at offsets in a GPU's memory, which takes waiting
+        for the GPU to come to them, and cannot be done while a CUDA graph is
+        captured.  The results for wrong offsets are then undefined.
+        Offsets in the host's memory are always checked.
+
+    Returns
+    -------
+    An array of x's library and shape; ``out`` where it is given.
+
+    Raises
+    ------
+    DtypeError, ShapeError, ParameterError:
+        As :func:`tcu.cumsum`; x of other than one dimension; offsets that do
+        not cut x into segments.
+    tcu.gpu.GpuError:
+        x is on a GPU and the way to it is not there.
+    """
+
 def dot(
     x: Any,
     y: Any,
     *,
-    block: int | None = ...,
-    dtype: npt.DTypeLike | Any = ...,
-    out: Any = ...,
-    return_info: bool = ...,
-) -> Any: ...
+    block: int | None = None,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+    return_info: bool = False,
+) -> Any:
+    """The dot product of x and y by a plan of binary64 fused multiply-adds and additions, bit for bit.
+
+    Parameters
+    ----------
+    x, y:
+        Arrays of one shape and one dtype: float16, bfloat16, float32 or
+        float64; any size, 0 pairs give 0.  Both of NumPy or PyTorch, or both
+        on one GPU (as :func:`tcu.sum`).
+    block:
+        B: threads per block, a multiple of 32 up to 1024; None: 256.
+    dtype:
+        Format that the result is rounded to.  None: float32 for 16-bit
+        inputs, x's own dtype otherwise.
+    out:
+        A 0-d array of the same library that takes the result; its dtype
+        stands in for ``dtype``.
+    return_info:
+        Also return a :class:`DotInfo`; on a GPU this waits for the result.
+
+    Returns
+    -------
+    A NumPy scalar, a 0-d tensor, or a 0-d array on the GPU of x and y, without waiting for
+    it; with ``return_info``, (result, DotInfo).  Zero is +0, and a NaN is the one with
+    all fraction bits set.  Products of float16, bfloat16 and float32 are
+    exact; those of float64 round with the addition that takes them in:
+    beyond binary64's range they are inf, below 2^-1022 they lose bits.
+    :func:`fdot` has no such limits.
+
+    Raises
+    ------
+    DtypeError, ShapeError, ParameterError:
+        Arrays that cannot be multiplied, or not with each other; B out of
+        range.
+    """
+
 def fdot(
     x: Any,
     y: Any,
     *,
-    dtype: npt.DTypeLike | Any = ...,
-    out: Any = ...,
-) -> Any: ...
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+) -> Any:
+    """The dot product of x and y, rounded once: one answer, whatever the order, split or machine.
+
+    Parameters
+    ----------
+    x, y:
+        Arrays of one shape and one dtype: float16, bfloat16, float32 or
+        float64.  Both of NumPy or PyTorch, or both on one GPU (as
+        :func:`tcu.sum`).
+    dtype:
+        Format of the result, rounded to it directly.  None: float32 for
+        16-bit inputs, x's own dtype otherwise.
+    out:
+        A 0-d array of the same library that takes the result; its dtype
+        stands in for ``dtype``.
+
+    Returns
+    -------
+    A NumPy scalar, a 0-d tensor, or a 0-d array on the GPU of x and y, without waiting for
+    it.  No product and no sum of them overflows or underflows on
+    the way: a result beyond the largest number of ``dtype`` is inf, and a sum
+    of zero is +0.  A product with inf or NaN is what IEEE 754 says, so
+    0 · inf is NaN, and NaN wins over everything else.
+
+    Raises
+    ------
+    DtypeError, ShapeError, InvalidOperationError, ParameterError:
+        Arrays that cannot be multiplied, or not with each other; products of
+        inf and of -inf, and no NaN, on the CPU (on a GPU, which is not waited
+        for, the result is NaN then); an unfit ``out``.
+    """
+
 def fmean(
     x: Any,
-    axis: SupportsIndex | Sequence[SupportsIndex] | None = ...,
+    axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
     *,
-    keepdims: bool = ...,
-    dtype: npt.DTypeLike | Any = ...,
-    out: Any = ...,
-) -> Any: ...
+    keepdims: bool = False,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+) -> Any:
+    """The mean of all elements, or along axes, the exact sum divided by n and rounded once.
+
+    Parameters, results and errors are those of :func:`fsum`; the mean of
+    nothing is NaN, and a mean is inf only where an element is, or where
+    ``dtype`` is too narrow for it.
+    """
+
 def segment_fmean(
     x: Any,
     offsets: Any,
     *,
-    dtype: npt.DTypeLike | Any = ...,
-    out: Any = ...,
-    check: bool = ...,
-) -> Any: ...
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+    check: bool = True,
+) -> Any:
+    """The means of ragged segments, the exact sums divided by the lengths and rounded once.
+
+    As :func:`segment_fsum`, with the bits of :func:`tcu.fmean`; the mean of an empty segment is NaN.
+    """
+
 def fnorm(
     x: Any,
     *,
-    dtype: npt.DTypeLike | Any = ...,
-    out: Any = ...,
-) -> Any: ...
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+) -> Any:
+    """The Euclidean norm of all elements: the root of the exact sum of squares, rounded once.
+
+    Parameters, results and errors are those of :func:`fdot`; no square
+    overflows or underflows on the way.  inf where an element is, NaN where
+    one is NaN, +0 for no elements.
+    """
+
 def fsum(
     x: Any,
-    axis: SupportsIndex | Sequence[SupportsIndex] | None = ...,
+    axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
     *,
-    keepdims: bool = ...,
-    dtype: npt.DTypeLike | Any = ...,
-    out: Any = ...,
-) -> Any: ...
+    keepdims: bool = False,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+) -> Any:
+    """The sum of all elements, or along axes, rounded once: one answer, whatever the order, split or machine.
+
+    Parameters
+    ----------
+    x:
+        Array of float16, bfloat16, float32 or float64, any shape and size, of
+        NumPy or PyTorch, or on a GPU (as :func:`tcu.sum`).
+    axis, keepdims:
+        As in :func:`tcu.sum`: ``tcu.fsum(x, axis=-1)[i] == tcu.fsum(x[i])``.
+    dtype:
+        Format of the result, rounded to it directly.  None: float32 for
+        16-bit inputs, x's own dtype otherwise.
+    out:
+        An array of the same library and of the result's shape that takes the
+        result; its dtype stands in for ``dtype``.
+
+    Returns
+    -------
+    A NumPy scalar, a 0-d tensor, or a 0-d array on the GPU of x, without waiting for it; an array of
+    them where axes are left.  NaN, inf and zero as :meth:`ExactSum.value`.
+
+    Raises
+    ------
+    DtypeError, InvalidOperationError, ParameterError:
+        An array that cannot be summed; inf and -inf together, on the CPU (on
+        a GPU, which is not waited for, the result is NaN then); an axis that
+        x does not have, or twice; an unfit ``out``.  Unlike math.fsum it never
+        raises OverflowError: an intermediate sum cannot overflow, and a sum
+        that exceeds ``dtype`` is inf.
+    """
+
 def segment_fsum(
     x: Any,
     offsets: Any,
     *,
-    dtype: npt.DTypeLike | Any = ...,
-    out: Any = ...,
-    check: bool = ...,
-) -> Any: ...
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+    check: bool = True,
+) -> Any:
+    """The exact sums of ragged segments, each rounded once: one answer, whatever the order or machine.
+
+    Each has the bits that :func:`tcu.fsum` gives for its segment alone.
+    Parameters and results are those of :func:`segment_sum`.  Raises what
+    :func:`tcu.fsum` raises; where inf and -inf meet in a segment that is
+    InvalidOperationError on the CPU, and NaN on a GPU.
+    """
+
 def mean(
     x: Any,
-    axis: SupportsIndex | Sequence[SupportsIndex] | None = ...,
+    axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
     *,
-    keepdims: bool = ...,
-    unit: str | Unit | None = ...,
-    variant: str = ...,
-    chain: int | None = ...,
-    block: int | None = ...,
-    accumulator: str | None = ...,
-    fraction: float | None = ...,
-    dtype: npt.DTypeLike | Any = ...,
-    out: Any = ...,
-    return_info: bool = ...,
-    progress: Progress | None = ...,
-) -> Any: ...
+    keepdims: bool = False,
+    unit: str | Unit | None = None,
+    variant: str = "short-chain",
+    chain: int | None = None,
+    block: int | None = None,
+    accumulator: str | None = None,
+    fraction: float | None = None,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+    return_info: bool = False,
+    progress: Progress | None = None,
+) -> Any:
+    """The mean of all elements, or along axes: their sum as ``unit`` computes it by a plan, divided by n in binary64.
+
+    Parameters and errors are those of :func:`tcu.sum`, and so is the plan.
+    The sum in the plan's result format is not rounded before the division,
+    the quotient is rounded once more, to ``dtype``.  The mean of nothing is
+    NaN; a sum that overflows within the plan gives inf.
+    """
+
 def segment_mean(
     x: Any,
     offsets: Any,
     *,
-    unit: str | Unit | None = ...,
-    variant: str = ...,
-    chain: int | None = ...,
-    block: int | None = ...,
-    accumulator: str | None = ...,
-    fraction: float | None = ...,
-    dtype: npt.DTypeLike | Any = ...,
-    out: Any = ...,
-    check: bool = ...,
-) -> Any: ...
+    unit: str | Unit | None = None,
+    variant: str = "short-chain",
+    chain: int | None = None,
+    block: int | None = None,
+    accumulator: str | None = None,
+    fraction: float | None = None,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+    check: bool = True,
+) -> Any:
+    """The means of ragged segments, each with the bits that :func:`tcu.mean` gives for it alone.
+
+    Parameters, results and errors are those of :func:`segment_sum`; the mean
+    of an empty segment is NaN, and no gradient flows through it.
+    """
+
 def norm(
     x: Any,
     *,
-    block: int | None = ...,
-    dtype: npt.DTypeLike | Any = ...,
-    out: Any = ...,
-    return_info: bool = ...,
-) -> Any: ...
+    block: int | None = None,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+    return_info: bool = False,
+) -> Any:
+    """The Euclidean norm of all elements: the binary64 root of what :func:`dot` adds up for x and x.
+
+    Parameters, results and errors are those of :func:`dot`.  Nothing is
+    scaled: the norm of float64 elements is inf where the sum of squares
+    exceeds 2^1024 (one element of 2^512 is enough); squares of elements below
+    2^-511 lose bits, and below 2^-538 all of them.  :func:`fnorm` has no such
+    limits, and the other dtypes do not reach them.
+    """
+
 def sum(
     x: Any,
-    axis: SupportsIndex | Sequence[SupportsIndex] | None = ...,
+    axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
     *,
-    keepdims: bool = ...,
-    unit: str | Unit | None = ...,
-    variant: str = ...,
-    chain: int | None = ...,
-    block: int | None = ...,
-    accumulator: str | None = ...,
-    fraction: float | None = ...,
-    dtype: npt.DTypeLike | Any = ...,
-    out: Any = ...,
-    return_info: bool = ...,
-    progress: Progress | None = ...,
-) -> Any: ...
+    keepdims: bool = False,
+    unit: str | Unit | None = None,
+    variant: str = "short-chain",
+    chain: int | None = None,
+    block: int | None = None,
+    accumulator: str | None = None,
+    fraction: float | None = None,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+    return_info: bool = False,
+    progress: Progress | None = None,
+) -> Any:
+    """The sum of all elements as ``unit`` computes it by a plan, bit for bit.
+
+    Parameters
+    ----------
+    x:
+        Array of float16, bfloat16, float32 or float64, any shape, strides and
+        size, in C order; 0 elements give 0.  Of NumPy or PyTorch, or on a
+        GPU: PyTorch, CuPy, JAX, Numba, anything with ``__dlpack__`` or
+        ``__cuda_array_interface__``.  The array's home decides who executes
+        the plan: the model on the CPU, or that GPU; for a unit of the GPU's
+        kind the bits are the same.  Gradients flow through PyTorch's tensors.
+    axis:
+        The axis or axes to sum along, as in numpy.sum; None: all of them.
+        Each element of the result has the bits of this function for its row
+        alone: ``tcu.sum(x, axis=-1)[i] == tcu.sum(x[i])``, the elements of
+        several axes in C order.
+    keepdims:
+        Leave the axes that were summed in the result, with length 1.
+    unit:
+        A name of the catalogue, or a :class:`tcu.Unit` of your own.  None:
+        "H100" on the model; on a GPU, that GPU.
+    variant:
+        "short-chain" (tcu's own: 16-bit numbers by R MMAs from zero in
+        binary32, everything outside the unit, and float32 and float64 arrays
+        throughout, by binary64 additions); "single-pass", "recurrence", "split" (paper 000, 5.1 to
+        5.3), "two-mma" (paper 001, Algorithms 1 and 2), "warp-shuffle" (the
+        classic reduction without MMAs).  These take float32 arrays as TF32 and
+        float64 arrays by binary64 MMAs.  For float16 and bfloat16 alone:
+        "reduction-16", "reduction-256", "reduction-256n" and
+        "reduction-256n-work-inefficient" (paper 002), and "paper-002", the
+        one of them that a table shipped with tcu names for the row's length,
+        on every unit and machine.  The last three of them are the same MMAs
+        up to 256 numbers and differ beyond; reduction-16 always differs, and
+        never rounds partial sums to 16 bits.
+    chain:
+        R: MMAs in a row on one accumulator; None: the variant's default.
+    block:
+        B: threads per block, a multiple of 32 up to 1024; None: the default.
+    accumulator:
+        Format of C and D in the chains: "float32" or "float16" (binary16
+        elements only); None: the widest.
+    fraction:
+        Share of the elements that "split" gives to the tensor cores (0.5).
+    dtype:
+        Format that the result is rounded to, as a dtype of NumPy or PyTorch.
+        None: float32 for 16-bit inputs, x's own dtype otherwise.
+    out:
+        An array of the same library and of the result's shape that takes the
+        result; its dtype stands in for ``dtype``.
+    return_info:
+        Also return a :class:`SumInfo`; on a GPU this waits for the result.
+    progress:
+        Called with the number of elements just finished.
+
+    Returns
+    -------
+    A NumPy scalar, a 0-d tensor, or a 0-d array of x's library on the same GPU, which is
+    computed on the library's current stream without waiting for it; an array
+    of them where axes are left; ``out`` where it is given.  With ``return_info``, (result, SumInfo).  A sum of zero
+    is +0, and a NaN is the one with all fraction bits set, as tensor cores
+    return it.
+
+    Raises
+    ------
+    UnknownNameError, DtypeError, ParameterError:
+        No such unit or variant; an array that cannot be summed, or for which
+        the unit has no MMA; R, B, accumulator or fraction out of range; a
+        unit whose bits the GPU at hand does not give; an axis that x does not
+        have, or twice; an unfit ``out``.
+    ShapeError:
+        x is on a GPU, summed whole, and has more than eight dimensions of
+        which none continues its neighbour in memory.
+    tcu.gpu.GpuError:
+        x is on a GPU and the way to it is not there.
+    """
+
 def segment_sum(
     x: Any,
     offsets: Any,
     *,
-    unit: str | Unit | None = ...,
-    variant: str = ...,
-    chain: int | None = ...,
-    block: int | None = ...,
-    accumulator: str | None = ...,
-    fraction: float | None = ...,
-    dtype: npt.DTypeLike | Any = ...,
-    out: Any = ...,
-    check: bool = ...,
-) -> Any: ...
+    unit: str | Unit | None = None,
+    variant: str = "short-chain",
+    chain: int | None = None,
+    block: int | None = None,
+    accumulator: str | None = None,
+    fraction: float | None = None,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+    check: bool = True,
+) -> Any:
+    """The sums of ragged segments of a line of numbers, as ``unit`` computes each by its plan, bit for bit.
+
+    Segment i is ``x[offsets[i]:offsets[i + 1]]``, and its sum has the bits
+    that :func:`tcu.sum` gives for it alone, whatever its neighbours.
+
+    Parameters
+    ----------
+    x:
+        One-dimensional array of float16, bfloat16, float32 or float64, of
+        NumPy or PyTorch, or on a GPU (as :func:`tcu.sum`).  Gradients flow
+        through PyTorch's tensors.
+    offsets:
+        One more than there are segments, from 0 to the number of elements and
+        never decreasing: int32 or int64, of NumPy, PyTorch or a list in the
+        host's memory, or, for x on a GPU, of x's library there.  Equal
+        neighbours make an empty segment, whose sum is 0.
+    unit, variant, chain, block, accumulator, fraction, dtype:
+        As in :func:`tcu.sum`, for each segment; on a GPU, the default variant.
+    out:
+        An array of the same library with an element for each segment that
+        takes the result; its dtype stands in for ``dtype``.
+    check:
+        False: do not look at offsets in a GPU's memory, which takes waiting
+        for the GPU to come to them, and cannot be done while a CUDA graph is
+        captured.  A segment that ends before it begins, or elsewhere
+        than in x, then gives NaN.  Offsets in the host's memory are always
+        checked.
+
+    Returns
+    -------
+    An array of x's library with an element for each segment; ``out`` where it
+    is given.  On a GPU it is computed on the library's current stream.
+
+    Raises
+    ------
+    UnknownNameError, DtypeError, ShapeError, ParameterError:
+        As :func:`tcu.sum`; x of other than one dimension; offsets that do not
+        cut x into segments.
+    tcu.gpu.GpuError:
+        x is on a GPU and the way to it is not there.
+    """

@@ -1,4 +1,6 @@
-"""The text of functions.pyi, which tells type checkers and editors the signatures of :mod:`tcu.surfaces.functions`.
+"""The text of functions.pyi: signatures and docstrings of :mod:`tcu.surfaces.functions`.
+
+Type checkers, editors and the documentation read it, as they run no code.
 
 ``python -m tcu.surfaces.stub`` writes it anew; a test compares the two.
 """
@@ -6,6 +8,7 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from pathlib import Path
 
 from tcu.surfaces.functions import FUNCTIONS
@@ -31,8 +34,8 @@ def segments_of(operation: Operation) -> Callable[..., Any]: ...
 
 
 def stub() -> str:
-    """One line for each parameter."""
-    return _HEAD + "".join(_function(name) for name in FUNCTIONS)
+    """One line for each parameter, and the docstring."""
+    return (_HEAD + "".join(_function(name) for name in FUNCTIONS)).rstrip() + "\n"
 
 
 def _function(name: str) -> str:
@@ -41,10 +44,18 @@ def _function(name: str) -> str:
         if each.kind is each.KEYWORD_ONLY and not starred:
             parameters.append("*")
             starred = True
-        default = "" if each.default is each.empty else " = ..."
+        default = "" if each.default is each.empty else f" = {_shown(each.default)}"
         parameters.append(f"{each.name}: {each.annotation}{default}")
     text = "".join(f"    {each},\n" for each in parameters)
-    return f"def {name}(\n{text}) -> Any: ...\n"
+    documentation = textwrap.indent(
+        f'"""{FUNCTIONS[name].__doc__}"""', "    ", lambda line: bool(line.strip())
+    )
+    return f"def {name}(\n{text}) -> Any:\n{documentation}\n\n"
+
+
+def _shown(default: object) -> str:
+    """As the formatter writes it."""
+    return f'"{default}"' if isinstance(default, str) else repr(default)
 
 
 if __name__ == "__main__":
