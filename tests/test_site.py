@@ -171,7 +171,10 @@ def test_the_site_builds_without_a_warning_and_loads_nothing(tmp_path: Path) -> 
     api = (site / "reference" / "api" / "index.html").read_text()
     for name in described(API):
         assert f'id="{name}"' in api
-    for sentence in ("Leave the axes that were summed in the result", "equal\nneighbours make an empty segment"):
+    for sentence in (
+        "Leave the axes that were summed in the result",
+        "equal\nneighbours make an empty segment",
+    ):
         assert sentence.lower() in api.lower(), "the docstrings of functions that are made from the table"
     errors = (site / "reference" / "errors" / "index.html").read_text()
     for kind in ("UnknownNameError", "ShapeError", "DataFileError", "NoGpuError", "CompileError"):
