@@ -30,7 +30,7 @@ from tcu.ops.result import put, target_of
 from tcu.plan import DEFAULT_VARIANT, Plan, make_dot_plan, make_plan
 from tcu.units import DEFAULT_UNIT, Unit, get_unit
 
-__all__ = ["encoded", "plan_of", "reduce", "total_of"]
+__all__ = ["encoded", "plan_of", "reduce"]
 
 _PIECE = 1 << 18
 """Numbers, padding included, that one thread takes at a time: faster than 2^16 and 2^20, most of all for short rows."""
@@ -63,13 +63,6 @@ def reduce(call: Call) -> tuple[Any, Any]:
     else:
         info = sum_info(unit, plan, bits, rows=found.size)
     return put(found.view(target.dtype).reshape(axes.shape), call.out), info
-
-
-def total_of(operation: Operation, arrays: tuple[Any, ...], options: tuple[Any, ...]) -> float:
-    """What the plan of whole arrays adds up, in binary64."""
-    source = Pairs(arrays[0], arrays[-1]) if operation.product else Elements(arrays[0])
-    plan, unit = plan_of(operation, source.n, source.format, options)
-    return execute(plan, source, unit)
 
 
 def plan_of(operation: Operation, n: int, fmt: Format, options: tuple[Any, ...]) -> tuple[Plan, Unit]:
