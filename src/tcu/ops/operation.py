@@ -117,6 +117,10 @@ class Operation:
                 given[name] = check(name, given[name])
         return tuple(given.get(name, OPTIONS[name].default) for name in self.options)
 
+    def are_defaults(self, values: tuple[Any, ...]) -> bool:
+        """Whether these are the values of a call that gave no options: by identity, for speed."""
+        return values is self._defaults
+
     def option(self, name: str, values: Sequence[Any]) -> Any:
         """One of the options, which the operation has."""
         return values[self.options.index(name)]

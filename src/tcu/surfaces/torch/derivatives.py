@@ -300,7 +300,9 @@ class _OfMoments(Derivative):
         if not cls.operation.root:
             return 2 * gradient
         wide, nothing = torch.promote_types(gradient.dtype, result.dtype), (result == 0) | empty
-        divisor = result.to(wide).masked_fill(nothing, 1)  # in second derivatives, too, nothing is divided by 0
+        divisor = result.to(wide).masked_fill(
+            nothing, 1
+        )  # in second derivatives, too, nothing is divided by 0
         return (gradient.to(wide) / divisor).masked_fill(nothing, 0)
 
 

@@ -20,6 +20,7 @@ from tcu.ops.info import scan_info
 from tcu.ops.layout import Ragged, check_line, scan_axis
 from tcu.ops.operation import OPERATIONS, Call, Operation
 from tcu.ops.options import OPTIONS, defaults
+from tcu.surfaces.call import take_shortcut
 from tcu.surfaces.torch import launch_cache
 from tcu.surfaces.torch.checks import (
     check_arrays,
@@ -93,12 +94,8 @@ def _info_of_watched(call: Call) -> Any:
 
 
 def _quickly(call: Call) -> Any:
-    layout, x = call.layout, call.arrays[0]
-    key = launch_cache.key_of_call(call)
-    if type(layout) is Ragged:
-        result = launch_cache.again_in_segments(key, x, layout.offsets, layout.check)
-    else:
-        result = launch_cache.again(key, x, call.arrays[-1])
+    key = launch_cache.key_of(*call[:4])
+    result = launch_cache.again(key, call.arrays, call.layout)
     if result is not None:
         return result
     check_arrays(call.arrays)
@@ -209,3 +206,4 @@ def _with_named(form: Form, given: tuple[Any, ...], named: dict[str, Any]) -> tu
 
 for _operation in OPERATIONS.values():
     register_operators(_operation)
+take_shortcut(launch_cache.shortcut)
