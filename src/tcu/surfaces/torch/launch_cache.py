@@ -18,7 +18,7 @@ from tcu.formats.tensor import is_tensor
 from tcu.ops.layout import Along, Layout, Ragged, reduced_axes
 from tcu.ops.offsets import checked_offsets
 from tcu.ops.operation import Operation
-from tcu.surfaces.torch.watch import PLAIN, hidden, in_graph, is_watched
+from tcu.surfaces.torch.watch import hidden, in_graph, is_watched
 
 if TYPE_CHECKING:
     from tcu.engines.cuda.sums import Order
@@ -86,8 +86,6 @@ def shortcut(operation: Operation, arrays: tuple[Any, ...], layout: Layout, opti
     if in_graph():
         return None
     x, other = arrays[0], arrays[-1]
-    if type(x) not in PLAIN or not x.is_cuda:
-        return None
     if type(layout) is Ragged and is_tensor(layout.offsets):
         other = layout.offsets
     if is_watched(x, other):
@@ -102,33 +100,40 @@ def key_of(
 
     The types of options are part of it, where 64.0 or True must not pass for a number.
     """
-    x, chosen = arrays[0], None if operation.are_defaults(options) else (options, *map(type, options))
+    x = arrays[0]
+    if not _has_plain_memory(x):
+        return None
+    address, chosen = (
+        x.data_ptr(),
+        None if operation.are_defaults(options) else (options, *map(type, options)),
+    )
+    if not address:  # elements without memory, or none
+        return None
     if type(layout) is Along:
         axis = layout.axis  # True equals 1, and is no axis
         axes = axis if type(axis) is int or axis is None else reduced_axes(axis, x.dim())
-        rows = _key_of_tensor(x)
-        return rows and (operation, axes, bool(layout.keepdims), chosen, *rows)
-    if type(layout) is Ragged:
-        line, offsets = _key_of_tensor(x), layout.offsets
-        return None if line is None or not is_tensor(offsets) else (operation, offsets.shape, chosen, *line)
-    return _key_of_whole(operation, x, arrays[-1], chosen)
-
-
-def _key_of_whole(operation: Operation, x: Any, y: Any, chosen: Any) -> Hashable:
-    if not (_has_plain_memory(x) and x.is_contiguous()):
-        return None
-    first = second = x.data_ptr()
-    if y is not x:
-        second = y.data_ptr() if _alike(x, y) else 0
-    if not (first and second):  # there is nothing to read, or nothing to read it from
-        return None
-    return operation, chosen, x.dtype, x.numel(), x.get_device(), (first | second) % _ALIGNMENT
+        where: Any = (axes, bool(layout.keepdims))
+    elif type(layout) is Ragged:
+        if not is_tensor(layout.offsets):
+            return None
+        where = layout.offsets.shape
+    else:
+        y = arrays[-1]
+        if y is not x:
+            if not _alike(x, y):
+                return None
+            address |= y.data_ptr()
+        if not x.is_contiguous():
+            return None
+        return operation, chosen, x.dtype, x.numel(), x.get_device(), address % _ALIGNMENT
+    return operation, chosen, where, x.dtype, x.shape, x.stride(), x.get_device(), address % _ALIGNMENT
 
 
 def _alike(x: Any, y: Any) -> bool:
     return bool(
         is_tensor(y)
         and _has_plain_memory(y)
+        and y.data_ptr()
         and y.dtype is x.dtype
         and y.shape == x.shape
         and y.get_device() == x.get_device()
@@ -141,19 +146,13 @@ def _has_plain_memory(x: Any) -> bool:
     return bool(x.layout is _strided and not x.is_nested and not x.is_neg())
 
 
-def _key_of_tensor(x: Any) -> tuple[Any, ...] | None:
-    if not _has_plain_memory(x):
-        return None
-    address = x.data_ptr()
-    if not address:  # elements without memory, or none
-        return None
-    return x.dtype, x.shape, x.stride(), x.get_device(), address % _ALIGNMENT
-
-
 def again(key: Hashable, arrays: tuple[Any, ...], layout: Layout) -> Any:
     """The result of a call of that key on tensors that fit it; None if the long way is left."""
-    found = _find(key)
-    if found is None:
+    try:
+        found = _calls.get(key)
+    except TypeError:  # options that cannot be hashed: the long way says what is wrong with them
+        return None
+    if found is None or _current_gpu() != found.ordinal:
         return None
     x = arrays[0]
     return _again_in_segments(found, x, layout) if type(layout) is Ragged else found(x, arrays[-1])
@@ -210,14 +209,6 @@ def _by_offsets(found: _Call, x: Any, offsets: Any, is_plain: bool, check: bool)
 def keeper(key: Hashable) -> Any:
     """What takes the launch of a call and its result, for others of that key; None without one."""
     return None if key is None else partial(_keep, key)
-
-
-def _find(key: Hashable) -> _Call | None:
-    try:
-        found = _calls.get(key)
-    except TypeError:  # options that cannot be hashed: the long way says what is wrong with them
-        return None
-    return found if found is not None and _current_gpu() == found.ordinal else None
 
 
 def _keep(key: Hashable, ready: Any, result: Any, order: Order = None, back: Order = None) -> None:
