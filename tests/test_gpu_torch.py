@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bits import same
 from gpu_support import gpu_or_skip, unit_or_skip
 
 import tcu
