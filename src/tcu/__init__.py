@@ -1,6 +1,6 @@
 """Sums on tensor cores that anyone can reproduce, bit for bit."""
 
-from importlib import import_module
+import importlib
 from typing import TYPE_CHECKING
 
 from tcu.dispatch import mma as mma
@@ -58,7 +58,7 @@ if not TYPE_CHECKING:  # a checker would take every name for one of these
         """What is imported when first asked for."""
         if name not in _LATER:
             raise AttributeError(f"module 'tcu' has no attribute {name!r}")
-        module = import_module(_LATER[name])
+        module = importlib.import_module(_LATER[name])
         return module if module.__name__ == f"tcu.{name}" else getattr(module, name)
 
 

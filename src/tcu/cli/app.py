@@ -14,9 +14,9 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-import tcu
 from tcu.cli.output import complain
 from tcu.errors import TcuError
+from tcu.version import __version__
 
 __all__ = ["COMMANDS", "LateCommand", "app", "main"]
 
@@ -86,7 +86,7 @@ for _name, (_, _headline) in COMMANDS.items():
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"tcu {tcu.__version__}")
+        typer.echo(f"tcu {__version__}")
         raise typer.Exit
 
 

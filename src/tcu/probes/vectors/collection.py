@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 
-import tcu
 from tcu import gpu
 from tcu.errors import DtypeError, ParameterError
 from tcu.formats.format import get_format
@@ -23,6 +22,7 @@ from tcu.probes.target import Codes, unknown_arithmetic
 from tcu.probes.vectors.file import Entry, Machine, Vectors, name_of
 from tcu.units.arithmetic import Instruction, Unit
 from tcu.units.lookup import get_unit
+from tcu.version import __version__
 
 __all__ = ["DEFAULT_OUTPUTS", "collect", "replay"]
 
@@ -75,7 +75,7 @@ def collect(
         entries[name_of(row)] = _entry(row, compute, outputs, seed)
         if progress is not None:
             progress(len(entries), len(chosen))
-    return Vectors(machine, entries, seed, datetime.now(UTC).isoformat(timespec="seconds"), tcu.__version__)
+    return Vectors(machine, entries, seed, datetime.now(UTC).isoformat(timespec="seconds"), __version__)
 
 
 def replay(a: Codes, b: Codes, c: Codes, row: Instruction) -> Codes:
