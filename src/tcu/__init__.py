@@ -1,5 +1,6 @@
 """Sums on tensor cores that anyone can reproduce, bit for bit."""
 
+import importlib
 from typing import TYPE_CHECKING
 
 from tcu.dispatch import mma as mma
@@ -7,8 +8,6 @@ from tcu.errors import TcuError as TcuError
 from tcu.ops.info import DotInfo as DotInfo
 from tcu.ops.info import ScanInfo as ScanInfo
 from tcu.ops.info import SumInfo as SumInfo
-from tcu.probes import infer as infer
-from tcu.probes import probe as probe
 from tcu.surfaces.bounds import cumsum_error_bound as cumsum_error_bound
 from tcu.surfaces.bounds import dot_error_bound as dot_error_bound
 from tcu.surfaces.bounds import error_bound as error_bound
@@ -39,30 +38,39 @@ from tcu.surfaces.functions import sum as sum
 from tcu.surfaces.functions import var as var
 from tcu.units import Instruction as Instruction
 from tcu.units import Unit as Unit
+from tcu.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from tcu import algorithms as algorithms
     from tcu import distributed as distributed
+    from tcu import probes as probes
     from tcu import streams as streams
     from tcu.algorithms import Machine as Machine
     from tcu.algorithms import integers as integers
+    from tcu.probes.infer import infer as infer
+    from tcu.probes.probe import probe as probe
 
-__version__ = "0.1.0"
+_LATER = {
+    "Machine": "tcu.algorithms",
+    "algorithms": "tcu.algorithms",
+    "distributed": "tcu.distributed",
+    "infer": "tcu.probes",
+    "integers": "tcu.algorithms",
+    "probe": "tcu.probes",
+    "probes": "tcu.probes",
+    "streams": "tcu.streams",
+}
+"""Name → its module.  Most programs do without these, so that ``import tcu`` is quick."""
 
 if not TYPE_CHECKING:  # a checker would take every name for one of these
 
     def __getattr__(name: str) -> object:
-        """Parts that most programs do without, imported when first asked for: `import tcu` is quick."""
-        from importlib import import_module
-
-        if name == "Machine":
-            return import_module("tcu.algorithms.machine").Machine
-        if name == "integers":
-            return import_module("tcu.algorithms.integers")
-        if name in ("algorithms", "distributed", "streams"):
-            return import_module(f"tcu.{name}")
-        raise AttributeError(f"module 'tcu' has no attribute {name!r}")
+        """What is imported when first asked for."""
+        if name not in _LATER:
+            raise AttributeError(f"module 'tcu' has no attribute {name!r}")
+        module = importlib.import_module(_LATER[name])
+        return module if module.__name__ == f"tcu.{name}" else getattr(module, name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), "Machine", "algorithms", "distributed", "integers", "streams"])
+    return sorted({*globals(), *_LATER})

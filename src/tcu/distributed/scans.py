@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import tcu
+from tcu import version
 from tcu.distributed.places import Shards, backends_of, shards_of
 from tcu.distributed.reductions import disagreement, element_of, numpy_dtype, refusal
 from tcu.distributed.words import WORDS, share_of_words, signature_of, words_of
@@ -79,7 +79,7 @@ def cumsum(
         raise
     kept = tuple(length for i, length in enumerate(local.shape) if i != axis)
     description = (
-        f"tcu {tcu.__version__}, cumsum of {str(local.dtype).removeprefix('torch.')} to {target.dtype}, rows {kept}, "
+        f"tcu {version.__version__}, cumsum of {str(local.dtype).removeprefix('torch.')} to {target.dtype}, rows {kept}, "
         f"exclusive={exclusive}, reverse={reverse}"
     )
     given = local if local.is_cuda else host_view(local)
