@@ -15,7 +15,7 @@ from tcu.formats.tensor import is_tensor
 from tcu.ops.layout import Layout
 from tcu.ops.operation import Call, Operation
 
-__all__ = ["run", "start", "take_shortcut"]
+__all__ = ["run", "start"]
 
 Shortcut = Callable[[Operation, tuple[Any, ...], Layout, tuple[Any, ...]], Any]
 
@@ -24,12 +24,8 @@ def _no_shortcut(*_: Any) -> None:
     return None
 
 
-_shortcut: list[Shortcut] = [_no_shortcut]  # not a variable: torch.compile reads this while it is set
-
-
-def take_shortcut(shortcut: Shortcut) -> None:
-    """From now on ask ``shortcut`` first: for the result of a call like one before, or None."""
-    _shortcut[0] = shortcut
+_shortcut: list[Shortcut] = [_no_shortcut]
+"""Asked first, for the result of a call like one before, or None; a list, as torch.compile reads this while it is set."""
 
 
 _PLAIN, _TENSOR, _DASK = range(3)
@@ -67,10 +63,10 @@ def _run_plain(call: Call) -> Any:
 
 
 def _run_tensors(call: Call) -> Any:
-    from tcu.surfaces.torch.run import run  # registers operators, which imports PyTorch
+    from tcu.surfaces.torch import run as tensors  # registers operators, which imports PyTorch
 
-    _RUNNERS[_TENSOR] = run
-    return run(call)
+    _RUNNERS[_TENSOR], _shortcut[0] = tensors.run, tensors.launch_cache.shortcut
+    return tensors.run(call)
 
 
 def _run_dask(call: Call) -> Any:

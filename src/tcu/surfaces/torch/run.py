@@ -20,7 +20,6 @@ from tcu.ops.info import scan_info
 from tcu.ops.layout import Ragged, check_line, scan_axis
 from tcu.ops.operation import OPERATIONS, Call, Operation
 from tcu.ops.options import OPTIONS, defaults
-from tcu.surfaces.call import take_shortcut
 from tcu.surfaces.torch import launch_cache
 from tcu.surfaces.torch.checks import (
     check_arrays,
@@ -206,4 +205,3 @@ def _with_named(form: Form, given: tuple[Any, ...], named: dict[str, Any]) -> tu
 
 for _operation in OPERATIONS.values():
     register_operators(_operation)
-take_shortcut(launch_cache.shortcut)
