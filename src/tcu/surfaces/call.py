@@ -65,7 +65,7 @@ def _run_plain(call: Call) -> Any:
 def _run_tensors(call: Call) -> Any:
     from tcu.surfaces.torch import run as tensors  # registers operators, which imports PyTorch
 
-    _RUNNERS[_TENSOR], _shortcut[0] = tensors.run, tensors.launch_cache.shortcut
+    _RUNNERS[_TENSOR], _shortcut[0] = tensors.run, tensors.shortcut
     return tensors.run(call)
 
 
