@@ -229,7 +229,12 @@ def test_there_is_room_for_every_list(nothing_compiled: Any, dtype: str, exact: 
                     long = min(count, n // length)
                     more = min(count - long, (n - long * length) // (most + 1))
                     items = long * items_of(length, exact, group) + more * items_of(most + 1, exact, group)
-                    assert launch.room.items >= segments.ITEM * items, (n, count, length, block)
+                    assert launch.room.items >= ctypes.sizeof(segments.WorkItem) * items, (
+                        n,
+                        count,
+                        length,
+                        block,
+                    )
                     assert len(nothing_compiled) == (4 if not exact and launch._short.listed else 2)
                 assert launch.room.size % 8 == 0
                 assert block == 32 or launch.room.size < n * fmt.dtype.itemsize // 10 + 4096

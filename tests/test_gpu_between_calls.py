@@ -9,13 +9,11 @@ take are left to the steps.  With one: the same at the sizes of real products.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from cuda_layers import with_facts
 from cuda_on_host import HostLibrary, compiled_for_host, compiler_or_skip
 from gpu_support import gpu_or_skip, library_or_skip
 from test_gpu_compile import CAPABILITIES, nvrtc_or_skip
@@ -23,8 +21,8 @@ from test_gpu_compile import CAPABILITIES, nvrtc_or_skip
 import tcu
 from tcu.algorithms import integers
 from tcu.algorithms import polynomials as steps
-from tcu.gpu import CompileError, antidiagonals, polynomials
-from tcu.gpu.compiler import CompileTask, compile_cuda, read_sources, task_of
+from tcu.gpu import antidiagonals, polynomials
+from tcu.gpu.compiler import compile_cuda, task_of
 from tcu.gpu.device import Gpu
 from tcu.machine import GpuExecutor
 from tcu.machine.executors import IdealExecutor
@@ -171,22 +169,6 @@ def test_they_compile_for_every_architecture(source: str, capability: tuple[int,
         assert binary.log == ""
         assert ".local" not in binary.ptx
         assert "fma" not in binary.ptx, "the bits would not be those of the steps"
-
-
-@pytest.mark.parametrize("case", STRUCTURES, ids=lambda case: case[1])
-def test_host_and_device_agree_on_the_structures(case: tuple[str, str]) -> None:
-    nvrtc_or_skip()
-    source, structure = case[0], STRUCTURES[case]
-    name = structure.__name__
-    facts = [f"sizeof({name}) == {ctypes.sizeof(structure)}"] + [
-        f"__builtin_offsetof({name}, {field}) == {getattr(structure, field).offset}" for field, _ in structure._fields_
-    ]  # fmt: skip
-    options = ("--std=c++17", *(f"--define-macro={k}={v}" for k, v in MACROS[source][0].items()))
-    text = with_facts(source, facts)
-    compile_cuda(CompileTask((("check.cu", text), *read_sources(source)), options, "sm_90"))
-    wrong = text.replace(facts[-1], facts[-1] + " + 8")
-    with pytest.raises(CompileError, match="static assertion failed"):
-        compile_cuda(CompileTask((("check.cu", wrong), *read_sources(source)), options, "sm_90"))
 
 
 # ---- with a GPU ----

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cuda_layers import with_facts
 from cuda_on_host import HostLibrary, SequentialExecutor, compiled_for_host, compiler_or_skip
 from gpu_support import gpu_or_skip, library_or_skip
 from test_gpu_compile import TOLD_APART, nvrtc_or_skip
@@ -24,8 +23,8 @@ from test_gpu_compile import TOLD_APART, nvrtc_or_skip
 import tcu
 from tcu.algorithms.transform_plan import transform_plan
 from tcu.formats import get_format
-from tcu.gpu import KERNELS, CompileError, Kernel, transforms
-from tcu.gpu.compiler import CompileTask, compile_cuda, read_sources, task_of
+from tcu.gpu import KERNELS, Kernel, transforms
+from tcu.gpu.compiler import compile_cuda, task_of
 from tcu.gpu.device import Gpu
 from tcu.machine import GpuExecutor
 from tcu.units import find_instruction
@@ -296,27 +295,6 @@ def test_scaling_compiles_for_every_architecture(capability: tuple[int, int]) ->
     for real in ("float", "double"):
         macros = {"SOURCE": real, "LOADS": "2", "THREADS": "256"}
         assert compile_cuda(task_of("largest.cu", macros, "sm_{}{}".format(*capability))).log == ""
-
-
-def test_host_and_device_agree_on_the_structures() -> None:
-    nvrtc_or_skip()
-    level = next(shapes("binary16", (9, 0))).macros
-    for source, name, structure, macros in (
-        ("level.cu", "TransformLevel", transforms.LEVELS[4], level),
-        ("level.cu", "TransformLevel", transforms.LEVELS[8], next(shapes("binary64", (9, 0))).macros),
-        ("largest.cu", "Largest", transforms.Largest, {"SOURCE": "float", "LOADS": "2", "THREADS": "256"}),
-    ):
-        facts = [f"sizeof({name}) == {ctypes.sizeof(structure)}"]
-        facts += [
-            f"__builtin_offsetof({name}, {field}) == {getattr(structure, field).offset}"
-            for field in ("members", "largest")
-        ]
-        text = with_facts(source, facts)
-        options = ("--std=c++17", *(f"--define-macro={k}={v}" for k, v in macros.items()))
-        compile_cuda(CompileTask((("check.cu", text), *read_sources(source)), options, "sm_90"))
-        wrong = text.replace(facts[-1], facts[-1] + " + 8")
-        with pytest.raises(CompileError, match="static assertion failed"):
-            compile_cuda(CompileTask((("check.cu", wrong), *read_sources(source)), options, "sm_90"))
 
 
 # ---- with a GPU ----

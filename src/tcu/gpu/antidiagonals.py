@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +12,7 @@ from tcu.gpu.arrays import library_of
 from tcu.gpu.device import current, find_gpu
 from tcu.gpu.functions import find_function
 from tcu.gpu.launch import KernelLaunch
+from tcu.gpu.structs import Struct, struct
 
 __all__ = ["MAX_COLUMNS", "Antidiagonals", "add_antidiagonals", "macros_of"]
 
@@ -25,20 +25,16 @@ _CHUNK = 32
 _PRODUCTS = {np.dtype(np.int32): "int", np.dtype(np.int64): "i64", np.dtype(np.float32): "float", np.dtype(np.float64): "double"}  # fmt: skip
 
 
-class Antidiagonals(ctypes.Structure):
-    """As in cuda/kernels/antidiagonals.cu."""
-
-    _fields_ = (
-        ("product", ctypes.c_uint64),
-        ("result", ctypes.c_uint64),
-        ("members", ctypes.c_int64),
-        ("blocks", ctypes.c_int64),
-        ("rows", ctypes.c_int64),
-        ("columns", ctypes.c_int64),
-        ("side", ctypes.c_int64),
-        ("first", ctypes.c_int64),
-        ("length", ctypes.c_int64),
-    )
+@struct()
+class Antidiagonals(Struct):
+    cuda = """
+    const PRODUCT* product;  // members × blocks × rows × columns, contiguous
+    u64* result;             // members × length, contiguous: two's complement, to which is added
+    i64 members, blocks, rows, columns;
+    i64 side;
+    i64 first;   // strip where column 0 of block 0 begins; other blocks follow column by column
+    i64 length;  // digits of a result
+    """
 
 
 def add_antidiagonals(result: Any, product: Any, first: int) -> bool:

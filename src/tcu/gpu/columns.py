@@ -12,6 +12,7 @@ from tcu.formats.format import Format, get_format
 from tcu.gpu.device import Gpu
 from tcu.gpu.functions import allow_shared
 from tcu.gpu.launch import KernelLaunch
+from tcu.gpu.structs import Struct, struct
 from tcu.gpu.sums import ELEMENTS, LOAD, TARGETS, compiled, loop_of
 from tcu.plan import AddStep, MmaStep, Plan
 from tcu.plan.plan import Step
@@ -20,7 +21,7 @@ __all__ = ["MOST_COLUMNS", "Columns", "ColumnsLaunch", "leaf_rows", "levels_of"]
 
 MOST_COLUMNS = (1 << 32) - (1 << 12)
 """Of a launch, so that 32 bits number all that its blocks have room for."""
-_MAX_LEVELS = 12
+MAX_LEVELS = 12
 _UNITS = {True: 8, False: 32}
 """Of a warp, by whether numbers have 16 bits: a unit has four lanes, or one."""
 _SLIM, _TOGETHER = 64, 256
@@ -97,26 +98,25 @@ class Columns(NamedTuple):
     """From row to row."""
 
 
-class _Columns(ctypes.Structure):
-    """As in cuda/device/reduce/columns.cuh."""
-
-    _fields_ = (
-        ("data", ctypes.c_uint64),
-        ("outer_stride", ctypes.c_int64),
-        ("stride", ctypes.c_int64),
-        ("inner", ctypes.c_int64),
-        ("pieces", ctypes.c_uint32),
-        ("units", ctypes.c_uint32),
-        ("inverse", ctypes.c_uint64),
-        ("length", ctypes.c_int64),
-        ("chunk", ctypes.c_int64),
-        ("period", ctypes.c_int64),
-        ("results", ctypes.c_int64),
-        ("out", ctypes.c_uint64),
-        ("divisor", ctypes.c_double),
-        ("target", ctypes.c_int64),
-        ("distance", ctypes.c_int32 * _MAX_LEVELS),
-    )
+@struct(name="Columns")
+class ColumnsProblem(Struct):
+    cuda = """
+    const void* data;
+    i64 outer_stride;  // in elements, as is `stride`
+    i64 stride;        // from row to row
+    i64 inner;
+    u32 pieces;   // units of columns in a row of `inner` numbers
+    u32 units;    // in all rows of all outer indices together
+    u64 inverse;  // 2^64 / pieces, rounded up; 0 where there is one piece
+    i64 length;
+    i64 chunk;    // rows
+    i64 period;   // rows
+    i64 results;  // of a chunk
+    void* out;
+    double divisor;
+    i64 target;
+    int distance[MAX_LEVELS];
+    """
 
 
 class ColumnsLaunch:
@@ -239,8 +239,8 @@ class _Pass:
         if way.shared:
             allow_shared(function, way.shared, gpu.ordinal)
         pieces = -(-columns.inner // way.unit)
-        distance = (ctypes.c_int32 * _MAX_LEVELS)(*job.levels)
-        self._problem = _Columns(
+        distance = (ctypes.c_int32 * MAX_LEVELS)(*job.levels)
+        self._problem = ColumnsProblem(
             0, columns.outer_stride, columns.stride, columns.inner, pieces, columns.outer * pieces,
             -(-(1 << 64) // pieces) % (1 << 64), job.length, job.chunk, job.period,
             columns.outer * columns.inner, 0, divisor, TARGETS[target.name], distance,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import threading
 from typing import Any
 
@@ -10,6 +9,7 @@ from tcu.formats.format import Format
 from tcu.gpu.device import Gpu
 from tcu.gpu.launch import KernelLaunch
 from tcu.gpu.segments import STATES, Room, WorkQueue
+from tcu.gpu.structs import Struct, constants, struct
 from tcu.gpu.sums import COUNTS, ELEMENTS, LIMBS, LOAD, TARGETS, compiled
 from tcu.gpu.tuning import exact_config
 from tcu.gpu.workspace import workspace
@@ -17,43 +17,43 @@ from tcu.gpu.workspace import workspace
 __all__ = ["ExactSegmentsLaunch"]
 
 _VECTORS, _THREADS, _RESIDENT = 64, 256, 4
-"""Loads of a lane, as in cuda/kernels/exact_segments.cu; and how it is compiled."""
+"""Of cuda/kernels/exact_segments.cu: loads of a lane, and how it is compiled."""
+LANE = constants(VECTORS=_VECTORS)
 _LANES = (2, 8, 32)
 """For segments of up to two loads a lane, on average; few choices, as each is compiled."""
 _CHUNK_THREADS, _CHUNK_LOADS = 256, 16
-"""As in cuda/device/exact/segment_chunks.cuh."""
+"""Of a block of a long segment, and of each of its threads."""
+CHUNK = constants("i64", CHUNK_THREADS=_CHUNK_THREADS, CHUNK_LOADS=_CHUNK_LOADS)
 _LONG_RESIDENT = 2
 
 
-class _ExactSegments(ctypes.Structure):
-    """As in cuda/kernels/exact_segments.cu."""
+@struct()
+class ExactSegments(Struct):
+    cuda = """
+    const void* data;
+    i64 n;
+    const i64* offsets;  // null: the segments are rows
+    i64 stride;          // of rows, in elements
+    i64 length;          // of every row
+    i64 segments;
+    void* out;
+    i64 target;
+    i64 mean;    // whether the sums are divided by the lengths
+    i64* limbs;  // WORDS for each segment of several chunks
+    ragged::WorkQueue queue;
+    """
 
-    _fields_ = (
-        ("data", ctypes.c_uint64),
-        ("n", ctypes.c_int64),
-        ("offsets", ctypes.c_uint64),
-        ("stride", ctypes.c_int64),
-        ("length", ctypes.c_int64),
-        ("segments", ctypes.c_int64),
-        ("out", ctypes.c_uint64),
-        ("target", ctypes.c_int64),
-        ("mean", ctypes.c_int64),
-        ("limbs", ctypes.c_uint64),
-        ("queue", WorkQueue),
-    )
 
-
-class _LongExactSegments(ctypes.Structure):
-    """As in cuda/kernels/long_exact_segments.cu."""
-
-    _fields_ = (
-        ("data", ctypes.c_uint64),
-        ("out", ctypes.c_uint64),
-        ("target", ctypes.c_int64),
-        ("mean", ctypes.c_int64),
-        ("limbs", ctypes.c_uint64),
-        ("queue", WorkQueue),
-    )
+@struct()
+class LongExactSegments(Struct):
+    cuda = """
+    const void* data;
+    void* out;
+    i64 target;
+    i64 mean;    // whether the sums are divided by the lengths
+    i64* limbs;  // WORDS for each segment of several chunks
+    ragged::WorkQueue queue;
+    """
 
 
 class ExactSegmentsLaunch:
@@ -81,7 +81,7 @@ class ExactSegmentsLaunch:
         items = longs + several
         self.room = Room.of(items, 8 * (LIMBS + COUNTS) * several)
         state = WorkQueue(0, 0, 0, 0, items, several)
-        self._short = _ExactSegments(
+        self._short = ExactSegments(
             0, n, 0, stride, length or 0, segments, 0, TARGETS[target.name], mean, 0, state
         )
         common: tuple[tuple[str, Any], ...] = (("THREADS", _THREADS), ("TERM", "VALUE"))
@@ -91,7 +91,7 @@ class ExactSegmentsLaunch:
         )  # fmt: skip
         blocks = max(1, -(-segments * lanes // _THREADS))
         self._launch_short = KernelLaunch(function, blocks, _THREADS, self._short)
-        self._long = _LongExactSegments(0, 0, TARGETS[target.name], mean, 0, state)
+        self._long = LongExactSegments(0, 0, TARGETS[target.name], mean, 0, state)
         self._queues = self._short.queue, self._long.queue  # views, which write into the problems
         self._launch_long: KernelLaunch | None = None
         if longs:

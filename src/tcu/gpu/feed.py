@@ -18,6 +18,7 @@ from tcu.gpu.device import Gpu, call, current
 from tcu.gpu.imports import cuda_module
 from tcu.gpu.launch import KernelLaunch
 from tcu.gpu.rows import RowsLaunch
+from tcu.gpu.structs import Struct, constants, struct
 from tcu.gpu.sums import COUNTS, ELEMENTS, EMPTY_BITS, LIMB_BITS, WORDS_OF, ExactLaunch, compiled, contiguous
 from tcu.plan import Plan, granularity
 from tcu.plan.plan import Part
@@ -26,12 +27,16 @@ __all__ = ["Feed"]
 
 _WORDS = WORDS_OF[False]
 _BLOCKS, _THREADS = 1024, 256
+BLOCK = constants(THREADS=_THREADS)
 
 
-class _Magnitudes(ctypes.Structure):
-    """As in cuda/kernels/magnitudes.cu."""
-
-    _fields_ = (("x", ctypes.c_uint64), ("n", ctypes.c_int64), ("top", ctypes.c_uint64))
+@struct()
+class Magnitudes(Struct):
+    cuda = """
+    Code* x;
+    i64 n;
+    u64* top;  // zero
+    """
 
 
 class Feed:
@@ -76,7 +81,7 @@ class Feed:
             if plan is not None:
                 self._add_chunks(n, plan)
             if magnitudes:
-                problem = _Magnitudes(self._data, n, self._results + 16 * _WORDS)
+                problem = Magnitudes(self._data, n, self._results + 16 * _WORDS)
                 KernelLaunch(_magnitudes(self._element.name, self._gpu), _BLOCKS, _THREADS, problem)(
                     self._stream
                 )

@@ -15,11 +15,13 @@ from tcu.gpu.device import Gpu, check
 from tcu.gpu.functions import load
 from tcu.gpu.imports import cuda_module
 from tcu.gpu.kernels import Kernel, architecture
+from tcu.gpu.structs import Struct, constants, struct
 
 __all__ = ["KernelLaunch", "Matrix", "Problem", "Strided", "collapse", "joined", "launch"]
 
 MAX_BATCH_DIMENSIONS = 8
-"""As in cuda/device/load/matrix.cuh."""
+"""Of a kernel's problem; a shape of more is put together, or refused."""
+LIMITS = constants(MAX_BATCH_DIMENSIONS=MAX_BATCH_DIMENSIONS)
 _MAX_BLOCKS = 1 << 20
 """Blocks go through further tiles in a loop."""
 
@@ -37,30 +39,26 @@ class Strided:
     """In elements; 0 for broadcast dimensions."""
 
 
-class Matrix(ctypes.Structure):
-    _fields_ = (
-        ("data", ctypes.c_uint64),
-        ("row_stride", ctypes.c_int64),
-        ("column_stride", ctypes.c_int64),
-        ("batch_strides", ctypes.c_int64 * MAX_BATCH_DIMENSIONS),
-    )
+@struct()
+class Matrix(Struct):
+    cuda = """
+    const void* data;  // null: zeros
+    i64 row_stride;    // strides in elements; a broadcast dimension has stride 0
+    i64 column_stride;
+    i64 batch_strides[MAX_BATCH_DIMENSIONS];
+    """
 
 
-class Problem(ctypes.Structure):
-    """As in cuda/device/load/matrix.cuh."""
-
-    _fields_ = (
-        ("a", Matrix),
-        ("b", Matrix),
-        ("c", Matrix),
-        ("d", ctypes.c_uint64),
-        ("m", ctypes.c_int64),
-        ("n", ctypes.c_int64),
-        ("k", ctypes.c_int64),
-        ("tiles", ctypes.c_int64),
-        ("batch_dimensions", ctypes.c_int64),
-        ("batch_extents", ctypes.c_int64 * MAX_BATCH_DIMENSIONS),
-    )
+@struct()
+class Problem(Struct):
+    cuda = """
+    Matrix a, b, c;
+    void* d;  // contiguous, batch × m × n
+    i64 m, n, k;
+    i64 tiles;  // of all members of the batch
+    i64 batch_dimensions;
+    i64 batch_extents[MAX_BATCH_DIMENSIONS];  // outermost first
+    """
 
 
 def launch(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
-
 from tcu.formats.format import Format
 from tcu.gpu.device import Gpu
 from tcu.gpu.launch import KernelLaunch
+from tcu.gpu.structs import Struct, constants, struct
 from tcu.gpu.sums import COUNTS, TARGETS, WORDS_OF, compiled
 
 __all__ = ["PACKED_OF", "TAIL", "MergeLaunch"]
@@ -16,23 +15,23 @@ TAIL = COUNTS + 3
 PACKED_OF = {product: (words - COUNTS) // 2 + TAIL for product, words in WORDS_OF.items()}
 """Words that travel, by whether it is a sum of products."""
 _THREADS = 128
+BLOCK = constants(THREADS=_THREADS)
 
 
-class _Merge(ctypes.Structure):
-    """As in cuda/kernels/merge.cu."""
-
-    _fields_ = (
-        ("state", ctypes.c_uint64),
-        ("words", ctypes.c_uint64),
-        ("out", ctypes.c_uint64),
-        ("n", ctypes.c_int64),
-        ("signature", ctypes.c_int64),
-        ("ranks", ctypes.c_int64),
-        ("finish", ctypes.c_int64),
-        ("divide", ctypes.c_int64),
-        ("root", ctypes.c_int64),
-        ("target", ctypes.c_int64),
-    )
+@struct()
+class Merge(Struct):
+    cuda = """
+    i64* state;  // WORDS: limbs and counts of this GPU's sum
+    i64* words;  // PACKED + COUNTS + 3
+    void* out;
+    i64 n;
+    i64 signature;
+    i64 ranks;
+    i64 finish;
+    i64 divide;  // whether to divide by the number of numbers
+    i64 root;    // with PLANNED: whether to take the root
+    i64 target;
+    """
 
 
 class MergeLaunch:
@@ -68,10 +67,10 @@ class MergeLaunch:
 
     def pack(self, state: int, words: int, n: int, stream: int) -> None:
         """Put on the stream: the sum whose limbs and counts lie at ``state``, ready to travel, to ``words``."""
-        problem = _Merge(state=state, words=words, n=n, **self._given)
+        problem = Merge(state=state, words=words, n=n, **self._given)
         KernelLaunch(self._kernels["pack"], 1, _THREADS, problem)(stream)
 
     def merge(self, words: int, out: int, ranks: int, stream: int) -> None:
         """Put on the stream: the words of so many ranks, added up, rounded to address ``out``."""
-        problem = _Merge(words=words, out=out, ranks=ranks, **self._given)
+        problem = Merge(words=words, out=out, ranks=ranks, **self._given)
         KernelLaunch(self._kernels["merge"], 1, _THREADS, problem)(stream)

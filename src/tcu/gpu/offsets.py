@@ -10,6 +10,7 @@ from tcu.gpu.device import Gpu, call, check, find_gpu
 from tcu.gpu.functions import find_function
 from tcu.gpu.imports import cuda_module
 from tcu.gpu.launch import KernelLaunch
+from tcu.gpu.structs import Struct, constants, struct
 from tcu.gpu.workspace import any_time
 
 __all__ = ["OffsetsLaunch", "offsets_launch"]
@@ -17,23 +18,23 @@ __all__ = ["OffsetsLaunch", "offsets_launch"]
 _THREADS, _BLOCKS = 256, 8
 """Of a block, and for each multiprocessor."""
 _LONE_BLOCK = 1024
-"""Threads of a block that is alone, at most, as in cuda/kernels/offsets.cu."""
+"""Threads of a block that is alone, at most."""
+LIMITS = constants(LONE_BLOCK=_LONE_BLOCK)
 _FEW = 4 * _LONE_BLOCK
 """Offsets that a block alone looks at."""
 
 
-class _Offsets(ctypes.Structure):
-    """As in cuda/kernels/offsets.cu."""
-
-    _fields_ = (
-        ("offsets", ctypes.c_uint64),
-        ("count", ctypes.c_int64),
-        ("stride", ctypes.c_int64),
-        ("wide", ctypes.c_int64),
-        ("to", ctypes.c_uint64),
-        ("n", ctypes.c_int64),
-        ("wrong", ctypes.c_uint64),
-    )
+@struct()
+class Offsets(Struct):
+    cuda = """
+    const void* offsets;
+    i64 count;
+    i64 stride;  // in elements
+    i64 wide;    // whether they have 64 bits; else 32
+    i64* to;     // the copy; null: none
+    i64 n;       // what the last one must be
+    u32* wrong;  // set to 1 if they cannot be offsets; null: they are not checked
+    """
 
 
 class Answer:
@@ -82,7 +83,7 @@ class OffsetsLaunch:
         """Whether a copy of wrong offsets is zeros, so that sums by it may follow before the answer is there."""
         self._ordinal = gpu.ordinal
         self._lock = threading.Lock()
-        self._problem = _Offsets(0, count, stride, wide, 0, n, 0)
+        self._problem = Offsets(0, count, stride, wide, 0, n, 0)
         if self.few:
             blocks, threads = 1, min(-(-count // 32) * 32, _LONE_BLOCK)
         else:

@@ -14,6 +14,7 @@ from tcu.gpu.arrays import DeviceArray, library_of
 from tcu.gpu.device import Gpu, current, find_gpu
 from tcu.gpu.functions import find_function
 from tcu.gpu.launch import MAX_BATCH_DIMENSIONS, KernelLaunch, collapse
+from tcu.gpu.structs import Struct, struct
 
 __all__ = ["ComplexProduct", "complex_product", "macros_of"]
 
@@ -22,27 +23,24 @@ _MAX_BLOCKS = 1 << 16
 _REALS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
 
-class _Planes(ctypes.Structure):
-    """As in cuda/kernels/planes.cu."""
+@struct()
+class Planes(Struct):
+    cuda = """
+    const REAL* data;
+    i64 plane;  // from a real part to its imaginary one, in elements
+    i64 strides[MAX_BATCH_DIMENSIONS];
+    """
 
-    _fields_ = (
-        ("data", ctypes.c_uint64),
-        ("plane", ctypes.c_int64),
-        ("strides", ctypes.c_int64 * MAX_BATCH_DIMENSIONS),
-    )
 
-
-class ComplexProduct(ctypes.Structure):
-    """As in cuda/kernels/planes.cu."""
-
-    _fields_ = (
-        ("x", _Planes),
-        ("y", _Planes),
-        ("out", ctypes.c_uint64),
-        ("n", ctypes.c_int64),
-        ("dimensions", ctypes.c_int64),
-        ("extents", ctypes.c_int64 * MAX_BATCH_DIMENSIONS),
-    )
+@struct()
+class ComplexProduct(Struct):
+    cuda = """
+    Planes x, y;
+    REAL* out;  // contiguous, one plane behind the other
+    i64 n;      // numbers
+    i64 dimensions;
+    i64 extents[MAX_BATCH_DIMENSIONS];  // outermost first
+    """
 
 
 def complex_product(x: Any, y: Any) -> Any:
@@ -95,7 +93,7 @@ def _launch(x: DeviceArray, y: DeviceArray, gpu: Gpu, address: int, stream: int)
     extents, strides = collapse(shape[1:], [_steps(each, len(shape) - 1) for each in (x, y)])
     n = math.prod(shape[1:])
     planes = [
-        _Planes(each.address, each.strides[0], (ctypes.c_int64 * MAX_BATCH_DIMENSIONS)(*own))
+        Planes(each.address, each.strides[0], (ctypes.c_int64 * MAX_BATCH_DIMENSIONS)(*own))
         for each, own in zip((x, y), strides, strict=True)
     ]
     problem = ComplexProduct(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -13,6 +12,7 @@ from tcu.gpu.arrays import library_of
 from tcu.gpu.device import current, find_gpu
 from tcu.gpu.functions import find_function
 from tcu.gpu.launch import KernelLaunch
+from tcu.gpu.structs import Struct, struct
 
 __all__ = ["Pairs", "Powers", "add_in_pairs", "macros_of", "powers"]
 
@@ -20,32 +20,25 @@ _THREADS = 128
 _WARP = 32
 
 
-class Powers(ctypes.Structure):
-    """As in cuda/kernels/polynomials.cu."""
+@struct()
+class Powers(Struct):
+    cuda = """
+    const double* x;
+    double* out;  // points × WIDTH, contiguous
+    i64 step;     // from a point to the next
+    i64 points;
+    """
 
-    _fields_ = (
-        ("x", ctypes.c_uint64),
-        ("out", ctypes.c_uint64),
-        ("step", ctypes.c_int64),
-        ("points", ctypes.c_int64),
-    )
 
-
-class Pairs(ctypes.Structure):
-    """As in cuda/kernels/polynomials.cu."""
-
-    _fields_ = (
-        ("values", ctypes.c_uint64),
-        ("base", ctypes.c_uint64),
-        ("out", ctypes.c_uint64),
-        ("count", ctypes.c_int64),
-        ("step", ctypes.c_int64),
-        ("member", ctypes.c_int64),
-        ("point", ctypes.c_int64),
-        ("base_step", ctypes.c_int64),
-        ("members", ctypes.c_int64),
-        ("points", ctypes.c_int64),
-    )
+@struct()
+class Pairs(Struct):
+    cuda = """
+    const double* values;  // term i of point p of member k: values[i·step + p·point + k·member]
+    const double* base;    // of point p: base[p·base_step]
+    double* out;           // members × points, contiguous
+    i64 count, step, member, point, base_step;
+    i64 members, points;
+    """
 
 
 def powers(x: Any, width: int) -> Any:

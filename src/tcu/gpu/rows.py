@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import threading
 from typing import Any
 
 from tcu.formats.format import Format, get_format
 from tcu.gpu.device import Gpu
 from tcu.gpu.launch import KernelLaunch
-from tcu.gpu.sums import ELEMENTS, LOAD, TARGETS, SumProblem, compiled, contiguous, loop_of
+from tcu.gpu.structs import Struct, struct
+from tcu.gpu.sums import ELEMENTS, LOAD, TARGETS, Sum, compiled, contiguous, loop_of
 from tcu.gpu.tuning import sum_config
 from tcu.gpu.workspace import workspace
 from tcu.plan import Plan
@@ -45,36 +45,34 @@ _IN_FLIGHT = 4
 """Loads of a thread before it waits."""
 
 
-class _Rows(ctypes.Structure):
-    """As in cuda/kernels/rows.cu."""
+@struct()
+class Rows(Struct):
+    cuda = """
+    const void* data;
+    i64 rows;
+    i64 length;
+    i64 stride;  // from row to row, in elements
+    void* out;
+    double divisor;
+    i64 target;
+    i64 turns;   // with LOOPS: turns of a chunk
+    i64 chunks;  // with LOOPS: chunks of a row, up to WARP
+    """
 
-    _fields_ = (
-        ("data", ctypes.c_uint64),
-        ("rows", ctypes.c_int64),
-        ("length", ctypes.c_int64),
-        ("stride", ctypes.c_int64),
-        ("out", ctypes.c_uint64),
-        ("divisor", ctypes.c_double),
-        ("target", ctypes.c_int64),
-        ("turns", ctypes.c_int64),
-        ("chunks", ctypes.c_int64),
-    )
 
-
-class _PackedRows(ctypes.Structure):
-    """As in cuda/kernels/packed_rows.cu."""
-
-    _fields_ = (
-        ("data", ctypes.c_uint64),
-        ("rows", ctypes.c_int64),
-        ("length", ctypes.c_int64),
-        ("out", ctypes.c_uint64),
-        ("divisor", ctypes.c_double),
-        ("target", ctypes.c_int64),
-        ("share", ctypes.c_int64),
-        ("turns", ctypes.c_int64),
-        ("chunks", ctypes.c_int64),
-    )
+@struct()
+class PackedRows(Struct):
+    cuda = """
+    const void* data;
+    i64 rows;
+    i64 length;
+    void* out;
+    double divisor;
+    i64 target;
+    i64 share;   // rows of a warp
+    i64 turns;   // turns of a chunk
+    i64 chunks;  // chunks of a row, up to WARP
+    """
 
 
 class RowsLaunch:
@@ -91,7 +89,7 @@ class RowsLaunch:
         self._lock = threading.Lock()
         self._slots = 0
         self._target = target
-        self._problem: _Rows | _PackedRows | SumProblem
+        self._problem: Rows | PackedRows | Sum
         size = get_format(plan.input).dtype.itemsize
         per_load = LOAD // size
         loads, chain = loop_of(plan)
@@ -124,7 +122,7 @@ class RowsLaunch:
         function = self._compiled("packed_rows", plan, aligned and plan.n * size % LOAD == 0, macros)
         even = -(-rows // (self._gpu.multiprocessors * resident))
         share = max(1, min(even, (_SHARE_OF_FEW_LANES if width <= 4 else _SHARE) // (plan.n * size)))
-        self._problem = _PackedRows(
+        self._problem = PackedRows(
             0, rows, plan.n, 0, divisor, TARGETS[self._target.name], share, turns, chunks
         )
         blocks = -(-rows // share)
@@ -153,7 +151,7 @@ class RowsLaunch:
             "LOOPS": int(turns > 1), "AT_ONCE": at_once, "TOGETHER": _IN_FLIGHT // at_once,
         }  # fmt: skip
         function = self._compiled("rows", plan, aligned, macros)
-        self._problem = _Rows(0, rows, plan.n, stride, 0, divisor, TARGETS[self._target.name], turns, chunks)
+        self._problem = Rows(0, rows, plan.n, stride, 0, divisor, TARGETS[self._target.name], turns, chunks)
         together = unroll * (_THREADS // 32) * (32 // width)
         self._kernel = KernelLaunch(function, max(-(-rows // together), 1), _THREADS, self._problem)
 
@@ -170,9 +168,7 @@ class RowsLaunch:
         function = self._compiled("sum", plan, aligned, macros)
         whole = contiguous(0, plan.n)
         self._slots = chunks * rows if chunks > 1 else 0
-        self._problem = SumProblem(
-            whole, whole, 0, 0, divisor, loads, chunks, stride, 0, TARGETS[self._target.name]
-        )
+        self._problem = Sum(whole, whole, 0, 0, divisor, loads, chunks, stride, 0, TARGETS[self._target.name])
         self._kernel = KernelLaunch(function, chunks * rows, plan.block, self._problem)
 
     def __call__(self, x: int, out: int, stream: int) -> None:
@@ -182,7 +178,7 @@ class RowsLaunch:
         )
         problem = self._problem
         with self._lock:  # the driver copies the parameters before the launch returns
-            if isinstance(problem, _Rows | _PackedRows):
+            if isinstance(problem, Rows | PackedRows):
                 problem.data, problem.out = x, out
             else:
                 problem.x.data = x

@@ -12,6 +12,7 @@ from tcu.formats.format import Format, get_format
 from tcu.gpu.device import Gpu
 from tcu.gpu.functions import allow_shared, shared_memory_of
 from tcu.gpu.launch import KernelLaunch
+from tcu.gpu.structs import Struct, constants, struct
 from tcu.gpu.sums import ELEMENTS, TARGETS, compiled
 from tcu.gpu.workspace import workspace
 from tcu.plan.scan import ScanPlan
@@ -19,16 +20,16 @@ from tcu.plan.scan import ScanPlan
 __all__ = ["ScanLaunch", "SegmentScanLaunch"]
 
 _LANES, _LINES, _RADIX = 32, 16, 32
-"""Groups of a line, lines of a chunk, and from there on totals of a run: as in cuda/device/scan/group.cuh and in the plan."""
+"""Groups of a line, lines of a chunk, and from there on totals of a run: as in the plan."""
 _CHUNK = _LANES * _LINES
 """Groups of a block."""
 _GROUP = 32
 """Bytes."""
 _THREADS = 256
-_MAX_LEVELS = 6
-"""As in cuda/device/scan/prefix.cuh."""
-_SLOT, _SHARED = 16, 16
-"""Bytes, as in cuda/device/scan/prefix.cuh."""
+MAX_LEVELS = 6
+"""Of chunks in a row: 32^6 of them are 2^44 bytes."""
+LIMITS, LINES = constants(MAX_LEVELS=MAX_LEVELS), constants(LINES=_LINES)
+BLOCK = constants(THREADS=_THREADS)
 _MAX_SHARES = (1 << 31) - 1
 """Blocks of a grid."""
 _SEGMENT_BLOCKS = 16
@@ -59,45 +60,59 @@ _SHORT_CHUNKS, _EVEN = 32, 0.8
 one row after another."""
 
 
-class _Levels(ctypes.Structure):
-    """As in cuda/device/scan/prefix.cuh."""
-
-    _fields_ = (
-        ("count", ctypes.c_int64),
-        ("chunks", ctypes.c_int64),
-        ("first", ctypes.c_int64 * _MAX_LEVELS),
-        ("runs", ctypes.c_int64 * _MAX_LEVELS),
-    )
+@struct()
+class Slot(Struct):
+    cuda = """
+    u64 high, low;
+    """
 
 
-class _Scan(ctypes.Structure):
-    """As in cuda/device/scan/rows.cuh."""
-
-    _fields_ = (
-        ("data", ctypes.c_uint64),
-        ("out", ctypes.c_uint64),
-        ("rows", ctypes.c_int64),
-        ("length", ctypes.c_int64),
-        ("stride", ctypes.c_int64),
-        ("out_stride", ctypes.c_int64),
-        ("slots", ctypes.c_uint64),
-        ("shared", ctypes.c_uint64),
-        ("levels", _Levels),
-        ("shares", ctypes.c_int64),
-    )
+@struct()
+class ScanCounters(Struct):
+    cuda = """
+    u32 launch, ticket, left, unused;
+    """
 
 
-class _SegmentScan(ctypes.Structure):
-    """As in cuda/kernels/segment_scan.cu."""
+@struct()
+class Levels(Struct):
+    cuda = """
+    i64 count;  // levels: a row has at most 32^count chunks
+    i64 chunks;  // in a row
+    i64 first[MAX_LEVELS];  // the first slot of each level
+    i64 runs[MAX_LEVELS];  // slots that a row has in each level
+    """
 
-    _fields_ = (
-        ("data", ctypes.c_uint64),
-        ("n", ctypes.c_int64),
-        ("offsets", ctypes.c_uint64),
-        ("segments", ctypes.c_int64),
-        ("out", ctypes.c_uint64),
-        ("per_block", ctypes.c_int64),
-    )
+
+@struct()
+class Scan(Struct):
+    cuda = """
+    const void* data;
+    void* out;
+    i64 rows;
+    i64 length;
+    i64 stride;  // from row to row, in elements
+    i64 out_stride;
+    Slot* slots;
+    ScanCounters* shared;
+    Levels levels;
+    i64 shares;  // pieces of work: chunks of all rows; or, of short rows, as many as a block or a warp takes at a time
+    """
+
+
+@struct()
+class SegmentScan(Struct):
+    cuda = """
+    const void* data;
+    i64 n;
+    const i64* offsets;
+    i64 segments;
+    void* out;
+    i64 per_block;
+    """
+
+
+_SLOT, _SHARED = ctypes.sizeof(Slot), ctypes.sizeof(ScanCounters)
 
 
 class ScanLaunch:
@@ -129,7 +144,7 @@ class ScanLaunch:
         dense = stride_in == stride_out == plan.n == groups * per_group
         exact = plan.input == target.name == "binary16"
         alone = copied and exact and dense and _is_short(rows, groups, gpu)
-        levels, self._slots = _levels(rows, chunks) if chunks > 1 and not alone else (_Levels(), 0)
+        levels, self._slots = _levels(rows, chunks) if chunks > 1 and not alone else (Levels(), 0)
         if alone:
             way = _short_way(rows, groups)
         elif copied and chunks > 1 and _is_long(size, target.dtype.itemsize, gpu):
@@ -144,7 +159,7 @@ class ScanLaunch:
         )  # fmt: skip
         if way.shared:
             allow_shared(function, way.shared, gpu.ordinal)
-        self._problem = _Scan(0, 0, rows, plan.n, stride_in, stride_out, 0, 0, levels, way.shares)
+        self._problem = Scan(0, 0, rows, plan.n, stride_in, stride_out, 0, 0, levels, way.shares)
         self._kernel = KernelLaunch(
             function, way.blocks, way.threads, self._problem, way.shared, cooperative=way.cooperative
         )
@@ -162,9 +177,9 @@ class ScanLaunch:
             self._kernel(stream)
 
 
-def _levels(rows: int, chunks: int) -> tuple[_Levels, int]:
+def _levels(rows: int, chunks: int) -> tuple[Levels, int]:
     """Where the totals of chunks, of runs of chunks and so on have their slots; and how many slots there are."""
-    levels = _Levels(0, chunks)
+    levels = Levels(0, chunks)
     slots, runs = 0, chunks
     while True:
         levels.first[levels.count], levels.runs[levels.count] = slots, runs
@@ -270,7 +285,7 @@ class SegmentScanLaunch:
         )  # fmt: skip
         per_block = max(1, min(_THREADS, segments // (gpu.multiprocessors * _SEGMENT_BLOCKS)))
         per_block = max(per_block, -(-segments // _MAX_SHARES))
-        self._problem = _SegmentScan(0, n, 0, segments, 0, per_block)
+        self._problem = SegmentScan(0, n, 0, segments, 0, per_block)
         self._kernel = KernelLaunch(function, max(-(-segments // per_block), 1), _THREADS, self._problem)
         self._lock = threading.Lock()
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
 import threading
 from dataclasses import dataclass
 
 from tcu.formats.format import Format
 from tcu.gpu.device import Gpu, check_mmas
 from tcu.gpu.launch import KernelLaunch
-from tcu.gpu.sums import ELEMENTS, TARGETS, Layout, Operand, compiled
+from tcu.gpu.structs import Struct, struct
+from tcu.gpu.sums import ELEMENTS, TARGETS, Array, Layout, compiled
 from tcu.gpu.workspace import workspace
 from tcu.plan import AddStep, MmaStep, Plan, granularity
 
@@ -24,24 +24,23 @@ _RESIDENT = 1024
 """Threads per multiprocessor that the registers must allow."""
 
 
-class _Segmented(ctypes.Structure):
-    """As in cuda/kernels/segmented.cu."""
-
-    _fields_ = (
-        ("x", Operand),
-        ("rows", ctypes.c_int64),
-        ("length", ctypes.c_int64),
-        ("stride", ctypes.c_int64),
-        ("slots", ctypes.c_uint64),
-        ("out", ctypes.c_uint64),
-        ("divisor", ctypes.c_double),
-        ("chain", ctypes.c_int64),
-        ("groups", ctypes.c_int64),
-        ("turns", ctypes.c_int64),
-        ("chunks", ctypes.c_int64),
-        ("width", ctypes.c_int64),
-        ("target", ctypes.c_int64),
-    )
+@struct()
+class Segmented(Struct):
+    cuda = """
+    load::Array x;  // all rows
+    i64 rows;
+    i64 length;
+    i64 stride;   // from row to row, in elements
+    u64* slots;   // with LONG: one for each chunk, all MISSING
+    void* out;
+    double divisor;
+    i64 chain;    // links of a group
+    i64 groups;   // of a row
+    i64 turns;    // with LONG: how often a block takes SLOTS groups
+    i64 chunks;   // with LONG: blocks of a row
+    i64 width;    // without LONG: a row has 2^width of a block's slots, or all
+    i64 target;
+    """
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class SegmentedLaunch:
     """
 
     def __init__(
-        self, plan: Plan, x: Operand, layout: Layout, rows: int, stride: int, target: Format, gpu: Gpu,
+        self, plan: Plan, x: Array, layout: Layout, rows: int, stride: int, target: Format, gpu: Gpu,
         divisor: float,
     ) -> None:  # fmt: skip
         check_mmas(plan, gpu)
@@ -107,7 +106,7 @@ class SegmentedLaunch:
         )  # fmt: skip
         held = unroll * max(1, together >> width)
         self._slots = rows * chunks if chunks > 1 else 0
-        self._problem = _Segmented(
+        self._problem = Segmented(
             x,
             rows,
             plan.n,

@@ -12,19 +12,19 @@ from tcu.formats.format import Format
 from tcu.gpu.device import Gpu
 from tcu.gpu.functions import find_function, prefer_shared
 from tcu.gpu.launch import KernelLaunch
+from tcu.gpu.structs import Struct, constants, struct
 from tcu.gpu.sums import ELEMENTS, LOAD, TARGETS, compiled
 from tcu.gpu.tuning import sum_config
 from tcu.gpu.workspace import workspace
-from tcu.plan import make_plan
-from tcu.plan.variants import LOADS
+from tcu.plan import make_plan, variants
 from tcu.units import AlignedSum, find_instruction, input_formats
 
 __all__ = ["STATES", "WorkQueue", "Room", "SegmentsLaunch"]
 
 _TILES, _WARP = 8, 32
 """As in cuda/device/ragged/group_trees.cuh."""
-ITEM, STATES = 32, 8
-"""Bytes of an item, and words of the list's state, as in cuda/device/ragged/work_queue.cuh."""
+STATES = 8
+"""Words of the list's state, as in cuda/device/ragged/work_queue.cuh."""
 _BLOCK = 256
 """Threads of the plan's blocks, by whose tiles segments.cu sums."""
 _DATA = {2: 48 << 10, 4: 128 << 10, 8: 64 << 10}
@@ -85,48 +85,65 @@ _BUSY = 1 << 13
 """Warps that keep a GPU busy: with fewer segments, each has fewer of them."""
 
 
-class WorkQueue(ctypes.Structure):
-    """As in cuda/device/ragged/work_queue.cuh."""
-
-    _fields_ = (
-        ("items", ctypes.c_uint64), ("arrived", ctypes.c_uint64), ("state", ctypes.c_uint64),
-        ("slots", ctypes.c_uint64), ("room", ctypes.c_uint32), ("several", ctypes.c_uint32),
-    )  # fmt: skip
-
-
-class _Segments(ctypes.Structure):
-    """As in cuda/device/ragged/segment_list.cuh."""
-
-    _fields_ = (
-        ("data", ctypes.c_uint64),
-        ("n", ctypes.c_int64),
-        ("offsets", ctypes.c_uint64),
-        ("segments", ctypes.c_int64),
-        ("out", ctypes.c_uint64),
-        ("target", ctypes.c_int64),
-        ("mean", ctypes.c_int64),
-        ("per_warp", ctypes.c_int64),
-        ("first", ctypes.c_int64),
-        ("most", ctypes.c_int64),
-        ("together", ctypes.c_int64),
-        ("listed", ctypes.c_int64),
-        ("queue", WorkQueue),
-    )
+@struct()
+class WorkItem(Struct):
+    cuda = """
+    i64 segment;
+    i64 begin;
+    i64 length;
+    u32 first;  // the segment's first item in the queue
+    u32 place;  // the segment's number among those with several chunks
+    """
 
 
-class _LongSegments(ctypes.Structure):
-    """As in cuda/device/ragged/long_segments.cuh."""
+@struct()
+class WorkQueue(Struct):
+    cuda = """
+    WorkItem* items;
+    u32* arrived;  // in the place of a segment's first item: how many of the segment's chunks are done
+    u32* state;    // STATES words, all zero before the first launch and after the last
+    u64* slots;    // for each item, its chunk's sum, and MISSING until then; or null
+    u32 room;      // items
+    u32 several;   // segments of several chunks that have room
+    """
 
-    _fields_ = (
-        ("data", ctypes.c_uint64),
-        ("n", ctypes.c_int64),
-        ("out", ctypes.c_uint64),
-        ("target", ctypes.c_int64),
-        ("mean", ctypes.c_int64),
-        ("listed", ctypes.c_int64),
-        ("early", ctypes.c_int64),
-        ("queue", WorkQueue),
-    )
+
+@struct()
+class Segments(Struct):
+    cuda = """
+    const void* data;
+    i64 n;
+    const i64* offsets;
+    i64 segments;
+    void* out;
+    i64 target;
+    i64 mean;      // whether the sums are divided by the lengths
+    i64 per_warp;  // segments, which follow each other
+    i64 first;     // the first so many warps have MORE times as many
+    i64 most;      // a segment of more numbers is long
+    i64 together;  // numbers that a block of the plan for long segments loads at a time
+    i64 listed;    // whether list_segments.cu was launched before
+    WorkQueue queue;
+    """
+
+
+@struct()
+class LongSegments(Struct):
+    cuda = """
+    const void* data;
+    i64 n;
+    void* out;
+    i64 target;
+    i64 mean;    // whether the sums are divided by the lengths
+    i64 listed;  // whether list_segments.cu was launched before
+    i64 early;   // whether this launch lies between that one and the short segments', and another follows these
+    WorkQueue queue;
+    """
+
+
+def plan_chunks() -> str:
+    """What kernels that make plans of their own, for segments whose lengths only the GPU knows, take from the plans."""
+    return constants("i64", LEAST_LOADS=variants.LOADS, MOST_CHUNKS=variants._CHUNKS)
 
 
 @dataclass(frozen=True)
@@ -144,7 +161,7 @@ class Room:
 
     @staticmethod
     def of(items: int, rest: int) -> Room:
-        return Room(ITEM * items, -(-4 * items // 16) * 16, rest)
+        return Room(ctypes.sizeof(WorkItem) * items, -(-4 * items // 16) * 16, rest)
 
     def place(self, at: int, lists: Iterable[WorkQueue], state: int) -> int:
         """Gives lists that address and that of their state; returns where the rest is."""
@@ -175,7 +192,7 @@ class SegmentsLaunch:
         most = _most(element, fraction is not None) if usual else 0
         permuted_k = ("PERMUTED_K", int(_sum_of_all(element, gpu) is not None))
         longs = min(segments, n // (most + 1))
-        items = longs + n // (LOADS * together) if longs else 0
+        items = longs + n // (variants.LOADS * together) if longs else 0
         # Not beside short_segments.cu, which took 3 % longer then (segments of 8 on average, H200).
         may_be_listed = fraction is None and usual and longs > 0 and gpu.compute_capability >= (9, 0)
         listed = may_be_listed and n * size >= _LISTED and segments >= _SAMPLED
@@ -185,11 +202,11 @@ class SegmentsLaunch:
         else:
             way = _short_way(n, segments, size, fraction)
         first = _first(segments, way.per_warp)
-        self._short = _Segments(
+        self._short = Segments(
             0, n, 0, segments, 0, TARGETS[target.name], mean, way.per_warp, first, most, together, listed, state
         )  # fmt: skip
         self._longs = [
-            _LongSegments(0, n, 0, TARGETS[target.name], mean, listed, early, state)
+            LongSegments(0, n, 0, TARGETS[target.name], mean, listed, early, state)
             for early in ((True, False) if listed else (False,))
         ]
         # Views, which write into the problems.
@@ -235,7 +252,7 @@ class SegmentsLaunch:
         )  # fmt: skip
         most = -(-items // (_LONG_THREADS // _WARP))
 
-        def launch(each: int, problem: _LongSegments) -> KernelLaunch:
+        def launch(each: int, problem: LongSegments) -> KernelLaunch:
             blocks = min(most, multiprocessors * each)
             return KernelLaunch(function, blocks, _LONG_THREADS, problem, overlaps=listed)
 

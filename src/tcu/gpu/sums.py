@@ -16,12 +16,13 @@ from tcu.gpu.compiler import task_of
 from tcu.gpu.device import Gpu
 from tcu.gpu.functions import load
 from tcu.gpu.launch import MAX_BATCH_DIMENSIONS, KernelLaunch, collapse
+from tcu.gpu.structs import Struct, constants, struct
 from tcu.gpu.tuning import ExactConfig, SumConfig, exact_config, sum_config
 from tcu.gpu.workspace import workspace
 from tcu.plan import AddStep, FmaStep, MmaStep, Plan
 
 __all__ = [
-    "COUNTS", "ELEMENTS", "EMPTY_BITS", "LIMBS", "LIMB_BITS", "LOAD", "LOWEST_BIT", "TARGETS", "WORDS_OF", "ExactLaunch", "Layout", "Operand", "SumLaunch", "SumProblem",
+    "COUNTS", "ELEMENTS", "EMPTY_BITS", "LIMBS", "LIMB_BITS", "LOAD", "LOWEST_BIT", "TARGETS", "WORDS_OF", "ExactLaunch", "Layout", "Array", "SumLaunch", "Sum",
     "check_address", "compiled", "contiguous", "layout_of", "loop_of", "operand_of",
 ]  # fmt: skip
 
@@ -29,68 +30,71 @@ ELEMENTS = {"binary16": "BINARY16", "bfloat16": "BFLOAT16", "binary32": "BINARY3
 TARGETS = {name: number for number, name in enumerate(ELEMENTS)}
 LOAD = 16
 """Bytes that a thread loads at once, as in cuda/device/types/element.cuh."""
-LIMB_BITS, LIMBS, COUNTS, LOWEST_BIT = 16, 136, 3, -1090
-"""As in cuda/device/exact/limbs.cuh."""
-_PRODUCT_LIMBS = 268
+LIMB_BITS, COUNTS = 16, 3
+"""Of an exact sum: bits of a limb, and +inf, -inf and NaN, which are counted behind the limbs."""
+LOWEST_BIT, _LOWEST_OF_PRODUCTS = -1090, -2164
+"""The exponent of the lowest bit: a limb below the smallest number of binary64, or the smallest product of two."""
+LIMBS, _PRODUCT_LIMBS = (
+    -(-(highest + 62 - lowest) // LIMB_BITS)
+    for highest, lowest in ((1024, LOWEST_BIT), (2048, _LOWEST_OF_PRODUCTS))
+)
+"""For up to 2^62 of the largest numbers, which do not reach 2^1024, or of the largest products."""
 WORDS_OF = {False: LIMBS + COUNTS, True: _PRODUCT_LIMBS + COUNTS}
 """Of an exact sum's state, by whether it is one of products."""
 EMPTY_BITS = -1074 - LOWEST_BIT
 """At the low end of every state, of sums and of products alike."""
 _COPIES = 16
+"""Of an exact sum, so that fewer blocks add to the same words."""
+LIMBS_OF_TERMS = constants(
+    LIMB=LIMB_BITS, COUNTS=COUNTS, COPIES=_COPIES, VALUE_LOWEST=LOWEST_BIT, VALUE_LIMBS=LIMBS,
+    PRODUCT_LOWEST=_LOWEST_OF_PRODUCTS, PRODUCT_LIMBS=_PRODUCT_LIMBS,
+)  # fmt: skip
 
 
 Layout = Literal["ALIGNED", "SHIFTED", "STRIDED"]
 """As in cuda/device/load/array.cuh."""
 
 
-class _Array(ctypes.Structure):
-    """As in cuda/device/load/array.cuh."""
-
-    _fields_ = (
-        ("data", ctypes.c_uint64),
-        ("n", ctypes.c_int64),
-        ("dimensions", ctypes.c_int64),
-        ("extents", ctypes.c_int64 * MAX_BATCH_DIMENSIONS),
-        ("strides", ctypes.c_int64 * MAX_BATCH_DIMENSIONS),
-    )
-
-
-Operand = _Array
-"""An array as the kernels take it."""
+@struct()
+class Array(Struct):
+    cuda = """
+    const void* data;
+    i64 n;
+    i64 dimensions;
+    i64 extents[MAX_BATCH_DIMENSIONS];  // outermost first
+    i64 strides[MAX_BATCH_DIMENSIONS];  // in elements
+    """
 
 
-class SumProblem(ctypes.Structure):
-    """As in cuda/device/reduce/chunk.cuh."""
-
-    _fields_ = (
-        ("x", _Array),
-        ("y", _Array),
-        ("slots", ctypes.c_uint64),
-        ("out", ctypes.c_uint64),
-        ("divisor", ctypes.c_double),
-        ("loads", ctypes.c_int64),
-        ("chunks", ctypes.c_int64),
-        ("row_stride", ctypes.c_int64),
-        ("root", ctypes.c_int64),
-        ("target", ctypes.c_int64),
-    )
+@struct()
+class Sum(Struct):
+    cuda = """
+    load::Array x, y;  // y is used with TERM PRODUCT only
+    u64* slots;        // one for each chunk, all MISSING
+    void* out;
+    double divisor;
+    i64 loads;  // of a thread in a chunk, counted in chains of CHAIN loads
+    i64 chunks;
+    i64 row_stride;  // with ROWS: from row to row, in elements
+    i64 root;        // whether the square root is asked for
+    i64 target;
+    """
 
 
-class _ExactSum(ctypes.Structure):
-    """As in cuda/device/exact/chunk.cuh."""
-
-    _fields_ = (
-        ("x", _Array),
-        ("limbs", ctypes.c_uint64),
-        ("arrived", ctypes.c_uint64),
-        ("out", ctypes.c_uint64),
-        ("state", ctypes.c_uint64),
-        ("loads", ctypes.c_int64),
-        ("chunks", ctypes.c_int64),
-        ("target", ctypes.c_int64),
-        ("divisor", ctypes.c_int64),
-        ("y", _Array),
-    )
+@struct()
+class ExactSum(Struct):
+    cuda = """
+    load::Array x;
+    i64* limbs;  // COPIES × WORDS, all zero
+    u32* arrived; // zero
+    void* out;    // the rounded sum
+    i64* state;   // WORDS, or null
+    i64 loads;    // of a thread in a chunk, a multiple of UNROLL, at most MAX_LOADS
+    i64 chunks;
+    i64 target;
+    i64 divisor;    // divides the sum before it is rounded; 0 gives NaN; must be 1 unless TERM is VALUE
+    load::Array y;  // used with TERM PRODUCT only
+    """
 
 
 class SumLaunch:
@@ -115,15 +119,13 @@ class SumLaunch:
              ("RESIDENT", config.resident), ("TERM", "PRODUCT" if product else "VALUE")),
         )  # fmt: skip
         whole = contiguous(0, plan.n)
-        self._problem = SumProblem(
-            whole, whole, 0, 0, divisor, loads, self._chunks, 0, root, TARGETS[target.name]
-        )
+        self._problem = Sum(whole, whole, 0, 0, divisor, loads, self._chunks, 0, root, TARGETS[target.name])
         self._x, self._y = self._problem.x, self._problem.y  # views, which write into the problem
         self._kernel = KernelLaunch(function, max(self._chunks, 1), plan.block, self._problem)
         self._slots_of_default = 0
         self._lock = threading.Lock()
 
-    def __call__(self, operands: Sequence[Operand], out: int, stream: int) -> None:
+    def __call__(self, operands: Sequence[Array], out: int, stream: int) -> None:
         """Put it on the stream; ``out`` is the address of the result."""
         slots = self._slots(stream)
         problem = self._problem
@@ -178,12 +180,12 @@ class ExactLaunch:
         self._gpu = gpu
         self._words = _COPIES * ((LIMBS if term == "VALUE" else _PRODUCT_LIMBS) + COUNTS)
         whole = contiguous(0, n)
-        self._problem = _ExactSum(whole, 0, 0, 0, 0, loads, chunks, TARGETS[target.name], divisor, whole)
+        self._problem = ExactSum(whole, 0, 0, 0, 0, loads, chunks, TARGETS[target.name], divisor, whole)
         self._x, self._y = self._problem.x, self._problem.y  # views, which write into the problem
         self._kernel = KernelLaunch(function, max(chunks, 1), config.threads, self._problem)
         self._lock = threading.Lock()
 
-    def __call__(self, operands: Sequence[Operand], out: int, state: int, stream: int) -> None:
+    def __call__(self, operands: Sequence[Array], out: int, state: int, stream: int) -> None:
         """Put it on the stream: the rounded sum to address ``out``, limbs and counts to ``state``; 0 for neither."""
         self._start((operands[0], operands[-1]), out, state, stream)
 
@@ -192,7 +194,7 @@ class ExactLaunch:
         self._start((x, y), out, 0, stream)
 
     def _start(
-        self, operands: tuple[Operand, Operand] | tuple[int, int], out: int, state: int, stream: int
+        self, operands: tuple[Array, Array] | tuple[int, int], out: int, state: int, stream: int
     ) -> None:
         words = self._words
         space = workspace("exact", self._gpu.ordinal, stream, 0, words + 1).words_address
@@ -220,13 +222,13 @@ def loop_of(plan: Plan) -> tuple[int, int]:
     return int(first.length or 1), 1
 
 
-def contiguous(address: int, n: int) -> Operand:
+def contiguous(address: int, n: int) -> Array:
     """n elements one after another."""
     whole = ctypes.c_int64 * MAX_BATCH_DIMENSIONS
-    return _Array(address, n, 1, whole(n), whole(1))
+    return Array(address, n, 1, whole(n), whole(1))
 
 
-def layout_of(operands: Sequence[Operand]) -> Layout:
+def layout_of(operands: Sequence[Array]) -> Layout:
     """The layout that serves all of them."""
     if any(x.dimensions > 1 or x.strides[0] != 1 for x in operands):
         return "STRIDED"
@@ -242,7 +244,7 @@ def check_address(address: int, size: int) -> None:
         )
 
 
-def operand_of(x: DeviceArray) -> Operand:
+def operand_of(x: DeviceArray) -> Array:
     """The array as kernels take it, in as few dimensions as its strides allow."""
     check_address(x.address, x.dtype.itemsize)
     n = math.prod(x.shape)
@@ -250,7 +252,7 @@ def operand_of(x: DeviceArray) -> Operand:
     if len(extents) == 0:
         return contiguous(x.address, n)
     whole = ctypes.c_int64 * MAX_BATCH_DIMENSIONS
-    return _Array(x.address, n, len(extents), whole(*extents), whole(*strides))
+    return Array(x.address, n, len(extents), whole(*extents), whole(*strides))
 
 
 @cache

@@ -21,10 +21,11 @@ from tcu.gpu.functions import find_function
 from tcu.gpu.kernels import Kernel, find_kernel
 from tcu.gpu.launch import MAX_BATCH_DIMENSIONS, KernelLaunch, Matrix, Problem, Strided, collapse
 from tcu.gpu.mma import allocated, broadcast, host_array
+from tcu.gpu.structs import Struct, struct
 from tcu.units import Instruction
 from tcu.units.shapes import product_shape
 
-__all__ = ["MAX_SIDE", "TallProblem", "macros_of", "stored_dtypes", "tall_product"]
+__all__ = ["MAX_SIDE", "Tall", "macros_of", "stored_dtypes", "tall_product"]
 
 MAX_SIDE = 256
 """Rows and columns of the right operand: what the registers of a few warps hold."""
@@ -49,10 +50,12 @@ _NARROW: dict[tuple[str, str], tuple[str, str]] = {
 """(format, dtype in memory): the type that the kernel loads, and how it makes an input of it."""
 
 
-class TallProblem(ctypes.Structure):
-    """As in cuda/kernels/tall.cu."""
-
-    _fields_ = (("problem", Problem), ("strip", ctypes.c_int64))
+@struct()
+class Tall(Struct):
+    cuda = """
+    load::Problem problem;  // tiles: strips of all members, times groups of columns
+    i64 strip;              // rows of a strip, a multiple of TILE_M
+    """
 
 
 def stored_dtypes(instruction: Instruction) -> tuple[str, ...]:
@@ -197,7 +200,7 @@ def _launch(
         (ctypes.c_int64 * MAX_BATCH_DIMENSIONS)(*extents),
     )  # fmt: skip
     blocks = min(-(-tasks // (_THREADS // 32)), 1 << 20)
-    KernelLaunch(function, blocks, _THREADS, TallProblem(problem, strip))(stream)
+    KernelLaunch(function, blocks, _THREADS, Tall(problem, strip))(stream)
 
 
 @lru_cache(maxsize=1024)

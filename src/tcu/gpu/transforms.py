@@ -28,6 +28,7 @@ from tcu.gpu.device import Gpu, call, current, find_gpu
 from tcu.gpu.functions import allow_shared, find_function, shared_memory_of
 from tcu.gpu.kernels import Kernel
 from tcu.gpu.launch import KernelLaunch
+from tcu.gpu.structs import Struct, struct
 from tcu.gpu.tall import kernel_of
 from tcu.plan.transform import Planes, Table, Transform
 from tcu.units import Instruction
@@ -84,54 +85,56 @@ class Memory:
         return close and self.aligned and self.member % elements == 0
 
 
-class _Numbers(ctypes.Structure):
-    _fields_ = (
-        ("real", ctypes.c_uint64),
-        ("imaginary", ctypes.c_uint64),
-        ("member", ctypes.c_int64),
-        ("step", ctypes.c_int64),
-    )
+@struct()
+class Numbers(Struct):
+    cuda = """
+    void* real;  // null: zeros
+    void* imaginary;
+    i64 member;  // from a transform to the next, in elements
+    i64 step;    // from a number to the next
+    """
 
 
-def _level_structure(real: Any) -> type[ctypes.Structure]:
-    class Level(ctypes.Structure):
-        """As in cuda/kernels/level.cu."""
-
-        _fields_ = (
-            ("source", _Numbers),
-            ("target", _Numbers),
-            ("matrices", ctypes.c_uint64),
-            ("twiddles", ctypes.c_uint64),
-            ("largest", ctypes.c_uint64),
-            ("members", ctypes.c_int64),
-            ("rows", ctypes.c_int64),
-            ("padded", ctypes.c_int64),
-            ("done", ctypes.c_int64),
-            ("top", ctypes.c_int64),
-            ("back", real),
-            ("factor", real),
-        )
-
-    return Level
+_LEVEL = """
+    Numbers source, target;
+    const WORD* matrices;  // [matrix][part][tile of columns][step of k][lane][word of B]
+    const REAL* twiddles;  // [plane][rows / done][LENGTH]
+    const u32* largest;    // the bits of the largest magnitude in each transform
+    i64 members;           // transforms
+    i64 rows;              // of LENGTH, in each
+    i64 padded;            // the same with zeros up to a multiple of GROUP
+    i64 done;              // the lengths of the levels before, multiplied
+    i64 top;               // magnitudes are scaled below 2^top
+    REAL back;             // the last factors, one after the other
+    REAL factor;
+    """
 
 
-LEVELS = {4: _level_structure(ctypes.c_float), 8: _level_structure(ctypes.c_double)}
+@struct(REAL=ctypes.c_double)
+class TransformLevel(Struct):
+    cuda = _LEVEL
+
+
+@struct(name="TransformLevel", REAL=ctypes.c_float)
+class _SingleLevel(Struct):
+    cuda = _LEVEL
+
+
+LEVELS: dict[int, type[Struct]] = {4: _SingleLevel, 8: TransformLevel}
 """By the size of a real number."""
 
 
-class Largest(ctypes.Structure):
-    """As in cuda/kernels/largest.cu."""
-
-    _fields_ = (
-        ("real", ctypes.c_uint64),
-        ("imaginary", ctypes.c_uint64),
-        ("member", ctypes.c_int64),
-        ("step", ctypes.c_int64),
-        ("members", ctypes.c_int64),
-        ("elements", ctypes.c_int64),
-        ("share", ctypes.c_int64),
-        ("largest", ctypes.c_uint64),
-    )
+@struct()
+class Largest(Struct):
+    cuda = """
+    const SOURCE* planes[2];  // null: zeros
+    i64 member;               // from a transform to the next, in elements
+    i64 step;                 // from an element to the next
+    i64 members;              // transforms
+    i64 elements;             // in each plane of each
+    i64 share;                // elements that one warp takes, a multiple of WARP · LOADS
+    u32* largest;             // for each transform; zeros before the launch
+    """
 
 
 @dataclass(frozen=True)
@@ -373,7 +376,7 @@ class _Launches:
             reads = source if number == 0 else between
             writes = target if level.twiddles is None else between
             problem = LEVELS[plan.work.itemsize](
-                _Numbers(0, 0, reads.member, reads.step), _Numbers(0, 0, writes.member, writes.step),
+                Numbers(0, 0, reads.member, reads.step), Numbers(0, 0, writes.member, writes.step),
                 tables[0].address, tables[-1].address, 0, batch, level.rows, level.padded, level.done,
                 plan.top or 0, plan.back, 1.0,
             )  # fmt: skip
@@ -428,7 +431,7 @@ class _Search:
             real, imaginary = min(real, imaginary), 0
         call("cuMemsetD32Async", largest, 0, self._batch, stream)
         KernelLaunch(
-            self._function, self._blocks, _SEARCHERS, Largest(real, imaginary, *self._problem, largest)
+            self._function, self._blocks, _SEARCHERS, Largest((real, imaginary), *self._problem, largest)
         )(stream)
 
 

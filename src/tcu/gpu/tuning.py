@@ -21,6 +21,7 @@ from typing import Any, Literal, get_args
 from tcu.errors import DataFileError, ParameterError
 from tcu.formats.format import Format
 from tcu.gpu.errors import TuningWarning
+from tcu.gpu.structs import constants
 from tcu.plan import FmaStep, Plan
 from tcu.unfinished import replacing
 
@@ -35,7 +36,8 @@ BLOCK_BYTES = BLOCK * 8 * 16
 """What such a block reads at least: 8 loads of 16 bytes a thread."""
 ELEMENTS = ("binary16", "bfloat16", "binary32", "binary64")
 _MAX_LOADS = 128
-"""As in cuda/device/exact/chunk.cuh."""
+"""Of a thread in a chunk of an exact sum."""
+LIMITS = constants(MAX_LOADS=_MAX_LOADS)
 _MAX_THREADS = 1024
 
 

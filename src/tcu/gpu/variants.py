@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 from tcu.errors import ParameterError
@@ -11,7 +10,8 @@ from tcu.gpu.arrays import DeviceArray
 from tcu.gpu.device import Gpu, check_mmas
 from tcu.gpu.launch import KernelLaunch
 from tcu.gpu.segmented import SegmentedLaunch
-from tcu.gpu.sums import ELEMENTS, TARGETS, Layout, Operand, compiled, contiguous, layout_of, operand_of
+from tcu.gpu.structs import Struct, struct
+from tcu.gpu.sums import ELEMENTS, TARGETS, Array, Layout, compiled, contiguous, layout_of, operand_of
 from tcu.gpu.workspace import workspace
 from tcu.plan import SEGMENTED, MmaStep, Plan, output_length
 from tcu.plan.plan import Step
@@ -25,34 +25,32 @@ _GATHERED = 1 << 12
 """Blocks whose numbers one block adds up: enough to hide how a total goes from one such block to the next."""
 
 
-class _Level(ctypes.Structure):
-    """As in cuda/kernels/levels.cu."""
+@struct()
+class ChainLevel(Struct):
+    cuda = """
+    load::Array x;
+    void* results;  // one for each group, rounded to the format of the elements
+    void* out;      // the last level writes here and not to `results`; else null
+    double divisor;
+    i64 groups;
+    i64 stored;  // whether the last level, too, rounds to the format of the elements
+    i64 target;
+    """
 
-    _fields_ = (
-        ("x", Operand),
-        ("results", ctypes.c_uint64),
-        ("out", ctypes.c_uint64),
-        ("divisor", ctypes.c_double),
-        ("groups", ctypes.c_int64),
-        ("stored", ctypes.c_int64),
-        ("target", ctypes.c_int64),
-    )
 
-
-class _Blocks(ctypes.Structure):
-    """As in cuda/kernels/blocks.cu."""
-
-    _fields_ = (
-        ("x", Operand),
-        ("slots", ctypes.c_uint64),
-        ("totals", ctypes.c_uint64),
-        ("out", ctypes.c_uint64),
-        ("divisor", ctypes.c_double),
-        ("blocks", ctypes.c_int64),
-        ("chained", ctypes.c_int64),
-        ("border", ctypes.c_int64),
-        ("target", ctypes.c_int64),
-    )
+@struct()
+class Blocks(Struct):
+    cuda = """
+    load::Array x;
+    u64* slots;   // one for each block, all MISSING
+    u64* totals;  // one for each GATHERED blocks, all MISSING
+    void* out;
+    double divisor;
+    i64 blocks;
+    i64 chained;  // the first so many of them are blocks of chains
+    i64 border;   // the first number of the blocks of shuffles
+    i64 target;
+    """
 
 
 def launch_variant(
@@ -83,7 +81,7 @@ def launch_variant(
 
 
 def _launch_levels(
-    plan: Plan, x: Operand, out: int, target: Format, gpu: Gpu, stream: int, divisor: float
+    plan: Plan, x: Array, out: int, target: Format, gpu: Gpu, stream: int, divisor: float
 ) -> None:
     steps = plan.parts[0].steps
     levels = list(zip(steps[::2], steps[1::2], strict=True))
@@ -104,7 +102,7 @@ def _launch_levels(
             "levels.cu", "level", gpu, element, layout_of([x]), _chain_macros(plan, first, closing)
         )
         last = number == len(levels) - 1
-        problem = _Level(
+        problem = ChainLevel(
             x, results, out if last else 0, divisor, groups[number], stored, TARGETS[target.name]
         )
         launches.append(KernelLaunch(function, _grid(plan, -(-groups[number] // warps)), plan.block, problem))
@@ -115,7 +113,7 @@ def _launch_levels(
 
 
 def _launch_blocks(
-    plan: Plan, x: Operand, out: int, target: Format, gpu: Gpu, stream: int, divisor: float
+    plan: Plan, x: Array, out: int, target: Format, gpu: Gpu, stream: int, divisor: float
 ) -> None:
     chains: tuple[tuple[str, object], ...] = ()
     chained = shuffled = border = 0
@@ -135,7 +133,7 @@ def _launch_blocks(
     blocks = chained + shuffled
     totals = -(-blocks // _GATHERED)
     slots = workspace("blocks", gpu.ordinal, stream, _room(blocks + totals), 0).slots_address
-    problem = _Blocks(
+    problem = Blocks(
         x, slots, slots + 8 * blocks, out, divisor, blocks, chained, border, TARGETS[target.name]
     )
     KernelLaunch(function, _grid(plan, blocks), plan.block, problem)(stream)

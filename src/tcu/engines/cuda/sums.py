@@ -24,9 +24,9 @@ from tcu.gpu.sums import (
     EMPTY_BITS,
     LIMB_BITS,
     WORDS_OF,
+    Array,
     ExactLaunch,
     Layout,
-    Operand,
     SumLaunch,
     check_address,
     contiguous,
@@ -197,7 +197,7 @@ def home_of(arrays: Sequence[Any], out: Any = None) -> tuple[Library, int]:
     return library, ordinals[0]
 
 
-def _operands(library: Library, arrays: Sequence[Any], stream: int) -> tuple[list[Operand], np.dtype[Any]]:
+def _operands(library: Library, arrays: Sequence[Any], stream: int) -> tuple[list[Array], np.dtype[Any]]:
     plain = [library.plain(x) for x in arrays]
     if None not in plain:
         for address, _, dtype in plain:  # type: ignore[misc]
