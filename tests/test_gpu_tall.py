@@ -21,7 +21,7 @@ from tcu.formats import get_format
 from tcu.gpu import KERNELS, Kernel, NoGpuError, planes, tall
 from tcu.gpu.compiler import compile_cuda, task_of
 from tcu.gpu.errors import ExtraMissingError
-from tcu.gpu.launch import Strided
+from tcu.gpu.mma import Strided
 from tcu.gpu.tall import macros_of, stored_dtypes, tall_product
 from tcu.machine import GpuExecutor, ModelExecutor
 from tcu.machine.executors import IdealExecutor

@@ -70,9 +70,8 @@ def _whole(request: Request, call: Call, keep: Keep | None) -> tuple[Any, Any]:
     if request.operation.product and not request.operation.exact:
         arrays = (arrays[0], arrays[-1])  # a plan's kernel takes two, also for squares
     outcome = sums.reduce(request, arrays, call.out)
-    launch = outcome.prepared.launch
-    if keep is not None and launch is not None:
-        keep(sums.Ready(launch.at), outcome.result)
+    if keep is not None:
+        keep(outcome.prepared.launch, outcome.result)
     plan = outcome.prepared.plan
     if not call.return_info or plan is None:
         return outcome.result, None
