@@ -109,8 +109,10 @@ def test_an_h200s_values_stand_in_where_nobody_has_tuned(own: Path, kernel: str)
     for element in kind.elements:
         shipped = tuning._shipped()["9.0"].configs[kernel, element, "any"]
         assert tuning.config(kind, H200, element) == tuning.config(kind, (8, 0), element) == shipped
-    first, *_ = vars(shipped)
-    other = replace(shipped, **{first: tuple(each + 1 for each in getattr(shipped, first))}) if isinstance(getattr(shipped, first), tuple) else replace(shipped, **{first: 1 + getattr(shipped, first)})  # fmt: skip
+    name, value = next(iter(vars(shipped).items()))
+    other = replace(
+        shipped, **{name: tuple(each + 1 for each in value) if isinstance(value, tuple) else value + 1}
+    )
     save_row(own, (8, 0), replace(ROW, configs={(kernel, element, "any"): other}))
     assert tuning.config(kind, (8, 0), element) == other
     assert tuning.config(kind, H200, element) == shipped
