@@ -25,9 +25,7 @@ _RESIDENT = {8: 2, 4: 3, 2: 4}
 """Blocks of 256 threads per multiprocessor, by the numbers of a load: two accumulators for each stay in registers."""
 
 
-@struct()
-class Moments(Struct):
-    cuda = """
+Moments = struct("Moments", """
     const void* data;
     const i64* offsets;  // of segments; null: rows
     void* out;
@@ -39,7 +37,7 @@ class Moments(Struct):
     double correction;
     i64 root;
     i64 target;
-    """
+""")  # fmt: skip
 
 
 def moments_recipe(
@@ -59,12 +57,14 @@ def moments_recipe(
     most = least if alone else 0
     kernels: list[KernelChoice] = []
     space: Space | None = None
-    takes: dict[str, Given] = {"data": X, "out": OUT} | ({"offsets": OTHER} if ragged else {})
+    takes: dict[str, Given] = {"data": X, "out": OUT}
+    if ragged:
+        takes["offsets"] = OTHER
     macros = {
         "ELEMENT": ELEMENTS[plan.input], "LAYOUT": "ALIGNED" if aligned else "SHIFTED", "PLAN_WARPS": warps,
     }  # fmt: skip
 
-    def problem() -> Moments:
+    def problem() -> Struct:
         return Moments(0, 0, 0, 0, groups, plan.n, stride or 0, most, correction, root, TARGETS[target.name])
 
     if alone:
@@ -78,7 +78,9 @@ def moments_recipe(
         most_chunks = plan.n // least + 1 if ragged else chunks
         parts = max(1, min(most_chunks, _BLOCKS * gpu.multiprocessors // max(groups, 1)))
         if most_chunks > 1:
-            space = Space("moments", 2 * (plan.n // least + groups + 1 if ragged else groups * chunks), ones=True)
+            space = Space(
+                "moments", 2 * (plan.n // least + groups + 1 if ragged else groups * chunks), ones=True
+            )
             takes = takes | {"slots": SPACE}
         resident = max(1, min(16, math.floor(_RESIDENT[per_load] * 8 / warps)))
         kernels.append(KernelChoice(

@@ -80,7 +80,7 @@ class Operation:
     @property
     def on_gpu(self) -> bool:
         """Whether there are kernels for it."""
-        return self.arithmetic != "own" and not self.moments
+        return self.arithmetic != "own" and not (self.exact and self.moments)
 
     @property
     def mean(self) -> bool:

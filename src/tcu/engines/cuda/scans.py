@@ -17,13 +17,13 @@ import numpy as np
 
 from tcu.engines.cuda.offsets import device_offsets
 from tcu.engines.cuda.rows import ALIGNMENT, laid_out
-from tcu.engines.cuda.sums import Keep, Ready, home_of
+from tcu.engines.cuda.sums import Keep, home_of, start
 from tcu.errors import ParameterError
 from tcu.formats.format import Format
-from tcu.gpu.arrays import DeviceArray, Library
+from tcu.gpu.arrays import DeviceArray, Library, joined
 from tcu.gpu.device import current, find_gpu
-from tcu.gpu.launch import joined
-from tcu.gpu.scans import ScanLaunch, SegmentScanLaunch
+from tcu.gpu.launch import Launch
+from tcu.gpu.scans import scan_recipe, segment_scan_recipe
 from tcu.gpu.sums import check_address
 from tcu.model.elements import summable
 from tcu.ops.info import ScanInfo, scan_info
@@ -47,7 +47,7 @@ def cumsum(
         element, target = lines.element, lines.target
         info = scan_info(lines.view.shape, axis, element)
 
-        def launch(source: Rows, goal: Rows) -> Ready:
+        def launch(source: Rows, goal: Rows) -> Launch:
             aligned = (
                 at % ALIGNMENT == 0 and (info.rows <= 1 or stride * fmt.dtype.itemsize % ALIGNMENT == 0)
                 for (at, stride), fmt in ((source, element), (goal, target))
@@ -72,8 +72,8 @@ def segment_cumsum(
         segments = edges.shape[0] - 1
         if segments == 1:  # a line, which has a whole GPU
             return cumsum(x, 0, exclusive, reverse, dtype, out, keep)[0]
-        ready = _segment_launch(lines.element, lines.target, n, segments, ordinal, exclusive, reverse)
-        return lines.run(lambda source, goal: ready, edges.address, keep)
+        chosen = _segment_launch(lines.element, lines.target, n, segments, ordinal, exclusive, reverse)
+        return lines.run(lambda source, goal: chosen, edges.address, keep)
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class _Lines:
     result: Any
     """Of which ``place`` is the view."""
 
-    def run(self, launch: Callable[[Rows, Rows], Ready], other: int | None, keep: Keep | None) -> Any:
+    def run(self, launch: Callable[[Rows, Rows], Launch], other: int | None, keep: Keep | None) -> Any:
         """Scan the rows where they lie, or a copy that has them one after another; the same with the results.
 
         ``launch`` gives what serves such rows; ``other``: the address of what goes with x, if something does.
@@ -117,16 +117,16 @@ class _Lines:
                 moved = tuple(shape[axis] for axis in outer + inner)
                 written, address = library.empty(self.x, moved, self.target.dtype, self.ordinal)
                 stride = source[1]
-            ready = launch((view.address, source[2]), (address, stride))
-            ready(
-                library, self.x, self.ordinal, view.address, view.address if other is None else other, address,
+            chosen = launch((view.address, source[2]), (address, stride))
+            start(
+                chosen, library, self.x, self.ordinal, view.address, view.address if other is None else other, address,
                 self.stream,
             )  # fmt: skip
             if goal is None:
                 back = tuple(int(axis) for axis in np.argsort(outer + inner))
                 library.assign(self.result, written, back)
             if keep is not None:
-                keep(ready, written, order, back)
+                keep(chosen, written, order, back)
         return self.result if self.out is not None else library.finish(self.result, self.x, self.stream)
 
     def _split(self, ndim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -182,21 +182,19 @@ def _span(array: DeviceArray) -> tuple[int, int]:
 def _launch(
     plan: ScanPlan, rows: int, stride_in: int, stride_out: int, aligned_in: bool, aligned_out: bool,
     target: Format, ordinal: int, exclusive: bool, reverse: bool,
-) -> Ready:  # fmt: skip
+) -> Launch:  # fmt: skip
     """What rows like these need besides addresses."""
-    launch = ScanLaunch(
-        plan, rows, stride_in, stride_out, aligned_in, aligned_out, target, find_gpu(ordinal),
-        exclusive=exclusive, reverse=reverse,
+    gpu = find_gpu(ordinal)
+    recipe = scan_recipe(
+        plan, rows, stride_in, stride_out, aligned_in, aligned_out, target, gpu, exclusive=exclusive, reverse=reverse
     )  # fmt: skip
-    return Ready(lambda x, _, out, stream: launch(x, out, stream))
+    return Launch(recipe, gpu)
 
 
 @lru_cache(maxsize=1024)
 def _segment_launch(
     element: Format, target: Format, n: int, segments: int, ordinal: int, exclusive: bool, reverse: bool
-) -> Ready:
-    return Ready(
-        SegmentScanLaunch(
-            n, segments, element, target, find_gpu(ordinal), exclusive=exclusive, reverse=reverse
-        )
-    )
+) -> Launch:
+    gpu = find_gpu(ordinal)
+    recipe = segment_scan_recipe(n, segments, element, target, gpu, exclusive=exclusive, reverse=reverse)
+    return Launch(recipe, gpu)
