@@ -26,8 +26,10 @@ from tcu.gpu import (
     CompileError,
     ExtraMissingError,
     Kernel,
+    column_scan,
     columns,
     merge,
+    moments,
     scans,
     segments,
     structs,
@@ -41,7 +43,7 @@ from tcu.gpu.kernels import architecture
 from tcu.gpu.launch import KernelChoice
 from tcu.gpu.structs import Struct
 from tcu.gpu.tuning import exact_config
-from tcu.plan import make_plan
+from tcu.plan import make_dot_plan, make_plan
 from tcu.plan.scan import make_scan_plan
 from tcu.units import get_unit
 
@@ -452,10 +454,12 @@ def test_what_scans_ask_for_compiles(n: int, element: str, target: str, capabili
         assert kernel_of(2244) == "short_scan"
 
 
-def asked_for(choice: KernelChoice, capability: tuple[int, int]) -> None:
+def asked_for(choice: KernelChoice, capability: tuple[int, int]) -> str:
+    """Its PTX."""
     binary = compile_once(task_of(f"{choice.source}.cu", choice.macros, "sm_{}{}".format(*capability)))
     assert binary.log == ""
     assert f".entry {choice.entry or choice.source}(" in binary.ptx
+    return binary.ptx
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
@@ -481,6 +485,50 @@ def test_what_columns_ask_for_compiles(
         asked_for(choice, capability)
     chunks = length * fmt.dtype.itemsize >> 15
     assert [choice.more for choice in recipe.kernels] == ([chunks, 1] if length > 30_000 else [1])
+
+
+@pytest.mark.parametrize("capability", TOLD_APART, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
+@pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
+@pytest.mark.parametrize(
+    ("length", "inner", "target"), [(16, 64, "binary16"), (1000, 37, "binary32"), (1 << 17, 64, "binary64")]
+)
+def test_what_scans_of_columns_ask_for_compiles(
+    length: int, inner: int, target: str, element: str, capability: tuple[int, int]
+) -> None:
+    nvrtc_or_skip()
+    gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132)
+    array = columns.Columns(3, inner, length * inner, inner)
+    recipe = column_scan.column_scan_recipe(
+        make_scan_plan(length, element),
+        array,
+        array,
+        True,
+        get_format(target),
+        gpu,
+        exclusive=False,
+        reverse=False,
+    )
+    assert recipe is not None
+    (choice,) = recipe.kernels
+    assert ".local" not in asked_for(choice, capability)
+
+
+@pytest.mark.parametrize("capability", TOLD_APART, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
+@pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
+@pytest.mark.parametrize(
+    ("n", "groups", "stride"), [(100, 9, 104), (5000, 8000, None), (1 << 24, 3, 1 << 24)]
+)
+def test_what_variances_ask_for_compiles(
+    n: int, groups: int, stride: int | None, element: str, capability: tuple[int, int]
+) -> None:
+    nvrtc_or_skip()
+    gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132)
+    recipe = moments.moments_recipe(
+        make_dot_plan(n, get_format(element)), groups, get_format("binary32"), gpu, correction=1.0, root=True,
+        stride=stride, aligned=stride is not None,
+    )  # fmt: skip
+    for choice in recipe.kernels:
+        assert ".local" not in asked_for(choice, capability)
 
 
 LISTS = {"list_segments.cu": {"THREADS": "512", "RESIDENT": "2"}, "offsets.cu": {}}

@@ -35,17 +35,17 @@ from numbers_of_all_kinds import KINDS, draw
 
 import tcu
 from tcu.formats import format_of, get_format
-from tcu.gpu import columns, launch, scans, segments, tuning
+from tcu.gpu import column_scan, columns, launch, moments, scans, segments, tuning
 from tcu.gpu.configs import ScanConfig, SegmentsConfig
 from tcu.gpu.device import Gpu
 from tcu.gpu.launch import KernelChoice, Launch
-from tcu.plan import make_plan
+from tcu.plan import make_dot_plan, make_plan
 from tcu.plan.scan import make_scan_plan
 from tcu.units import AlignedSum, find_instruction, get_unit
 
 STRUCTURES = {
     "list_segments": "Segments", "segments": "Segments", "short_segments": "Segments", "long_chunks": "LongSegments",
-    "short_scan": "Scan", "long_scan": "Scan", "columns": "Columns",
+    "short_scan": "Scan", "long_scan": "Scan", "columns": "Columns", "moments": "Moments", "column_scan": "ColumnScan",
 }  # fmt: skip
 MULTIPROCESSORS, L2 = 3, 5120
 TUNED = tuning.config(ScanConfig, (9, 0), "binary16")
@@ -116,9 +116,9 @@ class HostGpu:
 
     def _workspace(self, kind: str, words: int, ones: bool, ordinal: int, stream: int) -> Any:
         """Zeros that launches leave behind as the next one needs them."""
-        room = self._workspaces.setdefault(kind, np.zeros(1 << 14, np.uint64))
+        empty = np.full(1 << 14, ~np.uint64(0) if ones else np.uint64(0))
+        room = self._workspaces.setdefault(kind, empty)
         assert words <= room.size
-        assert not ones
 
         def start(stream: int, *launches: Any) -> None:
             for each in launches:
@@ -1281,3 +1281,181 @@ def test_an_error_in_the_kernel_of_columns_from_shared_memory_is_seen(
     host.tuned["enough"] = 1
     source = "staged_columns.cu"  # not the kernel that adds up what chunks come to
     assert complaint_about_columns(host, source, shape, dtype, right, wrong) == seen
+
+
+# ---- running sums of columns ----
+
+
+def column_scans(
+    host: HostGpu, x: Any, dtype: Any, *, shift: int = 0, exclusive: bool = False, reverse: bool = False
+) -> Any:
+    """Of an array (outer, length, inner), of which the last numbers of each row may be left out."""
+    element, target = format_of(x.dtype), format_of(dtype)
+    outer, length, inner = x.shape
+    steps = [step // x.itemsize for step in x.strides]
+    last = (outer - 1) * steps[0] + (length - 1) * steps[1] + inner
+    place, _ = placed(np.lib.stride_tricks.as_strided(x, (last,), (x.itemsize,)), shift)
+    host.readable = (place.ctypes.data, place.ctypes.data + place.nbytes)
+    result = Result(x.size, target.dtype)
+    recipe = column_scan.column_scan_recipe(
+        make_scan_plan(length, element), columns.Columns(outer, inner, steps[0], steps[1]),
+        columns.Columns(outer, inner, length * inner, inner), shift * x.itemsize % 16 == 0, target, host.gpu,
+        exclusive=exclusive, reverse=reverse,
+    )  # fmt: skip
+    assert recipe is not None
+    Launch(recipe, host.gpu).start(place.ctypes.data, 0, result.array.ctypes.data, 0, 0)
+    result.check()
+    return result.array.reshape(x.shape)
+
+
+def model_column_scans(x: Any, dtype: Any, exclusive: bool = False, reverse: bool = False) -> Any:
+    with np.errstate(all="ignore"):
+        return tcu.cumsum(x, 1, dtype=dtype, exclusive=exclusive, reverse=reverse)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_running_sums_of_columns(host: HostGpu, dtype: str, exclusive: bool, reverse: bool) -> None:
+    """Of every height of a tile; in the end inf, NaN and the signs of zeros."""
+    rng = np.random.default_rng(3)
+    fmt = get_format(dtype)
+    run = 32 * 32 // fmt.dtype.itemsize
+    shapes = (
+        (2, 1, 37),
+        (3, run // 32 + 1, 20),
+        (1, run // 8 - 3, 70),
+        (2, run // 2, 17),
+        (1, run, 34),
+        (1, 2 * run + 5, 18),
+    )
+    for shape, target in zip(
+        shapes, ("float16", "float32", "float64", "bfloat16", "float32", dtype), strict=True
+    ):
+        x = numbers_of(rng, "spread", int(np.prod(shape)), fmt.dtype).reshape(shape)
+        if shape[1] > 1:
+            x[:, shape[1] // 2, 3] = np.array([np.inf]).astype(x.dtype)
+            x[:, -1, 3] = np.array([-np.inf]).astype(x.dtype)
+            x[:, 0, 5] = np.array([-0.0]).astype(x.dtype)
+        for there in {shape[2], shape[2] - 1}:
+            part, wide = x[:, :, :there], get_format(target).dtype
+            found = column_scans(host, part, wide, shift=there % 2, exclusive=exclusive, reverse=reverse)
+            assert alike(found, model_column_scans(part, wide, exclusive, reverse)), (part.shape, target)
+
+
+def test_long_columns_of_several_levels(host: HostGpu) -> None:
+    x = np.random.default_rng(4).standard_normal((1, 128 * 16 * 2 + 300, 16))
+    assert alike(column_scans(host, x, np.float64), model_column_scans(x, np.float64))
+    assert host.macros[-1]["LEVELS"] == 2
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("if (is_known) total = known.push(place, total);", ""),
+        ("before[level] = known.before(place);", "before[level] = known.before(place ^ 1);"),
+        ("if (i >> p & 1) sum = blocks[p] + sum;", "if (i >> p & 1) sum = sum + 2 * blocks[p];"),
+        (
+            "for (int level = LEVELS - 1; level >= 0; --level) sum +=",
+            "for (int level = 0; level < 1; ++level) sum +=",
+        ),
+        ("run /= radix;", "run /= 32;"),
+    ],
+)
+def test_an_error_in_what_comes_before_a_run_is_seen(host: HostGpu, right: str, wrong: str) -> None:
+    x = np.random.default_rng(4).standard_normal((1, 128 * 16 * 3 + 300, 16))
+    x *= 2.0 ** np.random.default_rng(5).integers(-20, 20, x.shape)
+    wanted = model_column_scans(x, np.float64)
+    found = complaint_about(
+        host, "column_scan", right, wrong, lambda: column_scans(host, x, np.float64), wanted
+    )
+    assert found in (BITS, STUCK)
+
+
+# ---- variances ----
+
+
+def variances(
+    host: HostGpu, x: Any, offsets: Any = None, *, shift: int = 0, gap: int = 0, correction: float = 0.0,
+    root: bool = False, block: int = 256,
+) -> Any:  # fmt: skip
+    """Of the rows of an array, ``gap`` numbers apart, or of the segments of a line; in binary64."""
+    element, target = format_of(x.dtype), get_format("binary64")
+    rows, n = (len(offsets) - 1, x.size) if offsets is not None else x.shape
+    line = x if offsets is not None else np.pad(x, ((0, 0), (0, gap))).reshape(-1)
+    place, host.readable = placed(line, shift)
+    edges = np.ascontiguousarray([0] if offsets is None else offsets, np.int64)
+    result = Result(rows, target.dtype)
+    stride = None if offsets is not None else n + gap
+    aligned = shift * x.itemsize % 16 == 0 and (stride or 0) * x.itemsize % 16 == 0
+    recipe = moments.moments_recipe(
+        make_dot_plan(n, element, block), rows, target, host.gpu, correction=correction, root=root, stride=stride,
+        aligned=aligned and stride is not None,
+    )  # fmt: skip
+    host.launches.clear()
+    Launch(recipe, host.gpu).start(place.ctypes.data, edges.ctypes.data, result.array.ctypes.data, 0, 0)
+    result.check()
+    if "moments" in host._workspaces:
+        assert (host._workspaces["moments"] == ~np.uint64(0)).all(), "slots are not as they were"
+    return result.array
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_variances_of_rows(host: HostGpu, dtype: str) -> None:
+    rng, kind = np.random.default_rng(6), get_format(dtype).dtype
+    for shape, block in (
+        ((5, 0), 256), ((7, 1), 256), ((40, 33), 256), ((9, 129), 96), ((3, 700), 32), ((2, 4096), 256), ((1, 9001), 64),
+        ((2, 33_000), 64), ((1, 20_000), 256),
+    ):  # fmt: skip
+        x = numbers_of(rng, "spread", int(np.prod(shape)), kind).reshape(shape)
+        for shift, gap, correction, name in ((0, 0, 0, "var"), (1, 3, 1, "std")):
+            found = variances(
+                host, x, shift=shift, gap=gap, correction=correction, root=name == "std", block=block
+            )
+            with np.errstate(all="ignore"):
+                wanted = getattr(tcu, name)(x, 1, correction=correction, block=block, dtype="float64")
+            assert alike(found, wanted), (shape, block, shift)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_variances_of_segments(host: HostGpu, dtype: str) -> None:
+    rng, kind = np.random.default_rng(7), get_format(dtype).dtype
+    for mean, longs in ((3, (2500,)), (40, (9000, 17_000)), (700, (33_000,))):
+        offsets = ragged(rng, mean, 9000, longs)
+        offsets[0] = 0
+        x = numbers_of(rng, "spread", int(offsets[-1]), kind)
+        found = variances(host, x, offsets, shift=int(rng.integers(8)), correction=0.5)
+        with np.errstate(all="ignore"):
+            wanted = tcu.segment_var(x, offsets, correction=0.5, dtype="float64")
+        assert alike(found, wanted), mean
+        # Offsets that nobody has looked at.
+        wrong = offsets.copy()
+        wrong[5], wrong[9] = x.size + 3, -4
+        found = variances(host, x, wrong, correction=0.5)
+        bad = [4, 5, 8, 9]
+        assert np.isnan(found[bad]).all()
+        assert alike(np.delete(found, bad), np.delete(wanted, bad))
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("second[i] = __fma_rn(d, d, second[i]);", "second[i] = __dadd_rn(second[i], __dmul_rn(d, d));"),
+        ("const double d = i < count ?", "const double d = true ?"),
+        ("length ? to_binary64(*data) : 0", "length ? to_binary64(data[length - 1]) : 0"),
+        ("if (lane == each) sums", "if (lane == 0) sums"),
+        ("min(length - at, size)", "size"),
+    ],
+)
+def test_an_error_in_variances_is_seen(host: HostGpu, right: str, wrong: str) -> None:
+    x = np.random.default_rng(8).standard_normal(9000) + 3
+    offsets = np.array([0, 7, 100, 500, 9000])
+    wanted = tcu.segment_var(x, offsets)
+
+    def run() -> Any:
+        return np.concatenate([variances(host, x, offsets), variances(host, x[:900].reshape(9, 100))])
+
+    found = complaint_about(
+        host, "moments", right, wrong, run, np.concatenate([wanted, tcu.var(x[:900].reshape(9, 100), 1)])
+    )
+    assert found

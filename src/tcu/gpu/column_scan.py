@@ -40,11 +40,9 @@ ColumnScan = struct("ColumnScan", f"""
 """)  # fmt: skip
 
 
-def suits(columns: Columns | None, results: Columns | None, size: int) -> bool:
+def suits(columns: Columns, results: Columns, size: int) -> bool:
     """Whether numbers of that size, and their results, lie so that the kernel reads and writes whole sectors."""
-    if columns is None or results is None or columns[:2] != results[:2]:
-        return False
-    return columns.inner * size >= _LEAST_BYTES
+    return columns[:2] == results[:2] and columns.inner * size >= _LEAST_BYTES
 
 
 def column_scan_recipe(

@@ -34,7 +34,7 @@ from tcu.ops.result import result_format
 from tcu.plan import DEFAULT_VARIANT, SEGMENTED, Plan, make_dot_plan, make_plan
 from tcu.units import get_unit
 
-__all__ = ["ALIGNMENT", "checked_address", "laid_out", "reduce"]
+__all__ = ["ALIGNMENT", "checked_address", "laid_out", "reduce", "side_by_side"]
 
 ALIGNMENT = 16
 

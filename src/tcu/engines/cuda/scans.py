@@ -1,8 +1,8 @@
 """Running sums of arrays in a GPU's memory: of rows, of a line, of its ragged segments.
 
-Rows that lie without gaps, in even steps, go through one launch; an array
-that is laid out otherwise is first copied in that order, and so is a result
-that goes elsewhere, which costs another pass over memory each.
+Rows that lie without gaps, in even steps, go through one launch, and so do columns, whose numbers lie side by side.
+An array that is laid out otherwise is first copied in the order of rows, and so is a result that goes elsewhere, which
+costs another pass over memory each.
 """
 
 from __future__ import annotations
@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from tcu.engines.cuda.offsets import device_offsets
-from tcu.engines.cuda.rows import ALIGNMENT, laid_out
+from tcu.engines.cuda.rows import ALIGNMENT, laid_out, side_by_side
 from tcu.engines.cuda.sums import Keep, home_of, start
 from tcu.errors import ParameterError
 from tcu.formats.format import Format
 from tcu.gpu.arrays import DeviceArray, Library, joined
+from tcu.gpu.column_scan import column_scan_recipe, suits
+from tcu.gpu.columns import Columns
 from tcu.gpu.device import current, find_gpu
 from tcu.gpu.launch import Launch
 from tcu.gpu.scans import scan_recipe, segment_scan_recipe
@@ -46,6 +48,12 @@ def cumsum(
         lines = _lines(library, ordinal, x, axis, dtype, out)
         element, target = lines.element, lines.target
         info = scan_info(lines.view.shape, axis, element)
+        columns = lines.columns()
+        if columns is not None:
+            aligned = all(each.address % ALIGNMENT == 0 for each in (lines.view, lines.place))
+            down = _column_launch(info.plan, *columns, aligned, target, ordinal, exclusive, reverse)
+            if down is not None:
+                return lines.start(down, keep), info
 
         def launch(source: Rows, goal: Rows) -> Launch:
             aligned = (
@@ -129,6 +137,24 @@ class _Lines:
                 keep(chosen, written, order, back)
         return self.result if self.out is not None else library.finish(self.result, self.x, self.stream)
 
+    def columns(self) -> tuple[Columns, Columns] | None:
+        """Numbers and results, if both lie so that a launch scans them where they are, down an axis that is not the last."""
+        kept, axes = self._split(len(self.view.shape))
+        if self.axis is None or laid_out(self.view, kept, axes) is not None or _clash(self.view, self.place):
+            return None
+        given, results = (side_by_side(each, kept, axes) for each in (self.view, self.place))
+        if given is None or results is None or not suits(given, results, self.element.dtype.itemsize):
+            return None
+        return given, results
+
+    def start(self, chosen: Launch, keep: Keep | None) -> Any:
+        """The results of a launch on the numbers where they lie."""
+        at = self.view.address
+        start(chosen, self.library, self.x, self.ordinal, at, at, self.place.address, self.stream)
+        if keep is not None:
+            keep(chosen, self.result)
+        return self.result if self.out is not None else self.library.finish(self.result, self.x, self.stream)
+
     def _split(self, ndim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """(the axes that count rows, those of a row)"""
         axes = tuple(range(ndim)) if self.axis is None else (self.axis,)
@@ -189,6 +215,19 @@ def _launch(
         plan, rows, stride_in, stride_out, aligned_in, aligned_out, target, gpu, exclusive=exclusive, reverse=reverse
     )  # fmt: skip
     return Launch(recipe, gpu)
+
+
+@lru_cache(maxsize=4096)
+def _column_launch(
+    plan: ScanPlan, columns: Columns, results: Columns, aligned: bool, target: Format, ordinal: int, exclusive: bool,
+    reverse: bool,
+) -> Launch | None:  # fmt: skip
+    """What columns like these need besides addresses; None for too many of them."""
+    gpu = find_gpu(ordinal)
+    recipe = column_scan_recipe(
+        plan, columns, results, aligned, target, gpu, exclusive=exclusive, reverse=reverse
+    )
+    return None if recipe is None else Launch(recipe, gpu)
 
 
 @lru_cache(maxsize=1024)

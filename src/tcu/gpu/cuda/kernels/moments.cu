@@ -79,7 +79,7 @@ __device__ inline void store(const Moments& p, i64 group, i64 length, const TwoS
     const double count = static_cast<double>(length), mean = __ddiv_rn(sums.first, count);
     double squares = __dsub_rn(sums.second, __dmul_rn(sums.first, mean));
     if (squares < 0) squares = 0;  // where rounding would have it so, the elements are as good as equal
-    if (isinf(sums.second) && isfinite(sums.first)) squares = sums.second;
+    if (sums.second > 0x1.fffffffffffffp1023 && sums.first - sums.first == 0) squares = sums.second;  // inf, not NaN
     const double left = __dsub_rn(count, p.correction);
     const double variance = __ddiv_rn(squares, left < 0 ? 0 : left);
     const finish::Target target = static_cast<finish::Target>(p.target);
