@@ -68,6 +68,11 @@ class Operation:
         return self.arithmetic == "exact"
 
     @property
+    def tallies(self) -> tuple[bool, ...]:
+        """The exact sums that a share has besides its count: for each, whether it is one of products."""
+        return (self.exact and self.product,)
+
+    @property
     def mean(self) -> bool:
         return self.finish == "mean"
 

@@ -10,7 +10,6 @@ from tcu.ops.layout import LABELS, Along, Layout, Ragged, Whole
 __all__ = ["Surface", "is_served", "table"]
 
 Surface = Literal["NumPy", "PyTorch", "GPU", "Dask", "ranks"]
-_RANKS = ("sum", "mean", "dot", "norm", "fsum", "fmean", "fdot", "fnorm", "cumsum")
 
 
 def is_served(operation: Operation, layout: type[Layout], surface: Surface) -> bool:
@@ -19,11 +18,11 @@ def is_served(operation: Operation, layout: type[Layout], surface: Surface) -> b
         return False
     if surface == "GPU":
         return operation.arithmetic != "own"
-    if surface == "Dask":
+    if surface in (
+        "Dask",
+        "ranks",
+    ):  # shares merge; segments may begin in one chunk or shard and end in another
         return layout is not Ragged
-    if surface == "ranks":
-        wanted = Along if operation.kind == "scan" else Whole
-        return operation.name in _RANKS and layout is wanted
     return True
 
 

@@ -1,19 +1,21 @@
-"""The text of functions.pyi: signatures and docstrings of :mod:`tcu.surfaces.functions`.
+"""The text of functions.pyi: signatures and docstrings of the functions that are made from the table.
 
 Type checkers, editors and the documentation read it, as they run no code.
 
-``python -m tcu.surfaces.stub`` writes it anew; a test compares the two.
+``python -m tcu.surfaces.stub`` writes them anew, for tcu itself and over ranks; a test compares.
 """
 
 from __future__ import annotations
 
 import inspect
 import textwrap
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
-from tcu.surfaces.functions import FUNCTIONS
+import tcu
 
-__all__ = ["stub"]
+__all__ = ["HEADS", "stub"]
 
 _HEAD = '''"""Written by ``python -m tcu.surfaces.stub``."""
 
@@ -22,35 +24,41 @@ from typing import Any, SupportsIndex
 
 import numpy.typing as npt
 
-from tcu.model.execute import Progress
-from tcu.ops.operation import Operation
-from tcu.units import Unit
+{imports}from tcu.units import Unit
 
 FUNCTIONS: dict[str, Callable[..., Any]]
 
-def function_of(operation: Operation) -> Callable[..., Any]: ...
-def segments_of(operation: Operation) -> Callable[..., Any]: ...
 '''
+_MAKERS = """def function_of(operation: Operation) -> Callable[..., Any]: ...
+def segments_of(operation: Operation) -> Callable[..., Any]: ...
+"""
+HEADS = {
+    "surfaces/functions.pyi": _HEAD.format(
+        imports="from tcu.model.execute import Progress\nfrom tcu.ops.operation import Operation\n"
+    )
+    + _MAKERS,
+    "distributed/functions.pyi": _HEAD.format(imports=""),
+}
+"""By file in the package, what stands above the functions of the module beside it."""
 
 
-def stub() -> str:
+def stub(file: str) -> str:
     """One line for each parameter, and the docstring."""
-    return (_HEAD + "".join(_function(name) for name in FUNCTIONS)).rstrip() + "\n"
+    module = import_module(f"tcu.{file.removesuffix('.pyi').replace('/', '.')}")
+    return (HEADS[file] + "".join(map(_function, module.FUNCTIONS.values()))).rstrip() + "\n"
 
 
-def _function(name: str) -> str:
+def _function(function: Any) -> str:
     parameters, starred = [], False
-    for each in inspect.signature(FUNCTIONS[name]).parameters.values():
+    for each in inspect.signature(function).parameters.values():
         if each.kind is each.KEYWORD_ONLY and not starred:
             parameters.append("*")
             starred = True
         default = "" if each.default is each.empty else f" = {_shown(each.default)}"
         parameters.append(f"{each.name}: {each.annotation}{default}")
     text = "".join(f"    {each},\n" for each in parameters)
-    documentation = textwrap.indent(
-        f'"""{FUNCTIONS[name].__doc__}"""', "    ", lambda line: bool(line.strip())
-    )
-    return f"def {name}(\n{text}) -> Any:\n{documentation}\n\n"
+    documentation = textwrap.indent(f'"""{function.__doc__}"""', "    ", lambda line: bool(line.strip()))
+    return f"def {function.__name__}(\n{text}) -> Any:\n{documentation}\n\n"
 
 
 def _shown(default: object) -> str:
@@ -59,4 +67,5 @@ def _shown(default: object) -> str:
 
 
 if __name__ == "__main__":
-    Path(__file__).with_name("functions.pyi").write_text(stub(), encoding="utf-8")
+    for file in HEADS:
+        (Path(tcu.__file__).parent / file).write_text(stub(file), encoding="utf-8")
