@@ -18,6 +18,7 @@ from tcu.cli import (
     costing,
     explain,
     probing,
+    reductions,
     report,
     scans,
     sums,
@@ -26,6 +27,9 @@ from tcu.cli import (
 )  # fmt: skip
 from tcu.cli.output import complain
 from tcu.errors import TcuError
+from tcu.ops import OPERATIONS
+from tcu.ops.layout import Whole
+from tcu.surfaces.served import is_served
 
 __all__ = ["app", "main"]
 
@@ -45,6 +49,10 @@ app = typer.Typer(
 app.command("sum")(sums.sum_command)
 app.command("cumsum")(scans.cumsum_command)
 app.command("compare")(sums.compare_command)
+_written = {command.name for command in app.registered_commands}
+for _operation in OPERATIONS.values():
+    if _operation.name not in _written and is_served(_operation, Whole, "command line"):
+        app.command(_operation.name)(reductions.command_of(_operation))
 app.command("units")(catalogue.units_command)
 app.command("explain")(explain.explain_command)
 app.command("probe")(probing.probe_command)

@@ -13,16 +13,16 @@ import numpy as np
 from tcu.cli.data import Changes, DataElements, summable_format
 from tcu.cli.numbers import hex_bits, leading_exponent
 from tcu.cli.options import Schedule
-from tcu.cli.output import json_number
+from tcu.cli.output import json_number, warn
 from tcu.engines.host.planned import plan_of
 from tcu.formats.format import Format, format_of, get_format
 from tcu.model.execute import Progress
-from tcu.ops import SUM
+from tcu.ops import SUM, Operation
 from tcu.ops.info import SumInfo, sum_info
 from tcu.ops.result import result_format, round_sum
 from tcu.streams import DEFAULT_MEMORY, Checkpoint, ExactTotal, Magnitudes, PlannedTotal, Total, run
 
-__all__ = ["Method", "Outcome", "compute", "warning"]
+__all__ = ["Method", "Outcome", "compute", "warn_about"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,10 @@ class Method:
         if self.dtype is not None:
             given["dtype"] = summable_format(self.dtype, "--dtype").dtype
         return given
+
+    def options_of(self, operation: Operation) -> dict[str, Any]:
+        """Those parameters that the operation has."""
+        return {name: value for name, value in self.parameters.items() if name in operation.options}
 
 
 @dataclass(frozen=True)
@@ -148,12 +152,13 @@ def compute(
     return Outcome(elements, result, info, exact, magnitudes.bound(plan, unit, target.dtype))
 
 
-def warning(elements: DataElements) -> str | None:
-    """What the user must know about the conversion, once the numbers were read."""
-    if not elements.overflowed:
-        return None
-    fmt = elements.format
-    return (
-        f"numbers beyond {fmt.max_finite:g}, the largest of {fmt.name}, became inf: "
-        "choose a wider --input-dtype, such as bfloat16 or float32"
-    )
+def warn_about(elements: DataElements) -> None:
+    """What the user must know about the files, and about the conversion, once the numbers were read."""
+    for remark in elements.source.remarks:
+        warn(remark)
+    if elements.overflowed:
+        fmt = elements.format
+        warn(
+            f"numbers beyond {fmt.max_finite:g}, the largest of {fmt.name}, became inf: "
+            "choose a wider --input-dtype, such as bfloat16 or float32"
+        )

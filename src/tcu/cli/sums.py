@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -15,38 +14,29 @@ from rich.text import Text
 
 from tcu.cli import options
 from tcu.cli.data import DataElements, count_text, of_the_rounded
-from tcu.cli.exact import ExactOutcome, check_exact, exact_outcome, exact_panel
-from tcu.cli.files import read_elements
-from tcu.cli.outcome import Method, Outcome, compute, warning
-from tcu.cli.output import console, json_number, print_json, short, visible, warn
+from tcu.cli.files import read_elements, source_text
+from tcu.cli.outcome import Method, Outcome, compute, warn_about
+from tcu.cli.output import console, json_number, print_json, short
 from tcu.cli.progress import ProgressBar
+from tcu.cli.reductions import Reduced, check_exact, reduced
 from tcu.cli.resuming import check_alone, checkpoint_of, unit_of
-from tcu.cli.rows import Along, is_wanted, sum_along
+from tcu.cli.rows import Along, is_wanted, reduce_along
 from tcu.errors import DtypeError, ParameterError, unknown_name
+from tcu.ops import FSUM, SUM
 from tcu.plan import DEFAULT_VARIANT, VARIANTS
-from tcu.units import DEFAULT_UNIT, get_unit
+from tcu.units import get_unit
 
 __all__ = ["compare_command", "sum_command"]
 
 COMPARED_UNITS = ("V100", "A100", "H100", "B200")
-_VARIANTS = ", ".join(VARIANTS)
 
 
 @options.spread
 def sum_command(
     file: options.DataFiles,
     *,
-    unit: Annotated[
-        str | None,
-        typer.Option(
-            "--unit",
-            metavar="UNIT",
-            help=f"See [bold]tcu units[/bold]; else {DEFAULT_UNIT}, or with --gpu the GPU's.",
-        ),
-    ] = None,
-    variant: Annotated[
-        str, typer.Option("--variant", metavar="NAME", help=f"One of {_VARIANTS}.")
-    ] = DEFAULT_VARIANT,
+    unit: options.UnitName = None,
+    variant: options.Variant = DEFAULT_VARIANT,
     exact: Annotated[
         bool,
         typer.Option(
@@ -75,18 +65,18 @@ def sum_command(
 
     [bold]tcu sum matrix.npy --axis -1 -o sums.npy[/bold] sums every row alone.
     """
-    _check_fraction(schedule, [variant])
+    schedule.check([variant])
     into_file = is_wanted(along, file)
     method = Method(unit or unit_of(reading), variant, schedule, dtype)
     if exact:
         check_exact(unit, method, into_file)
     memory = options.size_of(reading.memory)
     elements = read_elements(file, numbers, memory, once=not into_file)
-    source = _source(elements.source.name, numbers)
+    source = source_text(elements.source.name, numbers)
     if into_file:
         check_alone(reading)
-        sum_along(elements, source, along, method, as_json)
-        _warn(elements)
+        reduce_along(SUM, elements, source, along, method.options_of(SUM), as_json)
+        warn_about(elements)
         return
     with ProgressBar(elements.n, itemsize=elements.dtype.itemsize) as bar:
         how: Any = {
@@ -95,33 +85,16 @@ def sum_command(
             "progress": bar.advance,
             "gpu": 0 if reading.gpu else None,
         }
-        outcome = exact_outcome(elements, dtype, **how) if exact else compute(elements, method, **how)
-    _warn(elements)
+        outcome = (
+            reduced(elements, FSUM, method.options_of(FSUM), "exact sum", **how)
+            if exact
+            else compute(elements, method, **how)
+        )
+    warn_about(elements)
     if as_json:
         print_json(outcome.document())
     else:
-        panel = exact_panel(outcome, source) if isinstance(outcome, ExactOutcome) else _panel(outcome, source)
-        console().print(panel)
-
-
-def _check_fraction(schedule: options.Schedule, variants: Sequence[str]) -> None:
-    """Refuse the share of the tensor cores where nothing would be shared."""
-    if schedule.fraction is not None and "split" not in variants:
-        raise ParameterError(
-            f"--fraction {schedule.fraction}: only the variant split divides the numbers between tensor cores and "
-            "ordinary ones: give --variant split, or leave --fraction out"
-        )
-
-
-def _source(file: str, numbers: options.Numbers) -> str:
-    column = f", column {numbers.column}"
-    return visible(file if numbers.column is None or file.endswith(column) else file + column)
-
-
-def _warn(elements: DataElements) -> None:
-    message = warning(elements)
-    for each in (*elements.source.remarks, *([] if message is None else [message])):
-        warn(each)
+        console().print(outcome.panel(source) if isinstance(outcome, Reduced) else _panel(outcome, source))
 
 
 def _panel(outcome: Outcome, source: str) -> Panel:
@@ -192,7 +165,9 @@ def compare_command(
     variant: Annotated[
         list[str] | None,
         typer.Option(
-            "--variant", metavar="NAME", help=f"May be repeated; else all for the dtype: {_VARIANTS}."
+            "--variant",
+            metavar="NAME",
+            help=f"May be repeated; else all for the dtype: {', '.join(VARIANTS)}.",
         ),
     ] = None,
     schedule: options.Schedule,
@@ -213,7 +188,7 @@ def compare_command(
     for name in variants:
         if name not in VARIANTS:
             raise unknown_name("variant", name, VARIANTS)
-    _check_fraction(schedule, variants)
+    schedule.check(variants)
     elements = read_elements(file, numbers)
     if not variant:
         variants = [name for name in variants if VARIANTS[name].takes(elements.format)]
@@ -225,7 +200,7 @@ def compare_command(
             outcome = _attempt(elements, method, exact, bar)
             rows.append((method, outcome))
             exact = outcome.exact if isinstance(outcome, Outcome) else exact
-    _warn(elements)
+    warn_about(elements)
     reasons = [outcome for _, outcome in rows if not isinstance(outcome, Outcome)]
     if exact is None:
         raise reasons[0]
@@ -240,7 +215,7 @@ def compare_command(
     legend = [Text("★ smallest error", style="dim"), *_absences(reasons)]
     if len(table.columns) < len(_COLUMNS):
         legend.append(Text("A wider terminal shows more columns.", style="dim"))
-    screen.print(Group(Text(f"{_source(file, numbers)}: {summary}"), table, *legend))
+    screen.print(Group(Text(f"{source_text(file, numbers)}: {summary}"), table, *legend))
 
 
 def _absences(reasons: list[DtypeError | ParameterError]) -> list[Text]:

@@ -8,4 +8,3 @@ order of the ranks nor the algorithm of the network leaves a trace.
 from tcu.distributed.functions import *  # noqa: F403  one for each operation
 from tcu.distributed.reductions import Pending as Pending
 from tcu.distributed.surface import function_of as function_of
-from tcu.distributed.surface import run as run

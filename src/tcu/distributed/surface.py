@@ -10,7 +10,8 @@ from tcu.distributed.scans import scan
 from tcu.distributed.words import size_of
 from tcu.errors import ParameterError
 from tcu.ops import Call, Operation
-from tcu.ops.layout import Along, Layout, Ragged
+from tcu.ops.layout import Along, Layout
+from tcu.surfaces.served import is_served
 from tcu.surfaces.signatures import Parameters, Surface, function_over
 
 __all__ = ["function_of", "run"]
@@ -22,7 +23,7 @@ def run(
 ) -> Any:  # fmt: skip
     """What every rank calls with its shards; raises ParameterError for what is not served."""
     operation.check_layout(layout)
-    if isinstance(layout, Ragged):
+    if not is_served(operation, type(layout), "ranks"):
         raise ParameterError(
             f"{operation.name} over ranks does not take segments, which offsets find in one shard: call "
             f"tcu.segment_{operation.name} on each rank's own"

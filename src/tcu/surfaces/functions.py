@@ -50,7 +50,7 @@ def function_of(operation: Operation) -> Function:
 
     function = of_two if two else scanned if operation.kind == "scan" else reduced if along else of_all
     tail = [*_OUT, *(_DETAILS[name] for name in operation.details)]
-    return with_axes(function, operation, "tcu", operation.documentation, tail)
+    return with_axes(function, operation, "tcu", operation.documentation, tail, along)
 
 
 def segments_of(operation: Operation) -> Function:

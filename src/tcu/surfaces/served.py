@@ -9,7 +9,7 @@ from tcu.ops.layout import LABELS, Along, Layout, Ragged, Whole
 
 __all__ = ["Surface", "is_served", "table"]
 
-Surface = Literal["NumPy", "PyTorch", "GPU", "Dask", "ranks"]
+Surface = Literal["NumPy", "PyTorch", "GPU", "Dask", "ranks", "files", "command line"]
 
 
 def is_served(operation: Operation, layout: type[Layout], surface: Surface) -> bool:
@@ -23,6 +23,10 @@ def is_served(operation: Operation, layout: type[Layout], surface: Surface) -> b
         "ranks",
     ):  # shares merge; segments may begin in one chunk or shard and end in another
         return layout is not Ragged
+    if surface == "files":  # all numbers, as one line
+        return layout is (Along if operation.kind == "scan" else Whole)
+    if surface == "command line":  # whose files count as one array
+        return layout is not Ragged and len(operation.operands) == 1
     return True
 
 

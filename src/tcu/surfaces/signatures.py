@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tcu.ops.layout import WHOLE, Along
-from tcu.ops.operation import Operation
+from tcu.ops.layout import WHOLE, Along, Layout
+from tcu.ops.operation import EVERYWHERE, Operation
 from tcu.ops.options import OPTIONS
 
 __all__ = ["REQUIRED", "Parameters", "Surface", "dressed", "function_over", "keywords_of", "with_axes"]
@@ -28,6 +28,8 @@ class Surface(NamedTuple):
     tail: Callable[[Operation], Parameters]
     """What functions take behind the options."""
     documentation: Callable[[Operation], str]
+    layouts: tuple[type[Layout], ...] = EVERYWHERE
+    """Those that signatures show."""
 
 
 def function_over(operation: Operation, surface: Surface) -> Function:
@@ -49,26 +51,21 @@ def function_over(operation: Operation, surface: Surface) -> Function:
 
     function = of_two if two else scanned if operation.kind == "scan" else of_one
     documentation = surface.documentation(operation)
-    return with_axes(function, operation, surface.module, documentation, surface.tail(operation))
+    along = Along in operation.layouts and Along in surface.layouts
+    return with_axes(function, operation, surface.module, documentation, surface.tail(operation), along)
 
 
 def with_axes(
-    function: Any, operation: Operation, module: str, documentation: str, tail: Parameters
+    function: Any, operation: Operation, module: str, documentation: str, tail: Parameters, along: bool
 ) -> Function:
-    """The function dressed for whole arrays, and for axes where the operation takes them."""
-    along = Along in operation.layouts
+    """The function dressed for whole arrays, and for axes if ``along``."""
     parameters: Parameters = [(name, REQUIRED, "Any") for name in operation.operands]
     if along:
         parameters.append(("axis", None, "SupportsIndex | Sequence[SupportsIndex] | None"))
     keywords: Parameters = [("keepdims", False, "bool")] if along and operation.kind != "scan" else []
     return dressed(
-        function,
-        operation.name,
-        module,
-        documentation,
-        parameters,
-        [*keywords, *keywords_of(operation), *tail],
-    )
+        function, operation.name, module, documentation, parameters, [*keywords, *keywords_of(operation), *tail]
+    )  # fmt: skip
 
 
 def keywords_of(operation: Operation) -> Parameters:

@@ -19,25 +19,27 @@ __all__ = ["HEADS", "stub"]
 
 _HEAD = '''"""Written by ``python -m tcu.surfaces.stub``."""
 
-from collections.abc import Callable, Sequence
+{os}from collections.abc import Callable, Sequence
 from typing import Any, SupportsIndex
 
 import numpy.typing as npt
 
-{imports}from tcu.units import Unit
+{tcu}from tcu.units import Unit
 
 FUNCTIONS: dict[str, Callable[..., Any]]
 
 '''
+_PROGRESS = "from tcu.model.execute import Progress\n"
 _MAKERS = """def function_of(operation: Operation) -> Callable[..., Any]: ...
 def segments_of(operation: Operation) -> Callable[..., Any]: ...
 """
 HEADS = {
-    "surfaces/functions.pyi": _HEAD.format(
-        imports="from tcu.model.execute import Progress\nfrom tcu.ops.operation import Operation\n"
-    )
+    "surfaces/functions.pyi": _HEAD.format(os="", tcu=f"{_PROGRESS}from tcu.ops.operation import Operation\n")
     + _MAKERS,
-    "distributed/functions.pyi": _HEAD.format(imports=""),
+    "distributed/functions.pyi": _HEAD.format(os="", tcu=""),
+    "streams/functions.pyi": _HEAD.format(os="import os\n", tcu=_PROGRESS)
+    .replace(", Sequence", "")
+    .replace(", SupportsIndex", ""),
 }
 """By file in the package, what stands above the functions of the module beside it."""
 

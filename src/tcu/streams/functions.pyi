@@ -1,0 +1,371 @@
+"""Written by ``python -m tcu.surfaces.stub``."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import numpy.typing as npt
+
+from tcu.model.execute import Progress
+from tcu.units import Unit
+
+FUNCTIONS: dict[str, Callable[..., Any]]
+
+def cumsum(
+    x: Any,
+    *,
+    exclusive: bool = False,
+    reverse: bool = False,
+    dtype: npt.DTypeLike | Any = None,
+    out: str | os.PathLike[str],
+    memory: int = 1073741824,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> Any:
+    """:func:`tcu.cumsum` of all numbers of files, as one line, read once: the same bits.
+
+    Parameters
+    ----------
+    x:
+        A path, a folder, a glob or several, as :func:`open_files` takes them; or
+        a :class:`Source`.
+    exclusive, reverse, dtype:
+        As in :func:`tcu.cumsum`.
+    out:
+        The .npy file that takes the running sums; one that is there is replaced.
+    memory:
+        Bytes for what is read and worked on.
+    checkpoint:
+        A file that keeps how far the pass has come, and from which it goes on.
+    progress:
+        Called with the number of elements just finished.
+
+    Returns
+    -------
+    None: the running sums are in ``out``.
+
+    Raises
+    ------
+    DataFileError, DtypeError, ShapeError, ParameterError:
+        Files that cannot be read; numbers that :func:`tcu.cumsum` refuses.
+    """
+
+def dot(
+    x: Any,
+    y: Any,
+    *,
+    block: int | None = None,
+    dtype: npt.DTypeLike | Any = None,
+    memory: int = 1073741824,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    gpu: int | None = None,
+) -> Any:
+    """:func:`tcu.dot` of all numbers of files, as one line, read once: the same bits.
+
+    Parameters
+    ----------
+    x, y:
+        A path, a folder, a glob or several, as :func:`open_files` takes them; or
+        a :class:`Source`.
+    block, dtype:
+        As in :func:`tcu.dot`.
+    memory:
+        Bytes for what is read and worked on.
+    checkpoint:
+        A file that keeps how far the pass has come, and from which it goes on.
+    progress:
+        Called with the number of elements just finished.
+    gpu:
+        The number of the GPU that the numbers are copied to and summed on, of
+        sums and means by the default plan or exact ones.
+
+    Returns
+    -------
+    A NumPy scalar.
+
+    Raises
+    ------
+    DataFileError, DtypeError, ShapeError, ParameterError:
+        Files that cannot be read; numbers that :func:`tcu.dot` refuses.
+    """
+
+def fdot(
+    x: Any,
+    y: Any,
+    *,
+    dtype: npt.DTypeLike | Any = None,
+    memory: int = 1073741824,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    gpu: int | None = None,
+) -> Any:
+    """:func:`tcu.fdot` of all numbers of files, as one line, read once: the same bits.
+
+    Parameters
+    ----------
+    x, y:
+        A path, a folder, a glob or several, as :func:`open_files` takes them; or
+        a :class:`Source`.
+    dtype:
+        As in :func:`tcu.fdot`.
+    memory:
+        Bytes for what is read and worked on.
+    checkpoint:
+        A file that keeps how far the pass has come, and from which it goes on.
+    progress:
+        Called with the number of elements just finished.
+    gpu:
+        The number of the GPU that the numbers are copied to and summed on, of
+        sums and means by the default plan or exact ones.
+
+    Returns
+    -------
+    A NumPy scalar.
+
+    Raises
+    ------
+    DataFileError, DtypeError, ShapeError, ParameterError:
+        Files that cannot be read; numbers that :func:`tcu.fdot` refuses.
+    """
+
+def fmean(
+    x: Any,
+    *,
+    dtype: npt.DTypeLike | Any = None,
+    memory: int = 1073741824,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    gpu: int | None = None,
+) -> Any:
+    """:func:`tcu.fmean` of all numbers of files, as one line, read once: the same bits.
+
+    Parameters
+    ----------
+    x:
+        A path, a folder, a glob or several, as :func:`open_files` takes them; or
+        a :class:`Source`.
+    dtype:
+        As in :func:`tcu.fmean`.
+    memory:
+        Bytes for what is read and worked on.
+    checkpoint:
+        A file that keeps how far the pass has come, and from which it goes on.
+    progress:
+        Called with the number of elements just finished.
+    gpu:
+        The number of the GPU that the numbers are copied to and summed on, of
+        sums and means by the default plan or exact ones.
+
+    Returns
+    -------
+    A NumPy scalar.
+
+    Raises
+    ------
+    DataFileError, DtypeError, ShapeError, ParameterError:
+        Files that cannot be read; numbers that :func:`tcu.fmean` refuses.
+    """
+
+def fnorm(
+    x: Any,
+    *,
+    dtype: npt.DTypeLike | Any = None,
+    memory: int = 1073741824,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    gpu: int | None = None,
+) -> Any:
+    """:func:`tcu.fnorm` of all numbers of files, as one line, read once: the same bits.
+
+    Parameters
+    ----------
+    x:
+        A path, a folder, a glob or several, as :func:`open_files` takes them; or
+        a :class:`Source`.
+    dtype:
+        As in :func:`tcu.fnorm`.
+    memory:
+        Bytes for what is read and worked on.
+    checkpoint:
+        A file that keeps how far the pass has come, and from which it goes on.
+    progress:
+        Called with the number of elements just finished.
+    gpu:
+        The number of the GPU that the numbers are copied to and summed on, of
+        sums and means by the default plan or exact ones.
+
+    Returns
+    -------
+    A NumPy scalar.
+
+    Raises
+    ------
+    DataFileError, DtypeError, ShapeError, ParameterError:
+        Files that cannot be read; numbers that :func:`tcu.fnorm` refuses.
+    """
+
+def fsum(
+    x: Any,
+    *,
+    dtype: npt.DTypeLike | Any = None,
+    memory: int = 1073741824,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    gpu: int | None = None,
+) -> Any:
+    """:func:`tcu.fsum` of all numbers of files, as one line, read once: the same bits.
+
+    Parameters
+    ----------
+    x:
+        A path, a folder, a glob or several, as :func:`open_files` takes them; or
+        a :class:`Source`.
+    dtype:
+        As in :func:`tcu.fsum`.
+    memory:
+        Bytes for what is read and worked on.
+    checkpoint:
+        A file that keeps how far the pass has come, and from which it goes on.
+    progress:
+        Called with the number of elements just finished.
+    gpu:
+        The number of the GPU that the numbers are copied to and summed on, of
+        sums and means by the default plan or exact ones.
+
+    Returns
+    -------
+    A NumPy scalar.
+
+    Raises
+    ------
+    DataFileError, DtypeError, ShapeError, ParameterError:
+        Files that cannot be read; numbers that :func:`tcu.fsum` refuses.
+    """
+
+def mean(
+    x: Any,
+    *,
+    unit: str | Unit | None = None,
+    variant: str = "short-chain",
+    chain: int | None = None,
+    block: int | None = None,
+    accumulator: str | None = None,
+    fraction: float | None = None,
+    dtype: npt.DTypeLike | Any = None,
+    memory: int = 1073741824,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    gpu: int | None = None,
+) -> Any:
+    """:func:`tcu.mean` of all numbers of files, as one line, read once: the same bits.
+
+    Parameters
+    ----------
+    x:
+        A path, a folder, a glob or several, as :func:`open_files` takes them; or
+        a :class:`Source`.
+    unit, variant, chain, block, accumulator, fraction, dtype:
+        As in :func:`tcu.mean`.
+    memory:
+        Bytes for what is read and worked on.
+    checkpoint:
+        A file that keeps how far the pass has come, and from which it goes on.
+    progress:
+        Called with the number of elements just finished.
+    gpu:
+        The number of the GPU that the numbers are copied to and summed on, of
+        sums and means by the default plan or exact ones.
+
+    Returns
+    -------
+    A NumPy scalar.
+
+    Raises
+    ------
+    DataFileError, DtypeError, ShapeError, ParameterError:
+        Files that cannot be read; numbers that :func:`tcu.mean` refuses.
+    """
+
+def norm(
+    x: Any,
+    *,
+    block: int | None = None,
+    dtype: npt.DTypeLike | Any = None,
+    memory: int = 1073741824,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    gpu: int | None = None,
+) -> Any:
+    """:func:`tcu.norm` of all numbers of files, as one line, read once: the same bits.
+
+    Parameters
+    ----------
+    x:
+        A path, a folder, a glob or several, as :func:`open_files` takes them; or
+        a :class:`Source`.
+    block, dtype:
+        As in :func:`tcu.norm`.
+    memory:
+        Bytes for what is read and worked on.
+    checkpoint:
+        A file that keeps how far the pass has come, and from which it goes on.
+    progress:
+        Called with the number of elements just finished.
+    gpu:
+        The number of the GPU that the numbers are copied to and summed on, of
+        sums and means by the default plan or exact ones.
+
+    Returns
+    -------
+    A NumPy scalar.
+
+    Raises
+    ------
+    DataFileError, DtypeError, ShapeError, ParameterError:
+        Files that cannot be read; numbers that :func:`tcu.norm` refuses.
+    """
+
+def sum(
+    x: Any,
+    *,
+    unit: str | Unit | None = None,
+    variant: str = "short-chain",
+    chain: int | None = None,
+    block: int | None = None,
+    accumulator: str | None = None,
+    fraction: float | None = None,
+    dtype: npt.DTypeLike | Any = None,
+    memory: int = 1073741824,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    gpu: int | None = None,
+) -> Any:
+    """:func:`tcu.sum` of all numbers of files, as one line, read once: the same bits.
+
+    Parameters
+    ----------
+    x:
+        A path, a folder, a glob or several, as :func:`open_files` takes them; or
+        a :class:`Source`.
+    unit, variant, chain, block, accumulator, fraction, dtype:
+        As in :func:`tcu.sum`.
+    memory:
+        Bytes for what is read and worked on.
+    checkpoint:
+        A file that keeps how far the pass has come, and from which it goes on.
+    progress:
+        Called with the number of elements just finished.
+    gpu:
+        The number of the GPU that the numbers are copied to and summed on, of
+        sums and means by the default plan or exact ones.
+
+    Returns
+    -------
+    A NumPy scalar.
+
+    Raises
+    ------
+    DataFileError, DtypeError, ShapeError, ParameterError:
+        Files that cannot be read; numbers that :func:`tcu.sum` refuses.
+    """
