@@ -208,7 +208,7 @@ def check_cells(distributed: Any, rank: int, ranks: int) -> None:
     """Every operation on every layout, where shards follow one another along any of its axes; one of a program's own."""
     from operations import all_cells
 
-    from tcu.distributed.surface import run
+    from tcu.distributed.surface import run_over_ranks
 
     own = register(
         Operation(
@@ -226,13 +226,13 @@ def check_cells(distributed: Any, rank: int, ranks: int) -> None:
             with pytest.raises(
                 ParameterError, match=r"over ranks does not take segments.*on each rank's own"
             ):
-                run(*call)
+                run_over_ranks(*call)
         elif operation.kind == "reduce":  # scans: tests/test_carries.py
             axes = Axes.of(layout, (3, 4, 5)).reduced
             split = Split(axes[-1], np.sort(rng.integers(0, (3, 4, 5)[axes[-1]] + 1, ranks - 1)).tolist())
             shards = [tensor_of(split.parts(x)[rank].copy()) for x in arrays]
             for pending in (False, True):
-                found = run(operation, tuple(shards), layout, async_op=pending)
+                found = run_over_ranks(operation, tuple(shards), layout, async_op=pending)
                 found = found.wait() if pending else found
                 wanted = wanted_of(operation, arrays, layout, split)
                 assert found.shape == wanted.shape

@@ -8,16 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from rich import box
 from rich.panel import Panel
-from rich.table import Table
 from rich.text import Text
 
 from tcu.cli import options
 from tcu.cli.data import Changes, DataElements, count_text, of_the_rounded
 from tcu.cli.files import read_elements, source_text
 from tcu.cli.numbers import hex_bits
-from tcu.cli.outcome import Method, warn_about
+from tcu.cli.outcome import Method, panel_of, warn_about
 from tcu.cli.output import console, json_number, print_json
 from tcu.cli.progress import ProgressBar
 from tcu.cli.resuming import check_alone, checkpoint_of, unit_of
@@ -33,7 +31,7 @@ from tcu.streams import Checkpoint, run
 from tcu.streams.reductions import result_of, totals_of
 from tcu.streams.totals import planned_of
 
-__all__ = ["Reduced", "check_exact", "command_of", "reduced"]
+__all__ = ["Reduced", "answer", "check_exact", "command_of", "reduced"]
 
 
 @dataclass(frozen=True)
@@ -69,15 +67,10 @@ class Reduced:
 
     def panel(self, source: str) -> Panel:
         """What a person reads."""
-        grid = Table.grid(padding=(0, 2))
-        grid.add_column(style="dim", no_wrap=True)
-        grid.add_column()
-        grid.add_row("numbers", count_text(self.elements))
-        result = Text(str(self.result), style="bold")
-        grid.add_row(self.label, result.append(of_the_rounded(self.elements), "not bold"))
-        grid.add_row("bits", f"{self.bits}  ({self.format.name}{self.rounded})")
-        title = Text(f"{self.label} of {source}", style="bold")
-        return Panel(grid, title=title, title_align="left", expand=False, padding=(0, 1), box=box.ROUNDED)
+        result = Text(str(self.result), style="bold").append(of_the_rounded(self.elements), "not bold")
+        bits = f"{self.bits}  ({self.format.name}{self.rounded})"
+        rows = (("numbers", count_text(self.elements)), (self.label, result), ("bits", bits))
+        return panel_of(f"{self.label} of {source}", rows)
 
 
 def check_exact(unit: str | None, method: Method, into_file: bool) -> None:
@@ -90,12 +83,39 @@ def check_exact(unit: str | None, method: Method, into_file: bool) -> None:
         )
 
 
+def answer(
+    operation: Operation, file: list[str], method: Method, numbers: options.Numbers, reading: options.Reading,
+    along: Along, as_json: bool, work: Callable[..., Any],
+) -> None:  # fmt: skip
+    """Print what ``work`` makes of all numbers of files; or write the results along axes to one."""
+    into_file = is_wanted(along, file)
+    memory = options.size_of(reading.memory)
+    elements = read_elements(file, numbers, memory, once=not into_file)
+    source = source_text(elements.source.name, numbers)
+    if into_file:
+        check_alone(reading)
+        reduce_along(operation, elements, source, along, method.options_of(operation), as_json)
+        warn_about(elements)
+        return
+    with ProgressBar(elements.n, itemsize=elements.dtype.itemsize) as bar:
+        found = work(
+            elements, memory=memory, checkpoint=lambda task: checkpoint_of(elements, reading, task),
+            progress=bar.advance, gpu=0 if reading.gpu else None,
+        )  # fmt: skip
+    warn_about(elements)
+    if as_json:
+        print_json(found.document())
+    else:
+        console().print(found.panel(source))
+
+
 def reduced(
-    elements: DataElements, operation: Operation, given: dict[str, Any], label: str, *, memory: int,
+    elements: DataElements, operation: Operation, method: Method, label: str, *, memory: int,
     checkpoint: Callable[[dict[str, Any]], Checkpoint | None], progress: Progress | None = None,
     gpu: int | None = None,
 ) -> Reduced:  # fmt: skip
-    """The result of an operation with these options, in one pass; NaN where inf and -inf meet."""
+    """The result of an operation, in one pass; NaN where inf and -inf meet."""
+    given = method.options_of(operation)
     target = result_format(elements.format, given.get("dtype"))
     totals = totals_of(operation, elements.n, elements.format, operation.values(given))
     task: dict[str, Any] = {"operation": label}
@@ -128,28 +148,13 @@ def command_of(operation: Operation) -> Callable[..., None]:
         dtype: options.ResultDtype = None,
         as_json: options.Json = False,
     ) -> None:
-        method = Method(unit or unit_of(reading), variant, schedule, dtype)
         schedule.check([variant])
-        given = method.options_of(operation)
-        into_file = is_wanted(along, file)
-        memory = options.size_of(reading.memory)
-        elements = read_elements(file, numbers, memory, once=not into_file)
-        source = source_text(elements.source.name, numbers)
-        if into_file:
-            check_alone(reading)
-            reduce_along(operation, elements, source, along, given, as_json)
-            warn_about(elements)
-            return
-        with ProgressBar(elements.n, itemsize=elements.dtype.itemsize) as bar:
-            found = reduced(
-                elements, operation, given, operation.name, memory=memory, progress=bar.advance,
-                checkpoint=lambda task: checkpoint_of(elements, reading, task), gpu=0 if reading.gpu else None,
-            )  # fmt: skip
-        warn_about(elements)
-        if as_json:
-            print_json(found.document())
-        else:
-            console().print(found.panel(source))
+        method = Method(unit or unit_of(reading), variant, schedule, dtype)
+
+        def work(elements: DataElements, **how: Any) -> Reduced:
+            return reduced(elements, operation, method, operation.name, **how)
+
+        answer(operation, file, method, numbers, reading, along, as_json, work)
 
     summary = re.sub(
         r":func:`(?:tcu\.)?(\w+)`|``(\w+)``", r"\1\2", operation.documentation.partition("\n")[0]

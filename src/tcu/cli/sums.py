@@ -8,7 +8,6 @@ from typing import Annotated, Any
 import typer
 from rich import box
 from rich.console import Console, Group
-from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
@@ -18,9 +17,9 @@ from tcu.cli.files import read_elements, source_text
 from tcu.cli.outcome import Method, Outcome, compute, warn_about
 from tcu.cli.output import console, json_number, print_json, short
 from tcu.cli.progress import ProgressBar
-from tcu.cli.reductions import Reduced, check_exact, reduced
-from tcu.cli.resuming import check_alone, checkpoint_of, unit_of
-from tcu.cli.rows import Along, is_wanted, reduce_along
+from tcu.cli.reductions import Reduced, answer, check_exact, reduced
+from tcu.cli.resuming import unit_of
+from tcu.cli.rows import Along, is_wanted
 from tcu.errors import DtypeError, ParameterError, unknown_name
 from tcu.ops import FSUM, SUM
 from tcu.plan import DEFAULT_VARIANT, VARIANTS
@@ -66,92 +65,16 @@ def sum_command(
     [bold]tcu sum matrix.npy --axis -1 -o sums.npy[/bold] sums every row alone.
     """
     schedule.check([variant])
-    into_file = is_wanted(along, file)
     method = Method(unit or unit_of(reading), variant, schedule, dtype)
     if exact:
-        check_exact(unit, method, into_file)
-    memory = options.size_of(reading.memory)
-    elements = read_elements(file, numbers, memory, once=not into_file)
-    source = source_text(elements.source.name, numbers)
-    if into_file:
-        check_alone(reading)
-        reduce_along(SUM, elements, source, along, method.options_of(SUM), as_json)
-        warn_about(elements)
-        return
-    with ProgressBar(elements.n, itemsize=elements.dtype.itemsize) as bar:
-        how: Any = {
-            "memory": memory,
-            "checkpoint": lambda task: checkpoint_of(elements, reading, task),
-            "progress": bar.advance,
-            "gpu": 0 if reading.gpu else None,
-        }
-        outcome = (
-            reduced(elements, FSUM, method.options_of(FSUM), "exact sum", **how)
-            if exact
-            else compute(elements, method, **how)
+        check_exact(unit, method, is_wanted(along, file))
+
+    def work(elements: DataElements, **how: Any) -> Reduced | Outcome:
+        return (
+            reduced(elements, FSUM, method, "exact sum", **how) if exact else compute(elements, method, **how)
         )
-    warn_about(elements)
-    if as_json:
-        print_json(outcome.document())
-    else:
-        console().print(outcome.panel(source) if isinstance(outcome, Reduced) else _panel(outcome, source))
 
-
-def _panel(outcome: Outcome, source: str) -> Panel:
-    plan, time = outcome.info.plan, outcome.info.modelled_time
-    chain = "" if plan.chain is None else f"R = {plan.chain}, "
-    unit = get_unit(outcome.info.unit)
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column()
-    rows: list[tuple[str, str | Text]] = [
-        ("numbers", count_text(outcome.elements)),
-        ("unit", f"{unit.name} ({unit.architecture})"),
-        ("variant", f"{plan.variant}, {chain}B = {plan.block}"),
-        ("", ""),
-        ("sum", Text(str(outcome.result), style="bold")),
-        ("bits", f"{outcome.bits}  ({outcome.format.name})"),
-        ("exact sum", f"{outcome.exact!r}{of_the_rounded(outcome.elements)}"),
-        ("relative error", _error_text(outcome)),
-        ("error bound", _bound_text(outcome)),
-        ("", ""),
-        ("MMAs", f"{outcome.info.mmas:,}"),
-        ("levels", f"{outcome.info.levels}"),
-        ("modelled time", _times(("two-MMA", time.two_mma), ("chained", time.chained), ("classic", time.classic))),
-        ("", Text("units of time: one per MMA, addition or memory access", style="dim")),
-        ("speedup", _times(("two-MMA", time.speedup_two_mma), ("chained", time.speedup_chained))),
-    ]  # fmt: skip
-    for label, value in rows:
-        grid.add_row(label, value)
-    return Panel(grid, title=Text(f"sum of {source}", style="bold"), title_align="left", expand=False, padding=(0, 1),
-                 box=box.ROUNDED)  # fmt: skip
-
-
-def _times(*named: tuple[str, float]) -> Text:
-    text = Text()
-    for name, value in named:
-        text.append(f"{name} ", style="dim")
-        text.append(f"{value:.2f}   ")
-    text.rstrip()
-    return text
-
-
-def _error_text(outcome: Outcome) -> Text:
-    error, ulps = outcome.relative_error, outcome.ulps
-    if error == 0:
-        return Text("0", style="green")
-    text = Text(short(error))
-    if ulps is not None and error > 0:
-        text.append(f"  ({short(ulps)} ulp of {outcome.format.name})", style="dim")
-    return text
-
-
-def _bound_text(outcome: Outcome) -> str:
-    if math.isnan(outcome.bound):
-        return "none: the numbers hold inf or NaN"
-    if math.isinf(outcome.bound):
-        return "none: an overflow cannot be excluded"
-    return f"{short(outcome.bound)}  (absolute)"
+    answer(SUM, file, method, numbers, reading, along, as_json, work)
 
 
 @options.spread

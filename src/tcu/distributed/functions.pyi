@@ -18,7 +18,7 @@ def cumsum(
     dtype: npt.DTypeLike | Any = None,
     group: Any = None,
 ) -> Any:
-    """:func:`tcu.cumsum` over all ranks.  Shards follow one another along the axis, in the ranks' order.
+    """:func:`tcu.cumsum` of shards that follow one another along an axis, in the ranks' order.
 
     Each element is the scan of its own shard, in binary64, plus the exact sum of
     everything before the shard, rounded once to binary64.  So the bits depend on
@@ -29,13 +29,13 @@ def cumsum(
     Parameters
     ----------
     x:
-        This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose
-        device mesh says who has the rest.
+        This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose device
+        mesh says who has the rest.
     axis:
         The axis along which the shards follow one another.  None: the shards,
         flattened in C order, do; a DTensor must have one dimension then.
     exclusive, reverse, dtype:
-        As in :func:`tcu.cumsum`; the same on all ranks.
+        As in :func:`tcu.cumsum`.
     group:
         Process group; None: all ranks.  GPU tensors go through NCCL, CPU tensors
         through Gloo.
@@ -47,11 +47,11 @@ def cumsum(
 
     Raises
     ------
-    ParameterError, DtypeError:
+    TcuError:
         What :func:`tcu.cumsum` refuses; a group that is not there; ranks that do
         not agree on dtype, operation, options, rows or version of tcu.  Of whole
-        arrays on GPUs, which are not waited for, the first call of a kind waits
-        and raises; later ones give NaN.
+        arrays on GPUs, which are not waited for, the first call of a kind waits and
+        raises; later ones give NaN.
     """
 
 def dot(
@@ -63,7 +63,7 @@ def dot(
     group: Any = None,
     async_op: bool = False,
 ) -> Any:
-    """:func:`tcu.dot` over all ranks.  Each shard is added up by the plan of its own length, and the shards' totals exactly.
+    """:func:`tcu.dot` over all ranks: each shard by the plan of its own length, the shards' totals exactly.
 
     The bits depend on which numbers form a shard; not on the ranks' order, the
     network, or how often it is run.  The totals are rounded to binary64 once,
@@ -72,10 +72,10 @@ def dot(
     Parameters
     ----------
     x, y:
-        This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose
-        device mesh says who has the rest.
+        This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose device
+        mesh says who has the rest.
     block, dtype:
-        As in :func:`tcu.dot`; the same on all ranks.
+        As in :func:`tcu.dot`.
     group:
         Process group; None: all ranks.  GPU tensors go through NCCL, CPU tensors
         through Gloo.
@@ -89,11 +89,11 @@ def dot(
 
     Raises
     ------
-    ParameterError, DtypeError:
+    TcuError:
         What :func:`tcu.dot` refuses; a group that is not there; ranks that do
         not agree on dtype, operation, options, rows or version of tcu.  Of whole
-        arrays on GPUs, which are not waited for, the first call of a kind waits
-        and raises; later ones give NaN.
+        arrays on GPUs, which are not waited for, the first call of a kind waits and
+        raises; later ones give NaN.
     """
 
 def fdot(
@@ -104,19 +104,19 @@ def fdot(
     group: Any = None,
     async_op: bool = False,
 ) -> Any:
-    """:func:`tcu.fdot` over all ranks.  It is rounded once: one answer, however many ranks there are and whatever each has.
+    """:func:`tcu.fdot` over all ranks, rounded once: one answer, however many ranks there are and whatever each has.
 
     Each rank sends and receives 1120 bytes, with ``axis`` for every row.
-    Where inf and -inf meet, that is InvalidOperationError on the CPU and NaN on
+    inf and -inf together raise InvalidOperationError on the CPU and give NaN on
     GPUs.
 
     Parameters
     ----------
     x, y:
-        This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose
-        device mesh says who has the rest.
+        This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose device
+        mesh says who has the rest.
     dtype:
-        As in :func:`tcu.fdot`; the same on all ranks.
+        As in :func:`tcu.fdot`.
     group:
         Process group; None: all ranks.  GPU tensors go through NCCL, CPU tensors
         through Gloo.
@@ -130,11 +130,11 @@ def fdot(
 
     Raises
     ------
-    ParameterError, DtypeError:
+    TcuError:
         What :func:`tcu.fdot` refuses; a group that is not there; ranks that do
         not agree on dtype, operation, options, rows or version of tcu.  Of whole
-        arrays on GPUs, which are not waited for, the first call of a kind waits
-        and raises; later ones give NaN.
+        arrays on GPUs, which are not waited for, the first call of a kind waits and
+        raises; later ones give NaN.
     """
 
 def fmean(
@@ -146,22 +146,22 @@ def fmean(
     group: Any = None,
     async_op: bool = False,
 ) -> Any:
-    """:func:`tcu.fmean` over all ranks.  It is rounded once: one answer, however many ranks there are and whatever each has.
+    """:func:`tcu.fmean` over all ranks, rounded once: one answer, however many ranks there are and whatever each has.
 
     Each rank sends and receives 592 bytes, with ``axis`` for every row.
-    Where inf and -inf meet, that is InvalidOperationError on the CPU and NaN on
+    inf and -inf together raise InvalidOperationError on the CPU and give NaN on
     GPUs.
 
     Parameters
     ----------
     x:
-        This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose
-        device mesh says who has the rest.
+        This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose device
+        mesh says who has the rest.
     axis, keepdims:
-        As in :func:`tcu.fmean`; shards follow one another along these axes, with
-        the same rows.  With a DTensor other axes may be sharded, too.
+        As in :func:`tcu.fmean`; shards follow one another along these axes, and
+        have the same rows.  A DTensor may be sharded along other axes, too.
     dtype:
-        As in :func:`tcu.fmean`; the same on all ranks.
+        As in :func:`tcu.fmean`.
     group:
         Process group; None: all ranks.  GPU tensors go through NCCL, CPU tensors
         through Gloo.
@@ -175,11 +175,11 @@ def fmean(
 
     Raises
     ------
-    ParameterError, DtypeError:
+    TcuError:
         What :func:`tcu.fmean` refuses; a group that is not there; ranks that do
         not agree on dtype, operation, options, rows or version of tcu.  Of whole
-        arrays on GPUs, which are not waited for, the first call of a kind waits
-        and raises; later ones give NaN.
+        arrays on GPUs, which are not waited for, the first call of a kind waits and
+        raises; later ones give NaN.
     """
 
 def fnorm(
@@ -189,19 +189,19 @@ def fnorm(
     group: Any = None,
     async_op: bool = False,
 ) -> Any:
-    """:func:`tcu.fnorm` over all ranks.  It is rounded once: one answer, however many ranks there are and whatever each has.
+    """:func:`tcu.fnorm` over all ranks, rounded once: one answer, however many ranks there are and whatever each has.
 
     Each rank sends and receives 1120 bytes, with ``axis`` for every row.
-    Where inf and -inf meet, that is InvalidOperationError on the CPU and NaN on
+    inf and -inf together raise InvalidOperationError on the CPU and give NaN on
     GPUs.
 
     Parameters
     ----------
     x:
-        This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose
-        device mesh says who has the rest.
+        This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose device
+        mesh says who has the rest.
     dtype:
-        As in :func:`tcu.fnorm`; the same on all ranks.
+        As in :func:`tcu.fnorm`.
     group:
         Process group; None: all ranks.  GPU tensors go through NCCL, CPU tensors
         through Gloo.
@@ -215,11 +215,11 @@ def fnorm(
 
     Raises
     ------
-    ParameterError, DtypeError:
+    TcuError:
         What :func:`tcu.fnorm` refuses; a group that is not there; ranks that do
         not agree on dtype, operation, options, rows or version of tcu.  Of whole
-        arrays on GPUs, which are not waited for, the first call of a kind waits
-        and raises; later ones give NaN.
+        arrays on GPUs, which are not waited for, the first call of a kind waits and
+        raises; later ones give NaN.
     """
 
 def fsum(
@@ -231,22 +231,22 @@ def fsum(
     group: Any = None,
     async_op: bool = False,
 ) -> Any:
-    """:func:`tcu.fsum` over all ranks.  It is rounded once: one answer, however many ranks there are and whatever each has.
+    """:func:`tcu.fsum` over all ranks, rounded once: one answer, however many ranks there are and whatever each has.
 
     Each rank sends and receives 592 bytes, with ``axis`` for every row.
-    Where inf and -inf meet, that is InvalidOperationError on the CPU and NaN on
+    inf and -inf together raise InvalidOperationError on the CPU and give NaN on
     GPUs.
 
     Parameters
     ----------
     x:
-        This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose
-        device mesh says who has the rest.
+        This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose device
+        mesh says who has the rest.
     axis, keepdims:
-        As in :func:`tcu.fsum`; shards follow one another along these axes, with
-        the same rows.  With a DTensor other axes may be sharded, too.
+        As in :func:`tcu.fsum`; shards follow one another along these axes, and
+        have the same rows.  A DTensor may be sharded along other axes, too.
     dtype:
-        As in :func:`tcu.fsum`; the same on all ranks.
+        As in :func:`tcu.fsum`.
     group:
         Process group; None: all ranks.  GPU tensors go through NCCL, CPU tensors
         through Gloo.
@@ -260,11 +260,11 @@ def fsum(
 
     Raises
     ------
-    ParameterError, DtypeError:
+    TcuError:
         What :func:`tcu.fsum` refuses; a group that is not there; ranks that do
         not agree on dtype, operation, options, rows or version of tcu.  Of whole
-        arrays on GPUs, which are not waited for, the first call of a kind waits
-        and raises; later ones give NaN.
+        arrays on GPUs, which are not waited for, the first call of a kind waits and
+        raises; later ones give NaN.
     """
 
 def mean(
@@ -282,7 +282,7 @@ def mean(
     group: Any = None,
     async_op: bool = False,
 ) -> Any:
-    """:func:`tcu.mean` over all ranks.  Each shard is added up by the plan of its own length, and the shards' totals exactly.
+    """:func:`tcu.mean` over all ranks: each shard by the plan of its own length, the shards' totals exactly.
 
     The bits depend on which numbers form a shard; not on the ranks' order, the
     network, or how often it is run.  The totals are rounded to binary64 once,
@@ -291,13 +291,13 @@ def mean(
     Parameters
     ----------
     x:
-        This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose
-        device mesh says who has the rest.
+        This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose device
+        mesh says who has the rest.
     axis, keepdims:
-        As in :func:`tcu.mean`; shards follow one another along these axes, with
-        the same rows.  With a DTensor other axes may be sharded, too.
+        As in :func:`tcu.mean`; shards follow one another along these axes, and
+        have the same rows.  A DTensor may be sharded along other axes, too.
     unit, variant, chain, block, accumulator, fraction, dtype:
-        As in :func:`tcu.mean`; the same on all ranks.
+        As in :func:`tcu.mean`.
     group:
         Process group; None: all ranks.  GPU tensors go through NCCL, CPU tensors
         through Gloo.
@@ -311,11 +311,11 @@ def mean(
 
     Raises
     ------
-    ParameterError, DtypeError:
+    TcuError:
         What :func:`tcu.mean` refuses; a group that is not there; ranks that do
         not agree on dtype, operation, options, rows or version of tcu.  Of whole
-        arrays on GPUs, which are not waited for, the first call of a kind waits
-        and raises; later ones give NaN.
+        arrays on GPUs, which are not waited for, the first call of a kind waits and
+        raises; later ones give NaN.
     """
 
 def norm(
@@ -326,7 +326,7 @@ def norm(
     group: Any = None,
     async_op: bool = False,
 ) -> Any:
-    """:func:`tcu.norm` over all ranks.  Each shard is added up by the plan of its own length, and the shards' totals exactly.
+    """:func:`tcu.norm` over all ranks: each shard by the plan of its own length, the shards' totals exactly.
 
     The bits depend on which numbers form a shard; not on the ranks' order, the
     network, or how often it is run.  The totals are rounded to binary64 once,
@@ -335,10 +335,10 @@ def norm(
     Parameters
     ----------
     x:
-        This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose
-        device mesh says who has the rest.
+        This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose device
+        mesh says who has the rest.
     block, dtype:
-        As in :func:`tcu.norm`; the same on all ranks.
+        As in :func:`tcu.norm`.
     group:
         Process group; None: all ranks.  GPU tensors go through NCCL, CPU tensors
         through Gloo.
@@ -352,11 +352,11 @@ def norm(
 
     Raises
     ------
-    ParameterError, DtypeError:
+    TcuError:
         What :func:`tcu.norm` refuses; a group that is not there; ranks that do
         not agree on dtype, operation, options, rows or version of tcu.  Of whole
-        arrays on GPUs, which are not waited for, the first call of a kind waits
-        and raises; later ones give NaN.
+        arrays on GPUs, which are not waited for, the first call of a kind waits and
+        raises; later ones give NaN.
     """
 
 def sum(
@@ -374,7 +374,7 @@ def sum(
     group: Any = None,
     async_op: bool = False,
 ) -> Any:
-    """:func:`tcu.sum` over all ranks.  Each shard is added up by the plan of its own length, and the shards' totals exactly.
+    """:func:`tcu.sum` over all ranks: each shard by the plan of its own length, the shards' totals exactly.
 
     The bits depend on which numbers form a shard; not on the ranks' order, the
     network, or how often it is run.  The totals are rounded to binary64 once,
@@ -383,13 +383,13 @@ def sum(
     Parameters
     ----------
     x:
-        This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose
-        device mesh says who has the rest.
+        This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose device
+        mesh says who has the rest.
     axis, keepdims:
-        As in :func:`tcu.sum`; shards follow one another along these axes, with
-        the same rows.  With a DTensor other axes may be sharded, too.
+        As in :func:`tcu.sum`; shards follow one another along these axes, and
+        have the same rows.  A DTensor may be sharded along other axes, too.
     unit, variant, chain, block, accumulator, fraction, dtype:
-        As in :func:`tcu.sum`; the same on all ranks.
+        As in :func:`tcu.sum`.
     group:
         Process group; None: all ranks.  GPU tensors go through NCCL, CPU tensors
         through Gloo.
@@ -403,9 +403,9 @@ def sum(
 
     Raises
     ------
-    ParameterError, DtypeError:
+    TcuError:
         What :func:`tcu.sum` refuses; a group that is not there; ranks that do
         not agree on dtype, operation, options, rows or version of tcu.  Of whole
-        arrays on GPUs, which are not waited for, the first call of a kind waits
-        and raises; later ones give NaN.
+        arrays on GPUs, which are not waited for, the first call of a kind waits and
+        raises; later ones give NaN.
     """

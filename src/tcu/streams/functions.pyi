@@ -27,8 +27,8 @@ def cumsum(
     Parameters
     ----------
     x:
-        A path, a folder, a glob or several, as :func:`open_files` takes them; or
-        a :class:`Source`.
+        A path, a folder, a glob or several, as :func:`open_files` takes them; or a
+        :class:`Source`.
     exclusive, reverse, dtype:
         As in :func:`tcu.cumsum`.
     out:
@@ -42,12 +42,12 @@ def cumsum(
 
     Returns
     -------
-    None: the running sums are in ``out``.
+    None: they are in ``out``.
 
     Raises
     ------
-    DataFileError, DtypeError, ShapeError, ParameterError:
-        Files that cannot be read; numbers that :func:`tcu.cumsum` refuses.
+    TcuError:
+        Files that cannot be read; numbers and options that :func:`tcu.cumsum` refuses.
     """
 
 def dot(
@@ -66,8 +66,8 @@ def dot(
     Parameters
     ----------
     x, y:
-        A path, a folder, a glob or several, as :func:`open_files` takes them; or
-        a :class:`Source`.
+        A path, a folder, a glob or several, as :func:`open_files` takes them; or a
+        :class:`Source`.
     block, dtype:
         As in :func:`tcu.dot`.
     memory:
@@ -77,8 +77,8 @@ def dot(
     progress:
         Called with the number of elements just finished.
     gpu:
-        The number of the GPU that the numbers are copied to and summed on, of
-        sums and means by the default plan or exact ones.
+        The number of the GPU that the numbers are copied to and summed on: for exact
+        sums and means, and those by the default plan.
 
     Returns
     -------
@@ -86,8 +86,8 @@ def dot(
 
     Raises
     ------
-    DataFileError, DtypeError, ShapeError, ParameterError:
-        Files that cannot be read; numbers that :func:`tcu.dot` refuses.
+    TcuError:
+        Files that cannot be read; numbers and options that :func:`tcu.dot` refuses.
     """
 
 def fdot(
@@ -105,8 +105,8 @@ def fdot(
     Parameters
     ----------
     x, y:
-        A path, a folder, a glob or several, as :func:`open_files` takes them; or
-        a :class:`Source`.
+        A path, a folder, a glob or several, as :func:`open_files` takes them; or a
+        :class:`Source`.
     dtype:
         As in :func:`tcu.fdot`.
     memory:
@@ -116,8 +116,8 @@ def fdot(
     progress:
         Called with the number of elements just finished.
     gpu:
-        The number of the GPU that the numbers are copied to and summed on, of
-        sums and means by the default plan or exact ones.
+        The number of the GPU that the numbers are copied to and summed on: for exact
+        sums and means, and those by the default plan.
 
     Returns
     -------
@@ -125,8 +125,8 @@ def fdot(
 
     Raises
     ------
-    DataFileError, DtypeError, ShapeError, ParameterError:
-        Files that cannot be read; numbers that :func:`tcu.fdot` refuses.
+    TcuError:
+        Files that cannot be read; numbers and options that :func:`tcu.fdot` refuses.
     """
 
 def fmean(
@@ -143,8 +143,8 @@ def fmean(
     Parameters
     ----------
     x:
-        A path, a folder, a glob or several, as :func:`open_files` takes them; or
-        a :class:`Source`.
+        A path, a folder, a glob or several, as :func:`open_files` takes them; or a
+        :class:`Source`.
     dtype:
         As in :func:`tcu.fmean`.
     memory:
@@ -154,8 +154,8 @@ def fmean(
     progress:
         Called with the number of elements just finished.
     gpu:
-        The number of the GPU that the numbers are copied to and summed on, of
-        sums and means by the default plan or exact ones.
+        The number of the GPU that the numbers are copied to and summed on: for exact
+        sums and means, and those by the default plan.
 
     Returns
     -------
@@ -163,8 +163,8 @@ def fmean(
 
     Raises
     ------
-    DataFileError, DtypeError, ShapeError, ParameterError:
-        Files that cannot be read; numbers that :func:`tcu.fmean` refuses.
+    TcuError:
+        Files that cannot be read; numbers and options that :func:`tcu.fmean` refuses.
     """
 
 def fnorm(
@@ -181,8 +181,8 @@ def fnorm(
     Parameters
     ----------
     x:
-        A path, a folder, a glob or several, as :func:`open_files` takes them; or
-        a :class:`Source`.
+        A path, a folder, a glob or several, as :func:`open_files` takes them; or a
+        :class:`Source`.
     dtype:
         As in :func:`tcu.fnorm`.
     memory:
@@ -192,8 +192,8 @@ def fnorm(
     progress:
         Called with the number of elements just finished.
     gpu:
-        The number of the GPU that the numbers are copied to and summed on, of
-        sums and means by the default plan or exact ones.
+        The number of the GPU that the numbers are copied to and summed on: for exact
+        sums and means, and those by the default plan.
 
     Returns
     -------
@@ -201,8 +201,8 @@ def fnorm(
 
     Raises
     ------
-    DataFileError, DtypeError, ShapeError, ParameterError:
-        Files that cannot be read; numbers that :func:`tcu.fnorm` refuses.
+    TcuError:
+        Files that cannot be read; numbers and options that :func:`tcu.fnorm` refuses.
     """
 
 def fsum(
@@ -219,8 +219,8 @@ def fsum(
     Parameters
     ----------
     x:
-        A path, a folder, a glob or several, as :func:`open_files` takes them; or
-        a :class:`Source`.
+        A path, a folder, a glob or several, as :func:`open_files` takes them; or a
+        :class:`Source`.
     dtype:
         As in :func:`tcu.fsum`.
     memory:
@@ -230,8 +230,8 @@ def fsum(
     progress:
         Called with the number of elements just finished.
     gpu:
-        The number of the GPU that the numbers are copied to and summed on, of
-        sums and means by the default plan or exact ones.
+        The number of the GPU that the numbers are copied to and summed on: for exact
+        sums and means, and those by the default plan.
 
     Returns
     -------
@@ -239,8 +239,8 @@ def fsum(
 
     Raises
     ------
-    DataFileError, DtypeError, ShapeError, ParameterError:
-        Files that cannot be read; numbers that :func:`tcu.fsum` refuses.
+    TcuError:
+        Files that cannot be read; numbers and options that :func:`tcu.fsum` refuses.
     """
 
 def mean(
@@ -263,8 +263,8 @@ def mean(
     Parameters
     ----------
     x:
-        A path, a folder, a glob or several, as :func:`open_files` takes them; or
-        a :class:`Source`.
+        A path, a folder, a glob or several, as :func:`open_files` takes them; or a
+        :class:`Source`.
     unit, variant, chain, block, accumulator, fraction, dtype:
         As in :func:`tcu.mean`.
     memory:
@@ -274,8 +274,8 @@ def mean(
     progress:
         Called with the number of elements just finished.
     gpu:
-        The number of the GPU that the numbers are copied to and summed on, of
-        sums and means by the default plan or exact ones.
+        The number of the GPU that the numbers are copied to and summed on: for exact
+        sums and means, and those by the default plan.
 
     Returns
     -------
@@ -283,8 +283,8 @@ def mean(
 
     Raises
     ------
-    DataFileError, DtypeError, ShapeError, ParameterError:
-        Files that cannot be read; numbers that :func:`tcu.mean` refuses.
+    TcuError:
+        Files that cannot be read; numbers and options that :func:`tcu.mean` refuses.
     """
 
 def norm(
@@ -302,8 +302,8 @@ def norm(
     Parameters
     ----------
     x:
-        A path, a folder, a glob or several, as :func:`open_files` takes them; or
-        a :class:`Source`.
+        A path, a folder, a glob or several, as :func:`open_files` takes them; or a
+        :class:`Source`.
     block, dtype:
         As in :func:`tcu.norm`.
     memory:
@@ -313,8 +313,8 @@ def norm(
     progress:
         Called with the number of elements just finished.
     gpu:
-        The number of the GPU that the numbers are copied to and summed on, of
-        sums and means by the default plan or exact ones.
+        The number of the GPU that the numbers are copied to and summed on: for exact
+        sums and means, and those by the default plan.
 
     Returns
     -------
@@ -322,8 +322,8 @@ def norm(
 
     Raises
     ------
-    DataFileError, DtypeError, ShapeError, ParameterError:
-        Files that cannot be read; numbers that :func:`tcu.norm` refuses.
+    TcuError:
+        Files that cannot be read; numbers and options that :func:`tcu.norm` refuses.
     """
 
 def sum(
@@ -346,8 +346,8 @@ def sum(
     Parameters
     ----------
     x:
-        A path, a folder, a glob or several, as :func:`open_files` takes them; or
-        a :class:`Source`.
+        A path, a folder, a glob or several, as :func:`open_files` takes them; or a
+        :class:`Source`.
     unit, variant, chain, block, accumulator, fraction, dtype:
         As in :func:`tcu.sum`.
     memory:
@@ -357,8 +357,8 @@ def sum(
     progress:
         Called with the number of elements just finished.
     gpu:
-        The number of the GPU that the numbers are copied to and summed on, of
-        sums and means by the default plan or exact ones.
+        The number of the GPU that the numbers are copied to and summed on: for exact
+        sums and means, and those by the default plan.
 
     Returns
     -------
@@ -366,6 +366,6 @@ def sum(
 
     Raises
     ------
-    DataFileError, DtypeError, ShapeError, ParameterError:
-        Files that cannot be read; numbers that :func:`tcu.sum` refuses.
+    TcuError:
+        Files that cannot be read; numbers and options that :func:`tcu.sum` refuses.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from tcu.errors import ParameterError
 from tcu.model.elements import summable
 from tcu.model.execute import Progress
 from tcu.ops import Operation
-from tcu.ops.layout import Along, Layout, Whole
+from tcu.ops.layout import Along, Layout
 from tcu.ops.result import result_format
 from tcu.streams.checkpoint import Checkpoint
 from tcu.streams.passes import run
@@ -21,7 +22,7 @@ from tcu.streams.scans import scan_into
 from tcu.streams.source import Source, Together
 from tcu.streams.totals import planned_of
 from tcu.surfaces.served import is_served
-from tcu.surfaces.signatures import REQUIRED, Parameters, Surface, function_over
+from tcu.surfaces.signatures import REQUIRED, Keyword, Surface, function_over
 
 __all__ = ["function_of", "run_on_files"]
 
@@ -36,96 +37,64 @@ def run_on_files(
     scan = operation.kind == "scan"
     if not is_served(operation, type(layout), "files") or (scan and layout != Along(None)):
         raise ParameterError(
-            f"{operation.name} of files takes all numbers, as one line: for axes and segments map the array, with "
-            f"numpy.load(path, mmap_mode='r'), and give it to tcu itself"
+            f"{operation} of files takes all numbers, as one line: for axes and segments map the array, with "
+            "numpy.load(path, mmap_mode='r'), and give it to tcu itself"
+        )
+    if scan and (out is None or gpu is not None):
+        raise ParameterError(
+            f"{operation} of files is computed on the CPU and goes to a file: give out='sums.npy', and leave gpu out"
         )
     if not scan and out is not None:
         options["out"] = out  # which it does not have
     given = operation.values(options)
     sources = [x if isinstance(x, Source) else open_files(x, memory=memory) for x in files]
-    elements = [summable(source.dtype, source.name, "sum") for source in sources]
-    target = result_format(elements[0], given[-1])
-    task: dict[str, Any] = {
-        "operation": operation.name, "options": repr(given), "dtype": target.name,
-        "files": [source.identity() for source in sources],
-    }  # fmt: skip
-    how: dict[str, Any] = {"memory": memory, "progress": progress}
-    if scan:
-        if out is None or gpu is not None:
-            raise ParameterError(
-                f"{operation.name} of files is computed on the CPU and goes to a file: give out='sums.npy', and leave "
-                "gpu out"
-            )
-        kept = checkpoint and Checkpoint(checkpoint, task | {"output": os.path.abspath(out)})
-        exclusive, reverse, _ = given
-        scan_into(
-            Path(out), sources[0], elements[0], target, exclusive=exclusive, reverse=reverse, checkpoint=kept or None,
-            **how,
-        )  # fmt: skip
-        return None
+    for remark in (remark for source in sources for remark in source.remarks):
+        warnings.warn(remark, stacklevel=4)
+    element = summable(sources[0].dtype, sources[0].name, "sum")
+    target = result_format(element, given[-1])
     numbers: Any = sources[0] if len(sources) == 1 else Together(*sources)
-    totals = totals_of(operation, numbers.n, elements[0], given)
+    totals = [] if scan else totals_of(operation, numbers.n, element, given)
     planned = planned_of(totals)
-    task["plan"] = None if planned is None else str(planned.stream.plan)
-    kept = checkpoint and Checkpoint(checkpoint, task)
-    run(numbers, totals, checkpoint=kept or None, gpu=gpu, **how)
+    task = {
+        "operation": operation.name, "options": repr(given), "dtype": target.name, "out": out and os.path.abspath(out),
+        "plan": planned and str(planned.stream.plan), "files": [source.identity() for source in sources],
+    }  # fmt: skip
+    kept = None if checkpoint is None else Checkpoint(checkpoint, task)
+    how: dict[str, Any] = {"memory": memory, "checkpoint": kept, "progress": progress}
+    if scan:
+        exclusive, reverse, _ = given
+        return scan_into(Path(out), numbers, element, target, exclusive=exclusive, reverse=reverse, **how)
+    run(numbers, totals, gpu=gpu, **how)
     return result_of(operation, numbers.n, totals, target)
 
 
-_TEXT = """:func:`tcu.{name}` of all numbers of files, as one line, read once: the same bits.
-
-Parameters
-----------
-{operands}:
-    A path, a folder, a glob or several, as :func:`open_files` takes them; or
-    a :class:`Source`.
-{options}:
-    As in :func:`tcu.{name}`.
-{out}memory:
-    Bytes for what is read and worked on.
-checkpoint:
-    A file that keeps how far the pass has come, and from which it goes on.
-progress:
-    Called with the number of elements just finished.
-{gpu}
-Returns
--------
-{result}
-
-Raises
-------
-DataFileError, DtypeError, ShapeError, ParameterError:
-    Files that cannot be read; numbers that :func:`tcu.{name}` refuses.
-"""
-_OUT = """out:
-    The .npy file that takes the running sums; one that is there is replaced.
-"""
-_GPU = """gpu:
-    The number of the GPU that the numbers are copied to and summed on, of
-    sums and means by the default plan or exact ones.
-"""
-
-
-def _documentation(operation: Operation) -> str:
-    scan = operation.kind == "scan"
-    return _TEXT.format(
-        name=operation.name, operands=", ".join(operation.operands), options=", ".join(operation.options),
-        out=_OUT if scan else "", gpu="" if scan else _GPU,
-        result="None: the running sums are in ``out``." if scan else "A NumPy scalar.",
-    )  # fmt: skip
-
-
-def _tail(operation: Operation) -> Parameters:
-    out: Parameters = [("out", REQUIRED, "str | os.PathLike[str]")]
-    gpu: Parameters = [("gpu", None, "int | None")]
-    common: Parameters = [
-        ("memory", DEFAULT_MEMORY, "int"), ("checkpoint", None, "str | os.PathLike[str] | None"),
-        ("progress", None, "Progress | None"),
-    ]  # fmt: skip
-    return [*out, *common] if operation.kind == "scan" else [*common, *gpu]
-
-
-_FILES = Surface("tcu.streams", run_on_files, _tail, _documentation, layouts=(Whole,))
+_COMMON = [
+    Keyword("memory", DEFAULT_MEMORY, "int", "Bytes for what is read and worked on."),
+    Keyword(
+        "checkpoint", None, "str | os.PathLike[str] | None",
+        "A file that keeps how far the pass has come, and from which it goes on.",
+    ),
+    Keyword("progress", None, "Progress | None", "Called with the number of elements just finished."),
+]  # fmt: skip
+_OUT = Keyword(
+    "out", REQUIRED, "str | os.PathLike[str]",
+    "The .npy file that takes the running sums; one that is there is replaced.",
+)  # fmt: skip
+_GPU = Keyword(
+    "gpu", None, "int | None",
+    "The number of the GPU that the numbers are copied to and summed on: for exact\n"
+    "sums and means, and those by the default plan.",
+)  # fmt: skip
+_FILES = Surface(
+    "tcu.streams",
+    run_on_files,
+    lambda operation: "of all numbers of files, as one line, read once: the same bits.",
+    "A path, a folder, a glob or several, as :func:`open_files` takes them; or a\n:class:`Source`.",
+    None,
+    lambda operation: [_OUT, *_COMMON] if operation.kind == "scan" else [*_COMMON, _GPU],
+    lambda operation: "None: they are in ``out``." if operation.kind == "scan" else "A NumPy scalar.",
+    "Files that cannot be read; numbers and options that :func:`tcu.{name}` refuses.",
+)
 
 
 def function_of(operation: Operation) -> Callable[..., Any]:

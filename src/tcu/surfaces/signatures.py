@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import inspect
+import textwrap
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tcu.ops.layout import WHOLE, Along, Layout
-from tcu.ops.operation import EVERYWHERE, Operation
+from tcu.ops.layout import WHOLE, Along
+from tcu.ops.operation import Operation
 from tcu.ops.options import OPTIONS
 
-__all__ = ["REQUIRED", "Parameters", "Surface", "dressed", "function_over", "keywords_of", "with_axes"]
+__all__ = [
+    "REQUIRED",
+    "Keyword",
+    "Parameters",
+    "Surface",
+    "dressed",
+    "function_over",
+    "keywords_of",
+    "with_axes",
+]
 
 Function = Callable[..., Any]
 Parameters = list[tuple[str, Any, str]]
@@ -19,17 +29,29 @@ REQUIRED = inspect.Parameter.empty
 """The default of what has none."""
 
 
+class Keyword(NamedTuple):
+    """What functions of a surface take behind the options."""
+
+    name: str
+    default: Any
+    annotation: str
+    text: str
+
+
 class Surface(NamedTuple):
     """What the functions of a surface have in common."""
 
     module: str
     run: Callable[..., Any]
     """Of an operation, its arrays and their layout, and by name whatever else a call gave."""
-    tail: Callable[[Operation], Parameters]
-    """What functions take behind the options."""
-    documentation: Callable[[Operation], str]
-    layouts: tuple[type[Layout], ...] = EVERYWHERE
-    """Those that signatures show."""
+    law: Callable[[Operation], str]
+    """What becomes of an operation there: the docstring's first paragraphs."""
+    operands: str
+    axes: Callable[[Operation], str] | None
+    """None: functions take whole arrays alone."""
+    keywords: Callable[[Operation], list[Keyword]]
+    result: Callable[[Operation], str]
+    errors: str
 
 
 def function_over(operation: Operation, surface: Surface) -> Function:
@@ -50,9 +72,20 @@ def function_over(operation: Operation, surface: Surface) -> Function:
         return surface.run(operation, (x,), Along(axis), **given)
 
     function = of_two if two else scanned if operation.kind == "scan" else of_one
-    documentation = surface.documentation(operation)
-    along = Along in operation.layouts and Along in surface.layouts
-    return with_axes(function, operation, surface.module, documentation, surface.tail(operation), along)
+    along, keywords = Along in operation.layouts and surface.axes is not None, surface.keywords(operation)
+    texts = [(", ".join(operation.operands), surface.operands)]
+    if along and surface.axes is not None:
+        texts.append(("axis" if operation.kind == "scan" else "axis, keepdims", surface.axes(operation)))
+    texts.append((", ".join(operation.options), f"As in :func:`tcu.{operation}`."))
+    texts += [(each.name, each.text) for each in keywords]
+    described = "".join(f"{name}:\n{textwrap.indent(text, '    ')}\n" for name, text in texts)
+    errors = textwrap.indent(surface.errors.format(name=operation), "    ")
+    documentation = (
+        f":func:`tcu.{operation}` {surface.law(operation)}\n\nParameters\n----------\n{described}\n"
+        f"Returns\n-------\n{surface.result(operation)}\n\nRaises\n------\nTcuError:\n{errors}\n"
+    )
+    tail = [each[:3] for each in keywords]
+    return with_axes(function, operation, surface.module, documentation, tail, along)
 
 
 def with_axes(
@@ -64,8 +97,13 @@ def with_axes(
         parameters.append(("axis", None, "SupportsIndex | Sequence[SupportsIndex] | None"))
     keywords: Parameters = [("keepdims", False, "bool")] if along and operation.kind != "scan" else []
     return dressed(
-        function, operation.name, module, documentation, parameters, [*keywords, *keywords_of(operation), *tail]
-    )  # fmt: skip
+        function,
+        operation.name,
+        module,
+        documentation,
+        parameters,
+        [*keywords, *keywords_of(operation), *tail],
+    )
 
 
 def keywords_of(operation: Operation) -> Parameters:
