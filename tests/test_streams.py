@@ -663,6 +663,10 @@ def test_what_functions_of_files_refuse(tmp_path: Path) -> None:
     for options in ({}, {"out": tmp_path / "s.npy", "gpu": 0}):
         with pytest.raises(ParameterError, match="cumsum of files is computed on the CPU and goes to a file"):
             streams.cumsum(x, **options)
+    np.save(tmp_path / "x.npy", np.ones(3))
+    for given in (tmp_path / "x.npy", str(tmp_path / "*.npy"), streams.open_files(tmp_path)):
+        with pytest.raises(ParameterError, match=r"x\.npy is an input, and an output never replaces one"):
+            streams.cumsum(given, out=tmp_path / "x.npy")
     for function, count in ((streams.norm, 1), (streams.fnorm, 1), (streams.dot, 2), (streams.fdot, 2)):
         with pytest.raises(ParameterError, match=r"products.*are added up on the CPU: leave the GPU out"):
             function(*[x] * count, gpu=0)

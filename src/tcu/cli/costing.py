@@ -14,9 +14,10 @@ from rich.text import Text
 
 from tcu.cli import options
 from tcu.cli.cost_curve import WRITERS, curve_document, write_curve
-from tcu.cli.output import check_place, console, print_json, short
+from tcu.cli.output import console, print_json, short
 from tcu.cli.progress import ProgressBar
 from tcu.errors import ParameterError
+from tcu.unfinished import check_place
 
 __all__ = ["cost_command", "latency_of", "whole"]
 

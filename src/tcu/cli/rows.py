@@ -13,7 +13,7 @@ import typer
 
 from tcu.cli import options
 from tcu.cli.data import DataElements
-from tcu.cli.output import check_place, console, print_json
+from tcu.cli.output import console, print_json
 from tcu.cli.progress import ProgressBar
 from tcu.errors import DataFileError, ParameterError
 from tcu.ops import SUM, Operation, layout
@@ -22,6 +22,7 @@ from tcu.ops.layout import reduced_axes
 from tcu.ops.operation import Call
 from tcu.streams import ArraySource, FortranSource, NpySource, expand
 from tcu.surfaces.call import run
+from tcu.unfinished import check_place
 
 __all__ = ["Along", "array_of", "is_wanted", "reduce_along", "save_array", "shape_text"]
 

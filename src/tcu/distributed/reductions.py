@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from tcu.formats.format import Format
 from tcu.formats.tensor import host_view, tensor_of
 from tcu.ops.layout import Along, Whole
 from tcu.ops.operation import Call
+from tcu.ops.result import round_sum
 from tcu.surfaces.carries import row_tallies
 from tcu.surfaces.shares import Share, rounded_share, share_of, share_of_total, total_call
 
@@ -62,17 +64,8 @@ def reduce(call: Call, group: Any, async_op: bool) -> Any:
     return pending if async_op else pending.wait()
 
 
-class _Way(Protocol):
-    """How the words come about and what becomes of them."""
-
-    def exchange(self, group: Any, async_op: bool) -> Any:
-        """Put those of all ranks of a group together; what to wait for, if anything."""
-
-    def result(self) -> Any:
-        """A tensor on the shards' device."""
-
-
-def _way(call: Call, shards: Shards, target: Format, description: str) -> _Way:
+def _way(call: Call, shards: Shards, target: Format, description: str) -> Any:
+    """How the words come about, what puts those of a group together, and what becomes of them."""
     if call.operation.arithmetic == "own":
         return _OfItsOwn(call, shards, target)
     # The kernel that rounds what travelled takes one sum.
@@ -116,7 +109,7 @@ class _OnHost:
         except InvalidOperationError:
             if not self._shards.on_gpu:
                 raise
-            return np.nan  # as all reductions on GPUs, which are not waited for
+            return round_sum(math.nan, self._target)  # as all reductions on GPUs, which are not waited for
 
 
 def _row_shares(call: Call, shards: Shards) -> list[Share]:

@@ -32,7 +32,7 @@ def cumsum(
     exclusive, reverse, dtype:
         As in :func:`tcu.cumsum`.
     out:
-        The .npy file that takes the running sums; one that is there is replaced.
+        The .npy file that takes the running sums; one that is there is replaced, an input never.
     memory:
         Bytes for what is read and worked on.
     checkpoint:

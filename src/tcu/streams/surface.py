@@ -16,13 +16,14 @@ from tcu.ops.layout import Along, Layout
 from tcu.ops.result import result_format
 from tcu.streams.checkpoint import Checkpoint
 from tcu.streams.passes import run
-from tcu.streams.places import DEFAULT_MEMORY, open_files
+from tcu.streams.places import DEFAULT_MEMORY, expand, open_files
 from tcu.streams.reductions import result_of, totals_of
 from tcu.streams.scans import scan_into
 from tcu.streams.source import Source, Together
 from tcu.streams.totals import planned_of
 from tcu.surfaces.served import is_served
 from tcu.surfaces.signatures import REQUIRED, Keyword, Surface, function_over
+from tcu.unfinished import check_place
 
 __all__ = ["function_of", "run_on_files"]
 
@@ -44,6 +45,8 @@ def run_on_files(
         raise ParameterError(
             f"{operation} of files is computed on the CPU and goes to a file: give out='sums.npy', and leave gpu out"
         )
+    if scan:
+        check_place(Path(out), [path for x in files for path in _paths_of(x)])
     if not scan and out is not None:
         options["out"] = out  # which it does not have
     given = operation.values(options)
@@ -68,6 +71,13 @@ def run_on_files(
     return result_of(operation, numbers.n, totals, target)
 
 
+def _paths_of(x: Any) -> list[str]:
+    """The files behind an argument."""
+    if isinstance(x, Source):
+        return [x.name]
+    return expand([os.fspath(each) for each in ([x] if isinstance(x, str | os.PathLike) else x)])
+
+
 _COMMON = [
     Keyword("memory", DEFAULT_MEMORY, "int", "Bytes for what is read and worked on."),
     Keyword(
@@ -78,7 +88,7 @@ _COMMON = [
 ]  # fmt: skip
 _OUT = Keyword(
     "out", REQUIRED, "str | os.PathLike[str]",
-    "The .npy file that takes the running sums; one that is there is replaced.",
+    "The .npy file that takes the running sums; one that is there is replaced, an input never.",
 )  # fmt: skip
 _GPU = Keyword(
     "gpu", None, "int | None",
