@@ -54,6 +54,16 @@ def test_words_add_up_to_the_merged_share(product: bool) -> None:
         assert agreed(summed, len(shares), 7)
 
 
+def test_a_share_may_have_several_sums() -> None:
+    """As that of a variance has: of numbers, and of their squares."""
+    kinds = [False, True, False]
+    shares = [(n, Tally(-n, n), Tally(n << 2000, 0, 1), Tally(n * n, 0, 0, 2)) for n in range(1, 6)]
+    summed = sum(words_of(share, kinds, 3) for share in shares)
+    assert summed.shape == (size_of(kinds),) == (sum(size_of([kind]) for kind in kinds) - 6,)
+    assert share_of_words(summed, kinds) == (15, Tally(-15, 15), Tally(15 << 2000, 0, 5), Tally(55, 0, 0, 10))
+    assert agreed(summed, 5, 3)
+
+
 def test_the_words_of_many_ranks_do_not_overflow() -> None:
     """2^31 ranks with the largest sum of 2^60 numbers each, without adding them up one by one."""
     largest = Share(1 << 32, Tally((1 << 1023 + 1074 + 60) - 1, 5, 5, 5))

@@ -21,7 +21,7 @@ from tcu.formats.tensor import host_view, tensor_of
 from tcu.ops.layout import Along, Whole
 from tcu.ops.operation import Call
 from tcu.ops.result import round_sum
-from tcu.surfaces.carries import row_tallies
+from tcu.surfaces.carries import rows_along
 from tcu.surfaces.shares import Share, rounded_share, share_of, share_of_total, total_call
 
 __all__ = ["Pending", "reduce"]
@@ -119,7 +119,7 @@ def _row_shares(call: Call, shards: Shards) -> list[Share]:
     if isinstance(call.layout, Whole):
         return [share_of(call.operation, arrays, call.options)]
     if call.operation.exact:
-        return [Share(axes.n, tally) for tally in row_tallies(arrays[0], axes.reduced).flat]
+        return [share_of(call.operation, (row,), call.options) for row in rows_along(arrays[0], axes.reduced)]
     rows = total_call(call.operation, arrays, call.options)._replace(layout=Along(axes.reduced))
     totals = execute(rows)[0]
     return [share_of_total(axes.n, float(total)) for total in totals.reshape(-1).tolist()]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ from tcu.ops.options import defaults
 from tcu.ops.result import round_number
 from tcu.surfaces.shares import share_of
 
-__all__ = ["carried", "carries", "carry_of", "local_scan", "row_tallies"]
+__all__ = ["carried", "carries", "carry_of", "local_scan", "row_tallies", "rows_along"]
 
 
 def carry_of(before: Tally) -> float:
@@ -46,10 +46,15 @@ def carry_of(before: Tally) -> float:
 def row_tallies(x: Any, axes: tuple[int, ...]) -> npt.NDArray[Any]:
     """The exact sum of every row along axes: an object array of :class:`Tally`, of x's shape with length 1 there."""
     found = np.empty(reduced_shape(x.shape, axes, keepdims=True), object)
-    for where in np.ndindex(found.shape):
-        row = x[tuple(slice(None) if i in axes else at for i, at in enumerate(where))]
-        found[where] = share_of(FSUM, (row,), (None,)).tally
+    for i, row in enumerate(rows_along(x, axes)):
+        found.flat[i] = share_of(FSUM, (row,), (None,)).tally
     return found
+
+
+def rows_along(x: Any, axes: tuple[int, ...]) -> Iterator[Any]:
+    """The rows of x along axes, in C order."""
+    for where in np.ndindex(reduced_shape(x.shape, axes, keepdims=True)):
+        yield x[tuple(slice(None) if i in axes else at for i, at in enumerate(where))]
 
 
 def carries(tallies: Iterable[npt.NDArray[Any]]) -> Iterable[npt.NDArray[np.float64]]:
