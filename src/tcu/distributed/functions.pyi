@@ -7,6 +7,18 @@ import numpy.typing as npt
 
 from tcu.units import Unit
 
+__all__ = [
+    "cumsum",
+    "dot",
+    "fdot",
+    "fmean",
+    "fnorm",
+    "fsum",
+    "mean",
+    "norm",
+    "sum",
+]
+
 FUNCTIONS: dict[str, Callable[..., Any]]
 
 def cumsum(

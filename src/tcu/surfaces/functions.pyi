@@ -9,6 +9,25 @@ from tcu.model.execute import Progress
 from tcu.ops.operation import Operation
 from tcu.units import Unit
 
+__all__ = [
+    "function_of",
+    "segments_of",
+    "cumsum",
+    "segment_cumsum",
+    "dot",
+    "fdot",
+    "fmean",
+    "segment_fmean",
+    "fnorm",
+    "fsum",
+    "segment_fsum",
+    "mean",
+    "segment_mean",
+    "norm",
+    "sum",
+    "segment_sum",
+]
+
 FUNCTIONS: dict[str, Callable[..., Any]]
 
 def function_of(operation: Operation) -> Callable[..., Any]: ...

@@ -45,9 +45,11 @@ HEADS = {
 
 
 def stub(file: str) -> str:
-    """One line for each parameter, and the docstring."""
+    """The names, one line for each parameter, and the docstrings."""
     module = import_module(f"tcu.{file.removesuffix('.pyi').replace('/', '.')}")
-    return (HEADS[file] + "".join(map(_function, module.FUNCTIONS.values()))).rstrip() + "\n"
+    names = "".join(f'    "{name}",\n' for name in module.__all__)
+    head = HEADS[file].replace("FUNCTIONS", f"__all__ = [\n{names}]\n\nFUNCTIONS")
+    return (head + "".join(map(_function, module.FUNCTIONS.values()))).rstrip() + "\n"
 
 
 def _function(function: Any) -> str:
