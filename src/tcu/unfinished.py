@@ -20,7 +20,7 @@ try:
 except ImportError:  # a system without such locks
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["beside", "check_place", "open_alone", "replacing"]
+__all__ = ["beside", "check_place", "discard", "give_name", "open_alone", "replacing"]
 
 
 def beside(path: Path) -> Path:
@@ -71,9 +71,9 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            place.replace(path)
+            give_name(file, place, path)
         except BaseException:
-            place.unlink(missing_ok=True)
+            discard(file, place)
             raise
 
 
@@ -100,3 +100,20 @@ def check_place(file: Path, inputs: Iterable[str | os.PathLike[str]] = ()) -> No
             )
         if each.is_dir() and file.resolve().is_relative_to(each.resolve()):
             raise ParameterError(f"{file} lies inside {each}, which is an input: choose another place")
+
+
+def give_name(file: BinaryIO, place: Path, path: Path) -> None:
+    """Rename an open file from ``place`` to ``path``, locked where there are locks; elsewhere it is closed."""
+    _released(file)
+    place.replace(path)
+
+
+def discard(file: BinaryIO, place: Path) -> None:
+    """Delete an open file, as :func:`give_name` renames it."""
+    _released(file)
+    place.unlink(missing_ok=True)
+
+
+def _released(file: BinaryIO) -> None:
+    if fcntl is None:  # Windows, which neither renames nor deletes an open file
+        file.close()

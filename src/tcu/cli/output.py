@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,6 +19,7 @@ from tcu.errors import DataFileError
 __all__ = [
     "console",
     "error_console",
+    "headline",
     "json_number",
     "print_json",
     "short",
@@ -29,6 +31,11 @@ __all__ = [
 
 MAX_WIDTH = 120
 """Wider terminals gain nothing from lines that the eye cannot follow."""
+
+
+def headline(documentation: str) -> str:
+    """The first line of a docstring, as a person reads it."""
+    return re.sub(r":func:`(?:tcu\.)?(\w+)`|``(\w+)``", r"\1\2", documentation.partition("\n")[0])
 
 
 def visible(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -16,20 +15,21 @@ from tcu.cli.data import Changes, DataElements, count_text, of_the_rounded
 from tcu.cli.files import read_elements, source_text
 from tcu.cli.numbers import hex_bits
 from tcu.cli.outcome import Method, panel_of, warn_about
-from tcu.cli.output import console, json_number, print_json
+from tcu.cli.output import console, headline, json_number, print_json
 from tcu.cli.progress import ProgressBar
 from tcu.cli.resuming import check_alone, checkpoint_of, unit_of
 from tcu.cli.rows import Along, is_wanted, reduce_along
 from tcu.errors import InvalidOperationError, ParameterError
 from tcu.formats.format import Format, format_of
 from tcu.model.execute import Progress
-from tcu.ops import Operation, layout
+from tcu.ops import OPERATIONS, Operation, layout
 from tcu.ops.options import OF_A_PLANNED_SUM
 from tcu.ops.result import result_format, round_sum
 from tcu.plan import DEFAULT_VARIANT
 from tcu.streams import Checkpoint, run
 from tcu.streams.reductions import result_of, totals_of
 from tcu.streams.totals import planned_of
+from tcu.surfaces.served import is_served
 
 __all__ = ["Reduced", "answer", "check_exact", "command_of", "reduced"]
 
@@ -90,7 +90,8 @@ def answer(
     """Print what ``work`` makes of all numbers of files; or write the results along axes to one."""
     into_file = is_wanted(along, file)
     memory = options.size_of(reading.memory)
-    elements = read_elements(file, numbers, memory, once=not into_file)
+    # A pipe is read once, unless the first number is asked for before the others.
+    elements = read_elements(file, numbers, memory, once=not into_file and not operation.moments)
     source = source_text(elements.source.name, numbers)
     if into_file:
         check_alone(reading)
@@ -115,9 +116,9 @@ def reduced(
     gpu: int | None = None,
 ) -> Reduced:  # fmt: skip
     """The result of an operation, in one pass; NaN where inf and -inf meet."""
-    given = method.options_of(operation)
-    target = result_format(elements.format, given.get("dtype"))
-    totals = totals_of(operation, elements.n, elements.format, operation.values(given))
+    given = operation.values(method.options_of(operation))
+    target = result_format(elements.format, given[-1])
+    totals = totals_of(operation, elements, elements.format, given)
     task: dict[str, Any] = {"operation": label}
     planned = planned_of(totals)
     if planned is not None:
@@ -127,7 +128,7 @@ def reduced(
         gpu=gpu,
     )  # fmt: skip
     try:
-        result = result_of(operation, elements.n, totals, target)
+        result = result_of(operation, elements.n, totals, target, given)
     except InvalidOperationError:
         result = round_sum(np.nan, target)
     return Reduced(elements, label, result, ", rounded once" if operation.exact else "")
@@ -156,10 +157,7 @@ def command_of(operation: Operation) -> Callable[..., None]:
 
         answer(operation, file, method, numbers, reading, along, as_json, work)
 
-    summary = re.sub(
-        r":func:`(?:tcu\.)?(\w+)`|``(\w+)``", r"\1\2", operation.documentation.partition("\n")[0]
-    )
-    command.__doc__ = f"""{summary}
+    command.__doc__ = f"""{headline(operation.documentation)}
 
     Several files, a folder or a glob count as one array, in the order of their
     names; they may be larger than memory.
@@ -168,3 +166,10 @@ def command_of(operation: Operation) -> Callable[..., None]:
     return options.spread(
         command, missing if layout.Along in operation.layouts else {*missing, "axis", "output"}
     )
+
+
+globals().update(
+    (f"{name}_command", command_of(operation))
+    for name, operation in OPERATIONS.items()
+    if is_served(operation, layout.Whole, "command line")
+)

@@ -16,6 +16,8 @@ from tcu.cli import options
 from tcu.cli.catalogue import brief
 from tcu.cli.output import console, print_json, visible
 from tcu.cli.progress import STEPS, ProgressBar, in_steps
+from tcu.gpu.tune import tune
+from tcu.gpu.tuning import read_rows, save_row, user_file
 from tcu.unfinished import check_place
 
 __all__ = ["tune_command"]
@@ -42,9 +44,6 @@ def tune_command(
 
     Example: [bold]tcu tune --quick[/bold]
     """
-    from tcu.gpu.tune import tune
-    from tcu.gpu.tuning import read_rows, save_row, user_file
-
     if output is not None:
         check_place(output)
         read_rows(output, "choose another place with --output")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import tcu
+from tcu import version
 from tcu.distributed.places import Shards, backends_of
 from tcu.distributed.words import signature_of, words_of
 from tcu.errors import DtypeError, ParameterError, ShapeError
@@ -43,7 +43,7 @@ def described(call: Call, shards: Shards) -> tuple[Format, str]:
         rows = tuple(shards.local[0].shape[i] for i in shards.axes.kept)
         said.append(f"axes {shards.axes.reduced}, rows {rows}")
     of = f"{call.operation} of {element.dtype} to {target.dtype}"
-    return target, ", ".join([f"tcu {tcu.__version__}", of, *said])
+    return target, ", ".join([f"tcu {version.__version__}", of, *said])
 
 
 def _element_of(shards: Shards) -> Format:
@@ -69,7 +69,7 @@ def telling(call: Call, shards: Shards) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        description = f"tcu {tcu.__version__}, refused: {error}"
+        description = f"tcu {version.__version__}, refused: {error}"
         if compares_first(call):
             if not agree(shards, description):
                 disagreement(shards, description)  # which the others ask for

@@ -1,4 +1,4 @@
-"""Written by ``python -m tcu.surfaces.stub``."""
+"""Written by ``python -m tcu.stubs``."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, SupportsIndex
@@ -13,10 +13,14 @@ __all__ = [
     "fdot",
     "fmean",
     "fnorm",
+    "fstd",
     "fsum",
+    "fvar",
     "mean",
     "norm",
+    "std",
     "sum",
+    "var",
 ]
 
 FUNCTIONS: dict[str, Callable[..., Any]]
@@ -234,6 +238,52 @@ def fnorm(
         raises; later ones give NaN.
     """
 
+def fstd(
+    x: Any,
+    axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    *,
+    keepdims: bool = False,
+    correction: float = 0.0,
+    dtype: npt.DTypeLike | Any = None,
+    group: Any = None,
+    async_op: bool = False,
+) -> Any:
+    """:func:`tcu.fstd` over all ranks, rounded once: one answer, however many ranks there are and whatever each has.
+
+    Each rank sends and receives 1688 bytes, with ``axis`` for every row.
+    inf and -inf together raise InvalidOperationError on the CPU and give NaN on
+    GPUs.
+
+    Parameters
+    ----------
+    x:
+        This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose device
+        mesh says who has the rest.
+    axis, keepdims:
+        As in :func:`tcu.fstd`; shards follow one another along these axes, and
+        have the same rows.  A DTensor may be sharded along other axes, too.
+    correction, dtype:
+        As in :func:`tcu.fstd`.
+    group:
+        Process group; None: all ranks.  GPU tensors go through NCCL, CPU tensors
+        through Gloo.
+    async_op:
+        Return a :class:`Pending` without waiting for the exchange.
+
+    Returns
+    -------
+    A tensor on x's device, or a DTensor, replicated where shards were put
+    together; the same on every rank.
+
+    Raises
+    ------
+    TcuError:
+        What :func:`tcu.fstd` refuses; a group that is not there; ranks that do
+        not agree on dtype, operation, options, rows or version of tcu.  Of whole
+        arrays on GPUs, which are not waited for, the first call of a kind waits and
+        raises; later ones give NaN.
+    """
+
 def fsum(
     x: Any,
     axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
@@ -274,6 +324,52 @@ def fsum(
     ------
     TcuError:
         What :func:`tcu.fsum` refuses; a group that is not there; ranks that do
+        not agree on dtype, operation, options, rows or version of tcu.  Of whole
+        arrays on GPUs, which are not waited for, the first call of a kind waits and
+        raises; later ones give NaN.
+    """
+
+def fvar(
+    x: Any,
+    axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    *,
+    keepdims: bool = False,
+    correction: float = 0.0,
+    dtype: npt.DTypeLike | Any = None,
+    group: Any = None,
+    async_op: bool = False,
+) -> Any:
+    """:func:`tcu.fvar` over all ranks, rounded once: one answer, however many ranks there are and whatever each has.
+
+    Each rank sends and receives 1688 bytes, with ``axis`` for every row.
+    inf and -inf together raise InvalidOperationError on the CPU and give NaN on
+    GPUs.
+
+    Parameters
+    ----------
+    x:
+        This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose device
+        mesh says who has the rest.
+    axis, keepdims:
+        As in :func:`tcu.fvar`; shards follow one another along these axes, and
+        have the same rows.  A DTensor may be sharded along other axes, too.
+    correction, dtype:
+        As in :func:`tcu.fvar`.
+    group:
+        Process group; None: all ranks.  GPU tensors go through NCCL, CPU tensors
+        through Gloo.
+    async_op:
+        Return a :class:`Pending` without waiting for the exchange.
+
+    Returns
+    -------
+    A tensor on x's device, or a DTensor, replicated where shards were put
+    together; the same on every rank.
+
+    Raises
+    ------
+    TcuError:
+        What :func:`tcu.fvar` refuses; a group that is not there; ranks that do
         not agree on dtype, operation, options, rows or version of tcu.  Of whole
         arrays on GPUs, which are not waited for, the first call of a kind waits and
         raises; later ones give NaN.
@@ -371,6 +467,53 @@ def norm(
         raises; later ones give NaN.
     """
 
+def std(
+    x: Any,
+    axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    *,
+    keepdims: bool = False,
+    correction: float = 0.0,
+    block: int | None = None,
+    dtype: npt.DTypeLike | Any = None,
+    group: Any = None,
+    async_op: bool = False,
+) -> Any:
+    """:func:`tcu.std` over all ranks: each shard by the plan of its own length, the shards' totals exactly.
+
+    The bits depend on which numbers form a shard; not on the ranks' order, the
+    network, or how often it is run.  The totals are rounded to binary64 once,
+    divided or rooted there, and rounded to ``dtype``.
+
+    Parameters
+    ----------
+    x:
+        This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose device
+        mesh says who has the rest.
+    axis, keepdims:
+        As in :func:`tcu.std`; shards follow one another along these axes, and
+        have the same rows.  A DTensor may be sharded along other axes, too.
+    correction, block, dtype:
+        As in :func:`tcu.std`.
+    group:
+        Process group; None: all ranks.  GPU tensors go through NCCL, CPU tensors
+        through Gloo.
+    async_op:
+        Return a :class:`Pending` without waiting for the exchange.
+
+    Returns
+    -------
+    A tensor on x's device, or a DTensor, replicated where shards were put
+    together; the same on every rank.
+
+    Raises
+    ------
+    TcuError:
+        What :func:`tcu.std` refuses; a group that is not there; ranks that do
+        not agree on dtype, operation, options, rows or version of tcu.  Of whole
+        arrays on GPUs, which are not waited for, the first call of a kind waits and
+        raises; later ones give NaN.
+    """
+
 def sum(
     x: Any,
     axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
@@ -417,6 +560,53 @@ def sum(
     ------
     TcuError:
         What :func:`tcu.sum` refuses; a group that is not there; ranks that do
+        not agree on dtype, operation, options, rows or version of tcu.  Of whole
+        arrays on GPUs, which are not waited for, the first call of a kind waits and
+        raises; later ones give NaN.
+    """
+
+def var(
+    x: Any,
+    axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    *,
+    keepdims: bool = False,
+    correction: float = 0.0,
+    block: int | None = None,
+    dtype: npt.DTypeLike | Any = None,
+    group: Any = None,
+    async_op: bool = False,
+) -> Any:
+    """:func:`tcu.var` over all ranks: each shard by the plan of its own length, the shards' totals exactly.
+
+    The bits depend on which numbers form a shard; not on the ranks' order, the
+    network, or how often it is run.  The totals are rounded to binary64 once,
+    divided or rooted there, and rounded to ``dtype``.
+
+    Parameters
+    ----------
+    x:
+        This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose device
+        mesh says who has the rest.
+    axis, keepdims:
+        As in :func:`tcu.var`; shards follow one another along these axes, and
+        have the same rows.  A DTensor may be sharded along other axes, too.
+    correction, block, dtype:
+        As in :func:`tcu.var`.
+    group:
+        Process group; None: all ranks.  GPU tensors go through NCCL, CPU tensors
+        through Gloo.
+    async_op:
+        Return a :class:`Pending` without waiting for the exchange.
+
+    Returns
+    -------
+    A tensor on x's device, or a DTensor, replicated where shards were put
+    together; the same on every rank.
+
+    Raises
+    ------
+    TcuError:
+        What :func:`tcu.var` refuses; a group that is not there; ranks that do
         not agree on dtype, operation, options, rows or version of tcu.  Of whole
         arrays on GPUs, which are not waited for, the first call of a kind waits and
         raises; later ones give NaN.

@@ -13,7 +13,7 @@ from tcu.distributed.agreement import agree, compares_first, described, disagree
 from tcu.distributed.places import Shards, shards_of
 from tcu.distributed.words import agreed, share_of_words, signature_of, words_of
 from tcu.engines import execute
-from tcu.engines.host.own import row_shares
+from tcu.engines.host.own import own_shares
 from tcu.engines.host.planned import encoded
 from tcu.errors import InvalidOperationError
 from tcu.formats.format import Format
@@ -21,8 +21,7 @@ from tcu.formats.tensor import host_view, tensor_of
 from tcu.ops.layout import Along, Whole
 from tcu.ops.operation import Call
 from tcu.ops.result import round_sum
-from tcu.surfaces.carries import rows_along
-from tcu.surfaces.shares import Share, rounded_share, share_of, share_of_total, total_call
+from tcu.surfaces.shares import Share, rounded_share, row_shares, share_of, share_of_total, total_call
 
 __all__ = ["Pending", "reduce"]
 
@@ -85,7 +84,8 @@ class _OnHost:
     """The rows' shares in Python's integers, wherever the shard lies."""
 
     def __init__(self, call: Call, shards: Shards, target: Format, description: str) -> None:
-        self._operation, self._shards, self._target = call.operation, shards, target
+        self._operation, self._options = call.operation, call.options
+        self._shards, self._target = shards, target
         self._description, self._signature = description, signature_of(description)
         shares = _row_shares(call, shards)
         words = [words_of(share, self._operation.tallies, self._signature) for share in shares]
@@ -105,7 +105,7 @@ class _OnHost:
     def _rounded(self, words: Any) -> Any:
         share = Share(*share_of_words(words, self._operation.tallies))
         try:
-            return rounded_share(self._operation, share, self._target)
+            return rounded_share(self._operation, share, self._target, self._options)
         except InvalidOperationError:
             if not self._shards.on_gpu:
                 raise
@@ -118,8 +118,8 @@ def _row_shares(call: Call, shards: Shards) -> list[Share]:
     arrays = local if local[0].is_cuda else tuple(map(host_view, local))
     if isinstance(call.layout, Whole):
         return [share_of(call.operation, arrays, call.options)]
-    if call.operation.exact:
-        return [share_of(call.operation, (row,), call.options) for row in rows_along(arrays[0], axes.reduced)]
+    if call.operation.exact or call.operation.moments:
+        return list(row_shares(call.operation, arrays[0], axes.reduced, call.options).flat)
     rows = total_call(call.operation, arrays, call.options)._replace(layout=Along(axes.reduced))
     totals = execute(rows)[0]
     return [share_of_total(axes.n, float(total)) for total in totals.reshape(-1).tolist()]
@@ -131,7 +131,7 @@ class _OfItsOwn:
     def __init__(self, call: Call, shards: Shards, target: Format) -> None:
         self._operation, self._axes, self._target = call.operation, shards.axes, target
         self._device = shards.local[0].device
-        shares = np.asarray(row_shares(self._operation, host_view(shards.local[0]), self._axes), np.float64)
+        shares = np.asarray(own_shares(self._operation, host_view(shards.local[0]), self._axes), np.float64)
         self._rows, self._size = shares.shape
         words = shares.reshape(1, -1).view(np.int64)
         self._words = np.concatenate([words, [[self._axes.n]]], axis=1)

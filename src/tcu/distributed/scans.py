@@ -12,13 +12,12 @@ from tcu.distributed.agreement import agree, described, disagreement, gathered, 
 from tcu.distributed.places import Shards, shards_of
 from tcu.distributed.words import share_of_words, words_of
 from tcu.formats.tensor import host_view, tensor_of
+from tcu.ops import FSUM
 from tcu.ops.operation import Call
-from tcu.surfaces.carries import carried, carry_of, local_scan, row_tallies
+from tcu.surfaces.carries import carried, carry_of, local_scan
+from tcu.surfaces.shares import row_shares
 
 __all__ = ["scan"]
-
-_SUM = (False,)
-"""The exact sums that travel: one, and not of products."""
 
 
 def scan(call: Call, group: Any) -> Any:
@@ -41,11 +40,11 @@ def _carry(given: Any, axis: int, shards: Shards, reverse: bool) -> npt.NDArray[
     if not shards.groups:
         return np.zeros(shards.axes.shape)
     (group,) = shards.groups
-    tallies = row_tallies(given, (axis,)).flat
-    words = np.array([words_of((0, tally), _SUM, 0) for tally in tallies], np.int64)
+    shares = row_shares(FSUM, given, (axis,), (None,)).flat
+    words = np.array([words_of(share, FSUM.tallies, 0) for share in shares], np.int64)
     rank = sys.modules["torch"].distributed.get_rank(group)
     everybody = gathered(words, group)
     before = everybody[rank + 1 :] if reverse else everybody[:rank]
     total = sum(before, np.zeros_like(words))
-    carries = [carry_of(share_of_words(row, _SUM)[1]) for row in total]
+    carries = [carry_of(share_of_words(row, FSUM.tallies)[1]) for row in total]
     return np.array(carries, np.float64).reshape(shards.axes.shape)

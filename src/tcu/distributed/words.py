@@ -37,9 +37,9 @@ def signature_of(description: str) -> int:
 
 
 def words_of(share: Sequence[Any], products: Sequence[bool], signature: int) -> npt.NDArray[np.int64]:
-    """The words of one rank: ``share`` is a count and its exact sums; ``products``: which of them are of products."""
+    """The words of one rank: ``share`` is a count and exact sums, ``products`` which of those that travel are of products."""
     words: list[Any] = []
-    for tally, product in zip(share[1:], products, strict=True):
+    for tally, product in zip(share[1:], products, strict=False):
         integer = abs(tally.integer) << _EMPTY
         limbs = np.frombuffer(integer.to_bytes(_LIMBS[product] * _BITS // 8, "little"), np.uint32)
         words += [limbs * np.int64(-1 if tally.integer < 0 else 1), tally[1:]]

@@ -21,6 +21,6 @@ def execute(call: Call) -> tuple[Any, Any]:
 
 def load_cuda() -> Any:
     """:mod:`tcu.engines.cuda`, which takes half as long to import as the rest of tcu: imported when first needed."""
-    import tcu.engines.cuda as engine
+    from tcu.engines import cuda
 
-    return engine
+    return cuda

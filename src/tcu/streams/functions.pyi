@@ -1,4 +1,4 @@
-"""Written by ``python -m tcu.surfaces.stub``."""
+"""Written by ``python -m tcu.stubs``."""
 
 import os
 from collections.abc import Callable
@@ -15,10 +15,14 @@ __all__ = [
     "fdot",
     "fmean",
     "fnorm",
+    "fstd",
     "fsum",
+    "fvar",
     "mean",
     "norm",
+    "std",
     "sum",
+    "var",
 ]
 
 FUNCTIONS: dict[str, Callable[..., Any]]
@@ -217,6 +221,45 @@ def fnorm(
         Files that cannot be read; numbers and options that :func:`tcu.fnorm` refuses.
     """
 
+def fstd(
+    x: Any,
+    *,
+    correction: float = 0.0,
+    dtype: npt.DTypeLike | Any = None,
+    memory: int = 1073741824,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    gpu: int | None = None,
+) -> Any:
+    """:func:`tcu.fstd` of all numbers of files, as one line, read once: the same bits.
+
+    Parameters
+    ----------
+    x:
+        A path, a folder, a glob or several, as :func:`open_files` takes them; or a
+        :class:`Source`.
+    correction, dtype:
+        As in :func:`tcu.fstd`.
+    memory:
+        Bytes for what is read and worked on.
+    checkpoint:
+        A file that keeps how far the pass has come, and from which it goes on.
+    progress:
+        Called with the number of elements just finished.
+    gpu:
+        The number of the GPU that the numbers are copied to and summed on: for exact
+        sums and means, and those by the default plan.
+
+    Returns
+    -------
+    A NumPy scalar.
+
+    Raises
+    ------
+    TcuError:
+        Files that cannot be read; numbers and options that :func:`tcu.fstd` refuses.
+    """
+
 def fsum(
     x: Any,
     *,
@@ -253,6 +296,45 @@ def fsum(
     ------
     TcuError:
         Files that cannot be read; numbers and options that :func:`tcu.fsum` refuses.
+    """
+
+def fvar(
+    x: Any,
+    *,
+    correction: float = 0.0,
+    dtype: npt.DTypeLike | Any = None,
+    memory: int = 1073741824,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    gpu: int | None = None,
+) -> Any:
+    """:func:`tcu.fvar` of all numbers of files, as one line, read once: the same bits.
+
+    Parameters
+    ----------
+    x:
+        A path, a folder, a glob or several, as :func:`open_files` takes them; or a
+        :class:`Source`.
+    correction, dtype:
+        As in :func:`tcu.fvar`.
+    memory:
+        Bytes for what is read and worked on.
+    checkpoint:
+        A file that keeps how far the pass has come, and from which it goes on.
+    progress:
+        Called with the number of elements just finished.
+    gpu:
+        The number of the GPU that the numbers are copied to and summed on: for exact
+        sums and means, and those by the default plan.
+
+    Returns
+    -------
+    A NumPy scalar.
+
+    Raises
+    ------
+    TcuError:
+        Files that cannot be read; numbers and options that :func:`tcu.fvar` refuses.
     """
 
 def mean(
@@ -338,6 +420,46 @@ def norm(
         Files that cannot be read; numbers and options that :func:`tcu.norm` refuses.
     """
 
+def std(
+    x: Any,
+    *,
+    correction: float = 0.0,
+    block: int | None = None,
+    dtype: npt.DTypeLike | Any = None,
+    memory: int = 1073741824,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    gpu: int | None = None,
+) -> Any:
+    """:func:`tcu.std` of all numbers of files, as one line, read once: the same bits.
+
+    Parameters
+    ----------
+    x:
+        A path, a folder, a glob or several, as :func:`open_files` takes them; or a
+        :class:`Source`.
+    correction, block, dtype:
+        As in :func:`tcu.std`.
+    memory:
+        Bytes for what is read and worked on.
+    checkpoint:
+        A file that keeps how far the pass has come, and from which it goes on.
+    progress:
+        Called with the number of elements just finished.
+    gpu:
+        The number of the GPU that the numbers are copied to and summed on: for exact
+        sums and means, and those by the default plan.
+
+    Returns
+    -------
+    A NumPy scalar.
+
+    Raises
+    ------
+    TcuError:
+        Files that cannot be read; numbers and options that :func:`tcu.std` refuses.
+    """
+
 def sum(
     x: Any,
     *,
@@ -380,4 +502,44 @@ def sum(
     ------
     TcuError:
         Files that cannot be read; numbers and options that :func:`tcu.sum` refuses.
+    """
+
+def var(
+    x: Any,
+    *,
+    correction: float = 0.0,
+    block: int | None = None,
+    dtype: npt.DTypeLike | Any = None,
+    memory: int = 1073741824,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: Progress | None = None,
+    gpu: int | None = None,
+) -> Any:
+    """:func:`tcu.var` of all numbers of files, as one line, read once: the same bits.
+
+    Parameters
+    ----------
+    x:
+        A path, a folder, a glob or several, as :func:`open_files` takes them; or a
+        :class:`Source`.
+    correction, block, dtype:
+        As in :func:`tcu.var`.
+    memory:
+        Bytes for what is read and worked on.
+    checkpoint:
+        A file that keeps how far the pass has come, and from which it goes on.
+    progress:
+        Called with the number of elements just finished.
+    gpu:
+        The number of the GPU that the numbers are copied to and summed on: for exact
+        sums and means, and those by the default plan.
+
+    Returns
+    -------
+    A NumPy scalar.
+
+    Raises
+    ------
+    TcuError:
+        Files that cannot be read; numbers and options that :func:`tcu.var` refuses.
     """

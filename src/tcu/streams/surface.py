@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tcu.errors import ParameterError
+from tcu.gpu.device import find_gpu
 from tcu.model.elements import summable
 from tcu.model.execute import Progress
 from tcu.ops import Operation
@@ -49,6 +50,8 @@ def run_on_files(
         check_place(Path(out), [path for x in files for path in _paths_of(x)])
     if not scan and out is not None:
         options["out"] = out  # which it does not have
+    if gpu is not None and "unit" in operation.options:
+        options.setdefault("unit", find_gpu(gpu).unit.name)
     given = operation.values(options)
     sources = [x if isinstance(x, Source) else open_files(x, memory=memory) for x in files]
     for remark in (remark for source in sources for remark in source.remarks):
@@ -56,10 +59,10 @@ def run_on_files(
     element = summable(sources[0].dtype, sources[0].name, "sum")
     target = result_format(element, given[-1])
     numbers: Any = sources[0] if len(sources) == 1 else Together(*sources)
-    totals = [] if scan else totals_of(operation, numbers.n, element, given)
+    totals = [] if scan else totals_of(operation, numbers, element, given)
     planned = planned_of(totals)
     task = {
-        "operation": operation.name, "options": repr(given), "dtype": target.name, "out": out and os.path.abspath(out),
+        "operation": operation.name, "gpu": gpu is not None, "options": repr(given), "dtype": target.name, "out": out and os.path.abspath(out),
         "plan": planned and str(planned.stream.plan), "files": [source.identity() for source in sources],
     }  # fmt: skip
     kept = None if checkpoint is None else Checkpoint(checkpoint, task)
@@ -68,7 +71,7 @@ def run_on_files(
         exclusive, reverse, _ = given
         return scan_into(Path(out), numbers, element, target, exclusive=exclusive, reverse=reverse, **how)
     run(numbers, totals, gpu=gpu, **how)
-    return result_of(operation, numbers.n, totals, target)
+    return result_of(operation, numbers.n, totals, target, given)
 
 
 def _paths_of(x: Any) -> list[str]:

@@ -24,7 +24,7 @@ from tcu.surfaces.bounds import bound_of
 from tcu.units import Unit
 
 __all__ = [
-    "ChunkTotals", "ExactProducts", "ExactTotal", "Magnitudes", "OwnTotal", "PlannedTotal", "Total", "planned_of",
+    "ChunkTotals", "ExactProducts", "ExactTotal", "Magnitudes", "OwnTotal", "PlannedMoments", "PlannedTotal", "Total", "planned_of",
 ]  # fmt: skip
 
 
@@ -197,11 +197,47 @@ class PlannedTotal:
         """In the plan's result format, as binary64."""
         return self.stream.value()
 
+    def totals(self) -> npt.NDArray[np.float64]:
+        """That value, as :func:`tcu.ops.finish.finish_totals` takes it."""
+        return np.array([[self.value()]])
+
     def state(self) -> Any:
         return self.stream.state()
 
     def restore(self, state: Any) -> None:
         self.stream.restore(state)
+
+
+class PlannedMoments(PlannedTotal):
+    """By a plan, the sum of the deviations from a number and that of their squares."""
+
+    name = "moments"
+
+    def __init__(self, plan: Plan, unit: Unit, pivot: float) -> None:
+        super().__init__(plan, unit, product=True)
+        self._squares, self._pivot = PlanStream(plan, unit), pivot
+
+    def work(self, start: int, numbers: Any, share: Any = None) -> Any:
+        with np.errstate(all="ignore"):
+            deviations = numbers.astype(np.float64) - self._pivot
+        ones = np.ones_like(deviations)
+        return self.stream.work(start, (deviations, ones)), self._squares.work(
+            start, (deviations, deviations)
+        )
+
+    def merge(self, start: int, stop: int, share: Any) -> None:
+        self.stream.merge(start, stop, share[0])
+        self._squares.merge(start, stop, share[1])
+
+    def totals(self) -> npt.NDArray[np.float64]:
+        return np.array([[self.value()], [self._squares.value()]])
+
+    def state(self) -> Any:
+        return [self.stream.state(), self._squares.state()]
+
+    def restore(self, state: Any) -> None:
+        self.stream.restore(state[0])
+        self._squares.restore(state[1])
 
 
 def planned_of(totals: Sequence[Total]) -> PlannedTotal | None:

@@ -1,4 +1,8 @@
-"""Whose arrays a call has, asked once; and who executes it."""
+"""Whose arrays a call has, asked once; and who executes it.
+
+A call on a GPU of a kind that was made before takes a shortcut: its launch is kept, and most of the host's time
+would go into finding it.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +12,38 @@ from typing import Any
 from tcu.engines import execute
 from tcu.formats.array import is_dask
 from tcu.formats.tensor import is_tensor
-from tcu.ops.operation import Call
+from tcu.ops.layout import Layout
+from tcu.ops.operation import Call, Operation
 
-__all__ = ["run"]
+__all__ = ["run", "start"]
+
+Shortcut = Callable[[Operation, tuple[Any, ...], Layout, tuple[Any, ...]], Any]
+
+
+def _no_shortcut(*_: Any) -> None:
+    return None
+
+
+_shortcut: list[Shortcut] = [_no_shortcut]
+"""Asked first, for the result of a call like one before, or None; a list, as torch.compile reads this while it is set."""
 
 
 _PLAIN, _TENSOR, _DASK = range(3)
 """Kinds of arrays; where they meet, the later one decides who is asked."""
 _kinds: dict[type, int] = {}
 """Of types that were met: to look takes longer than all else up to a launch."""
+
+
+def start(
+    operation: Operation, arrays: tuple[Any, ...], layout: Layout, options: tuple[Any, ...], out: Any = None,
+    return_info: bool = False, progress: Any = None,
+) -> Any:  # fmt: skip
+    """The result of a call, as a function gives it."""
+    if out is None and not return_info and progress is None:
+        result = _shortcut[0](operation, arrays, layout, options)
+        if result is not None:
+            return result
+    return run(Call(operation, arrays, layout, options, out, return_info, progress))
 
 
 def run(call: Call) -> Any:
@@ -36,10 +63,10 @@ def _run_plain(call: Call) -> Any:
 
 
 def _run_tensors(call: Call) -> Any:
-    from tcu.surfaces.torch.run import run  # registers operators, which imports PyTorch
+    from tcu.surfaces.torch import run as tensors  # registers operators, which imports PyTorch
 
-    _RUNNERS[_TENSOR] = run
-    return run(call)
+    _RUNNERS[_TENSOR], _shortcut[0] = tensors.run, tensors.shortcut
+    return tensors.run(call)
 
 
 def _run_dask(call: Call) -> Any:

@@ -17,11 +17,8 @@ def is_served(operation: Operation, layout: type[Layout], surface: Surface) -> b
     if layout not in operation.layouts:
         return False
     if surface == "GPU":
-        return operation.arithmetic != "own"
-    if surface in (
-        "Dask",
-        "ranks",
-    ):  # shares merge; segments may begin in one chunk or shard and end in another
+        return operation.on_gpu
+    if surface in ("Dask", "ranks"):  # segments may begin in one chunk or shard and end in another
         return layout is not Ragged
     if surface == "files":  # all numbers, as one line
         return layout is (Along if operation.kind == "scan" else Whole)

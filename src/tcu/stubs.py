@@ -2,22 +2,23 @@
 
 Type checkers, editors and the documentation read it, as they run no code.
 
-``python -m tcu.surfaces.stub`` writes them anew, for tcu itself and over ranks; a test compares.
+``python -m tcu.stubs`` writes them anew, for tcu itself, over ranks and of files; a test compares.
 """
 
 from __future__ import annotations
 
 import inspect
 import textwrap
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import tcu
+from tcu.distributed import functions as over_ranks
+from tcu.streams import functions as of_files
+from tcu.surfaces import functions
 
 __all__ = ["HEADS", "stub"]
 
-_HEAD = '''"""Written by ``python -m tcu.surfaces.stub``."""
+_HEAD = '''"""Written by ``python -m tcu.stubs``."""
 
 {os}from collections.abc import Callable, Sequence
 from typing import Any, SupportsIndex
@@ -33,22 +34,20 @@ _PROGRESS = "from tcu.model.execute import Progress\n"
 _MAKERS = """def function_of(operation: Operation) -> Callable[..., Any]: ...
 def segments_of(operation: Operation) -> Callable[..., Any]: ...
 """
-HEADS = {
-    "surfaces/functions.pyi": _HEAD.format(os="", tcu=f"{_PROGRESS}from tcu.ops.operation import Operation\n")
-    + _MAKERS,
-    "distributed/functions.pyi": _HEAD.format(os="", tcu=""),
-    "streams/functions.pyi": _HEAD.format(os="import os\n", tcu=_PROGRESS)
+HEADS: dict[Any, str] = {
+    functions: _HEAD.format(os="", tcu=f"{_PROGRESS}from tcu.ops.operation import Operation\n") + _MAKERS,
+    over_ranks: _HEAD.format(os="", tcu=""),
+    of_files: _HEAD.format(os="import os\n", tcu=_PROGRESS)
     .replace(", Sequence", "")
     .replace(", SupportsIndex", ""),
 }
-"""By file in the package, what stands above the functions of the module beside it."""
+"""What stands above the functions of each module that has a stub."""
 
 
-def stub(file: str) -> str:
+def stub(module: Any) -> str:
     """The names, one line for each parameter, and the docstrings."""
-    module = import_module(f"tcu.{file.removesuffix('.pyi').replace('/', '.')}")
     names = "".join(f'    "{name}",\n' for name in module.__all__)
-    head = HEADS[file].replace("FUNCTIONS", f"__all__ = [\n{names}]\n\nFUNCTIONS")
+    head = HEADS[module].replace("FUNCTIONS", f"__all__ = [\n{names}]\n\nFUNCTIONS")
     return (head + "".join(map(_function, module.FUNCTIONS.values()))).rstrip() + "\n"
 
 
@@ -71,5 +70,5 @@ def _shown(default: object) -> str:
 
 
 if __name__ == "__main__":
-    for file in HEADS:
-        (Path(tcu.__file__).parent / file).write_text(stub(file), encoding="utf-8")
+    for module in HEADS:
+        Path(module.__file__).with_suffix(".pyi").write_text(stub(module), encoding="utf-8")
