@@ -127,12 +127,12 @@ def test_tensors_have_the_bits_of_arrays(cell: Any, dtype: Any) -> None:
 
     operation, layout = cell
     arrays = operands(operation, layout, dtype)
-    expected = run(call(operation, layout, arrays))
-    found = run(call(operation, layout, tuple(map(tensor_of, arrays))))
+    expected = run(*call(operation, layout, arrays))
+    found = run(*call(operation, layout, tuple(map(tensor_of, arrays))))
     assert type(found) is torch.Tensor
     same(host_view(found), np.asarray(expected))
     watched = tuple(tensor_of(x).requires_grad_() for x in arrays)
-    recorded = run(call(operation, layout, watched))
+    recorded = run(*call(operation, layout, watched))
     assert recorded.requires_grad
     same(host_view(recorded), np.asarray(expected))
     recorded.double().nansum().backward()
@@ -151,11 +151,11 @@ def test_dask_arrays_have_the_bits_of_arrays_or_are_refused(cell: Any) -> None:
     lazy = tuple(da.from_array(x).map_blocks(fail, dtype=x.dtype, meta=x[:0]) for x in arrays)
     if not served.is_served(operation, type(layout), "Dask"):
         with pytest.raises(ParameterError, match="Dask array"):
-            run(call(operation, layout, lazy))
+            run(*call(operation, layout, lazy))
         return
-    assert isinstance(run(call(operation, layout, lazy)), da.Array)
-    found = run(call(operation, layout, tuple(map(da.from_array, arrays)))).compute()
-    same(np.asarray(found), np.asarray(run(call(operation, layout, arrays))))
+    assert isinstance(run(*call(operation, layout, lazy)), da.Array)
+    found = run(*call(operation, layout, tuple(map(da.from_array, arrays)))).compute()
+    same(np.asarray(found), np.asarray(run(*call(operation, layout, arrays))))
 
 
 def saved(folder: Path, arrays: tuple[Any, ...]) -> list[str]:
@@ -180,7 +180,7 @@ def test_files_have_the_bits_of_arrays_or_are_refused(cell: Any, dtype: Any, tmp
             run_on_files(operation, tuple(paths), layout)
         return
     found = run_on_files(operation, tuple(paths), layout, **({"out": out} if scan else {}))
-    same(np.load(out) if scan else np.asarray(found), np.asarray(run(call(operation, layout, arrays))))
+    same(np.load(out) if scan else np.asarray(found), np.asarray(run(*call(operation, layout, arrays))))
 
 
 @every_cell
@@ -203,7 +203,7 @@ def test_the_command_line_has_the_bits_of_arrays_or_refuses(
         assert re.search(r"error: no such (option: --offsets|command)", printed.err)
         return
     assert code == 0, printed.err
-    expected = np.asarray(run(call(operation, layout, arrays)))
+    expected = np.asarray(run(*call(operation, layout, arrays)))
     if into_file:
         same(np.load(out), expected.reshape(np.load(out).shape))
     else:  # all axes are the whole array
@@ -222,10 +222,10 @@ def test_a_layout_that_is_not_served_is_refused_in_words(operation: Operation, l
     arrays = operands(operation, layout, np.float32)
     words = f"{operation.name} does not take {LABELS[type(layout)]}, only "
     with pytest.raises(ParameterError, match=re.escape(words)):
-        run(call(operation, layout, arrays))
+        run(*call(operation, layout, arrays))
     torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
     with pytest.raises(ParameterError, match=re.escape(words)):
-        run(call(operation, layout, tuple(map(torch.from_numpy, arrays))))
+        run(*call(operation, layout, tuple(map(torch.from_numpy, arrays))))
 
 
 def test_the_documentation_has_the_table() -> None:

@@ -19,7 +19,6 @@ from tcu.errors import DataFileError, ParameterError
 from tcu.ops import SUM, Operation, layout
 from tcu.ops.info import SumInfo
 from tcu.ops.layout import reduced_axes
-from tcu.ops.operation import Call
 from tcu.streams import ArraySource, FortranSource, NpySource, expand
 from tcu.surfaces.call import run
 from tcu.unfinished import check_place
@@ -65,9 +64,14 @@ def reduce_along(
     axes = reduced_axes(tuple(along.axis or ()), x.ndim)
     assert along.output is not None
     with ProgressBar(elements.n, itemsize=elements.dtype.itemsize) as bar:
-        sums, info = run(Call(
-            operation, (x,), layout.Along(axes), operation.values(given), return_info=True, progress=bar.advance
-        ))  # fmt: skip
+        sums, info = run(
+            operation,
+            (x,),
+            layout.Along(axes),
+            operation.values(given),
+            return_info=True,
+            progress=bar.advance,
+        )
     save_array(along.output, sums)
     document = _document(x, axes, np.asarray(sums), info, along.output)
     if as_json:
