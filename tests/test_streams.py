@@ -670,6 +670,10 @@ def test_what_functions_of_files_refuse(tmp_path: Path) -> None:
     for function, count in ((streams.norm, 1), (streams.fnorm, 1), (streams.dot, 2), (streams.fdot, 2)):
         with pytest.raises(ParameterError, match=r"products.*are added up on the CPU: leave the GPU out"):
             function(*[x] * count, gpu=0)
+    with open(tmp_path / "x.npy", "ab") as file:
+        file.write(b"more")
+    with pytest.warns(UserWarning, match="4 bytes behind its 3 numbers are not read"):
+        assert streams.sum(tmp_path / "x.npy") == 3
     with pytest.raises(InvalidOperationError, match="1 inf and 1 -inf"):
         streams.fmean(streams.ArraySource(np.array([np.inf, -np.inf])))
 
