@@ -1,4 +1,4 @@
-"""Written by ``python -m tcu.surfaces.stub``."""
+"""Written by ``python -m tcu.stubs``."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, SupportsIndex
@@ -8,6 +8,33 @@ import numpy.typing as npt
 from tcu.model.execute import Progress
 from tcu.ops.operation import Operation
 from tcu.units import Unit
+
+__all__ = [
+    "function_of",
+    "segments_of",
+    "cumsum",
+    "segment_cumsum",
+    "dot",
+    "fdot",
+    "fmean",
+    "segment_fmean",
+    "fnorm",
+    "fstd",
+    "segment_fstd",
+    "fsum",
+    "segment_fsum",
+    "fvar",
+    "segment_fvar",
+    "mean",
+    "segment_mean",
+    "norm",
+    "std",
+    "segment_std",
+    "sum",
+    "segment_sum",
+    "var",
+    "segment_var",
+]
 
 FUNCTIONS: dict[str, Callable[..., Any]]
 
