@@ -1440,11 +1440,11 @@ def test_variances_of_segments(host: HostGpu, dtype: str) -> None:
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
-        ("second[i] = __fma_rn(d, d, second[i]);", "second[i] = __dadd_rn(second[i], __dmul_rn(d, d));"),
+        ("second[i] = __fma_rn(d, d, second[i]);", "second[i] = __fma_rn(d, d, first[i]);"),
         ("const double d = i < count ?", "const double d = true ?"),
-        ("length ? to_binary64(*data) : 0", "length ? to_binary64(data[length - 1]) : 0"),
-        ("if (lane == each) sums", "if (lane == 0) sums"),
-        ("min(length - at, size)", "size"),
+        ("return length ? to_binary64(*data) : 0;", "return length ? to_binary64(data[length - 1]) : 0;"),
+        ("const double all = warp::sum_of_tiles<WIDTH, 1>(first);", "const double all = first[0];"),
+        ("min(own.length - at, size)", "size"),
     ],
 )
 def test_an_error_in_variances_is_seen(host: HostGpu, right: str, wrong: str) -> None:

@@ -19,6 +19,10 @@ _ENOUGH = 4096
 """Groups from which on a warp for each keeps a GPU busy."""
 _SHORT = 2
 """Loads of a lane up to which a warp has a group to itself, however few there are."""
+_MOST_TILES, _TURNS = 8, 4
+"""Warps of the plan that a warp takes on; and groups of a few lanes, one after another, all of which it loads at once."""
+_LONGER = 2
+"""A segment that shares a warp with others may be so many times as long as they are on average."""
 _BLOCKS = 8
 """For each multiprocessor, before the chunks of a group have one block for several."""
 _RESIDENT = {8: 2, 4: 3, 2: 4}
@@ -49,12 +53,19 @@ def moments_recipe(
     ``stride``: from row to row in elements; ``aligned``: whether every row begins at a multiple of 16 bytes.
     """
     per_load, ragged = LOAD // get_format(plan.input).dtype.itemsize, stride is None
-    turn, warps = plan.block * per_load, plan.block // _WARP
+    turn, warps, per_warp = plan.block * per_load, plan.block // _WARP, _WARP * per_load
     least = LOADS * turn
     average = plan.n // max(groups, 1) if ragged else plan.n
     chunks = -(-plan.n // (loads_of(plan.n, turn) * turn))
-    alone = average <= _SHORT * _WARP * per_load or (groups >= _ENOUGH and average <= least)
-    most = least if alone else 0
+    tiles = min(warps, max(1, -(-(least if ragged else plan.n) // per_warp)))
+    alone = tiles <= _MOST_TILES and (
+        average <= _SHORT * per_warp or (groups >= _ENOUGH and average <= least)
+    )
+    lanes = 1 << (max(1, -(-average * (_LONGER if ragged else 1) // per_load)) - 1).bit_length()
+    lanes = min(lanes, _WARP)
+    if lanes < _WARP:
+        tiles = 1
+    most = (least if lanes == _WARP else lanes * per_load) if alone else 0
     kernels: list[KernelChoice] = []
     space: Space | None = None
     takes: dict[str, Given] = {"data": X, "out": OUT}
@@ -68,11 +79,12 @@ def moments_recipe(
         return Moments(0, 0, 0, 0, groups, plan.n, stride or 0, most, correction, root, TARGETS[target.name])
 
     if alone:
-        blocks = max(-(-groups // _WARPS_ALONE), 1)
+        together = _WARPS_ALONE * (_WARP // lanes * _TURNS if lanes < _WARP else 1)
         threads = _WARPS_ALONE * _WARP
         resident = _RESIDENT[per_load] * 256 // threads
+        own = {"ALONE": 1, "LANES": lanes, "TILES": tiles, "RESIDENT": resident}
         kernels.append(KernelChoice(
-            "moments", {**macros, "ALONE": 1, "RESIDENT": resident}, blocks, threads, problem(), takes,
+            "moments", {**macros, **own}, max(-(-groups // together), 1), threads, problem(), takes,
         ))  # fmt: skip
     if not alone or plan.n > most:
         most_chunks = plan.n // least + 1 if ragged else chunks
