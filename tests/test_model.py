@@ -99,6 +99,7 @@ def random_sum(draw: random.Random, k: int) -> AlignedSum:
     )
 
 
+@pytest.mark.slow(60)
 @pytest.mark.parametrize("family", [random_sum, random_chain])
 @pytest.mark.parametrize("seed", range(120))
 def test_units_drawn_at_random_over_the_whole_family(seed: int, family: Any) -> None:
@@ -192,6 +193,7 @@ print(*(sum(counts.values()) for counts in (scan_segments[4].stats.cache_hits, s
         assert done.stdout.strip() == counts
 
 
+@pytest.mark.slow
 def test_without_a_folder_for_machine_code_the_kernels_compile_all_the_same(tmp_path) -> None:
     """A read-only installation and no home: Numba finds no place for its cache."""
     import shutil
