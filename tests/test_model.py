@@ -21,6 +21,7 @@ from tcu.errors import ParameterError
 from tcu.formats import get_format
 from tcu.model.definition import dot
 from tcu.model.mma import multiply_accumulate
+from tcu.model.threads import worker_count
 from tcu.units import CATALOGUE, AlignedSum, FusedChain, Instruction
 
 DIFFERENT: dict[tuple[object, ...], tuple[str, Instruction]] = {}
@@ -72,7 +73,7 @@ def test_fast_model_equals_definition(row: Instruction, request: pytest.FixtureR
         assert adversarial_products(row, count, 0) == []
         return
     pieces = [(row, 10_000, seed) for seed in range(-(-count // 10_000))]
-    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with ProcessPoolExecutor(worker_count()) as pool:
         for found in pool.map(_job, pieces):
             assert found == []
 
