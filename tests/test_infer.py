@@ -48,7 +48,7 @@ def different_outputs(target: Target, found: Inference, outputs: int, seed: int)
     return different
 
 
-@pytest.mark.slow(8)
+@pytest.mark.slow(5)
 @pytest.mark.parametrize(
     ("unit", "row"), DIFFERENT.values(), ids=[f"{unit} {row.signature}" for unit, row in DIFFERENT.values()]
 )
@@ -159,6 +159,7 @@ def test_chains_are_identified(request: pytest.FixtureRequest) -> None:
         assert "FusedChain" in found.conclusion
 
 
+@pytest.mark.slow
 def test_aligned_sums_that_are_nearly_a_chain_are_told_from_it(request: pytest.FixtureRequest) -> None:
     """One product at a time, and so many bits that random operands hardly ever need more."""
     draw = random.Random(18)

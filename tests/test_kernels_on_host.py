@@ -247,7 +247,7 @@ def test_the_hosts_mma_adds_as_the_unit_does() -> None:
         assert arithmetic == AlignedSum(16, 25, "RZ", -133)
 
 
-@pytest.mark.slow(5)
+@pytest.mark.slow(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_short_segments(host: HostGpu, kind: str) -> None:
     rng = np.random.default_rng(list(KINDS).index(kind))
@@ -260,7 +260,7 @@ def test_short_segments(host: HostGpu, kind: str) -> None:
         assert alike(found, model_sums(x, offsets, np.float32)), (mean, longs)
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("mean", [30, 300])
 def test_segments_of_any_length(host: HostGpu, dtype: str, mean: int) -> None:
@@ -282,7 +282,7 @@ def take_rests(monkeypatch: pytest.MonkeyPatch, with_whole_chunks: bool) -> None
     )
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("per_warp", [8, 16, 64])
 @pytest.mark.parametrize("with_rests", [True, False])
 def test_each_way_of_a_warp_through_its_segments(
@@ -418,6 +418,7 @@ def test_64_byte_chunks_that_begin_anywhere(
         assert alike(found, model_sums(x, offsets, np.float32)), with_rests
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_copies_into_a_ring_keep_memorys_lines(host: HostGpu, dtype: str) -> None:
     """Whatever numbers they begin with: others took a fifth more of what L2 can give."""
@@ -432,6 +433,7 @@ def test_copies_into_a_ring_keep_memorys_lines(host: HostGpu, dtype: str) -> Non
     assert host.lines_apart > 10, "the comparison does not see it"
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(("mean", "entry"), [(6, "short_segments"), (40, "segments"), (200, "segments")])
 def test_the_first_warps_have_more_segments(
     host: HostGpu, monkeypatch: pytest.MonkeyPatch, mean: int, entry: str
@@ -828,7 +830,7 @@ def model_scan(x: Any, exclusive: bool, reverse: bool, dtype: Any = None) -> Any
 ORDERS = [(False, False), (True, False), (False, True), (True, True)]
 
 
-@pytest.mark.slow(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("exclusive", "reverse"), ORDERS)
 def test_short_rows(host: HostGpu, monkeypatch: pytest.MonkeyPatch, exclusive: bool, reverse: bool) -> None:
     """Many in a line, a line each, lines that a warp takes at once, more of them, and several chunks."""
@@ -844,7 +846,7 @@ def test_short_rows(host: HostGpu, monkeypatch: pytest.MonkeyPatch, exclusive: b
     assert not host._workspaces, "nobody waits for another warp"
 
 
-@pytest.mark.slow(6)
+@pytest.mark.slow(3)
 @pytest.mark.parametrize(
     ("dtype", "result"),
     [
@@ -1065,7 +1067,7 @@ SHAPES = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("dtype", "busy", "capability"),
     [
@@ -1134,6 +1136,7 @@ def test_columns_of_several_chunks(host: HostGpu, dtype: str) -> None:
     assert 8 in {macros["ALONG"] for macros in host.macros if macros["LOOPS"]}
 
 
+@pytest.mark.slow
 def test_short_columns_alone_go_by_way_of_shared_memory(host: HostGpu) -> None:
     for length, staged in ((2048, True), (4096, True), (4097, False), (16_384, False), (16_385, False)):
         x = numbers_of(np.random.default_rng(length), "normal", length * 24, np.float16)
@@ -1150,6 +1153,7 @@ def test_numbers_leave_the_cache_first_where_results_are_few(host: HostGpu) -> N
         assert host.macros[-1]["EVICT_FIRST"] == keeps, inner
 
 
+@pytest.mark.slow
 def test_columns_of_parts_of_rows_and_means(host: HostGpu) -> None:
     rng = np.random.default_rng(2)
     for dtype in (np.float16, np.float32):
@@ -1201,6 +1205,7 @@ def test_two_columns_of_a_lane_in_several_turns(host: HostGpu, monkeypatch: pyte
                 assert asked(block, *shape)[0] == 2
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize(
     ("dtype", "block", "shape"),
     [

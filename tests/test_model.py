@@ -66,6 +66,7 @@ def _job(arguments: tuple[Instruction, int, int]) -> list[str]:
     return adversarial_products(*arguments)
 
 
+@pytest.mark.slow(12)
 @pytest.mark.parametrize("row", ROWS)
 def test_fast_model_equals_definition(row: Instruction, request: pytest.FixtureRequest) -> None:
     count = request.config.getoption("--dots")
