@@ -26,7 +26,8 @@ import tcu
 from tcu.cli.app import app
 from tcu.cli.app import main as main_of_tcu
 from tcu.cli.catalogue import brief, peculiarities
-from tcu.report import MARKS, Chapter, collect, explorer_page, origin_of, parts_of, report_page
+from tcu.report.chapters import Chapter, collect, parts_of
+from tcu.report.page import MARKS, explorer_page, origin_of, report_page
 from tcu.study import STUDIES, stored_folder
 from tcu.units import CATALOGUE, AlignedSum, FusedChain, Instruction
 
@@ -129,7 +130,8 @@ def commands_markdown() -> str:
         "Every command has `--help`; bad input gives one line on stderr and exit code 2.",
         "",
     ]
-    for name, command in group.commands.items():
+    for name, late in group.commands.items():
+        command = late.loaded
         lines += [f"## tcu {name}", "", *_prose(command.help or ""), ""]
         rows = []
         for parameter in command.params:

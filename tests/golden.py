@@ -208,6 +208,7 @@ class Case:
 
 FAMILIES = {
     "sum": "sum", "mean": "sum", "error_bound": "sum", "dot": "dot", "norm": "dot", "dot_error_bound": "dot",
+    "var": "dot", "std": "dot", "var_error_bound": "dot", "std_error_bound": "dot",
     "cumsum": "scan", "cumsum_error_bound": "scan", "dft": "transform", "transform": "transform",
 }  # fmt: skip
 
@@ -264,6 +265,7 @@ def cases() -> Iterator[Case]:
     yield from of_segments()
     yield from of_scans()
     yield from of_products()
+    yield from of_variances()
     yield from of_exact_sums()
     yield from of_bounds()
     yield from of_instructions()
@@ -431,6 +433,32 @@ def of_products() -> Iterator[Case]:
     yield case("products", "dot", "binary64", "wide", around(1 << 22), block=32, dtype="float64")
 
 
+def of_variances() -> Iterator[Case]:
+    for operation, dtype in product(("var", "std", "fvar", "fstd"), FORMATS):
+        for kind in ("ordinary", "wide", "cancelling"):
+            yield case("variances", operation, dtype, kind, (*FEW, *ODD), dtype="float64")
+        yield case("variances", operation, dtype, "ordinary", FEW, correction=1)
+        yield case("variances", operation, dtype, "special", FEW)
+        yield case("variances", operation, dtype, "wide", FEW, layout="strided", dtype="float64")
+        for axis, shapes in AXES[:3]:
+            yield case("variances", operation, dtype, "wide", shapes, axis=axis, dtype="float64")
+        for kind, shapes in RAGGED.items():
+            if kind in ("short", "mixed", "empty"):
+                yield case(
+                    "variances",
+                    f"segment_{operation}",
+                    dtype,
+                    "wide",
+                    shapes[:2],
+                    layout=f"ragged {kind}",
+                    dtype="float64",
+                )
+        if operation in ("var", "std"):
+            yield case("variances", operation, dtype, "wide", (*FEW, *ODD), block=96, dtype="float64")
+            yield case("variances", operation, dtype, "cancelling", [(2, n) for n in around(1 << 18)], axis=1)
+    yield case("variances", "var", "binary64", "wide", around(1 << 22), block=32, dtype="float64")
+
+
 def of_exact_sums() -> Iterator[Case]:
     for operation, dtype in product(("fsum", "fmean", "fdot", "fnorm"), FORMATS):
         for kind in ("ordinary", "wide", "cancelling"):
@@ -446,7 +474,8 @@ def of_bounds() -> Iterator[Case]:
         if planned(dtype, unit, {"variant": variant}) is not None:
             yield case("bounds", "error_bound", dtype, "wide", FEW, unit=unit, variant=variant)
     for dtype in FORMATS:
-        yield case("bounds", "dot_error_bound", dtype, "wide", FEW)
+        for operation in ("dot_error_bound", "var_error_bound", "std_error_bound"):
+            yield case("bounds", operation, dtype, "wide", FEW)
         yield case("bounds", "cumsum_error_bound", dtype, "wide", (1, 33, 1025), dtype="float64")
 
 
@@ -745,7 +774,8 @@ def short(data: Any) -> str:
 
 
 OPERATIONS: dict[str, Callable[[Case, Shape, Host], Any]] = {
-    "error_bound": _bound, "dot_error_bound": _bound, "cumsum_error_bound": _bound, "mma": _mma,
+    "error_bound": _bound, "dot_error_bound": _bound, "var_error_bound": _bound,
+    "std_error_bound": _bound, "cumsum_error_bound": _bound, "mma": _mma,
     "integer_multiply": _integers, **dict.fromkeys(PROGRAMS, _program),
     **dict.fromkeys(("sum plan", "dot plan", "cumsum plan", "transform plan"), _plan),
 }  # fmt: skip

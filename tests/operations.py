@@ -27,10 +27,8 @@ class Row:
 
     oracle: Callable[..., Fraction | None]
     """Of the groups of its operands."""
-    exact: bool
-    """Whether the result is the oracle's, rounded once; else within ``error`` of it."""
-    error: float = 0.0
-    """Relative to the sum of the magnitudes that are added up, in units of 2^-24, per element."""
+    size: Callable[..., Fraction | None] | None = None
+    """Of results that are not exact: what their error is relative to, in units of 2^-24 per element."""
 
 
 def _sum(x: Group) -> Fraction:
@@ -45,16 +43,34 @@ def _dot(x: Group, y: Group) -> Fraction:
     return _sum([a * b for a, b in zip(x, y, strict=True)])
 
 
-def _norm(x: Group) -> Fraction:
+def _root(value: Fraction) -> Fraction:
     """To 2^-200 of its size, far below what any format sees."""
-    total = _dot(x, x)
-    return Fraction(math.isqrt(total.numerator * total.denominator << 400), total.denominator << 200)
+    return Fraction(math.isqrt(value.numerator * value.denominator << 400), value.denominator << 200)
+
+
+def _norm(x: Group) -> Fraction:
+    return _root(_dot(x, x))
+
+
+def _var(x: Group) -> Fraction | None:
+    return _mean([(each - _mean(x)) ** 2 for each in x])
+
+
+def _std(x: Group) -> Fraction | None:
+    return _root(_var(x)) if x else None
+
+
+def _mass(x: Group, *y: Group) -> Fraction:
+    """The sum of the magnitudes that are added up."""
+    return (
+        _dot(*([abs(each) for each in group] for group in (x, *y))) if y else _sum([abs(each) for each in x])
+    )
 
 
 ROWS: dict[str, Row] = {
-    "sum": Row(_sum, False, 1.0), "mean": Row(_mean, False, 1.0), "dot": Row(_dot, False, 1.0),
-    "norm": Row(_norm, False, 1.0), "fsum": Row(_sum, True), "fmean": Row(_mean, True), "fdot": Row(_dot, True),
-    "fnorm": Row(_norm, True), "cumsum": Row(_sum, False, 1.0),
+    "sum": Row(_sum, _mass), "mean": Row(_mean, _mass), "dot": Row(_dot, _mass), "norm": Row(_norm, _norm),
+    "cumsum": Row(_sum, _mass), "var": Row(_var, _var), "std": Row(_std, _std),
+    "fsum": Row(_sum), "fmean": Row(_mean), "fdot": Row(_dot), "fnorm": Row(_norm), "fvar": Row(_var), "fstd": Row(_std),
 }  # fmt: skip
 
 LAYOUTS: dict[type[Layout], list[Layout]] = {

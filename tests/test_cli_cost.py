@@ -433,7 +433,7 @@ def calibration(monkeypatch) -> Calibration:
     made = Calibration(
         "a device", fit, 3e-10, 2e-7, samples, (Prediction("dft", 4096, 1e6, 7, 1e-3, 4e-4, 3e-4),)
     )
-    monkeypatch.setattr("tcu.calibration.calibrate", lambda *_, **__: made)
+    monkeypatch.setattr("tcu.cli.calibrating.calibrate", lambda *_, **__: made)
     return made
 
 

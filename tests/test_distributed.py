@@ -211,7 +211,7 @@ def check_disagreements(distributed: Any, rank: int, ranks: int) -> None:
     with pytest.raises(ParameterError, match=f"rank 0: tcu .*{others}: tcu .*fsum of float16 to float32"):
         distributed.fsum(x)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tcu, "__version__", "9.9" if rank == ranks - 1 else "1.0")
+        patch.setattr(tcu.version, "__version__", "9.9" if rank == ranks - 1 else "1.0")
         with pytest.raises(ParameterError, match=f"rank {ranks - 1}: tcu 9.9"):
             distributed.fsum(torch.ones(4))
     wrong, right = torch.ones(3, dtype=torch.int64), torch.ones(3)

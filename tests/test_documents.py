@@ -172,14 +172,3 @@ def test_names_are_those_of_the_registries() -> None:
 
 def test_the_version_is_in_the_changelog() -> None:
     assert f"## {tcu.__version__}" in DOCUMENTS["CHANGELOG.md"]
-
-
-def test_layers_import_downwards_only() -> None:
-    """CONTRIBUTING's table of layers, top to bottom."""
-    layers = re.findall(r"^\| `(\w+)` \|", DOCUMENTS["CONTRIBUTING.md"], re.M)
-    folders = {path.name for path in (ROOT / "src" / "tcu").iterdir() if (path / "__init__.py").is_file()}
-    assert set(layers) == folders
-    for path in (ROOT / "src" / "tcu").glob("*/*.py"):
-        for imported in re.findall(r"^\s*from tcu\.(\w+)", path.read_text(), re.M):
-            if imported in layers:
-                assert layers.index(imported) >= layers.index(path.parent.name), f"{path.name}: {imported}"

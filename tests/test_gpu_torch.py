@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bits import same
 from gpu_support import gpu_or_skip, unit_or_skip
 
 import tcu
@@ -751,3 +752,23 @@ def test_errors() -> None:
         tcu.sum(x.half(), unit="V100")
     with pytest.raises(ParameterError, match=r"torch\.no_grad\(\)"):
         tcu.sum(x.requires_grad_(), out=torch.zeros((), device="cuda"))
+
+
+def test_a_call_like_one_before_takes_the_shortcut(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = (torch.randn(40, 50, device="cuda") for _ in range(2))
+    offsets = torch.tensor([0, 7, 7, 2000], device="cuda")
+    functions = (
+        lambda x: tcu.sum(x), lambda x: tcu.mean(x, axis=0, dtype=torch.float64), lambda x: tcu.fsum(x, -1),
+        lambda x: tcu.cumsum(x, 1), lambda x: tcu.dot(x, y), lambda x: tcu.segment_sum(x.reshape(-1), offsets),
+    )  # fmt: skip
+    expected = [function(x) for function in functions]
+
+    def fail(*_: object) -> None:
+        raise AssertionError("the long way")
+
+    monkeypatch.setattr("tcu.surfaces.call.Call", fail)
+    for function, result in zip(functions, expected, strict=True):
+        same(function(x), result)
+        with pytest.raises(AssertionError, match="the long way"):
+            function(x.requires_grad_())
+        x.requires_grad_(False)

@@ -31,8 +31,9 @@ import tcu
 from tcu.cli import main
 from tcu.cli import report as report_command
 from tcu.errors import ExtraMissingError
-from tcu.report import collect, report_page
+from tcu.report.chapters import collect
 from tcu.report.html_page import data, script
+from tcu.report.page import report_page
 from tcu.report.plots import log_ticks, plotly_script
 from tcu.study import STUDIES, chosen, stored_folder, what_is_missing
 

@@ -157,8 +157,8 @@ def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]
         )
         monkeypatch.setattr(gpu, "find_gpu", lambda: found)
         monkeypatch.setattr(gpu, "multiply_accumulate", execute)
-        monkeypatch.setattr("tcu.gpu.device.call", lambda function: 13000)
-        monkeypatch.setattr("tcu.gpu.compiler.compiler_version", lambda: (13, 2))
+        monkeypatch.setattr(collection, "call", lambda function: 13000)
+        monkeypatch.setattr(collection, "compiler_version", lambda: (13, 2))
         monkeypatch.setattr(collection, "_DRIVER_FILE", tmp_path / "version")
 
     return install

@@ -1,5 +1,6 @@
 """Sums on tensor cores that anyone can reproduce, bit for bit."""
 
+import importlib
 from typing import TYPE_CHECKING
 
 from tcu.dispatch import mma as mma
@@ -7,52 +8,69 @@ from tcu.errors import TcuError as TcuError
 from tcu.ops.info import DotInfo as DotInfo
 from tcu.ops.info import ScanInfo as ScanInfo
 from tcu.ops.info import SumInfo as SumInfo
-from tcu.probes import infer as infer
-from tcu.probes import probe as probe
 from tcu.surfaces.bounds import cumsum_error_bound as cumsum_error_bound
 from tcu.surfaces.bounds import dot_error_bound as dot_error_bound
 from tcu.surfaces.bounds import error_bound as error_bound
+from tcu.surfaces.bounds import std_error_bound as std_error_bound
+from tcu.surfaces.bounds import var_error_bound as var_error_bound
 from tcu.surfaces.exact_sum import ExactSum as ExactSum
 from tcu.surfaces.functions import cumsum as cumsum
 from tcu.surfaces.functions import dot as dot
 from tcu.surfaces.functions import fdot as fdot
 from tcu.surfaces.functions import fmean as fmean
 from tcu.surfaces.functions import fnorm as fnorm
+from tcu.surfaces.functions import fstd as fstd
 from tcu.surfaces.functions import fsum as fsum
+from tcu.surfaces.functions import fvar as fvar
 from tcu.surfaces.functions import mean as mean
 from tcu.surfaces.functions import norm as norm
 from tcu.surfaces.functions import segment_cumsum as segment_cumsum
 from tcu.surfaces.functions import segment_fmean as segment_fmean
+from tcu.surfaces.functions import segment_fstd as segment_fstd
 from tcu.surfaces.functions import segment_fsum as segment_fsum
+from tcu.surfaces.functions import segment_fvar as segment_fvar
 from tcu.surfaces.functions import segment_mean as segment_mean
+from tcu.surfaces.functions import segment_std as segment_std
 from tcu.surfaces.functions import segment_sum as segment_sum
+from tcu.surfaces.functions import segment_var as segment_var
+from tcu.surfaces.functions import std as std
 from tcu.surfaces.functions import sum as sum
+from tcu.surfaces.functions import var as var
 from tcu.units import Instruction as Instruction
 from tcu.units import Unit as Unit
+from tcu.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from tcu import algorithms as algorithms
     from tcu import distributed as distributed
+    from tcu import probes as probes
     from tcu import streams as streams
     from tcu.algorithms import Machine as Machine
     from tcu.algorithms import integers as integers
+    from tcu.probes.infer import infer as infer
+    from tcu.probes.probe import probe as probe
 
-__version__ = "0.1.0"
+_LATER = {
+    "Machine": "tcu.algorithms",
+    "algorithms": "tcu.algorithms",
+    "distributed": "tcu.distributed",
+    "infer": "tcu.probes",
+    "integers": "tcu.algorithms",
+    "probe": "tcu.probes",
+    "probes": "tcu.probes",
+    "streams": "tcu.streams",
+}
+"""Name → its module.  Most programs do without these, so that ``import tcu`` is quick."""
 
 if not TYPE_CHECKING:  # a checker would take every name for one of these
 
     def __getattr__(name: str) -> object:
-        """Parts that most programs do without, imported when first asked for: `import tcu` is quick."""
-        from importlib import import_module
-
-        if name == "Machine":
-            return import_module("tcu.algorithms.machine").Machine
-        if name == "integers":
-            return import_module("tcu.algorithms.integers")
-        if name in ("algorithms", "distributed", "streams"):
-            return import_module(f"tcu.{name}")
-        raise AttributeError(f"module 'tcu' has no attribute {name!r}")
+        """What is imported when first asked for."""
+        if name not in _LATER:
+            raise AttributeError(f"module 'tcu' has no attribute {name!r}")
+        module = importlib.import_module(_LATER[name])
+        return module if module.__name__ == f"tcu.{name}" else getattr(module, name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), "Machine", "algorithms", "distributed", "integers", "streams"])
+    return sorted({*globals(), *_LATER})

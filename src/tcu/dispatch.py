@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from tcu.engines import load_cuda
 from tcu.errors import ParameterError
 from tcu.formats.array import lives_on_gpu
-from tcu.formats.format import format_of
 from tcu.formats.tensor import is_tensor, matrix_view, tensor_of
 from tcu.model import mma as model
-from tcu.units import DEFAULT_UNIT, Instruction, Unit, find_instruction, get_unit
+from tcu.units import DEFAULT_UNIT, Unit
 
 __all__ = ["mma"]
 
@@ -71,34 +71,8 @@ def mma(
     if executor == "model" and on_gpu:
         raise ParameterError("the arrays are on a GPU: copy them to the host for executor='model'")
     if executor == "gpu" or on_gpu:
-        return _on_gpu(a, b, c, unit, instruction)
+        return load_cuda().mma(a, b, c, unit, instruction)
     tensors = any(map(is_tensor, (a, b, c)))
     a, b, c = (matrix_view(x, name) if is_tensor(x) else x for name, x in (("a", a), ("b", b), ("c", c)))
     result = model.mma(a, b, c, unit=DEFAULT_UNIT if unit is None else unit, instruction=instruction)
     return tensor_of(result) if tensors else result
-
-
-def _on_gpu(a: Any, b: Any, c: Any, unit: str | Unit | None, instruction: str) -> Any:
-    from tcu import gpu
-
-    at_hand = gpu.find_gpu(gpu.ordinal_of(a))
-    formats = [None if x is None else format_of(gpu.dtype_of(x)).name for x in (a, b, c)]
-    first, second = ("tf32" if name == "binary32" else str(name) for name in formats[:2])
-    if not at_hand.units:
-        raise ParameterError(
-            f"{at_hand.name} is not in the catalogue: tcu.probe and tcu.infer tell what it computes"
-        )
-    own = find_instruction(at_hand.units[0], instruction, first, second, formats[2])
-    if unit is not None:
-        _same_arithmetic(
-            own, find_instruction(unit, instruction, first, second, formats[2]), at_hand.name, unit
-        )
-    return gpu.multiply_accumulate(a, b, c, own)
-
-
-def _same_arithmetic(own: Instruction, asked: Instruction, name: str, unit: str | Unit) -> None:
-    if (own.arithmetic, own.k) != (asked.arithmetic, asked.k):
-        raise ParameterError(
-            f"{name} computes {own.signature} otherwise than {get_unit(unit).name}: pass host arrays "
-            "for the model of that unit, or leave unit out for the bits of this GPU"
-        )

@@ -18,7 +18,7 @@ try:
 except ImportError:  # a system without such locks
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["beside", "open_alone", "replacing"]
+__all__ = ["beside", "discard", "give_name", "open_alone", "replacing"]
 
 
 def beside(path: Path) -> Path:
@@ -69,7 +69,24 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            place.replace(path)
+            give_name(file, place, path)
         except BaseException:
-            place.unlink(missing_ok=True)
+            discard(file, place)
             raise
+
+
+def give_name(file: BinaryIO, place: Path, path: Path) -> None:
+    """Rename an open file from ``place`` to ``path``, locked where there are locks; elsewhere it is closed."""
+    _released(file)
+    place.replace(path)
+
+
+def discard(file: BinaryIO, place: Path) -> None:
+    """Delete an open file, as :func:`give_name` renames it."""
+    _released(file)
+    place.unlink(missing_ok=True)
+
+
+def _released(file: BinaryIO) -> None:
+    if fcntl is None:  # Windows, which neither renames nor deletes an open file
+        file.close()

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from tcu.algorithms.dft import dft, dft_bound
+from tcu.algorithms.external_memory import matmul_transfers_bound
 from tcu.algorithms.integers import integer_multiply, karatsuba_bound, schoolbook_bound
 from tcu.algorithms.machine import Machine
 from tcu.algorithms.matmul import (
@@ -183,8 +184,6 @@ def _of_n(bound: Callable[..., float]) -> Callable[[MachineLike, Size], float]:
 
 
 def _matmul_transfers(memory: int, size: Size) -> float:
-    from tcu.algorithms.external_memory import matmul_transfers_bound
-
     return matmul_transfers_bound(memory, size["n"], size["n"], size["n"])
 
 

@@ -7,32 +7,70 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from functools import cached_property
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-import tcu
-from tcu.cli import (
-    calibrating,
-    catalogue,
-    costing,
-    explain,
-    probing,
-    report,
-    scans,
-    sums,
-    tuning,
-    vectors,
-)  # fmt: skip
 from tcu.cli.output import complain
 from tcu.errors import TcuError
+from tcu.version import __version__
 
-__all__ = ["app", "main"]
+__all__ = ["COMMANDS", "LateCommand", "app", "main"]
 
 BAD_INPUT = 2
 BROKEN_PIPE = 1
 INTERRUPTED = 130
 """128 + SIGINT, as shells report it."""
+
+COMMANDS = {
+    "sum": ("sums", "Sum numbers as a tensor core would, and compare with the exact sum."),
+    "cumsum": (
+        "scans",
+        "Write the running sums of numbers, each rounded once, with the same bits on every machine.",
+    ),
+    "compare": ("sums", "Sum a file on several units by several variants, side by side."),
+    "units": ("catalogue", "List the matrix units of the catalogue, or all that is known about one."),
+    "explain": (
+        "explain",
+        "Draw how a unit computes c + a0·b0 + a1·b1 + ...: which bits are kept, cut and rounded.",
+    ),
+    "probe": (
+        "probing",
+        "Find by experiment how a unit multiplies and adds: rounding, extra bits, order, subnormals, ...",
+    ),
+    "infer": ("probing", "Infer a bit-exact model of a unit, a GPU or a function from its answers alone."),
+    "collect": ("vectors", "Ask the GPU at hand every kind of question, and keep its answers in a file."),
+    "verify": ("vectors", "Replay a GPU's answers through the catalogue, and compare every bit."),
+    "tune": ("tuning", "Find the fastest launch configurations for the GPU at hand, and store them."),
+    "cost": ("costing", "What an algorithm costs on an (m, ℓ)-TCU machine: ledger, theorem, ratio."),
+    "calibrate": (
+        "calibrating",
+        "Fit m, ℓ and a unit of time to measured tall products, then predict algorithms and compare.",
+    ),
+    "report": ("report", "The papers' figures, tables and statements, measured again on this machine."),
+}
+"""Name → the module of this package that has it, and what the list of commands says about it."""
+
+
+class LateCommand(TyperCommand):
+    """A command whose module is imported when it is run: others pay nothing for the studies that one of them needs."""
+
+    @cached_property
+    def loaded(self) -> Any:
+        """The command itself, with its options."""
+        assert self.name is not None
+        module = import_module(f"tcu.cli.{COMMANDS[self.name][0]}")
+        alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
+        alone.command(self.name)(getattr(module, f"{self.name}_command"))
+        return typer.main.get_command(alone)
+
+    def make_context(self, *given: Any, **named: Any) -> Any:
+        """What Click parses the options into, and runs."""
+        return self.loaded.make_context(*given, **named)
+
 
 app = typer.Typer(
     name="tcu",
@@ -42,24 +80,13 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("sum")(sums.sum_command)
-app.command("cumsum")(scans.cumsum_command)
-app.command("compare")(sums.compare_command)
-app.command("units")(catalogue.units_command)
-app.command("explain")(explain.explain_command)
-app.command("probe")(probing.probe_command)
-app.command("infer")(probing.infer_command)
-app.command("collect")(vectors.collect_command)
-app.command("verify")(vectors.verify_command)
-app.command("tune")(tuning.tune_command)
-app.command("cost")(costing.cost_command)
-app.command("calibrate")(calibrating.calibrate_command)
-app.command("report")(report.report_command)
+for _name, (_, _headline) in COMMANDS.items():
+    app.command(_name, cls=LateCommand, help=_headline)(lambda: None)
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"tcu {tcu.__version__}")
+        typer.echo(f"tcu {__version__}")
         raise typer.Exit
 
 

@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tcu.calibration import calibrate
 from tcu.cli import options
 from tcu.cli.cost_curve import plotly
 from tcu.cli.output import check_place, console, error_console, print_json, short, write_page
@@ -40,8 +41,6 @@ def calibrate_command(
 
     Example: [bold]tcu calibrate gpu --input f16 --html calibration.html[/bold]
     """
-    from tcu.calibration import calibrate
-
     if html is not None:
         check_place(html)
         plotly("graph_objects")  # before the measurement, not after it

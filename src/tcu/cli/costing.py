@@ -12,11 +12,15 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from tcu.algorithms.costs import COSTS, cost_of, find_costed
+from tcu.algorithms.external_memory import simulate
 from tcu.cli import options
 from tcu.cli.cost_curve import WRITERS, curve_document, write_curve
 from tcu.cli.output import check_place, console, print_json, short
 from tcu.cli.progress import ProgressBar
 from tcu.errors import ParameterError
+from tcu.machine.ledger import LARGEST, amount
+from tcu.plan.cost import modelled_time
 
 __all__ = ["cost_command", "latency_of", "whole"]
 
@@ -94,8 +98,6 @@ def cost_command(
 
     Example: [bold]tcu cost dft --n 2^20 --m 256 --latency 64[/bold]
     """
-    from tcu.algorithms.costs import COSTS, cost_of, find_costed
-
     if algorithm == "list":
         _list(list(COSTS.values()), as_json)
         return
@@ -147,8 +149,6 @@ _WHOLE = re.compile(r"(\d+(?:_\d+)*)(?:\^(\d+)|e(\d+))?", re.IGNORECASE)
 
 def whole(option: str, text: str) -> int:
     """A number such as "1000", "1_000", "1e3" or "2^10".  Raises ParameterError."""
-    from tcu.machine.ledger import LARGEST
-
     match = _WHOLE.fullmatch(text.strip())
     if match is None:
         raise ParameterError(f"{option} {text}: give a whole number, such as 1000000, 1e6 or 2^20")
@@ -219,8 +219,6 @@ def _document(one: Any, weak: bool) -> dict[str, Any]:
 
 
 def _transfers(one: Any) -> tuple[Any, float | None]:
-    from tcu.algorithms.external_memory import simulate
-
     moved = simulate(one.ledger)
     known = one.algorithm.transfers
     return moved, None if known is None else known(moved.memory, one.size)
@@ -228,14 +226,10 @@ def _transfers(one: Any) -> tuple[Any, float | None]:
 
 def _parallel(one: Any) -> Any:
     """The papers' own count for the same sum: parallel steps, their m being the side of a matrix."""
-    from tcu.plan.cost import modelled_time
-
     return modelled_time(one.size["n"], one.size["chain"], one.ledger.side)
 
 
 def _shown(one: Any, weak: bool) -> RenderableType:
-    from tcu.machine.ledger import amount
-
     row, ledger = one.algorithm, one.ledger
     what = ", ".join(f"{name} = {amount(value)}" if isinstance(value, int) else f"{name} {value}"
                      for name, value in one.size.items())  # fmt: skip

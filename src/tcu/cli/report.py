@@ -15,14 +15,15 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-import tcu
 from tcu.cli import options
 from tcu.cli.output import check_place, console, error_console, print_json, write_page
 from tcu.errors import DataFileError, ParameterError
-from tcu.report import Chapter, collect, origin_of, report_page
+from tcu.report.chapters import Chapter, collect
+from tcu.report.page import origin_of, report_page
 from tcu.report.plots import plotly_script
 from tcu.study import Study, chosen, stored_folder, what_is_missing
 from tcu.study.provenance import machine, machine_name
+from tcu.version import __version__
 
 __all__ = ["report_command"]
 
@@ -124,7 +125,7 @@ def _nothing_to_draw(chapters: Sequence[Chapter], stored: Path | None) -> str:
 
 def _about(quick: bool, stored: bool) -> str:
     what = "stored results" if stored else "a quick run" if quick else "a run in full"
-    return f"tcu {tcu.__version__}, {what} on {machine_name(machine())}, {datetime.date.today().isoformat()}"
+    return f"tcu {__version__}, {what} on {machine_name(machine())}, {datetime.date.today().isoformat()}"
 
 
 # The list

@@ -7,6 +7,7 @@ from typing import Any
 from tcu.cli.data import DataElements
 from tcu.cli.options import Reading
 from tcu.errors import ParameterError
+from tcu.gpu.device import find_gpu
 from tcu.streams import Checkpoint
 from tcu.units import DEFAULT_UNIT
 
@@ -25,8 +26,6 @@ def unit_of(reading: Reading) -> str:
     """The unit where none is named; raises tcu.gpu.GpuError where a GPU is wanted and there is none."""
     if not reading.gpu:
         return DEFAULT_UNIT
-    from tcu.gpu.device import find_gpu
-
     return find_gpu(0).unit.name
 
 

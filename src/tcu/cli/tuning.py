@@ -16,6 +16,8 @@ from tcu.cli import options
 from tcu.cli.catalogue import brief
 from tcu.cli.output import check_place, console, print_json, visible
 from tcu.cli.progress import STEPS, ProgressBar, in_steps
+from tcu.gpu.tune import tune
+from tcu.gpu.tuning import read_rows, save_row, user_file
 
 __all__ = ["tune_command"]
 
@@ -41,9 +43,6 @@ def tune_command(
 
     Example: [bold]tcu tune --quick[/bold]
     """
-    from tcu.gpu.tune import tune
-    from tcu.gpu.tuning import read_rows, save_row, user_file
-
     if output is not None:
         check_place(output)
         read_rows(output, "choose another place with --output")

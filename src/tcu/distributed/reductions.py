@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-import tcu
+from tcu import version
 from tcu.distributed.places import Shards, shards_of
 from tcu.distributed.words import agreed, share_of_words, signature_of, words_of
 from tcu.errors import DtypeError, ParameterError, ShapeError
@@ -173,7 +173,7 @@ def _tell(shards: Shards, product: bool, error: Exception) -> None:
 
 def refusal(error: Exception) -> str:
     """What a rank says that cannot take part."""
-    return f"tcu {tcu.__version__}, refused: {error}"
+    return f"tcu {version.__version__}, refused: {error}"
 
 
 def _exchange(way: _Way, shards: Shards, async_op: bool) -> Pending:
@@ -248,7 +248,9 @@ def _describe(operation: Operation, element: Format, target: Format, options: tu
     """What all ranks must have in common, in words."""
     named = zip(operation.options[:-1], options, strict=False)
     said = [f"{name}={value!r}" for name, value in named if value not in (None, DEFAULT_VARIANT)]
-    return ", ".join([f"tcu {tcu.__version__}", f"{operation} of {element.dtype} to {target.dtype}", *said])
+    return ", ".join(
+        [f"tcu {version.__version__}", f"{operation} of {element.dtype} to {target.dtype}", *said]
+    )
 
 
 def disagreement(shards: Shards, description: str) -> ParameterError:

@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import tcu
+from tcu import version
 from tcu.distributed.places import Shards, backends_of, shards_of
 from tcu.distributed.reductions import disagreement, element_of, numpy_dtype, refusal
 from tcu.distributed.words import WORDS, share_of_words, signature_of, words_of
 from tcu.errors import ParameterError
 from tcu.formats.tensor import host_view, tensor_of
+from tcu.ops import FSUM
 from tcu.ops.layout import reduced_axes
 from tcu.ops.result import result_format
-from tcu.surfaces.carries import carried, carry_of, local_scan, row_tallies
-from tcu.surfaces.shares import Share
+from tcu.surfaces.carries import carried, carry_of, local_scan
+from tcu.surfaces.shares import row_shares
 
 __all__ = ["cumsum"]
 
@@ -78,7 +79,7 @@ def cumsum(
         raise
     kept = tuple(length for i, length in enumerate(local.shape) if i != axis)
     description = (
-        f"tcu {tcu.__version__}, cumsum of {str(local.dtype).removeprefix('torch.')} to {target.dtype}, rows {kept}, "
+        f"tcu {version.__version__}, cumsum of {str(local.dtype).removeprefix('torch.')} to {target.dtype}, rows {kept}, "
         f"exclusive={exclusive}, reverse={reverse}"
     )
     given = local if local.is_cuda else host_view(local)
@@ -117,10 +118,10 @@ def _carry(given: Any, axis: int, shards: Shards, description: str, reverse: boo
     distributed = sys.modules["torch"].distributed
     if not _agree(shards, description):
         raise disagreement(shards, description)
-    tallies = row_tallies(given, (axis,)).squeeze(axis)
-    words = np.zeros((tallies.size, WORDS[False]), np.int64)
-    for i, tally in enumerate(tallies.flat):
-        words[i] = words_of(Share(0, tally), False, 0)
+    shares = row_shares(FSUM, given, (axis,), (None,)).squeeze(axis)
+    words = np.zeros((shares.size, WORDS[False]), np.int64)
+    for i, share in enumerate(shares.flat):
+        words[i] = words_of(share, False, 0)
     rank = distributed.get_rank(group)
     everybody = _gathered(words, group)
     before = everybody[rank + 1 :] if reverse else everybody[:rank]

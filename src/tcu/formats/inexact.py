@@ -25,15 +25,15 @@ def quotient(number: Number, divisor: int) -> Number:
     return _with_sticky(number, whole, left > 0, number.exponent - shift)
 
 
-def square_root(number: Number) -> Number:
-    """The square root of a number that is not negative; inf and NaN stay what they are."""
+def square_root(number: Number, divisor: int = 1) -> Number:
+    """The square root of a number that is not negative over a divisor from 1 up; inf and NaN stay what they are."""
     if number.kind != "finite":
         return number
-    shift = max(0, 2 * _KEPT - number.significand.bit_length())
+    shift = max(0, 2 * _KEPT + divisor.bit_length() - number.significand.bit_length())
     shift += (number.exponent - shift) % 2
-    square = number.significand << shift
+    square, left = divmod(number.significand << shift, divisor)
     root = math.isqrt(square)
-    return _with_sticky(number, root, root * root != square, (number.exponent - shift) // 2)
+    return _with_sticky(number, root, left > 0 or root * root != square, (number.exponent - shift) // 2)
 
 
 def _with_sticky(number: Number, kept: int, sticky: bool, exponent: int) -> Number:

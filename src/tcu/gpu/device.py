@@ -11,12 +11,15 @@ from typing import Any
 
 from tcu.errors import ParameterError
 from tcu.gpu.compiler import compiler_version
-from tcu.gpu.errors import DriverError, GpuError, NoGpuError
+from tcu.gpu.errors import DriverError, GpuError, NoGpuError, UnsupportedInstructionError
 from tcu.gpu.imports import cuda_module
 from tcu.gpu.kernels import Kernel, supported
+from tcu.plan import MmaStep, Plan
 from tcu.units import CATALOGUE, DEFAULT_UNIT, Unit, get_unit
 
-__all__ = ["Gpu", "attribute_of", "call", "check", "check_driver", "current", "find_gpu", "gpu_count", "read"]
+__all__ = [
+    "Gpu", "attribute_of", "call", "check", "check_driver", "check_mmas", "current", "find_gpu", "gpu_count", "read",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -173,3 +176,18 @@ def read(address: int, size: int) -> bytes:
     buffer = (ctypes.c_char * size).from_buffer(data)
     call("cuMemcpyDtoH", ctypes.addressof(buffer), address, size)
     return bytes(data)
+
+
+def check_mmas(plan: Plan, gpu: Gpu) -> None:
+    """Raises UnsupportedInstructionError where the GPU is older than the plan's MMAs."""
+    if not any(isinstance(step, MmaStep) for part in plan.parts for step in part.steps):
+        return
+    # PTX ISA, "mma": m16n8k8 of binary16 came with Turing, everything else with Ampere.
+    least = (7, 5) if plan.input == "binary16" else (8, 0)
+    if gpu.compute_capability < least:
+        raise UnsupportedInstructionError(
+            "{} MMAs need compute capability {}.{}, {} has {}.{}: choose variant='warp-shuffle', ".format(
+                plan.input, *least, gpu.name, *gpu.compute_capability
+            )
+            + "or sum a NumPy array, with unit='A100' for example, on the CPU"
+        )

@@ -19,7 +19,7 @@ from tcu.gpu.imports import cuda_module
 from tcu.gpu.launch import KernelLaunch
 from tcu.gpu.rows import RowsLaunch
 from tcu.gpu.sums import COUNTS, ELEMENTS, EMPTY_BITS, LIMB_BITS, WORDS_OF, ExactLaunch, compiled, contiguous
-from tcu.plan import Plan
+from tcu.plan import Plan, granularity
 from tcu.plan.plan import Part
 
 __all__ = ["Feed"]
@@ -119,8 +119,6 @@ class Feed:
 
 def chunk_of(plan: Plan) -> int:
     """Numbers of a chunk of the plan, which its part's steps reduce to one."""
-    from tcu.plan.plan import granularity
-
     return granularity(plan.parts[0].steps)
 
 

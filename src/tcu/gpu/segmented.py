@@ -7,10 +7,9 @@ import threading
 from dataclasses import dataclass
 
 from tcu.formats.format import Format
-from tcu.gpu.device import Gpu
+from tcu.gpu.device import Gpu, check_mmas
 from tcu.gpu.launch import KernelLaunch
 from tcu.gpu.sums import ELEMENTS, TARGETS, Layout, Operand, compiled
-from tcu.gpu.variants import check_mmas
 from tcu.gpu.workspace import workspace
 from tcu.plan import AddStep, MmaStep, Plan, granularity
 

@@ -25,7 +25,6 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
-import tcu
 from tcu.errors import DtypeError
 from tcu.formats.format import Format, get_format
 from tcu.gpu.compiler import compiler_version
@@ -48,6 +47,7 @@ from tcu.gpu.tuning import (
     sum_config,
 )
 from tcu.plan import Plan, make_dot_plan, make_plan
+from tcu.version import __version__
 
 __all__ = ["Case", "Choice", "Machine", "Tuning", "candidates", "choose", "tune"]
 
@@ -245,7 +245,7 @@ def tune(
         choices = search(machine, cases, machine.threads, quick, progress or (lambda done, total: None))
     driver = int(call("cuDriverGetVersion"))
     versions = {
-        "tcu": tcu.__version__,
+        "tcu": __version__,
         "cuda": f"{driver // 1000}.{driver % 1000 // 10}",
         "nvrtc": "{}.{}".format(*compiler_version()),
     }

@@ -8,15 +8,15 @@ from typing import Any
 from tcu.errors import ParameterError
 from tcu.formats.format import Format, get_format
 from tcu.gpu.arrays import DeviceArray
-from tcu.gpu.device import Gpu
-from tcu.gpu.errors import UnsupportedInstructionError
+from tcu.gpu.device import Gpu, check_mmas
 from tcu.gpu.launch import KernelLaunch
+from tcu.gpu.segmented import SegmentedLaunch
 from tcu.gpu.sums import ELEMENTS, TARGETS, Layout, Operand, compiled, contiguous, layout_of, operand_of
 from tcu.gpu.workspace import workspace
 from tcu.plan import SEGMENTED, MmaStep, Plan, output_length
 from tcu.plan.plan import Step
 
-__all__ = ["check_mmas", "launch_variant"]
+__all__ = ["launch_variant"]
 
 _WARP = 32
 _MAX_BLOCKS = (1 << 31) - 1
@@ -74,8 +74,6 @@ def launch_variant(
     check_mmas(plan, gpu)
     operand = operand_of(x)
     if plan.variant in SEGMENTED:
-        from tcu.gpu.segmented import SegmentedLaunch
-
         every = SegmentedLaunch(plan, operand, layout_of([operand]), 1, plan.n, target, gpu, divisor)
         every(operand.data, out, stream)
         return
@@ -174,18 +172,3 @@ def _compiled(
 def _room(count: int) -> int:
     """The next power of two, so that growing arrays do not take a new piece each time."""
     return 1 << max(count - 1, 0).bit_length()
-
-
-def check_mmas(plan: Plan, gpu: Gpu) -> None:
-    """Raises UnsupportedInstructionError where the GPU is older than the plan's MMAs."""
-    if not any(isinstance(step, MmaStep) for part in plan.parts for step in part.steps):
-        return
-    # PTX ISA, "mma": m16n8k8 of binary16 came with Turing, everything else with Ampere.
-    least = (7, 5) if plan.input == "binary16" else (8, 0)
-    if gpu.compute_capability < least:
-        raise UnsupportedInstructionError(
-            "{} MMAs need compute capability {}.{}, {} has {}.{}: choose variant='warp-shuffle', ".format(
-                plan.input, *least, gpu.name, *gpu.compute_capability
-            )
-            + "or sum a NumPy array, with unit='A100' for example, on the CPU"
-        )

@@ -41,6 +41,11 @@ class Elements:
         self.format: Format = summable(array.dtype, name, verb)
         self._line = array.reshape(-1) if array.flags.c_contiguous else None
 
+    @classmethod
+    def of(cls, x: Any) -> Elements:
+        """Those of an array, or ``x`` if that is what it is."""
+        return x if isinstance(x, Elements) else cls(x)
+
     @property
     def n(self) -> int:
         return int(self.array.size)

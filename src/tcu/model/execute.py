@@ -5,21 +5,28 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from tcu.formats.format import format_of, get_format
 from tcu.model import compiled, threads
-from tcu.model.elements import Elements
 from tcu.model.mma import LANES, multiply_accumulate
-from tcu.model.pairs import Pairs
 from tcu.plan.plan import AddStep, FmaStep, MmaStep, Plan, Step, granularity, tile_order
 from tcu.units.arithmetic import Unit
 from tcu.units.lookup import find_instruction
 
-__all__ = ["Progress", "execute", "leading_steps", "pieces", "run_steps"]
+__all__ = [
+    "Progress",
+    "Source",
+    "execute",
+    "leading_steps",
+    "multiply_groups",
+    "multiply_tiles",
+    "pieces",
+    "run_steps",
+]
 
 _PIECE = 1 << 20
 """Elements that one thread takes at a time; several times the caches' size gains nothing."""
@@ -27,8 +34,14 @@ _PIECE = 1 << 20
 Progress = Callable[[int], None]
 
 
+class Source(Protocol):
+    """What a plan adds up, a piece at a time: numbers, or two arrays where it multiplies."""
+
+    def read(self, start: int, stop: int) -> Any: ...
+
+
 def execute(
-    plan: Plan, elements: Elements | Pairs, unit: Unit | None = None, progress: Progress | None = None
+    plan: Plan, elements: Source, unit: Unit | None = None, progress: Progress | None = None
 ) -> float:
     """The sum by ``plan``, or the dot product, in the plan's result format; zero is always +0.
 
@@ -47,7 +60,7 @@ def _run_part(
     start: int,
     stop: int,
     steps: tuple[Step, ...],
-    elements: Elements | Pairs,
+    elements: Source,
     unit: Unit | None,
     progress: Progress | None,
 ) -> npt.NDArray[Any]:
@@ -85,7 +98,7 @@ def run_steps(given: Any, steps: tuple[Step, ...], unit: Unit | None) -> npt.NDA
     for step in steps:
         if isinstance(step, FmaStep):
             x, y = numbers
-            numbers = _fma(x, y, step)
+            numbers = multiply_groups(x, y, step)
         elif isinstance(step, MmaStep):
             numbers = _mma(numbers, step, unit)
         else:
@@ -134,7 +147,8 @@ def _multiply(data: npt.NDArray[Any], step: MmaStep, unit: Unit | None) -> npt.N
     return multiply_accumulate(ones, data, zeros, row, parallel=False).reshape(-1)
 
 
-def _fma(x: npt.NDArray[Any], y: npt.NDArray[Any], step: FmaStep) -> npt.NDArray[Any]:
+def multiply_groups(x: npt.NDArray[Any], y: npt.NDArray[Any], step: FmaStep) -> npt.NDArray[Any]:
+    """The sums of products of each group of pairs; the last group may lack some."""
     kernels = compiled.load("kernels")
 
     fmt = format_of(x.dtype)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.formats.format import get_format
-from tcu.model.execute import _add, _mma, _order_array, multiply_tiles
+from tcu.model.execute import _add, _mma, _order_array, multiply_groups, multiply_tiles
 from tcu.plan.plan import AddStep, FmaStep, MmaStep, Plan, Step
 from tcu.plan.trim import trimmed
 from tcu.units.arithmetic import Unit
@@ -21,13 +21,16 @@ from tcu.units.arithmetic import Unit
 __all__ = ["execute_rows", "row_width"]
 
 
-def execute_rows(plan: Plan, rows: npt.NDArray[Any], unit: Unit | None) -> npt.NDArray[np.float64]:
-    """The sums of the rows of an array (rows, plan.n), each by ``plan``; zero is always +0."""
+def execute_rows(plan: Plan, rows: npt.NDArray[Any], unit: Unit | None = None) -> npt.NDArray[np.float64]:
+    """The sums of the rows of an array (rows, plan.n), each by ``plan``; zero is always +0.
+
+    Of two arrays (2, rows, plan.n) the sums of their products, where the plan multiplies.
+    """
     if not plan.parts or not rows.size:
-        return np.zeros(rows.shape[0])
+        return np.zeros(rows.shape[-2])
     plan = _short(plan)
     with np.errstate(all="ignore"):
-        partial = [_run(rows[:, part.start : part.stop], part.steps, unit) for part in plan.parts]
+        partial = [_run(rows[..., part.start : part.stop], part.steps, unit) for part in plan.parts]
         numbers = partial[0] if len(partial) == 1 else np.concatenate(partial, axis=1)
         totals = _run(numbers, plan.final, unit)[:, 0].astype(get_format(plan.result).dtype, copy=False)
         return np.asarray(totals.astype(np.float64) + 0.0)
@@ -50,7 +53,10 @@ def row_width(plan: Plan) -> int:
 
 def _run(numbers: npt.NDArray[Any], steps: tuple[Step, ...], unit: Unit | None) -> npt.NDArray[Any]:
     for step in steps:
-        assert not isinstance(step, FmaStep)
+        if isinstance(step, FmaStep):
+            x, y = (_padded(each, step.group).reshape(-1) for each in numbers)
+            numbers = multiply_groups(x, y, step).reshape(numbers.shape[1], -1)
+            continue
         if isinstance(step, MmaStep):
             live = _live(step, numbers.shape[1])
             if live is not None:

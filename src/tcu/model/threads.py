@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from tcu.errors import ParameterError
 
-__all__ = ["alone", "in_order", "split", "worker_count"]
+__all__ = ["alone", "core_count", "in_order", "split", "worker_count"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -32,16 +32,19 @@ def alone() -> Iterator[None]:
         _here.alone = before
 
 
+def core_count() -> int:
+    """The cores that this process may use, where the system tells; else all."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
 def worker_count() -> int:
     """``TCU_NUM_THREADS``, else the cores that this process may use; 1 in :func:`alone`."""
     if getattr(_here, "alone", False):
         return 1
     setting = os.environ.get("TCU_NUM_THREADS")
     if not setting:
-        try:
-            return len(os.sched_getaffinity(0))
-        except AttributeError:  # not on every system
-            return os.cpu_count() or 1
+        return core_count()
     if not setting.isdecimal() or int(setting) < 1:
         raise ParameterError(f"TCU_NUM_THREADS={setting!r}: give a whole number of threads from 1 up")
     return int(setting)

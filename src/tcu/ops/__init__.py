@@ -5,7 +5,9 @@ from tcu.ops.dot import DOT as DOT
 from tcu.ops.fdot import FDOT as FDOT
 from tcu.ops.fmean import FMEAN as FMEAN
 from tcu.ops.fnorm import FNORM as FNORM
+from tcu.ops.fstd import FSTD as FSTD
 from tcu.ops.fsum import FSUM as FSUM
+from tcu.ops.fvar import FVAR as FVAR
 from tcu.ops.mean import MEAN as MEAN
 from tcu.ops.norm import NORM as NORM
 from tcu.ops.operation import OPERATIONS as OPERATIONS
@@ -13,4 +15,6 @@ from tcu.ops.operation import Call as Call
 from tcu.ops.operation import Operation as Operation
 from tcu.ops.operation import find_operation as find_operation
 from tcu.ops.operation import register as register
+from tcu.ops.std import STD as STD
 from tcu.ops.sum import SUM as SUM
+from tcu.ops.var import VAR as VAR

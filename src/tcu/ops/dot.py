@@ -44,6 +44,6 @@ DtypeError, ShapeError, ParameterError:
 """
 
 DOT = register(Operation(
-    "dot", operands=("x", "y"), product=True, options=OF_A_PRODUCT, details=("return_info",), layouts=(Whole,),
+    "dot", operands=("x", "y"), term="product", options=OF_A_PRODUCT, details=("return_info",), layouts=(Whole,),
     documentation=_FUNCTION,
 ))  # fmt: skip

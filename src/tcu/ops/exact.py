@@ -192,7 +192,7 @@ class Accumulator:
 
 
 def tally_on_host(x: Any, progress: Progress | None = None) -> tuple[int, Tally]:
-    elements = x if isinstance(x, Elements) else Elements(x)
+    elements = Elements.of(x)
 
     def work(start: int, stop: int) -> Tally:
         return exact_sum(elements.read(start, stop), elements.format)

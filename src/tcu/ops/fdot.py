@@ -39,6 +39,6 @@ DtypeError, ShapeError, InvalidOperationError, ParameterError:
 """
 
 FDOT = register(Operation(
-    "fdot", arithmetic="exact", operands=("x", "y"), product=True, layouts=(Whole,),
+    "fdot", arithmetic="exact", operands=("x", "y"), term="product", layouts=(Whole,),
     documentation=_FUNCTION,
 ))  # fmt: skip

@@ -15,6 +15,6 @@ one is NaN, +0 for no elements.
 """
 
 FNORM = register(Operation(
-    "fnorm", arithmetic="exact", product=True, finish="root", layouts=(Whole,),
+    "fnorm", arithmetic="exact", term="square", finish="root", layouts=(Whole,),
     documentation=_FUNCTION,
 ))  # fmt: skip

@@ -18,6 +18,6 @@ limits, and the other dtypes do not reach them.
 """
 
 NORM = register(Operation(
-    "norm", product=True, finish="root", options=OF_A_PRODUCT, details=("return_info",), layouts=(Whole,),
+    "norm", term="square", finish="root", options=OF_A_PRODUCT, details=("return_info",), layouts=(Whole,),
     documentation=_FUNCTION,
 ))  # fmt: skip

@@ -7,7 +7,7 @@ A reduction is three functions: ``share`` makes of rows what later steps need,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -17,11 +17,12 @@ from tcu.errors import ParameterError, UnknownOptionError, unknown_name
 from tcu.ops.layout import LABELS, Along, Layout, Ragged, Whole
 from tcu.ops.options import OPTIONS, defaults
 
-__all__ = ["OPERATIONS", "Call", "Finish", "Operation", "find_operation", "register"]
+__all__ = ["OPERATIONS", "Call", "Finish", "Operation", "Term", "find_operation", "register"]
 
 Kind = Literal["reduce", "scan"]
 Arithmetic = Literal["planned", "exact", "own"]
-Finish = Literal["sum", "mean", "root"]
+Term = Literal["value", "product", "square", "moments"]
+Finish = Literal["sum", "mean", "root", "variance", "deviation"]
 EVERYWHERE: tuple[type[Layout], ...] = (Whole, Along, Ragged)
 Values = npt.NDArray[Any]
 
@@ -35,10 +36,10 @@ class Operation:
     arithmetic: Arithmetic = "planned"
     """By a plan, from the exact sum, or by functions of its own (``share``, ``merge``, ``finished``)."""
     operands: tuple[str, ...] = ("x",)
-    product: bool = False
-    """Whether products of two operands, or squares of one, are added up."""
+    term: Term = "value"
+    """What is added up: elements, products of two operands, squares of one, or both elements and squares (moments)."""
     finish: Finish = "sum"
-    """What becomes of a total: itself, divided by the number of elements, or its root."""
+    """What becomes of the total: itself, divided by the number of elements, or its root; of moments, what they are for."""
     options: tuple[str, ...] = ("dtype",)
     """Names of :data:`tcu.ops.options.OPTIONS` in the order in which they travel; ``dtype`` is the last."""
     details: tuple[str, ...] = ()
@@ -68,12 +69,27 @@ class Operation:
         return self.arithmetic == "exact"
 
     @property
+    def product(self) -> bool:
+        """Whether what is added up are products alone."""
+        return self.term in ("product", "square")
+
+    @property
+    def moments(self) -> bool:
+        return self.term == "moments"
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether there are kernels for it."""
+        return self.arithmetic != "own" and not self.moments
+
+    @property
     def mean(self) -> bool:
         return self.finish == "mean"
 
     @property
     def root(self) -> bool:
-        return self.finish == "root"
+        """Whether a root is taken in the end."""
+        return self.finish in ("root", "deviation")
 
     def __repr__(self) -> str:
         return f"<operation {self.name}>"
@@ -101,6 +117,18 @@ class Operation:
                 given[name] = check(name, given[name])
         return tuple(given.get(name, OPTIONS[name].default) for name in self.options)
 
+    def are_defaults(self, values: tuple[Any, ...]) -> bool:
+        """Whether these are the values of a call that gave no options: by identity, for speed."""
+        return values is self._defaults
+
+    def option(self, name: str, values: Sequence[Any]) -> Any:
+        """One of the options, which the operation has."""
+        return values[self.options.index(name)]
+
+    def correction(self, values: Sequence[Any]) -> float:
+        """What a variance takes off the number of elements."""
+        return float(self.option("correction", values)) if self.moments else 0.0
+
     def check_layout(self, layout: Layout) -> None:
         """Raises ParameterError for a layout that the operation does not have."""
         if type(layout) not in self.layouts:
@@ -124,7 +152,7 @@ class Call(NamedTuple):
         return self.options[-1]
 
     def option(self, name: str) -> Any:
-        return self.options[self.operation.options.index(name)]
+        return self.operation.option(name, self.options)
 
 
 OPERATIONS: dict[str, Operation] = {}

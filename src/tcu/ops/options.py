@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,10 @@ import numpy as np
 from tcu.errors import ParameterError
 from tcu.plan import DEFAULT_VARIANT
 
-__all__ = ["OF_A_PLANNED_SUM", "OF_A_PRODUCT", "OF_A_SCAN", "OPTIONS", "Option", "defaults"]
+__all__ = [
+    "OF_AN_EXACT_VARIANCE", "OF_A_PLANNED_SUM", "OF_A_PRODUCT", "OF_A_SCAN", "OF_A_VARIANCE", "OPTIONS", "Option",
+    "defaults",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,12 @@ def _truth(name: str, given: Any) -> bool:
     return bool(given)
 
 
+def _real(name: str, given: Any) -> float:
+    if isinstance(given, bool | np.bool_) or not isinstance(given, Real) or not math.isfinite(given):
+        raise ParameterError(f"{name}={given!r}: give a finite number, such as 1")
+    return float(given)
+
+
 OPTIONS: dict[str, Option] = {
     option.name: option
     for option in (
@@ -43,6 +54,7 @@ OPTIONS: dict[str, Option] = {
         Option("block", None, "int | None", "int? block=None"),
         Option("accumulator", None, "str | None", "str? accumulator=None"),
         Option("fraction", None, "float | None", "float? fraction=None"),
+        Option("correction", 0.0, "float", "float correction=0", _real),
         Option("exclusive", False, "bool", "bool exclusive=False", _truth),
         Option("reverse", False, "bool", "bool reverse=False", _truth),
         Option("dtype", None, "npt.DTypeLike | Any", "ScalarType? dtype=None"),
@@ -51,6 +63,8 @@ OPTIONS: dict[str, Option] = {
 
 OF_A_PLANNED_SUM = ("unit", "variant", "chain", "block", "accumulator", "fraction", "dtype")
 OF_A_PRODUCT = ("block", "dtype")
+OF_A_VARIANCE = ("correction", "block", "dtype")
+OF_AN_EXACT_VARIANCE = ("correction", "dtype")
 OF_A_SCAN = ("exclusive", "reverse", "dtype")
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tcu.plan.plan import AddStep, Plan, Step, output_length
+from tcu.plan.plan import AddStep, FmaStep, Plan, Step, output_length
 
 __all__ = ["trimmed"]
+
+_PAIRS = 8
+"""Products stay side by side in multiples of that many, which vector units like."""
 
 
 def trimmed(plan: Plan) -> Plan:
@@ -15,7 +18,8 @@ def trimmed(plan: Plan) -> Plan:
     x + 0 is x, but for the sign of a zero and the bits of a NaN, and both are
     settled when the result is rounded.  So additions of padding can go: a
     sequence ends with the last number, a tree begins at the smallest power of
-    two that holds all, and what is left with one number is no step at all.
+    two that holds all, and what is left with one number is no step at all.  A
+    few pairs are products side by side.
     MMAs stay, because an MMA may round its accumulator again.
     """
     parts, total = [], 0
@@ -36,6 +40,9 @@ def _trimmed(steps: tuple[Step, ...], length: int) -> tuple[tuple[Step, ...], in
                 continue
             if step.length is not None and length <= step.group:
                 step = replace(step, length=-(-length // step.inner))
+        elif isinstance(step, FmaStep) and length <= step.group:
+            inner = min(-(-length // _PAIRS) * _PAIRS, step.inner)
+            step = replace(step, length=-(-length // step.inner), inner=inner)
         needed.append(step)
         length = output_length(step, length)
     return tuple(needed), length

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcu import gpu
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.array import encode_array
 from tcu.formats.format import Format, get_format
@@ -112,27 +113,26 @@ def as_target(
 
 def _gpu(instruction: str, fmt: Format, output: str | None, k: int | None) -> Target:
     """The GPU at hand; its arithmetic is not looked up, only what it can run."""
-    from tcu.gpu import find_gpu
-    from tcu.gpu import multiply_accumulate as execute
-
-    gpu = find_gpu()
+    at_hand = gpu.find_gpu()
     result = get_format(output or _widest(fmt))
     wanted = (canonical_instruction(instruction), fmt.name, fmt.name, result.name)
     rows = [
-        row for row in gpu.kernels if (row.name, row.a, row.b, row.output) == wanted and k in (None, row.k)
+        row
+        for row in at_hand.kernels
+        if (row.name, row.a, row.b, row.output) == wanted and k in (None, row.k)
     ]
     if not rows:
-        has = ", ".join(row.signature for row in gpu.kernels)
-        raise DtypeError(f"{gpu.name} has no {instruction} {fmt.name} → {result.name}; it has: {has}")
+        has = ", ".join(row.signature for row in at_hand.kernels)
+        raise DtypeError(f"{at_hand.name} has no {instruction} {fmt.name} → {result.name}; it has: {has}")
     kernel = max(rows, key=lambda row: row.k)
     # The executor looks at formats and k only; the arithmetic is what the probes are to find.
     unknown = unknown_arithmetic(kernel.output)
     blank = Instruction(kernel.name, kernel.a, kernel.b, kernel.output, kernel.shape, unknown, ())
 
     def function(a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return np.asarray(execute(a, b, c, blank))
+        return np.asarray(gpu.multiply_accumulate(a, b, c, blank))
 
-    return Target(fmt, result, kernel.k, f"{gpu.name} {kernel.signature}", function)
+    return Target(fmt, result, kernel.k, f"{at_hand.name} {kernel.signature}", function)
 
 
 def unknown_arithmetic(output: str) -> Arithmetic:

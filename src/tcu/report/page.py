@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import tcu
 from tcu.report.chapters import Chapter, Part, parts_of
 from tcu.report.explorer import catalogue, script_file
 from tcu.report.html_page import Markup, data, page, script, tag
 from tcu.report.plots import plot, plotly_script
 from tcu.study import Figure, Outcome, Result, Table, Verdict
 from tcu.study.provenance import machine_name
+from tcu.version import __version__
 
 __all__ = ["MARKS", "OUTCOMES", "explorer_page", "origin_of", "report_page"]
 
@@ -45,7 +45,7 @@ def report_page(chapters: Sequence[Chapter], about: str) -> str:
 def explorer_page() -> str:
     """The MMA explorer alone."""
     return page(
-        "MMA explorer", f"tcu {tcu.__version__}: what one matrix instruction computes, in exact integers",
+        "MMA explorer", f"tcu {__version__}: what one matrix instruction computes, in exact integers",
         *_explorer(), data(catalogue(), "catalogue"),
         *(script(script_file(name)) for name in ("unit.js", "explorer.js")), style=script_file("report.css"),
     )  # fmt: skip

@@ -22,7 +22,7 @@ MAGIC = b"\x93NUMPY"
 
 
 class NpySource(Source):
-    """Read by position, so threads do not disturb each other, and a file that was cut off meanwhile is noticed.
+    """Every read opens the file anew, so threads do not disturb each other, and a file that was cut off meanwhile is noticed.
 
     The file is open only while it is read: a folder may hold more files than a
     process may have open.
@@ -80,30 +80,29 @@ class NpySource(Source):
         return found.T
 
     @contextmanager
-    def _opened(self, start: int) -> Iterator[int]:
-        """The file, which must be the same before and after it is read."""
+    def _opened(self, start: int) -> Iterator[io.FileIO]:
+        """The file, for the caller alone; it must be the same before and after it is read."""
         try:
-            file = os.open(self.name, os.O_RDONLY)
+            file = open(self.name, "rb", buffering=0)  # noqa: SIM115  its errors are told apart from the caller's
         except OSError as error:
             raise self._unreadable(self._byte(start), error) from error
-        try:
+        with file:
             self._check(file)
             yield file
             self._check(file)
-        finally:
-            os.close(file)
 
-    def _check(self, file: int) -> None:
-        if _state_of(file) != (self._size, self._changed):
+    def _check(self, file: io.FileIO) -> None:
+        if _state_of(file.fileno()) != (self._size, self._changed):
             raise DataFileError(
                 f"{self.name} changed while it was read: begin again once nobody writes to it"
             )
 
-    def _fill(self, file: int, start: int, rest: memoryview) -> None:
+    def _fill(self, file: io.FileIO, start: int, rest: memoryview) -> None:
         at = self._byte(start)
         while rest:
             try:
-                count = os.preadv(file, [rest], at)
+                file.seek(at)
+                count = file.readinto(rest)
             except OSError as error:
                 raise self._unreadable(at, error) from error
             if not count:

@@ -22,7 +22,7 @@ from tcu.streams.checkpoint import Checkpoint
 from tcu.streams.passes import Numbers, run
 from tcu.streams.source import Strips
 from tcu.streams.totals import Total
-from tcu.unfinished import beside, open_alone
+from tcu.unfinished import beside, discard, give_name, open_alone
 
 __all__ = ["ScanFile", "scan_into"]
 
@@ -133,13 +133,13 @@ class ScanFile:
             if whole or kept:
                 self.sync()
             if whole:
-                self.part.replace(self.path)
+                give_name(self._file, self.part, self.path)
                 kept = True
         except OSError as error:
             raise DataFileError(f"cannot write {self.part}: {error.strerror or error}: make room") from None
         finally:
             if not kept:
-                self.part.unlink(missing_ok=True)
+                discard(self._file, self.part)
             with suppress(OSError):  # of what was not written after all
                 self._file.close()
 

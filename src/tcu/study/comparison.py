@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tcu.study import gpu
 from tcu.study.study import Figure, Line, Point, Rows, Shown, Study, Table, Verdict
 from tcu.study.sweeps import NEEDS, SEED, not_on_titan, sizes_of, timed
 
@@ -31,9 +32,8 @@ def _points(quick: bool) -> list[Point]:
 
 
 def _measure(point: Point) -> Rows:
-    from tcu.study.gpu.reductions import compare
-
-    return compare(point["n"])
+    found: Rows = gpu.load().reductions.compare(point["n"], TUNED)
+    return found
 
 
 def _show(rows: Rows) -> Shown:

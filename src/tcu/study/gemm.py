@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tcu.study import gpu
 from tcu.study.study import Figure, Line, Point, Row, Rows, Shown, Study, Verdict
 
 __all__ = ["GEMM"]
@@ -20,9 +21,13 @@ def _points(quick: bool) -> list[Point]:
 
 
 def _measure(point: Point) -> Rows:
-    from tcu.study.gpu.gemm import rates, reading
-
-    return reading(point["read"]) if "read" in point else rates(point["n"])
+    gemm = gpu.load().gemm
+    found: Rows = (
+        gemm.reading(point["read"], READING)
+        if "read" in point
+        else gemm.rates(point["n"], NAIVE, SHARED, LIBRARY)
+    )
+    return found
 
 
 def _show(rows: Rows) -> Shown:

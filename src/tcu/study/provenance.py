@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import datetime
 import importlib.metadata
-import os
 import platform
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import tcu
+from tcu.model.threads import core_count
+from tcu.version import __version__
 
 __all__ = ["machine", "machine_name", "provenance"]
 
@@ -24,7 +24,7 @@ def provenance(command: str, versions: Mapping[str, str] | None = None) -> dict[
         "command": command,
         "date": datetime.date.today().isoformat(),
         "machine": machine(),
-        "versions": {"tcu": tcu.__version__}
+        "versions": {"tcu": __version__}
         | {name: importlib.metadata.version(name) for name in _LIBRARIES}
         | dict(versions or {}),
     }
@@ -34,7 +34,7 @@ def machine() -> dict[str, Any]:
     """Processor, cores, system, and the first GPU where there is one."""
     return {
         "processor": _processor(),
-        "cores": _cores(),
+        "cores": core_count(),
         "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
     } | _gpu()
@@ -47,12 +47,6 @@ def machine_name(machine: Mapping[str, Any]) -> str:
     cores = machine.get("cores")
     name = str(machine.get("processor", "unknown machine")).split(" (family")[0]
     return f"{name}, {cores} core{'' if cores == 1 else 's'}"
-
-
-def _cores() -> int:
-    """Those that this process may use, where the system tells."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def _gpu() -> dict[str, Any]:
@@ -77,7 +71,7 @@ def _processor() -> str:
     """Name, and family-model-stepping where the name says little, as on virtual machines."""
     fields: dict[str, str] = {}
     with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             name, _, value = line.partition(":")
             fields.setdefault(name.strip(), value.strip())
     if not fields:

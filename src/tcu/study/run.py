@@ -17,10 +17,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import tcu
 from tcu.errors import DataFileError
 from tcu.study.provenance import provenance
 from tcu.study.study import Point, Rows, Study
+from tcu.version import __version__
 
 __all__ = ["Progress", "Result", "finished", "load", "run_study"]
 
@@ -183,5 +183,5 @@ def _key(point: Point) -> str:
 
 
 def _identity(study: Study, points: list[Point]) -> str:
-    text = json.dumps([tcu.__version__, study.name, study.seed, points], sort_keys=True)
+    text = json.dumps([__version__, study.name, study.seed, points], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

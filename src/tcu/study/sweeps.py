@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tcu.study import gpu
 from tcu.study.study import Figure, Line, Need, Point, Rows, Shown, Study, Verdict
 
 __all__ = ["NEEDS", "SEED", "SWEEPS", "not_on_titan", "sizes_of", "timed"]
@@ -36,9 +37,8 @@ def _points_of(variant: str) -> Callable[[bool], list[Point]]:
 
 
 def _measure(point: Point) -> Rows:
-    from tcu.study.gpu.reductions import sweep
-
-    return sweep(point["n"], point["options"])
+    found: Rows = gpu.load().reductions.sweep(point["n"], point["options"])
+    return found
 
 
 def timed(rows: Rows) -> Rows:

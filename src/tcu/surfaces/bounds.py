@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, SupportsIndex
 
 import numpy as np
@@ -10,22 +11,24 @@ import numpy.typing as npt
 
 from tcu.engines import execute
 from tcu.engines.host.planned import plan_of
-from tcu.formats.format import format_of
+from tcu.formats.format import Format, format_of, get_format
 from tcu.formats.scalar import Number, decode, encode
 from tcu.model.elements import Elements
 from tcu.model.execute import pieces
 from tcu.model.pairs import Pairs
-from tcu.ops import CUMSUM, DOT, SUM
-from tcu.ops.exact import Accumulator, exact_sum, tally
+from tcu.ops import CUMSUM, DOT, STD, SUM, VAR
+from tcu.ops.exact import SCALE, Accumulator, Tally, exact_sum, tally
 from tcu.ops.exact_products import PRODUCT_SCALE, sum_of_products
 from tcu.ops.info import scan_info
-from tcu.ops.layout import Along, scan_axis
-from tcu.ops.operation import Call
+from tcu.ops.layout import WHOLE, Along, scan_axis
+from tcu.ops.operation import Call, Operation
 from tcu.ops.result import result_format
 from tcu.plan import DEFAULT_VARIANT, Plan, make_scan_plan, plan_error_bound, scan_error_bound
 from tcu.units import Unit
 
-__all__ = ["bound_of", "cumsum_error_bound", "dot_error_bound", "error_bound"]
+__all__ = [
+    "bound_of", "cumsum_error_bound", "dot_error_bound", "error_bound", "std_error_bound", "var_error_bound",
+]  # fmt: skip
 
 _PIECE = 1 << 22
 
@@ -48,7 +51,7 @@ def error_bound(
     elements.  inf where an overflow cannot be excluded; NaN where x holds inf
     or NaN.
     """
-    elements = x if isinstance(x, Elements) else Elements(x)
+    elements = Elements.of(x)
     options = (unit, variant, chain, block, accumulator, fraction, dtype)
     plan, chosen = plan_of(SUM, elements.n, elements.format, options)
     target = result_format(elements.format, dtype)
@@ -107,6 +110,92 @@ def _largest_product(x: npt.NDArray[Any], y: npt.NDArray[Any]) -> float:
 def _rounded_up(number: Number) -> float:
     """The smallest binary64 number that is not below ``number``."""
     return float(decode(encode(number, "binary64", "RU"), "binary64"))
+
+
+def var_error_bound(
+    x: npt.ArrayLike, *, correction: float = 0.0, block: int | None = None, dtype: npt.DTypeLike | None = None
+) -> float:
+    """A bound on |tcu.var(x, ...) - exact variance of x|, with the parameters of :func:`tcu.var`.
+
+    Proved from n, the sums of |x - x[0]| and of its square, and the largest of
+    them.  inf where an overflow cannot be excluded, or where the correction leaves
+    nothing to divide by; NaN where x holds inf or NaN, or nothing.
+    """
+    elements = Elements.of(x)
+    lost, top = _lost_of_variance(VAR, elements, correction, block, dtype)
+    return _rounded(lost, top, result_format(elements.format, dtype))
+
+
+def std_error_bound(
+    x: npt.ArrayLike, *, correction: float = 0.0, block: int | None = None, dtype: npt.DTypeLike | None = None
+) -> float:
+    """A bound on |tcu.std(x, ...) - exact standard deviation of x|, as :func:`var_error_bound`."""
+    elements = Elements.of(x)
+    lost, top = _lost_of_variance(STD, elements, correction, block, dtype)
+    if lost and math.isfinite(lost):
+        # |a - b| = |a^2 - b^2| / (a + b), and is at most the root of |a^2 - b^2|.
+        given = (VAR, elements.array, correction, block)
+        least = math.sqrt(max(float(_value_of(*given)) * (1 - 2.0**-50) - lost, 0.0))
+        lost = min(math.sqrt(lost), lost / least if least else math.inf) * (1 + 2.0**-40)
+    return _rounded(lost, math.sqrt(top), result_format(elements.format, dtype))
+
+
+def _value_of(operation: Operation, x: Any, correction: float, block: int | None) -> Any:
+    return execute(Call(operation, (x,), WHOLE, (correction, block, "float64")))[0]
+
+
+def _lost_of_variance(
+    operation: Operation,
+    elements: Elements,
+    correction: float,
+    block: int | None,
+    dtype: npt.DTypeLike | None,
+) -> tuple[float, float]:
+    """(a bound on the error of a variance before its rounding, a bound on the variance itself)"""
+    options = operation.values({"correction": correction, "block": block, "dtype": dtype})
+    plan, _ = plan_of(operation, elements.n, elements.format, options)
+    n, left, unit = elements.n, elements.n - options[0], get_format("binary64").unit_roundoff
+    if not n:
+        return math.nan, math.nan
+    pivot, first, second, top = float(elements.read(0, 1)[0]), Tally(), Tally(), 0.0
+    with np.errstate(all="ignore"):
+        for start in range(0, n, _PIECE):
+            piece = np.abs(elements.read(start, min(start + _PIECE, n)).astype(np.float64) - pivot)
+            top = max(top, float(piece.max()))
+            first = first.plus(exact_sum(piece, get_format("binary64")))
+            second = second.plus(sum_of_products(piece, piece, get_format("binary64")))
+    if (
+        first.nans or first.positive
+    ):  # which they are where x holds inf or NaN, or where a difference overflows
+        finite = all(np.isfinite(elements.read(*piece)).all() for piece in pieces(n))
+        return (math.inf, math.inf) if finite else (math.nan, math.nan)
+    if not first.integer:
+        return (0.0, 0.0) if left > 0 else (math.nan, math.nan)
+    # Of deviations that were rounded once, hence the factors.
+    mass = _rounded_up(first.number(SCALE)) * (1 + 4 * unit)
+    squares = _rounded_up(second.number(PRODUCT_SCALE)) * (1 + 8 * unit)
+    wide, double = replace(plan, input="binary64"), get_format("binary64")
+    of_sum = plan_error_bound(wide, None, mass, top, double, mass) + unit * mass
+    of_squares = (
+        plan_error_bound(wide, None, squares, top * top * (1 + 4 * unit), double, squares)
+        + 3 * unit * squares
+    )
+    of_square = (2 * mass * of_sum + of_sum * of_sum + 3 * unit * (mass + of_sum) * (mass + of_sum)) / n
+    lost = of_squares + of_square + double.min_normal * n  # the last for what underflows on the way
+    lost += 2 * unit * (squares + lost)
+    if left <= 0 or not math.isfinite(lost):
+        return math.inf, math.inf
+    return lost / left * (1 + 2.0**-40) + double.min_normal, (squares + lost) / left
+
+
+def _rounded(lost: float, top: float, target: Format) -> float:
+    """With the rounding to the result of what is at most ``top``."""
+    if lost == 0 or math.isnan(lost):
+        return lost
+    if top + lost > target.max_finite:
+        return math.inf
+    unit = target.unit_roundoff + 2 * get_format("binary64").unit_roundoff
+    return (lost + unit * (top + lost) + target.min_subnormal / 2) * (1 + 2.0**-40)
 
 
 def cumsum_error_bound(

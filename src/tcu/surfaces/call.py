@@ -1,16 +1,31 @@
-"""Whose arrays a call has, asked once; and who executes it."""
+"""Whose arrays a call has, asked once; and who executes it.
+
+A call on a GPU of a kind that was made before takes a shortcut: its launch is kept, and most of the host's time
+would go into finding it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from tcu.engines import execute
+from tcu.engines import engine_of
 from tcu.formats.array import is_dask
 from tcu.formats.tensor import is_tensor
-from tcu.ops.operation import Call
+from tcu.ops.layout import Layout
+from tcu.ops.operation import Call, Operation
 
 __all__ = ["run"]
+
+Shortcut = Callable[[Operation, tuple[Any, ...], Layout, tuple[Any, ...]], Any]
+
+
+def _no_shortcut(*_: Any) -> None:
+    return None
+
+
+_shortcut: list[Shortcut] = [_no_shortcut]
+"""Asked first, for the result of a call like one before, or None; a list, as torch.compile reads this while it is set."""
 
 
 _PLAIN, _TENSOR, _DASK = range(3)
@@ -19,27 +34,34 @@ _kinds: dict[type, int] = {}
 """Of types that were met: to look takes longer than all else up to a launch."""
 
 
-def run(call: Call) -> Any:
+def run(
+    operation: Operation, arrays: tuple[Any, ...], layout: Layout, options: tuple[Any, ...], out: Any = None,
+    return_info: bool = False, progress: Any = None,
+) -> Any:  # fmt: skip
     """The result, in the library of the arrays; with ``return_info``, (result, how it came about)."""
+    if out is None and not return_info and progress is None:
+        result = _shortcut[0](operation, arrays, layout, options)
+        if result is not None:
+            return result
     kind = _PLAIN
-    for x in call.arrays:
+    for x in arrays:
         found = _kinds.get(type(x))
         if found is None:
             found = _kinds[type(x)] = _DASK if is_dask(x) else _TENSOR if is_tensor(x) else _PLAIN
         kind = max(kind, found)
-    return _RUNNERS[kind](call)
+    return _RUNNERS[kind](Call(operation, arrays, layout, options, out, return_info, progress))
 
 
 def _run_plain(call: Call) -> Any:
-    result, info = execute(call)
+    result, info = engine_of(call.arrays).execute(call)
     return (result, info) if call.return_info else result
 
 
 def _run_tensors(call: Call) -> Any:
-    from tcu.surfaces.torch.run import run  # registers operators, which imports PyTorch
+    from tcu.surfaces.torch import run as tensors  # registers operators, which imports PyTorch
 
-    _RUNNERS[_TENSOR] = run
-    return run(call)
+    _RUNNERS[_TENSOR], _shortcut[0] = tensors.run, tensors.shortcut
+    return tensors.run(call)
 
 
 def _run_dask(call: Call) -> Any:

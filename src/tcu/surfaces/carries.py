@@ -24,15 +24,15 @@ from tcu.errors import InvalidOperationError
 from tcu.formats.array import lives_on_gpu
 from tcu.formats.format import Format
 from tcu.formats.tensor import is_tensor
-from tcu.ops import CUMSUM, FSUM, SUM
+from tcu.ops import CUMSUM, SUM
 from tcu.ops.exact import SCALE, Tally
-from tcu.ops.layout import Along, reduced_shape
+from tcu.ops.layout import Along
 from tcu.ops.operation import Call
 from tcu.ops.options import defaults
 from tcu.ops.result import round_number
-from tcu.surfaces.shares import share_of
+from tcu.surfaces.shares import Share, merged
 
-__all__ = ["carried", "carries", "carry_of", "local_scan", "row_tallies"]
+__all__ = ["carried", "carries", "carry_of", "local_scan"]
 
 
 def carry_of(before: Tally) -> float:
@@ -43,37 +43,18 @@ def carry_of(before: Tally) -> float:
         return math.nan
 
 
-def row_tallies(x: Any, axes: tuple[int, ...]) -> npt.NDArray[Any]:
-    """The exact sum of every row along axes: an object array of :class:`Tally`, of x's shape with length 1 there."""
-    found = np.empty(reduced_shape(x.shape, axes, keepdims=True), object)
-    for where in np.ndindex(found.shape):
-        row = x[tuple(slice(None) if i in axes else at for i, at in enumerate(where))]
-        found[where] = share_of(FSUM, (row,), (None,)).tally
-    return found
-
-
-def carries(tallies: Iterable[npt.NDArray[Any]]) -> Iterable[npt.NDArray[np.float64]]:
-    """What each of the blocks adds to its rows, from the blocks' tallies in order."""
-    before: npt.NDArray[Any] | None = None
-    for block in tallies:
+def carries(shares: Iterable[npt.NDArray[Any]]) -> Iterable[npt.NDArray[np.float64]]:
+    """What each of the blocks adds to its rows, from the shares of the blocks' rows in order."""
+    before: Any = None
+    for block in shares:
         if before is None:
-            before = _each(lambda _: Tally(), block)
-        yield _each(carry_of, before).astype(np.float64)
-        before = _both(before, block)
-
-
-def _each(function: Any, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    found = np.empty(array.shape, object)
-    for where in np.ndindex(array.shape):
-        found[where] = function(array[where])
-    return found
-
-
-def _both(first: Any, second: Any) -> npt.NDArray[Any]:
-    found = np.empty(first.shape, object)
-    for where in np.ndindex(first.shape):
-        found[where] = first[where].plus(second[where])
-    return found
+            before = np.empty(block.shape, object)
+            before.fill(Share())
+        yield np.vectorize(lambda share: carry_of(share.tally), otypes=[np.float64])(before)
+        both: Any = np.empty(block.shape, object)
+        for where in np.ndindex(block.shape):
+            both[where] = merged([before[where], block.item(where)])
+        before = both
 
 
 def local_scan(x: Any, axis: int, *, exclusive: bool, reverse: bool) -> Any:

@@ -22,20 +22,28 @@ import numpy.typing as npt
 from dask.graph_manipulation import bind
 
 from tcu.engines import execute
-from tcu.engines.host.own import row_shares
+from tcu.engines.host.own import own_shares
 from tcu.engines.host.planned import encoded
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.array import check_in_memory
 from tcu.formats.format import Format, get_format
 from tcu.model import threads
 from tcu.model.elements import summable
-from tcu.ops import SUM
+from tcu.ops import FSUM, SUM
 from tcu.ops.finish import finish_totals
-from tcu.ops.layout import Along, Axes, Ragged, Whole, reduced_shape, scan_axis
+from tcu.ops.layout import WHOLE, Along, Axes, Ragged, Whole, reduced_shape, scan_axis
 from tcu.ops.operation import Call, Operation
 from tcu.ops.result import result_format
-from tcu.surfaces.carries import carried, carries, local_scan, row_tallies
-from tcu.surfaces.shares import Share, merged, rounded_share, share_of, share_of_total, total_call
+from tcu.surfaces.carries import carried, carries, local_scan
+from tcu.surfaces.shares import (
+    Share,
+    merged,
+    rounded_share,
+    row_shares,
+    share_of,
+    share_of_total,
+    total_call,
+)
 
 __all__ = ["run"]
 
@@ -63,10 +71,12 @@ def run(call: Call) -> Any:
     x, layout = call.arrays[0], call.layout
     if call.operation.arithmetic == "own":
         return _of_its_own(call.operation, x, Axes.of(layout, x.shape), layout, target)
-    if isinstance(layout, Whole) or (call.operation.exact and layout.axis is None):
+    apart = x.npartitions > 1 or not call.operation.moments  # of one chunk, moments are those of an array
+    if apart and (isinstance(layout, Whole) or (call.operation.exact and layout.axis is None)):
         result = _whole(call, target)
         return result.reshape((1,) * x.ndim) if isinstance(layout, Along) and layout.keepdims else result
-    return _along(call, x, Axes.of(layout, x.shape), layout.keepdims, target)
+    keepdims = isinstance(layout, Along) and layout.keepdims
+    return _along(call, x, Axes.of(layout, x.shape), keepdims, target)
 
 
 def _checked(arrays: Sequence[Any]) -> Format:
@@ -108,7 +118,7 @@ def _whole(call: Call, target: Format) -> Any:
     )  # fmt: skip
     return da.reduction(
         shares, chunk=_unchanged, combine=_merge,
-        aggregate=partial(_finish, operation=call.operation, target=target, like=_like(x, target.dtype)),
+        aggregate=partial(_finish, call=_without_arrays(call), target=target, like=_like(x, target.dtype)),
         dtype=target.dtype, name=f"tcu-{name}", meta=_like(x, target.dtype),
     )  # fmt: skip
 
@@ -133,11 +143,14 @@ def _merge(x: npt.NDArray[Any], axis: Any, keepdims: bool) -> npt.NDArray[Any]:
     return _boxed(merged(x.flat), x.ndim)
 
 
-def _finish(
-    x: npt.NDArray[Any], axis: Any, keepdims: bool, *, operation: Operation, target: Format, like: Any
-) -> Any:
+def _without_arrays(call: Call) -> Call:
+    """What the last task of a reduction needs."""
+    return call._replace(arrays=())
+
+
+def _finish(x: npt.NDArray[Any], axis: Any, keepdims: bool, *, call: Call, target: Format, like: Any) -> Any:
     share: Share = merged(x.flat)
-    return _placed(np.asarray(rounded_share(operation, share, target)), like)
+    return _placed(np.asarray(rounded_share(call.operation, share, target, call.options)), like)
 
 
 def _placed(result: npt.NDArray[Any], like: Any) -> Any:
@@ -167,7 +180,8 @@ def _scan(call: Call, target: Format) -> Any:
         x, axis = x.reshape(-1), 0
     ones = tuple((1,) * len(lengths) if i == axis else lengths for i, lengths in enumerate(x.chunks))
     sums = x.map_blocks(
-        _tallies_along, axis=(axis,), dtype=object, chunks=ones, meta=np.empty((0,) * x.ndim, object),
+        _shares_of_block, axis=(axis,), call=Call(FSUM, (), WHOLE, (None,)), dtype=object, chunks=ones,
+        meta=np.empty((0,) * x.ndim, object),
         token="tcu-cumsum-sums",
     )  # fmt: skip
     together = sums.rechunk({axis: -1}).map_blocks(
@@ -183,8 +197,8 @@ def _scan(call: Call, target: Format) -> Any:
     )  # fmt: skip
 
 
-def _carries_of_row(tallies: npt.NDArray[Any], *, axis: int, reverse: bool) -> npt.NDArray[np.float64]:
-    front = np.moveaxis(tallies, axis, 0)
+def _carries_of_row(shares: npt.NDArray[Any], *, axis: int, reverse: bool) -> npt.NDArray[np.float64]:
+    front = np.moveaxis(shares, axis, 0)
     blocks = [front[i, ...] for i in range(len(front))]  # arrays, also of no dimensions
     found = list(carries(blocks[::-1] if reverse else blocks))
     return np.stack(found[::-1] if reverse else found, axis)
@@ -203,8 +217,8 @@ def _scan_of_block(
 
 def _along(call: Call, x: Any, axes: Axes, keepdims: bool, target: Format) -> Any:
     n, like = _row_length(axes), _like(x, target.dtype)
-    if call.operation.exact:
-        return _exactly_along(call, x, axes, n, keepdims, target)
+    if call.operation.exact or call.operation.moments:
+        return _shares_along(call, x, axes, n, keepdims, target)
     # Every row by the plan of one, where the row lies in one chunk; where it lies in several, their totals.
     return da.reduction(
         x, chunk=partial(_rows_of_block, operation=call.operation, options=call.options), combine=_unchanged,
@@ -240,7 +254,7 @@ def _finish_rows(
     kept = [i for i in range(totals.ndim) if i not in axis]
     blocks = math.prod(totals.shape[i] for i in axis)
     shape = reduced_shape(totals.shape, tuple(axis), keepdims=True)
-    rows = finish_totals(operation, exact_rows(totals.transpose(*axis, *kept).reshape(blocks, -1)), n)
+    rows = finish_totals(operation, exact_rows(totals.transpose(*axis, *kept).reshape(blocks, -1))[None], n)
     result = np.asarray(encoded(rows, target)).view(target.dtype).reshape(shape)
     return _placed(_shaped(result, axis, keepdims), like)
 
@@ -261,55 +275,58 @@ def exact_rows(totals: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         return np.asarray(result + 0.0)
 
 
-# Exact sums along axes: rounded at once where a row lies in one chunk; where it lies in several, their exact sums merge.
+# What has shares of every row: finished at once where a row lies in one chunk; where it lies in several, they merge.
 
 
-def _exactly_along(call: Call, x: Any, axes: Axes, n: int, keepdims: bool, target: Format) -> Any:
-    name = call.operation.name
+def _shares_along(call: Call, x: Any, axes: Axes, n: int, keepdims: bool, target: Format) -> Any:
+    name, last = call.operation.name, _without_arrays(call)
     ones = tuple((1,) * len(lengths) if i in axes.reduced else lengths for i, lengths in enumerate(x.chunks))
-    blocks: dict[str, Any] = {"axis": axes.reduced, "chunks": ones, "token": f"tcu-{name}-rows"}
+    blocks: dict[str, Any] = {"axis": axes.reduced, "call": last, "chunks": ones, "token": f"tcu-{name}-rows"}
     if all(x.numblocks[axis] == 1 for axis in axes.reduced):
         rows = x.map_blocks(
-            _exact_rows_of_block, operation=call.operation, target=target, dtype=target.dtype,
-            meta=_like(x, target.dtype, x.ndim), **blocks,
-        )  # fmt: skip
+            _whole_rows_of_block,
+            target=target,
+            dtype=target.dtype,
+            meta=_like(x, target.dtype, x.ndim),
+            **blocks,
+        )
         return rows if keepdims else rows.squeeze(axes.reduced)
-    tallies = x.map_blocks(_tallies_along, dtype=object, meta=np.empty((0,) * x.ndim, object), **blocks)
+    shares = x.map_blocks(_shares_of_block, dtype=object, meta=np.empty((0,) * x.ndim, object), **blocks)
     like = _like(x, target.dtype)
     return da.reduction(
-        tallies, chunk=_unchanged, combine=_merged_tallies,
-        aggregate=partial(_finish_tallies, operation=call.operation, n=n, target=target, like=like),
+        shares, chunk=_unchanged, combine=_merged_rows,
+        aggregate=partial(_finish_shares, call=last, n=n, target=target, like=like),
         axis=axes.reduced, keepdims=keepdims, dtype=target.dtype, name=f"tcu-{name}",
         meta=_like(x, target.dtype, len(axes.shape)),
     )  # fmt: skip
 
 
-def _exact_rows_of_block(x: Any, *, axis: tuple[int, ...], operation: Operation, target: Format) -> Any:
+def _whole_rows_of_block(x: Any, *, axis: tuple[int, ...], call: Call, target: Format) -> Any:
+    options = (*call.options[:-1], target.dtype)
     with threads.alone():
-        return execute(Call(operation, (x,), Along(axis, True), (target.dtype,)))[0]
+        return execute(call._replace(arrays=(x,), layout=Along(axis, True), options=options))[0]
 
 
-def _tallies_along(x: Any, *, axis: tuple[int, ...]) -> npt.NDArray[Any]:
+def _shares_of_block(x: Any, *, axis: tuple[int, ...], call: Call) -> npt.NDArray[Any]:
     with threads.alone():
-        return row_tallies(x, axis)
+        return row_shares(call.operation, x, axis, call.options)
 
 
-def _merged_tallies(tallies: npt.NDArray[Any], axis: Any, keepdims: bool) -> npt.NDArray[Any]:
-    merged_rows = np.empty(reduced_shape(tallies.shape, tuple(axis), keepdims=True), object)
+def _merged_rows(shares: npt.NDArray[Any], axis: Any, keepdims: bool) -> npt.NDArray[Any]:
+    merged_rows = np.empty(reduced_shape(shares.shape, tuple(axis), keepdims=True), object)
     for where in np.ndindex(merged_rows.shape):
-        rows = tallies[tuple(slice(None) if i in axis else at for i, at in enumerate(where))]
-        merged_rows[where] = merged(Share(0, each) for each in np.ravel(rows).tolist()).tally
+        rows = shares[tuple(slice(None) if i in axis else at for i, at in enumerate(where))]
+        merged_rows[where] = merged(np.ravel(rows).tolist())
     return merged_rows
 
 
-def _finish_tallies(
-    tallies: npt.NDArray[Any], axis: Any, keepdims: bool, *, operation: Operation, n: int, target: Format,
-    like: Any,
-) -> Any:  # fmt: skip
-    rows = _merged_tallies(tallies, axis, keepdims)
+def _finish_shares(
+    shares: npt.NDArray[Any], axis: Any, keepdims: bool, *, call: Call, n: int, target: Format, like: Any
+) -> Any:
+    rows = _merged_rows(shares, axis, keepdims)
     result = np.empty(rows.shape, target.dtype)
     for where in np.ndindex(rows.shape):
-        result[where] = rounded_share(operation, Share(n, rows.item(where)), target)
+        result[where] = rounded_share(call.operation, rows.item(where), target, call.options)
     return _placed(_shaped(result, axis, keepdims), like)
 
 
@@ -342,7 +359,7 @@ def _own_shares(x: Any, *, operation: Operation, axis: tuple[int, ...]) -> npt.N
     """The shares of a chunk's rows, in one more axis."""
     axes = Axes.of(Along(axis, True), x.shape)
     with threads.alone():
-        shares = np.asarray(row_shares(operation, np.asarray(x), axes), np.float64)
+        shares = np.asarray(own_shares(operation, np.asarray(x), axes), np.float64)
     return shares.reshape(*axes.shape, shares.shape[1])
 
 

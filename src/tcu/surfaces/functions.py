@@ -8,7 +8,7 @@ from typing import Any
 
 from tcu.ops import OPERATIONS
 from tcu.ops.layout import WHOLE, Along, Ragged
-from tcu.ops.operation import Call, Operation
+from tcu.ops.operation import Operation
 from tcu.ops.options import OPTIONS
 from tcu.surfaces.call import run
 
@@ -25,25 +25,25 @@ def function_of(operation: Operation) -> Function:
     def of_two(
         x: Any, y: Any, *, out: Any = None, return_info: bool = False, progress: Any = None, **options: Any
     ) -> Any:
-        return run(Call(operation, (x, y), WHOLE, operation.values(options), out, return_info, progress))
+        return run(operation, (x, y), WHOLE, operation.values(options), out, return_info, progress)
 
     def of_all(
         x: Any, *, out: Any = None, return_info: bool = False, progress: Any = None, **options: Any
     ) -> Any:
-        return run(Call(operation, (x,), WHOLE, operation.values(options), out, return_info, progress))
+        return run(operation, (x,), WHOLE, operation.values(options), out, return_info, progress)
 
     def reduced(
         x: Any, axis: Any = None, *, keepdims: bool = False, out: Any = None, return_info: bool = False,
         progress: Any = None, **options: Any,
     ) -> Any:  # fmt: skip
         layout = WHOLE if axis is None and not keepdims else Along(axis, keepdims)
-        return run(Call(operation, (x,), layout, operation.values(options), out, return_info, progress))
+        return run(operation, (x,), layout, operation.values(options), out, return_info, progress)
 
     def scanned(
         x: Any, axis: Any = None, *, out: Any = None, return_info: bool = False, progress: Any = None,
         **options: Any,
     ) -> Any:  # fmt: skip
-        return run(Call(operation, (x,), Along(axis), operation.values(options), out, return_info, progress))
+        return run(operation, (x,), Along(axis), operation.values(options), out, return_info, progress)
 
     function = of_two if two else scanned if operation.kind == "scan" else reduced if along else of_all
     parameters = [(name, inspect.Parameter.empty, "Any") for name in operation.operands]
@@ -59,7 +59,7 @@ def segments_of(operation: Operation) -> Function:
     """The function of an operation on ragged segments, as ``tcu.segment_sum`` is that of the sum."""
 
     def function(x: Any, offsets: Any, *, out: Any = None, check: bool = True, **options: Any) -> Any:
-        return run(Call(operation, (x,), Ragged(offsets, check), operation.values(options), out))
+        return run(operation, (x,), Ragged(offsets, check), operation.values(options), out)
 
     parameters = [(name, inspect.Parameter.empty, "Any") for name in ("x", "offsets")]
     tail = [("out", None, "Any"), ("check", True, "bool")]

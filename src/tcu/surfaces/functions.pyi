@@ -240,6 +240,34 @@ def fnorm(
     one is NaN, +0 for no elements.
     """
 
+def fstd(
+    x: Any,
+    axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    *,
+    keepdims: bool = False,
+    correction: float = 0.0,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+) -> Any:
+    """The standard deviation of all elements, or along axes: the root of the exact variance, rounded once.
+
+    Parameters, results and errors are those of :func:`fvar`.  Where it is 0, so is its gradient.
+    """
+
+def segment_fstd(
+    x: Any,
+    offsets: Any,
+    *,
+    correction: float = 0.0,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+    check: bool = True,
+) -> Any:
+    """The standard deviations of ragged segments, rounded once, each with the bits of :func:`tcu.fstd` for it alone.
+
+    Parameters, results and errors are those of :func:`segment_fvar`.
+    """
+
 def fsum(
     x: Any,
     axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
@@ -293,6 +321,43 @@ def segment_fsum(
     Parameters and results are those of :func:`segment_sum`.  Raises what
     :func:`tcu.fsum` raises; where inf and -inf meet in a segment that is
     InvalidOperationError on the CPU, and NaN on a GPU.
+    """
+
+def fvar(
+    x: Any,
+    axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    *,
+    keepdims: bool = False,
+    correction: float = 0.0,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+) -> Any:
+    """The variance of all elements, or along axes, rounded once: one answer, whatever the order, split or machine.
+
+    From the exact sums of the elements and of their squares.  Parameters are those
+    of :func:`var`, without ``block``; the correction counts as the binary64 number
+    that it is.  No square overflows or underflows on the way.  The variance of
+    nothing is NaN, and so is one with an inf or NaN among the elements.
+
+    Raises
+    ------
+    DtypeError, ParameterError:
+        As :func:`var`.
+    """
+
+def segment_fvar(
+    x: Any,
+    offsets: Any,
+    *,
+    correction: float = 0.0,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+    check: bool = True,
+) -> Any:
+    """The variances of ragged segments, rounded once, each with the bits of :func:`tcu.fvar` for it alone.
+
+    Parameters, results and errors are those of :func:`tcu.fvar`; ``offsets`` and
+    ``check`` those of :func:`segment_sum`.
     """
 
 def mean(
@@ -354,6 +419,36 @@ def norm(
     exceeds 2^1024 (one element of 2^512 is enough); squares of elements below
     2^-511 lose bits, and below 2^-538 all of them.  :func:`fnorm` has no such
     limits, and the other dtypes do not reach them.
+    """
+
+def std(
+    x: Any,
+    axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    *,
+    keepdims: bool = False,
+    correction: float = 0.0,
+    block: int | None = None,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+) -> Any:
+    """The standard deviation of all elements, or along axes: the binary64 root of the variance, not yet rounded.
+
+    Parameters, results and errors are those of :func:`var`.  Where it is 0, so is its gradient.
+    """
+
+def segment_std(
+    x: Any,
+    offsets: Any,
+    *,
+    correction: float = 0.0,
+    block: int | None = None,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+    check: bool = True,
+) -> Any:
+    """The standard deviations of ragged segments, each with the bits that :func:`tcu.std` gives for it alone.
+
+    Parameters, results and errors are those of :func:`segment_var`.
     """
 
 def sum(
@@ -502,4 +597,75 @@ def segment_sum(
         cut x into segments.
     tcu.gpu.GpuError:
         x is on a GPU and the way to it is not there.
+    """
+
+def var(
+    x: Any,
+    axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    *,
+    keepdims: bool = False,
+    correction: float = 0.0,
+    block: int | None = None,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+) -> Any:
+    """The variance of all elements, or along axes: the mean squared deviation from their mean, by a plan, bit for bit.
+
+    With d = x - x[0], the first element in C order, rounded to binary64: the sums of
+    d and of d·d by the plan of :func:`dot` (of pairs (d, 1) and (d, d)), and of
+    these (Σd² - Σd·(Σd/n)) / (n - correction) in binary64, never below 0.  One
+    pass, and no cancellation of numbers far larger than the deviations: as x[0] is
+    one of the elements, Σd² is at most n + 1 times the squared deviations' sum.
+
+    Parameters
+    ----------
+    x:
+        Array of float16, bfloat16, float32 or float64, any shape and strides, of
+        NumPy or PyTorch.  Gradients flow through PyTorch's tensors.
+    axis, keepdims:
+        As in :func:`tcu.sum`: ``tcu.var(x, axis=-1)[i] == tcu.var(x[i])``.
+    correction:
+        Taken off n in the denominator: 0 for the variance of these numbers, 1
+        for an unbiased estimate from a sample.  Where it leaves nothing above 0 the
+        result is inf, or NaN where all elements are equal.
+    block:
+        B: threads per block of the plan, a multiple of 32 up to 1024; None: 256.
+    dtype:
+        Format that the result is rounded to.  None: float32 for 16-bit
+        inputs, x's own dtype otherwise.
+    out:
+        An array of the same library and of the result's shape that takes the
+        result; its dtype stands in for ``dtype``.
+
+    Returns
+    -------
+    A NumPy scalar, or a 0-d tensor; an array of them where axes are left;
+    ``out`` where it is given.  The variance of nothing is NaN, and so is one with
+    an inf or NaN among the elements.  Nothing is scaled: squares of float64 deviations
+    beyond 2^1024 are inf (deviations whose sum is, NaN), and below 2^-1022 they lose bits; :func:`fvar` has no
+    such limits.  Of a Dask array in several chunks, or over several ranks, the
+    moments of each by its own plan are merged exactly.
+
+    Raises
+    ------
+    DtypeError, ParameterError:
+        An array that cannot be summed, or one on a GPU; correction or B out of
+        range; an axis that x does not have, or twice; an unfit ``out``.
+    """
+
+def segment_var(
+    x: Any,
+    offsets: Any,
+    *,
+    correction: float = 0.0,
+    block: int | None = None,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+    check: bool = True,
+) -> Any:
+    """The variances of ragged segments, each with the bits that :func:`tcu.var` gives for it alone.
+
+    Parameters, results and errors are those of :func:`tcu.var`; ``offsets`` and
+    ``check`` those of :func:`segment_sum`.  The variance of an empty segment is NaN, and
+    no gradient flows through it.
     """

@@ -18,7 +18,7 @@ def is_served(operation: Operation, layout: type[Layout], surface: Surface) -> b
     if layout not in operation.layouts:
         return False
     if surface == "GPU":
-        return operation.arithmetic != "own"
+        return operation.on_gpu
     if surface == "Dask":
         return layout is not Ragged
     if surface == "ranks":

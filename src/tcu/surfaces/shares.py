@@ -1,9 +1,8 @@
 """Reductions of arrays that lie in several places: each block's share, their exact merging, and the result.
 
-A share is exact: of ``fsum``, ``fmean``, ``fdot`` and ``fnorm`` the numbers
-or products of a block, added up without rounding; of ``sum``, ``mean``,
-``dot`` and ``norm`` the block's total by the plan of its own length, in
-binary64.  So merging has no order.  The exact reductions depend on the
+A share is exact: of exact operations the numbers or products of a block, added
+up without rounding; of planned ones the block's total, or its moments, by the
+plan of its own length, in binary64.  So merging has no order.  The exact reductions depend on the
 numbers alone; the planned ones on which numbers form a block: the blocks'
 totals are added exactly and rounded to binary64, and from there on it is as
 for one array.
@@ -13,23 +12,30 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from tcu.engines import execute, load_cuda
-from tcu.engines.host.exact import scale_of, tally_of
+from tcu.engines.host.exact import tallies_of
+from tcu.engines.host.planned import plan_of
+from tcu.engines.host.source import source_of
 from tcu.errors import InvalidOperationError
 from tcu.formats.array import lives_on_gpu
 from tcu.formats.format import Format, get_format
+from tcu.model.elements import Elements
+from tcu.model.moments import moments
 from tcu.ops import DOT, SUM
 from tcu.ops.exact import SCALE, Tally, exact_sum
+from tcu.ops.exact_products import PRODUCT_SCALE
 from tcu.ops.finish import finish_exactly, finish_totals
-from tcu.ops.layout import WHOLE
+from tcu.ops.layout import WHOLE, reduced_shape
 from tcu.ops.operation import Call, Operation
 from tcu.ops.result import round_number, round_sum
 
-__all__ = ["Share", "merged", "rounded_share", "share_of", "share_of_total", "total_call"]
+__all__ = ["Share", "merged", "rounded_share", "row_shares", "share_of", "share_of_total", "total_call"]
 
 
 class Share(NamedTuple):
@@ -38,6 +44,8 @@ class Share(NamedTuple):
     n: int = 0
     tally: Tally = Tally()
     """In units of 2^:func:`scale_of`."""
+    squares: Tally = Tally()
+    """Of moments, in units of products."""
 
 
 def share_of(operation: Operation, arrays: Sequence[Any], options: Sequence[Any]) -> Share:
@@ -48,9 +56,36 @@ def share_of(operation: Operation, arrays: Sequence[Any], options: Sequence[Any]
     if operation.exact:
         if lives_on_gpu(arrays[0]):
             return Share(*load_cuda().sums.exact_tally(arrays, operation.product))
-        return Share(*tally_of(operation, tuple(arrays)))
+        n, found = tallies_of(operation, source_of(operation, arrays))
+        return Share(n, *found)
+    if operation.moments:
+        return _share_of_moments(operation, arrays[0], options)
     total, _ = execute(total_call(operation, arrays, options))
     return share_of_total(math.prod(arrays[0].shape), float(total))
+
+
+def row_shares(operation: Operation, x: Any, axes: Sequence[int], options: Sequence[Any]) -> npt.NDArray[Any]:
+    """The share of every row along axes: an object array of :class:`Share`, of x's shape with length 1 there."""
+    found = np.empty(reduced_shape(x.shape, tuple(axes), keepdims=True), object)
+    for where in np.ndindex(found.shape):
+        row = x[tuple(slice(None) if i in axes else at for i, at in enumerate(where))]
+        found[where] = share_of(operation, (row,), options)
+    return found
+
+
+def _share_of_moments(operation: Operation, x: Any, options: Sequence[Any]) -> Share:
+    """The exact sums of elements and of squares that a block's moments by its plan stand for."""
+    elements = Elements(x)
+    plan, _ = plan_of(operation, elements.n, elements.format, tuple(options))
+    pivot, found = moments(plan, elements)
+    values = (pivot, *found.tolist())
+    if not all(map(math.isfinite, values)):
+        return Share(elements.n, Tally(nans=1), Tally(nans=1))
+    n, (at, first, second) = elements.n, map(Fraction, values)
+    sums = first + n * at, second + 2 * at * first + n * at * at
+    return Share(
+        n, *(Tally(int(each * 2**-scale)) for each, scale in zip(sums, (SCALE, PRODUCT_SCALE), strict=True))
+    )
 
 
 def total_call(operation: Operation, arrays: Sequence[Any], options: Sequence[Any]) -> Call:
@@ -67,24 +102,23 @@ def share_of_total(n: int, total: float) -> Share:
 
 def merged(shares: Iterable[Share]) -> Share:
     """All of them, in any order."""
-    n, tally = 0, Tally()
+    n, tally, squares = Share()
     for share in shares:
         n += share.n
-        tally = tally.plus(share.tally)
-    return Share(n, tally)
+        tally, squares = tally.plus(share.tally), squares.plus(share.squares)
+    return Share(n, tally, squares)
 
 
-def rounded_share(operation: Operation, share: Share, target: Format) -> Any:
+def rounded_share(operation: Operation, share: Share, target: Format, options: Sequence[Any] = ()) -> Any:
     """The result, a NumPy scalar.
 
     Raises InvalidOperationError where an exact reduction meets inf and -inf.
     """
-    if operation.exact:
-        return round_number(
-            finish_exactly(operation, share.tally.number(scale_of(operation)), share.n), target
-        )
+    if operation.exact or operation.moments:
+        correction = operation.correction(options)
+        return round_number(finish_exactly(operation, share[1:], share.n, correction), target)
     try:
         total = float(round_number(share.tally.number(SCALE), None))
     except InvalidOperationError:
         total = math.nan
-    return round_sum(float(finish_totals(operation, np.array([total]), share.n)[0]), target)
+    return round_sum(float(finish_totals(operation, np.array([[total]]), share.n)[0]), target)

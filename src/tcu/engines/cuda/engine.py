@@ -27,7 +27,7 @@ def execute(call: Call, keep: Keep | None = None) -> tuple[Any, Any]:
     """
     operation, layout = call.operation, call.layout
     operation.check_layout(layout)
-    if operation.arithmetic == "own":
+    if not operation.on_gpu:
         raise ParameterError(
             f"{operation.name} has no kernel for GPUs: pass an array in the host's memory, such as numpy.asarray(x)"
         )

@@ -33,6 +33,7 @@ from tcu.gpu.sums import (
     layout_of,
     operand_of,
 )
+from tcu.gpu.variants import launch_variant
 from tcu.model.elements import summable
 from tcu.ops.exact import Tally
 from tcu.ops.request import Request
@@ -128,8 +129,6 @@ def reduce(request: Request, arrays: Sequence[Any], out: Any = None) -> Outcome:
         elif isinstance(launch, ExactLaunch):
             launch(operands, address, 0, stream)
         else:
-            from tcu.gpu.variants import launch_variant
-
             assert prepared.plan is not None
             view = library.view("x", arrays[0], stream)
             launch_variant(

@@ -14,38 +14,34 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.engines.host.rows import row_pieces
+from tcu.engines.host.source import source_of
 from tcu.errors import InvalidOperationError
 from tcu.formats.format import Format
 from tcu.model import compiled, threads
 from tcu.model.elements import Elements
 from tcu.model.pairs import Pairs
-from tcu.ops.exact import SCALE, Tally, tally_on_host
-from tcu.ops.exact_products import PRODUCT_SCALE, tally_of_pairs
+from tcu.ops.exact import Tally, tally_on_host
+from tcu.ops.exact_products import tally_of_pairs
 from tcu.ops.finish import finish_exactly
 from tcu.ops.layout import Axes, Ragged, Whole, check_line
 from tcu.ops.offsets import checked_offsets
 from tcu.ops.operation import Call, Operation
 from tcu.ops.result import put, round_number, target_of
 
-__all__ = ["reduce", "scale_of", "tally_of"]
+__all__ = ["reduce", "tallies_of"]
 
 _PIECE = 1 << 18
 """Numbers that one thread takes at a time."""
 _LONG = 1 << 20
-"""Rows of that length are summed one after another, each by all threads."""
+"""Rows of that length are summed one after another, each by all threads; so are moments of any row."""
 
 
-def scale_of(operation: Operation) -> int:
-    """The exponent of a tally's unit."""
-    return PRODUCT_SCALE if operation.product else SCALE
-
-
-def tally_of(operation: Operation, arrays: tuple[Any, ...]) -> tuple[int, Tally]:
-    """(n, the exact sum) of whole arrays, of their elements or products."""
-    if not operation.product:
-        return tally_on_host(arrays[0])
-    pairs = Pairs(arrays[0], arrays[-1])
-    return pairs.n, tally_of_pairs(pairs)
+def tallies_of(operation: Operation, source: Elements | Pairs) -> tuple[int, tuple[Tally, ...]]:
+    """(n, the exact sums) of whole arrays: of their elements or products, or of elements and of squares."""
+    if isinstance(source, Pairs):
+        return source.n, (tally_of_pairs(source),)
+    n, first = tally_on_host(source)
+    return n, (first, tally_of_pairs(Pairs(source.array, source.array))) if operation.moments else (first,)
 
 
 def reduce(call: Call) -> tuple[Any, None]:
@@ -58,21 +54,15 @@ def reduce(call: Call) -> tuple[Any, None]:
 
 
 def _whole(call: Call) -> Any:
-    operation = call.operation
-    source: Any = call.arrays[0]
-    if operation.product:
-        source = Pairs(call.arrays[0], call.arrays[-1])
-    elif not isinstance(source, Elements):
-        source = Elements(source)
+    source = source_of(call.operation, call.arrays)
     target = target_of(source.format, call.dtype, call.out)
-    n, found = (source.n, tally_of_pairs(source)) if operation.product else tally_on_host(source)
-    number = finish_exactly(operation, found.number(scale_of(operation)), n)
+    n, found = tallies_of(call.operation, source)
+    number = finish_exactly(call.operation, found, n, call.operation.correction(call.options))
     return put(np.asarray(round_number(number, target)), call.out)
 
 
 def _rows(call: Call) -> Any:
-    x = call.arrays[0]
-    elements = x if isinstance(x, Elements) else Elements(x)
+    elements = Elements.of(call.arrays[0])
     array = elements.array
     assert not isinstance(call.layout, Ragged)
     axes = Axes.of(call.layout, array.shape)
@@ -80,9 +70,9 @@ def _rows(call: Call) -> Any:
     left = tuple(array.shape[i] for i in axes.kept)
     rows = array.transpose(*axes.kept, *axes.reduced)
     codes = np.empty(math.prod(axes.shape), target.code_dtype)
-    if axes.n >= _LONG:
+    if axes.n >= _least_alone(call.operation):
         for number, where in enumerate(np.ndindex(left)):
-            codes[number] = _alone(call.operation, Elements(rows[where]), target, f"row {where}")
+            codes[number] = _alone(call, Elements(rows[where]), target, f"row {where}")
     else:
 
         def work(piece: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
@@ -103,18 +93,20 @@ def _rows(call: Call) -> Any:
 
 
 def _segments(call: Call, layout: Ragged) -> Any:
-    x = call.arrays[0]
-    elements = x if isinstance(x, Elements) else Elements(x)
+    elements = Elements.of(call.arrays[0])
     check_line(elements.array.shape)
     edges = checked_offsets(layout.offsets, elements.n)
     count = edges.size - 1
     target = target_of(elements.format, call.dtype, call.out, (count,))
     codes = np.empty(count, target.code_dtype)
     lengths = np.diff(edges)
-    for i in np.flatnonzero(lengths >= _LONG):
+    least = _least_alone(call.operation)
+    for i in np.flatnonzero(lengths >= least):
         piece = Elements(elements.array[edges[i] : edges[i + 1]])
-        codes[i] = _alone(call.operation, piece, target, f"segment {i}")
-    short = np.where(lengths < _LONG, lengths, 0)
+        codes[i] = _alone(call, piece, target, f"segment {i}")
+    if not least:
+        return put(codes.view(target.dtype), call.out)
+    short = np.where(lengths < least, lengths, 0)
 
     def work(where: tuple[int, int]) -> tuple[npt.NDArray[Any], int]:
         first, last = where
@@ -129,7 +121,7 @@ def _segments(call: Call, layout: Ragged) -> Any:
         if clash >= 0:
             raise _clash(f"segment {at + clash}")
         here = slice(at, at + found.size)
-        codes[here] = np.where(lengths[here] < _LONG, found, codes[here])
+        codes[here] = np.where(lengths[here] < least, found, codes[here])
         at += found.size
     return put(codes.view(target.dtype), call.out)
 
@@ -163,11 +155,16 @@ def _fields(fmt: Format) -> int:
     return (1 << fmt.exponent_bits) - 1
 
 
-def _alone(operation: Operation, elements: Elements, target: Format, name: str) -> int:
-    """The code of one long row."""
-    n, found = tally_on_host(elements)
+def _least_alone(operation: Operation) -> int:
+    """Elements from which on a row is added up alone: any number of them where there are moments."""
+    return 0 if operation.moments else _LONG
+
+
+def _alone(call: Call, elements: Elements, target: Format, name: str) -> int:
+    """The code of one row."""
+    n, found = tallies_of(call.operation, elements)
     try:
-        number = finish_exactly(operation, found.number(SCALE), n)
+        number = finish_exactly(call.operation, found, n, call.operation.correction(call.options))
     except InvalidOperationError:
         raise _clash(name) from None
     return int(np.array([round_number(number, target)]).view(target.code_dtype)[0])

@@ -16,13 +16,12 @@ from tcu.ops.offsets import checked_offsets
 from tcu.ops.operation import Call, Operation
 from tcu.ops.result import put, target_of
 
-__all__ = ["reduce", "row_shares"]
+__all__ = ["reduce", "own_shares"]
 
 
 def reduce(call: Call) -> tuple[Any, None]:
     """(the results, None)"""
-    x = call.arrays[0]
-    elements = x if isinstance(x, Elements) else Elements(x)
+    elements = Elements.of(call.arrays[0])
     if isinstance(call.layout, Ragged):
         check_line(elements.array.shape)
         edges = checked_offsets(call.layout.offsets, elements.n)
@@ -40,7 +39,7 @@ def reduce(call: Call) -> tuple[Any, None]:
     return put(encoded(values, target).view(target.dtype).reshape(shape), call.out), None
 
 
-def row_shares(operation: Operation, x: npt.NDArray[Any], axes: Axes) -> npt.NDArray[Any]:
+def own_shares(operation: Operation, x: npt.NDArray[Any], axes: Axes) -> npt.NDArray[Any]:
     """The shares (r, s) of an array's rows."""
     assert operation.share is not None
     return np.asarray(operation.share(_as_rows(x, axes)))

@@ -7,18 +7,20 @@ of several axes in C order.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tcu.engines.host.rows import row_pieces
+from tcu.engines.host.source import source_of
 from tcu.formats.array import encode_array
 from tcu.formats.format import Format
 from tcu.model import threads
 from tcu.model.elements import Elements
 from tcu.model.execute import Progress, execute
+from tcu.model.moments import moments, row_moments
 from tcu.model.pairs import Pairs
 from tcu.model.rows import execute_rows, row_width
 from tcu.ops.finish import finish_totals
@@ -38,29 +40,33 @@ _LONG = 1 << 18
 """Rows and segments of that length are summed one after another, each by all threads."""
 
 Totals = npt.NDArray[np.float64]
+"""(1, m) of m groups of numbers; of moments (2, m)."""
 
 
 def reduce(call: Call) -> tuple[Any, Any]:
     """(the results, how they came about)"""
     if isinstance(call.layout, Ragged):
         return _segments(call, call.layout), None
-    source = _source(call)
+    source = source_of(call.operation, call.arrays)
     array = source.x.array if isinstance(source, Pairs) else source.array
     axes = Axes.of(call.layout, array.shape)
     plan, unit = plan_of(call.operation, axes.n, source.format, call.options)
     whole = isinstance(call.layout, Whole)
     target = target_of(source.format, call.dtype, call.out, None if whole else axes.shape)
-    pieces = (
-        _whole(source, plan, unit, call.progress) if whole else _rows(source, axes, plan, unit, call.progress)
-    )
-    codes = [encoded(finish_totals(call.operation, totals, axes.n), target) for totals in pieces]
+    pieces: Iterable[Totals]
+    if whole:
+        pieces = [_alone(call.operation, source, plan, unit, call.progress)]
+    else:
+        pieces = _rows(call, source, axes, plan, unit)
+    correction = call.operation.correction(call.options)
+    codes = [encoded(finish_totals(call.operation, totals, axes.n, correction), target) for totals in pieces]
     found = np.concatenate(codes) if codes else np.empty(0, target.code_dtype)
     bits = int(found[0]) if found.size == 1 else None
     info: Any = None
     if call.operation.product:
         assert bits is not None
         info = DotInfo(plan, plan.levels, bits)
-    else:
+    elif not call.operation.moments:
         info = sum_info(unit, plan, bits, rows=found.size)
     return put(found.view(target.dtype).reshape(axes.shape), call.out), info
 
@@ -68,58 +74,67 @@ def reduce(call: Call) -> tuple[Any, Any]:
 def plan_of(operation: Operation, n: int, fmt: Format, options: tuple[Any, ...]) -> tuple[Plan, Unit]:
     """The plan of n elements, and the unit whose bits it has; raises what the options deserve."""
     named = dict(zip(operation.options[:-1], options, strict=False))
-    if operation.product:
+    if operation.term != "value":
         return make_dot_plan(n, fmt, named["block"]), get_unit(DEFAULT_UNIT)
     given = named.pop("unit")
     unit = get_unit(DEFAULT_UNIT if given is None else given)
     return make_plan(n, fmt, unit, **named), unit
 
 
-def _source(call: Call) -> Elements | Pairs:
-    if call.operation.product:
-        return Pairs(call.arrays[0], call.arrays[-1])
-    x = call.arrays[0]
-    return x if isinstance(x, Elements) else Elements(x)
+def _alone(
+    operation: Operation, source: Elements | Pairs, plan: Plan, unit: Unit, progress: Progress | None = None
+) -> Totals:
+    """The totals of one group of numbers, by all threads."""
+    if operation.moments:
+        assert isinstance(source, Elements)
+        return moments(plan, source)[1][:, None]
+    return np.array([[execute(plan, source, unit, progress)]])
 
 
-def _whole(source: Elements | Pairs, plan: Plan, unit: Unit, progress: Progress | None) -> Iterator[Totals]:
-    yield np.array([execute(plan, source, unit, progress)])
+def _together(
+    operation: Operation, plan: Plan, rows: npt.NDArray[Any], unit: Unit, absent: npt.NDArray[np.bool_] | None = None
+) -> Totals:  # fmt: skip
+    """The totals of the rows (r, n) of an array, of which ``absent`` marks what is none of their numbers."""
+    if operation.moments:
+        return row_moments(plan, rows, absent)
+    if absent is not None:
+        rows = np.where(absent, rows.dtype.type(0), rows)
+    return execute_rows(plan, rows, unit)[None]
 
 
-def _rows(
-    elements: Elements | Pairs, axes: Axes, plan: Plan, unit: Unit, progress: Progress | None
-) -> Iterator[Totals]:
-    """The rows' sums, a piece of them at a time."""
+def _rows(call: Call, elements: Elements | Pairs, axes: Axes, plan: Plan, unit: Unit) -> Iterator[Totals]:
+    """The rows' totals, a piece of them at a time."""
     assert isinstance(elements, Elements)
     rows = elements.array.transpose(*axes.kept, *axes.reduced)
     if plan.n >= _LONG:
         for where in np.ndindex(rows.shape[: len(axes.kept)]):
-            yield np.array([execute(plan, Elements(rows[where]), unit, progress)])
+            yield _alone(call.operation, Elements(rows[where]), plan, unit, call.progress)
         return
 
     def work(piece: npt.NDArray[Any]) -> Totals:
         count = math.prod(piece.shape[: piece.ndim - len(axes.reduced)])
         line = np.require(piece.reshape(count, plan.n), elements.format.dtype, ["C", "A"])
-        return execute_rows(plan, line, unit)
+        return _together(call.operation, plan, line, unit)
 
     together = max(1, _PIECE // max(row_width(plan), 1))
     for totals in threads.in_order(work, row_pieces(rows, len(axes.kept), together)):
         yield totals
-        if progress is not None:
-            progress(totals.size * plan.n)
+        if call.progress is not None:
+            call.progress(totals.shape[1] * plan.n)
 
 
 # Ragged segments.
 
 
 def _segments(call: Call, layout: Ragged) -> Any:
-    elements = call.arrays[0] if isinstance(call.arrays[0], Elements) else Elements(call.arrays[0])
+    elements = Elements.of(call.arrays[0])
     check_line(elements.array.shape)
     edges = checked_offsets(layout.offsets, elements.n)
     lengths = np.diff(edges)
     target = target_of(elements.format, call.dtype, call.out, lengths.shape)
     totals = _segment_totals(call.operation, elements, edges[:-1], lengths, call.options)
-    results = finish_totals(call.operation, totals, lengths) + 0.0  # a mean that underflows is +0
+    correction = call.operation.correction(call.options)
+    results = finish_totals(call.operation, totals, lengths, correction) + 0.0  # a mean that underflows is +0
     return put(encoded(results, target).view(target.dtype), call.out)
 
 
@@ -127,16 +142,16 @@ def _segment_totals(
     operation: Operation, elements: Elements, starts: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64],
     options: tuple[Any, ...],
 ) -> Totals:  # fmt: skip
-    """The segments' sums, a piece of those of one width at a time."""
+    """The segments' totals, a piece of those of one width at a time."""
     fmt = elements.format
     plan_of(operation, int(lengths.max(initial=0)), fmt, options)  # which looks at the options
-    totals = np.zeros(lengths.size)
+    totals = np.zeros((2 if operation.moments else 1, lengths.size))
     for i in np.flatnonzero(lengths >= _LONG):
         piece = Elements(elements.array[starts[i] : starts[i] + lengths[i]])
         plan, unit = plan_of(operation, piece.n, fmt, options)
-        totals[i] = execute(plan, piece, unit)
+        totals[:, i : i + 1] = _alone(operation, piece, plan, unit)
     widths = np.where(lengths < _LONG, lengths, 0)
-    if options[operation.options.index("variant")] == DEFAULT_VARIANT:
+    if operation.moments or operation.option("variant", options) == DEFAULT_VARIANT:
         widths = _rounded_up(widths)
     order = np.argsort(widths, kind="stable")
 
@@ -145,11 +160,11 @@ def _segment_totals(
         plan, unit = plan_of(operation, width, fmt, options)
         at = np.arange(width)
         rows = elements.array[np.minimum(starts[which, None] + at, elements.n - 1)]
-        rows = np.where(at < lengths[which, None], rows, fmt.dtype.type(0))
-        return which, execute_rows(plan, np.require(rows, fmt.dtype, ["C", "A"]), unit)
+        rows = np.require(rows, fmt.dtype, ["C", "A"])
+        return which, _together(operation, plan, rows, unit, at >= lengths[which, None])
 
     for which, sums in threads.in_order(work, _of_one_width(widths, order)):
-        totals[which] = sums
+        totals[:, which] = sums
     return totals
 
 

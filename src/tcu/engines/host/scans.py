@@ -32,8 +32,7 @@ _PIECE = 1 << 18
 
 def scan(call: Call) -> tuple[Any, ScanInfo | None]:
     """(the running sums, how they came about)"""
-    x = call.arrays[0]
-    elements = x if isinstance(x, Elements) else Elements(x)
+    elements = Elements.of(call.arrays[0])
     array = elements.array
     exclusive, reverse = call.option("exclusive"), call.option("reverse")
     if isinstance(call.layout, Ragged):

@@ -8,6 +8,9 @@ from typing import Any
 from tcu.errors import ParameterError
 from tcu.formats import get_format
 from tcu.formats.array import lives_on_gpu
+from tcu.gpu import antidiagonals, planes, polynomials, transforms
+from tcu.gpu.device import find_gpu
+from tcu.gpu.tall import MAX_SIDE, stored_dtypes, tall_product
 from tcu.machine.executors.unit import InstructionExecutor, narrowed
 from tcu.plan.transform import Planes, Transform
 from tcu.units import find_instruction
@@ -41,9 +44,6 @@ class GpuExecutor(InstructionExecutor):
     at_once = True
 
     def __init__(self, input: str = "binary16", output: str | None = None, *, device: int = 0) -> None:
-        from tcu.gpu.device import find_gpu
-        from tcu.gpu.tall import MAX_SIDE, stored_dtypes, tall_product
-
         gpu = find_gpu(device)
         source = get_format(input).name
         target = None if output is None else get_format(output).name
@@ -54,14 +54,14 @@ class GpuExecutor(InstructionExecutor):
             raise ParameterError(
                 f"input={input!r}: a machine on a GPU multiplies {known}; tcu.mma takes the rest"
             )
-        self._multiply, self._max_side, self._device = tall_product, MAX_SIDE, device
+        self._device = device
         self.name = f"{gpu.name}, {self.instruction.signature}"
 
     def check_side(self, side: int) -> None:
-        if side > self._max_side:
+        if side > MAX_SIDE:
             raise ParameterError(
-                f"m={side**2}: a call on a GPU takes a right operand of up to {self._max_side} rows; "
-                f"take m={self._max_side**2} or less"
+                f"m={side**2}: a call on a GPU takes a right operand of up to {MAX_SIDE} rows; "
+                f"take m={MAX_SIDE**2} or less"
             )
 
     def array(self, values: Any) -> Any:
@@ -83,37 +83,25 @@ class GpuExecutor(InstructionExecutor):
         # One pass over memory where six of NumPy's functions would take eleven.
         if not lives_on_gpu(x):
             return super().complex_product(x, y)
-        from tcu.gpu.planes import complex_product
-
-        return complex_product(x, y)
+        return planes.complex_product(x, y)
 
     def transform(self, plan: Transform, source: Planes, target: Planes, factor: float) -> bool:
-        from tcu.gpu.transforms import transform
-
         if lives_on_gpu(target[0]):
-            return transform(plan, source, target, factor, self.instruction)
+            return transforms.transform(plan, source, target, factor, self.instruction)
         return False
 
     def largest(self, z: Any) -> Any:
-        from tcu.gpu.transforms import largest
-
-        found = largest(z) if lives_on_gpu(z) else None
+        found = transforms.largest(z) if lives_on_gpu(z) else None
         return super().largest(z) if found is None else found
 
     def add_antidiagonals(self, result: Any, product: Any, first: int) -> bool:
-        from tcu.gpu.antidiagonals import add_antidiagonals
-
-        return lives_on_gpu(result) and add_antidiagonals(result, product, first)
+        return lives_on_gpu(result) and antidiagonals.add_antidiagonals(result, product, first)
 
     def powers(self, x: Any, width: int) -> Any:
-        from tcu.gpu.polynomials import powers
-
-        return powers(x, width) if lives_on_gpu(x) else None
+        return polynomials.powers(x, width) if lives_on_gpu(x) else None
 
     def add_in_pairs(self, values: Any, base: Any) -> Any:
-        from tcu.gpu.polynomials import add_in_pairs
-
-        return add_in_pairs(values, base) if lives_on_gpu(values) else None
+        return polynomials.add_in_pairs(values, base) if lives_on_gpu(values) else None
 
     def _stored(self, x: Any) -> Any:
         # The kernel makes inputs of these as it loads them: no pass over memory of their own.
@@ -130,4 +118,4 @@ class GpuExecutor(InstructionExecutor):
         if a.dtype != b.dtype:  # the wider holds both, and the kernel narrows it
             wide = max(a.dtype, b.dtype, key=lambda dtype: dtype.itemsize)
             a, b = a.astype(wide), b.astype(wide)
-        return self._multiply(a, b, self.instruction, device=self._device)
+        return tall_product(a, b, self.instruction, device=self._device)

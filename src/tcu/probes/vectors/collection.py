@@ -11,15 +11,18 @@ from pathlib import Path
 
 import numpy as np
 
-import tcu
+from tcu import gpu
 from tcu.errors import DtypeError, ParameterError
 from tcu.formats.format import get_format
+from tcu.gpu.compiler import compiler_version
+from tcu.gpu.device import call
 from tcu.model.mma import multiply_accumulate
 from tcu.probes.kinds import questions
 from tcu.probes.target import Codes, unknown_arithmetic
 from tcu.probes.vectors.file import Entry, Machine, Vectors, name_of
 from tcu.units.arithmetic import Instruction, Unit
 from tcu.units.lookup import get_unit
+from tcu.version import __version__
 
 __all__ = ["DEFAULT_OUTPUTS", "collect", "replay"]
 
@@ -72,7 +75,7 @@ def collect(
         entries[name_of(row)] = _entry(row, compute, outputs, seed)
         if progress is not None:
             progress(len(entries), len(chosen))
-    return Vectors(machine, entries, seed, datetime.now(UTC).isoformat(timespec="seconds"), tcu.__version__)
+    return Vectors(machine, entries, seed, datetime.now(UTC).isoformat(timespec="seconds"), __version__)
 
 
 def replay(a: Codes, b: Codes, c: Codes, row: Instruction) -> Codes:
@@ -110,17 +113,12 @@ def _model(unit: Unit) -> tuple[Machine, list[Instruction], _Compute]:
 
 
 def _gpu() -> tuple[Machine, list[Instruction], _Compute]:
-    from tcu.gpu import find_gpu
-    from tcu.gpu import multiply_accumulate as execute
-    from tcu.gpu.compiler import compiler_version
-    from tcu.gpu.device import call
-
-    gpu = find_gpu()
+    at_hand = gpu.find_gpu()
     known = call("cuDriverGetVersion")
     machine = Machine(
         "gpu",
-        gpu.name,
-        _dotted(gpu.compute_capability),
+        at_hand.name,
+        _dotted(at_hand.compute_capability),
         _driver_version(),
         _dotted((known // 1000, known % 1000 // 10)),
         _dotted(compiler_version()),
@@ -136,12 +134,12 @@ def _gpu() -> tuple[Machine, list[Instruction], _Compute]:
             unknown_arithmetic(kernel.output),
             (),
         )
-        for kernel in gpu.kernels
+        for kernel in at_hand.kernels
     ]
 
     def compute(a: Codes, b: Codes, c: Codes, row: Instruction) -> Codes:
         x, y, z = (get_format(name) for name in (row.a, row.b, row.output))
-        d = np.asarray(execute(a.view(x.dtype), b.view(y.dtype), c.view(z.dtype), row))
+        d = np.asarray(gpu.multiply_accumulate(a.view(x.dtype), b.view(y.dtype), c.view(z.dtype), row))
         return np.ascontiguousarray(d).view(z.code_dtype)
 
     return machine, rows, compute

@@ -6,7 +6,6 @@ import contextlib
 import ctypes
 import hashlib
 import importlib.util
-import os
 import re
 import shutil
 import subprocess
@@ -17,6 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from tcu.gpu.cache import cache_folder
+from tcu.model.threads import core_count
 
 SOURCES = Path(__file__).parent / "cuda"
 NVCC = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
@@ -73,7 +73,7 @@ def _include_options(folder: Path) -> tuple[str, ...]:
 def _read_version(include: tuple[str, ...]) -> Cccl:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "version.cu"
-        source.write_text("#include <cuda/std/version>\nfound CCCL_VERSION\n")
+        source.write_text("#include <cuda/std/version>\nfound CCCL_VERSION\n", encoding="utf-8")
         text = _run([NVCC, "-E", *include, str(source)])
     found = re.search(r"found\s+(\d+)", re.sub(r"^#.*$", "", text, flags=re.MULTILINE))
     if found is None:
@@ -106,7 +106,7 @@ def build_all(
     """Libraries by name, built side by side, and in words why others could not be."""
     made: dict[str, ctypes.CDLL] = {}
     failed: dict[str, str] = {}
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with ThreadPoolExecutor(core_count()) as pool:
         futures = {
             name: pool.submit(build, source, arch, options) for name, (source, options) in jobs.items()
         }

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from tcu.study.gemm import READING
 from tcu.study.gpu import build
 from tcu.study.gpu.peers import check
 from tcu.study.gpu.reductions import clock
@@ -40,14 +39,14 @@ def _ours(name: str, a: Any, b: Any) -> Callable[[], Any]:
     return run
 
 
-def rates(n: int) -> Rows:
-    """Seconds of one n × n × n product and its error, for each way; 2 n³ operations."""
+def rates(n: int, naive: str, shared: str, cublas: str) -> Rows:
+    """Seconds of one n × n × n product and its error, for each way, by these names; 2 n³ operations."""
     generator = torch.Generator("cuda").manual_seed(n)
     a, b = (torch.rand(n, n, generator=generator, device="cuda").half() for _ in range(2))
     ways: dict[str, Callable[[], Any]] = {
-        "naive WMMA": _ours("gemm_naive", a, b),
-        "WMMA, shared memory": _ours("gemm_shared", a, b),
-        "cuBLAS by PyTorch": partial(torch.mm, a, b),
+        naive: _ours("gemm_naive", a, b),
+        shared: _ours("gemm_shared", a, b),
+        cublas: partial(torch.mm, a, b),
     }
     clock().synchronize()
     exact = a[:128].double() @ b.double()
@@ -63,11 +62,11 @@ def rates(n: int) -> Rows:
     return found
 
 
-def reading(count: int) -> Rows:
-    """Seconds of a sum of ``count`` binary16 numbers: what memory delivers."""
+def reading(count: int, name: str) -> Rows:
+    """Seconds of a sum of ``count`` binary16 numbers, by that name: what memory delivers."""
     x = torch.ones(count, dtype=torch.float16, device="cuda")
-    timing = clock().events({READING: partial(_call, partial(torch.sum, x, dtype=torch.float32))}, 1, SECONDS)
-    return [{"read": count, "who": READING, "seconds": timing[READING].median}]
+    timing = clock().events({name: partial(_call, partial(torch.sum, x, dtype=torch.float32))}, 1, SECONDS)
+    return [{"read": count, "who": name, "seconds": timing[name].median}]
 
 
 def _call(run: Callable[[], Any], number: int) -> Any:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
-from tcu.study.comparison import TUNED
 from tcu.study.gpu.data import DISTRIBUTIONS, random_array, reference
 from tcu.study.gpu.peers import Libraries, Participant, cub_name, gather, result_value, sum_of
 from tcu.study.gpu.timing import Clock, CudaClock, first_line
@@ -43,11 +42,11 @@ def sweep(n: int, options: list[dict[str, Any]]) -> Rows:
     return [{"n": n, **option, **row} for option, row in zip(options, found, strict=True)]
 
 
-def compare(n: int) -> Rows:
-    """Time and error of every variant, the classic reduction and CUB in binary16 and binary32."""
+def compare(n: int, tuned: dict[str, dict[str, Any]]) -> Rows:
+    """Time and error of every variant, ``tuned`` ones, the classic reduction and CUB in binary16 and binary32."""
     field = gather("float16", libraries(), variants=True, compiled=False).participants
     who = [one for one in field if one.name.startswith(("tcu", "warp")) or one.name == CUB_HALF]
-    who += [Participant(name, sum_of(**parameters)) for name, parameters in TUNED.items()]
+    who += [Participant(name, sum_of(**parameters)) for name, parameters in tuned.items()]
     # It reads the same numbers as binary32, twice the bytes.
     cub = [one for one in libraries().cub("float32").participants if one.name == CUB_FLOAT]
     who += [Participant(one.name, one.run, lambda x: x.float()) for one in cub]

@@ -29,6 +29,10 @@ class Derivative(torch.autograd.Function):  # type: ignore[misc]
         return recorder(cls.operator, cls, cls.operator)(*arguments)
 
 
+DERIVATIVES: dict[str, type[Derivative]] = {}
+"""By operator, of those that are registered."""
+
+
 def derivative_of(operation: Operation, layout: type, operator: str) -> type[Derivative]:
     """The function of autograd for an operator of that name."""
     base = _base(operation, layout)
@@ -37,7 +41,8 @@ def derivative_of(operation: Operation, layout: type, operator: str) -> type[Der
         return getattr(torch.ops.tcu, operator)(*arguments)
 
     names = {"forward": staticmethod(forward), "operation": operation, "operator": operator}
-    return type(f"{base.__name__}_{operator}", (base,), names)
+    found = DERIVATIVES[operator] = type(f"{base.__name__}_{operator}", (base,), names)
+    return found
 
 
 def _base(operation: Operation, layout: type) -> type[Derivative]:
@@ -45,6 +50,8 @@ def _base(operation: Operation, layout: type) -> type[Derivative]:
         return _OfItsOwn
     if operation.kind == "scan":
         return _OfSegmentScan if layout is Ragged else _OfScan
+    if operation.moments:
+        return _OfSegmentMoments if layout is Ragged else _OfMoments
     if operation.product:
         return _OfNorm if operation.root else _OfDot
     mean = operation.mean
@@ -57,6 +64,13 @@ def _base(operation: Operation, layout: type) -> type[Derivative]:
 
 
 # Of whole tensors.
+
+
+def _keep(ctx: Any, x: Any, output: Any, *others: Any) -> None:
+    """For both modes: the numbers, the result, and what else a derivative is made of."""
+    ctx.result_dtype = output.dtype
+    ctx.save_for_backward(x, output, *others)
+    ctx.save_for_forward(x, output, *others)
 
 
 def _product(x: Any, y: Any, dtype: Any) -> Any:
@@ -127,9 +141,7 @@ class _OfNorm(Derivative):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         ctx.rest = (None,) * (len(inputs) - 1)
-        ctx.result_dtype = output.dtype
-        ctx.save_for_backward(inputs[0], output)
-        ctx.save_for_forward(inputs[0], output)
+        _keep(ctx, inputs[0], output)
 
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
@@ -242,6 +254,95 @@ class _OfSegmentMean(_OfSegments):
     @classmethod
     def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
         return cls.again(ctx, tangent).masked_fill(ctx.saved_tensors[0].diff() == 0, 0.0)
+
+
+# Of variances and standard deviations.
+
+
+class _OfMoments(Derivative):
+    """2·(x - mean) / (n - correction), and half of that over the standard deviation; 0 where that is 0, a subgradient."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        x, *rest = inputs
+        ctx.rest = (None,) * len(rest)
+        along = bool(rest) and isinstance(rest[0], list | tuple)
+        ctx.axes = reduced_axes(rest[0], x.dim()) if along else tuple(range(x.dim()))
+        ctx.keepdims = along and bool(rest[1])
+        ctx.correction = float((*rest[2 if along else 0 :], 0.0)[0])
+        _keep(ctx, x, output)
+
+    @staticmethod
+    def slope(x: Any, ctx: Any) -> Any:
+        """(x - mean) / (n - correction), in at least binary32; NaN or inf where the variance is."""
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        n = math.prod(x.shape[i] for i in ctx.axes)
+        mean = wide.mean(ctx.axes, keepdim=True) if ctx.axes else wide
+        return (wide - mean) / max(n - ctx.correction, 0.0)
+
+    @classmethod
+    def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        x, result = ctx.saved_tensors
+        given = _with_axes(cls.share(gradient, result), ctx.axes, ctx.keepdims)
+        return _times(given, cls.slope(x, ctx)).to(x.dtype), *ctx.rest
+
+    @classmethod
+    def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
+        x, result = ctx.saved_tensors
+        slope = cls.slope(x, ctx)
+        products = slope * tangent.to(slope.dtype)
+        total = products.sum(ctx.axes, keepdim=ctx.keepdims) if ctx.axes else products
+        return cls.share(total, result).to(ctx.result_dtype)
+
+    @classmethod
+    def share(cls, gradient: Any, result: Any, empty: Any = False) -> Any:
+        """What a slope is multiplied by."""
+        if not cls.operation.root:
+            return 2 * gradient
+        wide, nothing = torch.promote_types(gradient.dtype, result.dtype), (result == 0) | empty
+        divisor = result.to(wide).masked_fill(
+            nothing, 1
+        )  # in second derivatives, too, nothing is divided by 0
+        return (gradient.to(wide) / divisor).masked_fill(nothing, 0)
+
+
+class _OfSegmentMoments(_OfMoments):
+    """The same of every segment, by the means of the segments; nothing flows through an empty one."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        x, offsets, _, *options = inputs
+        ctx.rest = (None,) * (len(inputs) - 1)
+        ctx.correction = float((*options, 0.0)[0])
+        _keep(ctx, x, output, offsets)
+
+    @staticmethod
+    def spread(ctx: Any, each: Any) -> Any:
+        """A number for each segment, for each of its elements."""
+        lengths = ctx.saved_tensors[2].diff()
+        return each.repeat_interleave(lengths, output_size=ctx.saved_tensors[0].shape[0])
+
+    @classmethod
+    def slope(cls, x: Any, ctx: Any) -> Any:
+        offsets = ctx.saved_tensors[2]
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        means = DERIVATIVES["segment_mean"].record(wide, offsets, False)
+        left = (offsets.diff().to(wide.dtype) - ctx.correction).clamp(min=0)
+        return (wide - cls.spread(ctx, means)) / cls.spread(ctx, left)
+
+    @classmethod
+    def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        x, result, offsets = ctx.saved_tensors
+        given = cls.spread(ctx, cls.share(gradient, result, offsets.diff() == 0))
+        return _times(given, cls.slope(x, ctx)).to(x.dtype), *ctx.rest
+
+    @classmethod
+    def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
+        x, result, offsets = ctx.saved_tensors
+        slope = cls.slope(x, ctx)
+        totals = DERIVATIVES["segment_sum"].record(slope * tangent.to(slope.dtype), offsets, False)
+        empty = offsets.diff() == 0
+        return cls.share(totals, result, empty).to(ctx.result_dtype).masked_fill(empty, 0)
 
 
 # Of running sums, which are linear: forward themselves, backward the running sums from the other end.

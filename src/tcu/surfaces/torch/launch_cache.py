@@ -15,15 +15,15 @@ import torch
 
 from tcu.engines import load_cuda
 from tcu.formats.tensor import is_tensor
-from tcu.ops.layout import Along, Ragged, reduced_axes
+from tcu.ops.layout import Along, Layout, Ragged, reduced_axes
 from tcu.ops.offsets import checked_offsets
-from tcu.ops.operation import Call
-from tcu.surfaces.torch.watch import hidden
+from tcu.ops.operation import Operation
+from tcu.surfaces.torch.watch import hidden, in_graph, is_watched
 
 if TYPE_CHECKING:
     from tcu.engines.cuda.sums import Order
 
-__all__ = ["again", "again_in_segments", "keeper", "key_of_call"]
+__all__ = ["again", "keeper", "key_of", "shortcut"]
 
 _MOST = 4096
 """Calls that are kept; beyond it all are found anew."""
@@ -81,44 +81,59 @@ class _Call:
 _calls: dict[Hashable, _Call] = {}
 
 
-def key_of_call(call: Call) -> Hashable:
+def shortcut(operation: Operation, arrays: tuple[Any, ...], layout: Layout, options: tuple[Any, ...]) -> Any:
+    """The result of a call of plain tensors that is like one before; None where only the long way leads there."""
+    if in_graph():
+        return None
+    x, other = arrays[0], arrays[-1]
+    if type(layout) is Ragged and is_tensor(layout.offsets):
+        other = layout.offsets
+    if is_watched(x, other):
+        return None
+    return again(key_of(operation, arrays, layout, options), arrays, layout)
+
+
+def key_of(
+    operation: Operation, arrays: tuple[Any, ...], layout: Layout, options: tuple[Any, ...]
+) -> Hashable:
     """What tells a call from others, addresses left out: what a launch depends on; None for no such key.
 
     The types of options are part of it, where 64.0 or True must not pass for a number.
     """
-    x, layout, options = call.arrays[0], call.layout, call.options
+    x = arrays[0]
+    if not _has_plain_memory(x):
+        return None
+    address, chosen = (
+        x.data_ptr(),
+        None if operation.are_defaults(options) else (options, *map(type, options)),
+    )
+    if not address:  # elements without memory, or none
+        return None
     if type(layout) is Along:
         axis = layout.axis  # True equals 1, and is no axis
         axes = axis if type(axis) is int or axis is None else reduced_axes(axis, x.dim())
-        rows = _key_of_tensor(x)
-        return rows and (call.operation, axes, bool(layout.keepdims), *options, *map(type, options), *rows)
-    if type(layout) is Ragged:
-        line, offsets = _key_of_tensor(x), layout.offsets
-        if line is None or not is_tensor(offsets):
+        where: Any = (axes, bool(layout.keepdims))
+    elif type(layout) is Ragged:
+        if not is_tensor(layout.offsets):
             return None
-        return call.operation, offsets.shape, *options, *map(type, options), *line
-    return _key_of_whole(call, x, call.arrays[-1])
-
-
-def _key_of_whole(call: Call, x: Any, y: Any) -> Hashable:
-    if not (_has_plain_memory(x) and x.is_contiguous()):
-        return None
-    first = second = x.data_ptr()
-    if y is not x:
-        second = y.data_ptr() if _alike(x, y) else 0
-    if not (first and second):  # there is nothing to read, or nothing to read it from
-        return None
-    options = call.options
-    return (
-        call.operation, *options, *map(type, options), x.dtype, x.numel(), x.get_device(),
-        (first | second) % _ALIGNMENT,
-    )  # fmt: skip
+        where = layout.offsets.shape
+    else:
+        y = arrays[-1]
+        if y is not x:
+            if not _alike(x, y):
+                return None
+            address |= y.data_ptr()
+        if not x.is_contiguous():
+            return None
+        return operation, chosen, x.dtype, x.numel(), x.get_device(), address % _ALIGNMENT
+    return operation, chosen, where, x.dtype, x.shape, x.stride(), x.get_device(), address % _ALIGNMENT
 
 
 def _alike(x: Any, y: Any) -> bool:
     return bool(
         is_tensor(y)
         and _has_plain_memory(y)
+        and y.data_ptr()
         and y.dtype is x.dtype
         and y.shape == x.shape
         and y.get_device() == x.get_device()
@@ -131,29 +146,21 @@ def _has_plain_memory(x: Any) -> bool:
     return bool(x.layout is _strided and not x.is_nested and not x.is_neg())
 
 
-def _key_of_tensor(x: Any) -> tuple[Any, ...] | None:
-    if not _has_plain_memory(x):
+def again(key: Hashable, arrays: tuple[Any, ...], layout: Layout) -> Any:
+    """The result of a call of that key on tensors that fit it; None if the long way is left."""
+    try:
+        found = _calls.get(key)
+    except TypeError:  # options that cannot be hashed: the long way says what is wrong with them
         return None
-    address = x.data_ptr()
-    if not address:  # elements without memory, or none
+    if found is None or _current_gpu() != found.ordinal:
         return None
-    return x.dtype, x.shape, x.stride(), x.get_device(), address % _ALIGNMENT
+    x = arrays[0]
+    return _again_in_segments(found, x, layout) if type(layout) is Ragged else found(x, arrays[-1])
 
 
-def again(key: Hashable, x: Any, other: Any) -> Any:
-    """The result of a call of that key on tensors that fit it; None if the long way is left.
-
-    ``other`` is the second operand, or x where there is none.
-    """
-    found = _find(key)
-    return None if found is None else found(x, other)
-
-
-def again_in_segments(key: Hashable, x: Any, offsets: Any, check: bool) -> Any:
-    """As :func:`again`, with offsets as the caller gave them; raises what is raised for wrong ones."""
-    found = _find(key)
-    if found is None:
-        return None
+def _again_in_segments(found: _Call, x: Any, layout: Ragged) -> Any:
+    """With offsets as the caller gave them; raises what is raised for wrong ones."""
+    offsets, check = layout
     ordinal, wide = found.ordinal, offsets.dtype is _int64
     if (
         not (wide or offsets.dtype is _int32) or offsets.get_device() != ordinal or not _has_plain_memory(offsets)
@@ -202,14 +209,6 @@ def _by_offsets(found: _Call, x: Any, offsets: Any, is_plain: bool, check: bool)
 def keeper(key: Hashable) -> Any:
     """What takes the launch of a call and its result, for others of that key; None without one."""
     return None if key is None else partial(_keep, key)
-
-
-def _find(key: Hashable) -> _Call | None:
-    try:
-        found = _calls.get(key)
-    except TypeError:  # options that cannot be hashed: the long way says what is wrong with them
-        return None
-    return found if found is not None and _current_gpu() == found.ordinal else None
 
 
 def _keep(key: Hashable, ready: Any, result: Any, order: Order = None, back: Order = None) -> None:

@@ -30,11 +30,12 @@ from tcu.surfaces.torch.checks import (
     refuse_details_in_graph,
     result_dtype,
 )
-from tcu.surfaces.torch.derivatives import Derivative, derivative_of
+from tcu.surfaces.torch.derivatives import DERIVATIVES, derivative_of
 from tcu.surfaces.torch.forms import Form, form_of, forms_of
+from tcu.surfaces.torch.launch_cache import shortcut
 from tcu.surfaces.torch.watch import holds_numbers, in_graph, is_watched, recorder
 
-__all__ = ["register_operators", "run"]
+__all__ = ["register_operators", "run", "shortcut"]
 
 
 def run(call: Call) -> Any:
@@ -93,12 +94,8 @@ def _info_of_watched(call: Call) -> Any:
 
 
 def _quickly(call: Call) -> Any:
-    layout, x = call.layout, call.arrays[0]
-    key = launch_cache.key_of_call(call)
-    if type(layout) is Ragged:
-        result = launch_cache.again_in_segments(key, x, layout.offsets, layout.check)
-    else:
-        result = launch_cache.again(key, x, call.arrays[-1])
+    key = launch_cache.key_of(*call[:4])
+    result = launch_cache.again(key, call.arrays, call.layout)
     if result is not None:
         return result
     check_arrays(call.arrays)
@@ -142,9 +139,9 @@ def _recorded(call: Call) -> Any:
     operation, x = call.operation, call.arrays[0]
     form = form_of(operation, type(call.layout))
     name = form.operator(operation)
-    if name not in _DERIVATIVES:
+    if name not in DERIVATIVES:
         _register(operation, form)  # registered after PyTorch was met
-    record = recorder(name, _DERIVATIVES[name], _public_name(operation, form))
+    record = recorder(name, DERIVATIVES[name], _public_name(operation, form))
     given = form.arguments(call.layout, x)
     *rest, dtype = (*given, *of_schema(operation.options, call.options))
     if call.out is None:
@@ -157,9 +154,6 @@ def _public_name(operation: Operation, form: Form) -> str:
     return form.operator(operation) if form.layout is Ragged else operation.name
 
 
-_DERIVATIVES: dict[str, type[Derivative]] = {}
-
-
 def register_operators(operation: Operation) -> None:
     """Make torch.ops.tcu.NAME for each layout of an operation."""
     for form in forms_of(operation):
@@ -168,7 +162,7 @@ def register_operators(operation: Operation) -> None:
 
 def _register(operation: Operation, form: Form) -> None:
     name, operands = form.operator(operation), len(operation.operands)
-    if name in _DERIVATIVES:
+    if name in DERIVATIVES:
         return
     after = operands + form.count
     missing = defaults(operation.options)
@@ -194,7 +188,7 @@ def _register(operation: Operation, form: Form) -> None:
         *(f"Tensor {each}" for each in operation.operands), *([form.schema] if form.schema else []),
         *(OPTIONS[each].schema for each in operation.options),
     ]  # fmt: skip
-    derivative = _DERIVATIVES[name] = derivative_of(operation, form.layout, name)
+    derivative = derivative_of(operation, form.layout, name)
     operator = torch.library.custom_op(
         f"tcu::{name}", execute, mutates_args=(), device_types=("cpu", "cuda"),
         schema=f"({', '.join(schema)}) -> Tensor",

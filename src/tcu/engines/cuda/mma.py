@@ -1,0 +1,39 @@
+"""``tcu.mma`` for arrays in a GPU's memory: that GPU's own instruction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tcu.errors import ParameterError
+from tcu.formats.format import format_of
+from tcu.gpu.arrays import dtype_of, ordinal_of
+from tcu.gpu.device import find_gpu
+from tcu.gpu.mma import multiply_accumulate
+from tcu.units import Instruction, Unit, find_instruction, get_unit
+
+__all__ = ["mma"]
+
+
+def mma(a: Any, b: Any, c: Any, unit: str | Unit | None, instruction: str) -> Any:
+    """D = A·B + C with the bits of the GPU on which ``a`` is; raises what :func:`tcu.mma` raises."""
+    at_hand = find_gpu(ordinal_of(a))
+    formats = [None if x is None else format_of(dtype_of(x)).name for x in (a, b, c)]
+    first, second = ("tf32" if name == "binary32" else str(name) for name in formats[:2])
+    if not at_hand.units:
+        raise ParameterError(
+            f"{at_hand.name} is not in the catalogue: tcu.probe and tcu.infer tell what it computes"
+        )
+    own = find_instruction(at_hand.units[0], instruction, first, second, formats[2])
+    if unit is not None:
+        _same_arithmetic(
+            own, find_instruction(unit, instruction, first, second, formats[2]), at_hand.name, unit
+        )
+    return multiply_accumulate(a, b, c, own)
+
+
+def _same_arithmetic(own: Instruction, asked: Instruction, name: str, unit: str | Unit) -> None:
+    if (own.arithmetic, own.k) != (asked.arithmetic, asked.k):
+        raise ParameterError(
+            f"{name} computes {own.signature} otherwise than {get_unit(unit).name}: pass host arrays "
+            "for the model of that unit, or leave unit out for the bits of this GPU"
+        )

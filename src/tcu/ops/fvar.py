@@ -1,0 +1,32 @@
+"""``fvar``: the correctly rounded variance."""
+
+from __future__ import annotations
+
+from tcu.ops.operation import Operation, register
+from tcu.ops.options import OF_AN_EXACT_VARIANCE
+
+__all__ = ["FVAR"]
+
+_FUNCTION = """The variance of all elements, or along axes, rounded once: one answer, whatever the order, split or machine.
+
+From the exact sums of the elements and of their squares.  Parameters are those
+of :func:`var`, without ``block``; the correction counts as the binary64 number
+that it is.  No square overflows or underflows on the way.  The variance of
+nothing is NaN, and so is one with an inf or NaN among the elements.
+
+Raises
+------
+DtypeError, ParameterError:
+    As :func:`var`.
+"""
+
+_SEGMENTS = """The variances of ragged segments, rounded once, each with the bits of :func:`tcu.fvar` for it alone.
+
+Parameters, results and errors are those of :func:`tcu.fvar`; ``offsets`` and
+``check`` those of :func:`segment_sum`.
+"""
+
+FVAR = register(Operation(
+    "fvar", arithmetic="exact", term="moments", finish="variance", options=OF_AN_EXACT_VARIANCE,
+    documentation=_FUNCTION, segments=_SEGMENTS,
+))  # fmt: skip
