@@ -499,7 +499,6 @@ def test_the_gpus_code_has_the_constants_of_the_plans() -> None:
     group = tcu.plan.scan._GROUP_BYTES
     assert (radix(1), radix(2), radix(3), group) == (scans._LANES, scans._LINES, scans._RADIX, scans._GROUP)
     assert {radix(level) for level in range(3, 9)} == {scans._RADIX}
-    assert cuda_constant("device/scan/group.cuh", "LINES") == radix(2)
 
 
 def test_cuda_cuts_long_segments_as_the_plans_do(tmp_path: Path) -> None:
@@ -535,4 +534,4 @@ def test_how_cuda_cuts_long_segments_is_written_from_the_plans(monkeypatch) -> N
     ), "no number twice"
     for name, value in (("LOADS", 4), ("_CHUNKS", 1 << 12)):
         monkeypatch.setattr(tcu.plan.variants, name, value)
-        assert f" = {value};" in dict(read_sources("list_segments.cu"))["device/types/plan_constants.cuh"]
+        assert f" = {value};" in dict(read_sources("list_segments.cu"))["generated/segments/plan_chunks.inc"]

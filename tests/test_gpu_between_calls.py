@@ -9,23 +9,23 @@ take are left to the steps.  With one: the same at the sizes of real products.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from cuda_layers import with_facts
 from cuda_on_host import HostLibrary, compiled_for_host, compiler_or_skip
 from gpu_support import gpu_or_skip, library_or_skip
+from launches import ends_here
 from test_gpu_compile import CAPABILITIES, nvrtc_or_skip
 
 import tcu
 from tcu.algorithms import integers
 from tcu.algorithms import polynomials as steps
-from tcu.gpu import CompileError, antidiagonals, polynomials
-from tcu.gpu.compiler import CompileTask, compile_cuda, read_sources, task_of
+from tcu.gpu import antidiagonals, polynomials
+from tcu.gpu.compiler import compile_cuda, task_of
 from tcu.gpu.device import Gpu
+from tcu.gpu.launch import KernelChoice
 from tcu.machine import GpuExecutor
 from tcu.machine.executors import IdealExecutor
 
@@ -46,24 +46,19 @@ def host(monkeypatch: pytest.MonkeyPatch, built: Path) -> list[str]:
     compiler_or_skip()
     launches: list[str] = []
 
-    def find_function(source: str, entry: str, macros: Any, gpu: Gpu) -> Any:
-        structure = STRUCTURES[source, entry].__name__
-        return entry, compiled_for_host(source, entry, structure, macros, built)
+    def find(source: str, entry: str, macros: Any, gpu: Gpu) -> Any:
+        return compiled_for_host(source, entry, STRUCTURES[source, entry].__name__, macros, built)
 
-    def launch(function: Any, blocks: int, threads: int, problem: Any) -> Any:
-        def run(stream: int) -> None:
-            launches.append(function[0])
-            function[1](problem, blocks, threads)
+    def start(choice: KernelChoice, kernel: Any, stream: int) -> None:
+        launches.append(choice.entry)
+        kernel(choice.problem, choice.blocks, choice.threads)
 
-        return run
-
+    ends_here(monkeypatch, start, find)
     library = HostLibrary()
     for module in (antidiagonals, polynomials):
         monkeypatch.setattr(module, "library_of", lambda x: library)
         monkeypatch.setattr(module, "find_gpu", lambda ordinal: Gpu(0, "host", (9, 0)))
         monkeypatch.setattr(module, "current", lambda gpu: contextlib.nullcontext())
-        monkeypatch.setattr(module, "find_function", find_function)
-        monkeypatch.setattr(module, "KernelLaunch", launch)
     return launches
 
 
@@ -171,22 +166,6 @@ def test_they_compile_for_every_architecture(source: str, capability: tuple[int,
         assert binary.log == ""
         assert ".local" not in binary.ptx
         assert "fma" not in binary.ptx, "the bits would not be those of the steps"
-
-
-@pytest.mark.parametrize("case", STRUCTURES, ids=lambda case: case[1])
-def test_host_and_device_agree_on_the_structures(case: tuple[str, str]) -> None:
-    nvrtc_or_skip()
-    source, structure = case[0], STRUCTURES[case]
-    name = structure.__name__
-    facts = [f"sizeof({name}) == {ctypes.sizeof(structure)}"] + [
-        f"__builtin_offsetof({name}, {field}) == {getattr(structure, field).offset}" for field, _ in structure._fields_
-    ]  # fmt: skip
-    options = ("--std=c++17", *(f"--define-macro={k}={v}" for k, v in MACROS[source][0].items()))
-    text = with_facts(source, facts)
-    compile_cuda(CompileTask((("check.cu", text), *read_sources(source)), options, "sm_90"))
-    wrong = text.replace(facts[-1], facts[-1] + " + 8")
-    with pytest.raises(CompileError, match="static assertion failed"):
-        compile_cuda(CompileTask((("check.cu", wrong), *read_sources(source)), options, "sm_90"))
 
 
 # ---- with a GPU ----

@@ -7,8 +7,13 @@ apart.
 from __future__ import annotations
 
 import ctypes
+import re
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,22 +26,24 @@ from tcu.gpu import (
     CompileError,
     ExtraMissingError,
     Kernel,
+    column_scan,
     columns,
-    exact_segments,
     merge,
-    offsets,
-    rows,
+    moments,
     scans,
     segments,
+    structs,
     sums,
     supported,
+    transforms,
 )
 from tcu.gpu import compiler as compiler_module
 from tcu.gpu.compiler import CompileTask, compile_cuda, compiler_version, read_sources, task_for, task_of
 from tcu.gpu.kernels import architecture
-from tcu.gpu.launch import MAX_BATCH_DIMENSIONS, Problem
+from tcu.gpu.launch import KernelChoice
+from tcu.gpu.structs import Struct
 from tcu.gpu.tuning import exact_config
-from tcu.plan import make_plan
+from tcu.plan import make_dot_plan, make_plan
 from tcu.plan.scan import make_scan_plan
 from tcu.units import get_unit
 
@@ -112,22 +119,6 @@ def test_an_architecture_that_the_compiler_does_not_know() -> None:
     nvrtc_or_skip()
     with pytest.raises(CompileError, match=r"does not compile for sm_999, only for sm_75, sm_80.*install"):
         compile_once(task_for(KERNELS[0], "sm_999"))
-
-
-def test_host_and_device_agree_on_the_layout_of_a_problem() -> None:
-    nvrtc_or_skip()
-    offset = {name: getattr(Problem, name).offset for name in ("b", "c", "d", "m", "tiles", "batch_extents")}
-    facts = [f"__builtin_offsetof(Problem, {name}) == {at}" for name, at in offset.items()]
-    facts += [
-        f"sizeof(Problem) == {ctypes.sizeof(Problem)}",
-        f"MAX_BATCH_DIMENSIONS == {MAX_BATCH_DIMENSIONS}",
-    ]
-    text = with_facts("device/load/matrix.cuh", facts)
-    header = read_sources("device/load/matrix.cuh")
-    compile_cuda(CompileTask((("check.cu", text), *header), ("--std=c++17",), "sm_75"))
-    wrong = text.replace(f"== {offset['tiles']}", f"== {offset['tiles'] + 8}")
-    with pytest.raises(CompileError, match="static assertion failed"):
-        compile_cuda(CompileTask((("check.cu", wrong), *header), ("--std=c++17",), "sm_75"))
 
 
 EXACT = {"LAYOUT": "ALIGNED", "THREADS": "256", "UNROLL": "4"}
@@ -369,7 +360,7 @@ SCANS: dict[str, dict[str, Any]] = {
     "scan.cu, chunks": {"PER_ROW": 512, "CHUNKED": 1, "AHEAD": 4, "STAGES": 6, "RESIDENT": 2},
     "segment_scan.cu": {},
 }
-_LONG = {"BUFFERS": scans._BUFFERS, "SUMMING": scans._SUMMING}
+_LONG = {"BUFFERS": 12, "SUMMING": 4}
 _NARROW, _WIDE = {"ELEMENT": "BINARY16", "RESULT": 0}, {"ELEMENT": "BINARY16", "RESULT": 2}
 STAGED_SCANS: dict[str, dict[str, Any]] = {
     "long_scan.cu": {"LEVELS": 1, **_LONG, **_NARROW},
@@ -423,23 +414,16 @@ def test_staged_scans_compile(which: str, exclusive: int, reverse: int) -> None:
 @pytest.mark.parametrize(
     ("which", "facts"),
     [
-        ("long_scan.cu", [f"sizeof(LongScanBuffers) == {scans.long_scan_bytes(wide=False)}"]),
-        ("long_scan.cu, wide", [f"sizeof(LongScanBuffers) == {scans.long_scan_bytes(wide=True)}"]),
+        ("long_scan.cu", [f"sizeof(LongScanBuffers) == {scans.long_scan_bytes(12, wide=False)}"]),
+        ("long_scan.cu, wide", [f"sizeof(LongScanBuffers) == {scans.long_scan_bytes(12, wide=True)}"]),
         ("short_scan.cu", [f"sizeof(ShortScanBuffers) == {scans.short_scan_bytes(4, 1)}"]),
         ("short_scan.cu, lines", [f"sizeof(ShortScanBuffers) == {scans.short_scan_bytes(4, 3)}"]),
     ],
 )
 def test_staged_scans_have_the_shared_memory_that_they_use(which: str, facts: list[str]) -> None:
     nvrtc_or_skip()
-    source = which.partition(",")[0]
     macros = {"LAYOUT": "ALIGNED", "EXCLUSIVE": 0, "REVERSE": 0, **STAGED_SCANS[which]}
-    options = ("--std=c++17", *(f"--define-macro={key}={value}" for key, value in macros.items()))
-    facts = [*facts, f"sizeof(Scan) == {ctypes.sizeof(scans._Scan)}"]
-    text = with_facts(source, facts)
-    compile_cuda(CompileTask((("check.cu", text), *read_sources(source)), options, "sm_90"))
-    wrong = text.replace(facts[0], facts[0] + " + 8")
-    with pytest.raises(CompileError, match="static assertion failed"):
-        compile_cuda(CompileTask((("check.cu", wrong), *read_sources(source)), options, "sm_90"))
+    compiles_if(which.partition(",")[0], macros, facts)
 
 
 @pytest.mark.parametrize("capability", [(8, 0), (9, 0), (12, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
@@ -447,40 +431,35 @@ def test_staged_scans_have_the_shared_memory_that_they_use(which: str, facts: li
     ("element", "target"), [("binary16", "binary16"), ("binary16", "binary32"), ("binary32",) * 2]
 )
 @pytest.mark.parametrize("n", [16, 300, 8192, 8193, 1 << 14, 1 << 24])
-def test_what_scans_ask_for_compiles(
-    n: int, element: str, target: str, capability: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_scans_ask_for_compiles(n: int, element: str, target: str, capability: tuple[int, int]) -> None:
     nvrtc_or_skip()
-    asked: list[str] = []
-
-    def compiled(source: str, entry: str, _: Any, element: str, layout: str, macros: Any) -> str:
-        given = {"ELEMENT": element, "LAYOUT": layout, **dict(macros)}
-        binary = compile_once(task_of(source, given, "sm_{}{}".format(*capability)))
-        assert binary.log == ""
-        assert f".entry {entry}(".encode() in binary.ptx.encode()
-        asked.append(source)
-        return source
-
-    monkeypatch.setattr(scans, "compiled", compiled)
-    sizes: list[int] = []
     most = {(8, 0): 163, (9, 0): 227}.get(capability, 99) << 10
-    monkeypatch.setattr(scans, "allow_shared", lambda _, size, ordinal: sizes.append(size))
-    monkeypatch.setattr(scans, "shared_memory_of", lambda gpu: most)
-    gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132, ordinal=0)
-    plan = make_scan_plan(n, element)
-    scans.ScanLaunch(plan, 3, n, n, True, True, get_format(target), gpu, exclusive=False, reverse=False)
+    gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132, shared_memory=most)
+    plan, fmt = make_scan_plan(n, element), get_format(target)
+
+    def kernel_of(rows: int) -> str:
+        recipe = scans.scan_recipe(plan, rows, n, n, True, True, fmt, gpu, exclusive=False, reverse=False)
+        (choice,) = recipe.kernels
+        asked_for(choice, capability)
+        assert choice.shared <= most
+        return choice.source
+
     exact = element == target == "binary16" and capability >= (9, 0)
     if n * get_format(element).dtype.itemsize > 16 << 10:  # of several chunks
-        expected = "long_scan.cu" if capability == (9, 0) else "scan.cu"
+        expected = "long_scan" if capability == (9, 0) else "scan"
     else:
-        expected = "short_scan.cu" if exact and n != 300 else "scan.cu"
-    assert asked == [expected]
+        expected = "short_scan" if exact and n != 300 else "scan"
+    assert kernel_of(3) == expected
     if exact and n == 1 << 14:  # as many rows as keep all warps busy
-        scans.ScanLaunch(
-            plan, 2244, n, n, True, True, get_format(target), gpu, exclusive=False, reverse=False
-        )
-        assert asked[1:] == ["short_scan.cu"]
-    assert max(sizes, default=0) <= most
+        assert kernel_of(2244) == "short_scan"
+
+
+def asked_for(choice: KernelChoice, capability: tuple[int, int]) -> str:
+    """Its PTX."""
+    binary = compile_once(task_of(f"{choice.source}.cu", choice.macros, "sm_{}{}".format(*capability)))
+    assert binary.log == ""
+    assert f".entry {choice.entry or choice.source}(" in binary.ptx
+    return binary.ptx
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
@@ -493,191 +472,174 @@ def test_what_scans_ask_for_compiles(
     ],
 )  # fmt: skip
 def test_what_columns_ask_for_compiles(
-    shape: tuple[int, int, int], element: str, capability: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    shape: tuple[int, int, int], element: str, capability: tuple[int, int]
 ) -> None:
     nvrtc_or_skip()
-
-    def compiled(source: str, entry: str, _: Any, element: str, layout: str, macros: Any) -> str:
-        given = {"ELEMENT": element, "LAYOUT": layout, **dict(macros)}
-        assert compile_once(task_of(source, given, "sm_{}{}".format(*capability))).log == ""
-        return source
-
-    monkeypatch.setattr(columns, "compiled", compiled)
-    launches: list[int] = []
-    allowed: list[int] = []
-
-    def launch(function: Any, blocks: int, threads: int, problem: Any, shared: int, more: int) -> None:
-        assert shared == (allowed.pop() if allowed else 0)
-        launches.append(more)
-
-    monkeypatch.setattr(columns, "allow_shared", lambda _, size, ordinal: allowed.append(size))
-    monkeypatch.setattr(columns, "KernelLaunch", launch)
-    gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132, l2=60 << 20, ordinal=0)
+    gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132, l2=60 << 20)
     outer, length, inner = shape
     fmt = get_format(element)
     array = columns.Columns(outer, inner, length * inner, inner)
-    columns.ColumnsLaunch(make_plan(length, fmt, get_unit("H200")), array, True, fmt, gpu, 1.0)
+    plan = make_plan(length, fmt, get_unit("H200"))
+    recipe = columns.columns_recipe(plan, array, True, fmt, gpu, 1.0)
+    for choice in recipe.kernels:
+        asked_for(choice, capability)
     chunks = length * fmt.dtype.itemsize >> 15
-    assert launches == ([chunks, 1] if length > 30_000 else [1])
+    assert [choice.more for choice in recipe.kernels] == ([chunks, 1] if length > 30_000 else [1])
 
 
+@pytest.mark.parametrize("capability", TOLD_APART, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
+@pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
 @pytest.mark.parametrize(
-    ("which", "name", "structure"),
-    [("scan.cu, chunks", "Scan", scans._Scan), ("segment_scan.cu", "SegmentScan", scans._SegmentScan)],
+    ("length", "inner", "target"), [(16, 64, "binary16"), (1000, 37, "binary32"), (1 << 17, 64, "binary64")]
 )
-def test_host_and_device_agree_on_scans(which: str, name: str, structure: type[ctypes.Structure]) -> None:
-    nvrtc_or_skip()
-    source = which.partition(",")[0]
-    facts = [f"sizeof({name}) == {ctypes.sizeof(structure)}"] + [
-        f"__builtin_offsetof({name}, {field}) == {getattr(structure, field).offset}"
-        for field, *_ in structure._fields_
-    ]
-    facts += [
-        f"sizeof(Slot) == {scans._SLOT}", f"sizeof(ScanCounters) == {scans._SHARED}", f"LINES == {scans._LINES}",
-        f"MAX_LEVELS == {scans._MAX_LEVELS}", f"GROUP * sizeof(Code) == {scans._GROUP}", f"THREADS == {scans._THREADS}",
-    ]  # fmt: skip
-    macros = {
-        "ELEMENT": "BINARY16",
-        "LAYOUT": "SHIFTED",
-        "RESULT": 2,
-        "EXCLUSIVE": 0,
-        "REVERSE": 0,
-        **SCANS[which],
-    }
-    options = ("--std=c++17", *(f"--define-macro={key}={value}" for key, value in macros.items()))
-    text = with_facts(source, facts)
-    compile_cuda(CompileTask((("check.cu", text), *read_sources(source)), options, "sm_90"))
-    wrong = text.replace(facts[-1], facts[-1] + " + 8")
-    with pytest.raises(CompileError, match="static assertion failed"):
-        compile_cuda(CompileTask((("check.cu", wrong), *read_sources(source)), options, "sm_90"))
-
-
-@pytest.mark.parametrize(
-    ("source", "name", "structure"),
-    [
-        ("sum.cu", "Sum", sums.SumProblem),
-        ("rows.cu", "Rows", rows._Rows),
-        ("packed_rows.cu", "PackedRows", rows._PackedRows),
-        ("columns.cu", "Columns", columns._Columns),
-        ("staged_columns.cu", "Columns", columns._Columns),
-        ("segments.cu", "Segments", segments._Segments),
-        ("short_segments.cu", "Segments", segments._Segments),
-        ("long_segments.cu", "LongSegments", segments._LongSegments),
-        ("long_chunks.cu", "LongSegments", segments._LongSegments),
-        ("exact_segments.cu", "ExactSegments", exact_segments._ExactSegments),
-        ("long_exact_segments.cu", "LongExactSegments", exact_segments._LongExactSegments),
-    ],
-)
-def test_host_and_device_agree_on_sums(source: str, name: str, structure: type[ctypes.Structure]) -> None:
-    nvrtc_or_skip()
-    facts = [f"sizeof({name}) == {ctypes.sizeof(structure)}"] + [
-        f"__builtin_offsetof({name}, {field}) == {getattr(structure, field).offset}"
-        for field, *_ in structure._fields_
-    ]
-    if "segments" in source or source == "long_chunks.cu":
-        facts += [f"sizeof(WorkItem) == {segments.ITEM}", f"STATES == {segments.STATES}"]
-        facts += [f"WORDS == {sums.LIMBS + sums.COUNTS}"] if "exact" in source else []
-    if source == "columns.cu":
-        facts += [f"MAX_LEVELS == {columns._MAX_LEVELS}", f"UNITS == {columns._UNITS[True]}"]
-    if source == "staged_columns.cu":
-        facts += [f"UNITS == {columns._STAGED_UNITS}", f"StagedLeaves::TILE_BYTES == {columns._TILE}"]
-    if source == "exact_segments.cu":
-        facts += [
-            f"VECTORS == {exact_segments._VECTORS}",
-            f"CHUNK_THREADS == {exact_segments._CHUNK_THREADS}",
-            f"CHUNK_LOADS == {exact_segments._CHUNK_LOADS}",
-        ]
-    macros = {
-        "ELEMENT": "BINARY16",
-        "LAYOUT": "SHIFTED" if "segments" in source or source == "long_chunks.cu" else "ALIGNED",
-    }
-    macros |= {key: str(value) for key, value in {**SUMS, **EXACT_SEGMENTS}[source].items()}
-    options = ("--std=c++17", *(f"--define-macro={key}={value}" for key, value in macros.items()))
-    text = with_facts(source, facts)
-    compile_cuda(CompileTask((("check.cu", text), *read_sources(source)), options, "sm_90"))
-    wrong = text.replace(facts[-1], facts[-1] + " + 8")
-    with pytest.raises(CompileError, match="static assertion failed"):
-        compile_cuda(CompileTask((("check.cu", wrong), *read_sources(source)), options, "sm_90"))
-
-
-@pytest.mark.parametrize(
-    ("source", "name", "structure", "macros"),
-    [
-        ("offsets.cu", "Offsets", offsets._Offsets, {}),
-        ("list_segments.cu", "Segments", segments._Segments, {"THREADS": "512", "RESIDENT": "2"}),
-    ],
-)
-def test_host_and_device_agree_on_offsets(
-    source: str, name: str, structure: type[ctypes.Structure], macros: dict[str, str]
+def test_what_scans_of_columns_ask_for_compiles(
+    length: int, inner: int, target: str, element: str, capability: tuple[int, int]
 ) -> None:
-    """Of kernels that look at no numbers."""
     nvrtc_or_skip()
-    facts = [f"sizeof({name}) == {ctypes.sizeof(structure)}"] + [
-        f"__builtin_offsetof({name}, {field}) == {getattr(structure, field).offset}"
-        for field, *_ in structure._fields_
-    ]
-    if source == "list_segments.cu":
-        facts += [f"sizeof(WorkItem) == {segments.ITEM}", f"STATES == {segments.STATES}"]
-    text = with_facts(source, facts)
+    gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132)
+    array = columns.Columns(3, inner, length * inner, inner)
+    recipe = column_scan.column_scan_recipe(
+        make_scan_plan(length, element),
+        array,
+        array,
+        True,
+        get_format(target),
+        gpu,
+        exclusive=False,
+        reverse=False,
+    )
+    assert recipe is not None
+    (choice,) = recipe.kernels
+    assert ".local" not in asked_for(choice, capability)
+
+
+@pytest.mark.parametrize("capability", TOLD_APART, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
+@pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
+@pytest.mark.parametrize(
+    ("n", "groups", "stride"), [(100, 9, 104), (5000, 8000, None), (1 << 24, 3, 1 << 24)]
+)
+def test_what_variances_ask_for_compiles(
+    n: int, groups: int, stride: int | None, element: str, capability: tuple[int, int]
+) -> None:
+    nvrtc_or_skip()
+    gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132)
+    recipe = moments.moments_recipe(
+        make_dot_plan(n, get_format(element)), groups, get_format("binary32"), gpu, correction=1.0, root=True,
+        stride=stride, aligned=stride is not None,
+    )  # fmt: skip
+    for choice in recipe.kernels:
+        assert ".local" not in asked_for(choice, capability)
+
+
+LISTS = {"list_segments.cu": {"THREADS": "512", "RESIDENT": "2"}, "offsets.cu": {}}
+
+
+@pytest.mark.parametrize("source", LISTS)
+def test_kernels_that_look_at_no_numbers_compile_for_every_architecture(source: str) -> None:
+    nvrtc_or_skip()
     for capability in CAPABILITIES:
-        target = "sm_{}{}".format(*capability)
-        assert compile_once(task_of(source, macros, target)).log == ""
+        assert compile_once(task_of(source, LISTS[source], "sm_{}{}".format(*capability))).log == ""
+
+
+def compiles_if(source: str, macros: Mapping[str, Any], facts: Sequence[str]) -> None:
+    """Asserts that all facts hold of a kernel, and that the compiler sees if one does not."""
     options = ("--std=c++17", *(f"--define-macro={key}={value}" for key, value in macros.items()))
-    compile_cuda(CompileTask((("check.cu", text), *read_sources(source)), options, "sm_90"))
+    text, files = with_facts(source, facts), read_sources(source)
+    compile_cuda(CompileTask((("check.cu", text), *files), options, "sm_90"))
     wrong = text.replace(facts[-1], facts[-1] + " + 8")
     with pytest.raises(CompileError, match="static assertion failed"):
-        compile_cuda(CompileTask((("check.cu", wrong), *read_sources(source)), options, "sm_90"))
+        compile_cuda(CompileTask((("check.cu", wrong), *files), options, "sm_90"))
 
 
-def test_host_and_device_agree_on_exact_sums() -> None:
+def structures() -> dict[str, type[Struct]]:
+    """All that the host fills, by name, in the order in which they can be declared."""
+    for path in Path(structs.__file__).parent.glob("*.py"):
+        import_module(f"tcu.gpu.{path.stem}")
+    names = {
+        name
+        for module in list(sys.modules)
+        if module.startswith("tcu.gpu.")
+        for name in vars(sys.modules[module])
+    }
+    return {
+        each.__name__: each
+        for each in Struct.__subclasses__()
+        if {each.__name__, f"{each.__name__}Problem"} & names
+    }
+
+
+@pytest.mark.parametrize("real", ["float", "double"])
+def test_host_and_device_agree_on_every_structure(real: str) -> None:
+    """Sizes and places of fields; a structure that kernels include is what the host fills."""
     nvrtc_or_skip()
-    offsets = {name: getattr(sums._ExactSum, name).offset for name, *_ in sums._ExactSum._fields_}
-    for term, limbs in (
-        ("VALUE", sums.LIMBS),
-        ("PRODUCT", sums._PRODUCT_LIMBS),
-        ("SQUARE", sums._PRODUCT_LIMBS),
-    ):
-        facts = [
-            f"sizeof(ExactSum) == {ctypes.sizeof(sums._ExactSum)}", f"LIMBS == {limbs}", f"LIMB == {sums.LIMB_BITS}",
-            f"COUNTS == {sums.COUNTS}", f"COPIES == {sums._COPIES}",
-            *(f"__builtin_offsetof(ExactSum, {name}) == {at}" for name, at in offsets.items()),
-        ]  # fmt: skip
-        if term == "VALUE":
-            facts.append(f"LOWEST == {sums.LOWEST_BIT}")
-        text = with_facts("device/exact/chunk.cuh", facts)
-        macros = {**EXACT, "ELEMENT": "BINARY64", "TERM": term, "RESIDENT": "1"}
-        options = ("--std=c++17", *(f"--define-macro={name}={value}" for name, value in macros.items()))
-        sources = read_sources("device/exact/chunk.cuh")
-        compile_cuda(CompileTask((("check.cu", text), *sources), options, "sm_90"))
-        wrong = text.replace(f"LIMBS == {limbs}", f"LIMBS == {limbs + 1}")
+    declared = {**structures(), "TransformLevel": transforms.LEVELS[{"float": 4, "double": 8}[real]]}
+    text = "".join(f"#define {name} unsigned\n" for name in ("Code", "WORD", "PRODUCT", "SOURCE"))
+    text += (
+        f"#define REAL {real}\ntypedef long long i64; typedef unsigned u32; typedef unsigned long long u64;\n"
+    )
+    facts = []
+    for each in declared.values():
+        text += re.sub(r"\b[a-z]+::", "", each.text())
+        facts += [f"sizeof({each.__name__}) == {ctypes.sizeof(each)}"]
+        facts += [
+            f"__builtin_offsetof({each.__name__}, {name}) == {each.offset(name)}"
+            for name, *_ in each._fields_
+        ]
+    checks = "".join(f"static_assert({fact});\n" for fact in facts)
+    compile_cuda(CompileTask((("check.cu", text + checks),), ("--std=c++17",), "sm_75"))
+    for fact in (facts[0], facts[-1]):
+        wrong = text + checks.replace(fact, fact + " + 8")
         with pytest.raises(CompileError, match="static assertion failed"):
-            compile_cuda(CompileTask((("check.cu", wrong), *sources), options, "sm_90"))
+            compile_cuda(CompileTask((("check.cu", wrong),), ("--std=c++17",), "sm_75"))
+
+
+def test_every_structure_is_included_by_a_kernel() -> None:
+    kernels = [path.name for path in (Path(structs.__file__).parent / "cuda" / "kernels").glob("*.cu")]
+    texts = {
+        text for kernel in kernels for name, text in read_sources(kernel) if name.startswith("generated/")
+    }
+    assert {each.text() for each in structures().values()} <= texts
+    assert len({each.text() for each in transforms.LEVELS.values()}) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "facts"),
+    [
+        ("columns.cu", [f"UNITS == {columns._UNITS[True]}"]),
+        (
+            "staged_columns.cu",
+            [f"UNITS == {columns._STAGED_UNITS}", f"StagedLeaves::TILE_BYTES == {columns._TILE}"],
+        ),
+        ("segments.cu", [f"STATES == {segments.STATES}"]),
+        ("exact_segments.cu", [f"STATES == {segments.STATES}", f"WORDS == {sums.LIMBS + sums.COUNTS}"]),
+        ("scan.cu, chunks", [f"GROUP * sizeof(Code) == {scans._GROUP}"]),
+    ],
+)
+def test_host_and_device_agree_on_numbers(source: str, facts: list[str]) -> None:
+    """Those that the sources find from others."""
+    nvrtc_or_skip()
+    layout = "ALIGNED" if "columns" in source else "SHIFTED"
+    macros = {"ELEMENT": "BINARY16", "LAYOUT": layout, **{**SUMS, **EXACT_SEGMENTS, **SCANS}[source]}
+    if source in SCANS:
+        macros |= {"RESULT": 2, "EXCLUSIVE": 0, "REVERSE": 0}
+    compiles_if(source.partition(",")[0], macros, facts)
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0), (12, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize("term", ["VALUE", "PRODUCT", "SQUARE"])
 def test_merging_compiles_for_every_architecture(term: str, capability: tuple[int, int]) -> None:
     nvrtc_or_skip()
-    product = term != "VALUE"
-    facts = [
-        f"sizeof(Merge) == {ctypes.sizeof(merge._Merge)}",
-        f"PACKED + COUNTS + 3 == {merge.PACKED_OF[product]}",
-        f"WORDS == {sums.WORDS_OF[product]}",
-        *(f"__builtin_offsetof(Merge, {name}) == {getattr(merge._Merge, name).offset}"
-          for name, *_ in merge._Merge._fields_),
-    ]  # fmt: skip
-    text = with_facts("merge.cu", facts)
-    options, target = ("--std=c++17", f"--define-macro=TERM={term}"), "sm_{}{}".format(*capability)
-    binary = compile_cuda(CompileTask((("check.cu", text), *read_sources("merge.cu")), options, target))
+    binary = compile_once(task_of("merge.cu", {"TERM": term}, "sm_{}{}".format(*capability)))
     assert binary.log == ""
     assert ".local" not in binary.ptx
-    wrong = text.replace(facts[0], facts[0] + " + 8")
-    with pytest.raises(CompileError, match="static assertion failed"):
-        compile_cuda(CompileTask((("check.cu", wrong), *read_sources("merge.cu")), options, target))
+    product = term != "VALUE"
+    facts = [f"PACKED + COUNTS + 3 == {merge.PACKED_OF[product]}", f"WORDS == {sums.WORDS_OF[product]}"]
+    compiles_if("merge.cu", {"TERM": term}, facts)
 
 
 def test_included_files_are_found_through_each_other_and_once() -> None:
-    shared = ["device/mma/output_fragment.cuh", "device/load/matrix.cuh", "device/types/types.cuh"]
+    problem = ["generated/arrays/LIMITS.inc", "generated/mma/Matrix.inc", "generated/mma/Problem.inc"]
+    shared = ["device/mma/output_fragment.cuh", "device/load/matrix.cuh", "device/types/types.cuh", *problem]
     assert [name for name, _ in read_sources("mma.cu")] == ["mma.cu", "device/mma/fragments.cuh", *shared]
     assert [name for name, _ in read_sources("wgmma.cu")] == ["wgmma.cu", *shared]
     folder = {"a": '#include "b"\n', "b": '  #  include "a"\n#include "c"', "c": "// nothing"}

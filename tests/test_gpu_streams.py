@@ -7,7 +7,6 @@ GPU's unit.  The kernels also compile without a GPU.
 
 from __future__ import annotations
 
-import ctypes
 import json
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from cuda_layers import with_facts
 from gpu_support import gpu_or_skip, unit_or_skip
 from numbers_of_all_kinds import KINDS, draw
 from test_gpu_compile import nvrtc_or_skip
@@ -26,8 +24,7 @@ from tcu import streams
 from tcu.cli.app import app
 from tcu.errors import ParameterError
 from tcu.formats import format_of
-from tcu.gpu import feed
-from tcu.gpu.compiler import CompileTask, compile_cuda, read_sources
+from tcu.gpu.compiler import compile_cuda, task_of
 from tcu.plan import make_plan
 
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
@@ -36,18 +33,7 @@ DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 @pytest.mark.parametrize("element", ["BINARY16", "BINARY32", "BINARY64"])
 def test_magnitudes_compile(element: str) -> None:
     nvrtc_or_skip()
-    structure = feed._Magnitudes
-    facts = [f"sizeof(Magnitudes) == {ctypes.sizeof(structure)}", f"THREADS == {feed._THREADS}"] + [
-        f"__builtin_offsetof(Magnitudes, {name}) == {getattr(structure, name).offset}"
-        for name, _ in structure._fields_
-    ]
-    text = with_facts("magnitudes.cu", facts)
-    task = CompileTask(
-        (("check.cu", text), *read_sources("magnitudes.cu")),
-        ("--std=c++17", f"--define-macro=ELEMENT={element}"),
-        "sm_90",
-    )
-    assert compile_cuda(task).log == ""
+    assert compile_cuda(task_of("magnitudes.cu", {"ELEMENT": element}, "sm_90")).log == ""
 
 
 def bits(value: Any) -> bytes:

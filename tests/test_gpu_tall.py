@@ -8,23 +8,21 @@ strides; machines on the GPU give what machines on the model give, bit for bit.
 
 from __future__ import annotations
 
-import ctypes
 from typing import Any
 
 import numpy as np
 import pytest
-from cuda_layers import with_facts
 from gpu_support import gpu_or_skip, library_or_skip, unit_or_skip
 from test_gpu_compile import nvrtc_or_skip
 
 import tcu
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats import get_format
-from tcu.gpu import KERNELS, CompileError, Kernel, NoGpuError, planes, tall
-from tcu.gpu.compiler import CompileTask, compile_cuda, read_sources, task_of
+from tcu.gpu import KERNELS, Kernel, NoGpuError, planes, tall
+from tcu.gpu.compiler import compile_cuda, task_of
 from tcu.gpu.errors import ExtraMissingError
-from tcu.gpu.launch import Strided
-from tcu.gpu.tall import TallProblem, macros_of, stored_dtypes, tall_product
+from tcu.gpu.mma import Strided
+from tcu.gpu.tall import macros_of, stored_dtypes, tall_product
 from tcu.machine import GpuExecutor, ModelExecutor
 from tcu.machine.executors import IdealExecutor
 from tcu.machine.executors.unit import narrowed
@@ -52,23 +50,6 @@ def test_every_instruction_compiles_for_the_oldest_gpu_that_has_it(kernel: Kerne
         assert binary.log == ""
 
 
-def test_host_and_device_agree_on_the_structure() -> None:
-    nvrtc_or_skip()
-    kernel = next(row for row in ROWS if row.a == "binary16")
-    options = (
-        "--std=c++17",
-        *(f"--define-macro={k}={v}" for k, v in macros_of(kernel, "float16", 16, 16).items()),
-    )
-    facts = [
-        f"sizeof(Tall) == {ctypes.sizeof(TallProblem)}", f"__builtin_offsetof(Tall, strip) == {TallProblem.strip.offset}",
-    ]  # fmt: skip
-    text = with_facts("tall.cu", facts)
-    compile_cuda(CompileTask((("check.cu", text), *read_sources("tall.cu")), options, "sm_80"))
-    wrong = text.replace(facts[-1], facts[-1] + " + 8")
-    with pytest.raises(CompileError, match="static assertion failed"):
-        compile_cuda(CompileTask((("check.cu", wrong), *read_sources("tall.cu")), options, "sm_80"))
-
-
 @pytest.mark.parametrize("capability", ["sm_75", "sm_90", "sm_120"])
 def test_products_of_planes_compile(capability: str) -> None:
     nvrtc_or_skip()
@@ -77,14 +58,6 @@ def test_products_of_planes_compile(capability: str) -> None:
         assert binary.log == ""
         assert "fma" not in binary.ptx, "the bits would not be the host's"
         assert ".local" not in binary.ptx
-    macros = planes.macros_of(np.dtype(np.float32), 100)
-    options = ("--std=c++17", *(f"--define-macro={k}={v}" for k, v in macros.items()))
-    facts = [f"sizeof(ComplexProduct) == {ctypes.sizeof(planes.ComplexProduct)}"] + [
-        f"__builtin_offsetof(ComplexProduct, {name}) == {getattr(planes.ComplexProduct, name).offset}"
-        for name, _ in planes.ComplexProduct._fields_
-    ]
-    text = with_facts("planes.cu", facts)
-    compile_cuda(CompileTask((("check.cu", text), *read_sources("planes.cu")), options, capability))
 
 
 def test_indices_are_as_wide_as_they_must_be() -> None:

@@ -6,7 +6,6 @@ the layouts of tiles in them are those of the plans.
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,17 +15,17 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 import pytest
-from cuda_layers import with_facts
 from gpu_support import gpu_or_skip, unit_or_skip
+from launches import ends_here, launch_variant
 from test_gpu_compile import nvrtc_or_skip
 
 import tcu
 from tcu.formats import format_of, get_format
-from tcu.gpu import CompileError, Gpu, UnsupportedInstructionError, variants
+from tcu.gpu import Gpu, UnsupportedInstructionError
 from tcu.gpu.arrays import DeviceArray
-from tcu.gpu.compiler import CompileTask, compile_cuda, read_sources, task_of
+from tcu.gpu.compiler import compile_cuda, task_of
 from tcu.gpu.device import call, current
-from tcu.gpu.variants import launch_variant
+from tcu.gpu.launch import KernelChoice
 from tcu.plan import MmaStep, Plan, make_plan, tile_order
 from tcu.units import CATALOGUE
 
@@ -67,28 +66,11 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Recorded]:
     """Launches end here instead of on a GPU."""
     done: list[Recorded] = []
 
-    def function(source: str, entry: str, capability: Any, element: str, layout: str, macros: Any) -> Any:
-        return source, {"ELEMENT": element, "LAYOUT": layout, **dict(macros)}
+    def start(choice: KernelChoice, _: Any, stream: int) -> None:
+        source = f"{choice.source}.cu"
+        done.append(Recorded(dict(choice.macros), source, choice.blocks, choice.threads, choice.problem))
 
-    class Launch:
-        def __init__(self, function: Any, blocks: int, threads: int, problem: Any) -> None:
-            source, macros = function
-            self.record = Recorded(macros, source, blocks, threads, problem)
-
-        def __call__(self, stream: int) -> None:
-            done.append(self.record)
-
-    class Space:
-        slots_address = words_address = 1 << 20
-
-        @staticmethod
-        def start(stream: int, *launches: Any) -> None:
-            for launch in launches:
-                launch(stream)
-
-    monkeypatch.setattr(variants, "compiled", function)
-    monkeypatch.setattr(variants, "KernelLaunch", Launch)
-    monkeypatch.setattr(variants, "workspace", lambda *_: Space)
+    ends_here(monkeypatch, start)
     return done
 
 
@@ -184,29 +166,6 @@ def test_older_gpus_are_told_what_to_do(recorded: list[Recorded], dtype: Any) ->
         launch_variant(plan, x, 0, target, turing, 0)
     launch_variant(plan_for(100, dtype, "A100", variant="warp-shuffle"), x, 0, target, turing, 0)
     assert len(recorded) == 1
-
-
-def test_host_and_device_agree_on_the_layout_of_the_structures() -> None:
-    nvrtc_or_skip()
-    for source, name, structure in (
-        ("levels.cu", "ChainLevel", variants._Level),
-        ("blocks.cu", "Blocks", variants._Blocks),
-    ):
-        facts = [
-            f"__builtin_offsetof({name}, {field}) == {getattr(structure, field).offset}"
-            for field, _ in structure._fields_
-        ]
-        text = with_facts(source, [*facts, f"sizeof({name}) == {ctypes.sizeof(structure)}"])
-        macros = {
-            "ELEMENT": "BINARY16", "LAYOUT": "ALIGNED", "THREADS": 32, "CHAIN": 1, "TILE": "COLUMNS",
-            "PARTIAL": "BINARY32", "TOTAL": "BINARY32", "CHAINS": 1, "SHUFFLES": 1, "GATHERED": 4096,
-        }  # fmt: skip
-        options = tuple(f"--define-macro={key}={value}" for key, value in macros.items())
-        files = read_sources(source)
-        compile_cuda(CompileTask((("check.cu", text), *files), ("--std=c++17", *options), "sm_80"))
-        wrong = text.replace("static_assert(sizeof", "static_assert(8 + sizeof")
-        with pytest.raises(CompileError, match="static assertion failed"):
-            compile_cuda(CompileTask((("check.cu", wrong), *files), ("--std=c++17", *options), "sm_80"))
 
 
 # The maps of cuda/device/mma/chains.cuh, written a second time: from numbers of a tile to the registers of lanes,

@@ -2,13 +2,15 @@
 
 Contract: an operation gives what its oracle says for each group of elements
 alone, exactly or within its error; PyTorch's tensors and Dask arrays give the
-bits of NumPy's; a surface that does not serve a layout refuses it in words
+bits of NumPy's, and so do files, in Python and on the command line (over ranks:
+tests/test_distributed.py); a surface that does not serve a layout refuses it in words
 before it computes anything, and the documentation's table says which.  An
 operation of a program's own is served like tcu's.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from fractions import Fraction
 from itertools import pairwise
@@ -22,13 +24,17 @@ from bits import same
 from operations import ROWS, all_cells, groups
 
 import tcu
+from tcu import stubs
+from tcu.cli.app import main
 from tcu.engines import execute
 from tcu.errors import ParameterError, UnknownNameError, UnknownOptionError
 from tcu.formats.format import format_of
 from tcu.formats.scalar import Number, decode, encode
 from tcu.ops import OPERATIONS, Call, Operation, find_operation, register
 from tcu.ops.layout import LABELS, WHOLE, Along, Layout, Ragged
-from tcu.surfaces import served, stub
+from tcu.streams import passes
+from tcu.streams.surface import run_on_files
+from tcu.surfaces import served
 from tcu.surfaces.call import run
 from tcu.surfaces.functions import FUNCTIONS, function_of
 
@@ -172,6 +178,58 @@ def test_dask_arrays_have_the_bits_of_arrays_or_are_refused(cell: Any) -> None:
     same(np.asarray(found), np.asarray(run(*call(operation, layout, arrays))))
 
 
+def saved(folder: Path, arrays: tuple[Any, ...]) -> list[str]:
+    paths = [str(folder / f"{name}.npy") for name in "xy"[: len(arrays)]]
+    for path, x in zip(paths, arrays, strict=True):
+        np.save(path, x)
+    return paths
+
+
+@every_cell
+@pytest.mark.parametrize("dtype", [np.float16, np.float64], ids=lambda dtype: np.dtype(dtype).name)
+def test_files_have_the_bits_of_arrays_or_are_refused(cell: Any, dtype: Any, tmp_path: Path) -> None:
+    operation, layout = cell
+    arrays = operands(operation, layout, dtype)
+    paths, out = saved(tmp_path, arrays), tmp_path / "out.npy"
+    scan = operation.kind == "scan"
+    one_line = layout.axis is None if scan and isinstance(layout, Along) else True
+    if not (served.is_served(operation, type(layout), "files") and one_line):
+        with pytest.raises(
+            ParameterError, match=f"{operation} of files takes all numbers, as one line: for axes"
+        ):
+            run_on_files(operation, tuple(paths), layout)
+        return
+    found = run_on_files(operation, tuple(paths), layout, **({"out": out} if scan else {}))
+    same(np.load(out) if scan else np.asarray(found), np.asarray(run(*call(operation, layout, arrays))))
+
+
+@every_cell
+def test_the_command_line_has_the_bits_of_arrays_or_refuses(
+    cell: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    operation, layout = cell
+    arrays = operands(operation, layout, np.float32)
+    out = str(tmp_path / "out.npy")
+    axes = layout.axis if isinstance(layout, Along) else None
+    axes = axes if isinstance(axes, tuple) else () if axes is None else (axes,)
+    into_file = axes or operation.kind == "scan"
+    options = [text for axis in axes for text in ("--axis", str(axis))]
+    options += ["-o", out] if into_file else ["--json"]
+    options += ["--offsets", "0"] if isinstance(layout, Ragged) else []
+    code = main([operation.name, *saved(tmp_path, arrays), *options])
+    printed = capsys.readouterr()
+    if not served.is_served(operation, type(layout), "command line"):
+        assert code == 2
+        assert re.search(r"error: no such (option: --offsets|command)", printed.err)
+        return
+    assert code == 0, printed.err
+    expected = np.asarray(run(*call(operation, layout, arrays)))
+    if into_file:
+        same(np.load(out), expected.reshape(np.load(out).shape))
+    else:  # all axes are the whole array
+        assert int(json.loads(printed.out)["bits"], 16) == int(expected.reshape(()).view(np.uint32))
+
+
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=str)
 @pytest.mark.parametrize(
     "layout", [WHOLE, Along(0), Ragged([0, 60])], ids=lambda layout: LABELS[type(layout)]
@@ -195,8 +253,9 @@ def test_the_documentation_has_the_table() -> None:
     assert served.table() in page
 
 
-def test_the_stub_has_the_signatures() -> None:
-    assert Path(stub.__file__).with_name("functions.pyi").read_text(encoding="utf-8") == stub.stub()
+def test_the_stubs_have_the_signatures() -> None:
+    for module in stubs.HEADS:
+        assert Path(module.__file__).with_suffix(".pyi").read_text(encoding="utf-8") == stubs.stub(module)
     assert FUNCTIONS.keys() <= set(dir(tcu))
     assert all(getattr(tcu, name) is function and function.__doc__ for name, function in FUNCTIONS.items())
 
@@ -272,6 +331,29 @@ def test_the_guide_s_operation_on_dask_arrays(example: Any) -> None:
                 found = peak_to_peak(lazy, axis, keepdims=keepdims)
                 same(found.compute(), np.ptp(x, axis, keepdims=keepdims))
                 assert found.shape == np.ptp(x, axis, keepdims=keepdims).shape
+
+
+def test_the_guide_s_operation_on_files(example: Any, tmp_path: Path) -> None:
+    """In strips of seven numbers, from a pass that was interrupted."""
+    operation = OPERATIONS["peak_to_peak"]
+    x = operands(OPERATIONS["sum"], WHOLE, np.float32)[0]
+    (path,) = saved(tmp_path, (x,))
+    kept: dict[str, Any] = {"checkpoint": tmp_path / "state.json"}
+    peak_to_peak = tcu.streams.function_of(operation)
+
+    def stop(count: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passes, "_STRIP", 7 * 4)
+        patch.setattr(passes, "_STRIPS", 20 * 4)
+        with pytest.raises(KeyboardInterrupt):
+            peak_to_peak(path, progress=stop, **kept)
+        done: list[int] = []
+        assert peak_to_peak(path, progress=done.append, **kept) == np.ptp(x)
+        assert done == [20, 20, 20]
+    np.save(path, x[:0])
+    assert np.isnan(peak_to_peak(path))
 
 
 def test_an_operation_without_a_derivative_says_so() -> None:

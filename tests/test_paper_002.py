@@ -8,7 +8,6 @@ are where the plan wants them; with a GPU its bits are the model's.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import math
 from fractions import Fraction
@@ -19,10 +18,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 from bits import codes, same
-from cuda_layers import with_facts
 from gpu_support import gpu_or_skip, library_or_skip, unit_or_skip
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from launches import ends_here, launch_variant
 from numbers_of_all_kinds import KINDS, draw
 from test_gpu_compile import nvrtc_or_skip
 from test_gpu_rows import check as check_on_gpu
@@ -31,11 +30,11 @@ from test_gpu_sums import to_gpu
 import tcu
 from tcu.errors import DtypeError, ParameterError
 from tcu.formats import Number, decode, encode, format_of, get_format
-from tcu.gpu import CompileError, Gpu, UnsupportedInstructionError, segmented
+from tcu.gpu import Gpu, UnsupportedInstructionError, segmented
 from tcu.gpu.arrays import DeviceArray
-from tcu.gpu.compiler import CompileTask, compile_cuda, read_sources, task_of
+from tcu.gpu.compiler import compile_cuda, task_of
+from tcu.gpu.launch import KernelChoice, Launch
 from tcu.gpu.sums import contiguous
-from tcu.gpu.variants import launch_variant
 from tcu.model.definition import dot
 from tcu.plan import SEGMENTED, VARIANTS, MmaStep, Plan, make_plan, tile_order
 from tcu.plan.segmented import ALGORITHMS, best_algorithm, choices
@@ -352,23 +351,11 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Any], int,
     """(macros, blocks, threads, problem) of launches, which end here instead of on a GPU."""
     done: list[tuple[dict[str, Any], int, int, Any]] = []
 
-    def compiled(source: str, entry: str, capability: Any, element: str, layout: str, macros: Any) -> Any:
-        assert (source, entry) == ("segmented.cu", "segmented")
-        return {"ELEMENT": element, "LAYOUT": layout, **dict(macros)}
+    def start(choice: KernelChoice, _: Any, stream: int) -> None:
+        assert choice.source == "segmented"
+        done.append((dict(choice.macros), choice.blocks, choice.threads, choice.problem))
 
-    class Launch:
-        def __init__(self, function: Any, blocks: int, threads: int, problem: Any) -> None:
-            self.record = function, blocks, threads, problem
-
-        def __call__(self, stream: int) -> None:
-            done.append(self.record)
-
-    class Space:
-        slots_address = 1 << 20
-
-    monkeypatch.setattr(segmented, "compiled", compiled)
-    monkeypatch.setattr(segmented, "KernelLaunch", Launch)
-    monkeypatch.setattr(segmented, "workspace", lambda *_: Space)
+    ends_here(monkeypatch, start)
     return done
 
 
@@ -378,7 +365,8 @@ def pretend(n: int, rows: int, variant: str, capability: tuple[int, int] = (9, 0
     plan = make_plan(n, get_format(dtype), get_unit("A100"), variant=variant, **options)
     gpu, target = Gpu(0, "GPU", capability), get_format("binary32")
     every, layout = contiguous(0, rows * n), "ALIGNED" if aligned else "SHIFTED"
-    segmented.SegmentedLaunch(plan, every, layout, rows, n, target, gpu, 1.0)(4096, 8192, 0)
+    recipe = segmented.segmented_recipe(plan, every, layout, rows, n, target, gpu, 1.0)
+    Launch(recipe, gpu).start(4096, 4096, 8192, 0)
 
 
 @pytest.mark.parametrize("element", ["BINARY16", "BFLOAT16"])
@@ -404,23 +392,6 @@ def test_binary16_accumulators_on_every_architecture(recorded, capability: tuple
     for macros, *_ in recorded:
         ptx = compile_cuda(task_of("segmented.cu", macros, "sm_{}{}".format(*capability))).ptx
         assert f"mma.sync.aligned.m16n8k{k}.row.col.f16.f16.f16.f16 " in ptx
-
-
-def test_host_and_device_agree_on_the_structure(recorded) -> None:
-    nvrtc_or_skip()
-    pretend(1 << 20, 2, "reduction-256n")
-    structure = segmented._Segmented
-    facts = [f"sizeof(Segmented) == {ctypes.sizeof(structure)}"] + [
-        f"__builtin_offsetof(Segmented, {field}) == {getattr(structure, field).offset}"
-        for field, _ in structure._fields_
-    ]
-    text = with_facts("segmented.cu", facts)
-    options = ("--std=c++17", *(f"--define-macro={key}={value}" for key, value in recorded[0][0].items()))
-    files = read_sources("segmented.cu")
-    compile_cuda(CompileTask((("check.cu", text), *files), options, "sm_90"))
-    wrong = text.replace(facts[-1], facts[-1] + " + 8")
-    with pytest.raises(CompileError, match="static assertion failed"):
-        compile_cuda(CompileTask((("check.cu", wrong), *files), options, "sm_90"))
 
 
 def test_launches_follow_the_plan(recorded) -> None:

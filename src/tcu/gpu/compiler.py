@@ -18,12 +18,10 @@ from typing import Any
 from tcu.gpu.errors import CompileError, ExtraMissingError
 from tcu.gpu.imports import cuda_module
 from tcu.gpu.kernels import Kernel
-from tcu.plan import variants
+from tcu.gpu.structs import generated
 
 __all__ = ["Binary", "CompileTask", "compile_cuda", "compiler_version", "read_sources", "task_for", "task_of"]
 
-_PLAN = "device/types/plan_constants.cuh"
-"""A file that is written when it is read (:func:`_plan_constants`)."""
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 
 
@@ -48,7 +46,8 @@ def read_sources(name: str, folder: Mapping[str, str] | None = None) -> tuple[tu
     """A kernel's source and the files that it includes, directly or through others.
 
     A kernel has the name of its file in ``tcu/gpu/cuda/kernels``; what it includes is named by its path in
-    ``tcu/gpu/cuda``, such as "device/load/array.cuh".  ``folder`` replaces the package's folder by a mapping
+    ``tcu/gpu/cuda``, such as "device/load/array.cuh"; what
+    begins with "generated/" is written by :mod:`tcu.gpu.structs`.  ``folder`` replaces the package's folder by a mapping
     from name to text.
     """
     found: dict[str, str] = {}
@@ -57,8 +56,8 @@ def read_sources(name: str, folder: Mapping[str, str] | None = None) -> tuple[tu
         current = pending.pop(0)
         if current in found:
             continue
-        if current == _PLAN:
-            text = _plan_constants()
+        if current.startswith("generated/"):
+            text = generated(current)
         elif folder is None:
             path = current if "/" in current else f"kernels/{current}"
             text = resources.files("tcu.gpu").joinpath("cuda", *path.split("/")).read_text(encoding="utf-8")
@@ -67,16 +66,6 @@ def read_sources(name: str, folder: Mapping[str, str] | None = None) -> tuple[tu
         found[current] = text
         pending += _INCLUDE.findall(text)
     return tuple(found.items())
-
-
-def _plan_constants() -> str:
-    """What kernels that make plans of their own, for segments whose lengths only the GPU knows, take from the plans."""
-    return (
-        "#pragma once\n\nnamespace tcu {\n\n"
-        f"constexpr long long LEAST_LOADS = {variants.LOADS};\n"
-        f"constexpr long long MOST_CHUNKS = {variants._CHUNKS};\n"
-        "\n}  // namespace tcu\n"
-    )
 
 
 def task_of(source: str, macros: Mapping[str, object], architecture: str) -> CompileTask:

@@ -25,9 +25,9 @@ import numpy.typing as npt
 from tcu.formats import get_format
 from tcu.gpu.arrays import DeviceArray, library_of
 from tcu.gpu.device import Gpu, call, current, find_gpu
-from tcu.gpu.functions import allow_shared, find_function, shared_memory_of
 from tcu.gpu.kernels import Kernel
-from tcu.gpu.launch import KernelLaunch
+from tcu.gpu.launch import KernelChoice, KernelLaunch, bind
+from tcu.gpu.structs import struct
 from tcu.gpu.tall import kernel_of
 from tcu.plan.transform import Planes, Table, Transform
 from tcu.units import Instruction
@@ -84,54 +84,39 @@ class Memory:
         return close and self.aligned and self.member % elements == 0
 
 
-class _Numbers(ctypes.Structure):
-    _fields_ = (
-        ("real", ctypes.c_uint64),
-        ("imaginary", ctypes.c_uint64),
-        ("member", ctypes.c_int64),
-        ("step", ctypes.c_int64),
-    )
+Numbers = struct("Numbers", """
+    void* real;  // null: zeros
+    void* imaginary;
+    i64 member;  // from a transform to the next, in elements
+    i64 step;    // from a number to the next
+""")  # fmt: skip
 
 
-def _level_structure(real: Any) -> type[ctypes.Structure]:
-    class Level(ctypes.Structure):
-        """As in cuda/kernels/level.cu."""
-
-        _fields_ = (
-            ("source", _Numbers),
-            ("target", _Numbers),
-            ("matrices", ctypes.c_uint64),
-            ("twiddles", ctypes.c_uint64),
-            ("largest", ctypes.c_uint64),
-            ("members", ctypes.c_int64),
-            ("rows", ctypes.c_int64),
-            ("padded", ctypes.c_int64),
-            ("done", ctypes.c_int64),
-            ("top", ctypes.c_int64),
-            ("back", real),
-            ("factor", real),
-        )
-
-    return Level
-
-
-LEVELS = {4: _level_structure(ctypes.c_float), 8: _level_structure(ctypes.c_double)}
+_LEVEL = """
+    Numbers source, target;
+    const WORD* matrices;  // [matrix][part][tile of columns][step of k][lane][word of B]
+    const REAL* twiddles;  // [plane][rows / done][LENGTH]
+    const u32* largest;    // the bits of the largest magnitude in each transform
+    i64 members;           // transforms
+    i64 rows;              // of LENGTH, in each
+    i64 padded;            // the same with zeros up to a multiple of GROUP
+    i64 done;              // the lengths of the levels before, multiplied
+    i64 top;               // magnitudes are scaled below 2^top
+    REAL back;             // the last factors, one after the other
+    REAL factor;
+"""
+TransformLevel = struct("TransformLevel", _LEVEL, REAL=ctypes.c_double)
+LEVELS = {4: struct("TransformLevel", _LEVEL, REAL=ctypes.c_float), 8: TransformLevel}
 """By the size of a real number."""
-
-
-class Largest(ctypes.Structure):
-    """As in cuda/kernels/largest.cu."""
-
-    _fields_ = (
-        ("real", ctypes.c_uint64),
-        ("imaginary", ctypes.c_uint64),
-        ("member", ctypes.c_int64),
-        ("step", ctypes.c_int64),
-        ("members", ctypes.c_int64),
-        ("elements", ctypes.c_int64),
-        ("share", ctypes.c_int64),
-        ("largest", ctypes.c_uint64),
-    )
+Largest = struct("Largest", """
+    const SOURCE* planes[2];  // null: zeros
+    i64 member;               // from a transform to the next, in elements
+    i64 step;                 // from an element to the next
+    i64 members;              // transforms
+    i64 elements;             // in each plane of each
+    i64 share;                // elements that one warp takes, a multiple of WARP · LOADS
+    u32* largest;             // for each transform; zeros before the launch
+""")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -373,15 +358,15 @@ class _Launches:
             reads = source if number == 0 else between
             writes = target if level.twiddles is None else between
             problem = LEVELS[plan.work.itemsize](
-                _Numbers(0, 0, reads.member, reads.step), _Numbers(0, 0, writes.member, writes.step),
+                Numbers(0, 0, reads.member, reads.step), Numbers(0, 0, writes.member, writes.step),
                 tables[0].address, tables[-1].address, 0, batch, level.rows, level.padded, level.done,
                 plan.top or 0, plan.back, 1.0,
             )  # fmt: skip
-            function = find_function("level.cu", "transform_level", shape.macros, gpu)
-            if shape.shared > 48 << 10:
-                allow_shared(function, shape.shared, gpu.ordinal)
             self._levels.append(problem)
-            self._kernels.append(KernelLaunch(function, shape.blocks, shape.threads, problem, shape.shared))
+            choice = KernelChoice(
+                "level", shape.macros, shape.blocks, shape.threads, problem, entry="transform_level", shared=shape.shared
+            )  # fmt: skip
+            self._kernels.append(bind(choice, gpu))
         self._batch = batch
         self._lock = threading.Lock()
 
@@ -417,9 +402,8 @@ class _Search:
         enough = gpu.multiprocessors * _WARPS_PER_MULTIPROCESSOR
         least = 8 * loads * _WARP
         share = max(least, -(-elements * batch // enough // least) * least)
-        macros = {"SOURCE": _REALS[memory.itemsize], "LOADS": str(loads), "THREADS": str(_SEARCHERS)}
-        self._function = find_function("largest.cu", "largest", macros, gpu)
-        self._batch, self._problem = batch, (memory.member, step, batch, elements, share)
+        self._macros = {"SOURCE": _REALS[memory.itemsize], "LOADS": loads, "THREADS": _SEARCHERS}
+        self._gpu, self._batch, self._problem = gpu, batch, (memory.member, step, batch, elements, share)
         self._blocks = -(-batch * -(-elements // share) // (_SEARCHERS // _WARP))
 
     def __call__(self, real: int, imaginary: int, largest: int, stream: int) -> None:
@@ -427,9 +411,8 @@ class _Search:
         if self._pairs:
             real, imaginary = min(real, imaginary), 0
         call("cuMemsetD32Async", largest, 0, self._batch, stream)
-        KernelLaunch(
-            self._function, self._blocks, _SEARCHERS, Largest(real, imaginary, *self._problem, largest)
-        )(stream)
+        problem = Largest((real, imaginary), *self._problem, largest)
+        bind(KernelChoice("largest", self._macros, self._blocks, _SEARCHERS, problem), self._gpu)(stream)
 
 
 def _launches(
@@ -447,7 +430,7 @@ def _prepare(
     plan: Transform, batch: int, source: Memory, target: Memory, instruction: Instruction, gpu: Gpu
 ) -> _Launches | None:
     kernel = kernel_of(instruction, gpu)
-    limit = shared_memory_of(gpu)
+    limit = gpu.shared_memory
     between = between_levels(plan, kernel)
     shapes = []
     for number, level in enumerate(plan.levels):

@@ -16,15 +16,7 @@
 
 using namespace tcu;
 
-// The host fills it field by field (tcu/gpu/antidiagonals.py): change both together.
-struct Antidiagonals {
-    const PRODUCT* product;  // members × blocks × rows × columns, contiguous
-    u64* result;             // members × length, contiguous: two's complement, to which is added
-    i64 members, blocks, rows, columns;
-    i64 side;
-    i64 first;   // strip where column 0 of block 0 begins; other blocks follow column by column
-    i64 length;  // digits of a result
-};
+#include "generated/antidiagonals/Antidiagonals.inc"
 
 __device__ inline i64 of_next_lane(i64 x) {
     return static_cast<i64>(__shfl_sync(ALL, static_cast<u64>(x), (threadIdx.x + 1) % WARP));

@@ -6,8 +6,6 @@
 //   CHAINS    whether there are blocks of chains; then also with the macros of mma/chains.cuh
 //   SHUFFLES  whether there are blocks of shuffles
 //   GATHERED  blocks whose numbers one block adds up
-//
-// The host fills the structure field by field (tcu/gpu/variants.py): change both together.
 
 #if CHAINS
 #include "device/mma/chains.cuh"
@@ -20,17 +18,7 @@ using namespace tcu;
 
 constexpr int WARPS = THREADS / WARP;
 
-struct Blocks {
-    load::Array x;
-    u64* slots;   // one for each block, all MISSING
-    u64* totals;  // one for each GATHERED blocks, all MISSING
-    void* out;
-    double divisor;
-    i64 blocks;
-    i64 chained;  // the first so many of them are blocks of chains
-    i64 border;   // the first number of the blocks of shuffles
-    i64 target;
-};
+#include "generated/variants/Blocks.inc"
 
 #if ELEMENT == BINARY64
 typedef double BlockNumber;

@@ -52,7 +52,7 @@ struct ColumnUnit {
     i64 first;
     int columns;
 
-    __device__ ColumnUnit(const reduce::Columns& p, u32 unit) : outer(p.outer_of(unit)) {
+    __device__ ColumnUnit(const reduce::Columns& p, u32 unit) : outer(reduce::outer_of(p, unit)) {
         first = static_cast<i64>(unit - outer * p.pieces) * Leaves::UNIT;
         columns = unit < p.units ? static_cast<int>(min(p.inner - first, i64(Leaves::UNIT))) : 0;
     }

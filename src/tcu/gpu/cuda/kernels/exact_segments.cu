@@ -11,8 +11,6 @@
 //   THREADS, RESIDENT   of a block, and blocks per multiprocessor that the registers must allow
 //   UNROLL     1
 //   TERM       VALUE
-//
-// The host fills the structure field by field (tcu/gpu/exact_segments.py): change both together.
 
 #include "device/exact/rounding.cuh"
 #include "device/exact/segment_chunks.cuh"
@@ -22,24 +20,13 @@
 
 using namespace tcu;
 
-constexpr int VECTORS = 64;  // 16-byte vectors of a lane, at most
+// VECTORS: 16-byte vectors of a lane, at most.
+#include "generated/exact_segments/LANE.inc"
 constexpr int MOST = LANES * VECTORS * PER_LOAD;
 constexpr int TERMS = VECTORS * PER_LOAD / 2;  // numbers of each of two accumulators
 constexpr int READ = 24 / sizeof(Code);        // elements that an unaligned load reads
 
-struct ExactSegments {
-    const void* data;
-    i64 n;
-    const i64* offsets;  // null: the segments are rows
-    i64 stride;          // of rows, in elements
-    i64 length;          // of every row
-    i64 segments;
-    void* out;
-    i64 target;
-    i64 mean;    // whether the sums are divided by the lengths
-    i64* limbs;  // WORDS for each segment of several chunks
-    ragged::WorkQueue queue;
-};
+#include "generated/exact_segments/ExactSegments.inc"
 
 typedef exact::Arithmetic<double> ExactArithmetic;
 

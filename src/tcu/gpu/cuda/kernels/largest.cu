@@ -9,16 +9,7 @@
 
 using namespace tcu;
 
-// The host fills it field by field (tcu/gpu/transforms.py): change both together.
-struct Largest {
-    const SOURCE* planes[2];  // null: zeros
-    i64 member;               // from a transform to the next, in elements
-    i64 step;                 // from an element to the next
-    i64 members;              // transforms
-    i64 elements;             // in each plane of each
-    i64 share;                // elements that one warp takes, a multiple of WARP · LOADS
-    u32* largest;             // for each transform; zeros before the launch
-};
+#include "generated/transforms/Largest.inc"
 
 struct alignas(sizeof(SOURCE) * LOADS) Elements {
     SOURCE at[LOADS];

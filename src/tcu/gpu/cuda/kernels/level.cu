@@ -40,27 +40,9 @@ using namespace tcu;
 enum { FOUR, THREE, EMBEDDED };
 enum { INPUTS, REALS, PAIRS };
 
-struct Numbers {
-    void* real;  // null: zeros
-    void* imaginary;
-    i64 member;  // from a transform to the next, in elements
-    i64 step;    // from a number to the next
-};
+#include "generated/transforms/Numbers.inc"
 
-// The host fills it field by field (tcu/gpu/transforms.py): change both together.
-struct TransformLevel {
-    Numbers source, target;
-    const WORD* matrices;  // [matrix][part][tile of columns][step of k][lane][word of B]
-    const REAL* twiddles;  // [plane][rows / done][LENGTH]
-    const u32* largest;    // the bits of the largest magnitude in each transform
-    i64 members;           // transforms
-    i64 rows;              // of LENGTH, in each
-    i64 padded;            // the same with zeros up to a multiple of GROUP
-    i64 done;              // the lengths of the levels before, multiplied
-    i64 top;               // magnitudes are scaled below 2^top
-    REAL back;             // the last factors, one after the other
-    REAL factor;
-};
+#include "generated/transforms/TransformLevel.inc"
 
 constexpr int SLOTS = PRODUCT == THREE ? 3 : 2;  // real numbers that are made of each complex one
 constexpr int OPERANDS = PRODUCT == EMBEDDED ? 1 : SLOTS;

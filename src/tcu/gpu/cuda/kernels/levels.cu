@@ -1,23 +1,14 @@
 // One level of the variants two-mma and recurrence: each warp reduces a group of numbers to one number, which the
 // next level takes (tcu/plan/variants.py).
 //
-// Compiled with the macros of mma/chains.cuh.  The host fills the structure field by field (tcu/gpu/variants.py):
-// change both together.
+// Compiled with the macros of mma/chains.cuh.
 
 #include "device/finish/store.cuh"
 #include "device/mma/chains.cuh"
 
 using namespace tcu;
 
-struct ChainLevel {
-    load::Array x;
-    void* results;  // one for each group, rounded to the format of the elements
-    void* out;      // the last level writes here and not to `results`; else null
-    double divisor;
-    i64 groups;
-    i64 stored;  // whether the last level, too, rounds to the format of the elements
-    i64 target;
-};
+#include "generated/variants/ChainLevel.inc"
 
 extern "C" __global__ void __launch_bounds__(THREADS) level(const __grid_constant__ ChainLevel p) {
     const i64 group = static_cast<i64>(blockIdx.x) * (THREADS / WARP) + threadIdx.x / WARP;

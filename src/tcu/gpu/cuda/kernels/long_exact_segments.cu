@@ -3,8 +3,6 @@
 //
 // Compiled with ELEMENT, LAYOUT SHIFTED (load/array.cuh), THREADS (those of a chunk), UNROLL, RESIDENT and TERM
 // VALUE, as exact.cu.
-//
-// The host fills the structure field by field (tcu/gpu/exact_segments.py): change both together.
 
 #include "device/exact/segment_chunks.cuh"
 #include "device/exact/values.cuh"
@@ -14,14 +12,7 @@ using namespace tcu;
 
 static_assert(THREADS == exact::CHUNK_THREADS);
 
-struct LongExactSegments {
-    const void* data;
-    void* out;
-    i64 target;
-    i64 mean;    // whether the sums are divided by the lengths
-    i64* limbs;  // WORDS for each segment of several chunks
-    ragged::WorkQueue queue;
-};
+#include "generated/exact_segments/LongExactSegments.inc"
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     long_exact_segments(const __grid_constant__ LongExactSegments p) {

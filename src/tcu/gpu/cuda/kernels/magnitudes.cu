@@ -1,21 +1,16 @@
 // Clears the signs of an array in place, and finds the largest code of its numbers.  Codes of inf and NaN are larger
 // than those of all other numbers.
 //
-// Compiled with ELEMENT (types/element.cuh). The host fills the structure field by field (tcu/gpu/feed.py): change
-// both together.
+// Compiled with ELEMENT (types/element.cuh).
 
 #include "device/types/element.cuh"
 
 using namespace tcu;
 
-constexpr int THREADS = 256;
+#include "generated/feed/BLOCK.inc"
 constexpr Code MAGNITUDE = static_cast<Code>(~static_cast<Code>(0)) >> 1;
 
-struct Magnitudes {
-    Code* x;
-    i64 n;
-    u64* top;  // zero
-};
+#include "generated/feed/Magnitudes.inc"
 
 extern "C" __global__ void __launch_bounds__(THREADS) magnitudes(const __grid_constant__ Magnitudes p) {
     u64 top = 0;

@@ -6,8 +6,7 @@
 // (dtype, operation, version). If all GPUs have the same one, the sums of these two words are `ranks` times it and
 // its square; by Cauchy and Schwarz, in no other case.  Otherwise the result is NaN, and never a wrong number.
 //
-// Compiled with TERM (exact/limbs.cuh). The host fills the structure field by field (tcu/gpu/merge.py): change both
-// together.
+// Compiled with TERM (exact/limbs.cuh).
 
 #include "device/exact/rounding.cuh"
 
@@ -15,22 +14,11 @@ using namespace tcu;
 
 constexpr int PACKED = exact::LIMBS / 2;
 static_assert(exact::LIMBS % 2 == 0);
-constexpr int THREADS = 128;
+#include "generated/merge/BLOCK.inc"
 
 enum Finish { EXACT, PLANNED };  // PLANNED: rounded to binary64, then divided and rooted in binary64
 
-struct Merge {
-    i64* state;  // WORDS: limbs and counts of this GPU's sum
-    i64* words;  // PACKED + COUNTS + 3
-    void* out;
-    i64 n;
-    i64 signature;
-    i64 ranks;
-    i64 finish;
-    i64 divide;  // whether to divide by the number of numbers
-    i64 root;    // with PLANNED: whether to take the root
-    i64 target;
-};
+#include "generated/merge/Merge.inc"
 
 extern "C" __global__ void __launch_bounds__(THREADS) pack(const __grid_constant__ Merge p) {
     __shared__ i64 limbs[exact::WORDS];

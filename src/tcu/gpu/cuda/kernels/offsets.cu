@@ -2,24 +2,14 @@
 //
 // A single block that does both copies zeros in place of wrong offsets.  Zeros cut out no numbers, so a launch that
 // reads the copy may follow before anybody knows whether the offsets were right.
-//
-// The host fills the structure field by field (tcu/gpu/offsets.py): change both together.
 
 #include "device/types/types.cuh"
 
 using namespace tcu;
 
-constexpr int LONE_BLOCK = 1024;  // threads, at most
+#include "generated/offsets/LIMITS.inc"
 
-struct Offsets {
-    const void* offsets;
-    i64 count;
-    i64 stride;  // in elements
-    i64 wide;    // whether they have 64 bits; else 32
-    i64* to;     // the copy; null: none
-    i64 n;       // what the last one must be
-    u32* wrong;  // set to 1 if they cannot be offsets; null: they are not checked
-};
+#include "generated/offsets/Offsets.inc"
 
 extern "C" __global__ void __launch_bounds__(LONE_BLOCK) offsets(const __grid_constant__ Offsets p) {
     const auto offset = [&](i64 i) {

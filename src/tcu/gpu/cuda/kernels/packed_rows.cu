@@ -14,8 +14,6 @@
 //
 // Reading rows of 3 to 100 numbers from memory directly (rows.cu) took 80 to 180 instructions a piece, two to three
 // times what memory speed allows.
-//
-// The host fills the structure field by field (tcu/gpu/rows.py): change both together.
 
 #include "device/finish/store.cuh"
 #include "device/load/ring_read.cuh"
@@ -34,17 +32,7 @@ constexpr int PIECES = WIDTH > 4 ? WIDTH : LANES < 4 ? LANES : 4;
 [[maybe_unused]] constexpr int TURNS = WORDS == 2 ? 8 : PIECES < 4 ? 4 / PIECES : 1;
 [[maybe_unused]] constexpr int ROWS = WARP / LANES * (PIECES / WIDTH);  // rows of a turn
 
-struct PackedRows {
-    const void* data;
-    i64 rows;
-    i64 length;
-    void* out;
-    double divisor;
-    i64 target;
-    i64 share;   // rows of a warp
-    i64 turns;   // turns of a chunk
-    i64 chunks;  // chunks of a row, up to WARP
-};
+#include "generated/rows/PackedRows.inc"
 
 // The first `left` elements, and +0 in place of the others.
 __device__ inline Vector masked(const Vector& v, int left) {

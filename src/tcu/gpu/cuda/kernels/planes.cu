@@ -12,20 +12,9 @@
 
 using namespace tcu;
 
-struct Planes {
-    const REAL* data;
-    i64 plane;  // from a real part to its imaginary one, in elements
-    i64 strides[load::MAX_BATCH_DIMENSIONS];
-};
+#include "generated/planes/Planes.inc"
 
-// The host fills it field by field (tcu/gpu/planes.py): change both together.
-struct ComplexProduct {
-    Planes x, y;
-    REAL* out;  // contiguous, one plane behind the other
-    i64 n;      // numbers
-    i64 dimensions;
-    i64 extents[load::MAX_BATCH_DIMENSIONS];  // outermost first
-};
+#include "generated/planes/ComplexProduct.inc"
 
 __device__ inline float times(float x, float y) { return __fmul_rn(x, y); }
 __device__ inline double times(double x, double y) { return __dmul_rn(x, y); }

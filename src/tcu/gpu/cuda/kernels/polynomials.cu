@@ -12,21 +12,9 @@
 
 using namespace tcu;
 
-// The host fills these field by field (tcu/gpu/polynomials.py): change both together.
-struct Powers {
-    const double* x;
-    double* out;  // points × WIDTH, contiguous
-    i64 step;     // from a point to the next
-    i64 points;
-};
+#include "generated/polynomials/Powers.inc"
 
-struct Pairs {
-    const double* values;  // term i of point p of member k: values[i·step + p·point + k·member]
-    const double* base;    // of point p: base[p·base_step]
-    double* out;           // members × points, contiguous
-    i64 count, step, member, point, base_step;
-    i64 members, points;
-};
+#include "generated/polynomials/Pairs.inc"
 
 constexpr int CHUNK = 4;  // terms that are loaded at once
 

@@ -11,8 +11,6 @@
 //            AT_ONCE turns of TOGETHER tiles are in flight (UNROLL is 1)
 //   UNROLL   groups of rows of a warp in flight
 //   THREADS, RESIDENT   of a block, and blocks per multiprocessor that the registers must allow
-//
-// The host fills the structure field by field (tcu/gpu/rows.py): change both together.
 
 #include "device/finish/store.cuh"
 #include "device/load/row.cuh"
@@ -24,17 +22,7 @@ using namespace tcu;
 constexpr int WARPS = THREADS / WARP;
 constexpr int ROWS = WARP / LANES;  // rows of a warp at once
 
-struct Rows {
-    const void* data;
-    i64 rows;
-    i64 length;
-    i64 stride;  // from row to row, in elements
-    void* out;
-    double divisor;
-    i64 target;
-    i64 turns;   // with LOOPS: turns of a chunk
-    i64 chunks;  // with LOOPS: chunks of a row, up to WARP
-};
+#include "generated/rows/Rows.inc"
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) rows(const __grid_constant__ Rows p) {
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;

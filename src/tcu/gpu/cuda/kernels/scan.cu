@@ -19,7 +19,7 @@
 
 using namespace tcu;
 
-constexpr int THREADS = 256;
+#include "generated/scans/BLOCK.inc"
 constexpr int WARPS = THREADS / WARP;
 constexpr int UNROLL = scan::LINES / WARPS;  // lines of a warp
 constexpr int IN_LINE = PER_ROW < WARP ? PER_ROW : WARP;  // groups of a row in a line

@@ -5,28 +5,19 @@
 // array) is left out.
 //
 // Compiled with ELEMENT, LAYOUT (SHIFTED), RESULT (finish/result_code.cuh), EXCLUSIVE and REVERSE.
-//
-// The host fills the structure field by field (tcu/gpu/scans.py): change both together.
 
 #include "device/scan/group.cuh"
 
 using namespace tcu;
 
-constexpr int THREADS = 256;
+#include "generated/scans/BLOCK.inc"
 constexpr int WARPS = THREADS / WARP;
 constexpr int UNROLL = scan::LINES / WARPS;  // lines of a warp
 constexpr int IN_CHUNK = scan::LINES * WARP;  // groups of a chunk
 constexpr int SHORT = 4;  // groups that a lane scans by itself
 constexpr i64 ELEMENTS_OF_CHUNK = static_cast<i64>(IN_CHUNK) * scan::GROUP;
 
-struct SegmentScan {
-    const void* data;
-    i64 n;
-    const i64* offsets;
-    i64 segments;
-    void* out;
-    i64 per_block;
-};
+#include "generated/scans/SegmentScan.inc"
 
 struct Segment {
     const Code* data;

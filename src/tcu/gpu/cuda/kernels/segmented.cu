@@ -11,8 +11,6 @@
 //   UNROLL     groups of a warp in flight
 //   LONG       0: a block holds whole rows, one or several; 1: a row has one block or several
 //   RESIDENT   blocks per multiprocessor that the registers must allow
-//
-// The host fills the structure field by field (tcu/gpu/segmented.py): change both together.
 
 #include "device/finish/store.cuh"
 #include "device/grid/slots.cuh"
@@ -32,21 +30,7 @@ constexpr int LINK = 256 / GROUPS;                          // numbers of a grou
 // Eight lanes store vectors of several links.  Turned by this, the vectors lie in different banks.
 constexpr int TURN = 8 / AT_ONCE;
 
-struct Segmented {
-    load::Array x;  // all rows
-    i64 rows;
-    i64 length;
-    i64 stride;   // from row to row, in elements
-    u64* slots;   // with LONG: one for each chunk, all MISSING
-    void* out;
-    double divisor;
-    i64 chain;    // links of a group
-    i64 groups;   // of a row
-    i64 turns;    // with LONG: how often a block takes SLOTS groups
-    i64 chunks;   // with LONG: blocks of a row
-    i64 width;    // without LONG: a row has 2^width of a block's slots, or all
-    i64 target;
-};
+#include "generated/segmented/Segmented.inc"
 
 // A group of a row; in row p.rows there is none.
 struct RowGroup {

@@ -61,7 +61,7 @@ struct Tiles {
     }
 
     __device__ void go_to_units() {
-        const u32 unit = units + threadIdx.x % WARP % TOGETHER, outer = p.outer_of(unit);
+        const u32 unit = units + threadIdx.x % WARP % TOGETHER, outer = reduce::outer_of(p, unit);
         const i64 at = outer * p.outer_stride + static_cast<i64>(unit - outer * p.pieces) * PER_LOAD;
         any = unit < p.units;
         data = reinterpret_cast<const char*>(static_cast<const Code*>(p.data) + at + own * p.stride);

@@ -17,10 +17,7 @@ using namespace tcu;
 
 constexpr int DEPTH = (INNER + TILE_K - 1) / TILE_K;
 
-struct Tall {
-    load::Problem problem;  // tiles: strips of all members, times groups of columns
-    i64 strip;              // rows of a strip, a multiple of TILE_M
-};
+#include "generated/tall/Tall.inc"
 
 struct alignas(mma::INPUTS_PER_WORD * sizeof(STORED)) NeighbouringK {
     STORED element[mma::INPUTS_PER_WORD];

@@ -1,7 +1,5 @@
 // What exact sums of numbers (exact/values.cuh) and of products (exact/products.cuh) share: their arguments, the
 // formats, and the slow way, number by number.
-//
-// The host fills the structure ExactSum field by field (tcu/gpu/sums.py): change both together.
 
 #pragma once
 
@@ -12,20 +10,9 @@
 namespace tcu::exact {
 
 constexpr int WARPS = THREADS / WARP;
-constexpr int MAX_LOADS = 128;
+#include "generated/configs/LIMITS.inc"
 
-struct ExactSum {
-    load::Array x;
-    i64* limbs;  // COPIES × WORDS, all zero
-    u32* arrived; // zero
-    void* out;    // the rounded sum
-    i64* state;   // WORDS, or null
-    i64 loads;    // of a thread in a chunk, a multiple of UNROLL, at most MAX_LOADS
-    i64 chunks;
-    i64 target;
-    i64 divisor;    // divides the sum before it is rounded; 0 gives NaN; must be 1 unless TERM is VALUE
-    load::Array y;  // used with TERM PRODUCT only
-};
+#include "generated/sums/ExactSum.inc"
 
 // The element's format: fraction bits, exponent bias, and the exponent field of inf and NaN.
 #if ELEMENT == BINARY16

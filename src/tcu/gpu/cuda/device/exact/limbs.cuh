@@ -8,14 +8,11 @@
 
 namespace tcu::exact {
 
-constexpr int LIMB = 16;  // bits
+#include "generated/sums/LIMBS_OF_TERMS.inc"
 // The exponent of the lowest bit: a limb below the smallest number of binary64, or the smallest product of two.
-constexpr int LOWEST = TERM == VALUE ? -1090 : -2164;
-constexpr int HIGHEST = TERM == VALUE ? 1024 : 2048;  // no number reaches 2^HIGHEST
-constexpr int LIMBS = (HIGHEST + 62 - LOWEST + LIMB - 1) / LIMB;  // up to 2^62 of the largest numbers
-constexpr int COUNTS = 3;  // +inf, -inf and NaN, counted behind the limbs
+constexpr int LOWEST = TERM == VALUE ? VALUE_LOWEST : PRODUCT_LOWEST;
+constexpr int LIMBS = TERM == VALUE ? VALUE_LIMBS : PRODUCT_LIMBS;
 constexpr int WORDS = LIMBS + COUNTS;
-constexpr int COPIES = 16;  // of the whole number, so that fewer blocks add to the same words
 
 enum Special { POSITIVE_INFINITY, NEGATIVE_INFINITY, NAN_COUNT };
 

@@ -7,8 +7,8 @@
 
 namespace tcu::exact {
 
-constexpr int CHUNK_THREADS = 256;
-constexpr i64 CHUNK_LOADS = 16, MOST_LOADS = 128, MANY = 1024;
+#include "generated/exact_segments/CHUNK.inc"
+constexpr i64 MOST_LOADS = 128, MANY = 1024;
 
 // Loads of a thread in a chunk: more of them where there would be more than MANY chunks.
 __device__ inline i64 exact_loads_of(i64 length) {

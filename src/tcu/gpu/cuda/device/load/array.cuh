@@ -4,8 +4,6 @@
 //   ALIGNED  contiguous, from a multiple of 16 bytes on
 //   SHIFTED  contiguous, from any element on: two aligned loads and a shift; the second load hits L1
 //   STRIDED  anything else, element by element
-//
-// The host fills the structure Array field by field (tcu/gpu/sums.py): change both together.
 
 #pragma once
 
@@ -13,14 +11,7 @@
 
 namespace tcu::load {
 
-constexpr int MAX_DIMENSIONS = 8;
-struct Array {
-    const void* data;
-    i64 n;
-    i64 dimensions;
-    i64 extents[MAX_DIMENSIONS];  // outermost first
-    i64 strides[MAX_DIMENSIONS];  // in elements
-};
+#include "generated/sums/Array.inc"
 
 // A load of data that are read once: they are not kept in L1.
 __device__ inline uint4 read_once(const void* at) {

@@ -1,6 +1,4 @@
 // One batched problem D = A·B + C over strided matrices, and the place of a tile in it.
-//
-// The host fills these structures field by field (tcu/gpu/launch.py): change both together.
 
 #pragma once
 
@@ -8,23 +6,11 @@
 
 namespace tcu::load {
 
-constexpr int MAX_BATCH_DIMENSIONS = 8;
+#include "generated/arrays/LIMITS.inc"
 
-struct Matrix {
-    const void* data;  // null: zeros
-    i64 row_stride;    // strides in elements; a broadcast dimension has stride 0
-    i64 column_stride;
-    i64 batch_strides[MAX_BATCH_DIMENSIONS];
-};
+#include "generated/mma/Matrix.inc"
 
-struct Problem {
-    Matrix a, b, c;
-    void* d;  // contiguous, batch × m × n
-    i64 m, n, k;
-    i64 tiles;  // of all members of the batch
-    i64 batch_dimensions;
-    i64 batch_extents[MAX_BATCH_DIMENSIONS];  // outermost first
-};
+#include "generated/mma/Problem.inc"
 
 // Where one tile begins: its row and column in D, and offsets into each operand's memory.
 struct MatrixTile {

@@ -1,12 +1,12 @@
-// How the plan of a long sum cuts it into chunks, as loads_of in tcu/plan/variants.py does.  gpu/compiler.py writes the
-// constants of that file into device/types/plan_constants.cuh.
+// How the plan of a long sum cuts it into chunks, as loads_of in tcu/plan/variants.py does, with its constants.
 
 #pragma once
 
-#include "device/types/plan_constants.cuh"
 #include "device/types/types.cuh"
 
 namespace tcu::ragged {
+
+#include "generated/segments/plan_chunks.inc"
 
 // A thread has LEAST_LOADS · 2^d loads in a chunk.  Returns d, for a segment of `length` numbers, of which a block
 // loads `together` numbers at a time.

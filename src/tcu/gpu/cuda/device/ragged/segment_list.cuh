@@ -1,7 +1,5 @@
 // Ragged segments: the arguments of their kernels, and what happens to those that are too long for one warp.  These
 // go to the work queue, either before all sums (list_segments.cu) or when a warp comes to them.
-//
-// The host fills the structure Segments field by field (tcu/gpu/segments.py): change both together.
 
 #pragma once
 
@@ -13,21 +11,7 @@
 
 namespace tcu::ragged {
 
-struct Segments {
-    const void* data;
-    i64 n;
-    const i64* offsets;
-    i64 segments;
-    void* out;
-    i64 target;
-    i64 mean;      // whether the sums are divided by the lengths
-    i64 per_warp;  // segments, which follow each other
-    i64 first;     // the first so many warps have MORE times as many
-    i64 most;      // a segment of more numbers is long
-    i64 together;  // numbers that a block of the plan for long segments loads at a time
-    i64 listed;    // whether list_segments.cu was launched before
-    WorkQueue queue;
-};
+#include "generated/segments/Segments.inc"
 
 __device__ inline double not_a_number() { return __longlong_as_double(0x7fffffffffffffff); }
 

@@ -6,23 +6,10 @@
 
 namespace tcu::ragged {
 
-struct WorkItem {
-    i64 segment;
-    i64 begin;
-    i64 length;
-    u32 first;  // the segment's first item in the queue
-    u32 place;  // the segment's number among those with several chunks
-};
+#include "generated/segments/WorkItem.inc"
 
 // The host's memory has room for the items of segments that do not overlap (tcu/gpu/segments.py).
-struct WorkQueue {
-    WorkItem* items;
-    u32* arrived;  // in the place of a segment's first item: how many of the segment's chunks are done
-    u32* state;    // STATES words, all zero before the first launch and after the last
-    u64* slots;    // for each item, its chunk's sum, and MISSING until then; or null
-    u32 room;      // items
-    u32 several;   // segments of several chunks that have room
-};
+#include "generated/segments/WorkQueue.inc"
 
 // The words of the queue's state.
 //   ITEM_COUNT    items in the queue

@@ -1,6 +1,4 @@
 // A chunk of a sum or of a dot product: what one block reduces to a number in binary64.
-//
-// The host fills the structure Sum field by field (tcu/gpu/sums.py): change both together.
 
 #pragma once
 
@@ -13,17 +11,7 @@ namespace tcu::reduce {
 
 constexpr int WARPS = THREADS / WARP;
 
-struct Sum {
-    load::Array x, y;  // y is used with TERM PRODUCT only
-    u64* slots;        // one for each chunk, all MISSING
-    void* out;
-    double divisor;
-    i64 loads;  // of a thread in a chunk, counted in chains of CHAIN loads
-    i64 chunks;
-    i64 row_stride;  // with ROWS: from row to row, in elements
-    i64 root;        // whether the square root is asked for
-    i64 target;
-};
+#include "generated/sums/Sum.inc"
 
 #if TERM == VALUE && (ELEMENT == BINARY16 || ELEMENT == BFLOAT16)
 

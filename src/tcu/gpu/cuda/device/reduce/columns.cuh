@@ -1,6 +1,4 @@
 // What all kernels of column sums share: their arguments, and trees over lanes and warps.
-//
-// The host fills the structure Columns field by field (tcu/gpu/columns.py): change both together.
 
 #pragma once
 
@@ -8,32 +6,14 @@
 
 namespace tcu::reduce {
 
-constexpr int MAX_LEVELS = 12;
+#include "generated/columns/ColumnsProblem.inc"
 
-struct Columns {
-    const void* data;
-    i64 outer_stride;  // in elements, as is `stride`
-    i64 stride;        // from row to row
-    i64 inner;
-    u32 pieces;   // units of columns in a row of `inner` numbers
-    u32 units;    // in all rows of all outer indices together
-    u64 inverse;  // 2^64 / pieces, rounded up; 0 where there is one piece
-    i64 length;
-    i64 chunk;    // rows
-    i64 period;   // rows
-    i64 results;  // of a chunk
-    void* out;
-    double divisor;
-    i64 target;
-    int distance[MAX_LEVELS];
-
-    // unit / pieces, exact for 32 bits (Lemire, Kaser and Kurz, "Faster remainder by direct computation", 2019). In a
-    // warp of few rows, divisions were a fifth of all instructions.
-    __device__ u32 outer_of(u32 unit) const {
-        const u64 low = (inverse & 0xffffffff) * unit, high = (inverse >> 32) * unit + (low >> 32);
-        return inverse == 0 ? unit : static_cast<u32>(high >> 32);
-    }
-};
+// unit / pieces, exact for 32 bits (Lemire, Kaser and Kurz, "Faster remainder by direct computation", 2019). In a warp
+// of few rows, divisions were a fifth of all instructions.
+__device__ inline u32 outer_of(const Columns& p, u32 unit) {
+    const u64 low = (p.inverse & 0xffffffff) * unit, high = (p.inverse >> 32) * unit + (low >> 32);
+    return p.inverse == 0 ? unit : static_cast<u32>(high >> 32);
+}
 
 // The columns of a lane in a chunk of rows, beginning with the lane's own leaf.
 struct ChunkColumns {

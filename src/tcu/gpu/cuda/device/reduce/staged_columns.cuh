@@ -73,7 +73,7 @@ struct StagedLeaves {
         const int lane = threadIdx.x % WARP;
 #pragma unroll
         for (int part = 0; part < PARTS; ++part) {
-            const u32 unit = units + lane / 4 * PARTS + part, outer = p.outer_of(unit);
+            const u32 unit = units + lane / 4 * PARTS + part, outer = outer_of(p, unit);
             if (unit >= p.units) continue;
             const i64 column = static_cast<i64>(unit - outer * p.pieces) * PER_LOAD + lane % 4 * 2;
             const i64 result = static_cast<i64>(outer) * p.inner + column;

@@ -11,7 +11,8 @@
 namespace tcu::scan {
 
 constexpr int GROUP = 2 * PER_LOAD;  // elements
-constexpr int LINES = 16;            // of a chunk, each of 32 groups
+// LINES: of a chunk, each of 32 groups.
+#include "generated/scans/LINES.inc"
 
 union Group {
     uint4 words[2];

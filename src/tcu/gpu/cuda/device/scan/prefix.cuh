@@ -30,9 +30,7 @@ __device__ inline double exclusive(double inclusive_sum, int lane) {
 
 // A number that blocks hand on.  Each half of its bits lies beside the number of the launch that wrote it.  So slots
 // need no cleaning between launches, and an access of 8 bytes shows whether its half is there.
-struct Slot {
-    u64 high, low;
-};
+#include "generated/scans/Slot.inc"
 
 __device__ inline Slot slot_of(double number, u32 beside) {
     const u64 bits = __double_as_longlong(number), tag = static_cast<u64>(beside) << 32;
@@ -61,19 +59,12 @@ __device__ inline double wait_for(const Slot* slot, Slot seen, u32 launch) {
     return number_of(seen);
 }
 
-constexpr int MAX_LEVELS = 6;  // of chunks in a row: 32^6 of them are 2^44 bytes
+#include "generated/scans/LIMITS.inc"
 
-struct Levels {
-    i64 count;  // levels: a row has at most 32^count chunks
-    i64 chunks;  // in a row
-    i64 first[MAX_LEVELS];  // the first slot of each level
-    i64 runs[MAX_LEVELS];  // slots that a row has in each level
-};
+#include "generated/scans/Levels.inc"
 
 // Counters that the blocks of a launch share.  The last block to leave prepares them for the next launch.
-struct ScanCounters {
-    u32 launch, ticket, left, unused;
-};
+#include "generated/scans/ScanCounters.inc"
 
 // How many launches came before this one: slots of theirs must not be taken for this launch's.  Memory begins with
 // zeros.
