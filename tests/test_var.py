@@ -63,6 +63,7 @@ def literal(plan: Plan, x: Any, correction: float) -> float:
 
 
 @pytest.mark.slow(2)
+@pytest.mark.slow(2)
 @every_dtype
 @pytest.mark.parametrize("block", [32, 96])
 def test_a_variance_has_the_bits_of_a_literal_reading(dtype: Any, block: int) -> None:
