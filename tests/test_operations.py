@@ -14,6 +14,7 @@ import io
 import json
 import re
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,25 @@ def test_a_group_has_the_bits_that_it_has_alone(cell: Any) -> None:
     lines = [x.reshape(-1) for x in arrays]
     alone = [execute(call(operation, WHOLE, tuple(line[place] for line in lines)))[0] for place in where]
     same(np.asarray(result).reshape(-1), np.array(alone, np.asarray(result).dtype))
+
+
+def test_functions_of_segments_give_each_what_it_has_alone() -> None:
+    x, offsets = np.random.default_rng(5).standard_normal(70).astype(np.float16), [0, 2, 35, 36, 70]
+    found = {
+        "cumsum": tcu.segment_cumsum(x, offsets),
+        "fmean": tcu.segment_fmean(x, offsets),
+        "fstd": tcu.segment_fstd(x, offsets),
+        "fsum": tcu.segment_fsum(x, offsets),
+        "fvar": tcu.segment_fvar(x, offsets),
+        "mean": tcu.segment_mean(x, offsets),
+        "std": tcu.segment_std(x, offsets),
+        "sum": tcu.segment_sum(x, offsets),
+        "var": tcu.segment_var(x, offsets),
+    }
+    assert {f"segment_{name}" for name in found} == {name for name in FUNCTIONS if name[:7] == "segment"}
+    for name, result in found.items():
+        alone = [getattr(tcu, name)(x[begin:end]) for begin, end in pairwise(offsets)]
+        same(result, np.hstack(alone).astype(result.dtype), name)
 
 
 @every_cell
