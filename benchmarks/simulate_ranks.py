@@ -26,7 +26,7 @@ import numpy.typing as npt
 import record
 
 import tcu
-from tcu.distributed.words import WORDS, share_of_words, words_of
+from tcu.distributed.words import share_of_words, size_of, words_of
 from tcu.surfaces.shares import Share
 
 RANKS = (10**3, 10**4, 10**5, 10**6)
@@ -36,7 +36,7 @@ JITTER = 0.3
 NUMBERS = 4
 """Of a rank, where bits are computed."""
 ORDERS = 10
-BYTES = 8 * WORDS[False]
+BYTES = 8 * size_of([False])
 
 
 def _ping(rank: int, port: int, queue: Any) -> None:
@@ -77,7 +77,7 @@ def measured_network() -> tuple[float, float]:
 
 def measured_merge() -> float:
     """Seconds to add one rank's words to another's."""
-    a, b = np.ones(WORDS[False], np.int64), np.ones(WORDS[False], np.int64)
+    a, b = np.ones(size_of([False]), np.int64), np.ones(size_of([False]), np.int64)
     start = time.perf_counter()
     for _ in range(10_000):
         a += b
@@ -127,10 +127,12 @@ def bits(ranks: int, rng: np.random.Generator) -> dict[str, Any]:
         parts = []
         for at in range(0, ranks, block):
             shares = [Share(NUMBERS, tcu.ExactSum().add(row).tally) for row in x[at : at + block]]
-            parts.append(tree_words(np.array([words_of(share, False, 0) for share in shares]), fan_in))
+            parts.append(tree_words(np.array([words_of(share, [False], 0) for share in shares]), fan_in))
         exact.add(
             float(
-                tcu.ExactSum().add_tally(*share_of_words(tree_words(np.array(parts), fan_in), False)).value()
+                tcu.ExactSum()
+                .add_tally(*share_of_words(tree_words(np.array(parts), fan_in), [False]))
+                .value()
             )
         )
     totals = x.sum(axis=1)

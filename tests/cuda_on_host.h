@@ -53,6 +53,10 @@ static float __fmul_rn(float x, float y) { return x * y; }
 static double __dmul_rn(double x, double y) { return x * y; }
 static float __fadd_rn(float x, float y) { return x + y; }
 static double __dadd_rn(double x, double y) { return x + y; }
+static double __dsub_rn(double x, double y) { return x - y; }
+static double __ddiv_rn(double x, double y) { return x / y; }
+static double __dsqrt_rn(double x) { return std::sqrt(x); }
+static double __fma_rn(double x, double y, double z) { return std::fma(x, y, z); }
 static float __double2float_rn(double x) { return static_cast<float>(x); }
 static float __double2float_rz(double x) {
     const float nearest = static_cast<float>(x);

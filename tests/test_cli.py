@@ -671,7 +671,7 @@ def test_an_interrupt(run, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tcu.cli.sums.read_elements", interrupt)
+    monkeypatch.setattr("tcu.cli.reductions.read_elements", interrupt)
     assert run("sum", "x.npy")[0] == 130
 
 
@@ -679,7 +679,7 @@ def test_a_defect_is_not_mistaken_for_bad_input(run, monkeypatch):
     def defect(*_, **__):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("tcu.cli.sums.read_elements", defect)
+    monkeypatch.setattr("tcu.cli.reductions.read_elements", defect)
     with pytest.raises(ZeroDivisionError):
         run("sum", "x.npy")
 

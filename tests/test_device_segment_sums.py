@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from tcu.errors import ParameterError
 from tcu.formats import get_format
 from tcu.formats.tensor import host_view
 from tcu.gpu import Gpu, arrays, exact_segments, segments
+from tcu.gpu.launch import KernelChoice, Recipe
 from tcu.ops import Call, find_operation
 from tcu.ops.layout import Along, Layout, Ragged
 from tcu.plan.variants import loads_of
@@ -57,9 +57,9 @@ class Launch:
         self.options: dict[str, Any] = {"dtype": target.dtype}
         if self.operation == "sum":
             self.options |= {"chain": chain, "block": block}
-        self.room = SimpleNamespace(size=48)
+        self.room = 6
 
-    def __call__(self, x: int, offsets: int, out: int, room: int, stream: int) -> None:
+    def start(self, x: int, offsets: int, out: int, stream: int, room: int) -> None:
         n, count, element, target, length, stride = self.given
         assert stream == 5
         memory(room, 48, np.dtype(np.uint8))[...] = 0xEE
@@ -69,7 +69,6 @@ class Launch:
             numbers = numbers[: edges[-1]]  # a copy of wrong offsets is zeros
             result = OPERATIONS[self.name](numbers, edges, **self.options)
         else:
-            assert offsets == 0
             whole = np.array([numbers[i * stride : i * stride + length] for i in range(count)])
             result = getattr(tcu, self.name)(whole.reshape(count, length), axis=1, **self.options)
         memory(out, count, target.dtype)[...] = result
@@ -85,7 +84,9 @@ class Whole:
     def __init__(self, n: int, element: Any, layout: str, target: Any, gpu: Any, *, divisor: int) -> None:
         self.given = n, element, target, divisor
 
-    def at(self, x: int, y: int, out: int, stream: int) -> None:
+    room = 0
+
+    def start(self, x: int, y: int, out: int, stream: int) -> None:
         n, element, target, divisor = self.given
         assert (y, stream, divisor in (1, n)) == (x, 5, True)
         function = tcu.fsum if divisor == 1 else tcu.fmean
@@ -109,10 +110,11 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(module, "home_of", lambda given, out=None: (library, 0))
         monkeypatch.setattr(module, "current", lambda ordinal: contextlib.nullcontext())
         monkeypatch.setattr(module, "find_gpu", lambda ordinal: Gpu(0, "H100", (9, 0)))
-        monkeypatch.setattr(module, "ExactSegmentsLaunch", Exact)
+        monkeypatch.setattr(module, "exact_segments_recipe", Exact)
+        monkeypatch.setattr(module, "Launch", lambda launch, gpu: launch)
         module._launch.cache_clear()
-    monkeypatch.setattr(device_segments, "SegmentsLaunch", Launch)
-    monkeypatch.setattr(device_rows, "ExactLaunch", Whole)
+    monkeypatch.setattr(device_segments, "segments_recipe", Launch)
+    monkeypatch.setattr(device_rows, "exact_recipe", Whole)
     monkeypatch.setattr(device_offsets, "library_of", lambda x: library)
     monkeypatch.setattr(device_offsets, "lives_on_gpu", torch.is_tensor)
     monkeypatch.setattr(device_offsets, "call", lambda *given: 0)
@@ -183,19 +185,26 @@ def test_what_is_refused(gpu: Any) -> None:
 # The room of a launch.
 
 
-@pytest.fixture
-def nothing_compiled(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, dict[str, Any]]]:
-    """(blocks, macros) of the kernels that launches would have."""
-    asked: list[tuple[int, dict[str, Any]]] = []
+H200 = Gpu(0, "H200", (9, 0))
+
+
+@pytest.fixture(autouse=True)
+def multiprocessors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Gpu, "multiprocessors", 132)
-    for module in (segments, exact_segments):
-        monkeypatch.setattr(module, "compiled", lambda *given: dict(given[-1]))
-        monkeypatch.setattr(
-            module, "KernelLaunch", lambda macros, blocks, *_, overlaps=False: asked.append((blocks, macros))
-        )
-    monkeypatch.setattr(segments, "find_function", lambda source, entry, macros, gpu: macros)
-    monkeypatch.setattr(segments, "prefer_shared", lambda function, ordinal: None)
-    return asked
+
+
+def recipe_of(n: int, count: int, dtype: str, gpu: Gpu = H200, **options: Any) -> Recipe:
+    fmt = get_format(dtype)
+    return segments.segments_recipe(n, count, fmt, fmt, gpu, **options)
+
+
+def short_of(recipe: Recipe) -> KernelChoice:
+    """The kernel that goes through all segments."""
+    return next(each for each in recipe.kernels if each.source in ("segments", "short_segments"))
+
+
+RESTS = {False: "queue.slots", True: "limbs"}
+"""What lies behind the items and their counts."""
 
 
 def items_of(length: int, exact: bool, group: int) -> int:
@@ -205,20 +214,19 @@ def items_of(length: int, exact: bool, group: int) -> int:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("exact", [False, True])
-def test_there_is_room_for_every_list(nothing_compiled: Any, dtype: str, exact: bool) -> None:
+def test_there_is_room_for_every_list(dtype: str, exact: bool) -> None:
     """As many segments of one length as there are elements for, and the shortest long ones with the rest."""
-    fmt, gpu = get_format(dtype), Gpu(0, "H200", (9, 0))
+    fmt = get_format(dtype)
     per_load = 16 // fmt.dtype.itemsize
     for n in (1, 5000, 10**6 + 7, 1 << 30):
         for count in sorted({1, 10, n // 3000 + 1, n}):
             for block in (256,) if exact else (256, 32):
-                nothing_compiled.clear()
                 if exact:
-                    launch: Any = exact_segments.ExactSegmentsLaunch(n, count, fmt, fmt, gpu)
-                    most = 64 * per_load * nothing_compiled[0][1]["LANES"]
+                    recipe = exact_segments.exact_segments_recipe(n, count, fmt, fmt, H200)
+                    most = 64 * per_load * int(str(recipe.kernels[0].macros["LANES"]))
                 else:
-                    launch = segments.SegmentsLaunch(n, count, fmt, fmt, gpu, block=block)
-                    macros = nothing_compiled[0][1]
+                    recipe = recipe_of(n, count, dtype, block=block)
+                    macros = short_of(recipe).macros
                     most = 8 * 32 * per_load if block == 256 else 0
                     if most and dtype == "float16" and "FRACTION_BITS" not in macros:
                         most = 1 << 13  # exact sums need no tree of tiles
@@ -229,20 +237,16 @@ def test_there_is_room_for_every_list(nothing_compiled: Any, dtype: str, exact: 
                     long = min(count, n // length)
                     more = min(count - long, (n - long * length) // (most + 1))
                     items = long * items_of(length, exact, group) + more * items_of(most + 1, exact, group)
-                    assert launch.room.items >= ctypes.sizeof(segments.WorkItem) * items, (
-                        n,
-                        count,
-                        length,
-                        block,
-                    )
-                    assert len(nothing_compiled) == (4 if not exact and launch._short.listed else 2)
-                assert launch.room.size % 8 == 0
-                assert block == 32 or launch.room.size < n * fmt.dtype.itemsize // 10 + 4096
+                    first = recipe.kernels[0] if exact else short_of(recipe)
+                    (_, arrived), (_, rest) = (first.takes[at] for at in ("queue.arrived", RESTS[exact]))
+                    assert arrived >= ctypes.sizeof(segments.WorkItem) * items, (n, count, length, block)
+                    assert rest >= arrived + 4 * items
+                    assert len(recipe.kernels) == (4 if not exact and first.problem.listed else 2)
+                assert block == 32 or 8 * recipe.room < n * fmt.dtype.itemsize // 10 + 4096
 
 
-def test_warps_have_enough_to_do_and_not_too_much(nothing_compiled: Any) -> None:
+def test_warps_have_enough_to_do_and_not_too_much() -> None:
     """Where there are many, the first ones have four times as many segments as the others, and four fifths of all."""
-    fmt, gpu = get_format("bfloat16"), Gpu(0, "H200", (9, 0))
     for n, count, at_once, each, first, warps in (
         (1 << 30, 1 << 27, 32, 512, 52_428, 104_860),
         (1 << 30, 1 << 24, 32, 256, 13_107, 26_215),
@@ -252,27 +256,21 @@ def test_warps_have_enough_to_do_and_not_too_much(nothing_compiled: Any) -> None
         (100, 10, 8, 8, 0, 2),
         (0, 0, 8, 8, 0, 1),
     ):
-        problem = segments.SegmentsLaunch(n, count, fmt, fmt, gpu)._short
-        blocks, macros = next(one for one in nothing_compiled if "AT_ONCE" in one[1])
+        choice = short_of(recipe_of(n, count, "bfloat16"))
+        problem, macros = choice.problem, choice.macros
         assert (macros["AT_ONCE"], macros["MORE"]) == (at_once, 4), (n, count)
         assert (problem.per_warp, problem.first) == (each, first), (n, count)
-        assert blocks == warps, (n, count)  # a warp each
+        assert choice.blocks == warps, (n, count)  # a warp each
         # All segments are somebody's.
         assert 0 <= count - 4 * each * first <= each * (warps - first), (n, count)
-        nothing_compiled.clear()
 
 
-def test_long_segments_may_be_listed_ahead_of_much(
-    nothing_compiled: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_long_segments_may_be_listed_ahead_of_much() -> None:
     """On GPUs whose launches overlap, of many segments that may be long and are not short on average, by the usual plan.
 
     All kernels then prefer as much shared memory, or they would not run beside each other.
     """
-    preferring: list[dict[str, Any]] = []
-    monkeypatch.setattr(segments, "prefer_shared", lambda function, ordinal: preferring.append(function))
-    h200 = Gpu(0, "H200", (9, 0))
-    usual: dict[str, Any] = {"n": 1 << 25, "count": 1 << 13, "dtype": "float16", "gpu": h200, "block": 256}
+    usual: dict[str, Any] = {"n": 1 << 25, "count": 1 << 13, "dtype": "float16", "gpu": H200, "block": 256}
     for change, listed in (
         ({}, True),
         ({"dtype": "float64"}, True),
@@ -284,21 +282,20 @@ def test_long_segments_may_be_listed_ahead_of_much(
         ({"block": 128}, False),
         ({"gpu": Gpu(0, "A100", (8, 0))}, False),
     ):
-        case = usual | change
-        fmt = get_format(case["dtype"])
-        launch = segments.SegmentsLaunch(case["n"], case["count"], fmt, fmt, case["gpu"], block=case["block"])
-        assert len(nothing_compiled) == (4 if listed else 2), change
-        assert launch._short.listed == listed, change
-        assert [each.early for each in launch._longs] == ([True, False] if listed else [False])
-        assert all((macros in preferring) == listed for _, macros in nothing_compiled), change
-        nothing_compiled.clear()
-        preferring.clear()
+        kernels = recipe_of(**(usual | change)).kernels
+        assert len(kernels) == (4 if listed else 2), change
+        assert [each.source for each in kernels[-2:]] in (
+            ["segments", "long_chunks"], ["segments", "long_segments"], ["short_segments", "long_chunks"]
+        )  # fmt: skip
+        assert kernels[-2].problem.listed == listed, change
+        longs = [each.problem.early for each in kernels if each.source.startswith("long")]
+        assert longs == ([True, False] if listed else [False])
+        assert {each.prefers_shared for each in kernels} == {listed}, change
 
 
-def test_short_segments_have_a_kernel_where_the_unit_adds_so(nothing_compiled: Any) -> None:
+def test_short_segments_have_a_kernel_where_the_unit_adds_so() -> None:
     """binary16, short on average, by the plan of one block, and a unit that adds 16 numbers at once."""
-    h200 = Gpu(0, "H200", (9, 0))
-    usual: dict[str, Any] = {"n": 1 << 20, "count": 1 << 17, "dtype": "float16", "gpu": h200, "block": 256}
+    usual: dict[str, Any] = {"n": 1 << 20, "count": 1 << 17, "dtype": "float16", "gpu": H200, "block": 256}
     for change, fraction in (
         ({}, 25),
         ({"gpu": Gpu(0, "B200", (10, 0))}, 25),
@@ -312,30 +309,22 @@ def test_short_segments_have_a_kernel_where_the_unit_adds_so(nothing_compiled: A
         ({"gpu": Gpu(0, "T4", (7, 5))}, None),
         ({"gpu": Gpu(0, "a GPU to come", (99, 0))}, None),
     ):
-        case = usual | change
-        fmt = get_format(case["dtype"])
-        segments.SegmentsLaunch(case["n"], case["count"], fmt, fmt, case["gpu"], block=case["block"])
-        _, macros = nothing_compiled[0]
+        macros = recipe_of(**(usual | change)).kernels[0].macros
         assert macros.get("FRACTION_BITS") == fraction, change
         assert ("AT_ONCE" in macros) == (fraction is None), change
-        nothing_compiled.clear()
 
 
-def test_numbers_are_added_in_any_order_where_the_unit_does(nothing_compiled: Any) -> None:
+def test_numbers_are_added_in_any_order_where_the_unit_does() -> None:
     """Those of 16 bits, by a unit whose MMA adds all 16 of a row at once."""
-    h200 = Gpu(0, "H200", (9, 0))
     for dtype, gpu, permuted_k in (
-        ("float16", h200, 1),
-        ("bfloat16", h200, 1),
-        ("float32", h200, 0),
-        ("float64", h200, 0),
+        ("float16", H200, 1),
+        ("bfloat16", H200, 1),
+        ("float32", H200, 0),
+        ("float64", H200, 0),
         ("bfloat16", Gpu(0, "B200", (10, 0)), 1),
         ("bfloat16", Gpu(0, "A100", (8, 0)), 0),
         ("bfloat16", Gpu(0, "T4", (7, 5)), 0),
         ("float16", Gpu(0, "a GPU to come", (99, 0)), 0),
     ):
-        fmt = get_format(dtype)
-        segments.SegmentsLaunch(1 << 20, 1 << 13, fmt, fmt, gpu)
-        _, macros = next(one for one in nothing_compiled if "AT_ONCE" in one[1])
+        macros = short_of(recipe_of(1 << 20, 1 << 13, dtype, gpu)).macros
         assert macros["PERMUTED_K"] == permuted_k, (dtype, gpu)
-        nothing_compiled.clear()

@@ -3,7 +3,8 @@
 torchrun starts 2 and 4 processes on Gloo, each of which runs the checks at
 the end of this file: the exact reductions equal those of the whole array
 however it is cut, also into nothing for some ranks; the planned ones follow
-their law; DTensors count replicated numbers once; ranks that do not agree get
+their law; so does every operation along every axis, and one of a program's
+own; DTensors count replicated numbers once; ranks that do not agree get
 an error that says who has what.  What needs no second process is tested here.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -20,10 +21,15 @@ from numbers_of_all_kinds import draw
 from ranks import check_ranks, run_rank
 
 import tcu
-from tcu.distributed.words import WORDS, agreed, share_of_words, signature_of, words_of
-from tcu.errors import DtypeError, InvalidOperationError, ParameterError
+from tcu.distributed.words import agreed, share_of_words, signature_of, size_of, words_of
+from tcu.engines import execute
+from tcu.errors import DtypeError, InvalidOperationError, ParameterError, UnknownOptionError
+from tcu.formats.format import format_of
+from tcu.ops import OPERATIONS, Call, Operation, register
 from tcu.ops.exact import Tally
-from tcu.surfaces.shares import Share, merged
+from tcu.ops.layout import WHOLE, Along, Axes, Ragged, Whole
+from tcu.surfaces.served import is_served
+from tcu.surfaces.shares import Share, merged, rounded_share, share_of
 
 EXACT = ("fsum", "fmean", "fnorm", "fdot")
 
@@ -43,10 +49,20 @@ def test_words_add_up_to_the_merged_share(product: bool) -> None:
             shares.append(
                 Share(int(rng.integers(1 << 40)), Tally(-integer if rng.random() < 0.5 else integer, *counts))
             )
-        summed = sum(words_of(share, product, 7) for share in shares)
-        assert summed.shape == (WORDS[product],)
-        assert share_of_words(summed, product) == merged(shares)
+        summed = sum(words_of(share, [product], 7) for share in shares)
+        assert summed.shape == (size_of([product]),)
+        assert Share(*share_of_words(summed, [product])) == merged(shares)
         assert agreed(summed, len(shares), 7)
+
+
+def test_a_share_may_have_several_sums() -> None:
+    """As that of a variance has: of numbers, and of their squares."""
+    kinds = [False, True, False]
+    shares = [(n, Tally(-n, n), Tally(n << 2000, 0, 1), Tally(n * n, 0, 0, 2)) for n in range(1, 6)]
+    summed = sum(words_of(share, kinds, 3) for share in shares)
+    assert summed.shape == (size_of(kinds),) == (sum(size_of([kind]) for kind in kinds) - 6,)
+    assert share_of_words(summed, kinds) == (15, Tally(-15, 15), Tally(15 << 2000, 0, 5), Tally(55, 0, 0, 10))
+    assert agreed(summed, 5, 3)
 
 
 def test_the_words_of_many_ranks_do_not_overflow() -> None:
@@ -54,7 +70,7 @@ def test_the_words_of_many_ranks_do_not_overflow() -> None:
     largest = Share(1 << 32, Tally((1 << 1023 + 1074 + 60) - 1, 5, 5, 5))
     for sign in (1, -1):
         share = largest._replace(tally=largest.tally._replace(integer=sign * largest.tally.integer))
-        words = words_of(share, False, 0)
+        words = words_of(share, [False], 0)
         assert abs(int(words[:-6].min()) * (1 << 31)) < 1 << 63
         assert int(words[:-6].max()) * (1 << 31) < 1 << 63
 
@@ -67,7 +83,7 @@ def test_a_signature_that_one_rank_does_not_share_is_noticed() -> None:
             given = [int(rng.integers(1 << 24))] * ranks
             for i in rng.integers(0, ranks, rng.integers(1, ranks)):
                 given[i] = int(rng.integers(1 << 24))
-            summed = sum(words_of(share, False, each) for each in given)
+            summed = sum(words_of(share, [False], each) for each in given)
             assert [agreed(summed, ranks, each) for each in given] == [len(set(given)) == 1] * ranks
     assert signature_of("a") != signature_of("b")
     assert signature_of("a") < 1 << 24
@@ -91,6 +107,17 @@ def test_what_is_refused_without_a_process_group() -> None:
         distributed.fsum(np.ones(3))
     with pytest.raises(ParameterError, match=r"x requires grad.*x.detach\(\)"):
         distributed.fdot(x, x.clone().requires_grad_())
+
+
+@pytest.mark.parametrize("operation", ["var", "fvar"])
+def test_parts_of_a_variance_lie_in_the_host_s_memory(
+    operation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything asks for a GPU: there is no kernel for their shares, and that of an exact sum is not one."""
+    monkeypatch.setattr("tcu.surfaces.shares.lives_on_gpu", lambda x: True)
+    chosen = OPERATIONS[operation]
+    with pytest.raises(ParameterError, match=r"var of an array in several places.*x\.cpu\(\)"):
+        share_of(chosen, (np.ones(3),), chosen.values({}))
 
 
 def test_the_module_is_loaded_when_it_is_asked_for() -> None:
@@ -166,6 +193,143 @@ def check_planned(distributed: Any, rank: int, ranks: int) -> None:
     assert bits(distributed.sum(torch.zeros(0, dtype=torch.float16))) == bits(np.float32(0))
 
 
+def check_variances(distributed: Any, rank: int, ranks: int) -> None:
+    """Any cut gives the exact variance; by plans it stays within the bound, and one rank has the bits of an array."""
+    from operations import ROWS
+
+    rng = np.random.default_rng(5)
+    groups = [torch.distributed.new_group([each]) for each in range(ranks)]
+    alone = groups[rank]
+    for dtype in ("float16", "bfloat16", "float32", "float64"):
+        for kind in ("normal", "cancelling", "subnormal", "special"):
+            with np.errstate(all="ignore"):
+                x = draw(rng, 301, tcu.formats.get_format(dtype).dtype, kind)
+            whole, mine = tensor_of(x), tensor_of(pieces_for(rng, x, ranks)[rank])
+            for options in ({}, {"correction": 1}, {"correction": 2.5, "dtype": "float64"}):
+                for name in ("fvar", "fstd"):
+                    wanted = getattr(tcu, name)(x, **options)
+                    assert bits(getattr(distributed, name)(mine, **options)) == bits(wanted), (
+                        name,
+                        dtype,
+                        kind,
+                    )
+                for name in ("var", "std"):
+                    given = {**options, "block": 64}
+                    wanted = getattr(tcu, name)(x, **given)
+                    assert bits(getattr(distributed, name)(whole, group=alone, **given)) == bits(wanted)
+                    rows = getattr(distributed, name)(
+                        whole.reshape(7, 43), 1, keepdims=True, group=alone, **given
+                    )
+                    assert (
+                        bits(rows)
+                        == getattr(tcu, name)(x.reshape(7, 43), 1, keepdims=True, **given).tobytes()
+                    )
+        x = draw(rng, 1001, tcu.formats.get_format(dtype).dtype, "normal")
+        mine = tensor_of(pieces_for(rng, x, ranks)[rank])
+        for name in ("var", "std"):
+            found = Fraction(getattr(distributed, name)(mine, dtype="float64").item())
+            exact = ROWS[name].oracle([Fraction(float(each)) for each in x])
+            bound = getattr(tcu, f"{name}_error_bound")(x, dtype="float64")
+            assert 0 < abs(found - exact) <= bound or dtype != "float64", (name, dtype)
+            assert abs(found - exact) <= bound, (name, dtype)
+    for name in ("var", "std", "fvar", "fstd"):
+        assert np.isnan(getattr(distributed, name)(torch.zeros(0)).item())
+        assert np.isnan(getattr(distributed, name)(torch.full((2,), np.inf if rank else -np.inf)).item())
+        with pytest.raises(ParameterError, match=r"rank 0: .*correction=0\.0; .*correction=1\.0"):
+            getattr(distributed, name)(torch.ones(3), correction=float(bool(rank)))
+
+
+class Split(NamedTuple):
+    """Of an array of shape (3, 4, 5), or (4, 5): where ranks cut it along an axis, the same on all of them."""
+
+    axis: int
+    cuts: list[int]
+
+    def parts(self, x: Any) -> list[Any]:
+        return np.split(x, self.cuts, self.axis)
+
+
+def wanted_of(operation: Operation, arrays: Any, layout: Any, split: Split) -> Any:
+    """What the law of docs/distributed.md gives, row by row; None where the result has no value."""
+    from operations import groups
+
+    where, shape = groups(layout, arrays[0].shape)
+    place = np.arange(arrays[0].size).reshape(arrays[0].shape)
+    parts = [set(part.reshape(-1).tolist()) for part in split.parts(place)]
+    results = []
+    for group in where:
+        lines = [x.reshape(-1)[group] for x in arrays]
+        if operation.arithmetic != "planned":
+            results.append(execute(Call(operation, tuple(lines), WHOLE, operation.values({})))[0])
+            continue
+        whole = OPERATIONS["dot" if operation.product else "sum"]
+        own = [[x.reshape(-1)[[i for i in group if i in part]] for x in arrays] for part in parts]
+        if operation.moments:  # whose shares tests/test_dask.py and tests/test_var.py look at
+            share = merged(share_of(operation, each, operation.values({})) for each in own)
+            results.append(rounded_share(operation, share, format_of(np.float32), operation.values({})))
+            continue
+        pairs = [(each[0], each[-1]) if operation.product else (each[0],) for each in own]
+        totals = [execute(Call(whole, pair, WHOLE, whole.values({"dtype": "float64"})))[0] for pair in pairs]
+        total = float(sum(map(Fraction, totals)))
+        total = total / len(group) if operation.mean else total**0.5 if operation.root else total
+        results.append(np.float64(total).astype(np.float32))
+    return np.array(results, np.float32).reshape(shape)
+
+
+def check_cells(distributed: Any, rank: int, ranks: int) -> None:
+    """Every operation on every layout, where shards follow one another along any of its axes; one of a program's own."""
+    from operations import all_cells
+
+    from tcu.distributed.surface import run_over_ranks
+
+    own = register(
+        Operation(
+            "peak", arithmetic="own", share=lambda rows: rows.max(1, initial=-np.inf, keepdims=True).astype(np.float64),
+            merge=lambda parts: parts.max(0), finished=lambda shares, n: shares[:, 0] + n, layouts=(Whole, Along),
+        )
+    )  # fmt: skip
+    rng = np.random.default_rng(8)
+    for operation, layout in all_cells():
+        arrays = tuple(rng.standard_normal((3, 4, 5)).astype(np.float32) for _ in operation.operands)
+        line = tuple(torch.from_numpy(x.reshape(-1)) for x in arrays)
+        call = operation, line if isinstance(layout, Ragged) else tuple(map(torch.from_numpy, arrays)), layout
+        assert is_served(operation, type(layout), "ranks") == (not isinstance(layout, Ragged))
+        if isinstance(layout, Ragged):
+            with pytest.raises(
+                ParameterError, match=r"over ranks does not take segments.*on each rank's own"
+            ):
+                run_over_ranks(*call)
+        elif operation.kind == "reduce":  # scans: tests/test_carries.py
+            axes = Axes.of(layout, (3, 4, 5)).reduced
+            split = Split(axes[-1], np.sort(rng.integers(0, (3, 4, 5)[axes[-1]] + 1, ranks - 1)).tolist())
+            shards = [tensor_of(split.parts(x)[rank].copy()) for x in arrays]
+            for pending in (False, True):
+                found = run_over_ranks(operation, tuple(shards), layout, async_op=pending)
+                found = found.wait() if pending else found
+                wanted = wanted_of(operation, arrays, layout, split)
+                assert found.shape == wanted.shape
+                assert bits(found) == wanted.tobytes(), (operation, layout, split)
+    assert distributed.function_of(own)(torch.full((2, 3), float(rank)), 0).tolist() == [3.0 * ranks - 1] * 3
+    none = torch.zeros((0 if rank else 2, 3))
+    assert distributed.fsum(none, 0, keepdims=True).shape == (1, 3)
+    assert distributed.fsum(torch.zeros((4, 0)), 0).shape == (0,)
+    del OPERATIONS["peak"]
+    infinite = torch.full((2, 1), np.inf if rank else -np.inf)
+    with pytest.raises(InvalidOperationError):
+        distributed.fsum(infinite, 0)
+    with pytest.raises(ParameterError, match="norm does not take axes, only whole arrays"):
+        distributed.norm(infinite, 0)
+    with pytest.raises(UnknownOptionError, match="fsum has no option 'out': its options are dtype"):
+        distributed.fsum(infinite, out=infinite)
+    with pytest.raises(ParameterError, match="async_op: cumsum waits for what comes before"):
+        distributed.cumsum(infinite, async_op=True)
+    with pytest.raises(ParameterError, match=r"rows \(2,\).*rows \(3,\)"):
+        distributed.sum(torch.zeros((1, 2 + bool(rank))), 0)
+    kind = DtypeError if rank else ParameterError
+    with pytest.raises(kind, match=r"x has dtype torch\.int64"):
+        distributed.sum(torch.zeros((1, 2), dtype=torch.int64 if rank else torch.float32), 0)
+
+
 def check_groups(distributed: Any, rank: int, ranks: int) -> None:
     half = torch.distributed.new_group(list(range(ranks // 2)))
     if rank < ranks // 2:
@@ -194,6 +358,10 @@ def check_dtensors(distributed: Any, rank: int, ranks: int) -> None:
         assert all(placement.is_replicate() for placement in result.placements)
         assert bits(result.to_local()) == bits(tcu.fsum(x)), placements
         assert bits(distributed.fdot(d, d).to_local()) == bits(tcu.fdot(x, x))
+        for axis in (0, 1):
+            for keepdims in (False, True):
+                rows = distributed.fsum(d, axis, keepdims=keepdims)
+                assert bits(rows.full_tensor()) == tcu.fsum(x, axis, keepdims=keepdims).tobytes(), placements
     refused = [
         (lambda: distributed.fsum(d, group=torch.distributed.group.WORLD), "leave group out"),
         (lambda: distributed.fdot(d, whole), "a tensor and a DTensor"),
@@ -236,7 +404,15 @@ def check_disagreements(distributed: Any, rank: int, ranks: int) -> None:
 def check_all(rank: int, ranks: int) -> None:
     from tcu import distributed
 
-    for check in (check_exact, check_planned, check_groups, check_dtensors, check_disagreements):
+    for check in (
+        check_exact,
+        check_planned,
+        check_variances,
+        check_cells,
+        check_groups,
+        check_dtensors,
+        check_disagreements,
+    ):
         check(distributed, rank, ranks)
 
 

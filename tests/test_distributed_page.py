@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from blocks import blocks
 
-from tcu.distributed.words import WORDS
+from tcu.distributed.words import size_of
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "distributed.md").read_text()
@@ -47,4 +47,4 @@ def test_a_result_says_how_it_was_measured(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_bytes_are_those_that_travel() -> None:
-    assert f"{8 * WORDS[False]} bytes a rank ({8 * WORDS[True]} for" in PAGE
+    assert f"{8 * size_of([False])} bytes a rank ({8 * size_of([True])} for" in PAGE

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from cuda_on_host import HostLibrary, compiled_for_host, compiler_or_skip
 from gpu_support import gpu_or_skip, library_or_skip
+from launches import ends_here
 from test_gpu_compile import CAPABILITIES, nvrtc_or_skip
 
 import tcu
@@ -24,6 +25,7 @@ from tcu.algorithms import polynomials as steps
 from tcu.gpu import antidiagonals, polynomials
 from tcu.gpu.compiler import compile_cuda, task_of
 from tcu.gpu.device import Gpu
+from tcu.gpu.launch import KernelChoice
 from tcu.machine import GpuExecutor
 from tcu.machine.executors import IdealExecutor
 
@@ -44,24 +46,19 @@ def host(monkeypatch: pytest.MonkeyPatch, built: Path) -> list[str]:
     compiler_or_skip()
     launches: list[str] = []
 
-    def find_function(source: str, entry: str, macros: Any, gpu: Gpu) -> Any:
-        structure = STRUCTURES[source, entry].__name__
-        return entry, compiled_for_host(source, entry, structure, macros, built)
+    def find(source: str, entry: str, macros: Any, gpu: Gpu) -> Any:
+        return compiled_for_host(source, entry, STRUCTURES[source, entry].__name__, macros, built)
 
-    def launch(function: Any, blocks: int, threads: int, problem: Any) -> Any:
-        def run(stream: int) -> None:
-            launches.append(function[0])
-            function[1](problem, blocks, threads)
+    def start(choice: KernelChoice, kernel: Any, stream: int) -> None:
+        launches.append(choice.entry)
+        kernel(choice.problem, choice.blocks, choice.threads)
 
-        return run
-
+    ends_here(monkeypatch, start, find)
     library = HostLibrary()
     for module in (antidiagonals, polynomials):
         monkeypatch.setattr(module, "library_of", lambda x: library)
         monkeypatch.setattr(module, "find_gpu", lambda ordinal: Gpu(0, "host", (9, 0)))
         monkeypatch.setattr(module, "current", lambda gpu: contextlib.nullcontext())
-        monkeypatch.setattr(module, "find_function", find_function)
-        monkeypatch.setattr(module, "KernelLaunch", launch)
     return launches
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -25,8 +26,10 @@ from tcu.gpu import (
     CompileError,
     ExtraMissingError,
     Kernel,
+    column_scan,
     columns,
     merge,
+    moments,
     scans,
     segments,
     structs,
@@ -37,9 +40,10 @@ from tcu.gpu import (
 from tcu.gpu import compiler as compiler_module
 from tcu.gpu.compiler import CompileTask, compile_cuda, compiler_version, read_sources, task_for, task_of
 from tcu.gpu.kernels import architecture
+from tcu.gpu.launch import KernelChoice
 from tcu.gpu.structs import Struct
 from tcu.gpu.tuning import exact_config
-from tcu.plan import make_plan
+from tcu.plan import make_dot_plan, make_plan
 from tcu.plan.scan import make_scan_plan
 from tcu.units import get_unit
 
@@ -356,7 +360,7 @@ SCANS: dict[str, dict[str, Any]] = {
     "scan.cu, chunks": {"PER_ROW": 512, "CHUNKED": 1, "AHEAD": 4, "STAGES": 6, "RESIDENT": 2},
     "segment_scan.cu": {},
 }
-_LONG = {"BUFFERS": scans._BUFFERS, "SUMMING": scans._SUMMING}
+_LONG = {"BUFFERS": 12, "SUMMING": 4}
 _NARROW, _WIDE = {"ELEMENT": "BINARY16", "RESULT": 0}, {"ELEMENT": "BINARY16", "RESULT": 2}
 STAGED_SCANS: dict[str, dict[str, Any]] = {
     "long_scan.cu": {"LEVELS": 1, **_LONG, **_NARROW},
@@ -410,8 +414,8 @@ def test_staged_scans_compile(which: str, exclusive: int, reverse: int) -> None:
 @pytest.mark.parametrize(
     ("which", "facts"),
     [
-        ("long_scan.cu", [f"sizeof(LongScanBuffers) == {scans.long_scan_bytes(wide=False)}"]),
-        ("long_scan.cu, wide", [f"sizeof(LongScanBuffers) == {scans.long_scan_bytes(wide=True)}"]),
+        ("long_scan.cu", [f"sizeof(LongScanBuffers) == {scans.long_scan_bytes(12, wide=False)}"]),
+        ("long_scan.cu, wide", [f"sizeof(LongScanBuffers) == {scans.long_scan_bytes(12, wide=True)}"]),
         ("short_scan.cu", [f"sizeof(ShortScanBuffers) == {scans.short_scan_bytes(4, 1)}"]),
         ("short_scan.cu, lines", [f"sizeof(ShortScanBuffers) == {scans.short_scan_bytes(4, 3)}"]),
     ],
@@ -427,40 +431,35 @@ def test_staged_scans_have_the_shared_memory_that_they_use(which: str, facts: li
     ("element", "target"), [("binary16", "binary16"), ("binary16", "binary32"), ("binary32",) * 2]
 )
 @pytest.mark.parametrize("n", [16, 300, 8192, 8193, 1 << 14, 1 << 24])
-def test_what_scans_ask_for_compiles(
-    n: int, element: str, target: str, capability: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_scans_ask_for_compiles(n: int, element: str, target: str, capability: tuple[int, int]) -> None:
     nvrtc_or_skip()
-    asked: list[str] = []
-
-    def compiled(source: str, entry: str, _: Any, element: str, layout: str, macros: Any) -> str:
-        given = {"ELEMENT": element, "LAYOUT": layout, **dict(macros)}
-        binary = compile_once(task_of(source, given, "sm_{}{}".format(*capability)))
-        assert binary.log == ""
-        assert f".entry {entry}(".encode() in binary.ptx.encode()
-        asked.append(source)
-        return source
-
-    monkeypatch.setattr(scans, "compiled", compiled)
-    sizes: list[int] = []
     most = {(8, 0): 163, (9, 0): 227}.get(capability, 99) << 10
-    monkeypatch.setattr(scans, "allow_shared", lambda _, size, ordinal: sizes.append(size))
-    monkeypatch.setattr(scans, "shared_memory_of", lambda gpu: most)
-    gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132, ordinal=0)
-    plan = make_scan_plan(n, element)
-    scans.ScanLaunch(plan, 3, n, n, True, True, get_format(target), gpu, exclusive=False, reverse=False)
+    gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132, shared_memory=most)
+    plan, fmt = make_scan_plan(n, element), get_format(target)
+
+    def kernel_of(rows: int) -> str:
+        recipe = scans.scan_recipe(plan, rows, n, n, True, True, fmt, gpu, exclusive=False, reverse=False)
+        (choice,) = recipe.kernels
+        asked_for(choice, capability)
+        assert choice.shared <= most
+        return choice.source
+
     exact = element == target == "binary16" and capability >= (9, 0)
     if n * get_format(element).dtype.itemsize > 16 << 10:  # of several chunks
-        expected = "long_scan.cu" if capability == (9, 0) else "scan.cu"
+        expected = "long_scan" if capability == (9, 0) else "scan"
     else:
-        expected = "short_scan.cu" if exact and n != 300 else "scan.cu"
-    assert asked == [expected]
+        expected = "short_scan" if exact and n != 300 else "scan"
+    assert kernel_of(3) == expected
     if exact and n == 1 << 14:  # as many rows as keep all warps busy
-        scans.ScanLaunch(
-            plan, 2244, n, n, True, True, get_format(target), gpu, exclusive=False, reverse=False
-        )
-        assert asked[1:] == ["short_scan.cu"]
-    assert max(sizes, default=0) <= most
+        assert kernel_of(2244) == "short_scan"
+
+
+def asked_for(choice: KernelChoice, capability: tuple[int, int]) -> str:
+    """Its PTX."""
+    binary = compile_once(task_of(f"{choice.source}.cu", choice.macros, "sm_{}{}".format(*capability)))
+    assert binary.log == ""
+    assert f".entry {choice.entry or choice.source}(" in binary.ptx
+    return binary.ptx
 
 
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
@@ -473,32 +472,63 @@ def test_what_scans_ask_for_compiles(
     ],
 )  # fmt: skip
 def test_what_columns_ask_for_compiles(
-    shape: tuple[int, int, int], element: str, capability: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    shape: tuple[int, int, int], element: str, capability: tuple[int, int]
 ) -> None:
     nvrtc_or_skip()
-
-    def compiled(source: str, entry: str, _: Any, element: str, layout: str, macros: Any) -> str:
-        given = {"ELEMENT": element, "LAYOUT": layout, **dict(macros)}
-        assert compile_once(task_of(source, given, "sm_{}{}".format(*capability))).log == ""
-        return source
-
-    monkeypatch.setattr(columns, "compiled", compiled)
-    launches: list[int] = []
-    allowed: list[int] = []
-
-    def launch(function: Any, blocks: int, threads: int, problem: Any, shared: int, more: int) -> None:
-        assert shared == (allowed.pop() if allowed else 0)
-        launches.append(more)
-
-    monkeypatch.setattr(columns, "allow_shared", lambda _, size, ordinal: allowed.append(size))
-    monkeypatch.setattr(columns, "KernelLaunch", launch)
-    gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132, l2=60 << 20, ordinal=0)
+    gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132, l2=60 << 20)
     outer, length, inner = shape
     fmt = get_format(element)
     array = columns.Columns(outer, inner, length * inner, inner)
-    columns.ColumnsLaunch(make_plan(length, fmt, get_unit("H200")), array, True, fmt, gpu, 1.0)
+    plan = make_plan(length, fmt, get_unit("H200"))
+    recipe = columns.columns_recipe(plan, array, True, fmt, gpu, 1.0)
+    for choice in recipe.kernels:
+        asked_for(choice, capability)
     chunks = length * fmt.dtype.itemsize >> 15
-    assert launches == ([chunks, 1] if length > 30_000 else [1])
+    assert [choice.more for choice in recipe.kernels] == ([chunks, 1] if length > 30_000 else [1])
+
+
+@pytest.mark.parametrize("capability", TOLD_APART, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
+@pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
+@pytest.mark.parametrize(
+    ("length", "inner", "target"), [(16, 64, "binary16"), (1000, 37, "binary32"), (1 << 17, 64, "binary64")]
+)
+def test_what_scans_of_columns_ask_for_compiles(
+    length: int, inner: int, target: str, element: str, capability: tuple[int, int]
+) -> None:
+    nvrtc_or_skip()
+    gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132)
+    array = columns.Columns(3, inner, length * inner, inner)
+    recipe = column_scan.column_scan_recipe(
+        make_scan_plan(length, element),
+        array,
+        array,
+        True,
+        get_format(target),
+        gpu,
+        exclusive=False,
+        reverse=False,
+    )
+    assert recipe is not None
+    (choice,) = recipe.kernels
+    assert ".local" not in asked_for(choice, capability)
+
+
+@pytest.mark.parametrize("capability", TOLD_APART, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
+@pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
+@pytest.mark.parametrize(
+    ("n", "groups", "stride"), [(100, 9, 104), (5000, 8000, None), (1 << 24, 3, 1 << 24)]
+)
+def test_what_variances_ask_for_compiles(
+    n: int, groups: int, stride: int | None, element: str, capability: tuple[int, int]
+) -> None:
+    nvrtc_or_skip()
+    gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132)
+    recipe = moments.moments_recipe(
+        make_dot_plan(n, get_format(element)), groups, get_format("binary32"), gpu, correction=1.0, root=True,
+        stride=stride, aligned=stride is not None,
+    )  # fmt: skip
+    for choice in recipe.kernels:
+        assert ".local" not in asked_for(choice, capability)
 
 
 LISTS = {"list_segments.cu": {"THREADS": "512", "RESIDENT": "2"}, "offsets.cu": {}}
@@ -522,12 +552,19 @@ def compiles_if(source: str, macros: Mapping[str, Any], facts: Sequence[str]) ->
 
 
 def structures() -> dict[str, type[Struct]]:
-    """All that the host fills, by the file that has their text; one that is declared twice has two texts of one name."""
+    """All that the host fills, by name, in the order in which they can be declared."""
     for path in Path(structs.__file__).parent.glob("*.py"):
         import_module(f"tcu.gpu.{path.stem}")
+    names = {
+        name
+        for module in list(sys.modules)
+        if module.startswith("tcu.gpu.")
+        for name in vars(sys.modules[module])
+    }
     return {
-        f"generated/{each.__module__.split('.')[-1]}/{each.__name__}.inc": each
+        each.__name__: each
         for each in Struct.__subclasses__()
+        if {each.__name__, f"{each.__name__}Problem"} & names
     }
 
 
@@ -535,19 +572,18 @@ def structures() -> dict[str, type[Struct]]:
 def test_host_and_device_agree_on_every_structure(real: str) -> None:
     """Sizes and places of fields; a structure that kernels include is what the host fills."""
     nvrtc_or_skip()
-    declared = structures()
+    declared = {**structures(), "TransformLevel": transforms.LEVELS[{"float": 4, "double": 8}[real]]}
     text = "".join(f"#define {name} unsigned\n" for name in ("Code", "WORD", "PRODUCT", "SOURCE"))
     text += (
         f"#define REAL {real}\ntypedef long long i64; typedef unsigned u32; typedef unsigned long long u64;\n"
     )
     facts = []
-    for path, each in declared.items():
-        if each.name == "TransformLevel" and each is not transforms.LEVELS[{"float": 4, "double": 8}[real]]:
-            continue
-        text += re.sub(r"\b[a-z]+::", "", structs.generated(path))
-        facts += [f"sizeof({each.name}) == {ctypes.sizeof(each)}"]
+    for each in declared.values():
+        text += re.sub(r"\b[a-z]+::", "", each.text())
+        facts += [f"sizeof({each.__name__}) == {ctypes.sizeof(each)}"]
         facts += [
-            f"__builtin_offsetof({each.name}, {name}) == {each.offset(name)}" for name, *_ in each._fields_
+            f"__builtin_offsetof({each.__name__}, {name}) == {each.offset(name)}"
+            for name, *_ in each._fields_
         ]
     checks = "".join(f"static_assert({fact});\n" for fact in facts)
     compile_cuda(CompileTask((("check.cu", text + checks),), ("--std=c++17",), "sm_75"))
@@ -559,10 +595,11 @@ def test_host_and_device_agree_on_every_structure(real: str) -> None:
 
 def test_every_structure_is_included_by_a_kernel() -> None:
     kernels = [path.name for path in (Path(structs.__file__).parent / "cuda" / "kernels").glob("*.cu")]
-    included = {name for kernel in kernels for name, _ in read_sources(kernel)}
-    twice = "generated/transforms/_SingleLevel.inc"
-    assert set(structures()) - included == {twice}
-    assert structures()[twice].text() == transforms.TransformLevel.text()
+    texts = {
+        text for kernel in kernels for name, text in read_sources(kernel) if name.startswith("generated/")
+    }
+    assert {each.text() for each in structures().values()} <= texts
+    assert len({each.text() for each in transforms.LEVELS.values()}) == 1
 
 
 @pytest.mark.parametrize(
@@ -601,7 +638,7 @@ def test_merging_compiles_for_every_architecture(term: str, capability: tuple[in
 
 
 def test_included_files_are_found_through_each_other_and_once() -> None:
-    problem = ["generated/launch/LIMITS.inc", "generated/launch/Matrix.inc", "generated/launch/Problem.inc"]
+    problem = ["generated/arrays/LIMITS.inc", "generated/mma/Matrix.inc", "generated/mma/Problem.inc"]
     shared = ["device/mma/output_fragment.cuh", "device/load/matrix.cuh", "device/types/types.cuh", *problem]
     assert [name for name, _ in read_sources("mma.cu")] == ["mma.cu", "device/mma/fragments.cuh", *shared]
     assert [name for name, _ in read_sources("wgmma.cu")] == ["wgmma.cu", *shared]

@@ -36,7 +36,7 @@ from tcu.gpu import (
     multiply_accumulate,
     supported,
 )
-from tcu.gpu.launch import collapse, joined
+from tcu.gpu.arrays import collapse, joined
 from tcu.units import CATALOGUE, Instruction, find_instruction
 
 F16 = find_instruction("H200", "mma", "binary16", "binary16")

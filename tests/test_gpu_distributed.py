@@ -74,6 +74,19 @@ def test_the_bits_are_those_of_the_cpu(torch: Any, operation: str, dtype: Any) -
                 assert codes(found, torch) == code, (operation, n, kind, target, found)
 
 
+@pytest.mark.parametrize("operation", ["fsum", "fmean", "sum", "mean"])
+def test_rows_have_the_bits_of_the_cpu(torch: Any, operation: str) -> None:
+    x = torch.randn((50, 300), generator=torch.Generator().manual_seed(3))
+    unit = {} if operation.startswith("f") else {"unit": gpu_or_skip().unit.name}
+    for axis in (0, 1, (0, 1)):
+        for keepdims in (False, True):
+            found = getattr(tcu.distributed, operation)(x.cuda(), axis, keepdims=keepdims, **unit)
+            assert found.is_cuda
+            assert torch.equal(found.cpu(), getattr(tcu, operation)(x, axis, keepdims=keepdims, **unit))
+    x[0, 0], x[1, 0] = float("inf"), float("-inf")
+    assert tcu.distributed.fsum(x.cuda(), 0).isnan().sum() == 1
+
+
 def test_a_pending_result_and_cpu_tensors_beside(torch: Any) -> None:
     x = torch.arange(1000.0, device="cuda")
     pending = tcu.distributed.fsum(x, async_op=True)

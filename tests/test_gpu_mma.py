@@ -30,6 +30,7 @@ from tcu.gpu import (
     device,
     find_gpu,
     find_kernel,
+    functions,
     gpu_count,
     multiply_accumulate,
 )
@@ -67,9 +68,9 @@ def test_every_instruction_returns_the_models_bits(kernel: Kernel) -> None:
 
 
 @pytest.mark.gpu
-def test_the_kernels_are_kept_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kernels_are_kept_on_disk() -> None:
     gpu_or_skip()
-    monkeypatch.setattr("tcu.gpu.launch._loaded", {})
+    functions._found.cache_clear()
     multiply_accumulate(halves(2, 2), halves(2, 2), None, F16)
     assert list(cache_folder().glob("*.cubin"))
 

@@ -21,7 +21,8 @@ from test_gpu_sums import to_gpu
 
 import tcu
 from tcu.errors import DtypeError, ParameterError
-from tcu.gpu import scans
+from tcu.gpu.configs import ScanConfig
+from tcu.gpu.tuning import config
 
 pytestmark = [
     pytest.mark.gpu,
@@ -118,7 +119,12 @@ def test_rows_of_every_short_length(torch, dtype, exclusive, reverse) -> None:
 def test_rows_of_chunks_each_of_one_warp(torch, exclusive, reverse) -> None:
     """As many rows as keep a GPU's warps busy: 61 of them, again and again."""
     rng = np.random.default_rng(31)
-    count = torch.cuda.get_device_properties(0).multi_processor_count * scans._PIECES[2] * 9 // 10
+    count = (
+        torch.cuda.get_device_properties(0).multi_processor_count
+        * config(ScanConfig, (9, 0), "binary16").pieces[2]
+        * 9
+        // 10
+    )
     options = {"exclusive": exclusive, "reverse": reverse, "dtype": np.float16}
     for n, kind in ((10_240, "normal"), (3 * 8192, "special")):
         few = draw(rng, 61 * n, np.float16, kind).reshape(61, n)

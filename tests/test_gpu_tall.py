@@ -21,7 +21,7 @@ from tcu.formats import get_format
 from tcu.gpu import KERNELS, Kernel, NoGpuError, planes, tall
 from tcu.gpu.compiler import compile_cuda, task_of
 from tcu.gpu.errors import ExtraMissingError
-from tcu.gpu.launch import Strided
+from tcu.gpu.mma import Strided
 from tcu.gpu.tall import macros_of, stored_dtypes, tall_product
 from tcu.machine import GpuExecutor, ModelExecutor
 from tcu.machine.executors import IdealExecutor
@@ -121,7 +121,7 @@ def test_without_a_gpu_a_machine_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
     def missing(*_: Any) -> None:
         raise NoGpuError("no GPU here: run it elsewhere")
 
-    monkeypatch.setattr("tcu.gpu.device.find_gpu", missing)
+    monkeypatch.setattr("tcu.machine.executors.gpu.find_gpu", missing)
     with pytest.raises(NoGpuError, match="no GPU here"):
         tcu.Machine(256, executor="gpu")
     assert issubclass(ExtraMissingError, tcu.TcuError)

@@ -763,10 +763,10 @@ def test_a_call_like_one_before_takes_the_shortcut(monkeypatch: pytest.MonkeyPat
     )  # fmt: skip
     expected = [function(x) for function in functions]
 
-    def fail(call: object) -> None:
+    def fail(*_: object) -> None:
         raise AssertionError("the long way")
 
-    monkeypatch.setattr("tcu.surfaces.call.run", fail)
+    monkeypatch.setattr("tcu.surfaces.call.Call", fail)
     for function, result in zip(functions, expected, strict=True):
         same(function(x), result)
         with pytest.raises(AssertionError, match="the long way"):

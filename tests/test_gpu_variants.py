@@ -16,15 +16,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from gpu_support import gpu_or_skip, unit_or_skip
+from launches import ends_here, launch_variant
 from test_gpu_compile import nvrtc_or_skip
 
 import tcu
 from tcu.formats import format_of, get_format
-from tcu.gpu import Gpu, UnsupportedInstructionError, variants
+from tcu.gpu import Gpu, UnsupportedInstructionError
 from tcu.gpu.arrays import DeviceArray
 from tcu.gpu.compiler import compile_cuda, task_of
 from tcu.gpu.device import call, current
-from tcu.gpu.variants import launch_variant
+from tcu.gpu.launch import KernelChoice
 from tcu.plan import MmaStep, Plan, make_plan, tile_order
 from tcu.units import CATALOGUE
 
@@ -65,28 +66,11 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[Recorded]:
     """Launches end here instead of on a GPU."""
     done: list[Recorded] = []
 
-    def function(source: str, entry: str, capability: Any, element: str, layout: str, macros: Any) -> Any:
-        return source, {"ELEMENT": element, "LAYOUT": layout, **dict(macros)}
+    def start(choice: KernelChoice, _: Any, stream: int) -> None:
+        source = f"{choice.source}.cu"
+        done.append(Recorded(dict(choice.macros), source, choice.blocks, choice.threads, choice.problem))
 
-    class Launch:
-        def __init__(self, function: Any, blocks: int, threads: int, problem: Any) -> None:
-            source, macros = function
-            self.record = Recorded(macros, source, blocks, threads, problem)
-
-        def __call__(self, stream: int) -> None:
-            done.append(self.record)
-
-    class Space:
-        slots_address = words_address = 1 << 20
-
-        @staticmethod
-        def start(stream: int, *launches: Any) -> None:
-            for launch in launches:
-                launch(stream)
-
-    monkeypatch.setattr(variants, "compiled", function)
-    monkeypatch.setattr(variants, "KernelLaunch", Launch)
-    monkeypatch.setattr(variants, "workspace", lambda *_: Space)
+    ends_here(monkeypatch, start)
     return done
 
 

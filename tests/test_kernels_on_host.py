@@ -12,6 +12,7 @@ where offsets beside theirs are wrong.  An error in a kernel's text is seen.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,21 +30,26 @@ from cuda_on_host import (
     compiled_for_host,
     compiler_or_skip,
 )
+from launches import ends_here
 from numbers_of_all_kinds import KINDS, draw
 
 import tcu
 from tcu.formats import format_of, get_format
-from tcu.gpu import columns, scans, segments
+from tcu.gpu import column_scan, columns, launch, moments, scans, segments, tuning
+from tcu.gpu.configs import ScanConfig, SegmentsConfig
 from tcu.gpu.device import Gpu
-from tcu.plan import make_plan
+from tcu.gpu.launch import KernelChoice, Launch
+from tcu.plan import make_dot_plan, make_plan
 from tcu.plan.scan import make_scan_plan
 from tcu.units import AlignedSum, find_instruction, get_unit
 
 STRUCTURES = {
     "list_segments": "Segments", "segments": "Segments", "short_segments": "Segments", "long_chunks": "LongSegments",
-    "short_scan": "Scan", "long_scan": "Scan", "columns": "Columns",
+    "short_scan": "Scan", "long_scan": "Scan", "columns": "Columns", "moments": "Moments", "column_scan": "ColumnScan",
 }  # fmt: skip
 MULTIPROCESSORS, L2 = 3, 5120
+TUNED = tuning.config(ScanConfig, (9, 0), "binary16")
+MORE = tuning.config(SegmentsConfig, (9, 0), "binary16").more
 GUARD = 64
 """Bytes before and behind a result, which no kernel writes."""
 LINE = 128
@@ -65,78 +71,60 @@ class HostGpu:
         self.problems: dict[str, Any] = {}
         self.macros: list[dict[str, Any]] = []
         self.readable = (0, 0)
-        self.allowed: dict[int, int] = {}
         self.lines_apart = 0
         self.seed = 0
         self.gpu = Gpu(0, "H200", (9, 0))
         object.__setattr__(self.gpu, "multiprocessors", MULTIPROCESSORS)
         object.__setattr__(self.gpu, "l2", L2)
-        for module in (segments, scans, columns):
-            monkeypatch.setattr(module, "compiled", self._compiled)
-            monkeypatch.setattr(module, "KernelLaunch", self._launch)
-        for module in (segments, scans):
-            monkeypatch.setattr(module, "workspace", self._workspace)
-        monkeypatch.setattr(segments, "find_function", self._found)
-        monkeypatch.setattr(scans, "allow_shared", lambda *_: None)
-        monkeypatch.setattr(segments, "prefer_shared", lambda *_: None)
-        monkeypatch.setattr(columns, "allow_shared", self._allow_shared)
-        monkeypatch.setattr(scans, "shared_memory_of", lambda gpu: 227 << 10)
+        object.__setattr__(self.gpu, "shared_memory", 227 << 10)
+        ends_here(monkeypatch, self._start, self._found)
+        monkeypatch.setattr(launch, "workspace", self._workspace)
         # A few thousand segments are as many as a GPU has in a warp's run of many.
-        monkeypatch.setattr(segments, "_BUSY", 4)
+        self.tuned: dict[str, Any] = {"busy": 4}
+        """Values in place of those that an H200 has."""
+        for module in (segments, scans, columns):
+            monkeypatch.setattr(module, "config", self._config)
 
-    def _compiled(
-        self, source: str, entry: str, capability: Any, element: str, layout: str, macros: Any
-    ) -> Any:
-        given = {"ELEMENT": element, "LAYOUT": layout, **dict(macros)}
-        self.macros.append(given)
-        return self._found(source, entry, given, None)
+    def _config(self, *given: Any) -> Any:
+        found = tuning.config(*given)
+        return replace(found, **{name: each for name, each in self.tuned.items() if hasattr(found, name)})
 
     def _found(self, source: str, entry: str, macros: Mapping[str, Any], gpu: Any) -> Any:
-        kernel = compiled_for_host(
+        if "ELEMENT" in macros:
+            self.macros.append(dict(macros))
+        return compiled_for_host(
             source, entry, STRUCTURES[entry], {name: str(value) for name, value in macros.items()},
             self._folder, changes=self.changes.get(entry) or self.changes.get(source),
         )  # fmt: skip
-        return entry, kernel
 
-    def _allow_shared(self, function: Any, size: int, ordinal: int) -> None:
-        self.allowed[id(function)] = size
+    def _start(self, choice: KernelChoice, kernel: Any, stream: int) -> None:
+        entry, problem = choice.entry or choice.source, choice.problem
+        assert choice.cooperative == (entry == "long_scan")  # whose blocks wait for each other
+        self.launches.append(entry)
+        self.problems[entry] = problem
+        self.seed += 1
+        first, last = self.readable
+        # What the chunks come to has memory of its own.
+        later = entry == "columns" and not first <= problem.data < last
+        kernel(
+            problem, choice.blocks, choice.threads, more=choice.more, together=MULTIPROCESSORS,
+            readable=(0, 0) if later else self.readable, seed=self.seed,
+        )  # fmt: skip
+        self.lines_apart += kernel.lines_apart()
+        if "segments" in self._workspaces:
+            self.listed.append(int(self._workspaces["segments"].view(np.uint32)[0]))
 
-    def _launch(
-        self, function: Any, blocks: int, threads: int, problem: Any, shared: int = 0, more: int = 1,
-        *, overlaps: bool = False, cooperative: bool = False,
-    ) -> Any:  # fmt: skip
-        entry, kernel = function
-        assert cooperative == (entry == "long_scan")  # whose blocks wait for each other
-        # Shared memory of fixed size comes on top: with it, less than a kernel may have unasked can be too much.
-        assert entry != "columns" or shared == self.allowed.pop(id(function), 0)
-
-        def launch(stream: int) -> None:
-            self.launches.append(entry)
-            self.problems[entry] = problem
-            self.seed += 1
-            first, last = self.readable
-            # What the chunks come to has memory of its own.
-            later = entry == "columns" and not first <= problem.data < last
-            kernel(
-                problem, blocks, threads, more=more, together=MULTIPROCESSORS,
-                readable=(0, 0) if later else self.readable, seed=self.seed,
-            )  # fmt: skip
-            self.lines_apart += kernel.lines_apart()
-            if "segments" in self._workspaces:
-                self.listed.append(int(self._workspaces["segments"].view(np.uint32)[0]))
-
-        return launch
-
-    def _workspace(self, kind: str, ordinal: int, stream: int, slots: int, words: int) -> Any:
+    def _workspace(self, kind: str, words: int, ones: bool, ordinal: int, stream: int) -> Any:
         """Zeros that launches leave behind as the next one needs them."""
-        room = self._workspaces.setdefault(kind, np.zeros(1 << 14, np.uint64))
+        empty = np.full(1 << 14, ~np.uint64(0) if ones else np.uint64(0))
+        room = self._workspaces.setdefault(kind, empty)
         assert words <= room.size
 
         def start(stream: int, *launches: Any) -> None:
-            for launch in launches:
-                launch(stream)
+            for each in launches:
+                each(stream)
 
-        return SimpleNamespace(words_address=room.ctypes.data, start=start)
+        return SimpleNamespace(address=room.ctypes.data, start=start)
 
     def state_is_clean(self) -> bool:
         return not self._workspaces["segments"].any()
@@ -206,13 +194,15 @@ def sums(
     place, host.readable = placed(x, shift)
     edges = np.ascontiguousarray(offsets, np.int64)
     result = Result(edges.size - 1, target.dtype)
-    launch = segments.SegmentsLaunch(x.size, edges.size - 1, element, target, host.gpu, mean=mean)
-    room = Result(launch.room.size, np.uint8)
+    recipe = segments.segments_recipe(x.size, edges.size - 1, element, target, host.gpu, mean=mean)
+    room = Result(8 * recipe.room, np.uint8)
     room.array[:] = 0xEE  # whatever was there
-    launch(place.ctypes.data, edges.ctypes.data, result.array.ctypes.data, room.array.ctypes.data, 0)
+    Launch(recipe, host.gpu).start(
+        place.ctypes.data, edges.ctypes.data, result.array.ctypes.data, 0, room.array.ctypes.data
+    )
     result.check()
     room.check()
-    assert not launch.room.size or host.state_is_clean()
+    assert not recipe.room or host.state_is_clean()
     return result.array
 
 
@@ -247,6 +237,7 @@ def test_the_hosts_mma_adds_as_the_unit_does() -> None:
         assert arithmetic == AlignedSum(16, 25, "RZ", -133)
 
 
+@pytest.mark.slow(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_short_segments(host: HostGpu, kind: str) -> None:
     rng = np.random.default_rng(list(KINDS).index(kind))
@@ -259,6 +250,7 @@ def test_short_segments(host: HostGpu, kind: str) -> None:
         assert alike(found, model_sums(x, offsets, np.float32)), (mean, longs)
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("mean", [30, 300])
 def test_segments_of_any_length(host: HostGpu, dtype: str, mean: int) -> None:
@@ -273,13 +265,12 @@ def test_segments_of_any_length(host: HostGpu, dtype: str, mean: int) -> None:
         assert alike(found, model_sums(x, offsets, np.float64)), kind
 
 
-def take_rests(monkeypatch: pytest.MonkeyPatch, with_whole_chunks: bool) -> None:
+def take_rests(host: HostGpu, with_whole_chunks: bool) -> None:
     """What is left of segments behind their whole 64-byte chunks: with these, or in a turn of its own."""
-    monkeypatch.setattr(
-        segments, "_WITH_RESTS", dict.fromkeys((2, 4, 8), 0 if with_whole_chunks else 1 << 40)
-    )
+    host.tuned["with_rests"] = 0 if with_whole_chunks else 1 << 40
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("per_warp", [8, 16, 64])
 @pytest.mark.parametrize("with_rests", [True, False])
 def test_each_way_of_a_warp_through_its_segments(
@@ -287,7 +278,7 @@ def test_each_way_of_a_warp_through_its_segments(
 ) -> None:
     """Few and many at a time, their last 64-byte chunks with the others or in a turn of their own, a few long ones among them."""
     monkeypatch.setattr(segments, "_per_warp", lambda *_: per_warp)
-    take_rests(monkeypatch, with_rests)
+    take_rests(host, with_rests)
     rng = np.random.default_rng(per_warp)
     for dtype in ("float16", "bfloat16", "float64"):
         offsets = ragged(rng, 90, 28_000, (1900, 2048, 2049, 4096, 4097, 4500, 8192, 8193))
@@ -297,13 +288,14 @@ def test_each_way_of_a_warp_through_its_segments(
         assert alike(found, model_sums(x, offsets, np.float32)), dtype
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("per_warp", [8, 64])
 def test_each_length_by_tiles_and_by_64_byte_chunks(
     host: HostGpu, monkeypatch: pytest.MonkeyPatch, dtype: str, per_warp: int
 ) -> None:
     """Whichever way a group of segments takes by how long they are, both ways have the same bits for all lengths."""
-    take_rests(monkeypatch, True)
+    take_rests(host, True)
     monkeypatch.setattr(segments, "_per_warp", lambda *_: per_warp)
     rng = np.random.default_rng(per_warp)
     most = 8192 // np.dtype(dtype).itemsize // 2  # numbers of a segment that is not long
@@ -318,6 +310,7 @@ def test_each_length_by_tiles_and_by_64_byte_chunks(
         assert alike(sums(host, x, offsets, np.float64, shift=5), wanted), tiled
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("right", "wrong", "seen"),
     [
@@ -338,12 +331,13 @@ def test_an_error_in_sums_of_tiles_is_seen(host: HostGpu, right: str, wrong: str
     assert found == seen
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_each_length_that_a_lane_has_alone(
     host: HostGpu, monkeypatch: pytest.MonkeyPatch, dtype: str
 ) -> None:
     """Up to a tile and beyond, by lanes and by 64-byte chunks: six of them in a group of 32, so that the ring has room for all."""
-    take_rests(monkeypatch, False)
+    take_rests(host, False)
     monkeypatch.setattr(segments, "_per_warp", lambda *_: 64)
     rng = np.random.default_rng(3)
     tile = 512 // np.dtype(dtype).itemsize
@@ -358,6 +352,7 @@ def test_each_length_that_a_lane_has_alone(
             assert alike(found, model_sums(x, offsets, np.float64)), (chunks, shift)
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize(
     ("right", "wrong", "seen"),
     [
@@ -373,7 +368,7 @@ def test_each_length_that_a_lane_has_alone(
 def test_an_error_in_sums_of_lanes_is_seen(
     host: HostGpu, monkeypatch: pytest.MonkeyPatch, right: str, wrong: str, seen: str
 ) -> None:
-    take_rests(monkeypatch, False)
+    take_rests(host, False)
     rng = np.random.default_rng(4)
     short = rng.geometric(1 / 10, 2400).clip(max=64)
     more_than_the_ring = rng.integers(40, 64, 160)
@@ -386,6 +381,7 @@ def test_an_error_in_sums_of_lanes_is_seen(
     assert found == seen
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("permuted_k", [True, False])
 def test_64_byte_chunks_that_begin_anywhere(
@@ -400,9 +396,9 @@ def test_64_byte_chunks_that_begin_anywhere(
     x = draw(rng, int(offsets[-1]), get_format(dtype).dtype, "spread")
     for begin, end in zip(offsets[:-1:2], offsets[1::2], strict=True):
         x[begin:end] = rng.choice([np.inf, -np.inf, np.nan])
-    monkeypatch.setattr(segments, "_SHORT_MEAN", 0)
+    host.tuned["means"] = (0, 0)
     for with_rests in (True, False):
-        take_rests(monkeypatch, with_rests)
+        take_rests(host, with_rests)
         host.macros.clear()
         found = sums(host, x, offsets, shift=int(rng.integers(LINE // x.itemsize)))
         assert host.macros[0]["PERMUTED_K"] == permuted_k
@@ -410,6 +406,7 @@ def test_64_byte_chunks_that_begin_anywhere(
         assert alike(found, model_sums(x, offsets, np.float32)), with_rests
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_copies_into_a_ring_keep_memorys_lines(host: HostGpu, dtype: str) -> None:
     """Whatever numbers they begin with: others took a fifth more of what L2 can give."""
@@ -424,11 +421,12 @@ def test_copies_into_a_ring_keep_memorys_lines(host: HostGpu, dtype: str) -> Non
     assert host.lines_apart > 10, "the comparison does not see it"
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(("mean", "entry"), [(6, "short_segments"), (40, "segments"), (200, "segments")])
 def test_the_first_warps_have_more_segments(
     host: HostGpu, monkeypatch: pytest.MonkeyPatch, mean: int, entry: str
 ) -> None:
-    monkeypatch.setattr(segments, "_BUSY", 1)
+    host.tuned["busy"] = 1
     monkeypatch.setattr(segments, "_per_warp", lambda *_: 16)
     rng = np.random.default_rng(mean)
     for count in (500, 501, 527):
@@ -458,7 +456,7 @@ def valid_ones(offsets: Any, n: int, per_warp: int, more: int = 0) -> Any:
     """
     begins, ends = offsets[:-1], offsets[1:]
     valid = (begins >= 0) & (begins <= ends) & (ends <= n)
-    many = segments._MORE * per_warp
+    many = MORE * per_warp
     firsts = [*range(0, more * many, many), *range(more * many, begins.size, per_warp)]
     for first, behind in zip(firsts, [*firsts[1:], begins.size], strict=True):
         last = min(behind, begins.size)
@@ -470,11 +468,12 @@ def valid_ones(offsets: Any, n: int, per_warp: int, more: int = 0) -> Any:
 
 
 def sums_of_valid_ones(x: Any, offsets: Any, valid: Any) -> Any:
-    pairs = zip(offsets[:-1], offsets[1:], valid, strict=True)
-    wrong = np.uint32(0x7FFFFFFF).view(np.float32)
-    return np.array(
-        [model_sums(x, np.array(pair), np.float32)[0] if good else wrong for *pair, good in pairs]
-    )
+    """Each is summed as if alone, so that copies of them side by side have the same sums."""
+    begins, ends = offsets[:-1][valid], offsets[1:][valid]
+    copies = np.concatenate([x[begin:end] for begin, end in zip(begins, ends, strict=True)])
+    sums = np.full(valid.size, np.uint32(0x7FFFFFFF).view(np.float32))
+    sums[valid] = model_sums(copies, np.cumsum([0, *(ends - begins)]), np.float32)
+    return sums
 
 
 @pytest.mark.parametrize(("mean", "entry"), [(6, "short_segments"), (40, "segments")])
@@ -520,10 +519,10 @@ AHEAD = ["list_segments", "long_chunks"]
 
 def list_ahead(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of small arrays too, and by several blocks."""
-    monkeypatch.setattr(segments, "_LISTED", 0)
-    monkeypatch.setattr(segments, "_SAMPLED", 1)
-    monkeypatch.setattr(segments, "_BUSY", 1)
-    monkeypatch.setattr(segments, "_LIST_THREADS", 256)
+    host.tuned["listed"] = 0
+    host.tuned["sampled"] = 1
+    host.tuned["busy"] = 1
+    host.tuned["list_threads"] = 256
     host.launches.clear()
     host.listed.clear()
 
@@ -536,6 +535,7 @@ def skewed(rng: np.random.Generator) -> Any:
     return np.cumsum(np.concatenate([[rng.integers(0, 12)], lengths]))
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("with_rests", [True, False])
 def test_long_segments_are_listed_ahead(
@@ -543,7 +543,7 @@ def test_long_segments_are_listed_ahead(
 ) -> None:
     """Where they have much of the array; what the launches behind the first one find is on the list, and no more."""
     list_ahead(host, monkeypatch)
-    take_rests(monkeypatch, with_rests)
+    take_rests(host, with_rests)
     fmt = get_format(dtype)
     for seed in range(2):
         rng = np.random.default_rng(seed)
@@ -597,6 +597,7 @@ def complaint_beside_wrong_offsets(host: HostGpu, monkeypatch: pytest.MonkeyPatc
     return "" if later else "no long segment is left to the launches behind"
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("per_warp", [8, 64])
 def test_what_is_listed_ahead_beside_wrong_offsets(
     host: HostGpu, monkeypatch: pytest.MonkeyPatch, per_warp: int
@@ -604,6 +605,7 @@ def test_what_is_listed_ahead_beside_wrong_offsets(
     assert complaint_beside_wrong_offsets(host, monkeypatch, per_warp) == ""
 
 
+@pytest.mark.slow
 def test_few_blocks_take_what_wrong_offsets_have_left(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     host.changes = {"long_chunks": {"constexpr u32 WAITING = 64;": "constexpr u32 WAITING = 2;"}}
     assert complaint_beside_wrong_offsets(host, monkeypatch, 64) == ""
@@ -621,7 +623,7 @@ def test_a_list_that_is_full_has_no_gaps(
         list_ahead(host, monkeypatch)
     monkeypatch.setattr(segments, "_per_warp", lambda *_: 32)
     monkeypatch.setattr(segments, "_first", lambda *_: 0)
-    monkeypatch.setattr(segments, "_SHORT_MEAN", 0)
+    host.tuned["means"] = (0, 0)
     n = 60_000
     x = np.random.default_rng(17).standard_normal(n).astype(np.float16)
     ends = np.random.default_rng(18).choice([10, 9000, 16_000, 40_000, n - 10], copies)
@@ -645,6 +647,7 @@ def test_a_list_that_is_full_has_no_gaps(
         assert 0 < without < longs + ahead
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("entry", "right", "wrong", "seen"),
     [
@@ -679,8 +682,8 @@ def test_what_is_listed_twice_is_seen(host: HostGpu, monkeypatch: pytest.MonkeyP
 
 def test_a_turn_far_behind_what_the_ring_has_skipped(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind as many 64-byte chunks as have room, more than a ring of them, come a copy's short ones, which have a turn of their own."""
-    take_rests(monkeypatch, False)
-    monkeypatch.setattr(segments, "_RINGS", {2: (1024, 6, 22)})
+    take_rests(host, False)
+    host.tuned["ring"] = (1024, 6)
     monkeypatch.setattr(segments, "_per_warp", lambda *_: 64)
     rng = np.random.default_rng(12)
     lengths = np.concatenate([[9400 + 50 * i, 4096, *[31] * 28, 1969, 1900] for i in range(16)])
@@ -749,6 +752,7 @@ def test_an_offset_before_a_warps_first_one_is_none_of_its_own(
     assert host.launches == ["short_segments"] * 4
 
 
+@pytest.mark.slow(4)
 @pytest.mark.parametrize(
     ("entry", "right", "wrong", "seen"),
     [
@@ -797,11 +801,11 @@ def scanned(host: HostGpu, x: Any, exclusive: bool, reverse: bool, dtype: Any = 
     rows, length = x.shape
     place, host.readable = placed(x.reshape(-1))
     result = Result(x.size, target.dtype)
-    launch = scans.ScanLaunch(
+    recipe = scans.scan_recipe(
         make_scan_plan(length, fmt), rows, length, length, True, True, target, host.gpu,
         exclusive=exclusive, reverse=reverse,
     )  # fmt: skip
-    launch(place.ctypes.data, result.array.ctypes.data, 0)
+    Launch(recipe, host.gpu).start(place.ctypes.data, 0, result.array.ctypes.data, 0)
     result.check()
     return result.array.reshape(x.shape)
 
@@ -814,10 +818,11 @@ def model_scan(x: Any, exclusive: bool, reverse: bool, dtype: Any = None) -> Any
 ORDERS = [(False, False), (True, False), (False, True), (True, True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("exclusive", "reverse"), ORDERS)
 def test_short_rows(host: HostGpu, monkeypatch: pytest.MonkeyPatch, exclusive: bool, reverse: bool) -> None:
     """Many in a line, a line each, lines that a warp takes at once, more of them, and several chunks."""
-    monkeypatch.setattr(scans, "_EVEN", 0)  # few rows are as good as many
+    host.tuned["even"] = 0  # few rows are as good as many
     rng = np.random.default_rng(4)
     for rows, length in ((77, 16), (9, 128), (5, 512), (3, 2048), (2, 8192), (2, 6144), (2, 3 * 8192 + 2048)):
         for kind in ("normal", "special"):
@@ -829,6 +834,7 @@ def test_short_rows(host: HostGpu, monkeypatch: pytest.MonkeyPatch, exclusive: b
     assert not host._workspaces, "nobody waits for another warp"
 
 
+@pytest.mark.slow(3)
 @pytest.mark.parametrize(
     ("dtype", "result"),
     [
@@ -856,6 +862,7 @@ def test_long_rows(host: HostGpu, dtype: str, result: str, exclusive: bool, reve
         assert alike(found, model_scan(x, exclusive, reverse, get_format(result).dtype)), (rows, length, kind)
 
 
+@pytest.mark.slow
 def test_rows_of_more_than_1024_chunks(host: HostGpu) -> None:
     """Whose totals have three levels, which one block finds for the others."""
     x = draw(np.random.default_rng(7), 1026 * 2048 + 20, np.dtype(np.float64), "spread").reshape(1, -1)
@@ -863,12 +870,13 @@ def test_rows_of_more_than_1024_chunks(host: HostGpu) -> None:
     assert host.launches == ["long_scan"]
 
 
+@pytest.mark.slow
 def test_several_rows_of_more_than_1024_chunks(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of chunks that are an eighth as long, which are other sums: of integers, that are the same in any order."""
     lines = 2
     monkeypatch.setattr(scans, "_LINES", lines)
     monkeypatch.setattr(scans, "_CHUNK", 32 * lines)
-    monkeypatch.setattr(scans, "_SUMMING", lines)
+    host.tuned["summing"] = lines
     smaller = {
         "constexpr int LINES = 16;": f"constexpr int LINES = {lines};",
         "PLACES = 2 * ADDING": "PLACES = 6 * ADDING",  # of few warps
@@ -889,6 +897,7 @@ def test_several_rows_of_more_than_1024_chunks(host: HostGpu, monkeypatch: pytes
         assert not alike(found(), wanted), wrong
 
 
+@pytest.mark.slow(3)
 @pytest.mark.parametrize(
     ("entry", "right", "wrong", "seen"),
     [
@@ -915,8 +924,8 @@ def test_several_rows_of_more_than_1024_chunks(host: HostGpu, monkeypatch: pytes
 def test_an_error_in_a_kernel_of_scans_is_seen(
     host: HostGpu, monkeypatch: pytest.MonkeyPatch, entry: str, right: str, wrong: str, seen: str
 ) -> None:
-    monkeypatch.setattr(scans, "_EVEN", 0)
-    monkeypatch.setattr(scans, "_BUFFERS", 4)  # few, so that each is used again
+    host.tuned["even"] = 0
+    host.tuned["buffers"] = 4  # few, so that each is used again
     rows, length = (2, 4 * 8192) if entry == "short_scan" else (2, 3 * 8192 + 4096 + 48)
     x = np.random.default_rng(6).standard_normal((rows, length)).astype(np.float16)
     wanted = model_scan(x, False, False)
@@ -936,6 +945,7 @@ def test_bfloat16_is_rounded_once(host: HostGpu, wrong: str) -> None:
     assert found == BITS
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("right", "wrong", "seen"),
     [
@@ -952,7 +962,7 @@ def test_bfloat16_is_rounded_once(host: HostGpu, wrong: str) -> None:
 def test_an_error_in_what_one_block_finds_for_others_is_seen(
     host: HostGpu, monkeypatch: pytest.MonkeyPatch, right: str, wrong: str, seen: str
 ) -> None:
-    monkeypatch.setattr(scans, "_BUFFERS", 4)
+    host.tuned["buffers"] = 4
     x = np.random.default_rng(8).standard_normal((1, 66 * 2048 + 20))
     wanted = model_scan(x, False, False)
     assert (
@@ -961,6 +971,7 @@ def test_an_error_in_what_one_block_finds_for_others_is_seen(
     )
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("right", "wrong", "seen"),
     [
@@ -977,7 +988,7 @@ def test_an_error_in_what_one_block_finds_for_others_is_seen(
 def test_an_error_in_a_scan_to_wider_numbers_is_seen(
     host: HostGpu, monkeypatch: pytest.MonkeyPatch, right: str, wrong: str, seen: str
 ) -> None:
-    monkeypatch.setattr(scans, "_BUFFERS", 4)
+    host.tuned["buffers"] = 4
     x = np.random.default_rng(6).standard_normal((2, 5 * 8192 + 4096 + 48)).astype(np.float16)
     wide = np.dtype(np.float32)
     wanted = model_scan(x, False, False, wide)
@@ -990,16 +1001,16 @@ def test_an_error_in_a_scan_to_wider_numbers_is_seen(
 def test_one_multiprocessor_has_no_blocks_that_wait_for_each_other(host: HostGpu) -> None:
     for multiprocessors in (1, 2):
         object.__setattr__(host.gpu, "multiprocessors", multiprocessors)
-        assert scans._is_long(2, 2, host.gpu) == (multiprocessors > 1)
+        assert scans._is_long(2, 2, host.gpu, TUNED) == (multiprocessors > 1)
 
 
 @pytest.mark.parametrize("wide", [False, True])
 def test_all_multiprocessors_scan_long_rows(host: HostGpu, wide: bool) -> None:
     """One of them finds what comes before chunks; none has more memory than there is on sm_90."""
     for levels, shares in ((1, 5), (1, 1000), (2, 5), (3, 100_000)):
-        way = scans._long_way(levels, shares, wide, host.gpu)
-        assert way.blocks == min(shares + (levels > 1), host.gpu.multiprocessors)
-        assert way.shared <= 227 << 10
+        grid = scans._long_grid(levels, shares, wide, host.gpu, TUNED)
+        assert grid.blocks == min(shares + (levels > 1), host.gpu.multiprocessors)
+        assert grid.shared <= 227 << 10
 
 
 # ---- columns ----
@@ -1016,14 +1027,14 @@ def column_sums(
     place, host.readable = placed(np.lib.stride_tricks.as_strided(x, (last,), (x.itemsize,)), shift)
     result = Result(outer * inner, target.dtype)
     plan = make_plan(length, element, get_unit("H200"), block=block)
-    launch = columns.ColumnsLaunch(
+    recipe = columns.columns_recipe(
         plan, columns.Columns(outer, inner, steps[0], steps[1]), shift * x.itemsize % 16 == 0, target, host.gpu,
         float(length) if mean else 1.0,
     )  # fmt: skip
-    room = np.full(launch.room, np.nan)
+    room = np.full(recipe.room, np.nan)
     host.launches.clear()
-    launch(place.ctypes.data, result.array.ctypes.data, room.ctypes.data, 0)
-    assert host.launches == ["columns"] * (2 if launch.room else 1)
+    Launch(recipe, host.gpu).start(place.ctypes.data, 0, result.array.ctypes.data, 0, room.ctypes.data)
+    assert host.launches == ["columns"] * (2 if recipe.room else 1)
     result.check()
     return result.array.reshape(outer, inner)
 
@@ -1044,6 +1055,7 @@ SHAPES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("dtype", "busy", "capability"),
     [
@@ -1062,9 +1074,8 @@ def test_columns(
 ) -> None:
     """Lanes, warps and blocks that share a column, and columns of which a warp has many."""
     object.__setattr__(host.gpu, "compute_capability", capability)
-    for name in ("_ENOUGH", "_ENOUGH_STAGED"):
-        monkeypatch.setattr(columns, name, 1 if busy else 64)
-    monkeypatch.setattr(columns, "_WAVES", 1)
+    host.tuned["enough"] = 1 if busy else 64
+    host.tuned["waves"] = 1
     rng = np.random.default_rng(busy)
     kinds = list(KINDS)
     for number, shape in enumerate(SHAPES):
@@ -1095,6 +1106,7 @@ def test_columns(
         assert len(direct) == len(host.macros)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_columns_of_several_chunks(host: HostGpu, dtype: str) -> None:
     """By a plan of one warp, whose chunks are short; the last chunk is shorter, and so are the last rows' ends."""
@@ -1111,6 +1123,7 @@ def test_columns_of_several_chunks(host: HostGpu, dtype: str) -> None:
     assert 8 in {macros["ALONG"] for macros in host.macros if macros["LOOPS"]}
 
 
+@pytest.mark.slow
 def test_short_columns_alone_go_by_way_of_shared_memory(host: HostGpu) -> None:
     for length, staged in ((2048, True), (4096, True), (4097, False), (16_384, False), (16_385, False)):
         x = numbers_of(np.random.default_rng(length), "normal", length * 24, np.float16)
@@ -1127,6 +1140,7 @@ def test_numbers_leave_the_cache_first_where_results_are_few(host: HostGpu) -> N
         assert host.macros[-1]["EVICT_FIRST"] == keeps, inner
 
 
+@pytest.mark.slow
 def test_columns_of_parts_of_rows_and_means(host: HostGpu) -> None:
     rng = np.random.default_rng(2)
     for dtype in (np.float16, np.float32):
@@ -1141,9 +1155,10 @@ def test_columns_of_parts_of_rows_and_means(host: HostGpu) -> None:
     assert host.macros[-1]["STAGES"]
 
 
+@pytest.mark.slow
 def test_plans_of_few_warps(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few levels and several turns; warps in other numbers than powers of two."""
-    monkeypatch.setattr(columns, "_ENOUGH", 1)
+    host.tuned["enough"] = 1
     rng = np.random.default_rng(4)
     for dtype in (np.float16, np.float32):
         for block in (32, 96):
@@ -1153,6 +1168,7 @@ def test_plans_of_few_warps(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> N
                 assert alike(found, model_columns(x, block=block)), (dtype, block, shape)
 
 
+@pytest.mark.slow
 def test_two_columns_of_a_lane_in_several_turns(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which rows are wide enough for them; and their sums by plans of few warps, whose turns are short."""
     rng = np.random.default_rng(8)
@@ -1168,14 +1184,15 @@ def test_two_columns_of_a_lane_in_several_turns(host: HostGpu, monkeypatch: pyte
     assert asked(32, 1, 500, 128) == (2, 4, 1, 0)
     assert asked(32, 1, 600, 128) == (1, 2, 4, 1)
     assert asked(32, 1, 600, 2048) == (2, 4, 1, 1)
-    monkeypatch.setattr(columns, "_PAIRED", ((8, 0),))
+    host.tuned["paired"] = (0, 0, 0)
     for busy in (1, 64):
-        monkeypatch.setattr(columns, "_ENOUGH", busy)
+        host.tuned["enough"] = busy
         for block in (32, 96, 256):
             for shape in ((3, 4 * block + 9, 18), (2, 8 * block + 1, 24), (1, 25 * block, 20)):
                 assert asked(block, *shape)[0] == 2
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize(
     ("dtype", "block", "shape"),
     [
@@ -1188,7 +1205,7 @@ def test_leaves_of_warps_that_the_plan_does_not_have(
 ) -> None:
     """Between warps in other numbers than powers of two, where a lane has several leaves at once."""
     if block == 96:
-        monkeypatch.setattr(columns, "_ENOUGH", 1)
+        host.tuned["enough"] = 1
     x = numbers_of(np.random.default_rng(5), "normal", int(np.prod(shape)), get_format(dtype).dtype)
     x = x.reshape(shape)
     assert alike(column_sums(host, x, block=block), model_columns(x, block=block))
@@ -1208,19 +1225,20 @@ def test_inf_and_nan_stay_in_their_columns(host: HostGpu) -> None:
 
 def test_rows_that_lanes_read_together(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where columns are short, so few that a lane has leaves enough of its own."""
-    monkeypatch.setattr(columns, "_ENOUGH", 1)
+    host.tuned["enough"] = 1
     for length, levels in ((16, (1, 3)), (32, (1, 4)), (64, (2, 4)), (128, (2, 5))):
         x = np.ones((40, length, 16), np.float32)
         assert alike(column_sums(host, x), model_columns(x))
         assert (host.macros[-1]["SPREAD"], host.macros[-1]["LEVELS"]) == levels, length
 
 
+@pytest.mark.slow
 def test_lanes_that_split_two_columns(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of few numbers of binary32, of one turn; inf, NaN and the signs of zeros stay in their columns."""
     rng = np.random.default_rng(7)
     shapes = (3, 2, 2), (17, 16, 16), (5, 13, 6), (33, 31, 4), (9, 64, 16), (2, 200, 2), (40, 100, 12)
     for enough, block in ((1, 256), (64, 256), (64, 96)):
-        monkeypatch.setattr(columns, "_ENOUGH", enough)
+        host.tuned["enough"] = enough
         for shape in shapes:
             x = rng.standard_normal(shape).astype(np.float32)
             for outer in x[1:]:
@@ -1246,6 +1264,7 @@ def complaint_about_columns(
     return complaint_about(host, entry, right, wrong, lambda: column_sums(host, x), model_columns(x))
 
 
+@pytest.mark.slow(4)
 @pytest.mark.parametrize(
     ("shape", "dtype", "right", "wrong", "seen"),
     [
@@ -1264,16 +1283,17 @@ def complaint_about_columns(
         ((9, 64, 16), np.float32, "across_lanes<SPLIT, LOW>", "across_lanes<0, LOW>", BITS),
         ((9, 64, 16), np.float32, "other = is_second ? first : second", "other = second", BITS),
         ((9, 64, 16), np.float32, "lane - column()", "lane", BITS),
-        ((9, 70, 30), np.float32, "high = (inverse >> 32) * unit + (low >> 32)", "high = (inverse >> 32) * unit", BITS),
+        ((9, 70, 30), np.float32, "high = (p.inverse >> 32) * unit + (low >> 32)", "high = (p.inverse >> 32) * unit", BITS),
     ],
 )  # fmt: skip
 def test_an_error_in_the_kernel_of_columns_is_seen(
     host: HostGpu, monkeypatch: pytest.MonkeyPatch, shape: Any, dtype: Any, right: str, wrong: str, seen: str
 ) -> None:
-    monkeypatch.setattr(columns, "_WAVES", 1)
+    host.tuned["waves"] = 1
     assert complaint_about_columns(host, "columns", shape, dtype, right, wrong) == seen
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize(
     ("shape", "dtype", "right", "wrong", "seen"),
     [
@@ -1290,7 +1310,185 @@ def test_an_error_in_the_kernel_of_columns_is_seen(
 def test_an_error_in_the_kernel_of_columns_from_shared_memory_is_seen(
     host: HostGpu, monkeypatch: pytest.MonkeyPatch, shape: Any, dtype: Any, right: str, wrong: str, seen: str
 ) -> None:
-    monkeypatch.setattr(columns, "_WAVES", 1)
-    monkeypatch.setattr(columns, "_ENOUGH_STAGED", 1)
+    host.tuned["waves"] = 1
+    host.tuned["enough"] = 1
     source = "staged_columns.cu"  # not the kernel that adds up what chunks come to
     assert complaint_about_columns(host, source, shape, dtype, right, wrong) == seen
+
+
+# ---- running sums of columns ----
+
+
+def column_scans(
+    host: HostGpu, x: Any, dtype: Any, *, shift: int = 0, exclusive: bool = False, reverse: bool = False
+) -> Any:
+    """Of an array (outer, length, inner), of which the last numbers of each row may be left out."""
+    element, target = format_of(x.dtype), format_of(dtype)
+    outer, length, inner = x.shape
+    steps = [step // x.itemsize for step in x.strides]
+    last = (outer - 1) * steps[0] + (length - 1) * steps[1] + inner
+    place, _ = placed(np.lib.stride_tricks.as_strided(x, (last,), (x.itemsize,)), shift)
+    host.readable = (place.ctypes.data, place.ctypes.data + place.nbytes)
+    result = Result(x.size, target.dtype)
+    recipe = column_scan.column_scan_recipe(
+        make_scan_plan(length, element), columns.Columns(outer, inner, steps[0], steps[1]),
+        columns.Columns(outer, inner, length * inner, inner), shift * x.itemsize % 16 == 0, target, host.gpu,
+        exclusive=exclusive, reverse=reverse,
+    )  # fmt: skip
+    assert recipe is not None
+    Launch(recipe, host.gpu).start(place.ctypes.data, 0, result.array.ctypes.data, 0, 0)
+    result.check()
+    return result.array.reshape(x.shape)
+
+
+def model_column_scans(x: Any, dtype: Any, exclusive: bool = False, reverse: bool = False) -> Any:
+    with np.errstate(all="ignore"):
+        return tcu.cumsum(x, 1, dtype=dtype, exclusive=exclusive, reverse=reverse)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_running_sums_of_columns(host: HostGpu, dtype: str, exclusive: bool, reverse: bool) -> None:
+    """Of every height of a tile; in the end inf, NaN and the signs of zeros."""
+    rng = np.random.default_rng(3)
+    fmt = get_format(dtype)
+    run = 32 * 32 // fmt.dtype.itemsize
+    shapes = (
+        (2, 1, 37),
+        (3, run // 32 + 1, 20),
+        (1, run // 8 - 3, 70),
+        (2, run // 2, 17),
+        (1, run, 34),
+        (1, 2 * run + 5, 18),
+    )
+    for shape, target in zip(
+        shapes, ("float16", "float32", "float64", "bfloat16", "float32", dtype), strict=True
+    ):
+        x = numbers_of(rng, "spread", int(np.prod(shape)), fmt.dtype).reshape(shape)
+        if shape[1] > 1:
+            x[:, shape[1] // 2, 3] = np.array([np.inf]).astype(x.dtype)
+            x[:, -1, 3] = np.array([-np.inf]).astype(x.dtype)
+            x[:, 0, 5] = np.array([-0.0]).astype(x.dtype)
+        for there in {shape[2], shape[2] - 1}:
+            part, wide = x[:, :, :there], get_format(target).dtype
+            found = column_scans(host, part, wide, shift=there % 2, exclusive=exclusive, reverse=reverse)
+            assert alike(found, model_column_scans(part, wide, exclusive, reverse)), (part.shape, target)
+
+
+def test_long_columns_of_several_levels(host: HostGpu) -> None:
+    x = np.random.default_rng(4).standard_normal((1, 128 * 16 * 2 + 300, 16))
+    assert alike(column_scans(host, x, np.float64), model_column_scans(x, np.float64))
+    assert host.macros[-1]["LEVELS"] == 2
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("if (is_known) total = known.push(place, total);", ""),
+        ("before[level] = known.before(place);", "before[level] = known.before(place ^ 1);"),
+        ("if (i >> p & 1) sum = blocks[p] + sum;", "if (i >> p & 1) sum = sum + 2 * blocks[p];"),
+        (
+            "for (int level = LEVELS - 1; level >= 0; --level) sum +=",
+            "for (int level = 0; level < 1; ++level) sum +=",
+        ),
+        ("run /= radix;", "run /= 32;"),
+    ],
+)
+def test_an_error_in_what_comes_before_a_run_is_seen(host: HostGpu, right: str, wrong: str) -> None:
+    x = np.random.default_rng(4).standard_normal((1, 128 * 16 * 3 + 300, 16))
+    x *= 2.0 ** np.random.default_rng(5).integers(-20, 20, x.shape)
+    wanted = model_column_scans(x, np.float64)
+    found = complaint_about(
+        host, "column_scan", right, wrong, lambda: column_scans(host, x, np.float64), wanted
+    )
+    assert found in (BITS, STUCK)
+
+
+# ---- variances ----
+
+
+def variances(
+    host: HostGpu, x: Any, offsets: Any = None, *, shift: int = 0, gap: int = 0, correction: float = 0.0,
+    root: bool = False, block: int = 256,
+) -> Any:  # fmt: skip
+    """Of the rows of an array, ``gap`` numbers apart, or of the segments of a line; in binary64."""
+    element, target = format_of(x.dtype), get_format("binary64")
+    rows, n = (len(offsets) - 1, x.size) if offsets is not None else x.shape
+    line = x if offsets is not None else np.pad(x, ((0, 0), (0, gap))).reshape(-1)
+    place, host.readable = placed(line, shift)
+    edges = np.ascontiguousarray([0] if offsets is None else offsets, np.int64)
+    result = Result(rows, target.dtype)
+    stride = None if offsets is not None else n + gap
+    aligned = shift * x.itemsize % 16 == 0 and (stride or 0) * x.itemsize % 16 == 0
+    recipe = moments.moments_recipe(
+        make_dot_plan(n, element, block), rows, target, host.gpu, correction=correction, root=root, stride=stride,
+        aligned=aligned and stride is not None,
+    )  # fmt: skip
+    host.launches.clear()
+    Launch(recipe, host.gpu).start(place.ctypes.data, edges.ctypes.data, result.array.ctypes.data, 0, 0)
+    result.check()
+    if "moments" in host._workspaces:
+        assert (host._workspaces["moments"] == ~np.uint64(0)).all(), "slots are not as they were"
+    return result.array
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_variances_of_rows(host: HostGpu, dtype: str) -> None:
+    rng, kind = np.random.default_rng(6), get_format(dtype).dtype
+    for shape, block in (
+        ((5, 0), 256), ((7, 1), 256), ((40, 33), 256), ((9, 129), 96), ((3, 700), 32), ((2, 4096), 256), ((1, 9001), 64),
+        ((2, 33_000), 64), ((1, 20_000), 256),
+    ):  # fmt: skip
+        x = numbers_of(rng, "spread", int(np.prod(shape)), kind).reshape(shape)
+        for shift, gap, correction, name in ((0, 0, 0, "var"), (1, 3, 1, "std")):
+            found = variances(
+                host, x, shift=shift, gap=gap, correction=correction, root=name == "std", block=block
+            )
+            with np.errstate(all="ignore"):
+                wanted = getattr(tcu, name)(x, 1, correction=correction, block=block, dtype="float64")
+            assert alike(found, wanted), (shape, block, shift)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_variances_of_segments(host: HostGpu, dtype: str) -> None:
+    rng, kind = np.random.default_rng(7), get_format(dtype).dtype
+    for mean, longs in ((3, (2500,)), (40, (9000, 17_000)), (700, (33_000,))):
+        offsets = ragged(rng, mean, 9000, longs)
+        offsets[0] = 0
+        x = numbers_of(rng, "spread", int(offsets[-1]), kind)
+        found = variances(host, x, offsets, shift=int(rng.integers(8)), correction=0.5)
+        with np.errstate(all="ignore"):
+            wanted = tcu.segment_var(x, offsets, correction=0.5, dtype="float64")
+        assert alike(found, wanted), mean
+        # Offsets that nobody has looked at.
+        wrong = offsets.copy()
+        wrong[5], wrong[9] = x.size + 3, -4
+        found = variances(host, x, wrong, correction=0.5)
+        bad = [4, 5, 8, 9]
+        assert np.isnan(found[bad]).all()
+        assert alike(np.delete(found, bad), np.delete(wanted, bad))
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("second[i] = __fma_rn(d, d, second[i]);", "second[i] = __fma_rn(d, d, first[i]);"),
+        ("const double d = i < count ?", "const double d = true ?"),
+        ("return length ? to_binary64(*data) : 0;", "return length ? to_binary64(data[length - 1]) : 0;"),
+        ("const double all = warp::sum_of_tiles<WIDTH, 1>(first);", "const double all = first[0];"),
+        ("min(own.length - at, size)", "size"),
+    ],
+)
+def test_an_error_in_variances_is_seen(host: HostGpu, right: str, wrong: str) -> None:
+    x = np.random.default_rng(8).standard_normal(9000) + 3
+    offsets = np.array([0, 7, 100, 500, 9000])
+    wanted = tcu.segment_var(x, offsets)
+
+    def run() -> Any:
+        return np.concatenate([variances(host, x, offsets), variances(host, x[:900].reshape(9, 100))])
+
+    found = complaint_about(
+        host, "moments", right, wrong, run, np.concatenate([wanted, tcu.var(x[:900].reshape(9, 100), 1)])
+    )
+    assert found

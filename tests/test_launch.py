@@ -1,5 +1,8 @@
 """Contract of a launch: the driver is given the kernel, its grid, its stream and the structure; a launch that may overlap the
 one ahead of it is started with the attribute that says so, and every error of the driver is raised.
+
+What a call gives is put where the recipe says, in every structure, before any kernel starts; the workspace of the default
+stream is looked for once, that of others at every call.
 """
 
 from __future__ import annotations
@@ -9,13 +12,32 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from launches import ends_here
 
-from tcu.gpu import device, launch
+from tcu.gpu import Gpu, device, launch
 from tcu.gpu.errors import DriverError
+from tcu.gpu.launch import KernelChoice
+from tcu.gpu.structs import Struct, struct
+
+Structure = struct(
+    "Structure",
+    """
+    i64 number;
+""",
+)
 
 
-class Structure(ctypes.Structure):
-    _fields_ = (("number", ctypes.c_int64),)
+Pair = struct(
+    "Pair",
+    """
+    Structure inner;
+    i64 other, last;
+""",
+)
+
+
+def choice(problem: Struct, **how: Any) -> KernelChoice:
+    return KernelChoice("source", {}, 7, 64, problem, **how)
 
 
 class Driver:
@@ -80,7 +102,7 @@ _COOPERATIVE = (2, {"cooperative": 1})
 )
 def test_the_driver_is_given_what_the_launch_has(driver: Driver, how: Any, kind: Any) -> None:
     problem = Structure(5)
-    start = launch.KernelLaunch("kernel", 7, 64, problem, 1024, 3, **how)
+    start = launch.KernelLaunch("kernel", choice(problem, shared=1024, more=3, **how))
     start(11)
     problem.number = 6  # as it is when the launch starts
     start(12)
@@ -94,4 +116,52 @@ def test_an_error_of_the_driver_is_raised(driver: Driver, overlaps: bool, call: 
 
     driver.status = Status(2)
     with pytest.raises(DriverError, match=f"{call} failed: CUDA_ERROR_OF_A_KIND, out of something"):
-        launch.KernelLaunch("kernel", 1, 32, Structure(), overlaps=overlaps)(0)
+        launch.KernelLaunch("kernel", choice(Structure(), overlaps=overlaps))(0)
+
+
+@pytest.mark.parametrize("kernels", [1, 3])
+@pytest.mark.parametrize("with_space", [False, True])
+def test_what_a_call_gives_is_in_the_structures_when_kernels_start(
+    monkeypatch: pytest.MonkeyPatch, kernels: int, with_space: bool
+) -> None:
+    problems = [Pair() for _ in range(kernels)]
+    seen: list[Any] = []
+    asked: list[Any] = []
+
+    def start(choice: KernelChoice, function: Any, stream: int) -> None:
+        seen.append((function, stream, [(each.inner.number, each.other, each.last) for each in problems]))
+
+    def workspace(*given: Any) -> Any:
+        asked.append(given)
+        return SimpleNamespace(
+            address=9000 + given[-1], start=lambda stream, *all: [each(stream) for each in all]
+        )
+
+    ends_here(monkeypatch, start, lambda source, entry, macros, gpu: entry)
+    monkeypatch.setattr(launch, "workspace", workspace)
+    third = (launch.SPACE, 8) if with_space else (launch.ROOM, 8)
+    takes = {"inner.number": launch.X, "other": launch.OTHER, "last": third}
+    choices = tuple(
+        KernelChoice("source", {}, 1, 32, problem, takes, f"kernel {i}") for i, problem in enumerate(problems)
+    )
+    recipe = launch.Recipe(choices, 5, launch.Space("kind", 3, ones=True) if with_space else None)
+    bound = launch.Launch(recipe, Gpu(2, "GPU", (9, 0)))
+    assert bound.room == 5
+    for stream in (7, 0, 0, 7):
+        seen.clear()
+        bound.start(11, 12, 13, stream, 14)
+        last = 9008 + stream if with_space else 22
+        values = [(11, 12, last)] * kernels
+        assert seen == [(f"kernel {i}", stream, values) for i in range(kernels)]
+    assert asked == [("kind", 3, True, 2, stream) for stream in (7, 0, 7)] * with_space
+
+
+def test_an_error_of_a_lone_kernel_is_raised(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Status(int):
+        name = "CUDA_ERROR_OF_A_KIND"
+
+    driver.status = Status(2)
+    monkeypatch.setattr(launch, "find_function", lambda *_, **__: "kernel")
+    bound = launch.Launch(launch.Recipe((choice(Structure()),)), Gpu(0, "GPU", (9, 0)))
+    with pytest.raises(DriverError, match="cuLaunchKernel failed: CUDA_ERROR_OF_A_KIND, out of something"):
+        bound.start(1, 2, 3, 0)

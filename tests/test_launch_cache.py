@@ -57,13 +57,15 @@ STREAM = 5
 class RowSums:
     """The launch of sums of rows."""
 
+    room = 0
+
     def __init__(
         self, plan: Any, rows: int, stride: int, aligned: bool, target: Any, gpu: Any, divisor: float
     ) -> None:
         self.given = plan, rows, stride, aligned, target
         self.function = tcu.sum if divisor == 1 else tcu.mean
 
-    def __call__(self, x: int, out: int, stream: int) -> None:
+    def start(self, x: int, _: int, out: int, stream: int) -> None:
         plan, rows, stride, aligned, target = self.given
         assert stream == STREAM
         dtype = get_format(plan.input).dtype
@@ -84,7 +86,7 @@ class ColumnSums:
         self.given = plan, columns, aligned, target
         self.function = tcu.sum if divisor == 1 else tcu.mean
 
-    def __call__(self, x: int, out: int, room: int, stream: int) -> None:
+    def start(self, x: int, _: int, out: int, stream: int, room: int) -> None:
         plan, columns, aligned, target = self.given
         assert stream == STREAM
         assert aligned == (x % 16 == 0)
@@ -125,16 +127,17 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     for module in (device_sums, device_rows, device_scans, device_segments, tcu.gpu.device):
         monkeypatch.setattr(module, "current", lambda ordinal: contextlib.nullcontext())
     for module, name, launch in (
-        (device_rows, "RowsLaunch", RowSums),
-        (device_rows, "ColumnsLaunch", ColumnSums),
-        (device_rows, "ExactLaunch", segments_on_paper.Whole),
-        (device_rows, "ExactSegmentsLaunch", segments_on_paper.Exact),
-        (device_segments, "ExactSegmentsLaunch", segments_on_paper.Exact),
-        (device_segments, "SegmentsLaunch", segments_on_paper.Launch),
-        (device_scans, "ScanLaunch", scans_on_paper.Rows),
-        (device_scans, "SegmentScanLaunch", scans_on_paper.Segments),
+        (device_rows, "rows_recipe", RowSums),
+        (device_rows, "columns_recipe", ColumnSums),
+        (device_rows, "exact_recipe", segments_on_paper.Whole),
+        (device_rows, "exact_segments_recipe", segments_on_paper.Exact),
+        (device_segments, "exact_segments_recipe", segments_on_paper.Exact),
+        (device_segments, "segments_recipe", segments_on_paper.Launch),
+        (device_scans, "scan_recipe", scans_on_paper.Rows),
+        (device_scans, "segment_scan_recipe", scans_on_paper.Segments),
     ):
         monkeypatch.setattr(module, name, launch)
+        monkeypatch.setattr(module, "Launch", lambda launch, gpu: launch)
     monkeypatch.setattr(device_offsets, "library_of", lambda x: library)
     monkeypatch.setattr(device_offsets, "lives_on_gpu", torch.is_tensor)
     monkeypatch.setattr(device_offsets, "call", lambda name, *given: state.capturing)

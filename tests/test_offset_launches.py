@@ -18,9 +18,11 @@ from typing import Any
 import numpy as np
 import pytest
 from cuda_on_host import compiled_for_host, compiler_or_skip
+from launches import ends_here
 
 from tcu.gpu import Gpu, offsets
 from tcu.gpu.errors import DriverError
+from tcu.gpu.launch import KernelChoice
 
 STREAM, GUARD = 5, 0x5A5A5A5A5A5A5A5A
 FEW = offsets._FEW
@@ -63,13 +65,13 @@ def driver(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFac
     folder.mkdir(exist_ok=True)
     driver = Driver()
 
-    def launch(kernel: Any, blocks: int, threads: int, problem: Any) -> Any:
-        def start(stream: int) -> None:
-            assert stream == STREAM
-            given = type(problem).from_buffer_copy(problem)
-            driver.under_way.append(lambda: kernel(given, blocks, threads, together=2))
+    def start(choice: KernelChoice, kernel: Any, stream: int) -> None:
+        assert stream == STREAM
+        given = type(choice.problem).from_buffer_copy(choice.problem)
+        driver.under_way.append(lambda: kernel(given, choice.blocks, choice.threads, together=2))
 
-        return start
+    def find(source: str, entry: str, macros: Any, gpu: Gpu) -> Any:
+        return compiled_for_host(source, entry, "Offsets", macros, folder)
 
     def fail(function: str, status: Any) -> None:
         raise DriverError(f"{function} failed")
@@ -79,10 +81,7 @@ def driver(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFac
     monkeypatch.setattr(offsets, "check", fail)
     monkeypatch.setattr(offsets, "any_time", contextlib.nullcontext)
     monkeypatch.setattr(offsets, "_answers", {})
-    monkeypatch.setattr(offsets, "KernelLaunch", launch)
-    monkeypatch.setattr(
-        offsets, "find_function", lambda source, entry, macros, gpu: compiled_for_host(source, entry, "Offsets", macros, folder)
-    )  # fmt: skip
+    ends_here(monkeypatch, start, find)
     return driver
 
 
@@ -105,6 +104,7 @@ def spoilt(line: Any, how: str, rng: Any) -> Any:
     return line
 
 
+@pytest.mark.slow(60)
 @pytest.mark.parametrize("count", [1, 2, 5, 33, 1024, 1025, FEW, FEW + 1, 9000])
 @pytest.mark.parametrize("how", ["right", "begins elsewhere", "ends elsewhere", "falls", "falls at last"])
 @pytest.mark.parametrize(("wide", "stride"), [(True, 1), (False, 1), (True, 3), (False, 2)])

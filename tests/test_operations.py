@@ -2,15 +2,19 @@
 
 Contract: an operation gives what its oracle says for each group of elements
 alone, exactly or within its error; PyTorch's tensors and Dask arrays give the
-bits of NumPy's; a surface that does not serve a layout refuses it in words
+bits of NumPy's, and so do files, in Python and on the command line (over ranks:
+tests/test_distributed.py); a surface that does not serve a layout refuses it in words
 before it computes anything, and the documentation's table says which.  An
 operation of a program's own is served like tcu's.
 """
 
 from __future__ import annotations
 
+import io
+import json
 import re
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +25,17 @@ from bits import same
 from operations import ROWS, all_cells, groups
 
 import tcu
+from tcu import stubs
+from tcu.cli.app import main
 from tcu.engines import execute
 from tcu.errors import ParameterError, UnknownNameError, UnknownOptionError
 from tcu.formats.format import format_of
 from tcu.formats.scalar import Number, decode, encode
 from tcu.ops import OPERATIONS, Call, Operation, find_operation, register
 from tcu.ops.layout import LABELS, WHOLE, Along, Layout, Ragged
-from tcu.surfaces import served, stub
+from tcu.streams import passes
+from tcu.streams.surface import run_on_files
+from tcu.surfaces import served
 from tcu.surfaces.call import run
 from tcu.surfaces.functions import FUNCTIONS, function_of
 
@@ -113,6 +121,25 @@ def test_a_group_has_the_bits_that_it_has_alone(cell: Any) -> None:
     same(np.asarray(result).reshape(-1), np.array(alone, np.asarray(result).dtype))
 
 
+def test_functions_of_segments_give_each_what_it_has_alone() -> None:
+    x, offsets = np.random.default_rng(5).standard_normal(70).astype(np.float16), [0, 2, 35, 36, 70]
+    found = {
+        "cumsum": tcu.segment_cumsum(x, offsets),
+        "fmean": tcu.segment_fmean(x, offsets),
+        "fstd": tcu.segment_fstd(x, offsets),
+        "fsum": tcu.segment_fsum(x, offsets),
+        "fvar": tcu.segment_fvar(x, offsets),
+        "mean": tcu.segment_mean(x, offsets),
+        "std": tcu.segment_std(x, offsets),
+        "sum": tcu.segment_sum(x, offsets),
+        "var": tcu.segment_var(x, offsets),
+    }
+    assert {f"segment_{name}" for name in found} == {name for name in FUNCTIONS if name[:7] == "segment"}
+    for name, result in found.items():
+        alone = [getattr(tcu, name)(x[begin:end]) for begin, end in pairwise(offsets)]
+        same(result, np.hstack(alone).astype(result.dtype), name)
+
+
 @every_cell
 @every_dtype
 def test_tensors_have_the_bits_of_arrays(cell: Any, dtype: Any) -> None:
@@ -121,12 +148,12 @@ def test_tensors_have_the_bits_of_arrays(cell: Any, dtype: Any) -> None:
 
     operation, layout = cell
     arrays = operands(operation, layout, dtype)
-    expected = run(call(operation, layout, arrays))
-    found = run(call(operation, layout, tuple(map(tensor_of, arrays))))
+    expected = run(*call(operation, layout, arrays))
+    found = run(*call(operation, layout, tuple(map(tensor_of, arrays))))
     assert type(found) is torch.Tensor
     same(host_view(found), np.asarray(expected))
     watched = tuple(tensor_of(x).requires_grad_() for x in arrays)
-    recorded = run(call(operation, layout, watched))
+    recorded = run(*call(operation, layout, watched))
     assert recorded.requires_grad
     same(host_view(recorded), np.asarray(expected))
     recorded.double().nansum().backward()
@@ -145,11 +172,84 @@ def test_dask_arrays_have_the_bits_of_arrays_or_are_refused(cell: Any) -> None:
     lazy = tuple(da.from_array(x).map_blocks(fail, dtype=x.dtype, meta=x[:0]) for x in arrays)
     if not served.is_served(operation, type(layout), "Dask"):
         with pytest.raises(ParameterError, match="Dask array"):
-            run(call(operation, layout, lazy))
+            run(*call(operation, layout, lazy))
         return
-    assert isinstance(run(call(operation, layout, lazy)), da.Array)
-    found = run(call(operation, layout, tuple(map(da.from_array, arrays)))).compute()
-    same(np.asarray(found), np.asarray(run(call(operation, layout, arrays))))
+    assert isinstance(run(*call(operation, layout, lazy)), da.Array)
+    found = run(*call(operation, layout, tuple(map(da.from_array, arrays)))).compute()
+    same(np.asarray(found), np.asarray(run(*call(operation, layout, arrays))))
+
+
+def saved(folder: Path, arrays: tuple[Any, ...]) -> list[str]:
+    paths = [str(folder / f"{name}.npy") for name in "xy"[: len(arrays)]]
+    for path, x in zip(paths, arrays, strict=True):
+        np.save(path, x)
+    return paths
+
+
+@every_cell
+@pytest.mark.parametrize("dtype", [np.float16, np.float64], ids=lambda dtype: np.dtype(dtype).name)
+def test_files_have_the_bits_of_arrays_or_are_refused(cell: Any, dtype: Any, tmp_path: Path) -> None:
+    operation, layout = cell
+    arrays = operands(operation, layout, dtype)
+    paths, out = saved(tmp_path, arrays), tmp_path / "out.npy"
+    scan = operation.kind == "scan"
+    one_line = layout.axis is None if scan and isinstance(layout, Along) else True
+    if not (served.is_served(operation, type(layout), "files") and one_line):
+        with pytest.raises(
+            ParameterError, match=f"{operation} of files takes all numbers, as one line: for axes"
+        ):
+            run_on_files(operation, tuple(paths), layout)
+        return
+    found = run_on_files(operation, tuple(paths), layout, **({"out": out} if scan else {}))
+    same(np.load(out) if scan else np.asarray(found), np.asarray(run(*call(operation, layout, arrays))))
+
+
+@every_cell
+def test_the_command_line_has_the_bits_of_arrays_or_refuses(
+    cell: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    operation, layout = cell
+    arrays = operands(operation, layout, np.float32)
+    out = str(tmp_path / "out.npy")
+    axes = layout.axis if isinstance(layout, Along) else None
+    axes = axes if isinstance(axes, tuple) else () if axes is None else (axes,)
+    into_file = axes or operation.kind == "scan"
+    options = [text for axis in axes for text in ("--axis", str(axis))]
+    options += ["-o", out] if into_file else ["--json"]
+    options += ["--offsets", "0"] if isinstance(layout, Ragged) else []
+    code = main([operation.name, *saved(tmp_path, arrays), *options])
+    printed = capsys.readouterr()
+    if not served.is_served(operation, type(layout), "command line"):
+        assert code == 2
+        assert re.search(r"error: no such (option: --offsets|command)", printed.err)
+        return
+    assert code == 0, printed.err
+    expected = np.asarray(run(*call(operation, layout, arrays)))
+    if into_file:
+        same(np.load(out), expected.reshape(np.load(out).shape))
+    else:  # all axes are the whole array
+        assert int(json.loads(printed.out)["bits"], 16) == int(expected.reshape(()).view(np.uint32))
+
+
+@pytest.mark.parametrize("name", [each.name for each in OPERATIONS.values() if each.moments])
+def test_a_correction_reaches_files_and_the_command_line(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a pipe, too, which is read once."""
+    x = operands(OPERATIONS[name], WHOLE, np.float32)[0]
+    (path,), out = saved(tmp_path, (x,)), tmp_path / "out.npy"
+    expected = getattr(tcu, name)(x, correction=1.5)
+    assert expected != getattr(tcu, name)(x)
+    same(np.asarray(run_on_files(OPERATIONS[name], (path,), WHOLE, correction=1.5)), np.asarray(expected))
+    with open(path, "rb") as file:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(file.read())))
+    for given in (path, "-"):
+        assert main([name, given, "--correction", "1.5", "--json"]) == 0
+        assert int(json.loads(capsys.readouterr().out)["bits"], 16) == int(expected.view(np.uint32))
+    assert main([name, path, "--correction", "1.5", "--axis", "1", "-o", str(out)]) == 0
+    same(np.load(out), getattr(tcu, name)(x, 1, correction=1.5))
+    assert main(["sum", path, "--correction", "1"]) == 2
+    assert "no such option: --correction" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=str)
@@ -164,10 +264,10 @@ def test_a_layout_that_is_not_served_is_refused_in_words(operation: Operation, l
     arrays = operands(operation, layout, np.float32)
     words = f"{operation.name} does not take {LABELS[type(layout)]}, only "
     with pytest.raises(ParameterError, match=re.escape(words)):
-        run(call(operation, layout, arrays))
+        run(*call(operation, layout, arrays))
     torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
     with pytest.raises(ParameterError, match=re.escape(words)):
-        run(call(operation, layout, tuple(map(torch.from_numpy, arrays))))
+        run(*call(operation, layout, tuple(map(torch.from_numpy, arrays))))
 
 
 def test_the_documentation_has_the_table() -> None:
@@ -175,8 +275,9 @@ def test_the_documentation_has_the_table() -> None:
     assert served.table() in page
 
 
-def test_the_stub_has_the_signatures() -> None:
-    assert Path(stub.__file__).with_name("functions.pyi").read_text(encoding="utf-8") == stub.stub()
+def test_the_stubs_have_the_signatures() -> None:
+    for module in stubs.HEADS:
+        assert Path(module.__file__).with_suffix(".pyi").read_text(encoding="utf-8") == stubs.stub(module)
     assert FUNCTIONS.keys() <= set(dir(tcu))
     assert all(getattr(tcu, name) is function and function.__doc__ for name, function in FUNCTIONS.items())
 
@@ -252,6 +353,29 @@ def test_the_guide_s_operation_on_dask_arrays(example: Any) -> None:
                 found = peak_to_peak(lazy, axis, keepdims=keepdims)
                 same(found.compute(), np.ptp(x, axis, keepdims=keepdims))
                 assert found.shape == np.ptp(x, axis, keepdims=keepdims).shape
+
+
+def test_the_guide_s_operation_on_files(example: Any, tmp_path: Path) -> None:
+    """In strips of seven numbers, from a pass that was interrupted."""
+    operation = OPERATIONS["peak_to_peak"]
+    x = operands(OPERATIONS["sum"], WHOLE, np.float32)[0]
+    (path,) = saved(tmp_path, (x,))
+    kept: dict[str, Any] = {"checkpoint": tmp_path / "state.json"}
+    peak_to_peak = tcu.streams.function_of(operation)
+
+    def stop(count: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passes, "_STRIP", 7 * 4)
+        patch.setattr(passes, "_STRIPS", 20 * 4)
+        with pytest.raises(KeyboardInterrupt):
+            peak_to_peak(path, progress=stop, **kept)
+        done: list[int] = []
+        assert peak_to_peak(path, progress=done.append, **kept) == np.ptp(x)
+        assert done == [20, 20, 20]
+    np.save(path, x[:0])
+    assert np.isnan(peak_to_peak(path))
 
 
 def test_an_operation_without_a_derivative_says_so() -> None:

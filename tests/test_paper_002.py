@@ -21,6 +21,7 @@ from bits import codes, same
 from gpu_support import gpu_or_skip, library_or_skip, unit_or_skip
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from launches import ends_here, launch_variant
 from numbers_of_all_kinds import KINDS, draw
 from test_gpu_compile import nvrtc_or_skip
 from test_gpu_rows import check as check_on_gpu
@@ -32,8 +33,8 @@ from tcu.formats import Number, decode, encode, format_of, get_format
 from tcu.gpu import Gpu, UnsupportedInstructionError, segmented
 from tcu.gpu.arrays import DeviceArray
 from tcu.gpu.compiler import compile_cuda, task_of
+from tcu.gpu.launch import KernelChoice, Launch
 from tcu.gpu.sums import contiguous
-from tcu.gpu.variants import launch_variant
 from tcu.model.definition import dot
 from tcu.plan import SEGMENTED, VARIANTS, MmaStep, Plan, make_plan, tile_order
 from tcu.plan.segmented import ALGORITHMS, best_algorithm, choices
@@ -108,6 +109,7 @@ def check(x: np.ndarray, algorithm: str, unit: str, accumulator: str = "binary32
         assert same or (math.isnan(found) and math.isnan(expected)), f"{found!r}, by the paper {expected!r}"
 
 
+@pytest.mark.slow(12)
 @pytest.mark.parametrize(
     ("unit", "dtype"),
     [
@@ -349,23 +351,11 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[dict[str, Any], int,
     """(macros, blocks, threads, problem) of launches, which end here instead of on a GPU."""
     done: list[tuple[dict[str, Any], int, int, Any]] = []
 
-    def compiled(source: str, entry: str, capability: Any, element: str, layout: str, macros: Any) -> Any:
-        assert (source, entry) == ("segmented.cu", "segmented")
-        return {"ELEMENT": element, "LAYOUT": layout, **dict(macros)}
+    def start(choice: KernelChoice, _: Any, stream: int) -> None:
+        assert choice.source == "segmented"
+        done.append((dict(choice.macros), choice.blocks, choice.threads, choice.problem))
 
-    class Launch:
-        def __init__(self, function: Any, blocks: int, threads: int, problem: Any) -> None:
-            self.record = function, blocks, threads, problem
-
-        def __call__(self, stream: int) -> None:
-            done.append(self.record)
-
-    class Space:
-        slots_address = 1 << 20
-
-    monkeypatch.setattr(segmented, "compiled", compiled)
-    monkeypatch.setattr(segmented, "KernelLaunch", Launch)
-    monkeypatch.setattr(segmented, "workspace", lambda *_: Space)
+    ends_here(monkeypatch, start)
     return done
 
 
@@ -375,7 +365,8 @@ def pretend(n: int, rows: int, variant: str, capability: tuple[int, int] = (9, 0
     plan = make_plan(n, get_format(dtype), get_unit("A100"), variant=variant, **options)
     gpu, target = Gpu(0, "GPU", capability), get_format("binary32")
     every, layout = contiguous(0, rows * n), "ALIGNED" if aligned else "SHIFTED"
-    segmented.SegmentedLaunch(plan, every, layout, rows, n, target, gpu, 1.0)(4096, 8192, 0)
+    recipe = segmented.segmented_recipe(plan, every, layout, rows, n, target, gpu, 1.0)
+    Launch(recipe, gpu).start(4096, 4096, 8192, 0)
 
 
 @pytest.mark.parametrize("element", ["BINARY16", "BFLOAT16"])

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 from cuda_on_host import HostLibrary, SequentialExecutor, compiled_for_host, compiler_or_skip
 from gpu_support import gpu_or_skip, library_or_skip
+from launches import ends_here
 from test_gpu_compile import TOLD_APART, nvrtc_or_skip
 
 import tcu
@@ -26,6 +27,7 @@ from tcu.formats import get_format
 from tcu.gpu import KERNELS, Kernel, transforms
 from tcu.gpu.compiler import compile_cuda, task_of
 from tcu.gpu.device import Gpu
+from tcu.gpu.launch import KernelChoice
 from tcu.machine import GpuExecutor
 from tcu.units import find_instruction
 
@@ -45,11 +47,9 @@ class HostGpu:
         monkeypatch.setattr(transforms, "library_of", lambda x: library)
         monkeypatch.setattr(transforms, "find_gpu", lambda ordinal: gpu)
         monkeypatch.setattr(transforms, "current", lambda gpu: contextlib.nullcontext())
-        monkeypatch.setattr(transforms, "shared_memory_of", lambda gpu: 227 << 10)
+        object.__setattr__(gpu, "shared_memory", 227 << 10)
         monkeypatch.setattr(transforms, "call", self._call)
-        monkeypatch.setattr(transforms, "allow_shared", lambda *_: None)
-        monkeypatch.setattr(transforms, "find_function", self._function)
-        monkeypatch.setattr(transforms, "KernelLaunch", self._launch)
+        ends_here(monkeypatch, self._start, self._function)
         monkeypatch.setattr(transforms, "_prepared", type(transforms._prepared)())
         transforms._twiddles.cache_clear()
         transforms._matrices.cache_clear()
@@ -69,18 +69,14 @@ class HostGpu:
 
     def _function(self, source: str, entry: str, macros: Any, gpu: Gpu) -> Any:
         structure = {"level.cu": "TransformLevel", "largest.cu": "Largest"}[source]
-        kernel = compiled_for_host(source, entry, structure, macros, self._folder, self._fmt)
-        return entry, dict(macros), kernel
+        given = {name: str(value) for name, value in macros.items()}
+        return entry, given, compiled_for_host(source, entry, structure, given, self._folder, self._fmt)
 
-    def _launch(self, function: Any, blocks: int, threads: int, problem: Any, shared: int = 0) -> Any:
+    def _start(self, choice: KernelChoice, function: Any, stream: int) -> None:
         entry, macros, kernel = function
-        assert threads == int(macros["THREADS"])
-
-        def launch(stream: int) -> None:
-            self.launches.append((entry, macros))
-            kernel(problem, blocks, threads)
-
-        return launch
+        assert choice.threads == int(macros["THREADS"])
+        self.launches.append((entry, macros))
+        kernel(choice.problem, choice.blocks, choice.threads)
 
 
 class AtOnce(SequentialExecutor):
@@ -114,6 +110,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize(("fmt", "parts", "product", "m", "n", "batch"), CASES)
 def test_the_bits_are_those_of_the_steps(
     fmt: str,
@@ -142,6 +139,7 @@ def test_the_bits_are_those_of_the_steps(
     assert fused.ledger == steps.ledger
 
 
+@pytest.mark.slow
 def test_any_layout_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch, built: Path) -> None:
     compiler_or_skip()
     HostGpu(monkeypatch, built, "binary16")

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -26,13 +27,13 @@ from tcu.cli import main
 from tcu.errors import DataFileError, ParameterError
 from tcu.formats import get_format
 from tcu.gpu import Gpu, TuningError, TuningWarning, device, tuning
-from tcu.gpu.tune import Case, Choice, Tuning, candidates, choose
+from tcu.gpu.configs import MEASURED, SIZES, ExactSegmentsConfig
+from tcu.gpu.tune import Case, Choice, Tuning, choose
 from tcu.gpu.tuning import (
     ELEMENTS,
     KERNELS,
     Config,
     ExactConfig,
-    Size,
     SumConfig,
     TuningRow,
     exact_config,
@@ -78,6 +79,8 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (lambda: ExactConfig(256, 4, 4, 256), "loads = 256: choose a power of two up to 128"),
         (lambda: ExactConfig(256, 4, 4, 48), "loads = 48: choose a power of two"),
         (lambda: ExactConfig(256, 8, 4, 4), "loads = 4: choose a multiple of unroll = 8"),
+        (lambda: ExactSegmentsConfig(256, -4, (2, 8), 2), "resident = -4: choose numbers from 0"),
+        (lambda: ExactSegmentsConfig(256, 4, (2, "8"), 2), r"lanes = \(2, '8'\): choose numbers"),  # type: ignore[arg-type]
     ],
 )
 def test_values_out_of_range_are_named(make: Callable[[], Config], message: str) -> None:
@@ -93,8 +96,26 @@ def test_the_row_of_the_h200_is_complete() -> None:
     assert "H200" in row.gpu
     assert row.resident_blocks == 132 * 8
     assert set(row.configs) == {
-        (kernel, element, size) for kernel in KERNELS for element in ELEMENTS for size in SIZES
+        (name, element, size)
+        for name, kind in KERNELS.items()
+        for element in kind.elements
+        for size in kind.sizes
     }
+
+
+@pytest.mark.parametrize("kernel", [name for name in KERNELS if name not in MEASURED])
+def test_an_h200s_values_stand_in_where_nobody_has_tuned(own: Path, kernel: str) -> None:
+    kind = KERNELS[kernel]
+    for element in kind.elements:
+        shipped = tuning._shipped()["9.0"].configs[kernel, element, "any"]
+        assert tuning.config(kind, H200, element) == tuning.config(kind, (8, 0), element) == shipped
+    name, value = next(iter(vars(shipped).items()))
+    other = replace(
+        shipped, **{name: tuple(each + 1 for each in value) if isinstance(value, tuple) else value + 1}
+    )
+    save_row(own, (8, 0), replace(ROW, configs={(kernel, element, "any"): other}))
+    assert tuning.config(kind, (8, 0), element) == other
+    assert tuning.config(kind, H200, element) == shipped
 
 
 def test_size_and_kernel_choose_the_configuration() -> None:
@@ -191,7 +212,6 @@ def test_without_a_folder_given_it_is_the_user_s_own(monkeypatch: pytest.MonkeyP
 # The choice
 
 
-SIZES: tuple[Size, ...] = ("tiny", "small", "large")
 CASE = Case("sum", "binary16", "small", 1 << 20)
 PRESENT, FAST, SLOW = SumConfig(4, 8), SumConfig(8, 4), SumConfig(2, 2)
 
@@ -268,18 +288,18 @@ def test_different_bits_are_an_error_that_names_both() -> None:
 @pytest.mark.parametrize("threads", [1024, 1536, 2048])
 @pytest.mark.parametrize("quick", [False, True])
 def test_candidates_differ_and_fit(threads: int, quick: bool) -> None:
-    for kernel in KERNELS:
+    for kernel in MEASURED:
         for size in SIZES:
-            found = candidates(kernel, size, threads, quick)  # type: ignore[arg-type]
+            found: list[Any] = KERNELS[kernel].candidates(size, threads, quick)
             assert len(set(found)) == len(found)
             assert all(config.resident * getattr(config, "threads", 256) <= threads for config in found)
             assert len(found) >= (2 if quick else 8)
-    assert len(candidates("sum", "small", 2048)) == 18
+    assert len(SumConfig.candidates("small", 2048, False)) == 18
 
 
 def test_every_kernel_is_compiled_once() -> None:
     cases = [Case("sum", "binary16", "small", 1 << 20), Case("sum", "binary16", "large", 1 << 26)]
-    configs = candidates("sum", "small", 2048)
+    configs = SumConfig.candidates("small", 2048, False)
     machine = FakeMachine(dict.fromkeys([PRESENT, *configs], 1e-5))
     told: list[tuple[int, int]] = []
     choices = search.search(machine, cases, 2048, False, lambda *step: told.append(step))
@@ -383,10 +403,10 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     fake = FakeDriver()
 
     class Launch:
-        def __init__(self, *given: Any, product: bool = False) -> None:
-            self.config, self.product = given[-1], product
+        def __init__(self, recipe: Any, gpu: Gpu) -> None:
+            self.config, self.product = recipe
 
-        def at(self, x: int, y: int, out: int, stream: int) -> None:
+        def start(self, x: int, y: int, out: int, stream: int) -> None:
             assert (x == y) == (not self.product)
             assert fake.alive[out] == 8
             assert stream == 7
@@ -407,8 +427,9 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     monkeypatch.setattr(search, "current", lambda gpu: warnings.catch_warnings())
     monkeypatch.setattr(search, "read", lambda address, size: fake.result)
     monkeypatch.setattr(search, "compiler_version", lambda: (13, 1))
-    monkeypatch.setattr(search, "SumLaunch", Launch)
-    monkeypatch.setattr(search, "ExactLaunch", Launch)
+    for recipe in ("sum_recipe", "exact_recipe"):
+        monkeypatch.setattr(search, recipe, lambda *given, product=False: (given[-1], product))
+    monkeypatch.setattr(search, "Launch", Launch)
     return fake
 
 
@@ -418,7 +439,7 @@ def test_the_search_from_end_to_end(driver: FakeDriver) -> None:
     row = found.row
     assert (row.gpu, row.command, row.resident_blocks) == ("Fake GPU", "tcu tune --quick", 80)
     assert row.versions["cuda"] == "13.2"
-    assert set(row.configs) == set(tuning._shipped()["9.0"].configs)
+    assert set(row.configs) == {each for each in tuning._shipped()["9.0"].configs if each[0] in MEASURED}
     for choice in found.choices:
         assert choice.chosen.unroll == 8
         assert choice.chosen_seconds == pytest.approx(1e-5)
@@ -501,7 +522,7 @@ def test_the_command_writes_json_and_another_file(
     assert (code, err) == (0, "")
     document = json.loads(out)
     assert (document["gpu"], document["compute_capability"]) == ("Fake GPU", "9.0")
-    assert len(document["choices"]) == len(KERNELS) * len(ELEMENTS) * len(SIZES)
+    assert len(document["choices"]) == len(MEASURED) * len(ELEMENTS) * len(SIZES)
     assert not own.exists()
     rows = read_rows(file)
     assert rows["8.0"] == ROW
@@ -560,7 +581,7 @@ def test_a_quick_search_on_a_gpu(monkeypatch: pytest.MonkeyPatch, own: Path) -> 
     monkeypatch.setattr(search, "ELEMENTS", ("binary16", "binary64"))
     found = search.tune(gpu.ordinal, quick=True)
     assert isinstance(found, Tuning)
-    assert len(found.choices) == len(KERNELS) * 2 * len(SIZES)
+    assert len(found.choices) == len(MEASURED) * 2 * len(SIZES)
     for choice in found.choices:
         assert isinstance(choice, Choice)
         assert 1e-7 < choice.chosen_seconds < 1

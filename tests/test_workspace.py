@@ -11,12 +11,13 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
+from launches import ends_here
 
 from tcu.formats import get_format
 from tcu.gpu import Gpu, exact_segments, segments, variants, workspace
-from tcu.gpu.arrays import DeviceArray
+from tcu.gpu.launch import KernelChoice, Launch
+from tcu.gpu.sums import contiguous
 from tcu.plan import make_plan
 from tcu.units import get_unit
 
@@ -38,13 +39,10 @@ class Driver:
             self.started.append((threading.current_thread().name, "zeros"))
         return {"cuMemAlloc": 4096, "cuStreamIsCapturing": 0}.get(name, 0)
 
-    def kernel(self, entry: str, *_: Any, **__: Any) -> Callable[[int], None]:
-        def launch(stream: int) -> None:
-            assert stream == STREAM
-            self.started.append((threading.current_thread().name, entry))
-            self.then()
-
-        return launch
+    def start(self, choice: KernelChoice, entry: str, stream: int) -> None:
+        assert stream == STREAM
+        self.started.append((threading.current_thread().name, entry))
+        self.then()
 
 
 @pytest.fixture
@@ -56,26 +54,24 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     monkeypatch.setattr(workspace, "_pieces", {})
     monkeypatch.setattr(workspace, "call", driver.call)
     monkeypatch.setattr(workspace, "cuda_module", lambda name: names)
-    for module in (segments, exact_segments, variants):
-        monkeypatch.setattr(module, "compiled", lambda source, entry, *_: entry)
-        monkeypatch.setattr(module, "KernelLaunch", driver.kernel)
+    ends_here(monkeypatch, driver.start, lambda source, entry, *_: entry, space=None)
     return driver
 
 
 def sums(n: int) -> None:
     fmt = get_format("float32")
-    segments.SegmentsLaunch(n, 4, fmt, fmt, GPU)(0, 0, 0, 0, STREAM)
+    Launch(segments.segments_recipe(n, 4, fmt, fmt, GPU), GPU).start(0, 0, 0, STREAM)
 
 
 def exact_sums(n: int) -> None:
     fmt = get_format("float32")
-    exact_segments.ExactSegmentsLaunch(n, 4, fmt, fmt, GPU)(0, 0, 0, 0, STREAM)
+    Launch(exact_segments.exact_segments_recipe(n, 4, fmt, fmt, GPU), GPU).start(0, 0, 0, STREAM)
 
 
 def levels(n: int) -> None:
     plan = make_plan(n, get_format("float16"), get_unit("H200"), variant="two-mma")
-    x = DeviceArray(4096, (n,), (1,), np.dtype(np.float16), 0, None)
-    variants.launch_variant(plan, x, 8192, get_format("float32"), GPU, STREAM)
+    recipe = variants.variant_recipe(plan, contiguous(0, n), "ALIGNED", get_format("float32"), GPU)
+    Launch(recipe, GPU).start(4096, 4096, 8192, STREAM)
 
 
 @pytest.mark.parametrize("start", [sums, exact_sums, levels])

@@ -8,17 +8,19 @@ to the same place writes over what was left: there is never more than one.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+from tcu.errors import DataFileError, ParameterError
 
 try:
     import fcntl
 except ImportError:  # a system without such locks
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["beside", "discard", "give_name", "open_alone", "replacing"]
+__all__ = ["beside", "check_place", "discard", "give_name", "open_alone", "replacing"]
 
 
 def beside(path: Path) -> Path:
@@ -73,6 +75,31 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         except BaseException:
             discard(file, place)
             raise
+
+
+def check_place(file: Path, inputs: Iterable[str | os.PathLike[str]] = ()) -> None:
+    """Raises DataFileError or ParameterError where nothing must be written: before anything is computed.
+
+    Another file that is there is replaced; one of ``inputs``, what is read, never.
+    """
+    problem = None
+    if file.is_dir():
+        problem = "it is a folder"
+    elif not file.parent.is_dir():
+        problem = f"there is no folder {file.parent}"
+    elif not os.access(file if file.exists() else file.parent, os.W_OK):
+        problem = "Permission denied"
+    if problem is not None:
+        raise DataFileError(f"cannot write {file}: {problem}: choose another place")
+    for each in map(Path, inputs):
+        if not each.exists():
+            continue  # whoever reads it says so
+        if file.exists() and file.samefile(each):
+            raise ParameterError(
+                f"{file} is an input, and an output never replaces one: choose another place"
+            )
+        if each.is_dir() and file.resolve().is_relative_to(each.resolve()):
+            raise ParameterError(f"{file} lies inside {each}, which is an input: choose another place")
 
 
 def give_name(file: BinaryIO, place: Path, path: Path) -> None:

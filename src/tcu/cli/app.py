@@ -14,8 +14,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from tcu.cli.output import complain
+from tcu.cli.output import complain, headline
 from tcu.errors import TcuError
+from tcu.ops import OPERATIONS
+from tcu.ops.layout import Whole
+from tcu.surfaces.served import is_served
 from tcu.version import __version__
 
 __all__ = ["COMMANDS", "LateCommand", "app", "main"]
@@ -53,6 +56,11 @@ COMMANDS = {
     "report": ("report", "The papers' figures, tables and statements, measured again on this machine."),
 }
 """Name → the module of this package that has it, and what the list of commands says about it."""
+COMMANDS |= {
+    name: ("reductions", headline(operation.documentation))
+    for name, operation in OPERATIONS.items()
+    if name not in COMMANDS and is_served(operation, Whole, "command line")
+}
 
 
 class LateCommand(TyperCommand):

@@ -13,8 +13,9 @@ from rich.text import Text
 from tcu.calibration import calibrate
 from tcu.cli import options
 from tcu.cli.cost_curve import plotly
-from tcu.cli.output import check_place, console, error_console, print_json, short, write_page
+from tcu.cli.output import console, error_console, print_json, short, write_page
 from tcu.report.html_page import Markup, page, tag
+from tcu.unfinished import check_place
 
 __all__ = ["calibrate_command", "calibration_page"]
 

@@ -16,11 +16,12 @@ from tcu.algorithms.costs import COSTS, cost_of, find_costed
 from tcu.algorithms.external_memory import simulate
 from tcu.cli import options
 from tcu.cli.cost_curve import WRITERS, curve_document, write_curve
-from tcu.cli.output import check_place, console, print_json, short
+from tcu.cli.output import console, print_json, short
 from tcu.cli.progress import ProgressBar
 from tcu.errors import ParameterError
 from tcu.machine.ledger import LARGEST, amount
 from tcu.plan.cost import modelled_time
+from tcu.unfinished import check_place
 
 __all__ = ["cost_command", "latency_of", "whole"]
 

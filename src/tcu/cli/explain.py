@@ -14,11 +14,12 @@ from tcu.cli import options
 from tcu.cli.document import explain_document
 from tcu.cli.dot import Problem, Trace, problem_of, trace
 from tcu.cli.drawing import MAX_WIDTH, draw_inputs, draw_others, draw_trace
-from tcu.cli.output import check_place, console, print_json, write_page
+from tcu.cli.output import console, print_json, write_page
 from tcu.cli.story import tell
 from tcu.errors import DtypeError, UnknownNameError, unknown_name
 from tcu.formats.format import get_format
 from tcu.report.html_page import drawing, page
+from tcu.unfinished import check_place
 from tcu.units import CATALOGUE, Instruction, Unit, find_instruction, get_unit
 from tcu.units.lookup import canonical_instruction
 

@@ -17,13 +17,14 @@ import numpy.typing as npt
 
 from tcu.cli.data import DataElements, summable_format
 from tcu.cli.options import Numbers
+from tcu.cli.output import visible
 from tcu.cli.textfile import Columns, TooManyNumbers, parse_numbers
 from tcu.errors import DataFileError, DtypeError
 from tcu.formats.format import Format
 from tcu.streams import DEFAULT_MEMORY, ArraySource, NpyPipe, Source, is_array_file, open_files
 from tcu.streams.npy import Rejoined, read_header
 
-__all__ = ["read_elements"]
+__all__ = ["read_elements", "source_text"]
 
 STDIN = "-"
 _NPY, _ZIP = b"\x93NUMPY", b"PK"
@@ -40,6 +41,12 @@ _FIELD = 80
 
 Place = str | BinaryIO
 """What is read: a path, or what can be read only once."""
+
+
+def source_text(file: str, numbers: Numbers) -> str:
+    """What is read, for a person."""
+    column = f", column {numbers.column}"
+    return visible(file if numbers.column is None or file.endswith(column) else file + column)
 
 
 def read_elements(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -13,17 +13,19 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from tcu.errors import ParameterError
+from tcu.plan import VARIANTS
+from tcu.units import DEFAULT_UNIT
 
 __all__ = [
-    "OUTPUT", "TARGET", "DataFile", "DataFiles", "Html", "Json", "Numbers", "Reading", "ResultDtype", "Schedule", "TargetOptions", "size_of", "spread",
+    "OUTPUT", "TARGET", "Correction", "DataFile", "DataFiles", "Html", "Json", "Numbers", "Reading", "ResultDtype", "Schedule", "TargetOptions", "UnitName", "Variant", "size_of", "spread",
 ]  # fmt: skip
 
 FILE, PLAN, TARGET, OUTPUT = "The numbers", "The schedule", "The target", "The answer"
 """Titles under which the help lists options."""
 
 
-def spread(command: Callable[..., None]) -> Callable[..., None]:
-    """``command`` with one parameter for every field of a list of options that it takes.
+def spread(command: Callable[..., None], left_out: Collection[str] = ()) -> Callable[..., None]:
+    """``command`` with one parameter for every field of a list of options that it takes; some are left out.
 
     Typer makes an option of each parameter, so a list that two commands share
     would have to stand in the signatures of both.
@@ -44,10 +46,12 @@ def spread(command: Callable[..., None]) -> Callable[..., None]:
             for each in fields(kind)
         ]  # fmt: skip
 
+    parameters = [parameter for parameter in parameters if parameter.name not in left_out]
+
     @functools.wraps(command)
     def run(**given: Any) -> None:
         made = {
-            name: kind(**{each.name: given.pop(each.name) for each in fields(kind)})
+            name: kind(**{each.name: given.pop(each.name, each.default) for each in fields(kind)})
             for name, kind in lists.items()
         }
         command(**given, **made)
@@ -167,6 +171,17 @@ def size_of(text: str) -> int:
     return int(float(match[1]) * _SIZES[match[2]])
 
 
+UnitName = Annotated[
+    str | None,
+    typer.Option(
+        "--unit",
+        metavar="UNIT",
+        help=f"See [bold]tcu units[/bold]; else {DEFAULT_UNIT}, or with --gpu the GPU's.",
+    ),
+]
+Variant = Annotated[str, typer.Option("--variant", metavar="NAME", help=f"One of {', '.join(VARIANTS)}.")]
+
+
 @dataclass(frozen=True)
 class Schedule:
     """The order of the additions, as far as the variant leaves it open."""
@@ -209,6 +224,14 @@ class Schedule:
             rich_help_panel=PLAN,
         ),
     ] = None
+
+    def check(self, variants: Sequence[str]) -> None:
+        """Refuse the share of the tensor cores where nothing would be shared."""
+        if self.fraction is not None and "split" not in variants:
+            raise ParameterError(
+                f"--fraction {self.fraction}: only the variant split divides the numbers between tensor cores and "
+                "ordinary ones: give --variant split, or leave --fraction out"
+            )
 
 
 @dataclass(frozen=True)
@@ -265,6 +288,14 @@ class TargetOptions:
     ] = None
 
 
+Correction = Annotated[
+    float,
+    typer.Option(
+        "--correction",
+        metavar="C",
+        help="Taken off the count in the denominator: 1 for an unbiased estimate from a sample.",
+    ),
+]
 ResultDtype = Annotated[
     str | None,
     typer.Option(

@@ -3,45 +3,60 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from rich import box
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
 
-from tcu.cli.data import Changes, DataElements, summable_format
+from tcu.cli.data import Changes, DataElements, count_text, of_the_rounded, summable_format
 from tcu.cli.numbers import hex_bits, leading_exponent
 from tcu.cli.options import Schedule
-from tcu.cli.output import json_number
+from tcu.cli.output import json_number, short, warn
 from tcu.engines.host.planned import plan_of
 from tcu.formats.format import Format, format_of, get_format
 from tcu.model.execute import Progress
-from tcu.ops import SUM
+from tcu.ops import SUM, Operation
 from tcu.ops.info import SumInfo, sum_info
 from tcu.ops.result import result_format, round_sum
 from tcu.streams import DEFAULT_MEMORY, Checkpoint, ExactTotal, Magnitudes, PlannedTotal, Total, run
+from tcu.units import get_unit
 
-__all__ = ["Method", "Outcome", "compute", "warning"]
+__all__ = ["Method", "Outcome", "compute", "panel_of", "warn_about"]
 
 
 @dataclass(frozen=True)
 class Method:
-    """How to sum: the parameters of ``tcu.sum``, formats under any of their names."""
+    """How to reduce: the parameters of ``tcu.sum`` and of ``tcu.var``, formats under any of their names."""
 
     unit: str
     variant: str
     schedule: Schedule
     dtype: str | None = None
+    correction: float = 0.0
 
     @property
     def parameters(self) -> dict[str, Any]:
-        given = {"unit": self.unit, "variant": self.variant, **asdict(self.schedule)}
+        given = {
+            "unit": self.unit,
+            "variant": self.variant,
+            "correction": self.correction,
+            **asdict(self.schedule),
+        }
         if self.schedule.accumulator is not None:
             given["accumulator"] = get_format(self.schedule.accumulator).dtype
         if self.dtype is not None:
             given["dtype"] = summable_format(self.dtype, "--dtype").dtype
         return given
+
+    def options_of(self, operation: Operation) -> dict[str, Any]:
+        """Those parameters that the operation has."""
+        return {name: value for name, value in self.parameters.items() if name in operation.options}
 
 
 @dataclass(frozen=True)
@@ -119,6 +134,68 @@ class Outcome:
             "levels": self.info.levels,
         }
 
+    def panel(self, source: str) -> Panel:
+        """What a person reads."""
+        plan, time = self.info.plan, self.info.modelled_time
+        chain = "" if plan.chain is None else f"R = {plan.chain}, "
+        unit = get_unit(self.info.unit)
+        rows: list[tuple[str, str | Text]] = [
+            ("numbers", count_text(self.elements)),
+            ("unit", f"{unit.name} ({unit.architecture})"),
+            ("variant", f"{plan.variant}, {chain}B = {plan.block}"),
+            ("", ""),
+            ("sum", Text(str(self.result), style="bold")),
+            ("bits", f"{self.bits}  ({self.format.name})"),
+            ("exact sum", f"{self.exact!r}{of_the_rounded(self.elements)}"),
+            ("relative error", _error_text(self)),
+            ("error bound", _bound_text(self)),
+            ("", ""),
+            ("MMAs", f"{self.info.mmas:,}"),
+            ("levels", f"{self.info.levels}"),
+            ("modelled time", _times(("two-MMA", time.two_mma), ("chained", time.chained), ("classic", time.classic))),
+            ("", Text("units of time: one per MMA, addition or memory access", style="dim")),
+            ("speedup", _times(("two-MMA", time.speedup_two_mma), ("chained", time.speedup_chained))),
+        ]  # fmt: skip
+        return panel_of(f"sum of {source}", rows)
+
+
+def _times(*named: tuple[str, float]) -> Text:
+    text = Text()
+    for name, value in named:
+        text.append(f"{name} ", style="dim")
+        text.append(f"{value:.2f}   ")
+    text.rstrip()
+    return text
+
+
+def _error_text(outcome: Outcome) -> Text:
+    error, ulps = outcome.relative_error, outcome.ulps
+    if error == 0:
+        return Text("0", style="green")
+    text = Text(short(error))
+    if ulps is not None and error > 0:
+        text.append(f"  ({short(ulps)} ulp of {outcome.format.name})", style="dim")
+    return text
+
+
+def _bound_text(outcome: Outcome) -> str:
+    if math.isnan(outcome.bound):
+        return "none: the numbers hold inf or NaN"
+    if math.isinf(outcome.bound):
+        return "none: an overflow cannot be excluded"
+    return f"{short(outcome.bound)}  (absolute)"
+
+
+def panel_of(title: str, rows: Sequence[tuple[str, str | Text]]) -> Panel:
+    """Facts in two columns, in a frame."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column()
+    for label, value in rows:
+        grid.add_row(label, value)
+    return Panel(grid, title=Text(title, style="bold"), title_align="left", expand=False, padding=(0, 1),
+                 box=box.ROUNDED)  # fmt: skip
+
 
 def compute(
     elements: DataElements,
@@ -134,7 +211,7 @@ def compute(
 
     ``checkpoint`` makes one for what is to be done, or none.
     """
-    given = method.parameters
+    given = method.options_of(SUM)
     plan, unit = plan_of(SUM, elements.n, elements.format, SUM.values(dict(given)))
     target = result_format(elements.format, given.get("dtype"))
     planned, magnitudes, whole = PlannedTotal(plan, unit), Magnitudes(), ExactTotal()
@@ -148,12 +225,13 @@ def compute(
     return Outcome(elements, result, info, exact, magnitudes.bound(plan, unit, target.dtype))
 
 
-def warning(elements: DataElements) -> str | None:
-    """What the user must know about the conversion, once the numbers were read."""
-    if not elements.overflowed:
-        return None
-    fmt = elements.format
-    return (
-        f"numbers beyond {fmt.max_finite:g}, the largest of {fmt.name}, became inf: "
-        "choose a wider --input-dtype, such as bfloat16 or float32"
-    )
+def warn_about(elements: DataElements) -> None:
+    """What the user must know about the files, and about the conversion, once the numbers were read."""
+    for remark in elements.source.remarks:
+        warn(remark)
+    if elements.overflowed:
+        fmt = elements.format
+        warn(
+            f"numbers beyond {fmt.max_finite:g}, the largest of {fmt.name}, became inf: "
+            "choose a wider --input-dtype, such as bfloat16 or float32"
+        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import os
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,12 +14,12 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from tcu.errors import DataFileError, ParameterError
+from tcu.errors import DataFileError
 
 __all__ = [
-    "check_place",
     "console",
     "error_console",
+    "headline",
     "json_number",
     "print_json",
     "short",
@@ -31,6 +31,11 @@ __all__ = [
 
 MAX_WIDTH = 120
 """Wider terminals gain nothing from lines that the eye cannot follow."""
+
+
+def headline(documentation: str) -> str:
+    """The first line of a docstring, as a person reads it."""
+    return re.sub(r":func:`(?:tcu\.)?(\w+)`|``(\w+)``", r"\1\2", documentation.partition("\n")[0])
 
 
 def visible(text: str) -> str:
@@ -109,28 +114,3 @@ def write_page(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8", errors="xmlcharrefreplace")
     except OSError as error:
         raise DataFileError(f"cannot write {path}: {error.strerror or error}: choose another place") from None
-
-
-def check_place(file: Path, inputs: Iterable[str | os.PathLike[str]] = ()) -> None:
-    """Raises DataFileError or ParameterError where a command must not write: before anything is computed.
-
-    Another file that is there is replaced; one of ``inputs``, what the command reads, never.
-    """
-    problem = None
-    if file.is_dir():
-        problem = "it is a folder"
-    elif not file.parent.is_dir():
-        problem = f"there is no folder {file.parent}"
-    elif not os.access(file if file.exists() else file.parent, os.W_OK):
-        problem = "Permission denied"
-    if problem is not None:
-        raise DataFileError(f"cannot write {file}: {problem}: choose another place")
-    for each in map(Path, inputs):
-        if not each.exists():
-            continue  # whoever reads it says so
-        if file.exists() and file.samefile(each):
-            raise ParameterError(
-                f"{file} is an input, and an output never replaces one: choose another place"
-            )
-        if each.is_dir() and file.resolve().is_relative_to(each.resolve()):
-            raise ParameterError(f"{file} lies inside {each}, which is an input: choose another place")

@@ -21,13 +21,14 @@ from rich.text import Text
 
 from tcu.cli import options
 from tcu.cli import probe_page as page
-from tcu.cli.output import check_place, console, error_console, print_json, write_page
+from tcu.cli.output import console, error_console, print_json, write_page
 from tcu.errors import DataFileError, DtypeError, ParameterError, UnknownNameError, unknown_name
 from tcu.formats.format import Format
 from tcu.probes import infer, probe
 from tcu.probes.finding import Probe
 from tcu.probes.infer import Inference
 from tcu.probes.target import Function, Target, as_target
+from tcu.unfinished import check_place
 from tcu.units import CATALOGUE, find_instruction
 
 __all__ = ["infer_command", "probe_command"]

@@ -16,13 +16,14 @@ from rich.table import Table
 from rich.text import Text
 
 from tcu.cli import options
-from tcu.cli.output import check_place, console, error_console, print_json, write_page
+from tcu.cli.output import console, error_console, print_json, write_page
 from tcu.errors import DataFileError, ParameterError
 from tcu.report.chapters import Chapter, collect
 from tcu.report.page import origin_of, report_page
 from tcu.report.plots import plotly_script
 from tcu.study import Study, chosen, stored_folder, what_is_missing
 from tcu.study.provenance import machine, machine_name
+from tcu.unfinished import check_place
 from tcu.version import __version__
 
 __all__ = ["report_command"]

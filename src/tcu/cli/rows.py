@@ -1,4 +1,4 @@
-"""``tcu sum --axis``: sums along axes of an array, into a file."""
+"""``tcu sum --axis`` and the like: results along axes of an array, into a file."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
-import tcu
 from tcu.cli import options
 from tcu.cli.data import DataElements
-from tcu.cli.outcome import Method
-from tcu.cli.output import check_place, console, print_json
+from tcu.cli.output import console, print_json
 from tcu.cli.progress import ProgressBar
 from tcu.errors import DataFileError, ParameterError
+from tcu.ops import SUM, Operation, layout
 from tcu.ops.info import SumInfo
 from tcu.ops.layout import reduced_axes
 from tcu.streams import ArraySource, FortranSource, NpySource, expand
+from tcu.surfaces.call import run
+from tcu.unfinished import check_place
 
-__all__ = ["Along", "array_of", "is_wanted", "save_array", "shape_text", "sum_along"]
+__all__ = ["Along", "array_of", "is_wanted", "reduce_along", "save_array", "shape_text"]
 
 
 @dataclass(frozen=True)
@@ -50,25 +51,40 @@ class Along:
     ] = None
 
 
-def sum_along(elements: DataElements, source: str, along: Along, method: Method, as_json: bool) -> None:
-    """Write the sums of all rows, and say in a few lines what they are."""
+def reduce_along(
+    operation: Operation,
+    elements: DataElements,
+    source: str,
+    along: Along,
+    given: dict[str, Any],
+    as_json: bool,
+) -> None:
+    """Write the results of all rows, and say in a few lines what they are."""
     x = array_of(elements)
     axes = reduced_axes(tuple(along.axis or ()), x.ndim)
     assert along.output is not None
     with ProgressBar(elements.n, itemsize=elements.dtype.itemsize) as bar:
-        sums, info = tcu.sum(x, axes, return_info=True, progress=bar.advance, **method.parameters)
+        sums, info = run(
+            operation,
+            (x,),
+            layout.Along(axes),
+            operation.values(given),
+            return_info=True,
+            progress=bar.advance,
+        )
     save_array(along.output, sums)
     document = _document(x, axes, np.asarray(sums), info, along.output)
     if as_json:
         print_json(document)
         return
-    plan = info.plan
-    chain = "" if plan.chain is None else f"R = {plan.chain}, "
-    screen = console()
-    screen.print(f"{source}: {shape_text(x.shape)} of {x.dtype}, summed along {_axes(axes)}", markup=False)
-    screen.print(
-        f"{info.rows:,} sums of {plan.n:,} numbers, by {plan.variant}, {chain}B = {plan.block}, on {info.unit}"
-    )
+    screen, what = console(), "summed" if operation is SUM else operation
+    screen.print(f"{source}: {shape_text(x.shape)} of {x.dtype}, {what} along {_axes(axes)}", markup=False)
+    if info is not None:
+        plan = info.plan
+        chain = "" if plan.chain is None else f"R = {plan.chain}, "
+        screen.print(
+            f"{info.rows:,} {operation}s of {plan.n:,} numbers, by {plan.variant}, {chain}B = {plan.block}, on {info.unit}"
+        )
     screen.print(f"{along.output}: {shape_text(np.shape(sums))} of {sums.dtype}", markup=False)
 
 
@@ -116,25 +132,16 @@ def save_array(file: Path, array: Any) -> None:
 
 
 def _document(
-    x: npt.NDArray[Any], axes: tuple[int, ...], sums: npt.NDArray[Any], info: SumInfo, file: Path
+    x: npt.NDArray[Any], axes: tuple[int, ...], sums: npt.NDArray[Any], info: SumInfo | None, file: Path
 ) -> dict[str, Any]:
-    plan = info.plan
+    how = {} if info is None else {
+        "unit": info.unit, "variant": info.plan.variant, "chain": info.plan.chain, "block": info.plan.block,
+        "n": info.plan.n, "rows": info.rows, "mmas": info.mmas, "levels": info.levels,
+    }  # fmt: skip
     return {
-        "shape": list(x.shape),
-        "dtype": str(x.dtype),
-        "axes": list(axes),
-        "unit": info.unit,
-        "variant": plan.variant,
-        "chain": plan.chain,
-        "block": plan.block,
-        "n": plan.n,
-        "rows": info.rows,
-        "mmas": info.mmas,
-        "levels": info.levels,
-        "output": str(file),
-        "result_shape": list(sums.shape),
-        "result_dtype": str(sums.dtype),
-    }
+        "shape": list(x.shape), "dtype": str(x.dtype), "axes": list(axes), **how, "output": str(file),
+        "result_shape": list(sums.shape), "result_dtype": str(sums.dtype),
+    }  # fmt: skip
 
 
 def shape_text(shape: tuple[int, ...]) -> str:

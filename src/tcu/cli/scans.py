@@ -11,8 +11,8 @@ import tcu
 from tcu.cli import options
 from tcu.cli.data import Changes, DataElements, summable_format
 from tcu.cli.files import read_elements
-from tcu.cli.outcome import warning
-from tcu.cli.output import check_place, console, print_json, warn
+from tcu.cli.outcome import warn_about
+from tcu.cli.output import console, print_json
 from tcu.cli.progress import ProgressBar
 from tcu.cli.resuming import check_alone, checkpoint_of
 from tcu.cli.rows import array_of, save_array, shape_text
@@ -23,6 +23,7 @@ from tcu.ops.layout import Along, line_shape, scan_axis
 from tcu.ops.result import result_format
 from tcu.streams import expand
 from tcu.streams.scans import scan_into
+from tcu.unfinished import check_place
 
 __all__ = ["cumsum_command"]
 
@@ -91,9 +92,7 @@ def cumsum_command(
             x = array_of(elements)
             way: Any = {"exclusive": exclusive, "reverse": reverse, "dtype": target.dtype}
             save_array(output, tcu.cumsum(x, number, **way, progress=bar.advance))
-    message = warning(elements)
-    for each in (*elements.source.remarks, *([] if message is None else [message])):
-        warn(each)
+    warn_about(elements)
     info = scan_info(shape, number, elements.format)
     result_shape = line_shape(shape, number)
     if as_json:

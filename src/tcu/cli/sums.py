@@ -3,50 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
 from rich import box
 from rich.console import Console, Group
-from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
 from tcu.cli import options
 from tcu.cli.data import DataElements, count_text, of_the_rounded
-from tcu.cli.exact import ExactOutcome, check_exact, exact_outcome, exact_panel
-from tcu.cli.files import read_elements
-from tcu.cli.outcome import Method, Outcome, compute, warning
-from tcu.cli.output import console, json_number, print_json, short, visible, warn
+from tcu.cli.files import read_elements, source_text
+from tcu.cli.outcome import Method, Outcome, compute, warn_about
+from tcu.cli.output import console, json_number, print_json, short
 from tcu.cli.progress import ProgressBar
-from tcu.cli.resuming import check_alone, checkpoint_of, unit_of
-from tcu.cli.rows import Along, is_wanted, sum_along
+from tcu.cli.reductions import Reduced, answer, check_exact, reduced
+from tcu.cli.resuming import unit_of
+from tcu.cli.rows import Along, is_wanted
 from tcu.errors import DtypeError, ParameterError, unknown_name
+from tcu.ops import FSUM, SUM
 from tcu.plan import DEFAULT_VARIANT, VARIANTS
-from tcu.units import DEFAULT_UNIT, get_unit
+from tcu.units import get_unit
 
 __all__ = ["compare_command", "sum_command"]
 
 COMPARED_UNITS = ("V100", "A100", "H100", "B200")
-_VARIANTS = ", ".join(VARIANTS)
 
 
 @options.spread
 def sum_command(
     file: options.DataFiles,
     *,
-    unit: Annotated[
-        str | None,
-        typer.Option(
-            "--unit",
-            metavar="UNIT",
-            help=f"See [bold]tcu units[/bold]; else {DEFAULT_UNIT}, or with --gpu the GPU's.",
-        ),
-    ] = None,
-    variant: Annotated[
-        str, typer.Option("--variant", metavar="NAME", help=f"One of {_VARIANTS}.")
-    ] = DEFAULT_VARIANT,
+    unit: options.UnitName = None,
+    variant: options.Variant = DEFAULT_VARIANT,
     exact: Annotated[
         bool,
         typer.Option(
@@ -75,110 +64,17 @@ def sum_command(
 
     [bold]tcu sum matrix.npy --axis -1 -o sums.npy[/bold] sums every row alone.
     """
-    _check_fraction(schedule, [variant])
-    into_file = is_wanted(along, file)
+    schedule.check([variant])
     method = Method(unit or unit_of(reading), variant, schedule, dtype)
     if exact:
-        check_exact(unit, method, into_file)
-    memory = options.size_of(reading.memory)
-    elements = read_elements(file, numbers, memory, once=not into_file)
-    source = _source(elements.source.name, numbers)
-    if into_file:
-        check_alone(reading)
-        sum_along(elements, source, along, method, as_json)
-        _warn(elements)
-        return
-    with ProgressBar(elements.n, itemsize=elements.dtype.itemsize) as bar:
-        how: Any = {
-            "memory": memory,
-            "checkpoint": lambda task: checkpoint_of(elements, reading, task),
-            "progress": bar.advance,
-            "gpu": 0 if reading.gpu else None,
-        }
-        outcome = exact_outcome(elements, dtype, **how) if exact else compute(elements, method, **how)
-    _warn(elements)
-    if as_json:
-        print_json(outcome.document())
-    else:
-        panel = exact_panel(outcome, source) if isinstance(outcome, ExactOutcome) else _panel(outcome, source)
-        console().print(panel)
+        check_exact(unit, method, is_wanted(along, file))
 
-
-def _check_fraction(schedule: options.Schedule, variants: Sequence[str]) -> None:
-    """Refuse the share of the tensor cores where nothing would be shared."""
-    if schedule.fraction is not None and "split" not in variants:
-        raise ParameterError(
-            f"--fraction {schedule.fraction}: only the variant split divides the numbers between tensor cores and "
-            "ordinary ones: give --variant split, or leave --fraction out"
+    def work(elements: DataElements, **how: Any) -> Reduced | Outcome:
+        return (
+            reduced(elements, FSUM, method, "exact sum", **how) if exact else compute(elements, method, **how)
         )
 
-
-def _source(file: str, numbers: options.Numbers) -> str:
-    column = f", column {numbers.column}"
-    return visible(file if numbers.column is None or file.endswith(column) else file + column)
-
-
-def _warn(elements: DataElements) -> None:
-    message = warning(elements)
-    for each in (*elements.source.remarks, *([] if message is None else [message])):
-        warn(each)
-
-
-def _panel(outcome: Outcome, source: str) -> Panel:
-    plan, time = outcome.info.plan, outcome.info.modelled_time
-    chain = "" if plan.chain is None else f"R = {plan.chain}, "
-    unit = get_unit(outcome.info.unit)
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(style="dim", no_wrap=True)
-    grid.add_column()
-    rows: list[tuple[str, str | Text]] = [
-        ("numbers", count_text(outcome.elements)),
-        ("unit", f"{unit.name} ({unit.architecture})"),
-        ("variant", f"{plan.variant}, {chain}B = {plan.block}"),
-        ("", ""),
-        ("sum", Text(str(outcome.result), style="bold")),
-        ("bits", f"{outcome.bits}  ({outcome.format.name})"),
-        ("exact sum", f"{outcome.exact!r}{of_the_rounded(outcome.elements)}"),
-        ("relative error", _error_text(outcome)),
-        ("error bound", _bound_text(outcome)),
-        ("", ""),
-        ("MMAs", f"{outcome.info.mmas:,}"),
-        ("levels", f"{outcome.info.levels}"),
-        ("modelled time", _times(("two-MMA", time.two_mma), ("chained", time.chained), ("classic", time.classic))),
-        ("", Text("units of time: one per MMA, addition or memory access", style="dim")),
-        ("speedup", _times(("two-MMA", time.speedup_two_mma), ("chained", time.speedup_chained))),
-    ]  # fmt: skip
-    for label, value in rows:
-        grid.add_row(label, value)
-    return Panel(grid, title=Text(f"sum of {source}", style="bold"), title_align="left", expand=False, padding=(0, 1),
-                 box=box.ROUNDED)  # fmt: skip
-
-
-def _times(*named: tuple[str, float]) -> Text:
-    text = Text()
-    for name, value in named:
-        text.append(f"{name} ", style="dim")
-        text.append(f"{value:.2f}   ")
-    text.rstrip()
-    return text
-
-
-def _error_text(outcome: Outcome) -> Text:
-    error, ulps = outcome.relative_error, outcome.ulps
-    if error == 0:
-        return Text("0", style="green")
-    text = Text(short(error))
-    if ulps is not None and error > 0:
-        text.append(f"  ({short(ulps)} ulp of {outcome.format.name})", style="dim")
-    return text
-
-
-def _bound_text(outcome: Outcome) -> str:
-    if math.isnan(outcome.bound):
-        return "none: the numbers hold inf or NaN"
-    if math.isinf(outcome.bound):
-        return "none: an overflow cannot be excluded"
-    return f"{short(outcome.bound)}  (absolute)"
+    answer(SUM, file, method, numbers, reading, along, as_json, work)
 
 
 @options.spread
@@ -192,7 +88,9 @@ def compare_command(
     variant: Annotated[
         list[str] | None,
         typer.Option(
-            "--variant", metavar="NAME", help=f"May be repeated; else all for the dtype: {_VARIANTS}."
+            "--variant",
+            metavar="NAME",
+            help=f"May be repeated; else all for the dtype: {', '.join(VARIANTS)}.",
         ),
     ] = None,
     schedule: options.Schedule,
@@ -213,7 +111,7 @@ def compare_command(
     for name in variants:
         if name not in VARIANTS:
             raise unknown_name("variant", name, VARIANTS)
-    _check_fraction(schedule, variants)
+    schedule.check(variants)
     elements = read_elements(file, numbers)
     if not variant:
         variants = [name for name in variants if VARIANTS[name].takes(elements.format)]
@@ -225,7 +123,7 @@ def compare_command(
             outcome = _attempt(elements, method, exact, bar)
             rows.append((method, outcome))
             exact = outcome.exact if isinstance(outcome, Outcome) else exact
-    _warn(elements)
+    warn_about(elements)
     reasons = [outcome for _, outcome in rows if not isinstance(outcome, Outcome)]
     if exact is None:
         raise reasons[0]
@@ -240,7 +138,7 @@ def compare_command(
     legend = [Text("★ smallest error", style="dim"), *_absences(reasons)]
     if len(table.columns) < len(_COLUMNS):
         legend.append(Text("A wider terminal shows more columns.", style="dim"))
-    screen.print(Group(Text(f"{_source(file, numbers)}: {summary}"), table, *legend))
+    screen.print(Group(Text(f"{source_text(file, numbers)}: {summary}"), table, *legend))
 
 
 def _absences(reasons: list[DtypeError | ParameterError]) -> list[Text]:

@@ -14,10 +14,11 @@ from rich.text import Text
 
 from tcu.cli import options
 from tcu.cli.catalogue import brief
-from tcu.cli.output import check_place, console, print_json, visible
+from tcu.cli.output import console, print_json, visible
 from tcu.cli.progress import STEPS, ProgressBar, in_steps
 from tcu.gpu.tune import tune
 from tcu.gpu.tuning import read_rows, save_row, user_file
+from tcu.unfinished import check_place
 
 __all__ = ["tune_command"]
 

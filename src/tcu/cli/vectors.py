@@ -14,11 +14,12 @@ from rich.text import Text
 
 from tcu.cli import options
 from tcu.cli.catalogue import brief
-from tcu.cli.output import check_place, console, json_number, print_json, visible
+from tcu.cli.output import console, json_number, print_json, visible
 from tcu.cli.progress import STEPS, ProgressBar, in_steps
 from tcu.formats.format import get_format
 from tcu.probes.vectors import Difference, Machine, Replay, Vectors, Verification, collect, value_of, verify
 from tcu.probes.vectors.collection import DEFAULT_OUTPUTS
+from tcu.unfinished import check_place
 from tcu.units import CATALOGUE, Instruction
 
 __all__ = ["collect_command", "verify_command"]

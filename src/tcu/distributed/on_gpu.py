@@ -15,7 +15,7 @@ from tcu.gpu.arrays import torch_dtype
 from tcu.gpu.device import current, find_gpu
 from tcu.gpu.merge import PACKED_OF, MergeLaunch
 from tcu.gpu.sums import WORDS_OF
-from tcu.ops import Operation
+from tcu.ops import Call, Operation
 from tcu.ops.request import Request
 from tcu.surfaces.shares import total_call
 
@@ -28,12 +28,10 @@ _checked: set[tuple[str, int]] = set()
 class OnGpu:
     """The share in the GPU's memory, packed there, and rounded there once the words of all ranks are added up."""
 
-    def __init__(
-        self, operation: Operation, shards: Shards, options: tuple[Any, ...], target: Format, description: str
-    ) -> None:
+    def __init__(self, call: Call, shards: Shards, target: Format, description: str) -> None:
         self._shards, self._target, self._description = shards, target, description
-        x = shards.local[0]
-        product, planned = operation.exact and operation.product, not operation.exact
+        operation, x = call.operation, shards.local[0]
+        (product,), planned = operation.tallies, not operation.exact
         library, self._ordinal = sums.home_of(shards.local)
         with current(self._ordinal):
             stream = library.current_stream(self._ordinal)
@@ -41,22 +39,25 @@ class OnGpu:
             summed: tuple[Any, ...] = shards.local
             if planned:
                 total = self._room((), torch.float64)
-                whole = total_call(operation, shards.local, options)
+                whole = total_call(operation, shards.local, call.options)
                 sums.reduce(Request.of(whole.operation, whole.options), whole.arrays, total)
                 summed = (total,)
             state = self._room(WORDS_OF[product], torch.int64)
             sums.add_exactly(library, self._ordinal, summed, product, state.data_ptr(), stream)
-            self.words = self._room(PACKED_OF[product], torch.int64)
-            self._launch.pack(state.data_ptr(), self.words.data_ptr(), x.numel(), stream)
+            self._words = self._room(PACKED_OF[product], torch.int64)
+            self._launch.pack(state.data_ptr(), self._words.data_ptr(), x.numel(), stream)
+
+    def exchange(self, group: Any, async_op: bool) -> Any:
+        return torch.distributed.all_reduce(self._words, group=group, async_op=async_op)
 
     def _room(self, size: Any, dtype: Any) -> Any:
         return torch.empty(size, dtype=dtype, device=self._shards.local[0].device)
 
     def result(self) -> Any:
         with current(self._ordinal):
-            stream = sums.home_of((self.words,))[0].current_stream(self._ordinal)
+            stream = sums.home_of((self._words,))[0].current_stream(self._ordinal)
             result = self._room((), torch_dtype(self._target.dtype))
-            self._launch.merge(self.words.data_ptr(), result.data_ptr(), self._shards.ranks, stream)
+            self._launch.merge(self._words.data_ptr(), result.data_ptr(), self._shards.ranks, stream)
         self._check()
         return result
 
@@ -66,7 +67,7 @@ class OnGpu:
         if key in _checked:
             return
         signature = signature_of(self._description)
-        if self.words[-2:].tolist() != [
+        if self._words[-2:].tolist() != [
             signature * self._shards.ranks,
             signature * signature * self._shards.ranks,
         ]:

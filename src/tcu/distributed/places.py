@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from tcu.errors import ParameterError
 from tcu.formats.tensor import is_tensor
+from tcu.ops.layout import Along, Axes
+from tcu.ops.operation import Call
 
 __all__ = ["Shards", "backends_of", "shards_of"]
 
@@ -18,6 +20,8 @@ class Shards:
     """The shards of one rank, and who has the others."""
 
     local: tuple[Any, ...]
+    axes: Axes
+    """Of the shards: those along which they follow one another, and what is left."""
     groups: tuple[Any, ...]
     """Process groups, over each of which the words are added up; none where this rank has everything."""
     ranks: int
@@ -32,12 +36,12 @@ class Shards:
         )
 
 
-def shards_of(arrays: Sequence[Any], group: Any) -> Shards:
+def shards_of(call: Call, group: Any) -> Shards:
     """The shards of tensors or DTensors, whatever they hold: the other ranks can be told of what is refused later.
 
     Raises ParameterError, which says what to pass instead.
     """
-    torch = sys.modules.get("torch")
+    torch, arrays = sys.modules.get("torch"), call.arrays
     if torch is None or not all(is_tensor(x) for x in arrays):
         kinds = " and ".join(f"{type(x).__module__.partition('.')[0]}.{type(x).__name__}" for x in arrays)
         raise ParameterError(
@@ -55,21 +59,31 @@ def shards_of(arrays: Sequence[Any], group: Any) -> Shards:
         )
     module = sys.modules.get("torch.distributed.tensor")
     if module is not None and any(isinstance(x, module.DTensor) for x in arrays):
-        found = _of_dtensors(arrays, group, module)
+        found = _of_dtensors(call, group, module)
     else:
-        found = _of_tensors(arrays, group, distributed)
-    _checkbackends_of(found)
+        found = _of_tensors(call, group, distributed)
+    _check_backends(found)
     return found
 
 
-def _of_tensors(arrays: Sequence[Any], group: Any, distributed: Any) -> Shards:
+def _of_tensors(call: Call, group: Any, distributed: Any) -> Shards:
     group = distributed.group.WORLD if group is None else group
     if distributed.get_rank(group) < 0:
         raise ParameterError("this rank is not in the group: call only on the group's ranks")
-    return Shards(tuple(arrays), (group,), distributed.get_world_size(group), lambda tensor: tensor)
+    local, axes = _in_line(call, call.arrays)
+    return Shards(local, axes, (group,), distributed.get_world_size(group), lambda tensor: tensor)
 
 
-def _of_dtensors(arrays: Sequence[Any], group: Any, module: Any) -> Shards:
+def _in_line(call: Call, local: tuple[Any, ...]) -> tuple[tuple[Any, ...], Axes]:
+    """The shards and their axes; those that are scanned through all elements as the lines that they are."""
+    layout: Any = call.layout
+    if call.operation.kind == "scan" and layout.axis is None:
+        local, layout = tuple(x.reshape(-1) for x in local), Along(0)
+    return local, Axes.of(layout, tuple(local[0].shape))
+
+
+def _of_dtensors(call: Call, group: Any, module: Any) -> Shards:
+    arrays, scan = call.arrays, call.operation.kind == "scan"
     if group is not None:
         raise ParameterError("a DTensor brings its own device mesh: leave group out")
     first = arrays[0]
@@ -80,23 +94,43 @@ def _of_dtensors(arrays: Sequence[Any], group: Any, module: Any) -> Shards:
             raise ParameterError(
                 f"x is placed as {first.placements} and y as {x.placements}: redistribute y as x"
             )
-    mesh = first.device_mesh
-    if any(placement.is_partial() for placement in first.placements):
+    mesh, placements = first.device_mesh, first.placements
+    if any(placement.is_partial() for placement in placements):
         raise ParameterError(
-            f"x is placed as {first.placements}, so its numbers are not added up yet: "
+            f"x is placed as {placements}, so its numbers are not added up yet: "
             "redistribute it to Shard or Replicate first"
         )
-    # Where it is replicated every rank has the same numbers, which count once.
-    axes = [i for i, placement in enumerate(first.placements) if placement.is_shard()]
+    if scan and call.layout.axis is None and first.dim() != 1:  # type: ignore[union-attr]
+        raise ParameterError(f"axis=None of a DTensor with {first.dim()} dimensions: name the axis")
+    local, axes = _in_line(call, tuple(x.to_local() for x in arrays))
+    # Where it is replicated every rank has the same numbers, which count once; along other axes lie other rows.
+    cut = [i for i, each in enumerate(placements) if any(map(each.is_shard, axes.reduced))]
+    if scan and len(cut) > 1:
+        raise ParameterError(
+            f"x is placed as {placements}, so axis {axes.reduced[0]} is cut by two dimensions of the mesh: "
+            "redistribute it to one"
+        )
     ranks = 1
-    for axis in axes:
-        ranks *= mesh.size(axis)
+    for i in cut:
+        ranks *= mesh.size(i)
+    torch = sys.modules["torch"]
+    like = first
+    if not scan:
+        shape = Axes.of(call.layout, tuple(first.shape)).shape  # type: ignore[arg-type]
+        like = torch.empty(shape, device="meta")
+        same = len(shape) == first.dim()  # keepdims
+        placements = [
+            module.Replicate() if i in cut or not each.is_shard()
+            else module.Shard(each.dim if same else axes.kept.index(each.dim))
+            for i, each in enumerate(placements)
+        ]  # fmt: skip
 
     def wrap(tensor: Any) -> Any:
-        return module.DTensor.from_local(tensor, mesh, [module.Replicate()] * mesh.ndim, run_check=False)
+        return module.DTensor.from_local(
+            tensor, mesh, placements, run_check=False, shape=like.shape, stride=like.stride()
+        )
 
-    local = tuple(x.to_local() for x in arrays)
-    return Shards(local, tuple(mesh.get_group(axis) for axis in axes), ranks, wrap)
+    return Shards(local, axes, tuple(mesh.get_group(i) for i in cut), ranks, wrap)
 
 
 def backends_of(group: Any) -> dict[str, str]:
@@ -105,7 +139,7 @@ def backends_of(group: Any) -> dict[str, str]:
     return dict(part.split(":", 1) for part in config.split(",") if ":" in part)
 
 
-def _checkbackends_of(shards: Shards) -> None:
+def _check_backends(shards: Shards) -> None:
     for group in shards.groups:
         backends = backends_of(group)
         if not shards.on_gpu and "cpu" not in backends:

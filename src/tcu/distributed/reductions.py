@@ -1,29 +1,29 @@
-"""The public functions: this rank's share, one exchange, one rounding."""
+"""Reductions over ranks: this rank's shares, one exchange, one rounding."""
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any
 
-from tcu import version
+import numpy as np
+
+from tcu.distributed.agreement import agree, compares_first, described, disagreement, gathered, telling
 from tcu.distributed.places import Shards, shards_of
 from tcu.distributed.words import agreed, share_of_words, signature_of, words_of
-from tcu.errors import DtypeError, ParameterError, ShapeError
-from tcu.formats.format import Format, get_format
-from tcu.formats.tensor import check_data, check_tensor, host_view, tensor_of
-from tcu.model.elements import summable
-from tcu.ops import Operation, find_operation
-from tcu.ops.exact import Tally
-from tcu.ops.result import result_format
-from tcu.plan import DEFAULT_VARIANT
-from tcu.surfaces.shares import Share, rounded_share, share_of
-from tcu.units import Unit
+from tcu.engines import execute
+from tcu.engines.host.own import own_shares
+from tcu.engines.host.planned import encoded
+from tcu.errors import InvalidOperationError
+from tcu.formats.format import Format
+from tcu.formats.tensor import host_view, tensor_of
+from tcu.ops.layout import Along, Whole
+from tcu.ops.operation import Call
+from tcu.ops.result import round_sum
+from tcu.surfaces.shares import Share, rounded_share, row_shares, share_of, share_of_total, total_call
 
-__all__ = [
-    "Pending", "disagreement", "dot", "element_of", "fdot", "fmean", "fnorm", "fsum", "mean", "norm", "numpy_dtype",
-    "refusal", "sum",
-]  # fmt: skip
+__all__ = ["Pending", "reduce"]
 
 
 class Pending:
@@ -40,234 +40,129 @@ class Pending:
         return self._result
 
 
-def sum(
-    x: Any, *, group: Any = None, unit: str | Unit | None = None, variant: str = DEFAULT_VARIANT,
-    chain: int | None = None, block: int | None = None, accumulator: str | None = None,
-    fraction: float | None = None, dtype: Any = None, async_op: bool = False,
-) -> Any:  # fmt: skip
-    """The sum over all ranks: each shard as :func:`tcu.sum` adds it up, the shards' totals exactly.
-
-    Parameters
-    ----------
-    x:
-        This rank's shard, a PyTorch tensor of any shape, also empty; or a
-        DTensor, whose device mesh says who has the rest.
-    group:
-        Process group; None: all ranks.  GPU tensors go through NCCL, CPU
-        tensors through Gloo.
-    unit, variant, chain, block, accumulator, fraction, dtype:
-        As :func:`tcu.sum`, for every shard; the same on all ranks.
-    async_op:
-        Return a :class:`Pending` without waiting for the exchange.
-
-    Returns
-    -------
-    A 0-d tensor on x's device, or a replicated DTensor, the same on every
-    rank.  The bits depend on which numbers form a shard, as each has the plan
-    of its own length; not on the ranks' order, the network, or how often it
-    is run.  The totals are rounded to binary64 once, and from there to ``dtype``.
-
-    Raises
-    ------
-    ParameterError, DtypeError:
-        What :func:`tcu.sum` refuses; a group that is not there; ranks that do
-        not agree on dtype, operation, options or version of tcu.  On GPUs,
-        which are not waited for, the first call of a kind waits and raises;
-        later ones give NaN.
-    """
-    return _reduce("sum", (x,), (unit, variant, chain, block, accumulator, fraction, dtype), group, async_op)
-
-
-def mean(
-    x: Any, *, group: Any = None, unit: str | Unit | None = None, variant: str = DEFAULT_VARIANT,
-    chain: int | None = None, block: int | None = None, accumulator: str | None = None,
-    fraction: float | None = None, dtype: Any = None, async_op: bool = False,
-) -> Any:  # fmt: skip
-    """The mean over all ranks: what :func:`sum` adds up, divided in binary64 by how many numbers there are."""
-    return _reduce("mean", (x,), (unit, variant, chain, block, accumulator, fraction, dtype), group, async_op)
-
-
-def dot(
-    x: Any, y: Any, *, group: Any = None, block: int | None = None, dtype: Any = None, async_op: bool = False
-) -> Any:
-    """The dot product over all ranks: each pair of shards as :func:`tcu.dot`, their totals exactly; else as :func:`sum`."""
-    return _reduce("dot", (x, y), (block, dtype), group, async_op)
-
-
-def norm(
-    x: Any, *, group: Any = None, block: int | None = None, dtype: Any = None, async_op: bool = False
-) -> Any:
-    """The Euclidean norm over all ranks: the binary64 root of what :func:`dot` gives for x and x."""
-    return _reduce("norm", (x,), (block, dtype), group, async_op)
-
-
-def fsum(x: Any, dtype: Any = None, *, group: Any = None, async_op: bool = False) -> Any:
-    """The sum over all ranks, rounded once: one answer, however many ranks there are and whatever each has.
-
-    Parameters, result and errors are those of :func:`sum`; inf and -inf
-    together raise InvalidOperationError on the CPU and give NaN on GPUs, as
-    :func:`tcu.fsum`.  Each rank sends and receives 592 bytes.
-    """
-    return _reduce("fsum", (x,), (dtype,), group, async_op)
-
-
-def fmean(x: Any, dtype: Any = None, *, group: Any = None, async_op: bool = False) -> Any:
-    """The mean over all ranks, rounded once; else as :func:`fsum`."""
-    return _reduce("fmean", (x,), (dtype,), group, async_op)
-
-
-def fdot(x: Any, y: Any, dtype: Any = None, *, group: Any = None, async_op: bool = False) -> Any:
-    """The dot product over all ranks, rounded once; else as :func:`fsum`.  Each rank sends and receives 1120 bytes."""
-    return _reduce("fdot", (x, y), (dtype,), group, async_op)
-
-
-def fnorm(x: Any, dtype: Any = None, *, group: Any = None, async_op: bool = False) -> Any:
-    """The Euclidean norm over all ranks, rounded once; else as :func:`fdot`."""
-    return _reduce("fnorm", (x,), (dtype,), group, async_op)
-
-
-class _Way(Protocol):
-    """How the words come about and what becomes of them: on the host, or on the GPU without waiting for it."""
-
-    words: Any
-    """A tensor, whose sum over all ranks the exchange puts there."""
-
-    def result(self) -> Any: ...
-
-
-def _reduce(name: str, arrays: Sequence[Any], options: tuple[Any, ...], group: Any, async_op: bool) -> Any:
-    operation = find_operation(name)
-    shards = shards_of(arrays, group)
-    try:
-        way = _way(operation, shards, options)
-    except Exception as error:
-        _tell(shards, operation.exact and operation.product, error)
-        raise
-    pending = _exchange(way, shards, async_op)
-    return pending if async_op else pending.wait()
-
-
-def _way(operation: Operation, shards: Shards, options: tuple[Any, ...]) -> _Way:
-    element = element_of(shards)
-    target = result_format(element, numpy_dtype(options[-1]))
-    description = _describe(operation, element, target, options)
-    if shards.on_gpu and shards.groups:
-        from tcu.distributed.on_gpu import OnGpu
-
-        return OnGpu(operation, shards, options, target, description)
-    return _OnHost(operation, shards, options, target, description)
-
-
-def _tell(shards: Shards, product: bool, error: Exception) -> None:
-    """Words that no other rank agrees to: without them the others would wait, or take those of this rank's next call."""
-    torch = sys.modules["torch"]
-    description = refusal(error)
-    words = torch.from_numpy(words_of(Share(0, Tally()), product, signature_of(description)))
-    if shards.on_gpu:
-        words = words.to(shards.local[0].device)
-    for group in shards.groups:
-        torch.distributed.all_reduce(words, group=group)
-    if not shards.on_gpu:
-        disagreement(shards, description)  # which the others ask for
-
-
-def refusal(error: Exception) -> str:
-    """What a rank says that cannot take part."""
-    return f"tcu {version.__version__}, refused: {error}"
-
-
-def _exchange(way: _Way, shards: Shards, async_op: bool) -> Pending:
-    distributed = sys.modules["torch"].distributed
+def reduce(call: Call, group: Any, async_op: bool) -> Any:
+    """The result on every rank, or a :class:`Pending`."""
+    shards = shards_of(call, group)
+    with telling(call, shards):
+        target, description = described(call, shards)
+        way = _way(call, shards, target, description)
+    if compares_first(call) and not agree(shards, description):
+        raise disagreement(shards, description)
     last = None
-    for group in shards.groups:
+    for each in shards.groups:
         if last is not None:
             last.wait()
-        last = distributed.all_reduce(way.words, group=group, async_op=async_op)
+        last = way.exchange(each, async_op)
 
     def finish() -> Any:
         if last is not None:
             last.wait()
         return shards.wrap(way.result())
 
-    return Pending(finish)
+    pending = Pending(finish)
+    return pending if async_op else pending.wait()
+
+
+def _way(call: Call, shards: Shards, target: Format, description: str) -> Any:
+    """How the words come about, what puts those of a group together, and what becomes of them."""
+    if call.operation.arithmetic == "own":
+        return _OfItsOwn(call, shards, target)
+    if call.operation.moments and shards.ranks == 1:
+        return _Alone(call, shards, target)
+    # The kernel that rounds what travelled takes one sum.
+    if (
+        shards.on_gpu
+        and shards.groups
+        and isinstance(call.layout, Whole)
+        and len(call.operation.tallies) == 1
+    ):
+        from tcu.distributed.on_gpu import OnGpu
+
+        return OnGpu(call, shards, target, description)
+    return _OnHost(call, shards, target, description)
 
 
 class _OnHost:
-    """The share in Python's integers, wherever the shard lies."""
+    """The rows' shares in Python's integers, wherever the shard lies."""
 
-    def __init__(
-        self, operation: Operation, shards: Shards, options: tuple[Any, ...], target: Format, description: str
-    ) -> None:
-        self._operation, self._shards, self._target = operation, shards, target
-        self._description = description
-        self._product = operation.exact and operation.product
-        self._signature = signature_of(description)
-        device = shards.local[0].device
-        local = shards.local if device.type == "cuda" else [host_view(x) for x in shards.local]
-        share = share_of(operation, local, options)
-        self.words = sys.modules["torch"].from_numpy(words_of(share, self._product, self._signature))
+    def __init__(self, call: Call, shards: Shards, target: Format, description: str) -> None:
+        self._operation, self._options = call.operation, call.options
+        self._shards, self._target = shards, target
+        self._description, self._signature = description, signature_of(description)
+        shares = _row_shares(call, shards)
+        words = [words_of(share, self._operation.tallies, self._signature) for share in shares]
+        found = sys.modules["torch"].from_numpy(np.array(words, np.int64))
+        self._words = found.to(shards.local[0].device if shards.on_gpu else "cpu")
+
+    def exchange(self, group: Any, async_op: bool) -> Any:
+        return sys.modules["torch"].distributed.all_reduce(self._words, group=group, async_op=async_op)
 
     def result(self) -> Any:
-        words = self.words.numpy()
-        if not agreed(words, self._shards.ranks, self._signature):
-            raise disagreement(self._shards, self._description)
-        share = share_of_words(words, self._product)
-        result = tensor_of(rounded_share(self._operation, share, self._target))
-        return result.to(self._shards.local[0].device)
+        shards, words = self._shards, self._words.cpu().numpy()
+        if len(words) and not agreed(words, shards.ranks, self._signature):
+            raise disagreement(shards, self._description)
+        results = np.array([self._rounded(row) for row in words], self._target.dtype)
+        return tensor_of(results.reshape(shards.axes.shape)).to(shards.local[0].device)
+
+    def _rounded(self, words: Any) -> Any:
+        share = Share(*share_of_words(words, self._operation.tallies))
+        try:
+            return rounded_share(self._operation, share, self._target, self._options)
+        except InvalidOperationError:
+            if not self._shards.on_gpu:
+                raise
+            return round_sum(math.nan, self._target)  # as all reductions on GPUs, which are not waited for
 
 
-def element_of(shards: Shards) -> Format:
-    """What the shards hold; raises DtypeError, ShapeError, ParameterError."""
-    x = shards.local[0]
-    for name, each in zip("xy", shards.local, strict=False):
-        check_tensor(each, name, "sum" if len(shards.local) == 1 else "multiply")
-        check_data(each, name)
-    elements = [
-        summable(numpy_dtype(each.dtype), name, "sum") for name, each in zip("xy", shards.local, strict=False)
-    ]
-    if len(shards.local) == 2:
-        y = shards.local[1]
-        if x.shape != y.shape:
-            raise ShapeError(
-                f"the shards x and y have shapes {tuple(x.shape)} and {tuple(y.shape)}: give them one"
-            )
-        if x.dtype != y.dtype or x.device != y.device:
-            raise DtypeError(
-                f"x is {x.dtype} on {x.device}, y {y.dtype} on {y.device}: give both one dtype and device"
-            )
-    return elements[0]
+def _row_shares(call: Call, shards: Shards) -> list[Share]:
+    """Of every row of the shard; of whole arrays, which are one, wherever they lie in memory."""
+    axes, local = shards.axes, shards.local
+    arrays = local if local[0].is_cuda else tuple(map(host_view, local))
+    if isinstance(call.layout, Whole):
+        return [share_of(call.operation, arrays, call.options)]
+    if call.operation.exact or call.operation.moments:
+        return list(row_shares(call.operation, arrays[0], axes.reduced, call.options).flat)
+    rows = total_call(call.operation, arrays, call.options)._replace(layout=Along(axes.reduced))
+    totals = execute(rows)[0]
+    return [share_of_total(axes.n, float(total)) for total in totals.reshape(-1).tolist()]
 
 
-def numpy_dtype(dtype: Any) -> Any:
-    """A dtype of PyTorch as NumPy has it; any other as it is."""
-    name = str(dtype)
-    return get_format(name.removeprefix("torch.")).dtype if name.startswith("torch.") else dtype
+class _Alone:
+    """The result of the one shard that there is, which has the bits of an array's: merged moments are rounded once."""
+
+    def __init__(self, call: Call, shards: Shards, target: Format) -> None:
+        options = (*call.options[:-1], target.dtype)
+        arrays, layout = (host_view(shards.local[0]),), Along(shards.axes.reduced)
+        found = execute(Call(call.operation, arrays, layout, options))[0]
+        self._result = tensor_of(np.asarray(found).reshape(shards.axes.shape))
+
+    def exchange(self, group: Any, async_op: bool) -> None:
+        """Nobody has anything else."""
+
+    def result(self) -> Any:
+        return self._result
 
 
-def _describe(operation: Operation, element: Format, target: Format, options: tuple[Any, ...]) -> str:
-    """What all ranks must have in common, in words."""
-    named = zip(operation.options[:-1], options, strict=False)
-    said = [f"{name}={value!r}" for name, value in named if value not in (None, DEFAULT_VARIANT)]
-    return ", ".join(
-        [f"tcu {version.__version__}", f"{operation} of {element.dtype} to {target.dtype}", *said]
-    )
+class _OfItsOwn:
+    """The rows' shares of an operation of a program's own, of which every rank gets all."""
 
+    def __init__(self, call: Call, shards: Shards, target: Format) -> None:
+        self._operation, self._axes, self._target = call.operation, shards.axes, target
+        self._device = shards.local[0].device
+        shares = np.asarray(own_shares(self._operation, host_view(shards.local[0]), self._axes), np.float64)
+        self._rows, self._size = shares.shape
+        words = shares.reshape(1, -1).view(np.int64)
+        self._words = np.concatenate([words, [[self._axes.n]]], axis=1)
 
-def disagreement(shards: Shards, description: str) -> ParameterError:
-    """On the host every rank notices, so every rank can ask the others what they have."""
-    distributed = sys.modules["torch"].distributed
-    texts: dict[int, str] = {distributed.get_rank(): description}
-    for group in shards.groups:
-        gathered: list[Any] = [None] * distributed.get_world_size(group)
-        distributed.all_gather_object(gathered, texts, group=group)
-        texts = {rank: text for part in gathered for rank, text in part.items()}
-    kinds: dict[str, list[int]] = {}
-    for rank, text in sorted(texts.items()):
-        kinds.setdefault(text, []).append(rank)
-    said = "; ".join(
-        f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}: {text}"
-        for text, ranks in kinds.items()
-    )
-    return ParameterError(
-        f"the ranks do not agree on what is reduced: {said}: make it the same on all of them"
-    )
+    def exchange(self, group: Any, async_op: bool) -> None:
+        self._words = np.concatenate(gathered(self._words, group))
+
+    def result(self) -> Any:
+        operation = self._operation
+        assert operation.merge is not None
+        assert operation.finished is not None
+        parts = np.ascontiguousarray(self._words[:, :-1]).view(np.float64)
+        merged = np.asarray(operation.merge(parts.reshape(-1, self._rows, self._size)))
+        values = np.asarray(operation.finished(merged, int(self._words[:, -1].sum())), np.float64)
+        found = encoded(values, self._target).view(self._target.dtype)
+        return tensor_of(found.reshape(self._axes.shape)).to(self._device)

@@ -1,4 +1,5 @@
 """Who executes an operation: the model on the host, or a GPU."""
 
+from tcu.engines.choice import engine_of as engine_of
 from tcu.engines.choice import execute as execute
 from tcu.engines.choice import load_cuda as load_cuda

@@ -10,9 +10,8 @@ import numpy as np
 
 from tcu.gpu.arrays import library_of
 from tcu.gpu.device import current, find_gpu
-from tcu.gpu.functions import find_function
-from tcu.gpu.launch import KernelLaunch
-from tcu.gpu.structs import Struct, struct
+from tcu.gpu.launch import KernelChoice, bind
+from tcu.gpu.structs import struct
 
 __all__ = ["MAX_COLUMNS", "Antidiagonals", "add_antidiagonals", "macros_of"]
 
@@ -25,16 +24,13 @@ _CHUNK = 32
 _PRODUCTS = {np.dtype(np.int32): "int", np.dtype(np.int64): "i64", np.dtype(np.float32): "float", np.dtype(np.float64): "double"}  # fmt: skip
 
 
-@struct()
-class Antidiagonals(Struct):
-    cuda = """
+Antidiagonals = struct("Antidiagonals", """
     const PRODUCT* product;  // members × blocks × rows × columns, contiguous
     u64* result;             // members × length, contiguous: two's complement, to which is added
-    i64 members, blocks, rows, columns;
-    i64 side;
+    i64 members, blocks, rows, columns, side;
     i64 first;   // strip where column 0 of block 0 begins; other blocks follow column by column
     i64 length;  // digits of a result
-    """
+""")  # fmt: skip
 
 
 def add_antidiagonals(result: Any, product: Any, first: int) -> bool:
@@ -70,10 +66,10 @@ def add_antidiagonals(result: Any, product: Any, first: int) -> bool:
             places[0][0], places[1][0], members, blocks, rows, columns, side, first, strips * side
         )
         tasks = members * blocks * side * math.ceil(rows / (side * _CHUNK))
-        function = find_function(
-            "antidiagonals.cu", "add_antidiagonals", macros_of(product.dtype, columns), gpu
-        )
-        KernelLaunch(function, -(-tasks // (_THREADS // _WARP)), _THREADS, problem)(stream)
+        blocks, macros = -(-tasks // (_THREADS // _WARP)), macros_of(product.dtype, columns)
+        bind(
+            KernelChoice("antidiagonals", macros, blocks, _THREADS, problem, entry="add_antidiagonals"), gpu
+        )(stream)
     return True
 
 

@@ -9,19 +9,27 @@ Nothing is copied; a library is never imported, only met.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
 
-from tcu.errors import DtypeError, ParameterError, TcuError
+from tcu.errors import DtypeError, ParameterError, ShapeError, TcuError
 from tcu.formats import get_format
 from tcu.formats.tensor import check_memory
 from tcu.gpu.device import call
 from tcu.gpu.imports import cuda_module
+from tcu.gpu.structs import constants
 
-__all__ = ["DeviceArray", "Library", "dtype_of", "library_of", "ordinal_of", "torch_dtype"]
+__all__ = [
+    "MAX_BATCH_DIMENSIONS", "DeviceArray", "Library", "collapse", "dtype_of", "joined", "library_of", "ordinal_of", "torch_dtype",
+]  # fmt: skip
+
+MAX_BATCH_DIMENSIONS = 8
+"""That a kernel takes."""
+LIMITS = constants(MAX_BATCH_DIMENSIONS=MAX_BATCH_DIMENSIONS)
 
 _NO_STREAM = -1
 """Of DLPack: the consumer looks after the order itself."""
@@ -337,3 +345,38 @@ def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
         strides.append(step)
         step *= max(extent, 1)
     return tuple(reversed(strides))
+
+
+def joined(
+    shape: tuple[int, ...], strides: Sequence[tuple[int, ...]]
+) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    """The same shape in as few dimensions as the strides of all operands allow.
+
+    Dimensions of extent 1 go, and a dimension joins the one inside it where
+    every operand steps through both evenly.
+    """
+    extents: list[int] = []
+    steps: list[tuple[int, ...]] = []
+    for extent, *own in zip(shape, *strides, strict=True):
+        if extent == 1:
+            continue
+        if extents and all(outer == inner * extent for outer, inner in zip(steps[-1], own, strict=True)):
+            extents[-1] *= extent
+            steps[-1] = tuple(own)
+        else:
+            extents.append(extent)
+            steps.append(tuple(own))
+    return tuple(extents), [tuple(step[i] for step in steps) for i in range(len(strides))]
+
+
+def collapse(
+    shape: tuple[int, ...], strides: Sequence[tuple[int, ...]]
+) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    """:func:`joined`, for a kernel.  Raises ShapeError when more dimensions remain than it takes."""
+    extents, steps = joined(shape, strides)
+    if len(extents) > MAX_BATCH_DIMENSIONS:
+        raise ShapeError(
+            f"shape {shape} with these strides needs {len(extents)} dimensions, a kernel takes "
+            f"{MAX_BATCH_DIMENSIONS}: reshape, or copy what is strided or broadcast"
+        )
+    return extents, steps

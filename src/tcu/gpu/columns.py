@@ -1,91 +1,38 @@
-"""Launch the kernels of sums along an axis that is not the last, one for each column of an array."""
+"""The kernels of sums along an axis that is not the last, one for each column of an array."""
 
 from __future__ import annotations
 
-import ctypes
-import math
-import threading
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from tcu.formats.format import Format, get_format
+from tcu.gpu.configs import ColumnsConfig, Config, NarrowColumnsConfig, StagedColumnsConfig, WideColumnsConfig
 from tcu.gpu.device import Gpu
-from tcu.gpu.functions import allow_shared
-from tcu.gpu.launch import KernelLaunch
-from tcu.gpu.structs import Struct, struct
-from tcu.gpu.sums import ELEMENTS, LOAD, TARGETS, compiled, loop_of
+from tcu.gpu.launch import OUT, ROOM, KernelChoice, Recipe, X
+from tcu.gpu.structs import struct
+from tcu.gpu.sums import ELEMENTS, LOAD, TARGETS, loop_of
+from tcu.gpu.tuning import config
 from tcu.plan import AddStep, MmaStep, Plan
 from tcu.plan.plan import Step
 
-__all__ = ["MOST_COLUMNS", "Columns", "ColumnsLaunch", "leaf_rows", "levels_of"]
+__all__ = ["MOST_COLUMNS", "Columns", "columns_recipe", "leaf_rows", "levels_of"]
 
 MOST_COLUMNS = (1 << 32) - (1 << 12)
 """Of a launch, so that 32 bits number all that its blocks have room for."""
 MAX_LEVELS = 12
 _UNITS = {True: 8, False: 32}
 """Of a warp, by whether numbers have 16 bits: a unit has four lanes, or one."""
-_SLIM, _TOGETHER = 64, 256
-"""Bytes of a row, of numbers of more than 16 bits, up to which lanes that share a column read neighbouring rows; and of
-the rows that they read.  With 32, the bytes of a sector, rows of two numbers of binary32 had half the speed (H200)."""
-_TOGETHER_SHORT = 1024
-"""The same of 16-bit numbers in rows without gaps of 16 bytes at most."""
-_LOW = 2
-"""Levels of neighbouring rows that lanes share; of those above they share what a lane's own levels leave.  With all of
-them side by side, a lane reads rows that lie far apart."""
-_LEAST = 1
-"""Of these levels, however few rows a column has.  With two, 16 rows of 16 numbers of binary32 had 0.62 of memory's rate
-in place of 0.86 (H200)."""
-_THREADS, _THREADS_ALONG = 128, 256
-"""Of a block, and of one whose eight warps share columns."""
-_LOADS = {"ALIGNED": 16, "SHIFTED": 8}
-"""Of a lane at a time, of 16-bit numbers: in rows of few numbers, those of several turns.  A vector that begins anywhere
-is two loads."""
-_TURNS, _WITHIN = {True: 4, False: 2}, {True: 2, False: 4}
-"""Of other numbers, by whether rows are slim, turns at a time; and, where there are several turns, levels of a lane's
-leaves, which are added up at once.  Two turns in place of one, with one column for a lane: 2^12 rows of binary32 had 0.93 in
-place of 0.91 of memory's rate, 2^15 rows 0.96 in place of 0.91 (H200)."""
-_PAIRED_TURNS, _PAIRED_LOADS, _RESIDENT_PAIRED = 4, 8, 32
-"""The turns at a time where a lane has two columns that are not slim and have several turns; what it asks for at once, of
-all turns together; and warps per multiprocessor.  With one column for a lane, and 32 loads under way, 2^12 rows of binary32
-had 0.93 in place of 0.97 of memory's rate; with 16 and 4 loads, or 24 and 40 warps, 0.90 at most (H200)."""
-_PAIRED = ((1, 0), (4, 512), (math.inf, 8192))
-"""Bytes of a row, by the turns of a chunk, from which on a lane has two columns: 2^20 rows of 2 KB had 0.90 in place of
-0.93 of memory's rate then, and 2^12 of 128 bytes 0.89 in place of 0.95, but 2^18 rows of 8 KB 0.944 in place of 0.934
-(H200)."""
-_WITHIN_ONE = 4
-"""The same levels where there is one turn."""
+_STAGED_UNITS, _TILE = 8, 4096
+"""Of a warp that has its numbers from shared memory: units, and the bytes of a tile."""
 _ALONG_LEVELS = 3
-"""Of the leaves that the eight warps of a block share where a warp for each column is not enough."""
-_ENOUGH = 64
-"""Warps per multiprocessor that keep memory busy, from the first wave of blocks to the last."""
-_RESIDENT = 16
-"""Warps per multiprocessor, of 16-bit numbers: with more, accumulators are kept in memory, and arrays of 4096 rows took
-a third longer (sm_90)."""
-_RESIDENT_WIDE = {4: 48, 8: 24}
-_RESIDENT_LOOPS = {True: 24, False: 16}
-"""Of others, by the bytes that a lane loads at once; and where several turns need accumulators, by whether rows are
-slim.  With 32 of those that load 8 bytes, 256 and 1024 rows of 16 numbers of binary32 had 0.83 and 0.81 of memory's
-rate in place of 0.93 (H200)."""
-_STAGED_UNITS, _TILE, _STAGES = 8, 4096, 2
-"""Of a warp that has its numbers from shared memory: units, the bytes of a tile, and of how many it has the room."""
-_STAGED_TURNS = 2
-"""Of a column, up to which that is worth it: 4096 rows, two turns, had 0.94 of memory's rate in place of 0.91, but 8192
-rows 0.81 in place of 0.92, 16,384 rows 0.80 in place of 0.94, and 2^20 rows 0.81 in place of 0.95 (H200)."""
-_KEPT = 0.4
-"""Of the second cache, what results of binary32 may have to stay there, beside numbers that do not (cuda/device/load/evict_first.cuh)."""
-_LINE = 32
-"""Bytes of a row that are worth a way through shared memory, of 16-bit numbers: 64 rows of 32 bytes had 0.93 of memory's
-rate in place of 0.87 (H200)."""
-_ENOUGH_STAGED = 16
-"""As _ENOUGH, of numbers from shared memory."""
+"""Of the leaves that the eight warps of a block may share."""
 _LANE = 8
 """Bytes of a row that a lane loads at once, of numbers of more than 16 bits, where all rows begin at multiples of it."""
-_PIPED = 2
-"""Levels up to which a warp, of whose columns none keeps it for long, goes on with others.  With more, numbers that
-wait are kept in memory."""
-_WAVES, _MAX_PIPED = 32, 1 << 31
-"""Of blocks whose warps have many columns, one after another: so many that none keeps all others waiting;
-and how many units there may be, so that 32 bits number the next ones."""
+_MAX_PIPED = 1 << 31
+"""How many units there may be, so that 32 bits number the next ones."""
+
+
+_C = TypeVar("_C", bound=Config)
 
 
 class Columns(NamedTuple):
@@ -98,9 +45,7 @@ class Columns(NamedTuple):
     """From row to row."""
 
 
-@struct(name="Columns")
-class ColumnsProblem(Struct):
-    cuda = """
+ColumnsProblem = struct("Columns", f"""
     const void* data;
     i64 outer_stride;  // in elements, as is `stride`
     i64 stride;        // from row to row
@@ -115,43 +60,24 @@ class ColumnsProblem(Struct):
     void* out;
     double divisor;
     i64 target;
-    int distance[MAX_LEVELS];
-    """
+    int distance[{MAX_LEVELS}];
+""")  # fmt: skip
 
 
-class ColumnsLaunch:
-    """The sum of each column by the plan of one: everything but the addresses.
-
-    ``aligned``: whether the array begins at a multiple of 16 bytes.
-    """
-
-    def __init__(
-        self, plan: Plan, columns: Columns, aligned: bool, target: Format, gpu: Gpu, divisor: float
-    ) -> None:
-        self._lock = threading.Lock()
-        element, double = get_format(plan.input), get_format("binary64")
-        period = plan.block * (LOAD // element.dtype.itemsize)
-        chunk = loop_of(plan)[0] * period
-        chunks, results = -(-plan.n // chunk), columns.outer * columns.inner
-        several = chunks > 1
-        self.room = chunks * results if several else 0
-        """Numbers of binary64 that a call needs memory for."""
-        first = _Job(element, columns, plan.n, chunk, period, plan.parts[0].steps, aligned, gpu)
-        if not several:
-            self._passes = [_Pass(first, target, divisor)]
-            return
-        last = _Job(
-            double, Columns(1, results, 0, results), chunks, chunks, plan.block, plan.final, True, gpu
-        )
-        self._passes = [_Pass(first, double, 1), _Pass(last, target, divisor)]
-
-    def __call__(self, x: int, out: int, room: int, stream: int) -> None:
-        """Put it on the stream, for numbers from address x on and results from address ``out`` on."""
-        with self._lock:  # the driver copies the parameters before the launch returns
-            first, *rest = self._passes
-            first(x, room if rest else out, stream)
-            for last in rest:
-                last(room, out, stream)
+def columns_recipe(
+    plan: Plan, columns: Columns, aligned: bool, target: Format, gpu: Gpu, divisor: float
+) -> Recipe:
+    """The sum of each column by the plan of one; ``aligned``: whether the array begins at a multiple of 16 bytes."""
+    element, double = get_format(plan.input), get_format("binary64")
+    period = plan.block * (LOAD // element.dtype.itemsize)
+    chunk = loop_of(plan)[0] * period
+    chunks, results = -(-plan.n // chunk), columns.outer * columns.inner
+    first = _Job(element, columns, plan.n, chunk, period, plan.parts[0].steps, aligned, gpu)
+    if chunks == 1:
+        return Recipe((_choice(first, target, divisor, X, OUT),))
+    last = _Job(double, Columns(1, results, 0, results), chunks, chunks, plan.block, plan.final, True, gpu)
+    passes = _choice(first, double, 1, X, ROOM), _choice(last, target, divisor, ROOM, OUT)
+    return Recipe(passes, room=chunks * results)
 
 
 class _Job(NamedTuple):
@@ -210,8 +136,11 @@ class _Job(NamedTuple):
         """Whether a warp of its own for some columns, of each chunk, is enough."""
         return warps * self.chunks >= enough * self.gpu.multiprocessors
 
+    def tuned(self, kind: type[_C]) -> _C:
+        return config(kind, self.gpu.compute_capability, self.element.name)
 
-class _Way(NamedTuple):
+
+class _Grid(NamedTuple):
     """A kernel, and its grid but for the chunks."""
 
     source: str
@@ -225,128 +154,149 @@ class _Way(NamedTuple):
     shared: int = 0
 
 
-class _Pass:
-    """One launch."""
-
-    def __init__(self, job: _Job, target: Format, divisor: float) -> None:
-        columns, gpu = job.columns, job.gpu
-        way = _staged(job) or _direct(job)
-        macros = {**way.macros, "THREADS": way.threads, "RESIDENT": way.resident // (way.threads // 32)}
-        function = compiled(
-            way.source, "columns", gpu.compute_capability, ELEMENTS[job.element.name], way.layout,
-            tuple(macros.items()),
-        )  # fmt: skip
-        if way.shared:
-            allow_shared(function, way.shared, gpu.ordinal)
-        pieces = -(-columns.inner // way.unit)
-        distance = (ctypes.c_int32 * MAX_LEVELS)(*job.levels)
-        self._problem = ColumnsProblem(
-            0, columns.outer_stride, columns.stride, columns.inner, pieces, columns.outer * pieces,
-            -(-(1 << 64) // pieces) % (1 << 64), job.length, job.chunk, job.period,
-            columns.outer * columns.inner, 0, divisor, TARGETS[target.name], distance,
-        )  # fmt: skip
-        self._kernel = KernelLaunch(
-            function, way.blocks, way.threads, self._problem, way.shared, more=job.chunks
-        )
-
-    def __call__(self, x: int, out: int, stream: int) -> None:
-        self._problem.data, self._problem.out = x, out
-        self._kernel(stream)
-
-
-def _direct(job: _Job) -> _Way:
-    """Every lane has its numbers from memory."""
-    columns, short, size = job.columns, job.short, job.size
-    narrow = short and job.row <= LOAD and columns.stride == columns.inner
-    jumps = columns.outer_stride * size, 0 if narrow else columns.stride * size
-    # A row is loaded in pieces of eight bytes.
-    halved = short and not narrow and any(step % LOAD for step in jumps)
-    grain = LOAD // 2 if halved else LOAD
-    shifted = short and not (job.aligned and all(step % grain == 0 for step in jumps))
-    layout = "SHIFTED" if shifted else "ALIGNED"
-    unit = columns.inner if narrow else LOAD // size if short else _LANE // size
-    whole = columns.inner % unit == 0 and job.begins_at(_LANE)
-    slim = narrow or (not short and job.row <= _SLIM)
-    least = 0 if slim else next(row for turns, row in _PAIRED if job.turns <= turns)
-    if not short and not (whole and job.row >= least):
-        unit = 1
-    units, levels = columns.outer * -(-columns.inner // unit), len(job.levels)
-    # Lanes that would have no column take leaves, and so do those that would read what follows in a sector later.
-    leaf = leaf_rows(job.steps)
-    together = (_TOGETHER_SHORT if short else _TOGETHER) // (leaf * job.row) if slim else 1
-    if not short:  # a lane keeps leaves enough to have many loads under way
-        together = min(together, 1 << max(levels - _WITHIN_ONE, _LEAST))
-    spread = min(max(_UNITS[short] // units, together, 1).bit_length() - 1, levels, 3 if short else 5)
-    # Half a leaf leaves half of the lanes to other units.
-    halves = short and not narrow and job.length <= leaf // 2
-    warps = -(-units // (_UNITS[short] << halves >> spread))
-    along = _ALONG_LEVELS if levels - spread >= _ALONG_LEVELS and not job.is_busy(warps, _ENOUGH) else 0
-    own = levels - spread - along
-    if short:
-        most = 1 << (_LOADS[layout] // unit).bit_length() - 1 if narrow else 1
-        turns, within, resident = min(most, job.least_power_of_turns), 0, _RESIDENT
-    else:
-        turns, within, resident = _depth(job, slim, unit)
-    # Shifted ones have no registers for it.
-    piped = short and not narrow and not shifted and along == 0 and own <= _PIPED and units < _MAX_PIPED
+def _choice(job: _Job, target: Format, divisor: float, source: int, goal: int) -> KernelChoice:
+    columns = job.columns
+    grid = _staged(job) or _direct(job)
     macros = {
-        "GRAIN": LOAD if shifted else grain, "COLUMNS": unit, "NARROW": int(narrow), "SPREAD": spread, "LEVELS": own,
+        "ELEMENT": ELEMENTS[job.element.name], "LAYOUT": grid.layout, **grid.macros, "THREADS": grid.threads,
+        "RESIDENT": grid.resident // (grid.threads // 32),
+    }  # fmt: skip
+    pieces = -(-columns.inner // grid.unit)
+    problem = ColumnsProblem(
+        0, columns.outer_stride, columns.stride, columns.inner, pieces, columns.outer * pieces,
+        -(-(1 << 64) // pieces) % (1 << 64), job.length, job.chunk, job.period,
+        columns.outer * columns.inner, 0, divisor, TARGETS[target.name], tuple(job.levels),
+    )  # fmt: skip
+    return KernelChoice(
+        grid.source, macros, grid.blocks, grid.threads, problem, {"data": source, "out": goal}, "columns",
+        grid.shared, job.chunks,
+    )  # fmt: skip
+
+
+def _direct(job: _Job) -> _Grid:
+    """Every lane has its numbers from memory."""
+    return (
+        _narrow(job, job.tuned(NarrowColumnsConfig))
+        if job.short
+        else _wide(job, job.tuned(WideColumnsConfig))
+    )
+
+
+def _narrow(job: _Job, tuned: NarrowColumnsConfig) -> _Grid:
+    """Numbers of 16 bits: four lanes have a unit, by MMAs."""
+    columns, size, leaf, levels = job.columns, job.size, leaf_rows(job.steps), len(job.levels)
+    packed = job.row <= LOAD and columns.stride == columns.inner
+    jumps = columns.outer_stride * size, 0 if packed else columns.stride * size
+    # A row is loaded in pieces of eight bytes.
+    halved = not packed and any(step % LOAD for step in jumps)
+    grain = LOAD // 2 if halved else LOAD
+    shifted = not (job.aligned and all(step % grain == 0 for step in jumps))
+    unit = columns.inner if packed else LOAD // size
+    units = columns.outer * -(-columns.inner // unit)
+    together = tuned.together // (leaf * job.row) if packed else 1
+    spread = _spread(_UNITS[True], units, together, levels, 3)
+    # Half a leaf leaves half of the lanes to other units.
+    halves = not packed and job.length <= leaf // 2
+    warps = -(-units // (_UNITS[True] << halves >> spread))
+    along = _along(job, tuned, levels - spread, warps)
+    own = levels - spread - along
+    most = 1 << (tuned.loads[shifted] // unit).bit_length() - 1 if packed else 1
+    turns = min(most, job.least_power_of_turns)
+    # Shifted ones have no registers for it.
+    piped = not packed and not shifted and along == 0 and own <= tuned.piped and units < _MAX_PIPED
+    macros = {
+        "GRAIN": LOAD if shifted else grain, "COLUMNS": unit, "NARROW": int(packed), "SPREAD": spread, "LEVELS": own,
         "HALVES": int(halves), "LOOPS": int(job.turns > turns), "TURNS": turns, "UNEVEN": int(job.is_uneven),
         "ALONG": 1 << along, "PIPED": int(piped),
     }  # fmt: skip
-    if not short:
-        macros["LOW"] = spread if job.is_uneven else min(spread, _LOW)
-        macros["MOST_WITHIN"] = within
-    threads = 32 << along if along else _THREADS
+    threads = 32 << along if along else tuned.threads
     blocks = -(-warps // (threads // 32 >> along))
     if piped:
-        blocks = min(blocks, _most_blocks(job, resident, threads))
-    return _Way("columns.cu", layout, macros, unit, blocks, threads, resident)
+        blocks = min(blocks, _most_blocks(job, tuned.resident, threads, tuned.waves))
+    layout = "SHIFTED" if shifted else "ALIGNED"
+    return _Grid("columns", layout, macros, unit, blocks, threads, tuned.resident)
 
 
-def _depth(job: _Job, slim: bool, unit: int) -> tuple[int, int, int]:
-    """Of numbers of more than 16 bits: turns at a time, levels of a lane's leaves, and warps per multiprocessor."""
+def _wide(job: _Job, tuned: WideColumnsConfig) -> _Grid:
+    """Numbers of more bits: a lane has a column, or two."""
+    columns, leaf, levels = job.columns, leaf_rows(job.steps), len(job.levels)
+    unit = _LANE // job.size
+    whole = columns.inner % unit == 0 and job.begins_at(_LANE)
+    slim = job.row <= tuned.slim
+    least = 0 if slim else tuned.paired[0 if job.turns <= 1 else 1 if job.turns <= 4 else 2]
+    if not (whole and job.row >= least):
+        unit = 1
+    units = columns.outer * -(-columns.inner // unit)
+    # Lanes that would have no column take leaves, and so do those that would read what follows in a sector later; but a
+    # lane keeps leaves enough to have many loads under way.
+    together = tuned.together // (leaf * job.row) if slim else 1
+    together = min(together, 1 << max(levels - tuned.within_one, tuned.least))
+    spread = _spread(_UNITS[False], units, together, levels, 5)
+    warps = -(-units // (_UNITS[False] >> spread))
+    along = _along(job, tuned, levels - spread, warps)
     if job.turns == 1:
-        return 1, _WITHIN_ONE, _RESIDENT_WIDE[unit * job.size]
-    if unit > 1 and not slim:
-        turns = min(_PAIRED_TURNS, job.least_power_of_turns)
-        return turns, (_PAIRED_LOADS // turns).bit_length() - 1, _RESIDENT_PAIRED
-    return min(_TURNS[slim], job.least_power_of_turns), _WITHIN[slim], _RESIDENT_LOOPS[slim]
+        turns, within, resident = 1, tuned.within_one, tuned.resident[unit * job.size == _LANE]
+    elif unit > 1 and not slim:
+        turns, resident = min(tuned.paired_turns, job.least_power_of_turns), tuned.paired_resident
+        within = (tuned.paired_loads // turns).bit_length() - 1
+    else:
+        turns = min(tuned.turns[slim], job.least_power_of_turns)
+        within, resident = tuned.within[slim], tuned.resident_loops[slim]
+    macros = {
+        "GRAIN": LOAD, "COLUMNS": unit, "NARROW": 0, "SPREAD": spread, "LEVELS": levels - spread - along, "HALVES": 0,
+        "LOOPS": int(job.turns > turns), "TURNS": turns, "UNEVEN": int(job.is_uneven), "ALONG": 1 << along, "PIPED": 0,
+        "LOW": spread if job.is_uneven else min(spread, tuned.low), "MOST_WITHIN": within,
+    }  # fmt: skip
+    threads = 32 << along if along else tuned.threads
+    blocks = -(-warps // (threads // 32 >> along))
+    return _Grid("columns", "ALIGNED", macros, unit, blocks, threads, resident)
 
 
-def _staged(job: _Job) -> _Way | None:
+def _spread(of_warp: int, units: int, together: int, levels: int, most: int) -> int:
+    """Levels of the leaves of a column that lanes share."""
+    return min(max(of_warp // units, together, 1).bit_length() - 1, levels, most)
+
+
+def _along(job: _Job, tuned: ColumnsConfig, levels: int, warps: int) -> int:
+    """Levels that the warps of a block share."""
+    return tuned.along_levels if levels >= tuned.along_levels and not job.is_busy(warps, tuned.enough) else 0
+
+
+def _staged(job: _Job) -> _Grid | None:
     """By way of shared memory, where that is worth it: 16-bit numbers, of leaves that fill half a tile."""
+    if not job.short or job.gpu.compute_capability < (9, 0):
+        return None
+    tuned = job.tuned(StagedColumnsConfig)
     columns, unit = job.columns, LOAD // job.size
     units, levels, leaf = columns.outer * -(-columns.inner // unit), len(job.levels), leaf_rows(job.steps)
     gaps = columns.stride != columns.inner or columns.outer_stride != columns.stride * job.length
     few = job.row in (32, 64)
     if (
-        not job.short or job.gpu.compute_capability < (9, 0) or job.is_uneven or job.row < _LINE
-        or units >= _MAX_PIPED or not job.begins_at(LOAD) or (gaps and few) or job.length <= leaf // 4
-        or job.turns > _STAGED_TURNS
+        job.is_uneven or job.row < tuned.line or units >= _MAX_PIPED or not job.begins_at(LOAD) or (gaps and few)
+        or job.length <= leaf // 4 or job.turns > tuned.turns
     ):  # fmt: skip
         return None
     assert job.chunks == 1  # of several, each has more turns
     halves = job.length <= leaf // 2
     warps, along = -(-units // (_STAGED_UNITS << halves)), 0
-    while along < min(_ALONG_LEVELS, levels) and not job.is_busy(warps << along, _ENOUGH_STAGED):
+    while along < min(_ALONG_LEVELS, levels) and not job.is_busy(warps << along, tuned.enough):
         along += 1
-    threads = max(_THREADS, 32 << along)
+    threads = max(tuned.threads, 32 << along)
     blocks = -(-warps // (threads // 32 >> along))
     if along == 0:
-        blocks = min(blocks, _most_blocks(job, _RESIDENT, threads))
+        blocks = min(blocks, _most_blocks(job, tuned.resident, threads, tuned.waves))
     macros = {
         "LEVELS": levels - along, "HALVES": int(halves), "LOOPS": int(job.turns > 1), "ALONG": 1 << along,
-        "STAGES": _STAGES, "PIECES": job.row // LOAD if few else _STAGED_UNITS << halves,
-        "EVICT_FIRST": int(4 * columns.outer * columns.inner <= _KEPT * job.gpu.l2),
+        "STAGES": tuned.stages, "PIECES": job.row // LOAD if few else _STAGED_UNITS << halves,
+        "EVICT_FIRST": int(4 * columns.outer * columns.inner <= tuned.kept * job.gpu.l2),
     }  # fmt: skip
-    shared = threads // 32 * _STAGES * _TILE
-    return _Way("staged_columns.cu", "ALIGNED", macros, unit, blocks, threads, _RESIDENT, shared)
+    shared = threads // 32 * tuned.stages * _TILE
+    return _Grid("staged_columns", "ALIGNED", macros, unit, blocks, threads, tuned.resident, shared)
 
 
-def _most_blocks(job: _Job, resident: int, threads: int) -> int:
+def _most_blocks(job: _Job, resident: int, threads: int, waves: int) -> int:
     """Of warps that have columns one after another."""
-    return job.gpu.multiprocessors * resident // (threads // 32) * _WAVES
+    return job.gpu.multiprocessors * resident // (threads // 32) * waves
 
 
 def leaf_rows(steps: Sequence[Step]) -> int:

@@ -45,6 +45,11 @@ class Gpu:
         """Bytes of its second cache."""
         return attribute_of(self.ordinal, "L2_CACHE_SIZE")
 
+    @cached_property
+    def shared_memory(self) -> int:
+        """Bytes that a block may have, if it asks for them."""
+        return attribute_of(self.ordinal, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
+
     @property
     def unit(self) -> Unit:
         """The unit whose plans it executes: its own, or the default's where the catalogue has none."""

@@ -16,10 +16,10 @@ import numpy.typing as npt
 from tcu.formats.format import Format, get_format
 from tcu.gpu.device import Gpu, call, current
 from tcu.gpu.imports import cuda_module
-from tcu.gpu.launch import KernelLaunch
-from tcu.gpu.rows import RowsLaunch
-from tcu.gpu.structs import Struct, constants, struct
-from tcu.gpu.sums import COUNTS, ELEMENTS, EMPTY_BITS, LIMB_BITS, WORDS_OF, ExactLaunch, compiled, contiguous
+from tcu.gpu.launch import KernelChoice, Launch, bind
+from tcu.gpu.rows import rows_recipe
+from tcu.gpu.structs import constants, struct
+from tcu.gpu.sums import COUNTS, ELEMENTS, EMPTY_BITS, LIMB_BITS, WORDS_OF, exact_recipe
 from tcu.plan import Plan, granularity
 from tcu.plan.plan import Part
 
@@ -30,13 +30,11 @@ _BLOCKS, _THREADS = 1024, 256
 BLOCK = constants(THREADS=_THREADS)
 
 
-@struct()
-class Magnitudes(Struct):
-    cuda = """
+Magnitudes = struct("Magnitudes", """
     Code* x;
     i64 n;
     u64* top;  // zero
-    """
+""")  # fmt: skip
 
 
 class Feed:
@@ -75,17 +73,15 @@ class Feed:
         with current(self._gpu):
             call("cuMemcpyHtoDAsync", self._data, self._host, n * self._element.dtype.itemsize, self._stream)
             call("cuMemsetD8Async", self._results, 0, self._results_bytes, self._stream)
-            operand = (contiguous(self._data, n),)
-            exact = _exact_launch(n, self._element.name, self._gpu)
-            exact(operand, 0, self._results, self._stream)
+            exact = _exact_launch(n, self._element, self._gpu)
+            exact.start(self._data, self._data, self._results, self._stream)
             if plan is not None:
                 self._add_chunks(n, plan)
             if magnitudes:
                 problem = Magnitudes(self._data, n, self._results + 16 * _WORDS)
-                KernelLaunch(_magnitudes(self._element.name, self._gpu), _BLOCKS, _THREADS, problem)(
-                    self._stream
-                )
-                exact(operand, 0, self._results + 8 * _WORDS, self._stream)
+                macros = {"ELEMENT": ELEMENTS[self._element.name], "LAYOUT": "ALIGNED"}
+                bind(KernelChoice("magnitudes", macros, _BLOCKS, _THREADS, problem), self._gpu)(self._stream)
+                exact.start(self._data, self._data, self._results + 8 * _WORDS, self._stream)
             call("cuMemcpyDtoHAsync", self._host_results, self._results, self._results_bytes, self._stream)
 
     def _add_chunks(self, n: int, plan: Plan) -> None:
@@ -94,10 +90,8 @@ class Feed:
         at = self._results + 8 * (2 * _WORDS + 1)
         for rows, length, first in ((whole, chunk, 0), (1 if rest else 0, rest, whole)):
             if rows:
-                launch = _rows_launch(plan, rows, length, self._gpu)
-                launch(
-                    self._data + first * chunk * self._element.dtype.itemsize, at + 8 * first, self._stream
-                )
+                start = self._data + first * chunk * self._element.dtype.itemsize
+                _rows_launch(plan, rows, length, self._gpu).start(start, start, at + 8 * first, self._stream)
 
     def finish(self) -> None:
         """Wait for what was started; the results are there then."""
@@ -133,27 +127,13 @@ def _array(address: int, dtype: np.dtype[Any], size: int) -> npt.NDArray[Any]:
 
 
 @lru_cache(maxsize=64)
-def _exact_launch(n: int, element: str, gpu: Gpu) -> ExactLaunch:
-    fmt = get_format(element)
-    return ExactLaunch(n, fmt, "ALIGNED", fmt, gpu)
+def _exact_launch(n: int, element: Format, gpu: Gpu) -> Launch:
+    return Launch(exact_recipe(n, element, "ALIGNED", element, gpu, state=True), gpu)
 
 
 @lru_cache(maxsize=64)
-def _rows_launch(plan: Plan, rows: int, length: int, gpu: Gpu) -> RowsLaunch:
+def _rows_launch(plan: Plan, rows: int, length: int, gpu: Gpu) -> Launch:
     """Each chunk as a row with a plan of its own, which is the part's steps."""
-    row = Plan(
-        length,
-        plan.input,
-        plan.variant,
-        plan.chain,
-        plan.block,
-        (Part(0, length, plan.parts[0].steps),),
-        (),
-        plan.result,
-    )
-    return RowsLaunch(row, rows, length, True, get_format("binary64"), gpu, 1.0)
-
-
-@lru_cache(maxsize=16)
-def _magnitudes(element: str, gpu: Gpu) -> Any:
-    return compiled("magnitudes.cu", "magnitudes", gpu.compute_capability, ELEMENTS[element], "ALIGNED", ())
+    part = Part(0, length, plan.parts[0].steps)
+    row = Plan(length, plan.input, plan.variant, plan.chain, plan.block, (part,), (), plan.result)
+    return Launch(rows_recipe(row, rows, length, True, get_format("binary64"), gpu, 1.0), gpu)

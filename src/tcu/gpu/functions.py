@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from tcu.gpu.cache import key_of, load_or_compile
 from tcu.gpu.compiler import CompileTask, compile_cuda, compiler_version, task_of
-from tcu.gpu.device import Gpu, attribute_of, call, check_driver
+from tcu.gpu.device import Gpu, call, check_driver
 from tcu.gpu.imports import cuda_module
 
-__all__ = ["allow_shared", "find_function", "load", "prefer_shared", "shared_memory_of"]
-
-_found: dict[tuple[str, str, tuple[tuple[str, str], ...], str], Any] = {}
-_lock = threading.Lock()
+__all__ = ["allow_shared", "find_function", "load", "prefer_shared"]
 
 
-def find_function(source: str, entry: str, macros: Mapping[str, str], gpu: Gpu) -> Any:
+def find_function(
+    source: str, entry: str, macros: Mapping[str, object], gpu: Gpu, *, specific: bool = False
+) -> Any:
     """The function ``entry`` of a source with these macros, loaded once."""
-    major, minor = gpu.compute_capability
-    key = (source, entry, tuple(sorted(macros.items())), f"sm_{major}{minor}")
-    with _lock:
-        found = _found.get(key)
-        if found is None:
-            found = _found[key] = load(task_of(source, macros, key[3]), entry)
-        return found
+    architecture = "sm_{}{}".format(*gpu.compute_capability) + "a" * specific
+    return _found(source, entry, tuple(macros.items()), architecture)
+
+
+@cache
+def _found(source: str, entry: str, macros: tuple[tuple[str, object], ...], architecture: str) -> Any:
+    return load(task_of(source, dict(macros), architecture), entry)
 
 
 def load(task: CompileTask, entry: str) -> Any:
@@ -58,8 +57,3 @@ def _set(function: Any, attribute: str, value: int, ordinal: int) -> None:
     driver = cuda_module("cuda.bindings.driver")
     which = getattr(driver.CUfunction_attribute, f"CU_FUNC_ATTRIBUTE_{attribute}")
     call("cuKernelSetAttribute", which, value, driver.CUkernel(int(function)), call("cuDeviceGet", ordinal))
-
-
-def shared_memory_of(gpu: Gpu) -> int:
-    """Bytes that a block may have, if it asks for them."""
-    return attribute_of(gpu.ordinal, "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")

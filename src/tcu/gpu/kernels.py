@@ -7,6 +7,7 @@ from the PTX ISA, sections "mma" and "wgmma.mma_async" ("Target ISA notes").
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from tcu.formats import get_format
 from tcu.gpu.errors import UnsupportedInstructionError
@@ -68,7 +69,7 @@ class Kernel:
     def tiles_per_block(self) -> int:
         return 1 if self.name == "wgmma" else self.threads // 32
 
-    @property
+    @cached_property
     def macros(self) -> dict[str, str]:
         """What the source leaves open."""
         given, result = get_format(self.a).dtype.itemsize, get_format(self.output).dtype.itemsize

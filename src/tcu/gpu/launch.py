@@ -1,134 +1,198 @@
-"""Launch the kernel of an instruction on a batched, strided problem."""
+"""Launches of every kernel: what is chosen, how it is bound, and how the driver is called.
+
+A family of kernels looks at a problem and returns a :class:`Recipe`, without a GPU.  :class:`Launch` compiles and
+binds it, and lacks nothing then but addresses.
+"""
 
 from __future__ import annotations
 
 import ctypes
-import math
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple
 
-from tcu.errors import ShapeError
-from tcu.gpu.compiler import task_for
 from tcu.gpu.device import Gpu, check
-from tcu.gpu.functions import load
+from tcu.gpu.functions import allow_shared, find_function, prefer_shared
 from tcu.gpu.imports import cuda_module
-from tcu.gpu.kernels import Kernel, architecture
-from tcu.gpu.structs import Struct, constants, struct
+from tcu.gpu.structs import Struct
+from tcu.gpu.workspace import Workspace, workspace
 
-__all__ = ["KernelLaunch", "Matrix", "Problem", "Strided", "collapse", "joined", "launch"]
+__all__ = [
+    "OTHER",
+    "OUT",
+    "ROOM",
+    "SPACE",
+    "KernelChoice",
+    "KernelLaunch",
+    "Launch",
+    "Recipe",
+    "Space",
+    "X",
+    "bind",
+]
 
-MAX_BATCH_DIMENSIONS = 8
-"""Of a kernel's problem; a shape of more is put together, or refused."""
-LIMITS = constants(MAX_BATCH_DIMENSIONS=MAX_BATCH_DIMENSIONS)
-_MAX_BLOCKS = 1 << 20
-"""Blocks go through further tiles in a loop."""
-
-_loaded: dict[tuple[Kernel, tuple[int, int]], Any] = {}
-_lock = threading.Lock()
+X, OTHER, OUT, ROOM, SPACE = range(5)
+"""What a call gives: addresses of x, of what goes with it (y, offsets; or a number), of the result, of the room, and of
+the workspace."""
+Given = int | tuple[int, int]
+"""One of these, or what lies so many bytes behind it."""
 
 
 @dataclass(frozen=True)
-class Strided:
-    """An operand in the GPU's memory; address 0 stands for zeros."""
+class KernelChoice:
+    """A kernel, how it is compiled, its grid, and the structure that it takes."""
 
-    address: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    """In elements; 0 for broadcast dimensions."""
-
-
-@struct()
-class Matrix(Struct):
-    cuda = """
-    const void* data;  // null: zeros
-    i64 row_stride;    // strides in elements; a broadcast dimension has stride 0
-    i64 column_stride;
-    i64 batch_strides[MAX_BATCH_DIMENSIONS];
-    """
-
-
-@struct()
-class Problem(Struct):
-    cuda = """
-    Matrix a, b, c;
-    void* d;  // contiguous, batch × m × n
-    i64 m, n, k;
-    i64 tiles;  // of all members of the batch
-    i64 batch_dimensions;
-    i64 batch_extents[MAX_BATCH_DIMENSIONS];  // outermost first
-    """
+    source: str
+    """Its file in ``tcu/gpu/cuda/kernels``, without the suffix."""
+    macros: Mapping[str, object]
+    blocks: int
+    threads: int
+    problem: Struct
+    takes: Mapping[str, Given] = field(default_factory=dict)
+    """The fields of the structure that a call gives."""
+    entry: str = ""
+    """Its name, if not that of the file."""
+    shared: int = 0
+    """Bytes of shared memory of a block whose size the kernel leaves open."""
+    more: int = 1
+    """How often the blocks come, numbered by blockIdx.y."""
+    overlaps: bool = False
+    """Whether it may begin before the launch ahead of it has ended (cuda/device/grid/programmatic_launch.cuh)."""
+    cooperative: bool = False
+    """Whether it begins when there is room for all blocks, which wait for each other."""
+    prefers_shared: bool = False
+    """Whether all of L1 that can be shared memory is that: where kernels are to run beside each other."""
+    specific: bool = False
+    """Whether it is compiled for the architecture-specific target (sm_90a)."""
 
 
-def launch(
-    kernel: Kernel,
-    gpu: Gpu,
-    operands: Sequence[Strided],
-    batch: tuple[int, ...],
-    result: int,
-    stream: int,
-) -> None:
-    """Put D = A·B + C on the stream; ``result`` is the address of a contiguous (batch, m, n)."""
-    a, b, c = operands
-    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
-    extents, strides = collapse(batch, [operand.strides[:-2] for operand in operands])
-    tiles = math.prod(batch) * -(-m // kernel.shape[0]) * -(-n // kernel.shape[1])
-    matrices = [
-        Matrix(x.address, *x.strides[-2:], (ctypes.c_int64 * MAX_BATCH_DIMENSIONS)(*own))
-        for x, own in zip((a, b, c), strides, strict=True)
-    ]
-    problem = Problem(
-        *matrices, result, m, n, k, tiles, len(extents), (ctypes.c_int64 * MAX_BATCH_DIMENSIONS)(*extents)
-    )
-    blocks = min(-(-tiles // kernel.tiles_per_block), _MAX_BLOCKS)
-    KernelLaunch(_load(kernel, gpu), blocks, kernel.threads, problem)(stream)
+class Space(NamedTuple):
+    """A workspace that a launch needs: its kind, how many words of 8 bytes, and whether they are ones or zeros."""
+
+    kind: str
+    words: int
+    ones: bool = False
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What serves problems of one kind: kernels, one after another, and the memory that they need."""
+
+    kernels: tuple[KernelChoice, ...]
+    room: int = 0
+    """Numbers of 8 bytes that a call gives, for as long as it runs, from a multiple of 16 bytes on."""
+    space: Space | None = None
+
+
+class Launch:
+    """A recipe on a GPU, which lacks nothing but addresses."""
+
+    def __init__(self, recipe: Recipe, gpu: Gpu) -> None:
+        self.room = recipe.room
+        self._gpu, self._space, self._lock = gpu, recipe.space, threading.Lock()
+        self._writes = [write for choice in recipe.kernels for write in _writes(choice)]
+        self._kernels = [bind(choice, gpu) for choice in recipe.kernels]
+        self._alone = len(self._kernels) == 1
+        first = self._kernels[0]
+        self._call, self._parameters, self._name = first.call, first.parameters, first.name
+        self._default: Workspace | None = None
+
+    def start(self, x: int, other: int, out: int, stream: int, room: int = 0) -> None:
+        """Put it on the stream."""
+        space = 0
+        piece = self._default if stream == 0 else None
+        if self._space is not None:
+            piece = piece or self._piece(stream)
+            space = piece.address
+        given = x, other, out, room, space
+        with self._lock:  # the driver copies the parameters before a launch returns
+            for words, place, which, beyond in self._writes:
+                words[place] = given[which] + beyond
+            if self._alone:  # in the fewest steps
+                (status,) = self._call(stream, self._parameters, 0)
+                if status:
+                    check(self._name, status)
+            elif piece is None:
+                for kernel in self._kernels:
+                    kernel(stream)
+            else:
+                piece.start(stream, *self._kernels)
+
+    def _piece(self, stream: int) -> Workspace:
+        assert self._space is not None
+        piece = workspace(*self._space, self._gpu.ordinal, stream)
+        if stream == 0:
+            self._default = piece  # that stream is never captured, and no piece is ever freed
+        return piece
+
+
+def _writes(choice: KernelChoice) -> Iterator[tuple[Any, int, int, int]]:
+    """(the structure as words, the place of a word, what is put there, and how many bytes beyond that)"""
+    problem = choice.problem
+    words = (ctypes.c_uint64 * (ctypes.sizeof(problem) // 8)).from_buffer(problem)
+    for path, given in choice.takes.items():
+        which, beyond = (given, 0) if isinstance(given, int) else given
+        yield words, problem.offset(path) // 8, which, beyond
+
+
+def bind(choice: KernelChoice, gpu: Gpu) -> KernelLaunch:
+    """Compiled, or from the cache, and ready to start."""
+    entry = choice.entry or choice.source
+    function = find_function(f"{choice.source}.cu", entry, choice.macros, gpu, specific=choice.specific)
+    if choice.shared:
+        allow_shared(function, choice.shared, gpu.ordinal)
+    if choice.prefers_shared:
+        prefer_shared(function, gpu.ordinal)
+    return KernelLaunch(function, choice)
 
 
 class KernelLaunch:
-    """A kernel with its grid and the structure that it takes, which may change between launches.
+    """A kernel that is started with what its structure holds at that time.
 
-    cuda.core.launch takes no structures, hence the driver's own call.
-    ``shared``: bytes of shared memory of a block whose size the kernel leaves open.  ``more``: how often
-    the blocks come, numbered by blockIdx.y.  ``overlaps``: it may begin before the launch ahead of it has ended, as
-    cuda/device/grid/programmatic_launch.cuh says.  ``cooperative``: it begins when there is room for all blocks, which wait for each other.
+    cuda.core.launch takes no structures, hence the driver's own call: through cuda.bindings it takes 4.6 us, through
+    ctypes 4.8 to 5.7, and through a function that Numba compiled 4.6 (H200).
     """
 
-    def __init__(
-        self, function: Any, blocks: int, threads: int, problem: ctypes.Structure, shared: int = 0,
-        more: int = 1, *, overlaps: bool = False, cooperative: bool = False,
-    ) -> None:  # fmt: skip
-        self._problem = problem  # what the pointers below point to
-        self._pointers = (ctypes.c_void_p * 1)(ctypes.addressof(problem))
-        self._head = (function, blocks, more, 1, threads, 1, 1, shared)
-        self._address = ctypes.addressof(self._pointers)
+    def __init__(self, function: Any, choice: KernelChoice) -> None:
+        self._problem = choice.problem  # what the pointers below point to
+        self._pointers = (ctypes.c_void_p * 1)(ctypes.addressof(choice.problem))
+        self.parameters = ctypes.addressof(self._pointers)
+        head = choice.blocks, choice.more, 1, choice.threads, 1, 1, choice.shared
         driver = cuda_module("cuda.bindings.driver")
-        attributes = _attributes(driver, overlaps, cooperative)
-        self._call = "cuLaunchKernelEx" if attributes else "cuLaunchKernel"
-        self._launch = getattr(driver, self._call)
-        self._config = _config(driver, attributes, *self._head[1:]) if attributes else None
+        attributes = _attributes(driver, choice)
+        self.name = "cuLaunchKernelEx" if attributes else "cuLaunchKernel"
+        self.call: Any = partial(driver.cuLaunchKernel, function, *head)
+        """Takes the stream, the parameters and 0; returns (status,)."""
+        if attributes:
+            self.call = partial(
+                _extended, driver.cuLaunchKernelEx, _config(driver, attributes, *head), function
+            )
 
     def __call__(self, stream: int) -> None:
-        if self._config is None:
-            (status,) = self._launch(*self._head, stream, self._address, 0)
-        else:
-            self._config.hStream = stream
-            (status,) = self._launch(self._config, self._head[0], self._address, 0)
+        """Put it on the stream."""
+        (status,) = self.call(stream, self.parameters, 0)
         if status:
-            check(self._call, status)
+            check(self.name, status)
 
 
-def _attributes(driver: Any, overlaps: bool, cooperative: bool) -> list[Any]:
-    """What the driver is told of a launch, as KernelLaunch says."""
+def _extended(launch: Any, config: Any, function: Any, stream: int, *rest: int) -> Any:
+    config.hStream = stream
+    return launch(config, function, *rest)
+
+
+def _attributes(driver: Any, choice: KernelChoice) -> list[Any]:
+    """What the driver is told of a launch besides its grid."""
     kinds, attributes = driver.CUlaunchAttributeID, []
-    for asked, kind, field in (
-        (overlaps, "PROGRAMMATIC_STREAM_SERIALIZATION", "programmaticStreamSerializationAllowed"),
-        (cooperative, "COOPERATIVE", "cooperative"),
+    for asked, kind, name in (
+        (choice.overlaps, "PROGRAMMATIC_STREAM_SERIALIZATION", "programmaticStreamSerializationAllowed"),
+        (choice.cooperative, "COOPERATIVE", "cooperative"),
     ):
         if asked:
             attribute = driver.CUlaunchAttribute()
             attribute.id = getattr(kinds, f"CU_LAUNCH_ATTRIBUTE_{kind}")
-            setattr(attribute.value, field, 1)
+            setattr(attribute.value, name, 1)
             attributes.append(attribute)
     return attributes
 
@@ -140,47 +204,3 @@ def _config(driver: Any, attributes: list[Any], *head: int) -> Any:
         setattr(config, name, value)
     config.attrs, config.numAttrs = attributes, len(attributes)
     return config
-
-
-def joined(
-    shape: tuple[int, ...], strides: Sequence[tuple[int, ...]]
-) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
-    """The same shape in as few dimensions as the strides of all operands allow.
-
-    Dimensions of extent 1 go, and a dimension joins the one inside it where
-    every operand steps through both evenly.
-    """
-    extents: list[int] = []
-    steps: list[tuple[int, ...]] = []
-    for extent, *own in zip(shape, *strides, strict=True):
-        if extent == 1:
-            continue
-        if extents and all(outer == inner * extent for outer, inner in zip(steps[-1], own, strict=True)):
-            extents[-1] *= extent
-            steps[-1] = tuple(own)
-        else:
-            extents.append(extent)
-            steps.append(tuple(own))
-    return tuple(extents), [tuple(step[i] for step in steps) for i in range(len(strides))]
-
-
-def collapse(
-    shape: tuple[int, ...], strides: Sequence[tuple[int, ...]]
-) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
-    """:func:`joined`, for a kernel.  Raises ShapeError when more dimensions remain than it takes."""
-    extents, steps = joined(shape, strides)
-    if len(extents) > MAX_BATCH_DIMENSIONS:
-        raise ShapeError(
-            f"shape {shape} with these strides needs {len(extents)} dimensions, a kernel takes "
-            f"{MAX_BATCH_DIMENSIONS}: reshape, or copy what is strided or broadcast"
-        )
-    return extents, steps
-
-
-def _load(kernel: Kernel, gpu: Gpu) -> Any:
-    with _lock:
-        found = _loaded.get((kernel, gpu.compute_capability))
-        if found is None:
-            task = task_for(kernel, architecture(kernel, gpu.compute_capability))
-            found = _loaded[(kernel, gpu.compute_capability)] = load(task, "multiply_accumulate")
-        return found

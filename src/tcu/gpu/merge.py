@@ -1,12 +1,12 @@
-"""Launch the kernels that pack an exact sum for other GPUs, and that round what they add up to."""
+"""The kernels that pack an exact sum for other GPUs, and that round what they add up to."""
 
 from __future__ import annotations
 
 from tcu.formats.format import Format
 from tcu.gpu.device import Gpu
-from tcu.gpu.launch import KernelLaunch
-from tcu.gpu.structs import Struct, constants, struct
-from tcu.gpu.sums import COUNTS, TARGETS, WORDS_OF, compiled
+from tcu.gpu.launch import OTHER, OUT, Given, KernelChoice, Launch, Recipe, X
+from tcu.gpu.structs import constants, struct
+from tcu.gpu.sums import COUNTS, TARGETS, WORDS_OF
 
 __all__ = ["PACKED_OF", "TAIL", "MergeLaunch"]
 
@@ -18,20 +18,15 @@ _THREADS = 128
 BLOCK = constants(THREADS=_THREADS)
 
 
-@struct()
-class Merge(Struct):
-    cuda = """
+Merge = struct("Merge", """
     i64* state;  // WORDS: limbs and counts of this GPU's sum
     i64* words;  // PACKED + COUNTS + 3
     void* out;
-    i64 n;
-    i64 signature;
-    i64 ranks;
-    i64 finish;
+    i64 n, signature, ranks, finish;
     i64 divide;  // whether to divide by the number of numbers
     i64 root;    // with PLANNED: whether to take the root
     i64 target;
-    """
+""")  # fmt: skip
 
 
 class MergeLaunch:
@@ -53,24 +48,22 @@ class MergeLaunch:
         divide: bool,
         root: bool,
     ) -> None:
-        term = "VALUE" if not product else "SQUARE" if root else "PRODUCT"
-        self._kernels = {
-            entry: compiled(
-                "merge.cu", entry, gpu.compute_capability, "BINARY64", "ALIGNED", (("TERM", term),)
-            )
-            for entry in ("pack", "merge")
-        }
-        self._given = {
-            "signature": signature, "finish": int(planned), "divide": int(divide),
-            "root": int(root and planned), "target": TARGETS[target.name],
+        macros = {
+            "ELEMENT": "BINARY64", "LAYOUT": "ALIGNED",
+            "TERM": "VALUE" if not product else "SQUARE" if root else "PRODUCT",
         }  # fmt: skip
+
+        def launch(entry: str, **takes: Given) -> Launch:
+            problem = Merge(0, 0, 0, 0, signature, 0, planned, divide, root and planned, TARGETS[target.name])
+            return Launch(Recipe((KernelChoice("merge", macros, 1, _THREADS, problem, takes, entry),)), gpu)
+
+        self._pack = launch("pack", state=X, words=OUT, n=OTHER)
+        self._merge = launch("merge", words=X, out=OUT, ranks=OTHER)
 
     def pack(self, state: int, words: int, n: int, stream: int) -> None:
         """Put on the stream: the sum whose limbs and counts lie at ``state``, ready to travel, to ``words``."""
-        problem = Merge(state=state, words=words, n=n, **self._given)
-        KernelLaunch(self._kernels["pack"], 1, _THREADS, problem)(stream)
+        self._pack.start(state, n, words, stream)
 
     def merge(self, words: int, out: int, ranks: int, stream: int) -> None:
         """Put on the stream: the words of so many ranks, added up, rounded to address ``out``."""
-        problem = Merge(words=words, out=out, ranks=ranks, **self._given)
-        KernelLaunch(self._kernels["merge"], 1, _THREADS, problem)(stream)
+        self._merge.start(words, ranks, out, stream)

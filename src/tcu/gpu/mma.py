@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ import numpy.typing as npt
 from tcu.errors import DtypeError, ParameterError
 from tcu.formats import Format, get_format
 from tcu.formats.array import is_masked
-from tcu.gpu.arrays import DeviceArray, Library, library_of
+from tcu.gpu.arrays import MAX_BATCH_DIMENSIONS, DeviceArray, Library, collapse, library_of
 from tcu.gpu.device import Gpu, call, current, find_gpu
 from tcu.gpu.kernels import Kernel, find_kernel
-from tcu.gpu.launch import Strided, launch
+from tcu.gpu.launch import KernelChoice, bind
+from tcu.gpu.structs import struct
 from tcu.units import Instruction
 from tcu.units.shapes import product_shape
 
@@ -24,6 +26,36 @@ __all__ = ["allocated", "broadcast", "host_array", "multiply_accumulate"]
 
 _LABELS = ("a", "b", "c")
 _DEFAULT_STREAM = 0
+_MAX_BLOCKS = 1 << 20
+"""Blocks go through further tiles in a loop."""
+
+
+@dataclass(frozen=True)
+class Strided:
+    """An operand in the GPU's memory; address 0 stands for zeros."""
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    """In elements; 0 for broadcast dimensions."""
+
+
+Matrix = struct("Matrix", f"""
+    const void* data;  // null: zeros
+    i64 row_stride;    // strides in elements; a broadcast dimension has stride 0
+    i64 column_stride;
+    i64 batch_strides[{MAX_BATCH_DIMENSIONS}];
+""")  # fmt: skip
+
+
+Problem = struct("Problem", f"""
+    Matrix a, b, c;
+    void* d;  // contiguous, batch × m × n
+    i64 m, n, k;
+    i64 tiles;  // of all members of the batch
+    i64 batch_dimensions;
+    i64 batch_extents[{MAX_BATCH_DIMENSIONS}];  // outermost first
+""")  # fmt: skip
 
 
 def multiply_accumulate(a: Any, b: Any, c: Any, instruction: Instruction, device: int | None = None) -> Any:
@@ -139,15 +171,23 @@ def allocated(size: int) -> Iterator[int]:
 
 
 def _run(
-    kernel: Kernel,
-    gpu: Gpu,
-    operands: list[Strided],
-    shape: tuple[int, ...],
-    address: int,
-    stream: int,
+    kernel: Kernel, gpu: Gpu, operands: Sequence[Strided], shape: tuple[int, ...], result: int, stream: int
 ) -> None:
-    if math.prod(shape) > 0:
-        launch(kernel, gpu, operands, shape[:-2], address, stream)
+    """Put D = A·B + C on the stream; ``result`` is the address of a contiguous array of that shape."""
+    batch = shape[:-2]
+    if not math.prod(shape):
+        return
+    a, b, c = operands
+    m, k, n = a.shape[-2], a.shape[-1], b.shape[-1]
+    extents, strides = collapse(batch, [operand.strides[:-2] for operand in operands])
+    tiles = math.prod(batch) * -(-m // kernel.shape[0]) * -(-n // kernel.shape[1])
+    matrices = [Matrix(x.address, *x.strides[-2:], own) for x, own in zip((a, b, c), strides, strict=True)]
+    problem = Problem(*matrices, result, m, n, k, tiles, len(extents), extents)
+    blocks = min(-(-tiles // kernel.tiles_per_block), _MAX_BLOCKS)
+    choice = KernelChoice(
+        kernel.name, kernel.macros, blocks, kernel.threads, problem, entry="multiply_accumulate", specific=kernel.specific
+    )  # fmt: skip
+    bind(choice, gpu)(stream)
 
 
 def _fits(dtype: np.dtype[Any], fmt: Format) -> bool:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import threading
 from functools import lru_cache
 
 from tcu.gpu.device import Gpu, call, check, find_gpu
-from tcu.gpu.functions import find_function
 from tcu.gpu.imports import cuda_module
-from tcu.gpu.launch import KernelLaunch
-from tcu.gpu.structs import Struct, constants, struct
+from tcu.gpu.launch import OTHER, OUT, KernelChoice, Launch, Recipe, X
+from tcu.gpu.structs import constants, struct
 from tcu.gpu.workspace import any_time
 
 __all__ = ["OffsetsLaunch", "offsets_launch"]
@@ -24,9 +22,7 @@ _FEW = 4 * _LONE_BLOCK
 """Offsets that a block alone looks at."""
 
 
-@struct()
-class Offsets(Struct):
-    cuda = """
+Offsets = struct("Offsets", """
     const void* offsets;
     i64 count;
     i64 stride;  // in elements
@@ -34,7 +30,7 @@ class Offsets(Struct):
     i64* to;     // the copy; null: none
     i64 n;       // what the last one must be
     u32* wrong;  // set to 1 if they cannot be offsets; null: they are not checked
-    """
+""")  # fmt: skip
 
 
 class Answer:
@@ -82,19 +78,17 @@ class OffsetsLaunch:
         self.few = count <= _FEW
         """Whether a copy of wrong offsets is zeros, so that sums by it may follow before the answer is there."""
         self._ordinal = gpu.ordinal
-        self._lock = threading.Lock()
-        self._problem = Offsets(0, count, stride, wide, 0, n, 0)
         if self.few:
             blocks, threads = 1, min(-(-count // 32) * 32, _LONE_BLOCK)
         else:
             blocks, threads = min(-(-count // _THREADS), gpu.multiprocessors * _BLOCKS), _THREADS
-        self._launch = KernelLaunch(
-            find_function("offsets.cu", "offsets", {}, gpu), blocks, threads, self._problem
-        )
+        takes = {"offsets": X, "to": OUT, "wrong": OTHER}
+        problem = Offsets(0, count, stride, wide, 0, n, 0)
+        self._launch = Launch(Recipe((KernelChoice("offsets", {}, blocks, threads, problem, takes),)), gpu)
 
     def copy(self, offsets: int, to: int, stream: int) -> None:
         """Put a copy to address ``to``, as contiguous numbers of 64 bits, on the stream."""
-        self._start(offsets, to, 0, stream)
+        self._launch.start(offsets, 0, to, stream)
 
     def ask(self, offsets: int, to: int, stream: int) -> Answer:
         """The same with a look at them; without a copy if ``to`` is 0."""
@@ -102,15 +96,9 @@ class OffsetsLaunch:
             answer = _answers[self._ordinal].pop()
         except LookupError:
             answer = Answer(self._ordinal)
-        self._start(offsets, to, answer.address, stream)
+        self._launch.start(offsets, answer.address, to, stream)
         answer.record(stream)
         return answer
-
-    def _start(self, offsets: int, to: int, wrong: int, stream: int) -> None:
-        problem = self._problem
-        with self._lock:  # the driver copies the parameters before the launch returns
-            problem.offsets, problem.to, problem.wrong = offsets, to, wrong
-            self._launch(stream)
 
 
 @lru_cache(maxsize=4096)

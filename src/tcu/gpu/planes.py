@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -10,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from tcu.errors import DtypeError, ShapeError
-from tcu.gpu.arrays import DeviceArray, library_of
+from tcu.gpu.arrays import MAX_BATCH_DIMENSIONS, DeviceArray, collapse, library_of
 from tcu.gpu.device import Gpu, current, find_gpu
-from tcu.gpu.functions import find_function
-from tcu.gpu.launch import MAX_BATCH_DIMENSIONS, KernelLaunch, collapse
-from tcu.gpu.structs import Struct, struct
+from tcu.gpu.launch import KernelChoice, bind
+from tcu.gpu.structs import struct
 
 __all__ = ["ComplexProduct", "complex_product", "macros_of"]
 
@@ -23,24 +21,20 @@ _MAX_BLOCKS = 1 << 16
 _REALS = {np.dtype(np.float32): "float", np.dtype(np.float64): "double"}
 
 
-@struct()
-class Planes(Struct):
-    cuda = """
+Planes = struct("Planes", f"""
     const REAL* data;
     i64 plane;  // from a real part to its imaginary one, in elements
-    i64 strides[MAX_BATCH_DIMENSIONS];
-    """
+    i64 strides[{MAX_BATCH_DIMENSIONS}];
+""")  # fmt: skip
 
 
-@struct()
-class ComplexProduct(Struct):
-    cuda = """
+ComplexProduct = struct("ComplexProduct", f"""
     Planes x, y;
     REAL* out;  // contiguous, one plane behind the other
     i64 n;      // numbers
     i64 dimensions;
-    i64 extents[MAX_BATCH_DIMENSIONS];  // outermost first
-    """
+    i64 extents[{MAX_BATCH_DIMENSIONS}];  // outermost first
+""")  # fmt: skip
 
 
 def complex_product(x: Any, y: Any) -> Any:
@@ -92,16 +86,11 @@ def _launch(x: DeviceArray, y: DeviceArray, gpu: Gpu, address: int, stream: int)
     shape = x.shape
     extents, strides = collapse(shape[1:], [_steps(each, len(shape) - 1) for each in (x, y)])
     n = math.prod(shape[1:])
-    planes = [
-        Planes(each.address, each.strides[0], (ctypes.c_int64 * MAX_BATCH_DIMENSIONS)(*own))
-        for each, own in zip((x, y), strides, strict=True)
-    ]
-    problem = ComplexProduct(
-        *planes, address, n, len(extents), (ctypes.c_int64 * MAX_BATCH_DIMENSIONS)(*extents)
-    )
+    planes = [Planes(each.address, each.strides[0], own) for each, own in zip((x, y), strides, strict=True)]
+    problem = ComplexProduct(*planes, address, n, len(extents), extents)
     blocks = min(-(-n // _THREADS), _MAX_BLOCKS)
-    function = find_function("planes.cu", "complex_product", macros_of(x.dtype, n), gpu)
-    KernelLaunch(function, blocks, _THREADS, problem)(stream)
+    macros = macros_of(x.dtype, n)
+    bind(KernelChoice("planes", macros, blocks, _THREADS, problem, entry="complex_product"), gpu)(stream)
 
 
 def _fits(plane: tuple[int, ...], whole: tuple[int, ...]) -> bool:

@@ -10,9 +10,8 @@ import numpy as np
 
 from tcu.gpu.arrays import library_of
 from tcu.gpu.device import current, find_gpu
-from tcu.gpu.functions import find_function
-from tcu.gpu.launch import KernelLaunch
-from tcu.gpu.structs import Struct, struct
+from tcu.gpu.launch import KernelChoice, bind
+from tcu.gpu.structs import struct
 
 __all__ = ["Pairs", "Powers", "add_in_pairs", "macros_of", "powers"]
 
@@ -20,25 +19,20 @@ _THREADS = 128
 _WARP = 32
 
 
-@struct()
-class Powers(Struct):
-    cuda = """
+Powers = struct("Powers", """
     const double* x;
     double* out;  // points × WIDTH, contiguous
     i64 step;     // from a point to the next
     i64 points;
-    """
+""")  # fmt: skip
 
 
-@struct()
-class Pairs(Struct):
-    cuda = """
+Pairs = struct("Pairs", """
     const double* values;  // term i of point p of member k: values[i·step + p·point + k·member]
     const double* base;    // of point p: base[p·base_step]
     double* out;           // members × points, contiguous
-    i64 count, step, member, point, base_step;
-    i64 members, points;
-    """
+    i64 count, step, member, point, base_step, members, points;
+""")  # fmt: skip
 
 
 def powers(x: Any, width: int) -> Any:
@@ -55,9 +49,9 @@ def powers(x: Any, width: int) -> Any:
         view = library.view("x", x, stream)
         points = view.shape[0]
         result, address = library.empty(x, (points, width), np.dtype(np.float64), gpu.ordinal)
-        function = find_function("polynomials.cu", "powers", macros_of(width=width), gpu)
         problem = Powers(view.address, address, view.strides[0], points)
-        KernelLaunch(function, -(-points // (_THREADS // _WARP)), _THREADS, problem)(stream)
+        blocks, macros = -(-points // (_THREADS // _WARP)), macros_of(width=width)
+        bind(KernelChoice("polynomials", macros, blocks, _THREADS, problem, entry="powers"), gpu)(stream)
         return library.finish(result, x, stream)
 
 
@@ -92,8 +86,10 @@ def add_in_pairs(values: Any, base: Any) -> Any:
             terms.address, bases.address, address, count, terms.strides[0], member, terms.strides[-1],
             bases.strides[0], members, points,
         )  # fmt: skip
-        function = find_function("polynomials.cu", "add_in_pairs", macros_of(count=count), gpu)
-        KernelLaunch(function, -(-members * points // _THREADS), _THREADS, problem)(stream)
+        blocks, macros = -(-members * points // _THREADS), macros_of(count=count)
+        bind(KernelChoice("polynomials", macros, blocks, _THREADS, problem, entry="add_in_pairs"), gpu)(
+            stream
+        )
         return library.finish(result, values, stream)
 
 

@@ -1,19 +1,17 @@
-"""Launch the algorithms of paper 002: sums of equal segments, each by the plan of one."""
+"""The kernel of the algorithms of paper 002: sums of equal segments, each by the plan of one."""
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 
 from tcu.formats.format import Format
 from tcu.gpu.device import Gpu, check_mmas
-from tcu.gpu.launch import KernelLaunch
-from tcu.gpu.structs import Struct, struct
-from tcu.gpu.sums import ELEMENTS, TARGETS, Array, Layout, compiled
-from tcu.gpu.workspace import workspace
+from tcu.gpu.launch import OUT, SPACE, Given, KernelChoice, Recipe, Space, X
+from tcu.gpu.structs import struct
+from tcu.gpu.sums import ELEMENTS, TARGETS, Layout, Operand
 from tcu.plan import AddStep, MmaStep, Plan, granularity
 
-__all__ = ["SegmentedLaunch"]
+__all__ = ["segmented_recipe"]
 
 _WARP = 32
 _IN_FLIGHT = 4
@@ -24,12 +22,9 @@ _RESIDENT = 1024
 """Threads per multiprocessor that the registers must allow."""
 
 
-@struct()
-class Segmented(Struct):
-    cuda = """
+Segmented = struct("Segmented", """
     load::Array x;  // all rows
-    i64 rows;
-    i64 length;
+    i64 rows, length;
     i64 stride;   // from row to row, in elements
     u64* slots;   // with LONG: one for each chunk, all MISSING
     void* out;
@@ -40,7 +35,7 @@ class Segmented(Struct):
     i64 chunks;   // with LONG: blocks of a row
     i64 width;    // without LONG: a row has 2^width of a block's slots, or all
     i64 target;
-    """
+""")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -73,67 +68,40 @@ def _loops_of(plan: Plan) -> _Loops:
     )
 
 
-class SegmentedLaunch:
-    """The sum of each row by a plan of paper 002: everything but the addresses.
+def segmented_recipe(
+    plan: Plan, x: Operand, layout: Layout, rows: int, stride: int, target: Format, gpu: Gpu, divisor: float
+) -> Recipe:
+    """The sum of each row by a plan of paper 002.
 
     ``x``: all rows, one after another at a distance of ``stride`` elements, or
     one row of any layout.  Raises UnsupportedInstructionError where the GPU is
     older than the plan's MMAs.
     """
-
-    def __init__(
-        self, plan: Plan, x: Array, layout: Layout, rows: int, stride: int, target: Format, gpu: Gpu,
-        divisor: float,
-    ) -> None:  # fmt: skip
-        check_mmas(plan, gpu)
-        self._gpu = gpu
-        self._lock = threading.Lock()
-        loops = _loops_of(plan)
-        groups, chain = loops.groups, loops.chain
-        together = plan.block // _WARP * (16 if loops.algorithm == "REDUCTION_16" else 1)
-        chunks = -(-groups // (loops.turns * together))
-        is_long = groups > together
-        in_flight = _IN_FLIGHT if plan.block <= _STAGED else _IN_FLIGHT // 2
-        links = min(in_flight, 1 << (chain - 1).bit_length())
-        unroll = in_flight // links
-        width = (groups - 1).bit_length()
-        accumulator = ELEMENTS[loops.accumulator]
-        function = compiled(
-            "segmented.cu", "segmented", gpu.compute_capability, ELEMENTS[plan.input], layout,
-            (("THREADS", plan.block), ("CHAIN", 1), ("TILE", "ROWS"), ("PARTIAL", accumulator), ("TOTAL", accumulator),
-             ("ALGORITHM", loops.algorithm), ("AT_ONCE", links), ("UNROLL", unroll), ("LONG", int(is_long)),
-             ("RESIDENT", max(1, _RESIDENT // plan.block))),
-        )  # fmt: skip
-        held = unroll * max(1, together >> width)
-        self._slots = rows * chunks if chunks > 1 else 0
-        self._problem = Segmented(
-            x,
-            rows,
-            plan.n,
-            stride,
-            0,
-            0,
-            divisor,
-            chain,
-            groups,
-            loops.turns,
-            chunks,
-            width,
-            TARGETS[target.name],
-        )
-        self._x = self._problem.x  # a view, which writes into the problem
-        blocks = rows * chunks if is_long else -(-rows // held)
-        self._kernel = KernelLaunch(function, max(blocks, 1), plan.block, self._problem)
-
-    def __call__(self, x: int, out: int, stream: int) -> None:
-        """Put it on the stream, for rows from address x on and results from address ``out`` on."""
-        slots = (
-            workspace("segmented", self._gpu.ordinal, stream, self._slots, 0).slots_address
-            if self._slots
-            else 0
-        )
-        problem = self._problem
-        with self._lock:  # the driver copies the parameters before the launch returns
-            self._x.data = x
-            problem.slots, problem.out = slots, out
-            self._kernel(stream)
+    check_mmas(plan, gpu)
+    loops = _loops_of(plan)
+    groups, chain = loops.groups, loops.chain
+    together = plan.block // _WARP * (16 if loops.algorithm == "REDUCTION_16" else 1)
+    chunks = -(-groups // (loops.turns * together))
+    is_long = groups > together
+    in_flight = _IN_FLIGHT if plan.block <= _STAGED else _IN_FLIGHT // 2
+    links = min(in_flight, 1 << (chain - 1).bit_length())
+    unroll = in_flight // links
+    width = (groups - 1).bit_length()
+    accumulator = ELEMENTS[loops.accumulator]
+    macros = {
+        "ELEMENT": ELEMENTS[plan.input], "LAYOUT": layout, "THREADS": plan.block, "CHAIN": 1, "TILE": "ROWS",
+        "PARTIAL": accumulator, "TOTAL": accumulator, "ALGORITHM": loops.algorithm, "AT_ONCE": links, "UNROLL": unroll,
+        "LONG": int(is_long), "RESIDENT": max(1, _RESIDENT // plan.block),
+    }  # fmt: skip
+    held = unroll * max(1, together >> width)
+    problem = Segmented(
+        x.array(), rows, plan.n, stride, 0, 0, divisor, chain, groups, loops.turns, chunks, width, TARGETS[target.name]
+    )  # fmt: skip
+    blocks = rows * chunks if is_long else -(-rows // held)
+    takes: dict[str, Given] = {"x.data": X, "out": OUT}
+    space = Space("segmented", rows * chunks, ones=True) if chunks > 1 else None
+    if space is not None:
+        takes["slots"] = SPACE
+    return Recipe(
+        (KernelChoice("segmented", macros, max(blocks, 1), plan.block, problem, takes),), space=space
+    )

@@ -9,14 +9,10 @@ from __future__ import annotations
 import ctypes
 import importlib
 import re
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from textwrap import dedent
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
 __all__ = ["Struct", "constants", "generated", "struct"]
-
-_T = TypeVar("_T", bound="Struct")
 
 _TYPES = {
     "i64": ctypes.c_int64, "u64": ctypes.c_uint64, "u32": ctypes.c_uint32, "int": ctypes.c_int32, "double": ctypes.c_double,
@@ -25,21 +21,15 @@ _FIELDS = re.compile(r"^\s*(?:const )?([\w:]+)(\*?) ([^;/]+);", re.MULTILINE)
 
 
 class Struct(ctypes.Structure):
-    """A structure that kernels take, or a part of one, with the mark :func:`struct`."""
+    """A structure that kernels take, or a part of one."""
 
     cuda: ClassVar[str]
-    """Its fields as CUDA says them, one type a line; lengths and structures in it are names of its module."""
-    name: ClassVar[str]
-    """What kernels call it."""
+    """Its fields as CUDA says them, one type a line."""
 
     @classmethod
     def text(cls) -> str:
         """In CUDA's words."""
-        known = vars(sys.modules[cls.__module__])
-        fields = re.sub(
-            r"\[([A-Z_]+)\](?=[,;])", lambda found: f"[{known[found[1]]}]", dedent(cls.cuda).strip("\n")
-        )
-        return f"struct {cls.name} {{\n{re.sub('^', '    ', fields.rstrip(), flags=re.MULTILINE)}\n}};\n"
+        return f"struct {cls.__name__} {{\n{cls.cuda}}};\n"
 
     @classmethod
     def offset(cls, path: str) -> int:
@@ -49,26 +39,21 @@ class Struct(ctypes.Structure):
         return int(getattr(cls, first).offset) + (kinds[first].offset(rest) if rest else 0)
 
 
-def struct(name: str = "", **kinds: Any) -> Callable[[type[_T]], type[_T]]:
-    """Gives a class its fields.
-
-    ``name``: what kernels call it, if not as Python does; ``kinds``: the types that macros in it stand for.
-    """
-
-    def declare(own: type[_T]) -> type[_T]:
-        own.name = name or own.__name__
-        own._fields_ = list(_fields(own.cuda, {**vars(sys.modules[own.__module__]), **_TYPES, **kinds}))
-        return own
-
-    return declare
+def struct(name: str, cuda: str, **kinds: Any) -> type[Struct]:
+    """The structure that kernels know by that name; ``kinds``: the types that macros in its fields stand for."""
+    known = {each.__name__: each for each in Struct.__subclasses__()}
+    members = {"cuda": cuda.lstrip("\n"), "_fields_": list(_fields(cuda, {**_TYPES, **known, **kinds}))}
+    kind: Any = type(Struct)
+    made: type[Struct] = kind(name, (Struct,), members)
+    return made
 
 
-def _fields(cuda: str, scope: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _fields(cuda: str, types: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for kind, pointer, names in _FIELDS.findall(cuda):
-        one = ctypes.c_uint64 if pointer else scope[kind.rpartition("::")[2]]
+        one = ctypes.c_uint64 if pointer else types[kind.rpartition("::")[2]]
         for declared in names.split(","):
             name, _, length = declared.strip().rstrip("]").partition("[")
-            yield name, one * (int(length) if length.isdigit() else scope[length]) if length else one
+            yield name, one * int(length) if length else one
 
 
 def constants(kind: str = "int", **values: int) -> str:

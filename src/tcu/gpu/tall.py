@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import math
 from collections.abc import Mapping
 from functools import lru_cache
@@ -14,14 +13,13 @@ import numpy.typing as npt
 
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats import get_format
-from tcu.gpu.arrays import DeviceArray, library_of
+from tcu.gpu.arrays import DeviceArray, collapse, library_of
 from tcu.gpu.device import Gpu, call, current, find_gpu
 from tcu.gpu.errors import UnsupportedInstructionError
-from tcu.gpu.functions import find_function
 from tcu.gpu.kernels import Kernel, find_kernel
-from tcu.gpu.launch import MAX_BATCH_DIMENSIONS, KernelLaunch, Matrix, Problem, Strided, collapse
-from tcu.gpu.mma import allocated, broadcast, host_array
-from tcu.gpu.structs import Struct, struct
+from tcu.gpu.launch import KernelChoice, bind
+from tcu.gpu.mma import Matrix, Problem, Strided, allocated, broadcast, host_array
+from tcu.gpu.structs import struct
 from tcu.units import Instruction
 from tcu.units.shapes import product_shape
 
@@ -50,12 +48,10 @@ _NARROW: dict[tuple[str, str], tuple[str, str]] = {
 """(format, dtype in memory): the type that the kernel loads, and how it makes an input of it."""
 
 
-@struct()
-class Tall(Struct):
-    cuda = """
+Tall = struct("Tall", """
     load::Problem problem;  // tiles: strips of all members, times groups of columns
     i64 strip;              // rows of a strip, a multiple of TILE_M
-    """
+""")  # fmt: skip
 
 
 def stored_dtypes(instruction: Instruction) -> tuple[str, ...]:
@@ -155,6 +151,7 @@ def kernel_of(instruction: Instruction, gpu: Gpu) -> Kernel:
     return find_kernel(instruction, gpu.compute_capability, gpu.name)
 
 
+@lru_cache(maxsize=1024)
 def macros_of(
     kernel: Kernel, dtype: str, inner: int, columns: int, *, adjacent: bool = True
 ) -> Mapping[str, str]:
@@ -183,7 +180,8 @@ def _launch(
     kernel = kernel_of(instruction, gpu)
     x, y = broadcast(a, shape), broadcast(b, shape)
     (rows, inner), columns = x.shape[-2:], y.shape[-1]
-    group, function = _function(kernel, a.dtype.name, inner, columns, _adjacent(x, a.dtype, kernel), gpu)
+    macros = macros_of(kernel, a.dtype.name, inner, columns, adjacent=_adjacent(x, a.dtype, kernel))
+    group = int(macros["WIDTH"]) * kernel.shape[1]
     batch = shape[:-2]
     extents, strides = collapse(batch, [x.strides[:-2], y.strides[:-2]])
     members, groups = math.prod(batch), -(-columns // group)
@@ -192,24 +190,13 @@ def _launch(
     strip = max(tile, rows * members * groups // _WARPS // tile * tile)
     tasks = members * groups * -(-rows // strip)
     matrices = [
-        Matrix(own.address, *own.strides[-2:], (ctypes.c_int64 * MAX_BATCH_DIMENSIONS)(*steps))
-        for own, steps in zip((x, y), strides, strict=True)
+        Matrix(own.address, *own.strides[-2:], steps) for own, steps in zip((x, y), strides, strict=True)
     ]
-    problem = Problem(
-        *matrices, Matrix(), address, rows, columns, inner, tasks, len(extents),
-        (ctypes.c_int64 * MAX_BATCH_DIMENSIONS)(*extents),
-    )  # fmt: skip
+    problem = Tall(
+        Problem(*matrices, Matrix(), address, rows, columns, inner, tasks, len(extents), extents), strip
+    )
     blocks = min(-(-tasks // (_THREADS // 32)), 1 << 20)
-    KernelLaunch(function, blocks, _THREADS, Tall(problem, strip))(stream)
-
-
-@lru_cache(maxsize=1024)
-def _function(
-    kernel: Kernel, dtype: str, inner: int, columns: int, adjacent: bool, gpu: Gpu
-) -> tuple[int, Any]:
-    """How many columns a warp takes, and the kernel."""
-    macros = macros_of(kernel, dtype, inner, columns, adjacent=adjacent)
-    return int(macros["WIDTH"]) * kernel.shape[1], find_function("tall.cu", "tall_product", macros, gpu)
+    bind(KernelChoice("tall", macros, blocks, _THREADS, problem, entry="tall_product"), gpu)(stream)
 
 
 def _adjacent(x: Strided, dtype: np.dtype[Any], kernel: Kernel) -> bool:

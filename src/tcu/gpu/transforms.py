@@ -25,10 +25,9 @@ import numpy.typing as npt
 from tcu.formats import get_format
 from tcu.gpu.arrays import DeviceArray, library_of
 from tcu.gpu.device import Gpu, call, current, find_gpu
-from tcu.gpu.functions import allow_shared, find_function, shared_memory_of
 from tcu.gpu.kernels import Kernel
-from tcu.gpu.launch import KernelLaunch
-from tcu.gpu.structs import Struct, struct
+from tcu.gpu.launch import KernelChoice, KernelLaunch, bind
+from tcu.gpu.structs import struct
 from tcu.gpu.tall import kernel_of
 from tcu.plan.transform import Planes, Table, Transform
 from tcu.units import Instruction
@@ -85,14 +84,12 @@ class Memory:
         return close and self.aligned and self.member % elements == 0
 
 
-@struct()
-class Numbers(Struct):
-    cuda = """
+Numbers = struct("Numbers", """
     void* real;  // null: zeros
     void* imaginary;
     i64 member;  // from a transform to the next, in elements
     i64 step;    // from a number to the next
-    """
+""")  # fmt: skip
 
 
 _LEVEL = """
@@ -107,26 +104,11 @@ _LEVEL = """
     i64 top;               // magnitudes are scaled below 2^top
     REAL back;             // the last factors, one after the other
     REAL factor;
-    """
-
-
-@struct(REAL=ctypes.c_double)
-class TransformLevel(Struct):
-    cuda = _LEVEL
-
-
-@struct(name="TransformLevel", REAL=ctypes.c_float)
-class _SingleLevel(Struct):
-    cuda = _LEVEL
-
-
-LEVELS: dict[int, type[Struct]] = {4: _SingleLevel, 8: TransformLevel}
+"""
+TransformLevel = struct("TransformLevel", _LEVEL, REAL=ctypes.c_double)
+LEVELS = {4: struct("TransformLevel", _LEVEL, REAL=ctypes.c_float), 8: TransformLevel}
 """By the size of a real number."""
-
-
-@struct()
-class Largest(Struct):
-    cuda = """
+Largest = struct("Largest", """
     const SOURCE* planes[2];  // null: zeros
     i64 member;               // from a transform to the next, in elements
     i64 step;                 // from an element to the next
@@ -134,7 +116,7 @@ class Largest(Struct):
     i64 elements;             // in each plane of each
     i64 share;                // elements that one warp takes, a multiple of WARP · LOADS
     u32* largest;             // for each transform; zeros before the launch
-    """
+""")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -380,11 +362,11 @@ class _Launches:
                 tables[0].address, tables[-1].address, 0, batch, level.rows, level.padded, level.done,
                 plan.top or 0, plan.back, 1.0,
             )  # fmt: skip
-            function = find_function("level.cu", "transform_level", shape.macros, gpu)
-            if shape.shared > 48 << 10:
-                allow_shared(function, shape.shared, gpu.ordinal)
             self._levels.append(problem)
-            self._kernels.append(KernelLaunch(function, shape.blocks, shape.threads, problem, shape.shared))
+            choice = KernelChoice(
+                "level", shape.macros, shape.blocks, shape.threads, problem, entry="transform_level", shared=shape.shared
+            )  # fmt: skip
+            self._kernels.append(bind(choice, gpu))
         self._batch = batch
         self._lock = threading.Lock()
 
@@ -420,9 +402,8 @@ class _Search:
         enough = gpu.multiprocessors * _WARPS_PER_MULTIPROCESSOR
         least = 8 * loads * _WARP
         share = max(least, -(-elements * batch // enough // least) * least)
-        macros = {"SOURCE": _REALS[memory.itemsize], "LOADS": str(loads), "THREADS": str(_SEARCHERS)}
-        self._function = find_function("largest.cu", "largest", macros, gpu)
-        self._batch, self._problem = batch, (memory.member, step, batch, elements, share)
+        self._macros = {"SOURCE": _REALS[memory.itemsize], "LOADS": loads, "THREADS": _SEARCHERS}
+        self._gpu, self._batch, self._problem = gpu, batch, (memory.member, step, batch, elements, share)
         self._blocks = -(-batch * -(-elements // share) // (_SEARCHERS // _WARP))
 
     def __call__(self, real: int, imaginary: int, largest: int, stream: int) -> None:
@@ -430,9 +411,8 @@ class _Search:
         if self._pairs:
             real, imaginary = min(real, imaginary), 0
         call("cuMemsetD32Async", largest, 0, self._batch, stream)
-        KernelLaunch(
-            self._function, self._blocks, _SEARCHERS, Largest((real, imaginary), *self._problem, largest)
-        )(stream)
+        problem = Largest((real, imaginary), *self._problem, largest)
+        bind(KernelChoice("largest", self._macros, self._blocks, _SEARCHERS, problem), self._gpu)(stream)
 
 
 def _launches(
@@ -450,7 +430,7 @@ def _prepare(
     plan: Transform, batch: int, source: Memory, target: Memory, instruction: Instruction, gpu: Gpu
 ) -> _Launches | None:
     kernel = kernel_of(instruction, gpu)
-    limit = shared_memory_of(gpu)
+    limit = gpu.shared_memory
     between = between_levels(plan, kernel)
     shapes = []
     for number, level in enumerate(plan.levels):

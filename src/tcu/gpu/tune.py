@@ -11,7 +11,6 @@ match's spread.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
 import os
 import statistics
@@ -20,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, cast
 
@@ -28,10 +28,12 @@ import numpy as np
 from tcu.errors import DtypeError
 from tcu.formats.format import Format, get_format
 from tcu.gpu.compiler import compiler_version
+from tcu.gpu.configs import MEASURED
 from tcu.gpu.device import Gpu, attribute_of, call, current, find_gpu, read
 from tcu.gpu.errors import TuningError
 from tcu.gpu.imports import cuda_module
-from tcu.gpu.sums import ExactLaunch, SumLaunch
+from tcu.gpu.launch import Launch
+from tcu.gpu.sums import exact_recipe, sum_recipe
 from tcu.gpu.tuning import (
     BLOCK,
     BLOCK_BYTES,
@@ -39,7 +41,6 @@ from tcu.gpu.tuning import (
     KERNELS,
     Config,
     ExactConfig,
-    KernelName,
     Size,
     SumConfig,
     TuningRow,
@@ -49,7 +50,7 @@ from tcu.gpu.tuning import (
 from tcu.plan import Plan, make_dot_plan, make_plan
 from tcu.version import __version__
 
-__all__ = ["Case", "Choice", "Machine", "Tuning", "candidates", "choose", "tune"]
+__all__ = ["Case", "Choice", "Machine", "Tuning", "choose", "tune"]
 
 LEAST_GAIN = 0.005
 """What a new configuration must win, whatever the spread."""
@@ -77,7 +78,7 @@ Progress = Callable[[int, int], None]
 class Case:
     """What a configuration is chosen for."""
 
-    kernel: KernelName
+    kernel: str
     element: str
     size: Size
     nbytes: int
@@ -140,26 +141,6 @@ class Machine(Protocol):
         """Seconds of a launch: for each round, those of all configurations in turn."""
 
 
-def candidates(kernel: KernelName, size: Size, threads: int, quick: bool = False) -> list[Config]:
-    """The configurations to try on a GPU whose multiprocessors run that many threads."""
-    if kernel != "exact":
-        unrolls, residents = ((4, 8), (4, 8)) if quick else ((2, 4, 8), (2, 3, 4, 5, 6, 8))
-        return [
-            SumConfig(*each) for each in itertools.product(unrolls, residents) if each[1] * BLOCK <= threads
-        ]
-    # So many threads that each has 128, 85 or 64 registers.  The launch shortens the chunks of small arrays
-    # by itself, so `loads` makes no difference to them.
-    blocks = [(256, 3), (256, 4)] if quick else [
-        (128, 4), (128, 6), (128, 8), (256, 2), (256, 3), (256, 4), (512, 1), (512, 2)
-    ]  # fmt: skip
-    loads = (32, 64, 128) if size == "large" and not quick else (64,)
-    return [
-        ExactConfig(width, unroll, resident, each)
-        for (width, resident), unroll, each in itertools.product(blocks, (4, 8), loads)
-        if width * resident <= threads
-    ]
-
-
 def choose(
     case: Case, machine: Machine, others: Sequence[Config], rounds: int = ROUNDS, match: int = MATCH_ROUNDS
 ) -> Choice:
@@ -197,9 +178,9 @@ def search(
     machine: Machine, cases: Sequence[Case], threads: int, quick: bool, progress: Progress
 ) -> list[Choice]:
     """A choice for every case; compiles all configurations first, several at a time."""
-    tried = {case: candidates(case.kernel, case.size, threads, quick) for case in cases}
+    tried = {case: KERNELS[case.kernel].candidates(case.size, threads, quick) for case in cases}
     unlike = {
-        (case.kernel, case.element, _compiled(config)): (case, config)
+        (case.kernel, case.element, config.compiled): (case, config)
         for case, configs in tried.items()
         for config in (machine.present(case), *configs)
     }
@@ -222,13 +203,6 @@ def search(
         done += len(configs)
         progress(done, total)
     return choices
-
-
-def _compiled(config: Config) -> tuple[int, ...]:
-    """What of a configuration makes a kernel of its own."""
-    if isinstance(config, SumConfig):
-        return config.unroll, config.resident
-    return config.threads, config.unroll, config.resident
 
 
 def tune(
@@ -304,7 +278,7 @@ class _GpuMachine:
     def cases(self) -> Iterator[Case]:
         """All that the GPU has instructions for; an element's cases follow one another."""
         for element in ELEMENTS:
-            for kernel in KERNELS:
+            for kernel in MEASURED:
                 for size, nbytes in (("tiny", TINY_BYTES), ("small", self._small), ("large", self._large)):
                     case = Case(kernel, element, cast("Size", size), nbytes)
                     try:
@@ -338,14 +312,14 @@ class _GpuMachine:
     def _new_launch(self, case: Case, config: Config) -> Callable[[], None]:
         x, out, stream = self._data if case.size == "large" else self._near, self._out, self._stream
         target = get_format("binary64")  # shows every bit of the sum
-        launch: SumLaunch | ExactLaunch
         if isinstance(config, ExactConfig):
-            launch = ExactLaunch(case.n, case.format, "ALIGNED", target, self._gpu, config)
+            recipe = exact_recipe(case.n, case.format, "ALIGNED", target, self._gpu, config)
         else:
+            assert isinstance(config, SumConfig)
             product = case.kernel == "dot"
-            launch = SumLaunch(self._plan(case), "ALIGNED", target, self._gpu, config, product=product)
+            recipe = sum_recipe(self._plan(case), "ALIGNED", target, self._gpu, config, product=product)
         y = x + case.nbytes // 2 if case.kernel == "dot" else x
-        return lambda: launch.at(x, y, out, stream)
+        return partial(Launch(recipe, self._gpu).start, x, y, out, stream)
 
     def results(self, case: Case, configs: Sequence[Config]) -> list[bytes]:
         self._hold(case.element)

@@ -2,8 +2,9 @@
 
 Rows of tuning.json, one for each compute capability, say on which GPU and how
 they were found: ``tcu tune --output src/tcu/gpu/tuning.json`` writes them.
-What a user's own ``tcu tune`` found lies over them.  A formula stands in for
-GPUs without a row.
+What a user's own ``tcu tune`` found lies over them.  For GPUs without a row, a
+formula stands in for sums, dot products and exact sums, and the values of an
+H200 for all else.
 """
 
 from __future__ import annotations
@@ -12,92 +13,29 @@ import json
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, TypeVar
 
 from tcu.errors import DataFileError, ParameterError
 from tcu.formats.format import Format
+from tcu.gpu.configs import BLOCK, ELEMENTS, KERNELS, Config, ExactConfig, Size, SumConfig
 from tcu.gpu.errors import TuningWarning
-from tcu.gpu.structs import constants
 from tcu.plan import FmaStep, Plan
 from tcu.unfinished import replacing
 
 __all__ = [
-    "BLOCK_BYTES", "ELEMENTS", "KERNELS", "Config", "ExactConfig", "KernelName", "Size", "SumConfig", "TuningRow",
+    "BLOCK", "BLOCK_BYTES", "ELEMENTS", "KERNELS", "Config", "ExactConfig", "Size", "SumConfig", "TuningRow", "config",
     "exact_config", "read_rows", "save_row", "sum_config", "user_file",
 ]  # fmt: skip
 
-BLOCK = 256
-"""Threads of a block whose sum has been tuned: B of short-chain and of dot products, unless given."""
 BLOCK_BYTES = BLOCK * 8 * 16
-"""What such a block reads at least: 8 loads of 16 bytes a thread."""
-ELEMENTS = ("binary16", "bfloat16", "binary32", "binary64")
-_MAX_LOADS = 128
-"""Of a thread in a chunk of an exact sum."""
-LIMITS = constants(MAX_LOADS=_MAX_LOADS)
-_MAX_THREADS = 1024
-
-
-@dataclass(frozen=True)
-class SumConfig:
-    """How cuda/kernels/sum.cu is compiled."""
-
-    unroll: int
-    """Loads of a thread in flight: 1, 2, 4 or 8."""
-    resident: int
-    """Blocks per multiprocessor that the registers must allow: 1 to 16."""
-
-    def __post_init__(self) -> None:
-        _check_unroll_and_resident(self.unroll, self.resident)
-
-
-@dataclass(frozen=True)
-class ExactConfig:
-    """How cuda/kernels/exact.cu is compiled and launched."""
-
-    threads: int
-    """Of a block."""
-    unroll: int
-    resident: int
-    loads: int
-    """Loads of a thread in a chunk, at most 128; fewer where the array is small."""
-
-    def __post_init__(self) -> None:
-        _check_unroll_and_resident(self.unroll, self.resident)
-        if not _whole(self.threads) or self.threads % 32 or not 32 <= self.threads <= _MAX_THREADS:
-            raise ParameterError(
-                f"threads = {self.threads!r}: choose a multiple of 32, the threads of a warp, up to {_MAX_THREADS}"
-            )
-        if not _whole(self.loads) or not 1 <= self.loads <= _MAX_LOADS or self.loads & (self.loads - 1):
-            raise ParameterError(f"loads = {self.loads!r}: choose a power of two up to {_MAX_LOADS}")
-        if self.loads % self.unroll:
-            raise ParameterError(
-                f"loads = {self.loads}: choose a multiple of unroll = {self.unroll}, which are loaded together"
-            )
-
-
-Config = SumConfig | ExactConfig
-
-
-def _check_unroll_and_resident(unroll: object, resident: object) -> None:
-    if not _whole(unroll) or unroll not in (1, 2, 4, 8):
-        raise ParameterError(f"unroll = {unroll!r}: choose 1, 2, 4 or 8")
-    if not isinstance(resident, int) or not _whole(resident) or not 1 <= resident <= 16:
-        raise ParameterError(f"resident = {resident!r}: choose a whole number from 1 to 16")
-
-
-def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-KernelName = Literal["sum", "dot", "exact"]
-"""Sums (16-bit elements by MMAs, others by binary64 additions), products, exact sums."""
-KERNELS: dict[KernelName, type[Config]] = {"sum": SumConfig, "dot": SumConfig, "exact": ExactConfig}
-Size = Literal["tiny", "small", "large"]
-"""Small: all blocks run at once."""
+"""What a block whose sum has been tuned reads at least: 8 loads of 16 bytes a thread."""
+_STANDS_IN = "9.0"
+"""The row, an H200's, whose values serve GPUs without one."""
+_C = TypeVar("_C", bound=Config)
 
 
 @dataclass(frozen=True)
@@ -110,7 +48,7 @@ class TuningRow:
     command: str
     resident_blocks: int
     """Blocks of 256 threads that run at once."""
-    configs: Mapping[tuple[KernelName, str, Size], Config]
+    configs: Mapping[tuple[str, str, Size], Config]
     """By kernel, format of the elements, and size."""
 
     def size(self, blocks: int) -> Size:
@@ -118,6 +56,16 @@ class TuningRow:
         if blocks > self.resident_blocks:
             return "large"
         return "tiny" if blocks <= self.resident_blocks // 4 else "small"
+
+
+def config(kind: type[_C], capability: tuple[int, int], element: str) -> _C:
+    """Of a kernel that has one configuration for all sizes; of an H200 where nobody has tuned it on such a GPU."""
+    (kernel,) = (name for name, each in KERNELS.items() if each is kind)
+    for row in (_row(capability), _shipped()[_STANDS_IN]):
+        found = None if row is None else row.configs.get((kernel, element, "any"))
+        if isinstance(found, kind):
+            return found
+    raise AssertionError(f"tuning.json has no {kernel} of {element}")
 
 
 def sum_config(capability: tuple[int, int], plan: Plan, chunks: int) -> SumConfig:
@@ -238,29 +186,19 @@ def _parsed_row(capability: str, given: object) -> TuningRow:
         if not isinstance(value, str):
             raise ParameterError(f"row {capability} has {name} = {value!r}, which is no text")
     blocks = row.get("resident_blocks")
-    if not isinstance(blocks, int) or not _whole(blocks) or blocks < 1:
+    if not isinstance(blocks, int) or isinstance(blocks, bool) or blocks < 1:
         raise ParameterError(f"row {capability} has resident_blocks = {blocks!r}: a whole number from 1")
-    configs: dict[tuple[KernelName, str, Size], Config] = {}
+    configs: dict[tuple[str, str, Size], Config] = {}
     for kernel, kind in KERNELS.items():
         for element, sizes in _mapping(row.get(kernel, {})).items():
             for size, values in _mapping(sizes).items():
-                known: dict[str, Size] = {one: one for one in get_args(Size)}
-                if element not in ELEMENTS or size not in known:
+                if element not in kind.elements or size not in kind.sizes:
                     raise ParameterError(
                         f"row {capability} has {kernel} of {element}, {size}, which nothing reads"
                     )
-                configs[kernel, element, known[size]] = _config(kind, values)
+                configs[kernel, element, size] = kind.of(_mapping(values))
     versions = {str(name): str(value) for name, value in _mapping(row.get("versions", {})).items()}
     return TuningRow(str(facts["gpu"]), str(facts["date"]), versions, str(facts["command"]), blocks, configs)
-
-
-def _config(kind: type[Config], values: object) -> Config:
-    given, wanted = _mapping(values), [field.name for field in fields(kind)]
-    if sorted(given) != sorted(wanted):
-        raise ParameterError(
-            f"a configuration has {', '.join(given) or 'nothing'} in place of {', '.join(wanted)}"
-        )
-    return kind(**given)
 
 
 def _mapping(value: object) -> dict[str, Any]:

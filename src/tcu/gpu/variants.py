@@ -1,22 +1,18 @@
-"""Launch the papers' variants of a sum, by their plans, on an array in a GPU's memory."""
+"""The kernels of the papers' variants of a sum, by their plans, on an array in a GPU's memory."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from tcu.errors import ParameterError
 from tcu.formats.format import Format, get_format
-from tcu.gpu.arrays import DeviceArray
 from tcu.gpu.device import Gpu, check_mmas
-from tcu.gpu.launch import KernelLaunch
-from tcu.gpu.segmented import SegmentedLaunch
-from tcu.gpu.structs import Struct, struct
-from tcu.gpu.sums import ELEMENTS, TARGETS, Array, Layout, compiled, contiguous, layout_of, operand_of
-from tcu.gpu.workspace import workspace
+from tcu.gpu.launch import OUT, SPACE, Given, KernelChoice, Recipe, Space, X
+from tcu.gpu.segmented import segmented_recipe
+from tcu.gpu.structs import struct
+from tcu.gpu.sums import ELEMENTS, TARGETS, Layout, Operand, contiguous
 from tcu.plan import SEGMENTED, MmaStep, Plan, output_length
 from tcu.plan.plan import Step
 
-__all__ = ["launch_variant"]
+__all__ = ["variant_recipe"]
 
 _WARP = 32
 _MAX_BLOCKS = (1 << 31) - 1
@@ -25,9 +21,7 @@ _GATHERED = 1 << 12
 """Blocks whose numbers one block adds up: enough to hide how a total goes from one such block to the next."""
 
 
-@struct()
-class ChainLevel(Struct):
-    cuda = """
+ChainLevel = struct("ChainLevel", """
     load::Array x;
     void* results;  // one for each group, rounded to the format of the elements
     void* out;      // the last level writes here and not to `results`; else null
@@ -35,12 +29,10 @@ class ChainLevel(Struct):
     i64 groups;
     i64 stored;  // whether the last level, too, rounds to the format of the elements
     i64 target;
-    """
+""")  # fmt: skip
 
 
-@struct()
-class Blocks(Struct):
-    cuda = """
+Blocks = struct("Blocks", """
     load::Array x;
     u64* slots;   // one for each block, all MISSING
     u64* totals;  // one for each GATHERED blocks, all MISSING
@@ -50,72 +42,52 @@ class Blocks(Struct):
     i64 chained;  // the first so many of them are blocks of chains
     i64 border;   // the first number of the blocks of shuffles
     i64 target;
+""")  # fmt: skip
+
+
+def variant_recipe(
+    plan: Plan, x: Operand, layout: Layout, target: Format, gpu: Gpu, divisor: float = 1.0
+) -> Recipe:
+    """The sum of an array, by a plan of any variant but short-chain, divided by ``divisor`` and rounded to ``target``.
+
+    Raises UnsupportedInstructionError where the GPU is older than the plan's MMAs.
     """
-
-
-def launch_variant(
-    plan: Plan,
-    x: DeviceArray,
-    out: int,
-    target: Format,
-    gpu: Gpu,
-    stream: int,
-    *,
-    divisor: float = 1.0,
-) -> None:
-    """Put the sum of an array on the stream, by a plan of any variant but short-chain.
-
-    ``out``: the address of the result, rounded to ``target`` after a division
-    by ``divisor``.  Raises UnsupportedInstructionError where the GPU is older
-    than the plan's MMAs.
-    """
-    check_mmas(plan, gpu)
-    operand = operand_of(x)
     if plan.variant in SEGMENTED:
-        every = SegmentedLaunch(plan, operand, layout_of([operand]), 1, plan.n, target, gpu, divisor)
-        every(operand.data, out, stream)
-        return
+        return segmented_recipe(plan, x, layout, 1, plan.n, target, gpu, divisor)
+    check_mmas(plan, gpu)
     # The levels of two-mma and recurrence have nothing left to add up at the end.
-    launch = _launch_levels if plan.parts and not plan.final else _launch_blocks
-    launch(plan, operand, out, target, gpu, stream, divisor)
+    return (_levels if plan.parts and not plan.final else _blocks)(plan, x, layout, target, divisor)
 
 
-def _launch_levels(
-    plan: Plan, x: Array, out: int, target: Format, gpu: Gpu, stream: int, divisor: float
-) -> None:
+def _levels(plan: Plan, x: Operand, layout: Layout, target: Format, divisor: float) -> Recipe:
     steps = plan.parts[0].steps
     levels = list(zip(steps[::2], steps[1::2], strict=True))
-    element, warps = get_format(plan.input), plan.block // _WARP
-    groups, length = [], plan.n
+    size, warps = get_format(plan.input).dtype.itemsize, plan.block // _WARP
+    kernels, length, at = [], plan.n, 0
+    read: Given = X
     for level in levels:
+        first, closing = level
+        assert isinstance(first, MmaStep)
         for step in level:
             length = output_length(step, length)
-        groups.append(length)
-    # Every level's results stay apart, from a multiple of 16 bytes on; the last level has none.
-    words = [-(-count * element.dtype.itemsize // 16) * 2 for count in groups[:-1]]
-    space = workspace("levels", gpu.ordinal, stream, 0, _room(sum(words)))
-    results, launches = space.words_address, []
-    stored = plan.result == plan.input
-    for number, (first, closing) in enumerate(levels):
-        assert isinstance(first, MmaStep)
-        function = _compiled(
-            "levels.cu", "level", gpu, element, layout_of([x]), _chain_macros(plan, first, closing)
-        )
-        last = number == len(levels) - 1
+        last = level is levels[-1]
         problem = ChainLevel(
-            x, results, out if last else 0, divisor, groups[number], stored, TARGETS[target.name]
+            x.array(), 0, 0, divisor, length, plan.result == plan.input, TARGETS[target.name]
         )
-        launches.append(KernelLaunch(function, _grid(plan, -(-groups[number] // warps)), plan.block, problem))
-        if not last:
-            x = contiguous(results, groups[number])
-            results += 8 * words[number]
-    space.start(stream, *launches)
+        takes: dict[str, Given] = {"x.data": read, "results": (SPACE, at)}
+        if last:
+            takes["out"] = OUT
+        macros = _macros(plan, layout, **_chain_macros(plan, first, closing))
+        grid = _grid(plan, -(-length // warps))
+        kernels.append(KernelChoice("levels", macros, grid, plan.block, problem, takes, "level"))
+        # Every level's results stay apart, from a multiple of 16 bytes on; the last level has none.
+        x, layout, read = contiguous(0, length), "ALIGNED", (SPACE, at)
+        at += 0 if last else -(-length * size // 16) * 16
+    return Recipe(tuple(kernels), space=Space("levels", _room(at // 8)))
 
 
-def _launch_blocks(
-    plan: Plan, x: Array, out: int, target: Format, gpu: Gpu, stream: int, divisor: float
-) -> None:
-    chains: tuple[tuple[str, object], ...] = ()
+def _blocks(plan: Plan, x: Operand, layout: Layout, target: Format, divisor: float) -> Recipe:
+    chains: dict[str, object] = {}
     chained = shuffled = border = 0
     for part in plan.parts:
         length = part.stop - part.start
@@ -125,18 +97,15 @@ def _launch_blocks(
             chained = -(-length // (first.group * (plan.block // _WARP)))
         else:
             border, shuffled = part.start, -(-length // plan.block)
-    function = _compiled(
-        "blocks.cu", "blocks", gpu, get_format(plan.input), layout_of([x]),
-        (("THREADS", plan.block), ("CHAINS", int(chained > 0)), ("SHUFFLES", int(shuffled > 0)),
-         ("GATHERED", _GATHERED), *chains[1:]),
-    )  # fmt: skip
+    macros = _macros(
+        plan, layout, CHAINS=int(chained > 0), SHUFFLES=int(shuffled > 0), GATHERED=_GATHERED, **chains
+    )
     blocks = chained + shuffled
     totals = -(-blocks // _GATHERED)
-    slots = workspace("blocks", gpu.ordinal, stream, _room(blocks + totals), 0).slots_address
-    problem = Blocks(
-        x, slots, slots + 8 * blocks, out, divisor, blocks, chained, border, TARGETS[target.name]
-    )
-    KernelLaunch(function, _grid(plan, blocks), plan.block, problem)(stream)
+    problem = Blocks(x.array(), 0, 0, 0, divisor, blocks, chained, border, TARGETS[target.name])
+    takes: dict[str, Given] = {"x.data": X, "slots": SPACE, "totals": (SPACE, 8 * blocks), "out": OUT}
+    choice = KernelChoice("blocks", macros, _grid(plan, blocks), plan.block, problem, takes)
+    return Recipe((choice,), space=Space("blocks", _room(blocks + totals), ones=True))
 
 
 def _grid(plan: Plan, blocks: int) -> int:
@@ -148,23 +117,20 @@ def _grid(plan: Plan, blocks: int) -> int:
     return max(blocks, 1)
 
 
-def _chain_macros(plan: Plan, first: MmaStep, closing: Step) -> tuple[tuple[str, object], ...]:
-    """What cuda/device/mma/chains.cuh leaves open."""
+def _chain_macros(plan: Plan, first: MmaStep, closing: Step) -> dict[str, object]:
+    """What cuda/device/mma/chains.cuh leaves open, besides the threads of a block."""
     assert isinstance(closing, MmaStep)
-    return (
-        ("THREADS", plan.block), ("CHAIN", first.chain), ("TILE", first.layout.upper()),
-        ("PARTIAL", ELEMENTS[first.accumulator]), ("TOTAL", ELEMENTS[closing.accumulator]),
-    )  # fmt: skip
+    return {
+        "CHAIN": first.chain, "TILE": first.layout.upper(), "PARTIAL": ELEMENTS[first.accumulator],
+        "TOTAL": ELEMENTS[closing.accumulator],
+    }  # fmt: skip
 
 
-def _compiled(
-    source: str, entry: str, gpu: Gpu, element: Format, layout: Layout, macros: tuple[tuple[str, object], ...]
-) -> Any:
+def _macros(plan: Plan, layout: Layout, **own: object) -> dict[str, object]:
     # Only 16-bit tiles are read 16 bytes at a time; everything else may start anywhere.
-    tiles_of_vectors = element.bits == 16 and any(name == "CHAIN" for name, _ in macros)
-    if layout == "SHIFTED" and not tiles_of_vectors:
+    if layout == "SHIFTED" and not (get_format(plan.input).bits == 16 and "CHAIN" in own):
         layout = "ALIGNED"
-    return compiled(source, entry, gpu.compute_capability, ELEMENTS[element.name], layout, macros)
+    return {"ELEMENT": ELEMENTS[plan.input], "LAYOUT": layout, "THREADS": plan.block, **own}
 
 
 def _room(count: int) -> int:

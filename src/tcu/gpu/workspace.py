@@ -24,19 +24,16 @@ _LEGACY = (0, 1)
 
 
 class Workspace:
-    """``slots`` filled with ones, ``words`` with zeros: what kernels expect, and leave behind."""
+    """Words of 8 bytes, filled with ones or with zeros: what kernels expect, and leave behind."""
 
-    def __init__(self, slots: int, words: int) -> None:
-        self.slots = slots
-        """How many numbers of 8 bytes."""
+    def __init__(self, words: int, ones: bool) -> None:
         self.words = words
+        self._fill = 0xFF if ones else 0, 8 * max(words, 1)
         with any_time():
-            self.slots_address = int(call("cuMemAlloc", 8 * max(slots, 1)))
-            self.words_address = int(call("cuMemAlloc", 8 * max(words, 1)))
+            self.address = int(call("cuMemAlloc", 8 * max(words, 1)))
             flag = cuda_module("cuda.bindings.driver").CUstream_flags.CU_STREAM_NON_BLOCKING
             stream = call("cuStreamCreate", flag)
-            call("cuMemsetD8Async", self.slots_address, 0xFF, 8 * max(slots, 1), stream)
-            call("cuMemsetD8Async", self.words_address, 0, 8 * max(words, 1), stream)
+            call("cuMemsetD8Async", self.address, *self._fill, stream)
             call("cuStreamSynchronize", stream)
             call("cuStreamDestroy", stream)
         self._lock = threading.Lock()
@@ -45,11 +42,11 @@ class Workspace:
     def start(self, stream: int, *launches: Callable[[int], None]) -> None:
         """Put launches on the stream that hand words to each other: none of another thread comes between them.
 
-        Where an exception came between them the words are zeros again before the next ones.
+        Where an exception came between them the words are as at first again before the next ones.
         """
         with self._lock:
             if self._is_torn:
-                call("cuMemsetD8Async", self.words_address, 0, 8 * max(self.words, 1), stream)
+                call("cuMemsetD8Async", self.address, *self._fill, stream)
             self._is_torn = True
             for launch in launches:
                 launch(stream)
@@ -60,7 +57,7 @@ _pieces: dict[tuple[str, int, int, int], Workspace] = {}
 _lock = threading.Lock()
 
 
-def workspace(kind: str, ordinal: int, stream: int, slots: int, words: int) -> Workspace:
+def workspace(kind: str, words: int, ones: bool, ordinal: int, stream: int) -> Workspace:
     """The piece for launches of a kind on a stream of that GPU, which is the current one.
 
     A larger piece replaces a smaller one, which launches under way may still use, so it is kept.
@@ -72,13 +69,13 @@ def workspace(kind: str, ordinal: int, stream: int, slots: int, words: int) -> W
         # A handle may be that of another stream tomorrow, its number never; in a capture it must not be asked.
         key = (kind, ordinal, stream if capture else int(call("cuStreamGetId", stream)), capture)
     found = _pieces.get(key)
-    if found is None or found.slots < slots or found.words < words:
+    if found is None or found.words < words:
         with _lock:
             found = _pieces.get(key)
-            if found is None or found.slots < slots or found.words < words:
+            if found is None or found.words < words:
                 if found is not None:
                     _outgrown.append(found)
-                found = _pieces[key] = Workspace(slots, words)
+                found = _pieces[key] = Workspace(words, ones)
     return found
 
 

@@ -48,8 +48,8 @@ class PlanStream:
             for at in range(max(start, part.start), part.stop, size):
                 yield at, min(at + size, part.stop)
 
-    def work(self, start: int, numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """What the plan's first steps make of the piece that begins at element ``start``."""
+    def work(self, start: int, numbers: Any) -> npt.NDArray[Any]:
+        """What the plan's first steps make of the piece, or of the two, that begins at element ``start``."""
         with np.errstate(all="ignore"):
             return run_steps(numbers, self._local[self._part_of(start)], self._unit)
 

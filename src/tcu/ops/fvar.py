@@ -17,7 +17,7 @@ nothing is NaN, and so is one with an inf or NaN among the elements.
 Raises
 ------
 DtypeError, ParameterError:
-    As :func:`var`.
+    As :func:`var`; x is on a GPU, for which there is no kernel yet.
 """
 
 _SEGMENTS = """The variances of ragged segments, rounded once, each with the bits of :func:`tcu.fvar` for it alone.

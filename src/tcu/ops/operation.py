@@ -78,9 +78,14 @@ class Operation:
         return self.term == "moments"
 
     @property
+    def tallies(self) -> tuple[bool, ...]:
+        """The exact sums that a share has besides its count: for each, whether it is one of products."""
+        return (False, True) if self.moments else (self.exact and self.product,)
+
+    @property
     def on_gpu(self) -> bool:
         """Whether there are kernels for it."""
-        return self.arithmetic != "own" and not self.moments
+        return self.arithmetic != "own" and not (self.exact and self.moments)
 
     @property
     def mean(self) -> bool:

@@ -25,6 +25,7 @@ class Request:
     block: int | None = None
     accumulator: str | None = None
     fraction: float | None = None
+    correction: float = 0.0
     dtype: npt.DTypeLike | Any = None
     _types: tuple[type, ...] = field(init=False, repr=False)
     """Of the numbers: 64.0 and True equal whole numbers that are right, and are refused."""

@@ -19,7 +19,8 @@ Parameters
 ----------
 x:
     Array of float16, bfloat16, float32 or float64, any shape and strides, of
-    NumPy or PyTorch.  Gradients flow through PyTorch's tensors.
+    NumPy or PyTorch, or on a GPU (as :func:`tcu.sum`).  Gradients flow through
+    PyTorch's tensors.
 axis, keepdims:
     As in :func:`tcu.sum`: ``tcu.var(x, axis=-1)[i] == tcu.var(x[i])``.
 correction:
@@ -37,7 +38,7 @@ out:
 
 Returns
 -------
-A NumPy scalar, or a 0-d tensor; an array of them where axes are left;
+A NumPy scalar, a 0-d tensor, or a 0-d array on the GPU of x, without waiting for it; an array of them where axes are left;
 ``out`` where it is given.  The variance of nothing is NaN, and so is one with
 an inf or NaN among the elements.  Nothing is scaled: squares of float64 deviations
 beyond 2^1024 are inf (deviations whose sum is, NaN), and below 2^-1022 they lose bits; :func:`fvar` has no
@@ -47,8 +48,8 @@ moments of each by its own plan are merged exactly.
 Raises
 ------
 DtypeError, ParameterError:
-    An array that cannot be summed, or one on a GPU; correction or B out of
-    range; an axis that x does not have, or twice; an unfit ``out``.
+    An array that cannot be summed; correction or B out of range; an axis that
+    x does not have, or twice; an unfit ``out``.
 """
 
 _SEGMENTS = """The variances of ragged segments, each with the bits that :func:`tcu.var` gives for it alone.

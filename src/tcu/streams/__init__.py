@@ -2,6 +2,7 @@
 
 from tcu.streams.checkpoint import Checkpoint as Checkpoint
 from tcu.streams.chunked import FortranSource as FortranSource
+from tcu.streams.functions import *  # noqa: F403  one for each operation
 from tcu.streams.npy import NpyPipe as NpyPipe
 from tcu.streams.npy import NpySource as NpySource
 from tcu.streams.passes import run as run
@@ -12,6 +13,7 @@ from tcu.streams.places import open_files as open_files
 from tcu.streams.source import ArraySource as ArraySource
 from tcu.streams.source import Source as Source
 from tcu.streams.source import Strips as Strips
+from tcu.streams.surface import function_of as function_of
 from tcu.streams.totals import ExactTotal as ExactTotal
 from tcu.streams.totals import Magnitudes as Magnitudes
 from tcu.streams.totals import PlannedTotal as PlannedTotal

@@ -166,6 +166,11 @@ def _room(n: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 
 def _on_gpu(numbers: Numbers, totals: Sequence[Total], memory: int, gpu: int) -> Work:
+    for total in totals:
+        if getattr(total, "on_cpu_alone", False):
+            raise ParameterError(
+                "products, and shares of a program's own, of files are added up on the CPU: leave the GPU out"
+            )
     from tcu.streams.on_gpu import OnGpu
 
     return OnGpu(numbers, totals, memory, gpu)

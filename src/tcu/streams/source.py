@@ -8,14 +8,24 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Generator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from tcu.errors import DataFileError
+from tcu.errors import DataFileError, DtypeError, ShapeError
 
-__all__ = ["ArraySource", "Concatenation", "Identity", "SlabCache", "SlabSource", "Source", "Strips"]
+__all__ = [
+    "ArraySource",
+    "Concatenation",
+    "Identity",
+    "Pair",
+    "SlabCache",
+    "SlabSource",
+    "Source",
+    "Strips",
+    "Together",
+]
 
 Identity = list[Any]
 """What tells a source from another, or from itself after a change; goes through JSON unchanged."""
@@ -76,6 +86,36 @@ class ArraySource(Source):
         for at in range(0, self.n, _HASHED):
             found.update(np.ascontiguousarray(self.read(at, min(at + _HASHED, self.n))).view(np.uint8).data)
         return [self.name, self.n, self.dtype.str, found.hexdigest()]
+
+
+class Pair(NamedTuple):
+    """Numbers of two sources, from the same place in both."""
+
+    x: npt.NDArray[Any]
+    y: npt.NDArray[Any]
+
+    @property
+    def size(self) -> int:
+        return self.x.size
+
+
+class Together:
+    """Two sources that are read side by side, in strips of :class:`Pair`."""
+
+    def __init__(self, x: Source, y: Source) -> None:
+        if x.n != y.n:
+            raise ShapeError(f"{x.name} holds {x.n:,} numbers and {y.name} {y.n:,}: give two with as many")
+        if x.dtype != y.dtype:
+            raise DtypeError(f"{x.name} holds {x.dtype} and {y.name} {y.dtype}: save both in one dtype")
+        self._x, self._y, self.n = x, y, x.n
+        self.dtype = np.dtype([("x", x.dtype), ("y", y.dtype)])
+
+    def strips(self, start: int, stop: int, size: int, out: npt.NDArray[Any]) -> Generator[Pair, None, None]:
+        first, second = np.split(out.view(self._x.dtype), 2)  # those of x before those of y
+        both = zip(
+            self._x.strips(start, stop, size, first), self._y.strips(start, stop, size, second), strict=True
+        )
+        return (Pair(*each) for each in both)
 
 
 class SlabCache:

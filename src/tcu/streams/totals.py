@@ -12,15 +12,20 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.errors import InvalidOperationError
-from tcu.formats.format import format_of
+from tcu.formats.format import Format, format_of
 from tcu.model.stream import PlanStream
 from tcu.ops.exact import Accumulator, ExactBins, Tally
+from tcu.ops.exact_products import sum_of_products
+from tcu.ops.operation import Operation
 from tcu.ops.result import round_sum
 from tcu.plan import Plan
+from tcu.streams.source import Pair
 from tcu.surfaces.bounds import bound_of
 from tcu.units import Unit
 
-__all__ = ["ChunkTotals", "ExactTotal", "Magnitudes", "PlannedTotal", "Total", "planned_of"]
+__all__ = [
+    "ChunkTotals", "ExactProducts", "ExactTotal", "Magnitudes", "OwnTotal", "PlannedMoments", "PlannedTotal", "Total", "planned_of",
+]  # fmt: skip
 
 
 class Total(Protocol):
@@ -40,6 +45,11 @@ class Total(Protocol):
 
     def restore(self, state: Any) -> None:
         """Go on from there."""
+
+
+def pair_of(numbers: Any) -> Pair:
+    """What is multiplied: pairs, or numbers by themselves."""
+    return numbers if isinstance(numbers, Pair) else Pair(numbers, numbers)
 
 
 class ExactTotal:
@@ -114,21 +124,68 @@ class ChunkTotals:
     numbers: npt.NDArray[np.float64]
 
 
+class ExactProducts(ExactTotal):
+    """The exact sum of the products of pairs, or of squares, in units of 2^-2148."""
+
+    name = "exact products"
+    on_cpu_alone = True
+
+    def work(self, start: int, numbers: Any, share: Any = None) -> Any:
+        x, y = pair_of(numbers)
+        found = sum_of_products(x, y, format_of(x.dtype))
+        return found if share is None else share.plus(found)
+
+
+class OwnTotal:
+    """The share of an operation of a program's own."""
+
+    name = "own"
+    on_cpu_alone = True
+
+    def __init__(self, operation: Operation, element: Format) -> None:
+        self._operation = operation
+        self._share = self.work(0, np.empty(0, element.dtype))
+
+    def work(self, start: int, numbers: npt.NDArray[Any], share: Any = None) -> npt.NDArray[np.float64]:
+        assert self._operation.share is not None
+        found = np.asarray(self._operation.share(numbers.reshape(1, -1)), np.float64)
+        return found if share is None else self._merged(share, found)
+
+    def _merged(self, *shares: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        assert self._operation.merge is not None
+        return np.asarray(self._operation.merge(np.stack(shares)))
+
+    def merge(self, start: int, stop: int, share: npt.NDArray[np.float64]) -> None:
+        self._share = self._merged(self._share, share)
+
+    def values(self, n: int) -> npt.NDArray[np.float64]:
+        """The one result, in binary64."""
+        assert self._operation.finished is not None
+        return np.asarray(self._operation.finished(self._share, n), np.float64)
+
+    def state(self) -> list[str]:
+        return [value.hex() for value in self._share[0].tolist()]
+
+    def restore(self, state: list[str]) -> None:
+        self._share = np.array([[float.fromhex(value) for value in state]])
+
+
 class PlannedTotal:
-    """The sum by a plan."""
+    """The sum by a plan, of numbers or (``product``) of the products of pairs, or of squares."""
 
     name = "planned"
 
-    def __init__(self, plan: Plan, unit: Unit) -> None:
+    def __init__(self, plan: Plan, unit: Unit, product: bool = False) -> None:
         self.unit = unit
         self.stream = PlanStream(plan, unit)
+        self.on_cpu_alone = product
 
     def pieces(self, start: int, most: int) -> Iterator[tuple[int, int]]:
         """Where pieces may end."""
         return self.stream.pieces(start, most)
 
-    def work(self, start: int, numbers: npt.NDArray[Any], share: None = None) -> npt.NDArray[Any]:
-        return self.stream.work(start, numbers)
+    def work(self, start: int, numbers: Any, share: None = None) -> npt.NDArray[Any]:
+        return self.stream.work(start, pair_of(numbers) if self.on_cpu_alone else numbers)
 
     def merge(self, start: int, stop: int, share: npt.NDArray[Any] | ChunkTotals) -> None:
         if isinstance(share, ChunkTotals):
@@ -140,11 +197,47 @@ class PlannedTotal:
         """In the plan's result format, as binary64."""
         return self.stream.value()
 
+    def totals(self) -> npt.NDArray[np.float64]:
+        """That value, as :func:`tcu.ops.finish.finish_totals` takes it."""
+        return np.array([[self.value()]])
+
     def state(self) -> Any:
         return self.stream.state()
 
     def restore(self, state: Any) -> None:
         self.stream.restore(state)
+
+
+class PlannedMoments(PlannedTotal):
+    """By a plan, the sum of the deviations from a number and that of their squares."""
+
+    name = "moments"
+
+    def __init__(self, plan: Plan, unit: Unit, pivot: float) -> None:
+        super().__init__(plan, unit, product=True)
+        self._squares, self._pivot = PlanStream(plan, unit), pivot
+
+    def work(self, start: int, numbers: Any, share: Any = None) -> Any:
+        with np.errstate(all="ignore"):
+            deviations = numbers.astype(np.float64) - self._pivot
+        ones = np.ones_like(deviations)
+        return self.stream.work(start, (deviations, ones)), self._squares.work(
+            start, (deviations, deviations)
+        )
+
+    def merge(self, start: int, stop: int, share: Any) -> None:
+        self.stream.merge(start, stop, share[0])
+        self._squares.merge(start, stop, share[1])
+
+    def totals(self) -> npt.NDArray[np.float64]:
+        return np.array([[self.value()], [self._squares.value()]])
+
+    def state(self) -> Any:
+        return [self.stream.state(), self._squares.state()]
+
+    def restore(self, state: Any) -> None:
+        self.stream.restore(state[0])
+        self._squares.restore(state[1])
 
 
 def planned_of(totals: Sequence[Total]) -> PlannedTotal | None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tcu.engines import execute
+from tcu.engines import engine_of
 from tcu.formats.array import is_dask
 from tcu.formats.tensor import is_tensor
 from tcu.ops.layout import Layout
 from tcu.ops.operation import Call, Operation
 
-__all__ = ["run", "start"]
+__all__ = ["run"]
 
 Shortcut = Callable[[Operation, tuple[Any, ...], Layout, tuple[Any, ...]], Any]
 
@@ -34,31 +34,26 @@ _kinds: dict[type, int] = {}
 """Of types that were met: to look takes longer than all else up to a launch."""
 
 
-def start(
+def run(
     operation: Operation, arrays: tuple[Any, ...], layout: Layout, options: tuple[Any, ...], out: Any = None,
     return_info: bool = False, progress: Any = None,
 ) -> Any:  # fmt: skip
-    """The result of a call, as a function gives it."""
+    """The result, in the library of the arrays; with ``return_info``, (result, how it came about)."""
     if out is None and not return_info and progress is None:
         result = _shortcut[0](operation, arrays, layout, options)
         if result is not None:
             return result
-    return run(Call(operation, arrays, layout, options, out, return_info, progress))
-
-
-def run(call: Call) -> Any:
-    """The result, in the library of the arrays; with ``return_info``, (result, how it came about)."""
     kind = _PLAIN
-    for x in call.arrays:
+    for x in arrays:
         found = _kinds.get(type(x))
         if found is None:
             found = _kinds[type(x)] = _DASK if is_dask(x) else _TENSOR if is_tensor(x) else _PLAIN
         kind = max(kind, found)
-    return _RUNNERS[kind](call)
+    return _RUNNERS[kind](Call(operation, arrays, layout, options, out, return_info, progress))
 
 
 def _run_plain(call: Call) -> Any:
-    result, info = execute(call)
+    result, info = engine_of(call.arrays).execute(call)
     return (result, info) if call.return_info else result
 
 

@@ -1,4 +1,4 @@
-"""Written by ``python -m tcu.surfaces.stub``."""
+"""Written by ``python -m tcu.stubs``."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, SupportsIndex
@@ -8,6 +8,33 @@ import numpy.typing as npt
 from tcu.model.execute import Progress
 from tcu.ops.operation import Operation
 from tcu.units import Unit
+
+__all__ = [
+    "function_of",
+    "segments_of",
+    "cumsum",
+    "segment_cumsum",
+    "dot",
+    "fdot",
+    "fmean",
+    "segment_fmean",
+    "fnorm",
+    "fstd",
+    "segment_fstd",
+    "fsum",
+    "segment_fsum",
+    "fvar",
+    "segment_fvar",
+    "mean",
+    "segment_mean",
+    "norm",
+    "std",
+    "segment_std",
+    "sum",
+    "segment_sum",
+    "var",
+    "segment_var",
+]
 
 FUNCTIONS: dict[str, Callable[..., Any]]
 
@@ -342,7 +369,7 @@ def fvar(
     Raises
     ------
     DtypeError, ParameterError:
-        As :func:`var`.
+        As :func:`var`; x is on a GPU, for which there is no kernel yet.
     """
 
 def segment_fvar(
@@ -621,7 +648,8 @@ def var(
     ----------
     x:
         Array of float16, bfloat16, float32 or float64, any shape and strides, of
-        NumPy or PyTorch.  Gradients flow through PyTorch's tensors.
+        NumPy or PyTorch, or on a GPU (as :func:`tcu.sum`).  Gradients flow through
+        PyTorch's tensors.
     axis, keepdims:
         As in :func:`tcu.sum`: ``tcu.var(x, axis=-1)[i] == tcu.var(x[i])``.
     correction:
@@ -639,7 +667,7 @@ def var(
 
     Returns
     -------
-    A NumPy scalar, or a 0-d tensor; an array of them where axes are left;
+    A NumPy scalar, a 0-d tensor, or a 0-d array on the GPU of x, without waiting for it; an array of them where axes are left;
     ``out`` where it is given.  The variance of nothing is NaN, and so is one with
     an inf or NaN among the elements.  Nothing is scaled: squares of float64 deviations
     beyond 2^1024 are inf (deviations whose sum is, NaN), and below 2^-1022 they lose bits; :func:`fvar` has no
@@ -649,8 +677,8 @@ def var(
     Raises
     ------
     DtypeError, ParameterError:
-        An array that cannot be summed, or one on a GPU; correction or B out of
-        range; an axis that x does not have, or twice; an unfit ``out``.
+        An array that cannot be summed; correction or B out of range; an axis that
+        x does not have, or twice; an unfit ``out``.
     """
 
 def segment_var(

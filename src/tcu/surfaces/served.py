@@ -9,8 +9,7 @@ from tcu.ops.layout import LABELS, Along, Layout, Ragged, Whole
 
 __all__ = ["Surface", "is_served", "table"]
 
-Surface = Literal["NumPy", "PyTorch", "GPU", "Dask", "ranks"]
-_RANKS = ("sum", "mean", "dot", "norm", "fsum", "fmean", "fdot", "fnorm", "cumsum")
+Surface = Literal["NumPy", "PyTorch", "GPU", "Dask", "ranks", "files", "command line"]
 
 
 def is_served(operation: Operation, layout: type[Layout], surface: Surface) -> bool:
@@ -19,11 +18,12 @@ def is_served(operation: Operation, layout: type[Layout], surface: Surface) -> b
         return False
     if surface == "GPU":
         return operation.on_gpu
-    if surface == "Dask":
+    if surface in ("Dask", "ranks"):  # segments may begin in one chunk or shard and end in another
         return layout is not Ragged
-    if surface == "ranks":
-        wanted = Along if operation.kind == "scan" else Whole
-        return operation.name in _RANKS and layout is wanted
+    if surface == "files":  # all numbers, as one line
+        return layout is (Along if operation.kind == "scan" else Whole)
+    if surface == "command line":  # whose files count as one array
+        return layout is not Ragged and len(operation.operands) == 1
     return True
 
 

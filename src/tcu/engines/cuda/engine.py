@@ -54,10 +54,11 @@ def _reduce(call: Call, keep: Keep | None) -> tuple[Any, Any]:
         check_line(tuple(x.shape))
         offsets, check = call.layout
         return segments.reduce(request, x, offsets, call.out, check, keep), None
-    if isinstance(call.layout, Whole):
+    if isinstance(call.layout, Whole) and not call.operation.moments:
         return _whole(request, call, keep)
-    axes = reduced_axes(call.layout.axis, len(x.shape))
-    result, plan = rows.reduce(request, x, axes, call.layout.keepdims, call.out, keep)
+    axis, keepdims = (None, False) if isinstance(call.layout, Whole) else call.layout
+    axes = reduced_axes(axis, len(x.shape))
+    result, plan = rows.reduce(request, x, axes, keepdims, call.out, keep)
     if not call.return_info or plan is None:
         return result, None
     count = math.prod(length for i, length in enumerate(x.shape) if i not in axes)
@@ -70,9 +71,8 @@ def _whole(request: Request, call: Call, keep: Keep | None) -> tuple[Any, Any]:
     if request.operation.product and not request.operation.exact:
         arrays = (arrays[0], arrays[-1])  # a plan's kernel takes two, also for squares
     outcome = sums.reduce(request, arrays, call.out)
-    launch = outcome.prepared.launch
-    if keep is not None and launch is not None:
-        keep(sums.Ready(launch.at), outcome.result)
+    if keep is not None:
+        keep(outcome.prepared.launch, outcome.result)
     plan = outcome.prepared.plan
     if not call.return_info or plan is None:
         return outcome.result, None

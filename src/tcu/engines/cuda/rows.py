@@ -15,25 +15,26 @@ from typing import Any
 
 import numpy as np
 
-from tcu.engines.cuda.sums import Keep, Order, Ready, check_unit, home_of
+from tcu.engines.cuda.sums import Keep, Order, check_unit, home_of, start
 from tcu.errors import ParameterError
 from tcu.formats.format import Format
-from tcu.gpu.arrays import DeviceArray
-from tcu.gpu.columns import MOST_COLUMNS, Columns, ColumnsLaunch
+from tcu.gpu.arrays import DeviceArray, joined
+from tcu.gpu.columns import MOST_COLUMNS, Columns, columns_recipe
 from tcu.gpu.device import Gpu, current, find_gpu
-from tcu.gpu.exact_segments import ExactSegmentsLaunch
-from tcu.gpu.launch import joined
-from tcu.gpu.rows import RowsLaunch
-from tcu.gpu.segmented import SegmentedLaunch
-from tcu.gpu.sums import ExactLaunch, Layout, check_address, contiguous
+from tcu.gpu.exact_segments import exact_segments_recipe
+from tcu.gpu.launch import Launch
+from tcu.gpu.moments import moments_recipe
+from tcu.gpu.rows import rows_recipe
+from tcu.gpu.segmented import segmented_recipe
+from tcu.gpu.sums import Layout, check_address, contiguous, exact_recipe
 from tcu.model.elements import summable
 from tcu.ops.layout import reduced_shape
 from tcu.ops.request import Request
 from tcu.ops.result import result_format
-from tcu.plan import DEFAULT_VARIANT, SEGMENTED, Plan, make_plan
+from tcu.plan import DEFAULT_VARIANT, SEGMENTED, Plan, make_dot_plan, make_plan
 from tcu.units import get_unit
 
-__all__ = ["ALIGNMENT", "checked_address", "laid_out", "reduce"]
+__all__ = ["ALIGNMENT", "checked_address", "laid_out", "reduce", "side_by_side"]
 
 ALIGNMENT = 16
 
@@ -59,7 +60,12 @@ def reduce(
         target = result_format(element, request.dtype, None if place is None else place.dtype)
         shape = reduced_shape(view.shape, axes, keepdims)
         laid, columns = laid_out(view, kept, axes), None
-        if laid is None and not request.operation.exact and request.chain in (None, 1):
+        if (
+            laid is None
+            and request.operation.term == "value"
+            and not request.operation.exact
+            and request.chain in (None, 1)
+        ):
             columns = side_by_side(view, kept, axes) if request.variant == DEFAULT_VARIANT else None
         order: Order = None
         if laid is None and columns is None:
@@ -68,25 +74,25 @@ def reduce(
             laid = laid_out(view, tuple(range(len(kept))), tuple(range(len(kept), len(order))))
         size = element.dtype.itemsize
         check_address(view.address, size)
-        ready: Ready | None
+        launch: Launch | None
         plan: Plan | None
         if columns is not None:
             aligned = view.address % ALIGNMENT == 0
             length = math.prod(view.shape[axis] for axis in axes)
-            ready, plan = _launch_columns(request, target, element, columns, length, aligned, ordinal)
+            launch, plan = _launch_columns(request, target, element, columns, length, aligned, ordinal)
         else:
             assert laid is not None
             rows, length, stride = laid
             aligned = view.address % ALIGNMENT == 0 and (rows <= 1 or stride * size % ALIGNMENT == 0)
-            ready, plan = _launch(request, target, element, rows, length, stride, aligned, ordinal)
+            launch, plan = _launch(request, target, element, rows, length, stride, aligned, ordinal)
         if place is None:
             result, address = library.empty(x, shape, target.dtype, ordinal)
         else:
             result, address = out, checked_address(place, shape, target.dtype)
-        if ready is not None:
-            ready(library, x, ordinal, view.address, view.address, address, stream)
+        if launch is not None:
+            start(launch, library, x, ordinal, view.address, view.address, address, stream)
             if keep is not None:
-                keep(ready, result, order)
+                keep(launch, result, order)
         return (result if place is not None else library.finish(result, x, stream)), plan
 
 
@@ -94,44 +100,45 @@ def reduce(
 def _launch(
     request: Request, target: Format, element: Format, rows: int, length: int, stride: int, aligned: bool,
     ordinal: int,
-) -> tuple[Ready | None, Plan | None]:  # fmt: skip
+) -> tuple[Launch | None, Plan | None]:  # fmt: skip
     """What rows like these need besides addresses, nothing where there are none; and the plan of one."""
     gpu = find_gpu(ordinal)
     layout: Layout = "ALIGNED" if aligned else "SHIFTED"
     mean = request.operation.mean
+    divisor, span = length if mean else 1, (rows - 1) * stride + length
     if request.operation.exact:
-        if rows == 1:
-            alone = ExactLaunch(length, element, layout, target, gpu, divisor=length if mean else 1)
-            return Ready(alone.at), None
         if not rows:
             return None, None
-        span = (rows - 1) * stride + length
-        exact = ExactSegmentsLaunch(span, rows, element, target, gpu, length=length, stride=stride, mean=mean)
-        size = exact.room.size // 8
-        return Ready(lambda x, _, out, stream, room=0: exact(x, 0, out, room, stream), size), None
-    plan = _plan(request, length, element, gpu)
-    divisor = length if mean else 1
+        if rows == 1:
+            return Launch(exact_recipe(length, element, layout, target, gpu, divisor=divisor), gpu), None
+        recipe = exact_segments_recipe(
+            span, rows, element, target, gpu, length=length, stride=stride, mean=mean
+        )
+        return Launch(recipe, gpu), None
+    moments = request.operation.moments
+    plan = make_dot_plan(length, element, request.block) if moments else _plan(request, length, element, gpu)
     if not rows:
         return None, plan
-    if plan.variant in SEGMENTED:
-        every = contiguous(0, (rows - 1) * stride + length)
-        return _of_rows(SegmentedLaunch(plan, every, layout, rows, stride, target, gpu, divisor)), plan
-    return _of_rows(RowsLaunch(plan, rows, stride, aligned, target, gpu, divisor)), plan
-
-
-def _of_rows(launch: RowsLaunch | SegmentedLaunch) -> Ready:
-    return Ready(lambda x, _, out, stream: launch(x, out, stream))
+    if moments:
+        recipe = moments_recipe(
+            plan, rows, target, gpu, correction=request.correction, root=request.operation.root, stride=stride,
+            aligned=aligned,
+        )  # fmt: skip
+    elif plan.variant in SEGMENTED:
+        recipe = segmented_recipe(plan, contiguous(0, span), layout, rows, stride, target, gpu, divisor)
+    else:
+        recipe = rows_recipe(plan, rows, stride, aligned, target, gpu, divisor)
+    return Launch(recipe, gpu), plan
 
 
 @lru_cache(maxsize=4096)
 def _launch_columns(
     request: Request, target: Format, element: Format, columns: Columns, length: int, aligned: bool, ordinal: int
-) -> tuple[Ready, Plan]:  # fmt: skip
+) -> tuple[Launch, Plan]:  # fmt: skip
     gpu = find_gpu(ordinal)
     plan = _plan(request, length, element, gpu)
     divisor = length if request.operation.mean else 1
-    launch = ColumnsLaunch(plan, columns, aligned, target, gpu, divisor)
-    return Ready(lambda x, _, out, stream, room=0: launch(x, out, room, stream), launch.room), plan
+    return Launch(columns_recipe(plan, columns, aligned, target, gpu, divisor), gpu), plan
 
 
 def _plan(request: Request, length: int, element: Format, gpu: Gpu) -> Plan:

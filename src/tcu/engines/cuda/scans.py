@@ -1,8 +1,8 @@
 """Running sums of arrays in a GPU's memory: of rows, of a line, of its ragged segments.
 
-Rows that lie without gaps, in even steps, go through one launch; an array
-that is laid out otherwise is first copied in that order, and so is a result
-that goes elsewhere, which costs another pass over memory each.
+Rows that lie without gaps, in even steps, go through one launch, and so do columns, whose numbers lie side by side.
+An array that is laid out otherwise is first copied in the order of rows, and so is a result that goes elsewhere, which
+costs another pass over memory each.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from typing import Any
 import numpy as np
 
 from tcu.engines.cuda.offsets import device_offsets
-from tcu.engines.cuda.rows import ALIGNMENT, laid_out
-from tcu.engines.cuda.sums import Keep, Ready, home_of
+from tcu.engines.cuda.rows import ALIGNMENT, laid_out, side_by_side
+from tcu.engines.cuda.sums import Keep, home_of, start
 from tcu.errors import ParameterError
 from tcu.formats.format import Format
-from tcu.gpu.arrays import DeviceArray, Library
+from tcu.gpu.arrays import DeviceArray, Library, joined
+from tcu.gpu.column_scan import column_scan_recipe, suits
+from tcu.gpu.columns import Columns
 from tcu.gpu.device import current, find_gpu
-from tcu.gpu.launch import joined
-from tcu.gpu.scans import ScanLaunch, SegmentScanLaunch
+from tcu.gpu.launch import Launch
+from tcu.gpu.scans import scan_recipe, segment_scan_recipe
 from tcu.gpu.sums import check_address
 from tcu.model.elements import summable
 from tcu.ops.info import ScanInfo, scan_info
@@ -46,8 +48,14 @@ def cumsum(
         lines = _lines(library, ordinal, x, axis, dtype, out)
         element, target = lines.element, lines.target
         info = scan_info(lines.view.shape, axis, element)
+        columns = lines.columns()
+        if columns is not None:
+            aligned = all(each.address % ALIGNMENT == 0 for each in (lines.view, lines.place))
+            down = _column_launch(info.plan, *columns, aligned, target, ordinal, exclusive, reverse)
+            if down is not None:
+                return lines.start(down, keep), info
 
-        def launch(source: Rows, goal: Rows) -> Ready:
+        def launch(source: Rows, goal: Rows) -> Launch:
             aligned = (
                 at % ALIGNMENT == 0 and (info.rows <= 1 or stride * fmt.dtype.itemsize % ALIGNMENT == 0)
                 for (at, stride), fmt in ((source, element), (goal, target))
@@ -72,8 +80,8 @@ def segment_cumsum(
         segments = edges.shape[0] - 1
         if segments == 1:  # a line, which has a whole GPU
             return cumsum(x, 0, exclusive, reverse, dtype, out, keep)[0]
-        ready = _segment_launch(lines.element, lines.target, n, segments, ordinal, exclusive, reverse)
-        return lines.run(lambda source, goal: ready, edges.address, keep)
+        chosen = _segment_launch(lines.element, lines.target, n, segments, ordinal, exclusive, reverse)
+        return lines.run(lambda source, goal: chosen, edges.address, keep)
 
 
 @dataclass(frozen=True)
@@ -94,7 +102,7 @@ class _Lines:
     result: Any
     """Of which ``place`` is the view."""
 
-    def run(self, launch: Callable[[Rows, Rows], Ready], other: int | None, keep: Keep | None) -> Any:
+    def run(self, launch: Callable[[Rows, Rows], Launch], other: int | None, keep: Keep | None) -> Any:
         """Scan the rows where they lie, or a copy that has them one after another; the same with the results.
 
         ``launch`` gives what serves such rows; ``other``: the address of what goes with x, if something does.
@@ -117,17 +125,35 @@ class _Lines:
                 moved = tuple(shape[axis] for axis in outer + inner)
                 written, address = library.empty(self.x, moved, self.target.dtype, self.ordinal)
                 stride = source[1]
-            ready = launch((view.address, source[2]), (address, stride))
-            ready(
-                library, self.x, self.ordinal, view.address, view.address if other is None else other, address,
+            chosen = launch((view.address, source[2]), (address, stride))
+            start(
+                chosen, library, self.x, self.ordinal, view.address, view.address if other is None else other, address,
                 self.stream,
             )  # fmt: skip
             if goal is None:
                 back = tuple(int(axis) for axis in np.argsort(outer + inner))
                 library.assign(self.result, written, back)
             if keep is not None:
-                keep(ready, written, order, back)
+                keep(chosen, written, order, back)
         return self.result if self.out is not None else library.finish(self.result, self.x, self.stream)
+
+    def columns(self) -> tuple[Columns, Columns] | None:
+        """Numbers and results, if both lie so that a launch scans them where they are, down an axis that is not the last."""
+        kept, axes = self._split(len(self.view.shape))
+        if self.axis is None or laid_out(self.view, kept, axes) is not None or _clash(self.view, self.place):
+            return None
+        given, results = (side_by_side(each, kept, axes) for each in (self.view, self.place))
+        if given is None or results is None or not suits(given, results, self.element.dtype.itemsize):
+            return None
+        return given, results
+
+    def start(self, chosen: Launch, keep: Keep | None) -> Any:
+        """The results of a launch on the numbers where they lie."""
+        at = self.view.address
+        start(chosen, self.library, self.x, self.ordinal, at, at, self.place.address, self.stream)
+        if keep is not None:
+            keep(chosen, self.result)
+        return self.result if self.out is not None else self.library.finish(self.result, self.x, self.stream)
 
     def _split(self, ndim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """(the axes that count rows, those of a row)"""
@@ -182,21 +208,32 @@ def _span(array: DeviceArray) -> tuple[int, int]:
 def _launch(
     plan: ScanPlan, rows: int, stride_in: int, stride_out: int, aligned_in: bool, aligned_out: bool,
     target: Format, ordinal: int, exclusive: bool, reverse: bool,
-) -> Ready:  # fmt: skip
+) -> Launch:  # fmt: skip
     """What rows like these need besides addresses."""
-    launch = ScanLaunch(
-        plan, rows, stride_in, stride_out, aligned_in, aligned_out, target, find_gpu(ordinal),
-        exclusive=exclusive, reverse=reverse,
+    gpu = find_gpu(ordinal)
+    recipe = scan_recipe(
+        plan, rows, stride_in, stride_out, aligned_in, aligned_out, target, gpu, exclusive=exclusive, reverse=reverse
     )  # fmt: skip
-    return Ready(lambda x, _, out, stream: launch(x, out, stream))
+    return Launch(recipe, gpu)
+
+
+@lru_cache(maxsize=4096)
+def _column_launch(
+    plan: ScanPlan, columns: Columns, results: Columns, aligned: bool, target: Format, ordinal: int, exclusive: bool,
+    reverse: bool,
+) -> Launch | None:  # fmt: skip
+    """What columns like these need besides addresses; None for too many of them."""
+    gpu = find_gpu(ordinal)
+    recipe = column_scan_recipe(
+        plan, columns, results, aligned, target, gpu, exclusive=exclusive, reverse=reverse
+    )
+    return None if recipe is None else Launch(recipe, gpu)
 
 
 @lru_cache(maxsize=1024)
 def _segment_launch(
     element: Format, target: Format, n: int, segments: int, ordinal: int, exclusive: bool, reverse: bool
-) -> Ready:
-    return Ready(
-        SegmentScanLaunch(
-            n, segments, element, target, find_gpu(ordinal), exclusive=exclusive, reverse=reverse
-        )
-    )
+) -> Launch:
+    gpu = find_gpu(ordinal)
+    recipe = segment_scan_recipe(n, segments, element, target, gpu, exclusive=exclusive, reverse=reverse)
+    return Launch(recipe, gpu)

@@ -10,17 +10,19 @@ from typing import Any
 
 from tcu.engines.cuda.offsets import device_offsets
 from tcu.engines.cuda.rows import checked_address
-from tcu.engines.cuda.sums import Keep, Ready, check_unit, home_of
+from tcu.engines.cuda.sums import Keep, check_unit, home_of, start
 from tcu.errors import ParameterError
 from tcu.formats.format import Format
 from tcu.gpu.device import current, find_gpu
-from tcu.gpu.exact_segments import ExactSegmentsLaunch
-from tcu.gpu.segments import SegmentsLaunch
+from tcu.gpu.exact_segments import exact_segments_recipe
+from tcu.gpu.launch import Launch
+from tcu.gpu.moments import moments_recipe
+from tcu.gpu.segments import segments_recipe
 from tcu.gpu.sums import check_address
 from tcu.model.elements import summable
 from tcu.ops.request import Request
 from tcu.ops.result import result_format
-from tcu.plan import DEFAULT_VARIANT, make_plan
+from tcu.plan import DEFAULT_VARIANT, make_dot_plan, make_plan
 from tcu.units import get_unit
 
 __all__ = ["reduce"]
@@ -46,25 +48,31 @@ def reduce(request: Request, x: Any, offsets: Any, out: Any, check: bool, keep: 
         shape = (edges.shape[0] - 1,)
         place = None if out is None else library.view("out", out, stream)
         target = result_format(element, request.dtype, None if place is None else place.dtype)
-        ready = _launch(request, target, element, n, shape[0], ordinal)
+        launch = _launch(request, target, element, n, shape[0], ordinal)
         if place is None:
             result, address = library.empty(x, shape, target.dtype, ordinal)
         else:
             result, address = out, checked_address(place, shape, target.dtype)
         if shape[0]:
-            ready(library, x, ordinal, view.address, edges.address, address, stream)
+            start(launch, library, x, ordinal, view.address, edges.address, address, stream)
             if keep is not None:
-                keep(ready, result, order)
+                keep(launch, result, order)
         return result if place is not None else library.finish(result, x, stream)
 
 
 @lru_cache(maxsize=1024)
-def _launch(request: Request, target: Format, element: Format, n: int, segments: int, ordinal: int) -> Ready:
+def _launch(request: Request, target: Format, element: Format, n: int, segments: int, ordinal: int) -> Launch:
     """What segments like these need besides addresses."""
     gpu = find_gpu(ordinal)
     mean = request.operation.mean
     if request.operation.exact:
-        return _ready(ExactSegmentsLaunch(n, segments, element, target, gpu, mean=mean))
+        return Launch(exact_segments_recipe(n, segments, element, target, gpu, mean=mean), gpu)
+    if request.operation.moments:
+        moments = moments_recipe(
+            make_dot_plan(n, element, request.block), segments, target, gpu, correction=request.correction,
+            root=request.operation.root,
+        )  # fmt: skip
+        return Launch(moments, gpu)
     plan = make_plan(
         n, element, gpu.unit, chain=request.chain, block=request.block, accumulator=request.accumulator,
         fraction=request.fraction,
@@ -72,10 +80,5 @@ def _launch(request: Request, target: Format, element: Format, n: int, segments:
     if request.unit is not None:
         check_unit(plan, get_unit(request.unit), gpu.unit, gpu)
     chain = plan.chain or 1
-    return _ready(SegmentsLaunch(n, segments, element, target, gpu, chain=chain, block=plan.block, mean=mean))
-
-
-def _ready(launch: SegmentsLaunch | ExactSegmentsLaunch) -> Ready:
-    return Ready(
-        lambda x, offsets, out, stream, room=0: launch(x, offsets, out, room, stream), launch.room.size // 8
-    )
+    recipe = segments_recipe(n, segments, element, target, gpu, chain=chain, block=plan.block, mean=mean)
+    return Launch(recipe, gpu)

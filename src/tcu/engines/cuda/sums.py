@@ -8,10 +8,10 @@ shape of problem and kept.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -19,21 +19,22 @@ from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.format import Format
 from tcu.gpu.arrays import DeviceArray, Library, library_of
 from tcu.gpu.device import Gpu, call, current, find_gpu, read
+from tcu.gpu.launch import Launch
 from tcu.gpu.sums import (
     COUNTS,
     EMPTY_BITS,
     LIMB_BITS,
     WORDS_OF,
-    Array,
-    ExactLaunch,
     Layout,
-    SumLaunch,
+    Operand,
     check_address,
     contiguous,
+    exact_recipe,
     layout_of,
     operand_of,
+    sum_recipe,
 )
-from tcu.gpu.variants import launch_variant
+from tcu.gpu.variants import variant_recipe
 from tcu.model.elements import summable
 from tcu.ops.exact import Tally
 from tcu.ops.request import Request
@@ -41,26 +42,18 @@ from tcu.ops.result import result_format
 from tcu.plan import DEFAULT_VARIANT, MmaStep, Plan, make_dot_plan, make_plan
 from tcu.units import Unit, find_instruction, get_unit
 
-__all__ = ["Keep", "Order", "Outcome", "Ready", "check_unit", "exact_tally", "home_of", "reduce"]
+__all__ = ["Keep", "Order", "Outcome", "check_unit", "exact_tally", "home_of", "reduce", "start"]
 
 
-class Ready(NamedTuple):
-    """A launch that lacks nothing but addresses."""
-
-    start: Callable[..., None]
-    """Of x, of what goes with it (y, offsets), of the result, the stream, and of the room if it needs some."""
-    room: int = 0
-    """Numbers of 8 bytes that it needs besides for as long as it runs."""
-
-    def __call__(
-        self, library: Library, like: Any, ordinal: int, x: int, other: int, out: int, stream: int
-    ) -> None:
-        """Put it on the stream, with room by the side of the array ``like``."""
-        if self.room:
-            _, room = library.empty(like, (self.room,), np.dtype(np.int64), ordinal)
-            self.start(x, other, out, stream, room)
-        else:
-            self.start(x, other, out, stream)
+def start(
+    launch: Launch, library: Library, like: Any, ordinal: int, x: int, other: int, out: int, stream: int
+) -> None:
+    """Put a launch on the stream, with room by the side of the array ``like``."""
+    if launch.room:
+        _, room = library.empty(like, (launch.room,), np.dtype(np.int64), ordinal)
+        launch.start(x, other, out, stream, room)
+    else:
+        launch.start(x, other, out, stream)
 
 
 Order = tuple[int, ...] | None
@@ -70,7 +63,7 @@ Order = tuple[int, ...] | None
 class Keep(Protocol):
     """Takes a launch that serves whoever asks for the same elsewhere in memory."""
 
-    def __call__(self, ready: Ready, written: Any, order: Order = None, back: Order = None) -> None:
+    def __call__(self, launch: Launch, written: Any, order: Order = None, back: Order = None) -> None:
         """``order``: of the copy of x that it reads; ``back``: of the copy of what it has written that is the result."""
 
 
@@ -78,14 +71,12 @@ class Keep(Protocol):
 class Prepared:
     """What a problem of one kind needs, besides addresses."""
 
-    launch: SumLaunch | ExactLaunch | None
-    """None: a variant of the papers, which goes by its plan."""
+    launch: Launch
     target: Format
     gpu: Gpu
     unit: Unit
     plan: Plan | None
     """None for exact sums, which need no order."""
-    divisor: int = 1
 
 
 @dataclass(frozen=True)
@@ -118,25 +109,21 @@ def reduce(request: Request, arrays: Sequence[Any], out: Any = None) -> Outcome:
         place = None if out is None else library.view("out", out, stream)
         element = summable(dtype, "x", "sum")
         target = result_format(element, request.dtype, None if place is None else place.dtype)
-        prepared = prepare(request, target, element, n, ordinal, layout_of(operands))
+        layout = layout_of(operands)
+        prepared = prepare(request, target, element, n, ordinal, layout, _strided(operands, layout))
         if place is None:
             result, address = library.empty(arrays[0], (), prepared.target.dtype, ordinal)
         else:
             result, address = out, _checked(place, prepared.target).address
-        launch = prepared.launch
-        if isinstance(launch, SumLaunch):
-            launch(operands, address, stream)
-        elif isinstance(launch, ExactLaunch):
-            launch(operands, address, 0, stream)
-        else:
-            assert prepared.plan is not None
-            view = library.view("x", arrays[0], stream)
-            launch_variant(
-                prepared.plan, view, address, prepared.target, prepared.gpu, stream, divisor=prepared.divisor
-            )
+        prepared.launch.start(operands[0].address, operands[-1].address, address, stream)
         if place is None:
             result = library.finish(result, arrays[0], stream)
         return Outcome(result, prepared, address, stream)
+
+
+def _strided(operands: Sequence[Operand], layout: Layout) -> tuple[Operand, ...]:
+    """How operands lie that are not contiguous, without their addresses."""
+    return tuple(each._replace(address=0) for each in operands) if layout == "STRIDED" else ()
 
 
 def exact_tally(arrays: Sequence[Any], product: bool = False) -> tuple[int, Tally]:
@@ -166,19 +153,30 @@ def add_exactly(
     """Put an exact sum on the stream, of which limbs and counts go to an address; returns n."""
     found, dtype = _operands(library, arrays, stream)
     element = summable(dtype, "x", "sum")
-    launch = _exact_launch(found[0].n, element, layout_of(found), ordinal, product, len(arrays))
-    launch(found, 0, address, stream)
-    return int(found[0].n)
+    layout = layout_of(found)
+    launch = _exact_launch(
+        found[0].n, element, layout, ordinal, product, len(arrays), _strided(found, layout)
+    )
+    launch.start(found[0].address, found[-1].address, address, stream)
+    return found[0].n
 
 
 @lru_cache(maxsize=1024)
 def _exact_launch(
-    n: int, element: Format, layout: Layout, ordinal: int, product: bool, operands: int
-) -> ExactLaunch:
-    return ExactLaunch(
-        n, element, layout, element, find_gpu(ordinal), product=product and operands == 2,
-        root=product and operands == 1,
+    n: int,
+    element: Format,
+    layout: Layout,
+    ordinal: int,
+    product: bool,
+    count: int,
+    operands: tuple[Operand, ...],
+) -> Launch:
+    gpu = find_gpu(ordinal)
+    recipe = exact_recipe(
+        n, element, layout, element, gpu, operands=operands, product=product and count == 2, root=product and count == 1,
+        state=True,
     )  # fmt: skip
+    return Launch(recipe, gpu)
 
 
 def home_of(arrays: Sequence[Any], out: Any = None) -> tuple[Library, int]:
@@ -197,7 +195,7 @@ def home_of(arrays: Sequence[Any], out: Any = None) -> tuple[Library, int]:
     return library, ordinals[0]
 
 
-def _operands(library: Library, arrays: Sequence[Any], stream: int) -> tuple[list[Array], np.dtype[Any]]:
+def _operands(library: Library, arrays: Sequence[Any], stream: int) -> tuple[list[Operand], np.dtype[Any]]:
     plain = [library.plain(x) for x in arrays]
     if None not in plain:
         for address, _, dtype in plain:  # type: ignore[misc]
@@ -219,22 +217,24 @@ def _operands(library: Library, arrays: Sequence[Any], stream: int) -> tuple[lis
 
 @lru_cache(maxsize=4096)
 def prepare(
-    request: Request, target: Format, element: Format, n: int, ordinal: int, layout: Layout
-) -> Prepared:
+    request: Request, target: Format, element: Format, n: int, ordinal: int, layout: Layout,
+    operands: tuple[Operand, ...],
+) -> Prepared:  # fmt: skip
     """What a problem of that kind needs besides addresses: made once, and kept."""
     gpu = find_gpu(ordinal)
     own = gpu.unit
     operation = request.operation
     divisor = n if operation.mean else 1
     if operation.exact:
-        exact = ExactLaunch(
-            n, element, layout, target, gpu, product=operation.product, root=operation.root, divisor=divisor
-        )
-        return Prepared(exact, target, gpu, own, None)
+        recipe = exact_recipe(
+            n, element, layout, target, gpu, operands=operands, product=operation.product, root=operation.root,
+            divisor=divisor,
+        )  # fmt: skip
+        return Prepared(Launch(recipe, gpu), target, gpu, own, None)
     if operation.product:
         plan = make_dot_plan(n, element, request.block)
-        launch = SumLaunch(plan, layout, target, gpu, product=True, root=operation.root)
-        return Prepared(launch, target, gpu, own, plan)
+        recipe = sum_recipe(plan, layout, target, gpu, operands=operands, product=True, root=operation.root)
+        return Prepared(Launch(recipe, gpu), target, gpu, own, plan)
     plan = make_plan(
         n, element, own, variant=request.variant, chain=request.chain, block=request.block,
         accumulator=request.accumulator, fraction=request.fraction,
@@ -242,8 +242,10 @@ def prepare(
     if request.unit is not None:
         check_unit(plan, get_unit(request.unit), own, gpu)
     if request.variant == DEFAULT_VARIANT:
-        return Prepared(SumLaunch(plan, layout, target, gpu, divisor=divisor), target, gpu, own, plan)
-    return Prepared(None, target, gpu, own, plan, divisor)
+        recipe = sum_recipe(plan, layout, target, gpu, operands=operands, divisor=divisor)
+    else:
+        recipe = variant_recipe(plan, (operands or (contiguous(0, n),))[0], layout, target, gpu, divisor)
+    return Prepared(Launch(recipe, gpu), target, gpu, own, plan)
 
 
 def check_unit(plan: Plan, asked: Unit, own: Unit, gpu: Gpu) -> None:

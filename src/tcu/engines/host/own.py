@@ -16,7 +16,7 @@ from tcu.ops.offsets import checked_offsets
 from tcu.ops.operation import Call, Operation
 from tcu.ops.result import put, target_of
 
-__all__ = ["reduce", "own_shares"]
+__all__ = ["own_shares", "reduce"]
 
 
 def reduce(call: Call) -> tuple[Any, None]:

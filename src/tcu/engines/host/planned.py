@@ -7,7 +7,7 @@ of several axes in C order.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -53,7 +53,11 @@ def reduce(call: Call) -> tuple[Any, Any]:
     plan, unit = plan_of(call.operation, axes.n, source.format, call.options)
     whole = isinstance(call.layout, Whole)
     target = target_of(source.format, call.dtype, call.out, None if whole else axes.shape)
-    pieces = _whole(call, source, plan, unit) if whole else _rows(call, source, axes, plan, unit)
+    pieces: Iterable[Totals]
+    if whole:
+        pieces = [_alone(call.operation, source, plan, unit, call.progress)]
+    else:
+        pieces = _rows(call, source, axes, plan, unit)
     correction = call.operation.correction(call.options)
     codes = [encoded(finish_totals(call.operation, totals, axes.n, correction), target) for totals in pieces]
     found = np.concatenate(codes) if codes else np.empty(0, target.code_dtype)
@@ -75,10 +79,6 @@ def plan_of(operation: Operation, n: int, fmt: Format, options: tuple[Any, ...])
     given = named.pop("unit")
     unit = get_unit(DEFAULT_UNIT if given is None else given)
     return make_plan(n, fmt, unit, **named), unit
-
-
-def _whole(call: Call, source: Elements | Pairs, plan: Plan, unit: Unit) -> Iterator[Totals]:
-    yield _alone(call.operation, source, plan, unit, call.progress)
 
 
 def _alone(

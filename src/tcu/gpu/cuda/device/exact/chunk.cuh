@@ -10,7 +10,7 @@
 namespace tcu::exact {
 
 constexpr int WARPS = THREADS / WARP;
-#include "generated/tuning/LIMITS.inc"
+#include "generated/configs/LIMITS.inc"
 
 #include "generated/sums/ExactSum.inc"
 

@@ -6,11 +6,11 @@
 
 namespace tcu::load {
 
-#include "generated/launch/LIMITS.inc"
+#include "generated/arrays/LIMITS.inc"
 
-#include "generated/launch/Matrix.inc"
+#include "generated/mma/Matrix.inc"
 
-#include "generated/launch/Problem.inc"
+#include "generated/mma/Problem.inc"
 
 // Where one tile begins: its row and column in D, and offsets into each operand's memory.
 struct MatrixTile {

@@ -1,0 +1,8 @@
+"""The functions over ranks, one for each operation, made from the table."""
+
+from tcu.distributed.surface import function_of
+from tcu.ops import OPERATIONS
+
+FUNCTIONS = {name: function_of(operation) for name, operation in OPERATIONS.items()}
+globals().update(FUNCTIONS)
+__all__ = list(FUNCTIONS)

@@ -1,0 +1,399 @@
+"""Launch configurations: what may be tuned of every kernel, and what was measured for the values that are in use.
+
+They change speed, never bits.  Values are rows of tuning.json, by compute capability, kernel, format of the elements and,
+where a kernel has them, size; :mod:`tcu.gpu.tuning` reads them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal
+
+from tcu.errors import ParameterError
+from tcu.gpu.structs import constants
+
+__all__ = [
+    "ELEMENTS", "KERNELS", "MEASURED", "SIZES", "ColumnsConfig", "Config", "ExactConfig", "ExactSegmentsConfig", "NarrowColumnsConfig", "RowsConfig",
+    "ScanConfig", "SegmentsConfig", "ShortSegmentsConfig", "Size", "StagedColumnsConfig", "SumConfig", "WideColumnsConfig",
+]  # fmt: skip
+
+ELEMENTS = ("binary16", "bfloat16", "binary32", "binary64")
+_NARROW, _WIDE = ELEMENTS[:2], ELEMENTS[2:]
+BLOCK = 256
+"""Threads of a block whose sum has been tuned: B of short-chain and of dot products, unless given."""
+_MAX_LOADS = 128
+"""Of a thread in a chunk of an exact sum."""
+LIMITS = constants(MAX_LOADS=_MAX_LOADS)
+_MAX_THREADS = 1024
+Size = Literal["tiny", "small", "large", "any"]
+"""Small: all blocks run at once.  Any: the kernel has one configuration for all sizes."""
+SIZES: tuple[Size, ...] = ("tiny", "small", "large")
+
+
+@dataclass(frozen=True)
+class Config:
+    """Of one kernel, for one format of the elements."""
+
+    elements: ClassVar[tuple[str, ...]] = ELEMENTS
+    sizes: ClassVar[tuple[Size, ...]] = ("any",)
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            for each in value if isinstance(value, tuple) else (value,):
+                if isinstance(each, bool) or not isinstance(each, int | float) or each < 0:
+                    raise ParameterError(f"{name} = {value!r}: choose numbers from 0")
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> Config:
+        """From what a file holds.  Raises ParameterError."""
+        wanted = [field.name for field in fields(cls)]
+        if sorted(values) != sorted(wanted):
+            raise ParameterError(
+                f"a configuration has {', '.join(values) or 'nothing'} in place of {', '.join(wanted)}"
+            )
+        return cls(**{name: tuple(each) if isinstance(each, list) else each for name, each in values.items()})
+
+    @property
+    def compiled(self) -> tuple[object, ...]:
+        """What of it makes a kernel of its own."""
+        return tuple(vars(self).values())
+
+    @classmethod
+    def candidates(cls, size: Size, threads: int, quick: bool) -> list[Config]:
+        """Those to try on a GPU whose multiprocessors run that many threads; none where nobody has said which."""
+        return []
+
+
+def _check_unroll_and_resident(unroll: object, resident: object) -> None:
+    if not _whole(unroll) or unroll not in (1, 2, 4, 8):
+        raise ParameterError(f"unroll = {unroll!r}: choose 1, 2, 4 or 8")
+    if not isinstance(resident, int) or not _whole(resident) or not 1 <= resident <= 16:
+        raise ParameterError(f"resident = {resident!r}: choose a whole number from 1 to 16")
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True)
+class SumConfig(Config):
+    """How cuda/kernels/sum.cu is compiled."""
+
+    sizes = SIZES
+    unroll: int
+    """Loads of a thread in flight: 1, 2, 4 or 8."""
+    resident: int
+    """Blocks per multiprocessor that the registers must allow: 1 to 16."""
+
+    def __post_init__(self) -> None:
+        _check_unroll_and_resident(self.unroll, self.resident)
+
+    @classmethod
+    def candidates(cls, size: Size, threads: int, quick: bool) -> list[Config]:
+        unrolls, residents = ((4, 8), (4, 8)) if quick else ((2, 4, 8), (2, 3, 4, 5, 6, 8))
+        return [cls(*each) for each in itertools.product(unrolls, residents) if each[1] * BLOCK <= threads]
+
+
+@dataclass(frozen=True)
+class ExactConfig(Config):
+    """How cuda/kernels/exact.cu is compiled and launched."""
+
+    sizes = SIZES
+    threads: int
+    """Of a block."""
+    unroll: int
+    resident: int
+    loads: int
+    """Loads of a thread in a chunk, at most 128; fewer where the array is small."""
+
+    @property
+    def compiled(self) -> tuple[object, ...]:
+        return self.threads, self.unroll, self.resident
+
+    def __post_init__(self) -> None:
+        _check_unroll_and_resident(self.unroll, self.resident)
+        if not _whole(self.threads) or self.threads % 32 or not 32 <= self.threads <= _MAX_THREADS:
+            raise ParameterError(
+                f"threads = {self.threads!r}: choose a multiple of 32, the threads of a warp, up to {_MAX_THREADS}"
+            )
+        if not _whole(self.loads) or not 1 <= self.loads <= _MAX_LOADS or self.loads & (self.loads - 1):
+            raise ParameterError(f"loads = {self.loads!r}: choose a power of two up to {_MAX_LOADS}")
+        if self.loads % self.unroll:
+            raise ParameterError(
+                f"loads = {self.loads}: choose a multiple of unroll = {self.unroll}, which are loaded together"
+            )
+
+    @classmethod
+    def candidates(cls, size: Size, threads: int, quick: bool) -> list[Config]:
+        # So many threads that each has 128, 85 or 64 registers.  The launch shortens the chunks of small arrays
+        # by itself, so `loads` makes no difference to them.
+        blocks = [(256, 3), (256, 4)] if quick else [
+            (128, 4), (128, 6), (128, 8), (256, 2), (256, 3), (256, 4), (512, 1), (512, 2)
+        ]  # fmt: skip
+        loads = (32, 64, 128) if size == "large" and not quick else (64,)
+        return [
+            cls(width, unroll, resident, each)
+            for (width, resident), unroll, each in itertools.product(blocks, (4, 8), loads)
+            if width * resident <= threads
+        ]
+
+
+@dataclass(frozen=True)
+class RowsConfig(Config):
+    """Of cuda/kernels/rows.cu and packed_rows.cu."""
+
+    short: tuple[int, int]
+    """Blocks per multiprocessor, of aligned rows and of others, as many as leave the accumulators in registers (sm_90):
+    for rows of fewer loads than eight warps have at a time;"""
+    eight_tiles: tuple[int, int]
+    """for rows of so many;"""
+    two_turns: tuple[int, int]
+    """of up to twice as many;"""
+    turns: tuple[int, int]
+    """of more."""
+    enough: int
+    """Rows from which on a warp for each, however long, keeps a GPU busy; fewer long rows have blocks of their own."""
+    in_flight: int
+    """Loads of a thread before it waits."""
+    packed_resident: tuple[int, int]
+    """Of packed_rows.cu: as many blocks, each a warp, as have room for their rings, or for the accumulators of eight tiles.
+    With four warps a block, which leave together, rows of 16 numbers had 5 % less speed (H200)."""
+    share: tuple[int, int]
+    """Bytes of rows of a warp, about, and of rows that have up to four lanes: enough to forget its start, and little enough
+    that what is read at a time lies together.  With 2^16, rows of 3 to 999 numbers had 4 to 6 % less speed (H200)."""
+    few_lanes: int
+    """Lanes of a row up to which rows without gaps are read through a ring, even aligned ones: 0.91 of reading alone in
+    place of 0.90 (H200)."""
+
+
+@dataclass(frozen=True)
+class ColumnsConfig(Config):
+    """Of cuda/kernels/columns.cu."""
+
+    threads: int
+    """Of a block whose warps share no columns."""
+    together: int
+    """Bytes of the neighbouring rows that lanes which share a column read: of rows of 16 bytes at most without gaps, of 16-bit
+    numbers; of slim ones, of others."""
+    along_levels: int
+    """Levels of the leaves that the warps of a block share where a warp for each column is not enough."""
+    enough: int
+    """Warps per multiprocessor that keep memory busy, from the first wave of blocks to the last."""
+
+
+@dataclass(frozen=True)
+class NarrowColumnsConfig(ColumnsConfig):
+    """The same for 16-bit numbers."""
+
+    elements = _NARROW
+    loads: tuple[int, int]
+    """Of a lane at a time, of aligned rows and of others: in rows of few numbers, those of several turns.  A vector that
+    begins anywhere is two loads."""
+    resident: int
+    """Warps per multiprocessor: with more, accumulators are kept in memory, and arrays of 4096 rows took a third longer
+    (sm_90)."""
+    piped: int
+    """Levels up to which a warp, of whose columns none keeps it for long, goes on with others.  With more, numbers that wait
+    are kept in memory."""
+    waves: int
+    """Of blocks whose warps have many columns, one after another: so many that none keeps all others waiting."""
+
+
+@dataclass(frozen=True)
+class WideColumnsConfig(ColumnsConfig):
+    """The same for numbers of more than 16 bits."""
+
+    elements = _WIDE
+    slim: int
+    """Bytes of a row up to which lanes that share a column read neighbouring rows.  With 32, the bytes of a sector, rows of
+    two numbers of binary32 had half the speed (H200)."""
+    low: int
+    """Levels of neighbouring rows that lanes share; of those above they share what a lane's own levels leave.  With all of
+    them side by side, a lane reads rows that lie far apart."""
+    least: int
+    """Of these levels, however few rows a column has.  With two, 16 rows of 16 numbers of binary32 had 0.62 of memory's rate
+    in place of 0.86 (H200)."""
+    turns: tuple[int, int]
+    """At a time, of rows that are not slim and of slim ones, with one column for a lane.  Two in place of one: 2^12 rows of
+    binary32 had 0.93 in place of 0.91 of memory's rate, 2^15 rows 0.96 in place of 0.91 (H200)."""
+    within: tuple[int, int]
+    """Levels of a lane's leaves, which are added up at once, where there are several turns; of the same rows."""
+    within_one: int
+    """The same where there is one turn."""
+    paired: tuple[int, int, int]
+    """Bytes of a row from which on a lane has two columns, of one turn, of up to four and of more: 2^20 rows of 2 KB had 0.90
+    in place of 0.93 of memory's rate then, and 2^12 of 128 bytes 0.89 in place of 0.95, but 2^18 rows of 8 KB 0.944 in place
+    of 0.934 (H200)."""
+    paired_turns: int
+    """The turns at a time where a lane has two columns that are not slim and have several turns."""
+    paired_loads: int
+    """What a lane asks for at once then, of all turns together.  With one column for a lane, and 32 loads under way, 2^12 rows
+    of binary32 had 0.93 in place of 0.97 of memory's rate; with 16 and 4 loads, or 24 and 40 warps, 0.90 at most (H200)."""
+    paired_resident: int
+    """Warps per multiprocessor then."""
+    resident: tuple[int, int]
+    """Warps per multiprocessor of one turn, where a lane has one column and where it has two."""
+    resident_loops: tuple[int, int]
+    """Where several turns need accumulators, of rows that are not slim and of slim ones.  With 32 of those that load 8 bytes,
+    256 and 1024 rows of 16 numbers of binary32 had 0.83 and 0.81 of memory's rate in place of 0.93 (H200)."""
+
+
+@dataclass(frozen=True)
+class StagedColumnsConfig(Config):
+    """Of cuda/kernels/staged_columns.cu, whose 16-bit numbers go through shared memory."""
+
+    elements = _NARROW
+    threads: int
+    resident: int
+    """Warps per multiprocessor."""
+    enough: int
+    """Warps per multiprocessor that keep memory busy."""
+    stages: int
+    """Tiles that a warp has room for."""
+    turns: int
+    """Of a column, up to which that is worth it: 4096 rows, two turns, had 0.94 of memory's rate in place of 0.91, but 8192
+    rows 0.81 in place of 0.92, 16,384 rows 0.80 in place of 0.94, and 2^20 rows 0.81 in place of 0.95 (H200)."""
+    line: int
+    """Bytes of a row that are worth a way through shared memory: 64 rows of 32 bytes had 0.93 of memory's rate in place of
+    0.87 (H200)."""
+    kept: float
+    """Of the second cache, what results of binary32 may have to stay there, beside numbers that do not
+    (cuda/device/load/evict_first.cuh)."""
+    waves: int
+    """As of :class:`NarrowColumnsConfig`."""
+
+
+@dataclass(frozen=True)
+class SegmentsConfig(Config):
+    """Of cuda/kernels/segments.cu, and of long_chunks.cu and list_segments.cu around it."""
+
+    data: int
+    """Bytes of data and offsets that a warp goes through: enough to forget its start, and little enough that the last warps
+    do not keep all others waiting."""
+    most_per_warp: int
+    """Segments that a warp goes through at most, however short."""
+    at_once: tuple[int, int]
+    """The least and the most segments that a warp takes at a time: few where they are long, so that many warps have some."""
+    busy: int
+    """Warps that keep a GPU busy: with fewer segments, each has fewer of them."""
+    more: int
+    """How many times as many segments the first warps have, which forget their starts."""
+    last: float
+    """What the other warps have of all, which do not keep each other waiting at the end."""
+    with_rests: int
+    """The average bytes of a segment from which on its last, partial 64-byte chunk is taken together with its whole ones.
+    Below that, the partial chunks of a group of segments have a turn of their own; and of binary32 and binary64, a lane has a
+    segment to itself.
+
+    H200, together and in a turn of their own, of memory's speed: binary32, means of 24, 32 and 40 numbers 0.600 and 0.707,
+    0.624 and 0.641, 0.615 and 0.548; bfloat16, 40, 64 and 100 numbers 0.645 and 0.729, 0.746 and 0.842, 0.766 and 0.793;
+    binary64, 16 and 20 numbers 2.76 and 2.92, 2.90 and 2.63 TB/s."""
+    ring: tuple[int, int]
+    """Bytes of a copy into a warp's ring in shared memory, and copies that have room there.
+
+    With smaller rings more warps have room beside those that add up long segments, and less is asked for that these read
+    again; with too small ones warps wait for copies.  H200, binary16, 4 copies of 1792, 1664, 1536 and 1408 bytes, of memory's
+    speed: a power law 0.854, 0.857, 0.858 and 0.860; segments of 64 numbers on average 0.875, 0.871, 0.863 and 0.848, of 100
+    numbers 0.847, 0.835, 0.824 and 0.814."""
+    resident: int
+    """As many blocks, each a warp, per multiprocessor as have registers and shared memory (sm_90)."""
+    room: int
+    """Numbers that a warp keeps in shared memory, one or four of every 64 bytes: few, so that all blocks have room."""
+    long_threads: int
+    """Of long_chunks.cu."""
+    long_resident: int
+    """As many of its blocks as leave every thread its registers."""
+    early: int
+    """Of these, those for each multiprocessor that are beside short segments (a power law of binary16, H200: with three 0.844,
+    with four 0.853, with five, of which each has a ring of 11 KB, 0.814 of memory's speed)."""
+    long_ring: tuple[int, int]
+    """Bytes of a copy and copies, of long_chunks.cu (sm_90)."""
+    listed: int
+    """Bytes from which on long segments may be listed ahead: of less, the launches that this takes would be much."""
+    sampled: int
+    """Segments from which on a sample of them, a thread's each, says whether that is worth it."""
+    list_threads: int
+    """Of list_segments.cu."""
+    list_resident: int
+    """As many of its blocks as leave every thread its registers."""
+    listing: int
+    """Of these, those for each multiprocessor, which leave room for the launches behind it: with two, these began 11 us later
+    (H200)."""
+
+
+@dataclass(frozen=True)
+class ShortSegmentsConfig(Config):
+    """Of cuda/kernels/short_segments.cu."""
+
+    elements = ("binary16",)
+    means: tuple[int, int]
+    """Numbers of a segment, on average, up to which a ring of the first size, and of the second one, nearly always has room
+    for the segments of a turn.  Up to the second, this is the faster kernel: for 16, 20 and 24 of them 0.582, 0.571 and 0.563
+    of memory's speed, and segments.cu 0.475, 0.550 and 0.617 (H200)."""
+    rings: tuple[int, int]
+    """Numbers of such rings."""
+    resident: tuple[int, int]
+    """As many warps as leave each its registers and its shared memory (sm_90)."""
+    data: int
+    most_per_warp: int
+    """As of :class:`SegmentsConfig`; here warps work ahead of what they need."""
+
+
+@dataclass(frozen=True)
+class ExactSegmentsConfig(Config):
+    """Of cuda/kernels/exact_segments.cu and long_exact_segments.cu."""
+
+    threads: int
+    resident: int
+    lanes: tuple[int, ...]
+    """For segments of up to two loads a lane, on average; few choices, as each is compiled."""
+    long_resident: int
+    """Of long_exact_segments.cu."""
+
+
+@dataclass(frozen=True)
+class ScanConfig(Config):
+    """Of cuda/kernels/scan.cu, long_scan.cu, short_scan.cu and segment_scan.cu."""
+
+    warps: tuple[int, int, int]
+    """(shares ahead, stages, blocks per multiprocessor) of scan.cu for rows of a warp: like the next three the fastest on an
+    H200 of those that leave the kernel its registers and 227 KB of shared memory."""
+    lines: tuple[int, int, int]
+    """For rows of a block."""
+    chunks: tuple[int, int, int]
+    """For rows of several chunks."""
+    narrow_chunks: tuple[int, int, int]
+    """The same where both the elements and the results have 16 bits."""
+    buffers: int
+    """Of long_scan.cu: chunks that a block has in shared memory.  One to two more take as long, and wide results leave no
+    room for them (H200)."""
+    summing: int
+    """Warps of long_scan.cu that add up.  With 2, 2^29 numbers of binary16 take 15 % longer, with 8 all formats as long
+    (H200)."""
+    piece: tuple[int, int, int]
+    """Of short_scan.cu: lines that a warp takes at a time, how many times it has room for them, and warps on a
+    multiprocessor; for rows of one piece.
+
+    A warp has one share, and the next one begins where memory is read and written anyway: 0.99 of a copy's speed on an H200
+    for rows of one piece, 0.98 to 0.87 for those of 2 to 128.  Warps that went on with 80 shares, far from each other by then,
+    had 0.92, and 0.80 with more of them under way."""
+    pieces: tuple[int, int, int]
+    """For rows of more."""
+    short_chunks: int
+    """Of a row's chunks, the most whose totals a warp has."""
+    even: float
+    """The least share of a GPU's warps that is busy, where each has one row after another."""
+    segment_blocks: int
+    """Blocks of segment_scan.cu for each multiprocessor before one block takes several segments."""
+
+
+KERNELS: dict[str, type[Config]] = {
+    "sum": SumConfig, "dot": SumConfig, "exact": ExactConfig, "rows": RowsConfig, "narrow columns": NarrowColumnsConfig,
+    "wide columns": WideColumnsConfig, "staged columns": StagedColumnsConfig, "segments": SegmentsConfig,
+    "short segments": ShortSegmentsConfig, "exact segments": ExactSegmentsConfig, "scan": ScanConfig,
+}  # fmt: skip
+"""Sums (16-bit elements by MMAs, others by binary64 additions), products, exact sums; those of rows, columns and segments;
+running sums."""
+MEASURED = ("sum", "dot", "exact")
+"""Those that ``tcu tune`` measures; the others have what was measured by hand."""

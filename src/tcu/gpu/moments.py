@@ -1,0 +1,102 @@
+"""The kernels of variances and standard deviations: of rows, or of ragged segments."""
+
+from __future__ import annotations
+
+import math
+
+from tcu.formats.format import Format, get_format
+from tcu.gpu.device import Gpu
+from tcu.gpu.launch import OTHER, OUT, SPACE, Given, KernelChoice, Recipe, Space, X
+from tcu.gpu.structs import Struct, struct
+from tcu.gpu.sums import ELEMENTS, LOAD, TARGETS
+from tcu.plan import Plan
+from tcu.plan.variants import LOADS, loads_of
+
+__all__ = ["moments_recipe"]
+
+_WARP, _WARPS_ALONE = 32, 4
+_ENOUGH = 4096
+"""Groups from which on a warp for each keeps a GPU busy."""
+_SHORT = 2
+"""Loads of a lane up to which a warp has a group to itself, however few there are."""
+_MOST_TILES, _TURNS = 8, 4
+"""Warps of the plan that a warp takes on; and groups of a few lanes, one after another, all of which it loads at once."""
+_LONGER = 2
+"""A segment that shares a warp with others may be so many times as long as they are on average."""
+_BLOCKS = 8
+"""For each multiprocessor, before the chunks of a group have one block for several."""
+_RESIDENT = {8: 2, 4: 3, 2: 4}
+"""Blocks of 256 threads per multiprocessor, by the numbers of a load: two accumulators for each stay in registers."""
+
+
+Moments = struct("Moments", """
+    const void* data;
+    const i64* offsets;  // of segments; null: rows
+    void* out;
+    u64* slots;          // two for each chunk, all MISSING
+    i64 groups;
+    i64 length;          // of a row; of segments, of all of them
+    i64 stride;          // from row to row, in elements
+    i64 most;            // numbers of a group that a warp has to itself; 0: all have blocks
+    double correction;
+    i64 root;
+    i64 target;
+""")  # fmt: skip
+
+
+def moments_recipe(
+    plan: Plan, groups: int, target: Format, gpu: Gpu, *, correction: float, root: bool, stride: int | None = None,
+    aligned: bool = False,
+) -> Recipe:  # fmt: skip
+    """The variance of each row of ``plan.n`` numbers, or its root; without a ``stride``, of segments of so many in all.
+
+    ``stride``: from row to row in elements; ``aligned``: whether every row begins at a multiple of 16 bytes.
+    """
+    per_load, ragged = LOAD // get_format(plan.input).dtype.itemsize, stride is None
+    turn, warps, per_warp = plan.block * per_load, plan.block // _WARP, _WARP * per_load
+    least = LOADS * turn
+    average = plan.n // max(groups, 1) if ragged else plan.n
+    chunks = -(-plan.n // (loads_of(plan.n, turn) * turn))
+    tiles = min(warps, max(1, -(-(least if ragged else plan.n) // per_warp)))
+    alone = tiles <= _MOST_TILES and (
+        average <= _SHORT * per_warp or (groups >= _ENOUGH and average <= least)
+    )
+    lanes = 1 << (max(1, -(-average * (_LONGER if ragged else 1) // per_load)) - 1).bit_length()
+    lanes = min(lanes, _WARP)
+    if lanes < _WARP:
+        tiles = 1
+    most = (least if lanes == _WARP else lanes * per_load) if alone else 0
+    kernels: list[KernelChoice] = []
+    space: Space | None = None
+    takes: dict[str, Given] = {"data": X, "out": OUT}
+    if ragged:
+        takes["offsets"] = OTHER
+    macros = {
+        "ELEMENT": ELEMENTS[plan.input], "LAYOUT": "ALIGNED" if aligned else "SHIFTED", "PLAN_WARPS": warps,
+    }  # fmt: skip
+
+    def problem() -> Struct:
+        return Moments(0, 0, 0, 0, groups, plan.n, stride or 0, most, correction, root, TARGETS[target.name])
+
+    if alone:
+        together = _WARPS_ALONE * (_WARP // lanes * _TURNS if lanes < _WARP else 1)
+        threads = _WARPS_ALONE * _WARP
+        resident = _RESIDENT[per_load] * 256 // threads
+        own = {"ALONE": 1, "LANES": lanes, "TILES": tiles, "RESIDENT": resident}
+        kernels.append(KernelChoice(
+            "moments", {**macros, **own}, max(-(-groups // together), 1), threads, problem(), takes,
+        ))  # fmt: skip
+    if not alone or plan.n > most:
+        most_chunks = plan.n // least + 1 if ragged else chunks
+        parts = max(1, min(most_chunks, _BLOCKS * gpu.multiprocessors // max(groups, 1)))
+        if most_chunks > 1:
+            space = Space(
+                "moments", 2 * (plan.n // least + groups + 1 if ragged else groups * chunks), ones=True
+            )
+            takes = takes | {"slots": SPACE}
+        resident = max(1, min(16, math.floor(_RESIDENT[per_load] * 8 / warps)))
+        kernels.append(KernelChoice(
+            "moments", {**macros, "ALONE": 0, "RESIDENT": resident}, max(groups, 1), plan.block, problem(), takes,
+            more=parts,
+        ))  # fmt: skip
+    return Recipe(tuple(kernels), space=space)

@@ -1,0 +1,115 @@
+"""What functions of files do, and what their docstrings say besides."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tcu.errors import ParameterError
+from tcu.gpu.device import find_gpu
+from tcu.model.elements import summable
+from tcu.model.execute import Progress
+from tcu.ops import Operation
+from tcu.ops.layout import Along, Layout
+from tcu.ops.result import result_format
+from tcu.streams.checkpoint import Checkpoint
+from tcu.streams.passes import run
+from tcu.streams.places import DEFAULT_MEMORY, expand, open_files
+from tcu.streams.reductions import result_of, totals_of
+from tcu.streams.scans import scan_into
+from tcu.streams.source import Source, Together
+from tcu.streams.totals import planned_of
+from tcu.surfaces.served import is_served
+from tcu.surfaces.signatures import REQUIRED, Keyword, Surface, function_over
+from tcu.unfinished import check_place
+
+__all__ = ["function_of", "run_on_files"]
+
+
+def run_on_files(
+    operation: Operation, files: tuple[Any, ...], layout: Layout, *, out: Any = None, memory: int = DEFAULT_MEMORY,
+    checkpoint: str | os.PathLike[str] | None = None, progress: Progress | None = None, gpu: int | None = None,
+    **options: Any,
+) -> Any:  # fmt: skip
+    """The result of all numbers, read once; raises ParameterError for what is not served."""
+    operation.check_layout(layout)
+    scan = operation.kind == "scan"
+    if not is_served(operation, type(layout), "files") or (scan and layout != Along(None)):
+        raise ParameterError(
+            f"{operation} of files takes all numbers, as one line: for axes and segments map the array, with "
+            "numpy.load(path, mmap_mode='r'), and give it to tcu itself"
+        )
+    if scan and (out is None or gpu is not None):
+        raise ParameterError(
+            f"{operation} of files is computed on the CPU and goes to a file: give out='sums.npy', and leave gpu out"
+        )
+    if scan:
+        check_place(Path(out), [path for x in files for path in _paths_of(x)])
+    if not scan and out is not None:
+        options["out"] = out  # which it does not have
+    if gpu is not None and "unit" in operation.options:
+        options.setdefault("unit", find_gpu(gpu).unit.name)
+    given = operation.values(options)
+    sources = [x if isinstance(x, Source) else open_files(x, memory=memory) for x in files]
+    for remark in (remark for source in sources for remark in source.remarks):
+        warnings.warn(remark, stacklevel=4)
+    element = summable(sources[0].dtype, sources[0].name, "sum")
+    target = result_format(element, given[-1])
+    numbers: Any = sources[0] if len(sources) == 1 else Together(*sources)
+    totals = [] if scan else totals_of(operation, numbers, element, given)
+    planned = planned_of(totals)
+    task = {
+        "operation": operation.name, "gpu": gpu is not None, "options": repr(given), "dtype": target.name, "out": out and os.path.abspath(out),
+        "plan": planned and str(planned.stream.plan), "files": [source.identity() for source in sources],
+    }  # fmt: skip
+    kept = None if checkpoint is None else Checkpoint(checkpoint, task)
+    how: dict[str, Any] = {"memory": memory, "checkpoint": kept, "progress": progress}
+    if scan:
+        exclusive, reverse, _ = given
+        return scan_into(Path(out), numbers, element, target, exclusive=exclusive, reverse=reverse, **how)
+    run(numbers, totals, gpu=gpu, **how)
+    return result_of(operation, numbers.n, totals, target, given)
+
+
+def _paths_of(x: Any) -> list[str]:
+    """The files behind an argument."""
+    if isinstance(x, Source):
+        return [x.name]
+    return expand([os.fspath(each) for each in ([x] if isinstance(x, str | os.PathLike) else x)])
+
+
+_COMMON = [
+    Keyword("memory", DEFAULT_MEMORY, "int", "Bytes for what is read and worked on."),
+    Keyword(
+        "checkpoint", None, "str | os.PathLike[str] | None",
+        "A file that keeps how far the pass has come, and from which it goes on.",
+    ),
+    Keyword("progress", None, "Progress | None", "Called with the number of elements just finished."),
+]  # fmt: skip
+_OUT = Keyword(
+    "out", REQUIRED, "str | os.PathLike[str]",
+    "The .npy file that takes the running sums; one that is there is replaced, an input never.",
+)  # fmt: skip
+_GPU = Keyword(
+    "gpu", None, "int | None",
+    "The number of the GPU that the numbers are copied to and summed on: for exact\n"
+    "sums and means, and those by the default plan.",
+)  # fmt: skip
+_FILES = Surface(
+    "tcu.streams",
+    run_on_files,
+    lambda operation: "of all numbers of files, as one line, read once: the same bits.",
+    "A path, a folder, a glob or several, as :func:`open_files` takes them; or a\n:class:`Source`.",
+    None,
+    lambda operation: [_OUT, *_COMMON] if operation.kind == "scan" else [*_COMMON, _GPU],
+    lambda operation: "None: they are in ``out``." if operation.kind == "scan" else "A NumPy scalar.",
+    "Files that cannot be read; numbers and options that :func:`tcu.{name}` refuses.",
+)
+
+
+def function_of(operation: Operation) -> Callable[..., Any]:
+    """The function of an operation on files, as ``tcu.streams.sum`` is that of the sum."""
+    return function_over(operation, _FILES)
