@@ -1327,8 +1327,7 @@ def column_scans(
     outer, length, inner = x.shape
     steps = [step // x.itemsize for step in x.strides]
     last = (outer - 1) * steps[0] + (length - 1) * steps[1] + inner
-    place, _ = placed(np.lib.stride_tricks.as_strided(x, (last,), (x.itemsize,)), shift)
-    host.readable = (place.ctypes.data, place.ctypes.data + place.nbytes)
+    place, host.readable = placed(np.lib.stride_tricks.as_strided(x, (last,), (x.itemsize,)), shift)
     result = Result(x.size, target.dtype)
     recipe = column_scan.column_scan_recipe(
         make_scan_plan(length, element), columns.Columns(outer, inner, steps[0], steps[1]),
