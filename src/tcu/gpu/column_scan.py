@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from typing import NamedTuple
 
 from tcu.formats.format import Format, get_format
 from tcu.gpu.columns import Columns
@@ -30,6 +31,8 @@ _LINE = 64
 """Bytes of a row that are read together, at least, where a row has so many."""
 _WASTE = 1.1
 """Columns that a tile has room for, of those that there are, for a part to be as wide as it can."""
+_RESERVED = 1 << 10
+"""Bytes of shared memory that every block has for itself (CUDA C++ Programming Guide, "Shared Memory")."""
 _MAX_LEVELS = 8
 _MAX_ITEMS = (1 << 31) - 1
 _MAX_PARTS = 32
@@ -65,14 +68,18 @@ def column_scan_recipe(
 
     ``aligned``: whether numbers and results begin at multiples of 16 bytes.
     """
-    size, result, count = get_format(plan.input).dtype.itemsize, target.dtype.itemsize, columns.outer * columns.inner
+    size, result, count = (
+        get_format(plan.input).dtype.itemsize,
+        target.dtype.itemsize,
+        columns.outer * columns.inner,
+    )
     aligned = aligned and _aligned(columns, results, size)
     total = max(-(-plan.n // plan.group), 1)
     groups = min(1 << (total - 1).bit_length(), _RUN)
     runs = -(-total // _RUN)
-    together = _TILE // (_GROUP * groups)
-    part = _part(columns.inner, together, size)
-    parts = min(together // part, _MAX_PARTS)
+    levels = max(plan.levels - 1, 0)
+    tile = _tile(columns.inner, groups, levels, size, aligned, gpu)
+    part, parts = tile.part, tile.parts
     strips = -(-columns.inner // part)
     items = runs * columns.outer * strips
     if items > _MAX_ITEMS:
@@ -83,9 +90,6 @@ def column_scan_recipe(
         first.append(above)
         above = -(-above // radix)
     starts = [sum(first[:level]) for level in range(len(first))]
-    units = part * parts // (2 if size == 2 and aligned else 1)
-    threads = min(_THREADS, units * groups)
-    ahead = _AHEAD if first else 0
     at, to = ((plan.n - 1) * each if reverse and plan.n else 0 for each in (columns.stride, results.stride))
     takes: dict[str, Given] = {"data": (X, at * size), "out": (OUT, to * result)}
     space: Space | None = None
@@ -100,14 +104,59 @@ def column_scan_recipe(
     )  # fmt: skip
     macros = {
         "ELEMENT": ELEMENTS[plan.input], "LAYOUT": "ALIGNED" if aligned else "SHIFTED", "RESULT": TARGETS[target.name],
-        "EXCLUSIVE": int(exclusive), "GROUPS": groups, "COLUMNS": part, "PARTS": parts, "LEVELS": len(first),
-        "AHEAD": ahead, "STAGES": _STAGES, "THREADS": threads, "RESIDENT": _RESIDENT,
+        "EXCLUSIVE": int(exclusive), "GROUPS": groups, "COLUMNS": part, "PARTS": parts, "LEVELS": levels,
+        "AHEAD": tile.ahead, "STAGES": tile.stages, "THREADS": tile.threads, "RESIDENT": tile.resident,
     }  # fmt: skip
     choice = KernelChoice(
-        "column_scan", macros, max(min(tiles, gpu.multiprocessors * _RESIDENT), 1), threads, problem, takes,
-        shared=_STAGES * parts * groups * _GROUP // size * (part * size + (0 if aligned else 16)),
+        "column_scan", macros, max(min(tiles, gpu.multiprocessors * tile.resident), 1), tile.threads, problem, takes,
+        shared=tile.stages * tile.bytes,
     )  # fmt: skip
     return Recipe((choice,), space=space)
+
+
+class _Tile(NamedTuple):
+    """What a block takes at a time, and how many of them it has room for."""
+
+    part: int
+    """Columns."""
+    parts: int
+    threads: int
+    resident: int
+    ahead: int
+    stages: int
+    bytes: int
+
+
+def _tile(inner: int, groups: int, levels: int, size: int, aligned: bool, gpu: Gpu) -> _Tile:
+    """As much as suits an H200, or the most that a GPU has shared memory for."""
+    wanted, resident, ahead = _TILE, _RESIDENT, _AHEAD if levels else 0
+    while True:
+        together = wanted // (_GROUP * groups)
+        part = _part(inner, together, size)
+        parts = min(together // part, _MAX_PARTS)
+        columns = part * parts
+        units = columns // (2 if size == 2 and aligned else 1)
+        held = parts * groups * (_GROUP // size) * (part * size + (0 if aligned else 16))
+        room = (
+            (gpu.shared_memory + _RESERVED) // resident
+            - _RESERVED
+            - _known_bytes(columns, parts, groups, levels)
+        )
+        stages = min(_STAGES, room // held)
+        if stages >= 2 + ahead:
+            return _Tile(part, parts, min(_THREADS, units * groups), resident, ahead, stages, held)
+        if ahead:
+            ahead = 0
+        elif resident > 1:
+            resident -= 1
+        else:
+            wanted, resident = wanted // 2, _RESIDENT
+
+
+def _known_bytes(columns: int, parts: int, groups: int, levels: int) -> int:
+    """Shared memory of a block besides its tiles, at most."""
+    of_column = (1 if groups == 1 else groups + 1) + (11 if levels else 0)
+    return 8 * of_column * columns + 48 * (_STAGES + 2) * parts
 
 
 def _part(inner: int, together: int, size: int) -> int:
@@ -117,7 +166,9 @@ def _part(inner: int, together: int, size: int) -> int:
     while choices[-1] * size > _LINE:
         choices.append(choices[-1] // 2)
     room = {each: -(-inner // each) * each for each in choices}
-    return next((each for each in choices if room[each] <= _WASTE * inner), min(choices, key=lambda each: room[each]))
+    return next(
+        (each for each in choices if room[each] <= _WASTE * inner), min(choices, key=lambda each: room[each])
+    )
 
 
 def _aligned(columns: Columns, results: Columns, size: int) -> bool:

@@ -48,6 +48,7 @@ constexpr int MIXED = SHORT < scan::GROUP ? SHORT : scan::GROUP;
 constexpr int TOTALS = GROUPS == 1 ? 1 : GROUPS + 1;                // of a column, so that neighbours lie in different banks
 constexpr int FETCHED = STAGES - AHEAD - 1;                         // tiles that are on their way
 constexpr int RING = STAGES + 1;
+constexpr int EACH = UNITS * GROUPS / THREADS;                      // groups of a thread
 static_assert(FETCHED > 0 && UNITS * GROUPS % THREADS == 0 && BYTES % 16 == 0, "tiles are whole");
 static_assert(LEVELS == 0 || (GROUPS == WARP && ALL_COLUMNS <= THREADS), "a tile of a long column is a run");
 
@@ -293,32 +294,43 @@ struct TotalsBefore {
     }
 };
 
+// What the threads have added up, for all columns: of level 0, and of the levels above in memory that the totals of
+// groups have had, in turn.
 struct SumsBefore {
-    double first[LOOKING][ALL_COLUMNS], second[LOOKING][ALL_COLUMNS];
+    double (&lowest)[2 * 4 * ALL_COLUMNS];
+    double (&others)[ALL_COLUMNS * TOTALS];
+
+    // The sum of the first two totals of a quad; the other sum lies ALL_COLUMNS further.
+    __device__ double* of(int level, int quad, int place) const {
+        double* const sums = level ? others + level % 2 * 16 * ALL_COLUMNS : lowest;
+        return sums + (level ? (quad - 4) % 8 : quad) * 2 * ALL_COLUMNS + place;
+    }
 
     // The sum of a column's totals before its place in its run of a level.  If the run ends with the column's own total
     // of that level, `own` becomes the run's total.
     __device__ double before(int level, int place, u32 position, double& own) const {
-        const int quads = position / AT_ONCE, rest = position % AT_ONCE, from = level ? 8 * level - 4 : 0;
+        const int quads = position / AT_ONCE, rest = position % AT_ONCE;
+        const double* sums = of(level, level ? 4 : 0, place);
         scan::AlignedBlocks<3> blocks;
-        double last = own;
 #pragma unroll 1
-        for (int i = 0; i < quads; ++i) blocks.push(i, first[from + i][place] + second[from + i][place]);
-        const double near = first[from + quads][place], behind = second[from + quads][place];
-        own = blocks.push(quads, near + (behind + last));
+        for (int i = 0; i < quads; ++i, sums += 2 * ALL_COLUMNS) blocks.push(i, sums[0] + sums[ALL_COLUMNS]);
+        const double near = sums[0], behind = sums[ALL_COLUMNS];
+        own = blocks.push(quads, near + (behind + own));
         return blocks.before<0, 3>(quads, rest == 3 ? near + behind : near, rest != 0);
     }
 };
+static_assert(32 <= TOTALS, "two levels have room");
 #endif
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(const __grid_constant__ ColumnScan p) {
     extern __shared__ uint4 memory[];
     __shared__ DrawnTiles tiles;
-    __shared__ double totals[AHEAD + 1][ALL_COLUMNS * TOTALS];
+    __shared__ double totals[ALL_COLUMNS * TOTALS];
+    double before_groups[AHEAD + 1][EACH][UNIT] = {};  // of tile `turn`, and of those that are added up ahead
     char* const stages = reinterpret_cast<char*>(memory);
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
 #if LEVELS
-    __shared__ SumsBefore sums_before;
+    __shared__ double lowest[2 * 4 * ALL_COLUMNS];
     __shared__ double runs[AHEAD + 1][ALL_COLUMNS];
     __shared__ double starts[ALL_COLUMNS];
     const u32 launch = scan::launches_before(p.shared) + 1;
@@ -349,7 +361,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
         fetch_tile(summed + FETCHED);
         u32 next = 0;
         if (warp == 0) next = draw(summed + FETCHED + 1);
-        double(&sums_of_groups)[ALL_COLUMNS * TOTALS] = totals[summed % (AHEAD + 1)];
 #if LEVELS
         // Asked for here, and needed only after the sums.
         const int done = max(turn, 0);
@@ -363,16 +374,27 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
                 add_up(GroupPlace(p, parts_of(summed), stage_of(summed), at), sums);
 #pragma unroll
                 for (int c = 0; c < UNIT; ++c)
-                    sums_of_groups[place_of_column(at % UNITS, c) * TOTALS + at / UNITS] = sums[c];
+                    totals[place_of_column(at % UNITS, c) * TOTALS + at / UNITS] = sums[c];
             }
         }
+        const auto take_sums = [&] {
+#pragma unroll
+            for (int k = 0; k < EACH; ++k) {
+                const int at = k * THREADS + threadIdx.x;
+#pragma unroll
+                for (int c = 0; c < UNIT; ++c) {
+                    if (AHEAD) before_groups[0][k][c] = before_groups[AHEAD][k][c];
+                    before_groups[AHEAD][k][c] = totals[place_of_column(at % UNITS, c) * TOTALS + at / UNITS];
+                }
+            }
+        };
         if (warp == 0) put_tile(p, tiles, summed + FETCHED + 1, next);
         if (GROUPS > 1) {
             __syncthreads();
             constexpr int TOGETHER = WARP / GROUPS;
 #pragma unroll 1
             for (int first = warp * TOGETHER; first < ALL_COLUMNS; first += WARPS * TOGETHER) {
-                double& own = sums_of_groups[(first + lane / GROUPS) * TOTALS + lane % GROUPS];
+                double& own = totals[(first + lane / GROUPS) * TOTALS + lane % GROUPS];
                 const double sum = scan::inclusive<GROUPS>(own, lane);
                 own = scan::exclusive<GROUPS>(sum, lane);
 #if LEVELS
@@ -385,6 +407,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
 #endif
             }
 #if LEVELS
+            const SumsBefore sums_before = {lowest, totals};
             double before[LEVELS] = {}, own = 0;
             bool ends = true;
 #pragma unroll
@@ -393,10 +416,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
                 for (int i = 0; i < LOOKS; ++i) {
                     if (level_of((i * THREADS + static_cast<int>(threadIdx.x)) / ALL_COLUMNS) != level) continue;
                     const TotalsBefore some = i ? look(i) : looked;
-                    if (some.quad < LOOKING)
-                        some.add_up(p, launch, sums_before.first[some.quad][some.place], sums_before.second[some.quad][some.place]);
+                    if (some.quad >= LOOKING) continue;
+                    double* const sums = sums_before.of(level, some.quad, some.place);
+                    some.add_up(p, launch, sums[0], sums[ALL_COLUMNS]);
                 }
                 __syncthreads();
+                if (level == 0) {
+                    take_sums();
+                    if (LEVELS > 1) __syncthreads();
+                }
                 const int place = threadIdx.x;
                 if (place >= ALL_COLUMNS || turn < 0) continue;
                 const ColumnPlace at(place);
@@ -417,11 +445,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
             }
 #endif
             __syncthreads();
+#if !LEVELS
+            take_sums();
+#endif
         }
         if (turn < 0) continue;
         const TilePart(&parts)[PARTS] = parts_of(turn);
-#pragma unroll 1
-        for (int at = threadIdx.x; at < UNITS * GROUPS; at += THREADS) {
+#pragma unroll
+        for (int k = 0; k < EACH; ++k) {
+            const int at = k * THREADS + threadIdx.x;
             const GroupPlace place(p, parts, stage_of(turn), at);
             const TilePart& part = parts[place.part];
             const int row = place.group * scan::GROUP;
@@ -429,10 +461,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
             double carry[UNIT];
 #pragma unroll
             for (int c = 0; c < UNIT; ++c) {
-                const int column = place_of_column(at % UNITS, c);
-                carry[c] = GROUPS > 1 ? totals[turn % (AHEAD + 1)][column * TOTALS + place.group] : 0;
+                carry[c] = before_groups[0][k][c];
 #if LEVELS
-                carry[c] = starts[column] + carry[c];
+                carry[c] = starts[place_of_column(at % UNITS, c)] + carry[c];
 #endif
                 carry[c] += 0.0;  // so that no result is -0
             }
