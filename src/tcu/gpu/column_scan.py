@@ -155,7 +155,7 @@ def _tile(inner: int, groups: int, levels: int, size: int, aligned: bool, gpu: G
 
 def _known_bytes(columns: int, parts: int, groups: int, levels: int) -> int:
     """Shared memory of a block besides its tiles, at most."""
-    of_column = (1 if groups == 1 else groups + 1) + (11 if levels else 0)
+    of_column = (1 if groups == 1 else groups + 1) + (10 + levels if levels else 0)
     return 8 * of_column * columns + 48 * (_STAGES + 2) * parts
 
 

@@ -332,7 +332,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
 #if LEVELS
     __shared__ double lowest[2 * 4 * ALL_COLUMNS];
     __shared__ double runs[AHEAD + 1][ALL_COLUMNS];
-    __shared__ double starts[ALL_COLUMNS];
+    __shared__ double starts[LEVELS][ALL_COLUMNS];  // of each level, and then of all
     const u32 launch = scan::launches_before(p.shared) + 1;
     // Blocks draw their tiles, so that they wait only for running blocks.
     const auto draw = [&](int) {
@@ -361,12 +361,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
         fetch_tile(summed + FETCHED);
         u32 next = 0;
         if (warp == 0) next = draw(summed + FETCHED + 1);
-#if LEVELS
-        // Asked for here, and needed only after the sums.
-        const int done = max(turn, 0);
-        const auto look = [&](int i) { return TotalsBefore(p, parts_of(done), turn < 0 ? LOOKING * ALL_COLUMNS : i * THREADS + threadIdx.x); };
-        const TotalsBefore looked = look(0);
-#endif
         if (GROUPS > 1) {
 #pragma unroll 1
             for (int at = threadIdx.x; at < UNITS * GROUPS; at += THREADS) {
@@ -391,6 +385,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
         if (warp == 0) put_tile(p, tiles, summed + FETCHED + 1, next);
         if (GROUPS > 1) {
             __syncthreads();
+#if LEVELS
+            // Asked for here, and needed only after the networks; before the sums, registers were too few.
+            const int done = max(turn, 0);
+            const auto look = [&](int i) {
+                return TotalsBefore(p, parts_of(done), turn < 0 ? LOOKING * ALL_COLUMNS : i * THREADS + threadIdx.x);
+            };
+            const TotalsBefore looked = look(0);
+#endif
             constexpr int TOGETHER = WARP / GROUPS;
 #pragma unroll 1
             for (int first = warp * TOGETHER; first < ALL_COLUMNS; first += WARPS * TOGETHER) {
@@ -408,9 +410,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
             }
 #if LEVELS
             const SumsBefore sums_before = {lowest, totals};
-            double before[LEVELS] = {}, own = 0;
+            double own = 0;
             bool ends = true;
-#pragma unroll
+#pragma unroll 1
             for (int level = 0; level < LEVELS; ++level) {
 #pragma unroll 1
                 for (int i = 0; i < LOOKS; ++i) {
@@ -432,16 +434,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
                 if (at.column >= part.columns) continue;
                 if (level == 0) own = runs[done % (AHEAD + 1)][place];
                 const u32 position = place_in_run(part.run, level);
-                before[level] = sums_before.before(level, place, position, own);
+                starts[level][place] = sums_before.before(level, place, position, own);
                 ends = ends && position == (level ? WARP : WARP / 2) - 1;
                 if (ends && level + 1 < LEVELS)
                     scan::hand_on(slot_of_run(p, level + 1, run_of(part.run, level + 1), part.column + at.column), own, launch);
             }
-            if (threadIdx.x < ALL_COLUMNS) {
-                double start = before[LEVELS - 1];
+            if (LEVELS > 1 && threadIdx.x < ALL_COLUMNS) {
+                double start = starts[LEVELS - 1][threadIdx.x];
 #pragma unroll
-                for (int level = LEVELS - 2; level >= 0; --level) start += before[level];
-                starts[threadIdx.x] = start;
+                for (int level = LEVELS - 2; level >= 0; --level) start += starts[level][threadIdx.x];
+                starts[0][threadIdx.x] = start;
             }
 #endif
             __syncthreads();
@@ -463,7 +465,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
             for (int c = 0; c < UNIT; ++c) {
                 carry[c] = before_groups[0][k][c];
 #if LEVELS
-                carry[c] = starts[place_of_column(at % UNITS, c)] + carry[c];
+                carry[c] = starts[0][place_of_column(at % UNITS, c)] + carry[c];
 #endif
                 carry[c] += 0.0;  // so that no result is -0
             }
