@@ -8,10 +8,10 @@
 namespace tcu::load {
 
 // Copies 16 bytes to an address in shared memory; or zeros, without a read.  Below sm_80 they are there at once.
-template <bool EVICT_FIRST = false>
+template <bool READ_ONCE = false>
 __device__ inline void copy_if(bool any, u32 to, const void* from) {
 #if __CUDA_ARCH__ >= 800
-    if constexpr (EVICT_FIRST)
+    if constexpr (READ_ONCE)
         asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(to), "l"(from),
                      "r"(any ? 16 : 0), "l"(evict_first_policy())
                      : "memory");
