@@ -26,8 +26,8 @@ from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats import get_format
 from tcu.formats.tensor import host_view
 from tcu.gpu import arrays
-from tcu.gpu.device import Gpu
 from tcu.gpu.column_scan import column_scan_recipe
+from tcu.gpu.device import Gpu
 from tcu.gpu.scans import scan_recipe, segment_scan_recipe
 from tcu.ops import offsets as segments
 from tcu.plan.scan import make_scan_plan

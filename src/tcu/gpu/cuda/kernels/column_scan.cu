@@ -33,9 +33,9 @@ using namespace tcu;
 constexpr bool MOVES = sizeof(Code) == 2;  // numbers become binary64 by moving their bits
 constexpr int UNIT = MOVES && LAYOUT == ALIGNED ? 2 : 1;  // columns of a thread
 #if ELEMENT <= BFLOAT16 && LAYOUT == ALIGNED
-typedef u32 Word;  // of UNIT numbers
+typedef u32 RowWord;  // of UNIT numbers
 #else
-typedef Code Word;
+typedef Code RowWord;
 #endif
 constexpr int WARPS = THREADS / WARP;
 constexpr int ALL_COLUMNS = COLUMNS * PARTS, UNITS = ALL_COLUMNS / UNIT, UNITS_OF_PART = COLUMNS / UNIT;
@@ -110,12 +110,12 @@ __device__ inline void fetch(const ColumnScan& p, const TilePart (&parts)[PARTS]
 }
 
 // A thread's group of one unit of columns, in shared memory.
-struct GroupPlace {
+struct ColumnGroup {
     int part, group, column;  // the column in its part
     const char* rows;         // where the part's rows of this group begin
     u32 key, skew, step;
 
-    __device__ GroupPlace(const ColumnScan& p, const TilePart (&parts)[PARTS], const char* stage, int at) {
+    __device__ ColumnGroup(const ColumnScan& p, const TilePart (&parts)[PARTS], const char* stage, int at) {
         const int unit = at % UNITS;
         group = at / UNITS;
         part = unit / UNITS_OF_PART;
@@ -129,9 +129,9 @@ struct GroupPlace {
     }
 
     // Row i: the numbers of all columns of the unit.
-    __device__ Word word(int i) const {
+    __device__ RowWord word(int i) const {
         const char* const row = rows + (i ^ key) * PITCH;
-        return *reinterpret_cast<const Word*>(row + (LAYOUT == ALIGNED ? 0 : (skew + i * step) % 16));
+        return *reinterpret_cast<const RowWord*>(row + (LAYOUT == ALIGNED ? 0 : (skew + i * step) % 16));
     }
 
     __device__ double number(int i, int c) const {
@@ -139,7 +139,7 @@ struct GroupPlace {
     }
 
     // All rows.  Returns whether their numbers can be moved.
-    __device__ bool read(Word (&x)[scan::GROUP]) const {
+    __device__ bool read(RowWord (&x)[scan::GROUP]) const {
         u32 found = 0;
 #pragma unroll
         for (int i = 0; i < scan::GROUP; ++i) {
@@ -151,15 +151,15 @@ struct GroupPlace {
 };
 
 // A number of a word; where MOVES, divided by UP.
-__device__ inline double number_in(Word word, int c) {
+__device__ inline double number_in(RowWord word, int c) {
     return MOVES ? scan::moved(static_cast<u32>(word), c) : to_binary64(static_cast<Code>(word));
 }
 
 // The place of a column's totals: columns that a thread has lie apart, so that a warp writes to all banks.
 __device__ inline int place_of_column(int unit, int c) { return c * UNITS + unit; }
 
-__device__ inline void add_up(const GroupPlace& at, double (&sums)[UNIT]) {
-    Word x[scan::GROUP];
+__device__ inline void add_up(const ColumnGroup& at, double (&sums)[UNIT]) {
+    RowWord x[scan::GROUP];
     if (at.read(x)) {
 #pragma unroll
         for (int c = 0; c < UNIT; ++c) {
@@ -195,9 +195,9 @@ __device__ inline void store(finish::ResultCode* to, const double (&values)[UNIT
 }
 
 // The results of a group, of which `left` rows exist, where `carry` is the sum before it, which is never -0.
-__device__ inline void write_results(const ColumnScan& p, const GroupPlace& at, finish::ResultCode* to, int left,
+__device__ inline void write_results(const ColumnScan& p, const ColumnGroup& at, finish::ResultCode* to, int left,
                                      const double (&carry)[UNIT]) {
-    Word x[scan::GROUP];
+    RowWord x[scan::GROUP];
     bool is_plain = at.read(x);
 #pragma unroll
     for (int c = 0; c < UNIT; ++c) is_plain &= carry[c] - carry[c] == 0;
@@ -365,7 +365,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
 #pragma unroll 1
             for (int at = threadIdx.x; at < UNITS * GROUPS; at += THREADS) {
                 double sums[UNIT];
-                add_up(GroupPlace(p, parts_of(summed), stage_of(summed), at), sums);
+                add_up(ColumnGroup(p, parts_of(summed), stage_of(summed), at), sums);
 #pragma unroll
                 for (int c = 0; c < UNIT; ++c)
                     totals[place_of_column(at % UNITS, c) * TOTALS + at / UNITS] = sums[c];
@@ -456,7 +456,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
 #pragma unroll
         for (int k = 0; k < EACH; ++k) {
             const int at = k * THREADS + threadIdx.x;
-            const GroupPlace place(p, parts, stage_of(turn), at);
+            const ColumnGroup place(p, parts, stage_of(turn), at);
             const TilePart& part = parts[place.part];
             const int row = place.group * scan::GROUP;
             if (place.column >= part.columns || row >= part.rows) continue;
