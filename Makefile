@@ -6,10 +6,10 @@ DATA := data/mauna-loa-co2.csv
 # Tests run in as many processes as there are cores, each from another place on.
 PYTEST = $(BIN)/python -m pytest --numprocesses logical --maxprocesses 8 --dist worksteal
 
-.PHONY: help demo test lint format bench study docs gpubench segments verify clean
+.PHONY: help demo test test-all lint format bench study docs gpubench segments verify clean
 
 help:            ## list the targets
-	@sed -n 's/^\([a-z]*\): *[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@sed -n 's/^\([a-z-]*\): *[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -32,7 +32,10 @@ demo: $(VENV)/.user       ## set up, sum a real data set as GPUs would, look ins
 	$(BIN)/tcu explain --unit V100 "1 + 2^-24 + 2^-24"
 	$(BIN)/tcu units
 
-test: $(VENV)/.dev        ## set up and run all tests
+test: $(VENV)/.dev        ## set up and test every feature (a few minutes)
+	$(PYTEST) --quick
+
+test-all: $(VENV)/.dev    ## all tests: also those that take long, and all cases of each
 	$(PYTEST)
 
 lint: $(VENV)/.dev        ## formatting, lint and types

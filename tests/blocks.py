@@ -30,6 +30,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
+
+from tcu.cli.app import main
 
 ROOT = Path(__file__).parents[1]
 COLUMNS = "80"
@@ -116,16 +119,23 @@ class Session:
     def command(self, line: str) -> str:
         """What a command prints; it must succeed."""
         words = shlex.split(line)
-        if words[0] == "tcu":
-            words = [sys.executable, "-m", "tcu", *words[1:]]
+        out, err = io.StringIO(), io.StringIO()
+        if words[0] == "tcu":  # in this process; tests/test_cold.py begins new ones
+            columns = mock.patch.dict(os.environ, COLUMNS=COLUMNS)
+            with columns, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                code = main(words[1:])
         elif words[0] == "python":
-            words[0] = sys.executable
+            environment = os.environ | {"COLUMNS": COLUMNS, "PYTHONPATH": str(ROOT / "src")}
+            done = subprocess.run(
+                [sys.executable, *words[1:]], capture_output=True, text=True, cwd=self.folder, env=environment
+            )
+            code = done.returncode
+            out.write(done.stdout)
+            err.write(done.stderr)
         else:
             raise AssertionError(f"{self.name}: $ {line}: only tcu and python are run")
-        environment = os.environ | {"COLUMNS": COLUMNS, "PYTHONPATH": str(ROOT / "src")}
-        done = subprocess.run(words, capture_output=True, text=True, cwd=self.folder, env=environment)
-        assert done.returncode == 0, f"{self.name}: $ {line}: {done.stderr}"
-        return done.stdout
+        assert code == 0, f"{self.name}: $ {line}: {err.getvalue()}"
+        return out.getvalue()
 
     def shown(self, block: Block) -> str:
         """The block with what it prints."""

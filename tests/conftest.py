@@ -1,4 +1,4 @@
-"""Shared by all tests: options, the GPU marker, and strict Hypothesis settings.
+"""Shared by all tests: options, what a quick run leaves out, and strict Hypothesis settings.
 
 Tests draw the same numbers in every run; ``--hypothesis-profile anew`` draws others.
 """
@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,7 @@ SKIPPED = "tcu/skipped"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="skip what is marked slow, as `make test` does")
     parser.addoption(
         "--skipped",
         action="store_true",
@@ -49,7 +53,34 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kills", type=int, default=1, help="how often a run with a checkpoint is killed")
 
 
+def slow_cases(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
+    """What ``--quick`` skips: a test marked ``slow``; of one marked ``slow(n)``, all cases but n.
+
+    Those n hold as many values of the test's parameters as n cases can; what else they are, a hash of their names says.
+    """
+    tests: dict[tuple[str, int], list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        counts = [mark.args[0] if mark.args else 0 for mark in item.iter_markers("slow")]
+        if counts:
+            tests[item.nodeid.partition("[")[0], min(counts)].append(item)
+
+    def values(item: pytest.Item) -> set[tuple[str, str]]:
+        return {(name, repr(value)) for name, value in item.callspec.params.items()}  # type: ignore[attr-defined]
+
+    for (_, count), cases in tests.items():
+        cases.sort(key=lambda item: zlib.crc32(item.nodeid.encode()))
+        seen: set[tuple[str, str]] = set()
+        for _ in range(min(count, len(cases))):
+            best = max(cases, key=lambda item: len(values(item) - seen))
+            seen |= values(best)
+            cases.remove(best)
+        yield from cases
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--quick"):
+        for item in slow_cases(items):
+            item.add_marker(pytest.mark.skip(reason="slow: `make test-all` runs it"))
     if config.getoption("--skipped"):
         if not hasattr(config, "cache"):
             raise pytest.UsageError(

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import platform
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -167,8 +169,8 @@ class KernelFailed(AssertionError):
 
 def compiler_or_skip() -> str:
     found = shutil.which("g++")
-    if found is None:
-        pytest.skip("needs g++")
+    if found is None or sys.platform != "linux" or platform.machine() != "x86_64":
+        pytest.skip("needs g++ on Linux and x86-64")
     return found
 
 

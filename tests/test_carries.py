@@ -112,6 +112,7 @@ def call(*arguments: str) -> None:
     app(["cumsum", *arguments], standalone_mode=False)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_files_have_the_bits_of_one_array(

@@ -340,6 +340,7 @@ def test_sizes_are_whole_numbers() -> None:
         cost_of("sum", 10**5000, 16, 0)
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize(
     ("command", "expected"),
     [

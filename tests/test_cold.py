@@ -8,7 +8,6 @@ Several threads may make their first calls at once.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import sys
@@ -18,13 +17,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bits import digest
 
 import tcu
 
 REPOSITORY = Path(__file__).parents[1]
-THREADS = [8, *(pytest.param(count, marks=pytest.mark.slow) for count in (1, 2))]
+THREADS = [1, 2, 8]
 PRELUDE = """
 import numpy as np, tcu
+from bits import digest
 codes = np.arange(2_200_003, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(40)
 x = (codes.astype(np.float32) / np.float32(1 << 24) - np.float32(0.5)).astype(np.float16)
 y, rows, wide = x[::-1], x[:2_200_000].reshape(2_200, 1000), x.astype(np.float64)
@@ -86,11 +87,6 @@ def warm() -> dict[str, Any]:
     return names
 
 
-def digest(result: Any) -> str:
-    array = np.asarray(result)
-    return hashlib.sha256(repr((array.dtype, array.shape)).encode() + array.tobytes()).hexdigest()
-
-
 def python(code: str, threads: int, **environment: str) -> str:
     """What a new process prints that runs the code."""
     done = subprocess.run(
@@ -110,10 +106,11 @@ def test_every_public_function_is_called() -> None:
     assert {"ExactSum", "Machine", "infer", "probe"} <= CALLS.keys()
 
 
+@pytest.mark.slow(4)
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("name", CALLS)
 def test_the_first_call_has_the_bits_of_a_later_one(name: str, threads: int) -> None:
-    code = f"{PRELUDE}\nfrom test_cold import digest\nprint(digest({CALLS[name]}))"
+    code = f"{PRELUDE}\nprint(digest({CALLS[name]}))"
     assert python(code, threads) == digest(eval(CALLS[name], warm()))
 
 
@@ -121,7 +118,7 @@ def test_threads_of_the_program_may_make_their_first_calls_at_once() -> None:
     calls = ["tcu.fsum(wide)", "tcu.sum(x)", "tcu.cumsum(x)", "tcu.mma(a, b)", "tcu.fsum(rows, axis=0)",
              "tcu.fdot(wide, wide)", "tcu.segment_cumsum(x, offsets)", "tcu.sum(rows, axis=-1)"]  # fmt: skip
     code = (
-        f"{PRELUDE}\nimport threading\nfrom test_cold import digest\ngate = threading.Barrier({len(calls)})\n"
+        f"{PRELUDE}\nimport threading\ngate = threading.Barrier({len(calls)})\n"
         f"found = {{}}\ndef work(call):\n    gate.wait()\n    found[call] = digest(eval(call))\n"
         f"each = [threading.Thread(target=work, args=(call,)) for call in {calls}]\n"
         f"[one.start() for one in each]; [one.join() for one in each]\n"
@@ -163,6 +160,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow(4)
 @pytest.mark.parametrize("threads", THREADS)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_is_the_first_of_its_process(name: str, threads: int, files: Path, tmp_path: Path) -> None:
@@ -178,7 +176,7 @@ def test_a_command_is_the_first_of_its_process(name: str, threads: int, files: P
 
 def test_nothing_compiled_is_there_yet(tmp_path: Path) -> None:
     """As right after the installation: Numba's cache is empty."""
-    code = f"{PRELUDE}\nfrom test_cold import digest\nprint(digest(tcu.sum(x, variant='split')))"
+    code = f"{PRELUDE}\nprint(digest(tcu.sum(x, variant='split')))"
     expected = digest(tcu.sum(warm()["x"], variant="split"))
     assert python(code, 8, NUMBA_CACHE_DIR=str(tmp_path)) == expected
     assert list(tmp_path.rglob("*.nbi"))

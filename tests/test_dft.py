@@ -52,6 +52,7 @@ def random(rng: np.random.Generator, *shape: int) -> Any:
     return rng.standard_normal(shape) + 1j * rng.standard_normal(shape)
 
 
+@pytest.mark.slow(5)
 @pytest.mark.parametrize("product", PRODUCTS)
 @pytest.mark.parametrize("m", [16, 36, 256, 65536])
 def test_near_scipy(m: int, product: Any) -> None:
@@ -66,6 +67,7 @@ def test_near_scipy(m: int, product: Any) -> None:
         assert ulps(idft(machine, x, product=product), scipy_fft.ifft(x), rms / n) <= limit(n, product), n
 
 
+@pytest.mark.slow
 def test_near_scipy_with_a_million_numbers() -> None:
     rng = np.random.default_rng(0)
     for n in (1 << 20, 10**6):
@@ -177,6 +179,7 @@ def test_integers_bools_and_single_precision_are_numbers() -> None:
     assert dft(machine, np.zeros((0, 8))).shape == (0, 8)
 
 
+@pytest.mark.slow(5)
 @pytest.mark.parametrize("product", PRODUCTS)
 @pytest.mark.parametrize(("unit", "operand"), HALF_UNITS)
 def test_narrow_units_keep_their_bound(unit: str, operand: str, product: Any) -> None:

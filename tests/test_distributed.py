@@ -109,6 +109,17 @@ def test_what_is_refused_without_a_process_group() -> None:
         distributed.fdot(x, x.clone().requires_grad_())
 
 
+@pytest.mark.parametrize("operation", ["var", "fvar"])
+def test_parts_of_a_variance_lie_in_the_host_s_memory(
+    operation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything asks for a GPU: there is no kernel for their shares, and that of an exact sum is not one."""
+    monkeypatch.setattr("tcu.surfaces.shares.lives_on_gpu", lambda x: True)
+    chosen = OPERATIONS[operation]
+    with pytest.raises(ParameterError, match=r"var of an array in several places.*x\.cpu\(\)"):
+        share_of(chosen, (np.ones(3),), chosen.values({}))
+
+
 def test_the_module_is_loaded_when_it_is_asked_for() -> None:
     code = "import sys, tcu; assert 'torch' not in sys.modules; print(tcu.distributed.fsum.__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -180,6 +191,52 @@ def check_planned(distributed: Any, rank: int, ranks: int) -> None:
     assert distributed.norm(mine, dtype="float64").item() == float(sum(totals)) ** 0.5
     assert np.isnan(distributed.mean(torch.zeros(0)).item())
     assert bits(distributed.sum(torch.zeros(0, dtype=torch.float16))) == bits(np.float32(0))
+
+
+def check_variances(distributed: Any, rank: int, ranks: int) -> None:
+    """Any cut gives the exact variance; by plans it stays within the bound, and one rank has the bits of an array."""
+    from operations import ROWS
+
+    rng = np.random.default_rng(5)
+    groups = [torch.distributed.new_group([each]) for each in range(ranks)]
+    alone = groups[rank]
+    for dtype in ("float16", "bfloat16", "float32", "float64"):
+        for kind in ("normal", "cancelling", "subnormal", "special"):
+            with np.errstate(all="ignore"):
+                x = draw(rng, 301, tcu.formats.get_format(dtype).dtype, kind)
+            whole, mine = tensor_of(x), tensor_of(pieces_for(rng, x, ranks)[rank])
+            for options in ({}, {"correction": 1}, {"correction": 2.5, "dtype": "float64"}):
+                for name in ("fvar", "fstd"):
+                    wanted = getattr(tcu, name)(x, **options)
+                    assert bits(getattr(distributed, name)(mine, **options)) == bits(wanted), (
+                        name,
+                        dtype,
+                        kind,
+                    )
+                for name in ("var", "std"):
+                    given = {**options, "block": 64}
+                    wanted = getattr(tcu, name)(x, **given)
+                    assert bits(getattr(distributed, name)(whole, group=alone, **given)) == bits(wanted)
+                    rows = getattr(distributed, name)(
+                        whole.reshape(7, 43), 1, keepdims=True, group=alone, **given
+                    )
+                    assert (
+                        bits(rows)
+                        == getattr(tcu, name)(x.reshape(7, 43), 1, keepdims=True, **given).tobytes()
+                    )
+        x = draw(rng, 1001, tcu.formats.get_format(dtype).dtype, "normal")
+        mine = tensor_of(pieces_for(rng, x, ranks)[rank])
+        for name in ("var", "std"):
+            found = Fraction(getattr(distributed, name)(mine, dtype="float64").item())
+            exact = ROWS[name].oracle([Fraction(float(each)) for each in x])
+            bound = getattr(tcu, f"{name}_error_bound")(x, dtype="float64")
+            assert 0 < abs(found - exact) <= bound or dtype != "float64", (name, dtype)
+            assert abs(found - exact) <= bound, (name, dtype)
+    for name in ("var", "std", "fvar", "fstd"):
+        assert np.isnan(getattr(distributed, name)(torch.zeros(0)).item())
+        assert np.isnan(getattr(distributed, name)(torch.full((2,), np.inf if rank else -np.inf)).item())
+        with pytest.raises(ParameterError, match=r"rank 0: .*correction=0\.0; .*correction=1\.0"):
+            getattr(distributed, name)(torch.ones(3), correction=float(bool(rank)))
 
 
 class Split(NamedTuple):
@@ -347,7 +404,15 @@ def check_disagreements(distributed: Any, rank: int, ranks: int) -> None:
 def check_all(rank: int, ranks: int) -> None:
     from tcu import distributed
 
-    for check in (check_exact, check_planned, check_cells, check_groups, check_dtensors, check_disagreements):
+    for check in (
+        check_exact,
+        check_planned,
+        check_variances,
+        check_cells,
+        check_groups,
+        check_dtensors,
+        check_disagreements,
+    ):
         check(distributed, rank, ranks)
 
 

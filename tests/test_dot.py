@@ -95,6 +95,7 @@ def check_bound(x: np.ndarray, y: np.ndarray, **options: object) -> None:
     assert error <= Fraction(bound), f"error {float(error):.3e} above the bound {bound:.3e}"
 
 
+@pytest.mark.slow(8)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_the_bound_holds(dtype, family: str) -> None:

@@ -57,6 +57,7 @@ def check(name: str, x: np.ndarray, axis: Any, **options: Any) -> None:
 # Right.
 
 
+@pytest.mark.slow
 @given(st.lists(painful(64), min_size=1, max_size=8), st.sampled_from(DTYPES), st.sampled_from(DTYPES))
 def test_segments_equal_rational_arithmetic(lists: list[list[float]], dtype: Any, target: Any) -> None:
     with np.errstate(all="ignore"):

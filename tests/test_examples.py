@@ -50,6 +50,7 @@ def test_the_energy_drifts_with_the_sum() -> None:
     assert rows["one after another, float32"][0] > 4 * rows["tcu.fsum"][0]
 
 
+@pytest.mark.slow
 def test_running_sums_by_a_plan_draw_the_tokens_that_exact_ones_draw() -> None:
     rows = {line[:28].strip(): line[28:].split() for line in run("softmax_sampling.py", "--rows", "300")[2:]}
     errors = {name: float(row[0]) for name, row in rows.items()}

@@ -77,7 +77,9 @@ def test_every_code_decodes_as_numpy_and_ml_dtypes_do(name: str) -> None:
     assert (np.signbit(got) == np.signbit(expected)).all()
 
 
-@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "tf32" else name for name in FLOATS]
+)
 def test_every_or_sampled_code_survives_a_round_trip(name: str) -> None:
     fmt = get_format(name)
     if fmt.bits <= 19:
@@ -86,16 +88,15 @@ def test_every_or_sampled_code_survives_a_round_trip(name: str) -> None:
         rng = np.random.default_rng(1)
         codes = boundary_codes(name) + rng.integers(0, 1 << fmt.bits - 1, 5000).tolist()
         codes += [code | fmt.sign_code for code in codes]
-    for code in codes:
-        number = decode(code, name)
+    numbers = [decode(code, name) for code in codes]
+    quiet = 1 << (fmt.fraction_bits - 1)
+    for code, number in zip(codes, numbers, strict=True):
         again = encode(number, name)
-        quiet = 1 << (fmt.fraction_bits - 1)
         expected = code | quiet if number.kind == "nan" and fmt.has_infinity else code
         assert again == expected, f"{name} {code:#x} came back as {again:#x}"
     back = encode_array(decode_array(np.array(codes, np.uint64), name), name)
-    assert [decode(code, name) for code in back.tolist() if decode(code, name).kind != "nan"] == [
-        decode(code, name) for code in codes if decode(code, name).kind != "nan"
-    ]
+    for code, number in zip(back.tolist(), numbers, strict=True):
+        assert number.kind == decode(code, name).kind == "nan" or decode(code, name) == number
 
 
 def boundary_codes(name: str) -> list[int]:

@@ -134,6 +134,7 @@ def test_an_entry_under_anothers_name_is_a_miss(tmp_path: Path) -> None:
     assert load_or_compile(other, Compiler(), folder) == b"machine code"
 
 
+@pytest.mark.slow
 def test_ten_processes_at_once_on_an_empty_cache(tmp_path: Path) -> None:
     folder = tmp_path / "kernels"
     with ProcessPoolExecutor(10, mp_context=get_context("spawn")) as pool:

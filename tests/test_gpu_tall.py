@@ -121,7 +121,7 @@ def test_without_a_gpu_a_machine_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
     def missing(*_: Any) -> None:
         raise NoGpuError("no GPU here: run it elsewhere")
 
-    monkeypatch.setattr("tcu.gpu.device.find_gpu", missing)
+    monkeypatch.setattr("tcu.machine.executors.gpu.find_gpu", missing)
     with pytest.raises(NoGpuError, match="no GPU here"):
         tcu.Machine(256, executor="gpu")
     assert issubclass(ExtraMissingError, tcu.TcuError)

@@ -48,6 +48,7 @@ def different_outputs(target: Target, found: Inference, outputs: int, seed: int)
     return different
 
 
+@pytest.mark.slow(5)
 @pytest.mark.parametrize(
     ("unit", "row"), DIFFERENT.values(), ids=[f"{unit} {row.signature}" for unit, row in DIFFERENT.values()]
 )
@@ -88,6 +89,7 @@ def random_unit(draw: random.Random) -> Instruction:
     ), ())  # fmt: skip
 
 
+@pytest.mark.slow
 def test_units_drawn_at_random_are_identified(request: pytest.FixtureRequest) -> None:
     count = request.config.getoption("--units")
     draw = random.Random(2026)
@@ -157,6 +159,7 @@ def test_chains_are_identified(request: pytest.FixtureRequest) -> None:
         assert "FusedChain" in found.conclusion
 
 
+@pytest.mark.slow
 def test_aligned_sums_that_are_nearly_a_chain_are_told_from_it(request: pytest.FixtureRequest) -> None:
     """One product at a time, and so many bits that random operands hardly ever need more."""
     draw = random.Random(18)
@@ -371,6 +374,7 @@ FOREIGN = (
 )  # fmt: skip
 
 
+@pytest.mark.slow(3)
 @pytest.mark.parametrize("function", FOREIGN, ids=lambda f: f.__name__)
 def test_foreign_targets_are_never_identified(function) -> None:
     found = infer(function, k=16, seed=0, outputs=300_000)
@@ -379,6 +383,7 @@ def test_foreign_targets_are_never_identified(function) -> None:
     assert found.conclusion.startswith("not identified")
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("function", [kahan, pairwise, nearly])
 def test_a_counterexample_is_small_and_real(function) -> None:
     found = infer(function, k=16, seed=3)

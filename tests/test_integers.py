@@ -42,6 +42,7 @@ EDGES = [0, 1, 2, 3, 254, 255, 256, 257, (1 << 64) - 1, 1 << 64, (1 << 2048) - 1
          int("10" * 500, 2), int("01" * 500, 2), (1 << 1000) + 1]  # fmt: skip
 
 
+@pytest.mark.slow(8)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("name", MACHINES)
 def test_products_are_python_s(name: str, algorithm: Any) -> None:
@@ -56,6 +57,7 @@ def test_products_are_python_s(name: str, algorithm: Any) -> None:
         assert integer_multiply(machine, b, a, algorithm=algorithm) == a * b
 
 
+@pytest.mark.slow(4)
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 @pytest.mark.parametrize("name", ["m=16", "20-bit words", "u8", "binary16"])
 def test_adversarial_digits(name: str, algorithm: Any) -> None:

@@ -237,6 +237,7 @@ def test_the_hosts_mma_adds_as_the_unit_does() -> None:
         assert arithmetic == AlignedSum(16, 25, "RZ", -133)
 
 
+@pytest.mark.slow(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_short_segments(host: HostGpu, kind: str) -> None:
     rng = np.random.default_rng(list(KINDS).index(kind))
@@ -249,6 +250,7 @@ def test_short_segments(host: HostGpu, kind: str) -> None:
         assert alike(found, model_sums(x, offsets, np.float32)), (mean, longs)
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("mean", [30, 300])
 def test_segments_of_any_length(host: HostGpu, dtype: str, mean: int) -> None:
@@ -268,6 +270,7 @@ def take_rests(host: HostGpu, with_whole_chunks: bool) -> None:
     host.tuned["with_rests"] = 0 if with_whole_chunks else 1 << 40
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("per_warp", [8, 16, 64])
 @pytest.mark.parametrize("with_rests", [True, False])
 def test_each_way_of_a_warp_through_its_segments(
@@ -285,6 +288,7 @@ def test_each_way_of_a_warp_through_its_segments(
         assert alike(found, model_sums(x, offsets, np.float32)), dtype
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("per_warp", [8, 64])
 def test_each_length_by_tiles_and_by_64_byte_chunks(
@@ -306,6 +310,7 @@ def test_each_length_by_tiles_and_by_64_byte_chunks(
         assert alike(sums(host, x, offsets, np.float64, shift=5), wanted), tiled
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("right", "wrong", "seen"),
     [
@@ -326,6 +331,7 @@ def test_an_error_in_sums_of_tiles_is_seen(host: HostGpu, right: str, wrong: str
     assert found == seen
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_each_length_that_a_lane_has_alone(
     host: HostGpu, monkeypatch: pytest.MonkeyPatch, dtype: str
@@ -346,6 +352,7 @@ def test_each_length_that_a_lane_has_alone(
             assert alike(found, model_sums(x, offsets, np.float64)), (chunks, shift)
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize(
     ("right", "wrong", "seen"),
     [
@@ -374,6 +381,7 @@ def test_an_error_in_sums_of_lanes_is_seen(
     assert found == seen
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("permuted_k", [True, False])
 def test_64_byte_chunks_that_begin_anywhere(
@@ -398,6 +406,7 @@ def test_64_byte_chunks_that_begin_anywhere(
         assert alike(found, model_sums(x, offsets, np.float32)), with_rests
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_copies_into_a_ring_keep_memorys_lines(host: HostGpu, dtype: str) -> None:
     """Whatever numbers they begin with: others took a fifth more of what L2 can give."""
@@ -412,6 +421,7 @@ def test_copies_into_a_ring_keep_memorys_lines(host: HostGpu, dtype: str) -> Non
     assert host.lines_apart > 10, "the comparison does not see it"
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(("mean", "entry"), [(6, "short_segments"), (40, "segments"), (200, "segments")])
 def test_the_first_warps_have_more_segments(
     host: HostGpu, monkeypatch: pytest.MonkeyPatch, mean: int, entry: str
@@ -458,11 +468,12 @@ def valid_ones(offsets: Any, n: int, per_warp: int, more: int = 0) -> Any:
 
 
 def sums_of_valid_ones(x: Any, offsets: Any, valid: Any) -> Any:
-    pairs = zip(offsets[:-1], offsets[1:], valid, strict=True)
-    wrong = np.uint32(0x7FFFFFFF).view(np.float32)
-    return np.array(
-        [model_sums(x, np.array(pair), np.float32)[0] if good else wrong for *pair, good in pairs]
-    )
+    """Each is summed as if alone, so that copies of them side by side have the same sums."""
+    begins, ends = offsets[:-1][valid], offsets[1:][valid]
+    copies = np.concatenate([x[begin:end] for begin, end in zip(begins, ends, strict=True)])
+    sums = np.full(valid.size, np.uint32(0x7FFFFFFF).view(np.float32))
+    sums[valid] = model_sums(copies, np.cumsum([0, *(ends - begins)]), np.float32)
+    return sums
 
 
 @pytest.mark.parametrize(("mean", "entry"), [(6, "short_segments"), (40, "segments")])
@@ -524,6 +535,7 @@ def skewed(rng: np.random.Generator) -> Any:
     return np.cumsum(np.concatenate([[rng.integers(0, 12)], lengths]))
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("with_rests", [True, False])
 def test_long_segments_are_listed_ahead(
@@ -585,6 +597,7 @@ def complaint_beside_wrong_offsets(host: HostGpu, monkeypatch: pytest.MonkeyPatc
     return "" if later else "no long segment is left to the launches behind"
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("per_warp", [8, 64])
 def test_what_is_listed_ahead_beside_wrong_offsets(
     host: HostGpu, monkeypatch: pytest.MonkeyPatch, per_warp: int
@@ -592,6 +605,7 @@ def test_what_is_listed_ahead_beside_wrong_offsets(
     assert complaint_beside_wrong_offsets(host, monkeypatch, per_warp) == ""
 
 
+@pytest.mark.slow
 def test_few_blocks_take_what_wrong_offsets_have_left(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     host.changes = {"long_chunks": {"constexpr u32 WAITING = 64;": "constexpr u32 WAITING = 2;"}}
     assert complaint_beside_wrong_offsets(host, monkeypatch, 64) == ""
@@ -633,6 +647,7 @@ def test_a_list_that_is_full_has_no_gaps(
         assert 0 < without < longs + ahead
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("entry", "right", "wrong", "seen"),
     [
@@ -737,6 +752,7 @@ def test_an_offset_before_a_warps_first_one_is_none_of_its_own(
     assert host.launches == ["short_segments"] * 4
 
 
+@pytest.mark.slow(4)
 @pytest.mark.parametrize(
     ("entry", "right", "wrong", "seen"),
     [
@@ -802,6 +818,7 @@ def model_scan(x: Any, exclusive: bool, reverse: bool, dtype: Any = None) -> Any
 ORDERS = [(False, False), (True, False), (False, True), (True, True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("exclusive", "reverse"), ORDERS)
 def test_short_rows(host: HostGpu, monkeypatch: pytest.MonkeyPatch, exclusive: bool, reverse: bool) -> None:
     """Many in a line, a line each, lines that a warp takes at once, more of them, and several chunks."""
@@ -817,6 +834,7 @@ def test_short_rows(host: HostGpu, monkeypatch: pytest.MonkeyPatch, exclusive: b
     assert not host._workspaces, "nobody waits for another warp"
 
 
+@pytest.mark.slow(3)
 @pytest.mark.parametrize(
     ("dtype", "result"),
     [
@@ -844,6 +862,7 @@ def test_long_rows(host: HostGpu, dtype: str, result: str, exclusive: bool, reve
         assert alike(found, model_scan(x, exclusive, reverse, get_format(result).dtype)), (rows, length, kind)
 
 
+@pytest.mark.slow
 def test_rows_of_more_than_1024_chunks(host: HostGpu) -> None:
     """Whose totals have three levels, which one block finds for the others."""
     x = draw(np.random.default_rng(7), 1026 * 2048 + 20, np.dtype(np.float64), "spread").reshape(1, -1)
@@ -851,6 +870,7 @@ def test_rows_of_more_than_1024_chunks(host: HostGpu) -> None:
     assert host.launches == ["long_scan"]
 
 
+@pytest.mark.slow
 def test_several_rows_of_more_than_1024_chunks(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of chunks that are an eighth as long, which are other sums: of integers, that are the same in any order."""
     lines = 2
@@ -877,6 +897,7 @@ def test_several_rows_of_more_than_1024_chunks(host: HostGpu, monkeypatch: pytes
         assert not alike(found(), wanted), wrong
 
 
+@pytest.mark.slow(3)
 @pytest.mark.parametrize(
     ("entry", "right", "wrong", "seen"),
     [
@@ -924,6 +945,7 @@ def test_bfloat16_is_rounded_once(host: HostGpu, wrong: str) -> None:
     assert found == BITS
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("right", "wrong", "seen"),
     [
@@ -949,6 +971,7 @@ def test_an_error_in_what_one_block_finds_for_others_is_seen(
     )
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("right", "wrong", "seen"),
     [
@@ -1032,6 +1055,7 @@ SHAPES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("dtype", "busy", "capability"),
     [
@@ -1082,6 +1106,7 @@ def test_columns(
         assert len(direct) == len(host.macros)
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_columns_of_several_chunks(host: HostGpu, dtype: str) -> None:
     """By a plan of one warp, whose chunks are short; the last chunk is shorter, and so are the last rows' ends."""
@@ -1098,6 +1123,7 @@ def test_columns_of_several_chunks(host: HostGpu, dtype: str) -> None:
     assert 8 in {macros["ALONG"] for macros in host.macros if macros["LOOPS"]}
 
 
+@pytest.mark.slow
 def test_short_columns_alone_go_by_way_of_shared_memory(host: HostGpu) -> None:
     for length, staged in ((2048, True), (4096, True), (4097, False), (16_384, False), (16_385, False)):
         x = numbers_of(np.random.default_rng(length), "normal", length * 24, np.float16)
@@ -1114,6 +1140,7 @@ def test_numbers_leave_the_cache_first_where_results_are_few(host: HostGpu) -> N
         assert host.macros[-1]["EVICT_FIRST"] == keeps, inner
 
 
+@pytest.mark.slow
 def test_columns_of_parts_of_rows_and_means(host: HostGpu) -> None:
     rng = np.random.default_rng(2)
     for dtype in (np.float16, np.float32):
@@ -1128,6 +1155,7 @@ def test_columns_of_parts_of_rows_and_means(host: HostGpu) -> None:
     assert host.macros[-1]["STAGES"]
 
 
+@pytest.mark.slow
 def test_plans_of_few_warps(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Few levels and several turns; warps in other numbers than powers of two."""
     host.tuned["enough"] = 1
@@ -1140,6 +1168,7 @@ def test_plans_of_few_warps(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> N
                 assert alike(found, model_columns(x, block=block)), (dtype, block, shape)
 
 
+@pytest.mark.slow
 def test_two_columns_of_a_lane_in_several_turns(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which rows are wide enough for them; and their sums by plans of few warps, whose turns are short."""
     rng = np.random.default_rng(8)
@@ -1163,6 +1192,7 @@ def test_two_columns_of_a_lane_in_several_turns(host: HostGpu, monkeypatch: pyte
                 assert asked(block, *shape)[0] == 2
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize(
     ("dtype", "block", "shape"),
     [
@@ -1202,6 +1232,7 @@ def test_rows_that_lanes_read_together(host: HostGpu, monkeypatch: pytest.Monkey
         assert (host.macros[-1]["SPREAD"], host.macros[-1]["LEVELS"]) == levels, length
 
 
+@pytest.mark.slow
 def test_lanes_that_split_two_columns(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of few numbers of binary32, of one turn; inf, NaN and the signs of zeros stay in their columns."""
     rng = np.random.default_rng(7)
@@ -1233,6 +1264,7 @@ def complaint_about_columns(
     return complaint_about(host, entry, right, wrong, lambda: column_sums(host, x), model_columns(x))
 
 
+@pytest.mark.slow(4)
 @pytest.mark.parametrize(
     ("shape", "dtype", "right", "wrong", "seen"),
     [
@@ -1261,6 +1293,7 @@ def test_an_error_in_the_kernel_of_columns_is_seen(
     assert complaint_about_columns(host, "columns", shape, dtype, right, wrong) == seen
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize(
     ("shape", "dtype", "right", "wrong", "seen"),
     [

@@ -21,6 +21,7 @@ from tcu.errors import ParameterError
 from tcu.formats import get_format
 from tcu.model.definition import dot
 from tcu.model.mma import multiply_accumulate
+from tcu.model.threads import worker_count
 from tcu.units import CATALOGUE, AlignedSum, FusedChain, Instruction
 
 DIFFERENT: dict[tuple[object, ...], tuple[str, Instruction]] = {}
@@ -65,6 +66,7 @@ def _job(arguments: tuple[Instruction, int, int]) -> list[str]:
     return adversarial_products(*arguments)
 
 
+@pytest.mark.slow(12)
 @pytest.mark.parametrize("row", ROWS)
 def test_fast_model_equals_definition(row: Instruction, request: pytest.FixtureRequest) -> None:
     count = request.config.getoption("--dots")
@@ -72,7 +74,7 @@ def test_fast_model_equals_definition(row: Instruction, request: pytest.FixtureR
         assert adversarial_products(row, count, 0) == []
         return
     pieces = [(row, 10_000, seed) for seed in range(-(-count // 10_000))]
-    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with ProcessPoolExecutor(worker_count()) as pool:
         for found in pool.map(_job, pieces):
             assert found == []
 
@@ -99,6 +101,7 @@ def random_sum(draw: random.Random, k: int) -> AlignedSum:
     )
 
 
+@pytest.mark.slow(60)
 @pytest.mark.parametrize("family", [random_sum, random_chain])
 @pytest.mark.parametrize("seed", range(120))
 def test_units_drawn_at_random_over_the_whole_family(seed: int, family: Any) -> None:
@@ -192,6 +195,7 @@ print(*(sum(counts.values()) for counts in (scan_segments[4].stats.cache_hits, s
         assert done.stdout.strip() == counts
 
 
+@pytest.mark.slow
 def test_without_a_folder_for_machine_code_the_kernels_compile_all_the_same(tmp_path) -> None:
     """A read-only installation and no home: Numba finds no place for its cache."""
     import shutil

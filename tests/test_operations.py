@@ -10,9 +10,11 @@ operation of a program's own is served like tcu's.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +121,25 @@ def test_a_group_has_the_bits_that_it_has_alone(cell: Any) -> None:
     same(np.asarray(result).reshape(-1), np.array(alone, np.asarray(result).dtype))
 
 
+def test_functions_of_segments_give_each_what_it_has_alone() -> None:
+    x, offsets = np.random.default_rng(5).standard_normal(70).astype(np.float16), [0, 2, 35, 36, 70]
+    found = {
+        "cumsum": tcu.segment_cumsum(x, offsets),
+        "fmean": tcu.segment_fmean(x, offsets),
+        "fstd": tcu.segment_fstd(x, offsets),
+        "fsum": tcu.segment_fsum(x, offsets),
+        "fvar": tcu.segment_fvar(x, offsets),
+        "mean": tcu.segment_mean(x, offsets),
+        "std": tcu.segment_std(x, offsets),
+        "sum": tcu.segment_sum(x, offsets),
+        "var": tcu.segment_var(x, offsets),
+    }
+    assert {f"segment_{name}" for name in found} == {name for name in FUNCTIONS if name[:7] == "segment"}
+    for name, result in found.items():
+        alone = [getattr(tcu, name)(x[begin:end]) for begin, end in pairwise(offsets)]
+        same(result, np.hstack(alone).astype(result.dtype), name)
+
+
 @every_cell
 @every_dtype
 def test_tensors_have_the_bits_of_arrays(cell: Any, dtype: Any) -> None:
@@ -208,6 +229,27 @@ def test_the_command_line_has_the_bits_of_arrays_or_refuses(
         same(np.load(out), expected.reshape(np.load(out).shape))
     else:  # all axes are the whole array
         assert int(json.loads(printed.out)["bits"], 16) == int(expected.reshape(()).view(np.uint32))
+
+
+@pytest.mark.parametrize("name", [each.name for each in OPERATIONS.values() if each.moments])
+def test_a_correction_reaches_files_and_the_command_line(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From a pipe, too, which is read once."""
+    x = operands(OPERATIONS[name], WHOLE, np.float32)[0]
+    (path,), out = saved(tmp_path, (x,)), tmp_path / "out.npy"
+    expected = getattr(tcu, name)(x, correction=1.5)
+    assert expected != getattr(tcu, name)(x)
+    same(np.asarray(run_on_files(OPERATIONS[name], (path,), WHOLE, correction=1.5)), np.asarray(expected))
+    with open(path, "rb") as file:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(file.read())))
+    for given in (path, "-"):
+        assert main([name, given, "--correction", "1.5", "--json"]) == 0
+        assert int(json.loads(capsys.readouterr().out)["bits"], 16) == int(expected.view(np.uint32))
+    assert main([name, path, "--correction", "1.5", "--axis", "1", "-o", str(out)]) == 0
+    same(np.load(out), getattr(tcu, name)(x, 1, correction=1.5))
+    assert main(["sum", path, "--correction", "1"]) == 2
+    assert "no such option: --correction" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=str)

@@ -114,6 +114,7 @@ LATER = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow(4)
 @pytest.mark.parametrize(("unit", "given", "options", "expected"), LATER)
 def test_known_rows_of_later_units(unit, given, options, expected, probed) -> None:
     found = ask(probed, unit, given, **options)

@@ -206,6 +206,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL])
 def test_a_report_that_is_stopped_goes_on_where_it_was(tmp_path: Path, sent: signal.Signals) -> None:
     pytest.importorskip("plotly", reason="needs plotly: pip install 'tcu[plot]'")

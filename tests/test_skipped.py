@@ -24,7 +24,7 @@ FILES = {
 }
 
 
-@pytest.mark.parametrize("processes", ["0", "1"])
+@pytest.mark.parametrize("processes", ["0", pytest.param("1", marks=pytest.mark.slow)])
 def test_what_was_skipped_runs(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, processes: str
 ) -> None:

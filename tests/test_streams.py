@@ -807,6 +807,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("exact", [True, False])
 def test_killed_at_random_moments(
     large: Path, tmp_path: Path, exact: bool, request: pytest.FixtureRequest
@@ -852,7 +853,7 @@ def test_killed_at_random_moments(
 
 def test_a_file_larger_than_the_memory_allowed(tmp_path: Path) -> None:
     """Sparse, so that it takes no time to write; benchmarks/file_rate.py does the same with 16 GB under 2 GB."""
-    n = 3 * (1 << 30) // 8
+    n = 3 * (1 << 29) // 8
     path = tmp_path / "zeros.npy"
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (n,)})

@@ -74,6 +74,7 @@ WORDS = "x,y\n1,2\n3,4\n"
 DATA = "1,2\n3,4\n"
 
 
+@pytest.mark.slow(12)
 @pytest.mark.parametrize(
     ("text", "arguments", "expected"),
     [
@@ -177,6 +178,7 @@ def test_ways_to_name_a_column_do_not_differ(head: str, capsys: pytest.CaptureFi
         assert sum(each.pop() for each in found) == whole
 
 
+@pytest.mark.slow(6)
 @pytest.mark.parametrize(
     ("text", "doubtful"),
     [

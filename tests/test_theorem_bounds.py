@@ -32,7 +32,9 @@ def worst_ratio(row: CostedAlgorithm) -> float:
     return worst
 
 
-@pytest.mark.parametrize("name", COSTS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow) if name == "sparse" else name for name in COSTS]
+)
 def test_ledger_over_bound(name: str) -> None:
     row = COSTS[name]
     for m, _ in MACHINES:

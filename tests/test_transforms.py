@@ -110,6 +110,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize(("fmt", "parts", "product", "m", "n", "batch"), CASES)
 def test_the_bits_are_those_of_the_steps(
     fmt: str,
@@ -138,6 +139,7 @@ def test_the_bits_are_those_of_the_steps(
     assert fused.ledger == steps.ledger
 
 
+@pytest.mark.slow
 def test_any_layout_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch, built: Path) -> None:
     compiler_or_skip()
     HostGpu(monkeypatch, built, "binary16")

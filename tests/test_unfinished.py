@@ -59,6 +59,7 @@ def test_a_process_killed_while_it_keeps_its_state(folder: Path) -> None:
     assert names(folder) == ["state", "x.npy"]
 
 
+@pytest.mark.slow
 def test_a_process_killed_while_it_writes_running_sums(folder: Path) -> None:
     Path("sums.npy").write_text("before")
     for _ in range(2):

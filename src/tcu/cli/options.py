@@ -17,7 +17,7 @@ from tcu.plan import VARIANTS
 from tcu.units import DEFAULT_UNIT
 
 __all__ = [
-    "OUTPUT", "TARGET", "DataFile", "DataFiles", "Html", "Json", "Numbers", "Reading", "ResultDtype", "Schedule", "TargetOptions", "UnitName", "Variant", "size_of", "spread",
+    "OUTPUT", "TARGET", "Correction", "DataFile", "DataFiles", "Html", "Json", "Numbers", "Reading", "ResultDtype", "Schedule", "TargetOptions", "UnitName", "Variant", "size_of", "spread",
 ]  # fmt: skip
 
 FILE, PLAN, TARGET, OUTPUT = "The numbers", "The schedule", "The target", "The answer"
@@ -288,6 +288,14 @@ class TargetOptions:
     ] = None
 
 
+Correction = Annotated[
+    float,
+    typer.Option(
+        "--correction",
+        metavar="C",
+        help="Taken off the count in the denominator: 1 for an unbiased estimate from a sample.",
+    ),
+]
 ResultDtype = Annotated[
     str | None,
     typer.Option(

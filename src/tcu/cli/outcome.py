@@ -32,16 +32,22 @@ __all__ = ["Method", "Outcome", "compute", "panel_of", "warn_about"]
 
 @dataclass(frozen=True)
 class Method:
-    """How to sum: the parameters of ``tcu.sum``, formats under any of their names."""
+    """How to reduce: the parameters of ``tcu.sum`` and of ``tcu.var``, formats under any of their names."""
 
     unit: str
     variant: str
     schedule: Schedule
     dtype: str | None = None
+    correction: float = 0.0
 
     @property
     def parameters(self) -> dict[str, Any]:
-        given = {"unit": self.unit, "variant": self.variant, **asdict(self.schedule)}
+        given = {
+            "unit": self.unit,
+            "variant": self.variant,
+            "correction": self.correction,
+            **asdict(self.schedule),
+        }
         if self.schedule.accumulator is not None:
             given["accumulator"] = get_format(self.schedule.accumulator).dtype
         if self.dtype is not None:
@@ -205,7 +211,7 @@ def compute(
 
     ``checkpoint`` makes one for what is to be done, or none.
     """
-    given = method.parameters
+    given = method.options_of(SUM)
     plan, unit = plan_of(SUM, elements.n, elements.format, SUM.values(dict(given)))
     target = result_format(elements.format, given.get("dtype"))
     planned, magnitudes, whole = PlannedTotal(plan, unit), Magnitudes(), ExactTotal()

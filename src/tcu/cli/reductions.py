@@ -23,7 +23,7 @@ from tcu.errors import InvalidOperationError, ParameterError
 from tcu.formats.format import Format, format_of
 from tcu.model.execute import Progress
 from tcu.ops import OPERATIONS, Operation, layout
-from tcu.ops.options import OF_A_PLANNED_SUM
+from tcu.ops.options import OPTIONS
 from tcu.ops.result import result_format, round_sum
 from tcu.plan import DEFAULT_VARIANT
 from tcu.streams import Checkpoint, run
@@ -146,11 +146,12 @@ def command_of(operation: Operation) -> Callable[..., None]:
         numbers: options.Numbers,
         reading: options.Reading,
         along: Along,
+        correction: options.Correction = 0.0,
         dtype: options.ResultDtype = None,
         as_json: options.Json = False,
     ) -> None:
         schedule.check([variant])
-        method = Method(unit or unit_of(reading), variant, schedule, dtype)
+        method = Method(unit or unit_of(reading), variant, schedule, dtype, correction)
 
         def work(elements: DataElements, **how: Any) -> Reduced:
             return reduced(elements, operation, method, operation.name, **how)
@@ -162,7 +163,7 @@ def command_of(operation: Operation) -> Callable[..., None]:
     Several files, a folder or a glob count as one array, in the order of their
     names; they may be larger than memory.
     """
-    missing = {name for name in OF_A_PLANNED_SUM if name not in operation.options}
+    missing = {name for name in OPTIONS if name not in operation.options}
     return options.spread(
         command, missing if layout.Along in operation.layouts else {*missing, "axis", "output"}
     )

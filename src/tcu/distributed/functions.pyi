@@ -250,9 +250,8 @@ def fstd(
 ) -> Any:
     """:func:`tcu.fstd` over all ranks, rounded once: one answer, however many ranks there are and whatever each has.
 
+    Shards lie in the host's memory.
     Each rank sends and receives 1688 bytes, with ``axis`` for every row.
-    inf and -inf together raise InvalidOperationError on the CPU and give NaN on
-    GPUs.
 
     Parameters
     ----------
@@ -341,9 +340,8 @@ def fvar(
 ) -> Any:
     """:func:`tcu.fvar` over all ranks, rounded once: one answer, however many ranks there are and whatever each has.
 
+    Shards lie in the host's memory.
     Each rank sends and receives 1688 bytes, with ``axis`` for every row.
-    inf and -inf together raise InvalidOperationError on the CPU and give NaN on
-    GPUs.
 
     Parameters
     ----------
@@ -478,11 +476,13 @@ def std(
     group: Any = None,
     async_op: bool = False,
 ) -> Any:
-    """:func:`tcu.std` over all ranks: each shard by the plan of its own length, the shards' totals exactly.
+    """:func:`tcu.std` over all ranks: the moments of each shard by the plan of its own length, merged exactly.
 
     The bits depend on which numbers form a shard; not on the ranks' order, the
-    network, or how often it is run.  The totals are rounded to binary64 once,
-    divided or rooted there, and rounded to ``dtype``.
+    network, or how often it is run.  The variance is rounded once, its root too;
+    that of one rank alone has the bits of :func:`tcu.std`.  Shards lie in the
+    host's memory.
+    Each rank sends and receives 1688 bytes, with ``axis`` for every row.
 
     Parameters
     ----------
@@ -576,11 +576,13 @@ def var(
     group: Any = None,
     async_op: bool = False,
 ) -> Any:
-    """:func:`tcu.var` over all ranks: each shard by the plan of its own length, the shards' totals exactly.
+    """:func:`tcu.var` over all ranks: the moments of each shard by the plan of its own length, merged exactly.
 
     The bits depend on which numbers form a shard; not on the ranks' order, the
-    network, or how often it is run.  The totals are rounded to binary64 once,
-    divided or rooted there, and rounded to ``dtype``.
+    network, or how often it is run.  The variance is rounded once, its root too;
+    that of one rank alone has the bits of :func:`tcu.var`.  Shards lie in the
+    host's memory.
+    Each rank sends and receives 1688 bytes, with ``axis`` for every row.
 
     Parameters
     ----------

@@ -67,6 +67,8 @@ def _way(call: Call, shards: Shards, target: Format, description: str) -> Any:
     """How the words come about, what puts those of a group together, and what becomes of them."""
     if call.operation.arithmetic == "own":
         return _OfItsOwn(call, shards, target)
+    if call.operation.moments and shards.ranks == 1:
+        return _Alone(call, shards, target)
     # The kernel that rounds what travelled takes one sum.
     if (
         shards.on_gpu
@@ -123,6 +125,22 @@ def _row_shares(call: Call, shards: Shards) -> list[Share]:
     rows = total_call(call.operation, arrays, call.options)._replace(layout=Along(axes.reduced))
     totals = execute(rows)[0]
     return [share_of_total(axes.n, float(total)) for total in totals.reshape(-1).tolist()]
+
+
+class _Alone:
+    """The result of the one shard that there is, which has the bits of an array's: merged moments are rounded once."""
+
+    def __init__(self, call: Call, shards: Shards, target: Format) -> None:
+        options = (*call.options[:-1], target.dtype)
+        arrays, layout = (host_view(shards.local[0]),), Along(shards.axes.reduced)
+        found = execute(Call(call.operation, arrays, layout, options))[0]
+        self._result = tensor_of(np.asarray(found).reshape(shards.axes.shape))
+
+    def exchange(self, group: Any, async_op: bool) -> None:
+        """Nobody has anything else."""
+
+    def result(self) -> Any:
+        return self._result
 
 
 class _OfItsOwn:

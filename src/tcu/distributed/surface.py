@@ -44,9 +44,20 @@ network, or how often it is run.  The totals are rounded to binary64 once,
 divided or rooted there, and rounded to ``dtype``.""",
     "exact": """over all ranks, rounded once: one answer, however many ranks there are and whatever each has.
 
-Each rank sends and receives {bytes} bytes, with ``axis`` for every row.
+{exchange}
 inf and -inf together raise InvalidOperationError on the CPU and give NaN on
 GPUs.""",
+    "planned moments": """over all ranks: the moments of each shard by the plan of its own length, merged exactly.
+
+The bits depend on which numbers form a shard; not on the ranks' order, the
+network, or how often it is run.  The variance is rounded once, its root too;
+that of one rank alone has the bits of :func:`tcu.{name}`.  Shards lie in the
+host's memory.
+{exchange}""",
+    "exact moments": """over all ranks, rounded once: one answer, however many ranks there are and whatever each has.
+
+Shards lie in the host's memory.
+{exchange}""",
     "own": "over all ranks: each makes the share of its shard, and merges the shares of all.",
     "scan": """of shards that follow one another along an axis, in the ranks' order.
 
@@ -77,8 +88,11 @@ placed as x.""",
 
 
 def _law(operation: Operation) -> str:
-    text = _LAWS["scan" if operation.kind == "scan" else operation.arithmetic]
-    return text.format(bytes=8 * size_of(operation.tallies))
+    kind = "scan" if operation.kind == "scan" else operation.arithmetic
+    text = _LAWS[f"{kind} moments" if operation.moments else kind]
+    count = 8 * size_of(operation.tallies)
+    exchange = f"Each rank sends and receives {count} bytes, with ``axis`` for every row."
+    return text.format(name=operation, bytes=count, exchange=exchange)
 
 
 _RANKS = Surface(

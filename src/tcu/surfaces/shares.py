@@ -22,7 +22,7 @@ from tcu.engines import execute, load_cuda
 from tcu.engines.host.exact import tallies_of
 from tcu.engines.host.planned import plan_of
 from tcu.engines.host.source import source_of
-from tcu.errors import InvalidOperationError
+from tcu.errors import InvalidOperationError, ParameterError
 from tcu.formats.array import lives_on_gpu
 from tcu.formats.format import Format, get_format
 from tcu.model.elements import Elements
@@ -53,8 +53,14 @@ def share_of(operation: Operation, arrays: Sequence[Any], options: Sequence[Any]
 
     ``options`` in the order in which they travel; the result's dtype among them has no say here.
     """
+    on_gpu = lives_on_gpu(arrays[0])
+    if operation.moments and on_gpu:
+        raise ParameterError(
+            f"{operation} of an array in several places is added up in the host's memory: copy its parts there, with "
+            "x.cpu() or cupy.asnumpy(x)"
+        )
     if operation.exact:
-        if lives_on_gpu(arrays[0]):
+        if on_gpu:
             return Share(*load_cuda().sums.exact_tally(arrays, operation.product))
         n, found = tallies_of(operation, source_of(operation, arrays))
         return Share(n, *found)
