@@ -10,7 +10,7 @@ from tcu.formats.format import Format
 from tcu.gpu.configs import SegmentsConfig, ShortSegmentsConfig
 from tcu.gpu.device import Gpu
 from tcu.gpu.launch import OTHER, OUT, ROOM, SPACE, Given, KernelChoice, Recipe, Space, X
-from tcu.gpu.structs import Struct, constants, struct
+from tcu.gpu.structs import Struct, struct
 from tcu.gpu.sums import ELEMENTS, LOAD, TARGETS
 from tcu.gpu.tuning import config, sum_config
 from tcu.plan import make_plan, variants
@@ -74,11 +74,6 @@ LongSegments = struct("LongSegments", """
     i64 early;   // whether this launch lies between that one and the short segments', and another follows these
     WorkQueue queue;
 """)  # fmt: skip
-
-
-def plan_chunks() -> str:
-    """What kernels that make plans of their own, for segments whose lengths only the GPU knows, take from the plans."""
-    return constants("i64", LEAST_LOADS=variants.LOADS, MOST_CHUNKS=variants._CHUNKS)
 
 
 class Lists(NamedTuple):

@@ -7,8 +7,8 @@ is in CUDA's words: a structure, or constants.
 from __future__ import annotations
 
 import ctypes
-import importlib
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -64,7 +64,8 @@ def constants(kind: str = "int", **values: int) -> str:
 def generated(path: str) -> str:
     """The text of such a file: of a structure, of constants, or what a function makes of numbers that are elsewhere."""
     _, module, name = path.removesuffix(".inc").split("/")
-    item = getattr(importlib.import_module(f"tcu.gpu.{module}"), name)
+    # Who compiles a kernel has imported what fills its structures; to import it from here would be a circle.
+    item = getattr(sys.modules[f"tcu.gpu.{module}"], name)
     if isinstance(item, type):
         return str(item.text())  # type: ignore[attr-defined]
     return str(item() if callable(item) else item)

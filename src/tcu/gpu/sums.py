@@ -13,7 +13,7 @@ from tcu.gpu.device import Gpu
 from tcu.gpu.launch import OTHER, OUT, SPACE, Given, KernelChoice, Recipe, Space, X
 from tcu.gpu.structs import Struct, constants, struct
 from tcu.gpu.tuning import ExactConfig, SumConfig, exact_config, sum_config
-from tcu.plan import AddStep, FmaStep, MmaStep, Plan
+from tcu.plan import AddStep, FmaStep, MmaStep, Plan, variants
 
 __all__ = [
     "COUNTS", "ELEMENTS", "EMPTY_BITS", "LIMBS", "LIMB_BITS", "LOAD", "LOWEST_BIT", "TARGETS", "WORDS_OF", "Array", "Layout",
@@ -47,6 +47,11 @@ LIMBS_OF_TERMS = constants(
 
 Layout = Literal["ALIGNED", "SHIFTED", "STRIDED"]
 """As in cuda/device/load/array.cuh."""
+
+
+def plan_chunks() -> str:
+    """What kernels that make plans of their own, for segments whose lengths only the GPU knows, take from the plans."""
+    return constants("i64", LEAST_LOADS=variants.LOADS, MOST_CHUNKS=variants._CHUNKS)
 
 
 Array = struct("Array", f"""

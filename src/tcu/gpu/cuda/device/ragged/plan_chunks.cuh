@@ -6,7 +6,7 @@
 
 namespace tcu::ragged {
 
-#include "generated/segments/plan_chunks.inc"
+#include "generated/sums/plan_chunks.inc"
 
 // A thread has LEAST_LOADS · 2^d loads in a chunk.  Returns d, for a segment of `length` numbers, of which a block
 // loads `together` numbers at a time.
