@@ -71,6 +71,29 @@ def test_random_scans(torch, request, share) -> None:
         same(out, expected, case, x.shape, axis, options)
 
 
+@shares
+def test_random_columns(torch, request, share) -> None:
+    """Short and long ones, many and few, slim and wide rows with and without gaps, from any element on; in place, too."""
+    rng = np.random.default_rng([32, share])
+    for case in cases_of(share, request.config.getoption("--scans") // 4):
+        outer, length, inner = [
+            (int(rng.integers(1, 5)), int(rng.integers(1, 3000)), int(rng.integers(4, 300))),
+            (1, int(rng.integers(1, 70)), int(rng.integers(16, 20_000))),
+            (1, int(rng.integers(10_000, 60_000)), int(rng.integers(4, 70))),
+            (int(rng.integers(1, 300)), int(rng.integers(1, 600)), int(rng.integers(4, 65))),
+        ][case // 4 % 4]
+        if case % 3 == 0:
+            inner = -(-inner // 8) * 8
+        gap = 8 * (case % 5 == 0) + (case % 7 == 0)
+        x = draw(rng, outer * length * (inner + gap), DTYPES[case % 4]).reshape(outer, length, inner + gap)
+        tensor, options = to_gpu(torch, x, int(rng.integers(9)) * (case % 2))[:, :, :inner], options_of(rng)
+        if case % 6 == 1:
+            options["dtype"], options["out"] = np.dtype(DTYPES[case % 4]).name, tensor
+        found = tcu.cumsum(tensor, 1, **options)
+        options.pop("out", None)
+        same(found, tcu.cumsum(x[:, :, :inner], 1, **options), case, x.shape, gap, options)
+
+
 def random_lengths(rng: Any, case: int) -> Any:
     count = int(rng.integers(0, 3000))
     if case % 50 == 5:
