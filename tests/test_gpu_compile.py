@@ -505,7 +505,11 @@ def test_what_scans_of_columns_ask_for_compiles(
     length: int, inner: int, target: str, element: str, capability: tuple[int, int]
 ) -> None:
     nvrtc_or_skip()
-    gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132)
+    gpu: Any = SimpleNamespace(
+        compute_capability=capability,
+        multiprocessors=132,
+        shared_memory=64 << 10 if capability == (7, 5) else 227 << 10,
+    )
     array = columns.Columns(3, inner, length * inner, inner)
     recipe = column_scan.column_scan_recipe(
         make_scan_plan(length, element),
