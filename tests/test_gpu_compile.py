@@ -12,7 +12,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -553,8 +552,6 @@ def compiles_if(source: str, macros: Mapping[str, Any], facts: Sequence[str]) ->
 
 def structures() -> dict[str, type[Struct]]:
     """All that the host fills, by name, in the order in which they can be declared."""
-    for path in Path(structs.__file__).parent.glob("*.py"):
-        import_module(f"tcu.gpu.{path.stem}")
     names = {
         name
         for module in list(sys.modules)
