@@ -41,6 +41,7 @@ from tcu.gpu import scans, segments, sums, tuning
 from tcu.gpu.compiler import read_sources
 from tcu.model.elements import Elements
 from tcu.model.execute import execute
+from tcu.ops import OPERATIONS
 from tcu.plan import (
     DEFAULT_VARIANT,
     SEGMENTED,
@@ -159,6 +160,9 @@ class OnGpu(golden.Host):
 def is_served(each: Case) -> bool:
     """Whether a GPU computes it: bounds and plans are made on the host, rows and segments have variants of their own."""
     variant = each.given.get("variant", DEFAULT_VARIANT)
+    operation = OPERATIONS.get(each.operation.removeprefix("segment_"))
+    if operation is not None and not operation.on_gpu:
+        return False
     if each.layout.startswith("ragged"):
         return bool(variant == DEFAULT_VARIANT)
     if "axis" in each.given:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import warnings
 import zlib
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -24,7 +25,7 @@ from test_gpu_sums import to_gpu
 import tcu
 from tcu.errors import InvalidOperationError, ParameterError
 from tcu.formats import format_of
-from tcu.gpu import segments
+from tcu.gpu import segments, tuning
 
 pytestmark = pytest.mark.gpu
 
@@ -148,7 +149,12 @@ def test_lengths_by_a_power_law(torch, dtype) -> None:
 @dtypes
 def test_long_segments_that_are_listed_ahead(torch, dtype, monkeypatch) -> None:
     """Four launches that overlap: alone, on several streams beside other work, and in a captured graph."""
-    monkeypatch.setattr(segments, "_LISTED", 0)
+
+    def config(*given: Any) -> Any:
+        found = tuning.config(*given)
+        return replace(found, listed=0) if hasattr(found, "listed") else found
+
+    monkeypatch.setattr(segments, "config", config)
     rng = np.random.default_rng(11)
     lengths = power_law(rng, 100_000, 1 << 19)
     x = draw(rng, int(lengths.sum()), dtype, "spread")

@@ -8,9 +8,6 @@ from tcu.plan.plan import AddStep, FmaStep, Plan, Step, output_length
 
 __all__ = ["trimmed"]
 
-_PAIRS = 8
-"""Products stay side by side in multiples of that many, which vector units like."""
-
 
 def trimmed(plan: Plan) -> Plan:
     """``plan`` with the additions that numbers of a short vector need.
@@ -41,7 +38,7 @@ def _trimmed(steps: tuple[Step, ...], length: int) -> tuple[tuple[Step, ...], in
             if step.length is not None and length <= step.group:
                 step = replace(step, length=-(-length // step.inner))
         elif isinstance(step, FmaStep) and length <= step.group:
-            inner = min(-(-length // _PAIRS) * _PAIRS, step.inner)
+            inner = min(-(-length // 8) * 8, step.inner)  # the model multiplies eight pairs at a time
             step = replace(step, length=-(-length // step.inner), inner=inner)
         needed.append(step)
         length = output_length(step, length)
