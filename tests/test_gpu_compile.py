@@ -13,14 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from pkgutil import iter_modules
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from cuda_layers import with_facts
 
-import tcu
 from tcu.formats import get_format
 from tcu.gpu import (
     KERNELS,
@@ -47,10 +45,6 @@ from tcu.gpu.tuning import exact_config
 from tcu.plan import make_dot_plan, make_plan
 from tcu.plan.scan import make_scan_plan
 from tcu.units import get_unit
-
-# The structures of a kernel are those of the module that chooses it.
-for _module in iter_modules(tcu.gpu.__path__, "tcu.gpu."):
-    import_module(_module.name)
 
 compile_once = cache(compile_cuda)
 """Where tests ask for the same kernel."""
