@@ -26,6 +26,7 @@ from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats import get_format
 from tcu.formats.tensor import host_view
 from tcu.gpu import arrays
+from tcu.gpu.column_scan import column_scan_recipe
 from tcu.gpu.device import Gpu
 from tcu.gpu.scans import scan_recipe, segment_scan_recipe
 from tcu.ops import offsets as segments
@@ -78,6 +79,37 @@ class Rows:
         for source, goal in zip(*starts, strict=True):
             sums = tcu.cumsum(memory(int(source), plan.n, element.dtype).copy(), **self.options)
             memory(int(goal), plan.n, target.dtype)[...] = sums
+
+
+class Down:
+    """The same of columns."""
+
+    room = 0
+
+    def __init__(self, plan: Any, columns: Any, results: Any, aligned: bool, target: Any, gpu: Any,
+                 *, exclusive: bool, reverse: bool) -> None:  # fmt: skip
+        self.given = plan, columns, results, aligned, target
+        self.options: dict[str, Any] = {"exclusive": exclusive, "reverse": reverse, "dtype": target.name}
+
+    def start(self, x: int, _: int, out: int, stream: int) -> None:
+        plan, columns, results, aligned, target = self.given
+        element = get_format(plan.input)
+        assert aligned == (x % 16 == out % 16 == 0)
+        indices = np.ogrid[: columns.outer, : columns.inner, : plan.n]
+        numbers, goals = (
+            at + fmt.dtype.itemsize * (each.outer_stride * indices[0] + indices[1] + each.stride * indices[2])
+            for at, each, fmt in ((x, columns, element), (out, results, target))
+        )
+        check_places(numbers, element.dtype.itemsize, goals, target.dtype.itemsize)
+        for source, goal in zip(numbers.reshape(-1, plan.n), goals.reshape(-1, plan.n), strict=True):
+            given = np.concatenate([memory(int(at), 1, element.dtype) for at in source])
+            for at, each in zip(goal, tcu.cumsum(given, **self.options), strict=True):
+                memory(int(at), 1, target.dtype)[0] = each
+        DOWN.append(columns)
+
+
+DOWN: list[Any] = []
+"""Columns that have been scanned where they lie."""
 
 
 class Segments:
@@ -137,13 +169,14 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(device_segments, "call", call)
     pretended_offsets.install(monkeypatch, state)
     monkeypatch.setattr(device_scans, "scan_recipe", Rows)
+    monkeypatch.setattr(device_scans, "column_scan_recipe", Down)
     monkeypatch.setattr(device_scans, "segment_scan_recipe", Segments)
     monkeypatch.setattr(device_scans, "Launch", lambda launch, gpu: launch)
-    device_scans._launch.cache_clear()
-    device_scans._segment_launch.cache_clear()
+    for each in (device_scans._launch, device_scans._column_launch, device_scans._segment_launch):
+        each.cache_clear()
     yield state
-    device_scans._launch.cache_clear()
-    device_scans._segment_launch.cache_clear()
+    for each in (device_scans._launch, device_scans._column_launch, device_scans._segment_launch):
+        each.cache_clear()
 
 
 def parameters(function: Callable[..., Any]) -> list[str]:
@@ -154,7 +187,7 @@ def parameters(function: Callable[..., Any]) -> list[str]:
 
 
 def test_pretended_launches_take_what_the_real_ones_take() -> None:
-    for pretended, real in ((Rows, scan_recipe), (Segments, segment_scan_recipe)):
+    for pretended, real in ((Rows, scan_recipe), (Down, column_scan_recipe), (Segments, segment_scan_recipe)):
         assert parameters(pretended) == parameters(real)
 
 
@@ -251,8 +284,14 @@ def test_rows_that_lie_well_are_not_copied(gpu: Any, monkeypatch: pytest.MonkeyP
     device_scans.cumsum(x.permute(2, 0, 1), 0, False, False, None, x.permute(2, 0, 1))
     device_scans.cumsum(x[..., None], 2, False, False, None, None)
     device_scans.segment_cumsum(x.reshape(-1), [0, 120], False, False, None, None, True)
-    with pytest.raises(AssertionError, match="copied"):
-        device_scans.cumsum(x, 0, False, False, None, None)
+    DOWN.clear()
+    device_scans.cumsum(x, 0, False, False, None, None)
+    device_scans.cumsum(torch.ones(4, 5, 8), 1, False, False, None, None)
+    device_scans.cumsum(torch.ones(4, 5, 9)[:, :, 1:], 1, False, False, None, None)
+    assert [tuple(each) for each in DOWN] == [(1, 30, 0, 30), (4, 8, 40, 8), (4, 8, 45, 9)]
+    for slim, axis in ((x, 1), (torch.ones(4, 5, 16)[:, :, ::2], 1)):  # no whole sectors, and gaps
+        with pytest.raises(AssertionError, match="copied"):
+            device_scans.cumsum(slim, axis, False, False, None, None)
 
 
 def test_outs_that_do_not_fit() -> None:

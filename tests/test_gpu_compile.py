@@ -24,9 +24,12 @@ from tcu.gpu import (
     KERNELS,
     CompileError,
     ExtraMissingError,
+    Gpu,
     Kernel,
     column_scan,
     columns,
+    exact_columns,
+    exact_rows,
     merge,
     moments,
     scans,
@@ -495,7 +498,11 @@ def test_what_scans_of_columns_ask_for_compiles(
     length: int, inner: int, target: str, element: str, capability: tuple[int, int]
 ) -> None:
     nvrtc_or_skip()
-    gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132)
+    gpu: Any = SimpleNamespace(
+        compute_capability=capability,
+        multiprocessors=132,
+        shared_memory=64 << 10 if capability == (7, 5) else 227 << 10,
+    )
     array = columns.Columns(3, inner, length * inner, inner)
     recipe = column_scan.column_scan_recipe(
         make_scan_plan(length, element),
@@ -528,6 +535,36 @@ def test_what_variances_ask_for_compiles(
     )  # fmt: skip
     for choice in recipe.kernels:
         assert ".local" not in asked_for(choice, capability)
+
+
+@pytest.mark.parametrize("capability", TOLD_APART, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
+@pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
+def test_exact_sums_along_axes_compile(
+    element: str, capability: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What recipes ask for: lanes, parts of rows, short rows; columns that lanes, threads and blocks have."""
+    nvrtc_or_skip()
+    monkeypatch.setattr(Gpu, "multiprocessors", 132)
+    fmt, gpu = get_format(element), Gpu(0, "a GPU", capability)
+    recipes = [
+        exact_rows.exact_rows_recipe(rows, length, length, False, fmt, fmt, gpu)
+        for rows, length in ((1 << 20, 3), (1 << 20, 17), (1 << 20, 100), (1 << 14, 1 << 14), (3, 1 << 24))
+    ] + [
+        exact_columns.exact_columns_recipe(
+            columns.Columns(1, inner, length * inner, inner), length, True, fmt, fmt, gpu
+        )
+        for length, inner in ((16, 1 << 24), (1 << 20, 64), (1000, 10_001), (1 << 20, 2))
+    ]
+    kernels = [kernel for recipe in recipes for kernel in recipe.kernels]
+    assert {kernel.source for kernel in kernels} == {"exact_rows", "exact_short_rows", "exact_columns"}
+    assert {kernel.macros.get("PARTS") for kernel in kernels} == {0, 1, None}
+    for kernel in kernels:
+        task = task_of(f"{kernel.source}.cu", kernel.macros, "sm_{}{}".format(*capability))
+        binary = compile_once(replace(task, options=(*task.options, "--ptxas-options=-v")))
+        assert "warning" not in binary.log
+        assert f".entry {kernel.source}(" in binary.ptx
+        if capability == (9, 0):
+            assert set(re.findall(r"(\d+) bytes spill stores", binary.log)) == {"0"}, kernel.macros
 
 
 LISTS = {"list_segments.cu": {"THREADS": "512", "RESIDENT": "2"}, "offsets.cu": {}}

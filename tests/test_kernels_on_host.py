@@ -46,6 +46,7 @@ from tcu.units import AlignedSum, find_instruction, get_unit
 STRUCTURES = {
     "list_segments": "Segments", "segments": "Segments", "short_segments": "Segments", "long_chunks": "LongSegments",
     "short_scan": "Scan", "long_scan": "Scan", "columns": "Columns", "moments": "Moments", "column_scan": "ColumnScan",
+    "exact_rows": "ExactRows", "exact_short_rows": "ExactShortRows", "exact_columns": "ExactColumns",
 }  # fmt: skip
 MULTIPROCESSORS, L2 = 3, 5120
 TUNED = tuning.config(ScanConfig, (9, 0), "binary16")
@@ -1327,8 +1328,7 @@ def column_scans(
     outer, length, inner = x.shape
     steps = [step // x.itemsize for step in x.strides]
     last = (outer - 1) * steps[0] + (length - 1) * steps[1] + inner
-    place, _ = placed(np.lib.stride_tricks.as_strided(x, (last,), (x.itemsize,)), shift)
-    host.readable = (place.ctypes.data, place.ctypes.data + place.nbytes)
+    place, host.readable = placed(np.lib.stride_tricks.as_strided(x, (last,), (x.itemsize,)), shift)
     result = Result(x.size, target.dtype)
     recipe = column_scan.column_scan_recipe(
         make_scan_plan(length, element), columns.Columns(outer, inner, steps[0], steps[1]),
@@ -1382,27 +1382,52 @@ def test_long_columns_of_several_levels(host: HostGpu) -> None:
     assert host.macros[-1]["LEVELS"] == 2
 
 
+def test_running_sums_of_slim_columns_in_place(host: HostGpu) -> None:
+    """Whose runs share tiles; each result lies where its number was."""
+    x = draw(np.random.default_rng(6), 2 * 3000 * 16, np.dtype(np.float16), "normal").reshape(2, 3000, 16)
+    place, host.readable = placed(x.reshape(-1))
+    given = columns.Columns(2, 16, 3000 * 16, 16)
+    recipe = column_scan.column_scan_recipe(
+        make_scan_plan(3000, "binary16"), given, given, True, get_format("binary16"), host.gpu, exclusive=False,
+        reverse=True,
+    )  # fmt: skip
+    assert recipe is not None
+    Launch(recipe, host.gpu).start(place.ctypes.data, 0, place.ctypes.data, 0, 0)
+    assert host.macros[-1]["PARTS"] > 1
+    assert alike(place, model_column_scans(x, np.float16, reverse=True).reshape(-1))
+
+
 @pytest.mark.parametrize(
-    ("right", "wrong"),
+    ("dtype", "right", "wrong", "seen"),
     [
-        ("if (is_known) total = known.push(place, total);", ""),
-        ("before[level] = known.before(place);", "before[level] = known.before(place ^ 1);"),
-        ("if (i >> p & 1) sum = blocks[p] + sum;", "if (i >> p & 1) sum = sum + 2 * blocks[p];"),
-        (
-            "for (int level = LEVELS - 1; level >= 0; --level) sum +=",
-            "for (int level = 0; level < 1; ++level) sum +=",
-        ),
-        ("run /= radix;", "run /= 32;"),
+        (np.float64, "if (ends && level + 1 < LEVELS)", "if (false)", STUCK),
+        (np.float64, "near + (behind + own)", "near + behind + own", BITS),
+        (np.float64, "rest == 3 ? near + behind : near", "near", BITS),
+        (np.float64, "start += starts[level]", "start = starts[level]", BITS),
+        (np.float64, "? totals[2] + totals[3]", "? totals[2]", BITS),
+        (np.float64, "any ? sums[height] + later : sums[height]", "sums[height]", BITS),
+        (np.float64, "before_groups[0][k][c] = before_groups[AHEAD][k][c];", ";", BITS),
+        (np.float64, "load::wait_for_copies<FETCHED - 1>();", "load::wait_for_copies<FETCHED>();", BITS),
+        (np.float64, "(level ? WARP : WARP / 2) - 1", "WARP / 4 - 1", BITS),
+        (np.float16, "return (part * ROWS + (row ^ key)) * PITCH;", "return (part * ROWS + row) * PITCH;", BITS),
+        (np.float16, "if (MOVES) sums[c] *= scan::UP;", "", BITS),
+        (np.float16, "return !MOVES || !scan::found_others(found);", "return true;", BITS),
     ],
-)
-def test_an_error_in_what_comes_before_a_run_is_seen(host: HostGpu, right: str, wrong: str) -> None:
-    x = np.random.default_rng(4).standard_normal((1, 128 * 16 * 3 + 300, 16))
-    x *= 2.0 ** np.random.default_rng(5).integers(-20, 20, x.shape)
+)  # fmt: skip
+def test_an_error_in_the_kernel_of_running_sums_of_columns_is_seen(
+    host: HostGpu, dtype: Any, right: str, wrong: str, seen: str
+) -> None:
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((1, 128 * 16 * 3 + 300, 16)) * 2.0 ** rng.integers(-20, 20, 16)
+    if dtype is np.float16:
+        x = np.clip(x, -4, 4)
+        x[0, 77, 3] = np.inf
+    x = x.astype(dtype)
     wanted = model_column_scans(x, np.float64)
     found = complaint_about(
         host, "column_scan", right, wrong, lambda: column_scans(host, x, np.float64), wanted
     )
-    assert found in (BITS, STUCK)
+    assert found == seen
 
 
 # ---- variances ----

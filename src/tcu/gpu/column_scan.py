@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from typing import NamedTuple
 
 from tcu.formats.format import Format, get_format
 from tcu.gpu.columns import Columns
@@ -15,14 +16,26 @@ from tcu.plan.scan import ScanPlan
 
 __all__ = ["column_scan_recipe", "suits"]
 
-_LANES, _ROWS = 16, 32
-"""Of a block's threads: side by side, each with a column or two, and one below the other, each with a group."""
+_RUN = 32
+"""Groups of a tile at most: a run of the plan's first level."""
+_GROUP = 32
+"""Bytes."""
 _LEAST_BYTES = 32
-"""Of a row of the inner numbers, a sector of memory: with fewer, lanes read sectors of which they use a part."""
-_RESIDENT = {2: 2, 4: 2, 8: 2}
-"""Blocks per multiprocessor, by the bytes of a number: a lane keeps its groups in registers."""
+"""Of a row of the inner numbers, a sector of memory: with fewer, most of what is read would be for others."""
+_TILE = 32 << 10
+"""Bytes."""
+_THREADS, _STAGES, _RESIDENT, _AHEAD = 512, 3, 2, 1
+"""Of a block; tiles that it has room for; blocks per multiprocessor; tiles that it adds up before it writes the results of
+one, where few columns are long."""
+_LINE = 64
+"""Bytes of a row that are read together, at least, where a row has so many."""
+_WASTE = 1.1
+"""Columns that a tile has room for, of those that there are, for a part to be as wide as it can."""
+_RESERVED = 1 << 10
+"""Bytes of shared memory that every block has for itself (CUDA C++ Programming Guide, "Shared Memory")."""
 _MAX_LEVELS = 8
-_MAX_BLOCKS = (1 << 31) - 1
+_MAX_ITEMS = (1 << 31) - 1
+_MAX_PARTS = 32
 
 ColumnScan = struct("ColumnScan", f"""
     const void* data;
@@ -30,10 +43,12 @@ ColumnScan = struct("ColumnScan", f"""
     i64 columns;  // of all outer ones
     i64 inner;    // of them, side by side
     i64 length;
-    i64 outer_stride, stride;  // in elements
+    i64 outer_stride, stride;  // in elements; negative where the scan begins at the end
     i64 out_outer_stride, out_stride;
-    i64 tiles;    // of the columns, at one height
-    i64 wide;     // whether the results of a lane's columns are stored at once
+    i64 items;    // parts of tiles
+    i64 tiles;
+    u32 outer;
+    u32 strips;   // parts that the inner columns make
     scan::Slot* slots;
     scan::ScanCounters* shared;
     i64 first[{_MAX_LEVELS}];  // runs of the levels below
@@ -53,38 +68,110 @@ def column_scan_recipe(
 
     ``aligned``: whether numbers and results begin at multiples of 16 bytes.
     """
-    size, count = get_format(plan.input).dtype.itemsize, columns.outer * columns.inner
-    own = 2 if size < 8 and aligned and _even(columns) else 1
-    groups = max(-(-plan.n // plan.group), 1)
-    per_column = min(1 << (groups - 1).bit_length(), _ROWS)
-    runs = -(-groups // _ROWS)
-    tiles = -(-count // (_LANES * own * (_ROWS // per_column)))
-    if tiles * runs > _MAX_BLOCKS:
+    size, result, count = (
+        get_format(plan.input).dtype.itemsize,
+        target.dtype.itemsize,
+        columns.outer * columns.inner,
+    )
+    aligned = aligned and _aligned(columns, results, size)
+    total = max(-(-plan.n // plan.group), 1)
+    groups = min(1 << (total - 1).bit_length(), _RUN)
+    runs = -(-total // _RUN)
+    levels = max(plan.levels - 1, 0)
+    tile = _tile(columns.inner, groups, levels, size, aligned, gpu)
+    part, parts = tile.part, tile.parts
+    strips = -(-columns.inner // part)
+    items = runs * columns.outer * strips
+    if items > _MAX_ITEMS:
         return None
+    tiles = -(-items // parts)
     first, above = [], runs
     for radix in plan.radices[1:]:
         first.append(above)
         above = -(-above // radix)
     starts = [sum(first[:level]) for level in range(len(first))]
-    takes: dict[str, Given] = {"data": X, "out": OUT}
+    at, to = ((plan.n - 1) * each if reverse and plan.n else 0 for each in (columns.stride, results.stride))
+    takes: dict[str, Given] = {"data": (X, at * size), "out": (OUT, to * result)}
     space: Space | None = None
     if first:
         head = ctypes.sizeof(ScanCounters)
         space = Space("column scan", (head + ctypes.sizeof(Slot) * sum(first) * count) // 8)
         takes |= {"shared": SPACE, "slots": (SPACE, head)}
+    way = -1 if reverse else 1
     problem = ColumnScan(
-        0, 0, count, columns.inner, plan.n, columns.outer_stride, columns.stride, results.outer_stride, results.stride,
-        tiles, int(_even(results)), 0, 0, (ctypes.c_int64 * _MAX_LEVELS)(*starts),
+        0, 0, count, columns.inner, plan.n, columns.outer_stride, way * columns.stride, results.outer_stride,
+        way * results.stride, items, tiles, columns.outer, strips, 0, 0, (ctypes.c_int64 * _MAX_LEVELS)(*starts),
     )  # fmt: skip
     macros = {
-        "ELEMENT": ELEMENTS[plan.input], "LAYOUT": "ALIGNED", "RESULT": TARGETS[target.name],
-        "EXCLUSIVE": int(exclusive), "REVERSE": int(reverse), "COLUMNS": own, "PER_COLUMN": per_column,
-        "LEVELS": len(first), "RESIDENT": _RESIDENT[size],
+        "ELEMENT": ELEMENTS[plan.input], "LAYOUT": "ALIGNED" if aligned else "SHIFTED", "RESULT": TARGETS[target.name],
+        "EXCLUSIVE": int(exclusive), "GROUPS": groups, "COLUMNS": part, "PARTS": parts, "LEVELS": levels,
+        "AHEAD": tile.ahead, "STAGES": tile.stages, "THREADS": tile.threads, "RESIDENT": tile.resident,
     }  # fmt: skip
-    choice = KernelChoice("column_scan", macros, max(tiles * runs, 1), _LANES * _ROWS, problem, takes)
+    choice = KernelChoice(
+        "column_scan", macros, max(min(tiles, gpu.multiprocessors * tile.resident), 1), tile.threads, problem, takes,
+        shared=tile.stages * tile.bytes,
+    )  # fmt: skip
     return Recipe((choice,), space=space)
 
 
-def _even(columns: Columns) -> bool:
-    """Whether all rows begin at multiples of two numbers."""
-    return all(step % 2 == 0 for step in (columns.inner, columns.outer_stride, columns.stride))
+class _Tile(NamedTuple):
+    """What a block takes at a time, and how many of them it has room for."""
+
+    part: int
+    """Columns."""
+    parts: int
+    threads: int
+    resident: int
+    ahead: int
+    stages: int
+    bytes: int
+
+
+def _tile(inner: int, groups: int, levels: int, size: int, aligned: bool, gpu: Gpu) -> _Tile:
+    """As much as suits an H200, or the most that a GPU has shared memory for."""
+    wanted, resident, ahead = _TILE, _RESIDENT, _AHEAD if levels else 0
+    while True:
+        together = wanted // (_GROUP * groups)
+        part = _part(inner, together, size)
+        parts = min(together // part, _MAX_PARTS)
+        columns = part * parts
+        units = columns // (2 if size == 2 and aligned else 1)
+        held = parts * groups * (_GROUP // size) * (part * size + (0 if aligned else 16))
+        room = (
+            (gpu.shared_memory + _RESERVED) // resident
+            - _RESERVED
+            - _known_bytes(columns, parts, groups, levels)
+        )
+        stages = min(_STAGES, room // held)
+        if stages >= 2 + ahead:
+            return _Tile(part, parts, min(_THREADS, units * groups), resident, ahead, stages, held)
+        if ahead:
+            ahead = 0
+        elif resident > 1:
+            resident -= 1
+        else:
+            wanted, resident = wanted // 2, _RESIDENT
+
+
+def _known_bytes(columns: int, parts: int, groups: int, levels: int) -> int:
+    """Shared memory of a block besides its tiles, at most."""
+    of_column = (1 if groups == 1 else groups + 1) + (10 + levels if levels else 0)
+    return 8 * of_column * columns + 48 * (_STAGES + 2) * parts
+
+
+def _part(inner: int, together: int, size: int) -> int:
+    """Columns of a part, a power of two: as many as a tile has room for, or fewer if that leaves less of it empty."""
+    widest = max(min(together, 1 << (inner - 1).bit_length()), 16 // size)
+    choices = [widest]
+    while choices[-1] * size > _LINE:
+        choices.append(choices[-1] // 2)
+    room = {each: -(-inner // each) * each for each in choices}
+    return next(
+        (each for each in choices if room[each] <= _WASTE * inner), min(choices, key=lambda each: room[each])
+    )
+
+
+def _aligned(columns: Columns, results: Columns, size: int) -> bool:
+    """Whether all rows begin at multiples of 16 bytes, and pairs of 16-bit numbers have their results at such of two."""
+    pairs = size > 2 or all(each % 2 == 0 for each in (columns.inner, results.outer_stride, results.stride))
+    return pairs and all(step * size % 16 == 0 for step in (columns.outer_stride, columns.stride))

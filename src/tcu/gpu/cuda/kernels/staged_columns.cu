@@ -22,16 +22,6 @@ constexpr int NUMBERS = StagedLeaves::NUMBERS;
 constexpr int UNITS = StagedLeaves::UNITS;  // units of a warp, of PER_LOAD columns each
 constexpr int ACROSS = THREADS / WARP / ALONG;
 
-// Copies a piece of 16 bytes to shared memory; or zeros, without a read.
-__device__ inline void copy_if(bool any, u32 to, const void* from) {
-    if constexpr (EVICT_FIRST)
-        asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(to), "l"(from),
-                     "r"(any ? 16 : 0), "l"(load::evict_first_policy())
-                     : "memory");
-    else
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(any ? 16 : 0) : "memory");
-}
-
 // A warp's tiles, in the order in which they are added up: first the turns of a leaf, then its leaves, then its
 // columns.
 struct Tiles {
@@ -77,9 +67,9 @@ struct Tiles {
         for (int i = 0; i < COPIES; ++i) {
             const int number = i * COPIED_ROWS % StagedLeaves::ROWS, outers = i * COPIED_ROWS / StagedLeaves::ROWS;
             const bool there = outers == 0 || units + outers * TOGETHER < p.units;
-            copy_if(any && there && row + own + number < rows,
-                    to + (place ^ StagedLeaves::place_of_piece(number, outers * TOGETHER)),
-                    at + SIZE * (number * p.stride + outers * p.outer_stride));
+            load::copy_if<EVICT_FIRST>(any && there && row + own + number < rows,
+                                       to + (place ^ StagedLeaves::place_of_piece(number, outers * TOGETHER)),
+                                       at + SIZE * (number * p.stride + outers * p.outer_stride));
         }
         load::end_copies();
         ask = ask + 1 == STAGES ? 0 : ask + 1;

@@ -13,16 +13,13 @@ namespace tcu::scan {
 
 static_assert(ELEMENT == BINARY16, "other sums would need the plan's order");
 
-// The lower number of a word is converted, the higher one is moved (scan/group.cuh): with one way alone, the units of
+// The lower number of a word is converted, the higher one is moved (scan/numbers.cuh): with one way alone, the units of
 // the other would be idle.
 __device__ inline double lower(u32 word) {
     float v;
     asm("{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }" : "=f"(v) : "r"(word));
     return v;
 }
-
-// The higher number divided by UP.
-__device__ inline double higher(u32 word) { return __hiloint2double(static_cast<int>(word) >> DOWN & BITS, 0); }
 
 // Which of COUNT lines the lane has the sum of, after sums_of_lines.
 template <int COUNT>
@@ -46,7 +43,7 @@ __device__ inline double sums_of_lines(const Group* first) {
         for (int w = 0; w < 4; ++w) {
             asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(found) : "r"(x.word[w]), "r"(0));
             low[w % 2] += lower(x.word[w]);
-            high[w % 2] += higher(x.word[w]);
+            high[w % 2] += moved(x.word[w], true);
         }
     }
     double sum = fma(high[0] + high[1], UP, low[0] + low[1]);
@@ -76,7 +73,7 @@ struct ExactRunningSums {
         for (int i = 0; i < GROUP; ++i) {
             const int place = REVERSE ? GROUP - 1 - i : i;
             const u32 word = x.word[place / 2];
-            sum = place % 2 ? fma(higher(word), UP, sum) : sum + lower(word);
+            sum = place % 2 ? fma(moved(word, true), UP, sum) : sum + lower(word);
             sums[i] = sum;
         }
         all = warp::inclusive_scan<WIDTH>(sum);

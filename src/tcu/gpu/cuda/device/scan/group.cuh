@@ -6,11 +6,11 @@
 
 #include "device/finish/result_code.cuh"
 #include "device/load/row.cuh"
+#include "device/scan/numbers.cuh"
 #include "device/scan/prefix.cuh"
 
 namespace tcu::scan {
 
-constexpr int GROUP = 2 * PER_LOAD;  // elements
 // LINES: of a chunk, each of 32 groups.
 #include "generated/scans/LINES.inc"
 
@@ -36,19 +36,13 @@ __device__ inline Group read_group(const Code* row, i64 length, i64 group) {
     return x;
 }
 
-// 16-bit numbers become binary64 by moving their bits.  The result is the number divided by UP, also for subnormal
-// numbers.  Sums of such results are the sums of the numbers divided by UP, with the same roundings.  Conversions
-// would take four times as long as additions, and a scan of binary16 waited for them.
-constexpr double UP = ELEMENT == BINARY16 ? 0x1p1008 : 0x1p896;
-constexpr int DOWN = ELEMENT == BINARY16 ? 6 : 3;
-constexpr u32 BITS = ELEMENT == BINARY16 ? 0x81fffc00 : 0x8fffe000;
 // Not with wider results, where it was no faster.
 constexpr bool MOVES = sizeof(Code) == 2 && sizeof(finish::ResultCode) == 2;
 
 __device__ inline double moved(const Group& x, int i) {
     const int at = REVERSE ? GROUP - 1 - i : i;
     const u32 word = x.word[at / 2 % (GROUP / 2)];
-    return __hiloint2double(static_cast<int>(at % 2 ? word : word << 16) >> DOWN & BITS, 0);
+    return moved(word, at % 2);
 }
 
 // Number i of a group in the order of the scan.  Where MOVES, it is moved: divided by UP.
@@ -61,13 +55,8 @@ __device__ inline double behind(double carry, double sum) { return MOVES ? fma(s
 __device__ inline bool finite(const Group& x) {
     u32 found = 0;
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-        if constexpr (ELEMENT == BINARY16)
-            asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(found) : "r"(x.word[i]), "r"(0));
-        else
-            found |= (x.word[i] & 0x7fff7fff) + 0x00800080;
-    }
-    return (found & (ELEMENT == BINARY16 ? 0x7fff7fff : 0x80008000)) == 0;
+    for (int i = 0; i < 8; ++i) look_for_others(found, x.word[i]);
+    return !found_others(found);
 }
 
 __device__ inline double total(const Group& x) {

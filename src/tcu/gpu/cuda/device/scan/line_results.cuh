@@ -18,31 +18,6 @@ __device__ inline double result_of(const RunningSums& running, int i, double car
     return EXCLUSIVE ? i ? running.after(i - (i > 0), carry) : carry : running.after(i, carry);
 }
 
-// Rounds a value that is no inf to odd: what is cut off sets the lowest bit, so that the next rounding sees it (Boldo
-// and Melquiond, IEEE Trans.  Computers 57(4), 2008). Sums of elements of up to 32 bits that are subnormal in
-// binary32 are exact, so only the lowest 29 bits are ever cut off.
-__device__ inline float odd(double value) {
-    return __uint_as_float(__float_as_uint(__double2float_rz(value)) | ((__double2loint(value) & 0x1fffffff) != 0));
-}
-
-// Rounds two numbers as finish::rounded does, and returns both in one word.
-__device__ inline u32 rounded_pair(double low, double high) {
-    u32 word;
-    if constexpr (RESULT == finish::TO_BINARY16) {
-        asm("{ .reg .b16 low, high; cvt.rn.f16.f64 low, %1; cvt.rn.f16.f64 high, %2; mov.b32 %0, {low, high}; }"
-            : "=r"(word)
-            : "d"(low), "d"(high));
-        return word;
-    } else if constexpr (RESULT == finish::TO_BFLOAT16) {
-        // One conversion of binary64 for each number, and no branches (H200, scan of 2^29 numbers: 724 in place of
-        // 985 us).
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(odd(high)), "f"(odd(low)));
-        return word;
-    } else {
-        return finish::rounded(low) | static_cast<u32>(finish::rounded(high)) << 16;
-    }
-}
-
 // The results of a lane's group, in the order of memory, where `start` is the sum of the row before the line.
 template <typename RunningSums>
 __device__ inline void results_of(const RunningSums& running, double start, finish::ResultCode (&codes)[GROUP]) {

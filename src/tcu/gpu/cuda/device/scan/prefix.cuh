@@ -28,6 +28,39 @@ __device__ inline double exclusive(double inclusive_sum, int lane) {
     return lane % WIDTH ? before : 0;
 }
 
+// The sums of the aligned blocks that totals make up, which come one after another: what the network adds up.
+template <int HEIGHTS>
+struct AlignedBlocks {
+    double sums[HEIGHTS];  // of the last block of 2^height totals
+
+    // Returns the sum of the largest block that ends with this total.
+    __device__ double push(u32 position, double total) {
+        bool ends = false;
+#pragma unroll
+        for (int height = 0; height < HEIGHTS; ++height) {
+            if (ends) continue;
+            ends = !(position >> height & 1);
+            if (ends)
+                sums[height] = total;
+            else
+                total = sums[height] + total;
+        }
+        return total;
+    }
+
+    // The sum of the totals before a position, of what its bits FROM to TO - 1 name; then comes `later`, if it is any.
+    template <int FROM, int TO>
+    __device__ double before(u32 position, double later = 0, bool any = false) const {
+#pragma unroll
+        for (int height = FROM; height < TO; ++height) {
+            const bool is_set = position >> height & 1;
+            if (is_set) later = any ? sums[height] + later : sums[height];
+            any |= is_set;
+        }
+        return later;
+    }
+};
+
 // A number that blocks hand on.  Each half of its bits lies beside the number of the launch that wrote it.  So slots
 // need no cleaning between launches, and an access of 8 bytes shows whether its half is there.
 #include "generated/scans/Slot.inc"
