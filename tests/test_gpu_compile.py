@@ -12,16 +12,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from cuda_layers import with_facts
 
-import tcu
 from tcu.formats import get_format
 from tcu.gpu import (
     KERNELS,
@@ -51,10 +48,6 @@ from tcu.gpu.tuning import exact_config
 from tcu.plan import make_dot_plan, make_plan
 from tcu.plan.scan import make_scan_plan
 from tcu.units import get_unit
-
-# The structures of a kernel are those of the module that chooses it.
-for _module in iter_modules(tcu.gpu.__path__, "tcu.gpu."):
-    import_module(_module.name)
 
 compile_once = cache(compile_cuda)
 """Where tests ask for the same kernel."""
@@ -596,8 +589,6 @@ def compiles_if(source: str, macros: Mapping[str, Any], facts: Sequence[str]) ->
 
 def structures() -> dict[str, type[Struct]]:
     """All that the host fills, by name, in the order in which they can be declared."""
-    for path in Path(structs.__file__).parent.glob("*.py"):
-        import_module(f"tcu.gpu.{path.stem}")
     names = {
         name
         for module in list(sys.modules)
