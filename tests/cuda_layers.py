@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
 
 import tcu.gpu
@@ -11,6 +12,10 @@ import tcu.gpu
 __all__ = ["CUDA", "LAYERS", "USING", "with_facts"]
 
 CUDA = Path(tcu.gpu.__file__).parent / "cuda"
+for path in CUDA.parent.glob("*.py"):
+    import_module(
+        f"tcu.gpu.{path.stem}"
+    )  # the structures of a kernel are those of the module that chooses it
 LAYERS = tuple(re.findall(r"^\| `(\w+)` \|", (CUDA / "README.md").read_text(encoding="utf-8"), re.MULTILINE))
 """From the kernels at the top down to what every layer needs."""
 USING = "".join(

@@ -36,6 +36,7 @@ static float2 make_float2(float x, float y) { return {x, y}; }
 static uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 static float __uint_as_float(unsigned x) { return as<float>(x); }
 static float __int_as_float(int x) { return as<float>(x); }
+static int __float_as_int(float x) { return as<int>(x); }
 static unsigned __float_as_uint(float x) { return as<unsigned>(x); }
 static double __longlong_as_double(long long x) { return as<double>(x); }
 static long long __double_as_longlong(double x) { return as<long long>(x); }
@@ -66,6 +67,13 @@ static float __double2float_rz(double x) {
 static float __int2float_rz(int x) { return __double2float_rz(x); }
 static int __popc(unsigned x) { return __builtin_popcount(x); }
 static int __ffs(unsigned x) { return __builtin_ffs(x); }
+static int __clzll(unsigned long long x) { return x ? __builtin_clzll(x) : 64; }
+static unsigned long long __umul64hi(unsigned long long x, unsigned long long y) {
+    return static_cast<unsigned __int128>(x) * y >> 64;
+}
+static double __ull2double_rn(unsigned long long x) { return static_cast<double>(x); }
+static unsigned long long __double2ull_rz(double x) { return static_cast<unsigned long long>(x); }
+static long long __double2ll_rn(double x) { return std::llrint(x); }
 static int __clz(unsigned x) { return x ? __builtin_clz(x) : 32; }
 
 static unsigned __funnelshift_r(unsigned low, unsigned high, unsigned bits) {
@@ -95,6 +103,16 @@ static unsigned short bfloat_of(float x) {
 }
 
 namespace host {
+
+// The larger, or smaller, of both halves of two words, as integers.
+template <typename Half>
+static unsigned choose_halves(unsigned a, unsigned b, bool larger) {
+    const auto one = [&](int at) {
+        const Half x = static_cast<Half>(a >> at), y = static_cast<Half>(b >> at);
+        return static_cast<unsigned>(static_cast<unsigned short>(larger ? std::max(x, y) : std::min(x, y))) << at;
+    };
+    return one(0) | one(16);
+}
 
 // Both halves of a word as numbers of binary16; a NaN has all fraction bits set.
 template <typename Work>
@@ -278,6 +296,9 @@ static unsigned __cvta_generic_to_shared(const void* at) { return host::shared_a
 template <typename T>
 static T __ldg(const T* at) { return host::readable(at); }
 static long long __ldg(const long long* at) { return *at; }
+template <typename T>
+static T __ldcg(const T* at) { return *at; }
+static void atomicMax(int* place, int x) { *place = std::max(*place, x); }
 static void atomicMax(unsigned* place, unsigned x) { *place = std::max(*place, x); }
 static void atomicMin(unsigned* place, unsigned x) { *place = std::min(*place, x); }
 template <typename T, typename U>
@@ -332,6 +353,9 @@ static unsigned __reduce_or_sync(unsigned, unsigned x) {
 }
 static unsigned __reduce_min_sync(unsigned, unsigned x) {
     return host::reduced(x, [](unsigned a, unsigned b) { return std::min(a, b); });
+}
+static int __reduce_max_sync(unsigned, int x) {
+    return host::reduced(x, [](unsigned a, unsigned b) { return std::max<int>(a, b); });
 }
 static unsigned __reduce_max_sync(unsigned, unsigned x) {
     return host::reduced(x, [](unsigned a, unsigned b) { return std::max(a, b); });

@@ -84,6 +84,8 @@ _ASSEMBLY = {
     "{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }": "%0 = of_half(%1);",
     "{ .reg .b16 h; cvt.rn.f16.f64 h, %1; mov.b16 %0, h; }": "%0 = half_of_double(%1);",
     "{ .reg .b16 low, high; cvt.rn.f16.f64 low, %1; cvt.rn.f16.f64 high, %2; mov.b32 %0, {low, high}; }": "%0 = half_of_double(%1) | static_cast<u32>(half_of_double(%2)) << 16;",
+    "max.u16x2 %0, %0, %1;": "%0 = host::choose_halves<unsigned short>(%0, %1, true);",
+    "min.s16x2 %0, %0, %1;": "%0 = host::choose_halves<short>(%0, %1, false);",
     "fma.rn.f16x2 %0, %1, %2, %0;": "%0 = host::times_plus(%1, %2, %0);",
     "{ .reg .b32 x, y; abs.f16x2 x, %1; abs.f16x2 y, %2; max.NaN.f16x2 %0, x, y; }": "%0 = host::larger_magnitudes(%1, %2);",
     "{ .reg .b32 x, s; abs.f16x2 x, %1; min.f16x2 x, x, %2; add.rn.f16x2 s, x, %2; sub.rn.f16x2 s, s, %2; "

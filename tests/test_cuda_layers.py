@@ -10,15 +10,18 @@ of the same name.  What Python writes ("generated/...") stands where it is inclu
 
 from __future__ import annotations
 
+import pkgutil
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatch
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from cuda_layers import CUDA, LAYERS
 
+import tcu.gpu
 from tcu.gpu.compiler import read_sources
 
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
@@ -34,6 +37,8 @@ SOURCES = {
 }  # fmt: skip
 SHIPPED = tuple(SOURCES)
 KERNELS = [name for name in SHIPPED if name.startswith("kernels/")]
+for module in pkgutil.iter_modules(tcu.gpu.__path__, "tcu.gpu."):  # they fill the headers
+    import_module(module.name)
 for kernel in KERNELS:  # headers that are written when they are read, too
     SOURCES.update(
         (name, text) for name, text in read_sources(kernel.removeprefix("kernels/")) if "/" in name

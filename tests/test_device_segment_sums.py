@@ -25,6 +25,7 @@ from tcu.errors import ParameterError
 from tcu.formats import get_format
 from tcu.formats.tensor import host_view
 from tcu.gpu import Gpu, arrays, exact_segments, segments
+from tcu.gpu.columns import Columns
 from tcu.gpu.launch import KernelChoice, Recipe
 from tcu.ops import Call, find_operation
 from tcu.ops.layout import Along, Layout, Ragged
@@ -49,10 +50,10 @@ class Launch:
     operation = "sum"
 
     def __init__(
-        self, n: int, count: int, element: Any, target: Any, gpu: Any, *, length: int | None = None,
-        stride: int = 0, chain: int = 1, block: int = 256, mean: bool = False,
+        self, n: int, count: int, element: Any, target: Any, gpu: Any, *, chain: int = 1, block: int = 256,
+        mean: bool = False,
     ) -> None:  # fmt: skip
-        self.given = n, count, element, target, length, stride
+        self.given = n, count, element, target
         self.name = self.operation.replace("sum", "mean") if mean else self.operation
         self.options: dict[str, Any] = {"dtype": target.dtype}
         if self.operation == "sum":
@@ -60,22 +61,59 @@ class Launch:
         self.room = 6
 
     def start(self, x: int, offsets: int, out: int, stream: int, room: int) -> None:
-        n, count, element, target, length, stride = self.given
+        n, count, element, target = self.given
         assert stream == 5
         memory(room, 48, np.dtype(np.uint8))[...] = 0xEE
         numbers = memory(x, n, element.dtype)
-        if length is None:
-            edges = memory(offsets, count + 1, np.dtype(np.int64))
-            numbers = numbers[: edges[-1]]  # a copy of wrong offsets is zeros
-            result = OPERATIONS[self.name](numbers, edges, **self.options)
-        else:
-            whole = np.array([numbers[i * stride : i * stride + length] for i in range(count)])
-            result = getattr(tcu, self.name)(whole.reshape(count, length), axis=1, **self.options)
-        memory(out, count, target.dtype)[...] = result
+        edges = memory(offsets, count + 1, np.dtype(np.int64))
+        numbers = numbers[: edges[-1]]  # a copy of wrong offsets is zeros
+        memory(out, count, target.dtype)[...] = OPERATIONS[self.name](numbers, edges, **self.options)
 
 
 class Exact(Launch):
     operation = "fsum"
+
+
+class ExactAxes:
+    """Exact sums of rows, or of columns, by the host."""
+
+    room = 0
+
+    def __init__(
+        self, shape: tuple[int, ...], strides: tuple[int, ...], axis: int, aligned: bool, element: Any, target: Any,
+        mean: bool,
+    ) -> None:  # fmt: skip
+        self.given = shape, strides, axis, element, target
+        self.aligned, self.function = aligned, tcu.fmean if mean else tcu.fsum
+
+    def start(self, x: int, y: int, out: int, stream: int) -> None:
+        shape, strides, axis, element, target = self.given
+        assert (y, stream) == (x, 5)
+        size = element.dtype.itemsize
+        if self.aligned:
+            assert x % 16 == 0
+        if 0 in shape:
+            numbers = np.zeros(shape, element.dtype)
+        else:
+            span = sum((n - 1) * step for n, step in zip(shape, strides, strict=True)) + 1
+            steps = [step * size for step in strides]
+            numbers = np.lib.stride_tricks.as_strided(memory(x, span, element.dtype), shape, steps)
+        result = self.function(numbers, axis=axis, dtype=target.dtype)
+        memory(out, result.size, target.dtype)[...] = result.reshape(-1)
+
+
+def exact_rows(
+    rows: int, length: int, stride: int, aligned: bool, element: Any, target: Any, gpu: Any, *, mean: bool
+) -> ExactAxes:
+    assert not aligned or rows == 1 or stride * element.dtype.itemsize % 16 == 0
+    return ExactAxes((rows, length), (stride, 1), 1, aligned, element, target, mean)
+
+
+def exact_columns(
+    columns: Columns, length: int, aligned: bool, element: Any, target: Any, gpu: Any, *, mean: bool
+) -> ExactAxes:
+    outer, inner, outer_stride, stride = columns
+    return ExactAxes((outer, length, inner), (outer_stride, stride, 1), 1, aligned, element, target, mean)
 
 
 class Whole:
@@ -110,18 +148,24 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
         monkeypatch.setattr(module, "home_of", lambda given, out=None: (library, 0))
         monkeypatch.setattr(module, "current", lambda ordinal: contextlib.nullcontext())
         monkeypatch.setattr(module, "find_gpu", lambda ordinal: Gpu(0, "H100", (9, 0)))
-        monkeypatch.setattr(module, "exact_segments_recipe", Exact)
         monkeypatch.setattr(module, "Launch", lambda launch, gpu: launch)
         module._launch.cache_clear()
     monkeypatch.setattr(device_segments, "segments_recipe", Launch)
-    monkeypatch.setattr(device_rows, "exact_recipe", Whole)
+    monkeypatch.setattr(device_segments, "exact_segments_recipe", Exact)
+    for name, recipe in (
+        ("exact_recipe", Whole),
+        ("exact_rows_recipe", exact_rows),
+        ("exact_columns_recipe", exact_columns),
+    ):
+        monkeypatch.setattr(device_rows, name, recipe)
+    device_rows._launch_columns.cache_clear()
     monkeypatch.setattr(device_offsets, "library_of", lambda x: library)
     monkeypatch.setattr(device_offsets, "lives_on_gpu", torch.is_tensor)
     monkeypatch.setattr(device_offsets, "call", lambda *given: 0)
     pretended_offsets.install(monkeypatch)
     yield library
-    device_segments._launch.cache_clear()
-    device_rows._launch.cache_clear()
+    for cached in (device_segments._launch, device_rows._launch, device_rows._launch_columns):
+        cached.cache_clear()
 
 
 def execute(name: str, x: Any, layout: Layout, options: tuple[Any, ...], out: Any = None) -> Any:
@@ -163,6 +207,21 @@ def test_rows_of_every_layout(gpu: Any, operation: Any, dtype: str) -> None:
             found = execute(operation, x, Along(axes, True), (None,))
             expected = getattr(tcu, operation)(host_view(x), axes, keepdims=True)
             assert np.array_equal(host_view(found), expected, equal_nan=True), (x.shape, axes)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_exact_columns_are_not_copied(gpu: Any, monkeypatch: pytest.MonkeyPatch, dtype: str) -> None:
+    whole = numbers(dtype, 6, 5, 8)
+    monkeypatch.setattr(type(gpu), "ordered", lambda *given: pytest.fail("the array was copied"))
+    for x, ways in (
+        (whole, [(0,), (1,), (0, 1)]),
+        (whole[:, :, 1:], [(1,), (0, 1)]),
+        (whole[:, ::2, 3:], [(1,)]),
+        (whole[::2], [(0,), (1,)]),
+    ):
+        for axes in ways:
+            found = execute("fsum", x, Along(axes, False), (None,))
+            assert np.array_equal(host_view(found), tcu.fsum(host_view(x), axes)), (x.shape, axes)
 
 
 def test_what_is_refused(gpu: Any) -> None:

@@ -538,4 +538,4 @@ def test_how_cuda_cuts_long_segments_is_written_from_the_plans(monkeypatch) -> N
     ), "no number twice"
     for name, value in (("LOADS", 4), ("_CHUNKS", 1 << 12)):
         monkeypatch.setattr(tcu.plan.variants, name, value)
-        assert f" = {value};" in dict(read_sources("list_segments.cu"))["generated/segments/plan_chunks.inc"]
+        assert f" = {value};" in dict(read_sources("list_segments.cu"))["generated/sums/plan_chunks.inc"]

@@ -13,7 +13,7 @@ import pytest
 from bits import same
 from gpu_support import gpu_or_skip, library_or_skip, unit_or_skip
 from numbers_of_all_kinds import KINDS, draw
-from test_gpu_rows import check, dtypes
+from test_gpu_rows import check, check_exact, dtypes
 from test_gpu_sums import to_gpu
 
 import tcu
@@ -111,6 +111,32 @@ def test_narrow_columns(torch, dtype) -> None:
         check(x, to_gpu(torch, x), axis=1)
 
 
+@dtypes
+def test_exact_sums_of_columns(torch, dtype, monkeypatch) -> None:
+    """Columns of lanes, of threads and of blocks, in rows that begin anywhere; numbers that fail the proof; no copies."""
+    rng = np.random.default_rng(22)
+    library = device_rows.home_of((torch.zeros(1, device="cuda"),), None)[0]
+    monkeypatch.setattr(type(library), "ordered", lambda *given: pytest.fail("the array was copied"))
+    shapes = [
+        (2, 3, 70),
+        (1, 16, 40_000),
+        (3, 256, 24),
+        (1, 1000, 2048),
+        (1, 200_000, 3),
+        (5, 700, 65),
+        (2, 40_000, 8),
+    ]
+    for case, (shape, kind) in enumerate(
+        (shape, kind) for shape in shapes for kind in ("normal", "spread", "special")
+    ):
+        x = draw(rng, int(np.prod(shape)), dtype, kind).reshape(shape)
+        tensor = to_gpu(torch, x, case % 9).reshape(shape)
+        cut = case % 3 * (shape[2] > 3)
+        check_exact(
+            x[..., cut:], tensor[..., cut:], 1, ["float64", "float32", "float16", "bfloat16"][case % 4]
+        )
+
+
 def test_layouts_and_options(torch) -> None:
     rng = np.random.default_rng(10)
     x = draw(rng, 6 * 700 * 40, np.float16, "special").reshape(6, 700, 40)
@@ -145,5 +171,6 @@ def test_jax() -> None:
     x = np.random.default_rng(0).standard_normal((50, 300)).astype(np.float32)
     given = jax.numpy.asarray(x)
     assert np.array_equal(np.asarray(tcu.sum(given, axis=0)), tcu.sum(x, axis=0))
+    assert np.array_equal(np.asarray(tcu.fsum(given, axis=0)), tcu.fsum(x, axis=0))
     with pytest.raises(ParameterError, match="transpose it"):
-        tcu.fsum(given, axis=0)
+        tcu.fsum(given.reshape(50, 3, 100), axis=(0, 2))

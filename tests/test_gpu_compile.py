@@ -12,24 +12,24 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from cuda_layers import with_facts
 
-import tcu
 from tcu.formats import get_format
 from tcu.gpu import (
     KERNELS,
     CompileError,
     ExtraMissingError,
+    Gpu,
     Kernel,
     column_scan,
     columns,
+    exact_columns,
+    exact_rows,
     merge,
     moments,
     scans,
@@ -48,10 +48,6 @@ from tcu.gpu.tuning import exact_config
 from tcu.plan import make_dot_plan, make_plan
 from tcu.plan.scan import make_scan_plan
 from tcu.units import get_unit
-
-# The structures of a kernel are those of the module that chooses it.
-for _module in iter_modules(tcu.gpu.__path__, "tcu.gpu."):
-    import_module(_module.name)
 
 compile_once = cache(compile_cuda)
 """Where tests ask for the same kernel."""
@@ -541,6 +537,36 @@ def test_what_variances_ask_for_compiles(
         assert ".local" not in asked_for(choice, capability)
 
 
+@pytest.mark.parametrize("capability", TOLD_APART, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
+@pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
+def test_exact_sums_along_axes_compile(
+    element: str, capability: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What recipes ask for: lanes, parts of rows, short rows; columns that lanes, threads and blocks have."""
+    nvrtc_or_skip()
+    monkeypatch.setattr(Gpu, "multiprocessors", 132)
+    fmt, gpu = get_format(element), Gpu(0, "a GPU", capability)
+    recipes = [
+        exact_rows.exact_rows_recipe(rows, length, length, False, fmt, fmt, gpu)
+        for rows, length in ((1 << 20, 3), (1 << 20, 17), (1 << 20, 100), (1 << 14, 1 << 14), (3, 1 << 24))
+    ] + [
+        exact_columns.exact_columns_recipe(
+            columns.Columns(1, inner, length * inner, inner), length, True, fmt, fmt, gpu
+        )
+        for length, inner in ((16, 1 << 24), (1 << 20, 64), (1000, 10_001), (1 << 20, 2))
+    ]
+    kernels = [kernel for recipe in recipes for kernel in recipe.kernels]
+    assert {kernel.source for kernel in kernels} == {"exact_rows", "exact_short_rows", "exact_columns"}
+    assert {kernel.macros.get("PARTS") for kernel in kernels} == {0, 1, None}
+    for kernel in kernels:
+        task = task_of(f"{kernel.source}.cu", kernel.macros, "sm_{}{}".format(*capability))
+        binary = compile_once(replace(task, options=(*task.options, "--ptxas-options=-v")))
+        assert "warning" not in binary.log
+        assert f".entry {kernel.source}(" in binary.ptx
+        if capability == (9, 0):
+            assert set(re.findall(r"(\d+) bytes spill stores", binary.log)) == {"0"}, kernel.macros
+
+
 LISTS = {"list_segments.cu": {"THREADS": "512", "RESIDENT": "2"}, "offsets.cu": {}}
 
 
@@ -563,8 +589,6 @@ def compiles_if(source: str, macros: Mapping[str, Any], facts: Sequence[str]) ->
 
 def structures() -> dict[str, type[Struct]]:
     """All that the host fills, by name, in the order in which they can be declared."""
-    for path in Path(structs.__file__).parent.glob("*.py"):
-        import_module(f"tcu.gpu.{path.stem}")
     names = {
         name
         for module in list(sys.modules)

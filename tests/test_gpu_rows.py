@@ -20,7 +20,7 @@ from random_layouts import random_layout, random_shape
 from test_gpu_sums import to_gpu
 
 import tcu
-from tcu.errors import ParameterError, ShapeError
+from tcu.errors import InvalidOperationError, ParameterError, ShapeError
 
 pytestmark = pytest.mark.gpu
 
@@ -82,6 +82,30 @@ def test_more_dimensions_than_a_kernel_takes(torch) -> None:
         check(x, tensor, axis=axis)
     with pytest.raises(ShapeError, match="needs 10 dimensions, a kernel takes 8: reshape, or copy"):
         tcu.sum(tensor)
+
+
+def check_exact(x: Any, tensor: Any, axis: int, dtype: str | None = None) -> None:
+    for function in (tcu.fsum, tcu.fmean):
+        with np.errstate(all="ignore"):
+            try:
+                expected = function(x, axis=axis, dtype=dtype)
+            except InvalidOperationError:  # inf and -inf in one row
+                continue
+        same(function(tensor, axis=axis, dtype=dtype), expected, x.shape, function.__name__)
+
+
+@dtypes
+def test_exact_sums_of_rows(torch, dtype) -> None:
+    """Lanes, warps and parts of rows; alignments, distances, and numbers that fail the proof of the fast way."""
+    rng = np.random.default_rng(21)
+    for case, length in enumerate([*range(1, 20), 64, 65, 257, 1000, 2049, 5000, 65_000, 300_001]):
+        rows, gap = max(2, min(500, 100_000 // length)), case % 4
+        x = draw(rng, rows * (length + gap), dtype, list(KINDS)[case % len(KINDS)]).reshape(
+            rows, length + gap
+        )
+        tensor = to_gpu(torch, x, case % 9)
+        target = ["float16", "bfloat16", "float32", "float64"][case % 4]
+        check_exact(x[:, :length], tensor[:, :length], 1, target)
 
 
 @shares

@@ -24,6 +24,7 @@ from tcu import streams
 from tcu.cli.app import app
 from tcu.errors import ParameterError
 from tcu.formats import format_of
+from tcu.gpu import feed  # noqa: F401, has what the kernel includes
 from tcu.gpu.compiler import compile_cuda, task_of
 from tcu.plan import make_plan
 

@@ -120,7 +120,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     library = Library()
     state = SimpleNamespace(library=library, capturing=0, waited=0)
     caches = (device_rows._launch, device_rows._launch_columns, device_segments._launch,
-              device_scans._launch, device_scans._segment_launch)  # fmt: skip
+              device_scans._launch, device_scans._column_launch, device_scans._segment_launch)  # fmt: skip
     for module in (device_sums, device_rows, device_scans, device_segments):
         monkeypatch.setattr(module, "home_of", lambda given, out=None: (library, -1))
         monkeypatch.setattr(module, "find_gpu", lambda ordinal: Gpu(0, "H100", (9, 0)))
@@ -130,10 +130,12 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
         (device_rows, "rows_recipe", RowSums),
         (device_rows, "columns_recipe", ColumnSums),
         (device_rows, "exact_recipe", segments_on_paper.Whole),
-        (device_rows, "exact_segments_recipe", segments_on_paper.Exact),
+        (device_rows, "exact_rows_recipe", segments_on_paper.exact_rows),
+        (device_rows, "exact_columns_recipe", segments_on_paper.exact_columns),
         (device_segments, "exact_segments_recipe", segments_on_paper.Exact),
         (device_segments, "segments_recipe", segments_on_paper.Launch),
         (device_scans, "scan_recipe", scans_on_paper.Rows),
+        (device_scans, "column_scan_recipe", scans_on_paper.Down),
         (device_scans, "segment_scan_recipe", scans_on_paper.Segments),
     ):
         monkeypatch.setattr(module, name, launch)

@@ -21,7 +21,7 @@ from tcu.units import CATALOGUE
 
 pytest_plugins = ["pytester"]
 README = Path(__file__).parents[1] / "README.md"
-SURFACES = {"NumPy": "test_sum", "PyTorch": "test_torch", "GPU": "test_kernels_on_host", "Dask": "test_dask", "ranks": "test_distributed"}  # fmt: skip
+SURFACES = {"NumPy": "test_sum", "PyTorch": "test_torch", "GPU": "test_kernels_on_host", "Dask": "test_dask", "ranks": "test_distributed", "files": "test_streams", "command line": "test_cli"}  # fmt: skip
 LIBRARIES = {"PyTorch": "torch", "Dask": "dask", "ranks": "torch"}
 
 

@@ -14,7 +14,7 @@ from tcu.errors import ParameterError
 from tcu.gpu.structs import constants
 
 __all__ = [
-    "ELEMENTS", "KERNELS", "MEASURED", "SIZES", "ColumnsConfig", "Config", "ExactConfig", "ExactSegmentsConfig", "NarrowColumnsConfig", "RowsConfig",
+    "ELEMENTS", "KERNELS", "MEASURED", "SIZES", "ColumnsConfig", "Config", "ExactColumnsConfig", "ExactConfig", "ExactRowsConfig", "ExactSegmentsConfig", "NarrowColumnsConfig", "RowsConfig",
     "ScanConfig", "SegmentsConfig", "ShortSegmentsConfig", "Size", "StagedColumnsConfig", "SumConfig", "WideColumnsConfig",
 ]  # fmt: skip
 
@@ -353,6 +353,35 @@ class ExactSegmentsConfig(Config):
 
 
 @dataclass(frozen=True)
+class ExactRowsConfig(Config):
+    """Of cuda/kernels/exact_rows.cu and exact_short_rows.cu."""
+
+    tiles: int
+    """Loads of a lane at a time, at most."""
+    resident: int
+    ahead: int
+    """1: a warp asks for its next loads before it adds up the present ones."""
+    full: int
+    """Times as many warps as run at once that keep a GPU busy to its end; with fewer, a warp has fewer rows."""
+    least_part: int
+    """Bytes of a part of a row that a warp is worth."""
+    short_loads: int
+    """Of a lane that has whole rows, at a time."""
+    short_resident: int
+
+
+@dataclass(frozen=True)
+class ExactColumnsConfig(Config):
+    """Of cuda/kernels/exact_columns.cu."""
+
+    loads: int
+    """Of a lane in flight, where each has 16 bytes; of shorter ones, up to twice as many."""
+    resident: int
+    full: int
+    """Times as many blocks as run at once that keep a GPU busy to its end; with fewer, threads share columns."""
+
+
+@dataclass(frozen=True)
 class ScanConfig(Config):
     """Of cuda/kernels/scan.cu, long_scan.cu, short_scan.cu and segment_scan.cu."""
 
@@ -391,7 +420,8 @@ class ScanConfig(Config):
 KERNELS: dict[str, type[Config]] = {
     "sum": SumConfig, "dot": SumConfig, "exact": ExactConfig, "rows": RowsConfig, "narrow columns": NarrowColumnsConfig,
     "wide columns": WideColumnsConfig, "staged columns": StagedColumnsConfig, "segments": SegmentsConfig,
-    "short segments": ShortSegmentsConfig, "exact segments": ExactSegmentsConfig, "scan": ScanConfig,
+    "short segments": ShortSegmentsConfig, "exact segments": ExactSegmentsConfig, "exact rows": ExactRowsConfig,
+    "exact columns": ExactColumnsConfig, "scan": ScanConfig,
 }  # fmt: skip
 """Sums (16-bit elements by MMAs, others by binary64 additions), products, exact sums; those of rows, columns and segments;
 running sums."""

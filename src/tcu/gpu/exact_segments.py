@@ -1,4 +1,4 @@
-"""The kernels of many exact sums: of ragged segments, or of the rows of an array."""
+"""The kernels of many exact sums of ragged segments."""
 
 from __future__ import annotations
 
@@ -24,9 +24,7 @@ CHUNK = constants("i64", CHUNK_THREADS=_CHUNK_THREADS, CHUNK_LOADS=_CHUNK_LOADS)
 ExactSegments = struct("ExactSegments", """
     const void* data;
     i64 n;
-    const i64* offsets;  // null: the segments are rows
-    i64 stride;          // of rows, in elements
-    i64 length;          // of every row
+    const i64* offsets;
     i64 segments;
     void* out;
     i64 target;
@@ -47,22 +45,19 @@ LongExactSegments = struct("LongExactSegments", """
 
 
 def exact_segments_recipe(
-    n: int, segments: int, element: Format, target: Format, gpu: Gpu,
-    *, length: int | None = None, stride: int = 0, mean: bool = False,
-) -> Recipe:  # fmt: skip
+    n: int, segments: int, element: Format, target: Format, gpu: Gpu, *, mean: bool = False
+) -> Recipe:
     """The exact sum of each segment, rounded once: ``n`` elements in ``segments`` segments.
 
-    With ``length`` there are no offsets: the segments are rows of that many
-    elements at a distance of ``stride`` elements.  With ``mean`` each sum is
-    divided by its length before it is rounded.
+    With ``mean`` each sum is divided by its length before it is rounded.
     """
     tuned = config(ExactSegmentsConfig, gpu.compute_capability, element.name)
     per_load, number = LOAD // element.dtype.itemsize, TARGETS[target.name]
-    average = -(-n // max(segments, 1)) if length is None else length
+    average = -(-n // max(segments, 1))
     lanes = next((lanes for lanes in tuned.lanes if 2 * lanes * per_load >= average), tuned.lanes[-1])
     most = lanes * _VECTORS * per_load
     chunk = _CHUNK_THREADS * _CHUNK_LOADS * per_load
-    longs = min(segments, n // (most + 1)) if length is None or length > most else 0
+    longs = min(segments, n // (most + 1))
     several = n // chunk if longs else 0
     items = longs + several
     lists = Lists(items, 8 * (LIMBS + COUNTS) * several)
@@ -74,8 +69,8 @@ def exact_segments_recipe(
     every = KernelChoice(
         "exact_segments", {**macros, "THREADS": tuned.threads, "LANES": lanes, "UNROLL": 1, "RESIDENT": tuned.resident},
         max(1, -(-segments * lanes // tuned.threads)), tuned.threads,
-        ExactSegments(0, n, 0, stride, length or 0, segments, 0, number, mean, 0, queue),
-        takes if length is not None else {**takes, "offsets": OTHER},
+        ExactSegments(0, n, 0, segments, 0, number, mean, 0, queue),
+        {**takes, "offsets": OTHER},
     )  # fmt: skip
     if not longs:
         return Recipe((every,))

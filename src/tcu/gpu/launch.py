@@ -91,7 +91,8 @@ class Launch:
 
     def __init__(self, recipe: Recipe, gpu: Gpu) -> None:
         self.room = recipe.room
-        self._gpu, self._space, self._lock = gpu, recipe.space, threading.Lock()
+        self._lock = threading.Lock()
+        self._find = partial(workspace, *recipe.space, gpu.ordinal) if recipe.space else None
         self._writes = [write for choice in recipe.kernels for write in _writes(choice)]
         self._kernels = [bind(choice, gpu) for choice in recipe.kernels]
         self._alone = len(self._kernels) == 1
@@ -101,10 +102,11 @@ class Launch:
 
     def start(self, x: int, other: int, out: int, stream: int, room: int = 0) -> None:
         """Put it on the stream."""
-        space = 0
-        piece = self._default if stream == 0 else None
-        if self._space is not None:
-            piece = piece or self._piece(stream)
+        space, piece = 0, None
+        if self._find is not None:
+            piece = self._find(stream) if stream else self._default
+            if piece is None:  # that stream is never captured, and no piece is ever freed
+                piece = self._default = self._find(stream)
             space = piece.address
         given = x, other, out, room, space
         with self._lock:  # the driver copies the parameters before a launch returns
@@ -119,13 +121,6 @@ class Launch:
                     kernel(stream)
             else:
                 piece.start(stream, *self._kernels)
-
-    def _piece(self, stream: int) -> Workspace:
-        assert self._space is not None
-        piece = workspace(*self._space, self._gpu.ordinal, stream)
-        if stream == 0:
-            self._default = piece  # that stream is never captured, and no piece is ever freed
-        return piece
 
 
 def _writes(choice: KernelChoice) -> Iterator[tuple[Any, int, int, int]]:

@@ -3,7 +3,7 @@
 The reduced axes lie without gaps and are the last ones, or numbers that are
 summed apart lie side by side (columns).  An array that is laid out otherwise is
 first copied in the order of the former, which costs another pass over memory; so
-are columns of exact sums and of other variants.
+are columns of other variants.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from tcu.formats.format import Format
 from tcu.gpu.arrays import DeviceArray, joined
 from tcu.gpu.columns import MOST_COLUMNS, Columns, columns_recipe
 from tcu.gpu.device import Gpu, current, find_gpu
-from tcu.gpu.exact_segments import exact_segments_recipe
+from tcu.gpu.exact_columns import exact_columns_recipe
+from tcu.gpu.exact_rows import exact_rows_recipe
 from tcu.gpu.launch import Launch
 from tcu.gpu.moments import moments_recipe
 from tcu.gpu.rows import rows_recipe
@@ -60,12 +61,7 @@ def reduce(
         target = result_format(element, request.dtype, None if place is None else place.dtype)
         shape = reduced_shape(view.shape, axes, keepdims)
         laid, columns = laid_out(view, kept, axes), None
-        if (
-            laid is None
-            and request.operation.term == "value"
-            and not request.operation.exact
-            and request.chain in (None, 1)
-        ):
+        if laid is None and request.operation.term == "value" and request.chain in (None, 1):
             columns = side_by_side(view, kept, axes) if request.variant == DEFAULT_VARIANT else None
         order: Order = None
         if laid is None and columns is None:
@@ -105,15 +101,13 @@ def _launch(
     gpu = find_gpu(ordinal)
     layout: Layout = "ALIGNED" if aligned else "SHIFTED"
     mean = request.operation.mean
-    divisor, span = length if mean else 1, (rows - 1) * stride + length
+    divisor = length if mean else 1
     if request.operation.exact:
         if not rows:
             return None, None
         if rows == 1:
             return Launch(exact_recipe(length, element, layout, target, gpu, divisor=divisor), gpu), None
-        recipe = exact_segments_recipe(
-            span, rows, element, target, gpu, length=length, stride=stride, mean=mean
-        )
+        recipe = exact_rows_recipe(rows, length, stride, aligned, element, target, gpu, mean=mean)
         return Launch(recipe, gpu), None
     moments = request.operation.moments
     plan = make_dot_plan(length, element, request.block) if moments else _plan(request, length, element, gpu)
@@ -125,6 +119,7 @@ def _launch(
             aligned=aligned,
         )  # fmt: skip
     elif plan.variant in SEGMENTED:
+        span = (rows - 1) * stride + length
         recipe = segmented_recipe(plan, contiguous(0, span), layout, rows, stride, target, gpu, divisor)
     else:
         recipe = rows_recipe(plan, rows, stride, aligned, target, gpu, divisor)
@@ -134,8 +129,13 @@ def _launch(
 @lru_cache(maxsize=4096)
 def _launch_columns(
     request: Request, target: Format, element: Format, columns: Columns, length: int, aligned: bool, ordinal: int
-) -> tuple[Launch, Plan]:  # fmt: skip
+) -> tuple[Launch, Plan | None]:  # fmt: skip
     gpu = find_gpu(ordinal)
+    if request.operation.exact:
+        mean = request.operation.mean
+        return Launch(
+            exact_columns_recipe(columns, length, aligned, element, target, gpu, mean=mean), gpu
+        ), None
     plan = _plan(request, length, element, gpu)
     divisor = length if request.operation.mean else 1
     return Launch(columns_recipe(plan, columns, aligned, target, gpu, divisor), gpu), plan

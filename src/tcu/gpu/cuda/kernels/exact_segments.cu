@@ -1,4 +1,4 @@
-// Exact sums of many segments, or of the rows of an array, with LANES lanes to each.
+// Exact sums of many segments, with LANES lanes to each.
 //
 // Every lane cuts its numbers at two fixed places below the segment's largest number, and adds up the parts without
 // rounding.  exact/values.cuh does the same for whole arrays; here it is done in binary64 only.  What falls out of
@@ -12,9 +12,7 @@
 //   UNROLL     1
 //   TERM       VALUE
 
-#include "device/exact/rounding.cuh"
-#include "device/exact/segment_chunks.cuh"
-#include "device/exact/values.cuh"
+#include "device/exact/parts.cuh"
 #include "device/ragged/work_queue.cuh"
 #include "device/load/unaligned.cuh"
 
@@ -51,48 +49,6 @@ __device__ inline Number over_lanes(Number v, const Merge& merge) {
     return v;
 }
 
-// Stores high · 2^exponent · 2^shift + low · 2^exponent, divided and rounded once.
-__device__ inline void store_parts(i64 high, i64 low, int shift, int exponent, u32 divisor, void* out,
-                                   finish::Target target) {
-    u64 lower = static_cast<u64>(high) << shift;
-    i64 upper = high >> (64 - shift);
-    lower += static_cast<u64>(low);
-    upper += (low >> 63) + (lower < static_cast<u64>(low));
-    const bool negative = upper < 0;
-    if (negative) {
-        lower = ~lower + 1;
-        upper = ~upper + (lower == 0);
-    }
-    u64 magnitude[2] = {static_cast<u64>(upper), lower};
-    bool sticky = false;
-    const auto normalize = [&] {
-        if (magnitude[0] == 0) magnitude[0] = magnitude[1], magnitude[1] = 0, exponent -= 64;
-        const int zeros = __clzll(magnitude[0]);
-        if (zeros) magnitude[0] = magnitude[0] << zeros | magnitude[1] >> (64 - zeros), magnitude[1] <<= zeros;
-        exponent -= zeros;
-    };
-    u64 code = 0;
-    if (magnitude[0] | magnitude[1]) {
-        normalize();
-        if (divisor > 1) {  // long division by digits of 32 bits; 128 bits give at least 96
-            u64 rest = 0;
-            for (int i = 0; i < 2; ++i) {
-                const u64 first = rest << 32 | magnitude[i] >> 32, upper_digit = first / divisor;
-                const u64 second = (first % divisor) << 32 | (magnitude[i] & 0xffffffff);
-                magnitude[i] = upper_digit << 32 | second / divisor;
-                rest = second % divisor;
-            }
-            sticky = rest != 0;
-            normalize();
-        }
-        const int fraction =
-            target == finish::TO_BINARY16 ? 10 : target == finish::TO_BFLOAT16 ? 7 : target == finish::TO_BINARY32 ? 23 : 52;
-        const int bias = target == finish::TO_BINARY16 ? 15 : target == finish::TO_BINARY64 ? 1023 : 127;
-        code = exact::rounded(magnitude[0], exponent + 64, sticky || magnitude[1], fraction, bias, 2 * bias + 1);
-    }
-    exact::store_code(code, negative, out, target);
-}
-
 // Stores the sum of a segment with NaN or inf, which need not be added up.
 __device__ inline void store_special(u32 seen, void* out, finish::Target target) {
     const bool nan = seen & A_NAN || (seen & AN_INFINITY && seen & A_NEGATIVE_INFINITY);
@@ -107,8 +63,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) exact_segments(c
     const i64 segment = (static_cast<i64>(blockIdx.x) * exact::WARPS + warp) * (WARP / LANES) + lane / LANES;
     const bool is_there = segment < p.segments;
     i64 begin = 0, end = 0;
-    if (is_there && p.offsets) begin = p.offsets[segment], end = p.offsets[segment + 1];
-    if (is_there && !p.offsets) begin = segment * p.stride, end = begin + p.length;
+    if (is_there) begin = p.offsets[segment], end = p.offsets[segment + 1];
     const bool is_one = begin >= 0 && begin <= end && end <= p.n;
     const bool is_long = is_one && end - begin > MOST, is_short = is_there && is_one && !is_long;
     const int length = is_short ? static_cast<int>(end - begin) : 0, vectors = (length + PER_LOAD - 1) / PER_LOAD;
@@ -183,7 +138,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) exact_segments(c
         else if (is_short && special)
             store_special(seen, out, target);
         else if (is_short && proved)
-            store_parts(high, low, high_exponent - low_exponent, low_exponent, p.mean ? length : 1, out, target);
+            exact::store_parts(high, low, high_exponent - low_exponent, low_exponent, p.mean ? length : 1, out, target);
     }
 
     u32 rest = __ballot_sync(ALL, mine == 0 && is_short && !special && !proved);
@@ -192,10 +147,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) exact_segments(c
         const int count = __shfl_sync(ALL, length, who);
         const Code* const codes = reinterpret_cast<const Code*>(__shfl_sync(ALL, address, who));
         i64* const limbs = all_limbs[warp];
-        for (int i = lane; i < exact::WORDS; i += WARP) limbs[i] = 0;
-        __syncwarp();
-        for (int i = lane; i < count; i += WARP) exact::add_code(codes[i], limbs);
-        __syncwarp();
+        exact::sum_in_limbs(codes, count, 1, limbs);
         if (lane == who) exact::store_all_limbs(limbs, p.mean ? count : 1, out, target);
         __syncwarp();
     }

@@ -13,27 +13,30 @@ struct Range {
 
     __device__ void see(const Vector& x) {
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const u32 t = (x.word[i] | 0x80008000) - 0x00010001;
+        for (int i = 0; i < 4; ++i) see(x.word[i]);
+    }
+    __device__ void see(u32 word) {
+        const u32 t = (word | 0x80008000) - 0x00010001;
 #if __CUDA_ARCH__ >= 900
-            asm("max.u16x2 %0, %0, %1;" : "+r"(largest) : "r"(t));
-            asm("min.s16x2 %0, %0, %1;" : "+r"(smallest) : "r"(t));
+        asm("max.u16x2 %0, %0, %1;" : "+r"(largest) : "r"(t));
+        asm("min.s16x2 %0, %0, %1;" : "+r"(smallest) : "r"(t));
 #else
-            largest = __vmaxu2(largest, t);
-            smallest = __vmins2(smallest, t);
+        largest = __vmaxu2(largest, t);
+        smallest = __vmins2(smallest, t);
 #endif
-        }
     }
 
-    // The largest field of a nonzero number; 0 where there is none.
-    __device__ int top() const {
-        const u32 a = largest & 0xffff, b = largest >> 16, m = a > b ? a : b;
+    // Of one half of all words: the largest field of a nonzero number; 0 where there is none.
+    __device__ int top(int half) const {
+        const u32 m = largest >> 16 * half & 0xffff;
         return m < 0x8000 ? 0 : static_cast<int>((m & 0x7fff) + 1) >> FRACTION;
     }
-    __device__ int bottom() const {
-        const int a = static_cast<short>(smallest & 0xffff), b = static_cast<short>(smallest >> 16), m = a < b ? a : b;
+    __device__ int bottom(int half) const {
+        const int m = static_cast<short>(smallest >> 16 * half & 0xffff);
         return m >= 0 ? FIELDS : ((m & 0x7fff) + 1) >> FRACTION;
     }
+    __device__ int top() const { return max(top(0), top(1)); }
+    __device__ int bottom() const { return min(bottom(0), bottom(1)); }
 #else
     u32 largest = 0;
 

@@ -1,0 +1,227 @@
+// Exact sums along an axis that is not the last, each rounded once.
+//
+// The array is (outer, length, inner), and inner numbers lie side by side.  A lane has COLUMNS neighbouring ones, a
+// block ACROSS such units, and what is left of its threads share their rows.  Threads of a column agree on the place
+// of their integers (exact/lane_sums.cuh), and meet in shared memory; where a column has several blocks, they meet in
+// limbs.  What the proof fails for, a warp adds up again in limbs.
+//
+// Compiled with ELEMENT (load/array.cuh; LAYOUT ALIGNED), and
+//   COLUMNS  of a lane: what it loads at once, up to 16 bytes
+//   ACROSS   units of a block, a power of two up to THREADS
+//   ROWS     loads of a lane in flight
+//   PARTS    1: a column may have several blocks
+//   THREADS, RESIDENT   of a block, and blocks per multiprocessor that the registers must allow
+//   UNROLL   1
+//   TERM     VALUE
+
+#include "device/exact/lane_sums.cuh"
+
+using namespace tcu;
+
+#include "generated/exact_columns/ExactColumns.inc"
+
+constexpr int ALONG = THREADS / ACROSS, BYTES = COLUMNS * sizeof(Code), WIDTH = ACROSS * COLUMNS;
+
+__device__ inline Vector numbers_at(const Code* from) {
+    Vector x;
+    if constexpr (BYTES == 16) {
+        x.words = load::read_once(from);
+    } else if constexpr (BYTES == 8) {
+        const uint2 words = __ldg(reinterpret_cast<const uint2*>(from));
+        x.word[0] = words.x;
+        x.word[1] = words.y;
+    } else if constexpr (BYTES == 4) {
+        x.word[0] = __ldg(reinterpret_cast<const u32*>(from));
+    } else {
+        x.word[0] = *from;
+    }
+    return x;
+}
+
+// What the threads of a column tell each other.
+struct Meeting {
+    int top[WIDTH], above_bottom[WIDTH], failed[WIDTH];
+    i64 high[WIDTH], low[WIDTH];
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS))
+    exact_columns(const __grid_constant__ ExactColumns p) {
+    __shared__ i64 all_limbs[exact::WARPS][exact::WORDS];
+    __shared__ Meeting meeting;
+    i64* const limbs = all_limbs[threadIdx.x / WARP];
+    const int across = threadIdx.x % ACROSS, along = threadIdx.x / ACROSS, lane = threadIdx.x % WARP;
+    const finish::Target target = static_cast<finish::Target>(p.target);
+    const i64 unit = static_cast<i64>(blockIdx.x) * ACROSS + across;
+    const bool is_there = unit < p.units;
+    const i64 outer = is_there ? unit / p.pieces : 0, first = is_there ? (unit - outer * p.pieces) * COLUMNS : 0;
+    const i64 begin = PARTS ? blockIdx.y * p.part : 0;
+    const int rows = static_cast<int>(min(p.length - begin, p.part));
+    const int log = ELEMENT == BINARY64 ? exact::logarithm(ROWS) : static_cast<int>(p.log);
+    const u64 divisor = p.mean ? p.length : 1;
+    const Code* const data = static_cast<const Code*>(p.data) + outer * p.outer_stride + begin * p.stride + first;
+    if (ALONG > 1) {
+        for (int i = threadIdx.x; i < WIDTH; i += THREADS) {
+            meeting.top[i] = meeting.above_bottom[i] = meeting.failed[i] = 0;
+            meeting.high[i] = meeting.low[i] = 0;
+        }
+        __syncthreads();
+    }
+    const int column = across * COLUMNS;
+
+#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
+    double sums[COLUMNS] = {};
+    exact::PairRange seen[(COLUMNS + 1) / 2];
+#else
+    exact::Cut sums[COLUMNS];
+    u32 largest[COLUMNS] = {};
+    int window[COLUMNS] = {};
+#endif
+    bool is_first = true;
+#pragma unroll 1
+    for (int row = along; row < rows || is_first; row += ROWS * ALONG, is_first = false) {
+        Vector x[ROWS];
+#pragma unroll
+        for (int i = 0; i < ROWS; ++i) {
+            x[i].words = make_uint4(0, 0, 0, 0);
+            if (is_there && row + i * ALONG < rows) x[i] = numbers_at(data + (row + i * ALONG) * p.stride);
+        }
+#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
+#pragma unroll
+        for (int i = 0; i < ROWS; ++i)
+#pragma unroll
+            for (int c = 0; c < COLUMNS; ++c) {
+                if (c % 2 == 0) seen[c / 2].see(x[i].word[c / 2]);
+                sums[c] += exact::moved(x[i].word[c / 2], c % 2);
+            }
+#else
+        if (is_first) {
+#pragma unroll
+            for (int c = 0; c < COLUMNS; ++c) {
+                u32 found = 0;
+#pragma unroll
+                for (int i = 0; i < ROWS; ++i) found = max(found, exact::magnitude_of(x[i], c));
+                window[c] = exact::field_of(found);
+                if (ALONG > 1) atomicMax(&meeting.top[column + c], window[c]);
+            }
+            if (ALONG > 1) __syncthreads();
+#pragma unroll
+            for (int c = 0; c < COLUMNS; ++c) {
+                const int top = ALONG > 1 ? meeting.top[column + c] : window[c];
+                window[c] = exact::Cut::clamped(exact::window_of(top, exact::HEADROOM), log);
+            }
+        }
+#pragma unroll
+        for (int c = 0; c < COLUMNS; ++c) {
+            if (is_first || ELEMENT == BINARY64) sums[c].begin(window[c], log);
+#pragma unroll
+            for (int i = 0; i < ROWS; ++i) {
+                largest[c] = max(largest[c], exact::magnitude_of(x[i], c));
+                sums[c].add(x[i].codes[c]);
+            }
+            if (ELEMENT == BINARY64) sums[c].empty(window[c], log);
+        }
+#endif
+    }
+
+    exact::Parts parts[COLUMNS];
+#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
+    if (ALONG > 1) {
+#pragma unroll
+        for (int c = 0; c < COLUMNS; ++c) {
+            atomicMax(&meeting.top[column + c], seen[c / 2].top(c % 2));
+            if (ELEMENT == BFLOAT16) atomicMax(&meeting.above_bottom[column + c], exact::FIELDS - seen[c / 2].bottom(c % 2));
+        }
+        __syncthreads();
+    }
+#pragma unroll
+    for (int c = 0; c < COLUMNS; ++c) {
+        int top = seen[c / 2].top(c % 2), bottom = seen[c / 2].bottom(c % 2);
+        if (ALONG > 1) {
+            top = meeting.top[column + c];
+            if (ELEMENT == BFLOAT16) bottom = exact::FIELDS - meeting.above_bottom[column + c];
+        }
+        const bool proved =
+            exact::fits(top, bottom, log, 53) && exact::fits(top, bottom, log + exact::logarithm(ALONG), 62);
+        const int exponent = exact::last_bit(bottom == exact::FIELDS ? 1 : bottom);
+        parts[c] = {0, proved ? exact::integer_of(sums[c], exponent) : 0, 1, exponent, proved};
+    }
+#else
+#pragma unroll
+    for (int c = 0; c < COLUMNS; ++c) {
+        if (ELEMENT != BINARY64) sums[c].empty(window[c], log);
+        parts[c] = sums[c].parts(window[c], log, exact::field_of(largest[c]));
+    }
+#endif
+    if (ALONG > 1) {
+#pragma unroll
+        for (int c = 0; c < COLUMNS; ++c) {
+            if (!parts[c].proved) atomicMax(&meeting.failed[column + c], 1);
+            if (!exact::PLAIN)
+                atomicAdd(reinterpret_cast<u64*>(&meeting.high[column + c]), static_cast<u64>(parts[c].high));
+            atomicAdd(reinterpret_cast<u64*>(&meeting.low[column + c]), static_cast<u64>(parts[c].low));
+        }
+        __syncthreads();
+#pragma unroll
+        for (int c = 0; c < COLUMNS; ++c) {
+            parts[c].proved = !meeting.failed[column + c];
+            parts[c].high = meeting.high[column + c];
+            parts[c].low = meeting.low[column + c];
+        }
+    }
+
+    // The first of a column's threads has its sum.
+    const i64 result = outer * p.inner + first;
+    const auto is_mine = [&](int c) { return is_there && along == 0 && first + c < p.inner; };
+    u32 left = 0;  // columns without a proof
+#pragma unroll
+    for (int c = 0; c < COLUMNS; ++c) {
+        if (!is_mine(c)) continue;
+        if (!parts[c].proved || divisor == 0) {
+            left |= 1 << c;
+            continue;
+        }
+#if PARTS
+        i64* const of_all = p.limbs + (result + c) * exact::WORDS;
+        for (int i = 0; i < 5; ++i) {
+            if (!exact::PLAIN) exact::add_limb(of_all, parts[c].high, parts[c].exponent + parts[c].shift, i);
+            exact::add_limb(of_all, parts[c].low, parts[c].exponent, i);
+        }
+#else
+        exact::store_sum(parts[c], static_cast<u32>(divisor), finish::place(p.out, result + c, target), target);
+#endif
+    }
+    for (u32 rest = __ballot_sync(ALL, left != 0); rest; rest &= rest - 1) {
+        const int who = __ffs(rest) - 1;
+        const Code* const from = reinterpret_cast<const Code*>(__shfl_sync(ALL, reinterpret_cast<u64>(data), who));
+        const i64 place = __shfl_sync(ALL, result, who);
+        for (u32 some = __shfl_sync(ALL, left, who); some; some &= some - 1) {
+            const int c = __ffs(some) - 1;
+            exact::sum_in_limbs(from + c, rows, p.stride, limbs);
+#if PARTS
+            exact::share_limbs(limbs, p.limbs + (place + c) * exact::WORDS);
+#else
+            if (lane == 0) exact::store_all_limbs(limbs, divisor, finish::place(p.out, place + c, target), target);
+#endif
+            __syncwarp();
+        }
+    }
+#if PARTS
+    __shared__ u32 others;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) others = atomicInc(p.arrived + blockIdx.x, gridDim.y - 1);
+    __syncthreads();
+    if (others != gridDim.y - 1) return;
+    __threadfence();
+    for (int i = threadIdx.x / WARP; i < WIDTH; i += exact::WARPS) {
+        const i64 own = static_cast<i64>(blockIdx.x) * ACROSS + i / COLUMNS;
+        if (own >= p.units) continue;
+        const i64 row = own / p.pieces, at = (own - row * p.pieces) * COLUMNS + i % COLUMNS;
+        if (at >= p.inner) continue;
+        exact::take_limbs(p.limbs + (row * p.inner + at) * exact::WORDS, limbs);
+        if (lane == 0)
+            exact::store_all_limbs(limbs, divisor, finish::place(p.out, row * p.inner + at, target), target);
+        __syncwarp();
+    }
+#endif
+}

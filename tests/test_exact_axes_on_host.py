@@ -1,0 +1,267 @@
+"""Contract: exact sums along axes are rounded once, whatever the numbers are, without a GPU.
+
+The kernels of rows and of columns run on the host as their recipes say (cuda_on_host.py): every alignment and distance
+of rows, every way in which lanes, warps and blocks share a sum.  Results are those of rational numbers, and of the host's
+exact sums: for numbers of every exponent, cancelling, subnormal, inf and NaN, for those that just pass the proof of the
+fast way and just fail it, and for ties of the last rounding.  Ordinary numbers take the fast way.  No byte outside the
+array's granules is read, workspaces are left empty, and an error in a kernel's text is seen.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from cuda_on_host import KernelFailed
+from numbers_of_all_kinds import KINDS, draw
+from test_kernels_on_host import HostGpu, Result, alike, placed
+
+import tcu
+from tcu.formats import format_of
+from tcu.gpu import exact_columns, exact_rows
+from tcu.gpu.columns import Columns
+from tcu.gpu.launch import Launch
+
+DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
+dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
+SLOWLY = "for (i64 i = lane; i < count; i += WARP) add_code(from[i * step], limbs);"
+"""The slow way of a warp; without it, only proved sums are right."""
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch, built: Path) -> HostGpu:
+    host = HostGpu(monkeypatch, built)
+    for module in (exact_rows, exact_columns):
+        monkeypatch.setattr(module, "config", host._config)
+    return host
+
+
+def started(host: HostGpu, recipe: Any, place: Any, result: Result) -> Any:
+    Launch(recipe, host.gpu).start(place.ctypes.data, 0, result.array.ctypes.data, 0)
+    result.check()
+    assert not any(room.any() for room in host._workspaces.values())
+    return result.array.copy()
+
+
+def rows_of(
+    host: HostGpu, x: Any, *, dtype: Any = None, stride: int | None = None, shift: int = 0, mean: bool = False
+) -> Any:
+    rows, length = x.shape
+    stride = length if stride is None else stride
+    apart = np.full(((rows - 1) * stride + length), np.nan, x.dtype)
+    for i in range(rows):
+        apart[i * stride : i * stride + length] = x[i]
+    place, host.readable = placed(apart, shift)
+    element, target = format_of(x.dtype), format_of(np.dtype(dtype or x.dtype))
+    aligned = place.ctypes.data % 16 == 0 and stride * x.itemsize % 16 == 0
+    recipe = exact_rows.exact_rows_recipe(rows, length, stride, aligned, element, target, host.gpu, mean=mean)
+    return started(host, recipe, place, Result(rows, target.dtype))
+
+
+def columns_of(
+    host: HostGpu, x: Any, *, dtype: Any = None, gap: int = 0, shift: int = 0, mean: bool = False
+) -> Any:
+    outer, length, inner = x.shape
+    apart = np.full((outer, length, inner + gap), np.nan, x.dtype)
+    apart[:, :, :inner] = x
+    place, host.readable = placed(apart.reshape(-1)[: apart.size - gap], shift)
+    element, target = format_of(x.dtype), format_of(np.dtype(dtype or x.dtype))
+    columns = Columns(outer, inner, length * (inner + gap), inner + gap)
+    aligned = place.ctypes.data % 16 == 0
+    recipe = exact_columns.exact_columns_recipe(
+        columns, length, aligned, element, target, host.gpu, mean=mean
+    )
+    return started(host, recipe, place, Result(outer * inner, target.dtype)).reshape(outer, inner)
+
+
+def wanted(x: Any, axis: int, dtype: Any = None, *, mean: bool = False) -> Any:
+    function = tcu.fmean if mean else tcu.fsum
+    with np.errstate(all="ignore"):
+        return function(x, axis=axis, dtype=np.dtype(dtype or x.dtype).name)
+
+
+LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 17, 31, 64, 65, 100, 257, 1000, 1025, 3000]
+
+
+@dtypes
+@pytest.mark.parametrize("length", LENGTHS)
+def test_rows_of_every_length(host: HostGpu, dtype: Any, length: int) -> None:
+    rng = np.random.default_rng(length)
+    for case, kind in enumerate(KINDS):
+        x = draw(rng, 37 * length, dtype, kind).reshape(37, length)
+        target = DTYPES[case % 4]
+        found = rows_of(host, x, dtype=target, shift=case % 3, stride=length + case % 4, mean=case % 5 == 4)
+        assert alike(found, wanted(x, 1, target, mean=case % 5 == 4)), kind
+
+
+@dtypes
+def test_long_rows_that_warps_share(host: HostGpu, dtype: Any) -> None:
+    host.tuned |= {"least_part": 4096}
+    rng = np.random.default_rng(0)
+    for rows, length, kind in (
+        (2, 9000, "normal"),
+        (1, 20_001, "spread"),
+        (3, 8192, "special"),
+        (2, 7777, "cancelling"),
+    ):
+        x = draw(rng, rows * length, dtype, kind).reshape(rows, length)
+        for mean in (False, True):
+            found = rows_of(host, x, dtype=np.float64, shift=rows, mean=mean)
+            assert host.macros[-1]["PARTS"] == 1
+            assert alike(found, wanted(x, 1, np.float64, mean=mean)), kind
+
+
+@dtypes
+def test_many_groups_of_rows_in_a_warp(host: HostGpu, dtype: Any) -> None:
+    host.tuned |= {"full": 0}
+    rng = np.random.default_rng(1)
+    for length in (17, 64, 130, 700):
+        x = draw(rng, 150 * length, dtype, "scaled").reshape(150, length)
+        assert alike(rows_of(host, x, shift=1), wanted(x, 1))
+        assert host.problems["exact_rows"].groups > 1
+
+
+@dtypes
+def test_empty_rows(host: HostGpu, dtype: Any) -> None:
+    x = np.zeros((5, 0), dtype)
+    assert alike(rows_of(host, np.zeros((5, 0), dtype)), wanted(x, 1))
+    assert np.isnan(rows_of(host, x, mean=True).astype(np.float64)).all()
+
+
+SHAPES = [
+    (1, 16, 4096),
+    (1, 1000, 64),
+    (3, 40, 24),
+    (2, 300, 17),
+    (1, 5000, 8),
+    (1, 20_000, 3),
+    (5, 2, 130),
+    (40, 33, 2),
+]
+
+
+@dtypes
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "x".join(map(str, shape)))
+def test_columns_of_every_shape(host: HostGpu, dtype: Any, shape: tuple[int, int, int]) -> None:
+    rng = np.random.default_rng(shape)
+    kinds = list(KINDS) if math.prod(shape) < 20_000 else ["normal", "special", "spread"]
+    for case, kind in enumerate(kinds):
+        x = draw(rng, math.prod(shape), dtype, kind).reshape(shape)
+        target = DTYPES[case % 4]
+        found = columns_of(host, x, dtype=target, gap=[0, 8, 3][case % 3], shift=case % 2, mean=case % 5 == 4)
+        assert alike(found, wanted(x, 1, target, mean=case % 5 == 4)), kind
+
+
+@dtypes
+def test_ordinary_numbers_take_the_fast_way(host: HostGpu, dtype: Any) -> None:
+    rng = np.random.default_rng(2)
+    change = {SLOWLY: ""}
+    host.changes = {f"exact_{name}.cu": change for name in ("rows", "short_rows", "columns")}
+    for numbers in (rng.standard_normal, rng.random, lambda n: rng.standard_normal(n) * 1e-3 + 5, np.zeros):
+        for length in (3, 17, 64, 257, 5000):
+            x = numbers(20 * length).astype(dtype).reshape(20, length)
+            x[:, 1] = -0.0
+            assert alike(rows_of(host, x), wanted(x, 1)), length
+        for shape in ((1, 16, 512), (2, 700, 32)):
+            x = numbers(math.prod(shape)).astype(dtype).reshape(shape)
+            assert alike(columns_of(host, x), wanted(x, 1)), shape
+    x = rng.standard_normal((3, 64)).astype(dtype)
+    x[1, 7] = np.inf
+    assert not alike(rows_of(host, x), wanted(x, 1)), "the slow way is there for something"
+
+
+@dtypes
+def test_sums_at_the_edge_of_the_proof(host: HostGpu, dtype: Any) -> None:
+    """A large number, its negative, and ever smaller ones, which the fast way can hold up to some place."""
+    fmt = format_of(dtype)
+    lowest = -fmt.bias - fmt.fraction_bits + 1
+    top = min(fmt.bias - 1, 100)
+    x = np.zeros((min(top - lowest, 220), 40), np.float64)
+    for i in range(len(x)):
+        x[i, 3], x[i, 30], x[i, 20], x[i, 21] = 2.0**top, -(2.0**top), 2.0 ** (top - i), 2.0**lowest
+    x = x.astype(dtype)
+    expected = [float(sum(map(Fraction, map(float, row)), Fraction(0))) for row in x]
+    assert alike(rows_of(host, x, dtype=np.float64), np.array(expected))
+    assert alike(columns_of(host, np.ascontiguousarray(x.T)[None], dtype=np.float64)[0], np.array(expected))
+    assert alike(rows_of(host, x[:, [3, 20, 30]], dtype=np.float64), x[:, 20].astype(np.float64))
+
+
+@dtypes
+@pytest.mark.parametrize("target", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
+def test_ties_of_the_last_rounding(host: HostGpu, dtype: Any, target: Any) -> None:
+    """1 + half a last place of the result, and a little more or less."""
+    fmt, last = format_of(dtype), format_of(target)
+    half = 2.0 ** -(last.fraction_bits + 1)
+    little = 2.0 ** max(-fmt.bias - fmt.fraction_bits + 1, -last.fraction_bits - 40)
+    numbers = [[s, s * k * half, t * little] for s in (1, -1) for k in (1, 3, 5) for t in (-1, 0, 1)]
+    x = np.array(numbers).astype(dtype)
+    wide = np.concatenate([x, np.zeros((len(x), 30), dtype)], axis=1)
+    expected = wanted(x, 1, target)
+    assert alike(rows_of(host, x, dtype=target), expected)
+    assert alike(rows_of(host, wide, dtype=target), expected)
+    assert alike(columns_of(host, np.ascontiguousarray(wide.T)[None], dtype=target)[0], expected)
+
+
+def test_the_most_numbers_of_the_largest_size(host: HostGpu) -> None:
+    """Of binary16, a lane adds up 2^13: one more bit, and the sum would be rounded."""
+    x = np.full((2, exact_rows._MOST_PART), 65504, np.float16)
+    x[:, ::2] = -65504
+    x[0, -1], x[1, 0] = 2.0**-24, 65504
+    assert alike(rows_of(host, x, dtype=np.float64), wanted(x, 1, np.float64))
+
+
+PLANTED = {
+    "mask": (np.float16, "exact_rows.cu", "min(max(before - first, 0), PER_LOAD)", "0"),
+    "end": (np.float32, "exact_rows.cu", "min(max(end - first, 0), PER_LOAD)", "PER_LOAD"),
+    "largest": (np.float32, "exact_rows.cu", "top < min(window + BIAS, FIELDS) &&", ""),
+    "leftover": (np.float64, "exact_rows.cu", "FIELDS) && leftover == 0)", "FIELDS))"),
+    "other threads": (np.float64, "exact_columns.cu", "if (!parts[c].proved) atomicMax", "if (false) atomicMax"),
+    "bits": (ml_dtypes.bfloat16, "exact_rows.cu", "last_bit(bottom) + bits;", "last_bit(bottom) + bits + 40;"),
+    "nan": (np.float16, "exact_columns.cu", "(found >> 16 * half & 0x7fff) ? FIELDS", "false ? FIELDS"),
+    "odd": (np.float32, "exact_rows.cu", "(rest > 0) == (total > 0) ? 1 : -1", "0"),
+    "parts": (np.float32, "exact_rows.cu", "if (__shfl_sync(ALL, before, 0) != p.parts - 1) return;", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("planted", PLANTED)
+def test_an_error_is_seen(host: HostGpu, planted: str) -> None:
+    dtype, source, right, wrong = PLANTED[planted]
+    host.tuned |= {"least_part": 4096}
+    rng = np.random.default_rng(5)
+    if planted == "odd":
+        x = np.tile(np.array([1, 2.0**-24, 2.0**-80], dtype), (4, 20))[:, :24].copy()
+        x[:, 3:] = 0
+    elif planted == "parts":
+        x = draw(rng, 2 * 9000, dtype, "normal").reshape(2, 9000)
+    else:
+        x = np.ones((20, 400), dtype)
+        for i in range(20):  # the largest number stands anywhere, the smallest elsewhere
+            x[i, 19 * i], x[i, (19 * i + 200) % 400] = (
+                (np.nan if planted == "nan" else 2.0**14),
+                2.0 ** (-2 * i - 10),
+            )
+            x[i, (19 * i + 100) % 400] = 0 if planted == "nan" else -x[i, 19 * i]
+        if planted in ("leftover", "other threads"):  # what is left is the smallest number
+            x[abs(x) < 2] = 0
+            x[:, 7] = 2.0**-200
+        x = np.tile(x, (1, 10)) if planted == "largest" else x
+        if planted == "largest":
+            x[:, 3000], x[:, 3100] = 2.0**100, 2.0**100
+    by_rows = "rows" in source
+
+    def run() -> Any:
+        return rows_of(host, x, shift=1) if by_rows else columns_of(host, np.ascontiguousarray(x.T)[None])
+
+    expected = wanted(x, 1) if by_rows else wanted(x, 1)[None]
+    assert alike(run(), expected)
+    host.changes = {source: {right: wrong}}
+    try:
+        unseen = alike(run(), expected)
+    except KernelFailed:
+        unseen = False
+    assert not unseen
