@@ -1017,19 +1017,26 @@ def test_all_multiprocessors_scan_long_rows(host: HostGpu, wide: bool) -> None:
 # ---- columns ----
 
 
+def placed_columns(x: Any, shift: int) -> tuple[columns.Columns, Any, tuple[int, int]]:
+    """An array (outer, length, inner) as columns, and as :func:`placed` places all of it, gaps of rows included."""
+    outer, length, inner = x.shape
+    steps = [step // x.itemsize for step in x.strides]
+    last = (outer - 1) * steps[0] + (length - 1) * steps[1] + inner
+    line = np.lib.stride_tricks.as_strided(x, (last,), (x.itemsize,))
+    return columns.Columns(outer, inner, steps[0], steps[1]), *placed(line, shift)
+
+
 def column_sums(
     host: HostGpu, x: Any, dtype: Any = np.float32, *, shift: int = 0, mean: bool = False, block: int = 256
 ) -> Any:
     """Of an array (outer, length, inner), of which the last numbers of each row may be left out."""
     element, target = format_of(x.dtype), format_of(dtype)
     outer, length, inner = x.shape
-    steps = [step // x.itemsize for step in x.strides]
-    last = (outer - 1) * steps[0] + (length - 1) * steps[1] + inner
-    place, host.readable = placed(np.lib.stride_tricks.as_strided(x, (last,), (x.itemsize,)), shift)
+    array, place, host.readable = placed_columns(x, shift)
     result = Result(outer * inner, target.dtype)
     plan = make_plan(length, element, get_unit("H200"), block=block)
     recipe = columns.columns_recipe(
-        plan, columns.Columns(outer, inner, steps[0], steps[1]), shift * x.itemsize % 16 == 0, target, host.gpu,
+        plan, array, shift * x.itemsize % 16 == 0, target, host.gpu,
         float(length) if mean else 1.0,
     )  # fmt: skip
     room = np.full(recipe.room, np.nan)
@@ -1326,12 +1333,10 @@ def column_scans(
     """Of an array (outer, length, inner), of which the last numbers of each row may be left out."""
     element, target = format_of(x.dtype), format_of(dtype)
     outer, length, inner = x.shape
-    steps = [step // x.itemsize for step in x.strides]
-    last = (outer - 1) * steps[0] + (length - 1) * steps[1] + inner
-    place, host.readable = placed(np.lib.stride_tricks.as_strided(x, (last,), (x.itemsize,)), shift)
+    array, place, host.readable = placed_columns(x, shift)
     result = Result(x.size, target.dtype)
     recipe = column_scan.column_scan_recipe(
-        make_scan_plan(length, element), columns.Columns(outer, inner, steps[0], steps[1]),
+        make_scan_plan(length, element), array,
         columns.Columns(outer, inner, length * inner, inner), shift * x.itemsize % 16 == 0, target, host.gpu,
         exclusive=exclusive, reverse=reverse,
     )  # fmt: skip

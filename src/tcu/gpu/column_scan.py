@@ -28,7 +28,7 @@ _FEW_RUNS, _MANY_RUNS = (512, 2, 3, 0), (256, 3, 2, 1)
 """Threads of a block; tiles that it has room for; blocks per multiprocessor; tiles that it adds up before it writes the
 results of one: for columns of up to 16 runs, and for longer ones, which wait more for each other.  Shares of a copy's speed
 (H200): 8192 x 32768 numbers of binary16 0.50 and 0.45, of binary32 0.53 and 0.42; 2^20 x 256 of them 0.18 and 0.37, 0.27
-and 0.39.  The floor is a copy, so what waits inside a tile, its networks and its carries, is still as long as memory is."""
+and 0.39.  The floor is a copy: in half of the time, blocks wait at their barriers and too little is read."""
 _LINE = 64
 """Bytes of a row that are read together, at least, where a row has so many."""
 _WASTE = 1.1

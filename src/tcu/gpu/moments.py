@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from tcu.formats.format import Format, get_format
 from tcu.gpu.device import Gpu
 from tcu.gpu.launch import OTHER, OUT, SPACE, Given, KernelChoice, Recipe, Space, X
@@ -94,7 +92,7 @@ def moments_recipe(
                 "moments", 2 * (plan.n // least + groups + 1 if ragged else groups * chunks), ones=True
             )
             takes = takes | {"slots": SPACE}
-        resident = max(1, min(16, math.floor(_RESIDENT[per_load] * 8 / warps)))
+        resident = max(1, min(16, _RESIDENT[per_load] * 8 // warps))
         kernels.append(KernelChoice(
             "moments", {**macros, "ALONE": 0, "RESIDENT": resident}, max(groups, 1), plan.block, problem(), takes,
             more=parts,

@@ -2,10 +2,10 @@
 
 A share is exact: of exact operations the numbers or products of a block, added
 up without rounding; of planned ones the block's total, or its moments, by the
-plan of its own length, in binary64.  So merging has no order.  The exact reductions depend on the
-numbers alone; the planned ones on which numbers form a block: the blocks'
-totals are added exactly and rounded to binary64, and from there on it is as
-for one array.
+plan of its own length, in binary64.  So merging has no order.  The exact
+reductions depend on the numbers alone; the planned ones on which numbers form a
+block: the blocks' totals are added exactly and rounded to binary64, and from
+there on it is as for one array.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def shortcut(operation: Operation, arrays: tuple[Any, ...], layout: Layout, opti
     x, other = arrays[0], arrays[-1]
     if type(layout) is Ragged and is_tensor(layout.offsets):
         other = layout.offsets
-    if is_watched(x, other):
+    if is_watched(x, other) or not x.is_cuda:
         return None
     return again(key_of(operation, arrays, layout, options), arrays, layout)
 
