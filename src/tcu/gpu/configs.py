@@ -365,6 +365,10 @@ class ExactRowsConfig(Config):
     """Times as many warps as run at once that keep a GPU busy to its end; with fewer, a warp has fewer rows."""
     least_part: int
     """Bytes of a part of a row that a warp is worth."""
+    dense: int
+    """Numbers of a row from which on a lane has neighbouring rows, if these lie one after another."""
+    dense_up_to: tuple[int, int, int]
+    """The most of them that leave a lane its registers with three, two blocks and one block per multiprocessor."""
     short_loads: int
     """Of a lane that has whole rows, at a time."""
     short_resident: int

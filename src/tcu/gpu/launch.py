@@ -93,7 +93,10 @@ class Launch:
         self.room = recipe.room
         self._lock = threading.Lock()
         self._find = partial(workspace, *recipe.space, gpu.ordinal) if recipe.space else None
-        self._writes = [write for choice in recipe.kernels for write in _writes(choice)]
+        writes = [write for choice in recipe.kernels for write in _writes(choice)]
+        self._writes = [write for write in writes if write[2] != SPACE]
+        self._spaces = [(words, place, beyond) for words, place, which, beyond in writes if which == SPACE]
+        self._written: Workspace | None = None
         self._kernels = [bind(choice, gpu) for choice in recipe.kernels]
         self._alone = len(self._kernels) == 1
         first = self._kernels[0]
@@ -102,16 +105,17 @@ class Launch:
 
     def start(self, x: int, other: int, out: int, stream: int, room: int = 0) -> None:
         """Put it on the stream."""
-        space, piece = 0, None
+        piece = None
         if self._find is not None:
             piece = self._find(stream) if stream else self._default
             if piece is None:  # that stream is never captured, and no piece is ever freed
                 piece = self._default = self._find(stream)
-            space = piece.address
-        given = x, other, out, room, space
+        given = x, other, out, room
         with self._lock:  # the driver copies the parameters before a launch returns
             for words, place, which, beyond in self._writes:
                 words[place] = given[which] + beyond
+            if piece is not self._written:
+                self._write(piece)
             if self._alone:  # in the fewest steps
                 (status,) = self._call(stream, self._parameters, 0)
                 if status:
@@ -121,6 +125,13 @@ class Launch:
                     kernel(stream)
             else:
                 piece.start(stream, *self._kernels)
+
+    def _write(self, piece: Workspace | None) -> None:
+        """Where the workspace lies, which is another one on another stream alone."""
+        assert piece is not None
+        for words, place, beyond in self._spaces:
+            words[place] = piece.address + beyond
+        self._written = piece
 
 
 def _writes(choice: KernelChoice) -> Iterator[tuple[Any, int, int, int]]:

@@ -119,7 +119,9 @@ def sum_recipe(
     }  # fmt: skip
     x, y = _pair(operands, plan.n)
     problem = Sum(x, y, 0, 0, divisor, loads, chunks, 0, root, TARGETS[target.name])
-    takes = {"x.data": X, "y.data": OTHER, "slots": SPACE, "out": OUT}
+    takes: dict[str, Given] = {"x.data": X, "slots": SPACE, "out": OUT}
+    if product:
+        takes["y.data"] = OTHER
     choice = KernelChoice("sum", macros, max(chunks, 1), plan.block, problem, takes)
     return Recipe((choice,), space=Space("sum", chunks, ones=True))
 
@@ -149,8 +151,10 @@ def exact_recipe(
     x, y = _pair(operands, n)
     problem = ExactSum(x, 0, 0, 0, 0, loads, chunks, TARGETS[target.name], divisor, y)
     takes: dict[str, Given] = {
-        "x.data": X, "y.data": OTHER, "limbs": SPACE, "arrived": (SPACE, 8 * words), "state" if state else "out": OUT
+        "x.data": X, "limbs": SPACE, "arrived": (SPACE, 8 * words), "state" if state else "out": OUT
     }  # fmt: skip
+    if product:
+        takes["y.data"] = OTHER
     choice = KernelChoice("exact", macros, max(chunks, 1), config.threads, problem, takes, "exact_sum")
     return Recipe((choice,), space=Space("exact", words + 1))
 

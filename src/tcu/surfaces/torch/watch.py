@@ -37,7 +37,7 @@ def is_watched(x: Any, y: Any) -> bool:
     """Whether a call with these tensors must go through an operator; x and y may be one."""
     return not (
         type(x) in PLAIN
-        and type(y) in PLAIN
+        and (y is x or type(y) in PLAIN)
         and not ((x.requires_grad or y.requires_grad) and wants_gradients())
         and not _transforms()
         and not _dispatch_modes()

@@ -38,16 +38,26 @@ __device__ inline Vector numbers_at(const Code* from) {
     return x;
 }
 
+// Whether a warp has the sums of neighbouring columns.  Then its lanes write neighbouring words.
+constexpr bool TOGETHER = !PARTS && ACROSS % WARP == 0 && COLUMNS > 1;
+constexpr int MET = ALONG > 1 ? WIDTH : 1;
+
 // What the threads of a column tell each other.
 struct Meeting {
-    int top[WIDTH], above_bottom[WIDTH], failed[WIDTH];
-    i64 high[WIDTH], low[WIDTH];
+    int top[MET], above_bottom[MET], failed[MET];
+    i64 high[MET], low[MET];
+};
+
+union Room {
+    Meeting meeting;
+    u64 results[TOGETHER ? exact::WARPS : 1][TOGETHER ? WARP * COLUMNS : 1];  // when all have met
 };
 
 extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS))
     exact_columns(const __grid_constant__ ExactColumns p) {
     __shared__ i64 all_limbs[exact::WARPS][exact::WORDS];
-    __shared__ Meeting meeting;
+    __shared__ Room room;
+    Meeting& meeting = room.meeting;
     i64* const limbs = all_limbs[threadIdx.x / WARP];
     const int across = threadIdx.x % ACROSS, along = threadIdx.x / ACROSS, lane = threadIdx.x % WARP;
     const finish::Target target = static_cast<finish::Target>(p.target);
@@ -66,7 +76,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
         }
         __syncthreads();
     }
-    const int column = across * COLUMNS;
+    // Neighbouring lanes meet in neighbouring words: with COLUMNS words between them, one bank had them all.
+    const auto place_of = [&](int c) { return c * ACROSS + across; };
 
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
     double sums[COLUMNS] = {};
@@ -101,12 +112,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
 #pragma unroll
                 for (int i = 0; i < ROWS; ++i) found = max(found, exact::magnitude_of(x[i], c));
                 window[c] = exact::field_of(found);
-                if (ALONG > 1) atomicMax(&meeting.top[column + c], window[c]);
+                if (ALONG > 1) atomicMax(&meeting.top[place_of(c)], window[c]);
             }
             if (ALONG > 1) __syncthreads();
 #pragma unroll
             for (int c = 0; c < COLUMNS; ++c) {
-                const int top = ALONG > 1 ? meeting.top[column + c] : window[c];
+                const int top = ALONG > 1 ? meeting.top[place_of(c)] : window[c];
                 window[c] = exact::Cut::clamped(exact::window_of(top, exact::HEADROOM), log);
             }
         }
@@ -128,8 +139,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     if (ALONG > 1) {
 #pragma unroll
         for (int c = 0; c < COLUMNS; ++c) {
-            atomicMax(&meeting.top[column + c], seen[c / 2].top(c % 2));
-            if (ELEMENT == BFLOAT16) atomicMax(&meeting.above_bottom[column + c], exact::FIELDS - seen[c / 2].bottom(c % 2));
+            atomicMax(&meeting.top[place_of(c)], seen[c / 2].top(c % 2));
+            if (ELEMENT == BFLOAT16) atomicMax(&meeting.above_bottom[place_of(c)], exact::FIELDS - seen[c / 2].bottom(c % 2));
         }
         __syncthreads();
     }
@@ -137,8 +148,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     for (int c = 0; c < COLUMNS; ++c) {
         int top = seen[c / 2].top(c % 2), bottom = seen[c / 2].bottom(c % 2);
         if (ALONG > 1) {
-            top = meeting.top[column + c];
-            if (ELEMENT == BFLOAT16) bottom = exact::FIELDS - meeting.above_bottom[column + c];
+            top = meeting.top[place_of(c)];
+            if (ELEMENT == BFLOAT16) bottom = exact::FIELDS - meeting.above_bottom[place_of(c)];
         }
         const bool proved =
             exact::fits(top, bottom, log, 53) && exact::fits(top, bottom, log + exact::logarithm(ALONG), 62);
@@ -155,21 +166,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     if (ALONG > 1) {
 #pragma unroll
         for (int c = 0; c < COLUMNS; ++c) {
-            if (!parts[c].proved) atomicMax(&meeting.failed[column + c], 1);
+            if (!parts[c].proved) atomicMax(&meeting.failed[place_of(c)], 1);
             if (!exact::PLAIN)
-                atomicAdd(reinterpret_cast<u64*>(&meeting.high[column + c]), static_cast<u64>(parts[c].high));
-            atomicAdd(reinterpret_cast<u64*>(&meeting.low[column + c]), static_cast<u64>(parts[c].low));
+                atomicAdd(reinterpret_cast<u64*>(&meeting.high[place_of(c)]), static_cast<u64>(parts[c].high));
+            atomicAdd(reinterpret_cast<u64*>(&meeting.low[place_of(c)]), static_cast<u64>(parts[c].low));
         }
         __syncthreads();
 #pragma unroll
         for (int c = 0; c < COLUMNS; ++c) {
-            parts[c].proved = !meeting.failed[column + c];
-            parts[c].high = meeting.high[column + c];
-            parts[c].low = meeting.low[column + c];
+            parts[c].proved = !meeting.failed[place_of(c)];
+            parts[c].high = meeting.high[place_of(c)];
+            parts[c].low = meeting.low[place_of(c)];
         }
     }
 
     // The first of a column's threads has its sum.
+    if (TOGETHER && ALONG > 1) __syncthreads();
+    void* const results = room.results[TOGETHER ? threadIdx.x / WARP : 0];
     const i64 result = outer * p.inner + first;
     const auto is_mine = [&](int c) { return is_there && along == 0 && first + c < p.inner; };
     u32 left = 0;  // columns without a proof
@@ -187,8 +200,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
             exact::add_limb(of_all, parts[c].low, parts[c].exponent, i);
         }
 #else
-        exact::store_sum(parts[c], static_cast<u32>(divisor), finish::place(p.out, result + c, target), target);
+        void* const out = TOGETHER ? finish::place(results, lane * COLUMNS + c, target)
+                                   : finish::place(p.out, result + c, target);
+        if (ALONG == 1)
+            exact::store_lane_sum(sums[c], parts[c], static_cast<u32>(divisor), out, target);
+        else
+            exact::store_sum(parts[c], static_cast<u32>(divisor), out, target);
 #endif
+    }
+    if (TOGETHER) {
+        __syncwarp();
+        const i64 begin = (unit - lane) * COLUMNS;
+        const i64 count = min(p.units * COLUMNS - begin, static_cast<i64>(WARP * COLUMNS));
+        if (along == 0) finish::copy_results(results, finish::place(p.out, begin, target), static_cast<int>(count), target);
+        __syncwarp();
     }
     for (u32 rest = __ballot_sync(ALL, left != 0); rest; rest &= rest - 1) {
         const int who = __ffs(rest) - 1;

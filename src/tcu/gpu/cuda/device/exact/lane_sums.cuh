@@ -63,6 +63,16 @@ __device__ inline i64 integer_of(double sum, int exponent) {
     return __double2ll_rn(sum * UP * power(-exponent));
 }
 
+using LaneSum = double;
+
+// Stores a sum that no lane shares, if it is proved: it is a number of binary64 already.
+__device__ inline void store_lane_sum(double sum, const Parts& parts, u32 divisor, void* out, finish::Target target) {
+    if (divisor == 1)
+        finish::store_rounded(out, sum * UP, target);
+    else
+        store_sum(parts, divisor, out, target);
+}
+
 #else
 
 struct Cut {
@@ -101,6 +111,12 @@ struct Cut {
         return {high, low, high_place - low_place, low_place, (top < min(window + BIAS, FIELDS) && leftover == 0)};
     }
 };
+
+using LaneSum = Cut;
+
+__device__ inline void store_lane_sum(const Cut&, const Parts& parts, u32 divisor, void* out, finish::Target target) {
+    store_sum(parts, divisor, out, target);
+}
 
 __device__ inline u32 magnitude_of(const Vector& x, int i) {
     return x.word[(i + 1) * static_cast<int>(sizeof(Code)) / 4 - 1] & 0x7fffffff;

@@ -41,4 +41,16 @@ __device__ inline void store_rounded(void* out, double value, Target target) {
     }
 }
 
+// A warp copies results.
+__device__ inline void copy_results(const void* from, void* to, int count, Target target) {
+    for (int i = static_cast<int>(threadIdx.x % WARP); i < count; i += WARP) {
+        if (target == TO_BINARY64)
+            static_cast<u64*>(to)[i] = static_cast<const u64*>(from)[i];
+        else if (target == TO_BINARY32)
+            static_cast<u32*>(to)[i] = static_cast<const u32*>(from)[i];
+        else
+            static_cast<u16*>(to)[i] = static_cast<const u16*>(from)[i];
+    }
+}
+
 }  // namespace tcu::finish
