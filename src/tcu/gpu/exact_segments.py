@@ -13,9 +13,8 @@ from tcu.gpu.tuning import config, exact_config
 
 __all__ = ["exact_segments_recipe"]
 
-_VECTORS = 64
-"""Of cuda/kernels/exact_segments.cu: loads of a lane."""
-LANE = constants(VECTORS=_VECTORS)
+_WARP, _AT_ONCE = 32, 31
+"""Threads of a block of cuda/kernels/exact_segments.cu, and the segments that it has at a time."""
 _CHUNK_THREADS, _CHUNK_LOADS = 256, 16
 """Of a block of a long segment, and of each of its threads."""
 CHUNK = constants("i64", CHUNK_THREADS=_CHUNK_THREADS, CHUNK_LOADS=_CHUNK_LOADS)
@@ -28,8 +27,10 @@ ExactSegments = struct("ExactSegments", """
     i64 segments;
     void* out;
     i64 target;
-    i64 mean;    // whether the sums are divided by the lengths
-    i64* limbs;  // WORDS for each segment of several chunks
+    i64 mean;      // whether the sums are divided by the lengths
+    i64 per_warp;  // segments, which follow each other
+    i64 most;      // a segment of more numbers is long
+    i64* limbs;    // WORDS for each segment of several chunks
     ragged::WorkQueue queue;
 """)  # fmt: skip
 
@@ -53,9 +54,7 @@ def exact_segments_recipe(
     """
     tuned = config(ExactSegmentsConfig, gpu.compute_capability, element.name)
     per_load, number = LOAD // element.dtype.itemsize, TARGETS[target.name]
-    average = -(-n // max(segments, 1))
-    lanes = next((lanes for lanes in tuned.lanes if 2 * lanes * per_load >= average), tuned.lanes[-1])
-    most = lanes * _VECTORS * per_load
+    most = tuned.long // element.dtype.itemsize
     chunk = _CHUNK_THREADS * _CHUNK_LOADS * per_load
     longs = min(segments, n // (most + 1))
     several = n // chunk if longs else 0
@@ -66,10 +65,12 @@ def exact_segments_recipe(
     if longs:
         takes |= {**lists.queue, "limbs": (ROOM, lists.behind)}
     macros = {"ELEMENT": ELEMENTS[element.name], "LAYOUT": "SHIFTED", "TERM": "VALUE"}
+    per_warp = _per_warp(n * element.dtype.itemsize, segments, tuned, gpu)
     every = KernelChoice(
-        "exact_segments", {**macros, "THREADS": tuned.threads, "LANES": lanes, "UNROLL": 1, "RESIDENT": tuned.resident},
-        max(1, -(-segments * lanes // tuned.threads)), tuned.threads,
-        ExactSegments(0, n, 0, segments, 0, number, mean, 0, queue),
+        "exact_segments",
+        {**macros, "TILES": tuned.tiles, "WINDOWS": tuned.windows, "THREADS": _WARP, "UNROLL": 1, "RESIDENT": tuned.resident},
+        max(1, -(-segments // per_warp)), _WARP,
+        ExactSegments(0, n, 0, segments, 0, number, mean, per_warp, most, 0, queue),
         {**takes, "offsets": OTHER},
     )  # fmt: skip
     if not longs:
@@ -82,3 +83,11 @@ def exact_segments_recipe(
         LongExactSegments(0, 0, number, mean, 0, queue), takes,
     )  # fmt: skip
     return Recipe((every, long), lists.room, Space("exact segments", STATES // 2))
+
+
+def _per_warp(nbytes: int, segments: int, tuned: ExactSegmentsConfig, gpu: Gpu) -> int:
+    """How many segments a warp goes through: as many as it has at a time, once or several times, or fewer."""
+    average = nbytes / max(segments, 1) + 12
+    warps = gpu.multiprocessors * tuned.resident * tuned.full
+    count = max(1, min(int(tuned.data / average), tuned.most_per_warp, segments // warps))
+    return count // _AT_ONCE * _AT_ONCE or count
