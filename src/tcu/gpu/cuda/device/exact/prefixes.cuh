@@ -65,6 +65,7 @@ struct Prefixes {
             const u32 at = begin + (t * WARP + threadIdx.x % WARP) * 16;
             x[t].words = make_uint4(0, 0, 0, 0);
             if (at < data.end) x[t] = granule(at);
+            if (at < data.end && data.end - at < 16) x[t] = load::lowest(x[t], static_cast<int>(data.end - at) * 8);
         }
         sum(x);
     }
