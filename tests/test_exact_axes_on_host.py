@@ -209,7 +209,7 @@ def test_ties_of_the_last_rounding(host: HostGpu, dtype: Any, target: Any) -> No
 
 def test_the_most_numbers_of_the_largest_size(host: HostGpu) -> None:
     """Of binary16, a lane adds up 2^13: one more bit, and the sum would be rounded."""
-    x = np.full((2, exact_rows._MOST_PART), 65504, np.float16)
+    x = np.full((2, exact_rows.MOST_PART), 65504, np.float16)
     x[:, ::2] = -65504
     x[0, -1], x[1, 0] = 2.0**-24, 65504
     assert alike(rows_of(host, x, dtype=np.float64), wanted(x, 1, np.float64))

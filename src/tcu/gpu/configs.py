@@ -357,6 +357,8 @@ class ExactSegmentsConfig(Config):
     """Times as many warps as run at once that keep a GPU busy to its end; with fewer, a warp has fewer segments."""
     long: int
     """Bytes of the longest segment that is left to one warp."""
+    long_tiles: int
+    """Loads of a lane at a time, of long_exact_segments.cu."""
     long_resident: int
     """Of long_exact_segments.cu."""
 

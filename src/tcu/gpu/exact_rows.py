@@ -13,7 +13,7 @@ from tcu.gpu.structs import struct
 from tcu.gpu.sums import ELEMENTS, LOAD, TARGETS, WORDS_OF
 from tcu.gpu.tuning import config
 
-__all__ = ["MOST_TERMS", "WORDS", "exact_rows_recipe"]
+__all__ = ["MOST_PART", "MOST_TERMS", "WORDS", "exact_rows_recipe"]
 
 WORDS = WORDS_OF[False]
 MOST_TERMS = 1 << 13
@@ -21,7 +21,7 @@ MOST_TERMS = 1 << 13
 _THREADS = 256
 _SHORT, _SHORT_LENGTH = 24, 8
 """Bytes of a row, and its numbers, up to which a lane has whole rows."""
-_MOST_PART = 1 << 17
+MOST_PART = 1 << 17
 """Elements of a warp's part of a row: 32 lanes' MOST_TERMS, with room for what they share unevenly."""
 
 
@@ -97,7 +97,7 @@ def exact_rows_recipe(
     parts = 1
     if loops:
         wanted = min(-(-2 * resident // rows), length * size // tuned.least_part) if rows < resident else 1
-        parts = max(wanted, -(-length // _MOST_PART), 1)
+        parts = max(wanted, -(-length // MOST_PART), 1)
     step = 32 * per_load * tiles
     part = length if parts == 1 else -(-length // (parts * step)) * step
     parts = max(1, -(-length // max(part, 1)))

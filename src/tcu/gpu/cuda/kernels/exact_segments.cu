@@ -87,11 +87,10 @@ __device__ __noinline__ void sum_alone(const ExactSegments& p, i64 segment, i64 
 // Leaves a segment to the second launch.
 __device__ __noinline__ void leave(const ExactSegments& p, i64 segment, i64 begin, i64 length) {
     const finish::Target target = static_cast<finish::Target>(p.target);
-    const i64 chunks = exact::exact_chunks_of(length);
-    const u32 place = ragged::append(p.queue, segment, begin, length, chunks);
+    const u32 place = ragged::append(p.queue, segment, begin, length, exact::parts_of(length));
     if (place == ragged::NO_ROOM) {
         if (threadIdx.x == 0) finish::store_rounded(finish::place(p.out, segment, target), not_a_number(), target);
-    } else if (chunks > 1) {
+    } else {
         for (int i = threadIdx.x; i < exact::WORDS; i += WARP) p.limbs[static_cast<i64>(place) * exact::WORDS + i] = 0;
     }
 }

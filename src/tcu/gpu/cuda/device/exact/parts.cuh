@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "device/exact/segment_chunks.cuh"
+#include "device/exact/segment_parts.cuh"
 #include "device/exact/values.cuh"
 
 namespace tcu::exact {
