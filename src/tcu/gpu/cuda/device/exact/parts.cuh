@@ -75,11 +75,12 @@ __device__ inline void store_doubles(double high, double low, void* out, finish:
 __device__ inline void store_sum(const Parts& sum, u32 divisor, void* out, finish::Target target) {
     const bool plain = divisor == 1 && fits_binary64(sum.high) && fits_binary64(sum.low) && sum.exponent >= -1022 &&
                        sum.exponent + sum.shift <= 900;
-    if (plain)
-        store_doubles(static_cast<double>(sum.high) * power(sum.exponent + sum.shift),
-                      static_cast<double>(sum.low) * power(sum.exponent), out, target);
-    else
+    if (!plain) {
         store_parts(sum.high, sum.low, sum.shift, sum.exponent, divisor, out, target);
+        return;
+    }
+    store_doubles(static_cast<double>(sum.high) * power(sum.exponent + sum.shift),
+                  static_cast<double>(sum.low) * power(sum.exponent), out, target);
 }
 
 // A warp adds up numbers that lie `step` elements apart, one by one, whatever they are.
