@@ -8,6 +8,7 @@ the array's granules is read, and an error in a kernel's text is seen.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +116,7 @@ def test_numbers_of_neighbours_change_nothing(host: HostGpu, dtype: Any) -> None
     offsets = ragged(rng, 12, 200)
     fmt = format_of(dtype)
     x = rng.standard_normal(int(offsets[-1]))
-    for segment, (begin, end) in enumerate(zip(offsets[:-1], offsets[1:], strict=True)):
+    for segment, (begin, end) in enumerate(pairwise(offsets)):
         x[begin:end] *= 2.0 ** rng.integers(-fmt.bias + 3, fmt.bias - 6)
         if segment % 17 == 5 and end > begin:
             x[begin] = [np.nan, np.inf, -np.inf][segment % 3]

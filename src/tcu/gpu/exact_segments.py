@@ -19,7 +19,9 @@ _WARP, _AT_ONCE = 32, 31
 _LONG_THREADS = 256
 _LEAST_PART = 1 << 14
 """Bytes of a warp's part of a long segment, at least; what is longer for one warp is cut into several."""
-PARTS = constants("i64", LEAST_PART=_LEAST_PART, MOST_PART=MOST_PART, MOST_PARTS=4096)
+_MOST_PARTS = 1 << 12
+"""Of a segment, unless parts are as long as they may be."""
+PARTS = constants("i64", LEAST_PART=_LEAST_PART, MOST_PART=MOST_PART, MOST_PARTS=_MOST_PARTS)
 
 
 ExactSegments = struct("ExactSegments", """

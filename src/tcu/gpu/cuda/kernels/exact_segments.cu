@@ -29,8 +29,8 @@ constexpr int AT_ONCE = WARP - 1;
 constexpr u32 NONE = ~0u;
 constexpr i64 LARGEST_RUN = 1 << 27;  // elements, whose bytes 32 bits count
 
-struct Memory {
-    exact::Ring::Memory data;
+struct ExactSegmentsMemory {
+    exact::WindowRing::Memory data;
     exact::Before before;
     i64 limbs[exact::WORDS];
 };
@@ -112,7 +112,7 @@ __device__ __noinline__ void sum_one_by_one(const ExactSegments& p, i64 first, i
 
 extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP))
     exact_segments(const __grid_constant__ ExactSegments p) {
-    __shared__ Memory room;
+    __shared__ ExactSegmentsMemory room;
     const u32 lane = threadIdx.x;
     const finish::Target target = static_cast<finish::Target>(p.target);
     const i64 first = static_cast<i64>(blockIdx.x) * p.per_warp, last = min(first + p.per_warp, p.segments);
@@ -120,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP))
     const i64 run_begin = p.offsets[first], run_end = p.offsets[last];
     const bool is_run = run_begin >= 0 && run_begin <= run_end && run_end <= p.n && run_end - run_begin <= LARGEST_RUN;
     const u32 size = is_run ? static_cast<u32>(run_end - run_begin) : 0;
-    exact::Ring data(room.data);
+    exact::WindowRing data(room.data);
     u32 shift = 0;
     if (size) {
         shift = data.begin(p.data, static_cast<const Code*>(p.data) + run_begin, size * static_cast<u32>(sizeof(Code)));
@@ -146,7 +146,7 @@ extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP))
         const u32 begin = before * static_cast<u32>(sizeof(Code)) + shift;
         const u32 end = boundary * static_cast<u32>(sizeof(Code)) + shift;
         const bool is_summed = length && !is_long;
-        exact::Total total;
+        exact::DoubleSum total;
         bool proved = true;
         u32 seen = 0;  // what lies before has been added
         for (;;) {
@@ -154,8 +154,8 @@ extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP))
             if (needed == NONE) break;
             if (needed >= window.end) window.open(needed);
             const u32 from = min(max(begin, window.begin), window.end), to = min(max(end, window.begin), window.end);
-            const exact::Prefixes::Sum here = window.before(to);
-            const exact::Prefixes::Sum there = window.of_lane_below(here);
+            const exact::Prefixes::Prefix here = window.before(to);
+            const exact::Prefixes::Prefix there = window.of_lane_below(here);
             if (is_summed && from < to) {
                 window.add_difference(here, there, total);
                 proved &= window.proved;
@@ -167,7 +167,7 @@ extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP))
         if (is_mine && !is_long) {
             if (p.mean && !length) finish::store_rounded(finish::place(p.out, segment, target), not_a_number(), target);
             else if (proved)
-                proved = exact::store_total(total, p.mean ? length : 1, finish::place(p.out, segment, target), target);
+                proved = exact::store_double_sum(total, p.mean ? length : 1, finish::place(p.out, segment, target), target);
         }
         for (u32 rest = __ballot_sync(ALL, is_mine && is_summed && !proved); rest; rest &= rest - 1) {
             const int who = __ffs(rest) - 1;

@@ -11,7 +11,7 @@
 #pragma once
 
 #include "device/exact/lane_sums.cuh"
-#include "device/exact/totals.cuh"
+#include "device/exact/double_sum.cuh"
 #include "device/load/ring.cuh"
 #include "device/load/unaligned.cuh"
 #include "device/warp/warp_scan.cuh"
@@ -22,8 +22,8 @@ constexpr int LEVELS = PLAIN ? 1 : 2;
 constexpr u32 GRANULES = WARP * TILES, WINDOW = GRANULES * 16;
 constexpr int WINDOW_LOG = logarithm(GRANULES * PER_LOAD);
 
-typedef load::Ring<WINDOW, WINDOWS> Ring;
-static_assert(Ring::MASKED && WINDOWS > 1, "a window lies in one piece, while the next one is copied");
+typedef load::Ring<WINDOW, WINDOWS> WindowRing;
+static_assert(WindowRing::MASKED && WINDOWS > 1, "a window lies in one piece, while the next one is copied");
 
 // The sum before granule g lies in place g + g / TILES · 2: so lanes that read TILES of them read other banks.
 constexpr u32 STRIDE = TILES + 2;
@@ -33,18 +33,18 @@ struct Before {
 __device__ inline u32 place_of(u32 granule) { return granule + granule / TILES * 2; }
 
 struct Prefixes {
-    struct Sum {
+    struct Prefix {
         double of[LEVELS];
     };
 
-    Ring& data;
+    WindowRing& data;
     Before& memory;
     u32 begin = 0, end = 0;  // positions in the ring
     bool proved = true;
     bool has_low = ELEMENT == BINARY64;
     double anchors[2] = {0, 0};
 
-    __device__ Prefixes(Ring& data, Before& memory) : data(data), memory(memory) {}
+    __device__ Prefixes(WindowRing& data, Before& memory) : data(data), memory(memory) {}
 
     __device__ Vector granule(u32 position) const {
         Vector x;
@@ -71,7 +71,7 @@ struct Prefixes {
     }
 
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
-    __device__ Sum sum_of(const Vector& x) const {
+    __device__ Prefix sum_of(const Vector& x) const {
         double sum = 0;
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
@@ -95,7 +95,7 @@ struct Prefixes {
         for (int t = 0; t < TILES; ++t) sums[t] = sum_of(x[t]).of[0];
         scan(sums, 0);
     }
-    __device__ void add_difference(const Sum& here, const Sum& there, Total& total) const {
+    __device__ void add_difference(const Prefix& here, const Prefix& there, DoubleSum& total) const {
         total.add((here.of[0] - there.of[0]) * UP);
     }
 #else
@@ -109,8 +109,8 @@ struct Prefixes {
         return static_cast<u32>(__double2hiint(rest)) << 1 | (ELEMENT == BINARY64 ? static_cast<u32>(__double2loint(rest)) : 0);
     }
     template <bool LOW>
-    __device__ Sum cut(const Vector& x, u32& left) const {
-        Sum sum = {{0, 0}};
+    __device__ Prefix cut(const Vector& x, u32& left) const {
+        Prefix sum = {{0, 0}};
 #pragma unroll
         for (int i = 0; i < PER_LOAD; ++i) {
             double value = to_binary64(x.codes[i]);
@@ -120,7 +120,7 @@ struct Prefixes {
         }
         return sum;
     }
-    __device__ Sum sum_of(const Vector& x) const {
+    __device__ Prefix sum_of(const Vector& x) const {
         u32 left = 0;
         if (has_low) return cut<true>(x, left);
         return cut<false>(x, left);
@@ -130,7 +130,7 @@ struct Prefixes {
         u32 left = 0;
 #pragma unroll
         for (int t = 0; t < TILES; ++t) {
-            const Sum sum = cut<LOW>(x[t], left);
+            const Prefix sum = cut<LOW>(x[t], left);
             high[t] = sum.of[0];
             low[t] = sum.of[1];
         }
@@ -160,7 +160,7 @@ struct Prefixes {
         scan(high, 0);
         if (has_low) scan(low, 1);
     }
-    __device__ void add_difference(const Sum& here, const Sum& there, Total& total) const {
+    __device__ void add_difference(const Prefix& here, const Prefix& there, DoubleSum& total) const {
         total.add(here.of[0] - there.of[0]);
         if (has_low) total.add(here.of[1] - there.of[1]);
     }
@@ -196,9 +196,9 @@ struct Prefixes {
     }
 
     // The sum of all numbers of the window before a position.
-    __device__ Sum before(u32 position) const {
+    __device__ Prefix before(u32 position) const {
         const u32 place = place_of((position - begin) / 16);
-        Sum sum = sum_of(load::lowest(granule(position), static_cast<int>(position % 16 * 8)));
+        Prefix sum = sum_of(load::lowest(granule(position), static_cast<int>(position % 16 * 8)));
 #pragma unroll
         for (int level = 0; level < LEVELS; ++level)
             if (level == 0 || has_low) sum.of[level] += memory.sums[level][place];
@@ -206,8 +206,8 @@ struct Prefixes {
     }
 
     // The same of the lane below.
-    __device__ Sum of_lane_below(const Sum& own) const {
-        Sum sum = {};
+    __device__ Prefix of_lane_below(const Prefix& own) const {
+        Prefix sum = {};
 #pragma unroll
         for (int level = 0; level < LEVELS; ++level)
             if (level == 0 || has_low) sum.of[level] = __shfl_up_sync(ALL, own.of[level], 1);

@@ -1,4 +1,4 @@
-// A sum of numbers of binary64 that are exact themselves, of any size, and its one rounding.
+// The sum of numbers of binary64 in two of them, without an error unless one is seen, and its one rounding.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 namespace tcu::exact {
 
 // high + low, unless `leftover`.
-struct Total {
+struct DoubleSum {
     double high = 0, low = 0;
     u32 leftover = 0;
 
@@ -30,13 +30,13 @@ __device__ inline i64 digits_of(double x, int& exponent) {
 }
 
 // Stores the total, divided and rounded once; returns false if its digits lie too far apart for a division.
-__device__ inline bool store_total(const Total& total, u32 divisor, void* out, finish::Target target) {
+__device__ inline bool store_double_sum(const DoubleSum& total, u32 divisor, void* out, finish::Target target) {
     if (divisor == 1) {
         store_doubles(total.high, total.low, out, target);
         return true;
     }
     double sum = total.high;
-    const double rest = Total::add_to(sum, total.low);
+    const double rest = DoubleSum::add_to(sum, total.low);
     int place, exponent;
     const i64 digits = digits_of(sum, place), high = sum < 0 ? -digits : digits;
     i64 low = digits_of(rest, exponent);
