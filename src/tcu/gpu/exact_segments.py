@@ -5,7 +5,7 @@ from __future__ import annotations
 from tcu.formats.format import Format
 from tcu.gpu.configs import ExactSegmentsConfig
 from tcu.gpu.device import Gpu
-from tcu.gpu.exact_rows import MOST_PART, WORDS
+from tcu.gpu.exact_rows import MOST_PART, MOST_TERMS, WORDS
 from tcu.gpu.launch import OTHER, OUT, ROOM, Given, KernelChoice, Recipe, Space, X
 from tcu.gpu.segments import STATES, Lists, WorkQueue
 from tcu.gpu.structs import constants, struct
@@ -58,6 +58,8 @@ def exact_segments_recipe(
     """
     tuned = config(ExactSegmentsConfig, gpu.compute_capability, element.name)
     number, most = TARGETS[target.name], max(tuned.long, _LEAST_PART) // element.dtype.itemsize
+    if element.name == "binary16":
+        most = min(most, MOST_TERMS)
     longs = min(segments, n // (most + 1))
     items = longs + n // (_LEAST_PART // element.dtype.itemsize) if longs else 0
     lists = Lists(items, 8 * WORDS * longs)

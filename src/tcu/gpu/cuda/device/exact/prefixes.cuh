@@ -72,13 +72,13 @@ struct Prefixes {
 
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
     __device__ Prefix sum_of(const Vector& x) const {
-        double sum = 0;
+        double low = 0, high = 0;
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            sum += moved(x.word[i], 0);
-            sum += moved(x.word[i], 1);
+            low += moved(x.word[i], 0);
+            high += moved(x.word[i], 1);
         }
-        return {{sum}};
+        return {{low + high}};
     }
     __device__ void sum(const Vector (&x)[TILES]) {
         PairRange seen;
@@ -96,7 +96,9 @@ struct Prefixes {
         scan(sums, 0);
     }
     __device__ void add_difference(const Prefix& here, const Prefix& there, DoubleSum& total) const {
-        total.add((here.of[0] - there.of[0]) * UP);
+        const double sum = (here.of[0] - there.of[0]) * UP;
+        if (ELEMENT == BINARY16) total.high += sum;  // of so few numbers, no sum is rounded
+        else total.add(sum);
     }
 #else
     // The part of a number above a place, which is a multiple of it; the number becomes the rest.
