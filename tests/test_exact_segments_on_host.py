@@ -186,9 +186,10 @@ def test_an_error_is_seen(host: HostGpu, planted: str) -> None:
     elif planted == "nan":
         x[::90] = np.nan
     elif planted == "total":
-        offsets = np.array([0, 1280])
-        x = np.zeros(1280)
-        x[[1, 300, 700, 1000, 1200]] = 2.0**300, 1, 2.0**-70, -(2.0**300), -1
+        host.tuned |= {"long": 1 << 15}
+        offsets = np.array([0, 2560])
+        x = np.zeros(2560)  # each number in a window of its own
+        x[[1, 600, 1100, 1600, 2100]] = 2.0**300, 1, 2.0**-70, -(2.0**300), -1
     elif planted == "skip":
         offsets = np.array([0, 10, 10_000, 10_100])
         x = rng.standard_normal(10_100).astype(dtype)

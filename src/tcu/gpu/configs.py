@@ -344,11 +344,13 @@ class ShortSegmentsConfig(Config):
 class ExactSegmentsConfig(Config):
     """Of cuda/kernels/exact_segments.cu and long_exact_segments.cu."""
 
-    tiles: int
+    mean: int
+    """Bytes of a segment, on average, up to which the first of the next three is the faster one."""
+    tiles: tuple[int, int]
     """Loads of a lane in a window."""
-    windows: int
+    windows: tuple[int, int]
     """Of a warp that have room in shared memory."""
-    resident: int
+    resident: tuple[int, int]
     data: int
     """Bytes that a warp goes through, with its offsets and results."""
     most_per_warp: int

@@ -68,10 +68,13 @@ def exact_segments_recipe(
     if longs:
         takes |= {**lists.queue, "limbs": (ROOM, lists.behind)}
     macros = {"ELEMENT": ELEMENTS[element.name], "LAYOUT": "SHIFTED", "TERM": "VALUE"}
-    per_warp = _per_warp(n * element.dtype.itemsize, segments, tuned, gpu)
+    longer = n * element.dtype.itemsize > tuned.mean * segments
+    resident = tuned.resident[longer]
+    per_warp = _per_warp(n * element.dtype.itemsize, segments, tuned, gpu.multiprocessors * resident)
     every = KernelChoice(
         "exact_segments",
-        {**macros, "TILES": tuned.tiles, "WINDOWS": tuned.windows, "THREADS": _WARP, "UNROLL": 1, "RESIDENT": tuned.resident},
+        {**macros, "TILES": tuned.tiles[longer], "WINDOWS": tuned.windows[longer], "THREADS": _WARP, "UNROLL": 1,
+         "RESIDENT": resident},
         max(1, -(-segments // per_warp)), _WARP,
         ExactSegments(0, n, 0, segments, 0, number, mean, per_warp, most, 0, queue),
         {**takes, "offsets": OTHER},
@@ -88,9 +91,8 @@ def exact_segments_recipe(
     return Recipe((every, long), lists.room, Space("exact segments", STATES // 2))
 
 
-def _per_warp(nbytes: int, segments: int, tuned: ExactSegmentsConfig, gpu: Gpu) -> int:
-    """How many segments a warp goes through: as many as it has at a time, once or several times, or fewer."""
+def _per_warp(nbytes: int, segments: int, tuned: ExactSegmentsConfig, resident: int) -> int:
+    """How many segments a warp goes through, of which so many run at once: as many as it has at a time, once or several times, or fewer."""
     average = nbytes / max(segments, 1) + 12
-    warps = gpu.multiprocessors * tuned.resident * tuned.full
-    count = max(1, min(int(tuned.data / average), tuned.most_per_warp, segments // warps))
+    count = max(1, min(int(tuned.data / average), tuned.most_per_warp, segments // (tuned.full * resident)))
     return count // _AT_ONCE * _AT_ONCE or count

@@ -29,20 +29,31 @@ __device__ inline i64 digits_of(double x, int& exponent) {
     return static_cast<i64>(field ? rest | 1ull << 52 : rest);
 }
 
-// Stores the total, divided and rounded once; returns false if its digits lie too far apart for a division.
-__device__ inline bool store_double_sum(const DoubleSum& total, u32 divisor, void* out, finish::Target target) {
+// Rounded to odd, a number just found tells a narrower format whether anything was cut off: `rest` has the sign of it.
+__device__ inline double to_odd(double x, double rest) {
+    const i64 bits = __double_as_longlong(x);
+    return rest == 0 || bits & 1 ? x : __longlong_as_double(bits + ((rest > 0) == (x > 0) ? 1 : -1));
+}
+
+// Stores the sum, divided and rounded once; returns false if its digits lie too far apart for a division.
+__device__ inline bool store_double_sum(const DoubleSum& given, u32 divisor, void* out, finish::Target target) {
     if (divisor == 1) {
-        store_doubles(total.high, total.low, out, target);
+        store_doubles(given.high, given.low, out, target);
         return true;
     }
-    double sum = total.high;
-    const double rest = DoubleSum::add_to(sum, total.low);
+    double sum = given.high;
+    const double rest = DoubleSum::add_to(sum, given.low);
+    if (rest == 0 && (sum == 0 || (fabs(sum) > 0x1p-900 && fabs(sum) < 0x1p900))) {
+        const double quotient = sum / divisor, left = __fma_rn(-quotient, static_cast<double>(divisor), sum);
+        finish::store_rounded(out, target == finish::TO_BINARY64 ? quotient : to_odd(quotient, left), target);
+        return true;
+    }
     int place, exponent;
     const i64 digits = digits_of(sum, place), high = sum < 0 ? -digits : digits;
     i64 low = digits_of(rest, exponent);
     exponent = low ? exponent + 63 - __clzll(low & -low) : place - 1;
     if (place - exponent > 63) return false;
-    low = rest == 0 ? 0 : static_cast<i64>(static_cast<u64>(low) >> (63 - __clzll(low & -low)));
+    low = low ? static_cast<i64>(static_cast<u64>(low) >> (63 - __clzll(low & -low))) : 0;
     store_parts(high, rest < 0 ? -low : low, place - exponent, exponent, divisor, out, target);
     return true;
 }
