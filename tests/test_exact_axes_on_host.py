@@ -223,7 +223,7 @@ PLANTED = {
     "other threads": (np.float64, "exact_columns.cu", "if (!parts[c].proved) atomicMax", "if (false) atomicMax"),
     "bits": (ml_dtypes.bfloat16, "exact_rows.cu", "last_bit(bottom) + bits;", "last_bit(bottom) + bits + 40;"),
     "nan": (np.float16, "exact_columns.cu", "(found >> 16 * half & 0x7fff) ? FIELDS", "false ? FIELDS"),
-    "odd": (np.float32, "exact_rows.cu", "(rest > 0) == (total > 0) ? 1 : -1", "0"),
+    "odd": (np.float32, "exact_rows.cu", "(rest > 0) == (x > 0) ? 1 : -1", "0"),
     "parts": (np.float32, "exact_rows.cu", "if (__shfl_sync(ALL, before, 0) != p.parts - 1) return;", ""),
 }  # fmt: skip
 

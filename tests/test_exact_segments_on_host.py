@@ -168,7 +168,7 @@ PLANTED = {
     "nan": (np.float16, "proved &= window.proved;", ""),
     "total": (np.float64, "proved &= total.leftover == 0;", ""),
     "skip": (np.float32, "if (begin > data.asked) data.skip(begin);", ""),
-    "odd": (np.float32, "(rest > 0) == (total > 0) ? 1 : -1", "0"),
+    "odd": (np.float32, "(rest > 0) == (x > 0) ? 1 : -1", "0"),
 }  # fmt: skip
 
 

@@ -29,16 +29,11 @@ __device__ inline i64 digits_of(double x, int& exponent) {
     return static_cast<i64>(field ? rest | 1ull << 52 : rest);
 }
 
-// Rounded to odd, a number just found tells a narrower format whether anything was cut off: `rest` has the sign of it.
-__device__ inline double to_odd(double x, double rest) {
-    const i64 bits = __double_as_longlong(x);
-    return rest == 0 || bits & 1 ? x : __longlong_as_double(bits + ((rest > 0) == (x > 0) ? 1 : -1));
-}
-
 // Stores the sum, divided and rounded once; returns false if its digits lie too far apart for a division.
 __device__ inline bool store_double_sum(const DoubleSum& given, u32 divisor, void* out, finish::Target target) {
     if (divisor == 1) {
-        store_doubles(given.high, given.low, out, target);
+        if (ELEMENT == BINARY16) finish::store_rounded(out, given.high, target);  // which is all of it
+        else store_doubles(given.high, given.low, out, target);
         return true;
     }
     double sum = given.high;

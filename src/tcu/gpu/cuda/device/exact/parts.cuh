@@ -61,13 +61,18 @@ __device__ inline double power(int exponent) { return __hiloint2double((exponent
 
 __device__ inline bool fits_binary64(i64 x) { return static_cast<u64>(x) + (1ull << 53) <= 1ull << 54; }
 
-// Stores the sum of two numbers of binary64, rounded once.  It is rounded to odd first: then the second rounding, to a
-// narrower format, sees whether anything was cut off.
+// A rounded number, of which `rest` was cut off, rounded to odd instead: a second rounding, to a narrower format, then
+// sees whether anything was.  Only the sign of `rest` matters.
+__device__ inline double to_odd(double x, double rest) {
+    i64 bits = __double_as_longlong(x);
+    if (rest != 0 && !(bits & 1)) bits += (rest > 0) == (x > 0) ? 1 : -1;
+    return __longlong_as_double(bits);
+}
+
+// Stores the sum of two numbers of binary64, rounded once.
 __device__ inline void store_doubles(double high, double low, void* out, finish::Target target) {
     const double total = high + low, other = total - high, rest = (high - (total - other)) + (low - other);
-    i64 bits = __double_as_longlong(total);
-    if (target != finish::TO_BINARY64 && rest != 0 && !(bits & 1)) bits += (rest > 0) == (total > 0) ? 1 : -1;
-    finish::store_rounded(out, __longlong_as_double(bits), target);
+    finish::store_rounded(out, target == finish::TO_BINARY64 ? total : to_odd(total, rest), target);
 }
 
 // The same number as store_parts.  Most sums are two numbers of binary64.  store_parts alone takes as long as adding up
