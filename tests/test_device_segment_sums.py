@@ -266,8 +266,12 @@ RESTS = {False: "queue.slots", True: "limbs"}
 """What lies behind the items and their counts."""
 
 
-def items_of(length: int, exact: bool, group: int) -> int:
-    chunk = group * (16 if exact else loads_of(length, group))
+def items_of(length: int, size: int, exact: bool, group: int) -> int:
+    chunk = loads_of(length, group) * group
+    if exact:
+        chunk = exact_segments._LEAST_PART // size
+        while 2 * chunk <= exact_segments.MOST_PART and length > exact_segments._MOST_PARTS * chunk:
+            chunk *= 2
     return -(-length // chunk)
 
 
@@ -276,13 +280,15 @@ def items_of(length: int, exact: bool, group: int) -> int:
 def test_there_is_room_for_every_list(dtype: str, exact: bool) -> None:
     """As many segments of one length as there are elements for, and the shortest long ones with the rest."""
     fmt = get_format(dtype)
-    per_load = 16 // fmt.dtype.itemsize
+    size = fmt.dtype.itemsize
+    per_load = 16 // size
     for n in (1, 5000, 10**6 + 7, 1 << 30):
         for count in sorted({1, 10, n // 3000 + 1, n}):
             for block in (256,) if exact else (256, 32):
                 if exact:
                     recipe = exact_segments.exact_segments_recipe(n, count, fmt, fmt, H200)
-                    most = 64 * per_load * int(str(recipe.kernels[0].macros["LANES"]))
+                    most = recipe.kernels[0].problem.most
+                    assert most * size >= exact_segments._LEAST_PART  # each long segment has several parts
                 else:
                     recipe = recipe_of(n, count, dtype, block=block)
                     macros = short_of(recipe).macros
@@ -295,13 +301,16 @@ def test_there_is_room_for_every_list(dtype: str, exact: bool) -> None:
                         continue
                     long = min(count, n // length)
                     more = min(count - long, (n - long * length) // (most + 1))
-                    items = long * items_of(length, exact, group) + more * items_of(most + 1, exact, group)
+                    items = sum(
+                        each * items_of(numbers, size, exact, group)
+                        for each, numbers in ((long, length), (more, most + 1))
+                    )
                     first = recipe.kernels[0] if exact else short_of(recipe)
                     (_, arrived), (_, rest) = (first.takes[at] for at in ("queue.arrived", RESTS[exact]))
                     assert arrived >= ctypes.sizeof(segments.WorkItem) * items, (n, count, length, block)
                     assert rest >= arrived + 4 * items
                     assert len(recipe.kernels) == (4 if not exact and first.problem.listed else 2)
-                assert block == 32 or 8 * recipe.room < n * fmt.dtype.itemsize // 10 + 4096
+                assert block == 32 or 8 * recipe.room < n * size // 10 + 4096
 
 
 def test_warps_have_enough_to_do_and_not_too_much() -> None:

@@ -209,7 +209,7 @@ def test_ties_of_the_last_rounding(host: HostGpu, dtype: Any, target: Any) -> No
 
 def test_the_most_numbers_of_the_largest_size(host: HostGpu) -> None:
     """Of binary16, a lane adds up 2^13: one more bit, and the sum would be rounded."""
-    x = np.full((2, exact_rows._MOST_PART), 65504, np.float16)
+    x = np.full((2, exact_rows.MOST_PART), 65504, np.float16)
     x[:, ::2] = -65504
     x[0, -1], x[1, 0] = 2.0**-24, 65504
     assert alike(rows_of(host, x, dtype=np.float64), wanted(x, 1, np.float64))
@@ -223,7 +223,7 @@ PLANTED = {
     "other threads": (np.float64, "exact_columns.cu", "if (!parts[c].proved) atomicMax", "if (false) atomicMax"),
     "bits": (ml_dtypes.bfloat16, "exact_rows.cu", "last_bit(bottom) + bits;", "last_bit(bottom) + bits + 40;"),
     "nan": (np.float16, "exact_columns.cu", "(found >> 16 * half & 0x7fff) ? FIELDS", "false ? FIELDS"),
-    "odd": (np.float32, "exact_rows.cu", "(rest > 0) == (total > 0) ? 1 : -1", "0"),
+    "odd": (np.float32, "exact_rows.cu", "(rest > 0) == (x > 0) ? 1 : -1", "0"),
     "parts": (np.float32, "exact_rows.cu", "if (__shfl_sync(ALL, before, 0) != p.parts - 1) return;", ""),
 }  # fmt: skip
 

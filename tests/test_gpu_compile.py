@@ -336,8 +336,23 @@ def test_sums_compile_for_every_architecture(which: str, element: str, capabilit
 
 
 EXACT_SEGMENTS = {
-    "exact_segments.cu": {"THREADS": 256, "LANES": 8, "UNROLL": 1, "RESIDENT": 4, "TERM": "VALUE"},
-    "long_exact_segments.cu": {"THREADS": 256, "UNROLL": 4, "RESIDENT": 2, "TERM": "VALUE"},
+    "exact_segments.cu": {
+        "TILES": 4,
+        "WINDOWS": 4,
+        "THREADS": 32,
+        "UNROLL": 1,
+        "RESIDENT": 20,
+        "TERM": "VALUE",
+    },
+    "long_exact_segments.cu": {
+        "LANES": 32,
+        "TILES": 4,
+        "LOOPS": 1,
+        "THREADS": 256,
+        "UNROLL": 1,
+        "RESIDENT": 4,
+        "TERM": "VALUE",
+    },
 }
 
 

@@ -27,7 +27,7 @@ from tcu.cli import main
 from tcu.errors import DataFileError, ParameterError
 from tcu.formats import get_format
 from tcu.gpu import Gpu, TuningError, TuningWarning, device, tuning
-from tcu.gpu.configs import MEASURED, SIZES, ExactSegmentsConfig
+from tcu.gpu.configs import MEASURED, SIZES, ShortSegmentsConfig
 from tcu.gpu.tune import Case, Choice, Tuning, choose
 from tcu.gpu.tuning import (
     ELEMENTS,
@@ -79,8 +79,14 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (lambda: ExactConfig(256, 4, 4, 256), "loads = 256: choose a power of two up to 128"),
         (lambda: ExactConfig(256, 4, 4, 48), "loads = 48: choose a power of two"),
         (lambda: ExactConfig(256, 8, 4, 4), "loads = 4: choose a multiple of unroll = 8"),
-        (lambda: ExactSegmentsConfig(256, -4, (2, 8), 2), "resident = -4: choose numbers from 0"),
-        (lambda: ExactSegmentsConfig(256, 4, (2, "8"), 2), r"lanes = \(2, '8'\): choose numbers"),  # type: ignore[arg-type]
+        (
+            lambda: ShortSegmentsConfig((10, 20), (1024, 2048), (24, 18), -4, 9),
+            "data = -4: choose numbers from 0",
+        ),
+        (
+            lambda: ShortSegmentsConfig((10, "20"), (1024, 2048), (24, 18), 4, 9),  # type: ignore[arg-type]
+            r"means = \(10, '20'\): choose numbers",
+        ),
     ],
 )
 def test_values_out_of_range_are_named(make: Callable[[], Config], message: str) -> None:

@@ -344,10 +344,23 @@ class ShortSegmentsConfig(Config):
 class ExactSegmentsConfig(Config):
     """Of cuda/kernels/exact_segments.cu and long_exact_segments.cu."""
 
-    threads: int
-    resident: int
-    lanes: tuple[int, ...]
-    """For segments of up to two loads a lane, on average; few choices, as each is compiled."""
+    mean: int
+    """Bytes of a segment, on average, up to which the first of the next three is the faster one."""
+    tiles: tuple[int, int]
+    """Loads of a lane in a window."""
+    windows: tuple[int, int]
+    """Of a warp that have room in shared memory."""
+    resident: tuple[int, int]
+    data: int
+    """Bytes that a warp goes through, with its offsets and results."""
+    most_per_warp: int
+    """Segments of a warp."""
+    full: int
+    """Times as many warps as run at once that keep a GPU busy to its end; with fewer, a warp has fewer segments."""
+    long: int
+    """Bytes of the longest segment that is left to one warp."""
+    long_tiles: int
+    """Loads of a lane at a time, of long_exact_segments.cu."""
     long_resident: int
     """Of long_exact_segments.cu."""
 

@@ -13,7 +13,7 @@ from tcu.gpu.structs import struct
 from tcu.gpu.sums import ELEMENTS, LOAD, TARGETS, WORDS_OF
 from tcu.gpu.tuning import config
 
-__all__ = ["MOST_TERMS", "WORDS", "exact_rows_recipe"]
+__all__ = ["MOST_PART", "MOST_TERMS", "WORDS", "exact_rows_recipe"]
 
 WORDS = WORDS_OF[False]
 MOST_TERMS = 1 << 13
@@ -24,7 +24,7 @@ _SHORT, _SHORT_LENGTH = 24, 8
 _EVEN = 0.9
 """The least share of the multiprocessors' time that rows may fill, a warp each; below it, rows have parts.  Parts meet in
 memory: 4129 rows of 65,000 numbers of binary16 were read at 4.1 TB/s whole, and at 3.4 in three parts each (H200)."""
-_MOST_PART = 1 << 17
+MOST_PART = 1 << 17
 """Elements of a warp's part of a row: 32 lanes' MOST_TERMS, with room for what they share unevenly."""
 
 
@@ -112,7 +112,7 @@ def exact_rows_recipe(
     resident = gpu.multiprocessors * tuned.resident * (_THREADS // 32)
     parts = 1
     if loops:
-        parts = -(-length // _MOST_PART)
+        parts = -(-length // MOST_PART)
         if not _is_even(rows, resident, gpu):
             parts = max(parts, min(-(-2 * resident // rows), length * size // tuned.least_part))
         parts = max(parts, 1)

@@ -17,108 +17,13 @@
 //   UNROLL   1
 //   TERM     VALUE
 
-#include "device/exact/lane_sums.cuh"
-#include "device/load/row.cuh"
+#include "device/exact/row_sums.cuh"
 
 using namespace tcu;
 
 #include "generated/exact_rows/ExactRows.inc"
 
 constexpr int ROWS = WARP / LANES;  // of a warp at once
-// Numbers of a lane between two emptyings, of binary64; others have room for a whole row.
-constexpr int TERMS = TILES * PER_LOAD;
-
-// Merges the numbers of all lanes of a row.  Every lane has the result.
-template <typename Number, typename Merge>
-__device__ inline Number over_lanes(Number v, const Merge& merge) {
-#pragma unroll
-    for (int half = LANES / 2; half > 0; half /= 2) v = merge(v, __shfl_xor_sync(ALL, v, half));
-    return v;
-}
-__device__ inline int largest_of_lanes(int v) {
-    if constexpr (LANES == WARP) return warp::reduce_max(v);
-    return over_lanes(v, [](int a, int b) { return max(a, b); });
-}
-__device__ inline i64 sum_of_lanes(i64 v) {
-    return over_lanes(v, [](i64 a, i64 b) { return a + b; });
-}
-
-// A row, or a warp's part of one: its granules and the elements in them.
-struct Span {
-    const uint4* granules;
-    int before, end;  // elements of the first granule that are not the row's; one behind the last element, from there
-    __device__ Span(const Code* from, int length) {
-        const u64 address = reinterpret_cast<u64>(from);
-        granules = reinterpret_cast<const uint4*>(address & ~15ull);
-        before = static_cast<int>(address % 16 / sizeof(Code));
-        end = length ? before + length : 0;
-    }
-    __device__ uint4 ask(int granule) const {
-        return granule * PER_LOAD < end ? load::read_once(granules + granule) : make_uint4(0, 0, 0, 0);
-    }
-    __device__ void mask(Vector& x, int granule) const {
-        const int first = granule * PER_LOAD;
-        if (first < before || first + PER_LOAD > end)
-            load::keep(x, min(max(before - first, 0), PER_LOAD), min(max(end - first, 0), PER_LOAD));
-    }
-};
-
-struct RowSum {
-#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
-    double sum = 0;
-    exact::PairRange seen;
-
-    __device__ void add(const Vector (&x)[TILES], bool, int) {
-#pragma unroll
-        for (int t = 0; t < TILES; ++t)
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                seen.see(x[t].word[i]);
-                sum += exact::moved(x[t].word[i], 0);
-                sum += exact::moved(x[t].word[i], 1);
-            }
-    }
-    __device__ exact::Parts total(int log) const {
-        const int top = largest_of_lanes(max(seen.top(0), seen.top(1)));
-        const int bottom =
-            ELEMENT == BINARY16 ? 1 : exact::FIELDS - largest_of_lanes(exact::FIELDS - min(seen.bottom(0), seen.bottom(1)));
-        const bool proved = exact::fits(top, bottom, log, 53);
-        const int exponent = exact::last_bit(bottom == exact::FIELDS ? 1 : bottom);
-        return {0, sum_of_lanes(proved ? exact::integer_of(sum, exponent) : 0), 1, exponent,
-                proved && exact::fits(top, bottom, log + exact::logarithm(LANES), 62)};
-    }
-#else
-    exact::Cut cut;
-    u32 largest = 0;
-    int window = 0;
-
-    __device__ void add(const Vector (&x)[TILES], bool first, int log) {
-        u32 found = 0;
-#pragma unroll
-        for (int t = 0; t < TILES; ++t)
-#pragma unroll
-            for (int i = 0; i < PER_LOAD; ++i) found = max(found, exact::magnitude_of(x[t], i));
-        largest = max(largest, found);
-        if (first)
-            window = exact::Cut::clamped(
-                exact::window_of(largest_of_lanes(exact::field_of(found)), LOOPS ? exact::HEADROOM : 0), log);
-        if (first || ELEMENT == BINARY64) cut.begin(window, log);
-#pragma unroll
-        for (int t = 0; t < TILES; ++t)
-#pragma unroll
-            for (int i = 0; i < PER_LOAD; ++i) cut.add(x[t].codes[i]);
-        if (ELEMENT == BINARY64) cut.empty(window, log);
-    }
-    __device__ exact::Parts total(int log) {
-        if (ELEMENT != BINARY64) cut.empty(window, log);
-        exact::Parts sum = cut.parts(window, log, exact::field_of(largest));
-        sum.proved = over_lanes(static_cast<int>(sum.proved), [](int a, int b) { return a & b; });
-        sum.high = sum_of_lanes(sum.high);
-        sum.low = sum_of_lanes(sum.low);
-        return sum;
-    }
-#endif
-};
 
 extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS))
     exact_rows(const __grid_constant__ ExactRows p) {
@@ -133,18 +38,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     if (base >= p.rows) return;
     const int length = static_cast<int>(PARTS ? max(min(p.length - skipped, p.part), 0ll) : p.length);
     const u64 divisor = p.mean ? p.length : 1;
-    const int log = ELEMENT == BINARY64 ? exact::logarithm(2 * TERMS - 1) : static_cast<int>(p.log);
+    const int log = ELEMENT == BINARY64 ? exact::EMPTIED_LOG : static_cast<int>(p.log);
     const auto span_of = [&](int group) {
         const i64 row = base + group * ROWS + lane / LANES;
         const bool is_there = group < groups && row < p.rows;
-        return Span(static_cast<const Code*>(p.data) + (is_there ? row * p.stride + skipped : 0), is_there ? length : 0);
+        return exact::Span(static_cast<const Code*>(p.data) + (is_there ? row * p.stride + skipped : 0), is_there ? length : 0);
     };
     // Where a row begins, it may have one granule more.
-    const auto granules_of = [&](const Span& span) { return (span.end + PER_LOAD - 1) / PER_LOAD; };
+    const auto granules_of = [&](const exact::Span& span) { return (span.end + PER_LOAD - 1) / PER_LOAD; };
 
     exact::Parts kept = {0, 0, 1, 0, true};
-    RowSum sum;
-    Span span = span_of(0);
+    exact::RowSum sum;
+    exact::Span span = span_of(0);
     int at = mine;
     Vector x[TILES];
 #if AHEAD
@@ -155,7 +60,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     for (int group = 0; group < groups;) {
         const bool is_first = !LOOPS || at == mine;
         const bool is_last = !LOOPS || at - mine + LANES * TILES >= granules_of(span);
-        const Span later = is_last ? span_of(group + 1) : span;
+        const exact::Span later = is_last ? span_of(group + 1) : span;
         const int next = is_last ? mine : at + LANES * TILES;
         Vector y[TILES];
 #pragma unroll
@@ -166,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
         }
 #pragma unroll
         for (int t = 0; t < TILES; ++t) span.mask(x[t], at + t * LANES);
-        if (is_first) sum = RowSum();
+        if (is_first) sum = exact::RowSum();
         sum.add(x, is_first, log);
         if (is_last) {
             exact::Parts total = sum.total(log);

@@ -1,164 +1,184 @@
-// Exact sums of many segments, with LANES lanes to each.
+// Exact sums of ragged segments, each rounded once.
 //
-// Every lane cuts its numbers at two fixed places below the segment's largest number, and adds up the parts without
-// rounding.  exact/values.cuh does the same for whole arrays; here it is done in binary64 only.  What falls out of
-// both parts is noticed: then a warp does the segment again, number by number, in limbs.  Segments of more than MOST
-// numbers go to a second launch (long_exact_segments.cu). All of it is exact, so the order does not matter.  A
-// segment that is invalid (it ends before it begins, or outside the array) gives NaN.
+// A warp has a run of segments that follow each other, whose numbers come through a ring in shared memory.  It goes
+// through them window by window, whatever the segments' lengths are, and finds the exact sums of all numbers before
+// each granule (exact/prefixes.cuh).  Of its segments it has 31 at a time, with a boundary in each lane: what a window
+// gives to a segment is the difference of two of those sums, with a few numbers of one granule each.
+//
+// With LANES lanes to a segment, each for itself, lanes idled where lengths differ, and sums over lanes cost as much as
+// the numbers: segments of 64 numbers of binary16 on average took 3.5 times as long, power-law lengths too (H200).
+//
+// What the proof fails for, the warp adds up again: a segment at a time by lane sums (exact/lane_sums.cuh), and if
+// their proof fails too, in limbs.  So it does where offsets are wrong.  Segments of more than `most` numbers go to a
+// second launch (long_exact_segments.cu).  A segment that is invalid (it ends before it begins, or outside the array)
+// gives NaN.
 //
 // Compiled with ELEMENT (load/array.cuh; LAYOUT SHIFTED), and
-//   LANES      1 to 32, a power of two
-//   THREADS, RESIDENT   of a block, and blocks per multiprocessor that the registers must allow
+//   TILES      granules of a lane in a window: 2, 4 or 8
+//   WINDOWS     windows that have room in the ring: a power of two
+//   THREADS    WARP
+//   RESIDENT   blocks per multiprocessor that the registers must allow
 //   UNROLL     1
 //   TERM       VALUE
 
-#include "device/exact/parts.cuh"
+#include "device/exact/prefixes.cuh"
 #include "device/ragged/work_queue.cuh"
-#include "device/load/unaligned.cuh"
 
 using namespace tcu;
 
-// VECTORS: 16-byte vectors of a lane, at most.
-#include "generated/exact_segments/LANE.inc"
-constexpr int MOST = LANES * VECTORS * PER_LOAD;
-constexpr int TERMS = VECTORS * PER_LOAD / 2;  // numbers of each of two accumulators
-constexpr int READ = 24 / sizeof(Code);        // elements that an unaligned load reads
-
 #include "generated/exact_segments/ExactSegments.inc"
 
-typedef exact::Arithmetic<double> ExactArithmetic;
+constexpr int AT_ONCE = WARP - 1;
+constexpr u32 NONE = ~0u;
+constexpr i64 LARGEST_RUN = 1 << 27;  // elements, whose bytes 32 bits count
 
-enum Seen { A_NAN = 1, AN_INFINITY = 2, A_NEGATIVE_INFINITY = 4 };
+struct ExactSegmentsMemory {
+    exact::WindowRing::Memory data;
+    exact::Before before;
+    i64 limbs[exact::WORDS];
+};
 
-__device__ inline u32 seen_in(const Vector& x) {
-    u32 seen = 0;
-#pragma unroll
-    for (int i = 0; i < PER_LOAD; ++i) {
-        const u64 code = x.codes[i], rest = code & ((1ull << exact::FRACTION) - 1);
-        if ((static_cast<int>(code >> exact::FRACTION) & exact::FIELDS) == exact::FIELDS)
-            seen |= rest ? A_NAN : code >> (8 * sizeof(Code) - 1) ? A_NEGATIVE_INFINITY : AN_INFINITY;
+__device__ inline double not_a_number() { return __longlong_as_double(0x7fffffffffffffff); }
+
+// The sum of a segment by all lanes, read number by number.
+__device__ inline exact::Parts lane_sums(const Code* from, int length) {
+    const int lane = threadIdx.x, log = 32 - __clz(static_cast<u32>(length) / WARP);  // of a lane's numbers
+#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
+    double sum = 0;
+    exact::PairRange seen;
+    for (int i = lane; i < length; i += WARP) {
+        seen.see(from[i]);
+        sum += exact::moved(from[i], 0);
     }
-    return seen;
-}
-
-// Merges the numbers of all lanes of a segment.  Every lane has the result.
-template <typename Number, typename Merge>
-__device__ inline Number over_lanes(Number v, const Merge& merge) {
-#pragma unroll
-    for (int half = LANES / 2; half > 0; half /= 2) v = merge(v, __shfl_xor_sync(ALL, v, half));
-    return v;
-}
-
-// Stores the sum of a segment with NaN or inf, which need not be added up.
-__device__ inline void store_special(u32 seen, void* out, finish::Target target) {
-    const bool nan = seen & A_NAN || (seen & AN_INFINITY && seen & A_NEGATIVE_INFINITY);
-    const double infinity = __longlong_as_double(0x7ff0000000000000);
-    finish::store_rounded(out, nan ? infinity - infinity : seen & AN_INFINITY ? infinity : -infinity, target);
-}
-
-extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) exact_segments(const __grid_constant__ ExactSegments p) {
-    __shared__ i64 all_limbs[exact::WARPS][exact::WORDS];
-    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, mine = lane % LANES;
-    const finish::Target target = static_cast<finish::Target>(p.target);
-    const i64 segment = (static_cast<i64>(blockIdx.x) * exact::WARPS + warp) * (WARP / LANES) + lane / LANES;
-    const bool is_there = segment < p.segments;
-    i64 begin = 0, end = 0;
-    if (is_there) begin = p.offsets[segment], end = p.offsets[segment + 1];
-    const bool is_one = begin >= 0 && begin <= end && end <= p.n;
-    const bool is_long = is_one && end - begin > MOST, is_short = is_there && is_one && !is_long;
-    const int length = is_short ? static_cast<int>(end - begin) : 0, vectors = (length + PER_LOAD - 1) / PER_LOAD;
-    const Code* const from = static_cast<const Code*>(p.data) + (is_one ? begin : 0);
-    const u64 address = reinterpret_cast<u64>(from);
-    const char* const base = reinterpret_cast<const char*>(address & ~15ull);
-    const auto read = [&](int v) {
-        const u32 at = static_cast<u32>(address % 16) + v * 16;
-        const int left = length - v * PER_LOAD;
-        return begin + v * PER_LOAD + READ <= p.n ? load::aligned(load::fetch(base, at, left)) : load::one_by_one(base,
-                                                                                                                  at, left);
-    };
-
-    exact::Range range;
-#if ELEMENT != BINARY16
-    for (int v = mine; v < vectors; v += LANES) range.see(read(v));
-    const int top = over_lanes(range.top(), [](int a, int b) { return max(a, b); });
-    // HIGHEST_WINDOW leaves room for the anchor of a few terms; here there are TERMS of them.
-    const int window =
-        min(max(max(top, 1) - exact::BIAS + 1, ExactArithmetic::LOWEST_WINDOW),
-            ExactArithmetic::HIGHEST_WINDOW - exact::logarithm(TERMS));
-    const int high_exponent = window + exact::logarithm(TERMS) - ExactArithmetic::ROOM;
+    const int top = warp::reduce_max(seen.top(0));
+    const int bottom = exact::FIELDS - warp::reduce_max(exact::FIELDS - seen.bottom(0));
+    const bool proved = exact::fits(top, bottom, log, 53) && exact::fits(top, bottom, log + exact::logarithm(WARP), 62);
+    const int exponent = exact::last_bit(bottom == exact::FIELDS ? 1 : bottom);
+    return {0, warp::reduce_add(proved ? exact::integer_of(sum, exponent) : 0), 1, exponent, proved};
 #else
-    const int high_exponent = -exact::BIAS + 1 - exact::FRACTION;  // all numbers are multiples of 2 to this power
+    u32 largest = 0;
+    for (int i = lane; i < length; i += WARP)
+        largest = max(largest, static_cast<u32>(from[i] >> (8 * sizeof(Code) - 32)) & 0x7fffffff);
+    const int top = warp::reduce_max(exact::field_of(largest)), window = exact::Cut::clamped(exact::window_of(top, 0), log);
+    exact::Cut cut;
+    cut.begin(window, log);
+    for (int i = lane; i < length; i += WARP) cut.add(from[i]);
+    cut.empty(window, log);
+    exact::Parts sum = cut.parts(window, log, top);
+    sum.proved = __all_sync(ALL, sum.proved);
+    sum.high = warp::reduce_add(sum.high);
+    sum.low = warp::reduce_add(sum.low);
+    return sum;
 #endif
-    const int low_exponent = high_exponent + exact::logarithm(TERMS) - 1 - ExactArithmetic::ROOM;
-    const double high_anchor = ExactArithmetic::power_and_half(high_exponent + ExactArithmetic::PRECISION - 1);
-    double s[2] = {high_anchor, high_anchor};
-#if ELEMENT != BINARY16
-    const double low_anchor = ExactArithmetic::power_and_half(low_exponent + ExactArithmetic::PRECISION - 1);
-    double c[2] = {low_anchor, low_anchor}, leftover = 0;
-#endif
-    for (int v = mine; v < vectors; v += LANES) {
-        const Vector x = read(v);
-#if ELEMENT == BINARY16
-        range.see(x);
-#endif
-#pragma unroll
-        for (int i = 0; i < PER_LOAD; ++i) {
-            const double value = to_binary64(x.codes[i]), next = s[i % 2] + value;
-#if ELEMENT != BINARY16
-            const double rest = value - (next - s[i % 2]), lower = c[i % 2] + rest;
-            leftover += fabs(rest - (lower - c[i % 2]));
-            c[i % 2] = lower;
-#endif
-            s[i % 2] = next;
+}
+
+__device__ __noinline__ void sum_alone(const ExactSegments& p, i64 segment, i64 begin, int length, i64* limbs) {
+    const finish::Target target = static_cast<finish::Target>(p.target);
+    void* const out = finish::place(p.out, segment, target);
+    const Code* const from = static_cast<const Code*>(p.data) + begin;
+    const u32 divisor = p.mean ? length : 1;
+    const exact::Parts sum = lane_sums(from, length);
+    if (!sum.proved) exact::sum_in_limbs(from, length, 1, limbs);
+    if (threadIdx.x == 0) {
+        if (sum.proved && divisor) exact::store_sum(sum, divisor, out, target);
+        else if (divisor) exact::store_all_limbs(limbs, divisor, out, target);
+        else finish::store_rounded(out, not_a_number(), target);
+    }
+    __syncwarp();
+}
+
+// Leaves a segment to the second launch.
+__device__ __noinline__ void leave(const ExactSegments& p, i64 segment, i64 begin, i64 length) {
+    const finish::Target target = static_cast<finish::Target>(p.target);
+    const u32 place = ragged::append(p.queue, segment, begin, length, exact::parts_of(length));
+    if (place == ragged::NO_ROOM) {
+        if (threadIdx.x == 0) finish::store_rounded(finish::place(p.out, segment, target), not_a_number(), target);
+    } else {
+        for (int i = threadIdx.x; i < exact::WORDS; i += WARP) p.limbs[static_cast<i64>(place) * exact::WORDS + i] = 0;
+    }
+}
+
+// Any segments, one after another.
+__device__ __noinline__ void sum_one_by_one(const ExactSegments& p, i64 first, i64 last, i64* limbs) {
+    const finish::Target target = static_cast<finish::Target>(p.target);
+    for (i64 segment = first; segment < last; ++segment) {
+        const i64 begin = p.offsets[segment], end = p.offsets[segment + 1];
+        if (begin < 0 || end < begin || end > p.n) {
+            if (threadIdx.x == 0) finish::store_rounded(finish::place(p.out, segment, target), not_a_number(), target);
+        } else if (end - begin > p.most) {
+            leave(p, segment, begin, end - begin);
+        } else {
+            sum_alone(p, segment, begin, static_cast<int>(end - begin), limbs);
         }
     }
-#if ELEMENT == BINARY16
-    const int top = over_lanes(range.top(), [](int a, int b) { return max(a, b); });
-    i64 low = 0;
-    bool proved = true;
-#else
-    i64 low = ExactArithmetic::bits(c[0]) + ExactArithmetic::bits(c[1]) - 2 * ExactArithmetic::bits(low_anchor);
-    bool proved = top < min(window + exact::BIAS, exact::FIELDS) && leftover == 0;
-    proved = over_lanes(static_cast<int>(proved), [](int a, int b) { return a & b; });
-#endif
-    i64 high = ExactArithmetic::bits(s[0]) + ExactArithmetic::bits(s[1]) - 2 * ExactArithmetic::bits(high_anchor);
-    const auto plus = [](i64 a, i64 b) { return a + b; };
-    high = over_lanes(high, plus);
-    low = over_lanes(low, plus);
+}
 
-    void* const out = finish::place(p.out, segment, target);
-    const bool special = top == exact::FIELDS;
-    u32 seen = 0;
-    if (special)
-        for (int v = mine; v < vectors; v += LANES) seen |= seen_in(read(v));
-    seen = over_lanes(seen, [](u32 a, u32 b) { return a | b; });
-    if (is_there && mine == 0) {
-        if (!is_one || (p.mean && length == 0 && !is_long))
-            store_special(A_NAN, out, target);
-        else if (is_short && special)
-            store_special(seen, out, target);
-        else if (is_short && proved)
-            exact::store_parts(high, low, high_exponent - low_exponent, low_exponent, p.mean ? length : 1, out, target);
+extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP))
+    exact_segments(const __grid_constant__ ExactSegments p) {
+    __shared__ ExactSegmentsMemory room;
+    const u32 lane = threadIdx.x;
+    const finish::Target target = static_cast<finish::Target>(p.target);
+    const i64 first = static_cast<i64>(blockIdx.x) * p.per_warp, last = min(first + p.per_warp, p.segments);
+    if (first >= last) return;
+    const i64 run_begin = p.offsets[first], run_end = p.offsets[last];
+    const bool is_run = run_begin >= 0 && run_begin <= run_end && run_end <= p.n && run_end - run_begin <= LARGEST_RUN;
+    const u32 size = is_run ? static_cast<u32>(run_end - run_begin) : 0;
+    exact::WindowRing data(room.data);
+    u32 shift = 0;
+    if (size) {
+        shift = data.begin(p.data, static_cast<const Code*>(p.data) + run_begin, size * static_cast<u32>(sizeof(Code)));
+        data.go_on(0);
     }
-
-    u32 rest = __ballot_sync(ALL, mine == 0 && is_short && !special && !proved);
-    for (; rest; rest &= rest - 1) {
-        const int who = __ffs(rest) - 1;
-        const int count = __shfl_sync(ALL, length, who);
-        const Code* const codes = reinterpret_cast<const Code*>(__shfl_sync(ALL, address, who));
-        i64* const limbs = all_limbs[warp];
-        exact::sum_in_limbs(codes, count, 1, limbs);
-        if (lane == who) exact::store_all_limbs(limbs, p.mean ? count : 1, out, target);
-        __syncwarp();
+    exact::Prefixes window(data, room.before);
+    i64 done = first;
+    i64 next = p.offsets[min(done + lane, last)];
+#pragma unroll 1
+    while (is_run && done < last) {
+        const u64 relative = static_cast<u64>(next - run_begin);
+        next = p.offsets[min(done + AT_ONCE + lane, last)];
+        const u32 boundary = relative > size ? NONE : static_cast<u32>(relative);
+        u32 before = __shfl_up_sync(ALL, boundary, 1);
+        if (lane == 0) before = boundary;
+        if (__any_sync(ALL, boundary == NONE || before > boundary)) break;
+        const u32 length = boundary - before;
+        const bool is_long = length > p.most, is_mine = lane > 0 && done + lane <= last;
+        for (u32 longs = __ballot_sync(ALL, is_long); longs; longs &= longs - 1) {
+            const int who = __ffs(longs) - 1;
+            leave(p, done + who - 1, run_begin + __shfl_sync(ALL, before, who), __shfl_sync(ALL, length, who));
+        }
+        const u32 begin = before * static_cast<u32>(sizeof(Code)) + shift;
+        const u32 end = boundary * static_cast<u32>(sizeof(Code)) + shift;
+        const bool is_summed = length && !is_long;
+        exact::DoubleSum total;
+        bool proved = true;
+        u32 seen = 0;  // what lies before has been added
+        for (;;) {
+            const u32 needed = warp::reduce_min(is_summed && end > seen ? max(begin, seen) : NONE);
+            if (needed == NONE) break;
+            if (needed >= window.end) window.open(needed);
+            const u32 from = min(max(begin, window.begin), window.end), to = min(max(end, window.begin), window.end);
+            const exact::Prefixes::Prefix here = window.before(to);
+            const exact::Prefixes::Prefix there = window.of_lane_below(here);
+            if (is_summed && from < to) {
+                window.add_difference(here, there, total);
+                proved &= window.proved;
+            }
+            seen = window.end;
+        }
+        const i64 segment = done + lane - 1;
+        proved &= total.leftover == 0;
+        if (is_mine && !is_long) {
+            if (p.mean && !length) finish::store_rounded(finish::place(p.out, segment, target), not_a_number(), target);
+            else if (proved)
+                proved = exact::store_double_sum(total, p.mean ? length : 1, finish::place(p.out, segment, target), target);
+        }
+        for (u32 rest = __ballot_sync(ALL, is_mine && is_summed && !proved); rest; rest &= rest - 1) {
+            const int who = __ffs(rest) - 1;
+            sum_alone(p, done + who - 1, run_begin + __shfl_sync(ALL, before, who), __shfl_sync(ALL, length, who),
+                      room.limbs);
+        }
+        done += AT_ONCE;
     }
-    for (rest = __ballot_sync(ALL, mine == 0 && is_there && is_long); rest; rest &= rest - 1) {
-        const int who = __ffs(rest) - 1;
-        const i64 count = __shfl_sync(ALL, end - begin, who), chunks = exact::exact_chunks_of(count);
-        const u32 place = ragged::append(p.queue, __shfl_sync(ALL, segment, who), __shfl_sync(ALL, begin, who), count,
-                                         chunks);
-        if (place == ragged::NO_ROOM) {
-            if (lane == who) store_special(A_NAN, out, target);
-        } else if (chunks > 1)
-            for (int i = lane; i < exact::WORDS; i += WARP) p.limbs[static_cast<i64>(place) * exact::WORDS + i] = 0;
-    }
+    data.finish();
+    if (done < last) sum_one_by_one(p, done, last, room.limbs);
 }

@@ -1,43 +1,40 @@
-// The exact sums of the long segments that exact_segments.cu has left.  Blocks take chunks from the work queue.  The
-// block that does the last chunk of a segment rounds the sum.
+// The exact sums of the long segments that exact_segments.cu has left.  Warps take parts of them from the work queue,
+// and meet in limbs.  The warp that does the last part of a segment rounds the sum.
 //
-// Compiled with ELEMENT, LAYOUT SHIFTED (load/array.cuh), THREADS (those of a chunk), UNROLL, RESIDENT and TERM
-// VALUE, as exact.cu.
+// Compiled with ELEMENT, LAYOUT ALIGNED (load/array.cuh), TILES (granules of a lane at a time), LANES WARP, LOOPS 1,
+// THREADS, RESIDENT, UNROLL 1 and TERM VALUE, as exact_rows.cu.
 
-#include "device/exact/segment_chunks.cuh"
-#include "device/exact/values.cuh"
+#include "device/exact/row_sums.cuh"
 #include "device/ragged/work_queue.cuh"
 
 using namespace tcu;
 
-static_assert(THREADS == exact::CHUNK_THREADS);
-
 #include "generated/exact_segments/LongExactSegments.inc"
 
-extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
+extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS))
     long_exact_segments(const __grid_constant__ LongExactSegments p) {
-    __shared__ i64 own[exact::WORDS];
-    ragged::for_each_item(p.queue, [&](const ragged::WorkItem& item, u32 number) {
-        for (int i = threadIdx.x; i < exact::WORDS; i += THREADS) own[i] = 0;
-        __syncthreads();
-        exact::ExactSum sum;
-        sum.x.data = static_cast<const Code*>(p.data) + item.begin;
-        sum.x.n = item.length;
-        sum.loads = exact::exact_loads_of(item.length);
-        exact::add_whole_chunk(sum, number - item.first, own);
-        __syncthreads();
-        const i64 chunks = exact::exact_chunks_of(item.length);
-        if (chunks > 1) {
-            i64* const limbs = p.limbs + static_cast<i64>(item.place) * exact::WORDS;
-            for (int i = threadIdx.x; i < exact::WORDS; i += THREADS)
-                if (own[i]) atomicAdd(reinterpret_cast<u64*>(limbs + i), static_cast<u64>(own[i]));
-            if (!ragged::is_last(p.queue, item, chunks)) return;
-            for (int i = threadIdx.x; i < exact::WORDS; i += THREADS)
-                own[i] = static_cast<i64>(__ldcg(reinterpret_cast<const u64*>(limbs + i)));
-            __syncthreads();
+    __shared__ i64 all_limbs[exact::WARPS][exact::WORDS];
+    i64* const limbs = all_limbs[threadIdx.x / WARP];
+    ragged::for_each_item_of_warps(p.queue, [&](const ragged::WorkItem& item, u32 number) {
+        const i64 part = exact::part_of(item.length), skipped = (number - item.first) * part;
+        const int length = static_cast<int>(min(part, item.length - skipped));
+        const Code* const from = static_cast<const Code*>(p.data) + item.begin + skipped;
+        i64* const shared_by_all = p.limbs + static_cast<i64>(item.place) * exact::WORDS;
+        const exact::Parts sum = exact::sum_of_span(exact::Span(from, length));
+        if (sum.proved) {
+            exact::add_to_limbs(shared_by_all, sum.high, sum.exponent + sum.shift, sum.low, sum.exponent);
+        } else {
+            exact::sum_in_limbs(from, length, 1, limbs);
+            exact::share_limbs(limbs, shared_by_all);
         }
+        __threadfence();
+        __syncwarp();
+        if (!ragged::is_last_for_warp(p.queue, item, exact::parts_of(item.length))) return;
+        __threadfence();
+        exact::take_limbs(shared_by_all, limbs);
         const finish::Target target = static_cast<finish::Target>(p.target);
-        if (threadIdx.x == 0)
-            exact::store_all_limbs(own, p.mean ? item.length : 1, finish::place(p.out, item.segment, target), target);
+        if (threadIdx.x % WARP == 0)
+            exact::store_all_limbs(limbs, p.mean ? item.length : 1, finish::place(p.out, item.segment, target), target);
+        __syncwarp();
     });
 }

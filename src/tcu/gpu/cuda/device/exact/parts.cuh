@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "device/exact/segment_chunks.cuh"
+#include "device/exact/segment_parts.cuh"
 #include "device/exact/values.cuh"
 
 namespace tcu::exact {
@@ -61,8 +61,22 @@ __device__ inline double power(int exponent) { return __hiloint2double((exponent
 
 __device__ inline bool fits_binary64(i64 x) { return static_cast<u64>(x) + (1ull << 53) <= 1ull << 54; }
 
-// The same number.  Most sums are two numbers of binary64, whose sum is rounded to odd: then the second rounding, to
-// a narrower format, sees whether anything was cut off.  store_parts alone takes as long as adding up 20 numbers.
+// A rounded number, of which `rest` was cut off, rounded to odd instead: a second rounding, to a narrower format, then
+// sees whether anything was.  Only the sign of `rest` matters.
+__device__ inline double to_odd(double x, double rest) {
+    i64 bits = __double_as_longlong(x);
+    if (rest != 0 && !(bits & 1)) bits += (rest > 0) == (x > 0) ? 1 : -1;
+    return __longlong_as_double(bits);
+}
+
+// Stores the sum of two numbers of binary64, rounded once.
+__device__ inline void store_doubles(double high, double low, void* out, finish::Target target) {
+    const double total = high + low, other = total - high, rest = (high - (total - other)) + (low - other);
+    finish::store_rounded(out, target == finish::TO_BINARY64 ? total : to_odd(total, rest), target);
+}
+
+// The same number as store_parts.  Most sums are two numbers of binary64.  store_parts alone takes as long as adding up
+// 20 numbers.
 __device__ inline void store_sum(const Parts& sum, u32 divisor, void* out, finish::Target target) {
     const bool plain = divisor == 1 && fits_binary64(sum.high) && fits_binary64(sum.low) && sum.exponent >= -1022 &&
                        sum.exponent + sum.shift <= 900;
@@ -70,12 +84,8 @@ __device__ inline void store_sum(const Parts& sum, u32 divisor, void* out, finis
         store_parts(sum.high, sum.low, sum.shift, sum.exponent, divisor, out, target);
         return;
     }
-    const double high = static_cast<double>(sum.high) * power(sum.exponent + sum.shift);
-    const double low = static_cast<double>(sum.low) * power(sum.exponent), total = high + low;
-    const double other = total - high, rest = (high - (total - other)) + (low - other);
-    i64 bits = __double_as_longlong(total);
-    if (target != finish::TO_BINARY64 && rest != 0 && !(bits & 1)) bits += (rest > 0) == (total > 0) ? 1 : -1;
-    finish::store_rounded(out, __longlong_as_double(bits), target);
+    store_doubles(static_cast<double>(sum.high) * power(sum.exponent + sum.shift),
+                  static_cast<double>(sum.low) * power(sum.exponent), out, target);
 }
 
 // A warp adds up numbers that lie `step` elements apart, one by one, whatever they are.
