@@ -60,6 +60,7 @@ Scan = struct("Scan", """
     Slot* slots;
     ScanCounters* shared;
     Levels levels;
+    i64 rows_of_share;  // whole rows of a tile
     i64 shares;  // pieces of work: chunks of all rows; or, of short rows, as many as a block or a warp takes at a time
 """)  # fmt: skip
 
@@ -84,8 +85,8 @@ def scan_recipe(
     """The running sums of each row by the plan of one.
 
     ``stride_in`` and ``stride_out`` are the distances of rows in elements;
-    ``aligned_in`` and ``aligned_out``: whether each row begins at a multiple
-    of 16 bytes there.  Raises ParameterError for arrays beyond 2^31 chunks.
+    ``aligned_in`` and ``aligned_out``: whether the first row begins at a
+    multiple of 16 bytes there.  Raises ParameterError for arrays beyond 2^31 chunks.
     """
     tuned = config(ScanConfig, gpu.compute_capability, plan.input)
     size = get_format(plan.input).dtype.itemsize
@@ -93,7 +94,8 @@ def scan_recipe(
     groups = max(-(-plan.n // per_group), 1)
     chunks = -(-groups // _CHUNK)
     per_row = min(1 << (groups - 1).bit_length(), _CHUNK)
-    aligned = aligned_in and aligned_out and (not reverse or plan.n % per_group == 0)
+    rows_aligned = rows <= 1 or (stride_in * size % 16 == 0 and stride_out * target.dtype.itemsize % 16 == 0)
+    aligned = aligned_in and aligned_out and rows_aligned and (not reverse or plan.n % per_group == 0)
     shares = rows * chunks if chunks > 1 else -(-rows * per_row // _CHUNK)
     if shares > _MAX_SHARES:
         raise ParameterError(
@@ -103,21 +105,27 @@ def scan_recipe(
     dense = stride_in == stride_out == plan.n == groups * per_group
     exact = plan.input == target.name == "binary16"
     alone = copied and exact and dense and _is_short(rows, groups, gpu, tuned)
-    levels, slots = _levels(rows, chunks) if chunks > 1 and not alone else (Levels(), 0)
-    if alone:
+    tile = None
+    if not alone and gpu.compute_capability >= (9, 0) and (rows == 1 or stride_in == stride_out == plan.n) and plan.n and rows:
+        tile = _tile_grid(plan, rows, groups, chunks, aligned_in, aligned_out, target, tuned)
+    if tile is not None and aligned and dense and per_row == groups and chunks == 1: tile = None
+    levels, slots = _levels(rows, chunks) if chunks > 1 and not alone and tile is None else (Levels(), 0)
+    if tile is not None:
+        grid = tile
+    elif alone:
         grid = _short_grid(rows, groups, tuned)
     elif copied and chunks > 1 and _is_long(size, target.dtype.itemsize, gpu, tuned):
         grid = _long_grid(levels.count, shares, target.dtype.itemsize > size, gpu, tuned)
         slots = shares if levels.count == 1 else 2 * shares
     else:
         grid = _any_grid(per_row, chunks, shares, copied, size == target.dtype.itemsize == 2, gpu, tuned)
-    problem = Scan(0, 0, rows, plan.n, stride_in, stride_out, 0, 0, levels, grid.shares)
+    problem = Scan(0, 0, rows, plan.n, stride_in, stride_out, 0, 0, levels, grid.rows_of_share, grid.shares)
     takes: dict[str, Given] = {"data": X, "out": OUT}
     space = Space("scan", (_SHARED + _SLOT * slots) // 8) if slots else None
     if space is not None:
         takes |= {"shared": SPACE, "slots": (SPACE, _SHARED)}
     macros = _macros(
-        plan.input, target, exclusive, reverse, "ALIGNED" if aligned else "SHIFTED", **grid.macros
+        plan.input, target, exclusive, reverse, "ALIGNED" if aligned or tile is not None else "SHIFTED", **grid.macros
     )
     choice = KernelChoice(
         grid.source, macros, grid.blocks, grid.threads, problem, takes, shared=grid.shared, cooperative=grid.cooperative
@@ -158,6 +166,7 @@ class _Grid:
     threads: int
     shared: int
     """Bytes of shared memory of a block."""
+    rows_of_share: int = 0
     cooperative: bool = False
     """Whether blocks wait for each other, and so all run at the same time."""
 
@@ -208,6 +217,42 @@ def _short_grid(rows: int, groups: int, tuned: ScanConfig) -> _Grid:
     shares = -(-rows * groups // max(groups, lines * _LANES))
     macros = {"PER_ROW": groups, "TOGETHER": lines, "BUFFERS": buffers, "RESIDENT": resident}
     return _Grid("short_scan", macros, shares, shares, _LANES, short_scan_bytes(lines, buffers))
+
+
+TUNE = (4096, 3, 24)
+MOST = 34 << 10
+
+
+def _tile_grid(
+    plan: ScanPlan, rows: int, groups: int, chunks: int, aligned_in: bool, aligned_out: bool, target: Format,
+    tuned: ScanConfig,
+) -> _Grid | None:  # fmt: skip
+    tile, rotate, resident = TUNE
+    size, target_size = get_format(plan.input).dtype.itemsize, target.dtype.itemsize
+    base = [math.gcd(16, plan.n * each) if aligned else each for each, aligned in ((size, aligned_in), (target_size, aligned_out))]
+    apart = size != target_size or not (aligned_in and aligned_out)
+    even = 16 // math.gcd(16, plan.n * min(size, target_size))
+    together = max(_LANES // groups, 1)
+    count = max(1, tile // (plan.n * size))
+    for multiple in (math.lcm(even, together), together, even):
+        if count >= multiple:
+            count -= count % multiple
+            break
+    levels = 0 if groups == 1 else 1 if groups <= _LANES else 2 if chunks == 1 else 3
+    shared = tile_scan_bytes(count * plan.n, size, target_size, apart)
+    if shared > MOST:
+        return None
+    macros = {
+        "NUMBERS": min(plan.n, _GROUP // size), "LEVELS": levels, "UNIT": base[0], "RESULT_UNIT": base[1], "APART": int(apart),
+        "ROTATE": rotate, "RESIDENT": resident,
+    }
+    shares = -(-rows // count)
+    return _Grid("tile_scan", macros, shares, shares, _LANES, shared, rows_of_share=count)
+
+
+def tile_scan_bytes(count: int, size: int, target_size: int, apart: bool) -> int:
+    bytes_ = 16 * 7 + _aligned(count * size)
+    return bytes_ + (16 + _aligned(count * target_size) if apart else 0)
 
 
 def long_scan_bytes(buffers: int, wide: bool) -> int:

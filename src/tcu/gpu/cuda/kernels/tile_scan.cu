@@ -1,0 +1,116 @@
+// Running sums of rows of any length without gaps between them: those whose groups do not lie at multiples of 16 bytes,
+// or whose last one is partial.
+//
+// A warp takes a tile: some whole rows, as they lie in memory, that is copied to shared memory.  Lanes read groups
+// from any byte on, and write results in place of the numbers, or behind them; these leave together.  No warp waits
+// for another.
+//
+// Compiled with ELEMENT, RESULT (finish/result_code.cuh), LAYOUT (ALIGNED), EXCLUSIVE, REVERSE, for sm_90 and later, and
+//   NUMBERS      numbers of a row; a group's for longer rows
+//   LEVELS     networks: 0 for rows of a group, 1 for those of a line at most, 2 for a chunk, 3 for more
+//   UNIT       bytes, up to 16: a power of two that divides where rows begin
+//   RESULT_UNIT  the same of the results
+//   ROTATE     stages in which words are rotated before they are written
+//   APART      1: results do not take the places of numbers
+//   RESIDENT   warps per multiprocessor that the registers must allow
+
+#include "device/load/bulk_copy.cuh"
+#include "device/scan/rows.cuh"
+#include "device/scan/tile_lines.cuh"
+
+using namespace tcu;
+
+constexpr int SIZE = sizeof(Code), RESULT_SIZE = sizeof(finish::ResultCode);
+
+// Where a lane's group is.
+struct TilePlace {
+    int at;        // of its first number in the tile, which may lie before the row
+    int low, high;  // which of its numbers belong to the row
+};
+
+__device__ inline TilePlace place_of(int row, int group, int length) {
+    const int offset = REVERSE ? length - (group + 1) * scan::GROUP : group * scan::GROUP;
+    return {row * length + offset, REVERSE ? max(-offset, 0) : 0, REVERSE ? scan::GROUP : min(length - offset, scan::GROUP)};
+}
+
+extern "C" __global__ void __launch_bounds__(WARP, RESIDENT) tile_scan(const __grid_constant__ scan::Scan p) {
+    extern __shared__ uint4 memory[];
+    // Groups are read with what lies around them in granules.
+    constexpr int AROUND = 3;
+    u64* const full = reinterpret_cast<u64*>(memory);
+    const int lane = threadIdx.x, length = static_cast<int>(p.length);
+    const i64 row0 = static_cast<i64>(blockIdx.x) * p.rows_of_share, first = row0 * p.length;
+    const int rows = static_cast<int>(min(p.rows_of_share, p.rows - row0)), count = rows * length;
+    const u64 from = reinterpret_cast<u64>(static_cast<const Code*>(p.data) + first);
+    const int shift = static_cast<int>(from % 16), granules = (shift + count * SIZE + 15) / 16;
+    if (lane == 0) {
+        load::prepare(full);
+        load::copy_bulk(memory + AROUND, reinterpret_cast<const void*>(from - shift), 16 * granules, full);
+    }
+    finish::ResultCode* const to = static_cast<finish::ResultCode*>(p.out) + first;
+    const int result_shift = static_cast<int>(reinterpret_cast<u64>(to) % 16);
+    char* const numbers = reinterpret_cast<char*>(memory + AROUND) + shift;
+    char* const results = APART ? reinterpret_cast<char*>(memory + 2 * AROUND + granules) + result_shift : numbers;
+    const int groups = (length + scan::GROUP - 1) / scan::GROUP;
+#if LEVELS <= 1
+    // Rows side by side in the lanes.
+    const int in_row = LEVELS ? groups : 1, together = WARP / in_row, mine = lane / in_row;
+    const scan::LanesOfRow lanes{LEVELS ? lane - mine * in_row : 0, LEVELS ? mine * in_row : lane, in_row};
+    const auto place = [&](int pass) -> TilePlace {
+        const int row = pass * together + mine;
+        if (mine >= together || row >= rows) return {0, 0, 0};
+        return place_of(row, lanes.place, length);
+    };
+    const int passes = (rows + together - 1) / together;
+#else
+    // A row's lines one after another.
+    const scan::LanesOfRow lanes{lane, 0, WARP};
+    const int lines = (groups + WARP - 1) / WARP, passes = rows * lines;
+    int row = 0, line = 0;
+    const auto place = [&](int) -> TilePlace {
+        const int group = line * WARP + lane;
+        const TilePlace found = group < groups ? place_of(row, group, length) : TilePlace{row * length, 0, 0};
+        if (++line == lines) {
+            line = 0;
+            ++row;
+        }
+        return found;
+    };
+    scan::Before before(lines);
+#endif
+    __syncwarp();
+    load::wait_for_copy(full, 0);
+    TilePlace now = place(0);
+    scan::Group x = scan::read_shared<UNIT>(numbers + now.at * SIZE);
+#pragma unroll 1
+    for (int pass = 0; pass < passes; ++pass) {
+        TilePlace later = now;
+        scan::Group next = x;
+        if (pass + 1 < passes) {
+            later = place(pass + 1);
+            next = scan::read_shared<UNIT>(numbers + later.at * SIZE);
+        }
+        scan::Results r;
+#if LEVELS <= 1
+        scan::scan_group(x, lanes, 0, r);
+#else
+        before.push(scan::scan_group(x, lanes, before.sum, r));
+#endif
+        scan::write_shared<RESULT_UNIT>(results + now.at * RESULT_SIZE, r, now.low, now.high);
+        now = later;
+        x = next;
+    }
+    load::release_to_copies();
+    __syncwarp();
+    // Numbers that share a granule with those of others are stored one by one.
+    const int bytes = count * RESULT_SIZE, head = min(-result_shift & 15, bytes), whole = (bytes - head) / 16 * 16;
+    if (lane == 0 && whole) {
+        load::start_store(reinterpret_cast<char*>(to) + head, results + head, whole);
+        load::commit_stores();
+    }
+    const finish::ResultCode* const codes = reinterpret_cast<const finish::ResultCode*>(results);
+    if (lane < head / RESULT_SIZE) to[lane] = codes[lane];
+    const int rest = (head + whole) / RESULT_SIZE + lane;
+    if (rest < count) to[rest] = codes[rest];
+    if (lane == 0) load::wait_for_stores();
+}
