@@ -219,7 +219,7 @@ def _short_grid(rows: int, groups: int, tuned: ScanConfig) -> _Grid:
     return _Grid("short_scan", macros, shares, shares, _LANES, short_scan_bytes(lines, buffers))
 
 
-TUNE = (4096, 3, 24)
+TUNE = (4096, 0, 24, 16)
 MOST = 34 << 10
 
 
@@ -227,32 +227,49 @@ def _tile_grid(
     plan: ScanPlan, rows: int, groups: int, chunks: int, aligned_in: bool, aligned_out: bool, target: Format,
     tuned: ScanConfig,
 ) -> _Grid | None:  # fmt: skip
-    tile, rotate, resident = TUNE
+    tile, rotate, resident, free = TUNE
     size, target_size = get_format(plan.input).dtype.itemsize, target.dtype.itemsize
-    base = [math.gcd(16, plan.n * each) if aligned else each for each, aligned in ((size, aligned_in), (target_size, aligned_out))]
+    units = [math.gcd(16, plan.n * each) if aligned else each for each, aligned in ((size, aligned_in), (target_size, aligned_out))]
     apart = size != target_size or not (aligned_in and aligned_out)
     even = 16 // math.gcd(16, plan.n * min(size, target_size))
+    part = _numbers_of_lane(plan.n, free) if plan.input == "binary16" and chunks == 1 and free else 0
+    if part:
+        groups = -(-plan.n // part)
     together = max(_LANES // groups, 1)
     count = max(1, tile // (plan.n * size))
     for multiple in (math.lcm(even, together), together, even):
-        if count >= multiple:
-            count -= count % multiple
+        if count * 5 // 4 >= multiple:
+            count = max(count - count % multiple, multiple)
             break
     levels = 0 if groups == 1 else 1 if groups <= _LANES else 2 if chunks == 1 else 3
     shared = tile_scan_bytes(count * plan.n, size, target_size, apart)
     if shared > MOST:
         return None
     macros = {
-        "NUMBERS": min(plan.n, _GROUP // size), "LEVELS": levels, "UNIT": base[0], "RESULT_UNIT": base[1], "APART": int(apart),
-        "ROTATE": rotate, "RESIDENT": resident,
+        "NUMBERS": _GROUP // size if part else min(plan.n, _GROUP // size), "LEVELS": levels, "UNIT": units[0], "RESULT_UNIT": units[1],
+        "APART": int(apart), "ROTATE": rotate, "RESIDENT": resident, "FREE": part,
     }
+    if part:
+        macros |= {"UNIT": 2, "RESULT_UNIT": 2, "ROTATE": 0}
     shares = -(-rows // count)
     return _Grid("tile_scan", macros, shares, shares, _LANES, shared, rows_of_share=count)
 
 
+def _numbers_of_lane(n: int, overhead: int) -> int:
+    """How many numbers a lane has, an odd number: as takes the least time for each row."""
+
+    def time(part: int) -> float:
+        lanes = -(-n // part)
+        if lanes > _LANES:
+            return -(-lanes // _LANES) * (part + overhead)
+        return (part + overhead * (1 if lanes > 1 else 0.5)) / (_LANES // lanes)
+
+    return min(range(1, 18, 2), key=time)
+
+
 def tile_scan_bytes(count: int, size: int, target_size: int, apart: bool) -> int:
-    bytes_ = 16 * 7 + _aligned(count * size)
-    return bytes_ + (16 + _aligned(count * target_size) if apart else 0)
+    numbers = -(-(255 + count * size + 48) // 128) * 128
+    return numbers + (128 + _aligned(count * target_size) if apart else 0)
 
 
 def long_scan_bytes(buffers: int, wide: bool) -> int:

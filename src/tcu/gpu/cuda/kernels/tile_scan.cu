@@ -6,6 +6,7 @@
 // for another.
 //
 // Compiled with ELEMENT, RESULT (finish/result_code.cuh), LAYOUT (ALIGNED), EXCLUSIVE, REVERSE, for sm_90 and later, and
+//   FREE       numbers of a lane, where their order does not matter (binary16, rows of a chunk at most); else 0
 //   NUMBERS      numbers of a row; a group's for longer rows
 //   LEVELS     networks: 0 for rows of a group, 1 for those of a line at most, 2 for a chunk, 3 for more
 //   UNIT       bytes, up to 16: a power of two that divides where rows begin
@@ -29,29 +30,31 @@ struct TilePlace {
 };
 
 __device__ inline TilePlace place_of(int row, int group, int length) {
-    const int offset = REVERSE ? length - (group + 1) * scan::GROUP : group * scan::GROUP;
-    return {row * length + offset, REVERSE ? max(-offset, 0) : 0, REVERSE ? scan::GROUP : min(length - offset, scan::GROUP)};
+    const int offset = REVERSE ? length - (group + 1) * scan::PART : group * scan::PART;
+    return {row * length + offset, REVERSE ? max(-offset, 0) : 0, REVERSE ? scan::PART : min(length - offset, scan::PART)};
 }
 
 extern "C" __global__ void __launch_bounds__(WARP, RESIDENT) tile_scan(const __grid_constant__ scan::Scan p) {
     extern __shared__ uint4 memory[];
-    // Groups are read with what lies around them in granules.
-    constexpr int AROUND = 3;
     u64* const full = reinterpret_cast<u64*>(memory);
     const int lane = threadIdx.x, length = static_cast<int>(p.length);
     const i64 row0 = static_cast<i64>(blockIdx.x) * p.rows_of_share, first = row0 * p.length;
     const int rows = static_cast<int>(min(p.rows_of_share, p.rows - row0)), count = rows * length;
     const u64 from = reinterpret_cast<u64>(static_cast<const Code*>(p.data) + first);
-    const int shift = static_cast<int>(from % 16), granules = (shift + count * SIZE + 15) / 16;
+    // Lines of memory are lines here (load/ring.cuh).  Groups are read with what lies around them.
+    constexpr int LINE = 128, AROUND = 48;
+    char* const numbers = reinterpret_cast<char*>(memory) + LINE + from % LINE;
     if (lane == 0) {
+        const int shift = static_cast<int>(from % 16);
         load::prepare(full);
-        load::copy_bulk(memory + AROUND, reinterpret_cast<const void*>(from - shift), 16 * granules, full);
+        load::copy_bulk(numbers - shift, reinterpret_cast<const void*>(from - shift), (shift + count * SIZE + 15) / 16 * 16, full);
     }
     finish::ResultCode* const to = static_cast<finish::ResultCode*>(p.out) + first;
     const int result_shift = static_cast<int>(reinterpret_cast<u64>(to) % 16);
-    char* const numbers = reinterpret_cast<char*>(memory + AROUND) + shift;
-    char* const results = APART ? reinterpret_cast<char*>(memory + 2 * AROUND + granules) + result_shift : numbers;
-    const int groups = (length + scan::GROUP - 1) / scan::GROUP;
+    const int lines_of_numbers = (2 * LINE - 1 + count * SIZE + AROUND + LINE - 1) / LINE;
+    char* const results =
+        APART ? reinterpret_cast<char*>(memory) + lines_of_numbers * LINE + reinterpret_cast<u64>(to) % LINE : numbers;
+    const int groups = (length + scan::PART - 1) / scan::PART;
 #if LEVELS <= 1
     // Rows side by side in the lanes.
     const int in_row = LEVELS ? groups : 1, together = WARP / in_row, mine = lane / in_row;
@@ -81,16 +84,16 @@ extern "C" __global__ void __launch_bounds__(WARP, RESIDENT) tile_scan(const __g
     __syncwarp();
     load::wait_for_copy(full, 0);
     TilePlace now = place(0);
-    scan::Group x = scan::read_shared<UNIT>(numbers + now.at * SIZE);
+    scan::Part x = scan::read_shared<UNIT>(numbers + now.at * SIZE);
 #pragma unroll 1
     for (int pass = 0; pass < passes; ++pass) {
         TilePlace later = now;
-        scan::Group next = x;
+        scan::Part next = x;
         if (pass + 1 < passes) {
             later = place(pass + 1);
             next = scan::read_shared<UNIT>(numbers + later.at * SIZE);
         }
-        scan::Results r;
+        scan::PartResults r;
 #if LEVELS <= 1
         scan::scan_group(x, lanes, 0, r);
 #else

@@ -43,6 +43,14 @@ struct Before {
     const int lines;
     int line = 0;
     double sum = 0;
+#if FREE
+    __device__ explicit Before(int lines) : lines(lines) {}
+
+    __device__ void push(double inclusive_sum) {
+        sum += __shfl_sync(ALL, inclusive_sum, WARP - 1);
+        if (++line == lines) sum = line = 0;
+    }
+#else
     AlignedBlocks<4> in_chunk;
     AlignedBlocks<5> chunks;
     double chunks_before = 0;
@@ -66,8 +74,61 @@ struct Before {
         sum = in_chunk.before<0, 4>(line % LINES);
         if (LEVELS > 2) sum = chunks_before + sum;
     }
+#endif
 };
 #endif
+
+#if FREE
+// Sums of up to 2^13 numbers of binary16 are exact (exact_lines.cuh), so that a lane may have as many as suit the row.
+// Their count is odd: lanes then read and write one by one, from different banks.
+constexpr int PART = FREE;
+static_assert(ELEMENT == BINARY16 && PART % 2 == 1, "exact sums, and different banks");
+
+struct Part {
+    Code codes[PART];
+};
+
+struct PartResults {
+    finish::ResultCode codes[PART];
+};
+
+template <int>
+__device__ inline Part read_shared(const char* at) {
+    Part x;
+#pragma unroll
+    for (int i = 0; i < PART; ++i) x.codes[i] = reinterpret_cast<const Code*>(at)[i];
+    return x;
+}
+
+template <int>
+__device__ inline void write_shared(char* at, const PartResults& r, int low, int high) {
+#pragma unroll
+    for (int i = 0; i < PART; ++i)
+        if (REVERSE ? i >= low && high : i < high) reinterpret_cast<finish::ResultCode*>(at)[i] = r.codes[i];
+}
+
+__device__ inline double scan_group(const Part& x, const LanesOfRow& lanes, double start, PartResults& r) {
+    double sums[PART], sum = 0;
+#pragma unroll
+    for (int i = 0; i < PART; ++i) sums[i] = sum += to_binary64(x.codes[REVERSE ? PART - 1 - i : i]);
+    const double all = lanes.inclusive(sum), carry = start + lanes.exclusive(all);
+#pragma unroll
+    for (int i = 0; i < PART; ++i) {
+        const double value = EXCLUSIVE ? i ? carry + sums[i - (i > 0)] : carry : carry + sums[i];
+        r.codes[REVERSE ? PART - 1 - i : i] = finish::rounded(value);
+    }
+    if (carry + sum == carry + sum) return all;
+#pragma unroll
+    for (int i = 0; i < PART; ++i) {
+        const double value = EXCLUSIVE ? i ? carry + sums[i - (i > 0)] : carry : carry + sums[i];
+        if (value != value) r.codes[REVERSE ? PART - 1 - i : i] = finish::not_a_number();
+    }
+    return all;
+}
+#else
+constexpr int PART = GROUP;
+typedef Group Part;
+typedef Results PartResults;
 
 struct Scanned {
     Results results;
@@ -227,5 +288,7 @@ __device__ inline void write_shared(char* at, const Results& r, int low, int hig
             });
     }
 }
+
+#endif
 
 }  // namespace tcu::scan
