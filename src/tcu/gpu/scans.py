@@ -29,6 +29,9 @@ MAX_LEVELS = 6
 """Of chunks in a row: 32^6 of them are 2^44 bytes."""
 LIMITS, LINES = constants(MAX_LEVELS=MAX_LEVELS), constants(LINES=_LINES)
 BLOCK = constants(THREADS=_THREADS)
+_LINE_BYTES = 128
+"""Of memory."""
+_REST = 16
 _MAX_SHARES = (1 << 31) - 1
 """Blocks of a grid."""
 
@@ -102,13 +105,15 @@ def scan_recipe(
             f"{rows} rows of {plan.n} numbers are more than one scan takes: scan fewer rows at a time"
         )
     copied = aligned and gpu.compute_capability >= (9, 0)
-    dense = stride_in == stride_out == plan.n == groups * per_group
+    dense = rows <= 1 or stride_in == stride_out == plan.n
     exact = plan.input == target.name == "binary16"
-    alone = copied and exact and dense and _is_short(rows, groups, gpu, tuned)
+    alone = (
+        copied and exact and dense and plan.n == groups * per_group and _is_short(rows, groups, gpu, tuned)
+    )
+    even = aligned and plan.n % (per_row * per_group) == 0
     tile = None
-    if not alone and gpu.compute_capability >= (9, 0) and (rows == 1 or stride_in == stride_out == plan.n) and plan.n and rows:
-        tile = _tile_grid(plan, rows, groups, chunks, aligned_in, aligned_out, target, tuned)
-    if tile is not None and aligned and dense and per_row == groups and chunks == 1: tile = None
+    if dense and not even and not alone and rows * plan.n and gpu.compute_capability >= (9, 0):
+        tile = _tile_grid(plan, rows, (aligned_in, aligned_out), target, gpu, tuned)
     levels, slots = _levels(rows, chunks) if chunks > 1 and not alone and tile is None else (Levels(), 0)
     if tile is not None:
         grid = tile
@@ -125,7 +130,12 @@ def scan_recipe(
     if space is not None:
         takes |= {"shared": SPACE, "slots": (SPACE, _SHARED)}
     macros = _macros(
-        plan.input, target, exclusive, reverse, "ALIGNED" if aligned or tile is not None else "SHIFTED", **grid.macros
+        plan.input,
+        target,
+        exclusive,
+        reverse,
+        "ALIGNED" if aligned or tile is not None else "SHIFTED",
+        **grid.macros,
     )
     choice = KernelChoice(
         grid.source, macros, grid.blocks, grid.threads, problem, takes, shared=grid.shared, cooperative=grid.cooperative
@@ -219,57 +229,55 @@ def _short_grid(rows: int, groups: int, tuned: ScanConfig) -> _Grid:
     return _Grid("short_scan", macros, shares, shares, _LANES, short_scan_bytes(lines, buffers))
 
 
-TUNE = (4096, 0, 24, 16)
-MOST = 34 << 10
-
-
 def _tile_grid(
-    plan: ScanPlan, rows: int, groups: int, chunks: int, aligned_in: bool, aligned_out: bool, target: Format,
-    tuned: ScanConfig,
-) -> _Grid | None:  # fmt: skip
-    tile, rotate, resident, free = TUNE
+    plan: ScanPlan, rows: int, aligned: tuple[bool, bool], target: Format, gpu: Gpu, tuned: ScanConfig
+) -> _Grid | None:
+    """Of cuda/kernels/tile_scan.cu, or None where too few warps would have a row each, or a row is too long for them."""
+    tile, most, resident = tuned.tile
     size, target_size = get_format(plan.input).dtype.itemsize, target.dtype.itemsize
-    units = [math.gcd(16, plan.n * each) if aligned else each for each, aligned in ((size, aligned_in), (target_size, aligned_out))]
-    apart = size != target_size or not (aligned_in and aligned_out)
+    exact = plan.input == "binary16" and plan.levels < 3
+    part = _numbers_of_lane(plan.n) if exact else min(plan.n, plan.group)
+    parts = -(-plan.n // part)
+    together = max(_LANES // parts, 1)
     even = 16 // math.gcd(16, plan.n * min(size, target_size))
-    part = _numbers_of_lane(plan.n, free) if plan.input == "binary16" and chunks == 1 and free else 0
-    if part:
-        groups = -(-plan.n // part)
-    together = max(_LANES // groups, 1)
-    count = max(1, tile // (plan.n * size))
+    count = max(tile // (plan.n * size), 1)
     for multiple in (math.lcm(even, together), together, even):
-        if count * 5 // 4 >= multiple:
-            count = max(count - count % multiple, multiple)
+        if multiple <= count * 5 // 4:  # rows of whole passes, and tiles that begin at multiples of 16 bytes
+            count = max(count // multiple, 1) * multiple
             break
-    levels = 0 if groups == 1 else 1 if groups <= _LANES else 2 if chunks == 1 else 3
-    shared = tile_scan_bytes(count * plan.n, size, target_size, apart)
-    if shared > MOST:
-        return None
-    macros = {
-        "NUMBERS": _GROUP // size if part else min(plan.n, _GROUP // size), "LEVELS": levels, "UNIT": units[0], "RESULT_UNIT": units[1],
-        "APART": int(apart), "ROTATE": rotate, "RESIDENT": resident, "FREE": part,
-    }
-    if part:
-        macros |= {"UNIT": 2, "RESULT_UNIT": 2, "ROTATE": 0}
     shares = -(-rows // count)
+    apart = size != target_size or aligned != (True, True)
+    shared = tile_scan_bytes(count * plan.n, size, target_size, apart)
+    if shared > most or (parts > tuned.few_lines * _LANES and shares < tuned.many * gpu.multiprocessors):
+        return None
+    unit, target_unit = (
+        math.gcd(16, plan.n * each) if is_aligned else each
+        for each, is_aligned in zip((size, target_size), aligned, strict=True)
+    )
+    macros = {
+        "LEVELS": min(plan.levels, 3) if parts > 1 else 0, "PART": part, "UNIT": 2 if exact else unit,
+        "RESULT_UNIT": 2 if exact else target_unit, "APART": int(apart), "RESIDENT": resident,
+    }  # fmt: skip
     return _Grid("tile_scan", macros, shares, shares, _LANES, shared, rows_of_share=count)
 
 
-def _numbers_of_lane(n: int, overhead: int) -> int:
-    """How many numbers a lane has, an odd number: as takes the least time for each row."""
+def _numbers_of_lane(n: int) -> int:
+    """How many numbers of a row a lane has where their order does not matter: an odd count, so that lanes read from different banks.
+
+    What else a pass takes is as long as what ``_REST`` numbers take.
+    """
 
     def time(part: int) -> float:
         lanes = -(-n // part)
-        if lanes > _LANES:
-            return -(-lanes // _LANES) * (part + overhead)
-        return (part + overhead * (1 if lanes > 1 else 0.5)) / (_LANES // lanes)
+        return (part + _REST) * (-(-lanes // _LANES) if lanes > _LANES else 1 / (_LANES // lanes))
 
     return min(range(1, 18, 2), key=time)
 
 
 def tile_scan_bytes(count: int, size: int, target_size: int, apart: bool) -> int:
-    numbers = -(-(255 + count * size + 48) // 128) * 128
-    return numbers + (128 + _aligned(count * target_size) if apart else 0)
+    """Shared memory of a warp of cuda/kernels/tile_scan.cu, for so many numbers."""
+    numbers = -(-(2 * _LINE_BYTES - 1 + count * size + 48) // _LINE_BYTES) * _LINE_BYTES
+    return numbers + (_LINE_BYTES + _aligned(count * target_size) if apart else 0)
 
 
 def long_scan_bytes(buffers: int, wide: bool) -> int:

@@ -57,11 +57,17 @@ __device__ inline double sums_of_lines(const Group* first) {
     return sum;
 }
 
-// The running sums inside a group, whose numbers are finite.
-struct ExactSums {
+// The running sums of each lane's group, whose numbers are finite.  The line, in shared memory, holds rows of WIDTH
+// groups.
+//
+// Half of the lanes' accesses wait for the banks of the other half.  To take turns, as in scan.cu, costs more.
+template <int WIDTH>
+struct ExactRunningSums {
     double sums[GROUP];  // from the group's first number on
+    double before;       // the sum of the row's groups before
+    double all;          // the sum of the row up to this group's end; in the last lane: of the line's last row
 
-    __device__ explicit ExactSums(const Group& x) {
+    __device__ explicit ExactRunningSums(const Group& x) {
         double sum = 0;
 #pragma unroll
         for (int i = 0; i < GROUP; ++i) {
@@ -70,29 +76,14 @@ struct ExactSums {
             sum = place % 2 ? fma(moved(word, true), UP, sum) : sum + lower(word);
             sums[i] = sum;
         }
-    }
-
-    __device__ double total() const { return sums[GROUP - 1]; }
-    // The sum of the row up to number i of the group, where `carry` is the sum before the group.
-    __device__ double after(int i, double carry) const { return carry + sums[i]; }
-};
-
-// The running sums of each lane's group, whose numbers are finite.  The line, in shared memory, holds rows of WIDTH
-// groups.
-//
-// Half of the lanes' accesses wait for the banks of the other half.  To take turns, as in scan.cu, costs more.
-template <int WIDTH>
-struct ExactRunningSums : ExactSums {
-    double before;  // the sum of the row's groups before
-    double all;     // the sum of the row up to this group's end; in the last lane: of the line's last row
-
-    __device__ explicit ExactRunningSums(const Group& x) : ExactSums(x) {
-        all = warp::inclusive_scan<WIDTH>(total());
-        before = all - total();
+        all = warp::inclusive_scan<WIDTH>(sum);
+        before = all - sum;
     }
 
     // The sum of the row before the group, where `start` is the sum before the line.
     __device__ double carry(double start) const { return start + before; }
+    // The sum of the row up to number i of the group, where `carry` is the sum before the group.
+    __device__ double after(int i, double carry) const { return carry + sums[i]; }
 };
 
 }  // namespace tcu::scan

@@ -1,17 +1,16 @@
-// Groups of rows of any length in shared memory: read from any byte on, scanned, and written.
+// What a lane has of a row of any length in shared memory: its part is read from any byte on, scanned, and written.
 //
-// Compiled as scan/group.cuh says, and with NUMBERS and LEVELS (kernels/tile_scan.cu).
+// Compiled as scan/group.cuh says, and with LEVELS and PART (kernels/tile_scan.cu).
 
 #pragma once
 
-#include "device/scan/line_results.cuh"
-#if ELEMENT == BINARY16 && RESULT == 0
-#include "device/scan/exact_lines.cuh"
-#else
 #include "device/scan/plan_lines.cuh"
-#endif
 
 namespace tcu::scan {
+
+// Sums of up to 2^13 numbers of binary16 are exact (scan/exact_lines.cuh), so that a lane may have as many as suit the
+// row.  Otherwise it has a group.
+constexpr bool EXACT = ELEMENT == BINARY16 && LEVELS < 3;
 
 // The lanes of a row, one after another.
 struct LanesOfRow {
@@ -19,7 +18,7 @@ struct LanesOfRow {
     int first;
     int count;
 
-    // The inclusive sums, as scan::inclusive has them for rows of powers of two.
+    // The inclusive sums, as scan::inclusive has them where `count` is a power of two.
     __device__ double inclusive(double v) const {
 #pragma unroll
         for (int bit = 1; bit < (LEVELS ? WARP : 1); bit *= 2) {
@@ -37,32 +36,27 @@ struct LanesOfRow {
     }
 };
 
-#if LEVELS > 1
 // The sum of a row before a line.
-struct Before {
-    const int lines;
-    int line = 0;
+struct SumOfLines {
     double sum = 0;
-#if FREE
-    __device__ explicit Before(int lines) : lines(lines) {}
-
-    __device__ void push(double inclusive_sum) {
-        sum += __shfl_sync(ALL, inclusive_sum, WARP - 1);
-        if (++line == lines) sum = line = 0;
-    }
-#else
+    int lines;  // of a row
+    int line = 0;
     AlignedBlocks<4> in_chunk;
     AlignedBlocks<5> chunks;
     double chunks_before = 0;
 
-    __device__ explicit Before(int lines) : lines(lines) {}
+    __device__ explicit SumOfLines(int lines) : lines(lines) {}
 
-    // Called by a whole warp with the sum of the line in the last lane.
-    __device__ void push(double inclusive_sum) {
+    // Called by a whole warp; the last lane has the sum of the line.
+    __device__ void add(double inclusive_sum) {
         const double total = __shfl_sync(ALL, inclusive_sum, WARP - 1);
+        if (EXACT) {
+            sum = ++line == lines ? 0 : sum + total;
+            if (line == lines) line = 0;
+            return;
+        }
         const double chunk = in_chunk.push(line % LINES, total);
-        ++line;
-        if (line == lines) {
+        if (++line == lines) {
             line = 0;
             sum = chunks_before = 0;
             return;
@@ -74,221 +68,167 @@ struct Before {
         sum = in_chunk.before<0, 4>(line % LINES);
         if (LEVELS > 2) sum = chunks_before + sum;
     }
-#endif
 };
-#endif
 
-#if FREE
-// Sums of up to 2^13 numbers of binary16 are exact (exact_lines.cuh), so that a lane may have as many as suit the row.
-// Their count is odd: lanes then read and write one by one, from different banks.
-constexpr int PART = FREE;
-static_assert(ELEMENT == BINARY16 && PART % 2 == 1, "exact sums, and different banks");
-
-struct Part {
+struct ExactPart {
     Code codes[PART];
 };
 
-struct PartResults {
+struct ExactResults {
     finish::ResultCode codes[PART];
 };
 
-template <int>
-__device__ inline Part read_shared(const char* at) {
-    Part x;
+template <int BYTES>
+__device__ inline void read_part(const char* at, ExactPart& x) {
 #pragma unroll
     for (int i = 0; i < PART; ++i) x.codes[i] = reinterpret_cast<const Code*>(at)[i];
-    return x;
 }
-
-template <int>
-__device__ inline void write_shared(char* at, const PartResults& r, int low, int high) {
-#pragma unroll
-    for (int i = 0; i < PART; ++i)
-        if (REVERSE ? i >= low && high : i < high) reinterpret_cast<finish::ResultCode*>(at)[i] = r.codes[i];
-}
-
-__device__ inline double scan_group(const Part& x, const LanesOfRow& lanes, double start, PartResults& r) {
-    double sums[PART], sum = 0;
-#pragma unroll
-    for (int i = 0; i < PART; ++i) sums[i] = sum += to_binary64(x.codes[REVERSE ? PART - 1 - i : i]);
-    const double all = lanes.inclusive(sum), carry = start + lanes.exclusive(all);
-#pragma unroll
-    for (int i = 0; i < PART; ++i) {
-        const double value = EXCLUSIVE ? i ? carry + sums[i - (i > 0)] : carry : carry + sums[i];
-        r.codes[REVERSE ? PART - 1 - i : i] = finish::rounded(value);
-    }
-    if (carry + sum == carry + sum) return all;
-#pragma unroll
-    for (int i = 0; i < PART; ++i) {
-        const double value = EXCLUSIVE ? i ? carry + sums[i - (i > 0)] : carry : carry + sums[i];
-        if (value != value) r.codes[REVERSE ? PART - 1 - i : i] = finish::not_a_number();
-    }
-    return all;
-}
-#else
-constexpr int PART = GROUP;
-typedef Group Part;
-typedef Results PartResults;
-
-struct Scanned {
-    Results results;
-    double sum;  // of the row up to this group's end, from the line's beginning on
-};
-
-// It is rarely called, and not inline, so that it takes no registers from the callers.
-__device__ __noinline__ Scanned scan_any_group(const Group x, const LanesOfRow lanes, double start) {
-    Scanned found;
-    found.sum = lanes.inclusive(total(x));
-    scanned(x, start + lanes.exclusive(found.sum), found.results.codes);
-    return found;
-}
-
-// The results of a lane's group, where `start` is the sum of the row before the line.  Returns the sum of the row up
-// to this group's end, from the line's beginning on.
-__device__ inline double scan_group(const Group& x, const LanesOfRow& lanes, double start, Results& r) {
-    if constexpr (!MOVES) {
-        const double sum = lanes.inclusive(total(x));
-        scanned(x, start + lanes.exclusive(sum), r.codes);
-        return sum;
-    } else {
-        if (!__all_sync(ALL, finite(x)) || start - start != 0) {
-            const Scanned found = scan_any_group(x, lanes, start);
-            r = found.results;
-            return found.sum;
-        }
-#if ELEMENT == BINARY16 && RESULT == 0
-        const ExactSums running(x);
-        const double sum = lanes.inclusive(running.total());
-        r = rounded_results(running, start + (sum - running.total()));
-#else
-        const PlanSums running(x);
-        const double sum = lanes.inclusive(running.total());
-        r = rounded_results(running, start + lanes.exclusive(sum) + 0.0);
-#endif
-        return sum;
-    }
-}
-
-// Where a row is shorter than a group, the first and the last of its numbers in it.
-constexpr int FIRST = REVERSE ? GROUP - NUMBERS : 0, LAST = FIRST + NUMBERS;
 
 __device__ inline u32 chosen(bool is_set, u32 yes, u32 no) { return is_set ? yes : no; }
 
-// The group that begins there.
+// BYTES: those of which what is read, and where it begins, are multiples.  Where rows are shorter than a group, no more
+// than PART numbers are read; these are the first ones in the order of the scan.
 template <int BYTES>
-__device__ inline Group read_shared(const char* at) {
-    Group x = {};
-    if constexpr (NUMBERS < GROUP) {  // in units
-        constexpr int PER = BYTES / sizeof(Code);
+__device__ inline void read_part(const char* at, Group& x) {
+    if constexpr (PART < GROUP) {
+        constexpr int FIRST = (REVERSE ? GROUP - PART : 0) * sizeof(Code), ALL_BYTES = PART * sizeof(Code);
+        x = {};
 #pragma unroll
-        for (int i = FIRST; i < LAST; i += PER) {
-            const char* const unit = at + i * sizeof(Code);
-            const int w = i * sizeof(Code) / 4;
-            if constexpr (BYTES == 16) x.words[w / 4] = *reinterpret_cast<const uint4*>(unit);
+        for (int i = 0; i < ALL_BYTES; i += BYTES) {
+            const int word = (FIRST + i) / 4;
+            if constexpr (BYTES == 16) x.words[word / 4] = *reinterpret_cast<const uint4*>(at + i);
             if constexpr (BYTES == 8) {
-                const uint2 two = *reinterpret_cast<const uint2*>(unit);
-                x.word[w] = two.x;
-                x.word[w + 1] = two.y;
+                const uint2 two = *reinterpret_cast<const uint2*>(at + i);
+                x.word[word] = two.x;
+                x.word[word + 1] = two.y;
             }
-            if constexpr (BYTES == 4) x.word[w] = *reinterpret_cast<const u32*>(unit);
-            if constexpr (BYTES == 2) x.codes[i] = *reinterpret_cast<const Code*>(unit);
+            if constexpr (BYTES == 4) x.word[word] = *reinterpret_cast<const u32*>(at + i);
+            if constexpr (BYTES == 2) x.codes[(FIRST + i) / 2] = *reinterpret_cast<const Code*>(at + i);
         }
-        return x;
+        return;
     }
     const int past = static_cast<int>(reinterpret_cast<u64>(at) % 16);
     const uint4* const from = reinterpret_cast<const uint4*>(at - past);
     if constexpr (BYTES == 16) {
         x.words[0] = from[0];
         x.words[1] = from[1];
-        return x;
+        return;
     }
     const uint4 a = from[0], b = from[1], c = from[2];
     u32 w[12] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, c.x, c.y, c.z, c.w};
 #pragma unroll
     for (int i = 0; i < 10; ++i) w[i] = chosen(past & 8, w[i + 2], w[i]);
-    if constexpr (BYTES < 8)
 #pragma unroll
-        for (int i = 0; i < 9; ++i) w[i] = chosen(past & 4, w[i + 1], w[i]);
+    for (int i = 0; i < 9; ++i) w[i] = BYTES < 8 ? chosen(past & 4, w[i + 1], w[i]) : w[i];
 #pragma unroll
     for (int i = 0; i < 8; ++i) x.word[i] = BYTES == 2 ? __funnelshift_r(w[i], w[i + 1], past % 4 * 8) : w[i];
-    return x;
 }
 
-// Calls `write` for each word, in another order in each lane, so that fewer lanes wait for a bank.
-template <int WORDS, typename Write>
-__device__ inline void rotated(const u32 (&words)[WORDS], const Write& write) {
-    constexpr int LOWEST = WORDS >> ROTATE ? WORDS >> ROTATE : 1;
-    const int by = static_cast<int>(threadIdx.x) % WARP * WORDS / WARP & (WORDS - LOWEST);
-    u32 w[WORDS];
-#pragma unroll
-    for (int i = 0; i < WORDS; ++i) w[i] = words[i];
-#pragma unroll
-    for (int bit = WORDS / 2; bit >= LOWEST; bit /= 2) {
-        u32 before[WORDS];
-#pragma unroll
-        for (int i = 0; i < WORDS; ++i) before[i] = w[i];
-#pragma unroll
-        for (int i = 0; i < WORDS; ++i) w[i] = chosen(by & bit, before[(i + bit) % WORDS], before[i]);
-    }
-#pragma unroll
-    for (int i = 0; i < WORDS; ++i) write((i + by) % WORDS, w[i]);
-}
-
-// Writes results `low` to `high` - 1 of a group that begins there.
+// Writes results `low` to `high` - 1 of what begins there.
 template <int BYTES>
-__device__ inline void write_shared(char* at, const Results& r, int low, int high) {
-    constexpr int SIZE = sizeof(finish::ResultCode), WORDS = GROUP * SIZE / 4;
-    if (high == 0) return;
-    if constexpr (NUMBERS < GROUP) {
-        low = FIRST;
-        high = LAST;
-    }
-    if constexpr (BYTES == 2 && (NUMBERS < GROUP || WORDS < 8)) {
+__device__ inline void write_part(char* at, const ExactResults& r, int low, int high) {
 #pragma unroll
-        for (int i = 0; i < GROUP; ++i)
-            if (i >= low && i < high) reinterpret_cast<u16*>(at)[i] = static_cast<u16>(r.codes[i]);
+    for (int i = 0; i < PART; ++i)
+        if (i >= low && i < high) reinterpret_cast<finish::ResultCode*>(at)[i] = r.codes[i];
+}
+
+template <int BYTES>
+__device__ inline void write_part(char* at, const Results& r, int low, int high) {
+    constexpr int SIZE = sizeof(finish::ResultCode), WORDS = GROUP * SIZE / 4;
+    if constexpr (PART < GROUP) {
+#pragma unroll
+        for (int i = 0; i < PART; ++i)
+            if (i < high) reinterpret_cast<finish::ResultCode*>(at)[i] = r.codes[(REVERSE ? GROUP - PART : 0) + i];
     } else if constexpr (BYTES == 2) {
+        if (high == 0) return;
         const int odd = static_cast<int>(reinterpret_cast<u64>(at) / 2 % 2);
         u32* const words = reinterpret_cast<u32*>(at - 2 * odd);
-        u32 w[WORDS];
-#pragma unroll
-        for (int i = 0; i < WORDS; ++i) w[i] = odd ? r.word[i] << 16 | (i ? r.word[i - (i > 0)] >> 16 : 0) : r.word[i];
-        // Words both of whose halves are results; then the others.
+        u16* const halves = reinterpret_cast<u16*>(words);
+        // Words both of whose halves are results, and then a half at each end.
         const int from = (low + odd + 1) / 2, to = (high + odd) / 2;
-        rotated<WORDS>(w, [&](int i, u32 word) {
-            if (i >= from && i < to) words[i] = word;
-        });
-        if (odd && high == GROUP) reinterpret_cast<u16*>(at)[GROUP - 1] = static_cast<u16>(r.word[WORDS - 1] >> 16);
-        if ((low + odd) % 2 || ((high + odd) % 2 && high < GROUP)) {
 #pragma unroll
-            for (int i = 0; i < WORDS; ++i) {
-                if (2 * i + 1 == low + odd) reinterpret_cast<u16*>(words)[2 * i + 1] = static_cast<u16>(w[i] >> 16);
-                if (2 * i + 1 == high + odd) reinterpret_cast<u16*>(words)[2 * i] = static_cast<u16>(w[i]);
-            }
+        for (int i = 0; i <= WORDS; ++i) {
+            const u32 before = i ? r.word[i - (i > 0)] : 0, word = i < WORDS ? r.word[i % WORDS] : 0;
+            const u32 w = odd ? word << 16 | before >> 16 : word;
+            if (i >= from && i < to) words[i] = w;
+            if (i < from && 2 * i + 1 == low + odd) halves[2 * i + 1] = static_cast<u16>(w >> 16);
+            if (i == to && (high + odd) % 2) halves[2 * i] = static_cast<u16>(w);
         }
     } else {
-        u32 w[WORDS];
-#pragma unroll
-        for (int i = 0; i < WORDS; ++i) w[i] = r.word[i];
         const int from = low * SIZE / BYTES, to = high * SIZE / BYTES;
-        if constexpr (BYTES == 16)
 #pragma unroll
-            for (int i = 0; i < WORDS / 4; ++i) {
-                if (i >= from && i < to)
-                    reinterpret_cast<uint4*>(at)[i] = make_uint4(w[4 * i], w[4 * i + 1], w[4 * i + 2], w[4 * i + 3]);
-            }
-        else if constexpr (BYTES == 8)
-#pragma unroll
-            for (int i = 0; i < WORDS / 2; ++i) {
-                if (i >= from && i < to) reinterpret_cast<uint2*>(at)[i] = {w[2 * i], w[2 * i + 1]};
-            }
-        else
-            rotated<WORDS>(w, [&](int i, u32 word) {
-                if (i >= from && i < to) reinterpret_cast<u32*>(at)[i] = word;
-            });
+        for (int i = 0; i < GROUP * SIZE / BYTES; ++i) {
+            if (i < from || i >= to) continue;
+            const u32* const w = r.word + i * (BYTES / 4);
+            if constexpr (BYTES == 16) reinterpret_cast<uint4*>(at)[i] = make_uint4(w[0], w[1], w[2], w[3]);
+            if constexpr (BYTES == 8) reinterpret_cast<uint2*>(at)[i] = {w[0], w[1]};
+            if constexpr (BYTES == 4) reinterpret_cast<u32*>(at)[i] = w[0];
+        }
     }
 }
 
-#endif
+// The results of a lane's part, where `start` is the sum of the row before the line.  Returns the sum of the row up to
+// the part's end, from the line's beginning on.
+__device__ inline double scan_part(const ExactPart& x, const LanesOfRow& lanes, double start, ExactResults& r) {
+    double sums[PART], sum = 0;
+#pragma unroll
+    for (int i = 0; i < PART; ++i) sums[i] = sum += to_binary64(x.codes[REVERSE ? PART - 1 - i : i]);
+    const double all = lanes.inclusive(sum), carry = start + lanes.exclusive(all);
+    const auto value = [&](int i) { return EXCLUSIVE ? i ? carry + sums[i - (i > 0)] : carry : carry + sums[i]; };
+#pragma unroll
+    for (int i = 0; i < PART; ++i) r.codes[REVERSE ? PART - 1 - i : i] = finish::rounded(value(i));
+    if (carry + sum == carry + sum) return all;  // a NaN anywhere would have made this NaN
+#pragma unroll
+    for (int i = 0; i < PART; ++i)
+        if (value(i) != value(i)) r.codes[REVERSE ? PART - 1 - i : i] = finish::not_a_number();
+    return all;
+}
+
+struct Scanned {
+    Results results;
+    double sum;  // that scan_part returns
+};
+
+// For any numbers, inf and NaN too.  It is rarely called, and not inline, so that it takes no registers from the
+// callers.
+__device__ __noinline__ Scanned scan_any_part(const Group x, const LanesOfRow lanes, double start) {
+    Scanned found;
+    found.sum = lanes.inclusive(total(x));
+    scanned(x, start + lanes.exclusive(found.sum), found.results.codes);
+    return found;
+}
+
+__device__ inline double scan_part(const Group& x, const LanesOfRow& lanes, double start, Results& r) {
+    if constexpr (!MOVES) {
+        const double sum = lanes.inclusive(total(x));
+        scanned(x, start + lanes.exclusive(sum), r.codes);
+        return sum;
+    } else {
+        if (!__all_sync(ALL, finite(x)) || start - start != 0) {
+            const Scanned found = scan_any_part(x, lanes, start);
+            r = found.results;
+            return found.sum;
+        }
+        const PlanSums running(x);
+        const double sum = lanes.inclusive(running.total());
+        r = rounded_results(running, start + lanes.exclusive(sum) + 0.0);
+        return sum;
+    }
+}
+
+template <bool IS_EXACT>
+struct PartTypes {
+    typedef ExactPart Numbers;
+    typedef ExactResults Results;
+};
+
+template <>
+struct PartTypes<false> {
+    typedef Group Numbers;
+    typedef scan::Results Results;
+};
+
+typedef PartTypes<EXACT>::Numbers Part;
+typedef PartTypes<EXACT>::Results PartResults;
 
 }  // namespace tcu::scan
