@@ -74,7 +74,7 @@ class Rows:
             size = fmt.dtype.itemsize
             starts.append(at + size * stride * np.arange(rows))
             places.append(starts[-1][:, None] + size * np.arange(plan.n))
-            assert aligned == (not (starts[-1][:2] % 16).any())
+            assert aligned == (at % 16 == 0)
         check_places(places[0], element.dtype.itemsize, places[1], target.dtype.itemsize)
         for source, goal in zip(*starts, strict=True):
             sums = tcu.cumsum(memory(int(source), plan.n, element.dtype).copy(), **self.options)

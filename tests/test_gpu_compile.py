@@ -378,6 +378,7 @@ SCANS: dict[str, dict[str, Any]] = {
     "segment_scan.cu": {},
 }
 _LONG = {"BUFFERS": 12, "SUMMING": 4}
+_TILE = {"UNIT": 2, "RESULT_UNIT": 2, "APART": 0, "RESIDENT": 24}
 _NARROW, _WIDE = {"ELEMENT": "BINARY16", "RESULT": 0}, {"ELEMENT": "BINARY16", "RESULT": 2}
 STAGED_SCANS: dict[str, dict[str, Any]] = {
     "long_scan.cu": {"LEVELS": 1, **_LONG, **_NARROW},
@@ -391,6 +392,13 @@ STAGED_SCANS: dict[str, dict[str, Any]] = {
     "short_scan.cu": {"PER_ROW": 1, "TOGETHER": 4, "BUFFERS": 1, "RESIDENT": 24, **_NARROW},
     "short_scan.cu, lines": {"PER_ROW": 512, "TOGETHER": 4, "BUFFERS": 3, "RESIDENT": 17, **_NARROW},
     "short_scan.cu, chunks": {"PER_ROW": 1024, "TOGETHER": 4, "BUFFERS": 3, "RESIDENT": 17, **_NARROW},
+    "tile_scan.cu": {**_TILE, **_NARROW, "LEVELS": 1, "PART": 17},
+    "tile_scan.cu, wide": {**_TILE, **_WIDE, "LEVELS": 2, "PART": 17, "APART": 1},
+    "tile_scan.cu, a group": {**_TILE, "ELEMENT": "BINARY32", "RESULT": 2, "LEVELS": 0, "PART": 5, "UNIT": 4, "RESULT_UNIT": 4},
+    "tile_scan.cu, bfloat16": {**_TILE, "ELEMENT": "BFLOAT16", "RESULT": 1, "LEVELS": 1, "PART": 16},
+    "tile_scan.cu, chunks": {
+        **_TILE, "ELEMENT": "BINARY64", "RESULT": 3, "LEVELS": 3, "PART": 4, "UNIT": 8, "RESULT_UNIT": 8
+    },
 }  # fmt: skip
 """Through shared memory, on sm_90 and later."""
 
@@ -435,6 +443,8 @@ def test_staged_scans_compile(which: str, exclusive: int, reverse: int) -> None:
         ("long_scan.cu, wide", [f"sizeof(LongScanBuffers) == {scans.long_scan_bytes(12, wide=True)}"]),
         ("short_scan.cu", [f"sizeof(ShortScanBuffers) == {scans.short_scan_bytes(4, 1)}"]),
         ("short_scan.cu, lines", [f"sizeof(ShortScanBuffers) == {scans.short_scan_bytes(4, 3)}"]),
+        ("tile_scan.cu", [f"bytes_of_tile(1285) == {scans.tile_scan_bytes(1285, 2, 2, apart=False)}"]),
+        ("tile_scan.cu, wide", [f"bytes_of_tile(1285) == {scans.tile_scan_bytes(1285, 2, 4, apart=True)}"]),
     ],
 )
 def test_staged_scans_have_the_shared_memory_that_they_use(which: str, facts: list[str]) -> None:
@@ -463,10 +473,14 @@ def test_what_scans_ask_for_compiles(n: int, element: str, target: str, capabili
 
     exact = element == target == "binary16" and capability >= (9, 0)
     if n * get_format(element).dtype.itemsize > 16 << 10:  # of several chunks
-        expected = "long_scan" if capability == (9, 0) else "scan"
+        expected = "long_scan" if capability == (9, 0) and n % 8 == 0 else "scan"
+    elif n == 300 and capability >= (9, 0):
+        expected = "tile_scan"
     else:
-        expected = "short_scan" if exact and n != 300 else "scan"
+        expected = "short_scan" if exact else "scan"
     assert kernel_of(3) == expected
+    if n == 8193 and element == target and capability >= (9, 0):  # as many as give each warp a row
+        assert kernel_of(3000) == "tile_scan"
     if exact and n == 1 << 14:  # as many rows as keep all warps busy
         assert kernel_of(2244) == "short_scan"
 
@@ -582,7 +596,8 @@ def test_exact_sums_along_axes_compile(
             # With two blocks in place of three, columns of binary32 spill nothing, and take 2 to 7 % longer (H200).
             most = 64 if (kernel.source, element) == ("exact_columns", "binary32") else 0
             spilled = re.findall(r"(\d+) bytes spill stores", binary.log)
-            assert spilled and max(map(int, spilled)) <= most, kernel.macros
+            assert spilled
+            assert max(map(int, spilled)) <= most, kernel.macros
 
 
 LISTS = {"list_segments.cu": {"THREADS": "512", "RESIDENT": "2"}, "offsets.cu": {}}

@@ -45,7 +45,7 @@ from tcu.units import AlignedSum, find_instruction, get_unit
 
 STRUCTURES = {
     "list_segments": "Segments", "segments": "Segments", "short_segments": "Segments", "long_chunks": "LongSegments",
-    "short_scan": "Scan", "long_scan": "Scan", "columns": "Columns", "moments": "Moments", "column_scan": "ColumnScan",
+    "short_scan": "Scan", "tile_scan": "Scan", "scan": "Scan", "long_scan": "Scan", "columns": "Columns", "moments": "Moments", "column_scan": "ColumnScan",
     "exact_rows": "ExactRows", "exact_short_rows": "ExactShortRows", "exact_columns": "ExactColumns",
     "exact_segments": "ExactSegments", "long_exact_segments": "LongExactSegments",
 }  # fmt: skip
@@ -148,12 +148,12 @@ def placed(numbers: Any, shift: int = 0) -> tuple[Any, tuple[int, int]]:
 
 
 class Result:
-    """Memory for a result, with guards around it."""
+    """Memory for a result, so many elements behind a granule, with guards around it."""
 
-    def __init__(self, count: int, dtype: Any) -> None:
+    def __init__(self, count: int, dtype: Any, shift: int = 0) -> None:
         size = count * np.dtype(dtype).itemsize
-        self._room = np.full(size + 2 * GUARD + 16, 0xA5, np.uint8)
-        self._begin = -self._room.ctypes.data % 16 + GUARD
+        self._room = np.full(size + 4 * GUARD, 0xA5, np.uint8)
+        self._begin = -self._room.ctypes.data % 16 + GUARD + shift * np.dtype(dtype).itemsize
         self.array = self._room[self._begin : self._begin + size].view(dtype)
 
     def check(self) -> None:
@@ -797,14 +797,17 @@ def test_an_error_in_a_kernel_of_segments_is_seen(
 # ---- scans ----
 
 
-def scanned(host: HostGpu, x: Any, exclusive: bool, reverse: bool, dtype: Any = None) -> Any:
-    """Of the kernels, as the host starts them, for rows of x."""
+def scanned(
+    host: HostGpu, x: Any, exclusive: bool, reverse: bool, dtype: Any = None, shifts: tuple[int, int] = (0, 0)
+) -> Any:
+    """Of the kernels, as the host starts them, for rows of x; x and the result lie so many elements behind a granule."""
     fmt, target = format_of(x.dtype), format_of(dtype or x.dtype)
     rows, length = x.shape
-    place, host.readable = placed(x.reshape(-1))
-    result = Result(x.size, target.dtype)
+    place, host.readable = placed(x.reshape(-1), shifts[0])
+    result = Result(x.size, target.dtype, shifts[1])
+    aligned = (each.ctypes.data % 16 == 0 for each in (place, result.array))
     recipe = scans.scan_recipe(
-        make_scan_plan(length, fmt), rows, length, length, True, True, target, host.gpu,
+        make_scan_plan(length, fmt), rows, length, length, *aligned, target, host.gpu,
         exclusive=exclusive, reverse=reverse,
     )  # fmt: skip
     Launch(recipe, host.gpu).start(place.ctypes.data, 0, result.array.ctypes.data, 0)
@@ -834,6 +837,36 @@ def test_short_rows(host: HostGpu, monkeypatch: pytest.MonkeyPatch, exclusive: b
             assert host.launches == ["short_scan"]
             assert alike(found, model_scan(x, exclusive, reverse)), (rows, length, kind)
     assert not host._workspaces, "nobody waits for another warp"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("dtype", "result"),
+    [
+        ("float16", "float16"), ("bfloat16", "bfloat16"), ("float32", "float32"), ("float64", "float64"),
+        ("float16", "float32"), ("float32", "float64"), ("float64", "float16"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(("exclusive", "reverse"), ORDERS)
+def test_rows_of_any_length(host: HostGpu, dtype: str, result: str, exclusive: bool, reverse: bool) -> None:
+    """A number and more of a group, of a line, of a chunk, and of two chunks; from any element on."""
+    host.tuned["many"] = 0  # few rows are as good as many
+    rng = np.random.default_rng(41)
+    number, target = get_format(dtype).dtype, get_format(result).dtype
+    group = 32 // number.itemsize
+    for rows, length, shifts in (
+        (700, 1, (0, 0)), (310, 3, (1, 1)), (150, group - 2, (0, 0)), (150, group, (1, 0)), (99, group + 1, (0, 0)), (40, 3 * group + 4, (0, 3)),
+        (9, 16 * group + 1, (0, 0)), (5, 32 * group - 1, (1, 0)), (5, 63 * group - 8, (0, 0)), (2, 9 * 32 * group + 1, (0, 0)),
+        (3, 512 * group + 1, (0, 0)),
+    ):  # fmt: skip
+        if length > 512 * group and target.itemsize > number.itemsize:
+            continue
+        for kind in ("normal", "special"):
+            x = draw(rng, rows * length, number, kind).reshape(rows, length)
+            host.launches.clear()
+            found = scanned(host, x, exclusive, reverse, target, shifts)
+            assert host.launches == ["tile_scan"], (rows, length)
+            assert alike(found, model_scan(x, exclusive, reverse, target)), (rows, length, shifts, kind)
 
 
 @pytest.mark.slow(3)

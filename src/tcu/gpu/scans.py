@@ -29,6 +29,9 @@ MAX_LEVELS = 6
 """Of chunks in a row: 32^6 of them are 2^44 bytes."""
 LIMITS, LINES = constants(MAX_LEVELS=MAX_LEVELS), constants(LINES=_LINES)
 BLOCK = constants(THREADS=_THREADS)
+_LINE_BYTES = 128
+"""Of memory."""
+_REST = 16
 _MAX_SHARES = (1 << 31) - 1
 """Blocks of a grid."""
 
@@ -60,6 +63,7 @@ Scan = struct("Scan", """
     Slot* slots;
     ScanCounters* shared;
     Levels levels;
+    i64 rows_of_share;  // whole rows of a tile
     i64 shares;  // pieces of work: chunks of all rows; or, of short rows, as many as a block or a warp takes at a time
 """)  # fmt: skip
 
@@ -84,8 +88,8 @@ def scan_recipe(
     """The running sums of each row by the plan of one.
 
     ``stride_in`` and ``stride_out`` are the distances of rows in elements;
-    ``aligned_in`` and ``aligned_out``: whether each row begins at a multiple
-    of 16 bytes there.  Raises ParameterError for arrays beyond 2^31 chunks.
+    ``aligned_in`` and ``aligned_out``: whether the first row begins at a
+    multiple of 16 bytes there.  Raises ParameterError for arrays beyond 2^31 chunks.
     """
     tuned = config(ScanConfig, gpu.compute_capability, plan.input)
     size = get_format(plan.input).dtype.itemsize
@@ -93,31 +97,45 @@ def scan_recipe(
     groups = max(-(-plan.n // per_group), 1)
     chunks = -(-groups // _CHUNK)
     per_row = min(1 << (groups - 1).bit_length(), _CHUNK)
-    aligned = aligned_in and aligned_out and (not reverse or plan.n % per_group == 0)
+    rows_aligned = rows <= 1 or (stride_in * size % 16 == 0 and stride_out * target.dtype.itemsize % 16 == 0)
+    aligned = aligned_in and aligned_out and rows_aligned and (not reverse or plan.n % per_group == 0)
     shares = rows * chunks if chunks > 1 else -(-rows * per_row // _CHUNK)
     if shares > _MAX_SHARES:
         raise ParameterError(
             f"{rows} rows of {plan.n} numbers are more than one scan takes: scan fewer rows at a time"
         )
     copied = aligned and gpu.compute_capability >= (9, 0)
-    dense = stride_in == stride_out == plan.n == groups * per_group
+    dense = rows <= 1 or stride_in == stride_out == plan.n
     exact = plan.input == target.name == "binary16"
-    alone = copied and exact and dense and _is_short(rows, groups, gpu, tuned)
-    levels, slots = _levels(rows, chunks) if chunks > 1 and not alone else (Levels(), 0)
-    if alone:
+    alone = (
+        copied and exact and dense and plan.n == groups * per_group and _is_short(rows, groups, gpu, tuned)
+    )
+    even = aligned and plan.n % (per_row * per_group) == 0
+    tile = None
+    if dense and not even and not alone and rows * plan.n and gpu.compute_capability >= (9, 0):
+        tile = _tile_grid(plan, rows, (aligned_in, aligned_out), target, gpu, tuned)
+    levels, slots = _levels(rows, chunks) if chunks > 1 and not alone and tile is None else (Levels(), 0)
+    if tile is not None:
+        grid = tile
+    elif alone:
         grid = _short_grid(rows, groups, tuned)
     elif copied and chunks > 1 and _is_long(size, target.dtype.itemsize, gpu, tuned):
         grid = _long_grid(levels.count, shares, target.dtype.itemsize > size, gpu, tuned)
         slots = shares if levels.count == 1 else 2 * shares
     else:
         grid = _any_grid(per_row, chunks, shares, copied, size == target.dtype.itemsize == 2, gpu, tuned)
-    problem = Scan(0, 0, rows, plan.n, stride_in, stride_out, 0, 0, levels, grid.shares)
+    problem = Scan(0, 0, rows, plan.n, stride_in, stride_out, 0, 0, levels, grid.rows_of_share, grid.shares)
     takes: dict[str, Given] = {"data": X, "out": OUT}
     space = Space("scan", (_SHARED + _SLOT * slots) // 8) if slots else None
     if space is not None:
         takes |= {"shared": SPACE, "slots": (SPACE, _SHARED)}
     macros = _macros(
-        plan.input, target, exclusive, reverse, "ALIGNED" if aligned else "SHIFTED", **grid.macros
+        plan.input,
+        target,
+        exclusive,
+        reverse,
+        "ALIGNED" if aligned or tile is not None else "SHIFTED",
+        **grid.macros,
     )
     choice = KernelChoice(
         grid.source, macros, grid.blocks, grid.threads, problem, takes, shared=grid.shared, cooperative=grid.cooperative
@@ -158,6 +176,7 @@ class _Grid:
     threads: int
     shared: int
     """Bytes of shared memory of a block."""
+    rows_of_share: int = 0
     cooperative: bool = False
     """Whether blocks wait for each other, and so all run at the same time."""
 
@@ -208,6 +227,57 @@ def _short_grid(rows: int, groups: int, tuned: ScanConfig) -> _Grid:
     shares = -(-rows * groups // max(groups, lines * _LANES))
     macros = {"PER_ROW": groups, "TOGETHER": lines, "BUFFERS": buffers, "RESIDENT": resident}
     return _Grid("short_scan", macros, shares, shares, _LANES, short_scan_bytes(lines, buffers))
+
+
+def _tile_grid(
+    plan: ScanPlan, rows: int, aligned: tuple[bool, bool], target: Format, gpu: Gpu, tuned: ScanConfig
+) -> _Grid | None:
+    """Of cuda/kernels/tile_scan.cu, or None where too few warps would have a row each, or a row is too long for them."""
+    tile, most, resident = tuned.tile
+    size, target_size = get_format(plan.input).dtype.itemsize, target.dtype.itemsize
+    exact = plan.input == "binary16" and plan.levels < 3
+    part = _numbers_of_lane(plan.n) if exact else min(plan.n, plan.group)
+    parts = -(-plan.n // part)
+    together = max(_LANES // parts, 1)
+    even = 16 // math.gcd(16, plan.n * min(size, target_size))
+    count = max(tile // (plan.n * size), 1)
+    for multiple in (math.lcm(even, together), together, even):
+        if multiple <= count * 5 // 4:  # rows of whole passes, and tiles that begin at multiples of 16 bytes
+            count = max(count // multiple, 1) * multiple
+            break
+    shares = -(-rows // count)
+    apart = size != target_size or aligned != (True, True)
+    shared = tile_scan_bytes(count * plan.n, size, target_size, apart)
+    if shared > most or (parts > tuned.few_lines * _LANES and shares < tuned.many * gpu.multiprocessors):
+        return None
+    unit, target_unit = (
+        math.gcd(16, plan.n * each) if is_aligned else each
+        for each, is_aligned in zip((size, target_size), aligned, strict=True)
+    )
+    macros = {
+        "LEVELS": min(plan.levels, 3) if parts > 1 else 0, "PART": part, "UNIT": 2 if exact else unit,
+        "RESULT_UNIT": 2 if exact else target_unit, "APART": int(apart), "RESIDENT": resident,
+    }  # fmt: skip
+    return _Grid("tile_scan", macros, shares, shares, _LANES, shared, rows_of_share=count)
+
+
+def _numbers_of_lane(n: int) -> int:
+    """How many numbers of a row a lane has where their order does not matter: an odd count, so that lanes read from different banks.
+
+    What else a pass takes is as long as what ``_REST`` numbers take.
+    """
+
+    def time(part: int) -> float:
+        lanes = -(-n // part)
+        return (part + _REST) * (-(-lanes // _LANES) if lanes > _LANES else 1 / (_LANES // lanes))
+
+    return min(range(1, 18, 2), key=time)
+
+
+def tile_scan_bytes(count: int, size: int, target_size: int, apart: bool) -> int:
+    """Shared memory of a warp of cuda/kernels/tile_scan.cu, for so many numbers."""
+    numbers = -(-(2 * _LINE_BYTES - 1 + count * size + 48) // _LINE_BYTES) * _LINE_BYTES
+    return numbers + (_LINE_BYTES + _aligned(count * target_size) if apart else 0)
 
 
 def long_scan_bytes(buffers: int, wide: bool) -> int:

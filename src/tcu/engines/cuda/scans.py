@@ -56,10 +56,7 @@ def cumsum(
                 return lines.start(down, keep), info
 
         def launch(source: Rows, goal: Rows) -> Launch:
-            aligned = (
-                at % ALIGNMENT == 0 and (info.rows <= 1 or stride * fmt.dtype.itemsize % ALIGNMENT == 0)
-                for (at, stride), fmt in ((source, element), (goal, target))
-            )
+            aligned = (at % ALIGNMENT == 0 for at, _ in (source, goal))
             return _launch(
                 info.plan, info.rows, source[1], goal[1], *aligned, target, ordinal, exclusive, reverse
             )

@@ -26,15 +26,17 @@ __device__ inline void results_of(const RunningSums& running, double start, fini
     for (int i = 0; i < GROUP; ++i) codes[REVERSE ? GROUP - 1 - i : i] = finish::rounded(result_of(running, i, carry));
 }
 
-// The same, stored in place of the numbers.
+union Results {
+    Group group;
+    finish::ResultCode codes[GROUP];
+    u32 word[GROUP * sizeof(finish::ResultCode) / 4];
+};
+
+// The results of a group, in the order of memory, where `carry` is the sum of the row before it.
 template <typename RunningSums>
-__device__ inline void put(const RunningSums& running, Group* at, double start) {
-    union {
-        Group group;
-        finish::ResultCode codes[GROUP];
-    } r;
+__device__ inline Results rounded_results(const RunningSums& running, double carry) {
+    Results r;
     if (sizeof(finish::ResultCode) == 2) {
-        const double carry = running.carry(start);
 #pragma unroll
         for (int i = 0; i < GROUP; i += 2) {
             const double first = result_of(running, i, carry), second = result_of(running, i + 1, carry);
@@ -43,9 +45,16 @@ __device__ inline void put(const RunningSums& running, Group* at, double start) 
                                                                                                                second);
         }
     } else {
-        results_of(running, start, r.codes);
+#pragma unroll
+        for (int i = 0; i < GROUP; ++i) r.codes[REVERSE ? GROUP - 1 - i : i] = finish::rounded(result_of(running, i, carry));
     }
-    *at = r.group;
+    return r;
+}
+
+// The same, stored in place of the numbers, where `start` is the sum of the row before the line.
+template <typename RunningSums>
+__device__ inline void put(const RunningSums& running, Group* at, double start) {
+    *at = rounded_results(running, running.carry(start)).group;
 }
 
 // The results of a lane's group for any numbers, inf and NaN too.  Returns the sum of the row of WIDTH groups up to

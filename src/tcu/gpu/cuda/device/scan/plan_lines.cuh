@@ -39,27 +39,36 @@ __device__ inline double sums_of_lines(const Group* first) {
     return sums[0];
 }
 
-// The running sums of each lane's group, whose numbers are finite.  The line, in shared memory, holds rows of WIDTH
-// groups.
-template <int WIDTH>
-struct PlanRunningSums {
+// The running sums inside a group, whose numbers are finite.
+struct PlanSums {
     double sums[GROUP];  // from the group's first number on; where MOVES, divided by UP
-    double before;       // the sum of the row's groups before
 
-    __device__ explicit PlanRunningSums(const Group& x) {
+    __device__ explicit PlanSums(const Group& x) {
         double sum = number_of(x, 0);
         sums[0] = sum;
 #pragma unroll
         for (int i = 1; i < GROUP; ++i) sums[i] = sum += number_of(x, i);
+    }
+
+    __device__ double total() const { return MOVES ? sums[GROUP - 1] * UP : sums[GROUP - 1]; }
+    // The sum of the row up to number i of the group, where `carry` is the sum before the group.
+    __device__ double after(int i, double carry) const { return behind(carry, sums[i]); }
+};
+
+// The running sums of each lane's group, whose numbers are finite.  The line, in shared memory, holds rows of WIDTH
+// groups.
+template <int WIDTH>
+struct PlanRunningSums : PlanSums {
+    double before;  // the sum of the row's groups before
+
+    __device__ explicit PlanRunningSums(const Group& x) : PlanSums(x) {
         const int lane = threadIdx.x % WARP;
-        before = exclusive<WIDTH>(inclusive<WIDTH>(MOVES ? sum * UP : sum, lane), lane);
+        before = exclusive<WIDTH>(inclusive<WIDTH>(total(), lane), lane);
     }
 
     // The sum of the row before the group, where `start` is the sum before the line.  It is never -0, and so no
     // result is.
     __device__ double carry(double start) const { return start + before + 0.0; }
-    // The sum of the row up to number i of the group, where `carry` is the sum before the group.
-    __device__ double after(int i, double carry) const { return behind(carry, sums[i]); }
 };
 
 }  // namespace tcu::scan
