@@ -45,7 +45,7 @@ from tcu.units import AlignedSum, find_instruction, get_unit
 
 STRUCTURES = {
     "list_segments": "Segments", "segments": "Segments", "short_segments": "Segments", "long_chunks": "LongSegments",
-    "short_scan": "Scan", "long_scan": "Scan", "columns": "Columns", "moments": "Moments", "column_scan": "ColumnScan",
+    "short_scan": "Scan", "long_scan": "Scan", "columns": "Columns", "moments": "Moments", "column_scan": "ColumnScan", "column_walk": "ColumnScan",
     "exact_rows": "ExactRows", "exact_short_rows": "ExactShortRows", "exact_columns": "ExactColumns",
 }  # fmt: skip
 MULTIPROCESSORS, L2 = 3, 5120

@@ -76,6 +76,8 @@ def column_scan_recipe(
         columns.outer * columns.inner,
     )
     aligned = aligned and _aligned(columns, results, size)
+    if aligned and WALK is not None:
+        return _walk(plan, columns, results, target, exclusive, reverse, *WALK)
     total = max(-(-plan.n // plan.group), 1)
     groups = min(1 << (total - 1).bit_length(), _RUN)
     runs = -(-total // _RUN)
@@ -116,6 +118,34 @@ def column_scan_recipe(
     return Recipe((choice,), space=space)
 
 
+WALK = None
+
+
+def _walk(plan, columns, results, target, exclusive, reverse, lane, stages, threads, resident):
+    size, result = get_format(plan.input).dtype.itemsize, target.dtype.itemsize
+    strips = -(-columns.inner * size // 16)
+    items = strips * columns.outer
+    per_warp = 2 * lane
+    at, to = ((plan.n - 1) * each if reverse and plan.n else 0 for each in (columns.stride, results.stride))
+    way = -1 if reverse else 1
+    problem = ColumnScan(
+        0, 0, columns.outer * columns.inner, columns.inner, plan.n, columns.outer_stride, way * columns.stride,
+        results.outer_stride, way * results.stride, items, 0, columns.outer, strips, 0, 0,
+        (ctypes.c_int64 * _MAX_LEVELS)(),
+    )
+    stages = min(stages, max(-(-plan.n // plan.group), 1))
+    macros = {
+        "ELEMENT": ELEMENTS[plan.input], "RESULT": TARGETS[target.name], "EXCLUSIVE": int(exclusive), "BYTES": lane,
+        "LEVELS": plan.levels, "STAGES": stages, "THREADS": threads, "RESIDENT": resident,
+    }
+    choice = KernelChoice(
+        "column_walk", macros, -(-items // (per_warp * threads // 32)), threads, problem,
+        {"data": (X, at * size), "out": (OUT, to * result)},
+        shared=threads // 32 * stages * 32 * lane * plan.group,
+    )
+    return Recipe((choice,))
+
+
 class _Tile(NamedTuple):
     """What a block takes at a time, and how many of them it has room for."""
 
@@ -146,7 +176,7 @@ def _tile(inner: int, groups: int, levels: int, size: int, aligned: bool, gpu: G
             - _known_bytes(columns, parts, groups, levels, most)
         )
         stages = min(most, room // held)
-        if stages >= 2 + ahead:
+        if stages >= min(most, 2) + ahead:
             return _Tile(part, parts, min(threads, units * groups), resident, ahead, stages, held)
         if ahead:
             ahead = 0

@@ -49,7 +49,7 @@ constexpr int TOTALS = GROUPS == 1 ? 1 : GROUPS + 1;                // of a colu
 constexpr int FETCHED = STAGES - AHEAD - 1;                         // tiles that are on their way
 constexpr int RING = STAGES + 1;
 constexpr int EACH = UNITS * GROUPS / THREADS;                      // groups of a thread
-static_assert(FETCHED > 0 && UNITS * GROUPS % THREADS == 0 && BYTES % 16 == 0, "tiles are whole");
+static_assert(FETCHED >= 0 && (FETCHED || !AHEAD) && UNITS * GROUPS % THREADS == 0 && BYTES % 16 == 0, "tiles are whole");
 static_assert(LEVELS == 0 || (GROUPS == WARP && ALL_COLUMNS <= THREADS), "a tile of a long column is a run");
 
 // A part of a tile: the run of some columns.
@@ -356,11 +356,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
 #pragma unroll 1
     for (int turn = -AHEAD; turn < 0 || tiles.numbers[turn % RING] < p.tiles; ++turn) {
         const int summed = turn + AHEAD;
-        load::wait_for_copies<FETCHED - 1>();
-        __syncthreads();
-        fetch_tile(summed + FETCHED);
         u32 next = 0;
-        if (warp == 0) next = draw(summed + FETCHED + 1);
+        if (FETCHED > 0) {
+            load::wait_for_copies<FETCHED ? FETCHED - 1 : 0>();
+            __syncthreads();
+            fetch_tile(summed + FETCHED);
+            if (warp == 0) next = draw(summed + FETCHED + 1);
+        } else {
+            fetch_tile(turn);
+            load::wait_for_copies<0>();
+            __syncthreads();
+        }
         if (GROUPS > 1) {
 #pragma unroll 1
             for (int at = threadIdx.x; at < UNITS * GROUPS; at += THREADS) {
@@ -382,7 +388,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
                 }
             }
         };
-        if (warp == 0) put_tile(p, tiles, summed + FETCHED + 1, next);
+        if (FETCHED > 0 && warp == 0) put_tile(p, tiles, summed + FETCHED + 1, next);
         if (GROUPS > 1) {
             __syncthreads();
 #if LEVELS
@@ -452,6 +458,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
 #endif
         }
         if (turn < 0) continue;
+        if (FETCHED == 0 && warp == 0) next = draw(turn + 1);
         const TilePart(&parts)[PARTS] = parts_of(turn);
 #pragma unroll
         for (int k = 0; k < EACH; ++k) {
@@ -471,6 +478,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
             }
             write_results(p, place, static_cast<finish::ResultCode*>(p.out) + part.to + row * p.out_stride + place.column,
                           part.rows - row, carry);
+        }
+        if (FETCHED == 0) {
+            if (warp == 0) put_tile(p, tiles, turn + 1, next);
+            __syncthreads();
         }
     }
 #if LEVELS
