@@ -83,7 +83,7 @@ class HostGpu:
         # A few thousand segments are as many as a GPU has in a warp's run of many.
         self.tuned: dict[str, Any] = {"busy": 4}
         """Values in place of those that an H200 has."""
-        for module in (segments, scans, columns):
+        for module in (segments, scans, columns, column_scan):
             monkeypatch.setattr(module, "config", self._config)
 
     def _config(self, *given: Any) -> Any:
@@ -1351,11 +1351,16 @@ def model_column_scans(x: Any, dtype: Any, exclusive: bool = False, reverse: boo
         return tcu.cumsum(x, 1, dtype=dtype, exclusive=exclusive, reverse=reverse)
 
 
+TILES = {"enough": (1 << 30, 1 << 30)}
+"""Columns are too few for warps that walk down them."""
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_running_sums_of_columns(host: HostGpu, dtype: str, exclusive: bool, reverse: bool) -> None:
     """Of every height of a tile; in the end inf, NaN and the signs of zeros."""
+    host.tuned |= TILES
     rng = np.random.default_rng(3)
     fmt = get_format(dtype)
     run = 32 * 32 // fmt.dtype.itemsize
@@ -1382,6 +1387,7 @@ def test_running_sums_of_columns(host: HostGpu, dtype: str, exclusive: bool, rev
 
 
 def test_long_columns_of_several_levels(host: HostGpu) -> None:
+    host.tuned |= TILES
     x = np.random.default_rng(4).standard_normal((1, 128 * 16 * 2 + 300, 16))
     assert alike(column_scans(host, x, np.float64), model_column_scans(x, np.float64))
     assert host.macros[-1]["LEVELS"] == 2
@@ -1389,6 +1395,7 @@ def test_long_columns_of_several_levels(host: HostGpu) -> None:
 
 def test_running_sums_of_slim_columns_in_place(host: HostGpu) -> None:
     """Whose runs share tiles; each result lies where its number was."""
+    host.tuned |= TILES
     x = draw(np.random.default_rng(6), 2 * 3000 * 16, np.dtype(np.float16), "normal").reshape(2, 3000, 16)
     place, host.readable = placed(x.reshape(-1))
     given = columns.Columns(2, 16, 3000 * 16, 16)
@@ -1411,8 +1418,7 @@ def test_running_sums_of_slim_columns_in_place(host: HostGpu) -> None:
         (np.float64, "start += starts[level]", "start = starts[level]", BITS),
         (np.float64, "? totals[2] + totals[3]", "? totals[2]", BITS),
         (np.float64, "any ? sums[height] + later : sums[height]", "sums[height]", BITS),
-        (np.float64, "before_groups[0][k][c] = before_groups[AHEAD][k][c];", ";", BITS),
-        (np.float64, "load::wait_for_copies<FETCHED - 1>();", "load::wait_for_copies<FETCHED>();", BITS),
+        (np.float64, "load::wait_for_copies<0>();", ";", BITS),
         (np.float64, "(level ? WARP : WARP / 2) - 1", "WARP / 4 - 1", BITS),
         (np.float16, "return (part * ROWS + (row ^ key)) * PITCH;", "return (part * ROWS + row) * PITCH;", BITS),
         (np.float16, "if (MOVES) sums[c] *= scan::UP;", "", BITS),
@@ -1422,6 +1428,7 @@ def test_running_sums_of_slim_columns_in_place(host: HostGpu) -> None:
 def test_an_error_in_the_kernel_of_running_sums_of_columns_is_seen(
     host: HostGpu, dtype: Any, right: str, wrong: str, seen: str
 ) -> None:
+    host.tuned |= TILES
     rng = np.random.default_rng(4)
     x = rng.standard_normal((1, 128 * 16 * 3 + 300, 16)) * 2.0 ** rng.integers(-20, 20, 16)
     if dtype is np.float16:
@@ -1431,6 +1438,78 @@ def test_an_error_in_the_kernel_of_running_sums_of_columns_is_seen(
     wanted = model_column_scans(x, np.float64)
     found = complaint_about(
         host, "column_scan", right, wrong, lambda: column_scans(host, x, np.float64), wanted
+    )
+    assert found == seen
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(("exclusive", "reverse"), [(False, False), (True, True)])
+def test_warps_that_walk_down_columns(host: HostGpu, dtype: str, exclusive: bool, reverse: bool) -> None:
+    """Columns of part of a group up to several runs of the second network; some columns have inf, NaN and -0."""
+    host.tuned |= {"enough": (0, 0)}
+    rng = np.random.default_rng(5)
+    fmt = get_format(dtype)
+    run = 32 * 32 // fmt.dtype.itemsize
+    shapes = (
+        (2, 1, 40),
+        (3, run // 32 + 1, 24),
+        (1, run // 8 - 3, 80),
+        (2, run, 72),
+        (1, 2 * run + 5, 24),
+        (1, 18 * run + 3, 16),
+    )
+    for shape, target in zip(
+        shapes, ("float16", "float32", "float64", "bfloat16", dtype, dtype), strict=True
+    ):
+        x = numbers_of(rng, "spread", int(np.prod(shape)), fmt.dtype).reshape(shape)
+        if shape[1] > 1:
+            x[:, shape[1] // 2, 3] = np.array([np.inf]).astype(x.dtype)
+            x[:, -1, 3] = np.array([-np.inf]).astype(x.dtype)
+            x[:, 0, 5] = np.array([-0.0]).astype(x.dtype)
+        wide = get_format(target).dtype
+        for there in (shape[2], shape[2] - 2):
+            part = x[:, :, :there]
+            found = column_scans(host, part, wide, exclusive=exclusive, reverse=reverse)
+            assert host.launches[-1] == "column_walk"
+            assert alike(found, model_column_scans(part, wide, exclusive, reverse)), (part.shape, target)
+
+
+def test_columns_that_begin_anywhere_are_not_walked_down(host: HostGpu) -> None:
+    host.tuned |= {"enough": (0, 0)}
+    x = np.random.default_rng(6).standard_normal((1, 40, 65)).astype(np.float16)
+    for part, shift in ((x, 0), (x[:, :, :64], 1)):
+        assert alike(column_scans(host, part, np.float16, shift=shift), model_column_scans(part, np.float16))
+        assert host.launches[-1] == "column_scan"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "right", "wrong", "seen"),
+    [
+        (np.float64, "above[c] + sum;", "sum;", BITS),
+        (np.float64, "carry[c] = above[c] + carry[c];", ";", BITS),
+        (np.float64, "level == 1 ? WARP / 2 : WARP", "WARP", BITS),
+        (np.float64, "load::wait_for_copies<FETCHED - 1>();", "load::wait_for_copies<FETCHED>();", BITS),
+        (np.float64, "exists && row < p.length", "exists", OUTSIDE),
+        (np.float64, "exists = granule < p.items;", "exists = true;", OUTSIDE),
+        (np.float64, "carry[c] += 0.0;", ";", BITS),
+        (np.float16, "scan::MOVES ? sums[c] * scan::UP : sums[c]", "sums[c]", BITS),
+        (np.float16, "!scan::found_others(found)", "true", BITS),
+    ],
+)  # fmt: skip
+def test_an_error_in_the_walk_down_columns_is_seen(
+    host: HostGpu, dtype: Any, right: str, wrong: str, seen: str
+) -> None:
+    host.tuned |= {"enough": (0, 0)}
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((1, 128 * 16 * 3 + 301, 16)) * 2.0 ** rng.integers(-20, 20, 16)
+    x[0, :, 2] = -0.0
+    if dtype is np.float16:
+        x = np.clip(x, -4, 4)
+        x[0, 77, 3] = np.inf
+    x = x.astype(dtype)
+    wanted = model_column_scans(x, np.float64)
+    found = complaint_about(
+        host, "column_walk", right, wrong, lambda: column_scans(host, x, np.float64), wanted
     )
     assert found == seen
 

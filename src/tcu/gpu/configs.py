@@ -14,7 +14,7 @@ from tcu.errors import ParameterError
 from tcu.gpu.structs import constants
 
 __all__ = [
-    "ELEMENTS", "KERNELS", "MEASURED", "SIZES", "ColumnsConfig", "Config", "ExactColumnsConfig", "ExactConfig", "ExactRowsConfig", "ExactSegmentsConfig", "NarrowColumnsConfig", "RowsConfig",
+    "ELEMENTS", "KERNELS", "MEASURED", "SIZES", "ColumnScanConfig", "ColumnsConfig", "Config", "ExactColumnsConfig", "ExactConfig", "ExactRowsConfig", "ExactSegmentsConfig", "NarrowColumnsConfig", "RowsConfig",
     "ScanConfig", "SegmentsConfig", "ShortSegmentsConfig", "Size", "StagedColumnsConfig", "SumConfig", "WideColumnsConfig",
 ]  # fmt: skip
 
@@ -417,11 +417,36 @@ class ScanConfig(Config):
     """Blocks of segment_scan.cu for each multiprocessor before one block takes several segments."""
 
 
+@dataclass(frozen=True)
+class ColumnScanConfig(Config):
+    """Of cuda/kernels/column_walk.cu and column_scan.cu."""
+
+    walk: tuple[int, int, int, int]
+    """Of column_walk.cu: bytes of a row that a lane has, groups of the plan that a warp has room for, warps that share
+    columns, and blocks per multiprocessor that the registers must allow; for many columns."""
+    shared_walk: tuple[int, int, int, int]
+    """For fewer."""
+    short_walk: tuple[int, int, int, int]
+    """For columns of one group."""
+    enough: tuple[float, float]
+    """Blocks per multiprocessor from which on there are many columns, and enough for warps that share them."""
+    tile: int
+    """Of column_scan.cu: bytes."""
+    few_runs: tuple[int, int, int]
+    """Threads of a block, tiles that it has room for, and blocks per multiprocessor; for columns of up to 16 runs."""
+    many_runs: tuple[int, int, int]
+    """For longer ones, which wait more for each other."""
+    line: int
+    """Bytes of a row that are read together, at least, where a row has so many."""
+    waste: float
+    """Columns that a tile has room for, of those that there are, for a part to be as wide as it can."""
+
+
 KERNELS: dict[str, type[Config]] = {
     "sum": SumConfig, "dot": SumConfig, "exact": ExactConfig, "rows": RowsConfig, "narrow columns": NarrowColumnsConfig,
     "wide columns": WideColumnsConfig, "staged columns": StagedColumnsConfig, "segments": SegmentsConfig,
     "short segments": ShortSegmentsConfig, "exact segments": ExactSegmentsConfig, "exact rows": ExactRowsConfig,
-    "exact columns": ExactColumnsConfig, "scan": ScanConfig,
+    "exact columns": ExactColumnsConfig, "scan": ScanConfig, "column scan": ColumnScanConfig,
 }  # fmt: skip
 """Sums (16-bit elements by MMAs, others by binary64 additions), products, exact sums; those of rows, columns and segments;
 running sums."""

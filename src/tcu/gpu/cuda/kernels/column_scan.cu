@@ -6,8 +6,7 @@
 // them at a time.  A thread adds up its groups, a warp finds what comes before each group of a column, and a thread
 // reads its numbers once more and writes the results.  What comes before a run is found from the totals of earlier
 // runs: a tile hands on its own total before it waits, and waits for totals of lower levels only.  Blocks draw tiles in
-// order, the runs of one height together, so what is waited for is running or done.  With AHEAD, the next tile is added
-// up before the results of this one, so that its total is handed on early and those before this one have time to come.
+// order, the runs of one height together, so what is waited for is running or done.
 //
 // The floor is reading and writing each number once.
 //
@@ -17,26 +16,21 @@
 //   COLUMNS     of a part: a power of two, 16 bytes at least
 //   PARTS       a power of two up to 32
 //   LEVELS      networks of the plan above the first: 0 where a column is no longer than a tile
-//   AHEAD       tiles that are added up before the results of one are written: 0 or 1
-//   STAGES      tiles in shared memory: two more than AHEAD at least
+//   STAGES      tiles in shared memory
 //   THREADS     of a block
 //   RESIDENT    blocks per multiprocessor that the registers must allow
 
 #include "device/load/async_copy.cuh"
-#include "device/scan/numbers.cuh"
+#include "device/scan/columns.cuh"
 #include "device/scan/prefix.cuh"
 
 using namespace tcu;
 
 #include "generated/column_scan/ColumnScan.inc"
 
-constexpr bool MOVES = sizeof(Code) == 2;  // numbers become binary64 by moving their bits
+using scan::MOVES;
 constexpr int UNIT = MOVES && LAYOUT == ALIGNED ? 2 : 1;  // columns of a thread
-#if ELEMENT <= BFLOAT16 && LAYOUT == ALIGNED
-typedef u32 RowWord;  // of UNIT numbers
-#else
-typedef Code RowWord;
-#endif
+typedef scan::RowNumbers<UNIT> Numbers;
 constexpr int WARPS = THREADS / WARP;
 constexpr int ALL_COLUMNS = COLUMNS * PARTS, UNITS = ALL_COLUMNS / UNIT, UNITS_OF_PART = COLUMNS / UNIT;
 constexpr int ROWS = GROUPS * scan::GROUP;
@@ -46,10 +40,10 @@ constexpr int TILE = PARTS * ROWS * PITCH;                          // bytes
 constexpr int SHORT = BYTES < 128 ? 128 / BYTES : 1;                // rows that fill all banks
 constexpr int MIXED = SHORT < scan::GROUP ? SHORT : scan::GROUP;
 constexpr int TOTALS = GROUPS == 1 ? 1 : GROUPS + 1;                // of a column, so that neighbours lie in different banks
-constexpr int FETCHED = STAGES - AHEAD - 1;                         // tiles that are on their way
+constexpr int FETCHED = STAGES - 1;                                 // tiles that are on their way beside one
 constexpr int RING = STAGES + 1;
 constexpr int EACH = UNITS * GROUPS / THREADS;                      // groups of a thread
-static_assert(FETCHED >= 0 && (FETCHED || !AHEAD) && UNITS * GROUPS % THREADS == 0 && BYTES % 16 == 0, "tiles are whole");
+static_assert(UNITS * GROUPS % THREADS == 0 && BYTES % 16 == 0, "tiles are whole");
 static_assert(LEVELS == 0 || (GROUPS == WARP && ALL_COLUMNS <= THREADS), "a tile of a long column is a run");
 
 // A part of a tile: the run of some columns.
@@ -129,43 +123,36 @@ struct ColumnGroup {
     }
 
     // Row i: the numbers of all columns of the unit.
-    __device__ RowWord word(int i) const {
+    __device__ Numbers row(int i) const {
         const char* const row = rows + (i ^ key) * PITCH;
-        return *reinterpret_cast<const RowWord*>(row + (LAYOUT == ALIGNED ? 0 : (skew + i * step) % 16));
+        return *reinterpret_cast<const Numbers*>(row + (LAYOUT == ALIGNED ? 0 : (skew + i * step) % 16));
     }
 
-    __device__ double number(int i, int c) const {
-        return to_binary64(static_cast<Code>(UNIT == 1 ? word(i) : word(i) >> 16 * c));
-    }
+    __device__ double number(int i, int c) const { return to_binary64(row(i).code(c)); }
 
     // All rows.  Returns whether their numbers can be moved.
-    __device__ bool read(RowWord (&x)[scan::GROUP]) const {
+    __device__ bool read(Numbers (&x)[scan::GROUP]) const {
         u32 found = 0;
 #pragma unroll
         for (int i = 0; i < scan::GROUP; ++i) {
-            x[i] = word(i);
-            if (MOVES) scan::look_for_others(found, static_cast<u32>(x[i]));
+            x[i] = row(i);
+            x[i].look_for_others(found);
         }
         return !MOVES || !scan::found_others(found);
     }
 };
 
-// A number of a word; where MOVES, divided by UP.
-__device__ inline double number_in(RowWord word, int c) {
-    return MOVES ? scan::moved(static_cast<u32>(word), c) : to_binary64(static_cast<Code>(word));
-}
-
 // The place of a column's totals: columns that a thread has lie apart, so that a warp writes to all banks.
 __device__ inline int place_of_column(int unit, int c) { return c * UNITS + unit; }
 
 __device__ inline void add_up(const ColumnGroup& at, double (&sums)[UNIT]) {
-    RowWord x[scan::GROUP];
+    Numbers x[scan::GROUP];
     if (at.read(x)) {
 #pragma unroll
         for (int c = 0; c < UNIT; ++c) {
-            sums[c] = number_in(x[0], c);
+            sums[c] = x[0].number(c);
 #pragma unroll
-            for (int i = 1; i < scan::GROUP; ++i) sums[c] += number_in(x[i], c);
+            for (int i = 1; i < scan::GROUP; ++i) sums[c] += x[i].number(c);
             if (MOVES) sums[c] *= scan::UP;
         }
         return;
@@ -178,26 +165,10 @@ __device__ inline void add_up(const ColumnGroup& at, double (&sums)[UNIT]) {
     }
 }
 
-// Two results have one store.
-__device__ inline void store(finish::ResultCode* to, const double (&values)[UNIT]) {
-    if constexpr (UNIT == 1) {
-        *to = finish::rounded(values[0]);
-    } else if constexpr (sizeof(finish::ResultCode) == 2) {
-        *reinterpret_cast<u32*>(to) = scan::rounded_pair(values[0], values[UNIT - 1]);
-    } else {
-        struct alignas(UNIT * sizeof(finish::ResultCode)) Pair {
-            finish::ResultCode codes[UNIT];
-        } pair;
-#pragma unroll
-        for (int c = 0; c < UNIT; ++c) pair.codes[c] = finish::rounded(values[c]);
-        *reinterpret_cast<Pair*>(to) = pair;
-    }
-}
-
 // The results of a group, of which `left` rows exist, where `carry` is the sum before it, which is never -0.
 __device__ inline void write_results(const ColumnScan& p, const ColumnGroup& at, finish::ResultCode* to, int left,
                                      const double (&carry)[UNIT]) {
-    RowWord x[scan::GROUP];
+    Numbers x[scan::GROUP];
     bool is_plain = at.read(x);
 #pragma unroll
     for (int c = 0; c < UNIT; ++c) is_plain &= carry[c] - carry[c] == 0;
@@ -210,10 +181,10 @@ __device__ inline void write_results(const ColumnScan& p, const ColumnGroup& at,
 #pragma unroll
             for (int c = 0; c < UNIT; ++c) {
                 earlier[c] = i ? values[c] : carry[c];
-                sums[c] = i ? sums[c] + number_in(x[i], c) : number_in(x[i], c);
+                sums[c] = i ? sums[c] + x[i].number(c) : x[i].number(c);
                 values[c] = MOVES ? fma(sums[c], scan::UP, carry[c]) : carry[c] + sums[c];
             }
-            if (i < left) store(place, EXCLUSIVE ? earlier : values);
+            if (i < left) scan::store(place, EXCLUSIVE ? earlier : values);
             place += p.out_stride;
         }
         bool is_number = true;  // a NaN anywhere would have made the last value NaN
@@ -326,12 +297,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
     extern __shared__ uint4 memory[];
     __shared__ DrawnTiles tiles;
     __shared__ double totals[ALL_COLUMNS * TOTALS];
-    double before_groups[AHEAD + 1][EACH][UNIT] = {};  // of tile `turn`, and of those that are added up ahead
+    double before_groups[EACH][UNIT] = {};
     char* const stages = reinterpret_cast<char*>(memory);
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
 #if LEVELS
     __shared__ double lowest[2 * 4 * ALL_COLUMNS];
-    __shared__ double runs[AHEAD + 1][ALL_COLUMNS];
+    __shared__ double runs[ALL_COLUMNS];
     __shared__ double starts[LEVELS][ALL_COLUMNS];  // of each level, and then of all
     const u32 launch = scan::launches_before(p.shared) + 1;
     // Blocks draw their tiles, so that they wait only for running blocks.
@@ -354,14 +325,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
     };
     for (int i = 0; i < FETCHED; ++i) fetch_tile(i);
 #pragma unroll 1
-    for (int turn = -AHEAD; turn < 0 || tiles.numbers[turn % RING] < p.tiles; ++turn) {
-        const int summed = turn + AHEAD;
+    for (int turn = 0; tiles.numbers[turn % RING] < p.tiles; ++turn) {
         u32 next = 0;
         if (FETCHED > 0) {
             load::wait_for_copies<FETCHED ? FETCHED - 1 : 0>();
             __syncthreads();
-            fetch_tile(summed + FETCHED);
-            if (warp == 0) next = draw(summed + FETCHED + 1);
+            fetch_tile(turn + FETCHED);
+            if (warp == 0) next = draw(turn + FETCHED + 1);
         } else {
             fetch_tile(turn);
             load::wait_for_copies<0>();
@@ -371,7 +341,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
 #pragma unroll 1
             for (int at = threadIdx.x; at < UNITS * GROUPS; at += THREADS) {
                 double sums[UNIT];
-                add_up(ColumnGroup(p, parts_of(summed), stage_of(summed), at), sums);
+                add_up(ColumnGroup(p, parts_of(turn), stage_of(turn), at), sums);
 #pragma unroll
                 for (int c = 0; c < UNIT; ++c)
                     totals[place_of_column(at % UNITS, c) * TOTALS + at / UNITS] = sums[c];
@@ -383,20 +353,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
                 const int at = k * THREADS + threadIdx.x;
 #pragma unroll
                 for (int c = 0; c < UNIT; ++c) {
-                    if (AHEAD) before_groups[0][k][c] = before_groups[AHEAD][k][c];
-                    before_groups[AHEAD][k][c] = totals[place_of_column(at % UNITS, c) * TOTALS + at / UNITS];
+                    before_groups[k][c] = totals[place_of_column(at % UNITS, c) * TOTALS + at / UNITS];
                 }
             }
         };
-        if (FETCHED > 0 && warp == 0) put_tile(p, tiles, summed + FETCHED + 1, next);
+        if (FETCHED > 0 && warp == 0) put_tile(p, tiles, turn + FETCHED + 1, next);
         if (GROUPS > 1) {
             __syncthreads();
 #if LEVELS
             // Asked for here, and needed only after the networks; before the sums, registers were too few.
-            const int done = max(turn, 0);
-            const auto look = [&](int i) {
-                return TotalsBefore(p, parts_of(done), turn < 0 ? LOOKING * ALL_COLUMNS : i * THREADS + threadIdx.x);
-            };
+            const auto look = [&](int i) { return TotalsBefore(p, parts_of(turn), i * THREADS + threadIdx.x); };
             const TotalsBefore looked = look(0);
 #endif
             constexpr int TOGETHER = WARP / GROUPS;
@@ -407,9 +373,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
                 own = scan::exclusive<GROUPS>(sum, lane);
 #if LEVELS
                 const ColumnPlace at(first);
-                const TilePart& part = parts_of(summed)[at.part];
+                const TilePart& part = parts_of(turn)[at.part];
                 if (lane == WARP - 1 && at.column < part.columns) {
-                    runs[summed % (AHEAD + 1)][first] = sum;
+                    runs[first] = sum;
                     scan::hand_on(slot_of_run(p, 0, part.run, part.column + at.column), sum, launch);
                 }
 #endif
@@ -434,11 +400,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
                     if (LEVELS > 1) __syncthreads();
                 }
                 const int place = threadIdx.x;
-                if (place >= ALL_COLUMNS || turn < 0) continue;
+                if (place >= ALL_COLUMNS) continue;
                 const ColumnPlace at(place);
-                const TilePart& part = parts_of(done)[at.part];
+                const TilePart& part = parts_of(turn)[at.part];
                 if (at.column >= part.columns) continue;
-                if (level == 0) own = runs[done % (AHEAD + 1)][place];
+                if (level == 0) own = runs[place];
                 const u32 position = place_in_run(part.run, level);
                 starts[level][place] = sums_before.before(level, place, position, own);
                 ends = ends && position == (level ? WARP : WARP / 2) - 1;
@@ -457,7 +423,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
             take_sums();
 #endif
         }
-        if (turn < 0) continue;
         if (FETCHED == 0 && warp == 0) next = draw(turn + 1);
         const TilePart(&parts)[PARTS] = parts_of(turn);
 #pragma unroll
@@ -470,7 +435,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
             double carry[UNIT];
 #pragma unroll
             for (int c = 0; c < UNIT; ++c) {
-                carry[c] = before_groups[0][k][c];
+                carry[c] = before_groups[k][c];
 #if LEVELS
                 carry[c] = starts[0][place_of_column(at % UNITS, c)] + carry[c];
 #endif

@@ -11,15 +11,20 @@ namespace tcu::scan {
 constexpr bool MOVES = sizeof(Code) == 2;  // numbers become binary64 by moving their bits
 
 // The numbers of a row, side by side.
-template <int COLUMNS>
-struct alignas(COLUMNS * sizeof(Code)) RowNumbers {
-    u32 words[COLUMNS * sizeof(Code) / 4];
+template <int WIDTH>
+struct alignas(WIDTH * sizeof(Code)) RowNumbers {
+    u32 words[WIDTH * sizeof(Code) / 4];
 
-    // Divided by UP where MOVES, but not if it is inf or NaN, which cannot be moved.
+    __device__ Code code(int c) const {
+        if constexpr (sizeof(Code) == 2) return static_cast<Code>(words[c / 2] >> 16 * (c % 2));
+        if constexpr (sizeof(Code) == 4) return static_cast<Code>(words[c]);
+        return static_cast<Code>(words[2 * c] | static_cast<u64>(words[2 * c + sizeof(Code) / 8]) << 32);
+    }
+
+    // Where MOVES, divided by UP; then it must be neither inf nor NaN.
     __device__ double number(int c) const {
-        if constexpr (sizeof(Code) == 2) return moved(words[c / 2], c % 2);
-        if constexpr (sizeof(Code) == 4) return to_binary64(static_cast<Code>(words[c]));
-        return to_binary64(static_cast<Code>(words[2 * c] | static_cast<u64>(words[2 * c + sizeof(Code) / 8]) << 32));
+        if constexpr (MOVES) return moved(words[c / 2], c % 2);
+        return to_binary64(code(c));
     }
 
     __device__ void look_for_others(u32& found) const {
@@ -32,30 +37,32 @@ struct alignas(COLUMNS * sizeof(Code)) RowNumbers {
 // A 16-bit number alone.
 template <>
 struct RowNumbers<MOVES ? 1 : 0> {
-    Code code;
+    Code only;
 
-    __device__ double number(int) const { return moved(code, false); }
-    __device__ void look_for_others(u32& found) const { scan::look_for_others(found, code); }
+    __device__ Code code(int) const { return only; }
+    __device__ double number(int) const { return moved(only, false); }
+    __device__ void look_for_others(u32& found) const { scan::look_for_others(found, only); }
 };
 
+// The codes of one value, or of two in a word.
+template <bool PAIR>
+__device__ inline auto rounded_codes(const double* values) {
+    if constexpr (PAIR)
+        return rounded_pair(values[0], values[1]);
+    else
+        return finish::rounded(values[0]);
+}
+
 // The results of a row have one store, or two.
-template <int COLUMNS>
-__device__ inline void store(finish::ResultCode* to, const double (&values)[COLUMNS]) {
-    constexpr int SIZE = COLUMNS * sizeof(finish::ResultCode);
+template <int WIDTH>
+__device__ inline void store(finish::ResultCode* to, const double (&values)[WIDTH]) {
+    constexpr bool PAIRS = MOVES && sizeof(finish::ResultCode) == 2 && WIDTH > 1;
+    constexpr int COUNT = PAIRS ? WIDTH / 2 : WIDTH, SIZE = WIDTH * sizeof(finish::ResultCode);
     struct alignas(SIZE < 16 ? SIZE : 16) {
-        finish::ResultCode codes[COLUMNS];
+        decltype(rounded_codes<PAIRS>(values)) codes[COUNT];
     } results;
-    if constexpr (MOVES && sizeof(finish::ResultCode) == 2 && COLUMNS > 1) {
 #pragma unroll
-        for (int c = 0; c < COLUMNS; c += 2) {
-            const u32 pair = rounded_pair(values[c], values[c + 1]);
-            results.codes[c] = static_cast<finish::ResultCode>(pair);
-            results.codes[c + 1] = static_cast<finish::ResultCode>(pair >> 16);
-        }
-    } else {
-#pragma unroll
-        for (int c = 0; c < COLUMNS; ++c) results.codes[c] = finish::rounded(values[c]);
-    }
+    for (int i = 0; i < COUNT; ++i) results.codes[i] = rounded_codes<PAIRS>(values + (PAIRS ? 2 : 1) * i);
     *reinterpret_cast<decltype(results)*>(to) = results;
 }
 
