@@ -1351,7 +1351,7 @@ def model_column_scans(x: Any, dtype: Any, exclusive: bool = False, reverse: boo
         return tcu.cumsum(x, 1, dtype=dtype, exclusive=exclusive, reverse=reverse)
 
 
-TILES = {"enough": (1 << 30, 1 << 30)}
+TILES = {"enough": (1 << 30, 1 << 30, 1 << 30), "enough_anywhere": 1 << 30, "many_runs": (256, 3, 2, 1)}
 """Columns are too few for warps that walk down them."""
 
 
@@ -1418,7 +1418,8 @@ def test_running_sums_of_slim_columns_in_place(host: HostGpu) -> None:
         (np.float64, "start += starts[level]", "start = starts[level]", BITS),
         (np.float64, "? totals[2] + totals[3]", "? totals[2]", BITS),
         (np.float64, "any ? sums[height] + later : sums[height]", "sums[height]", BITS),
-        (np.float64, "load::wait_for_copies<0>();", ";", BITS),
+        (np.float64, "before_groups[0][k][c] = before_groups[AHEAD][k][c];", ";", BITS),
+        (np.float64, "load::wait_for_copies<LATER>();", "load::wait_for_copies<LATER + 1>();", BITS),
         (np.float64, "(level ? WARP : WARP / 2) - 1", "WARP / 4 - 1", BITS),
         (np.float16, "return (part * ROWS + (row ^ key)) * PITCH;", "return (part * ROWS + row) * PITCH;", BITS),
         (np.float16, "if (MOVES) sums[c] *= scan::UP;", "", BITS),
@@ -1455,11 +1456,18 @@ def test_warps_that_walk_down_columns(
 
     Rows begin at multiples of 16 bytes, or anywhere.
     """
-    host.tuned |= {"enough": (0, 0), "walk": walk, "waste": 100}
+    host.tuned |= {"enough": (0, 0, 0), "walk": walk, "enough_anywhere": 0, "waste": 100}
+    host.tuned["anywhere_walk"] = (get_format(dtype).dtype.itemsize, *walk[1:])
     rng = np.random.default_rng(5)
     fmt = get_format(dtype)
     run = 32 * 32 // fmt.dtype.itemsize
-    shapes = ((2, 1, 40), (3, run // 32 + 1, 24), (1, run // 8 - 3, 80), (2, 2 * run + 5, 24), (1, 18 * run + 3, 16))
+    shapes = (
+        (2, 1, 40),
+        (3, run // 32 + 1, 24),
+        (1, run // 8 - 3, 80),
+        (2, 2 * run + 5, 24),
+        (1, 18 * run + 3, 16),
+    )
     for shape, target in zip(shapes, ("float16", "float32", "float64", "bfloat16", dtype), strict=True):
         x = numbers_of(rng, "spread", int(np.prod(shape)), fmt.dtype).reshape(shape)
         if shape[1] > 1:
@@ -1470,7 +1478,8 @@ def test_warps_that_walk_down_columns(
         for there in (shape[2], shape[2] - 1):
             part = x[:, :, :there]
             found = column_scans(host, part, wide, shift=there % 2, exclusive=exclusive, reverse=reverse)
-            assert host.launches[-1] == "column_walk"
+            of_one_group = shape[1] <= run // 32
+            assert host.launches[-1] == ("column_scan" if of_one_group and there % 2 else "column_walk")
             assert alike(found, model_column_scans(part, wide, exclusive, reverse)), (part.shape, target)
 
 
@@ -1493,7 +1502,7 @@ def test_warps_that_walk_down_columns(
 def test_an_error_in_the_walk_down_columns_is_seen(
     host: HostGpu, dtype: Any, right: str, wrong: str, seen: str
 ) -> None:
-    host.tuned |= {"enough": (0, 0), "walk": (8, 2, 4, 4)}
+    host.tuned |= {"enough": (0, 0, 0), "walk": (8, 2, 4, 4)}
     rng = np.random.default_rng(4)
     x = rng.standard_normal((1, 128 * 16 * 3 + 301, 16)) * 2.0 ** rng.integers(-20, 20, 16)
     x[0, :, 2] = -0.0

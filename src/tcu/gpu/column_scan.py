@@ -1,9 +1,8 @@
-"""The kernel of running sums down the columns of an array: along an axis that is not the last, without a copy."""
+"""The kernels of running sums down the columns of an array: along an axis that is not the last, without a copy."""
 
 from __future__ import annotations
 
 import ctypes
-from itertools import starmap
 from typing import NamedTuple
 
 from tcu.formats.format import Format, get_format
@@ -40,10 +39,10 @@ ColumnScan = struct("ColumnScan", f"""
     i64 length;
     i64 outer_stride, stride;  // in elements; negative where the scan begins at the end
     i64 out_outer_stride, out_stride;
-    i64 items;    // parts of tiles
-    i64 tiles;
+    i64 items;    // parts of tiles; where warps walk, granules of 16 bytes in a row of all columns, or strips
+    i64 tiles;    // or the turns of a block's warps
     u32 outer;
-    u32 strips;   // parts that the inner columns make
+    u32 strips;   // items that the inner columns make
     scan::Slot* slots;
     scan::ScanCounters* shared;
     i64 first[{_MAX_LEVELS}];  // runs of the levels below
@@ -76,21 +75,19 @@ def column_scan_recipe(
     macros = {
         "ELEMENT": ELEMENTS[plan.input], "RESULT": TARGETS[target.name], "EXCLUSIVE": int(exclusive),
     }  # fmt: skip
-    walks = (tuned.walk, tuned.shared_walk) if plan.levels else (tuned.short_walk,)
-    for walk, enough in zip(starmap(_Walk, walks), tuned.enough, strict=False):
-        lane, of_item = walk.lane, _GRANULE
-        whole = aligned and _aligned(columns, results, size, lane // size)
-        if not whole:
-            lane, of_item = size, _WARP * size
-        items = -(-columns.inner * size // of_item)
-        strips = -(-items * columns.outer * of_item // (lane * _WARP))
+    whole = aligned and _aligned(columns, results, size, 2 if size == 2 else 1)
+    of_item = _GRANULE if whole else _WARP * size
+    items = -(-columns.inner * size // of_item)
+    for walk, enough in _walks(tuned, whole, plan.levels):
+        strips = -(-items * columns.outer * of_item // (walk.lane * _WARP))
         if (
             items * of_item <= tuned.waste * columns.inner * size and items * columns.outer <= _MAX_ITEMS
             and strips >= enough * gpu.multiprocessors
+            and (not whole or _aligned(columns, results, size, walk.lane // size))
         ):  # fmt: skip
             problem.strips, problem.items = items, items * columns.outer
-            return _walk(plan, problem, strips, walk._replace(lane=lane), whole, macros, takes)
-    return _tiles(plan, columns, results, aligned, problem, macros, takes, tuned, gpu)
+            return _walk(plan, problem, strips, walk, whole, macros, takes)
+    return _tiles(plan, columns, whole, problem, macros, takes, tuned, gpu)
 
 
 class _Walk(NamedTuple):
@@ -104,16 +101,28 @@ class _Walk(NamedTuple):
     resident: int
 
 
+def _walks(tuned: ColumnScanConfig, aligned: bool, levels: int) -> list[tuple[_Walk, float]]:
+    """(how to walk, blocks per multiprocessor that are enough), the first for most columns."""
+    many, fewer, fewest = tuned.enough
+    if aligned and levels:
+        shared = (tuned.shared_walk, fewer), (tuned.most_shared_walk, fewest)
+        return [(_Walk(*each), enough) for each, enough in ((tuned.walk, many), *shared)]
+    if aligned:
+        return [(_Walk(*tuned.short_walk), many)]
+    return [(_Walk(*tuned.anywhere_walk), tuned.enough_anywhere)] if levels else []
+
+
 def _walk(
     plan: ScanPlan, problem: Struct, strips: int, walk: _Walk, aligned: bool, macros: dict[str, object],
     takes: dict[str, Given],
 ) -> Recipe:  # fmt: skip
-    """By warps that walk down columns, of which there are enough to fill a GPU."""
+    """By warps that walk down columns (column_walk.cu), of which there are enough to fill a GPU."""
     groups = max(-(-plan.n // plan.group), 1)
     stages = min(walk.stages, -(-groups // walk.warps))
     problem.tiles = -(-groups // walk.warps)
     macros |= {
-        "LAYOUT": "ALIGNED" if aligned else "SHIFTED", "BYTES": walk.lane, "LEVELS": plan.levels, "STAGES": stages, "WARPS": walk.warps, "RESIDENT": walk.resident,
+        "LAYOUT": "ALIGNED" if aligned else "SHIFTED", "BYTES": walk.lane, "LEVELS": plan.levels, "STAGES": stages,
+        "WARPS": walk.warps, "RESIDENT": walk.resident,
     }  # fmt: skip
     pitch = _WARP * walk.lane + (0 if aligned else _GRANULE)
     shared = walk.warps * stages * pitch * plan.group
@@ -122,12 +131,11 @@ def _walk(
 
 
 def _tiles(
-    plan: ScanPlan, columns: Columns, results: Columns, aligned: bool, problem: Struct, macros: dict[str, object],
+    plan: ScanPlan, columns: Columns, aligned: bool, problem: Struct, macros: dict[str, object],
     takes: dict[str, Given], tuned: ColumnScanConfig, gpu: Gpu,
 ) -> Recipe | None:  # fmt: skip
-    """By blocks that take a run of some columns at a time, and hand on its totals."""
+    """By blocks that take a run of some columns at a time, and hand on its totals (column_scan.cu)."""
     size = get_format(plan.input).dtype.itemsize
-    aligned = aligned and _aligned(columns, results, size, 2 if size == 2 else 1)
     total = max(-(-plan.n // plan.group), 1)
     groups = min(1 << (total - 1).bit_length(), _RUN)
     runs = -(-total // _RUN)
@@ -153,7 +161,7 @@ def _tiles(
         takes |= {"shared": SPACE, "slots": (SPACE, head)}
     macros |= {
         "LAYOUT": "ALIGNED" if aligned else "SHIFTED", "GROUPS": groups, "COLUMNS": part, "PARTS": parts,
-        "LEVELS": levels, "STAGES": tile.stages, "THREADS": tile.threads,
+        "LEVELS": levels, "AHEAD": tile.ahead, "STAGES": tile.stages, "THREADS": tile.threads,
         "RESIDENT": tile.resident,
     }  # fmt: skip
     choice = KernelChoice(
@@ -171,6 +179,7 @@ class _Tile(NamedTuple):
     parts: int
     threads: int
     resident: int
+    ahead: int
     stages: int
     bytes: int
 
@@ -179,7 +188,8 @@ def _tile(
     inner: int, groups: int, levels: int, size: int, aligned: bool, tuned: ColumnScanConfig, gpu: Gpu
 ) -> _Tile:
     """As much as suits an H200, or the most that a GPU has shared memory for."""
-    threads, most, usual = tuned.many_runs if levels > 1 else tuned.few_runs
+    runs = tuned.few_runs if levels <= 1 else tuned.many_runs if aligned else tuned.many_runs_anywhere
+    threads, most, usual, ahead = runs
     wanted, resident = tuned.tile, usual
     while True:
         together = wanted // (_GROUP * groups)
@@ -194,9 +204,11 @@ def _tile(
             - _known_bytes(columns, parts, groups, levels, most)
         )
         stages = min(most, room // held)
-        if stages >= min(most, 2):
-            return _Tile(part, parts, min(threads, units * groups), resident, stages, held)
-        if resident > 1:
+        if stages >= min(most, 2) + ahead:
+            return _Tile(part, parts, min(threads, units * groups), resident, ahead, stages, held)
+        if ahead:
+            ahead = 0
+        elif resident > 1:
             resident -= 1
         else:
             wanted, resident = wanted // 2, usual

@@ -6,7 +6,8 @@
 // them at a time.  A thread adds up its groups, a warp finds what comes before each group of a column, and a thread
 // reads its numbers once more and writes the results.  What comes before a run is found from the totals of earlier
 // runs: a tile hands on its own total before it waits, and waits for totals of lower levels only.  Blocks draw tiles in
-// order, the runs of one height together, so what is waited for is running or done.
+// order, the runs of one height together, so what is waited for is running or done.  With AHEAD, the next tile is added
+// up before the results of this one, so that its total is handed on early and those before this one have time to come.
 //
 // The floor is reading and writing each number once.
 //
@@ -16,7 +17,8 @@
 //   COLUMNS     of a part: a power of two, 16 bytes at least
 //   PARTS       a power of two up to 32
 //   LEVELS      networks of the plan above the first: 0 where a column is no longer than a tile
-//   STAGES      tiles in shared memory
+//   AHEAD       tiles that are added up before the results of one are written: 0 or 1
+//   STAGES      tiles in shared memory: one, or two more than AHEAD at least
 //   THREADS     of a block
 //   RESIDENT    blocks per multiprocessor that the registers must allow
 
@@ -30,7 +32,6 @@ using namespace tcu;
 
 using scan::MOVES;
 constexpr int UNIT = MOVES && LAYOUT == ALIGNED ? 2 : 1;  // columns of a thread
-typedef scan::RowNumbers<UNIT> Numbers;
 constexpr int WARPS = THREADS / WARP;
 constexpr int ALL_COLUMNS = COLUMNS * PARTS, UNITS = ALL_COLUMNS / UNIT, UNITS_OF_PART = COLUMNS / UNIT;
 constexpr int ROWS = GROUPS * scan::GROUP;
@@ -40,10 +41,11 @@ constexpr int TILE = PARTS * ROWS * PITCH;                          // bytes
 constexpr int SHORT = BYTES < 128 ? 128 / BYTES : 1;                // rows that fill all banks
 constexpr int MIXED = SHORT < scan::GROUP ? SHORT : scan::GROUP;
 constexpr int TOTALS = GROUPS == 1 ? 1 : GROUPS + 1;                // of a column, so that neighbours lie in different banks
-constexpr int FETCHED = STAGES - 1;                                 // tiles that are on their way beside one
+constexpr int FETCHED = STAGES - AHEAD - 1;                         // tiles that are on their way; with none, a block draws a tile when it can begin it at once
+constexpr int LATER = FETCHED > 1 ? FETCHED - 1 : 0;                // of them, those that may still be on their way
 constexpr int RING = STAGES + 1;
 constexpr int EACH = UNITS * GROUPS / THREADS;                      // groups of a thread
-static_assert(UNITS * GROUPS % THREADS == 0 && BYTES % 16 == 0, "tiles are whole");
+static_assert((FETCHED > 0 || STAGES == 1) && UNITS * GROUPS % THREADS == 0 && BYTES % 16 == 0, "tiles are whole");
 static_assert(LEVELS == 0 || (GROUPS == WARP && ALL_COLUMNS <= THREADS), "a tile of a long column is a run");
 
 // A part of a tile: the run of some columns.
@@ -123,15 +125,15 @@ struct ColumnGroup {
     }
 
     // Row i: the numbers of all columns of the unit.
-    __device__ Numbers row(int i) const {
+    __device__ scan::RowNumbers<UNIT> row(int i) const {
         const char* const row = rows + (i ^ key) * PITCH;
-        return *reinterpret_cast<const Numbers*>(row + (LAYOUT == ALIGNED ? 0 : (skew + i * step) % 16));
+        return *reinterpret_cast<const scan::RowNumbers<UNIT>*>(row + (LAYOUT == ALIGNED ? 0 : (skew + i * step) % 16));
     }
 
     __device__ double number(int i, int c) const { return to_binary64(row(i).code(c)); }
 
     // All rows.  Returns whether their numbers can be moved.
-    __device__ bool read(Numbers (&x)[scan::GROUP]) const {
+    __device__ bool read(scan::RowNumbers<UNIT> (&x)[scan::GROUP]) const {
         u32 found = 0;
 #pragma unroll
         for (int i = 0; i < scan::GROUP; ++i) {
@@ -146,7 +148,7 @@ struct ColumnGroup {
 __device__ inline int place_of_column(int unit, int c) { return c * UNITS + unit; }
 
 __device__ inline void add_up(const ColumnGroup& at, double (&sums)[UNIT]) {
-    Numbers x[scan::GROUP];
+    scan::RowNumbers<UNIT> x[scan::GROUP];
     if (at.read(x)) {
 #pragma unroll
         for (int c = 0; c < UNIT; ++c) {
@@ -168,7 +170,7 @@ __device__ inline void add_up(const ColumnGroup& at, double (&sums)[UNIT]) {
 // The results of a group, of which `left` rows exist, where `carry` is the sum before it, which is never -0.
 __device__ inline void write_results(const ColumnScan& p, const ColumnGroup& at, finish::ResultCode* to, int left,
                                      const double (&carry)[UNIT]) {
-    Numbers x[scan::GROUP];
+    scan::RowNumbers<UNIT> x[scan::GROUP];
     bool is_plain = at.read(x);
 #pragma unroll
     for (int c = 0; c < UNIT; ++c) is_plain &= carry[c] - carry[c] == 0;
@@ -297,12 +299,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
     extern __shared__ uint4 memory[];
     __shared__ DrawnTiles tiles;
     __shared__ double totals[ALL_COLUMNS * TOTALS];
-    double before_groups[EACH][UNIT] = {};
+    double before_groups[AHEAD + 1][EACH][UNIT] = {};  // of tile `turn`, and of those that are added up ahead
     char* const stages = reinterpret_cast<char*>(memory);
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
 #if LEVELS
     __shared__ double lowest[2 * 4 * ALL_COLUMNS];
-    __shared__ double runs[ALL_COLUMNS];
+    __shared__ double runs[AHEAD + 1][ALL_COLUMNS];
     __shared__ double starts[LEVELS][ALL_COLUMNS];  // of each level, and then of all
     const u32 launch = scan::launches_before(p.shared) + 1;
     // Blocks draw their tiles, so that they wait only for running blocks.
@@ -325,13 +327,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
     };
     for (int i = 0; i < FETCHED; ++i) fetch_tile(i);
 #pragma unroll 1
-    for (int turn = 0; tiles.numbers[turn % RING] < p.tiles; ++turn) {
+    for (int turn = -AHEAD; turn < 0 || tiles.numbers[turn % RING] < p.tiles; ++turn) {
+        const int summed = turn + AHEAD;
         u32 next = 0;
         if (FETCHED > 0) {
-            load::wait_for_copies<FETCHED ? FETCHED - 1 : 0>();
+            load::wait_for_copies<LATER>();
             __syncthreads();
-            fetch_tile(turn + FETCHED);
-            if (warp == 0) next = draw(turn + FETCHED + 1);
+            fetch_tile(summed + FETCHED);
+            if (warp == 0) next = draw(summed + FETCHED + 1);
         } else {
             fetch_tile(turn);
             load::wait_for_copies<0>();
@@ -341,7 +344,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
 #pragma unroll 1
             for (int at = threadIdx.x; at < UNITS * GROUPS; at += THREADS) {
                 double sums[UNIT];
-                add_up(ColumnGroup(p, parts_of(turn), stage_of(turn), at), sums);
+                add_up(ColumnGroup(p, parts_of(summed), stage_of(summed), at), sums);
 #pragma unroll
                 for (int c = 0; c < UNIT; ++c)
                     totals[place_of_column(at % UNITS, c) * TOTALS + at / UNITS] = sums[c];
@@ -353,16 +356,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
                 const int at = k * THREADS + threadIdx.x;
 #pragma unroll
                 for (int c = 0; c < UNIT; ++c) {
-                    before_groups[k][c] = totals[place_of_column(at % UNITS, c) * TOTALS + at / UNITS];
+                    if (AHEAD) before_groups[0][k][c] = before_groups[AHEAD][k][c];
+                    before_groups[AHEAD][k][c] = totals[place_of_column(at % UNITS, c) * TOTALS + at / UNITS];
                 }
             }
         };
-        if (FETCHED > 0 && warp == 0) put_tile(p, tiles, turn + FETCHED + 1, next);
+        if (FETCHED > 0 && warp == 0) put_tile(p, tiles, summed + FETCHED + 1, next);
         if (GROUPS > 1) {
             __syncthreads();
 #if LEVELS
             // Asked for here, and needed only after the networks; before the sums, registers were too few.
-            const auto look = [&](int i) { return TotalsBefore(p, parts_of(turn), i * THREADS + threadIdx.x); };
+            const int done = max(turn, 0);
+            const auto look = [&](int i) {
+                return TotalsBefore(p, parts_of(done), turn < 0 ? LOOKING * ALL_COLUMNS : i * THREADS + threadIdx.x);
+            };
             const TotalsBefore looked = look(0);
 #endif
             constexpr int TOGETHER = WARP / GROUPS;
@@ -373,9 +380,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
                 own = scan::exclusive<GROUPS>(sum, lane);
 #if LEVELS
                 const ColumnPlace at(first);
-                const TilePart& part = parts_of(turn)[at.part];
+                const TilePart& part = parts_of(summed)[at.part];
                 if (lane == WARP - 1 && at.column < part.columns) {
-                    runs[first] = sum;
+                    runs[summed % (AHEAD + 1)][first] = sum;
                     scan::hand_on(slot_of_run(p, 0, part.run, part.column + at.column), sum, launch);
                 }
 #endif
@@ -400,11 +407,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
                     if (LEVELS > 1) __syncthreads();
                 }
                 const int place = threadIdx.x;
-                if (place >= ALL_COLUMNS) continue;
+                if (place >= ALL_COLUMNS || turn < 0) continue;
                 const ColumnPlace at(place);
-                const TilePart& part = parts_of(turn)[at.part];
+                const TilePart& part = parts_of(done)[at.part];
                 if (at.column >= part.columns) continue;
-                if (level == 0) own = runs[place];
+                if (level == 0) own = runs[done % (AHEAD + 1)][place];
                 const u32 position = place_in_run(part.run, level);
                 starts[level][place] = sums_before.before(level, place, position, own);
                 ends = ends && position == (level ? WARP : WARP / 2) - 1;
@@ -423,6 +430,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
             take_sums();
 #endif
         }
+        if (turn < 0) continue;
         if (FETCHED == 0 && warp == 0) next = draw(turn + 1);
         const TilePart(&parts)[PARTS] = parts_of(turn);
 #pragma unroll
@@ -435,7 +443,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
             double carry[UNIT];
 #pragma unroll
             for (int c = 0; c < UNIT; ++c) {
-                carry[c] = before_groups[k][c];
+                carry[c] = before_groups[0][k][c];
 #if LEVELS
                 carry[c] = starts[0][place_of_column(at % UNITS, c)] + carry[c];
 #endif

@@ -28,7 +28,6 @@ constexpr int PITCH = ROW + (LAYOUT == ALIGNED ? 0 : 16);  // of a row that begi
 constexpr int STAGE = PITCH * scan::GROUP;                 // bytes
 constexpr int GRANULES = ROW / 16, TOGETHER = WARP / GRANULES;  // rows that are copied together
 constexpr int FETCHED = STAGES > 1 ? STAGES - 1 : 1;            // groups that are on their way
-typedef scan::RowNumbers<UNIT> Numbers;
 constexpr int HEIGHT = WARPS == 1 ? 0 : WARPS == 2 ? 1 : WARPS == 4 ? 2 : WARPS == 8 ? 3 : 4;  // of a network: its part between warps
 static_assert(1 << HEIGHT == WARPS && (LEVELS > 0 || WARPS == 1), "warps have parts of a network");
 
@@ -50,14 +49,14 @@ struct Strip {
 };
 
 // The copies into a warp's ring of groups.
-struct Ring {
+struct ColumnRing {
     const char* from;
     i64 step, row;  // bytes from one copy of the lane to the next, and the row of the next one
     u32 at;         // in shared memory
     int bytes;      // of a row that exist
 
 #if LAYOUT == ALIGNED
-    __device__ Ring(const ColumnScan& p, const char* ring) {
+    __device__ ColumnRing(const ColumnScan& p, const char* ring) {
         const int lane = threadIdx.x % WARP;
         const u32 granule = blockIdx.x * GRANULES + lane % GRANULES, outer = granule / p.strips;
         row = threadIdx.x / WARP * scan::GROUP + lane / GRANULES;
@@ -80,7 +79,7 @@ struct Ring {
         row += (WARPS - 1) * scan::GROUP;
     }
 #else
-    __device__ Ring(const ColumnScan& p, const char* ring) {
+    __device__ ColumnRing(const ColumnScan& p, const char* ring) {
         const Strip strip(p);
         const i64 first = strip.inner - threadIdx.x % WARP;
         row = threadIdx.x / WARP * scan::GROUP;
@@ -111,14 +110,14 @@ struct LaneGroup {
     const char* rows;
     u32 skew, step;  // where rows begin anywhere: the address of the first, and bytes from one to the next
 
-    __device__ Numbers row(int i) const {
-        return *reinterpret_cast<const Numbers*>(rows + i * PITCH + (LAYOUT == ALIGNED ? 0 : (skew + i * step) % 16));
+    __device__ scan::RowNumbers<UNIT> row(int i) const {
+        return *reinterpret_cast<const scan::RowNumbers<UNIT>*>(rows + i * PITCH + (LAYOUT == ALIGNED ? 0 : (skew + i * step) % 16));
     }
 
     __device__ double number(int i, int c) const { return to_binary64(row(i).code(c)); }
 
     // All rows.  Returns whether their numbers can be moved.
-    __device__ bool read(Numbers (&x)[scan::GROUP]) const {
+    __device__ bool read(scan::RowNumbers<UNIT> (&x)[scan::GROUP]) const {
         u32 found = 0;
 #pragma unroll
         for (int i = 0; i < scan::GROUP; ++i) {
@@ -220,7 +219,7 @@ __device__ __noinline__ double scan_any(const ColumnScan& p, LaneGroup group, fi
 
 // The totals of a lane's group.
 __device__ inline void add_up(const LaneGroup& group, double (&totals)[UNIT]) {
-    Numbers x[scan::GROUP];
+    scan::RowNumbers<UNIT> x[scan::GROUP];
     if (group.read(x)) {
 #pragma unroll
         for (int c = 0; c < UNIT; ++c) {
@@ -242,7 +241,7 @@ __device__ inline void add_up(const LaneGroup& group, double (&totals)[UNIT]) {
 // A lane's group.  Writes the results of `left` rows, and makes of what comes before the group its total.
 __device__ inline void scan_group(const ColumnScan& p, const LaneGroup& group, finish::ResultCode* to, int left,
                                   double (&carry)[UNIT]) {
-    Numbers x[scan::GROUP];
+    scan::RowNumbers<UNIT> x[scan::GROUP];
     bool is_plain = group.read(x);
 #pragma unroll
     for (int c = 0; c < UNIT; ++c) is_plain &= carry[c] - carry[c] == 0;
@@ -278,7 +277,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, RESIDENT) column_walk
     extern __shared__ uint4 memory[];
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
     const char* const groups = reinterpret_cast<const char*>(memory) + warp * STAGES * STAGE;
-    Ring ring(p, groups);
+    ColumnRing ring(p, groups);
     const Strip strip(p);
     LaneGroup group = {nullptr, static_cast<u32>(reinterpret_cast<u64>(ring.from)), static_cast<u32>(ring.step)};
     finish::ResultCode* to = static_cast<finish::ResultCode*>(p.out) + strip.outer * p.out_outer_stride + strip.inner +
