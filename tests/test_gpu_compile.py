@@ -521,7 +521,14 @@ def test_what_columns_ask_for_compiles(
 @pytest.mark.parametrize("capability", TOLD_APART, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
 @pytest.mark.parametrize(
-    ("length", "inner", "target"), [(16, 64, "binary16"), (1000, 37, "binary32"), (1 << 17, 64, "binary64")]
+    ("length", "inner", "target"),
+    [
+        (16, 64, "binary16"),
+        (1000, 37, "binary32"),
+        (1 << 17, 64, "binary64"),
+        (16, 1 << 16, "binary16"),
+        (1 << 15, 1 << 16, "binary32"),
+    ],
 )
 def test_what_scans_of_columns_ask_for_compiles(
     length: int, inner: int, target: str, element: str, capability: tuple[int, int]

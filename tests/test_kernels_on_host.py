@@ -46,6 +46,7 @@ from tcu.units import AlignedSum, find_instruction, get_unit
 STRUCTURES = {
     "list_segments": "Segments", "segments": "Segments", "short_segments": "Segments", "long_chunks": "LongSegments",
     "short_scan": "Scan", "tile_scan": "Scan", "scan": "Scan", "long_scan": "Scan", "columns": "Columns", "moments": "Moments", "column_scan": "ColumnScan",
+    "column_walk": "ColumnScan",
     "exact_rows": "ExactRows", "exact_short_rows": "ExactShortRows", "exact_columns": "ExactColumns",
     "exact_segments": "ExactSegments", "long_exact_segments": "LongExactSegments",
 }  # fmt: skip
@@ -84,7 +85,7 @@ class HostGpu:
         # A few thousand segments are as many as a GPU has in a warp's run of many.
         self.tuned: dict[str, Any] = {"busy": 4}
         """Values in place of those that an H200 has."""
-        for module in (segments, scans, columns):
+        for module in (segments, scans, columns, column_scan):
             monkeypatch.setattr(module, "config", self._config)
 
     def _config(self, *given: Any) -> Any:
@@ -1385,11 +1386,16 @@ def model_column_scans(x: Any, dtype: Any, exclusive: bool = False, reverse: boo
         return tcu.cumsum(x, 1, dtype=dtype, exclusive=exclusive, reverse=reverse)
 
 
+TILES = {"enough": (1 << 30, 1 << 30, 1 << 30), "enough_anywhere": 1 << 30, "many_runs": (256, 3, 2, 1)}
+"""Columns are too few for warps that walk down them."""
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_running_sums_of_columns(host: HostGpu, dtype: str, exclusive: bool, reverse: bool) -> None:
     """Of every height of a tile; in the end inf, NaN and the signs of zeros."""
+    host.tuned |= TILES
     rng = np.random.default_rng(3)
     fmt = get_format(dtype)
     run = 32 * 32 // fmt.dtype.itemsize
@@ -1416,6 +1422,7 @@ def test_running_sums_of_columns(host: HostGpu, dtype: str, exclusive: bool, rev
 
 
 def test_long_columns_of_several_levels(host: HostGpu) -> None:
+    host.tuned |= TILES
     x = np.random.default_rng(4).standard_normal((1, 128 * 16 * 2 + 300, 16))
     assert alike(column_scans(host, x, np.float64), model_column_scans(x, np.float64))
     assert host.macros[-1]["LEVELS"] == 2
@@ -1423,6 +1430,7 @@ def test_long_columns_of_several_levels(host: HostGpu) -> None:
 
 def test_running_sums_of_slim_columns_in_place(host: HostGpu) -> None:
     """Whose runs share tiles; each result lies where its number was."""
+    host.tuned |= TILES
     x = draw(np.random.default_rng(6), 2 * 3000 * 16, np.dtype(np.float16), "normal").reshape(2, 3000, 16)
     place, host.readable = placed(x.reshape(-1))
     given = columns.Columns(2, 16, 3000 * 16, 16)
@@ -1446,7 +1454,7 @@ def test_running_sums_of_slim_columns_in_place(host: HostGpu) -> None:
         (np.float64, "? totals[2] + totals[3]", "? totals[2]", BITS),
         (np.float64, "any ? sums[height] + later : sums[height]", "sums[height]", BITS),
         (np.float64, "before_groups[0][k][c] = before_groups[AHEAD][k][c];", ";", BITS),
-        (np.float64, "load::wait_for_copies<FETCHED - 1>();", "load::wait_for_copies<FETCHED>();", BITS),
+        (np.float64, "load::wait_for_copies<LATER>();", "load::wait_for_copies<LATER + 1>();", BITS),
         (np.float64, "(level ? WARP : WARP / 2) - 1", "WARP / 4 - 1", BITS),
         (np.float16, "return (part * ROWS + (row ^ key)) * PITCH;", "return (part * ROWS + row) * PITCH;", BITS),
         (np.float16, "if (MOVES) sums[c] *= scan::UP;", "", BITS),
@@ -1456,6 +1464,7 @@ def test_running_sums_of_slim_columns_in_place(host: HostGpu) -> None:
 def test_an_error_in_the_kernel_of_running_sums_of_columns_is_seen(
     host: HostGpu, dtype: Any, right: str, wrong: str, seen: str
 ) -> None:
+    host.tuned |= TILES
     rng = np.random.default_rng(4)
     x = rng.standard_normal((1, 128 * 16 * 3 + 300, 16)) * 2.0 ** rng.integers(-20, 20, 16)
     if dtype is np.float16:
@@ -1465,6 +1474,80 @@ def test_an_error_in_the_kernel_of_running_sums_of_columns_is_seen(
     wanted = model_column_scans(x, np.float64)
     found = complaint_about(
         host, "column_scan", right, wrong, lambda: column_scans(host, x, np.float64), wanted
+    )
+    assert found == seen
+
+
+@pytest.mark.slow(4)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(
+    ("walk", "exclusive", "reverse"),
+    [((8, 2, 1, 8), False, True), ((8, 3, 8, 1), True, False), ((16, 4, 4, 2), False, False)],
+)
+def test_warps_that_walk_down_columns(
+    host: HostGpu, dtype: str, walk: tuple[int, ...], exclusive: bool, reverse: bool
+) -> None:
+    """Columns of part of a group up to several runs of the second network; some columns have inf, NaN and -0.
+
+    Rows begin at multiples of 16 bytes, or anywhere.
+    """
+    host.tuned |= {"enough": (0, 0, 0), "walk": walk, "enough_anywhere": 0, "waste": 100}
+    host.tuned["anywhere_walk"] = (get_format(dtype).dtype.itemsize, *walk[1:])
+    rng = np.random.default_rng(5)
+    fmt = get_format(dtype)
+    run = 32 * 32 // fmt.dtype.itemsize
+    shapes = (
+        (2, 1, 40),
+        (3, run // 32 + 1, 24),
+        (1, run // 8 - 3, 80),
+        (2, 2 * run + 5, 24),
+        (1, 18 * run + 3, 16),
+    )
+    for shape, target in zip(shapes, ("float16", "float32", "float64", "bfloat16", dtype), strict=True):
+        x = numbers_of(rng, "spread", int(np.prod(shape)), fmt.dtype).reshape(shape)
+        if shape[1] > 1:
+            x[:, shape[1] // 2, 3] = np.array([np.inf]).astype(x.dtype)
+            x[:, -1, 3] = np.array([-np.inf]).astype(x.dtype)
+            x[:, 0, 5] = np.array([-0.0]).astype(x.dtype)
+        wide = get_format(target).dtype
+        for there in (shape[2], shape[2] - 1):
+            part = x[:, :, :there]
+            found = column_scans(host, part, wide, shift=there % 2, exclusive=exclusive, reverse=reverse)
+            of_one_group = shape[1] <= run // 32
+            assert host.launches[-1] == ("column_scan" if of_one_group and there % 2 else "column_walk")
+            assert alike(found, model_column_scans(part, wide, exclusive, reverse)), (part.shape, target)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "right", "wrong", "seen"),
+    [
+        (np.float64, "above[c] + sum;", "sum;", BITS),
+        (np.float64, "carry[c] = above[c] + carry[c];", ";", BITS),
+        (np.float64, "level == 1 ? WARP / 2 : WARP", "WARP", BITS),
+        (np.float64, "load::wait_for_copies<FETCHED - 1>();", "load::wait_for_copies<FETCHED>();", BITS),
+        (np.float64, "bytes && row < p.length", "bytes", OUTSIDE),
+        (np.float64, "bytes = granule < p.items ? 16 : 0;", "bytes = 16;", OUTSIDE),
+        (np.float64, "warp & (BIT - 1) ? sum + later : sum", "sum", BITS),
+        (np.float64, "turn % radix(0), carry[c], any)", "turn % radix(0), carry[c], false)", BITS),
+        (np.float64, "carry[c] += 0.0;", ";", BITS),
+        (np.float16, "if (scan::MOVES) totals[c] *= scan::UP;", "", BITS),
+        (np.float16, "!scan::found_others(found)", "true", BITS),
+    ],
+)  # fmt: skip
+def test_an_error_in_the_walk_down_columns_is_seen(
+    host: HostGpu, dtype: Any, right: str, wrong: str, seen: str
+) -> None:
+    host.tuned |= {"enough": (0, 0, 0), "walk": (8, 2, 4, 4)}
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((1, 128 * 16 * 3 + 301, 16)) * 2.0 ** rng.integers(-20, 20, 16)
+    x[0, :, 2] = -0.0
+    if dtype is np.float16:
+        x = np.clip(x, -4, 4)
+        x[0, 77, 3] = np.inf
+    x = x.astype(dtype)
+    wanted = model_column_scans(x, np.float64)
+    found = complaint_about(
+        host, "column_walk", right, wrong, lambda: column_scans(host, x, np.float64), wanted
     )
     assert found == seen
 

@@ -1,4 +1,4 @@
-"""The kernel of running sums down the columns of an array: along an axis that is not the last, without a copy."""
+"""The kernels of running sums down the columns of an array: along an axis that is not the last, without a copy."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 from tcu.formats.format import Format, get_format
 from tcu.gpu.columns import Columns
+from tcu.gpu.configs import ColumnScanConfig
 from tcu.gpu.device import Gpu
 from tcu.gpu.launch import OUT, SPACE, Given, KernelChoice, Recipe, Space, X
 from tcu.gpu.scans import ScanCounters, Slot
-from tcu.gpu.structs import struct
+from tcu.gpu.structs import Struct, struct
 from tcu.gpu.sums import ELEMENTS, TARGETS
+from tcu.gpu.tuning import config
 from tcu.plan.scan import ScanPlan
 
 __all__ = ["column_scan_recipe", "suits"]
@@ -22,17 +24,7 @@ _GROUP = 32
 """Bytes."""
 _LEAST_BYTES = 32
 """Of a row of the inner numbers, a sector of memory: with fewer, most of what is read would be for others."""
-_TILE = 32 << 10
-"""Bytes."""
-_FEW_RUNS, _MANY_RUNS = (512, 2, 3, 0), (256, 3, 2, 1)
-"""Threads of a block; tiles that it has room for; blocks per multiprocessor; tiles that it adds up before it writes the
-results of one: for columns of up to 16 runs, and for longer ones, which wait more for each other.  Shares of a copy's speed
-(H200): 8192 x 32768 numbers of binary16 0.50 and 0.45, of binary32 0.53 and 0.42; 2^20 x 256 of them 0.18 and 0.37, 0.27
-and 0.39.  The floor is a copy: in half of the time, blocks wait at their barriers and too little is read."""
-_LINE = 64
-"""Bytes of a row that are read together, at least, where a row has so many."""
-_WASTE = 1.1
-"""Columns that a tile has room for, of those that there are, for a part to be as wide as it can."""
+_WARP, _GRANULE = 32, 16
 _RESERVED = 1 << 10
 """Bytes of shared memory that every block has for itself (CUDA C++ Programming Guide, "Shared Memory")."""
 _MAX_LEVELS = 8
@@ -47,10 +39,10 @@ ColumnScan = struct("ColumnScan", f"""
     i64 length;
     i64 outer_stride, stride;  // in elements; negative where the scan begins at the end
     i64 out_outer_stride, out_stride;
-    i64 items;    // parts of tiles
-    i64 tiles;
+    i64 items;    // parts of tiles; where warps walk, granules of 16 bytes in a row of all columns, or strips
+    i64 tiles;    // or the turns of a block's warps
     u32 outer;
-    u32 strips;   // parts that the inner columns make
+    u32 strips;   // items that the inner columns make
     scan::Slot* slots;
     scan::ScanCounters* shared;
     i64 first[{_MAX_LEVELS}];  // runs of the levels below
@@ -70,17 +62,85 @@ def column_scan_recipe(
 
     ``aligned``: whether numbers and results begin at multiples of 16 bytes.
     """
-    size, result, count = (
-        get_format(plan.input).dtype.itemsize,
-        target.dtype.itemsize,
-        columns.outer * columns.inner,
-    )
-    aligned = aligned and _aligned(columns, results, size)
+    tuned = config(ColumnScanConfig, gpu.compute_capability, plan.input)
+    size, result = get_format(plan.input).dtype.itemsize, target.dtype.itemsize
+    at, to = ((plan.n - 1) * each if reverse and plan.n else 0 for each in (columns.stride, results.stride))
+    way = -1 if reverse else 1
+    problem = ColumnScan(
+        columns=columns.outer * columns.inner, inner=columns.inner, length=plan.n,
+        outer_stride=columns.outer_stride, stride=way * columns.stride, out_outer_stride=results.outer_stride,
+        out_stride=way * results.stride, outer=columns.outer,
+    )  # fmt: skip
+    takes: dict[str, Given] = {"data": (X, at * size), "out": (OUT, to * result)}
+    macros = {
+        "ELEMENT": ELEMENTS[plan.input], "RESULT": TARGETS[target.name], "EXCLUSIVE": int(exclusive),
+    }  # fmt: skip
+    whole = aligned and _aligned(columns, results, size, 2 if size == 2 else 1)
+    of_item = _GRANULE if whole else _WARP * size
+    items = -(-columns.inner * size // of_item)
+    for walk, enough in _walks(tuned, whole, plan.levels):
+        strips = -(-items * columns.outer * of_item // (walk.lane * _WARP))
+        if (
+            items * of_item <= tuned.waste * columns.inner * size and items * columns.outer <= _MAX_ITEMS
+            and strips >= enough * gpu.multiprocessors
+            and (not whole or _aligned(columns, results, size, walk.lane // size))
+        ):  # fmt: skip
+            problem.strips, problem.items = items, items * columns.outer
+            return _walk(plan, problem, strips, walk, whole, macros, takes)
+    return _tiles(plan, columns, whole, problem, macros, takes, tuned, gpu)
+
+
+class _Walk(NamedTuple):
+    """What a block of column_walk.cu takes at a time."""
+
+    lane: int
+    """Bytes of a row that a lane has."""
+    stages: int
+    """Groups that a warp has room for."""
+    warps: int
+    resident: int
+
+
+def _walks(tuned: ColumnScanConfig, aligned: bool, levels: int) -> list[tuple[_Walk, float]]:
+    """(how to walk, blocks per multiprocessor that are enough), the first for most columns."""
+    many, fewer, fewest = tuned.enough
+    if aligned and levels:
+        shared = (tuned.shared_walk, fewer), (tuned.most_shared_walk, fewest)
+        return [(_Walk(*each), enough) for each, enough in ((tuned.walk, many), *shared)]
+    if aligned:
+        return [(_Walk(*tuned.short_walk), many)]
+    return [(_Walk(*tuned.anywhere_walk), tuned.enough_anywhere)] if levels else []
+
+
+def _walk(
+    plan: ScanPlan, problem: Struct, strips: int, walk: _Walk, aligned: bool, macros: dict[str, object],
+    takes: dict[str, Given],
+) -> Recipe:  # fmt: skip
+    """By warps that walk down columns (column_walk.cu), of which there are enough to fill a GPU."""
+    groups = max(-(-plan.n // plan.group), 1)
+    stages = min(walk.stages, -(-groups // walk.warps))
+    problem.tiles = -(-groups // walk.warps)
+    macros |= {
+        "LAYOUT": "ALIGNED" if aligned else "SHIFTED", "BYTES": walk.lane, "LEVELS": plan.levels, "STAGES": stages,
+        "WARPS": walk.warps, "RESIDENT": walk.resident,
+    }  # fmt: skip
+    pitch = _WARP * walk.lane + (0 if aligned else _GRANULE)
+    shared = walk.warps * stages * pitch * plan.group
+    choice = KernelChoice("column_walk", macros, strips, walk.warps * _WARP, problem, takes, shared=shared)
+    return Recipe((choice,))
+
+
+def _tiles(
+    plan: ScanPlan, columns: Columns, aligned: bool, problem: Struct, macros: dict[str, object],
+    takes: dict[str, Given], tuned: ColumnScanConfig, gpu: Gpu,
+) -> Recipe | None:  # fmt: skip
+    """By blocks that take a run of some columns at a time, and hand on its totals (column_scan.cu)."""
+    size = get_format(plan.input).dtype.itemsize
     total = max(-(-plan.n // plan.group), 1)
     groups = min(1 << (total - 1).bit_length(), _RUN)
     runs = -(-total // _RUN)
     levels = max(plan.levels - 1, 0)
-    tile = _tile(columns.inner, groups, levels, size, aligned, gpu)
+    tile = _tile(columns.inner, groups, levels, size, aligned, tuned, gpu)
     part, parts = tile.part, tile.parts
     strips = -(-columns.inner // part)
     items = runs * columns.outer * strips
@@ -91,23 +151,18 @@ def column_scan_recipe(
     for radix in plan.radices[1:]:
         first.append(above)
         above = -(-above // radix)
-    starts = [sum(first[:level]) for level in range(len(first))]
-    at, to = ((plan.n - 1) * each if reverse and plan.n else 0 for each in (columns.stride, results.stride))
-    takes: dict[str, Given] = {"data": (X, at * size), "out": (OUT, to * result)}
+    problem.items, problem.tiles, problem.strips = items, tiles, strips
+    for level in range(len(first)):
+        problem.first[level] = sum(first[:level])
     space: Space | None = None
     if first:
         head = ctypes.sizeof(ScanCounters)
-        space = Space("column scan", (head + ctypes.sizeof(Slot) * sum(first) * count) // 8)
+        space = Space("column scan", (head + ctypes.sizeof(Slot) * sum(first) * problem.columns) // 8)
         takes |= {"shared": SPACE, "slots": (SPACE, head)}
-    way = -1 if reverse else 1
-    problem = ColumnScan(
-        0, 0, count, columns.inner, plan.n, columns.outer_stride, way * columns.stride, results.outer_stride,
-        way * results.stride, items, tiles, columns.outer, strips, 0, 0, (ctypes.c_int64 * _MAX_LEVELS)(*starts),
-    )  # fmt: skip
-    macros = {
-        "ELEMENT": ELEMENTS[plan.input], "LAYOUT": "ALIGNED" if aligned else "SHIFTED", "RESULT": TARGETS[target.name],
-        "EXCLUSIVE": int(exclusive), "GROUPS": groups, "COLUMNS": part, "PARTS": parts, "LEVELS": levels,
-        "AHEAD": tile.ahead, "STAGES": tile.stages, "THREADS": tile.threads, "RESIDENT": tile.resident,
+    macros |= {
+        "LAYOUT": "ALIGNED" if aligned else "SHIFTED", "GROUPS": groups, "COLUMNS": part, "PARTS": parts,
+        "LEVELS": levels, "AHEAD": tile.ahead, "STAGES": tile.stages, "THREADS": tile.threads,
+        "RESIDENT": tile.resident,
     }  # fmt: skip
     choice = KernelChoice(
         "column_scan", macros, max(min(tiles, gpu.multiprocessors * tile.resident), 1), tile.threads, problem, takes,
@@ -129,24 +184,27 @@ class _Tile(NamedTuple):
     bytes: int
 
 
-def _tile(inner: int, groups: int, levels: int, size: int, aligned: bool, gpu: Gpu) -> _Tile:
+def _tile(
+    inner: int, groups: int, levels: int, size: int, aligned: bool, tuned: ColumnScanConfig, gpu: Gpu
+) -> _Tile:
     """As much as suits an H200, or the most that a GPU has shared memory for."""
-    threads, most, usual, ahead = _MANY_RUNS if levels > 1 else _FEW_RUNS
-    wanted, resident = _TILE, usual
+    runs = tuned.few_runs if levels <= 1 else tuned.many_runs if aligned else tuned.many_runs_anywhere
+    threads, most, usual, ahead = runs
+    wanted, resident = tuned.tile, usual
     while True:
         together = wanted // (_GROUP * groups)
-        part = _part(inner, together, size)
+        part = _part(inner, together, size, tuned)
         parts = min(together // part, _MAX_PARTS)
         columns = part * parts
         units = columns // (2 if size == 2 and aligned else 1)
-        held = parts * groups * (_GROUP // size) * (part * size + (0 if aligned else 16))
+        held = parts * groups * (_GROUP // size) * (part * size + (0 if aligned else _GRANULE))
         room = (
             (gpu.shared_memory + _RESERVED) // resident
             - _RESERVED
             - _known_bytes(columns, parts, groups, levels, most)
         )
         stages = min(most, room // held)
-        if stages >= 2 + ahead:
+        if stages >= min(most, 2) + ahead:
             return _Tile(part, parts, min(threads, units * groups), resident, ahead, stages, held)
         if ahead:
             ahead = 0
@@ -162,19 +220,20 @@ def _known_bytes(columns: int, parts: int, groups: int, levels: int, stages: int
     return 8 * of_column * columns + 48 * (stages + 2) * parts
 
 
-def _part(inner: int, together: int, size: int) -> int:
+def _part(inner: int, together: int, size: int, tuned: ColumnScanConfig) -> int:
     """Columns of a part, a power of two: as many as a tile has room for, or fewer if that leaves less of it empty."""
-    widest = max(min(together, 1 << (inner - 1).bit_length()), 16 // size)
+    widest = max(min(together, 1 << (inner - 1).bit_length()), _GRANULE // size)
     choices = [widest]
-    while choices[-1] * size > _LINE:
+    while choices[-1] * size > tuned.line:
         choices.append(choices[-1] // 2)
     room = {each: -(-inner // each) * each for each in choices}
     return next(
-        (each for each in choices if room[each] <= _WASTE * inner), min(choices, key=lambda each: room[each])
+        (each for each in choices if room[each] <= tuned.waste * inner),
+        min(choices, key=lambda each: room[each]),
     )
 
 
-def _aligned(columns: Columns, results: Columns, size: int) -> bool:
-    """Whether all rows begin at multiples of 16 bytes, and pairs of 16-bit numbers have their results at such of two."""
-    pairs = size > 2 or all(each % 2 == 0 for each in (columns.inner, results.outer_stride, results.stride))
-    return pairs and all(step * size % 16 == 0 for step in (columns.outer_stride, columns.stride))
+def _aligned(columns: Columns, results: Columns, size: int, unit: int) -> bool:
+    """Whether all rows begin at multiples of 16 bytes, and so many neighbours have their results at multiples of that."""
+    whole = all(each % unit == 0 for each in (columns.inner, results.outer_stride, results.stride))
+    return whole and all(step * size % _GRANULE == 0 for step in (columns.outer_stride, columns.stride))

@@ -14,7 +14,7 @@ from tcu.errors import ParameterError
 from tcu.gpu.structs import constants
 
 __all__ = [
-    "ELEMENTS", "KERNELS", "MEASURED", "SIZES", "ColumnsConfig", "Config", "ExactColumnsConfig", "ExactConfig", "ExactRowsConfig", "ExactSegmentsConfig", "NarrowColumnsConfig", "RowsConfig",
+    "ELEMENTS", "KERNELS", "MEASURED", "SIZES", "ColumnScanConfig", "ColumnsConfig", "Config", "ExactColumnsConfig", "ExactConfig", "ExactRowsConfig", "ExactSegmentsConfig", "NarrowColumnsConfig", "RowsConfig",
     "ScanConfig", "SegmentsConfig", "ShortSegmentsConfig", "Size", "StagedColumnsConfig", "SumConfig", "WideColumnsConfig",
 ]  # fmt: skip
 
@@ -441,11 +441,50 @@ class ScanConfig(Config):
     """Blocks of segment_scan.cu for each multiprocessor before one block takes several segments."""
 
 
+@dataclass(frozen=True)
+class ColumnScanConfig(Config):
+    """Of cuda/kernels/column_walk.cu and column_scan.cu."""
+
+    walk: tuple[int, int, int, int]
+    """Of column_walk.cu: bytes of a row that a lane has, groups of the plan that a warp has room for, warps that share
+    columns, and blocks per multiprocessor that the registers must allow; for many columns.  Shares of a copy's speed (H200):
+    1000 x 2^18 numbers of binary16 0.93, 256 x 512 x 2048 of them 0.89; with 4 bytes 0.90 and 0.86, with 16 0.74 and 0.88."""
+    shared_walk: tuple[int, int, int, int]
+    """For fewer: 8192 x 32768 numbers of binary16 0.88, with a warp for each strip 0.49, by column_scan.cu 0.57."""
+    most_shared_walk: tuple[int, int, int, int]
+    """For fewer still: 2^14 x 2^14 numbers of binary16 0.84, by column_scan.cu 0.49."""
+    short_walk: tuple[int, int, int, int]
+    """For columns of one group: 16 x 2^24 numbers of binary16 0.98, by column_scan.cu 0.84."""
+    enough: tuple[float, float, float]
+    """Blocks per multiprocessor from which on the first three are chosen."""
+    anywhere_walk: tuple[int, int, int, int]
+    """Where rows begin anywhere, and a lane has one number: 8190 x 32771 numbers of binary16 0.49, by column_scan.cu 0.36."""
+    enough_anywhere: float
+    """The same for them.  Of binary32 there are never enough: 999 x 131073 numbers had 0.50, by column_scan.cu 0.51."""
+    tile: int
+    """Of column_scan.cu: bytes."""
+    few_runs: tuple[int, int, int, int]
+    """Threads of a block, tiles that it has room for, blocks per multiprocessor, and tiles that it adds up before it writes
+    the results of one; for columns of up to 16 runs.  Of these configurations, (512, 2, 3, 0) and (256, 3, 2, 1) have, of a copy's
+    speed (H200): 8192 x 32768 numbers of binary16 0.50 and 0.45, of binary32 0.53 and 0.42; 2^20 x 256 of them 0.18 and 0.37,
+    0.27 and 0.39.  The floor is a copy: in half of the time, blocks wait at their barriers and too little is read."""
+    many_runs: tuple[int, int, int, int]
+    """For longer ones, which wait more for each other.  A block that holds further tiles while it waits keeps those waiting
+    that need their totals: 2^20 x 256 numbers of binary16 had 0.44 of a copy's speed with one tile, 0.38 with three of which
+    one is added up ahead, and 0.18 with two (H200)."""
+    many_runs_anywhere: tuple[int, int, int, int]
+    """The same where rows begin anywhere.  2^18 x 1027 numbers of bfloat16 had 0.13 with (128, 1, 5, 0), and 0.26 with (512, 1, 2, 0)."""
+    line: int
+    """Bytes of a row that are read together, at least, where a row has so many."""
+    waste: float
+    """Columns that a tile has room for, of those that there are, for a part to be as wide as it can."""
+
+
 KERNELS: dict[str, type[Config]] = {
     "sum": SumConfig, "dot": SumConfig, "exact": ExactConfig, "rows": RowsConfig, "narrow columns": NarrowColumnsConfig,
     "wide columns": WideColumnsConfig, "staged columns": StagedColumnsConfig, "segments": SegmentsConfig,
     "short segments": ShortSegmentsConfig, "exact segments": ExactSegmentsConfig, "exact rows": ExactRowsConfig,
-    "exact columns": ExactColumnsConfig, "scan": ScanConfig,
+    "exact columns": ExactColumnsConfig, "scan": ScanConfig, "column scan": ColumnScanConfig,
 }  # fmt: skip
 """Sums (16-bit elements by MMAs, others by binary64 additions), products, exact sums; those of rows, columns and segments;
 running sums."""

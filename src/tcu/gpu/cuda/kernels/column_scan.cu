@@ -18,25 +18,20 @@
 //   PARTS       a power of two up to 32
 //   LEVELS      networks of the plan above the first: 0 where a column is no longer than a tile
 //   AHEAD       tiles that are added up before the results of one are written: 0 or 1
-//   STAGES      tiles in shared memory: two more than AHEAD at least
+//   STAGES      tiles in shared memory: one, or two more than AHEAD at least
 //   THREADS     of a block
 //   RESIDENT    blocks per multiprocessor that the registers must allow
 
 #include "device/load/async_copy.cuh"
-#include "device/scan/numbers.cuh"
+#include "device/scan/columns.cuh"
 #include "device/scan/prefix.cuh"
 
 using namespace tcu;
 
 #include "generated/column_scan/ColumnScan.inc"
 
-constexpr bool MOVES = sizeof(Code) == 2;  // numbers become binary64 by moving their bits
+using scan::MOVES;
 constexpr int UNIT = MOVES && LAYOUT == ALIGNED ? 2 : 1;  // columns of a thread
-#if ELEMENT <= BFLOAT16 && LAYOUT == ALIGNED
-typedef u32 RowWord;  // of UNIT numbers
-#else
-typedef Code RowWord;
-#endif
 constexpr int WARPS = THREADS / WARP;
 constexpr int ALL_COLUMNS = COLUMNS * PARTS, UNITS = ALL_COLUMNS / UNIT, UNITS_OF_PART = COLUMNS / UNIT;
 constexpr int ROWS = GROUPS * scan::GROUP;
@@ -46,10 +41,11 @@ constexpr int TILE = PARTS * ROWS * PITCH;                          // bytes
 constexpr int SHORT = BYTES < 128 ? 128 / BYTES : 1;                // rows that fill all banks
 constexpr int MIXED = SHORT < scan::GROUP ? SHORT : scan::GROUP;
 constexpr int TOTALS = GROUPS == 1 ? 1 : GROUPS + 1;                // of a column, so that neighbours lie in different banks
-constexpr int FETCHED = STAGES - AHEAD - 1;                         // tiles that are on their way
+constexpr int FETCHED = STAGES - AHEAD - 1;                         // tiles that are on their way; with none, a block draws a tile when it can begin it at once
+constexpr int LATER = FETCHED > 1 ? FETCHED - 1 : 0;                // of them, those that may still be on their way
 constexpr int RING = STAGES + 1;
 constexpr int EACH = UNITS * GROUPS / THREADS;                      // groups of a thread
-static_assert(FETCHED > 0 && UNITS * GROUPS % THREADS == 0 && BYTES % 16 == 0, "tiles are whole");
+static_assert((FETCHED > 0 || STAGES == 1) && UNITS * GROUPS % THREADS == 0 && BYTES % 16 == 0, "tiles are whole");
 static_assert(LEVELS == 0 || (GROUPS == WARP && ALL_COLUMNS <= THREADS), "a tile of a long column is a run");
 
 // A part of a tile: the run of some columns.
@@ -129,43 +125,36 @@ struct ColumnGroup {
     }
 
     // Row i: the numbers of all columns of the unit.
-    __device__ RowWord word(int i) const {
+    __device__ scan::RowNumbers<UNIT> row(int i) const {
         const char* const row = rows + (i ^ key) * PITCH;
-        return *reinterpret_cast<const RowWord*>(row + (LAYOUT == ALIGNED ? 0 : (skew + i * step) % 16));
+        return *reinterpret_cast<const scan::RowNumbers<UNIT>*>(row + (LAYOUT == ALIGNED ? 0 : (skew + i * step) % 16));
     }
 
-    __device__ double number(int i, int c) const {
-        return to_binary64(static_cast<Code>(UNIT == 1 ? word(i) : word(i) >> 16 * c));
-    }
+    __device__ double number(int i, int c) const { return to_binary64(row(i).code(c)); }
 
     // All rows.  Returns whether their numbers can be moved.
-    __device__ bool read(RowWord (&x)[scan::GROUP]) const {
+    __device__ bool read(scan::RowNumbers<UNIT> (&x)[scan::GROUP]) const {
         u32 found = 0;
 #pragma unroll
         for (int i = 0; i < scan::GROUP; ++i) {
-            x[i] = word(i);
-            if (MOVES) scan::look_for_others(found, static_cast<u32>(x[i]));
+            x[i] = row(i);
+            x[i].look_for_others(found);
         }
         return !MOVES || !scan::found_others(found);
     }
 };
 
-// A number of a word; where MOVES, divided by UP.
-__device__ inline double number_in(RowWord word, int c) {
-    return MOVES ? scan::moved(static_cast<u32>(word), c) : to_binary64(static_cast<Code>(word));
-}
-
 // The place of a column's totals: columns that a thread has lie apart, so that a warp writes to all banks.
 __device__ inline int place_of_column(int unit, int c) { return c * UNITS + unit; }
 
 __device__ inline void add_up(const ColumnGroup& at, double (&sums)[UNIT]) {
-    RowWord x[scan::GROUP];
+    scan::RowNumbers<UNIT> x[scan::GROUP];
     if (at.read(x)) {
 #pragma unroll
         for (int c = 0; c < UNIT; ++c) {
-            sums[c] = number_in(x[0], c);
+            sums[c] = x[0].number(c);
 #pragma unroll
-            for (int i = 1; i < scan::GROUP; ++i) sums[c] += number_in(x[i], c);
+            for (int i = 1; i < scan::GROUP; ++i) sums[c] += x[i].number(c);
             if (MOVES) sums[c] *= scan::UP;
         }
         return;
@@ -178,26 +167,10 @@ __device__ inline void add_up(const ColumnGroup& at, double (&sums)[UNIT]) {
     }
 }
 
-// Two results have one store.
-__device__ inline void store(finish::ResultCode* to, const double (&values)[UNIT]) {
-    if constexpr (UNIT == 1) {
-        *to = finish::rounded(values[0]);
-    } else if constexpr (sizeof(finish::ResultCode) == 2) {
-        *reinterpret_cast<u32*>(to) = scan::rounded_pair(values[0], values[UNIT - 1]);
-    } else {
-        struct alignas(UNIT * sizeof(finish::ResultCode)) Pair {
-            finish::ResultCode codes[UNIT];
-        } pair;
-#pragma unroll
-        for (int c = 0; c < UNIT; ++c) pair.codes[c] = finish::rounded(values[c]);
-        *reinterpret_cast<Pair*>(to) = pair;
-    }
-}
-
 // The results of a group, of which `left` rows exist, where `carry` is the sum before it, which is never -0.
 __device__ inline void write_results(const ColumnScan& p, const ColumnGroup& at, finish::ResultCode* to, int left,
                                      const double (&carry)[UNIT]) {
-    RowWord x[scan::GROUP];
+    scan::RowNumbers<UNIT> x[scan::GROUP];
     bool is_plain = at.read(x);
 #pragma unroll
     for (int c = 0; c < UNIT; ++c) is_plain &= carry[c] - carry[c] == 0;
@@ -210,10 +183,10 @@ __device__ inline void write_results(const ColumnScan& p, const ColumnGroup& at,
 #pragma unroll
             for (int c = 0; c < UNIT; ++c) {
                 earlier[c] = i ? values[c] : carry[c];
-                sums[c] = i ? sums[c] + number_in(x[i], c) : number_in(x[i], c);
+                sums[c] = i ? sums[c] + x[i].number(c) : x[i].number(c);
                 values[c] = MOVES ? fma(sums[c], scan::UP, carry[c]) : carry[c] + sums[c];
             }
-            if (i < left) store(place, EXCLUSIVE ? earlier : values);
+            if (i < left) scan::store(place, EXCLUSIVE ? earlier : values);
             place += p.out_stride;
         }
         bool is_number = true;  // a NaN anywhere would have made the last value NaN
@@ -356,11 +329,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
 #pragma unroll 1
     for (int turn = -AHEAD; turn < 0 || tiles.numbers[turn % RING] < p.tiles; ++turn) {
         const int summed = turn + AHEAD;
-        load::wait_for_copies<FETCHED - 1>();
-        __syncthreads();
-        fetch_tile(summed + FETCHED);
         u32 next = 0;
-        if (warp == 0) next = draw(summed + FETCHED + 1);
+        if (FETCHED > 0) {
+            load::wait_for_copies<LATER>();
+            __syncthreads();
+            fetch_tile(summed + FETCHED);
+            if (warp == 0) next = draw(summed + FETCHED + 1);
+        } else {
+            fetch_tile(turn);
+            load::wait_for_copies<0>();
+            __syncthreads();
+        }
         if (GROUPS > 1) {
 #pragma unroll 1
             for (int at = threadIdx.x; at < UNITS * GROUPS; at += THREADS) {
@@ -382,7 +361,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
                 }
             }
         };
-        if (warp == 0) put_tile(p, tiles, summed + FETCHED + 1, next);
+        if (FETCHED > 0 && warp == 0) put_tile(p, tiles, summed + FETCHED + 1, next);
         if (GROUPS > 1) {
             __syncthreads();
 #if LEVELS
@@ -452,6 +431,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
 #endif
         }
         if (turn < 0) continue;
+        if (FETCHED == 0 && warp == 0) next = draw(turn + 1);
         const TilePart(&parts)[PARTS] = parts_of(turn);
 #pragma unroll
         for (int k = 0; k < EACH; ++k) {
@@ -471,6 +451,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
             }
             write_results(p, place, static_cast<finish::ResultCode*>(p.out) + part.to + row * p.out_stride + place.column,
                           part.rows - row, carry);
+        }
+        if (FETCHED == 0) {
+            if (warp == 0) put_tile(p, tiles, turn + 1, next);
+            __syncthreads();
         }
     }
 #if LEVELS
