@@ -76,8 +76,7 @@ def multiply_accumulate(
     shape = (*batch, a.shape[-2], b.shape[-1])
     if math.prod(shape) == 0 or a.shape[-1] == 0:
         return np.broadcast_to(c, shape).copy()
-    # One row of A, as sums have it, reads every number of B once: to decode them would take longest.
-    if a.shape[-2] > 1 and is_narrow(instruction):
+    if is_narrow(instruction):
         return _narrow(a, b, c, batch, instruction, parallel)
     if isinstance(instruction.arithmetic, AlignedSum | FusedChain):
         return _floating(a, b, c, batch, instruction, parallel).reshape(shape)
