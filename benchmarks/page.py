@@ -328,5 +328,6 @@ SECTIONS: tuple[tuple[str, tuple[str, ...], Callable[[dict[str, Document]], Iter
     ("Files larger than memory", ("file-rate",), files),
     ("Many ranks, simulated", ("simulate-ranks",), ranks),
     ("The model on a CPU", ("cpu",), cpu),
+    ("MMAs of whole matrices on a CPU", ("cpu-mma",), cpu_mmas),
 )  # fmt: skip
 """Title, files and what writes a section."""
