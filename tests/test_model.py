@@ -127,6 +127,21 @@ def test_narrow_sums_equal_wide_ones_across_tiles(row: Instruction, monkeypatch:
         assert narrow.tobytes() == wide.tobytes(), (mode, other, m, n, k)
 
 
+@pytest.mark.parametrize("row", NARROW)
+def test_the_largest_sums_fit_the_words(row: Instruction) -> None:
+    """All significands largest, all exponents equal, all signs equal: nothing cancels."""
+
+    def largest(name: str, shape: tuple[int, int]) -> npt.NDArray[Any]:
+        fmt = get_format(name)
+        code = (fmt.sign_code >> 1) - 1 << fmt.storage_shift
+        return np.full(shape, code, fmt.code_dtype)
+
+    a, b, c = largest(row.a, (2, row.k)), largest(row.b, (row.k, 3)), largest(row.output, (2, 3))
+    a[1] |= get_format(row.a).sign_code << get_format(row.a).storage_shift
+    c[1] |= get_format(row.output).sign_code
+    assert differing(row, a, b, c) == []
+
+
 def random_chain(draw: random.Random, k: int) -> FusedChain:
     return FusedChain(
         order=tuple(draw.sample(range(k), k)) if draw.random() < 0.5 else None,
