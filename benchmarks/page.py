@@ -305,6 +305,17 @@ def cpu(found: dict[str, Document]) -> Iterator[str]:
         yield from (*table(("sum", *speeds), rows), "")
 
 
+def cpu_mmas(found: dict[str, Document]) -> Iterator[str]:
+    document = found["cpu-mma"]
+    yield from (origin("cpu-mma", document), "")
+    yield from ("GFLOP/s of the ways in which a sum of products is added up, of equal bits.", "")
+    ways = list(next(iter(document["figures"].values())))
+    rows = [
+        (case, *(f"{rates[way] * 1e-9:.1f}" for way in ways)) for case, rates in document["figures"].items()
+    ]
+    yield from (*table(("D = A·B + C", *ways), rows), "")
+
+
 SECTIONS: tuple[tuple[str, tuple[str, ...], Callable[[dict[str, Document]], Iterator[str]]], ...] = (
     ("Sums on a GPU", ("gpu-sum",), sums),
     ("Rows, ragged segments and running sums on a GPU",
@@ -317,5 +328,6 @@ SECTIONS: tuple[tuple[str, tuple[str, ...], Callable[[dict[str, Document]], Iter
     ("Files larger than memory", ("file-rate",), files),
     ("Many ranks, simulated", ("simulate-ranks",), ranks),
     ("The model on a CPU", ("cpu",), cpu),
+    ("MMAs of whole matrices on a CPU", ("cpu-mma",), cpu_mmas),
 )  # fmt: skip
 """Title, files and what writes a section."""

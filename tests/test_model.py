@@ -2,14 +2,17 @@
 
 Every different instruction of the catalogue on adversarial dot products
 (``--dots`` each; ``make verify`` takes a million), and units drawn at random
-over the whole family of parameters, chains among them.
+over the whole family of parameters, chains among them.  Narrow sums in 32-bit
+words equal the same sums in 64, across the tiles that they are cut into.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +23,7 @@ from adversarial import MODES, codes
 from tcu.errors import ParameterError
 from tcu.formats import get_format
 from tcu.model.definition import dot
-from tcu.model.mma import multiply_accumulate
+from tcu.model.mma import is_narrow, multiply_accumulate
 from tcu.model.threads import worker_count
 from tcu.units import CATALOGUE, AlignedSum, FusedChain, Instruction
 
@@ -30,6 +33,9 @@ for _unit in CATALOGUE.values():
         key = (_row.a, _row.b, _row.output, _row.k, _row.arithmetic)
         DIFFERENT.setdefault(key, (_unit.name, _row))
 ROWS = [pytest.param(row, id=f"{unit} {row.signature}") for unit, row in DIFFERENT.values()]
+NARROW = [
+    pytest.param(row, id=f"{unit} {row.signature}") for unit, row in DIFFERENT.values() if is_narrow(row)
+]
 
 
 def differing(row: Instruction, a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any]) -> list[str]:
@@ -77,6 +83,63 @@ def test_fast_model_equals_definition(row: Instruction, request: pytest.FixtureR
     with ProcessPoolExecutor(worker_count()) as pool:
         for found in pool.map(_job, pieces):
             assert found == []
+
+
+def test_every_aligned_sum_of_the_catalogue_is_narrow() -> None:
+    for _, row in DIFFERENT.values():
+        assert is_narrow(row) == isinstance(row.arithmetic, AlignedSum), row
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"fraction_bits": 26},
+        {"block": 64},
+        {"block": 3},
+        {"rounding": "RNE"},
+        {"normalized_products": True},
+        {"flush_inputs": True},
+        {"flush_outputs": True},
+    ],
+)
+def test_what_does_not_fit_the_words_is_not_narrow(changes: dict[str, Any]) -> None:
+    row = CATALOGUE["H100"].instructions[0]
+    assert is_narrow(row)
+    assert not is_narrow(replace(row, arithmetic=replace(row.arithmetic, **changes)))
+
+
+@pytest.mark.slow(8)
+@pytest.mark.parametrize("row", NARROW)
+def test_narrow_sums_equal_wide_ones_across_tiles(row: Instruction, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A million adversarial dot products a row."""
+    rng = np.random.default_rng(5)
+    x, y, z = get_format(row.a), get_format(row.b), get_format(row.output)
+    for mode, other in itertools.product(MODES, MODES):
+        m, n = int(rng.integers(130, 140)), int(rng.integers(160, 170))
+        k = int(rng.integers(64, 128 + 2 * row.k))
+        a = codes(rng, row.a, (m, k), mode).view(x.dtype)
+        b = codes(rng, row.b, (k, n), other).view(y.dtype)
+        c = codes(rng, row.output, (m, n), str(rng.choice(MODES))).view(z.dtype)
+        narrow = multiply_accumulate(a, b, c, row)
+        with monkeypatch.context() as patch:
+            patch.setattr("tcu.model.mma.is_narrow", lambda row: False)
+            wide = multiply_accumulate(a, b, c, row)
+        assert narrow.tobytes() == wide.tobytes(), (mode, other, m, n, k)
+
+
+@pytest.mark.parametrize("row", NARROW)
+def test_the_largest_sums_fit_the_words(row: Instruction) -> None:
+    """All significands largest, all exponents equal, all signs equal: nothing cancels."""
+
+    def largest(name: str, shape: tuple[int, int]) -> npt.NDArray[Any]:
+        fmt = get_format(name)
+        code = (fmt.sign_code >> 1) - 1 << fmt.storage_shift
+        return np.full(shape, code, fmt.code_dtype)
+
+    a, b, c = largest(row.a, (2, row.k)), largest(row.b, (row.k, 3)), largest(row.output, (2, 3))
+    a[1] |= get_format(row.a).sign_code << get_format(row.a).storage_shift
+    c[1] |= get_format(row.output).sign_code
+    assert differing(row, a, b, c) == []
 
 
 def random_chain(draw: random.Random, k: int) -> FusedChain:
@@ -172,9 +235,11 @@ def test_machine_code_is_compiled_once_and_read_by_later_processes(tmp_path) -> 
     from pathlib import Path
 
     import tcu
-    from tcu.model import cuts, exact_rows, kernels, scan_kernels
+    from tcu.model import cuts, exact_rows, kernels, narrow, scan_kernels
 
-    found = [one for module in (cuts, exact_rows, kernels, scan_kernels) for one in vars(module).values()]
+    found = [
+        one for module in (cuts, exact_rows, kernels, narrow, scan_kernels) for one in vars(module).values()
+    ]
     found = [one for entry in found for one in (entry.values() if isinstance(entry, dict) else [entry])]
     closures = [one.py_func.__closure__ or () for one in found if hasattr(one, "py_func")]
     assert {type(cell.cell_contents) for cells in closures for cell in cells} == {int, tuple}

@@ -1,7 +1,8 @@
 """The definition: what one matrix instruction computes, in Python integers.
 
-Slow and plain on purpose.  The fast model (:mod:`tcu.model.kernels`) goes
-through the same tests and must match it bit for bit.
+Slow and plain on purpose.  The fast model (:mod:`tcu.model.narrow` and
+:mod:`tcu.model.kernels`) goes through the same tests and must match it bit for
+bit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The fast model: the definition's arithmetic, eight columns at a time, compiled by Numba.
+"""The fast model of any sum: the definition's arithmetic, eight columns at a time, compiled by Numba.
+
+Sums that fit 32-bit words are left to :mod:`tcu.model.narrow`.
 
 Why float64 is exact here.  A product of two inputs has at most 48 bits.  Scaled
 by 2^(F - e) its integer part is below 2^(F+2), so the truncation is

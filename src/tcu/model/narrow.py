@@ -1,0 +1,564 @@
+"""The fast model of narrow aligned sums: sixteen columns at a time, in 32-bit words.
+
+:func:`tcu.model.mma.is_narrow` says which sums are narrow, and why nothing is
+lost here.  A tile of the result decodes what it reads of A and B once: values,
+or significands, in binary32, and exponents in 16 bits.  A block of the sum is
+then three loops over the rows of the tile, each lane one output: the common
+exponents, the products cut to whole units of them, the rounding.  In one loop
+a product would wait for its row's common exponent: measured, 10% slower.
+"""
+# Compiled by Numba, which types them; the intrinsics take one argument less than Python sees.
+# mypy: ignore-errors
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+from tcu.model.kernels import _compiled
+
+__all__ = ["BLOCKS", "COLUMNS", "DEPTH", "LANES", "ROWS", "TOGETHER", "narrow_mma"]
+
+LANES = 16
+ROWS, COLUMNS, DEPTH = 64, 128, 64
+"""Of a tile of the result, and the piece of K whose operands are decoded at once: what L1 holds."""
+TOGETHER = 4
+"""Rows of A for which a row of B is read once; 1 was 10% slower, 2 and 8 were 2%."""
+BLOCKS = (4, 8, 16, 32)
+_PART = 16
+"""Products that are added up in 32 bits."""
+_BIAS = 1000
+"""Of an operand's exponent in 16 bits; zeros have 0, so that no sum with theirs reaches one of two numbers or a floor."""
+
+_I1, _I16, _I32, _I64 = ir.IntType(1), ir.IntType(16), ir.IntType(32), ir.IntType(64)
+_F32, _F64 = ir.FloatType(), ir.DoubleType()
+_INTEGERS = {_F32: _I32, _F64: _I64}
+_NAN, _INFINITY = 0x7FFFFFFF, 0x7F800000
+
+
+class _Lanes:
+    """Numbers of an LLVM type side by side, with Python's operators; a plain number is one for all of them."""
+
+    def __init__(self, builder, value):
+        self.builder, self.value = builder, value
+        self.kind, self.size = value.type.element, value.type.count
+
+    def _lift(self, other):
+        return other.value if isinstance(other, _Lanes) else ir.Constant(self.value.type, [other] * self.size)
+
+    def _with(self, name, other):
+        name = f"f{name}" if self.kind in _INTEGERS else name
+        return _Lanes(self.builder, getattr(self.builder, name)(self.value, self._lift(other)))
+
+    def __add__(self, other):
+        return self._with("add", other)
+
+    def __sub__(self, other):
+        return self._with("sub", other)
+
+    def __mul__(self, other):
+        return self._with("mul", other)
+
+    def __and__(self, other):
+        return self._with("and_", other)
+
+    def __or__(self, other):
+        return self._with("or_", other)
+
+    def __lshift__(self, other):
+        return self._with("shl", other)
+
+    def logical_shift(self, other):
+        return self._with("lshr", other)
+
+    def _compare(self, sign, other):
+        compare = self.builder.fcmp_ordered if self.kind in _INTEGERS else self.builder.icmp_signed
+        return _Lanes(self.builder, compare(sign, self.value, self._lift(other)))
+
+    def __lt__(self, other):
+        return self._compare("<", other)
+
+    def __ge__(self, other):
+        return self._compare(">=", other)
+
+    def equals(self, other):
+        return self._compare("==", other)
+
+    def select(self, yes, no):
+        return _Lanes(self.builder, self.builder.select(self.value, yes.value, yes._lift(no)))
+
+    def any(self):
+        word = ir.IntType(self.size)
+        return self.builder.icmp_unsigned("!=", self.builder.bitcast(self.value, word), ir.Constant(word, 0))
+
+    def _call(self, name, *others):
+        letter, bits = (
+            ("f", {_F32: 32, _F64: 64}[self.kind]) if self.kind in _INTEGERS else ("i", self.kind.width)
+        )
+        vector = self.value.type
+        kind = ir.FunctionType(vector, [vector] * (1 + len(others)))
+        name = f"llvm.{name}.v{self.size}{letter}{bits}"
+        function = cgutils.get_or_insert_function(self.builder.module, kind, name)
+        return _Lanes(self.builder, self.builder.call(function, [self.value, *map(self._lift, others)]))
+
+    def multiply_add(self, other, total):
+        """Once or twice rounded, whatever is faster."""
+        return self._call("fmuladd", other, total)
+
+    def max(self, other):
+        return self._call("smax", other)
+
+    def min(self, other):
+        return self._call("smin", other)
+
+    def saturating_sub(self, other):
+        """Of unsigned numbers, at least 0."""
+        return self._call("usub.sat", other)
+
+    def magnitude(self):
+        return self._call("fabs")
+
+    def cut(self):
+        """Toward zero, to a whole number."""
+        return self._call("trunc")
+
+    def nearest(self):
+        return self._call("rint")
+
+    def convert(self, how, kind):
+        count = self.size
+        if how == "bitcast":
+            width = {_F32: 32, _F64: 64}
+            count = count * width.get(self.kind, getattr(self.kind, "width", 0))
+            count //= width.get(kind, getattr(kind, "width", 0))
+        return _Lanes(self.builder, getattr(self.builder, how)(self.value, ir.VectorType(kind, count)))
+
+    def to(self, kind):
+        """The same numbers as _F32 or _F64; binary64 rounds to nearest, even."""
+        if self.kind not in _INTEGERS:
+            return self.convert("sitofp", kind)
+        return self.convert("fpext" if kind == _F64 else "fptrunc", kind)
+
+    def cut_to_words(self):
+        return self.convert("fptosi", _I32)
+
+    def words(self):
+        """The bits of floating-point numbers."""
+        return self.convert("bitcast", _INTEGERS[self.kind])
+
+    def floats(self):
+        return self.convert("bitcast", _F32)
+
+    def doubles(self):
+        return self.convert("bitcast", _F64)
+
+    def halves(self):
+        """Words of 32 bits as two of 16 each, the low one first."""
+        return self.convert("bitcast", _I16)
+
+    def full_words(self):
+        return self.convert("bitcast", _I32)
+
+    def ones_above(self):
+        """-1 shifted to the left so far."""
+        return _Lanes(self.builder, self.builder.shl(self._lift(-1), self.value))
+
+    def power_of_two(self):
+        """2^exponent, of exponents in the normal range of binary32."""
+        return ((self + 127) << 23).floats()
+
+    def wide_power_of_two(self):
+        """2^exponent, of exponents in the normal range of binary64."""
+        return ((self + 1023).convert("zext", _I64) << 52).doubles()
+
+
+def _splat(builder, scalar):
+    vector = ir.VectorType(scalar.type, LANES)
+    undefined = ir.Constant(vector, ir.Undefined)
+    seed = builder.insert_element(undefined, scalar, ir.Constant(_I32, 0))
+    mask = ir.Constant(ir.VectorType(_I32, LANES), [0] * LANES)
+    return _Lanes(builder, builder.shuffle_vector(seed, undefined, mask))
+
+
+def _pointer(context, builder, array_type, array, index):
+    return builder.gep(context.make_array(array_type)(context, builder, array).data, [index])
+
+
+def _load(context, builder, array_type, array, index):
+    pointer = _pointer(context, builder, array_type, array, index)
+    vector = ir.VectorType(pointer.type.pointee, LANES)
+    align = array_type.dtype.bitwidth // 8
+    return _Lanes(builder, builder.load(builder.bitcast(pointer, vector.as_pointer()), align=align))
+
+
+def _store(context, builder, array_type, array, index, lanes):
+    pointer = _pointer(context, builder, array_type, array, index)
+    builder.store(lanes.value, builder.bitcast(pointer, lanes.value.type.as_pointer()), align=4)
+
+
+def _element(context, builder, array_type, array, index):
+    """One element in all lanes."""
+    return _splat(builder, builder.load(_pointer(context, builder, array_type, array, index)))
+
+
+@intrinsic
+def _decode(typingctx, codes, index, fmt, apart, significands, exponents, at, odd):
+    """Decode codes[index : index + 16] to significands[at : at + 16] and exponents; true if one is inf or NaN.
+
+    fmt: (shift, exponent bits, fraction bits, largest finite code).  apart:
+    significands in (-2, 2), below 1 with subnormals, without their exponents;
+    else values.  Exponents of 16 bits go to exponents[at : at + 16]; those of
+    pairs of rows, where the array has 32, to the halves of its words.
+    """
+
+    def codegen(context, builder, signature, args):
+        array, index, fmt, apart, significands, exponents, at, odd = args
+        shift, width, fraction, largest = (builder.extract_value(fmt, i) for i in range(4))
+        code = _load(context, builder, signature.args[0], array, index)
+        if code.kind != _I32:
+            code = code.convert("zext", _I32)
+        one = ir.Constant(_I32, 1)
+        sign_at, hidden = builder.add(width, fraction), builder.shl(one, fraction)
+        bias = builder.sub(builder.shl(one, builder.sub(width, one)), one)
+        code = code.logical_shift(_splat(builder, shift))
+        magnitude = code & _splat(builder, builder.sub(builder.shl(one, sign_at), one))
+        field = magnitude.logical_shift(_splat(builder, fraction))
+        rest = magnitude & _splat(builder, builder.sub(hidden, one))
+        significand = field.equals(0).select(rest, rest | _splat(builder, hidden))
+        exponent = field.max(1) - _splat(builder, bias)
+        power = _splat(builder, builder.neg(fraction))
+        power = _splat(builder, apart).select(power, power + exponent)
+        value = (significand.to(_F32) * power.power_of_two()).words()
+        special = magnitude >= _splat(builder, builder.add(largest, one))
+        value = special.select(rest.equals(0).select(rest * 0 + _INFINITY, _NAN), value)
+        value = value | (code.logical_shift(_splat(builder, sign_at)) << 31)
+        exponent = (special | magnitude.equals(0)).select(rest * 0, exponent + _BIAS)
+        _store(context, builder, signature.args[4], significands, at, value)
+        if signature.args[5].dtype == types.int16:
+            _store(context, builder, signature.args[5], exponents, at, exponent.convert("trunc", _I16))
+        else:
+            at = builder.sub(
+                builder.lshr(at, ir.Constant(at.type, 1)), builder.mul(odd, ir.Constant(at.type, 8))
+            )
+            even = _load(context, builder, signature.args[5], exponents, at)
+            isodd = _splat(builder, builder.trunc(odd, _I1))
+            _store(
+                context,
+                builder,
+                signature.args[5],
+                exponents,
+                at,
+                isodd.select(even | exponent << 16, exponent),
+            )
+        return special.any()
+
+    fields = types.UniTuple(types.int32, 4)
+    return (
+        types.boolean(
+            codes, types.intp, fields, types.boolean, significands, exponents, types.intp, types.intp
+        ),
+        codegen,
+    )
+
+
+def _nearest(total, lowest, kept):
+    """binary64 rounded to nearest: ``kept`` bits behind the first, and none below 2^lowest."""
+    field = total.words().logical_shift(52) & 0x7FF
+    drop = (field.convert("trunc", _I32) - 1023 - kept).max(lowest)
+    return (total * (drop * -1).wide_power_of_two()).nearest() * drop.wide_power_of_two()
+
+
+def _limited(value, limit):
+    """Infinite from ``limit`` on."""
+    infinite = (value.words() & -(1 << 63) | 0x7FF0 << 48).doubles()
+    return (value.magnitude() >= limit).select(infinite, value)
+
+
+_ROW = types.Tuple((*[types.int32] * 5, types.float32))
+
+
+def _terms(context, builder, kinds, x, i, stride, y, j):
+    """A function of n: the numbers n of rows of A, each in all lanes, and those of B, from i and from j on."""
+
+    def terms(n):
+        starts = [builder.add(i, builder.mul(stride, ir.Constant(i.type, r))) for r in range(TOGETHER)]
+        left = [
+            _element(context, builder, kinds[0], x, builder.add(start, ir.Constant(i.type, n)))
+            for start in starts
+        ]
+        return left, _load(context, builder, kinds[1], y, builder.add(j, ir.Constant(j.type, n * LANES)))
+
+    return terms
+
+
+def _places(builder, at):
+    return [builder.add(at, ir.Constant(at.type, r * LANES)) for r in range(TOGETHER)]
+
+
+@intrinsic(prefer_literal=True)
+def _mark(typingctx, depth, x, i, stride, y, j, state, at):
+    """state[at : at + 16] is inf or NaN where the next products, or their sum with it, are so; for rows of state."""
+    size = depth.literal_value
+
+    def codegen(context, builder, signature, args):
+        _, x, i, stride, y, j, state, at = args
+        kinds = signature.args
+        terms = _terms(context, builder, (kinds[1], kinds[4]), x, i, stride, y, j)
+        places = _places(builder, at)
+        before = sums = [_load(context, builder, kinds[6], state, place) for place in places]
+        for n in range(size):
+            left, right = terms(n)
+            sums = [one.multiply_add(right, total) for one, total in zip(left, sums, strict=True)]
+        for c, total, place in zip(before, sums, places, strict=True):
+            _store(
+                context, builder, kinds[6], state, place, (total.magnitude() < float("inf")).select(c, total)
+            )
+        return context.get_dummy_value()
+
+    i = types.intp
+    return types.void(depth, x, i, i, y, i, state, i), codegen
+
+
+@intrinsic(prefer_literal=True)
+def _align(typingctx, depth, p, i, stride, q, j, state, at, row, powers):
+    """powers[at : at + 16] = those of two that make units of the next block's sum whole, for rows of state.
+
+    p, q: exponents of rows of A and of B, in pairs.  row: see _round.
+    """
+    size = depth.literal_value
+
+    def codegen(context, builder, signature, args):
+        _, p, i, stride, q, j, state, at, row, powers = args
+        kinds = signature.args
+        fraction_bits, floor, emin = (_splat(builder, builder.extract_value(row, n)) for n in range(3))
+        pairs = _terms(context, builder, (kinds[1], kinds[4]), p, i, stride, q, j)
+        commons = None
+        for n in range(size // 2):
+            left, right = pairs(n)
+            sums = [one.halves() + right.halves() for one in left]
+            commons = sums if commons is None else [c.max(s) for c, s in zip(commons, sums, strict=True)]
+        for common, place in zip(commons, _places(builder, at), strict=True):
+            c = _load(context, builder, kinds[6], state, place)
+            exponent = (c.words().logical_shift(23) & 255).max(emin + 127) + (2 * _BIAS - 127)
+            exponent = c.equals(0.0).select(exponent * 0, exponent)
+            common = common.full_words()
+            common = (common & 0xFFFF).max(common.logical_shift(16)).max(exponent).max(floor + 2 * _BIAS)
+            _store(context, builder, kinds[9], powers, place, fraction_bits + 2 * _BIAS - common)
+        return context.get_dummy_value()
+
+    i = types.intp
+    return types.void(depth, p, i, i, q, i, state, i, _ROW, powers), codegen
+
+
+@intrinsic(prefer_literal=True)
+def _multiply(typingctx, depth, apart, x, p, i, pair_i, stride, y, q, j, pair_j, powers, at, words, to):
+    """words[to : to + 16] = sums of ``depth`` products, each cut to a whole number of units; for rows of words.
+
+    x, y: values; or, where they are apart, significands, with their exponents in pairs in p and q.
+    """
+    size, alone = depth.literal_value, apart.literal_value
+
+    def codegen(context, builder, signature, args):
+        _, _, x, p, i, pair_i, stride, y, q, j, pair_j, powers, at, words, to = args
+        kinds = signature.args
+        places = _places(builder, at)
+        terms = _terms(context, builder, (kinds[2], kinds[7]), x, i, stride, y, j)
+        pair_stride = builder.lshr(stride, ir.Constant(stride.type, 1))
+        pairs = _terms(context, builder, (kinds[3], kinds[8]), p, pair_i, pair_stride, q, pair_j)
+        units = [_load(context, builder, kinds[11], powers, place) for place in places]
+        # Values: below 2^-64 nothing is left of a product; subnormal ones would be slow.
+        scales = [unit.max(-64).min(127).power_of_two() for unit in units]
+        # Significands: where a power of two has no binary32, it becomes 0, and nothing is left of a product, either.
+        bases = [unit * -1 + (2 * _BIAS - 127) for unit in units]
+        bases = [(base | base << 16).halves() for base in bases]
+        sums = None
+        for n in range(size):
+            left, right = terms(n)
+            if alone:
+                if n % 2 == 0:
+                    of_a, of_b = pairs(n // 2)
+                    fields = [
+                        (one.halves() + of_b.halves()).saturating_sub(base).full_words()
+                        for one, base in zip(of_a, bases, strict=True)
+                    ]
+                scales = [((field.logical_shift(16) if n % 2 else field) << 23).floats() for field in fields]
+            cut = [(one * right * scale).cut_to_words() for one, scale in zip(left, scales, strict=True)]
+            sums = cut if sums is None else [total + term for total, term in zip(sums, cut, strict=True)]
+        for total, place in zip(sums, _places(builder, to), strict=True):
+            _store(context, builder, kinds[13], words, place, total)
+        return context.get_dummy_value()
+
+    i = types.intp
+    return types.void(depth, apart, x, p, i, i, i, y, q, i, i, powers, i, words, i), codegen
+
+
+@intrinsic(prefer_literal=True)
+def _round(typingctx, groups, to_nearest, state, at, powers, words, stride, row):
+    """state[at : at + 16] = that and ``groups`` sums of products, ``stride`` words apart, rounded.
+
+    row: (F, floor, emin of the output, kept bits, exponent of the lowest bit, limit).
+    to_nearest: rounded so, to binary16; else toward zero, to binary32.
+    """
+    count, nearest = groups.literal_value, to_nearest.literal_value
+
+    def codegen(context, builder, signature, args):
+        _, _, state, at, powers, words, stride, row = args
+        kinds = signature.args
+        kept, low, limit = (_splat(builder, builder.extract_value(row, n)) for n in (3, 4, 5))
+        c = _load(context, builder, kinds[2], state, at)
+        power = _load(context, builder, kinds[4], powers, at)
+        scale = power.wide_power_of_two()
+        total = (c.to(_F64) * scale).cut()
+        for n in range(count):
+            place = builder.add(at, builder.mul(stride, ir.Constant(at.type, n)))
+            total = total + _load(context, builder, kinds[5], words, place).to(_F64)
+        # down = 2^-low / scale: bits below the lowest are cut, too.
+        down = (low * -1 + 2046).convert("zext", _I64) << 52
+        down, up = (down - scale.words()).doubles(), low.wide_power_of_two()
+        if nearest:
+            value = _limited(_nearest(total, low + power, kept) * down * up, limit.to(_F64)).to(_F32)
+        else:
+            mask = (kept * -1 + 52).convert("zext", _I64)
+            value = (((total.words() & mask.ones_above()).doubles() * down).cut() * up).to(_F32)
+        value = (c.magnitude() < float("inf")).select(value + 0.0, c)
+        _store(context, builder, kinds[2], state, at, value)
+        return context.get_dummy_value()
+
+    i = types.intp
+    return types.void(groups, to_nearest, state, i, powers, words, i, _ROW), codegen
+
+
+@intrinsic
+def _add_late(typingctx, state, at, out, early, index):
+    """state[at : at + 16] += early[index : index + 16], by an IEEE addition to nearest."""
+
+    def codegen(context, builder, signature, args):
+        state, at, out, early, index = args
+        kept, low, limit = (_splat(builder, builder.extract_value(out, n)) for n in range(3))
+        x = _load(context, builder, signature.args[0], state, at)
+        y = _load(context, builder, signature.args[3], early, index)
+        value = _limited(_nearest(x.to(_F64) + y.to(_F64), low, kept), limit.to(_F64)).to(_F32)
+        kind = x + y
+        finite = (x.magnitude() < float("inf")) & (y.magnitude() < float("inf"))
+        _store(context, builder, signature.args[0], state, at, finite.select(value + 0.0, kind))
+        return context.get_dummy_value()
+
+    fields = types.Tuple((types.int32, types.int32, types.float32))
+    return types.void(state, types.intp, fields, early, types.intp), codegen
+
+
+@intrinsic
+def _copy(typingctx, source, i, target, j):
+    """target[j : j + 16] = source[i : i + 16], of NaN the model's."""
+
+    def codegen(context, builder, signature, args):
+        lanes = _load(context, builder, signature.args[0], args[0], args[1])
+        words = lanes.equals(lanes).select(lanes.words(), _NAN)
+        _store(context, builder, signature.args[2], args[2], args[3], words)
+        return context.get_dummy_value()
+
+    return types.void(source, types.intp, target, types.intp), codegen
+
+
+@numba.njit(nogil=True, inline="always")
+def _scratch(size):
+    """So many floats, from the start of a line of the cache on."""
+    memory = np.zeros(size + 16, np.float32)
+    skip = (-memory.ctypes.data % 64) // 4
+    return memory[skip : skip + size]
+
+
+def _build(depth, apart, to_nearest):
+    part, parts = min(depth, _PART), -(-depth // _PART)
+
+    @_compiled
+    def narrow_mma(a, b, d, ia, ib, start, stop, in_a, in_b, row, late, late_c, k_step, used):
+        """D = A·B + D, by narrow aligned sums, in the tiles of ROWS by COLUMNS from ``start`` to ``stop``.
+
+        a: (batches of A, M, K) codes; b: (.., K, N); d: (batch, M, N) binary32; ia, ib: which of them batch
+        member t takes.  N and K are multiples of 16, of K a multiple of k_step is used.
+        in_a, in_b: see _decode; row: see _round; late: see _add_late, where c is added last.
+        """
+        M, K, N = a.shape[1], a.shape[2], b.shape[2]
+        xs, ys = _scratch(ROWS * DEPTH), _scratch(DEPTH * COLUMNS)
+        x_exponents = _scratch(ROWS * DEPTH // 2).view(np.int16)
+        xp, yp = x_exponents.view(np.int32), _scratch(DEPTH * COLUMNS // 2).view(np.int32)
+        state, early = _scratch(ROWS * COLUMNS), _scratch(ROWS * LANES)
+        powers, words = _scratch(ROWS * LANES).view(np.int32), _scratch(parts * ROWS * LANES).view(np.int32)
+        row_special, column_special = (
+            np.zeros(ROWS // TOGETHER, np.bool_),
+            np.zeros(COLUMNS // LANES, np.bool_),
+        )
+        a_flat, b_flat, d_flat = a.reshape(-1), b.reshape(-1), d.reshape(-1)
+        down, across = (M + ROWS - 1) // ROWS, (N + COLUMNS - 1) // COLUMNS
+        for tile in range(start, stop):
+            t = tile // (down * across)
+            i0, j0 = tile // across % down * ROWS, tile % across * COLUMNS
+            rows, panels = min(ROWS, M - i0), min(COLUMNS, N - j0) // LANES
+            for i in range(rows):
+                for j in range(panels):
+                    _copy(d_flat, (t * M + i0 + i) * N + j0 + j * LANES, state, (j * ROWS + i) * LANES)
+            for k0 in range(0, used, DEPTH):
+                count = min(DEPTH, used - k0)
+                row_special[:] = False
+                for i in range(rows):
+                    for k in range(0, count, LANES):
+                        row_special[i // TOGETHER] |= _decode(
+                            a_flat, (ia[t] * M + i0 + i) * K + k0 + k, in_a, apart == 1,
+                            xs, x_exponents, i * DEPTH + k, 0,
+                        )  # fmt: skip
+                column_special[:] = False
+                for k in range(count):
+                    for j in range(panels):
+                        column_special[j] |= _decode(
+                            b_flat, (ib[t] * K + k0 + k) * N + j0 + j * LANES, in_b, apart == 1,
+                            ys, yp, (j * DEPTH + k) * LANES, k & 1,
+                        )  # fmt: skip
+                for j in range(panels):
+                    panel = j * DEPTH * LANES
+                    sums = state[j * ROWS * LANES : (j + 1) * ROWS * LANES]
+                    for s0 in range(0, count, k_step):
+                        if late_c:
+                            for i in range(rows):
+                                _copy(sums, i * LANES, early, i * LANES)
+                            sums[:] = np.float32(0)
+                        for p0 in range(s0, s0 + k_step, depth):
+                            at = panel + p0 * LANES
+                            for i in range(0, rows, TOGETHER):
+                                if column_special[j] or row_special[i // TOGETHER]:
+                                    _mark(depth, xs, i * DEPTH + p0, DEPTH, ys, at, sums, i * LANES)
+                            for i in range(0, rows, TOGETHER):
+                                _align(
+                                    depth, xp, (i * DEPTH + p0) // 2, DEPTH // 2, yp, at // 2,
+                                    sums, i * LANES, row, powers,
+                                )  # fmt: skip
+                            for p in range(parts):
+                                for i in range(0, rows, TOGETHER):
+                                    begin = i * DEPTH + p0 + p * part
+                                    _multiply(
+                                        part, apart, xs, xp, begin, begin // 2, DEPTH,
+                                        ys, yp, at + p * part * LANES, (at + p * part * LANES) // 2,
+                                        powers, i * LANES, words, (p * ROWS + i) * LANES,
+                                    )  # fmt: skip
+                            for i in range(rows):
+                                _round(parts, to_nearest, sums, i * LANES, powers, words, ROWS * LANES, row)
+                        if late_c:
+                            for i in range(rows):
+                                _add_late(sums, i * LANES, late, early, i * LANES)
+            for i in range(rows):
+                for j in range(panels):
+                    _copy(state, (j * ROWS + i) * LANES, d_flat, (t * M + i0 + i) * N + j0 + j * LANES)
+
+    return narrow_mma
+
+
+narrow_mma = {
+    (depth, apart, to_nearest): _build(depth, apart, to_nearest)
+    for depth in BLOCKS
+    for apart in (0, 1)
+    for to_nearest in (0, 1)
+}
+"""By the products of a block, whether significands and exponents are apart, and the rounding."""
