@@ -955,6 +955,10 @@ def test_several_rows_of_more_than_1024_chunks(host: HostGpu, monkeypatch: pytes
             "load::wait_for_stores();",
             STUCK,
         ),
+        ("tile_scan", "    load::wait_for_copy(full, 0);\n", "", BITS),
+        ("tile_scan", "    if (lane < head / RESULT_SIZE) to[lane] = codes[lane];\n", "", BITS),
+        ("tile_scan", "sum = ++line == lines ? 0 : sum + total;", "sum = ++line == lines ? 0 : total;", BITS),
+        ("tile_scan", "return place ? before : 0;", "return before;", BITS),
     ],
 )
 def test_an_error_in_a_kernel_of_scans_is_seen(
@@ -962,7 +966,11 @@ def test_an_error_in_a_kernel_of_scans_is_seen(
 ) -> None:
     host.tuned["even"] = 0
     host.tuned["buffers"] = 4  # few, so that each is used again
-    rows, length = (2, 4 * 8192) if entry == "short_scan" else (2, 3 * 8192 + 4096 + 48)
+    rows, length = {
+        "short_scan": (2, 4 * 8192),
+        "long_scan": (2, 3 * 8192 + 4096 + 48),
+        "tile_scan": (5, 1999),
+    }[entry]
     x = np.random.default_rng(6).standard_normal((rows, length)).astype(np.float16)
     wanted = model_scan(x, False, False)
     assert complaint_about(host, entry, right, wrong, lambda: scanned(host, x, False, False), wanted) == seen

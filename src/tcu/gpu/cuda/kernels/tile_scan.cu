@@ -92,17 +92,17 @@ extern "C" __global__ void __launch_bounds__(WARP, RESIDENT) tile_scan(const __g
     __syncwarp();
     load::wait_for_copy(full, 0);
     TilePlace now = place(0);
-    scan::Part x;
+    scan::LanePart x;
     scan::read_part<UNIT>(numbers + now.at * SIZE, x);
 #pragma unroll 1
     for (int pass = 0; pass < passes; ++pass) {
         TilePlace later = now;
-        scan::Part next = x;
+        scan::LanePart next = x;
         if (pass + 1 < passes) {
             later = place(pass + 1);
             scan::read_part<UNIT>(numbers + later.at * SIZE, next);
         }
-        scan::PartResults r;
+        scan::LaneResults r;
 #if LEVELS <= 1
         scan::scan_part(x, lanes, 0, r);
 #else

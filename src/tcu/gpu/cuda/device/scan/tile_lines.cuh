@@ -216,19 +216,13 @@ __device__ inline double scan_part(const Group& x, const LanesOfRow& lanes, doub
     }
 }
 
-template <bool IS_EXACT>
-struct PartTypes {
-    typedef ExactPart Numbers;
-    typedef ExactResults Results;
-};
-
-template <>
-struct PartTypes<false> {
-    typedef Group Numbers;
-    typedef scan::Results Results;
-};
-
-typedef PartTypes<EXACT>::Numbers Part;
-typedef PartTypes<EXACT>::Results PartResults;
+// What a lane has.
+#if ELEMENT == BINARY16 && LEVELS < 3
+typedef ExactPart LanePart;
+typedef ExactResults LaneResults;
+#else
+typedef Group LanePart;
+typedef Results LaneResults;
+#endif
 
 }  // namespace tcu::scan
