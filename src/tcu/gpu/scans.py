@@ -251,7 +251,7 @@ def _tile_grid(
     if shared > most or (parts > tuned.few_lines * _LANES and shares < tuned.many * gpu.multiprocessors):
         return None
     unit, target_unit = (
-        math.gcd(16, plan.n * each) if is_aligned else each
+        math.gcd(16, plan.n * each, part * each) if is_aligned else each
         for each, is_aligned in zip((size, target_size), aligned, strict=True)
     )
     macros = {
@@ -262,9 +262,10 @@ def _tile_grid(
 
 
 def _numbers_of_lane(n: int) -> int:
-    """How many numbers of a row a lane has where their order does not matter: an odd count, so that lanes read from different banks.
+    """How many numbers of a row a lane has where their order does not matter.
 
-    What else a pass takes is as long as what ``_REST`` numbers take.
+    The count is odd, so that lanes read from different banks.  What else a pass takes is as long as what ``_REST``
+    numbers take.
     """
 
     def time(part: int) -> float:
