@@ -110,18 +110,15 @@ struct LaneGroup {
     const char* rows;
     u32 skew, step;  // where rows begin anywhere: the address of the first, and bytes from one to the next
 
-    __device__ scan::RowNumbers<UNIT> row(int i) const {
-        return *reinterpret_cast<const scan::RowNumbers<UNIT>*>(rows + i * PITCH + (LAYOUT == ALIGNED ? 0 : (skew + i * step) % 16));
-    }
-
-    __device__ double number(int i, int c) const { return to_binary64(row(i).code(c)); }
+    __device__ const char* row(int i) const { return rows + i * PITCH + (LAYOUT == ALIGNED ? 0 : (skew + i * step) % 16); }
+    __device__ double number(int i, int c) const { return to_binary64(reinterpret_cast<const Code*>(row(i))[c]); }
 
     // All rows.  Returns whether their numbers can be moved.
     __device__ bool read(scan::RowNumbers<UNIT> (&x)[scan::GROUP]) const {
         u32 found = 0;
 #pragma unroll
         for (int i = 0; i < scan::GROUP; ++i) {
-            x[i] = row(i);
+            x[i] = *reinterpret_cast<const scan::RowNumbers<UNIT>*>(row(i));
             x[i].look_for_others(found);
         }
         return !scan::MOVES || !scan::found_others(found);
