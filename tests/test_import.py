@@ -191,7 +191,8 @@ LATE = {
     ("tcu.study.gpu", "tcu.study.gpu.gemm, tcu.study.gpu.reductions"): "imports PyTorch",
     **dict.fromkeys((("tcu.model.compiled", name) for name in sorted(CHOSEN["tcu.model.compiled"])), "imports Numba"),
 }  # fmt: skip
-"""(module, what a function of it imports) → why not at its top.  The commands' modules count as one more."""
+"""(module, what a function of it imports) → why not at its top.  Modules of a table count as one: those that Numba compiles,
+and the commands' besides."""
 
 
 def imports_of(importer: str, text: str) -> Iterator[Import]:
@@ -252,7 +253,7 @@ def test_what_functions_import_is_heavy_and_listed() -> None:
     commands = {("tcu.cli.app", module) for module in CHOSEN["tcu.cli.app"]}
     found = {(each.importer, ", ".join(each.imported)) for each in IMPORTS if each.late}
     assert found == set(LATE) | commands
-    assert len(LATE) + 1 <= 15
+    assert len(LATE) - len(CHOSEN["tcu.model.compiled"]) + 2 <= 15
     assert sum(each.late for each in IMPORTS) == len(found), "one statement twice"
 
 

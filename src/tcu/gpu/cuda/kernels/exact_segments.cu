@@ -6,7 +6,8 @@
 // gives to a segment is the difference of two of those sums, with a few numbers of one granule each.
 //
 // With LANES lanes to a segment, each for itself, lanes idled where lengths differ, and sums over lanes cost as much as
-// the numbers: segments of 64 numbers of binary16 on average took 3.5 times as long, power-law lengths too (H200).
+// the numbers: segments of 64 numbers of binary16 on average took five times as long, of power-law lengths four times
+// (H200).
 //
 // What the proof fails for, the warp adds up again: a segment at a time by lane sums (exact/lane_sums.cuh), and if
 // their proof fails too, in limbs.  So it does where offsets are wrong.  Segments of more than `most` numbers go to a
