@@ -253,7 +253,10 @@ def host_time(found: dict[str, Document]) -> Iterator[str]:
     figures = document["figures"]
     rows, columns = figures["shape"]
     yield from (origin("gpu-host-time", document), "")
-    yield from (f"Of calls on {rows} × {columns:,} numbers of binary32 that wait for no result:", "")
+    yield from (
+        f"Of calls on {rows} × {columns:,} numbers of binary32, on a stream of the program's own, that wait for no result:",
+        "",
+    )
     yield from table_of_times(figures["host"])
 
 
