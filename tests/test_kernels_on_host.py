@@ -856,7 +856,7 @@ def test_rows_of_any_length(host: HostGpu, dtype: str, result: str, exclusive: b
     number, target = get_format(dtype).dtype, get_format(result).dtype
     group = 32 // number.itemsize
     for rows, length, shifts in (
-        (700, 1, (0, 0)), (310, 3, (1, 1)), (150, group - 2, (0, 0)), (150, group, (1, 0)), (99, group + 1, (0, 0)), (40, 3 * group + 4, (0, 3)), (37, 4 * group, (0, 0)),
+        (700, 1, (0, 0)), (310, 3, (1, 1)), (150, group - 2, (0, 0)), (150, group, (1, 0)), (99, group + 1, (0, 0)), (40, 3 * group + 4, (0, 3)), (37, 4 * group, (1, 0)),
         (9, 16 * group + 1, (0, 0)), (5, 32 * group - 1, (1, 0)), (5, 63 * group - 8, (0, 0)), (2, 9 * 32 * group + 1, (0, 0)),
         (3, 512 * group + 1, (0, 0)),
     ):  # fmt: skip
