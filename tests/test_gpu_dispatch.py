@@ -33,6 +33,7 @@ from tcu.gpu import (
     device,
     find_kernel,
     gpu_count,
+    imports,
     multiply_accumulate,
     supported,
 )
@@ -158,6 +159,7 @@ def test_missing_packages_are_an_error_that_says_what_to_install(monkeypatch: py
         raise ModuleNotFoundError(f"No module named {name!r}")
 
     device._start_driver.cache_clear()
+    imports.cuda_module.cache_clear()
     monkeypatch.setattr(importlib, "import_module", missing)
     with pytest.raises(
         ExtraMissingError, match=r'cuda\.bindings\.driver is missing: pip install "tcu\[cuda13\]"'
