@@ -165,8 +165,7 @@ def _narrow(
 
     formats = get_format(instruction.a), get_format(instruction.b), get_format(instruction.output)
     i32, output = np.int32, formats[2]
-    kept = min(output.fraction_bits, row.output_fraction_bits or output.fraction_bits)
-    floor = _NO_FLOOR if row.exponent_floor is None else row.exponent_floor
+    kept, floor = _kept_and_floor(row, output)
     limit = np.float32(np.inf if output.name == "binary32" else 2.0 ** (output.emax + 1))
     apart = not (_has_values(formats[0]) and _has_values(formats[1]))
     kernel = narrow.narrow_mma[row.block, int(apart), int(output.name != "binary32")]
@@ -236,6 +235,14 @@ def _floating(
     return np.ascontiguousarray(single.view(np.float32)[:, :, :n].astype(dtype, copy=False))
 
 
+def _kept_and_floor(row: AlignedSum, output: Format) -> tuple[int, int]:
+    """The fraction bits that a result keeps, and the least common exponent of a block."""
+    kept = output.fraction_bits
+    if row.output_fraction_bits is not None:
+        kept = min(kept, row.output_fraction_bits)
+    return kept, _NO_FLOOR if row.exponent_floor is None else row.exponent_floor
+
+
 def aligned_arguments(instruction: Instruction, used: int) -> tuple[Any, ...]:
     """The parameters of an aligned sum or a chain as the kernel takes them; ``used``: K, a multiple of k."""
     i32 = np.int32
@@ -249,10 +256,7 @@ def aligned_arguments(instruction: Instruction, used: int) -> tuple[Any, ...]:
         f = get_format(name)
         return i32(f.storage_shift), i32(f.exponent_bits), i32(f.fraction_bits), i32(f.max_finite_code), used
 
-    kept = output.fraction_bits
-    if row.output_fraction_bits is not None:
-        kept = min(kept, row.output_fraction_bits)
-    floor = _NO_FLOOR if row.exponent_floor is None else row.exponent_floor
+    kept, floor = _kept_and_floor(row, output)
     return (
         fields(instruction.a),
         fields(instruction.b),
