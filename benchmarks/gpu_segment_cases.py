@@ -8,31 +8,24 @@ from collections.abc import Iterable, Sequence
 from gpu_compiled import Task
 from gpu_segment_data import RAGGED
 
-DTYPES = ("float16", "bfloat16", "float32")
-ELEMENTS = {"float16": 1 << 30, "bfloat16": 1 << 30, "float32": 1 << 29}
+DTYPES = ("float16", "bfloat16", "float32", "float64")
+ELEMENTS = {"float16": 1 << 30, "bfloat16": 1 << 30, "float32": 1 << 29, "float64": 1 << 28}
 """2 GiB of each."""
-SCANNED = 1 << 29
-SCAN_SIZES = (SCANNED, 1 << 24)
+SCANNED = {"float16": 1 << 29, "bfloat16": 1 << 29, "float32": 1 << 28, "float64": 1 << 27}
 SCAN_PAIRS = (("float16", "float16"), ("float16", "float32"), ("float32", "float32"))
-ROWSCAN_PAIRS = (("float16", "float16"),)
+ROWSCAN_PAIRS = (
+    ("float16", "float16"), ("bfloat16", "bfloat16"), ("float32", "float32"), ("float64", "float64"), ("float16", "float32"),
+)  # fmt: skip
 DRY_RUN_SHIFT = 14
 """A dry run takes 2^-14 of the elements."""
 
-POWERS = tuple(1 << power for power in range(4, 31))
-AWKWARD = (3, 17, 100, 999, 1000, 3000, 65537)
-ROWSCAN_LENGTHS = tuple(1 << power for power in range(4, 21))
-QUICK_LENGTHS = frozenset({*(1 << power for power in (4, 6, 8, 10, 12, 14, 20, 25, 30)), 17, 1000, 65537})
+POWERS = tuple(1 << power for power in range(4, 31, 2))
+AWKWARD = (3, 17, 100, 257, 999, 1000, 3000, 4097, 65_000, (1 << 20) + 1)
+LENGTHS = tuple(sorted((*AWKWARD, 64, 1024)))
+"""Of rows that are summed exactly or scanned."""
+QUICK_LENGTHS = frozenset({64, 1 << 14, 17, 1000, 4097})
 FIRST_CALL_LENGTHS = (1024, 16384)
-
-COMPILED_ROWS = {
-    "float16": frozenset({*(1 << power for power in (4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20)), 100, 1000}),
-    "bfloat16": frozenset({64, 512, 4096}),
-    "float32": frozenset({64, 512, 4096}),
-}
-"""It compiles anew for each shape, for a second or more."""
-COMPILED_SCANS = frozenset(1 << power for power in (4, 5, 6, 7, 8, 9, 10, 12, 14))
 FIRST, MIDDLE = "first axis", "middle axis"
-
 
 Along = tuple[str, tuple[int, ...], int]
 """Layout, shape and axis."""
@@ -41,11 +34,13 @@ Along = tuple[str, tuple[int, ...], int]
 def axes_of(n: int) -> list[Along]:
     """Arrays of n elements, a power of two, or a little fewer."""
     first: list[Along] = [
-        (FIRST, (length, n // length), 0) for length in (16, 256, 4096, 1 << 15, 1 << 24) if length < n
+        (FIRST, (length, n // length), 0)
+        for length in (16, 256, 999, 1000, 1 << 15, 1 << 20, 1 << 24)
+        if length < n
     ]
     middle: list[Along] = [
         (MIDDLE, (n // (length * inner), length, inner), 1)
-        for length, inner in ((16, 1024), (64, 16), (1024, 1024), (1000, 100), (1 << 15, 2))
+        for length, inner in ((16, 1024), (64, 16), (512, 2048), (1000, 100), (1 << 15, 2))
         if length * inner <= n
     ]
     return first + middle
@@ -55,66 +50,79 @@ class Asked:
     """The points that the command line asks for."""
 
     def __init__(
-        self, dtypes: Sequence[str], lengths: Sequence[int] | None, quick: bool, dry_run: bool
-    ) -> None:
+        self, dtypes: Sequence[str], lengths: Sequence[int] | None, quick: bool, dry_run: bool, elements: int | None = None
+    ) -> None:  # fmt: skip
         self.dtypes = tuple(dtypes)
         self._lengths = None if lengths is None else frozenset(lengths)
         self._quick = quick
         self._shift = DRY_RUN_SHIFT if dry_run else 0
-        self.ragged_dtypes = tuple(dtype for dtype in ("float16", "float32") if dtype in dtypes)
+        self._elements = elements
         self.ragged = RAGGED[::3] if quick else RAGGED
-        self.scanned = SCANNED >> self._shift
-        self.scan_sizes = tuple(n >> self._shift for n in SCAN_SIZES)
         pairs = SCAN_PAIRS[:1] if quick else SCAN_PAIRS
         self.scan_pairs = tuple(pair for pair in pairs if pair[0] in dtypes)
+        self.scan_sizes = tuple((elements or n) >> self._shift for n in (1 << 29, 1 << 24))
         self.rowscan_pairs = tuple(pair for pair in ROWSCAN_PAIRS if pair[0] in dtypes)
-        self.rowscan_lengths = [n for n in ROWSCAN_LENGTHS if self._chosen(n) and n <= self.scanned]
 
     def elements(self, dtype: str) -> int:
-        return ELEMENTS[dtype] >> self._shift
+        return (self._elements or ELEMENTS[dtype]) >> self._shift
 
-    def _chosen(self, length: int) -> bool:
+    def scanned(self, dtype: str) -> int:
+        return (self._elements or SCANNED[dtype]) >> self._shift
+
+    def _chosen(self, lengths: Iterable[int], n: int) -> list[int]:
         if self._lengths is not None:
-            return length in self._lengths
-        return not self._quick or length in QUICK_LENGTHS
+            lengths = sorted(self._lengths)
+        elif self._quick:
+            lengths = (length for length in lengths if length in QUICK_LENGTHS)
+        return [length for length in dict.fromkeys(lengths) if length <= n]
 
     def row_lengths(self, dtype: str) -> list[int]:
-        lengths = (*POWERS, *AWKWARD, *sorted(self._lengths or ()))
-        return [n for n in dict.fromkeys(lengths) if self._chosen(n) and n <= self.elements(dtype)]
+        return self._chosen((*POWERS, *AWKWARD), self.elements(dtype))
 
-    def along(self, dtype: str) -> list[Along]:
-        shapes = axes_of(self.elements(dtype))
+    def exact_lengths(self, dtype: str) -> list[int]:
+        return self._chosen(LENGTHS, self.elements(dtype))
+
+    def rowscan_lengths(self, dtype: str) -> list[int]:
+        return self._chosen(LENGTHS, self.scanned(dtype))
+
+    def along(self, n: int) -> list[Along]:
+        shapes = axes_of(n)
         if self._lengths is not None:
             return [one for one in shapes if one[1][one[2]] in self._lengths]
         return shapes[::3] if self._quick else shapes
-
-    def row_task(self, dtype: str, length: int) -> Task:
-        return Task("sum", dtype, "float32", (self.elements(dtype) // length, length), 1)
-
-    def along_task(self, dtype: str, shape: tuple[int, ...], axis: int) -> Task:
-        return Task("sum", dtype, "float32", shape, axis)
-
-    def rowscan_task(self, dtype: str, out: str, length: int) -> Task:
-        return Task("cumsum", dtype, out, (self.scanned // length, length), 1)
 
     def tasks(self, parts: Iterable[str]) -> list[Task]:
         """What torch.compile compiles; none in a dry run, where it would be for another processor."""
         if self._shift:
             return []
         found: list[Task] = []
-        if "rows" in parts:
-            for dtype in self.dtypes:
-                found += [
-                    self.row_task(dtype, n) for n in self.row_lengths(dtype) if n in COMPILED_ROWS[dtype]
-                ]
-                if dtype == "float16":
-                    found += [self.along_task(dtype, shape, axis) for _, shape, axis in self.along(dtype)]
-        if "rowscans" in parts:
-            for dtype, out in self.rowscan_pairs:
-                found += [
-                    self.rowscan_task(dtype, out, n) for n in self.rowscan_lengths if n in COMPILED_SCANS
-                ]
+        for part in parts:
+            if part in ("rows", "exactrows"):
+                lengths = self.row_lengths if part == "rows" else self.exact_lengths
+                for dtype in self.dtypes:
+                    n = self.elements(dtype)
+                    found += [sum_task(dtype, (n // length, length), 1) for length in lengths(dtype)]
+                    found += [sum_task(dtype, shape, axis) for _, shape, axis in self.along(n)]
+            if part == "rowscans":
+                for dtype, out in self.rowscan_pairs:
+                    n = self.scanned(dtype)
+                    found += [
+                        Task("cumsum", dtype, out, (n // length, length), 1)
+                        for length in self.rowscan_lengths(dtype)
+                    ]
+            if part == "columnscans":
+                for dtype in self.dtypes:
+                    n = self.scanned(dtype)
+                    found += [Task("cumsum", dtype, dtype, shape, axis) for _, shape, axis in self.along(n)]
         return found
+
+
+def sum_result(dtype: str) -> str:
+    return "float64" if dtype == "float64" else "float32"
+
+
+def sum_task(dtype: str, shape: tuple[int, ...], axis: int) -> Task:
+    return Task("sum", dtype, sum_result(dtype), shape, axis)
 
 
 def is_power(length: float) -> bool:

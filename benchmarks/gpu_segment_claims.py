@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_first_call import PARTS
-from gpu_segment_cases import AWKWARD, FIRST, MIDDLE, is_power
-from gpu_segment_data import RAGGED
+from gpu_segment_cases import FIRST, MIDDLE, is_power
+from gpu_segment_data import MEANS, POWER_LAW, RAGGED
 from gpu_segment_peers import COPY
 
 from tcu.study.gpu.peers import READ
@@ -58,14 +58,6 @@ def over_best(point: Point) -> float | None:
     return _over(best[1] if best else None, point)
 
 
-def over_best_unless_at_ceiling(point: Point) -> float | None:
-    """inf where the best peer is itself within 5 % of the ceiling: there is nothing to win."""
-    best, top = best_peer(point), ceiling(point)
-    if best and top and best[1] >= 0.95 * top:
-        return math.inf
-    return over_best(point)
-
-
 def over_named(prefix: str) -> Ratio:
     return lambda point: _over(fastest_named(point, prefix), point)
 
@@ -86,27 +78,43 @@ def among(*lengths: int) -> Callable[[float], bool]:
     return lambda length: length in lengths
 
 
+def at_least(length: int) -> Callable[[float], bool]:
+    return lambda given: given >= length
+
+
+def below(length: int) -> Callable[[float], bool]:
+    return lambda given: given < length
+
+
 ALONG = (FIRST, MIDDLE)
 HALF, WIDENED, FLOAT = ("float16", "float16"), ("float16", "float32"), ("float32", "float32")
 LONG, SHORT = among(1 << 29), among(1 << 24)
+TIE = 0.97
+"""Of the fastest peer's speed."""
+LONG_SEGMENTS = tuple(f"geometric, mean {mean}" for mean in MEANS if mean >= 64)
+SHORT_SEGMENTS = tuple(f"geometric, mean {mean}" for mean in MEANS if mean < 64)
 CLAIMS = (
-    Claim("rows", "powers of two / ceiling", over_ceiling, 0.93, ("rows",), is_power),
-    Claim("rows", "powers of two / best peer", over_best, 1 / 1.03, ("rows",), is_power),
-    Claim("rows", "256, 512, 1024 / best peer, unless that is at the ceiling", over_best_unless_at_ceiling, 1.2,
-          ("rows",), among(256, 512, 1024)),
-    Claim("rows", "awkward lengths / ceiling", over_ceiling, 0.80, ("rows",), among(*AWKWARD)),
-    Claim("rows", "axes, powers of two / ceiling", over_ceiling, 0.93, ALONG, is_power),
-    Claim("rows", "axes, powers of two / best peer", over_best, 1 / 1.03, ALONG, is_power),
-    Claim("rows", "axes, awkward lengths / ceiling", over_ceiling, 0.80, ALONG, lambda n: not is_power(n)),
-    *(Claim("segments", f"{case} / ceiling", over_ceiling, least, (case,))
-      for case, least in zip(RAGGED, (0.6, 0.85, 0.9, 0.85), strict=True)),
+    Claim("rows", "rows / ceiling", over_ceiling, 0.93, ("rows",), lambda n: n not in (3, 17)),
+    Claim("rows", "rows of 3 and 17 / ceiling", over_ceiling, 0.88, ("rows",), among(3, 17)),
+    Claim("rows", "other axes / ceiling", over_ceiling, 0.93, ALONG),
+    Claim("exactrows", "rows from 64 on / ceiling", over_ceiling, 0.80, ("rows",), at_least(64)),
+    Claim("exactrows", "rows below 64 / ceiling", over_ceiling, 0.60, ("rows",), below(64)),
+    Claim("exactrows", "other axes from 64 on / ceiling", over_ceiling, 0.80, ALONG, at_least(64)),
+    Claim("exactrows", "other axes below 64 / ceiling", over_ceiling, 0.60, ALONG, below(64)),
+    *(Claim("segments", f"{case} / ceiling", over_ceiling, least, cases)
+      for case, least, cases in (("mean 4", 0.70, ("geometric, mean 4",)), ("mean 8", 0.80, ("geometric, mean 8",)),
+                                 ("from mean 64 on", 0.90, LONG_SEGMENTS), (POWER_LAW, 0.88, (POWER_LAW,)))),
+    *(Claim(part, f"{case} / ceiling", over_ceiling, least, cases)
+      for part, leasts in (("exactsegments", (0.50, 0.70)), ("segmentscans", (0.60, 0.80)))
+      for case, least, cases in zip(("below mean 64", "from mean 64 on, power law"), leasts,
+                                    (SHORT_SEGMENTS, (*LONG_SEGMENTS, POWER_LAW)), strict=True)),
     *(Claim("scans", "2^29 / ceiling", over_ceiling, 0.88, lengths=LONG, pair=pair) for pair in (HALF, WIDENED, FLOAT)),
     Claim("scans", "2^29 / CUB", over_named("CUB"), 2.2, lengths=LONG, pair=HALF),
     Claim("scans", "2^29 / CUB", over_named("CUB"), 1.2, lengths=LONG, pair=FLOAT),
     Claim("scans", "2^24 / CUB", over_named("CUB"), 1.3, lengths=SHORT),
-    Claim("rowscans", "16 to 1024 / torch.compile", over_named("torch.compile"), 0.95, lengths=lambda n: n <= 1024),
-    Claim("rowscans", "4096, 16384 / ceiling", over_ceiling, 0.85, lengths=among(4096, 16384)),
-    Claim("rowscans", "4096, 16384 / best peer", over_best, 1.7, lengths=among(4096, 16384)),
+    Claim("rowscans", "rows / ceiling", over_ceiling, 0.90),
+    Claim("columnscans", "other axes / ceiling", over_ceiling, 0.85),
+    *(Claim(part, "best peer", over_best, TIE) for part in ("rows", "exactrows", "segments", "rowscans", "columnscans")),
 )  # fmt: skip
 
 

@@ -35,7 +35,7 @@ SAMPLES = 64
 SAMPLED = 1 << 14
 """Their most elements."""
 
-MEANS = (8, 64, 512)
+MEANS = (1, 4, 8, 64, 512, 20_000)
 POWER_LAW = "power law"
 EXPONENT, LONGEST, EMPTY = 0.75, 1 << 20, 64
 """P(length >= k) = k^-EXPONENT up to LONGEST, a mean of 123; one segment of EMPTY is empty besides."""
@@ -124,6 +124,25 @@ class Exact:
         units = self.sums[: math.prod(shape) + 1].diff().view(shape)
         return Wanted.whole(units.sum(axis).flatten(), units.abs().sum(axis).flatten())
 
+    def prefixes_along(self, shape: tuple[int, ...], axis: int) -> Wanted:
+        """Inclusive scans along an axis."""
+        units = self.sums[: math.prod(shape) + 1].diff().view(shape)
+        return Wanted.whole(units.cumsum(axis).flatten(), units.abs().cumsum(axis).flatten())
+
+    def prefixes_of_segments(self, offsets: torch.Tensor) -> Wanted:
+        """An inclusive scan of each segment; the segments together hold all elements."""
+
+        def pieces() -> Iterator[tuple[slice, torch.Tensor, torch.Tensor]]:
+            n = self.sums.numel() - 1
+            for start in range(0, n, PIECE):
+                where = slice(start, min(start + PIECE, n))
+                at = torch.arange(where.start, where.stop, device=self.sums.device)
+                begin = offsets[torch.searchsorted(offsets, at, right=True) - 1]
+                ends = slice(where.start + 1, where.stop + 1)
+                yield where, *(one[ends] - one[begin] for one in (self.sums, self.masses))
+
+        return Wanted(pieces)
+
     def prefixes(self, n: int, length: int) -> Wanted:
         """Inclusive scans of rows of that length; the rows together hold n elements."""
 
@@ -160,6 +179,7 @@ class Wanted:
             if got.shape != exact.shape:
                 return {"state": "WRONG", "why": f"{flat.numel()} results"}
             bound = exact.abs() * (u + 2.0**-53) + masses.double() * (QUANTUM * allowed * u) + eta / 2
+            bound.clamp_(min=5e-324)  # half of binary64's smallest number is 0
             share = torch.nan_to_num((got - exact).abs_().div_(bound), nan=math.inf)
             at = int(share.argmax())
             seen += got.numel()

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from gpu_compiled import Task, run_of
+from gpu_segment_cases import sum_result, sum_task
 
 import tcu
 from tcu.formats import get_format
@@ -19,6 +20,7 @@ from tcu.study.gpu import build
 from tcu.study.gpu.data import torch_dtype
 from tcu.study.gpu.peers import (
     CPP,
+    EXACT,
     PAIRWISE,
     READ,
     READ_SHAPES,
@@ -43,7 +45,7 @@ BLOCKED_ROWS = 16
 SCAN_DEPTH = 64
 """At most so many binary64 additions lie between a number and a prefix in a scan by tcu."""
 
-_BINARY = {"float16": "binary16", "bfloat16": "bfloat16", "float32": "binary32"}
+_BINARY = {"float16": "binary16", "bfloat16": "bfloat16", "float32": "binary32", "float64": "binary64"}
 _SIGNATURE = [
     ctypes.c_void_p, ctypes.c_void_p, ctypes.c_longlong, ctypes.c_longlong,
     ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_size_t), ctypes.c_void_p,
@@ -55,12 +57,13 @@ def unit_roundoff(dtype: str) -> float:
 
 
 def sum_allowed(dtype: str, n: int) -> float:
-    """The bound that tcu states for a sum of n such numbers, in unit roundoffs of its binary32 result."""
+    """The bound that tcu states for a sum of n such numbers, in unit roundoffs of its result's format."""
     unit = get_unit("H100")
     plan = make_plan(n, get_format(_BINARY[dtype]), unit)
     mass = max(n * 0.2, 1.0)
-    bound = plan_error_bound(plan, unit, mass, 2.0, get_format("binary32"), 0.0)
-    return 1.01 * bound / (mass * unit_roundoff("float32"))
+    result = sum_result(dtype)
+    bound = plan_error_bound(plan, unit, mass, 2.0, get_format(_BINARY[result]), 0.0)
+    return 1.01 * bound / (mass * unit_roundoff(result))
 
 
 def scan_allowed(result: str) -> float:
@@ -72,7 +75,7 @@ def jobs(cccl: build.Cccl) -> dict[str, tuple[str, tuple[str, ...]]]:
     found: dict[str, tuple[str, tuple[str, ...]]] = {
         "baselines": ("baselines.cu", ()), "copies": ("copies.cu", ())
     }  # fmt: skip
-    sums = [(dtype, out) for dtype in CPP if dtype != "float64" for out in dict.fromkeys((dtype, "float32"))]
+    sums = [(dtype, out) for dtype in CPP for out in dict.fromkeys((dtype, sum_result(dtype)))]
     scans = [("float16", "float16"), ("float16", "float32"), ("float32", "float32")]
     for source, pairs in (("cub_scans.cu", scans), ("cub_segments.cu", sums)):
         for dtype, out in pairs:
@@ -118,6 +121,11 @@ class _Cub:
         )
 
 
+def _segment_reduce(offsets: torch.Tensor) -> Participant:
+    reduce = partial(torch.segment_reduce, reduce="sum", offsets=offsets, unsafe=True)
+    return Participant("torch.segment_reduce", reduce, allowed=SEQUENTIAL)
+
+
 class Peers:
     """Participants by problem.  Without libraries only tcu and PyTorch, which also run where there is no GPU."""
 
@@ -134,13 +142,13 @@ class Peers:
             self._made, self.failed = build.build_all(wanted, f"sm_{major}{minor}")
 
     def rows(self, dtype: str, rows: int, length: int, compiled: bool) -> Field:
-        """Sums of rows to binary32."""
+        """Sums of rows to the format of ``sum_result``."""
         shape = (rows, length)
         field = Field([self._sum(dtype, length, shape, 1)], {})
         if self.only_tcu:
             return field
         field.participants += self._torch_sums(dtype, shape, 1, compiled)
-        for out in dict.fromkeys(("float32", dtype)):
+        for out in dict.fromkeys((sum_result(dtype), dtype)):
             name = cub_name(dtype, out)
             library = f"cub_segments.cu {dtype} {out}"
             if rows >= BLOCKED_ROWS:
@@ -149,15 +157,43 @@ class Peers:
                 self._cub(field, f"{name} one by one", library, "cub_each", out, rows, (rows, length))
         return field
 
+    def exact(self, dtype: str, shape: tuple[int, ...], axis: int, compiled: bool) -> Field:
+        """Exact sums along any axis, beside sums that are not."""
+        size, wide = math.prod(shape), sum_result(dtype)
+        field = Field([], {})
+        self._ours(field, "fsum", EXACT, lambda call, x: call(x[:size].view(shape), axis=axis, dtype=wide))
+        if not self.only_tcu:
+            field.participants += self._torch_sums(dtype, shape, axis, compiled)
+        return field
+
     def along(self, dtype: str, shape: tuple[int, ...], axis: int, compiled: bool) -> Field:
-        """Sums along any axis to binary32."""
+        """Sums along any axis to the format of ``sum_result``."""
         field = Field([self._sum(dtype, shape[axis], shape, axis)], {})
         if not self.only_tcu:
             field.participants += self._torch_sums(dtype, shape, axis, compiled)
         return field
 
+    def exact_ragged(self, dtype: str, offsets: torch.Tensor) -> Field:
+        """Exact sums of segments, beside one that is not."""
+        field, wide = Field([], {}), sum_result(dtype)
+        self._ours(field, "segment_fsum", EXACT, lambda call, x: call(x, offsets, dtype=wide, check=False))
+        if not self.only_tcu:
+            field.participants.append(_segment_reduce(offsets))
+        return field
+
+    def ragged_scans(self, dtype: str, offsets: torch.Tensor) -> Field:
+        """Inclusive scans of segments; PyTorch has none."""
+        field = Field([], {})
+        self._ours(
+            field,
+            "segment_cumsum",
+            scan_allowed(dtype),
+            lambda call, x: call(x, offsets, dtype=dtype, check=False),
+        )
+        return field
+
     def ragged(self, dtype: str, offsets: torch.Tensor) -> Field:
-        """Sums of segments to binary32."""
+        """Sums of segments to the format of ``sum_result``."""
         segments = offsets.numel() - 1
         longest = int(offsets.diff().max())
         field = Field([], {})
@@ -166,13 +202,12 @@ class Peers:
         )
         if self.only_tcu:
             return field
-        for out in dict.fromkeys(("float32", dtype)):
+        for out in dict.fromkeys((sum_result(dtype), dtype)):
             library = f"cub_segments.cu {dtype} {out}"
             self._cub(
                 field, cub_name(dtype, out), library, "cub_segments", out, segments, (segments, 0), offsets
             )
-        reduce = partial(torch.segment_reduce, reduce="sum", offsets=offsets, unsafe=True)
-        field.participants.append(Participant("torch.segment_reduce", reduce, allowed=SEQUENTIAL))
+        field.participants.append(_segment_reduce(offsets))
         return field
 
     def scans(self, dtype: str, out: str, n: int) -> Field:
@@ -206,6 +241,28 @@ class Peers:
         if compiled:
             task = Task("cumsum", dtype, out, shape, 1)
             field.participants.append(Participant("torch.compile", run_of(task), allowed=SEQUENTIAL))
+        return field
+
+    def column_scans(self, dtype: str, shape: tuple[int, ...], axis: int, compiled: bool) -> Field:
+        """Inclusive scans along an axis that is not the last."""
+        size = math.prod(shape)
+        field = Field([], {})
+        self._ours(
+            field,
+            "cumsum",
+            scan_allowed(dtype),
+            lambda call, x: call(x[:size].view(shape), axis=axis, dtype=dtype),
+        )
+        if self.only_tcu:
+            return field
+        wide = torch_dtype(dtype)
+        eager = Participant(
+            "torch", lambda x: x[:size].view(shape).cumsum(axis, dtype=wide), allowed=SEQUENTIAL
+        )
+        field.participants.append(eager)
+        if compiled:
+            run = run_of(Task("cumsum", dtype, dtype, shape, axis))
+            field.participants.append(Participant("torch.compile", run, allowed=SEQUENTIAL))
         return field
 
     def reads(self, nbytes: int) -> list[Participant]:
@@ -262,17 +319,17 @@ class Peers:
     def _torch_sums(
         self, dtype: str, shape: tuple[int, ...], axis: int, compiled: bool
     ) -> Iterable[Participant]:
-        size = math.prod(shape)
-        yield Participant("torch", lambda x: x[:size].view(shape).sum(axis, dtype=torch.float32))
+        size, wide = math.prod(shape), torch_dtype(sum_result(dtype))
+        yield Participant("torch", lambda x: x[:size].view(shape).sum(axis, dtype=wide))
         if compiled:
-            yield Participant("torch.compile", run_of(Task("sum", dtype, "float32", shape, axis)))
+            yield Participant("torch.compile", run_of(sum_task(dtype, shape, axis)))
 
     def _cub(
         self, field: Field, name: str, library: str, function: str, out: str, results: int,
         sizes: tuple[int, int], offsets: torch.Tensor | None = None,
     ) -> None:  # fmt: skip
         if library not in self._made:
-            field.missing[name] = self.failed.get(library, "needs a GPU")
+            field.missing[name] = self.failed.get(library, "not among the libraries that are built")
             return
         result = torch.full((results,), math.nan, dtype=torch_dtype(out), device="cuda")
         call = _Cub(getattr(self._made[library], function), result, *sizes, offsets)

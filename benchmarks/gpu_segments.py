@@ -2,11 +2,17 @@
 
 Parts, each with a file benchmarks/results/gpu-segments-PART.json:
 
-rows      equal segments: rows of every length, the first axis, a middle axis; the ceiling is reading alone
-segments  ragged segments with int64 offsets, which count as bytes read; the ceiling is reading alone
-scans     one long inclusive scan; the ceiling is copying alone
-rowscans  inclusive scans of rows; the ceiling is copying alone
-build     no measurement: nvcc builds the peers for --arch into build/benchmarks, without a GPU
+rows           sums of rows of every length, along the first axis and a middle one; the ceiling is reading alone
+exactrows      the same, correctly rounded (fsum)
+segments       sums of ragged segments with int64 offsets, which count as bytes read; the ceiling is reading alone
+exactsegments  the same, correctly rounded (segment_fsum)
+scans          one long inclusive scan; the ceiling is copying alone
+rowscans       inclusive scans of rows; the ceiling is copying alone
+columnscans    inclusive scans along the first axis and a middle one; the ceiling is copying alone
+segmentscans   inclusive scans of ragged segments; the ceiling is copying alone
+build          no measurement: nvcc builds the peers for --arch into build/benchmarks, without a GPU
+
+--elements N takes N numbers in all in place of 2 GiB, and writes gpu-segments-PART-N.json.
 
 tcu/study/gpu/timing.py says how calls are timed; the participants of a point take turns.  Bytes are those of
 the problem, the same for all: each number, each offset and each result once, a sum as binary32, a
@@ -17,6 +23,7 @@ status is 1 if a result of tcu is wrong.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -30,7 +37,7 @@ import gpu_segment_cases as cases
 import gpu_segment_table
 import record
 import torch
-from gpu_compiled import Precompiled
+from gpu_compiled import Precompiled, Task
 from gpu_segment_claims import evaluate
 from gpu_segment_data import Exact, Wanted, confirm_checker, ragged_offsets, random_array
 from gpu_segment_peers import COPY, Peers, jobs
@@ -44,7 +51,7 @@ from tcu.study.gpu.timing import Clock, CudaClock, WallClock, buffers_for, first
 ROUNDS = 12
 SLOW, SLOW_ROUNDS = 0.01, 3
 """Calls of more seconds are timed in fewer rounds, apart from the others."""
-PARTS = ("rows", "segments", "scans", "rowscans")
+PARTS = ("rows", "exactrows", "segments", "exactsegments", "scans", "rowscans", "columnscans", "segmentscans")
 
 Point = dict[str, Any]
 
@@ -120,91 +127,140 @@ def _tensor(result: Any) -> torch.Tensor:
     return result if isinstance(result, torch.Tensor) else torch.from_dlpack(result)
 
 
-def measure_rows(bench: Bench, asked: cases.Asked) -> Iterator[Point]:
+def _buffers(bench: Bench, n: int, dtype: str) -> list[torch.Tensor]:
+    """Arrays that calls rotate over: the first is the one whose results are checked."""
+    count = buffers_for(n * itemsize(dtype), bench.clock.l2, True)
+    pool = random_array(n * count, dtype, bench.device)
+    return list(pool.view(count, n))
+
+
+def measure_rows(bench: Bench, asked: cases.Asked, part: str = "rows") -> Iterator[Point]:
+    exactly = part == "exactrows"
     for dtype in asked.dtypes:
-        n = asked.elements(dtype)
-        x = random_array(n, dtype, bench.device)
-        exact = Exact.of(x)
-        read = bench.fastest(READ, dtype, bench.peers.reads(n * itemsize(dtype)), [x])
-        facts = {"part": "rows", "dtype": dtype, "result": "float32"}
-        for length in asked.row_lengths(dtype):
-            rows = n // length
-            compiled = asked.row_task(dtype, length) in bench.compiled
-            field = bench.peers.rows(dtype, rows, length, compiled)
+        n, out = asked.elements(dtype), cases.sum_result(dtype)
+        arrays = _buffers(bench, n, dtype)
+        exact = Exact.of(arrays[0])
+        read = bench.fastest(READ, f"{dtype}, {n} elements", bench.peers.reads(n * itemsize(dtype)), arrays)
+        lengths = asked.exact_lengths(dtype) if exactly else asked.row_lengths(dtype)
+        shapes: list[cases.Along] = [("rows", (n // length, length), 1) for length in lengths]
+        for layout, shape, axis in shapes + asked.along(n):
+            compiled = cases.sum_task(dtype, shape, axis) in bench.compiled
+            if exactly:
+                field = bench.peers.exact(dtype, shape, axis, compiled)
+            elif layout == "rows":
+                field = bench.peers.rows(dtype, *shape, compiled)
+            else:
+                field = bench.peers.along(dtype, shape, axis, compiled)
             field.participants += read
-            size = {"layout": "rows", "shape": (rows, length), "axis": 1, "length": length}
-            counts = {"results": rows, "bytes": rows * (length * itemsize(dtype) + 4)}
-            yield bench.point(facts | size | counts, field, [x], exact.rows(rows, length))
-        for layout, shape, axis in asked.along(dtype):
-            compiled = asked.along_task(dtype, shape, axis) in bench.compiled
-            field = bench.peers.along(dtype, shape, axis, compiled)
-            field.participants += read
-            size = {"layout": layout, "shape": shape, "axis": axis, "length": shape[axis]}
-            total = torch.Size(shape).numel()
+            total = math.prod(shape)
             results = total // shape[axis]
-            counts = {"results": results, "bytes": total * itemsize(dtype) + results * 4}
-            yield bench.point(facts | size | counts, field, [x], exact.along(shape, axis))
+            facts = {
+                "part": part, "dtype": dtype, "result": out, "layout": layout, "shape": shape, "axis": axis,
+                "length": shape[axis], "results": results, "buffers": len(arrays),
+                "bytes": total * itemsize(dtype) + results * itemsize(out),
+            }  # fmt: skip
+            wanted = exact.rows(*shape) if layout == "rows" else exact.along(shape, axis)
+            yield bench.point(facts, field, arrays, wanted)
 
 
-def measure_segments(bench: Bench, asked: cases.Asked) -> Iterator[Point]:
-    for dtype in asked.ragged_dtypes:
-        n = asked.elements(dtype)
-        x = random_array(n, dtype, bench.device)
-        exact = Exact.of(x)
-        read = bench.fastest(READ, dtype, bench.peers.reads(n * itemsize(dtype)), [x])
+def measure_segments(bench: Bench, asked: cases.Asked, part: str = "segments") -> Iterator[Point]:
+    for dtype in asked.dtypes:
+        scanned = part == "segmentscans"
+        n = asked.scanned(dtype) if scanned else asked.elements(dtype)
+        out = dtype if scanned else cases.sum_result(dtype)
+        arrays = _buffers(bench, n, dtype)
+        exact = Exact.of(arrays[0])
+        if scanned:
+            copies = bench.peers.copies(dtype, dtype, n)
+            top = bench.fastest(COPY, f"{dtype}→{out}, {n} elements", copies, arrays)
+        else:
+            top = bench.fastest(
+                READ, f"{dtype}, {n} elements", bench.peers.reads(n * itemsize(dtype)), arrays
+            )
+        fields = {"segments": bench.peers.ragged, "exactsegments": bench.peers.exact_ragged,
+                  "segmentscans": bench.peers.ragged_scans}  # fmt: skip
         for case in asked.ragged:
             offsets = ragged_offsets(case, n, bench.device)
             segments = offsets.numel() - 1
-            field = bench.peers.ragged(dtype, offsets)
-            field.participants += read
+            field = fields[part](dtype, offsets)
+            field.participants += top
             lengths = offsets.diff()
+            results = n if scanned else segments
             facts = {
-                "part": "segments", "dtype": dtype, "result": "float32", "layout": case, "results": segments,
-                "bytes": n * itemsize(dtype) + 8 * (segments + 1) + 4 * segments, "empty": int((lengths == 0).sum()),
-                "longest": int(lengths.max()), "length": n / segments,
+                "part": part, "dtype": dtype, "result": out, "layout": case, "results": results,
+                "bytes": n * itemsize(dtype) + 8 * (segments + 1) + results * itemsize(out),
+                "empty": int((lengths == 0).sum()), "longest": int(lengths.max()), "length": n / segments,
+                "buffers": len(arrays),
             }  # fmt: skip
-            yield bench.point(facts, field, [x], exact.segments(offsets))
+            wanted = exact.prefixes_of_segments(offsets) if scanned else exact.segments(offsets)
+            yield bench.point(facts, field, arrays, wanted)
 
 
 def measure_scans(bench: Bench, asked: cases.Asked) -> Iterator[Point]:
-    for dtype in dict.fromkeys(dtype for dtype, _ in asked.scan_pairs):
-        pool = random_array(max(asked.scan_sizes), dtype, bench.device)
-        exact = Exact.of(pool)
-        for out in (to for given, to in asked.scan_pairs if given == dtype):
-            for n in asked.scan_sizes:
-                count = min(buffers_for(n * itemsize(dtype), bench.clock.l2, True), pool.numel() // n)
-                arrays = [pool[i * n : (i + 1) * n] for i in range(count)]
-                field = bench.peers.scans(dtype, out, n)
-                copies = bench.peers.copies(dtype, out, n)
-                field.participants += bench.fastest(COPY, f"{dtype}→{out}, {n} elements", copies, arrays)
-                facts = {
-                    "part": "scans", "dtype": dtype, "result": out, "layout": "one scan", "length": n, "results": n,
-                    "bytes": n * (itemsize(dtype) + itemsize(out)), "buffers": count,
-                }  # fmt: skip
-                yield bench.point(facts, field, arrays, exact.prefixes(n, n))
+    for dtype, out in asked.scan_pairs:
+        for n in asked.scan_sizes:
+            arrays = _buffers(bench, n, dtype)
+            field = bench.peers.scans(dtype, out, n)
+            field.participants += _copy(bench, dtype, out, arrays)
+            facts = {
+                "part": "scans", "dtype": dtype, "result": out, "layout": "one scan", "length": n, "results": n,
+                "bytes": n * (itemsize(dtype) + itemsize(out)), "buffers": len(arrays),
+            }  # fmt: skip
+            yield bench.point(facts, field, arrays, Exact.of(arrays[0]).prefixes(n, n))
 
 
 def measure_rowscans(bench: Bench, asked: cases.Asked) -> Iterator[Point]:
     for dtype, out in asked.rowscan_pairs:
-        n = asked.scanned
-        x = random_array(n, dtype, bench.device)
-        exact = Exact.of(x)
-        copies = bench.fastest(COPY, f"{dtype}→{out}, {n} elements", bench.peers.copies(dtype, out, n), [x])
-        for length in asked.rowscan_lengths:
+        n = asked.scanned(dtype)
+        arrays = _buffers(bench, n, dtype)
+        exact = Exact.of(arrays[0])
+        copies = _copy(bench, dtype, out, arrays)
+        for length in asked.rowscan_lengths(dtype):
             rows = n // length
-            compiled = asked.rowscan_task(dtype, out, length) in bench.compiled
+            compiled = Task("cumsum", dtype, out, (rows, length), 1) in bench.compiled
             field = bench.peers.row_scans(dtype, out, rows, length, compiled)
             field.participants += copies
             facts = {
                 "part": "rowscans", "dtype": dtype, "result": out, "layout": "rows", "shape": (rows, length),
-                "length": length, "results": n, "bytes": n * (itemsize(dtype) + itemsize(out)),
+                "axis": 1, "length": length, "results": rows * length, "buffers": len(arrays),
+                "bytes": rows * length * (itemsize(dtype) + itemsize(out)),
             }  # fmt: skip
-            yield bench.point(facts, field, [x], exact.prefixes(n, length))
+            yield bench.point(facts, field, arrays, exact.prefixes(rows * length, length))
+
+
+def measure_columnscans(bench: Bench, asked: cases.Asked) -> Iterator[Point]:
+    for dtype in asked.dtypes:
+        n = asked.scanned(dtype)
+        arrays = _buffers(bench, n, dtype)
+        exact = Exact.of(arrays[0])
+        copies = _copy(bench, dtype, dtype, arrays)
+        for layout, shape, axis in asked.along(n):
+            compiled = Task("cumsum", dtype, dtype, shape, axis) in bench.compiled
+            field = bench.peers.column_scans(dtype, shape, axis, compiled)
+            field.participants += copies
+            total = math.prod(shape)
+            facts = {
+                "part": "columnscans", "dtype": dtype, "result": dtype, "layout": layout, "shape": shape, "axis": axis,
+                "length": shape[axis], "results": total, "buffers": len(arrays), "bytes": 2 * total * itemsize(dtype),
+            }  # fmt: skip
+            yield bench.point(facts, field, arrays, exact.prefixes_along(shape, axis))
+
+
+def _copy(bench: Bench, dtype: str, out: str, arrays: list[torch.Tensor]) -> list[Participant]:
+    n = arrays[0].numel()
+    return bench.fastest(COPY, f"{dtype}→{out}, {n} elements", bench.peers.copies(dtype, out, n), arrays)
 
 
 MEASURES: dict[str, Callable[[Bench, cases.Asked], Iterator[Point]]] = {
-    "rows": measure_rows, "segments": measure_segments, "scans": measure_scans, "rowscans": measure_rowscans,
-}  # fmt: skip
+    "rows": measure_rows,
+    "exactrows": partial(measure_rows, part="exactrows"),
+    "segments": measure_segments,
+    "exactsegments": partial(measure_segments, part="exactsegments"),
+    "scans": measure_scans,
+    "rowscans": measure_rowscans,
+    "columnscans": measure_columnscans,
+    "segmentscans": partial(measure_segments, part="segmentscans"),
+}
 
 
 def first_calls(part: str, quick: bool, only_tcu: bool) -> list[dict[str, Any]]:
@@ -230,7 +286,8 @@ def parse(given: list[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="about a third of the points")
     parser.add_argument("--only", choices=("tcu",), help="no peers but the ceilings")
     parser.add_argument("--dtypes", nargs="+", choices=cases.DTYPES, default=cases.DTYPES)
-    parser.add_argument("--lengths", nargs="+", type=int, help="of rows, no others")
+    parser.add_argument("--lengths", nargs="+", type=int, help="of rows and axes, no others")
+    parser.add_argument("--elements", type=int, help="numbers in all, in place of 2 GiB of them")
     parser.add_argument("--no-first-call", action="store_true", help="no calls in processes of their own")
     parser.add_argument("--cccl", type=Path, help="folder with CCCL's headers, in place of the newest found")
     parser.add_argument("--arch", default="sm_90", help="for build (sm_90)")
@@ -258,7 +315,9 @@ def main() -> int:
     def say(what: str) -> None:
         print(f"{what} after {time.perf_counter() - began:.1f} s", flush=True)
 
-    asked = cases.Asked(arguments.dtypes, arguments.lengths, arguments.quick, arguments.dry_run)
+    asked = cases.Asked(
+        arguments.dtypes, arguments.lengths, arguments.quick, arguments.dry_run, arguments.elements
+    )
     only_tcu = arguments.only == "tcu"
     calls = {
         part: [] if arguments.no_first_call else first_calls(part, arguments.quick, only_tcu)
@@ -288,7 +347,8 @@ def main() -> int:
                 figures["points"].append(point)
         finally:  # what is measured stays, whatever happens
             figures["claims"] = evaluate(part, figures)
-            name = f"gpu-segments-{part}" + ("-dry-run" if arguments.dry_run else "")
+            size = f"-{arguments.elements}" if arguments.elements else ""
+            name = f"gpu-segments-{part}{size}" + ("-dry-run" if arguments.dry_run else "")
             path = record.save(name, figures, versions(peers.cccl))
         gpu_segment_table.show(figures)
         wrong += gpu_segment_table.show_wrong(figures)

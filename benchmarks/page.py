@@ -17,6 +17,8 @@ from readme import table as table_of_sums
 RESULTS = Path(__file__).parent / "results"
 Document = dict[str, Any]
 CEILINGS = ("read alone", "copy alone")
+TIE = 0.97
+"""From this share of a peer's speed on, both count as equally fast."""
 
 
 def page() -> str:
@@ -47,11 +49,42 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 def origin(name: str, document: Document) -> str:
     machine = document["machine"]
     where = machine.get("gpu") or machine["processor"].partition(" (")[0]
-    return f"Measured {document['date']} on {where} by `{document['command']}` (`{name}.json`)."
+    at = f" at commit {document['commit']}" if document.get("commit") else ""
+    return f"Measured {document['date']}{at} on {where} by `{document['command']}` (`{name}.json`)."
 
 
 def power(n: int) -> str:
     return f"2^{n.bit_length() - 1}" if n & (n - 1) == 0 and n > 1 else f"{n:,}"
+
+
+# Where a peer is faster
+
+
+def faster_peers(found: dict[str, Document]) -> Iterator[str]:
+    """A row for each point of the runs of segments at which tcu has less than TIE of a peer's speed."""
+    points = [(name, point) for name, document in found.items() for point in document["figures"]["points"]]
+    behind = []
+    for name, point in points:
+        mine, peer = _rates(point)
+        if mine is not None and peer is not None and mine[1] < TIE * peer[1]:
+            what = f"{mine[0]}, {point['dtype']}→{point['result']}, {case_of(point)}"
+            behind.append(
+                (mine[1] / peer[1], what, f"{mine[1]:.2f}", f"{peer[1]:.2f}", peer[0], f"`{name}.json`")
+            )
+    yield from (
+        f"Of {len(points):,} points of sums and running sums of rows, axes and segments, tcu has less than {TIE:.0%} of the "
+        f"fastest peer's speed at these {len(behind):,}, TB/s:", "",
+    )  # fmt: skip
+    rows = [(*row[1:], f"{row[0]:.2f}") for row in sorted(behind)]
+    yield from table(("call, numbers → results, case", "tcu", "peer", "which", "file", "ratio"), rows)
+
+
+def _rates(point: Document) -> tuple[tuple[str, float] | None, tuple[str, float] | None]:
+    """tcu's speed and the fastest peer's, each with its name."""
+    speed = {who: row["tb_per_s"] for who, row in point["participants"].items() if "tb_per_s" in row}
+    mine = next(((who, rate) for who, rate in speed.items() if who.startswith("tcu.")), None)
+    peers = [(who, rate) for who, rate in speed.items() if not who.startswith("tcu.") and who not in CEILINGS]
+    return mine, max(peers, key=lambda one: one[1], default=None)
 
 
 # Sums on a GPU
@@ -100,17 +133,20 @@ def segments(found: dict[str, Document]) -> Iterator[str]:
     )  # fmt: skip
     titles = {
         "rows": "Sums of rows, and along other axes", "segments": "Sums of ragged segments",
-        "rowscans": "Running sums of rows", "scans": "One long running sum",
+        "exactrows": "Exact sums of rows, and along other axes", "exactsegments": "Exact sums of ragged segments",
+        "rowscans": "Running sums of rows", "columnscans": "Running sums along other axes",
+        "segmentscans": "Running sums of ragged segments", "scans": "One long running sum",
     }  # fmt: skip
     for name, document in found.items():
-        part = name.removeprefix("gpu-segments-")
+        part, _, elements = name.removeprefix("gpu-segments-").partition("-")
+        title = titles[part] + (f", {power(int(elements))} numbers in all" if elements else "")
         points = document["figures"]["points"]
         pairs = list(dict.fromkeys((point["dtype"], point["result"]) for point in points))
         cells = {(case_of(point), point["dtype"], point["result"]): _cell(point) for point in points}
         rows = [
             (case, *(cells.get((case, *pair), "") for pair in pairs)) for case in dict.fromkeys(map(case_of, points))
         ]  # fmt: skip
-        yield from (f"### {titles[part]}", "", origin(name, document), "")
+        yield from (f"### {title}", "", origin(name, document), "")
         yield from (*table(("", *("→".join(pair) for pair in pairs)), rows), "")
         calls = document["figures"].get("first_calls", [])
         told = [
@@ -136,17 +172,14 @@ def case_of(point: Document) -> str:
 
 
 def _cell(point: Document) -> str:
-    speed = {who: row["tb_per_s"] for who, row in point["participants"].items() if "tb_per_s" in row}
-    mine = next((rate for who, rate in speed.items() if who.startswith("tcu.")), None)
+    mine, peer = _rates(point)
     if mine is None:
         return "–"
-    top = next((speed[who] for who in CEILINGS if who in speed), None)
-    peers = {who: rate for who, rate in speed.items() if not who.startswith("tcu.") and who not in CEILINGS}
-    told = [f"{mine / top:.0%}"] if top else []
-    if peers:
-        best = max(peers, key=lambda who: peers[who])
-        told.append(f"{mine / peers[best]:.2f} × {best}")
-    return f"{mine:.2f} ({', '.join(told)})"
+    ceilings = [point["participants"][who]["tb_per_s"] for who in CEILINGS if who in point["participants"]]
+    told = [f"{mine[1] / ceilings[0]:.0%}"] if ceilings else []
+    if peer is not None:
+        told.append(f"{mine[1] / peer[1]:.2f} × {peer[0]}")
+    return f"{mine[1]:.2f} ({', '.join(told)})"
 
 
 def equal_segments(found: dict[str, Document]) -> Iterator[str]:
@@ -319,10 +352,27 @@ def cpu_mmas(found: dict[str, Document]) -> Iterator[str]:
     yield from (*table(("D = A·B + C", *ways), rows), "")
 
 
+SEGMENTS = tuple(
+    f"gpu-segments-{part}{size}"
+    for part in (
+        "rows",
+        "exactrows",
+        "segments",
+        "exactsegments",
+        "scans",
+        "rowscans",
+        "columnscans",
+        "segmentscans",
+    )
+    for size in ("", f"-{1 << 26}", f"-{1 << 24}")
+)
+"""Files of gpu_segments.py, in full size and for fewer numbers in all."""
+
 SECTIONS: tuple[tuple[str, tuple[str, ...], Callable[[dict[str, Document]], Iterator[str]]], ...] = (
+    ("Where a peer is faster", SEGMENTS, faster_peers),
     ("Sums on a GPU", ("gpu-sum",), sums),
     ("Rows, ragged segments and running sums on a GPU",
-     tuple(f"gpu-segments-{part}" for part in ("rows", "segments", "scans", "rowscans")), segments),
+     SEGMENTS, segments),
     ("The algorithms of paper 002", ("paper-002",), equal_segments),
     ("Several GPUs", tuple(f"gpu-distributed-{ranks}" for ranks in (2, 4, 8)), several_gpus),
     ("Programs of the machine on a GPU", ("gpu-machine",), machine),

@@ -1,6 +1,6 @@
 """The benchmark of segments and scans, where it needs no GPU.
 
-The contract: its exact prefixes agree with math.fsum; its check sees one wrong spacing, a NaN, an inf
+The contract: its exact prefixes agree with math.fsum, along any axis and within segments; its check sees one wrong spacing, a NaN, an inf
 and a missing element, and passes what is rounded once; its offsets begin with 0, never fall, end with
 n and have the mean that they are named for; a claim holds at its threshold and fails just below it,
 and a claim on nothing is "not measured".
@@ -29,7 +29,7 @@ from gpu_segment_peers import COPY  # noqa: E402
 from tcu.study.gpu.peers import READ  # noqa: E402
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_exact_sums_are_those_of_fsum(dtype: str) -> None:
     x = random_array(10_000, dtype, "cpu")
     values = x.double().tolist()
@@ -47,6 +47,11 @@ def test_exact_sums_are_those_of_fsum(dtype: str) -> None:
         assert float(sums[13]) * 2.0**-24 == math.fsum(values[1003:2000:10])
     for _, sums, _ in exact.prefixes(10_000, 100).pieces():
         assert float(sums[777]) * 2.0**-24 == math.fsum(values[700:778])
+    for _, sums, _ in exact.prefixes_along((10, 100, 10), 1).pieces():
+        assert float(sums[1773]) * 2.0**-24 == math.fsum(values[1003:1774:10])
+    for _, sums, _ in exact.prefixes_of_segments(offsets).pieces():
+        assert float(sums[0]) * 2.0**-24 == values[0]
+        assert float(sums[999]) * 2.0**-24 == math.fsum(values[17:1000])
 
 
 def test_exact_prefixes_that_are_wrong_are_seen() -> None:
@@ -67,12 +72,14 @@ def test_offsets(case: str) -> None:
     offsets = ragged_offsets(case, n, "cpu")
     lengths = offsets.diff()
     assert (offsets[0], offsets[-1], offsets.dtype) == (0, n, torch.int64)
-    assert lengths.min() == 0
+    assert lengths.min() >= 0
     if case == POWER_LAW:
         assert lengths.max() > 1 << 15
+        assert lengths.min() == 0
     else:
         mean = int(case.rsplit(" ", 1)[1])
-        assert n / lengths.numel() == pytest.approx(mean, rel=0.05)
+        assert n / lengths.numel() == pytest.approx(mean, rel=4 / math.sqrt(lengths.numel()))
+        assert lengths.min() == 0 or mean > 1000
 
 
 def point(
@@ -96,29 +103,20 @@ def states(part: str, points: list[dict], calls: list[dict] | None = None) -> di
 def test_a_claim_on_the_ceiling(speed: float, state: str) -> None:
     good = point("rows", 16, {"tcu.sum": 0.99, READ: 1.0, "torch": 0.5})
     found = states("rows", [good, point("rows", 1 << 20, {"tcu.sum": speed, READ: 1.0})])
-    assert found["powers of two / ceiling, float16→float32"] == state
-    assert found["powers of two / best peer, float16→float32"] == "holds"
-    assert found["awkward lengths / ceiling, float16→float32"] == "not measured"
+    assert found["rows / ceiling, float16→float32"] == state
+    assert found["best peer, float16→float32"] == "holds"
+    assert found["rows of 3 and 17 / ceiling, float16→float32"] == "not measured"
 
 
-@pytest.mark.parametrize(
-    ("ours", "peer", "state"), [(0.97, 0.96, "holds"), (0.97, 0.94, "FAILS"), (0.96, 0.8, "holds")]
-)
-def test_a_claim_that_a_peer_at_the_ceiling_lifts(ours: float, peer: float, state: str) -> None:
-    found = states(
-        "rows", [point("rows", 512, {"tcu.sum": ours, READ: 1.0, "torch": 0.1, "torch.compile": peer})]
-    )
-    assert found["256, 512, 1024 / best peer, unless that is at the ceiling, float16→float32"] == state
+@pytest.mark.parametrize(("peer", "state"), [(1.0, "holds"), (1.001, "FAILS")])
+def test_a_claim_on_the_fastest_peer(peer: float, state: str) -> None:
+    speeds = {"tcu.cumsum": 0.97, COPY: 1.0, "CUB half→half by key": 0.3, "torch.compile": peer, "torch": 0.1}
+    found = states("rowscans", [point("rowscans", 64, speeds, out="float16")])
+    assert found["best peer, float16→float16"] == state
+    assert found["rows / ceiling, float16→float16"] == "holds"
 
 
 def test_claims_on_scans_take_the_named_peer() -> None:
-    speeds = {"tcu.cumsum": 0.9, COPY: 1.0, "CUB half→half by key": 0.3, "torch.compile": 0.95, "torch": 0.1}
-    found = states("rowscans", [point("rowscans", 64, speeds, out="float16")])
-    assert found["16 to 1024 / torch.compile, float16→float16"] == "FAILS"
-    speeds |= {"torch.compile": 0.53}
-    found = states("rowscans", [point("rowscans", 4096, speeds, out="float16")])
-    assert found["4096, 16384 / ceiling, float16→float16"] == "holds"
-    assert found["4096, 16384 / best peer, float16→float16"] == "FAILS"
     found = states(
         "scans", [point("scans", 1 << 29, {"tcu.cumsum": 0.9, COPY: 1.0, "CUB": 0.4}, "one", "float16")]
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -34,6 +35,7 @@ from tcu.study import (
     what_is_missing,
 )
 from tcu.study.gemm import GEMM, LIBRARY, NAIVE, READING, SHARED
+from tcu.study.provenance import provenance
 from tcu.study.run import finished, load
 from tcu.study.segments import SEGMENTS
 from tcu.study.study import Shown, Table
@@ -450,3 +452,24 @@ def test_stored_results_are_found_beside_a_clone_only() -> None:
         env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
     ).stdout.strip()  # fmt: skip
     assert found == str(ROOT / "benchmarks" / "results")
+
+
+def test_figures_name_the_commit_of_the_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TCU_COMMIT", "0123456789ab")
+    assert provenance("a command")["commit"] == "0123456789ab"
+    monkeypatch.delenv("TCU_COMMIT")
+    monkeypatch.setenv("PATH", "")
+    assert provenance("a command")["commit"] is None, "without git nothing tells"
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_a_clone_tells_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TCU_COMMIT", raising=False)
+    if not (ROOT / ".git").exists():
+        pytest.skip("no clone")
+    head = subprocess.run(
+        ["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, text=True, check=True
+    )
+    told = provenance("a command")["commit"]
+    assert told is not None
+    assert head.stdout.startswith(told.removesuffix("-dirty"))

@@ -60,8 +60,9 @@ def origin_of(chapter: Chapter) -> str:
     how = "quick, " if result.quick else ""
     versions = ", ".join(f"{name} {version}" for name, version in result.versions.items())
     seed = f", seed {result.seed}" if result.seed is not None else ""
+    at = f" at commit {result.commit}" if result.commit else ""
     kind = "Measured" if chapter.origin == "measured" else "Stored"
-    return f"{kind}: {how}{result.date}, {where} ({versions}{seed})."
+    return f"{kind}: {how}{result.date}{at}, {where} ({versions}{seed})."
 
 
 # Contents and verdicts

@@ -1,11 +1,13 @@
-"""Where figures come from: machine, versions, date."""
+"""Where figures come from: machine, versions, commit, date."""
 
 from __future__ import annotations
 
 import contextlib
 import datetime
 import importlib.metadata
+import os
 import platform
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,11 +25,30 @@ def provenance(command: str, versions: Mapping[str, str] | None = None) -> dict[
     return {
         "command": command,
         "date": datetime.date.today().isoformat(),
+        "commit": commit(),
         "machine": machine(),
         "versions": {"tcu": __version__}
         | {name: importlib.metadata.version(name) for name in _LIBRARIES}
         | dict(versions or {}),
     }
+
+
+def commit() -> str | None:
+    """The commit of the sources that run, "-dirty" where they were changed since; None where nothing tells.
+
+    TCU_COMMIT names it for a copy of the sources that came without their history.
+    """
+    if named := os.environ.get("TCU_COMMIT"):
+        return named
+    root = Path(__file__).parents[3]
+    if not (root / ".git").exists():  # an installed package, perhaps inside somebody else's repository
+        return None
+    asked = ("git", "-C", str(root), "describe", "--always", "--dirty", "--exclude", "*", "--abbrev=12")
+    try:
+        told = subprocess.run(asked, capture_output=True, text=True, check=False)
+    except OSError:  # no git
+        return None
+    return told.stdout.strip() or None
 
 
 def machine() -> dict[str, Any]:

@@ -44,6 +44,8 @@ class Result:
     seconds: float
     """For all points together; 0 where they are not known."""
     rows: Rows
+    commit: str | None = None
+    """Of the sources that ran, where it was known."""
 
 
 def run_study(
