@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from gpu_compiled import Task, run_of
-from gpu_segment_cases import sum_result, sum_task
+from gpu_segment_cases import ROWSCAN_PAIRS, sum_result, sum_task
 
 import tcu
 from tcu.formats import get_format
@@ -76,12 +76,10 @@ def jobs(cccl: build.Cccl) -> dict[str, tuple[str, tuple[str, ...]]]:
         "baselines": ("baselines.cu", ()), "copies": ("copies.cu", ())
     }  # fmt: skip
     sums = [(dtype, out) for dtype in CPP for out in dict.fromkeys((dtype, sum_result(dtype)))]
-    scans = [("float16", "float16"), ("float16", "float32"), ("float32", "float32")]
-    for source, pairs in (("cub_scans.cu", scans), ("cub_segments.cu", sums)):
+    for source, pairs in (("cub_scans.cu", ROWSCAN_PAIRS), ("cub_segments.cu", sums)):
         for dtype, out in pairs:
             options = [*cccl.include, f"-DIN={CPP[dtype]}", f"-DOUT={CPP[out]}"]
             options += ["-DWIDEN"] if out != dtype else []
-            options += ["-DROWS"] if source == "cub_scans.cu" and out == "float16" else []
             found[f"{source} {dtype} {out}"] = (source, tuple(options))
     return found
 
