@@ -67,7 +67,7 @@ def workspace(kind: str, words: int, ones: bool, ordinal: int, stream: int) -> W
     else:
         capture = _capture_of(stream)
         # A handle may be that of another stream tomorrow, its number never; in a capture it must not be asked.
-        key = (kind, ordinal, stream if capture else int(call("cuStreamGetId", stream)), capture)
+        key = (kind, ordinal, stream if capture else call("cuStreamGetId", stream), capture)
     found = _pieces.get(key)
     if found is None or found.words < words:
         with _lock:
@@ -84,7 +84,7 @@ _outgrown: list[Workspace] = []
 
 def _capture_of(stream: int) -> int:
     """The number of the capture that the stream takes part in; 0 for none."""
-    if not int(call("cuStreamIsCapturing", stream)):  # which makes fewer objects than the other question
+    if not call("cuStreamIsCapturing", stream):  # which makes fewer objects than the other question
         return 0
     status, number, *_ = call("cuStreamGetCaptureInfo", stream)
     return int(number) if int(status) else 0
