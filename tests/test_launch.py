@@ -46,7 +46,7 @@ class Driver:
     CUlaunchAttributeID = SimpleNamespace(
         CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION=6, CU_LAUNCH_ATTRIBUTE_COOPERATIVE=2
     )
-    CUlaunchConfig = SimpleNamespace
+    CUlaunchConfig, CUstream = SimpleNamespace, int
 
     def __init__(self) -> None:
         self.status = 0
@@ -171,8 +171,9 @@ def test_who_starts_it_meanwhile_has_structures_of_its_own(
         seen.append((stream, choice.problem.inner.number, choice.problem.last))
 
     ends_here(monkeypatch, start)
-    problems = [Pair(last=5) for _ in range(kernels)]
-    choices = tuple(KernelChoice("source", {}, 1, 32, each, {"inner.number": launch.X}) for each in problems)
+    problem = Pair(last=5)  # of all kernels, of which one says what is written there
+    takes = [{"inner.number": launch.X}, *[{}] * (kernels - 1)]
+    choices = tuple(KernelChoice("source", {}, 1, 32, problem, each) for each in takes)
     bound = launch.Launch(launch.Recipe(choices), Gpu(2, "GPU", (9, 0)))
     bound.start(30, 1, 2, 3)
     assert seen == [(stream, 10 * stream, 5) for stream in range(4) for _ in range(kernels)]

@@ -19,7 +19,7 @@ from tcu.formats.tensor import is_tensor
 from tcu.ops.layout import Along, Layout, Ragged, reduced_axes
 from tcu.ops.offsets import checked_offsets
 from tcu.ops.operation import Operation
-from tcu.surfaces.torch.watch import PLAIN, hidden, in_graph, is_watched, watches_all
+from tcu.surfaces.torch.watch import PLAIN, hidden, in_graph, is_mode_on, is_watched
 
 if TYPE_CHECKING:
     from tcu.engines.cuda.sums import Order
@@ -72,8 +72,8 @@ class _Call:
         self.others = torch.cuda.device_count() > 1
         """Whether there are GPUs of which another may be the current one."""
         self.fits, self.alignment = _NoGuards().check, 0
-        """Whether tensors are those that :meth:`expect` had: type, dtype, device, shape, strides, and all by which a
-        dispatcher would do something else with them."""
+        """Whether tensors are like those that :meth:`expect` had: type, dtype, device, shape, strides, and all by which the
+        dispatcher would do something else with them, transformations included."""
 
     def expect(self, *tensors: Any) -> bool:
         """Know tensors like these by one look; False where they are copied first, or somebody may watch them."""
@@ -130,7 +130,7 @@ def shortcut(operation: Operation, arrays: tuple[Any, ...], layout: Layout, opti
         last = _calls.get(place)
     except TypeError:  # options that cannot be hashed: the long way says what is wrong with them
         return None
-    if last is not None and (last.fits(x) if x is other else last.fits(x, other)) and not watches_all():
+    if last is not None and (last.fits(x) if x is other else last.fits(x, other)) and not is_mode_on():
         first = x.data_ptr()
         second = first if x is other else other.data_ptr()
         if (

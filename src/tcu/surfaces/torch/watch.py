@@ -11,8 +11,8 @@ from torch.autograd import forward_ad
 from tcu.errors import ParameterError
 
 __all__ = [
-    "PLAIN", "constant", "has_numbers_in_batch", "has_watchers", "hidden", "holds_numbers", "in_graph", "is_watched",
-    "recorder", "wants_gradients", "watches_all",
+    "PLAIN", "constant", "has_numbers_in_batch", "has_watchers", "hidden", "holds_numbers", "in_graph", "is_mode_on", "is_watched",
+    "recorder", "wants_gradients",
 ]  # fmt: skip
 
 PLAIN = (torch.Tensor, torch.nn.Parameter)
@@ -39,13 +39,14 @@ def is_watched(x: Any, y: Any) -> bool:
         type(x) in PLAIN
         and (y is x or type(y) in PLAIN)
         and not ((x.requires_grad or y.requires_grad) and wants_gradients())
-        and not watches_all()
+        and not _transforms()
+        and not is_mode_on()
     )
 
 
-def watches_all() -> bool:
-    """Whether a transformation, a mode or forward mode watches all that is done with tensors."""
-    return bool(_transforms() or _dispatch_modes() or _function_modes() or forward_ad._current_level >= 0)
+def is_mode_on() -> bool:
+    """Whether forward mode, or a mode of a program's own, watches all that is done with tensors."""
+    return bool(_dispatch_modes() or _function_modes() or forward_ad._current_level >= 0)
 
 
 def holds_numbers(arrays: Sequence[Any]) -> bool:
