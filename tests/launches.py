@@ -39,6 +39,9 @@ def ends_here(
             start(self.choice, self.function, stream)
             return (0,)
 
+        def on(self, stream: int) -> Callable[[], tuple[int]]:
+            return lambda: self.call(stream)
+
         __call__ = call
 
     def piece(stream: int, *launches: Any) -> None:

@@ -46,7 +46,7 @@ class Driver:
     CUlaunchAttributeID = SimpleNamespace(
         CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION=6, CU_LAUNCH_ATTRIBUTE_COOPERATIVE=2
     )
-    CUlaunchConfig = SimpleNamespace
+    CUlaunchConfig, CUstream = SimpleNamespace, int
 
     def __init__(self) -> None:
         self.status = 0
@@ -154,6 +154,32 @@ def test_what_a_call_gives_is_in_the_structures_when_kernels_start(
         values = [(11, 12, last)] * kernels
         assert seen == [(f"kernel {i}", stream, values) for i in range(kernels)]
     assert asked == [("kind", 3, True, 2, stream) for stream in (7, 0, 7)] * with_space
+
+
+@pytest.mark.parametrize("kernels", [1, 3])
+def test_who_starts_it_meanwhile_has_structures_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, kernels: int
+) -> None:
+    """As another thread may, between what is written and the driver's look at it."""
+    seen: list[Any] = []
+    left = [3]
+
+    def start(choice: KernelChoice, function: Any, stream: int) -> None:
+        if left[0]:
+            left[0] -= 1
+            bound.start(10 * left[0], 1, 2, left[0])
+        seen.append((stream, choice.problem.inner.number, choice.problem.last))
+
+    ends_here(monkeypatch, start)
+    problem = Pair(last=5)  # of all kernels, of which one says what is written there
+    takes = [{"inner.number": launch.X}, *[{}] * (kernels - 1)]
+    choices = tuple(KernelChoice("source", {}, 1, 32, problem, each) for each in takes)
+    bound = launch.Launch(launch.Recipe(choices), Gpu(2, "GPU", (9, 0)))
+    bound.start(30, 1, 2, 3)
+    assert seen == [(stream, 10 * stream, 5) for stream in range(4) for _ in range(kernels)]
+    seen.clear()
+    bound.start(70, 1, 2, 7)
+    assert seen == [(7, 70, 5)] * kernels
 
 
 def test_an_error_of_a_lone_kernel_is_raised(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:

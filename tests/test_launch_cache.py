@@ -521,3 +521,167 @@ def test_offsets_are_looked_at_whenever_asked_for(gpu: Any, name: str, few: bool
     ):
         with pytest.raises(error, match=message):
             segments(name, x, offsets)
+
+
+@pytest.fixture
+def by_shortcut(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Calls as the public functions make them, by the shortcut first; counts the keys that are made."""
+    state, key_of = SimpleNamespace(keys=0), launch_cache.key_of
+
+    def counted(*given: Any) -> Any:
+        state.keys += 1
+        return key_of(*given)
+
+    def call(name: str, arrays: tuple[Any, ...], layout: Layout, options: tuple[Any, ...]) -> Any:
+        given = Call(find_operation(name), arrays, layout, options)
+        found = launch_cache.shortcut(*given[:4])
+        return torch_run._quickly(given) if found is None else found
+
+    monkeypatch.setattr(launch_cache, "_on_gpu", torch.is_tensor)
+    monkeypatch.setattr(launch_cache, "key_of", counted)
+    monkeypatch.setitem(globals(), "quickly", call)
+    return state
+
+
+@every_call
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_call_of_the_same_place_needs_no_key_unless_it_is_copied(
+    by_shortcut: Any, name: str, dtype: str
+) -> None:
+    function, model = CALLS[name]
+    for seed in range(4):
+        x = numbers(dtype, 48, seed).reshape(6, 8)
+        before = by_shortcut.keys
+        same_tensor(function(x), model(host_view(x)))
+    copied = any(call._order or call._back for call in launch_cache._calls.values())
+    assert (by_shortcut.keys > before) == (copied or name == "segment_sum by int32")
+
+
+def test_places_that_take_turns(by_shortcut: Any) -> None:
+    test_calls_of_all_kinds_that_take_turns()
+
+
+def test_without_guards_every_call_is_told_by_its_key(
+    by_shortcut: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launch_cache, "_guards", launch_cache._NoGuards)
+    x = ROW[:48].reshape(6, 8)
+    for made in range(3, 6):
+        same_tensor(along("sum", x, -1), tcu.sum(host_view(x), -1))
+        assert by_shortcut.keys == made - 1
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+def test_errors_stay_at_places_that_are_known(by_shortcut: Any) -> None:
+    test_errors_stay()
+    x = ROW[:48].reshape(6, 8)
+    for _ in range(3):
+        along("sum", x, (0, 1))
+    with pytest.raises(ParameterError, match=r"axis=\(0, True\): give a whole number"):
+        along("sum", x, (0, True))
+
+
+class Own(torch.Tensor):  # type: ignore[misc]
+    pass
+
+
+OTHERS: dict[str, Callable[[Any], Any]] = {
+    "another dtype": lambda x: x.double(),
+    "another shape": lambda x: x.reshape(8, 6),
+    "other strides": lambda x: x.reshape(8, 6).T,
+    "another alignment": lambda x: torch.cat([x.new_zeros(1), x.reshape(-1)])[1:].reshape(6, 8),
+    "a negative view": torch._neg_view,
+    "a gradient is wanted": lambda x: x.clone().requires_grad_(),
+    "a parameter that wants one": lambda x: torch.nn.Parameter(x.clone()),
+    "a class of the program's own": lambda x: x.as_subclass(Own),
+    "no memory": lambda x: _freed(x.clone()),
+    "no strides": lambda x: x.to_sparse(),
+    "no numbers": lambda x: x.to("meta"),
+}
+
+
+def _freed(x: Any) -> Any:
+    x.untyped_storage().resize_(0)
+    return x
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+@pytest.mark.parametrize("axis", [-1, None])
+def test_what_differs_is_not_taken_for_what_a_place_had(
+    by_shortcut: Any, kind: str, axis: int | None
+) -> None:
+    x = ROW[:48].reshape(6, 8)
+    call = find_operation("fsum"), (x,), Along(axis), find_operation("fsum").defaults
+    for _ in range(3):
+        result = quickly(*(call[0].name, *call[1:]))
+    assert by_shortcut.keys == 3
+    assert launch_cache.shortcut(*call) is not None
+    assert by_shortcut.keys == 3
+    assert launch_cache.shortcut(call[0], (OTHERS[kind](x),), *call[2:]) is None
+    same_tensor(launch_cache.shortcut(*call), result.numpy())
+
+
+def _transformed(transform: Callable[..., Any]) -> Callable[[Callable[[], None]], Any]:
+    return lambda look: transform(lambda y: (look(), (y * y).sum())[1])(torch.ones(3))
+
+
+def _dual(look: Callable[[], None]) -> None:
+    with torch.autograd.forward_ad.dual_level():
+        look()
+
+
+def _in_mode(mode: Any) -> Callable[[Callable[[], None]], Any]:
+    def run(look: Callable[[], None]) -> None:
+        with mode():
+            look()
+
+    return run
+
+
+def _modes() -> tuple[Any, Any]:
+    from torch.overrides import TorchFunctionMode
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class OfFunctions(TorchFunctionMode):  # type: ignore[misc]
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return function(*args, **(kwargs or {}))
+
+    class OfDispatch(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return function(*args, **(kwargs or {}))
+
+    return OfFunctions, OfDispatch
+
+
+def _fake(look: Callable[[], None]) -> None:
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        look()
+
+
+WATCHERS: dict[str, Callable[[Callable[[], None]], Any]] = {
+    "vmap": _transformed(torch.func.vmap),
+    "grad": _transformed(torch.func.grad),
+    "jvp": lambda look: torch.func.jvp(lambda y: (look(), y)[1], (torch.ones(3),), (torch.ones(3),)),
+    "functionalize": _transformed(torch.func.functionalize),
+    "forward mode": _dual,
+    "a mode of functions": _in_mode(_modes()[0]),
+    "a mode of dispatch": _in_mode(_modes()[1]),
+    "fake tensors": _fake,
+}
+
+
+@pytest.mark.filterwarnings(
+    "ignore:`torch.jit.script` is deprecated:DeprecationWarning"
+)  # which torch.func.jvp loads
+@pytest.mark.parametrize("watcher", WATCHERS)
+def test_who_watches_sees_a_call_of_a_known_place(by_shortcut: Any, watcher: str) -> None:
+    x, seen = ROW[:48].reshape(6, 8), []
+    call = find_operation("fsum"), (x,), Along(-1), find_operation("fsum").defaults
+    for _ in range(3):
+        quickly(*(call[0].name, *call[1:]))
+    WATCHERS[watcher](lambda: seen.append(launch_cache.shortcut(*call)))
+    assert seen
+    assert all(each is None for each in seen)
+    assert launch_cache.shortcut(*call) is not None

@@ -113,3 +113,30 @@ def test_what_was_given_up_half_way_leaves_nothing_behind(
     start(1 << 20)
     entries = [entry for _, entry in driver.started]
     assert entries == [first, second, first, "zeros", first, second, first, second]
+
+
+@pytest.mark.parametrize("lasting", [True, False])
+def test_a_streams_number_is_asked_for_once_if_its_handle_lasts(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch, lasting: bool
+) -> None:
+    """In a capture it is never asked for, and every capture has words of its own."""
+    asked: list[str] = []
+    state = {"cuStreamIsCapturing": 0, "cuStreamGetId": 31, "cuStreamGetCaptureInfo": (1, 5)}
+
+    def call(name: str, *given: Any) -> Any:
+        asked.append(name)
+        return state[name] if name in state else driver.call(name, *given)
+
+    monkeypatch.setattr(workspace, "call", call)
+    monkeypatch.setattr(workspace, "lasts", lambda stream, ordinal: lasting and stream == STREAM)
+    monkeypatch.setattr(workspace, "_numbers", {})
+    found = [workspace.workspace("kind", 4, False, 0, STREAM) for _ in range(3)]
+    assert found[0] is found[1] is found[2]
+    assert asked.count("cuStreamGetId") == (1 if lasting else 3)
+    asked.clear()
+    state["cuStreamIsCapturing"] = 1
+    one = workspace.workspace("kind", 4, False, 0, STREAM)
+    state["cuStreamGetCaptureInfo"] = (1, 6)
+    other = workspace.workspace("kind", 4, False, 0, STREAM)
+    assert len({found[0], one, other}) == 3
+    assert "cuStreamGetId" not in asked

@@ -24,7 +24,7 @@ from tcu.gpu.imports import cuda_module
 from tcu.gpu.structs import constants
 
 __all__ = [
-    "MAX_BATCH_DIMENSIONS", "DeviceArray", "Library", "collapse", "dtype_of", "joined", "library_of", "ordinal_of", "torch_dtype",
+    "MAX_BATCH_DIMENSIONS", "DeviceArray", "Library", "collapse", "dtype_of", "joined", "lasts", "library_of", "ordinal_of", "torch_dtype",
 ]  # fmt: skip
 
 MAX_BATCH_DIMENSIONS = 8
@@ -284,6 +284,17 @@ def library_of(array: Any) -> Library | None:
     if hasattr(array, "__dlpack_device__") and int(array.__dlpack_device__()[0]) in _DLPACK_CUDA:
         return _OTHER
     return None
+
+
+def lasts(stream: int, ordinal: int) -> bool:
+    """Whether a stream is one of PyTorch's own, which it never destroys."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return False
+    current = torch.cuda.current_stream(ordinal)
+    return bool(
+        current.cuda_stream == stream != current.stream_id
+    )  # which are one number for a stream from elsewhere
 
 
 def ordinal_of(array: Any) -> int:

@@ -65,10 +65,10 @@ class Gpu:
 
 def call(function: str, *arguments: Any) -> Any:
     """A call of the CUDA driver: its results without the status; raises DriverError."""
-    driver = cuda_module("cuda.bindings.driver")
-    status, *results = getattr(driver, function)(*arguments)
-    check(function, status)
-    return results[0] if len(results) == 1 else tuple(results)
+    answer = getattr(cuda_module("cuda.bindings.driver"), function)(*arguments)
+    if answer[0]:
+        check(function, answer[0])
+    return answer[1] if len(answer) == 2 else answer[1:]
 
 
 def attribute_of(ordinal: int, name: str) -> int:

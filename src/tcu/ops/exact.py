@@ -78,40 +78,37 @@ def tally(n: int, work: Callable[[int, int], Tally], progress: Progress | None =
 class Accumulator:
     """The state behind :class:`tcu.ExactSum`: one integer multiple of 2^-1074, and counts of what is not finite."""
 
-    __slots__ = ("_integer", "n", "nans", "negative_infinities", "positive_infinities")
+    __slots__ = ("n", "tally")
 
     def __init__(self) -> None:
-        self._integer = 0
         self.n = 0
         """Numbers added so far."""
-        self.positive_infinities = 0
-        self.negative_infinities = 0
-        self.nans = 0
+        self.tally = Tally()
+        """The state, in units of 2^-1074."""
 
     def add_tally(self, n: int, part: Tally) -> Self:
         """Add n numbers that were added up elsewhere, in units of 2^-1074; returns self."""
-        self._integer += part.integer
         self.n += n
-        self.positive_infinities += part.positive
-        self.negative_infinities += part.negative
-        self.nans += part.nans
+        self.tally = self.tally.plus(part)
         return self
 
     def merge(self, other: Accumulator) -> Self:
         """Add everything that ``other`` holds; returns self."""
         if not isinstance(other, Accumulator):
             raise DtypeError(f"merge takes an ExactSum, not {type(other).__name__}: use add for numbers")
-        self._integer += other._integer
-        self.n += other.n
-        self.positive_infinities += other.positive_infinities
-        self.negative_infinities += other.negative_infinities
-        self.nans += other.nans
-        return self
+        return self.add_tally(other.n, other.tally)
 
     @property
-    def tally(self) -> Tally:
-        """The state, in units of 2^-1074."""
-        return Tally(self._integer, self.positive_infinities, self.negative_infinities, self.nans)
+    def positive_infinities(self) -> int:
+        return self.tally.positive
+
+    @property
+    def negative_infinities(self) -> int:
+        return self.tally.negative
+
+    @property
+    def nans(self) -> int:
+        return self.tally.nans
 
     def value(self, dtype: npt.DTypeLike | None = None) -> Any:
         """The sum rounded once, to nearest, to ``dtype`` (float64 if None), as a NumPy scalar.
@@ -152,10 +149,9 @@ class Accumulator:
         each); magnitude in units of 2^-1074, of as many bytes as it needs;
         SHA-256 of all that (32 bytes).
         """
-        magnitude = abs(self._integer)
-        body = magnitude.to_bytes((magnitude.bit_length() + 7) // 8, "big")
-        counts = (self.n, self.positive_infinities, self.negative_infinities, self.nans)
-        state = _HEADER.pack(_KIND, _VERSION, self._integer < 0, *counts) + body
+        integer, *counts = self.tally
+        body = abs(integer).to_bytes((integer.bit_length() + 7) // 8, "big")
+        state = _HEADER.pack(_KIND, _VERSION, integer < 0, self.n, *counts) + body
         return state + _CHECKSUM(state).digest()
 
     @classmethod
@@ -179,13 +175,9 @@ class Accumulator:
                 f"the state of an ExactSum is damaged ({len(data)} bytes, whose checksum is wrong): use what to_bytes "
                 "returned, whole"
             )
-        new = cls()
-        _, _, negative, new.n, new.positive_infinities, new.negative_infinities, new.nans = (
-            _HEADER.unpack_from(state)
-        )
+        _, _, negative, n, *counts = _HEADER.unpack_from(state)
         magnitude = int.from_bytes(state[_HEADER.size :], "big")
-        new._integer = -magnitude if negative else magnitude
-        return new
+        return cls().add_tally(n, Tally(-magnitude if negative else magnitude, *counts))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self).from_bytes, (self.to_bytes(),)

@@ -58,11 +58,11 @@ class Operation:
     derivative: Any = None
     """Of an operation of its own: (torch, x, axes, result) to d result / d x; None: no gradient."""
 
-    _defaults: tuple[Any, ...] = field(init=False, repr=False)
+    defaults: tuple[Any, ...] = field(init=False, repr=False)
     """Of the options: made once, as a call on a GPU takes few microseconds."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_defaults", defaults(self.options))
+        object.__setattr__(self, "defaults", defaults(self.options))
 
     @property
     def exact(self) -> bool:
@@ -111,7 +111,7 @@ class Operation:
         Raises UnknownOptionError for one that the operation does not have.
         """
         if not given:
-            return self._defaults
+            return self.defaults
         for name in given:
             if name not in self.options:
                 raise UnknownOptionError(
@@ -121,10 +121,6 @@ class Operation:
             if check is not None:
                 given[name] = check(name, given[name])
         return tuple(given.get(name, OPTIONS[name].default) for name in self.options)
-
-    def are_defaults(self, values: tuple[Any, ...]) -> bool:
-        """Whether these are the values of a call that gave no options: by identity, for speed."""
-        return values is self._defaults
 
     def option(self, name: str, values: Sequence[Any]) -> Any:
         """One of the options, which the operation has."""

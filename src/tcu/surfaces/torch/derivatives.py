@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from tcu.errors import ParameterError
-from tcu.ops.layout import Along, Ragged, Whole, reduced_axes
+from tcu.ops.layout import Ragged, reduced_axes
 from tcu.ops.operation import Operation
 from tcu.ops.options import defaults
 from tcu.surfaces.torch.watch import recorder
@@ -54,23 +54,40 @@ def _base(operation: Operation, layout: type) -> type[Derivative]:
         return _OfSegmentMoments if layout is Ragged else _OfMoments
     if operation.product:
         return _OfNorm if operation.root else _OfDot
-    mean = operation.mean
-    if layout is Ragged:
-        return _OfSegmentMean if mean else _OfSegmentSum
-    if layout is Along:
-        return _MeanAlong if mean else _SumAlong
-    assert layout is Whole
-    return _OfMean if mean else _OfSum
+    return _OfSegmentSums if layout is Ragged else _OfSums
 
 
-# Of whole tensors.
+# What contexts keep.
 
 
-def _keep(ctx: Any, x: Any, output: Any, *others: Any) -> None:
-    """For both modes: the numbers, the result, and what else a derivative is made of."""
-    ctx.result_dtype = output.dtype
-    ctx.save_for_backward(x, output, *others)
-    ctx.save_for_forward(x, output, *others)
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Any, *saved: Any) -> None:
+    """For both modes: what kinds of numbers there were, and the tensors that a derivative is made of."""
+    ctx.shape, ctx.dtype, ctx.result_dtype = inputs[0].shape, inputs[0].dtype, output.dtype
+    ctx.rest = (None,) * (len(inputs) - 1)
+    ctx.save_for_backward(*saved)
+    ctx.save_for_forward(*saved)
+
+
+def _keep_axes(ctx: Any, x: Any, *rest: Any) -> tuple[Any, ...]:
+    """The axes that rows run along, all of them where an operator has none; returns the options."""
+    along = bool(rest) and isinstance(rest[0], list | tuple)
+    ctx.axes = reduced_axes(rest[0] if along else None, x.dim())
+    ctx.keepdims = along and bool(rest[1])
+    ctx.n = math.prod(x.shape[i] for i in ctx.axes)
+    return rest[2:] if along else rest
+
+
+def _with_axes(ctx: Any, x: Any) -> Any:
+    """Results with their reduced axes, of length 1."""
+    if not ctx.keepdims:
+        for axis in ctx.axes:
+            x = x.unsqueeze(axis)
+    return x
+
+
+def _total(ctx: Any, x: Any, dtype: Any = None) -> Any:
+    """The sums of rows, by PyTorch, which takes no axes for all of them."""
+    return x.sum(ctx.axes, keepdim=ctx.keepdims, dtype=dtype) if ctx.axes else x.to(dtype or x.dtype)
 
 
 def _product(x: Any, y: Any, dtype: Any) -> Any:
@@ -85,51 +102,41 @@ def _times(gradient: Any, y: Any) -> Any:
     return (gradient.to(wide) * y.to(wide)).to(y.dtype)
 
 
-class _Whole(Derivative):
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        x = inputs[0]
-        ctx.rest = (None,) * (len(inputs) - 1)
-        ctx.shape, ctx.dtype, ctx.n, ctx.result_dtype = x.shape, x.dtype, x.numel(), output.dtype
+# Of sums and means, of products, and of norms.
 
 
-class _OfSum(_Whole):
-    @staticmethod
-    def backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
-        return gradient.to(ctx.dtype).expand(ctx.shape), *ctx.rest
+class _OfSums(Derivative):
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _keep(ctx, inputs, output)
+        _keep_axes(ctx, *inputs)
 
-    @staticmethod
-    def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
-        return tangent.sum(dtype=ctx.result_dtype)
+    @classmethod
+    def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        given = gradient / ctx.n if cls.operation.mean else gradient
+        return _with_axes(ctx, given).to(ctx.dtype).expand(ctx.shape), *ctx.rest
 
-
-class _OfMean(_Whole):
-    @staticmethod
-    def backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
-        return (gradient / ctx.n).to(ctx.dtype).expand(ctx.shape), *ctx.rest
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
-        return tangent.mean(dtype=ctx.result_dtype)
+    @classmethod
+    def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
+        if cls.operation.mean and ctx.axes:
+            return tangent.mean(ctx.axes, keepdim=ctx.keepdims, dtype=ctx.result_dtype)
+        return _total(ctx, tangent, ctx.result_dtype)
 
 
 class _OfDot(Derivative):
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.rest = (None,) * (len(inputs) - 2)
-        ctx.result_dtype = output.dtype
-        ctx.save_for_backward(inputs[0], inputs[1])
-        ctx.save_for_forward(inputs[0], inputs[1])
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _keep(ctx, inputs, output, *inputs[:2])
 
-    @staticmethod
-    def backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
+    @classmethod
+    def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
         x, y = ctx.saved_tensors
         first = _times(gradient, y) if ctx.needs_input_grad[0] else None
         second = _times(gradient, x) if ctx.needs_input_grad[1] else None
-        return first, second, *ctx.rest
+        return first, second, *ctx.rest[1:]
 
-    @staticmethod
-    def jvp(ctx: Any, first: Any, second: Any, *_: Any) -> Any:
+    @classmethod
+    def jvp(cls, ctx: Any, first: Any, second: Any, *_: Any) -> Any:
         x, y = ctx.saved_tensors
         pairs = [(a, b) for a, b in ((first, y), (x, second)) if a is not None and b is not None]
         return sum(_product(a, b, ctx.result_dtype).sum(dtype=ctx.result_dtype) for a, b in pairs)
@@ -138,122 +145,47 @@ class _OfDot(Derivative):
 class _OfNorm(Derivative):
     """As torch.linalg.norm: where the norm is 0, so is the gradient, which is a subgradient."""
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.rest = (None,) * (len(inputs) - 1)
-        _keep(ctx, inputs[0], output)
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _keep(ctx, inputs, output, inputs[0], output)
 
-    @staticmethod
-    def backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
+    @classmethod
+    def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
         x, norm = ctx.saved_tensors
         wide = torch.promote_types(norm.dtype, x.dtype)
         share = (gradient.to(wide) / norm.to(wide)).masked_fill(norm == 0, 0)
         return _times(share, x), *ctx.rest
 
-    @staticmethod
-    def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
+    @classmethod
+    def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
         x, norm = ctx.saved_tensors
         total = _product(x, tangent, ctx.result_dtype).sum(dtype=ctx.result_dtype)
         return (total / norm).masked_fill(norm == 0, 0)
 
 
-# Of rows.
-
-
-class _Along(Derivative):
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        x, axes, keepdims = inputs[:3]
-        ctx.rest = (None,) * (len(inputs) - 1)
-        ctx.shape, ctx.dtype, ctx.result_dtype = x.shape, x.dtype, output.dtype
-        ctx.axes, ctx.keepdims = reduced_axes(axes, x.dim()), keepdims
-        ctx.n = math.prod(x.shape[i] for i in ctx.axes)
-
-    @staticmethod
-    def spread(ctx: Any, gradient: Any) -> Any:
-        """The gradient of a row's sum, for each of its elements."""
-        return _with_axes(gradient, ctx.axes, ctx.keepdims).to(ctx.dtype).expand(ctx.shape)
-
-
-def _with_axes(x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    """Results with their reduced axes, of length 1."""
-    if not keepdims:
-        for axis in axes:
-            x = x.unsqueeze(axis)
-    return x
-
-
-class _SumAlong(_Along):
-    @staticmethod
-    def backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
-        return _Along.spread(ctx, gradient), *ctx.rest
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
-        if not ctx.axes:  # which PyTorch takes for all of them
-            return tangent.to(ctx.result_dtype)
-        return tangent.sum(ctx.axes, keepdim=ctx.keepdims, dtype=ctx.result_dtype)
-
-
-class _MeanAlong(_Along):
-    @staticmethod
-    def backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
-        return _Along.spread(ctx, gradient / ctx.n), *ctx.rest
-
-    @staticmethod
-    def jvp(ctx: Any, tangent: Any, *_: Any) -> Any:
-        if not ctx.axes:
-            return tangent.to(ctx.result_dtype)
-        return tangent.mean(ctx.axes, keepdim=ctx.keepdims, dtype=ctx.result_dtype)
-
-
-# Of ragged segments.
-
-
-class _OfSegments(Derivative):
+class _OfSegmentSums(Derivative):
     """Offsets that were in order once are not looked at again."""
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        x, offsets = inputs[:2]
-        ctx.rest = (None,) * (len(inputs) - 1)
-        ctx.n, ctx.dtype, ctx.result_dtype = x.shape[0], x.dtype, output.dtype
-        ctx.save_for_backward(offsets)
-        ctx.save_for_forward(offsets)
-
-    @staticmethod
-    def spread(ctx: Any, gradient: Any, lengths: Any) -> tuple[Any, ...]:
-        """The gradient of each segment's sum, for each of its elements."""
-        return gradient.to(ctx.dtype).repeat_interleave(lengths, output_size=ctx.n), *ctx.rest
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _keep(ctx, inputs, output, inputs[1])
 
     @classmethod
-    def again(cls, ctx: Any, tangent: Any) -> Any:
+    def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        lengths = ctx.saved_tensors[0].diff()
+        if cls.operation.mean:
+            # In binary64: formats of 16 bits do not have all lengths.  The mean of an empty segment is NaN whatever
+            # x is: nothing flows through it, in second derivatives as well.
+            gradient = gradient.double() / lengths.clamp(min=1)
+        return gradient.to(ctx.dtype).repeat_interleave(lengths, output_size=ctx.shape[0]), *ctx.rest
+
+    @classmethod
+    def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
         """The results of the tangents, in at least binary32."""
         (offsets,) = ctx.saved_tensors
-        return cls.record(tangent, offsets, False, *defaults(cls.operation.options[:-1]), ctx.result_dtype)
-
-
-class _OfSegmentSum(_OfSegments):
-    @staticmethod
-    def backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
-        return _OfSegments.spread(ctx, gradient, ctx.saved_tensors[0].diff())
-
-    @classmethod
-    def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
-        return cls.again(ctx, tangent)
-
-
-class _OfSegmentMean(_OfSegments):
-    @staticmethod
-    def backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
-        lengths = ctx.saved_tensors[0].diff()
-        # In binary64: formats of 16 bits do not have all lengths.  The mean of an empty segment is NaN whatever x is:
-        # nothing flows through it, in second derivatives as well.
-        return _OfSegments.spread(ctx, gradient.double() / lengths.clamp(min=1), lengths)
-
-    @classmethod
-    def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
-        return cls.again(ctx, tangent).masked_fill(ctx.saved_tensors[0].diff() == 0, 0.0)
+        options = defaults(cls.operation.options[:-1])
+        result = cls.record(tangent, offsets, False, *options, ctx.result_dtype)
+        return result.masked_fill(offsets.diff() == 0, 0.0) if cls.operation.mean else result
 
 
 # Of variances and standard deviations.
@@ -262,36 +194,29 @@ class _OfSegmentMean(_OfSegments):
 class _OfMoments(Derivative):
     """2·(x - mean) / (n - correction), and half of that over the standard deviation; 0 where that is 0, a subgradient."""
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        x, *rest = inputs
-        ctx.rest = (None,) * len(rest)
-        along = bool(rest) and isinstance(rest[0], list | tuple)
-        ctx.axes = reduced_axes(rest[0], x.dim()) if along else tuple(range(x.dim()))
-        ctx.keepdims = along and bool(rest[1])
-        ctx.correction = float((*rest[2 if along else 0 :], 0.0)[0])
-        _keep(ctx, x, output)
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _keep(ctx, inputs, output, inputs[0], output)
+        ctx.correction = float((*_keep_axes(ctx, *inputs), 0.0)[0])
 
-    @staticmethod
-    def slope(x: Any, ctx: Any) -> Any:
+    @classmethod
+    def slope(cls, x: Any, ctx: Any) -> Any:
         """(x - mean) / (n - correction), in at least binary32; NaN or inf where the variance is."""
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        n = math.prod(x.shape[i] for i in ctx.axes)
         mean = wide.mean(ctx.axes, keepdim=True) if ctx.axes else wide
-        return (wide - mean) / max(n - ctx.correction, 0.0)
+        return (wide - mean) / max(ctx.n - ctx.correction, 0.0)
 
     @classmethod
     def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
         x, result = ctx.saved_tensors
-        given = _with_axes(cls.share(gradient, result), ctx.axes, ctx.keepdims)
+        given = _with_axes(ctx, cls.share(gradient, result))
         return _times(given, cls.slope(x, ctx)).to(x.dtype), *ctx.rest
 
     @classmethod
     def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
         x, result = ctx.saved_tensors
         slope = cls.slope(x, ctx)
-        products = slope * tangent.to(slope.dtype)
-        total = products.sum(ctx.axes, keepdim=ctx.keepdims) if ctx.axes else products
+        total = _total(ctx, slope * tangent.to(slope.dtype))
         return cls.share(total, result).to(ctx.result_dtype)
 
     @classmethod
@@ -309,12 +234,11 @@ class _OfMoments(Derivative):
 class _OfSegmentMoments(_OfMoments):
     """The same of every segment, by the means of the segments; nothing flows through an empty one."""
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         x, offsets, _, *options = inputs
-        ctx.rest = (None,) * (len(inputs) - 1)
+        _keep(ctx, inputs, output, x, output, offsets)
         ctx.correction = float((*options, 0.0)[0])
-        _keep(ctx, x, output, offsets)
 
     @staticmethod
     def spread(ctx: Any, each: Any) -> Any:
@@ -349,42 +273,35 @@ class _OfSegmentMoments(_OfMoments):
 
 
 class _OfScan(Derivative):
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        x, ctx.axis, ctx.exclusive, ctx.reverse = inputs[:4]
-        ctx.rest = (None,) * (len(inputs) - 1)
-        ctx.shape, ctx.dtype, ctx.result_dtype = x.shape, x.dtype, output.dtype
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _keep(ctx, inputs, output)
+        ctx.axis, ctx.exclusive, ctx.reverse = inputs[1:4]
 
     @classmethod
     def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
-        given = cls.record(gradient, ctx.axis, ctx.exclusive, not ctx.reverse, ctx.dtype)
-        return given.reshape(ctx.shape), *ctx.rest
+        return cls.again(ctx, gradient, not ctx.reverse, ctx.dtype).reshape(ctx.shape), *ctx.rest
 
     @classmethod
     def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
-        return cls.record(tangent, ctx.axis, ctx.exclusive, ctx.reverse, ctx.result_dtype)
+        return cls.again(ctx, tangent, ctx.reverse, ctx.result_dtype)
+
+    @classmethod
+    def again(cls, ctx: Any, x: Any, reverse: bool, dtype: Any) -> Any:
+        return cls.record(x, ctx.axis, ctx.exclusive, reverse, dtype)
 
 
-class _OfSegmentScan(Derivative):
+class _OfSegmentScan(_OfScan):
     """Offsets that were in order once are not looked at again."""
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        x, offsets, _, ctx.exclusive, ctx.reverse = inputs[:5]
-        ctx.rest = (None,) * (len(inputs) - 1)
-        ctx.dtype, ctx.result_dtype = x.dtype, output.dtype
-        ctx.save_for_backward(offsets)
-        ctx.save_for_forward(offsets)
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _keep(ctx, inputs, output, inputs[1])
+        ctx.exclusive, ctx.reverse = inputs[3:5]
 
     @classmethod
-    def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
-        (offsets,) = ctx.saved_tensors
-        return cls.record(gradient, offsets, False, ctx.exclusive, not ctx.reverse, ctx.dtype), *ctx.rest
-
-    @classmethod
-    def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
-        (offsets,) = ctx.saved_tensors
-        return cls.record(tangent, offsets, False, ctx.exclusive, ctx.reverse, ctx.result_dtype)
+    def again(cls, ctx: Any, x: Any, reverse: bool, dtype: Any) -> Any:
+        return cls.record(x, *ctx.saved_tensors, False, ctx.exclusive, reverse, dtype)
 
 
 # Of operations of a program's own.
@@ -393,11 +310,10 @@ class _OfSegmentScan(Derivative):
 class _OfItsOwn(Derivative):
     """By the operation's ``derivative``, if it has one."""
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.inputs = inputs[1:]
-        ctx.rest = (None,) * (len(inputs) - 1)
-        ctx.save_for_backward(inputs[0], output)
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _keep(ctx, inputs, output, inputs[0], output)
+        _keep_axes(ctx, *inputs)
 
     @classmethod
     def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
@@ -407,8 +323,5 @@ class _OfItsOwn(Derivative):
                 f"{cls.operation.name} has no gradient: detach x, or register it with a derivative"
             )
         x, result = ctx.saved_tensors
-        whole = not ctx.inputs or not isinstance(ctx.inputs[0], list | tuple)
-        axes = tuple(range(x.dim())) if whole else reduced_axes(ctx.inputs[0], x.dim())
-        keepdims = not whole and bool(ctx.inputs[1])
-        given, result = (_with_axes(each, axes, keepdims) for each in (gradient, result))
-        return (given * function(torch, x, axes, result)).to(x.dtype), *ctx.rest
+        given, result = (_with_axes(ctx, each) for each in (gradient, result))
+        return (given * function(torch, x, ctx.axes, result)).to(x.dtype), *ctx.rest

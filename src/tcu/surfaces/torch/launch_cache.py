@@ -8,7 +8,8 @@ so does every call that is not for plain tensors with numbers in memory.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from functools import partial
+from functools import partial, reduce
+from operator import attrgetter, or_
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -18,7 +19,7 @@ from tcu.formats.tensor import is_tensor
 from tcu.ops.layout import Along, Layout, Ragged, reduced_axes
 from tcu.ops.offsets import checked_offsets
 from tcu.ops.operation import Operation
-from tcu.surfaces.torch.watch import hidden, in_graph, is_watched
+from tcu.surfaces.torch.watch import PLAIN, hidden, in_graph, is_mode_on, is_watched
 
 if TYPE_CHECKING:
     from tcu.engines.cuda.sums import Order
@@ -30,28 +31,59 @@ _MOST = 4096
 _ALIGNMENT = 16
 """Bytes at whose multiples a launch may have seen an array begin."""
 
+
+class _NoGuards:
+    """Where PyTorch has none to lend, every call is told by its key."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def check(self, *_: Any) -> bool:
+        return False
+
+
 _raw_stream = hidden(
     torch._C, "_cuda_getCurrentRawStream", lambda ordinal: torch.cuda.current_stream(ordinal).cuda_stream
 )
 _current_gpu = hidden(torch._C, "_cuda_getDevice", torch.cuda.current_device)
+_dynamo = hidden(hidden(torch._C, "_dynamo", None), "guards", None)
 _empty = hidden(
-    hidden(hidden(torch._C, "_dynamo", None), "guards", None),
+    _dynamo,
     "_empty_strided_cuda",  # a third of the time of torch.empty
     lambda shape, strides, dtype: torch.empty_strided(shape, strides, dtype=dtype, device="cuda"),
 )
 _capturing = hidden(torch._C, "_cuda_isCurrentStreamCapturing", torch.cuda.is_current_stream_capturing)
+_guards = hidden(_dynamo, "TensorGuards", _NoGuards)
+_on_gpu = attrgetter("is_cuda")
 _strided, _int64, _int32, _contiguous = torch.strided, torch.int64, torch.int32, torch.contiguous_format
 
 
 class _Call:
     """A call like one before."""
 
-    __slots__ = ("_back", "_dtype", "_order", "_room", "_shape", "_start", "_strides", "ordinal")
+    __slots__ = (
+        "_back", "_dtype", "_order", "_room", "_shape", "_start", "_strides", "alignment", "fits", "ordinal", "others",
+    )  # fmt: skip
 
     def __init__(self, ready: Any, result: Any, order: Order, back: Order) -> None:
         self._start, self._room, self._order, self._back = ready.start, ready.room, order, back
         self._shape, self._strides, self._dtype = tuple(result.shape), result.stride(), result.dtype
         self.ordinal = result.get_device()
+        self.others = torch.cuda.device_count() > 1
+        """Whether there are GPUs of which another may be the current one."""
+        self.fits, self.alignment = _NoGuards().check, 0
+        """Whether tensors are like those that :meth:`expect` had: type, dtype, device, shape, strides, and all by which the
+        dispatcher would do something else with them, transformations included."""
+
+    def expect(self, *tensors: Any) -> bool:
+        """Know tensors like these by one look; False where they are copied first, or somebody may watch them."""
+        if not self.fits(*tensors):
+            is_copied = self._order is not None or self._back is not None
+            if is_copied or any(each.requires_grad for each in tensors):
+                return False
+            self.alignment = reduce(or_, (each.data_ptr() for each in tensors)) % _ALIGNMENT
+            self.fits = _guards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
+        return True
 
     def __call__(self, x: Any, other: Any) -> Any:
         """The result; None where only the long way leads there."""
@@ -60,64 +92,113 @@ class _Call:
             x, other = copy, copy if other is x else other
             if x.data_ptr() % _ALIGNMENT:  # an allocator of the program's own
                 return None
+        result = self.at(x.data_ptr(), other.data_ptr())
+        if result is not None and self._back is not None:
+            result = result.permute(self._back).clone(memory_format=_contiguous)
+        return result
+
+    def at(self, x: int, other: int) -> Any:
+        """What is computed of the numbers at these addresses."""
         result = _empty(self._shape, self._strides, self._dtype)
         out = result.data_ptr()
         if out % _ALIGNMENT:
             return None
-        addresses = x.data_ptr(), other.data_ptr(), out, _raw_stream(self.ordinal)
         try:
             if self._room:
                 room = _empty((self._room,), (1,), _int64)
-                self._start(*addresses, room.data_ptr())
+                self._start(x, other, out, _raw_stream(self.ordinal), room.data_ptr())
             else:
-                self._start(*addresses)
+                self._start(x, other, out, _raw_stream(self.ordinal))
         except RuntimeError:  # a thread without a context, which the long way makes
             return None
-        if self._back is not None:
-            result = result.permute(self._back).clone(memory_format=_contiguous)
         return result
 
 
 _calls: dict[Hashable, _Call] = {}
+"""By what tells calls apart; and the last one of each place in a program, by what is written there."""
 
 
 def shortcut(operation: Operation, arrays: tuple[Any, ...], layout: Layout, options: tuple[Any, ...]) -> Any:
     """The result of a call of plain tensors that is like one before; None where only the long way leads there."""
-    if in_graph():
+    x, other, check = arrays[0], arrays[-1], False
+    if in_graph() or type(x) not in PLAIN:
         return None
-    x, other = arrays[0], arrays[-1]
-    if type(layout) is Ragged and is_tensor(layout.offsets):
-        other = layout.offsets
-    if is_watched(x, other) or not x.is_cuda:
+    place = _place_of(operation, arrays, layout, options)
+    if type(layout) is Ragged:
+        other, check = layout
+    try:
+        last = _calls.get(place)
+    except TypeError:  # options that cannot be hashed: the long way says what is wrong with them
         return None
-    return again(key_of(operation, arrays, layout, options), arrays, layout)
+    if last is not None and (last.fits(x) if x is other else last.fits(x, other)) and not is_mode_on():
+        first = x.data_ptr()
+        second = first if x is other else other.data_ptr()
+        if (
+            first and second and (first | second) % _ALIGNMENT == last.alignment
+            and not (last.others and _current_gpu() != last.ordinal)
+        ):  # fmt: skip
+            return _by_offsets(last, x, other, True, True) if check else last.at(first, second)
+    if type(layout) is Ragged and not is_tensor(other):
+        other = x
+    if is_watched(x, other) or not _on_gpu(x):
+        return None
+    key = key_of(operation, arrays, layout, options)
+    result = again(key, arrays, layout)
+    if result is not None:
+        _expect_at(place, _calls.get(key), x, other)
+    return result
+
+
+def _expect_at(place: Hashable, call: _Call | None, x: Any, other: Any) -> None:
+    """Know the call by its place from now on, where tensors like these are read as they lie."""
+    if call is None or not (other.dtype is x.dtype or _are_plain(other, call.ordinal)):
+        return
+    if call.expect(*((x,) if x is other else (x, other))):
+        _calls[place] = call
+
+
+def _are_plain(offsets: Any, ordinal: int) -> bool:
+    """Whether a kernel reads these offsets as they lie."""
+    return bool(
+        offsets.dtype is _int64 and offsets.get_device() == ordinal and _has_plain_memory(offsets)
+        and offsets.is_contiguous()
+    )  # fmt: skip
+
+
+def _place_of(
+    operation: Operation, arrays: tuple[Any, ...], layout: Layout, options: tuple[Any, ...]
+) -> tuple[Hashable, ...]:
+    """What a program writes at a call, and how many numbers there are, by which most shapes differ.
+
+    The types of options are part of it, where 64.0 or True must not pass for a number.
+    """
+    x = arrays[0]
+    given = None if options is operation.defaults else (options, *map(type, options))
+    if type(layout) is Along:
+        axis, keepdims = layout  # True equals 1, and is no axis
+        axes = axis if type(axis) is int or axis is None else reduced_axes(axis, x.dim())
+        return operation, given, axes, keepdims, x.numel()
+    if type(layout) is Ragged:
+        return operation, given, x.numel()
+    return operation, given, arrays[-1] is x, x.numel()
 
 
 def key_of(
     operation: Operation, arrays: tuple[Any, ...], layout: Layout, options: tuple[Any, ...]
 ) -> Hashable:
-    """What tells a call from others, addresses left out: what a launch depends on; None for no such key.
-
-    The types of options are part of it, where 64.0 or True must not pass for a number.
-    """
+    """What tells a call from others, addresses left out: what a launch depends on; None for no such key."""
     x = arrays[0]
     if not _has_plain_memory(x):
         return None
-    address, chosen = (
-        x.data_ptr(),
-        None if operation.are_defaults(options) else (options, *map(type, options)),
-    )
+    address = x.data_ptr()
+    of_memory: tuple[Hashable, ...] = x.shape, x.stride()
     if not address:  # elements without memory, or none
         return None
-    if type(layout) is Along:
-        axis = layout.axis  # True equals 1, and is no axis
-        axes = axis if type(axis) is int or axis is None else reduced_axes(axis, x.dim())
-        where: Any = (axes, bool(layout.keepdims))
-    elif type(layout) is Ragged:
+    if type(layout) is Ragged:
         if not is_tensor(layout.offsets):
             return None
-        where = layout.offsets.shape
-    else:
+        of_memory = (*of_memory, layout.offsets.shape)
+    elif type(layout) is not Along:
         y = arrays[-1]
         if y is not x:
             if not _alike(x, y):
@@ -125,8 +206,9 @@ def key_of(
             address |= y.data_ptr()
         if not x.is_contiguous():
             return None
-        return operation, chosen, x.dtype, x.numel(), x.get_device(), address % _ALIGNMENT
-    return operation, chosen, where, x.dtype, x.shape, x.stride(), x.get_device(), address % _ALIGNMENT
+        of_memory = ()  # of all elements in order, the shape does not matter
+    place = _place_of(operation, arrays, layout, options)
+    return *place, *of_memory, x.dtype, x.get_device(), address % _ALIGNMENT
 
 
 def _alike(x: Any, y: Any) -> bool:

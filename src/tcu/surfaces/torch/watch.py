@@ -11,7 +11,7 @@ from torch.autograd import forward_ad
 from tcu.errors import ParameterError
 
 __all__ = [
-    "PLAIN", "constant", "has_numbers_in_batch", "has_watchers", "hidden", "holds_numbers", "in_graph", "is_watched",
+    "PLAIN", "constant", "has_numbers_in_batch", "has_watchers", "hidden", "holds_numbers", "in_graph", "is_mode_on", "is_watched",
     "recorder", "wants_gradients",
 ]  # fmt: skip
 
@@ -40,10 +40,13 @@ def is_watched(x: Any, y: Any) -> bool:
         and (y is x or type(y) in PLAIN)
         and not ((x.requires_grad or y.requires_grad) and wants_gradients())
         and not _transforms()
-        and not _dispatch_modes()
-        and not _function_modes()
-        and forward_ad._current_level < 0
+        and not is_mode_on()
     )
+
+
+def is_mode_on() -> bool:
+    """Whether forward mode, or a mode of a program's own, watches all that is done with tensors."""
+    return bool(_dispatch_modes() or _function_modes() or forward_ad._current_level >= 0)
 
 
 def holds_numbers(arrays: Sequence[Any]) -> bool:
