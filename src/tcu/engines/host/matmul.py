@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,9 @@ def multiply(call: MatmulCall) -> Any:
         check_dtype(call.out, target)
     factors = [factor(name, getattr(call, name), product.extent(name), plan) for name in FACTORS]
     x, y = as_operand(a.reshape(product.a), plan), as_operand(b.reshape(product.b), plan)
-    result = finished(multiply_in_chunks(x, y, row, plan.chunk), plan, *factors)
+    if y.ndim == 2:  # rows of one batch fill tiles that those of several would not
+        x = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    result = finished(multiply_in_chunks(x, y, row, plan.chunk).reshape(product.matrix), plan, *factors)
     return put(result.reshape(product.shape), call.out)
 
 
