@@ -1,6 +1,7 @@
 """Plans: the order of every MMA and every addition, as data."""
 
 from tcu.plan.bounds import plan_error_bound as plan_error_bound
+from tcu.plan.bounds import product_error_bound as product_error_bound
 from tcu.plan.bounds import scan_error_bound as scan_error_bound
 from tcu.plan.cost import ModelledTime as ModelledTime
 from tcu.plan.cost import modelled_time as modelled_time

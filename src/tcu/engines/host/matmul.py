@@ -15,7 +15,7 @@ from tcu.ops.matmul import FACTORS, MatmulCall, check_factor, product_of
 from tcu.ops.result import check_dtype, check_out, put
 from tcu.plan.matmul import MatmulPlan
 
-__all__ = ["as_operand", "finished", "multiply"]
+__all__ = ["as_operand", "as_read", "factor", "finished", "multiply"]
 
 Array = npt.NDArray[Any]
 
@@ -56,6 +56,13 @@ def as_operand(x: Array, plan: MatmulPlan) -> Array:
     if x.dtype != np.float32 or plan.rounding == "cut":
         return x
     return nearest_tf32(x)
+
+
+def as_read(x: Array, plan: MatmulPlan) -> Array:
+    """The numbers that the unit multiplies."""
+    if x.dtype != np.float32 or plan.rounding == "nearest":
+        return as_operand(x, plan)
+    return (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
 
 
 def nearest_tf32(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
