@@ -187,6 +187,7 @@ LATE = {
     ("tcu.surfaces.call", "tcu.surfaces.torch.run"): "imports PyTorch, and registers its operators",
     ("tcu.surfaces.call", "tcu.surfaces.dask"): "imports Dask",
     ("tcu.surfaces.matmul", "tcu.surfaces.torch.matmul"): "imports PyTorch, and registers its operators",
+    ("tcu.surfaces.matmul", "tcu.surfaces.torch.segment_matmul"): "imports PyTorch, and registers its operators",
     ("tcu.surfaces.matmul", "tcu.surfaces.dask_matmul"): "imports Dask",
     ("tcu.distributed.reductions", "tcu.distributed.on_gpu"): "imports PyTorch",
     ("tcu.streams.passes", "tcu.streams.on_gpu"): "imports tcu.engines.cuda",

@@ -13,7 +13,16 @@ from tcu.units.arithmetic import Instruction, Unit
 from tcu.units.lookup import DEFAULT_UNIT, product_instruction
 from tcu.units.shapes import matrices
 
-__all__ = ["FACTORS", "MatmulCall", "MatmulOptions", "Product", "check_factor", "product_of"]
+__all__ = [
+    "FACTORS",
+    "MatmulCall",
+    "MatmulOptions",
+    "Product",
+    "check_factor",
+    "check_segments",
+    "product_of",
+    "segments_of",
+]
 
 Shape = tuple[int, ...]
 FACTORS = ("scale_a", "scale_b", "bias")
@@ -107,4 +116,26 @@ def check_factor(name: str, shape: Shape, fmt: Format, extent: int) -> None:
         lines = "row" if name == "scale_a" else "column"
         raise ShapeError(
             f"{name} has shape {shape}: give one number, or a vector of one for each {lines}, {extent}"
+        )
+
+
+def segments_of(
+    x: Shape, weights: Shape, formats: tuple[str, str], options: MatmulOptions, out: Any = None
+) -> Product:
+    """The product of all rows with a matrix for each segment, as if it were one.
+
+    Raises ShapeError, DtypeError, ParameterError.
+    """
+    if len(x) != 2 or len(weights) != 3:
+        raise ShapeError(f"x has shape {x}, weights {weights}: give x (rows, K) and weights (segments, K, N)")
+    if x[1] != weights[1]:
+        raise ShapeError(f"x {x}, weights {weights}: x needs as many columns as a matrix of weights has rows")
+    return product_of(x, weights[1:], formats, options, out)
+
+
+def check_segments(count: int, weights: int) -> None:
+    """Raises ShapeError unless each segment has its matrix."""
+    if count != weights:
+        raise ShapeError(
+            f"offsets name {count} segments, and weights has {weights} matrices: give one for each"
         )

@@ -1,4 +1,4 @@
-"""``tcu.matmul``: whose arrays a call has, and who executes it."""
+"""``tcu.matmul`` and ``tcu.segment_matmul``: whose arrays a call has, and who executes it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from typing import Any, Literal
 
 import numpy.typing as npt
 
-from tcu.engines import engine_of
-from tcu.formats.array import is_dask
+from tcu.engines import engine_of, host
+from tcu.errors import ParameterError
+from tcu.formats.array import check_in_memory, is_dask, lives_on_gpu
 from tcu.formats.tensor import is_tensor
 from tcu.ops.matmul import MatmulCall, MatmulOptions
 from tcu.units import Unit
 
-__all__ = ["matmul", "run"]
+__all__ = ["matmul", "segment_matmul"]
 
 
 def matmul(
@@ -99,10 +100,10 @@ def matmul(
            [14., 50.]], dtype=float16)
     """
     options = MatmulOptions(plan, rounding, accumulator, unit, dtype)
-    return run(MatmulCall(a, b, scale_a, scale_b, bias, options, out))
+    return _run(MatmulCall(a, b, scale_a, scale_b, bias, options, out))
 
 
-def run(call: MatmulCall) -> Any:
+def _run(call: MatmulCall) -> Any:
     """The result, in the library of the arrays."""
     arrays = call.arrays if call.out is None else (*call.arrays, call.out)
     if any(map(is_dask, arrays)):
@@ -114,3 +115,58 @@ def run(call: MatmulCall) -> Any:
 
         return tensors(call)
     return engine_of(call.arrays).multiply(call)
+
+
+def segment_matmul(
+    x: Any,
+    weights: Any,
+    offsets: Any,
+    *,
+    out: Any = None,
+    dtype: npt.DTypeLike | Any = None,
+    plan: Literal["chunks", "chain"] = "chunks",
+    rounding: Literal["nearest", "cut"] = "nearest",
+    accumulator: str | None = None,
+    unit: str | Unit | None = None,
+) -> Any:
+    """The rows of each segment times a matrix of its own, each row with the bits of :func:`tcu.matmul`.
+
+    Rows ``offsets[i]`` up to ``offsets[i + 1]`` of ``x`` are multiplied by
+    ``weights[i]``, as tokens are by the experts that they were sent to.  What
+    becomes of a row depends on that row and its matrix alone.
+
+    Parameters
+    ----------
+    x:
+        Array (rows, K) of NumPy, or a tensor of PyTorch, with gradients.
+    weights:
+        Array (segments, K, N) of the same dtype.
+    offsets:
+        segments + 1 whole numbers, from 0 to the number of rows, in order, as
+        in :func:`tcu.segment_sum`.  Those on a GPU are waited for.
+    out, dtype, plan, rounding, accumulator, unit:
+        As in :func:`tcu.matmul`.
+
+    Returns
+    -------
+    An array (rows, N).
+
+    Raises
+    ------
+    ShapeError, DtypeError, UnknownNameError, ParameterError:
+        What :func:`tcu.matmul` raises; offsets that cannot be.
+    """
+    options = MatmulOptions(plan, rounding, accumulator, unit, dtype)
+    for name, each in (("x", x), ("weights", weights), ("offsets", offsets)):
+        check_in_memory(each, name)
+    if is_tensor(x) or is_tensor(weights):
+        from tcu.surfaces.torch.segment_matmul import (
+            run as tensors,
+        )  # registers operators, which imports PyTorch
+
+        return tensors(x, weights, offsets, options, out)
+    if lives_on_gpu(x) or lives_on_gpu(weights):
+        raise ParameterError(
+            "segment_matmul takes arrays in the host's memory and tensors: make x one, with torch.from_dlpack"
+        )
+    return host.multiply_segments(x, weights, offsets, options, out)

@@ -11,11 +11,20 @@ import numpy.typing as npt
 from tcu.engines.host.planned import encoded
 from tcu.formats.format import format_of, get_format
 from tcu.model.mma import multiply_in_chunks, operand
-from tcu.ops.matmul import FACTORS, MatmulCall, check_factor, product_of
+from tcu.ops.matmul import (
+    FACTORS,
+    MatmulCall,
+    MatmulOptions,
+    check_factor,
+    check_segments,
+    product_of,
+    segments_of,
+)
+from tcu.ops.offsets import checked_offsets
 from tcu.ops.result import check_dtype, check_out, put
 from tcu.plan.matmul import MatmulPlan
 
-__all__ = ["as_operand", "as_read", "factor", "finished", "multiply"]
+__all__ = ["as_operand", "as_read", "factor", "finished", "multiply", "multiply_segments"]
 
 Array = npt.NDArray[Any]
 
@@ -37,6 +46,26 @@ def multiply(call: MatmulCall) -> Any:
         x = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
     result = finished(multiply_in_chunks(x, y, row, plan.chunk).reshape(product.matrix), plan, *factors)
     return put(result.reshape(product.shape), call.out)
+
+
+def multiply_segments(x: Any, weights: Any, offsets: Any, options: MatmulOptions, out: Any) -> Any:
+    """Each segment's rows times its matrix.  Raises what :func:`tcu.segment_matmul` raises."""
+    rows, matrices = operand("x", x), operand("weights", weights)
+    formats = format_of(rows.dtype).name, format_of(matrices.dtype).name
+    given = out.dtype if isinstance(out, np.ndarray) else None
+    product = segments_of(rows.shape, matrices.shape, formats, options, given)
+    product.instruction(options.unit)
+    target = get_format(product.plan.result)
+    edges = checked_offsets(offsets, len(rows), "rows")
+    check_segments(len(edges) - 1, len(matrices))
+    if out is not None:
+        check_out(out, product.shape)
+        check_dtype(out, target)
+    result = np.empty(product.shape, target.dtype)
+    for matrix, first, last in zip(matrices, edges[:-1], edges[1:], strict=True):
+        if first < last:
+            multiply(MatmulCall(rows[first:last], matrix, options=options, out=result[first:last]))
+    return put(result, out)
 
 
 def factor(name: str, given: Any, extent: int, plan: MatmulPlan) -> Array | None:

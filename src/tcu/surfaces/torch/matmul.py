@@ -17,7 +17,7 @@ from tcu.surfaces.torch.checks import check_out, of_schema, put
 from tcu.surfaces.torch.derivatives import DERIVATIVES
 from tcu.surfaces.torch.watch import constant, in_graph, is_watched, recorder, wants_gradients
 
-__all__ = ["linear", "run"]
+__all__ = ["check_gradient", "executed", "linear", "run", "schema_of", "torch_dtype"]
 
 _NAMES = ("a", "b", *FACTORS)
 del _sums
@@ -31,26 +31,16 @@ def run(call: MatmulCall) -> Any:
         and not is_watched(*tensors[:2])
         and not any(is_watched(x, x) for x in tensors[2:] if x is not None)
     ):
-        return _executed(MatmulCall._make((*tensors, call.options, call.out)))
+        return executed(MatmulCall._make((*tensors, call.options, call.out)))
     for name, x in zip(_NAMES, tensors, strict=True):
-        _check_gradient(name, x)
-    record = _record()
-    options = call.options
-    rest = (
-        options.plan,
-        options.rounding,
-        *of_schema(("accumulator", "unit"), (options.accumulator, options.unit)),
-    )
-    dtype = (
-        options.dtype
-        if options.dtype is None or isinstance(options.dtype, torch.dtype)
-        else _torch_dtype(options.dtype)
-    )
+        check_gradient(name, x)
+    record, options = _record(), call.options
     if call.out is None:
-        return record(*tensors, *rest, dtype)
+        return record(*tensors, *schema_of(options))
     given = [x for x in tensors if x is not None]
     check_out(call.out, tensors[0], _product(tensors[0], tensors[1], options).shape)
-    return put(lambda *_: record(*tensors, *rest, dtype or call.out.dtype), given, (), None, call.out)
+    rest = schema_of(options if options.dtype is not None else options._replace(dtype=call.out.dtype))
+    return put(lambda *_: record(*tensors, *rest), given, (), None, call.out)
 
 
 def linear(
@@ -98,7 +88,7 @@ def _tensors(call: MatmulCall) -> tuple[Any, ...]:
     return call.a, call.b, *factors
 
 
-def _check_gradient(name: str, x: Any) -> None:
+def check_gradient(name: str, x: Any) -> None:
     if x is None or not x.requires_grad or not wants_gradients():
         return
     if name.startswith("scale"):
@@ -114,8 +104,17 @@ def _record() -> Any:
     return recorder("matmul", _Derivative, "matmul")
 
 
+def schema_of(options: MatmulOptions) -> tuple[Any, ...]:
+    """The options as operators take them."""
+    dtype = options.dtype
+    if dtype is not None and not isinstance(dtype, torch.dtype):
+        dtype = torch_dtype(dtype)
+    named = of_schema(("accumulator", "unit"), (options.accumulator, options.unit))
+    return options.plan, options.rounding, *named, dtype
+
+
 @constant
-def _torch_dtype(dtype: Any) -> Any:
+def torch_dtype(dtype: Any) -> Any:
     return getattr(torch, named_format(dtype).dtype.name)
 
 
@@ -124,7 +123,7 @@ def _product(a: Any, b: Any, options: MatmulOptions, out: Any = None) -> Product
     return product_of(tuple(a.shape), tuple(b.shape), formats, options, out)
 
 
-def _executed(call: MatmulCall) -> Any:
+def executed(call: MatmulCall) -> Any:
     """With numbers, nobody recording it."""
     out = call.out
     if out is not None:
@@ -149,7 +148,7 @@ def _executed(call: MatmulCall) -> Any:
 def _execute(
     a: Any, b: Any, scale_a: Any = None, scale_b: Any = None, bias: Any = None, *options: Any
 ) -> Any:
-    return _executed(MatmulCall(a, b, scale_a, scale_b, bias, MatmulOptions(*options)))
+    return executed(MatmulCall(a, b, scale_a, scale_b, bias, MatmulOptions(*options)))
 
 
 def _shape_alone(
@@ -164,7 +163,7 @@ def _shape_alone(
     given = MatmulOptions(*options)
     given = given if dtype is None else given._replace(dtype=dtype)
     product = _product(a, b, given)
-    return a.new_empty(product.shape, dtype=_torch_dtype(product.plan.result))
+    return a.new_empty(product.shape, dtype=torch_dtype(product.plan.result))
 
 
 def _backward(ctx: Any, gradient: Any) -> tuple[Any, ...]:
