@@ -463,13 +463,19 @@ def _copy(typingctx, source, i, target, j):
     return types.void(source, types.intp, target, types.intp), codegen
 
 
-@numba.njit(nogil=True, inline="always")
-def _end_chain(total, state, rows, panels):
+@intrinsic
+def _end_chain(typingctx, total, state, at):
     """Add a chain's results to those of the chains before it, in binary32, and begin the next one from zero."""
-    for j in range(panels):
-        for at in range(j * ROWS * LANES, (j * ROWS + rows) * LANES):
-            total[at] += state[at]
-            state[at] = np.float32(0)
+
+    def codegen(context, builder, signature, args):
+        total, state, at = args
+        kinds = signature.args
+        last = _load(context, builder, kinds[1], state, at)
+        _store(context, builder, kinds[0], total, at, _load(context, builder, kinds[0], total, at) + last)
+        _store(context, builder, kinds[1], state, at, last.words() * 0)
+        return context.get_dummy_value()
+
+    return types.void(total, state, types.intp), codegen
 
 
 @numba.njit(nogil=True, inline="always")
@@ -516,7 +522,9 @@ def _build(depth, apart, to_nearest):
             total[:] = np.float32(0)
             for k0 in range(0, used, DEPTH):
                 if k0 and k0 % chunk == 0:
-                    _end_chain(total, state, rows, panels)
+                    for j in range(panels):
+                        for i in range(rows):
+                            _end_chain(total, state, (j * ROWS + i) * LANES)
                 count = min(DEPTH, used - k0)
                 row_special[:] = False
                 for i in range(rows):
@@ -563,12 +571,11 @@ def _build(depth, apart, to_nearest):
                         if late_c:
                             for i in range(rows):
                                 _add_late(sums, i * LANES, late, early, i * LANES)
-            sums = state
-            if used > chunk:
-                _end_chain(total, state, rows, panels)
-                sums = total
+            sums = total if used > chunk else state
             for i in range(rows):
                 for j in range(panels):
+                    if used > chunk:
+                        _end_chain(total, state, (j * ROWS + i) * LANES)
                     _copy(sums, (j * ROWS + i) * LANES, d_flat, (t * M + i0 + i) * N + j0 + j * LANES)
 
     return narrow_mma
