@@ -230,14 +230,16 @@ def _floating(
     kernels = compiled.load("kernels")
 
     m, n = a.shape[-2], b.shape[-1]
-    used = _up(a.shape[-1], instruction.k)
+    used, double = _up(a.shape[-1], instruction.k), instruction.output == "binary64"
     depth, width = _up(used, LANES), _up(n, LANES)
-    double = instruction.output == "binary64"
     x, ia = _flatten(a, batch, m, used if double else depth)
     y, ib = _flatten(b, batch, used if double else depth, width)
     z, ic = _flatten(c, batch, m, width)
     count = math.prod(batch)
+    pieces, work = count, m * width * used
     if double:
+        down = -(-m // kernels.CHAIN_ROWS)
+        pieces, work = count * down, min(m, kernels.CHAIN_ROWS) * width * used
         wide = np.empty((count, m, width))
         arguments = (x, y, z, ia, ib, ic)
 
@@ -253,8 +255,7 @@ def _floating(
         def run(piece: tuple[int, int]) -> None:
             kernels.aligned_mma(*codes, ia, ib, ic, *piece, *aligned, single)
 
-    grain = _GRAIN // (m * width * used) + 1 if parallel else count
-    for _ in threads.in_order(run, threads.split(count, grain)):
+    for _ in threads.in_order(run, threads.split(pieces, _GRAIN // work + 1 if parallel else pieces)):
         pass
     if double:
         return np.ascontiguousarray(wide[:, :, :n])
