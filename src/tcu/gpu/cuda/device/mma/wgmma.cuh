@@ -1,0 +1,56 @@
+// wgmma.mma_async of m64nNk32 bytes, both operands in shared memory, and their descriptors (PTX ISA, "Asynchronous
+// warpgroup level matrix instructions").
+//
+//   WGMMA_TYPES     what follows the shape's n in the instruction's name, such as "k16.f32.f16.f16"
+//   WGMMA_SCALES    the scales of A and B, ", 1, 1", or "" for integers
+//   WGMMA_MAJOR     for 16-bit inputs, whether each is M- or N-major, ", 0, 0", else ""
+
+#pragma once
+
+#include "device/types/types.cuh"
+
+namespace tcu::mma {
+
+constexpr int SWIZZLED = 128;  // bytes of a line in shared memory whose 16-byte units are swizzled
+constexpr int ATOM = 8 * SWIZZLED;
+
+// A tile in shared memory, at a multiple of 1024 bytes, with the 128-byte swizzle of the copy engine.  K-major: lines of 128 bytes of
+// k.  Otherwise blocks of 64 numbers of m or n, each `block` bytes: a line for each k.
+__device__ inline u64 descriptor(u32 address, bool k_major, u32 block) {
+    const u64 leading = k_major ? 1 : block >> 4, stride = ATOM >> 4, swizzle = 1;
+    return (address & 0x3ffff) >> 4 | leading << 16 | stride << 32 | swizzle << 62;
+}
+
+// From one MMA to the next along k: 32 bytes of k.
+__device__ constexpr u64 next_k(bool k_major) { return (k_major ? 32 : 16 * SWIZZLED) >> 4; }
+
+#if __CUDA_ARCH_FEAT_SM90_ALL
+__device__ inline void fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ inline void commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+
+template <int PENDING>
+__device__ inline void wait() {
+    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(PENDING) : "memory");
+}
+
+// The registers belong to MMAs under way: nothing is moved across this.
+template <int COUNT>
+__device__ inline void hold(float (&d)[COUNT]) {
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) asm volatile("" : "+f"(d[i])::"memory");
+}
+
+#include "generated/matmul/wgmma.inc"
+
+template <int COUNT>
+__device__ inline void give_registers() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+
+template <int COUNT>
+__device__ inline void take_registers() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+#endif
+
+}  // namespace tcu::mma
