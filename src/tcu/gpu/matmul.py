@@ -18,6 +18,10 @@ Product = struct("Product", """
     int m, n, k_stages;
     int a_batched, b_batched;  // 0: the same matrix for the whole batch
     u32 tiles, tile_rows, tile_columns;  // of clusters
+    u32 divided, units;  // tiles that blocks share, and into how many units each can be cut
+    u32 parts, slots;
+    void* room;
+    void* flags;  // zeros between launches
 """)  # fmt: skip
 
 WGMMA_COLUMNS = (8, 16, 32, 64, 128, 192, 208, 224, 256)
