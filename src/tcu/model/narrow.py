@@ -464,6 +464,15 @@ def _copy(typingctx, source, i, target, j):
 
 
 @numba.njit(nogil=True, inline="always")
+def _end_chain(total, state, rows, panels):
+    """Add a chain's results to those of the chains before it, in binary32, and begin the next one from zero."""
+    for j in range(panels):
+        for at in range(j * ROWS * LANES, (j * ROWS + rows) * LANES):
+            total[at] += state[at]
+            state[at] = np.float32(0)
+
+
+@numba.njit(nogil=True, inline="always")
 def _scratch(size):
     """So many floats, from the start of a line of the cache on."""
     memory = np.zeros(size + 16, np.float32)
@@ -475,18 +484,21 @@ def _build(depth, apart, to_nearest):
     part, parts = min(depth, _PART), -(-depth // _PART)
 
     @_compiled
-    def narrow_mma(a, b, d, ia, ib, start, stop, in_a, in_b, row, late, late_c, k_step, used):
+    def narrow_mma(a, b, d, ia, ib, start, stop, in_a, in_b, row, late, late_c, k_step, used, chunk):
         """D = A·B + D, by narrow aligned sums, in the tiles of ROWS by COLUMNS from ``start`` to ``stop``.
 
         a: (batches of A, M, K) codes; b: (.., K, N); d: (batch, M, N) binary32; ia, ib: which of them batch
         member t takes.  N and K are multiples of 16, of K a multiple of k_step is used.
         in_a, in_b: see _decode; row: see _round; late: see _add_late, where c is added last.
+        K is cut into chunks, of a multiple of DEPTH each; D is the C of the first one's chain, the others begin from
+        zero, and what they give is added up in order.
         """
         M, K, N = a.shape[1], a.shape[2], b.shape[2]
         xs, ys = _scratch(ROWS * DEPTH), _scratch(DEPTH * COLUMNS)
         x_exponents = _scratch(ROWS * DEPTH // 2).view(np.int16)
         xp, yp = x_exponents.view(np.int32), _scratch(DEPTH * COLUMNS // 2).view(np.int32)
         state, early = _scratch(ROWS * COLUMNS), _scratch(ROWS * LANES)
+        total = _scratch(ROWS * COLUMNS if used > chunk else 0)
         powers, words = _scratch(ROWS * LANES).view(np.int32), _scratch(parts * ROWS * LANES).view(np.int32)
         row_special, column_special = (
             np.zeros(ROWS // TOGETHER, np.bool_),
@@ -501,7 +513,10 @@ def _build(depth, apart, to_nearest):
             for i in range(rows):
                 for j in range(panels):
                     _copy(d_flat, (t * M + i0 + i) * N + j0 + j * LANES, state, (j * ROWS + i) * LANES)
+            total[:] = np.float32(0)
             for k0 in range(0, used, DEPTH):
+                if k0 and k0 % chunk == 0:
+                    _end_chain(total, state, rows, panels)
                 count = min(DEPTH, used - k0)
                 row_special[:] = False
                 for i in range(rows):
@@ -548,9 +563,13 @@ def _build(depth, apart, to_nearest):
                         if late_c:
                             for i in range(rows):
                                 _add_late(sums, i * LANES, late, early, i * LANES)
+            sums = state
+            if used > chunk:
+                _end_chain(total, state, rows, panels)
+                sums = total
             for i in range(rows):
                 for j in range(panels):
-                    _copy(state, (j * ROWS + i) * LANES, d_flat, (t * M + i0 + i) * N + j0 + j * LANES)
+                    _copy(sums, (j * ROWS + i) * LANES, d_flat, (t * M + i0 + i) * N + j0 + j * LANES)
 
     return narrow_mma
 
