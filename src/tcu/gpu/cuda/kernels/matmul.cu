@@ -8,7 +8,7 @@ using namespace tcu::product;
 
 namespace {
 
-constexpr int OUT_COLUMNS = LINE / OUT_BYTES;  // of a warp's staged results
+constexpr int OUT_COLUMNS = LINE / STAGED_BYTES;  // of a warp's staged results
 
 // 65536 in all.  With 24 of them, the producer of a cluster spills.
 constexpr int PRODUCER_REGISTERS = CONSUMERS == 3 ? 32 : CHUNK && COLUMNS > 208 ? 24 : 40;
@@ -93,16 +93,28 @@ struct Work {
 };
 
 // A warp's 16 rows, by way of shared memory, so that lines of memory are written whole.
-__device__ inline void store(const Product& p, const Tile& at, const float (&d)[WORDS], u8* staged) {
+__device__ inline void store(const Product& p, const Tile& at, const Sum (&sums)[WORDS], u8* staged) {
     const u32 warp = threadIdx.x / WARP - 4, lane = threadIdx.x % WARP;
     const u32 base = load::shared_address(staged);
     const int row = at.row + warp * 16;
-    char* const out = static_cast<char*>(p.c) + at.batch * p.c_batch_stride + row * p.c_row_stride;
+    float d[WORDS];
+#pragma unroll
+    for (int i = 0; i < WORDS; ++i) d[i] = finish::carried(sums[i]);
+    if constexpr (FACTORS) {
+        const i64 first = row + lane / 4;
+        const float low = first < p.rows ? finish::number<float>(p.factors.scale_a, first) : 0,
+                    high = first + 8 < p.rows ? finish::number<float>(p.factors.scale_a, first + 8) : 0;
+#pragma unroll
+        for (int i = 0; i < WORDS; ++i) {
+            const int column = at.column + i / 4 * 8 + lane % 4 * 2 + i % 2;
+            if (column < p.columns) d[i] = finish::scaled(p.factors, d[i], i / 2 % 2 ? high : low, column);
+        }
+    }
 #pragma unroll
     for (int c = 0; c < COLUMNS; c += OUT_COLUMNS) {
         __syncwarp();
         const int width = COLUMNS - c < OUT_COLUMNS ? COLUMNS - c : OUT_COLUMNS;
-        if constexpr (OUTPUT == BINARY32) {
+        if constexpr (STAGED_BYTES == 4) {
 #pragma unroll
             for (int j = 0; j < width; j += 8) {
                 const int i = (c + j) / 2;
@@ -119,14 +131,13 @@ __device__ inline void store(const Product& p, const Tile& at, const float (&d)[
             }
         }
         __syncwarp();
-        constexpr int LANES = LINE / 16, PER_UNIT = 16 / OUT_BYTES;
+        constexpr int LANES = LINE / 16;
 #pragma unroll
         for (int i = 0; i < 16 * LANES / WARP; ++i) {
             const u32 r = i * (WARP / LANES) + lane / LANES, unit = lane % LANES;
             const uint4 v = load::load_vector(base + r * LINE + (unit ^ r % 8) * 16);
-            const int first = c + unit * PER_UNIT;
-            if (row + static_cast<int>(r) < p.m && at.column + first < p.n && first - c < width)
-                *reinterpret_cast<uint4*>(out + r * p.c_row_stride + static_cast<i64>(at.column + first) * OUT_BYTES) = v;
+            const int first = unit * PER_UNIT;
+            if (row + static_cast<int>(r) < p.rows && first < width) write(p, at.batch, row + r, at.column + c + first, v);
         }
     }
 }
@@ -134,24 +145,24 @@ __device__ inline void store(const Product& p, const Tile& at, const float (&d)[
 // What a block hands to the next one: each thread's numbers, and a flag for each warp.
 constexpr int CONSUMING = CONSUMERS * 128;
 
-__device__ inline float4* handed(const Product& p, u32 block) {
-    return reinterpret_cast<float4*>(p.room) + static_cast<u64>(block) * (WORDS / 4 * CONSUMING) + (threadIdx.x - 128);
+__device__ inline uint4* handed(const Product& p, u32 block) {
+    return reinterpret_cast<uint4*>(p.room) + static_cast<u64>(block) * (WORDS / 4 * CONSUMING) + (threadIdx.x - 128);
 }
 
 __device__ inline u32* flag(const Product& p, u32 block) {
     return static_cast<u32*>(p.flags) + block * (CONSUMERS * 4) + threadIdx.x / WARP - 4;
 }
 
-__device__ inline void hand_over(const Product& p, const float (&d)[WORDS]) {
-    float4* const to = handed(p, blockIdx.x);
+__device__ inline void hand_over(const Product& p, const Sum (&d)[WORDS]) {
+    uint4* const to = handed(p, blockIdx.x);
 #pragma unroll
-    for (int i = 0; i < WORDS / 4; ++i) to[i * CONSUMING] = make_float4(d[4 * i], d[4 * i + 1], d[4 * i + 2], d[4 * i + 3]);
+    for (int i = 0; i < WORDS / 4; ++i) to[i * CONSUMING] = four(d + 4 * i);
     __threadfence();
     __syncwarp();
     if (threadIdx.x % WARP == 0) asm volatile("st.release.gpu.u32 [%0], 1;" ::"l"(flag(p, blockIdx.x)) : "memory");
 }
 
-__device__ inline void take_over(const Product& p, float (&d)[WORDS]) {
+__device__ inline void take_over(const Product& p, Sum (&d)[WORDS]) {
     const u32 from = blockIdx.x - CLUSTER;
     if (threadIdx.x % WARP == 0) {
         u32 set = 0;
@@ -164,12 +175,9 @@ __device__ inline void take_over(const Product& p, float (&d)[WORDS]) {
         *flag(p, from) = 0;  // for the next launch
     }
     __syncwarp();
-    const float4* const at = handed(p, from);
+    const uint4* const at = handed(p, from);
 #pragma unroll
-    for (int i = 0; i < WORDS / 4; ++i) {
-        const float4 v = __ldcg(at + i * CONSUMING);
-        d[4 * i] = v.x, d[4 * i + 1] = v.y, d[4 * i + 2] = v.z, d[4 * i + 3] = v.w;
-    }
+    for (int i = 0; i < WORDS / 4; ++i) unpack(__ldcg(at + i * CONSUMING), d + 4 * i);
 }
 
 __device__ inline void consume(const Product& p, Memory& memory, u32 rank) {
@@ -179,14 +187,10 @@ __device__ inline void consume(const Product& p, Memory& memory, u32 rank) {
     Work work(p);
     for (Piece piece; work.take(piece);) {
         const Tile at = locate(p, piece.tile, rank);
-        float sums[WORDS];
+        Sum sums[WORDS];
         if constexpr (CHUNK == 0) {
-            if (piece.k) {
-                take_over(p, sums);
-                chain<true>(sums, operands, memory.stages, place, piece.end - piece.k);
-            } else {
-                chain(sums, operands, memory.stages, place, piece.end);
-            }
+            chain(sums, operands, memory.stages, place, p.k_stages);
+            store(p, at, sums, memory.results[warp]);
         } else {
             if (piece.k) take_over(p, sums);
             else {
@@ -194,14 +198,14 @@ __device__ inline void consume(const Product& p, Memory& memory, u32 rank) {
                 for (int i = 0; i < WORDS; ++i) sums[i] = -0.0f;  // -0 + x = x, also for x = -0
             }
             for (int k = piece.k; k < piece.end; k += CHUNK) {
-                float d[WORDS];
+                Sum d[WORDS];
                 chain(d, operands, memory.stages, place, min(CHUNK, piece.end - k));
 #pragma unroll
-                for (int i = 0; i < WORDS; ++i) sums[i] = __fadd_rn(sums[i], d[i]);
+                for (int i = 0; i < WORDS; ++i) sums[i] = finish::add(sums[i], d[i]);
             }
+            if (piece.end < p.k_stages) hand_over(p, sums);
+            else store(p, at, sums, memory.results[warp]);
         }
-        if (piece.end < p.k_stages) hand_over(p, sums);
-        else store(p, at, sums, memory.results[warp]);
     }
 }
 #endif

@@ -12,24 +12,34 @@ using namespace tcu::product;
 
 namespace {
 
-constexpr int RESULT_LINE = 64 * OUT_BYTES;
+constexpr int RESULT_LINE = 64 * STAGED_BYTES;
 
 #if __CUDA_ARCH_FEAT_SM90_ALL
 
 // A chunk's results in memory: each thread's numbers.
-__device__ inline float4* stored(const Product& p, u32 tile, u32 slot) {
-    return reinterpret_cast<float4*>(p.room) + (static_cast<u64>(tile) * p.slots + slot) * (WORDS / 4 * 128) + threadIdx.x;
+__device__ inline uint4* stored(const Product& p, u32 tile, u32 slot) {
+    return reinterpret_cast<uint4*>(p.room) + (static_cast<u64>(tile) * p.slots + slot) * (WORDS / 4 * 128) + threadIdx.x;
 }
 
 __device__ inline void sync_consumers() { asm volatile("bar.sync 1, 128;" ::: "memory"); }
 
-__device__ inline void store(const Product& p, const Tile& at, const float (&d)[WORDS], u8* staged) {
+__device__ inline void store(const Product& p, const Tile& at, const Sum (&sums)[WORDS], u8* staged) {
     const u32 warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, base = load::shared_address(staged);
+    float d[WORDS];
+#pragma unroll
+    for (int i = 0; i < WORDS; ++i) {
+        d[i] = finish::carried(sums[i]);
+        if constexpr (FACTORS) {
+            const int row = at.column + i / 4 * 8 + lane % 4 * 2 + i % 2, column = at.row + warp * 16 + i / 2 % 2 * 8 + lane / 4;
+            if (row < p.rows && column < p.columns)
+                d[i] = finish::scaled(p.factors, d[i], finish::number<float>(p.factors.scale_a, row), column);
+        }
+    }
     sync_consumers();  // all have read the ring
 #pragma unroll
     for (int j = 0; j < COLUMNS; j += 16) {
         const float* const x = d + j / 2;
-        if constexpr (OUTPUT == BINARY32) {
+        if constexpr (STAGED_BYTES == 4) {
 #pragma unroll
             for (int i = 0; i < 8 && i < WORDS; ++i) {
                 const u32 column = j + i / 4 * 8 + lane % 4 * 2 + i % 2, row = warp * 16 + i % 4 / 2 * 8 + lane / 4;
@@ -46,47 +56,45 @@ __device__ inline void store(const Product& p, const Tile& at, const float (&d)[
         }
     }
     sync_consumers();
-    constexpr int UNITS = RESULT_LINE / 16, PER_UNIT = 16 / OUT_BYTES;
-    char* const out = static_cast<char*>(p.c) + at.batch * p.c_batch_stride;
+    constexpr int UNITS = RESULT_LINE / 16;
     for (u32 i = threadIdx.x; i < COLUMNS * UNITS; i += 128) {
         const u32 column = i / UNITS, unit = i % UNITS;
-        const int row = at.row + unit * PER_UNIT;
         const uint4 v = load::load_vector(base + column * RESULT_LINE + (unit ^ column % 8) * 16);
-        if (at.column + static_cast<int>(column) < p.n && row < p.m)
-            *reinterpret_cast<uint4*>(out + (at.column + column) * p.c_row_stride + static_cast<i64>(row) * OUT_BYTES) = v;
+        const int row = at.column + column;
+        if (row < p.rows) write(p, at.batch, row, at.row + unit * PER_UNIT, v);
     }
 }
 
-__device__ inline void consume(const Product& p, Stages& stages, const Tile& at, u32 tile, u32 part, int k, int end) {
+__device__ inline void consume(const Product& p, Stages& stages, const Tile& at, u32 tile, u32 part, int k, int end, int chunk) {
     __shared__ u32 arrived;
     const Operands operands(stages, 0);
     Place place;
-    float sums[WORDS];
+    Sum sums[WORDS];
     if (part == 0) {
 #pragma unroll
         for (int i = 0; i < WORDS; ++i) sums[i] = -0.0f;  // -0 + x = x, also for x = -0
-        for (; k < end; k += CHUNK) {
-            float d[WORDS];
-            chain(d, operands, stages, place, min(CHUNK, end - k));
+        for (; k < end; k += chunk) {
+            Sum d[WORDS];
+            chain(d, operands, stages, place, min(chunk, end - k));
 #pragma unroll
-            for (int i = 0; i < WORDS; ++i) sums[i] = __fadd_rn(sums[i], d[i]);
+            for (int i = 0; i < WORDS; ++i) sums[i] = finish::add(sums[i], d[i]);
         }
     }
     if (p.parts > 1) {
-        const u32 before = p.slots - (p.k_stages + CHUNK - 1) / CHUNK;  // slot s + before: the chunk s
-        for (; part && k < end; k += CHUNK) {
-            float d[WORDS];
-            chain(d, operands, stages, place, min(CHUNK, end - k));
-            float4* const to = stored(p, tile, before + k / CHUNK);
+        const u32 before = p.slots - (p.k_stages + chunk - 1) / chunk;  // slot s + before: the chunk s
+        for (; part && k < end; k += chunk) {
+            Sum d[WORDS];
+            chain(d, operands, stages, place, min(chunk, end - k));
+            uint4* const to = stored(p, tile, before + k / chunk);
 #pragma unroll
             for (int i = 0; i < WORDS / 4; ++i)
-                to[i * 128] = make_float4(d[4 * i], d[4 * i + 1], d[4 * i + 2], d[4 * i + 3]);
+                to[i * 128] = four(d + 4 * i);
         }
         if (part == 0) {
-            float4* const to = stored(p, tile, 0);
+            uint4* const to = stored(p, tile, 0);
 #pragma unroll
             for (int i = 0; i < WORDS / 4; ++i)
-                to[i * 128] = make_float4(sums[4 * i], sums[4 * i + 1], sums[4 * i + 2], sums[4 * i + 3]);
+                to[i * 128] = four(sums + 4 * i);
         }
         __threadfence();
         sync_consumers();
@@ -102,12 +110,13 @@ __device__ inline void consume(const Product& p, Stages& stages, const Tile& at,
         for (int i = 0; i < WORDS; ++i) sums[i] = -0.0f;
 #pragma unroll 4
         for (u32 slot = 0; slot < p.slots; ++slot) {
-            const float4* const from = stored(p, tile, slot);
+            const uint4* const from = stored(p, tile, slot);
 #pragma unroll
             for (int i = 0; i < WORDS / 4; ++i) {
-                const float4 v = __ldcg(from + i * 128);
-                sums[4 * i] = __fadd_rn(sums[4 * i], v.x), sums[4 * i + 1] = __fadd_rn(sums[4 * i + 1], v.y);
-                sums[4 * i + 2] = __fadd_rn(sums[4 * i + 2], v.z), sums[4 * i + 3] = __fadd_rn(sums[4 * i + 3], v.w);
+                Sum more[4];
+                unpack(__ldcg(from + i * 128), more);
+#pragma unroll
+                for (int j = 0; j < 4; ++j) sums[4 * i + j] = finish::add(sums[4 * i + j], more[j]);
             }
         }
     }
@@ -127,11 +136,12 @@ extern "C" __global__ void __launch_bounds__(160, RESIDENT) matmul_skinny(const 
     const u32 each = p.tile_rows * p.tile_columns, batch = tile / each, inside = tile - batch * each;
     const Tile at = {static_cast<int>(inside / p.tile_columns) * ROWS, static_cast<int>(inside % p.tile_columns) * COLUMNS,
                      static_cast<int>(batch)};
-    const int chunks = (p.k_stages + CHUNK - 1) / CHUNK;
-    const int k = static_cast<int>(chunks * part / p.parts) * CHUNK,
-              end = min(static_cast<int>(chunks * (part + 1) / p.parts) * CHUNK, p.k_stages);
+    const int chunk = CHUNK ? CHUNK : p.k_stages;
+    const int chunks = (p.k_stages + chunk - 1) / chunk;
+    const int k = static_cast<int>(chunks * part / p.parts) * chunk,
+              end = min(static_cast<int>(chunks * (part + 1) / p.parts) * chunk, p.k_stages);
     if (threadIdx.x < 128) {
-        consume(p, stages, at, tile, part, k, end);
+        consume(p, stages, at, tile, part, k, end, chunk);
     } else if (load::is_elected()) {
         Place place;
         ask(p, stages, place, at, k, end, 0);

@@ -3,13 +3,26 @@
 //
 //   WGMMA_TYPES     what follows the shape's n in the instruction's name, such as "k16.f32.f16.f16"
 //   WGMMA_SCALES    the scales of A and B, ", 1, 1", or "" for integers
+//   INTEGERS        whether D is of s32, else of binary32
 //   WGMMA_MAJOR     for 16-bit inputs, whether each is M- or N-major, ", 0, 0", else ""
 
 #pragma once
 
 #include "device/types/types.cuh"
 
+#if INTEGERS
+#define WGMMA_REGISTER(x) "r"(x)
+#else
+#define WGMMA_REGISTER(x) "f"(x)
+#endif
+
 namespace tcu::mma {
+
+#if INTEGERS
+typedef int Sum;
+#else
+typedef float Sum;
+#endif
 
 constexpr int SWIZZLED = 128;  // bytes of a line in shared memory whose 16-byte units are swizzled
 constexpr int ATOM = 8 * SWIZZLED;
@@ -35,9 +48,9 @@ __device__ inline void wait() {
 
 // The registers belong to MMAs under way: nothing is moved across this.
 template <int COUNT>
-__device__ inline void hold(float (&d)[COUNT]) {
+__device__ inline void hold(Sum (&d)[COUNT]) {
 #pragma unroll
-    for (int i = 0; i < COUNT; ++i) asm volatile("" : "+f"(d[i])::"memory");
+    for (int i = 0; i < COUNT; ++i) asm volatile("" : "+" WGMMA_REGISTER(d[i])::"memory");
 }
 
 #include "generated/matmul/wgmma.inc"

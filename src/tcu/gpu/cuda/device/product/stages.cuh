@@ -8,13 +8,13 @@
 //   CLUSTER     blocks, one below the other, that share the tiles of B
 //   A_K, B_K    whether k is contiguous
 //   INPUT_BYTES of a number of A and B
-//   OUTPUT      BINARY16, BFLOAT16 or BINARY32
+//   FACTORS, OUTPUT as in device/finish/factors.cuh
 
 #pragma once
 
+#include "device/finish/factors.cuh"
 #include "device/load/tensor_copy.cuh"
 #include "device/mma/wgmma.cuh"
-#include "device/types/options.cuh"
 
 namespace tcu::product {
 
@@ -25,13 +25,16 @@ constexpr int WORDS = COLUMNS / 2;     // a thread's share of a tile
 constexpr int BLOCK = STAGE_K * LINE;  // bytes of 64 numbers of m or n where these are contiguous
 constexpr int B_BLOCKS = (COLUMNS + 63) / 64;
 constexpr int A_BYTES = ROWS * LINE, B_BYTES = (B_K ? COLUMNS : 64 * B_BLOCKS) * LINE;
-constexpr int OUT_BYTES = OUTPUT == BINARY32 ? 4 : 2;
+constexpr int STAGED_BYTES = OUTPUT == BINARY16 || OUTPUT == BFLOAT16 ? 2 : 4;  // of a result on its way to memory
+constexpr int PER_UNIT = 16 / STAGED_BYTES;
 
 struct Stages {
     u8 a[STAGES][A_BYTES];
     u8 b[STAGES][B_BYTES];
     u64 full[STAGES], empty[STAGES];
 };
+
+using mma::Sum;
 
 struct Tile {
     int row, column, batch;
@@ -115,9 +118,8 @@ struct Operands {
           b(mma::descriptor(load::shared_address(stages.b[0]), B_K, BLOCK)) {}
 };
 
-// d = the chain over the next `length` stages; from what is in d, if KEEPS.
-template <bool KEEPS = false>
-__device__ inline void chain(float (&d)[WORDS], const Operands& x, Stages& stages, Place& place, int length) {
+// d = the chain over the next `length` stages.
+__device__ inline void chain(Sum (&d)[WORDS], const Operands& x, Stages& stages, Place& place, int length) {
     u32 last = 0;
     for (int k = 0; k < length; ++k, place.advance()) {
         await(&stages.full[place.stage], place.odd);
@@ -126,13 +128,11 @@ __device__ inline void chain(float (&d)[WORDS], const Operands& x, Stages& stage
         const u64 a = x.a + place.stage * (A_BYTES >> 4), b = x.b + place.stage * (B_BYTES >> 4);
 #pragma unroll
         for (int i = 0; i < 4; ++i)
-            mma::multiply(d, a + i * mma::next_k(A_K), b + i * mma::next_k(B_K), KEEPS || k > 0 || i > 0);
+            mma::multiply(d, a + i * mma::next_k(A_K), b + i * mma::next_k(B_K), k > 0 || i > 0);
         mma::commit();
         mma::hold(d);
-        if (k > 0) {
-            mma::wait<1>();
-            release(stages, last);
-        }
+        mma::wait<1>();
+        if (k > 0) release(stages, last);
         last = place.stage;
     }
     mma::wait<0>();
@@ -140,14 +140,15 @@ __device__ inline void chain(float (&d)[WORDS], const Operands& x, Stages& stage
     release(stages, last);
 }
 
-__device__ inline u32 pack(float low, float high) {
-    u32 both;
-    if constexpr (OUTPUT == BFLOAT16)
-        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-    else
-        asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
-    return both;
-}
+// Sums as they wait in memory for others of the launch.
+__device__ inline u32 bits(float x) { return __float_as_uint(x); }
+__device__ inline u32 bits(int x) { return x; }
+__device__ inline void set(float& x, u32 bits) { x = __uint_as_float(bits); }
+__device__ inline void set(int& x, u32 bits) { x = bits; }
+
+__device__ inline uint4 four(const Sum* d) { return make_uint4(bits(d[0]), bits(d[1]), bits(d[2]), bits(d[3])); }
+
+__device__ inline void unpack(uint4 v, Sum* d) { set(d[0], v.x), set(d[1], v.y), set(d[2], v.z), set(d[3], v.w); }
 
 __device__ inline void store_pair(u32 to, float low, float high) {
     asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(low), "f"(high) : "memory");
@@ -155,7 +156,7 @@ __device__ inline void store_pair(u32 to, float low, float high) {
 
 #define STORE_MATRICES(TRANSPOSED)                                                                                      \
     asm volatile("stmatrix.sync.aligned.m8n8.x4" TRANSPOSED ".shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to),             \
-                 "r"(pack(d[0], d[1])), "r"(pack(d[2], d[3])), "r"(pack(d[4], d[5])), "r"(pack(d[6], d[7]))             \
+                 "r"(finish::rounded_pair(d[0], d[1])), "r"(finish::rounded_pair(d[2], d[3])), "r"(finish::rounded_pair(d[4], d[5])), "r"(finish::rounded_pair(d[6], d[7]))             \
                  : "memory")
 
 // 16 rows × 16 columns of a warp, rounded, as four 8 × 8 matrices; lane l gives the place of line l % 8 of matrix l / 8.
@@ -164,15 +165,41 @@ __device__ inline void store_transposed(u32 to, const float* d) { STORE_MATRICES
 #undef STORE_MATRICES
 
 __device__ inline void store_half(u32 to, const float* d) {
-    asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(to), "r"(pack(d[0], d[1])),
-                 "r"(pack(d[2], d[3]))
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(to), "r"(finish::rounded_pair(d[0], d[1])),
+                 "r"(finish::rounded_pair(d[2], d[3]))
                  : "memory");
 }
 
 __device__ inline void store_half_transposed(u32 to, const float* d) {
-    asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(to), "r"(pack(d[0], d[1])),
-                 "r"(pack(d[2], d[3]))
+    asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};" ::"r"(to), "r"(finish::rounded_pair(d[0], d[1])),
+                 "r"(finish::rounded_pair(d[2], d[3]))
                  : "memory");
+}
+
+// 16 bytes of results; the first lies at (row, column) of C.
+__device__ inline void write(const Product& p, int batch, i64 row, int column, uint4 v) {
+    constexpr int BYTES = OUTPUT == BINARY64 ? 8 : STAGED_BYTES;
+    char* const out = static_cast<char*>(p.c) + batch * p.c_batch_stride + row * p.c_row_stride + static_cast<i64>(column) * BYTES;
+    const int there = p.columns - column;
+    if (there <= 0) return;
+    if constexpr (OUTPUT == BINARY64) {
+        const u32 words[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            if (i < there)
+                reinterpret_cast<double*>(out)[i] =
+                    INTEGERS && !FACTORS ? static_cast<int>(words[i]) : __uint_as_float(words[i]);
+    } else if (p.aligned) {
+        *reinterpret_cast<uint4*>(out) = v;
+    } else {
+        const u32 words[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+        for (int i = 0; i < PER_UNIT; ++i)
+            if (i < there) {
+                if constexpr (STAGED_BYTES == 4) reinterpret_cast<u32*>(out)[i] = words[i];
+                else reinterpret_cast<u16*>(out)[i] = static_cast<u16>(words[i / 2] >> i % 2 * 16);
+            }
+    }
 }
 #endif
 
