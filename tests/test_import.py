@@ -186,6 +186,8 @@ LATE = {
     ("tcu.engines.choice", "tcu.engines.cuda"): "half as long to import as the rest of tcu, for arrays on a GPU alone",
     ("tcu.surfaces.call", "tcu.surfaces.torch.run"): "imports PyTorch, and registers its operators",
     ("tcu.surfaces.call", "tcu.surfaces.dask"): "imports Dask",
+    ("tcu.surfaces.matmul", "tcu.surfaces.torch.matmul"): "imports PyTorch, and registers its operators",
+    ("tcu.surfaces.matmul", "tcu.surfaces.dask_matmul"): "imports Dask",
     ("tcu.distributed.reductions", "tcu.distributed.on_gpu"): "imports PyTorch",
     ("tcu.streams.passes", "tcu.streams.on_gpu"): "imports tcu.engines.cuda",
     ("tcu.study.gpu", "tcu.study.gpu.gemm, tcu.study.gpu.reductions"): "imports PyTorch",

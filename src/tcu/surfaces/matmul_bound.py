@@ -134,7 +134,7 @@ def _finished(
             lost = lost + u * (top + lost)
         lost = np.where(top + lost > wide.max_finite, math.inf, lost)
         integers = False
-    if target.precision < (32 if integers else wide.precision):
+    if target.is_float and target.precision < (32 if integers else wide.precision):
         lost = np.where(
             (top == 0) & (lost == 0),
             0.0,
