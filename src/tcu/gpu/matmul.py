@@ -30,7 +30,7 @@ UNIT = 16
 """Bytes to which the copy engine aligns."""
 SWAPPED_ROWS = 128
 """Rows of a product up to which its columns take their place, 64 of them a block."""
-OUTPUTS = {"binary16": 0, "bfloat16": 1, "binary32": 2, "binary64": 3, "s32": 4}
+RESULTS = {"binary16": 0, "bfloat16": 1, "binary32": 2, "binary64": 3, "s32": 4}
 """As device/types/options.cuh and device/finish/factors.cuh number them."""
 _INPUTS = {1: "u8", 2: "u16", 4: "u32"}
 _MAP_TYPES = {"binary16": "FLOAT16", "bfloat16": "BFLOAT16", "tf32": "TFLOAT32"}
@@ -43,7 +43,8 @@ TensorMap = struct("TensorMap", """
 Factor = struct("Factor", """
     const void* numbers;  // null: one number
     double number;
-    i64 kind;  // their format, as OUTPUT
+    int kind;  // their format, as RESULT
+    int step;  // 0: the first for all
 """)  # fmt: skip
 
 Factors = struct("Factors", """
@@ -68,7 +69,7 @@ Product = struct("Product", """
 """)  # fmt: skip
 
 Pack = struct("Pack", """
-    const void* from;
+    const void* source;
     void* to;
     i64 line_stride, k_stride, batch_stride;  // elements
     i64 lines, k, pitch;
@@ -199,7 +200,9 @@ class _Room:
         return first
 
 
-def _side(x: Lines, lines: int, k: int, batch: int, kernel: Kernel, kind: str, box_lines: int, room: _Room) -> Side:
+def _side(
+    x: Lines, lines: int, k: int, batch: int, kernel: Kernel, kind: str, box_lines: int, room: _Room
+) -> Side:
     size = get_format(kernel.a).dtype.itemsize
     steps = (x.batch * size,) if batch > 1 and x.batch else ()
 
@@ -208,7 +211,11 @@ def _side(x: Lines, lines: int, k: int, batch: int, kernel: Kernel, kind: str, b
         return x.aligned and along == 1 and all(0 < each < 1 << 40 and each % UNIT == 0 for each in pitches)
 
     batches = batch if x.batch else 1
-    per_line, pitch_of = LINE // size, lambda step, extent: step * size if extent > 1 else UNIT
+    per_line = LINE // size
+
+    def pitch_of(step: int, extent: int) -> int:
+        return step * size if extent > 1 else UNIT
+
     if k and fits(x.k, x.line, lines):
         pitches = pitch_of(x.line, lines), pitch_of(x.batch, batches)
         return Side(Tensor(kind, size, (k, lines, batches), pitches, (per_line, box_lines)), True, None, 0)
@@ -223,7 +230,9 @@ def _side(x: Lines, lines: int, k: int, batch: int, kernel: Kernel, kind: str, b
     problem = Pack(0, 0, x.line, x.k, x.batch, lines, k, pitch, tiles, tiles_k, tiles_lines, along_lines)
     pack = KernelChoice("pack_matrix", {"INPUT": _INPUTS[size]}, min(tiles, 1 << 20), 256, problem)
     pitches = pitch * size, lines * pitch * size
-    return Side(Tensor(kind, size, (pitch, lines, batches), pitches, (per_line, box_lines)), True, pack, offset)
+    return Side(
+        Tensor(kind, size, (pitch, lines, batches), pitches, (per_line, box_lines)), True, pack, offset
+    )
 
 
 class _Tiles(NamedTuple):
@@ -234,10 +243,7 @@ class _Tiles(NamedTuple):
 
 def _tiles(rows: int, columns: int, size: int, chunked: bool, blocks: int) -> _Tiles:
     """Of matmul.cu."""
-    if columns <= 128:
-        across = next(n for n in COLUMNS if n >= columns)
-    else:
-        across = 192 if chunked else 256
+    across = next(n for n in COLUMNS if n >= columns) if columns <= 128 else 192 if chunked else 256
     return _Tiles(2, across, min(8, _RING // ((128 + across) * LINE)))
 
 
@@ -249,7 +255,9 @@ def _widths(columns: int) -> int:
     return next(n for n in COLUMNS if n >= columns)
 
 
-def matmul_recipe(plan: MatmulPlan, kernel: Kernel, x: Operands, factors: bool, multiprocessors: int) -> MatmulRecipe:
+def matmul_recipe(
+    plan: MatmulPlan, kernel: Kernel, x: Operands, factors: bool, multiprocessors: int
+) -> MatmulRecipe:
     """Launches of wgmma for a plan."""
     size = get_format(kernel.a).dtype.itemsize
     stage_k = LINE // size
@@ -260,7 +268,8 @@ def matmul_recipe(plan: MatmulPlan, kernel: Kernel, x: Operands, factors: bool, 
     swapped = x.rows <= SWAPPED_ROWS
     room = _Room()
     kinds = [
-        "FLOAT32" if name == "tf32" and plan.rounding == "cut" else _MAP_TYPES.get(name, "UINT8") for name in (kernel.a, kernel.b)
+        "FLOAT32" if name == "tf32" and plan.rounding == "cut" else _MAP_TYPES.get(name, "UINT8")
+        for name in (kernel.a, kernel.b)
     ]
     given = ((x.a, x.rows, kinds[0]), (x.b, x.columns, kinds[1]))
     (first, rows, first_kind), (second, columns, second_kind) = given[::-1] if swapped else given
@@ -278,7 +287,7 @@ def matmul_recipe(plan: MatmulPlan, kernel: Kernel, x: Operands, factors: bool, 
     bytes_out = 2 if output in ("binary16", "bfloat16") else 8 if output == "binary64" else 4
     macros = {
         "CONSUMERS": tiles.consumers, "COLUMNS": tiles.columns, "CLUSTER": 1,
-        "A_K": int(top.k_major), "B_K": int(left.k_major), "INPUT_BYTES": size, "OUTPUT": OUTPUTS[output],
+        "A_K": int(top.k_major), "B_K": int(left.k_major), "INPUT_BYTES": size, "RESULT": RESULTS[output],
         "FACTORS": int(factors), "INTEGERS": int(kernel.output == "s32"), **_names(kernel, swapped, top, left),
     }  # fmt: skip
     aligned = x.c_aligned and all(step * bytes_out % UNIT == 0 for step in (x.c_row, x.c_batch, x.columns))
@@ -318,12 +327,22 @@ def matmul_recipe(plan: MatmulPlan, kernel: Kernel, x: Operands, factors: bool, 
 def _names(kernel: Kernel, swapped: bool, top: Side, left: Side) -> dict[str, str]:
     """The instruction's name behind its n, and what follows its operands."""
     named = replace(kernel, a=kernel.b, b=kernel.a) if swapped else kernel
-    major = f", {int(not top.k_major)}, {int(not left.k_major)}" if get_format(kernel.a).dtype.itemsize == 2 else ""
+    major = (
+        f", {int(not top.k_major)}, {int(not left.k_major)}"
+        if get_format(kernel.a).dtype.itemsize == 2
+        else ""
+    )
     return {
         "WGMMA_TYPES": f'"{named.mnemonic.partition(f"n{kernel.shape[1]}")[2]}"',
         "WGMMA_SCALES": '""' if kernel.output == "s32" else '", 1, 1"',
         "WGMMA_MAJOR": f'"{major}"',
     }
+
+
+def set_factors(problem: Any, factors: Sequence[Any]) -> None:
+    """The scales and the bias of a product, if it has any."""
+    for name, factor in zip(("scale_a", "scale_b", "bias"), factors, strict=False):
+        setattr(problem.factors, name, factor)
 
 
 class MatmulLaunch:
@@ -332,30 +351,31 @@ class MatmulLaunch:
     def __init__(self, recipe: MatmulRecipe, gpu: Gpu) -> None:
         self.room = recipe.room
         self._recipe, self._ordinal, self._lock = recipe, gpu.ordinal, threading.Lock()
-        self._packs = [side.pack and bind(side.pack, gpu) for side in recipe.sides]
+        self._packs = [None if side.pack is None else bind(side.pack, gpu) for side in recipe.sides]
         self._product = bind(recipe.product, gpu)
         self._maps: list[int | None] = [None, None]
 
     def start(self, a: int, b: int, c: int, factors: Sequence[Any], stream: int, room: int = 0) -> None:
         """Put it on the stream; ``factors``: the scales and the bias as :data:`Factor`, if there are any."""
-        recipe, problem = self._recipe, self._recipe.product.problem
+        recipe = self._recipe
+        problem: Any = recipe.product.problem
         given = (b, a) if recipe.swapped else (a, b)
-        piece = workspace("matmul", -(-recipe.flags // 2), False, self._ordinal, stream) if recipe.flags else None
+        piece = (
+            workspace("matmul", -(-recipe.flags // 2), False, self._ordinal, stream) if recipe.flags else None
+        )
         with self._lock:  # the driver copies the parameters before a launch returns
             for i, (side, address, pack) in enumerate(zip(recipe.sides, given, self._packs, strict=True)):
                 at = address
-                if pack is not None:
+                if side.pack is not None and pack is not None:
                     at = room + side.offset
-                    side.pack.problem.__setattr__("from", address)
-                    side.pack.problem.to = at
+                    side.pack.problem.source, side.pack.problem.to = address, at
                     pack(stream)
                 if self._maps[i] != at:
                     tensor = side.tensor.at(at)
                     place = problem.a if i == 0 else problem.b
                     ctypes.memmove(ctypes.addressof(place), int(tensor.getPtr()), ctypes.sizeof(place))
                     self._maps[i] = at
-            for name, factor in zip(("scale_a", "scale_b", "bias"), factors, strict=False):
-                setattr(problem.factors, name, factor)
+            set_factors(problem, factors)
             problem.c, problem.room = c, room + recipe.shared_room
             if piece is None:
                 self._product(stream)

@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(256) pack_matrix(const __grid_const
     for (i64 t = blockIdx.x; t < p.tiles; t += gridDim.x) {
         const i64 k0 = t % p.tiles_k * TILE, line0 = t / p.tiles_k % p.tiles_lines * TILE;
         const i64 batch = t / p.tiles_k / p.tiles_lines;
-        const INPUT* const from = static_cast<const INPUT*>(p.from) + batch * p.batch_stride;
+        const INPUT* const from = static_cast<const INPUT*>(p.source) + batch * p.batch_stride;
         INPUT* const to = static_cast<INPUT*>(p.to) + batch * p.lines * p.pitch;
         for (u32 i = slow; i < TILE; i += 256 / TILE) {  // neighbouring lanes have neighbours in memory
             const u32 l = p.along_lines ? fast : i, k = p.along_lines ? i : fast;

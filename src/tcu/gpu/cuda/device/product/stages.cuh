@@ -8,7 +8,7 @@
 //   CLUSTER     blocks, one below the other, that share the tiles of B
 //   A_K, B_K    whether k is contiguous
 //   INPUT_BYTES of a number of A and B
-//   FACTORS, OUTPUT as in device/finish/factors.cuh
+//   FACTORS, RESULT as in device/finish/factors.cuh
 
 #pragma once
 
@@ -25,7 +25,7 @@ constexpr int WORDS = COLUMNS / 2;     // a thread's share of a tile
 constexpr int BLOCK = STAGE_K * LINE;  // bytes of 64 numbers of m or n where these are contiguous
 constexpr int B_BLOCKS = (COLUMNS + 63) / 64;
 constexpr int A_BYTES = ROWS * LINE, B_BYTES = (B_K ? COLUMNS : 64 * B_BLOCKS) * LINE;
-constexpr int STAGED_BYTES = OUTPUT == BINARY16 || OUTPUT == BFLOAT16 ? 2 : 4;  // of a result on its way to memory
+constexpr int STAGED_BYTES = RESULT == BINARY16 || RESULT == BFLOAT16 ? 2 : 4;  // of a result on its way to memory
 constexpr int PER_UNIT = 16 / STAGED_BYTES;
 
 struct Stages {
@@ -178,11 +178,11 @@ __device__ inline void store_half_transposed(u32 to, const float* d) {
 
 // 16 bytes of results; the first lies at (row, column) of C.
 __device__ inline void write(const Product& p, int batch, i64 row, int column, uint4 v) {
-    constexpr int BYTES = OUTPUT == BINARY64 ? 8 : STAGED_BYTES;
+    constexpr int BYTES = RESULT == BINARY64 ? 8 : STAGED_BYTES;
     char* const out = static_cast<char*>(p.c) + batch * p.c_batch_stride + row * p.c_row_stride + static_cast<i64>(column) * BYTES;
     const int there = p.columns - column;
     if (there <= 0) return;
-    if constexpr (OUTPUT == BINARY64) {
+    if constexpr (RESULT == BINARY64) {
         const u32 words[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
         for (int i = 0; i < 4; ++i)
