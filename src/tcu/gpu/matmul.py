@@ -83,15 +83,15 @@ COLUMNS = (8, 16, 32, 64, 128, 192, 208, 224, 256)
 
 def wgmma() -> str:
     """A function for each n of wgmma.mma_async, chosen by the registers of D."""
-    return "".join(_multiply(n) for n in COLUMNS)
+    wide, halves = ("".join(_multiply(n, n // per) for n in COLUMNS) for per in (2, 4))
+    return f"#if HALVES\n{halves}#else\n{wide}#endif\n"
 
 
-def _multiply(n: int) -> str:
-    words = n // 2
+def _multiply(n: int, words: int) -> str:
     registers = ", ".join(f"%{i}" for i in range(words))
     outputs = ", ".join(f'"+" WGMMA_REGISTER(d[{i}])' for i in range(words))
     return f"""
-__device__ inline void multiply(Sum (&d)[{words}], u64 a, u64 b, int keeps) {{
+__device__ inline void multiply(Part (&d)[{words}], u64 a, u64 b, int keeps) {{
     asm volatile("{{ .reg .pred p; setp.ne.b32 p, %{words + 2}, 0;\\n"
                  "wgmma.mma_async.sync.aligned.m64n{n}" WGMMA_TYPES " {{{registers}}}, %{words}, %{words + 1}, p"
                  WGMMA_SCALES WGMMA_MAJOR "; }}"
@@ -288,7 +288,7 @@ def matmul_recipe(
     macros = {
         "CONSUMERS": tiles.consumers, "COLUMNS": tiles.columns, "CLUSTER": 1,
         "A_K": int(top.k_major), "B_K": int(left.k_major), "INPUT_BYTES": size, "RESULT": RESULTS[output],
-        "FACTORS": int(factors), "INTEGERS": int(kernel.output == "s32"), **_names(kernel, swapped, top, left),
+        "FACTORS": int(factors), "INTEGERS": int(kernel.output == "s32"), "HALVES": int(kernel.output == "binary16"), **_names(kernel, swapped, top, left),
     }  # fmt: skip
     aligned = x.c_aligned and all(step * bytes_out % UNIT == 0 for step in (x.c_row, x.c_batch, x.columns))
     problem = Product(

@@ -189,7 +189,10 @@ __device__ inline void consume(const Product& p, Memory& memory, u32 rank) {
         const Tile at = locate(p, piece.tile, rank);
         Sum sums[WORDS];
         if constexpr (CHUNK == 0) {
-            chain(sums, operands, memory.stages, place, p.k_stages);
+            Part d[PARTS];
+            chain(d, operands, memory.stages, place, p.k_stages);
+#pragma unroll
+            for (int i = 0; i < WORDS; ++i) sums[i] = mma::value(d, i);
             store(p, at, sums, memory.results[warp]);
         } else {
             if (piece.k) take_over(p, sums);
@@ -198,10 +201,10 @@ __device__ inline void consume(const Product& p, Memory& memory, u32 rank) {
                 for (int i = 0; i < WORDS; ++i) sums[i] = -0.0f;  // -0 + x = x, also for x = -0
             }
             for (int k = piece.k; k < piece.end; k += CHUNK) {
-                Sum d[WORDS];
+                Part d[PARTS];
                 chain(d, operands, memory.stages, place, min(CHUNK, piece.end - k));
 #pragma unroll
-                for (int i = 0; i < WORDS; ++i) sums[i] = finish::add(sums[i], d[i]);
+                for (int i = 0; i < WORDS; ++i) sums[i] = finish::add(sums[i], mma::value(d, i));
             }
             if (piece.end < p.k_stages) hand_over(p, sums);
             else store(p, at, sums, memory.results[warp]);

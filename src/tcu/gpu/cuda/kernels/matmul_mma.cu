@@ -104,7 +104,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) matmul_mma(const __grid_co
                 }
             }
             if constexpr (CHUNK > 0)
-                if ((k0 + STEP) % CHUNK == 0 || k0 + STEP >= p.p.k) {
+                if ((k0 + STEP) % (CHUNK ? CHUNK : 1) == 0 || k0 + STEP >= p.p.k) {
 #pragma unroll
                     for (int i = 0; i < DOWN; ++i)
 #pragma unroll

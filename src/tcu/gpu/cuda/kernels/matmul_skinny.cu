@@ -74,21 +74,23 @@ __device__ inline void consume(const Product& p, Stages& stages, const Tile& at,
 #pragma unroll
         for (int i = 0; i < WORDS; ++i) sums[i] = -0.0f;  // -0 + x = x, also for x = -0
         for (; k < end; k += chunk) {
-            Sum d[WORDS];
+            Part d[PARTS];
             chain(d, operands, stages, place, min(chunk, end - k));
 #pragma unroll
-            for (int i = 0; i < WORDS; ++i) sums[i] = finish::add(sums[i], d[i]);
+            for (int i = 0; i < WORDS; ++i) sums[i] = finish::add(sums[i], mma::value(d, i));
         }
     }
     if (p.parts > 1) {
         const u32 before = p.slots - (p.k_stages + chunk - 1) / chunk;  // slot s + before: the chunk s
         for (; part && k < end; k += chunk) {
-            Sum d[WORDS];
+            Part d[PARTS];
             chain(d, operands, stages, place, min(chunk, end - k));
             uint4* const to = stored(p, tile, before + k / chunk);
 #pragma unroll
-            for (int i = 0; i < WORDS / 4; ++i)
-                to[i * 128] = four(d + 4 * i);
+            for (int i = 0; i < WORDS / 4; ++i) {
+                const Sum x[4] = {mma::value(d, 4 * i), mma::value(d, 4 * i + 1), mma::value(d, 4 * i + 2), mma::value(d, 4 * i + 3)};
+                to[i * 128] = four(x);
+            }
         }
         if (part == 0) {
             uint4* const to = stored(p, tile, 0);

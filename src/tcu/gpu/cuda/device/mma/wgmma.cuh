@@ -3,14 +3,15 @@
 //
 //   WGMMA_TYPES     what follows the shape's n in the instruction's name, such as "k16.f32.f16.f16"
 //   WGMMA_SCALES    the scales of A and B, ", 1, 1", or "" for integers
-//   INTEGERS        whether D is of s32, else of binary32
+//   INTEGERS        whether D is of s32
+//   HALVES          whether D is of binary16; else it is of binary32
 //   WGMMA_MAJOR     for 16-bit inputs, whether each is M- or N-major, ", 0, 0", else ""
 
 #pragma once
 
 #include "device/types/types.cuh"
 
-#if INTEGERS
+#if INTEGERS || HALVES
 #define WGMMA_REGISTER(x) "r"(x)
 #else
 #define WGMMA_REGISTER(x) "f"(x)
@@ -18,12 +19,19 @@
 
 namespace tcu::mma {
 
+// A number of D outside the unit, and a register of D.
 #if INTEGERS
 typedef int Sum;
+typedef int Part;
+#elif HALVES
+typedef float Sum;
+typedef u32 Part;
 #else
 typedef float Sum;
+typedef float Part;
 #endif
 
+constexpr int PER_PART = HALVES ? 2 : 1;
 constexpr int SWIZZLED = 128;  // bytes of a line in shared memory whose 16-byte units are swizzled
 constexpr int ATOM = 8 * SWIZZLED;
 
@@ -48,12 +56,20 @@ __device__ inline void wait() {
 
 // The registers belong to MMAs under way: nothing is moved across this.
 template <int COUNT>
-__device__ inline void hold(Sum (&d)[COUNT]) {
+__device__ inline void hold(Part (&d)[COUNT]) {
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) asm volatile("" : "+" WGMMA_REGISTER(d[i])::"memory");
 }
 
 #include "generated/matmul/wgmma.inc"
+
+// Number i of a thread's share of D.
+__device__ inline Sum value(const Part* d, int i) {
+    if constexpr (!HALVES) return static_cast<Sum>(d[i]);
+    float value;
+    asm("{ .reg .b16 h; mov.b16 h, %1; cvt.f32.f16 %0, h; }" : "=f"(value) : "h"(static_cast<u16>(static_cast<u32>(d[i / PER_PART]) >> i % PER_PART * 16)));
+    return value;
+}
 
 template <int COUNT>
 __device__ inline void give_registers() {

@@ -34,7 +34,9 @@ struct Stages {
     u64 full[STAGES], empty[STAGES];
 };
 
+using mma::Part;
 using mma::Sum;
+constexpr int PARTS = WORDS / mma::PER_PART;
 
 struct Tile {
     int row, column, batch;
@@ -119,7 +121,7 @@ struct Operands {
 };
 
 // d = the chain over the next `length` stages.
-__device__ inline void chain(Sum (&d)[WORDS], const Operands& x, Stages& stages, Place& place, int length) {
+__device__ inline void chain(Part (&d)[PARTS], const Operands& x, Stages& stages, Place& place, int length) {
     u32 last = 0;
     for (int k = 0; k < length; ++k, place.advance()) {
         await(&stages.full[place.stage], place.odd);
