@@ -68,7 +68,7 @@ Product = struct("Product", """
     void* flags;  // zeros between launches
 """)  # fmt: skip
 
-Pack = struct("Pack", """
+PackedLines = struct("PackedLines", """
     const void* source;
     void* to;
     i64 line_stride, k_stride, batch_stride;  // elements
@@ -91,7 +91,7 @@ def _multiply(n: int, words: int) -> str:
     registers = ", ".join(f"%{i}" for i in range(words))
     outputs = ", ".join(f'"+" WGMMA_REGISTER(d[{i}])' for i in range(words))
     return f"""
-__device__ inline void multiply(Part (&d)[{words}], u64 a, u64 b, int keeps) {{
+__device__ inline void multiply(DWord (&d)[{words}], u64 a, u64 b, int keeps) {{
     asm volatile("{{ .reg .pred p; setp.ne.b32 p, %{words + 2}, 0;\\n"
                  "wgmma.mma_async.sync.aligned.m64n{n}" WGMMA_TYPES " {{{registers}}}, %{words}, %{words + 1}, p"
                  WGMMA_SCALES WGMMA_MAJOR "; }}"
@@ -227,7 +227,7 @@ def _side(
     tiles_k, tiles_lines = -(-pitch // 64), -(-lines // 64)
     tiles = tiles_k * tiles_lines * batches
     along_lines = int(abs(x.line) < abs(x.k))
-    problem = Pack(0, 0, x.line, x.k, x.batch, lines, k, pitch, tiles, tiles_k, tiles_lines, along_lines)
+    problem = PackedLines(0, 0, x.line, x.k, x.batch, lines, k, pitch, tiles, tiles_k, tiles_lines, along_lines)
     pack = KernelChoice("pack_matrix", {"INPUT": _INPUTS[size]}, min(tiles, 1 << 20), 256, problem)
     pitches = pitch * size, lines * pitch * size
     return Side(

@@ -14,7 +14,7 @@ constexpr int OUT_COLUMNS = LINE / STAGED_BYTES;  // of a warp's staged results
 constexpr int PRODUCER_REGISTERS = CONSUMERS == 3 ? 32 : CHUNK && COLUMNS > 208 ? 24 : 40;
 constexpr int CONSUMER_REGISTERS = CONSUMERS == 3 ? 160 : CHUNK && COLUMNS > 208 ? 240 : 232;
 
-struct Memory {
+struct BlockMemory {
     Stages stages;
     alignas(128) u8 results[CONSUMERS * 4][16 * LINE];
 };
@@ -33,12 +33,12 @@ __device__ inline Tile locate(const Product& p, u32 tile, u32 rank) {
 }
 
 // A part of the work of a block: stages [k, end) of a tile.
-struct Piece {
+struct Stretch {
     u32 tile;
     int k, end;
 };
 
-// The pieces of a block (of a cluster), in order.  Whole tiles are handed out in turn.  If they do not come out even, the
+// The stretches of a block (of a cluster), in order.  Whole tiles are handed out in turn.  If they do not come out even, the
 // last p.divided ones are cut into equal stretches along k, one for each block: a block begins with the first part of
 // a tile that the next one ends, so that no one waits.
 struct Work {
@@ -58,19 +58,19 @@ struct Work {
     }
 
     // False: no more.
-    __device__ bool take(Piece& piece) {
+    __device__ bool take(Stretch& stretch) {
         const int unit = CHUNK ? CHUNK : 1;
         if (state == 0) {
             state = 1;
             if (head_end) {
-                piece = {whole + stop, 0, static_cast<int>(head_end) * unit};
+                stretch = {whole + stop, 0, static_cast<int>(head_end) * unit};
                 return true;
             }
         }
         if (state == 1) {
             const u32 first = next + (tail_begin > 0);
             if (first < stop) {
-                piece = {whole + stop - 1, 0, p.k_stages};
+                stretch = {whole + stop - 1, 0, p.k_stages};
                 --stop;
                 return true;
             }
@@ -78,13 +78,13 @@ struct Work {
         }
         if (state == 2) {
             if (turn < whole) {
-                piece = {turn, 0, p.k_stages};
+                stretch = {turn, 0, p.k_stages};
                 turn += blocks;
                 return true;
             }
             state = 3;
             if (tail_begin) {
-                piece = {whole + next, static_cast<int>(tail_begin) * unit, p.k_stages};
+                stretch = {whole + next, static_cast<int>(tail_begin) * unit, p.k_stages};
                 return true;
             }
         }
@@ -93,7 +93,7 @@ struct Work {
 };
 
 // A warp's 16 rows, by way of shared memory, so that lines of memory are written whole.
-__device__ inline void store(const Product& p, const Tile& at, const Sum (&sums)[WORDS], u8* staged) {
+__device__ inline void store(const Product& p, const Tile& at, const DNumber (&sums)[WORDS], u8* staged) {
     const u32 warp = threadIdx.x / WARP - 4, lane = threadIdx.x % WARP;
     const u32 base = load::shared_address(staged);
     const int row = at.row + warp * 16;
@@ -153,7 +153,7 @@ __device__ inline u32* flag(const Product& p, u32 block) {
     return static_cast<u32*>(p.flags) + block * (CONSUMERS * 4) + threadIdx.x / WARP - 4;
 }
 
-__device__ inline void hand_over(const Product& p, const Sum (&d)[WORDS]) {
+__device__ inline void hand_over(const Product& p, const DNumber (&d)[WORDS]) {
     uint4* const to = handed(p, blockIdx.x);
 #pragma unroll
     for (int i = 0; i < WORDS / 4; ++i) to[i * CONSUMING] = four(d + 4 * i);
@@ -162,7 +162,7 @@ __device__ inline void hand_over(const Product& p, const Sum (&d)[WORDS]) {
     if (threadIdx.x % WARP == 0) asm volatile("st.release.gpu.u32 [%0], 1;" ::"l"(flag(p, blockIdx.x)) : "memory");
 }
 
-__device__ inline void take_over(const Product& p, Sum (&d)[WORDS]) {
+__device__ inline void take_over(const Product& p, DNumber (&d)[WORDS]) {
     const u32 from = blockIdx.x - CLUSTER;
     if (threadIdx.x % WARP == 0) {
         u32 set = 0;
@@ -180,33 +180,33 @@ __device__ inline void take_over(const Product& p, Sum (&d)[WORDS]) {
     for (int i = 0; i < WORDS / 4; ++i) unpack(__ldcg(at + i * CONSUMING), d + 4 * i);
 }
 
-__device__ inline void consume(const Product& p, Memory& memory, u32 rank) {
+__device__ inline void consume(const Product& p, BlockMemory& memory, u32 rank) {
     const u32 warp = __shfl_sync(ALL, threadIdx.x / WARP - 4, 0);
     const Operands operands(memory.stages, warp / 4);
     Place place;
     Work work(p);
-    for (Piece piece; work.take(piece);) {
-        const Tile at = locate(p, piece.tile, rank);
-        Sum sums[WORDS];
+    for (Stretch stretch; work.take(stretch);) {
+        const Tile at = locate(p, stretch.tile, rank);
+        DNumber sums[WORDS];
         if constexpr (CHUNK == 0) {
-            Part d[PARTS];
+            DWord d[D_WORDS];
             chain(d, operands, memory.stages, place, p.k_stages);
 #pragma unroll
             for (int i = 0; i < WORDS; ++i) sums[i] = mma::value(d, i);
             store(p, at, sums, memory.results[warp]);
         } else {
-            if (piece.k) take_over(p, sums);
+            if (stretch.k) take_over(p, sums);
             else {
 #pragma unroll
                 for (int i = 0; i < WORDS; ++i) sums[i] = -0.0f;  // -0 + x = x, also for x = -0
             }
-            for (int k = piece.k; k < piece.end; k += CHUNK) {
-                Part d[PARTS];
-                chain(d, operands, memory.stages, place, min(CHUNK, piece.end - k));
+            for (int k = stretch.k; k < stretch.end; k += CHUNK) {
+                DWord d[D_WORDS];
+                chain(d, operands, memory.stages, place, min(CHUNK, stretch.end - k));
 #pragma unroll
                 for (int i = 0; i < WORDS; ++i) sums[i] = finish::add(sums[i], mma::value(d, i));
             }
-            if (piece.end < p.k_stages) hand_over(p, sums);
+            if (stretch.end < p.k_stages) hand_over(p, sums);
             else store(p, at, sums, memory.results[warp]);
         }
     }
@@ -218,7 +218,7 @@ __device__ inline void consume(const Product& p, Memory& memory, u32 rank) {
 extern "C" __global__ void __launch_bounds__((CONSUMERS + 1) * 128, 1) matmul(const __grid_constant__ Product p) {
 #if __CUDA_ARCH_FEAT_SM90_ALL
     extern __shared__ u8 raw[];
-    Memory& memory = aligned<Memory>(raw);
+    BlockMemory& memory = aligned<BlockMemory>(raw);
     const u32 rank = CLUSTER > 1 ? load::cluster_rank() : 0;
     if (threadIdx.x == 0) prepare(p, memory.stages);
     __syncthreads();
@@ -228,8 +228,8 @@ extern "C" __global__ void __launch_bounds__((CONSUMERS + 1) * 128, 1) matmul(co
         if (threadIdx.x < WARP && load::is_elected()) {
             Place place;
             Work work(p);
-            for (Piece piece; work.take(piece);)
-                ask(p, memory.stages, place, locate(p, piece.tile, rank), piece.k, piece.end, rank);
+            for (Stretch stretch; work.take(stretch);)
+                ask(p, memory.stages, place, locate(p, stretch.tile, rank), stretch.k, stretch.end, rank);
         }
         __syncwarp();
     } else {

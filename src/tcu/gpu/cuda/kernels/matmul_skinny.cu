@@ -23,7 +23,7 @@ __device__ inline uint4* stored(const Product& p, u32 tile, u32 slot) {
 
 __device__ inline void sync_consumers() { asm volatile("bar.sync 1, 128;" ::: "memory"); }
 
-__device__ inline void store(const Product& p, const Tile& at, const Sum (&sums)[WORDS], u8* staged) {
+__device__ inline void store(const Product& p, const Tile& at, const DNumber (&sums)[WORDS], u8* staged) {
     const u32 warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, base = load::shared_address(staged);
     float d[WORDS];
 #pragma unroll
@@ -69,12 +69,12 @@ __device__ inline void consume(const Product& p, Stages& stages, const Tile& at,
     __shared__ u32 arrived;
     const Operands operands(stages, 0);
     Place place;
-    Sum sums[WORDS];
+    DNumber sums[WORDS];
     if (part == 0) {
 #pragma unroll
         for (int i = 0; i < WORDS; ++i) sums[i] = -0.0f;  // -0 + x = x, also for x = -0
         for (; k < end; k += chunk) {
-            Part d[PARTS];
+            DWord d[D_WORDS];
             chain(d, operands, stages, place, min(chunk, end - k));
 #pragma unroll
             for (int i = 0; i < WORDS; ++i) sums[i] = finish::add(sums[i], mma::value(d, i));
@@ -83,12 +83,12 @@ __device__ inline void consume(const Product& p, Stages& stages, const Tile& at,
     if (p.parts > 1) {
         const u32 before = p.slots - (p.k_stages + chunk - 1) / chunk;  // slot s + before: the chunk s
         for (; part && k < end; k += chunk) {
-            Part d[PARTS];
+            DWord d[D_WORDS];
             chain(d, operands, stages, place, min(chunk, end - k));
             uint4* const to = stored(p, tile, before + k / chunk);
 #pragma unroll
             for (int i = 0; i < WORDS / 4; ++i) {
-                const Sum x[4] = {mma::value(d, 4 * i), mma::value(d, 4 * i + 1), mma::value(d, 4 * i + 2), mma::value(d, 4 * i + 3)};
+                const DNumber x[4] = {mma::value(d, 4 * i), mma::value(d, 4 * i + 1), mma::value(d, 4 * i + 2), mma::value(d, 4 * i + 3)};
                 to[i * 128] = four(x);
             }
         }
@@ -115,7 +115,7 @@ __device__ inline void consume(const Product& p, Stages& stages, const Tile& at,
             const uint4* const from = stored(p, tile, slot);
 #pragma unroll
             for (int i = 0; i < WORDS / 4; ++i) {
-                Sum more[4];
+                DNumber more[4];
                 unpack(__ldcg(from + i * 128), more);
 #pragma unroll
                 for (int j = 0; j < 4; ++j) sums[4 * i + j] = finish::add(sums[4 * i + j], more[j]);

@@ -9,13 +9,13 @@ using namespace tcu;
 
 namespace {
 
-#include "generated/matmul/Pack.inc"
+#include "generated/matmul/PackedLines.inc"
 
 constexpr int TILE = 64;
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(256) pack_matrix(const __grid_constant__ Pack p) {
+extern "C" __global__ void __launch_bounds__(256) pack_matrix(const __grid_constant__ PackedLines p) {
     __shared__ INPUT tile[TILE][TILE + (sizeof(INPUT) < 4 ? 4 / sizeof(INPUT) : 1)];
     const u32 fast = threadIdx.x % TILE, slow = threadIdx.x / TILE;
     for (i64 t = blockIdx.x; t < p.tiles; t += gridDim.x) {

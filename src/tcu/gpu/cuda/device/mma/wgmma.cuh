@@ -21,17 +21,17 @@ namespace tcu::mma {
 
 // A number of D outside the unit, and a register of D.
 #if INTEGERS
-typedef int Sum;
-typedef int Part;
+typedef int DNumber;
+typedef int DWord;
 #elif HALVES
-typedef float Sum;
-typedef u32 Part;
+typedef float DNumber;
+typedef u32 DWord;
 #else
-typedef float Sum;
-typedef float Part;
+typedef float DNumber;
+typedef float DWord;
 #endif
 
-constexpr int PER_PART = HALVES ? 2 : 1;
+constexpr int PER_WORD = HALVES ? 2 : 1;
 constexpr int SWIZZLED = 128;  // bytes of a line in shared memory whose 16-byte units are swizzled
 constexpr int ATOM = 8 * SWIZZLED;
 
@@ -56,7 +56,7 @@ __device__ inline void wait() {
 
 // The registers belong to MMAs under way: nothing is moved across this.
 template <int COUNT>
-__device__ inline void hold(Part (&d)[COUNT]) {
+__device__ inline void hold(DWord (&d)[COUNT]) {
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) asm volatile("" : "+" WGMMA_REGISTER(d[i])::"memory");
 }
@@ -64,10 +64,10 @@ __device__ inline void hold(Part (&d)[COUNT]) {
 #include "generated/matmul/wgmma.inc"
 
 // Number i of a thread's share of D.
-__device__ inline Sum value(const Part* d, int i) {
-    if constexpr (!HALVES) return static_cast<Sum>(d[i]);
+__device__ inline DNumber value(const DWord* d, int i) {
+    if constexpr (!HALVES) return static_cast<DNumber>(d[i]);
     float value;
-    asm("{ .reg .b16 h; mov.b16 h, %1; cvt.f32.f16 %0, h; }" : "=f"(value) : "h"(static_cast<u16>(static_cast<u32>(d[i / PER_PART]) >> i % PER_PART * 16)));
+    asm("{ .reg .b16 h; mov.b16 h, %1; cvt.f32.f16 %0, h; }" : "=f"(value) : "h"(static_cast<u16>(static_cast<u32>(d[i / PER_WORD]) >> i % PER_WORD * 16)));
     return value;
 }
 

@@ -34,9 +34,9 @@ struct Stages {
     u64 full[STAGES], empty[STAGES];
 };
 
-using mma::Part;
-using mma::Sum;
-constexpr int PARTS = WORDS / mma::PER_PART;
+using mma::DWord;
+using mma::DNumber;
+constexpr int D_WORDS = WORDS / mma::PER_WORD;
 
 struct Tile {
     int row, column, batch;
@@ -121,7 +121,7 @@ struct Operands {
 };
 
 // d = the chain over the next `length` stages.
-__device__ inline void chain(Part (&d)[PARTS], const Operands& x, Stages& stages, Place& place, int length) {
+__device__ inline void chain(DWord (&d)[D_WORDS], const Operands& x, Stages& stages, Place& place, int length) {
     u32 last = 0;
     for (int k = 0; k < length; ++k, place.advance()) {
         await(&stages.full[place.stage], place.odd);
@@ -148,9 +148,9 @@ __device__ inline u32 bits(int x) { return x; }
 __device__ inline void set(float& x, u32 bits) { x = __uint_as_float(bits); }
 __device__ inline void set(int& x, u32 bits) { x = bits; }
 
-__device__ inline uint4 four(const Sum* d) { return make_uint4(bits(d[0]), bits(d[1]), bits(d[2]), bits(d[3])); }
+__device__ inline uint4 four(const DNumber* d) { return make_uint4(bits(d[0]), bits(d[1]), bits(d[2]), bits(d[3])); }
 
-__device__ inline void unpack(uint4 v, Sum* d) { set(d[0], v.x), set(d[1], v.y), set(d[2], v.z), set(d[3], v.w); }
+__device__ inline void unpack(uint4 v, DNumber* d) { set(d[0], v.x), set(d[1], v.y), set(d[2], v.z), set(d[3], v.w); }
 
 __device__ inline void store_pair(u32 to, float low, float high) {
     asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(low), "f"(high) : "memory");
