@@ -97,37 +97,36 @@ __device__ inline void store(const Product& p, const Tile& at, const DNumber (&s
     const u32 warp = threadIdx.x / WARP - 4, lane = threadIdx.x % WARP;
     const u32 base = load::shared_address(staged);
     const int row = at.row + warp * 16;
-    float d[WORDS];
-#pragma unroll
-    for (int i = 0; i < WORDS; ++i) d[i] = finish::carried(sums[i]);
-    if constexpr (FACTORS) {
-        const i64 first = row + lane / 4;
-        const float low = first < p.rows ? finish::number<float>(p.factors.scale_a, first) : 0,
-                    high = first + 8 < p.rows ? finish::number<float>(p.factors.scale_a, first + 8) : 0;
-#pragma unroll
-        for (int i = 0; i < WORDS; ++i) {
-            const int column = at.column + i / 4 * 8 + lane % 4 * 2 + i % 2;
-            if (column < p.columns) d[i] = finish::scaled(p.factors, d[i], i / 2 % 2 ? high : low, column);
-        }
-    }
+    const i64 first_row = row + lane / 4;
+    const float low = FACTORS && first_row < p.rows ? finish::number<float>(p.factors.scale_a, first_row) : 0,
+                high = FACTORS && first_row + 8 < p.rows ? finish::number<float>(p.factors.scale_a, first_row + 8) : 0;
 #pragma unroll
     for (int c = 0; c < COLUMNS; c += OUT_COLUMNS) {
-        __syncwarp();
         const int width = COLUMNS - c < OUT_COLUMNS ? COLUMNS - c : OUT_COLUMNS;
+        float d[OUT_COLUMNS / 2];
+#pragma unroll
+        for (int i = 0; i < OUT_COLUMNS / 2; ++i) {
+            if (c / 2 + i >= WORDS) continue;
+            d[i] = finish::carried(sums[c / 2 + i]);
+            const int column = at.column + c + i / 4 * 8 + lane % 4 * 2 + i % 2;
+            if (FACTORS && column < p.columns) d[i] = finish::scaled(p.factors, d[i], i / 2 % 2 ? high : low, column);
+        }
+        __syncwarp();
         if constexpr (STAGED_BYTES == 4) {
 #pragma unroll
-            for (int j = 0; j < width; j += 8) {
-                const int i = (c + j) / 2;
+            for (int j = 0; j < OUT_COLUMNS; j += 8) {
+                if (j >= width) continue;
                 const u32 unit = j / 4 + lane % 4 / 2, r = lane / 4, to = base + r * LINE + (unit ^ r) * 16 + lane % 2 * 8;
-                store_pair(to, d[i], d[i + 1]);
-                store_pair(to + 8 * LINE, d[i + 2], d[i + 3]);
+                store_pair(to, d[j / 2], d[j / 2 + 1]);
+                store_pair(to + 8 * LINE, d[j / 2 + 2], d[j / 2 + 3]);
             }
         } else {
 #pragma unroll
-            for (int j = 0; j < width; j += 16) {
+            for (int j = 0; j < OUT_COLUMNS; j += 16) {
+                if (j >= width) continue;
                 const u32 r = lane % 16, unit = j / 8 + lane / 16, to = base + r * LINE + (unit ^ r % 8) * 16;
-                if (j + 8 < width) store_matrices(to, d + (c + j) / 2);
-                else store_half(to, d + (c + j) / 2);
+                if (j + 8 < width) store_matrices(to, d + j / 2);
+                else store_half(to, d + j / 2);
             }
         }
         __syncwarp();
