@@ -227,7 +227,9 @@ def _side(
     tiles_k, tiles_lines = -(-pitch // 64), -(-lines // 64)
     tiles = tiles_k * tiles_lines * batches
     along_lines = int(abs(x.line) < abs(x.k))
-    problem = PackedLines(0, 0, x.line, x.k, x.batch, lines, k, pitch, tiles, tiles_k, tiles_lines, along_lines)
+    problem = PackedLines(
+        0, 0, x.line, x.k, x.batch, lines, k, pitch, tiles, tiles_k, tiles_lines, along_lines
+    )
     pack = KernelChoice("pack_matrix", {"INPUT": _INPUTS[size]}, min(tiles, 1 << 20), 256, problem)
     pitches = pitch * size, lines * pitch * size
     return Side(

@@ -158,8 +158,9 @@ def _start(
         general = _general_launch(plan, kernel, _nowhere(a), _nowhere(b), batch, bool(factors), gpu)
         general.start(a.address, b.address, out, factors, stream)
         return
+    fold = not factors or not factors[0].step  # else each batch begins with the first scale
     size, result = get_format(kernel.a).dtype.itemsize, get_format(plan.result).dtype.itemsize
-    for operands, at_a, at_b, at_out in _parts(a, b, product.matrix, size):
+    for operands, at_a, at_b, at_out in _parts(a, b, product.matrix, size, fold):
         operands = operands._replace(c_aligned=(out + at_out * result) % 16 == 0)
         launch = _launch(plan, kernel, operands, bool(factors), gpu)
         room = (
@@ -175,13 +176,13 @@ def _nowhere(x: Strided) -> Strided:
 
 
 def _parts(
-    a: Strided, b: Strided, matrix: tuple[int, ...], size: int
+    a: Strided, b: Strided, matrix: tuple[int, ...], size: int, fold: bool
 ) -> Iterator[tuple[Operands, int, int, int]]:
     """The batch as batches of one dimension, each with the place where its operands and its result begin, in elements."""
     m, k, n = matrix[-2], a.shape[-1], matrix[-1]
     own = (a.strides[:-2], b.strides[:-2])
     extents, (of_a, of_b) = collapse(matrix[:-2], own)
-    if len(extents) == 1 and not of_b[0] and of_a[0] == m * a.strides[-2]:  # rows of one matrix
+    if fold and len(extents) == 1 and not of_b[0] and of_a[0] == m * a.strides[-2]:  # rows of one matrix
         m, extents, of_a, of_b = m * extents[0], (), (), ()
     inner = extents[-1:] or (1,)
     aligned_a, aligned_b = (
