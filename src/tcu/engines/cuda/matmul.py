@@ -16,7 +16,16 @@ from tcu.formats.format import format_of, get_format
 from tcu.gpu.arrays import DeviceArray, Library, collapse, library_of
 from tcu.gpu.device import Gpu, current, find_gpu
 from tcu.gpu.kernels import Kernel, find_kernel
-from tcu.gpu.matmul import RESULTS, Factor, Lines, MatmulLaunch, Operands, matmul_recipe
+from tcu.gpu.matmul import (
+    RESULTS,
+    Factor,
+    Lines,
+    MatmulLaunch,
+    Operands,
+    double_recipe,
+    has_double,
+    matmul_recipe,
+)
 from tcu.gpu.matmul_mma import GeneralLaunch, general_choice
 from tcu.gpu.mma import Strided, broadcast
 from tcu.ops.matmul import FACTORS, MatmulCall, Product, check_factor, product_of
@@ -154,7 +163,7 @@ def _start(
 ) -> None:  # fmt: skip
     """Put the launches on the stream."""
     plan, batch = product.plan, product.matrix[:-2]
-    if kernel.name != "wgmma":
+    if kernel.name != "wgmma" and not has_double(kernel, gpu.compute_capability):
         general = _general_launch(plan, kernel, _nowhere(a), _nowhere(b), batch, bool(factors), gpu)
         general.start(a.address, b.address, out, factors, stream)
         return
@@ -200,7 +209,8 @@ def _parts(
 
 @lru_cache(1024)
 def _launch(plan: MatmulPlan, kernel: Kernel, operands: Operands, factors: bool, gpu: Gpu) -> MatmulLaunch:
-    return MatmulLaunch(matmul_recipe(plan, kernel, operands, factors, gpu.multiprocessors), gpu)
+    recipe = double_recipe if kernel.output == "binary64" else matmul_recipe
+    return MatmulLaunch(recipe(plan, kernel, operands, factors, gpu.multiprocessors), gpu)
 
 
 @lru_cache(1024)
