@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tcu.engines.cuda.mma import check_arithmetic, own_unit
+from tcu.engines.cuda.own import check_arithmetic, own_unit
 from tcu.errors import DtypeError, ParameterError
 from tcu.formats.format import format_of, get_format
 from tcu.gpu.arrays import DeviceArray, Library, collapse, library_of
@@ -31,6 +31,8 @@ from tcu.gpu.mma import Strided, broadcast
 from tcu.ops.matmul import FACTORS, MatmulCall, Product, check_factor, product_of
 from tcu.ops.result import check_dtype
 from tcu.plan.matmul import MatmulPlan
+from tcu.units import Instruction
+from tcu.units.shapes import product_shape
 
 __all__ = ["multiply"]
 
@@ -38,8 +40,11 @@ _NONE = {"scale_a": 1.0, "scale_b": 1.0, "bias": -0.0}
 """Which leave every number as it is."""
 
 
-def multiply(call: MatmulCall) -> Any:
-    """The product, in ``out`` if there is one.  Raises what :func:`tcu.matmul` raises."""
+def multiply(call: MatmulCall, row: Instruction | None = None) -> Any:
+    """The product, in ``out`` if there is one.  Raises what :func:`tcu.matmul` raises.
+
+    By the instruction of ``row``, if there is one, for matrices only: :func:`tcu.mma`.
+    """
     library = library_of(call.a) or library_of(call.b)
     assert library is not None
     arrays = {name: getattr(call, name) for name in ("a", "b", *FACTORS, "out")}
@@ -51,9 +56,12 @@ def multiply(call: MatmulCall) -> Any:
         stream = library.current_stream(ordinal)
         a, b = (library.view(name, arrays[name], stream) for name in ("a", "b"))
         out = None if call.out is None else library.view("out", call.out, stream)
+        if row is not None:
+            product_shape(a.shape, b.shape, None)
         formats = format_of(a.dtype).name, format_of(b.dtype).name
         product = product_of(a.shape, b.shape, formats, call.options, None if out is None else out.dtype)
-        kernel = _kernel(product, call.options.unit, gpu)
+        row = row or _own_row(product, call.options.unit, gpu)
+        kernel = find_kernel(row, gpu.compute_capability, gpu.name)
         target = get_format(product.plan.result)
         if out is not None:
             if out.shape != product.shape:
@@ -99,12 +107,12 @@ def _home(library: Library, arrays: dict[str, Any]) -> int:
     return ordinals["a"]
 
 
-def _kernel(product: Product, unit: Any, gpu: Gpu) -> Kernel:
-    """Of the GPU's own instruction, which must compute as that of ``unit``, if one is asked for."""
+def _own_row(product: Product, unit: Any, gpu: Gpu) -> Instruction:
+    """The GPU's own instruction, which must compute as that of ``unit``, if one is asked for."""
     own = product.instruction(own_unit(gpu))
     if unit is not None:
         check_arithmetic(own, product.instruction(unit), gpu.name, unit)
-    return find_kernel(own, gpu.compute_capability, gpu.name)
+    return own
 
 
 def _factors(call: MatmulCall, product: Product, library: Library, stream: int) -> tuple[Any, ...]:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from tcu.errors import ParameterError
+from tcu.engines.cuda.matmul import multiply
+from tcu.engines.cuda.own import check_arithmetic, own_unit
 from tcu.formats.format import format_of
 from tcu.gpu.arrays import dtype_of, ordinal_of
-from tcu.gpu.device import Gpu, find_gpu
+from tcu.gpu.device import find_gpu
 from tcu.gpu.mma import multiply_accumulate
-from tcu.units import Instruction, Unit, find_instruction, get_unit
+from tcu.ops.matmul import MatmulCall, MatmulOptions
+from tcu.units import Unit, find_instruction
 
-__all__ = ["check_arithmetic", "mma", "own_unit"]
+__all__ = ["mma"]
 
 
 def mma(a: Any, b: Any, c: Any, unit: str | Unit | None, instruction: str) -> Any:
@@ -24,22 +26,6 @@ def mma(a: Any, b: Any, c: Any, unit: str | Unit | None, instruction: str) -> An
         check_arithmetic(
             own, find_instruction(unit, instruction, first, second, formats[2]), at_hand.name, unit
         )
-    return multiply_accumulate(a, b, c, own)
-
-
-def own_unit(gpu: Gpu) -> Unit:
-    """The catalogue's unit of a GPU.  Raises ParameterError where there is none."""
-    if not gpu.units:
-        raise ParameterError(
-            f"{gpu.name} is not in the catalogue: tcu.probe and tcu.infer tell what it computes"
-        )
-    return gpu.units[0]
-
-
-def check_arithmetic(own: Instruction, asked: Instruction, name: str, unit: str | Unit) -> None:
-    """Raises ParameterError for a unit that computes otherwise."""
-    if (own.arithmetic, own.k) != (asked.arithmetic, asked.k):
-        raise ParameterError(
-            f"{name} computes {own.signature} otherwise than {get_unit(unit).name}: pass host arrays "
-            "for the model of that unit, or leave unit out for the bits of this GPU"
-        )
+    if c is not None:
+        return multiply_accumulate(a, b, c, own)
+    return multiply(MatmulCall(a, b, options=MatmulOptions("chain", "cut")), own)
