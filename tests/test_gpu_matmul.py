@@ -75,6 +75,9 @@ CASES: dict[str, Callable[[], Case]] = {
     "scales and a bias": lambda: plain(
         200, 300, 264, scale_a=numbers(200, dtype=F32), scale_b=numbers(264, dtype=F32), bias=numbers(264), dtype=BF16
     ),
+    "scales of a batch": lambda: (
+        numbers(3, 200, 128), numbers(128, 72), {"scale_a": numbers(200, dtype=F32), "bias": numbers(72, dtype=F32)}
+    ),
     "scales of few rows": lambda: plain(20, 300, 264, E4M3, scale_a=numbers(20, dtype=F32), scale_b=2.5),
     "scales of integers": lambda: plain(200, 300, 264, S8, scale_a=numbers(200, dtype=F32), dtype=F32),
     "scales of binary64": lambda: plain(50, 60, 64, F64, scale_a=0.3, bias=numbers(64, dtype=F64)),

@@ -17,7 +17,7 @@ from tcu.formats import get_format
 from tcu.gpu.compiler import task_of
 from tcu.gpu.kernels import KERNELS, Kernel, architecture, find_kernel
 from tcu.gpu.launch import KernelChoice
-from tcu.gpu.matmul import Lines, MatmulRecipe, Operands, matmul_recipe
+from tcu.gpu.matmul import Lines, MatmulRecipe, Operands, double_recipe, has_double, matmul_recipe
 from tcu.gpu.matmul_mma import general_choice
 from tcu.gpu.mma import Strided
 from tcu.plan.matmul import MatmulPlan, make_matmul_plan
@@ -136,6 +136,21 @@ def test_products_by_wgmma_compile_and_their_mmas_are_not_serialized(which: str,
     for side in recipe.sides:
         if side.pack is not None:
             assert compile_once(task_of("pack_matrix.cu", side.pack.macros, "sm_90")).log == ""
+
+
+@pytest.mark.parametrize("factors", [False, True])
+@pytest.mark.parametrize("result", ["binary64", "bfloat16"])
+def test_products_of_binary64_compile(result: str, factors: bool) -> None:
+    nvrtc_or_skip()
+    plan = make_matmul_plan(4096, "binary64", "binary64", result=result)
+    row = product_instruction(get_unit("H200"), "binary64", "binary64", "binary64")
+    kernel = find_kernel(row, (9, 0))
+    assert has_double(kernel, (9, 0))
+    recipe = double_recipe(plan, kernel, lying(4096, 4096, 4096), factors, MULTIPROCESSORS)
+    binary = compile_once(task_of("matmul_double.cu", recipe.product.macros, "sm_90a"))
+    assert binary.log == ""
+    assert "m16n8k16" in binary.ptx
+    assert recipe.product.shared <= SHARED
 
 
 @pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel.name == "mma"], ids=str)

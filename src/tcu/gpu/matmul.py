@@ -16,13 +16,23 @@ from typing import Any, NamedTuple
 from tcu.formats import get_format
 from tcu.gpu.device import Gpu, call
 from tcu.gpu.imports import cuda_module
-from tcu.gpu.kernels import Kernel
+from tcu.gpu.kernels import KERNELS, Kernel
 from tcu.gpu.launch import KernelChoice, bind
 from tcu.gpu.structs import struct
 from tcu.gpu.workspace import workspace
 from tcu.plan.matmul import MatmulPlan
 
-__all__ = ["Factor", "Lines", "MatmulLaunch", "MatmulRecipe", "Operands", "matmul_recipe", "wgmma"]
+__all__ = [
+    "Factor",
+    "Lines",
+    "MatmulLaunch",
+    "MatmulRecipe",
+    "Operands",
+    "double_recipe",
+    "has_double",
+    "matmul_recipe",
+    "wgmma",
+]
 
 LINE = 128
 """Bytes of k in a stage of a kernel's ring: a line of shared memory that is swizzled."""
@@ -32,8 +42,8 @@ SWAPPED_ROWS = 128
 """Rows of a product up to which its columns take their place, 64 of them a block."""
 RESULTS = {"binary16": 0, "bfloat16": 1, "binary32": 2, "binary64": 3, "s32": 4}
 """As device/types/options.cuh and device/finish/factors.cuh number them."""
-_INPUTS = {1: "u8", 2: "u16", 4: "u32"}
-_MAP_TYPES = {"binary16": "FLOAT16", "bfloat16": "BFLOAT16", "tf32": "TFLOAT32"}
+_INPUTS = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
+_MAP_TYPES = {"binary16": "FLOAT16", "bfloat16": "BFLOAT16", "tf32": "TFLOAT32", "binary64": "FLOAT64"}
 """Of a tensor map; the engine rounds numbers of binary32 to TF32 if it is told that they are. All others are bytes."""
 
 TensorMap = struct("TensorMap", """
@@ -139,12 +149,13 @@ class Tensor:
     pitches: tuple[int, int]
     """Bytes."""
     box: tuple[int, int]
+    swizzled: bool = True
 
     def at(self, address: int) -> Any:
         """The tensor map of what lies there."""
         driver = cuda_module("cuda.bindings.driver")
         wide, narrow = driver.cuuint64_t, driver.cuuint32_t
-        kinds = driver.CUtensorMapDataType
+        kinds, swizzles = driver.CUtensorMapDataType, driver.CUtensorMapSwizzle
         return call(
             "cuTensorMapEncodeTiled",
             getattr(kinds, f"CU_TENSOR_MAP_DATA_TYPE_{self.kind}"),
@@ -155,7 +166,7 @@ class Tensor:
             [narrow(x) for x in (*self.box, 1)],
             [narrow(1)] * 3,
             driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-            driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
+            swizzles.CU_TENSOR_MAP_SWIZZLE_128B if self.swizzled else swizzles.CU_TENSOR_MAP_SWIZZLE_NONE,
             driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
             driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )
@@ -211,14 +222,16 @@ def _side(
         return x.aligned and along == 1 and all(0 < each < 1 << 40 and each % UNIT == 0 for each in pitches)
 
     batches = batch if x.batch else 1
-    per_line = LINE // size
+    per_line = LINE // size // (4 if size == 8 else 1)  # of binary64, four boxes of four
 
     def pitch_of(step: int, extent: int) -> int:
         return step * size if extent > 1 else UNIT
 
     if k and fits(x.k, x.line, lines):
         pitches = pitch_of(x.line, lines), pitch_of(x.batch, batches)
-        return Side(Tensor(kind, size, (k, lines, batches), pitches, (per_line, box_lines)), True, None, 0)
+        return Side(
+            Tensor(kind, size, (k, lines, batches), pitches, (per_line, box_lines), size < 8), True, None, 0
+        )
     if k and size == 2 and fits(x.line, x.k, k):
         pitches = pitch_of(x.k, k), pitch_of(x.batch, batches)
         return Side(Tensor(kind, size, (lines, k, batches), pitches, (64, per_line)), False, None, 0)
@@ -227,11 +240,16 @@ def _side(
     tiles_k, tiles_lines = -(-pitch // 64), -(-lines // 64)
     tiles = tiles_k * tiles_lines * batches
     along_lines = int(abs(x.line) < abs(x.k))
-    problem = PackedLines(0, 0, x.line, x.k, x.batch, lines, k, pitch, tiles, tiles_k, tiles_lines, along_lines)
+    problem = PackedLines(
+        0, 0, x.line, x.k, x.batch, lines, k, pitch, tiles, tiles_k, tiles_lines, along_lines
+    )
     pack = KernelChoice("pack_matrix", {"INPUT": _INPUTS[size]}, min(tiles, 1 << 20), 256, problem)
     pitches = pitch * size, lines * pitch * size
     return Side(
-        Tensor(kind, size, (pitch, lines, batches), pitches, (per_line, box_lines)), True, pack, offset
+        Tensor(kind, size, (pitch, lines, batches), pitches, (per_line, box_lines), size < 8),
+        True,
+        pack,
+        offset,
     )
 
 
@@ -322,6 +340,45 @@ def matmul_recipe(
         "matmul", macros, blocks, 128 * (tiles.consumers + 1), problem, shared=bytes_shared, specific=True
     )  # fmt: skip
     return MatmulRecipe(False, (top, left), choice, room.size, shared, blocks * 4 * tiles.consumers)
+
+
+def has_double(kernel: Kernel, capability: tuple[int, int]) -> bool:
+    """Whether :func:`double_recipe` serves."""
+    return kernel.output == "binary64" and capability == (9, 0)
+
+
+def double_recipe(
+    plan: MatmulPlan, kernel: Kernel, x: Operands, factors: bool, multiprocessors: int
+) -> MatmulRecipe:
+    """Launches for binary64.
+
+    Its unit adds one product after the other, so MMAs of any k have the same bits: here those of the largest, 16.
+    """
+    kernel = next(each for each in KERNELS if each.a == "binary64" and each.k == 16)
+    room = _Room()
+    k = x.k or UNIT // 8
+    height, width = 128, 128 if x.columns > 64 else 64
+    top = _side(x.a, x.rows, x.k, x.batch, kernel, "FLOAT64", height, room)
+    left = _side(x.b, x.columns, x.k, x.batch, kernel, "FLOAT64", width, room)
+    tile_rows, tile_columns = -(-x.rows // height), -(-x.columns // width)
+    count = tile_rows * tile_columns * x.batch
+    size = get_format(plan.result).dtype.itemsize
+    problem = Product(
+        c_row_stride=x.c_row * size, c_batch_stride=x.c_batch * size, rows=x.rows, columns=x.columns,
+        k_stages=-(-k * 8 // LINE), aligned=int(x.c_aligned and x.columns % 2 == x.c_row % 2 == x.c_batch % 2 == 0),
+        a_batched=int(bool(x.a.batch)), b_batched=int(bool(x.b.batch)),
+        tiles=count, tile_rows=tile_rows, tile_columns=tile_columns, units=1,
+    )  # fmt: skip
+    stages = 6
+    macros = {
+        **kernel.macros, "CONSUMERS": 2, "COLUMNS": width, "STAGES": stages, "CLUSTER": 1, "A_K": 1, "B_K": 1, "INPUT_BYTES": 8,
+        "RESULT": RESULTS[plan.result], "FACTORS": int(factors), "GROUP": _GROUP,
+    }  # fmt: skip
+    shared = stages * ((height + width) * LINE + UNIT) + 1024
+    choice = KernelChoice(
+        "matmul_double", macros, min(count, multiprocessors), 384, problem, shared=shared, specific=True
+    )  # fmt: skip
+    return MatmulRecipe(False, (top, left), choice, room.size, 0, 0)
 
 
 def _names(kernel: Kernel, swapped: bool, top: Side, left: Side) -> dict[str, str]:

@@ -16,7 +16,16 @@ from tcu.formats.format import format_of, get_format
 from tcu.gpu.arrays import DeviceArray, Library, collapse, library_of
 from tcu.gpu.device import Gpu, current, find_gpu
 from tcu.gpu.kernels import Kernel, find_kernel
-from tcu.gpu.matmul import RESULTS, Factor, Lines, MatmulLaunch, Operands, matmul_recipe
+from tcu.gpu.matmul import (
+    RESULTS,
+    Factor,
+    Lines,
+    MatmulLaunch,
+    Operands,
+    double_recipe,
+    has_double,
+    matmul_recipe,
+)
 from tcu.gpu.matmul_mma import GeneralLaunch, general_choice
 from tcu.gpu.mma import Strided, broadcast
 from tcu.ops.matmul import FACTORS, MatmulCall, Product, check_factor, product_of
@@ -154,12 +163,13 @@ def _start(
 ) -> None:  # fmt: skip
     """Put the launches on the stream."""
     plan, batch = product.plan, product.matrix[:-2]
-    if kernel.name != "wgmma":
+    if kernel.name != "wgmma" and not has_double(kernel, gpu.compute_capability):
         general = _general_launch(plan, kernel, _nowhere(a), _nowhere(b), batch, bool(factors), gpu)
         general.start(a.address, b.address, out, factors, stream)
         return
+    fold = not factors or not factors[0].step  # else each batch begins with the first scale
     size, result = get_format(kernel.a).dtype.itemsize, get_format(plan.result).dtype.itemsize
-    for operands, at_a, at_b, at_out in _parts(a, b, product.matrix, size):
+    for operands, at_a, at_b, at_out in _parts(a, b, product.matrix, size, fold):
         operands = operands._replace(c_aligned=(out + at_out * result) % 16 == 0)
         launch = _launch(plan, kernel, operands, bool(factors), gpu)
         room = (
@@ -175,13 +185,13 @@ def _nowhere(x: Strided) -> Strided:
 
 
 def _parts(
-    a: Strided, b: Strided, matrix: tuple[int, ...], size: int
+    a: Strided, b: Strided, matrix: tuple[int, ...], size: int, fold: bool
 ) -> Iterator[tuple[Operands, int, int, int]]:
     """The batch as batches of one dimension, each with the place where its operands and its result begin, in elements."""
     m, k, n = matrix[-2], a.shape[-1], matrix[-1]
     own = (a.strides[:-2], b.strides[:-2])
     extents, (of_a, of_b) = collapse(matrix[:-2], own)
-    if len(extents) == 1 and not of_b[0] and of_a[0] == m * a.strides[-2]:  # rows of one matrix
+    if fold and len(extents) == 1 and not of_b[0] and of_a[0] == m * a.strides[-2]:  # rows of one matrix
         m, extents, of_a, of_b = m * extents[0], (), (), ()
     inner = extents[-1:] or (1,)
     aligned_a, aligned_b = (
@@ -199,7 +209,8 @@ def _parts(
 
 @lru_cache(1024)
 def _launch(plan: MatmulPlan, kernel: Kernel, operands: Operands, factors: bool, gpu: Gpu) -> MatmulLaunch:
-    return MatmulLaunch(matmul_recipe(plan, kernel, operands, factors, gpu.multiprocessors), gpu)
+    recipe = double_recipe if kernel.output == "binary64" else matmul_recipe
+    return MatmulLaunch(recipe(plan, kernel, operands, factors, gpu.multiprocessors), gpu)
 
 
 @lru_cache(1024)

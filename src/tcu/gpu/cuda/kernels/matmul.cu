@@ -1,7 +1,7 @@
 // C = A·B by wgmma, tiles of C handed to blocks in turn, on sm_90.  The macros of device/product/stages.cuh, and
 //   GROUP       rows of tiles that are finished together
 
-#include "device/product/stages.cuh"
+#include "device/product/chains.cuh"
 
 using namespace tcu;
 using namespace tcu::product;
@@ -20,17 +20,6 @@ struct BlockMemory {
 };
 
 #if __CUDA_ARCH_FEAT_SM90_ALL
-
-// Tiles in groups of GROUP rows (of clusters), down the columns: what a wave of blocks reads stays in the second cache.
-__device__ inline Tile locate(const Product& p, u32 tile, u32 rank) {
-    const u32 each = p.tile_rows * p.tile_columns, batch = tile / each;
-    tile -= batch * each;
-    const u32 group = GROUP * p.tile_columns, first = tile / group * GROUP;
-    const u32 height = min(p.tile_rows - first, static_cast<u32>(GROUP));
-    tile %= group;
-    return {static_cast<int>((first + tile % height) * CLUSTER + rank) * ROWS, static_cast<int>(tile / height) * COLUMNS,
-            static_cast<int>(batch)};
-}
 
 // A part of the work of a block: stages [k, end) of a tile.
 struct Stretch {
@@ -185,7 +174,7 @@ __device__ inline void consume(const Product& p, BlockMemory& memory, u32 rank) 
     Place place;
     Work work(p);
     for (Stretch stretch; work.take(stretch);) {
-        const Tile at = locate(p, stretch.tile, rank);
+        const Tile at = locate<GROUP>(p, stretch.tile, rank);
         DNumber sums[WORDS];
         if constexpr (CHUNK == 0) {
             DWord d[D_WORDS];
@@ -223,16 +212,16 @@ extern "C" __global__ void __launch_bounds__((CONSUMERS + 1) * 128, 1) matmul(co
     __syncthreads();
     if constexpr (CLUSTER > 1) load::sync_cluster();
     if (threadIdx.x < 128) {
-        mma::give_registers<PRODUCER_REGISTERS>();
+        give_registers<PRODUCER_REGISTERS>();
         if (threadIdx.x < WARP && load::is_elected()) {
             Place place;
             Work work(p);
             for (Stretch stretch; work.take(stretch);)
-                ask(p, memory.stages, place, locate(p, stretch.tile, rank), stretch.k, stretch.end, rank);
+                ask(p, memory.stages, place, locate<GROUP>(p, stretch.tile, rank), stretch.k, stretch.end, rank);
         }
         __syncwarp();
     } else {
-        mma::take_registers<CONSUMER_REGISTERS>();
+        take_registers<CONSUMER_REGISTERS>();
         consume(p, memory, rank);
     }
     if constexpr (CLUSTER > 1) load::sync_cluster();  // others may still arrive at this block's barriers

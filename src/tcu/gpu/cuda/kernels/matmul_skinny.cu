@@ -5,7 +5,7 @@
 //
 // The results of the chunks of all parts but the first wait in memory.  The last block of a tile adds them up in order.
 
-#include "device/product/stages.cuh"
+#include "device/product/chains.cuh"
 
 using namespace tcu;
 using namespace tcu::product;

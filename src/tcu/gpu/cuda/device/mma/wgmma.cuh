@@ -70,16 +70,6 @@ __device__ inline DNumber value(const DWord* d, int i) {
     asm("{ .reg .b16 h; mov.b16 h, %1; cvt.f32.f16 %0, h; }" : "=f"(value) : "h"(static_cast<u16>(static_cast<u32>(d[i / PER_WORD]) >> i % PER_WORD * 16)));
     return value;
 }
-
-template <int COUNT>
-__device__ inline void give_registers() {
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
-}
-
-template <int COUNT>
-__device__ inline void take_registers() {
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
-}
 #endif
 
 }  // namespace tcu::mma
