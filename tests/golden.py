@@ -195,6 +195,8 @@ class Case:
         """Of its plan, if there is one."""
         if self.given.get("variant") in SEGMENTED:
             return "segmented"
+        if self.operation == "segment_matmul":
+            return "matmul"
         return FAMILIES.get(self.operation.partition(" ")[0].removeprefix("segment_"))
 
     def columns(self) -> Row:
@@ -211,7 +213,7 @@ FAMILIES = {
     "sum": "sum", "mean": "sum", "error_bound": "sum", "dot": "dot", "norm": "dot", "dot_error_bound": "dot",
     "var": "dot", "std": "dot", "var_error_bound": "dot", "std_error_bound": "dot",
     "cumsum": "scan", "cumsum_error_bound": "scan", "dft": "transform", "transform": "transform",
-    "product": "matmul", "product_error_bound": "matmul",
+    "product": "matmul", "matmul_error_bound": "matmul",
 }  # fmt: skip
 
 
@@ -514,7 +516,8 @@ def of_matrices() -> Iterator[Case]:
         yield case(
             "matmul", "product", a, "ordinary", shapes, layout="transposed", unit=unit, b=b, dtype="float16"
         )
-        yield case("matmul", "product_error_bound", a, "ordinary", shapes[1:4], unit=unit, b=b)
+        yield case("matmul", "segment_matmul", a, "wide", [(70, 11, 300)], unit=unit, b=b)
+        yield case("matmul", "matmul_error_bound", a, "ordinary", shapes[1:4], unit=unit, b=b)
     for unit in ("A100", "H100", "B200"):
         yield case(
             "matmul", "product", "binary32", "ordinary", shapes, unit=unit, b="binary32", rounding="cut"
@@ -729,6 +732,16 @@ def _product(each: Case, shape: Shape, place: Host) -> Any:
     return tcu.matmul(a, b, unit=each.unit, **given)
 
 
+def _segments_product(each: Case, shape: Shape, place: Host) -> Any:
+    """Rows in five segments, one of them empty."""
+    m, n, k = shape
+    given = each.given
+    x = laid(each, (m, k), place, "a")
+    weights = laid(replace(each, dtype=given.pop("b")), (5, k, n), place, "b")
+    edges = place.array(np.array([0, 1, 1, m // 3, m - 2, m]))
+    return tcu.segment_matmul(x, weights, edges, unit=each.unit, **given)
+
+
 def _bound_of_product(each: Case, shape: Shape, place: Host) -> str:
     m, n, k = shape
     given = each.given
@@ -843,7 +856,7 @@ def short(data: Any) -> str:
 OPERATIONS: dict[str, Callable[[Case, Shape, Host], Any]] = {
     "error_bound": _bound, "dot_error_bound": _bound, "var_error_bound": _bound,
     "std_error_bound": _bound, "cumsum_error_bound": _bound, "mma": _mma,
-    "product": _product, "product_error_bound": _bound_of_product,
+    "product": _product, "segment_matmul": _segments_product, "matmul_error_bound": _bound_of_product,
     "integer_multiply": _integers, **dict.fromkeys(PROGRAMS, _program),
     **dict.fromkeys(("sum plan", "dot plan", "cumsum plan", "transform plan", "product plan"), _plan),
 }  # fmt: skip

@@ -168,7 +168,7 @@ def is_served(each: Case) -> bool:
         return bool(variant == DEFAULT_VARIANT)
     if "axis" in each.given:
         return variant in (DEFAULT_VARIANT, *SEGMENTED)
-    return each.file not in ("bounds", "plans")
+    return each.file not in ("bounds", "plans") and each.operation != "matmul_error_bound"
 
 
 def check_on_gpu(rows: list[Case]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from tcu.errors import DtypeError, ShapeError
@@ -75,9 +76,12 @@ class Product:
 
     def instruction(self, unit: str | Unit | None) -> Instruction:
         """That of a unit; None: the default one.  Raises UnknownNameError, DtypeError."""
-        return product_instruction(
-            DEFAULT_UNIT if unit is None else unit, *self.plan.operands, self.plan.accumulator
-        )
+        find = product_instruction if isinstance(unit, Unit) else _instruction
+        return find(DEFAULT_UNIT if unit is None else unit, *self.plan.operands, self.plan.accumulator)
+
+
+_instruction = lru_cache(1024)(product_instruction)
+"""Of units by name."""
 
 
 def product_of(
@@ -87,11 +91,25 @@ def product_of(
 
     Raises ShapeError, DtypeError, ParameterError.
     """
+    order, rounding, accumulator, _, dtype = options
+    given = a, b, formats, order, rounding, accumulator, out if dtype is None else dtype
+    try:
+        return _made(*given)
+    except DtypeError:
+        raise
+    except TypeError:  # of what has no hash, as symbols of torch.compile for a length
+        return _made.__wrapped__(*given)
+
+
+@lru_cache(4096)
+def _made(
+    a: Shape, b: Shape, formats: tuple[str, str], order: Any, rounding: Any, accumulator: Any, wanted: Any
+) -> Product:
+    """Kept, as a call on a GPU takes few microseconds."""
     first, second, matrix = matrices(a, b)
     shape = (*matrix[:-2], *(matrix[-2:-1] if len(a) > 1 else ()), *(matrix[-1:] if len(b) > 1 else ()))
-    wanted = out if options.dtype is None else options.dtype
     plan = make_matmul_plan(
-        first[-1], *formats, order=options.plan, rounding=options.rounding, accumulator=options.accumulator,
+        first[-1], *formats, order=order, rounding=rounding, accumulator=accumulator,
         result=None if wanted is None else _result(wanted, formats),
     )  # fmt: skip
     return Product(first, second, matrix, shape, plan)

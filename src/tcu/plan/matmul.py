@@ -85,10 +85,14 @@ class MatmulPlan:
         how = {"nearest": " (rounded to nearest)", "cut": " (cut)"}[self.rounding]
         lines = [
             f"sums of {self.k} products of {inputs}{how if 'tf32' in self.operands else ''}"
-            f"{said(self.version)}",
-            f"{self.chains} chains of MMAs from zero, {self.chunk} of K each, in {self.accumulator}",
+            f"{said(self.version)}"
         ]
-        if self.chains > 1:
+        if self.chains == 1:
+            lines.append(f"one chain of MMAs from zero, in {self.accumulator}")
+        elif self.chains:
+            lines.append(
+                f"{self.chains} chains of MMAs from zero, {self.chunk} of K each, in {self.accumulator}"
+            )
             lines.append(f"sequential {self.outside} additions of {self.chains} numbers")
         lines.append(f"rounded to {self.result}")
         return "\n".join(lines)
