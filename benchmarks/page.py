@@ -352,19 +352,41 @@ def cpu_mmas(found: dict[str, Document]) -> Iterator[str]:
     yield from (*table(("D = A·B + C", *ways), rows), "")
 
 
-SEGMENTS = tuple(
-    f"gpu-segments-{part}{size}"
-    for part in (
-        "rows",
-        "exactrows",
-        "segments",
-        "exactsegments",
-        "scans",
-        "rowscans",
-        "columnscans",
-        "segmentscans",
+def products(found: dict[str, Document]) -> Iterator[str]:
+    document = found["matmul-errors"]
+    figures = document["figures"]
+    yield from (origin("matmul-errors", document), "")
+    yield from (
+        "Errors of products on the model of an H100 by the length of their chains, root mean square over that of the "
+        "product, in 2^-24; in bold the chunk of `tcu.matmul`. Last, the largest of `tcu.matmul_error_bound`.",
+        "",
     )
-    for size in ("", f"-{1 << 26}", f"-{1 << 24}")
+    for case, rows in figures.items():
+        if case == "rates":
+            continue
+        chunks = [label for label in list(rows.values())[-1] if label.isdecimal()]
+        lines = []
+        for k, row in rows.items():
+            own = "chain" if row["chunk"] >= int(k) else str(int(row["chunk"]))
+            cells = [f"{row[label]:,.3g}" if label in row else "–" for label in (*chunks, "chain")]
+            cells = [
+                f"**{cell}**" if label == own else cell
+                for label, cell in zip((*chunks, "chain"), cells, strict=True)
+            ]
+            lines.append((power(int(k)), *cells, f"{row['bound']:,.3g}"))
+        yield from (*table((f"K, {case}", *chunks, "one chain", "bound"), lines), "")
+    yield from ("GFLOP/s of the model on one core, 256 × 4096 × 256:", "")
+    rates = [
+        (name, *(f"{rate * 1e-9:.1f}" for rate in each.values())) for name, each in figures["rates"].items()
+    ]
+    yield from (*table(("format", "chunks", "one chain"), rates), "")
+
+
+SEGMENT_PARTS = (
+    "rows", "exactrows", "segments", "exactsegments", "scans", "rowscans", "columnscans", "segmentscans"
+)  # fmt: skip
+SEGMENTS = tuple(
+    f"gpu-segments-{part}{size}" for part in SEGMENT_PARTS for size in ("", f"-{1 << 26}", f"-{1 << 24}")
 )
 """Files of gpu_segments.py, in full size and for fewer numbers in all."""
 
@@ -382,5 +404,6 @@ SECTIONS: tuple[tuple[str, tuple[str, ...], Callable[[dict[str, Document]], Iter
     ("Many ranks, simulated", ("simulate-ranks",), ranks),
     ("The model on a CPU", ("cpu",), cpu),
     ("MMAs of whole matrices on a CPU", ("cpu-mma",), cpu_mmas),
+    ("Products of matrices: errors by the length of chains", ("matmul-errors",), products),
 )  # fmt: skip
 """Title, files and what writes a section."""

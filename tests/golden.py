@@ -23,7 +23,7 @@ import math
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -47,11 +47,12 @@ from tcu.plan import (
     FmaStep,
     MmaStep,
     make_dot_plan,
+    make_matmul_plan,
     make_plan,
     tile_order,
 )
 from tcu.plan.plan import Step
-from tcu.units import CATALOGUE, get_unit
+from tcu.units import CATALOGUE, get_unit, product_instruction
 
 FOLDER = Path(__file__).parent / "data"
 Shape = tuple[int, ...]
@@ -183,7 +184,7 @@ class Case:
     unit: str | None
     options: tuple[tuple[str, Any], ...]
     shapes: tuple[Shape, ...] = field(compare=False)
-    """For a ragged array, how many segments; for an MMA, M, N and K."""
+    """For a ragged array, how many segments; for an MMA and a product of matrices, M, N and K."""
 
     @property
     def given(self) -> dict[str, Any]:
@@ -194,6 +195,8 @@ class Case:
         """Of its plan, if there is one."""
         if self.given.get("variant") in SEGMENTED:
             return "segmented"
+        if self.operation == "segment_matmul":
+            return "matmul"
         return FAMILIES.get(self.operation.partition(" ")[0].removeprefix("segment_"))
 
     def columns(self) -> Row:
@@ -210,6 +213,7 @@ FAMILIES = {
     "sum": "sum", "mean": "sum", "error_bound": "sum", "dot": "dot", "norm": "dot", "dot_error_bound": "dot",
     "var": "dot", "std": "dot", "var_error_bound": "dot", "std_error_bound": "dot",
     "cumsum": "scan", "cumsum_error_bound": "scan", "dft": "transform", "transform": "transform",
+    "product": "matmul", "matmul_error_bound": "matmul",
 }  # fmt: skip
 
 
@@ -269,6 +273,7 @@ def cases() -> Iterator[Case]:
     yield from of_exact_sums()
     yield from of_bounds()
     yield from of_instructions()
+    yield from of_matrices()
     yield from of_machines()
     yield from of_plans()
     yield from of_long_arrays()
@@ -489,6 +494,46 @@ def of_instructions() -> Iterator[Case]:
                 yield case("mma", "mma", row.a, kind, [shape], unit=unit.name, **formats)
 
 
+MATRICES = (*((name, name) for name in (*FORMATS, "e4m3", "e5m2")), *product(("u8", "s8"), repeat=2))
+"""Formats that are multiplied."""
+
+
+def of_matrices() -> Iterator[Case]:
+    """Products of matrices around the borders of chunks, on a unit of each arithmetic that has the formats."""
+    shapes = [(5, 3, 0), (19, 11, 129), (3, 40, 255), (19, 11, 257), (1, 33, 1000), (70, 2, 900)]
+    for unit, (a, b) in product(("H100", *UNITS), MATRICES):
+        plan = make_matmul_plan(1, a, b)
+        try:
+            product_instruction(unit, *plan.operands, plan.accumulator)
+        except DtypeError:
+            continue
+        for kind in ("ordinary", "wide", "special") if get_format(a).is_float else ("ordinary",):
+            yield case("matmul", "product", a, kind, shapes, unit=unit, b=b)
+        if not get_format(a).is_float:
+            continue
+        yield case("matmul", "product", a, "ordinary", shapes, unit=unit, b=b, plan="chain")
+        yield case("matmul", "product", a, "ordinary", shapes, unit=unit, b=b, dtype="bfloat16", scaled=True)
+        yield case(
+            "matmul", "product", a, "ordinary", shapes, layout="transposed", unit=unit, b=b, dtype="float16"
+        )
+        yield case("matmul", "segment_matmul", a, "wide", [(70, 11, 300)], unit=unit, b=b)
+        yield case("matmul", "matmul_error_bound", a, "ordinary", shapes[1:4], unit=unit, b=b)
+    for unit in ("A100", "H100", "B200"):
+        yield case(
+            "matmul", "product", "binary32", "ordinary", shapes, unit=unit, b="binary32", rounding="cut"
+        )
+        yield case(
+            "matmul",
+            "product",
+            "binary16",
+            "ordinary",
+            shapes,
+            unit=unit,
+            b="binary16",
+            accumulator="float16",
+        )
+
+
 def of_machines() -> Iterator[Case]:
     for unit, operand in (("H100", "binary16"), ("H100", "tf32"), ("A100", "bfloat16"), ("V100", "binary16")):
         for program, shapes in PROGRAMS.items():
@@ -523,6 +568,8 @@ def of_plans() -> Iterator[Case]:
         for options in ({}, {"block": 32}, {"block": 96}, {"block": 1024}):
             yield case("plans", "dot plan", dtype, "none", BEYOND, **options)
         yield case("plans", "cumsum plan", dtype, "none", BEYOND)
+    for (a, b), order in product(MATRICES, ("chunks", "chain")):
+        yield case("plans", "product plan", a, "none", BEYOND, b=b, order=order)
     for side, way in product((4, 16, 256), ("four", "three", "embedded")):
         lengths = (1, 2, 12, 16, 60, 64, 97, 210, 256, 1000, 1024, 4096, 65536, 1 << 20)
         yield case("plans", "transform plan", "binary16", "none", lengths, side=side, product=way)
@@ -674,6 +721,36 @@ def _mma(each: Case, shape: Shape, place: Host) -> Any:
     return tcu.mma(a, b, c, unit=each.unit, instruction=given["instruction"], executor=executor)
 
 
+def _product(each: Case, shape: Shape, place: Host) -> Any:
+    m, n, k = shape
+    given = each.given
+    a = laid(each, (m, k), place, "a")
+    b = laid(replace(each, dtype=given.pop("b")), (k, n), place, "b")
+    if given.pop("scaled", False):
+        for name, count in (("scale_a", m), ("scale_b", n), ("bias", n)):
+            given[name] = place.array(numbers("ordinary", "binary32", count, name))
+    return tcu.matmul(a, b, unit=each.unit, **given)
+
+
+def _segments_product(each: Case, shape: Shape, place: Host) -> Any:
+    """Rows in five segments, one of them empty."""
+    m, n, k = shape
+    given = each.given
+    x = laid(each, (m, k), place, "a")
+    weights = laid(replace(each, dtype=given.pop("b")), (5, k, n), place, "b")
+    edges = place.array(np.array([0, 1, 1, m // 3, m - 2, m]))
+    return tcu.segment_matmul(x, weights, edges, unit=each.unit, **given)
+
+
+def _bound_of_product(each: Case, shape: Shape, place: Host) -> str:
+    m, n, k = shape
+    given = each.given
+    a = laid(each, (m, k), HOST, "a")
+    b = laid(replace(each, dtype=given.pop("b")), (k, n), HOST, "b")
+    found = tcu.matmul_error_bound(a, b, unit=each.unit, **given)
+    return digest(np.array([float(f"{x:.9e}") for x in found.reshape(-1)]))
+
+
 def _machine(each: Case, place: Host, m: int = 256) -> Any:
     return tcu.Machine(m, 1, executor=place.executor(str(each.unit), each.dtype))
 
@@ -731,6 +808,9 @@ def _plan(each: Case, shape: Shape, place: Host) -> str:
         return short([scan.n, scan.input, scan.group, *scan.radices])
     if kind == "dot":
         return digest_of_plan(place.plans.make_dot_plan(n, fmt, **given))
+    if kind == "product":
+        plan = place.plans.make_matmul_plan(n, each.dtype, given.pop("b"), **given)
+        return short([plan.k, plan.inputs, plan.rounding, plan.accumulator, plan.chunk, plan.result])
     return digest_of_plan(place.plans.make_plan(n, fmt, get_unit("H100"), **given))
 
 
@@ -776,8 +856,9 @@ def short(data: Any) -> str:
 OPERATIONS: dict[str, Callable[[Case, Shape, Host], Any]] = {
     "error_bound": _bound, "dot_error_bound": _bound, "var_error_bound": _bound,
     "std_error_bound": _bound, "cumsum_error_bound": _bound, "mma": _mma,
+    "product": _product, "segment_matmul": _segments_product, "matmul_error_bound": _bound_of_product,
     "integer_multiply": _integers, **dict.fromkeys(PROGRAMS, _program),
-    **dict.fromkeys(("sum plan", "dot plan", "cumsum plan", "transform plan"), _plan),
+    **dict.fromkeys(("sum plan", "dot plan", "cumsum plan", "transform plan", "product plan"), _plan),
 }  # fmt: skip
 """Those that are not called as :func:`_reduction` calls all others."""
 

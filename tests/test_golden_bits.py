@@ -50,6 +50,7 @@ from tcu.plan import (
     Plan,
     ScanPlan,
     make_dot_plan,
+    make_matmul_plan,
     make_plan,
     make_scan_plan,
 )
@@ -65,7 +66,7 @@ def groups(*, long: bool) -> dict[str, list[Case]]:
     found: dict[str, list[Case]] = {}
     for file, rows in all_cases().items():
         for each in rows if (file == "long") == long else ():
-            what = each.given.get("variant", each.unit if file in ("mma", "machine") else None)
+            what = each.given.get("variant", each.unit if file in ("mma", "matmul", "machine") else None)
             name = " ".join(
                 str(part) for part in (file, each.operation, each.dtype, what) if part is not None
             )
@@ -167,7 +168,7 @@ def is_served(each: Case) -> bool:
         return bool(variant == DEFAULT_VARIANT)
     if "axis" in each.given:
         return variant in (DEFAULT_VARIANT, *SEGMENTED)
-    return each.file not in ("bounds", "plans")
+    return each.file not in ("bounds", "plans") and each.operation != "matmul_error_bound"
 
 
 def check_on_gpu(rows: list[Case]) -> None:
@@ -204,6 +205,7 @@ def test_a_plan_carries_the_version_of_its_family() -> None:
             assert make_plan(n, half, h100, variant=variant).version == VERSIONS[family]
     assert {make_dot_plan(n, half).version for n in (0, 1000)} == {VERSIONS["dot"]}
     assert make_scan_plan(1000, half).version == VERSIONS["scan"]
+    assert make_matmul_plan(1000, "f16", "f16").version == VERSIONS["matmul"]
     transform = golden.transform_plan(60, 16, "four", 1, "binary16", "float32", 14)
     assert transform is not None
     assert transform.version == VERSIONS["transform"]
@@ -279,6 +281,8 @@ def test_the_command_says_how_it_is_used(arguments: list[str], bounds: Path, cap
 
 PLANTED = {
     "dot._BLOCK": "128",
+    "matmul._CHUNKS": "{'binary16': 512, 'bfloat16': 256, 'tf32': 128, 'e4m3': 128, 'e5m2': 128}",
+    "matmul._MULTIPLE": "64",
     "scan._GROUP_BYTES": "16",
     "scan._RADICES": "(32, 16, 16)",
     "segmented._COLUMN": "32",

@@ -36,6 +36,9 @@ from tcu.surfaces.functions import segment_var as segment_var
 from tcu.surfaces.functions import std as std
 from tcu.surfaces.functions import sum as sum
 from tcu.surfaces.functions import var as var
+from tcu.surfaces.matmul import matmul as matmul
+from tcu.surfaces.matmul import segment_matmul as segment_matmul
+from tcu.surfaces.matmul_bound import matmul_error_bound as matmul_error_bound
 from tcu.units import Instruction as Instruction
 from tcu.units import Unit as Unit
 from tcu.version import __version__ as __version__

@@ -1,12 +1,15 @@
-"""All operators of tcu in PyTorch: importing this module registers ``torch.ops.tcu``.
+"""All operators of tcu in PyTorch, and what only PyTorch has: importing this module registers ``torch.ops.tcu``.
 
 The functions of tcu register what they need when they first meet a tensor.
 Import this where operators are named before that, or where a program that
 ``torch.export`` saved is loaded.  Raises ImportError without PyTorch.
 """
 
-from tcu.surfaces.torch import run as _run
+from __future__ import annotations
 
-__all__: list[str] = []
+from tcu.surfaces.torch import run as _run
+from tcu.surfaces.torch.matmul import linear as linear
+
+__all__ = ["linear"]
 
 del _run

@@ -22,6 +22,7 @@ __all__ = [
     "host_view",
     "is_tensor",
     "matrix_view",
+    "operand_view",
     "tensor_of",
 ]
 
@@ -51,15 +52,21 @@ def host_view(x: Any, name: str = "x", verb: str = "sum") -> npt.NDArray[Any]:
 
 
 def matrix_view(x: Any, name: str) -> npt.NDArray[Any]:
-    """A tensor of any format as a NumPy array, for products, which have no gradient.
+    """The same of a tensor for :func:`tcu.mma`, which has no gradient."""
+    check_data(x, name)
+    if x.requires_grad:
+        raise ParameterError(f"{name} wants a gradient, which tcu.mma does not have: pass {name}.detach()")
+    return operand_view(x, name)
+
+
+def operand_view(x: Any, name: str) -> npt.NDArray[Any]:
+    """A tensor of any format, on the host, as a NumPy array, for products.
 
     Raises DtypeError or ParameterError, which name it.
     """
     check_data(x, name)
-    if x.requires_grad:
-        raise ParameterError(f"{name} wants a gradient, which tcu.mma does not have: pass {name}.detach()")
     check_dense(x, name, "multiply")
-    plain = x.resolve_neg()
+    plain = x.detach().resolve_neg()
     check_memory(plain, name)
     try:
         return np.asarray(plain.numpy())

@@ -65,6 +65,8 @@ class KernelChoice:
     """Whether all of L1 that can be shared memory is that: where kernels are to run beside each other."""
     specific: bool = False
     """Whether it is compiled for the architecture-specific target (sm_90a)."""
+    cluster: int = 1
+    """Neighbouring blocks that run at the same time and reach each other's shared memory (sm_90)."""
 
 
 class Space(NamedTuple):
@@ -230,6 +232,12 @@ def _attributes(driver: Any, choice: KernelChoice) -> list[Any]:
             attribute.id = getattr(kinds, f"CU_LAUNCH_ATTRIBUTE_{kind}")
             setattr(attribute.value, name, 1)
             attributes.append(attribute)
+    if choice.cluster > 1:
+        attribute = driver.CUlaunchAttribute()
+        attribute.id = kinds.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        dimensions = attribute.value.clusterDim
+        dimensions.x, dimensions.y, dimensions.z = choice.cluster, 1, 1
+        attributes.append(attribute)
     return attributes
 
 

@@ -22,6 +22,7 @@ from tcu.model.vectors import LANES, ZERO_EXPONENT
 
 __all__ = [
     "LANES",
+    "ROWS",
     "add",
     "add_product",
     "add_to_odd",
@@ -32,13 +33,15 @@ __all__ = [
     "exponent_scale",
     "exponents_of",
     "f64_register",
+    "f64_rows",
     "flush",
     "fma",
-    "fma_lanes",
     "fma_registers",
+    "fma_rows",
     "from_units",
     "i32_register",
     "load_f64",
+    "load_rows",
     "load_wide",
     "max_exponent",
     "max_product_exponent",
@@ -52,6 +55,7 @@ __all__ = [
     "round_zero",
     "store",
     "store_f32",
+    "store_rows",
     "to_units",
     "truncate",
 ]
@@ -521,25 +525,77 @@ def store(typingctx, register, array, index):
     return types.void(register, array, types.intp), codegen
 
 
+ROWS = 8
+"""Of a block of rows in registers."""
+
+
 @intrinsic
-def fma_lanes(typingctx, target, scalar, array, index):
-    """target = scalar · array[index : index + 8] + target, rounded once; true if one is NaN."""
+def f64_rows(typingctx):
+    """Eight registers of eight float64: a block of rows."""
 
     def codegen(context, builder, signature, args):
-        element = vec.elements(context, builder, signature.args[2], args[2], args[3], vec.V64)
-        total = vec.call(
-            builder,
-            "fma",
-            vec.V64,
-            vec.splat(builder, args[1], vec.V64),
-            element,
-            vec.load(builder, args[0], vec.V64),
-        )
-        vec.store(builder, total, args[0])
-        nan = builder.bitcast(builder.fcmp_unordered("uno", total, total), ir.IntType(LANES))
-        return builder.icmp_unsigned("!=", nan, ir.Constant(ir.IntType(LANES), 0))
+        slot = cgutils.alloca_once(builder, ir.ArrayType(vec.V64, ROWS))
+        return builder.bitcast(slot, vec.F64.as_pointer())
 
-    return types.boolean(target, types.float64, array, types.intp), codegen
+    return _F64_POINTER(), codegen
+
+
+def _places(builder, index, stride, last):
+    """Where rows begin; those behind the last are the last once more."""
+    for r in range(ROWS):
+        row = ir.Constant(last.type, r)
+        row = builder.select(builder.icmp_signed("<", row, last), row, last)
+        yield r, builder.add(index, builder.mul(row, stride))
+
+
+def _row(builder, rows, r):
+    return builder.gep(rows, [ir.Constant(vec.I32, r * LANES)])
+
+
+@intrinsic
+def load_rows(typingctx, rows, array, index, stride, last):
+    """rows[r] = array[at : at + 8], at = index + stride · min(r, last)."""
+
+    def codegen(context, builder, signature, args):
+        rows, array, *where = args
+        for r, at in _places(builder, *where):
+            element = vec.elements(context, builder, signature.args[1], array, at, vec.V64)
+            vec.store(builder, element, _row(builder, rows, r))
+        return context.get_dummy_value()
+
+    return types.void(rows, array, types.intp, types.intp, types.intp), codegen
+
+
+@intrinsic
+def store_rows(typingctx, rows, array, index, stride, last):
+    """The same, the other way."""
+
+    def codegen(context, builder, signature, args):
+        rows, array, *where = args
+        data = context.make_array(signature.args[1])(context, builder, array).data
+        for r, at in _places(builder, *where):
+            vec.store(builder, vec.load(builder, _row(builder, rows, r), vec.V64), builder.gep(data, [at]))
+        return context.get_dummy_value()
+
+    return types.void(rows, array, types.intp, types.intp, types.intp), codegen
+
+
+@intrinsic
+def fma_rows(typingctx, rows, a, index, stride, last, b, column):
+    """rows[r] = a[index + stride · min(r, last)] · b[column : column + 8] + rows[r], rounded once."""
+
+    def codegen(context, builder, signature, args):
+        rows, a, *where, b, column = args
+        data = context.make_array(signature.args[1])(context, builder, a).data
+        right = vec.elements(context, builder, signature.args[5], b, column, vec.V64)
+        for r, at in _places(builder, *where):
+            left = vec.splat(builder, builder.load(builder.gep(data, [at])), vec.V64)
+            pointer = _row(builder, rows, r)
+            total = vec.call(builder, "fma", vec.V64, left, right, vec.load(builder, pointer, vec.V64))
+            vec.store(builder, total, pointer)
+        return context.get_dummy_value()
+
+    return types.void(rows, a, types.intp, types.intp, types.intp, b, types.intp), codegen
 
 
 @intrinsic

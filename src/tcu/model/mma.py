@@ -17,7 +17,7 @@ from tcu.units.arithmetic import AlignedSum, FusedChain, Instruction, Unit
 from tcu.units.lookup import find_instruction
 from tcu.units.shapes import product_shape
 
-__all__ = ["is_narrow", "multiply_accumulate", "mma"]
+__all__ = ["input_format", "is_narrow", "mma", "multiply_accumulate", "multiply_in_chunks", "operand"]
 
 LANES = 8
 _NO_FLOOR = -600
@@ -37,10 +37,10 @@ def mma(
     instruction: str = "mma",
 ) -> npt.NDArray[Any]:
     """:func:`tcu.mma` for arrays on the host, by the model of a unit; its parameters, results and errors."""
-    x, y = _operand("a", a), _operand("b", b)
-    z = None if c is None else _operand("c", c)
+    x, y = operand("a", a), operand("b", b)
+    z = None if c is None else operand("c", c)
     row = find_instruction(
-        unit, instruction, _input_format(x).name, _input_format(y).name,
+        unit, instruction, input_format(x).name, input_format(y).name,
         None if z is None else format_of(z.dtype).name,
     )  # fmt: skip
     shape = product_shape(x.shape, y.shape, None if z is None else z.shape)
@@ -49,7 +49,8 @@ def mma(
     return multiply_accumulate(x, y, z, row)
 
 
-def _operand(name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
+def operand(name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
+    """An array in the host's memory as NumPy reads it; raises DtypeError or ParameterError, which name it."""
     if is_masked(value):
         raise DtypeError(f"{name} is a masked array: fill it first, with {name}.filled(0)")
     check_in_memory(value, name)
@@ -57,7 +58,7 @@ def _operand(name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
     return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
-def _input_format(array: npt.NDArray[Any]) -> Format:
+def input_format(array: npt.NDArray[Any]) -> Format:
     """The format in which an MMA reads the array: TF32 for float32."""
     fmt = format_of(array.dtype)
     return get_format("tf32") if fmt.name == "binary32" else fmt
@@ -77,10 +78,36 @@ def multiply_accumulate(
     if math.prod(shape) == 0 or a.shape[-1] == 0:
         return np.broadcast_to(c, shape).copy()
     if is_narrow(instruction):
-        return _narrow(a, b, c, batch, instruction, parallel)
+        result = _narrow(a, b, c, batch, instruction, parallel)
+        return result.astype(get_format(instruction.output).dtype, copy=False)
     if isinstance(instruction.arithmetic, AlignedSum | FusedChain):
         return _floating(a, b, c, batch, instruction, parallel).reshape(shape)
     return _integer(a, b, c, shape)
+
+
+def multiply_in_chunks(
+    a: npt.NDArray[Any], b: npt.NDArray[Any], instruction: Instruction, chunk: int
+) -> npt.NDArray[Any]:
+    """A·B, where K is cut into chunks of a multiple of 128: a chain from zero for each, added in order in binary32.
+
+    The result is of binary32; of binary64 or s32, where that is the output.
+    """
+    k, dtype = a.shape[-1], get_format(instruction.output).dtype
+    if dtype == np.float16:
+        dtype = np.dtype(np.float32)
+    zeros = np.zeros((a.shape[-2], b.shape[-1]), get_format(instruction.output).dtype)
+    if k <= chunk or not is_narrow(instruction):
+        total = multiply_accumulate(a[..., :chunk], b[..., :chunk, :], zeros, instruction).astype(
+            dtype, copy=False
+        )
+        for start in range(chunk, k, chunk):
+            piece = slice(start, start + chunk)
+            total += multiply_accumulate(a[..., piece], b[..., piece, :], zeros, instruction)
+        return total
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    if math.prod(batch) * zeros.size == 0:
+        return np.zeros((*batch, *zeros.shape), dtype)
+    return _narrow(a, b, zeros, batch, instruction, True, chunk)
 
 
 def is_narrow(instruction: Instruction) -> bool:
@@ -145,7 +172,9 @@ def _narrow(
     batch: tuple[int, ...],
     instruction: Instruction,
     parallel: bool,
+    chunk: int | None = None,
 ) -> npt.NDArray[Any]:
+    """In binary32; ``chunk``: see narrow_mma, None: all of K."""
     narrow = compiled.load("narrow")
 
     row = instruction.arithmetic
@@ -175,7 +204,7 @@ def _narrow(
         *fields,
         (i32(row.fraction_bits), i32(floor), i32(output.emin), i32(kept), i32(output.emin - kept), limit),
         (i32(output.fraction_bits), i32(output.emin - output.fraction_bits), limit),
-        row.late_c, instruction.k, used,
+        row.late_c, instruction.k, used, used if chunk is None else chunk,
     )  # fmt: skip
 
     def run(piece: tuple[int, int]) -> None:
@@ -187,8 +216,7 @@ def _narrow(
     work = min(m, narrow.ROWS) * min(width, narrow.COLUMNS) * used
     for _ in threads.in_order(run, threads.split(tiles, _NARROW_GRAIN // work + 1 if parallel else tiles)):
         pass
-    cut = result.reshape(*batch, m, width)[..., :n]
-    return np.ascontiguousarray(cut.astype(output.dtype, copy=False))
+    return np.ascontiguousarray(result.reshape(*batch, m, width)[..., :n])
 
 
 def _floating(
@@ -202,14 +230,16 @@ def _floating(
     kernels = compiled.load("kernels")
 
     m, n = a.shape[-2], b.shape[-1]
-    used = _up(a.shape[-1], instruction.k)
+    used, double = _up(a.shape[-1], instruction.k), instruction.output == "binary64"
     depth, width = _up(used, LANES), _up(n, LANES)
-    double = instruction.output == "binary64"
     x, ia = _flatten(a, batch, m, used if double else depth)
     y, ib = _flatten(b, batch, used if double else depth, width)
     z, ic = _flatten(c, batch, m, width)
     count = math.prod(batch)
+    pieces, work = count, m * width * used
     if double:
+        down = -(-m // kernels.CHAIN_ROWS)
+        pieces, work = count * down, min(m, kernels.CHAIN_ROWS) * width * used
         wide = np.empty((count, m, width))
         arguments = (x, y, z, ia, ib, ic)
 
@@ -225,8 +255,7 @@ def _floating(
         def run(piece: tuple[int, int]) -> None:
             kernels.aligned_mma(*codes, ia, ib, ic, *piece, *aligned, single)
 
-    grain = _GRAIN // (m * width * used) + 1 if parallel else count
-    for _ in threads.in_order(run, threads.split(count, grain)):
+    for _ in threads.in_order(run, threads.split(pieces, _GRAIN // work + 1 if parallel else pieces)):
         pass
     if double:
         return np.ascontiguousarray(wide[:, :, :n])

@@ -463,6 +463,21 @@ def _copy(typingctx, source, i, target, j):
     return types.void(source, types.intp, target, types.intp), codegen
 
 
+@intrinsic
+def _end_chain(typingctx, total, state, at):
+    """Add a chain's results to those of the chains before it, in binary32, and begin the next one from zero."""
+
+    def codegen(context, builder, signature, args):
+        total, state, at = args
+        kinds = signature.args
+        last = _load(context, builder, kinds[1], state, at)
+        _store(context, builder, kinds[0], total, at, _load(context, builder, kinds[0], total, at) + last)
+        _store(context, builder, kinds[1], state, at, last.words() * 0)
+        return context.get_dummy_value()
+
+    return types.void(total, state, types.intp), codegen
+
+
 @numba.njit(nogil=True, inline="always")
 def _scratch(size):
     """So many floats, from the start of a line of the cache on."""
@@ -475,18 +490,21 @@ def _build(depth, apart, to_nearest):
     part, parts = min(depth, _PART), -(-depth // _PART)
 
     @_compiled
-    def narrow_mma(a, b, d, ia, ib, start, stop, in_a, in_b, row, late, late_c, k_step, used):
+    def narrow_mma(a, b, d, ia, ib, start, stop, in_a, in_b, row, late, late_c, k_step, used, chunk):
         """D = A·B + D, by narrow aligned sums, in the tiles of ROWS by COLUMNS from ``start`` to ``stop``.
 
         a: (batches of A, M, K) codes; b: (.., K, N); d: (batch, M, N) binary32; ia, ib: which of them batch
         member t takes.  N and K are multiples of 16, of K a multiple of k_step is used.
         in_a, in_b: see _decode; row: see _round; late: see _add_late, where c is added last.
+        K is cut into chunks, of a multiple of DEPTH each; D is the C of the first one's chain, the others begin from
+        zero, and what they give is added up in order.
         """
         M, K, N = a.shape[1], a.shape[2], b.shape[2]
         xs, ys = _scratch(ROWS * DEPTH), _scratch(DEPTH * COLUMNS)
         x_exponents = _scratch(ROWS * DEPTH // 2).view(np.int16)
         xp, yp = x_exponents.view(np.int32), _scratch(DEPTH * COLUMNS // 2).view(np.int32)
         state, early = _scratch(ROWS * COLUMNS), _scratch(ROWS * LANES)
+        total = _scratch(ROWS * COLUMNS if used > chunk else 0)
         powers, words = _scratch(ROWS * LANES).view(np.int32), _scratch(parts * ROWS * LANES).view(np.int32)
         row_special, column_special = (
             np.zeros(ROWS // TOGETHER, np.bool_),
@@ -501,7 +519,12 @@ def _build(depth, apart, to_nearest):
             for i in range(rows):
                 for j in range(panels):
                     _copy(d_flat, (t * M + i0 + i) * N + j0 + j * LANES, state, (j * ROWS + i) * LANES)
+            total[:] = np.float32(0)
             for k0 in range(0, used, DEPTH):
+                if k0 and k0 % chunk == 0:
+                    for j in range(panels):
+                        for i in range(rows):
+                            _end_chain(total, state, (j * ROWS + i) * LANES)
                 count = min(DEPTH, used - k0)
                 row_special[:] = False
                 for i in range(rows):
@@ -548,9 +571,12 @@ def _build(depth, apart, to_nearest):
                         if late_c:
                             for i in range(rows):
                                 _add_late(sums, i * LANES, late, early, i * LANES)
+            sums = total if used > chunk else state
             for i in range(rows):
                 for j in range(panels):
-                    _copy(state, (j * ROWS + i) * LANES, d_flat, (t * M + i0 + i) * N + j0 + j * LANES)
+                    if used > chunk:
+                        _end_chain(total, state, (j * ROWS + i) * LANES)
+                    _copy(sums, (j * ROWS + i) * LANES, d_flat, (t * M + i0 + i) * N + j0 + j * LANES)
 
     return narrow_mma
 

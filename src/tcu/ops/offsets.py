@@ -21,7 +21,7 @@ __all__ = ["OFFSET_DTYPES", "check_offsets_form", "checked_offsets", "line_of_of
 OFFSET_DTYPES = ("int32", "int64")
 
 
-def checked_offsets(offsets: Any, n: int) -> npt.NDArray[np.int64]:
+def checked_offsets(offsets: Any, n: int, what: str = "elements") -> npt.NDArray[np.int64]:
     """:func:`line_of_offsets`, of segments of ``n`` elements.
 
     Raises ParameterError, too, for offsets that do not start at 0, do not
@@ -38,7 +38,7 @@ def checked_offsets(offsets: Any, n: int) -> npt.NDArray[np.int64]:
             "equal neighbours make an empty segment"
         )
     if line[-1] != n:
-        raise ParameterError(f"offsets end at {line[-1]}, and x has {n} elements: the last offset is {n}")
+        raise ParameterError(f"offsets end at {line[-1]}, and x has {n} {what}: the last offset is {n}")
     return line
 
 

@@ -14,6 +14,8 @@ from tcu.model.elements import SUMMABLE
 
 __all__ = [
     "check_apart",
+    "check_dtype",
+    "check_out",
     "put",
     "result_format",
     "round_number",
@@ -65,6 +67,14 @@ def target_of(
     """
     if out is None:
         return result_format(given, dtype)
+    check_out(out, shape)
+    target = result_format(given, dtype, out.dtype)
+    check_dtype(out, target)
+    return target
+
+
+def check_out(out: Any, shape: tuple[int, ...] | None) -> None:
+    """Raises ParameterError for an ``out`` that is no array of that shape (None: of one number) to write to."""
     if isinstance(out, np.ndarray) and not out.flags.writeable:
         raise ParameterError("out is read-only: give an array that can be written to")
     if shape is None:
@@ -77,12 +87,14 @@ def target_of(
         what = f"has shape {out.shape}" if isinstance(out, np.ndarray) else f"is a {type(out).__name__}"
         raise ParameterError(f"out {what}, the result shape {shape}: give numpy.empty({shape}, dtype)")
     check_apart(out)
-    target = result_format(given, dtype, out.dtype)
+
+
+def check_dtype(out: Any, target: Format) -> None:
+    """Raises ParameterError unless that is the format of ``out``."""
     if format_of(out.dtype) is not target:
         raise ParameterError(
             f"out has dtype {out.dtype}, the result {target.dtype}: give them the same dtype"
         )
-    return target
 
 
 def check_apart(out: Any) -> None:

@@ -1,10 +1,13 @@
 """Plans: the order of every MMA and every addition, as data."""
 
 from tcu.plan.bounds import plan_error_bound as plan_error_bound
+from tcu.plan.bounds import product_error_bound as product_error_bound
 from tcu.plan.bounds import scan_error_bound as scan_error_bound
 from tcu.plan.cost import ModelledTime as ModelledTime
 from tcu.plan.cost import modelled_time as modelled_time
 from tcu.plan.dot import make_dot_plan as make_dot_plan
+from tcu.plan.matmul import MatmulPlan as MatmulPlan
+from tcu.plan.matmul import make_matmul_plan as make_matmul_plan
 from tcu.plan.plan import AddStep as AddStep
 from tcu.plan.plan import FmaStep as FmaStep
 from tcu.plan.plan import MmaStep as MmaStep

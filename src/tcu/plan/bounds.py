@@ -1,4 +1,4 @@
-"""An error bound for any plan on any unit, from n, max|x| and the sum of |x|; of |x·y| for dot products.
+"""An error bound for any plan on any unit, from n, max|x| and the sum of |x|; of |x·y| for dot and matrix products.
 
 Followed step by step: ``mass`` bounds the sum of the magnitudes of the
 vector's numbers, ``top`` the largest of them, ``error`` what has been lost so
@@ -12,13 +12,16 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tcu.formats.format import Format, get_format
+from tcu.plan.matmul import MatmulPlan
 from tcu.plan.plan import AddStep, FmaStep, MmaStep, Plan, Step, output_length
 from tcu.plan.scan import ScanPlan
-from tcu.units.arithmetic import AlignedSum, Unit
+from tcu.units.arithmetic import AlignedSum, ExactInteger, Instruction, Unit
 from tcu.units.lookup import find_instruction
 
-__all__ = ["plan_error_bound", "scan_error_bound"]
+__all__ = ["plan_error_bound", "product_error_bound", "scan_error_bound"]
 
 
 @dataclass
@@ -83,6 +86,48 @@ def scan_error_bound(plan: ScanPlan, mass: Any, exact: Any, result: Format) -> A
     if result.name != "binary64":  # in which the last addition was rounded already
         rounded = result.unit_roundoff * (exact + lost) + result.min_subnormal / 2
     return (lost + rounded) * (1 + 2.0**-40)  # the operations of this function itself
+
+
+def product_error_bound(plan: MatmulPlan, row: Instruction, mass: Any, aligned: Any) -> Any:
+    """A bound on |sum of products before scales, bias and the last rounding - exact sum|, inf where one may overflow.
+
+    mass: at least the sum of |a·b| of the operands that the unit reads;
+    aligned: the same with the smallest normal number in place of each
+    subnormal one, whose exponent takes part in the alignment; numbers, or
+    arrays of them.
+
+    One block of an aligned sum cuts its products and c, each by less than
+    2^-F of the common exponent's power of two, which is at most that of the
+    largest of them; then its sum is rounded.  With what was lost before, E, that
+    is E + g·(aligned + E) + s for a relative g and an absolute s, once for each
+    of T blocks: ((1 + g)^T - 1)·(aligned + s/g) for a chain.  Chains share the
+    mass among them.  A fused multiply-add is a block of one that cuts nothing.
+    """
+    output, arithmetic = get_format(row.output), row.arithmetic
+    if isinstance(arithmetic, ExactInteger):
+        return np.where(mass > output.max_finite, math.inf, 0.0)
+    length = min(plan.k, plan.chunk)
+    if isinstance(arithmetic, AlignedSum):
+        kept = output.fraction_bits
+        if arithmetic.output_fraction_bits is not None:
+            kept = min(kept, arithmetic.output_fraction_bits)
+        cut = (arithmetic.block + 1) * 2.0**-arithmetic.fraction_bits
+        relative = cut + 2.0 ** -(kept + 1 if arithmetic.rounding == "RNE" else kept)
+        floor = 0.0 if arithmetic.exponent_floor is None else 2.0**arithmetic.exponent_floor
+        absolute = cut * (floor + output.min_normal) + 2.0 ** (output.emin - kept)
+        if arithmetic.flush_inputs or arithmetic.flush_outputs:
+            absolute += 2 * output.min_normal
+        roundings = -(-length // row.k) * (-(-row.k // arithmetic.block) + arithmetic.late_c)
+    else:
+        roundings = length * (1 + arithmetic.rounded_products)
+        relative, absolute = output.unit_roundoff, output.min_subnormal / 2
+    growth = math.expm1(min(roundings * math.log1p(relative), 700.0))
+    lost = growth * (aligned + plan.chains * absolute / relative)
+    outside = get_format(plan.outside)
+    held = mass + lost
+    lost = lost + math.expm1(max(plan.chains - 1, 0) * math.log1p(outside.unit_roundoff)) * held
+    over = (held > output.max_finite) | (mass + lost > outside.max_finite)
+    return np.where(mass == 0, 0.0, np.where(over, math.inf, lost * (1 + 2.0**-40)))
 
 
 def _apply(step: Step, state: _State, unit: Unit | None) -> None:

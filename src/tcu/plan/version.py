@@ -12,10 +12,10 @@ from typing import Literal
 
 __all__ = ["VERSIONS", "Family", "said"]
 
-Family = Literal["sum", "segmented", "dot", "scan", "transform"]
+Family = Literal["sum", "segmented", "dot", "scan", "transform", "matmul"]
 
-VERSIONS: dict[Family, int] = {"sum": 1, "segmented": 1, "dot": 1, "scan": 1, "transform": 1}
-"""Of the plans of :func:`tcu.sum`; of the algorithms of paper 002 among them; of dot products; of running sums; of transforms."""
+VERSIONS: dict[Family, int] = {"sum": 1, "segmented": 1, "dot": 1, "scan": 1, "transform": 1, "matmul": 1}
+"""Of the plans of :func:`tcu.sum`; of the algorithms of paper 002 among them; of dot products; of running sums; of transforms; of matrix products."""
 
 
 def said(version: int) -> str:

@@ -6,7 +6,14 @@ from tcu.errors import DtypeError, unknown_name
 from tcu.units.arithmetic import Instruction, Unit
 from tcu.units.catalogue import CATALOGUE
 
-__all__ = ["DEFAULT_UNIT", "canonical_instruction", "find_instruction", "get_unit", "input_formats"]
+__all__ = [
+    "DEFAULT_UNIT",
+    "canonical_instruction",
+    "find_instruction",
+    "get_unit",
+    "input_formats",
+    "product_instruction",
+]
 
 DEFAULT_UNIT = "H100"
 """What host arrays are computed as unless asked otherwise."""
@@ -60,3 +67,17 @@ def find_instruction(unit: str | Unit, name: str, a: str, b: str, output: str | 
     others = [row.signature for row in unit.instructions if (row.a, row.b) == (a, b)]
     hint = f"; {unit.name} has it as: {', '.join(others)}" if others else ""
     raise DtypeError(f"{name} of {unit.name} does not compute {asked}; it computes: {has}{hint}")
+
+
+def product_instruction(unit: str | Unit, a: str, b: str, output: str) -> Instruction:
+    """The instruction by which :func:`tcu.matmul` multiplies: wgmma or tcgen05 where the unit has one for the formats, else mma.
+
+    Raises UnknownNameError, DtypeError.
+    """
+    unit = get_unit(unit)
+    wanted = [row for row in unit.instructions if (row.a, row.b, row.output) == (a, b, output)]
+    for name in ("wgmma", "tcgen05"):
+        for row in wanted:
+            if row.name == name:
+                return row
+    return find_instruction(unit, "mma", a, b, output)

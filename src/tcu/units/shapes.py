@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
+from itertools import zip_longest
 
 from tcu.errors import ShapeError
 
-__all__ = ["product_shape"]
+__all__ = ["matrices", "product_shape"]
 
 Shape = tuple[int, ...]
 
@@ -22,14 +22,33 @@ def product_shape(a: Shape, b: Shape, c: Shape | None) -> Shape:
             raise ShapeError(
                 f"{name} has shape {shape}: give at least two dimensions, {name}[None, :] for a row"
             )
-    given = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+    return _product_shape(", ".join(f"{name} {shape}" for name, shape in shapes.items()), a, b, c)
+
+
+def matrices(a: Shape, b: Shape) -> tuple[Shape, Shape, Shape]:
+    """(shape of A, of B, of A·B) where a vector stands for one row of A, or for one column of B.
+
+    Raises ShapeError.
+    """
+    for name, shape in (("a", a), ("b", b)):
+        if not shape:
+            raise ShapeError(f"{name} is a number: give a vector or a matrix, or multiply by *")
+    first, second = a if len(a) > 1 else (1, *a), b if len(b) > 1 else (*b, 1)
+    return first, second, _product_shape(f"a {a}, b {b}", first, second, None)
+
+
+def _product_shape(given: str, a: Shape, b: Shape, c: Shape | None) -> Shape:
     if a[-1] != b[-2]:
         raise ShapeError(f"{given}: a needs as many columns as b has rows")
     matrix = (a[-2], b[-1])
     if c is not None and c[-2:] != matrix:
         raise ShapeError(f"{given}: c must end in {matrix}, the shape of a·b")
-    try:
-        batch = np.broadcast_shapes(*(shape[:-2] for shape in shapes.values()))
-    except ValueError:
-        raise ShapeError(f"{given}: the batch dimensions (all but the last two) do not broadcast") from None
-    return (*batch, *matrix)
+    batch = []
+    for sizes in zip_longest(*(shape[-3::-1] for shape in (a, b, c or ())), fillvalue=1):
+        size = 1
+        for each in sizes:
+            if each != 1 and size not in (1, each):
+                raise ShapeError(f"{given}: the batch dimensions (all but the last two) do not broadcast")
+            size = size if each == 1 else each
+        batch.append(size)
+    return (*reversed(batch), *matrix)

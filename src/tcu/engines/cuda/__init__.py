@@ -1,4 +1,5 @@
 """Operations on arrays in a GPU's memory, on that GPU; CUDA is loaded when first used, not by this import."""
 
 from tcu.engines.cuda.engine import execute as execute
+from tcu.engines.cuda.matmul import multiply as multiply
 from tcu.engines.cuda.mma import mma as mma

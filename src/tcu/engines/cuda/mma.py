@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tcu.errors import ParameterError
+from tcu.engines.cuda.matmul import multiply
+from tcu.engines.cuda.own import check_arithmetic, own_unit
 from tcu.formats.format import format_of
 from tcu.gpu.arrays import dtype_of, ordinal_of
 from tcu.gpu.device import find_gpu
 from tcu.gpu.mma import multiply_accumulate
-from tcu.units import Instruction, Unit, find_instruction, get_unit
+from tcu.ops.matmul import MatmulCall, MatmulOptions
+from tcu.units import Unit, find_instruction
 
 __all__ = ["mma"]
 
@@ -19,21 +21,11 @@ def mma(a: Any, b: Any, c: Any, unit: str | Unit | None, instruction: str) -> An
     at_hand = find_gpu(ordinal_of(a))
     formats = [None if x is None else format_of(dtype_of(x)).name for x in (a, b, c)]
     first, second = ("tf32" if name == "binary32" else str(name) for name in formats[:2])
-    if not at_hand.units:
-        raise ParameterError(
-            f"{at_hand.name} is not in the catalogue: tcu.probe and tcu.infer tell what it computes"
-        )
-    own = find_instruction(at_hand.units[0], instruction, first, second, formats[2])
+    own = find_instruction(own_unit(at_hand), instruction, first, second, formats[2])
     if unit is not None:
-        _same_arithmetic(
+        check_arithmetic(
             own, find_instruction(unit, instruction, first, second, formats[2]), at_hand.name, unit
         )
-    return multiply_accumulate(a, b, c, own)
-
-
-def _same_arithmetic(own: Instruction, asked: Instruction, name: str, unit: str | Unit) -> None:
-    if (own.arithmetic, own.k) != (asked.arithmetic, asked.k):
-        raise ParameterError(
-            f"{name} computes {own.signature} otherwise than {get_unit(unit).name}: pass host arrays "
-            "for the model of that unit, or leave unit out for the bits of this GPU"
-        )
+    if c is not None:
+        return multiply_accumulate(a, b, c, own)
+    return multiply(MatmulCall(a, b, options=MatmulOptions("chain", "cut")), own)

@@ -189,7 +189,7 @@ def _of_one_width(
 
 def encoded(totals: Totals, target: Format) -> npt.NDArray[Any]:
     """The codes of sums rounded once to nearest; every NaN is the one with all fraction bits set."""
-    if target.name == "bfloat16":  # to which ml_dtypes rounds binary64 twice
+    if target.name == "bfloat16" and totals.dtype == np.float64:  # which ml_dtypes rounds twice
         codes = encode_array(totals, target)
     else:
         with np.errstate(all="ignore"):

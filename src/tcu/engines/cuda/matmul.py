@@ -1,0 +1,228 @@
+"""``tcu.matmul`` for arrays in a GPU's memory: its plan, executed by that GPU's own instruction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import product as each_of
+from typing import Any
+
+import numpy as np
+
+from tcu.engines.cuda.own import check_arithmetic, own_unit
+from tcu.errors import DtypeError, ParameterError
+from tcu.formats.format import format_of, get_format
+from tcu.gpu.arrays import DeviceArray, Library, collapse, library_of
+from tcu.gpu.device import Gpu, current, find_gpu
+from tcu.gpu.kernels import Kernel, find_kernel
+from tcu.gpu.matmul import (
+    RESULTS,
+    Factor,
+    Lines,
+    MatmulLaunch,
+    Operands,
+    double_recipe,
+    has_double,
+    matmul_recipe,
+)
+from tcu.gpu.matmul_mma import GeneralLaunch, general_choice
+from tcu.gpu.mma import Strided, broadcast
+from tcu.ops.matmul import FACTORS, MatmulCall, Product, check_factor, product_of
+from tcu.ops.result import check_dtype
+from tcu.plan.matmul import MatmulPlan
+from tcu.units import Instruction
+from tcu.units.shapes import product_shape
+
+__all__ = ["multiply"]
+
+_NONE = {"scale_a": 1.0, "scale_b": 1.0, "bias": -0.0}
+"""Which leave every number as it is."""
+
+
+def multiply(call: MatmulCall, row: Instruction | None = None) -> Any:
+    """The product, in ``out`` if there is one.  Raises what :func:`tcu.matmul` raises.
+
+    By the instruction of ``row``, if there is one, for matrices only: :func:`tcu.mma`.
+    """
+    library = library_of(call.a) or library_of(call.b)
+    assert library is not None
+    arrays = {name: getattr(call, name) for name in ("a", "b", *FACTORS, "out")}
+    ordinal = _home(
+        library, {name: x for name, x in arrays.items() if name in ("a", "b", "out") or hasattr(x, "shape")}
+    )
+    gpu = find_gpu(ordinal)
+    with current(gpu):
+        stream = library.current_stream(ordinal)
+        a, b = (library.view(name, arrays[name], stream) for name in ("a", "b"))
+        out = None if call.out is None else library.view("out", call.out, stream)
+        if row is not None:
+            product_shape(a.shape, b.shape, None)
+        formats = format_of(a.dtype).name, format_of(b.dtype).name
+        product = product_of(a.shape, b.shape, formats, call.options, None if out is None else out.dtype)
+        row = row or _own_row(product, call.options.unit, gpu)
+        kernel = find_kernel(row, gpu.compute_capability, gpu.name)
+        target = get_format(product.plan.result)
+        if out is not None:
+            if out.shape != product.shape:
+                raise ParameterError(f"out has shape {out.shape}, the result shape {product.shape}")
+            check_dtype(out, target)
+        factors = _factors(call, product, library, stream)
+        direct = out is not None and _contiguous(out) and not any(_overlap(out, x) for x in (a, b))
+        if direct:
+            assert out is not None
+            result, address = call.out, out.address
+        else:
+            result, address = library.empty(call.a, product.shape, target.dtype, ordinal)
+        if math.prod(product.matrix):
+            _start(
+                product,
+                kernel,
+                gpu,
+                _matrix(a, product.a, product.matrix, 0),
+                _matrix(b, product.b, product.matrix, 1),
+                address,
+                factors,
+                library,
+                call.a,
+                stream,
+            )
+        if out is not None and not direct:
+            library.assign(call.out, result, tuple(range(len(product.shape))))
+            return call.out
+        return result if direct else library.finish(result, call.a, stream)
+
+
+def _home(library: Library, arrays: dict[str, Any]) -> int:
+    """The number of the GPU of all arrays.  Raises ParameterError where they do not agree."""
+    given = {name: x for name, x in arrays.items() if x is not None}
+    homes = {name: library_of(x) for name, x in given.items()}
+    if set(homes.values()) != {library}:
+        where = ", ".join(f"{name} of {home.name if home else 'NumPy'}" for name, home in homes.items())
+        raise ParameterError(f"{where}: pass arrays of one library, all on one GPU or all NumPy")
+    ordinals = {name: library.ordinal(name, x) for name, x in given.items()}
+    if len(set(ordinals.values())) > 1:
+        where = ", ".join(f"{name} on GPU {number}" for name, number in ordinals.items())
+        raise ParameterError(f"{where}: move all to one GPU")
+    return ordinals["a"]
+
+
+def _own_row(product: Product, unit: Any, gpu: Gpu) -> Instruction:
+    """The GPU's own instruction, which must compute as that of ``unit``, if one is asked for."""
+    own = product.instruction(own_unit(gpu))
+    if unit is not None:
+        check_arithmetic(own, product.instruction(unit), gpu.name, unit)
+    return own
+
+
+def _factors(call: MatmulCall, product: Product, library: Library, stream: int) -> tuple[Any, ...]:
+    """The scales and the bias, as kernels take them; none if the call has none."""
+    given = {name: getattr(call, name) for name in FACTORS}
+    if all(x is None for x in given.values()):
+        return ()
+    return tuple(_factor(name, x, product.extent(name), library, stream) for name, x in given.items())
+
+
+def _factor(name: str, x: Any, extent: int, library: Library, stream: int) -> Any:
+    if x is None:
+        return Factor(0, _NONE[name], 0, 0)
+    if not hasattr(x, "shape"):
+        return Factor(0, float(x), 0, 0)
+    view = library.view(name, x, stream)
+    fmt = format_of(view.dtype)
+    check_factor(name, view.shape, fmt, extent)
+    if fmt.name not in RESULTS:
+        raise DtypeError(f"{name} has dtype {view.dtype}: give float16, bfloat16, float32 or float64")
+    return Factor(view.address, 0.0, RESULTS[fmt.name], view.strides[0] if view.shape else 0)
+
+
+def _contiguous(x: DeviceArray) -> bool:
+    step = 1
+    for extent, stride in zip(reversed(x.shape), reversed(x.strides), strict=True):
+        if extent != 1 and stride != step:
+            return False
+        step *= extent
+    return True
+
+
+def _overlap(x: DeviceArray, y: DeviceArray) -> bool:
+    first, second = _range(x), _range(y)
+    return first[0] < second[1] and second[0] < first[1]
+
+
+def _range(x: DeviceArray) -> tuple[int, int]:
+    """The bytes between which an array lies."""
+    if 0 in x.shape:
+        return x.address, x.address
+    steps = [(extent - 1) * stride for extent, stride in zip(x.shape, x.strides, strict=True)]
+    low, high = sum(step for step in steps if step < 0), sum(step for step in steps if step > 0)
+    return x.address + low * x.dtype.itemsize, x.address + (high + 1) * x.dtype.itemsize
+
+
+def _matrix(x: DeviceArray, shape: tuple[int, ...], matrix: tuple[int, ...], line: int) -> Strided:
+    """An operand with a stride for every dimension of the result; ``line``: where a vector's own dimension is not."""
+    strides = x.strides if len(x.shape) > 1 else ((0, *x.strides) if line == 0 else (*x.strides, 0))
+    return broadcast(DeviceArray(x.address, shape, strides, x.dtype, x.ordinal, x.owner), matrix)
+
+
+def _start(
+    product: Product, kernel: Kernel, gpu: Gpu, a: Strided, b: Strided, out: int, factors: Sequence[Any], library: Library,
+    like: Any, stream: int,
+) -> None:  # fmt: skip
+    """Put the launches on the stream."""
+    plan, batch = product.plan, product.matrix[:-2]
+    if kernel.name != "wgmma" and not has_double(kernel, gpu.compute_capability):
+        general = _general_launch(plan, kernel, _nowhere(a), _nowhere(b), batch, bool(factors), gpu)
+        general.start(a.address, b.address, out, factors, stream)
+        return
+    fold = not factors or not factors[0].step  # else each batch begins with the first scale
+    size, result = get_format(kernel.a).dtype.itemsize, get_format(plan.result).dtype.itemsize
+    for operands, at_a, at_b, at_out in _parts(a, b, product.matrix, size, fold):
+        operands = operands._replace(c_aligned=(out + at_out * result) % 16 == 0)
+        launch = _launch(plan, kernel, operands, bool(factors), gpu)
+        room = (
+            library.empty(like, (launch.room // 8,), np.dtype(np.int64), gpu.ordinal)[1] if launch.room else 0
+        )
+        launch.start(
+            a.address + at_a * size, b.address + at_b * size, out + at_out * result, factors, stream, room
+        )
+
+
+def _nowhere(x: Strided) -> Strided:
+    return Strided(1, x.shape, x.strides)
+
+
+def _parts(
+    a: Strided, b: Strided, matrix: tuple[int, ...], size: int, fold: bool
+) -> Iterator[tuple[Operands, int, int, int]]:
+    """The batch as batches of one dimension, each with the place where its operands and its result begin, in elements."""
+    m, k, n = matrix[-2], a.shape[-1], matrix[-1]
+    own = (a.strides[:-2], b.strides[:-2])
+    extents, (of_a, of_b) = collapse(matrix[:-2], own)
+    if fold and len(extents) == 1 and not of_b[0] and of_a[0] == m * a.strides[-2]:  # rows of one matrix
+        m, extents, of_a, of_b = m * extents[0], (), (), ()
+    inner = extents[-1:] or (1,)
+    aligned_a, aligned_b = (
+        x.address % 16 == 0 and all(step * size % 16 == 0 for step in steps[:-1])
+        for x, steps in ((a, of_a), (b, of_b))
+    )
+    operands = Operands(
+        m, n, k, inner[0], Lines(a.strides[-2], a.strides[-1], (of_a or (0,))[-1], aligned_a),
+        Lines(b.strides[-1], b.strides[-2], (of_b or (0,))[-1], aligned_b), n, m * n, True,
+    )  # fmt: skip
+    for i, place in enumerate(each_of(*map(range, extents[:-1]))):
+        at_a, at_b = (sum(x * step for x, step in zip(place, steps, strict=False)) for steps in (of_a, of_b))
+        yield operands, at_a, at_b, i * inner[0] * m * n
+
+
+@lru_cache(1024)
+def _launch(plan: MatmulPlan, kernel: Kernel, operands: Operands, factors: bool, gpu: Gpu) -> MatmulLaunch:
+    recipe = double_recipe if kernel.output == "binary64" else matmul_recipe
+    return MatmulLaunch(recipe(plan, kernel, operands, factors, gpu.multiprocessors), gpu)
+
+
+@lru_cache(1024)
+def _general_launch(
+    plan: MatmulPlan, kernel: Kernel, a: Strided, b: Strided, batch: tuple[int, ...], factors: bool, gpu: Gpu
+) -> GeneralLaunch:
+    return GeneralLaunch(general_choice(plan, kernel, a, b, batch, b.shape[-1], factors), gpu)

@@ -1,0 +1,100 @@
+// The last steps of a matrix product's plan: scales of a row and a column, a bias, and one rounding.
+//
+//   FACTORS   whether there are any
+//   RESULT    the result's format, S32 where integers stay
+
+#pragma once
+
+#include "device/types/options.cuh"
+#include "device/types/types.cuh"
+
+#define S32 4
+
+namespace tcu::finish {
+
+#include "generated/matmul/Factor.inc"
+#include "generated/matmul/Factors.inc"
+
+// Number i, in the format outside the unit: float or double.
+template <typename Real>
+__device__ inline Real number(const Factor& f, i64 i) {
+    if (f.numbers == nullptr) return static_cast<Real>(f.number);
+    i *= f.step;
+    if (f.kind == BINARY64) return static_cast<Real>(__ldg(static_cast<const double*>(f.numbers) + i));
+    if (f.kind == BINARY32) return __ldg(static_cast<const float*>(f.numbers) + i);
+    const u16 code = __ldg(static_cast<const u16*>(f.numbers) + i);
+    if (f.kind == BFLOAT16) return __uint_as_float(static_cast<u32>(code) << 16);
+    float value;
+    asm("{ .reg .b16 h; mov.b16 h, %1; cvt.f32.f16 %0, h; }" : "=f"(value) : "h"(code));
+    return value;
+}
+
+__device__ inline float multiply(float a, float b) { return __fmul_rn(a, b); }
+__device__ inline double multiply(double a, double b) { return __dmul_rn(a, b); }
+__device__ inline float add(float a, float b) { return __fadd_rn(a, b); }
+__device__ inline double add(double a, double b) { return __dadd_rn(a, b); }
+__device__ inline int add(int a, int b) { return static_cast<int>(static_cast<u32>(a) + static_cast<u32>(b)); }
+
+// In the order of the plan.
+template <typename Real>
+__device__ inline Real scaled(const Factors& f, Real x, Real of_row, i64 column) {
+    return add(multiply(multiply(x, of_row), number<Real>(f.scale_b, column)), number<Real>(f.bias, column));
+}
+
+// A sum as a number whose rounding to RESULT is that of the sum; an integer's bits where it stays one.
+__device__ inline float carried(float sum) { return sum; }
+__device__ inline float carried(int sum) {
+    if constexpr (FACTORS || RESULT == BINARY32) return __int2float_rn(sum);
+    if constexpr (RESULT == S32 || RESULT == BINARY64) return __int_as_float(sum);
+    const float cut = __int2float_rz(sum);  // rounded to odd, which a second rounding does not see
+    return __uint_as_float(__float_as_uint(cut) | (static_cast<double>(cut) != sum));
+}
+
+__device__ inline u32 rounded_bfloat16(float x) {
+    const u32 bits = __float_as_uint(x);
+    return x != x ? 0x7fff : bits + 0x7fff + (bits >> 16 & 1) >> 16;
+}
+
+__device__ inline u32 rounded_pair(float low, float high) {
+    u32 both;
+    if constexpr (RESULT == BFLOAT16)
+#if __CUDA_ARCH__ >= 800
+        asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+#else
+        both = rounded_bfloat16(low) | rounded_bfloat16(high) << 16;
+#endif
+    else
+        asm("{ .reg .b16 l, h; cvt.rn.f16.f32 l, %1; cvt.rn.f16.f32 h, %2; mov.b32 %0, {l, h}; }"
+            : "=r"(both)
+            : "f"(low), "f"(high));
+    return both;
+}
+
+__device__ inline u16 rounded_16(float x) { return static_cast<u16>(rounded_pair(x, x)); }
+
+__device__ inline u16 rounded_16(double x) {
+    if constexpr (RESULT == BINARY16) {
+        u16 code;
+        asm("{ .reg .b16 h; cvt.rn.f16.f64 h, %1; mov.b16 %0, h; }" : "=h"(code) : "d"(x));
+        return code;
+    }
+    const float cut = __double2float_rz(x);  // rounded to odd, as above
+    const bool inexact = x == x && cut != x && __float_as_uint(cut) << 1 != 0xff000000;
+    return static_cast<u16>(rounded_bfloat16(__uint_as_float(__float_as_uint(cut) | inexact)));
+}
+
+// Result number i.
+template <typename Real>
+__device__ inline void store_result(void* out, i64 i, Real x) {
+    const bool nan = x != x;
+    if constexpr (RESULT == BINARY64) static_cast<double*>(out)[i] = x;
+    else if constexpr (RESULT == BINARY32) static_cast<u32*>(out)[i] = nan ? 0x7fffffff : __float_as_uint(static_cast<float>(x));
+    else static_cast<u16*>(out)[i] = nan ? 0x7fff : rounded_16(x);
+}
+
+__device__ inline void store_result(void* out, i64 i, int x) {
+    if constexpr (RESULT == S32) static_cast<int*>(out)[i] = x;
+    else store_result(out, i, static_cast<double>(x));
+}
+
+}  // namespace tcu::finish

@@ -1,0 +1,58 @@
+// Copies of boxes of a tensor between memory and shared memory by the copy engine of sm_90 (PTX ISA,
+// cp.async.bulk.tensor): what lies outside the tensor is read as zeros.  And clusters of blocks that share them.
+
+#pragma once
+
+#include "device/load/bulk_copy.cuh"
+
+namespace tcu::load {
+
+// CUtensorMap: what the copy engine knows of a tensor and of its boxes.
+struct alignas(64) TensorMap {
+    u64 words[16];
+};
+
+#if BULK
+__device__ inline void prefetch_map(const TensorMap& map) {
+    asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+
+// Called by one thread: starts the copy of the box that begins at these coordinates, the contiguous one first.
+// BLOCKS > 1: to the same place of every block in `mask`, whose barriers at the same place it completes.
+template <int BLOCKS = 1>
+__device__ inline void start_box(void* to, const TensorMap& map, int x, int y, int z, u64* arrived, u32 mask = 0) {
+    if constexpr (BLOCKS > 1)
+        asm volatile(
+            "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+            "[%0], [%1, {%2, %3, %4}], [%5], %6;" ::"r"(shared_address(to)),
+            "l"(&map), "r"(x), "r"(y), "r"(z), "r"(shared_address(arrived)), "h"(static_cast<u16>(mask))
+            : "memory");
+    else
+        asm volatile(
+            "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4}], "
+            "[%5];" ::"r"(shared_address(to)),
+            "l"(&map), "r"(x), "r"(y), "r"(z), "r"(shared_address(arrived))
+            : "memory");
+}
+
+__device__ inline u32 cluster_rank() {
+    u32 rank;
+    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    return rank;
+}
+
+__device__ inline void sync_cluster() {
+    asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
+// Arrives at the barrier of another block of the cluster.
+__device__ inline void arrive_at(u64* arrived, u32 rank) {
+    asm volatile(
+        "{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
+        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }" ::"r"(shared_address(arrived)),
+        "r"(rank)
+        : "memory");
+}
+#endif
+
+}  // namespace tcu::load

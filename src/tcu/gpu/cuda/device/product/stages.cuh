@@ -1,0 +1,134 @@
+// The ring in shared memory between the warp that asks for tiles of A and B and the warpgroups that multiply them, on
+// sm_90.
+//
+//   CONSUMERS   warpgroups that multiply, each 64 rows of a tile
+//   COLUMNS     of a tile
+//   STAGES      of the ring, each 128 bytes of k
+//   CLUSTER     blocks, one below the other, that share the tiles of B
+//   A_K, B_K    whether k is contiguous
+//   INPUT_BYTES of a number of A and B
+
+#pragma once
+
+#include "device/finish/factors.cuh"
+#include "device/load/tensor_copy.cuh"
+
+namespace tcu::product {
+
+#include "generated/matmul/Product.inc"
+
+constexpr int LINE = 128, ATOM = 8 * LINE;  // bytes of k in a stage, and of a block of the copy engine's swizzle
+constexpr int ROWS = 64 * CONSUMERS, STAGE_K = LINE / INPUT_BYTES;
+constexpr int BOXES = INPUT_BYTES == 8 ? 4 : 1;  // along k, of a stage
+constexpr int BLOCK = STAGE_K * LINE;            // bytes of 64 numbers of m or n where these are contiguous
+constexpr int B_BLOCKS = (COLUMNS + 63) / 64;
+constexpr int A_BYTES = ROWS * LINE, B_BYTES = (B_K ? COLUMNS : 64 * B_BLOCKS) * LINE;
+
+struct Stages {
+    u8 a[STAGES][A_BYTES];
+    u8 b[STAGES][B_BYTES];
+    u64 full[STAGES], empty[STAGES];
+};
+
+struct Tile {
+    int row, column, batch;
+};
+
+#if __CUDA_ARCH_FEAT_SM90_ALL
+
+__device__ inline void await(u64* barrier, u32 odd) {
+#ifdef SPIN
+    for (int i = 0; !load::has_arrived(barrier, odd); ++i)
+        if (i > SPIN) __trap();
+#else
+    load::wait_for_copy(barrier, odd);
+#endif
+}
+
+// Registers go from the warpgroup that asks to those that multiply.
+template <int COUNT>
+__device__ inline void give_registers() {
+    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+
+template <int COUNT>
+__device__ inline void take_registers() {
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(COUNT));
+}
+
+// Memory for T at the multiple of 1024 bytes that the swizzle needs.
+template <typename T>
+__device__ inline T& aligned(u8* raw) {
+    return *reinterpret_cast<T*>((reinterpret_cast<u64>(raw) + ATOM - 1) & ~(ATOM - 1ull));
+}
+
+// Called by one thread.
+__device__ inline void prepare(const Product& p, Stages& stages) {
+    load::prefetch_map(p.a);
+    load::prefetch_map(p.b);
+    for (int i = 0; i < STAGES; ++i) {
+        load::prepare(&stages.full[i]);
+        load::prepare(&stages.empty[i], CLUSTER * CONSUMERS * 4);
+    }
+}
+
+// Where one side is in the ring.
+struct Place {
+    u32 stage = 0, odd = 0;
+
+    __device__ void advance() {
+        if (++stage == STAGES) stage = 0, odd ^= 1;
+    }
+};
+
+// Called by one thread: asks for the stages [k, end) of a tile.
+__device__ inline void ask(const Product& p, Stages& stages, Place& place, const Tile& at, int k, int end, u32 rank) {
+    constexpr int PART = COLUMNS / CLUSTER;  // of a box of B, what this block asks for
+    constexpr u32 ALL_BLOCKS = (1 << CLUSTER) - 1;
+    const int a_batch = at.batch * p.a_batched, b_batch = at.batch * p.b_batched;
+    for (; k < end; ++k, place.advance()) {
+        const u32 s = place.stage;
+        await(&stages.empty[s], place.odd ^ 1);
+        u64* const full = &stages.full[s];
+        load::expect(A_BYTES + B_BYTES, full);
+        if constexpr (A_K)
+            for (int i = 0; i < BOXES; ++i)
+                load::start_box(stages.a[s] + i * (A_BYTES / BOXES), p.a, k * STAGE_K + i * (STAGE_K / BOXES), at.row, a_batch, full);
+        else
+            for (int i = 0; i < CONSUMERS; ++i)
+                load::start_box(stages.a[s] + i * BLOCK, p.a, at.row + 64 * i, k * STAGE_K, a_batch, full);
+        if constexpr (B_K)
+            for (int i = 0; i < BOXES; ++i)
+                load::start_box<CLUSTER>(stages.b[s] + i * (B_BYTES / BOXES) + rank * PART * (LINE / BOXES), p.b,
+                                         k * STAGE_K + i * (STAGE_K / BOXES), at.column + rank * PART, b_batch, full, ALL_BLOCKS);
+        else
+            for (int i = rank; i < B_BLOCKS; i += CLUSTER)
+                load::start_box<CLUSTER>(stages.b[s] + i * BLOCK, p.b, at.column + 64 * i, k * STAGE_K, b_batch, full,
+                                         ALL_BLOCKS);
+    }
+}
+
+__device__ inline void release(Stages& stages, u32 stage) {
+    const u32 lane = threadIdx.x % WARP;
+    if constexpr (CLUSTER > 1) {
+        if (lane < CLUSTER) load::arrive_at(&stages.empty[stage], lane);
+    } else {
+        if (lane == 0) load::arrive(&stages.empty[stage]);
+    }
+}
+
+// Tiles in groups of TOGETHER rows (of clusters), down the columns: what a wave of blocks reads stays in the second cache.
+template <int TOGETHER>
+__device__ inline Tile locate(const Product& p, u32 tile, u32 rank) {
+    const u32 each = p.tile_rows * p.tile_columns, batch = tile / each;
+    tile -= batch * each;
+    const u32 group = TOGETHER * p.tile_columns, first = tile / group * TOGETHER;
+    const u32 height = min(p.tile_rows - first, static_cast<u32>(TOGETHER));
+    tile %= group;
+    return {static_cast<int>((first + tile % height) * CLUSTER + rank) * ROWS, static_cast<int>(tile / height) * COLUMNS,
+            static_cast<int>(batch)};
+}
+
+#endif
+
+}  // namespace tcu::product

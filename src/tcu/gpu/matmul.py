@@ -1,0 +1,441 @@
+"""Products of matrices on sm_90 at the speed of its matrix unit, by the plan of ``tcu.plan.matmul``.
+
+The copy engine brings tiles of A and B, wgmma multiplies them.  It takes lines
+that begin at multiples of 16 bytes, along k or, of 16-bit formats, across it;
+what lies otherwise is copied first.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from tcu.formats import get_format
+from tcu.gpu.device import Gpu, call
+from tcu.gpu.imports import cuda_module
+from tcu.gpu.kernels import KERNELS, Kernel
+from tcu.gpu.launch import KernelChoice, bind
+from tcu.gpu.structs import struct
+from tcu.gpu.workspace import workspace
+from tcu.plan.matmul import MatmulPlan
+
+__all__ = [
+    "Factor",
+    "Lines",
+    "MatmulLaunch",
+    "MatmulRecipe",
+    "Operands",
+    "double_recipe",
+    "has_double",
+    "matmul_recipe",
+    "wgmma",
+]
+
+LINE = 128
+"""Bytes of k in a stage of a kernel's ring: a line of shared memory that is swizzled."""
+UNIT = 16
+"""Bytes to which the copy engine aligns."""
+SWAPPED_ROWS = 128
+"""Rows of a product up to which its columns take their place, 64 of them a block."""
+RESULTS = {"binary16": 0, "bfloat16": 1, "binary32": 2, "binary64": 3, "s32": 4}
+"""As device/types/options.cuh and device/finish/factors.cuh number them."""
+_INPUTS = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
+_MAP_TYPES = {"binary16": "FLOAT16", "bfloat16": "BFLOAT16", "tf32": "TFLOAT32", "binary64": "FLOAT64"}
+"""Of a tensor map; the engine rounds numbers of binary32 to TF32 if it is told that they are. All others are bytes."""
+
+TensorMap = struct("TensorMap", """
+    u64 words[16];
+""")  # fmt: skip
+
+Factor = struct("Factor", """
+    const void* numbers;  // null: one number
+    double number;
+    int kind;  // their format, as RESULT
+    int step;  // 0: the first for all
+""")  # fmt: skip
+
+Factors = struct("Factors", """
+    Factor scale_a, scale_b, bias;
+""")  # fmt: skip
+
+Product = struct("Product", """
+    load::TensorMap a, b;
+    finish::Factors factors;
+    void* c;
+    i64 c_row_stride;  // bytes
+    i64 c_batch_stride;
+    int rows, columns, k_stages;  // of C, and of the ring for all of k
+    int aligned;  // whether 16 bytes of C may be written at once
+    int a_batched, b_batched;  // 0: the same matrix for the whole batch
+    u32 tiles, tile_rows, tile_columns;  // of clusters
+    u32 divided, units;  // tiles that blocks share, and into how many units each can be cut
+    u32 parts, slots;
+    u32 unused;
+    void* room;
+    void* flags;  // zeros between launches
+""")  # fmt: skip
+
+PackedLines = struct("PackedLines", """
+    const void* source;
+    void* to;
+    i64 line_stride, k_stride, batch_stride;  // elements
+    i64 lines, k, pitch;
+    i64 tiles, tiles_k, tiles_lines;
+    i64 along_lines;  // whether neighbouring lines are neighbours in memory
+""")  # fmt: skip
+
+COLUMNS = (8, 16, 32, 64, 128, 192, 208, 224, 256)
+"""Of a tile: the n of wgmma."""
+
+
+def wgmma() -> str:
+    """A function for each n of wgmma.mma_async, chosen by the registers of D."""
+    wide, halves = ("".join(_multiply(n, n // per) for n in COLUMNS) for per in (2, 4))
+    return f"#if HALVES\n{halves}#else\n{wide}#endif\n"
+
+
+def _multiply(n: int, words: int) -> str:
+    registers = ", ".join(f"%{i}" for i in range(words))
+    outputs = ", ".join(f'"+" WGMMA_REGISTER(d[{i}])' for i in range(words))
+    return f"""
+__device__ inline void multiply(DWord (&d)[{words}], u64 a, u64 b, int keeps) {{
+    asm volatile("{{ .reg .pred p; setp.ne.b32 p, %{words + 2}, 0;\\n"
+                 "wgmma.mma_async.sync.aligned.m64n{n}" WGMMA_TYPES " {{{registers}}}, %{words}, %{words + 1}, p"
+                 WGMMA_SCALES WGMMA_MAJOR "; }}"
+                 : {outputs}
+                 : "l"(a), "l"(b), "r"(keeps));
+}}
+"""
+
+
+class Lines(NamedTuple):
+    """Where the rows of A or the columns of B lie: strides in elements."""
+
+    line: int
+    k: int
+    batch: int
+    """0: the same matrix for the whole batch."""
+    aligned: bool
+    """Whether the first begins at a multiple of 16 bytes."""
+
+
+class Operands(NamedTuple):
+    """A batch of products, but for the addresses."""
+
+    rows: int
+    columns: int
+    k: int
+    batch: int
+    a: Lines
+    b: Lines
+    c_row: int
+    """Elements from one row of C to the next; columns are neighbours."""
+    c_batch: int
+    c_aligned: bool
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """Lines as the copy engine reads them."""
+
+    kind: str
+    size: int
+    """Bytes of an element."""
+    extents: tuple[int, int, int]
+    """The contiguous one first."""
+    pitches: tuple[int, int]
+    """Bytes."""
+    box: tuple[int, int]
+    swizzled: bool = True
+
+    def at(self, address: int) -> Any:
+        """The tensor map of what lies there."""
+        driver = cuda_module("cuda.bindings.driver")
+        wide, narrow = driver.cuuint64_t, driver.cuuint32_t
+        kinds, swizzles = driver.CUtensorMapDataType, driver.CUtensorMapSwizzle
+        return call(
+            "cuTensorMapEncodeTiled",
+            getattr(kinds, f"CU_TENSOR_MAP_DATA_TYPE_{self.kind}"),
+            3,
+            address,
+            [wide(x) for x in self.extents],
+            [wide(x) for x in self.pitches],
+            [narrow(x) for x in (*self.box, 1)],
+            [narrow(1)] * 3,
+            driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+            swizzles.CU_TENSOR_MAP_SWIZZLE_128B if self.swizzled else swizzles.CU_TENSOR_MAP_SWIZZLE_NONE,
+            driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+            driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+        )
+
+
+@dataclass(frozen=True)
+class Side:
+    """An operand on its way to the copy engine."""
+
+    tensor: Tensor
+    k_major: bool
+    pack: KernelChoice | None
+    """Copies it first."""
+    offset: int
+    """Where the copy lies in the room, in bytes."""
+
+
+@dataclass(frozen=True)
+class MatmulRecipe:
+    """Launches for products of one kind, without a GPU."""
+
+    swapped: bool
+    """Whether the columns of the product take the place of rows."""
+    sides: tuple[Side, Side]
+    """Of the operand whose lines are rows of tiles, and of the other one."""
+    product: KernelChoice
+    room: int
+    """Bytes that a call gives, from a multiple of 128 on."""
+    shared_room: int
+    """Where in it blocks hand each other sums."""
+    flags: int
+    """Words of 4 bytes, zeros between launches."""
+
+
+class _Room:
+    def __init__(self) -> None:
+        self.size = 0
+
+    def take(self, size: int) -> int:
+        first = self.size
+        self.size += -(-size // 128) * 128
+        return first
+
+
+def _side(
+    x: Lines, lines: int, k: int, batch: int, kernel: Kernel, kind: str, box_lines: int, room: _Room
+) -> Side:
+    size = get_format(kernel.a).dtype.itemsize
+    steps = (x.batch * size,) if batch > 1 and x.batch else ()
+
+    def fits(along: int, across: int, extent: int) -> bool:
+        pitches = (*((across * size,) if extent > 1 else ()), *steps)
+        return x.aligned and along == 1 and all(0 < each < 1 << 40 and each % UNIT == 0 for each in pitches)
+
+    batches = batch if x.batch else 1
+    per_line = LINE // size // (4 if size == 8 else 1)  # of binary64, four boxes of four
+
+    def pitch_of(step: int, extent: int) -> int:
+        return step * size if extent > 1 else UNIT
+
+    if k and fits(x.k, x.line, lines):
+        pitches = pitch_of(x.line, lines), pitch_of(x.batch, batches)
+        return Side(
+            Tensor(kind, size, (k, lines, batches), pitches, (per_line, box_lines), size < 8), True, None, 0
+        )
+    if k and size == 2 and fits(x.line, x.k, k):
+        pitches = pitch_of(x.k, k), pitch_of(x.batch, batches)
+        return Side(Tensor(kind, size, (lines, k, batches), pitches, (64, per_line)), False, None, 0)
+    pitch = max(-(-k * size // UNIT) * UNIT, UNIT) // size
+    offset = room.take(batches * lines * pitch * size)
+    tiles_k, tiles_lines = -(-pitch // 64), -(-lines // 64)
+    tiles = tiles_k * tiles_lines * batches
+    along_lines = int(abs(x.line) < abs(x.k))
+    problem = PackedLines(
+        0, 0, x.line, x.k, x.batch, lines, k, pitch, tiles, tiles_k, tiles_lines, along_lines
+    )
+    pack = KernelChoice("pack_matrix", {"INPUT": _INPUTS[size]}, min(tiles, 1 << 20), 256, problem)
+    pitches = pitch * size, lines * pitch * size
+    return Side(
+        Tensor(kind, size, (pitch, lines, batches), pitches, (per_line, box_lines), size < 8),
+        True,
+        pack,
+        offset,
+    )
+
+
+class _Tiles(NamedTuple):
+    consumers: int
+    columns: int
+    stages: int
+
+
+def _tiles(rows: int, columns: int, size: int, chunked: bool, blocks: int) -> _Tiles:
+    """Of matmul.cu."""
+    across = next(n for n in COLUMNS if n >= columns) if columns <= 128 else 192 if chunked else 256
+    return _Tiles(2, across, min(8, _RING // ((128 + across) * LINE)))
+
+
+_RING = 200 * 1024
+_GROUP = 16
+
+
+def _widths(columns: int) -> int:
+    return next(n for n in COLUMNS if n >= columns)
+
+
+def matmul_recipe(
+    plan: MatmulPlan, kernel: Kernel, x: Operands, factors: bool, multiprocessors: int
+) -> MatmulRecipe:
+    """Launches of wgmma for a plan."""
+    size = get_format(kernel.a).dtype.itemsize
+    stage_k = LINE // size
+    k = x.k or UNIT // size  # zeros, of which both copies have so many
+    stages_k = -(-k // stage_k)
+    chunk = plan.chunk // stage_k
+    chunked = chunk < stages_k and kernel.output != "s32"
+    swapped = x.rows <= SWAPPED_ROWS
+    room = _Room()
+    kinds = [
+        "FLOAT32" if name == "tf32" and plan.rounding == "cut" else _MAP_TYPES.get(name, "UINT8")
+        for name in (kernel.a, kernel.b)
+    ]
+    given = ((x.a, x.rows, kinds[0]), (x.b, x.columns, kinds[1]))
+    (first, rows, first_kind), (second, columns, second_kind) = given[::-1] if swapped else given
+    if swapped:
+        tiles = _Tiles(1, _widths(columns), 0)
+    else:
+        tiles = _tiles(rows, columns, size, chunked, multiprocessors)
+    height = 64 * tiles.consumers
+    top = _side(first, rows, x.k, x.batch, kernel, first_kind, height, room)
+    left = _side(second, columns, x.k, x.batch, kernel, second_kind, tiles.columns, room)
+    tile_rows, tile_columns = -(-rows // height), -(-columns // tiles.columns)
+    count = tile_rows * tile_columns * x.batch
+    units = -(-stages_k // chunk)
+    output = plan.result
+    bytes_out = 2 if output in ("binary16", "bfloat16") else 8 if output == "binary64" else 4
+    macros = {
+        "CONSUMERS": tiles.consumers, "COLUMNS": tiles.columns, "CLUSTER": 1,
+        "A_K": int(top.k_major), "B_K": int(left.k_major), "INPUT_BYTES": size, "RESULT": RESULTS[output],
+        "FACTORS": int(factors), "INTEGERS": int(kernel.output == "s32"), "HALVES": int(kernel.output == "binary16"), **_names(kernel, swapped, top, left),
+    }  # fmt: skip
+    aligned = x.c_aligned and all(step * bytes_out % UNIT == 0 for step in (x.c_row, x.c_batch, x.columns))
+    problem = Product(
+        c_row_stride=x.c_row * bytes_out, c_batch_stride=x.c_batch * bytes_out, rows=x.rows, columns=x.columns,
+        k_stages=stages_k, aligned=int(aligned), a_batched=int(bool(first.batch)), b_batched=int(bool(second.batch)),
+        tiles=count, tile_rows=tile_rows, tile_columns=tile_columns, units=units,
+    )  # fmt: skip
+    wide = tiles.columns if left.k_major else -(-tiles.columns // 64) * 64
+    stage = (height + wide) * LINE
+    if swapped:
+        resident = 2 if tiles.columns <= 64 else 1
+        stages = min(12, _RING // resident // stage)
+        parts = max(1, min(units, round(multiprocessors * resident / count))) if chunked else 1
+        slots = 1 + units - units // parts
+        problem.parts, problem.slots = parts, slots
+        shared = room.take(count * slots * height * tiles.columns * 4 if parts > 1 else 0)
+        # The ring also holds the results of a tile on their way to memory.
+        bytes_shared = max(stages * (stage + UNIT), 64 * 4 * tiles.columns) + 1024
+        macros |= {"CHUNK": chunk if chunked else 0, "STAGES": stages, "RESIDENT": resident}
+        choice = KernelChoice(
+            "matmul_skinny", macros, count * parts, 160, problem, shared=bytes_shared, specific=True
+        )  # fmt: skip
+        return MatmulRecipe(True, (top, left), choice, room.size, shared, count if parts > 1 else 0)
+    blocks = min(count, multiprocessors)
+    if chunked and count > blocks and count % blocks:
+        problem.divided = count % blocks + blocks
+    shared = room.take(blocks * height * tiles.columns * 4 if problem.divided else 0)
+    macros |= {"CHUNK": chunk if chunked else 0, "STAGES": tiles.stages, "GROUP": _GROUP}
+    bytes_shared = -(-tiles.stages * (stage + UNIT) // 1024) * 1024 + height * LINE + 1024
+    choice = KernelChoice(
+        "matmul", macros, blocks, 128 * (tiles.consumers + 1), problem, shared=bytes_shared, specific=True
+    )  # fmt: skip
+    return MatmulRecipe(False, (top, left), choice, room.size, shared, blocks * 4 * tiles.consumers)
+
+
+def has_double(kernel: Kernel, capability: tuple[int, int]) -> bool:
+    """Whether :func:`double_recipe` serves."""
+    return kernel.output == "binary64" and capability == (9, 0)
+
+
+def double_recipe(
+    plan: MatmulPlan, kernel: Kernel, x: Operands, factors: bool, multiprocessors: int
+) -> MatmulRecipe:
+    """Launches for binary64.
+
+    Its unit adds one product after the other, so MMAs of any k have the same bits: here those of the largest, 16.
+    """
+    kernel = next(each for each in KERNELS if each.a == "binary64" and each.k == 16)
+    room = _Room()
+    k = x.k or UNIT // 8
+    height, width = 128, 128 if x.columns > 64 else 64
+    top = _side(x.a, x.rows, x.k, x.batch, kernel, "FLOAT64", height, room)
+    left = _side(x.b, x.columns, x.k, x.batch, kernel, "FLOAT64", width, room)
+    tile_rows, tile_columns = -(-x.rows // height), -(-x.columns // width)
+    count = tile_rows * tile_columns * x.batch
+    size = get_format(plan.result).dtype.itemsize
+    problem = Product(
+        c_row_stride=x.c_row * size, c_batch_stride=x.c_batch * size, rows=x.rows, columns=x.columns,
+        k_stages=-(-k * 8 // LINE), aligned=int(x.c_aligned and x.columns % 2 == x.c_row % 2 == x.c_batch % 2 == 0),
+        a_batched=int(bool(x.a.batch)), b_batched=int(bool(x.b.batch)),
+        tiles=count, tile_rows=tile_rows, tile_columns=tile_columns, units=1,
+    )  # fmt: skip
+    stages = 6
+    macros = {
+        **kernel.macros, "CONSUMERS": 2, "COLUMNS": width, "STAGES": stages, "CLUSTER": 1, "A_K": 1, "B_K": 1, "INPUT_BYTES": 8,
+        "RESULT": RESULTS[plan.result], "FACTORS": int(factors), "GROUP": _GROUP,
+    }  # fmt: skip
+    shared = stages * ((height + width) * LINE + UNIT) + 1024
+    choice = KernelChoice(
+        "matmul_double", macros, min(count, multiprocessors), 384, problem, shared=shared, specific=True
+    )  # fmt: skip
+    return MatmulRecipe(False, (top, left), choice, room.size, 0, 0)
+
+
+def _names(kernel: Kernel, swapped: bool, top: Side, left: Side) -> dict[str, str]:
+    """The instruction's name behind its n, and what follows its operands."""
+    named = replace(kernel, a=kernel.b, b=kernel.a) if swapped else kernel
+    major = (
+        f", {int(not top.k_major)}, {int(not left.k_major)}"
+        if get_format(kernel.a).dtype.itemsize == 2
+        else ""
+    )
+    return {
+        "WGMMA_TYPES": f'"{named.mnemonic.partition(f"n{kernel.shape[1]}")[2]}"',
+        "WGMMA_SCALES": '""' if kernel.output == "s32" else '", 1, 1"',
+        "WGMMA_MAJOR": f'"{major}"',
+    }
+
+
+def set_factors(problem: Any, factors: Sequence[Any]) -> None:
+    """The scales and the bias of a product, if it has any."""
+    for name, factor in zip(("scale_a", "scale_b", "bias"), factors, strict=False):
+        setattr(problem.factors, name, factor)
+
+
+class MatmulLaunch:
+    """A recipe on a GPU, which lacks nothing but addresses."""
+
+    def __init__(self, recipe: MatmulRecipe, gpu: Gpu) -> None:
+        self.room = recipe.room
+        self._recipe, self._ordinal, self._lock = recipe, gpu.ordinal, threading.Lock()
+        self._packs = [None if side.pack is None else bind(side.pack, gpu) for side in recipe.sides]
+        self._product = bind(recipe.product, gpu)
+        self._maps: list[int | None] = [None, None]
+
+    def start(self, a: int, b: int, c: int, factors: Sequence[Any], stream: int, room: int = 0) -> None:
+        """Put it on the stream; ``factors``: the scales and the bias as :data:`Factor`, if there are any."""
+        recipe = self._recipe
+        problem: Any = recipe.product.problem
+        given = (b, a) if recipe.swapped else (a, b)
+        piece = (
+            workspace("matmul", -(-recipe.flags // 2), False, self._ordinal, stream) if recipe.flags else None
+        )
+        with self._lock:  # the driver copies the parameters before a launch returns
+            for i, (side, address, pack) in enumerate(zip(recipe.sides, given, self._packs, strict=True)):
+                at = address
+                if side.pack is not None and pack is not None:
+                    at = room + side.offset
+                    side.pack.problem.source, side.pack.problem.to = address, at
+                    pack(stream)
+                if self._maps[i] != at:
+                    tensor = side.tensor.at(at)
+                    place = problem.a if i == 0 else problem.b
+                    ctypes.memmove(ctypes.addressof(place), int(tensor.getPtr()), ctypes.sizeof(place))
+                    self._maps[i] = at
+            set_factors(problem, factors)
+            problem.c, problem.room = c, room + recipe.shared_room
+            if piece is None:
+                self._product(stream)
+            else:
+                problem.flags = piece.address
+                piece.start(stream, self._product)

@@ -1,0 +1,159 @@
+"""Contract of ``tcu.matmul`` on a GPU: the bits of the model of its unit, for every format, shape, place in memory, batch,
+scale and bias; and the same bits for a row alone and in any batch.
+
+What needs no GPU is in tests/test_matmul_launches.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from gpu_support import gpu_or_skip, library_or_skip, unit_or_skip
+
+import tcu
+from tcu.errors import DtypeError, ParameterError, ShapeError
+
+pytestmark = pytest.mark.gpu
+torch = pytest.importorskip("torch")
+
+F16, BF16, F32, F64 = torch.float16, torch.bfloat16, torch.float32, torch.float64
+E4M3, E5M2, S8, U8 = torch.float8_e4m3fn, torch.float8_e5m2, torch.int8, torch.uint8
+Case = tuple[Any, Any, dict[str, Any]]
+
+
+def numbers(*shape: int, dtype: Any = F16) -> Any:
+    generator = torch.Generator().manual_seed(sum(shape))
+    if dtype in (S8, U8):
+        return torch.randint(-128 if dtype == S8 else 0, 128, shape, generator=generator).to(dtype)
+    return torch.randn(shape, generator=generator).to(dtype)
+
+
+def plain(m: int, k: int, n: int, a: Any = F16, b: Any = None, **options: Any) -> Case:
+    return numbers(m, k, dtype=a), numbers(k, n, dtype=b or a), options
+
+
+def transposed(*shape: int, dtype: Any = F16) -> Any:
+    return numbers(*shape, dtype=dtype).transpose(-1, -2)
+
+
+CASES: dict[str, Callable[[], Case]] = {
+    "tiles": lambda: plain(200, 600, 328),
+    "more tiles than run at once": lambda: plain(2100, 600, 2200),
+    "one chain": lambda: plain(260, 600, 520, BF16, plan="chain", dtype=BF16),
+    "b transposed": lambda: (numbers(200, 640), transposed(136, 640), {}),
+    "a transposed": lambda: (transposed(640, 200), numbers(640, 136), {}),
+    "both transposed": lambda: (transposed(640, 200), transposed(136, 640), {}),
+    "lines anywhere": lambda: plain(131, 333, 157),
+    "results anywhere": lambda: plain(300, 77, 157, BF16, dtype=BF16),
+    "one row": lambda: plain(1, 4096, 1000, BF16, dtype=BF16),
+    "few rows": lambda: (numbers(16, 4096, dtype=BF16), transposed(512, 4096, dtype=BF16), {"dtype": BF16}),
+    "64 rows": lambda: plain(64, 1024, 512),
+    "100 rows, binary64": lambda: plain(100, 1024, 512, dtype=F64),
+    "16 columns": lambda: plain(3000, 16, 16),
+    "64 columns": lambda: plain(3000, 64, 64),
+    "tf32": lambda: plain(200, 300, 264, F32),
+    "tf32, cut": lambda: plain(200, 300, 264, F32, rounding="cut"),
+    "e4m3": lambda: (numbers(200, 640, dtype=E4M3), transposed(144, 640, dtype=E4M3), {"dtype": BF16}),
+    "e4m3, one chain": lambda: plain(200, 640, 144, E4M3, plan="chain"),
+    "e5m2": lambda: plain(20, 640, 144, E5M2),
+    "s8": lambda: plain(200, 640, 144, S8),
+    "u8 by s8": lambda: plain(20, 640, 144, U8, S8),
+    "s8 by u8, rounded": lambda: plain(200, 640, 144, S8, U8, dtype=BF16),
+    "s8, binary64": lambda: plain(200, 640, 144, S8, dtype=F64),
+    "binary64": lambda: plain(100, 200, 90, F64),
+    "chains in binary16": lambda: plain(200, 300, 264, accumulator="float16"),
+    "no k": lambda: plain(20, 0, 16),
+    "k = 1": lambda: plain(200, 1, 16),
+    "a batch": lambda: (numbers(3, 200, 128), numbers(3, 128, 136), {}),
+    "batches that broadcast": lambda: (numbers(2, 3, 150, 136), numbers(3, 136, 64), {}),
+    "a batch by one matrix": lambda: (numbers(4, 100, 128), numbers(128, 72), {}),
+    "a vector": lambda: (numbers(640), numbers(640, 144), {}),
+    "by a vector": lambda: (numbers(200, 640), numbers(640), {}),
+    "parts": lambda: (numbers(300, 700)[3:203, 5:605], numbers(600, 300)[:, 1:265], {}),
+    "scales and a bias": lambda: plain(
+        200, 300, 264, scale_a=numbers(200, dtype=F32), scale_b=numbers(264, dtype=F32), bias=numbers(264), dtype=BF16
+    ),
+    "scales of a batch": lambda: (
+        numbers(3, 200, 128), numbers(128, 72), {"scale_a": numbers(200, dtype=F32), "bias": numbers(72, dtype=F32)}
+    ),
+    "scales of few rows": lambda: plain(20, 300, 264, E4M3, scale_a=numbers(20, dtype=F32), scale_b=2.5),
+    "scales of integers": lambda: plain(200, 300, 264, S8, scale_a=numbers(200, dtype=F32), dtype=F32),
+    "scales of binary64": lambda: plain(50, 60, 64, F64, scale_a=0.3, bias=numbers(64, dtype=F64)),
+}  # fmt: skip
+
+
+def moved(x: Any) -> Any:
+    """On the GPU, with the strides and the alignment that it has here."""
+    if not isinstance(x, torch.Tensor) or x._base is None:
+        return x.cuda() if isinstance(x, torch.Tensor) else x
+    return x._base.cuda().as_strided(x.shape, x.stride(), x.storage_offset())
+
+
+def codes(x: Any) -> Any:
+    return x.cpu().contiguous().view(torch.uint8)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_bits_are_the_models(case: str) -> None:
+    unit = unit_or_skip(gpu_or_skip())
+    library_or_skip("torch")
+    a, b, options = CASES[case]()
+    got = tcu.matmul(moved(a), moved(b), **{name: moved(x) for name, x in options.items()})
+    want = tcu.matmul(a, b, unit=unit, **options)
+    assert got.dtype == want.dtype
+    assert torch.equal(codes(got), codes(want))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 64, 129, 1000])
+@pytest.mark.parametrize("dtype", [F16, E4M3])
+def test_a_row_has_the_same_bits_in_every_batch(dtype: Any, rows: int) -> None:
+    gpu_or_skip()
+    library_or_skip("torch")
+    a, b = numbers(1000, 2048, dtype=dtype).cuda(), numbers(2048, 512, dtype=dtype).cuda()
+    assert torch.equal(codes(tcu.matmul(a[:rows], b)), codes(tcu.matmul(a, b)[:rows]))
+
+
+def test_the_same_bits_again_and_again_while_other_streams_work() -> None:
+    gpu_or_skip()
+    library_or_skip("torch")
+    a, b = numbers(700, 4096).cuda(), numbers(4096, 2600).cuda()
+    few = a[:5]
+    first, first_few = tcu.matmul(a, b), tcu.matmul(few, b)
+    torch.cuda.synchronize()
+    streams = [torch.cuda.Stream() for _ in range(3)]
+    for turn in range(30):
+        with torch.cuda.stream(streams[turn % 3]):
+            assert torch.equal(tcu.matmul(a, b), first)
+            assert torch.equal(tcu.matmul(few, b), first_few)
+
+
+def test_out_takes_the_result_wherever_it_lies() -> None:
+    gpu_or_skip()
+    library_or_skip("torch")
+    a, b = numbers(200, 200).cuda(), numbers(200, 200).cuda()
+    want = tcu.matmul(a, b, dtype=F16)
+    out = torch.empty(200, 200, dtype=F16, device="cuda")
+    assert tcu.matmul(a, b, out=out) is out
+    assert torch.equal(out, want)
+    across = torch.empty(200, 200, dtype=F16, device="cuda").t()
+    assert torch.equal(tcu.matmul(a, b, out=across), want)
+    over = a.clone()
+    assert torch.equal(tcu.matmul(over, b, out=over), want), "an operand's own memory"
+
+
+def test_what_cannot_be() -> None:
+    gpu_or_skip()
+    library_or_skip("torch")
+    a, b = numbers(20, 30).cuda(), numbers(30, 40).cuda()
+    with pytest.raises(ShapeError):
+        tcu.matmul(a, b[:20])
+    with pytest.raises(DtypeError):
+        tcu.matmul(a, b.float())
+    with pytest.raises(ParameterError):
+        tcu.matmul(a, b.cpu())
+    with pytest.raises(ParameterError):
+        tcu.matmul(a, b, unit="V100")
+    with pytest.raises(ShapeError, match="scale_a"):
+        tcu.matmul(a, b, scale_a=torch.ones(7, device="cuda"))

@@ -1,0 +1,170 @@
+"""Contract of the launches of ``tcu.matmul``, without a GPU: each compiles, keeps to what a GPU has, waits for nothing
+while its MMAs run, and gives each number of the result to one block.
+
+tests/test_gpu_matmul.py compares the bits on a GPU.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from test_gpu_compile import compile_once, nvrtc_or_skip
+
+from tcu.formats import get_format
+from tcu.gpu.compiler import task_of
+from tcu.gpu.kernels import KERNELS, Kernel, architecture, find_kernel
+from tcu.gpu.launch import KernelChoice
+from tcu.gpu.matmul import Lines, MatmulRecipe, Operands, double_recipe, has_double, matmul_recipe
+from tcu.gpu.matmul_mma import general_choice
+from tcu.gpu.mma import Strided
+from tcu.plan.matmul import MatmulPlan, make_matmul_plan
+from tcu.units import get_unit, product_instruction
+
+MULTIPROCESSORS = 132
+SHARED = 227 * 1024
+FORMATS = [*((name, name) for name in ("binary16", "bfloat16", "binary32", "e4m3", "e5m2")), ("u8", "s8")]
+SHAPES = list(
+    itertools.product((1, 7, 16, 100, 128, 129, 1024, 4096), (1, 16, 100, 4096), (0, 1, 64, 333, 4096))
+)
+
+
+def plan_and_kernel(k: int, a: str, b: str, **options: str) -> tuple[MatmulPlan, Kernel]:
+    plan = make_matmul_plan(k, a, b, **options)  # type: ignore[arg-type]
+    row = product_instruction(get_unit("H200"), *plan.operands, plan.accumulator)
+    return plan, find_kernel(row, (9, 0))
+
+
+def lying(
+    m: int, n: int, k: int, a_major: bool = True, b_major: bool = False, aligned: bool = True, batch: int = 1
+) -> Operands:
+    a, b = ((k, 1) if a_major else (1, m)), ((k, 1) if b_major else (1, n))
+    return Operands(m, n, k, batch, Lines(*a, m * k, aligned), Lines(*b, n * k, aligned), n, m * n, aligned)
+
+
+def recipes() -> Iterator[tuple[Operands, MatmulPlan, Kernel, MatmulRecipe]]:
+    for (a, b), (m, n, k) in itertools.product(FORMATS, SHAPES):
+        for order in ("chunks", "chain"):
+            plan, kernel = plan_and_kernel(k, a, b, order=order)
+            x = lying(m, n, k)
+            yield x, plan, kernel, matmul_recipe(plan, kernel, x, False, MULTIPROCESSORS)
+
+
+def test_launches_keep_to_what_a_gpu_has() -> None:
+    for x, _, _, recipe in recipes():
+        choice = recipe.product
+        assert choice.shared <= SHARED, x
+        assert choice.threads <= 1024
+        assert choice.blocks >= 1
+        assert recipe.room % 128 == 0
+        for side in recipe.sides:
+            tensor = side.tensor
+            assert all(1 <= extent < 1 << 32 for extent in tensor.extents), x
+            assert all(0 < pitch < 1 << 40 and pitch % 16 == 0 for pitch in tensor.pitches), x
+            assert tensor.box[0] * tensor.size == 128
+            assert tensor.box[1] <= 256
+
+
+def test_what_the_copy_engine_does_not_take_is_copied_first() -> None:
+    plan, kernel = plan_and_kernel(512, "binary16", "binary16")
+
+    def copied(x: Operands, plan: MatmulPlan = plan, kernel: Kernel = kernel) -> list[bool]:
+        return [
+            side.pack is not None for side in matmul_recipe(plan, kernel, x, False, MULTIPROCESSORS).sides
+        ]
+
+    for majors in itertools.product((True, False), repeat=2):
+        assert copied(lying(512, 512, 512, *majors)) == [False, False], "any transposition of 16-bit numbers"
+    assert copied(lying(512, 512, 512, aligned=False)) == [True, True]
+    assert copied(lying(512, 509, 512)) == [False, True], "lines of an odd length"
+    e4m3 = plan_and_kernel(512, "e4m3", "e4m3")
+    assert copied(lying(512, 512, 512), *e4m3) == [False, True], "8-bit numbers along k only"
+    assert copied(lying(512, 512, 512, b_major=True), *e4m3) == [False, False]
+
+
+def test_blocks_share_tiles_along_k_where_these_do_not_come_out_even() -> None:
+    plan, kernel = plan_and_kernel(4096, "bfloat16", "bfloat16")
+    for m, n in itertools.product((1024, 4096, 5000), repeat=2):
+        problem = matmul_recipe(plan, kernel, lying(m, n, 4096), False, MULTIPROCESSORS).product.problem
+        tiles, divided = problem.tiles, problem.divided  # type: ignore[attr-defined]
+        if tiles > MULTIPROCESSORS:
+            assert (tiles - divided) % MULTIPROCESSORS == 0, "whole turns"
+        assert divided == 0 or MULTIPROCESSORS < divided < 2 * MULTIPROCESSORS, (
+            "a tile is in two blocks at most"
+        )
+
+
+def test_parts_of_k_are_whole_chunks_and_have_places_for_their_results() -> None:
+    for k in (4096, 8192, 5000):
+        plan, kernel = plan_and_kernel(k, "bfloat16", "bfloat16")
+        recipe = matmul_recipe(plan, kernel, lying(16, 4096, k), False, MULTIPROCESSORS)
+        problem = recipe.product.problem
+        parts, slots = problem.parts, problem.slots  # type: ignore[attr-defined]
+        assert parts > 1
+        assert recipe.swapped
+        assert slots == 1 + plan.chains - plan.chains // parts, (
+            "one for the first part, one for each later chunk"
+        )
+        assert recipe.flags == problem.tiles  # type: ignore[attr-defined]
+
+
+COMPILED: dict[str, tuple[str, str, Operands, dict[str, str]]] = {
+    "tiles": ("binary16", "binary16", lying(4096, 4096, 4096), {}),
+    "a chain": ("bfloat16", "bfloat16", lying(4096, 4096, 4096), {"order": "chain", "result": "bfloat16"}),
+    "transposed": ("binary16", "binary16", lying(4096, 4096, 4096, False, True), {}),
+    "e4m3": ("e4m3", "e4m3", lying(4096, 4096, 4096), {"result": "bfloat16"}),
+    "tf32": ("binary32", "binary32", lying(4096, 4096, 4096), {}),
+    "integers": ("u8", "s8", lying(4096, 4096, 4096), {}),
+    "binary16": ("binary16", "binary16", lying(4096, 4096, 4096), {"accumulator": "binary16"}),
+    "few rows": ("bfloat16", "bfloat16", lying(16, 4096, 4096), {}),
+    "128 rows": ("bfloat16", "bfloat16", lying(128, 4096, 4096), {"result": "binary64"}),
+    "few columns": ("binary16", "binary16", lying(4096, 16, 16), {}),
+}
+
+
+@pytest.mark.parametrize("factors", [False, True])
+@pytest.mark.parametrize("which", COMPILED)
+def test_products_by_wgmma_compile_and_their_mmas_are_not_serialized(which: str, factors: bool) -> None:
+    nvrtc_or_skip()
+    a, b, x, options = COMPILED[which]
+    plan, kernel = plan_and_kernel(x.k, a, b, **options)
+    recipe = matmul_recipe(plan, kernel, x, factors, MULTIPROCESSORS)
+    binary = compile_once(task_of(f"{recipe.product.source}.cu", recipe.product.macros, "sm_90a"))
+    assert binary.log == "", "the compiler says so where it makes MMAs wait for each other"
+    for side in recipe.sides:
+        if side.pack is not None:
+            assert compile_once(task_of("pack_matrix.cu", side.pack.macros, "sm_90")).log == ""
+
+
+@pytest.mark.parametrize("factors", [False, True])
+@pytest.mark.parametrize("result", ["binary64", "bfloat16"])
+def test_products_of_binary64_compile(result: str, factors: bool) -> None:
+    nvrtc_or_skip()
+    plan = make_matmul_plan(4096, "binary64", "binary64", result=result)
+    row = product_instruction(get_unit("H200"), "binary64", "binary64", "binary64")
+    kernel = find_kernel(row, (9, 0))
+    assert has_double(kernel, (9, 0))
+    recipe = double_recipe(plan, kernel, lying(4096, 4096, 4096), factors, MULTIPROCESSORS)
+    binary = compile_once(task_of("matmul_double.cu", recipe.product.macros, "sm_90a"))
+    assert binary.log == ""
+    assert "m16n8k16" in binary.ptx
+    assert recipe.product.shared <= SHARED
+
+
+@pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel.name == "mma"], ids=str)
+def test_products_by_mma_compile(kernel: Kernel) -> None:
+    nvrtc_or_skip()
+    given = "binary32" if kernel.a == "tf32" else kernel.a
+    plan = make_matmul_plan(
+        1000, given, "binary32" if kernel.b == "tf32" else kernel.b, accumulator=kernel.output
+    )
+    if get_format(kernel.output).bits == 64:
+        plan = replace(plan, result="bfloat16")
+    choice: KernelChoice = general_choice(
+        plan, kernel, Strided(0, (100, 1000), (1000, 1)), Strided(0, (1000, 100), (100, 1)), (), 100, True
+    )
+    binary = compile_once(task_of("matmul_mma.cu", choice.macros, architecture(kernel, kernel.minimum)))
+    assert binary.log == ""
+    assert f"{kernel.mnemonic} " in binary.ptx
