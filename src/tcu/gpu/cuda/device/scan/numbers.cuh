@@ -37,7 +37,9 @@ __device__ inline bool found_others(u32 found) { return found & (ELEMENT == BINA
 // and Melquiond, IEEE Trans.  Computers 57(4), 2008). Sums of elements of up to 32 bits that are subnormal in
 // binary32 are exact, so only the lowest 29 bits are ever cut off.
 __device__ inline float odd(double value) {
-    return __uint_as_float(__float_as_uint(__double2float_rz(value)) | ((__double2loint(value) & 0x1fffffff) != 0));
+    const u32 cut = __double2loint(value);
+    // All 29 bits in 15, of which each is enough: three instructions, where a comparison took four.
+    return __uint_as_float(__float_as_uint(__double2float_rz(value)) | ((cut | cut >> 14) & 0x7fff));
 }
 
 // Rounds two numbers as finish::rounded does, and returns both in one word.
