@@ -103,8 +103,8 @@ extern "C" __global__ void __launch_bounds__(WARPS* WARP, RESIDENT) tile_scan(co
         scan::read_part<UNIT>(numbers + now.at * SIZE, x);
         const scan::PartSums sums(x);
         const double all = lanes.inclusive(sums.total());
-        scan::LaneResults r;
-        sums.results(x, 0, lanes.exclusive(all), r);
+        // Zero is added so that no result is -0.
+        const scan::LaneResults r = sums.results(lanes.exclusive(all) + 0.0);
         scan::write_part<RESULT_UNIT>(results + now.at * RESULT_SIZE, r, now.low, now.high);
         if (TAIL && is_any && lanes.place == in_row - 1)
             scan::scan_tail(numbers, results, row * length + (REVERSE ? 0 : length - TAIL), all);
@@ -132,8 +132,7 @@ extern "C" __global__ void __launch_bounds__(WARPS* WARP, RESIDENT) tile_scan(co
         wait_for_warps();
         if (pass >= passes) continue;
         const double start = scan::sum_before(totals + (pass - line), line);
-        scan::LaneResults r;
-        sums.results(x, start, lanes.exclusive(all), r);
+        const scan::LaneResults r = sums.results(start + lanes.exclusive(all) + 0.0);
         scan::write_part<RESULT_UNIT>(results + now.at * RESULT_SIZE, r, now.low, now.high);
         if (TAIL && line == lines - 1) {
             const double before = parts % WARP ? start + __shfl_sync(ALL, all, (parts - 1) % WARP)

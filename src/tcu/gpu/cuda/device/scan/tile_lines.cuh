@@ -13,6 +13,9 @@ namespace tcu::scan {
 // row.  Otherwise it has a group.
 constexpr bool EXACT = ELEMENT == BINARY16 && LEVELS < 3;
 
+// Where in a group the numbers of a row that is shorter are: the first ones in the order of the scan.
+constexpr int FIRST_CODE = REVERSE && !EXACT ? GROUP - PART : 0;
+
 // The lanes of a row, one after another.
 struct LanesOfRow {
     int place;  // of this lane among them
@@ -50,8 +53,14 @@ __device__ inline double sum_before(const double* totals, int line) {
     const int in_chunk = line % LINES, chunks = line / LINES;
     double sum = 0;
     if (in_chunk) {
-        const double total = lane < in_chunk ? totals[chunks * LINES + lane] : 0;
-        sum = __shfl_sync(ALL, inclusive<LINES>(total, lane), in_chunk - 1);
+        sum = totals[chunks * LINES + min(lane, in_chunk - 1)];
+#pragma unroll
+        for (int bit = 1; bit < LINES; bit *= 2) {
+            if (bit >= in_chunk) break;
+            const double before = __shfl_sync(ALL, sum, (lane & ~(bit - 1)) - 1);
+            if (lane & bit) sum = before + sum;
+        }
+        sum = __shfl_sync(ALL, sum, in_chunk - 1);
     }
     if (LEVELS < 3 || chunks == 0) return sum;
     double chunk = 0;  // the total of the chunk with the lane's number
@@ -105,7 +114,7 @@ __device__ inline void read_part(const char* at, Group& x) {
     if constexpr (PART == GROUP) {
         read_words<BYTES>(at, x.word);
     } else {
-        constexpr int FIRST = (REVERSE ? GROUP - PART : 0) * sizeof(Code), ALL_BYTES = PART * sizeof(Code);
+        constexpr int FIRST = FIRST_CODE * sizeof(Code), ALL_BYTES = PART * sizeof(Code);
         x = {};
 #pragma unroll
         for (int i = 0; i < ALL_BYTES; i += BYTES) {
@@ -132,7 +141,7 @@ __device__ inline void write_part(char* at, const ExactResults& r, int low, int 
 
 template <int BYTES>
 __device__ inline void write_part(char* at, const Results& r, int low, int high) {
-    constexpr int SIZE = sizeof(finish::ResultCode), FIRST = REVERSE ? GROUP - PART : 0;
+    constexpr int SIZE = sizeof(finish::ResultCode);
     if (PART == GROUP && BYTES <= 4 && low == 0 && high == GROUP) {
         write_words<BYTES>(at, r.word);
         return;
@@ -140,7 +149,7 @@ __device__ inline void write_part(char* at, const Results& r, int low, int high)
     if constexpr (PART < GROUP || BYTES == 2) {
 #pragma unroll
         for (int i = 0; i < PART; ++i)
-            if (REVERSE ? i >= low : i < high) reinterpret_cast<finish::ResultCode*>(at)[i] = r.codes[FIRST + i];
+            if (REVERSE ? i >= low : i < high) reinterpret_cast<finish::ResultCode*>(at)[i] = r.codes[FIRST_CODE + i];
     } else {
         const int from = low * SIZE / BYTES, to = high * SIZE / BYTES;
 #pragma unroll
@@ -154,8 +163,20 @@ __device__ inline void write_part(char* at, const Results& r, int low, int high)
     }
 }
 
-// The running sums of a lane's part.  `start` is the sum of the row before the line, and `before` the sum of the line
-// before the part.
+// Puts NaN where no number is the result.
+template <typename Sums, int COUNT>
+__device__ inline void mark_not_numbers(const Sums& sums, double carry, finish::ResultCode (&codes)[COUNT]) {
+    const double last = sums.after(PART - 1, carry);
+    if (last == last) return;  // a NaN anywhere would have made this NaN
+    asm volatile("");          // so that it is a branch: this is rare
+#pragma unroll
+    for (int i = 0; i < PART; ++i) {
+        const double value = result_of(sums, i, carry);
+        if (value != value) codes[REVERSE ? COUNT - 1 - i : i] = finish::not_a_number();
+    }
+}
+
+// The running sums of a lane's part.  The results' `carry` is the sum of the row before it.
 struct ExactSums {
     double sums[PART];
 
@@ -167,52 +188,43 @@ struct ExactSums {
 
     __device__ double total() const { return sums[PART - 1]; }
 
-    __device__ void results(const ExactPart&, double start, double before, ExactResults& r) const {
-        const double carry = start + before;
-        const auto value = [&](int i) { return EXCLUSIVE ? i ? carry + sums[i - (i > 0)] : carry : carry + sums[i]; };
+    __device__ double after(int i, double carry) const { return carry + sums[i]; }
+
+    __device__ ExactResults results(double carry) const {
+        ExactResults r;
 #pragma unroll
-        for (int i = 0; i < PART; ++i) r.codes[REVERSE ? PART - 1 - i : i] = finish::rounded(value(i));
-        if (carry + total() == carry + total()) return;  // a NaN anywhere would have made this NaN
-#pragma unroll
-        for (int i = 0; i < PART; ++i)
-            if (value(i) != value(i)) r.codes[REVERSE ? PART - 1 - i : i] = finish::not_a_number();
+        for (int i = 0; i < PART; ++i) r.codes[REVERSE ? PART - 1 - i : i] = finish::rounded(result_of(*this, i, carry));
+        mark_not_numbers(*this, carry, r.codes);
+        return r;
     }
 };
 
-// For any results, NaN too.  It is rarely called, and not inline, so that it takes no registers from the callers.
-__device__ __noinline__ Results any_results(const Group x, double carry) {
-    Results r;
-    double sum = 0, value = carry;
-#pragma unroll
-    for (int i = 0; i < GROUP; ++i) {
-        const double number = to_binary64(x.at(i)), earlier = value;
-        sum = i ? sum + number : number;
-        value = carry + sum;
-        const double result = EXCLUSIVE ? earlier : value;
-        r.codes[REVERSE ? GROUP - 1 - i : i] = result != result ? finish::not_a_number() : finish::rounded(result);
-    }
-    return r;
+#if ELEMENT != BINARY16 || LEVELS == 3
+// Number i of a group in the order of the scan.  It is converted: moving its bits (scan/numbers.cuh) takes three
+// instructions in place of two, and inf and NaN need a way of their own.
+__device__ inline double converted(const Group& x, int i) {
+    if constexpr (ELEMENT != BFLOAT16) return to_binary64(x.at(i));
+    const int at = REVERSE ? GROUP - 1 - i : i;
+    const u32 word = x.word[at / 2 % 8];
+    return __uint_as_float(at % 2 ? word & 0xffff0000 : word << 16);
 }
 
-#if ELEMENT != BINARY16 || LEVELS == 3
 struct GroupSums {
     double sums[GROUP];
 
     __device__ explicit GroupSums(const Group& x) {
-        double sum = sums[0] = to_binary64(x.at(0));
+        double sum = sums[0] = converted(x, 0);
 #pragma unroll
-        for (int i = 1; i < GROUP; ++i) sums[i] = sum += to_binary64(x.at(i));
+        for (int i = 1; i < GROUP; ++i) sums[i] = sum += converted(x, i);
     }
 
     __device__ double total() const { return sums[GROUP - 1]; }
-    // As results_of and rounded_results take it.
     __device__ double after(int i, double carry) const { return carry + sums[i]; }
 
-    __device__ void results(const Group& x, double start, double before, Results& r) const {
-        const double carry = start + before + 0.0;  // so that no result is -0
-        r = rounded_results(*this, carry);
-        const double last = after(PART - 1, carry);
-        if (last != last) r = any_results(x, carry);  // a NaN anywhere has made this NaN
+    __device__ Results results(double carry) const {
+        Results r = rounded_results(*this, carry);
+        mark_not_numbers(*this, carry, r.codes);
+        return r;
     }
 };
 #endif
