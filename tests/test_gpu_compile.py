@@ -378,7 +378,7 @@ SCANS: dict[str, dict[str, Any]] = {
     "segment_scan.cu": {},
 }
 _LONG = {"UNIT": 16, "BUFFERS": 12, "SUMMING": 4}
-_TILE = {"TAIL": 0, "UNIT": 2, "RESULT_UNIT": 2, "APART": 0, "WARPS": 1, "RESIDENT": 24}
+_TILE = {"EXACT": 0, "TAIL": 0, "UNIT": 2, "RESULT_UNIT": 2, "APART": 0, "WARPS": 1, "RESIDENT": 24}
 _NARROW, _WIDE = {"ELEMENT": "BINARY16", "RESULT": 0}, {"ELEMENT": "BINARY16", "RESULT": 2}
 STAGED_SCANS: dict[str, dict[str, Any]] = {
     "long_scan.cu": {"LEVELS": 1, **_LONG, **_NARROW},
@@ -394,8 +394,8 @@ STAGED_SCANS: dict[str, dict[str, Any]] = {
     "short_scan.cu": {"PER_ROW": 1, "TOGETHER": 4, "BUFFERS": 1, "RESIDENT": 24, **_NARROW},
     "short_scan.cu, lines": {"PER_ROW": 512, "TOGETHER": 4, "BUFFERS": 3, "RESIDENT": 17, **_NARROW},
     "short_scan.cu, chunks": {"PER_ROW": 1024, "TOGETHER": 4, "BUFFERS": 3, "RESIDENT": 17, **_NARROW},
-    "tile_scan.cu": {**_TILE, **_NARROW, "LEVELS": 1, "PART": 17},
-    "tile_scan.cu, wide": {**_TILE, **_WIDE, "LEVELS": 2, "PART": 17, "APART": 1},
+    "tile_scan.cu": {**_TILE, **_NARROW, "LEVELS": 1, "EXACT": 1, "PART": 17},
+    "tile_scan.cu, wide": {**_TILE, **_WIDE, "LEVELS": 2, "EXACT": 1, "PART": 17, "APART": 1},
     "tile_scan.cu, a group": {**_TILE, "ELEMENT": "BINARY32", "RESULT": 2, "LEVELS": 0, "PART": 5, "UNIT": 4, "RESULT_UNIT": 4},
     "tile_scan.cu, bfloat16": {**_TILE, "ELEMENT": "BFLOAT16", "RESULT": 1, "LEVELS": 1, "PART": 16, "TAIL": 4},
     "tile_scan.cu, chunks": {

@@ -845,7 +845,7 @@ def test_short_rows(host: HostGpu, monkeypatch: pytest.MonkeyPatch, exclusive: b
     ("dtype", "result"),
     [
         ("float16", "float16"), ("bfloat16", "bfloat16"), ("float32", "float32"), ("float64", "float64"),
-        ("float16", "float32"), ("float32", "float64"), ("float64", "float16"),
+        ("float16", "float32"), ("float32", "float64"), ("float64", "float16"), ("float64", "bfloat16"), ("float32", "bfloat16"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize(("exclusive", "reverse"), ORDERS)

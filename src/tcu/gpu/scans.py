@@ -252,7 +252,9 @@ def _tile_grid(
     """Of cuda/kernels/tile_scan.cu, or None where too few warps would have a row each, or a row is too long for them."""
     tile, most, resident = tuned.tile
     size, target_size = get_format(plan.input).dtype.itemsize, target.dtype.itemsize
-    exact = plan.input == "binary16" and plan.levels < 3
+    # Rows side by side whose numbers have the same banks: of those, granules are read.
+    banked = plan.n * size % 64 == 0 and plan.n <= _LANES * plan.group
+    exact = plan.input == "binary16" and plan.levels < 3 and not banked
     part = _numbers_of_lane(plan.n) if exact else min(plan.n, plan.group)
     tail = plan.n % part if plan.n % part <= part // _FEW and not exact else 0
     parts = plan.n // part if tail else -(-plan.n // part)
@@ -278,7 +280,7 @@ def _tile_grid(
     )
     levels = 0 if parts == 1 else 1 if lines == 1 else max(2, min(plan.levels, 3))
     macros = {
-        "LEVELS": levels, "PART": part, "TAIL": tail, "UNIT": 2 if exact else unit,
+        "LEVELS": levels, "EXACT": int(exact), "PART": part, "TAIL": tail, "UNIT": 2 if exact else unit,
         "RESULT_UNIT": 2 if exact else target_unit, "APART": int(apart), "WARPS": warps, "RESIDENT": max(resident // warps, 1),
     }  # fmt: skip
     return _Grid("tile_scan", macros, shares, shares, warps * _LANES, shared, rows_of_share=count)

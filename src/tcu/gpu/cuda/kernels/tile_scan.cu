@@ -8,8 +8,9 @@
 //
 // Compiled with ELEMENT, RESULT (finish/result_code.cuh), LAYOUT (ALIGNED), for sm_90 and later, and
 //   LEVELS       0: rows of a part; 1: of a line at most; 2: of a chunk; 3: of up to 32 chunks
-//   PART         numbers of a lane: a group's, or those of a row that is shorter; of binary16 in rows of a chunk at
-//                most, whose sums are exact, as many as suit the row
+//   EXACT        1: sums are exact whatever their order is, as those of up to 2^13 numbers of binary16 are
+//                (scan/exact_lines.cuh)
+//   PART         numbers of a lane: a group's, or those of a row that is shorter; where EXACT, as many as suit the row
 //   TAIL         numbers of a row behind its last whole group that no lane has as its part: few, so that the lane of
 //                the last group takes them, too
 //   EXCLUSIVE, REVERSE

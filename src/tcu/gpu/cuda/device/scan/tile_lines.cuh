@@ -1,6 +1,6 @@
 // What a lane has of a row of any length in shared memory: its part is read from any byte on, scanned, and written.
 //
-// Compiled as scan/group.cuh says, and with LEVELS, PART and TAIL (kernels/tile_scan.cu).
+// Compiled as scan/group.cuh says, and with LEVELS, EXACT, PART and TAIL (kernels/tile_scan.cu).
 
 #pragma once
 
@@ -8,10 +8,6 @@
 #include "device/scan/plan_lines.cuh"
 
 namespace tcu::scan {
-
-// Sums of up to 2^13 numbers of binary16 are exact (scan/exact_lines.cuh), so that a lane may have as many as suit the
-// row.  Otherwise it has a group.
-constexpr bool EXACT = ELEMENT == BINARY16 && LEVELS < 3;
 
 // Where in a group the numbers of a row that is shorter are: the first ones in the order of the scan.
 constexpr int FIRST_CODE = REVERSE && !EXACT ? GROUP - PART : 0;
@@ -199,27 +195,8 @@ struct ExactSums {
     }
 };
 
-#if ELEMENT != BINARY16 || LEVELS == 3
-// Number i of a group in the order of the scan.  It is converted: moving its bits (scan/numbers.cuh) takes three
-// instructions in place of two, and inf and NaN need a way of their own.
-__device__ inline double converted(const Group& x, int i) {
-    if constexpr (ELEMENT != BFLOAT16) return to_binary64(x.at(i));
-    const int at = REVERSE ? GROUP - 1 - i : i;
-    const u32 word = x.word[at / 2 % 8];
-    return __uint_as_float(at % 2 ? word & 0xffff0000 : word << 16);
-}
-
-struct GroupSums {
-    double sums[GROUP];
-
-    __device__ explicit GroupSums(const Group& x) {
-        double sum = sums[0] = converted(x, 0);
-#pragma unroll
-        for (int i = 1; i < GROUP; ++i) sums[i] = sum += converted(x, i);
-    }
-
-    __device__ double total() const { return sums[GROUP - 1]; }
-    __device__ double after(int i, double carry) const { return carry + sums[i]; }
+struct GroupSums : PlanSums {
+    using PlanSums::PlanSums;
 
     __device__ Results results(double carry) const {
         Results r = rounded_results(*this, carry);
@@ -227,10 +204,9 @@ struct GroupSums {
         return r;
     }
 };
-#endif
 
 // What a lane has.
-#if ELEMENT == BINARY16 && LEVELS < 3
+#if EXACT
 typedef ExactPart LanePart;
 typedef ExactResults LaneResults;
 typedef ExactSums PartSums;
