@@ -377,20 +377,23 @@ SCANS: dict[str, dict[str, Any]] = {
     "scan.cu, chunks": {"PER_ROW": 512, "CHUNKED": 1, "AHEAD": 4, "STAGES": 6, "RESIDENT": 2},
     "segment_scan.cu": {},
 }
-_LONG = {"UNIT": 16, "BUFFERS": 12, "SUMMING": 4}
+_LONG = {"UNIT": 16, "RESULT_UNIT": 16, "APART": 0, "BUFFERS": 12, "SUMMING": 4}
 _TILE = {"EXACT": 0, "TAIL": 0, "UNIT": 2, "RESULT_UNIT": 2, "APART": 0, "WARPS": 1, "RESIDENT": 24}
 _NARROW, _WIDE = {"ELEMENT": "BINARY16", "RESULT": 0}, {"ELEMENT": "BINARY16", "RESULT": 2}
 STAGED_SCANS: dict[str, dict[str, Any]] = {
     "long_scan.cu": {"LEVELS": 1, **_LONG, **_NARROW},
     "long_scan.cu, of many chunks": {"LEVELS": 4, **_LONG, **_NARROW},
     "long_scan.cu, of few chunks": {"LEVELS": 2, **_LONG, **_NARROW},
-    "long_scan.cu, wide": {"LEVELS": 3, **_LONG, **_WIDE},
+    "long_scan.cu, wide": {"LEVELS": 3, **_LONG, **_WIDE, "APART": 1},
     "long_scan.cu, bfloat16": {"LEVELS": 3, **_LONG, "ELEMENT": "BFLOAT16", "RESULT": 1},
     "long_scan.cu, binary32": {"LEVELS": 3, **_LONG, "ELEMENT": "BINARY32", "RESULT": 2},
     "long_scan.cu, binary64": {"LEVELS": 3, **_LONG, "ELEMENT": "BINARY64", "RESULT": 3},
-    "long_scan.cu, anywhere": {"LEVELS": 1, **_LONG, **_NARROW, "UNIT": 2},
-    "long_scan.cu, binary64, anywhere": {"LEVELS": 2, **_LONG, "ELEMENT": "BINARY64", "RESULT": 3, "UNIT": 8},
-    "long_scan.cu, binary32, wide": {"LEVELS": 3, **_LONG, "ELEMENT": "BINARY32", "RESULT": 3},
+    "long_scan.cu, anywhere": {"LEVELS": 1, **_LONG, **_NARROW, "UNIT": 2, "RESULT_UNIT": 2},
+    "long_scan.cu, binary64, anywhere": {"LEVELS": 2, **_LONG, "ELEMENT": "BINARY64", "RESULT": 3, "UNIT": 8, "RESULT_UNIT": 8},
+    "long_scan.cu, binary32, wide": {
+        "LEVELS": 3, **_LONG, "ELEMENT": "BINARY32", "RESULT": 3, "UNIT": 4, "RESULT_UNIT": 8, "APART": 1, "BUFFERS": 11
+    },
+    "long_scan.cu, binary64, narrow": {"LEVELS": 1, **_LONG, "ELEMENT": "BINARY64", "RESULT": 0, "RESULT_UNIT": 2, "APART": 1},
     "short_scan.cu": {"PER_ROW": 1, "TOGETHER": 4, "BUFFERS": 1, "RESIDENT": 24, **_NARROW},
     "short_scan.cu, lines": {"PER_ROW": 512, "TOGETHER": 4, "BUFFERS": 3, "RESIDENT": 17, **_NARROW},
     "short_scan.cu, chunks": {"PER_ROW": 1024, "TOGETHER": 4, "BUFFERS": 3, "RESIDENT": 17, **_NARROW},
@@ -441,12 +444,20 @@ def test_staged_scans_compile(which: str, exclusive: int, reverse: int) -> None:
 @pytest.mark.parametrize(
     ("which", "facts"),
     [
-        ("long_scan.cu", [f"sizeof(LongScanBuffers) == {scans.long_scan_bytes(12, wide=False)}"]),
+        ("long_scan.cu", [f"sizeof(LongScanBuffers) == {scans.long_scan_bytes(12, 0)}"]),
         (
             "long_scan.cu, anywhere",
-            [f"sizeof(LongScanBuffers) == {scans.long_scan_bytes(12, wide=False, anywhere=True)}"],
+            [f"sizeof(LongScanBuffers) == {scans.long_scan_bytes(12, 0, anywhere=True)}"],
         ),
-        ("long_scan.cu, wide", [f"sizeof(LongScanBuffers) == {scans.long_scan_bytes(12, wide=True)}"]),
+        ("long_scan.cu, wide", [f"sizeof(LongScanBuffers) == {scans.long_scan_bytes(12, 64)}"]),
+        (
+            "long_scan.cu, binary32, wide",
+            [f"sizeof(LongScanBuffers) == {scans.long_scan_bytes(11, 64, True, True)}"],
+        ),
+        (
+            "long_scan.cu, binary64, narrow",
+            [f"sizeof(LongScanBuffers) == {scans.long_scan_bytes(12, 8, False, True)}"],
+        ),
         ("short_scan.cu", [f"sizeof(ShortScanBuffers) == {scans.short_scan_bytes(4, 1)}"]),
         ("short_scan.cu, lines", [f"sizeof(ShortScanBuffers) == {scans.short_scan_bytes(4, 3)}"]),
         (

@@ -899,12 +899,21 @@ def test_long_rows(host: HostGpu, dtype: str, result: str, exclusive: bool, reve
 
 
 @pytest.mark.slow(2)
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(
+    ("dtype", "result", "shifts"),
+    [
+        ("float16", "float16", (0, 0)), ("bfloat16", "bfloat16", (0, 0)), ("float32", "float32", (0, 0)), ("float64", "float64", (0, 0)),
+        ("float16", "float16", (1, 1)), ("float16", "float32", (0, 0)), ("bfloat16", "bfloat16", (3, 1)), ("float32", "float64", (1, 0)),
+        ("float64", "bfloat16", (0, 3)), ("float64", "float32", (1, 1)), ("float32", "float32", (0, 3)),
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize(("exclusive", "reverse"), ORDERS)
-def test_long_rows_that_begin_anywhere(host: HostGpu, dtype: str, exclusive: bool, reverse: bool) -> None:
+def test_long_rows_that_begin_anywhere(
+    host: HostGpu, dtype: str, result: str, shifts: tuple[int, int], exclusive: bool, reverse: bool
+) -> None:
     """The places of their chunks in memory, and how many numbers share a granule with others, differ from row to row."""
     rng = np.random.default_rng(6)
-    number = get_format(dtype).dtype
+    number, target = get_format(dtype).dtype, get_format(result).dtype
     chunk, group = (16 << 10) // number.itemsize, 32 // number.itemsize
     cases = [
         (3, 3 * chunk + chunk // 2 + 1, "normal"),
@@ -916,9 +925,9 @@ def test_long_rows_that_begin_anywhere(host: HostGpu, dtype: str, exclusive: boo
     for rows, length, kind in cases:
         x = draw(rng, rows * length, number, kind).reshape(rows, length)
         host.launches.clear()
-        found = scanned(host, x, exclusive, reverse)
+        found = scanned(host, x, exclusive, reverse, target, shifts)
         assert host.launches == ["long_scan"]
-        assert alike(found, model_scan(x, exclusive, reverse)), (rows, length, kind)
+        assert alike(found, model_scan(x, exclusive, reverse, target)), (rows, length, kind)
 
 
 @pytest.mark.slow
@@ -1085,7 +1094,7 @@ def test_one_multiprocessor_has_no_blocks_that_wait_for_each_other(host: HostGpu
 def test_all_multiprocessors_scan_long_rows(host: HostGpu, wide: bool) -> None:
     """One of them finds what comes before chunks; none has more memory than there is on sm_90."""
     for levels, shares in ((1, 5), (1, 1000), (2, 5), (3, 100_000)):
-        grid = scans._long_grid(levels, shares, wide, 16, host.gpu, TUNED)
+        grid = scans._long_grid(levels, shares, (2, 4 if wide else 2), [2, 2], True, host.gpu, TUNED)
         assert grid.blocks == min(shares + (levels > 1), host.gpu.multiprocessors)
         assert grid.shared <= 227 << 10
 

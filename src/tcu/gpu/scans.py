@@ -108,15 +108,6 @@ def scan_recipe(
             f"{rows} rows of {plan.n} numbers are more than one scan takes: scan fewer rows at a time"
         )
     copied = aligned and gpu.compute_capability >= (9, 0)
-    alike = (
-        size == target.dtype.itemsize
-        and aligned_in
-        and aligned_out
-        and (rows <= 1 or stride_in == stride_out)
-    )
-    unit = 16 if copied else 0  # of the places where rows of cuda/kernels/long_scan.cu begin
-    if alike and gpu.compute_capability >= (9, 0):
-        unit = math.gcd(16, (rows > 1) * stride_in * size, reverse * plan.n * size)
     dense = rows <= 1 or stride_in == stride_out == plan.n
     exact = plan.input == target.name == "binary16"
     alone = (
@@ -137,8 +128,18 @@ def scan_recipe(
         grid = tile
     elif alone:
         grid = _short_grid(rows, groups, tuned)
-    elif unit and chunks > 1 and _is_long(size, target.dtype.itemsize, gpu, tuned):
-        grid = _long_grid(levels.count, shares, target.dtype.itemsize > size, unit, gpu, tuned)
+    elif (
+        gpu.compute_capability >= (9, 0) and chunks > 1 and _is_long(size, target.dtype.itemsize, gpu, tuned)
+    ):
+        steps = (stride_in, stride_out) if rows > 1 else (0, 0)
+        units = [
+            math.gcd(16, each * step, reverse * each * plan.n) if is_aligned else each
+            for each, step, is_aligned in zip(
+                (size, target.dtype.itemsize), steps, (aligned_in, aligned_out), strict=True
+            )
+        ]
+        alike = aligned_in and aligned_out and steps[0] == steps[1]
+        grid = _long_grid(levels.count, shares, (size, target.dtype.itemsize), units, alike, gpu, tuned)
         slots = shares if levels.count == 1 else 2 * shares
     else:
         grid = _any_grid(per_row, chunks, shares, copied, size == target.dtype.itemsize == 2, gpu, tuned)
@@ -215,18 +216,40 @@ def _any_grid(
 
 def _is_long(size: int, target_size: int, gpu: Gpu, tuned: ScanConfig) -> bool:
     """Whether cuda/kernels/long_scan.cu has such results, of rows of several chunks, and room on the GPU, for two blocks at least."""
-    if target_size not in (size, 2 * size) or gpu.multiprocessors < 2:
+    if target_size > 2 * size or gpu.multiprocessors < 2:
         return False
-    return gpu.shared_memory >= long_scan_bytes(tuned.buffers, wide=True)
+    return gpu.shared_memory >= long_scan_bytes(tuned.buffers, 2 * _GROUP)
 
 
-def _long_grid(levels: int, shares: int, wide: bool, unit: int, gpu: Gpu, tuned: ScanConfig) -> _Grid:
+def _long_grid(
+    levels: int,
+    shares: int,
+    sizes: tuple[int, int],
+    units: list[int],
+    alike: bool,
+    gpu: Gpu,
+    tuned: ScanConfig,
+) -> _Grid:
+    """``sizes`` of a number and a result; of ``units`` the beginnings of both are multiples.
+
+    ``alike``: where sizes are the same, rows of results begin as far behind a granule as rows of numbers.
+    """
     finding = int(levels > 1)  # a block that finds what comes before chunks of long rows
-    macros = {"LEVELS": levels, "UNIT": unit, "BUFFERS": tuned.buffers, "SUMMING": tuned.summing}
+    size, target_size = sizes
+    apart = size != target_size or not alike
+    room = _GROUP // size * target_size if apart else 0, *(unit < 16 for unit in units)
+    buffers = tuned.buffers
+    while long_scan_bytes(buffers, *room) > gpu.shared_memory:
+        buffers -= 1
+    macros = {
+        "LEVELS": levels, "UNIT": units[0], "RESULT_UNIT": units[1], "APART": int(apart), "BUFFERS": buffers,
+        "SUMMING": tuned.summing,
+    }  # fmt: skip
     threads = (_LINES + tuned.summing + 4) * _LANES
     blocks = min(shares + finding, gpu.multiprocessors)
-    shared = long_scan_bytes(tuned.buffers, wide, unit < 16)
-    return _Grid("long_scan", macros, shares, blocks, threads, shared, cooperative=True)
+    return _Grid(
+        "long_scan", macros, shares, blocks, threads, long_scan_bytes(buffers, *room), cooperative=True
+    )
 
 
 def _is_short(rows: int, groups: int, gpu: Gpu, tuned: ScanConfig) -> bool:
@@ -310,14 +333,17 @@ def _lines_of_memory(size: int) -> int:
     return -(-size // _LINE_BYTES) * _LINE_BYTES
 
 
-def long_scan_bytes(buffers: int, wide: bool, anywhere: bool = False) -> int:
+def long_scan_bytes(
+    buffers: int, results: int, anywhere: bool = False, results_anywhere: bool = False
+) -> int:
     """Shared memory of a block of cuda/kernels/long_scan.cu.
 
     That is for chunks, for what is known of their lines and of them, and for a line of results for each
-    warp that scans, where they are wide.  ``anywhere``: chunks may begin anywhere in a line of memory.
+    warp that scans, of so many bytes for a lane, where they have a place of their own.  ``anywhere``: chunks may begin
+    anywhere in a line of memory; ``results_anywhere``: lines of results, in a granule.
     """
-    results = _LINES * _LANES * 2 * _GROUP if wide else 16
-    return _aligned(buffers * (_CHUNK * _GROUP + anywhere * _LINE_BYTES + 8 * _LINES + 92)) + results
+    known = _aligned(buffers * (_CHUNK * _GROUP + anywhere * _LINE_BYTES + 8 * _LINES + 92))
+    return known + (_LINES * (_LANES * results + 16 * results_anywhere) if results else 16)
 
 
 def short_scan_bytes(lines: int, buffers: int) -> int:

@@ -3,8 +3,9 @@
 //
 // A chunk (16 KiB) goes through shared memory.  One warp has it copied there; some warps add up its lines; one hands
 // on the chunk's total; one waits for the carry, the sum of the row before the chunk.  Then one warp for each line
-// scans it, with results in place of numbers, and one warp has the results copied to memory.  Results that are twice
-// as wide as numbers go to memory from a line of shared memory that each of the scanning warps has.  A block has
+// scans it, with results in place of numbers, and one warp has the results copied to memory.  Results that have another
+// width than numbers, or lie otherwise in their granules, go to memory from a line of shared memory that each of the
+// scanning warps has.  A block has
 // BUFFERS chunks under way, none of which waits for another.  In long rows, one block finds the carries for all
 // others (scan/block_carry.cuh); in rows of up to 32 chunks, a warp of each block looks back for them.
 //
@@ -30,8 +31,10 @@
 // that are prefetched into it (3 us).
 //
 // Compiled with ELEMENT and RESULT, LAYOUT (ALIGNED), for sm_90 and later, and
-//   UNIT       the bytes, up to 16, of which the beginnings of rows, and the ends of reversed ones, are multiples.  With
-//              less than 16, a row's results begin as far behind a granule as its numbers, and are as wide.
+//   UNIT       the bytes, up to 16, of which the beginnings of rows, and the ends of reversed ones, are multiples
+//   RESULT_UNIT  the same of the results
+//   APART      0: results take the places of numbers, from which they differ neither in width nor in how far behind a
+//              granule they begin
 //   EXCLUSIVE, REVERSE
 //   LEVELS     levels of chunks in a row
 //   BUFFERS    chunks under way
@@ -62,8 +65,8 @@ constexpr int MEMORY_LINE = 128, MORE = UNIT < 16 ? MEMORY_LINE / GROUP_BYTES : 
 constexpr int SCANNING = scan::LINES;  // warps that scan, a line each
 constexpr int CARRY = SCANNING + SUMMING, LOAD = CARRY + 1, HAND_ON = LOAD + 1, STORE = HAND_ON + 1;
 constexpr int WARPS = STORE + 1;
-static_assert(scan::IN_PLACE || (UNIT == 16 && sizeof(finish::ResultCode) == 2 * sizeof(Code)),
-              "a lane's results have a place, or are four granules");
+constexpr bool IN_PLACE = !APART;
+constexpr int RESULT_SIZE = sizeof(finish::ResultCode), RESULTS = LINE * RESULT_SIZE;  // bytes of a line's results
 constexpr u32 FINDING = LEVELS > 1;  // blocks that find carries for the others
 constexpr u32 WATCHED = 2;  // chunks for whose carries a block looks at a time: 40.3, 40.6 and 41.4 us with 2, 4 and 1
 // Chunks of a block that are loading at a time, in long rows.  With 2, 3, 4, 5, 6 and all it took 42.6, 38.7, 38.7,
@@ -111,8 +114,8 @@ constexpr u32 FAR = 4096;  // slots are fetched so many chunks ahead: more than 
 
 struct LongScanBuffers {
     scan::Group groups[BUFFERS][scan::LINES * WARP + MORE];
-    // Of a line each, where results are twice as wide as numbers.
-    uint4 results[scan::IN_PLACE ? 1 : scan::LINES][scan::IN_PLACE ? 1 : 4 * WARP];
+    // Of a line each, where results have a place of their own.
+    uint4 results[IN_PLACE ? 1 : scan::LINES][IN_PLACE ? 1 : RESULTS / 16 + (RESULT_UNIT < 16)];
     double lines[BUFFERS][scan::LINES];  // each line's total, and then the sum of the chunk before the line
     double carries[BUFFERS];             // the sum of the row before the chunk
     RowChunk chunks[BUFFERS];
@@ -206,7 +209,7 @@ __device__ inline void load_chunks(const scan::Scan& p, LongScanBuffers& b) {
         if (!FINDING) {
             // The number is drawn while the last results leave the buffer: drawn earlier, it would keep all others
             // waiting for it.
-            if (turns >= BUFFERS) load::wait_for_copy(&(scan::IN_PLACE ? b.done : b.empty)[turn.buffer], turn.odd ^ 1);
+            if (turns >= BUFFERS) load::wait_for_copy(&(IN_PLACE ? b.done : b.empty)[turn.buffer], turn.odd ^ 1);
             if (threadIdx.x % WARP == 0) number = ends == 0 ? draw(p) : ALL;
         }
         if (turns >= BUFFERS) load::wait_for_copy(&b.empty[turn.buffer], turn.odd ^ 1);
@@ -345,15 +348,13 @@ __device__ inline void take_carries(const scan::Scan& p, LongScanBuffers& b) {
 }
 
 // Puts a lane's results, which are twice as wide as numbers, into their places in a line in shared memory.
-__device__ inline void put_wide(uint4* line, const finish::ResultCode (&codes)[scan::GROUP]) {
+__device__ inline void put_wide(uint4* own, const scan::Results& results) {
     union {
-        finish::ResultCode codes[scan::GROUP];
+        scan::Results results;
         uint4 granules[4];
     } r;
-#pragma unroll
-    for (int i = 0; i < scan::GROUP; ++i) r.codes[i] = codes[i];
+    r.results = results;
     const int lane = threadIdx.x % WARP;
-    uint4* const own = line + (REVERSE ? WARP - 1 - lane : lane) * 4;
     // Each pair of lanes begins with another granule, so that eight lanes together use all banks.
     const int turned = lane / 2 % 4;
     uint4 once[4];
@@ -361,6 +362,32 @@ __device__ inline void put_wide(uint4* line, const finish::ResultCode (&codes)[s
     for (int i = 0; i < 4; ++i) once[i] = turned & 1 ? r.granules[(i + 1) % 4] : r.granules[i];
 #pragma unroll
     for (int i = 0; i < 4; ++i) own[(i + turned) % 4] = turned & 2 ? once[(i + 2) % 4] : once[i];
+}
+
+// Puts the results of a whole line into shared memory, and has them copied from there.  `to` is the place of this lane's.
+__device__ inline void store_line(finish::ResultCode* to, uint4* line, const scan::Results& r) {
+    const int lane = threadIdx.x % WARP, place = (REVERSE ? WARP - 1 - lane : lane) * scan::GROUP;
+    finish::ResultCode* const first = to - place;
+    const int shift = RESULT_UNIT < 16 ? static_cast<int>(reinterpret_cast<u64>(first) % 16) : 0;
+    char* const results = reinterpret_cast<char*>(line) + shift;
+    char* const own = results + place * RESULT_SIZE;
+    if constexpr (RESULT_UNIT == 16 && RESULT_SIZE == 2 * SIZE)
+        put_wide(reinterpret_cast<uint4*>(own), r);
+    else
+        scan::write_words<RESULT_UNIT>(own, r.word);
+    load::release_to_copies();
+    __syncwarp();
+    // Those that share a granule with others are stored one by one.
+    const int head = -shift & 15, whole = (RESULTS - head) / 16 * 16;
+    if (lane == (REVERSE ? WARP - 1 : 0)) {
+        load::start_store(reinterpret_cast<char*>(first) + head, results + head, whole);
+        load::commit_stores();
+    }
+    if (RESULT_UNIT == 16) return;
+    const finish::ResultCode* const codes = reinterpret_cast<const finish::ResultCode*>(results);
+    const int rest = (head + whole) / RESULT_SIZE + lane;
+    if (lane < head / RESULT_SIZE) first[lane] = codes[lane];
+    if (rest < LINE) first[rest] = codes[rest];
 }
 
 // Stores the results of a line, for any numbers.  Counted from the lane's first element, elements `first` to `below`
@@ -385,7 +412,7 @@ __device__ inline void scan_lines(const scan::Scan& p, LongScanBuffers& b, int l
         load::wait_for_copy(&b.found[turn.buffer], turn.odd);
         const double start = b.carries[turn.buffer] + b.lines[turn.buffer][line];
         const bool is_plain = __all_sync(ALL, is_finite(start) && b.finite[turn.buffer] >> line & 1);
-        if constexpr (scan::IN_PLACE) {
+        if constexpr (IN_PLACE) {
             if (line < lines) {
                 if (is_plain)
                     scan::put<UNIT>(running, at, start);
@@ -403,17 +430,10 @@ __device__ inline void scan_lines(const scan::Scan& p, LongScanBuffers& b, int l
             __syncwarp();
             if (__all_sync(ALL, is_plain && is_whole && line < lines)) {
                 if (lane == 0) load::arrive(&b.empty[turn.buffer]);  // all that is needed is in registers
-                finish::ResultCode codes[scan::GROUP];
-                scan::results_of(running, start, codes);
+                const scan::Results r = scan::rounded_results(running, running.carry(start));
                 load::wait_for_stores();  // of the line before: the lane that has started them
                 __syncwarp();
-                put_wide(b.results[line], codes);
-                load::release_to_copies();
-                __syncwarp();
-                if (lane == (REVERSE ? WARP - 1 : 0)) {
-                    load::start_store(to, b.results[line], sizeof(b.results[line]));
-                    load::commit_stores();
-                }
+                store_line(to, b.results[line], r);
             } else {
                 if (line < lines) store_any_line(to, at, start, -first, c.count - first);
                 __syncwarp();
@@ -421,7 +441,7 @@ __device__ inline void scan_lines(const scan::Scan& p, LongScanBuffers& b, int l
             }
         }
     }
-    if (!scan::IN_PLACE) load::wait_for_stores();  // the block must not end before the stores have read its shared memory
+    if (!IN_PLACE) load::wait_for_stores();  // the block must not end before the stores have read its shared memory
 }
 
 // Called by all warps; one thread of each prepares some barriers.  One thread alone takes 1 us for 50 barriers (H200,
@@ -437,7 +457,7 @@ __device__ inline void prepare_barriers(LongScanBuffers& b, int warp) {
     for (int i = WARPS - 1 - warp; i < BUFFERS; i += WARPS) {
         load::prepare(&b.found[i], 2);
         load::prepare(&b.done[i], scan::LINES);
-        load::prepare(&b.empty[i], scan::IN_PLACE ? 1 : scan::LINES);
+        load::prepare(&b.empty[i], IN_PLACE ? 1 : scan::LINES);
     }
 }
 
@@ -473,7 +493,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) long_scan(const __
         load_chunks(p, b);
     } else if (warp == HAND_ON) {
         hand_on_chunks(p, b);
-    } else if (warp == STORE && scan::IN_PLACE) {
+    } else if (warp == STORE && IN_PLACE) {
         store_chunks(p, b);
     }
     __syncthreads();

@@ -10,21 +10,10 @@
 
 namespace tcu::scan {
 
-// Results take the places of the numbers in shared memory.
-constexpr bool IN_PLACE = sizeof(Code) == sizeof(finish::ResultCode);
-
 // Result i of a group in the order of the scan, where `carry` is the sum of the row before the group.
 template <typename RunningSums>
 __device__ inline double result_of(const RunningSums& running, int i, double carry) {
     return EXCLUSIVE ? i ? running.after(i - (i > 0), carry) : carry : running.after(i, carry);
-}
-
-// The results of a lane's group, in the order of memory, where `start` is the sum of the row before the line.
-template <typename RunningSums>
-__device__ inline void results_of(const RunningSums& running, double start, finish::ResultCode (&codes)[GROUP]) {
-    const double carry = running.carry(start);
-#pragma unroll
-    for (int i = 0; i < GROUP; ++i) codes[REVERSE ? GROUP - 1 - i : i] = finish::rounded(result_of(running, i, carry));
 }
 
 union Results {
