@@ -237,9 +237,13 @@ def _long_grid(
     finding = int(levels > 1)  # a block that finds what comes before chunks of long rows
     size, target_size = sizes
     apart = size != target_size or not alike
-    room = _GROUP // size * target_size if apart else 0, *(unit < 16 for unit in units)
+
+    def room(buffers: int) -> int:
+        results = _GROUP // size * target_size if apart else 0
+        return long_scan_bytes(buffers, results, units[0] < 16, units[1] < 16)
+
     buffers = tuned.buffers
-    while long_scan_bytes(buffers, *room) > gpu.shared_memory:
+    while room(buffers) > gpu.shared_memory:
         buffers -= 1
     macros = {
         "LEVELS": levels, "UNIT": units[0], "RESULT_UNIT": units[1], "APART": int(apart), "BUFFERS": buffers,
@@ -247,9 +251,7 @@ def _long_grid(
     }  # fmt: skip
     threads = (_LINES + tuned.summing + 4) * _LANES
     blocks = min(shares + finding, gpu.multiprocessors)
-    return _Grid(
-        "long_scan", macros, shares, blocks, threads, long_scan_bytes(buffers, *room), cooperative=True
-    )
+    return _Grid("long_scan", macros, shares, blocks, threads, room(buffers), cooperative=True)
 
 
 def _is_short(rows: int, groups: int, gpu: Gpu, tuned: ScanConfig) -> bool:
