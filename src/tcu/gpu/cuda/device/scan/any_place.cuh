@@ -13,7 +13,7 @@ namespace tcu::scan {
 // How many words are accessed at once, of COUNT ones from place AT on.
 __device__ constexpr int step_of(int at, int count) { return at % 4 == 0 && count >= 4 ? 4 : at % 2 == 0 && count >= 2 ? 2 : 1; }
 
-struct Reading {
+struct WordReads {
     template <int AT, int COUNT>
     __device__ static void go(const u32* from, u32* w) {
         constexpr int STEP = step_of(AT, COUNT);
@@ -34,7 +34,7 @@ struct Reading {
     }
 };
 
-struct Writing {
+struct WordWrites {
     template <int AT, int COUNT>
     __device__ static void go(u32* to, const u32* w) {
         constexpr int STEP = step_of(AT, COUNT);
@@ -62,11 +62,11 @@ __device__ inline void access(Place* at, Word* w) {
 template <int BYTES, int COUNT>
 __device__ inline void read_words(const char* at, u32 (&w)[COUNT]) {
     if constexpr (BYTES > 2) {
-        access<Reading, BYTES, COUNT>(reinterpret_cast<const u32*>(at), w);
+        access<WordReads, BYTES, COUNT>(reinterpret_cast<const u32*>(at), w);
     } else {
         const int odd = static_cast<int>(reinterpret_cast<u64>(at) & 2);
         u32 whole[COUNT + 1];
-        access<Reading, 4, COUNT + 1>(reinterpret_cast<const u32*>(at - odd), whole);
+        access<WordReads, 4, COUNT + 1>(reinterpret_cast<const u32*>(at - odd), whole);
 #pragma unroll
         for (int i = 0; i < COUNT; ++i) w[i] = __funnelshift_r(whole[i], whole[i + 1], 8 * odd);
     }
@@ -75,7 +75,7 @@ __device__ inline void read_words(const char* at, u32 (&w)[COUNT]) {
 template <int BYTES, int COUNT>
 __device__ inline void write_words(char* at, const u32 (&w)[COUNT]) {
     if constexpr (BYTES > 2) {
-        access<Writing, BYTES, COUNT>(reinterpret_cast<u32*>(at), w);
+        access<WordWrites, BYTES, COUNT>(reinterpret_cast<u32*>(at), w);
     } else {
         const int odd = static_cast<int>(reinterpret_cast<u64>(at) & 2);
         u32* const to = reinterpret_cast<u32*>(at - odd);
@@ -88,7 +88,7 @@ __device__ inline void write_words(char* at, const u32 (&w)[COUNT]) {
         } else {
             *to = w[0];
         }
-        if constexpr (COUNT > 1) access<Writing, 4, COUNT - 1>(to + 1, moved + 1);
+        if constexpr (COUNT > 1) access<WordWrites, 4, COUNT - 1>(to + 1, moved + 1);
     }
 }
 
