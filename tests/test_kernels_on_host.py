@@ -1062,7 +1062,7 @@ def test_an_error_in_what_one_block_finds_for_others_is_seen(
     ("right", "wrong", "seen"),
     [
         ("load::wait_for_stores();  // of the line before", "// of the line before", BITS),
-        ("    if (!scan::IN_PLACE) load::wait_for_stores();", "", LEFT_BEHIND),
+        ("    if (!IN_PLACE) load::wait_for_stores();", "", LEFT_BEHIND),
         ("own[(i + turned) % 4]", "own[i]", BITS),
         (
             "                if (lane == 0) load::arrive(&b.empty[turn.buffer]);  // all that is needed is in registers\n",
