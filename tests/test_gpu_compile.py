@@ -377,27 +377,32 @@ SCANS: dict[str, dict[str, Any]] = {
     "scan.cu, chunks": {"PER_ROW": 512, "CHUNKED": 1, "AHEAD": 4, "STAGES": 6, "RESIDENT": 2},
     "segment_scan.cu": {},
 }
-_LONG = {"BUFFERS": 12, "SUMMING": 4}
-_TILE = {"UNIT": 2, "RESULT_UNIT": 2, "APART": 0, "RESIDENT": 24}
+_LONG = {"UNIT": 16, "RESULT_UNIT": 16, "APART": 0, "BUFFERS": 12, "SUMMING": 4}
+_TILE = {"EXACT": 0, "TAIL": 0, "UNIT": 2, "RESULT_UNIT": 2, "APART": 0, "WARPS": 1, "RESIDENT": 24}
 _NARROW, _WIDE = {"ELEMENT": "BINARY16", "RESULT": 0}, {"ELEMENT": "BINARY16", "RESULT": 2}
 STAGED_SCANS: dict[str, dict[str, Any]] = {
     "long_scan.cu": {"LEVELS": 1, **_LONG, **_NARROW},
     "long_scan.cu, of many chunks": {"LEVELS": 4, **_LONG, **_NARROW},
     "long_scan.cu, of few chunks": {"LEVELS": 2, **_LONG, **_NARROW},
-    "long_scan.cu, wide": {"LEVELS": 3, **_LONG, **_WIDE},
+    "long_scan.cu, wide": {"LEVELS": 3, **_LONG, **_WIDE, "APART": 1},
     "long_scan.cu, bfloat16": {"LEVELS": 3, **_LONG, "ELEMENT": "BFLOAT16", "RESULT": 1},
     "long_scan.cu, binary32": {"LEVELS": 3, **_LONG, "ELEMENT": "BINARY32", "RESULT": 2},
     "long_scan.cu, binary64": {"LEVELS": 3, **_LONG, "ELEMENT": "BINARY64", "RESULT": 3},
-    "long_scan.cu, binary32, wide": {"LEVELS": 3, **_LONG, "ELEMENT": "BINARY32", "RESULT": 3},
+    "long_scan.cu, anywhere": {"LEVELS": 1, **_LONG, **_NARROW, "UNIT": 2, "RESULT_UNIT": 2},
+    "long_scan.cu, binary64, anywhere": {"LEVELS": 2, **_LONG, "ELEMENT": "BINARY64", "RESULT": 3, "UNIT": 8, "RESULT_UNIT": 8},
+    "long_scan.cu, binary32, wide": {
+        "LEVELS": 3, **_LONG, "ELEMENT": "BINARY32", "RESULT": 3, "UNIT": 4, "RESULT_UNIT": 8, "APART": 1, "BUFFERS": 11
+    },
+    "long_scan.cu, binary64, narrow": {"LEVELS": 1, **_LONG, "ELEMENT": "BINARY64", "RESULT": 0, "RESULT_UNIT": 2, "APART": 1},
     "short_scan.cu": {"PER_ROW": 1, "TOGETHER": 4, "BUFFERS": 1, "RESIDENT": 24, **_NARROW},
     "short_scan.cu, lines": {"PER_ROW": 512, "TOGETHER": 4, "BUFFERS": 3, "RESIDENT": 17, **_NARROW},
     "short_scan.cu, chunks": {"PER_ROW": 1024, "TOGETHER": 4, "BUFFERS": 3, "RESIDENT": 17, **_NARROW},
-    "tile_scan.cu": {**_TILE, **_NARROW, "LEVELS": 1, "PART": 17},
-    "tile_scan.cu, wide": {**_TILE, **_WIDE, "LEVELS": 2, "PART": 17, "APART": 1},
+    "tile_scan.cu": {**_TILE, **_NARROW, "LEVELS": 1, "EXACT": 1, "PART": 17},
+    "tile_scan.cu, wide": {**_TILE, **_WIDE, "LEVELS": 2, "EXACT": 1, "PART": 17, "APART": 1},
     "tile_scan.cu, a group": {**_TILE, "ELEMENT": "BINARY32", "RESULT": 2, "LEVELS": 0, "PART": 5, "UNIT": 4, "RESULT_UNIT": 4},
-    "tile_scan.cu, bfloat16": {**_TILE, "ELEMENT": "BFLOAT16", "RESULT": 1, "LEVELS": 1, "PART": 16},
+    "tile_scan.cu, bfloat16": {**_TILE, "ELEMENT": "BFLOAT16", "RESULT": 1, "LEVELS": 1, "PART": 16, "TAIL": 4},
     "tile_scan.cu, chunks": {
-        **_TILE, "ELEMENT": "BINARY64", "RESULT": 3, "LEVELS": 3, "PART": 4, "UNIT": 8, "RESULT_UNIT": 8
+        **_TILE, "ELEMENT": "BINARY64", "RESULT": 3, "LEVELS": 3, "PART": 4, "TAIL": 1, "UNIT": 8, "RESULT_UNIT": 8, "WARPS": 4, "RESIDENT": 6
     },
 }  # fmt: skip
 """Through shared memory, on sm_90 and later."""
@@ -439,12 +444,30 @@ def test_staged_scans_compile(which: str, exclusive: int, reverse: int) -> None:
 @pytest.mark.parametrize(
     ("which", "facts"),
     [
-        ("long_scan.cu", [f"sizeof(LongScanBuffers) == {scans.long_scan_bytes(12, wide=False)}"]),
-        ("long_scan.cu, wide", [f"sizeof(LongScanBuffers) == {scans.long_scan_bytes(12, wide=True)}"]),
+        ("long_scan.cu", [f"sizeof(LongScanBuffers) == {scans.long_scan_bytes(12, 0)}"]),
+        (
+            "long_scan.cu, anywhere",
+            [f"sizeof(LongScanBuffers) == {scans.long_scan_bytes(12, 0, anywhere=True)}"],
+        ),
+        ("long_scan.cu, wide", [f"sizeof(LongScanBuffers) == {scans.long_scan_bytes(12, 64)}"]),
+        (
+            "long_scan.cu, binary32, wide",
+            [f"sizeof(LongScanBuffers) == {scans.long_scan_bytes(11, 64, True, True)}"],
+        ),
+        (
+            "long_scan.cu, binary64, narrow",
+            [f"sizeof(LongScanBuffers) == {scans.long_scan_bytes(12, 8, False, True)}"],
+        ),
         ("short_scan.cu", [f"sizeof(ShortScanBuffers) == {scans.short_scan_bytes(4, 1)}"]),
         ("short_scan.cu, lines", [f"sizeof(ShortScanBuffers) == {scans.short_scan_bytes(4, 3)}"]),
-        ("tile_scan.cu", [f"bytes_of_tile(1285) == {scans.tile_scan_bytes(1285, 2, 2, apart=False)}"]),
-        ("tile_scan.cu, wide", [f"bytes_of_tile(1285) == {scans.tile_scan_bytes(1285, 2, 4, apart=True)}"]),
+        (
+            "tile_scan.cu",
+            [f"bytes_of_tile(1285, 0) == {scans.tile_scan_bytes(1285, 2, 2, apart=False, lines=0)}"],
+        ),
+        (
+            "tile_scan.cu, wide",
+            [f"bytes_of_tile(1285, 17) == {scans.tile_scan_bytes(1285, 2, 4, apart=True, lines=17)}"],
+        ),
     ],
 )
 def test_staged_scans_have_the_shared_memory_that_they_use(which: str, facts: list[str]) -> None:
@@ -473,11 +496,11 @@ def test_what_scans_ask_for_compiles(n: int, element: str, target: str, capabili
 
     exact = element == target == "binary16" and capability >= (9, 0)
     if n * get_format(element).dtype.itemsize > 16 << 10:  # of several chunks
-        expected = "long_scan" if capability == (9, 0) and n % 8 == 0 else "scan"
-    elif n == 300 and capability >= (9, 0):
-        expected = "tile_scan"
+        expected = "long_scan" if capability == (9, 0) and (n % 8 == 0 or element == target) else "scan"
+    elif n == 300 or not exact:  # where three warps have work enough
+        expected = "tile_scan" if capability >= (9, 0) and n < 8192 else "scan"
     else:
-        expected = "short_scan" if exact else "scan"
+        expected = "short_scan"
     assert kernel_of(3) == expected
     if n == 8193 and element == target and capability >= (9, 0):  # as many as give each warp a row
         assert kernel_of(3000) == "tile_scan"

@@ -32,6 +32,9 @@ BLOCK = constants(THREADS=_THREADS)
 _LINE_BYTES = 128
 """Of memory."""
 _REST = 16
+_FEW = 4
+_TILE_EVEN = True
+_MOST_WARPS = 8
 _MAX_SHARES = (1 << 31) - 1
 """Blocks of a grid."""
 
@@ -112,15 +115,31 @@ def scan_recipe(
     )
     even = aligned and plan.n % (per_row * per_group) == 0
     tile = None
-    if dense and not even and not alone and rows * plan.n and gpu.compute_capability >= (9, 0):
+    if (
+        dense
+        and (_TILE_EVEN or not even)
+        and not alone
+        and rows * plan.n
+        and gpu.compute_capability >= (9, 0)
+    ):
         tile = _tile_grid(plan, rows, (aligned_in, aligned_out), target, gpu, tuned)
     levels, slots = _levels(rows, chunks) if chunks > 1 and not alone and tile is None else (Levels(), 0)
     if tile is not None:
         grid = tile
     elif alone:
         grid = _short_grid(rows, groups, tuned)
-    elif copied and chunks > 1 and _is_long(size, target.dtype.itemsize, gpu, tuned):
-        grid = _long_grid(levels.count, shares, target.dtype.itemsize > size, gpu, tuned)
+    elif (
+        gpu.compute_capability >= (9, 0) and chunks > 1 and _is_long(size, target.dtype.itemsize, gpu, tuned)
+    ):
+        steps = (stride_in, stride_out) if rows > 1 else (0, 0)
+        units = [
+            math.gcd(16, each * step, reverse * each * plan.n) if is_aligned else each
+            for each, step, is_aligned in zip(
+                (size, target.dtype.itemsize), steps, (aligned_in, aligned_out), strict=True
+            )
+        ]
+        alike = aligned_in and aligned_out and steps[0] == steps[1]
+        grid = _long_grid(levels.count, shares, (size, target.dtype.itemsize), units, alike, gpu, tuned)
         slots = shares if levels.count == 1 else 2 * shares
     else:
         grid = _any_grid(per_row, chunks, shares, copied, size == target.dtype.itemsize == 2, gpu, tuned)
@@ -134,7 +153,7 @@ def scan_recipe(
         target,
         exclusive,
         reverse,
-        "ALIGNED" if aligned or tile is not None else "SHIFTED",
+        "ALIGNED" if aligned or grid.source != "scan" else "SHIFTED",
         **grid.macros,
     )
     choice = KernelChoice(
@@ -197,19 +216,42 @@ def _any_grid(
 
 def _is_long(size: int, target_size: int, gpu: Gpu, tuned: ScanConfig) -> bool:
     """Whether cuda/kernels/long_scan.cu has such results, of rows of several chunks, and room on the GPU, for two blocks at least."""
-    if target_size not in (size, 2 * size) or gpu.multiprocessors < 2:
+    if target_size > 2 * size or gpu.multiprocessors < 2:
         return False
-    return gpu.shared_memory >= long_scan_bytes(tuned.buffers, wide=True)
+    return gpu.shared_memory >= long_scan_bytes(tuned.buffers, 2 * _GROUP)
 
 
-def _long_grid(levels: int, shares: int, wide: bool, gpu: Gpu, tuned: ScanConfig) -> _Grid:
+def _long_grid(
+    levels: int,
+    shares: int,
+    sizes: tuple[int, int],
+    units: list[int],
+    alike: bool,
+    gpu: Gpu,
+    tuned: ScanConfig,
+) -> _Grid:
+    """``sizes`` of a number and a result; of ``units`` the beginnings of both are multiples.
+
+    ``alike``: where sizes are the same, rows of results begin as far behind a granule as rows of numbers.
+    """
     finding = int(levels > 1)  # a block that finds what comes before chunks of long rows
-    macros = {"LEVELS": levels, "BUFFERS": tuned.buffers, "SUMMING": tuned.summing}
+    size, target_size = sizes
+    apart = size != target_size or not alike
+
+    def room(buffers: int) -> int:
+        results = _GROUP // size * target_size if apart else 0
+        return long_scan_bytes(buffers, results, units[0] < 16, units[1] < 16)
+
+    buffers = tuned.buffers
+    while room(buffers) > gpu.shared_memory:
+        buffers -= 1
+    macros = {
+        "LEVELS": levels, "UNIT": units[0], "RESULT_UNIT": units[1], "APART": int(apart), "BUFFERS": buffers,
+        "SUMMING": tuned.summing,
+    }  # fmt: skip
     threads = (_LINES + tuned.summing + 4) * _LANES
     blocks = min(shares + finding, gpu.multiprocessors)
-    return _Grid(
-        "long_scan", macros, shares, blocks, threads, long_scan_bytes(tuned.buffers, wide), cooperative=True
-    )
+    return _Grid("long_scan", macros, shares, blocks, threads, room(buffers), cooperative=True)
 
 
 def _is_short(rows: int, groups: int, gpu: Gpu, tuned: ScanConfig) -> bool:
@@ -235,9 +277,13 @@ def _tile_grid(
     """Of cuda/kernels/tile_scan.cu, or None where too few warps would have a row each, or a row is too long for them."""
     tile, most, resident = tuned.tile
     size, target_size = get_format(plan.input).dtype.itemsize, target.dtype.itemsize
-    exact = plan.input == "binary16" and plan.levels < 3
+    # Rows side by side whose numbers have the same banks: of those, granules are read.
+    banked = plan.n * size % 64 == 0 and plan.n <= _LANES * plan.group
+    exact = plan.input == "binary16" and plan.levels < 3 and not banked
     part = _numbers_of_lane(plan.n) if exact else min(plan.n, plan.group)
-    parts = -(-plan.n // part)
+    tail = plan.n % part if plan.n % part <= part // _FEW and not exact else 0
+    parts = plan.n // part if tail else -(-plan.n // part)
+    lines = -(-parts // _LANES)
     together = max(_LANES // parts, 1)
     even = 16 // math.gcd(16, plan.n * min(size, target_size))
     count = max(tile // (plan.n * size), 1)
@@ -247,18 +293,22 @@ def _tile_grid(
             break
     shares = -(-rows // count)
     apart = size != target_size or aligned != (True, True)
-    shared = tile_scan_bytes(count * plan.n, size, target_size, apart)
+    totals = count * lines if lines > 1 else 0
+    shared = tile_scan_bytes(count * plan.n, size, target_size, apart, totals)
     if shared > most or (parts > tuned.few_lines * _LANES and shares < tuned.many * gpu.multiprocessors):
         return None
+    blocks = min(gpu.shared_memory // (shared + 1024), resident)
+    warps = min(-(-resident // blocks), count * lines, _MOST_WARPS) if lines > 1 else 1
     unit, target_unit = (
         math.gcd(16, plan.n * each, part * each) if is_aligned else each
         for each, is_aligned in zip((size, target_size), aligned, strict=True)
     )
+    levels = 0 if parts == 1 else 1 if lines == 1 else max(2, min(plan.levels, 3))
     macros = {
-        "LEVELS": min(plan.levels, 3) if parts > 1 else 0, "PART": part, "UNIT": 2 if exact else unit,
-        "RESULT_UNIT": 2 if exact else target_unit, "APART": int(apart), "RESIDENT": resident,
+        "LEVELS": levels, "EXACT": int(exact), "PART": part, "TAIL": tail, "UNIT": 2 if exact else unit,
+        "RESULT_UNIT": 2 if exact else target_unit, "APART": int(apart), "WARPS": warps, "RESIDENT": max(resident // warps, 1),
     }  # fmt: skip
-    return _Grid("tile_scan", macros, shares, shares, _LANES, shared, rows_of_share=count)
+    return _Grid("tile_scan", macros, shares, shares, warps * _LANES, shared, rows_of_share=count)
 
 
 def _numbers_of_lane(n: int) -> int:
@@ -275,20 +325,27 @@ def _numbers_of_lane(n: int) -> int:
     return min(range(1, 18, 2), key=time)
 
 
-def tile_scan_bytes(count: int, size: int, target_size: int, apart: bool) -> int:
-    """Shared memory of a warp of cuda/kernels/tile_scan.cu, for so many numbers."""
-    numbers = -(-(2 * _LINE_BYTES - 1 + count * size + 48) // _LINE_BYTES) * _LINE_BYTES
+def tile_scan_bytes(count: int, size: int, target_size: int, apart: bool, lines: int) -> int:
+    """Shared memory of a block of cuda/kernels/tile_scan.cu, for so many numbers, and totals of so many lines."""
+    numbers = _lines_of_memory(8 + 8 * lines) + _lines_of_memory(_LINE_BYTES - 1 + count * size + 48)
     return numbers + (_LINE_BYTES + _aligned(count * target_size) if apart else 0)
 
 
-def long_scan_bytes(buffers: int, wide: bool) -> int:
+def _lines_of_memory(size: int) -> int:
+    return -(-size // _LINE_BYTES) * _LINE_BYTES
+
+
+def long_scan_bytes(
+    buffers: int, results: int, anywhere: bool = False, results_anywhere: bool = False
+) -> int:
     """Shared memory of a block of cuda/kernels/long_scan.cu.
 
     That is for chunks, for what is known of their lines and of them, and for a line of results for each
-    warp that scans, where they are wide.
+    warp that scans, of so many bytes for a lane, where they have a place of their own.  ``anywhere``: chunks may begin
+    anywhere in a line of memory; ``results_anywhere``: lines of results, in a granule.
     """
-    results = _LINES * _LANES * 2 * _GROUP if wide else 16
-    return _aligned(buffers * (_CHUNK * _GROUP + 8 * _LINES + 84)) + results
+    known = _aligned(buffers * (_CHUNK * _GROUP + anywhere * _LINE_BYTES + 8 * _LINES + 92))
+    return known + (_LINES * (_LANES * results + 16 * results_anywhere) if results else 16)
 
 
 def short_scan_bytes(lines: int, buffers: int) -> int:

@@ -3,8 +3,9 @@
 //
 // A chunk (16 KiB) goes through shared memory.  One warp has it copied there; some warps add up its lines; one hands
 // on the chunk's total; one waits for the carry, the sum of the row before the chunk.  Then one warp for each line
-// scans it, with results in place of numbers, and one warp has the results copied to memory.  Results that are twice
-// as wide as numbers go to memory from a line of shared memory that each of the scanning warps has.  A block has
+// scans it, with results in place of numbers, and one warp has the results copied to memory.  Results that have another
+// width than numbers, or lie otherwise in their granules, go to memory from a line of shared memory that each of the
+// scanning warps has.  A block has
 // BUFFERS chunks under way, none of which waits for another.  In long rows, one block finds the carries for all
 // others (scan/block_carry.cuh); in rows of up to 32 chunks, a warp of each block looks back for them.
 //
@@ -29,8 +30,11 @@
 // chunk.  Slower: numbers that leave the second cache first (0.4 us; with the results, too, 1.1 us); first chunks
 // that are prefetched into it (3 us).
 //
-// Compiled with ELEMENT and RESULT, LAYOUT (ALIGNED: every row begins at a multiple of 16 bytes, in the array and in
-// the result, and reversed rows consist of whole groups), for sm_90 and later, and
+// Compiled with ELEMENT and RESULT, LAYOUT (ALIGNED), for sm_90 and later, and
+//   UNIT       the bytes, up to 16, of which the beginnings of rows, and the ends of reversed ones, are multiples
+//   RESULT_UNIT  the same of the results
+//   APART      0: results take the places of numbers, from which they differ neither in width nor in how far behind a
+//              granule they begin
 //   EXCLUSIVE, REVERSE
 //   LEVELS     levels of chunks in a row
 //   BUFFERS    chunks under way
@@ -39,7 +43,7 @@
 #include "device/load/bulk_copy.cuh"
 #include "device/scan/block_carry.cuh"
 #include "device/scan/line_results.cuh"
-#if ELEMENT == BINARY16
+#if ELEMENT == BINARY16 && UNIT == 16
 #include "device/scan/exact_lines.cuh"
 #else
 #include "device/scan/plan_lines.cuh"
@@ -47,7 +51,7 @@
 
 using namespace tcu;
 
-#if ELEMENT == BINARY16
+#if ELEMENT == BINARY16 && UNIT == 16
 typedef scan::ExactRunningSums<WARP> RunningSums;
 #else
 typedef scan::PlanRunningSums<WARP> RunningSums;
@@ -55,11 +59,14 @@ typedef scan::PlanRunningSums<WARP> RunningSums;
 
 constexpr int ELEMENTS = scan::LINES * WARP * scan::GROUP;  // numbers of a chunk
 constexpr int LINE = WARP * scan::GROUP;
+constexpr int SIZE = sizeof(Code), GROUP_BYTES = sizeof(scan::Group);
+// Lines of memory are lines of shared memory (load/ring.cuh), wherever a chunk begins.
+constexpr int MEMORY_LINE = 128, MORE = UNIT < 16 ? MEMORY_LINE / GROUP_BYTES : 0;
 constexpr int SCANNING = scan::LINES;  // warps that scan, a line each
 constexpr int CARRY = SCANNING + SUMMING, LOAD = CARRY + 1, HAND_ON = LOAD + 1, STORE = HAND_ON + 1;
 constexpr int WARPS = STORE + 1;
-static_assert(scan::IN_PLACE || sizeof(finish::ResultCode) == 2 * sizeof(Code),
-              "a lane's results have a place, or are four granules");
+constexpr bool IN_PLACE = !APART;
+constexpr int RESULT_SIZE = sizeof(finish::ResultCode), RESULTS = LINE * RESULT_SIZE;  // bytes of a line's results
 constexpr u32 FINDING = LEVELS > 1;  // blocks that find carries for the others
 constexpr u32 WATCHED = 2;  // chunks for whose carries a block looks at a time: 40.3, 40.6 and 41.4 us with 2, 4 and 1
 // Chunks of a block that are loading at a time, in long rows.  With 2, 3, 4, 5, 6 and all it took 42.6, 38.7, 38.7,
@@ -79,9 +86,10 @@ struct RowChunk {
     int count;           // elements
     int lines;           // lines that they fill; 0: there are no more chunks
 
-    // Where the elements begin in shared memory.  In the order of the scan, nothing comes before them.
+    int shift;           // where the groups begin in their buffer, in bytes
+
+    // Where the elements begin, counted from the first group's.  In the order of the scan, nothing comes before them.
     __device__ int offset() const { return REVERSE ? lines * LINE - count : 0; }
-    __device__ int whole() const { return count / PER_LOAD * PER_LOAD; }
 
     __device__ const Code* from(const scan::Scan& p) const {
         return static_cast<const Code*>(p.data) + row * p.stride + first;
@@ -97,6 +105,7 @@ __device__ inline RowChunk chunk_of(const scan::Scan& p, u32 number) {
     c.count = static_cast<int>(min(p.length - before, static_cast<i64>(ELEMENTS)));
     c.lines = (c.count + LINE - 1) / LINE;
     c.first = REVERSE ? p.length - before - c.count : before;
+    c.shift = UNIT < 16 ? reinterpret_cast<u64>(c.from(p) + (REVERSE ? c.count : 0)) % MEMORY_LINE : 0;
     return c;
 }
 
@@ -104,14 +113,16 @@ constexpr u32 SLOTS_OF_LINE = 128 / sizeof(scan::Slot);
 constexpr u32 FAR = 4096;  // slots are fetched so many chunks ahead: more than twice as many as are under way
 
 struct LongScanBuffers {
-    scan::Group groups[BUFFERS][scan::LINES * WARP];
-    // Of a line each, where results are twice as wide as numbers.
-    uint4 results[scan::IN_PLACE ? 1 : scan::LINES][scan::IN_PLACE ? 1 : 4 * WARP];
+    scan::Group groups[BUFFERS][scan::LINES * WARP + MORE];
+    // Of a line each, where results have a place of their own.
+    uint4 results[IN_PLACE ? 1 : scan::LINES][IN_PLACE ? 1 : RESULTS / 16 + (RESULT_UNIT < 16)];
     double lines[BUFFERS][scan::LINES];  // each line's total, and then the sum of the chunk before the line
     double carries[BUFFERS];             // the sum of the row before the chunk
     RowChunk chunks[BUFFERS];
     u32 finite[BUFFERS];  // a bit for each line: whether all its numbers are finite
     u64 full[BUFFERS], summed[BUFFERS], found[BUFFERS], done[BUFFERS], empty[BUFFERS];  // barriers
+
+    __device__ char* groups_of(int buffer) { return reinterpret_cast<char*>(groups[buffer]) + chunks[buffer].shift; }
 };
 
 // The buffer of a block's next chunk, and the parity of its barriers' phase.
@@ -148,7 +159,7 @@ __device__ inline bool load_chunk(const scan::Scan& p, LongScanBuffers& b, Turn 
     u64* const full = &b.full[turn.buffer];
     if (number >= p.shares) {
         if (lane == 0) {
-            b.chunks[turn.buffer].lines = 0;
+            b.chunks[turn.buffer].lines = b.chunks[turn.buffer].shift = 0;  // it is read, though nothing is done with it
             load::arrive(full);
         }
         return false;
@@ -156,16 +167,19 @@ __device__ inline bool load_chunk(const scan::Scan& p, LongScanBuffers& b, Turn 
     if (lane == 0 && number % SLOTS_OF_LINE == 0) fetch_slots(p, number + FAR);
     const RowChunk c = chunk_of(p, number);
     const Code* const from = c.from(p);
-    Code* const codes = b.groups[turn.buffer]->codes + c.offset();
+    Code* const codes = reinterpret_cast<Code*>(reinterpret_cast<char*>(b.groups[turn.buffer]) + c.shift) + c.offset();
+    // Whole granules are copied.  Each holds at least one element.
+    const int past = static_cast<int>(reinterpret_cast<u64>(from) % 16) / SIZE;
+    const int copied = (past + c.count + PER_LOAD - 1) / PER_LOAD * PER_LOAD;
     if (c.count % LINE) {  // at most once in a row
-        for (int i = lane; i < c.offset(); i += WARP) codes[i - c.offset()] = 0;
-        for (int i = c.whole() + lane; i < c.lines * LINE - c.offset(); i += WARP) codes[i] = i < c.count ? from[i] : 0;
+        for (int i = lane; i < c.offset() - past; i += WARP) codes[i - c.offset()] = 0;
+        for (int i = copied - past + lane; i < c.lines * LINE - c.offset(); i += WARP) codes[i] = 0;
         load::release_to_copies();
         __syncwarp();
     }
     if (lane == 0) {
         b.chunks[turn.buffer] = c;
-        load::copy_bulk(codes, from, c.whole() * sizeof(Code), full);
+        load::copy_bulk(codes - past, from - past, copied * SIZE, full);
     }
     return true;
 }
@@ -195,7 +209,7 @@ __device__ inline void load_chunks(const scan::Scan& p, LongScanBuffers& b) {
         if (!FINDING) {
             // The number is drawn while the last results leave the buffer: drawn earlier, it would keep all others
             // waiting for it.
-            if (turns >= BUFFERS) load::wait_for_copy(&(scan::IN_PLACE ? b.done : b.empty)[turn.buffer], turn.odd ^ 1);
+            if (turns >= BUFFERS) load::wait_for_copy(&(IN_PLACE ? b.done : b.empty)[turn.buffer], turn.odd ^ 1);
             if (threadIdx.x % WARP == 0) number = ends == 0 ? draw(p) : ALL;
         }
         if (turns >= BUFFERS) load::wait_for_copy(&b.empty[turn.buffer], turn.odd ^ 1);
@@ -214,14 +228,19 @@ __device__ inline void store_chunks(const scan::Scan& p, LongScanBuffers& b) {
         if (c.lines == 0) break;
         load::wait_for_copy(&b.done[turn.buffer], turn.odd);
         finish::ResultCode* const to = static_cast<finish::ResultCode*>(p.out) + c.row * p.out_stride + c.first;
-        const finish::ResultCode* const codes = reinterpret_cast<const finish::ResultCode*>(b.groups[turn.buffer]->codes);
-        if (c.whole() + lane < c.count) to[c.whole() + lane] = codes[c.whole() + lane];
+        const finish::ResultCode* const codes =
+            reinterpret_cast<const finish::ResultCode*>(b.groups_of(turn.buffer) + c.offset() * SIZE);
+        // Those that share a granule with others are stored one by one.
+        const int head = UNIT < 16 ? min(static_cast<int>(-reinterpret_cast<u64>(to) % 16) / SIZE, c.count) : 0;
+        const int end = head + (c.count - head) / PER_LOAD * PER_LOAD;
+        if (lane < head) to[lane] = codes[lane];
+        if (end + lane < c.count) to[end + lane] = codes[end + lane];
         __syncwarp();
         if (lane == 0) {
             // Of what all warps have written, which may not have reached the copy engine yet (PTX ISA, 8.9.5).
             load::release_to_copies();
-            for (int i = 0; i < c.whole(); i += STORED)
-                load::start_store(to + i, codes + c.offset() + i, min(STORED, c.whole() - i) * sizeof(finish::ResultCode));
+            for (int i = head; i < end; i += STORED)
+                load::start_store(to + i, codes + i, min(STORED, end - i) * sizeof(finish::ResultCode));
             load::commit_stores();
             load::wait_for_stores();
             load::arrive(&b.empty[turn.buffer]);
@@ -232,11 +251,11 @@ __device__ inline void store_chunks(const scan::Scan& p, LongScanBuffers& b) {
 // The sums of EACH lines from number `lowest` on, some of which do not exist, in the lanes that sums_of_lines would
 // use.
 template <int EACH>
-__device__ __noinline__ double sums_of_few(const scan::Group* groups, int lowest, int lines) {
+__device__ __noinline__ double sums_of_few(const char* groups, int lowest, int lines) {
     double sum = 0;
     for (int i = 0; i < EACH; ++i) {
         const int line = lowest + i;
-        const double one = line >= 0 && line < lines ? scan::sums_of_lines<1>(groups + line * WARP) : 0;
+        const double one = line >= 0 && line < lines ? scan::sums_of_lines<1, UNIT>(groups + line * WARP * GROUP_BYTES) : 0;
         if (scan::line_of_lane<EACH>(threadIdx.x % WARP) == i) sum = one;
     }
     return sum;
@@ -250,9 +269,10 @@ __device__ inline void add_up_lines(LongScanBuffers& b, int warp) {
         const int lines = b.chunks[turn.buffer].lines;
         if (lines == 0) return;
         const int lowest = REVERSE ? lines - first - EACH : first;
-        const scan::Group* const groups = b.groups[turn.buffer];
-        const double sum = lowest >= 0 && lowest + EACH <= lines ? scan::sums_of_lines<EACH>(groups + lowest * WARP)
-                                                                 : sums_of_few<EACH>(groups, lowest, lines);
+        const char* const groups = b.groups_of(turn.buffer);
+        const double sum = lowest >= 0 && lowest + EACH <= lines
+                               ? scan::sums_of_lines<EACH, UNIT>(groups + lowest * WARP * GROUP_BYTES)
+                               : sums_of_few<EACH>(groups, lowest, lines);
         const int line = scan::line_of_lane<EACH>(lane);
         b.lines[turn.buffer][first + (REVERSE ? EACH - 1 - line : line)] = sum;
         __syncwarp();
@@ -328,15 +348,13 @@ __device__ inline void take_carries(const scan::Scan& p, LongScanBuffers& b) {
 }
 
 // Puts a lane's results, which are twice as wide as numbers, into their places in a line in shared memory.
-__device__ inline void put_wide(uint4* line, const finish::ResultCode (&codes)[scan::GROUP]) {
+__device__ inline void put_wide(uint4* own, const scan::Results& results) {
     union {
-        finish::ResultCode codes[scan::GROUP];
+        scan::Results results;
         uint4 granules[4];
     } r;
-#pragma unroll
-    for (int i = 0; i < scan::GROUP; ++i) r.codes[i] = codes[i];
+    r.results = results;
     const int lane = threadIdx.x % WARP;
-    uint4* const own = line + (REVERSE ? WARP - 1 - lane : lane) * 4;
     // Each pair of lanes begins with another granule, so that eight lanes together use all banks.
     const int turned = lane / 2 % 4;
     uint4 once[4];
@@ -346,12 +364,37 @@ __device__ inline void put_wide(uint4* line, const finish::ResultCode (&codes)[s
     for (int i = 0; i < 4; ++i) own[(i + turned) % 4] = turned & 2 ? once[(i + 2) % 4] : once[i];
 }
 
+// Puts the results of a whole line into shared memory, and has them copied from there.  `to` is the place of this lane's.
+__device__ inline void store_line(finish::ResultCode* to, uint4* line, const scan::Results& r) {
+    const int lane = threadIdx.x % WARP, place = (REVERSE ? WARP - 1 - lane : lane) * scan::GROUP;
+    finish::ResultCode* const first = to - place;
+    const int shift = RESULT_UNIT < 16 ? static_cast<int>(reinterpret_cast<u64>(first) % 16) : 0;
+    char* const results = reinterpret_cast<char*>(line) + shift;
+    char* const own = results + place * RESULT_SIZE;
+    if constexpr (RESULT_UNIT == 16 && RESULT_SIZE == 2 * SIZE)
+        put_wide(reinterpret_cast<uint4*>(own), r);
+    else
+        scan::write_words<RESULT_UNIT>(own, r.word);
+    load::release_to_copies();
+    __syncwarp();
+    // Those that share a granule with others are stored one by one.
+    const int head = -shift & 15, whole = (RESULTS - head) / 16 * 16;
+    if (lane == (REVERSE ? WARP - 1 : 0)) {
+        load::start_store(reinterpret_cast<char*>(first) + head, results + head, whole);
+        load::commit_stores();
+    }
+    if (RESULT_UNIT == 16) return;
+    const finish::ResultCode* const codes = reinterpret_cast<const finish::ResultCode*>(results);
+    const int rest = (head + whole) / RESULT_SIZE + lane;
+    if (lane < head / RESULT_SIZE) first[lane] = codes[lane];
+    if (rest < LINE) first[rest] = codes[rest];
+}
+
 // Stores the results of a line, for any numbers.  Counted from the lane's first element, elements `first` to `below`
 // - 1 exist.  Not inline, so that it takes no registers from the usual way.
-__device__ __noinline__ void store_any_line(finish::ResultCode* to, const scan::Group* at, double start, int first,
-                                            int below) {
+__device__ __noinline__ void store_any_line(finish::ResultCode* to, const char* at, double start, int first, int below) {
     finish::ResultCode codes[scan::GROUP];
-    scan::any_results_of<WARP>(*at, start, codes);
+    scan::any_results_of<WARP>(scan::group_at<UNIT>(at), start, codes);
     for (int i = 0; i < scan::GROUP; ++i)
         if (first <= i && i < below) to[i] = codes[i];
 }
@@ -363,18 +406,18 @@ __device__ inline void scan_lines(const scan::Scan& p, LongScanBuffers& b, int l
         const int lines = b.chunks[turn.buffer].lines, last = REVERSE ? lines - 1 - line : line;
         // If there is no such line, another line or none is read, and its results are not stored.
         const int place = REVERSE ? (max(last, 0) + 1) * WARP - 1 - lane : last * WARP + lane;
-        scan::Group* const at = b.groups[turn.buffer] + place;
-        const RunningSums running(*at);  // computed before the wait for the carry
+        char* const at = b.groups_of(turn.buffer) + place * GROUP_BYTES;
+        const RunningSums running(scan::group_at<UNIT>(at));  // computed before the wait for the carry
         if (__any_sync(ALL, lines == 0)) break;
         load::wait_for_copy(&b.found[turn.buffer], turn.odd);
         const double start = b.carries[turn.buffer] + b.lines[turn.buffer][line];
         const bool is_plain = __all_sync(ALL, is_finite(start) && b.finite[turn.buffer] >> line & 1);
-        if constexpr (scan::IN_PLACE) {
+        if constexpr (IN_PLACE) {
             if (line < lines) {
                 if (is_plain)
-                    scan::put(running, at, start);
+                    scan::put<UNIT>(running, at, start);
                 else
-                    scan::scan_any<WARP>(at, start);
+                    scan::scan_any<WARP, UNIT>(at, start);
             }
             __syncwarp();
             if (lane == 0) load::arrive(&b.done[turn.buffer]);
@@ -387,17 +430,10 @@ __device__ inline void scan_lines(const scan::Scan& p, LongScanBuffers& b, int l
             __syncwarp();
             if (__all_sync(ALL, is_plain && is_whole && line < lines)) {
                 if (lane == 0) load::arrive(&b.empty[turn.buffer]);  // all that is needed is in registers
-                finish::ResultCode codes[scan::GROUP];
-                scan::results_of(running, start, codes);
+                const scan::Results r = scan::rounded_results(running, running.carry(start));
                 load::wait_for_stores();  // of the line before: the lane that has started them
                 __syncwarp();
-                put_wide(b.results[line], codes);
-                load::release_to_copies();
-                __syncwarp();
-                if (lane == (REVERSE ? WARP - 1 : 0)) {
-                    load::start_store(to, b.results[line], sizeof(b.results[line]));
-                    load::commit_stores();
-                }
+                store_line(to, b.results[line], r);
             } else {
                 if (line < lines) store_any_line(to, at, start, -first, c.count - first);
                 __syncwarp();
@@ -405,7 +441,7 @@ __device__ inline void scan_lines(const scan::Scan& p, LongScanBuffers& b, int l
             }
         }
     }
-    if (!scan::IN_PLACE) load::wait_for_stores();  // the block must not end before the stores have read its shared memory
+    if (!IN_PLACE) load::wait_for_stores();  // the block must not end before the stores have read its shared memory
 }
 
 // Called by all warps; one thread of each prepares some barriers.  One thread alone takes 1 us for 50 barriers (H200,
@@ -421,7 +457,7 @@ __device__ inline void prepare_barriers(LongScanBuffers& b, int warp) {
     for (int i = WARPS - 1 - warp; i < BUFFERS; i += WARPS) {
         load::prepare(&b.found[i], 2);
         load::prepare(&b.done[i], scan::LINES);
-        load::prepare(&b.empty[i], scan::IN_PLACE ? 1 : scan::LINES);
+        load::prepare(&b.empty[i], IN_PLACE ? 1 : scan::LINES);
     }
 }
 
@@ -457,7 +493,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, 1) long_scan(const __
         load_chunks(p, b);
     } else if (warp == HAND_ON) {
         hand_on_chunks(p, b);
-    } else if (warp == STORE && scan::IN_PLACE) {
+    } else if (warp == STORE && IN_PLACE) {
         store_chunks(p, b);
     }
     __syncthreads();

@@ -99,10 +99,10 @@ extern "C" __global__ void __launch_bounds__(WARP, RESIDENT) short_scan(const __
             double sum;
             if (__all_sync(ALL, scan::finite(x)) && start - start == 0) {
                 const scan::ExactRunningSums<IN_LINE> running(x);
-                scan::put(running, at, start);
+                scan::put<16>(running, reinterpret_cast<char*>(at), start);
                 sum = running.all;
             } else {
-                sum = scan::scan_any<IN_LINE>(at, start);
+                sum = scan::scan_any<IN_LINE, 16>(reinterpret_cast<char*>(at), start);
             }
             if (LINES_OF_ROW > 1) earlier += __shfl_sync(ALL, sum, WARP - 1);
         }

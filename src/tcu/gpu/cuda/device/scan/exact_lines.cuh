@@ -28,11 +28,12 @@ __device__ inline int line_of_lane(int lane) {
 }
 
 // The sums of COUNT consecutive lines.  32 / COUNT lanes add up a line, and all of them have its sum.
-template <int COUNT>
-__device__ inline double sums_of_lines(const Group* first) {
+template <int COUNT, int BYTES>
+__device__ inline double sums_of_lines(const char* first) {
+    static_assert(BYTES == 16, "whole granules are read");
     constexpr int LANES = WARP / COUNT, GRANULES = 2 * WARP / LANES;  // of a line, and of a lane
     const int lane = threadIdx.x % WARP;
-    const uint4* const granules = first[lane / LANES * WARP].words + lane % LANES;
+    const uint4* const granules = reinterpret_cast<const Group*>(first)[lane / LANES * WARP].words + lane % LANES;
     double low[2] = {}, high[2] = {};
     u32 found = 0;
 #pragma unroll

@@ -5,25 +5,15 @@
 
 #pragma once
 
+#include "device/scan/any_place.cuh"
 #include "device/scan/group.cuh"
 
 namespace tcu::scan {
-
-// Results take the places of the numbers in shared memory.
-constexpr bool IN_PLACE = sizeof(Code) == sizeof(finish::ResultCode);
 
 // Result i of a group in the order of the scan, where `carry` is the sum of the row before the group.
 template <typename RunningSums>
 __device__ inline double result_of(const RunningSums& running, int i, double carry) {
     return EXCLUSIVE ? i ? running.after(i - (i > 0), carry) : carry : running.after(i, carry);
-}
-
-// The results of a lane's group, in the order of memory, where `start` is the sum of the row before the line.
-template <typename RunningSums>
-__device__ inline void results_of(const RunningSums& running, double start, finish::ResultCode (&codes)[GROUP]) {
-    const double carry = running.carry(start);
-#pragma unroll
-    for (int i = 0; i < GROUP; ++i) codes[REVERSE ? GROUP - 1 - i : i] = finish::rounded(result_of(running, i, carry));
 }
 
 union Results {
@@ -51,10 +41,29 @@ __device__ inline Results rounded_results(const RunningSums& running, double car
     return r;
 }
 
-// The same, stored in place of the numbers, where `start` is the sum of the row before the line.
-template <typename RunningSums>
-__device__ inline void put(const RunningSums& running, Group* at, double start) {
-    *at = rounded_results(running, running.carry(start)).group;
+// A group in shared memory, which begins at a multiple of BYTES bytes.
+template <int BYTES>
+__device__ inline Group group_at(const char* at) {
+    Group x;
+    if constexpr (BYTES == 16)
+        x = *reinterpret_cast<const Group*>(at);
+    else
+        read_words<BYTES>(at, x.word);
+    return x;
+}
+
+template <int BYTES>
+__device__ inline void put_group(char* at, const Group& x) {
+    if constexpr (BYTES == 16)
+        *reinterpret_cast<Group*>(at) = x;
+    else
+        write_words<BYTES>(at, x.word);
+}
+
+// The results of a lane's group, stored in place of the numbers, where `start` is the sum of the row before the line.
+template <int BYTES, typename RunningSums>
+__device__ inline void put(const RunningSums& running, char* at, double start) {
+    put_group<BYTES>(at, rounded_results(running, running.carry(start)).group);
 }
 
 // The results of a lane's group for any numbers, inf and NaN too.  Returns the sum of the row of WIDTH groups up to
@@ -69,11 +78,11 @@ __device__ inline double any_results_of(const Group x, double start, finish::Res
 
 // Scans a line in this way, with results in place of the numbers.  Returns the sum of its last row, in the last lane.
 // It is rarely called, and not inline, so that it takes no registers from the callers.
-template <int WIDTH>
-__device__ __noinline__ double scan_any(Group* at, double start) {
-    finish::ResultCode codes[GROUP];
-    const double sum = any_results_of<WIDTH>(*at, start, codes);
-    for (int i = 0; i < GROUP; ++i) reinterpret_cast<finish::ResultCode*>(at->codes)[i] = codes[i];
+template <int WIDTH, int BYTES>
+__device__ __noinline__ double scan_any(char* at, double start) {
+    Results r;
+    const double sum = any_results_of<WIDTH>(group_at<BYTES>(at), start, r.codes);
+    put_group<BYTES>(at, r.group);
     return sum;
 }
 

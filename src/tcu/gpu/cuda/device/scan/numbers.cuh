@@ -37,7 +37,9 @@ __device__ inline bool found_others(u32 found) { return found & (ELEMENT == BINA
 // and Melquiond, IEEE Trans.  Computers 57(4), 2008). Sums of elements of up to 32 bits that are subnormal in
 // binary32 are exact, so only the lowest 29 bits are ever cut off.
 __device__ inline float odd(double value) {
-    return __uint_as_float(__float_as_uint(__double2float_rz(value)) | ((__double2loint(value) & 0x1fffffff) != 0));
+    const u32 cut = __double2loint(value);
+    // All 29 bits in 15, of which each is enough: three instructions, where a comparison took four.
+    return __uint_as_float(__float_as_uint(__double2float_rz(value)) | ((cut | cut >> 14) & 0x7fff));
 }
 
 // Rounds two numbers as finish::rounded does, and returns both in one word.
@@ -48,7 +50,7 @@ __device__ inline u32 rounded_pair(double low, double high) {
             : "=r"(word)
             : "d"(low), "d"(high));
         return word;
-    } else if constexpr (RESULT == finish::TO_BFLOAT16) {
+    } else if constexpr (RESULT == finish::TO_BFLOAT16 && ELEMENT != BINARY64) {
         // One conversion of binary64 for each number, and no branches (H200, scan of 2^29 numbers: 724 in place of
         // 985 us).
         asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(odd(high)), "f"(odd(low)));

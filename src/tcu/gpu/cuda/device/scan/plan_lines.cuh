@@ -14,13 +14,13 @@ __device__ inline int line_of_lane(int lane) {
     return static_cast<int>(__brev(lane) / 2 / ((1u << 31) / COUNT));
 }
 
-// The sums of COUNT consecutive lines.  Each lane has that of line_of_lane.
-template <int COUNT>
-__device__ inline double sums_of_lines(const Group* first) {
+// The sums of COUNT consecutive lines, which begin at a multiple of BYTES bytes.  Each lane has that of line_of_lane.
+template <int COUNT, int BYTES>
+__device__ inline double sums_of_lines(const char* first) {
     const int lane = threadIdx.x % WARP;
     double sums[COUNT];
 #pragma unroll
-    for (int i = 0; i < COUNT; ++i) sums[i] = total(first[i * WARP + (REVERSE ? WARP - 1 - lane : lane)]);
+    for (int i = 0; i < COUNT; ++i) sums[i] = total(group_at<BYTES>(first + (i * WARP + (REVERSE ? WARP - 1 - lane : lane)) * sizeof(Group)));
     // The tree over all lanes.  While a lane has several lines, it keeps half of them and leaves the other half to
     // its partner.
 #pragma unroll
@@ -39,23 +39,31 @@ __device__ inline double sums_of_lines(const Group* first) {
     return sums[0];
 }
 
-// The running sums inside a group, whose numbers are finite.
+// Number i of a group in the order of the scan.  It is converted, which takes two instructions; to move its bits
+// (scan/numbers.cuh) takes three, and inf and NaN need a way of their own.
+__device__ inline double converted(const Group& x, int i) {
+    if constexpr (ELEMENT != BFLOAT16) return to_binary64(x.at(i));
+    const int at = REVERSE ? GROUP - 1 - i : i;
+    const u32 word = x.word[at / 2 % 8];
+    return __uint_as_float(at % 2 ? word & 0xffff0000 : word << 16);
+}
+
+// The running sums inside a group.
 struct PlanSums {
-    double sums[GROUP];  // from the group's first number on; where MOVES, divided by UP
+    double sums[GROUP];  // from the group's first number on
 
     __device__ explicit PlanSums(const Group& x) {
-        double sum = number_of(x, 0);
-        sums[0] = sum;
+        double sum = sums[0] = converted(x, 0);
 #pragma unroll
-        for (int i = 1; i < GROUP; ++i) sums[i] = sum += number_of(x, i);
+        for (int i = 1; i < GROUP; ++i) sums[i] = sum += converted(x, i);
     }
 
-    __device__ double total() const { return MOVES ? sums[GROUP - 1] * UP : sums[GROUP - 1]; }
+    __device__ double total() const { return sums[GROUP - 1]; }
     // The sum of the row up to number i of the group, where `carry` is the sum before the group.
-    __device__ double after(int i, double carry) const { return behind(carry, sums[i]); }
+    __device__ double after(int i, double carry) const { return carry + sums[i]; }
 };
 
-// The running sums of each lane's group, whose numbers are finite.  The line, in shared memory, holds rows of WIDTH
+// The running sums of each lane's group.  The line, in shared memory, holds rows of WIDTH
 // groups.
 template <int WIDTH>
 struct PlanRunningSums : PlanSums {

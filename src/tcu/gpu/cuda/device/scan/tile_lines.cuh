@@ -1,16 +1,16 @@
 // What a lane has of a row of any length in shared memory: its part is read from any byte on, scanned, and written.
 //
-// Compiled as scan/group.cuh says, and with LEVELS and PART (kernels/tile_scan.cu).
+// Compiled as scan/group.cuh says, and with LEVELS, EXACT, PART and TAIL (kernels/tile_scan.cu).
 
 #pragma once
 
+#include "device/scan/any_place.cuh"
 #include "device/scan/plan_lines.cuh"
 
 namespace tcu::scan {
 
-// Sums of up to 2^13 numbers of binary16 are exact (scan/exact_lines.cuh), so that a lane may have as many as suit the
-// row.  Otherwise it has a group.
-constexpr bool EXACT = ELEMENT == BINARY16 && LEVELS < 3;
+// Where in a group the numbers of a row that is shorter are: the first ones in the order of the scan.
+constexpr int FIRST_CODE = REVERSE && !EXACT ? GROUP - PART : 0;
 
 // The lanes of a row, one after another.
 struct LanesOfRow {
@@ -36,39 +36,58 @@ struct LanesOfRow {
     }
 };
 
-// The sum of a row before a line.
-struct SumOfLines {
-    double sum = 0;
-    int lines;  // of a row
-    int line = 0;
-    AlignedBlocks<4> in_chunk;
-    AlignedBlocks<5> chunks;
-    double chunks_before = 0;
-
-    __device__ explicit SumOfLines(int lines) : lines(lines) {}
-
-    // Called by a whole warp; the last lane has the sum of the line.
-    __device__ void add(double inclusive_sum) {
-        const double total = __shfl_sync(ALL, inclusive_sum, WARP - 1);
-        if (EXACT) {
-            sum = ++line == lines ? 0 : sum + total;
-            if (line == lines) line = 0;
-            return;
-        }
-        const double chunk = in_chunk.push(line % LINES, total);
-        if (++line == lines) {
-            line = 0;
-            sum = chunks_before = 0;
-            return;
-        }
-        if (LEVELS > 2 && line % LINES == 0) {
-            chunks.push(line / LINES - 1, chunk);
-            chunks_before = chunks.before<0, 5>(line / LINES);
-        }
-        sum = in_chunk.before<0, 4>(line % LINES);
-        if (LEVELS > 2) sum = chunks_before + sum;
+// The sum of a row before a line, from what its lines come to.  Called by a whole warp.
+__device__ inline double sum_before(const double* totals, int line) {
+    if (line == 0) return 0;
+    const int lane = threadIdx.x % WARP;
+    if (EXACT) {
+        double sum = lane < line ? totals[lane] : 0;
+#pragma unroll
+        for (int bit = 1; bit < WARP; bit *= 2) sum += __shfl_xor_sync(ALL, sum, bit);
+        return sum;
     }
-};
+    const int in_chunk = line % LINES, chunks = line / LINES;
+    double sum = 0;
+    if (in_chunk) {
+        sum = totals[chunks * LINES + min(lane, in_chunk - 1)];
+#pragma unroll
+        for (int bit = 1; bit < LINES; bit *= 2) {
+            if (bit >= in_chunk) break;
+            const double before = __shfl_sync(ALL, sum, (lane & ~(bit - 1)) - 1);
+            if (lane & bit) sum = before + sum;
+        }
+        sum = __shfl_sync(ALL, sum, in_chunk - 1);
+    }
+    if (LEVELS < 3 || chunks == 0) return sum;
+    double chunk = 0;  // the total of the chunk with the lane's number
+    for (int i = 0; i < chunks; i += 2) {
+        const int at = i * LINES + lane;
+        const double both = inclusive<LINES>(at < chunks * LINES ? totals[at] : 0, lane);
+        const double one = __shfl_sync(ALL, both, LINES - 1), other = __shfl_sync(ALL, both, WARP - 1);
+        if (lane == i) chunk = one;
+        if (lane == i + 1) chunk = other;
+    }
+    return __shfl_sync(ALL, inclusive<WARP>(chunk, lane), chunks - 1) + sum;
+}
+
+// The results of the TAIL numbers of a row, in order of memory from `first` on, where `before` is the sum of all others.
+__device__ inline void scan_tail(const char* numbers, char* results, int first, double before) {
+    const Code* const x = reinterpret_cast<const Code*>(numbers) + first;
+    finish::ResultCode* const r = reinterpret_cast<finish::ResultCode*>(results) + first;
+    const double carry = before + 0.0;
+    double sum = 0, value = carry;
+    Code codes[TAIL + 1];
+#pragma unroll
+    for (int i = 0; i < TAIL; ++i) codes[i] = x[REVERSE ? TAIL - 1 - i : i];
+#pragma unroll
+    for (int i = 0; i < TAIL; ++i) {
+        const double number = to_binary64(codes[i]), earlier = value;
+        sum = i ? sum + number : number;
+        value = carry + sum;
+        const double result = EXCLUSIVE ? earlier : value;
+        r[REVERSE ? TAIL - 1 - i : i] = result != result ? finish::not_a_number() : finish::rounded(result);
+    }
+}
 
 struct ExactPart {
     Code codes[PART];
@@ -84,14 +103,14 @@ __device__ inline void read_part(const char* at, ExactPart& x) {
     for (int i = 0; i < PART; ++i) x.codes[i] = reinterpret_cast<const Code*>(at)[i];
 }
 
-__device__ inline u32 chosen(bool is_set, u32 yes, u32 no) { return is_set ? yes : no; }
-
 // BYTES: those of which what is read, and where it begins, are multiples.  Where rows are shorter than a group, no more
 // than PART numbers are read; these are the first ones in the order of the scan.
 template <int BYTES>
 __device__ inline void read_part(const char* at, Group& x) {
-    if constexpr (PART < GROUP) {
-        constexpr int FIRST = (REVERSE ? GROUP - PART : 0) * sizeof(Code), ALL_BYTES = PART * sizeof(Code);
+    if constexpr (PART == GROUP) {
+        read_words<BYTES>(at, x.word);
+    } else {
+        constexpr int FIRST = FIRST_CODE * sizeof(Code), ALL_BYTES = PART * sizeof(Code);
         x = {};
 #pragma unroll
         for (int i = 0; i < ALL_BYTES; i += BYTES) {
@@ -105,23 +124,7 @@ __device__ inline void read_part(const char* at, Group& x) {
             if constexpr (BYTES == 4) x.word[word] = *reinterpret_cast<const u32*>(at + i);
             if constexpr (BYTES == 2) x.codes[(FIRST + i) / 2] = *reinterpret_cast<const Code*>(at + i);
         }
-        return;
     }
-    const int past = static_cast<int>(reinterpret_cast<u64>(at) % 16);
-    const uint4* const from = reinterpret_cast<const uint4*>(at - past);
-    if constexpr (BYTES == 16) {
-        x.words[0] = from[0];
-        x.words[1] = from[1];
-        return;
-    }
-    const uint4 a = from[0], b = from[1], c = from[2];
-    u32 w[12] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, c.x, c.y, c.z, c.w};
-#pragma unroll
-    for (int i = 0; i < 10; ++i) w[i] = chosen(past & 8, w[i + 2], w[i]);
-#pragma unroll
-    for (int i = 0; i < 9; ++i) w[i] = BYTES < 8 ? chosen(past & 4, w[i + 1], w[i]) : w[i];
-#pragma unroll
-    for (int i = 0; i < 8; ++i) x.word[i] = BYTES == 2 ? __funnelshift_r(w[i], w[i + 1], past % 4 * 8) : w[i];
 }
 
 // Writes results `low` to `high` - 1 of what begins there.
@@ -134,26 +137,15 @@ __device__ inline void write_part(char* at, const ExactResults& r, int low, int 
 
 template <int BYTES>
 __device__ inline void write_part(char* at, const Results& r, int low, int high) {
-    constexpr int SIZE = sizeof(finish::ResultCode), WORDS = GROUP * SIZE / 4;
-    if constexpr (PART < GROUP) {
+    constexpr int SIZE = sizeof(finish::ResultCode);
+    if (PART == GROUP && BYTES <= 4 && low == 0 && high == GROUP) {
+        write_words<BYTES>(at, r.word);
+        return;
+    }
+    if constexpr (PART < GROUP || BYTES == 2) {
 #pragma unroll
         for (int i = 0; i < PART; ++i)
-            if (i < high) reinterpret_cast<finish::ResultCode*>(at)[i] = r.codes[(REVERSE ? GROUP - PART : 0) + i];
-    } else if constexpr (BYTES == 2) {
-        if (high == 0) return;
-        const int odd = static_cast<int>(reinterpret_cast<u64>(at) / 2 % 2);
-        u32* const words = reinterpret_cast<u32*>(at - 2 * odd);
-        u16* const halves = reinterpret_cast<u16*>(words);
-        // Words both of whose halves are results, and then a half at each end.
-        const int from = (low + odd + 1) / 2, to = (high + odd) / 2;
-#pragma unroll
-        for (int i = 0; i <= WORDS; ++i) {
-            const u32 before = i ? r.word[i - (i > 0)] : 0, word = i < WORDS ? r.word[i % WORDS] : 0;
-            const u32 w = odd ? word << 16 | before >> 16 : word;
-            if (i >= from && i < to) words[i] = w;
-            if (i < from && 2 * i + 1 == low + odd) halves[2 * i + 1] = static_cast<u16>(w >> 16);
-            if (i == to && (high + odd) % 2) halves[2 * i] = static_cast<u16>(w);
-        }
+            if (REVERSE ? i >= low : i < high) reinterpret_cast<finish::ResultCode*>(at)[i] = r.codes[FIRST_CODE + i];
     } else {
         const int from = low * SIZE / BYTES, to = high * SIZE / BYTES;
 #pragma unroll
@@ -167,62 +159,61 @@ __device__ inline void write_part(char* at, const Results& r, int low, int high)
     }
 }
 
-// The results of a lane's part, where `start` is the sum of the row before the line.  Returns the sum of the row up to
-// the part's end, from the line's beginning on.
-__device__ inline double scan_part(const ExactPart& x, const LanesOfRow& lanes, double start, ExactResults& r) {
-    double sums[PART], sum = 0;
+// Puts NaN where no number is the result.
+template <typename Sums, int COUNT>
+__device__ inline void mark_not_numbers(const Sums& sums, double carry, finish::ResultCode (&codes)[COUNT]) {
+    const double last = sums.after(PART - 1, carry);
+    if (last == last) return;  // a NaN anywhere would have made this NaN
+    asm volatile("");          // so that it is a branch: this is rare
 #pragma unroll
-    for (int i = 0; i < PART; ++i) sums[i] = sum += to_binary64(x.codes[REVERSE ? PART - 1 - i : i]);
-    const double all = lanes.inclusive(sum), carry = start + lanes.exclusive(all);
-    const auto value = [&](int i) { return EXCLUSIVE ? i ? carry + sums[i - (i > 0)] : carry : carry + sums[i]; };
-#pragma unroll
-    for (int i = 0; i < PART; ++i) r.codes[REVERSE ? PART - 1 - i : i] = finish::rounded(value(i));
-    if (carry + sum == carry + sum) return all;  // a NaN anywhere would have made this NaN
-#pragma unroll
-    for (int i = 0; i < PART; ++i)
-        if (value(i) != value(i)) r.codes[REVERSE ? PART - 1 - i : i] = finish::not_a_number();
-    return all;
-}
-
-struct Scanned {
-    Results results;
-    double sum;  // that scan_part returns
-};
-
-// For any numbers, inf and NaN too.  It is rarely called, and not inline, so that it takes no registers from the
-// callers.
-__device__ __noinline__ Scanned scan_any_part(const Group x, const LanesOfRow lanes, double start) {
-    Scanned found;
-    found.sum = lanes.inclusive(total(x));
-    scanned(x, start + lanes.exclusive(found.sum), found.results.codes);
-    return found;
-}
-
-__device__ inline double scan_part(const Group& x, const LanesOfRow& lanes, double start, Results& r) {
-    if constexpr (!MOVES) {
-        const double sum = lanes.inclusive(total(x));
-        scanned(x, start + lanes.exclusive(sum), r.codes);
-        return sum;
-    } else {
-        if (!__all_sync(ALL, finite(x)) || start - start != 0) {
-            const Scanned found = scan_any_part(x, lanes, start);
-            r = found.results;
-            return found.sum;
-        }
-        const PlanSums running(x);
-        const double sum = lanes.inclusive(running.total());
-        r = rounded_results(running, start + lanes.exclusive(sum) + 0.0);
-        return sum;
+    for (int i = 0; i < PART; ++i) {
+        const double value = result_of(sums, i, carry);
+        if (value != value) codes[REVERSE ? COUNT - 1 - i : i] = finish::not_a_number();
     }
 }
 
+// The running sums of a lane's part.  The results' `carry` is the sum of the row before it.
+struct ExactSums {
+    double sums[PART];
+
+    __device__ explicit ExactSums(const ExactPart& x) {
+        double sum = 0;
+#pragma unroll
+        for (int i = 0; i < PART; ++i) sums[i] = sum += to_binary64(x.codes[REVERSE ? PART - 1 - i : i]);
+    }
+
+    __device__ double total() const { return sums[PART - 1]; }
+
+    __device__ double after(int i, double carry) const { return carry + sums[i]; }
+
+    __device__ ExactResults results(double carry) const {
+        ExactResults r;
+#pragma unroll
+        for (int i = 0; i < PART; ++i) r.codes[REVERSE ? PART - 1 - i : i] = finish::rounded(result_of(*this, i, carry));
+        mark_not_numbers(*this, carry, r.codes);
+        return r;
+    }
+};
+
+struct GroupSums : PlanSums {
+    using PlanSums::PlanSums;
+
+    __device__ Results results(double carry) const {
+        Results r = rounded_results(*this, carry);
+        mark_not_numbers(*this, carry, r.codes);
+        return r;
+    }
+};
+
 // What a lane has.
-#if ELEMENT == BINARY16 && LEVELS < 3
+#if EXACT
 typedef ExactPart LanePart;
 typedef ExactResults LaneResults;
+typedef ExactSums PartSums;
 #else
 typedef Group LanePart;
 typedef Results LaneResults;
+typedef GroupSums PartSums;
 #endif
 
 }  // namespace tcu::scan
