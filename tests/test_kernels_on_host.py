@@ -1465,7 +1465,7 @@ def test_running_sums_of_slim_columns_in_place(host: HostGpu) -> None:
         (np.float64, "load::wait_for_copies<LATER>();", "load::wait_for_copies<LATER + 1>();", BITS),
         (np.float64, "(level ? WARP : WARP / 2) - 1", "WARP / 4 - 1", BITS),
         (np.float16, "return (part * ROWS + (row ^ key)) * PITCH;", "return (part * ROWS + row) * PITCH;", BITS),
-        (np.float16, "if (MOVES) sums[c] *= scan::UP;", "", BITS),
+        (np.float16, "if (MOVES) totals[c] *= UP;", "", BITS),
         (np.float16, "return !MOVES || !scan::found_others(found);", "return true;", BITS),
     ],
 )  # fmt: skip
@@ -1500,7 +1500,7 @@ def test_warps_that_walk_down_columns(
     Rows begin at multiples of 16 bytes, or anywhere.
     """
     host.tuned |= {"enough": (0, 0, 0), "walk": walk, "enough_anywhere": 0, "waste": 100}
-    host.tuned["anywhere_walk"] = (get_format(dtype).dtype.itemsize, *walk[1:])
+    host.tuned["anywhere_walk"] = walk
     rng = np.random.default_rng(5)
     fmt = get_format(dtype)
     run = 32 * 32 // fmt.dtype.itemsize
@@ -1529,16 +1529,16 @@ def test_warps_that_walk_down_columns(
 @pytest.mark.parametrize(
     ("dtype", "right", "wrong", "seen"),
     [
-        (np.float64, "above[c] + sum;", "sum;", BITS),
+        (np.float64, "above[c] += sum[c];", "above[c] = sum[c];", BITS),
         (np.float64, "carry[c] = above[c] + carry[c];", ";", BITS),
-        (np.float64, "level == 1 ? WARP / 2 : WARP", "WARP", BITS),
+        (np.float64, "level == 1 ? 4 : 5", "5", BITS),
+        (np.float64, "add_to(later, sums[LEVEL][height]);", "add_to(later, sums[LEVEL][0]);", BITS),
+        (np.float64, "carry[c] = above[c] + carry[c];", "if (above[c] != 0) carry[c] += above[c];", BITS),
         (np.float64, "load::wait_for_copies<FETCHED - 1>();", "load::wait_for_copies<FETCHED>();", BITS),
-        (np.float64, "bytes && row < p.length", "bytes", OUTSIDE),
-        (np.float64, "bytes = granule < p.items ? 16 : 0;", "bytes = 16;", OUTSIDE),
+        (np.float64, "shift > 0 && row < p.length", "shift > 0", OUTSIDE),
+        (np.float64, "bytes = item < p.items ? 16 : 0;", "bytes = 16;", OUTSIDE),
         (np.float64, "warp & (BIT - 1) ? sum + later : sum", "sum", BITS),
-        (np.float64, "turn % radix(0), carry[c], any)", "turn % radix(0), carry[c], false)", BITS),
-        (np.float64, "carry[c] += 0.0;", ";", BITS),
-        (np.float16, "if (scan::MOVES) totals[c] *= scan::UP;", "", BITS),
+        (np.float16, "if (MOVES) totals[c] *= UP;", "", BITS),
         (np.float16, "!scan::found_others(found)", "true", BITS),
     ],
 )  # fmt: skip

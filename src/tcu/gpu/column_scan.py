@@ -76,9 +76,9 @@ def column_scan_recipe(
         "ELEMENT": ELEMENTS[plan.input], "RESULT": TARGETS[target.name], "EXCLUSIVE": int(exclusive),
     }  # fmt: skip
     whole = aligned and _aligned(columns, results, size, 2 if size == 2 else 1)
-    of_item = _GRANULE if whole else _WARP * size
-    items = -(-columns.inner * size // of_item)
     for walk, enough in _walks(tuned, whole, plan.levels):
+        of_item = _GRANULE if whole else _WARP * walk.lane
+        items = -(-columns.inner * size // of_item)
         strips = -(-items * columns.outer * of_item // (walk.lane * _WARP))
         if (
             items * of_item <= tuned.waste * columns.inner * size and items * columns.outer <= _MAX_ITEMS

@@ -107,6 +107,8 @@ __device__ inline void fetch(const ColumnScan& p, const TilePart (&parts)[PARTS]
 
 // A thread's group of one unit of columns, in shared memory.
 struct ColumnGroup {
+    typedef scan::RowNumbers<UNIT> Numbers;
+
     int part, group, column;  // the column in its part
     const char* rows;         // where the part's rows of this group begin
     u32 key, skew, step;
@@ -125,15 +127,15 @@ struct ColumnGroup {
     }
 
     // Row i: the numbers of all columns of the unit.
-    __device__ scan::RowNumbers<UNIT> row(int i) const {
+    __device__ Numbers row(int i) const {
         const char* const row = rows + (i ^ key) * PITCH;
-        return *reinterpret_cast<const scan::RowNumbers<UNIT>*>(row + (LAYOUT == ALIGNED ? 0 : (skew + i * step) % 16));
+        return *reinterpret_cast<const Numbers*>(row + (LAYOUT == ALIGNED ? 0 : (skew + i * step) % 16));
     }
 
     __device__ double number(int i, int c) const { return to_binary64(row(i).code(c)); }
 
     // All rows.  Returns whether their numbers can be moved.
-    __device__ bool read(scan::RowNumbers<UNIT> (&x)[scan::GROUP]) const {
+    __device__ bool read(Numbers (&x)[scan::GROUP]) const {
         u32 found = 0;
 #pragma unroll
         for (int i = 0; i < scan::GROUP; ++i) {
@@ -142,58 +144,23 @@ struct ColumnGroup {
         }
         return !MOVES || !scan::found_others(found);
     }
+
+    __device__ bool is_whole() const { return true; }
+
+    template <bool WHOLE>
+    __device__ void store(finish::ResultCode* to, const double (&values)[UNIT]) const {
+        scan::store(to, values);
+    }
 };
 
 // The place of a column's totals: columns that a thread has lie apart, so that a warp writes to all banks.
 __device__ inline int place_of_column(int unit, int c) { return c * UNITS + unit; }
 
-__device__ inline void add_up(const ColumnGroup& at, double (&sums)[UNIT]) {
-    scan::RowNumbers<UNIT> x[scan::GROUP];
-    if (at.read(x)) {
-#pragma unroll
-        for (int c = 0; c < UNIT; ++c) {
-            sums[c] = x[0].number(c);
-#pragma unroll
-            for (int i = 1; i < scan::GROUP; ++i) sums[c] += x[i].number(c);
-            if (MOVES) sums[c] *= scan::UP;
-        }
-        return;
-    }
-#pragma unroll
-    for (int c = 0; c < UNIT; ++c) {
-        sums[c] = at.number(0, c);
-#pragma unroll 1
-        for (int i = 1; i < scan::GROUP; ++i) sums[c] += at.number(i, c);
-    }
-}
-
 // The results of a group, of which `left` rows exist, where `carry` is the sum before it, which is never -0.
 __device__ inline void write_results(const ColumnScan& p, const ColumnGroup& at, finish::ResultCode* to, int left,
                                      const double (&carry)[UNIT]) {
-    scan::RowNumbers<UNIT> x[scan::GROUP];
-    bool is_plain = at.read(x);
-#pragma unroll
-    for (int c = 0; c < UNIT; ++c) is_plain &= carry[c] - carry[c] == 0;
-    if (is_plain) {
-        double sums[UNIT], values[UNIT];
-        finish::ResultCode* place = to;
-#pragma unroll
-        for (int i = 0; i < scan::GROUP; ++i) {
-            double earlier[UNIT];
-#pragma unroll
-            for (int c = 0; c < UNIT; ++c) {
-                earlier[c] = i ? values[c] : carry[c];
-                sums[c] = i ? sums[c] + x[i].number(c) : x[i].number(c);
-                values[c] = MOVES ? fma(sums[c], scan::UP, carry[c]) : carry[c] + sums[c];
-            }
-            if (i < left) scan::store(place, EXCLUSIVE ? earlier : values);
-            place += p.out_stride;
-        }
-        bool is_number = true;  // a NaN anywhere would have made the last value NaN
-#pragma unroll
-        for (int c = 0; c < UNIT; ++c) is_number &= values[c] == values[c];
-        if (is_number) return;
-    }
+    double sums[UNIT];
+    if (scan::write_plain(at, to, p.out_stride, left, carry, sums)) return;
 #pragma unroll
     for (int c = 0; c < UNIT; ++c) {
         double sum = 0, value = carry[c];
@@ -344,7 +311,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
 #pragma unroll 1
             for (int at = threadIdx.x; at < UNITS * GROUPS; at += THREADS) {
                 double sums[UNIT];
-                add_up(ColumnGroup(p, parts_of(summed), stage_of(summed), at), sums);
+                scan::add_up(ColumnGroup(p, parts_of(summed), stage_of(summed), at), sums);
 #pragma unroll
                 for (int c = 0; c < UNIT; ++c)
                     totals[place_of_column(at % UNITS, c) * TOTALS + at / UNITS] = sums[c];

@@ -1,6 +1,10 @@
 // Neighbouring columns of a thread that makes running sums down them: their numbers in a row, and their results.
 //
-// Compiled with ELEMENT, RESULT (finish/result_code.cuh).
+// Compiled with ELEMENT, RESULT (finish/result_code.cuh) and EXCLUSIVE.
+//
+// A kernel's group of columns has `read`, which gives all its rows (Numbers) and says whether their numbers can be moved,
+// `number`, one number of any kind, `is_whole`, whether all its columns exist, and `store`, which rounds and writes the
+// results of a row.
 
 #pragma once
 
@@ -53,7 +57,7 @@ __device__ inline auto rounded_codes(const double* values) {
         return finish::rounded(values[0]);
 }
 
-// The results of a row have one store, or two.
+// The results of a row that lie side by side have one store, or two.
 template <int WIDTH>
 __device__ inline void store(finish::ResultCode* to, const double (&values)[WIDTH]) {
     constexpr bool PAIRS = MOVES && sizeof(finish::ResultCode) == 2 && WIDTH > 1;
@@ -64,6 +68,80 @@ __device__ inline void store(finish::ResultCode* to, const double (&values)[WIDT
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) results.codes[i] = rounded_codes<PAIRS>(values + (PAIRS ? 2 : 1) * i);
     *reinterpret_cast<decltype(results)*>(to) = results;
+}
+
+// The results of a row that lie STEP apart, of those columns that exist.  Two 16-bit ones are rounded at once, as one
+// alone takes a branch where it is a bfloat16.
+template <int STEP, int WIDTH>
+__device__ inline void store_apart(finish::ResultCode* to, const double (&values)[WIDTH], int columns) {
+    constexpr bool PAIRS = MOVES && sizeof(finish::ResultCode) == 2 && WIDTH > 1;
+#pragma unroll
+    for (int c = 0; c < WIDTH; c += PAIRS ? 2 : 1) {
+        const auto codes = rounded_codes<PAIRS>(values + c);
+        if (c < columns) to[c * STEP] = static_cast<finish::ResultCode>(codes);
+        if (PAIRS && c + 1 < columns) to[(c + 1) * STEP] = static_cast<finish::ResultCode>(codes >> 16);
+    }
+}
+
+// The totals of a group.
+template <typename ColumnsOfGroup, int WIDTH>
+__device__ inline void add_up(const ColumnsOfGroup& group, double (&totals)[WIDTH]) {
+    typename ColumnsOfGroup::Numbers x[GROUP];
+    if (group.read(x)) {
+#pragma unroll
+        for (int c = 0; c < WIDTH; ++c) {
+            totals[c] = x[0].number(c);
+#pragma unroll
+            for (int i = 1; i < GROUP; ++i) totals[c] += x[i].number(c);
+            if (MOVES) totals[c] *= UP;
+        }
+        return;
+    }
+#pragma unroll
+    for (int c = 0; c < WIDTH; ++c) {
+        totals[c] = group.number(0, c);
+#pragma unroll 1
+        for (int i = 1; i < GROUP; ++i) totals[c] += group.number(i, c);
+    }
+}
+
+// Writes the results of a group's numbers, where `carry` is the sum before it, which is never -0: of all rows, or of
+// `left`.  Makes of `sums` the totals, divided by UP where MOVES.  Returns whether no result is a NaN.
+template <bool WHOLE, typename ColumnsOfGroup, int WIDTH>
+__device__ inline bool write_rows(const ColumnsOfGroup& group, const typename ColumnsOfGroup::Numbers (&x)[GROUP],
+                                  finish::ResultCode* to, i64 stride, int left, const double (&carry)[WIDTH],
+                                  double (&sums)[WIDTH]) {
+    double values[WIDTH];
+#pragma unroll
+    for (int i = 0; i < GROUP; ++i) {
+        double earlier[WIDTH];
+#pragma unroll
+        for (int c = 0; c < WIDTH; ++c) {
+            earlier[c] = i ? values[c] : carry[c];
+            sums[c] = i ? sums[c] + x[i].number(c) : x[i].number(c);
+            values[c] = MOVES ? fma(sums[c], UP, carry[c]) : carry[c] + sums[c];
+        }
+        if (WHOLE || i < left) group.template store<WHOLE>(to, EXCLUSIVE ? earlier : values);
+        to += stride;
+    }
+    bool is_number = true;  // a NaN anywhere would have made the last value NaN
+#pragma unroll
+    for (int c = 0; c < WIDTH; ++c) is_number &= values[c] == values[c];
+    return is_number;
+}
+
+// As write_rows.  Returns false where numbers or results are of other kinds.  Without a branch in each row, the
+// additions of rows overlap.
+template <typename ColumnsOfGroup, int WIDTH>
+__device__ inline bool write_plain(const ColumnsOfGroup& group, finish::ResultCode* to, i64 stride, int left,
+                                   const double (&carry)[WIDTH], double (&sums)[WIDTH]) {
+    typename ColumnsOfGroup::Numbers x[GROUP];
+    bool is_plain = group.read(x);
+#pragma unroll
+    for (int c = 0; c < WIDTH; ++c) is_plain &= carry[c] - carry[c] == 0;
+    if (!is_plain) return false;
+    if (left >= GROUP && group.is_whole()) return write_rows<true>(group, x, to, stride, left, carry, sums);
+    return write_rows<false>(group, x, to, stride, left, carry, sums);
 }
 
 }  // namespace tcu::scan
