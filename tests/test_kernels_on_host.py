@@ -46,7 +46,7 @@ from tcu.units import AlignedSum, find_instruction, get_unit
 STRUCTURES = {
     "list_segments": "Segments", "segments": "Segments", "short_segments": "Segments", "long_chunks": "LongSegments",
     "short_scan": "Scan", "tile_scan": "Scan", "scan": "Scan", "long_scan": "Scan", "columns": "Columns", "moments": "Moments", "column_scan": "ColumnScan",
-    "column_walk": "ColumnScan",
+    "column_walk": "ColumnScan", "column_look_back": "ColumnScan",
     "exact_rows": "ExactRows", "exact_short_rows": "ExactShortRows", "exact_columns": "ExactColumns",
     "exact_segments": "ExactSegments", "long_exact_segments": "LongExactSegments",
 }  # fmt: skip
@@ -102,7 +102,9 @@ class HostGpu:
 
     def _start(self, choice: KernelChoice, kernel: Any, stream: int) -> None:
         entry, problem = choice.entry or choice.source, choice.problem
-        assert choice.cooperative == (entry == "long_scan")  # whose blocks wait for each other
+        assert choice.cooperative == (
+            entry in ("long_scan", "column_look_back")
+        )  # whose blocks wait for each other
         self.launches.append(entry)
         self.problems[entry] = problem
         self.seed += 1
@@ -1394,7 +1396,12 @@ def model_column_scans(x: Any, dtype: Any, exclusive: bool = False, reverse: boo
         return tcu.cumsum(x, 1, dtype=dtype, exclusive=exclusive, reverse=reverse)
 
 
-TILES = {"enough": (1 << 30, 1 << 30, 1 << 30), "enough_anywhere": 1 << 30, "many_runs": (256, 3, 2, 1)}
+TILES = {
+    "enough": (1 << 30, 1 << 30, 1 << 30),
+    "enough_anywhere": 1 << 30,
+    "many_runs": (256, 3, 2, 1),
+    "busy": 2,
+}
 """Columns are too few for warps that walk down them."""
 
 
@@ -1539,7 +1546,7 @@ def test_warps_that_walk_down_columns(
         (np.float64, "bytes = item < p.items ? 16 : 0;", "bytes = 16;", OUTSIDE),
         (np.float64, "warp & (BIT - 1) ? sum + later : sum", "sum", BITS),
         (np.float16, "if (MOVES) totals[c] *= UP;", "", BITS),
-        (np.float16, "!scan::found_others(found)", "true", BITS),
+        (np.float16, "!found_others(found)", "true", BITS),
     ],
 )  # fmt: skip
 def test_an_error_in_the_walk_down_columns_is_seen(
@@ -1558,6 +1565,35 @@ def test_an_error_in_the_walk_down_columns_is_seen(
         host, "column_walk", right, wrong, lambda: column_scans(host, x, np.float64), wanted
     )
     assert found == seen
+
+
+@pytest.mark.slow(4)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(("exclusive", "reverse"), [(False, True), (True, False)])
+def test_blocks_that_look_back_along_columns(
+    host: HostGpu, dtype: str, exclusive: bool, reverse: bool
+) -> None:
+    """Of a few runs up to several runs of the networks above; some columns have inf, NaN and -0."""
+    host.tuned |= {"enough": (1 << 30, 1 << 30, 1 << 30), "enough_anywhere": 1 << 30, "busy": 0, "waste": 100}
+    rng = np.random.default_rng(7)
+    fmt = get_format(dtype)
+    line, run = 128 // fmt.dtype.itemsize, 32 * 32 // fmt.dtype.itemsize
+    shapes = (
+        (1, 2 * run + 5, line),
+        (2, 3 * run, line),
+        (1, 18 * run - 1, 2 * line + 16 // fmt.dtype.itemsize),
+    )
+    for shape, target in zip(shapes, ("float32", "float64", dtype), strict=True):
+        x = numbers_of(rng, "spread", int(np.prod(shape)), fmt.dtype).reshape(shape)
+        x[:, shape[1] // 2, 3] = np.array([np.inf]).astype(x.dtype)
+        x[:, -1, 3] = np.array([-np.inf]).astype(x.dtype)
+        x[:, :, 5] = np.array([-0.0]).astype(x.dtype)
+        wide = get_format(target).dtype
+        for there in (shape[2], shape[2] - 1):
+            part = x[:, :, :there]
+            found = column_scans(host, part, wide, shift=there % 2, exclusive=exclusive, reverse=reverse)
+            assert host.launches[-1] == "column_look_back"
+            assert alike(found, model_column_scans(part, wide, exclusive, reverse)), (part.shape, target)
 
 
 # ---- variances ----

@@ -24,7 +24,7 @@ _GROUP = 32
 """Bytes."""
 _LEAST_BYTES = 32
 """Of a row of the inner numbers, a sector of memory: with fewer, most of what is read would be for others."""
-_WARP, _GRANULE = 32, 16
+_WARP, _GRANULE, _LINE = 32, 16, 128
 _RESERVED = 1 << 10
 """Bytes of shared memory that every block has for itself (CUDA C++ Programming Guide, "Shared Memory")."""
 _MAX_LEVELS = 8
@@ -87,7 +87,10 @@ def column_scan_recipe(
         ):  # fmt: skip
             problem.strips, problem.items = items, items * columns.outer
             return _walk(plan, problem, strips, walk, whole, macros, takes)
-    return _tiles(plan, columns, whole, problem, macros, takes, tuned, gpu)
+    return (
+        _look_back(plan, columns, whole, problem, macros, takes, tuned, gpu)
+        or _tiles(plan, columns, whole, problem, macros, takes, tuned, gpu)
+    )  # fmt: skip
 
 
 class _Walk(NamedTuple):
@@ -167,6 +170,39 @@ def _tiles(
     choice = KernelChoice(
         "column_scan", macros, max(min(tiles, gpu.multiprocessors * tile.resident), 1), tile.threads, problem, takes,
         shared=tile.stages * tile.bytes,
+    )  # fmt: skip
+    return Recipe((choice,), space=space)
+
+
+def _look_back(
+    plan: ScanPlan, columns: Columns, aligned: bool, problem: Struct, macros: dict[str, object],
+    takes: dict[str, Given], tuned: ColumnScanConfig, gpu: Gpu,
+) -> Recipe | None:  # fmt: skip
+    """By blocks that share a strip of columns, and look back (column_look_back.cu); None where strips leave too many idle."""
+    size = get_format(plan.input).dtype.itemsize
+    each, ahead, stages, resident = tuned.look_back
+    strips = -(-columns.inner * size // _LINE)
+    items, room = strips * columns.outer, gpu.multiprocessors * resident
+    levels, runs = plan.levels - 1, -(-plan.n // (plan.group * _RUN))
+    if (
+        gpu.compute_capability < (9, 0) or levels < 1 or not 0 < items <= room
+        or room // items * items < tuned.busy * room or strips * _LINE > tuned.waste * columns.inner * size
+    ):  # fmt: skip
+        return None
+    problem.strips, problem.items, problem.tiles = strips, items, runs
+    head = ctypes.sizeof(ScanCounters)
+    space = Space("column scan", (head + ctypes.sizeof(Slot) * runs * problem.columns) // 8)
+    takes |= {"shared": SPACE, "slots": (SPACE, head)}
+    macros |= {
+        "LAYOUT": "ALIGNED" if aligned else "SHIFTED", "LEVELS": levels, "AHEAD": ahead, "STAGES": stages, "EACH": each,
+        "RESIDENT": resident,
+    }  # fmt: skip
+    units = _LINE // size // (2 if size == 2 else 1)
+    threads = units * _RUN // each + -(-_LINE // size // _WARP) * _WARP
+    pitch = _LINE + (0 if aligned else _GRANULE)
+    choice = KernelChoice(
+        "column_look_back", macros, min(room // items, runs) * items, threads, problem, takes,
+        shared=stages * pitch * plan.group * _RUN, cooperative=True,
     )  # fmt: skip
     return Recipe((choice,), space=space)
 

@@ -22,10 +22,8 @@ using namespace tcu;
 
 #include "generated/column_scan/ColumnScan.inc"
 
-constexpr int UNIT = BYTES / sizeof(Code);         // columns of a lane
-constexpr int BESIDE = LAYOUT == ALIGNED ? UNIT : 1;  // of them, those side by side; the next ones are STEP columns on
-constexpr int STEP = WARP * BESIDE;
-constexpr int ROW = WARP * BYTES;                         // bytes of a warp's row
+constexpr int UNIT = BYTES / sizeof(Code);                 // columns of a lane
+constexpr int ROW = WARP * BYTES;                          // bytes of a warp's row
 constexpr int PITCH = ROW + (LAYOUT == ALIGNED ? 0 : 16);  // of a row that begins anywhere in its granule
 constexpr int STAGE = PITCH * scan::GROUP;                 // bytes
 constexpr int GRANULES = ROW / 16, TOGETHER = WARP / GRANULES;  // rows that are copied together
@@ -99,50 +97,7 @@ struct ColumnRing {
     }
 };
 
-// A lane's numbers of a row.
-struct LaneNumbers {
-    scan::RowNumbers<BESIDE> parts[UNIT / BESIDE];
-
-    __device__ double number(int c) const { return parts[c / BESIDE].number(c % BESIDE); }
-};
-
-// A lane's group in shared memory.
-struct LaneGroup {
-    typedef LaneNumbers Numbers;
-
-    const char* rows;
-    u32 skew, step;  // where rows begin anywhere: the address of the first, and bytes from one to the next
-    int columns;
-
-    __device__ const Code* row(int i) const {
-        return reinterpret_cast<const Code*>(rows + i * PITCH + (LAYOUT == ALIGNED ? 0 : (skew + i * step) % 16));
-    }
-
-    __device__ double number(int i, int c) const { return to_binary64(row(i)[c / BESIDE * STEP + c % BESIDE]); }
-
-    // All rows.  Returns whether their numbers can be moved.
-    __device__ bool read(Numbers (&x)[scan::GROUP]) const {
-        u32 found = 0;
-#pragma unroll
-        for (int i = 0; i < scan::GROUP; ++i)
-#pragma unroll
-            for (int part = 0; part < UNIT / BESIDE; ++part) {
-                x[i].parts[part] = *reinterpret_cast<const scan::RowNumbers<BESIDE>*>(row(i) + part * STEP);
-                x[i].parts[part].look_for_others(found);
-            }
-        return !scan::MOVES || !scan::found_others(found);
-    }
-
-    __device__ bool is_whole() const { return LAYOUT == ALIGNED || columns == UNIT; }
-
-    template <bool WHOLE>
-    __device__ void store(finish::ResultCode* to, const double (&values)[UNIT]) const {
-        if constexpr (LAYOUT == ALIGNED)
-            scan::store(to, values);
-        else
-            scan::store_apart<STEP>(to, values, WHOLE ? UNIT : columns);
-    }
-};
+typedef scan::StagedGroup<UNIT, WARP, PITCH> LaneGroup;
 
 #if LEVELS
 // The networks of the plan, of a lane's columns; the lowest heights are those between warps.  All lanes are at the same
@@ -268,20 +223,6 @@ __device__ inline double sum_before(const Totals& totals, int warp, int c, doubl
 }
 #endif
 
-// For any numbers of a column.  Returns the total.
-__device__ __noinline__ double scan_any(const ColumnScan& p, LaneGroup group, finish::ResultCode* to, int left, double carry, int c) {
-    double sum = 0, value = carry;
-#pragma unroll 1
-    for (int i = 0; i < left; ++i) {
-        const double number = group.number(i, c), earlier = value;
-        sum = i ? sum + number : number;
-        value = carry + sum;
-        const double result = EXCLUSIVE ? earlier : value;
-        to[i * p.out_stride] = result != result ? finish::not_a_number() : finish::rounded(result);
-    }
-    return sum;
-}
-
 // A lane's group.  Writes the results of `left` rows, and makes of what comes before the group its total.
 __device__ inline void scan_group(const ColumnScan& p, const LaneGroup& group, finish::ResultCode* to, int left,
                                   double (&carry)[UNIT]) {
@@ -293,7 +234,7 @@ __device__ inline void scan_group(const ColumnScan& p, const LaneGroup& group, f
     }
 #pragma unroll
     for (int c = 0; c < UNIT; ++c)
-        if (c < group.columns) carry[c] = scan_any(p, group, to + c / BESIDE * STEP + c % BESIDE, left, carry[c], c);
+        if (c < group.columns) carry[c] = scan::scan_any(group, to + group.place(c), p.out_stride, left, carry[c], c);
 }
 
 extern "C" __global__ void __launch_bounds__(WARPS * WARP, RESIDENT) column_walk(const __grid_constant__ ColumnScan p) {

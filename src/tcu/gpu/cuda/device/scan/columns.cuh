@@ -1,6 +1,6 @@
 // Neighbouring columns of a thread that makes running sums down them: their numbers in a row, and their results.
 //
-// Compiled with ELEMENT, RESULT (finish/result_code.cuh) and EXCLUSIVE.
+// Compiled with ELEMENT, RESULT (finish/result_code.cuh), EXCLUSIVE and LAYOUT.
 //
 // A kernel's group of columns has `read`, which gives all its rows (Numbers) and says whether their numbers can be moved,
 // `number`, one number of any kind, `is_whole`, whether all its columns exist, and `store`, which rounds and writes the
@@ -143,5 +143,72 @@ __device__ inline bool write_plain(const ColumnsOfGroup& group, finish::ResultCo
     if (left >= GROUP && group.is_whole()) return write_rows<true>(group, x, to, stride, left, carry, sums);
     return write_rows<false>(group, x, to, stride, left, carry, sums);
 }
+
+// For any numbers of a column: writes its results, and returns the total.
+template <typename ColumnsOfGroup>
+__device__ __noinline__ double scan_any(ColumnsOfGroup group, finish::ResultCode* to, i64 stride, int left, double carry, int c) {
+    double sum = 0, value = carry;
+#pragma unroll 1
+    for (int i = 0; i < left; ++i) {
+        const double number = group.number(i, c), earlier = value;
+        sum = i ? sum + number : number;
+        value = carry + sum;
+        const double result = EXCLUSIVE ? earlier : value;
+        to[i * stride] = result != result ? finish::not_a_number() : finish::rounded(result);
+    }
+    return sum;
+}
+
+// The numbers of a row that a thread has, of columns that lie side by side, BESIDE at a time.
+template <int UNIT, int BESIDE>
+struct StagedNumbers {
+    RowNumbers<BESIDE> parts[UNIT / BESIDE];
+
+    __device__ double number(int c) const { return parts[c / BESIDE].number(c % BESIDE); }
+};
+
+// A thread's group of UNIT columns in shared memory, whose rows lie PITCH bytes apart: columns side by side where rows
+// are aligned; else STEP columns apart, and each row begins where it does in its granule of 16 bytes.
+template <int UNIT, int STEP, int PITCH>
+struct StagedGroup {
+    static constexpr bool WHOLE_ROWS = LAYOUT == ALIGNED;
+    static constexpr int BESIDE = WHOLE_ROWS ? UNIT : 1;
+    typedef StagedNumbers<UNIT, BESIDE> Numbers;
+
+    const char* rows;
+    u32 skew, step;  // where rows begin anywhere: the address of the first, and bytes from one to the next
+    int columns;     // that exist
+
+    __device__ const Code* row(int i) const {
+        return reinterpret_cast<const Code*>(rows + i * PITCH + (WHOLE_ROWS ? 0 : (skew + i * step) % 16));
+    }
+
+    // Where a column is in a row.
+    __device__ static int place(int c) { return WHOLE_ROWS ? c : c * STEP; }
+    __device__ double number(int i, int c) const { return to_binary64(row(i)[place(c)]); }
+
+    // All rows.  Returns whether their numbers can be moved.
+    __device__ bool read(Numbers (&x)[GROUP]) const {
+        u32 found = 0;
+#pragma unroll
+        for (int i = 0; i < GROUP; ++i)
+#pragma unroll
+            for (int part = 0; part < UNIT / BESIDE; ++part) {
+                x[i].parts[part] = *reinterpret_cast<const RowNumbers<BESIDE>*>(row(i) + part * STEP);
+                x[i].parts[part].look_for_others(found);
+            }
+        return !MOVES || !found_others(found);
+    }
+
+    __device__ bool is_whole() const { return WHOLE_ROWS || columns == UNIT; }
+
+    template <bool WHOLE>
+    __device__ void store(finish::ResultCode* to, const double (&values)[UNIT]) const {
+        if constexpr (WHOLE_ROWS)
+            scan::store(to, values);
+        else
+            store_apart<STEP>(to, values, WHOLE ? UNIT : columns);
+    }
+};
 
 }  // namespace tcu::scan

@@ -1,0 +1,246 @@
+// Running sums down the columns of an array (outer, length, inner), whose inner numbers lie side by side, where columns
+// are few and long.  They have the plan's bits (tcu/plan/scan.py).
+//
+// A strip is a line of memory wide (COLUMNS); a tile is a run of the plan's first level of it.  The blocks of a strip take
+// its tiles in turn, and all blocks run at the same time.  STAGES tiles of a block lie in shared memory.  A tile's totals
+// are handed on AHEAD turns before its results are written.  Meanwhile warps of their own (CARRIERS) find what comes
+// before it: they go down the strip, and add up the totals of all its runs.
+//
+// The floor is reading and writing each number once.
+//
+// Compiled with ELEMENT, RESULT (finish/result_code.cuh), EXCLUSIVE, LAYOUT (ALIGNED: all rows begin at multiples of 16
+// bytes, and pairs of 16-bit numbers have their results at multiples of two), for sm_90 and later, and
+//   LEVELS      networks of the plan above the first
+//   AHEAD       tiles that are added up before the results of one are written: 1 at least
+//   STAGES      two more than AHEAD at least
+//   EACH        groups of a thread: a power of two
+//   RESIDENT    blocks per multiprocessor that the registers must allow
+
+#include "device/load/async_copy.cuh"
+#include "device/load/bulk_copy.cuh"
+#include "device/scan/columns.cuh"
+#include "device/scan/prefix.cuh"
+
+using namespace tcu;
+
+#include "generated/column_scan/ColumnScan.inc"
+
+constexpr int COLUMNS = 128 / sizeof(Code), UNIT = scan::MOVES ? 2 : 1, UNITS = COLUMNS / UNIT;
+constexpr int ROWS = WARP * scan::GROUP;
+constexpr int PITCH = 128 + (LAYOUT == ALIGNED ? 0 : 16);  // of a row that begins anywhere in its granule
+constexpr int TILE = ROWS * PITCH;
+constexpr int WORKERS = UNITS * WARP / EACH;  // threads
+constexpr int CARRIERS = (COLUMNS + WARP - 1) / WARP;
+constexpr int THREADS = WORKERS + CARRIERS * WARP;
+constexpr int GRANULES = 8, TOGETHER = WORKERS / GRANULES;  // rows that are copied together
+constexpr int FETCHED = STAGES - AHEAD - 1;                 // tiles that are on their way
+constexpr int STARTS = AHEAD + 2;                           // a block's next start is found when the tile before is added up
+constexpr int RADIX = WARP / 2;                             // of the network above the first
+constexpr int LOOKED_AT = 8;                                // totals that are read at a time
+static_assert(FETCHED > 0 && AHEAD > 0 && WORKERS % WARP == 0, "there is a tile on its way");
+
+typedef scan::StagedGroup<UNIT, UNITS, PITCH> TileGroup;
+
+// What the warps of a block tell each other.
+struct LookBackBuffers {
+    double totals[COLUMNS][WARP + 1];  // of a tile's groups; columns that a thread has lie apart
+    double starts[STARTS][COLUMNS];    // what comes before a tile
+    u64 found[STARTS];                 // barriers
+};
+
+// The strip of a block, and its tiles.
+struct StripOfBlock {
+    u32 first, step;  // the block's first run, and from one to the next
+    i64 from, to;     // elements: the strip's first number, and its first result
+    i64 column;       // its first, of all
+    int columns;      // that exist
+
+    __device__ explicit StripOfBlock(const ColumnScan& p) {
+        const u32 items = static_cast<u32>(p.items), item = blockIdx.x % items, outer = item / p.strips;
+        const i64 inner = static_cast<i64>(item - outer * p.strips) * COLUMNS;
+        first = blockIdx.x / items;
+        step = gridDim.x / items;
+        from = outer * p.outer_stride + inner;
+        to = outer * p.out_outer_stride + inner;
+        column = outer * p.inner + inner;
+        columns = static_cast<int>(min(p.inner - inner, static_cast<i64>(COLUMNS)));
+    }
+
+    __device__ i64 run(int turn) const { return first + static_cast<i64>(turn) * step; }
+};
+
+// Called by all but the carriers.
+__device__ inline void wait_for_workers() { asm volatile("bar.sync 1, %0;" ::"n"(WORKERS) : "memory"); }
+
+// Starts to copy a run into its stage; rows and columns that do not exist are zeros.
+__device__ inline void fetch(const ColumnScan& p, const StripOfBlock& strip, i64 run, u32 stage) {
+    const i64 step = p.stride * static_cast<i64>(sizeof(Code)), rows = p.length - run * ROWS;
+    const char* const first = reinterpret_cast<const char*>(static_cast<const Code*>(p.data) + strip.from + run * ROWS * p.stride);
+    const int bytes = strip.columns * static_cast<int>(sizeof(Code)), granule = threadIdx.x % GRANULES * 16;
+    const auto copy = [&](int row, int at, const char* from) {
+        const int shift = LAYOUT == ALIGNED ? 0 : static_cast<int>(reinterpret_cast<u64>(from) % 16);
+        load::copy_if(row < rows && at < bytes + shift, stage + row * PITCH + at, from - shift + at);
+    };
+    const int top = threadIdx.x / GRANULES;
+    const char* from = first + top * step;
+#pragma unroll
+    for (int i = 0; i < ROWS; i += TOGETHER) {
+        copy(top + i, granule, from);
+        from += step * TOGETHER;
+    }
+    if (LAYOUT == ALIGNED) return;
+#pragma unroll
+    for (int row = threadIdx.x; row < ROWS; row += WORKERS) copy(row, 128, first + row * step);
+}
+
+__device__ inline scan::Slot* slot_of_run(const ColumnScan& p, i64 run, i64 column) { return p.slots + run * p.columns + column; }
+
+// Called by a warp of its own, with a column for each lane: finds what comes before the block's tiles.
+__device__ inline void carry_on(const ColumnScan& p, LookBackBuffers& b, const StripOfBlock& strip, int place, u32 launch) {
+    const i64 column = strip.column + min(place, strip.columns - 1);  // no lane runs ahead
+    scan::AlignedBlocks<5> above[LEVELS > 1 ? LEVELS - 1 : 1];
+    double start = 0;  // what comes before the sixteen runs
+    i64 own = strip.first;
+    int turn = 0;
+#pragma unroll 1
+    for (i64 base = 0;; base += RADIX) {
+        double totals[RADIX];
+        u32 there = 0;  // a bit for each of them
+        scan::AlignedBlocks<4> blocks;
+        double total = 0;
+        int done = 0;
+        while (true) {
+            const int wanted = static_cast<int>(min(own - base, static_cast<i64>(RADIX)));
+#pragma unroll 1
+            while (!__all_sync(ALL, (~there & ((1u << wanted) - 1)) == 0)) {
+#pragma unroll
+                for (int first = 0; first < RADIX; first += LOOKED_AT) {
+                    scan::Slot seen[LOOKED_AT];
+#pragma unroll
+                    for (int i = 0; i < LOOKED_AT; ++i)
+                        if (base + first + i < p.tiles) seen[i] = scan::glance(slot_of_run(p, base + first + i, column));
+#pragma unroll
+                    for (int i = 0; i < LOOKED_AT; ++i)
+                        if (base + first + i < p.tiles && scan::is_there(seen[i], launch)) {
+                            totals[first + i] = scan::number_of(seen[i]);
+                            there |= 1u << (first + i);
+                        }
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < RADIX; ++i)
+                if (i >= done && i < wanted) total = blocks.push(i, totals[i]);
+            done = wanted;
+            if (done == RADIX) break;
+            if (place < COLUMNS) b.starts[turn % STARTS][place] = start + blocks.before<0, 4>(done);
+            __syncwarp();
+            if (threadIdx.x % WARP == 0) load::arrive(&b.found[turn % STARTS]);
+            ++turn;
+            own += strip.step;
+            if (own >= p.tiles) return;
+        }
+        start = 0;
+        u32 next = static_cast<u32>(base / RADIX);
+        bool ends = true;
+#pragma unroll
+        for (int level = 0; level + 1 < LEVELS; ++level) {
+            if (ends) total = above[level].push(next % WARP, total);
+            ends = ends && next % WARP == WARP - 1;
+            next /= WARP;
+        }
+        next = static_cast<u32>(base / RADIX) + 1;
+        u32 places[LEVELS];
+#pragma unroll
+        for (int level = 0; level + 1 < LEVELS; ++level) {
+            places[level] = next % WARP;
+            next /= WARP;
+        }
+#pragma unroll
+        for (int level = LEVELS - 2; level >= 0; --level) start += above[level].before<0, 5>(places[level]);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_look_back(const __grid_constant__ ColumnScan p) {
+    extern __shared__ uint4 memory[];
+    __shared__ LookBackBuffers b;
+    if (threadIdx.x < STARTS) load::prepare(&b.found[threadIdx.x], CARRIERS);
+    __syncthreads();
+    const StripOfBlock strip(p);
+    const u32 launch = scan::launches_before(p.shared) + 1;
+    if (threadIdx.x >= WORKERS) {
+        carry_on(p, b, strip, threadIdx.x - WORKERS, launch);
+        return;
+    }
+    char* const stages = reinterpret_cast<char*>(memory);
+    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, unit = threadIdx.x % UNITS, column = unit * (LAYOUT == ALIGNED ? UNIT : 1);
+    const auto fetch_turn = [&](int turn) {
+        if (strip.run(turn) < p.tiles)
+            fetch(p, strip, strip.run(turn), static_cast<u32>(__cvta_generic_to_shared(stages + turn % STAGES * TILE)));
+        load::end_copies();
+    };
+    const int exist = LAYOUT == ALIGNED ? (column < strip.columns ? UNIT : 0) : (strip.columns - column + UNITS - 1) / UNITS;
+    const u32 step = static_cast<u32>(p.stride * static_cast<i64>(sizeof(Code)));
+    const u32 skew = static_cast<u32>(reinterpret_cast<u64>(static_cast<const Code*>(p.data) + strip.from));
+    const auto group_of = [&](int turn, int k) {
+        const int group = threadIdx.x / UNITS + k * (WORKERS / UNITS), row = group * scan::GROUP;
+        const char* const rows = stages + turn % STAGES * TILE + row * PITCH + column * sizeof(Code);
+        return TileGroup{rows, skew + (static_cast<u32>(strip.run(turn)) * ROWS + row) * step, step, min(exist, UNIT)};
+    };
+    double before_groups[AHEAD + 1][EACH][UNIT] = {};  // of tile `turn`, and of those that are added up ahead
+    for (int i = 0; i < FETCHED; ++i) fetch_turn(i);
+#pragma unroll 1
+    for (int turn = -AHEAD; strip.run(turn) < p.tiles; ++turn) {
+        const int summed = turn + AHEAD;
+        load::wait_for_copies<FETCHED - 1>();
+        wait_for_workers();
+        fetch_turn(summed + FETCHED);
+        if (strip.run(summed) < p.tiles) {
+#pragma unroll
+            for (int k = 0; k < EACH; ++k) {
+                double sums[UNIT];
+                scan::add_up(group_of(summed, k), sums);
+#pragma unroll
+                for (int c = 0; c < UNIT; ++c) b.totals[c * UNITS + unit][threadIdx.x / UNITS + k * (WORKERS / UNITS)] = sums[c];
+            }
+        }
+        wait_for_workers();
+        if (strip.run(summed) < p.tiles) {
+#pragma unroll
+            for (int i = warp; i < COLUMNS; i += WORKERS / WARP) {
+                const double sum = scan::inclusive<WARP>(b.totals[i][lane], lane);
+                b.totals[i][lane] = scan::exclusive<WARP>(sum, lane);
+                const int at = LAYOUT == ALIGNED ? i % UNITS * UNIT + i / UNITS : i;
+                if (lane == WARP - 1 && at < strip.columns) scan::hand_on(slot_of_run(p, strip.run(summed), strip.column + at), sum, launch);
+            }
+        }
+        wait_for_workers();
+#pragma unroll
+        for (int k = 0; k < EACH; ++k)
+#pragma unroll
+            for (int c = 0; c < UNIT; ++c) {
+#pragma unroll
+                for (int i = 0; i < AHEAD; ++i) before_groups[i][k][c] = before_groups[i + 1][k][c];
+                before_groups[AHEAD][k][c] = b.totals[c * UNITS + unit][threadIdx.x / UNITS + k * (WORKERS / UNITS)];
+            }
+        if (turn < 0) continue;
+        load::wait_for_copy(&b.found[turn % STARTS], turn / STARTS % 2);
+        const i64 run = strip.run(turn);
+#pragma unroll
+        for (int k = 0; k < EACH; ++k) {
+            const TileGroup group = group_of(turn, k);
+            const i64 row = run * ROWS + (threadIdx.x / UNITS + k * (WORKERS / UNITS)) * scan::GROUP;
+            if (exist <= 0 || row >= p.length) continue;
+            double carry[UNIT], sums[UNIT];
+#pragma unroll
+            for (int c = 0; c < UNIT; ++c) carry[c] = b.starts[turn % STARTS][column + group.place(c)] + before_groups[0][k][c];
+            finish::ResultCode* const to = static_cast<finish::ResultCode*>(p.out) + strip.to + row * p.out_stride + column;
+            const int left = static_cast<int>(min(p.length - row, static_cast<i64>(scan::GROUP)));
+            if (scan::write_plain(group, to, p.out_stride, left, carry, sums)) continue;
+#pragma unroll
+            for (int c = 0; c < UNIT; ++c)
+                if (c < group.columns) scan::scan_any(group, to + group.place(c), p.out_stride, left, carry[c], c);
+        }
+    }
+    // The last block to leave prepares the counter for the next launch.
+    if (threadIdx.x == 0 && atomicInc(&p.shared->left, gridDim.x - 1) == gridDim.x - 1) p.shared->launch = launch;
+}
