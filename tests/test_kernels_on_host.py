@@ -1580,8 +1580,8 @@ def test_blocks_that_look_back_along_columns(
     line, run = 128 // fmt.dtype.itemsize, 32 * 32 // fmt.dtype.itemsize
     shapes = (
         (1, 2 * run + 5, line),
-        (2, 3 * run, line),
-        (1, 18 * run - 1, 2 * line + 16 // fmt.dtype.itemsize),
+        (3, 3 * run, line // 2),
+        (1, 18 * run - 1, line + 16 // fmt.dtype.itemsize),
     )
     for shape, target in zip(shapes, ("float32", "float64", dtype), strict=True):
         x = numbers_of(rng, "spread", int(np.prod(shape)), fmt.dtype).reshape(shape)

@@ -181,12 +181,13 @@ def _look_back(
     """By blocks that share a strip of columns, and look back (column_look_back.cu); None where strips leave too many idle."""
     size = get_format(plan.input).dtype.itemsize
     each, ahead, stages, resident = tuned.look_back
-    strips = -(-columns.inner * size // _LINE)
+    strip = _LINE - (0 if aligned else _GRANULE)
+    strips = -(-columns.inner * size // strip)
     items, room = strips * columns.outer, gpu.multiprocessors * resident
     levels, runs = plan.levels - 1, -(-plan.n // (plan.group * _RUN))
     if (
         gpu.compute_capability < (9, 0) or levels < 1 or not 0 < items <= room
-        or room // items * items < tuned.busy * room or strips * _LINE > tuned.waste * columns.inner * size
+        or room // items * items < tuned.busy * room or strips * strip > tuned.waste * columns.inner * size
     ):  # fmt: skip
         return None
     problem.strips, problem.items, problem.tiles = strips, items, runs
@@ -197,12 +198,11 @@ def _look_back(
         "LAYOUT": "ALIGNED" if aligned else "SHIFTED", "LEVELS": levels, "AHEAD": ahead, "STAGES": stages, "EACH": each,
         "RESIDENT": resident,
     }  # fmt: skip
-    units = _LINE // size // (2 if size == 2 else 1)
-    threads = units * _RUN // each + -(-_LINE // size // _WARP) * _WARP
-    pitch = _LINE + (0 if aligned else _GRANULE)
+    units = strip // size // (2 if size == 2 else 1)
+    threads = units * _RUN // each + -(-strip // size // _WARP) * _WARP
     choice = KernelChoice(
         "column_look_back", macros, min(room // items, runs) * items, threads, problem, takes,
-        shared=stages * pitch * plan.group * _RUN, cooperative=True,
+        shared=stages * _LINE * plan.group * _RUN, cooperative=True,
     )  # fmt: skip
     return Recipe((choice,), space=space)
 

@@ -25,21 +25,21 @@ using namespace tcu;
 
 #include "generated/column_scan/ColumnScan.inc"
 
-constexpr int COLUMNS = 128 / sizeof(Code), UNIT = scan::MOVES ? 2 : 1, UNITS = COLUMNS / UNIT;
-constexpr int ROWS = WARP * scan::GROUP;
-constexpr int PITCH = 128 + (LAYOUT == ALIGNED ? 0 : 16);  // of a row that begins anywhere in its granule
-constexpr int TILE = ROWS * PITCH;
+// A row that begins anywhere in its granule of 16 bytes has one granule less, so that it fits in a line.
+constexpr int LINE = 128, COLUMNS = (LAYOUT == ALIGNED ? LINE : LINE - 16) / sizeof(Code);
+constexpr int UNIT = scan::MOVES ? 2 : 1, UNITS = COLUMNS / UNIT;
+constexpr int ROWS = WARP * scan::GROUP, TILE = ROWS * LINE;
 constexpr int WORKERS = UNITS * WARP / EACH;  // threads
 constexpr int CARRIERS = (COLUMNS + WARP - 1) / WARP;
 constexpr int THREADS = WORKERS + CARRIERS * WARP;
-constexpr int GRANULES = 8, TOGETHER = WORKERS / GRANULES;  // rows that are copied together
+constexpr int GRANULES = LINE / 16, TOGETHER = WORKERS / GRANULES;  // rows that are copied together
 constexpr int FETCHED = STAGES - AHEAD - 1;                 // tiles that are on their way
 constexpr int STARTS = AHEAD + 2;                           // a block's next start is found when the tile before is added up
 constexpr int RADIX = WARP / 2;                             // of the network above the first
 constexpr int LOOKED_AT = 8;                                // totals that are read at a time
 static_assert(FETCHED > 0 && AHEAD > 0 && WORKERS % WARP == 0, "there is a tile on its way");
 
-typedef scan::StagedGroup<UNIT, UNITS, PITCH> TileGroup;
+typedef scan::StagedGroup<UNIT, UNITS, LINE> TileGroup;
 
 // What the warps of a block tell each other.
 struct LookBackBuffers {
@@ -75,22 +75,17 @@ __device__ inline void wait_for_workers() { asm volatile("bar.sync 1, %0;" ::"n"
 // Starts to copy a run into its stage; rows and columns that do not exist are zeros.
 __device__ inline void fetch(const ColumnScan& p, const StripOfBlock& strip, i64 run, u32 stage) {
     const i64 step = p.stride * static_cast<i64>(sizeof(Code)), rows = p.length - run * ROWS;
-    const char* const first = reinterpret_cast<const char*>(static_cast<const Code*>(p.data) + strip.from + run * ROWS * p.stride);
     const int bytes = strip.columns * static_cast<int>(sizeof(Code)), granule = threadIdx.x % GRANULES * 16;
-    const auto copy = [&](int row, int at, const char* from) {
-        const int shift = LAYOUT == ALIGNED ? 0 : static_cast<int>(reinterpret_cast<u64>(from) % 16);
-        load::copy_if(row < rows && at < bytes + shift, stage + row * PITCH + at, from - shift + at);
-    };
-    const int top = threadIdx.x / GRANULES;
-    const char* from = first + top * step;
+    int row = threadIdx.x / GRANULES;
+    const char* from = reinterpret_cast<const char*>(static_cast<const Code*>(p.data) + strip.from) + (run * ROWS + row) * step;
 #pragma unroll
     for (int i = 0; i < ROWS; i += TOGETHER) {
-        copy(top + i, granule, from);
+        const int shift = LAYOUT == ALIGNED ? 0 : static_cast<int>(reinterpret_cast<u64>(from) % 16);
+        if (ROWS % TOGETHER == 0 || row < ROWS)
+            load::copy_if(row < rows && granule < bytes + shift, stage + row * LINE + granule, from - shift + granule);
         from += step * TOGETHER;
+        row += TOGETHER;
     }
-    if (LAYOUT == ALIGNED) return;
-#pragma unroll
-    for (int row = threadIdx.x; row < ROWS; row += WORKERS) copy(row, 128, first + row * step);
 }
 
 __device__ inline scan::Slot* slot_of_run(const ColumnScan& p, i64 run, i64 column) { return p.slots + run * p.columns + column; }
@@ -183,7 +178,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_look_back
     const u32 skew = static_cast<u32>(reinterpret_cast<u64>(static_cast<const Code*>(p.data) + strip.from));
     const auto group_of = [&](int turn, int k) {
         const int group = threadIdx.x / UNITS + k * (WORKERS / UNITS), row = group * scan::GROUP;
-        const char* const rows = stages + turn % STAGES * TILE + row * PITCH + column * sizeof(Code);
+        const char* const rows = stages + turn % STAGES * TILE + row * LINE + column * sizeof(Code);
         return TileGroup{rows, skew + (static_cast<u32>(strip.run(turn)) * ROWS + row) * step, step, min(exist, UNIT)};
     };
     double before_groups[AHEAD + 1][EACH][UNIT] = {};  // of tile `turn`, and of those that are added up ahead
