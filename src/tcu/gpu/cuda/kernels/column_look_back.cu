@@ -46,11 +46,13 @@ struct LookBackBuffers {
     double totals[COLUMNS][WARP + 1];  // of a tile's groups; columns that a thread has lie apart
     double starts[STARTS][COLUMNS];    // what comes before a tile
     u64 found[STARTS];                 // barriers
+    // Of a carrier's column, of the levels above the second; in registers they were too many.
+    scan::AlignedBlocks<5> above[CARRIERS * WARP][LEVELS > 1 ? LEVELS - 1 : 1];
 };
 
 // The strip of a block, and its tiles.
 struct StripOfBlock {
-    u32 first, step;  // the block's first run, and from one to the next
+    int first, step, runs;  // the block's first run, from one to the next, and how many there are
     i64 from, to;     // elements: the strip's first number, and its first result
     i64 column;       // its first, of all
     int columns;      // that exist
@@ -58,26 +60,27 @@ struct StripOfBlock {
     __device__ explicit StripOfBlock(const ColumnScan& p) {
         const u32 items = static_cast<u32>(p.items), item = blockIdx.x % items, outer = item / p.strips;
         const i64 inner = static_cast<i64>(item - outer * p.strips) * COLUMNS;
-        first = blockIdx.x / items;
-        step = gridDim.x / items;
+        first = static_cast<int>(blockIdx.x / items);
+        step = static_cast<int>(gridDim.x / items);
+        runs = static_cast<int>(p.tiles);
         from = outer * p.outer_stride + inner;
         to = outer * p.out_outer_stride + inner;
         column = outer * p.inner + inner;
         columns = static_cast<int>(min(p.inner - inner, static_cast<i64>(COLUMNS)));
     }
 
-    __device__ i64 run(int turn) const { return first + static_cast<i64>(turn) * step; }
+    __device__ int run(int turn) const { return first + turn * step; }
 };
 
 // Called by all but the carriers.
 __device__ inline void wait_for_workers() { asm volatile("bar.sync 1, %0;" ::"n"(WORKERS) : "memory"); }
 
 // Starts to copy a run into its stage; rows and columns that do not exist are zeros.
-__device__ inline void fetch(const ColumnScan& p, const StripOfBlock& strip, i64 run, u32 stage) {
-    const i64 step = p.stride * static_cast<i64>(sizeof(Code)), rows = p.length - run * ROWS;
+__device__ inline void fetch(const ColumnScan& p, const StripOfBlock& strip, int run, u32 stage) {
+    const i64 step = p.stride * static_cast<i64>(sizeof(Code)), rows = p.length - static_cast<i64>(run) * ROWS;
     const int bytes = strip.columns * static_cast<int>(sizeof(Code)), granule = threadIdx.x % GRANULES * 16;
     int row = threadIdx.x / GRANULES;
-    const char* from = reinterpret_cast<const char*>(static_cast<const Code*>(p.data) + strip.from) + (run * ROWS + row) * step;
+    const char* from = reinterpret_cast<const char*>(static_cast<const Code*>(p.data) + strip.from) + (static_cast<i64>(run) * ROWS + row) * step;
 #pragma unroll
     for (int i = 0; i < ROWS; i += TOGETHER) {
         const int shift = LAYOUT == ALIGNED ? 0 : static_cast<int>(reinterpret_cast<u64>(from) % 16);
@@ -88,35 +91,36 @@ __device__ inline void fetch(const ColumnScan& p, const StripOfBlock& strip, i64
     }
 }
 
-__device__ inline scan::Slot* slot_of_run(const ColumnScan& p, i64 run, i64 column) { return p.slots + run * p.columns + column; }
+__device__ inline scan::Slot* slot_of_run(const ColumnScan& p, int run, i64 column) { return p.slots + run * p.columns + column; }
 
 // Called by a warp of its own, with a column for each lane: finds what comes before the block's tiles.
 __device__ inline void carry_on(const ColumnScan& p, LookBackBuffers& b, const StripOfBlock& strip, int place, u32 launch) {
     const i64 column = strip.column + min(place, strip.columns - 1);  // no lane runs ahead
-    scan::AlignedBlocks<5> above[LEVELS > 1 ? LEVELS - 1 : 1];
+    scan::AlignedBlocks<5>(&above)[LEVELS > 1 ? LEVELS - 1 : 1] = b.above[place];
     double start = 0;  // what comes before the sixteen runs
-    i64 own = strip.first;
+    int own = strip.first;
     int turn = 0;
 #pragma unroll 1
-    for (i64 base = 0;; base += RADIX) {
+    for (int base = 0;; base += RADIX) {
         double totals[RADIX];
         u32 there = 0;  // a bit for each of them
         scan::AlignedBlocks<4> blocks;
         double total = 0;
         int done = 0;
         while (true) {
-            const int wanted = static_cast<int>(min(own - base, static_cast<i64>(RADIX)));
+            const int wanted = min(own - base, RADIX);
 #pragma unroll 1
             while (!__all_sync(ALL, (~there & ((1u << wanted) - 1)) == 0)) {
 #pragma unroll
                 for (int first = 0; first < RADIX; first += LOOKED_AT) {
                     scan::Slot seen[LOOKED_AT];
+                    const scan::Slot* from = slot_of_run(p, base + first, column);
 #pragma unroll
                     for (int i = 0; i < LOOKED_AT; ++i)
-                        if (base + first + i < p.tiles) seen[i] = scan::glance(slot_of_run(p, base + first + i, column));
+                        if (base + first + i < strip.runs) seen[i] = scan::glance(from + i * p.columns);
 #pragma unroll
                     for (int i = 0; i < LOOKED_AT; ++i)
-                        if (base + first + i < p.tiles && scan::is_there(seen[i], launch)) {
+                        if (base + first + i < strip.runs && scan::is_there(seen[i], launch)) {
                             totals[first + i] = scan::number_of(seen[i]);
                             there |= 1u << (first + i);
                         }
@@ -132,10 +136,10 @@ __device__ inline void carry_on(const ColumnScan& p, LookBackBuffers& b, const S
             if (threadIdx.x % WARP == 0) load::arrive(&b.found[turn % STARTS]);
             ++turn;
             own += strip.step;
-            if (own >= p.tiles) return;
+            if (own >= strip.runs) return;
         }
         start = 0;
-        u32 next = static_cast<u32>(base / RADIX);
+        u32 next = static_cast<u32>(base) / RADIX;
         bool ends = true;
 #pragma unroll
         for (int level = 0; level + 1 < LEVELS; ++level) {
@@ -143,7 +147,7 @@ __device__ inline void carry_on(const ColumnScan& p, LookBackBuffers& b, const S
             ends = ends && next % WARP == WARP - 1;
             next /= WARP;
         }
-        next = static_cast<u32>(base / RADIX) + 1;
+        next = static_cast<u32>(base) / RADIX + 1;
         u32 places[LEVELS];
 #pragma unroll
         for (int level = 0; level + 1 < LEVELS; ++level) {
@@ -169,7 +173,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_look_back
     char* const stages = reinterpret_cast<char*>(memory);
     const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, unit = threadIdx.x % UNITS, column = unit * (LAYOUT == ALIGNED ? UNIT : 1);
     const auto fetch_turn = [&](int turn) {
-        if (strip.run(turn) < p.tiles)
+        if (strip.run(turn) < strip.runs)
             fetch(p, strip, strip.run(turn), static_cast<u32>(__cvta_generic_to_shared(stages + turn % STAGES * TILE)));
         load::end_copies();
     };
@@ -184,12 +188,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_look_back
     double before_groups[AHEAD + 1][EACH][UNIT] = {};  // of tile `turn`, and of those that are added up ahead
     for (int i = 0; i < FETCHED; ++i) fetch_turn(i);
 #pragma unroll 1
-    for (int turn = -AHEAD; strip.run(turn) < p.tiles; ++turn) {
+    for (int turn = -AHEAD; strip.run(turn) < strip.runs; ++turn) {
         const int summed = turn + AHEAD;
         load::wait_for_copies<FETCHED - 1>();
         wait_for_workers();
         fetch_turn(summed + FETCHED);
-        if (strip.run(summed) < p.tiles) {
+        if (strip.run(summed) < strip.runs) {
 #pragma unroll
             for (int k = 0; k < EACH; ++k) {
                 double sums[UNIT];
@@ -199,7 +203,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_look_back
             }
         }
         wait_for_workers();
-        if (strip.run(summed) < p.tiles) {
+        if (strip.run(summed) < strip.runs) {
 #pragma unroll
             for (int i = warp; i < COLUMNS; i += WORKERS / WARP) {
                 const double sum = scan::inclusive<WARP>(b.totals[i][lane], lane);
@@ -219,11 +223,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_look_back
             }
         if (turn < 0) continue;
         load::wait_for_copy(&b.found[turn % STARTS], turn / STARTS % 2);
-        const i64 run = strip.run(turn);
+        const int run = strip.run(turn);
 #pragma unroll
         for (int k = 0; k < EACH; ++k) {
             const TileGroup group = group_of(turn, k);
-            const i64 row = run * ROWS + (threadIdx.x / UNITS + k * (WORKERS / UNITS)) * scan::GROUP;
+            const i64 row = static_cast<i64>(run) * ROWS + (threadIdx.x / UNITS + k * (WORKERS / UNITS)) * scan::GROUP;
             if (exist <= 0 || row >= p.length) continue;
             double carry[UNIT], sums[UNIT];
 #pragma unroll
