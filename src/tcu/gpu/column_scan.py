@@ -192,7 +192,9 @@ def _look_back(
         return None
     problem.strips, problem.items, problem.tiles = strips, items, runs
     head = ctypes.sizeof(ScanCounters)
-    space = Space("column scan", (head + ctypes.sizeof(Slot) * runs * problem.columns) // 8)
+    problem.first[1] = runs
+    slots = runs + -(-runs // plan.radices[1])
+    space = Space("column scan", (head + ctypes.sizeof(Slot) * slots * problem.columns) // 8)
     takes |= {"shared": SPACE, "slots": (SPACE, head)}
     macros |= {
         "LAYOUT": "ALIGNED" if aligned else "SHIFTED", "LEVELS": levels, "AHEAD": ahead, "STAGES": stages, "EACH": each,

@@ -4,7 +4,7 @@
 // A strip is a line of memory wide (COLUMNS); a tile is a run of the plan's first level of it.  The blocks of a strip take
 // its tiles in turn, and all blocks run at the same time.  STAGES tiles of a block lie in shared memory.  A tile's totals
 // are handed on AHEAD turns before its results are written.  Meanwhile warps of their own (CARRIERS) find what comes
-// before it: they go down the strip, and add up the totals of all its runs.
+// before it, from the totals of the runs and of each RADIX of them.
 //
 // The floor is reading and writing each number once.
 //
@@ -46,8 +46,6 @@ struct LookBackBuffers {
     double totals[COLUMNS][WARP + 1];  // of a tile's groups; columns that a thread has lie apart
     double starts[STARTS][COLUMNS];    // what comes before a tile
     u64 found[STARTS];                 // barriers
-    // Of a carrier's column, of the levels above the second; in registers they were too many.
-    scan::AlignedBlocks<5> above[CARRIERS * WARP][LEVELS > 1 ? LEVELS - 1 : 1];
 };
 
 // The strip of a block, and its tiles.
@@ -91,71 +89,70 @@ __device__ inline void fetch(const ColumnScan& p, const StripOfBlock& strip, int
     }
 }
 
-__device__ inline scan::Slot* slot_of_run(const ColumnScan& p, int run, i64 column) { return p.slots + run * p.columns + column; }
+// The slot of a run's total, or of that of RADIX runs.
+__device__ inline scan::Slot* slot_of(const ColumnScan& p, int level, int run, i64 column) {
+    return p.slots + (p.first[level] + run) * p.columns + column;
+}
+
+// Called by a whole warp: waits for so many totals of a column, one below the other, and gives each to `take`.
+template <int MOST, typename Take>
+__device__ inline void take_totals(const ColumnScan& p, const scan::Slot* from, int count, u32 launch, const Take& take) {
+    scan::Slot seen[MOST];
+    bool there;
+    do {
+        there = true;
+#pragma unroll
+        for (int i = 0; i < MOST; ++i)
+            if (i < count) seen[i] = scan::glance(from + i * p.columns);
+#pragma unroll
+        for (int i = 0; i < MOST; ++i) there &= i >= count || scan::is_there(seen[i], launch);
+    } while (!__all_sync(ALL, there));
+#pragma unroll
+    for (int i = 0; i < MOST; ++i)
+        if (i < count) take(i, scan::number_of(seen[i]));
+}
 
 // Called by a warp of its own, with a column for each lane: finds what comes before the block's tiles.
 __device__ inline void carry_on(const ColumnScan& p, LookBackBuffers& b, const StripOfBlock& strip, int place, u32 launch) {
     const i64 column = strip.column + min(place, strip.columns - 1);  // no lane runs ahead
-    scan::AlignedBlocks<5>(&above)[LEVELS > 1 ? LEVELS - 1 : 1] = b.above[place];
-    double start = 0;  // what comes before the sixteen runs
-    int own = strip.first;
-    int turn = 0;
+    scan::AlignedBlocks<5> above[LEVELS > 1 ? LEVELS - 1 : 1];
+    int above_known = 0;  // runs of RADIX runs
+    double start = 0;     // what comes before the next of them
 #pragma unroll 1
-    for (int base = 0;; base += RADIX) {
-        double totals[RADIX];
-        u32 there = 0;  // a bit for each of them
+    for (int turn = 0; strip.run(turn) < strip.runs; ++turn) {
+        const int own = strip.run(turn), position = own % RADIX, before = own / RADIX;
         scan::AlignedBlocks<4> blocks;
-        double total = 0;
-        int done = 0;
-        while (true) {
-            const int wanted = min(own - base, RADIX);
+#pragma unroll
+        for (int first = 0; first < RADIX; first += LOOKED_AT)
+            take_totals<LOOKED_AT>(p, slot_of(p, 0, own - position + first, column), min(position - first, LOOKED_AT), launch,
+                                   [&](int i, double total) { blocks.push(first + i, total); });
+        if (LEVELS > 1 && position == RADIX - 1) {
+            double total = 0;
+            take_totals<1>(p, slot_of(p, 0, own, column), 1, launch, [&](int, double last) { total = blocks.push(RADIX - 1, last); });
+            scan::hand_on(slot_of(p, 1, before, column), total, launch);
+        }
 #pragma unroll 1
-            while (!__all_sync(ALL, (~there & ((1u << wanted) - 1)) == 0)) {
+        while (LEVELS > 1 && above_known < before) {
+            const int count = min(before - above_known, LOOKED_AT / 2);
+            take_totals<LOOKED_AT / 2>(p, slot_of(p, 1, above_known, column), count, launch, [&](int i, double total) {
+                u32 next = above_known + i;
+                bool ends = true;
 #pragma unroll
-                for (int first = 0; first < RADIX; first += LOOKED_AT) {
-                    scan::Slot seen[LOOKED_AT];
-                    const scan::Slot* from = slot_of_run(p, base + first, column);
-#pragma unroll
-                    for (int i = 0; i < LOOKED_AT; ++i)
-                        if (base + first + i < strip.runs) seen[i] = scan::glance(from + i * p.columns);
-#pragma unroll
-                    for (int i = 0; i < LOOKED_AT; ++i)
-                        if (base + first + i < strip.runs && scan::is_there(seen[i], launch)) {
-                            totals[first + i] = scan::number_of(seen[i]);
-                            there |= 1u << (first + i);
-                        }
+                for (int level = 0; level + 1 < LEVELS; ++level) {
+                    if (ends) total = above[level].push(next % WARP, total);
+                    ends = ends && next % WARP == WARP - 1;
+                    next /= WARP;
                 }
-            }
+            });
+            above_known += count;
+            start = 0;
 #pragma unroll
-            for (int i = 0; i < RADIX; ++i)
-                if (i >= done && i < wanted) total = blocks.push(i, totals[i]);
-            done = wanted;
-            if (done == RADIX) break;
-            if (place < COLUMNS) b.starts[turn % STARTS][place] = start + blocks.before<0, 4>(done);
-            __syncwarp();
-            if (threadIdx.x % WARP == 0) load::arrive(&b.found[turn % STARTS]);
-            ++turn;
-            own += strip.step;
-            if (own >= strip.runs) return;
+            for (int level = LEVELS - 2; level >= 0; --level)
+                start += above[level].template before<0, 5>(static_cast<u32>(above_known) >> 5 * level & (WARP - 1));
         }
-        start = 0;
-        u32 next = static_cast<u32>(base) / RADIX;
-        bool ends = true;
-#pragma unroll
-        for (int level = 0; level + 1 < LEVELS; ++level) {
-            if (ends) total = above[level].push(next % WARP, total);
-            ends = ends && next % WARP == WARP - 1;
-            next /= WARP;
-        }
-        next = static_cast<u32>(base) / RADIX + 1;
-        u32 places[LEVELS];
-#pragma unroll
-        for (int level = 0; level + 1 < LEVELS; ++level) {
-            places[level] = next % WARP;
-            next /= WARP;
-        }
-#pragma unroll
-        for (int level = LEVELS - 2; level >= 0; --level) start += above[level].before<0, 5>(places[level]);
+        if (place < COLUMNS) b.starts[turn % STARTS][place] = start + blocks.before<0, 4>(position);
+        __syncwarp();
+        if (threadIdx.x % WARP == 0) load::arrive(&b.found[turn % STARTS]);
     }
 }
 
@@ -209,7 +206,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_look_back
                 const double sum = scan::inclusive<WARP>(b.totals[i][lane], lane);
                 b.totals[i][lane] = scan::exclusive<WARP>(sum, lane);
                 const int at = LAYOUT == ALIGNED ? i % UNITS * UNIT + i / UNITS : i;
-                if (lane == WARP - 1 && at < strip.columns) scan::hand_on(slot_of_run(p, strip.run(summed), strip.column + at), sum, launch);
+                if (lane == WARP - 1 && at < strip.columns) scan::hand_on(slot_of(p, 0, strip.run(summed), strip.column + at), sum, launch);
             }
         }
         wait_for_workers();
