@@ -106,50 +106,20 @@ __device__ inline void fetch(const ColumnScan& p, const TilePart (&parts)[PARTS]
 }
 
 // A thread's group of one unit of columns, in shared memory.
-struct ColumnGroup {
-    typedef scan::RowNumbers<UNIT> Numbers;
-
+struct ColumnGroup : scan::StagedGroup<UNIT, 1, PITCH> {
     int part, group, column;  // the column in its part
-    const char* rows;         // where the part's rows of this group begin
-    u32 key, skew, step;
 
     __device__ ColumnGroup(const ColumnScan& p, const TilePart (&parts)[PARTS], const char* stage, int at) {
         const int unit = at % UNITS;
         group = at / UNITS;
         part = unit / UNITS_OF_PART;
         column = unit % UNITS_OF_PART * UNIT;
+        columns = UNIT;
         key = (group * PARTS + part) % MIXED;
         rows = stage + (part * ROWS + group * scan::GROUP) * PITCH + column * sizeof(Code);
-        if (LAYOUT == ALIGNED) return;
         step = static_cast<u32>(p.stride * static_cast<i64>(sizeof(Code)));
         skew = static_cast<u32>(reinterpret_cast<u64>(static_cast<const Code*>(p.data) + parts[part].from)) +
                group * scan::GROUP * step;
-    }
-
-    // Row i: the numbers of all columns of the unit.
-    __device__ Numbers row(int i) const {
-        const char* const row = rows + (i ^ key) * PITCH;
-        return *reinterpret_cast<const Numbers*>(row + (LAYOUT == ALIGNED ? 0 : (skew + i * step) % 16));
-    }
-
-    __device__ double number(int i, int c) const { return to_binary64(row(i).code(c)); }
-
-    // All rows.  Returns whether their numbers can be moved.
-    __device__ bool read(Numbers (&x)[scan::GROUP]) const {
-        u32 found = 0;
-#pragma unroll
-        for (int i = 0; i < scan::GROUP; ++i) {
-            x[i] = row(i);
-            x[i].look_for_others(found);
-        }
-        return !MOVES || !scan::found_others(found);
-    }
-
-    __device__ bool is_whole() const { return true; }
-
-    template <bool WHOLE>
-    __device__ void store(finish::ResultCode* to, const double (&values)[UNIT]) const {
-        scan::store(to, values);
     }
 };
 
@@ -160,19 +130,10 @@ __device__ inline int place_of_column(int unit, int c) { return c * UNITS + unit
 __device__ inline void write_results(const ColumnScan& p, const ColumnGroup& at, finish::ResultCode* to, int left,
                                      const double (&carry)[UNIT]) {
     double sums[UNIT];
+    left = min(left, scan::GROUP);
     if (scan::write_plain(at, to, p.out_stride, left, carry, sums)) return;
 #pragma unroll
-    for (int c = 0; c < UNIT; ++c) {
-        double sum = 0, value = carry[c];
-#pragma unroll 1
-        for (int i = 0; i < min(left, scan::GROUP); ++i) {
-            const double earlier = value;
-            sum = i ? sum + at.number(i, c) : at.number(i, c);
-            value = carry[c] + sum;
-            const double result = EXCLUSIVE ? earlier : value;
-            to[i * p.out_stride + c] = result != result ? finish::not_a_number() : finish::rounded(result);
-        }
-    }
+    for (int c = 0; c < UNIT; ++c) scan::scan_any<scan::StagedGroup<UNIT, 1, PITCH>>(at, to + c, p.out_stride, left, carry[c], c);
 }
 
 #if LEVELS

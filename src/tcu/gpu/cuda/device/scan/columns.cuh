@@ -2,7 +2,7 @@
 //
 // Compiled with ELEMENT, RESULT (finish/result_code.cuh), EXCLUSIVE and LAYOUT.
 //
-// A kernel's group of columns has `read`, which gives all its rows (Numbers) and says whether their numbers can be moved,
+// A kernel's group of columns has `read`, which gives all its rows (Row) and says whether their numbers can be moved,
 // `number`, one number of any kind, `is_whole`, whether all its columns exist, and `store`, which rounds and writes the
 // results of a row.
 
@@ -86,7 +86,7 @@ __device__ inline void store_apart(finish::ResultCode* to, const double (&values
 // The totals of a group.
 template <typename ColumnsOfGroup, int WIDTH>
 __device__ inline void add_up(const ColumnsOfGroup& group, double (&totals)[WIDTH]) {
-    typename ColumnsOfGroup::Numbers x[GROUP];
+    typename ColumnsOfGroup::Row x[GROUP];
     if (group.read(x)) {
 #pragma unroll
         for (int c = 0; c < WIDTH; ++c) {
@@ -108,7 +108,7 @@ __device__ inline void add_up(const ColumnsOfGroup& group, double (&totals)[WIDT
 // Writes the results of a group's numbers, where `carry` is the sum before it, which is never -0: of all rows, or of
 // `left`.  Makes of `sums` the totals, divided by UP where MOVES.  Returns whether no result is a NaN.
 template <bool WHOLE, typename ColumnsOfGroup, int WIDTH>
-__device__ inline bool write_rows(const ColumnsOfGroup& group, const typename ColumnsOfGroup::Numbers (&x)[GROUP],
+__device__ inline bool write_rows(const ColumnsOfGroup& group, const typename ColumnsOfGroup::Row (&x)[GROUP],
                                   finish::ResultCode* to, i64 stride, int left, const double (&carry)[WIDTH],
                                   double (&sums)[WIDTH]) {
     double values[WIDTH];
@@ -135,7 +135,7 @@ __device__ inline bool write_rows(const ColumnsOfGroup& group, const typename Co
 template <typename ColumnsOfGroup, int WIDTH>
 __device__ inline bool write_plain(const ColumnsOfGroup& group, finish::ResultCode* to, i64 stride, int left,
                                    const double (&carry)[WIDTH], double (&sums)[WIDTH]) {
-    typename ColumnsOfGroup::Numbers x[GROUP];
+    typename ColumnsOfGroup::Row x[GROUP];
     bool is_plain = group.read(x);
 #pragma unroll
     for (int c = 0; c < WIDTH; ++c) is_plain &= carry[c] - carry[c] == 0;
@@ -168,19 +168,21 @@ struct StagedNumbers {
 };
 
 // A thread's group of UNIT columns in shared memory, whose rows lie PITCH bytes apart: columns side by side where rows
-// are aligned; else STEP columns apart, and each row begins where it does in its granule of 16 bytes.
+// are aligned; else STEP columns apart, and each row begins where it does in its granule of 16 bytes.  Row i has the
+// place of row i ^ key.
 template <int UNIT, int STEP, int PITCH>
 struct StagedGroup {
     static constexpr bool WHOLE_ROWS = LAYOUT == ALIGNED;
     static constexpr int BESIDE = WHOLE_ROWS ? UNIT : 1;
-    typedef StagedNumbers<UNIT, BESIDE> Numbers;
+    typedef StagedNumbers<UNIT, BESIDE> Row;
 
     const char* rows;
     u32 skew, step;  // where rows begin anywhere: the address of the first, and bytes from one to the next
     int columns;     // that exist
+    int key = 0;
 
     __device__ const Code* row(int i) const {
-        return reinterpret_cast<const Code*>(rows + i * PITCH + (WHOLE_ROWS ? 0 : (skew + i * step) % 16));
+        return reinterpret_cast<const Code*>(rows + (i ^ key) * PITCH + (WHOLE_ROWS ? 0 : (skew + i * step) % 16));
     }
 
     // Where a column is in a row.
@@ -188,7 +190,7 @@ struct StagedGroup {
     __device__ double number(int i, int c) const { return to_binary64(row(i)[place(c)]); }
 
     // All rows.  Returns whether their numbers can be moved.
-    __device__ bool read(Numbers (&x)[GROUP]) const {
+    __device__ bool read(Row (&x)[GROUP]) const {
         u32 found = 0;
 #pragma unroll
         for (int i = 0; i < GROUP; ++i)
