@@ -200,8 +200,8 @@ def _look_back(
         "LAYOUT": "ALIGNED" if aligned else "SHIFTED", "LEVELS": levels, "AHEAD": ahead, "STAGES": stages, "EACH": each,
         "RESIDENT": resident,
     }  # fmt: skip
-    units = strip // size // (2 if size == 2 else 1)
-    threads = units * _RUN // each + -(-strip // size // _WARP) * _WARP
+    units = _LINE // size // (2 if size == 2 else 1)
+    threads = units * _RUN // each + 2 * -(-strip // size // _WARP) * _WARP
     choice = KernelChoice(
         "column_look_back", macros, min(room // items, runs) * items, threads, problem, takes,
         shared=stages * _LINE * plan.group * _RUN, cooperative=True,

@@ -3,8 +3,8 @@
 //
 // A strip is a line of memory wide (COLUMNS); a tile is a run of the plan's first level of it.  The blocks of a strip take
 // its tiles in turn, and all blocks run at the same time.  STAGES tiles of a block lie in shared memory.  A tile's totals
-// are handed on AHEAD turns before its results are written.  Meanwhile warps of their own (CARRIERS) find what comes
-// before it, from the totals of the runs and of each RADIX of them.
+// are handed on AHEAD turns before its results are written.  Meanwhile warps of their own find what comes before it: one
+// for each 32 columns from the totals of runs, in the same RADIX runs, and one from those of RADIX runs each.
 //
 // The floor is reading and writing each number once.
 //
@@ -27,25 +27,27 @@ using namespace tcu;
 
 // A row that begins anywhere in its granule of 16 bytes has one granule less, so that it fits in a line.
 constexpr int LINE = 128, COLUMNS = (LAYOUT == ALIGNED ? LINE : LINE - 16) / sizeof(Code);
-constexpr int UNIT = scan::MOVES ? 2 : 1, UNITS = COLUMNS / UNIT;
+constexpr int UNIT = scan::MOVES ? 2 : 1, LANES = LINE / sizeof(Code) / UNIT;  // columns of a thread, and threads of a row
 constexpr int ROWS = WARP * scan::GROUP, TILE = ROWS * LINE;
-constexpr int WORKERS = UNITS * WARP / EACH;  // threads
-constexpr int CARRIERS = (COLUMNS + WARP - 1) / WARP;
-constexpr int THREADS = WORKERS + CARRIERS * WARP;
+constexpr int PARTS = WARP / EACH;                     // of a tile, one below the other
+constexpr int WORKERS = LANES * PARTS;                 // threads
+constexpr int CARRIERS = (COLUMNS + WARP - 1) / WARP;  // warps of each kind
+constexpr int THREADS = WORKERS + 2 * CARRIERS * WARP;
 constexpr int GRANULES = LINE / 16, TOGETHER = WORKERS / GRANULES;  // rows that are copied together
-constexpr int FETCHED = STAGES - AHEAD - 1;                 // tiles that are on their way
-constexpr int STARTS = AHEAD + 2;                           // a block's next start is found when the tile before is added up
-constexpr int RADIX = WARP / 2;                             // of the network above the first
-constexpr int LOOKED_AT = 8;                                // totals that are read at a time
-static_assert(FETCHED > 0 && AHEAD > 0 && WORKERS % WARP == 0, "there is a tile on its way");
+constexpr int FETCHED = STAGES - AHEAD - 1;                         // tiles that are on their way
+constexpr int STARTS = AHEAD + 2;  // a block's next start is found when the tile before is added up
+constexpr int RADIX = WARP / 2;    // of the network above the first
+constexpr int MOST = 8;            // totals that a lane reads at once
+constexpr int HEIGHT = PARTS == 32 ? 5 : PARTS == 16 ? 4 : PARTS == 8 ? 3 : PARTS == 4 ? 2 : 1;  // of a tile's network: its part between threads
+static_assert(FETCHED > 0 && AHEAD > 0 && WORKERS % WARP == 0 && PARTS == 1 << HEIGHT, "there is a tile on its way");
 
-typedef scan::StagedGroup<UNIT, UNITS, LINE> TileGroup;
+typedef scan::StagedGroup<UNIT, COLUMNS / UNIT, LINE> TileGroup;
 
 // What the warps of a block tell each other.
 struct LookBackBuffers {
-    double totals[COLUMNS][WARP + 1];  // of a tile's groups; columns that a thread has lie apart
-    double starts[STARTS][COLUMNS];    // what comes before a tile
-    u64 found[STARTS];                 // barriers
+    double totals[2][PARTS][UNIT][LANES];  // of a tile's parts
+    double starts[STARTS][2][COLUMNS];     // what comes before a tile: in its RADIX runs, and before them
+    u64 found[STARTS], freed[STARTS];      // barriers
 };
 
 // The strip of a block, and its tiles.
@@ -112,30 +114,47 @@ __device__ inline void take_totals(const ColumnScan& p, const scan::Slot* from, 
         if (i < count) take(i, scan::number_of(seen[i]));
 }
 
-// Called by a warp of its own, with a column for each lane: finds what comes before the block's tiles.
-__device__ inline void carry_on(const ColumnScan& p, LookBackBuffers& b, const StripOfBlock& strip, int place, u32 launch) {
-    const i64 column = strip.column + min(place, strip.columns - 1);  // no lane runs ahead
-    scan::AlignedBlocks<5> above[LEVELS > 1 ? LEVELS - 1 : 1];
-    int above_known = 0;  // runs of RADIX runs
-    double start = 0;     // what comes before the next of them
+// Called by a whole warp: tells the workers what comes before a tile in each lane's column.
+__device__ inline void tell(LookBackBuffers& b, int turn, int kind, int place, double start) {
+    if (turn >= STARTS) load::wait_for_copy(&b.freed[turn % STARTS], (turn / STARTS - 1) % 2);
+    if (place < COLUMNS) b.starts[turn % STARTS][kind][place] = start;
+    __syncwarp();
+    if (threadIdx.x % WARP == 0) load::arrive(&b.found[turn % STARTS]);
+}
+
+// Called by a warp of its own, with a column for each lane: adds up what comes before the block's tiles in their RADIX
+// runs, and hands on the totals of those of which the block has the last.
+__device__ inline void add_runs(const ColumnScan& p, LookBackBuffers& b, const StripOfBlock& strip, int place, i64 column, u32 launch) {
 #pragma unroll 1
     for (int turn = 0; strip.run(turn) < strip.runs; ++turn) {
-        const int own = strip.run(turn), position = own % RADIX, before = own / RADIX;
+        const int own = strip.run(turn), position = own % RADIX;
         scan::AlignedBlocks<4> blocks;
 #pragma unroll
-        for (int first = 0; first < RADIX; first += LOOKED_AT)
-            take_totals<LOOKED_AT>(p, slot_of(p, 0, own - position + first, column), min(position - first, LOOKED_AT), launch,
-                                   [&](int i, double total) { blocks.push(first + i, total); });
+        for (int first = 0; first < RADIX; first += MOST)
+            take_totals<MOST>(p, slot_of(p, 0, own - position + first, column), min(position - first, MOST), launch,
+                              [&](int i, double total) { blocks.push(first + i, total); });
+        tell(b, turn, 0, place, blocks.before<0, 4>(position));
         if (LEVELS > 1 && position == RADIX - 1) {
             double total = 0;
             take_totals<1>(p, slot_of(p, 0, own, column), 1, launch, [&](int, double last) { total = blocks.push(RADIX - 1, last); });
-            scan::hand_on(slot_of(p, 1, before, column), total, launch);
+            scan::hand_on(slot_of(p, 1, own / RADIX, column), total, launch);
         }
+    }
+}
+
+// The same of what comes before these runs.
+__device__ inline void add_levels(const ColumnScan& p, LookBackBuffers& b, const StripOfBlock& strip, int place, i64 column, u32 launch) {
+    scan::AlignedBlocks<5> above[LEVELS > 1 ? LEVELS - 1 : 1];
+    int known = 0;  // of the totals of RADIX runs
+    double start = 0;
 #pragma unroll 1
-        while (LEVELS > 1 && above_known < before) {
-            const int count = min(before - above_known, LOOKED_AT / 2);
-            take_totals<LOOKED_AT / 2>(p, slot_of(p, 1, above_known, column), count, launch, [&](int i, double total) {
-                u32 next = above_known + i;
+    for (int turn = 0; strip.run(turn) < strip.runs; ++turn) {
+        const int before = strip.run(turn) / RADIX;
+#pragma unroll 1
+        while (LEVELS > 1 && known < before) {
+            const int count = min(before - known, MOST);
+            take_totals<MOST>(p, slot_of(p, 1, known, column), count, launch, [&](int i, double total) {
+                u32 next = known + i;
                 bool ends = true;
 #pragma unroll
                 for (int level = 0; level + 1 < LEVELS; ++level) {
@@ -144,41 +163,92 @@ __device__ inline void carry_on(const ColumnScan& p, LookBackBuffers& b, const S
                     next /= WARP;
                 }
             });
-            above_known += count;
+            known += count;
             start = 0;
 #pragma unroll
             for (int level = LEVELS - 2; level >= 0; --level)
-                start += above[level].template before<0, 5>(static_cast<u32>(above_known) >> 5 * level & (WARP - 1));
+                start += above[level].template before<0, 5>(static_cast<u32>(known) >> 5 * level & (WARP - 1));
         }
-        if (place < COLUMNS) b.starts[turn % STARTS][place] = start + blocks.before<0, 4>(position);
-        __syncwarp();
-        if (threadIdx.x % WARP == 0) load::arrive(&b.found[turn % STARTS]);
+        tell(b, turn, 1, place, start);
+    }
+}
+
+// A thread's network, of the totals of the groups in its part, and of the parts before it.
+struct TileNetwork {
+    double groups[EACH][UNIT];  // what comes before each group in its part
+    double total[UNIT];
+
+    __device__ void push(int k, const double (&sums)[UNIT]) {
+#pragma unroll
+        for (int c = 0; c < UNIT; ++c) {
+            groups[k][c] = blocks[c].template before<0, 5 - HEIGHT>(k);
+            total[c] = blocks[c].push(k, sums[c]);
+        }
+    }
+
+private:
+    scan::AlignedBlocks<5 - HEIGHT + (HEIGHT == 5)> blocks[UNIT];
+};
+
+typedef double PartTotals[PARTS][UNIT][LANES];
+
+// The sum of COUNT neighbouring totals, pairwise.
+template <int COUNT>
+__device__ inline double sum_of(const PartTotals& totals, int first, int c, int lane) {
+    if constexpr (COUNT == 1)
+        return totals[first][c][lane];
+    else
+        return sum_of<COUNT / 2>(totals, first, c, lane) + sum_of<COUNT / 2>(totals, first + COUNT / 2, c, lane);
+}
+
+// Adds what the parts before a thread's come to, to what comes before its groups, and to its total if there is no more.
+template <int BIT = 0>
+__device__ inline void add_parts(const PartTotals& totals, int part, int lane, TileNetwork& network) {
+    if constexpr (BIT < HEIGHT) {
+        if (part >> BIT & 1) {
+#pragma unroll
+            for (int c = 0; c < UNIT; ++c) {
+                const double sum = sum_of<1 << BIT>(totals, (part >> BIT << BIT) - (1 << BIT), c, lane);
+#pragma unroll
+                for (int k = 0; k < EACH; ++k) network.groups[k][c] = sum + network.groups[k][c];
+                network.total[c] = sum + network.total[c];
+            }
+        }
+        add_parts<BIT + 1>(totals, part, lane, network);
     }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_look_back(const __grid_constant__ ColumnScan p) {
     extern __shared__ uint4 memory[];
     __shared__ LookBackBuffers b;
-    if (threadIdx.x < STARTS) load::prepare(&b.found[threadIdx.x], CARRIERS);
+    if (threadIdx.x < STARTS) {
+        load::prepare(&b.found[threadIdx.x], 2 * CARRIERS);
+        load::prepare(&b.freed[threadIdx.x]);
+    }
     __syncthreads();
     const StripOfBlock strip(p);
     const u32 launch = scan::launches_before(p.shared) + 1;
     if (threadIdx.x >= WORKERS) {
-        carry_on(p, b, strip, threadIdx.x - WORKERS, launch);
+        const int place = (threadIdx.x - WORKERS) % (CARRIERS * WARP);
+        const i64 own = strip.column + min(place, strip.columns - 1);  // no lane runs ahead
+        if (threadIdx.x < WORKERS + CARRIERS * WARP)
+            add_runs(p, b, strip, place, own, launch);
+        else
+            add_levels(p, b, strip, place, own, launch);
         return;
     }
     char* const stages = reinterpret_cast<char*>(memory);
-    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, unit = threadIdx.x % UNITS, column = unit * (LAYOUT == ALIGNED ? UNIT : 1);
+    const int lane = threadIdx.x % LANES, part = threadIdx.x / LANES, column = lane * (LAYOUT == ALIGNED ? UNIT : 1);
     const auto fetch_turn = [&](int turn) {
         if (strip.run(turn) < strip.runs)
             fetch(p, strip, strip.run(turn), static_cast<u32>(__cvta_generic_to_shared(stages + turn % STAGES * TILE)));
         load::end_copies();
     };
-    const int exist = LAYOUT == ALIGNED ? (column < strip.columns ? UNIT : 0) : (strip.columns - column + UNITS - 1) / UNITS;
+    const int all = min(strip.columns, COLUMNS), exist = lane * UNIT >= COLUMNS ? 0 : LAYOUT == ALIGNED ? (column < all ? UNIT : 0) : (all - column + COLUMNS / UNIT - 1) / (COLUMNS / UNIT);
     const u32 step = static_cast<u32>(p.stride * static_cast<i64>(sizeof(Code)));
     const u32 skew = static_cast<u32>(reinterpret_cast<u64>(static_cast<const Code*>(p.data) + strip.from));
     const auto group_of = [&](int turn, int k) {
-        const int group = threadIdx.x / UNITS + k * (WORKERS / UNITS), row = group * scan::GROUP;
+        const int row = (part * EACH + k) * scan::GROUP;
         const char* const rows = stages + turn % STAGES * TILE + row * LINE + column * sizeof(Code);
         return TileGroup{rows, skew + (static_cast<u32>(strip.run(turn)) * ROWS + row) * step, step, min(exist, UNIT)};
     };
@@ -189,46 +259,51 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_look_back
         const int summed = turn + AHEAD;
         load::wait_for_copies<FETCHED - 1>();
         wait_for_workers();
+        if (threadIdx.x == 0 && turn > 0) load::arrive(&b.freed[(turn - 1) % STARTS]);
         fetch_turn(summed + FETCHED);
+        TileNetwork network;
+        PartTotals& totals = b.totals[summed % 2];
         if (strip.run(summed) < strip.runs) {
 #pragma unroll
             for (int k = 0; k < EACH; ++k) {
                 double sums[UNIT];
                 scan::add_up(group_of(summed, k), sums);
-#pragma unroll
-                for (int c = 0; c < UNIT; ++c) b.totals[c * UNITS + unit][threadIdx.x / UNITS + k * (WORKERS / UNITS)] = sums[c];
+                network.push(k, sums);
             }
+#pragma unroll
+            for (int c = 0; c < UNIT; ++c) totals[part][c][lane] = network.total[c];
         }
         wait_for_workers();
         if (strip.run(summed) < strip.runs) {
+            add_parts(totals, part, lane, network);
+            if (part == PARTS - 1)
 #pragma unroll
-            for (int i = warp; i < COLUMNS; i += WORKERS / WARP) {
-                const double sum = scan::inclusive<WARP>(b.totals[i][lane], lane);
-                b.totals[i][lane] = scan::exclusive<WARP>(sum, lane);
-                const int at = LAYOUT == ALIGNED ? i % UNITS * UNIT + i / UNITS : i;
-                if (lane == WARP - 1 && at < strip.columns) scan::hand_on(slot_of(p, 0, strip.run(summed), strip.column + at), sum, launch);
-            }
+                for (int c = 0; c < UNIT; ++c)
+                    if (c < exist) scan::hand_on(slot_of(p, 0, strip.run(summed), strip.column + column + TileGroup::place(c)), network.total[c], launch);
         }
-        wait_for_workers();
 #pragma unroll
         for (int k = 0; k < EACH; ++k)
 #pragma unroll
             for (int c = 0; c < UNIT; ++c) {
 #pragma unroll
                 for (int i = 0; i < AHEAD; ++i) before_groups[i][k][c] = before_groups[i + 1][k][c];
-                before_groups[AHEAD][k][c] = b.totals[c * UNITS + unit][threadIdx.x / UNITS + k * (WORKERS / UNITS)];
+                before_groups[AHEAD][k][c] = network.groups[k][c];
             }
         if (turn < 0) continue;
         load::wait_for_copy(&b.found[turn % STARTS], turn / STARTS % 2);
+        const double(&starts)[2][COLUMNS] = b.starts[turn % STARTS];
         const int run = strip.run(turn);
 #pragma unroll
         for (int k = 0; k < EACH; ++k) {
             const TileGroup group = group_of(turn, k);
-            const i64 row = static_cast<i64>(run) * ROWS + (threadIdx.x / UNITS + k * (WORKERS / UNITS)) * scan::GROUP;
+            const i64 row = static_cast<i64>(run) * ROWS + (part * EACH + k) * scan::GROUP;
             if (exist <= 0 || row >= p.length) continue;
             double carry[UNIT], sums[UNIT];
 #pragma unroll
-            for (int c = 0; c < UNIT; ++c) carry[c] = b.starts[turn % STARTS][column + group.place(c)] + before_groups[0][k][c];
+            for (int c = 0; c < UNIT; ++c) {
+                const int at = column + group.place(c);
+                carry[c] = (starts[1][at] + starts[0][at]) + before_groups[0][k][c];
+            }
             finish::ResultCode* const to = static_cast<finish::ResultCode*>(p.out) + strip.to + row * p.out_stride + column;
             const int left = static_cast<int>(min(p.length - row, static_cast<i64>(scan::GROUP)));
             if (scan::write_plain(group, to, p.out_stride, left, carry, sums)) continue;
