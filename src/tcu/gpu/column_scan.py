@@ -24,7 +24,7 @@ _GROUP = 32
 """Bytes."""
 _LEAST_BYTES = 32
 """Of a row of the inner numbers, a sector of memory: with fewer, most of what is read would be for others."""
-_WARP, _GRANULE, _LINE = 32, 16, 128
+_WARP, _GRANULE = 32, 16
 _RESERVED = 1 << 10
 """Bytes of shared memory that every block has for itself (CUDA C++ Programming Guide, "Shared Memory")."""
 _MAX_LEVELS = 8
@@ -180,8 +180,8 @@ def _look_back(
 ) -> Recipe | None:  # fmt: skip
     """By blocks that share a strip of columns, and look back (column_look_back.cu); None where strips leave too many idle."""
     size = get_format(plan.input).dtype.itemsize
-    each, ahead, stages, resident = tuned.look_back
-    strip = _LINE - (0 if aligned else _GRANULE)
+    width, each, ahead, stages, resident = tuned.look_back
+    strip = width - (0 if aligned else _GRANULE)
     strips = -(-columns.inner * size // strip)
     items, room = strips * columns.outer, gpu.multiprocessors * resident
     levels, runs = plan.levels - 1, -(-plan.n // (plan.group * _RUN))
@@ -197,14 +197,14 @@ def _look_back(
     space = Space("column scan", (head + ctypes.sizeof(Slot) * slots * problem.columns) // 8)
     takes |= {"shared": SPACE, "slots": (SPACE, head)}
     macros |= {
-        "LAYOUT": "ALIGNED" if aligned else "SHIFTED", "LEVELS": levels, "AHEAD": ahead, "STAGES": stages, "EACH": each,
-        "RESIDENT": resident,
+        "LAYOUT": "ALIGNED" if aligned else "SHIFTED", "BYTES": width, "LEVELS": levels, "AHEAD": ahead,
+        "STAGES": stages, "EACH": each, "RESIDENT": resident,
     }  # fmt: skip
-    units = _LINE // size // (2 if size == 2 else 1)
+    units = width // size // (2 if size == 2 else 1)
     threads = units * _RUN // each + 2 * -(-strip // size // _WARP) * _WARP
     choice = KernelChoice(
         "column_look_back", macros, min(room // items, runs) * items, threads, problem, takes,
-        shared=stages * _LINE * plan.group * _RUN, cooperative=True,
+        shared=stages * width * plan.group * _RUN, cooperative=True,
     )  # fmt: skip
     return Recipe((choice,), space=space)
 

@@ -1,7 +1,7 @@
 // Running sums down the columns of an array (outer, length, inner), whose inner numbers lie side by side, where columns
 // are few and long.  They have the plan's bits (tcu/plan/scan.py).
 //
-// A strip is a line of memory wide (COLUMNS); a tile is a run of the plan's first level of it.  The blocks of a strip take
+// A strip is BYTES wide (COLUMNS); a tile is a run of the plan's first level of it.  The blocks of a strip take
 // its tiles in turn, and all blocks run at the same time.  STAGES tiles of a block lie in shared memory.  A tile's totals
 // are handed on AHEAD turns before its results are written.  Meanwhile warps of their own find what comes before it: one
 // for each 32 columns from the totals of runs, in the same RADIX runs, and one from those of RADIX runs each.
@@ -10,6 +10,7 @@
 //
 // Compiled with ELEMENT, RESULT (finish/result_code.cuh), EXCLUSIVE, LAYOUT (ALIGNED: all rows begin at multiples of 16
 // bytes, and pairs of 16-bit numbers have their results at multiples of two), for sm_90 and later, and
+//   BYTES       of a strip's row in shared memory: 64 or 128
 //   LEVELS      networks of the plan above the first
 //   AHEAD       tiles that are added up before the results of one are written: 1 at least
 //   STAGES      two more than AHEAD at least
@@ -25,15 +26,15 @@ using namespace tcu;
 
 #include "generated/column_scan/ColumnScan.inc"
 
-// A row that begins anywhere in its granule of 16 bytes has one granule less, so that it fits in a line.
-constexpr int LINE = 128, COLUMNS = (LAYOUT == ALIGNED ? LINE : LINE - 16) / sizeof(Code);
-constexpr int UNIT = scan::MOVES ? 2 : 1, LANES = LINE / sizeof(Code) / UNIT;  // columns of a thread, and threads of a row
-constexpr int ROWS = WARP * scan::GROUP, TILE = ROWS * LINE;
+// A row that begins anywhere in its granule of 16 bytes has one granule less, so that it has room.
+constexpr int COLUMNS = (LAYOUT == ALIGNED ? BYTES : BYTES - 16) / sizeof(Code);
+constexpr int UNIT = scan::MOVES ? 2 : 1, LANES = BYTES / sizeof(Code) / UNIT;  // columns of a thread, and threads of a row
+constexpr int ROWS = WARP * scan::GROUP, TILE = ROWS * BYTES;
 constexpr int PARTS = WARP / EACH;                     // of a tile, one below the other
 constexpr int WORKERS = LANES * PARTS;                 // threads
 constexpr int CARRIERS = (COLUMNS + WARP - 1) / WARP;  // warps of each kind
 constexpr int THREADS = WORKERS + 2 * CARRIERS * WARP;
-constexpr int GRANULES = LINE / 16, TOGETHER = WORKERS / GRANULES;  // rows that are copied together
+constexpr int GRANULES = BYTES / 16, TOGETHER = WORKERS / GRANULES;  // rows that are copied together
 constexpr int FETCHED = STAGES - AHEAD - 1;                         // tiles that are on their way
 constexpr int STARTS = AHEAD + 2;  // a block's next start is found when the tile before is added up
 constexpr int RADIX = WARP / 2;    // of the network above the first
@@ -41,7 +42,7 @@ constexpr int MOST = 8;            // totals that a lane reads at once
 constexpr int HEIGHT = PARTS == 32 ? 5 : PARTS == 16 ? 4 : PARTS == 8 ? 3 : PARTS == 4 ? 2 : 1;  // of a tile's network: its part between threads
 static_assert(FETCHED > 0 && AHEAD > 0 && WORKERS % WARP == 0 && PARTS == 1 << HEIGHT, "there is a tile on its way");
 
-typedef scan::StagedGroup<UNIT, COLUMNS / UNIT, LINE> TileGroup;
+typedef scan::StagedGroup<UNIT, COLUMNS / UNIT, BYTES> TileGroup;
 
 // What the warps of a block tell each other.
 struct LookBackBuffers {
@@ -75,6 +76,9 @@ struct StripOfBlock {
 // Called by all but the carriers.
 __device__ inline void wait_for_workers() { asm volatile("bar.sync 1, %0;" ::"n"(WORKERS) : "memory"); }
 
+// Which row lies where a part has row 0: if rows fill half of the banks, lanes that read from two parts read from all.
+__device__ inline int key_of(int row) { return BYTES == 128 ? 0 : row / (EACH * scan::GROUP) % 2; }
+
 // Starts to copy a run into its stage; rows and columns that do not exist are zeros.
 __device__ inline void fetch(const ColumnScan& p, const StripOfBlock& strip, int run, u32 stage) {
     const i64 step = p.stride * static_cast<i64>(sizeof(Code)), rows = p.length - static_cast<i64>(run) * ROWS;
@@ -85,7 +89,7 @@ __device__ inline void fetch(const ColumnScan& p, const StripOfBlock& strip, int
     for (int i = 0; i < ROWS; i += TOGETHER) {
         const int shift = LAYOUT == ALIGNED ? 0 : static_cast<int>(reinterpret_cast<u64>(from) % 16);
         if (ROWS % TOGETHER == 0 || row < ROWS)
-            load::copy_if(row < rows && granule < bytes + shift, stage + row * LINE + granule, from - shift + granule);
+            load::copy_if(row < rows && granule < bytes + shift, stage + (row ^ key_of(row)) * BYTES + granule, from - shift + granule);
         from += step * TOGETHER;
         row += TOGETHER;
     }
@@ -249,8 +253,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_look_back
     const u32 skew = static_cast<u32>(reinterpret_cast<u64>(static_cast<const Code*>(p.data) + strip.from));
     const auto group_of = [&](int turn, int k) {
         const int row = (part * EACH + k) * scan::GROUP;
-        const char* const rows = stages + turn % STAGES * TILE + row * LINE + column * sizeof(Code);
-        return TileGroup{rows, skew + (static_cast<u32>(strip.run(turn)) * ROWS + row) * step, step, min(exist, UNIT)};
+        const char* const rows = stages + turn % STAGES * TILE + row * BYTES + column * sizeof(Code);
+        return TileGroup{rows, skew + (static_cast<u32>(strip.run(turn)) * ROWS + row) * step, step, min(exist, UNIT), key_of(row)};
     };
     double before_groups[AHEAD + 1][EACH][UNIT] = {};  // of tile `turn`, and of those that are added up ahead
     for (int i = 0; i < FETCHED; ++i) fetch_turn(i);
