@@ -1599,6 +1599,35 @@ def test_blocks_that_look_back_along_columns(
             assert alike(found, model_column_scans(part, wide, exclusive, reverse)), (part.shape, target)
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong", "seen"),
+    [
+        ("blocks.before<0, 4>(position)", "blocks.before<0, 3>(position)", BITS),
+        ("scan::hand_on(slot_of(p, 1, own / RADIX, column), total, launch);", ";", ENDLESS),
+        ("(starts[1][at] + starts[0][at])", "starts[0][at]", BITS),
+        ("load::wait_for_copies<FETCHED - 1>();", "load::wait_for_copies<FETCHED>();", BITS),
+        ("(part >> BIT << BIT) - (1 << BIT)", "(part >> BIT << BIT)", BITS),
+        ("network.groups[k][c] = sum + network.groups[k][c];", ";", BITS),
+        ("network.total[c] = sum + network.total[c];", ";", BITS),
+        ("load::arrive(&b.freed[(turn - 1) % STARTS]);", ";", STUCK),
+    ],
+)  # fmt: skip
+def test_an_error_in_blocks_that_look_back_is_seen(host: HostGpu, right: str, wrong: str, seen: str) -> None:
+    host.tuned |= {
+        "enough": (1 << 30, 1 << 30, 1 << 30),
+        "busy": 0,
+        "waste": 100,
+        "look_back": (128, 4, 1, 3, 1),
+    }
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((1, 128 * 16 * 3 + 300, 18)) * 2.0 ** rng.integers(-20, 20, 18)
+    wanted = model_column_scans(x, np.float64)
+    found = complaint_about(
+        host, "column_look_back", right, wrong, lambda: column_scans(host, x, np.float64), wanted
+    )
+    assert found == seen
+
+
 # ---- variances ----
 
 

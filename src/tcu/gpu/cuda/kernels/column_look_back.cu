@@ -234,7 +234,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_look_back
     const u32 launch = scan::launches_before(p.shared) + 1;
     if (threadIdx.x >= WORKERS) {
         const int place = (threadIdx.x - WORKERS) % (CARRIERS * WARP);
-        const i64 own = strip.column + min(place, strip.columns - 1);  // no lane runs ahead
+        const i64 own = strip.column + min(place, strip.columns - 1);
         if (threadIdx.x < WORKERS + CARRIERS * WARP)
             add_runs(p, b, strip, place, own, launch);
         else
