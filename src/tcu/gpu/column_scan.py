@@ -181,30 +181,31 @@ def _look_back(
     """By blocks that share a strip of columns, and look back (column_look_back.cu); None where strips leave too many idle."""
     size = get_format(plan.input).dtype.itemsize
     width, each, ahead, stages, resident = tuned.look_back
-    strip = width - (0 if aligned else _GRANULE)
+    strip, unit, parts = width - (0 if aligned else _GRANULE), 2 if size == 2 else 1, _RUN // each
     strips = -(-columns.inner * size // strip)
     items, room = strips * columns.outer, gpu.multiprocessors * resident
     levels, runs = plan.levels - 1, -(-plan.n // (plan.group * _RUN))
+    tiles = stages * width * plan.group * _RUN
+    known = 8 * (2 * parts * width + 2 * (ahead + 2) * strip) // size + 16 * (ahead + 2)  # LookBackBuffers
     if (
         gpu.compute_capability < (9, 0) or levels < 1 or not 0 < items <= room
         or room // items * items < tuned.busy * room or strips * strip > tuned.waste * columns.inner * size
+        or (tiles + known + _RESERVED) * resident > gpu.shared_memory + _RESERVED
     ):  # fmt: skip
         return None
-    problem.strips, problem.items, problem.tiles = strips, items, runs
-    head = ctypes.sizeof(ScanCounters)
-    problem.first[1] = runs
+    problem.strips, problem.items, problem.tiles, problem.first[1] = strips, items, runs, runs
     slots = runs + -(-runs // plan.radices[1])
+    head = ctypes.sizeof(ScanCounters)
     space = Space("column scan", (head + ctypes.sizeof(Slot) * slots * problem.columns) // 8)
     takes |= {"shared": SPACE, "slots": (SPACE, head)}
     macros |= {
         "LAYOUT": "ALIGNED" if aligned else "SHIFTED", "BYTES": width, "LEVELS": levels, "AHEAD": ahead,
         "STAGES": stages, "EACH": each, "RESIDENT": resident,
     }  # fmt: skip
-    units = width // size // (2 if size == 2 else 1)
-    threads = units * _RUN // each + 2 * -(-strip // size // _WARP) * _WARP
+    carriers = 2 * -(-strip // size // _WARP)
     choice = KernelChoice(
-        "column_look_back", macros, min(room // items, runs) * items, threads, problem, takes,
-        shared=stages * width * plan.group * _RUN, cooperative=True,
+        "column_look_back", macros, min(room // items, runs) * items, width // size // unit * parts + carriers * _WARP,
+        problem, takes, shared=tiles, cooperative=True,
     )  # fmt: skip
     return Recipe((choice,), space=space)
 
