@@ -80,6 +80,11 @@ void fail(Outcome what) {
 
 // ---- barriers and copies in the background ----
 
+void wait_for_part(unsigned count) {
+    fibres[self].barrier = count;
+    wait_for(PART_MATES);
+}
+
 void prepare_barrier(unsigned barrier, unsigned count) {
     *at<unsigned long long>(barrier) = barriers.size();
     barriers.push_back({count, count, 0, 0});
@@ -337,10 +342,16 @@ Outcome run_blocks(void (*kernel)(), unsigned across, unsigned down, unsigned si
                 while (turns && !outcome && run_warp(first)) --turns, moved = true;
             }
             bool all = true, none = true;
+            unsigned part = 0, wanted = 0;
             for (unsigned t = place * threads; t < (place + 1) * threads; ++t) {
                 all &= !fibres[t].done && fibres[t].waiting == BLOCK_MATES;
                 none &= fibres[t].done;
+                if (fibres[t].done || fibres[t].waiting != PART_MATES) continue;
+                ++part;
+                wanted = fibres[t].barrier;
             }
+            for (unsigned t = place * threads; part && part == wanted && t < (place + 1) * threads; ++t)
+                if (fibres[t].waiting == PART_MATES) fibres[t].waiting = NOTHING, moved = true;
             for (unsigned t = place * threads; all && t < (place + 1) * threads; ++t)
                 fibres[t].waiting = NOTHING, moved = true;
             if (!none || outcome) continue;

@@ -148,7 +148,7 @@ static unsigned times_plus(unsigned a, unsigned b, unsigned c) {
 // ---- threads ----
 
 enum Outcome { DONE, STUCK, OUTSIDE, WRONG_COPY, LEFT_BEHIND, TOO_EARLY, ENDLESS };
-enum Waiting { NOTHING, WARP_MATES, BLOCK_MATES, BARRIER, MEMORY };
+enum Waiting { NOTHING, WARP_MATES, BLOCK_MATES, PART_MATES, BARRIER, MEMORY };
 
 constexpr unsigned MOST_BLOCKS = 8, MEMORY_BYTES = 256 << 10;  // at a time; of a block's shared memory
 
@@ -196,6 +196,7 @@ static T look(const T* from) {
 
 // ---- barriers and copies in the background ----
 
+void wait_for_part(unsigned count);  // of a block's threads
 void prepare_barrier(unsigned barrier, unsigned count);
 void arrive_at(unsigned barrier, unsigned bytes = 0);
 void arrive_later(unsigned barrier);

@@ -130,6 +130,7 @@ _ASSEMBLY = {
     "st.shared.v4.u32 [%0], {%1, %2, %3, %4};": "*host::at<uint4>(%0) = {%1, %2, %3, %4};",
     # Barriers, and copies in the background.
     "{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }": "%0 = threadIdx.x % 32 == 0;",
+    "bar.sync 1, %0;": "host::wait_for_part(%0);",
     "mbarrier.init.shared.b64 [%0], %1;": "host::prepare_barrier(%0, %1);",
     "mbarrier.init.shared.b64 [%0], 32;": "host::prepare_barrier(%0, 32);",
     "fence.mbarrier_init.release.cluster;": ";",

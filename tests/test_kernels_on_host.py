@@ -46,7 +46,7 @@ from tcu.units import AlignedSum, find_instruction, get_unit
 STRUCTURES = {
     "list_segments": "Segments", "segments": "Segments", "short_segments": "Segments", "long_chunks": "LongSegments",
     "short_scan": "Scan", "tile_scan": "Scan", "scan": "Scan", "long_scan": "Scan", "columns": "Columns", "moments": "Moments", "column_scan": "ColumnScan",
-    "column_walk": "ColumnScan",
+    "column_walk": "ColumnScan", "column_look_back": "ColumnScan",
     "exact_rows": "ExactRows", "exact_short_rows": "ExactShortRows", "exact_columns": "ExactColumns",
     "exact_segments": "ExactSegments", "long_exact_segments": "LongExactSegments",
 }  # fmt: skip
@@ -102,7 +102,9 @@ class HostGpu:
 
     def _start(self, choice: KernelChoice, kernel: Any, stream: int) -> None:
         entry, problem = choice.entry or choice.source, choice.problem
-        assert choice.cooperative == (entry == "long_scan")  # whose blocks wait for each other
+        assert choice.cooperative == (
+            entry in ("long_scan", "column_look_back")
+        )  # whose blocks wait for each other
         self.launches.append(entry)
         self.problems[entry] = problem
         self.seed += 1
@@ -1436,7 +1438,12 @@ def model_column_scans(x: Any, dtype: Any, exclusive: bool = False, reverse: boo
         return tcu.cumsum(x, 1, dtype=dtype, exclusive=exclusive, reverse=reverse)
 
 
-TILES = {"enough": (1 << 30, 1 << 30, 1 << 30), "enough_anywhere": 1 << 30, "many_runs": (256, 3, 2, 1)}
+TILES = {
+    "enough": (1 << 30, 1 << 30, 1 << 30),
+    "enough_anywhere": 1 << 30,
+    "many_runs": (256, 3, 2, 1),
+    "busy": 2,
+}
 """Columns are too few for warps that walk down them."""
 
 
@@ -1507,8 +1514,8 @@ def test_running_sums_of_slim_columns_in_place(host: HostGpu) -> None:
         (np.float64, "load::wait_for_copies<LATER>();", "load::wait_for_copies<LATER + 1>();", BITS),
         (np.float64, "(level ? WARP : WARP / 2) - 1", "WARP / 4 - 1", BITS),
         (np.float16, "return (part * ROWS + (row ^ key)) * PITCH;", "return (part * ROWS + row) * PITCH;", BITS),
-        (np.float16, "if (MOVES) sums[c] *= scan::UP;", "", BITS),
-        (np.float16, "return !MOVES || !scan::found_others(found);", "return true;", BITS),
+        (np.float16, "if (MOVES) totals[c] *= UP;", "", BITS),
+        (np.float16, "!found_others(found)", "true", BITS),
     ],
 )  # fmt: skip
 def test_an_error_in_the_kernel_of_running_sums_of_columns_is_seen(
@@ -1542,7 +1549,7 @@ def test_warps_that_walk_down_columns(
     Rows begin at multiples of 16 bytes, or anywhere.
     """
     host.tuned |= {"enough": (0, 0, 0), "walk": walk, "enough_anywhere": 0, "waste": 100}
-    host.tuned["anywhere_walk"] = (get_format(dtype).dtype.itemsize, *walk[1:])
+    host.tuned["anywhere_walk"] = walk
     rng = np.random.default_rng(5)
     fmt = get_format(dtype)
     run = 32 * 32 // fmt.dtype.itemsize
@@ -1571,17 +1578,17 @@ def test_warps_that_walk_down_columns(
 @pytest.mark.parametrize(
     ("dtype", "right", "wrong", "seen"),
     [
-        (np.float64, "above[c] + sum;", "sum;", BITS),
+        (np.float64, "above[c] += sum[c];", "above[c] = sum[c];", BITS),
         (np.float64, "carry[c] = above[c] + carry[c];", ";", BITS),
-        (np.float64, "level == 1 ? WARP / 2 : WARP", "WARP", BITS),
+        (np.float64, "level == 1 ? 4 : 5", "5", BITS),
+        (np.float64, "add_to(later, sums[LEVEL][height]);", "add_to(later, sums[LEVEL][0]);", BITS),
+        (np.float64, "carry[c] = above[c] + carry[c];", "if (above[c] != 0) carry[c] += above[c];", BITS),
         (np.float64, "load::wait_for_copies<FETCHED - 1>();", "load::wait_for_copies<FETCHED>();", BITS),
-        (np.float64, "bytes && row < p.length", "bytes", OUTSIDE),
-        (np.float64, "bytes = granule < p.items ? 16 : 0;", "bytes = 16;", OUTSIDE),
+        (np.float64, "shift > 0 && row < p.length", "shift > 0", OUTSIDE),
+        (np.float64, "bytes = item < p.items ? 16 : 0;", "bytes = 16;", OUTSIDE),
         (np.float64, "warp & (BIT - 1) ? sum + later : sum", "sum", BITS),
-        (np.float64, "turn % radix(0), carry[c], any)", "turn % radix(0), carry[c], false)", BITS),
-        (np.float64, "carry[c] += 0.0;", ";", BITS),
-        (np.float16, "if (scan::MOVES) totals[c] *= scan::UP;", "", BITS),
-        (np.float16, "!scan::found_others(found)", "true", BITS),
+        (np.float16, "if (MOVES) totals[c] *= UP;", "", BITS),
+        (np.float16, "!found_others(found)", "true", BITS),
     ],
 )  # fmt: skip
 def test_an_error_in_the_walk_down_columns_is_seen(
@@ -1598,6 +1605,67 @@ def test_an_error_in_the_walk_down_columns_is_seen(
     wanted = model_column_scans(x, np.float64)
     found = complaint_about(
         host, "column_walk", right, wrong, lambda: column_scans(host, x, np.float64), wanted
+    )
+    assert found == seen
+
+
+@pytest.mark.slow(4)
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(
+    ("width", "exclusive", "reverse"), [(128, False, True), (128, True, False), (64, False, False)]
+)
+def test_blocks_that_look_back_along_columns(
+    host: HostGpu, dtype: str, width: int, exclusive: bool, reverse: bool
+) -> None:
+    """Of a few runs up to several runs of the networks above; some columns have inf, NaN and -0."""
+    host.tuned |= {"enough": (1 << 30, 1 << 30, 1 << 30), "enough_anywhere": 1 << 30, "busy": 0, "waste": 100}
+    host.tuned["look_back"] = (width, 4 if width == 128 else 2, 1, 3, 1)
+    rng = np.random.default_rng(7)
+    fmt = get_format(dtype)
+    line, run = width // fmt.dtype.itemsize, 32 * 32 // fmt.dtype.itemsize
+    shapes = (
+        (1, 2 * run + 5, line),
+        (3, 3 * run, line // 2),
+        (1, 18 * run - 1, line + 16 // fmt.dtype.itemsize),
+    )
+    for shape, target in zip(shapes, ("float32", "float64", dtype), strict=True):
+        x = numbers_of(rng, "spread", int(np.prod(shape)), fmt.dtype).reshape(shape)
+        x[:, shape[1] // 2, 3] = np.array([np.inf]).astype(x.dtype)
+        x[:, -1, 3] = np.array([-np.inf]).astype(x.dtype)
+        x[:, :, 1] = np.array([-0.0]).astype(x.dtype)
+        wide = get_format(target).dtype
+        for there in (shape[2], shape[2] - 1):
+            part = x[:, :, :there]
+            found = column_scans(host, part, wide, shift=there % 2, exclusive=exclusive, reverse=reverse)
+            assert host.launches[-1] == "column_look_back"
+            assert alike(found, model_column_scans(part, wide, exclusive, reverse)), (part.shape, target)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "seen"),
+    [
+        ("blocks.before<0, 4>(position)", "blocks.before<0, 3>(position)", BITS),
+        ("scan::hand_on(slot_of(p, 1, own / RADIX, column), total, launch);", ";", ENDLESS),
+        ("(starts[1][at] + starts[0][at])", "starts[0][at]", BITS),
+        ("load::wait_for_copies<FETCHED - 1>();", "load::wait_for_copies<FETCHED>();", BITS),
+        ("(part >> BIT << BIT) - (1 << BIT)", "(part >> BIT << BIT)", BITS),
+        ("network.groups[k][c] = sum + network.groups[k][c];", ";", BITS),
+        ("network.total[c] = sum + network.total[c];", ";", BITS),
+        ("load::arrive(&b.freed[(turn - 1) % STARTS]);", ";", STUCK),
+    ],
+)  # fmt: skip
+def test_an_error_in_blocks_that_look_back_is_seen(host: HostGpu, right: str, wrong: str, seen: str) -> None:
+    host.tuned |= {
+        "enough": (1 << 30, 1 << 30, 1 << 30),
+        "busy": 0,
+        "waste": 100,
+        "look_back": (128, 4, 1, 3, 1),
+    }
+    rng = np.random.default_rng(4)
+    x = rng.standard_normal((1, 128 * 16 * 3 + 300, 18)) * 2.0 ** rng.integers(-20, 20, 18)
+    wanted = model_column_scans(x, np.float64)
+    found = complaint_about(
+        host, "column_look_back", right, wrong, lambda: column_scans(host, x, np.float64), wanted
     )
     assert found == seen
 

@@ -76,9 +76,9 @@ def column_scan_recipe(
         "ELEMENT": ELEMENTS[plan.input], "RESULT": TARGETS[target.name], "EXCLUSIVE": int(exclusive),
     }  # fmt: skip
     whole = aligned and _aligned(columns, results, size, 2 if size == 2 else 1)
-    of_item = _GRANULE if whole else _WARP * size
-    items = -(-columns.inner * size // of_item)
     for walk, enough in _walks(tuned, whole, plan.levels):
+        of_item = _GRANULE if whole else _WARP * walk.lane
+        items = -(-columns.inner * size // of_item)
         strips = -(-items * columns.outer * of_item // (walk.lane * _WARP))
         if (
             items * of_item <= tuned.waste * columns.inner * size and items * columns.outer <= _MAX_ITEMS
@@ -87,7 +87,10 @@ def column_scan_recipe(
         ):  # fmt: skip
             problem.strips, problem.items = items, items * columns.outer
             return _walk(plan, problem, strips, walk, whole, macros, takes)
-    return _tiles(plan, columns, whole, problem, macros, takes, tuned, gpu)
+    return (
+        _look_back(plan, columns, whole, problem, macros, takes, tuned, gpu)
+        or _tiles(plan, columns, whole, problem, macros, takes, tuned, gpu)
+    )  # fmt: skip
 
 
 class _Walk(NamedTuple):
@@ -167,6 +170,42 @@ def _tiles(
     choice = KernelChoice(
         "column_scan", macros, max(min(tiles, gpu.multiprocessors * tile.resident), 1), tile.threads, problem, takes,
         shared=tile.stages * tile.bytes,
+    )  # fmt: skip
+    return Recipe((choice,), space=space)
+
+
+def _look_back(
+    plan: ScanPlan, columns: Columns, aligned: bool, problem: Struct, macros: dict[str, object],
+    takes: dict[str, Given], tuned: ColumnScanConfig, gpu: Gpu,
+) -> Recipe | None:  # fmt: skip
+    """By blocks that share a strip of columns, and look back (column_look_back.cu); None where strips leave too many idle."""
+    size = get_format(plan.input).dtype.itemsize
+    width, each, ahead, stages, resident = tuned.look_back
+    strip, unit, parts = width - (0 if aligned else _GRANULE), 2 if size == 2 else 1, _RUN // each
+    strips = -(-columns.inner * size // strip)
+    items, room = strips * columns.outer, gpu.multiprocessors * resident
+    levels, runs = plan.levels - 1, -(-plan.n // (plan.group * _RUN))
+    tiles = stages * width * plan.group * _RUN
+    known = 8 * (2 * parts * width + 2 * (ahead + 2) * strip) // size + 16 * (ahead + 2)  # LookBackBuffers
+    if (
+        gpu.compute_capability < (9, 0) or levels < 1 or not 0 < items <= room
+        or room // items * items < tuned.busy * room or strips * strip > tuned.waste * columns.inner * size
+        or (tiles + known + _RESERVED) * resident > gpu.shared_memory + _RESERVED
+    ):  # fmt: skip
+        return None
+    problem.strips, problem.items, problem.tiles, problem.first[1] = strips, items, runs, runs
+    slots = runs + -(-runs // plan.radices[1])
+    head = ctypes.sizeof(ScanCounters)
+    space = Space("column scan", (head + ctypes.sizeof(Slot) * slots * problem.columns) // 8)
+    takes |= {"shared": SPACE, "slots": (SPACE, head)}
+    macros |= {
+        "LAYOUT": "ALIGNED" if aligned else "SHIFTED", "BYTES": width, "LEVELS": levels, "AHEAD": ahead,
+        "STAGES": stages, "EACH": each, "RESIDENT": resident,
+    }  # fmt: skip
+    carriers = 2 * -(-strip // size // _WARP)
+    choice = KernelChoice(
+        "column_look_back", macros, min(room // items, runs) * items, width // size // unit * parts + carriers * _WARP,
+        problem, takes, shared=tiles, cooperative=True,
     )  # fmt: skip
     return Recipe((choice,), space=space)
 

@@ -461,6 +461,11 @@ class ColumnScanConfig(Config):
     """Where rows begin anywhere, and a lane has one number: 8190 x 32771 numbers of binary16 0.49, by column_scan.cu 0.36."""
     enough_anywhere: float
     """The same for them.  Of binary32 there are never enough: 999 x 131073 numbers had 0.50, by column_scan.cu 0.51."""
+    look_back: tuple[int, int, int, int, int]
+    """Of column_look_back.cu: bytes of a row of a strip, groups of a thread, tiles that are added up before the results of one are written, tiles that
+    a block has room for, and blocks per multiprocessor."""
+    busy: float
+    """Blocks that it must keep busy, of those that there is room for."""
     tile: int
     """Of column_scan.cu: bytes."""
     few_runs: tuple[int, int, int, int]

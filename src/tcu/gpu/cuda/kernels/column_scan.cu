@@ -106,106 +106,34 @@ __device__ inline void fetch(const ColumnScan& p, const TilePart (&parts)[PARTS]
 }
 
 // A thread's group of one unit of columns, in shared memory.
-struct ColumnGroup {
+struct ColumnGroup : scan::StagedGroup<UNIT, 1, PITCH> {
     int part, group, column;  // the column in its part
-    const char* rows;         // where the part's rows of this group begin
-    u32 key, skew, step;
 
     __device__ ColumnGroup(const ColumnScan& p, const TilePart (&parts)[PARTS], const char* stage, int at) {
         const int unit = at % UNITS;
         group = at / UNITS;
         part = unit / UNITS_OF_PART;
         column = unit % UNITS_OF_PART * UNIT;
+        columns = UNIT;
         key = (group * PARTS + part) % MIXED;
         rows = stage + (part * ROWS + group * scan::GROUP) * PITCH + column * sizeof(Code);
-        if (LAYOUT == ALIGNED) return;
         step = static_cast<u32>(p.stride * static_cast<i64>(sizeof(Code)));
         skew = static_cast<u32>(reinterpret_cast<u64>(static_cast<const Code*>(p.data) + parts[part].from)) +
                group * scan::GROUP * step;
-    }
-
-    // Row i: the numbers of all columns of the unit.
-    __device__ scan::RowNumbers<UNIT> row(int i) const {
-        const char* const row = rows + (i ^ key) * PITCH;
-        return *reinterpret_cast<const scan::RowNumbers<UNIT>*>(row + (LAYOUT == ALIGNED ? 0 : (skew + i * step) % 16));
-    }
-
-    __device__ double number(int i, int c) const { return to_binary64(row(i).code(c)); }
-
-    // All rows.  Returns whether their numbers can be moved.
-    __device__ bool read(scan::RowNumbers<UNIT> (&x)[scan::GROUP]) const {
-        u32 found = 0;
-#pragma unroll
-        for (int i = 0; i < scan::GROUP; ++i) {
-            x[i] = row(i);
-            x[i].look_for_others(found);
-        }
-        return !MOVES || !scan::found_others(found);
     }
 };
 
 // The place of a column's totals: columns that a thread has lie apart, so that a warp writes to all banks.
 __device__ inline int place_of_column(int unit, int c) { return c * UNITS + unit; }
 
-__device__ inline void add_up(const ColumnGroup& at, double (&sums)[UNIT]) {
-    scan::RowNumbers<UNIT> x[scan::GROUP];
-    if (at.read(x)) {
-#pragma unroll
-        for (int c = 0; c < UNIT; ++c) {
-            sums[c] = x[0].number(c);
-#pragma unroll
-            for (int i = 1; i < scan::GROUP; ++i) sums[c] += x[i].number(c);
-            if (MOVES) sums[c] *= scan::UP;
-        }
-        return;
-    }
-#pragma unroll
-    for (int c = 0; c < UNIT; ++c) {
-        sums[c] = at.number(0, c);
-#pragma unroll 1
-        for (int i = 1; i < scan::GROUP; ++i) sums[c] += at.number(i, c);
-    }
-}
-
 // The results of a group, of which `left` rows exist, where `carry` is the sum before it, which is never -0.
 __device__ inline void write_results(const ColumnScan& p, const ColumnGroup& at, finish::ResultCode* to, int left,
                                      const double (&carry)[UNIT]) {
-    scan::RowNumbers<UNIT> x[scan::GROUP];
-    bool is_plain = at.read(x);
+    double sums[UNIT];
+    left = min(left, scan::GROUP);
+    if (scan::write_plain(at, to, p.out_stride, left, carry, sums)) return;
 #pragma unroll
-    for (int c = 0; c < UNIT; ++c) is_plain &= carry[c] - carry[c] == 0;
-    if (is_plain) {
-        double sums[UNIT], values[UNIT];
-        finish::ResultCode* place = to;
-#pragma unroll
-        for (int i = 0; i < scan::GROUP; ++i) {
-            double earlier[UNIT];
-#pragma unroll
-            for (int c = 0; c < UNIT; ++c) {
-                earlier[c] = i ? values[c] : carry[c];
-                sums[c] = i ? sums[c] + x[i].number(c) : x[i].number(c);
-                values[c] = MOVES ? fma(sums[c], scan::UP, carry[c]) : carry[c] + sums[c];
-            }
-            if (i < left) scan::store(place, EXCLUSIVE ? earlier : values);
-            place += p.out_stride;
-        }
-        bool is_number = true;  // a NaN anywhere would have made the last value NaN
-#pragma unroll
-        for (int c = 0; c < UNIT; ++c) is_number &= values[c] == values[c];
-        if (is_number) return;
-    }
-#pragma unroll
-    for (int c = 0; c < UNIT; ++c) {
-        double sum = 0, value = carry[c];
-#pragma unroll 1
-        for (int i = 0; i < min(left, scan::GROUP); ++i) {
-            const double earlier = value;
-            sum = i ? sum + at.number(i, c) : at.number(i, c);
-            value = carry[c] + sum;
-            const double result = EXCLUSIVE ? earlier : value;
-            to[i * p.out_stride + c] = result != result ? finish::not_a_number() : finish::rounded(result);
-        }
-    }
+    for (int c = 0; c < UNIT; ++c) scan::scan_any<scan::StagedGroup<UNIT, 1, PITCH>>(at, to + c, p.out_stride, left, carry[c], c);
 }
 
 #if LEVELS
@@ -344,7 +272,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) column_scan(cons
 #pragma unroll 1
             for (int at = threadIdx.x; at < UNITS * GROUPS; at += THREADS) {
                 double sums[UNIT];
-                add_up(ColumnGroup(p, parts_of(summed), stage_of(summed), at), sums);
+                scan::add_up(ColumnGroup(p, parts_of(summed), stage_of(summed), at), sums);
 #pragma unroll
                 for (int c = 0; c < UNIT; ++c)
                     totals[place_of_column(at % UNITS, c) * TOTALS + at / UNITS] = sums[c];

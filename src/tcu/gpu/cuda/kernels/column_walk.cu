@@ -1,14 +1,14 @@
 // Running sums down the columns of an array (outer, length, inner), whose inner numbers lie side by side, where there
 // are enough columns to fill a GPU.  They have the plan's bits (tcu/plan/scan.py).
 //
-// A lane has BYTES bytes of neighbouring columns and walks down them, a group of the plan at a time; it keeps the sums
+// A lane has BYTES bytes of a row, neighbouring columns or, where rows begin anywhere, columns WARP apart, and walks down them, a group of the plan at a time; it keeps the sums
 // of what comes before in registers.  A warp has its own ring of groups in shared memory, which comes in the background.
 // With WARPS, those of a block take groups in turn, and all hand their totals to each other: columns that are too few
 // for a warp each would keep too few warps busy, which wait for their own additions.
 //
 // Compiled with ELEMENT, RESULT (finish/result_code.cuh), EXCLUSIVE, LAYOUT (ALIGNED: all rows begin at multiples of 16
 // bytes, and a lane's results at multiples of as many numbers as it has), and
-//   BYTES       of a row that a lane has: 4, 8 or 16; where rows begin anywhere, a number
+//   BYTES       of a row that a lane has: 4, 8 or 16; where rows begin anywhere, also 2
 //   LEVELS      networks of the plan
 //   STAGES      groups in a warp's ring
 //   WARPS       of a block: a power of two; one where there are no networks
@@ -22,8 +22,8 @@ using namespace tcu;
 
 #include "generated/column_scan/ColumnScan.inc"
 
-constexpr int UNIT = BYTES / sizeof(Code);  // columns of a lane
-constexpr int ROW = WARP * BYTES;           // bytes of a warp's row
+constexpr int UNIT = BYTES / sizeof(Code);                 // columns of a lane
+constexpr int ROW = WARP * BYTES;                          // bytes of a warp's row
 constexpr int PITCH = ROW + (LAYOUT == ALIGNED ? 0 : 16);  // of a row that begins anywhere in its granule
 constexpr int STAGE = PITCH * scan::GROUP;                 // bytes
 constexpr int GRANULES = ROW / 16, TOGETHER = WARP / GRANULES;  // rows that are copied together
@@ -34,8 +34,8 @@ static_assert(1 << HEIGHT == WARPS && (LEVELS > 0 || WARPS == 1), "warps have pa
 // The columns of a block, and of a lane.
 struct Strip {
     u32 outer;
-    i64 inner;  // a lane's first column
-    bool exists;
+    i64 inner;    // a lane's first column
+    int columns;  // of a lane that exist
 
     // Where rows are aligned, granules of 16 bytes count on from one outer index to the next; else each has strips of its own.
     __device__ explicit Strip(const ColumnScan& p) {
@@ -43,136 +43,159 @@ struct Strip {
         const u32 item = LAYOUT == ALIGNED ? blockIdx.x * GRANULES + lane * BYTES / 16 : blockIdx.x;
         outer = item / p.strips;
         const i64 rest = item - outer * p.strips;
-        inner = LAYOUT == ALIGNED ? rest * PER_LOAD + lane * BYTES % 16 / static_cast<int>(sizeof(Code)) : rest * WARP + lane;
-        exists = item < p.items && inner < p.inner;
+        inner = LAYOUT == ALIGNED ? rest * PER_LOAD + lane * BYTES % 16 / static_cast<int>(sizeof(Code)) : rest * (WARP * UNIT) + lane;
+        const bool exists = item < p.items && inner < p.inner;
+        columns = !exists ? 0 : LAYOUT == ALIGNED ? UNIT : static_cast<int>(min((p.inner - inner + WARP - 1) / WARP, static_cast<i64>(UNIT)));
     }
 };
 
-// The copies into a warp's ring of groups.
+// The copies into a warp's ring of groups.  The granules of a row, and those of TOGETHER rows, are copied by one lane
+// each; a row that begins anywhere has one more.
 struct ColumnRing {
-    const char* from;
-    i64 step, row;  // bytes from one copy of the lane to the next, and the row of the next one
-    u32 at;         // in shared memory
-    int bytes;      // of a row that exist
+    const char* from;  // the lane's row
+    i64 step, row;     // bytes from one row to the next, and the row of the next copy
+    u32 at;            // in shared memory
+    int bytes;         // of a row that exist, from the lane's granule on
 
-#if LAYOUT == ALIGNED
     __device__ ColumnRing(const ColumnScan& p, const char* ring) {
         const int lane = threadIdx.x % WARP;
-        const u32 granule = blockIdx.x * GRANULES + lane % GRANULES, outer = granule / p.strips;
+        const u32 item = LAYOUT == ALIGNED ? blockIdx.x * GRANULES + lane % GRANULES : blockIdx.x, outer = item / p.strips;
+        const i64 rest = item - outer * p.strips;
         row = threadIdx.x / WARP * scan::GROUP + lane / GRANULES;
-        from = reinterpret_cast<const char*>(static_cast<const Code*>(p.data) + outer * p.outer_stride + row * p.stride) +
-               static_cast<i64>(granule - outer * p.strips) * 16;
-        step = p.stride * static_cast<i64>(TOGETHER * sizeof(Code));
-        at = static_cast<u32>(__cvta_generic_to_shared(ring)) + lane * 16;
-        bytes = granule < p.items ? 16 : 0;
+        step = p.stride * static_cast<i64>(sizeof(Code));
+        from = reinterpret_cast<const char*>(static_cast<const Code*>(p.data) + outer * p.outer_stride) + row * step +
+               rest * (LAYOUT == ALIGNED ? 16 : ROW);
+        at = static_cast<u32>(__cvta_generic_to_shared(ring)) + lane / GRANULES * PITCH + lane % GRANULES * 16;
+        bytes = item < p.items ? 16 : 0;
+        if (LAYOUT != ALIGNED)
+            bytes = static_cast<int>(min(p.inner * static_cast<i64>(sizeof(Code)) - rest * ROW, static_cast<i64>(ROW))) - lane % GRANULES * 16;
     }
 
     // Starts to copy the warp's next group; rows and columns that do not exist are zeros.
     __device__ void fetch(const ColumnScan& p, int stage) {
+        const u32 to = at + stage * STAGE;
+        if (LAYOUT != ALIGNED) fetch_last(p, to);
 #pragma unroll
         for (int i = 0; i < scan::GROUP; i += TOGETHER) {
-            load::copy_if(bytes && row < p.length, at + stage * STAGE + i * ROW, from);
-            from += step;
+            const int shift = LAYOUT == ALIGNED ? 0 : static_cast<int>(reinterpret_cast<u64>(from) % 16);
+            load::copy_if(bytes + shift > 0 && row < p.length, to + i * PITCH, from - shift + (LAYOUT == ALIGNED ? 0 : threadIdx.x % GRANULES * 16));
+            from += step * TOGETHER;
             row += TOGETHER;
         }
-        from += p.stride * static_cast<i64>((WARPS - 1) * scan::GROUP * sizeof(Code));
+        from += step * ((WARPS - 1) * scan::GROUP);
         row += (WARPS - 1) * scan::GROUP;
     }
-#else
-    __device__ ColumnRing(const ColumnScan& p, const char* ring) {
-        const Strip strip(p);
-        const i64 first = strip.inner - threadIdx.x % WARP;
-        row = threadIdx.x / WARP * scan::GROUP;
-        from = reinterpret_cast<const char*>(static_cast<const Code*>(p.data) + strip.outer * p.outer_stride + row * p.stride + first);
-        step = p.stride * static_cast<i64>(sizeof(Code));
-        at = static_cast<u32>(__cvta_generic_to_shared(ring));
-        bytes = static_cast<int>(min(p.inner - first, static_cast<i64>(WARP)) * sizeof(Code));
-    }
 
-    __device__ void fetch(const ColumnScan& p, int stage) {
-        constexpr int PIECES = PITCH / 16, COPIES = PIECES * scan::GROUP;
-#pragma unroll
-        for (int i = threadIdx.x % WARP; i < COPIES; i += WARP) {
-            const int down = i / PIECES, piece = i % PIECES;
-            const char* const start = from + down * step;
-            const int shift = static_cast<int>(reinterpret_cast<u64>(start) % 16);
-            const bool any = row + down < p.length && piece * 16 < bytes + shift;
-            load::copy_if(any, at + stage * STAGE + i * 16, start - shift + piece * 16);
-        }
-        from += step * (WARPS * scan::GROUP);
-        row += WARPS * scan::GROUP;
-    }
-#endif
-};
-
-// A lane's group in shared memory.
-struct LaneGroup {
-    const char* rows;
-    u32 skew, step;  // where rows begin anywhere: the address of the first, and bytes from one to the next
-
-    __device__ const char* row(int i) const { return rows + i * PITCH + (LAYOUT == ALIGNED ? 0 : (skew + i * step) % 16); }
-    __device__ double number(int i, int c) const { return to_binary64(reinterpret_cast<const Code*>(row(i))[c]); }
-
-    // All rows.  Returns whether their numbers can be moved.
-    __device__ bool read(scan::RowNumbers<UNIT> (&x)[scan::GROUP]) const {
-        u32 found = 0;
-#pragma unroll
-        for (int i = 0; i < scan::GROUP; ++i) {
-            x[i] = *reinterpret_cast<const scan::RowNumbers<UNIT>*>(row(i));
-            x[i].look_for_others(found);
-        }
-        return !scan::MOVES || !scan::found_others(found);
+    // The last granules of rows that begin anywhere.
+    __device__ void fetch_last(const ColumnScan& p, u32 to) const {
+        const int lane = threadIdx.x % WARP, down = lane - lane / GRANULES;
+        if (lane >= scan::GROUP) return;
+        const char* const start = from + down * step;
+        const int shift = static_cast<int>(reinterpret_cast<u64>(start) % 16);
+        load::copy_if(bytes + lane % GRANULES * 16 + shift > ROW && row + down < p.length, to - lane / GRANULES * PITCH - lane % GRANULES * 16 + lane * PITCH + ROW,
+                      start - shift + ROW);
     }
 };
+
+typedef scan::StagedGroup<UNIT, WARP, PITCH> LaneGroup;
 
 #if LEVELS
-// The networks of the plan, of a lane's columns; the lowest heights are those between warps.
+// The networks of the plan, of a lane's columns; the lowest heights are those between warps.  All lanes are at the same
+// places, so that these are branches: as choices, networks took 1,000 of the 1,650 instructions of a group of four
+// columns of binary16.  A sum that begins with +0 may differ from the plan's in the sign of a zero, which a carry has not.
 struct Networks {
-    scan::AlignedBlocks<5> blocks[LEVELS][UNIT];
-    double above[UNIT] = {};  // what comes before the present run, of all levels but the first
+    double sums[LEVELS][5][UNIT] = {};  // of the last block of 2^height totals; where sums are exact, of all of the run
+    double above[UNIT] = {};            // what comes before the present run, of all levels but the first
 
     // What comes before a group, of which `carry` lies in the same turn of the block's warps; never -0.
-    __device__ void before(u32 turn, bool any, double (&carry)[UNIT]) const {
+    __device__ void before(u32 turn, double (&carry)[UNIT]) const {
+        add_before<0>(turn % radix(0), carry);
 #pragma unroll
-        for (int c = 0; c < UNIT; ++c) {
-            carry[c] = blocks[0][c].before<0, 5 - HEIGHT>(turn % radix(0), carry[c], any);
-            if (LEVELS > 1) carry[c] = above[c] + carry[c];
-            carry[c] += 0.0;  // so that no result is -0
-        }
+        for (int c = 0; c < UNIT; ++c) carry[c] = above[c] + carry[c];
     }
 
     // Takes the totals of a turn.
     __device__ void push(u32 turn, double (&totals)[UNIT]) {
-        u32 next = turn;
-        bool ends = true;
+        if (!add<0>(turn % radix(0), totals) || LEVELS == 1) return;
+        push_run<1>(turn / radix(0), totals);
 #pragma unroll
-        for (int level = 0; level < LEVELS; ++level) {
-            const u32 place = next % radix(level);
-            if (ends)
-#pragma unroll
-                for (int c = 0; c < UNIT; ++c) totals[c] = blocks[level][c].push(place, totals[c]);
-            ends = ends && place == radix(level) - 1;
-            if (level == 0 && (LEVELS == 1 || !ends)) return;
-            next /= radix(level);
-        }
-        u32 places[LEVELS];
-        next = (turn + 1) / radix(0);
-#pragma unroll
-        for (int level = 1; level < LEVELS; ++level) {
-            places[level] = next % radix(level);
-            next /= radix(level);
-        }
-#pragma unroll
-        for (int c = 0; c < UNIT; ++c)
-#pragma unroll
-            for (int level = LEVELS - 1; level > 0; --level) {
-                const double sum = blocks[level][c].before<0, 5>(places[level]);
-                above[c] = level == LEVELS - 1 ? sum : above[c] + sum;
-            }
+        for (int c = 0; c < UNIT; ++c) above[c] = 0;
+        add_above<LEVELS - 1>(turn / radix(0) + 1);
     }
 
+private:
+    // Sums of up to 2^13 numbers of binary16 are exact (scan/exact_lines.cuh).
+    __device__ static constexpr bool exact(int level) { return ELEMENT == BINARY16 && level < 2; }
+    __device__ static constexpr int heights(int level) { return level == 0 ? 5 - HEIGHT : level == 1 ? 4 : 5; }
+
     // Totals in a run; on the lowest level, turns.
-    __device__ static constexpr u32 radix(int level) { return level == 0 ? WARP / WARPS : level == 1 ? WARP / 2 : WARP; }
+    __device__ static constexpr u32 radix(int level) { return 1 << heights(level); }
+
+    // Adds what comes before a place of a run to what comes later.
+    template <int LEVEL>
+    __device__ void add_before(u32 place, double (&later)[UNIT]) const {
+#pragma unroll
+        for (int height = 0; height < (exact(LEVEL) ? 1 : heights(LEVEL)); ++height)
+            if (exact(LEVEL) || place >> height & 1) add_to(later, sums[LEVEL][height]);
+    }
+
+    __device__ static void add_to(double (&later)[UNIT], const double (&sum)[UNIT]) {
+#pragma unroll
+        for (int c = 0; c < UNIT; ++c) later[c] = sum[c] + later[c];
+        asm volatile("");  // or the compiler would choose
+    }
+
+    // Takes the totals of a place of a run.  Returns whether they are the last, and makes the run's of them.
+    template <int LEVEL>
+    __device__ bool add(u32 place, double (&totals)[UNIT]) {
+        if constexpr (exact(LEVEL)) {
+            add_to(totals, sums[LEVEL][0]);
+            const bool ends = place == radix(LEVEL) - 1;
+#pragma unroll
+            for (int c = 0; c < UNIT; ++c) sums[LEVEL][0][c] = ends ? 0 : totals[c];
+            return ends;
+        } else {
+            return add_at<LEVEL, 0>(place, totals);
+        }
+    }
+
+    template <int LEVEL, int HEIGHT_OF_SUM>
+    __device__ bool add_at(u32 place, double (&totals)[UNIT]) {
+        if constexpr (HEIGHT_OF_SUM == heights(LEVEL)) {
+            return true;
+        } else {
+            if (place >> HEIGHT_OF_SUM & 1) {
+                add_to(totals, sums[LEVEL][HEIGHT_OF_SUM]);
+                return add_at<LEVEL, HEIGHT_OF_SUM + 1>(place, totals);
+            }
+#pragma unroll
+            for (int c = 0; c < UNIT; ++c) sums[LEVEL][HEIGHT_OF_SUM][c] = totals[c];
+            asm volatile("");
+            return false;
+        }
+    }
+
+    // Takes the totals of a run of the level below.
+    template <int LEVEL>
+    __device__ void push_run(u32 run, double (&totals)[UNIT]) {
+        if constexpr (LEVEL < LEVELS)
+            if (add<LEVEL>(run % radix(LEVEL), totals)) push_run<LEVEL + 1>(run / radix(LEVEL), totals);
+    }
+
+    // Adds up what comes before a run, of the levels from the highest down to the second.
+    template <int LEVEL>
+    __device__ void add_above(u32 run) {
+        if constexpr (LEVEL > 0) {
+            u32 place = run;
+#pragma unroll
+            for (int level = 1; level < LEVEL; ++level) place /= radix(level);
+            double sum[UNIT] = {};
+            add_before<LEVEL>(place % radix(LEVEL), sum);
+#pragma unroll
+            for (int c = 0; c < UNIT; ++c) above[c] += sum[c];
+            add_above<LEVEL - 1>(run);
+        }
+    }
 };
 
 typedef double Totals[WARPS][UNIT][WARP];  // of a turn's groups
@@ -200,74 +223,18 @@ __device__ inline double sum_before(const Totals& totals, int warp, int c, doubl
 }
 #endif
 
-// For any numbers of a column.  Returns the total.
-__device__ __noinline__ double scan_any(const ColumnScan& p, LaneGroup group, finish::ResultCode* to, int left, double carry, int c) {
-    double sum = 0, value = carry;
-#pragma unroll 1
-    for (int i = 0; i < left; ++i) {
-        const double number = group.number(i, c), earlier = value;
-        sum = i ? sum + number : number;
-        value = carry + sum;
-        const double result = EXCLUSIVE ? earlier : value;
-        to[i * p.out_stride + c] = result != result ? finish::not_a_number() : finish::rounded(result);
-    }
-    return sum;
-}
-
-// The totals of a lane's group.
-__device__ inline void add_up(const LaneGroup& group, double (&totals)[UNIT]) {
-    scan::RowNumbers<UNIT> x[scan::GROUP];
-    if (group.read(x)) {
-#pragma unroll
-        for (int c = 0; c < UNIT; ++c) {
-            totals[c] = x[0].number(c);
-#pragma unroll
-            for (int i = 1; i < scan::GROUP; ++i) totals[c] += x[i].number(c);
-            if (scan::MOVES) totals[c] *= scan::UP;
-        }
-        return;
-    }
-#pragma unroll
-    for (int c = 0; c < UNIT; ++c) {
-        totals[c] = group.number(0, c);
-#pragma unroll 1
-        for (int i = 1; i < scan::GROUP; ++i) totals[c] += group.number(i, c);
-    }
-}
-
 // A lane's group.  Writes the results of `left` rows, and makes of what comes before the group its total.
 __device__ inline void scan_group(const ColumnScan& p, const LaneGroup& group, finish::ResultCode* to, int left,
                                   double (&carry)[UNIT]) {
-    scan::RowNumbers<UNIT> x[scan::GROUP];
-    bool is_plain = group.read(x);
+    double sums[UNIT];
+    if (scan::write_plain(group, to, p.out_stride, left, carry, sums)) {
 #pragma unroll
-    for (int c = 0; c < UNIT; ++c) is_plain &= carry[c] - carry[c] == 0;
-    if (is_plain) {
-        double sums[UNIT], values[UNIT];
-        finish::ResultCode* place = to;
-#pragma unroll
-        for (int i = 0; i < scan::GROUP; ++i) {
-            double earlier[UNIT];
-#pragma unroll
-            for (int c = 0; c < UNIT; ++c) {
-                earlier[c] = i ? values[c] : carry[c];
-                sums[c] = i ? sums[c] + x[i].number(c) : x[i].number(c);
-                values[c] = scan::MOVES ? fma(sums[c], scan::UP, carry[c]) : carry[c] + sums[c];
-            }
-            if (i < left) scan::store(place, EXCLUSIVE ? earlier : values);
-            place += p.out_stride;
-        }
-        bool is_number = true;  // a NaN anywhere would have made the last value NaN
-#pragma unroll
-        for (int c = 0; c < UNIT; ++c) is_number &= values[c] == values[c];
-        if (is_number) {
-#pragma unroll
-            for (int c = 0; c < UNIT; ++c) carry[c] = scan::MOVES ? sums[c] * scan::UP : sums[c];
-            return;
-        }
+        for (int c = 0; c < UNIT; ++c) carry[c] = scan::MOVES ? sums[c] * scan::UP : sums[c];
+        return;
     }
 #pragma unroll
-    for (int c = 0; c < UNIT; ++c) carry[c] = scan_any(p, group, to, left, carry[c], c);
+    for (int c = 0; c < UNIT; ++c)
+        if (c < group.columns) carry[c] = scan::scan_any(group, to + group.place(c), p.out_stride, left, carry[c], c);
 }
 
 extern "C" __global__ void __launch_bounds__(WARPS * WARP, RESIDENT) column_walk(const __grid_constant__ ColumnScan p) {
@@ -276,7 +243,7 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, RESIDENT) column_walk
     const char* const groups = reinterpret_cast<const char*>(memory) + warp * STAGES * STAGE;
     ColumnRing ring(p, groups);
     const Strip strip(p);
-    LaneGroup group = {nullptr, static_cast<u32>(reinterpret_cast<u64>(ring.from)), static_cast<u32>(ring.step)};
+    LaneGroup group = {nullptr, static_cast<u32>(reinterpret_cast<u64>(ring.from) - lane / GRANULES * ring.step), static_cast<u32>(ring.step), strip.columns};
     finish::ResultCode* to = static_cast<finish::ResultCode*>(p.out) + strip.outer * p.out_outer_stride + strip.inner +
                              warp * scan::GROUP * p.out_stride;
 #if LEVELS
@@ -300,11 +267,11 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, RESIDENT) column_walk
             if (ring.row < p.length) ring.fetch(p, fetched);
             load::end_copies();
         }
-        group.rows = groups + stage * STAGE + lane * BYTES;
+        group.rows = groups + stage * STAGE + lane * (LAYOUT == ALIGNED ? BYTES : static_cast<int>(sizeof(Code)));
         double carry[UNIT] = {};
 #if LEVELS && WARPS > 1
         double sums[UNIT];
-        add_up(group, sums);
+        scan::add_up(group, sums);
 #pragma unroll
         for (int c = 0; c < UNIT; ++c) totals[turn % 2][warp][c][lane] = sums[c];
         __syncthreads();
@@ -315,12 +282,12 @@ extern "C" __global__ void __launch_bounds__(WARPS * WARP, RESIDENT) column_walk
         }
 #endif
 #if LEVELS
-        networks.before(turn, warp > 0, carry);
+        networks.before(turn, carry);
 #endif
 #if LEVELS && WARPS > 1
         networks.push(turn, sums);
 #endif
-        if (strip.exists)
+        if (strip.columns)
             scan_group(p, group, to, static_cast<int>(min(left, static_cast<i64>(scan::GROUP))), carry);
 #if LEVELS && WARPS == 1
         networks.push(turn, carry);

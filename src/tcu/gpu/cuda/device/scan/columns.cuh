@@ -1,6 +1,10 @@
 // Neighbouring columns of a thread that makes running sums down them: their numbers in a row, and their results.
 //
-// Compiled with ELEMENT, RESULT (finish/result_code.cuh).
+// Compiled with ELEMENT, RESULT (finish/result_code.cuh), EXCLUSIVE and LAYOUT.
+//
+// A kernel's group of columns has `read`, which gives all its rows (Row) and says whether their numbers can be moved,
+// `number`, one number of any kind, `is_whole`, whether all its columns exist, and `store`, which rounds and writes the
+// results of a row.
 
 #pragma once
 
@@ -53,7 +57,7 @@ __device__ inline auto rounded_codes(const double* values) {
         return finish::rounded(values[0]);
 }
 
-// The results of a row have one store, or two.
+// The results of a row that lie side by side have one store, or two.
 template <int WIDTH>
 __device__ inline void store(finish::ResultCode* to, const double (&values)[WIDTH]) {
     constexpr bool PAIRS = MOVES && sizeof(finish::ResultCode) == 2 && WIDTH > 1;
@@ -65,5 +69,148 @@ __device__ inline void store(finish::ResultCode* to, const double (&values)[WIDT
     for (int i = 0; i < COUNT; ++i) results.codes[i] = rounded_codes<PAIRS>(values + (PAIRS ? 2 : 1) * i);
     *reinterpret_cast<decltype(results)*>(to) = results;
 }
+
+// The results of a row that lie STEP apart, of those columns that exist.  Two 16-bit ones are rounded at once, as one
+// alone takes a branch where it is a bfloat16.
+template <int STEP, int WIDTH>
+__device__ inline void store_apart(finish::ResultCode* to, const double (&values)[WIDTH], int columns) {
+    constexpr bool PAIRS = MOVES && sizeof(finish::ResultCode) == 2 && WIDTH > 1;
+#pragma unroll
+    for (int c = 0; c < WIDTH; c += PAIRS ? 2 : 1) {
+        const auto codes = rounded_codes<PAIRS>(values + c);
+        if (c < columns) to[c * STEP] = static_cast<finish::ResultCode>(codes);
+        if (PAIRS && c + 1 < columns) to[(c + 1) * STEP] = static_cast<finish::ResultCode>(codes >> 16);
+    }
+}
+
+// The totals of a group.
+template <typename ColumnsOfGroup, int WIDTH>
+__device__ inline void add_up(const ColumnsOfGroup& group, double (&totals)[WIDTH]) {
+    typename ColumnsOfGroup::Row x[GROUP];
+    if (group.read(x)) {
+#pragma unroll
+        for (int c = 0; c < WIDTH; ++c) {
+            totals[c] = x[0].number(c);
+#pragma unroll
+            for (int i = 1; i < GROUP; ++i) totals[c] += x[i].number(c);
+            if (MOVES) totals[c] *= UP;
+        }
+        return;
+    }
+#pragma unroll
+    for (int c = 0; c < WIDTH; ++c) {
+        totals[c] = group.number(0, c);
+#pragma unroll 1
+        for (int i = 1; i < GROUP; ++i) totals[c] += group.number(i, c);
+    }
+}
+
+// Writes the results of a group's numbers, where `carry` is the sum before it, which is never -0: of all rows, or of
+// `left`.  Makes of `sums` the totals, divided by UP where MOVES.  Returns whether no result is a NaN.
+template <bool WHOLE, typename ColumnsOfGroup, int WIDTH>
+__device__ inline bool write_rows(const ColumnsOfGroup& group, const typename ColumnsOfGroup::Row (&x)[GROUP],
+                                  finish::ResultCode* to, i64 stride, int left, const double (&carry)[WIDTH],
+                                  double (&sums)[WIDTH]) {
+    double values[WIDTH];
+#pragma unroll
+    for (int i = 0; i < GROUP; ++i) {
+        double earlier[WIDTH];
+#pragma unroll
+        for (int c = 0; c < WIDTH; ++c) {
+            earlier[c] = i ? values[c] : carry[c];
+            sums[c] = i ? sums[c] + x[i].number(c) : x[i].number(c);
+            values[c] = MOVES ? fma(sums[c], UP, carry[c]) : carry[c] + sums[c];
+        }
+        if (WHOLE || i < left) group.template store<WHOLE>(to, EXCLUSIVE ? earlier : values);
+        to += stride;
+    }
+    bool is_number = true;  // a NaN anywhere would have made the last value NaN
+#pragma unroll
+    for (int c = 0; c < WIDTH; ++c) is_number &= values[c] == values[c];
+    return is_number;
+}
+
+// As write_rows.  Returns false where numbers or results are of other kinds.  Without a branch in each row, the
+// additions of rows overlap.
+template <typename ColumnsOfGroup, int WIDTH>
+__device__ inline bool write_plain(const ColumnsOfGroup& group, finish::ResultCode* to, i64 stride, int left,
+                                   const double (&carry)[WIDTH], double (&sums)[WIDTH]) {
+    typename ColumnsOfGroup::Row x[GROUP];
+    bool is_plain = group.read(x);
+#pragma unroll
+    for (int c = 0; c < WIDTH; ++c) is_plain &= carry[c] - carry[c] == 0;
+    if (!is_plain) return false;
+    if (left >= GROUP && group.is_whole()) return write_rows<true>(group, x, to, stride, left, carry, sums);
+    return write_rows<false>(group, x, to, stride, left, carry, sums);
+}
+
+// For any numbers of a column: writes its results, and returns the total.
+template <typename ColumnsOfGroup>
+__device__ __noinline__ double scan_any(ColumnsOfGroup group, finish::ResultCode* to, i64 stride, int left, double carry, int c) {
+    double sum = 0, value = carry;
+#pragma unroll 1
+    for (int i = 0; i < left; ++i) {
+        const double number = group.number(i, c), earlier = value;
+        sum = i ? sum + number : number;
+        value = carry + sum;
+        const double result = EXCLUSIVE ? earlier : value;
+        to[i * stride] = result != result ? finish::not_a_number() : finish::rounded(result);
+    }
+    return sum;
+}
+
+// The numbers of a row that a thread has, of columns that lie side by side, BESIDE at a time.
+template <int UNIT, int BESIDE>
+struct StagedNumbers {
+    RowNumbers<BESIDE> parts[UNIT / BESIDE];
+
+    __device__ double number(int c) const { return parts[c / BESIDE].number(c % BESIDE); }
+};
+
+// A thread's group of UNIT columns in shared memory, whose rows lie PITCH bytes apart: columns side by side where rows
+// are aligned; else STEP columns apart, and each row begins where it does in its granule of 16 bytes.  Row i has the
+// place of row i ^ key.
+template <int UNIT, int STEP, int PITCH>
+struct StagedGroup {
+    static constexpr bool WHOLE_ROWS = LAYOUT == ALIGNED;
+    static constexpr int BESIDE = WHOLE_ROWS ? UNIT : 1;
+    typedef StagedNumbers<UNIT, BESIDE> Row;
+
+    const char* rows;
+    u32 skew, step;  // where rows begin anywhere: the address of the first, and bytes from one to the next
+    int columns;     // that exist
+    int key = 0;
+
+    __device__ const Code* row(int i) const {
+        return reinterpret_cast<const Code*>(rows + (i ^ key) * PITCH + (WHOLE_ROWS ? 0 : (skew + i * step) % 16));
+    }
+
+    // Where a column is in a row.
+    __device__ static int place(int c) { return WHOLE_ROWS ? c : c * STEP; }
+    __device__ double number(int i, int c) const { return to_binary64(row(i)[place(c)]); }
+
+    // All rows.  Returns whether their numbers can be moved.
+    __device__ bool read(Row (&x)[GROUP]) const {
+        u32 found = 0;
+#pragma unroll
+        for (int i = 0; i < GROUP; ++i)
+#pragma unroll
+            for (int part = 0; part < UNIT / BESIDE; ++part) {
+                x[i].parts[part] = *reinterpret_cast<const RowNumbers<BESIDE>*>(row(i) + part * STEP);
+                x[i].parts[part].look_for_others(found);
+            }
+        return !MOVES || !found_others(found);
+    }
+
+    __device__ bool is_whole() const { return WHOLE_ROWS || columns == UNIT; }
+
+    template <bool WHOLE>
+    __device__ void store(finish::ResultCode* to, const double (&values)[UNIT]) const {
+        if constexpr (WHOLE_ROWS)
+            scan::store(to, values);
+        else
+            store_apart<STEP>(to, values, WHOLE ? UNIT : columns);
+    }
+};
 
 }  // namespace tcu::scan
