@@ -48,6 +48,7 @@ STRUCTURES = {
     "short_scan": "Scan", "tile_scan": "Scan", "scan": "Scan", "long_scan": "Scan", "columns": "Columns", "moments": "Moments", "column_scan": "ColumnScan",
     "column_walk": "ColumnScan",
     "exact_rows": "ExactRows", "exact_short_rows": "ExactShortRows", "exact_columns": "ExactColumns",
+    "segment_tiles": "SegmentTiles", "segment_chunks": "SegmentChunks",
     "exact_segments": "ExactSegments", "long_exact_segments": "LongExactSegments",
 }  # fmt: skip
 MULTIPROCESSORS, L2 = 3, 5120

@@ -14,13 +14,10 @@ __device__ inline int line_of_lane(int lane) {
     return static_cast<int>(__brev(lane) / 2 / ((1u << 31) / COUNT));
 }
 
-// The sums of COUNT consecutive lines.  Each lane has that of line_of_lane.
+// The sums of COUNT lines, of each of which a lane has a number.  Each lane has that of line_of_lane.
 template <int COUNT>
-__device__ inline double sums_of_lines(const Group* first) {
+__device__ inline double tree_of_lines(double (&sums)[COUNT]) {
     const int lane = threadIdx.x % WARP;
-    double sums[COUNT];
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) sums[i] = total(first[i * WARP + (REVERSE ? WARP - 1 - lane : lane)]);
     // The tree over all lanes.  While a lane has several lines, it keeps half of them and leaves the other half to
     // its partner.
 #pragma unroll
@@ -37,6 +34,16 @@ __device__ inline double sums_of_lines(const Group* first) {
         }
     }
     return sums[0];
+}
+
+// The sums of COUNT consecutive lines.  Each lane has that of line_of_lane.
+template <int COUNT>
+__device__ inline double sums_of_lines(const Group* first) {
+    const int lane = threadIdx.x % WARP;
+    double sums[COUNT];
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) sums[i] = total(first[i * WARP + (REVERSE ? WARP - 1 - lane : lane)]);
+    return tree_of_lines(sums);
 }
 
 // The running sums inside a group, whose numbers are finite.
