@@ -14,9 +14,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from cuda_on_host import STUCK
 from numbers_of_all_kinds import KINDS, draw
-from test_kernels_on_host import BITS, ORDERS, HostGpu, Result, alike, complaint_about, placed
+from test_kernels_on_host import ORDERS, HostGpu, Result, alike, placed
 
 import tcu
 from tcu.formats import format_of
@@ -61,7 +60,11 @@ def scanned(
 def wanted(x: Any, offsets: Any, exclusive: bool = False, reverse: bool = False, dtype: Any = None) -> Any:
     with np.errstate(all="ignore"):
         return tcu.segment_cumsum(
-            x, np.asarray(offsets), exclusive=exclusive, reverse=reverse, dtype=np.dtype(dtype or x.dtype).name
+            x,
+            np.asarray(offsets),
+            exclusive=exclusive,
+            reverse=reverse,
+            dtype=np.dtype(dtype or x.dtype).name,
         )
 
 
@@ -93,7 +96,18 @@ def test_long_segments_among_short_ones(host: HostGpu, dtype: Any, exclusive: bo
     chunk = 16384 // np.dtype(dtype).itemsize
     for case, kind in enumerate(("normal", "spread", "special")):
         host.tuned = {"mean": case % 2 * 1000_000}
-        lengths = [0, 0, chunk // 2, chunk // 2 + 1, chunk, chunk + 1, 3 * chunk, 35 * chunk - 3, chunk - 1, *rng.integers(0, 20, 60)]
+        lengths = [
+            0,
+            0,
+            chunk // 2,
+            chunk // 2 + 1,
+            chunk,
+            chunk + 1,
+            3 * chunk,
+            35 * chunk - 3,
+            chunk - 1,
+            *rng.integers(0, 20, 60),
+        ]
         offsets = offsets_of(rng, lengths)
         x = draw(rng, int(offsets[-1]), dtype, kind)
         found = scanned(host, x, offsets, exclusive, reverse, None, (case, case // 2))
@@ -104,7 +118,17 @@ def test_long_segments_among_short_ones(host: HostGpu, dtype: Any, exclusive: bo
 @dtypes
 def test_few_segments_and_empty_arrays(host: HostGpu, dtype: Any) -> None:
     rng = np.random.default_rng(3)
-    for lengths in ([0, 0], [0] * 170, [1, 1], [7, 0, 0], [5000, 2], [3] * 31, [3] * 32, [3] * 63, [256] * 33):
+    for lengths in (
+        [0, 0],
+        [0] * 170,
+        [1, 1],
+        [7, 0, 0],
+        [5000, 2],
+        [3] * 31,
+        [3] * 32,
+        [3] * 63,
+        [256] * 33,
+    ):
         offsets = offsets_of(rng, lengths)
         x = draw(rng, int(offsets[-1]), dtype, "normal")
         assert alike(scanned(host, x, offsets), wanted(x, offsets)), lengths

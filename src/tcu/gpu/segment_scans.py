@@ -5,7 +5,7 @@ from __future__ import annotations
 from tcu.formats.format import Format
 from tcu.gpu.configs import SegmentScanConfig
 from tcu.gpu.device import Gpu
-from tcu.gpu.launch import OTHER, OUT, ROOM, SPACE, Given, KernelChoice, Recipe, Space, X
+from tcu.gpu.launch import OTHER, OUT, ROOM, Given, KernelChoice, Recipe, Space, X
 from tcu.gpu.scans import MAX_LEVELS
 from tcu.gpu.segments import STATES, Lists, WorkQueue
 from tcu.gpu.structs import struct
@@ -76,7 +76,9 @@ def segment_scan_recipe(
     apart = size != target_size
     long = n > tuned.mean * segments / size
     tile = tuned.tile[long] // size
-    per_warp = _per_warp(n * size, segments, tuned.data[long], tuned.most_per_warp, gpu.multiprocessors * tuned.busy)
+    per_warp = _per_warp(
+        n * size, segments, tuned.data[long], tuned.most_per_warp, gpu.multiprocessors * tuned.busy
+    )
     longs = min(segments, n // (tile + 1))
     items = longs + n // (_CHUNK // size) if longs else 0
     levels = sum((items >> 5 * level) + 1 for level in range(MAX_LEVELS))
@@ -125,4 +127,6 @@ def _by_blocks(
     problem = SegmentScan(0, n, 0, segments, 0, per_block)
     takes: dict[str, Given] = {"data": X, "offsets": OTHER, "out": OUT}
     blocks = max(-(-segments // per_block), 1)
-    return Recipe((KernelChoice("segment_scan", {**macros, "LAYOUT": "SHIFTED"}, blocks, _THREADS, problem, takes),))
+    return Recipe(
+        (KernelChoice("segment_scan", {**macros, "LAYOUT": "SHIFTED"}, blocks, _THREADS, problem, takes),)
+    )

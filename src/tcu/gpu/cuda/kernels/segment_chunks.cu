@@ -94,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) segment_chunks(c
             scan::scan_part(x, scan::LanesOfRow{lane, 0, WARP}, start, r);
             const int low = max(-offset, 0), high = min(count - offset, scan::GROUP);
             if (has_some(offset))
-                scan::write_part<ragged::RESULT_SIZE>(results + offset * ragged::RESULT_SIZE, r, low, high);
+                ragged::write_group(results + offset * ragged::RESULT_SIZE, r, low, high);
         }
         number = next;
         load::release_to_copies();

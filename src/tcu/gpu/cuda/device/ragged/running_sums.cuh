@@ -108,6 +108,37 @@ __device__ inline void scan_exactly(const SegmentTile& tile) {
 constexpr bool MAY_BE_EXACT = false;
 #endif
 
+#ifndef TURNED
+#define TURNED 1
+#endif
+
+// Writes results `low` to `high` - 1 of a group.  Lanes begin at different ones: groups lie in as few banks as they have
+// numbers, where each lane would wait for others.
+__device__ inline void write_group(char* at, const scan::Results& r, int low, int high) {
+    if constexpr (RESULT_SIZE == 2 || !TURNED) {
+        scan::write_part<RESULT_SIZE>(at, r, low, high);
+    } else {
+        constexpr int SIDE_BY_SIDE = 128 / (scan::GROUP * RESULT_SIZE);  // lanes whose groups lie in different banks
+        const int turn = threadIdx.x / SIDE_BY_SIDE % scan::GROUP;
+        finish::ResultCode codes[scan::GROUP];
+#pragma unroll
+        for (int i = 0; i < scan::GROUP; ++i) codes[i] = r.codes[i];
+#pragma unroll
+        for (int step = scan::GROUP / 2; step > 0; step /= 2) {
+            finish::ResultCode turned[scan::GROUP];
+#pragma unroll
+            for (int i = 0; i < scan::GROUP; ++i) turned[i] = turn & step ? codes[(i + step) % scan::GROUP] : codes[i];
+#pragma unroll
+            for (int i = 0; i < scan::GROUP; ++i) codes[i] = turned[i];
+        }
+#pragma unroll
+        for (int i = 0; i < scan::GROUP; ++i) {
+            const int which = (i + turn) % scan::GROUP;
+            if (which >= low && which < high) reinterpret_cast<finish::ResultCode*>(at)[which] = codes[i];
+        }
+    }
+}
+
 // A lane has a group.  Segments lie in the lanes one after another, as many at a time as 32 lanes have room for; of a
 // longer one come its lines, and what is left of it comes with the segments behind it.
 __device__ inline void scan_groups(const SegmentTile& tile, u32* list) {
@@ -148,7 +179,7 @@ __device__ inline void scan_groups(const SegmentTile& tile, u32* list) {
         scan::Results r;
         const double sum = scan::scan_part(x, scan::LanesOfRow{lane - first, first, WARP}, start, r);
         const int low = REVERSE ? max(-offset, 0) : 0, high = REVERSE ? scan::GROUP : min(own_length - offset, scan::GROUP);
-        if (has_group) scan::write_part<RESULT_SIZE>(tile.results + at * RESULT_SIZE, r, low, high);
+        if (has_group) write_group(tile.results + at * RESULT_SIZE, r, low, high);
         if (together) {
             segment += together;
             done = 0;
