@@ -14,8 +14,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from cuda_on_host import STUCK
 from numbers_of_all_kinds import KINDS, draw
-from test_kernels_on_host import ORDERS, HostGpu, Result, alike, placed
+from test_kernels_on_host import BITS, ORDERS, HostGpu, Result, alike, complaint_about, placed
 
 import tcu
 from tcu.formats import format_of
@@ -148,3 +149,35 @@ def test_valid_segments_keep_their_sums_beside_wrong_offsets(host: HostGpu, dtyp
             part = slice(right[segment], right[segment + 1])
             left_out = {segment, segment + 1} & set(wrong)
             assert alike(found[part], np.full_like(x[part], 77) if left_out else every[part])
+
+
+@pytest.mark.parametrize(
+    ("dtype", "entry", "right", "wrong"),
+    [
+        (np.float32, "segment_tiles", "            load::wait_for_copy(full, odd);\n", ""),
+        (np.float16, "segment_tiles", "if (marks >> i & 1) running = 0;", ""),
+        (np.float16, "segment_tiles", "below ? earlier - at_mark : before_pass + earlier;", "before_pass + earlier;"),
+        (np.float16, "segment_tiles", "before_pass = marked ? total - at_last_mark : before_pass + total;", ""),
+        (np.float32, "segment_tiles", "start = first ? 0 : before_line;", "start = 0;"),
+        (np.float32, "segment_tiles", "first = 31 - __clz(starts & ((2u << lane) - 1) | 1);", "first = 0;"),
+        (np.float32, "segment_tiles", "(i + turn) % scan::GROUP", "i"),
+        (np.float32, "segment_tiles", "    if (rest < count) to[rest] = codes[rest];\n", ""),
+        (ml_dtypes.bfloat16, "segment_tiles", "return exact::fits(top, bottom, MOST_LOG, 53);", "return true;"),
+        (np.float32, "segment_chunks", "        load::wait_for_copy(&full, odd);\n", ""),
+        (np.float32, "segment_chunks", "const double start = carry +", "const double start ="),
+        (np.float32, "segment_chunks", "total = __shfl_sync(ALL, sums, WARP - 1);", ""),
+        (np.float32, "segment_chunks", "if (place) before[level]", "before[level]"),
+    ],
+)  # fmt: skip
+def test_an_error_in_a_kernel_is_seen(host: HostGpu, dtype: Any, entry: str, right: str, wrong: str) -> None:
+    rng = np.random.default_rng(5)
+    chunk = 16384 // np.dtype(dtype).itemsize
+    offsets = offsets_of(
+        rng, [*rng.geometric(1 / 30, 40), *rng.geometric(1 / 600, 5), 40 * chunk, chunk + 1, 2]
+    )
+    narrow = dtype is ml_dtypes.bfloat16
+    x = draw(rng, int(offsets[-1]), dtype, "spread" if narrow else "normal")
+    options = False, False, np.float64 if narrow else dtype
+    expected = wanted(x, offsets, *options)
+    seen = complaint_about(host, entry, right, wrong, lambda: scanned(host, x, offsets, *options), expected)
+    assert seen in (BITS, STUCK)
