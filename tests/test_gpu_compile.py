@@ -403,8 +403,8 @@ STAGED_SCANS: dict[str, dict[str, Any]] = {
     "segment_tiles.cu": {**_RAGGED, **_NARROW, "PART": 17},
     "segment_tiles.cu, wide": {**_RAGGED, **_WIDE, "PART": 17, "APART": 1},
     "segment_tiles.cu, a group": {**_RAGGED, "ELEMENT": "BINARY32", "RESULT": 2, "PART": 8},
-    "segment_chunks.cu": {**_RAGGED, **_NARROW, "PART": 17, "THREADS": 128, "RESIDENT": 8},
-    "segment_chunks.cu, wide": {**_RAGGED, "ELEMENT": "BINARY32", "RESULT": 3, "PART": 8, "APART": 1, "THREADS": 128, "RESIDENT": 4},
+    "segment_chunks.cu": {**_RAGGED, **_NARROW, "PART": 17, "THREADS": 128, "STAGES": 2, "RESIDENT": 6},
+    "segment_chunks.cu, wide": {**_RAGGED, "ELEMENT": "BINARY32", "RESULT": 3, "PART": 8, "APART": 1, "THREADS": 128, "STAGES": 1, "RESIDENT": 4},
 }  # fmt: skip
 """Through shared memory, on sm_90 and later."""
 

@@ -163,7 +163,7 @@ def test_valid_segments_keep_their_sums_beside_wrong_offsets(host: HostGpu, dtyp
         (np.float32, "segment_tiles", "(i + turn) % scan::GROUP", "i"),
         (np.float32, "segment_tiles", "    if (rest < count) to[rest] = codes[rest];\n", ""),
         (ml_dtypes.bfloat16, "segment_tiles", "return exact::fits(top, bottom, MOST_LOG, 53);", "return true;"),
-        (np.float32, "segment_chunks", "        load::wait_for_copy(&full, odd);\n", ""),
+        (np.float32, "segment_chunks", "        load::wait_for_copy(&full[stage], odd >> stage & 1);\n", ""),
         (np.float32, "segment_chunks", "const double start = carry +", "const double start ="),
         (np.float32, "segment_chunks", "total = __shfl_sync(ALL, sums, WARP - 1);", ""),
         (np.float32, "segment_chunks", "if (place) before[level]", "before[level]"),

@@ -455,10 +455,8 @@ class SegmentScanConfig(Config):
     """Segments that a warp has at most, however short."""
     busy: int
     """Warps for each multiprocessor that keep a GPU busy: with fewer segments, each has fewer of them."""
-    threads: int
-    """Of a block of segment_chunks.cu."""
-    chunks: int
-    """Blocks of it on a multiprocessor."""
+    chunks: tuple[int, int, int]
+    """Of segment_chunks.cu: threads of a block, chunks that a block has room for, and blocks on a multiprocessor."""
     blocks: int
     """Of segment_scan.cu for each multiprocessor before one block takes several segments."""
 

@@ -56,7 +56,7 @@ SegmentTiles = struct("SegmentTiles", """
 SegmentChunks = struct("SegmentChunks", """
     const void* data;
     void* out;
-    i64 results;  // where these lie in shared memory
+    i64 results, stage;  // where the results of a chunk lie in shared memory, and the next chunk
     ragged::WorkQueue queue;
 """)  # fmt: skip
 
@@ -99,11 +99,13 @@ def segment_scan_recipe(
     )  # fmt: skip
     if not longs:
         return Recipe((every,))
+    threads, stages, resident = tuned.chunks
     behind = _lines(_LINE + _CHUNK + _AROUND)
+    stage = behind + (_lines(_LINE + _CHUNK // size * target_size) if apart else 0)
     chunks = KernelChoice(
-        "segment_chunks", {**macros, "THREADS": tuned.threads, "RESIDENT": tuned.chunks},
-        min(items, gpu.multiprocessors * tuned.chunks), tuned.threads, SegmentChunks(0, 0, behind, queue), takes,
-        shared=behind + (_LINE + _CHUNK // size * target_size if apart else 0),
+        "segment_chunks", {**macros, "THREADS": threads, "STAGES": stages, "RESIDENT": resident},
+        min(items, gpu.multiprocessors * resident), threads, SegmentChunks(0, 0, behind, stage, queue), takes,
+        shared=stages * stage,
     )  # fmt: skip
     return Recipe((every, chunks), lists.room, Space("segment scans", STATES // 2))
 
