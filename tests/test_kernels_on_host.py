@@ -103,7 +103,9 @@ class HostGpu:
 
     def _start(self, choice: KernelChoice, kernel: Any, stream: int) -> None:
         entry, problem = choice.entry or choice.source, choice.problem
-        assert choice.cooperative == (entry == "long_scan")  # whose blocks wait for each other
+        assert choice.cooperative == (
+            entry in ("long_scan", "segment_chunks")
+        )  # whose blocks wait for each other
         self.launches.append(entry)
         self.problems[entry] = problem
         self.seed += 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from tcu.formats.format import Format
 from tcu.gpu.configs import SegmentScanConfig
 from tcu.gpu.device import Gpu
@@ -26,8 +28,6 @@ _LINE = 128
 _AROUND = 48
 """Bytes that are read behind a group's first one, and lie behind it."""
 _MAX_BLOCKS = (1 << 31) - 1
-_EXACT_PART = 17
-"""Numbers of a lane where sums are exact: odd, so that lanes read from different banks."""
 
 
 SegmentScan = struct("SegmentScan", """
@@ -48,7 +48,7 @@ SegmentTiles = struct("SegmentTiles", """
     void* out;
     i64 per_warp;  // segments, which follow each other
     i64 tile;      // numbers that have room; a longer segment is long
-    i64 begins, numbers, results;  // where these lie in shared memory
+    i64 begins, numbers, results;  // where these lie in shared memory, from the marks on
     ragged::WorkQueue queue;
 """)  # fmt: skip
 
@@ -59,6 +59,20 @@ SegmentChunks = struct("SegmentChunks", """
     i64 results, stage;  // where the results of a chunk lie in shared memory, and the next chunk
     ragged::WorkQueue queue;
 """)  # fmt: skip
+
+
+class Windows(NamedTuple):
+    """Where a warp of cuda/device/ragged/segment_windows.cuh has what, in bytes from the marks on."""
+
+    begins: int
+    numbers: int
+
+
+def window_memory(tile: int, marked: bool, per_warp: int, head: int) -> Windows:
+    """For windows of so many numbers, of 16 bits if ``marked``, and runs of so many segments; ``head`` bytes lie before the marks."""
+    marks = 4 * (((tile + 8) // 512 + 1) * 16 + 1) if marked else 0
+    begins = -(-marks // 8) * 8
+    return Windows(begins, _lines(head + begins + 2 * (per_warp + 1)) - head)
 
 
 def segment_scan_recipe(
@@ -74,6 +88,7 @@ def segment_scan_recipe(
         return _by_blocks(n, segments, macros, gpu, tuned)
     size, target_size = element.dtype.itemsize, target.dtype.itemsize
     apart = size != target_size
+    marked = size == target_size == 2
     long = n > tuned.mean * segments / size
     tile = tuned.tile[long] // size
     per_warp = _per_warp(
@@ -87,25 +102,28 @@ def segment_scan_recipe(
     if longs:
         takes |= {**lists.queue, "queue.slots": (ROOM, lists.behind)}
     macros |= {
-        "LAYOUT": "ALIGNED", "LEVELS": 1, "PART": _EXACT_PART if size == 2 else _GROUP // size, "APART": int(apart)
+        "LAYOUT": "ALIGNED", "LEVELS": 1, "PART": _GROUP // size, "APART": int(apart),
+        "MARKED": int(marked),
     }  # fmt: skip
-    begins = 16 + 4 * _WARP + (4 * (tile // 32 + 2) if size == 2 else 0)
-    numbers = _lines(begins + 2 * (per_warp + 1))
-    results = numbers + _lines(_LINE + tile * size + _AROUND)
-    problem = SegmentTiles(0, n, 0, segments, 0, per_warp, tile, begins, numbers, results, queue)
+    head = 16 + 4 * _WARP
+    windows = window_memory(tile, marked, per_warp, head)
+    results = windows.numbers + _lines(_LINE + tile * size + _AROUND)
+    problem = SegmentTiles(0, n, 0, segments, 0, per_warp, tile, *windows, results, queue)
     every = KernelChoice(
         "segment_tiles", {**macros, "RESIDENT": tuned.resident[long]}, max(-(-segments // per_warp), 1), _WARP, problem,
-        {**takes, "offsets": OTHER}, shared=results + (_LINE + tile * target_size if apart else 0),
+        {**takes, "offsets": OTHER}, shared=head + results + (_LINE + tile * target_size if apart else 0),
     )  # fmt: skip
     if not longs:
         return Recipe((every,))
     threads, stages, resident = tuned.chunks
     behind = _lines(_LINE + _CHUNK + _AROUND)
     stage = behind + (_lines(_LINE + _CHUNK // size * target_size) if apart else 0)
+    stages = min(stages, gpu.shared_memory // stage)
+    resident = min(resident, max(gpu.shared_memory // (stages * stage + _LINE * 8), 1))
     chunks = KernelChoice(
         "segment_chunks", {**macros, "THREADS": threads, "STAGES": stages, "RESIDENT": resident},
         min(items, gpu.multiprocessors * resident), threads, SegmentChunks(0, 0, behind, stage, queue), takes,
-        shared=stages * stage,
+        shared=stages * stage, cooperative=True,
     )  # fmt: skip
     return Recipe((every, chunks), lists.room, Space("segment scans", STATES // 2))
 

@@ -1,16 +1,18 @@
 // Running sums within long segments: the chunks that segment_tiles.cu has put in the queue, by the plan of
 // tcu/plan/scan.py.
 //
-// A block takes a chunk (16 KiB) at a time, in the order of the queue, so that what it waits for is always under way: the
-// totals of the segment's chunks before.  While it waits, its next chunk is copied to shared memory.
+// A block takes chunks (16 KiB) in the order of the queue.  One warp has them copied to shared memory and their results
+// copied to memory; some add up lines, and scan them, with results in place of numbers; one hands on the chunk's total;
+// one finds the sum of the segment before the chunk.  The next chunk's lines are added up first: so what another block
+// waits for is there early.
 //
 // Compiled with what ragged/running_sums.cuh needs, for sm_90 and later, and
 //   APART      1: results have a place of their own
-//   THREADS    of a block: two warps or more, which have the same number of lines
-//   STAGES     chunks that have room: 1 or 2
+//   THREADS    of a block
+//   STAGES     chunks that have room: 3 or more
 //   RESIDENT   blocks per multiprocessor that the registers must allow
+// All blocks run at the same time, as they wait for each other.
 
-#include "device/load/bulk_copy.cuh"
 #include "device/ragged/chunk_queue.cuh"
 #include "device/ragged/running_sums.cuh"
 
@@ -18,8 +20,9 @@ using namespace tcu;
 
 #include "generated/segment_scans/SegmentChunks.inc"
 
-constexpr int WARPS = THREADS / WARP, LINES_OF_WARP = scan::LINES / WARPS;
-constexpr int LINE = 128;  // bytes of memory that are lines of shared memory, too (load/ring.cuh)
+constexpr int SCANNING = THREADS / WARP - 3, MOVE = SCANNING, HAND_ON = SCANNING + 1, CARRY = SCANNING + 2;  // warps
+constexpr int LINES_OF_WARP = scan::LINES / SCANNING;
+static_assert(LINES_OF_WARP * SCANNING == scan::LINES, "warps have the same number of lines");
 
 // A chunk of a segment, and where it lies.
 struct QueuedChunk {
@@ -28,108 +31,219 @@ struct QueuedChunk {
 
     __device__ u32 chunk() const { return number - item.first; }
     __device__ i64 left() const { return item.length - chunk() * ragged::CHUNK; }
+    __device__ bool is_last() const { return left() <= ragged::CHUNK; }
     __device__ int count() const { return static_cast<int>(min(left(), ragged::CHUNK)); }
     __device__ i64 begin() const { return item.begin + (REVERSE ? left() - count() : chunk() * ragged::CHUNK); }
 };
 
+struct SegmentChunksMemory {
+    // Barriers: a chunk has been copied, its lines have been added up, what comes before it is known, and all is done.
+    u64 full[STAGES], summed[STAGES], found[STAGES], done[STAGES];
+    QueuedChunk chunks[STAGES];
+    double totals[STAGES][scan::LINES];  // of lines
+    double carries[STAGES];
+};
+
+// One of a block's chunks after another, and the stage that it lies in.
+struct Turn {
+    int stage = 0;
+    u32 odd = 0;
+
+    __device__ void next() {
+        if (++stage == STAGES) {
+            stage = 0;
+            odd ^= 1;
+        }
+    }
+};
+
+struct ChunkPlaces {
+    const SegmentChunks& p;
+    SegmentChunksMemory& room;
+    char* stages;
+
+    __device__ u64 address(const QueuedChunk& c) const {
+        return reinterpret_cast<u64>(static_cast<const Code*>(p.data) + c.begin());
+    }
+    __device__ finish::ResultCode* to(const QueuedChunk& c) const { return static_cast<finish::ResultCode*>(p.out) + c.begin(); }
+    __device__ char* numbers(int stage) const { return stages + stage * p.stage + address(room.chunks[stage]) % ragged::LINE; }
+    __device__ char* results(int stage) const {
+        if (!APART) return numbers(stage);
+        return stages + stage * p.stage + p.results + reinterpret_cast<u64>(to(room.chunks[stage])) % ragged::LINE;
+    }
+    // Waits for a chunk; false: there is none.
+    __device__ bool has(const Turn& turn) const {
+        load::wait_for_copy(&room.full[turn.stage], turn.odd);
+        return room.chunks[turn.stage].number < ragged::items_on(p.queue);
+    }
+};
+
+// By the warp that moves chunks.
+__device__ inline void move_chunks(const ChunkPlaces& places) {
+    const SegmentChunks& p = places.p;
+    SegmentChunksMemory& room = places.room;
+    const int lane = threadIdx.x % WARP;
+    const u32 items = ragged::items_on(p.queue);
+    const auto load = [&](int stage, u32 number) {
+        QueuedChunk next;
+        next.number = number;
+        if (number < items) next.item = p.queue.items[number];
+        room.chunks[stage] = next;
+        if (number >= items) {
+            load::arrive(&room.full[stage]);
+            return;
+        }
+        const u64 from = places.address(next), shift = from % 16;
+        load::copy_bulk(places.numbers(stage) - shift, reinterpret_cast<const void*>(from - shift),
+                        static_cast<u32>(shift + next.count() * ragged::SIZE + 15) / 16 * 16, &room.full[stage]);
+    };
+    // The blocks' first chunks come one after another, then their second ones, and so on: otherwise each block would
+    // wait for the second chunk of the one before.
+    if (lane == 0)
+        for (u32 i = 0; i < STAGES; ++i) load(i, blockIdx.x + i * gridDim.x);
+    __syncwarp();
+    for (Turn turn; places.has(turn); turn.next()) {
+        load::wait_for_copy(&room.done[turn.stage], turn.odd);
+        const QueuedChunk& chunk = room.chunks[turn.stage];
+        ragged::store_results(places.to(chunk), places.results(turn.stage), chunk.count());
+        __syncwarp();
+        if (lane == 0) {
+            const u32 number = STAGES * gridDim.x + atomicAdd(p.queue.state + ragged::TICKETS, 1u);
+            load::wait_for_stores();
+            load(turn.stage, number);
+        }
+        __syncwarp();
+    }
+}
+
+// The sum of a chunk's lines up to each of them; by a whole warp.
+__device__ inline double sums_of_lines(const SegmentChunksMemory& room, int stage) {
+    const int lane = threadIdx.x % WARP;
+    return scan::inclusive<scan::LINES>(room.totals[stage][lane % scan::LINES], lane);
+}
+
+__device__ inline void hand_on_chunks(const ChunkPlaces& places) {
+    SegmentChunksMemory& room = places.room;
+    const int lane = threadIdx.x % WARP;
+    for (Turn turn; places.has(turn); turn.next()) {
+        load::wait_for_copy(&room.summed[turn.stage], turn.odd);
+        const QueuedChunk& chunk = room.chunks[turn.stage];
+        const double lines = sums_of_lines(room, turn.stage);
+        if (lane == scan::LINES - 1 && !chunk.is_last()) ragged::hand_on(places.p.queue, chunk.item.first, chunk.chunk(), lines);
+        __syncwarp();
+        if (lane == 0) load::arrive(&room.done[turn.stage]);
+    }
+}
+
+__device__ inline void find_carries(const ChunkPlaces& places) {
+    SegmentChunksMemory& room = places.room;
+    const int lane = threadIdx.x % WARP;
+    for (Turn turn; places.has(turn); turn.next()) {
+        load::wait_for_copy(&room.summed[turn.stage], turn.odd);
+        const QueuedChunk& chunk = room.chunks[turn.stage];
+        const double total = __shfl_sync(ALL, sums_of_lines(room, turn.stage), scan::LINES - 1);
+        const double carry =
+            ragged::before_chunk(places.p.queue, chunk.item.first, chunk.chunk(), total, chunk.is_last());
+        if (lane == 0) {
+            room.carries[turn.stage] = carry;
+            load::arrive(&room.found[turn.stage]);
+        }
+        __syncwarp();
+    }
+}
+
+// The lines of a warp in a chunk.
+struct Lines {
+    int first, count;  // of lines: the warp's first; and numbers of the chunk
+
+    // Where the lane's group of a line begins, which may lie outside the chunk.
+    __device__ int offset(int line) const {
+        const int group = (first + line) * WARP + static_cast<int>(threadIdx.x) % WARP;
+        return REVERSE ? count - (group + 1) * scan::GROUP : group * scan::GROUP;
+    }
+    __device__ bool has_some(int offset) const { return REVERSE ? offset + scan::GROUP > 0 : offset < count; }
+    __device__ void read(const char* numbers, int offset, scan::Group& x) const {
+        scan::read_part<ragged::SIZE>(numbers + (has_some(offset) ? offset : 0) * ragged::SIZE, x);
+    }
+};
+
+__device__ inline void add_up(const ChunkPlaces& places, int stage, int warp) {
+    SegmentChunksMemory& room = places.room;
+    const int lane = threadIdx.x % WARP;
+    const Lines own = {warp * LINES_OF_WARP, room.chunks[stage].count()};
+    const char* const numbers = places.numbers(stage);
+    double sums[LINES_OF_WARP];
+#pragma unroll
+    for (int i = 0; i < LINES_OF_WARP; ++i) {
+        scan::Group x;
+        own.read(numbers, own.offset(i), x);
+        sums[i] = scan::total(x);
+    }
+    const double sum = scan::tree_of_lines(sums);
+    if (lane < LINES_OF_WARP) room.totals[stage][own.first + scan::line_of_lane<LINES_OF_WARP>(lane)] = sum;
+    __syncwarp();
+    if (lane == 0) load::arrive(&room.summed[stage]);
+}
+
+__device__ inline void scan_lines(const ChunkPlaces& places, const Turn& turn, int warp) {
+    SegmentChunksMemory& room = places.room;
+    const int stage = turn.stage, lane = threadIdx.x % WARP;
+    const Lines own = {warp * LINES_OF_WARP, room.chunks[stage].count()};
+    const char* const numbers = places.numbers(stage);
+    char* const results = places.results(stage);
+    load::wait_for_copy(&room.found[stage], turn.odd);
+    const double before = scan::exclusive<scan::LINES>(sums_of_lines(room, stage), lane), carry = room.carries[stage];
+#pragma unroll 1
+    for (int i = 0; i < LINES_OF_WARP; ++i) {
+        const double start = carry + __shfl_sync(ALL, before, own.first + i);
+        const int offset = own.offset(i);
+        scan::Group x;
+        own.read(numbers, offset, x);
+        scan::Results r;
+        scan::scan_part(x, scan::LanesOfRow{lane, 0, WARP}, start, r);
+        const int low = max(-offset, 0), high = min(own.count - offset, scan::GROUP);
+        if (own.has_some(offset)) scan::write_part<ragged::RESULT_SIZE>(results + offset * ragged::RESULT_SIZE, r, low, high);
+    }
+    load::release_to_copies();
+    __syncwarp();
+    if (lane == 0) load::arrive(&room.done[stage]);
+}
+
+__device__ inline void scan_chunks(const ChunkPlaces& places, int warp) {
+    Turn turn;
+    if (!places.has(turn)) return;
+    add_up(places, turn.stage, warp);
+    for (bool more = true; more;) {
+        Turn ahead = turn;
+        ahead.next();
+        more = places.has(ahead);
+        if (more) add_up(places, ahead.stage, warp);
+        scan_lines(places, turn, warp);
+        turn = ahead;
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) segment_chunks(const __grid_constant__ SegmentChunks p) {
     extern __shared__ uint4 memory[];
-    __shared__ u64 full[STAGES];
-    __shared__ double totals[scan::LINES];
-    __shared__ double carried;
-    __shared__ QueuedChunk chunks[STAGES];
-    const int lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
-    const u32 items = ragged::items_on(p.queue);
-    const auto room_of = [&](int stage) { return reinterpret_cast<char*>(memory) + stage * p.stage; };
-    const auto address_of = [&](const QueuedChunk& c) {
-        return reinterpret_cast<u64>(static_cast<const Code*>(p.data) + c.begin());
-    };
-    const bool loads = warp == WARPS - 1 && lane == 0;
-    u32 ticket = 0;
-    // The next chunk's way to shared memory.
-    const auto load = [&](int stage) {
-        QueuedChunk next;
-        next.number = ticket;
-        if (ticket < items) {
-            next.item = p.queue.items[ticket];
-            const u64 from = address_of(next), shift = from % 16;
-            load::copy_bulk(room_of(stage) + from % LINE - shift, reinterpret_cast<const void*>(from - shift),
-                            static_cast<u32>(shift + next.count() * ragged::SIZE + 15) / 16 * 16, &full[stage]);
+    __shared__ SegmentChunksMemory room;
+    const ChunkPlaces places = {p, room, reinterpret_cast<char*>(memory)};
+    const int warp = threadIdx.x / WARP;
+    if (threadIdx.x == 0)
+        for (int stage = 0; stage < STAGES; ++stage) {
+            load::prepare(&room.full[stage]);
+            load::prepare(&room.summed[stage], SCANNING);
+            load::prepare(&room.found[stage]);
+            load::prepare(&room.done[stage], SCANNING + 1);
         }
-        chunks[stage] = next;
-        ticket = atomicAdd(p.queue.state + ragged::TICKETS, 1u);
-    };
-    if (loads) {
-        for (int stage = 0; stage < STAGES; ++stage) load::prepare(&full[stage]);
-        ticket = atomicAdd(p.queue.state + ragged::TICKETS, 1u);
-        load(0);
-    }
     __syncthreads();
-    u32 odd = 0;
-#pragma unroll 1
-    for (int stage = 0; chunks[stage].number < items;) {
-        const QueuedChunk now = chunks[stage];
-        const int count = now.count();
-        finish::ResultCode* const to = static_cast<finish::ResultCode*>(p.out) + now.begin();
-        char* const numbers = room_of(stage) + address_of(now) % LINE;
-        char* const results = APART ? room_of(stage) + p.results + reinterpret_cast<u64>(to) % LINE : numbers;
-        // Where a lane's group of a line is.
-        const auto offset_of = [&](int line) {
-            const int group = line * WARP + lane;
-            return REVERSE ? count - (group + 1) * scan::GROUP : group * scan::GROUP;
-        };
-        const auto has_some = [&](int offset) { return REVERSE ? offset + scan::GROUP > 0 : offset < count; };
-        load::wait_for_copy(&full[stage], odd >> stage & 1);
-        odd ^= 1u << stage;
-        double sums[LINES_OF_WARP];
-#pragma unroll
-        for (int i = 0; i < LINES_OF_WARP; ++i) {
-            const int offset = offset_of(warp * LINES_OF_WARP + i);
-            scan::Group x;
-            scan::read_part<ragged::SIZE>(numbers + (has_some(offset) ? offset : 0) * ragged::SIZE, x);
-            sums[i] = scan::total(x);
-        }
-        const double line_sum = scan::tree_of_lines(sums);
-        if (lane < LINES_OF_WARP) totals[warp * LINES_OF_WARP + scan::line_of_lane<LINES_OF_WARP>(lane)] = line_sum;
-        __syncthreads();
-        const double lines = scan::inclusive<scan::LINES>(totals[lane % scan::LINES], lane);
-        const double before_lines = scan::exclusive<scan::LINES>(lines, lane);
-        const int next = STAGES - 1 - stage;
-        if (warp == 0) {
-            const double total = __shfl_sync(ALL, lines, scan::LINES - 1);
-            const double sum =
-                ragged::before_chunk(p.queue, now.item.first, now.chunk(), total, now.left() <= ragged::CHUNK);
-            if (lane == 0) carried = sum;
-        } else if (STAGES > 1 && loads) {
-            load::wait_for_stores();
-            load(next);
-        }
-        __syncthreads();
-        const double carry = carried;
-#pragma unroll 1
-        for (int i = 0; i < LINES_OF_WARP; ++i) {
-            const int line = warp * LINES_OF_WARP + i, offset = offset_of(line);
-            const double start = carry + __shfl_sync(ALL, before_lines, line);
-            scan::Group x;
-            scan::read_part<ragged::SIZE>(numbers + (has_some(offset) ? offset : 0) * ragged::SIZE, x);
-            scan::Results r;
-            scan::scan_part(x, scan::LanesOfRow{lane, 0, WARP}, start, r);
-            const int low = max(-offset, 0), high = min(count - offset, scan::GROUP);
-            if (has_some(offset)) ragged::write_group(results + offset * ragged::RESULT_SIZE, r, low, high);
-        }
-        load::release_to_copies();
-        __syncthreads();
-        if (warp == WARPS - 1) ragged::store_results(to, results, count);
-        if (STAGES == 1) {
-            __syncthreads();
-            if (loads) {
-                load::wait_for_stores();
-                load(stage);
-            }
-            __syncthreads();
-        }
-        stage = next;
-    }
-    if (loads) load::wait_for_stores();
+    if (warp < SCANNING)
+        scan_chunks(places, warp);
+    else if (warp == MOVE)
+        move_chunks(places);
+    else if (warp == HAND_ON)
+        hand_on_chunks(places);
+    else if (warp == CARRY)
+        find_carries(places);
+    __syncthreads();
     ragged::leave(p.queue);
 }

@@ -45,8 +45,12 @@ __device__ inline double wait_for(const u64* slot) {
     return __longlong_as_double(bits);
 }
 
-// Called by a whole warp: hands on the total of a chunk, and of the runs that end with it, and returns the sum of the
-// segment's chunks before.
+__device__ inline void hand_on(const WorkQueue& queue, u32 first, u32 chunk, double total) {
+    grid::publish(slot_of(queue, 0, first, chunk), total);
+}
+
+// Called by a whole warp: the sum of the segment's chunks before one, whose total is handed on by another warp.  Hands on
+// the totals of the runs that end with it.
 __device__ inline double before_chunk(const WorkQueue& queue, u32 first, u32 chunk, double total, bool is_last) {
     const int lane = threadIdx.x % WARP;
     double before[scan::MAX_LEVELS] = {};
@@ -57,7 +61,7 @@ __device__ inline double before_chunk(const WorkQueue& queue, u32 first, u32 chu
         const int place = static_cast<int>(at & 31);
         if (!is_whole && at == 0) break;
         u64* const slots = slot_of(queue, level, first, at - place);
-        if (is_whole && lane == 0) grid::publish(slots + place, total);
+        if (level && is_whole && lane == 0) grid::publish(slots + place, total);
         double known = total;
         if (lane < place) known = wait_for(slots + lane);
         __syncwarp();

@@ -1,143 +1,105 @@
 // Running sums of segments that lie one after another in shared memory, by a warp, whatever their lengths are.
 //
-// Compiled as scan/tile_lines.cuh says, with LEVELS 1 and PART: numbers of a lane where sums are exact; else a group's.
+// Compiled as scan/tile_lines.cuh says, with LEVELS 1 and PART: numbers of a group.
 
 #pragma once
 
-#include "device/exact/range.cuh"
+#include "device/ragged/segment_windows.cuh"
 #include "device/scan/tile_lines.cuh"
-#include "device/warp/uniform.cuh"
 #include "device/warp/warp_scan.cuh"
 
 namespace tcu::ragged {
 
-constexpr int SIZE = sizeof(Code), RESULT_SIZE = sizeof(finish::ResultCode);
-constexpr int MOST_LOG = 13;  // of the numbers of a tile
+constexpr int RESULT_SIZE = sizeof(finish::ResultCode);
 
-// Whole segments in shared memory.
-struct SegmentTile {
-    const char* numbers;
+// A window, and where its results go in shared memory.
+struct SegmentTile : SegmentWindow {
     char* results;
-    int count;  // numbers
-    int segments;
-    const u16* begins;  // of the segments, and the end of the last
-    const u32* marks;   // a bit for each number in the order of the scan, and one more: set where a segment begins
 };
 
-#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
-constexpr bool MAY_BE_EXACT = true;
-
-// Whether no sum of the tile's numbers is rounded, in whatever order they are added up.
-__device__ inline bool sums_are_exact(const SegmentTile& tile) {
-    const int past = static_cast<int>(reinterpret_cast<u64>(tile.numbers) % 16);
-    const uint4* const granules = reinterpret_cast<const uint4*>(tile.numbers - past);
-    exact::PairRange seen;
-    for (int i = threadIdx.x % WARP; i * 16 < past + tile.count * SIZE; i += WARP) {
-        Vector x;
-        x.words = granules[i];
-#pragma unroll
-        for (int word = 0; word < 4; ++word) seen.see(x.word[word]);
-    }
-    const int top = warp::reduce_max(max(seen.top(0), seen.top(1)));
-    const int bottom = exact::FIELDS - warp::reduce_max(exact::FIELDS - min(seen.bottom(0), seen.bottom(1)));
-    return exact::fits(top, bottom, MOST_LOG, 53);
+// Where a segment's mark is: at its first number in the order of the scan, in granules of memory.
+__device__ inline int mark_of(int begin, int end, int count, int past) {
+    return REVERSE ? (past + count + PER_LOAD - 1) / PER_LOAD * PER_LOAD - (past + end) : past + begin;
 }
 
-// Rounds a lane's sums, which are in the order of the scan.
-__device__ inline void round_part(const double (&values)[PART], scan::ExactResults& r) {
-    const auto place = [](int i) { return REVERSE ? PART - 1 - i : i; };
+#if MARKED
+constexpr int LANE_WORDS = 8;  // of a lane
+
+// The numbers of a lane: the lower ones of words are converted, the higher ones moved (scan/numbers.cuh), as each way
+// alone would leave the units of the other idle.
+struct LaneNumbers {
+    double low[LANE_WORDS];
+    u32 high[LANE_WORDS];
+
+    __device__ explicit LaneNumbers(const Vector (&x)[2]) {
 #pragma unroll
-    for (int i = 0; i < PART; i += 2) {
-        if constexpr (RESULT_SIZE == 2) {
-            const u32 pair = scan::rounded_pair(values[i], values[min(i + 1, PART - 1)]);
-            r.codes[place(i)] = static_cast<u16>(pair);
-            if (i + 1 < PART) r.codes[place(i + 1)] = static_cast<u16>(pair >> 16);
-        } else {
-            r.codes[place(i)] = finish::rounded(values[i]);
-            if (i + 1 < PART) r.codes[place(i + 1)] = finish::rounded(values[i + 1]);
+        for (int i = 0; i < LANE_WORDS; ++i) {
+            const u32 word = x[i / 4].word[i % 4];
+            low[i] = to_binary64(static_cast<Code>(word));
+            high[i] = __double2hiint(scan::moved(word, true));
         }
     }
-}
 
-// Where sums are exact, numbers lie in the lanes one after another, wherever segments begin, and the sum of a segment
-// before a lane is the difference of two sums of all numbers.
+    // Adds number i in the order of the scan.
+    __device__ double add_to(double sum, int i) const {
+        const int place = REVERSE ? 2 * LANE_WORDS - 1 - i : i;
+        if (place % 2) return fma(__hiloint2double(static_cast<int>(high[place / 2]), 0), scan::UP, sum);
+        return sum + low[place / 2];
+    }
+};
+
+// Where sums are exact, granules lie in the lanes two by two, wherever segments begin, and the sum of a segment before a
+// lane is the difference of two sums of all numbers.  Results take the places of numbers.
 __device__ inline void scan_exactly(const SegmentTile& tile) {
+    constexpr int NUMBERS = 2 * LANE_WORDS;
     const int lane = threadIdx.x % WARP;
+    const int past = static_cast<int>(reinterpret_cast<u64>(tile.numbers) % 16) / SIZE;
+    uint4* const memory = reinterpret_cast<uint4*>(tile.numbers - past * SIZE);
+    const u16* const marks_of_lanes = reinterpret_cast<const u16*>(tile.marks);
+    const int granules = (past + tile.count + PER_LOAD - 1) / PER_LOAD;
     double before_pass = 0;
 #pragma unroll 1
-    for (int base = 0; base < tile.count; base += WARP * PART) {
-        const int start = base + lane * PART, left = min(tile.count - start, PART);
-        const int at = left > 0 ? REVERSE ? tile.count - start - PART : start : 0;
-        u32 marks = 0;
-        if (left > 0) marks = __funnelshift_r(tile.marks[start / 32], tile.marks[start / 32 + 1], start) & ((1u << PART) - 1);
-        scan::ExactPart x;
-        scan::read_part<2>(tile.numbers + at * SIZE, x);
-        double numbers[PART], sum = 0;
+    for (int base = 0; base < 2 * granules; base += 2 * WARP) {
+        const int first = REVERSE ? granules - base - 2 * lane - 2 : base + 2 * lane;
+        const auto is_one = [&](int i) { return first + i >= 0 && first + i < granules; };
+        Vector x[2];
 #pragma unroll
-        for (int i = 0; i < PART; ++i) {
-            numbers[i] = to_binary64(x.codes[REVERSE ? PART - 1 - i : i]);
+        for (int i = 0; i < 2; ++i) x[i].words = is_one(i) ? memory[first + i] : make_uint4(0, 0, 0, 0);
+        const u32 marks = marks_of_lanes[base / 2 + lane];
+        const LaneNumbers numbers(x);
+        double sum = 0;
+#pragma unroll
+        for (int i = 0; i < NUMBERS; ++i) {
             if (marks >> i & 1) sum = 0;
-            sum += numbers[i];
+            sum = numbers.add_to(sum, i);
         }
-        // Not the difference of both: what lies behind the last number may be NaN.
-        const double all = warp::inclusive_scan<WARP>(sum), earlier = scan::exclusive<WARP>(all, lane);
+        const double all = warp::inclusive_scan<WARP>(sum), earlier = all - sum;
         const u32 marked = __ballot_sync(ALL, marks != 0), below = marked & ((1u << lane) - 1);
         const double at_mark = __shfl_sync(ALL, earlier, below ? 31 - __clz(below) : 0);
         double running = below ? earlier - at_mark : before_pass + earlier;
         const double total = __shfl_sync(ALL, all, WARP - 1);
         const double at_last_mark = __shfl_sync(ALL, earlier, marked ? 31 - __clz(marked) : 0);
         before_pass = marked ? total - at_last_mark : before_pass + total;
-        double values[PART];
 #pragma unroll
-        for (int i = 0; i < PART; ++i) {
-            if (marks >> i & 1) running = 0;
-            if (EXCLUSIVE) values[i] = running;
-            running += numbers[i];
-            if (!EXCLUSIVE) values[i] = running;
+        for (int i = 0; i < NUMBERS; i += 2) {
+            double values[2];
+#pragma unroll
+            for (int j = 0; j < 2; ++j) {
+                if (marks >> (i + j) & 1) running = 0;
+                if (EXCLUSIVE) values[j] = running;
+                running = numbers.add_to(running, i + j);
+                if (!EXCLUSIVE) values[j] = running;
+            }
+            const int word = (REVERSE ? NUMBERS - 1 - i : i) / 2;
+            x[word / 4].word[word % 4] =
+                REVERSE ? scan::rounded_pair(values[1], values[0]) : scan::rounded_pair(values[0], values[1]);
         }
-        scan::ExactResults r;
-        round_part(values, r);
-        char* const to = tile.results + at * RESULT_SIZE;
-        if (left == PART)
-            scan::write_part<RESULT_SIZE>(to, r, 0, PART);
-        else
-            scan::write_part<RESULT_SIZE>(to, r, REVERSE ? PART - left : 0, REVERSE ? PART : left);
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+            if (is_one(i)) memory[first + i] = x[i].words;
     }
 }
-#else
-constexpr bool MAY_BE_EXACT = false;
 #endif
-
-#ifndef TURNED
-#define TURNED 1
-#endif
-
-// Writes results `low` to `high` - 1 of a group.  Lanes begin at different ones: groups lie in as few banks as they have
-// numbers, where each lane would wait for others.
-__device__ inline void write_group(char* at, const scan::Results& r, int low, int high) {
-    if constexpr (RESULT_SIZE == 2 || !TURNED) {
-        scan::write_part<RESULT_SIZE>(at, r, low, high);
-    } else {
-        constexpr int SIDE_BY_SIDE = 128 / (scan::GROUP * RESULT_SIZE);  // lanes whose groups lie in different banks
-        const int turn = threadIdx.x / SIDE_BY_SIDE % scan::GROUP;
-        finish::ResultCode codes[scan::GROUP];
-#pragma unroll
-        for (int i = 0; i < scan::GROUP; ++i) codes[i] = r.codes[i];
-#pragma unroll
-        for (int step = scan::GROUP / 2; step > 0; step /= 2) {
-            finish::ResultCode turned[scan::GROUP];
-#pragma unroll
-            for (int i = 0; i < scan::GROUP; ++i) turned[i] = turn & step ? codes[(i + step) % scan::GROUP] : codes[i];
-#pragma unroll
-            for (int i = 0; i < scan::GROUP; ++i) codes[i] = turned[i];
-        }
-#pragma unroll
-        for (int i = 0; i < scan::GROUP; ++i) {
-            const int which = (i + turn) % scan::GROUP;
-            if (which >= low && which < high) reinterpret_cast<finish::ResultCode*>(at)[which] = codes[i];
-        }
-    }
-}
 
 // A lane has a group.  Segments lie in the lanes one after another, as many at a time as 32 lanes have room for; of a
 // longer one come its lines, and what is left of it comes with the segments behind it.
@@ -179,7 +141,7 @@ __device__ inline void scan_groups(const SegmentTile& tile, u32* list) {
         scan::Results r;
         const double sum = scan::scan_part(x, scan::LanesOfRow{lane - first, first, WARP}, start, r);
         const int low = REVERSE ? max(-offset, 0) : 0, high = REVERSE ? scan::GROUP : min(own_length - offset, scan::GROUP);
-        if (has_group) write_group(tile.results + at * RESULT_SIZE, r, low, high);
+        if (has_group) scan::write_part<RESULT_SIZE>(tile.results + at * RESULT_SIZE, r, low, high);
         if (together) {
             segment += together;
             done = 0;
@@ -197,11 +159,12 @@ __device__ inline void scan_groups(const SegmentTile& tile, u32* list) {
     }
 }
 
+// Not inline, so that it takes no registers from scan_exactly.
 __device__ __noinline__ void scan_any_groups(const SegmentTile& tile, u32* list) { scan_groups(tile, list); }
 
 // Scans the segments of a tile.  `list`: room for 32 words.
 __device__ inline void scan_tile(const SegmentTile& tile, u32* list) {
-#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
+#if MARKED
     if (sums_are_exact(tile))
         scan_exactly(tile);
     else
