@@ -157,14 +157,14 @@ def test_valid_segments_keep_their_sums_beside_wrong_offsets(host: HostGpu, dtyp
 @pytest.mark.parametrize(
     ("dtype", "entry", "right", "wrong"),
     [
-        (np.float32, "segment_tiles", "            load::wait_for_copy(full, odd);\n", ""),
+        (np.float64, "segment_tiles", "            load::wait_for_copy(full, odd);\n", ""),
         (np.float16, "segment_tiles", "if (marks >> (i + j) & 1) running = 0;", ""),
         (np.float16, "segment_tiles", "below ? earlier - at_mark : before_pass + earlier;", "before_pass + earlier;"),
         (np.float16, "segment_tiles", "before_pass = marked ? total - at_last_mark : before_pass + total;", ""),
-        (np.float32, "segment_tiles", "start = first ? 0 : before_line;", "start = 0;"),
-        (np.float32, "segment_tiles", "first = 31 - __clz(starts & ((2u << lane) - 1) | 1);", "first = 0;"),
+        (np.float64, "segment_tiles", "start = first ? 0 : before_line;", "start = 0;"),
+        (np.float64, "segment_tiles", "first = 31 - __clz(starts & ((2u << lane) - 1) | 1);", "first = 0;"),
         (np.float32, "segment_tiles", "    if (rest < count) to[rest] = codes[rest];\n", ""),
-        (ml_dtypes.bfloat16, "segment_tiles", "return exact::fits(top, bottom, MOST_LOG, 53);", "return true;"),
+        (ml_dtypes.bfloat16, "segment_tiles", "return exact::fits(seen.top(), seen.bottom(), 32 - __clz(window.count - 1), 53);", "return true;"),
         (np.float32, "segment_chunks", "    load::wait_for_copy(&room.found[stage], turn.odd);\n", ""),
         (np.float32, "segment_chunks", "const double start = carry +", "const double start ="),
         (np.float32, "segment_chunks", "total = __shfl_sync(ALL, sums, WARP - 1);", ""),

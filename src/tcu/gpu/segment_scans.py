@@ -69,7 +69,7 @@ class Windows(NamedTuple):
 
 
 def window_memory(tile: int, marked: bool, per_warp: int, head: int) -> Windows:
-    """For windows of so many numbers, of 16 bits if ``marked``, and runs of so many segments; ``head`` bytes lie before the marks."""
+    """For windows of so many numbers, of 16 or 32 bits if ``marked``, and runs of so many segments; ``head`` bytes lie before the marks."""
     marks = 4 * (((tile + 8) // 512 + 1) * 16 + 1) if marked else 0
     begins = -(-marks // 8) * 8
     return Windows(begins, _lines(head + begins + 2 * (per_warp + 1)) - head)
@@ -88,7 +88,7 @@ def segment_scan_recipe(
         return _by_blocks(n, segments, macros, gpu, tuned)
     size, target_size = element.dtype.itemsize, target.dtype.itemsize
     apart = size != target_size
-    marked = size == target_size == 2
+    marked = size == target_size < 8
     long = n > tuned.mean * segments / size
     tile = tuned.tile[long] // size
     per_warp = _per_warp(

@@ -81,6 +81,8 @@ struct PairRange {
 #endif
 };
 
+#endif
+
 // The exponent of the last bit of numbers with this exponent field and larger ones.
 __device__ inline int last_bit(int bottom) { return max(bottom, 1) - BIAS - FRACTION; }
 
@@ -88,7 +90,5 @@ __device__ inline int last_bit(int bottom) { return max(bottom, 1) - BIAS - FRAC
 __device__ inline bool fits(int top, int bottom, int log, int bits) {
     return top < FIELDS && max(top, 1) - BIAS + 1 + log <= last_bit(bottom) + bits;
 }
-
-#endif
 
 }  // namespace tcu::exact

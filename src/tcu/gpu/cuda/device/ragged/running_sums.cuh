@@ -23,35 +23,61 @@ __device__ inline int mark_of(int begin, int end, int count, int past) {
 }
 
 #if MARKED
-constexpr int LANE_WORDS = 8;  // of a lane
+constexpr int NUMBERS = 16, GRANULES = NUMBERS / PER_LOAD;  // of a lane
 
-// The numbers of a lane: the lower ones of words are converted, the higher ones moved (scan/numbers.cuh), as each way
-// alone would leave the units of the other idle.
+// The place in memory of a lane's number i in the order of the scan.
+__device__ constexpr int place_of(int i) { return REVERSE ? NUMBERS - 1 - i : i; }
+
+#if ELEMENT == BINARY32
 struct LaneNumbers {
-    double low[LANE_WORDS];
-    u32 high[LANE_WORDS];
+    double numbers[NUMBERS];
 
-    __device__ explicit LaneNumbers(const Vector (&x)[2]) {
+    __device__ explicit LaneNumbers(const Vector (&x)[GRANULES]) {
 #pragma unroll
-        for (int i = 0; i < LANE_WORDS; ++i) {
+        for (int i = 0; i < NUMBERS; ++i) numbers[i] = to_binary64(x[i / PER_LOAD].codes[i % PER_LOAD]);
+    }
+
+    // Adds number i in the order of the scan.
+    __device__ double add_to(double sum, int i) const { return sum + numbers[place_of(i)]; }
+};
+#else
+// The lower numbers of words are converted, the higher ones moved (scan/numbers.cuh), as each way alone would leave the
+// units of the other idle.
+struct LaneNumbers {
+    double low[NUMBERS / 2];
+    u32 high[NUMBERS / 2];
+
+    __device__ explicit LaneNumbers(const Vector (&x)[GRANULES]) {
+#pragma unroll
+        for (int i = 0; i < NUMBERS / 2; ++i) {
             const u32 word = x[i / 4].word[i % 4];
             low[i] = to_binary64(static_cast<Code>(word));
             high[i] = __double2hiint(scan::moved(word, true));
         }
     }
 
-    // Adds number i in the order of the scan.
     __device__ double add_to(double sum, int i) const {
-        const int place = REVERSE ? 2 * LANE_WORDS - 1 - i : i;
+        const int place = place_of(i);
         if (place % 2) return fma(__hiloint2double(static_cast<int>(high[place / 2]), 0), scan::UP, sum);
         return sum + low[place / 2];
     }
 };
+#endif
 
-// Where sums are exact, granules lie in the lanes two by two, wherever segments begin, and the sum of a segment before a
+// Rounds two results of a lane, numbers i and i + 1 in the order of the scan, and puts them in their places.
+__device__ inline void put_two(Vector (&x)[GRANULES], int i, double first, double second) {
+#if ELEMENT == BINARY32
+    x[place_of(i) / PER_LOAD].codes[place_of(i) % PER_LOAD] = finish::rounded(first);
+    x[place_of(i + 1) / PER_LOAD].codes[place_of(i + 1) % PER_LOAD] = finish::rounded(second);
+#else
+    const int word = place_of(i) / 2;
+    x[word / 4].word[word % 4] = REVERSE ? scan::rounded_pair(second, first) : scan::rounded_pair(first, second);
+#endif
+}
+
+// Where sums are exact, some granules lie in each lane, wherever segments begin, and the sum of a segment before a
 // lane is the difference of two sums of all numbers.  Results take the places of numbers.
 __device__ inline void scan_exactly(const SegmentTile& tile) {
-    constexpr int NUMBERS = 2 * LANE_WORDS;
     const int lane = threadIdx.x % WARP;
     const int past = static_cast<int>(reinterpret_cast<u64>(tile.numbers) % 16) / SIZE;
     uint4* const memory = reinterpret_cast<uint4*>(tile.numbers - past * SIZE);
@@ -59,13 +85,13 @@ __device__ inline void scan_exactly(const SegmentTile& tile) {
     const int granules = (past + tile.count + PER_LOAD - 1) / PER_LOAD;
     double before_pass = 0;
 #pragma unroll 1
-    for (int base = 0; base < 2 * granules; base += 2 * WARP) {
-        const int first = REVERSE ? granules - base - 2 * lane - 2 : base + 2 * lane;
+    for (int base = 0; base * GRANULES < granules; base += WARP) {
+        const int first = REVERSE ? granules - (base + lane + 1) * GRANULES : (base + lane) * GRANULES;
         const auto is_one = [&](int i) { return first + i >= 0 && first + i < granules; };
-        Vector x[2];
+        Vector x[GRANULES];
 #pragma unroll
-        for (int i = 0; i < 2; ++i) x[i].words = is_one(i) ? memory[first + i] : make_uint4(0, 0, 0, 0);
-        const u32 marks = marks_of_lanes[base / 2 + lane];
+        for (int i = 0; i < GRANULES; ++i) x[i].words = is_one(i) ? memory[first + i] : make_uint4(0, 0, 0, 0);
+        const u32 marks = marks_of_lanes[base + lane];
         const LaneNumbers numbers(x);
         double sum = 0;
 #pragma unroll
@@ -90,12 +116,10 @@ __device__ inline void scan_exactly(const SegmentTile& tile) {
                 running = numbers.add_to(running, i + j);
                 if (!EXCLUSIVE) values[j] = running;
             }
-            const int word = (REVERSE ? NUMBERS - 1 - i : i) / 2;
-            x[word / 4].word[word % 4] =
-                REVERSE ? scan::rounded_pair(values[1], values[0]) : scan::rounded_pair(values[0], values[1]);
+            put_two(x, i, values[0], values[1]);
         }
 #pragma unroll
-        for (int i = 0; i < 2; ++i)
+        for (int i = 0; i < GRANULES; ++i)
             if (is_one(i)) memory[first + i] = x[i].words;
     }
 }

@@ -2,7 +2,7 @@
 // memory.  A bulk copy brings their numbers there.  No warp waits for another.
 //
 // Compiled with ELEMENT, for sm_90 and later, and
-//   MARKED     1, of 16-bit numbers: there are marks, and what shares granules with a window's numbers becomes +0
+//   MARKED     1, of 16 or 32 bits: there are marks, and what shares granules with a window's numbers becomes +0
 
 #pragma once
 
@@ -14,7 +14,6 @@ namespace tcu::ragged {
 
 constexpr int SIZE = sizeof(Code);
 constexpr int LINE = 128;  // bytes of memory that are lines of shared memory, too (load/ring.cuh)
-constexpr int MOST_LOG = 13;  // of the numbers of a window
 
 // Whole segments in shared memory.
 struct SegmentWindow {
@@ -28,21 +27,43 @@ struct SegmentWindow {
 };
 
 #if MARKED
+#if ELEMENT == BINARY32
+// The largest magnitude, and the smallest one that is not zero, less one.
+struct MagnitudeRange {
+    u32 largest = 0, smallest = ALL;
+
+    __device__ void see(u32 word) {
+        const u32 magnitude = word & 0x7fffffff;
+        largest = max(largest, magnitude);
+        smallest = min(smallest, magnitude - 1);
+    }
+    __device__ int top() const { return static_cast<int>(warp::reduce_max(static_cast<int>(largest))) >> exact::FRACTION; }
+    __device__ int bottom() const {
+        const u32 least = warp::reduce_min(smallest);
+        return least == ALL ? exact::FIELDS : static_cast<int>(least + 1) >> exact::FRACTION;
+    }
+};
+#else
+struct MagnitudeRange : exact::PairRange {
+    __device__ int top() const { return warp::reduce_max(max(PairRange::top(0), PairRange::top(1))); }
+    __device__ int bottom() const {
+        return exact::FIELDS - warp::reduce_max(exact::FIELDS - min(PairRange::bottom(0), PairRange::bottom(1)));
+    }
+};
+#endif
 
 // Whether no sum of the window's numbers is rounded, in whatever order they are added up.
 __device__ inline bool sums_are_exact(const SegmentWindow& window) {
     const int past = static_cast<int>(reinterpret_cast<u64>(window.numbers) % 16);
     const uint4* const granules = reinterpret_cast<const uint4*>(window.numbers - past);
-    exact::PairRange seen;
+    MagnitudeRange seen;
     for (int i = threadIdx.x % WARP; i * 16 < past + window.count * SIZE; i += WARP) {
         Vector x;
         x.words = granules[i];
 #pragma unroll
         for (int word = 0; word < 4; ++word) seen.see(x.word[word]);
     }
-    const int top = warp::reduce_max(max(seen.top(0), seen.top(1)));
-    const int bottom = exact::FIELDS - warp::reduce_max(exact::FIELDS - min(seen.bottom(0), seen.bottom(1)));
-    return exact::fits(top, bottom, MOST_LOG, 53);
+    return exact::fits(seen.top(), seen.bottom(), 32 - __clz(window.count - 1), 53);
 }
 #endif
 
