@@ -14,7 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from cuda_on_host import STUCK
+from cuda_on_host import STUCK, TOO_EARLY
 from numbers_of_all_kinds import KINDS, draw
 from test_kernels_on_host import BITS, ORDERS, HostGpu, Result, alike, complaint_about, placed
 
@@ -181,4 +181,4 @@ def test_an_error_in_a_kernel_is_seen(host: HostGpu, dtype: Any, entry: str, rig
     if dtype is ml_dtypes.bfloat16:
         x[::97] = 2.0**100  # which numbers of other segments must not meet
     seen = complaint_about(host, entry, right, wrong, lambda: scanned(host, x, offsets), wanted(x, offsets))
-    assert seen in (BITS, STUCK)
+    assert seen in (BITS, STUCK, TOO_EARLY)
