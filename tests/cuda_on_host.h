@@ -314,6 +314,11 @@ static T atomicExch(T* place, U x) {
     *place = x;
     return before;
 }
+static unsigned atomicOr(unsigned* place, unsigned bits) {
+    const unsigned before = *place;
+    *place |= bits;
+    return before;
+}
 static unsigned atomicInc(unsigned* place, unsigned last) {
     const unsigned before = *place;
     *place = before >= last ? 0 : before + 1;

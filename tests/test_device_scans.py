@@ -28,7 +28,8 @@ from tcu.formats.tensor import host_view
 from tcu.gpu import arrays
 from tcu.gpu.column_scan import column_scan_recipe
 from tcu.gpu.device import Gpu
-from tcu.gpu.scans import scan_recipe, segment_scan_recipe
+from tcu.gpu.scans import scan_recipe
+from tcu.gpu.segment_scans import segment_scan_recipe
 from tcu.ops import offsets as segments
 from tcu.plan.scan import make_scan_plan
 

@@ -379,6 +379,7 @@ SCANS: dict[str, dict[str, Any]] = {
 }
 _LONG = {"UNIT": 16, "RESULT_UNIT": 16, "APART": 0, "BUFFERS": 12, "SUMMING": 4}
 _TILE = {"EXACT": 0, "TAIL": 0, "UNIT": 2, "RESULT_UNIT": 2, "APART": 0, "WARPS": 1, "RESIDENT": 24}
+_RAGGED = {"LEVELS": 1, "MARKED": 0, "APART": 0, "RESIDENT": 24}
 _NARROW, _WIDE = {"ELEMENT": "BINARY16", "RESULT": 0}, {"ELEMENT": "BINARY16", "RESULT": 2}
 STAGED_SCANS: dict[str, dict[str, Any]] = {
     "long_scan.cu": {"LEVELS": 1, **_LONG, **_NARROW},
@@ -404,6 +405,11 @@ STAGED_SCANS: dict[str, dict[str, Any]] = {
     "tile_scan.cu, chunks": {
         **_TILE, "ELEMENT": "BINARY64", "RESULT": 3, "LEVELS": 3, "PART": 4, "TAIL": 1, "UNIT": 8, "RESULT_UNIT": 8, "WARPS": 4, "RESIDENT": 6
     },
+    "segment_tiles.cu": {**_RAGGED, **_NARROW, "PART": 16, "MARKED": 1},
+    "segment_tiles.cu, wide": {**_RAGGED, **_WIDE, "PART": 16, "APART": 1},
+    "segment_tiles.cu, a group": {**_RAGGED, "ELEMENT": "BINARY32", "RESULT": 2, "PART": 8},
+    "segment_chunks.cu": {**_RAGGED, **_NARROW, "PART": 16, "THREADS": 224, "STAGES": 3, "RESIDENT": 4},
+    "segment_chunks.cu, wide": {**_RAGGED, "ELEMENT": "BINARY32", "RESULT": 3, "PART": 8, "APART": 1, "THREADS": 224, "STAGES": 2, "RESIDENT": 2},
 }  # fmt: skip
 """Through shared memory, on sm_90 and later."""
 

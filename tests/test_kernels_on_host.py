@@ -48,6 +48,7 @@ STRUCTURES = {
     "short_scan": "Scan", "tile_scan": "Scan", "scan": "Scan", "long_scan": "Scan", "columns": "Columns", "moments": "Moments", "column_scan": "ColumnScan",
     "column_walk": "ColumnScan", "column_look_back": "ColumnScan",
     "exact_rows": "ExactRows", "exact_short_rows": "ExactShortRows", "exact_columns": "ExactColumns",
+    "segment_tiles": "SegmentTiles", "segment_chunks": "SegmentChunks",
     "exact_segments": "ExactSegments", "long_exact_segments": "LongExactSegments",
 }  # fmt: skip
 MULTIPROCESSORS, L2 = 3, 5120
@@ -103,7 +104,7 @@ class HostGpu:
     def _start(self, choice: KernelChoice, kernel: Any, stream: int) -> None:
         entry, problem = choice.entry or choice.source, choice.problem
         assert choice.cooperative == (
-            entry in ("long_scan", "column_look_back")
+            entry in ("long_scan", "column_look_back", "segment_chunks")
         )  # whose blocks wait for each other
         self.launches.append(entry)
         self.problems[entry] = problem

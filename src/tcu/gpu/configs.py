@@ -15,7 +15,7 @@ from tcu.gpu.structs import constants
 
 __all__ = [
     "ELEMENTS", "KERNELS", "MEASURED", "SIZES", "ColumnScanConfig", "ColumnsConfig", "Config", "ExactColumnsConfig", "ExactConfig", "ExactRowsConfig", "ExactSegmentsConfig", "NarrowColumnsConfig", "RowsConfig",
-    "ScanConfig", "SegmentsConfig", "ShortSegmentsConfig", "Size", "StagedColumnsConfig", "SumConfig", "WideColumnsConfig",
+    "ScanConfig", "SegmentScanConfig", "SegmentsConfig", "ShortSegmentsConfig", "Size", "StagedColumnsConfig", "SumConfig", "WideColumnsConfig",
 ]  # fmt: skip
 
 ELEMENTS = ("binary16", "bfloat16", "binary32", "binary64")
@@ -400,7 +400,7 @@ class ExactColumnsConfig(Config):
 
 @dataclass(frozen=True)
 class ScanConfig(Config):
-    """Of cuda/kernels/scan.cu, long_scan.cu, short_scan.cu, tile_scan.cu and segment_scan.cu."""
+    """Of cuda/kernels/scan.cu, long_scan.cu, short_scan.cu and tile_scan.cu."""
 
     warps: tuple[int, int, int]
     """(shares ahead, stages, blocks per multiprocessor) of scan.cu for rows of a warp: like the next three the fastest on an
@@ -437,8 +437,28 @@ class ScanConfig(Config):
     many: int
     """Tiles for each multiprocessor from which on it takes longer rows, too: 264 rows of 3,000 numbers of binary32 take 7.4 us
     with a warp each and 5.3 with a block each, 528 of them 8.1 and 9.1 (H200)."""
-    segment_blocks: int
-    """Blocks of segment_scan.cu for each multiprocessor before one block takes several segments."""
+
+
+@dataclass(frozen=True)
+class SegmentScanConfig(Config):
+    """Of cuda/kernels/segment_tiles.cu and segment_chunks.cu; and of segment_scan.cu, for older GPUs."""
+
+    mean: int
+    """Bytes of a segment on average from which on the second of the next three is chosen."""
+    tile: tuple[int, int]
+    """Bytes of segments that a warp has room for; a longer segment is left to segment_chunks.cu."""
+    data: tuple[int, int]
+    """Bytes of the segments that a warp has."""
+    resident: tuple[int, int]
+    """Warps on a multiprocessor."""
+    most_per_warp: int
+    """Segments that a warp has at most, however short."""
+    busy: int
+    """Warps for each multiprocessor that keep a GPU busy: with fewer segments, each has fewer of them."""
+    chunks: tuple[int, int, int]
+    """Of segment_chunks.cu: threads of a block, chunks that a block has room for, and blocks on a multiprocessor."""
+    blocks: int
+    """Of segment_scan.cu for each multiprocessor before one block takes several segments."""
 
 
 @dataclass(frozen=True)
@@ -489,7 +509,7 @@ KERNELS: dict[str, type[Config]] = {
     "sum": SumConfig, "dot": SumConfig, "exact": ExactConfig, "rows": RowsConfig, "narrow columns": NarrowColumnsConfig,
     "wide columns": WideColumnsConfig, "staged columns": StagedColumnsConfig, "segments": SegmentsConfig,
     "short segments": ShortSegmentsConfig, "exact segments": ExactSegmentsConfig, "exact rows": ExactRowsConfig,
-    "exact columns": ExactColumnsConfig, "scan": ScanConfig, "column scan": ColumnScanConfig,
+    "exact columns": ExactColumnsConfig, "scan": ScanConfig, "segment scan": SegmentScanConfig, "column scan": ColumnScanConfig,
 }  # fmt: skip
 """Sums (16-bit elements by MMAs, others by binary64 additions), products, exact sums; those of rows, columns and segments;
 running sums."""

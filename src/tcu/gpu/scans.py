@@ -10,13 +10,13 @@ from tcu.errors import ParameterError
 from tcu.formats.format import Format, get_format
 from tcu.gpu.configs import ScanConfig
 from tcu.gpu.device import Gpu
-from tcu.gpu.launch import OTHER, OUT, SPACE, Given, KernelChoice, Recipe, Space, X
+from tcu.gpu.launch import OUT, SPACE, Given, KernelChoice, Recipe, Space, X
 from tcu.gpu.structs import Struct, constants, struct
 from tcu.gpu.sums import ELEMENTS, TARGETS
 from tcu.gpu.tuning import config
 from tcu.plan.scan import ScanPlan
 
-__all__ = ["scan_recipe", "segment_scan_recipe"]
+__all__ = ["scan_recipe"]
 
 _LANES, _LINES, _RADIX = 32, 16, 32
 """Groups of a line, lines of a chunk, and from there on totals of a run: as in the plan."""
@@ -68,16 +68,6 @@ Scan = struct("Scan", """
     Levels levels;
     i64 rows_of_share;  // whole rows of a tile
     i64 shares;  // pieces of work: chunks of all rows; or, of short rows, as many as a block or a warp takes at a time
-""")  # fmt: skip
-
-
-SegmentScan = struct("SegmentScan", """
-    const void* data;
-    i64 n;
-    const i64* offsets;
-    i64 segments;
-    void* out;
-    i64 per_block;
 """)  # fmt: skip
 
 
@@ -355,20 +345,3 @@ def short_scan_bytes(lines: int, buffers: int) -> int:
 
 def _aligned(size: int) -> int:
     return -(-size // 16) * 16
-
-
-def segment_scan_recipe(
-    n: int, segments: int, element: Format, target: Format, gpu: Gpu, *, exclusive: bool, reverse: bool
-) -> Recipe:
-    """The running sums of the ragged segments of a line of ``n`` elements, each by the plan of its own length.
-
-    A segment has one block at most, so a few long ones leave most of a GPU idle.
-    """
-    tuned = config(ScanConfig, gpu.compute_capability, element.name)
-    macros = _macros(element.name, target, exclusive, reverse, "SHIFTED")
-    per_block = max(1, min(_THREADS, segments // (gpu.multiprocessors * tuned.segment_blocks)))
-    per_block = max(per_block, -(-segments // _MAX_SHARES))
-    problem = SegmentScan(0, n, 0, segments, 0, per_block)
-    takes = {"data": X, "offsets": OTHER, "out": OUT}
-    blocks = max(-(-segments // per_block), 1)
-    return Recipe((KernelChoice("segment_scan", macros, blocks, _THREADS, problem, takes),))

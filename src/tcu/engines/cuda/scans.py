@@ -25,7 +25,8 @@ from tcu.gpu.column_scan import column_scan_recipe, suits
 from tcu.gpu.columns import Columns
 from tcu.gpu.device import current, find_gpu
 from tcu.gpu.launch import Launch
-from tcu.gpu.scans import scan_recipe, segment_scan_recipe
+from tcu.gpu.scans import scan_recipe
+from tcu.gpu.segment_scans import segment_scan_recipe
 from tcu.gpu.sums import check_address
 from tcu.model.elements import summable
 from tcu.ops.info import ScanInfo, scan_info

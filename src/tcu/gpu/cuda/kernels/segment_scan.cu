@@ -17,7 +17,7 @@ constexpr int IN_CHUNK = scan::LINES * WARP;  // groups of a chunk
 constexpr int SHORT = 4;  // groups that a lane scans by itself
 constexpr i64 ELEMENTS_OF_CHUNK = static_cast<i64>(IN_CHUNK) * scan::GROUP;
 
-#include "generated/scans/SegmentScan.inc"
+#include "generated/segment_scans/SegmentScan.inc"
 
 struct Segment {
     const Code* data;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "device/exact/limbs.cuh"
+#include "device/exact/range.cuh"
 #include "device/load/array.cuh"
 #include "device/warp/warp_reduce.cuh"
 
@@ -13,17 +14,6 @@ constexpr int WARPS = THREADS / WARP;
 #include "generated/configs/LIMITS.inc"
 
 #include "generated/sums/ExactSum.inc"
-
-// The element's format: fraction bits, exponent bias, and the exponent field of inf and NaN.
-#if ELEMENT == BINARY16
-constexpr int FRACTION = 10, BIAS = 15, FIELDS = 31;
-#elif ELEMENT == BFLOAT16
-constexpr int FRACTION = 7, BIAS = 127, FIELDS = 255;
-#elif ELEMENT == BINARY32
-constexpr int FRACTION = 23, BIAS = 127, FIELDS = 255;
-#else
-constexpr int FRACTION = 52, BIAS = 1023, FIELDS = 2047;
-#endif
 
 // ROOM: bits that a sum may grow above the accumulator's last place.  At most PRECISION - 2 are possible (within the
 // anchor's binade). In binary64 it is less, so that the sums of all emptied accumulators and of all lanes fit 64

@@ -33,31 +33,6 @@ __device__ inline double moved(u32 word, int half) {
     return __hiloint2double(static_cast<int>(half ? word : word << 16) >> DOWN & BITS, 0);
 }
 
-// Of pairs of numbers: the largest exponent field, and the smallest one of those that are not zero.
-struct PairRange {
-#if ELEMENT == BINARY16
-    u32 found = 0;  // NaN where there was inf or NaN
-
-    __device__ void see(u32 word) { asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(found) : "r"(word), "r"(0)); }
-    __device__ int top(int half) const { return (found >> 16 * half & 0x7fff) ? FIELDS : FIELDS - 1; }
-    __device__ int bottom(int) const { return 1; }
-#else
-    Range range;
-
-    __device__ void see(u32 word) { range.see(word); }
-    __device__ int top(int half) const { return range.top(half); }
-    __device__ int bottom(int half) const { return range.bottom(half); }
-#endif
-};
-
-// The exponent of the last bit of numbers with this exponent field and larger ones.
-__device__ inline int last_bit(int bottom) { return max(bottom, 1) - BIAS - FRACTION; }
-
-// Whether a sum of 2^log numbers fits so many bits from the smallest number's last bit on.
-__device__ inline bool fits(int top, int bottom, int log, int bits) {
-    return top < FIELDS && max(top, 1) - BIAS + 1 + log <= last_bit(bottom) + bits;
-}
-
 // The sum of moved numbers as a multiple of 2^exponent.
 __device__ inline i64 integer_of(double sum, int exponent) {
     return __double2ll_rn(sum * UP * power(-exponent));

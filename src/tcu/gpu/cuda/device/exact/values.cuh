@@ -6,51 +6,6 @@
 
 namespace tcu::exact {
 
-// The largest exponent field of the elements seen, and the smallest one that is not zero: what the proof needs.
-struct Range {
-#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
-    u32 largest = 0, smallest = 0x7fff7fff;  // pairs of codes with the sign bit set, less one: so zero stands apart
-
-    __device__ void see(const Vector& x) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) see(x.word[i]);
-    }
-    __device__ void see(u32 word) {
-        const u32 t = (word | 0x80008000) - 0x00010001;
-#if __CUDA_ARCH__ >= 900
-        asm("max.u16x2 %0, %0, %1;" : "+r"(largest) : "r"(t));
-        asm("min.s16x2 %0, %0, %1;" : "+r"(smallest) : "r"(t));
-#else
-        largest = __vmaxu2(largest, t);
-        smallest = __vmins2(smallest, t);
-#endif
-    }
-
-    // Of one half of all words: the largest field of a nonzero number; 0 where there is none.
-    __device__ int top(int half) const {
-        const u32 m = largest >> 16 * half & 0xffff;
-        return m < 0x8000 ? 0 : static_cast<int>((m & 0x7fff) + 1) >> FRACTION;
-    }
-    __device__ int bottom(int half) const {
-        const int m = static_cast<short>(smallest >> 16 * half & 0xffff);
-        return m >= 0 ? FIELDS : ((m & 0x7fff) + 1) >> FRACTION;
-    }
-    __device__ int top() const { return max(top(0), top(1)); }
-    __device__ int bottom() const { return min(bottom(0), bottom(1)); }
-#else
-    u32 largest = 0;
-
-    __device__ void see(const Vector& x) {
-#pragma unroll
-        for (int i = 0; i < PER_LOAD; ++i) {
-            const u32 high = x.word[(i + 1) * (4 / PER_LOAD) - 1] & 0x7fffffff;
-            largest = max(largest, high);
-        }
-    }
-    __device__ int top() const { return largest >> (ELEMENT == BINARY64 ? 20 : 23); }
-#endif
-};
-
 // A warp's sum: high · 2^high_exponent + low · 2^low_exponent, if `proved`.
 struct ValueSum {
     i64 high, low;

@@ -14,13 +14,10 @@ __device__ inline int line_of_lane(int lane) {
     return static_cast<int>(__brev(lane) / 2 / ((1u << 31) / COUNT));
 }
 
-// The sums of COUNT consecutive lines, which begin at a multiple of BYTES bytes.  Each lane has that of line_of_lane.
-template <int COUNT, int BYTES>
-__device__ inline double sums_of_lines(const char* first) {
+// The sums of COUNT lines, of each of which a lane has a number.  Each lane has that of line_of_lane.
+template <int COUNT>
+__device__ inline double tree_of_lines(double (&sums)[COUNT]) {
     const int lane = threadIdx.x % WARP;
-    double sums[COUNT];
-#pragma unroll
-    for (int i = 0; i < COUNT; ++i) sums[i] = total(group_at<BYTES>(first + (i * WARP + (REVERSE ? WARP - 1 - lane : lane)) * sizeof(Group)));
     // The tree over all lanes.  While a lane has several lines, it keeps half of them and leaves the other half to
     // its partner.
 #pragma unroll
@@ -37,6 +34,16 @@ __device__ inline double sums_of_lines(const char* first) {
         }
     }
     return sums[0];
+}
+
+// The sums of COUNT consecutive lines, which begin at a multiple of BYTES bytes.  Each lane has that of line_of_lane.
+template <int COUNT, int BYTES>
+__device__ inline double sums_of_lines(const char* first) {
+    const int lane = threadIdx.x % WARP;
+    double sums[COUNT];
+#pragma unroll
+    for (int i = 0; i < COUNT; ++i) sums[i] = total(group_at<BYTES>(first + (i * WARP + (REVERSE ? WARP - 1 - lane : lane)) * sizeof(Group)));
+    return tree_of_lines(sums);
 }
 
 // Number i of a group in the order of the scan.  It is converted, which takes two instructions; to move its bits
