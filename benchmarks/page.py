@@ -382,6 +382,36 @@ def products(found: dict[str, Document]) -> Iterator[str]:
     yield from (*table(("format", "chunks", "one chain"), rates), "")
 
 
+def product_rates(found: dict[str, Document]) -> Iterator[str]:
+    document = found["gpu-matmul"]
+    figures = document["figures"]
+    yield from (origin("gpu-matmul", document), "")
+    yield from (
+        "TFLOP/s of `tcu.matmul`, in brackets over cuBLAS's fastest in the same run; below one, cuBLAS is faster. "
+        '"Equal" is the share of cuBLAS\'s results that have the bits of one chain.', "",
+    )  # fmt: skip
+    rows = []
+    for point in figures["points"]:
+        rates = {who: row for who, row in point["participants"].items() if "tflop_per_s" in row}
+        theirs = {who: row for who, row in rates.items() if not who.startswith("tcu")}
+        best = max((row["tflop_per_s"] for row in theirs.values()), default=None)
+        own = [
+            f"{rates[who]['tflop_per_s']:,.0f} ({rates[who]['tflop_per_s'] / best:.2f})" if who in rates and best else "–"
+            for who in ("tcu, chain", "tcu, chunks")
+        ]  # fmt: skip
+        rest = "; ".join(f"{row['tflop_per_s']:,.0f}, {who}" for who, row in theirs.items())
+        equal = max((row["equal_to_chain"] for row in theirs.values()), default=None)
+        shape = " × ".join(f"{length:,}" for length in point["shape"])
+        rows.append((
+            f"{point['dtype']}→{point['result']}", shape, *own, rest or "–", "–" if equal is None else f"{equal:.4f}"
+        ))  # fmt: skip
+    head = ("numbers → results", "M × N × K", "one chain", "chunks (the default)", "cuBLAS", "equal")
+    yield from (*table(head, rows), "")
+    told = [(row["dtype"], f"{row['outputs']:,}", f"{row['different']:,}") for row in figures["compared"]]
+    yield from ("Results of ordinary and adversarial numbers, both plans, against the model's bits:", "")
+    yield from (*table(("numbers", "results", "different"), told), "")
+
+
 SEGMENT_PARTS = (
     "rows", "exactrows", "segments", "exactsegments", "scans", "rowscans", "columnscans", "segmentscans"
 )  # fmt: skip
@@ -393,6 +423,7 @@ SEGMENTS = tuple(
 SECTIONS: tuple[tuple[str, tuple[str, ...], Callable[[dict[str, Document]], Iterator[str]]], ...] = (
     ("Where a peer is faster", SEGMENTS, faster_peers),
     ("Sums on a GPU", ("gpu-sum",), sums),
+    ("Products of matrices on a GPU", ("gpu-matmul",), product_rates),
     ("Rows, ragged segments and running sums on a GPU",
      SEGMENTS, segments),
     ("The algorithms of paper 002", ("paper-002",), equal_segments),
