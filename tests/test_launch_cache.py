@@ -525,9 +525,10 @@ def test_offsets_are_looked_at_whenever_asked_for(gpu: Any, name: str, few: bool
 
 def known(call: Call) -> Any:
     """Asked as the functions ask."""
-    x, other, axis, keepdims, check = call.arrays[0], call.arrays[-1], None, False, False
+    x, other, axis, check = call.arrays[0], call.arrays[-1], None, False
+    keepdims: bool | None = False
     if isinstance(call.layout, Ragged):
-        other, check = call.layout
+        keepdims, (other, check) = None, call.layout
     elif isinstance(call.layout, Along):
         axis, keepdims = call.layout
     return launch_cache.known(call.operation, x, other, axis, keepdims, call.options, check)
@@ -591,6 +592,11 @@ def test_errors_stay_at_places_that_are_known(by_shortcut: Any) -> None:
         along("sum", x, (0, 1))
     with pytest.raises(ParameterError, match=r"axis=\(0, True\): give a whole number"):
         along("sum", x, (0, True))
+    line = x.reshape(-1)
+    for _ in range(3):
+        along("sum", line, None)
+    with pytest.raises(DtypeError, match="offsets has dtype float32"):
+        segments("sum", line, line)
 
 
 class Own(torch.Tensor):  # type: ignore[misc]

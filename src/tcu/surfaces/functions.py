@@ -74,7 +74,7 @@ def segments_of(operation: Operation) -> Function:
 
     def function(x: Any, offsets: Any, *, out: Any = None, check: bool = True, **options: Any) -> Any:
         given = operation.values(options)
-        if out is None and (result := known[0](operation, x, offsets, None, False, given, check)) is not None:
+        if out is None and (result := known[0](operation, x, offsets, None, None, given, check)) is not None:
             return result
         return run(operation, (x,), Ragged(offsets, check), given, out)
 

@@ -124,7 +124,7 @@ def known(
 ) -> Any:  # fmt: skip
     """The result of a call that is like the last one of its place; None where another way leads there.
 
-    ``other``: the other operand, or offsets; or x.
+    ``other``: the other operand, or offsets; or x.  ``keepdims`` is None of segments.
     """
     if in_graph() or type(x) not in PLAIN:
         return None
@@ -150,7 +150,7 @@ def _place_of(
     operation: Operation, arrays: tuple[Any, ...], layout: Layout, options: tuple[Any, ...]
 ) -> Hashable:
     """What :func:`known` asks for: what a program writes there, and how many numbers there are, by which most shapes differ."""
-    axis, keepdims = layout if type(layout) is Along else (None, False)
+    axis, keepdims = layout if type(layout) is Along else (None, None if type(layout) is Ragged else False)
     if axis is not None and type(axis) is not int:
         axis = _with_types(axis)
     given = None if options is operation.defaults else _with_types(options)
