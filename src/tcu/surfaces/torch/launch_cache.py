@@ -176,19 +176,11 @@ def shortcut(operation: Operation, arrays: tuple[Any, ...], layout: Layout, opti
 
 def _expect(place: Hashable, call: _Call | None, x: Any, other: Any) -> None:
     """Know the call by its place from now on, where tensors like these are read as they lie."""
-    if call is None or not (other.dtype is x.dtype or _are_plain(other, call.ordinal)):
+    if call is None or not (other.dtype is x.dtype or _lies_plainly(other, _int64, call.ordinal)):
         return
     if call.expect(*((x,) if x is other else (x, other))):
         with suppress(TypeError):  # such as an axis in a list, which cannot be hashed
             _calls[place] = call
-
-
-def _are_plain(offsets: Any, ordinal: int) -> bool:
-    """Whether a kernel reads these offsets as they lie."""
-    return bool(
-        offsets.dtype is _int64 and offsets.get_device() == ordinal and _has_plain_memory(offsets)
-        and offsets.is_contiguous()
-    )  # fmt: skip
 
 
 def _with_types(given: Any) -> Hashable:
@@ -228,15 +220,13 @@ def key_of(
 
 
 def _alike(x: Any, y: Any) -> bool:
-    return bool(
-        is_tensor(y)
-        and _has_plain_memory(y)
-        and y.data_ptr()
-        and y.dtype is x.dtype
-        and y.shape == x.shape
-        and y.get_device() == x.get_device()
-        and y.is_contiguous()
-    )
+    lies = is_tensor(y) and _lies_plainly(y, x.dtype, x.get_device())
+    return bool(lies and y.data_ptr() and y.shape == x.shape)
+
+
+def _lies_plainly(x: Any, dtype: Any, ordinal: int) -> bool:
+    """Whether a kernel on that GPU reads a line of numbers of that dtype as it lies."""
+    return bool(_has_plain_memory(x) and x.dtype is dtype and x.get_device() == ordinal and x.is_contiguous())
 
 
 def _has_plain_memory(x: Any) -> bool:
