@@ -523,6 +523,17 @@ def test_offsets_are_looked_at_whenever_asked_for(gpu: Any, name: str, few: bool
             segments(name, x, offsets)
 
 
+def known(call: Call) -> Any:
+    """Asked as the functions ask."""
+    x, other, axis, check = call.arrays[0], call.arrays[-1], None, False
+    keepdims: bool | None = False
+    if isinstance(call.layout, Ragged):
+        keepdims, (other, check) = None, call.layout
+    elif isinstance(call.layout, Along):
+        axis, keepdims = call.layout
+    return launch_cache.known(call.operation, x, other, axis, keepdims, call.options, check)
+
+
 @pytest.fixture
 def by_shortcut(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Calls as the public functions make them, by the shortcut first; counts the keys that are made."""
@@ -534,7 +545,9 @@ def by_shortcut(monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def call(name: str, arrays: tuple[Any, ...], layout: Layout, options: tuple[Any, ...]) -> Any:
         given = Call(find_operation(name), arrays, layout, options)
-        found = launch_cache.shortcut(*given[:4])
+        found = known(given)
+        if found is None:
+            found = launch_cache.shortcut(*given[:4])
         return torch_run._quickly(given) if found is None else found
 
     monkeypatch.setattr(launch_cache, "_on_gpu", torch.is_tensor)
@@ -579,6 +592,11 @@ def test_errors_stay_at_places_that_are_known(by_shortcut: Any) -> None:
         along("sum", x, (0, 1))
     with pytest.raises(ParameterError, match=r"axis=\(0, True\): give a whole number"):
         along("sum", x, (0, True))
+    line = x.reshape(-1)
+    for _ in range(3):
+        along("sum", line, None)
+    with pytest.raises(DtypeError, match="offsets has dtype float32"):
+        segments("sum", line, line)
 
 
 class Own(torch.Tensor):  # type: ignore[misc]
@@ -611,14 +629,14 @@ def test_what_differs_is_not_taken_for_what_a_place_had(
     by_shortcut: Any, kind: str, axis: int | None
 ) -> None:
     x = ROW[:48].reshape(6, 8)
-    call = find_operation("fsum"), (x,), Along(axis), find_operation("fsum").defaults
+    call = Call(find_operation("fsum"), (x,), Along(axis), find_operation("fsum").defaults)
     for _ in range(3):
-        result = quickly(*(call[0].name, *call[1:]))
+        result = quickly(call.operation.name, *call[1:4])
     assert by_shortcut.keys == 3
-    assert launch_cache.shortcut(*call) is not None
-    assert by_shortcut.keys == 3
-    assert launch_cache.shortcut(call[0], (OTHERS[kind](x),), *call[2:]) is None
-    same_tensor(launch_cache.shortcut(*call), result.numpy())
+    same_tensor(known(call), result.numpy())
+    for ask in (known, lambda call: launch_cache.shortcut(*call[:4])):
+        assert ask(call._replace(arrays=(OTHERS[kind](x),))) is None
+    same_tensor(known(call), result.numpy())
 
 
 def _transformed(transform: Callable[..., Any]) -> Callable[[Callable[[], None]], Any]:
@@ -678,10 +696,10 @@ WATCHERS: dict[str, Callable[[Callable[[], None]], Any]] = {
 @pytest.mark.parametrize("watcher", WATCHERS)
 def test_who_watches_sees_a_call_of_a_known_place(by_shortcut: Any, watcher: str) -> None:
     x, seen = ROW[:48].reshape(6, 8), []
-    call = find_operation("fsum"), (x,), Along(-1), find_operation("fsum").defaults
+    call = Call(find_operation("fsum"), (x,), Along(-1), find_operation("fsum").defaults)
     for _ in range(3):
-        quickly(*(call[0].name, *call[1:]))
-    WATCHERS[watcher](lambda: seen.append(launch_cache.shortcut(*call)))
+        quickly(call.operation.name, *call[1:4])
+    WATCHERS[watcher](lambda: seen.extend((known(call), launch_cache.shortcut(*call[:4]))))
     assert seen
     assert all(each is None for each in seen)
-    assert launch_cache.shortcut(*call) is not None
+    assert known(call) is not None

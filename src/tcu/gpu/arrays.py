@@ -292,9 +292,8 @@ def lasts(stream: int, ordinal: int) -> bool:
     if torch is None or not torch.cuda.is_initialized():
         return False
     current = torch.cuda.current_stream(ordinal)
-    return bool(
-        current.cuda_stream == stream != current.stream_id
-    )  # which are one number for a stream from elsewhere
+    # Of a stream from elsewhere, PyTorch's own number is the handle.
+    return bool(current.cuda_stream == stream != current.stream_id)
 
 
 def ordinal_of(array: Any) -> int:

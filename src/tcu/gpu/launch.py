@@ -128,9 +128,8 @@ class Launch:
         self._idle.append(bound)  # the driver has copied the parameters
 
     def _another(self) -> _Bound:
-        problems = {
-            id(each.problem): each.problem for each in self._kernels
-        }  # which kernels may have in common
+        # Kernels may have a structure in common.
+        problems = {id(each.problem): each.problem for each in self._kernels}
         copies = {key: type(each).from_buffer_copy(each) for key, each in problems.items()}
         return _Bound([replace(each, problem=copies[id(each.problem)]) for each in self._kernels], self._gpu)
 

@@ -5,6 +5,9 @@ A captured graph may be replayed on any stream, so every capture has a piece
 of its own; two executables made of one captured graph share it, and must not
 run at the same time.  Pieces live as long as the process: 0.1 MB each, but 8
 bytes a block for the papers' variants, which have many blocks.
+
+Their place is a matter of luck: with the words of a list that warps ask again and again at 19 places, the sums of
+segments of 1000 numbers of binary32 on average took 97.2 to 99.2 us of 2^26 numbers (H200).
 """
 
 from __future__ import annotations

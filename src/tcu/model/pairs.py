@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy.typing as npt
@@ -10,7 +11,7 @@ from tcu.errors import DtypeError, ShapeError
 from tcu.formats.format import Format
 from tcu.model.elements import Elements
 
-__all__ = ["Pairs"]
+__all__ = ["Pairs", "check_alike"]
 
 
 class Pairs:
@@ -36,14 +37,18 @@ class Pairs:
 
 
 def _check(x: Elements, y: Elements) -> None:
-    first, second = x.array.shape, y.array.shape
-    if first != second:
-        advice = "y.reshape(x.shape)" if x.n == y.n else "numpy.broadcast_to(y, x.shape) repeats the smaller"
-        raise ShapeError(f"x has shape {first} and y {second}: give both one shape, for example {advice}")
-    if x.format != y.format:
-        wide = max(x.format, y.format, key=lambda fmt: fmt.fraction_bits)
-        name = "float32" if x.format.bits == y.format.bits else str(wide.dtype)
-        raise DtypeError(
-            f"x has dtype {x.format.dtype} and y {y.format.dtype}: convert to one that holds both, "
-            f"for example with astype('{name}')"
-        )
+    reshaped = "y.reshape(x.shape)" if x.n == y.n else "numpy.broadcast_to(y, x.shape) repeats the smaller"
+    wide = max(x.format, y.format, key=lambda fmt: fmt.fraction_bits)
+    name = "float32" if x.format.bits == y.format.bits else str(wide.dtype)
+    shapes, dtypes = (x.array.shape, y.array.shape), (x.format.dtype, y.format.dtype)
+    check_alike(shapes, dtypes, reshaped, f"with astype('{name}')")
+
+
+def check_alike(shapes: Sequence[Any], dtypes: Sequence[Any], reshaped: str, converted: str) -> None:
+    """Raises ShapeError or DtypeError unless x and y have one shape and one dtype; the last two say how they would."""
+    for what, error, (mine, other), advice in (
+        ("shape", ShapeError, shapes, f"give both one shape, for example {reshaped}"),
+        ("dtype", DtypeError, dtypes, f"convert one of them, for example {converted}"),
+    ):
+        if mine != other:
+            raise error(f"x has {what} {mine} and y {other}: {advice}")

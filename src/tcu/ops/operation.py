@@ -120,7 +120,7 @@ class Operation:
             check = OPTIONS[name].check
             if check is not None:
                 given[name] = check(name, given[name])
-        return tuple(given.get(name, OPTIONS[name].default) for name in self.options)
+        return tuple(map(given.get, self.options, self.defaults))
 
     def option(self, name: str, values: Sequence[Any]) -> Any:
         """One of the options, which the operation has."""

@@ -1,7 +1,7 @@
 """Whose arrays a call has, asked once; and who executes it.
 
 A call on a GPU of a kind that was made before takes a shortcut: its launch is kept, and most of the host's time
-would go into finding it.
+would go into finding it.  Functions ask first whether it is the last one of its place in the program.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tcu.formats.tensor import is_tensor
 from tcu.ops.layout import Layout
 from tcu.ops.operation import Call, Operation
 
-__all__ = ["run"]
+__all__ = ["known", "run"]
 
 Shortcut = Callable[[Operation, tuple[Any, ...], Layout, tuple[Any, ...]], Any]
 
@@ -24,8 +24,11 @@ def _no_shortcut(*_: Any) -> None:
     return None
 
 
+known: list[Callable[..., Any]] = [_no_shortcut]
+"""Asked by functions, with what they are told, for the result of a call like the last one there, or None.  Lists, this and
+the next one, as torch.compile reads them while they are set."""
 _shortcut: list[Shortcut] = [_no_shortcut]
-"""Asked first, for the result of a call like one before, or None; a list, as torch.compile reads this while it is set."""
+"""Asked next, for the result of a call like any before, or None."""
 
 
 _PLAIN, _TENSOR, _DASK = range(3)
@@ -60,7 +63,7 @@ def _run_plain(call: Call) -> Any:
 def _run_tensors(call: Call) -> Any:
     from tcu.surfaces.torch import run as tensors  # registers operators, which imports PyTorch
 
-    _RUNNERS[_TENSOR], _shortcut[0] = tensors.run, tensors.shortcut
+    _RUNNERS[_TENSOR], _shortcut[0], known[0] = tensors.run, tensors.shortcut, tensors.known
     return tensors.run(call)
 
 

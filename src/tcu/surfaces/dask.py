@@ -24,11 +24,12 @@ from dask.graph_manipulation import bind
 from tcu.engines import execute
 from tcu.engines.host.own import own_shares
 from tcu.engines.host.planned import encoded
-from tcu.errors import DtypeError, ParameterError, ShapeError
+from tcu.errors import ParameterError
 from tcu.formats.array import check_in_memory
 from tcu.formats.format import Format, get_format
 from tcu.model import threads
 from tcu.model.elements import summable
+from tcu.model.pairs import check_alike
 from tcu.ops import FSUM, SUM
 from tcu.ops.finish import finish_totals
 from tcu.ops.layout import WHOLE, Along, Axes, Ragged, Whole, reduced_shape, scan_axis
@@ -88,12 +89,9 @@ def _checked(arrays: Sequence[Any]) -> Format:
     formats = [summable(x.dtype, name, verb) for name, x in zip("xy", arrays, strict=False)]
     if len(arrays) == 2:
         x, y = arrays
-        if x.shape != y.shape and not any(math.isnan(length) for length in (*x.shape, *y.shape)):
-            raise ShapeError(f"x has shape {x.shape} and y {y.shape}: give both one shape")
-        if formats[0] != formats[1]:
-            raise DtypeError(
-                f"x has dtype {x.dtype} and y {y.dtype}: convert to one that holds both, with astype"
-            )
+        are_known = not any(math.isnan(length) for length in (*x.shape, *y.shape))
+        shapes = (x.shape, y.shape) if are_known else ((), ())
+        check_alike(shapes, (x.dtype, y.dtype), "with reshape", "with astype")
     return formats[0]
 
 

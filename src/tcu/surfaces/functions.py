@@ -8,14 +8,12 @@ from typing import Any
 from tcu.ops import OPERATIONS
 from tcu.ops.layout import WHOLE, Along, Ragged
 from tcu.ops.operation import Operation
-from tcu.surfaces.call import run
+from tcu.surfaces.call import known, run
 from tcu.surfaces.signatures import REQUIRED, Parameters, dressed, keywords_of, with_axes
 
 __all__ = ["function_of", "segments_of"]
 
 Function = Callable[..., Any]
-_new = tuple.__new__
-"""Makes a layout in half the time of its own name: 0.07 in place of 0.13 us."""
 _OUT: Parameters = [("out", None, "Any")]
 _DETAILS: dict[str, tuple[str, Any, str]] = {
     "return_info": ("return_info", False, "bool"),
@@ -30,19 +28,30 @@ def function_of(operation: Operation) -> Function:
     def of_two(
         x: Any, y: Any, *, out: Any = None, return_info: bool = False, progress: Any = None, **options: Any
     ) -> Any:
-        return run(operation, (x, y), WHOLE, operation.values(options), out, return_info, progress)
+        given = operation.values(options) if options else defaults
+        plain = out is None and not return_info and progress is None
+        if plain and (result := known[0](operation, x, y, None, False, given)) is not None:
+            return result
+        return run(operation, (x, y), WHOLE, given, out, return_info, progress)
 
     def of_all(
         x: Any, *, out: Any = None, return_info: bool = False, progress: Any = None, **options: Any
     ) -> Any:
-        return run(operation, (x,), WHOLE, operation.values(options), out, return_info, progress)
+        given = operation.values(options) if options else defaults
+        plain = out is None and not return_info and progress is None
+        if plain and (result := known[0](operation, x, x, None, False, given)) is not None:
+            return result
+        return run(operation, (x,), WHOLE, given, out, return_info, progress)
 
     def reduced(
         x: Any, axis: Any = None, *, keepdims: bool = False, out: Any = None, return_info: bool = False,
         progress: Any = None, **options: Any,
     ) -> Any:  # fmt: skip
-        layout = WHOLE if axis is None and not keepdims else _new(Along, (axis, keepdims))
         given = operation.values(options) if options else defaults
+        plain = out is None and not return_info and progress is None
+        if plain and (result := known[0](operation, x, x, axis, keepdims, given)) is not None:
+            return result
+        layout = WHOLE if axis is None and not keepdims else Along(axis, keepdims)
         return run(operation, (x,), layout, given, out, return_info, progress)
 
     def scanned(
@@ -50,7 +59,10 @@ def function_of(operation: Operation) -> Function:
         **options: Any,
     ) -> Any:  # fmt: skip
         given = operation.values(options) if options else defaults
-        return run(operation, (x,), _new(Along, (axis, False)), given, out, return_info, progress)
+        plain = out is None and not return_info and progress is None
+        if plain and (result := known[0](operation, x, x, axis, False, given)) is not None:
+            return result
+        return run(operation, (x,), Along(axis), given, out, return_info, progress)
 
     function = of_two if two else scanned if operation.kind == "scan" else reduced if along else of_all
     tail = [*_OUT, *(_DETAILS[name] for name in operation.details)]
@@ -61,7 +73,10 @@ def segments_of(operation: Operation) -> Function:
     """The function of an operation on ragged segments, as ``tcu.segment_sum`` is that of the sum."""
 
     def function(x: Any, offsets: Any, *, out: Any = None, check: bool = True, **options: Any) -> Any:
-        return run(operation, (x,), Ragged(offsets, check), operation.values(options), out)
+        given = operation.values(options)
+        if out is None and (result := known[0](operation, x, offsets, None, None, given, check)) is not None:
+            return result
+        return run(operation, (x,), Ragged(offsets, check), given, out)
 
     parameters = [(name, REQUIRED, "Any") for name in ("x", "offsets")]
     keywords = [*keywords_of(operation), *_OUT, ("check", True, "bool")]

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tcu.errors import DtypeError, ParameterError, ShapeError
+from tcu.errors import ParameterError
 from tcu.formats.format import Format
 from tcu.gpu.arrays import DeviceArray, Library, library_of
 from tcu.gpu.device import Gpu, call, current, find_gpu, read
@@ -36,6 +36,7 @@ from tcu.gpu.sums import (
 )
 from tcu.gpu.variants import variant_recipe
 from tcu.model.elements import summable
+from tcu.model.pairs import check_alike
 from tcu.ops.exact import Tally
 from tcu.ops.request import Request
 from tcu.ops.result import result_format
@@ -207,11 +208,7 @@ def _operands(library: Library, arrays: Sequence[Any], stream: int) -> tuple[lis
         found = [operand_of(view) for view in views]
         dtypes = [view.dtype for view in views]
     if len(arrays) == 2:
-        shapes = [tuple(x.shape) for x in arrays]
-        if shapes[0] != shapes[1]:
-            raise ShapeError(f"x has shape {shapes[0]}, y has shape {shapes[1]}: give them the same shape")
-        if dtypes[0] != dtypes[1]:
-            raise DtypeError(f"x has dtype {dtypes[0]}, y has dtype {dtypes[1]}: convert one of them")
+        check_alike([tuple(x.shape) for x in arrays], dtypes, "with reshape", "with astype")
     return found, dtypes[0]
 
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 
-from tcu.errors import DtypeError, ParameterError, ShapeError, unknown_name
+from tcu.errors import ParameterError, unknown_name
 from tcu.formats.array import lives_on_gpu, whole_number
 from tcu.formats.format import named_format
 from tcu.formats.tensor import check_data, check_dense, check_tensor, is_tensor
+from tcu.model.pairs import check_alike
 from tcu.ops.offsets import check_offsets_form, line_of_offsets
 from tcu.ops.result import rounding_target
 from tcu.plan import VARIANTS
@@ -124,13 +125,8 @@ def check_arrays(arrays: Sequence[Any]) -> None:
         x, y = arrays
         if x.device != y.device:
             raise ParameterError(f"x is on {x.device}, y on {y.device}: move both to one device")
-        if x.shape != y.shape:
-            raise ShapeError(
-                f"x has shape {tuple(x.shape)} and y {tuple(y.shape)}: give both one shape, for example "
-                "with reshape or expand"
-            )
-        if x.dtype != y.dtype:
-            raise DtypeError(f"x has dtype {x.dtype} and y {y.dtype}: convert one of them")
+        shapes = tuple(x.shape), tuple(y.shape)
+        check_alike(shapes, (x.dtype, y.dtype), "with reshape or expand", f"with y.to({x.dtype})")
 
 
 def check_numbers(arrays: Sequence[Any]) -> None:

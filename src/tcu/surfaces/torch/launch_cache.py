@@ -8,6 +8,7 @@ so does every call that is not for plain tensors with numbers in memory.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from contextlib import suppress
 from functools import partial, reduce
 from operator import attrgetter, or_
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ from tcu.surfaces.torch.watch import PLAIN, hidden, in_graph, is_mode_on, is_wat
 if TYPE_CHECKING:
     from tcu.engines.cuda.sums import Order
 
-__all__ = ["again", "keeper", "key_of", "shortcut"]
+__all__ = ["again", "keeper", "key_of", "known", "shortcut"]
 
 _MOST = 4096
 """Calls that are kept; beyond it all are found anew."""
@@ -118,69 +119,73 @@ _calls: dict[Hashable, _Call] = {}
 """By what tells calls apart; and the last one of each place in a program, by what is written there."""
 
 
-def shortcut(operation: Operation, arrays: tuple[Any, ...], layout: Layout, options: tuple[Any, ...]) -> Any:
-    """The result of a call of plain tensors that is like one before; None where only the long way leads there."""
-    x, other, check = arrays[0], arrays[-1], False
+def known(
+    operation: Operation, x: Any, other: Any, axis: Any, keepdims: Any, options: tuple[Any, ...], check: bool = False
+) -> Any:  # fmt: skip
+    """The result of a call that is like the last one of its place; None where another way leads there.
+
+    ``other``: the other operand, or offsets; or x.  ``keepdims`` is None of segments.
+    """
     if in_graph() or type(x) not in PLAIN:
         return None
-    place = _place_of(operation, arrays, layout, options)
-    if type(layout) is Ragged:
-        other, check = layout
+    given = None if options is operation.defaults else _with_types(options)
+    if axis is not None and type(axis) is not int:
+        axis = _with_types(axis)
     try:
-        last = _calls.get(place)
-    except TypeError:  # options that cannot be hashed: the long way says what is wrong with them
+        last = _calls.get((operation, given, axis, keepdims, x is other, x.numel()))
+    except TypeError:  # what cannot be hashed
         return None
-    if last is not None and (last.fits(x) if x is other else last.fits(x, other)) and not is_mode_on():
-        first = x.data_ptr()
-        second = first if x is other else other.data_ptr()
-        if (
-            first and second and (first | second) % _ALIGNMENT == last.alignment
-            and not (last.others and _current_gpu() != last.ordinal)
-        ):  # fmt: skip
-            return _by_offsets(last, x, other, True, True) if check else last.at(first, second)
-    if type(layout) is Ragged and not is_tensor(other):
-        other = x
+    if last is None or not (last.fits(x) if x is other else last.fits(x, other)) or is_mode_on():
+        return None
+    first = x.data_ptr()
+    second = first if x is other else other.data_ptr()
+    if not (first and second) or (first | second) % _ALIGNMENT != last.alignment:
+        return None
+    if last.others and _current_gpu() != last.ordinal:
+        return None
+    return _by_offsets(last, x, other, True, True) if check else last.at(first, second)
+
+
+def _place_of(
+    operation: Operation, arrays: tuple[Any, ...], layout: Layout, options: tuple[Any, ...]
+) -> Hashable:
+    """What :func:`known` asks for: what a program writes there, and how many numbers there are, by which most shapes differ."""
+    axis, keepdims = layout if type(layout) is Along else (None, None if type(layout) is Ragged else False)
+    if axis is not None and type(axis) is not int:
+        axis = _with_types(axis)
+    given = None if options is operation.defaults else _with_types(options)
+    same = type(layout) is not Ragged and arrays[0] is arrays[-1]
+    return operation, given, axis, keepdims, same, arrays[0].numel()
+
+
+def shortcut(operation: Operation, arrays: tuple[Any, ...], layout: Layout, options: tuple[Any, ...]) -> Any:
+    """The result of a call of plain tensors that is like one before; None where only the long way leads there."""
+    if in_graph():
+        return None
+    x, other = arrays[0], arrays[-1]
+    if type(layout) is Ragged and is_tensor(layout.offsets):
+        other = layout.offsets
     if is_watched(x, other) or not _on_gpu(x):
         return None
     key = key_of(operation, arrays, layout, options)
     result = again(key, arrays, layout)
     if result is not None:
-        _expect_at(place, _calls.get(key), x, other)
+        _expect(_place_of(operation, arrays, layout, options), _calls.get(key), x, other)
     return result
 
 
-def _expect_at(place: Hashable, call: _Call | None, x: Any, other: Any) -> None:
+def _expect(place: Hashable, call: _Call | None, x: Any, other: Any) -> None:
     """Know the call by its place from now on, where tensors like these are read as they lie."""
-    if call is None or not (other.dtype is x.dtype or _are_plain(other, call.ordinal)):
+    if call is None or not (other.dtype is x.dtype or _lies_plainly(other, _int64, call.ordinal)):
         return
     if call.expect(*((x,) if x is other else (x, other))):
-        _calls[place] = call
+        with suppress(TypeError):  # such as an axis in a list, which cannot be hashed
+            _calls[place] = call
 
 
-def _are_plain(offsets: Any, ordinal: int) -> bool:
-    """Whether a kernel reads these offsets as they lie."""
-    return bool(
-        offsets.dtype is _int64 and offsets.get_device() == ordinal and _has_plain_memory(offsets)
-        and offsets.is_contiguous()
-    )  # fmt: skip
-
-
-def _place_of(
-    operation: Operation, arrays: tuple[Any, ...], layout: Layout, options: tuple[Any, ...]
-) -> tuple[Hashable, ...]:
-    """What a program writes at a call, and how many numbers there are, by which most shapes differ.
-
-    The types of options are part of it, where 64.0 or True must not pass for a number.
-    """
-    x = arrays[0]
-    given = None if options is operation.defaults else (options, *map(type, options))
-    if type(layout) is Along:
-        axis, keepdims = layout  # True equals 1, and is no axis
-        axes = axis if type(axis) is int or axis is None else reduced_axes(axis, x.dim())
-        return operation, given, axes, keepdims, x.numel()
-    if type(layout) is Ragged:
-        return operation, given, x.numel()
-    return operation, given, arrays[-1] is x, x.numel()
+def _with_types(given: Any) -> Hashable:
+    """Options, or axes, as part of a key, where 64.0 or True must not pass for a number."""
+    return given, *map(type, given if isinstance(given, tuple) else (given,))
 
 
 def key_of(
@@ -191,14 +196,18 @@ def key_of(
     if not _has_plain_memory(x):
         return None
     address = x.data_ptr()
-    of_memory: tuple[Hashable, ...] = x.shape, x.stride()
+    given = None if options is operation.defaults else _with_types(options)
     if not address:  # elements without memory, or none
         return None
-    if type(layout) is Ragged:
+    if type(layout) is Along:
+        axis = layout.axis
+        axes = axis if type(axis) is int or axis is None else reduced_axes(axis, x.dim())
+        where: Any = (axes, bool(layout.keepdims))
+    elif type(layout) is Ragged:
         if not is_tensor(layout.offsets):
             return None
-        of_memory = (*of_memory, layout.offsets.shape)
-    elif type(layout) is not Along:
+        where = layout.offsets.shape
+    else:
         y = arrays[-1]
         if y is not x:
             if not _alike(x, y):
@@ -206,21 +215,18 @@ def key_of(
             address |= y.data_ptr()
         if not x.is_contiguous():
             return None
-        of_memory = ()  # of all elements in order, the shape does not matter
-    place = _place_of(operation, arrays, layout, options)
-    return *place, *of_memory, x.dtype, x.get_device(), address % _ALIGNMENT
+        return operation, given, y is x, x.dtype, x.numel(), x.get_device(), address % _ALIGNMENT
+    return operation, given, where, x.dtype, x.shape, x.stride(), x.get_device(), address % _ALIGNMENT
 
 
 def _alike(x: Any, y: Any) -> bool:
-    return bool(
-        is_tensor(y)
-        and _has_plain_memory(y)
-        and y.data_ptr()
-        and y.dtype is x.dtype
-        and y.shape == x.shape
-        and y.get_device() == x.get_device()
-        and y.is_contiguous()
-    )
+    lies = is_tensor(y) and _lies_plainly(y, x.dtype, x.get_device())
+    return bool(lies and y.data_ptr() and y.shape == x.shape)
+
+
+def _lies_plainly(x: Any, dtype: Any, ordinal: int) -> bool:
+    """Whether a kernel on that GPU reads a line of numbers of that dtype as it lies."""
+    return bool(_has_plain_memory(x) and x.dtype is dtype and x.get_device() == ordinal and x.is_contiguous())
 
 
 def _has_plain_memory(x: Any) -> bool:
