@@ -78,11 +78,11 @@ __device__ inline void store(const Product& p, const Tile& at, const DNumber (&s
 }
 
 // A thread's sums of chunks.
-struct Sums {
+struct ChunkSums {
     DNumber kept[KEPT];
     u32 parked;  // address
 
-    __device__ explicit Sums(const u8* memory) : parked(load::shared_address(memory) + threadIdx.x % WARP * 16) {
+    __device__ explicit ChunkSums(const u8* memory) : parked(load::shared_address(memory) + threadIdx.x % WARP * 16) {
         const uint4 nothing = make_uint4(0x80000000, 0x80000000, 0x80000000, 0x80000000);  // -0 + x = x, also for x = -0
 #pragma unroll
         for (int i = 0; i < KEPT; ++i) kept[i] = -0.0f;
@@ -124,7 +124,7 @@ __device__ inline void consume(const Product& p, BlockMemory& memory, u32 rank) 
 #pragma unroll
             for (int i = 0; i < WORDS; ++i) all[i] = mma::value(d, i);
         } else {
-            Sums sums(memory.results[warp]);
+            ChunkSums sums(memory.results[warp]);
             for (int k = 0; k < p.k_stages; k += CHUNK) {
                 DWord d[D_WORDS];
                 chain(d, operands, memory.stages, place, min(CHUNK, p.k_stages - k));
