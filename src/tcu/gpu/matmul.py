@@ -11,6 +11,7 @@ import ctypes
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from tcu.formats import get_format
@@ -169,6 +170,12 @@ class Tensor:
             driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
             driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
         )
+
+
+@lru_cache(4096)
+def _map_at(tensor: Tensor, address: int) -> Any:
+    """Kept: an allocator gives the same addresses again and again, and the driver is called with lists of its numbers."""
+    return tensor.at(address)
 
 
 @dataclass(frozen=True)
@@ -453,7 +460,7 @@ class MatmulLaunch:
                     side.pack.problem.source, side.pack.problem.to = address, at
                     pack(stream)
                 if self._maps[i] != at:
-                    tensor = side.tensor.at(at)
+                    tensor = _map_at(side.tensor, at)
                     place = problem.a if i == 0 else problem.b
                     ctypes.memmove(ctypes.addressof(place), int(tensor.getPtr()), ctypes.sizeof(place))
                     self._maps[i] = at

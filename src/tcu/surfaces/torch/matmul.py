@@ -15,9 +15,10 @@ from tcu.ops.options import defaults
 from tcu.surfaces.torch import run as _sums  # registers sums, which gradients take
 from tcu.surfaces.torch.checks import check_out, of_schema, put
 from tcu.surfaces.torch.derivatives import DERIVATIVES
+from tcu.surfaces.torch.product_cache import keeper, shortcut
 from tcu.surfaces.torch.watch import constant, in_graph, is_watched, recorder, wants_gradients
 
-__all__ = ["check_gradient", "executed", "linear", "run", "schema_of", "torch_dtype"]
+__all__ = ["check_gradient", "executed", "linear", "run", "schema_of", "shortcut", "torch_dtype"]
 
 _NAMES = ("a", "b", *FACTORS)
 del _sums
@@ -25,13 +26,12 @@ del _sums
 
 def run(call: MatmulCall) -> Any:
     """The result of a call with tensors."""
+    _check(call)
+    if not in_graph():
+        factors = (x for x in call[2:5] if is_tensor(x))
+        if not is_watched(call.a, call.b) and not any(is_watched(x, x) for x in factors):
+            return executed(call)
     tensors = _tensors(call)
-    if (
-        not in_graph()
-        and not is_watched(*tensors[:2])
-        and not any(is_watched(x, x) for x in tensors[2:] if x is not None)
-    ):
-        return executed(MatmulCall._make((*tensors, call.options, call.out)))
     for name, x in zip(_NAMES, tensors, strict=True):
         check_gradient(name, x)
     record, options = _record(), call.options
@@ -64,28 +64,25 @@ def linear(
     return run(MatmulCall(x, weight.t(), bias=bias, options=options))
 
 
-def _tensors(call: MatmulCall) -> tuple[Any, ...]:
-    """a, b, the scales and the bias; numbers among the latter as tensors."""
-    for name, x in (("a", call.a), ("b", call.b)):
-        if not is_tensor(x):
+def _check(call: MatmulCall) -> None:
+    """Raises ParameterError unless the arrays are tensors on one device; scales and a bias may be numbers."""
+    for name, x in zip(_NAMES, call[:5], strict=True):
+        if is_tensor(x):
+            if x.device != call.a.device:
+                raise ParameterError(
+                    f"a is on {call.a.device}, {name} on {x.device}: move both to one device"
+                )
+        elif name in ("a", "b") or not isinstance(x, float | int | None):
             raise ParameterError(
                 f"{name} is a {type(x).__name__} beside tensors: make it one, with torch.as_tensor"
             )
-    wide = torch.float64 if call.a.dtype == torch.float64 else torch.float32
-    factors = []
-    for name in FACTORS:
-        given = getattr(call, name)
-        if given is not None and not is_tensor(given):
-            if not isinstance(given, float | int):
-                raise ParameterError(
-                    f"{name} is a {type(given).__name__} beside tensors: make it one, with torch.as_tensor"
-                )
-            given = call.a.new_full((), given, dtype=wide)
-        factors.append(given)
-    for name, x in zip(_NAMES[1:], (call.b, *factors), strict=True):
-        if x is not None and x.device != call.a.device:
-            raise ParameterError(f"a is on {call.a.device}, {name} on {x.device}: move both to one device")
-    return call.a, call.b, *factors
+
+
+def _tensors(call: MatmulCall) -> tuple[Any, ...]:
+    """a, b, the scales and the bias, as operators take them."""
+    a, b, *factors = call[:5]
+    wide = torch.float64 if a.dtype == torch.float64 else torch.float32
+    return a, b, *(a.new_full((), x, dtype=wide) if isinstance(x, float | int) else x for x in factors)
 
 
 def check_gradient(name: str, x: Any) -> None:
@@ -129,10 +126,10 @@ def executed(call: MatmulCall) -> Any:
     if out is not None:
         check_out(out, call.a, _product(call.a, call.b, call.options, out.dtype).shape)
     if call.a.is_cuda:
-        result = load_cuda().multiply(call)
+        result = load_cuda().multiply(call, keep=keeper(call))
     else:
         views = (
-            None if x is None else operand_view(x, name) for name, x in zip(_NAMES, call[:5], strict=True)
+            operand_view(x, name) if is_tensor(x) else x for name, x in zip(_NAMES, call[:5], strict=True)
         )
         place = None if out is None else operand_view(out, "out")
         result = host.multiply(MatmulCall._make((*views, call.options, place)))
