@@ -84,18 +84,6 @@ def test_what_the_copy_engine_does_not_take_is_copied_first() -> None:
     assert copied(lying(512, 512, 512, b_major=True), *e4m3) == [False, False]
 
 
-def test_blocks_share_tiles_along_k_where_these_do_not_come_out_even() -> None:
-    plan, kernel = plan_and_kernel(4096, "bfloat16", "bfloat16")
-    for m, n in itertools.product((1024, 4096, 5000), repeat=2):
-        problem = matmul_recipe(plan, kernel, lying(m, n, 4096), False, MULTIPROCESSORS).product.problem
-        tiles, divided = problem.tiles, problem.divided  # type: ignore[attr-defined]
-        if tiles > MULTIPROCESSORS:
-            assert (tiles - divided) % MULTIPROCESSORS == 0, "whole turns"
-        assert divided == 0 or MULTIPROCESSORS < divided < 2 * MULTIPROCESSORS, (
-            "a tile is in two blocks at most"
-        )
-
-
 def test_parts_of_k_are_whole_chunks_and_have_places_for_their_results() -> None:
     for k in (4096, 8192, 5000):
         plan, kernel = plan_and_kernel(k, "bfloat16", "bfloat16")

@@ -11,6 +11,7 @@ import ctypes
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from tcu.formats import get_format
@@ -48,7 +49,8 @@ _MAP_TYPES = {"binary16": "FLOAT16", "bfloat16": "BFLOAT16", "tf32": "TFLOAT32",
 
 TensorMap = struct("TensorMap", """
     u64 words[16];
-""")  # fmt: skip
+""", alignment=64)  # fmt: skip
+"""CUtensorMap: what the copy engine knows of a tensor and of its boxes."""
 
 Factor = struct("Factor", """
     const void* numbers;  // null: one number
@@ -71,11 +73,11 @@ Product = struct("Product", """
     int aligned;  // whether 16 bytes of C may be written at once
     int a_batched, b_batched;  // 0: the same matrix for the whole batch
     u32 tiles, tile_rows, tile_columns;  // of clusters
-    u32 divided, units;  // tiles that blocks share, and into how many units each can be cut
-    u32 parts, slots;
+    u32 parts, slots;  // blocks that share a tile along k, and places for their results
     u32 unused;
     void* room;
     void* flags;  // zeros between launches
+    u64 padding[3];
 """)  # fmt: skip
 
 PackedLines = struct("PackedLines", """
@@ -172,6 +174,12 @@ class Tensor:
         )
 
 
+@lru_cache(4096)
+def _map_at(tensor: Tensor, address: int) -> Any:
+    """Kept: an allocator gives the same addresses again and again, and the driver is called with lists of its numbers."""
+    return tensor.at(address)
+
+
 @dataclass(frozen=True)
 class Side:
     """An operand on its way to the copy engine."""
@@ -212,8 +220,17 @@ class _Room:
 
 
 def _side(
-    x: Lines, lines: int, k: int, batch: int, kernel: Kernel, kind: str, box_lines: int, room: _Room
+    x: Lines,
+    lines: int,
+    k: int,
+    batch: int,
+    kernel: Kernel,
+    kind: str,
+    box_lines: int,
+    room: _Room,
+    parts: int = 1,
 ) -> Side:
+    """``parts``: of a tile, of which each block of a cluster asks for one."""
     size = get_format(kernel.a).dtype.itemsize
     steps = (x.batch * size,) if batch > 1 and x.batch else ()
 
@@ -230,11 +247,14 @@ def _side(
     if k and fits(x.k, x.line, lines):
         pitches = pitch_of(x.line, lines), pitch_of(x.batch, batches)
         return Side(
-            Tensor(kind, size, (k, lines, batches), pitches, (per_line, box_lines), size < 8), True, None, 0
+            Tensor(kind, size, (k, lines, batches), pitches, (per_line, box_lines // parts), size < 8),
+            True,
+            None,
+            0,
         )
     if k and size == 2 and fits(x.line, x.k, k):
         pitches = pitch_of(x.k, k), pitch_of(x.batch, batches)
-        return Side(Tensor(kind, size, (lines, k, batches), pitches, (64, per_line)), False, None, 0)
+        return Side(Tensor(kind, size, (lines, k, batches), pitches, (64, per_line // parts)), False, None, 0)
     pitch = max(-(-k * size // UNIT) * UNIT, UNIT) // size
     offset = room.take(batches * lines * pitch * size)
     tiles_k, tiles_lines = -(-pitch // 64), -(-lines // 64)
@@ -246,100 +266,114 @@ def _side(
     pack = KernelChoice("pack_matrix", {"INPUT": _INPUTS[size]}, min(tiles, 1 << 20), 256, problem)
     pitches = pitch * size, lines * pitch * size
     return Side(
-        Tensor(kind, size, (pitch, lines, batches), pitches, (per_line, box_lines), size < 8),
+        Tensor(kind, size, (pitch, lines, batches), pitches, (per_line, box_lines // parts), size < 8),
         True,
         pack,
         offset,
     )
 
 
-class _Tiles(NamedTuple):
+class Tiling(NamedTuple):
+    """How a product is cut: of speed alone, never of bits."""
+
+    swapped: bool
+    """Whether the columns of the product are rows of tiles: matmul_skinny.cu, else matmul.cu."""
     consumers: int
+    """Warpgroups, each of 64 rows of a tile."""
     columns: int
-    stages: int
+    """Of a tile."""
+    cluster: int
+    """Blocks that share tiles of one operand."""
+    resident: int
+    """Blocks on a multiprocessor."""
 
 
-def _tiles(rows: int, columns: int, size: int, chunked: bool, blocks: int) -> _Tiles:
-    """Of matmul.cu."""
-    across = next(n for n in COLUMNS if n >= columns) if columns <= 128 else 192 if chunked else 256
-    return _Tiles(2, across, min(8, _RING // ((128 + across) * LINE)))
+def tiling(rows: int, columns: int) -> Tiling:
+    """For a product of that shape."""
+    if rows <= SWAPPED_ROWS:
+        across = _width(rows)
+        return Tiling(True, 1, across, 1, 2 if across <= 64 else 1)
+    return Tiling(False, 2, _width(columns), 1, 1)
 
 
-_RING = 200 * 1024
+def _width(columns: int) -> int:
+    return next((n for n in COLUMNS if n >= columns), COLUMNS[-1])
+
+
+_SHARED = 227 * 1024
+"""Bytes that a block may have."""
 _GROUP = 16
-
-
-def _widths(columns: int) -> int:
-    return next(n for n in COLUMNS if n >= columns)
+_PARKED = 32
+"""Sums of a thread that wait in shared memory, where a tile has 256 columns."""
 
 
 def matmul_recipe(
-    plan: MatmulPlan, kernel: Kernel, x: Operands, factors: bool, multiprocessors: int
+    plan: MatmulPlan,
+    kernel: Kernel,
+    x: Operands,
+    factors: bool,
+    multiprocessors: int,
+    cut: Tiling | None = None,
 ) -> MatmulRecipe:
     """Launches of wgmma for a plan."""
+    cut = cut or tiling(x.rows, x.columns)
     size = get_format(kernel.a).dtype.itemsize
-    stage_k = LINE // size
-    k = x.k or UNIT // size  # zeros, of which both copies have so many
-    stages_k = -(-k // stage_k)
-    chunk = plan.chunk // stage_k
+    stages_k = -(-(x.k or UNIT // size) * size // LINE)  # no k: zeros, of which both copies have so many
+    chunk = plan.chunk * size // LINE
     chunked = chunk < stages_k and kernel.output != "s32"
-    swapped = x.rows <= SWAPPED_ROWS
     room = _Room()
     kinds = [
         "FLOAT32" if name == "tf32" and plan.rounding == "cut" else _MAP_TYPES.get(name, "UINT8")
         for name in (kernel.a, kernel.b)
     ]
     given = ((x.a, x.rows, kinds[0]), (x.b, x.columns, kinds[1]))
-    (first, rows, first_kind), (second, columns, second_kind) = given[::-1] if swapped else given
-    if swapped:
-        tiles = _Tiles(1, _widths(columns), 0)
-    else:
-        tiles = _tiles(rows, columns, size, chunked, multiprocessors)
-    height = 64 * tiles.consumers
-    top = _side(first, rows, x.k, x.batch, kernel, first_kind, height, room)
-    left = _side(second, columns, x.k, x.batch, kernel, second_kind, tiles.columns, room)
-    tile_rows, tile_columns = -(-rows // height), -(-columns // tiles.columns)
+    (first, rows, first_kind), (second, columns, second_kind) = given[::-1] if cut.swapped else given
+    height = 64 * cut.consumers
+    beside, below = (cut.cluster, 1) if cut.swapped else (1, cut.cluster)  # blocks of a cluster
+    top = _side(first, rows, x.k, x.batch, kernel, first_kind, height, room, beside)
+    left = _side(second, columns, x.k, x.batch, kernel, second_kind, cut.columns, room, below)
+    tile_rows, tile_columns = -(-rows // (height * below)), -(-columns // (cut.columns * beside))
     count = tile_rows * tile_columns * x.batch
-    units = -(-stages_k // chunk)
-    output = plan.result
-    bytes_out = 2 if output in ("binary16", "bfloat16") else 8 if output == "binary64" else 4
-    macros = {
-        "CONSUMERS": tiles.consumers, "COLUMNS": tiles.columns, "CLUSTER": 1,
-        "A_K": int(top.k_major), "B_K": int(left.k_major), "INPUT_BYTES": size, "RESULT": RESULTS[output],
-        "FACTORS": int(factors), "INTEGERS": int(kernel.output == "s32"), "HALVES": int(kernel.output == "binary16"), **_names(kernel, swapped, top, left),
-    }  # fmt: skip
-    aligned = x.c_aligned and all(step * bytes_out % UNIT == 0 for step in (x.c_row, x.c_batch, x.columns))
+    of_result = get_format(plan.result).dtype.itemsize
     problem = Product(
-        c_row_stride=x.c_row * bytes_out, c_batch_stride=x.c_batch * bytes_out, rows=x.rows, columns=x.columns,
-        k_stages=stages_k, aligned=int(aligned), a_batched=int(bool(first.batch)), b_batched=int(bool(second.batch)),
-        tiles=count, tile_rows=tile_rows, tile_columns=tile_columns, units=units,
+        c_row_stride=x.c_row * of_result, c_batch_stride=x.c_batch * of_result, rows=x.rows, columns=x.columns,
+        k_stages=stages_k, a_batched=int(bool(first.batch)), b_batched=int(bool(second.batch)),
+        aligned=int(x.c_aligned and all(step * of_result % UNIT == 0 for step in (x.c_row, x.c_batch, x.columns))),
+        tiles=count, tile_rows=tile_rows, tile_columns=tile_columns,
     )  # fmt: skip
-    wide = tiles.columns if left.k_major else -(-tiles.columns // 64) * 64
-    stage = (height + wide) * LINE
-    if swapped:
-        resident = 2 if tiles.columns <= 64 else 1
-        stages = min(12, _RING // resident // stage)
-        parts = max(1, min(units, round(multiprocessors * resident / count))) if chunked else 1
-        slots = 1 + units - units // parts
-        problem.parts, problem.slots = parts, slots
-        shared = room.take(count * slots * height * tiles.columns * 4 if parts > 1 else 0)
-        # The ring also holds the results of a tile on their way to memory.
-        bytes_shared = max(stages * (stage + UNIT), 64 * 4 * tiles.columns) + 1024
-        macros |= {"CHUNK": chunk if chunked else 0, "STAGES": stages, "RESIDENT": resident}
+    stage = (height + (cut.columns if left.k_major else -(-cut.columns // 64) * 64)) * LINE + UNIT
+    parked = chunked and not cut.swapped and cut.columns == COLUMNS[-1]
+    staged = 0 if cut.swapped else height * (2 * _PARKED * 4 if parked else LINE)
+    own = (
+        _SHARED // cut.resident - 2048 - staged
+    )  # what the system takes of each block, and the ring's alignment
+    stages = min(own // stage, 24)
+    macros = {
+        "CONSUMERS": cut.consumers, "COLUMNS": cut.columns, "STAGES": stages, "CHUNK": chunk if chunked else 0,
+        "CLUSTER": cut.cluster, "SHARES_A": int(cut.swapped), "RESIDENT": cut.resident,
+        "A_K": int(top.k_major), "B_K": int(left.k_major), "INPUT_BYTES": size, "RESULT": RESULTS[plan.result],
+        "FACTORS": int(factors), "INTEGERS": int(kernel.output == "s32"), "HALVES": int(kernel.output == "binary16"),
+        **_names(kernel, cut.swapped, top, left),
+    }  # fmt: skip
+    shared = 1024 + -(-stages * stage // LINE) * LINE + staged
+    if not cut.swapped:
+        blocks = min(multiprocessors * cut.resident // cut.cluster, count) * cut.cluster
+        threads = 128 * cut.consumers + (128 if cut.resident == 1 else 32)
         choice = KernelChoice(
-            "matmul_skinny", macros, count * parts, 160, problem, shared=bytes_shared, specific=True
+            "matmul", macros | {"GROUP": _GROUP}, blocks, threads, problem, shared=shared, specific=True, cluster=cut.cluster
         )  # fmt: skip
-        return MatmulRecipe(True, (top, left), choice, room.size, shared, count if parts > 1 else 0)
-    blocks = min(count, multiprocessors)
-    if chunked and count > blocks and count % blocks:
-        problem.divided = count % blocks + blocks
-    shared = room.take(blocks * height * tiles.columns * 4 if problem.divided else 0)
-    macros |= {"CHUNK": chunk if chunked else 0, "STAGES": tiles.stages, "GROUP": _GROUP}
-    bytes_shared = -(-tiles.stages * (stage + UNIT) // 1024) * 1024 + height * LINE + 1024
+        return MatmulRecipe(False, (top, left), choice, room.size, 0, 0)
+    units = -(-stages_k // chunk)
+    tiles = count * cut.cluster
+    parts = max(1, min(units, round(multiprocessors * cut.resident / tiles))) if chunked else 1
+    problem.parts, problem.slots = parts, 1 + units - units // parts
+    sums = room.take(tiles * (1 + units - units // parts) * height * cut.columns * 4 if parts > 1 else 0)
+    # The ring also holds the results of a tile on their way to memory.
     choice = KernelChoice(
-        "matmul", macros, blocks, 128 * (tiles.consumers + 1), problem, shared=bytes_shared, specific=True
+        "matmul_skinny", macros, tiles * parts, 128 * cut.consumers + 32, problem,
+        shared=max(shared, 1024 + height * 4 * cut.columns), specific=True, cluster=cut.cluster,
     )  # fmt: skip
-    return MatmulRecipe(False, (top, left), choice, room.size, shared, blocks * 4 * tiles.consumers)
+    return MatmulRecipe(True, (top, left), choice, room.size, sums, tiles if parts > 1 else 0)
 
 
 def has_double(kernel: Kernel, capability: tuple[int, int]) -> bool:
@@ -367,11 +401,11 @@ def double_recipe(
         c_row_stride=x.c_row * size, c_batch_stride=x.c_batch * size, rows=x.rows, columns=x.columns,
         k_stages=-(-k * 8 // LINE), aligned=int(x.c_aligned and x.columns % 2 == x.c_row % 2 == x.c_batch % 2 == 0),
         a_batched=int(bool(x.a.batch)), b_batched=int(bool(x.b.batch)),
-        tiles=count, tile_rows=tile_rows, tile_columns=tile_columns, units=1,
+        tiles=count, tile_rows=tile_rows, tile_columns=tile_columns,
     )  # fmt: skip
     stages = 6
     macros = {
-        **kernel.macros, "CONSUMERS": 2, "COLUMNS": width, "STAGES": stages, "CLUSTER": 1, "A_K": 1, "B_K": 1, "INPUT_BYTES": 8,
+        **kernel.macros, "CONSUMERS": 2, "COLUMNS": width, "STAGES": stages, "CLUSTER": 1, "SHARES_A": 0, "A_K": 1, "B_K": 1, "INPUT_BYTES": 8,
         "RESULT": RESULTS[plan.result], "FACTORS": int(factors), "GROUP": _GROUP,
     }  # fmt: skip
     shared = stages * ((height + width) * LINE + UNIT) + 1024
@@ -428,7 +462,7 @@ class MatmulLaunch:
                     side.pack.problem.source, side.pack.problem.to = address, at
                     pack(stream)
                 if self._maps[i] != at:
-                    tensor = side.tensor.at(at)
+                    tensor = _map_at(side.tensor, at)
                     place = problem.a if i == 0 else problem.b
                     ctypes.memmove(ctypes.addressof(place), int(tensor.getPtr()), ctypes.sizeof(place))
                     self._maps[i] = at

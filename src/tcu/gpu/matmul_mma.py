@@ -59,7 +59,7 @@ class GeneralLaunch:
         self._problem: Any = choice.problem
         self._kernel, self._lock = bind(choice, gpu), threading.Lock()
 
-    def start(self, a: int, b: int, c: int, factors: Sequence[Any], stream: int) -> None:
+    def start(self, a: int, b: int, c: int, factors: Sequence[Any], stream: int, room: int = 0) -> None:
         """Put it on the stream; ``factors``: the scales and the bias, if there are any."""
         with self._lock:  # the driver copies the parameters before a launch returns
             self._problem.p.a.data, self._problem.p.b.data, self._problem.p.d = a, b, c

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy.typing as npt
@@ -103,17 +104,30 @@ def matmul(
     return _run(MatmulCall(a, b, scale_a, scale_b, bias, options, out))
 
 
+def _no_shortcut(_: MatmulCall) -> None:
+    return None
+
+
+_shortcut: list[Callable[[MatmulCall], Any]] = [_no_shortcut]
+"""Asked first where a is a tensor, for the result of a call like one before, or None."""
+
+
 def _run(call: MatmulCall) -> Any:
     """The result, in the library of the arrays."""
+    if is_tensor(call.a) and is_tensor(call.b):
+        result = _shortcut[0](call)
+        if result is not None:
+            return result
     arrays = call.arrays if call.out is None else (*call.arrays, call.out)
     if any(map(is_dask, arrays)):
         from tcu.surfaces.dask_matmul import run as lazily  # loads Dask's arrays, which were met
 
         return lazily(call)
     if any(map(is_tensor, arrays)):
-        from tcu.surfaces.torch.matmul import run as tensors  # registers operators, which imports PyTorch
+        from tcu.surfaces.torch import matmul as tensors  # registers operators, which imports PyTorch
 
-        return tensors(call)
+        _shortcut[0] = tensors.shortcut
+        return tensors.run(call)
     return engine_of(call.arrays).multiply(call)
 
 

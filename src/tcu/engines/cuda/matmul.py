@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import product as each_of
 from typing import Any
@@ -34,16 +34,23 @@ from tcu.plan.matmul import MatmulPlan
 from tcu.units import Instruction
 from tcu.units.shapes import product_shape
 
-__all__ = ["multiply"]
+__all__ = ["constant_factor", "multiply", "vector_factor"]
 
 _NONE = {"scale_a": 1.0, "scale_b": 1.0, "bias": -0.0}
 """Which leave every number as it is."""
 
 
-def multiply(call: MatmulCall, row: Instruction | None = None) -> Any:
+Start = Callable[..., None]
+"""Of a launch: the addresses of a, b and the result, the factors, the stream, and the address of the room."""
+
+
+def multiply(
+    call: MatmulCall, row: Instruction | None = None, keep: Callable[[Start, int, Any], None] | None = None
+) -> Any:
     """The product, in ``out`` if there is one.  Raises what :func:`tcu.matmul` raises.
 
-    By the instruction of ``row``, if there is one, for matrices only: :func:`tcu.mma`.
+    By the instruction of ``row``, if there is one, for matrices only: :func:`tcu.mma`.  ``keep`` takes the launch,
+    the bytes of its room and the result, if there was one launch alone.
     """
     library = library_of(call.a) or library_of(call.b)
     assert library is not None
@@ -75,7 +82,7 @@ def multiply(call: MatmulCall, row: Instruction | None = None) -> Any:
         else:
             result, address = library.empty(call.a, product.shape, target.dtype, ordinal)
         if math.prod(product.matrix):
-            _start(
+            launches = _start(
                 product,
                 kernel,
                 gpu,
@@ -87,6 +94,8 @@ def multiply(call: MatmulCall, row: Instruction | None = None) -> Any:
                 call.a,
                 stream,
             )
+            if keep is not None and len(launches) == 1:
+                keep(*launches[0], result)
         if out is not None and not direct:
             library.assign(call.out, result, tuple(range(len(product.shape))))
             return call.out
@@ -123,17 +132,25 @@ def _factors(call: MatmulCall, product: Product, library: Library, stream: int) 
     return tuple(_factor(name, x, product.extent(name), library, stream) for name, x in given.items())
 
 
+def constant_factor(name: str, x: float | None) -> Any:
+    """A number, or None, as kernels take it."""
+    return Factor(0, _NONE[name] if x is None else float(x), 0, 0)
+
+
 def _factor(name: str, x: Any, extent: int, library: Library, stream: int) -> Any:
-    if x is None:
-        return Factor(0, _NONE[name], 0, 0)
     if not hasattr(x, "shape"):
-        return Factor(0, float(x), 0, 0)
+        return constant_factor(name, x)
     view = library.view(name, x, stream)
     fmt = format_of(view.dtype)
     check_factor(name, view.shape, fmt, extent)
     if fmt.name not in RESULTS:
         raise DtypeError(f"{name} has dtype {view.dtype}: give float16, bfloat16, float32 or float64")
-    return Factor(view.address, 0.0, RESULTS[fmt.name], view.strides[0] if view.shape else 0)
+    return vector_factor(view.address, fmt.name, view.strides[0] if view.shape else 0)
+
+
+def vector_factor(address: int, fmt: str, step: int) -> Any:
+    """Numbers of a format that lie ``step`` of them apart."""
+    return Factor(address, 0.0, RESULTS[fmt], step)
 
 
 def _contiguous(x: DeviceArray) -> bool:
@@ -168,15 +185,16 @@ def _matrix(x: DeviceArray, shape: tuple[int, ...], matrix: tuple[int, ...], lin
 def _start(
     product: Product, kernel: Kernel, gpu: Gpu, a: Strided, b: Strided, out: int, factors: Sequence[Any], library: Library,
     like: Any, stream: int,
-) -> None:  # fmt: skip
-    """Put the launches on the stream."""
+) -> list[tuple[Start, int]]:  # fmt: skip
+    """Put the launches on the stream; each with the bytes of its room."""
     plan, batch = product.plan, product.matrix[:-2]
     if kernel.name != "wgmma" and not has_double(kernel, gpu.compute_capability):
         general = _general_launch(plan, kernel, _nowhere(a), _nowhere(b), batch, bool(factors), gpu)
         general.start(a.address, b.address, out, factors, stream)
-        return
+        return [(general.start, 0)]
     fold = not factors or not factors[0].step  # else each batch begins with the first scale
     size, result = get_format(kernel.a).dtype.itemsize, get_format(plan.result).dtype.itemsize
+    launches = []
     for operands, at_a, at_b, at_out in _parts(a, b, product.matrix, size, fold):
         operands = operands._replace(c_aligned=(out + at_out * result) % 16 == 0)
         launch = _launch(plan, kernel, operands, bool(factors), gpu)
@@ -186,6 +204,8 @@ def _start(
         launch.start(
             a.address + at_a * size, b.address + at_b * size, out + at_out * result, factors, stream, room
         )
+        launches.append((launch.start, launch.room))
+    return launches
 
 
 def _nowhere(x: Strided) -> Strided:

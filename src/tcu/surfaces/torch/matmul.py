@@ -15,9 +15,10 @@ from tcu.ops.options import defaults
 from tcu.surfaces.torch import run as _sums  # registers sums, which gradients take
 from tcu.surfaces.torch.checks import check_out, of_schema, put
 from tcu.surfaces.torch.derivatives import DERIVATIVES
+from tcu.surfaces.torch.product_cache import keeper, shortcut
 from tcu.surfaces.torch.watch import constant, in_graph, is_watched, recorder, wants_gradients
 
-__all__ = ["check_gradient", "executed", "linear", "run", "schema_of", "torch_dtype"]
+__all__ = ["check_gradient", "executed", "linear", "run", "schema_of", "shortcut", "torch_dtype"]
 
 _NAMES = ("a", "b", *FACTORS)
 del _sums
@@ -125,7 +126,7 @@ def executed(call: MatmulCall) -> Any:
     if out is not None:
         check_out(out, call.a, _product(call.a, call.b, call.options, out.dtype).shape)
     if call.a.is_cuda:
-        result = load_cuda().multiply(call)
+        result = load_cuda().multiply(call, keep=keeper(call))
     else:
         views = (
             operand_view(x, name) if is_tensor(x) else x for name, x in zip(_NAMES, call[:5], strict=True)

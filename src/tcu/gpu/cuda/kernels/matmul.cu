@@ -1,5 +1,6 @@
 // C = A·B by wgmma, tiles of C handed to blocks in turn, on sm_90.  The macros of device/product/stages.cuh, and
 //   GROUP       rows of tiles that are finished together
+//   RESIDENT    blocks on a multiprocessor
 
 #include "device/product/chains.cuh"
 
@@ -10,80 +11,26 @@ namespace {
 
 constexpr int OUT_COLUMNS = LINE / STAGED_BYTES;  // of a warp's staged results
 
-// 65536 in all.  With 24 of them, the producer of a cluster spills.
+constexpr int CONSUMING = CONSUMERS * 128, ASKING = RESIDENT > 1 ? WARP : 128;  // threads
+
+// 65536 in all.  With 24 of them, the thread that asks spills if it shares tiles.
 constexpr int PRODUCER_REGISTERS = CONSUMERS == 3 ? 32 : CHUNK && COLUMNS > 208 ? 24 : 40;
 constexpr int CONSUMER_REGISTERS = CONSUMERS == 3 ? 160 : CHUNK && COLUMNS > 208 ? 240 : 232;
 
+// Of a thread's sums, those that have no room beside the present chunk's: in shared memory, until the results need it.
+constexpr int PARKED = CHUNK && COLUMNS > 208 ? 32 : 0;
+constexpr int KEPT = WORDS - PARKED;
+
 struct BlockMemory {
     Stages stages;
-    alignas(128) u8 results[CONSUMERS * 4][16 * LINE];
+    alignas(128) u8 results[CONSUMERS * 4][PARKED ? PARKED * WARP * 4 : 16 * LINE];
 };
 
 #if __CUDA_ARCH_FEAT_SM90_ALL
 
-// A part of the work of a block: stages [k, end) of a tile.
-struct Stretch {
-    u32 tile;
-    int k, end;
-};
-
-// The stretches of a block (of a cluster), in order.  Whole tiles are handed out in turn.  If they do not come out even, the
-// last p.divided ones are cut into equal stretches along k, one for each block: a block begins with the first part of
-// a tile that the next one ends, so that no one waits.
-struct Work {
-    const Product& p;
-    u32 block, blocks, whole, next, stop;  // next: of the tiles cut
-    u32 head_end, tail_begin;               // units
-    u32 turn;
-    int state = 0;
-
-    __device__ explicit Work(const Product& problem) : p(problem), block(blockIdx.x / CLUSTER), blocks(gridDim.x / CLUSTER) {
-        whole = p.tiles - p.divided;
-        const u32 units = p.divided * p.units, from = static_cast<u64>(units) * block / blocks,
-                  to = static_cast<u64>(units) * (block + 1) / blocks;
-        next = from / max(p.units, 1u), tail_begin = from - next * p.units;
-        stop = to / max(p.units, 1u), head_end = to - stop * p.units;
-        turn = block;
-    }
-
-    // False: no more.
-    __device__ bool take(Stretch& stretch) {
-        const int unit = CHUNK ? CHUNK : 1;
-        if (state == 0) {
-            state = 1;
-            if (head_end) {
-                stretch = {whole + stop, 0, static_cast<int>(head_end) * unit};
-                return true;
-            }
-        }
-        if (state == 1) {
-            const u32 first = next + (tail_begin > 0);
-            if (first < stop) {
-                stretch = {whole + stop - 1, 0, p.k_stages};
-                --stop;
-                return true;
-            }
-            state = 2;
-        }
-        if (state == 2) {
-            if (turn < whole) {
-                stretch = {turn, 0, p.k_stages};
-                turn += blocks;
-                return true;
-            }
-            state = 3;
-            if (tail_begin) {
-                stretch = {whole + next, static_cast<int>(tail_begin) * unit, p.k_stages};
-                return true;
-            }
-        }
-        return false;
-    }
-};
-
 // A warp's 16 rows, by way of shared memory, so that lines of memory are written whole.
 __device__ inline void store(const Product& p, const Tile& at, const DNumber (&sums)[WORDS], u8* staged) {
-    const u32 warp = threadIdx.x / WARP - 4, lane = threadIdx.x % WARP;
+    const u32 warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
     const u32 base = load::shared_address(staged);
     const int row = at.row + warp * 16;
     const i64 first_row = row + lane / 4;
@@ -130,80 +77,69 @@ __device__ inline void store(const Product& p, const Tile& at, const DNumber (&s
     }
 }
 
-// What a block hands to the next one: each thread's numbers, and a flag for each warp.
-constexpr int CONSUMING = CONSUMERS * 128;
+// A thread's sums of chunks.
+struct ChunkSums {
+    DNumber kept[KEPT];
+    u32 parked;  // address
 
-__device__ inline uint4* handed(const Product& p, u32 block) {
-    return reinterpret_cast<uint4*>(p.room) + static_cast<u64>(block) * (WORDS / 4 * CONSUMING) + (threadIdx.x - 128);
-}
-
-__device__ inline u32* flag(const Product& p, u32 block) {
-    return static_cast<u32*>(p.flags) + block * (CONSUMERS * 4) + threadIdx.x / WARP - 4;
-}
-
-__device__ inline void hand_over(const Product& p, const DNumber (&d)[WORDS]) {
-    uint4* const to = handed(p, blockIdx.x);
+    __device__ explicit ChunkSums(const u8* memory) : parked(load::shared_address(memory) + threadIdx.x % WARP * 16) {
+        const uint4 nothing = make_uint4(0x80000000, 0x80000000, 0x80000000, 0x80000000);  // -0 + x = x, also for x = -0
 #pragma unroll
-    for (int i = 0; i < WORDS / 4; ++i) to[i * CONSUMING] = four(d + 4 * i);
-    __threadfence();
-    __syncwarp();
-    if (threadIdx.x % WARP == 0) asm volatile("st.release.gpu.u32 [%0], 1;" ::"l"(flag(p, blockIdx.x)) : "memory");
-}
-
-__device__ inline void take_over(const Product& p, DNumber (&d)[WORDS]) {
-    const u32 from = blockIdx.x - CLUSTER;
-    if (threadIdx.x % WARP == 0) {
-        u32 set = 0;
-        for (u32 i = 0; !set; ++i) {
-            asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(set) : "l"(flag(p, from)) : "memory");
-#ifdef SPIN
-            if (i > SPIN) __trap();
-#endif
-        }
-        *flag(p, from) = 0;  // for the next launch
+        for (int i = 0; i < KEPT; ++i) kept[i] = -0.0f;
+        __syncwarp();  // the results of another tile have left
+#pragma unroll
+        for (int i = 0; i < PARKED / 4; ++i) store_vector(parked + i * WARP * 16, nothing);
     }
-    __syncwarp();
-    const uint4* const at = handed(p, from);
+
+    __device__ void get(DNumber (&all)[WORDS]) const {
 #pragma unroll
-    for (int i = 0; i < WORDS / 4; ++i) unpack(__ldcg(at + i * CONSUMING), d + 4 * i);
-}
+        for (int i = 0; i < KEPT; ++i) all[i] = kept[i];
+#pragma unroll
+        for (int i = 0; i < PARKED / 4; ++i) unpack(load::load_vector(parked + i * WARP * 16), all + KEPT + 4 * i);
+    }
+
+    __device__ void add(const DWord (&d)[D_WORDS]) {
+#pragma unroll
+        for (int i = 0; i < PARKED / 4; ++i) {  // few at a time: there are no registers for more
+            DNumber x[4];
+            unpack(load::load_vector(parked + i * WARP * 16), x);
+#pragma unroll
+            for (int j = 0; j < 4; ++j) x[j] = finish::add(x[j], mma::value(d, KEPT + 4 * i + j));
+            store_vector(parked + i * WARP * 16, four(x));
+        }
+#pragma unroll
+        for (int i = 0; i < KEPT; ++i) kept[i] = finish::add(kept[i], mma::value(d, i));
+    }
+};
 
 __device__ inline void consume(const Product& p, BlockMemory& memory, u32 rank) {
-    const u32 warp = __shfl_sync(ALL, threadIdx.x / WARP - 4, 0);
+    const u32 warp = __shfl_sync(ALL, threadIdx.x / WARP, 0);
     const Operands operands(memory.stages, warp / 4);
     Place place;
-    Work work(p);
-    for (Stretch stretch; work.take(stretch);) {
-        const Tile at = locate<GROUP>(p, stretch.tile, rank);
-        DNumber sums[WORDS];
+    for (u32 tile = blockIdx.x / CLUSTER; tile < p.tiles; tile += gridDim.x / CLUSTER) {
+        DNumber all[WORDS];
         if constexpr (CHUNK == 0) {
             DWord d[D_WORDS];
             chain(d, operands, memory.stages, place, p.k_stages);
 #pragma unroll
-            for (int i = 0; i < WORDS; ++i) sums[i] = mma::value(d, i);
-            store(p, at, sums, memory.results[warp]);
+            for (int i = 0; i < WORDS; ++i) all[i] = mma::value(d, i);
         } else {
-            if (stretch.k) take_over(p, sums);
-            else {
-#pragma unroll
-                for (int i = 0; i < WORDS; ++i) sums[i] = -0.0f;  // -0 + x = x, also for x = -0
-            }
-            for (int k = stretch.k; k < stretch.end; k += CHUNK) {
+            ChunkSums sums(memory.results[warp]);
+            for (int k = 0; k < p.k_stages; k += CHUNK) {
                 DWord d[D_WORDS];
-                chain(d, operands, memory.stages, place, min(CHUNK, stretch.end - k));
-#pragma unroll
-                for (int i = 0; i < WORDS; ++i) sums[i] = finish::add(sums[i], mma::value(d, i));
+                chain(d, operands, memory.stages, place, min(CHUNK, p.k_stages - k));
+                sums.add(d);
             }
-            if (stretch.end < p.k_stages) hand_over(p, sums);
-            else store(p, at, sums, memory.results[warp]);
+            sums.get(all);
         }
+        store(p, locate<GROUP>(p, tile, rank), all, memory.results[warp]);
     }
 }
 #endif
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__((CONSUMERS + 1) * 128, 1) matmul(const __grid_constant__ Product p) {
+extern "C" __global__ void __launch_bounds__(CONSUMING + ASKING, RESIDENT) matmul(const __grid_constant__ Product p) {
 #if __CUDA_ARCH_FEAT_SM90_ALL
     extern __shared__ u8 raw[];
     BlockMemory& memory = aligned<BlockMemory>(raw);
@@ -211,17 +147,16 @@ extern "C" __global__ void __launch_bounds__((CONSUMERS + 1) * 128, 1) matmul(co
     if (threadIdx.x == 0) prepare(p, memory.stages);
     __syncthreads();
     if constexpr (CLUSTER > 1) load::sync_cluster();
-    if (threadIdx.x < 128) {
-        give_registers<PRODUCER_REGISTERS>();
-        if (threadIdx.x < WARP && load::is_elected()) {
+    if (threadIdx.x >= CONSUMING) {
+        if constexpr (RESIDENT == 1) give_registers<PRODUCER_REGISTERS>();
+        if (threadIdx.x < CONSUMING + WARP && load::is_elected()) {
             Place place;
-            Work work(p);
-            for (Stretch stretch; work.take(stretch);)
-                ask(p, memory.stages, place, locate<GROUP>(p, stretch.tile, rank), stretch.k, stretch.end, rank);
+            for (u32 tile = blockIdx.x / CLUSTER; tile < p.tiles; tile += gridDim.x / CLUSTER)
+                ask(p, memory.stages, place, locate<GROUP>(p, tile, rank), 0, p.k_stages, rank);
         }
         __syncwarp();
     } else {
-        take_registers<CONSUMER_REGISTERS>();
+        if constexpr (RESIDENT == 1) take_registers<CONSUMER_REGISTERS>();
         consume(p, memory, rank);
     }
     if constexpr (CLUSTER > 1) load::sync_cluster();  // others may still arrive at this block's barriers

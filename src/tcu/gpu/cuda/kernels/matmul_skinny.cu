@@ -12,16 +12,17 @@ using namespace tcu::product;
 
 namespace {
 
-constexpr int RESULT_LINE = 64 * STAGED_BYTES;
+constexpr int CONSUMING = CONSUMERS * 128;  // threads
+constexpr int RESULT_LINE = ROWS * STAGED_BYTES;
 
 #if __CUDA_ARCH_FEAT_SM90_ALL
 
 // A chunk's results in memory: each thread's numbers.
 __device__ inline uint4* stored(const Product& p, u32 tile, u32 slot) {
-    return reinterpret_cast<uint4*>(p.room) + (static_cast<u64>(tile) * p.slots + slot) * (WORDS / 4 * 128) + threadIdx.x;
+    return reinterpret_cast<uint4*>(p.room) + (static_cast<u64>(tile) * p.slots + slot) * (WORDS / 4 * CONSUMING) + threadIdx.x;
 }
 
-__device__ inline void sync_consumers() { asm volatile("bar.sync 1, 128;" ::: "memory"); }
+__device__ inline void sync_consumers() { asm volatile("bar.sync 1, %0;" ::"n"(CONSUMING) : "memory"); }
 
 __device__ inline void store(const Product& p, const Tile& at, const DNumber (&sums)[WORDS], u8* staged) {
     const u32 warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, base = load::shared_address(staged);
@@ -57,7 +58,7 @@ __device__ inline void store(const Product& p, const Tile& at, const DNumber (&s
     }
     sync_consumers();
     constexpr int UNITS = RESULT_LINE / 16;
-    for (u32 i = threadIdx.x; i < COLUMNS * UNITS; i += 128) {
+    for (u32 i = threadIdx.x; i < COLUMNS * UNITS; i += CONSUMING) {
         const u32 column = i / UNITS, unit = i % UNITS;
         const uint4 v = load::load_vector(base + column * RESULT_LINE + (unit ^ column % 8) * 16);
         const int row = at.column + column;
@@ -67,7 +68,7 @@ __device__ inline void store(const Product& p, const Tile& at, const DNumber (&s
 
 __device__ inline void consume(const Product& p, Stages& stages, const Tile& at, u32 tile, u32 part, int k, int end, int chunk) {
     __shared__ u32 arrived;
-    const Operands operands(stages, 0);
+    const Operands operands(stages, __shfl_sync(ALL, threadIdx.x / 128, 0));
     Place place;
     DNumber sums[WORDS];
     if (part == 0) {
@@ -89,14 +90,14 @@ __device__ inline void consume(const Product& p, Stages& stages, const Tile& at,
 #pragma unroll
             for (int i = 0; i < WORDS / 4; ++i) {
                 const DNumber x[4] = {mma::value(d, 4 * i), mma::value(d, 4 * i + 1), mma::value(d, 4 * i + 2), mma::value(d, 4 * i + 3)};
-                to[i * 128] = four(x);
+                to[i * CONSUMING] = four(x);
             }
         }
         if (part == 0) {
             uint4* const to = stored(p, tile, 0);
 #pragma unroll
             for (int i = 0; i < WORDS / 4; ++i)
-                to[i * 128] = four(sums + 4 * i);
+                to[i * CONSUMING] = four(sums + 4 * i);
         }
         __threadfence();
         sync_consumers();
@@ -116,7 +117,7 @@ __device__ inline void consume(const Product& p, Stages& stages, const Tile& at,
 #pragma unroll
             for (int i = 0; i < WORDS / 4; ++i) {
                 DNumber more[4];
-                unpack(__ldcg(from + i * 128), more);
+                unpack(__ldcg(from + i * CONSUMING), more);
 #pragma unroll
                 for (int j = 0; j < 4; ++j) sums[4 * i + j] = finish::add(sums[4 * i + j], more[j]);
             }
@@ -128,25 +129,30 @@ __device__ inline void consume(const Product& p, Stages& stages, const Tile& at,
 
 }  // namespace
 
-extern "C" __global__ void __launch_bounds__(160, RESIDENT) matmul_skinny(const __grid_constant__ Product p) {
+extern "C" __global__ void __launch_bounds__(CONSUMING + WARP, RESIDENT) matmul_skinny(const __grid_constant__ Product p) {
 #if __CUDA_ARCH_FEAT_SM90_ALL
     extern __shared__ u8 raw[];
     Stages& stages = aligned<Stages>(raw);
+    const u32 rank = CLUSTER > 1 ? load::cluster_rank() : 0;
     if (threadIdx.x == 0) prepare(p, stages);
     __syncthreads();
-    const u32 tile = blockIdx.x / p.parts, part = blockIdx.x - tile * p.parts;
-    const u32 each = p.tile_rows * p.tile_columns, batch = tile / each, inside = tile - batch * each;
-    const Tile at = {static_cast<int>(inside / p.tile_columns) * ROWS, static_cast<int>(inside % p.tile_columns) * COLUMNS,
-                     static_cast<int>(batch)};
+    if constexpr (CLUSTER > 1) load::sync_cluster();
+    const u32 unit = blockIdx.x / CLUSTER, part = unit % p.parts;
+    const Tile at = locate<1>(p, unit / p.parts, rank);
+    const u32 tile = unit / p.parts * CLUSTER + rank;
     const int chunk = CHUNK ? CHUNK : p.k_stages;
     const int chunks = (p.k_stages + chunk - 1) / chunk;
     const int k = static_cast<int>(chunks * part / p.parts) * chunk,
               end = min(static_cast<int>(chunks * (part + 1) / p.parts) * chunk, p.k_stages);
-    if (threadIdx.x < 128) {
+    if (threadIdx.x < CONSUMING) {
         consume(p, stages, at, tile, part, k, end, chunk);
     } else if (load::is_elected()) {
         Place place;
-        ask(p, stages, place, at, k, end, 0);
+        ask(p, stages, place, at, k, end, rank);
+    }
+    if constexpr (CLUSTER > 1) {  // others may still arrive at this block's barriers
+        __syncwarp();
+        load::sync_cluster();
     }
 #endif
 }

@@ -7,10 +7,7 @@
 
 namespace tcu::load {
 
-// CUtensorMap: what the copy engine knows of a tensor and of its boxes.
-struct alignas(64) TensorMap {
-    u64 words[16];
-};
+#include "generated/matmul/TensorMap.inc"
 
 #if BULK
 __device__ inline void prefetch_map(const TensorMap& map) {
@@ -49,7 +46,7 @@ __device__ inline void sync_cluster() {
 __device__ inline void arrive_at(u64* arrived, u32 rank) {
     asm volatile(
         "{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
-        "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }" ::"r"(shared_address(arrived)),
+        "mbarrier.arrive.shared::cluster.b64 _, [there]; }" ::"r"(shared_address(arrived)),
         "r"(rank)
         : "memory");
 }

@@ -62,6 +62,10 @@ __device__ inline uint4 four(const DNumber* d) { return make_uint4(bits(d[0]), b
 
 __device__ inline void unpack(uint4 v, DNumber* d) { set(d[0], v.x), set(d[1], v.y), set(d[2], v.z), set(d[3], v.w); }
 
+__device__ inline void store_vector(u32 to, uint4 v) {
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+
 __device__ inline void store_pair(u32 to, float low, float high) {
     asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to), "f"(low), "f"(high) : "memory");
 }

@@ -4,7 +4,7 @@
 //   CONSUMERS   warpgroups that multiply, each 64 rows of a tile
 //   COLUMNS     of a tile
 //   STAGES      of the ring, each 128 bytes of k
-//   CLUSTER     blocks, one below the other, that share the tiles of B
+//   CLUSTER     blocks that share tiles: of A, if SHARES_A, and lie side by side; else of B, one below the other
 //   A_K, B_K    whether k is contiguous
 //   INPUT_BYTES of a number of A and B
 
@@ -83,28 +83,37 @@ struct Place {
 
 // Called by one thread: asks for the stages [k, end) of a tile.
 __device__ inline void ask(const Product& p, Stages& stages, Place& place, const Tile& at, int k, int end, u32 rank) {
-    constexpr int PART = COLUMNS / CLUSTER;  // of a box of B, what this block asks for
+    constexpr int OF_A = SHARES_A ? CLUSTER : 1, OF_B = SHARES_A ? 1 : CLUSTER;  // blocks that ask for a part each
     constexpr u32 ALL_BLOCKS = (1 << CLUSTER) - 1;
+    const u32 a_part = SHARES_A ? rank : 0, b_part = SHARES_A ? 0 : rank;
     const int a_batch = at.batch * p.a_batched, b_batch = at.batch * p.b_batched;
     for (; k < end; ++k, place.advance()) {
         const u32 s = place.stage;
         await(&stages.empty[s], place.odd ^ 1);
         u64* const full = &stages.full[s];
         load::expect(A_BYTES + B_BYTES, full);
-        if constexpr (A_K)
+        if constexpr (A_K) {
+            constexpr int LINES = ROWS / OF_A;
             for (int i = 0; i < BOXES; ++i)
-                load::start_box(stages.a[s] + i * (A_BYTES / BOXES), p.a, k * STAGE_K + i * (STAGE_K / BOXES), at.row, a_batch, full);
-        else
+                load::start_box<OF_A>(stages.a[s] + i * (A_BYTES / BOXES) + a_part * LINES * (LINE / BOXES), p.a,
+                                      k * STAGE_K + i * (STAGE_K / BOXES), at.row + a_part * LINES, a_batch, full, ALL_BLOCKS);
+        } else {
+            constexpr int OF_K = STAGE_K / OF_A;
             for (int i = 0; i < CONSUMERS; ++i)
-                load::start_box(stages.a[s] + i * BLOCK, p.a, at.row + 64 * i, k * STAGE_K, a_batch, full);
-        if constexpr (B_K)
+                load::start_box<OF_A>(stages.a[s] + i * BLOCK + a_part * OF_K * LINE, p.a, at.row + 64 * i,
+                                      k * STAGE_K + a_part * OF_K, a_batch, full, ALL_BLOCKS);
+        }
+        if constexpr (B_K) {
+            constexpr int LINES = COLUMNS / OF_B;
             for (int i = 0; i < BOXES; ++i)
-                load::start_box<CLUSTER>(stages.b[s] + i * (B_BYTES / BOXES) + rank * PART * (LINE / BOXES), p.b,
-                                         k * STAGE_K + i * (STAGE_K / BOXES), at.column + rank * PART, b_batch, full, ALL_BLOCKS);
-        else
-            for (int i = rank; i < B_BLOCKS; i += CLUSTER)
-                load::start_box<CLUSTER>(stages.b[s] + i * BLOCK, p.b, at.column + 64 * i, k * STAGE_K, b_batch, full,
-                                         ALL_BLOCKS);
+                load::start_box<OF_B>(stages.b[s] + i * (B_BYTES / BOXES) + b_part * LINES * (LINE / BOXES), p.b,
+                                      k * STAGE_K + i * (STAGE_K / BOXES), at.column + b_part * LINES, b_batch, full, ALL_BLOCKS);
+        } else {
+            constexpr int OF_K = STAGE_K / OF_B;
+            for (int i = 0; i < B_BLOCKS; ++i)
+                load::start_box<OF_B>(stages.b[s] + i * BLOCK + b_part * OF_K * LINE, p.b, at.column + 64 * i,
+                                      k * STAGE_K + b_part * OF_K, b_batch, full, ALL_BLOCKS);
+        }
     }
 }
 
@@ -125,8 +134,9 @@ __device__ inline Tile locate(const Product& p, u32 tile, u32 rank) {
     const u32 group = TOGETHER * p.tile_columns, first = tile / group * TOGETHER;
     const u32 height = min(p.tile_rows - first, static_cast<u32>(TOGETHER));
     tile %= group;
-    return {static_cast<int>((first + tile % height) * CLUSTER + rank) * ROWS, static_cast<int>(tile / height) * COLUMNS,
-            static_cast<int>(batch)};
+    const u32 row = first + tile % height, column = tile / height;
+    return {static_cast<int>(SHARES_A ? row : row * CLUSTER + rank) * ROWS,
+            static_cast<int>(SHARES_A ? column * CLUSTER + rank : column) * COLUMNS, static_cast<int>(batch)};
 }
 
 #endif
