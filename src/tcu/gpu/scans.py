@@ -32,7 +32,7 @@ BLOCK = constants(THREADS=_THREADS)
 _LINE_BYTES = 128
 """Of memory."""
 _REST = 16
-_FEW = 4
+_TAIL = 1 / 16
 _TILE_EVEN = True
 _MOST_WARPS = 8
 _MAX_SHARES = (1 << 31) - 1
@@ -281,8 +281,9 @@ def _tile_grid(
     banked = plan.n * size % 64 == 0 and plan.n <= _LANES * plan.group
     exact = plan.input == "binary16" and plan.levels < 3 and not banked
     part = _numbers_of_lane(plan.n) if exact else min(plan.n, plan.group)
-    tail = plan.n % part if plan.n % part <= part // _FEW and not exact else 0
-    parts = plan.n // part if tail else -(-plan.n // part)
+    tail, parts = 0, -(-plan.n // part)
+    if not exact and plan.n > part and _passes(plan.n // part, plan.n % part) < _passes(parts):
+        tail, parts = plan.n % part, plan.n // part
     lines = -(-parts // _LANES)
     together = max(_LANES // parts, 1)
     even = 16 // math.gcd(16, plan.n * min(size, target_size))
@@ -309,6 +310,11 @@ def _tile_grid(
         "RESULT_UNIT": 2 if exact else target_unit, "APART": int(apart), "WARPS": warps, "RESIDENT": max(resident // warps, 1),
     }  # fmt: skip
     return _Grid("tile_scan", macros, shares, shares, warps * _LANES, shared, rows_of_share=count)
+
+
+def _passes(parts: int, tail: int = 0) -> float:
+    """Of a warp for a row of so many parts, and numbers behind the last one, each of which takes ``_TAIL`` of a pass."""
+    return -(-parts // _LANES) + tail * _TAIL if parts > _LANES else (1 + tail * _TAIL) / (_LANES // parts)
 
 
 def _numbers_of_lane(n: int) -> int:
