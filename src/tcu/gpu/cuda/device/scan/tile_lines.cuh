@@ -29,12 +29,7 @@ struct LanesOfRow {
     // What lies around a lane's results, all or some of which are there.  Called by a whole warp.
     __device__ Around around(const ExactResults&, bool) const { return {}; }
     __device__ Around around(const Results& r, bool is_whole) const {
-        constexpr int LAST = sizeof(r.word) / 4 - 1;
-        const int lane = threadIdx.x % WARP;
-        const bool joins = is_whole && (REVERSE ? place < count - 1 : place > 0);
-        const u32 before = REVERSE ? __shfl_down_sync(ALL, r.word[LAST], 1) : __shfl_up_sync(ALL, r.word[LAST], 1);
-        const u32 all = __ballot_sync(ALL, joins);
-        return {before, joins, (REVERSE ? all << 1 >> lane : all >> lane >> 1) % 2 != 0};
+        return scan::around(r, is_whole && (REVERSE ? place < count - 1 : place > 0));
     }
 
     // The inclusive sums, as scan::inclusive has them where `count` is a power of two.
