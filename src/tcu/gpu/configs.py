@@ -430,10 +430,11 @@ class ScanConfig(Config):
     """Of a row's chunks, the most whose totals a warp has."""
     even: float
     """The least share of a GPU's warps that is busy, where each has one row after another."""
-    tile: tuple[int, int, int]
-    """Of tile_scan.cu: bytes of rows that a warp takes, the most shared memory of a warp, and warps on a multiprocessor."""
+    tile: tuple[int, int, int, int]
+    """Of tile_scan.cu: bytes of rows that a block takes, its most shared memory, warps on a multiprocessor, and the most warps of
+    a block."""
     few_lines: int
-    """Lines of a row that a warp of tile_scan.cu finishes as early as a block, however few rows there are."""
+    """Lines of a row that a block of tile_scan.cu finishes as early as one of scan.cu, however few rows there are."""
     many: int
     """Tiles for each multiprocessor from which on it takes longer rows, too: 264 rows of 3,000 numbers of binary32 take 7.4 us
     with a warp each and 5.3 with a block each, 528 of them 8.1 and 9.1 (H200)."""

@@ -106,7 +106,9 @@ extern "C" __global__ void __launch_bounds__(WARPS* WARP, RESIDENT) tile_scan(co
         const double all = lanes.inclusive(sums.total());
         // Zero is added so that no result is -0.
         const scan::LaneResults r = sums.results(lanes.exclusive(all) + 0.0);
-        scan::write_part<RESULT_UNIT>(results + now.at * RESULT_SIZE, r, now.low, now.high);
+        const bool is_whole = now.low == 0 && now.high == PART;
+        const scan::Around around = RESULT_UNIT == 2 ? lanes.around(r, is_whole) : scan::Around();
+        scan::write_part<RESULT_UNIT>(results + now.at * RESULT_SIZE, r, now.low, now.high, around);
         if (TAIL && is_any && lanes.place == in_row - 1)
             scan::scan_tail(numbers, results, row * length + (REVERSE ? 0 : length - TAIL), all);
     }
@@ -134,7 +136,9 @@ extern "C" __global__ void __launch_bounds__(WARPS* WARP, RESIDENT) tile_scan(co
         if (pass >= passes) continue;
         const double start = scan::sum_before(totals + (pass - line), line);
         const scan::LaneResults r = sums.results(start + lanes.exclusive(all) + 0.0);
-        scan::write_part<RESULT_UNIT>(results + now.at * RESULT_SIZE, r, now.low, now.high);
+        const bool is_whole = now.low == 0 && now.high == PART;
+        const scan::Around around = RESULT_UNIT == 2 ? lanes.around(r, is_whole) : scan::Around();
+        scan::write_part<RESULT_UNIT>(results + now.at * RESULT_SIZE, r, now.low, now.high, around);
         if (TAIL && line == lines - 1) {
             const double before = parts % WARP ? start + __shfl_sync(ALL, all, (parts - 1) % WARP)
                                                : scan::sum_before(totals + (pass - line), lines);

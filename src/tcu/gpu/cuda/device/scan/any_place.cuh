@@ -58,36 +58,59 @@ __device__ inline void access(Place* at, Word* w) {
     }
 }
 
-// With 2 BYTES, the word behind the last one is read, too.
-template <int BYTES, int COUNT>
-__device__ inline void read_words(const char* at, u32 (&w)[COUNT]) {
-    if constexpr (BYTES > 2) {
-        access<WordReads, BYTES, COUNT>(reinterpret_cast<const u32*>(at), w);
-    } else {
-        const int odd = static_cast<int>(reinterpret_cast<u64>(at) & 2);
-        u32 whole[COUNT + 1];
-        access<WordReads, 4, COUNT + 1>(reinterpret_cast<const u32*>(at - odd), whole);
+// The eight words that begin FIRST words and so many bits behind granules.
+template <int FIRST>
+__device__ inline void take_words(const u32 (&v)[12], int bits, u32 (&w)[8]) {
 #pragma unroll
-        for (int i = 0; i < COUNT; ++i) w[i] = __funnelshift_r(whole[i], whole[i + 1], 8 * odd);
+    for (int i = 0; i < 8; ++i) w[i] = __funnelshift_r(v[FIRST + i], v[FIRST + i + 1], bits);
+}
+
+// With 2 BYTES, all of the granules in which the words lie are read, and up to 16 bytes behind them.
+template <int BYTES>
+__device__ inline void read_words(const char* at, u32 (&w)[8]) {
+    if constexpr (BYTES > 2) {
+        access<WordReads, BYTES, 8>(reinterpret_cast<const u32*>(at), w);
+    } else {
+        const int past = static_cast<int>(reinterpret_cast<u64>(at) % 16), bits = past % 4 * 8;
+        const uint4* const from = reinterpret_cast<const uint4*>(at - past);
+        // Half of the lanes read the second granule first: the first ones of neighbours lie in only half of the banks.
+        const int flip = threadIdx.x / 4 % 2;
+        const uint4 a = from[flip], b = from[1 - flip], c = from[2];
+        const u32 v[12] = {flip ? b.x : a.x, flip ? b.y : a.y, flip ? b.z : a.z, flip ? b.w : a.w,
+                           flip ? a.x : b.x, flip ? a.y : b.y, flip ? a.z : b.z, flip ? a.w : b.w,
+                           c.x,              c.y,              c.z,              c.w};
+        if (past & 8) {
+            if (past & 4) take_words<3>(v, bits, w);
+            else take_words<2>(v, bits, w);
+        } else {
+            if (past & 4) take_words<1>(v, bits, w);
+            else take_words<0>(v, bits, w);
+        }
     }
 }
 
+// What a lane knows of those whose results lie around its own, where results begin at any multiple of 2 bytes.
+struct Around {
+    u32 before = 0;  // the word before its own
+    // Whether it writes the half that shares a word with its first one, and whether another lane writes its last half.
+    bool joins = false, is_joined = false;
+};
+
 template <int BYTES, int COUNT>
-__device__ inline void write_words(char* at, const u32 (&w)[COUNT]) {
+__device__ inline void write_words(char* at, const u32 (&w)[COUNT], const Around& around = {}) {
     if constexpr (BYTES > 2) {
         access<WordWrites, BYTES, COUNT>(reinterpret_cast<u32*>(at), w);
     } else {
         const int odd = static_cast<int>(reinterpret_cast<u64>(at) & 2);
         u32* const to = reinterpret_cast<u32*>(at - odd);
-        u32 moved[COUNT];  // to the words there, of which the first and the last have one half
+        u32 moved[COUNT];  // to the words there
 #pragma unroll
-        for (int i = 1; i < COUNT; ++i) moved[i] = __funnelshift_lc(w[i - 1], w[i], 8 * odd);
-        if (odd) {
+        for (int i = 0; i < COUNT; ++i) moved[i] = __funnelshift_lc(i ? w[i - (i > 0)] : around.before, w[i], 8 * odd);
+        if (odd && !around.joins)
             reinterpret_cast<u16*>(to)[1] = static_cast<u16>(w[0]);
-            reinterpret_cast<u16*>(to)[2 * COUNT] = static_cast<u16>(w[COUNT - 1] >> 16);
-        } else {
-            *to = w[0];
-        }
+        else
+            *to = moved[0];
+        if (odd && !around.is_joined) reinterpret_cast<u16*>(to)[2 * COUNT] = static_cast<u16>(w[COUNT - 1] >> 16);
         if constexpr (COUNT > 1) access<WordWrites, 4, COUNT - 1>(to + 1, moved + 1);
     }
 }

@@ -41,6 +41,16 @@ __device__ inline Results rounded_results(const RunningSums& running, double car
     return r;
 }
 
+// What lies around a lane's results.  `joins`: whether they are there, and those before them belong to another lane.
+// Called by a whole warp.
+__device__ inline Around around(const Results& r, bool joins) {
+    constexpr int LAST = sizeof(r.word) / 4 - 1;
+    const int lane = threadIdx.x % WARP;
+    const u32 before = REVERSE ? __shfl_down_sync(ALL, r.word[LAST], 1) : __shfl_up_sync(ALL, r.word[LAST], 1);
+    const u32 all = __ballot_sync(ALL, joins);
+    return {before, joins, (REVERSE ? all << 1 >> lane : all >> lane >> 1) % 2 != 0};
+}
+
 // A group in shared memory, which begins at a multiple of BYTES bytes.
 template <int BYTES>
 __device__ inline Group group_at(const char* at) {
@@ -63,7 +73,11 @@ __device__ inline void put_group(char* at, const Group& x) {
 // The results of a lane's group, stored in place of the numbers, where `start` is the sum of the row before the line.
 template <int BYTES, typename RunningSums>
 __device__ inline void put(const RunningSums& running, char* at, double start) {
-    put_group<BYTES>(at, rounded_results(running, running.carry(start)).group);
+    const Results r = rounded_results(running, running.carry(start));
+    if constexpr (BYTES == 2)
+        write_words<BYTES>(at, r.word, around(r, threadIdx.x % WARP != (REVERSE ? WARP - 1 : 0)));
+    else
+        put_group<BYTES>(at, r.group);
 }
 
 // The results of a lane's group for any numbers, inf and NaN too.  Returns the sum of the row of WIDTH groups up to

@@ -60,4 +60,10 @@ __device__ inline u32 rounded_pair(double low, double high) {
     }
 }
 
+// The same of one number.
+__device__ inline finish::ResultCode rounded_one(double value) {
+    if constexpr (RESULT == finish::TO_BFLOAT16) return static_cast<finish::ResultCode>(rounded_pair(value, value));
+    return finish::rounded(value);
+}
+
 }  // namespace tcu::scan

@@ -12,11 +12,25 @@ namespace tcu::scan {
 // Where in a group the numbers of a row that is shorter are: the first ones in the order of the scan.
 constexpr int FIRST_CODE = REVERSE && !EXACT ? GROUP - PART : 0;
 
+struct ExactPart {
+    Code codes[PART];
+};
+
+struct ExactResults {
+    finish::ResultCode codes[PART];
+};
+
 // The lanes of a row, one after another.
 struct LanesOfRow {
     int place;  // of this lane among them
     int first;
     int count;
+
+    // What lies around a lane's results, all or some of which are there.  Called by a whole warp.
+    __device__ Around around(const ExactResults&, bool) const { return {}; }
+    __device__ Around around(const Results& r, bool is_whole) const {
+        return scan::around(r, is_whole && (REVERSE ? place < count - 1 : place > 0));
+    }
 
     // The inclusive sums, as scan::inclusive has them where `count` is a power of two.
     __device__ double inclusive(double v) const {
@@ -85,17 +99,9 @@ __device__ inline void scan_tail(const char* numbers, char* results, int first, 
         sum = i ? sum + number : number;
         value = carry + sum;
         const double result = EXCLUSIVE ? earlier : value;
-        r[REVERSE ? TAIL - 1 - i : i] = result != result ? finish::not_a_number() : finish::rounded(result);
+        r[REVERSE ? TAIL - 1 - i : i] = result != result ? finish::not_a_number() : rounded_one(result);
     }
 }
-
-struct ExactPart {
-    Code codes[PART];
-};
-
-struct ExactResults {
-    finish::ResultCode codes[PART];
-};
 
 template <int BYTES>
 __device__ inline void read_part(const char* at, ExactPart& x) {
@@ -129,17 +135,17 @@ __device__ inline void read_part(const char* at, Group& x) {
 
 // Writes results `low` to `high` - 1 of what begins there.
 template <int BYTES>
-__device__ inline void write_part(char* at, const ExactResults& r, int low, int high) {
+__device__ inline void write_part(char* at, const ExactResults& r, int low, int high, const Around&) {
 #pragma unroll
     for (int i = 0; i < PART; ++i)
         if (i >= low && i < high) reinterpret_cast<finish::ResultCode*>(at)[i] = r.codes[i];
 }
 
 template <int BYTES>
-__device__ inline void write_part(char* at, const Results& r, int low, int high) {
+__device__ inline void write_part(char* at, const Results& r, int low, int high, const Around& around) {
     constexpr int SIZE = sizeof(finish::ResultCode);
     if (PART == GROUP && BYTES <= 4 && low == 0 && high == GROUP) {
-        write_words<BYTES>(at, r.word);
+        write_words<BYTES>(at, r.word, around);
         return;
     }
     if constexpr (PART < GROUP || BYTES == 2) {
