@@ -258,6 +258,8 @@ void multiply(float (*value_of)(unsigned short), int lowest, float& d0, float& d
 
 // Twice as many as any test has, at least: lanes that only vote go on for ever, and all tests with them.
 static constexpr unsigned MOST_ROUNDS = 10000;
+// At which a lane looks, one after another, before it gets further.
+static constexpr unsigned MOST_LOOKS = 16;
 
 static void start() {
     body();
@@ -283,8 +285,8 @@ static void begin_block(unsigned place, unsigned number) {
     }
 }
 
-// The lanes of a warp run until they wait; whether any has got further.
-static bool run_warp(unsigned first) {
+// The lanes of a warp run until they wait; whether any has got further.  `looked`: whether any has looked at memory.
+static bool run_warp(unsigned first, bool& looked) {
     bool moved = false;
     blockIdx.x = blocks[first / threads].number % gridDim.x;
     blockIdx.y = blocks[first / threads].number / gridDim.x;
@@ -298,6 +300,7 @@ static bool run_warp(unsigned first) {
         threadIdx.x = t % threads;
         swapcontext(&scheduler, &fibre.context);
         moved |= !looks || fibre.waiting != MEMORY;
+        looked |= looks;
     }
     bool all = true;
     for (unsigned t = first; t < first + 32; ++t) all &= !fibres[t].done && fibres[t].waiting == WARP_MATES;
@@ -330,16 +333,16 @@ Outcome run_blocks(void (*kernel)(), unsigned across, unsigned down, unsigned si
     stacks = static_cast<char*>(std::malloc(fibres.size() * STACK));
     exchanges.resize(fibres.size() / 32);
     fragments.resize(fibres.size() / 32);
-    unsigned next = 0, rounds = 0;
+    unsigned next = 0, rounds = 0, still = 0;
     for (; next < together; ++next) begin_block(next, next);
     for (unsigned left = count; left && !outcome;) {
-        bool moved = deliver();
+        bool moved = deliver(), looked = false;
         for (unsigned place = 0; place < together && !outcome; ++place) {
             if (!blocks[place].runs) continue;
             for (unsigned first = place * threads; first < (place + 1) * threads && !outcome; first += 32) {
                 unsigned turns = random_below(8);
                 moved |= turns == 0;
-                while (turns && !outcome && run_warp(first)) --turns, moved = true;
+                while (turns && !outcome && run_warp(first, looked)) --turns, moved = true;
             }
             bool all = true, none = true;
             unsigned part = 0, wanted = 0;
@@ -360,7 +363,8 @@ Outcome run_blocks(void (*kernel)(), unsigned across, unsigned down, unsigned si
             moved = true;
             if (next < count) begin_block(place, next++);
         }
-        if (left && !moved && !outcome) outcome = STUCK;
+        still = moved ? 0 : still + 1;
+        if (left && !outcome && still > (looked ? MOST_LOOKS : 0)) outcome = STUCK;
         if (++rounds == MOST_ROUNDS && left && !outcome) outcome = ENDLESS;
     }
     std::free(stacks);

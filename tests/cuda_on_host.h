@@ -150,7 +150,7 @@ static unsigned times_plus(unsigned a, unsigned b, unsigned c) {
 enum Outcome { DONE, STUCK, OUTSIDE, WRONG_COPY, LEFT_BEHIND, TOO_EARLY, ENDLESS };
 enum Waiting { NOTHING, WARP_MATES, BLOCK_MATES, PART_MATES, BARRIER, MEMORY };
 
-constexpr unsigned MOST_BLOCKS = 8, MEMORY_BYTES = 256 << 10;  // at a time; of a block's shared memory
+constexpr unsigned MOST_BLOCKS = 40, MEMORY_BYTES = 256 << 10;  // at a time; of a block's shared memory
 
 extern unsigned self, threads;  // the thread that runs, of all blocks' places; those of a block
 extern const char *readable_from, *readable_to;

@@ -118,6 +118,16 @@ __device__ inline void take_totals(const ColumnScan& p, const scan::Slot* from, 
         if (i < count) take(i, scan::number_of(seen[i]));
 }
 
+// Called by a whole warp: adds up the first `count` totals of RADIX runs.  Returns the sum of all if there are as many.
+__device__ inline double take_run(const ColumnScan& p, int run, int count, i64 column, u32 launch, scan::AlignedBlocks<4>& blocks) {
+    double sum = 0;
+#pragma unroll
+    for (int first = 0; first < RADIX; first += MOST)
+        take_totals<MOST>(p, slot_of(p, 0, run + first, column), min(count - first, MOST), launch,
+                          [&](int i, double total) { sum = blocks.push(first + i, total); });
+    return sum;
+}
+
 // Called by a whole warp: tells the workers what comes before a tile in each lane's column.
 __device__ inline void tell(LookBackBuffers& b, int turn, int kind, int place, double start) {
     if (turn >= STARTS) load::wait_for_copy(&b.freed[turn % STARTS], (turn / STARTS - 1) % 2);
@@ -133,10 +143,7 @@ __device__ inline void add_runs(const ColumnScan& p, LookBackBuffers& b, const S
     for (int turn = 0; strip.run(turn) < strip.runs; ++turn) {
         const int own = strip.run(turn), position = own % RADIX;
         scan::AlignedBlocks<4> blocks;
-#pragma unroll
-        for (int first = 0; first < RADIX; first += MOST)
-            take_totals<MOST>(p, slot_of(p, 0, own - position + first, column), min(position - first, MOST), launch,
-                              [&](int i, double total) { blocks.push(first + i, total); });
+        take_run(p, own - position, position, column, launch, blocks);
         tell(b, turn, 0, place, blocks.before<0, 4>(position));
         if (LEVELS > 1 && position == RADIX - 1) {
             double total = 0;
@@ -146,7 +153,8 @@ __device__ inline void add_runs(const ColumnScan& p, LookBackBuffers& b, const S
     }
 }
 
-// The same of what comes before these runs.
+// The same of what comes before these runs.  The last RADIX of them are added up once more: their total would be handed
+// on later, when another block has seen them all.
 __device__ inline void add_levels(const ColumnScan& p, LookBackBuffers& b, const StripOfBlock& strip, int place, i64 column, u32 launch) {
     scan::AlignedBlocks<5> above[LEVELS > 1 ? LEVELS - 1 : 1];
     int known = 0;  // of the totals of RADIX runs
@@ -154,20 +162,26 @@ __device__ inline void add_levels(const ColumnScan& p, LookBackBuffers& b, const
 #pragma unroll 1
     for (int turn = 0; strip.run(turn) < strip.runs; ++turn) {
         const int before = strip.run(turn) / RADIX;
-#pragma unroll 1
-        while (LEVELS > 1 && known < before) {
-            const int count = min(before - known, MOST);
-            take_totals<MOST>(p, slot_of(p, 1, known, column), count, launch, [&](int i, double total) {
-                u32 next = known + i;
-                bool ends = true;
+        const auto push = [&](int number, double total) {
+            bool ends = true;
 #pragma unroll
-                for (int level = 0; level + 1 < LEVELS; ++level) {
-                    if (ends) total = above[level].push(next % WARP, total);
-                    ends = ends && next % WARP == WARP - 1;
-                    next /= WARP;
-                }
-            });
-            known += count;
+            for (int level = 0; level + 1 < LEVELS; ++level) {
+                if (ends) total = above[level].push(number % WARP, total);
+                ends = ends && number % WARP == WARP - 1;
+                number /= WARP;
+            }
+        };
+        if (LEVELS > 1 && known < before) {
+#pragma unroll 1
+            while (known < before - 1) {
+                const int count = min(before - 1 - known, MOST);
+                take_totals<MOST>(p, slot_of(p, 1, known, column), count, launch,
+                                  [&](int i, double total) { push(known + i, total); });
+                known += count;
+            }
+            scan::AlignedBlocks<4> blocks;
+            push(known, take_run(p, known * RADIX, RADIX, column, launch, blocks));
+            known = before;
             start = 0;
 #pragma unroll
             for (int level = LEVELS - 2; level >= 0; --level)
