@@ -81,6 +81,7 @@ _ASSEMBLY = {
     "cvt.rn.bf16x2.f32 %0, %1, %2;": "%0 = static_cast<u32>(bfloat_of(%1)) << 16 | bfloat_of(%2);",
     "cvt.f32.f16 %0, %1;": "%0 = of_half(%1);",
     "{ .reg .b16 h; mov.b16 h, %1; cvt.f32.f16 %0, h; }": "%0 = of_half(%1);",
+    "{ .reg .b16 h; mov.b16 h, %1; cvt.f64.f16 %0, h; }": "%0 = of_half(%1);",
     "{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }": "%0 = of_half(%1);",
     "{ .reg .b16 h; cvt.rn.f16.f64 h, %1; mov.b16 %0, h; }": "%0 = half_of_double(%1);",
     "{ .reg .b16 low, high; cvt.rn.f16.f64 low, %1; cvt.rn.f16.f64 high, %2; mov.b32 %0, {low, high}; }": "%0 = half_of_double(%1) | static_cast<u32>(half_of_double(%2)) << 16;",

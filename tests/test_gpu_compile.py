@@ -335,6 +335,21 @@ def test_sums_compile_for_every_architecture(which: str, element: str, capabilit
     assert half is not None or "mma.sync" not in binary.ptx
 
 
+@pytest.mark.parametrize("element", ["BINARY16", "BFLOAT16", "BINARY32"])
+def test_a_norm_converts_each_number_once(element: str) -> None:
+    """Conversions of both factors would take longer than reading 16-bit numbers."""
+    nvrtc_or_skip()
+    conversions, loads = [], []
+    for term in ("SQUARE", "PRODUCT"):
+        macros = {"ELEMENT": element, "LAYOUT": "ALIGNED", **SUMS["sum.cu"], "CHAIN": 1, "TERM": term}
+        binary = compile_once(task_of("sum.cu", macros, "sm_90"))
+        assert binary.log == ""
+        conversions.append(len(re.findall(r"\bcvt\.f64\.f(?:16|32)\b", binary.ptx)))
+        loads.append(binary.ptx.count("ld.global.nc"))
+    assert 0 < conversions[0] < 0.6 * conversions[1]  # one more belongs to the result
+    assert 0 < loads[0] < 0.6 * loads[1]
+
+
 EXACT_SEGMENTS = {
     "exact_segments.cu": {
         "TILES": 4,

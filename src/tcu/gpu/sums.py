@@ -104,23 +104,23 @@ def sum_recipe(
     plan: Plan, layout: Layout, target: Format, gpu: Gpu, config: SumConfig | None = None,
     *, operands: Sequence[Operand] = (), product: bool = False, divisor: float = 1.0, root: bool = False,
 ) -> Recipe:  # fmt: skip
-    """A sum of one array, or a dot product of two, by a plan.
+    """A sum of one array, or a dot product of two, by a plan; with ``root`` the root of a dot product of one with itself.
 
-    ``operands``: where they lie, of layout STRIDED.  The result is divided by ``divisor``, its root is taken if asked
-    for, and it is rounded to ``target``.
+    ``operands``: where they lie, of layout STRIDED.  The result is divided by ``divisor`` and rounded to ``target``.
     """
     loads, chain = loop_of(plan)
     per_load = LOAD // get_format(plan.input).dtype.itemsize
     chunks = -(-plan.n // (loads * chain * plan.block * per_load))
     config = config or sum_config(gpu.compute_capability, plan, chunks)
+    term = "SQUARE" if root else "PRODUCT" if product else "VALUE"
     macros = {
         "ELEMENT": ELEMENTS[plan.input], "LAYOUT": layout, "THREADS": plan.block, "CHAIN": chain,
-        "UNROLL": config.unroll, "RESIDENT": config.resident, "TERM": "PRODUCT" if product else "VALUE",
+        "UNROLL": config.unroll, "RESIDENT": config.resident, "TERM": term,
     }  # fmt: skip
     x, y = _pair(operands, plan.n)
     problem = Sum(x, y, 0, 0, divisor, loads, chunks, 0, root, TARGETS[target.name])
     takes: dict[str, Given] = {"x.data": X, "slots": SPACE, "out": OUT}
-    if product:
+    if term == "PRODUCT":
         takes["y.data"] = OTHER
     choice = KernelChoice("sum", macros, max(chunks, 1), plan.block, problem, takes)
     return Recipe((choice,), space=Space("sum", chunks, ones=True))

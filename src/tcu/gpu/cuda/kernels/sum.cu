@@ -8,7 +8,7 @@
 //   CHAIN       the plan's R
 //   UNROLL      loads of a thread in flight, a power of two up to 8
 //   RESIDENT    blocks per multiprocessor that the registers must allow
-//   TERM        VALUE (sums) or PRODUCT (dot products)
+//   TERM        VALUE (sums), PRODUCT (dot products) or SQUARE (norms)
 //   ROWS        1: many rows; each has a sum of its own, and a block for each of its chunks
 
 #include "device/reduce/chunk.cuh"

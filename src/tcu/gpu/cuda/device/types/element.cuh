@@ -40,10 +40,15 @@ __device__ inline float to_binary32(Code code) {
 }
 
 __device__ inline double to_binary64(Code code) {
-    if constexpr (ELEMENT == BINARY64)
-        return __longlong_as_double(code);
-    else
-        return to_binary32(code);
+#if ELEMENT == BINARY64
+    return __longlong_as_double(code);
+#elif ELEMENT == BINARY16
+    double value;  // in one conversion
+    asm("{ .reg .b16 h; mov.b16 h, %1; cvt.f64.f16 %0, h; }" : "=d"(value) : "h"(code));
+    return value;
+#else
+    return to_binary32(code);
+#endif
 }
 
 }  // namespace tcu
