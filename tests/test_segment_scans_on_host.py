@@ -157,7 +157,7 @@ def test_valid_segments_keep_their_sums_beside_wrong_offsets(host: HostGpu, dtyp
 @pytest.mark.parametrize(
     ("dtype", "entry", "right", "wrong"),
     [
-        (np.float64, "segment_tiles", "            load::wait_for_copy(full, odd);\n", ""),
+        (np.float64, "segment_tiles", "        load::wait_for_copy(full + stage, odd >> stage & 1);\n", ""),
         (np.float16, "segment_tiles", "if (marks >> (i + j) & 1) running = 0;", ""),
         (np.float16, "segment_tiles", "below ? earlier - at_mark : before_pass + earlier;", "before_pass + earlier;"),
         (np.float16, "segment_tiles", "before_pass = marked ? total - at_last_mark : before_pass + total;", ""),

@@ -47,8 +47,9 @@ SegmentTiles = struct("SegmentTiles", """
     i64 segments;
     void* out;
     i64 per_warp;  // segments, which follow each other
+    i64 most;      // segments that have room
     i64 tile;      // numbers that have room; a longer segment is long
-    i64 begins, numbers, results;  // where these lie in shared memory, from the marks on
+    i64 begins, numbers, window, results;  // where these lie in shared memory, from the marks on, and the next window's numbers
     ragged::WorkQueue queue;
 """)  # fmt: skip
 
@@ -66,13 +67,16 @@ class Windows(NamedTuple):
 
     begins: int
     numbers: int
+    window: int
+    """From a window's numbers to those of the next."""
 
 
-def window_memory(tile: int, marked: bool, per_warp: int, head: int) -> Windows:
-    """For windows of so many numbers, of 16 or 32 bits if ``marked``, and runs of so many segments; ``head`` bytes lie before the marks."""
+def window_memory(tile: int, size: int, marked: bool, most: int, head: int) -> Windows:
+    """For windows of so many numbers, of 16 or 32 bits if ``marked``, and of so many segments; ``head`` bytes lie before the marks."""
     marks = 4 * (((tile + 8) // 512 + 1) * 16 + 1) if marked else 0
     begins = -(-marks // 8) * 8
-    return Windows(begins, _lines(head + begins + 2 * (per_warp + 1)) - head)
+    numbers = _lines(head + begins + 2 * (most + 1)) - head
+    return Windows(begins, numbers, _lines(_LINE + tile * size + _AROUND))
 
 
 def segment_scan_recipe(
@@ -106,9 +110,10 @@ def segment_scan_recipe(
         "MARKED": int(marked),
     }  # fmt: skip
     head = 16 + 4 * _WARP
-    windows = window_memory(tile, marked, per_warp, head)
-    results = windows.numbers + _lines(_LINE + tile * size + _AROUND)
-    problem = SegmentTiles(0, n, 0, segments, 0, per_warp, tile, *windows, results, queue)
+    most = min(per_warp, tuned.most)
+    windows = window_memory(tile, size, marked, most, head)
+    results = windows.numbers + 2 * windows.window
+    problem = SegmentTiles(0, n, 0, segments, 0, per_warp, most, tile, *windows, results, queue)
     every = KernelChoice(
         "segment_tiles", {**macros, "RESIDENT": tuned.resident[long]}, max(-(-segments // per_warp), 1), _WARP, problem,
         {**takes, "offsets": OTHER}, shared=head + results + (_LINE + tile * target_size if apart else 0),

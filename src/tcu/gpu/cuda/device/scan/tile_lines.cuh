@@ -204,7 +204,7 @@ __device__ inline double scan_part(const Group& x, const LanesOfRow& lanes, doub
         scanned(x, start + lanes.exclusive(sum), r.codes);
         return sum;
     } else {
-        if (!__all_sync(ALL, finite(x)) || start - start != 0) {
+        if (!__all_sync(ALL, finite(x) && start - start == 0)) {
             const Scanned found = scan_any_part(x, lanes, start);
             r = found.results;
             return found.sum;
