@@ -23,8 +23,8 @@ from tcu.formats import format_of
 from tcu.gpu import segment_scans
 from tcu.gpu.launch import Launch
 
-ONE_BLOCK = {"chunks": (224, 3, 1)}
-"""Of segment_chunks.cu on a multiprocessor: no more run at a time here, and they wait for each other."""
+ONE_BLOCK = {"chunks": (224, 3, 1), "resident": (1, 1), "ahead": (1, 1)}
+"""On a multiprocessor: no more run at a time here, and those of segment_chunks.cu wait for each other."""
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
 orders = pytest.mark.parametrize(("exclusive", "reverse"), ORDERS)
@@ -35,7 +35,7 @@ def host(monkeypatch: pytest.MonkeyPatch, built: Path) -> HostGpu:
     host = HostGpu(monkeypatch, built)
     monkeypatch.setattr(segment_scans, "config", host._config)
     host.tuned = ONE_BLOCK
-    monkeypatch.setattr(segment_scans, "_per_warp", lambda *given: host.tuned.get("per_warp", 70))
+    monkeypatch.setattr(segment_scans, "_per_warp", lambda *given: host.tuned.get("per_warp", 40))
     return host
 
 
@@ -157,7 +157,7 @@ def test_valid_segments_keep_their_sums_beside_wrong_offsets(host: HostGpu, dtyp
 @pytest.mark.parametrize(
     ("dtype", "entry", "right", "wrong"),
     [
-        (np.float64, "segment_tiles", "        load::wait_for_copy(full + stage, odd >> stage & 1);\n", ""),
+        (np.float64, "segment_tiles", "            load::wait_for_copy(full, odd);\n", ""),
         (np.float16, "segment_tiles", "if (marks >> (i + j) & 1) running = 0;", ""),
         (np.float16, "segment_tiles", "below ? earlier - at_mark : before_pass + earlier;", "before_pass + earlier;"),
         (np.float16, "segment_tiles", "before_pass = marked ? total - at_last_mark : before_pass + total;", ""),

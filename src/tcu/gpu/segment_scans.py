@@ -47,9 +47,9 @@ SegmentTiles = struct("SegmentTiles", """
     i64 segments;
     void* out;
     i64 per_warp;  // segments, which follow each other
-    i64 most;      // segments that have room
     i64 tile;      // numbers that have room; a longer segment is long
-    i64 begins, numbers, window, results;  // where these lie in shared memory, from the marks on, and the next window's numbers
+    i64 ahead;     // blocks between this one and that whose data it asks for; 0: none
+    i64 begins, numbers, results;  // where these lie in shared memory, from the marks on
     ragged::WorkQueue queue;
 """)  # fmt: skip
 
@@ -67,16 +67,13 @@ class Windows(NamedTuple):
 
     begins: int
     numbers: int
-    window: int
-    """From a window's numbers to those of the next."""
 
 
-def window_memory(tile: int, size: int, marked: bool, most: int, head: int) -> Windows:
-    """For windows of so many numbers, of 16 or 32 bits if ``marked``, and of so many segments; ``head`` bytes lie before the marks."""
+def window_memory(tile: int, marked: bool, per_warp: int, head: int) -> Windows:
+    """For windows of so many numbers, of 16 or 32 bits if ``marked``, and runs of so many segments; ``head`` bytes lie before the marks."""
     marks = 4 * (((tile + 8) // 512 + 1) * 16 + 1) if marked else 0
     begins = -(-marks // 8) * 8
-    numbers = _lines(head + begins + 2 * (most + 1)) - head
-    return Windows(begins, numbers, _lines(_LINE + tile * size + _AROUND))
+    return Windows(begins, _lines(head + begins + 2 * (per_warp + 1)) - head)
 
 
 def segment_scan_recipe(
@@ -98,6 +95,7 @@ def segment_scan_recipe(
     per_warp = _per_warp(
         n * size, segments, tuned.data[long], tuned.most_per_warp, gpu.multiprocessors * tuned.busy
     )
+    ahead = tuned.ahead[long] * gpu.multiprocessors * tuned.resident[long]
     longs = min(segments, n // (tile + 1))
     items = longs + n // (_CHUNK // size) if longs else 0
     levels = sum((items >> 5 * level) + 1 for level in range(MAX_LEVELS))
@@ -110,10 +108,9 @@ def segment_scan_recipe(
         "MARKED": int(marked),
     }  # fmt: skip
     head = 16 + 4 * _WARP
-    most = min(per_warp, tuned.most)
-    windows = window_memory(tile, size, marked, most, head)
-    results = windows.numbers + 2 * windows.window
-    problem = SegmentTiles(0, n, 0, segments, 0, per_warp, most, tile, *windows, results, queue)
+    windows = window_memory(tile, marked, per_warp, head)
+    results = windows.numbers + _lines(_LINE + tile * size + _AROUND)
+    problem = SegmentTiles(0, n, 0, segments, 0, per_warp, tile, ahead, *windows, results, queue)
     every = KernelChoice(
         "segment_tiles", {**macros, "RESIDENT": tuned.resident[long]}, max(-(-segments // per_warp), 1), _WARP, problem,
         {**takes, "offsets": OTHER}, shared=head + results + (_LINE + tile * target_size if apart else 0),

@@ -21,10 +21,8 @@ extern "C" __global__ void __launch_bounds__(WARP, RESIDENT) segment_tiles(const
     u32* const list = reinterpret_cast<u32*>(memory + 1);
     u32* const marks = list + WARP;
     ragged::for_each_window(
-        p, full, marks, ragged::mark_of,
-        [&](i64 segment, i64 begin, i64 end) {
-            if (begin >= 0 && begin <= end && end <= p.n) ragged::put_chunks(p.queue, segment, begin, end - begin);
-        },
+        p, full, marks, ragged::mark_of, [](i64) {},
+        [&](i64 segment, i64 begin, i64 length) { ragged::put_chunks(p.queue, segment, begin, length); },
         [&](const ragged::SegmentWindow& window) {
             if (window.count == 0) return;
             finish::ResultCode* const to = static_cast<finish::ResultCode*>(p.out) + window.begin;
@@ -32,5 +30,6 @@ extern "C" __global__ void __launch_bounds__(WARP, RESIDENT) segment_tiles(const
             char* const results = APART ? apart : window.numbers;
             ragged::scan_tile({window, results}, list);
             ragged::store_results(to, results, window.count);
+            if (threadIdx.x == 0) load::wait_for_stores();
         });
 }

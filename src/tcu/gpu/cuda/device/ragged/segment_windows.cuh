@@ -15,16 +15,12 @@ namespace tcu::ragged {
 constexpr int SIZE = sizeof(Code);
 constexpr int LINE = 128;  // bytes of memory that are lines of shared memory, too (load/ring.cuh)
 
-// Whole segments that have room in shared memory together.
-struct SegmentStretch {
-    i64 segment = 0;  // the first
-    i64 begin = 0;    // in elements of the array
-    int segments = 0;
-    int count = 0;  // numbers
-};
-
-// The same in shared memory.
-struct SegmentWindow : SegmentStretch {
+// Whole segments in shared memory.
+struct SegmentWindow {
+    i64 segment;  // the first
+    i64 begin;    // in elements of the array
+    int segments;
+    int count;  // numbers
     char* numbers;
     const u16* begins;  // of the segments, from the window's, and the end of the last
     u32* marks;         // a bit for each number, and more than one behind the last: set where a segment begins
@@ -61,6 +57,7 @@ __device__ inline bool sums_are_exact(const SegmentWindow& window) {
     const int past = static_cast<int>(reinterpret_cast<u64>(window.numbers) % 16);
     const uint4* const granules = reinterpret_cast<const uint4*>(window.numbers - past);
     MagnitudeRange seen;
+#pragma unroll 4
     for (int i = threadIdx.x % WARP; i * 16 < past + window.count * SIZE; i += WARP) {
         Vector x;
         x.words = granules[i];
@@ -91,162 +88,105 @@ __device__ inline int fitting(const i64* offsets, i64 begin, int most, i64 room)
     return low;
 }
 
-// A warp's way, on which the numbers of the next window are copied to shared memory while it works on the present one.
-// Two windows have room: the one that is worked on and the next.
-//
-// `Problem` has `offsets` of `segments` in `n` numbers at `data`; `per_warp` of them, of which `most` and `tile` numbers at
-// most have room; and where in shared memory, from the marks on, the begins and the numbers lie, and how far apart the numbers of
-// two windows are (`window`).
+// Asks for the offsets, and for as much of the array, as a later block reads when this one has ended; wherever its segments
+// are, blocks together ask for everything.
 template <typename Problem>
-struct WindowWay {
-    const Problem& p;
-    u64* full;   // two barriers
-    u32* marks;  // the first of what p.begins and p.numbers count from
-    i64 segment, last;
-    int stage = 0;
-    u32 odd = 0;  // parities, a bit for each stage
+__device__ inline void prefetch_ahead(const Problem& p) {
+    const i64 block = blockIdx.x + p.ahead, first = block * p.per_warp;
+    if (block >= gridDim.x) return;
+    for (i64 i = threadIdx.x * (LINE / sizeof(i64)); i < p.per_warp && first + i <= p.segments; i += WARP * (LINE / sizeof(i64)))
+        asm volatile("prefetch.global.L2 [%0];" ::"l"(p.offsets + first + i));
+    if (threadIdx.x) return;
+    const u64 data = reinterpret_cast<u64>(p.data), end = (data + p.n * SIZE) & ~15ull;
+    const u64 from = (data + block * p.n / gridDim.x * SIZE + 15) & ~15ull;
+    const u64 to = min((data + (block + 1) * p.n / gridDim.x * SIZE + 15) & ~15ull, end);
+    if (from < to && to - from < 1 << 16) load::prefetch_bulk(reinterpret_cast<const void*>(from), static_cast<u32>(to - from));
+}
 
-    __device__ WindowWay(const Problem& p, u64* full, u32* marks)
-        : p(p), full(full), marks(marks), segment(blockIdx.x * p.per_warp), last(min(segment + p.per_warp, p.segments)) {
-        if (threadIdx.x == 0) {
-            load::prepare(full);
-            load::prepare(full + 1);
-        }
-        __syncwarp();
-    }
-
-    // The next window; it has no segments if there is none.  Calls `other` for each segment before it that has no room,
-    // or is invalid: it ends before it begins, or outside the array.
-    template <typename Other>
-    __device__ SegmentStretch next(const Other& other) {
-        const int lane = threadIdx.x % WARP;
-        SegmentStretch window;
+// What for_each_window reads and writes: `offsets` of `segments` in `n` numbers at `data`; `per_warp` of them, `tile`
+// numbers at most that have room; and where in shared memory, from `marks`, the begins and the numbers lie.
+//
+// `place`: where a segment's mark is, by where it begins and ends, the window's count, and how many numbers lie in the
+// window's first granule before it.  `invalid`: called for a
+// segment that ends before it begins, or outside the array.  `too_long`: for one that has no room.  `use`: for all
+// others, with windows; what it reads shared memory for is done when it returns.
+template <typename Problem, typename Place, typename Invalid, typename TooLong, typename Use>
+__device__ inline void for_each_window(const Problem& p, u64* full, u32* marks, const Place& place,
+                                       const Invalid& invalid, const TooLong& too_long, const Use& use) {
+    u16* const begins = reinterpret_cast<u16*>(reinterpret_cast<char*>(marks) + p.begins);
+    char* const room = reinterpret_cast<char*>(marks) + p.numbers;
+    const int lane = threadIdx.x % WARP;
+    const i64 last = min(blockIdx.x * p.per_warp + p.per_warp, p.segments);
+    if (lane == 0) load::prepare(full);
+    __syncwarp();
+    if (p.ahead) prefetch_ahead(p);
+    u32 odd = 0;
+    i64 alone = 0;  // segments before this one are taken one by one, as not all of them are valid
 #pragma unroll 1
-        while (segment < last) {
-            const i64* const offsets = p.offsets + segment;
-            const i64 begin = offsets[0];
-            int together = static_cast<int>(min(last - segment, p.most));
-            i64 end = offsets[together];
-            if (static_cast<u64>(end - begin) > static_cast<u64>(p.tile)) {
-                together = fitting(offsets, begin, together - 1, p.tile);
-                end = offsets[max(together, 1)];
-            }
-            if (together == 0 || begin < 0 || end > p.n) {
-                other(segment, begin, end);
-                ++segment;
-                continue;
-            }
-            segment += together;
-            const i64* const ahead = p.offsets + segment + lane * (LINE / sizeof(i64));
-            if (ahead < p.offsets + last) asm volatile("prefetch.global.L2 [%0];" ::"l"(ahead));
-            window.segment = segment - together;
-            window.begin = begin;
-            window.segments = together;
-            window.count = static_cast<int>(end - begin);
-            break;
+    for (i64 segment = blockIdx.x * p.per_warp; segment < last;) {
+        const i64* const offsets = p.offsets + segment;
+        int together = segment < alone ? 1 : static_cast<int>(last - segment);
+        const i64 begin = offsets[0];
+        i64 end = offsets[together];
+        if (static_cast<u64>(end - begin) > static_cast<u64>(p.tile)) {
+            together = max(fitting(offsets, begin, together - 1, p.tile), 1);
+            end = offsets[together];
         }
-        return window;
-    }
-
-    __device__ u64 address(const SegmentStretch& window) const {
-        return reinterpret_cast<u64>(static_cast<const Code*>(p.data) + window.begin);
-    }
-    __device__ char* numbers(const SegmentStretch& window, int stage) const {
-        return reinterpret_cast<char*>(marks) + p.numbers + stage * p.window + address(window) % LINE;
-    }
-    __device__ u16* begins() const { return reinterpret_cast<u16*>(reinterpret_cast<char*>(marks) + p.begins); }
-    __device__ SegmentWindow in_memory(const SegmentStretch& window, int stage) const {
-        return {window, numbers(window, stage), begins(), marks};
-    }
-
-    // Asks for a window's numbers, which go to a stage.
-    __device__ void ask(const SegmentStretch& window, int stage) const {
-        if (threadIdx.x || window.count == 0) return;
-        const u64 from = address(window), shift = from % 16;
-        load::copy_bulk(numbers(window, stage) - shift, reinterpret_cast<const void*>(from - shift),
-                        static_cast<u32>(shift + window.count * SIZE + 15) / 16 * 16, full + stage);
-    }
-
-    __device__ void wait(const SegmentStretch& window, int stage) {
-        if (window.count == 0) return;
-        load::wait_for_copy(full + stage, odd >> stage & 1);
-        odd ^= 1u << stage;
-        if (!MARKED) return;
-        Code* const codes = reinterpret_cast<Code*>(numbers(window, stage));
-        const int lane = threadIdx.x % WARP, past = static_cast<int>(reinterpret_cast<u64>(codes) % 16) / SIZE;
-        if (lane < past) codes[lane - past] = 0;
-        if (lane < PER_LOAD) codes[window.count + lane] = 0;
-        __syncwarp();
-    }
-
-    // Lists where the window's segments begin, and marks their places; returns whether all of them are valid.
-    template <typename Place>
-    __device__ bool list(const SegmentStretch& window, const Place& place) const {
-        const int lane = threadIdx.x % WARP;
-        const i64* const offsets = p.offsets + window.segment;
-        u16* const begins = this->begins();
-        const int past = static_cast<int>(address(window) % 16) / SIZE;
+        const i64 size = end - begin;
+        if (begin < 0 || size < 0 || end > p.n) {
+            if (together > 1) {
+                alone = segment + together;
+            } else {
+                invalid(segment);
+                ++segment;
+            }
+            continue;
+        }
+        if (size > p.tile) {
+            too_long(segment, begin, size);
+            ++segment;
+            continue;
+        }
+        const int count = static_cast<int>(size);
+        const u64 from = reinterpret_cast<u64>(static_cast<const Code*>(p.data) + begin);
+        char* const numbers = room + from % LINE;
+        const int shift = static_cast<int>(from % 16);
+        if (lane == 0 && count)
+            load::copy_bulk(numbers - shift, reinterpret_cast<const void*>(from - shift),
+                            (shift + count * SIZE + 15) / 16 * 16, full);
         if (MARKED)
-            for (int i = lane; i < words_of_marks(window.count); i += WARP) marks[i] = 0;
+            for (int i = lane; i < words_of_marks(count); i += WARP) marks[i] = 0;
         __syncwarp();
         bool good = true;
-#pragma unroll 2
-        for (int i = lane; i < window.segments; i += WARP) {
-            const i64 begin = offsets[i] - window.begin, end = offsets[i + 1] - window.begin;
-            good = good && begin >= 0 && begin <= end && end <= window.count;
-            begins[i] = static_cast<u16>(begin);
+        for (int i = lane; i < together; i += WARP) {
+            const i64 first = offsets[i] - begin, behind = offsets[i + 1] - begin;
+            good = good && first <= behind && first >= 0 && behind <= count;
+            begins[i] = static_cast<u16>(first);
             if (MARKED && good) {
-                const int mark = place(static_cast<int>(begin), static_cast<int>(end), window.count, past);
+                const int mark = place(static_cast<int>(first), static_cast<int>(behind), count, shift / SIZE);
                 atomicOr(&marks[mark / 32], 1u << mark % 32);
             }
         }
-        if (lane == 0) begins[window.segments] = static_cast<u16>(window.count);
+        if (lane == 0) begins[together] = static_cast<u16>(count);
         good = __all_sync(ALL, good);
-        __syncwarp();
-        return good;
-    }
-};
-
-// Goes through a warp's windows.  `place`: where a segment's mark is, by where it begins and ends, the window's count, and
-// how many numbers lie in the window's first granule before it.  `other`: as WindowWay::next calls it.  `use`: called with
-// each window; may start stores from shared memory, by the first lane.
-template <typename Problem, typename Place, typename Other, typename Use>
-__device__ inline void for_each_window(const Problem& p, u64* full, u32* marks, const Place& place, const Other& other,
-                                       const Use& use) {
-    WindowWay<Problem> way(p, full, marks);
-    SegmentStretch now = way.next(other);
-    if (now.segments) way.ask(now, 0);
-#pragma unroll 1
-    for (int stage = 0; now.segments; stage ^= 1) {
-        const SegmentStretch ahead = way.next(other);
-        const bool good = way.list(now, place);
-        if (threadIdx.x == 0) load::wait_for_stores();  // of the window before
-        __syncwarp();
-        if (ahead.segments) way.ask(ahead, stage ^ 1);
-        way.wait(now, stage);
-        if (good) use(way.in_memory(now, stage));
-        // As not all of them are valid, the segments are taken one by one.
-        for (int i = 0; !good && i < now.segments; ++i) {
-            SegmentStretch one;
-            one.segment = now.segment + i;
-            one.begin = p.offsets[one.segment];
-            one.segments = 1;
-            const i64 end = p.offsets[one.segment + 1];
-            if (one.begin < 0 || one.begin > end || end > p.n || end - one.begin > p.tile) {
-                other(one.segment, one.begin, end);
-                continue;
-            }
-            one.count = static_cast<int>(end - one.begin);
-            way.ask(one, stage);
-            way.list(one, place);
-            way.wait(one, stage);
-            use(way.in_memory(one, stage));
-            if (threadIdx.x == 0) load::wait_for_stores();
+        if (count) {
+            load::wait_for_copy(full, odd);
+            odd ^= 1;
+        }
+        if (MARKED) {
+            Code* const codes = reinterpret_cast<Code*>(numbers);
+            if (lane < shift / SIZE) codes[lane - shift / SIZE] = 0;
+            if (lane < PER_LOAD) codes[count + lane] = 0;
             __syncwarp();
         }
-        now = ahead;
+        if (good) {
+            use(SegmentWindow{segment, begin, together, count, numbers, begins, marks});
+            segment += together;
+        } else {
+            alone = segment + together;
+        }
+        __syncwarp();
     }
-    if (threadIdx.x == 0) load::wait_for_stores();
 }
 
 }  // namespace tcu::ragged
