@@ -394,7 +394,7 @@ SCANS: dict[str, dict[str, Any]] = {
 }
 _LONG = {"UNIT": 16, "RESULT_UNIT": 16, "APART": 0, "BUFFERS": 12, "SUMMING": 4}
 _TILE = {"EXACT": 0, "TAIL": 0, "UNIT": 2, "RESULT_UNIT": 2, "APART": 0, "WARPS": 1, "RESIDENT": 24}
-_RAGGED = {"LEVELS": 1, "MARKED": 0, "APART": 0, "RESIDENT": 24}
+_RAGGED = {"LEVELS": 1, "EXACT": 0, "TAIL": 0, "MARKED": 0, "APART": 0, "RESIDENT": 24}
 _NARROW, _WIDE = {"ELEMENT": "BINARY16", "RESULT": 0}, {"ELEMENT": "BINARY16", "RESULT": 2}
 STAGED_SCANS: dict[str, dict[str, Any]] = {
     "long_scan.cu": {"LEVELS": 1, **_LONG, **_NARROW},

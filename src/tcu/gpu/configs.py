@@ -445,13 +445,15 @@ class SegmentScanConfig(Config):
     """Of cuda/kernels/segment_tiles.cu and segment_chunks.cu; and of segment_scan.cu, for older GPUs."""
 
     mean: int
-    """Bytes of a segment on average from which on the second of the next three is chosen."""
+    """Bytes of a segment on average from which on the second of the next four is chosen."""
     tile: tuple[int, int]
     """Bytes of segments that a warp has room for; a longer segment is left to segment_chunks.cu."""
     data: tuple[int, int]
     """Bytes of the segments that a warp has."""
     resident: tuple[int, int]
     """Warps on a multiprocessor."""
+    ahead: tuple[int, int]
+    """How many times as many blocks as run at once a block looks ahead, and asks for what is read there; 0: not at all."""
     most_per_warp: int
     """Segments that a warp has at most, however short."""
     busy: int

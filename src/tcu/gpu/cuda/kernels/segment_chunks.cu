@@ -61,6 +61,7 @@ struct ChunkPlaces {
     const SegmentChunks& p;
     SegmentChunksMemory& room;
     char* stages;
+    u32 items;
 
     __device__ u64 address(const QueuedChunk& c) const {
         return reinterpret_cast<u64>(static_cast<const Code*>(p.data) + c.begin());
@@ -74,7 +75,7 @@ struct ChunkPlaces {
     // Waits for a chunk; false: there is none.
     __device__ bool has(const Turn& turn) const {
         load::wait_for_copy(&room.full[turn.stage], turn.odd);
-        return room.chunks[turn.stage].number < ragged::items_on(p.queue);
+        return room.chunks[turn.stage].number < items;
     }
 };
 
@@ -83,7 +84,7 @@ __device__ inline void move_chunks(const ChunkPlaces& places) {
     const SegmentChunks& p = places.p;
     SegmentChunksMemory& room = places.room;
     const int lane = threadIdx.x % WARP;
-    const u32 items = ragged::items_on(p.queue);
+    const u32 items = places.items;
     const auto load = [&](int stage, u32 number) {
         QueuedChunk next;
         next.number = number;
@@ -193,16 +194,16 @@ __device__ inline void scan_lines(const ChunkPlaces& places, const Turn& turn, i
     char* const results = places.results(stage);
     load::wait_for_copy(&room.found[stage], turn.odd);
     const double before = scan::exclusive<scan::LINES>(sums_of_lines(room, stage), lane), carry = room.carries[stage];
-#pragma unroll 1
+#pragma unroll 2
     for (int i = 0; i < LINES_OF_WARP; ++i) {
         const double start = carry + __shfl_sync(ALL, before, own.first + i);
         const int offset = own.offset(i);
         scan::Group x;
         own.read(numbers, offset, x);
         scan::Results r;
-        scan::scan_part(x, scan::LanesOfRow{lane, 0, WARP}, start, r);
+        ragged::scan_group(x, scan::LanesOfRow{lane, 0, WARP}, start, r);
         const int low = max(-offset, 0), high = min(own.count - offset, scan::GROUP);
-        if (own.has_some(offset)) scan::write_part<ragged::RESULT_SIZE>(results + offset * ragged::RESULT_SIZE, r, low, high);
+        if (own.has_some(offset)) scan::write_part<ragged::RESULT_SIZE>(results + offset * ragged::RESULT_SIZE, r, low, high, scan::Around());
     }
     load::release_to_copies();
     __syncwarp();
@@ -226,7 +227,7 @@ __device__ inline void scan_chunks(const ChunkPlaces& places, int warp) {
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) segment_chunks(const __grid_constant__ SegmentChunks p) {
     extern __shared__ uint4 memory[];
     __shared__ SegmentChunksMemory room;
-    const ChunkPlaces places = {p, room, reinterpret_cast<char*>(memory)};
+    const ChunkPlaces places = {p, room, reinterpret_cast<char*>(memory), ragged::items_on(p.queue)};
     const int warp = threadIdx.x / WARP;
     if (threadIdx.x == 0)
         for (int stage = 0; stage < STAGES; ++stage) {

@@ -1,6 +1,6 @@
 // Running sums of segments that lie one after another in shared memory, by a warp, whatever their lengths are.
 //
-// Compiled as scan/tile_lines.cuh says, with LEVELS 1 and PART: numbers of a group.
+// Compiled as scan/tile_lines.cuh says, with LEVELS 1, EXACT 0, TAIL 0 and PART: numbers of a group.
 
 #pragma once
 
@@ -125,6 +125,15 @@ __device__ inline void scan_exactly(const SegmentTile& tile) {
 }
 #endif
 
+// The results of a lane's group, where `start` is the sum of the segment before the line.  Returns the sum up to the
+// group's end, from the line's beginning on.
+__device__ inline double scan_group(const scan::Group& x, const scan::LanesOfRow& lanes, double start, scan::Results& r) {
+    const scan::GroupSums sums(x);
+    const double all = lanes.inclusive(sums.total());
+    r = sums.results(start + lanes.exclusive(all) + 0.0);  // zero is added so that no result is -0
+    return all;
+}
+
 // A lane has a group.  Segments lie in the lanes one after another, as many at a time as 32 lanes have room for; of a
 // longer one come its lines, and what is left of it comes with the segments behind it.
 __device__ inline void scan_groups(const SegmentTile& tile, u32* list) {
@@ -163,9 +172,9 @@ __device__ inline void scan_groups(const SegmentTile& tile, u32* list) {
         scan::Group x;
         scan::read_part<SIZE>(tile.numbers + at * SIZE, x);
         scan::Results r;
-        const double sum = scan::scan_part(x, scan::LanesOfRow{lane - first, first, WARP}, start, r);
+        const double sum = scan_group(x, scan::LanesOfRow{lane - first, first, WARP}, start, r);
         const int low = REVERSE ? max(-offset, 0) : 0, high = REVERSE ? scan::GROUP : min(own_length - offset, scan::GROUP);
-        if (has_group) scan::write_part<RESULT_SIZE>(tile.results + at * RESULT_SIZE, r, low, high);
+        if (has_group) scan::write_part<RESULT_SIZE>(tile.results + at * RESULT_SIZE, r, low, high, scan::Around());
         if (together) {
             segment += together;
             done = 0;
