@@ -41,6 +41,7 @@
 //   SUMMING    warps that add up: 2, 4 or 8
 
 #include "device/load/bulk_copy.cuh"
+#include "device/load/turn.cuh"
 #include "device/scan/block_carry.cuh"
 #include "device/scan/line_results.cuh"
 #if ELEMENT == BINARY16 && UNIT == 16
@@ -125,20 +126,6 @@ struct LongScanBuffers {
     __device__ char* groups_of(int buffer) { return reinterpret_cast<char*>(groups[buffer]) + chunks[buffer].shift; }
 };
 
-// The buffer of a block's next chunk, and the parity of its barriers' phase.
-struct Turn {
-    int buffer = 0;
-    u32 odd = 0;
-
-    __device__ void next(int turns = 1) {
-        buffer += turns;
-        if (buffer >= BUFFERS) {
-            buffer -= BUFFERS;
-            odd ^= 1;
-        }
-    }
-};
-
 // Fetches the slots of a chunk, and of the following ones in the same line of memory, into the second cache.  What
 // was read and written has driven them out since the last launch, and the first look at one would wait for memory
 // behind all other accesses (H200, 2^29 numbers of binary32: 0.94 of a copy's speed in place of 0.91).
@@ -154,7 +141,7 @@ __device__ inline u32 number_in(int turn) { return blockIdx.x - FINDING + turn *
 __device__ inline u32 draw(const scan::Scan& p) { return atomicAdd(&p.shared->ticket, 1) + FIRST * gridDim.x; }
 
 // Starts the copy of a chunk, if there is one, into a buffer that is empty.  Returns whether there is one.
-__device__ inline bool load_chunk(const scan::Scan& p, LongScanBuffers& b, Turn turn, u32 number) {
+__device__ inline bool load_chunk(const scan::Scan& p, LongScanBuffers& b, load::Turn<BUFFERS> turn, u32 number) {
     const int lane = threadIdx.x % WARP;
     u64* const full = &b.full[turn.buffer];
     if (number >= p.shares) {
@@ -189,7 +176,7 @@ __device__ inline void load_first_chunks(const scan::Scan& p, LongScanBuffers& b
     if (threadIdx.x % WARP == 0)
         for (int i = 0; i < FIRST; ++i) load::prepare(&b.full[i]);
     __syncwarp();
-    Turn turn;
+    load::Turn<BUFFERS> turn;
     for (int i = 0; i < FIRST; ++i, turn.next()) load_chunk(p, b, turn, number_in(i));
 }
 
@@ -199,7 +186,7 @@ __device__ inline void load_first_chunks(const scan::Scan& p, LongScanBuffers& b
 __device__ inline void load_chunks(const scan::Scan& p, LongScanBuffers& b) {
     int ends = 0, turns = FIRST;
     for (int i = 0; i < FIRST; ++i) ends += number_in(i) >= p.shares;
-    Turn turn, loading;
+    load::Turn<BUFFERS> turn, loading;
     for (turn.next(FIRST); ends < BUFFERS; ++turns, turn.next()) {
         u32 number = number_in(turns);
         if (FINDING && turns >= LOADING) {
@@ -222,7 +209,7 @@ __device__ inline void load_chunks(const scan::Scan& p, LongScanBuffers& b) {
 // Starts the copies of results to memory, and marks their buffers as empty afterwards.
 __device__ inline void store_chunks(const scan::Scan& p, LongScanBuffers& b) {
     const int lane = threadIdx.x % WARP;
-    for (Turn turn;; turn.next()) {
+    for (load::Turn<BUFFERS> turn;; turn.next()) {
         load::wait_for_copy(&b.full[turn.buffer], turn.odd);
         const RowChunk c = b.chunks[turn.buffer];
         if (c.lines == 0) break;
@@ -264,7 +251,7 @@ __device__ __noinline__ double sums_of_few(const char* groups, int lowest, int l
 __device__ inline void add_up_lines(LongScanBuffers& b, int warp) {
     constexpr int EACH = scan::LINES / SUMMING;
     const int lane = threadIdx.x % WARP, first = warp * EACH;
-    for (Turn turn;; turn.next()) {
+    for (load::Turn<BUFFERS> turn;; turn.next()) {
         load::wait_for_copy(&b.full[turn.buffer], turn.odd);
         const int lines = b.chunks[turn.buffer].lines;
         if (lines == 0) return;
@@ -285,7 +272,7 @@ __device__ inline bool is_finite(double v) { return (__double2hiint(v) & 0x7ff00
 __device__ inline void hand_on_chunks(const scan::Scan& p, LongScanBuffers& b) {
     const int lane = threadIdx.x % WARP;
     const u32 launch = scan::launch_of(p);
-    for (Turn turn;; turn.next()) {
+    for (load::Turn<BUFFERS> turn;; turn.next()) {
         load::wait_for_copy(&b.full[turn.buffer], turn.odd);
         if (b.chunks[turn.buffer].lines == 0) return;
         scan::Slot* const own = scan::total_of_chunk(p, b.chunks[turn.buffer].in_all);
@@ -306,7 +293,7 @@ __device__ inline void hand_on_chunks(const scan::Scan& p, LongScanBuffers& b) {
 __device__ inline void look_back(const scan::Scan& p, LongScanBuffers& b) {
     const int lane = threadIdx.x % WARP;
     const u32 launch = scan::launch_of(p);
-    for (Turn turn;; turn.next()) {
+    for (load::Turn<BUFFERS> turn;; turn.next()) {
         load::wait_for_copy(&b.full[turn.buffer], turn.odd);
         if (b.chunks[turn.buffer].lines == 0) return;
         const scan::LevelRun own(p.slots, p.levels, 0, b.chunks[turn.buffer].row, b.chunks[turn.buffer].number);
@@ -401,7 +388,7 @@ __device__ __noinline__ void store_any_line(finish::ResultCode* to, const char* 
 
 __device__ inline void scan_lines(const scan::Scan& p, LongScanBuffers& b, int line) {
     const int lane = threadIdx.x % WARP;
-    for (Turn turn;; turn.next()) {
+    for (load::Turn<BUFFERS> turn;; turn.next()) {
         load::wait_for_copy(&b.full[turn.buffer], turn.odd);
         const int lines = b.chunks[turn.buffer].lines, last = REVERSE ? lines - 1 - line : line;
         // If there is no such line, another line or none is read, and its results are not stored.

@@ -13,6 +13,7 @@
 //   RESIDENT   blocks per multiprocessor that the registers must allow
 // All blocks run at the same time, as they wait for each other.
 
+#include "device/load/turn.cuh"
 #include "device/ragged/chunk_queue.cuh"
 #include "device/ragged/running_sums.cuh"
 
@@ -44,19 +45,6 @@ struct SegmentChunksMemory {
     double carries[STAGES];
 };
 
-// One of a block's chunks after another, and the stage that it lies in.
-struct Turn {
-    int stage = 0;
-    u32 odd = 0;
-
-    __device__ void next() {
-        if (++stage == STAGES) {
-            stage = 0;
-            odd ^= 1;
-        }
-    }
-};
-
 struct ChunkPlaces {
     const SegmentChunks& p;
     SegmentChunksMemory& room;
@@ -73,9 +61,9 @@ struct ChunkPlaces {
         return stages + stage * p.stage + p.results + reinterpret_cast<u64>(to(room.chunks[stage])) % ragged::LINE;
     }
     // Waits for a chunk; false: there is none.
-    __device__ bool has(const Turn& turn) const {
-        load::wait_for_copy(&room.full[turn.stage], turn.odd);
-        return room.chunks[turn.stage].number < items;
+    __device__ bool has(const load::Turn<STAGES>& turn) const {
+        load::wait_for_copy(&room.full[turn.buffer], turn.odd);
+        return room.chunks[turn.buffer].number < items;
     }
 };
 
@@ -103,15 +91,15 @@ __device__ inline void move_chunks(const ChunkPlaces& places) {
     if (lane == 0)
         for (u32 i = 0; i < STAGES; ++i) load(i, blockIdx.x + i * gridDim.x);
     __syncwarp();
-    for (Turn turn; places.has(turn); turn.next()) {
-        load::wait_for_copy(&room.done[turn.stage], turn.odd);
-        const QueuedChunk& chunk = room.chunks[turn.stage];
-        ragged::store_results(places.to(chunk), places.results(turn.stage), chunk.count());
+    for (load::Turn<STAGES> turn; places.has(turn); turn.next()) {
+        load::wait_for_copy(&room.done[turn.buffer], turn.odd);
+        const QueuedChunk& chunk = room.chunks[turn.buffer];
+        ragged::store_results(places.to(chunk), places.results(turn.buffer), chunk.count());
         __syncwarp();
         if (lane == 0) {
             const u32 number = STAGES * gridDim.x + atomicAdd(p.queue.state + ragged::TICKETS, 1u);
             load::wait_for_stores();
-            load(turn.stage, number);
+            load(turn.buffer, number);
         }
         __syncwarp();
     }
@@ -126,28 +114,28 @@ __device__ inline double sums_of_lines(const SegmentChunksMemory& room, int stag
 __device__ inline void hand_on_chunks(const ChunkPlaces& places) {
     SegmentChunksMemory& room = places.room;
     const int lane = threadIdx.x % WARP;
-    for (Turn turn; places.has(turn); turn.next()) {
-        load::wait_for_copy(&room.summed[turn.stage], turn.odd);
-        const QueuedChunk& chunk = room.chunks[turn.stage];
-        const double lines = sums_of_lines(room, turn.stage);
+    for (load::Turn<STAGES> turn; places.has(turn); turn.next()) {
+        load::wait_for_copy(&room.summed[turn.buffer], turn.odd);
+        const QueuedChunk& chunk = room.chunks[turn.buffer];
+        const double lines = sums_of_lines(room, turn.buffer);
         if (lane == scan::LINES - 1 && !chunk.is_last()) ragged::hand_on(places.p.queue, chunk.item.first, chunk.chunk(), lines);
         __syncwarp();
-        if (lane == 0) load::arrive(&room.done[turn.stage]);
+        if (lane == 0) load::arrive(&room.done[turn.buffer]);
     }
 }
 
 __device__ inline void find_carries(const ChunkPlaces& places) {
     SegmentChunksMemory& room = places.room;
     const int lane = threadIdx.x % WARP;
-    for (Turn turn; places.has(turn); turn.next()) {
-        load::wait_for_copy(&room.summed[turn.stage], turn.odd);
-        const QueuedChunk& chunk = room.chunks[turn.stage];
-        const double total = __shfl_sync(ALL, sums_of_lines(room, turn.stage), scan::LINES - 1);
+    for (load::Turn<STAGES> turn; places.has(turn); turn.next()) {
+        load::wait_for_copy(&room.summed[turn.buffer], turn.odd);
+        const QueuedChunk& chunk = room.chunks[turn.buffer];
+        const double total = __shfl_sync(ALL, sums_of_lines(room, turn.buffer), scan::LINES - 1);
         const double carry =
             ragged::before_chunk(places.p.queue, chunk.item.first, chunk.chunk(), total, chunk.is_last());
         if (lane == 0) {
-            room.carries[turn.stage] = carry;
-            load::arrive(&room.found[turn.stage]);
+            room.carries[turn.buffer] = carry;
+            load::arrive(&room.found[turn.buffer]);
         }
         __syncwarp();
     }
@@ -186,9 +174,9 @@ __device__ inline void add_up(const ChunkPlaces& places, int stage, int warp) {
     if (lane == 0) load::arrive(&room.summed[stage]);
 }
 
-__device__ inline void scan_lines(const ChunkPlaces& places, const Turn& turn, int warp) {
+__device__ inline void scan_lines(const ChunkPlaces& places, const load::Turn<STAGES>& turn, int warp) {
     SegmentChunksMemory& room = places.room;
-    const int stage = turn.stage, lane = threadIdx.x % WARP;
+    const int stage = turn.buffer, lane = threadIdx.x % WARP;
     const Lines own = {warp * LINES_OF_WARP, room.chunks[stage].count()};
     const char* const numbers = places.numbers(stage);
     char* const results = places.results(stage);
@@ -211,14 +199,14 @@ __device__ inline void scan_lines(const ChunkPlaces& places, const Turn& turn, i
 }
 
 __device__ inline void scan_chunks(const ChunkPlaces& places, int warp) {
-    Turn turn;
+    load::Turn<STAGES> turn;
     if (!places.has(turn)) return;
-    add_up(places, turn.stage, warp);
+    add_up(places, turn.buffer, warp);
     for (bool more = true; more;) {
-        Turn ahead = turn;
+        load::Turn<STAGES> ahead = turn;
         ahead.next();
         more = places.has(ahead);
-        if (more) add_up(places, ahead.stage, warp);
+        if (more) add_up(places, ahead.buffer, warp);
         scan_lines(places, turn, warp);
         turn = ahead;
     }
