@@ -4,7 +4,8 @@
 // A block takes chunks (16 KiB) in the order of the queue.  One warp has them copied to shared memory and their results
 // copied to memory; some add up lines, and scan them, with results in place of numbers; one hands on the chunk's total;
 // one finds the sum of the segment before the chunk.  The next chunk's lines are added up first: so what another block
-// waits for is there early.
+// waits for is there early.  Blocks that added up a chunk when the one before was done kept each other waiting: segments
+// of 20,000 numbers of binary16 on average, 1.0 in place of 2.0 TB/s (H200).
 //
 // Compiled with what ragged/running_sums.cuh needs, for sm_90 and later, and
 //   APART      1: results have a place of their own
@@ -45,7 +46,7 @@ struct SegmentChunksMemory {
 };
 
 // One of a block's chunks after another, and the stage that it lies in.
-struct Turn {
+struct ChunkTurn {
     int stage = 0;
     u32 odd = 0;
 
@@ -73,7 +74,7 @@ struct ChunkPlaces {
         return stages + stage * p.stage + p.results + reinterpret_cast<u64>(to(room.chunks[stage])) % ragged::LINE;
     }
     // Waits for a chunk; false: there is none.
-    __device__ bool has(const Turn& turn) const {
+    __device__ bool has(const ChunkTurn& turn) const {
         load::wait_for_copy(&room.full[turn.stage], turn.odd);
         return room.chunks[turn.stage].number < items;
     }
@@ -103,7 +104,7 @@ __device__ inline void move_chunks(const ChunkPlaces& places) {
     if (lane == 0)
         for (u32 i = 0; i < STAGES; ++i) load(i, blockIdx.x + i * gridDim.x);
     __syncwarp();
-    for (Turn turn; places.has(turn); turn.next()) {
+    for (ChunkTurn turn; places.has(turn); turn.next()) {
         load::wait_for_copy(&room.done[turn.stage], turn.odd);
         const QueuedChunk& chunk = room.chunks[turn.stage];
         ragged::store_results(places.to(chunk), places.results(turn.stage), chunk.count());
@@ -126,7 +127,7 @@ __device__ inline double sums_of_lines(const SegmentChunksMemory& room, int stag
 __device__ inline void hand_on_chunks(const ChunkPlaces& places) {
     SegmentChunksMemory& room = places.room;
     const int lane = threadIdx.x % WARP;
-    for (Turn turn; places.has(turn); turn.next()) {
+    for (ChunkTurn turn; places.has(turn); turn.next()) {
         load::wait_for_copy(&room.summed[turn.stage], turn.odd);
         const QueuedChunk& chunk = room.chunks[turn.stage];
         const double lines = sums_of_lines(room, turn.stage);
@@ -139,7 +140,7 @@ __device__ inline void hand_on_chunks(const ChunkPlaces& places) {
 __device__ inline void find_carries(const ChunkPlaces& places) {
     SegmentChunksMemory& room = places.room;
     const int lane = threadIdx.x % WARP;
-    for (Turn turn; places.has(turn); turn.next()) {
+    for (ChunkTurn turn; places.has(turn); turn.next()) {
         load::wait_for_copy(&room.summed[turn.stage], turn.odd);
         const QueuedChunk& chunk = room.chunks[turn.stage];
         const double total = __shfl_sync(ALL, sums_of_lines(room, turn.stage), scan::LINES - 1);
@@ -154,7 +155,7 @@ __device__ inline void find_carries(const ChunkPlaces& places) {
 }
 
 // The lines of a warp in a chunk.
-struct Lines {
+struct ChunkLines {
     int first, count;  // of lines: the warp's first; and numbers of the chunk
 
     // Where the lane's group of a line begins, which may lie outside the chunk.
@@ -171,7 +172,7 @@ struct Lines {
 __device__ inline void add_up(const ChunkPlaces& places, int stage, int warp) {
     SegmentChunksMemory& room = places.room;
     const int lane = threadIdx.x % WARP;
-    const Lines own = {warp * LINES_OF_WARP, room.chunks[stage].count()};
+    const ChunkLines own = {warp * LINES_OF_WARP, room.chunks[stage].count()};
     const char* const numbers = places.numbers(stage);
     double sums[LINES_OF_WARP];
 #pragma unroll
@@ -186,10 +187,10 @@ __device__ inline void add_up(const ChunkPlaces& places, int stage, int warp) {
     if (lane == 0) load::arrive(&room.summed[stage]);
 }
 
-__device__ inline void scan_lines(const ChunkPlaces& places, const Turn& turn, int warp) {
+__device__ inline void scan_lines(const ChunkPlaces& places, const ChunkTurn& turn, int warp) {
     SegmentChunksMemory& room = places.room;
     const int stage = turn.stage, lane = threadIdx.x % WARP;
-    const Lines own = {warp * LINES_OF_WARP, room.chunks[stage].count()};
+    const ChunkLines own = {warp * LINES_OF_WARP, room.chunks[stage].count()};
     const char* const numbers = places.numbers(stage);
     char* const results = places.results(stage);
     load::wait_for_copy(&room.found[stage], turn.odd);
@@ -211,11 +212,11 @@ __device__ inline void scan_lines(const ChunkPlaces& places, const Turn& turn, i
 }
 
 __device__ inline void scan_chunks(const ChunkPlaces& places, int warp) {
-    Turn turn;
+    ChunkTurn turn;
     if (!places.has(turn)) return;
     add_up(places, turn.stage, warp);
     for (bool more = true; more;) {
-        Turn ahead = turn;
+        ChunkTurn ahead = turn;
         ahead.next();
         more = places.has(ahead);
         if (more) add_up(places, ahead.stage, warp);
