@@ -270,7 +270,8 @@ class SegmentsConfig(Config):
 
     data: int
     """Bytes of data and offsets that a warp goes through: enough to forget its start, and little enough that the last warps
-    do not keep all others waiting."""
+    do not keep all others waiting.  H200, 2^28 numbers of binary32, 48 KiB in place of 128: segments of 100 numbers on average
+    3.50 in place of 3.34 TB/s, of 1000 3.27 in place of 3.32."""
     most_per_warp: int
     """Segments that a warp goes through at most, however short."""
     at_once: tuple[int, int]
@@ -451,7 +452,8 @@ class SegmentScanConfig(Config):
     data: tuple[int, int]
     """Bytes of the segments that a warp has."""
     resident: tuple[int, int]
-    """Warps on a multiprocessor."""
+    """Warps on a multiprocessor.  With 28 and windows of 6 KiB, binary64 of 4 numbers on average 3.9 in place of 3.6 TB/s with
+    24 and 8 KiB, binary32 3.0 in place of 3.2 (H200)."""
     ahead: tuple[int, int]
     """How many times as many blocks as run at once a block looks ahead, and asks for what is read there; 0: not at all."""
     most_per_warp: int
@@ -459,7 +461,9 @@ class SegmentScanConfig(Config):
     busy: int
     """Warps for each multiprocessor that keep a GPU busy: with fewer segments, each has fewer of them."""
     chunks: tuple[int, int, int]
-    """Of segment_chunks.cu: threads of a block, chunks that a block has room for, and blocks on a multiprocessor."""
+    """Of segment_chunks.cu: threads of a block, chunks that a block has room for, and blocks on a multiprocessor.  With two
+    warps that scan in place of four, segments of 20,000 numbers of binary32 on average 2.35 in place of 2.03 TB/s, of
+    binary16 1.47 in place of 1.99 (H200)."""
     blocks: int
     """Of segment_scan.cu for each multiprocessor before one block takes several segments."""
 

@@ -4,7 +4,8 @@
 // A block takes chunks (16 KiB) in the order of the queue.  One warp has them copied to shared memory and their results
 // copied to memory; some add up lines, and scan them, with results in place of numbers; one hands on the chunk's total;
 // one finds the sum of the segment before the chunk.  The next chunk's lines are added up first: so what another block
-// waits for is there early.
+// waits for is there early.  Blocks that added up a chunk when the one before was done kept each other waiting: segments
+// of 20,000 numbers of binary16 on average, 1.0 in place of 2.0 TB/s (H200).
 //
 // Compiled with what ragged/running_sums.cuh needs, for sm_90 and later, and
 //   APART      1: results have a place of their own
@@ -142,7 +143,7 @@ __device__ inline void find_carries(const ChunkPlaces& places) {
 }
 
 // The lines of a warp in a chunk.
-struct Lines {
+struct ChunkLines {
     int first, count;  // of lines: the warp's first; and numbers of the chunk
 
     // Where the lane's group of a line begins, which may lie outside the chunk.
@@ -159,7 +160,7 @@ struct Lines {
 __device__ inline void add_up(const ChunkPlaces& places, int stage, int warp) {
     SegmentChunksMemory& room = places.room;
     const int lane = threadIdx.x % WARP;
-    const Lines own = {warp * LINES_OF_WARP, room.chunks[stage].count()};
+    const ChunkLines own = {warp * LINES_OF_WARP, room.chunks[stage].count()};
     const char* const numbers = places.numbers(stage);
     double sums[LINES_OF_WARP];
 #pragma unroll
@@ -177,7 +178,7 @@ __device__ inline void add_up(const ChunkPlaces& places, int stage, int warp) {
 __device__ inline void scan_lines(const ChunkPlaces& places, const load::Turn<STAGES>& turn, int warp) {
     SegmentChunksMemory& room = places.room;
     const int stage = turn.buffer, lane = threadIdx.x % WARP;
-    const Lines own = {warp * LINES_OF_WARP, room.chunks[stage].count()};
+    const ChunkLines own = {warp * LINES_OF_WARP, room.chunks[stage].count()};
     const char* const numbers = places.numbers(stage);
     char* const results = places.results(stage);
     load::wait_for_copy(&room.found[stage], turn.odd);

@@ -76,7 +76,9 @@ __device__ inline void put_two(Vector (&x)[GRANULES], int i, double first, doubl
 }
 
 // Where sums are exact, some granules lie in each lane, wherever segments begin, and the sum of a segment before a
-// lane is the difference of two sums of all numbers.  Results take the places of numbers.
+// lane is the difference of two sums of all numbers.  Results take the places of numbers.  A group in each lane takes
+// longer: binary16, segments of 4 numbers on average, 1.2 in place of 2.8 TB/s, of 100 numbers 2.4; binary32 2.6 in place
+// of 3.2 and 3.1 in place of 3.6 (H200, 2^28 numbers).
 __device__ inline void scan_exactly(const SegmentTile& tile) {
     const int lane = threadIdx.x % WARP;
     const int past = static_cast<int>(reinterpret_cast<u64>(tile.numbers) % 16) / SIZE;
@@ -136,6 +138,9 @@ __device__ inline double scan_group(const scan::Group& x, const scan::LanesOfRow
 
 // A lane has a group.  Segments lie in the lanes one after another, as many at a time as 32 lanes have room for; of a
 // longer one come its lines, and what is left of it comes with the segments behind it.
+//
+// Lanes that write their results in turns, so that they meet in no bank, took longer: binary32, segments of 8 numbers on
+// average, 3.1 in place of 3.3 TB/s (H200).
 __device__ inline void scan_groups(const SegmentTile& tile, u32* list) {
     const int lane = threadIdx.x % WARP;
     scan::AlignedBlocks<4> lines;

@@ -1,6 +1,10 @@
 // A warp's way through segments that follow each other, by windows: as many segments at a time as have room in shared
 // memory.  A bulk copy brings their numbers there.  No warp waits for another.
 //
+// With room for two windows, the next of which is copied while the warp works on the present one, windows are smaller, and
+// it was slower: running sums of binary16, segments of 100 numbers on average, 2.6 in place of 2.8 TB/s, of 4 numbers 1.9
+// in place of 2.8 (H200, 2^28 numbers).
+//
 // Compiled with ELEMENT, for sm_90 and later, and
 //   MARKED     1, of 16 or 32 bits: there are marks, and what shares granules with a window's numbers becomes +0
 
