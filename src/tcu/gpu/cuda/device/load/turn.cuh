@@ -7,15 +7,15 @@
 namespace tcu::load {
 
 // The buffer of what comes next, and the parity of its barriers' phase.
-template <int BUFFERS>
+template <int COUNT>
 struct Turn {
     int buffer = 0;
     u32 odd = 0;
 
     __device__ void next(int turns = 1) {
         buffer += turns;
-        if (buffer >= BUFFERS) {
-            buffer -= BUFFERS;
+        if (buffer >= COUNT) {
+            buffer -= COUNT;
             odd ^= 1;
         }
     }
