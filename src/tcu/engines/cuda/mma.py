@@ -7,7 +7,7 @@ from typing import Any
 from tcu.engines.cuda.matmul import multiply
 from tcu.engines.cuda.own import check_arithmetic, own_unit
 from tcu.formats.format import format_of
-from tcu.gpu.arrays import dtype_of, ordinal_of
+from tcu.gpu.arrays import dtype_of, library_of, ordinal_of
 from tcu.gpu.device import find_gpu
 from tcu.gpu.mma import multiply_accumulate
 from tcu.ops.matmul import MatmulCall, MatmulOptions
@@ -26,6 +26,6 @@ def mma(a: Any, b: Any, c: Any, unit: str | Unit | None, instruction: str) -> An
         check_arithmetic(
             own, find_instruction(unit, instruction, first, second, formats[2]), at_hand.name, unit
         )
-    if c is not None:
+    if c is not None or library_of(a) is None or library_of(b) is None:
         return multiply_accumulate(a, b, c, own)
     return multiply(MatmulCall(a, b, options=MatmulOptions("chain", "cut")), own)
