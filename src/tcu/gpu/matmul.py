@@ -49,7 +49,8 @@ _MAP_TYPES = {"binary16": "FLOAT16", "bfloat16": "BFLOAT16", "tf32": "TFLOAT32",
 
 TensorMap = struct("TensorMap", """
     u64 words[16];
-""")  # fmt: skip
+""", alignment=64)  # fmt: skip
+"""CUtensorMap: what the copy engine knows of a tensor and of its boxes."""
 
 Factor = struct("Factor", """
     const void* numbers;  // null: one number
@@ -76,6 +77,7 @@ Product = struct("Product", """
     u32 unused;
     void* room;
     void* flags;  // zeros between launches
+    u64 padding[3];
 """)  # fmt: skip
 
 PackedLines = struct("PackedLines", """

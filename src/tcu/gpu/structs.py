@@ -25,11 +25,14 @@ class Struct(ctypes.Structure):
 
     cuda: ClassVar[str]
     """Its fields as CUDA says them, one type a line."""
+    alignment: ClassVar[int] = 0
+    """Bytes at whose multiples it lies on the GPU; 0: as its fields do.  What holds it is padded to a multiple by hand."""
 
     @classmethod
     def text(cls) -> str:
         """In CUDA's words."""
-        return f"struct {cls.__name__} {{\n{cls.cuda}}};\n"
+        aligned = f"alignas({cls.alignment}) " if cls.alignment else ""
+        return f"struct {aligned}{cls.__name__} {{\n{cls.cuda}}};\n"
 
     @classmethod
     def offset(cls, path: str) -> int:
@@ -39,10 +42,14 @@ class Struct(ctypes.Structure):
         return int(getattr(cls, first).offset) + (kinds[first].offset(rest) if rest else 0)
 
 
-def struct(name: str, cuda: str, **kinds: Any) -> type[Struct]:
+def struct(name: str, cuda: str, alignment: int = 0, **kinds: Any) -> type[Struct]:
     """The structure that kernels know by that name; ``kinds``: the types that macros in its fields stand for."""
     known = {each.__name__: each for each in Struct.__subclasses__()}
-    members = {"cuda": cuda.lstrip("\n"), "_fields_": list(_fields(cuda, {**_TYPES, **known, **kinds}))}
+    members = {
+        "cuda": cuda.lstrip("\n"),
+        "alignment": alignment,
+        "_fields_": list(_fields(cuda, {**_TYPES, **known, **kinds})),
+    }
     kind: Any = type(Struct)
     made: type[Struct] = kind(name, (Struct,), members)
     return made

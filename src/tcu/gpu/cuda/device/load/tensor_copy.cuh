@@ -7,10 +7,7 @@
 
 namespace tcu::load {
 
-// CUtensorMap: what the copy engine knows of a tensor and of its boxes.
-struct alignas(64) TensorMap {
-    u64 words[16];
-};
+#include "generated/matmul/TensorMap.inc"
 
 #if BULK
 __device__ inline void prefetch_map(const TensorMap& map) {
