@@ -87,7 +87,7 @@ def test_what_the_copy_engine_does_not_take_is_copied_first() -> None:
 def test_parts_of_k_are_whole_chunks_and_have_places_for_their_results() -> None:
     for k in (4096, 8192, 5000):
         plan, kernel = plan_and_kernel(k, "bfloat16", "bfloat16")
-        recipe = matmul_recipe(plan, kernel, lying(16, 4096, k), False, MULTIPROCESSORS)
+        recipe = matmul_recipe(plan, kernel, lying(16, 1024, k), False, MULTIPROCESSORS)
         problem = recipe.product.problem
         parts, slots = problem.parts, problem.slots  # type: ignore[attr-defined]
         assert parts > 1
