@@ -6,6 +6,7 @@ tests/test_gpu_matmul.py compares the bits on a GPU.
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +18,16 @@ from tcu.formats import get_format
 from tcu.gpu.compiler import task_of
 from tcu.gpu.kernels import KERNELS, Kernel, architecture, find_kernel
 from tcu.gpu.launch import KernelChoice
-from tcu.gpu.matmul import Lines, MatmulRecipe, Operands, double_recipe, has_double, matmul_recipe
+from tcu.gpu.matmul import (
+    Lines,
+    MatmulRecipe,
+    Operands,
+    Product,
+    TensorMap,
+    double_recipe,
+    has_double,
+    matmul_recipe,
+)
 from tcu.gpu.matmul_mma import general_choice
 from tcu.gpu.mma import Strided
 from tcu.plan.matmul import MatmulPlan, make_matmul_plan
@@ -65,6 +75,10 @@ def test_launches_keep_to_what_a_gpu_has() -> None:
             assert all(0 < pitch < 1 << 40 and pitch % 16 == 0 for pitch in tensor.pitches), x
             assert tensor.box[0] * tensor.size == 128
             assert tensor.box[1] <= 256
+
+
+def test_a_product_is_as_long_as_the_gpu_reads_it() -> None:
+    assert ctypes.sizeof(Product) % TensorMap.alignment == 0
 
 
 def test_what_the_copy_engine_does_not_take_is_copied_first() -> None:

@@ -77,7 +77,7 @@ Product = struct("Product", """
     u32 unused;
     void* room;
     void* flags;  // zeros between launches
-    u64 padding[3];
+    u64 padding[4];
 """)  # fmt: skip
 
 PackedLines = struct("PackedLines", """
