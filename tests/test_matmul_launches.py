@@ -6,6 +6,7 @@ tests/test_gpu_matmul.py compares the bits on a GPU.
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +18,16 @@ from tcu.formats import get_format
 from tcu.gpu.compiler import task_of
 from tcu.gpu.kernels import KERNELS, Kernel, architecture, find_kernel
 from tcu.gpu.launch import KernelChoice
-from tcu.gpu.matmul import Lines, MatmulRecipe, Operands, double_recipe, has_double, matmul_recipe
+from tcu.gpu.matmul import (
+    Lines,
+    MatmulRecipe,
+    Operands,
+    Product,
+    TensorMap,
+    double_recipe,
+    has_double,
+    matmul_recipe,
+)
 from tcu.gpu.matmul_mma import general_choice
 from tcu.gpu.mma import Strided
 from tcu.plan.matmul import MatmulPlan, make_matmul_plan
@@ -67,6 +77,10 @@ def test_launches_keep_to_what_a_gpu_has() -> None:
             assert tensor.box[1] <= 256
 
 
+def test_a_product_is_as_long_as_the_gpu_reads_it() -> None:
+    assert ctypes.sizeof(Product) % TensorMap.alignment == 0
+
+
 def test_what_the_copy_engine_does_not_take_is_copied_first() -> None:
     plan, kernel = plan_and_kernel(512, "binary16", "binary16")
 
@@ -87,7 +101,7 @@ def test_what_the_copy_engine_does_not_take_is_copied_first() -> None:
 def test_parts_of_k_are_whole_chunks_and_have_places_for_their_results() -> None:
     for k in (4096, 8192, 5000):
         plan, kernel = plan_and_kernel(k, "bfloat16", "bfloat16")
-        recipe = matmul_recipe(plan, kernel, lying(16, 4096, k), False, MULTIPROCESSORS)
+        recipe = matmul_recipe(plan, kernel, lying(16, 1024, k), False, MULTIPROCESSORS)
         problem = recipe.product.problem
         parts, slots = problem.parts, problem.slots  # type: ignore[attr-defined]
         assert parts > 1
