@@ -43,9 +43,6 @@ constexpr int SIZE = sizeof(Code), RESULT_SIZE = sizeof(finish::ResultCode);
 
 // Lines of memory are lines of shared memory (load/ring.cuh).  Parts are read with what lies around them.
 constexpr int LINE = 128, AROUND = 48;
-#ifndef COPIED
-#define COPIED (1 << 20)
-#endif
 
 __device__ constexpr int lines_of_memory(int bytes) { return (bytes + LINE - 1) / LINE * LINE; }
 
@@ -97,10 +94,7 @@ extern "C" __global__ void __launch_bounds__(WARPS* WARP, RESIDENT) tile_scan(co
     if (threadIdx.x == 0) {
         const int shift = static_cast<int>(from % 16);
         load::prepare(full);
-        const int bytes = (shift + count * SIZE + 15) / 16 * 16;
-        load::expect(bytes, full);
-        for (int i = 0; i < bytes; i += COPIED)
-            load::start_copy(numbers - shift + i, reinterpret_cast<const char*>(from) - shift + i, min(COPIED, bytes - i), full);
+        load::copy_bulk(numbers - shift, reinterpret_cast<const void*>(from - shift), (shift + count * SIZE + 15) / 16 * 16, full);
     }
     finish::ResultCode* const to = static_cast<finish::ResultCode*>(p.out) + first;
     const int result_shift = static_cast<int>(reinterpret_cast<u64>(to) % 16);
@@ -170,8 +164,7 @@ extern "C" __global__ void __launch_bounds__(WARPS* WARP, RESIDENT) tile_scan(co
     // Numbers that share a granule with those of others are stored one by one.
     const int bytes = count * RESULT_SIZE, head = min(-result_shift & 15, bytes), whole = (bytes - head) / 16 * 16;
     if (threadIdx.x == 0 && whole) {
-        for (int i = head; i < head + whole; i += COPIED)
-            load::start_store(reinterpret_cast<char*>(to) + i, results + i, min(COPIED, head + whole - i));
+        load::start_store(reinterpret_cast<char*>(to) + head, results + head, whole);
         load::commit_stores();
     }
     const finish::ResultCode* const codes = reinterpret_cast<const finish::ResultCode*>(results);

@@ -17,22 +17,6 @@ __device__ inline double converted(const Group& x, int i) {
     return __uint_as_float(at % 2 ? word & 0xffff0000 : word << 16);
 }
 
-#ifndef MIXED
-#define MIXED 0
-#endif
-// The sum of a group.
-__device__ inline double mixed_total(const Group& x) {
-    if (!MIXED || !MOVES || !finite(x)) return total(x);
-    double sum = 0;
-#pragma unroll
-    for (int i = 0; i < GROUP; ++i) {
-        const bool is_higher = (REVERSE ? GROUP - 1 - i : i) % 2;
-        if (is_higher) sum = i ? fma(number_of(x, i), UP, sum) : number_of(x, i) * UP;
-        else sum = i ? sum + converted(x, i) : converted(x, i);
-    }
-    return sum;
-}
-
 // Which of COUNT lines the lane has the sum of, after sums_of_lines.
 template <int COUNT>
 __device__ inline int line_of_lane(int lane) {
@@ -45,7 +29,7 @@ __device__ inline double sums_of_lines(const char* first) {
     const int lane = threadIdx.x % WARP;
     double sums[COUNT];
 #pragma unroll
-    for (int i = 0; i < COUNT; ++i) sums[i] = mixed_total(group_at<BYTES>(first + (i * WARP + (REVERSE ? WARP - 1 - lane : lane)) * sizeof(Group)));
+    for (int i = 0; i < COUNT; ++i) sums[i] = total(group_at<BYTES>(first + (i * WARP + (REVERSE ? WARP - 1 - lane : lane)) * sizeof(Group)));
     // The tree over all lanes.  While a lane has several lines, it keeps half of them and leaves the other half to
     // its partner.
 #pragma unroll
