@@ -1006,7 +1006,7 @@ def test_an_error_in_a_kernel_of_scans_is_seen(
     host: HostGpu, monkeypatch: pytest.MonkeyPatch, entry: str, right: str, wrong: str, seen: str
 ) -> None:
     host.tuned["even"] = 0
-    host.tuned["buffers"] = 4  # few, so that each is used again
+    host.tuned |= {"buffers": 4, "summing": 4}  # few, so that each is used again
     rows, length = {
         "short_scan": (2, 4 * 8192),
         "long_scan": (2, 3 * 8192 + 4096 + 48),
@@ -1052,7 +1052,7 @@ def test_bfloat16_is_rounded_once(host: HostGpu, wrong: str) -> None:
 def test_an_error_in_what_one_block_finds_for_others_is_seen(
     host: HostGpu, monkeypatch: pytest.MonkeyPatch, right: str, wrong: str, seen: str
 ) -> None:
-    host.tuned["buffers"] = 4
+    host.tuned |= {"buffers": 4, "summing": 4}
     x = np.random.default_rng(8).standard_normal((1, 66 * 2048 + 20))
     wanted = model_scan(x, False, False)
     assert (
@@ -1078,7 +1078,7 @@ def test_an_error_in_what_one_block_finds_for_others_is_seen(
 def test_an_error_in_a_scan_to_wider_numbers_is_seen(
     host: HostGpu, monkeypatch: pytest.MonkeyPatch, right: str, wrong: str, seen: str
 ) -> None:
-    host.tuned["buffers"] = 4
+    host.tuned |= {"buffers": 4, "summing": 4}
     x = np.random.default_rng(6).standard_normal((2, 5 * 8192 + 4096 + 48)).astype(np.float16)
     wide = np.dtype(np.float32)
     wanted = model_scan(x, False, False, wide)

@@ -8,6 +8,15 @@
 
 namespace tcu::scan {
 
+// Number i of a group in the order of the scan.  It is converted, which takes two instructions; to move its bits
+// (scan/numbers.cuh) takes three, and inf and NaN need a way of their own.
+__device__ inline double converted(const Group& x, int i) {
+    if constexpr (ELEMENT != BFLOAT16) return to_binary64(x.at(i));
+    const int at = REVERSE ? GROUP - 1 - i : i;
+    const u32 word = x.word[at / 2 % 8];
+    return __uint_as_float(at % 2 ? word & 0xffff0000 : word << 16);
+}
+
 // Which of COUNT lines the lane has the sum of, after sums_of_lines.
 template <int COUNT>
 __device__ inline int line_of_lane(int lane) {
@@ -44,15 +53,6 @@ __device__ inline double sums_of_lines(const char* first) {
 #pragma unroll
     for (int i = 0; i < COUNT; ++i) sums[i] = total(group_at<BYTES>(first + (i * WARP + (REVERSE ? WARP - 1 - lane : lane)) * sizeof(Group)));
     return tree_of_lines(sums);
-}
-
-// Number i of a group in the order of the scan.  It is converted, which takes two instructions; to move its bits
-// (scan/numbers.cuh) takes three, and inf and NaN need a way of their own.
-__device__ inline double converted(const Group& x, int i) {
-    if constexpr (ELEMENT != BFLOAT16) return to_binary64(x.at(i));
-    const int at = REVERSE ? GROUP - 1 - i : i;
-    const u32 word = x.word[at / 2 % 8];
-    return __uint_as_float(at % 2 ? word & 0xffff0000 : word << 16);
 }
 
 // The running sums inside a group.
