@@ -88,7 +88,7 @@ def column_scan_recipe(
         items = -(-columns.inner * size // of_item)
         strips = -(-items * columns.outer * of_item // (walk.lane * _WARP))
         if (
-            walk.suits(strips, gpu) and items * of_item <= _MOST_WASTE * columns.inner * size
+            walk.suits(strips, gpu) and _room(walk, plan, whole) + _totals_of(walk, size) <= gpu.shared_memory and items * of_item <= _MOST_WASTE * columns.inner * size
             and items * columns.outer <= _MAX_ITEMS
             and (not whole or _aligned(columns, results, size, walk.lane // size))
         ):  # fmt: skip
@@ -136,15 +136,14 @@ def _walk(
 ) -> Recipe:  # fmt: skip
     """By warps that walk down columns (column_walk.cu), of which there are enough to fill a GPU."""
     groups = max(-(-plan.n // plan.group), 1)
-    stages = min(walk.stages, -(-groups // walk.warps))
     problem.tiles = -(-groups // walk.warps)
     macros |= {
-        "LAYOUT": "ALIGNED" if aligned else "SHIFTED", "BYTES": walk.lane, "LEVELS": plan.levels, "STAGES": stages,
+        "LAYOUT": "ALIGNED" if aligned else "SHIFTED", "BYTES": walk.lane, "LEVELS": plan.levels, "STAGES": _stages(walk, plan),
         "WARPS": walk.warps, "RESIDENT": walk.resident,
     }  # fmt: skip
-    pitch = _WARP * walk.lane + (0 if aligned else _GRANULE)
-    shared = walk.warps * stages * pitch * plan.group
-    choice = KernelChoice("column_walk", macros, strips, walk.warps * _WARP, problem, takes, shared=shared)
+    choice = KernelChoice(
+        "column_walk", macros, strips, walk.warps * _WARP, problem, takes, shared=_room(walk, plan, aligned)
+    )
     return Recipe((choice,))
 
 
@@ -187,6 +186,20 @@ def _tiles(
         shared=tile.stages * tile.bytes,
     )  # fmt: skip
     return Recipe((choice,), space=space)
+
+
+def _stages(walk: _Walk, plan: ScanPlan) -> int:
+    return min(walk.stages, max(-(-plan.n // (plan.group * walk.warps)), 1))
+
+
+def _room(walk: _Walk, plan: ScanPlan, aligned: bool) -> int:
+    """Bytes of shared memory that a block's groups take."""
+    return walk.warps * _stages(walk, plan) * (_WARP * walk.lane + (0 if aligned else _GRANULE)) * plan.group
+
+
+def _totals_of(walk: _Walk, size: int) -> int:
+    """Bytes of those that the warps of a block tell each other."""
+    return 2 * 8 * walk.warps * walk.lane // size * _WARP
 
 
 def _look_back(
