@@ -1,10 +1,14 @@
 // Running sums down the columns of an array (outer, length, inner), whose inner numbers lie side by side, where there
 // are enough columns to fill a GPU.  They have the plan's bits (tcu/plan/scan.py).
 //
-// A lane has BYTES bytes of a row, neighbouring columns or, where rows begin anywhere, columns WARP apart, and walks down them, a group of the plan at a time; it keeps the sums
-// of what comes before in registers.  A warp has its own ring of groups in shared memory, which comes in the background.
-// With WARPS, those of a block take groups in turn, and all hand their totals to each other: columns that are too few
-// for a warp each would keep too few warps busy, which wait for their own additions.
+// A lane has BYTES bytes of a row, neighbouring columns or, where rows begin anywhere, columns WARP apart.  It walks down
+// them, a group of the plan at a time, and keeps the sums of what comes before in registers.  A warp has its own ring of
+// groups in shared memory, which comes in the background.  With WARPS, those of a block take groups in turn, and all hand
+// their totals to each other: columns that are too few for a warp each would keep too few warps busy, which wait for
+// their own additions.
+//
+// The floor is reading and writing each number once: one of binary16 in 31 instructions of a lane (H200), as 132
+// multiprocessors issue 4 for 32 lanes in a cycle.  It takes 15 to 20, of which networks without choices are 3.
 //
 // Compiled with ELEMENT, RESULT (finish/result_code.cuh), EXCLUSIVE, LAYOUT (ALIGNED: all rows begin at multiples of 16
 // bytes, and a lane's results at multiples of as many numbers as it has), and
