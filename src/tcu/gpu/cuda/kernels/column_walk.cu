@@ -71,8 +71,8 @@ struct ColumnRing {
                rest * (LAYOUT == ALIGNED ? 16 : ROW);
         at = static_cast<u32>(__cvta_generic_to_shared(ring)) + lane / GRANULES * PITCH + lane % GRANULES * 16;
         bytes = item < p.items ? 16 : 0;
-        if (LAYOUT != ALIGNED)
-            bytes = static_cast<int>(min(p.inner * static_cast<i64>(sizeof(Code)) - rest * ROW, static_cast<i64>(ROW))) - lane % GRANULES * 16;
+        const i64 left = p.inner * static_cast<i64>(sizeof(Code)) - rest * ROW;
+        if (LAYOUT != ALIGNED) bytes = static_cast<int>(min(left, static_cast<i64>(ROW))) - lane % GRANULES * 16;
     }
 
     // Starts to copy the warp's next group; rows and columns that do not exist are zeros.
@@ -82,7 +82,8 @@ struct ColumnRing {
 #pragma unroll
         for (int i = 0; i < scan::GROUP; i += TOGETHER) {
             const int shift = LAYOUT == ALIGNED ? 0 : static_cast<int>(reinterpret_cast<u64>(from) % 16);
-            load::copy_if(bytes + shift > 0 && row < p.length, to + i * PITCH, from - shift + (LAYOUT == ALIGNED ? 0 : threadIdx.x % GRANULES * 16));
+            const char* const start = from - shift + (LAYOUT == ALIGNED ? 0 : threadIdx.x % GRANULES * 16);
+            load::copy_if(bytes + shift > 0 && row < p.length, to + i * PITCH, start);
             from += step * TOGETHER;
             row += TOGETHER;
         }
@@ -96,8 +97,9 @@ struct ColumnRing {
         if (lane >= scan::GROUP) return;
         const char* const start = from + down * step;
         const int shift = static_cast<int>(reinterpret_cast<u64>(start) % 16);
-        load::copy_if(bytes + lane % GRANULES * 16 + shift > ROW && row + down < p.length, to - lane / GRANULES * PITCH - lane % GRANULES * 16 + lane * PITCH + ROW,
-                      start - shift + ROW);
+        const u32 first = to - lane / GRANULES * PITCH - lane % GRANULES * 16;
+        const bool any = bytes + lane % GRANULES * 16 + shift > ROW && row + down < p.length;
+        load::copy_if(any, first + lane * PITCH + ROW, start - shift + ROW);
     }
 };
 
