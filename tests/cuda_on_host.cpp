@@ -258,8 +258,8 @@ void multiply(float (*value_of)(unsigned short), int lowest, float& d0, float& d
 
 // Twice as many as any test has, at least: lanes that only vote go on for ever, and all tests with them.
 static constexpr unsigned MOST_ROUNDS = 10000;
-// At which a lane looks, one after another, before it gets further.
-static constexpr unsigned MOST_LOOKS = 16;
+// Rounds in which lanes only look at one place after another.
+static constexpr unsigned MOST_LOOKS = 64;
 
 static void start() {
     body();
@@ -336,12 +336,12 @@ Outcome run_blocks(void (*kernel)(), unsigned across, unsigned down, unsigned si
     unsigned next = 0, rounds = 0, still = 0;
     for (; next < together; ++next) begin_block(next, next);
     for (unsigned left = count; left && !outcome;) {
-        bool moved = deliver(), looked = false;
+        bool moved = deliver(), looked = false, waited = false;
         for (unsigned place = 0; place < together && !outcome; ++place) {
             if (!blocks[place].runs) continue;
             for (unsigned first = place * threads; first < (place + 1) * threads && !outcome; first += 32) {
                 unsigned turns = random_below(8);
-                moved |= turns == 0;
+                waited |= turns == 0;
                 while (turns && !outcome && run_warp(first, looked)) --turns, moved = true;
             }
             bool all = true, none = true;
@@ -364,7 +364,7 @@ Outcome run_blocks(void (*kernel)(), unsigned across, unsigned down, unsigned si
             if (next < count) begin_block(place, next++);
         }
         still = moved ? 0 : still + 1;
-        if (left && !outcome && still > (looked ? MOST_LOOKS : 0)) outcome = STUCK;
+        if (left && !moved && !outcome && (looked ? still > MOST_LOOKS : !waited)) outcome = STUCK;
         if (++rounds == MOST_ROUNDS && left && !outcome) outcome = ENDLESS;
     }
     std::free(stacks);

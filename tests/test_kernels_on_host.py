@@ -1440,12 +1440,10 @@ def model_column_scans(x: Any, dtype: Any, exclusive: bool = False, reverse: boo
         return tcu.cumsum(x, 1, dtype=dtype, exclusive=exclusive, reverse=reverse)
 
 
+NEVER = (8, 1, 1, 1, 1 << 30)
 TILES = {
-    "enough": (1 << 30, 1 << 30, 1 << 30),
-    "enough_anywhere": 1 << 30,
-    "many_runs": (256, 3, 2, 1),
-    "busy": 2,
-}
+    "walks": (), "walks_anywhere": (), "short_walk": NEVER, "short_walk_anywhere": NEVER, "busy": 2, "many_runs": (256, 3, 2, 1),
+}  # fmt: skip
 """Columns are too few for warps that walk down them."""
 
 
@@ -1544,14 +1542,22 @@ def test_an_error_in_the_kernel_of_running_sums_of_columns_is_seen(
     [((8, 2, 1, 8), False, True), ((8, 3, 8, 1), True, False), ((16, 4, 4, 2), False, False)],
 )
 def test_warps_that_walk_down_columns(
-    host: HostGpu, dtype: str, walk: tuple[int, ...], exclusive: bool, reverse: bool
+    host: HostGpu,
+    monkeypatch: pytest.MonkeyPatch,
+    dtype: str,
+    walk: tuple[int, ...],
+    exclusive: bool,
+    reverse: bool,
 ) -> None:
     """Columns of part of a group up to several runs of the second network; some columns have inf, NaN and -0.
 
     Rows begin at multiples of 16 bytes, or anywhere.
     """
-    host.tuned |= {"enough": (0, 0, 0), "walk": walk, "enough_anywhere": 0, "waste": 100}
-    host.tuned["anywhere_walk"] = walk
+    monkeypatch.setattr(column_scan, "_MOST_WASTE", 100)
+    monkeypatch.setattr(column_scan, "_LEAST_TURNS", 0)
+    each = (*walk, 0)
+    host.tuned |= {"walks": (each,), "walks_anywhere": (each,), "short_walk": (8, 1, 1, 8, 0)}
+    host.tuned["short_walk_anywhere"] = (walk[0], 1, 1, 8, 0)
     rng = np.random.default_rng(5)
     fmt = get_format(dtype)
     run = 32 * 32 // fmt.dtype.itemsize
@@ -1572,8 +1578,7 @@ def test_warps_that_walk_down_columns(
         for there in (shape[2], shape[2] - 1):
             part = x[:, :, :there]
             found = column_scans(host, part, wide, shift=there % 2, exclusive=exclusive, reverse=reverse)
-            of_one_group = shape[1] <= run // 32
-            assert host.launches[-1] == ("column_scan" if of_one_group and there % 2 else "column_walk")
+            assert host.launches[-1] == "column_walk"
             assert alike(found, model_column_scans(part, wide, exclusive, reverse)), (part.shape, target)
 
 
@@ -1596,7 +1601,7 @@ def test_warps_that_walk_down_columns(
 def test_an_error_in_the_walk_down_columns_is_seen(
     host: HostGpu, dtype: Any, right: str, wrong: str, seen: str
 ) -> None:
-    host.tuned |= {"enough": (0, 0, 0), "walk": (8, 2, 4, 4)}
+    host.tuned |= {"walks": ((8, 2, 4, 4, 0),)}
     rng = np.random.default_rng(4)
     x = rng.standard_normal((1, 128 * 16 * 3 + 301, 16)) * 2.0 ** rng.integers(-20, 20, 16)
     x[0, :, 2] = -0.0
@@ -1620,8 +1625,15 @@ def test_blocks_that_look_back_along_columns(
     host: HostGpu, dtype: str, width: int, exclusive: bool, reverse: bool
 ) -> None:
     """Of a few runs up to several runs of the networks above; some columns have inf, NaN and -0."""
-    host.tuned |= {"enough": (1 << 30, 1 << 30, 1 << 30), "enough_anywhere": 1 << 30, "busy": 0, "waste": 100}
-    host.tuned["look_back"] = (width, 4 if width == 128 else 2, 1, 3, 1)
+    back = (width, 4 if width == 128 else 2, 1, 3, 1)
+    host.tuned |= {
+        "walks": (),
+        "walks_anywhere": (),
+        "look_back": back,
+        "look_back_anywhere": back,
+        "busy": 0,
+        "waste": 100,
+    }
     rng = np.random.default_rng(7)
     fmt = get_format(dtype)
     line, run = width // fmt.dtype.itemsize, 32 * 32 // fmt.dtype.itemsize
@@ -1658,8 +1670,7 @@ def test_blocks_that_look_back_along_columns(
 )  # fmt: skip
 def test_an_error_in_blocks_that_look_back_is_seen(host: HostGpu, right: str, wrong: str, seen: str) -> None:
     """So many blocks that some of the sums are handed on by others."""
-    host.tuned |= {"enough": (1 << 30, 1 << 30, 1 << 30), "busy": 0, "waste": 100}
-    host.tuned["look_back"] = (128, 8, 1, 3, 1)
+    host.tuned |= {"walks": (), "look_back": (128, 8, 1, 3, 1), "busy": 0, "waste": 100}
     object.__setattr__(host.gpu, "multiprocessors", 34)
     rng = np.random.default_rng(4)
     x = rng.standard_normal((1, 128 * 16 * 4 + 300, 16)) * 2.0 ** rng.integers(-20, 20, 16)

@@ -116,9 +116,7 @@ def test_an_h200s_values_stand_in_where_nobody_has_tuned(own: Path, kernel: str)
         shipped = tuning._shipped()["9.0"].configs[kernel, element, "any"]
         assert tuning.config(kind, H200, element) == tuning.config(kind, (8, 0), element) == shipped
     name, value = next(iter(vars(shipped).items()))
-    other = replace(
-        shipped, **{name: tuple(each + 1 for each in value) if isinstance(value, tuple) else value + 1}
-    )
+    other = replace(shipped, **{name: value[:-1] if isinstance(value, tuple) else value + 1})
     save_row(own, (8, 0), replace(ROW, configs={(kernel, element, "any"): other}))
     assert tuning.config(kind, (8, 0), element) == other
     assert tuning.config(kind, H200, element) == shipped

@@ -27,6 +27,13 @@ _LEAST_BYTES = 32
 _WARP, _GRANULE = 32, 16
 _RESERVED = 1 << 10
 """Bytes of shared memory that every block has for itself (CUDA C++ Programming Guide, "Shared Memory")."""
+_FULL = 0.75
+"""Of the room for blocks, on average (H200: 1.29 times as many blocks of one warp as there is room for reached 0.83 of a copy's
+speed, 1.94 times as many 0.94)."""
+_LEAST_TURNS = 4
+"""Of warps that share columns."""
+_MOST_WASTE = 1.5
+"""Columns that strips have room for, of those that there are."""
 _MAX_LEVELS = 8
 _MAX_ITEMS = (1 << 31) - 1
 _MAX_PARTS = 32
@@ -76,13 +83,13 @@ def column_scan_recipe(
         "ELEMENT": ELEMENTS[plan.input], "RESULT": TARGETS[target.name], "EXCLUSIVE": int(exclusive),
     }  # fmt: skip
     whole = aligned and _aligned(columns, results, size, 2 if size == 2 else 1)
-    for walk, enough in _walks(tuned, whole, plan.levels):
+    for walk in _walks(tuned, whole, plan):
         of_item = _GRANULE if whole else _WARP * walk.lane
         items = -(-columns.inner * size // of_item)
         strips = -(-items * columns.outer * of_item // (walk.lane * _WARP))
         if (
-            items * of_item <= tuned.waste * columns.inner * size and items * columns.outer <= _MAX_ITEMS
-            and strips >= enough * gpu.multiprocessors
+            walk.suits(strips, gpu) and _room(walk, plan, whole) + _totals_of(walk, size) <= gpu.shared_memory and items * of_item <= _MOST_WASTE * columns.inner * size
+            and items * columns.outer <= _MAX_ITEMS
             and (not whole or _aligned(columns, results, size, walk.lane // size))
         ):  # fmt: skip
             problem.strips, problem.items = items, items * columns.outer
@@ -102,17 +109,25 @@ class _Walk(NamedTuple):
     """Groups that a warp has room for."""
     warps: int
     resident: int
+    enough: float
+    """Blocks per multiprocessor."""
+
+    def suits(self, blocks: int, gpu: Gpu) -> bool:
+        """Whether there are enough; blocks of one warp live long, so that the last of them must not leave much of a GPU idle."""
+        room = self.resident * gpu.multiprocessors
+        idle = self.warps == 1 and room < blocks < _FULL * (-(-blocks // room)) * room
+        return blocks >= self.enough * gpu.multiprocessors and not idle
 
 
-def _walks(tuned: ColumnScanConfig, aligned: bool, levels: int) -> list[tuple[_Walk, float]]:
-    """(how to walk, blocks per multiprocessor that are enough), the first for most columns."""
-    many, fewer, fewest = tuned.enough
-    if aligned and levels:
-        shared = (tuned.shared_walk, fewer), (tuned.most_shared_walk, fewest)
-        return [(_Walk(*each), enough) for each, enough in ((tuned.walk, many), *shared)]
-    if aligned:
-        return [(_Walk(*tuned.short_walk), many)]
-    return [(_Walk(*tuned.anywhere_walk), tuned.enough_anywhere)] if levels else []
+def _walks(tuned: ColumnScanConfig, aligned: bool, plan: ScanPlan) -> list[_Walk]:
+    """From the one for most columns on; warps that share columns must have enough groups each."""
+    many, short = (
+        (tuned.walks, tuned.short_walk) if aligned else (tuned.walks_anywhere, tuned.short_walk_anywhere)
+    )
+    if not plan.levels:
+        return [_Walk(*short)]
+    walks = [_Walk(*each) for each in many]
+    return [each for each in walks if each.warps == 1 or plan.n >= _LEAST_TURNS * each.warps * plan.group]
 
 
 def _walk(
@@ -121,15 +136,14 @@ def _walk(
 ) -> Recipe:  # fmt: skip
     """By warps that walk down columns (column_walk.cu), of which there are enough to fill a GPU."""
     groups = max(-(-plan.n // plan.group), 1)
-    stages = min(walk.stages, -(-groups // walk.warps))
     problem.tiles = -(-groups // walk.warps)
     macros |= {
-        "LAYOUT": "ALIGNED" if aligned else "SHIFTED", "BYTES": walk.lane, "LEVELS": plan.levels, "STAGES": stages,
+        "LAYOUT": "ALIGNED" if aligned else "SHIFTED", "BYTES": walk.lane, "LEVELS": plan.levels, "STAGES": _stages(walk, plan),
         "WARPS": walk.warps, "RESIDENT": walk.resident,
     }  # fmt: skip
-    pitch = _WARP * walk.lane + (0 if aligned else _GRANULE)
-    shared = walk.warps * stages * pitch * plan.group
-    choice = KernelChoice("column_walk", macros, strips, walk.warps * _WARP, problem, takes, shared=shared)
+    choice = KernelChoice(
+        "column_walk", macros, strips, walk.warps * _WARP, problem, takes, shared=_room(walk, plan, aligned)
+    )
     return Recipe((choice,))
 
 
@@ -174,13 +188,27 @@ def _tiles(
     return Recipe((choice,), space=space)
 
 
+def _stages(walk: _Walk, plan: ScanPlan) -> int:
+    return min(walk.stages, max(-(-plan.n // (plan.group * walk.warps)), 1))
+
+
+def _room(walk: _Walk, plan: ScanPlan, aligned: bool) -> int:
+    """Bytes of shared memory that a block's groups take."""
+    return walk.warps * _stages(walk, plan) * (_WARP * walk.lane + (0 if aligned else _GRANULE)) * plan.group
+
+
+def _totals_of(walk: _Walk, size: int) -> int:
+    """Bytes of those that the warps of a block tell each other."""
+    return 2 * 8 * walk.warps * walk.lane // size * _WARP
+
+
 def _look_back(
     plan: ScanPlan, columns: Columns, aligned: bool, problem: Struct, macros: dict[str, object],
     takes: dict[str, Given], tuned: ColumnScanConfig, gpu: Gpu,
 ) -> Recipe | None:  # fmt: skip
     """By blocks that share a strip of columns, and look back (column_look_back.cu); None where strips leave too many idle."""
     size = get_format(plan.input).dtype.itemsize
-    width, each, ahead, stages, resident = tuned.look_back
+    width, each, ahead, stages, resident = tuned.look_back if aligned else tuned.look_back_anywhere
     strip, unit, parts = width - (0 if aligned else _GRANULE), 2 if size == 2 else 1, _RUN // each
     strips = -(-columns.inner * size // strip)
     items, room = strips * columns.outer, gpu.multiprocessors * resident

@@ -7,6 +7,7 @@ where a kernel has them, size; :mod:`tcu.gpu.tuning` reads them.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
@@ -40,7 +41,7 @@ class Config:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            for each in value if isinstance(value, tuple) else (value,):
+            for each in _numbers(value):
                 if isinstance(each, bool) or not isinstance(each, int | float) or each < 0:
                     raise ParameterError(f"{name} = {value!r}: choose numbers from 0")
 
@@ -52,7 +53,7 @@ class Config:
             raise ParameterError(
                 f"a configuration has {', '.join(values) or 'nothing'} in place of {', '.join(wanted)}"
             )
-        return cls(**{name: tuple(each) if isinstance(each, list) else each for name, each in values.items()})
+        return cls(**{name: _tuples(each) for name, each in values.items()})
 
     @property
     def compiled(self) -> tuple[object, ...]:
@@ -63,6 +64,18 @@ class Config:
     def candidates(cls, size: Size, threads: int, quick: bool) -> list[Config]:
         """Those to try on a GPU whose multiprocessors run that many threads; none where nobody has said which."""
         return []
+
+
+def _numbers(value: object) -> Iterator[object]:
+    if not isinstance(value, tuple):
+        yield value
+        return
+    for each in value:
+        yield from _numbers(each)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(each) for each in value) if isinstance(value, list) else value
 
 
 def _check_unroll_and_resident(unroll: object, resident: object) -> None:
@@ -478,25 +491,26 @@ class SegmentScanConfig(Config):
 class ColumnScanConfig(Config):
     """Of cuda/kernels/column_walk.cu and column_scan.cu."""
 
-    walk: tuple[int, int, int, int]
-    """Of column_walk.cu: bytes of a row that a lane has, groups of the plan that a warp has room for, warps that share
-    columns, and blocks per multiprocessor that the registers must allow; for many columns.  Shares of a copy's speed (H200):
-    1000 x 2^18 numbers of binary16 0.93, 256 x 512 x 2048 of them 0.89; with 4 bytes 0.90 and 0.86, with 16 0.74 and 0.88."""
-    shared_walk: tuple[int, int, int, int]
-    """For fewer: 8192 x 32768 numbers of binary16 0.88, with a warp for each strip 0.49, by column_scan.cu 0.57."""
-    most_shared_walk: tuple[int, int, int, int]
-    """For fewer still: 2^14 x 2^14 numbers of binary16 0.84, by column_scan.cu 0.49."""
-    short_walk: tuple[int, int, int, int]
-    """For columns of one group: 16 x 2^24 numbers of binary16 0.98, by column_scan.cu 0.84."""
-    enough: tuple[float, float, float]
-    """Blocks per multiprocessor from which on the first three are chosen."""
-    anywhere_walk: tuple[int, int, int, int]
-    """Where rows begin anywhere, and a lane has one number: 8190 x 32771 numbers of binary16 0.49, by column_scan.cu 0.36."""
-    enough_anywhere: float
-    """The same for them.  Of binary32 there are never enough: 999 x 131073 numbers had 0.50, by column_scan.cu 0.51."""
+    walks: tuple[tuple[int, int, int, int, float], ...]
+    """Of column_walk.cu, the first for most columns: bytes of a row that a lane has, groups of the plan that a warp has room for,
+    warps that share columns, blocks per multiprocessor that the registers must allow, and blocks per multiprocessor from which
+    on it is chosen.  Shares of a copy's speed (H200, binary16, bfloat16, binary32, binary64): 1000 x 512 KB 0.94, 0.94, 0.92, 0.93;
+    256 x 512 x 2 KB 0.87, 0.94, 0.94, 0.95; 8192 x 64 KB 0.94, 0.92, 0.96, 0.91; 8192 x 32 KB 0.88, 0.84, 0.91, 0.88; 2^14 x 16 KB
+    0.79, 0.70, 0.89, and binary64 by column_look_back.cu 0.77.  With a warp for each strip, 8192 x 32 KB has 0.30, 0.29, 0.21, 0.22;
+    by column_scan.cu 2^14 x 16 KB had 0.47, 0.42, 0.49, 0.53.  With 4 bytes 1000 x 512 KB of binary16 has 0.82, with 16 bytes it had 0.74."""
+    short_walk: tuple[int, int, int, int, float]
+    """For columns of one group: 16 x 2^24 numbers of binary16 0.94 to 0.98, by column_scan.cu 0.84."""
+    walks_anywhere: tuple[tuple[int, int, int, int, float], ...]
+    """Where rows begin anywhere, and a lane has numbers that lie apart.  999 x 512 KB has 0.55, 0.57, 0.80, 0.79, with one number to a
+    lane 0.36, 0.39, and by column_scan.cu binary32 0.51; 8190 x 64 KB 0.62, 0.56, 0.72, 0.78; 256 x 513 x 2055 bytes 0.64, 0.56,
+    0.71, 0.77.  What is left is not understood: the same kernels reach 0.9 where rows are aligned; wider rows of a strip help."""
+    short_walk_anywhere: tuple[int, int, int, int, float]
+    """The same for columns of one group: 16 x 32 MB of binary16 has 0.70, by column_scan.cu 0.49."""
     look_back: tuple[int, int, int, int, int]
     """Of column_look_back.cu: bytes of a row of a strip, groups of a thread, tiles that are added up before the results of one are written, tiles that
     a block has room for, and blocks per multiprocessor."""
+    look_back_anywhere: tuple[int, int, int, int, int]
+    """The same where rows begin anywhere: 2^17 x 2055 bytes 0.47, 0.41, 0.57, 0.58."""
     busy: float
     """Blocks that it must keep busy, of those that there is room for."""
     tile: int

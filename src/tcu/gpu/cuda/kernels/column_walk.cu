@@ -1,10 +1,14 @@
 // Running sums down the columns of an array (outer, length, inner), whose inner numbers lie side by side, where there
 // are enough columns to fill a GPU.  They have the plan's bits (tcu/plan/scan.py).
 //
-// A lane has BYTES bytes of a row, neighbouring columns or, where rows begin anywhere, columns WARP apart, and walks down them, a group of the plan at a time; it keeps the sums
-// of what comes before in registers.  A warp has its own ring of groups in shared memory, which comes in the background.
-// With WARPS, those of a block take groups in turn, and all hand their totals to each other: columns that are too few
-// for a warp each would keep too few warps busy, which wait for their own additions.
+// A lane has BYTES bytes of a row, neighbouring columns or, where rows begin anywhere, columns WARP apart.  It walks down
+// them, a group of the plan at a time, and keeps the sums of what comes before in registers.  A warp has its own ring of
+// groups in shared memory, which comes in the background.  With WARPS, those of a block take groups in turn, and all hand
+// their totals to each other: columns that are too few for a warp each would keep too few warps busy, which wait for
+// their own additions.
+//
+// The floor is reading and writing each number once: one of binary16 in 31 instructions of a lane (H200), as 132
+// multiprocessors issue 4 for 32 lanes in a cycle.  It takes 15 to 20, of which networks without choices are 3.
 //
 // Compiled with ELEMENT, RESULT (finish/result_code.cuh), EXCLUSIVE, LAYOUT (ALIGNED: all rows begin at multiples of 16
 // bytes, and a lane's results at multiples of as many numbers as it has), and
@@ -67,8 +71,8 @@ struct ColumnRing {
                rest * (LAYOUT == ALIGNED ? 16 : ROW);
         at = static_cast<u32>(__cvta_generic_to_shared(ring)) + lane / GRANULES * PITCH + lane % GRANULES * 16;
         bytes = item < p.items ? 16 : 0;
-        if (LAYOUT != ALIGNED)
-            bytes = static_cast<int>(min(p.inner * static_cast<i64>(sizeof(Code)) - rest * ROW, static_cast<i64>(ROW))) - lane % GRANULES * 16;
+        const i64 left = p.inner * static_cast<i64>(sizeof(Code)) - rest * ROW;
+        if (LAYOUT != ALIGNED) bytes = static_cast<int>(min(left, static_cast<i64>(ROW))) - lane % GRANULES * 16;
     }
 
     // Starts to copy the warp's next group; rows and columns that do not exist are zeros.
@@ -78,7 +82,8 @@ struct ColumnRing {
 #pragma unroll
         for (int i = 0; i < scan::GROUP; i += TOGETHER) {
             const int shift = LAYOUT == ALIGNED ? 0 : static_cast<int>(reinterpret_cast<u64>(from) % 16);
-            load::copy_if(bytes + shift > 0 && row < p.length, to + i * PITCH, from - shift + (LAYOUT == ALIGNED ? 0 : threadIdx.x % GRANULES * 16));
+            const char* const start = from - shift + (LAYOUT == ALIGNED ? 0 : threadIdx.x % GRANULES * 16);
+            load::copy_if(bytes + shift > 0 && row < p.length, to + i * PITCH, start);
             from += step * TOGETHER;
             row += TOGETHER;
         }
@@ -92,8 +97,9 @@ struct ColumnRing {
         if (lane >= scan::GROUP) return;
         const char* const start = from + down * step;
         const int shift = static_cast<int>(reinterpret_cast<u64>(start) % 16);
-        load::copy_if(bytes + lane % GRANULES * 16 + shift > ROW && row + down < p.length, to - lane / GRANULES * PITCH - lane % GRANULES * 16 + lane * PITCH + ROW,
-                      start - shift + ROW);
+        const u32 first = to - lane / GRANULES * PITCH - lane % GRANULES * 16;
+        const bool any = bytes + lane % GRANULES * 16 + shift > ROW && row + down < p.length;
+        load::copy_if(any, first + lane * PITCH + ROW, start - shift + ROW);
     }
 };
 
