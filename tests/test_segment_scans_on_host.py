@@ -114,9 +114,10 @@ def test_long_segments_among_short_ones(host: HostGpu, dtype: Any, exclusive: bo
         ]
         offsets = offsets_of(rng, lengths)
         x = draw(rng, int(offsets[-1]), dtype, kind)
-        found = scanned(host, x, offsets, exclusive, reverse, None, (case, case // 2))
+        target = [dtype, np.float64, np.float16][case]
+        found = scanned(host, x, offsets, exclusive, reverse, target, (case, case // 2))
         assert host.launches[-1] == "segment_chunks"
-        assert alike(found, wanted(x, offsets, exclusive, reverse)), kind
+        assert alike(found, wanted(x, offsets, exclusive, reverse, target)), kind
 
 
 @dtypes

@@ -85,10 +85,15 @@ def segment_scan_recipe(
         "ELEMENT": ELEMENTS[element.name], "RESULT": TARGETS[target.name], "EXCLUSIVE": int(exclusive),
         "REVERSE": int(reverse),
     }  # fmt: skip
-    if gpu.compute_capability < (9, 0):
-        return _by_blocks(n, segments, macros, gpu, tuned)
     size, target_size = element.dtype.itemsize, target.dtype.itemsize
     apart = size != target_size
+    threads, stages, resident = tuned.chunks
+    behind = _lines(_LINE + _CHUNK + _AROUND)
+    stage = behind + (_lines(_LINE + _CHUNK // size * target_size) if apart else 0)
+    if gpu.compute_capability < (9, 0) or gpu.shared_memory < 2 * stage:
+        return _by_blocks(n, segments, macros, gpu, tuned)
+    stages = min(stages, gpu.shared_memory // stage)
+    resident = min(resident, max(gpu.shared_memory // (stages * stage + 8 * _LINE), 1))
     marked = size == target_size < 8
     long = n > tuned.mean * segments / size
     tile = tuned.tile[long] // size
@@ -117,11 +122,6 @@ def segment_scan_recipe(
     )  # fmt: skip
     if not longs:
         return Recipe((every,))
-    threads, stages, resident = tuned.chunks
-    behind = _lines(_LINE + _CHUNK + _AROUND)
-    stage = behind + (_lines(_LINE + _CHUNK // size * target_size) if apart else 0)
-    stages = min(stages, gpu.shared_memory // stage)
-    resident = min(resident, max(gpu.shared_memory // (stages * stage + _LINE * 8), 1))
     chunks = KernelChoice(
         "segment_chunks", {**macros, "THREADS": threads, "STAGES": stages, "RESIDENT": resident},
         min(items, gpu.multiprocessors * resident), threads, SegmentChunks(0, 0, behind, stage, queue), takes,
