@@ -48,7 +48,6 @@ SegmentTiles = struct("SegmentTiles", """
     void* out;
     i64 per_warp;  // segments, which follow each other
     i64 tile;      // numbers that have room; a longer segment is long
-    i64 ahead;     // blocks between this one and that whose data it asks for; 0: none
     i64 begins, numbers, results;  // where these lie in shared memory, from the marks on
     ragged::WorkQueue queue;
 """)  # fmt: skip
@@ -100,7 +99,6 @@ def segment_scan_recipe(
     per_warp = _per_warp(
         n * size, segments, tuned.data[long], tuned.most_per_warp, gpu.multiprocessors * tuned.busy
     )
-    ahead = tuned.ahead[long] * gpu.multiprocessors * tuned.resident[long]
     longs = min(segments, n // (tile + 1))
     items = longs + n // (_CHUNK // size) if longs else 0
     levels = sum((items >> 5 * level) + 1 for level in range(MAX_LEVELS))
@@ -115,7 +113,7 @@ def segment_scan_recipe(
     head = 16 + 4 * _WARP
     windows = window_memory(tile, marked, per_warp, head)
     results = windows.numbers + _lines(_LINE + tile * size + _AROUND)
-    problem = SegmentTiles(0, n, 0, segments, 0, per_warp, tile, ahead, *windows, results, queue)
+    problem = SegmentTiles(0, n, 0, segments, 0, per_warp, tile, *windows, results, queue)
     every = KernelChoice(
         "segment_tiles", {**macros, "RESIDENT": tuned.resident[long]}, max(-(-segments // per_warp), 1), _WARP, problem,
         {**takes, "offsets": OTHER}, shared=head + results + (_LINE + tile * target_size if apart else 0),
