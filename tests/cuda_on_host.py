@@ -114,7 +114,6 @@ _ASSEMBLY = {
     "ld.global.nc.s64 %0, [%1];": "%0 = *(%1);",
     "prefetch.global.L2 [%0];": ";",
     "prefetch.global.L2::evict_last [%0];": ";",
-    "cp.async.bulk.prefetch.L2.global [%0], %1;": "host::readable((const uint4*)(%0)); host::readable((const uint4*)((const char*)(%0) + (%1)) - 1);",
     "st.global.f32 [%0], %1;": "*(float*)(%0) = %1;",
     "st.relaxed.gpu.global.u64 [%0], %1;": "*(%0) = %1;",
     "ld.acquire.gpu.global.u32 %0, [%1];": "%0 = host::look(%1);",

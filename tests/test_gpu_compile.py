@@ -33,6 +33,7 @@ from tcu.gpu import (
     merge,
     moments,
     scans,
+    segment_scans,
     segments,
     structs,
     sums,
@@ -527,6 +528,29 @@ def test_what_scans_ask_for_compiles(n: int, element: str, target: str, capabili
         assert kernel_of(3000) == "tile_scan"
     if exact and n == 1 << 14:  # as many rows as keep all warps busy
         assert kernel_of(2244) == "short_scan"
+
+
+@pytest.mark.parametrize(
+    ("capability", "shared"),
+    [((8, 0), 163), ((9, 0), 227), ((12, 0), 99)],
+    ids=lambda given: f"sm_{given[0]}{given[1]}" if isinstance(given, tuple) else "",
+)
+@pytest.mark.parametrize(
+    ("element", "target"), [("binary16", "binary64"), ("bfloat16", "bfloat16"), ("binary32", "binary32")]
+)
+def test_what_scans_of_segments_ask_for_compiles(
+    element: str, target: str, capability: tuple[int, int], shared: int
+) -> None:
+    nvrtc_or_skip()
+    gpu: Any = SimpleNamespace(compute_capability=capability, multiprocessors=132, shared_memory=shared << 10)
+    given = get_format(element), get_format(target)
+    recipe = segment_scans.segment_scan_recipe(1 << 24, 1 << 16, *given, gpu, exclusive=False, reverse=True)
+    for choice in recipe.kernels:
+        asked_for(choice, capability)
+        assert choice.shared <= shared << 10
+    has_room = capability >= (9, 0) and (shared > 99 or element == target)
+    expected = ["segment_tiles", "segment_chunks"] if has_room else ["segment_scan"]
+    assert [choice.source for choice in recipe.kernels] == expected
 
 
 def asked_for(choice: KernelChoice, capability: tuple[int, int]) -> str:

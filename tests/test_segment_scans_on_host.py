@@ -23,8 +23,8 @@ from tcu.formats import format_of
 from tcu.gpu import segment_scans
 from tcu.gpu.launch import Launch
 
-ONE_BLOCK = {"chunks": (224, 3, 1), "resident": (1, 1), "ahead": (1, 1)}
-"""On a multiprocessor: no more run at a time here, and those of segment_chunks.cu wait for each other."""
+ONE_BLOCK = {"chunks": (224, 3, 1)}
+"""Of segment_chunks.cu on a multiprocessor: no more run at a time here, and they wait for each other."""
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
 orders = pytest.mark.parametrize(("exclusive", "reverse"), ORDERS)
@@ -114,9 +114,10 @@ def test_long_segments_among_short_ones(host: HostGpu, dtype: Any, exclusive: bo
         ]
         offsets = offsets_of(rng, lengths)
         x = draw(rng, int(offsets[-1]), dtype, kind)
-        found = scanned(host, x, offsets, exclusive, reverse, None, (case, case // 2))
+        target = [dtype, np.float64, np.float16][case]
+        found = scanned(host, x, offsets, exclusive, reverse, target, (case, case // 2))
         assert host.launches[-1] == "segment_chunks"
-        assert alike(found, wanted(x, offsets, exclusive, reverse)), kind
+        assert alike(found, wanted(x, offsets, exclusive, reverse, target)), kind
 
 
 @dtypes

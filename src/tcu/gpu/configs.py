@@ -465,7 +465,7 @@ class SegmentScanConfig(Config):
     """Of cuda/kernels/segment_tiles.cu and segment_chunks.cu; and of segment_scan.cu, for older GPUs."""
 
     mean: int
-    """Bytes of a segment on average from which on the second of the next four is chosen."""
+    """Bytes of a segment on average from which on the second of the next three is chosen."""
     tile: tuple[int, int]
     """Bytes of segments that a warp has room for; a longer segment is left to segment_chunks.cu."""
     data: tuple[int, int]
@@ -473,8 +473,6 @@ class SegmentScanConfig(Config):
     resident: tuple[int, int]
     """Warps on a multiprocessor.  With 28 and windows of 6 KiB, binary64 of 4 numbers on average 3.9 in place of 3.6 TB/s with
     24 and 8 KiB, binary32 3.0 in place of 3.2 (H200)."""
-    ahead: tuple[int, int]
-    """How many times as many blocks as run at once a block looks ahead, and asks for what is read there; 0: not at all."""
     most_per_warp: int
     """Segments that a warp has at most, however short."""
     busy: int

@@ -48,7 +48,6 @@ SegmentTiles = struct("SegmentTiles", """
     void* out;
     i64 per_warp;  // segments, which follow each other
     i64 tile;      // numbers that have room; a longer segment is long
-    i64 ahead;     // blocks between this one and that whose data it asks for; 0: none
     i64 begins, numbers, results;  // where these lie in shared memory, from the marks on
     ragged::WorkQueue queue;
 """)  # fmt: skip
@@ -85,17 +84,21 @@ def segment_scan_recipe(
         "ELEMENT": ELEMENTS[element.name], "RESULT": TARGETS[target.name], "EXCLUSIVE": int(exclusive),
         "REVERSE": int(reverse),
     }  # fmt: skip
-    if gpu.compute_capability < (9, 0):
-        return _by_blocks(n, segments, macros, gpu, tuned)
     size, target_size = element.dtype.itemsize, target.dtype.itemsize
     apart = size != target_size
+    threads, stages, resident = tuned.chunks
+    behind = _lines(_LINE + _CHUNK + _AROUND)
+    stage = behind + (_lines(_LINE + _CHUNK // size * target_size) if apart else 0)
+    if gpu.compute_capability < (9, 0) or gpu.shared_memory < 2 * stage:
+        return _by_blocks(n, segments, macros, gpu, tuned)
+    stages = min(stages, gpu.shared_memory // stage)
+    resident = min(resident, max(gpu.shared_memory // (stages * stage + 8 * _LINE), 1))
     marked = size == target_size < 8
     long = n > tuned.mean * segments / size
     tile = tuned.tile[long] // size
     per_warp = _per_warp(
         n * size, segments, tuned.data[long], tuned.most_per_warp, gpu.multiprocessors * tuned.busy
     )
-    ahead = tuned.ahead[long] * gpu.multiprocessors * tuned.resident[long]
     longs = min(segments, n // (tile + 1))
     items = longs + n // (_CHUNK // size) if longs else 0
     levels = sum((items >> 5 * level) + 1 for level in range(MAX_LEVELS))
@@ -110,18 +113,13 @@ def segment_scan_recipe(
     head = 16 + 4 * _WARP
     windows = window_memory(tile, marked, per_warp, head)
     results = windows.numbers + _lines(_LINE + tile * size + _AROUND)
-    problem = SegmentTiles(0, n, 0, segments, 0, per_warp, tile, ahead, *windows, results, queue)
+    problem = SegmentTiles(0, n, 0, segments, 0, per_warp, tile, *windows, results, queue)
     every = KernelChoice(
         "segment_tiles", {**macros, "RESIDENT": tuned.resident[long]}, max(-(-segments // per_warp), 1), _WARP, problem,
         {**takes, "offsets": OTHER}, shared=head + results + (_LINE + tile * target_size if apart else 0),
     )  # fmt: skip
     if not longs:
         return Recipe((every,))
-    threads, stages, resident = tuned.chunks
-    behind = _lines(_LINE + _CHUNK + _AROUND)
-    stage = behind + (_lines(_LINE + _CHUNK // size * target_size) if apart else 0)
-    stages = min(stages, gpu.shared_memory // stage)
-    resident = min(resident, max(gpu.shared_memory // (stages * stage + _LINE * 8), 1))
     chunks = KernelChoice(
         "segment_chunks", {**macros, "THREADS": threads, "STAGES": stages, "RESIDENT": resident},
         min(items, gpu.multiprocessors * resident), threads, SegmentChunks(0, 0, behind, stage, queue), takes,

@@ -99,12 +99,6 @@ __device__ inline void wait_for_stores() {
     asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(PENDING) : "memory");
 }
 
-// Called by one thread: asks for memory that will be read later, so that it is in L2 then.  Address and size are multiples
-// of 16 bytes.
-__device__ inline void prefetch_bulk(const void* from, u32 bytes) {
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
-}
-
 // Whether wait_for_copy would return at once.
 __device__ inline bool has_arrived(u64* arrived, u32 odd) {
     u32 done;

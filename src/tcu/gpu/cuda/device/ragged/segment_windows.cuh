@@ -3,7 +3,8 @@
 //
 // With room for two windows, the next of which is copied while the warp works on the present one, windows are smaller, and
 // it was slower: running sums of binary16, segments of 100 numbers on average, 2.6 in place of 2.8 TB/s, of 4 numbers 1.9
-// in place of 2.8 (H200, 2^28 numbers).
+// in place of 2.8 (H200, 2^28 numbers).  So it was where each warp asked L2 for what the warp after it reads: binary32 of 100
+// numbers 2.7 in place of 3.6.
 //
 // Compiled with ELEMENT, for sm_90 and later, and
 //   MARKED     1, of 16 or 32 bits: there are marks, and what shares granules with a window's numbers becomes +0
@@ -92,21 +93,6 @@ __device__ inline int fitting(const i64* offsets, i64 begin, int most, i64 room)
     return low;
 }
 
-// Asks for the offsets, and for as much of the array, as a later block reads when this one has ended; wherever its segments
-// are, blocks together ask for everything.
-template <typename Problem>
-__device__ inline void prefetch_ahead(const Problem& p) {
-    const i64 block = blockIdx.x + p.ahead, first = block * p.per_warp;
-    if (block >= gridDim.x) return;
-    for (i64 i = threadIdx.x * (LINE / sizeof(i64)); i < p.per_warp && first + i <= p.segments; i += WARP * (LINE / sizeof(i64)))
-        asm volatile("prefetch.global.L2 [%0];" ::"l"(p.offsets + first + i));
-    if (threadIdx.x) return;
-    const u64 data = reinterpret_cast<u64>(p.data), end = (data + p.n * SIZE) & ~15ull;
-    const u64 from = (data + block * p.n / gridDim.x * SIZE + 15) & ~15ull;
-    const u64 to = min((data + (block + 1) * p.n / gridDim.x * SIZE + 15) & ~15ull, end);
-    if (from < to && to - from < 1 << 16) load::prefetch_bulk(reinterpret_cast<const void*>(from), static_cast<u32>(to - from));
-}
-
 // What for_each_window reads and writes: `offsets` of `segments` in `n` numbers at `data`; `per_warp` of them, `tile`
 // numbers at most that have room; and where in shared memory, from `marks`, the begins and the numbers lie.
 //
@@ -123,7 +109,6 @@ __device__ inline void for_each_window(const Problem& p, u64* full, u32* marks, 
     const i64 last = min(blockIdx.x * p.per_warp + p.per_warp, p.segments);
     if (lane == 0) load::prepare(full);
     __syncwarp();
-    if (p.ahead) prefetch_ahead(p);
     u32 odd = 0;
     i64 alone = 0;  // segments before this one are taken one by one, as not all of them are valid
 #pragma unroll 1
