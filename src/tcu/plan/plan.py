@@ -17,6 +17,7 @@ from functools import cached_property, lru_cache
 from typing import Literal
 
 from tcu.errors import ParameterError
+from tcu.plan.tree import TreeStep
 from tcu.plan.version import VERSIONS, said
 
 __all__ = ["AddStep", "FmaStep", "Layout", "MmaStep", "Part", "Plan", "Step", "tile_order"]
@@ -149,7 +150,7 @@ class FmaStep:
         return f"sequential {self.format} FMAs of {self.length} pairs at stride {self.inner}"
 
 
-Step = MmaStep | AddStep | FmaStep
+Step = MmaStep | AddStep | FmaStep | TreeStep
 
 
 @dataclass(frozen=True)

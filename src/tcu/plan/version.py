@@ -12,10 +12,11 @@ from typing import Literal
 
 __all__ = ["VERSIONS", "Family", "said"]
 
-Family = Literal["sum", "segmented", "dot", "scan", "transform"]
+Family = Literal["sum", "segmented", "dot", "scan", "transform", "tree"]
 
-VERSIONS: dict[Family, int] = {"sum": 1, "segmented": 1, "dot": 1, "scan": 1, "transform": 1}
-"""Of the plans of :func:`tcu.sum`; of the algorithms of paper 002 among them; of dot products; of running sums; of transforms."""
+VERSIONS: dict[Family, int] = {"sum": 1, "segmented": 1, "dot": 1, "scan": 1, "transform": 1, "tree": 1}
+"""Of the plans of :func:`tcu.sum`; of the algorithms of paper 002 among them; of dot products; of running sums; of transforms;
+of trees that were revealed, which are data of their own: the number is that of how such data are read."""
 
 
 def said(version: int) -> str:

@@ -1,0 +1,312 @@
+"""The arithmetic at the nodes of a tree, the plainest first, as far as answers do not contradict it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.formats.array import round_array
+from tcu.formats.format import get_format
+from tcu.formats.scalar import Rounding
+from tcu.model.tree import evaluate_tree, rounded
+from tcu.plan.tree import (
+    Additions,
+    Compensated,
+    ExactAddition,
+    FusedProducts,
+    TreeNode,
+    TreeOperation,
+    TreeStep,
+)
+from tcu.probes.black_box import BlackBox, same_bits
+from tcu.probes.mask_questions import Shape
+from tcu.probes.sum_inputs import rows_of
+
+__all__ = ["Evidence", "candidates", "exact_candidates"]
+
+Values = npt.NDArray[Any]
+Chooser = Callable[[int, tuple[int, ...]], tuple[TreeOperation, Sequence[int]]]
+"""(number of a node, its children) → its operation, and the children in its order."""
+
+_IEEE = ("binary64", "binary32", "binary16", "bfloat16")
+_BATCHES, _RESULTS, _NUMBERS = 12, 100, 1 << 18
+"""Questions that candidates must answer: batches of so many results, or of so many numbers if those are fewer."""
+
+
+class Evidence:
+    """Questions that were asked, and their answers, the most telling first."""
+
+    def __init__(self, box: BlackBox, rng: np.random.Generator) -> None:
+        self.box = box
+        m, n, k = box.shape
+        rows = max(1, min(_RESULTS // (m * n), _NUMBERS // (k * max(m, n))), min(4, _NUMBERS // k))
+        self.questions: list[tuple[Values, Values | None, Values]] = []
+        for _ in range(_BATCHES):
+            x, y = rows_of(box, rng, rows)
+            self.questions.append((x, y, box(x, y)))
+
+    def agree(self, step: TreeStep) -> bool:
+        for index, (x, y, answer) in enumerate(self.questions):
+            with np.errstate(all="ignore"):
+                found = rounded(evaluate_tree(step, x, y), self.box.output)
+            if not same_bits(found, answer).all():
+                self.questions.insert(0, self.questions.pop(index))
+                return False
+        return True
+
+
+@dataclass(frozen=True)
+class _Leaves:
+    """What becomes of the elements before they are added."""
+
+    operand: str
+    rounding: Rounding
+    from_zero: bool
+
+
+def candidates(evidence: Evidence, shape: Shape) -> Iterator[TreeStep]:
+    """Trees of a shape that are never wrong on the evidence."""
+    box = evidence.box
+    leaves = _leaves(box)
+    for step in _all_candidates(box, shape, leaves):
+        if evidence.agree(step):
+            yield step
+
+
+def exact_candidates(evidence: Evidence) -> Iterator[TreeStep]:
+    """What loses nothing to a large number that comes and goes: sums rounded once, and compensated ones."""
+    box = evidence.box
+    n, leaves = box.n, _leaves(box)
+    formats = _formats(box)
+    inputs = tuple(range(n))
+    operations: list[tuple[TreeOperation, tuple[int, ...]]] = [
+        (ExactAddition(name), inputs) for name in formats
+    ]
+    for name in formats:
+        operations += [(Compensated(name, "neumaier"), inputs), (Compensated(name, "neumaier"), inputs[::-1])]
+    for operation, order in operations:
+        step = _step(box, leaves, (TreeNode(operation, order),))
+        if evidence.agree(step):
+            yield step
+
+
+def _formats(box: BlackBox) -> list[str]:
+    """Of accumulators, the output's first, then the elements', then what is wider."""
+    return list(dict.fromkeys([box.output.name, box.input.name, *reversed(_IEEE), *_IEEE]))
+
+
+def _step(box: BlackBox, leaves: _Leaves, nodes: tuple[TreeNode, ...]) -> TreeStep:
+    root = box.n + len(nodes) - 1 if nodes else 0
+    return TreeStep(box.n, nodes, (root,), box.products, leaves.operand, leaves.rounding, leaves.from_zero)
+
+
+def _leaves(box: BlackBox) -> _Leaves:
+    """How elements are rounded first, and whether sums begin from +0, by asking."""
+    zeros = box.lines(np.full((1, box.n), -0.0))
+    from_zero = not bool(np.signbit(zeros[0]))
+    if box.input.name != "binary32" or box.output.fraction_bits < 23:
+        return _Leaves(box.input.name, "RNE", from_zero)
+    x = np.zeros((64, box.n))
+    values = (1 + np.random.default_rng(0).random(64)).astype(np.float32).astype(np.float64)
+    x[:, 0] = values
+    answer = box.lines(x)
+    rules: list[tuple[str, Rounding]] = [
+        ("binary32", "RNE"), ("tf32", "RNE"), ("tf32", "RZ"), ("bfloat16", "RNE"), ("binary16", "RNE"),
+    ]  # fmt: skip
+    for name, rounding in rules:
+        if same_bits(round_array(values, name, rounding), answer).all():
+            return _Leaves(name, rounding, from_zero)
+    return _Leaves("binary32", "RNE", from_zero)
+
+
+def _all_candidates(box: BlackBox, shape: Shape, leaves: _Leaves) -> Iterator[TreeStep]:
+    if not shape.is_binary:
+        return
+    yield from _uniform(box, shape, leaves)
+    yield from _measured(box, shape, leaves)
+    yield from _compensated(box, shape, leaves)
+
+
+def _uniform(box: BlackBox, shape: Shape, leaves: _Leaves) -> Iterator[TreeStep]:
+    """One format everywhere; products rounded, or all of them fused."""
+    for name in _formats(box):
+        yield _step(box, leaves, _nodes(shape, _by_leaf(box.n, [name] * len(shape.nodes), [False] * box.n)))
+        if box.products and shape.nodes:
+            fused = [True] * box.n
+            formats = [name] * len(shape.nodes)
+            yield _step(box, leaves, _nodes(shape, _by_leaf(box.n, formats, fused)))
+
+
+def _measured(box: BlackBox, shape: Shape, leaves: _Leaves) -> Iterator[TreeStep]:
+    """The format of every node, and of every product whether it is fused, by asking."""
+    measured = _measured_formats(box, shape)
+    rooted = dict.fromkeys([measured[-1], *_IEEE]) if measured else {}
+    for root in rooted:  # wider than the result it cannot be seen
+        formats = [*measured[:-1], root]
+        fused = _measured_fusion(box, shape, formats) if box.products else [False] * box.n
+        yield _step(box, leaves, _nodes(shape, _by_leaf(box.n, formats, fused)))
+
+
+def _compensated(box: BlackBox, shape: Shape, leaves: _Leaves) -> Iterator[TreeStep]:
+    order: list[int] = []
+    for node in shape.nodes:
+        added = [value for value in node if value < box.n]
+        if len(added) != 1 and order:
+            return
+        order += added
+    for name in _formats(box):
+        for inputs in (order, [order[1], order[0], *order[2:]] if len(order) > 1 else order):
+            yield _step(box, leaves, (TreeNode(Compensated(name, "kahan"), tuple(inputs)),))
+
+
+def _by_leaf(n: int, formats: Sequence[str], fused: Sequence[bool]) -> Chooser:
+    """Additions, but FMAs where a leaf is fused onto something else."""
+
+    def choose(number: int, children: tuple[int, ...]) -> tuple[TreeOperation, Sequence[int]]:
+        name = formats[number]
+        ordered = sorted(children, key=lambda value: (value < n, value))  # nodes first, then leaves
+        last = ordered[-1]
+        if len(ordered) == 2 and ordered[0] < n and not fused[last]:
+            ordered.reverse()
+            last = ordered[-1]
+        if last < n and fused[last]:
+            return FusedProducts(name), ordered
+        return Additions(name), children
+
+    return choose
+
+
+def _nodes(shape: Shape, choose: Chooser) -> tuple[TreeNode, ...]:
+    """The nodes of a tree, those that one operation adds to one after another as one."""
+    n = shape.leaves
+    made: list[TreeNode] = []
+    place: dict[int, int] = {}
+    """Number of a value of the shape → that of the tree."""
+
+    def at(value: int) -> int:
+        return value if value < n else place[value]
+
+    chosen = [choose(number, children) for number, children in enumerate(shape.nodes)]
+    parents = {
+        value: number for number, children in enumerate(shape.nodes) for value in children if value >= n
+    }
+
+    def continues(number: int) -> bool:
+        """Whether the node's parent goes on adding to it by the same operation."""
+        parent = parents.get(number + n)
+        if parent is None:
+            return False
+        operation, inputs = chosen[parent]
+        first = _first(operation, inputs, n)
+        return (
+            operation == chosen[number][0]
+            and first[0] == number + n
+            and all(value < n for value in first[1:]) == all(value < n for value in lasts[number])
+            and any(value < n for value in first[1:]) == any(value < n for value in lasts[number])
+        )
+
+    chains: dict[int, list[int]] = {}
+    lasts: dict[int, Sequence[int]] = {}
+    for number, (operation, inputs) in enumerate(chosen):
+        first = _first(operation, inputs, n)
+        begun = chains.pop(first[0], None)
+        chain = [*begun, *map(at, first[1:])] if begun is not None else [*map(at, first)]
+        lasts[number] = first[1:]
+        if continues(number):
+            chains[number + n] = chain
+        else:
+            made.append(TreeNode(operation, tuple(chain)))
+            place[number + n] = n + len(made) - 1
+    return tuple(made)
+
+
+def _first(operation: TreeOperation, inputs: Sequence[int], n: int) -> Sequence[int]:
+    """The inputs with what a chain would go on from at the beginning; the order of two addends is theirs to choose."""
+    if isinstance(operation, Additions) and len(inputs) == 2 and inputs[0] < n <= inputs[1]:
+        return inputs[::-1]
+    return inputs
+
+
+# Measurements
+
+
+def _leaf_of(shape: Shape) -> list[int]:
+    """Of every value, a leaf that it holds."""
+    found = list(range(shape.leaves))
+    for node in shape.nodes:
+        found.append(found[node[0]])
+    return found
+
+
+def _measured_formats(box: BlackBox, shape: Shape) -> list[str]:
+    """The format of every node: 1 and a smaller number meet there, and -1 comes next."""
+    leaf, n = _leaf_of(shape), box.n
+    beside: dict[int, int] = {}
+    for node in shape.nodes:
+        for value in node:
+            if value >= n:
+                beside[value - n] = leaf[next(other for other in node if other != value)]
+    digits = {get_format(name).precision: name for name in _IEEE}
+    found = [""] * len(shape.nodes)
+    open_nodes = np.arange(len(shape.nodes))
+    names = sorted(digits)
+    for place, precision in enumerate(names):
+        if not open_nodes.size or place == len(names) - 1:
+            break
+        # The smallest number that the next narrower format would lose.
+        small = 2.0 ** -(names[place + 1] - 1)
+        one = 1.0
+        if box.input.emax < 20:
+            one, small = 2.0**box.input.emax, small * 2.0**box.input.emax
+        if small < box.input.min_subnormal:
+            break
+        survived: list[bool] = []
+        size = max(1, _NUMBERS // n)
+        for at in range(0, open_nodes.size, size):
+            numbers = open_nodes[at : at + size].tolist()
+            lines, expected = np.zeros((len(numbers), n)), np.empty(len(numbers))
+            for line, number in enumerate(numbers):
+                node = shape.nodes[number]
+                lines[line, leaf[node[0]]], lines[line, leaf[node[1]]] = one, small
+                expected[line] = one + small
+                if number in beside:
+                    lines[line, beside[number]] = -one
+                    expected[line] = small
+            survived += (box.lines(lines) == expected).tolist()
+        for number, wide in zip(open_nodes, survived, strict=True):
+            if not wide:
+                found[number] = digits[precision]
+        open_nodes = open_nodes[np.array(survived, bool)]
+    widest = digits[names[-1]]
+    return [name or widest for name in found]
+
+
+def _measured_fusion(box: BlackBox, shape: Shape, formats: Sequence[str]) -> list[bool]:
+    """Of every leaf, whether its product is added before it is rounded.
+
+    Both factors are 1 + 2^-h, and the other addend is -(1 + 2^-h): the square's
+    last bit survives only if the product was not rounded.
+    """
+    leaf, n = _leaf_of(shape), box.n
+    fused = [False] * n
+    asked: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for number, node in enumerate(shape.nodes):
+        h = (get_format(formats[number]).precision + 1) // 2
+        if h <= box.input.fraction_bits:  # else every product is exact
+            asked[h] += [(value, leaf[other]) for value, other in (node, node[::-1]) if value < n]
+    for h, pairs in asked.items():
+        size = max(1, _NUMBERS // n)
+        for at in range(0, len(pairs), size):
+            which = np.array(pairs[at : at + size]).T
+            lines = np.zeros((which.shape[1], n))
+            every = np.arange(which.shape[1])
+            lines[every, which[0]], lines[every, which[1]] = 1 + 2.0**-h, -1.0
+            answers = box.lines(lines, 1 + 2.0**-h)
+            for value, answer in zip(which[0].tolist(), answers, strict=True):
+                fused[value] = bool(answer == 2.0**-h + 2.0 ** (-2 * h))
+    return fused
