@@ -103,7 +103,8 @@ class _Evaluation:
             for operation, numbers in self.step.together():
                 inputs = np.array([self.step.nodes[number].inputs for number in numbers]).T
                 self.nodes[numbers] = self._evaluated(operation, inputs)
-            return np.stack([self._values(np.array([root]))[0] for root in self.step.roots])
+            found = np.stack([self._values(np.array([root]))[0] for root in self.step.roots])
+            return found + 0.0 if self.step.zero == "last" else found
 
     def _values(self, which: npt.NDArray[np.int64], fmt: Format | None = None) -> Values:
         """Values, all of leaves or all of nodes, rounded to a format if there is one."""
@@ -117,14 +118,16 @@ class _Evaluation:
         return found + found.dtype.type(0) if self._begins(which) else found
 
     def _begins(self, which: npt.NDArray[np.int64]) -> bool:
-        return self.step.from_zero and bool(which[0] < self.step.leaves)
+        return self.step.zero == "first" and bool(which[0] < self.step.leaves)
 
     def _products(self, which: npt.NDArray[np.int64], fmt: Format | None) -> Values:
         assert self.y is not None
         x, y = self.x[which], self.y[which]
         found = x.astype(np.float64) * y.astype(np.float64)  # exact, or of binary64 and rounded to it
+        if fmt is not None and self.step.product is not None:
+            found = rounded(found, get_format(self.step.product)).astype(np.float64)
         found = found if fmt is None else rounded(found, fmt)
-        return found + found.dtype.type(0) if self.step.from_zero else found
+        return found + found.dtype.type(0) if self.step.zero == "first" else found
 
     def _evaluated(self, operation: TreeOperation, inputs: npt.NDArray[np.int64]) -> Values:
         """inputs: (inputs of a node, nodes)"""
@@ -148,7 +151,10 @@ class _Evaluation:
         first = inputs[0]
         if fmt.name == "binary64":
             if first[0] < self.step.leaves:  # -0 + x·y is x·y rounded
-                total, rest = np.full((first.size, *self.shape), 0.0 if self.step.from_zero else -0.0), inputs
+                total, rest = (
+                    np.full((first.size, *self.shape), 0.0 if self.step.zero == "first" else -0.0),
+                    inputs,
+                )
             else:
                 total, rest = self._values(first, fmt), inputs[1:]
             a = np.moveaxis(self.x[rest][..., 0], 0, -1).astype(np.float64)

@@ -116,8 +116,10 @@ class TreeStep:
     operand: str
     """Format that the elements are rounded to first."""
     operand_rounding: Rounding = "RNE"
-    from_zero: bool = False
-    """Every leaf is added to +0 before anything else, so that no sum is -0 but one that underflows to it."""
+    product: str | None = None
+    """Format that products are rounded to before :class:`Additions` round them to their own; None: straight away."""
+    zero: Literal["kept", "first", "last"] = "kept"
+    """Where +0 is added, which is seen only where all that is added is -0: to every leaf, to every root, or nowhere."""
 
     def __post_init__(self) -> None:
         for number, node in enumerate(self.nodes, self.leaves):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,8 @@ Values = npt.NDArray[Any]
 Chooser = Callable[[int, tuple[int, ...]], tuple[TreeOperation, Sequence[int]]]
 """(number of a node, its children) → its operation, and the children in its order."""
 
+Zero = Literal["kept", "first", "last"]
+
 _IEEE = ("binary64", "binary32", "binary16", "bfloat16")
 _BATCHES, _RESULTS, _NUMBERS = 12, 100, 1 << 18
 """Questions that candidates must answer: batches of so many results, or of so many numbers if those are fewer."""
@@ -50,6 +52,15 @@ class Evidence:
             x, y = rows_of(box, rng, rows)
             self.questions.append((x, y, box(x, y)))
 
+    def surviving(self, steps: Iterable[TreeStep], leaves: _Leaves) -> Iterator[TreeStep]:
+        """Steps that are never wrong, with every rounding of products and of zeros that they may have."""
+        for step in steps:
+            for product in _products(step):
+                for zero in leaves.zeros:
+                    variant = replace(step, product=product, zero=zero)
+                    if self.agree(variant):
+                        yield variant
+
     def agree(self, step: TreeStep) -> bool:
         for index, (x, y, answer) in enumerate(self.questions):
             with np.errstate(all="ignore"):
@@ -66,16 +77,15 @@ class _Leaves:
 
     operand: str
     rounding: Rounding
-    from_zero: bool
+    zeros: tuple[Zero, ...]
+    """Where +0 may be added; several that may look alike."""
 
 
 def candidates(evidence: Evidence, shape: Shape) -> Iterator[TreeStep]:
     """Trees of a shape that are never wrong on the evidence."""
     box = evidence.box
     leaves = _leaves(box)
-    for step in _all_candidates(box, shape, leaves):
-        if evidence.agree(step):
-            yield step
+    return evidence.surviving(_all_candidates(box, shape, leaves), leaves)
 
 
 def exact_candidates(evidence: Evidence) -> Iterator[TreeStep]:
@@ -89,10 +99,20 @@ def exact_candidates(evidence: Evidence) -> Iterator[TreeStep]:
     ]
     for name in formats:
         operations += [(Compensated(name, "neumaier"), inputs), (Compensated(name, "neumaier"), inputs[::-1])]
-    for operation, order in operations:
-        step = _step(box, leaves, (TreeNode(operation, order),))
-        if evidence.agree(step):
-            yield step
+    steps = (_step(box, leaves, (TreeNode(operation, order),)) for operation, order in operations)
+    return evidence.surviving(steps, leaves)
+
+
+def _products(step: TreeStep) -> list[str | None]:
+    """The formats that products may be rounded to first: narrower than that of an addition, and than they are exact in."""
+    wide = {node.operation.format for node in step.nodes if isinstance(node.operation, Additions)}
+    operand = get_format(step.operand).precision
+    found = [
+        name
+        for name in _IEEE
+        if any(get_format(name).precision < get_format(each).precision for each in wide)
+    ]
+    return [None, *(name for name in found if step.products and get_format(name).precision < 2 * operand)]
 
 
 def _formats(box: BlackBox) -> list[str]:
@@ -102,15 +122,15 @@ def _formats(box: BlackBox) -> list[str]:
 
 def _step(box: BlackBox, leaves: _Leaves, nodes: tuple[TreeNode, ...]) -> TreeStep:
     root = box.n + len(nodes) - 1 if nodes else 0
-    return TreeStep(box.n, nodes, (root,), box.products, leaves.operand, leaves.rounding, leaves.from_zero)
+    return TreeStep(box.n, nodes, (root,), box.products, leaves.operand, leaves.rounding)
 
 
 def _leaves(box: BlackBox) -> _Leaves:
     """How elements are rounded first, and whether sums begin from +0, by asking."""
     zeros = box.lines(np.full((1, box.n), -0.0))
-    from_zero = not bool(np.signbit(zeros[0]))
+    zero: tuple[Zero, ...] = ("kept",) if np.signbit(zeros[0]) else ("last", "first")
     if box.input.name != "binary32" or box.output.fraction_bits < 23:
-        return _Leaves(box.input.name, "RNE", from_zero)
+        return _Leaves(box.input.name, "RNE", zero)
     x = np.zeros((64, box.n))
     values = (1 + np.random.default_rng(0).random(64)).astype(np.float32).astype(np.float64)
     x[:, 0] = values
@@ -120,8 +140,8 @@ def _leaves(box: BlackBox) -> _Leaves:
     ]  # fmt: skip
     for name, rounding in rules:
         if same_bits(round_array(values, name, rounding), answer).all():
-            return _Leaves(name, rounding, from_zero)
-    return _Leaves("binary32", "RNE", from_zero)
+            return _Leaves(name, rounding, zero)
+    return _Leaves("binary32", "RNE", zero)
 
 
 def _all_candidates(box: BlackBox, shape: Shape, leaves: _Leaves) -> Iterator[TreeStep]:
