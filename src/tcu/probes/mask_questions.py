@@ -71,6 +71,8 @@ def _magnitudes(fmt: Format, products: bool) -> list[_Magnitudes]:
         if fmt.name != "bfloat16":
             found.append(_Magnitudes(top, top, bottom, bottom))
             found.append(_Magnitudes(top, top, fmt.min_normal, fmt.min_normal))
+            # For results of binary16, whose range is 2^-24 to 2^16.
+            found.append(_Magnitudes(2.0**8, 2.0**7, max(bottom, 2.0**-12), max(bottom, 2.0**-12)))
     return found
 
 
@@ -130,13 +132,15 @@ class Masks:
         n, sizes = self.box.n, self.magnitudes
         most = int(min(max(sizes.ratio * 2.0**-_GUARD, 1), n))
         most = 1 << (most.bit_length() - 1) if most < n else most
+        if not self._counts_to(1):
+            raise NotATree("a small number alone does not come out")
         while most > 1 and not self._counts_to(most):
             most = 1 << ((most - 1).bit_length() - 1)
         return most
 
     def _counts_to(self, most: int) -> bool:
         box, sizes = self.box, self.magnitudes
-        for count in (most, most - 1):
+        for count in {most, max(most - 1, 1)}:
             line = np.zeros((1, box.n))
             line[0, box.n - count :] = sizes.unit
             answer = box.lines(line, sizes.unit_other, self.root)[0]
@@ -153,8 +157,8 @@ def masks_for(box: BlackBox, root: int = 0, leaves: int | None = None) -> Masks 
     failure: NotATree | None = None
     exact = False
     for magnitudes in _magnitudes(box.input, box.products):
-        masks = Masks(box, magnitudes, root)
         try:
+            masks = Masks(box, magnitudes, root)
             found = masks.counts(0, sample, everything)
         except NotATree as error:
             failure = error

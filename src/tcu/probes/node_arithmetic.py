@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,66 +27,82 @@ from tcu.plan.tree import (
 from tcu.probes.black_box import BlackBox, same_bits
 from tcu.probes.mask_questions import Shape
 from tcu.probes.sum_inputs import rows_of
+from tcu.probes.tree_making import Chooser, Leaves, Zero, nodes_of, step_of
+from tcu.probes.unit_arithmetic import unit_candidates, unit_questions
 
 __all__ = ["Evidence", "candidates", "exact_candidates"]
 
 Values = npt.NDArray[Any]
-Chooser = Callable[[int, tuple[int, ...]], tuple[TreeOperation, Sequence[int]]]
-"""(number of a node, its children) → its operation, and the children in its order."""
-
-Zero = Literal["kept", "first", "last"]
-
 _IEEE = ("binary64", "binary32", "binary16", "bfloat16")
 _BATCHES, _RESULTS, _NUMBERS = 12, 100, 1 << 18
 """Questions that candidates must answer: batches of so many results, or of so many numbers if those are fewer."""
+_SEEN = (16, 8)
+"""Rows and columns of a product that candidates are compared on."""
+
+
+class Questions:
+    """Questions that were asked, and their answers, the most telling first."""
+
+    def __init__(self, box: BlackBox, asked: Iterable[tuple[Values, Values | None]]) -> None:
+        self.box = box
+        rows, columns = _SEEN
+        self.known = []
+        for x, y in asked:
+            answer = box(x, y)
+            if box.kind == "matmul":
+                assert y is not None
+                x, y, answer = x[:, :rows], y[..., :columns], answer[:, :, :rows, :columns]
+            self.known.append((x, y, answer))
+
+    def agree(self, step: TreeStep) -> bool:
+        """Whether a tree is never wrong."""
+        for index, (x, y, answer) in enumerate(self.known):
+            with np.errstate(all="ignore"):
+                found = rounded(evaluate_tree(step, x, y), self.box.output)
+            if not same_bits(found, answer).all():
+                self.known.insert(0, self.known.pop(index))
+                return False
+        return True
 
 
 class Evidence:
-    """Questions that were asked, and their answers, the most telling first."""
+    """What a tree must answer before it is compared on fresh inputs."""
 
     def __init__(self, box: BlackBox, rng: np.random.Generator) -> None:
-        self.box = box
+        self.box, self.rng = box, rng
         m, n, k = box.shape
         rows = max(1, min(_RESULTS // (m * n), _NUMBERS // (k * max(m, n))), min(4, _NUMBERS // k))
-        self.questions: list[tuple[Values, Values | None, Values]] = []
-        for _ in range(_BATCHES):
-            x, y = rows_of(box, rng, rows)
-            self.questions.append((x, y, box(x, y)))
+        self.general = Questions(box, (rows_of(box, rng, rows) for _ in range(_BATCHES)))
 
-    def surviving(self, steps: Iterable[TreeStep], leaves: _Leaves) -> Iterator[TreeStep]:
+    @cached_property
+    def of_units(self) -> tuple[Questions, Questions]:
+        """Ordinary operands, and such about the smallest numbers."""
+        wide, near = unit_questions(self.box, self.rng)
+        return Questions(self.box, wide), Questions(self.box, near)
+
+    def surviving(self, steps: Iterable[TreeStep], leaves: Leaves) -> Iterator[TreeStep]:
         """Steps that are never wrong, with every rounding of products and of zeros that they may have."""
         for step in steps:
             for product in _products(step):
                 for zero in leaves.zeros:
                     variant = replace(step, product=product, zero=zero)
-                    if self.agree(variant):
+                    if self.general.agree(variant):
                         yield variant
-
-    def agree(self, step: TreeStep) -> bool:
-        for index, (x, y, answer) in enumerate(self.questions):
-            with np.errstate(all="ignore"):
-                found = rounded(evaluate_tree(step, x, y), self.box.output)
-            if not same_bits(found, answer).all():
-                self.questions.insert(0, self.questions.pop(index))
-                return False
-        return True
-
-
-@dataclass(frozen=True)
-class _Leaves:
-    """What becomes of the elements before they are added."""
-
-    operand: str
-    rounding: Rounding
-    zeros: tuple[Zero, ...]
-    """Where +0 may be added; several that may look alike."""
 
 
 def candidates(evidence: Evidence, shape: Shape) -> Iterator[TreeStep]:
     """Trees of a shape that are never wrong on the evidence."""
     box = evidence.box
     leaves = _leaves(box)
-    return evidence.surviving(_all_candidates(box, shape, leaves), leaves)
+    yield from evidence.surviving(_all_candidates(box, shape, leaves), leaves)
+    if box.input.bits < 64 and shape.nodes:
+        wide, near = evidence.of_units
+        zeros = leaves.zeros
+
+        def agrees(step: TreeStep) -> bool:
+            return any(near.agree(replace(step, zero=zero)) for zero in zeros)
+
+        yield from evidence.surviving(unit_candidates(box, shape, leaves, wide.agree, agrees), leaves)
 
 
 def exact_candidates(evidence: Evidence) -> Iterator[TreeStep]:
@@ -99,7 +116,9 @@ def exact_candidates(evidence: Evidence) -> Iterator[TreeStep]:
     ]
     for name in formats:
         operations += [(Compensated(name, "neumaier"), inputs), (Compensated(name, "neumaier"), inputs[::-1])]
-    steps = (_step(box, leaves, (TreeNode(operation, order),)) for operation, order in operations)
+    steps = (
+        step_of(box.n, box.products, leaves, (TreeNode(operation, order),)) for operation, order in operations
+    )
     return evidence.surviving(steps, leaves)
 
 
@@ -120,17 +139,12 @@ def _formats(box: BlackBox) -> list[str]:
     return list(dict.fromkeys([box.output.name, box.input.name, *reversed(_IEEE), *_IEEE]))
 
 
-def _step(box: BlackBox, leaves: _Leaves, nodes: tuple[TreeNode, ...]) -> TreeStep:
-    root = box.n + len(nodes) - 1 if nodes else 0
-    return TreeStep(box.n, nodes, (root,), box.products, leaves.operand, leaves.rounding)
-
-
-def _leaves(box: BlackBox) -> _Leaves:
+def _leaves(box: BlackBox) -> Leaves:
     """How elements are rounded first, and whether sums begin from +0, by asking."""
     zeros = box.lines(np.full((1, box.n), -0.0))
     zero: tuple[Zero, ...] = ("kept",) if np.signbit(zeros[0]) else ("last", "first")
     if box.input.name != "binary32" or box.output.fraction_bits < 23:
-        return _Leaves(box.input.name, "RNE", zero)
+        return Leaves(box.input.name, "RNE", zero)
     x = np.zeros((64, box.n))
     values = (1 + np.random.default_rng(0).random(64)).astype(np.float32).astype(np.float64)
     x[:, 0] = values
@@ -140,11 +154,11 @@ def _leaves(box: BlackBox) -> _Leaves:
     ]  # fmt: skip
     for name, rounding in rules:
         if same_bits(round_array(values, name, rounding), answer).all():
-            return _Leaves(name, rounding, zero)
-    return _Leaves("binary32", "RNE", zero)
+            return Leaves(name, rounding, zero)
+    return Leaves("binary32", "RNE", zero)
 
 
-def _all_candidates(box: BlackBox, shape: Shape, leaves: _Leaves) -> Iterator[TreeStep]:
+def _all_candidates(box: BlackBox, shape: Shape, leaves: Leaves) -> Iterator[TreeStep]:
     if not shape.is_binary:
         return
     yield from _uniform(box, shape, leaves)
@@ -152,27 +166,32 @@ def _all_candidates(box: BlackBox, shape: Shape, leaves: _Leaves) -> Iterator[Tr
     yield from _compensated(box, shape, leaves)
 
 
-def _uniform(box: BlackBox, shape: Shape, leaves: _Leaves) -> Iterator[TreeStep]:
+def _uniform(box: BlackBox, shape: Shape, leaves: Leaves) -> Iterator[TreeStep]:
     """One format everywhere; products rounded, or all of them fused."""
     for name in _formats(box):
-        yield _step(box, leaves, _nodes(shape, _by_leaf(box.n, [name] * len(shape.nodes), [False] * box.n)))
+        yield step_of(
+            box.n,
+            box.products,
+            leaves,
+            nodes_of(shape, _by_leaf(box.n, [name] * len(shape.nodes), [False] * box.n)),
+        )
         if box.products and shape.nodes:
             fused = [True] * box.n
             formats = [name] * len(shape.nodes)
-            yield _step(box, leaves, _nodes(shape, _by_leaf(box.n, formats, fused)))
+            yield step_of(box.n, box.products, leaves, nodes_of(shape, _by_leaf(box.n, formats, fused)))
 
 
-def _measured(box: BlackBox, shape: Shape, leaves: _Leaves) -> Iterator[TreeStep]:
+def _measured(box: BlackBox, shape: Shape, leaves: Leaves) -> Iterator[TreeStep]:
     """The format of every node, and of every product whether it is fused, by asking."""
     measured = _measured_formats(box, shape)
     rooted = dict.fromkeys([measured[-1], *_IEEE]) if measured else {}
     for root in rooted:  # wider than the result it cannot be seen
         formats = [*measured[:-1], root]
         fused = _measured_fusion(box, shape, formats) if box.products else [False] * box.n
-        yield _step(box, leaves, _nodes(shape, _by_leaf(box.n, formats, fused)))
+        yield step_of(box.n, box.products, leaves, nodes_of(shape, _by_leaf(box.n, formats, fused)))
 
 
-def _compensated(box: BlackBox, shape: Shape, leaves: _Leaves) -> Iterator[TreeStep]:
+def _compensated(box: BlackBox, shape: Shape, leaves: Leaves) -> Iterator[TreeStep]:
     order: list[int] = []
     for node in shape.nodes:
         added = [value for value in node if value < box.n]
@@ -181,7 +200,7 @@ def _compensated(box: BlackBox, shape: Shape, leaves: _Leaves) -> Iterator[TreeS
         order += added
     for name in _formats(box):
         for inputs in (order, [order[1], order[0], *order[2:]] if len(order) > 1 else order):
-            yield _step(box, leaves, (TreeNode(Compensated(name, "kahan"), tuple(inputs)),))
+            yield step_of(box.n, box.products, leaves, (TreeNode(Compensated(name, "kahan"), tuple(inputs)),))
 
 
 def _by_leaf(n: int, formats: Sequence[str], fused: Sequence[bool]) -> Chooser:
@@ -199,57 +218,6 @@ def _by_leaf(n: int, formats: Sequence[str], fused: Sequence[bool]) -> Chooser:
         return Additions(name), children
 
     return choose
-
-
-def _nodes(shape: Shape, choose: Chooser) -> tuple[TreeNode, ...]:
-    """The nodes of a tree, those that one operation adds to one after another as one."""
-    n = shape.leaves
-    made: list[TreeNode] = []
-    place: dict[int, int] = {}
-    """Number of a value of the shape → that of the tree."""
-
-    def at(value: int) -> int:
-        return value if value < n else place[value]
-
-    chosen = [choose(number, children) for number, children in enumerate(shape.nodes)]
-    parents = {
-        value: number for number, children in enumerate(shape.nodes) for value in children if value >= n
-    }
-
-    def continues(number: int) -> bool:
-        """Whether the node's parent goes on adding to it by the same operation."""
-        parent = parents.get(number + n)
-        if parent is None:
-            return False
-        operation, inputs = chosen[parent]
-        first = _first(operation, inputs, n)
-        return (
-            operation == chosen[number][0]
-            and first[0] == number + n
-            and all(value < n for value in first[1:]) == all(value < n for value in lasts[number])
-            and any(value < n for value in first[1:]) == any(value < n for value in lasts[number])
-        )
-
-    chains: dict[int, list[int]] = {}
-    lasts: dict[int, Sequence[int]] = {}
-    for number, (operation, inputs) in enumerate(chosen):
-        first = _first(operation, inputs, n)
-        begun = chains.pop(first[0], None)
-        chain = [*begun, *map(at, first[1:])] if begun is not None else [*map(at, first)]
-        lasts[number] = first[1:]
-        if continues(number):
-            chains[number + n] = chain
-        else:
-            made.append(TreeNode(operation, tuple(chain)))
-            place[number + n] = n + len(made) - 1
-    return tuple(made)
-
-
-def _first(operation: TreeOperation, inputs: Sequence[int], n: int) -> Sequence[int]:
-    """The inputs with what a chain would go on from at the beginning; the order of two addends is theirs to choose."""
-    if isinstance(operation, Additions) and len(inputs) == 2 and inputs[0] < n <= inputs[1]:
-        return inputs[::-1]
-    return inputs
 
 
 # Measurements

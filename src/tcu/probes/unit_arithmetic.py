@@ -1,0 +1,212 @@
+"""Trees whose nodes add up more than two values at once: the blocks of matrix units."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.formats.format import get_format
+from tcu.formats.scalar import ROUNDINGS
+from tcu.plan.tree import Additions, Blocks, TreeOperation, TreeStep
+from tcu.probes.black_box import BlackBox
+from tcu.probes.inputs import DECIDING, Question, near_zero, ordinary, pair
+from tcu.probes.mask_questions import Shape
+from tcu.probes.target import Operation
+from tcu.probes.tree_making import Leaves, nodes_of, step_of
+from tcu.units.arithmetic import MAX_BLOCK, MAX_FRACTION_BITS, AlignedSum
+from tcu.units.catalogue import CATALOGUE
+
+__all__ = ["unit_candidates", "unit_questions"]
+
+Values = npt.NDArray[Any]
+Agrees = Callable[[TreeStep], bool]
+
+_OPERANDS = ("binary16", "bfloat16", "tf32", "e4m3", "e5m2")
+_OUTPUTS = ("binary32", "binary16")
+_FLOORS = {"binary32": -133, "binary16": -21}
+"""Of the units in the catalogue."""
+
+
+@dataclass(frozen=True)
+class _Role:
+    """What a node is: a block of a unit, or an addition of two results."""
+
+    block: bool
+    inputs: tuple[int, ...]
+    carried: bool
+
+
+def unit_questions(box: BlackBox, rng: np.random.Generator) -> tuple[list[Any], list[Any]]:
+    """Operands that tell units apart, and such about the smallest numbers, as the box takes them."""
+    m, n, k = box.shape
+    operation = Operation(
+        box.input if box.input.name != "binary32" else get_format("tf32"), get_format("binary32"), k
+    )
+    if box.input.bits == 64:
+        return [], []
+    rows, columns = (m, n) if box.kind == "matmul" else (64, 1)
+    wide: list[tuple[Callable[..., Question], int]] = [(ordinary, 8), (pair, 4)]
+    near = [(near_zero, 6), *((kind, 2) for kind, _ in DECIDING)]
+    return tuple(  # type: ignore[return-value]
+        [_given(box, kind(operation, rng, rows, columns)) for kind, count in kinds for _ in range(count)]
+        for kinds in (wide, near)
+    )
+
+
+def _given(box: BlackBox, question: Question) -> tuple[Values, Values | None]:
+    """The operands of a question without its C."""
+    x, y = (each.view(box.input.dtype) for each in (question.a, question.b))
+    if box.kind == "matmul":
+        return x[None], y[None]
+    if box.kind == "dot":
+        return x[:, None], np.broadcast_to(y, (len(x), *y.shape)).copy()
+    return x, None
+
+
+def unit_candidates(
+    box: BlackBox, shape: Shape, leaves: Leaves, ordinary_agrees: Agrees, agrees: Agrees
+) -> Iterator[TreeStep]:
+    """Trees of blocks of the family's aligned sums: the catalogue's first, then any that agree."""
+    operands = [leaves.operand] if leaves.operand in _OPERANDS else []
+    if not box.products and leaves.operand == "binary32":
+        operands = ["tf32", "binary16", "bfloat16"]  # numbers that only further levels round
+    seen = _seen(box)
+    outputs = sorted(_OUTPUTS, key=lambda name: name != box.output.name)
+    for operand, output in itertools.product(operands, outputs):
+        for block, roles in _roles(shape, box.products):
+            for wide in dict.fromkeys((output, "binary32", "binary64")):
+                if wide != output and all(role.block for role in roles):
+                    break
+
+                def step(row: AlignedSum, roles=roles, operand=operand, output=output, wide=wide) -> TreeStep:  # type: ignore[no-untyped-def]
+                    return _step(box, shape, leaves, roles, row, operand, output, wide)
+
+                yield from _of_catalogue(step, block, operand, output)
+                yield from _searched(step, block, operand, output, seen, ordinary_agrees, agrees)
+
+
+def _step(
+    box: BlackBox, shape: Shape, leaves: Leaves, roles: Sequence[_Role], row: AlignedSum, operand: str, output: str,
+    wide: str,
+) -> TreeStep:  # fmt: skip
+    def choose(number: int, _: tuple[int, ...]) -> tuple[TreeOperation, Sequence[int]]:
+        role = roles[number]
+        if role.block:
+            return Blocks(operand, output, row, role.carried), role.inputs
+        return Additions(wide), role.inputs
+
+    return step_of(box.n, box.products, leaves, nodes_of(shape, choose))
+
+
+def _roles(shape: Shape, products: bool) -> Iterator[tuple[int, list[_Role]]]:
+    """(the products of a block, what every node is), for each way in which the shape can be blocks."""
+    n = shape.leaves
+    sizes = [1] * n
+    roles: list[_Role] = []
+    for children in shape.nodes:
+        sizes.append(sum(sizes[value] for value in children))
+        nodes = [value for value in children if value >= n]
+        added = [value for value in children if value < n]
+        if not added and len(nodes) == 2:
+            roles.append(_Role(False, children, False))
+            continue
+        if products and len(nodes) > 1:
+            return
+        carried = _carried(nodes, sizes, bool(added))
+        rest = [value for value in children if value != carried]
+        roles.append(_Role(True, tuple(rest if carried is None else [carried, *rest]), carried is not None))
+    counts = [len(role.inputs) - 1 for role in roles if role.block and role.carried]
+    begins = [len(role.inputs) for role in roles if role.block and not role.carried]
+    block = max([*counts, *begins], default=1)
+    if block <= MAX_BLOCK:
+        yield block, roles
+    if max(counts, default=1) == 1 and max(begins, default=2) == 2:
+        # One product at a time: what looks like a block of two is one product after another.
+        yield 1, roles
+        turned = [
+            replace(role, inputs=role.inputs[::-1]) if not role.carried and role.block else role
+            for role in roles
+        ]
+        yield 1, turned
+
+
+def _carried(nodes: list[int], sizes: list[int], beside_leaves: bool) -> int | None:
+    """Which of a block's inputs is the accumulator: among results of blocks, one that holds more than all others."""
+    if not nodes:
+        return None
+    if len(nodes) == 1 and beside_leaves:
+        return nodes[0]
+    largest = max(nodes, key=lambda value: sizes[value])
+    others = [sizes[value] for value in nodes if value != largest]
+    return largest if beside_leaves or sizes[largest] > max(others) else None
+
+
+def _of_catalogue(
+    step: Callable[[AlignedSum], TreeStep], block: int, operand: str, output: str
+) -> Iterator[TreeStep]:
+    """The arithmetics that units of the catalogue have, those of the same formats first."""
+    found: dict[AlignedSum, bool] = {}
+    for unit in reversed(CATALOGUE.values()):
+        for row in unit.instructions:
+            if isinstance(row.arithmetic, AlignedSum) and row.output == output:
+                plain = replace(row.arithmetic, block=block, order=None, late_c=False)
+                found[plain] = found.get(plain, False) or row.a == operand
+    for arithmetic in sorted(found, key=lambda each: not found[each]):
+        yield step(arithmetic)
+
+
+def _searched(
+    step: Callable[[AlignedSum], TreeStep], block: int, operand: str, output: str, seen: int | None,
+    ordinary_agrees: Agrees, agrees: Agrees,
+) -> Iterator[TreeStep]:  # fmt: skip
+    """Any aligned sum: alignment and rounding on ordinary numbers first, then what happens near zero."""
+    full = get_format(output).fraction_bits
+    usual = _FLOORS[output]
+    rows = (
+        AlignedSum(
+            block, fraction, rounding, usual, None if kept == full else kept, normalized_products=normalized
+        )
+        for kept, fraction in _widths(full, seen)
+        for rounding, normalized in itertools.product(ROUNDINGS, (False, True))
+    )
+    survivors = [row for row in rows if ordinary_agrees(step(row))]
+    lowest = max(2 * get_format(operand).emin - 30, -300)
+    floors = dict.fromkeys([usual, None, *range(0, lowest, -1)])
+    for row, flush_in, flush_out, floor in itertools.product(
+        sorted(survivors, key=_plainness), (False, True), (False, True), floors
+    ):
+        candidate = step(replace(row, exponent_floor=floor, flush_inputs=flush_in, flush_outputs=flush_out))
+        if agrees(candidate):
+            yield candidate
+
+
+def _widths(full: int, seen: int | None) -> Iterator[tuple[int, int]]:
+    """(output fraction bits, F) that may be; a number comes back with the smaller of the two."""
+    for both in itertools.product(range(full, 4, -1), range(MAX_FRACTION_BITS, 4, -1)):
+        if seen is None or min(both) == seen or (seen == full == both[0] and both[1] >= seen):
+            yield both
+
+
+def _seen(box: BlackBox) -> int | None:
+    """Bits behind the first that come back of the sum of 1 and a smaller number; None where the result has fewer."""
+    if box.n < 2 or box.output.fraction_bits < get_format("binary32").fraction_bits:
+        return None
+    bits = np.arange(1, get_format("binary32").fraction_bits + 1)
+    scale = 2.0 ** max(0, min(box.input.emax - 1, 8) if box.input.bits <= 16 else 0)
+    lines = np.zeros((bits.size, box.n))
+    lines[:, 0], lines[:, 1] = scale, scale * 2.0**-bits
+    exact = lines[:, 1] >= box.input.min_subnormal
+    back = box.lines(lines) == lines[:, 0] + lines[:, 1]
+    known = np.flatnonzero(~back[exact])
+    return int(known[0]) if known.size else (int(bits[-1]) if exact.all() else None)
+
+
+def _plainness(row: AlignedSum) -> tuple[object, ...]:
+    return (
+        row.normalized_products, row.output_fraction_bits is not None, row.fraction_bits, ROUNDINGS.index(row.rounding),
+    )  # fmt: skip
