@@ -177,6 +177,8 @@ class Shape:
 
     leaves: int
     nodes: tuple[tuple[int, ...], ...]
+    exact: frozenset[int] = frozenset()
+    """Nodes (0, 1, ...) in which a large number loses nothing: a format so wide that their order cannot be seen."""
 
     @property
     def root(self) -> int:
@@ -184,7 +186,7 @@ class Shape:
 
     @property
     def is_binary(self) -> bool:
-        return all(len(node) == 2 for node in self.nodes)
+        return all(len(node) == 2 or number in self.exact for number, node in enumerate(self.nodes))
 
 
 def find_shape(masks: Masks, leaves: Sequence[int], *, in_full: bool = False) -> Shape:
@@ -192,7 +194,7 @@ def find_shape(masks: Masks, leaves: Sequence[int], *, in_full: bool = False) ->
     finder = _Finder(masks, in_full)
     found = finder.subtrees(np.asarray(leaves), None)
     assert len(found) == 1
-    return Shape(masks.box.n, tuple(finder.nodes))
+    return Shape(masks.box.n, tuple(finder.nodes), frozenset(finder.exact))
 
 
 class _Finder:
@@ -200,6 +202,7 @@ class _Finder:
         self.masks, self.in_full = masks, in_full
         self.leaves = masks.box.n
         self.nodes: list[tuple[int, ...]] = []
+        self.exact: list[int] = []
         self.known: dict[tuple[int, int, bool], tuple[Indices, int, int, list[int]]] = {}
         self.rng = np.random.default_rng(0)
 
@@ -312,8 +315,11 @@ class _Finder:
             groups[size].append(j)
         joined_above = groups.pop(len(among) + 1, []) if beside is not None else []
         tree, held = i, 1
+        apart = self._apart(groups) if beside is None else None
         for size in sorted(groups):
             group = groups[size]
+            if held == apart:
+                return [self._exact_sum(tree, held, groups, size)]
             if held + len(group) != size:
                 raise NotATree("the sizes of the subtrees contradict each other")
             # A chain from the other end would be asked about all of it, again and again.
@@ -327,6 +333,48 @@ class _Finder:
         if beside is None:
             raise NotATree("the sizes of the subtrees contradict each other")
         return [tree, *self.subtrees(np.array(joined_above), beside, from_end)]
+
+    def _apart(self, groups: dict[int, list[int]]) -> int | None:
+        """The leaves of the first tree, if it and others are added up without loss; None if all are one tree.
+
+        A large number loses what it meets in its own tree, and its negative what it
+        meets in another: then the sizes are those of two trees.
+        """
+        held, sizes = 1, sorted(groups)
+        prefixes = []
+        for place, size in enumerate(sizes):
+            if _ends_alone(held, groups, sizes[place:]):
+                prefixes.append(held)
+            if held + len(groups[size]) != size:
+                return prefixes[-1] if prefixes else None
+            held = size
+        return None
+
+    def _exact_sum(self, tree: int, held: int, groups: dict[int, list[int]], first: int) -> int:
+        """The node that adds up ``tree`` and the trees of all leaves in the groups from ``first`` on."""
+        roots = [tree]
+        for size in sorted(each for each in groups if each >= first):
+            left = np.array(groups[size])
+            while len(left):
+                own = size - held
+                mine = (
+                    self._sizes(int(left[0]), left[1:], left, None) <= own
+                    if len(left) > own
+                    else np.ones(len(left) - 1, bool)
+                )
+                tree_leaves = np.append(left[:1], left[1:][mine])
+                if len(tree_leaves) != own:
+                    raise NotATree("the sizes of the subtrees contradict each other")
+                roots += self.subtrees(tree_leaves, None)
+                left = left[1:][~mine]
+        self.exact.append(len(self.nodes))
+        self.nodes.append(tuple(roots))
+        return self.leaves + len(self.nodes) - 1
+
+
+def _ends_alone(held: int, groups: dict[int, list[int]], sizes: list[int]) -> bool:
+    """Whether leaves of those sizes lie in trees of their own, which lose all of themselves and nothing of each other."""
+    return all(size > held and len(groups[size]) % (size - held) == 0 for size in sizes)
 
 
 def _cuts(first: int, last: int) -> list[int]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from tcu.formats.format import get_format
 from tcu.formats.scalar import ROUNDINGS
-from tcu.plan.tree import Additions, Blocks, TreeOperation, TreeStep
+from tcu.plan.tree import Additions, Blocks, ExactAddition, TreeOperation, TreeStep
 from tcu.probes.black_box import BlackBox
 from tcu.probes.inputs import DECIDING, Question, near_zero, ordinary, pair
 from tcu.probes.mask_questions import Shape
@@ -26,17 +26,21 @@ __all__ = ["unit_candidates", "unit_questions"]
 Values = npt.NDArray[Any]
 Agrees = Callable[[TreeStep], bool]
 
+_ROWS = 24
+"""Sums, or dot products, of one question."""
 _OPERANDS = ("binary16", "bfloat16", "tf32", "e4m3", "e5m2")
 _OUTPUTS = ("binary32", "binary16")
+_KEPT = 13
+"""Fraction bits that some units keep of a result; where answers do not show them, no others are tried."""
 _FLOORS = {"binary32": -133, "binary16": -21}
 """Of the units in the catalogue."""
 
 
 @dataclass(frozen=True)
 class _Role:
-    """What a node is: a block of a unit, or an addition of two results."""
+    """What a node is: a block of a unit, an addition of two results, or an exact sum of them."""
 
-    block: bool
+    kind: Literal["block", "addition", "exact"]
     inputs: tuple[int, ...]
     carried: bool
 
@@ -49,7 +53,7 @@ def unit_questions(box: BlackBox, rng: np.random.Generator) -> tuple[list[Any], 
     )
     if box.input.bits == 64:
         return [], []
-    rows, columns = (m, n) if box.kind == "matmul" else (64, 1)
+    rows, columns = (m, n) if box.kind == "matmul" else (_ROWS, 1)
     wide: list[tuple[Callable[..., Question], int]] = [(ordinary, 8), (pair, 4)]
     near = [(near_zero, 6), *((kind, 2) for kind, _ in DECIDING)]
     return tuple(  # type: ignore[return-value]
@@ -80,7 +84,7 @@ def unit_candidates(
     for operand, output in itertools.product(operands, outputs):
         for block, roles in _roles(shape, box.products):
             for wide in dict.fromkeys((output, "binary32", "binary64")):
-                if wide != output and all(role.block for role in roles):
+                if wide != output and all(role.kind != "addition" for role in roles):
                     break
 
                 def step(row: AlignedSum, roles=roles, operand=operand, output=output, wide=wide) -> TreeStep:  # type: ignore[no-untyped-def]
@@ -96,8 +100,10 @@ def _step(
 ) -> TreeStep:  # fmt: skip
     def choose(number: int, _: tuple[int, ...]) -> tuple[TreeOperation, Sequence[int]]:
         role = roles[number]
-        if role.block:
+        if role.kind == "block":
             return Blocks(operand, output, row, role.carried), role.inputs
+        if role.kind == "exact":
+            return ExactAddition("binary64"), role.inputs
         return Additions(wide), role.inputs
 
     return step_of(box.n, box.products, leaves, nodes_of(shape, choose))
@@ -110,18 +116,23 @@ def _roles(shape: Shape, products: bool) -> Iterator[tuple[int, list[_Role]]]:
     roles: list[_Role] = []
     for children in shape.nodes:
         sizes.append(sum(sizes[value] for value in children))
+        if len(roles) in shape.exact:
+            roles.append(_Role("exact", children, False))
+            continue
         nodes = [value for value in children if value >= n]
         added = [value for value in children if value < n]
         if not added and len(nodes) == 2:
-            roles.append(_Role(False, children, False))
+            roles.append(_Role("addition", children, False))
             continue
         if products and len(nodes) > 1:
             return
         carried = _carried(nodes, sizes, bool(added))
         rest = [value for value in children if value != carried]
-        roles.append(_Role(True, tuple(rest if carried is None else [carried, *rest]), carried is not None))
-    counts = [len(role.inputs) - 1 for role in roles if role.block and role.carried]
-    begins = [len(role.inputs) for role in roles if role.block and not role.carried]
+        roles.append(
+            _Role("block", tuple(rest if carried is None else [carried, *rest]), carried is not None)
+        )
+    counts = [len(role.inputs) - 1 for role in roles if role.kind == "block" and role.carried]
+    begins = [len(role.inputs) for role in roles if role.kind == "block" and not role.carried]
     block = max([*counts, *begins], default=1)
     if block <= MAX_BLOCK:
         yield block, roles
@@ -129,7 +140,7 @@ def _roles(shape: Shape, products: bool) -> Iterator[tuple[int, list[_Role]]]:
         # One product at a time: what looks like a block of two is one product after another.
         yield 1, roles
         turned = [
-            replace(role, inputs=role.inputs[::-1]) if not role.carried and role.block else role
+            replace(role, inputs=role.inputs[::-1]) if role.kind == "block" and not role.carried else role
             for role in roles
         ]
         yield 1, turned
@@ -188,7 +199,8 @@ def _searched(
 def _widths(full: int, seen: int | None) -> Iterator[tuple[int, int]]:
     """(output fraction bits, F) that may be; a number comes back with the smaller of the two."""
     for both in itertools.product(range(full, 4, -1), range(MAX_FRACTION_BITS, 4, -1)):
-        if seen is None or min(both) == seen or (seen == full == both[0] and both[1] >= seen):
+        unseen = seen is None and both[0] in (full, _KEPT)
+        if unseen or min(both) == seen or (seen == full == both[0] and both[1] >= seen):
             yield both
 
 
