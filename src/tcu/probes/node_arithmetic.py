@@ -173,12 +173,14 @@ def _uniform(box: BlackBox, shape: Shape, leaves: Leaves) -> Iterator[TreeStep]:
             box.n,
             box.products,
             leaves,
-            nodes_of(shape, _by_leaf(box.n, [name] * len(shape.nodes), [False] * box.n)),
+            nodes_of(shape, _by_leaf(box.n, [name] * len(shape.nodes), [False] * box.n, shape.exact)),
         )
         if box.products and shape.nodes:
             fused = [True] * box.n
             formats = [name] * len(shape.nodes)
-            yield step_of(box.n, box.products, leaves, nodes_of(shape, _by_leaf(box.n, formats, fused)))
+            yield step_of(
+                box.n, box.products, leaves, nodes_of(shape, _by_leaf(box.n, formats, fused, shape.exact))
+            )
 
 
 def _measured(box: BlackBox, shape: Shape, leaves: Leaves) -> Iterator[TreeStep]:
@@ -188,7 +190,9 @@ def _measured(box: BlackBox, shape: Shape, leaves: Leaves) -> Iterator[TreeStep]
     for root in rooted:  # wider than the result it cannot be seen
         formats = [*measured[:-1], root]
         fused = _measured_fusion(box, shape, formats) if box.products else [False] * box.n
-        yield step_of(box.n, box.products, leaves, nodes_of(shape, _by_leaf(box.n, formats, fused)))
+        yield step_of(
+            box.n, box.products, leaves, nodes_of(shape, _by_leaf(box.n, formats, fused, shape.exact))
+        )
 
 
 def _compensated(box: BlackBox, shape: Shape, leaves: Leaves) -> Iterator[TreeStep]:
@@ -203,11 +207,13 @@ def _compensated(box: BlackBox, shape: Shape, leaves: Leaves) -> Iterator[TreeSt
             yield step_of(box.n, box.products, leaves, (TreeNode(Compensated(name, "kahan"), tuple(inputs)),))
 
 
-def _by_leaf(n: int, formats: Sequence[str], fused: Sequence[bool]) -> Chooser:
+def _by_leaf(n: int, formats: Sequence[str], fused: Sequence[bool], exact: frozenset[int]) -> Chooser:
     """Additions, but FMAs where a leaf is fused onto something else."""
 
     def choose(number: int, children: tuple[int, ...]) -> tuple[TreeOperation, Sequence[int]]:
         name = formats[number]
+        if number in exact:
+            return ExactAddition("binary64"), children
         ordered = sorted(children, key=lambda value: (value < n, value))  # nodes first, then leaves
         last = ordered[-1]
         if len(ordered) == 2 and ordered[0] < n and not fused[last]:

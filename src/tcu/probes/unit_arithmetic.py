@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tcu.formats.format import get_format
 from tcu.formats.scalar import ROUNDINGS
-from tcu.plan.tree import Additions, Blocks, ExactAddition, TreeOperation, TreeStep
+from tcu.plan.tree import Additions, Blocks, ExactAddition, TreeNode, TreeOperation, TreeStep
 from tcu.probes.black_box import BlackBox
 from tcu.probes.inputs import DECIDING, Question, near_zero, ordinary, pair
 from tcu.probes.mask_questions import Shape
@@ -79,34 +79,52 @@ def unit_candidates(
     operands = [leaves.operand] if leaves.operand in _OPERANDS else []
     if not box.products and leaves.operand == "binary32":
         operands = ["tf32", "binary16", "bfloat16"]  # numbers that only further levels round
-    seen = _seen(box)
     outputs = sorted(_OUTPUTS, key=lambda name: name != box.output.name)
-    for operand, output in itertools.product(operands, outputs):
-        for block, roles in _roles(shape, box.products):
-            for wide in dict.fromkeys((output, "binary32", "binary64")):
-                if wide != output and all(role.kind != "addition" for role in roles):
-                    break
+    ways = [
+        _Way(box, shape, leaves, operand, output, wide, block, tuple(roles), closing)
+        for operand, output in itertools.product(operands, outputs)
+        for block, roles in _roles(shape, box.products)
+        for wide in (output, *(name for name in ("binary32", "binary64") if name != output))
+        for closing in ((False,) if box.products else (False, True))
+        if wide == output or any(role.kind == "addition" for role in roles)
+    ]
+    for way in ways:
+        yield from _of_catalogue(way)
+    seen = _seen(box)
+    for way in ways:
+        if not way.closing:
+            yield from _searched(way, seen, ordinary_agrees, agrees)
 
-                def step(row: AlignedSum, roles=roles, operand=operand, output=output, wide=wide) -> TreeStep:  # type: ignore[no-untyped-def]
-                    return _step(box, shape, leaves, roles, row, operand, output, wide)
 
-                yield from _of_catalogue(step, block, operand, output)
-                yield from _searched(step, block, operand, output, seen, ordinary_agrees, agrees)
+@dataclass(frozen=True)
+class _Way:
+    """All but the parameters of the blocks."""
 
+    box: BlackBox
+    shape: Shape
+    leaves: Leaves
+    operand: str
+    output: str
+    wide: str
+    """Format of additions outside the unit."""
+    block: int
+    roles: tuple[_Role, ...]
+    closing: bool
+    """Whether the sum goes through the unit once more, alone, as where every level is a product with a matrix of ones."""
 
-def _step(
-    box: BlackBox, shape: Shape, leaves: Leaves, roles: Sequence[_Role], row: AlignedSum, operand: str, output: str,
-    wide: str,
-) -> TreeStep:  # fmt: skip
-    def choose(number: int, _: tuple[int, ...]) -> tuple[TreeOperation, Sequence[int]]:
-        role = roles[number]
-        if role.kind == "block":
-            return Blocks(operand, output, row, role.carried), role.inputs
-        if role.kind == "exact":
-            return ExactAddition("binary64"), role.inputs
-        return Additions(wide), role.inputs
+    def step(self, row: AlignedSum) -> TreeStep:
+        def choose(number: int, _: tuple[int, ...]) -> tuple[TreeOperation, Sequence[int]]:
+            role = self.roles[number]
+            if role.kind == "block":
+                return Blocks(self.operand, self.output, row, role.carried), role.inputs
+            if role.kind == "exact":
+                return ExactAddition("binary64"), role.inputs
+            return Additions(self.wide), role.inputs
 
-    return step_of(box.n, box.products, leaves, nodes_of(shape, choose))
+        n, nodes = self.box.n, nodes_of(self.shape, choose)
+        if self.closing:
+            nodes = (*nodes, TreeNode(Blocks(self.operand, self.output, row, False), (n + len(nodes) - 1,)))
+        return step_of(n, self.box.products, self.leaves, nodes)
 
 
 def _roles(shape: Shape, products: bool) -> Iterator[tuple[int, list[_Role]]]:
@@ -157,41 +175,43 @@ def _carried(nodes: list[int], sizes: list[int], beside_leaves: bool) -> int | N
     return largest if beside_leaves or sizes[largest] > max(others) else None
 
 
-def _of_catalogue(
-    step: Callable[[AlignedSum], TreeStep], block: int, operand: str, output: str
-) -> Iterator[TreeStep]:
+def _of_catalogue(way: _Way) -> Iterator[TreeStep]:
     """The arithmetics that units of the catalogue have, those of the same formats first."""
     found: dict[AlignedSum, bool] = {}
     for unit in reversed(CATALOGUE.values()):
         for row in unit.instructions:
-            if isinstance(row.arithmetic, AlignedSum) and row.output == output:
-                plain = replace(row.arithmetic, block=block, order=None, late_c=False)
-                found[plain] = found.get(plain, False) or row.a == operand
+            if isinstance(row.arithmetic, AlignedSum) and row.output == way.output:
+                plain = replace(row.arithmetic, block=way.block, order=None, late_c=False)
+                found[plain] = found.get(plain, False) or row.a == way.operand
     for arithmetic in sorted(found, key=lambda each: not found[each]):
-        yield step(arithmetic)
+        yield way.step(arithmetic)
 
 
-def _searched(
-    step: Callable[[AlignedSum], TreeStep], block: int, operand: str, output: str, seen: int | None,
-    ordinary_agrees: Agrees, agrees: Agrees,
-) -> Iterator[TreeStep]:  # fmt: skip
+def _searched(way: _Way, seen: int | None, ordinary_agrees: Agrees, agrees: Agrees) -> Iterator[TreeStep]:
     """Any aligned sum: alignment and rounding on ordinary numbers first, then what happens near zero."""
-    full = get_format(output).fraction_bits
-    usual = _FLOORS[output]
+    full = get_format(way.output).fraction_bits
+    usual = _FLOORS[way.output]
     rows = (
         AlignedSum(
-            block, fraction, rounding, usual, None if kept == full else kept, normalized_products=normalized
+            way.block,
+            fraction,
+            rounding,
+            usual,
+            None if kept == full else kept,
+            normalized_products=normalized,
         )
         for kept, fraction in _widths(full, seen)
         for rounding, normalized in itertools.product(ROUNDINGS, (False, True))
     )
-    survivors = [row for row in rows if ordinary_agrees(step(row))]
-    lowest = max(2 * get_format(operand).emin - 30, -300)
+    survivors = [row for row in rows if ordinary_agrees(way.step(row))]
+    lowest = max(2 * get_format(way.operand).emin - 30, -300)
     floors = dict.fromkeys([usual, None, *range(0, lowest, -1)])
     for row, flush_in, flush_out, floor in itertools.product(
         sorted(survivors, key=_plainness), (False, True), (False, True), floors
     ):
-        candidate = step(replace(row, exponent_floor=floor, flush_inputs=flush_in, flush_outputs=flush_out))
+        candidate = way.step(
+            replace(row, exponent_floor=floor, flush_inputs=flush_in, flush_outputs=flush_out)
+        )
         if agrees(candidate):
             yield candidate
 
