@@ -5,6 +5,7 @@ from tcu.plan.bounds import scan_error_bound as scan_error_bound
 from tcu.plan.cost import ModelledTime as ModelledTime
 from tcu.plan.cost import modelled_time as modelled_time
 from tcu.plan.dot import make_dot_plan as make_dot_plan
+from tcu.plan.load import load_plan as load_plan
 from tcu.plan.plan import AddStep as AddStep
 from tcu.plan.plan import FmaStep as FmaStep
 from tcu.plan.plan import MmaStep as MmaStep

@@ -95,7 +95,7 @@ def candidates(evidence: Evidence, shape: Shape) -> Iterator[TreeStep]:
     box = evidence.box
     leaves = _leaves(box)
     yield from evidence.surviving(_all_candidates(box, shape, leaves), leaves)
-    if box.input.bits < 64 and shape.nodes:
+    if box.input.bits < 64 and shape.nodes and (box.products or not shape.is_binary):
         wide, near = evidence.of_units
         zeros = leaves.zeros
 
@@ -188,7 +188,33 @@ def _measured(box: BlackBox, shape: Shape, leaves: Leaves) -> Iterator[TreeStep]
     measured = _measured_formats(box, shape)
     rooted = dict.fromkeys([measured[-1], *_IEEE]) if measured else {}
     for root in rooted:  # wider than the result it cannot be seen
-        formats = [*measured[:-1], root]
+        yield from _with_fusion(box, shape, leaves, [*measured[:-1], root])
+    if (widened := _widened(shape, measured)) != measured:
+        yield from _with_fusion(box, shape, leaves, widened)
+
+
+def _widened(shape: Shape, formats: list[str]) -> list[str]:
+    """The formats if what a narrower addition takes was wide until then, which measuring cannot tell."""
+    n, found = shape.leaves, list(formats)
+
+    def digits(name: str) -> int:
+        return get_format(name).precision
+
+    parents = {value: number for number, node in enumerate(shape.nodes) for value in node}
+    for number, node in enumerate(shape.nodes):
+        widest = max((found[value - n] for value in node if value >= n), key=digits, default=found[number])
+        parent = parents.get(number + n)
+        if (
+            parent is not None
+            and formats[parent] == formats[number]
+            and digits(widest) > digits(formats[number])
+        ):
+            found[number] = widest
+    return found
+
+
+def _with_fusion(box: BlackBox, shape: Shape, leaves: Leaves, formats: list[str]) -> Iterator[TreeStep]:
+    if shape.nodes:
         fused = _measured_fusion(box, shape, formats) if box.products else [False] * box.n
         yield step_of(
             box.n, box.products, leaves, nodes_of(shape, _by_leaf(box.n, formats, fused, shape.exact))
