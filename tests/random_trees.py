@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tcu.formats import get_format
 from tcu.model.definition import dot
+from tcu.model.mma import multiply_accumulate
 from tcu.units import AlignedSum, Instruction
 
 Numbers = npt.NDArray[Any]
@@ -26,11 +27,12 @@ WIDER = {
 
 
 def random_tree(rng: np.random.Generator, leaves: Sequence[int], formats: Sequence[str]) -> Tree:
-    """Any way to put brackets: cut anywhere, or into lanes; a format of its own here and there."""
+    """Any way to put brackets: cut anywhere, or into lanes; of ``formats``, the narrowest first, wider ones come later."""
     if len(leaves) == 1:
         return int(leaves[0])
     style = rng.random()
     name = str(rng.choice(formats))
+    inner = formats[: formats.index(name) + 1] if rng.random() < 0.5 else [name]
     if style < 0.3:
         return name, [int(leaf) for leaf in leaves]
     if style < 0.5 and len(leaves) > 3:
@@ -43,7 +45,6 @@ def random_tree(rng: np.random.Generator, leaves: Sequence[int], formats: Sequen
     else:
         cut = int(rng.integers(1, len(leaves)))
         parts = [leaves[:cut], leaves[cut:]]
-    inner = formats if rng.random() < 0.5 else [name]
     return name, [random_tree(rng, part, inner) for part in parts]
 
 
@@ -69,32 +70,43 @@ def sum_of(tree: Tree, output: str) -> Callable[[Numbers], Any]:
     return random_sum
 
 
-def split_product(row: Instruction, chains: Sequence[Sequence[int]], pair: bool) -> Callable[[Numbers, Numbers], Numbers]:
-    """Dot products by the definition: chains of blocks side by side, added by IEEE additions, in turn or in pairs."""
+Multiply = Callable[[Numbers, Numbers, Numbers, Instruction], Numbers]
+
+
+def by_definition(a: Numbers, b: Numbers, c: Numbers, row: Instruction) -> Numbers:
+    """D = A·B + C by the definition in Python integers."""
+    x = a.view(get_format(row.a).code_dtype) >> get_format(row.a).storage_shift
+    y = b.view(get_format(row.b).code_dtype) >> get_format(row.b).storage_shift
     output = get_format(row.output)
+    codes = np.empty(c.shape, output.code_dtype)
+    for i, j in np.ndindex(c.shape):
+        codes[i, j] = dot(
+            x[i].tolist(), y[:, j].tolist(), int(c[i, j : j + 1].view(output.code_dtype)[0]), row
+        )
+    return codes.view(output.dtype)
 
-    def product(a: Numbers, b: Numbers) -> Numbers:
-        found = np.empty((len(a), b.shape[1]), output.dtype)
-        x = a.view(get_format(row.a).code_dtype) >> get_format(row.a).storage_shift
-        y = b.view(get_format(row.b).code_dtype) >> get_format(row.b).storage_shift
-        for i, j in np.ndindex(found.shape):
-            sums = []
-            for chain in chains:
-                code = 0
-                for at in range(0, len(chain), row.k):
-                    ks = chain[at : at + row.k]
-                    code = dot(x[i, ks].tolist(), y[ks, j].tolist(), code, row)
-                sums.append(np.array([code], output.code_dtype).view(output.dtype)[0])
-            with np.errstate(all="ignore"):
-                while pair and len(sums) > 1:
-                    sums = [sums[at] + sums[at + 1] if at + 1 < len(sums) else sums[at] for at in range(0, len(sums), 2)]
-                total = sums[0]
-                for each in sums[1:]:
-                    total = output.dtype.type(total + each)
-            found[i, j] = total
-        return found
 
-    return product
+def split_product(
+    row: Instruction, chains: Sequence[Sequence[int]], pairs: bool, multiply: Multiply = multiply_accumulate
+) -> Callable[[Numbers, Numbers], Numbers]:
+    """A·B by chains of instructions side by side over parts of K, added by IEEE additions in turn or in pairs."""
+    kind = get_format(row.output).dtype.type
+
+    def random_product(a: Numbers, b: Numbers) -> Numbers:
+        zeros = np.zeros((len(a), b.shape[1]), kind)
+        sums = [
+            multiply(np.ascontiguousarray(a[:, list(ks)]), np.ascontiguousarray(b[list(ks)]), zeros, row)
+            for ks in chains
+        ]
+        with np.errstate(all="ignore"):
+            while pairs and len(sums) > 1:
+                sums = [sum(sums[at + 1 : at + 2], sums[at]) for at in range(0, len(sums), 2)]
+            total = sums[0]
+            for each in sums[1:]:
+                total = total + each
+        return np.asarray(total, kind)
+
+    return random_product
 
 
 def random_arithmetic(rng: np.random.Generator, output: str) -> AlignedSum:

@@ -71,8 +71,9 @@ def _magnitudes(fmt: Format, products: bool) -> list[_Magnitudes]:
         if fmt.name != "bfloat16":
             found.append(_Magnitudes(top, top, bottom, bottom))
             found.append(_Magnitudes(top, top, fmt.min_normal, fmt.min_normal))
-            # For results of binary16, whose range is 2^-24 to 2^16.
+            # For results of binary16, whose range is 2^-24 to 2^16, and which may have no subnormals.
             found.append(_Magnitudes(2.0**8, 2.0**7, max(bottom, 2.0**-12), max(bottom, 2.0**-12)))
+            found.append(_Magnitudes(2.0**8, 2.0**7, max(bottom, 2.0**-7), max(bottom, 2.0**-7)))
     return found
 
 

@@ -45,24 +45,33 @@ class Questions:
 
     def __init__(self, box: BlackBox, asked: Iterable[tuple[Values, Values | None]]) -> None:
         self.box = box
-        rows, columns = _SEEN
-        self.known = []
+        self.known: list[tuple[Values, Values | None, Values]] = []
+        self.best = -1.0
+        self.closest: TreeStep | None = None
+        """The tree with the most right answers, of those that were wrong."""
         for x, y in asked:
-            answer = box(x, y)
-            if box.kind == "matmul":
-                assert y is not None
-                x, y, answer = x[:, :rows], y[..., :columns], answer[:, :, :rows, :columns]
-            self.known.append((x, y, answer))
+            self.add(x, y, box(x, y))
 
     def agree(self, step: TreeStep) -> bool:
         """Whether a tree is never wrong."""
         for index, (x, y, answer) in enumerate(self.known):
             with np.errstate(all="ignore"):
                 found = rounded(evaluate_tree(step, x, y), self.box.output)
-            if not same_bits(found, answer).all():
+            same = same_bits(found, answer)
+            if not same.all():
                 self.known.insert(0, self.known.pop(index))
+                if (share := float(same.mean())) > self.best:
+                    self.best, self.closest = share, step
                 return False
         return True
+
+    def add(self, x: Values, y: Values | None, answer: Values) -> None:
+        """A question that was asked elsewhere, which comes first from now on."""
+        if self.box.kind == "matmul":
+            assert y is not None
+            rows, columns = _SEEN
+            x, y, answer = x[:, :rows], y[..., :columns], answer[:, :, :rows, :columns]
+        self.known.insert(0, (x, y, answer))
 
 
 class Evidence:
@@ -275,7 +284,9 @@ def _measured_formats(box: BlackBox, shape: Shape) -> list[str]:
     found = [""] * len(shape.nodes)
     open_nodes = np.arange(len(shape.nodes))
     names = sorted(digits)
+    widest = ""
     for place, precision in enumerate(names):
+        widest = digits[precision]
         if not open_nodes.size or place == len(names) - 1:
             break
         # The smallest number that the next narrower format would lose.
@@ -283,7 +294,7 @@ def _measured_formats(box: BlackBox, shape: Shape) -> list[str]:
         one = 1.0
         if box.input.emax < 20:
             one, small = 2.0**box.input.emax, small * 2.0**box.input.emax
-        if small < box.input.min_subnormal:
+        if small < box.input.min_subnormal:  # a format in which the masks would have lost nothing
             break
         survived: list[bool] = []
         size = max(1, _NUMBERS // n)
@@ -302,7 +313,6 @@ def _measured_formats(box: BlackBox, shape: Shape) -> list[str]:
             if not wide:
                 found[number] = digits[precision]
         open_nodes = open_nodes[np.array(survived, bool)]
-    widest = digits[names[-1]]
     return [name or widest for name in found]
 
 

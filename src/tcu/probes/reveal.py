@@ -184,10 +184,22 @@ def reveal(
     return _Search(box, np.random.default_rng(seed), outputs, progress or (lambda _: None)).run()
 
 
+@dataclass(frozen=True)
+class _Compared:
+    """A plan beside fresh results."""
+
+    plan: Plan
+    results: int
+    different: int = 0
+    wrong: tuple[Values, Values | None, tuple[int, ...]] | None = None
+    """The arrays, and where the first different result is."""
+
+
 class _Search:
     def __init__(self, box: BlackBox, rng: np.random.Generator, outputs: int, progress: Progress) -> None:
         self.box, self.rng, self.outputs, self.progress = box, rng, outputs, progress
-        self.refuted: Revealed | None = None
+        self.refuted: _Compared | None = None
+        self.closest: TreeStep | None = None
 
     def run(self) -> Revealed:
         self.progress("does it repeat itself")
@@ -199,14 +211,26 @@ class _Search:
         for in_full in (False, True):
             try:
                 for step in self._steps(in_full):
-                    found = self._verified(step)
-                    if found.verdict == "reproduced":
-                        return found
-                    if self.refuted is None or found.compared > self.refuted.compared:
+                    found = self._compared(self._plan(step))
+                    if found.wrong is None:
+                        text = f"{found.results:,} fresh results, none different"
+                        return self._found("reproduced", found.plan, text, found.results)
+                    if self.refuted is None or found.results > self.refuted.results:
                         self.refuted = found
             except NotATree as error:
                 why = str(error)
-        return self.refuted or self._found("outside", None, why)
+        return self._outside(why)
+
+    def _outside(self, why: str) -> Revealed:
+        """The best plan that was found, and where it goes wrong."""
+        refuted = self.refuted
+        if refuted is None and self.closest is not None:
+            refuted = self._compared(self._plan(self.closest))
+        if refuted is None or refuted.wrong is None:
+            return self._found("outside", None, why)
+        text = f"the best plan differs on {refuted.different:,} of {refuted.results:,} fresh results"
+        example = _shrunk(self.box, refuted.plan, *refuted.wrong)
+        return self._found("outside", refuted.plan, text, refuted.results, refuted.different, example)
 
     def _repeats_itself(self) -> bool:
         """The same bits again, on masks too, where a change of order shows most."""
@@ -227,18 +251,19 @@ class _Search:
             masks = masks_for(box)
             shape = None if masks is None else find_shape(masks, range(box.n), in_full=in_full)
         self.progress("the arithmetic at the nodes")
-        evidence = Evidence(box, self.rng)
+        evidence = self.evidence = Evidence(box, self.rng)
         yield from exact_candidates(evidence) if shape is None else candidates(evidence, shape)
+        self.closest = self.closest or evidence.general.closest
 
     def _plan(self, step: TreeStep) -> Plan:
         box = self.box
         parts = (Part(0, box.n, (step,)),)
         return Plan(box.n, box.input.name, "revealed", None, 0, parts, (), box.output.name, VERSIONS["tree"])
 
-    def _verified(self, step: TreeStep) -> Revealed:
-        """The plan against fresh results."""
+    def _compared(self, plan: Plan) -> _Compared:
+        """The plan against fresh results, until one is different, which other plans must then answer, too."""
         self.progress("fresh inputs")
-        box, plan = self.box, self._plan(step)
+        box = self.box
         m, n, k = box.shape
         each = m * n * box.results
         size = max(1, _BATCH // (k * max(m, n)))
@@ -250,10 +275,9 @@ class _Search:
             compared += same.size
             if not same.all():
                 wrong = np.argwhere(~same)
-                example = _shrunk(box, plan, x, y, tuple(int(i) for i in wrong[0]))
-                text = f"the best plan differs on {len(wrong):,} of {compared:,} fresh results"
-                return self._found("outside", plan, text, compared, len(wrong), example)
-        return self._found("reproduced", plan, f"{compared:,} fresh results, none different", compared)
+                self.evidence.general.add(x, y, answer)
+                return _Compared(plan, compared, len(wrong), (x, y, tuple(int(i) for i in wrong[0])))
+        return _Compared(plan, compared)
 
     def _found(
         self, verdict: Verdict, plan: Plan | None, text: str, compared: int = 0, different: int = 0,

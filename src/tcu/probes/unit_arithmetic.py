@@ -90,7 +90,7 @@ def unit_candidates(
     ]
     for way in ways:
         yield from _of_catalogue(way)
-    seen = _seen(box)
+    seen = _seen(box, shape)
     for way in ways:
         if not way.closing:
             yield from _searched(way, seen, ordinary_agrees, agrees)
@@ -190,6 +190,8 @@ def _of_catalogue(way: _Way) -> Iterator[TreeStep]:
 def _searched(way: _Way, seen: int | None, ordinary_agrees: Agrees, agrees: Agrees) -> Iterator[TreeStep]:
     """Any aligned sum: alignment and rounding on ordinary numbers first, then what happens near zero."""
     full = get_format(way.output).fraction_bits
+    if full > way.box.output.fraction_bits:
+        seen = None
     usual = _FLOORS[way.output]
     rows = (
         AlignedSum(
@@ -200,7 +202,7 @@ def _searched(way: _Way, seen: int | None, ordinary_agrees: Agrees, agrees: Agre
             None if kept == full else kept,
             normalized_products=normalized,
         )
-        for kept, fraction in _widths(full, seen)
+        for kept, fraction in _widths(full, None if seen is None else min(seen, full))
         for rounding, normalized in itertools.product(ROUNDINGS, (False, True))
     )
     survivors = [row for row in rows if ordinary_agrees(way.step(row))]
@@ -224,16 +226,16 @@ def _widths(full: int, seen: int | None) -> Iterator[tuple[int, int]]:
             yield both
 
 
-def _seen(box: BlackBox) -> int | None:
-    """Bits behind the first that come back of the sum of 1 and a smaller number; None where the result has fewer."""
-    if box.n < 2 or box.output.fraction_bits < get_format("binary32").fraction_bits:
-        return None
-    bits = np.arange(1, get_format("binary32").fraction_bits + 1)
+def _seen(box: BlackBox, shape: Shape) -> int | None:
+    """Bits behind the first that come back of the sum of 1 and a smaller number; None where no elements show it."""
+    bits = np.arange(1, min(box.output.fraction_bits, get_format("binary32").fraction_bits) + 1)
     scale = 2.0 ** max(0, min(box.input.emax - 1, 8) if box.input.bits <= 16 else 0)
     lines = np.zeros((bits.size, box.n))
-    lines[:, 0], lines[:, 1] = scale, scale * 2.0**-bits
-    exact = lines[:, 1] >= box.input.min_subnormal
-    back = box.lines(lines) == lines[:, 0] + lines[:, 1]
+    small = scale * 2.0**-bits
+    first, second, *_ = shape.nodes[0]  # leaves that meet in one block
+    lines[:, first], lines[:, second] = scale, small
+    exact = small >= box.input.min_subnormal
+    back = box.lines(lines) == scale + small
     known = np.flatnonzero(~back[exact])
     return int(known[0]) if known.size else (int(bits[-1]) if exact.all() else None)
 
