@@ -46,7 +46,7 @@ def draw(rng: np.random.Generator, fmt: Format, output: Format, rows: int, n: in
     highest = min(fmt.emax, output.emax) - room
     lowest = fmt.emin - fmt.fraction_bits
     for number, kind in enumerate(kinds):
-        top = int(rng.integers(lowest + 1, max(highest, lowest + 2)))
+        top = int(rng.integers(lowest + 1, max(highest, lowest + 1) + 1))
         found[number] = _KINDS[kind](rng, fmt, n, min(top, highest), lowest)
     return found
 

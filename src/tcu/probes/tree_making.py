@@ -39,6 +39,8 @@ class _Chain:
 
     operation: TreeOperation
     inputs: list[int]
+    size: int
+    """Leaves of the last input."""
     of_leaves: bool
     """Whether all but the first input are leaves; a chain stays of leaves or of nodes, so that nodes look alike."""
 
@@ -58,6 +60,9 @@ def nodes_of(shape: Shape, choose: Chooser) -> tuple[TreeNode, ...]:
     made: list[TreeNode] = []
     place = list(range(n)) + [0] * len(shape.nodes)
     """Number of a value of the shape → that of the tree."""
+    sizes = [1] * n
+    for children in shape.nodes:
+        sizes.append(sum(sizes[value] for value in children))
     chains: dict[int, _Chain] = {}
     for number, (operation, inputs) in enumerate(chosen):
         added = [place[value] for value in inputs[1:]]
@@ -65,11 +70,12 @@ def nodes_of(shape: Shape, choose: Chooser) -> tuple[TreeNode, ...]:
         if chain is None:
             from_zero = isinstance(operation, Blocks) and not operation.carried
             rest = inputs if from_zero else inputs[1:]
-            chain = _Chain(operation, [place[inputs[0]], *added], all(value < n for value in rest))
+            chain = _Chain(operation, [place[inputs[0]], *added], 0, all(value < n for value in rest))
         else:
             chain.inputs += added
+        chain.size = sizes[inputs[-1]]
         parent = parents.get(number + n)
-        if parent is not None and _continues(chain, *chosen[parent], number + n, n):
+        if parent is not None and _continues(chain, *chosen[parent], number + n, sizes):
             chains[number + n] = chain
             continue
         made.append(TreeNode(chain.operation, tuple(chain.inputs)))
@@ -85,12 +91,17 @@ def _in_order(operation: TreeOperation, inputs: Sequence[int], n: int) -> tuple[
 
 
 def _continues(
-    chain: _Chain, operation: TreeOperation, inputs: Sequence[int], value: int, leaves: int
+    chain: _Chain, operation: TreeOperation, inputs: Sequence[int], value: int, sizes: Sequence[int]
 ) -> bool:
-    """Whether the parent of a chain's last value goes on adding to it by the same operation."""
+    """Whether the parent of a chain's last value goes on adding to it by the same operation.
+
+    What grows from addition to addition is a tree of halves, and no chain.
+    """
+    if inputs[0] != value or any(sizes[each] > chain.size for each in inputs[1:]):
+        return False
     first = chain.operation
     if isinstance(operation, Blocks) and isinstance(first, Blocks):
         same = operation.carried and replace(first, carried=True) == operation and chain.whole
     else:
         same = operation == first
-    return same and inputs[0] == value and all((each < leaves) == chain.of_leaves for each in inputs[1:])
+    return same and all((sizes[each] == 1) == chain.of_leaves for each in inputs[1:])
