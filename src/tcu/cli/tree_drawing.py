@@ -31,6 +31,8 @@ class _Drawing:
         """Of every value: its smallest leaf."""
         self.kind = [0] * step.leaves
         """The same number for values that are alike but for where they begin."""
+        self.drawn: dict[int, int] = {}
+        """Kinds that stand in the drawing already, and where they begin there."""
         kinds: dict[tuple[object, ...], int] = {}
         for node in step.nodes:
             start = min(self.first[value] for value in node.inputs)
@@ -48,6 +50,10 @@ class _Drawing:
         what = str(node.operation)
         if all(value < leaves for value in node.inputs):
             yield f"{what}: {self._leaves(node.inputs)}{self._how(root)}"
+            return
+        begun = self.drawn.setdefault(self.kind[root], self.first[root])
+        if begun != self.first[root]:
+            yield f"the same as from {begun:,} on, {self.first[root] - begun:,} on"
             return
         yield what + self._how(root)
         if level >= _MOST_LEVELS:

@@ -40,7 +40,7 @@ _DOUBLE = Instruction("mma", "binary64", "binary64", "binary64", (8, 8, 4), Fuse
 def evaluate_tree(step: TreeStep, x: Values, y: Values | None = None) -> npt.NDArray[np.float64]:
     """The values of the roots, which come first: (roots, rows) for x (rows, n).
 
-    Of products (roots, batch, M, N) for x (batch, M, n) and y (batch, n, N).
+    Of products (roots, batch, M, N) for x (batch, M, n) and y (batch, n, N); (1, batch, M, N) where there are regions.
     """
     x = _operands(x, step)
     if y is None:
@@ -53,7 +53,9 @@ def evaluate_tree(step: TreeStep, x: Values, y: Values | None = None) -> npt.NDA
     for where in _pieces(batch, m, max(1, _PIECE // ((step.leaves + len(step.nodes)) * max(n, 1)))):
         members, rows = where
         found[:, members, rows] = _Evaluation(step, x[members, rows], y[members]).roots()
-    return found
+    if step.regions is None:
+        return found
+    return np.take_along_axis(found, np.array(step.regions)[None, None], axis=0)
 
 
 def _pieces(batch: int, rows: int, size: int) -> Iterator[tuple[slice, slice]]:

@@ -121,6 +121,9 @@ class TreeStep:
     zero: Literal["kept", "first", "last"] = "kept"
     """Where +0 is added, which is seen only where all that is added is -0: to every leaf, to every root, or nowhere."""
 
+    regions: tuple[tuple[int, ...], ...] | None = None
+    """Of a product whose results are not all added up alike: which of the roots (0, 1, ...) is each result's, row by row."""
+
     def __post_init__(self) -> None:
         for number, node in enumerate(self.nodes, self.leaves):
             if len(node.inputs) < 1 or not all(0 <= value < number for value in node.inputs):
@@ -129,6 +132,10 @@ class TreeStep:
                 )
         if not all(0 <= root < self.leaves + len(self.nodes) for root in self.roots):
             raise ParameterError(f"a tree of {self.leaves} leaves and {len(self.nodes)} nodes lacks a root")
+        if self.regions is not None and not {root for row in self.regions for root in row} <= {
+            *range(len(self.roots))
+        }:
+            raise ParameterError(f"a result of a tree has none of its {len(self.roots)} roots")
         get_format(self.operand)
 
     @property

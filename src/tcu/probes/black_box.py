@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -37,6 +38,8 @@ class BlackBox:
     output: Format = field(init=False)
     asked: int = 0
     """Calls so far."""
+    seen: npt.NDArray[np.bool_] | None = None
+    """(M, N): the results of a product that are looked at; None: all."""
 
     def __post_init__(self) -> None:
         zeros = [self._given(np.zeros(shape, self.input.dtype)) for shape in self._shapes()]
@@ -87,22 +90,40 @@ class BlackBox:
             return found.reshape(1, -1, 1, 1)
         return found.reshape(len(x), -1).T
 
+    def looking_at(self, seen: npt.NDArray[np.bool_]) -> BlackBox:
+        """The same function, of which only some results count."""
+        return replace(self, seen=seen, asked=0)
+
+    def same(self, x: Values, y: Values) -> npt.NDArray[np.bool_]:
+        """Whether answers are the same, or nobody looks at them."""
+        return same_bits(x, y) if self.seen is None else same_bits(x, y) | ~self.seen
+
+    @cached_property
+    def _line(self) -> tuple[bool, npt.NDArray[np.int64], int]:
+        """(along a column?, the rows or columns of one line of results that are looked at, which line)"""
+        m, n, _ = self.shape
+        seen = np.ones((m, n), bool) if self.seen is None else self.seen
+        column, row = int(seen.sum(axis=0).argmax()), int(seen.sum(axis=1).argmax())
+        down, across = np.flatnonzero(seen[:, column]), np.flatnonzero(seen[row])
+        return (True, down, column) if down.size >= across.size else (False, across, row)
+
     def lines(self, x: Values, other: float = 1.0, result: int = 0) -> npt.NDArray[np.float64]:
         """One result for each line of x (count, n), every second factor being ``other``; M or N of them a call."""
         dtype = self.input.dtype
         if not self.products:
             return np.asarray(self(x.astype(dtype))[result])
         m, n, k = self.shape
-        together, found = max(m, n), np.empty(len(x))
-        for at in range(0, len(x), together):
-            count = min(together, len(x) - at)
-            lines = np.zeros((1, together, k), dtype)
-            lines[0, :count] = x[at : at + count]
-            constant = np.full((1, k, n) if m >= n else (1, m, k), other, dtype)
-            if m >= n:
-                found[at : at + count] = self(lines, constant)[0, 0, :count, 0]
+        down, places, line = self._line
+        found = np.empty(len(x))
+        for at in range(0, len(x), places.size):
+            here = places[: len(x) - at]
+            lines = np.zeros((1, m if down else n, k), dtype)
+            lines[0, here] = x[at : at + here.size]
+            constant = np.full((1, k, n) if down else (1, m, k), other, dtype)
+            if down:
+                found[at : at + here.size] = self(lines, constant)[0, 0, here, line]
             else:
-                found[at : at + count] = self(constant, lines.swapaxes(1, 2).copy())[0, 0, 0, :count]
+                found[at : at + here.size] = self(constant, lines.swapaxes(1, 2).copy())[0, 0, line, here]
         return found
 
     def _answer(self, *arrays: Values) -> Values:

@@ -32,6 +32,8 @@ _CHECKS = 4
 """Questions that a subtree must answer like the one of the same size that was asked in full."""
 
 
+_PAIRS = 16
+"""Pairs of any leaves that all results are asked about."""
 _RUN = 64
 """Neighbours that are all asked."""
 
@@ -96,9 +98,9 @@ class Masks:
         box, sizes = self.box, self.magnitudes
         m, n, k = box.shape
         self.asked += len(others)
-        if sizes.big_other == sizes.unit_other:
+        if self.constant:
             answers = np.empty(len(others))
-            size = max(1, _LINES // k, max(m, n) if box.products else 1)
+            size = max(1, _LINES // k)
             for at in range(0, len(others), size):
                 group = others[at : at + size]
                 lines = np.zeros((len(group), k), box.input.dtype)
@@ -121,6 +123,25 @@ class Masks:
             found = box(x.astype(box.input.dtype), y.astype(box.input.dtype))[0, 0]
             answers[at : at + len(group)] = np.diagonal(found)[: len(group)]
         return self._whole(answers)
+
+    @property
+    def constant(self) -> bool:
+        """Whether all second factors are the same, so that every column of a product has the same question."""
+        return self.magnitudes.big_other == self.magnitudes.unit_other
+
+    def of_all_results(self, rng: np.random.Generator) -> npt.NDArray[np.float64]:
+        """(questions, M, N): what every result of a product answers to some questions."""
+        box, sizes = self.box, self.magnitudes
+        m, n, k = box.shape
+        near = [(at, at + step) for at in (0, k // 2) for step in (1, 2, 3, 4, 8, 16, 32) if at + step < k]
+        far = [tuple(rng.choice(k, 2, replace=False).tolist()) for _ in range(_PAIRS)]
+        answers = []
+        for i, j in dict.fromkeys([*near, *far, (0, k - 1)]):
+            line = np.full(k, sizes.unit)
+            line[i], line[j] = sizes.big, -sizes.big
+            x, y = np.tile(line, (1, m, 1)), np.full((1, k, n), sizes.unit_other)
+            answers.append(box(x.astype(box.input.dtype), y.astype(box.input.dtype))[0, 0])
+        return np.stack(answers)
 
     def _whole(self, answers: npt.NDArray[np.float64]) -> Indices:
         counts = answers / self.magnitudes.quantum

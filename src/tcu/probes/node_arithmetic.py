@@ -45,6 +45,10 @@ class Questions:
 
     def __init__(self, box: BlackBox, asked: Iterable[tuple[Values, Values | None]]) -> None:
         self.box = box
+        seen = np.ones(box.shape[:2], bool) if box.seen is None else box.seen
+        self.rows = np.flatnonzero(seen.any(axis=1))[: _SEEN[0]]
+        self.columns = np.flatnonzero(seen[self.rows].any(axis=0))[: _SEEN[1]]
+        self.counts = seen[np.ix_(self.rows, self.columns)]
         self.known: list[tuple[Values, Values | None, Values]] = []
         self.best = -1.0
         self.closest: TreeStep | None = None
@@ -58,6 +62,8 @@ class Questions:
             with np.errstate(all="ignore"):
                 found = rounded(evaluate_tree(step, x, y), self.box.output)
             same = same_bits(found, answer)
+            if self.box.kind == "matmul":
+                same |= ~self.counts
             if not same.all():
                 self.known.insert(0, self.known.pop(index))
                 if (share := float(same.mean())) > self.best:
@@ -69,8 +75,8 @@ class Questions:
         """A question that was asked elsewhere, which comes first from now on."""
         if self.box.kind == "matmul":
             assert y is not None
-            rows, columns = _SEEN
-            x, y, answer = x[:, :rows], y[..., :columns], answer[:, :, :rows, :columns]
+            x, y = x[:, self.rows], y[..., self.columns]
+            answer = answer[:, :, self.rows[:, None], self.columns]
         self.known.insert(0, (x, y, answer))
 
 

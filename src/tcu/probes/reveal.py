@@ -9,7 +9,7 @@ returns every bit on fresh inputs that were made to tell plans apart.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -20,7 +20,7 @@ from tcu.formats.format import format_of, get_format
 from tcu.model.tree import evaluate_tree, rounded
 from tcu.plan.bounds import plan_error_bound
 from tcu.plan.plan import Part, Plan
-from tcu.plan.tree import TreeStep
+from tcu.plan.tree import TreeNode, TreeStep
 from tcu.plan.version import VERSIONS
 from tcu.probes.black_box import BlackBox, black_box, same_bits
 from tcu.probes.mask_questions import NotATree, Shape, find_shape, masks_for
@@ -38,6 +38,8 @@ _LEAST, _MOST, _NUMBERS = 300, 20_000, 1 << 25
 _BATCH = 1 << 20
 """Numbers that are drawn at a time."""
 _REPEATS = 6
+_MOST_REGIONS = 8
+"""Ways in which the results of one product may be added up."""
 _SHRINKING = 3000
 """Questions that a counterexample may cost."""
 
@@ -115,6 +117,10 @@ def predict(plan: Plan, *arrays: Any) -> Values:
         x, y = given
         if x.ndim not in (1, 2) or y.ndim not in (1, 2) or x.shape[-1] != plan.n or y.shape[0] != plan.n:
             raise ShapeError(f"arrays of shape {shapes}: the plan multiplies (M, {plan.n}) by ({plan.n}, N)")
+        if step.regions is not None and (x.shape[0], y.shape[-1]) != np.shape(step.regions):
+            raise ShapeError(
+                f"arrays of shape {shapes}: the plan is of results of shape {np.shape(step.regions)}"
+            )
         found = _results(plan, x.reshape(1, -1, plan.n), y.reshape(1, plan.n, -1))
         return np.asarray(found.reshape(x.shape[:-1] + y.shape[1:]))
     (x,) = given
@@ -207,19 +213,68 @@ class _Search:
             return self._found(
                 "not a fixed tree", None, "it does not return the same bits for the same inputs"
             )
+        regions = self._regions()
+        return self._one_tree() if len(regions) == 1 else self._several(regions)
+
+    def _regions(self) -> list[npt.NDArray[np.bool_]]:
+        """The results of a product that are added up alike, as far as some masks show."""
+        box = self.box
+        m, n, k = box.shape
+        everything = [np.ones((m, n), bool)]
+        if m * n == 1 or box.kind != "matmul" or k < 2:
+            return everything
+        masks = masks_for(box)
+        if masks is None or not masks.constant:
+            return everything
+        self.progress("are all results added up alike")
+        answers = masks.of_all_results(self.rng)
+        kinds, index = np.unique(answers.reshape(-1, m * n), axis=1, return_inverse=True)
+        return [(index == number).reshape(m, n) for number in range(kinds.shape[1])]
+
+    def _several(self, regions: list[npt.NDArray[np.bool_]]) -> Revealed:
+        """A tree for each region, and all of them together on fresh results."""
+        if len(regions) > _MOST_REGIONS:
+            return self._found("outside", None, f"its results are added up in {len(regions)} ways or more")
+        steps = []
+        for seen in regions:
+            part = _Search(
+                self.box.looking_at(seen), self.rng, -(-self.outputs // len(regions)), self.progress
+            )
+            found = part._one_tree()
+            self.box.asked += part.box.asked
+            if found.verdict != "reproduced":
+                return replace(found, asked=self.box.asked)
+            assert found.plan is not None
+            steps.append(tree_of(found.plan))
+        shared = {(step.operand, step.operand_rounding, step.product, step.zero) for step in steps}
+        if len(shared) > 1:
+            return self._found(
+                "outside", None, "its results differ in how elements, products or zeros are rounded"
+            )
+        self.evidence = Evidence(self.box, self.rng)
+        return self._judged(_joined(steps, regions)) or self._outside("")
+
+    def _one_tree(self) -> Revealed:
         why = "no arithmetic of the family at the tree's nodes agrees on every bit"
         for in_full in (False, True):
             try:
                 for step in self._steps(in_full):
-                    found = self._compared(self._plan(step))
-                    if found.wrong is None:
-                        text = f"{found.results:,} fresh results, none different"
-                        return self._found("reproduced", found.plan, text, found.results)
-                    if self.refuted is None or found.results > self.refuted.results:
-                        self.refuted = found
+                    reproduced = self._judged(step)
+                    if reproduced is not None:
+                        return reproduced
             except NotATree as error:
                 why = str(error)
         return self._outside(why)
+
+    def _judged(self, step: TreeStep) -> Revealed | None:
+        """The answer, if the tree is right on fresh results."""
+        found = self._compared(self._plan(step))
+        if found.wrong is None:
+            text = f"{found.results:,} fresh results, none different"
+            return self._found("reproduced", found.plan, text, found.results)
+        if self.refuted is None or found.results > self.refuted.results:
+            self.refuted = found
+        return None
 
     def _outside(self, why: str) -> Revealed:
         """The best plan that was found, and where it goes wrong."""
@@ -265,14 +320,14 @@ class _Search:
         self.progress("fresh inputs")
         box = self.box
         m, n, k = box.shape
-        each = m * n * box.results
+        each = (m * n if box.seen is None else int(box.seen.sum())) * box.results
         size = max(1, _BATCH // (k * max(m, n)))
         compared = 0
         for rows in batches(-(-self.outputs // each), min(size, 256)):
             x, y = rows_of(box, self.rng, rows)
             answer, expected = box(x, y), _results(plan, x, y)
-            same = same_bits(answer, expected)
-            compared += same.size
+            same = box.same(answer, expected)
+            compared += same.size if box.seen is None else rows * int(box.seen.sum())
             if not same.all():
                 wrong = np.argwhere(~same)
                 self.evidence.general.add(x, y, answer)
@@ -288,6 +343,24 @@ class _Search:
             box.name, box.kind, box.shape, box.output.name, verdict, plan, compared, different, example, box.asked,
             f"{verdict}: {text}",
         )  # fmt: skip
+
+
+def _joined(steps: list[TreeStep], regions: list[npt.NDArray[np.bool_]]) -> TreeStep:
+    """One step that has the trees of all regions."""
+    leaves, nodes, roots = steps[0].leaves, list(steps[0].nodes), [*steps[0].roots]
+    for step in steps[1:]:
+        shift = len(nodes)
+        for node in step.nodes:
+            moved = tuple(value if value < leaves else value + shift for value in node.inputs)
+            nodes.append(TreeNode(node.operation, moved))
+        roots += [root if root < leaves else root + shift for root in step.roots]
+    number = sum(place * seen.astype(np.int64) for place, seen in enumerate(regions))
+    return replace(
+        steps[0],
+        nodes=tuple(nodes),
+        roots=tuple(roots),
+        regions=tuple(map(tuple, np.asarray(number).tolist())),
+    )
 
 
 def _shrunk(
