@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tcu.plan.tree import Blocks, Compensated, ExactAddition, TreeStep
+from tcu.plan.tree import Blocks, Compensated, ExactAddition, TreeRegions, TreeStep
 
 __all__ = ["drawn_tree"]
 
@@ -12,12 +12,23 @@ _MOST_LINES = 60
 _MOST_LEVELS = 24
 
 
-def drawn_tree(step: TreeStep) -> list[str]:
+def drawn_tree(step: TreeStep | TreeRegions) -> list[str]:
     """The lines of the drawing, from the sum to its numbers."""
+    if isinstance(step, TreeRegions):
+        lines: list[str] = []
+        for number, tree in enumerate(step.trees):
+            results = [
+                (i, j) for i, row in enumerate(step.regions) for j, each in enumerate(row) if each == number
+            ]
+            lines += [
+                f"{len(results):,} results, from {list(results[0])} to {list(results[-1])}:",
+                *drawn_tree(tree),
+            ]
+        return lines
     drawing = _Drawing(step)
-    lines = [f"result {number}" * (len(step.roots) > 1) for number in range(len(step.roots))]
+    titles = [f"result {number}" * (len(step.roots) > 1) for number in range(len(step.roots))]
     found: list[str] = []
-    for title, root in zip(lines, step.roots, strict=True):
+    for title, root in zip(titles, step.roots, strict=True):
         found += [title] * bool(title) + list(drawing.lines(root))
         if len(found) > _MOST_LINES:
             return [*found[:_MOST_LINES], "..."]

@@ -15,7 +15,7 @@ from tcu.model import compiled, threads
 from tcu.model.mma import LANES, multiply_accumulate
 from tcu.model.tree import evaluate_tree
 from tcu.plan.plan import AddStep, FmaStep, MmaStep, Plan, Step, granularity, tile_order
-from tcu.plan.tree import TreeStep
+from tcu.plan.tree import TreeRegions, TreeStep
 from tcu.units.arithmetic import Unit
 from tcu.units.lookup import find_instruction
 
@@ -103,7 +103,7 @@ def run_steps(given: Any, steps: tuple[Step, ...], unit: Unit | None) -> npt.NDA
             numbers = multiply_groups(x, y, step)
         elif isinstance(step, MmaStep):
             numbers = _mma(numbers, step, unit)
-        elif isinstance(step, TreeStep):
+        elif isinstance(step, TreeStep | TreeRegions):
             numbers = _tree(numbers, step)
         else:
             numbers = _add(numbers, step)
@@ -190,7 +190,7 @@ def _add(numbers: npt.NDArray[Any], step: AddStep) -> npt.NDArray[Any]:
     return groups.reshape(-1)
 
 
-def _tree(given: Any, step: TreeStep) -> npt.NDArray[np.float64]:
+def _tree(given: Any, step: TreeStep | TreeRegions) -> npt.NDArray[np.float64]:
     """The results of each group of numbers, or of pairs, one group after another."""
     if step.products:
         x, y = (_padded(each, step.group).reshape(-1, step.group) for each in given)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from tcu.formats.format import get_format
 from tcu.model.execute import _order_array, multiply_tiles, run_steps
 from tcu.plan.plan import AddStep, FmaStep, MmaStep, Plan, Step
-from tcu.plan.tree import TreeStep
+from tcu.plan.tree import TreeRegions, TreeStep
 from tcu.plan.trim import trimmed
 from tcu.units.arithmetic import Unit
 
@@ -54,7 +54,7 @@ def row_width(plan: Plan) -> int:
 
 def _run(numbers: npt.NDArray[Any], steps: tuple[Step, ...], unit: Unit | None) -> npt.NDArray[Any]:
     for step in steps:
-        if isinstance(step, FmaStep) or (isinstance(step, TreeStep) and step.products):
+        if isinstance(step, FmaStep) or (isinstance(step, TreeStep | TreeRegions) and step.products):
             pairs = [_padded(each, step.group).reshape(-1) for each in numbers]
             numbers = run_steps(pairs, (step,), unit).reshape(numbers.shape[1], -1)
             continue

@@ -24,6 +24,7 @@ from tcu.plan.tree import (
     ExactAddition,
     FusedProducts,
     TreeOperation,
+    TreeRegions,
     TreeStep,
 )
 from tcu.units.arithmetic import FusedChain, Instruction
@@ -37,11 +38,17 @@ _PIECE = 1 << 22
 _DOUBLE = Instruction("mma", "binary64", "binary64", "binary64", (8, 8, 4), FusedChain(), ())
 
 
-def evaluate_tree(step: TreeStep, x: Values, y: Values | None = None) -> npt.NDArray[np.float64]:
+def evaluate_tree(
+    step: TreeStep | TreeRegions, x: Values, y: Values | None = None
+) -> npt.NDArray[np.float64]:
     """The values of the roots, which come first: (roots, rows) for x (rows, n).
 
-    Of products (roots, batch, M, N) for x (batch, M, n) and y (batch, n, N); (1, batch, M, N) where there are regions.
+    Of products (roots, batch, M, N) for x (batch, M, n) and y (batch, n, N); one root where there are regions.
     """
+    if isinstance(step, TreeRegions):
+        assert y is not None
+        found = np.concatenate([evaluate_tree(tree, x, y) for tree in step.trees])
+        return np.take_along_axis(found, np.array(step.regions)[None, None], axis=0)
     x = _operands(x, step)
     if y is None:
         size = max(1, _PIECE // (step.leaves + len(step.nodes)))
@@ -53,9 +60,7 @@ def evaluate_tree(step: TreeStep, x: Values, y: Values | None = None) -> npt.NDA
     for where in _pieces(batch, m, max(1, _PIECE // ((step.leaves + len(step.nodes)) * max(n, 1)))):
         members, rows = where
         found[:, members, rows] = _Evaluation(step, x[members, rows], y[members]).roots()
-    if step.regions is None:
-        return found
-    return np.take_along_axis(found, np.array(step.regions)[None, None], axis=0)
+    return found
 
 
 def _pieces(batch: int, rows: int, size: int) -> Iterator[tuple[slice, slice]]:

@@ -23,6 +23,7 @@ from tcu.plan.tree import Compensated as Compensated
 from tcu.plan.tree import ExactAddition as ExactAddition
 from tcu.plan.tree import FusedProducts as FusedProducts
 from tcu.plan.tree import TreeNode as TreeNode
+from tcu.plan.tree import TreeRegions as TreeRegions
 from tcu.plan.tree import TreeStep as TreeStep
 from tcu.plan.trim import trimmed as trimmed
 from tcu.plan.variants import DEFAULT_VARIANT as DEFAULT_VARIANT

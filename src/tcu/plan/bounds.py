@@ -9,13 +9,22 @@ far.  Rounding analysis as in Blanchard et al., SIAM J. Sci. Comput. 42(3),
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tcu.formats.format import Format, get_format
 from tcu.plan.plan import AddStep, FmaStep, MmaStep, Plan, Step, output_length
 from tcu.plan.scan import ScanPlan
-from tcu.plan.tree import Blocks, Compensated, ExactAddition, TreeNode, TreeOperation, TreeStep, additions
+from tcu.plan.tree import (
+    Blocks,
+    Compensated,
+    ExactAddition,
+    TreeNode,
+    TreeOperation,
+    TreeRegions,
+    TreeStep,
+    additions,
+)
 from tcu.units.arithmetic import AlignedSum, Unit
 from tcu.units.lookup import find_instruction
 
@@ -96,6 +105,13 @@ def _apply(step: Step, state: _State, unit: Unit | None) -> None:
         _fused_products(step, state)
     elif isinstance(step, TreeStep):
         _tree(step, state)
+        return
+    elif isinstance(step, TreeRegions):
+        states = [replace(state) for _ in step.trees]
+        for tree, each in zip(step.trees, states, strict=True):
+            _tree(tree, each)
+        worst = max(states, key=lambda each: each.error)  # they all hold as much
+        state.length, state.mass, state.top, state.error, state.format = vars(worst).values()
         return
     else:
         _additions(step, state)

@@ -7,7 +7,16 @@ from pathlib import Path
 from tcu.errors import DataFileError
 from tcu.plan import stored
 from tcu.plan.plan import AddStep, FmaStep, MmaStep, Part, Plan
-from tcu.plan.tree import Additions, Blocks, Compensated, ExactAddition, FusedProducts, TreeNode, TreeStep
+from tcu.plan.tree import (
+    Additions,
+    Blocks,
+    Compensated,
+    ExactAddition,
+    FusedProducts,
+    TreeNode,
+    TreeRegions,
+    TreeStep,
+)
 from tcu.units.arithmetic import AlignedSum
 
 __all__ = ["load_plan"]
@@ -15,7 +24,7 @@ __all__ = ["load_plan"]
 _KINDS = {
     kind.__name__: kind
     for kind in (
-        Plan, Part, MmaStep, AddStep, FmaStep, TreeStep, Additions, Blocks, Compensated, ExactAddition, FusedProducts,
+        Plan, Part, MmaStep, AddStep, FmaStep, TreeStep, TreeRegions, Additions, Blocks, Compensated, ExactAddition, FusedProducts,
         AlignedSum,
     )
 }  # fmt: skip

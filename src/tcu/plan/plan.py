@@ -19,7 +19,7 @@ from typing import Literal
 
 from tcu.errors import ParameterError
 from tcu.plan import stored
-from tcu.plan.tree import TreeStep
+from tcu.plan.tree import TreeRegions, TreeStep
 from tcu.plan.version import VERSIONS, said
 
 __all__ = ["AddStep", "FmaStep", "Layout", "MmaStep", "Part", "Plan", "Step", "tile_order"]
@@ -152,7 +152,7 @@ class FmaStep:
         return f"sequential {self.format} FMAs of {self.length} pairs at stride {self.inner}"
 
 
-Step = MmaStep | AddStep | FmaStep | TreeStep
+Step = MmaStep | AddStep | FmaStep | TreeStep | TreeRegions
 
 
 @dataclass(frozen=True)

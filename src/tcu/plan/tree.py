@@ -19,7 +19,7 @@ from tcu.formats.scalar import Rounding
 from tcu.units.arithmetic import AlignedSum, Instruction
 
 __all__ = [
-    "Additions", "Blocks", "Compensated", "ExactAddition", "FusedProducts", "TreeNode", "TreeOperation", "TreeStep",
+    "Additions", "Blocks", "Compensated", "ExactAddition", "FusedProducts", "TreeNode", "TreeOperation", "TreeRegions", "TreeStep",
 ]  # fmt: skip
 
 
@@ -121,9 +121,6 @@ class TreeStep:
     zero: Literal["kept", "first", "last"] = "kept"
     """Where +0 is added, which is seen only where all that is added is -0: to every leaf, to every root, or nowhere."""
 
-    regions: tuple[tuple[int, ...], ...] | None = None
-    """Of a product whose results are not all added up alike: which of the roots (0, 1, ...) is each result's, row by row."""
-
     def __post_init__(self) -> None:
         for number, node in enumerate(self.nodes, self.leaves):
             if len(node.inputs) < 1 or not all(0 <= value < number for value in node.inputs):
@@ -132,10 +129,6 @@ class TreeStep:
                 )
         if not all(0 <= root < self.leaves + len(self.nodes) for root in self.roots):
             raise ParameterError(f"a tree of {self.leaves} leaves and {len(self.nodes)} nodes lacks a root")
-        if self.regions is not None and not {root for row in self.regions for root in row} <= {
-            *range(len(self.roots))
-        }:
-            raise ParameterError(f"a result of a tree has none of its {len(self.roots)} roots")
         get_format(self.operand)
 
     @property
@@ -183,6 +176,45 @@ class TreeStep:
         operations = dict.fromkeys(str(node.operation) for node in self.nodes)
         what = "pairs" if self.products else "numbers"
         return f"a tree of {self.leaves} {what}: {'; '.join(operations) or 'no addition'}"
+
+
+@dataclass(frozen=True)
+class TreeRegions:
+    """A product whose results are not all added up alike: trees, and which of them is each result's, row by row."""
+
+    trees: tuple[TreeStep, ...]
+    regions: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        named = {tree for row in self.regions for tree in row}
+        if not named <= {*range(len(self.trees))}:
+            raise ParameterError(f"a result has none of the {len(self.trees)} trees")
+        if len({(tree.leaves, tree.products) for tree in self.trees}) != 1 or not self.products:
+            raise ParameterError("the trees of a product are of pairs, and of as many")
+
+    @property
+    def leaves(self) -> int:
+        return self.trees[0].leaves
+
+    @property
+    def products(self) -> bool:
+        return self.trees[0].products
+
+    @property
+    def group(self) -> int:
+        return self.leaves
+
+    @property
+    def results(self) -> int:
+        return 1
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(M, N) of the product."""
+        return len(self.regions), len(self.regions[0]) if self.regions else 0
+
+    def __str__(self) -> str:
+        return f"{len(self.trees)} trees, each of some results: " + "; ".join(map(str, self.trees))
 
 
 def additions(node: TreeNode, place: int) -> int:

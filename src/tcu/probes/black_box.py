@@ -1,4 +1,4 @@
-"""A sum, a dot product, a matrix product or a running sum that can be asked, and nothing else."""
+"""A sum, a dot product or a matrix product that can be asked, and nothing else."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tcu.formats.tensor import is_tensor, matrix_view, tensor_of
 
 __all__ = ["KINDS", "BlackBox", "Kind", "black_box", "same_bits"]
 
-Kind = Literal["sum", "dot", "matmul", "cumsum"]
-KINDS: tuple[Kind, ...] = ("sum", "dot", "matmul", "cumsum")
+Kind = Literal["sum", "dot", "matmul"]
+KINDS: tuple[Kind, ...] = ("sum", "dot", "matmul")
 Values = npt.NDArray[Any]
 
 
@@ -53,7 +53,7 @@ class BlackBox:
             ) from None
         if not self.output.is_float:
             raise DtypeError(f"{self.name} returns {answer.dtype}: it must return floating-point numbers")
-        expected = {"matmul": self.shape[:2], "cumsum": (self.n,)}.get(self.kind, ())
+        expected = self.shape[:2] if self.kind == "matmul" else ()
         if answer.shape != expected:
             raise ShapeError(
                 f"{self.name} returns an array of shape {answer.shape}: a {self.kind} of {self._text()} has "
@@ -69,15 +69,10 @@ class BlackBox:
     def products(self) -> bool:
         return self.kind in ("dot", "matmul")
 
-    @property
-    def results(self) -> int:
-        """Sums of one row of numbers."""
-        return self.n if self.kind == "cumsum" else 1
-
     def __call__(self, x: Values, y: Values | None = None) -> npt.NDArray[np.float64]:
-        """The answers, a call for each row or member of the batch.
+        """The answers, a call for each row or member of the batch, as :func:`tcu.model.tree.evaluate_tree` has them.
 
-        (results, rows) for x (rows, n); of products (1, batch, M, N) for x (batch, M, n) and y (batch, n, N).
+        (1, rows) for x (rows, n); of products (1, batch, M, N) for x (batch, M, n) and y (batch, n, N).
         """
         rows = [x] if y is None else [x, y]
         if self.kind == "dot":
@@ -88,7 +83,7 @@ class BlackBox:
             return found[None]
         if self.kind == "dot":
             return found.reshape(1, -1, 1, 1)
-        return found.reshape(len(x), -1).T
+        return found[None]
 
     def looking_at(self, seen: npt.NDArray[np.bool_]) -> BlackBox:
         """The same function, of which only some results count."""
@@ -107,11 +102,11 @@ class BlackBox:
         down, across = np.flatnonzero(seen[:, column]), np.flatnonzero(seen[row])
         return (True, down, column) if down.size >= across.size else (False, across, row)
 
-    def lines(self, x: Values, other: float = 1.0, result: int = 0) -> npt.NDArray[np.float64]:
+    def lines(self, x: Values, other: float = 1.0) -> npt.NDArray[np.float64]:
         """One result for each line of x (count, n), every second factor being ``other``; M or N of them a call."""
         dtype = self.input.dtype
         if not self.products:
-            return np.asarray(self(x.astype(dtype))[result])
+            return np.asarray(self(x.astype(dtype))[0])
         m, n, k = self.shape
         down, places, line = self._line
         found = np.empty(len(x))

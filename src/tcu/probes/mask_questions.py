@@ -82,8 +82,8 @@ def _magnitudes(fmt: Format, products: bool) -> list[_Magnitudes]:
 class Masks:
     """Asks how many of the small leaves survive."""
 
-    def __init__(self, box: BlackBox, magnitudes: _Magnitudes, root: int = 0) -> None:
-        self.box, self.magnitudes, self.root = box, magnitudes, root
+    def __init__(self, box: BlackBox, magnitudes: _Magnitudes) -> None:
+        self.box, self.magnitudes = box, magnitudes
         self.asked = 0
         self.cap = self._largest_count()
 
@@ -107,7 +107,7 @@ class Masks:
                 lines[:, small] = sizes.unit
                 lines[:, i] = sizes.big
                 lines[np.arange(len(group)), group] = -sizes.big
-                answers[at : at + len(group)] = box.lines(lines, sizes.unit_other, self.root)
+                answers[at : at + len(group)] = box.lines(lines, sizes.unit_other)
             return self._whole(answers)
         together = min(m, n)
         answers = np.empty(len(others))
@@ -165,22 +165,22 @@ class Masks:
         for count in {most, max(most - 1, 1)}:
             line = np.zeros((1, box.n))
             line[0, box.n - count :] = sizes.unit
-            answer = box.lines(line, sizes.unit_other, self.root)[0]
+            answer = box.lines(line, sizes.unit_other)[0]
             if answer != count * sizes.quantum:
                 return False
         return True
 
 
-def masks_for(box: BlackBox, root: int = 0, leaves: int | None = None) -> Masks | None:
+def masks_for(box: BlackBox) -> Masks | None:
     """Masks of the first magnitudes that something absorbs; None where everything survives, as in an exact sum."""
-    n = box.n if leaves is None else leaves
+    n = box.n
     sample = sorted({1, n // 2, n - 1} - {0})
     everything = np.arange(n)
     failure: NotATree | None = None
     exact = False
     for magnitudes in _magnitudes(box.input, box.products):
         try:
-            masks = Masks(box, magnitudes, root)
+            masks = Masks(box, magnitudes)
             found = masks.counts(0, sample, everything)
         except NotATree as error:
             failure = error

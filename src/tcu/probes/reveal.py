@@ -20,7 +20,7 @@ from tcu.formats.format import format_of, get_format
 from tcu.model.tree import evaluate_tree, rounded
 from tcu.plan.bounds import plan_error_bound
 from tcu.plan.plan import Part, Plan
-from tcu.plan.tree import TreeNode, TreeStep
+from tcu.plan.tree import TreeRegions, TreeStep
 from tcu.plan.version import VERSIONS
 from tcu.probes.black_box import BlackBox, black_box, same_bits
 from tcu.probes.mask_questions import NotATree, Shape, find_shape, masks_for
@@ -38,6 +38,10 @@ _LEAST, _MOST, _NUMBERS = 300, 20_000, 1 << 25
 _BATCH = 1 << 20
 """Numbers that are drawn at a time."""
 _REPEATS = 6
+_BORDER = 128
+"""Products by which those of their results that a plan gets wrong are told from the others."""
+_TRIED = 6
+"""Wrong plans of which the one that is wrong at the fewest results shows the border."""
 _MOST_REGIONS = 8
 """Ways in which the results of one product may be added up."""
 _SHRINKING = 3000
@@ -92,8 +96,6 @@ class Revealed:
         if rest:
             mass = np.atleast_1d(x @ rest[0]) * (1 + 2.0**-40 * plan.n)
             top = float(np.max(x, initial=0)) * float(np.max(rest[0], initial=0))
-        elif self.kind == "cumsum":
-            mass, top = np.cumsum(x) * (1 + 2.0**-40 * plan.n), float(np.max(x, initial=0))
         else:
             mass, top = np.atleast_1d(x.sum(-1)) * (1 + 2.0**-40 * plan.n), float(np.max(x, initial=0))
         found = [plan_error_bound(plan, None, float(each), top, result, float(each)) for each in mass.flat]
@@ -117,10 +119,8 @@ def predict(plan: Plan, *arrays: Any) -> Values:
         x, y = given
         if x.ndim not in (1, 2) or y.ndim not in (1, 2) or x.shape[-1] != plan.n or y.shape[0] != plan.n:
             raise ShapeError(f"arrays of shape {shapes}: the plan multiplies (M, {plan.n}) by ({plan.n}, N)")
-        if step.regions is not None and (x.shape[0], y.shape[-1]) != np.shape(step.regions):
-            raise ShapeError(
-                f"arrays of shape {shapes}: the plan is of results of shape {np.shape(step.regions)}"
-            )
+        if isinstance(step, TreeRegions) and (*x.shape[:-1], *y.shape[1:]) != step.shape:
+            raise ShapeError(f"arrays of shape {shapes}: the plan is of a product of shape {step.shape}")
         found = _results(plan, x.reshape(1, -1, plan.n), y.reshape(1, plan.n, -1))
         return np.asarray(found.reshape(x.shape[:-1] + y.shape[1:]))
     (x,) = given
@@ -129,13 +129,13 @@ def predict(plan: Plan, *arrays: Any) -> Values:
             f"an array of shape {shapes}: the plan adds up {plan.n} numbers, along the last axis"
         )
     found = _results(plan, x.reshape(-1, plan.n), None)
-    return np.asarray(found.reshape(x.shape[:-1]) if len(found) == 1 else found.T.reshape(x.shape))
+    return np.asarray(found.reshape(x.shape[:-1]))
 
 
-def tree_of(plan: Plan) -> TreeStep:
+def tree_of(plan: Plan) -> TreeStep | TreeRegions:
     """The tree that is all of a plan; raises ParameterError for a plan of other steps."""
     steps = [step for part in plan.parts for step in part.steps]
-    if len(steps) == 1 and isinstance(steps[0], TreeStep) and not plan.final:
+    if len(steps) == 1 and isinstance(steps[0], TreeStep | TreeRegions) and not plan.final:
         return steps[0]
     raise ParameterError("the plan is no tree: run it on the model with tcu.sum, or save one of tcu.reveal's")
 
@@ -153,20 +153,20 @@ def reveal(
     function: Callable[..., Any],
     n: int | None = None,
     *,
-    kind: Literal["sum", "dot", "matmul", "cumsum"] = "sum",
+    kind: Literal["sum", "dot", "matmul"] = "sum",
     dtype: Any = "float64",
     shape: tuple[int, int, int] | None = None,
     outputs: int | None = None,
     seed: int | None = None,
     progress: Progress | None = None,
 ) -> Revealed:
-    """The plan of a sum, a dot product, a matrix product or a running sum, from answers alone.
+    """The plan of a sum, a dot product or a matrix product, from answers alone.
 
     Parameters
     ----------
     function:
         f(x) → number ("sum"), f(x, y) → number ("dot"), f(A, B) → matrix
-        ("matmul"), f(x) → n numbers ("cumsum").
+        ("matmul").
     kind:
         Which of these.
     n:
@@ -205,7 +205,10 @@ class _Search:
     def __init__(self, box: BlackBox, rng: np.random.Generator, outputs: int, progress: Progress) -> None:
         self.box, self.rng, self.outputs, self.progress = box, rng, outputs, progress
         self.refuted: _Compared | None = None
+        self.wrong_plans: list[Plan] = []
         self.closest: TreeStep | None = None
+        self.reproduced: Revealed | None = None
+        self.why = "no arithmetic of the family at the tree's nodes agrees on every bit"
 
     def run(self) -> Revealed:
         self.progress("does it repeat itself")
@@ -213,8 +216,25 @@ class _Search:
             return self._found(
                 "not a fixed tree", None, "it does not return the same bits for the same inputs"
             )
-        regions = self._regions()
-        return self._one_tree() if len(regions) == 1 else self._several(regions)
+        found: list[tuple[TreeStep, npt.NDArray[np.bool_]]] = []
+        open_regions = self._regions()
+        while open_regions:
+            seen = open_regions.pop()
+            part = self if seen.all() else self._of_region(seen)
+            step = part.tree()
+            if part is not self:
+                self.box.asked += part.box.asked
+            if step is not None:
+                found.append((step, seen))
+                continue
+            halves = part.halves()
+            if halves is None or len(found) + len(open_regions) + 2 > _MOST_REGIONS:
+                return replace(part.outside(), asked=self.box.asked)
+            open_regions += halves
+        if len(found) == 1:
+            assert self.reproduced is not None
+            return self.reproduced
+        return self._together(found)
 
     def _regions(self) -> list[npt.NDArray[np.bool_]]:
         """The results of a product that are added up alike, as far as some masks show."""
@@ -223,7 +243,10 @@ class _Search:
         everything = [np.ones((m, n), bool)]
         if m * n == 1 or box.kind != "matmul" or k < 2:
             return everything
-        masks = masks_for(box)
+        try:
+            masks = masks_for(box)
+        except NotATree:
+            return everything
         if masks is None or not masks.constant:
             return everything
         self.progress("are all results added up alike")
@@ -231,58 +254,69 @@ class _Search:
         kinds, index = np.unique(answers.reshape(-1, m * n), axis=1, return_inverse=True)
         return [(index == number).reshape(m, n) for number in range(kinds.shape[1])]
 
-    def _several(self, regions: list[npt.NDArray[np.bool_]]) -> Revealed:
-        """A tree for each region, and all of them together on fresh results."""
-        if len(regions) > _MOST_REGIONS:
-            return self._found("outside", None, f"its results are added up in {len(regions)} ways or more")
-        steps = []
-        for seen in regions:
-            part = _Search(
-                self.box.looking_at(seen), self.rng, -(-self.outputs // len(regions)), self.progress
-            )
-            found = part._one_tree()
-            self.box.asked += part.box.asked
-            if found.verdict != "reproduced":
-                return replace(found, asked=self.box.asked)
-            assert found.plan is not None
-            steps.append(tree_of(found.plan))
-        shared = {(step.operand, step.operand_rounding, step.product, step.zero) for step in steps}
-        if len(shared) > 1:
-            return self._found(
-                "outside", None, "its results differ in how elements, products or zeros are rounded"
-            )
-        self.evidence = Evidence(self.box, self.rng)
-        return self._judged(_joined(steps, regions)) or self._outside("")
+    def _of_region(self, seen: npt.NDArray[np.bool_]) -> _Search:
+        """The same for some results alone."""
+        outputs = max(1, int(self.outputs * seen.mean()))
+        return _Search(self.box.looking_at(seen), self.rng, outputs, self.progress)
 
-    def _one_tree(self) -> Revealed:
-        why = "no arithmetic of the family at the tree's nodes agrees on every bit"
+    def _together(self, found: list[tuple[TreeStep, npt.NDArray[np.bool_]]]) -> Revealed:
+        """The trees of all regions on fresh results."""
+        steps, regions = zip(*found, strict=True)
+        self.evidence = Evidence(self.box, self.rng)
+        number = sum(place * seen.astype(np.int64) for place, seen in enumerate(regions))
+        self._is_right(TreeRegions(steps, tuple(map(tuple, np.asarray(number).tolist()))))
+        return self.reproduced or self.outside()
+
+    def tree(self) -> TreeStep | None:
+        """The tree that returns every bit, if it is found."""
         for in_full in (False, True):
             try:
                 for step in self._steps(in_full):
-                    reproduced = self._judged(step)
-                    if reproduced is not None:
-                        return reproduced
+                    if self._is_right(step):
+                        return step
             except NotATree as error:
-                why = str(error)
-        return self._outside(why)
+                self.why = str(error)
+        return None
 
-    def _judged(self, step: TreeStep) -> Revealed | None:
-        """The answer, if the tree is right on fresh results."""
+    def halves(self) -> list[npt.NDArray[np.bool_]] | None:
+        """The results that the best plan gets right and those that it gets wrong again and again; None if there is no border."""
+        box, best = self.box, self._best()
+        if best is None or box.kind != "matmul":
+            return None
+        x, y = rows_of(box, self.rng, min(_BORDER, max(1, _BATCH // (box.n * max(box.shape)))))
+        answer = box(x, y)
+        plans = [best.plan, *self.wrong_plans[:_TRIED]]
+        each = [(~box.same(answer, _results(plan, x, y))).sum(axis=(0, 1)) for plan in plans]
+        wrong = min(each, key=np.sum)
+        seen = np.ones(wrong.shape, bool) if box.seen is None else box.seen
+        border = seen & (wrong > 0)
+        if not border.any() or border[seen].all() or wrong.sum() < 2 * border.sum():
+            return None
+        return [seen & ~border, border]
+
+    def _is_right(self, step: TreeStep | TreeRegions) -> bool:
+        """Whether fresh results are those of the tree."""
         found = self._compared(self._plan(step))
         if found.wrong is None:
             text = f"{found.results:,} fresh results, none different"
-            return self._found("reproduced", found.plan, text, found.results)
+            self.reproduced = self._found("reproduced", found.plan, text, found.results)
+            return True
+        self.wrong_plans.append(found.plan)
         if self.refuted is None or found.results > self.refuted.results:
             self.refuted = found
-        return None
+        return False
 
-    def _outside(self, why: str) -> Revealed:
+    def _best(self) -> _Compared | None:
+        """The plan that was right the longest, or else the most often."""
+        if self.refuted is None and self.closest is not None:
+            self.refuted = self._compared(self._plan(self.closest))
+        return self.refuted
+
+    def outside(self) -> Revealed:
         """The best plan that was found, and where it goes wrong."""
-        refuted = self.refuted
-        if refuted is None and self.closest is not None:
-            refuted = self._compared(self._plan(self.closest))
+        refuted = self._best()
         if refuted is None or refuted.wrong is None:
-            return self._found("outside", None, why)
+            return self._found("outside", None, self.why)
         text = f"the best plan differs on {refuted.different:,} of {refuted.results:,} fresh results"
         example = _shrunk(self.box, refuted.plan, *refuted.wrong)
         return self._found("outside", refuted.plan, text, refuted.results, refuted.different, example)
@@ -310,7 +344,7 @@ class _Search:
         yield from exact_candidates(evidence) if shape is None else candidates(evidence, shape)
         self.closest = self.closest or evidence.general.closest
 
-    def _plan(self, step: TreeStep) -> Plan:
+    def _plan(self, step: TreeStep | TreeRegions) -> Plan:
         box = self.box
         parts = (Part(0, box.n, (step,)),)
         return Plan(box.n, box.input.name, "revealed", None, 0, parts, (), box.output.name, VERSIONS["tree"])
@@ -320,7 +354,7 @@ class _Search:
         self.progress("fresh inputs")
         box = self.box
         m, n, k = box.shape
-        each = (m * n if box.seen is None else int(box.seen.sum())) * box.results
+        each = m * n if box.seen is None else int(box.seen.sum())
         size = max(1, _BATCH // (k * max(m, n)))
         compared = 0
         for rows in batches(-(-self.outputs // each), min(size, 256)):
@@ -343,24 +377,6 @@ class _Search:
             box.name, box.kind, box.shape, box.output.name, verdict, plan, compared, different, example, box.asked,
             f"{verdict}: {text}",
         )  # fmt: skip
-
-
-def _joined(steps: list[TreeStep], regions: list[npt.NDArray[np.bool_]]) -> TreeStep:
-    """One step that has the trees of all regions."""
-    leaves, nodes, roots = steps[0].leaves, list(steps[0].nodes), [*steps[0].roots]
-    for step in steps[1:]:
-        shift = len(nodes)
-        for node in step.nodes:
-            moved = tuple(value if value < leaves else value + shift for value in node.inputs)
-            nodes.append(TreeNode(node.operation, moved))
-        roots += [root if root < leaves else root + shift for root in step.roots]
-    number = sum(place * seen.astype(np.int64) for place, seen in enumerate(regions))
-    return replace(
-        steps[0],
-        nodes=tuple(nodes),
-        roots=tuple(roots),
-        regions=tuple(map(tuple, np.asarray(number).tolist())),
-    )
 
 
 def _shrunk(
@@ -411,7 +427,7 @@ def _shrunk(
                 if codes[spot] != before and (left <= 0 or not differ()):
                     codes[spot] = before
     answer, expected = box(x, y)[place], _results(plan, x, y)[place]
-    result = {"cumsum": where[:1], "matmul": where[2:]}.get(box.kind, ())
+    result = where[2:] if box.kind == "matmul" else ()
     x, y = (
         (x[0], y[0])
         if box.kind == "matmul" and y is not None

@@ -150,6 +150,9 @@ def _pairs(
 
 
 def batches(total: int, size: int) -> Iterator[int]:
-    """``total`` in pieces of ``size`` or fewer."""
-    for at in range(0, total, size):
-        yield min(size, total - at)
+    """``total`` in pieces of ``size`` or fewer, small ones first, for most that is wrong is wrong at once."""
+    done, piece = 0, 8
+    while done < total:
+        piece = min(2 * piece, size, total - done)
+        yield piece
+        done += piece
