@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 from foolers import PRODUCTS, SUMS, UNSTEADY, in_turn
+from golden import codes, digest, numbers
 from random_trees import WIDER, by_definition, random_arithmetic, random_tree, split_product, sum_of
 
 import tcu
@@ -29,10 +30,13 @@ from tcu.model.elements import Elements
 from tcu.model.execute import execute
 from tcu.plan import (
     VARIANTS,
+    VERSIONS,
     Additions,
+    Blocks,
     Compensated,
     ExactAddition,
     FusedProducts,
+    Part,
     Plan,
     TreeNode,
     TreeStep,
@@ -439,6 +443,61 @@ def test_files_that_are_not_there(pairwise: Revealed, tmp_path: Path) -> None:
 def test_a_tree_must_be_one() -> None:
     with pytest.raises(ParameterError, match="node 0 of a tree adds up values that come after it"):
         TreeStep(2, (TreeNode(Additions("binary32"), (0, 2)),), (2,), False, "binary32")
+
+
+def fixed_trees() -> dict[str, Plan]:
+    """Trees of every operation, which never change."""
+    f16, e4m3 = AlignedSum(8, 24, "RZ", -133), AlignedSum(4, 13, "RZ", -133, output_fraction_bits=13)
+    chain, turned = tuple(range(12)), tuple(reversed(range(12)))
+    steps = {
+        "additions": ("binary32", False, [(Additions("binary32"), chain[:5]), (Additions("binary64"), (12, *chain[5:]))]),
+        "kahan": ("binary32", False, [(Compensated("binary32", "kahan"), turned)]),
+        "neumaier": ("binary32", False, [(Compensated("binary32", "neumaier"), chain)]),
+        "exact": ("binary32", False, [(ExactAddition("binary32"), chain)]),
+        "products": ("binary32", True, [(FusedProducts("binary32"), chain[:6]), (Additions("binary32"), (12, *chain[6:]))]),
+        "wide products": ("binary64", True, [(FusedProducts("binary64"), turned)]),
+        "blocks": ("binary16", True, [
+            (Blocks("binary16", "binary32", f16, False), chain[:8]), (Blocks("binary16", "binary32", f16, True), (12, *chain[8:])),
+        ]),
+        "blocks of bytes": ("e4m3", True, [(Blocks("e4m3", "binary32", e4m3, False), chain)]),
+    }  # fmt: skip
+    return {
+        name: Plan(
+            12, operand, "revealed", None, 0,
+            (Part(0, 12, (TreeStep(12, tuple(TreeNode(*node) for node in nodes), (11 + len(nodes),), products, operand),)),),
+            (), "binary64" if operand == "binary64" else "binary32", VERSIONS["tree"],
+        )
+        for name, (operand, products, nodes) in steps.items()
+    }  # fmt: skip
+
+
+def digest_of_tree(plan: Plan) -> str:
+    (step,) = plan.parts[0].steps
+    assert isinstance(step, TreeStep)
+    x = numbers("ordinary", plan.input, 40 * 12, "x").reshape(40, 12)
+    if not step.products:
+        return digest(codes(predict(plan, x)))
+    y = numbers("ordinary", plan.input, 12 * 3, "y").reshape(12, 3)
+    return digest(codes(predict(plan, x, y)))
+
+
+GOLDEN = {
+    "additions": "d8de46ca4a74a88d",
+    "kahan": "3e09a1976daf0ef1",
+    "neumaier": "e9346b3d20324613",
+    "exact": "e9346b3d20324613",
+    "products": "073ca9d73420f570",
+    "wide products": "b694419690c56d8d",
+    "blocks": "9e3781d90b367d9e",
+    "blocks of bytes": "9b25c5532a835c1b",
+}
+
+
+@pytest.mark.parametrize("name", fixed_trees())
+def test_golden_bits_of_trees(name: str) -> None:
+    """Another way to evaluate a tree changes no bit; if how its data are read changes, so does its version."""
+    assert VERSIONS["tree"] == 1
+    assert digest_of_tree(fixed_trees()[name]) == GOLDEN[name]
 
 
 # What is asked for

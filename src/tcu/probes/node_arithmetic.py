@@ -158,6 +158,11 @@ def _leaves(box: BlackBox) -> Leaves:
     """How elements are rounded first, and whether sums begin from +0, by asking."""
     zeros = box.lines(np.full((1, box.n), -0.0))
     zero: tuple[Zero, ...] = ("kept",) if np.signbit(zeros[0]) else ("last", "first")
+    if zero[0] == "last" and box.products:
+        tiny = box.input.min_subnormal
+        underflow = box.lines(np.full((1, box.n), -tiny), tiny)
+        if underflow[0] == 0 and np.signbit(underflow[0]):  # +0 was there before, and an FMA made it -0
+            zero = ("first", "last")
     if box.input.name != "binary32" or box.output.fraction_bits < 23:
         return Leaves(box.input.name, "RNE", zero)
     x = np.zeros((64, box.n))
