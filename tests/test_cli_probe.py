@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from tcu.cli import main, probe_page, probing
+from tcu.cli import main, probe_page, probing, progress
 from tcu.formats import get_format
 from tcu.probes.finding import Case, Finding, Probe
 from tcu.probes.infer import Counterexample, Inference, Pinned
@@ -416,9 +416,9 @@ def test_a_counterexample_in_text(run, monkeypatch):
 @pytest.mark.parametrize("terminal", [False, True])
 def test_the_stage_is_said_where_somebody_watches(monkeypatch, terminal):
     screen = Console(file=io.StringIO(), force_terminal=terminal)
-    monkeypatch.setattr(probing, "error_console", lambda: screen)
-    with probing._waiting("inferring f") as progress:
-        progress("blocks [and] order")
+    monkeypatch.setattr(progress, "error_console", lambda: screen)
+    with progress.waiting("inferring f") as say:
+        say("blocks [and] order")
     assert ("inferring f: blocks [and] order" in screen.file.getvalue()) == terminal
 
 

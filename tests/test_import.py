@@ -89,6 +89,8 @@ NAMES = [
     "var_error_bound",
     "std_error_bound",
     "probe",
+    "reveal",
+    "load_plan",
     "infer",
     "ExactSum",
     "Machine",
@@ -167,7 +169,7 @@ MODULES = {name_of(path): path.read_text(encoding="utf-8") for path in SOURCES.r
 FOREIGN = {
     "tcu.gpu.imports": "CUDA's packages",
     "tcu.streams.chunked": "the packages of file formats",
-    "tcu.cli.probing": "a module of the user's",
+    "tcu.cli.foreign": "a module of the user's",
 }
 """Modules that import by a name which their text does not hold, and never one of tcu's."""
 CHOSEN = {

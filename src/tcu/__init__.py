@@ -8,6 +8,7 @@ from tcu.errors import TcuError as TcuError
 from tcu.ops.info import DotInfo as DotInfo
 from tcu.ops.info import ScanInfo as ScanInfo
 from tcu.ops.info import SumInfo as SumInfo
+from tcu.plan.load import load_plan as load_plan
 from tcu.surfaces.bounds import cumsum_error_bound as cumsum_error_bound
 from tcu.surfaces.bounds import dot_error_bound as dot_error_bound
 from tcu.surfaces.bounds import error_bound as error_bound
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from tcu.algorithms import integers as integers
     from tcu.probes.infer import infer as infer
     from tcu.probes.probe import probe as probe
+    from tcu.probes.reveal import reveal as reveal
 
 _LATER = {
     "Machine": "tcu.algorithms",
@@ -61,6 +63,7 @@ _LATER = {
     "integers": "tcu.algorithms",
     "probe": "tcu.probes",
     "probes": "tcu.probes",
+    "reveal": "tcu.probes",
     "streams": "tcu.streams",
 }
 """Name → its module.  Most programs do without these, so that ``import tcu`` is quick."""

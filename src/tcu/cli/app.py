@@ -45,6 +45,14 @@ COMMANDS = {
         "Find by experiment how a unit multiplies and adds: rounding, extra bits, order, subnormals, ...",
     ),
     "infer": ("probing", "Infer a bit-exact model of a unit, a GPU or a function from its answers alone."),
+    "reveal": (
+        "revealing",
+        "Find the plan of any sum or product from its answers: who is added with whom, and in which arithmetic.",
+    ),
+    "replay": (
+        "revealing",
+        "Compute what a saved plan returns for arrays, and compare it with results from elsewhere.",
+    ),
     "collect": ("vectors", "Ask the GPU at hand every kind of question, and keep its answers in a file."),
     "verify": ("vectors", "Replay a GPU's answers through the catalogue, and compare every bit."),
     "tune": ("tuning", "Find the fastest launch configurations for the GPU at hand, and store them."),

@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import importlib.util
-import sys
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Annotated, Any
 
 import numpy as np
@@ -21,8 +15,10 @@ from rich.text import Text
 
 from tcu.cli import options
 from tcu.cli import probe_page as page
-from tcu.cli.output import console, error_console, print_json, write_page
-from tcu.errors import DataFileError, DtypeError, ParameterError, UnknownNameError, unknown_name
+from tcu.cli.foreign import foreign_function, told
+from tcu.cli.output import console, print_json, write_page
+from tcu.cli.progress import waiting
+from tcu.errors import DtypeError, ParameterError, UnknownNameError, unknown_name
 from tcu.formats.format import Format
 from tcu.probes import infer, probe
 from tcu.probes.finding import Probe
@@ -82,7 +78,7 @@ def probe_command(
         _compare(asked.instruction or "mma", as_json, html)
         return
     target = _target(asked)
-    with _waiting(f"probing {target.name}"):
+    with waiting(f"probing {target.name}"):
         found = probe(target)
     if html is not None:
         write_page(html, page.probe_page(found))
@@ -131,7 +127,7 @@ def infer_command(
     if html is not None:
         check_place(html, _files_of(asked))
     target = _target(asked)
-    with _waiting(f"inferring {target.name}") as progress:
+    with waiting(f"inferring {target.name}") as progress:
         known = infer(target, outputs=outputs, seed=seed, progress=progress)
     if html is not None:
         write_page(html, page.inference_page(known, target.input, target.output))
@@ -141,17 +137,6 @@ def infer_command(
         _show_inference(known, target.input, target.output)
     if not known.identified:
         raise typer.Exit(NOT_IDENTIFIED)
-
-
-@contextlib.contextmanager
-def _waiting(what: str) -> Iterator[Callable[[str], None]]:
-    """Says on stderr what is going on, if somebody watches there."""
-    screen = error_console()
-    if not screen.is_terminal:
-        yield lambda _: None
-        return
-    with screen.status(Text(what)) as status:
-        yield lambda stage: status.update(Text(f"{what}: {stage}"))
 
 
 # The target
@@ -172,29 +157,7 @@ def _target(asked: options.TargetOptions) -> Target:
         raise ParameterError("--instruction belongs to a unit; a function has none")
     if k is None:
         raise ParameterError("--module needs --k: the number of products that it adds up at a time")
-    return as_target(_guarded(module, _function(module)), input=fmt, output=output, k=k)
-
-
-def _function(text: str) -> Function:
-    place, _, name = text.rpartition(":")
-    if not place or not name:
-        raise ParameterError(f"--module {text}: write FILE.py:NAME or PACKAGE.MODULE:NAME")
-    is_file = place.endswith(".py")
-    if is_file and not Path(place).is_file():
-        raise DataFileError(f"--module {text}: there is no file {place}")
-    with _told(f"--module {text}: loading it"):
-        module = _from_file(Path(place).resolve()) if is_file else _from_folder(Path.cwd(), place)
-    found = getattr(module, name, None)
-    if found is None:
-        own = [
-            key for key, each in vars(module).items() if getattr(each, "__module__", None) == module.__name__
-        ]
-        if not own:
-            raise UnknownNameError(f"--module {text}: {place} defines no function")
-        raise unknown_name(f"function of {place}", name, own)
-    if not callable(found):
-        raise ParameterError(f"--module {text}: {name} is of type {type(found).__name__}, not a function")
-    return found  # type: ignore[no-any-return]
+    return as_target(_guarded(module, foreign_function(module, "--module")), input=fmt, output=output, k=k)
 
 
 def _files_of(asked: options.TargetOptions) -> list[str]:
@@ -203,47 +166,10 @@ def _files_of(asked: options.TargetOptions) -> list[str]:
     return [place] if place.endswith(".py") else []
 
 
-def _from_file(path: Path) -> ModuleType:
-    # A name of its own, so that mine/random.py does not replace what others import as random.
-    spec = importlib.util.spec_from_file_location(f"_tcu_target_{path.stem}", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
-    with _importable(path.parent):
-        spec.loader.exec_module(module)
-    return module
-
-
-def _from_folder(folder: Path, name: str) -> ModuleType:
-    with _importable(folder):
-        return importlib.import_module(name)
-
-
-@contextlib.contextmanager
-def _importable(folder: Path) -> Iterator[None]:
-    sys.path.insert(0, str(folder))
-    try:
-        yield
-    finally:
-        with contextlib.suppress(ValueError):
-            sys.path.remove(str(folder))
-
-
-@contextlib.contextmanager
-def _told(what: str) -> Iterator[None]:
-    """Foreign code: its failures become one line, and what it prints goes to stderr."""
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-    except (Exception, SystemExit) as error:
-        message = " ".join(str(error).split())
-        raise ParameterError(f"{what} raised {type(error).__name__}{message and f': {message}'}") from None
-
-
 def _guarded(name: str, function: Function) -> Function:
     def call(a: Any, b: Any, c: Any) -> Any:
         # The function may keep or change its arrays; inf and NaN are among the questions.
-        with _told(name), np.errstate(all="ignore"):
+        with told(name), np.errstate(all="ignore"):
             return np.asarray(function(a.copy(), b.copy(), c.copy()))
 
     call.__name__ = name
@@ -319,7 +245,7 @@ def _comparison(instruction: str, fmt: str, output: str | None) -> page.Comparis
             find_instruction(name, instruction, fmt, fmt, output)
         except (DtypeError, UnknownNameError):
             continue
-        with _waiting(f"probing {name}: {fmt}"):
+        with waiting(f"probing {name}: {fmt}"):
             probes[name] = probe(name, instruction=instruction, input=fmt, output=output)
     widest = next(iter(probes.values())).output.name if probes else ""
     return page.Comparison(instruction, fmt, output or widest, probes)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.text import Text
 
 from tcu.cli.output import error_console
 
-__all__ = ["STEPS", "ProgressBar", "in_steps"]
+__all__ = ["STEPS", "ProgressBar", "in_steps", "waiting"]
 
 DELAY = 2.0
 """Seconds of silence: most sums are over by then."""
@@ -75,3 +77,14 @@ def in_steps(bar: ProgressBar) -> Callable[[int, int], None]:
         before = now
 
     return told
+
+
+@contextlib.contextmanager
+def waiting(what: str) -> Iterator[Callable[[str], None]]:
+    """Says on stderr what is going on, if somebody watches there."""
+    screen = error_console()
+    if not screen.is_terminal:
+        yield lambda _: None
+        return
+    with screen.status(Text(what)) as status:
+        yield lambda stage: status.update(Text(f"{what}: {stage}"))

@@ -13,7 +13,9 @@ import numpy.typing as npt
 from tcu.formats.format import format_of, get_format
 from tcu.model import compiled, threads
 from tcu.model.mma import LANES, multiply_accumulate
+from tcu.model.tree import evaluate_tree
 from tcu.plan.plan import AddStep, FmaStep, MmaStep, Plan, Step, granularity, tile_order
+from tcu.plan.tree import TreeRegions, TreeStep
 from tcu.units.arithmetic import Unit
 from tcu.units.lookup import find_instruction
 
@@ -101,6 +103,8 @@ def run_steps(given: Any, steps: tuple[Step, ...], unit: Unit | None) -> npt.NDA
             numbers = multiply_groups(x, y, step)
         elif isinstance(step, MmaStep):
             numbers = _mma(numbers, step, unit)
+        elif isinstance(step, TreeStep | TreeRegions):
+            numbers = _tree(numbers, step)
         else:
             numbers = _add(numbers, step)
     return np.asarray(numbers)
@@ -184,6 +188,15 @@ def _add(numbers: npt.NDArray[Any], step: AddStep) -> npt.NDArray[Any]:
         half = groups.shape[1] // 2
         groups = groups[:, :half] + groups[:, half:]
     return groups.reshape(-1)
+
+
+def _tree(given: Any, step: TreeStep | TreeRegions) -> npt.NDArray[np.float64]:
+    """The results of each group of numbers, or of pairs, one group after another."""
+    if step.products:
+        x, y = (_padded(each, step.group).reshape(-1, step.group) for each in given)
+        return evaluate_tree(step, x[:, None], y[..., None]).reshape(step.results, -1).T.reshape(-1)
+    rows = _padded(given, step.group).reshape(-1, step.group)
+    return evaluate_tree(step, rows).T.reshape(-1)
 
 
 def pieces(count: int) -> Iterator[tuple[int, int]]:

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.formats.format import get_format
-from tcu.model.execute import _add, _mma, _order_array, multiply_groups, multiply_tiles
+from tcu.model.execute import _order_array, multiply_tiles, run_steps
 from tcu.plan.plan import AddStep, FmaStep, MmaStep, Plan, Step
+from tcu.plan.tree import TreeRegions, TreeStep
 from tcu.plan.trim import trimmed
 from tcu.units.arithmetic import Unit
 
@@ -53,23 +54,22 @@ def row_width(plan: Plan) -> int:
 
 def _run(numbers: npt.NDArray[Any], steps: tuple[Step, ...], unit: Unit | None) -> npt.NDArray[Any]:
     for step in steps:
-        if isinstance(step, FmaStep):
-            x, y = (_padded(each, step.group).reshape(-1) for each in numbers)
-            numbers = multiply_groups(x, y, step).reshape(numbers.shape[1], -1)
+        if isinstance(step, FmaStep) or (isinstance(step, TreeStep | TreeRegions) and step.products):
+            pairs = [_padded(each, step.group).reshape(-1) for each in numbers]
+            numbers = run_steps(pairs, (step,), unit).reshape(numbers.shape[1], -1)
             continue
         if isinstance(step, MmaStep):
             live = _live(step, numbers.shape[1])
             if live is not None:
                 numbers = _live_dots(numbers, step, *live, unit)
                 continue
-        elif step.length is None:
+        elif isinstance(step, AddStep) and step.length is None:
             values = numbers.astype(get_format(step.format).dtype, copy=False)
             numbers = np.add.accumulate(values, axis=1)[:, -1:]
             continue
         count = numbers.shape[0]
         line = _padded(numbers, step.group).reshape(-1)
-        done = _mma(line, step, unit) if isinstance(step, MmaStep) else _add(line, step)
-        numbers = done.reshape(count, -1)
+        numbers = run_steps(line, (step,), unit).reshape(count, -1)
     return numbers
 
 

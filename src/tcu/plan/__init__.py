@@ -6,6 +6,7 @@ from tcu.plan.bounds import scan_error_bound as scan_error_bound
 from tcu.plan.cost import ModelledTime as ModelledTime
 from tcu.plan.cost import modelled_time as modelled_time
 from tcu.plan.dot import make_dot_plan as make_dot_plan
+from tcu.plan.load import load_plan as load_plan
 from tcu.plan.matmul import MatmulPlan as MatmulPlan
 from tcu.plan.matmul import make_matmul_plan as make_matmul_plan
 from tcu.plan.plan import AddStep as AddStep
@@ -19,6 +20,14 @@ from tcu.plan.plan import tile_order as tile_order
 from tcu.plan.scan import ScanPlan as ScanPlan
 from tcu.plan.scan import make_scan_plan as make_scan_plan
 from tcu.plan.segmented import SEGMENTED as SEGMENTED
+from tcu.plan.tree import Additions as Additions
+from tcu.plan.tree import Blocks as Blocks
+from tcu.plan.tree import Compensated as Compensated
+from tcu.plan.tree import ExactAddition as ExactAddition
+from tcu.plan.tree import FusedProducts as FusedProducts
+from tcu.plan.tree import TreeNode as TreeNode
+from tcu.plan.tree import TreeRegions as TreeRegions
+from tcu.plan.tree import TreeStep as TreeStep
 from tcu.plan.trim import trimmed as trimmed
 from tcu.plan.variants import DEFAULT_VARIANT as DEFAULT_VARIANT
 from tcu.plan.variants import VARIANTS as VARIANTS

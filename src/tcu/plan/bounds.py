@@ -9,7 +9,7 @@ far.  Rounding analysis as in Blanchard et al., SIAM J. Sci. Comput. 42(3),
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,16 @@ from tcu.formats.format import Format, get_format
 from tcu.plan.matmul import MatmulPlan
 from tcu.plan.plan import AddStep, FmaStep, MmaStep, Plan, Step, output_length
 from tcu.plan.scan import ScanPlan
+from tcu.plan.tree import (
+    Blocks,
+    Compensated,
+    ExactAddition,
+    TreeNode,
+    TreeOperation,
+    TreeRegions,
+    TreeStep,
+    additions,
+)
 from tcu.units.arithmetic import AlignedSum, ExactInteger, Instruction, Unit
 from tcu.units.lookup import find_instruction
 
@@ -138,6 +148,16 @@ def _apply(step: Step, state: _State, unit: Unit | None) -> None:
         _mma(step, state, unit)
     elif isinstance(step, FmaStep):
         _fused_products(step, state)
+    elif isinstance(step, TreeStep):
+        _tree(step, state)
+        return
+    elif isinstance(step, TreeRegions):
+        states = [replace(state) for _ in step.trees]
+        for tree, each in zip(step.trees, states, strict=True):
+            _tree(tree, each)
+        worst = max(states, key=lambda each: each.error)  # they all hold as much
+        state.length, state.mass, state.top, state.error, state.format = vars(worst).values()
+        return
     else:
         _additions(step, state)
     group = state.length if isinstance(step, AddStep) and step.length is None else step.group
@@ -160,6 +180,71 @@ def _fused_products(step: FmaStep, state: _State) -> None:
     inexact = 2 * state.format.quantum_exponent < fmt.quantum_exponent
     small = state.length * fmt.min_subnormal if inexact else 0.0
     state.lose(growth * state.mass + (1 + growth) * small)
+
+
+def _tree(step: TreeStep, state: _State) -> None:
+    """Every rounding of the longest way to a root, and what underflows on all ways."""
+    operand = get_format(step.operand)
+    pairs = state.length
+    if step.operand_rounding == "RNE":
+        _convert(operand, state)
+    else:
+        state.lose(2 * operand.unit_roundoff * state.mass + pairs * operand.min_subnormal)
+        state.format = operand
+    growths: list[float] = []
+    small = 0.0
+    for node in step.nodes:
+        relative, absolute = _rounding(node.operation)
+        small += absolute * len(node.inputs)
+        growths.append(
+            max(
+                (growths[value - step.leaves] if value >= step.leaves else 0.0)
+                # One more for the rounding of a product, or of a number to the format.
+                + relative * (additions(node, place) + 1)
+                for place, value in enumerate(node.inputs)
+            )
+        )
+    growth = max((growths[root - step.leaves] for root in step.roots if root >= step.leaves), default=0.0)
+    if not step.nodes:  # a product alone is rounded in the end, perhaps from binary64
+        growth, small = 2.0**-52, 2.0**-1074
+    state.lose(math.expm1(min(growth, 700.0)) * state.mass + math.exp(min(growth, 700.0)) * small)
+    narrowest = min(
+        (_accumulator(node) for node in step.nodes), key=lambda fmt: fmt.max_finite, default=operand
+    )
+    state.top = state.mass
+    if step.nodes:
+        state.check_overflow(narrowest)
+        state.format = _accumulator(step.nodes[-1])
+    state.length = step.results
+
+
+def _accumulator(node: TreeNode) -> Format:
+    operation = node.operation
+    return get_format(operation.output if isinstance(operation, Blocks) else operation.format)
+
+
+def _rounding(operation: TreeOperation) -> tuple[float, float]:
+    """What one addition loses at most: of the magnitudes that it adds, and besides, for each input."""
+    if isinstance(operation, Blocks):
+        row, output = operation.arithmetic, get_format(operation.output)
+        kept = min(output.fraction_bits, row.output_fraction_bits or output.fraction_bits)
+        relative = 2.0 ** -(kept + 1 if row.rounding == "RNE" else kept)
+        alignment = (row.block + 1) * 2.0**-row.fraction_bits
+        operand = get_format(operation.operand)
+        lowest = max(operand.emin, output.emin, -10_000 if row.exponent_floor is None else row.exponent_floor)
+        absolute = 2.0 ** (lowest - row.fraction_bits) + 2.0 ** (output.emin - kept)
+        absolute += (
+            row.flush_inputs * (operand.min_normal + output.min_normal)
+            + row.flush_outputs * output.min_normal
+        )
+        return relative + alignment, absolute
+    fmt = get_format(operation.format)
+    if isinstance(operation, ExactAddition):
+        return fmt.unit_roundoff, fmt.min_subnormal
+    if isinstance(operation, Compensated):
+        # Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., (4.8): |error| <= (2u + O(n u^2)) sum |x|.
+        return 8 * fmt.unit_roundoff, fmt.min_subnormal
+    return fmt.unit_roundoff * (1 + fmt.unit_roundoff), fmt.min_subnormal
 
 
 def _convert(fmt: Format, state: _State) -> None:

@@ -14,9 +14,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from pathlib import Path
 from typing import Literal
 
 from tcu.errors import ParameterError
+from tcu.plan import stored
+from tcu.plan.tree import TreeRegions, TreeStep
 from tcu.plan.version import VERSIONS, said
 
 __all__ = ["AddStep", "FmaStep", "Layout", "MmaStep", "Part", "Plan", "Step", "tile_order"]
@@ -149,7 +152,7 @@ class FmaStep:
         return f"sequential {self.format} FMAs of {self.length} pairs at stride {self.inner}"
 
 
-Step = MmaStep | AddStep | FmaStep
+Step = MmaStep | AddStep | FmaStep | TreeStep | TreeRegions
 
 
 @dataclass(frozen=True)
@@ -192,6 +195,10 @@ class Plan:
     def levels(self) -> int:
         """Reducing steps one after another, in the longest part."""
         return max((len(part.steps) for part in self.parts), default=0) + len(self.final)
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan as JSON, which :func:`tcu.load_plan` reads; raises DataFileError."""
+        stored.write(self, path)
 
     def lengths(self) -> Iterator[tuple[Step, int]]:
         """Every step with the length of the vector that it reduces."""

@@ -1,0 +1,81 @@
+"""Plans as JSON: every record with the name of its class, what is repeated once."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tcu.errors import DataFileError, TcuError
+
+__all__ = ["read", "write"]
+
+_FORMAT = "tcu plan"
+_VERSION = 1
+"""Of the file's layout; the plan has a version of its own."""
+
+
+def write(record: Any, path: str | Path) -> None:
+    """A record of dataclasses, tuples, numbers and texts; raises DataFileError."""
+    shared: list[Any] = []
+    places: dict[Any, int] = {}
+
+    def data(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return [data(each) for each in value]
+        if not dataclasses.is_dataclass(value):
+            return value
+        if type(value).__name__ == "TreeNode":  # the place of its operation, and its inputs
+            operation = vars(value)["operation"]
+            if operation not in places:
+                places[operation] = len(shared)
+                shared.append(data(operation))
+            return [places[operation], *vars(value)["inputs"]]
+        fields = {field.name: data(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {"kind": type(value).__name__} | fields
+
+    document = {"format": _FORMAT, "version": _VERSION, "plan": data(record), "operations": shared}
+    try:
+        Path(path).write_text(json.dumps(document) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise DataFileError(f"cannot write {path}: {error.strerror or error}: choose another place") from None
+
+
+def read(path: str | Path, kinds: Mapping[str, type], node: type) -> Any:
+    """The record in a file that :func:`write` wrote, of the classes ``kinds``; raises DataFileError."""
+    try:
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataFileError(f"cannot read {path}: {error.strerror or error}") from None
+    except ValueError:
+        raise _no_plan(path, "it is not JSON") from None
+    if not isinstance(document, dict) or document.get("format") != _FORMAT:
+        raise _no_plan(path, f"it does not say that its format is {_FORMAT!r}")
+    if document.get("version") != _VERSION:
+        raise _no_plan(path, f"its version is {document.get('version')!r}, and this tcu reads {_VERSION}")
+
+    def record(data: Any) -> Any:
+        if isinstance(data, list):
+            return tuple(record(each) for each in data)
+        if not isinstance(data, dict):
+            return data
+        fields = {name: record(value) for name, value in data.items() if name not in ("kind", "nodes")}
+        if "nodes" in data:
+            fields["nodes"] = tuple(
+                node(operations[place], tuple(inputs)) for place, *inputs in data["nodes"]
+            )
+        return kinds[data["kind"]](**fields)
+
+    try:
+        operations = [record(each) for each in document["operations"]]
+        return record(document["plan"])
+    except (KeyError, TypeError, ValueError, IndexError, TcuError) as error:
+        raise _no_plan(path, f"{type(error).__name__}: {error}") from None
+
+
+def _no_plan(path: str | Path, why: str) -> DataFileError:
+    return DataFileError(
+        f"{path} holds no plan ({why}): write one with Plan.save, or tcu reveal ... -o {path}"
+    )

@@ -1,0 +1,436 @@
+"""Whose bits are these?  The plan of any sum or product, from its answers alone.
+
+Masked sums show the tree (:mod:`tcu.probes.mask_questions`); the arithmetic at
+its nodes is the plainest that never contradicts an answer
+(:mod:`tcu.probes.node_arithmetic`); and a plan counts as found only if it
+returns every bit on fresh inputs that were made to tell plans apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.errors import ParameterError, ShapeError
+from tcu.formats.format import format_of, get_format
+from tcu.model.tree import evaluate_tree, rounded
+from tcu.plan.bounds import plan_error_bound
+from tcu.plan.plan import Part, Plan
+from tcu.plan.tree import TreeRegions, TreeStep
+from tcu.plan.version import VERSIONS
+from tcu.probes.black_box import BlackBox, black_box, same_bits
+from tcu.probes.mask_questions import NotATree, Shape, find_shape, masks_for
+from tcu.probes.node_arithmetic import Evidence, candidates, exact_candidates
+from tcu.probes.sum_inputs import batches, rows_of
+
+__all__ = ["Revealed", "SumCounterexample", "predict", "reveal"]
+
+Verdict = Literal["reproduced", "not a fixed tree", "outside"]
+Values = npt.NDArray[Any]
+Progress = Callable[[str], None]
+
+_LEAST, _MOST, _NUMBERS = 300, 20_000, 1 << 25
+"""Results that are compared at the end, unless the caller says how many: so many numbers in all."""
+_BATCH = 1 << 20
+"""Numbers that are drawn at a time."""
+_REPEATS = 6
+_BORDER = 128
+"""Products by which those of their results that a plan gets wrong are told from the others."""
+_TRIED = 6
+"""Wrong plans of which the one that is wrong at the fewest results shows the border."""
+_MOST_REGIONS = 8
+"""Ways in which the results of one product may be added up."""
+_SHRINKING = 3000
+"""Questions that a counterexample may cost."""
+
+
+@dataclass(frozen=True)
+class SumCounterexample:
+    """An input on which the best plan and the function differ, made as small as possible."""
+
+    x: Values
+    y: Values | None
+    result: tuple[int, ...]
+    """Where in the function's answer: () for a single number."""
+    function: float
+    plan: float
+
+
+@dataclass(frozen=True)
+class Revealed:
+    """What is known about a function after the questions."""
+
+    function: str
+    kind: str
+    shape: tuple[int, int, int]
+    """(M, N, n)"""
+    output: str
+    """Format of the function's answers."""
+    verdict: Verdict
+    plan: Plan | None
+    """The plan that returns every bit; of other verdicts the best one that was found, if any."""
+    compared: int
+    """Fresh results that were compared with the plan's."""
+    different: int
+    counterexample: SumCounterexample | None
+    asked: int
+    """Calls of the function in all."""
+    conclusion: str
+
+    def predict(self, *arrays: Any) -> Values:
+        """What the function returns, by the plan, which must have been found; see :func:`predict`."""
+        if self.plan is None:
+            raise ParameterError(f"there is no plan of {self.function} to predict by: {self.conclusion}")
+        return predict(self.plan, *arrays)
+
+    def bound(self, *arrays: Any) -> Any:
+        """A bound on |result by the plan - exact result|, for each result; inf where an overflow cannot be excluded."""
+        if self.plan is None:
+            raise ParameterError(f"there is no plan of {self.function} to bound: {self.conclusion}")
+        plan, result = self.plan, get_format(self.output)
+        x, *rest = (np.abs(np.asarray(each).astype(np.float64)) for each in arrays)
+        if rest:
+            mass = np.atleast_1d(x @ rest[0]) * (1 + 2.0**-40 * plan.n)
+            top = float(np.max(x, initial=0)) * float(np.max(rest[0], initial=0))
+        else:
+            mass, top = np.atleast_1d(x.sum(-1)) * (1 + 2.0**-40 * plan.n), float(np.max(x, initial=0))
+        found = [plan_error_bound(plan, None, float(each), top, result, float(each)) for each in mass.flat]
+        return found[0] if len(found) == 1 else np.reshape(found, mass.shape)
+
+
+def predict(plan: Plan, *arrays: Any) -> Values:
+    """The results of a plan whose one step is a tree, signs of zeros included.
+
+    x of shape (..., n); of a plan of products x (..., n) and y (n,), or A (M, n)
+    and B (n, N).  Raises ParameterError or ShapeError.
+    """
+    step = tree_of(plan)
+    if len(arrays) != 1 + step.products:
+        raise ParameterError(
+            f"the plan takes {'two arrays' if step.products else 'one array'}, not {len(arrays)}"
+        )
+    given = [np.asarray(each) for each in arrays]
+    shapes = ", ".join(str(each.shape) for each in given)
+    if step.products:
+        x, y = given
+        if x.ndim not in (1, 2) or y.ndim not in (1, 2) or x.shape[-1] != plan.n or y.shape[0] != plan.n:
+            raise ShapeError(f"arrays of shape {shapes}: the plan multiplies (M, {plan.n}) by ({plan.n}, N)")
+        if isinstance(step, TreeRegions) and (*x.shape[:-1], *y.shape[1:]) != step.shape:
+            raise ShapeError(f"arrays of shape {shapes}: the plan is of a product of shape {step.shape}")
+        found = _results(plan, x.reshape(1, -1, plan.n), y.reshape(1, plan.n, -1))
+        return np.asarray(found.reshape(x.shape[:-1] + y.shape[1:]))
+    (x,) = given
+    if x.ndim < 1 or x.shape[-1] != plan.n:
+        raise ShapeError(
+            f"an array of shape {shapes}: the plan adds up {plan.n} numbers, along the last axis"
+        )
+    found = _results(plan, x.reshape(-1, plan.n), None)
+    return np.asarray(found.reshape(x.shape[:-1]))
+
+
+def tree_of(plan: Plan) -> TreeStep | TreeRegions:
+    """The tree that is all of a plan; raises ParameterError for a plan of other steps."""
+    steps = [step for part in plan.parts for step in part.steps]
+    if len(steps) == 1 and isinstance(steps[0], TreeStep | TreeRegions) and not plan.final:
+        return steps[0]
+    raise ParameterError("the plan is no tree: run it on the model with tcu.sum, or save one of tcu.reveal's")
+
+
+def _results(plan: Plan, x: Values, y: Values | None) -> Values:
+    fmt, result = get_format(plan.input), get_format(plan.result)
+    for array in (x, y):
+        if array is not None and format_of(array.dtype) != fmt:
+            raise ParameterError(f"an array of {array.dtype}: the plan takes {fmt.dtype}")
+    with np.errstate(all="ignore"):
+        return rounded(evaluate_tree(tree_of(plan), x, y), result)
+
+
+def reveal(
+    function: Callable[..., Any],
+    n: int | None = None,
+    *,
+    kind: Literal["sum", "dot", "matmul"] = "sum",
+    dtype: Any = "float64",
+    shape: tuple[int, int, int] | None = None,
+    outputs: int | None = None,
+    seed: int | None = None,
+    progress: Progress | None = None,
+) -> Revealed:
+    """The plan of a sum, a dot product or a matrix product, from answers alone.
+
+    Parameters
+    ----------
+    function:
+        f(x) → number ("sum"), f(x, y) → number ("dot"), f(A, B) → matrix
+        ("matmul").
+    kind:
+        Which of these.
+    n:
+        Numbers or pairs that are added up; a plan is of that many, and says nothing of others.
+    dtype:
+        Of the arrays that the function is given: NumPy's, or PyTorch's for a function of tensors.
+    shape:
+        (M, N, K) of a matrix product A (M, K) · B (K, N), in place of n.
+    outputs:
+        Fresh results that must be reproduced; None chooses by n.
+    seed:
+        Of the inputs; None draws fresh ones.
+    progress:
+        Called with the name of every stage as it begins.
+    """
+    if outputs is not None and outputs < 1:
+        raise ParameterError(f"outputs={outputs}: compare at least one output")
+    box = black_box(function, n, kind, dtype, shape)
+    if outputs is None:
+        outputs = int(np.clip(_NUMBERS // box.n, _LEAST, _MOST))
+    return _Search(box, np.random.default_rng(seed), outputs, progress or (lambda _: None)).run()
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """A plan beside fresh results."""
+
+    plan: Plan
+    results: int
+    different: int = 0
+    wrong: tuple[Values, Values | None, tuple[int, ...]] | None = None
+    """The arrays, and where the first different result is."""
+
+
+class _Search:
+    def __init__(self, box: BlackBox, rng: np.random.Generator, outputs: int, progress: Progress) -> None:
+        self.box, self.rng, self.outputs, self.progress = box, rng, outputs, progress
+        self.refuted: _Compared | None = None
+        self.wrong_plans: list[Plan] = []
+        self.closest: TreeStep | None = None
+        self.reproduced: Revealed | None = None
+        self.why = "no arithmetic of the family at the tree's nodes agrees on every bit"
+
+    def run(self) -> Revealed:
+        self.progress("does it repeat itself")
+        if not self._repeats_itself():
+            return self._found(
+                "not a fixed tree", None, "it does not return the same bits for the same inputs"
+            )
+        found: list[tuple[TreeStep, npt.NDArray[np.bool_]]] = []
+        open_regions = self._regions()
+        while open_regions:
+            seen = open_regions.pop()
+            part = self if seen.all() else self._of_region(seen)
+            step = part.tree()
+            if part is not self:
+                self.box.asked += part.box.asked
+            if step is not None:
+                found.append((step, seen))
+                continue
+            halves = part.halves()
+            if halves is None or len(found) + len(open_regions) + 2 > _MOST_REGIONS:
+                return replace(part.outside(), asked=self.box.asked)
+            open_regions += halves
+        if len(found) == 1:
+            assert self.reproduced is not None
+            return self.reproduced
+        return self._together(found)
+
+    def _regions(self) -> list[npt.NDArray[np.bool_]]:
+        """The results of a product that are added up alike, as far as some masks show."""
+        box = self.box
+        m, n, k = box.shape
+        everything = [np.ones((m, n), bool)]
+        if m * n == 1 or box.kind != "matmul" or k < 2:
+            return everything
+        try:
+            masks = masks_for(box)
+        except NotATree:
+            return everything
+        if masks is None or not masks.constant:
+            return everything
+        self.progress("are all results added up alike")
+        answers = masks.of_all_results(self.rng)
+        kinds, index = np.unique(answers.reshape(-1, m * n), axis=1, return_inverse=True)
+        return [(index == number).reshape(m, n) for number in range(kinds.shape[1])]
+
+    def _of_region(self, seen: npt.NDArray[np.bool_]) -> _Search:
+        """The same for some results alone."""
+        outputs = max(1, int(self.outputs * seen.mean()))
+        return _Search(self.box.looking_at(seen), self.rng, outputs, self.progress)
+
+    def _together(self, found: list[tuple[TreeStep, npt.NDArray[np.bool_]]]) -> Revealed:
+        """The trees of all regions on fresh results."""
+        steps, regions = zip(*found, strict=True)
+        self.evidence = Evidence(self.box, self.rng)
+        number = sum(place * seen.astype(np.int64) for place, seen in enumerate(regions))
+        self._is_right(TreeRegions(steps, tuple(map(tuple, np.asarray(number).tolist()))))
+        return self.reproduced or self.outside()
+
+    def tree(self) -> TreeStep | None:
+        """The tree that returns every bit, if it is found."""
+        for in_full in (False, True):
+            try:
+                for step in self._steps(in_full):
+                    if self._is_right(step):
+                        return step
+            except NotATree as error:
+                self.why = str(error)
+        return None
+
+    def halves(self) -> list[npt.NDArray[np.bool_]] | None:
+        """The results that the best plan gets right and those that it gets wrong again and again; None if there is no border."""
+        box, best = self.box, self._best()
+        if best is None or box.kind != "matmul":
+            return None
+        x, y = rows_of(box, self.rng, min(_BORDER, max(1, _BATCH // (box.n * max(box.shape)))))
+        answer = box(x, y)
+        plans = [best.plan, *self.wrong_plans[:_TRIED]]
+        each = [(~box.same(answer, _results(plan, x, y))).sum(axis=(0, 1)) for plan in plans]
+        wrong = min(each, key=np.sum)
+        seen = np.ones(wrong.shape, bool) if box.seen is None else box.seen
+        border = seen & (wrong > 0)
+        if not border.any() or border[seen].all() or wrong.sum() < 2 * border.sum():
+            return None
+        return [seen & ~border, border]
+
+    def _is_right(self, step: TreeStep | TreeRegions) -> bool:
+        """Whether fresh results are those of the tree."""
+        found = self._compared(self._plan(step))
+        if found.wrong is None:
+            text = f"{found.results:,} fresh results, none different"
+            self.reproduced = self._found("reproduced", found.plan, text, found.results)
+            return True
+        self.wrong_plans.append(found.plan)
+        if self.refuted is None or found.results > self.refuted.results:
+            self.refuted = found
+        return False
+
+    def _best(self) -> _Compared | None:
+        """The plan that was right the longest, or else the most often."""
+        if self.refuted is None and self.closest is not None:
+            self.refuted = self._compared(self._plan(self.closest))
+        return self.refuted
+
+    def outside(self) -> Revealed:
+        """The best plan that was found, and where it goes wrong."""
+        refuted = self._best()
+        if refuted is None or refuted.wrong is None:
+            return self._found("outside", None, self.why)
+        text = f"the best plan differs on {refuted.different:,} of {refuted.results:,} fresh results"
+        example = _shrunk(self.box, refuted.plan, *refuted.wrong)
+        return self._found("outside", refuted.plan, text, refuted.results, refuted.different, example)
+
+    def _repeats_itself(self) -> bool:
+        """The same bits again, on masks too, where a change of order shows most."""
+        for _ in range(_REPEATS):
+            x, y = rows_of(self.box, self.rng, min(8, max(1, _BATCH // self.box.n)))
+            first = self.box(x, y)
+            if not all(same_bits(first, self.box(x, y)).all() for _ in range(2)):
+                return False
+        return True
+
+    def _steps(self, in_full: bool) -> Iterator[TreeStep]:
+        """Trees with an arithmetic that contradicts none of a first few answers."""
+        box = self.box
+        self.progress("who is added with whom")
+        if box.n == 1:
+            shape: Shape | None = Shape(1, ())
+        else:
+            masks = masks_for(box)
+            shape = None if masks is None else find_shape(masks, range(box.n), in_full=in_full)
+        self.progress("the arithmetic at the nodes")
+        evidence = self.evidence = Evidence(box, self.rng)
+        yield from exact_candidates(evidence) if shape is None else candidates(evidence, shape)
+        self.closest = self.closest or evidence.general.closest
+
+    def _plan(self, step: TreeStep | TreeRegions) -> Plan:
+        box = self.box
+        parts = (Part(0, box.n, (step,)),)
+        return Plan(box.n, box.input.name, "revealed", None, 0, parts, (), box.output.name, VERSIONS["tree"])
+
+    def _compared(self, plan: Plan) -> _Compared:
+        """The plan against fresh results, until one is different, which other plans must then answer, too."""
+        self.progress("fresh inputs")
+        box = self.box
+        m, n, k = box.shape
+        each = m * n if box.seen is None else int(box.seen.sum())
+        size = max(1, _BATCH // (k * max(m, n)))
+        compared = 0
+        for rows in batches(-(-self.outputs // each), min(size, 256)):
+            x, y = rows_of(box, self.rng, rows)
+            answer, expected = box(x, y), _results(plan, x, y)
+            same = box.same(answer, expected)
+            compared += same.size if box.seen is None else rows * int(box.seen.sum())
+            if not same.all():
+                wrong = np.argwhere(~same)
+                self.evidence.general.add(x, y, answer)
+                return _Compared(plan, compared, len(wrong), (x, y, tuple(int(i) for i in wrong[0])))
+        return _Compared(plan, compared)
+
+    def _found(
+        self, verdict: Verdict, plan: Plan | None, text: str, compared: int = 0, different: int = 0,
+        example: SumCounterexample | None = None,
+    ) -> Revealed:  # fmt: skip
+        box = self.box
+        return Revealed(
+            box.name, box.kind, box.shape, box.output.name, verdict, plan, compared, different, example, box.asked,
+            f"{verdict}: {text}",
+        )  # fmt: skip
+
+
+def _shrunk(
+    box: BlackBox, plan: Plan, x: Values, y: Values | None, where: tuple[int, ...]
+) -> SumCounterexample:
+    """Zero what can be zeroed, many leaves at a time, then clear low bits, as long as the two still differ."""
+    row = where[1]
+    x, y = x[row : row + 1].copy(), None if y is None else y[row : row + 1].copy()
+    place = (where[0], 0, *where[2:])
+    left = _SHRINKING
+
+    def differ() -> bool:
+        nonlocal left
+        left -= 1
+        return not same_bits(box(x, y)[place], np.asarray(_results(plan, x, y)[place]))
+
+    def zeroed(leaves: npt.NDArray[np.int64]) -> bool:
+        before = x[..., leaves].copy()
+        x[..., leaves] = 0
+        if left > 0 and differ():
+            return True
+        x[..., leaves] = before
+        return False
+
+    if y is not None:  # other rows and columns say nothing
+        for array, index in ((x, 2), (y, 3)):
+            keep = where[index]
+            for other in range(array.shape[1] if array is x else array.shape[2]):
+                if other != keep:
+                    side = (0, other) if array is x else (0, slice(None), other)
+                    before = array[side].copy()
+                    array[side] = 0
+                    if left <= 0 or not differ():
+                        array[side] = before
+    size = box.n
+    while size >= 1 and left > 0:
+        for at in range(0, box.n, size):
+            leaves = np.arange(at, min(at + size, box.n))
+            if x[..., leaves].any():
+                zeroed(leaves)
+        size //= 2
+    for array in [x] if y is None else [x, y]:
+        codes: Values = array.view(f"u{array.dtype.itemsize}").reshape(-1)
+        for spot in np.flatnonzero(array.reshape(-1)):
+            for bit in range(8 * array.dtype.itemsize):
+                before = codes[spot]
+                codes[spot] = before & ~(codes.dtype.type(1) << codes.dtype.type(bit))
+                if codes[spot] != before and (left <= 0 or not differ()):
+                    codes[spot] = before
+    answer, expected = box(x, y)[place], _results(plan, x, y)[place]
+    result = where[2:] if box.kind == "matmul" else ()
+    x, y = (
+        (x[0], y[0])
+        if box.kind == "matmul" and y is not None
+        else (x.reshape(-1), None if y is None else y.reshape(-1))
+    )
+    return SumCounterexample(x, y, result, float(answer), float(expected))

@@ -1,0 +1,246 @@
+"""Trees whose nodes add up more than two values at once: the blocks of matrix units."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.formats.format import get_format
+from tcu.formats.scalar import ROUNDINGS
+from tcu.plan.tree import Additions, Blocks, ExactAddition, TreeNode, TreeOperation, TreeStep
+from tcu.probes.black_box import BlackBox
+from tcu.probes.inputs import DECIDING, Question, near_zero, ordinary, pair
+from tcu.probes.mask_questions import Shape
+from tcu.probes.target import Operation
+from tcu.probes.tree_making import Leaves, nodes_of, step_of
+from tcu.units.arithmetic import MAX_BLOCK, MAX_FRACTION_BITS, AlignedSum
+from tcu.units.catalogue import CATALOGUE
+
+__all__ = ["unit_candidates", "unit_questions"]
+
+Values = npt.NDArray[Any]
+Agrees = Callable[[TreeStep], bool]
+
+_ROWS = 24
+"""Sums, or dot products, of one question."""
+_OPERANDS = ("binary16", "bfloat16", "tf32", "e4m3", "e5m2")
+_OUTPUTS = ("binary32", "binary16")
+_KEPT = 13
+"""Fraction bits that some units keep of a result; where answers do not show them, no others are tried."""
+_FLOORS = {"binary32": -133, "binary16": -21}
+"""Of the units in the catalogue."""
+
+
+@dataclass(frozen=True)
+class _Role:
+    """What a node is: a block of a unit, an addition of two results, or an exact sum of them."""
+
+    kind: Literal["block", "addition", "exact"]
+    inputs: tuple[int, ...]
+    carried: bool
+
+
+def unit_questions(box: BlackBox, rng: np.random.Generator) -> tuple[list[Any], list[Any]]:
+    """Operands that tell units apart, and such about the smallest numbers, as the box takes them."""
+    m, n, k = box.shape
+    operation = Operation(
+        box.input if box.input.name != "binary32" else get_format("tf32"), get_format("binary32"), k
+    )
+    if box.input.bits == 64:
+        return [], []
+    rows, columns = (m, n) if box.kind == "matmul" else (_ROWS, 1)
+    wide: list[tuple[Callable[..., Question], int]] = [(ordinary, 8), (pair, 4)]
+    near = [(near_zero, 6), *((kind, 2) for kind, _ in DECIDING)]
+    return tuple(  # type: ignore[return-value]
+        [_given(box, kind(operation, rng, rows, columns)) for kind, count in kinds for _ in range(count)]
+        for kinds in (wide, near)
+    )
+
+
+def _given(box: BlackBox, question: Question) -> tuple[Values, Values | None]:
+    """The operands of a question without its C."""
+    x, y = (each.view(box.input.dtype) for each in (question.a, question.b))
+    if box.kind == "matmul":
+        return x[None], y[None]
+    if box.kind == "dot":
+        return x[:, None], np.broadcast_to(y, (len(x), *y.shape)).copy()
+    return x, None
+
+
+def unit_candidates(
+    box: BlackBox, shape: Shape, leaves: Leaves, ordinary_agrees: Agrees, agrees: Agrees
+) -> Iterator[TreeStep]:
+    """Trees of blocks of the family's aligned sums: the catalogue's first, then any that agree."""
+    operands = [leaves.operand] if leaves.operand in _OPERANDS else []
+    if not box.products and leaves.operand == "binary32":
+        operands = ["tf32", "binary16", "bfloat16"]  # numbers that only further levels round
+    outputs = sorted(_OUTPUTS, key=lambda name: name != box.output.name)
+    ways = [
+        _Way(box, shape, leaves, operand, output, wide, block, tuple(roles), closing)
+        for operand, output in itertools.product(operands, outputs)
+        for block, roles in _roles(shape, box.products)
+        for wide in (output, *(name for name in ("binary32", "binary64") if name != output))
+        for closing in ((False,) if box.products else (False, True))
+        if wide == output or any(role.kind == "addition" for role in roles)
+    ]
+    for way in ways:
+        yield from _of_catalogue(way)
+    seen = _seen(box, shape)
+    for way in ways:
+        if not way.closing:
+            yield from _searched(way, seen, ordinary_agrees, agrees)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """All but the parameters of the blocks."""
+
+    box: BlackBox
+    shape: Shape
+    leaves: Leaves
+    operand: str
+    output: str
+    wide: str
+    """Format of additions outside the unit."""
+    block: int
+    roles: tuple[_Role, ...]
+    closing: bool
+    """Whether the sum goes through the unit once more, alone, as where every level is a product with a matrix of ones."""
+
+    def step(self, row: AlignedSum) -> TreeStep:
+        def choose(number: int, _: tuple[int, ...]) -> tuple[TreeOperation, Sequence[int]]:
+            role = self.roles[number]
+            if role.kind == "block":
+                return Blocks(self.operand, self.output, row, role.carried), role.inputs
+            if role.kind == "exact":
+                return ExactAddition("binary64"), role.inputs
+            return Additions(self.wide), role.inputs
+
+        n, nodes = self.box.n, nodes_of(self.shape, choose)
+        if self.closing:
+            nodes = (*nodes, TreeNode(Blocks(self.operand, self.output, row, False), (n + len(nodes) - 1,)))
+        return step_of(n, self.box.products, self.leaves, nodes)
+
+
+def _roles(shape: Shape, products: bool) -> Iterator[tuple[int, list[_Role]]]:
+    """(the products of a block, what every node is), for each way in which the shape can be blocks."""
+    n = shape.leaves
+    sizes = [1] * n
+    roles: list[_Role] = []
+    for children in shape.nodes:
+        sizes.append(sum(sizes[value] for value in children))
+        if len(roles) in shape.exact:
+            roles.append(_Role("exact", children, False))
+            continue
+        nodes = [value for value in children if value >= n]
+        added = [value for value in children if value < n]
+        if not added and len(nodes) == 2:
+            roles.append(_Role("addition", children, False))
+            continue
+        if products and len(nodes) > 1:
+            return
+        carried = _carried(nodes, sizes, bool(added))
+        rest = [value for value in children if value != carried]
+        roles.append(
+            _Role("block", tuple(rest if carried is None else [carried, *rest]), carried is not None)
+        )
+    counts = [len(role.inputs) - 1 for role in roles if role.kind == "block" and role.carried]
+    begins = [len(role.inputs) for role in roles if role.kind == "block" and not role.carried]
+    block = max([*counts, *begins], default=1)
+    if block <= MAX_BLOCK:
+        yield block, roles
+    if max(counts, default=1) == 1 and max(begins, default=2) == 2:
+        # One product at a time: what looks like a block of two is one product after another.
+        yield 1, roles
+        turned = [
+            replace(role, inputs=role.inputs[::-1]) if role.kind == "block" and not role.carried else role
+            for role in roles
+        ]
+        yield 1, turned
+
+
+def _carried(nodes: list[int], sizes: list[int], beside_leaves: bool) -> int | None:
+    """Which of a block's inputs is the accumulator: among results of blocks, one that holds more than all others."""
+    if not nodes:
+        return None
+    if len(nodes) == 1 and beside_leaves:
+        return nodes[0]
+    largest = max(nodes, key=lambda value: sizes[value])
+    others = [sizes[value] for value in nodes if value != largest]
+    return largest if beside_leaves or sizes[largest] > max(others) else None
+
+
+def _of_catalogue(way: _Way) -> Iterator[TreeStep]:
+    """The arithmetics that units of the catalogue have, those of the same formats first."""
+    found: dict[AlignedSum, bool] = {}
+    for unit in reversed(CATALOGUE.values()):
+        for row in unit.instructions:
+            if isinstance(row.arithmetic, AlignedSum) and row.output == way.output:
+                plain = replace(row.arithmetic, block=way.block, order=None, late_c=False)
+                found[plain] = found.get(plain, False) or row.a == way.operand
+    for arithmetic in sorted(found, key=lambda each: not found[each]):
+        yield way.step(arithmetic)
+
+
+def _searched(way: _Way, seen: int | None, ordinary_agrees: Agrees, agrees: Agrees) -> Iterator[TreeStep]:
+    """Any aligned sum: alignment and rounding on ordinary numbers first, then what happens near zero."""
+    full = get_format(way.output).fraction_bits
+    if full > way.box.output.fraction_bits:
+        seen = None
+    usual = _FLOORS[way.output]
+    rows = (
+        AlignedSum(
+            way.block,
+            fraction,
+            rounding,
+            usual,
+            None if kept == full else kept,
+            normalized_products=normalized,
+        )
+        for kept, fraction in _widths(full, None if seen is None else min(seen, full))
+        for rounding, normalized in itertools.product(ROUNDINGS, (False, True))
+    )
+    survivors = [row for row in rows if ordinary_agrees(way.step(row))]
+    lowest = max(2 * get_format(way.operand).emin - 30, -300)
+    floors = dict.fromkeys([usual, None, *range(0, lowest, -1)])
+    for row, flush_in, flush_out, floor in itertools.product(
+        sorted(survivors, key=_plainness), (False, True), (False, True), floors
+    ):
+        candidate = way.step(
+            replace(row, exponent_floor=floor, flush_inputs=flush_in, flush_outputs=flush_out)
+        )
+        if agrees(candidate):
+            yield candidate
+
+
+def _widths(full: int, seen: int | None) -> Iterator[tuple[int, int]]:
+    """(output fraction bits, F) that may be; a number comes back with the smaller of the two."""
+    for both in itertools.product(range(full, 4, -1), range(MAX_FRACTION_BITS, 4, -1)):
+        unseen = seen is None and both[0] in (full, _KEPT)
+        if unseen or min(both) == seen or (seen == full == both[0] and both[1] >= seen):
+            yield both
+
+
+def _seen(box: BlackBox, shape: Shape) -> int | None:
+    """Bits behind the first that come back of the sum of 1 and a smaller number; None where no elements show it."""
+    bits = np.arange(1, min(box.output.fraction_bits, get_format("binary32").fraction_bits) + 1)
+    scale = 2.0 ** max(0, min(box.input.emax - 1, 8) if box.input.bits <= 16 else 0)
+    lines = np.zeros((bits.size, box.n))
+    small = scale * 2.0**-bits
+    first, second, *_ = shape.nodes[0]  # leaves that meet in one block
+    lines[:, first], lines[:, second] = scale, small
+    exact = small >= box.input.min_subnormal
+    back = box.lines(lines) == scale + small
+    known = np.flatnonzero(~back[exact])
+    return int(known[0]) if known.size else (int(bits[-1]) if exact.all() else None)
+
+
+def _plainness(row: AlignedSum) -> tuple[object, ...]:
+    return (
+        row.normalized_products, row.output_fraction_bits is not None, row.fraction_bits, ROUNDINGS.index(row.rounding),
+    )  # fmt: skip

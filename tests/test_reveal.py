@@ -1,0 +1,555 @@
+"""Contract of ``tcu.reveal``: a plan that returns every bit of a function's sums or products, or a refusal.
+
+Sums of NumPy, Python, PyTorch and BLAS, every variant of tcu's own, random
+trees over IEEE formats and over blocks of matrix units (the functions share no
+code with what finds and replays them) are reproduced.  What is no fixed tree of
+a known arithmetic is never called reproduced: it gets the smallest input on
+which the best plan is wrong.  A plan is data: it is saved, loaded, executed by
+the model like any other, and has an error bound that holds.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from foolers import PRODUCTS, SUMS, UNSTEADY, in_turn
+from golden import codes, digest, numbers
+from random_trees import WIDER, by_definition, random_arithmetic, random_tree, split_product, sum_of
+
+import tcu
+from tcu.errors import DataFileError, DtypeError, ParameterError, ShapeError
+from tcu.formats import format_of, get_format
+from tcu.model.elements import Elements
+from tcu.model.execute import execute
+from tcu.plan import (
+    VARIANTS,
+    VERSIONS,
+    Additions,
+    Blocks,
+    Compensated,
+    ExactAddition,
+    FusedProducts,
+    Part,
+    Plan,
+    TreeNode,
+    TreeStep,
+    make_dot_plan,
+    make_plan,
+)
+from tcu.probes import Revealed, predict
+from tcu.probes.black_box import black_box
+from tcu.probes.sum_inputs import rows_of
+from tcu.units import CATALOGUE, AlignedSum, Instruction, find_instruction, get_unit
+
+DTYPES = ("float16", "float32", "float64")
+
+
+def tree(found: Revealed) -> TreeStep:
+    assert found.plan is not None
+    (part,) = found.plan.parts
+    (step,) = part.steps
+    assert isinstance(step, TreeStep)
+    return step
+
+
+def reproduced(found: Revealed) -> TreeStep:
+    assert found.verdict == "reproduced", (found.conclusion, found.counterexample)
+    assert found.different == 0
+    assert found.counterexample is None
+    assert found.compared >= 1
+    return tree(found)
+
+
+def kahan(x: Any) -> Any:
+    total, lost = x[0], x.dtype.type(0)
+    for each in x[1:]:
+        each = each - lost
+        after = total + each
+        lost = (after - total) - each
+        total = after
+    return total
+
+
+def neumaier(x: Any) -> Any:
+    total, lost = x[0], x.dtype.type(0)
+    for each in x[1:]:
+        after = total + each
+        lost += (total - after) + each if abs(total) >= abs(each) else (each - after) + total
+        total = after
+    return total + lost
+
+
+# Sums
+
+
+@pytest.mark.slow(8)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 2, 3, 7, 8, 9, 33, 127, 128, 129, 136, 1000, 4097])
+def test_numpys_pairwise_sum(n: int, dtype: str) -> None:
+    step = reproduced(tcu.reveal(np.sum, n, dtype=dtype, seed=0, outputs=1000))
+    wide = "binary64" if dtype == "float64" else "binary32"
+    assert all(node.operation == Additions(wide) for node in step.nodes if n > 2)
+    if n == 128:  # eight lanes of sixteen in turn, in pairs
+        assert [node.inputs for node in step.nodes[:2]] == [tuple(range(0, 128, 8)), tuple(range(1, 128, 8))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [20_000, 100_000])
+def test_numpys_pairwise_sum_of_many(n: int, dtype: str) -> None:
+    found = tcu.reveal(np.sum, n, dtype=dtype, seed=0)
+    reproduced(found)
+    assert found.asked < 0.2 * n + 1000
+
+
+def test_few_questions_are_asked() -> None:
+    found = tcu.reveal(np.sum, 5000, dtype="float32", seed=0, outputs=10)
+    reproduced(found)
+    assert found.asked < 6000
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+def test_numpys_sum_along_an_axis(axis: int) -> None:
+    def along(x: Any) -> Any:
+        return np.stack([x, x[::-1]], axis=1 - axis if axis == 0 else 0).sum(axis)[0]
+
+    step = reproduced(tcu.reveal(along, 200, dtype="float32", seed=0, outputs=500))
+    assert (len(step.nodes) == 1) == (axis == 0)  # along axis 0, rows are added in turn
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_loop(turned: bool) -> None:
+    def loop(x: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return in_turn(x[::-1] if turned else x)
+
+    (node,) = reproduced(tcu.reveal(loop, 100, dtype="float32", seed=0, outputs=500)).nodes
+    order = tuple(range(100))[:: -1 if turned else 1]
+    assert node.inputs in (order, (order[1], order[0], *order[2:]))  # an addition commutes
+
+
+@pytest.mark.parametrize(
+    ("function", "dtype", "operation"),
+    [
+        (math.fsum, "float64", ExactAddition("binary64")),
+        (math.fsum, "float32", ExactAddition("binary64")),
+        (tcu.fsum, "float32", ExactAddition("binary32")),
+        (kahan, "float32", Compensated("binary32", "kahan")),
+        (kahan, "float64", Compensated("binary64", "kahan")),
+        (neumaier, "float64", Compensated("binary64", "neumaier")),
+    ],
+)
+def test_exact_and_compensated_sums(function: Callable[[Any], Any], dtype: str, operation: object) -> None:
+    def quiet(x: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return function(x)
+
+    (node,) = reproduced(tcu.reveal(quiet, 60, dtype=dtype, seed=0, outputs=500)).nodes
+    assert node.operation == operation
+
+
+@pytest.mark.slow(4)
+@pytest.mark.parametrize("n", [1, 5, 33, 100, 1000])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
+def test_pytorchs_sum(n: int, dtype: str) -> None:
+    torch = pytest.importorskip("torch")
+    reproduced(tcu.reveal(torch.sum, n, dtype=getattr(torch, dtype), seed=0, outputs=300))
+
+
+@pytest.mark.slow(4)
+@pytest.mark.parametrize("n", [40, 600])
+@pytest.mark.parametrize(
+    ("variant", "dtype"),
+    [
+        (variant, dtype)
+        for variant in ("short-chain", "single-pass", "two-mma", "warp-shuffle")
+        for dtype in ("float16", "float32", "float64")
+    ],
+)
+def test_variants_of_our_own(variant: str, dtype: str, n: int) -> None:
+    assert variant in VARIANTS
+    step = reproduced(tcu.reveal(lambda x: tcu.sum(x, variant=variant), n, dtype=dtype, seed=0, outputs=100))
+    if dtype == "float16" and variant != "warp-shuffle":
+        (row,) = {getattr(node.operation, "arithmetic", None) for node in step.nodes} - {None}
+        assert (row.fraction_bits, row.rounding) == (25, "RZ")
+
+
+@pytest.mark.slow(20)
+@pytest.mark.parametrize("seed", range(200))
+def test_random_trees(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    fmt = str(rng.choice(list(WIDER)))
+    formats = WIDER[fmt] if rng.random() < 0.5 else (str(rng.choice(WIDER[fmt])),)
+    output, n = str(rng.choice(WIDER[fmt])), int(rng.integers(2, 60))
+    function = sum_of(random_tree(rng, np.arange(n), formats), output)
+    reproduced(tcu.reveal(function, n, dtype=get_format(fmt).dtype, seed=seed, outputs=100))
+
+
+# Products
+
+
+@pytest.mark.slow(6)
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 33, 100, 500])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_dot_product_of_blas(n: int, dtype: str) -> None:
+    reproduced(tcu.reveal(np.dot, n, kind="dot", dtype=dtype, seed=0, outputs=500))
+
+
+def test_fused_products_are_told_from_rounded_ones() -> None:
+    def loop(a: Any, b: Any) -> Any:
+        total = np.zeros((len(a), b.shape[1]), a.dtype)
+        with np.errstate(all="ignore"):
+            for k in range(a.shape[1]):
+                total = total + a[:, k : k + 1] * b[k : k + 1]
+        return total
+
+    (node,) = reproduced(
+        tcu.reveal(loop, kind="matmul", shape=(4, 5, 20), dtype="float32", seed=0, outputs=1000)
+    ).nodes
+    assert node.operation == Additions("binary32")
+
+    row = find_instruction("A100", "mma", "binary64", "binary64")
+
+    def fused(a: Any, b: Any) -> Any:
+        return split_product(row, [range(20)], False)(a, b)
+
+    (node,) = reproduced(
+        tcu.reveal(fused, kind="matmul", shape=(4, 5, 20), dtype="float64", seed=0, outputs=1000)
+    ).nodes
+    assert node.operation == FusedProducts("binary64")
+
+
+DIFFERENT = list(
+    {
+        (row.a, row.output, row.arithmetic): (f"{unit.name} {row.signature}", row)
+        for unit in CATALOGUE.values()
+        for row in unit.instructions
+        if row.a == row.b and isinstance(row.arithmetic, AlignedSum)
+    }.values()
+)
+
+
+@pytest.mark.slow(8)
+@pytest.mark.parametrize("row", [row for _, row in DIFFERENT], ids=[name for name, _ in DIFFERENT])
+def test_every_aligned_sum_of_the_catalogue(row: Instruction) -> None:
+    function = split_product(row, [range(70)], False)
+    step = reproduced(
+        tcu.reveal(
+            function, kind="matmul", shape=(16, 8, 70), dtype=get_format(row.a).dtype, seed=0, outputs=2000
+        )
+    )
+    (found,) = {getattr(node.operation, "arithmetic", None) for node in step.nodes} - {None}
+    wanted = row.arithmetic
+    assert isinstance(wanted, AlignedSum)
+    assert (found.block, found.fraction_bits) == (wanted.block, wanted.fraction_bits)
+
+
+def test_the_definition_is_reproduced() -> None:
+    row = find_instruction("H100", "mma", "binary16", "binary16")
+    function = split_product(row, [range(16), range(16, 40)], False, by_definition)
+    step = reproduced(
+        tcu.reveal(function, kind="matmul", shape=(2, 2, 40), dtype="float16", seed=0, outputs=100)
+    )
+    assert [len(node.inputs) for node in step.nodes] == [16, 24, 2]
+
+
+@pytest.mark.slow(12)
+@pytest.mark.parametrize("seed", range(200))
+def test_random_trees_of_blocks(seed: int) -> None:
+    """Rows of the catalogue, K split into chains side by side."""
+    rng = np.random.default_rng(seed)
+    _, row = DIFFERENT[int(rng.integers(len(DIFFERENT)))]
+    ks, parts = np.arange(int(rng.integers(2, 80))), int(rng.integers(1, 5))
+    chains = np.array_split(ks, parts) if rng.random() < 0.6 else [ks[start::parts] for start in range(parts)]
+    function = split_product(row, [each.tolist() for each in chains if each.size], bool(rng.random() < 0.5))
+    shape = (4, 3, ks.size)
+    reproduced(
+        tcu.reveal(
+            function, kind="matmul", shape=shape, dtype=get_format(row.a).dtype, seed=seed, outputs=1000
+        )
+    )
+
+
+@pytest.mark.slow(4)
+@pytest.mark.parametrize("seed", range(40))
+def test_random_units(seed: int) -> None:
+    """Any member of the family: reproduced, but for the few whose blocks no question tells apart in time."""
+    rng = np.random.default_rng(seed)
+    _, row = DIFFERENT[int(rng.integers(len(DIFFERENT)))]
+    arithmetic = random_arithmetic(rng, row.output)
+    block = arithmetic.block
+    own = Instruction("mma", row.a, row.b, row.output, (16, 8, block), arithmetic, ())
+    chains = [range(3 * block), range(3 * block, 5 * block)]
+    function, shape = split_product(own, chains, False), (4, 3, 5 * block)
+    found = tcu.reveal(
+        function, kind="matmul", shape=shape, dtype=get_format(row.a).dtype, seed=seed, outputs=1000
+    )
+    reproduced(found)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_sums_that_fool(name: str) -> None:
+    found = tcu.reveal(SUMS[name], 40, dtype="float32", seed=0)
+    refused(found, name)
+    example = found.counterexample
+    if example is not None:
+        assert found.plan is not None
+        assert example.y is None
+        assert float(SUMS[name](example.x)) == example.function or math.isnan(example.function)
+        assert float(found.predict(example.x)) == example.plan
+
+
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_products_that_fool(name: str) -> None:
+    found = tcu.reveal(PRODUCTS[name], kind="matmul", shape=(4, 3, 40), dtype="float16", seed=0)
+    refused(found, name)
+    example = found.counterexample
+    assert example is not None
+    assert float(PRODUCTS[name](example.x, example.y)[example.result]) == example.function
+    assert float(found.predict(example.x, example.y)[example.result]) == example.plan
+
+
+def refused(found: Revealed, name: str) -> None:
+    assert found.verdict == ("not a fixed tree" if name in UNSTEADY else "outside"), found.conclusion
+    assert (found.different > 0) == (found.counterexample is not None)
+
+
+def test_a_plan_is_of_one_length() -> None:
+    def turns(x: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return in_turn(x if x.size < 50 else x[::-1])
+
+    found = tcu.reveal(turns, 40, dtype="float32", seed=0, outputs=200)
+    reproduced(found)
+    with pytest.raises(ShapeError, match=r"an array of shape \(60,\): the plan adds up 40 numbers"):
+        found.predict(np.zeros(60, np.float32))
+
+
+# The plan
+
+
+@pytest.fixture(scope="module")
+def pairwise() -> Revealed:
+    return tcu.reveal(np.sum, 300, dtype="float32", seed=0, outputs=500)
+
+
+def test_prediction_and_execution_are_one(pairwise: Revealed) -> None:
+    x = np.random.default_rng(1).standard_normal((20, 300)).astype(np.float32)
+    expected = x.sum(axis=1)
+    assert pairwise.predict(x).tolist() == expected.tolist()
+    assert pairwise.predict(x.reshape(4, 5, 300)).shape == (4, 5)
+    assert pairwise.plan is not None
+    assert [execute(pairwise.plan, Elements(row)) for row in x] == expected.tolist()
+
+
+def test_the_bound_holds(pairwise: Revealed) -> None:
+    rng = np.random.default_rng(2)
+    for scale in (1.0, 1e-30, 1e30):
+        x = (rng.standard_normal(300) * scale).astype(np.float32)
+        exact = sum(map(Fraction, x.tolist()))
+        bound = pairwise.bound(x)
+        assert abs(Fraction(float(pairwise.predict(x))) - exact) <= Fraction(bound)
+        assert bound < 1e-4 * np.abs(x).sum(dtype=np.float64)
+
+
+@pytest.mark.parametrize("name", ["H100", "V100"])
+def test_the_bound_of_a_product_holds(name: str) -> None:
+    row = find_instruction(name, "mma", "binary16", "binary16", "binary32")
+    found = tcu.reveal(
+        split_product(row, [range(50)], False), kind="matmul", shape=(8, 8, 50), dtype="float16", seed=0, outputs=500
+    )  # fmt: skip
+    rng = np.random.default_rng(3)
+    for scale in (1.0, 1e-3):
+        a = (rng.standard_normal((8, 50)) * scale).astype(np.float16)
+        b = (rng.standard_normal((50, 8)) * scale).astype(np.float16)
+        exact = a.astype(np.float64) @ b.astype(np.float64)
+        bound = found.bound(a, b)
+        assert bound.shape == (8, 8)
+        assert (np.abs(found.predict(a, b).astype(np.float64) - exact) <= bound).all()
+
+
+def test_plans_are_saved_and_loaded(pairwise: Revealed, tmp_path: Path) -> None:
+    place = tmp_path / "plan.json"
+    unit = get_unit("H100")
+    row = find_instruction("H100", "wgmma", "e4m3", "e4m3")
+    of_blocks = tcu.reveal(
+        split_product(row, [range(64), range(64, 100)], False), kind="matmul", shape=(4, 3, 100),
+        dtype=get_format("e4m3").dtype, seed=0, outputs=100,
+    ).plan  # fmt: skip
+    f16 = get_format("binary16")
+    for plan in (pairwise.plan, of_blocks, make_plan(5000, f16, unit), make_dot_plan(5000, f16)):
+        assert isinstance(plan, Plan)
+        plan.save(place)
+        loaded = tcu.load_plan(place)
+        assert loaded == plan
+        assert str(loaded) == str(plan)
+        hash(loaded)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda text: "[", "it is not JSON"),
+        (lambda text: "{}", "it does not say that its format is 'tcu plan'"),
+        (lambda text: text.replace('"version": 1, "plan"', '"version": 7, "plan"'), "its version is 7, and this tcu reads 1"),
+        (lambda text: text.replace('"TreeStep"', '"Twig"'), "KeyError: 'Twig'"),
+        (lambda text: text.replace('"leaves"', '"leafs"'), "TypeError"),
+        (lambda text: text.replace('"nodes": [[0, 0, ', '"nodes": [[0, 999999, '), "adds up values that come after it"),
+        (lambda text: text.replace('"roots": [', '"roots": [999999, '), "lacks a root"),
+    ],
+)  # fmt: skip
+def test_a_file_that_holds_no_plan(
+    pairwise: Revealed, tmp_path: Path, change: Callable[[str], str], why: str
+) -> None:
+    place = tmp_path / "plan.json"
+    assert pairwise.plan is not None
+    pairwise.plan.save(place)
+    text = place.read_text("utf-8")
+    assert change(text) != text
+    place.write_text(change(text), "utf-8")
+    with pytest.raises(DataFileError, match="holds no plan") as error:
+        tcu.load_plan(place)
+    assert why in str(error.value)
+
+
+def test_files_that_are_not_there(pairwise: Revealed, tmp_path: Path) -> None:
+    with pytest.raises(DataFileError, match="cannot read"):
+        tcu.load_plan(tmp_path / "none.json")
+    assert pairwise.plan is not None
+    with pytest.raises(DataFileError, match=r"cannot write .*: choose another place"):
+        pairwise.plan.save(tmp_path / "no" / "plan.json")
+    whole = tmp_path / "part.json"
+    document = {
+        "format": "tcu plan",
+        "version": 1,
+        "operations": [],
+        "plan": {"kind": "Additions", "format": "binary32"},
+    }
+    whole.write_text(json.dumps(document), "utf-8")
+    with pytest.raises(DataFileError, match="holds a Additions, not a whole plan"):
+        tcu.load_plan(whole)
+
+
+def test_a_tree_must_be_one() -> None:
+    with pytest.raises(ParameterError, match="node 0 of a tree adds up values that come after it"):
+        TreeStep(2, (TreeNode(Additions("binary32"), (0, 2)),), (2,), False, "binary32")
+
+
+def fixed_trees() -> dict[str, Plan]:
+    """Trees of every operation, which never change."""
+    f16, e4m3 = AlignedSum(8, 24, "RZ", -133), AlignedSum(4, 13, "RZ", -133, output_fraction_bits=13)
+    chain, turned = tuple(range(12)), tuple(reversed(range(12)))
+    steps = {
+        "additions": ("binary32", False, [(Additions("binary32"), chain[:5]), (Additions("binary64"), (12, *chain[5:]))]),
+        "kahan": ("binary32", False, [(Compensated("binary32", "kahan"), turned)]),
+        "neumaier": ("binary32", False, [(Compensated("binary32", "neumaier"), chain)]),
+        "exact": ("binary32", False, [(ExactAddition("binary32"), chain)]),
+        "products": ("binary32", True, [(FusedProducts("binary32"), chain[:6]), (Additions("binary32"), (12, *chain[6:]))]),
+        "wide products": ("binary64", True, [(FusedProducts("binary64"), turned)]),
+        "blocks": ("binary16", True, [
+            (Blocks("binary16", "binary32", f16, False), chain[:8]), (Blocks("binary16", "binary32", f16, True), (12, *chain[8:])),
+        ]),
+        "blocks of bytes": ("e4m3", True, [(Blocks("e4m3", "binary32", e4m3, False), chain)]),
+    }  # fmt: skip
+    return {
+        name: Plan(
+            12, operand, "revealed", None, 0,
+            (Part(0, 12, (TreeStep(12, tuple(TreeNode(*node) for node in nodes), (11 + len(nodes),), products, operand),)),),
+            (), "binary64" if operand == "binary64" else "binary32", VERSIONS["tree"],
+        )
+        for name, (operand, products, nodes) in steps.items()
+    }  # fmt: skip
+
+
+def digest_of_tree(plan: Plan) -> str:
+    (step,) = plan.parts[0].steps
+    assert isinstance(step, TreeStep)
+    x = numbers("ordinary", plan.input, 40 * 12, "x").reshape(40, 12)
+    if not step.products:
+        return digest(codes(predict(plan, x)))
+    y = numbers("ordinary", plan.input, 12 * 3, "y").reshape(12, 3)
+    return digest(codes(predict(plan, x, y)))
+
+
+GOLDEN = {
+    "additions": "d8de46ca4a74a88d",
+    "kahan": "3e09a1976daf0ef1",
+    "neumaier": "e9346b3d20324613",
+    "exact": "e9346b3d20324613",
+    "products": "073ca9d73420f570",
+    "wide products": "b694419690c56d8d",
+    "blocks": "9e3781d90b367d9e",
+    "blocks of bytes": "9b25c5532a835c1b",
+}
+
+
+@pytest.mark.parametrize("name", fixed_trees())
+def test_golden_bits_of_trees(name: str) -> None:
+    """Another way to evaluate a tree changes no bit; if how its data are read changes, so does its version."""
+    assert VERSIONS["tree"] == 1
+    assert digest_of_tree(fixed_trees()[name]) == GOLDEN[name]
+
+
+# What is asked for
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "why"),
+    [
+        ({"n": 3, "kind": "product"}, ParameterError, "kind='product': choose one of sum, dot, matmul"),
+        ({"n": None}, ParameterError, "kind='sum': give n and no shape"),
+        ({"n": 3, "kind": "matmul"}, ParameterError, r"kind='matmul': give shape=\(M, N, K\) and no n"),
+        ({"n": 0}, ParameterError, "n=0, shape=None: give whole numbers of 1 or more"),
+        ({"n": 3, "dtype": "int8"}, DtypeError, "a sum of s8 is no sum in floating point"),
+        ({"n": 3, "outputs": 0}, ParameterError, "outputs=0: compare at least one output"),
+    ],
+)
+def test_what_cannot_be_asked(given: dict[str, Any], error: type[Exception], why: str) -> None:
+    with pytest.raises(error, match=why):
+        tcu.reveal(np.sum, **given)
+
+
+def test_what_functions_must_return() -> None:
+    with pytest.raises(ParameterError, match=r"is of type int: give a function of arrays"):
+        tcu.reveal(3, 3)  # type: ignore[arg-type]
+    with pytest.raises(DtypeError, match=r"returns .*int.*: it must return floating-point numbers"):
+        tcu.reveal(np.size, 3)
+    with pytest.raises(
+        ShapeError, match=r"returns an array of shape \(3,\): a sum of 3 numbers has a single number"
+    ):
+        tcu.reveal(np.negative, 3)
+    with pytest.raises(ShapeError, match=r"a matmul of 2 × 4 by 4 × 3 has \(2, 3\)"):
+        tcu.reveal(lambda a, b: (a @ b).T, kind="matmul", shape=(2, 3, 4))
+
+
+def test_what_a_plan_does_not_take(pairwise: Revealed) -> None:
+    x = np.zeros(300, np.float32)
+    with pytest.raises(ParameterError, match="the plan takes one array, not 2"):
+        pairwise.predict(x, x)
+    with pytest.raises(ParameterError, match="an array of float64: the plan takes float32"):
+        pairwise.predict(x.astype(np.float64))
+    with pytest.raises(ParameterError, match="the plan is no tree"):
+        predict(make_plan(300, get_format("binary16"), get_unit("H100")), x)
+    unsteady = tcu.reveal(SUMS["rounds at random"], 40, dtype="float32")
+    for ask in (unsteady.predict, unsteady.bound):
+        with pytest.raises(ParameterError, match=r"there is no plan of .* to"):
+            ask(x)
+
+
+def test_inputs_are_finite_and_of_every_exponent() -> None:
+    """A sum that is wrong at one exponent only is asked about it."""
+    box = black_box(np.sum, 20, "sum", "float32", None)
+    x, _ = rows_of(box, np.random.default_rng(0), 5000)
+    assert np.isfinite(x).all()
+    assert format_of(x.dtype).name == "binary32"
+    assert set(range(-149, 122)) <= set((np.frexp(x[x != 0])[1] - 1).tolist())
