@@ -129,6 +129,17 @@ def test_the_same_bits_again_and_again_while_other_streams_work() -> None:
             assert torch.equal(tcu.matmul(few, b), first_few)
 
 
+def test_a_call_like_one_before_multiplies_its_own_numbers() -> None:
+    unit = unit_or_skip(gpu_or_skip())
+    library_or_skip("torch")
+    for case in ("tiles", "few rows", "lines anywhere", "scales and a bias", "s8", "binary64"):
+        a, b, options = CASES[case]()
+        for turn in range(3):
+            x, given = a.roll(turn, 0), {name: moved(each) for name, each in options.items()}
+            got = tcu.matmul(x.cuda(), moved(b), **given)
+            assert torch.equal(codes(got), codes(tcu.matmul(x, b, unit=unit, **options))), (case, turn)
+
+
 def test_out_takes_the_result_wherever_it_lies() -> None:
     gpu_or_skip()
     library_or_skip("torch")
