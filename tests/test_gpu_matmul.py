@@ -41,6 +41,10 @@ def transposed(*shape: int, dtype: Any = F16) -> Any:
 CASES: dict[str, Callable[[], Case]] = {
     "tiles": lambda: plain(200, 600, 328),
     "more tiles than run at once": lambda: plain(2100, 600, 2200),
+    "208 columns": lambda: plain(4096, 304, 4096),
+    "208 columns, both transposed": lambda: (transposed(304, 4096), transposed(4096, 304), {}),
+    "three warpgroups": lambda: plain(2304, 304, 1408),
+    "three warpgroups, a transposed": lambda: (transposed(304, 2304), numbers(304, 1408), {}),
     "one chain": lambda: plain(260, 600, 520, BF16, plan="chain", dtype=BF16),
     "b transposed": lambda: (numbers(200, 640), transposed(136, 640), {}),
     "a transposed": lambda: (transposed(640, 200), numbers(640, 136), {}),

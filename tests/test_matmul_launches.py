@@ -27,6 +27,7 @@ from tcu.gpu.matmul import (
     double_recipe,
     has_double,
     matmul_recipe,
+    tiling,
 )
 from tcu.gpu.matmul_mma import general_choice
 from tcu.gpu.mma import Strided
@@ -98,6 +99,16 @@ def test_what_the_copy_engine_does_not_take_is_copied_first() -> None:
     assert copied(lying(512, 512, 512, b_major=True), *e4m3) == [False, False]
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "chunked", "consumers", "across"),
+    [(4096, 4096, True, 2, 208), (8192, 8192, True, 3, 128), (1024, 4096, True, 2, 128), (512, 4096, True, 2, 128),
+     (256, 4096, True, 2, 64), (4096, 4096, False, 2, 256), (1024, 4096, False, 2, 256)],
+)  # fmt: skip
+def test_tiles_come_out_evenly(rows: int, columns: int, chunked: bool, consumers: int, across: int) -> None:
+    cut = tiling(rows, columns, chunked, MULTIPROCESSORS)
+    assert (cut.consumers, cut.columns) == (consumers, across)
+
+
 def test_parts_of_k_are_whole_chunks_and_have_places_for_their_results() -> None:
     for k in (4096, 8192, 5000):
         plan, kernel = plan_and_kernel(k, "bfloat16", "bfloat16")
@@ -115,6 +126,7 @@ def test_parts_of_k_are_whole_chunks_and_have_places_for_their_results() -> None
 COMPILED: dict[str, tuple[str, str, Operands, dict[str, str]]] = {
     "tiles": ("binary16", "binary16", lying(4096, 4096, 4096), {}),
     "a chain": ("bfloat16", "bfloat16", lying(4096, 4096, 4096), {"order": "chain", "result": "bfloat16"}),
+    "three warpgroups": ("bfloat16", "bfloat16", lying(8192, 8192, 4096), {}),
     "transposed": ("binary16", "binary16", lying(4096, 4096, 4096, False, True), {}),
     "e4m3": ("e4m3", "e4m3", lying(4096, 4096, 4096), {"result": "bfloat16"}),
     "tf32": ("binary32", "binary32", lying(4096, 4096, 4096), {}),

@@ -288,28 +288,36 @@ class Tiling(NamedTuple):
     """Blocks on a multiprocessor."""
 
 
-def tiling(rows: int, columns: int, chunked: bool, multiprocessors: int) -> Tiling:
-    """For a product of that shape; of cuBLAS's speed on an H200, K = 4096 and bfloat16 where nothing else is said.
+_CHAINED = ((2, 256, 1.0), (2, 128, 0.9), (2, 64, 0.7))
+_CHUNKED = ((2, 208, 1.0), (3, 128, 1.0), (2, 128, 0.94), (2, 256, 0.87), (2, 64, 0.7))
+"""(warpgroups, columns of a tile, share of cuBLAS's speed while all multiprocessors have a tile), of one chain and of chunks.
 
-    One chain, 4096 × 4096, blocks alone and two that share tiles of B: 1.00 and 1.03 (8192 × 8192: 1.02 and 1.02).
-    Chunks of 256, 4096 × 4096: three warpgroups of 64 × 128 have 0.92, two of 64 × 208 have 0.92, two of 64 × 256, of
-    whose sums a quarter waits in shared memory, 0.86; of e4m3, where chunks are half a stage longer than a turn, 0.88, 0.85
-    and 0.69. 512 and 256 rows by 4096: tiles of 128 columns 0.93 and 0.64, of 64 columns 1.04 of 256 rows.
-    128 rows by 4096, swapped: 64 columns of a tile in two blocks that share the weights 0.87 to 1.01, 128 columns 0.65.
-    """
+H200, bfloat16, chunks of 256 and of 512: 4096 x 4096 x 4096, two warpgroups of 64 x 208 0.91 and 0.96, three of 64 x 128
+0.82 to 0.92 and 0.85, two of 64 x 256 (a quarter of the sums waits in shared memory) 0.86 and 0.90; 8192 x 8192 x 8192
+0.96 of 208 and 512, 1.02 and 1.03 of three, 0.88 and 0.90 of 256; 1024 x 4096 x 4096 0.92 and 0.95 of two of 64 x 128,
+0.84 and 0.89 of 256.  What is left is how evenly the tiles come out.  e4m3, chunks of 128, at 4096 x 4096 x 4096: 0.94 of
+208, 0.88 of three, 0.69 of 256.  The GPU runs at its power limit: the same launch varies by 10 % with what ran before.
+Blocks that share tiles of B: one chain 1.03 in place of 1.00, chunks 0.93 in place of 0.96.
+"""
+
+
+def tiling(rows: int, columns: int, chunked: bool, multiprocessors: int) -> Tiling:
+    """For a product of that shape."""
     if rows <= SWAPPED_ROWS:
+        # 128 rows by 4096 (K = 4096): two blocks that share the weights 1.01 of cuBLAS's speed, blocks alone 0.65.
         pair = rows > 32 and columns <= 64 * multiprocessors // 2
         return Tiling(True, 1, _width(-(-rows // 2) if pair else rows), 2 if pair else 1, 1)
-    if columns <= 128:
-        return Tiling(False, 2, _width(columns), 1, 2 if columns <= 64 else 1)
-    for across in (64, 128):  # the narrowest that keeps all busy in one turn
-        if -(-rows // 128) * -(-columns // across) <= multiprocessors:
-            return Tiling(False, 2, across, 1, 1)
-    if not chunked:
-        return Tiling(False, 2, 256, 2, 1)
-    if -(-rows // 128) * -(-columns // 256) <= multiprocessors:
-        return Tiling(False, 2, 256, 1, 1)
-    return Tiling(False, 3, 128, 1, 1)
+    if columns <= 64:
+        return Tiling(False, 2, _width(columns), 1, 2)
+
+    def speed(candidate: tuple[int, int, float]) -> float:
+        consumers, across, share = candidate
+        height = 64 * consumers
+        turns = -(-(-(-rows // height) * -(-columns // across)) // multiprocessors)
+        return share / (turns * height * across)
+
+    consumers, across, _ = max(_CHUNKED if chunked else _CHAINED, key=speed)
+    return Tiling(False, consumers, across, 2 if across == 256 and not chunked else 1, 1)
 
 
 def _width(columns: int) -> int:
