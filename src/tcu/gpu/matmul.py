@@ -89,7 +89,7 @@ PackedLines = struct("PackedLines", """
     i64 along_lines;  // whether neighbouring lines are neighbours in memory
 """)  # fmt: skip
 
-COLUMNS = (8, 16, 32, 64, 128, 192, 208, 224, 256)
+COLUMNS = (8, 16, 32, 64, 128, 208, 256)
 """Of a tile: the n of wgmma."""
 
 

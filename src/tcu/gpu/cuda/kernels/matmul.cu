@@ -1,4 +1,4 @@
-// C = A·B by wgmma, tiles of C handed to blocks in turn, on sm_90.  The macros of device/product/stages.cuh, and
+// C = A·B by wgmma, tiles of C handed to blocks in turn, on sm_90.  The macros of device/product/chains.cuh, and
 //   GROUP       rows of tiles that are finished together
 //   RESIDENT    blocks on a multiprocessor
 

@@ -61,7 +61,7 @@ __device__ inline void consume(const Product& p, Stages& stages) {
     for (u32 tile = blockIdx.x; tile < p.tiles; tile += gridDim.x) {
         u64 d[COLUMNS / 8][4] = {};
         for (int k = 0; k < p.k_stages; ++k, place.advance()) {
-            await(&stages.full[place.stage], place.odd);
+            load::wait_for_copy(&stages.full[place.stage], place.odd);
             const u32 a_now = a + place.stage * A_BYTES, b_now = b + place.stage * B_BYTES;
             u64 of_a[8];
 #pragma unroll

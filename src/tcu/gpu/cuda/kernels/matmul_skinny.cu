@@ -1,6 +1,5 @@
 // C = B'·A' for a C of few rows (B' the rows, A' the columns of the matrix that is read): tiles of 64 columns of C by all
-// of its rows, each cut into parts along k, a block each, on sm_90.  The macros of device/product/stages.cuh, with one
-// consumer, and
+// of its rows, each cut into parts along k, a block each, on sm_90.  The macros of device/product/chains.cuh, and
 //   RESIDENT    blocks on a multiprocessor
 //
 // The results of the chunks of all parts but the first wait in memory.  The last block of a tile adds them up in order.

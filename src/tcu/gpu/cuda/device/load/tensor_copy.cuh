@@ -42,7 +42,8 @@ __device__ inline void sync_cluster() {
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
-// Arrives at the barrier of another block of the cluster.
+// Arrives at the barrier of another block of the cluster.  Not with release at the cluster's scope, which waits for
+// memory: products of 4096 x 4096 x 4096 had 0.71 of cuBLAS's speed, without it 1.03 (H200).
 __device__ inline void arrive_at(u64* arrived, u32 rank) {
     asm volatile(
         "{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"

@@ -34,7 +34,7 @@ struct Operands {
 __device__ inline void chain(DWord (&d)[D_WORDS], const Operands& x, Stages& stages, Place& place, int length) {
     u32 last = 0;
     for (int k = 0; k < length; ++k, place.advance()) {
-        await(&stages.full[place.stage], place.odd);
+        load::wait_for_copy(&stages.full[place.stage], place.odd);
         mma::hold(d);
         mma::fence();
         const u64 a = x.a + place.stage * (A_BYTES >> 4), b = x.b + place.stage * (B_BYTES >> 4);

@@ -36,15 +36,6 @@ struct Tile {
 
 #if __CUDA_ARCH_FEAT_SM90_ALL
 
-__device__ inline void await(u64* barrier, u32 odd) {
-#ifdef SPIN
-    for (int i = 0; !load::has_arrived(barrier, odd); ++i)
-        if (i > SPIN) __trap();
-#else
-    load::wait_for_copy(barrier, odd);
-#endif
-}
-
 // Registers go from the warpgroup that asks to those that multiply.
 template <int COUNT>
 __device__ inline void give_registers() {
@@ -89,7 +80,7 @@ __device__ inline void ask(const Product& p, Stages& stages, Place& place, const
     const int a_batch = at.batch * p.a_batched, b_batch = at.batch * p.b_batched;
     for (; k < end; ++k, place.advance()) {
         const u32 s = place.stage;
-        await(&stages.empty[s], place.odd ^ 1);
+        load::wait_for_copy(&stages.empty[s], place.odd ^ 1);
         u64* const full = &stages.full[s];
         load::expect(A_BYTES + B_BYTES, full);
         if constexpr (A_K) {
