@@ -123,8 +123,10 @@ class BlackBox:
 
     def _answer(self, *arrays: Values) -> Values:
         self.asked += 1
-        # Copies, because a function may work in place.
-        return self._array(self.function(*(self._given(each.copy()) for each in arrays))).astype(np.float64)
+        with np.errstate(all="ignore"):  # numbers that overflow narrower formats are among the questions
+            # Copies, because a function may work in place.
+            answer = self.function(*(self._given(each.copy()) for each in arrays))
+        return self._array(answer).astype(np.float64)
 
     def _given(self, array: Values) -> Any:
         if not self.tensors:
