@@ -32,6 +32,8 @@ BLOCK = constants(THREADS=_THREADS)
 _LINE_BYTES = 128
 """Of memory."""
 _REST = 16
+_BLOCKS = 24
+"""That a multiprocessor has room for on every GPU from sm_90 on: on sm_120 no more."""
 _TAIL = 1 / 16
 """Of a pass of cuda/kernels/tile_scan.cu, for each number behind a row's last group.  With four of them in each row of 100
 numbers of bfloat16, and six lanes for it in place of seven, it had 0.87 of a copy's speed, and 0.97 without (H200)."""
@@ -289,7 +291,8 @@ def _tile_grid(
     levels = 0 if parts == 1 else 1 if lines == 1 else max(2, min(plan.levels, 3))
     macros = {
         "LEVELS": levels, "EXACT": int(exact), "PART": part, "TAIL": tail, "UNIT": 2 if exact else unit,
-        "RESULT_UNIT": 2 if exact else target_unit, "APART": int(apart), "WARPS": warps, "RESIDENT": max(resident // warps, 1),
+        "RESULT_UNIT": 2 if exact else target_unit, "APART": int(apart), "WARPS": warps,
+        "RESIDENT": min(max(resident // warps, 1), _BLOCKS),
     }  # fmt: skip
     return _Grid("tile_scan", macros, shares, shares, warps * _LANES, shared, rows_of_share=count)
 
