@@ -48,7 +48,7 @@ RESULTS = {"float16": "float16", "bfloat16": "bfloat16", "float8_e4m3fn": "bfloa
 """What is asked for, of tcu and of cuBLAS; float32 goes through TF32.  Tall products give float32."""
 ROWS, COLUMNS = 6, 24
 """Results of a point that the model computes, too."""
-OUTPUTS, LENGTH = 10_240, 300
+OUTPUTS, LENGTH = 7_200, 300
 """Rows and columns, and K, of the comparison by format."""
 SECONDS = 0.15
 PLANS = ("chain", "chunks")
