@@ -80,6 +80,8 @@ def peers(dtype: str, out: str, device: str) -> list[Peer]:
         ]
     if dtype == "int8":
         return [Peer("cuBLAS", torch._int_mm)]
+    if out != dtype:
+        return [Peer("cuBLAS", lambda a, b: torch.mm(a, b, out_dtype=getattr(torch, out)))]
     return [Peer("cuBLAS", torch.matmul)]
 
 

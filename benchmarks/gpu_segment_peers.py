@@ -80,6 +80,7 @@ def jobs(cccl: build.Cccl) -> dict[str, tuple[str, tuple[str, ...]]]:
         for dtype, out in pairs:
             options = [*cccl.include, f"-DIN={CPP[dtype]}", f"-DOUT={CPP[out]}"]
             options += ["-DWIDEN"] if out != dtype else []
+            options += ["-DROWS"] if source == "cub_scans.cu" else []
             found[f"{source} {dtype} {out}"] = (source, tuple(options))
     return found
 

@@ -320,6 +320,14 @@ def tiling(rows: int, columns: int, chunked: bool, multiprocessors: int) -> Tili
     return Tiling(False, consumers, across, 2 if across == 256 and not chunked else 1, 1)
 
 
+def _any_major(rows: int, columns: int) -> Tiling:
+    """Where k is not contiguous in an operand: the tiles whose bits were compared on an H200."""
+    if rows <= SWAPPED_ROWS:
+        across = _width(rows)
+        return Tiling(True, 1, across, 1, 2 if across <= 64 else 1)
+    return Tiling(False, 2, _width(columns), 1, 1)
+
+
 def _width(columns: int) -> int:
     return next((n for n in COLUMNS if n >= columns), COLUMNS[-1])
 
@@ -344,6 +352,7 @@ def matmul_recipe(
     stages_k = -(-(x.k or UNIT // size) * size // LINE)  # no k: zeros, of which both copies have so many
     chunk = plan.chunk * size // LINE
     chunked = chunk < stages_k and kernel.output != "s32"
+    settled = cut is not None
     cut = cut or tiling(x.rows, x.columns, chunked, multiprocessors)
     room = _Room()
     kinds = [
@@ -356,6 +365,8 @@ def matmul_recipe(
     beside, below = (cut.cluster, 1) if cut.swapped else (1, cut.cluster)  # blocks of a cluster
     top = _side(first, rows, x.k, x.batch, kernel, first_kind, height, room, beside)
     left = _side(second, columns, x.k, x.batch, kernel, second_kind, cut.columns, room, below)
+    if not (settled or (top.k_major and left.k_major)):
+        return matmul_recipe(plan, kernel, x, factors, multiprocessors, _any_major(x.rows, x.columns))
     tile_rows, tile_columns = -(-rows // (height * below)), -(-columns // (cut.columns * beside))
     count = tile_rows * tile_columns * x.batch
     of_result = get_format(plan.result).dtype.itemsize
