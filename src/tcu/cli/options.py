@@ -305,6 +305,12 @@ ResultDtype = Annotated[
         rich_help_panel=OUTPUT,
     ),
 ]
+Seed = Annotated[
+    int | None,
+    typer.Option(
+        "--seed", metavar="S", help="Of the inputs; else they are fresh ones.", min=0, rich_help_panel=TARGET
+    ),
+]
 Json = Annotated[
     bool, typer.Option("--json", help="Print one JSON document instead.", rich_help_panel=OUTPUT)
 ]

@@ -102,16 +102,7 @@ def infer_command(
             rich_help_panel=options.TARGET,
         ),
     ] = 1_000_000,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed",
-            metavar="S",
-            help="Of the inputs; else they are fresh ones.",
-            min=0,
-            rich_help_panel=options.TARGET,
-        ),
-    ] = None,
+    seed: options.Seed = None,
     as_json: options.Json = False,
     html: options.Html = None,
 ) -> None:

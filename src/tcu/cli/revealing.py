@@ -85,16 +85,7 @@ def reveal_command(
             rich_help_panel=options.TARGET,
         ),
     ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            "--seed",
-            metavar="S",
-            help="Of the inputs; else they are fresh ones.",
-            min=0,
-            rich_help_panel=options.TARGET,
-        ),
-    ] = None,
+    seed: options.Seed = None,
     output: Annotated[
         Path | None,
         typer.Option(
