@@ -53,6 +53,13 @@ def cost_command(
             "--product", metavar="WAY", help="dft: complex products by four, three or embedded.", rich_help_panel=_SIZE
         ),
     ] = None,
+    scheme: Annotated[
+        str | None,
+        typer.Option(
+            "--scheme", metavar="NAME", help="sparse: the dense product, resident, standard, strassen or laderman.",
+            rich_help_panel=_SIZE,
+        ),
+    ] = None,
     variant: Annotated[
         str | None,
         typer.Option("--variant", metavar="NAME", help="sum: tall, two-mma or chained.", rich_help_panel=_SIZE),
@@ -107,7 +114,7 @@ def cost_command(
     size: dict[str, Any] = {
         name: None if text is None else whole(_option(name), text) for name, text in given.items()
     }
-    size |= {"product": product, "variant": variant}
+    size |= {"product": product, "variant": variant, "scheme": scheme}
     number = {} if n is None else {"n": whole("--n", n)}
     machine: dict[str, Any] = {
         "m": whole("--m", m),
@@ -176,7 +183,8 @@ def latency_of(text: str) -> int | float:
 def _list(rows: list[Any], as_json: bool) -> None:
     if as_json:
         print_json([{"name": row.name, "title": row.title, "theorem": row.theorem, "n": row.n,
-                     "options": list(row.options), "constant": row.constant} for row in rows])  # fmt: skip
+                     "options": list(row.options), "constant": row.constant,
+                     "constant_everywhere": row.everywhere} for row in rows])  # fmt: skip
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("name", "what", "bound", "n counts", "options"):
@@ -202,6 +210,9 @@ def _document(one: Any, weak: bool) -> dict[str, Any]:
         "steps": ledger.steps,
         "bound": one.bound,
         "ratio": one.ratio,
+        "whole_bound": one.whole,
+        "whole_ratio": one.whole_ratio,
+        "constant": one.algorithm.everywhere,
         "lower_bound": one.lower,
         "ledger": ledger.to_dict()["entries"],
     }
@@ -239,6 +250,12 @@ def _shown(one: Any, weak: bool) -> RenderableType:
         lines.append(Text(f"what lies deeper than {_DEPTH} sections is taken together; --json lists all"))
     lines.append(
         Text(f"{row.theorem}: {_amount(one.bound)} without its constant; this is {one.ratio:.3f} times that")
+    )
+    lines.append(
+        Text(
+            f"in whole tensor calls {_amount(one.whole)}: {one.whole_ratio:.3f} times that, for every n at most "
+            f"{row.everywhere:g}"
+        )
     )
     if one.lower is not None:
         lines.append(

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tcu.errors import DtypeError, ParameterError, ShapeError
-from tcu.machine.executors import Executor, find_executor
+from tcu.machine.executors import CountExecutor, Executor, find_executor
 from tcu.machine.executors.executor import is_integer
-from tcu.machine.executors.ideal import magnitude
 from tcu.machine.ledger import LARGEST, Ledger, Number, check_latency, check_size, told
+from tcu.machine.processor import Processor
 from tcu.machine.shapes import ShapeArray, broadcast
 
 __all__ = ["Machine"]
@@ -76,6 +77,8 @@ class Machine:
         self.executor.check_side(self.side)
         self.weak = weak
         self.ledger = Ledger(m, latency)
+        self.cpu = Processor(self.executor, self.step)
+        """What programs do to words outside the unit, and are charged for."""
         self._path: tuple[str, ...] = ()
         self._times = 1
 
@@ -134,6 +137,16 @@ class Machine:
         """All calls and steps of another ledger, as if they were made here and now."""
         self.ledger.merge(self._path, ledger, self._times)
 
+    def charge_as(self, program: Callable[..., Any], *operands: Any) -> None:
+        """Charges the steps of ``program(machine, *operands)`` for an executor that did them all at once.
+
+        They are counted on shapes, once for operands of one kind.
+        """
+        instruction = getattr(self.executor, "instruction", None)
+        shapes = tuple(x if isinstance(x, Hashable) and np.isscalar(x) else _Shape(x) for x in operands)
+        kind: Any = type(self)
+        self.record(_counted(kind, self.m, self.word_bits, self.weak, instruction, program, *shapes))
+
     def array(self, values: Any) -> Any:
         """The operand of a program where the executor wants it.
 
@@ -150,6 +163,14 @@ class Machine:
         it moves there, if CuPy is installed.
         """
         return self.executor.place(values)
+
+    def stored(self, x: Any, dtype: npt.DTypeLike) -> Any:
+        """The same numbers in another of the host's dtypes.  No cost: on the machine, a word is a word."""
+        return self.executor.stored(x, dtype)
+
+    def magnitude(self, x: Any) -> int:
+        """The largest absolute value of integers.  No cost: the host asks, to choose a dtype or to check words."""
+        return self.executor.magnitude(x)
 
     def shape(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> ShapeArray:
         """An operand without values, for a machine that counts.
@@ -254,8 +275,32 @@ class Machine:
         """Raises ParameterError if an integer of ``x``, which messages call ``label``, exceeds a word."""
         if x.dtype.kind != "O" and 8 * x.dtype.itemsize <= self.word_bits:
             return
-        bits = magnitude(x).bit_length()
+        bits = self.magnitude(x).bit_length()
         if bits > self.word_bits:
             raise ParameterError(
                 f"{label} needs {bits} bits: words have {self.word_bits}; take word_bits={bits} or shorter digits"
             )
+
+
+class _Shape:
+    """An operand as far as counting sees it: equal where shape and dtype are."""
+
+    def __init__(self, x: Any) -> None:
+        self.key = (tuple(x.shape), str(x.dtype))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Shape) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+@lru_cache(maxsize=1024)
+def _counted(
+    kind: Any, m: int, word_bits: int, weak: bool, instruction: Any, program: Callable[..., Any],
+    *operands: Any,
+) -> Ledger:  # fmt: skip
+    machine = kind(m, word_bits=word_bits, executor=CountExecutor(instruction), weak=weak)
+    program(machine, *(ShapeArray(*x.key) if isinstance(x, _Shape) else x for x in operands))
+    ledger: Ledger = machine.ledger
+    return ledger
