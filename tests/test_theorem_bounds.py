@@ -112,6 +112,25 @@ def test_transforms_of_lengths_whose_prime_factors_fit_the_unit() -> None:
 FITTING_DFT = 66.0
 
 
+SPARSE = {"resident": 110, "standard": 160, "strassen": 160, "laderman": 260}
+"""Of Theorem 3 with the exponent ω₀ of each scheme."""
+
+
+@pytest.mark.parametrize("scheme", SPARSE)
+def test_theorem_3_with_the_exponent_of_every_scheme(scheme: str) -> None:
+    """Its bound is lower where ω₀ is, and holds with a constant still; sorting's logarithm does not show."""
+    pytest.importorskip("scipy", reason="sparse products need SciPy")
+    worst = 0.0
+    for m, sizes in ((16, (17, 32, 64, 65, 257)), (256, (17, 65, 128, 331)), (4096, (65, 257, 1024))):
+        for n in sizes:
+            for multiple in LATENCIES:
+                worst = max(worst, cost_of("sparse", n, m, multiple * m, scheme=scheme).whole_ratio)
+    assert SPARSE[scheme] / 2 < worst <= SPARSE[scheme]
+    many = cost_of("sparse", 1024, 16, 0, scheme=scheme)
+    plain = cost_of("sparse", 1024, 16, 0)
+    assert (many.bound < plain.bound) is (scheme in ("strassen", "laderman"))
+
+
 def test_the_audit_s_counterexamples_are_within_what_is_stated() -> None:
     """Sizes one above what fills a unit; at each, the constant that used to be stated was too small."""
     for name, n, m in (

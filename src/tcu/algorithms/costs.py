@@ -276,7 +276,7 @@ COSTS: dict[str, CostedAlgorithm] = {
         CostedAlgorithm(
             "sparse", "product of two random sparse matrices", "Theorem 3", "rows of the square matrices",
             lambda machine, size: sparse_matmul(machine, *_sparse_factors(size), scheme=_sparse_scheme(size)),
-            _sparse_bound, _sparse_bound, 40.0, 40.0,
+            _sparse_bound, _sparse_bound, 66.0, 110.0,
             lambda m: _powers(8 * math.isqrt(m), 2, 6),
             options={"per_row": lambda n, m: max(2, math.isqrt(m // n) + 1), "scheme": lambda n, m: "resident"},
             seconds=_sparse_seconds,

@@ -164,6 +164,10 @@ class Machine:
         """
         return self.executor.place(values)
 
+    def on_host(self, values: Any) -> Any:
+        """A NumPy array at whose values the program looks, whoever computes.  No cost."""
+        return self.executor.on_host(values)
+
     def stored(self, x: Any, dtype: npt.DTypeLike) -> Any:
         """The same numbers in another of the host's dtypes.  No cost: on the machine, a word is a word."""
         return self.executor.stored(x, dtype)

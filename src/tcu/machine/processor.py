@@ -20,6 +20,8 @@ import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+import numpy as np
+
 from tcu.machine.constants import beside
 from tcu.machine.executors import Executor
 from tcu.machine.shapes import zeros
@@ -34,6 +36,26 @@ class Processor:
         """executor: whose operations on arrays it takes where that has some; step: what charges."""
         self._executor = executor
         self._step = step
+
+    def charge(self, steps: int, name: str) -> None:
+        """For counted operations of other kinds of data, such as sparse matrices."""
+        self._step(steps, name)
+
+    def order(self, keys: Any, *, name: str) -> Any:
+        """The order that sorts keys, equal ones as they stand: a comparison and a move for each bit of their number."""
+        self._step(2 * len(keys) * max(1, len(keys)).bit_length(), name)
+        return self._executor.on_host(np.argsort(np.asarray(keys), kind="stable"))
+
+    def find(self, keys: Any, wanted: Any, *, name: str) -> Any:
+        """Where ``wanted`` are, or would be, among sorted keys, by bisection."""
+        self._step(len(wanted) * max(1, len(keys)).bit_length(), name)
+        return self._executor.on_host(np.searchsorted(np.asarray(keys), np.asarray(wanted)))
+
+    def places(self, truth: Any, *, name: str) -> tuple[Any, ...]:
+        """The indices at which it is true: each is looked at, and those found are written."""
+        found = np.nonzero(np.asarray(truth))
+        self._step(truth.size + sum(index.size for index in found), name)
+        return tuple(self._executor.on_host(index) for index in found)
 
     def each(
         self, function: Callable[..., Any], *operands: Any, name: str, work: int = 1, **options: Any

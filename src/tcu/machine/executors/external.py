@@ -97,6 +97,9 @@ class ExternalMemoryExecutor(Executor):
     def array(self, values: Any) -> Any:
         return values if isinstance(values, ExternalArray) else _external(np.asarray(values), self.memory)
 
+    def on_host(self, values: Any) -> Any:
+        return self.array(values)
+
     def stored(self, x: Any, dtype: Any) -> Any:
         return _external(_plain(x).astype(dtype, copy=False), self.memory)
 
