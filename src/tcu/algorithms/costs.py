@@ -103,7 +103,7 @@ class Cost:
 
 def cost_of(
     algorithm: str | CostedAlgorithm, n: int, m: int, latency: Number, *, word_bits: int = 64, weak: bool = False,
-    **options: Any,
+    units: int = 1, **options: Any,
 ) -> Cost:  # fmt: skip
     """What the algorithm costs on an (m, ℓ)-TCU machine, without computing anything.
 
@@ -113,8 +113,8 @@ def cost_of(
         A name of :data:`COSTS`.
     n:
         The size, as the row's ``n`` says.
-    m, latency, word_bits, weak:
-        The machine.
+    m, latency, word_bits, weak, units:
+        The machine.  Bounds are those of one unit.
     options:
         Those of the row; None stands for the row's own value.
 
@@ -127,7 +127,7 @@ def cost_of(
     """
     row = find_costed(algorithm)
     _check_whole("n", n, f": {row.n}")
-    machine = Machine(m, latency, word_bits=word_bits, executor="count", weak=weak)
+    machine = Machine(m, latency, word_bits=word_bits, executor="count", weak=weak, units=units)
     given = {name: value for name, value in options.items() if value is not None}
     if foreign := sorted(set(given) - set(row.options)):
         known = f"it has {', '.join(row.options)}" if row.options else "it has none"
@@ -143,7 +143,8 @@ def cost_of(
     if row.seconds(m, size) > PATIENCE:
         raise _impatient(row, m, size_of, size)
     row.run(machine, size)
-    lower = None if row.lower is None else row.lower(machine, size)
+    # Of the lower bound every part is a unit's.
+    lower = None if row.lower is None else row.lower(machine, size) / units
     return Cost(row, size, machine.ledger, row.bound(machine, size), row.whole(machine, size), lower)
 
 

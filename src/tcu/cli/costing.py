@@ -89,6 +89,10 @@ def cost_command(
             "--weak", help="A unit for square operands only, and the I/Os of Theorem 8.", rich_help_panel=_MACHINE
         ),
     ] = False,
+    units: Annotated[
+        str,
+        typer.Option("--units", metavar="P", help="Tensor units that run at once.", rich_help_panel=_MACHINE),
+    ] = "1",
     sweep: Annotated[
         list[Path] | None,
         typer.Option(
@@ -121,6 +125,7 @@ def cost_command(
         "latency": latency_of(latency),
         "word_bits": whole("--word-bits", word_bits),
         "weak": weak,
+        "units": whole("--units", units),
     }
     files = sweep or []
     for file in files:
@@ -141,11 +146,34 @@ def cost_command(
             write_curve(file, row, curve)
     one = curve[-1] if curve else cost_of(row, number["n"], **machine, **size)
     if as_json:
-        print_json(_document(one, weak) | ({"sweep": curve_document(curve)} if curve else {}))
+        print_json(
+            _document(one, weak)
+            | _several(row, one, machine, size)
+            | ({"sweep": curve_document(curve)} if curve else {})
+        )
         return
     console().print(_shown(one, weak))
+    if several := _several(row, one, machine, size):
+        console().print(
+            f"{amount(several['units'])} units are {several['speedup']:.2f} times as fast as one; "
+            f"at most {several['speedup_limit']:.2f}, as the CPU's steps remain",
+            soft_wrap=True,
+        )
     for file in files:
         console().print(f"{len(curve)} sizes in {file}", soft_wrap=True)
+
+
+def _several(row: Any, one: Any, machine: dict[str, Any], size: dict[str, Any]) -> dict[str, Any]:
+    """What several units gain over one; nothing of one unit."""
+    if one.ledger.units == 1:
+        return {}
+    alone = cost_of(row, one.size["n"], **(machine | {"units": 1}), **size).ledger
+    limit = alone.cost / alone.steps if alone.steps else math.inf
+    return {
+        "units": one.ledger.units,
+        "speedup": alone.cost / one.ledger.cost,
+        "speedup_limit": min(limit, one.ledger.units),
+    }
 
 
 def _option(name: str) -> str:

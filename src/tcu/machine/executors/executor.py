@@ -38,6 +38,8 @@ class Executor(ABC):
     dtypes: Dtypes
     computes: bool = True
     """False where no values are computed, only shapes."""
+    rows_alone: bool = False
+    """Whether a row of a product has the same bits alone and among others, so that units can share the rows."""
     at_once: bool = False
     """Whether :meth:`transform` does whole transforms."""
 

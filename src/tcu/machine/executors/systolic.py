@@ -79,6 +79,7 @@ class SystolicExecutor(Executor):
     """
 
     name = "systolic"
+    rows_alone = True
     dtypes = Dtypes(None, np.dtype(np.float64), integer_bits=31, sum_bits=63)
 
     def __init__(self) -> None:

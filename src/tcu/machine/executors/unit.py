@@ -24,6 +24,8 @@ class InstructionExecutor(Executor):
     where the instruction multiplies them exactly, and give integers.
     """
 
+    rows_alone = True
+
     def __init__(self, instruction: Instruction) -> None:
         if instruction.a != instruction.b:
             raise ParameterError(
