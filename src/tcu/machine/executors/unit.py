@@ -10,8 +10,7 @@ import numpy as np
 from tcu.errors import DtypeError, ParameterError
 from tcu.formats import get_format
 from tcu.formats.format import Format
-from tcu.machine.executors.executor import Dtypes, Executor, is_integer
-from tcu.machine.executors.ideal import magnitude
+from tcu.machine.executors.executor import Dtypes, Executor, is_integer, magnitude
 from tcu.units import AlignedSum, ExactInteger, Instruction
 
 __all__ = ["InstructionExecutor", "dtypes_of", "narrowed"]
@@ -24,6 +23,8 @@ class InstructionExecutor(Executor):
     (by way of binary32 where the format is narrower).  Integers are taken
     where the instruction multiplies them exactly, and give integers.
     """
+
+    rows_alone = True
 
     def __init__(self, instruction: Instruction) -> None:
         if instruction.a != instruction.b:
