@@ -365,7 +365,7 @@ def test_units_with_equal_results_stand_together(document):
     result = document("1 + 2^-24 + 2^-24")
     assert result["others"] == [
         {"units": ["V100"], "value": 1.0, "bits": "0x3f800000"},
-        {"units": ["T4", "A100", "A30", "A2", "Ada", "L40S", "H100", "H200", "B200"],
+        {"units": ["T4", "A100", "A30", "A2", "Ada", "L40S", "H100", "H200", "B200", "AMX"],
          "value": 1 + 2 * TINY, "bits": "0x3f800001"},
     ]  # fmt: skip
     result = document("--unit", "H100", "--input", "e4m3", "1 + 2^-6*2^-9")

@@ -22,6 +22,7 @@ from tcu.units import (
     Unit,
     find_instruction,
     get_unit,
+    units_with,
 )
 
 RNG = np.random.default_rng(0)
@@ -189,7 +190,10 @@ def test_an_instruction_must_fit_its_arithmetic() -> None:
 
 
 def test_the_catalogue_has_every_unit_and_instruction() -> None:
-    assert list(CATALOGUE) == ["V100", "T4", "A100", "A30", "A2", "Ada", "L40S", "H100", "H200", "B200"]
+    gpus = ["V100", "T4", "A100", "A30", "A2", "Ada", "L40S", "H100", "H200", "B200"]
+    processors = ["AMX", "AVX512-BF16", "AVX512-VNNI", "Arm-BF16", "Arm-EBF16"]
+    assert list(CATALOGUE) == [*gpus, *processors]
+    assert units_with("mma") == gpus
     instructions = {unit.name: {row.name for row in unit.instructions} for unit in CATALOGUE.values()}
     assert instructions["H100"] == instructions["H200"] == {"mma", "wgmma"}
     assert instructions["B200"] == {"mma", "tcgen05"}
@@ -197,7 +201,7 @@ def test_the_catalogue_has_every_unit_and_instruction() -> None:
         for row in unit.instructions:
             assert row.evidence, f"{unit.name} {row.signature} names no source"
             exact = isinstance(row.arithmetic, ExactInteger | FusedChain)
-            assert exact == (row.output in ("s32", "binary64"))
+            assert exact == (row.output in ("s32", "binary64") or unit.name in processors)
 
 
 def test_units_are_found_in_any_case_and_instructions_by_their_other_names() -> None:

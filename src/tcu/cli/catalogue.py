@@ -106,9 +106,8 @@ def _one(unit: Unit) -> RenderableType:
             "×".join(map(str, first.shape)), *_parameters(first), " ".join(marks), " ".join(numbers),
         )  # fmt: skip
         shown = first.name
-    title = Text.assemble(
-        (unit.title, "bold cyan"), f"  {unit.architecture}, compute capability {unit.compute_capability}"
-    )
+    of_gpu = "" if unit.compute_capability == "-" else f", compute capability {unit.compute_capability}"
+    title = Text.assemble((unit.title, "bold cyan"), f"  {unit.architecture}{of_gpu}")
     return Group(title, table, *_legend(notes, evidence))
 
 
@@ -122,6 +121,9 @@ def _alike(instructions: Sequence[Instruction]) -> list[list[Instruction]]:
 
 
 def _signature(rows: list[Instruction]) -> str:
+    first = rows[0]
+    if len(rows) == 1 and first.a != first.b:
+        return f"{brief(first.a)}·{brief(first.b)} → {brief(first.output)}"
     return f"{', '.join(dict.fromkeys(brief(row.a) for row in rows))} → {brief(rows[0].output)}"
 
 
@@ -200,7 +202,7 @@ def _chain_peculiarities(rules: FusedChain) -> list[str]:
         notes.append("subnormal c and results become zero")
     if rules.nan_rule in _NANS:
         notes.append(_NANS[rules.nan_rule])
-    return notes
+    return ["; ".join(notes)]
 
 
 def _legend(notes: dict[str, str], evidence: dict[Evidence, int]) -> list[RenderableType]:

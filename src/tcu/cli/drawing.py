@@ -112,7 +112,7 @@ def _steps(trace: Trace, problem: Problem, width: int) -> list[RenderableType]:
         parts.extend(block_lines(block, problem, trace, width))
     operations = [step for step in trace.steps if isinstance(step, Step)]
     if operations:
-        parts += [Text(), _operations(operations, trace)]
+        parts += [Text(), _operations(operations, trace, width)]
     skipped = len(blocks) - len(drawn)
     if skipped:
         what = "The other block holds" if skipped == 1 else f"The other {skipped} blocks hold"
@@ -122,22 +122,24 @@ def _steps(trace: Trace, problem: Problem, width: int) -> list[RenderableType]:
     return parts[1:]
 
 
-def _operations(steps: Sequence[Step], trace: Trace) -> RenderableType:
+def _operations(steps: Sequence[Step], trace: Trace, width: int) -> RenderableType:
     """Of a chain, or the late addition of c: exact, rounded, lost."""
     output, arithmetic = get_format(trace.instruction.output), trace.instruction.arithmetic
     how = _ROUNDINGS[arithmetic.rounding if isinstance(arithmetic, FusedChain) else "RNE"]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name in ("step", "exact", f"rounded {how}", "lost"):
         table.add_column(name, no_wrap=True)
+    longest = max(len(step.label) for step in steps)
+    room = 24 if longest <= 12 else (width - longest - 22) // 2
     for step in steps:
         result = decode(step.result, output)
         exact, lost = "–", Text("–", "dim")
         if step.exact is not None:
-            exact = show(step.exact, 24, digits=enough_digits(output))
+            exact = show(step.exact, room, digits=enough_digits(output))
             if result.kind == "finite":
                 rest = step.exact - result.value
                 lost = Text(show(rest, 16, digits=ROUGH), "red" if rest else "dim")
-        table.add_row(step.label, exact, Text(show_code(step.result, output, 24), "bold"), lost)
+        table.add_row(step.label, exact, Text(show_code(step.result, output, room), "bold"), lost)
     return table
 
 

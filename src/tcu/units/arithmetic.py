@@ -183,7 +183,7 @@ class Instruction:
     """One matrix instruction of a unit: D (m × n) = A (m × k) · B (k × n) + C."""
 
     name: str
-    """"mma" (wmma and mma.sync), "wgmma" or "tcgen05"."""
+    """"mma" (wmma and mma.sync), "wgmma" or "tcgen05"; of a processor the mnemonic, such as "tdpbf16ps"."""
     a: str
     b: str
     """Input formats."""

@@ -149,6 +149,54 @@ _TCGEN05_FP8 = tuple(
 )
 _ADA_FP8 = _native_fp8("mma", 16, _KM, _SPLIT, _FLOOR)
 
+# Processors.  TDPBF16PS adds even and odd k apart, from zero, and c last; VDPBF16PS takes the odd k first.
+_X86_CHAIN = FusedChain(flush_inputs=True, flush_outputs=True, nan_rule="x86")
+_TDPBF16PS = replace(_X86_CHAIN, lanes=2, late_c=True)
+_VDPBF16PS = replace(_X86_CHAIN, order=(1, 0))
+_XEON = Evidence(
+    "hardware vectors", "Intel Xeon with AMX and AVX512-BF16, twelve kinds of operands, 2026-11-23"
+)
+_EPYC = Evidence(
+    "hardware vectors", "AMD EPYC 9005 (Zen 5), every kind of question of tcu collect, 2026-11-24"
+)
+_SDM = Evidence(
+    "specification", "Intel, Software Developer's Manual: pseudocode and description of the instruction"
+)
+_ARM = Evidence(
+    "specification",
+    "Arm Architecture Reference Manual: BFDotAdd; QEMU's bfdotadd follows it; no outputs of hardware",
+)
+_ARM_CHAINS = {
+    "Arm-BF16": FusedChain(
+        rounded_products=True, rounding="RO", group=2, flush_inputs=True, flush_outputs=True, nan_rule="arm"
+    ),
+    "Arm-EBF16": FusedChain(group=2, nan_rule="arm"),
+}
+"""FPCR.EBF = 0, or a processor without FEAT_EBF16; FPCR.EBF = 1, the rest of FPCR being 0."""
+
+
+def _tile_rows() -> tuple[Instruction, ...]:
+    signs = {"ss": ("s8", "s8"), "su": ("s8", "u8"), "us": ("u8", "s8"), "uu": ("u8", "u8")}
+    return (
+        Instruction("tdpbf16ps", "bfloat16", "bfloat16", "binary32", (16, 16, 32), _TDPBF16PS, (_XEON, _SDM)),
+        Instruction(
+            "tdpfp16ps", "binary16", "binary16", "binary32", (16, 16, 32), replace(_TDPBF16PS, flush_inputs=False),
+            (_SDM,),
+        ),
+        *(
+            Instruction(f"tdpb{sign}d", a, b, "s32", (16, 16, 64), ExactInteger(), (_SDM,))
+            for sign, (a, b) in signs.items()
+        ),
+    )  # fmt: skip
+
+
+def _arm_rows(chain: FusedChain) -> tuple[Instruction, ...]:
+    return tuple(
+        Instruction(name, "bfloat16", "bfloat16", "binary32", shape, chain, (_ARM,))
+        for name, shape in (("bfmmla", (2, 2, 4)), ("bfdot", (1, 4, 2)))
+    )
+
+
 CATALOGUE: dict[str, Unit] = {
     unit.name: unit
     for unit in (
@@ -181,5 +229,19 @@ CATALOGUE: dict[str, Unit] = {
                 *_TCGEN05_FP8,
             ),
         ),
+        Unit("AMX", "Intel AMX", "x86-64", "-", _tile_rows()),
+        Unit(
+            "AVX512-BF16", "Intel and AMD AVX512-BF16", "x86-64", "-",
+            (
+                Instruction("vdpbf16ps", "bfloat16", "bfloat16", "binary32", (1, 16, 2), _VDPBF16PS,
+                            (_XEON, _EPYC, _SDM)),
+            ),
+        ),
+        Unit(
+            "AVX512-VNNI", "Intel and AMD AVX512-VNNI", "x86-64", "-",
+            (Instruction("vpdpbusd", "u8", "s8", "s32", (1, 16, 4), ExactInteger(), (_EPYC, _SDM)),),
+        ),
+        Unit("Arm-BF16", "Arm FEAT_BF16, FPCR.EBF = 0", "Armv8.6-A", "-", _arm_rows(_ARM_CHAINS["Arm-BF16"])),
+        Unit("Arm-EBF16", "Arm FEAT_EBF16, FPCR.EBF = 1", "Armv9.2-A", "-", _arm_rows(_ARM_CHAINS["Arm-EBF16"])),
     )
 }  # fmt: skip

@@ -13,6 +13,7 @@ __all__ = [
     "get_unit",
     "input_formats",
     "product_instruction",
+    "units_with",
 ]
 
 DEFAULT_UNIT = "H100"
@@ -39,6 +40,13 @@ def get_unit(unit: str | Unit) -> Unit:
         return by_name[str(unit).lower()]
     except KeyError:
         raise unknown_name("unit", unit, CATALOGUE) from None
+
+
+def units_with(instruction: str) -> list[str]:
+    """The units of the catalogue that have an instruction of this name: with "mma", those by which plans can sum."""
+    return [
+        unit.name for unit in CATALOGUE.values() if any(row.name == instruction for row in unit.instructions)
+    ]
 
 
 def input_formats(unit: Unit, instruction: str = "mma") -> list[str]:
