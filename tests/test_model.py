@@ -153,7 +153,7 @@ def random_sum(draw: random.Random, k: int) -> AlignedSum:
     return AlignedSum(
         block=draw.choice([1, 2, 3, 4, 8, 16, 32, 64]),
         fraction_bits=draw.randint(1, 42),
-        rounding=draw.choice(["RNE", "RZ", "RU", "RD"]),
+        rounding=draw.choice(["RNE", "RZ", "RU", "RD", "RO"]),
         exponent_floor=draw.choice([None, -133, -21, 0, -10]),
         output_fraction_bits=draw.choice([None, None, 13, 5]),
         order=tuple(draw.sample(range(k), k)) if draw.random() < 0.5 else None,

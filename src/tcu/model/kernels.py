@@ -30,7 +30,7 @@ __all__ = ["CHAIN_ROWS", "aligned_mma", "fma_groups", "fused_chain"]
 LANES = vectors.LANES
 CHAIN_ROWS, CHAIN_DEPTH = 32, 256
 """Of a tile of a chain in binary64, and the piece of K whose rows of B are in L1."""
-RNE, RZ, RU = 0, 1, 2
+RNE, RZ, RU, RD = 0, 1, 2, 3
 
 # Numba's disk cache keys a function by its own file, its code and the
 # variables it closes over, so a kernel would survive a change of lanes.py
@@ -174,8 +174,10 @@ def _build_aligned_mma(fingerprint):
                                     lanes.round_nearest(value)
                                 elif rounding == RU:
                                     lanes.round_up(value)
-                                else:
+                                elif rounding == RD:
                                     lanes.round_down(value)
+                                else:
+                                    lanes.round_odd(value)
                                 lanes.from_units(value, quantum, kind, limit, smallest, zero)
                             if late_c:
                                 if flush_in:

@@ -9,14 +9,17 @@ const TcuUnit = (() => {
   const bitLength = (n) => (n === 0n ? 0 : n.toString(2).length);
   const zero = (negative = false) => ({ kind: "finite", negative, significand: 0n, exponent: 0 });
 
-  // Formats: {name, bits, exponentBits, fractionBits, hasInfinity, integer, signed}
-  const bias = (f) => 2 ** (f.exponentBits - 1) - 1;
-  const emin = (f) => 1 - bias(f);
-  const signCode = (f) => power(f.bits - 1);
+  // Formats: {name, bits, exponentBits, fractionBits, bias, leastField, specials, integer, signed}
+  const emin = (f) => f.leastField - f.bias;
+  const signCode = (f) => (f.signed ? power(f.bits - 1) : 0n);
+  const magnitudes = (f) => power(f.bits - (f.signed ? 1 : 0));
+  const hasInfinity = (f) => f.specials === "IEEE";
   const maxFinite = (f) =>
-    f.hasInfinity ? ((power(f.exponentBits) - one) << BigInt(f.fractionBits)) - one : power(f.bits - 1) - 2n;
+    hasInfinity(f)
+      ? ((power(f.exponentBits) - one) << BigInt(f.fractionBits)) - one
+      : magnitudes(f) - (f.specials === "last" ? 2n : one);
   const infinityCode = (f) => maxFinite(f) + one;
-  const nanCode = (f) => power(f.bits - 1) - one;
+  const nanCode = (f) => magnitudes(f) - (f.specials === "negative zero" ? 0n : one);
 
   function decode(code, f) {
     if (f.integer) {
@@ -24,15 +27,16 @@ const TcuUnit = (() => {
       return { kind: "finite", negative: value < 0n, significand: value < 0n ? -value : value, exponent: 0 };
     }
     const negative = (code & signCode(f)) !== 0n;
-    const magnitude = code & (signCode(f) - one);
+    const magnitude = code & (magnitudes(f) - one);
     const fraction = magnitude & (power(f.fractionBits) - one);
     const field = Number(magnitude >> BigInt(f.fractionBits));
+    if (f.specials === "negative zero" && code === nanCode(f)) return { ...zero(negative), kind: "nan" };
     if (magnitude > maxFinite(f)) {
-      if (f.hasInfinity && fraction === 0n) return { kind: "inf", negative, significand: 0n, exponent: 0 };
+      if (hasInfinity(f) && fraction === 0n) return { kind: "inf", negative, significand: 0n, exponent: 0 };
       return { kind: "nan", negative, significand: fraction << BigInt(52 - f.fractionBits), exponent: 0 };
     }
-    const significand = field === 0 ? fraction : fraction | power(f.fractionBits);
-    return { kind: "finite", negative, significand, exponent: Math.max(field, 1) - bias(f) - f.fractionBits };
+    const significand = field < f.leastField ? fraction : fraction | power(f.fractionBits);
+    return { kind: "finite", negative, significand, exponent: Math.max(field, f.leastField) - f.bias - f.fractionBits };
   }
 
   function roundShift(magnitude, shift, rounding, negative) {
@@ -42,26 +46,33 @@ const TcuUnit = (() => {
     const half = power(shift - 1);
     let up = false;
     if (rounding === "RNE") up = remainder > half || (remainder === half && (quotient & one) === one);
+    else if (rounding === "RO") up = remainder > 0n && (quotient & one) === 0n;
     else if (rounding !== "RZ") up = remainder > 0n && negative === (rounding === "RD");
     return quotient + (up ? one : 0n);
   }
 
+  // null: the format has no NaN
   function encode(number, f, rounding = "RNE") {
+    const none = number.kind === "finite" && number.significand === 0n;
+    if (!f.signed && number.kind !== "nan" && (none ? f.leastField === 0 : number.negative)) return nanCode(f);
     const sign = number.negative ? signCode(f) : 0n;
     if (number.kind === "nan") {
-      if (!f.hasInfinity) return sign | nanCode(f);
+      if (f.specials === "none") return null;
+      if (!hasInfinity(f)) return sign | nanCode(f);
       const payload = number.significand >> BigInt(52 - f.fractionBits);
       return sign | infinityCode(f) | power(f.fractionBits - 1) | payload;
     }
-    const overflowed = f.hasInfinity ? infinityCode(f) : nanCode(f);
+    const overflowed = hasInfinity(f) ? infinityCode(f) : f.specials === "none" ? maxFinite(f) : nanCode(f);
     if (number.kind === "inf") return sign | overflowed;
-    if (number.significand === 0n) return sign;
+    const signed = (code) => (code === 0n && f.specials === "negative zero" ? code : sign | code);
+    if (none) return signed(0n);
     const leading = bitLength(number.significand) - 1 + number.exponent;
     const exponent = Math.max(leading, emin(f));
     const shift = exponent - f.fractionBits - number.exponent;
     const rounded = roundShift(number.significand, shift, rounding, number.negative);
-    const code = (BigInt(exponent - emin(f)) << BigInt(f.fractionBits)) + rounded;
-    return sign | (code <= maxFinite(f) ? code : overflowed);
+    let code = (BigInt(exponent - emin(f)) << BigInt(f.fractionBits)) + rounded;
+    if (f.leastField === 0) code = code > power(f.fractionBits) ? code - power(f.fractionBits) : 0n;
+    return signed(code <= maxFinite(f) ? code : overflowed);
   }
 
   // Exact sums and products of finite numbers
