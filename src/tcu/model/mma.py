@@ -8,22 +8,27 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcu.errors import DtypeError
+from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.array import check_in_memory, is_masked
 from tcu.formats.format import Format, format_of, get_format
 from tcu.formats.scalar import ROUNDINGS
 from tcu.model import compiled, threads
+from tcu.model.blocks import Scales, block_products, is_block_sum
 from tcu.units.arithmetic import AlignedSum, FusedChain, Instruction, Unit
 from tcu.units.lookup import find_instruction
 from tcu.units.shapes import product_shape
 
 __all__ = ["input_format", "is_narrow", "mma", "multiply_accumulate", "multiply_in_chunks", "operand"]
 
+_SCALES = {"ue8m0": "ue8m0", "e4m3": "ue4m3"}
+"""As what a unit reads scales of a format."""
 LANES = 8
 _NO_FLOOR = -600
 """Below every exponent that a product of two inputs can have."""
 _GRAIN = 1 << 14
 """Multiplications below which a second thread does not pay."""
+_BLOCK_GRAIN = 1 << 20
+"""The same for sums of :mod:`tcu.model.blocks`, and the work between two decodings of B."""
 _NARROW_GRAIN = 1 << 23
 """The same for narrow sums: they take 0.4 ms, and to begin and end a second thread's work 0.3 ms (measured)."""
 
@@ -35,18 +40,55 @@ def mma(
     *,
     unit: str | Unit,
     instruction: str = "mma",
+    scale_a: npt.ArrayLike | None = None,
+    scale_b: npt.ArrayLike | None = None,
 ) -> npt.NDArray[Any]:
     """:func:`tcu.mma` for arrays on the host, by the model of a unit; its parameters, results and errors."""
     x, y = operand("a", a), operand("b", b)
     z = None if c is None else operand("c", c)
+    scales = _scales(scale_a, scale_b)
+    shape = product_shape(x.shape, y.shape, None if z is None else z.shape)
     row = find_instruction(
         unit, instruction, input_format(x).name, input_format(y).name,
         None if z is None else format_of(z.dtype).name,
+        None if scales is None else scale_kind(x.shape, y.shape, *scales),
     )  # fmt: skip
-    shape = product_shape(x.shape, y.shape, None if z is None else z.shape)
     if z is None:
         z = np.zeros(shape[-2:], get_format(row.output).dtype)
-    return multiply_accumulate(x, y, z, row)
+    return multiply_accumulate(x, y, z, row, scales=scales)
+
+
+def _scales(scale_a: npt.ArrayLike | None, scale_b: npt.ArrayLike | None) -> Scales | None:
+    if scale_a is None and scale_b is None:
+        return None
+    if scale_a is None or scale_b is None:
+        given, missing = ("scale_b", "scale_a") if scale_a is None else ("scale_a", "scale_b")
+        raise ParameterError(f"{given} without {missing}: give both, ones where an operand has no scales")
+    return operand("scale_a", scale_a), operand("scale_b", scale_b)
+
+
+def scale_kind(
+    a: tuple[int, ...], b: tuple[int, ...], scale_a: npt.NDArray[Any], scale_b: npt.NDArray[Any]
+) -> tuple[str, int]:
+    """The format of two scale operands, and how many k share one.
+
+    Raises DtypeError, ShapeError.
+    """
+    names = [_SCALES.get(format_of(each.dtype).name) for each in (scale_a, scale_b)]
+    if names[0] is None or names[0] != names[1]:
+        raise DtypeError(
+            f"scales of dtype {scale_a.dtype} and {scale_b.dtype}: give both as float8_e8m0fnu, or as float8_e4m3fn, "
+            "which is read as UE4M3"
+        )
+    k, count = a[-1], scale_a.shape[-1] if scale_a.ndim else 0
+    expected = (*a[:-1], count), (*b[:-2], count, b[-1])
+    if count == 0 or k % count or (scale_a.shape, scale_b.shape) != expected:
+        raise ShapeError(
+            f"a {a}, b {b}, scale_a {scale_a.shape}, scale_b {scale_b.shape}: with s successive k to a scale, scale_a has "
+            "shape (..., M, K/s) and scale_b (..., K/s, N), the batches those of a and b; pad K with zeros to a "
+            "multiple of s"
+        )
+    return names[0], k // count
 
 
 def operand(name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -71,12 +113,15 @@ def multiply_accumulate(
     instruction: Instruction,
     *,
     parallel: bool = True,
+    scales: Scales | None = None,
 ) -> npt.NDArray[Any]:
     """The same for arrays that are known to fit the instruction; ``parallel=False`` stays in this thread."""
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2], c.shape[:-2])
     shape = (*batch, a.shape[-2], b.shape[-1])
     if math.prod(shape) == 0 or a.shape[-1] == 0:
         return np.broadcast_to(c, shape).copy()
+    if is_block_sum(instruction):
+        return _blocks(a, b, c, batch, instruction, parallel, scales).reshape(shape)
     if is_narrow(instruction):
         result = _narrow(a, b, c, batch, instruction, parallel)
         return result.astype(get_format(instruction.output).dtype, copy=False)
@@ -122,7 +167,7 @@ def is_narrow(instruction: Instruction) -> bool:
     The kernel has the roundings of the catalogue, and no code for flushed subnormals and normalized products.
     """
     row = instruction.arithmetic
-    if not isinstance(row, AlignedSum):
+    if not isinstance(row, AlignedSum) or instruction.scale is not None:
         return False
     narrow = compiled.load("narrow")
     return (
@@ -163,6 +208,41 @@ def _flatten(array: npt.NDArray[Any], batch: tuple[int, ...], rows: int, columns
 
 def _up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
+
+
+def _blocks(
+    a: npt.NDArray[Any],
+    b: npt.NDArray[Any],
+    c: npt.NDArray[Any],
+    batch: tuple[int, ...],
+    instruction: Instruction,
+    parallel: bool,
+    scales: Scales | None,
+) -> npt.NDArray[Any]:
+    """Members of the batch, and bands of rows, side by side."""
+    m, n = a.shape[-2], b.shape[-1]
+    used = _up(a.shape[-1], instruction.k)
+    x, ia = _flatten(a, batch, m, used)
+    y, ib = _flatten(b, batch, used, n)
+    z, ic = _flatten(c, batch, m, n)
+    if scales is not None:  # of the padding they are 0 or 2^-127, whose products with zeros take no part
+        count = used // instruction.per_scale
+        p, q = _flatten(scales[0], batch, m, count)[0], _flatten(scales[1], batch, count, n)[0]
+    result = np.empty((math.prod(batch), m, n), np.float32)
+    work = n * used
+    rows = max(1, min(m, _BLOCK_GRAIN // work + 1))
+    bands = [(t, i) for t in range(len(result)) for i in range(0, m, rows)]
+
+    def run(piece: tuple[int, int]) -> None:
+        for t, i in bands[piece[0] : piece[1]]:
+            lines = slice(i, i + rows)
+            own = None if scales is None else (p[ia[t], lines], q[ib[t]])
+            result[t, lines] = block_products(x[ia[t], lines], y[ib[t]], z[ic[t], lines], instruction, own)
+
+    grain = _BLOCK_GRAIN // (work * rows) + 1
+    for _ in threads.in_order(run, threads.split(len(bands), grain if parallel else len(bands))):
+        pass
+    return result
 
 
 def _narrow(
