@@ -21,8 +21,6 @@ import numpy.typing as npt
 import pytest
 from adversarial import MODES, codes
 
-import tcu
-from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats import decode, encode, get_format
 from tcu.formats.scalar import ROUNDINGS, Number
 from tcu.model.blocks import is_block_sum
@@ -93,7 +91,9 @@ def product(x: Fraction | float, y: Fraction | float) -> Fraction | float:
 def aligned(row: Instruction, a: list[int], b: list[int], c: int, sa: list[int], sb: list[int]) -> int:
     rules = row.arithmetic
     assert isinstance(rules, AlignedSum)
-    scales = [product(value(p, row.scale or ""), value(q, row.scale or "")) for p, q in zip(sa, sb, strict=True)]
+    scales = [
+        product(value(p, row.scale or ""), value(q, row.scale or "")) for p, q in zip(sa, sb, strict=True)
+    ]
     pairs = [(value(p, row.a), value(q, row.b)) for p, q in zip(a, b, strict=True)]
     terms = [product(product(x, y), scales[k // row.per_scale]) for k, (x, y) in enumerate(pairs)]
     terms.append(value(c, "binary32"))
@@ -118,7 +118,9 @@ def grouped(row: Instruction, a: list[int], b: list[int], c: int, sa: list[int],
     rules, scale = row.arithmetic, row.scale or ""
     assert isinstance(rules, GroupedSum)
     addend = value(c, "binary32")
-    found = special([addend, *(x for s in (sa, sb) for x in (value(p, scale) for p in s) if isinstance(x, float))])
+    found = special(
+        [addend, *(x for s in (sa, sb) for x in (value(p, scale) for p in s) if isinstance(x, float))]
+    )
     if found is not None:
         return found
     assert isinstance(addend, Fraction)
@@ -160,8 +162,7 @@ def late(row: Instruction, a: list[int], b: list[int], c: int) -> int:
     if found is not None:
         return found
     exponents = [
-        exponent(p, row.a) + exponent(q, row.b) if x else None
-        for p, q, x in zip(a, b, products, strict=True)
+        exponent(p, row.a) + exponent(q, row.b) if x else None for p, q, x in zip(a, b, products, strict=True)
     ]
     top = max((e for e in exponents if e is not None), default=None)
     total = Fraction(0)
@@ -206,7 +207,13 @@ def flushed_tree(row: Instruction, a: list[int], b: list[int], c: int) -> int:
     return SINGLE.nan_code if np.isnan(total) else int(total.view(np.uint32))
 
 
-ORACLES = {AlignedSum: aligned, GroupedSum: grouped, ExactBlock: exact_block, LateSum: late, FlushedTree: flushed_tree}
+ORACLES = {
+    AlignedSum: aligned,
+    GroupedSum: grouped,
+    ExactBlock: exact_block,
+    LateSum: late,
+    FlushedTree: flushed_tree,
+}
 SMALL = ["e5m2", "e4m3", "e3m2", "e2m3", "e2m1"]
 
 
@@ -224,7 +231,9 @@ def of_one_block(draw: random.Random, family: type, k: int = 8) -> Instruction:
         group = draw.choice([1, 2, 4])
         rules = GroupedSum(k, group, draw.randint(1, 36), draw.choice([-139, -20, -400]))
         scale = draw.choice(["ue8m0", "ue4m3"])
-        return Instruction("mma", "e2m1", "e2m1", "binary32", (16, 8, k), rules, (), scale, draw.choice([4, 8]))
+        return Instruction(
+            "mma", "e2m1", "e2m1", "binary32", (16, 8, k), rules, (), scale, draw.choice([4, 8])
+        )
     else:
         rules = family(k)
     return Instruction("mma", pair[0], pair[1], "binary32", (16, 8, k), rules, ())
@@ -233,7 +242,9 @@ def of_one_block(draw: random.Random, family: type, k: int = 8) -> Instruction:
 Operands = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], tuple[Any, Any] | None]
 
 
-def operands(rng: np.random.Generator, row: Instruction, mode: str, rows: int, columns: int, k: int) -> Operands:
+def operands(
+    rng: np.random.Generator, row: Instruction, mode: str, rows: int, columns: int, k: int
+) -> Operands:
     """Words of A, B and C, and of the scales, near one another half of the time."""
     other = str(rng.choice([mode, rng.choice(MODES)]))
     a, b = codes(rng, row.a, (rows, k), mode), codes(rng, row.b, (k, columns), other)
@@ -336,7 +347,9 @@ def differing(row: Instruction, count: int, seed: int) -> list[str]:
 
 @pytest.mark.slow(8)
 @pytest.mark.parametrize("row", ROWS)
-def test_the_fast_model_equals_the_definition_on_every_row(row: Instruction, request: pytest.FixtureRequest) -> None:
+def test_the_fast_model_equals_the_definition_on_every_row(
+    row: Instruction, request: pytest.FixtureRequest
+) -> None:
     """``--dots`` adversarial dot products each; ``make verify`` takes a million."""
     count = request.config.getoption("--dots") // 3
     if count <= 20_000:

@@ -269,7 +269,7 @@ def test_units_are_found_in_any_case_and_instructions_by_their_other_names() -> 
         ({"arithmetic": FusedChain((1, 0))}, "order has 2 entries"),
         (
             {"arithmetic": FusedChain(rounded_products=True), "a": "f64", "b": "f64", "output": "f64"},
-            "leave order and rounded_products out",
+            "leave them out",
         ),
         ({"shape": (16, 8)}, "(m, n, k)"),
         ({"shape": (16, 8, 0)}, "at least 1"),

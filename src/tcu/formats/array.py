@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -148,9 +147,7 @@ def _round_shift(
 def _encode_integers(value: npt.NDArray[np.float64], fmt: Format, rounding: Rounding) -> npt.NDArray[Any]:
     if not np.all(np.isfinite(value)):
         raise ParameterError(f"{fmt.name} has no inf or NaN: remove them, or use a floating-point format")
-    ways: dict[str, Callable[..., npt.NDArray[np.float64]]] = {
-        "RNE": np.rint, "RZ": np.trunc, "RU": np.ceil, "RD": np.floor, "RO": _to_odd,
-    }  # fmt: skip
+    ways: dict[Rounding, Any] = {"RNE": np.rint, "RZ": np.trunc, "RU": np.ceil, "RD": np.floor, "RO": _to_odd}
     whole = ways[rounding](value)
     lowest = -float(1 << fmt.fraction_bits) if fmt.signed else 0.0
     clipped = np.clip(whole, lowest, float(fmt.max_finite_code)).astype(np.int64)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 from tcu.errors import ParameterError
 from tcu.formats.array import whole_number
@@ -44,6 +44,11 @@ def _sequence(value: object) -> Sequence[object]:
     if not isinstance(value, Sequence):
         raise ParameterError(f"{value!r} is no sequence of whole numbers")
     return value
+
+
+def _check_rounding(value: str) -> None:
+    if value not in ROUNDINGS:
+        raise ParameterError(f"rounding={value!r}: choose one of {', '.join(ROUNDINGS)}")
 
 
 def _permutation(value: object) -> tuple[int, ...]:
@@ -105,32 +110,62 @@ class AlignedSum:
             raise ParameterError(f"block={self.block}: choose 1 to {MAX_BLOCK} products")
         if not 1 <= self.fraction_bits <= MAX_FRACTION_BITS:
             raise ParameterError(f"fraction_bits={self.fraction_bits}: choose 1 to {MAX_FRACTION_BITS}")
-        if self.rounding not in ROUNDINGS:
-            raise ParameterError(f"rounding={self.rounding!r}: choose one of {', '.join(ROUNDINGS)}")
+        _check_rounding(self.rounding)
         if self.output_fraction_bits is not None and not 1 <= self.output_fraction_bits <= 52:
             raise ParameterError(f"output_fraction_bits={self.output_fraction_bits}: choose 1 to 52, or None")
         if self.exponent_floor is not None and not -400 <= self.exponent_floor <= 0:
             raise ParameterError(f"exponent_floor={self.exponent_floor}: choose -400 to 0, or None")
 
 
+NanRule = Literal["nvidia", "x86", "arm"]
+NAN_RULES: tuple[NanRule, ...] = ("nvidia", "x86", "arm")
+MAX_LANES = 16
+
+
 @dataclass(frozen=True)
 class FusedChain:
-    """One fused multiply-add after another, starting from c, each rounded to nearest.
+    """One product after another joins a sum, and every sum is rounded: a chain of fused multiply-adds.
 
-    IEEE 754 arithmetic, subnormals and signed zeros included.  A NaN result
-    of binary64 is, quieted, the first NaN among b, the accumulator and a; an
-    invalid operation gives the negative default NaN (H200 vectors f64_k4,
-    f64_k16).  Every NaN result of narrower formats has all fraction bits set.
+    IEEE 754 arithmetic, subnormals and signed zeros included, but overflow
+    gives inf under every rounding.  The defaults are those of NVIDIA's
+    binary64 units.
     """
 
     order: tuple[int, ...] | None = None
     """Order in which the k of one instruction are added; None: ascending."""
     rounded_products: bool = False
-    """A product is rounded to the output format before it is added, to nearest: not fused, two roundings."""
+    """A product is rounded to the output format before it is added: not fused, two roundings."""
+    rounding: Rounding = "RNE"
+    """Of every operation to the output format."""
+    group: int = 1
+    """Products that join the sum together, 1 or 2: a pair is added up first, and rounded once."""
+    lanes: int = 1
+    """Sums side by side, 1 to 16: group i joins lane i modulo lanes; in the end lane 1 is added to lane 0, then lane 2, ..."""
+    late_c: bool = False
+    """Every lane starts from +0, and c is added last; else lane 0 starts from c."""
+    flush_inputs: bool = False
+    """Subnormal a and b count as zero of their sign."""
+    flush_outputs: bool = False
+    """Subnormal c counts as zero of its sign; so does a result that is below the smallest normal number when
+    rounded as if exponents went on: tininess after rounding, as x86 detects it.  (VDPBF16PS on an AMD EPYC 9005:
+    2^-126 - 3·2^-152 gives 0 and not 2^-126.)"""
+    nan_rule: NanRule = "nvidia"
+    """Which NaN a result is.  "nvidia": of binary64, quieted, the first NaN among b, the sum and a, where an
+    invalid operation gives the negative default NaN (H200 vectors f64_k4, f64_k16); of narrower formats the one
+    with all fraction bits set.  "x86": the first NaN operand of an operation, quieted, of a multiply-add in the order
+    a, b, the sum; the negative default NaN where an operation is invalid.  "arm": the positive default NaN."""
 
     def __post_init__(self) -> None:
         if self.order is not None:
             object.__setattr__(self, "order", _permutation(self.order))
+        for name, most in (("group", 2), ("lanes", MAX_LANES)):
+            value = _whole(name, getattr(self, name))
+            object.__setattr__(self, name, value)
+            if not 1 <= value <= most:
+                raise ParameterError(f"{name}={value}: choose 1 to {most}")
+        _check_rounding(self.rounding)
+        if self.nan_rule not in NAN_RULES:
+            raise ParameterError(f"nan_rule={self.nan_rule!r}: choose one of {', '.join(NAN_RULES)}")
 
 
 @dataclass(frozen=True)
@@ -143,6 +178,9 @@ class ExactBlock:
 
     block: int
     """Products that are added together, 1 to 64."""
+
+    flush_inputs: ClassVar[bool] = False
+    flush_outputs: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _set_block(self)
@@ -160,6 +198,9 @@ class FlushedTree:
 
     group: int
     """Products of a tree: 2, 4, 8 ... 64."""
+
+    flush_inputs: ClassVar[bool] = True
+    flush_outputs: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "group", _whole("group", self.group))
@@ -199,6 +240,9 @@ class LateSum:
     drops_small_c: bool = False
     """Else a tiny negative c still takes one unit off the sum."""
 
+    flush_inputs: ClassVar[bool] = False
+    flush_outputs: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         _set_block(self)
         for name in ("fraction_bits", "late_bits", "groups"):
@@ -235,6 +279,9 @@ class GroupedSum:
     fraction_bits: int
     """F, 1 to 36."""
     exponent_floor: int
+
+    flush_inputs: ClassVar[bool] = False
+    flush_outputs: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _set_block(self)
@@ -310,8 +357,14 @@ class Instruction:
             raise ParameterError(f"{type(self.arithmetic).__name__} takes {takes}, not {self.signature}")
         if self.output == "binary64" and self.arithmetic != FusedChain():
             raise ParameterError(
-                f"arithmetic={self.arithmetic!r}: in binary64 a FusedChain goes by ascending k and rounds no product; "
-                "leave order and rounded_products out"
+                f"arithmetic={self.arithmetic!r}: in binary64 a FusedChain has no parameters; leave them out"
+            )
+        if isinstance(self.arithmetic, FusedChain) and self.k % (
+            self.arithmetic.group * self.arithmetic.lanes
+        ):
+            raise ParameterError(
+                f"shape={self.shape}: k must be a multiple of group · lanes = "
+                f"{self.arithmetic.group * self.arithmetic.lanes}"
             )
         order = getattr(self.arithmetic, "order", None)
         if order is not None and len(order) != self.k:
