@@ -15,8 +15,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tcu.formats.format import Format, get_format
-from tcu.formats.scalar import Number, decode, encode
-from tcu.units.arithmetic import AlignedSum, FusedChain, Instruction
+from tcu.formats.scalar import Number, Overflow, decode, encode
+from tcu.units.arithmetic import AlignedSum, ExactInteger, FusedChain, Instruction
 
 __all__ = ["BlockSum", "Term", "block_sum", "dot", "dot_blocks"]
 
@@ -125,7 +125,11 @@ def block_sum(
 ) -> BlockSum:
     """Rules 1 to 6 of :class:`AlignedSum`, one after another."""
     c_number = _input(c, output, arithmetic)
-    special = _special([_multiply_special(p, q) for p, q in factors] + [c_number], output)
+    products = [number for pair in factors for number in pair]
+    operands = [c_number, *products] if arithmetic.nan_rule == "c first" else [*products, c_number]
+    special = _special(
+        [_multiply_special(p, q) for p, q in factors] + [c_number], operands, arithmetic, output
+    )
     if special is not None:
         return BlockSum((), None, None, 0, special)
 
@@ -140,7 +144,8 @@ def block_sum(
 
     exponents = [term.exponent for term in terms if term.significand]
     if not exponents:
-        return BlockSum(tuple(terms), None, None, 0, 0)
+        zero = Number("finite", all(term.negative for term in terms))
+        return BlockSum(tuple(terms), None, None, 0, _round(zero, arithmetic, output))
     common = max(exponents)
     if arithmetic.exponent_floor is not None:
         common = max(common, arithmetic.exponent_floor)
@@ -151,7 +156,11 @@ def block_sum(
         for term in terms
     ]
     total = sum(-term.aligned if term.negative else term.aligned for term in terms)
-    result = _round(Number("finite", total < 0, abs(total), unit), arithmetic, output)
+    if arithmetic.carry_bits is not None:
+        half = 1 << arithmetic.fraction_bits + 1 + arithmetic.carry_bits
+        total = (total + half) % (2 * half) - half
+    negative = total < 0 or all(term.negative and term.aligned == 0 for term in terms)
+    result = _round(Number("finite", negative, abs(total), unit), arithmetic, output)
     return BlockSum(tuple(terms), common, unit, total, result)
 
 
@@ -163,8 +172,10 @@ def _round(number: Number, arithmetic: AlignedSum, output: Format) -> int:
     kept = output.fraction_bits
     if arithmetic.output_fraction_bits is not None:
         kept = min(kept, arithmetic.output_fraction_bits)
-    code = encode(number, _narrowed(output, kept), arithmetic.rounding) << (output.fraction_bits - kept)
-    return _without_negative_zero(code, arithmetic, output)
+    overflow: Overflow = "saturate" if arithmetic.saturate else "infinity"
+    narrow = _narrowed(output, kept)
+    code = encode(number, narrow, arithmetic.rounding, overflow) << (output.fraction_bits - kept)
+    return _zero_of(code, arithmetic, output)
 
 
 @lru_cache
@@ -174,10 +185,13 @@ def _narrowed(fmt: Format, fraction_bits: int) -> Format:
     return dataclasses.replace(fmt, name="narrow", bits=bits, fraction_bits=fraction_bits)
 
 
-def _without_negative_zero(code: int, arithmetic: AlignedSum, output: Format) -> int:
+def _zero_of(code: int, arithmetic: AlignedSum, output: Format) -> int:
+    """The zero that the unit returns in place of one, and of a subnormal result that it flushes; else the code."""
     magnitude = code & (output.sign_code - 1)
     subnormal = magnitude < 1 << output.fraction_bits
-    return 0 if magnitude == 0 or (arithmetic.flush_outputs and subnormal) else code
+    if magnitude == 0 or (arithmetic.flush_outputs and subnormal):
+        return code & output.sign_code if arithmetic.signed_zeros else 0
+    return code
 
 
 def _multiply_special(p: Number, q: Number) -> Number:
@@ -191,23 +205,41 @@ def _multiply_special(p: Number, q: Number) -> Number:
     return Number("finite")
 
 
-def _special(numbers: Sequence[Number], output: Format) -> int | None:
-    """Rule 6: the code of the sum if a term is inf or NaN, else None."""
+def _special(
+    numbers: Sequence[Number], operands: Sequence[Number], arithmetic: AlignedSum, output: Format
+) -> int | None:
+    """Rule 6: the code of the sum if a term is inf or NaN, else None; operands: in the order in which a NaN is sought."""
     signs = {number.negative for number in numbers if number.kind == "inf"}
     if any(number.kind == "nan" for number in numbers) or len(signs) == 2:
-        return output.nan_code
+        return _nan(operands, arithmetic, output)
     if signs:
         return output.infinity_code | (output.sign_code if True in signs else 0)
     return None
 
 
+def _nan(operands: Sequence[Number], arithmetic: AlignedSum, output: Format) -> int:
+    """The NaN of an operation on these operands."""
+    if arithmetic.nan_rule == "nvidia":
+        return output.nan_code
+    default = output.infinity_code | 1 << (output.fraction_bits - 1)
+    if arithmetic.nan_rule == "arm":
+        return default
+    found = (encode(each, output) for each in operands if each.kind == "nan")
+    return next(found, output.sign_code | default)
+
+
 def _add(p: int, q: int, arithmetic: AlignedSum, output: Format) -> int:
-    """The late addition of c: IEEE, to nearest, with the unit's NaN."""
+    """The late addition of c: IEEE, to nearest, with the unit's NaN, zeros and overflow."""
     x, y = _input(p, output, arithmetic), _input(q, output, arithmetic)
-    special = _special([x, y], output)
+    operands = [y, x] if arithmetic.nan_rule == "c first" else [x, y]
+    special = _special([x, y], operands, arithmetic, output)
     if special is not None:
         return special
-    return _without_negative_zero(encode(Number.of(x.value + y.value), output), arithmetic, output)
+    total = Number.of(x.value + y.value)
+    if total.significand == 0:
+        total = Number("finite", x.negative and y.negative)
+    overflow: Overflow = "saturate" if arithmetic.saturate else "infinity"
+    return _zero_of(encode(total, output, overflow=overflow), arithmetic, output)
 
 
 def _chain_step(a: int, b: int, c: int, instruction: Instruction) -> int:
@@ -246,4 +278,8 @@ def _integer_dot(a: Sequence[int], b: Sequence[int], c: int, instruction: Instru
         return -number.significand if number.negative else number.significand
 
     products = (integer(p, instruction.a) * integer(q, instruction.b) for p, q in zip(a, b, strict=True))
-    return (integer(c, instruction.output) + sum(products)) & 0xFFFFFFFF
+    total = integer(c, instruction.output) + sum(products)
+    assert isinstance(instruction.arithmetic, ExactInteger)
+    if instruction.arithmetic.saturate:
+        total = min(max(total, -(1 << 31)), (1 << 31) - 1)
+    return total & 0xFFFFFFFF
