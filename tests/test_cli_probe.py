@@ -389,7 +389,7 @@ def test_the_parameters_of_a_chain_in_text(run, monkeypatch):
     code, out, _ = run("infer", "T4")
     assert code == 0
     lines = [" ".join(line.split()) for line in out.splitlines()]
-    assert "arithmetic FusedChain products added to c one by one, each sum rounded to nearest" in lines
+    assert "arithmetic FusedChain products added to c one by one, each sum rounded" in lines
     assert "order 3, 2, 1, 0 in which the k of one instruction are added" in lines
     assert "rounded_products yes a product is rounded before it is added: not fused" in lines
 

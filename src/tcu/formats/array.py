@@ -121,6 +121,8 @@ def _round_shift(
         up = (remainder > half) | ((remainder == half) & (quotient & one == one))
     elif rounding == "RZ":
         up = np.zeros(np.shape(magnitude), dtype=bool)
+    elif rounding == "RO":
+        up = (remainder > 0) & (quotient & one == 0)
     else:
         up = (remainder > 0) & (negative == (rounding == "RD"))
     return np.asarray(quotient + up.astype(np.uint64))
@@ -129,10 +131,16 @@ def _round_shift(
 def _encode_integers(value: npt.NDArray[np.float64], fmt: Format, rounding: Rounding) -> npt.NDArray[Any]:
     if not np.all(np.isfinite(value)):
         raise ParameterError(f"{fmt.name} has no inf or NaN: remove them, or use a floating-point format")
-    whole = {"RNE": np.rint, "RZ": np.trunc, "RU": np.ceil, "RD": np.floor}[rounding](value)
+    ways: dict[Rounding, Any] = {"RNE": np.rint, "RZ": np.trunc, "RU": np.ceil, "RD": np.floor, "RO": _to_odd}
+    whole = ways[rounding](value)
     lowest = -float(1 << fmt.fraction_bits) if fmt.signed else 0.0
     clipped = np.clip(whole, lowest, float(fmt.max_finite_code)).astype(np.int64)
     return np.asarray(clipped.astype(fmt.code_dtype))
+
+
+def _to_odd(value: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    below = np.floor(value)
+    return np.where((below != value) & (below % 2 == 0), below + 1, below)
 
 
 def round_array(

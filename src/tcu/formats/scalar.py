@@ -17,9 +17,9 @@ from tcu.formats.format import Format, get_format
 
 __all__ = ["Number", "Overflow", "Rounding", "decode", "encode", "round_shift", "round_to"]
 
-Rounding = Literal["RNE", "RZ", "RU", "RD"]
-"""To nearest with ties to even, toward zero, toward +inf, toward -inf."""
-ROUNDINGS: tuple[Rounding, ...] = ("RNE", "RZ", "RU", "RD")
+Rounding = Literal["RNE", "RZ", "RU", "RD", "RO"]
+"""To nearest with ties to even, toward zero, toward +inf, toward -inf, to odd: what is cut sets the last bit kept."""
+ROUNDINGS: tuple[Rounding, ...] = ("RNE", "RZ", "RU", "RD", "RO")
 
 Overflow = Literal["infinity", "saturate"]
 """What becomes of a number that after rounding exceeds the largest finite one.
@@ -103,6 +103,8 @@ def round_shift(magnitude: int, shift: int, rounding: Rounding, negative: bool) 
         up = remainder > half or (remainder == half and quotient & 1 == 1)
     elif rounding == "RZ":
         up = False
+    elif rounding == "RO":
+        up = remainder > 0 and quotient & 1 == 0
     else:
         up = remainder > 0 and negative == (rounding == "RD")
     return quotient + up

@@ -15,10 +15,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tcu.formats.format import Format, get_format
-from tcu.formats.scalar import Number, Overflow, decode, encode
+from tcu.formats.scalar import Number, Overflow, Rounding, decode, encode, round_shift
 from tcu.units.arithmetic import AlignedSum, ExactInteger, FusedChain, Instruction
 
-__all__ = ["BlockSum", "Term", "block_sum", "dot", "dot_blocks"]
+__all__ = ["BlockSum", "ChainStep", "Term", "block_sum", "dot", "dot_blocks", "dot_chain"]
 
 
 class Term(NamedTuple):
@@ -68,6 +68,23 @@ class BlockSum:
         return sum((term.exact for term in self.terms), Fraction(0))
 
 
+class ChainStep(NamedTuple):
+    """One rounded operation of a chain."""
+
+    name: str
+    """What it adds up, such as "a0·b0 + c"."""
+    products: tuple[int, ...]
+    """The k that take part; none where sums are added."""
+    exact: Fraction | None
+    """Before the rounding; None where inf or NaN take part."""
+    result: int
+    """Code in the output format."""
+
+
+_Addend = tuple[Number, ...]
+"""A number, or the two factors of a product."""
+
+
 def dot(a: Sequence[int], b: Sequence[int], c: int, instruction: Instruction) -> int:
     """One element of D = A·B + C: codes of a row of A, a column of B, and of c; any length.
 
@@ -80,8 +97,7 @@ def dot(a: Sequence[int], b: Sequence[int], c: int, instruction: Instruction) ->
         if isinstance(instruction.arithmetic, AlignedSum):
             c = dot_blocks(row, column, c, instruction)[1]
         elif isinstance(instruction.arithmetic, FusedChain):
-            for i in instruction.arithmetic.order or range(k):
-                c = _chain_step(row[i], column[i], c, instruction)
+            c = dot_chain(row, column, c, instruction)[1]
         else:
             c = _integer_dot(row, column, c, instruction)
     return c
@@ -109,9 +125,7 @@ def dot_blocks(
 
 
 def _input(code: int, fmt: Format, arithmetic: AlignedSum) -> Number:
-    number = decode(code, fmt)
-    subnormal = number.kind == "finite" and number.significand < 1 << fmt.fraction_bits
-    return number._replace(significand=0) if arithmetic.flush_inputs and subnormal else number
+    return _flushed(decode(code, fmt), fmt, arithmetic.flush_inputs)
 
 
 def block_sum(
@@ -217,17 +231,6 @@ def _special(
     return None
 
 
-def _nan(operands: Sequence[Number], arithmetic: AlignedSum, output: Format) -> int:
-    """The NaN of an operation on these operands."""
-    if arithmetic.nan_rule == "nvidia":
-        return output.nan_code
-    default = output.infinity_code | 1 << (output.fraction_bits - 1)
-    if arithmetic.nan_rule == "arm":
-        return default
-    found = (encode(each, output) for each in operands if each.kind == "nan")
-    return next(found, output.sign_code | default)
-
-
 def _add(p: int, q: int, arithmetic: AlignedSum, output: Format) -> int:
     """The late addition of c: IEEE, to nearest, with the unit's NaN, zeros and overflow."""
     x, y = _input(p, output, arithmetic), _input(q, output, arithmetic)
@@ -242,34 +245,109 @@ def _add(p: int, q: int, arithmetic: AlignedSum, output: Format) -> int:
     return _zero_of(encode(total, output, overflow=overflow), arithmetic, output)
 
 
-def _chain_step(a: int, b: int, c: int, instruction: Instruction) -> int:
-    """c + a·b by the rules of :class:`FusedChain`."""
-    assert isinstance(instruction.arithmetic, FusedChain)
-    output = get_format(instruction.output)
-    x, y, z = decode(a, instruction.a), decode(b, instruction.b), decode(c, output)
-    for code, number in ((b, y), (c, z), (a, x)):
-        if number.kind == "nan":
-            return code | _QUIET if output.name == "binary64" else output.nan_code
-    product = _multiply_special(x, y)
-    if product.kind == "finite":
-        exact = Number.of(x.value * y.value)
-        product = exact._replace(negative=x.negative != y.negative)
-        if instruction.arithmetic.rounded_products:
-            product = decode(encode(product, output), output)
-    if product.kind == "nan" or (product.kind == z.kind == "inf" and product.negative != z.negative):
-        return _INVALID if output.name == "binary64" else output.nan_code
-    if product.kind == "inf" or z.kind == "inf":
-        return encode(product if product.kind == "inf" else z, output)
-    total = product.value + z.value
+def dot_chain(
+    a: Sequence[int], b: Sequence[int], c: int, instruction: Instruction, first: int = 0, start: str = "c"
+) -> tuple[list[ChainStep], int]:
+    """The steps of one instruction with a chain, and the code of its result.
+
+    first, start: what the names of the steps call the first k, and c.
+    """
+    rules, output = instruction.arithmetic, get_format(instruction.output)
+    assert isinstance(rules, FusedChain)
+    steps: list[ChainStep] = []
+
+    def step(name: str, ks: Sequence[int], *addends: _Addend) -> int:
+        code, exact = _chain_sum(addends, rules, output)
+        steps.append(ChainStep(name, tuple(first + k for k in ks), exact, code))
+        return code
+
+    def product(k: int) -> _Addend:
+        return tuple(
+            _flushed(decode(codes[k], fmt), get_format(fmt), rules.flush_inputs)
+            for codes, fmt in ((a, instruction.a), (b, instruction.b))
+        )
+
+    def number(code: int) -> _Addend:
+        return (_flushed(decode(code, output), output, rules.flush_outputs),)
+
+    lanes = [(0, "0")] * rules.lanes
+    if not rules.late_c:
+        lanes[0] = (c, start)
+    several = rules.lanes > 1
+    order = rules.order or tuple(range(len(a)))
+    for at in range(0, len(order), rules.group):
+        ks, lane = order[at : at + rules.group], at // rules.group % rules.lanes
+        names = [f"a{first + k}·b{first + k}" for k in ks]
+        terms = [product(k) for k in ks]
+        if rules.rounded_products:
+            terms = [number(step(name, [k], term)) for name, k, term in zip(names, ks, terms, strict=True)]
+        before, before_name = lanes[lane]
+        if rules.group > 1:
+            joint = number(step(" + ".join(names), ks, *terms))
+            code = step(f"{before_name} + pair", ks, number(before), joint)
+        elif rules.rounded_products:
+            code = step(f"{before_name} + product", ks, number(before), *terms)
+        else:
+            code = step(f"{names[0]} + {before_name}", ks, *terms, number(before))
+        lanes[lane] = code, f"sum {lane}" if several else "sum"
+    total, name = lanes[0]
+    for code, other in lanes[1:]:
+        total, name = step(f"{name} + {other}", [], number(total), number(code)), "sum"
+    if rules.late_c:
+        total = step(f"{start} + {name}", [], number(c), number(total))
+    return steps, total
+
+
+def _chain_sum(addends: Sequence[_Addend], rules: FusedChain, output: Format) -> tuple[int, Fraction | None]:
+    """Numbers, and products of two, added exactly and rounded once; the exact sum, None where inf or NaN take part."""
+    terms = [addend[0] if len(addend) == 1 else _product(*addend) for addend in addends]
+    signs = {term.negative for term in terms if term.kind == "inf"}
+    if any(term.kind == "nan" for term in terms) or len(signs) == 2:
+        return _nan([factor for addend in addends for factor in addend], rules, output), None
+    if signs:
+        return encode(Number("inf", True in signs), output), None
+    total = sum((term.value for term in terms), Fraction(0))
+    number = Number.of(total)
     if total == 0:
-        both_zero = z.significand == 0 and product.negative == z.negative
-        return encode(Number("finite", product.negative and both_zero), output)
-    return encode(Number.of(total), output)
+        zeros = {term.negative for term in terms} if all(term.significand == 0 for term in terms) else set()
+        number = Number("finite", rules.rounding == "RD" if len(zeros) != 1 else True in zeros)
+    elif rules.flush_outputs and _is_tiny(number, rules.rounding, output):
+        number = Number("finite", number.negative)
+    return encode(number, output, rules.rounding), total
 
 
-_QUIET = 1 << 51
-_INVALID = 0xFFF8 << 48
-"""Of binary64: the quiet bit, and the NaN of an invalid operation."""
+def _product(x: Number, y: Number) -> Number:
+    special = _multiply_special(x, y)
+    if special.kind != "finite":
+        return special
+    return Number("finite", x.negative != y.negative, x.significand * y.significand, x.exponent + y.exponent)
+
+
+def _flushed(number: Number, fmt: Format, flush: bool) -> Number:
+    subnormal = number.kind == "finite" and number.significand < 1 << fmt.fraction_bits
+    return number._replace(significand=0) if flush and subnormal else number
+
+
+def _is_tiny(number: Number, rounding: Rounding, output: Format) -> bool:
+    """Whether it is below the smallest normal number when rounded as if exponents went on."""
+    shift = number.significand.bit_length() - output.fraction_bits - 1
+    rounded = round_shift(number.significand, shift, rounding, number.negative)
+    return rounded * Fraction(2) ** (number.exponent + shift) < Fraction(2) ** output.emin
+
+
+def _nan(operands: Sequence[Number], rules: AlignedSum | FusedChain, output: Format) -> int:
+    """The NaN of an operation on these operands."""
+    if rules.nan_rule == "nvidia" and output.name != "binary64":
+        return output.nan_code
+    default = output.infinity_code | 1 << (output.fraction_bits - 1)
+    if rules.nan_rule == "arm":
+        return default
+    if rules.nan_rule == "nvidia":  # b, the sum, a
+        operands = [*operands[1:], operands[0]]
+    for operand in operands:
+        if operand.kind == "nan":
+            return encode(operand, output)
+    return output.sign_code | default
 
 
 def _integer_dot(a: Sequence[int], b: Sequence[int], c: int, instruction: Instruction) -> int:

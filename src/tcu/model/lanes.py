@@ -51,6 +51,7 @@ __all__ = [
     "quiet",
     "round_down",
     "round_nearest",
+    "round_odd",
     "round_up",
     "round_zero",
     "store",
@@ -448,6 +449,24 @@ round_nearest = _rounding("rint", "Round to integers, ties to even.")
 round_zero = _rounding("trunc", "Round to integers, toward zero.")
 round_up = _rounding("ceil", "Round to integers, toward +inf.")
 round_down = _rounding("floor", "Round to integers, toward -inf.")
+
+
+@intrinsic
+def round_odd(typingctx, value):
+    """Round to integers: what is no integer becomes the odd one beside it."""
+
+    def codegen(context, builder, signature, args):
+        x = vec.load(builder, args[0], vec.V64)
+        below = vec.call(builder, "floor", vec.V64, x)
+        half = builder.fmul(below, vec.constant(vec.V64, 0.5))
+        even = builder.fcmp_ordered("==", vec.call(builder, "floor", vec.V64, half), half)
+        up = builder.and_(even, builder.fcmp_ordered("!=", below, x))
+        vec.store(
+            builder, builder.select(up, builder.fadd(below, vec.constant(vec.V64, 1.0)), below), args[0]
+        )
+        return context.get_dummy_value()
+
+    return types.void(value), codegen
 
 
 @intrinsic

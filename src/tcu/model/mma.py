@@ -18,7 +18,9 @@ from tcu.units.arithmetic import AlignedSum, ExactInteger, FusedChain, Instructi
 from tcu.units.lookup import find_instruction
 from tcu.units.shapes import product_shape
 
-__all__ = ["input_format", "is_narrow", "mma", "multiply_accumulate", "multiply_in_chunks", "operand"]
+__all__ = [
+    "input_format", "is_narrow", "mma", "multiply_accumulate", "multiply_in_chunks", "operand", "wide_kernel",
+]  # fmt: skip
 
 LANES = 8
 _NO_FLOOR = -600
@@ -332,18 +334,18 @@ def _floating(
 
     else:
         single = np.empty((count, m, width), np.int32)
-        aligned = aligned_arguments(instruction, used)
+        kernel, rules = wide_kernel(instruction, used)
         codes = [array.view(get_format(f).code_dtype) for array, f in
                  ((x, instruction.a), (y, instruction.b), (z, instruction.output))]  # fmt: skip
 
         def run(piece: tuple[int, int]) -> None:
-            kernels.aligned_mma(*codes, ia, ib, ic, *piece, *aligned, single)
+            kernel(*codes, ia, ib, ic, *piece, *rules, single)
 
     for _ in threads.in_order(run, threads.split(pieces, _GRAIN // work + 1 if parallel else pieces)):
         pass
     if double:
         return np.ascontiguousarray(wide[:, :, :n])
-    # Every finite binary16 result is exact in binary32, and the NaN 0x7fffffff narrows to 0x7fff.
+    # Every finite binary16 result is exact in binary32, and a NaN of binary16, widened, narrows to itself.
     dtype = get_format(instruction.output).dtype
     return np.ascontiguousarray(single.view(np.float32)[:, :, :n].astype(dtype, copy=False))
 
@@ -356,31 +358,39 @@ def _kept_and_floor(row: AlignedSum, output: Format) -> tuple[int, int]:
     return kept, _NO_FLOOR if row.exponent_floor is None else row.exponent_floor
 
 
-def aligned_arguments(instruction: Instruction, used: int) -> tuple[Any, ...]:
-    """The parameters of an aligned sum or a chain as the kernel takes them; ``used``: K, a multiple of k."""
+def wide_kernel(instruction: Instruction, used: int) -> tuple[Any, tuple[Any, ...]]:
+    """The kernel of an aligned sum, or of a chain of narrow formats, and its parameters; ``used``: K, a multiple of k."""
     i32 = np.int32
     row, output = instruction.arithmetic, get_format(instruction.output)
-    chained, rounded = False, False
+    a, b, c = (
+        (i32(f.storage_shift), i32(f.exponent_bits), i32(f.fraction_bits), i32(f.max_finite_code))
+        for f in (get_format(instruction.a), get_format(instruction.b), output)
+    )
+    assert not isinstance(row, ExactInteger)
+    order = np.array(row.order or range(instruction.k), np.int64)
+    rounding = i32(ROUNDINGS.index(row.rounding))
     if isinstance(row, FusedChain):
-        chained, rounded, row = True, row.rounded_products, AlignedSum(1, 1, "RNE", order=row.order)
-    assert isinstance(row, AlignedSum)
-
-    def fields(name: str) -> tuple[Any, ...]:
-        f = get_format(name)
-        return i32(f.storage_shift), i32(f.exponent_bits), i32(f.fraction_bits), i32(f.max_finite_code), used
-
+        flushed_below = 2.0**output.emin if row.flush_outputs else 0.0
+        return compiled.load("chains").chain_mma, (
+            a, b, c, used, order,
+            (rounding, i32(output.emin), i32(output.fraction_bits), flushed_below, 2.0 ** (output.emax + 1)),
+            (row.rounded_products, row.group, row.lanes, row.late_c),
+            (row.flush_inputs, row.flush_outputs),
+            (i32(_NANS[row.nan_rule]), row.nan_rule == "x86"),
+        )  # fmt: skip
     kept, floor = _kept_and_floor(row, output)
-    return (
-        fields(instruction.a),
-        fields(instruction.b),
-        (*fields(instruction.output)[:4], i32(ROUNDINGS.index(row.rounding)), i32(kept), i32(output.emin),
-         i32(_NANS[row.nan_rule]), row.signed_zeros, *(
-            (2 - 2.0**-bits) * 2.0**output.emax if row.saturate else np.inf for bits in (kept, output.fraction_bits)
-         )),
-        (row.block, i32(row.fraction_bits), i32(floor),
-         0.0 if row.carry_bits is None else 2.0 ** (row.fraction_bits + 1 + row.carry_bits)),
-        np.array(row.order or range(instruction.k), np.int64),
+    most = [
+        (2 - 2.0**-bits) * 2.0**output.emax if row.saturate else np.inf
+        for bits in (kept, output.fraction_bits)
+    ]
+    wraps_at = 0.0 if row.carry_bits is None else 2.0 ** (row.fraction_bits + 1 + row.carry_bits)
+    return compiled.load("kernels").aligned_mma, (
+        (*a, used),
+        (*b, used),
+        (*c, rounding, i32(kept), i32(output.emin), i32(_NANS[row.nan_rule]), row.signed_zeros, *most),
+        (row.block, i32(row.fraction_bits), i32(floor), wraps_at),
+        order,
         row.late_c,
-        (row.normalized_products, chained, rounded),
+        row.normalized_products,
         (row.flush_inputs, row.flush_outputs),
     )  # fmt: skip

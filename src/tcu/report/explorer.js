@@ -225,6 +225,18 @@
       make("div", { className: "table" }, make("table", {}, make("thead", {}, head), body)));
   }
 
+  // Every rounded operation; those of the padding alone are left out.
+  function drawChain(steps, count, row) {
+    const body = make("tbody");
+    steps.flatMap((step) => step.chain).forEach((one) => {
+      if (one.products.length && Math.min(...one.products) >= count) return;
+      body.append(make("tr", {}, make("td", { className: "name" }, one.name),
+        make("td", {}, one.exact === null ? "–" : show(one.exact)), make("td", {}, showCode(one.result, row.output))));
+    });
+    const head = make("tr", {}, ...["step", "exact", `rounded (${row.rules.rounding})`].map((name) => make("th", {}, name)));
+    return make("div", { className: "table" }, make("table", {}, make("thead", {}, head), body));
+  }
+
   function drawAnswer() {
     const row = current();
     const a = state.terms.map(([x]) => codeOf(x, row.x));
@@ -249,8 +261,8 @@
       const part = several ? `Block ${at + 1}${found.steps.length > 1 ? ` of instruction ${step.start / row.k + 1}` : ""}: ` : "";
       answer.append(drawBlock(block, row.output, names, part));
     }));
-    if (row.rules.late_c) answer.append(make("p", {}, "The blocks start from zero; c comes last, by an IEEE addition."));
-    if (row.kind === "FusedChain") answer.append(make("p", {}, "Fused multiply-adds from c, each rounded to nearest."));
+    if (row.kind === "AlignedSum" && row.rules.late_c) answer.append(make("p", {}, "The blocks start from zero; c comes last, by an IEEE addition."));
+    if (row.kind === "FusedChain") answer.append(drawChain(found.steps, a.length, row));
     const exact = TcuUnit.exactSum(a, b, c, row);
     const nearest = exact === null ? null : TcuUnit.encode(exact, row.output);
     answer.append(make("p", { className: "answer", id: "explorer-result" },

@@ -42,6 +42,7 @@ const TcuUnit = (() => {
     const half = power(shift - 1);
     let up = false;
     if (rounding === "RNE") up = remainder > half || (remainder === half && (quotient & one) === one);
+    else if (rounding === "RO") up = remainder > 0n && (quotient & one) === 0n;
     else if (rounding !== "RZ") up = remainder > 0n && negative === (rounding === "RD");
     return quotient + (up ? one : 0n);
   }
@@ -93,19 +94,23 @@ const TcuUnit = (() => {
   }
 
   function nanOf(operands, rules, f) {
-    if (rules.nan_rule === "nvidia") return nanCode(f);
-    const quiet = infinityCode(f) | power(f.fractionBits - 1);
-    if (rules.nan_rule === "arm") return quiet;
-    const found = operands.find((n) => n.kind === "nan");
-    return found ? encode(found, f) : signCode(f) | quiet;
+    const quiet = power(f.fractionBits - 1);
+    if (rules.nan_rule === "nvidia" && f.bits !== 64) return nanCode(f);
+    if (rules.nan_rule === "arm") return infinityCode(f) | quiet;
+    const order = rules.nan_rule === "nvidia" ? [...operands.slice(1), operands[0]] : operands;
+    const found = order.find((n) => n.kind === "nan");
+    return found ? encode(found, f) : signCode(f) | infinityCode(f) | quiet;
   }
 
   // Aligned sums
 
-  function input(code, f, rules) {
-    const n = decode(code, f);
+  function flushed(n, f, flush) {
     const subnormal = n.kind === "finite" && n.significand < power(f.fractionBits);
-    return rules.flush_inputs && subnormal ? { ...n, significand: 0n } : n;
+    return flush && subnormal ? { ...n, significand: 0n } : n;
+  }
+
+  function input(code, f, rules) {
+    return flushed(decode(code, f), f, rules.flush_inputs);
   }
 
   function zeroOf(code, rules, f) {
@@ -184,21 +189,71 @@ const TcuUnit = (() => {
     return { blocks, result };
   }
 
-  // IEEE 754 fused multiply-add of binary64, with the NaN that the units return
-  function fusedMultiplyAdd(a, b, c, f) {
-    const [x, y, z] = [a, b, c].map((code) => decode(code, f));
-    for (const [code, n] of [[b, y], [c, z], [a, x]]) if (n.kind === "nan") return code | power(51);
-    const invalid = signCode(f) | infinityCode(f) | power(51);
-    const product = multiply(x, y);
-    if (product.kind === "nan") return invalid;
-    if (product.kind === "inf" && z.kind === "inf" && product.negative !== z.negative) return invalid;
-    if (product.kind === "inf") return encode(product, f);
-    if (z.kind === "inf") return encode(z, f);
-    const exact = add(product, z);
+  // Chains
+
+  // Whether a number is below the smallest normal one when rounded as if exponents went on.
+  function isTiny(n, rounding, f) {
+    const shift = bitLength(n.significand) - f.fractionBits - 1;
+    const rounded = roundShift(n.significand, shift, rounding, n.negative);
+    return bitLength(rounded) - 1 + n.exponent + shift < emin(f);
+  }
+
+  // Numbers, and products of two, added exactly and rounded once.
+  function chainSum(addends, rules, f) {
+    const terms = addends.map((one) => (one.length === 1 ? one[0] : multiply(one[0], one[1])));
+    const infinite = terms.filter((n) => n.kind === "inf");
+    const both = infinite.some((n) => n.negative) && infinite.some((n) => !n.negative);
+    if (both || terms.some((n) => n.kind === "nan")) return { exact: null, result: nanOf(addends.flat(), rules, f) };
+    if (infinite.length) return { exact: null, result: encode(infinite[0], f) };
+    let exact = terms.reduce(add);
     if (exact.significand === 0n) {
-      return encode(zero(product.negative && z.significand === 0n && z.negative), f);
+      const zeros = terms.every((n) => n.significand === 0n);
+      const alike = zeros && terms.every((n) => n.negative === terms[0].negative);
+      exact = zero(alike ? terms[0].negative : rules.rounding === "RD");
     }
-    return encode(exact, f);
+    const tiny = exact.significand !== 0n && rules.flush_outputs && isTiny(exact, rules.rounding, f);
+    return { exact, result: encode(tiny ? zero(exact.negative) : exact, f, rules.rounding) };
+  }
+
+  // One instruction with a chain: its steps and its result; first, start: what they call the first k, and c.
+  function chainSteps(a, b, c, row, first, start) {
+    const { rules, x, y, output } = row;
+    const steps = [];
+    const step = (name, ks, ...addends) => {
+      const found = chainSum(addends, rules, output);
+      steps.push({ name, products: ks.map((k) => first + k), ...found });
+      return found.result;
+    };
+    const product = (k) => [flushed(decode(a[k], x), x, rules.flush_inputs), flushed(decode(b[k], y), y, rules.flush_inputs)];
+    const number = (code) => [flushed(decode(code, output), output, rules.flush_outputs)];
+    const lanes = Array.from({ length: rules.lanes }, () => [0n, "0"]);
+    if (!rules.late_c) lanes[0] = [c, start];
+    const order = rules.order ?? a.map((_, k) => k);
+    for (let at = 0; at < order.length; at += rules.group) {
+      const ks = order.slice(at, at + rules.group);
+      const lane = (at / rules.group) % rules.lanes;
+      const names = ks.map((k) => `a${first + k}·b${first + k}`);
+      let terms = ks.map(product);
+      if (rules.rounded_products) terms = terms.map((term, n) => number(step(names[n], [ks[n]], term)));
+      const [before, beforeName] = lanes[lane];
+      let code;
+      if (rules.group > 1) {
+        const joint = number(step(names.join(" + "), ks, ...terms));
+        code = step(`${beforeName} + pair`, ks, number(before), joint);
+      } else if (rules.rounded_products) {
+        code = step(`${beforeName} + product`, ks, number(before), ...terms);
+      } else {
+        code = step(`${names[0]} + ${beforeName}`, ks, ...terms, number(before));
+      }
+      lanes[lane] = [code, rules.lanes > 1 ? `sum ${lane}` : "sum"];
+    }
+    let [result, name] = lanes[0];
+    for (const [code, other] of lanes.slice(1)) {
+      result = step(`${name} + ${other}`, [], number(result), number(code));
+      name = "sum";
+    }
+    if (rules.late_c) result = step(`${start} + ${name}`, [], number(c), number(result));
+    return { steps, result };
   }
 
   function integerDot(a, b, c, row) {
@@ -225,7 +280,9 @@ const TcuUnit = (() => {
         steps.push({ start, ...found });
         c = found.result;
       } else if (row.kind === "FusedChain") {
-        for (let k = 0; k < row.k; k += 1) c = fusedMultiplyAdd(pad(a)[k], pad(b)[k], c, row.output);
+        const found = chainSteps(pad(a), pad(b), c, row, start, start ? "sum" : "c");
+        steps.push({ start, blocks: [], chain: found.steps, result: found.result });
+        c = found.result;
       } else {
         c = integerDot(pad(a), pad(b), c, row);
       }

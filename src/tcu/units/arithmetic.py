@@ -20,8 +20,11 @@ __all__ = ["AlignedSum", "Arithmetic", "Evidence", "ExactInteger", "FusedChain",
 MAX_BLOCK = 64
 MAX_FRACTION_BITS = 42
 MAX_CARRY_BITS = 8
-NanRule = Literal["nvidia", "x86", "c first", "arm"]
-NAN_RULES: tuple[NanRule, ...] = ("nvidia", "x86", "c first", "arm")
+NanRule = Literal["nvidia", "x86", "arm"]
+NAN_RULES: tuple[NanRule, ...] = ("nvidia", "x86", "arm")
+SumNanRule = NanRule | Literal["c first"]
+SUM_NAN_RULES: tuple[SumNanRule, ...] = (*NAN_RULES, "c first")
+"""Of aligned sums."""
 
 
 _NARROW = (("binary16", "bfloat16", "tf32", "e4m3", "e5m2"), ("binary32", "binary16"))
@@ -41,6 +44,16 @@ def _sequence(value: object) -> Sequence[object]:
     if not isinstance(value, Sequence):
         raise ParameterError(f"{value!r} is no sequence of whole numbers")
     return value
+
+
+def _check_rounding(value: str) -> None:
+    if value not in ROUNDINGS:
+        raise ParameterError(f"rounding={value!r}: choose one of {', '.join(ROUNDINGS)}")
+
+
+def _check_nan_rule(value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise ParameterError(f"nan_rule={value!r}: choose one of {', '.join(known)}")
 
 
 def _permutation(value: object) -> tuple[int, ...]:
@@ -97,7 +110,7 @@ class AlignedSum:
     signed_zeros: bool = False
     """Zero terms and results keep their signs: a sum of zeros that are all negative is -0, and so is a negative result
     that rounds or is flushed to zero."""
-    nan_rule: NanRule = "nvidia"
+    nan_rule: SumNanRule = "nvidia"
     """Which NaN a result is.  "nvidia": rule 6.  "arm": the positive default NaN.  "x86": the first NaN among a and b
     of each product, in order, then c, quieted; the negative default NaN where an operation is invalid.  "c first":
     the same with c before the products."""
@@ -115,36 +128,62 @@ class AlignedSum:
             raise ParameterError(f"block={self.block}: choose 1 to {MAX_BLOCK} products")
         if not 1 <= self.fraction_bits <= MAX_FRACTION_BITS:
             raise ParameterError(f"fraction_bits={self.fraction_bits}: choose 1 to {MAX_FRACTION_BITS}")
-        if self.rounding not in ROUNDINGS:
-            raise ParameterError(f"rounding={self.rounding!r}: choose one of {', '.join(ROUNDINGS)}")
+        _check_rounding(self.rounding)
         if self.output_fraction_bits is not None and not 1 <= self.output_fraction_bits <= 52:
             raise ParameterError(f"output_fraction_bits={self.output_fraction_bits}: choose 1 to 52, or None")
         if self.exponent_floor is not None and not -400 <= self.exponent_floor <= 0:
             raise ParameterError(f"exponent_floor={self.exponent_floor}: choose -400 to 0, or None")
         if self.carry_bits is not None and not 1 <= self.carry_bits <= MAX_CARRY_BITS:
             raise ParameterError(f"carry_bits={self.carry_bits}: choose 1 to {MAX_CARRY_BITS}, or None")
-        if self.nan_rule not in NAN_RULES:
-            raise ParameterError(f"nan_rule={self.nan_rule!r}: choose one of {', '.join(NAN_RULES)}")
+        _check_nan_rule(self.nan_rule, SUM_NAN_RULES)
+
+
+MAX_LANES = 16
 
 
 @dataclass(frozen=True)
 class FusedChain:
-    """One fused multiply-add after another, starting from c, each rounded to nearest.
+    """One product after another joins a sum, and every sum is rounded: a chain of fused multiply-adds.
 
-    IEEE 754 arithmetic, subnormals and signed zeros included.  A NaN result
-    of binary64 is, quieted, the first NaN among b, the accumulator and a; an
-    invalid operation gives the negative default NaN (H200 vectors f64_k4,
-    f64_k16).  Every NaN result of narrower formats has all fraction bits set.
+    IEEE 754 arithmetic, subnormals and signed zeros included, but overflow
+    gives inf under every rounding.  The defaults are those of NVIDIA's
+    binary64 units.
     """
 
     order: tuple[int, ...] | None = None
     """Order in which the k of one instruction are added; None: ascending."""
     rounded_products: bool = False
-    """A product is rounded to the output format before it is added, to nearest: not fused, two roundings."""
+    """A product is rounded to the output format before it is added: not fused, two roundings."""
+    rounding: Rounding = "RNE"
+    """Of every operation to the output format."""
+    group: int = 1
+    """Products that join the sum together, 1 or 2: a pair is added up first, and rounded once."""
+    lanes: int = 1
+    """Sums side by side, 1 to 16: group i joins lane i modulo lanes; in the end lane 1 is added to lane 0, then lane 2, ..."""
+    late_c: bool = False
+    """Every lane starts from +0, and c is added last; else lane 0 starts from c."""
+    flush_inputs: bool = False
+    """Subnormal a and b count as zero of their sign."""
+    flush_outputs: bool = False
+    """Subnormal c counts as zero of its sign; so does a result that is below the smallest normal number when
+    rounded as if exponents went on: tininess after rounding, as x86 detects it.  (VDPBF16PS on an AMD EPYC 9005:
+    2^-126 - 3·2^-152 gives 0 and not 2^-126.)"""
+    nan_rule: NanRule = "nvidia"
+    """Which NaN a result is.  "nvidia": of binary64, quieted, the first NaN among b, the sum and a, where an
+    invalid operation gives the negative default NaN (H200 vectors f64_k4, f64_k16); of narrower formats the one
+    with all fraction bits set.  "x86": the first NaN operand of an operation, quieted, of a multiply-add in the order
+    a, b, the sum; the negative default NaN where an operation is invalid.  "arm": the positive default NaN."""
 
     def __post_init__(self) -> None:
         if self.order is not None:
             object.__setattr__(self, "order", _permutation(self.order))
+        for name, most in (("group", 2), ("lanes", MAX_LANES)):
+            value = _whole(name, getattr(self, name))
+            object.__setattr__(self, name, value)
+            if not 1 <= value <= most:
+                raise ParameterError(f"{name}={value}: choose 1 to {most}")
+        _check_rounding(self.rounding)
+        _check_nan_rule(self.nan_rule, NAN_RULES)
 
 
 @dataclass(frozen=True)
@@ -201,8 +240,14 @@ class Instruction:
             raise ParameterError(f"{type(self.arithmetic).__name__} takes {takes}, not {self.signature}")
         if self.output == "binary64" and self.arithmetic != FusedChain():
             raise ParameterError(
-                f"arithmetic={self.arithmetic!r}: in binary64 a FusedChain goes by ascending k and rounds no product; "
-                "leave order and rounded_products out"
+                f"arithmetic={self.arithmetic!r}: in binary64 a FusedChain has no parameters; leave them out"
+            )
+        if isinstance(self.arithmetic, FusedChain) and self.k % (
+            self.arithmetic.group * self.arithmetic.lanes
+        ):
+            raise ParameterError(
+                f"shape={self.shape}: k must be a multiple of group · lanes = "
+                f"{self.arithmetic.group * self.arithmetic.lanes}"
             )
         order = None if isinstance(self.arithmetic, ExactInteger) else self.arithmetic.order
         if order is not None and len(order) != self.k:
