@@ -171,6 +171,12 @@ def test_rules_that_no_unit_of_the_catalogue_has() -> None:
             (None, True, 1, 4, True, False),
         )
     ]
+    made_up += [
+        AlignedSum(4, 23, "RZ", carry_bits=carry, signed_zeros=zeros, nan_rule=rule, saturate=saturate, late_c=late)
+        for carry, zeros, rule, saturate, late in (
+            (1, True, "x86", True, False), (2, False, "c first", False, True), (None, True, "arm", True, True),
+        )
+    ]  # fmt: skip
     rows = [
         Instruction("mma", fmt, fmt, "binary32", (16, 8, 8), rules, evidence)
         for rules in made_up

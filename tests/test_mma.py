@@ -99,6 +99,27 @@ def test_nan_bits_are_the_units_own() -> None:
     assert tcu.mma(infinite, -one, unit="H100")[0, 0] == -np.inf
 
 
+def test_a_sum_beyond_its_carry_bits_wraps_around() -> None:
+    a, b = np.full((1, 4), 1.5, np.float16), np.full((4, 1), 1.0, np.float16)
+    for carry_bits, sums in ((1, (1.5, 3, -3.5, -2)), (2, (1.5, 3, 4.5, 6)), (None, (1.5, 3, 4.5, 6))):
+        row = Instruction(
+            "mma", "f16", "f16", "f32", (16, 8, 4), AlignedSum(4, 24, "RZ", carry_bits=carry_bits), ()
+        )
+        unit = Unit("mine", "-", "-", "-", (row,))
+        for n, expected in enumerate(sums, 1):
+            assert tcu.mma(a[:, :n], b[:n], unit=unit)[0, 0] == expected
+
+
+def test_integers_saturate_where_the_row_says_so() -> None:
+    row = Instruction("mma", "s8", "s8", "s32", (16, 8, 4), ExactInteger(saturate=True), ())
+    unit = Unit("mine", "-", "-", "-", (row,))
+    a, b = np.full((1, 8), 127, np.int8), np.full((8, 1), 127, np.int8)
+    b[4:] = -127
+    c = np.array([[2**31 - 1]], np.int32)
+    # The first instruction stops at the end of the range, the second goes down from there.
+    assert tcu.mma(a, b, c, unit=unit)[0, 0] == 2**31 - 1 - 4 * 127**2
+
+
 def test_integers_wrap() -> None:
     a, b = np.full((1, 4), 255, np.uint8), np.full((4, 1), 255, np.uint8)
     c = np.array([[2**31 - 1]], np.int32)
@@ -174,6 +195,8 @@ def test_errors_say_what_was_given_and_the_next_step(call, error, words) -> None
         ({"output_fraction_bits": 0}, "output_fraction_bits=0"),
         ({"order": (0, 0)}, "exactly once"),
         ({"exponent_floor": 3}, "-400 to 0"),
+        ({"carry_bits": 0}, "carry_bits=0: choose 1 to 8, or None"),
+        ({"nan_rule": "mine"}, "nan_rule='mine': choose one of nvidia, x86, arm, c first"),
     ],
 )
 def test_parameters_out_of_range(changes: dict[str, object], words: str) -> None:
@@ -260,7 +283,7 @@ def test_units_are_found_in_any_case_and_instructions_by_their_other_names() -> 
         ({"output": "e4m3"}, "binary32 or binary16"),
         ({"a": "u8", "b": "u8"}, "AlignedSum takes"),
         ({"a": "binary32", "b": "binary32"}, "AlignedSum takes"),
-        ({"arithmetic": None}, "give an AlignedSum"),
+        ({"arithmetic": None}, "give an instance of AlignedSum"),
         ({"arithmetic": ExactInteger()}, "ExactInteger takes u8, s8"),
         (
             {"arithmetic": FusedChain(), "output": "f64"},

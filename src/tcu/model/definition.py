@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tcu.formats.format import Format, get_format
-from tcu.formats.scalar import Number, Rounding, decode, encode, round_shift
+from tcu.formats.scalar import Number, Overflow, Rounding, decode, encode, round_shift
 from tcu.model.ieee import multiply, multiply_special, special_sum
 from tcu.model.steps import dot_steps
 from tcu.units.arithmetic import AlignedSum, ExactInteger, FusedChain, GroupedSum, Instruction
@@ -213,26 +213,31 @@ def _sum_of_groups(groups: Sequence[Term | None], c: int, rules: GroupedSum, out
         return BlockSum((), None, None, 0, special)
     addend = Term("c", number.negative, number.significand, number.exponent,
                   number.exponent + output.fraction_bits)  # fmt: skip
-    return _aligned_sum([addend, *finite], rules, AlignedSum(1, 1, "RZ"), output)
+    rounding = AlignedSum(1, rules.fraction_bits, "RZ", rules.exponent_floor)
+    return _aligned_sum([addend, *finite], rounding, output)
 
 
-def _aligned_sum(
-    terms: list[Term], rules: AlignedSum | GroupedSum, rounding: AlignedSum, output: Format
-) -> BlockSum:
+def _aligned_sum(terms: list[Term], arithmetic: AlignedSum, output: Format) -> BlockSum:
     """Terms aligned to the largest exponent that takes part, truncated, added, rounded once."""
     exponents = [term.exponent for term in terms if term.significand or term.cancelled]
     if not exponents:
-        return BlockSum(tuple(terms), None, None, 0, 0)
+        zero = Number("finite", all(term.negative for term in terms))
+        return BlockSum(tuple(terms), None, None, 0, _round(zero, arithmetic, output))
     common = max(exponents)
-    if rules.exponent_floor is not None:
-        common = max(common, rules.exponent_floor)
-    unit = common - rules.fraction_bits
+    if arithmetic.exponent_floor is not None:
+        common = max(common, arithmetic.exponent_floor)
+
+    unit = common - arithmetic.fraction_bits
     terms = [
         term._replace(aligned=_truncate(term.significand, unit - term.lowest), unit_exponent=unit)
         for term in terms
     ]
     total = sum(-term.aligned if term.negative else term.aligned for term in terms)
-    result = _round(Number("finite", total < 0, abs(total), unit), rounding, output)
+    if arithmetic.carry_bits is not None:
+        half = 1 << arithmetic.fraction_bits + 1 + arithmetic.carry_bits
+        total = (total + half) % (2 * half) - half
+    negative = total < 0 or all(term.negative and term.aligned == 0 for term in terms)
+    result = _round(Number("finite", negative, abs(total), unit), arithmetic, output)
     return BlockSum(tuple(terms), common, unit, total, result)
 
 
@@ -251,7 +256,11 @@ def block_sum(
 ) -> BlockSum:
     """Rules 1 to 6 of :class:`AlignedSum`, one after another."""
     c_number = _input(c, output, arithmetic)
-    special = special_sum([multiply_special(p, q) for p, q in factors] + [c_number], output)
+    products = [number for pair in factors for number in pair]
+    operands = [c_number, *products] if arithmetic.nan_rule == "c first" else [*products, c_number]
+    special = _special(
+        [multiply_special(p, q) for p, q in factors] + [c_number], operands, arithmetic, output
+    )
     if special is not None:
         return BlockSum((), None, None, 0, special)
 
@@ -264,7 +273,7 @@ def block_sum(
             exponent = lowest + significand.bit_length() - 1
         terms.append(Term(name, p.negative != q.negative, significand, lowest, exponent))
 
-    return _aligned_sum(terms, arithmetic, arithmetic, output)
+    return _aligned_sum(terms, arithmetic, output)
 
 
 def _truncate(magnitude: int, shift: int) -> int:
@@ -275,8 +284,10 @@ def _round(number: Number, arithmetic: AlignedSum, output: Format) -> int:
     kept = output.fraction_bits
     if arithmetic.output_fraction_bits is not None:
         kept = min(kept, arithmetic.output_fraction_bits)
-    code = encode(number, _narrowed(output, kept), arithmetic.rounding) << (output.fraction_bits - kept)
-    return _without_negative_zero(code, arithmetic, output)
+    overflow: Overflow = "saturate" if arithmetic.saturate else "infinity"
+    narrow = _narrowed(output, kept)
+    code = encode(number, narrow, arithmetic.rounding, overflow) << (output.fraction_bits - kept)
+    return _zero_of(code, arithmetic, output)
 
 
 @lru_cache
@@ -286,19 +297,35 @@ def _narrowed(fmt: Format, fraction_bits: int) -> Format:
     return dataclasses.replace(fmt, name="narrow", bits=bits, fraction_bits=fraction_bits)
 
 
-def _without_negative_zero(code: int, arithmetic: AlignedSum, output: Format) -> int:
+def _zero_of(code: int, arithmetic: AlignedSum, output: Format) -> int:
+    """The zero that the unit returns in place of one, and of a subnormal result that it flushes; else the code."""
     magnitude = code & (output.sign_code - 1)
     subnormal = magnitude < 1 << output.fraction_bits
-    return 0 if magnitude == 0 or (arithmetic.flush_outputs and subnormal) else code
+    if magnitude == 0 or (arithmetic.flush_outputs and subnormal):
+        return code & output.sign_code if arithmetic.signed_zeros else 0
+    return code
+
+
+def _special(
+    numbers: Sequence[Number], operands: Sequence[Number], arithmetic: AlignedSum, output: Format
+) -> int | None:
+    """Rule 6: the code of the sum if a term is inf or NaN, else None; operands: in the order in which a NaN is sought."""
+    code = special_sum(numbers, output)
+    return _nan(operands, arithmetic, output) if code == output.nan_code else code
 
 
 def _add(p: int, q: int, arithmetic: AlignedSum, output: Format) -> int:
-    """The late addition of c: IEEE, to nearest, with the unit's NaN."""
+    """The late addition of c: IEEE, to nearest, with the unit's NaN, zeros and overflow."""
     x, y = _input(p, output, arithmetic), _input(q, output, arithmetic)
-    special = special_sum([x, y], output)
+    operands = [y, x] if arithmetic.nan_rule == "c first" else [x, y]
+    special = _special([x, y], operands, arithmetic, output)
     if special is not None:
         return special
-    return _without_negative_zero(encode(Number.of(x.value + y.value), output), arithmetic, output)
+    total = Number.of(x.value + y.value)
+    if total.significand == 0:
+        total = Number("finite", x.negative and y.negative)
+    overflow: Overflow = "saturate" if arithmetic.saturate else "infinity"
+    return _zero_of(encode(total, output, overflow=overflow), arithmetic, output)
 
 
 def dot_chain(
@@ -384,7 +411,7 @@ def _is_tiny(number: Number, rounding: Rounding, output: Format) -> bool:
     return rounded * Fraction(2) ** (number.exponent + shift) < Fraction(2) ** output.emin
 
 
-def _nan(operands: Sequence[Number], rules: FusedChain, output: Format) -> int:
+def _nan(operands: Sequence[Number], rules: AlignedSum | FusedChain, output: Format) -> int:
     """The NaN of an operation on these operands."""
     if rules.nan_rule == "nvidia" and output.name != "binary64":
         return output.nan_code
@@ -405,4 +432,8 @@ def _integer_dot(a: Sequence[int], b: Sequence[int], c: int, instruction: Instru
         return -number.significand if number.negative else number.significand
 
     products = (integer(p, instruction.a) * integer(q, instruction.b) for p, q in zip(a, b, strict=True))
-    return (integer(c, instruction.output) + sum(products)) & 0xFFFFFFFF
+    total = integer(c, instruction.output) + sum(products)
+    assert isinstance(instruction.arithmetic, ExactInteger)
+    if instruction.arithmetic.saturate:
+        total = min(max(total, -(1 << 31)), (1 << 31) - 1)
+    return total & 0xFFFFFFFF

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from tcu.formats.format import Format, format_of, get_format
 from tcu.formats.scalar import ROUNDINGS
 from tcu.model import compiled, threads
 from tcu.model.blocks import Scales, block_products, is_block_sum
-from tcu.units.arithmetic import AlignedSum, FusedChain, Instruction, Unit
+from tcu.units.arithmetic import AlignedSum, ExactInteger, FusedChain, Instruction, Unit
 from tcu.units.lookup import find_instruction
 from tcu.units.shapes import product_shape
 
@@ -27,6 +28,10 @@ _SCALES = {"ue8m0": "ue8m0", "e4m3": "ue4m3"}
 LANES = 8
 _NO_FLOOR = -600
 """Below every exponent that a product of two inputs can have."""
+_PROPAGATING = ("x86", "c first")
+"""Rules by which NaN results come from their operands."""
+_NANS = {"nvidia": 0x7FFFFFFF, "arm": 0x7FC00000, "x86": -0x400000, "c first": -0x400000}
+"""Words of binary32 that operations without a NaN operand return, where they are invalid; narrowed, those of binary16."""
 _GRAIN = 1 << 14
 """Multiplications below which a second thread does not pay."""
 _BLOCK_GRAIN = 1 << 20
@@ -127,9 +132,12 @@ def multiply_accumulate(
     if is_narrow(instruction):
         result = _narrow(a, b, c, batch, instruction, parallel)
         return result.astype(get_format(instruction.output).dtype, copy=False)
+    if isinstance(instruction.arithmetic, AlignedSum) and instruction.arithmetic.nan_rule in _PROPAGATING:
+        return _with_payloads(a, b, c, instruction).reshape(shape)
     if isinstance(instruction.arithmetic, AlignedSum | FusedChain):
         return _floating(a, b, c, batch, instruction, parallel).reshape(shape)
-    return _integer(a, b, c, shape)
+    assert isinstance(instruction.arithmetic, ExactInteger)
+    return _integer(a, b, c, shape, instruction.k if instruction.arithmetic.saturate else None)
 
 
 def multiply_in_chunks(
@@ -166,7 +174,7 @@ def is_narrow(instruction: Instruction) -> bool:
     - Two such sums and c, below 2^(F + 1), add up exactly in binary64.
     - c and every result have at most 24 bits: binary32 holds them between blocks, those of binary16, too.
 
-    The kernel has the roundings of the catalogue, and no code for flushed subnormals and normalized products.
+    The kernel has the roundings of the catalogue, and no code for what no row of it does.
     """
     row = instruction.arithmetic
     if not isinstance(row, AlignedSum) or instruction.scale is not None:
@@ -178,7 +186,16 @@ def is_narrow(instruction: Instruction) -> bool:
         and instruction.k % row.block == 0
         and narrow.DEPTH % instruction.k == 0
         and row.rounding == ("RZ" if instruction.output == "binary32" else "RNE")
-        and not (row.normalized_products or row.flush_inputs or row.flush_outputs)
+        and replace(
+            row,
+            block=1,
+            fraction_bits=1,
+            exponent_floor=None,
+            output_fraction_bits=None,
+            order=None,
+            late_c=False,
+        )
+        == AlignedSum(1, 1, row.rounding)
     )
 
 
@@ -188,12 +205,79 @@ def _has_values(fmt: Format) -> bool:
 
 
 def _integer(
-    a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any], shape: tuple[int, ...]
+    a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any], shape: tuple[int, ...], k: int | None
 ) -> npt.NDArray[Any]:
-    # binary64 holds every sum of up to 2^37 products of 8-bit integers exactly.
-    product = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64)
-    total = (product + c.astype(np.int64)) & 0xFFFFFFFF
-    return np.broadcast_to(total.astype(np.uint32).view(np.int32), shape).copy()
+    """k: products after which the sum saturates; None: it wraps."""
+    total = c.astype(np.int64)
+    for start in range(0, a.shape[-1], k or a.shape[-1]):
+        piece = slice(start, start + (k or a.shape[-1]))
+        # binary64 holds every sum of up to 2^37 products of 8-bit integers exactly.
+        product = np.matmul(a[..., piece].astype(np.float64), b[..., piece, :].astype(np.float64))
+        total = total + product.astype(np.int64)
+        if k is not None:
+            total = np.clip(total, -(1 << 31), (1 << 31) - 1)
+    return np.broadcast_to((total & 0xFFFFFFFF).astype(np.uint32).view(np.int32), shape).copy()
+
+
+def _with_payloads(
+    a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any], instruction: Instruction
+) -> npt.NDArray[Any]:
+    """An aligned sum whose NaN results come from its operands: block after block, so that each finds its own."""
+    row, output, k = instruction.arithmetic, get_format(instruction.output), instruction.k
+    assert isinstance(row, AlignedSum)
+    depth = _up(a.shape[-1], k)
+    a = np.concatenate([a, np.zeros((*a.shape[:-1], depth - a.shape[-1]), a.dtype)], axis=-1)
+    b = np.concatenate([b, np.zeros((*b.shape[:-2], depth - b.shape[-2], b.shape[-1]), b.dtype)], axis=-2)
+    left, right = (
+        _quieted(words, get_format(f), output) for words, f in ((a, instruction.a), (b, instruction.b))
+    )
+    whole = replace(instruction, arithmetic=replace(row, nan_rule="arm"))
+    total = c
+    for start in range(0, depth, k):
+        order = start + np.array(row.order or range(k))
+        before, total = total, np.zeros_like(c) if row.late_c else total
+        for at in range(0, k, row.block):
+            ks = order[at : at + row.block]
+            rules = replace(row, nan_rule="arm", order=None, late_c=False)
+            piece = replace(instruction, shape=(*instruction.shape[:2], len(ks)), arithmetic=rules)
+            found = multiply_accumulate(a[..., ks], b[..., ks, :], total, piece)
+            factors = [side for p in ks for side in (left[..., p, None], right[..., p, None, :])]
+            total = _first_nan(found, factors, _quieted(total, output, output), row, output)
+        if row.late_c:
+            chunk = slice(start, start + k)
+            found = multiply_accumulate(a[..., chunk], b[..., chunk, :], before, whole)
+            total = _first_nan(
+                found, [_quieted(total, output, output)], _quieted(before, output, output), row, output
+            )
+    return total
+
+
+def _quieted(words: npt.NDArray[Any], fmt: Format, output: Format) -> npt.NDArray[Any]:
+    """Where there is a NaN, the code of the same NaN in the output format, quieted; else 0."""
+    code = words.view(fmt.code_dtype).astype(np.int64) >> fmt.storage_shift
+    magnitude, fraction = code & (fmt.sign_code - 1), code & ((1 << fmt.fraction_bits) - 1)
+    nan = (magnitude > fmt.max_finite_code) & ~((fraction == 0) & fmt.has_infinity)
+    up = output.fraction_bits - fmt.fraction_bits
+    payload = fraction << up if up >= 0 else fraction >> -up
+    quiet = output.infinity_code | 1 << (output.fraction_bits - 1)
+    return np.where(nan, np.where(code & fmt.sign_code, output.sign_code, 0) | quiet | payload, 0)
+
+
+def _first_nan(
+    found: npt.NDArray[Any],
+    factors: list[npt.NDArray[Any]],
+    c: npt.NDArray[Any],
+    row: AlignedSum,
+    output: Format,
+) -> npt.NDArray[Any]:
+    """The results with the NaN of the first operand that is one, or the negative default one, where there is a NaN."""
+    operands = [c, *factors] if row.nan_rule == "c first" else [*factors, c]
+    code = np.full(
+        found.shape, output.sign_code | output.infinity_code | 1 << (output.fraction_bits - 1), np.int64
+    )
+    for operand in reversed(operands):
+        code = np.where(operand, operand, code)
+    return np.where(np.isnan(found), code.astype(output.code_dtype).view(output.dtype), found)
 
 
 def _flatten(array: npt.NDArray[Any], batch: tuple[int, ...], rows: int, columns: int) -> Any:
@@ -367,20 +451,24 @@ def wide_kernel(instruction: Instruction, used: int) -> tuple[Any, tuple[Any, ..
     rounding = i32(ROUNDINGS.index(row.rounding))
     if isinstance(row, FusedChain):
         flushed_below = 2.0**output.emin if row.flush_outputs else 0.0
-        invalid = {"nvidia": 0x7FFFFFFF, "x86": -0x400000, "arm": 0x7FC00000}[row.nan_rule]
         return compiled.load("chains").chain_mma, (
             a, b, c, used, order,
             (rounding, i32(output.emin), i32(output.fraction_bits), flushed_below, 2.0 ** (output.emax + 1)),
             (row.rounded_products, row.group, row.lanes, row.late_c),
             (row.flush_inputs, row.flush_outputs),
-            (i32(invalid), row.nan_rule == "x86"),
+            (i32(_NANS[row.nan_rule]), row.nan_rule == "x86"),
         )  # fmt: skip
     kept, floor = _kept_and_floor(row, output)
+    most = [
+        (2 - 2.0**-bits) * 2.0**output.emax if row.saturate else np.inf
+        for bits in (kept, output.fraction_bits)
+    ]
+    wraps_at = 0.0 if row.carry_bits is None else 2.0 ** (row.fraction_bits + 1 + row.carry_bits)
     return compiled.load("kernels").aligned_mma, (
         (*a, used),
         (*b, used),
-        (*c, rounding, i32(kept), i32(output.emin), i32(get_format("binary32").nan_code)),
-        (row.block, i32(row.fraction_bits), i32(floor)),
+        (*c, rounding, i32(kept), i32(output.emin), i32(_NANS[row.nan_rule]), row.signed_zeros, *most),
+        (row.block, i32(row.fraction_bits), i32(floor), wraps_at),
         order,
         row.late_c,
         row.normalized_products,

@@ -22,6 +22,12 @@ __all__ = [
 
 MAX_BLOCK = 64
 MAX_FRACTION_BITS = 42
+MAX_CARRY_BITS = 8
+NanRule = Literal["nvidia", "x86", "arm"]
+NAN_RULES: tuple[NanRule, ...] = ("nvidia", "x86", "arm")
+SumNanRule = NanRule | Literal["c first"]
+SUM_NAN_RULES: tuple[SumNanRule, ...] = (*NAN_RULES, "c first")
+"""Of aligned sums."""
 
 
 _SMALL = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
@@ -51,6 +57,11 @@ def _check_rounding(value: str) -> None:
         raise ParameterError(f"rounding={value!r}: choose one of {', '.join(ROUNDINGS)}")
 
 
+def _check_nan_rule(value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise ParameterError(f"nan_rule={value!r}: choose one of {', '.join(known)}")
+
+
 def _permutation(value: object) -> tuple[int, ...]:
     order = tuple(_whole("order", k) for k in _sequence(value))
     if sorted(order) != list(range(len(order))):
@@ -69,10 +80,11 @@ class AlignedSum:
     2. The common exponent is the largest among the non-zero products and the
        non-zero c, and at least ``exponent_floor``.
     3. Every term's magnitude is truncated to ``fraction_bits`` at that exponent.
-    4. The terms are added exactly.
+    4. The terms are added exactly, with as many bits for carries as it takes unless ``carry_bits`` limits them.
     5. One rounding to the output format, kept to ``output_fraction_bits``.
-       Overflow gives inf under every rounding; a result of zero is +0.
-    6. NaN, inf·0 and inf-inf give the output format's NaN with all fraction bits set.
+       Overflow gives inf under every rounding (unless ``saturate``); a result
+       of zero is +0 (unless ``signed_zeros``).
+    6. NaN, inf·0 and inf-inf give the output format's NaN with all fraction bits set (or as ``nan_rule`` says).
 
     K is cut into blocks in the order ``order``; the result of one block is
     the c of the next.
@@ -98,9 +110,21 @@ class AlignedSum:
     """Subnormal inputs and c count as zero."""
     flush_outputs: bool = False
     """Subnormal results become zero."""
+    carry_bits: int | None = None
+    """Bits of the sum above that of the common exponent, 1 to 8: a sum of 2^(carry_bits + 1 + common exponent) or
+    more, either way, wraps around as in two's complement.  None: no sum is too large."""
+    signed_zeros: bool = False
+    """Zero terms and results keep their signs: a sum of zeros that are all negative is -0, and so is a negative result
+    that rounds or is flushed to zero."""
+    nan_rule: SumNanRule = "nvidia"
+    """Which NaN a result is.  "nvidia": rule 6.  "arm": the positive default NaN.  "x86": the first NaN among a and b
+    of each product, in order, then c, quieted; the negative default NaN where an operation is invalid.  "c first":
+    the same with c before the products."""
+    saturate: bool = False
+    """A finite sum that overflows becomes the largest number of its sign."""
 
     def __post_init__(self) -> None:
-        for name in ("block", "fraction_bits", "exponent_floor", "output_fraction_bits"):
+        for name in ("block", "fraction_bits", "exponent_floor", "output_fraction_bits", "carry_bits"):
             value = getattr(self, name)
             if value is not None or name in ("block", "fraction_bits"):
                 object.__setattr__(self, name, _whole(name, value))
@@ -115,10 +139,11 @@ class AlignedSum:
             raise ParameterError(f"output_fraction_bits={self.output_fraction_bits}: choose 1 to 52, or None")
         if self.exponent_floor is not None and not -400 <= self.exponent_floor <= 0:
             raise ParameterError(f"exponent_floor={self.exponent_floor}: choose -400 to 0, or None")
+        if self.carry_bits is not None and not 1 <= self.carry_bits <= MAX_CARRY_BITS:
+            raise ParameterError(f"carry_bits={self.carry_bits}: choose 1 to {MAX_CARRY_BITS}, or None")
+        _check_nan_rule(self.nan_rule, SUM_NAN_RULES)
 
 
-NanRule = Literal["nvidia", "x86", "arm"]
-NAN_RULES: tuple[NanRule, ...] = ("nvidia", "x86", "arm")
 MAX_LANES = 16
 
 
@@ -164,8 +189,7 @@ class FusedChain:
             if not 1 <= value <= most:
                 raise ParameterError(f"{name}={value}: choose 1 to {most}")
         _check_rounding(self.rounding)
-        if self.nan_rule not in NAN_RULES:
-            raise ParameterError(f"nan_rule={self.nan_rule!r}: choose one of {', '.join(NAN_RULES)}")
+        _check_nan_rule(self.nan_rule, NAN_RULES)
 
 
 @dataclass(frozen=True)
@@ -305,6 +329,9 @@ def _set_block(row: ExactBlock | LateSum | GroupedSum) -> None:
 class ExactInteger:
     """Integer products and sums, exact; the result wraps modulo 2^32 (PTX ISA, mma without .satfinite)."""
 
+    saturate: bool = False
+    """A sum beyond 32 bits becomes the largest number of its sign instead (.satfinite)."""
+
 
 Arithmetic = AlignedSum | FusedChain | ExactBlock | FlushedTree | LateSum | GroupedSum | ExactInteger
 
@@ -348,7 +375,7 @@ class Instruction:
         }  # fmt: skip
         if type(self.arithmetic) not in kinds:
             names = ", ".join(kind.__name__ for kind in kinds)
-            raise ParameterError(f"arithmetic={self.arithmetic!r}: give one of {names}")
+            raise ParameterError(f"arithmetic={self.arithmetic!r}: give an instance of {names}")
         known = kinds[type(self.arithmetic)]
         if not any({self.a, self.b} <= {*inputs} and self.output in outputs for inputs, outputs in known):
             takes = ", or ".join(
