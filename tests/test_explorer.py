@@ -20,7 +20,7 @@ import pytest
 
 import tcu
 from tcu.cli.dot import problem_of
-from tcu.formats import Format, decode, get_format
+from tcu.formats import FORMATS, Format, decode, encode, get_format
 from tcu.model.definition import dot, dot_blocks, dot_chain
 from tcu.report.explorer import catalogue, instruction_document
 from tcu.units import CATALOGUE, AlignedSum, Evidence, FusedChain, Instruction
@@ -39,6 +39,8 @@ answer = given.cases.map(([at, a, b, c]) => {
     k.terms.map((t) => [t.exponent, t.aligned ?? 0n, t.lost ?? false])]))];
 });
 """
+CODES = "answer = given.map(([code, f]) => { const n = TcuUnit.decode(BigInt(code), formats[f]); " \
+        "return [n.kind, n.negative, n.significand, n.exponent, TcuUnit.encode(n, formats[f])]; });"  # fmt: skip
 PARSE = "answer = given.map(([text, f]) => { const n = TcuUnit.parse(text); " \
         "return n === null ? null : TcuUnit.encode(n, formats[f]); });"  # fmt: skip
 
@@ -150,7 +152,7 @@ def test_rules_that_no_unit_of_the_catalogue_has() -> None:
     evidence = (Evidence("user", "made up"),)
     made_up = [
         AlignedSum(4, 23, rounding, floor, bits, None, late, normal, flush_in, flush_out)
-        for rounding in ("RNE", "RZ", "RU", "RD")
+        for rounding in ("RNE", "RZ", "RU", "RD", "RO")
         for floor, bits, late, normal, flush_in, flush_out in (
             (None, None, False, False, False, False), (-133, 13, True, True, True, True),
             (-20, None, True, False, True, False), (None, 9, False, True, False, True),
@@ -169,6 +171,12 @@ def test_rules_that_no_unit_of_the_catalogue_has() -> None:
             (None, True, 1, 4, True, False),
         )
     ]
+    made_up += [
+        AlignedSum(4, 23, "RZ", carry_bits=carry, signed_zeros=zeros, nan_rule=rule, saturate=saturate, late_c=late)
+        for carry, zeros, rule, saturate, late in (
+            (1, True, "x86", True, False), (2, False, "c first", False, True), (None, True, "arm", True, True),
+        )
+    ]  # fmt: skip
     rows = [
         Instruction("mma", fmt, fmt, "binary32", (16, 8, 8), rules, evidence)
         for rules in made_up
@@ -194,6 +202,17 @@ def test_a_planted_error_is_noticed(right: str, wrong: str) -> None:
     assert source.count(right) >= 1
     chains = 20 * [row for row in DISTINCT if isinstance(row.arithmetic, FusedChain)]
     assert compare(DISTINCT + chains, 12, source.replace(right, wrong))
+
+
+@needs_node
+def test_every_code_of_the_small_formats_is_read_and_written_as_the_library_does() -> None:
+    small = [fmt for fmt in FORMATS.values() if fmt.is_float and fmt.bits <= 8]
+    asked = [(code, fmt.name) for fmt in small for code in range(1 << fmt.bits)]
+    answers = run(CODES, asked)
+    for (code, name), answer in zip(asked, answers, strict=True):
+        number = decode(code, name)
+        expected = [number.kind, number.negative, str(number.significand), number.exponent]
+        assert answer == [*expected, str(encode(number, name))], (code, name)
 
 
 TEXTS = (

@@ -171,6 +171,10 @@ def random_sum(draw: random.Random, k: int) -> AlignedSum:
         normalized_products=draw.random() < 0.3,
         flush_inputs=draw.random() < 0.2,
         flush_outputs=draw.random() < 0.2,
+        carry_bits=draw.choice([None, None, 1, 2, 3, 5, 8]),
+        signed_zeros=draw.random() < 0.3,
+        nan_rule=draw.choice(["nvidia", "nvidia", "arm", "x86", "c first"]),
+        saturate=draw.random() < 0.2,
     )
 
 

@@ -167,6 +167,14 @@ def peculiarities(row: Instruction) -> list[str]:
         notes.append("subnormal inputs count as zero")
     if arithmetic.flush_outputs:
         notes.append("subnormal results become zero")
+    if arithmetic.carry_bits is not None:
+        notes.append(f"a sum has {arithmetic.carry_bits} bits for carries, beyond which it wraps around")
+    if arithmetic.signed_zeros:
+        notes.append("zeros keep their signs")
+    if arithmetic.nan_rule != "nvidia":
+        notes.append(f"NaN results by the rule of {arithmetic.nan_rule}")
+    if arithmetic.saturate:
+        notes.append("a sum that overflows becomes the largest number")
     return notes
 
 

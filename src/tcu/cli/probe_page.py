@@ -35,11 +35,14 @@ _MEANINGS = {
     "late_c": "c is added last, by an IEEE addition to nearest",
     "normalized_products": "a product in [2, 4) counts with the exponent one higher",
     "flush_inputs": "subnormal inputs count as zero", "flush_outputs": "subnormal results become zero",
+    "carry_bits": "bits for carries above the largest exponent, beyond which a sum wraps around",
+    "signed_zeros": "a sum of zeros that are all negative is -0",
+    "saturate": "a sum that overflows becomes the largest number",
     "rounded_products": "a product is rounded before it is added: not fused",
     "group": "products that are added up before they join the sum", "lanes": "sums side by side, added in the end",
     "nan_rule": "which NaN a result is",
 }  # fmt: skip
-_UNSET = {"exponent_floor": "none", "output_fraction_bits": "all", "order": "ascending"}
+_UNSET = {"exponent_floor": "none", "output_fraction_bits": "all", "order": "ascending", "carry_bits": "all"}
 
 Cell = tuple[str, str]
 """Text and its style: "", name, dim, good or differs."""

@@ -171,7 +171,7 @@ def _round(value, kind, quantum, rounds):
         lanes.round_down(value)
     else:
         lanes.round_odd(value)
-    lanes.from_units(value, quantum, kind, limit, 0.0, -0.0)
+    lanes.from_units(value, quantum, kind, limit, np.inf, 0.0, -0.0)
     _flush_to_signed_zero(value, smallest)
 
 

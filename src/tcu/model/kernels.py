@@ -75,9 +75,22 @@ def _build_aligned_mma(fingerprint):
         """
         fingerprint  # noqa: B018
         M, K, N = a.shape[1], a.shape[2], b.shape[2]
-        depth, fraction_bits, floor = block
-        shift_c, width_c, fraction_c, largest_c, rounding, kept, emin, nan_code = out
+        depth, fraction_bits, floor, wraps_at = block
+        (
+            shift_c,
+            width_c,
+            fraction_c,
+            largest_c,
+            rounding,
+            kept,
+            emin,
+            nan_code,
+            signed_zeros,
+            most,
+            most_c,
+        ) = out
         flush_in, flush_out = flush
+        zero = -0.0 if signed_zeros else 0.0
         k_step = order.size
         K_used = in_a[4]
         limit = 2.0 ** (2 - emin)  # 2^(emax + 1)
@@ -145,6 +158,8 @@ def _build_aligned_mma(fingerprint):
                                 for p in range(p0, p1):
                                     k = k0 + order[p]
                                     lanes.add_truncated(total, av[row + k], bv, k * LANES, scale)
+                                if wraps_at:
+                                    lanes.wrap(total, wraps_at)
                                 lanes.move(value, total)
                                 lanes.multiply(value, unit)
                                 if special:
@@ -162,7 +177,7 @@ def _build_aligned_mma(fingerprint):
                                     lanes.round_down(value)
                                 else:
                                     lanes.round_odd(value)
-                                lanes.from_units(value, quantum, kind, limit, smallest, 0.0)
+                                lanes.from_units(value, quantum, kind, limit, most, smallest, zero)
                             if late_c:
                                 if flush_in:
                                     lanes.flush(value, 2.0**emin)
@@ -170,7 +185,7 @@ def _build_aligned_mma(fingerprint):
                                 lanes.add(kind, c_kind)
                                 lanes.to_units(value, quantum, emin, fraction_c)
                                 lanes.round_nearest(value)
-                                lanes.from_units(value, quantum, kind, limit, smallest, 0.0)
+                                lanes.from_units(value, quantum, kind, limit, most_c, smallest, zero)
                         lanes.store_f32(value, kind, d_flat, (t * M + i) * N + j, nan_code)
 
     return aligned_mma

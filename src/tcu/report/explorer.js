@@ -31,7 +31,8 @@
 
   const rowsOf = (unit) => units[unit].instructions.filter((row) => row.kind !== "ExactInteger");
   const resolved = (row) => ({ ...row, x: formats[row.x], y: formats[row.y], output: formats[row.output] });
-  const signature = (row) => `${row.name} ${row.x} → ${row.output}, k = ${row.k}`;
+  const inputs = (row) => (row.x === row.y ? row.x : `${row.x}·${row.y}`);
+  const signature = (row) => `${row.name} ${inputs(row)} → ${row.output}, k = ${row.k}`;
   const current = () => resolved(rowsOf(state.unit)[state.row]);
 
   const hex = (code, f) => `0x${code.toString(16).padStart(Math.ceil(f.bits / 4), "0")}`;
@@ -72,6 +73,7 @@
     const ordered = negative ? -(code & (sign - 1n)) : code;
     const next = ordered + (up ? 1n : -1n);
     const magnitude = next < 0n ? -next : next;
+    if (magnitude >= sign) return code;
     const found = next < 0n ? sign | magnitude : magnitude;
     return TcuUnit.decode(found, f).kind === "nan" ? code : found;
   }
