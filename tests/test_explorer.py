@@ -20,8 +20,8 @@ import pytest
 
 import tcu
 from tcu.cli.dot import problem_of
-from tcu.formats import Format, decode, get_format
-from tcu.model.definition import dot, dot_blocks
+from tcu.formats import FORMATS, Format, decode, encode, get_format
+from tcu.model.definition import dot, dot_blocks, dot_chain
 from tcu.report.explorer import catalogue, instruction_document
 from tcu.units import CATALOGUE, AlignedSum, Evidence, FusedChain, Instruction
 
@@ -33,10 +33,14 @@ DOTS = """
 const rows = given.rows.map((r) => ({ ...r, x: formats[r.x], y: formats[r.y], output: formats[r.output] }));
 answer = given.cases.map(([at, a, b, c]) => {
   const found = TcuUnit.dot(a.map(BigInt), b.map(BigInt), BigInt(c), rows[at]);
-  return [found.result, found.steps.map((s) => s.blocks.map((k) => [k.common, k.unit, k.total, k.result,
+  return [found.result, found.steps.map((s) => s.chain
+    ? s.chain.map((t) => [t.name, t.products, t.exact === null, t.result])
+    : s.blocks.map((k) => [k.common, k.unit, k.total, k.result,
     k.terms.map((t) => [t.exponent, t.aligned ?? 0n, t.lost ?? false])]))];
 });
 """
+CODES = "answer = given.map(([code, f]) => { const n = TcuUnit.decode(BigInt(code), formats[f]); " \
+        "return [n.kind, n.negative, n.significand, n.exponent, TcuUnit.encode(n, formats[f])]; });"  # fmt: skip
 PARSE = "answer = given.map(([text, f]) => { const n = TcuUnit.parse(text); " \
         "return n === null ? null : TcuUnit.encode(n, formats[f]); });"  # fmt: skip
 
@@ -106,6 +110,15 @@ def expected(row: Instruction, a: list[int], b: list[int], c: int) -> list[Any]:
                  [[t.exponent, str(t.aligned), t.lost] for t in block.terms]]
                 for block in blocks
             ])  # fmt: skip
+    if isinstance(row.arithmetic, FusedChain):
+        before = c
+        for start in range(0, len(a), row.k):
+            pad = [0] * (row.k - len(a[start : start + row.k]))
+            x, y = a[start : start + row.k] + pad, b[start : start + row.k] + pad
+            chain, before = dot_chain(x, y, before, row, start, "sum" if start else "c")
+            steps.append(
+                [[step.name, list(step.products), step.exact is None, str(step.result)] for step in chain]
+            )
     return [str(dot(a, b, c, row)), steps]
 
 
@@ -139,15 +152,35 @@ def test_rules_that_no_unit_of_the_catalogue_has() -> None:
     evidence = (Evidence("user", "made up"),)
     made_up = [
         AlignedSum(4, 23, rounding, floor, bits, None, late, normal, flush_in, flush_out)
-        for rounding in ("RNE", "RZ", "RU", "RD")
+        for rounding in ("RNE", "RZ", "RU", "RD", "RO")
         for floor, bits, late, normal, flush_in, flush_out in (
             (None, None, False, False, False, False), (-133, 13, True, True, True, True),
             (-20, None, True, False, True, False), (None, 9, False, True, False, True),
         )
     ]  # fmt: skip
+    made_up += [
+        FusedChain(order, rounded, rounding, group, lanes, late, flush, flush, nan)
+        for rounding, nan in zip(
+            ("RNE", "RZ", "RU", "RD", "RO"), ("nvidia", "x86", "arm", "x86", "x86"), strict=True
+        )
+        for order, rounded, group, lanes, late, flush in (
+            (None, False, 1, 2, True, True),
+            ((1, 0, 3, 2, 5, 4, 7, 6), False, 1, 1, False, True),
+            (None, True, 2, 1, False, True),
+            (None, False, 2, 2, False, False),
+            (None, True, 1, 4, True, False),
+        )
+    ]
+    made_up += [
+        AlignedSum(4, 23, "RZ", carry_bits=carry, signed_zeros=zeros, nan_rule=rule, saturate=saturate, late_c=late)
+        for carry, zeros, rule, saturate, late in (
+            (1, True, "x86", True, False), (2, False, "c first", False, True), (None, True, "arm", True, True),
+        )
+    ]  # fmt: skip
     rows = [
-        Instruction("mma", "binary16", "binary16", "binary32", (16, 8, 8), rules, evidence)
+        Instruction("mma", fmt, fmt, "binary32", (16, 8, 8), rules, evidence)
         for rules in made_up
+        for fmt in ("bfloat16" if isinstance(rules, FusedChain) else "binary16",)
     ]
     assert compare(rows, 40) == []
 
@@ -160,7 +193,7 @@ def test_rules_that_no_unit_of_the_catalogue_has() -> None:
         ("common - rules.fraction_bits", "common - rules.fraction_bits + 1"),
         ("t.significand >> BigInt(shift)", "(t.significand >> BigInt(shift)) + 1n"),
         ("power(f.exponentBits) - one", "power(f.exponentBits) - 2n"),
-        ("return code | power(51)", "return code"),
+        ("return found ? encode(found, f) :", "return found && false ? 0n :"),
         ("magnitude === 0n ||", "false ||"),
     ],
 )
@@ -169,6 +202,17 @@ def test_a_planted_error_is_noticed(right: str, wrong: str) -> None:
     assert source.count(right) >= 1
     chains = 20 * [row for row in DISTINCT if isinstance(row.arithmetic, FusedChain)]
     assert compare(DISTINCT + chains, 12, source.replace(right, wrong))
+
+
+@needs_node
+def test_every_code_of_the_small_formats_is_read_and_written_as_the_library_does() -> None:
+    small = [fmt for fmt in FORMATS.values() if fmt.is_float and fmt.bits <= 8]
+    asked = [(code, fmt.name) for fmt in small for code in range(1 << fmt.bits)]
+    answers = run(CODES, asked)
+    for (code, name), answer in zip(asked, answers, strict=True):
+        number = decode(code, name)
+        expected = [number.kind, number.negative, str(number.significand), number.exponent]
+        assert answer == [*expected, str(encode(number, name))], (code, name)
 
 
 TEXTS = (

@@ -106,9 +106,8 @@ def _one(unit: Unit) -> RenderableType:
             "×".join(map(str, first.shape)), *_parameters(first), " ".join(marks), " ".join(numbers),
         )  # fmt: skip
         shown = first.name
-    title = Text.assemble(
-        (unit.title, "bold cyan"), f"  {unit.architecture}, compute capability {unit.compute_capability}"
-    )
+    of_gpu = "" if unit.compute_capability == "-" else f", compute capability {unit.compute_capability}"
+    title = Text.assemble((unit.title, "bold cyan"), f"  {unit.architecture}{of_gpu}")
     return Group(title, table, *_legend(notes, evidence))
 
 
@@ -122,6 +121,9 @@ def _alike(instructions: Sequence[Instruction]) -> list[list[Instruction]]:
 
 
 def _signature(rows: list[Instruction]) -> str:
+    first = rows[0]
+    if len(rows) == 1 and first.a != first.b:
+        return f"{brief(first.a)}·{brief(first.b)} → {brief(first.output)}"
     return f"{', '.join(dict.fromkeys(brief(row.a) for row in rows))} → {brief(rows[0].output)}"
 
 
@@ -129,7 +131,7 @@ def _parameters(row: Instruction) -> tuple[str, str, str, str]:
     """block, F, rounding, floor."""
     arithmetic = row.arithmetic
     if isinstance(arithmetic, FusedChain):
-        return "1", "–", "RNE", "–"
+        return str(arithmetic.group), "–", arithmetic.rounding, "–"
     if not isinstance(arithmetic, AlignedSum):
         return "–", "–", "exact", "–"
     floor = "–" if arithmetic.exponent_floor is None else f"2^{arithmetic.exponent_floor}"
@@ -145,7 +147,7 @@ def _notes(row: Instruction) -> list[str]:
 def peculiarities(row: Instruction) -> list[str]:
     arithmetic = row.arithmetic
     if isinstance(arithmetic, FusedChain):
-        return ["IEEE 754 fused multiply-adds, k ascending from c, each rounded"]
+        return _chain_peculiarities(arithmetic)
     if not isinstance(arithmetic, AlignedSum):
         return ["exact, for every pair of the inputs; the 32-bit result wraps"]
     notes = []
@@ -165,13 +167,56 @@ def peculiarities(row: Instruction) -> list[str]:
         notes.append("subnormal inputs count as zero")
     if arithmetic.flush_outputs:
         notes.append("subnormal results become zero")
+    if arithmetic.carry_bits is not None:
+        notes.append(f"a sum has {arithmetic.carry_bits} bits for carries, beyond which it wraps around")
+    if arithmetic.signed_zeros:
+        notes.append("zeros keep their signs")
+    if arithmetic.nan_rule != "nvidia":
+        notes.append(f"NaN results by the rule of {arithmetic.nan_rule}")
+    if arithmetic.saturate:
+        notes.append("a sum that overflows becomes the largest number")
     return notes
+
+
+_NANS = {
+    "x86": "a NaN is the first operand that is one, a before b before the sum, quieted, or the default one, negative",
+    "arm": "every NaN is the default one, positive",
+}
+
+
+_JOINS = {
+    (1, False): "fused multiply-adds, each rounded",
+    (1, True): "each product is rounded, then the sum with it",
+    (2, False): "the exact sum of two products is rounded, then the sum with it",
+    (2, True): "two products are rounded, then their sum, then the sum with that",
+}
+
+
+def _chain_peculiarities(rules: FusedChain) -> list[str]:
+    if rules == FusedChain():
+        return ["IEEE 754 fused multiply-adds, k ascending from c, each rounded"]
+    notes = [_JOINS[rules.group, rules.rounded_products]]
+    if rules.order is not None:
+        more = ", ..." if len(rules.order) > 8 else ""
+        notes.append(f"k enters in the order {', '.join(map(str, rules.order[:8]))}{more}")
+    if rules.lanes > 1:
+        of = "pair" if rules.group == 2 else "k"
+        notes.append(f"{rules.lanes} sums side by side, by {of} modulo {rules.lanes}, added in the end")
+    if rules.late_c:
+        notes.append("sums start from zero; c is added last")
+    if rules.flush_inputs:
+        notes.append("subnormal a and b count as zero")
+    if rules.flush_outputs:
+        notes.append("subnormal c and results become zero")
+    if rules.nan_rule in _NANS:
+        notes.append(_NANS[rules.nan_rule])
+    return ["; ".join(notes)]
 
 
 def _legend(notes: dict[str, str], evidence: dict[Evidence, int]) -> list[RenderableType]:
     columns = (
         "block: products aligned together. F: bits kept below the largest exponent. floor: the least common "
-        "exponent. RZ: toward zero, RNE: to nearest, ties to even."
+        "exponent. RZ: toward zero, RNE: to nearest, ties to even, RO: to odd."
     )
     grid = Table.grid(padding=(0, 1))
     for text, mark in notes.items():

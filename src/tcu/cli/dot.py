@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -13,7 +13,7 @@ from tcu.cli.expression import ONE, ZERO, Given, Value, parse_expression, parse_
 from tcu.errors import ParameterError, ShapeError
 from tcu.formats.format import Format, get_format
 from tcu.formats.scalar import Number, decode, encode
-from tcu.model.definition import BlockSum, dot, dot_blocks
+from tcu.model.definition import BlockSum, dot, dot_blocks, dot_chain
 from tcu.units import CATALOGUE, AlignedSum, FusedChain, Instruction, Unit
 
 __all__ = [
@@ -228,16 +228,17 @@ def _late(name: str, code: int, total: int, result: int, output: Format) -> Step
 
 
 def _chain_steps(problem: Problem, row: Instruction) -> list[Block | Step]:
-    single = replace(row, shape=(row.shape[0], row.shape[1], 1))
+    """Those of the definition; steps of the padding alone are left out."""
     steps: list[Block | Step] = []
-    accumulator, name = problem.c.code, "c"
-    for x, y in zip(problem.a, problem.b, strict=True):
-        before = decode(accumulator, row.output)
-        accumulator = dot([x.code], [y.code], accumulator, single)
-        finite = before.kind == x.number.kind == y.number.kind == "finite"
-        exact = x.number.value * y.number.value + before.value if finite else None
-        steps.append(Step(f"{x.name}·{y.name} + {name}", exact, accumulator))
-        name = "sum"
+    count, accumulator = len(problem.a), problem.c.code
+    for start in range(0, count, row.k):
+        a, b = _padded(problem.a, start, row.k), _padded(problem.b, start, row.k)
+        found, accumulator = dot_chain(a, b, accumulator, row, start, "sum" if start else "c")
+        steps += [
+            Step(step.name, step.exact, step.result)
+            for step in found
+            if not step.products or min(step.products) < count
+        ]
     return steps
 
 

@@ -31,7 +31,8 @@
 
   const rowsOf = (unit) => units[unit].instructions.filter((row) => row.kind !== "ExactInteger");
   const resolved = (row) => ({ ...row, x: formats[row.x], y: formats[row.y], output: formats[row.output] });
-  const signature = (row) => `${row.name} ${row.x} → ${row.output}, k = ${row.k}`;
+  const inputs = (row) => (row.x === row.y ? row.x : `${row.x}·${row.y}`);
+  const signature = (row) => `${row.name} ${inputs(row)} → ${row.output}, k = ${row.k}`;
   const current = () => resolved(rowsOf(state.unit)[state.row]);
 
   const hex = (code, f) => `0x${code.toString(16).padStart(Math.ceil(f.bits / 4), "0")}`;
@@ -72,6 +73,7 @@
     const ordered = negative ? -(code & (sign - 1n)) : code;
     const next = ordered + (up ? 1n : -1n);
     const magnitude = next < 0n ? -next : next;
+    if (magnitude >= sign) return code;
     const found = next < 0n ? sign | magnitude : magnitude;
     return TcuUnit.decode(found, f).kind === "nan" ? code : found;
   }
@@ -225,6 +227,18 @@
       make("div", { className: "table" }, make("table", {}, make("thead", {}, head), body)));
   }
 
+  // Every rounded operation; those of the padding alone are left out.
+  function drawChain(steps, count, row) {
+    const body = make("tbody");
+    steps.flatMap((step) => step.chain).forEach((one) => {
+      if (one.products.length && Math.min(...one.products) >= count) return;
+      body.append(make("tr", {}, make("td", { className: "name" }, one.name),
+        make("td", {}, one.exact === null ? "–" : show(one.exact)), make("td", {}, showCode(one.result, row.output))));
+    });
+    const head = make("tr", {}, ...["step", "exact", `rounded (${row.rules.rounding})`].map((name) => make("th", {}, name)));
+    return make("div", { className: "table" }, make("table", {}, make("thead", {}, head), body));
+  }
+
   function drawAnswer() {
     const row = current();
     const a = state.terms.map(([x]) => codeOf(x, row.x));
@@ -249,8 +263,8 @@
       const part = several ? `Block ${at + 1}${found.steps.length > 1 ? ` of instruction ${step.start / row.k + 1}` : ""}: ` : "";
       answer.append(drawBlock(block, row.output, names, part));
     }));
-    if (row.rules.late_c) answer.append(make("p", {}, "The blocks start from zero; c comes last, by an IEEE addition."));
-    if (row.kind === "FusedChain") answer.append(make("p", {}, "Fused multiply-adds from c, each rounded to nearest."));
+    if (row.kind === "AlignedSum" && row.rules.late_c) answer.append(make("p", {}, "The blocks start from zero; c comes last, by an IEEE addition."));
+    if (row.kind === "FusedChain") answer.append(drawChain(found.steps, a.length, row));
     const exact = TcuUnit.exactSum(a, b, c, row);
     const nearest = exact === null ? null : TcuUnit.encode(exact, row.output);
     answer.append(make("p", { className: "answer", id: "explorer-result" },

@@ -34,7 +34,8 @@ def catalogue() -> dict[str, Any]:
 def _format(fmt: Format) -> dict[str, Any]:
     return {
         "name": fmt.name, "bits": fmt.bits, "exponentBits": fmt.exponent_bits, "fractionBits": fmt.fraction_bits,
-        "hasInfinity": fmt.has_infinity, "integer": not fmt.is_float, "signed": fmt.signed,
+        "bias": fmt.bias if fmt.is_float else 0, "leastField": fmt.least_field, "specials": fmt.specials,
+        "integer": not fmt.is_float, "signed": fmt.signed,
     }  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from tcu.errors import DtypeError, ParameterError
 from tcu.formats import get_format
 from tcu.formats.format import Format
 from tcu.machine.executors.executor import Dtypes, Executor, is_integer, magnitude
-from tcu.units import AlignedSum, ExactInteger, Instruction
+from tcu.units import AlignedSum, ExactInteger, Instruction, LateSum
 
 __all__ = ["InstructionExecutor", "dtypes_of", "narrowed"]
 
@@ -118,4 +118,6 @@ def dtypes_of(instruction: Instruction) -> Dtypes:
     if isinstance(arithmetic, AlignedSum):
         kept = arithmetic.output_fraction_bits
         sum_bits = min(sum_bits, arithmetic.fraction_bits + 1, sum_bits if kept is None else kept + 1)
+    if isinstance(arithmetic, LateSum):
+        sum_bits = min(sum_bits, arithmetic.fraction_bits + 1)
     return Dtypes(source.dtype, output.dtype, integer_bits=source.precision, sum_bits=sum_bits)
