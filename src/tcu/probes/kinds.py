@@ -224,6 +224,21 @@ def _bits_below_the_limit(operation: Operation, rng: np.random.Generator) -> Que
     return Question(operation.codes(a), operation.codes(b), np.zeros((ROWS, COLUMNS), z.code_dtype))
 
 
+def _below_the_smallest_normal(operation: Operation, rng: np.random.Generator) -> Question:
+    """The smallest normal number less a few eighths of its last place: is that flushed before or after it is rounded?"""
+    x, z = operation.input, operation.output
+    a, b = np.zeros((ROWS, operation.k)), np.zeros((operation.k, COLUMNS))
+    left, right = inputs.factors(x, z.quantum_exponent - 3)
+    sign, p = 1 - 2 * rng.integers(0, 2, (ROWS, 1)), int(rng.integers(0, operation.k))
+    a[:, p] = -sign[:, 0] * np.arange(ROWS) * 2.0**left
+    b[p] = 2.0 ** (right + rng.integers(0, 2, COLUMNS))
+    return Question(
+        operation.codes(a),
+        operation.codes(b),
+        operation.output_codes(np.broadcast_to(sign * z.min_normal, (ROWS, COLUMNS))),
+    )
+
+
 def _subnormal_inputs(operation: Operation, rng: np.random.Generator) -> Question:
     """Subnormal a; b subnormal in half of the columns; c zero, subnormal or small."""
     x, z = operation.input, operation.output
@@ -328,6 +343,7 @@ _FLOAT: dict[str, Maker] = {
     "tiny products and c": _tiny_products_and_c,
     "powers near the limit": _powers_near_the_limit,
     "bits below the limit": _bits_below_the_limit,
+    "below the smallest normal": _below_the_smallest_normal,
     "subnormal inputs": _subnormal_inputs,
     "signed zeros": _signed_zeros,
     "special c": _special_c,

@@ -8,7 +8,7 @@ from typing import Any
 from tcu.formats import get_format
 from tcu.probes import probe
 from tcu.study.study import Point, Row, Rows, Shown, Study, Table, Verdict
-from tcu.units import CATALOGUE
+from tcu.units import CATALOGUE, get_unit, units_with
 
 __all__ = ["FEATURES", "FORMAT_TABLES"]
 
@@ -179,7 +179,7 @@ def _points(quick: bool) -> list[Point]:
     """Every floating-point instruction of two equal formats; quick: those with mma, the paper's."""
     return [
         {"unit": unit.name, "instruction": row.name, "input": row.a, "output": row.output}
-        for unit in CATALOGUE.values() for row in unit.instructions
+        for unit in map(get_unit, units_with("mma")) for row in unit.instructions
         if get_format(row.a).is_float and row.a == row.b and not (quick and (row.name != "mma" or get_format(row.a).bits == 8))
     ]  # fmt: skip
 

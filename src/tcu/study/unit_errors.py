@@ -16,7 +16,7 @@ import tcu
 from tcu.study.data import ALL_DISTRIBUTIONS, LOG_NORMAL, SEED, draw
 from tcu.study.errors import sizes
 from tcu.study.study import Figure, Line, Point, Rows, Shown, Study, Verdict
-from tcu.units import CATALOGUE
+from tcu.units import units_with
 
 __all__ = ["CHAIN_LENGTH", "ERRORS_OF_UNITS", "groups_of"]
 
@@ -61,7 +61,7 @@ def _measure(point: Point) -> Rows:
     exact, mass = float(tcu.fsum(x, dtype=np.float64)), float(np.abs(x).sum(dtype=np.float64))
     rows = []
     for variant in _VARIANTS:
-        for unit in CATALOGUE:
+        for unit in units_with("mma"):
             bits, error = _signed(x, mass, exact, unit=unit, variant=variant)
             rows.append({**point, "unit": unit, "variant": variant, "bits": bits, "error": error})
     return rows

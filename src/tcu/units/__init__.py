@@ -17,3 +17,4 @@ from tcu.units.lookup import find_instruction as find_instruction
 from tcu.units.lookup import get_unit as get_unit
 from tcu.units.lookup import input_formats as input_formats
 from tcu.units.lookup import product_instruction as product_instruction
+from tcu.units.lookup import units_with as units_with
