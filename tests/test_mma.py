@@ -35,11 +35,17 @@ def test_small_integers_are_exact_in_every_format_and_instruction() -> None:
             from tcu.formats import get_format
 
             x, y = get_format(row.a).dtype, get_format(row.b).dtype
-            a = RNG.integers(0, 3, (5, 7)).astype(x)
-            b = RNG.integers(0, 3, (7, 3)).astype(y)
+            k = row.per_scale or 7
+            a = RNG.integers(0, 3, (5, k)).astype(x)
+            b = RNG.integers(0, 3, (k, 3)).astype(y)
+            scales = {}
+            if row.scale:
+                scales = {"scale_a": np.full((5, 1), 2, get_format(row.scale).dtype),
+                          "scale_b": np.full((1, 3), 4, get_format(row.scale).dtype)}  # fmt: skip
             c = RNG.integers(0, 3, (5, 3)).astype(get_format(row.output).dtype)
-            d = tcu.mma(a, b, c, unit=unit.name, instruction=row.name)
-            expected = a.astype(np.int64) @ b.astype(np.int64) + c.astype(np.int64)
+            d = tcu.mma(a, b, c, unit=unit.name, instruction=row.name, **scales)
+            factor = 8 if row.scale else 1
+            expected = factor * (a.astype(np.int64) @ b.astype(np.int64)) + c.astype(np.int64)
             assert d.dtype == c.dtype
             assert (d.astype(np.int64) == expected).all(), f"{unit.name} {row.signature}"
 
@@ -213,13 +219,21 @@ def test_an_instruction_must_fit_its_arithmetic() -> None:
 
 
 def test_the_catalogue_has_every_unit_and_instruction() -> None:
-    gpus = ["V100", "T4", "A100", "A30", "A2", "Ada", "L40S", "H100", "H200", "B200"]
+    gpus = ["V100", "T4", "A100", "A30", "A2", "Ada", "L40S", "H100", "H200", "B200", "RTX-Blackwell",
+            "MI100", "MI250", "MI300"]  # fmt: skip
     processors = ["AMX", "AVX512-BF16", "AVX512-VNNI", "Arm-BF16", "Arm-EBF16"]
     assert list(CATALOGUE) == [*gpus, *processors]
     assert units_with("mma") == gpus
     instructions = {unit.name: {row.name for row in unit.instructions} for unit in CATALOGUE.values()}
     assert instructions["H100"] == instructions["H200"] == {"mma", "wgmma"}
-    assert instructions["B200"] == {"mma", "tcgen05"}
+    assert instructions["B200"] == {"mma", "tcgen05", "mxf8f6f4", "mxf4", "mxf4nvf4"}
+    assert (
+        sum(
+            row.name == "tcgen05" and row.k == 32 and row.output != "s32"
+            for row in CATALOGUE["B200"].instructions
+        )
+        == 50
+    )
     for unit in CATALOGUE.values():
         for row in unit.instructions:
             assert row.evidence, f"{unit.name} {row.signature} names no source"
@@ -228,7 +242,7 @@ def test_the_catalogue_has_every_unit_and_instruction() -> None:
 
 
 FLOORS = {"V100": (-131, -19), "T4": (-132, -20), "A100": (-132, -20), "A30": (-132, -20), "A2": (-132, -20),
-          "Ada": (-132, -20), "L40S": (-132, -20), "H100": (-133, -21), "H200": (-133, -21), "B200": (-133, -21)}  # fmt: skip
+          "Ada": (-132, -20), "L40S": (-132, -20), "H100": (-133, -21), "H200": (-133, -21), "B200": (-133, -21), "RTX-Blackwell": (-133, -21)}  # fmt: skip
 
 
 def test_every_generation_has_its_exponent_floors() -> None:

@@ -16,11 +16,26 @@ from rich.text import Text
 
 from tcu.cli import options
 from tcu.cli.output import console, print_json
-from tcu.units import CATALOGUE, AlignedSum, Evidence, FusedChain, Instruction, Unit, get_unit
+from tcu.units import (
+    CATALOGUE,
+    AlignedSum,
+    Evidence,
+    ExactBlock,
+    ExactInteger,
+    FlushedTree,
+    FusedChain,
+    GroupedSum,
+    Instruction,
+    LateSum,
+    Unit,
+    get_unit,
+)
 
 __all__ = ["brief", "peculiarities", "units_command"]
 
 _UNMEASURED = "no hardware vectors pin this row"
+_WIDE = 10
+"""Characters of the formats that a row of a table names."""
 _BRIEF = {
     "binary16": "f16", "bfloat16": "bf16", "binary32": "f32", "binary64": "f64",
 }  # fmt: skip
@@ -69,9 +84,14 @@ def _all() -> RenderableType:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     for name in ("unit", "product", "architecture", "sm", "instructions and their inputs"):
         table.add_column(name, no_wrap=name in ("unit", "sm"))
-    for unit in CATALOGUE.values():
-        table.add_row(Text(unit.name, style="bold cyan"), unit.title, unit.architecture,
-                      unit.compute_capability, _compressed(unit))  # fmt: skip
+    for vendor in dict.fromkeys(unit.vendor for unit in CATALOGUE.values()):
+        table.add_section()
+        table.add_row(Text(vendor, style="bold"))
+        for unit in (each for each in CATALOGUE.values() if each.vendor == vendor):
+            table.add_row(
+                Text(unit.name, style="bold cyan"), unit.title.removeprefix(f"{vendor} "), unit.architecture,
+                unit.compute_capability, _compressed(unit),
+            )  # fmt: skip
     return Group(table, Text("tcu units UNIT shows how each instruction computes.", style="dim"))
 
 
@@ -99,7 +119,8 @@ def _one(unit: Unit) -> RenderableType:
     shown = ""
     for rows in _alike(unit.instructions):
         first = rows[0]
-        marks = [notes.setdefault(text, chr(ord("a") + len(notes))) for text in _notes(first)]
+        texts = [*_pairs(rows), *_notes(first)]
+        marks = [notes.setdefault(text, chr(ord("a") + len(notes))) for text in texts]
         numbers = [str(evidence.setdefault(each, len(evidence) + 1)) for each in first.evidence]
         table.add_row(
             Text(first.name if first.name != shown else "", style="bold"), _signature(rows),
@@ -115,7 +136,7 @@ def _alike(instructions: Sequence[Instruction]) -> list[list[Instruction]]:
     """Neighbouring rows that differ in their inputs alone."""
 
     def rest(row: Instruction) -> tuple[Any, ...]:
-        return row.name, row.output, row.shape, row.arithmetic, row.evidence
+        return row.name, row.output, row.shape, row.arithmetic, row.evidence, row.scale, row.per_scale
 
     return [list(rows) for _, rows in groupby(instructions, rest)]
 
@@ -124,7 +145,17 @@ def _signature(rows: list[Instruction]) -> str:
     first = rows[0]
     if len(rows) == 1 and first.a != first.b:
         return f"{brief(first.a)}·{brief(first.b)} → {brief(first.output)}"
-    return f"{', '.join(dict.fromkeys(brief(row.a) for row in rows))} → {brief(rows[0].output)}"
+    inputs = list(dict.fromkeys(brief(row.a) for row in rows))
+    named = ", ".join(inputs)
+    return f"{named if len(named) <= _WIDE else f'{len(inputs)} formats'} → {brief(first.output)}"
+
+
+def _pairs(rows: list[Instruction]) -> list[str]:
+    """What the inputs of rows are, where they are pairs of several formats; of integers the rules say so."""
+    inputs = list(dict.fromkeys(row.a for row in rows))
+    if len(rows) == 1 or len(rows) != len(inputs) ** 2 or isinstance(rows[0].arithmetic, ExactInteger):
+        return []
+    return [f"every pair of {', '.join(map(brief, inputs))}"]
 
 
 def _parameters(row: Instruction) -> tuple[str, str, str, str]:
@@ -132,6 +163,15 @@ def _parameters(row: Instruction) -> tuple[str, str, str, str]:
     arithmetic = row.arithmetic
     if isinstance(arithmetic, FusedChain):
         return str(arithmetic.group), "–", arithmetic.rounding, "–"
+    if isinstance(arithmetic, ExactBlock):
+        return str(arithmetic.block), "all", "RNE", "–"
+    if isinstance(arithmetic, FlushedTree):
+        return str(arithmetic.group), "–", "RNE", "–"
+    if isinstance(arithmetic, LateSum):
+        return str(arithmetic.block), str(arithmetic.fraction_bits), "RNE", "–"
+    if isinstance(arithmetic, GroupedSum):
+        floor = f"2^{arithmetic.exponent_floor}"
+        return str(arithmetic.block), str(arithmetic.fraction_bits), "RZ", floor
     if not isinstance(arithmetic, AlignedSum):
         return "–", "–", "exact", "–"
     floor = "–" if arithmetic.exponent_floor is None else f"2^{arithmetic.exponent_floor}"
@@ -148,9 +188,11 @@ def peculiarities(row: Instruction) -> list[str]:
     arithmetic = row.arithmetic
     if isinstance(arithmetic, FusedChain):
         return _chain_peculiarities(arithmetic)
+    if not isinstance(arithmetic, AlignedSum | ExactInteger):
+        return [*_scale_note(row), *_block_peculiarities(arithmetic)]
     if not isinstance(arithmetic, AlignedSum):
         return ["exact, for every pair of the inputs; the 32-bit result wraps"]
-    notes = []
+    notes = _scale_note(row)
     if arithmetic.output_fraction_bits is not None:
         notes.append(f"the rounding keeps {arithmetic.output_fraction_bits} fraction bits")
     if arithmetic.order is not None:
@@ -190,6 +232,35 @@ _JOINS = {
     (2, False): "the exact sum of two products is rounded, then the sum with it",
     (2, True): "two products are rounded, then their sum, then the sum with that",
 }
+
+
+def _scale_note(row: Instruction) -> list[str]:
+    if row.scale is None:
+        return []
+    what = (
+        "raises the products' exponents" if isinstance(row.arithmetic, AlignedSum) else "multiplies a group"
+    )
+    return [f"a scale of {row.scale} to {row.per_scale} k of each operand {what}"]
+
+
+def _block_peculiarities(rules: ExactBlock | FlushedTree | LateSum | GroupedSum) -> list[str]:
+    if isinstance(rules, ExactBlock):
+        return ["c and the products of a block are added exactly, and rounded once"]
+    if isinstance(rules, FlushedTree):
+        return [
+            "products of a block by a balanced tree, then c; every operation rounds and flushes subnormals"
+        ]
+    if isinstance(rules, GroupedSum):
+        return [f"groups of {rules.group} products are added exactly and aligned by their scales"]
+    note = (
+        f"the products' sum is cut to {rules.late_bits + 1} bits at the exponent of c or of the products, c to "
+        f"{rules.fraction_bits}, their sum to {rules.late_bits}, all toward -inf"
+    )
+    if rules.groups == 2:
+        note += "; even and odd products are two groups, each aligned and cut by itself"
+    if rules.drops_small_c:
+        note += f"; c counts as zero more than {rules.fraction_bits + 1} bits below the products"
+    return [note]
 
 
 def _chain_peculiarities(rules: FusedChain) -> list[str]:

@@ -130,12 +130,12 @@ def dot(
 
 
 def piece_of(scales: Scales | None, start: int, instruction: Instruction) -> Scales | None:
-    """The scales of one instruction, from the k-th product on; those of the padding are 1."""
-    if scales is None or instruction.scale is None:
+    """The scales of one instruction, from the k-th product on; those of the padding, and those that are not given, are 1."""
+    if instruction.scale is None:
         return None
     count, one = instruction.k // instruction.per_scale, encode(Number.of(1), instruction.scale)
     at = start // instruction.per_scale
-    left, right = ([*each[at : at + count], *[one] * count][:count] for each in scales)
+    left, right = ([*each[at : at + count], *[one] * count][:count] for each in scales or ([], []))
     return left, right
 
 

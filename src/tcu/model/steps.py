@@ -59,7 +59,7 @@ _Pair = tuple[Number, Number, int]
 
 def _listed(pairs: Sequence[_Pair]) -> str:
     names = [f"a{k}·b{k}" for _, _, k in pairs]
-    return " + ".join(names if len(names) < 4 else [names[0], "...", names[-1]])
+    return " + ".join(names) if len(names) < 3 else f"products {pairs[0][2]} to {pairs[-1][2]}"
 
 
 def _rounded(total: Fraction, output: Format) -> int:

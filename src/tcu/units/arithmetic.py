@@ -349,7 +349,7 @@ class Instruction:
     """One matrix instruction of a unit: D (m × n) = A (m × k) · B (k × n) + C."""
 
     name: str
-    """"mma" (wmma and mma.sync), "wgmma" or "tcgen05"; of a processor the mnemonic, such as "tdpbf16ps"."""
+    """"mma" (wmma, mma.sync, v_mfma), "wgmma", "tcgen05", "mxf8f6f4" ...; of a processor the mnemonic, such as "tdpbf16ps"."""
     a: str
     b: str
     """Input formats."""
@@ -440,7 +440,13 @@ class Unit:
 
     name: str
     title: str
-    """The product, as its maker calls it."""
+    """The product, as its maker calls it, who comes first."""
     architecture: str
     compute_capability: str
     instructions: tuple[Instruction, ...]
+
+    @property
+    def vendor(self) -> str:
+        """The maker, or the two who have it."""
+        words = self.title.split()
+        return " ".join(words[:3] if words[1:2] == ["and"] else words[:1])

@@ -13,9 +13,13 @@ from tcu.units.arithmetic import (
     AlignedSum,
     Arithmetic,
     Evidence,
+    ExactBlock,
     ExactInteger,
+    FlushedTree,
     FusedChain,
+    GroupedSum,
     Instruction,
+    LateSum,
     Unit,
 )
 
@@ -51,6 +55,25 @@ _BLACKWELL_FLOOR = Evidence(
 _MIXED = Evidence("published model", "mixed pairs of formats: MMA-Sim 2.1.1; no outputs here")
 _M8N8K4 = Evidence(
     "published model", "the instruction keeps Volta's arithmetic: MMA-Sim 2.1.1; no outputs here"
+)
+_MX = Evidence(
+    "published model",
+    "scales: MMA-Sim 2.1.1, compared by its authors with a B200 and an RTX PRO 6000; no outputs here",
+)
+_RTX = Evidence(
+    "published model",
+    "two published models (MMA-Sim 2.1.1; MATLAB-tensor-core, RTXPRO6000TC.m), no outputs here",
+)
+_RTX_DOUBLE = Evidence("published model", "MMA-Sim 2.1.1; the bits of a NaN are taken over from the H200")
+_CDNA = Evidence(
+    "published model",
+    "two published models that agree (MMA-Sim 2.1.1; MATLAB-tensor-core, MI100MC.m, MI210MC.m, MI300MC.m at b4bf135), no "
+    "outputs here; the bits of a NaN are not pinned",
+)
+_CDNA_ZEROS = Evidence("published model", "signs of zeros: MMA-Sim 2.1.1 alone")
+_CDNA_FLUSH = Evidence(
+    "specification",
+    "AMD, MIOpen documentation, MI200 MFMA behavior specifics: binary16 and bfloat16 flush subnormal inputs and results",
 )
 _GA100 = Evidence("specification", "the A30 is a part of the A100's chip (GA100); no vectors of its own")
 _PTX = Evidence("specification", "PTX ISA: integer mma is exact, 32-bit accumulation wraps")
@@ -170,16 +193,74 @@ def _hopper(*vectors: Evidence) -> tuple[Instruction, ...]:
     )
 
 
-_TCGEN05_FP8 = tuple(
-    row
-    for output in ("binary32", "binary16")
-    for formats in (_FP8, _MIXED_FP8)
-    for row in _rows(
-        "tcgen05", formats, output, 32, _aligned(32, 25, output, _HOPPER), _MMASIM, _BLACKWELL_FLOOR
-    )
+_F8F6F4 = tuple(
+    (a, b) for a in ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1") for b in ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
 )
+"""Every pair of formats of 8, 6 and 4 bits."""
+
+
+def _f8f6f4(name: str) -> tuple[Instruction, ...]:
+    return tuple(
+        row
+        for output in ("binary32", "binary16")
+        for row in _rows(
+            name, _F8F6F4, output, 32, _aligned(32, 25, output, _HOPPER), _MMASIM, _BLACKWELL_FLOOR
+        )
+    )
+
+
+def _scaled(m: int, n: int) -> tuple[Instruction, ...]:
+    """Blocks with scales: mxf8f6f4 raises the products' exponents, mxf4 and mxf4nvf4 add up groups of 16 exactly."""
+    raised, grouped = _aligned(32, 25, "binary32", _HOPPER), GroupedSum(64, 16, 35, -139)
+    fours = (
+        ("mxf4", "ue8m0", 32),
+        ("mxf4nvf4", "ue8m0", 32),
+        ("mxf4nvf4", "ue8m0", 16),
+        ("mxf4nvf4", "ue4m3", 16),
+    )
+    return (
+        *(
+            Instruction("mxf8f6f4", a, b, "binary32", (m, n, 32), raised, (_MX,), "ue8m0", 32)
+            for a, b in _F8F6F4
+        ),
+        *(
+            Instruction(name, "e2m1", "e2m1", "binary32", (m, n, 64), grouped, (_MX,), scale, per_scale)
+            for name, scale, per_scale in fours
+        ),
+    )
+
+
 # With F = 13 no product of 8-bit numbers reaches below the cut at this floor, or at Hopper's: it cannot matter.
 _ADA_FP8 = _native_fp8("mma", 16, _AMPERE, _KM, _SPLIT)
+
+
+# AMD.  A row is named "mma", as v_mfma is the units' one instruction; a second row of the same formats has its own name.
+def _mfma(
+    name: str, formats: tuple[str, ...], shape: tuple[int, int, int], rules: Arithmetic, *evidence: Evidence
+) -> tuple[Instruction, ...]:
+    return tuple(Instruction(name, f, f, "binary32", shape, rules, evidence) for f in formats)
+
+
+_CDNA_DOUBLE = (Instruction("mma", "binary64", "binary64", "binary64", (16, 16, 4), FusedChain(), (_CDNA,)),)
+_CDNA1 = (
+    *_mfma("mma", ("binary16",), (32, 32, 8), ExactBlock(4), _CDNA, _CDNA_ZEROS),
+    *_mfma("mma", ("bfloat16",), (32, 32, 4), ExactBlock(2), _CDNA, _CDNA_ZEROS),
+)
+_CDNA2 = (
+    *_mfma("mma", ("binary16", "bfloat16"), (32, 32, 8), FlushedTree(4), _CDNA, _CDNA_ZEROS, _CDNA_FLUSH),
+    *_mfma("mfma.bf16", ("bfloat16",), (32, 32, 4), FlushedTree(2), _CDNA, _CDNA_ZEROS, _CDNA_FLUSH),
+    *_CDNA_DOUBLE,
+)
+_CDNA3 = (
+    *_mfma("mma", ("binary16", "bfloat16"), (32, 32, 8), LateSum(8, 24, 31), _CDNA, _CDNA_ZEROS),
+    *_mfma("mma", ("tf32",), (16, 16, 8), LateSum(4, 24, 31), _CDNA, _CDNA_ZEROS),
+    *(
+        Instruction("mma", a, b, "binary32", (16, 16, 32), LateSum(16, 24, 31, 2, True), (_CDNA, _CDNA_ZEROS))
+        for a in ("e4m3fnuz", "e5m2fnuz") for b in ("e4m3fnuz", "e5m2fnuz")
+    ),
+    *_mfma("mfma.4x4x4", ("binary16", "bfloat16"), (4, 4, 4), LateSum(4, 24, 31), _CDNA, _CDNA_ZEROS),
+    *_CDNA_DOUBLE,
+)  # fmt: skip
 
 # Processors.  TDPBF16PS adds even and odd k apart, from zero, and c last; VDPBF16PS takes the odd k first.
 _X86_CHAIN = FusedChain(flush_inputs=True, flush_outputs=True, nan_rule="x86")
@@ -272,9 +353,23 @@ CATALOGUE: dict[str, Unit] = {
                 *_double_row(_MMASIM),
                 *_integer_rows("mma", 32),
                 *_wide("tcgen05", _MMASIM, _BLACKWELL_FLOOR),
-                *_TCGEN05_FP8,
+                *_f8f6f4("tcgen05"),
+                *_scaled(128, 8),
             ),
         ),
+        Unit(
+            "RTX-Blackwell", "NVIDIA RTX Blackwell generation (RTX 50, RTX PRO)", "RTX Blackwell", "12.0",
+            (
+                *_hopper_mma(_RTX),
+                *_f8f6f4("mma"),
+                *_double_row(_RTX_DOUBLE),
+                *_integer_rows("mma", 32),
+                *_scaled(16, 8),
+            ),
+        ),
+        Unit("MI100", "AMD Instinct MI100", "CDNA1", "-", _CDNA1),
+        Unit("MI250", "AMD Instinct MI210, MI250", "CDNA2", "-", _CDNA2),
+        Unit("MI300", "AMD Instinct MI300", "CDNA3", "-", _CDNA3),
         Unit("AMX", "Intel AMX", "x86-64", "-", _tile_rows()),
         Unit(
             "AVX512-BF16", "Intel and AMD AVX512-BF16", "x86-64", "-",

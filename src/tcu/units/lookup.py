@@ -16,6 +16,8 @@ __all__ = [
     "units_with",
 ]
 
+_FEW = 6
+"""Pairs of formats that an error names."""
 DEFAULT_UNIT = "H100"
 """What host arrays are computed as unless asked otherwise."""
 
@@ -83,9 +85,15 @@ def find_instruction(
             return row
     asked = f"{a} · {b}" if output is None else f"{a} · {b} → {output}"
     asked += "" if scale is None else f", {scale[1]} to a scale of {scale[0]}"
-    has = ", ".join(row.signature.removeprefix(f"{name} ") for row in rows)
+    mixed = [row for row in rows if row.a != row.b]
+    listed = rows if len(mixed) <= _FEW else [row for row in rows if row.a == row.b]
+    has = ", ".join(row.signature.removeprefix(f"{name} ") for row in listed)
+    if listed is not rows:
+        has += f", and {len(mixed)} pairs of {', '.join(dict.fromkeys(row.a for row in mixed))}"
     others = [row.signature for row in unit.instructions if (row.a, row.b) == (a, b)]
     hint = f"; {unit.name} has it as: {', '.join(others)}" if others else ""
+    if scale is None and any(row.scale for row in rows):
+        hint = "; give its scales, scale_a and scale_b"
     raise DtypeError(f"{name} of {unit.name} does not compute {asked}; it computes: {has}{hint}")
 
 
