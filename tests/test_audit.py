@@ -209,6 +209,16 @@ def test_sums_of_rows(dtype: str) -> None:
     ]
 
 
+def test_running_sums() -> None:
+    x = numbers((3, 7, 9), "float32")
+    plan = tcu.reveal(np.cumsum, 9, kind="cumsum", dtype="float32", outputs=100, seed=0).plan
+    assert plan is not None
+    sums = np.cumsum(x, axis=-1)
+    assert tcu.audit(sums, x, plan=plan).passed
+    found = tcu.audit(changed(sums, (2, 5, 8)), x, plan=plan)
+    assert [each.position for each in found.wrong_outputs] == [(2, 5, 8)]
+
+
 @pytest.mark.parametrize("variant", ["short-chain", "single-pass", "warp-shuffle"])
 def test_sums_by_tcu(variant: str) -> None:
     x = numbers((50, 1000), HALF)

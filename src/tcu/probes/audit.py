@@ -321,10 +321,8 @@ class _Replay(ABC):
     any_nan = False
     """Whether the plan leaves open which NaN a NaN is."""
 
-    @property
-    @abstractmethod
-    def result(self) -> Format:
-        """The format of the results, where the plan says it."""
+    result: Format
+    """Of the plan's last operation."""
 
     def result_of(self, fmt: Format) -> bool:
         """Whether results may have a format."""
@@ -374,7 +372,7 @@ class _MatmulReplay(_Products):
         self, plan: MatmulPlan, a: _Array, b: _Array, factors: dict[str, Any], unit: str | Unit | None
     ) -> None:
         super().__init__(a, b, plan.k, plan.inputs)
-        self.plan = plan
+        self.plan, self.result = plan, get_format(plan.result)
         self.instruction = product_instruction(
             DEFAULT_UNIT if unit is None else unit, *plan.operands, plan.accumulator
         )
@@ -382,10 +380,6 @@ class _MatmulReplay(_Products):
             factor(name, _on_host(name, factors[name]), self.matrix[-2 if name == "scale_a" else -1], plan)
             for name in FACTORS
         ]
-
-    @property
-    def result(self) -> Format:
-        return get_format(self.plan.result)
 
     def results(self, index: Index, fmt: Format) -> Values:
         _, row, column = self.places(index)
@@ -416,7 +410,7 @@ class _TreeProducts(_Products):
 
     def __init__(self, plan: Plan, step: TreeStep | TreeRegions, a: _Array, b: _Array) -> None:
         super().__init__(a, b, plan.n, (plan.input, plan.input))
-        self.plan, self.step = plan, step
+        self.step, self.result = step, get_format(plan.result)
         if isinstance(step, TreeRegions) and self.matrix[-2:] != step.shape:
             raise ShapeError(f"a {a.shape}, b {b.shape}: the plan is of a product of shape {step.shape}")
 
@@ -424,10 +418,6 @@ class _TreeProducts(_Products):
     def _regions(self) -> npt.NDArray[np.int64]:
         assert isinstance(self.step, TreeRegions)
         return np.array(self.step.regions)
-
-    @property
-    def result(self) -> Format:
-        return get_format(self.plan.result)
 
     def results(self, index: Index, fmt: Format) -> Values:
         x, y = self.pairs(index)
@@ -444,32 +434,47 @@ class _TreeProducts(_Products):
         return evaluate_tree(tree, x[:, None], y[:, :, None]).reshape(-1)
 
 
-class _Sums(_Replay):
-    """Sums along the last axis, by a tree or by a plan of :func:`tcu.sum`."""
+class _TreeSums(_Replay):
+    """Sums along the last axis, or running sums, by a tree."""
+
+    any_nan = True
+
+    def __init__(self, plan: Plan, step: TreeStep, a: _Array) -> None:
+        _check_rows(plan, a)
+        self.step, self.a, self.length = step, a, plan.n
+        self.result = get_format(plan.result)
+        self.shape = a.shape if step.results > 1 else a.shape[:-1]
+
+    def results(self, index: Index, fmt: Format) -> Values:
+        running = self.step.results > 1
+        rows = index[:-1] if running else index
+        found = evaluate_tree(self.step, self.a.picked((*rows, slice(None))).reshape(-1, self.length))
+        return rounded(found[index[-1], np.arange(found.shape[1])] if running else found[0], fmt)
+
+
+class _MmaSums(_Replay):
+    """Sums along the last axis by a plan of :func:`tcu.sum`."""
 
     def __init__(self, plan: Plan, a: _Array, unit: str | Unit | None) -> None:
-        if not a.shape or a.shape[-1] != plan.n:
-            raise ShapeError(f"a has shape {a.shape}: the plan adds up {plan.n} numbers, along the last axis")
-        if a.format.name != plan.input:
-            raise DtypeError(f"a has dtype {a.format.dtype}: the plan takes {get_format(plan.input).dtype}")
+        _check_rows(plan, a)
         self.plan, self.a, self.shape, self.length = plan, a, a.shape[:-1], plan.n
-        self.any_nan = _is_tree(plan)
+        self.result = get_format(plan.result)
         self.unit = get_unit(DEFAULT_UNIT if unit is None else unit)
 
-    @property
-    def result(self) -> Format:
-        return get_format(self.plan.result)
-
     def result_of(self, fmt: Format) -> bool:
-        """A sum by MMAs is rounded once more, to any format."""
-        return fmt.name == self.result.name if self.any_nan else fmt.is_float
+        """A sum is rounded once more, to any format."""
+        return fmt.is_float
 
     def results(self, index: Index, fmt: Format) -> Values:
         rows = self.a.picked((*index, slice(None))).reshape(-1, self.length)
-        if self.any_nan:
-            step = tree_of(self.plan)
-            return rounded(evaluate_tree(step, rows).reshape(-1), fmt)
         return encoded(execute_rows(self.plan, rows, self.unit), fmt).view(fmt.dtype)
+
+
+def _check_rows(plan: Plan, a: _Array) -> None:
+    if not a.shape or a.shape[-1] != plan.n:
+        raise ShapeError(f"a has shape {a.shape}: the plan adds up {plan.n} numbers, along the last axis")
+    if a.format.name != plan.input:
+        raise DtypeError(f"a has dtype {a.format.dtype}: the plan takes {get_format(plan.input).dtype}")
 
 
 def _is_tree(plan: Plan) -> bool:
@@ -492,8 +497,12 @@ def _replay_of(plan: Any, a: Any, b: Any, factors: dict[str, Any], unit: str | U
     first = _Array("a", a)
     if isinstance(plan, MatmulPlan):
         return _MatmulReplay(plan, first, _Array("b", b), factors, unit)
-    if products:
-        return _TreeProducts(plan, tree_of(plan), first, _Array("b", b))
+    if _is_tree(plan):
+        step = tree_of(plan)
+        if step.products:
+            return _TreeProducts(plan, step, first, _Array("b", b))
+        assert isinstance(step, TreeStep)
+        return _TreeSums(plan, step, first)
     if any(isinstance(step, FmaStep) for step, _ in plan.lengths()):
         raise ParameterError("the plan is of tcu.dot, whose one result is compared as it is: tcu.dot(x, y)")
-    return _Sums(plan, first, unit)
+    return _MmaSums(plan, first, unit)
