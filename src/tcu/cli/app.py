@@ -53,6 +53,10 @@ COMMANDS = {
         "revealing",
         "Compute what a saved plan returns for arrays, and compare it with results from elsewhere.",
     ),
+    "audit": (
+        "auditing",
+        "Check a random sample of the outputs of a product, or of sums of rows, against a saved plan.",
+    ),
     "collect": (
         "vectors",
         "Ask the GPU at hand, or the processor, every kind of question, and keep its answers in a file.",

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from tcu.cli import options
 from tcu.cli.foreign import foreign_function, told
+from tcu.cli.npy_file import array_in
 from tcu.cli.output import console, json_number, print_json
 from tcu.cli.progress import waiting
 from tcu.cli.tree_drawing import drawn_tree
@@ -251,12 +252,12 @@ def replay_command(
     if output is not None:
         check_place(output, [str(each) for each in read])
     loaded = load_plan(plan)
-    found = predict(loaded, *(_array(place) for place in arrays))
+    found = predict(loaded, *(array_in(place) for place in arrays))
     if output is not None:
         _write(output, found)
     document = _replayed(loaded, found)
     if against is not None:
-        document["different"] = different = _different(found, _array(against), against)
+        document["different"] = different = _different(found, array_in(against), against)
     if as_json:
         print_json(document)
     else:
@@ -305,18 +306,6 @@ def _different(found: npt.NDArray[Any], given: npt.NDArray[Any], place: Path) ->
             f"{place} holds {given.dtype} {given.shape}: the plan returns {found.dtype} {found.shape} for these arrays"
         )
     return int(np.count_nonzero(~same_bits(found, given)))
-
-
-def _array(place: Path) -> npt.NDArray[Any]:
-    try:
-        found = np.load(place, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise DataFileError(f"cannot read {place} as .npy: {error}") from None
-    if not isinstance(found, np.ndarray):
-        raise DataFileError(f"{place} holds several arrays: save one with numpy.save")
-    if found.dtype.kind == "V" and found.dtype.itemsize == 2:  # as which NumPy saves bfloat16
-        found = found.view(get_format("bfloat16").dtype)
-    return found
 
 
 def _write(place: Path, found: npt.NDArray[Any]) -> None:

@@ -15,9 +15,9 @@ from tcu.formats.scalar import ROUNDINGS
 from tcu.plan.tree import Additions, Blocks, ExactAddition, TreeNode, TreeOperation, TreeStep
 from tcu.probes.black_box import BlackBox
 from tcu.probes.inputs import DECIDING, Question, near_zero, ordinary, pair
-from tcu.probes.mask_questions import Shape
 from tcu.probes.target import Operation
 from tcu.probes.tree_making import Leaves, nodes_of, step_of
+from tcu.probes.tree_shape import Shape
 from tcu.units.arithmetic import MAX_BLOCK, MAX_FRACTION_BITS, AlignedSum
 from tcu.units.catalogue import CATALOGUE
 
@@ -121,10 +121,12 @@ class _Way:
                 return ExactAddition("binary64"), role.inputs
             return Additions(self.wide), role.inputs
 
-        n, nodes = self.box.n, nodes_of(self.shape, choose)
+        n, (nodes, roots) = self.box.n, nodes_of(self.shape, choose)
         if self.closing:
-            nodes = (*nodes, TreeNode(Blocks(self.operand, self.output, row, False), (n + len(nodes) - 1,)))
-        return step_of(n, self.box.products, self.leaves, nodes)
+            again = Blocks(self.operand, self.output, row, False)
+            closing = tuple(TreeNode(again, (root,)) for root in roots)
+            nodes, roots = (*nodes, *closing), tuple(n + len(nodes) + place for place in range(len(roots)))
+        return step_of(n, self.box.products, self.leaves, nodes, roots)
 
 
 def _roles(shape: Shape, products: bool) -> Iterator[tuple[int, list[_Role]]]:
