@@ -76,8 +76,8 @@ def _normalisation(base: AlignedSum, target: Target) -> list[Hypothesis]:
 def _addition_dots(base: AlignedSum, target: Target) -> Iterator[Dot]:
     sum_that_grows = growing(base, target)
     if sum_that_grows is not None:
-        c, small, places = sum_that_grows
-        yield from dots(target, [small] * len(places), c, places)
+        c, products, places = sum_that_grows
+        yield from dots(target, products, c, places)
 
 
 def _subtraction_dots(base: AlignedSum, target: Target) -> Iterator[Dot]:
@@ -139,9 +139,9 @@ def _monotonicity_dots(base: AlignedSum, target: Target) -> Iterator[Dot]:
     """Small addends and c just below 1, then c = 1: the second sum must not be smaller (paper 003)."""
     sum_that_grows = growing(base, target)
     if sum_that_grows is not None:
-        c, small, places = sum_that_grows
-        yield from dots(target, [small] * len(places), c, places)
-        yield from dots(target, [small] * len(places), 1.0, places)
+        c, products, places = sum_that_grows
+        yield from dots(target, products, c, places)
+        yield from dots(target, products, 1.0, places)
 
 
 ACCUMULATOR_EXPERIMENTS: tuple[Experiment, ...] = (

@@ -16,6 +16,7 @@ __all__ = [
     "chain",
     "dropped_carry",
     "exact_once",
+    "flushed_products",
     "normalised_after_each",
     "one_after_another",
     "rounded_products",
@@ -67,6 +68,18 @@ def rounded_products(base: AlignedSum) -> Reference:
             number = decode(encode(Number.of(product), target.input), target.input)
             if number.kind == "finite":
                 total += number.value
+        return encode(Number.of(total), target.output, base.rounding)
+
+    return predict
+
+
+def flushed_products(base: AlignedSum) -> Reference:
+    """Products below the smallest normal number of the output count as zero."""
+
+    def predict(target: Target, dot: Dot) -> int:
+        c, *products = _terms(target, dot)
+        smallest = Fraction(2) ** target.output.emin
+        total = c + sum((product for product in products if abs(product) >= smallest), Fraction(0))
         return encode(Number.of(total), target.output, base.rounding)
 
     return predict
