@@ -6,6 +6,7 @@ from tcu.units.arithmetic import Evidence as Evidence
 from tcu.units.arithmetic import ExactInteger as ExactInteger
 from tcu.units.arithmetic import FusedChain as FusedChain
 from tcu.units.arithmetic import Instruction as Instruction
+from tcu.units.arithmetic import Standing as Standing
 from tcu.units.arithmetic import Unit as Unit
 from tcu.units.catalogue import CATALOGUE as CATALOGUE
 from tcu.units.lookup import DEFAULT_UNIT as DEFAULT_UNIT

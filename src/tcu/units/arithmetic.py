@@ -15,7 +15,16 @@ from tcu.formats.array import whole_number
 from tcu.formats.format import get_format
 from tcu.formats.scalar import ROUNDINGS, Rounding
 
-__all__ = ["AlignedSum", "Arithmetic", "Evidence", "ExactInteger", "FusedChain", "Instruction", "Unit"]
+__all__ = [
+    "AlignedSum",
+    "Arithmetic",
+    "Evidence",
+    "ExactInteger",
+    "FusedChain",
+    "Instruction",
+    "Standing",
+    "Unit",
+]
 
 MAX_BLOCK = 64
 MAX_FRACTION_BITS = 42
@@ -143,6 +152,17 @@ class Evidence:
     text: str
 
 
+Standing = Literal[
+    "pinned by hardware outputs", "resting on a paper", "resting on a published model", "resting on a specification", "a user's"
+]  # fmt: skip
+"""How much a row of the catalogue has behind it."""
+_STANDING: dict[str, Standing] = {
+    "hardware vectors": "pinned by hardware outputs", "paper": "resting on a paper",
+    "published model": "resting on a published model", "specification": "resting on a specification", "user": "a user's",
+}  # fmt: skip
+"""Kind of evidence → standing, the strongest first: a paper is itself about hardware, a published model is not always."""
+
+
 @dataclass(frozen=True)
 class Instruction:
     """One matrix instruction of a unit: D (m × n) = A (m × k) · B (k × n) + C."""
@@ -158,6 +178,12 @@ class Instruction:
     """(m, n, k): the largest k that one instruction takes."""
     arithmetic: Arithmetic
     evidence: tuple[Evidence, ...]
+
+    @property
+    def standing(self) -> Standing:
+        """By the strongest piece of evidence; a row without any is a user's."""
+        kinds = {each.kind for each in self.evidence}
+        return next((told for kind, told in _STANDING.items() if kind in kinds), "a user's")
 
     def __post_init__(self) -> None:
         for name in ("a", "b", "output"):
