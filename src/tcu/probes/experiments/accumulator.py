@@ -11,6 +11,7 @@ from tcu.probes.experiments.references import (
     dropped_carry,
     normalised_after_each,
     one_after_another,
+    rounded_once,
     wrapped_carry,
 )
 from tcu.probes.target import Target
@@ -132,6 +133,9 @@ def _monotonicity(base: AlignedSum, target: Target) -> list[Hypothesis]:
     return [
         Hypothesis("not monotonic", base, False, "Raising c from just below 1 to 1 lowers the sum."),
         Hypothesis("monotonic", one_after_another, True, "Raising an addend never lowers the sum."),
+        Hypothesis(
+            "rounded once", rounded_once(base.rounding), True, "Raising an addend never lowers the sum."
+        ),
     ]
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "flushed_products",
     "normalised_after_each",
     "one_after_another",
+    "rounded_once",
     "rounded_products",
     "wrapped_carry",
 ]
@@ -43,9 +44,16 @@ def _cut(term: Fraction, unit: Fraction) -> Fraction:
     return math.trunc(term / unit) * unit
 
 
-def exact_once(target: Target, dot: Dot) -> int:
-    """The exact sum, rounded once to nearest."""
-    return encode(Number.of(sum(_terms(target, dot), Fraction(0))), target.output)
+def rounded_once(rounding: Rounding) -> Reference:
+    """The exact sum, rounded once."""
+
+    def predict(target: Target, dot: Dot) -> int:
+        return encode(Number.of(sum(_terms(target, dot), Fraction(0))), target.output, rounding)
+
+    return predict
+
+
+exact_once = rounded_once("RNE")
 
 
 def one_after_another(target: Target, dot: Dot) -> int:
