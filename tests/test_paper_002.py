@@ -12,6 +12,7 @@ import json
 import math
 from fractions import Fraction
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -40,6 +41,7 @@ from tcu.plan import SEGMENTED, VARIANTS, MmaStep, Plan, make_plan, tile_order
 from tcu.plan.segmented import ALGORITHMS, best_algorithm, choices
 from tcu.units import CATALOGUE, find_instruction, get_unit, input_formats
 
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 DTYPES = [np.float16, ml_dtypes.bfloat16]
 dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
 algorithms = pytest.mark.parametrize("algorithm", ALGORITHMS)
@@ -299,12 +301,17 @@ def test_the_selector_is_one_of_the_algorithms_at_every_length() -> None:
         same(tcu.sum(x[:, :n], axis=1, variant="paper-002"), named)
 
 
-def test_the_choice_is_a_table_of_ascending_lengths() -> None:
+def test_the_choice_is_a_table_of_ascending_lengths_and_says_what_it_rests_on() -> None:
     lengths = [most for most, _ in choices()]
     assert lengths[-1] is None
     assert lengths[:-1] == sorted(set(lengths[:-1]))
     document = json.loads(resources.files("tcu.plan").joinpath("paper_002.json").read_text())
     assert document["source"]
+    measured = json.loads((RESULTS / "paper-002.json").read_text())["figures"]["rows"]
+    fastest = [row["who"] for row in measured if row["best"]]
+    often = max(set(fastest), key=fastest.count)
+    assert f"{often} is the fastest at most lengths" in document["source"]
+    assert 2 * fastest.count(often) > len(fastest)
     for (most, name), (following, other) in zip(choices(), choices()[1:], strict=False):
         assert name != other
         assert best_algorithm(most) == name

@@ -7,6 +7,8 @@ of the formats could tell; every case shows different predictions.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -20,6 +22,8 @@ from tcu.units import CATALOGUE, AlignedSum
 PAPER_003 = [
     ("there is full support for subnormal inputs in tensor cores", "subnormal inputs", (True, True, True)),
     ("the subnormal number c11 is not altered by the dot product", "subnormal c", (True, True, True)),
+    ("subnormal inputs are used in computation", "subnormal products", (True, True, True)),
+    ("2 and a subnormal product beside it are rounded down", "subnormal beside 2", (True, True, True)),
     ("the binary16 products are computed exactly, and kept in full precision", "exact products", (True, True, True)),
     ("each element of D includes four rounding errors", "several roundings", (True, True, True)),
     ("the summands are accumulated starting with the largest in absolute value", "largest addend first",
@@ -64,17 +68,42 @@ def test_paper_003_binary16(statement: str, name: str, values: tuple[object, ...
 
 @pytest.mark.parametrize("given", ["bfloat16", "tf32"])
 def test_paper_003_the_other_formats_of_the_a100_behave_as_binary16_on_the_t4(given: str, probed) -> None:
-    """The paper's section on Ampere: same features as binary16 on the T4; subnormal outputs too.
-
-    TF32 adds four products at a time: with 24 bits kept they never reach the last bit of a result beside 1,
-    so two of the experiments cannot be asked there.
-    """
-    unseen = ("normalisation in addition", "monotonicity") if given == "tf32" else ()
-    for name in unseen:
-        assert ask(probed, "A100", given)[name].value is None
-    for _, name, (_, _, value) in [row for row in PAPER_003 if row[1] not in unseen]:
+    """The paper's section on Ampere: same features as binary16 on the T4; subnormal outputs too."""
+    for _, name, (_, _, value) in PAPER_003:
         assert ask(probed, "A100", given)[name].value == value, name
     assert ask(probed, "A100", given)["subnormal results"].value is True
+
+
+@pytest.mark.parametrize("name", ["normalisation in addition", "monotonicity"])
+def test_tf32_tells_normalisation_and_monotonicity_by_unequal_products(name: str, probed) -> None:
+    """Four equal products at the last bit kept never show in a result beside 1; 3u, u, u and u do."""
+    u = 2.0**-25
+    finding = ask(probed, "A100", "tf32")[name]
+    for case in finding.cases:
+        assert [p * q for p, q in zip(case.a, case.b, strict=True)] == [3 * u, u, u, u]
+    assert finding.cases[0].c == 1 - 2.0**-24
+    assert name != "monotonicity" or finding.cases[1].c == 1.0
+
+
+def test_a_subnormal_product_beside_2_has_a_subnormal_factor(probed) -> None:
+    """Paper 003's own operands on the V100: 2^-23 + 2^-24 beside 2."""
+    case = ask(probed, "V100")["subnormal beside 2"].cases[0]
+    assert sorted(zip(case.a, case.b, strict=True)) == [(1.0, 2.0**-23 + 2.0**-24), (1.0, 2.0)]
+    assert case.predictions["cut"] != case.predictions["rounded to nearest"]
+
+
+@pytest.mark.parametrize(
+    ("given", "planted", "expected"),
+    [
+        ("binary16", {"flush_inputs": True}, {"subnormal products": False, "subnormal beside 2": False}),
+        ("tf32", {"flush_inputs": True}, {"subnormal products": False, "subnormal beside 2": False}),
+    ],
+)
+def test_a_unit_that_flushes_is_told_by_its_subnormal_products(given: str, planted, expected) -> None:
+    row = next(r for r in CATALOGUE["A100"].instructions if (r.a, r.output) == (given, "binary32"))
+    flushing = replace(row, arithmetic=replace(row.arithmetic, **planted))
+    found = probe(replace(CATALOGUE["A100"], name="flushing", instructions=(flushing,)), input=given)
+    assert {name: found[name].value for name in expected} == expected
 
 
 @pytest.mark.parametrize("unit", ["V100", "T4", "A100"])

@@ -180,7 +180,7 @@ def _parameters(row: Instruction) -> tuple[str, str, str, str]:
 
 def _notes(row: Instruction) -> list[str]:
     """Sentences on what the columns cannot say."""
-    measured = any(each.kind == "hardware vectors" for each in row.evidence)
+    measured = row.standing == "pinned by hardware outputs"
     return [*peculiarities(row), *([] if measured else [_UNMEASURED])]
 
 

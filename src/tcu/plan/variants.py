@@ -289,7 +289,7 @@ VARIANTS: dict[str, Variant] = {
             _segmented("reduction-256n-work-inefficient"), 16, 256, takes=_of_16_bits,
         ),
         Variant(
-            "paper-002", "paper 002, figure 5", "the algorithm of paper 002 that is the best for the length",
+            "paper-002", "paper 002, figure 5", "one of the algorithms of paper 002 for each length, by argument",
             _best_segmented, 16, 256, takes=_of_16_bits,
         ),
     )

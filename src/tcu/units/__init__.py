@@ -10,6 +10,7 @@ from tcu.units.arithmetic import FusedChain as FusedChain
 from tcu.units.arithmetic import GroupedSum as GroupedSum
 from tcu.units.arithmetic import Instruction as Instruction
 from tcu.units.arithmetic import LateSum as LateSum
+from tcu.units.arithmetic import Standing as Standing
 from tcu.units.arithmetic import Unit as Unit
 from tcu.units.catalogue import CATALOGUE as CATALOGUE
 from tcu.units.lookup import DEFAULT_UNIT as DEFAULT_UNIT

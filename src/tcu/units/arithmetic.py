@@ -17,7 +17,7 @@ from tcu.formats.scalar import ROUNDINGS, Rounding
 
 __all__ = [
     "AlignedSum", "Arithmetic", "Evidence", "ExactBlock", "ExactInteger", "FlushedTree", "FusedChain", "GroupedSum",
-    "Instruction", "LateSum", "Unit",
+    "Instruction", "LateSum", "Standing", "Unit",
 ]  # fmt: skip
 
 MAX_BLOCK = 64
@@ -344,6 +344,17 @@ class Evidence:
     text: str
 
 
+Standing = Literal[
+    "pinned by hardware outputs", "resting on a paper", "resting on a published model", "resting on a specification", "a user's"
+]  # fmt: skip
+"""How much a row of the catalogue has behind it."""
+_STANDING: dict[str, Standing] = {
+    "hardware vectors": "pinned by hardware outputs", "paper": "resting on a paper",
+    "published model": "resting on a published model", "specification": "resting on a specification", "user": "a user's",
+}  # fmt: skip
+"""Kind of evidence → standing, the strongest first: a paper is itself about hardware, a published model is not always."""
+
+
 @dataclass(frozen=True)
 class Instruction:
     """One matrix instruction of a unit: D (m × n) = A (m × k) · B (k × n) + C."""
@@ -362,6 +373,12 @@ class Instruction:
     scale: str | None = None
     """Format of the scales of A and B, of which each belongs to ``per_scale`` successive k; None: it takes none."""
     per_scale: int = 0
+
+    @property
+    def standing(self) -> Standing:
+        """By the strongest piece of evidence; a row without any is a user's."""
+        kinds = {each.kind for each in self.evidence}
+        return next((told for kind, told in _STANDING.items() if kind in kinds), "a user's")
 
     def __post_init__(self) -> None:
         for name in ("a", "b", "output"):

@@ -77,6 +77,11 @@ _CDNA_FLUSH = Evidence(
 )
 _GA100 = Evidence("specification", "the A30 is a part of the A100's chip (GA100); no vectors of its own")
 _PTX = Evidence("specification", "PTX ISA: integer mma is exact, 32-bit accumulation wraps")
+_SM89_LIKE = Evidence(
+    "hardware vectors",
+    "NVIDIA Ada generation (same architecture), of the same collection: F. A. Khattak and M. Mikaitis, "
+    "north-numerical-computing/MATLAB-tensor-core (BSD-2-Clause)",
+)
 _SM90_LIKE = Evidence(
     "hardware vectors",
     "NVIDIA H200 (same architecture), mma.sync and wgmma on adversarial inputs, 2026-11-20",
@@ -183,13 +188,14 @@ def _wide(name: str, *evidence: Evidence) -> tuple[Instruction, ...]:
 
 
 def _hopper(*vectors: Evidence) -> tuple[Instruction, ...]:
+    own = _H200 if _H200 in vectors else _SM90_LIKE
     return (
         *_hopper_mma(*vectors),
-        *_emulated_fp8(*vectors, _SM90_LIKE),
-        *_double_row(_H200 if _H200 in vectors else _SM90_LIKE),
+        *_emulated_fp8(own),  # the published sets of FP8 went through wgmma
+        *_double_row(own),
         *_integer_rows("mma", 32),
-        *_wide("wgmma", _H200),
-        *_native_fp8("wgmma", 32, _HOPPER, *vectors, *(() if _H200 in vectors else (_SM90_LIKE,))),
+        *_wide("wgmma", own),
+        *_native_fp8("wgmma", 32, _HOPPER, own, _KM),
     )
 
 
@@ -232,6 +238,9 @@ def _scaled(m: int, n: int) -> tuple[Instruction, ...]:
 
 # With F = 13 no product of 8-bit numbers reaches below the cut at this floor, or at Hopper's: it cannot matter.
 _ADA_FP8 = _native_fp8("mma", 16, _AMPERE, _KM, _SPLIT)
+_L40S_FP8 = tuple(  # of an L40S no binary16 outputs of FP8 were published
+    replace(row, evidence=(_SM89_LIKE, _SPLIT)) if row.output == "binary16" and row.a == row.b else row for row in _ADA_FP8
+)  # fmt: skip
 
 
 # AMD.  A row is named "mma", as v_mfma is the units' one instruction; a second row of the same formats has its own name.
@@ -341,7 +350,7 @@ CATALOGUE: dict[str, Unit] = {
         ),
         Unit(
             "L40S", "NVIDIA L40S", "Ada Lovelace", "8.9",
-            (*_ampere(_KM), *_ADA_FP8, *_double_row(_MMASIM)),
+            (*_ampere(_KM), *_L40S_FP8, *_double_row(_MMASIM)),
         ),
         Unit("H100", "NVIDIA H100", "Hopper", "9.0", _hopper(_KM)),
         Unit("H200", "NVIDIA H200", "Hopper", "9.0", _hopper(_H200, _KM)),

@@ -11,6 +11,7 @@ from tcu.probes.experiments.references import (
     dropped_carry,
     normalised_after_each,
     one_after_another,
+    rounded_once,
     wrapped_carry,
 )
 from tcu.probes.target import Target
@@ -76,8 +77,8 @@ def _normalisation(base: AlignedSum, target: Target) -> list[Hypothesis]:
 def _addition_dots(base: AlignedSum, target: Target) -> Iterator[Dot]:
     sum_that_grows = growing(base, target)
     if sum_that_grows is not None:
-        c, small, places = sum_that_grows
-        yield from dots(target, [small] * len(places), c, places)
+        c, products, places = sum_that_grows
+        yield from dots(target, products, c, places)
 
 
 def _subtraction_dots(base: AlignedSum, target: Target) -> Iterator[Dot]:
@@ -132,6 +133,9 @@ def _monotonicity(base: AlignedSum, target: Target) -> list[Hypothesis]:
     return [
         Hypothesis("not monotonic", base, False, "Raising c from just below 1 to 1 lowers the sum."),
         Hypothesis("monotonic", one_after_another, True, "Raising an addend never lowers the sum."),
+        Hypothesis(
+            "rounded once", rounded_once(base.rounding), True, "Raising an addend never lowers the sum."
+        ),
     ]
 
 
@@ -139,9 +143,9 @@ def _monotonicity_dots(base: AlignedSum, target: Target) -> Iterator[Dot]:
     """Small addends and c just below 1, then c = 1: the second sum must not be smaller (paper 003)."""
     sum_that_grows = growing(base, target)
     if sum_that_grows is not None:
-        c, small, places = sum_that_grows
-        yield from dots(target, [small] * len(places), c, places)
-        yield from dots(target, [small] * len(places), 1.0, places)
+        c, products, places = sum_that_grows
+        yield from dots(target, products, c, places)
+        yield from dots(target, products, 1.0, places)
 
 
 ACCUMULATOR_EXPERIMENTS: tuple[Experiment, ...] = (

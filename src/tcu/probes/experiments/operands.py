@@ -19,14 +19,17 @@ __all__ = ["cut_count", "dots", "factors", "first_block", "first_cut", "growing"
 
 
 def factors(product: float, target: Target) -> tuple[float, float] | None:
-    """Two factors of a signed power of two, normal numbers of the input format."""
+    """Two factors of a signed product, normal numbers of the input format; the second is a power of two."""
     x = target.input
-    exponent = round(math.log2(abs(product)))
+    mantissa, exponent = math.frexp(abs(product))
+    if not math.ldexp(mantissa, x.precision).is_integer():
+        return None
+    exponent -= 1
     first = min(max(exponent // 2, x.emin), x.emax)
     second = exponent - first
     if not x.emin <= second <= x.emax:
         return None
-    return math.copysign(2.0**first, product), 2.0**second
+    return math.copysign(math.ldexp(2 * mantissa, first), product), 2.0**second
 
 
 def dots(
@@ -36,7 +39,7 @@ def dots(
     at: Sequence[int] | None = None,
     scales: Sequence[int] = (0, 4, 8, 12, 16),
 ) -> Iterator[Dot]:
-    """The products of signed powers of two, at the given k; nothing where the formats cannot hold them.
+    """The products, small multiples of powers of two, at the given k; nothing where the formats cannot hold them.
 
     All may be multiplied by one power of two, since 8-bit formats hold few small numbers.
     """
@@ -78,13 +81,19 @@ def cut_count(base: AlignedSum, target: Target) -> int:
     return min(max(4, 1 << max(hidden, 0)), len(first_block(base, target)))
 
 
-def growing(base: AlignedSum, target: Target) -> tuple[float, float, list[int]] | None:
-    """c just below 1, an addend at the last bit kept beside it, and as many places as show in the result.
+def growing(base: AlignedSum, target: Target) -> tuple[float, list[float], list[int]] | None:
+    """c just below 1, products at the last bit kept beside it, as many as show in the result, and their places.
 
-    On the V100 these are the paper's 1 - 2^-24 and four times 2^-24.
+    On the V100 these are the paper's 1 - 2^-24 and four times 2^-24.  Where the block has fewer places than that, the
+    first product is a multiple of the others: 3u, u, u, u with u = 2^-25 for TF32 on the A100.
     """
     kept = min(base.fraction_bits, target.output.fraction_bits)
     reach, show = 2 ** (base.fraction_bits - kept), 2 ** (base.fraction_bits + 1 - kept)
     places = first_block(base, target)
     count = max(reach + show, min(4, len(places)))
-    return (1 - 2.0 ** -(kept + 1), first_cut(base), places[:count]) if count <= len(places) else None
+    first = max(1, count - len(places) + 1)
+    if first // 2 * 2 >= show:  # beside 1, what is kept of the first product would show, too
+        return None
+    small = first_cut(base)
+    c = 1 - 2.0 ** -(kept + 1)
+    return c, [first * small, *[small] * (min(count, len(places)) - 1)], places[:count]

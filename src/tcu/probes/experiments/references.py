@@ -16,8 +16,10 @@ __all__ = [
     "chain",
     "dropped_carry",
     "exact_once",
+    "flushed_products",
     "normalised_after_each",
     "one_after_another",
+    "rounded_once",
     "rounded_products",
     "wrapped_carry",
 ]
@@ -42,9 +44,16 @@ def _cut(term: Fraction, unit: Fraction) -> Fraction:
     return math.trunc(term / unit) * unit
 
 
-def exact_once(target: Target, dot: Dot) -> int:
-    """The exact sum, rounded once to nearest."""
-    return encode(Number.of(sum(_terms(target, dot), Fraction(0))), target.output)
+def rounded_once(rounding: Rounding) -> Reference:
+    """The exact sum, rounded once."""
+
+    def predict(target: Target, dot: Dot) -> int:
+        return encode(Number.of(sum(_terms(target, dot), Fraction(0))), target.output, rounding)
+
+    return predict
+
+
+exact_once = rounded_once("RNE")
 
 
 def one_after_another(target: Target, dot: Dot) -> int:
@@ -67,6 +76,18 @@ def rounded_products(base: AlignedSum) -> Reference:
             number = decode(encode(Number.of(product), target.input), target.input)
             if number.kind == "finite":
                 total += number.value
+        return encode(Number.of(total), target.output, base.rounding)
+
+    return predict
+
+
+def flushed_products(base: AlignedSum) -> Reference:
+    """Products below the smallest normal number of the output count as zero."""
+
+    def predict(target: Target, dot: Dot) -> int:
+        c, *products = _terms(target, dot)
+        smallest = Fraction(2) ** target.output.emin
+        total = c + sum((product for product in products if abs(product) >= smallest), Fraction(0))
         return encode(Number.of(total), target.output, base.rounding)
 
     return predict

@@ -12,8 +12,20 @@ from tcu.probes.experiments.experiment import (
     Hypothesis,
     parameter_hypotheses,
 )
-from tcu.probes.experiments.operands import cut_count, dots, first_block, first_cut, result_bits
-from tcu.probes.experiments.references import exact_once, one_after_another, rounded_products
+from tcu.probes.experiments.operands import (
+    cut_count,
+    dots,
+    factors,
+    first_block,
+    first_cut,
+    result_bits,
+)
+from tcu.probes.experiments.references import (
+    exact_once,
+    flushed_products,
+    one_after_another,
+    rounded_products,
+)
 from tcu.probes.target import Target
 from tcu.units.arithmetic import AlignedSum
 
@@ -65,6 +77,57 @@ def _subnormal_result_dots(base: AlignedSum, target: Target) -> Iterator[Dot]:
     smallest = target.output.min_normal
     yield from dots(target, [smallest / 2], scales=[0])
     yield from dots(target, [smallest], -smallest / 2, scales=[0])
+
+
+def _subnormal_products(base: AlignedSum, target: Target) -> list[Hypothesis]:
+    whole = "Products with subnormal factors, and products that are subnormal themselves, are used whole."
+    found = [
+        Hypothesis("whole", replace(base, flush_inputs=False), True, whole),
+        Hypothesis("factors flushed", replace(base, flush_inputs=True), False, "Subnormal factors count as zero."),
+    ]  # fmt: skip
+    if 2 * target.input.quantum_exponent < target.output.emin:  # products of binary16 are normal in binary32
+        flushed = flushed_products(base)
+        found.append(Hypothesis("products flushed", flushed, False, "Subnormal products count as zero."))
+    return found
+
+
+def _subnormal_product_dots(base: AlignedSum, target: Target) -> Iterator[Dot]:
+    x, z = target.input, target.output
+    least = x.min_subnormal
+    most = x.min_normal - least  # all fraction bits are set
+    for factor in (1.0, most, least, 2.0 ** min(x.emax, 20)):
+        yield Dot((most, least), (factor, factor))
+    # Normal factors of a product that the output holds as a subnormal number.
+    yield from dots(target, [z.min_normal / 4, z.min_normal / 2], scales=[0])
+
+
+def _subnormal_beside_two(base: AlignedSum, target: Target) -> list[Hypothesis]:
+    own = "A subnormal product beside 2 is cut as the unit cuts: subnormal numbers are its own work."
+    return [
+        Hypothesis("cut", replace(base, flush_inputs=False), True, own),
+        Hypothesis("rounded to nearest", exact_once, False, "It is rounded to nearest, as CUDA cores round."),
+        Hypothesis("flushed", replace(base, flush_inputs=True), False, "Subnormal factors count as zero."),
+    ]
+
+
+def _beside_two_dots(base: AlignedSum, target: Target) -> Iterator[Dot]:
+    """2 beside three quarters of its last bit, and beside one: both products with a subnormal factor (paper 003)."""
+    x = target.input
+    places = first_block(base, target)[:2]
+    if len(places) < 2:
+        return
+    quarter = -result_bits(base, target) - 1  # of the last bit of 2, as an exponent
+    for multiple in (3, 4):
+        for scale in range(32):
+            large = factors(2.0 ** (1 + scale), target)
+            exponent = quarter + scale - x.quantum_exponent
+            if large is None or not x.emin <= exponent <= x.emax or multiple >= 2**x.fraction_bits:
+                continue
+            a, b = [0.0] * (max(places) + 1), [0.0] * (max(places) + 1)
+            a[places[0]], b[places[0]] = 2.0**exponent, multiple * x.min_subnormal
+            a[places[1]], b[places[1]] = large
+            yield Dot(tuple(a), tuple(b))
+            break
 
 
 # Accuracy
@@ -156,6 +219,14 @@ ROUNDING_EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         "subnormal results", _SUPPORT, "Do normal inputs give subnormal results?",
         _subnormal_results, _subnormal_result_dots, search=False,
+    ),
+    Experiment(
+        "subnormal products", _SUPPORT, "Are products of subnormal factors, and subnormal products, used whole?",
+        _subnormal_products, _subnormal_product_dots, search=False,
+    ),
+    Experiment(
+        "subnormal beside 2", _SUPPORT, "Is a subnormal product beside 2 cut, as the unit cuts?",
+        _subnormal_beside_two, _beside_two_dots, search=False,
     ),
     Experiment(
         "exact products", _ACCURACY, "Are the products held exactly until they are added?",
