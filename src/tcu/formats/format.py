@@ -37,6 +37,9 @@ class Format:
     has_infinity: bool = True
     signed: bool = True
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     @property
     def is_float(self) -> bool:
         return self.kind == "float"
@@ -112,7 +115,7 @@ class Format:
         """u = 2^-p: the largest relative error of rounding to nearest."""
         return 2.0**-self.precision
 
-    @property
+    @cached_property
     def code_dtype(self) -> np.dtype[Any]:
         """Unsigned integers of the storage width (32 bits for TF32)."""
         return np.dtype(f"u{self.dtype.itemsize}")
