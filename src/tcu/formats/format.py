@@ -43,6 +43,9 @@ class Format:
     storage_shift: int = 0
     """Bits by which a code sits above the low end of its storage word (13 for TF32)."""
 
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     @property
     def is_float(self) -> bool:
         return self.kind == "float"
@@ -137,7 +140,7 @@ class Format:
         """u = 2^-p: the largest relative error of rounding to nearest."""
         return 2.0**-self.precision
 
-    @property
+    @cached_property
     def code_dtype(self) -> np.dtype[Any]:
         """Unsigned integers of the storage width (32 bits for TF32)."""
         return np.dtype(f"u{self.dtype.itemsize}")

@@ -288,6 +288,51 @@ def _build_fma_groups(fingerprint):
 fma_groups = _build_fma_groups(_FINGERPRINT)
 
 
+@numba.njit(nogil=True, inline="always")
+def _add_halves(numbers, count, half, sums):
+    """The sums, ``count`` of them, of each ``half`` numbers and the next as many: short loops are spelled out, or they stay scalar."""
+    if half == 1:
+        for i in range(count):
+            sums[i] = numbers[2 * i] + numbers[2 * i + 1]
+    elif half == 2:
+        for i in range(count // 2):
+            sums[2 * i] = numbers[4 * i] + numbers[4 * i + 2]
+            sums[2 * i + 1] = numbers[4 * i + 1] + numbers[4 * i + 3]
+    else:
+        for at in range(0, count, half):
+            left, right = numbers[2 * at : 2 * at + half], numbers[2 * at + half : 2 * (at + half)]
+            out = sums[at : at + half]
+            for i in range(half):
+                out[i] = left[i] + right[i]
+
+
+@_compiled
+def add_chunks(numbers, length, inner, widths, sums):
+    """sums[g] = the chunk g of ``length`` times ``inner`` numbers: added in order, then by trees of neighbours.
+
+    numbers: float32 or float64, added in binary64; widths: powers of two, whose product is ``inner``.
+    """
+    totals, others = np.empty(inner), np.empty(inner)
+    for g in range(sums.size):
+        at = g * length * inner
+        row = numbers[at : at + inner]
+        for i in range(inner):
+            totals[i] = row[i]
+        for r in range(1, length):
+            row = numbers[at + r * inner : at + (r + 1) * inner]
+            for i in range(inner):
+                totals[i] += row[i]
+        left = inner
+        for width in widths:
+            half = width // 2
+            while half:
+                left //= 2
+                _add_halves(totals, left, half, others)
+                totals, others = others, totals
+                half //= 2
+        sums[g] = totals[0]
+
+
 @_compiled
 def gather_tiles(numbers, order, tiles, together, out):
     """Lay ``tiles`` groups of numbers out as operands: out[b, i, s · dots + d].
