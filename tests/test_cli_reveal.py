@@ -128,7 +128,7 @@ def test_a_refusal_shows_where_the_plan_is_wrong(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("reveal", "mine.py:turned", "--n", "3"), "what does mine.py:turned compute? Say --kind sum, dot or matmul"),
+        (("reveal", "mine.py:turned", "--n", "3"), "what does mine.py:turned compute? Say --kind sum, dot, matmul or cumsum"),
         (("reveal", "sum", "--n", "3"), "TARGET sum: write numpy.sum, FILE.py:NAME or PACKAGE.MODULE:NAME"),
         (("reveal", "numpy.summ", "--n", "3"), "unknown function of numpy 'summ'"),
         (("reveal", "none.py:f", "--n", "3"), "there is no file none.py"),

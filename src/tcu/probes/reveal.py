@@ -226,6 +226,7 @@ class _Search:
         self.box, self.rng, self.outputs, self.progress = box, rng, outputs, progress
         self.refuted: _Compared | None = None
         self.wrong_plans: list[Plan] = []
+        self.shape: Shape | None = None
         self.closest: TreeStep | None = None
         self.reproduced: Revealed | None = None
         self.why = "no arithmetic of the family at the tree's nodes agrees on every bit"
@@ -359,6 +360,9 @@ class _Search:
         else:
             masks = masks_for(box)
             shape = None if masks is None else find_shape(masks, in_full=in_full)
+        if in_full and shape == self.shape:  # every tree of which was tried
+            return
+        self.shape = shape
         self.progress("the arithmetic at the nodes")
         evidence = self.evidence = Evidence(box, self.rng)
         yield from exact_candidates(evidence) if shape is None else candidates(evidence, shape)
