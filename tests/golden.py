@@ -59,7 +59,7 @@ Shape = tuple[int, ...]
 Row = dict[str, Any]
 
 FORMATS = ("binary16", "bfloat16", "binary32", "binary64")
-UNITS = ("V100", "T4", "A100", "Ada", "B200")
+UNITS = ("V100", "T4", "A100", "Ada", "B200", "RTX-Blackwell", "MI100", "MI250", "MI300")
 """With H100, one of each arithmetic of sums."""
 PERIOD = 1_000_003
 """After so many numbers a long array repeats itself: a prime, so that no two blocks see the same."""

@@ -43,5 +43,6 @@ def instruction_document(row: Instruction) -> dict[str, Any]:
     """One instruction: formats by name, and the rules of its arithmetic."""
     return {
         "name": row.name, "x": row.a, "y": row.b, "output": row.output, "k": row.k,
-        "kind": type(row.arithmetic).__name__, "rules": asdict(row.arithmetic),
+        "kind": type(row.arithmetic).__name__, "rules": asdict(row.arithmetic), "scale": row.scale,
+        "perScale": row.per_scale,
     }  # fmt: skip

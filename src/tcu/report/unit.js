@@ -154,7 +154,12 @@ const TcuUnit = (() => {
         : lowest + x.fractionBits + y.fractionBits;
       terms.push({ name, negative: p.negative !== q.negative, significand, lowest, exponent });
     }
-    const exponents = terms.filter((t) => t.significand !== 0n).map((t) => t.exponent);
+    return alignedTerms(terms, rules, f);
+  }
+
+  function alignedTerms(terms, rules, f) {
+    const nothing = { terms: [], common: null, unit: null, total: 0n };
+    const exponents = terms.filter((t) => t.significand !== 0n || t.cancelled).map((t) => t.exponent);
     if (exponents.length === 0) {
       return { ...nothing, terms, result: round(zero(terms.every((t) => t.negative)), rules, f) };
     }
@@ -184,20 +189,178 @@ const TcuUnit = (() => {
   }
 
   // One instruction with an aligned sum: its blocks and its result
-  function alignedBlocks(a, b, c, row) {
+  function alignedBlocks(a, b, c, row, scales) {
     const { rules, x, y, output } = row;
+    const number = (code, f, own, k) => {
+      const n = input(code, f, rules);
+      if (!row.scale) return n;
+      const by = decode(own[Math.floor(k / row.perScale)], row.scale);
+      return by.kind === "nan" ? by : { ...n, exponent: n.exponent + by.exponent };
+    };
     const order = rules.order ?? a.map((_, k) => k);
     const blocks = [];
     let accumulator = rules.late_c ? 0n : c;
     for (let start = 0; start < order.length; start += rules.block) {
       const pairs = order
         .slice(start, start + rules.block)
-        .map((k) => [input(a[k], x, rules), input(b[k], y, rules), `k=${k}`]);
+        .map((k) => [number(a[k], x, scales[0], k), number(b[k], y, scales[1], k), `k=${k}`]);
       blocks.push({ addend: accumulator, ...blockSum(pairs, accumulator, x, y, rules, output) });
       accumulator = blocks[blocks.length - 1].result;
     }
     const result = rules.late_c ? lateAddition(accumulator, c, rules, output) : accumulator;
     return { blocks, result };
+  }
+
+  // Sums of groups of products, aligned by their scales alone
+
+  function groupedBlocks(a, b, c, row, scales) {
+    const { rules, x, y, output } = row;
+    const blocks = [];
+    for (let start = 0; start < a.length; start += rules.block) {
+      const addend = decode(c, output);
+      const terms = [{ name: "c", negative: addend.negative, significand: addend.significand,
+        lowest: addend.exponent, exponent: addend.exponent + output.fractionBits }];
+      const specials = [addend];
+      for (let at = start; at < Math.min(start + rules.block, a.length); at += rules.group) {
+        const last = Math.min(at + rules.group, a.length);
+        const [p, q] = scales.map((own) => decode(own[Math.floor(at / row.perScale)], row.scale));
+        if (p.kind === "nan" || q.kind === "nan") {
+          specials.push({ ...zero(), kind: "nan" });
+          continue;
+        }
+        const products = [];
+        for (let k = at; k < last; k += 1) products.push(multiply(decode(a[k], x), decode(b[k], y)));
+        const total = multiply(multiply(products.reduce(add), { ...p, negative: false }), { ...q, negative: false });
+        const present = products.some((n) => n.significand !== 0n) && p.significand * q.significand !== 0n;
+        terms.push({ name: `k=${at}..${last - 1}`, negative: total.significand !== 0n && total.negative,
+          significand: total.significand, lowest: total.exponent,
+          exponent: p.exponent + q.exponent + 2 * row.scale.fractionBits, cancelled: present && total.significand === 0n });
+      }
+      const plain = { fraction_bits: rules.fraction_bits, exponent_floor: rules.exponent_floor, rounding: "RZ",
+        carry_bits: null, nan_rule: "nvidia" };
+      const code = special(specials, specials, plain, output);
+      const nothing = { terms: [], common: null, unit: null, total: 0n, result: code };
+      blocks.push({ addend: c, ...(code === null ? alignedTerms(terms, plain, output) : nothing) });
+      c = blocks[blocks.length - 1].result;
+    }
+    return { blocks, result: c };
+  }
+
+  // Exact blocks, flushed trees and late sums: steps {name, exact, result}, or {name, exact, kept} where the unit holds more
+
+  const whole = (n) => (n.negative ? -n.significand : n.significand);
+  const finite = (value, exponent) =>
+    ({ kind: "finite", negative: value < 0n, significand: value < 0n ? -value : value, exponent });
+
+  function floorTo(n, place) {
+    return n.exponent >= place ? n : finite(whole(n) >> BigInt(place - n.exponent), place);
+  }
+
+  function towardZero(n, place) {
+    return n.exponent >= place ? n : { ...n, significand: n.significand >> BigInt(place - n.exponent), exponent: place };
+  }
+
+  const listed = (names, first) =>
+    names.length < 3 ? names.join(" + ") : `products ${first} to ${first + names.length - 1}`;
+
+  function sumSteps(a, b, c, row, first, start) {
+    const { rules, x, y, output } = row;
+    const steps = [];
+    const size = rules.block ?? rules.group;
+    for (let at = 0; at < a.length; at += size) {
+      const ks = a.slice(at, at + size).map((_, k) => at + k);
+      const names = ks.map((k) => `a${first + k}·b${first + k}`);
+      const part = { row, steps, names, start, label: listed(names, first + at) };
+      if (row.kind === "FlushedTree") {
+        const read = (code, f) => {
+          const n = decode(code, f);
+          return n.kind === "finite" && n.significand < power(f.fractionBits) ? zero() : n;
+        };
+        c = tree(ks.map((k) => multiply(read(a[k], x), read(b[k], y))), read(c, output), part);
+      } else {
+        const products = ks.map((k) => multiply(decode(a[k], x), decode(b[k], y)));
+        c = row.kind === "ExactBlock" ? exactBlock(products, c, part) : lateSum(products, c, part);
+      }
+      start = "sum";
+    }
+    return { steps, result: c };
+  }
+
+  const NVIDIA = { nan_rule: "nvidia" };
+
+  function exactBlock(products, c, { row, steps, start, label }) {
+    const terms = [decode(c, row.output), ...products];
+    const code = special(terms, terms, NVIDIA, row.output);
+    const exact = code === null ? terms.reduce(add) : null;
+    const result = code ?? encode(exact, row.output);
+    steps.push({ name: `${start} + ${label}`, exact, result });
+    return result;
+  }
+
+  function tree(products, c, { row, steps, names, start }) {
+    const f = row.output;
+    const step = (name, exact) => {
+      let code = exact.kind === "nan" ? nanCode(f) : encode(exact, f);
+      if ((code & (signCode(f) - one)) < power(f.fractionBits)) code &= signCode(f);
+      steps.push({ name, exact: exact.kind === "finite" ? exact : null, result: code });
+      return decode(code, f);
+    };
+    const sum = (p, q) => {
+      const infinite = [p, q].filter((n) => n.kind === "inf");
+      if (p.kind === "nan" || q.kind === "nan") return { ...zero(), kind: "nan" };
+      if (infinite.length === 2 && p.negative !== q.negative) return { ...zero(), kind: "nan" };
+      if (infinite.length) return infinite[0];
+      const total = add(p, q);
+      const zeros = p.significand === 0n && q.significand === 0n;
+      return total.significand === 0n ? zero(zeros && p.negative && q.negative) : total;
+    };
+    let sums = products.map((n, k) => [names[k], step(names[k], n)]);
+    while (sums.length > 1) {
+      const next = [];
+      for (let k = 0; k + 1 < sums.length; k += 2) {
+        const [[p, left], [q, right]] = [sums[k], sums[k + 1]];
+        next.push([`(${p} + ${q})`, step(`${p} + ${q}`, sum(left, right))]);
+      }
+      if (sums.length % 2) next.push(sums[sums.length - 1]);
+      sums = next;
+    }
+    step(`${start} + ${sums[0][0]}`, sum(c, sums[0][1]));
+    return steps[steps.length - 1].result;
+  }
+
+  function lateSum(products, c, { row, steps, start, label }) {
+    const { rules, x, y, output } = row;
+    const addend = decode(c, output);
+    const top = (n) => bitLength(n.significand) - 1 + n.exponent;
+    products = products.map((n) => (n.kind === "finite" && n.significand && top(n) >= 128 ? { ...n, kind: "inf" } : n));
+    const code = special([...products, addend], [], NVIDIA, output);
+    if (code !== null) {
+      steps.push({ name: `${start} + ${label}`, exact: null, result: code });
+      return code;
+    }
+    const kept = rules.fraction_bits;
+    const exponent = (n) => n.exponent + x.fractionBits + y.fractionBits;
+    const sums = [];
+    let exact = zero();
+    for (let group = 0; group < rules.groups; group += 1) {
+      const members = products.filter((n, k) => k % rules.groups === group && n.significand !== 0n);
+      if (members.length === 0) continue;
+      const own = Math.max(...members.map(exponent));
+      sums.push([own, members.map((n) => towardZero(n, own - kept)).reduce(add)]);
+      exact = add(exact, members.reduce(add));
+    }
+    const largest = sums.length ? Math.max(...sums.map(([own]) => own)) : null;
+    const cut = sums.reduce((total, [, n]) => add(total, floorTo(n, largest - kept)), zero());
+    steps.push({ name: label, exact, kept: cut });
+    const mine = Math.max(addend.exponent + output.fractionBits, emin(output));
+    const common = largest === null ? mine : Math.max(largest, mine);
+    const dropped = rules.drops_small_c && mine < common - kept - 1;
+    let total = add(floorTo(cut, common - rules.late_bits - 1), dropped ? zero() : floorTo(addend, common - kept));
+    if (total.significand !== 0n) total = floorTo(total, Math.max(top(total), emin(output)) - rules.late_bits);
+    steps.push({ name: `${start} + products`, exact: add(cut, addend), kept: total });
+    const result = encode(total.significand === 0n ? zero() : total, output);
+    steps.push({ name: "rounded", exact: total, result });
+    return result;
   }
 
   // Chains
@@ -282,12 +445,23 @@ const TcuUnit = (() => {
   }
 
   // One element of D = A·B + C with every step; a and b of any length, padded with zeros to whole instructions.
-  function dot(a, b, c, row) {
+  // scales: codes of those of A and of B, which are 1 where they are not given.
+  function dot(a, b, c, row, scales = [[], []]) {
     const steps = [];
     for (let start = 0; start < a.length; start += row.k) {
       const pad = (codes) => Array.from({ length: row.k }, (_, k) => codes[start + k] ?? 0n);
-      if (row.kind === "AlignedSum") {
-        const found = alignedBlocks(pad(a), pad(b), c, row);
+      const own = row.scale && scales.map((codes) => Array.from({ length: row.k / row.perScale },
+        (_, s) => codes[start / row.perScale + s] ?? encode({ ...zero(), significand: one }, row.scale)));
+      if (row.kind === "ExactBlock" || row.kind === "FlushedTree" || row.kind === "LateSum") {
+        const found = sumSteps(pad(a), pad(b), c, row, start, start ? "sum" : "c");
+        steps.push({ start, blocks: [], chain: found.steps, result: found.result });
+        c = found.result;
+      } else if (row.kind === "GroupedSum") {
+        const found = groupedBlocks(pad(a), pad(b), c, row, own);
+        steps.push({ start, ...found });
+        c = found.result;
+      } else if (row.kind === "AlignedSum") {
+        const found = alignedBlocks(pad(a), pad(b), c, row, own ?? [[], []]);
         steps.push({ start, ...found });
         c = found.result;
       } else if (row.kind === "FusedChain") {
@@ -302,10 +476,13 @@ const TcuUnit = (() => {
   }
 
   // The exact sum as a number; null where inf or NaN take part.
-  function exactSum(a, b, c, row) {
+  function exactSum(a, b, c, row, scales = [[], []]) {
     let total = decode(c, row.output);
     for (let k = 0; k < a.length; k += 1) {
-      const product = multiply(decode(a[k], row.x), decode(b[k], row.y));
+      let product = multiply(decode(a[k], row.x), decode(b[k], row.y));
+      for (const code of row.scale ? scales.map((own) => own[Math.floor(k / row.perScale)]) : []) {
+        if (code !== undefined) product = multiply(product, decode(code, row.scale));
+      }
       if (product.kind !== "finite" || total.kind !== "finite") return null;
       total = add(total, product);
     }
