@@ -88,7 +88,10 @@ def test_the_table_of_costs_is_the_registry_s() -> None:
     found = re.findall(r"^\| `(\w+)`.*\| ([\d., ]+) \| ([\d., ]+) \|$", README, re.M)
     shown = {name: constants for name, *constants in found}
     assert shown == {
-        name: [", ".join(f"{getattr(COSTS[row], which):g}" for row in own) for which in ("constant", "everywhere")]
+        name: [
+            ", ".join(f"{getattr(COSTS[row], which):g}" for row in own)
+            for which in ("constant", "everywhere")
+        ]
         for name, own in rows.items()
     }
 

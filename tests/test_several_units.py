@@ -145,7 +145,7 @@ def test_ledgers_of_several_units() -> None:
 
 @pytest.mark.parametrize("units", [0, -1, 1.5, True, "2", 10**61])
 def test_units_are_a_whole_number(units: object) -> None:
-    with pytest.raises(ParameterError, match="units=.*: give how many units run at once, from 1"):
+    with pytest.raises(ParameterError, match=r"units=.*: give how many units run at once, from 1"):
         tcu.Machine(16, units=units)  # type: ignore[arg-type]
 
 
