@@ -271,7 +271,7 @@ COSTS: dict[str, CostedAlgorithm] = {
         CostedAlgorithm(
             "laderman", "dense product, by Laderman's recursion", "Theorem 1", "rows of the square matrices",
             lambda machine, size: strassen_like(machine, *_square(machine, size), "laderman"),
-            *_schemed("laderman"), 9.3, 70.0,
+            *_schemed("laderman"), 9.3, 72.0,
             lambda m: _powers(math.isqrt(m), 3, 8),
         ),
         CostedAlgorithm(
