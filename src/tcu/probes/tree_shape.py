@@ -18,6 +18,8 @@ Indices = npt.NDArray[np.int64]
 
 _CHECKS = 4
 """Questions that a subtree must answer like the one of the same size that was asked in full."""
+_GUESSED = 4
+"""Of so many results, one may have answers that fit no tree."""
 _RUN = 64
 """Neighbours that are all asked."""
 
@@ -42,13 +44,28 @@ def find_shape(masks: Masks, *, in_full: bool = False) -> Shape:
     """The tree of every result; raises NotATree.  ``in_full``: no subtree is taken to be like another."""
     finder = _Finder(masks, in_full)
     n = masks.box.n
-    if isinstance(masks, ScanMasks):
-        roots = []
-        for masks.result in range(n):
-            roots += finder.subtrees(np.arange(masks.result + 1), None)
-    else:
-        roots = finder.subtrees(np.arange(n), None)
+    roots = (
+        _roots_of_results(finder, masks)
+        if isinstance(masks, ScanMasks)
+        else finder.subtrees(np.arange(n), None)
+    )
     return Shape(n, tuple(finder.nodes), tuple(roots), frozenset(finder.exact))
+
+
+def _roots_of_results(finder: _Finder, masks: ScanMasks) -> list[int]:
+    """The tree of every result; of a few whose answers fit none, the result before and one more, to be refuted."""
+    roots: list[int] = []
+    guessed = 0
+    for result in range(masks.box.n):
+        masks.result = result
+        try:
+            roots += finder.subtrees(np.arange(result + 1), None)
+        except NotATree:
+            guessed += 1
+            if guessed > masks.box.n // _GUESSED:
+                raise
+            roots.append(finder.node([roots[-1], result]))
+    return roots
 
 
 class _Finder:
