@@ -514,3 +514,10 @@ def test_bounds_of_what_has_no_error_or_no_bound() -> None:
 
 def test_a_row_of_the_catalogue_is_found_by_its_formats() -> None:
     assert find_instruction("H100", "wgmma", "tf32", "tf32").k == 8
+
+
+def test_the_bound_holds_where_products_of_binary64_round_to_its_smallest_numbers() -> None:
+    x, y = np.full((1, 3), 1.5 * 2.0**-537), np.array([[2.0**-537], [2.0**-537], [0.0]])
+    exact = 3 * Fraction(2) ** -1074
+    found, bound = tcu.matmul(x, y), tcu.matmul_error_bound(x, y)
+    assert 0 < abs(Fraction(float(found[0, 0])) - exact) <= Fraction(float(bound[0, 0]))

@@ -59,7 +59,10 @@ def find_cpu() -> Cpu:
     """The processor at hand."""
     from llvmlite import binding
 
-    found = binding.get_host_cpu_features() if platform.machine().lower() in ("x86_64", "amd64") else {}
+    found: dict[str, bool] = {}
+    if platform.machine().lower() in ("x86_64", "amd64"):
+        with contextlib.suppress(RuntimeError):  # LLVM cannot tell
+            found = binding.get_host_cpu_features()
     return Cpu(_name(), frozenset(feature for feature, there in found.items() if there))
 
 
@@ -80,5 +83,5 @@ def _permit_tiles() -> None:
     if libc.syscall(_ARCH_PRCTL, _ARCH_REQ_XCOMP_PERM, _XFEATURE_XTILEDATA):
         raise CpuError(
             f"the kernel does not permit AMX tiles (arch_prctl: errno {ctypes.get_errno()}): "
-            "use Linux 5.16 or later, outside a sandbox that forbids it, or leave executor out"
+            "use Linux 5.16 or later, outside a sandbox that forbids it, or choose another instruction"
         )

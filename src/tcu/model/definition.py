@@ -92,10 +92,15 @@ class ChainStep(NamedTuple):
     """What it adds up, such as "a0·b0 + c"."""
     products: tuple[int, ...]
     """The k that take part; none where sums are added."""
-    exact: Fraction | None
+    sum: Number | None
     """Before the rounding; None where inf or NaN take part."""
     result: int
     """Code in the output format."""
+
+    @property
+    def exact(self) -> Fraction | None:
+        """The value of the sum."""
+        return None if self.sum is None else self.sum.value
 
 
 _Addend = tuple[Number, ...]
@@ -381,7 +386,7 @@ def dot_chain(
     return steps, total
 
 
-def _chain_sum(addends: Sequence[_Addend], rules: FusedChain, output: Format) -> tuple[int, Fraction | None]:
+def _chain_sum(addends: Sequence[_Addend], rules: FusedChain, output: Format) -> tuple[int, Number | None]:
     """Numbers, and products of two, added exactly and rounded once; the exact sum, None where inf or NaN take part."""
     terms = [addend[0] if len(addend) == 1 else multiply(*addend) for addend in addends]
     signs = {term.negative for term in terms if term.kind == "inf"}
@@ -389,14 +394,18 @@ def _chain_sum(addends: Sequence[_Addend], rules: FusedChain, output: Format) ->
         return _nan([factor for addend in addends for factor in addend], rules, output), None
     if signs:
         return encode(Number("inf", True in signs), output), None
-    total = sum((term.value for term in terms), Fraction(0))
-    number = Number.of(total)
+    lowest = min(term.exponent for term in terms)
+    total = sum(
+        (-term.significand if term.negative else term.significand) << (term.exponent - lowest)
+        for term in terms
+    )
+    number = exact = Number("finite", total < 0, abs(total), lowest)
     if total == 0:
         zeros = {term.negative for term in terms} if all(term.significand == 0 for term in terms) else set()
         number = Number("finite", rules.rounding == "RD" if len(zeros) != 1 else True in zeros)
     elif rules.flush_outputs and _is_tiny(number, rules.rounding, output):
         number = Number("finite", number.negative)
-    return encode(number, output, rules.rounding), total
+    return encode(number, output, rules.rounding), exact
 
 
 def _flushed(number: Number, fmt: Format, flush: bool) -> Number:
@@ -408,7 +417,7 @@ def _is_tiny(number: Number, rounding: Rounding, output: Format) -> bool:
     """Whether it is below the smallest normal number when rounded as if exponents went on."""
     shift = number.significand.bit_length() - output.fraction_bits - 1
     rounded = round_shift(number.significand, shift, rounding, number.negative)
-    return rounded * Fraction(2) ** (number.exponent + shift) < Fraction(2) ** output.emin
+    return rounded.bit_length() - 1 + number.exponent + shift < output.emin
 
 
 def _nan(operands: Sequence[Number], rules: AlignedSum | FusedChain, output: Format) -> int:

@@ -117,7 +117,7 @@ def chain_errors(row: Instruction, length: int) -> tuple[int, float, float]:
     """
     output, rules = get_format(row.output), row.arithmetic
     instructions = -(-length // row.k)
-    half = output.min_subnormal / 2
+    half = output.min_subnormal / 2 or output.min_subnormal  # half of binary64's smallest is no number of it
     if isinstance(rules, ExactBlock):
         return instructions * -(-row.k // rules.block), output.unit_roundoff, half
     if isinstance(rules, FlushedTree):

@@ -275,6 +275,10 @@ _EPYC = Evidence(
 _SDM = Evidence(
     "specification", "Intel, Software Developer's Manual: pseudocode and description of the instruction"
 )
+_TINY = Evidence(
+    "specification",
+    "x86 asks after the rounding whether a result is tiny, as VDPBF16PS shows; no output of AMX at hand decides it",
+)
 _ARM = Evidence(
     "specification",
     "Arm Architecture Reference Manual: BFDotAdd; QEMU's bfdotadd follows it; no outputs of hardware",
@@ -291,10 +295,10 @@ _ARM_CHAINS = {
 def _tile_rows() -> tuple[Instruction, ...]:
     signs = {"ss": ("s8", "s8"), "su": ("s8", "u8"), "us": ("u8", "s8"), "uu": ("u8", "u8")}
     return (
-        Instruction("tdpbf16ps", "bfloat16", "bfloat16", "binary32", (16, 16, 32), _TDPBF16PS, (_XEON, _SDM)),
+        Instruction("tdpbf16ps", "bfloat16", "bfloat16", "binary32", (16, 16, 32), _TDPBF16PS, (_XEON, _SDM, _TINY)),
         Instruction(
             "tdpfp16ps", "binary16", "binary16", "binary32", (16, 16, 32), replace(_TDPBF16PS, flush_inputs=False),
-            (_SDM,),
+            (_SDM, _TINY),
         ),
         *(
             Instruction(f"tdpb{sign}d", a, b, "s32", (16, 16, 64), ExactInteger(), (_SDM,))

@@ -64,7 +64,7 @@ def collect(
     NoGpuError, ExtraMissingError, DriverError:
         No GPU to ask.
     CpuError:
-        The kernel does not permit an instruction of the processor.
+        The processor has no matrix instruction, or the kernel does not permit one.
     DtypeError:
         Nothing fits the choice; the message says what there is.
     """
@@ -119,6 +119,10 @@ def _model(unit: Unit) -> tuple[Machine, list[Instruction], _Compute]:
 
 def _cpu() -> tuple[Machine, list[Instruction], _Compute]:
     at_hand = cpu.find_cpu()
+    if not at_hand.instructions:
+        raise cpu.CpuError(
+            f"{at_hand.name} has neither AMX nor AVX512-BF16 nor AVX512-VNNI: ask another machine, or a model with unit"
+        )
     return Machine("cpu", at_hand.name, "-"), list(at_hand.instructions), _on(cpu.multiply_accumulate)
 
 
