@@ -26,6 +26,7 @@ from random_trees import WIDER, by_definition, random_arithmetic, random_tree, s
 import tcu
 from tcu.errors import DataFileError, DtypeError, ParameterError, ShapeError
 from tcu.formats import format_of, get_format
+from tcu.formats.tensor import tensor_of
 from tcu.model.elements import Elements
 from tcu.model.execute import execute
 from tcu.plan import (
@@ -195,6 +196,32 @@ def test_random_trees(seed: int) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_the_dot_product_of_blas(n: int, dtype: str) -> None:
     reproduced(tcu.reveal(np.dot, n, kind="dot", dtype=dtype, seed=0, outputs=500))
+
+
+@pytest.mark.slow(3)
+@pytest.mark.parametrize("shape", [(8, 8, 33), (16, 16, 100)])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+def test_the_product_of_a_library(dtype: str, shape: tuple[int, int, int]) -> None:
+    """It is reproduced, or refused truthfully: AVX512-BF16, say, flushes subnormal sums, as no tree here does."""
+    function: Any = np.matmul
+    kind: Any = dtype
+    if dtype in ("float16", "bfloat16"):
+        torch = pytest.importorskip("torch", reason="its product is asked")
+        function, kind = torch.matmul, getattr(torch, dtype)
+    found = tcu.reveal(function, kind="matmul", shape=shape, dtype=kind, seed=0, outputs=2000)
+    if found.verdict == "reproduced":
+        assert found.plan is not None
+        return
+    example = found.counterexample
+    assert found.verdict == "outside"
+    assert example is not None
+    assert example.y is not None
+    x, y = (example.x, example.y) if function is np.matmul else (tensor_of(example.x), tensor_of(example.y))
+    assert float(function(x, y)[example.result]) == example.function
+    assert float(found.predict(example.x, example.y)[example.result]) == example.plan
+    assert math.copysign(1, example.function) != math.copysign(1, example.plan) or (
+        example.function != example.plan
+    )
 
 
 def test_fused_products_are_told_from_rounded_ones() -> None:
