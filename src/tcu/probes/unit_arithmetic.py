@@ -126,7 +126,9 @@ class _Way:
             role for role in self.roles if role.kind == "block" and role.carried and role.inputs[0] >= n
         ]
         before = [self.roles[role.inputs[0] - n] for role in blocks]
-        return all(role.kind != "block" or len(role.inputs) - role.carried == self.block for role in before)
+        return all(
+            role.kind != "block" or (len(role.inputs) - role.carried) % self.block == 0 for role in before
+        )
 
     def step(self, row: AlignedSum) -> TreeStep:
         def choose(number: int, _: tuple[int, ...]) -> tuple[TreeOperation, Sequence[int]]:
