@@ -8,7 +8,7 @@ from typing import Any
 from tcu.formats import get_format
 from tcu.probes import probe
 from tcu.study.study import Point, Row, Rows, Shown, Study, Table, Verdict
-from tcu.units import CATALOGUE, get_unit, units_with
+from tcu.units import CATALOGUE, AlignedSum, Unit, get_unit, units_with
 
 __all__ = ["FEATURES", "FORMAT_TABLES"]
 
@@ -175,12 +175,20 @@ _STATED: tuple[tuple[str, str, str, dict[_Mode, Any]], ...] = (
 """Section, statement, experiment, and the answer that it implies for each unit and formats."""
 
 
+def _has_aligned_sums(unit: Unit) -> bool:
+    return any(row.name == "mma" and isinstance(row.arithmetic, AlignedSum) for row in unit.instructions)
+
+
 def _points(quick: bool) -> list[Point]:
-    """Every floating-point instruction of two equal formats; quick: those with mma, the paper's."""
+    """Every instruction by aligned sums or a chain, of two equal formats of 8 bits or more; quick: those with mma, the paper's.
+
+    The experiments' numbers need more exponents than six bits have, and a unit of another family has none of the answers.
+    """
+    units = [unit for unit in map(get_unit, units_with("mma")) if _has_aligned_sums(unit)]
     return [
         {"unit": unit.name, "instruction": row.name, "input": row.a, "output": row.output}
-        for unit in map(get_unit, units_with("mma")) for row in unit.instructions
-        if get_format(row.a).is_float and row.a == row.b and not (quick and (row.name != "mma" or get_format(row.a).bits == 8))
+        for unit in units for row in unit.instructions
+        if get_format(row.a).is_float and row.a == row.b and row.scale is None and get_format(row.a).bits >= 8 and not (quick and (row.name != "mma" or get_format(row.a).bits == 8))
     ]  # fmt: skip
 
 
