@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from tcu.errors import ParameterError
 from tcu.formats.format import format_of, get_format
 from tcu.model import compiled, threads
 from tcu.model.mma import LANES, multiply_accumulate
@@ -49,6 +50,10 @@ def execute(
 
     ``unit`` is needed where the plan has MMAs.  ``progress`` is called with the number of elements just finished.
     """
+    if any(isinstance(step, TreeStep) and step.results > 1 for part in plan.parts for step in part.steps):
+        raise ParameterError(
+            "the plan has several results, as running sums do: tcu.probes.predict gives them"
+        )
     partial = [_run_part(part.start, part.stop, part.steps, elements, unit, progress) for part in plan.parts]
     if not partial:
         return 0.0
