@@ -25,6 +25,8 @@ from random_trees import evaluated, random_tree
 
 import tcu
 from tcu.errors import ParameterError, ShapeError
+from tcu.model.elements import Elements
+from tcu.model.execute import execute
 from tcu.plan import VERSIONS, Additions, ExactAddition, Part, Plan, TreeNode, TreeStep
 from tcu.plan.tree import TreeOperation
 from tcu.probes import Revealed, predict
@@ -238,6 +240,8 @@ def test_a_plan_predicts_and_is_kept(blocks: Revealed, tmp_path: Path) -> None:
         blocks.predict(x[0, 0, :49])
     with pytest.raises(ParameterError, match="the plan takes one array, not 2"):
         blocks.predict(x, x)
+    with pytest.raises(ParameterError, match=r"several results, .*: tcu\.probes\.predict gives them"):
+        execute(loaded, Elements(x[0, 0]))
 
 
 def test_every_result_has_a_bound(blocks: Revealed) -> None:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from tcu.errors import ParameterError
 from tcu.formats.format import format_of, get_format
 from tcu.model import compiled, threads
 from tcu.model.mma import LANES, multiply_accumulate
@@ -74,6 +75,8 @@ class _Part(NamedTuple):
 @lru_cache(maxsize=256)
 def _ready(plan: Plan) -> tuple[tuple[_Part, ...], tuple[_Work, ...], np.dtype[Any]]:
     """What does not depend on the numbers: to find it took a small sum longer than to add up."""
+    if any(isinstance(step, TreeStep) and step.results > 1 for part in plan.parts for step in part.steps):
+        raise ParameterError("the plan has several results, as running sums do: tcu.probes.predict gives them")
     plan = trimmed(plan)
     parts = []
     for part in plan.parts:
