@@ -555,6 +555,7 @@ def test_units_of_an_unknown_unit(refusal):
 # Along axes
 
 
+@pytest.mark.slow(4)
 @pytest.mark.parametrize("order", "CF")
 @pytest.mark.parametrize("axes", [[0], [-1], [2, 0], [0, 1, 2]])
 def test_sums_along_axes_go_into_a_file(answer, run, axes, order):

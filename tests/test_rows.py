@@ -24,7 +24,7 @@ import tcu
 from tcu.errors import DtypeError, ParameterError
 from tcu.formats import format_of, get_format
 from tcu.model.elements import Elements
-from tcu.model.execute import execute
+from tcu.model.execute import execute, run_steps
 from tcu.model.rows import execute_rows
 from tcu.ops import MEAN
 from tcu.plan import VARIANTS, AddStep, make_plan, trimmed
@@ -215,6 +215,17 @@ def test_every_variant_has_a_shorter_plan_with_its_bits(dtype: Any, variant: str
             execute_rows(plan, x[None, :n], unit)[0],
         ):
             assert result == expected or math.isnan(result + expected), f"n = {n}"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [1 << 16, 100_001])
+def test_chunks_are_added_together_as_their_steps_are_one_by_one(dtype: Any, n: int) -> None:
+    x = numbers(3, (n,), dtype)
+    plan = make_plan(n, format_of(np.dtype(dtype)), get_unit("H100"))
+    total: Any = x
+    for step in (*plan.parts[0].steps, *plan.final):
+        total = run_steps(total, (step,), None)
+    assert execute(plan, Elements(x)) == total[0] + 0.0
 
 
 def test_a_shorter_plan_adds_no_padding() -> None:

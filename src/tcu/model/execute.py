@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import groupby
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -141,29 +142,34 @@ _COMPILED = 1 << 16
 def _joined(steps: tuple[Step, ...]) -> tuple[_Work, ...]:
     """Steps, of which those that are quicker together are one."""
     work: list[_Work] = []
-    for step in steps:
-        if not isinstance(step, AddStep) or step.length is None:
-            work.append(step)
+    for name, group in groupby(steps, _format_of_tree):
+        together = list(group)
+        if name is None:
+            work += together
             continue
-        before, dtype = work[-1] if work else None, get_format(step.format).dtype
-        if step.order == "tree" and step.inner == 1 and step.width == step.length:
-            widths: tuple[int, ...] = (step.width,)
-            if isinstance(before, _Chunks) and before.dtype == dtype:
-                widths = (*before.widths, step.width)
-                work.pop()
-                work.append(_Chunks(dtype, before.first, widths))
-            else:
-                work.append(_Chunks(dtype, None, widths))
+        widths = tuple(step.width for step in together if isinstance(step, AddStep))
+        chunks = _Chunks(get_format(name).dtype, None, widths)
+        before = work[-1] if work else None
+        if (
+            isinstance(before, AddStep)
+            and before.order == "sequential"
+            and before.length is not None
+            and (before.format, before.inner) == (name, chunks.inner)
+        ):
+            work[-1] = replace(chunks, first=before)
         else:
-            work.append(step)
-    if len(work) > 1 and isinstance(work[0], AddStep) and isinstance(work[1], _Chunks):
-        first, trees = work[:2]
-        if first.order == "sequential" and (first.format, first.inner) == ("binary64", trees.inner):
-            work[:2] = [_Chunks(trees.dtype, first, trees.widths)]
+            work.append(chunks)
     return tuple(work)
 
 
-def run_steps(given: Any, steps: tuple[_Work, ...], unit: Unit | None) -> npt.NDArray[Any]:
+def _format_of_tree(step: Step) -> str | None:
+    """The format of a tree of neighbours, of a power of two of them; None of all else."""
+    if isinstance(step, AddStep) and step.order == "tree" and step.inner == 1 and step.width == step.length:
+        return step.format
+    return None
+
+
+def run_steps(given: Any, steps: Sequence[_Work], unit: Unit | None) -> npt.NDArray[Any]:
     """``given``: an array, or two where the first step multiplies."""
     numbers = given
     for step in steps:
