@@ -16,6 +16,7 @@ import io
 import json
 import math
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -311,7 +312,9 @@ def test_a_function_is_identified(run, tmp_path):
     kind = document["parameters"].pop("kind")
     row = next(row for row in CATALOGUE["A100"].instructions if row.output == "binary32")
     assert kind == "AlignedSum"
-    assert AlignedSum(**document["parameters"]) == row.arithmetic
+    # No product of binary16 numbers reaches the floor of binary32 results.
+    found = AlignedSum(**document["parameters"])
+    assert replace(found, exponent_floor=None) == replace(row.arithmetic, exponent_floor=None)
     assert document["tried"] >= 20000
     assert (document["different"], document["counterexample"]) == (0, None)
     assert set(document["pinned"][0]) == {"parameters", "conclusion", "candidates", "dots"}
