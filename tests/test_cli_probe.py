@@ -306,6 +306,7 @@ def test_a_function_is_identified(run, tmp_path):
     assert code == 0
     assert list(document) == [
         "target", "identified", "parameters", "pinned", "tried", "different", "counterexample", "conclusion",
+        "asked", "bound", "not_asked",
     ]  # fmt: skip
     assert document["target"] == "mine.py:in_place"
     assert document["identified"] is True
@@ -316,6 +317,10 @@ def test_a_function_is_identified(run, tmp_path):
     found = AlignedSum(**document["parameters"])
     assert replace(found, exponent_floor=None) == replace(row.arithmetic, exponent_floor=None)
     assert document["tried"] >= 20000
+    assert sum(document["asked"].values()) == document["tried"]
+    assert document["asked"]["carries"] == 8 * 128
+    assert document["bound"] == 3 / document["tried"]
+    assert len(document["not_asked"]) == 4
     assert (document["different"], document["counterexample"]) == (0, None)
     assert set(document["pinned"][0]) == {"parameters", "conclusion", "candidates", "dots"}
     assert document["conclusion"] in page("page.html")
