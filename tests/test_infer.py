@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import random
 import sys
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from near_units import HOLES, Box
 
 import tcu
 from tcu.errors import ParameterError
 from tcu.formats import get_format
+from tcu.formats.scalar import ROUNDINGS
 from tcu.probes import Inference, infer, inputs, kinds
 from tcu.probes.infer import interleaved
 from tcu.probes.inputs import DECIDING, adversarial, near_zero, ordinary
@@ -69,7 +72,9 @@ def test_every_arithmetic_of_the_catalogue_is_identified(unit: str, row: Instruc
 
 
 def random_unit(draw: random.Random) -> Instruction:
-    """One member of the family: block 1 to 32, F 8 to 40, four roundings, and all the rest."""
+    """One member of the family: in one of four a chain, else block 1 to 32, F 8 to 40, four roundings, and all the rest."""
+    if draw.random() < 0.25:
+        return random_chain(draw)
     operand = draw.choice(["binary16", "bfloat16", "tf32", "e4m3", "e5m2"])
     narrow = operand in ("binary16", "e4m3", "e5m2") and draw.random() < 0.33
     output = "binary16" if narrow else "binary32"
@@ -88,6 +93,28 @@ def random_unit(draw: random.Random) -> Instruction:
         normalized_products=draw.random() < 0.25,
         flush_inputs=draw.random() < 0.2,
         flush_outputs=draw.random() < 0.2,
+        carry_bits=draw.choice([None, None, None, 1, 2, 3, 4]),
+        signed_zeros=draw.random() < 0.3,
+        nan_rule=draw.choice(["nvidia", "nvidia", "x86", "c first", "arm"]),
+        saturate=draw.random() < 0.2,
+    ), ())  # fmt: skip
+
+
+def random_chain(draw: random.Random) -> Instruction:
+    operand, output = draw.choice(
+        [("binary16", "binary32"), ("bfloat16", "binary32"), ("binary16", "binary16")]
+    )
+    k = draw.choice([4, 8, 16, 32])
+    return Instruction("mma", operand, operand, output, (16, 8, k), FusedChain(
+        order=draw.choice([None, None, tuple(range(k))[::-1], tuple(i ^ 1 for i in range(k))]),
+        rounded_products=draw.random() < 0.3,
+        rounding=draw.choice(ROUNDINGS),
+        group=draw.choice([1, 1, 2]),
+        lanes=draw.choice([1, 1, 2, 4]) if k > 4 else draw.choice([1, 2]),
+        late_c=draw.random() < 0.3,
+        flush_inputs=draw.random() < 0.3,
+        flush_outputs=draw.random() < 0.3,
+        nan_rule=draw.choice(["nvidia", "x86", "arm"]),
     ), ())  # fmt: skip
 
 
@@ -224,7 +251,7 @@ def test_deciding_kinds_hold_what_they_claim(operand: str, k: int) -> None:
     a, b, c = values(inputs.tail_of_a_product(operation, rng, 64, 64))
     assert (np.count_nonzero(a, axis=1) + (c != 0).all(axis=1) == 2).all()
     assert (c != 0).all() == (k == 1)
-    pairs = inputs._just_over_two(operation.input.fraction_bits)
+    pairs = inputs.just_over_two(operation.input.fraction_bits)
     if operand != "binary64":
         assert ((pairs.prod(axis=1) > 2) & (pairs < 2).all(axis=1)).all()
 
@@ -252,8 +279,6 @@ def test_every_kind_of_question_is_asked_however_few_outputs_are_compared(monkey
         return lambda *arguments: asked.append(name) or kind(*arguments)
 
     module = sys.modules["tcu.probes.infer"]
-    own = tuple((spied(kind.__name__, kind), count) for kind, count in DECIDING)
-    monkeypatch.setattr(module, "DECIDING", own)
     monkeypatch.setattr(
         module,
         "makers",
@@ -262,14 +287,16 @@ def test_every_kind_of_question_is_asked_however_few_outputs_are_compared(monkey
     for unit, operand in (("V100", "binary16"), ("A100", "binary64")):
         asked.clear()
         target = as_target(unit, input=operand)
-        assert infer(target, seed=0, outputs=1).identified
-        assert asked == [
-            *kinds.makers(target),
-            *(kind.__name__ for kind, count in DECIDING for _ in range(count)),
-        ]
+        assert infer(target, seed=1, outputs=1).identified
+        found = infer(target, seed=0, outputs=1)
+        assert found.identified
+        expected = {name: kinds.REPEATED.get(name, 1) for name in kinds.makers(target)}
+        assert Counter(asked) == {name: 2 * count for name, count in expected.items()}
+        assert dict(found.asked) == {name: 128 * count for name, count in expected.items()} | {"any": 4096}
+        assert found.bound == 3 / found.tried
     asked.clear()
     assert infer("A100", input="u8", seed=0, outputs=1).identified
-    assert asked == ["adversarial bits", "extremes", "all zeros"]
+    assert Counter(asked) == {"adversarial bits": 1, "extremes": 1, "saturation": 4, "all zeros": 1}
 
 
 # Targets that no member of the family is
@@ -325,19 +352,14 @@ def toward_zero(a, b, c):
 
 
 @np.errstate(all="ignore")
-def c_last(a, b, c):
-    return one_nan(chain(fused=True)(a, b, np.zeros_like(c)) + c)
-
-
-@np.errstate(all="ignore")
 def no_negative_zero(a, b, c):
     return chain(fused=True)(a, b, c) + np.float32(0)
 
 
 def own_nan(a, b, c):
-    """A chain with another NaN than CUDA's."""
+    """A chain with a NaN that no rule has."""
     d = chain(fused=True)(a, b, c)
-    return np.where(np.isnan(d), np.float32(np.nan), d)
+    return np.where(np.isnan(d), np.uint32(0x7FABCDEF).view(np.float32), d)
 
 
 class Noise:
@@ -372,7 +394,7 @@ def nearly(a, b, c):
 
 
 FOREIGN = (
-    kahan, pairwise, exact_pairs, toward_zero, c_last, no_negative_zero, own_nan, Noise(), Counting(), nearly,
+    kahan, pairwise, exact_pairs, no_negative_zero, own_nan, Noise(), Counting(), nearly,
 )  # fmt: skip
 
 
@@ -383,6 +405,25 @@ def test_foreign_targets_are_never_identified(function) -> None:
     assert not found.identified
     assert found.unit is None
     assert found.conclusion.startswith("not identified")
+
+
+@pytest.mark.slow(6)
+@pytest.mark.parametrize("box", HOLES, ids=lambda box: box.name)
+def test_what_is_wrong_in_one_place_alone_is_never_identified(box: Box) -> None:
+    found = infer(box.function, input=box.input, output=box.output, k=box.k, seed=2, outputs=100_000)
+    assert not found.identified, found.conclusion
+
+
+def test_the_boxes_are_sixty() -> None:
+    assert len({box.name for box in HOLES}) == len(HOLES) >= 60
+
+
+@pytest.mark.slow
+def test_a_plain_chain_is_a_chain_whatever_the_seed() -> None:
+    """It was taken for an aligned sum of block 1, F 36, RNE at 14 of 20 seeds."""
+    for seed in range(20):
+        found = infer(chain(fused=False), k=4, seed=seed, outputs=20_000)
+        assert found.arithmetic == FusedChain(), found.conclusion
 
 
 @pytest.mark.slow(1)
@@ -400,6 +441,12 @@ def test_a_counterexample_is_small_and_real(function) -> None:
     assert len(used) <= 4
 
 
+def test_a_chain_toward_zero_is_one() -> None:
+    found = infer(toward_zero, k=16, seed=0, outputs=20_000)
+    assert found.arithmetic == FusedChain(rounding="RZ"), found.conclusion
+    assert "rounding RZ" in found.conclusion
+
+
 def test_another_nan_is_told_by_the_nearest_model_and_ends_the_search() -> None:
     calls = 0
 
@@ -412,7 +459,7 @@ def test_another_nan_is_told_by_the_nearest_model_and_ends_the_search() -> None:
     assert not found.identified
     assert found.arithmetic == FusedChain()
     assert found.counterexample is not None
-    assert (found.counterexample.target, found.counterexample.model) == (0x7FC00000, 0x7FFFFFFF)
+    assert (found.counterexample.target, found.counterexample.model) == (0x7FABCDEF, 0x7FFFFFFF)
     assert len(found.pinned) == 3
     assert calls < 1000
 

@@ -6,6 +6,7 @@ What it computes is the business of test_model.py and test_vectors.py.
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -115,6 +116,19 @@ def test_a_sum_beyond_its_carry_bits_wraps_around() -> None:
         unit = Unit("mine", "-", "-", "-", (row,))
         for n, expected in enumerate(sums, 1):
             assert tcu.mma(a[:, :n], b[:n], unit=unit)[0, 0] == expected
+
+
+def test_a_sum_that_may_wrap_has_no_error_bound() -> None:
+    row = Instruction("mma", "f16", "f16", "f32", (16, 8, 16), AlignedSum(16, 25, "RZ", carry_bits=3), ())
+    x = np.ones((4, 4), np.float16)
+    unit = Unit("mine", "-", "-", "-", (row,))
+    for bound in (lambda: tcu.error_bound(x[0], unit=unit), lambda: tcu.matmul_error_bound(x, x, unit=unit)):
+        with pytest.raises(
+            ParameterError, match="carry_bits=3: a block of 16 may wrap around, so its error has no bound"
+        ):
+            bound()
+    enough = Unit("mine", "-", "-", "-", (replace(row, arithmetic=AlignedSum(16, 25, "RZ", carry_bits=6)),))
+    assert tcu.error_bound(x[0], unit=enough) >= 0
 
 
 def test_integers_saturate_where_the_row_says_so() -> None:

@@ -175,7 +175,7 @@ def test_all_instructions_of_a_gpu_fit_a_small_file(play: Callable[..., None], t
         "13.2",
     )
     vectors.save(tmp_path / "x.npz")
-    assert (tmp_path / "x.npz").stat().st_size < 520_000
+    assert (tmp_path / "x.npz").stat().st_size < 650_000
     result = verify(vectors)
     assert (result.unit.name, result.different, result.others) == ("H200", 0, ())
     assert [one.missing for one in result.replays] == [None] * 34
@@ -250,7 +250,7 @@ def part_of(vectors: Vectors, row: Instruction, kind: str) -> tuple[Any, Any, An
 def test_all_kinds_are_there(h200: Vectors, row: Instruction) -> None:
     entry = next(e for e in h200.entries.values() if e.row is row)
     assert tuple(dict.fromkeys(entry.kinds)) == kinds_of(row)
-    assert len(set(entry.kinds)) == {"binary64": 22, "s32": 3}.get(row.output, 19)
+    assert len(set(entry.kinds)) == (4 if row.output == "s32" else 32)
     if row.output == "s32":
         return
     named = " ".join(entry.kinds)
@@ -485,8 +485,8 @@ REFUSED = [
     (put("extra", lambda _: np.zeros(3)), "holds 'extra', which its text does not list"),
     (put(f"{NAME}/a", lambda a: a.astype(np.uint32)), "/a has dtype uint32, bfloat16 words have uint16"),
     (put(f"{NAME}/d", lambda d: d.view(np.float32)), "/d has dtype float32"),
-    (put(f"{NAME}/b", lambda b: b[:, :8]), "/b has shape (19, 8, 8), the rest of the file asks for (19, 16, 8)"),
-    (put(f"{NAME}/c", lambda c: c[:-1]), "/c has shape (18, 16, 8)"),
+    (put(f"{NAME}/b", lambda b: b[:, :8]), "/b has shape (32, 8, 8), the rest of the file asks for (32, 16, 8)"),
+    (put(f"{NAME}/c", lambda c: c[:-1]), "/c has shape (31, 16, 8)"),
     (put(f"{NAME}/d", lambda d: d[0]), "/d has shape (16, 8), not [T, M, N]"),
     (put(f"{NAME}/d", lambda d: d[:, :0]), "not [T, M, N]"),
 ]  # fmt: skip
@@ -703,8 +703,8 @@ def test_the_recorded_h200_returned_the_models_bits() -> None:
     assert "H200" in machine.name
     assert all(version is not None for version in (machine.driver, machine.cuda, machine.nvrtc))
     assert len(vectors.entries) == len(KERNELS)
-    for entry in vectors.entries.values():  # but for the kinds that have come since
-        assert set(entry.kinds) <= set(kinds_of(entry.row))
+    for entry in vectors.entries.values():
+        assert {*entry.kinds} <= {*kinds_of(entry.row)}  # it was recorded before some kinds were asked
     result = verify(vectors)
     assert result.unit.name == "H200"
     assert {one.entry.name: one.first for one in result.replays if one.different} == {}

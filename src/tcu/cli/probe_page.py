@@ -167,7 +167,14 @@ def inference_grids(known: Inference, fmt: Format, output: Format) -> Iterator[t
     style = "differs" if known.different else "good"
     tried, different = (f"{known.tried:,}", ""), (f"{known.different:,}", style)
     rows = [[("compared", "name"), tried], [("different", "name"), different]]
+    if known.identified:
+        rows.append([("wrong, at most (95 %)", "name"), (f"{known.bound:.1e} of outputs drawn so", "")])
     yield "Differential test", Grid(("outputs", "number"), rows)
+    if known.asked:
+        rows = [[(kind, "name"), (f"{count:,}", "")] for kind, count in known.asked]
+        yield "What it rests on", Grid(("kind of question", "outputs"), rows)
+    if known.not_asked:
+        yield "Not asked", Grid(("",), [[(text, "")] for text in known.not_asked], prose=True)
     if known.counterexample is not None:
         yield "Smallest counterexample", _example_grid(known.counterexample, fmt, output)
 
@@ -265,6 +272,7 @@ def inference_document(known: Inference, fmt: Format, output: Format) -> dict[st
             **{key: _word_document(getattr(example, key), output) for key in ("c", "target", "model")},
         },
         "conclusion": known.conclusion,
+        "asked": dict(known.asked), "bound": known.bound, "not_asked": list(known.not_asked),
     }  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from tcu.units.lookup import find_instruction
 from tcu.units.shapes import product_shape
 
 __all__ = [
-    "input_format", "is_narrow", "mma", "multiply_accumulate", "multiply_in_chunks", "operand", "wide_kernel",
+    "PROPAGATING", "input_format", "is_narrow", "mma", "multiply_accumulate", "multiply_in_chunks", "operand", "wide_kernel",
 ]  # fmt: skip
 
 _SCALES = {"ue8m0": "ue8m0", "e4m3": "ue4m3"}
@@ -28,7 +28,7 @@ _SCALES = {"ue8m0": "ue8m0", "e4m3": "ue4m3"}
 LANES = 8
 _NO_FLOOR = -600
 """Below every exponent that a product of two inputs can have."""
-_PROPAGATING = ("x86", "c first")
+PROPAGATING = ("x86", "c first")
 """Rules by which NaN results come from their operands."""
 _NANS = {"nvidia": 0x7FFFFFFF, "arm": 0x7FC00000, "x86": -0x400000, "c first": -0x400000}
 """Words of binary32 that operations without a NaN operand return, where they are invalid; narrowed, those of binary16."""
@@ -132,7 +132,7 @@ def multiply_accumulate(
     if is_narrow(instruction):
         result = _narrow(a, b, c, batch, instruction, parallel)
         return result.astype(get_format(instruction.output).dtype, copy=False)
-    if isinstance(instruction.arithmetic, AlignedSum) and instruction.arithmetic.nan_rule in _PROPAGATING:
+    if isinstance(instruction.arithmetic, AlignedSum) and instruction.arithmetic.nan_rule in PROPAGATING:
         return _with_payloads(a, b, c, instruction).reshape(shape)
     if isinstance(instruction.arithmetic, AlignedSum | FusedChain):
         return _floating(a, b, c, batch, instruction, parallel).reshape(shape)
@@ -232,6 +232,9 @@ def _with_payloads(
         _quieted(words, get_format(f), output) for words, f in ((a, instruction.a), (b, instruction.b))
     )
     whole = replace(instruction, arithmetic=replace(row, nan_rule="arm"))
+    plain = multiply_accumulate(a, b, c, whole)
+    if not np.isnan(plain).any():
+        return plain
     total = c
     for start in range(0, depth, k):
         order = start + np.array(row.order or range(k))

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tcu.errors import ParameterError
 from tcu.formats.format import Format, get_format
 from tcu.plan.matmul import MatmulPlan
 from tcu.plan.plan import AddStep, FmaStep, MmaStep, Plan, Step, output_length
@@ -137,6 +138,17 @@ def chain_errors(row: Instruction, length: int) -> tuple[int, float, float]:
     return operations, ulps * output.unit_roundoff, absolute
 
 
+def _check_no_wrap(arithmetic: object) -> None:
+    """A block of products below 4 and a c below 2, in units of the common exponent's power of two, must not wrap."""
+    if not isinstance(arithmetic, AlignedSum) or arithmetic.carry_bits is None:
+        return
+    if 4 * arithmetic.block + 2 > 2 ** (1 + arithmetic.carry_bits):
+        raise ParameterError(
+            f"carry_bits={arithmetic.carry_bits}: a block of {arithmetic.block} may wrap around, so its error has no bound; "
+            "choose a unit with more bits for carries, or None"
+        )
+
+
 def product_error_bound(plan: MatmulPlan, row: Instruction, mass: Any, aligned: Any) -> Any:
     """A bound on |sum of products before scales, bias and the last rounding - exact sum|, inf where one may overflow.
 
@@ -153,6 +165,7 @@ def product_error_bound(plan: MatmulPlan, row: Instruction, mass: Any, aligned: 
     mass among them.  A fused multiply-add is a block of one that cuts nothing.
     """
     output, arithmetic = get_format(row.output), row.arithmetic
+    _check_no_wrap(arithmetic)
     if isinstance(arithmetic, ExactInteger):
         return np.where(mass > output.max_finite, math.inf, 0.0)
     length = min(plan.k, plan.chunk)
@@ -264,6 +277,7 @@ def _accumulator(node: TreeNode) -> Format:
 def _rounding(operation: TreeOperation) -> tuple[float, float]:
     """What one addition loses at most: of the magnitudes that it adds, and besides, for each input."""
     if isinstance(operation, Blocks):
+        _check_no_wrap(operation.arithmetic)
         row, output = operation.arithmetic, get_format(operation.output)
         kept = min(output.fraction_bits, row.output_fraction_bits or output.fraction_bits)
         relative = 2.0 ** -(kept + 1 if row.rounding == "RNE" else kept)
@@ -305,6 +319,7 @@ def _mma(step: MmaStep, state: _State, unit: Unit) -> None:
     row = find_instruction(unit, "mma", step.operand, step.operand, step.accumulator)
     output = get_format(row.output)
     arithmetic = row.arithmetic
+    _check_no_wrap(arithmetic)
     if not isinstance(arithmetic, AlignedSum):
         _chain(step, row, operand, state)
         return

@@ -2,28 +2,34 @@
 
 The families of :class:`~tcu.units.arithmetic.AlignedSum` and
 :class:`~tcu.units.arithmetic.FusedChain` are searched in stages, each on
-inputs that only its parameters decide: alignment and rounding together, how K
-falls into blocks, then what happens near zero.  A stage asks every candidate
-for the bits and keeps those that are never wrong.  What is left must then
-answer every kind of question there is, and fresh adversarial inputs; one
-different bit and the target is *not identified*.
+inputs that only its parameters decide.  What a few questions show at once
+comes first: which NaN comes back, the sign of a zero, saturation, bits for
+carries.  Then alignment and rounding together, how K falls into blocks, and
+what happens near zero: a stage asks every candidate for the bits and keeps
+those that are never wrong.  What is left must then answer every kind of
+question there is (:mod:`tcu.probes.kinds`), and fresh adversarial inputs; one
+different bit and the target is *not identified*.  What was asked, and what
+was not, is part of the answer.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, fields, replace
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tcu.errors import ParameterError
+from tcu.formats.array import decode_array
+from tcu.formats.format import get_format
 from tcu.formats.scalar import ROUNDINGS
-from tcu.model.mma import wide_kernel
+from tcu.model.mma import PROPAGATING, wide_kernel
+from tcu.probes.edge_inputs import ties_of_the_smallest
 from tcu.probes.inputs import (
-    DECIDING,
     Question,
     adversarial,
     near_zero,
@@ -33,16 +39,20 @@ from tcu.probes.inputs import (
     tail_of_a_product,
     tail_of_c,
 )
-from tcu.probes.kinds import COLUMNS, ROWS, Maker, makers
+from tcu.probes.kinds import COLUMNS, REPEATED, ROWS, Maker, makers, nan_that_meets
 from tcu.probes.target import Codes, Function, Target, as_target, of_instruction
 from tcu.units.arithmetic import (
+    MAX_CARRY_BITS,
     MAX_FRACTION_BITS,
+    NAN_RULES,
+    SUM_NAN_RULES,
     AlignedSum,
     Arithmetic,
     Evidence,
     ExactInteger,
     FusedChain,
     Instruction,
+    SumNanRule,
     Unit,
 )
 
@@ -55,7 +65,7 @@ _ALIGNMENT: tuple[tuple[Maker, int], ...] = (
     (partial(product_far_below_c, early=True), 3),
 )  # fmt: skip
 _BLOCKS: tuple[tuple[Maker, int], ...] = ((ordinary, 100),)
-_NEAR_ZERO: tuple[tuple[Maker, int], ...] = ((near_zero, 200),)
+_NEAR_ZERO: tuple[tuple[Maker, int], ...] = ((near_zero, 200), (ties_of_the_smallest, 40))
 """The kinds of questions of the three stages, and how many of each."""
 
 
@@ -97,6 +107,15 @@ class Inference:
     different: int
     counterexample: Counterexample | None
     conclusion: str
+    asked: tuple[tuple[str, int], ...] = ()
+    """(kind of question, outputs compared), of the best model."""
+    not_asked: tuple[str, ...] = ()
+    """What an answer could depend on, and no question showed."""
+
+    @property
+    def bound(self) -> float:
+        """At most this share of outputs is wrong, on inputs drawn as the fresh ones were, with 95 % confidence: 3 / tried."""
+        return 1.0 if self.different or not self.tried else min(1.0, 3 / self.tried)
 
 
 def infer(
@@ -156,6 +175,7 @@ class _Search:
     def __init__(self, target: Target, rng: np.random.Generator, progress: Progress) -> None:
         self.target, self.rng, self.progress = target, rng, progress
         self.pinned: list[Pinned] = []
+        self._grown: dict[tuple[int, ...] | None, list[tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]]] = {}
 
     def run(self, outputs: int) -> Inference:
         if not self._repeats_itself():
@@ -165,7 +185,7 @@ class _Search:
         judge = _Judge(self.target)
         candidates: Iterable[Arithmetic]
         if self.target.output.name == "s32":
-            candidates = [ExactInteger()]
+            candidates = [ExactInteger(), ExactInteger(saturate=True)]
         elif self.target.output.name == "binary64":
             candidates = [FusedChain()]
         else:
@@ -186,6 +206,88 @@ class _Search:
             if not np.array_equal(first, turned[::-1, ::-1]):
                 return False
         return True
+
+    # What a few questions show at once
+
+    @cached_property
+    def peculiarities(self) -> dict[str, Any]:
+        """Parameters that every aligned sum of the search has."""
+        self.progress("NaN, zeros and overflow")
+        t, k, z = self.target, self.target.k, self.target.output
+        # Of a late c: the zeros from which the blocks start hide the others, so there both are tried.
+        zero = int(t.dots([[-0.0] * k], [[1.0] * k], [-0.0])[0])
+        most = t.input.max_finite
+        total = z.max_finite + most * most
+        over = int(t.dots([[most]], [[most]], [z.max_finite])[0]) & (z.sign_code - 1)
+        return {
+            "signed_zeros": zero == z.sign_code,
+            "saturate": total >= 2.0 ** (z.emax + 1) and over < z.infinity_code,
+        }
+
+    @cached_property
+    def nan_rules(self) -> dict[bool, SumNanRule]:
+        """Late c or not → the first rule that is never wrong where one product, and c, are NaN or invalid."""
+        asked = [nan_that_meets(self.target, self.rng) for _ in range(4)]
+        answers = [self.target(q.a, q.b, q.c) for q in asked]
+        found: dict[bool, SumNanRule] = {}
+        for rule, late in itertools.product(reversed(SUM_NAN_RULES), (False, True)):
+            row = AlignedSum(64, 25, "RNE", late_c=late, nan_rule=rule)
+            model = of_instruction("model", self._instruction(row))
+            nans = (self._is_nan(answer) for answer in answers)
+            if all(
+                np.array_equal(answer[nan], model(q.a, q.b, q.c)[nan])
+                for q, answer, nan in zip(asked, answers, nans, strict=True)
+            ):
+                found[late] = rule
+        return found
+
+    def _is_nan(self, codes: Codes) -> npt.NDArray[np.bool_]:
+        z = self.target.output
+        return np.asarray((codes & np.array(z.sign_code - 1, codes.dtype)) > z.infinity_code)
+
+    def _carry_bits(self, order: tuple[int, ...] | None, late: bool, normalized: bool) -> int | None:
+        """Bits for carries, by the first sum of equal products (and c, unless it is late) that is far off."""
+        unit = 2.0 if normalized and self._full**2 >= 2 else 1.0
+        for sums, wrong in self._growing(order)[1:] if late else self._growing(order)[:1]:
+            if not wrong.any():
+                continue
+            first = int(wrong.argmax())
+            before = sums[first - 1] if first else self._full
+            for bits in range(1, MAX_CARRY_BITS + 1):
+                if before < 2.0 ** (1 + bits) * unit <= sums[first]:
+                    return bits
+        return None
+
+    @property
+    def _full(self) -> float:
+        return 2 - 2.0**-self.target.input.fraction_bits
+
+    def _growing(self, order: tuple[int, ...] | None) -> list[tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]]:
+        """Sums of 1 to k products just below 4, and which of them the target has wrong.
+
+        The first ones of the order with c just below 2; the last ones, behind a first one just below 2, which is to
+        later blocks what c is to the first, where c is late; the first ones alone.
+        """
+        if order not in self._grown:
+            t, k, full = self.target, self.target.k, self._full
+            places = list(order or range(k))
+            first, last = np.zeros((k, k)), np.zeros((k, k))
+            for n in range(1, k + 1):
+                first[n - 1, places[:n]] = full
+                last[n - 1, places[-n:]] = full
+            last[:, places[0]] = 1.0  # the last row has k - 1 products just below 4, as the one before
+            c = np.zeros((k, 2))
+            c[:, 0] = 2 - 2.0**-t.output.fraction_bits
+            found = []
+            for a, addends in ((first, c[:, :1]), (last, c[:, 1:]), (first, c[:, 1:])):
+                code = t(t.codes(a), t.codes(np.full((k, 1), full)), t.output_codes(addends))
+                sums = a.sum(axis=1) * full + addends[:, 0]
+                with np.errstate(invalid="ignore"):
+                    # Cut to 8 bits, a sum of 32 products is an eighth too small at most.
+                    right = np.abs(decode_array(code[:, 0], t.output) - sums) <= sums / 4
+                found.append((sums, ~right))
+            self._grown[order] = found
+        return self._grown[order]
 
     # Stages 1 to 3
 
@@ -247,11 +349,26 @@ class _Search:
         return found
 
     def _chains(self) -> Iterator[FusedChain]:
-        """One product after another, in any order, descending too."""
+        """One product after another, or pair after pair, in lanes, in any order: descending and the odd ones first, too."""
         k = self.target.k
-        orders = self._orders() if k == 1 else [*self._orders(), tuple(reversed(range(k)))]
-        for rounded, order in itertools.product((False, True), orders):
-            yield FusedChain(order, rounded)
+        if self.peculiarities["saturate"]:
+            return
+        orders = self._orders()
+        if k > 1:
+            orders.append(tuple(reversed(range(k))))
+        if k > 2 and k % 2 == 0:
+            orders.append(tuple(i ^ 1 for i in range(k)))
+        for late, lanes, group in itertools.product((False, True), (1, 2, 4, 8, 16), (1, 2)):
+            if k % (lanes * group):
+                continue
+            rule = self.nan_rules.get(False, "nvidia")
+            for rounding, rounded, order in itertools.product(ROUNDINGS, (False, True), orders):
+                # Rounded upward, downward or to odd, what is too small to see is seen, unless it was flushed.
+                for flush in (False,) if rounding in ("RNE", "RZ") else (False, True):
+                    yield FusedChain(
+                        order, rounded, rounding, group, lanes, late, flush_outputs=flush,
+                        nan_rule=rule if rule in NAN_RULES else "x86",  # what comes late comes first there
+                    )  # fmt: skip
 
     def _roundings(self, late: bool) -> Iterator[AlignedSum]:
         """Everything but the blocks, for each way in which the first two products and c can meet."""
@@ -264,6 +381,8 @@ class _Search:
                     yield AlignedSum(
                         block, fraction, rounding, output_fraction_bits=None if kept == full else kept,
                         order=order, late_c=late, normalized_products=normalized,
+                        carry_bits=self._carry_bits(order, late, normalized),
+                        nan_rule=self.nan_rules.get(late, "nvidia"), **self.peculiarities,
                     )  # fmt: skip
 
     def _widths(self, late: bool) -> Iterator[tuple[int, int]]:
@@ -292,19 +411,26 @@ class _Search:
     def _blocks(self, found: list[Candidate]) -> Iterator[Candidate]:
         yield from (row for row in found if isinstance(row, FusedChain))
         aligned = (row for row in found if isinstance(row, AlignedSum))
-        rest = dict.fromkeys(replace(row, block=1, order=None) for row in aligned)
+        rest = dict.fromkeys(replace(row, block=1, order=None, carry_bits=None) for row in aligned)
         for row, (block, order) in itertools.product(rest, list(self._structures())):
-            yield replace(row, block=block, order=order)
+            carry = self._carry_bits(order, row.late_c, row.normalized_products)
+            yield replace(row, block=block, order=order, carry_bits=carry)
 
     def _floors(self, found: list[Candidate]) -> Iterator[Candidate]:
-        yield from (row for row in found if isinstance(row, FusedChain))
+        for row in found:
+            if isinstance(row, FusedChain):
+                for flush_in, flush_out in itertools.product((False, True), repeat=2):
+                    yield replace(row, flush_inputs=flush_in, flush_outputs=flush_out)
         aligned = [row for row in found if isinstance(row, AlignedSum)]
         lowest = max(2 * self.target.input.emin - 30, -300)
-        usual = -133 if self.target.output.bits > 16 else -21
-        floors = dict.fromkeys([usual, None, *range(0, lowest, -1)])
+        usual = (-133, -132) if self.target.output.bits > 16 else (-21, -20, -19)
+        floors = dict.fromkeys([*usual, None, *range(0, lowest, -1)])
         combinations = itertools.product(aligned, (False, True), (False, True), floors)
         for row, flush_in, flush_out, floor in combinations:
-            yield replace(row, exponent_floor=floor, flush_inputs=flush_in, flush_outputs=flush_out)
+            found_row = replace(row, exponent_floor=floor, flush_inputs=flush_in, flush_outputs=flush_out)
+            yield found_row
+            if row.late_c:
+                yield replace(found_row, signed_zeros=not row.signed_zeros)
 
     def _structures(self) -> Iterator[tuple[int, tuple[int, ...] | None]]:
         """How K may fall into blocks: any length, k ascending or interleaved as emulations do."""
@@ -326,10 +452,12 @@ class _Search:
             self.progress("fresh adversarial inputs")
             model = of_instruction("model", self._instruction(best))
             tried, different = 0, 0
-            for q in self._fresh(outputs):
+            asked: dict[str, int] = {}
+            for kind, q in self._fresh(outputs):
                 answer = self.target(q.a, q.b, q.c)
                 wrong = answer != model(q.a, q.b, q.c)
                 tried += wrong.size
+                asked[kind] = asked.get(kind, 0) + wrong.size
                 different = int(np.count_nonzero(wrong))
                 if different:
                     break
@@ -337,6 +465,7 @@ class _Search:
                 return Inference(
                     self.target.name, True, self._unit(best), best, tuple(self.pinned), tried, 0, None,
                     f"identified: {_describe(best)}; {tried:,} fresh adversarial outputs, none different",
+                    tuple(asked.items()), self._not_asked(),
                 )  # fmt: skip
             judge.questions.insert(0, (q, answer, ...))
             if refuted is None or tried > refuted.tried:
@@ -344,24 +473,31 @@ class _Search:
                 example = _shrunk(self.target, model, q, i, j)
                 why = "the best model differs on fresh inputs"
                 refuted = self._unidentified(best, tried, different, example, why)
-            if self._has_another_nan(answer):
-                break
+            if (
+                not isinstance(best, ExactInteger)
+                and not self.nan_rules
+                and self._is_nan(answer)[wrong].any()
+            ):
+                break  # no rule for NaN is right, which refutes what is left of the candidates too
         return refuted
 
-    def _has_another_nan(self, answer: Codes) -> bool:
-        """Whether a NaN is not the one that every candidate returns, which refutes what is left of them too."""
-        z = self.target.output
-        nan = (answer & np.array(z.sign_code - 1, answer.dtype)) > z.infinity_code
-        return bool((nan & (answer != z.nan_code)).any())
-
-    def _fresh(self, outputs: int) -> Iterator[Question]:
+    def _fresh(self, outputs: int) -> Iterator[tuple[str, Question]]:
         """Every kind of question, whatever ``outputs`` is, and at least so many adversarial outputs."""
-        deciding = DECIDING if self.target.input.is_float else ()
-        for kind, count in (*((kind, 1) for kind in makers(self.target).values()), *deciding):
-            for _ in range(count):
-                yield kind(self.target, self.rng)
+        for name, make in makers(self.target).items():
+            for _ in range(REPEATED.get(name, 1)):
+                yield name, make(self.target, self.rng)
         for _ in range(-(-outputs // 64**2)):
-            yield adversarial(self.target, self.rng, 64, 64)
+            yield "any", adversarial(self.target, self.rng, 64, 64)
+
+    def _not_asked(self) -> tuple[str, ...]:
+        t = self.target
+        bits = 2 * t.k * t.input.bits + t.output.bits
+        return (
+            f"all but a few of the 2^{bits} inputs of one output: an answer that is peculiar to single numbers",
+            f"matrices larger than 64 × 64, and K beyond the instruction's {t.k}",
+            "inputs of two different formats, and C of another format than D",
+            "answers that change with time, with the load, or after more calls than were made",
+        )
 
     def _closest(self, outputs: int) -> Inference:
         """No member of the family fits: show where its plainest member goes wrong."""
@@ -402,7 +538,8 @@ class _Search:
 
 def _describe(row: Arithmetic) -> str:
     """The parameters that are not at their defaults."""
-    told = {name: value for name, value in vars(row).items() if value is not None and value is not False}
+    usual = {each.name: each.default for each in fields(row)}
+    told = {name: value for name, value in vars(row).items() if value != usual[name]}
     if "order" in told:
         told["order"] = ", ".join(map(str, told["order"][:8])) + (" ..." if len(told["order"]) > 8 else "")
     texts = [f"{'F' if name == 'fraction_bits' else name} {value}" for name, value in told.items()]
@@ -442,7 +579,18 @@ class _Judge:
 
 def _compiled(instruction: Instruction) -> Callable[[Question], Codes]:
     """The model of one instruction without the checks and conversions of the public face."""
-    used = instruction.k
+    used, row = instruction.k, instruction.arithmetic
+    if isinstance(row, AlignedSum) and row.nan_rule in PROPAGATING:
+        plain = _compiled(replace(instruction, arithmetic=replace(row, nan_rule="arm")))
+        whole = of_instruction("model", instruction)
+        nan = np.array(get_format(instruction.output).infinity_code << 1, np.uint64)
+
+        def with_payloads(q: Question) -> Codes:
+            answer = plain(q)
+            magnitude = (answer.astype(np.uint64) << np.uint64(1)) & np.uint64((1 << 8 * answer.itemsize) - 1)
+            return whole(q.a, q.b, q.c) if (magnitude > nan).any() else answer
+
+        return with_payloads
     kernel, arguments = wide_kernel(instruction, used)
     zero = np.zeros(1, np.int64)
 
@@ -464,8 +612,11 @@ def _compiled(instruction: Instruction) -> Callable[[Question], Codes]:
 def _plainness(row: Candidate) -> tuple[object, ...]:
     """Among models that no input told apart, the one with the fewest peculiarities."""
     if isinstance(row, FusedChain):
-        return (-1, row.order is not None, row.rounded_products)
-    floors = {-133: 0, -21: 1, None: 2}
+        return (
+            -1, row.late_c, row.lanes, row.group, row.order is not None, row.rounded_products,
+            ROUNDINGS.index(row.rounding), row.flush_inputs, row.flush_outputs,
+        )  # fmt: skip
+    floors = {-133: 0, -21: 0, -132: 1, -20: 1, -19: 2, None: 2}
     return (
         row.late_c, row.order is not None, row.normalized_products, row.flush_inputs, row.flush_outputs,
         row.output_fraction_bits is not None, floors.get(row.exponent_floor, 3), -row.block, row.fraction_bits,

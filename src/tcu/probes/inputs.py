@@ -12,8 +12,8 @@ from tcu.formats.format import Format
 from tcu.probes.target import Codes, Operation
 
 __all__ = [
-    "CODE_MODES", "DECIDING", "MODES", "Question", "about_the_limit", "adversarial", "codes", "factors", "near_zero",
-    "ordinary", "pair", "product_far_below_c", "tail_of_a_product", "tail_of_c", "zeros_of_one_sign",
+    "CODE_MODES", "DECIDING", "MODES", "Question", "about_the_limit", "adversarial", "codes", "factors", "just_over_two",
+    "near_zero", "ordinary", "pair", "product_far_below_c", "tail_of_a_product", "tail_of_c", "zeros_of_one_sign",
 ]  # fmt: skip
 
 
@@ -193,7 +193,7 @@ def tail_of_a_product(
     a, b = np.zeros((rows, k)), np.zeros((k, columns))
     left, right = factors(x, small - 1)
     middle, _ = factors(x, small + f + 1)
-    pairs = _just_over_two(x.fraction_bits)
+    pairs = just_over_two(x.fraction_bits)
     chosen = pairs[(len(pairs) ** rng.random(k) ** 2).astype(int) - 1]  # the farthest tails most often
     every, at = np.arange(rows), rng.choice(little, rows)
     a[every, at] = chosen[at, 0] * 2.0**left
@@ -231,7 +231,7 @@ def product_far_below_c(
 
 
 @lru_cache
-def _just_over_two(fraction_bits: int) -> np.ndarray:
+def just_over_two(fraction_bits: int) -> np.ndarray:
     """Significands (pairs, 2) of so many fraction bits that multiply to just over 2, the nearest first."""
     one = 1 << fraction_bits
     found = []
@@ -270,7 +270,7 @@ def zeros_of_one_sign(
     a[np.arange(rows), rng.integers(0, k, rows)] *= _signs(rng, (rows,))
     return Question(
         operation.codes(0 * a),
-        operation.codes(np.ones((k, columns))),
+        operation.codes(np.ones((k, columns)) * _signs(rng, (1, columns)) * rng.integers(0, 2, (1, columns))),
         operation.output_codes(0 * _signs(rng, (rows, columns))),
     )
 

@@ -14,12 +14,12 @@ from dataclasses import replace
 import numpy as np
 
 from tcu.formats.format import Format, get_format
-from tcu.probes import inputs
+from tcu.probes import edge_inputs, inputs
 from tcu.probes.inputs import Question
 from tcu.probes.target import Codes, Operation, operation_of
 from tcu.units.arithmetic import Instruction
 
-__all__ = ["COLUMNS", "ROWS", "Maker", "kinds_of", "makers", "questions"]
+__all__ = ["COLUMNS", "REPEATED", "ROWS", "Maker", "kinds_of", "makers", "nan_that_meets", "questions"]
 
 ROWS, COLUMNS = 16, 8
 Maker = Callable[[Operation, np.random.Generator], Question]
@@ -51,7 +51,7 @@ def makers(operation: Operation) -> dict[str, Maker]:
     """Every kind that applies, by name."""
     if not operation.input.is_float:
         return _INTEGER
-    return _FLOAT | _DOUBLE if operation.input.name == "binary64" else _FLOAT
+    return _FLOAT
 
 
 # Building blocks: words of a format, as they lie in memory
@@ -308,6 +308,27 @@ def _infinity_minus_infinity(operation: Operation, rng: np.random.Generator) -> 
     return Question(q.a, q.b, c)
 
 
+def nan_that_meets(operation: Operation, rng: np.random.Generator) -> Question:
+    """NaN, inf and zero in one product, and NaN or inf in c: which operand's NaN comes back, and is it quieted?"""
+    q = inputs.ordinary(operation, rng, ROWS, COLUMNS)
+    x, z, p = operation.input, operation.output, int(rng.integers(0, operation.k))
+    words_a, words_b = (
+        np.choose(
+            rng.integers(0, 4, size),
+            [
+                _nans(rng, x, (size,)), _nans(rng, x, (size,)), _infinities(rng, x, (size,)),
+                _zeros(rng, x, (size,)),
+            ],
+        )
+        for size in (ROWS, COLUMNS)
+    )  # fmt: skip
+    keep_a, keep_b = rng.random(ROWS) < 0.3, rng.random(COLUMNS) < 0.3
+    q.a[:, p], q.b[p] = np.where(keep_a, q.a[:, p], words_a), np.where(keep_b, q.b[p], words_b)
+    third = rng.integers(0, 3, q.c.shape)
+    c = np.choose(third, [q.c, _nans(rng, z, q.c.shape), _infinities(rng, z, q.c.shape)])
+    return Question(q.a, q.b, c)
+
+
 def _nan_pairs(operation: Operation, rng: np.random.Generator) -> Question:
     """NaN of different payloads in two or three of a, b and c: which one is returned?"""
     q = inputs.ordinary(operation, rng, ROWS, COLUMNS)
@@ -331,6 +352,18 @@ def _integer_extremes(operation: Operation, rng: np.random.Generator) -> Questio
     return Question(a, b, c)
 
 
+def _saturation(operation: Operation, rng: np.random.Generator) -> Question:
+    """Rows and columns of one extreme each, and c within a few products of either end: does a sum wrap or stop there?"""
+    shape_a, shape_b, shape_c = _shapes(operation)
+    ends = [0x7F, 0x80, 0xFF]
+    a, b = _choice(rng, operation.input, ends, (ROWS, 1)), _choice(rng, operation.input, ends, (1, COLUMNS))
+    near = rng.integers(0, 4 << 16, shape_c)
+    c = np.where(rng.random(shape_c) < 0.5, 0x7FFFFFFF - near, 0x80000000 + near)
+    filled = np.broadcast_to(a, shape_a).copy()
+    filled[rng.random(shape_a) < 0.1] = 0
+    return Question(filled, np.broadcast_to(b, shape_b).copy(), _words(c, operation.output))
+
+
 _WOVEN = (("bits",), ("binade", "window"), ("wide", "powers"), ("zero", "overflow"))
 """Two modes share a matrix, so that a file stays small."""
 _FLOAT: dict[str, Maker] = {
@@ -350,14 +383,26 @@ _FLOAT: dict[str, Maker] = {
     "special a": _special_a,
     "special all": _special_all,
     "all zeros": _all_zeros,
-}
-_DOUBLE: dict[str, Maker] = {
+    **{make.__name__.replace("_", " "): make for make, _ in inputs.DECIDING},
+    "carries": edge_inputs.carries,
+    "ties of the smallest": edge_inputs.ties_of_the_smallest,
+    "binade edges": edge_inputs.binade_edges,
+    "one sign": edge_inputs.one_sign,
+    "one deviates": edge_inputs.one_deviates,
     "inf times zero": _infinity_times_zero,
     "inf minus inf": _infinity_minus_infinity,
     "NaN pairs": _nan_pairs,
+    "NaN that meet": nan_that_meets,
 }
+REPEATED = {make.__name__.replace("_", " "): count for make, count in inputs.DECIDING} | {
+    "carries": 8, "ties of the smallest": 6, "binade edges": 12,
+    "one sign": 12, "one deviates": 12, "NaN that meet": 4, "saturation": 4,
+}  # fmt: skip
+"""How many questions of a kind tell all that they can, where one or two do not: such operands tell apart what random ones
+tell apart once in a million dot products, or never."""
 _INTEGER: dict[str, Maker] = {
     "adversarial bits": _hostile("bits"),
     "extremes": _integer_extremes,
+    "saturation": _saturation,
     "all zeros": _all_zeros,
 }

@@ -1,0 +1,130 @@
+"""Operands at the edges of an arithmetic: carries, floors, binades, single positions, and orders that follow the data.
+
+Each was a hole once: a unit that is wrong there alone was taken for one that is right, however many random operands it
+was asked.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tcu.probes.inputs import Question, factors, just_over_two, ordinary
+from tcu.probes.target import Operation
+
+__all__ = ["binade_edges", "carries", "one_deviates", "one_sign", "ties_of_the_smallest"]
+
+ROWS, COLUMNS = 16, 8
+
+
+def carries(
+    operation: Operation, rng: np.random.Generator, rows: int = ROWS, columns: int = COLUMNS
+) -> Question:
+    """1 to k products of one sign with significands just below 2, and c: does their sum wrap, saturate or lose bits?"""
+    x, z, k = operation.input, operation.output, operation.k
+    lowest, highest = max(2 * x.emin, z.emin), min(2 * (x.emax - 1), z.emax - 3 - k.bit_length())
+    left, right = factors(x, int(rng.integers(lowest, max(lowest, highest) + 1)))
+    a, b = (_full(rng, operation, shape) for shape in ((rows, k), (k, columns)))
+    # As many as the row says: the first ones, or any.
+    count = np.resize(rng.permutation(k), rows)[:, None] + 1
+    places = np.argsort(rng.random((rows, k)), axis=1) if rng.random() < 0.5 else np.arange(k)[None]
+    sign = _signs(rng, (rows, 1))
+    a = np.where(np.argsort(places, axis=1) < count, a, 0.0) * sign
+    c = (2 - 2.0 ** -rng.integers(1, z.fraction_bits + 1, (rows, columns))) * 2.0 ** (
+        left + right + rng.choice([-z.fraction_bits, -1, 0, 0, 0, 1, 2], (rows, columns))
+    )
+    c *= sign * rng.choice([0.0, -0.0, 1.0, 1.0, 1.0, -1.0], (rows, columns))
+    return Question(
+        operation.codes(a * 2.0**left), operation.codes(b * 2.0**right), operation.output_codes(c)
+    )
+
+
+def ties_of_the_smallest(
+    operation: Operation, rng: np.random.Generator, rows: int = ROWS, columns: int = COLUMNS
+) -> Question:
+    """Half of the smallest number, or half more, and a far smaller product that decides, if the unit still sees it.
+
+    c is zero of either sign.  The small product has two subnormal factors where it must: how far the common exponent may sink.
+    """
+    x, z, k = operation.input, operation.output, operation.k
+    low, high, tie = x.quantum_exponent, x.emax - 1, z.quantum_exponent - 1
+    left = int(np.clip(tie // 2, low, high))
+    a, b = np.zeros((rows, k)), np.zeros((k, columns))
+    first, second = (0, min(1, k - 1)) if rng.random() < 0.5 else rng.permutation(max(k, 2))[:2] % k
+    top = (tie - 2) // 2 + int(rng.integers(-2, 3))
+    if second != first:
+        a[:, second] = _signs(rng, (rows,)) * 2.0 ** np.clip(
+            top - np.resize(rng.permutation(16), rows), low, high
+        )
+        b[second] = 2.0 ** np.clip(tie - 2 - top - 3 * np.resize(rng.permutation(8), columns), low, high)
+    a[:, first] = _signs(rng, (rows,)) * 2.0**left
+    # The tie itself, or one and a half of the smallest number, which lies between two others.
+    b[first] = rng.choice([1.0, 1.0, 3.0], columns) * 2.0 ** int(np.clip(tie - left, low, high - 2))
+    c = np.zeros((rows, columns)) * _signs(rng, (rows, columns))
+    return Question(operation.codes(a), operation.codes(b), operation.output_codes(c))
+
+
+def binade_edges(
+    operation: Operation, rng: np.random.Generator, rows: int = ROWS, columns: int = COLUMNS
+) -> Question:
+    """One product just above a power of two, of any exponent that products have, beside nothing or a power of two."""
+    x, z, k = operation.input, operation.output, operation.k
+    pairs = just_over_two(x.fraction_bits)
+    chosen = pairs[int(len(pairs) * rng.random() ** 3)]
+    left, right = (rng.integers(x.emin, x.emax, size) for size in (rows, columns))
+    if rng.random() < 0.5:  # exponents that a result can have
+        right = np.clip(rng.integers(z.emin, z.emax + 1, columns) - left[0], x.emin, x.emax - 1)
+    a, b = np.zeros((rows, k)), np.zeros((k, columns))
+    place = rng.integers(0, k, rows)
+    a[np.arange(rows), place] = _signs(rng, (rows,)) * chosen[0] * 2.0**left
+    b[:] = chosen[1] * 2.0 ** right[None, :]
+    exponent = left[:, None] + right[None, :] + 1 + rng.choice([0, 0, 1, -z.fraction_bits], (rows, columns))
+    held = (exponent >= z.emin) & (exponent <= z.emax) & (rng.random((rows, columns)) < 0.6)
+    c = np.where(held, 2.0 ** np.clip(exponent, z.emin, z.emax), 0.0) * _signs(rng, (rows, columns))
+    return Question(operation.codes(a), operation.codes(b), operation.output_codes(c))
+
+
+def one_sign(
+    operation: Operation, rng: np.random.Generator, rows: int = ROWS, columns: int = COLUMNS
+) -> Question:
+    """Ordinary numbers whose products are all positive, or all negative, with c of their sign in half of the columns.
+
+    A unit that chooses its order by the signs, or by whether c is zero, shows it here.
+    """
+    q = ordinary(operation, rng, rows, columns)
+    bits = operation.input.storage_shift + operation.input.bits - 1
+    positive = q.a.dtype.type((1 << bits) - 1)
+    negative = np.arange(rows)[:, None] % 2 == 1
+    a = np.where(negative, q.a | q.a.dtype.type(1 << bits), q.a & positive)
+    sign = q.c.dtype.type(operation.output.sign_code)
+    c = np.where(negative, q.c | sign, q.c & ~sign)
+    return Question(
+        a.astype(q.a.dtype), q.b & positive, np.where(np.arange(columns) % 2 == 1, 0, c).astype(q.c.dtype)
+    )
+
+
+def one_deviates(
+    operation: Operation, rng: np.random.Generator, rows: int = ROWS, columns: int = COLUMNS
+) -> Question:
+    """Equal products but one, which takes every position: larger, smaller, opposite, or absent."""
+    x, z, k = operation.input, operation.output, operation.k
+    depth = int(rng.integers(0, 34))
+    left, right = factors(x, -depth if z.bits > 16 else -(depth % 14))
+    a = np.full((rows, k), 2.0**left)
+    place = np.resize(rng.permutation(k), rows)
+    larger = min(x.emax - 1, left + int(rng.integers(1, 31)))
+    other = rng.choice([0.0, -(2.0**left), 2.0**larger, -(2.0**larger), 2.0 ** max(x.emin, left - 3)], rows)
+    a[np.arange(rows), place] = other
+    fraction = 1 + rng.integers(0, 1 << x.fraction_bits, columns) / (1 << x.fraction_bits)
+    b = np.tile(fraction * 2.0**right, (k, 1))
+    c = rng.choice([0.0, 0.0, 1.0, -1.0, 0.5], (rows, columns)) * 2.0 ** rng.integers(-2, 3, (rows, columns))
+    return Question(operation.codes(a), operation.codes(b), operation.output_codes(c))
+
+
+def _full(rng: np.random.Generator, operation: Operation, shape: tuple[int, ...]) -> np.ndarray:
+    """Significands within a few last places of 2."""
+    most = min(4, 1 << operation.input.fraction_bits)
+    return np.asarray(2 - rng.integers(1, most + 1, shape) * 2.0**-operation.input.fraction_bits)
+
+
+def _signs(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    return rng.choice([-1.0, 1.0], shape)

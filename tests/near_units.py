@@ -1,0 +1,262 @@
+"""Black boxes that are a unit of the family but in one place: each is wrong there alone.
+
+A box computes by one model and, where its condition holds, by another that differs in one parameter, or gives what no
+member of the family gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from tcu.model.mma import multiply_accumulate
+from tcu.units import AlignedSum, ExactInteger, FusedChain, Instruction
+
+Array = np.ndarray[Any, Any]
+Function = Callable[[Array, Array, Array], Array]
+
+
+@dataclass(frozen=True)
+class Box:
+    name: str
+    input: str
+    output: str
+    k: int
+    function: Function
+
+
+HOPPER, AMPERE, VOLTA = (
+    AlignedSum(16, 25, "RZ", -133),
+    AlignedSum(8, 24, "RZ", -132),
+    AlignedSum(4, 23, "RZ", -131),
+)
+HALF = AlignedSum(8, 24, "RNE", -20)
+
+
+def model(rules: Any, a: Array, b: Array, c: Array, first: str, output: str) -> Array:
+    row = Instruction("mma", first, first, output, (16, 8, a.shape[1]), rules, ())
+    return multiply_accumulate(a, b, c, row)
+
+
+def words(x: Array) -> Array:
+    return x.view(np.dtype(f"u{x.itemsize}"))
+
+
+def box(
+    name: str, rules: Any, change: Callable[[Callable[..., Array], Array, Array, Array], Array],
+    fmt: str = "binary16", output: str = "binary32", k: int = 16,
+) -> Box:  # fmt: skip
+    """``change`` is given the unit, whose parameters it may change, and the operands."""
+
+    def function(a: Array, b: Array, c: Array) -> Array:
+        def unit(a: Array = a, b: Array = b, c: Array = c, **changes: Any) -> Array:
+            return model(replace(rules, **changes), a, b, c, fmt, output)
+
+        with np.errstate(all="ignore"):
+            return np.asarray(change(unit, a, b, c), c.dtype)
+
+    function.__name__ = name.replace(" ", "_")
+    return Box(name, fmt, output, k, function)
+
+
+def products(a: Array, b: Array) -> Array:
+    return a.astype(np.float64)[:, None, :] * b.astype(np.float64).T[None]
+
+
+def where(condition: Callable[[Array, Array, Array], Array], **changes: Any) -> Callable[..., Array]:
+    """The unit with other parameters where the condition on (a, b, c) holds."""
+    return lambda unit, a, b, c: np.where(condition(a, b, c), unit(**changes), unit())
+
+
+def beyond(carry_bits: int, result: Callable[[Array], Array]) -> Callable[..., Array]:
+    """What no carry bits are left for comes out as ``result`` makes of the right sum."""
+
+    def change(unit: Callable[..., Array], a: Array, b: Array, c: Array) -> Array:
+        right, wrapped = unit(), unit(carry_bits=carry_bits)
+        return np.where(words(right) != words(wrapped), result(right), right)
+
+    return change
+
+
+def next_to(x: Array) -> Array:
+    return (words(x) ^ 1).view(x.dtype)
+
+
+def negative(a: Array, b: Array, c: Array) -> Array:
+    return products(a, b).sum(axis=2) + c < 0
+
+
+def zero_c(a: Array, b: Array, c: Array) -> Array:
+    return c == 0
+
+
+def minus_zero_c(a: Array, b: Array, c: Array) -> Array:
+    return (c == 0) & np.signbit(c)
+
+
+def all_positive(a: Array, b: Array, c: Array) -> Array:
+    return (products(a, b) >= 0).all(axis=2) & (c >= 0)
+
+
+def all_negative(a: Array, b: Array, c: Array) -> Array:
+    return (products(a, b) <= 0).all(axis=2) & (c <= 0)
+
+
+def first_is_used(a: Array, b: Array, c: Array) -> Array:
+    return products(a, b)[..., 0] != 0
+
+
+def negative_column(a: Array, b: Array, c: Array) -> Array:
+    return np.broadcast_to(np.signbit(b[0])[None], c.shape)
+
+
+def lone(place: int) -> Callable[[Array, Array, Array], Array]:
+    """One product is larger than all others, and stands there."""
+
+    def condition(a: Array, b: Array, c: Array) -> Array:
+        size = np.abs(products(a, b))
+        rest = np.delete(size, place, axis=2).max(axis=2)
+        return size[..., place] > rest
+
+    return condition
+
+
+def edge(exponent: int) -> Callable[[Array, Array, Array], Array]:
+    """A product just above this power of two."""
+
+    def condition(a: Array, b: Array, c: Array) -> Array:
+        size = np.abs(products(a, b))
+        return ((size > 2.0**exponent) & (size < 2.0**exponent * 1.01)).any(axis=2)
+
+    return condition
+
+
+def off_at(condition: Callable[[Array, Array, Array], Array]) -> Callable[..., Array]:
+    def change(unit: Callable[..., Array], a: Array, b: Array, c: Array) -> Array:
+        right = unit()
+        wrong = condition(a, b, c) & np.isfinite(right) & (right != 0)
+        return np.where(wrong, next_to(right), right)
+
+    return change
+
+
+def minus_zero(condition: Callable[[Array, Array, Array], Array]) -> Callable[..., Array]:
+    def change(unit: Callable[..., Array], a: Array, b: Array, c: Array) -> Array:
+        right = unit()
+        return np.where((right == 0) & condition(a, b, c), -np.zeros_like(right), right)
+
+    return change
+
+
+def any_minus_zero(a: Array, b: Array, c: Array) -> Array:
+    return (np.signbit(products(a, b)) & (products(a, b) == 0)).any(axis=2)
+
+
+def cancelled(a: Array, b: Array, c: Array) -> Array:
+    return (products(a, b) != 0).any(axis=2)
+
+
+def nan(result: Callable[[Array, Array, Array, Array], Array]) -> Callable[..., Array]:
+    """Where a result is NaN, its word by a, b, c and the right word."""
+
+    def change(unit: Callable[..., Array], a: Array, b: Array, c: Array) -> Array:
+        right = unit()
+        found = result(a, b, c, words(right)).astype(words(right).dtype)
+        return np.where(np.isnan(right), found, words(right)).view(right.dtype)
+
+    return change
+
+
+def in_a(a: Array, b: Array, c: Array) -> Array:
+    return np.broadcast_to(np.isnan(a.astype(np.float64)).any(axis=1)[:, None], c.shape)
+
+
+def in_b(a: Array, b: Array, c: Array) -> Array:
+    return np.broadcast_to(np.isnan(b.astype(np.float64)).any(axis=0)[None], c.shape)
+
+
+def saturates(condition: Callable[[Array, Array, Array], Array]) -> Callable[..., Array]:
+    return where(condition, saturate=True)
+
+
+def words_of_16_bits(unit: Callable[..., Array], a: Array, b: Array, c: Array) -> Array:
+    """Two neighbouring products are added up in 16 bits, which saturate."""
+    single = a.astype(np.int64)[:, :, None] * b.astype(np.int64)[None]
+    pairs = np.clip(single[:, 0::2] + single[:, 1::2], -(1 << 15), (1 << 15) - 1)
+    return (pairs.sum(axis=1) + c + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
+QUIET = 0x7FC00000
+HOLES = (
+    # Carries
+    *(
+        box(f"{name} beyond {bits} carry bits, block {rules.block}", rules, beyond(bits, result))
+        for rules, bits in ((HOPPER, 5), (HOPPER, 4), (AMPERE, 4), (VOLTA, 3))
+        for name, result in (
+            ("inf", lambda x: np.copysign(np.inf, x)), ("zero", np.zeros_like), ("a last bit less", next_to),
+        )
+    ),
+    # Floors
+    *(
+        box(f"another floor, {floor}, where {name}", HALF, where(condition, exponent_floor=floor), output="binary16")
+        for floor in (-21, -19)
+        for name, condition in (("the sum is negative", negative), ("k = 0 is used", first_is_used), ("c is -0", minus_zero_c))
+    ),
+    box("no floor where the sum is negative", replace(AMPERE, block=4), where(negative, exponent_floor=None), "tf32", k=8),
+    # Zeros
+    box("-0 for c = -0", HOPPER, minus_zero(minus_zero_c)),
+    box("-0 for any product that is -0", HOPPER, minus_zero(any_minus_zero)),
+    box("-0 where terms cancel", HOPPER, minus_zero(cancelled)),
+    box("+0 of zeros that are all -0 where b is negative", replace(HOPPER, signed_zeros=True),
+        where(negative_column, signed_zeros=False)),
+    # NaN
+    box("another NaN where a has one", HOPPER, nan(lambda a, b, c, right: np.where(in_a(a, b, c), QUIET, right))),
+    box("another NaN where a and b have one", HOPPER,
+        nan(lambda a, b, c, right: np.where(in_a(a, b, c) & in_b(a, b, c), QUIET, right))),
+    box("another NaN where c has one", HOPPER, nan(lambda a, b, c, right: np.where(np.isnan(c), QUIET, right))),
+    box("c's NaN as it is, not quieted", HOPPER, nan(lambda a, b, c, right: np.where(np.isnan(c), words(c), right))),
+    box("another NaN where an operation is invalid", HOPPER,
+        nan(lambda a, b, c, right: np.where(in_a(a, b, c) | in_b(a, b, c) | np.isnan(c), right, QUIET | 1 << 31))),
+    box("c's NaN before a's where b has none", replace(HOPPER, nan_rule="x86"),
+        lambda unit, a, b, c: np.where(in_b(a, b, c), unit(), unit(nan_rule="c first"))),
+    # Overflow
+    *(
+        box(f"saturates where {name}", replace(HOPPER, block=8), saturates(condition), "bfloat16", k=8)
+        for name, condition in (("the sum is negative", negative), ("c is zero", zero_c), ("all is positive", all_positive))
+    ),
+    # Edges of binades
+    *(
+        box(f"a last bit off where a product is just above 2^{exponent}", HOPPER, off_at(edge(exponent)))
+        for exponent in (-27, -20, -9, 0, 5, 13, 20, 29)
+    ),
+    # Orders that follow the data
+    *(
+        box(f"{name} where {when}", AMPERE, where(condition, **changes))
+        for name, changes in (
+            ("descending blocks", {"order": tuple(reversed(range(16)))}), ("blocks of 16", {"block": 16}),
+            ("a late c", {"late_c": True}),
+        )
+        for when, condition in (("c is zero", zero_c), ("all is positive", all_positive), ("all is negative", all_negative))
+        if (name, when) != ("a late c", "c is zero")
+    ),
+    # Positions
+    *(
+        box(f"a bit less where the largest product is k = {place}", HOPPER, where(lone(place), fraction_bits=24))
+        for place in (0, 3, 7, 8, 11, 15)
+    ),
+    *(
+        box(f"a last bit off where the largest product is k = {place}", AMPERE, off_at(lone(place)), "bfloat16")
+        for place in (1, 14)
+    ),
+    # Chains
+    box("a chain in two lanes where all is positive", FusedChain(), where(all_positive, lanes=2)),
+    box("a chain with a late c where c is zero", FusedChain(), where(zero_c, late_c=True, order=(2, 0, 1, *range(3, 16)))),
+    # Integers
+    box("saturates upwards alone", ExactInteger(),
+        lambda unit, a, b, c: np.where(unit(saturate=True) == 2**31 - 1, 2**31 - 1, unit()), "s8", "s32", 32),
+    box("saturates where c is negative", ExactInteger(), where(lambda a, b, c: c < 0, saturate=True), "s8", "s32", 32),
+    box("pairs in 16 bits", ExactInteger(), words_of_16_bits, "s8", "s32", 32),
+)  # fmt: skip
