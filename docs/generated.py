@@ -27,7 +27,7 @@ from tcu.cli.app import app
 from tcu.cli.app import main as main_of_tcu
 from tcu.cli.catalogue import brief, peculiarities
 from tcu.report.chapters import Chapter, collect, parts_of
-from tcu.report.page import MARKS, explorer_page, origin_of, report_page
+from tcu.report.page import HEAD, MARKS, explorer_page, origin_of, report_page
 from tcu.study import STUDIES, stored_folder
 from tcu.units import CATALOGUE, AlignedSum, FusedChain, Instruction
 
@@ -102,9 +102,9 @@ def report_markdown(found: Sequence[Chapter]) -> str:
                 f'<a id="{chapter.study.name}"></a>', "", f"### {chapter.study.title}", "", chapter.study.question, "",
                 f"{origin_of(chapter)} `{chapter.command}`", "",
                 *table(
-                    ("where", "what is stated", "what we measured", "verdict"),
+                    HEAD,
                     [
-                        (v.place, v.statement, v.measured, f"**{v.word}**" + (f": {v.why}" if v.why else ""))
+                        (v.place, v.statement, v.basis, v.measured, f"**{v.word}**" + (f": {v.why}" if v.why else ""))
                         for v in chapter.shown.verdicts
                     ],
                 ), "",

@@ -13,7 +13,7 @@ from tcu.study.comparison import COMPARISON
 from tcu.study.costs import COSTS
 from tcu.study.errors import ERRORS
 from tcu.study.exactness import EXACTNESS
-from tcu.study.features import FEATURES, FORMAT_TABLES
+from tcu.study.features import FEATURES, FEATURES_ON_GPU, FORMAT_TABLES
 from tcu.study.gemm import GEMM
 from tcu.study.gpu.build import NVCC
 from tcu.study.hardware import HARDWARE
@@ -41,7 +41,7 @@ PAPERS: dict[str, tuple[str, str]] = {
 STUDIES: dict[str, Study] = {
     study.name: study
     for study in (
-        COSTS, *SWEEPS, COMPARISON, ERRORS, ERRORS_OF_UNITS, CHAIN_LENGTH, FORMAT_TABLES, FEATURES, HARDWARE,
+        COSTS, *SWEEPS, COMPARISON, ERRORS, ERRORS_OF_UNITS, CHAIN_LENGTH, FORMAT_TABLES, FEATURES, FEATURES_ON_GPU, HARDWARE,
         REPRODUCIBILITY, EXACTNESS, *CEILING, GEMM, SEGMENTS, *MACHINE,
     )
 }  # fmt: skip

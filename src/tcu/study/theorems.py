@@ -6,6 +6,7 @@ Programs run on shapes: the ledger counts, nothing is computed.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from tcu.algorithms import COSTS, cost_of, simulate
@@ -187,11 +188,24 @@ def _predicted(row: Row) -> Verdict:
         if (cause := _cause(p, row["latency_seconds"])) is not None:
             causes.setdefault(cause, []).append(p)
     why = [_told(cause, causes[cause], row) for cause in _CAUSES if cause in causes]
-    return Verdict.of(
+    algorithms = list(dict.fromkeys(p["algorithm"] for p in predictions))
+    told = ", ".join(algorithms) if len(algorithms) <= 3 else f"{len(algorithms)} algorithms"
+    verdict = Verdict.of(
         "paper 004, section 6", "Open question: does real hardware behave as the model predicts?",
-        f"{row['device']}: of {count} runs the median is off by a factor of {median:.1f}, the worst by {factors[-1]:,.1f}.",
+        f"{row['device']}: of {count} runs of {told} the median is off by a factor of {median:.1f}, the worst by "
+        f"{factors[-1]:,.1f}.",
         median <= 2, "; ".join(why),
+        check=f"of runs of {_FEWEST} algorithms and more the median is off by a factor of at most 2", rows=[row],
+        fields=("predictions",),
     )  # fmt: skip
+    if len(algorithms) >= _FEWEST:
+        return verdict
+    few = f"runs of {' and '.join(algorithms)} alone do not tell how programs behave"
+    return replace(verdict, outcome="not measured", why=few)
+
+
+_FEWEST = 3
+"""Algorithms whose runs say something about a machine."""
 
 
 _CAUSES = {
