@@ -13,6 +13,9 @@ from typing import Any
 
 import distributed_tables
 from readme import table as table_of_sums
+from sources import measured_parts, of_file
+
+from tcu.study.sources import RECORD, remark
 
 RESULTS = Path(__file__).parent / "results"
 Document = dict[str, Any]
@@ -28,6 +31,11 @@ def page() -> str:
         "Generated from every file in `benchmarks/results`; each section names its file, the machine and the command that "
         "measures it again. The studies of the papers are in [the report](report.md).", "",
     ]  # fmt: skip
+    if stale := older():
+        lines += [
+            f"Figures of older sources, which have changed since they were measured or stored (`{RECORD}`): "
+            + ", ".join(f"`{name}.json`" for name in stale) + ". They say nothing certain of the code as it is.", "",
+        ]  # fmt: skip
     for title, names, write in SECTIONS:
         found = {name: document for name in names if (document := load(name)) is not None}
         if found:
@@ -50,7 +58,23 @@ def origin(name: str, document: Document) -> str:
     machine = document["machine"]
     where = machine.get("gpu") or machine["processor"].partition(" (")[0]
     at = f" at commit {document['commit']}" if document.get("commit") else ""
-    return f"Measured {document['date']}{at} on {where} by `{document['command']}` (`{name}.json`)."
+    told = f"Measured {document['date']}{at} on {where} by `{document['command']}` (`{name}.json`)."
+    return " ".join(filter(None, (told, remark(sources_of(name, document), measured_parts(document)))))
+
+
+def sources_of(name: str, document: Document) -> dict[str, str] | None:
+    return of_file(f"{name}.json", document, RESULTS)
+
+
+def older() -> list[str]:
+    """The files of which the sources that they measure are others now, or not known."""
+    found = {
+        name: document for _, names, _ in SECTIONS for name in names if (document := load(name)) is not None
+    }
+    return [
+        name for name, document in found.items()
+        if remark(sources_of(name, document), measured_parts(document))
+    ]  # fmt: skip
 
 
 def power(n: int) -> str:

@@ -15,6 +15,8 @@ from tcu.report.html_page import Markup, data, page, script, tag
 from tcu.report.plots import plot, plotly_script
 from tcu.study import Figure, Outcome, Result, Table, Verdict
 from tcu.study.provenance import machine_name
+from tcu.study.sources import parts_of as parts_of_study
+from tcu.study.sources import remark
 from tcu.version import __version__
 
 __all__ = ["HEAD", "MARKS", "OUTCOMES", "explorer_page", "origin_of", "report_page"]
@@ -62,7 +64,8 @@ def origin_of(chapter: Chapter) -> str:
     seed = f", seed {result.seed}" if result.seed is not None else ""
     at = f" at commit {result.commit}" if result.commit else ""
     kind = "Measured" if chapter.origin == "measured" else "Stored"
-    return f"{kind}: {how}{result.date}{at}, {where} ({versions}{seed})."
+    older = remark(result.sources, parts_of_study(chapter.study))
+    return " ".join(filter(None, (f"{kind}: {how}{result.date}{at}, {where} ({versions}{seed}).", older)))
 
 
 # Contents and verdicts

@@ -46,6 +46,8 @@ class Result:
     rows: Rows
     commit: str | None = None
     """Of the sources that ran, where it was known."""
+    sources: dict[str, str] | None = None
+    """Their digests, part by part (:mod:`tcu.study.sources`)."""
 
 
 def run_study(
