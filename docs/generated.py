@@ -28,7 +28,7 @@ from tcu.cli.app import main as main_of_tcu
 from tcu.cli.catalogue import brief, peculiarities
 from tcu.report.chapters import Chapter, collect, parts_of
 from tcu.report.page import HEAD, MARKS, explorer_page, origin_of, report_page
-from tcu.study import STUDIES, stored_folder
+from tcu.study import ABSENT, STUDIES, stored_folder
 from tcu.units import CATALOGUE, AlignedSum, FusedChain, Instruction
 
 DOCS = Path(__file__).parent
@@ -95,6 +95,12 @@ def report_markdown(found: Sequence[Chapter]) -> str:
                 *table(("where", "verdicts", "studies"), rows),
                 "",
             ]
+    lines += [
+        "**Not here**: what the papers describe and no study has",
+        "",
+        *table(("where", "what"), ABSENT),
+        "",
+    ]
     for part in parts:
         lines += [f"## {part.name}", "", f"{part.about}.", ""]
         for chapter in part.chapters:

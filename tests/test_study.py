@@ -34,11 +34,12 @@ from tcu.study import (
     stored_result,
     what_is_missing,
 )
+from tcu.study.data import spread
 from tcu.study.gemm import GEMM, LIBRARY, NAIVE, READING, SHARED
 from tcu.study.provenance import provenance
 from tcu.study.run import finished, load
 from tcu.study.segments import SEGMENTS
-from tcu.study.study import Shown, Table
+from tcu.study.study import Figure, Shown, Table
 from tcu.units import CATALOGUE
 
 ROOT = Path(__file__).parents[1]
@@ -442,6 +443,35 @@ def test_the_findings_of_paper_003_are_asked_of_every_unit() -> None:
     assert {cell for row in table.rows for cell in row[1:-1]} <= {"✓", "✗", "–", "?", "23", "24", "25"}
     kept = next(row for row in table.rows if row[0].startswith("T4 and A100 keep one bit more"))
     assert kept[1:-1] == ["23", *["✓"] * 6, *["25"] * 3]
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [("errors", "percent"), ("errors-of-units", "errors"), ("chain-length", "errors")]
+)
+def test_errors_are_those_of_thirty_arrays_of_awkward_lengths_with_their_spread(name: str, key: str) -> None:
+    study = STUDIES[name]
+    assert study.measure is not None
+    for quick in (False, True):
+        for point in study.points(quick):
+            assert point["draws"] >= 30
+            assert all(point["n"] % k for k in (2, 3, 5, 7, 11, 13))
+    result = stored_result(study, stored_folder())
+    assert result is not None
+    assert all(len(row[key]) == row["draws"] for row in result.rows)
+    figures = [part for part in study.show(result.rows).parts if isinstance(part, Figure)]
+    drawn = 0
+    for line in (line for figure in figures for line in figure.lines):
+        for y, low, high in zip(line.y, line.low, line.high, strict=True):
+            if y is not None and low is not None and high is not None:
+                assert low <= y <= high
+                drawn += low < high
+        assert len(line.low) == len(line.y)
+    assert drawn > 50
+
+
+def test_a_median_has_the_spread_of_its_draws_and_an_overflow_none() -> None:
+    assert spread([-3.0, 1.0, 2.0]) == (2.0, 1.2, 2.8)
+    assert spread([1.0, None, 2.0]) == spread([]) == (None, None, None)
 
 
 def test_a_stored_file_of_another_kind_is_refused(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from tcu.report.chapters import Chapter, Part, parts_of
 from tcu.report.explorer import catalogue, script_file
 from tcu.report.html_page import Markup, data, page, script, tag
 from tcu.report.plots import plot, plotly_script
-from tcu.study import Figure, Outcome, Result, Table, Verdict
+from tcu.study import ABSENT, Figure, Outcome, Result, Table, Verdict
 from tcu.study.provenance import machine_name
 from tcu.study.sources import parts_of as parts_of_study
 from tcu.study.sources import remark
@@ -93,6 +93,8 @@ def _summary(chapters: Sequence[Chapter], parts: Sequence[Part]) -> Markup:
         "section", tag("h2", "Verdicts"), tag("p", lead), _tiles([verdict for _, verdict in verdicts]),
         tag("div", *(_card(part) for part in parts), class_="cards"),
         _folded(f"All {len(verdicts)} statements and their verdicts", _table(("study", *HEAD), every, "prose")),
+        _folded("What the papers describe and no study has",
+                _table(("where", "what"), [tag("tr", tag("td", where), tag("td", what)) for where, what in ABSENT])),
         _folded("Where the figures of each study are from",
                 _table(("study", *OUTCOMES, "from"), [_counted(chapter) for chapter in chapters])),
         id="verdicts",

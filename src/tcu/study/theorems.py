@@ -151,7 +151,8 @@ def _show_calibration(rows: Rows) -> Shown:
              _time(r["latency_seconds"]), f"{r['median_error']:.0%}"]
             for r in rows
         ],
-        "Fitted to the times of tall products.",
+        "Fitted to the times of tall products. ℓ is the latency of one call, on a GPU of a launch and what the host does for "
+        "it; of a block or of one MMA it says nothing.",
     )  # fmt: skip
     parts: list[Figure | Table] = [fits]
     for row in rows:
