@@ -173,6 +173,31 @@ def test_a_finished_result_is_kept_and_fresh_measures_again(tmp_path: Path) -> N
     assert len(calls) == 8
 
 
+def test_a_result_of_other_sources_is_measured_again(tmp_path: Path) -> None:
+    calls: list[int] = []
+    result = run(squares(calls), tmp_path)
+    assert result.sources is not None
+    path = tmp_path / "squares.json"
+    for sources, again in ((result.sources | {"probes": "another"}, False), (result.sources | {"model": "another"}, True),
+                           (None, True)):  # fmt: skip
+        path.write_text(json.dumps(asdict(replace(result, sources=sources))))
+        calls.clear()
+        run(squares(calls), tmp_path)
+        assert bool(calls) == again
+
+
+def test_points_that_other_sources_measured_are_not_taken_over(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(squares(stop_at=2), tmp_path)
+    journal = tmp_path / "squares.points.jsonl"
+    head, *points = journal.read_text().splitlines()
+    older = json.loads(head) | {"sources": {}}
+    journal.write_text("".join(f"{line}\n" for line in (json.dumps(older), *points)))
+    calls: list[int] = []
+    run(squares(calls), tmp_path)
+    assert calls == [0, 1, 2, 3]
+
+
 def test_a_result_in_full_answers_for_a_quick_one_but_not_the_other_way_round(tmp_path: Path) -> None:
     calls: list[int] = []
     assert run(squares(calls), tmp_path, quick=True).quick

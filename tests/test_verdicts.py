@@ -163,6 +163,18 @@ def test_every_verdict_turns_by_wrong_rows_and_by_its_own_alone(name: str) -> No
     check(name, STUDIES[name], result.rows)
 
 
+def test_hardware_that_answers_otherwise_than_its_model_turns_the_verdict_on_it() -> None:
+    """As no GPU has been asked yet: the answers of an H200's model stand in for those of its hardware."""
+    result = stored_result(STUDIES["features"], stored_folder())
+    assert result is not None
+    rows = [
+        {**row, "gpu": "an H200", "evidence": "hardware outputs", "modelled": row["value"]}
+        for row in result.rows if row["unit"] == "H200"
+    ]  # fmt: skip
+    assert STUDIES["features-gpu"].show(rows).verdicts[0].outcome == "reproduced"
+    check("features-gpu", STUDIES["features-gpu"], rows)
+
+
 def test_what_cannot_be_measured_is_listed() -> None:
     found = dict.fromkeys(UNMEASURABLE, 0)
     for name, study in STUDIES.items():
