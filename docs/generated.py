@@ -186,7 +186,9 @@ def _row(row: Instruction, sources: Sequence[str]) -> tuple[str, ...]:
     inputs = brief(row.a) if row.a == row.b else f"{brief(row.a)}·{brief(row.b)}"
     name = f"{row.name} {inputs} → {brief(row.output)}"
     pinned = ", ".join(str(1 + sources.index(source)) for source in _sources(row))
-    rules = ("1", "–", "RNE") if isinstance(arithmetic, FusedChain) else ("–", "–", "exact")
+    rules = ("–", "–", "exact")
+    if isinstance(arithmetic, FusedChain):
+        rules = str(arithmetic.group), "–", arithmetic.rounding
     if isinstance(arithmetic, AlignedSum):
         rules = str(arithmetic.block), str(arithmetic.fraction_bits), arithmetic.rounding
     return name, str(row.k), *rules, "; ".join(peculiarities(row)), pinned

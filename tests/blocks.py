@@ -3,7 +3,7 @@
 ``pycon`` blocks are doctests; of ``python`` blocks nothing is shown; each ``$``
 line of a ``console`` block is run, and what is shown below it is part of what
 it prints, where ``...`` stands for whatever differs from machine to machine.  A comment ``<!-- needs: torch -->`` before a block names packages,
-or ``gpu`` or ``cluster``, without which it is left out.  Blocks of other kinds are no code.
+or ``cpu``, ``gpu`` or ``cluster``, without which it is left out.  Blocks of other kinds are no code.
 
     python tests/blocks.py docs/tour.md
 
@@ -57,6 +57,10 @@ class Block:
 def _is_here(name: str) -> bool:
     if name == "cluster":  # many machines, or somebody's files
         return False
+    if name == "cpu":  # one with matrix instructions
+        from tcu.cpu import find_cpu
+
+        return bool(find_cpu().instructions)
     if name == "gpu":
         from tcu.errors import TcuError
         from tcu.gpu import find_gpu

@@ -19,7 +19,11 @@ SUMS: dict[str, Callable[[Numbers], Any]] = {}
 """Of 40 numbers of binary32."""
 PRODUCTS: dict[str, Callable[[Numbers, Numbers], Numbers]] = {}
 """Of binary16 matrices 4 × 40 and 40 × 3."""
-UNSTEADY = {"adds in another order every time", "rounds at random"}
+UNSTEADY = {
+    "adds in another order every time",
+    "rounds at random",
+    "takes what has arrived of the blocks before",
+}
 
 
 def _sum(name: str) -> Callable[[Callable[[Numbers], Any]], Callable[[Numbers], Any]]:
@@ -199,3 +203,72 @@ def _turned(a: Numbers, b: Numbers) -> Numbers:
 
 
 PRODUCTS["sorts k by the first row"] = _turned
+
+SCANS: dict[str, Callable[[Numbers], Numbers]] = {}
+"""Running sums of numbers of binary32."""
+
+
+def _scan(name: str) -> Callable[[Callable[[Numbers], Any]], Callable[[Numbers], Any]]:
+    def named(function: Callable[[Numbers], Any]) -> Callable[[Numbers], Any]:
+        def quiet(x: Numbers) -> Numbers:
+            with np.errstate(all="ignore"):
+                return np.asarray(function(x), np.float32)
+
+        SCANS[name] = quiet
+        return function
+
+    return named
+
+
+@_scan("sorts all that came before")
+def _(x: Numbers) -> Any:
+    return [in_turn(np.sort(x[: size + 1])) for size in range(x.size)]
+
+
+@_scan("one result turns round where a number is larger")
+def _(x: Numbers) -> Any:
+    found = np.cumsum(x)
+    if x[3] > x[5]:
+        found[17] = in_turn(x[17::-1])
+    return found
+
+
+@_scan("one result has another last bit at one exponent")
+def _(x: Numbers) -> Any:
+    found = np.cumsum(x)
+    if 8 <= abs(found[11]) < 16:
+        found[11] = np.nextafter(found[11], np.float32(0))
+    return found
+
+
+@_scan("begins anew after a large number")
+def _(x: Numbers) -> Any:
+    total, found = np.float32(0), []
+    for each in x:
+        total = each if abs(total) > 2.0**100 else total + each
+        found.append(total)
+    return found
+
+
+@_scan("takes what has arrived of the blocks before")
+def _(x: Numbers) -> Any:
+    """A carry is the block's before, or the sum of the totals so far, whichever is there first."""
+    rng = np.random.default_rng()
+    parts = [np.cumsum(x[at : at + 4]) for at in range(0, x.size, 4)]
+    found = [parts[0]]
+    for number, part in enumerate(parts[1:], 1):
+        totals = in_turn(np.array([each[-1] for each in parts[:number]][::-1]))
+        found.append((found[-1][-1] if rng.random() < 0.5 else totals) + part)
+    return np.concatenate(found)
+
+
+@_scan("a compensation that is dropped at zero")
+def _(x: Numbers) -> Any:
+    total, lost, found = x[0], np.float32(0), [x[0]]
+    for each in x[1:]:
+        each = each - (lost if each > 0 else np.float32(0))
+        after = total + each
+        lost = (after - total) - each
+        total = after
+        found.append(total)
+    return found

@@ -59,7 +59,7 @@ Shape = tuple[int, ...]
 Row = dict[str, Any]
 
 FORMATS = ("binary16", "bfloat16", "binary32", "binary64")
-UNITS = ("V100", "T4", "A100", "Ada", "B200")
+UNITS = ("V100", "T4", "A100", "Ada", "B200", "RTX-Blackwell", "MI100", "MI250", "MI300")
 """With H100, one of each arithmetic of sums."""
 PERIOD = 1_000_003
 """After so many numbers a long array repeats itself: a prime, so that no two blocks see the same."""
@@ -488,9 +488,11 @@ def of_instructions() -> Iterator[Case]:
     """Several tiles of every instruction, none of them full."""
     for unit in CATALOGUE.values():
         for row in unit.instructions:
-            formats = {"instruction": row.name, "b": row.b, "output": row.output}
+            formats: dict[str, Any] = {"instruction": row.name, "b": row.b, "output": row.output}
+            if row.scale:
+                formats |= {"scale": row.scale, "per_scale": row.per_scale}
             for kind in ("ordinary", "wide", "special") if get_format(row.a).is_float else ("ordinary",):
-                shape = (19, 11, 2 * row.k + 3)
+                shape = (19, 11, 2 * row.k + (0 if row.scale else 3))
                 yield case("mma", "mma", row.a, kind, [shape], unit=unit.name, **formats)
 
 
@@ -718,7 +720,16 @@ def _mma(each: Case, shape: Shape, place: Host) -> Any:
     b = numbers(kind, given["b"], k * n, "b").reshape(k, n)
     c = numbers(kind, given["output"], m * n, "c").reshape(m, n)
     executor = "model" if place is HOST else "gpu"
-    return tcu.mma(a, b, c, unit=each.unit, instruction=given["instruction"], executor=executor)
+    scales = {}
+    if "scale" in given:
+        count = k // given["per_scale"]
+        scales = {
+            f"scale_{name}": numbers("ordinary", given["scale"], rows * columns, f"s{name}").reshape(
+                rows, columns
+            )
+            for name, rows, columns in (("a", m, count), ("b", count, n))
+        }
+    return tcu.mma(a, b, c, unit=each.unit, instruction=given["instruction"], executor=executor, **scales)
 
 
 def _product(each: Case, shape: Shape, place: Host) -> Any:

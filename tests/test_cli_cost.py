@@ -207,21 +207,27 @@ def test_numbers_on_the_command_line() -> None:
 def test_closed_forms_of_sizes_that_no_loop_would_reach() -> None:
     n, side = 10**7, 2
     blocks = n // side
-    assert cost_of("matmul", n, 4, 9).ledger.cost == blocks**2 * (n * side + 9) + (blocks - 1) * n**2
-    # 16^k numbers: k levels of 4 for the products and 2 for their sums, and 6 for the twiddles between levels.
-    for k in (1, 2, 5, 16):
-        assert cost_of("dft", 16**k, 256, 0).ledger.cost == 16**k * (12 * k - 6) + (k == 1) * (
-            2 * 256 - 4 * 16
-        )
-    # The last level is padded to a square.
-    assert cost_of("sum", 1 << 64, 256, 3).ledger.cost == sum(16**k for k in range(2, 17)) + 256 + 16 * 3
-    # Strassen's 18 additions of quarters, and products of single numbers.
-    assert cost_of("strassen", 1 << 30, 1, 0).ledger.cost == 7**31 - 6 * 4**30
+    # Products, sums of strips, and the blocks of the result put beside each other.
+    assert cost_of("matmul", n, 4, 9).ledger.cost == blocks**2 * (n * side + 9) + (blocks - 1) * n**2 + n**2
+    # 16^k numbers in planes and back, 4; k levels of 2 for the rows, 4 for the products and 2 for their sums; 6 for the
+    # twiddles between levels; 2 to put digits in order.  Tables: two Fourier matrices a level, and the twiddles.
+    for k in (2, 5, 16):
+        tables = 2 * 256 * k + 2 * sum(16**j for j in range(2, k + 1))
+        assert cost_of("dft", 16**k, 256, 0).ledger.cost == 16**k * (4 + 8 * k + 6 * (k - 1) + 2) + tables
+    # The last level is padded to a square; each has its ones.
+    assert cost_of("sum", 1 << 64, 256, 3).ledger.cost == sum(16**k for k in range(2, 17)) + 256 + 16 * (
+        3 + 16
+    )
+    # Strassen's 18 additions of quarters and the four that go on as they are, and products of single numbers.
+    assert 3 * cost_of("strassen", 1 << 30, 1, 0).ledger.cost == 3 * 7**30 + 22 * (7**30 - 4**30)
     digits, columns = 10**12 // 16, 10**12 // 256
     rows, calls = digits + 15, -(-columns // 16)
-    carries = 3 * (columns + -(-rows // 16)) * 16
-    assert (
-        cost_of("integer", 10**12, 256, 5).ledger.cost == calls * (rows * 16 + 5) + rows * columns + carries
+    strips = -(-rows // 16)
+    result = (columns + strips) * 16
+    moved = 4 * digits + digits + 30 + rows * 16 + result
+    columns_upright = 2 * columns * strips * 16
+    assert cost_of("integer", 10**12, 256, 5).ledger.cost == (
+        calls * (rows * 16 + 5) + moved + columns_upright + 3 * result
     )
     # Blocks of 256 numbers in groups of 16, whose columns are added in pairs at 2 steps each.
     points, blocks = 10**3, 1 << 56
@@ -344,11 +350,11 @@ def test_sizes_are_whole_numbers() -> None:
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        ("dft --n 2^64", "cost 3,431,094,397,709,976,600,576 on m = 256"),
+        ("dft --n 2^64", "cost 4,171,423,726,534,853,280,256 on m = 256"),
         ("strassen --n 2^30 --m 1", "Theorem 1: "),
         ("polynomial --n 10 --points 0", "error: points=0: give an integer of at least 1"),
-        ("matmul --n 1e7 --m 4", "cost 999,999,900,000,000,000,000"),
-        ("integer --n 1e12", "cost 488,281,250,492,187,500,048"),
+        ("matmul --n 1e7 --m 4", "cost 1,000,000,000,000,000,000,000"),
+        ("integer --n 1e12", "cost 732,421,876,996,093,750,334"),
         ("dft --n 18446744073709551557", "Theorem 4: "),
         (
             "sparse --n 1e9",

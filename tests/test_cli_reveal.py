@@ -13,6 +13,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ import tcu
 from tcu.cli import main
 from tcu.cli.tree_drawing import drawn_tree
 from tcu.plan import TreeRegions
+from tcu.probes.reveal import tree_of
 from tcu.units import find_instruction
 
 Run = Callable[..., tuple[int, str, str]]
@@ -91,6 +93,45 @@ def test_a_plan_is_found_drawn_and_replayed(run: Run) -> None:
     assert (document["different"], document["shape"], document["dtype"]) == (1, [3], "float32")
 
 
+def test_running_sums_are_drawn_and_replayed(run: Run) -> None:
+    code, out, err = run(
+        "reveal", "numpy.cumsum", "--n", "20", "--outputs", "200", "--seed", "0", "-o", "plan.json", "--svg", "tree.svg",
+        "--html", "tree.html",
+    )  # fmt: skip
+    assert (code, err) == (0, "")
+    assert "✓ numpy.cumsum  reproduced: " in out
+    for line in ("result 0: 0", "result 1: binary32 additions: 0, 1", "and results 3 to 19 alike, each 1 on"):
+        assert line in out
+    assert ElementTree.parse("tree.svg").getroot().tag == "{http://www.w3.org/2000/svg}svg"
+    page = Path("tree.html").read_text("utf-8")
+    assert Path("tree.svg").read_text("utf-8") in page
+    assert "and results 3 to 19 alike" in page
+    assert "numpy.cumsum: a tree of 20 numbers: binary32 additions" in page
+
+    x = np.random.default_rng(0).standard_normal((3, 20)).astype(np.float32)
+    np.save("x.npy", x)
+    np.save("sums.npy", np.cumsum(x, axis=1))
+    code, out, err = run("replay", "plan.json", "x.npy", "--against", "sums.npy")
+    assert (code, err) == (0, "")
+    assert "every bit is that of sums.npy" in out
+    np.save("sums.npy", np.cumsum(x[:, ::-1], axis=1))
+    assert run("replay", "plan.json", "x.npy", "--against", "sums.npy")[0] == 1
+
+
+def test_results_that_share_chains_name_each_other() -> None:
+    step = tree_of(tcu.reveal(tcu.cumsum, 20, kind="cumsum", dtype="float32", seed=0, outputs=200).plan)
+    lines = drawn_tree(step)
+    start = lines.index("result 10: binary64 additions")
+    assert lines[start + 1 : start + 3] == ["├─ result 7", "└─ binary64 additions: 8 to 10, in turn"]
+    assert "result 16: binary64 additions: result 15, 16" in lines
+
+
+def test_pytorchs_running_sum(run: Run) -> None:
+    pytest.importorskip("torch", reason="its running sum is asked")
+    code, out, _ = run("reveal", "torch.cumsum", "--n", "9", "--outputs", "90", "--seed", "0")
+    assert (code, "✓ torch.cumsum  reproduced" in out) == (0, True)
+
+
 def test_a_function_of_a_file(run: Run) -> None:
     code, out, _ = run(
         "reveal", "mine.py:turned", "--kind", "sum", "--n", "9", "--dtype", "float64", "--outputs", "50"
@@ -128,13 +169,15 @@ def test_a_refusal_shows_where_the_plan_is_wrong(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("reveal", "mine.py:turned", "--n", "3"), "what does mine.py:turned compute? Say --kind sum, dot or matmul"),
+        (("reveal", "mine.py:turned", "--n", "3"), "what does mine.py:turned compute? Say --kind sum, dot, matmul or cumsum"),
         (("reveal", "sum", "--n", "3"), "TARGET sum: write numpy.sum, FILE.py:NAME or PACKAGE.MODULE:NAME"),
         (("reveal", "numpy.summ", "--n", "3"), "unknown function of numpy 'summ'"),
         (("reveal", "none.py:f", "--n", "3"), "there is no file none.py"),
         (("reveal", "numpy.sum"), "kind='sum': give n and no shape"),
         (("reveal", "mine.py:breaks", "--kind", "sum", "--n", "3"), "TARGET mine.py:breaks raised ValueError: no sum today"),
         (("reveal", "mine.py:turned", "--kind", "sum", "--n", "3", "-o", "mine.py"), "mine.py"),
+        (("reveal", "mine.py:turned", "--kind", "sum", "--n", "3", "--svg", "mine.py"), "mine.py"),
+        (("reveal", "mine.py:turned", "--kind", "sum", "--n", "3", "--html", "none/a.html"), "there is no folder none"),
         (("replay", "none.json", "x.npy"), "cannot read none.json"),
         (("replay", "mine.py", "x.npy"), "mine.py holds no plan (it is not JSON)"),
     ],

@@ -23,8 +23,8 @@ def test_the_default_is_the_model_of_the_h100() -> None:
 
 
 def test_an_unknown_executor() -> None:
-    with pytest.raises(ParameterError, match=r"executor='cpu'.*'model' or 'gpu'"):
-        tcu.mma(X, X, executor="cpu")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match=r"executor='tpu'.*'model', 'gpu' or 'cpu'"):
+        tcu.mma(X, X, executor="tpu")  # type: ignore[arg-type]
 
 
 def test_without_a_gpu_the_error_says_so() -> None:

@@ -55,8 +55,8 @@ def test_what_rows_of_paper_003_rest_on(unit: str, given: str, standing: str) ->
 
 def test_the_readme_names_the_units_without_hardware_outputs() -> None:
     readme = " ".join((ROOT / "README.md").read_text().split())
-    assert without_outputs(CATALOGUE) == ["T4", "A30"]
-    assert "Of a T4 and an A30 there are no outputs here" in readme
+    *most, last = without_outputs(CATALOGUE)
+    assert f"Of {', '.join(most)} and {last} there are no outputs here" in readme
     planted = {"V100": replace(CATALOGUE["V100"], instructions=CATALOGUE["T4"].instructions)}
     assert without_outputs(planted) == ["V100"]
 

@@ -88,6 +88,7 @@ def wanted(x: Any, axis: int, dtype: Any = None, *, mean: bool = False) -> Any:
 LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 17, 31, 64, 65, 100, 257, 1000, 1025, 3000]
 
 
+@pytest.mark.slow(20)
 @dtypes
 @pytest.mark.parametrize("length", LENGTHS)
 def test_rows_of_every_length(host: HostGpu, dtype: Any, length: int) -> None:
@@ -99,6 +100,7 @@ def test_rows_of_every_length(host: HostGpu, dtype: Any, length: int) -> None:
         assert alike(found, wanted(x, 1, target, mean=case % 5 == 4)), kind
 
 
+@pytest.mark.slow(2)
 @dtypes
 def test_long_rows_that_warps_share(host: HostGpu, dtype: Any) -> None:
     host.tuned |= {"least_part": 4096}
@@ -116,6 +118,7 @@ def test_long_rows_that_warps_share(host: HostGpu, dtype: Any) -> None:
             assert alike(found, wanted(x, 1, np.float64, mean=mean)), kind
 
 
+@pytest.mark.slow(2)
 @dtypes
 def test_many_groups_of_rows_in_a_warp(host: HostGpu, dtype: Any) -> None:
     host.tuned |= {"full": 0}
@@ -145,6 +148,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.slow(9)
 @dtypes
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "x".join(map(str, shape)))
 def test_columns_of_every_shape(host: HostGpu, dtype: Any, shape: tuple[int, int, int]) -> None:
@@ -157,6 +161,7 @@ def test_columns_of_every_shape(host: HostGpu, dtype: Any, shape: tuple[int, int
         assert alike(found, wanted(x, 1, target, mean=case % 5 == 4)), kind
 
 
+@pytest.mark.slow(2)
 @dtypes
 def test_ordinary_numbers_take_the_fast_way(host: HostGpu, dtype: Any) -> None:
     rng = np.random.default_rng(2)

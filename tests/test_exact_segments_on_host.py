@@ -73,6 +73,7 @@ def ragged(rng: Any, mean: float, count: int) -> Any:
     return offsets_of(rng, rng.geometric(1 / (mean + 1), count) - 1)
 
 
+@pytest.mark.slow(8)
 @dtypes
 @pytest.mark.parametrize("mean", [0.5, 4, 17, 64, 300])
 def test_segments_of_every_length(host: HostGpu, dtype: Any, mean: float) -> None:
@@ -128,6 +129,7 @@ def test_numbers_of_neighbours_change_nothing(host: HostGpu, dtype: Any) -> None
         )
 
 
+@pytest.mark.slow(2)
 @dtypes
 def test_ordinary_numbers_take_the_fast_way(host: HostGpu, dtype: Any) -> None:
     rng = np.random.default_rng(2)

@@ -31,14 +31,14 @@ from rich.text import Text
 import tcu
 from tcu.cli import main
 from tcu.cli.bits import Magnitude, columns_for
-from tcu.cli.dot import Problem, exact_value, in_order, problem_of, trace
+from tcu.cli.dot import MAX_PRODUCTS, Problem, exact_value, in_order, problem_of, trace, with_scales
 from tcu.cli.drawing import draw_trace
 from tcu.cli.expression import parse_expression, parse_list, parse_number
 from tcu.cli.numbers import hex_float, show
 from tcu.errors import ParameterError, ShapeError
 from tcu.formats import decode, get_format
 from tcu.report import html_page
-from tcu.units import CATALOGUE, AlignedSum, FusedChain, find_instruction, get_unit
+from tcu.units import CATALOGUE, ExactInteger, find_instruction, get_unit
 
 F16, F32 = get_format("binary16"), get_format("binary32")
 TINY = 2.0**-24
@@ -260,8 +260,9 @@ FLOATING = [
     (unit.name, row)
     for unit in CATALOGUE.values()
     for row in unit.instructions
-    if isinstance(row.arithmetic, AlignedSum | FusedChain)
+    if not isinstance(row.arithmetic, ExactInteger) and row.a == row.b
 ]
+"""An expression has one format for all its factors."""
 
 
 def exact(text):
@@ -273,15 +274,25 @@ def test_steps_end_where_the_unit_ends(unit, row):
     """tcu.mma is the fast model, written apart from the definition that is drawn."""
     rng = np.random.default_rng(11)
     x, z = get_format(row.a), get_format(row.output)
-    for length in (1, 3, row.k, row.k + 2):
-        problem = random_problem(rng, row.a, row.output, length)
+    for length in (1, 3, row.k, min(row.k + 2, MAX_PRODUCTS)):
+        problem = with_scales(random_problem(rng, row.a, row.output, length), row, None, None)
+        scales = {}
+        if row.scale:
+            length = -(-length // row.per_scale) * row.per_scale
+            problem = with_scales(random_problem(rng, row.a, row.output, length), row, "2^-3", "0.5")
+            dtype = get_format(row.scale).dtype
+            both = [
+                np.array([x.code for x in each], np.uint8).view(dtype)
+                for each in (problem.scale_a, problem.scale_b)
+            ]
+            scales = {"scale_a": both[0][None, :], "scale_b": both[1][:, None]}
         traced = trace(problem, get_unit(unit), row)
         a, b = (
             np.array([operand.code << x.storage_shift for operand in side], x.code_dtype).view(x.dtype)
             for side in (problem.a, problem.b)
         )
         c = np.array([[problem.c.code]], z.code_dtype).view(z.dtype)
-        d = tcu.mma(a[None, :], b[:, None], c, unit=unit, instruction=row.name)
+        d = tcu.mma(a[None, :], b[:, None], c, unit=unit, instruction=row.name, **scales)
         assert traced.result == int(d.view(z.code_dtype)[0, 0])
         assert traced.steps[-1].result == traced.result if traced.blocks == [] else True
         assert sorted(k for block in traced.blocks for k in block.products) == list(
@@ -364,13 +375,13 @@ def test_exact_and_in_order(pairs, c):
 def test_units_with_equal_results_stand_together(document):
     result = document("1 + 2^-24 + 2^-24")
     assert result["others"] == [
-        {"units": ["V100"], "value": 1.0, "bits": "0x3f800000"},
-        {"units": ["T4", "A100", "A30", "A2", "Ada", "L40S", "H100", "H200", "B200"],
+        {"units": ["V100", "T4 mma.m8n8k4", "MI250"], "value": 1.0, "bits": "0x3f800000"},
+        {"units": ["T4 mma", "A100", "A30", "A2", "Ada", "L40S", "H100", "H200", "B200", "RTX-Blackwell", "MI100", "MI300", "AMX"],
          "value": 1 + 2 * TINY, "bits": "0x3f800001"},
     ]  # fmt: skip
     result = document("--unit", "H100", "--input", "e4m3", "1 + 2^-6*2^-9")
     assert [other["units"] for other in result["others"]] == [
-        ["Ada", "L40S", "H100 wgmma", "H200 wgmma"], ["H100 mma", "H200 mma", "B200"],
+        ["Ada", "L40S", "H100 wgmma", "H200 wgmma"], ["H100 mma", "H200 mma", "B200", "RTX-Blackwell"],
     ]  # fmt: skip
 
 
@@ -390,7 +401,7 @@ def test_the_drawing_of_the_paper_s_example(drawing):
     text = " ".join(rows)
     assert "a0·b0 and a1·b1 lie wholly below the last kept bit, 2^-23, and fall off." in text
     assert "The V100 returns 1, 2^-23 below the exact sum, 1 + 2^-23." in text
-    assert "The T4 keeps 1 bit more, aligns 8 products at once and returns 1 + 2^-23." in text
+    assert "The T4's mma keeps 1 bit more, aligns 8 products at once and returns 1 + 2^-23." in text
 
 
 def test_the_drawing_where_the_bit_is_kept(drawing):

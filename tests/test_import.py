@@ -91,6 +91,7 @@ NAMES = [
     "probe",
     "reveal",
     "load_plan",
+    "audit",
     "infer",
     "ExactSum",
     "Machine",

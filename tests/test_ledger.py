@@ -159,7 +159,8 @@ def test_replay_with_another_m_cuts_the_same_products() -> None:
     whole, cut = tcu.Machine(64, 7, executor="count"), tcu.Machine(16, 7, executor="count")
     for m in (whole, cut):
         m.matmul(m.shape((40, 8)), m.shape((8, 8)))
-    assert whole.ledger.replay(m=16).cost == cut.cost
+    # But for the blocks of the result, which the smaller machine puts beside each other.
+    assert whole.ledger.replay(m=16).cost == cut.cost - 40 * 8
 
 
 def test_ledgers_are_compared_by_what_they_list() -> None:

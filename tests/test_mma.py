@@ -22,6 +22,7 @@ from tcu.units import (
     Unit,
     find_instruction,
     get_unit,
+    units_with,
 )
 
 RNG = np.random.default_rng(0)
@@ -34,11 +35,17 @@ def test_small_integers_are_exact_in_every_format_and_instruction() -> None:
             from tcu.formats import get_format
 
             x, y = get_format(row.a).dtype, get_format(row.b).dtype
-            a = RNG.integers(0, 3, (5, 7)).astype(x)
-            b = RNG.integers(0, 3, (7, 3)).astype(y)
+            k = row.per_scale or 7
+            a = RNG.integers(0, 3, (5, k)).astype(x)
+            b = RNG.integers(0, 3, (k, 3)).astype(y)
+            scales = {}
+            if row.scale:
+                scales = {"scale_a": np.full((5, 1), 2, get_format(row.scale).dtype),
+                          "scale_b": np.full((1, 3), 4, get_format(row.scale).dtype)}  # fmt: skip
             c = RNG.integers(0, 3, (5, 3)).astype(get_format(row.output).dtype)
-            d = tcu.mma(a, b, c, unit=unit.name, instruction=row.name)
-            expected = a.astype(np.int64) @ b.astype(np.int64) + c.astype(np.int64)
+            d = tcu.mma(a, b, c, unit=unit.name, instruction=row.name, **scales)
+            factor = 8 if row.scale else 1
+            expected = factor * (a.astype(np.int64) @ b.astype(np.int64)) + c.astype(np.int64)
             assert d.dtype == c.dtype
             assert (d.astype(np.int64) == expected).all(), f"{unit.name} {row.signature}"
 
@@ -97,6 +104,27 @@ def test_nan_bits_are_the_units_own() -> None:
     infinite = np.full((1, 1), np.inf, np.float16)
     assert np.isnan(tcu.mma(infinite, np.zeros((1, 1), np.float16), unit="H100"))[0, 0]
     assert tcu.mma(infinite, -one, unit="H100")[0, 0] == -np.inf
+
+
+def test_a_sum_beyond_its_carry_bits_wraps_around() -> None:
+    a, b = np.full((1, 4), 1.5, np.float16), np.full((4, 1), 1.0, np.float16)
+    for carry_bits, sums in ((1, (1.5, 3, -3.5, -2)), (2, (1.5, 3, 4.5, 6)), (None, (1.5, 3, 4.5, 6))):
+        row = Instruction(
+            "mma", "f16", "f16", "f32", (16, 8, 4), AlignedSum(4, 24, "RZ", carry_bits=carry_bits), ()
+        )
+        unit = Unit("mine", "-", "-", "-", (row,))
+        for n, expected in enumerate(sums, 1):
+            assert tcu.mma(a[:, :n], b[:n], unit=unit)[0, 0] == expected
+
+
+def test_integers_saturate_where_the_row_says_so() -> None:
+    row = Instruction("mma", "s8", "s8", "s32", (16, 8, 4), ExactInteger(saturate=True), ())
+    unit = Unit("mine", "-", "-", "-", (row,))
+    a, b = np.full((1, 8), 127, np.int8), np.full((8, 1), 127, np.int8)
+    b[4:] = -127
+    c = np.array([[2**31 - 1]], np.int32)
+    # The first instruction stops at the end of the range, the second goes down from there.
+    assert tcu.mma(a, b, c, unit=unit)[0, 0] == 2**31 - 1 - 4 * 127**2
 
 
 def test_integers_wrap() -> None:
@@ -174,6 +202,8 @@ def test_errors_say_what_was_given_and_the_next_step(call, error, words) -> None
         ({"output_fraction_bits": 0}, "output_fraction_bits=0"),
         ({"order": (0, 0)}, "exactly once"),
         ({"exponent_floor": 3}, "-400 to 0"),
+        ({"carry_bits": 0}, "carry_bits=0: choose 1 to 8, or None"),
+        ({"nan_rule": "mine"}, "nan_rule='mine': choose one of nvidia, x86, arm, c first"),
     ],
 )
 def test_parameters_out_of_range(changes: dict[str, object], words: str) -> None:
@@ -189,15 +219,74 @@ def test_an_instruction_must_fit_its_arithmetic() -> None:
 
 
 def test_the_catalogue_has_every_unit_and_instruction() -> None:
-    assert list(CATALOGUE) == ["V100", "T4", "A100", "A30", "A2", "Ada", "L40S", "H100", "H200", "B200"]
+    gpus = ["V100", "T4", "A100", "A30", "A2", "Ada", "L40S", "H100", "H200", "B200", "RTX-Blackwell",
+            "MI100", "MI250", "MI300"]  # fmt: skip
+    processors = ["AMX", "AVX512-BF16", "AVX512-VNNI", "Arm-BF16", "Arm-EBF16"]
+    assert list(CATALOGUE) == [*gpus, *processors]
+    assert units_with("mma") == gpus
     instructions = {unit.name: {row.name for row in unit.instructions} for unit in CATALOGUE.values()}
     assert instructions["H100"] == instructions["H200"] == {"mma", "wgmma"}
-    assert instructions["B200"] == {"mma", "tcgen05"}
+    assert instructions["B200"] == {"mma", "tcgen05", "mxf8f6f4", "mxf4", "mxf4nvf4"}
+    assert (
+        sum(
+            row.name == "tcgen05" and row.k == 32 and row.output != "s32"
+            for row in CATALOGUE["B200"].instructions
+        )
+        == 50
+    )
     for unit in CATALOGUE.values():
         for row in unit.instructions:
             assert row.evidence, f"{unit.name} {row.signature} names no source"
             exact = isinstance(row.arithmetic, ExactInteger | FusedChain)
-            assert exact == (row.output in ("s32", "binary64"))
+            assert exact == (row.output in ("s32", "binary64") or unit.name in processors)
+
+
+FLOORS = {"V100": (-131, -19), "T4": (-132, -20), "A100": (-132, -20), "A30": (-132, -20), "A2": (-132, -20),
+          "Ada": (-132, -20), "L40S": (-132, -20), "H100": (-133, -21), "H200": (-133, -21), "B200": (-133, -21), "RTX-Blackwell": (-133, -21)}  # fmt: skip
+
+
+def test_every_generation_has_its_exponent_floors() -> None:
+    for unit in CATALOGUE.values():
+        for row in unit.instructions:
+            if isinstance(row.arithmetic, AlignedSum):
+                floors = FLOORS["V100" if row.name == "mma.m8n8k4" else unit.name]
+                assert row.arithmetic.exponent_floor == floors[row.output == "binary16"], f"{unit.name} {row}"
+
+
+@pytest.mark.parametrize(("unit", "instruction", "least"), [
+    ("V100", "mma", 42), ("V100", "mma.m8n8k4", 42), ("T4", "mma.m8n8k4", 42), ("T4", "mma", 44), ("A100", "mma", 44),
+    ("A2", "mma", 44), ("Ada", "mma", 44), ("L40S", "mma", 44), ("H200", "mma", 46), ("B200", "tcgen05", 46),
+])  # fmt: skip
+def test_the_least_product_that_decides_a_tie_of_the_smallest_results(unit, instruction, least) -> None:
+    """The published probe of the floor: a tie 2^-25 and a product 2^-t of two subnormal factors."""
+    for t in range(36, 49):
+        a = np.array([[2.0**-11, 2.0 ** (24 - t)]], np.float16)
+        b = np.array([[2.0**-14], [2.0**-24]], np.float16)
+        d = tcu.mma(a, b, np.zeros((1, 1), np.float16), unit=unit, instruction=instruction)
+        assert d[0, 0] == (2.0**-24 if t <= least else 0), t
+
+
+def test_the_instruction_of_volta_cuts_at_one_bit_less_on_turing_too() -> None:
+    a, b = np.array([[1, 2.0**-12]], np.float16), np.array([[1], [2.0**-12]], np.float16)
+    c = np.array([[-1]], np.float32)
+    assert tcu.mma(a, b, c, unit="T4")[0, 0] == 2.0**-24
+    assert tcu.mma(a, b, c, unit="T4", instruction="mma.m8n8k4")[0, 0] == 0
+    assert find_instruction("T4", "mma.m8n8k4", "binary16", "binary16").k == 4
+
+
+def test_8_bit_formats_multiply_in_pairs() -> None:
+    """Both factors keep their own exponents and fractions, whichever of them is first."""
+    e4m3, e5m2 = ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2
+    wide, exact = np.array([[2.0**-3, 448]], e5m2), np.array([[1.125], [2.0**-9]], e4m3)
+    for unit, instruction in (("Ada", "mma"), ("H200", "wgmma"), ("B200", "tcgen05")):
+        for output in (np.float32, np.float16):
+            one = tcu.mma(wide, exact, np.zeros((1, 1), output), unit=unit, instruction=instruction)
+            other = tcu.mma(
+                exact.T.copy(), wide.T.copy(), np.zeros((1, 1), output), unit=unit, instruction=instruction
+            )
+            assert one == other == 1.015625
+    with pytest.raises(DtypeError, match="e4m3 · e5m2"):
+        tcu.mma(exact.T.copy(), wide.T.copy(), unit="H200")
 
 
 def test_units_are_found_in_any_case_and_instructions_by_their_other_names() -> None:
@@ -212,7 +301,7 @@ def test_units_are_found_in_any_case_and_instructions_by_their_other_names() -> 
         ({"output": "e4m3"}, "binary32 or binary16"),
         ({"a": "u8", "b": "u8"}, "AlignedSum takes"),
         ({"a": "binary32", "b": "binary32"}, "AlignedSum takes"),
-        ({"arithmetic": None}, "give an AlignedSum"),
+        ({"arithmetic": None}, "give an instance of AlignedSum"),
         ({"arithmetic": ExactInteger()}, "ExactInteger takes u8, s8"),
         (
             {"arithmetic": FusedChain(), "output": "f64"},
@@ -221,7 +310,7 @@ def test_units_are_found_in_any_case_and_instructions_by_their_other_names() -> 
         ({"arithmetic": FusedChain((1, 0))}, "order has 2 entries"),
         (
             {"arithmetic": FusedChain(rounded_products=True), "a": "f64", "b": "f64", "output": "f64"},
-            "leave order and rounded_products out",
+            "leave them out",
         ),
         ({"shape": (16, 8)}, "(m, n, k)"),
         ({"shape": (16, 8, 0)}, "at least 1"),

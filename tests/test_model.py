@@ -22,16 +22,20 @@ from adversarial import MODES, codes
 
 from tcu.errors import ParameterError
 from tcu.formats import get_format
+from tcu.formats.scalar import ROUNDINGS
+from tcu.model.blocks import is_block_sum
 from tcu.model.definition import dot
 from tcu.model.mma import is_narrow, multiply_accumulate
 from tcu.model.threads import worker_count
 from tcu.units import CATALOGUE, AlignedSum, FusedChain, Instruction
+from tcu.units.arithmetic import NAN_RULES
 
 DIFFERENT: dict[tuple[object, ...], tuple[str, Instruction]] = {}
 for _unit in CATALOGUE.values():
     for _row in _unit.instructions:
         key = (_row.a, _row.b, _row.output, _row.k, _row.arithmetic)
-        DIFFERENT.setdefault(key, (_unit.name, _row))
+        if not is_block_sum(_row):  # tests/test_blocks.py
+            DIFFERENT.setdefault(key, (_unit.name, _row))
 ROWS = [pytest.param(row, id=f"{unit} {row.signature}") for unit, row in DIFFERENT.values()]
 NARROW = [
     pytest.param(row, id=f"{unit} {row.signature}") for unit, row in DIFFERENT.values() if is_narrow(row)
@@ -143,9 +147,17 @@ def test_the_largest_sums_fit_the_words(row: Instruction) -> None:
 
 
 def random_chain(draw: random.Random, k: int) -> FusedChain:
+    group = draw.choice([size for size in (1, 2) if k % size == 0])
     return FusedChain(
         order=tuple(draw.sample(range(k), k)) if draw.random() < 0.5 else None,
         rounded_products=draw.random() < 0.5,
+        rounding=draw.choice(ROUNDINGS),
+        group=group,
+        lanes=draw.choice([1, *(lanes for lanes in (2, 4) if k % (lanes * group) == 0)]),
+        late_c=draw.random() < 0.3,
+        flush_inputs=draw.random() < 0.3,
+        flush_outputs=draw.random() < 0.3,
+        nan_rule=draw.choice(NAN_RULES),
     )
 
 
@@ -153,7 +165,7 @@ def random_sum(draw: random.Random, k: int) -> AlignedSum:
     return AlignedSum(
         block=draw.choice([1, 2, 3, 4, 8, 16, 32, 64]),
         fraction_bits=draw.randint(1, 42),
-        rounding=draw.choice(["RNE", "RZ", "RU", "RD"]),
+        rounding=draw.choice(ROUNDINGS),
         exponent_floor=draw.choice([None, -133, -21, 0, -10]),
         output_fraction_bits=draw.choice([None, None, 13, 5]),
         order=tuple(draw.sample(range(k), k)) if draw.random() < 0.5 else None,
@@ -161,6 +173,10 @@ def random_sum(draw: random.Random, k: int) -> AlignedSum:
         normalized_products=draw.random() < 0.3,
         flush_inputs=draw.random() < 0.2,
         flush_outputs=draw.random() < 0.2,
+        carry_bits=draw.choice([None, None, 1, 2, 3, 5, 8]),
+        signed_zeros=draw.random() < 0.3,
+        nan_rule=draw.choice(["nvidia", "nvidia", "arm", "x86", "c first"]),
+        saturate=draw.random() < 0.2,
     )
 
 
@@ -221,10 +237,10 @@ def test_kernels_are_recompiled_when_the_vector_operations_change() -> None:
     import zlib
     from pathlib import Path
 
-    from tcu.model import kernels, lanes, vectors
+    from tcu.model import chains, kernels, lanes, vectors
 
     expected = zlib.crc32(Path(vectors.__file__).read_bytes() + Path(lanes.__file__).read_bytes())
-    for kernel in (kernels.aligned_mma, kernels.fused_chain):
+    for kernel in (kernels.aligned_mma, kernels.fused_chain, chains.chain_mma):
         assert kernel.py_func.__closure__[0].cell_contents == expected
 
 
@@ -235,10 +251,12 @@ def test_machine_code_is_compiled_once_and_read_by_later_processes(tmp_path) -> 
     from pathlib import Path
 
     import tcu
-    from tcu.model import cuts, exact_rows, kernels, narrow, scan_kernels
+    from tcu.model import chains, cuts, exact_rows, kernels, narrow, scan_kernels
 
     found = [
-        one for module in (cuts, exact_rows, kernels, narrow, scan_kernels) for one in vars(module).values()
+        one
+        for module in (chains, cuts, exact_rows, kernels, narrow, scan_kernels)
+        for one in vars(module).values()
     ]
     found = [one for entry in found for one in (entry.values() if isinstance(entry, dict) else [entry])]
     closures = [one.py_func.__closure__ or () for one in found if hasattr(one, "py_func")]

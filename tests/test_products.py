@@ -196,8 +196,12 @@ def test_scales_bias_and_one_rounding_by_the_definition(name: str, dtype: str) -
 def test_a_unit_of_ones_own_whose_sums_are_wide() -> None:
     arithmetic = AlignedSum(block=8, fraction_bits=30, rounding="RNE")
     row = Instruction("mma", "binary16", "binary16", "binary32", (16, 8, 16), arithmetic, ())
-    chained = replace(row, arithmetic=FusedChain(rounded_products=True))
-    for each in (row, chained):
+    chains = (
+        FusedChain(rounded_products=True),
+        FusedChain(lanes=2, late_c=True, flush_inputs=True, flush_outputs=True, nan_rule="x86"),
+        FusedChain((*range(1, 16), 0), True, "RO", group=2, flush_outputs=True, nan_rule="arm"),
+    )
+    for each in (row, *(replace(row, arithmetic=chain) for chain in chains)):
         unit = Unit("mine", "a chip on paper", "none", "-", (each,))
         for mode in ("normal", "bits", "wide"):
             check(drawn("binary16", (2, 300), mode), drawn("binary16", (300, 2), mode), unit)
@@ -510,3 +514,10 @@ def test_bounds_of_what_has_no_error_or_no_bound() -> None:
 
 def test_a_row_of_the_catalogue_is_found_by_its_formats() -> None:
     assert find_instruction("H100", "wgmma", "tf32", "tf32").k == 8
+
+
+def test_the_bound_holds_where_products_of_binary64_round_to_its_smallest_numbers() -> None:
+    x, y = np.full((1, 3), 1.5 * 2.0**-537), np.array([[2.0**-537], [2.0**-537], [0.0]])
+    exact = 3 * Fraction(2) ** -1074
+    found, bound = tcu.matmul(x, y), tcu.matmul_error_bound(x, y)
+    assert 0 < abs(Fraction(float(found[0, 0])) - exact) <= Fraction(float(bound[0, 0]))

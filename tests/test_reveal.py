@@ -106,7 +106,7 @@ def test_numpys_pairwise_sum(n: int, dtype: str) -> None:
 def test_numpys_pairwise_sum_of_many(n: int, dtype: str) -> None:
     found = tcu.reveal(np.sum, n, dtype=dtype, seed=0)
     reproduced(found)
-    assert found.asked < 0.2 * n + 1000
+    assert found.asked < n // 10 + 10_000
 
 
 def test_few_questions_are_asked() -> None:
@@ -167,16 +167,11 @@ def test_pytorchs_sum(n: int, dtype: str) -> None:
 @pytest.mark.parametrize("n", [40, 600])
 @pytest.mark.parametrize(
     ("variant", "dtype"),
-    [
-        (variant, dtype)
-        for variant in ("short-chain", "single-pass", "two-mma", "warp-shuffle")
-        for dtype in ("float16", "float32", "float64")
-    ],
+    [(name, dtype) for name, row in VARIANTS.items() for dtype in DTYPES if row.takes(get_format(dtype))],
 )
 def test_variants_of_our_own(variant: str, dtype: str, n: int) -> None:
-    assert variant in VARIANTS
     step = reproduced(tcu.reveal(lambda x: tcu.sum(x, variant=variant), n, dtype=dtype, seed=0, outputs=100))
-    if dtype == "float16" and variant != "warp-shuffle":
+    if dtype == "float16" and variant in ("short-chain", "single-pass", "two-mma"):
         (row,) = {getattr(node.operation, "arithmetic", None) for node in step.nodes} - {None}
         assert (row.fraction_bits, row.rounding) == (25, "RZ")
 

@@ -80,6 +80,7 @@ def ragged(rng: Any, mean: float, count: int) -> Any:
     return offsets_of(rng, rng.geometric(1 / (mean + 1), count) - 1)
 
 
+@pytest.mark.slow(6)
 @dtypes
 @orders
 def test_segments_of_every_length(host: HostGpu, dtype: Any, exclusive: bool, reverse: bool) -> None:
@@ -93,6 +94,7 @@ def test_segments_of_every_length(host: HostGpu, dtype: Any, exclusive: bool, re
         assert alike(found, wanted(x, offsets, *options)), (kind, case)
 
 
+@pytest.mark.slow(4)
 @dtypes
 @orders
 def test_long_segments_among_short_ones(host: HostGpu, dtype: Any, exclusive: bool, reverse: bool) -> None:

@@ -18,6 +18,7 @@ import tcu
 from tcu.algorithms import SparseInfo, sparse_bound, sparse_matmul
 from tcu.algorithms import sparse as module
 from tcu.algorithms.sparse import random_sparse
+from tcu.algorithms.sparse_matrix import SparseMatrix
 from tcu.errors import DtypeError, InvalidOperationError, ParameterError, ShapeError
 from tcu.machine.executors import ModelExecutor
 from tcu.machine.executors.ideal import IdealExecutor
@@ -184,14 +185,14 @@ def test_verification_sees_every_single_change() -> None:
         a, b = (draw(rng, (100, 100), 200, dtype) for _ in range(2))
         problem = module._Problem(tcu.Machine(16), a, b, None, rng)
         right = problem.solve(None)
-        assert problem._verified(right)
+        assert problem._verified(SparseMatrix(problem.machine, right))
         for k in range(right.nnz):
             wrong = right.copy()
             wrong.data[k] += 1 if dtype is np.int64 else 1e-6
-            assert not problem._verified(wrong)
+            assert not problem._verified(SparseMatrix(problem.machine, wrong))
             missing = right.copy()
             missing.data[k] = 0
-            assert not problem._verified(missing)
+            assert not problem._verified(SparseMatrix(problem.machine, missing))
 
 
 def test_counting_runs_the_same_program() -> None:

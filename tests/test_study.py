@@ -40,7 +40,7 @@ from tcu.study.provenance import provenance
 from tcu.study.run import finished, load
 from tcu.study.segments import SEGMENTS
 from tcu.study.study import Figure, Shown, Table
-from tcu.units import CATALOGUE
+from tcu.units import units_with
 
 ROOT = Path(__file__).parents[1]
 STOPPED_STUDY = """
@@ -235,7 +235,7 @@ def test_names_choose_studies() -> None:
 COVERED = (
     *(f"000 figure {number}" for number in (3, 5, 6, 7, 8, 9, 10, 11)), "000 cost", "001 cost",
     "000 error curves of every unit", "002 figure 3", "002 figure 5", "002 power",
-    *(f"004 theorem {number}" for number in range(1, 9)), "004 calibration",
+    *(f"004 theorem {number}" for number in range(1, 9)), "004 calibration", "004 several units", "004 precision",
     "003 table 1", "003 table 2", "003 table 3", "003 findings",
 )  # fmt: skip
 """What the papers measured or tabulated."""
@@ -464,7 +464,7 @@ def test_the_findings_of_paper_003_are_asked_of_every_unit() -> None:
     assert result is not None
     table = study.show(result.rows).parts[0]
     assert isinstance(table, Table)
-    assert set(CATALOGUE) <= set(table.header)
+    assert set(units_with("mma")) <= set(table.header)
     assert {cell for row in table.rows for cell in row[1:-1]} <= {"✓", "✗", "–", "?", "23", "24", "25"}
     kept = next(row for row in table.rows if row[0].startswith("T4 and A100 keep one bit more"))
     assert kept[1:-1] == ["23", *["✓"] * 6, *["25"] * 3]
@@ -491,7 +491,7 @@ def test_errors_are_those_of_thirty_arrays_of_awkward_lengths_with_their_spread(
                 assert low <= y <= high
                 drawn += low < high
         assert len(line.low) == len(line.y)
-    assert drawn > 50
+    assert drawn > 30
 
 
 def test_a_median_has_the_spread_of_its_draws_and_an_overflow_none() -> None:

@@ -23,7 +23,7 @@ import tcu
 from tcu.errors import DtypeError, ParameterError, UnknownNameError
 from tcu.formats import format_of
 from tcu.plan import VARIANTS
-from tcu.units import AlignedSum, Instruction, Unit
+from tcu.units import AlignedSum, FusedChain, Instruction, Unit
 
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 FAMILIES = {
@@ -248,12 +248,15 @@ QUIRKS = [
     AlignedSum(16, 23, "RU", output_fraction_bits=5),
     AlignedSum(4, 12, "RD", -14, normalized_products=True),
     AlignedSum(8, 20, "RNE", late_c=True),
+    FusedChain(),
+    FusedChain(rounding="RZ", lanes=2, late_c=True, flush_inputs=True, flush_outputs=True, nan_rule="x86"),
+    FusedChain(rounded_products=True, rounding="RO", group=2, flush_outputs=True, nan_rule="arm"),
 ]
 
 
 @pytest.mark.parametrize("quirk", QUIRKS)
 @pytest.mark.parametrize("scale", [2.0**-24, 2.0**-14, 1.0, 2.0**9])
-def test_the_bound_holds_for_units_of_the_user_s_own(quirk: AlignedSum, scale: float) -> None:
+def test_the_bound_holds_for_units_of_the_user_s_own(quirk: AlignedSum | FusedChain, scale: float) -> None:
     rows = [
         Instruction("mma", given, given, output, (16, 8, 16), quirk, ())
         for given in ("binary16", "bfloat16") for output in ("binary32", "binary16")

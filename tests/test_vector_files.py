@@ -33,7 +33,7 @@ from tcu.probes import inputs
 from tcu.probes.kinds import kinds_of
 from tcu.probes.vectors import Entry, Vectors, collect, collection, verify
 from tcu.probes.vectors.collection import replay
-from tcu.units import CATALOGUE, AlignedSum, Instruction, Unit, find_instruction
+from tcu.units import CATALOGUE, AlignedSum, Instruction, Unit, find_instruction, units_with
 
 RECORDED = Path(__file__).parent / "data" / "h200-vectors.npz"
 NAME = "mma-bfloat16-binary32-k16"
@@ -200,7 +200,7 @@ def test_an_unknown_gpu_is_compared_with_every_unit(play: Callable[..., None]) -
     result = verify(collect(), progress=lambda *at: told.append(at))
     assert result.agrees
     assert result.unit.name in ("H100", "H200", "B200")
-    assert {name for name, _, _ in result.others} == set(CATALOGUE)
+    assert {name for name, _, _ in result.others} == set(units_with("mma"))
     assert result.others[0] == (result.unit.name, result.outputs, 0)
     assert result.others[-1][2] > 0
     assert told[-1] == (90, 90)
@@ -250,7 +250,7 @@ def part_of(vectors: Vectors, row: Instruction, kind: str) -> tuple[Any, Any, An
 def test_all_kinds_are_there(h200: Vectors, row: Instruction) -> None:
     entry = next(e for e in h200.entries.values() if e.row is row)
     assert tuple(dict.fromkeys(entry.kinds)) == kinds_of(row)
-    assert len(set(entry.kinds)) == {"binary64": 21, "s32": 3}.get(row.output, 18)
+    assert len(set(entry.kinds)) == {"binary64": 22, "s32": 3}.get(row.output, 19)
     if row.output == "s32":
         return
     named = " ".join(entry.kinds)
@@ -259,20 +259,20 @@ def test_all_kinds_are_there(h200: Vectors, row: Instruction) -> None:
 
 @pytest.mark.parametrize("row", FLOATS, ids=lambda row: row.signature)
 def test_targeted_kinds_hold_what_they_claim(h200: Vectors, row: Instruction) -> None:
-    x, z = get_format(row.a), get_format(row.output)
+    x, y, z = (get_format(name) for name in _formats(row))
 
     a, b, c = (
         values(w, f) for w, f in zip(part_of(h200, row, "zero times large"), _formats(row), strict=True)
     )
     product_is_zero = (a[:, 1:, None] == 0) | (b[None, 1:, :] == 0)
     assert product_is_zero.all()
-    assert max(np.abs(a).max(), np.abs(b).max()) >= 2.0 ** (x.emax - 4)
+    assert np.abs(a).max() >= 2.0 ** (x.emax - 4) or np.abs(b).max() >= 2.0 ** (y.emax - 4)
     assert (c != 0).all()
 
     a, b, c = (values(w, f) for w, f in zip(part_of(h200, row, "tiny products"), _formats(row), strict=True))
     assert (c == 0).all()
     low = np.log2(np.abs(a)).min() + np.log2(np.abs(b)).min()
-    assert low < max(z.emin + 8, 2 * x.emin + 8)
+    assert low < max(z.emin + 8, x.emin + y.emin + 8)
     _, _, words = part_of(h200, row, "tiny products and c")
     field, fraction = fields(words, row.output)
     assert ((field == 0) & (fraction != 0)).any()
@@ -468,7 +468,7 @@ REFUSED = [
     (about_with(lambda about: about.update(date=5)), "'date' of 'about' is 5, not a text"),
     (about_with(lambda about: about.pop("machine")), "'machine' of 'about' is missing"),
     (about_with(lambda about: about["machine"].pop("name")), "'name' of 'machine' is missing"),
-    (about_with(lambda about: about["machine"].update(kind="toy")), "'toy', not gpu or model"),
+    (about_with(lambda about: about["machine"].update(kind="toy")), "'toy', not gpu, cpu or model"),
     (about_with(lambda about: about["machine"].update(driver=3)), "'driver' of 'machine' is 3, not a text"),
     (about_with(lambda about: about.update(instructions={})), "lists no instruction"),
     (about_with(lambda about: about.update(instructions=[])), "is [], not an object"),
@@ -485,8 +485,8 @@ REFUSED = [
     (put("extra", lambda _: np.zeros(3)), "holds 'extra', which its text does not list"),
     (put(f"{NAME}/a", lambda a: a.astype(np.uint32)), "/a has dtype uint32, bfloat16 words have uint16"),
     (put(f"{NAME}/d", lambda d: d.view(np.float32)), "/d has dtype float32"),
-    (put(f"{NAME}/b", lambda b: b[:, :8]), "/b has shape (18, 8, 8), the rest of the file asks for (18, 16, 8)"),
-    (put(f"{NAME}/c", lambda c: c[:-1]), "/c has shape (17, 16, 8)"),
+    (put(f"{NAME}/b", lambda b: b[:, :8]), "/b has shape (19, 8, 8), the rest of the file asks for (19, 16, 8)"),
+    (put(f"{NAME}/c", lambda c: c[:-1]), "/c has shape (18, 16, 8)"),
     (put(f"{NAME}/d", lambda d: d[0]), "/d has shape (16, 8), not [T, M, N]"),
     (put(f"{NAME}/d", lambda d: d[:, :0]), "not [T, M, N]"),
 ]  # fmt: skip
@@ -579,7 +579,7 @@ def test_collect_then_verify(run: Callable[..., tuple[int, str, str]]) -> None:
     code, out, err = run("collect", "-o", "x.npz", "--unit", "T4", "--seed", "7", "--outputs", "100")
     assert (code, err) == (0, "")
     assert out.startswith("x.npz: ")
-    assert "of 6 instructions of the model of T4" in out
+    assert "of 8 instructions of the model of T4" in out
     assert "tcu verify x.npz" in out
     code, out, err = run("verify", "x.npz")
     assert (code, err) == (0, "")
@@ -624,7 +624,7 @@ def test_an_unknown_gpu_on_the_screen(
     code, out, _ = run("verify", "x.npz", "--json")
     document = json.loads(out)
     assert code == 0
-    assert len(document["units"]) == len(CATALOGUE)
+    assert len(document["units"]) == len(units_with("mma"))
     assert document["units"][0] == {
         "unit": document["unit"], "outputs": document["outputs"], "different": 0,
     }  # fmt: skip
@@ -703,8 +703,8 @@ def test_the_recorded_h200_returned_the_models_bits() -> None:
     assert "H200" in machine.name
     assert all(version is not None for version in (machine.driver, machine.cuda, machine.nvrtc))
     assert len(vectors.entries) == len(KERNELS)
-    for entry in vectors.entries.values():
-        assert tuple(dict.fromkeys(entry.kinds)) == kinds_of(entry.row)
+    for entry in vectors.entries.values():  # but for the kinds that have come since
+        assert set(entry.kinds) <= set(kinds_of(entry.row))
     result = verify(vectors)
     assert result.unit.name == "H200"
     assert {one.entry.name: one.first for one in result.replays if one.different} == {}

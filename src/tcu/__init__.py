@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from tcu import streams as streams
     from tcu.algorithms import Machine as Machine
     from tcu.algorithms import integers as integers
+    from tcu.probes.audit import audit as audit
     from tcu.probes.infer import infer as infer
     from tcu.probes.probe import probe as probe
     from tcu.probes.reveal import reveal as reveal
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 _LATER = {
     "Machine": "tcu.algorithms",
     "algorithms": "tcu.algorithms",
+    "audit": "tcu.probes",
     "distributed": "tcu.distributed",
     "infer": "tcu.probes",
     "integers": "tcu.algorithms",

@@ -15,6 +15,7 @@ from tcu.algorithms.dft_error import dft_error_bound as dft_error_bound
 from tcu.algorithms.external_memory import Transfers as Transfers
 from tcu.algorithms.external_memory import matmul_transfers_bound as matmul_transfers_bound
 from tcu.algorithms.external_memory import simulate as simulate
+from tcu.algorithms.external_memory import transfers_of as transfers_of
 from tcu.algorithms.integers import integer_multiply as integer_multiply
 from tcu.algorithms.integers import karatsuba_bound as karatsuba_bound
 from tcu.algorithms.integers import karatsuba_bound_of_calls as karatsuba_bound_of_calls

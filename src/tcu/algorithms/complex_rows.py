@@ -7,20 +7,20 @@ dimensions: the unit multiplies real numbers, and no library's complex product
 
 from __future__ import annotations
 
+import operator
 from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from tcu.algorithms.constants import beside
 from tcu.algorithms.fourier import fourier_matrix
 from tcu.algorithms.matmul import matmul
 from tcu.errors import ParameterError
 from tcu.formats import get_format
 from tcu.machine import Machine
 from tcu.machine.executors.unit import narrowed
-from tcu.machine.shapes import ShapeArray, empty, zeros
+from tcu.machine.shapes import ShapeArray, empty
 
 __all__ = [
     "ComplexProduct",
@@ -108,11 +108,10 @@ def multiply_rows(
     shape = x.shape
     lead = (batch,) if embedded else (2, batch)
     group, wide_rows = row_groups(machine.side // width, inner)
+    rows = empty((*lead, group * wide_rows, width), x.dtype, like=x)
+    machine.cpu.put(rows[..., :inner, :].reshape(shape), x, "gather rows")
     if group * wide_rows > inner:
-        rows = zeros((*lead, group * wide_rows, width), x.dtype, like=x)
-        rows[..., :inner, :] = x.reshape(*lead, inner, width)
-    else:
-        rows = x
+        machine.cpu.put(rows[..., inner:, :], 0, "pad rows")
     rows = rows.reshape(*lead, wide_rows, group * width)
     result = _PRODUCTS[product](machine, rows, f, group, parts, operand)
     if group * wide_rows > inner:
@@ -122,29 +121,33 @@ def multiply_rows(
 
 
 def _four(machine: Machine, x: Any, f: int, group: int, parts: int, operand: str) -> Any:
-    matrices = partial(_matrix, x, f, group, parts, operand)
+    matrices = partial(_matrix, machine, x, f, group, parts, operand)
     pieces = _split(machine, x, parts, operand)
     by_real = _real_product(machine, pieces, matrices("real"), operand, x.dtype)
     by_imaginary = _real_product(machine, pieces, matrices("imaginary"), operand, x.dtype)
-    machine.step(x.size, "add real products")
     result = by_real  # its own memory: written over plane by plane
-    result[0] -= by_imaginary[1]
-    result[1] += by_imaginary[0]
+    machine.cpu.update(operator.isub, result[0], by_imaginary[1], name="add real products")
+    machine.cpu.update(operator.iadd, result[1], by_imaginary[0], name="add real products")
     return result
 
 
 def _three(machine: Machine, x: Any, f: int, group: int, parts: int, operand: str) -> Any:
-    matrices = partial(_matrix, x, f, group, parts, operand)
-    pieces = [_split(machine, plane, parts, operand) for plane in (x[0] + x[1], x[0], x[1])]
+    matrices = partial(_matrix, machine, x, f, group, parts, operand)
+    each = partial(machine.cpu.each, name="add real products")
+    pieces = [
+        _split(machine, plane, parts, operand) for plane in (each(operator.add, x[0], x[1]), x[0], x[1])
+    ]
     first = _real_product(machine, pieces[0], matrices("real"), operand, x.dtype)
     second = _real_product(machine, pieces[1], matrices("difference"), operand, x.dtype)
     third = _real_product(machine, pieces[2], matrices("sum"), operand, x.dtype)
-    machine.step(3 * x[0].size, "add real products")
-    return np.stack([first - third, first + second])
+    result = empty((2, *first.shape), first.dtype, like=first)
+    each(np.subtract, first, third, out=result[0])
+    each(np.add, first, second, out=result[1])
+    return result
 
 
 def _embedded(machine: Machine, x: Any, f: int, group: int, parts: int, operand: str) -> Any:
-    matrix = _matrix(x, f, group, parts, operand, "embedded")
+    matrix = _matrix(machine, x, f, group, parts, operand, "embedded")
     return _real_product(machine, _split(machine, x, parts, operand), matrix, operand, x.dtype)
 
 
@@ -161,11 +164,12 @@ def _split(machine: Machine, x: Any, parts: int, operand: str) -> Any:
             "a unit of binary16, or NumPy arrays"
         )
     pieces = empty((parts, *x.shape), get_format(operand).dtype, like=x)
+    each = partial(machine.cpu.each, name="split")
     for i in range(parts):
-        pieces[i] = x
+        machine.cpu.put(pieces[i], x, "split")
         if i + 1 < parts:
-            x = (x - pieces[i].astype(x.dtype)) * x.dtype.type(1 << part_bits(operand))
-    machine.step(2 * (parts - 1) * x.size, "split")
+            x = each(operator.sub, x, machine.stored(pieces[i], x.dtype))
+            x = each(operator.mul, x, x.dtype.type(1 << part_bits(operand)))
     return pieces
 
 
@@ -177,25 +181,27 @@ def _real_product(machine: Machine, x: Any, w: Any, operand: str, work: np.dtype
         partial(machine.tall_multiply, name="rows times Fourier matrix") if fits else partial(matmul, machine)
     )
     products = [
-        multiply(x[: parts - j].reshape(-1, width), w[j])
-        .astype(work, copy=False)
-        .reshape(parts - j, *x.shape[1:])
+        machine.stored(multiply(x[: parts - j].reshape(-1, width), w[j]), work).reshape(
+            parts - j, *x.shape[1:]
+        )
         for j in range(parts)
     ]
+    each = partial(machine.cpu.each, name="add parts")
     total: Any = None
     for order in reversed(range(parts)):
         for j in range(order + 1):
             term = products[j][order - j]
             if j == 0 and total is not None:
-                total = total * work.type(2.0 ** -part_bits(operand))
-            total = term if total is None else total + term
-    machine.step((parts * (parts + 1) // 2 - 1 + parts - 1) * x[0].size, "add parts")
+                total = each(operator.mul, total, work.type(2.0 ** -part_bits(operand)))
+            total = term if total is None else each(operator.add, total, term)
     return total
 
 
-def _matrix(like: Any, f: int, group: int, parts: int, operand: str, kind: str) -> Any:
+def _matrix(machine: Machine, like: Any, f: int, group: int, parts: int, operand: str, kind: str) -> Any:
     width = group * f * (2 if kind == "embedded" else 1)
-    return beside(like, unit_matrix, f, group, parts, operand, kind, shape=(parts, width, width))
+    return machine.cpu.table(
+        like, unit_matrix, f, group, parts, operand, kind, shape=(parts, width, width), name="Fourier matrix"
+    )
 
 
 _KINDS = {"four": ("real", "imaginary"), "three": ("real", "difference", "sum"), "embedded": ("embedded",)}

@@ -25,7 +25,17 @@ from tcu.algorithms.matmul import (
 from tcu.algorithms.parameters import MachineLike
 from tcu.algorithms.polynomials import evaluate, polynomial_bound
 from tcu.algorithms.reductions import sum_bound, tensor_sum
+from tcu.algorithms.schemes import find_scheme
 from tcu.algorithms.sparse import random_sparse, sparse_bound, sparse_matmul
+from tcu.algorithms.whole_calls import (
+    whole_dft_bound,
+    whole_karatsuba_bound,
+    whole_matmul_bound,
+    whole_polynomial_bound,
+    whole_schoolbook_bound,
+    whole_strassen_like_bound,
+    whole_sum_bound,
+)
 from tcu.errors import ParameterError, unknown_name
 from tcu.machine.ledger import LARGEST, Ledger, Number, told
 
@@ -50,9 +60,13 @@ class CostedAlgorithm:
     run: Callable[[Machine, Size], Any]
     """Carries it out on shapes."""
     bound: Callable[[MachineLike, Size], float]
-    """The theorem's expression, without constants."""
+    """The theorem's expression as printed, without constants."""
+    whole: Callable[[MachineLike, Size], float]
+    """The same for every size, with the whole calls that the theorem takes for granted: see whole_calls.py."""
     constant: float
-    """The ledger is at most this times the bound, for all sizes that :attr:`sizes` gives."""
+    """The ledger is at most this times :attr:`whole` for the sizes of :attr:`sizes`, which fill the unit."""
+    everywhere: float
+    """And at most this times :attr:`whole` for every n ≥ 1."""
     sizes: Callable[[int], list[int]]
     """n over three decades and more, for a machine of that m."""
     lower: Callable[[MachineLike, Size], float] | None = None
@@ -73,17 +87,23 @@ class Cost:
     size: Size
     ledger: Ledger
     bound: float
+    whole: float
     lower: float | None
 
     @property
     def ratio(self) -> float:
-        """Cost over bound: the constant that the O hides, here."""
+        """Cost over the theorem's expression as printed."""
         return self.ledger.cost / self.bound
+
+    @property
+    def whole_ratio(self) -> float:
+        """Cost over the bound of whole calls: the constant that the O hides, here."""
+        return self.ledger.cost / self.whole
 
 
 def cost_of(
     algorithm: str | CostedAlgorithm, n: int, m: int, latency: Number, *, word_bits: int = 64, weak: bool = False,
-    **options: Any,
+    units: int = 1, **options: Any,
 ) -> Cost:  # fmt: skip
     """What the algorithm costs on an (m, ℓ)-TCU machine, without computing anything.
 
@@ -93,8 +113,8 @@ def cost_of(
         A name of :data:`COSTS`.
     n:
         The size, as the row's ``n`` says.
-    m, latency, word_bits, weak:
-        The machine.
+    m, latency, word_bits, weak, units:
+        The machine.  Bounds are those of one unit.
     options:
         Those of the row; None stands for the row's own value.
 
@@ -107,7 +127,7 @@ def cost_of(
     """
     row = find_costed(algorithm)
     _check_whole("n", n, f": {row.n}")
-    machine = Machine(m, latency, word_bits=word_bits, executor="count", weak=weak)
+    machine = Machine(m, latency, word_bits=word_bits, executor="count", weak=weak, units=units)
     given = {name: value for name, value in options.items() if value is not None}
     if foreign := sorted(set(given) - set(row.options)):
         known = f"it has {', '.join(row.options)}" if row.options else "it has none"
@@ -123,8 +143,9 @@ def cost_of(
     if row.seconds(m, size) > PATIENCE:
         raise _impatient(row, m, size_of, size)
     row.run(machine, size)
-    lower = None if row.lower is None else row.lower(machine, size)
-    return Cost(row, size, machine.ledger, row.bound(machine, size), lower)
+    # Of the lower bound every part is a unit's.
+    lower = None if row.lower is None else row.lower(machine, size) / units
+    return Cost(row, size, machine.ledger, row.bound(machine, size), row.whole(machine, size), lower)
 
 
 def find_costed(algorithm: str | CostedAlgorithm) -> CostedAlgorithm:
@@ -156,8 +177,12 @@ def _impatient(row: CostedAlgorithm, m: int, size_of: Callable[[int], Size], siz
 
     able = {"n": most("n", size_of)}
     if not able["n"]:
-        able = {name: most(name, lambda value, name=name: {**size, name: value}) for name in row.options}  # type: ignore[misc]
-    given, advice = (", ".join(f"{name}={value:,}" for name, value in each.items()) for each in (size, able))
+        numbers = [name for name in row.options if isinstance(size[name], int)]
+        able = {name: most(name, lambda value, name=name: {**size, name: value}) for name in numbers}  # type: ignore[misc]
+    given, advice = (
+        ", ".join(f"{name}={value:,}" for name, value in each.items() if isinstance(value, int))
+        for each in (size, able)
+    )
     return ParameterError(f"{row.name} of {given} takes too long to count: give at most {advice}")
 
 
@@ -173,6 +198,15 @@ def _square(machine: Machine, size: Size) -> tuple[Any, Any]:
 def _factors(machine: Machine, size: Size) -> tuple[Any, Any]:
     x = machine.shape(size["n"], bool)
     return x, x
+
+
+def _schemed(
+    scheme: str,
+) -> tuple[Callable[[MachineLike, Size], float], Callable[[MachineLike, Size], float]]:
+    return (
+        _cube(partial(strassen_like_bound, scheme=scheme)),
+        _cube(partial(whole_strassen_like_bound, scheme=scheme)),
+    )
 
 
 def _cube(bound: Callable[..., float]) -> Callable[[MachineLike, Size], float]:
@@ -204,7 +238,14 @@ def _sparse_seconds(m: int, size: Size) -> float:
 
 def _sparse_bound(machine: MachineLike, size: Size) -> float:
     a, b = _sparse_factors(size)
-    return sparse_bound(machine, size["n"], (a @ b).nnz, a.nnz + b.nnz)
+    scheme = _sparse_scheme(size)
+    exponent = 1.5 if scheme is None else find_scheme(scheme).exponent
+    return sparse_bound(machine, size["n"], (a @ b).nnz, a.nnz + b.nnz, exponent)
+
+
+def _sparse_scheme(size: Size) -> str | None:
+    """The dense product's: "resident" is that of Theorem 2, ω₀ = 3/2."""
+    return None if size["scheme"] == "resident" else str(size["scheme"])
 
 
 COSTS: dict[str, CostedAlgorithm] = {
@@ -212,52 +253,55 @@ COSTS: dict[str, CostedAlgorithm] = {
     for row in (
         CostedAlgorithm(
             "matmul", "dense product, one operand resident", "Theorem 2", "rows of the square matrices",
-            lambda machine, size: matmul(machine, *_square(machine, size)), _cube(matmul_bound), 2.0,
+            lambda machine, size: matmul(machine, *_square(machine, size)),
+            _cube(matmul_bound), _cube(whole_matmul_bound), 2.0, 10.0,
             lambda m: _powers(math.isqrt(m), 4, 6), lower=_cube(matmul_lower_bound), transfers=_matmul_transfers,
         ),
         CostedAlgorithm(
             "standard", "dense product, by the standard recursion", "Theorem 1", "rows of the square matrices",
             lambda machine, size: strassen_like(machine, *_square(machine, size), "standard"),
-            _cube(partial(strassen_like_bound, scheme="standard")), 2.0,
+            *_schemed("standard"), 6.0, 50.0,
             lambda m: _powers(math.isqrt(m), 2, 11), lower=_cube(matmul_lower_bound), transfers=_matmul_transfers,
         ),
         CostedAlgorithm(
             "strassen", "dense product, by Strassen's recursion", "Theorem 1", "rows of the square matrices",
             lambda machine, size: strassen_like(machine, *_square(machine, size), "strassen"),
-            _cube(strassen_like_bound), 7.0, lambda m: _powers(math.isqrt(m), 2, 11),
+            *_schemed("strassen"), 8.4, 60.0, lambda m: _powers(math.isqrt(m), 2, 11),
         ),
         CostedAlgorithm(
             "laderman", "dense product, by Laderman's recursion", "Theorem 1", "rows of the square matrices",
             lambda machine, size: strassen_like(machine, *_square(machine, size), "laderman"),
-            _cube(partial(strassen_like_bound, scheme="laderman")), 8.0,
+            *_schemed("laderman"), 9.3, 72.0,
             lambda m: _powers(math.isqrt(m), 3, 8),
         ),
         CostedAlgorithm(
             "sparse", "product of two random sparse matrices", "Theorem 3", "rows of the square matrices",
-            lambda machine, size: sparse_matmul(machine, *_sparse_factors(size)), _sparse_bound, 40.0,
+            lambda machine, size: sparse_matmul(machine, *_sparse_factors(size), scheme=_sparse_scheme(size)),
+            _sparse_bound, _sparse_bound, 66.0, 110.0,
             lambda m: _powers(8 * math.isqrt(m), 2, 6),
-            options={"per_row": lambda n, m: max(2, math.isqrt(m // n) + 1)}, seconds=_sparse_seconds,
+            options={"per_row": lambda n, m: max(2, math.isqrt(m // n) + 1), "scheme": lambda n, m: "resident"},
+            seconds=_sparse_seconds,
         ),
         CostedAlgorithm(
             "dft", "discrete Fourier transform", "Theorem 4", "complex numbers",
             lambda machine, size: dft(machine, machine.shape(size["n"], complex), product=size["product"]),
-            _of_n(dft_bound), 27.0, lambda m: _powers(m, 4, 8), options={"product": lambda n, m: "four"},
+            _of_n(dft_bound), _of_n(whole_dft_bound), 41.0, 5500.0, lambda m: _powers(m, 4, 8), options={"product": lambda n, m: "four"},
         ),
         CostedAlgorithm(
             "integer", "product of two integers, schoolbook", "Theorem 5", "bits of each",
             lambda machine, size: integer_multiply(machine, *_factors(machine, size), algorithm="schoolbook"),
-            _of_n(schoolbook_bound), 40.0, lambda m: _powers(64 * m, 4, 6),
+            _of_n(schoolbook_bound), _of_n(whole_schoolbook_bound), 48.0, 48.0, lambda m: _powers(64 * m, 4, 6),
         ),
-        # Much of the constant is m^0.21: the theorem's base case costs less than one tensor call can.
         CostedAlgorithm(
             "karatsuba", "product of two integers, Karatsuba's recursion", "Theorem 6", "bits of each",
             lambda machine, size: integer_multiply(machine, *_factors(machine, size), algorithm="karatsuba"),
-            _of_n(karatsuba_bound), 220.0, lambda m: _powers(64 * m, 4, 6),
+            _of_n(karatsuba_bound), _of_n(whole_karatsuba_bound), 82.0, 110.0, lambda m: _powers(64 * m, 4, 6),
         ),
         CostedAlgorithm(
             "polynomial", "a polynomial at many points", "Theorem 7", "coefficients",
             lambda machine, size: evaluate(machine, machine.shape(size["n"]), machine.shape(size["points"])),
-            lambda machine, size: polynomial_bound(machine, size["n"], size["points"]), 3.3,
+            lambda machine, size: polynomial_bound(machine, size["n"], size["points"]),
+            lambda machine, size: whole_polynomial_bound(machine, size["n"], size["points"]), 3.6, 4.0,
             lambda m: _powers(m, 4, 6), options={"points": lambda n, m: n},
         ),
         CostedAlgorithm(
@@ -265,7 +309,8 @@ COSTS: dict[str, CostedAlgorithm] = {
             lambda machine, size: tensor_sum(
                 machine, machine.shape(size["n"]), size["variant"], chain=size["chain"]
             ),
-            lambda machine, size: sum_bound(machine, size["n"], size["variant"], size["chain"]), 2.0,
+            lambda machine, size: sum_bound(machine, size["n"], size["variant"], size["chain"]),
+            lambda machine, size: whole_sum_bound(machine, size["n"], size["variant"], size["chain"]), 3.0, 6.2,
             lambda m: _powers(m, 4, 8),
             options={"variant": lambda n, m: "tall", "chain": lambda n, m: 1},
         ),

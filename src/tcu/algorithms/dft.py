@@ -9,19 +9,19 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
 from tcu.algorithms.complex_rows import ComplexProduct
-from tcu.algorithms.constants import beside
-from tcu.algorithms.dft_levels import ComplexDft, complex_product
+from tcu.algorithms.dft_levels import ComplexDft
 from tcu.algorithms.fourier import LONGEST, half_circle
 from tcu.algorithms.parameters import MachineLike, parameters
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.machine import Machine
 from tcu.machine.ledger import told
-from tcu.machine.shapes import empty, zeros
+from tcu.machine.shapes import empty
 
 __all__ = ["Norm", "dft", "dft_bound", "dftn", "idft", "idftn", "irdft", "rdft"]
 
@@ -108,19 +108,19 @@ def rdft(
     x = _numbers(machine, x)
     if np.iscomplexobj(x):
         raise DtypeError(f"x has dtype {x.dtype}: rdft takes real numbers; dft takes complex ones")
-    x, axis, n = _resized(x, n, axis)
+    axis, n = _axis(x, axis), _length_along(x, n, axis)
     transforms = ComplexDft(machine, product, parts)
     factor = _factor(norm, n, inverse=False)
-    rows, batch = _rows(x, axis)
     with machine.section("rdft"):
+        rows, batch = _rows(machine, x, n, axis)
         if n % 2:
-            z = zeros((2, rows.shape[0], n), transforms.work, like=x)
-            z[0] = rows
-            z = transforms.transform(z)[:, :, : n // 2 + 1]
+            z = transforms.transform(_planes(machine, rows, transforms.work))[:, :, : n // 2 + 1]
         else:
-            z = np.stack([rows[:, 0::2], rows[:, 1::2]]).astype(transforms.work, copy=False)
+            z = empty((2, rows.shape[0], n // 2), transforms.work, like=rows)
+            for plane in (0, 1):
+                machine.cpu.put(z[plane], rows[:, plane::2], "planes")
             z = _unfold(machine, transforms.transform(z), n)
-    return _complex(machine, z, batch, axis, factor)
+        return _complex(machine, z, batch, axis, factor)
 
 
 def irdft(
@@ -144,24 +144,28 @@ def irdft(
     if n is None:
         n = 2 * (x.shape[axis] - 1)
     n = _length(n)
-    x, axis, half = _resized(x, n // 2 + 1, axis)
+    half = n // 2 + 1
     transforms = ComplexDft(machine, product, parts)
     factor = _factor(norm, n, inverse=True)
-    rows, batch = _rows(x, axis)
+    cpu = machine.cpu
     with machine.section("irdft"):
-        z = _planes(rows, transforms.work)
-        z[1, :, 0] = 0
+        rows, batch = _rows(machine, x, half, axis)
+        z = _planes(machine, rows, transforms.work)
+        cpu.put(z[1, :, 0], 0, "planes")
         if n % 2:
-            mirrored = z[:, :, :0:-1]
-            z = np.concatenate([z, np.stack([mirrored[0], -mirrored[1]])], axis=2)
-            real = transforms.transform(z[::-1])[1]
+            whole = empty((2, z.shape[1], n), z.dtype, like=z)
+            cpu.put(whole[:, :, :half], z, "mirror")
+            cpu.put(whole[0, :, half:], z[0, :, :0:-1], "mirror")
+            cpu.each(np.negative, z[1, :, :0:-1], out=whole[1, :, half:], name="mirror")
+            real = transforms.transform(whole[::-1])[1]
         else:
-            z[1, :, half - 1] = 0
+            cpu.put(z[1, :, half - 1], 0, "planes")
             z = transforms.transform(_fold(machine, z, n)[::-1])[::-1]
-            real = np.stack([z[0], z[1]], axis=-1).reshape(z.shape[1], n)
+            real = empty((z.shape[1], n), z.dtype, like=z)
+            for plane in (0, 1):
+                cpu.put(real[:, plane::2], z[plane], "planes")
         if factor != 1:
-            machine.step(real.size, "normalize")
-            real = real * real.dtype.type(factor)
+            real = cpu.each(operator.mul, real, real.dtype.type(factor), name="normalize")
     return np.moveaxis(real.reshape(*batch, n), -1, axis)
 
 
@@ -221,39 +225,63 @@ def _along_axis(
     *,
     inverse: bool,
 ) -> Any:
-    x, axis, n = _resized(_numbers(machine, x), n, axis)
+    x = _numbers(machine, x)
+    axis, n = _axis(x, axis), _length_along(x, n, axis)
     transforms = ComplexDft(machine, product, parts)
     factor = _factor(norm, n, inverse=inverse)
-    rows, batch = _rows(x, axis)
     with machine.section("idft" if inverse else "dft"):
+        rows, batch = _rows(machine, x, n, axis)
         result = transforms.complex_at_once(rows, factor, inverse=inverse)
         if result is not None:
+            machine.charge_as(_steps, rows, product, parts, factor, inverse)
             return _moved(result.reshape(*batch, n), -1, axis)
-        z = _planes(rows, transforms.work)
-        # Real and imaginary parts exchanged, before and after, turn the transform into its inverse.
-        z = transforms.transform(z[::-1])[::-1] if inverse else transforms.transform(z)
+        z = _transformed(machine, transforms, rows, inverse=inverse)
         return _complex(machine, z, batch, axis, factor)
+
+
+def _transformed(machine: Machine, transforms: ComplexDft, rows: Any, *, inverse: bool) -> Any:
+    """Planes of the transforms of rows."""
+    z = _planes(machine, rows, transforms.work)
+    # Real and imaginary parts exchanged, before and after, turn the transform into its inverse.
+    return transforms.transform(z[::-1])[::-1] if inverse else transforms.transform(z)
+
+
+def _steps(
+    machine: Machine, rows: Any, product: ComplexProduct, parts: int, factor: float, inverse: bool
+) -> None:
+    """What an executor is charged that does transforms of complex numbers at once."""
+    z = _transformed(machine, ComplexDft(machine, product, parts), rows, inverse=inverse)
+    _complex(machine, z, rows.shape[:1], 1, factor)
 
 
 def _unfold(machine: Machine, z: Any, n: int) -> Any:
     """The DFT of n real numbers from that of the complex numbers x[2j] + i x[2j + 1]."""
-    near = np.concatenate([z, z[:, :, :1]], axis=2)
+    cpu, each = machine.cpu, partial(machine.cpu.each, name="unfold")
+    near = each(partial(np.concatenate, axis=2), [z, z[:, :, :1]])
     far = near[:, :, ::-1]
-    even = np.stack([near[0] + far[0], near[1] - far[1]])
-    odd = np.stack([near[1] + far[1], far[0] - near[0]])
-    t = beside(z, half_circle, n, 0.5, z.dtype.name, shape=(2, n // 2 + 1))
-    machine.step(4 * near.size, "unfold")
-    return even * z.dtype.type(0.5) + complex_product(machine, odd, t[:, None], "twiddle")
+    even, odd = empty(near.shape, z.dtype, like=z), empty(near.shape, z.dtype, like=z)
+    each(np.add, near[0], far[0], out=even[0])
+    each(np.subtract, near[1], far[1], out=even[1])
+    each(np.add, near[1], far[1], out=odd[0])
+    each(np.subtract, far[0], near[0], out=odd[1])
+    t = cpu.table(z, half_circle, n, 0.5, z.dtype.name, shape=(2, n // 2 + 1), name="twiddle factors")
+    half = each(operator.mul, even, z.dtype.type(0.5))
+    return each(operator.add, half, cpu.complex_product(odd, t[:, None], name="twiddle"))
 
 
 def _fold(machine: Machine, z: Any, n: int) -> Any:
     """Twice what :func:`_unfold` was given."""
+    cpu, each = machine.cpu, partial(machine.cpu.each, name="fold")
     near, far = z[:, :, :-1], z[:, :, :0:-1]
-    odd = np.stack([near[0] - far[0], near[1] + far[1]])
-    t = beside(z, half_circle, n, 1.0, z.dtype.name, shape=(2, n // 2 + 1))[:, None, :-1]
-    turned = complex_product(machine, odd, np.stack([t[0], -t[1]]), "twiddle")
-    machine.step(3 * near.size, "fold")
-    return np.stack([near[0] + far[0] - turned[1], near[1] - far[1] + turned[0]])
+    odd, result = empty(near.shape, z.dtype, like=z), empty(near.shape, z.dtype, like=z)
+    each(np.subtract, near[0], far[0], out=odd[0])
+    each(np.add, near[1], far[1], out=odd[1])
+    t = cpu.table(z, half_circle, n, 1.0, z.dtype.name, shape=(2, n // 2 + 1), name="twiddle factors")
+    back = each(np.stack, [t[0], each(np.negative, t[1])])
+    turned = cpu.complex_product(odd, back[:, None, :-1], name="twiddle")
+    each(np.subtract, each(np.add, near[0], far[0]), turned[1], out=result[0])
+    each(np.add, each(np.subtract, near[1], far[1]), turned[0], out=result[1])
+    return result
 
 
 def _numbers(machine: Machine, x: Any) -> Any:
@@ -283,26 +311,19 @@ def _length(n: Any) -> int:
     return length
 
 
-def _resized(x: Any, n: int | None, axis: int) -> tuple[Any, int, int]:
-    """x with n numbers along the axis, the axis, and n."""
-    axis = _axis(x, axis)
-    have = x.shape[axis]
-    n = _length(have if n is None else n)
-    lead = (slice(None),) * axis
-    if n < have:
-        x = x[(*lead, slice(n))]
-    elif n > have:
-        longer = zeros((*x.shape[:axis], n, *x.shape[axis + 1 :]), x.dtype, like=x)
-        longer[(*lead, slice(have))] = x
-        x = longer
-    return x, axis, n
+def _length_along(x: Any, n: int | None, axis: int) -> int:
+    return _length(x.shape[axis] if n is None else n)
 
 
-def _rows(x: Any, axis: int) -> tuple[Any, tuple[int, ...]]:
-    """(transforms, n), and the other dimensions."""
-    x = _moved(x, axis, -1)
+def _rows(machine: Machine, x: Any, n: int, axis: int) -> tuple[Any, tuple[int, ...]]:
+    """(transforms, n): x cut or padded to n numbers along the axis; and the other dimensions."""
+    x = _moved(x, axis, -1)[..., :n]
     batch = x.shape[:-1]
-    return x.reshape(math.prod(batch), x.shape[-1]), batch
+    if x.shape[-1] < n:
+        x = machine.cpu.padded(x, (*batch, n))
+    elif 0 < axis < len(batch):  # the other dimensions are no longer one after another
+        return machine.cpu.arranged(x, (math.prod(batch), n), name="gather transforms"), batch
+    return x.reshape(math.prod(batch), n), batch
 
 
 def _moved(x: Any, source: int, target: int) -> Any:
@@ -310,22 +331,23 @@ def _moved(x: Any, source: int, target: int) -> Any:
     return x if (source - target) % len(x.shape) == 0 else np.moveaxis(x, source, target)
 
 
-def _planes(rows: Any, work: np.dtype[Any]) -> Any:
-    z = zeros((2, *rows.shape), work, like=rows)
-    z[0] = rows.real
-    if np.iscomplexobj(rows):
-        z[1] = rows.imag
+def _planes(machine: Machine, rows: Any, work: np.dtype[Any]) -> Any:
+    z = empty((2, *rows.shape), work, like=rows)
+    machine.cpu.put(z[0], rows.real, "planes")
+    machine.cpu.put(z[1], rows.imag if np.iscomplexobj(rows) else 0, "planes")
     return z
 
 
 def _complex(machine: Machine, z: Any, batch: tuple[int, ...], axis: int, factor: float) -> Any:
     if factor != 1:
-        machine.step(z.size, "normalize")
-        z = z * z.dtype.type(factor)
-    result = empty(z.shape[1:], np.complex128 if z.dtype == np.float64 else np.complex64, like=z)
-    result.real[...] = z[0]
-    result.imag[...] = z[1]
-    return np.moveaxis(result.reshape(*batch, z.shape[2]), -1, axis)
+        z = machine.cpu.each(operator.mul, z, z.dtype.type(factor), name="normalize")
+    shape = (*batch[:axis], z.shape[2], *batch[axis:])
+    result = empty(shape, np.complex128 if z.dtype == np.float64 else np.complex64, like=z)
+    # Written where the axis is in the result, so that it need not be moved there.
+    rows = _moved(result, axis, -1)
+    machine.cpu.put(rows.real, z[0].reshape(rows.shape), "complex numbers")
+    machine.cpu.put(rows.imag, z[1].reshape(rows.shape), "complex numbers")
+    return result
 
 
 def _factor(norm: Norm, n: int, *, inverse: bool) -> float:

@@ -12,7 +12,8 @@ from tcu.algorithms.dft_levels import ComplexDft
 from tcu.algorithms.fourier import bluestein_length, chirp, fourier_matrix, levels, twiddle_shift
 from tcu.formats import format_of, get_format
 from tcu.machine import Machine
-from tcu.units import AlignedSum, FusedChain, Instruction
+from tcu.plan.bounds import chain_errors
+from tcu.units import AlignedSum, ExactInteger, Instruction
 
 __all__ = ["dft_error_bound"]
 
@@ -113,8 +114,8 @@ def _sum_error(width: int, instruction: Instruction | None) -> float:
         return math.expm1(width * math.log1p(2.0**-53))
     row, output = instruction.arithmetic, get_format(instruction.output)
     if not isinstance(row, AlignedSum):
-        roundings = width + (isinstance(row, FusedChain) and row.rounded_products)
-        return math.expm1(roundings * math.log1p(output.unit_roundoff))
+        operations, relative, _ = chain_errors(instruction, width)
+        return math.expm1(operations * math.log1p(relative))
     blocks = -(-width // row.block) + 1
     kept = output.fraction_bits
     if row.output_fraction_bits is not None:
@@ -132,14 +133,17 @@ def _underflow(transforms: ComplexDft, n: int, f: int, instruction: Instruction 
     lost = operand.min_subnormal / 2 * last * _ROUNDED[transforms.product]
     if instruction is not None:
         row, output = instruction.arithmetic, get_format(instruction.output)
-        blocks, small = 2 * f, output.min_subnormal
-        if isinstance(row, AlignedSum):
+        if not isinstance(row, AlignedSum):
+            blocks, _, small = chain_errors(instruction, 2 * f)
+        else:
+            small = output.min_subnormal
             blocks = -(-2 * f // row.block) + 1
             floor = 2.0 ** max(operand.emin, output.emin, row.exponent_floor or -1000)
             small += (row.block + 1) * 2.0**-row.fraction_bits * floor
             if row.flush_inputs or row.flush_outputs:
                 small += output.min_normal
-                lost += operand.min_normal
+        if not isinstance(row, ExactInteger) and (row.flush_inputs or row.flush_outputs):
+            lost += operand.min_normal
         # Two real products for each part of the result, of which there are f times as many as rows.
         lost += _MASS[transforms.product] * 2 * blocks * small
     return math.sqrt(2 * n) * lost

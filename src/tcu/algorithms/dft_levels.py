@@ -16,13 +16,12 @@ not change a bit.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+import operator
 from typing import Any
 
 import numpy as np
 
 from tcu.algorithms.complex_rows import ComplexProduct, check_product, multiply_rows, widest_row
-from tcu.algorithms.constants import beside
 from tcu.algorithms.fourier import (
     Level,
     bluestein_length,
@@ -35,13 +34,11 @@ from tcu.algorithms.fourier import (
 from tcu.algorithms.transform_plan import transform_plan
 from tcu.errors import DtypeError, ParameterError
 from tcu.formats import format_of, get_format
-from tcu.machine import Ledger, Machine
-from tcu.machine.executors import CountExecutor
-from tcu.machine.shapes import ShapeArray, zeros
+from tcu.machine import Machine
+from tcu.machine.shapes import ShapeArray
 from tcu.plan.transform import Planes, Transform
-from tcu.units import Instruction
 
-__all__ = ["ComplexDft", "complex_product"]
+__all__ = ["ComplexDft"]
 
 _TOP = 14
 """The parts of numbers are scaled below 2^14 at most; √2 of them or their sum is still finite in binary16."""
@@ -84,13 +81,17 @@ class ComplexDft:
         if self.machine.executor.at_once:
             result = np.empty(z.shape, self.work, like=z)
             if self._at_once((z[0], z[1]), (result[0], result[1]), 1.0):
+                self.machine.charge_as(_steps_of_transform, z, self.product, self.parts)
                 return result
         plan = levels(z.shape[2], self.widest)
         with np.errstate(over="ignore", invalid="ignore"):  # as NumPy's transforms pass on inf and NaN
             return self._scaled(z, plan) if self.scaled else self._levels(z, plan)
 
     def complex_at_once(self, rows: Any, factor: float, *, inverse: bool) -> Any | None:
-        """The transforms of (batch, n) numbers by the executor in one go; None where it takes the steps."""
+        """The transforms of (batch, n) numbers by the executor in one go; None where it takes the steps.
+
+        Who asks charges them.
+        """
         if not self.machine.executor.at_once or rows.shape[0] == 0 or rows.shape[1] == 1:
             return None
         result = np.empty(rows.shape, np.complex128 if self.work == np.float64 else np.complex64, like=rows)
@@ -98,11 +99,7 @@ class ComplexDft:
         target = (result.real, result.imag)
         if inverse:
             source, target = source[::-1], target[::-1]
-        if not self._at_once(source, target, factor):
-            return None
-        if factor != 1:
-            self.machine.step(2 * rows.size, "normalize")
-        return result
+        return result if self._at_once(source, target, factor) else None
 
     def plan_at_once(self, n: int) -> Transform | None:
         """The levels of a transform as data; None where an executor cannot do them at once."""
@@ -111,38 +108,38 @@ class ComplexDft:
         return transform_plan(n, side, self.product, self.parts, self.operand.name, self.work.name, top)
 
     def _at_once(self, source: Planes, target: Planes, factor: float) -> bool:
-        machine = self.machine
-        batch, n = target[0].shape
-        plan = self.plan_at_once(n)
-        if plan is None or not machine.executor.transform(plan, source, target, factor):
-            return False
-        instruction = getattr(machine.executor, "instruction", None)
-        machine.record(_ledger_of(machine.m, machine.weak, instruction, self.product, self.parts, batch, n))
-        return True
+        plan = self.plan_at_once(target[0].shape[1])
+        return plan is not None and self.machine.executor.transform(plan, source, target, factor)
 
     def _scaled(self, z: Any, plan: tuple[Level, ...]) -> Any:
+        cpu = self.machine.cpu
         down, up = self._scales(z, self.top_of(plan))
-        self.machine.step(z.size, "scale")
-        z = self._levels(z * down, plan)
-        self.machine.step(z.size, "scale back")
-        return z * up * z.dtype.type(2.0 ** sum(map(self._shift, plan[:-1])))
+        z = self._levels(cpu.each(operator.mul, z, down, name="scale"), plan)
+        taken = z.dtype.type(2.0 ** sum(map(self._shift, plan[:-1])))
+        z = cpu.each(operator.mul, z, up, name="scale back")
+        return cpu.each(operator.mul, z, taken, name="scale back")
 
     def _scales(self, z: Any, top: int) -> tuple[Any, Any]:
         """Powers of two that bring the largest part of each transform to [2^(top-1), 2^top), and back; (batch, 1) each.
 
         Found on the host, by frexp: no GPU library promises exact powers of two.
         """
+        largest = self.machine.cpu.largest(z, name="largest magnitudes")
+
+        def placed(make: Any, *scale: Any, **like: Any) -> Any:
+            # An exponent taken, subtracted, limited, made a power of two: for each transform.
+            return self.machine.cpu.each(make, *scale, **like, name="scales", work=4)
+
         if isinstance(z, ShapeArray):
-            scale = ShapeArray((z.shape[1], 1), z.dtype)
-            return scale, scale
-        largest = self.machine.executor.largest(z)
+            shape = (z.shape[1], 1)
+            return placed(ShapeArray, shape, z.dtype), placed(ShapeArray, shape, z.dtype)
         _, exponent = np.frexp(np.where(np.isfinite(largest) & (largest > 0), largest, 1))
         # A factor beyond binary32's normal numbers would be inexact; numbers that small lose bits instead.
         shift = np.clip(top - exponent, -126, 126)
         down, up = np.ldexp(1.0, shift), np.ldexp(1.0, -shift)
         down[~np.isfinite(largest)] = np.nan
-        scales = (np.asarray(scale[:, None].astype(z.dtype), like=z) for scale in (down, up))
-        return tuple(scales)  # type: ignore[return-value]
+        scales = (placed(np.asarray, scale[:, None].astype(z.dtype), like=z) for scale in (down, up))
+        return tuple(scales)
 
     def top_of(self, plan: tuple[Level, ...]) -> int:
         """Parts are scaled below 2^this, so that neither they nor their sums exceed what the unit holds."""
@@ -159,6 +156,7 @@ class ComplexDft:
         A digit of the result's index is slower than those found before it, so
         that each level moves its data once, when its rows are gathered.
         """
+        cpu = self.machine.cpu
         batch, n = z.shape[1:]
         left, f, done = n, 1, 1
         z = z.reshape(2, batch, n, 1, 1)
@@ -171,7 +169,10 @@ class ComplexDft:
             last = number + 1 == len(plan)
             with self.machine.section(f"level {number + 1}, length {f}"):
                 if level.convolved:
-                    z = self._convolved(z.reshape(2, batch * left * done, f))
+                    shape = (2, batch * left * done, f)
+                    apart = left * done > 1
+                    z = cpu.arranged(z, shape, name="gather rows") if apart else z.reshape(shape)
+                    z = self._convolved(z)
                 else:
                     z = multiply_rows(
                         self.machine, z, left * done,
@@ -181,46 +182,34 @@ class ComplexDft:
                 if not last:
                     z = self._twiddled(z, self._shift(level))
             z = z.swapaxes(3, 4)
-        return z.reshape(2, batch, n)
+        shape = (2, batch, n)
+        return z.reshape(shape) if done == 1 else cpu.arranged(z, shape, name="put digits in order")
 
     def _twiddled(self, z: Any, shift: int) -> Any:
         left, f = z.shape[2], z.shape[4]
-        t = beside(z, scaled_twiddles, f, left, shift, self.work.name, shape=(2, left, 1, f))
-        return complex_product(self.machine, z, t, "twiddle")
+        cpu, shape = self.machine.cpu, (2, left, 1, f)
+        t = cpu.table(z, scaled_twiddles, f, left, shift, self.work.name, shape=shape, name="twiddle factors")
+        return cpu.complex_product(z, t, name="twiddle")
 
     def _convolved(self, z: Any) -> Any:
         """DFTs of a prime length, by Bluestein's convolution with a chirp."""
         _, rows, p = z.shape
         length = bluestein_length(p, self.widest)
-        machine, work = self.machine, self.work.name
-        turn = beside(z, chirp_planes, p, self.widest, work, shape=(2, p))
-        kernel = beside(z, kernel_planes, p, self.widest, work, shape=(2, length))
-        padded = zeros((2, rows, length), z.dtype, like=z)
-        padded[:, :, :p] = complex_product(machine, z, turn[:, None], "chirp")
-        with machine.section(f"convolution of length {length}"):
-            image = complex_product(machine, self.transform(padded), kernel[:, None], "multiply by kernel")
+        cpu, work = self.machine.cpu, self.work.name
+        turn = cpu.table(z, chirp_planes, p, self.widest, work, shape=(2, p), name="chirp factors")
+        # By NumPy's transform on the host: 5 L log₂ L operations of the CPU.
+        kernel = cpu.table(
+            z, kernel_planes, p, self.widest, work,
+            shape=(2, length), work=3 * (length - 1).bit_length(), name="kernel",
+        )  # fmt: skip
+        turned = cpu.complex_product(z, turn[:, None], name="chirp")
+        with self.machine.section(f"convolution of length {length}"):
+            image = self.transform(cpu.padded(turned, (2, rows, length)))
+            image = cpu.complex_product(image, kernel[:, None], name="multiply by kernel")
             back = self.transform(image[::-1])[::-1]
-        return complex_product(machine, back[:, :, :p], turn[:, None], "chirp")
+        return cpu.complex_product(back[:, :, :p], turn[:, None], name="chirp")
 
 
-def complex_product(machine: Machine, x: Any, y: Any, name: str) -> Any:
-    """x·y of planes, each part by two products and one sum, rounded one by one."""
-    machine.step(3 * x.size, name)
-    return machine.executor.complex_product(x, y)
-
-
-@lru_cache(maxsize=256)
-def _ledger_of(
-    m: int,
-    weak: bool,
-    instruction: Instruction | None,
-    product: ComplexProduct,
-    parts: int,
-    batch: int,
-    n: int,
-) -> Ledger:
-    """What the steps of transforms cost that an executor does at once: those of the same program, counted."""
-    machine = Machine(m, executor=CountExecutor(instruction), weak=weak)
-    transforms = ComplexDft(machine, product, parts)
-    transforms.transform(ShapeArray((2, batch, n), transforms.work))
-    return machine.ledger
+def _steps_of_transform(machine: Machine, z: Any, product: ComplexProduct, parts: int) -> None:
+    """What an executor is charged that does a transform at once."""
+    ComplexDft(machine, product, parts).transform(z)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tcu.machine.shapes import zeros
+from tcu.machine import Machine
+from tcu.machine.shapes import empty
 
 __all__ = ["carried", "from_digits", "to_digits"]
 
@@ -66,14 +69,16 @@ def _packed(digits: npt.NDArray[Any], bits: int) -> list[int]:
     return [int.from_bytes(row.tobytes(), "little") for row in rows]
 
 
-def carried(digits: Any, bits: int) -> Any:
+def carried(machine: Machine, digits: Any, bits: int) -> Any:
     """The same numbers with smaller digits, one more of them: what exceeds ``bits`` bits goes to the next digit.
 
     Once: a digit of up to x becomes one of up to 2^bits - 1 + x / 2^bits, so
     that no carry runs through the number.
     """
-    carry = digits >> bits
-    result = zeros((*digits.shape[:-1], digits.shape[-1] + 1), digits.dtype, like=digits)
-    result[..., :-1] = digits - (carry << bits)
-    result[..., 1:] += carry
+    each = partial(machine.cpu.each, name="carry")
+    carry = each(operator.rshift, digits, bits)
+    result = empty((*digits.shape[:-1], digits.shape[-1] + 1), digits.dtype, like=digits)
+    each(np.subtract, digits, each(operator.lshift, carry, bits), out=result[..., :-1])
+    machine.cpu.put(result[..., -1:], 0, "carry")
+    machine.cpu.update(operator.iadd, result[..., 1:], carry, name="carry")
     return result

@@ -1,4 +1,9 @@
-"""Theorem 8 of Silvestri and Vella, section 5: what a weak machine costs, and what moves between two memories."""
+"""Theorem 8 of Silvestri and Vella, section 5: what a weak machine costs, and what moves between two memories.
+
+An :class:`~tcu.machine.ExternalMemoryExecutor` carries the program out and
+counts every word that moves, those of the CPU's steps included.  Where nothing
+is computed, the ledger tells the most that can move.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +11,10 @@ import math
 from dataclasses import dataclass
 
 from tcu.errors import ParameterError
+from tcu.machine import Machine
 from tcu.machine.ledger import Ledger, Number
 
-__all__ = ["Transfers", "matmul_transfers_bound", "simulate"]
+__all__ = ["Transfers", "matmul_transfers_bound", "simulate", "transfers_of"]
 
 _STEP_READS, _STEP_WRITES = 2, 1
 """A step of the CPU: two operands, one result."""
@@ -36,25 +42,41 @@ class Transfers:
 
 
 def simulate(ledger: Ledger) -> Transfers:
-    """The I/Os with which an external memory of M = 3m + 3, B = 1 carries out a weak machine's program.
+    """The most I/Os that a weak machine's program takes in an external memory of M = 3m + 3, B = 1.
 
     Every tensor call reads both operands and writes the product, 3m words;
-    every step reads two words and writes one.  As a call costs at least m and
-    a step 1, I/Os are at most 3 times the cost.
+    every step reads at most two words and writes one.  As a call costs at
+    least m and a step 1, I/Os are at most 3 times the cost.
 
     Raises ParameterError for a ledger with calls of more than √m rows, which
     no weak machine makes.
     """
+    _check_weak(ledger)
+    calls, steps, m = ledger.tensor_calls, ledger.steps, ledger.m
+    return Transfers(
+        2 * m * calls + _STEP_READS * steps, m * calls + _STEP_WRITES * steps, 3 * m + 3, ledger.cost
+    )
+
+
+def transfers_of(machine: Machine) -> Transfers:
+    """The I/Os of what this weak machine has done: as counted where it ran in an external memory, else the most.
+
+    Raises ParameterError as :func:`simulate`.
+    """
+    memory = getattr(machine.executor, "memory", None)
+    if memory is None:
+        return simulate(machine.ledger)
+    _check_weak(machine.ledger)
+    return Transfers(memory.reads, memory.writes, memory.words, machine.cost)
+
+
+def _check_weak(ledger: Ledger) -> None:
     tall = [entry for entry in ledger if entry.kind == "tensor" and entry.rows > ledger.side]
     if tall:
         raise ParameterError(
             f"{tall[0].name!r} has {tall[0].rows} rows: the unit of a weak machine takes {ledger.side}; "
             "run the program on Machine(..., weak=True)"
         )
-    calls, steps, m = ledger.tensor_calls, ledger.steps, ledger.m
-    return Transfers(
-        2 * m * calls + _STEP_READS * steps, m * calls + _STEP_WRITES * steps, 3 * m + 3, ledger.cost
-    )
 
 
 def matmul_transfers_bound(memory: int, rows: int, inner: int, columns: int) -> float:

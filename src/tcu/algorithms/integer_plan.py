@@ -129,8 +129,10 @@ def _schoolbook_cost(machine: Machine, na: int, nb: int) -> float:
     side = machine.side
     columns = -(-nb // side)
     rows = na + side - 1
-    calls = -(-rows // side) if machine.weak else 1
-    return -(-columns // side) * (rows * side + calls * machine.latency) + rows * columns
+    strips = -(-rows // side)
+    calls = strips if machine.weak else 1
+    moved = na + 2 * (side - 1) + rows * side + (2 * columns + strips) * side
+    return -(-columns // side) * (rows * side + calls * machine.latency) + moved + 2 * columns * strips * side
 
 
 def _karatsuba_cost(machine: Machine, plan: Plan) -> float:
@@ -146,8 +148,9 @@ def _karatsuba_cost(machine: Machine, plan: Plan) -> float:
 
 _ROOM = 4
 """Levels above the smallest products whose sums fit a word without a carry."""
-_LINEAR = 6
-"""Additions for each digit of a subproblem: one for the sums of halves, five to put the three products together."""
+_LINEAR = 10
+"""Steps for each digit of a subproblem: four to take halves and their sums of both factors, six to put the three
+products together."""
 
 
 def carried_bound(bound: int, bits: int) -> int:

@@ -14,6 +14,9 @@ carried before they are not: ``digit_bits`` and ``Plan`` bound them in integers.
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable
+from functools import partial
 from typing import Any, get_args
 
 import numpy as np
@@ -23,7 +26,7 @@ from tcu.algorithms.integer_plan import Algorithm, Plan, carried_bound, plan_of
 from tcu.algorithms.parameters import MachineLike, parameters
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.machine import Machine
-from tcu.machine.shapes import ShapeArray, zeros
+from tcu.machine.shapes import ShapeArray, empty
 
 __all__ = [
     "Algorithm",
@@ -91,12 +94,14 @@ def integer_multiply(machine: Machine, a: Any, b: Any, *, algorithm: Algorithm =
     if longest[0] < longest[1]:
         left, right, longest = right, left, longest[::-1]
     plan = plan_of(machine, longest[0], longest[1], algorithm)
-    factors = (to_digits(left, plan.longer, plan.bits), to_digits(right, plan.shorter, plan.bits))
-    first, second = (machine.place(x) for x in factors)
-    digits = _run(machine, first, second, plan)
-    if isinstance(digits, ShapeArray):
-        return digits
-    products = from_digits(digits if isinstance(digits, np.ndarray) else digits.get(), plan.bits)
+    products = _run(
+        machine,
+        lambda: machine.place(to_digits(left, plan.longer, plan.bits)),
+        lambda: machine.place(to_digits(right, plan.shorter, plan.bits)),
+        plan,
+    )
+    if isinstance(products, ShapeArray):
+        return products
     signs = [-1 if (p < 0) != (q < 0) else 1 for p, q in zip(x.flat, y.flat, strict=True)]
     result = np.empty(x.shape, object)
     result.flat[:] = [sign * product for sign, product in zip(signs, products, strict=True)]
@@ -130,40 +135,54 @@ def _counted(machine: Machine, a: ShapeArray, b: ShapeArray, algorithm: Algorith
         raise ParameterError(f"{machine!r} computes: give integers, or take executor='count' for shapes")
     longer, shorter = sorted((max(1, a.size), max(1, b.size)), reverse=True)
     plan = plan_of(machine, longer, shorter, algorithm)
-    _run(machine, ShapeArray((1, plan.longer), np.int64), ShapeArray((1, plan.shorter), np.int64), plan)
+    first, second = (partial(ShapeArray, (1, length), np.int64) for length in (plan.longer, plan.shorter))
+    _run(machine, first, second, plan)
     return ShapeArray(a.size + b.size, bool)
 
 
-def _run(machine: Machine, a: Any, b: Any, plan: Plan) -> Any:
-    """(batch, digits): what :func:`from_digits` makes the products of."""
-    if machine.word_bits > 64 and machine.executor.computes:
-        a, b = a.astype(object), b.astype(object)
-    elif plan.depth:  # whose sums are longer than digits
-        a, b = a.astype(np.int64), b.astype(np.int64)
-    bound = (1 << plan.bits) - 1
-    if not plan.depth:
-        with machine.section("schoolbook product"):
-            result = _schoolbook(machine, a, b)
-            machine.step(3 * result.size, "carry")
-            return result
+def _run(machine: Machine, first: Callable[[], Any], second: Callable[[], Any], plan: Plan) -> Any:
+    """The products of integers of which ``first`` and ``second`` cut the digits: (batch, digits) of each."""
+    cpu = machine.cpu
+    with machine.section("Karatsuba product" if plan.depth else "schoolbook product"):
+        # A shift and a mask for each digit.
+        a, b = (cpu.each(cut, name="cut digits", work=2) for cut in (first, second))
+        if machine.word_bits > 64 and machine.executor.computes:
+            a, b = machine.stored(a, object), machine.stored(b, object)
+        elif plan.depth:  # whose sums are longer than digits
+            a, b = machine.stored(a, np.int64), machine.stored(b, np.int64)
+        result = _pieces(machine, a, b, plan) if plan.depth else _schoolbook(machine, a, b)
+        # For each digit what is carried into it is added; a shift and a mask part it from what is carried on.
+        return cpu.total(_numbers, result, plan.bits, name="carry", work=3)
+
+
+def _numbers(digits: Any, bits: int) -> Any:
+    if isinstance(digits, ShapeArray):
+        return digits
+    return from_digits(digits if type(digits) is np.ndarray else digits.get(), bits)
+
+
+def _pieces(machine: Machine, a: Any, b: Any, plan: Plan) -> Any:
+    """Karatsuba's recursion on pieces of a that are as long as b."""
     batch, size = b.shape
-    with machine.section("Karatsuba product"):
-        left = a.reshape(batch * plan.pieces, size)
-        right = np.repeat(b, plan.pieces, axis=0)
-        parts, _ = _karatsuba(machine, left, right, plan, plan.depth, (bound, bound))
-        if plan.pieces > 1:
-            parts = _joined(machine, parts.reshape(batch, plan.pieces, parts.shape[1]), size)
-        machine.step(3 * parts.size, "carry")
-        return parts
+    bound = (1 << plan.bits) - 1
+    if plan.pieces > 1:
+        a = a.reshape(batch * plan.pieces, size)
+        b = machine.cpu.each(partial(np.repeat, axis=0), b, plan.pieces, name="repeat for pieces")
+    parts, _ = _karatsuba(machine, a, b, plan, plan.depth, (bound, bound))
+    if plan.pieces > 1:
+        parts = _joined(machine, parts.reshape(batch, plan.pieces, parts.shape[1]), size)
+    return parts
 
 
 def _joined(machine: Machine, parts: Any, size: int) -> Any:
     """Products of consecutive pieces, each ``size`` digits further up than the one before."""
     batch, pieces, length = parts.shape
-    result = zeros((batch, (pieces - 1) * size + length), parts.dtype, like=parts)
+    result = machine.cpu.zeros(
+        (batch, (pieces - 1) * size + length), parts.dtype, like=parts, name="join pieces"
+    )
     for i in machine.turns(pieces):
-        result[:, i * size : i * size + length] += parts[:, i]
-    machine.step(parts.size, "join pieces")
+        place = result[:, i * size : i * size + length]
+        machine.cpu.update(operator.iadd, place, parts[:, i], name="join pieces")
     return result
 
 
@@ -174,18 +193,18 @@ def _schoolbook(machine: Machine, a: Any, b: Any) -> Any:
     right ones is the j-th √m digits of b, reversed: their product belongs to
     digit i + j·√m.
     """
-    side = machine.side
+    side, cpu = machine.side, machine.cpu
     (batch, na), nb = a.shape, b.shape[1]
     columns = -(-nb // side)
     rows = na + side - 1
     strips = -(-rows // side)
-    padded = zeros((batch, na + 2 * (side - 1)), _operand_dtype(machine, a), like=a)
-    padded[:, side - 1 : side - 1 + na] = a
-    windows = np.lib.stride_tricks.sliding_window_view(padded, side, axis=1)[:, None]
-    right = zeros((batch, columns * side), padded.dtype, like=b)
-    right[:, :nb] = b
-    right = right.reshape(batch, columns, side)
-    result = zeros((batch, columns + strips, side), _sum_dtype(a), like=a)
+    operand = _operand_dtype(machine, a)
+    padded = cpu.padded(machine.stored(a, operand), (batch, na + 2 * (side - 1)), at=(0, side - 1))
+    # They overlap, so the unit has no strides for them: gathered once, though the host gets by with a view.
+    windows = partial(np.lib.stride_tricks.sliding_window_view, axis=1)
+    windows = cpu.each(windows, padded, side, name="gather windows")[:, None]
+    right = cpu.padded(machine.stored(b, operand), (batch, columns * side)).reshape(batch, columns, side)
+    result = cpu.zeros((batch, columns + strips, side), _sum_dtype(a), like=a, name="add columns")
     together = _ENTRIES // max(1, batch * rows * side) if machine.executor.computes else columns
     first = 0
     while first < columns:
@@ -195,25 +214,27 @@ def _schoolbook(machine: Machine, a: Any, b: Any) -> Any:
         last = first + blocks * width
         matrices = right[:, first:last].reshape(batch, blocks, width, side)[..., ::-1].swapaxes(2, 3)
         product = machine.tall_multiply(windows, matrices, name="windows times digits")
-        machine.step(batch * rows * (last - first), "add columns")
-        if not machine.executor.add_antidiagonals(result, product, first):
-            _add_columns(result, product, first)
+        if machine.executor.add_antidiagonals(result, product, first):
+            machine.charge_as(_add_columns, result, product, first)
+        else:
+            _add_columns(machine, result, product, first)
         first = last
     return result.reshape(batch, (columns + strips) * side)
 
 
-def _add_columns(result: Any, product: Any, first: int) -> None:
+def _add_columns(machine: Machine, result: Any, product: Any, first: int) -> None:
     """Adds column j of block g of (batch, blocks, rows, columns) to ``result`` from strip first + g·columns + j on."""
-    if isinstance(product, ShapeArray):
-        return
+    cpu = machine.cpu
     batch, blocks, rows, columns = product.shape
     side = result.shape[2]
     strips = -(-rows // side)
-    upright = zeros((blocks, columns, batch, strips * side), result.dtype, like=result)
-    upright[..., :rows] = product.transpose(1, 3, 0, 2)
+    upright = empty((blocks, columns, batch, strips * side), result.dtype, like=result)
+    cpu.put(upright[..., :rows], product.transpose(1, 3, 0, 2), "set columns upright")
+    cpu.put(upright[..., rows:], 0, "set columns upright")
     upright = upright.reshape(blocks * columns, batch, strips, side)
-    for j in range(blocks * columns):
-        result[:, first + j : first + j + strips] += upright[j]
+    for j in machine.turns(blocks * columns):
+        place = result[:, first + j : first + j + strips]
+        cpu.update(operator.iadd, place, upright[j], name="add columns")
 
 
 def _operand_dtype(machine: Machine, digits: Any) -> Any:
@@ -240,47 +261,42 @@ def _karatsuba(
     """
     if depth == 0:
         return _schoolbook(machine, a, b), a.shape[1] * bounds[0] * bounds[1]
+    cpu = machine.cpu
     batch, size = a.shape
     half = -(-size // 2)
     with machine.section("Karatsuba"):
         left, top_a = _thirds(machine, a, half, bounds[0], plan)
         right, top_b = _thirds(machine, b, half, bounds[1], plan)
         width = max(left.shape[2], right.shape[2])
-        left, right = (_widened(x, width).reshape(3 * batch, width) for x in (left, right))
+        left, right = (cpu.padded(x, (3, batch, width)).reshape(3 * batch, width) for x in (left, right))
         parts, bound = _karatsuba(machine, left, right, plan, depth - 1, (top_a, top_b))
         # Three products meet in a digit: one as it is, and the middle one, of which two are subtracted.
         while 5 * bound >= plan.coefficients:
-            machine.step(3 * parts.size, "carry")
-            parts, bound = carried(parts, plan.bits), carried_bound(bound, plan.bits)
+            parts, bound = carried(machine, parts, plan.bits), carried_bound(bound, plan.bits)
         low, high, middle = parts[:batch], parts[batch : 2 * batch], parts[2 * batch :]
         length = parts.shape[1]
-        result = zeros((batch, 2 * half + length), parts.dtype, like=parts)
-        result[:, :length] = low
-        result[:, 2 * half :] += high
-        result[:, half : half + length] += middle - low - high
-        machine.step(5 * low.size, "put products together")
+        name = "put products together"
+        result = empty((batch, 2 * half + length), parts.dtype, like=parts)
+        cpu.put(result[:, :length], low, name)
+        cpu.put(result[:, length:], 0, name)
+        cpu.update(operator.iadd, result[:, 2 * half :], high, name=name)
+        inner = cpu.each(operator.sub, cpu.each(operator.sub, middle, low, name=name), high, name=name)
+        cpu.update(operator.iadd, result[:, half : half + length], inner, name=name)
     return result, 5 * bound
 
 
 def _thirds(machine: Machine, x: Any, half: int, bound: int, plan: Plan) -> tuple[Any, int]:
     """(3, batch, digits): low half, high half, their sum; and the largest digit."""
-    batch, size = x.shape
-    low, high = x[:, :half], _widened(x[:, half:], half)
-    machine.step(batch * (size - half), "add halves")
-    total, top = low + high, 2 * bound
+    cpu, batch = machine.cpu, x.shape[0]
+    low, high = x[:, :half], cpu.padded(x[:, half:], (batch, half), name="add halves")
+    total, top = cpu.each(operator.add, low, high, name="add halves"), 2 * bound
     if top > plan.limit:
-        machine.step(3 * total.size, "carry")
-        total, top = carried(total, plan.bits), carried_bound(top, plan.bits)
-    width = total.shape[-1]
-    return np.stack([_widened(low, width), _widened(high, width), total]), max(top, bound)
-
-
-def _widened(x: Any, width: int) -> Any:
-    if x.shape[-1] == width:
-        return x
-    result = zeros((*x.shape[:-1], width), x.dtype, like=x)
-    result[..., : x.shape[-1]] = x
-    return result
+        total, top = carried(machine, total, plan.bits), carried_bound(top, plan.bits)
+    result = empty((3, *total.shape), x.dtype, like=x)
+    for third, part in zip(result, (low, high, total), strict=True):
+        cpu.put(third[:, : part.shape[1]], part, "take halves")
+        cpu.put(third[:, part.shape[1] :], 0, "take halves")
+    return result, max(top, bound)
 
 
 def schoolbook_bound(machine: MachineLike, bits: int, word_bits: int = 64) -> float:

@@ -8,7 +8,7 @@ from typing import Any
 from tcu import machine as base
 from tcu.algorithms.complex_rows import ComplexProduct
 from tcu.algorithms.dft import Norm, dft, dftn, idft, idftn, irdft, rdft
-from tcu.algorithms.external_memory import Transfers, simulate
+from tcu.algorithms.external_memory import Transfers, transfers_of
 from tcu.algorithms.integers import Algorithm, integer_multiply
 from tcu.algorithms.matmul import matmul, strassen_like
 from tcu.algorithms.polynomials import evaluate
@@ -94,5 +94,5 @@ class Machine(base.Machine):
         return sparse_matmul(self, a, b, nonzeros=nonzeros, scheme=scheme, seed=seed)
 
     def transfers(self) -> Transfers:
-        """The I/Os of what this weak machine has done: :func:`tcu.algorithms.simulate` (Theorem 8)."""
-        return simulate(self.ledger)
+        """The I/Os of what this weak machine has done: :func:`tcu.algorithms.transfers_of` (Theorem 8)."""
+        return transfers_of(self)

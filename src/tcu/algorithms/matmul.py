@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import operator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,8 +14,7 @@ from tcu.algorithms.schemes import STRASSEN, BilinearScheme, find_scheme
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.machine import Machine
 from tcu.machine.executors.executor import is_integer
-from tcu.machine.executors.ideal import magnitude
-from tcu.machine.shapes import zeros
+from tcu.machine.shapes import empty, zeros
 
 __all__ = ["matmul", "matmul_bound", "matmul_lower_bound", "strassen_like", "strassen_like_bound"]
 
@@ -69,28 +70,24 @@ def _tall_cost(machine: Machine, rows: int, inner: int, columns: int) -> float:
 
 def _tall(machine: Machine, a: Any, b: Any) -> Any:
     side, (rows, inner), columns = machine.side, a.shape, b.shape[1]
-    blocks = -(-columns // side)
+    cpu, blocks = machine.cpu, -(-columns // side)
     wide = _needs_objects(machine, a, b, 1)
-    if blocks > 1:
-        b = _padded(b, inner, blocks * side).reshape(inner, blocks, side).swapaxes(0, 1)
 
     def product(start: int) -> Any:
         strip, resident = a[:, start : start + side], b[..., start : start + side, :]
         part = machine.tall_multiply(strip, resident, name="strip times block")
-        return (
-            part.astype(object if wide else np.int64, copy=False)
-            if is_integer(part) and inner > side
-            else part
-        )
+        summed = is_integer(part) and inner > side
+        return machine.stored(part, object if wide else np.int64) if summed else part
 
     with machine.section("matmul"):
+        if blocks > 1:
+            b = cpu.padded(b, (inner, blocks * side)).reshape(inner, blocks, side).swapaxes(0, 1)
         total = product(0)
         for i in machine.turns(-(-inner // side) - 1):
-            part = product((i + 1) * side)
-            machine.step(rows * columns, "add strips")
-            total = total + part
-    if blocks > 1:
-        total = total.swapaxes(0, 1).reshape(rows, blocks * side)[:, :columns]
+            total = cpu.each(operator.add, total, product((i + 1) * side), name="add strips")
+        if blocks > 1:
+            total = cpu.arranged(total.swapaxes(0, 1), (rows, blocks * side), name="join blocks")
+            total = total[:, :columns]
     if wide:
         machine.check_words("the product", total)
     return total
@@ -147,23 +144,27 @@ def strassen_like(
     cube = [-(-max(min(sizes), machine.side if depth == 0 else 1) // base) * base for base in unit]
     grid = [-(-size // length) for size, length in zip(sizes, cube, strict=True)]
     wide = _needs_objects(machine, a, b, scheme.growth**depth)
-    a, b = (_widened(x, wide) for x in (a, b))
-    x = _cut(a, (grid[0], grid[1]), (cube[0], cube[1]))
-    y = _cut(b, (grid[1], grid[2]), (cube[1], cube[2]))
+    a, b = (_widened(machine, x, wide) for x in (a, b))
+    cpu = machine.cpu
 
-    def cube_product(k: int) -> Any:
-        left = np.repeat(x[:, k], grid[2], axis=0)
-        right = np.tile(y[k], (grid[0], 1, 1))
+    def cube_product(x: Any, y: Any, k: int) -> Any:
+        left, right = x[:, k], y[k]
+        if grid[2] > 1:
+            left = cpu.each(partial(np.repeat, axis=0), left, grid[2], name="repeat cubes")
+        if grid[0] > 1:
+            right = cpu.each(np.tile, right, (grid[0], 1, 1), name="repeat cubes")
         return _recurse(machine, left, right, scheme, depth, wide)
 
     with machine.section(f"{scheme.name} product"):
-        total = cube_product(0)
+        x = _cut(machine, a, (grid[0], grid[1]), (cube[0], cube[1]))
+        y = _cut(machine, b, (grid[1], grid[2]), (cube[1], cube[2]))
+        total = cube_product(x, y, 0)
         for k in machine.turns(grid[1] - 1):
-            part = cube_product(k + 1)
-            machine.step(sizes[0] * sizes[2], "add cubes")
-            total = total + part
-    total = total.reshape(grid[0], grid[2], cube[0], cube[2]).swapaxes(1, 2)
-    total = total.reshape(grid[0] * cube[0], grid[2] * cube[2])[: sizes[0], : sizes[2]]
+            total = cpu.each(operator.add, total, cube_product(x, y, k + 1), name="add cubes")
+        total = total.reshape(grid[0], grid[2], cube[0], cube[2]).swapaxes(1, 2)
+        whole = (grid[0] * cube[0], grid[2] * cube[2])
+        total = total.reshape(whole) if grid[2] == 1 else cpu.arranged(total, whole, name="join cubes")
+        total = total[: sizes[0], : sizes[2]]
     if wide:
         machine.check_words("the product", total)
     return total
@@ -189,19 +190,23 @@ def _recurse(machine: Machine, a: Any, b: Any, scheme: BilinearScheme, depth: in
     products = _recurse(machine, left, right, scheme, depth - 1, wide)
     count = a.shape[0]
     parts = [products[i * count : (i + 1) * count] for i in range(scheme.products)]
-    blocks = _sums(machine, parts, tuple(zip(*scheme.w, strict=True)), "combine products")
-    joined = np.stack(blocks, 1).reshape(count, r, t, *parts[0].shape[1:]).swapaxes(2, 3)
-    return joined.reshape(count, a.shape[1], b.shape[2])
+    result = empty((count, a.shape[1], b.shape[2]), products.dtype, like=products)
+    _sums(machine, parts, zip(*scheme.w, strict=True), _split(result, r, t), "combine products")
+    return result
 
 
 def _leaves(machine: Machine, a: Any, b: Any, wide: bool) -> Any:
     side = machine.side
     if max(a.shape[1:]) <= side and b.shape[2] <= side:
         part = machine.multiply(a, b, name="block times block")
-        return part.astype(object if wide else np.int64, copy=False) if is_integer(part) else part
-    parts = np.stack([_tall(machine, a[i], b[i]) for i in machine.turns(a.shape[0])])
-    # A machine that only counts took one turn for all.
-    return parts if machine.executor.computes else np.repeat(parts, a.shape[0], axis=0)
+        return machine.stored(part, object if wide else np.int64) if is_integer(part) else part
+    result: Any = None
+    for i in machine.turns(a.shape[0]):
+        part = _tall(machine, a[i], b[i])
+        if result is None:
+            result = empty((a.shape[0], *part.shape), part.dtype, like=part)
+        machine.cpu.put(result[i], part, "join products")
+    return result
 
 
 def _split(x: Any, rows: int, columns: int) -> list[Any]:
@@ -215,45 +220,41 @@ def _split(x: Any, rows: int, columns: int) -> list[Any]:
 
 
 def _combined(machine: Machine, blocks: list[Any], weights: Any, name: str) -> Any:
-    return np.concatenate(_sums(machine, blocks, weights, name))
-
-
-def _sums(machine: Machine, terms: list[Any], weights: Any, name: str) -> list[Any]:
-    """One weighted sum of the terms for each row of weights."""
-    results = []
-    steps = 0
-    for row in weights:
-        total: Any = None
-        # A term of weight 1 comes first, where there is one: it needs no operation of its own.
-        for weight, term in sorted(zip(row, terms, strict=True), key=lambda pair: pair[0] != 1):
-            if weight == 0:
-                continue
-            if total is None:
-                total = term if weight == 1 else weight * term
-                steps += weight != 1
-            else:
-                total = (
-                    total + term if weight == 1 else total - term if weight == -1 else total + weight * term
-                )
-                steps += 1 if abs(weight) == 1 else 2
-        results.append(np.zeros_like(terms[0]) if total is None else total)
-    machine.step(steps * terms[0].size, name)
-    return results
-
-
-def _cut(x: Any, grid: tuple[int, int], block: tuple[int, int]) -> Any:
-    """(grid rows, grid columns, block rows, block columns), padded by zeros."""
-    x = _padded(x, grid[0] * block[0], grid[1] * block[1])
-    return x.reshape(grid[0], block[0], grid[1], block[1]).swapaxes(1, 2)
-
-
-def _padded(x: Any, rows: int, columns: int) -> Any:
-    """Zeros around it.  Not by np.pad, whose zeros among Python's integers are NumPy's, which overflow."""
-    if x.shape == (rows, columns):
-        return x
-    result = zeros((rows, columns), x.dtype, like=x)
-    result[: x.shape[0], : x.shape[1]] = x
+    """The weighted sums one behind the other."""
+    count, height, width = blocks[0].shape
+    result = empty((len(weights) * count, height, width), blocks[0].dtype, like=blocks[0])
+    slots = [result[i * count : (i + 1) * count] for i in range(len(weights))]
+    _sums(machine, blocks, weights, slots, name)
     return result
+
+
+def _sums(machine: Machine, terms: list[Any], weights: Any, slots: list[Any], name: str) -> None:
+    """One weighted sum of the terms for each row of weights, its last operation written into the row's slot."""
+    cpu = machine.cpu
+    for row, slot in zip(weights, slots, strict=True):
+        # A term of weight 1 comes first, where there is one: it needs no operation of its own.
+        pairs = sorted((p for p in zip(row, terms, strict=True) if p[0]), key=lambda pair: pair[0] != 1)
+        if not pairs or (len(pairs) == 1 and pairs[0][0] == 1):
+            cpu.put(slot, pairs[0][1] if pairs else 0, name)
+            continue
+        total: Any = None
+        for i, (weight, term) in enumerate(pairs):
+            out = {"out": slot} if i + 1 == len(pairs) else {}
+            if total is None and weight == 1:
+                total = term
+            elif total is None:
+                total = cpu.each(np.multiply, weight, term, name=name, **out)
+            elif abs(weight) == 1:
+                total = cpu.each(np.add if weight == 1 else np.subtract, total, term, name=name, **out)
+            else:
+                term = cpu.each(np.multiply, weight, term, name=name)
+                total = cpu.each(np.add, total, term, name=name, **out)
+
+
+def _cut(machine: Machine, x: Any, grid: tuple[int, int], block: tuple[int, int]) -> Any:
+    """(grid rows, grid columns, block rows, block columns), padded by zeros."""
+    x = machine.cpu.padded(x, (grid[0] * block[0], grid[1] * block[1]))
+    return x.reshape(grid[0], block[0], grid[1], block[1]).swapaxes(1, 2)
 
 
 def _operands(machine: Machine, a: Any, b: Any) -> tuple[Any, Any]:
@@ -276,30 +277,32 @@ def _empty(machine: Machine, a: Any, b: Any) -> Any:
 
 def _complex_product(machine: Machine, a: Any, b: Any, product: Any) -> Any:
     """Four real products and two sums (section 4.3); two where one operand is real."""
+    name = "add real and imaginary parts"
+    each = partial(machine.cpu.each, name=name)
     if not np.iscomplexobj(a):
-        return product(machine, a, b.real) + 1j * product(machine, a, b.imag)
-    if not np.iscomplexobj(b):
-        return product(machine, a.real, b) + 1j * product(machine, a.imag, b)
-    real = product(machine, a.real, b.real) - product(machine, a.imag, b.imag)
-    imaginary = product(machine, a.real, b.imag) + product(machine, a.imag, b.real)
-    machine.step(2 * a.shape[0] * b.shape[1], "add real and imaginary parts")
-    return real + 1j * imaginary
+        real, imaginary = product(machine, a, b.real), product(machine, a, b.imag)
+    elif not np.iscomplexobj(b):
+        real, imaginary = product(machine, a.real, b), product(machine, a.imag, b)
+    else:
+        real = each(operator.sub, product(machine, a.real, b.real), product(machine, a.imag, b.imag))
+        imaginary = each(operator.add, product(machine, a.real, b.imag), product(machine, a.imag, b.real))
+    return each(operator.add, real, each(operator.mul, 1j, imaginary))
 
 
 def _needs_objects(machine: Machine, a: Any, b: Any, growth: int) -> bool:
     """Whether sums of these integers, grown by the scheme, may exceed int64."""
     if not (is_integer(a) and is_integer(b) and machine.executor.computes):
         return False
-    bits = sum((magnitude(x) * growth).bit_length() for x in (a, b)) + a.shape[1].bit_length()
+    bits = sum((machine.magnitude(x) * growth).bit_length() for x in (a, b)) + a.shape[1].bit_length()
     # The products are summed with weights that grow as those of the operands do.
     return bool(bits + growth.bit_length() > _WORD)
 
 
-def _widened(x: Any, wide: bool) -> Any:
+def _widened(machine: Machine, x: Any, wide: bool) -> Any:
     """Integers, and floats of 8 or 16 bits, in a dtype in which blocks can be added."""
     if is_integer(x) or x.dtype.kind == "b":
-        return x.astype(object if wide else np.int64, copy=False)
-    return x if x.dtype.itemsize >= 4 else x.astype(np.float32)
+        return machine.stored(x, object if wide else np.int64)
+    return x if x.dtype.itemsize >= 4 else machine.stored(x, np.float32)
 
 
 def matmul_bound(machine: MachineLike, rows: int, inner: int, columns: int) -> float:

@@ -10,6 +10,8 @@ made, so nothing overflows that x^degree does not.
 from __future__ import annotations
 
 import math
+import operator
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -60,30 +62,29 @@ def evaluate(machine: Machine, coefficients: Any, points: Any, *, modulus: int |
         A modulus below 2; a unit without integers for a modulus.
     """
     ring = _Reals(machine) if modulus is None else _Residues(machine, modulus)
-    a, x = ring.array("coefficients", coefficients), ring.array("points", points)
-    if a.ndim != 1:
-        raise ShapeError(f"coefficients of shape {a.shape}: give a vector, the constant term first")
-    if isinstance(a, np.ndarray):
-        a = _trimmed(a)
-    if a.size == 0 or x.size == 0:
-        return zeros(x.shape, ring.dtype, like=x)
     with machine.section("evaluate"):
+        a, x = ring.array("coefficients", coefficients), ring.array("points", points)
+        if a.ndim != 1:
+            raise ShapeError(f"coefficients of shape {a.shape}: give a vector, the constant term first")
+        a = machine.cpu.total(_trimmed, a, name="find the degree")
+        if a.size == 0 or x.size == 0:
+            return zeros(x.shape, ring.dtype, like=x)
         return _evaluate(machine, ring, a, x.reshape(x.size)).reshape(x.shape)
 
 
-def _trimmed(a: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _trimmed(a: Any) -> Any:
     """Without zeros of the highest powers, which could overflow for nothing."""
-    return a[: int(np.max(np.nonzero(a)[0], initial=-1)) + 1]
+    return a[: int(np.max(np.nonzero(a)[0], initial=-1)) + 1] if isinstance(a, np.ndarray) else a
 
 
 class _Ring(Protocol):
+    """Numbers in which a polynomial is evaluated, each operation charged."""
+
     dtype: Any
-    work: int
-    """CPU operations of a product, and of a product and a sum."""
 
     def array(self, label: str, values: Any) -> Any: ...
-    def times(self, x: Any, y: Any) -> Any: ...
-    def plus_times(self, x: Any, y: Any, z: Any) -> Any: ...
+    def times(self, x: Any, y: Any, **out: Any) -> Any: ...
+    def plus_times(self, x: Any, y: Any, z: Any, **out: Any) -> Any: ...
     def powers(self, x: Any, width: int) -> Any: ...
     def in_pairs(self, values: Any, base: Any) -> Any: ...
     def product(self, x: Any, a: Any) -> Any: ...
@@ -92,11 +93,10 @@ class _Ring(Protocol):
 def _evaluate(machine: Machine, ring: _Ring, a: Any, x: Any) -> Any:
     side, n, count = machine.side, a.shape[0], x.shape[0]
     width = min(side, n)
-    powers = _powers(machine, ring, x, width)
+    powers = ring.powers(x, width)
     if n <= side:
         return ring.product(powers, a[:, None])[:, 0]
     base = ring.times(powers[:, side - 1], x)  # x^√m
-    machine.step(count * ring.work, "powers")
     blocks = n // side**2
     rest = a[blocks * side**2 :]
     total = empty((blocks + (rest.size > 0), count), ring.dtype, like=x)
@@ -104,7 +104,7 @@ def _evaluate(machine: Machine, ring: _Ring, a: Any, x: Any) -> Any:
     def evaluate_blocks(first: int, last: int) -> None:
         matrices = a[first * side**2 : last * side**2].reshape(last - first, side, side).swapaxes(1, 2)
         product = np.moveaxis(ring.product(powers, matrices), -1, 0)
-        total[first:last] = _paired(machine, ring, product, base)
+        machine.cpu.put(total[first:last], ring.in_pairs(product, base), "keep sums")
 
     at_once = max(1, COLUMNS // side)
     full = blocks // at_once
@@ -114,75 +114,62 @@ def _evaluate(machine: Machine, ring: _Ring, a: Any, x: Any) -> Any:
         evaluate_blocks(full * at_once, blocks)
     if rest.size:
         columns = -(-rest.size // side)
-        matrix = zeros(columns * side, a.dtype, like=a)
-        matrix[: rest.size] = rest
+        matrix = machine.cpu.padded(rest, (columns * side,))
         product = ring.product(powers, matrix.reshape(columns, side).T)
-        total[blocks] = _paired(machine, ring, product.T, base)
+        machine.cpu.put(total[blocks], ring.in_pairs(product.T, base), "keep sums")
     if total.shape[0] == 1:
         return total[0]
-    return _paired(machine, ring, total, _power(machine, ring, base, side))
+    return ring.in_pairs(total, _power(ring, base, side))
 
 
-def _powers(machine: Machine, ring: _Ring, x: Any, width: int) -> Any:
+def _doubled(machine: Machine, ring: _Ring, x: Any, width: int) -> Any:
     """(points, width): x^0 ... x^(width - 1), each by products of powers that sum up to it."""
-    done = 1
-    while done < width:
-        size = min(done, width - done)
-        done += size
-        machine.step(x.shape[0] * size * ring.work, "powers")
-        if done < width:
-            machine.step(x.shape[0] * ring.work, "powers")
-    return ring.powers(x, width)
-
-
-def _doubled(ring: _Ring, x: Any, width: int) -> Any:
     result = empty((x.shape[0], width), ring.dtype, like=x)
-    result[:, 0] = 1
+    machine.cpu.put(result[:, 0], 1, "powers")
     done, top = 1, x
     while done < width:
         size = min(done, width - done)
-        result[:, done : done + size] = ring.times(result[:, :size], top[:, None])
+        ring.times(result[:, :size], top[:, None], out=result[:, done : done + size])
         done += size
         if done < width:
             top = ring.times(top, top)
     return result
 
 
-def _power(machine: Machine, ring: _Ring, x: Any, exponent: int) -> Any:
+def _power(ring: _Ring, x: Any, exponent: int) -> Any:
     """x^exponent by squaring."""
     result = x
     for bit in bin(exponent)[3:]:
         result = ring.times(result, result)
         if bit == "1":
             result = ring.times(result, x)
-    machine.step(x.shape[0] * ring.work * (exponent.bit_length() + exponent.bit_count() - 2), "powers")
     return result
 
 
-def _paired(machine: Machine, ring: _Ring, values: Any, base: Any) -> Any:
+def _in_pairs(machine: Machine, ring: _Ring, values: Any, base: Any) -> Any:
     """The sum over i of values[i]·base^i, in pairs."""
-    count, size = values.shape[0], values.size // values.shape[0]
-    while count > 1:
-        machine.step(count // 2 * size * ring.work, "add in pairs")
-        count -= count // 2
-        if count > 1:
-            machine.step(base.size * ring.work, "powers")
-    return ring.in_pairs(values, base)
-
-
-def _in_pairs(ring: _Ring, values: Any, base: Any) -> Any:
     while (count := values.shape[0]) > 1:
         even, odd = values[0 : count - 1 : 2], values[1::2]
-        paired = ring.plus_times(even, odd, base)
-        values = np.concatenate([paired, values[-1:]]) if count % 2 else paired
+        paired = empty(values[: -(-count // 2)].shape, ring.dtype, like=values)
+        ring.plus_times(even, odd, base, out=paired[: count // 2])
+        if count % 2:
+            machine.cpu.put(paired[count // 2], values[count - 1], "add in pairs")
+        values = paired
         if values.shape[0] > 1:
             base = ring.times(base, base)
     return values[0]
 
 
+def _steps_of_powers(machine: Machine, x: Any, width: int) -> None:
+    _doubled(machine, _Reals(machine), x, width)
+
+
+def _steps_of_pairs(machine: Machine, values: Any, base: Any) -> None:
+    _in_pairs(machine, _Reals(machine), values, base)
+
+
 class _Reals:
     dtype = np.dtype(np.float64)
-    work = 2
 
     def __init__(self, machine: Machine) -> None:
         dtypes = machine.executor.dtypes
@@ -197,29 +184,35 @@ class _Reals:
         array = self._machine.array(values)
         if array.dtype.kind not in "fiubV":
             raise DtypeError(f"{label} of dtype {array.dtype}: give real numbers")
-        return array.astype(np.float64, copy=False)
+        return self._machine.stored(array, np.float64)
 
-    def times(self, x: Any, y: Any) -> Any:
-        return x * y
+    def times(self, x: Any, y: Any, **out: Any) -> Any:
+        return self._machine.cpu.each(np.multiply, x, y, name="powers", **out)
 
-    def plus_times(self, x: Any, y: Any, z: Any) -> Any:
-        return x + y * z
+    def plus_times(self, x: Any, y: Any, z: Any, **out: Any) -> Any:
+        cpu = self._machine.cpu
+        product = cpu.each(np.multiply, y, z, name="add in pairs")
+        return cpu.each(np.add, x, product, name="add in pairs", **out)
 
     def powers(self, x: Any, width: int) -> Any:
         found = self._machine.executor.powers(x, width)
-        return _doubled(self, x, width) if found is None else found
+        if found is None:
+            return _doubled(self._machine, self, x, width)
+        self._machine.charge_as(_steps_of_powers, x, width)
+        return found
 
     def in_pairs(self, values: Any, base: Any) -> Any:
         found = self._machine.executor.add_in_pairs(values, base)
-        return _in_pairs(self, values, base) if found is None else found
+        if found is None:
+            return _in_pairs(self._machine, self, values, base)
+        self._machine.charge_as(_steps_of_pairs, values, base)
+        return found
 
     def product(self, x: Any, a: Any) -> Any:
         return self._machine.tall_multiply(x, a, name="powers times coefficients")
 
 
 class _Residues:
-    work = 3
-
     def __init__(self, machine: Machine, modulus: int) -> None:
         if isinstance(modulus, bool) or not isinstance(modulus, int | np.integer) or modulus < 2:
             raise ParameterError(f"modulus={modulus!r}: give an integer of at least 2")
@@ -235,55 +228,66 @@ class _Residues:
 
     def array(self, label: str, values: Any) -> Any:
         array = self._machine.array(values)
-        if isinstance(array, ShapeArray):
-            return array.astype(self.dtype)
-        if array.dtype.kind not in "iuO" or (
-            array.dtype.kind == "O" and not all(isinstance(v, int) for v in array.flat)
+        if not isinstance(array, ShapeArray) and (
+            array.dtype.kind not in "iuO"
+            or (array.dtype.kind == "O" and not all(isinstance(v, int) for v in array.flat))
         ):
             raise DtypeError(f"{label} of dtype {array.dtype}: give integers for a modulus")
-        if array.dtype == np.uint64 or array.dtype.kind == "O" or self.dtype == object:
-            # Python's integers: uint64 has no place in int64, and NumPy's none for a modulus beyond it.
-            array = array.astype(object)
-        else:
-            array = array.astype(np.int64)
-        return (array % self._q).astype(self.dtype)
+        # Python's integers: uint64 has no place in int64, and NumPy's none for a modulus beyond it.
+        wide = array.dtype == np.uint64 or array.dtype.kind == "O" or self.dtype == object
+        array = self._machine.stored(array, object if wide else np.int64)
+        return self._machine.stored(
+            self._machine.cpu.each(operator.mod, array, self._q, name="residues"), self.dtype
+        )
 
-    def times(self, x: Any, y: Any) -> Any:
-        return x * y % self._q
+    def times(self, x: Any, y: Any, **out: Any) -> Any:
+        cpu = self._machine.cpu
+        return cpu.each(
+            np.remainder, cpu.each(np.multiply, x, y, name="powers"), self._q, name="powers", **out
+        )
 
-    def plus_times(self, x: Any, y: Any, z: Any) -> Any:
-        return (x + y * z) % self._q
+    def plus_times(self, x: Any, y: Any, z: Any, **out: Any) -> Any:
+        cpu, name = self._machine.cpu, "add in pairs"
+        total = cpu.each(np.add, x, cpu.each(np.multiply, y, z, name=name), name=name)
+        return cpu.each(np.remainder, total, self._q, name=name, **out)
 
     def powers(self, x: Any, width: int) -> Any:
-        return _doubled(self, x, width)
+        return _doubled(self._machine, self, x, width)
 
     def in_pairs(self, values: Any, base: Any) -> Any:
-        return _in_pairs(self, values, base)
+        return _in_pairs(self._machine, self, values, base)
 
     def product(self, x: Any, a: Any) -> Any:
         """Digit by digit: all digits of x below each other in one tall operand, one call for each of a."""
         machine, bits, digits = self._machine, self._bits, self._digits
         count = x.shape[0]
-        stacked = np.concatenate([self._digit(x, d) for d in range(digits)])
+        stacked = self._digit(x, 0)
+        if digits > 1:
+            rest = [self._digit(x, d) for d in range(1, digits)]
+            stacked = machine.cpu.each(np.concatenate, [stacked, *rest], name="cut digits")
         parts = [
             machine.tall_multiply(stacked, self._digit(a, e), name="powers times coefficients")
             for e in range(digits)
         ]
+        each = partial(machine.cpu.each, name="join digits")
         total: Any = None
         for order in reversed(range(2 * digits - 1)):
-            total = 0 if total is None else total * (1 << bits)
+            if total is not None:
+                total = each(operator.mul, total, 1 << bits)
             for e in range(max(0, order - digits + 1), min(order, digits - 1) + 1):
                 d = order - e
-                total = total + parts[e][..., d * count : (d + 1) * count, :].astype(self.dtype)
-            total = total % self._q
-        machine.step(total.size * (digits * digits + 2 * (2 * digits - 1)), "join digits")
+                part = machine.stored(parts[e][..., d * count : (d + 1) * count, :], self.dtype)
+                total = part if total is None else each(operator.add, total, part)
+            total = each(operator.mod, total, self._q)
         return total
 
     def _digit(self, x: Any, index: int) -> Any:
-        digit = (x >> (index * self._bits)) & ((1 << self._bits) - 1)
-        self._machine.step(2 * x.size * (self._digits > 1), "cut digits")
+        if self._digits > 1:
+            each = partial(self._machine.cpu.each, name="cut digits")
+            shifted = each(operator.rshift, x, index * self._bits) if index else x
+            x = each(operator.and_, shifted, (1 << self._bits) - 1)
         operand = self._machine.executor.dtypes.operand
-        return digit.astype(np.int64 if operand is None or operand.kind not in "iu" else operand)
+        return self._machine.stored(x, np.int64 if operand is None or operand.kind not in "iu" else operand)
 
 
 def evaluate_error_bound(

@@ -11,14 +11,15 @@ machine does one thing at a time, so its ledger holds the work.
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from tcu.algorithms.constants import ones_like
 from tcu.algorithms.parameters import MachineLike, parameters
 from tcu.errors import DtypeError, ParameterError
 from tcu.machine import Machine
+from tcu.machine.constants import ones_like
 from tcu.machine.executors.executor import is_integer
 from tcu.machine.shapes import zeros
 
@@ -36,7 +37,7 @@ def tensor_sum(machine: Machine, x: Any, variant: SumVariant = "tall", *, chain:
       columns.  Two square calls for a group; n / m are left.
     - "chained": X_1·1 + ... + X_R·1 first, then one call for the chain;
       n / (R·m) are left.  The unit of this model does not accumulate: the
-      CPU adds, at R - 1 steps for each of √m row sums.
+      CPU adds, at R - 1 steps for each entry of X·1, whose columns are all alike.
 
     Parameters
     ----------
@@ -94,20 +95,19 @@ def _check_unit(m: int) -> None:
 
 
 def _tall(machine: Machine, x: Any, _: int) -> Any:
-    rows = _filled(x, machine.side).reshape(-1, machine.side)
-    ones = ones_like((machine.side, 1), _unit_dtype(x), x)
+    rows = _filled(machine, x, machine.side).reshape(-1, machine.side)
+    ones = machine.cpu.each(ones_like, (machine.side, 1), _unit_dtype(x), x, name="make ones")
     return machine.tall_multiply(rows, ones, name="rows times ones").reshape(-1)
 
 
 def _grouped(machine: Machine, x: Any, chain: int) -> Any:
     side = machine.side
-    groups = _filled(x, chain * machine.m).reshape(-1, chain, side, side)
-    ones = ones_like((side, side), _unit_dtype(x), x)
+    groups = _filled(machine, x, chain * machine.m).reshape(-1, chain, side, side)
+    ones = machine.cpu.each(ones_like, (side, side), _unit_dtype(x), x, name="make ones")
     sums = machine.multiply(groups, ones, name="X times ones")
     total = sums[:, 0]
     for i in machine.turns(chain - 1):
-        total = total + sums[:, i + 1]
-    machine.step((chain - 1) * side * groups.shape[0], "add sums of rows")
+        total = machine.cpu.each(operator.add, total, sums[:, i + 1], name="add sums of rows")
     return machine.multiply(ones, total, name="ones times sums")[:, 0, 0]
 
 
@@ -118,14 +118,9 @@ def _unit_dtype(x: Any) -> Any:
     return x.dtype if is_integer(x) else np.float32 if x.dtype.itemsize <= 4 else np.float64
 
 
-def _filled(x: Any, multiple: int) -> Any:
+def _filled(machine: Machine, x: Any, multiple: int) -> Any:
     """Zeros behind it, up to a multiple."""
-    length = -(-x.shape[0] // multiple) * multiple
-    if length == x.shape[0]:
-        return x
-    result = zeros(length, x.dtype, like=x)
-    result[: x.shape[0]] = x
-    return result
+    return machine.cpu.padded(x, (-(-x.shape[0] // multiple) * multiple,))
 
 
 def sum_bound(machine: MachineLike, n: int, variant: SumVariant = "tall", chain: int = 1) -> float:

@@ -16,7 +16,10 @@ row and column has a bucket of its own, and the product is the plain dense one.
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -25,7 +28,8 @@ import numpy.typing as npt
 from tcu.algorithms.matmul import matmul, strassen_like
 from tcu.algorithms.parameters import MachineLike, parameters
 from tcu.algorithms.schemes import BilinearScheme
-from tcu.algorithms.sketches import Sketch, norms_of, rounding_of, scipy_sparse
+from tcu.algorithms.sketches import Sketch, rounding_of
+from tcu.algorithms.sparse_matrix import SparseMatrix, scipy_sparse
 from tcu.errors import DtypeError, InvalidOperationError, ParameterError, ShapeError
 from tcu.machine import Machine
 from tcu.machine.shapes import ShapeArray
@@ -188,7 +192,7 @@ class _Problem:
         self.machine = machine
         self.exact = a.dtype == np.int64 and b.dtype == np.int64
         dtype = np.int64 if self.exact else np.float64
-        self.a, self.b = a.astype(dtype), b.astype(dtype)
+        self.a, self.b = (SparseMatrix(machine, x.astype(dtype)) for x in (a, b))
         self.scheme = scheme
         self.rng = rng
         self.info = SparseInfo()
@@ -207,7 +211,7 @@ class _Problem:
         for _ in range(_RESTARTS):
             result = self._attempt(guess)
             if self._verified(result):
-                return result
+                return result.result()
             self.info.restarts += 1
             guess *= 2
         result = self._attempt(rows * columns)
@@ -215,13 +219,14 @@ class _Problem:
             raise InvalidOperationError(
                 "the dense product did not pass its verification either: the machine's executor miscalculates"
             )
-        return result
+        return result.result()
 
-    def _attempt(self, guess: int) -> Any:
+    def _attempt(self, guess: int) -> SparseMatrix:
         """The whole product, by rounds on what is not resolved yet: disjoint rectangles of C."""
-        rows = np.flatnonzero(np.diff(self.a.indptr))
-        columns = np.flatnonzero(np.bincount(self.b.indices, minlength=self.b.shape[1]))
-        known = scipy_sparse().csr_array((self.a.shape[0], self.b.shape[1]), dtype=self.a.dtype)
+        rows = self.a.filled_rows(name="rows that are not empty")
+        columns = self.b.filled_columns(name="columns that are not empty")
+        shape = (self.a.shape[0], self.b.shape[1])
+        known = SparseMatrix(self.machine, scipy_sparse().csr_array(shape, dtype=self.a.dtype))
         left = [_Rectangle(rows, columns, guess)]
         number = 0
         while left:
@@ -230,18 +235,16 @@ class _Problem:
                 number += 1
                 with self.machine.section(f"round {number}"):
                     found, more = self._round(known, rectangle)
-                known = known + found
+                known = known.plus(found, name="add what was found")
                 left += more
-        known.sum_duplicates()
-        known.eliminate_zeros()
-        return known
+        return known.tidied(name="leave out zeros")
 
-    def _round(self, known: Any, rectangle: _Rectangle) -> tuple[Any, list[_Rectangle]]:
+    def _round(self, known: SparseMatrix, rectangle: _Rectangle) -> tuple[Any, list[_Rectangle]]:
         """What it adds to what is known, and what it leaves."""
         rows, columns, guess = rectangle.rows, rectangle.columns, rectangle.guess
         buckets = _buckets(rows.size, columns.size, guess)
-        a, b = self.a[rows], self.b[:, columns]
-        self.machine.step(a.nnz + b.nnz, "select rows and columns")
+        a = self.a.rows(rows, name="select rows and columns")
+        b = self.b.columns(columns, name="select rows and columns")
         if buckets == (rows.size, columns.size):
             found = self._dense(known, a, b, rows, columns)
             left: list[_Rectangle] = []
@@ -250,43 +253,54 @@ class _Problem:
         self.info.rounds.append(SparseRound(rows.size, columns.size, guess, buckets, found.nnz, not left))
         return found, left
 
-    def _product(self, left: Any, right: Any) -> Any:
+    def _product(self, left: SparseMatrix, right: SparseMatrix) -> Any:
         """The dense product of two sparse matrices on the machine."""
-        if self.machine.executor.computes:
-            x, y = left.toarray(), right.toarray()
-        else:
-            x, y = ShapeArray(left.shape, left.dtype), ShapeArray(right.shape, right.dtype)
+        x, y = (matrix.dense(name="fill in zeros") for matrix in (left, right))
         result = (
             matmul(self.machine, x, y)
             if self.scheme is None
             else strassen_like(self.machine, x, y, self.scheme)
         )
-        return (left @ right).toarray() if isinstance(result, ShapeArray) else result
+        return left.product_on_host(right) if isinstance(result, ShapeArray) else result
 
-    def _dense(self, known: Any, a: Any, b: Any, rows: Any, columns: Any) -> Any:
+    def _dense(
+        self, known: SparseMatrix, a: SparseMatrix, b: SparseMatrix, rows: Any, columns: Any
+    ) -> SparseMatrix:
         """What is missing, by the plain product."""
-        self._tolerate(norms_of(a, 1).max() * norms_of(b, 0).max(), a.shape[1])
+        cpu, name = self.machine.cpu, "read entries"
+        largest = (
+            cpu.total(np.max, x.norms(axis, name="norms"), name="norms") for x, axis in ((a, 1), (b, 0))
+        )
+        self._tolerate(math.prod(largest), a.shape[1])
         values = self._product(a, b)
-        self.machine.step(values.size, "read entries")
-        i, j = np.nonzero(values)
-        shape = known.shape
-        found = scipy_sparse().csr_array((values[i, j], (rows[i], columns[j])), shape=shape)
-        return found - _restricted(known, rows, columns)
+        i, j = cpu.places(values, name=name)
+        take = partial(cpu.each, operator.getitem, name=name)
+        found = SparseMatrix.of_entries(
+            self.machine, take(values, (i, j)), take(rows, i), take(columns, j), known.shape, name=name
+        )
+        return found.minus(known.within(rows, columns, name="what is known"), name="what is known")
 
     def _tolerate(self, norms: float, inner: int) -> None:
         if not self.exact:
             self.info.tolerance = max(self.info.tolerance, rounding_of(inner) * float(norms))
 
     def _sketched(
-        self, known: Any, a: Any, b: Any, rectangle: _Rectangle, buckets: tuple[int, int]
-    ) -> tuple[Any, list[_Rectangle]]:
+        self,
+        known: SparseMatrix,
+        a: SparseMatrix,
+        b: SparseMatrix,
+        rectangle: _Rectangle,
+        buckets: tuple[int, int],
+    ) -> tuple[SparseMatrix, list[_Rectangle]]:
+        cpu, take = self.machine.cpu, partial(self.machine.cpu.each, operator.getitem, name="entries found")
         rows, columns = rectangle.rows, rectangle.columns
         sketches = [Sketch(self.machine, self.rng, self._product, a, b, buckets) for _ in range(_SKETCHES)]
-        before = _restricted(known, rows, columns).tocoo()
-        local_rows, local_columns = np.searchsorted(rows, before.row), np.searchsorted(columns, before.col)
+        name = "what is known"
+        row, column, values = known.within(rows, columns, name=name).entries(name=name)
+        row, column = cpu.find(rows, row, name=name), cpu.find(columns, column, name=name)
         for sketch in sketches:
-            self._tolerate(sketch.norms.max(), a.shape[1])
-            sketch.subtract(local_rows, local_columns, before.data)
+            self._tolerate(cpu.total(np.max, sketch.norms, name="norms"), a.shape[1])
+            sketch.subtract(row, column, values)
         found: list[tuple[Any, Any, Any]] = []
         idle = 0
         for turn in range(_CYCLES * _SKETCHES):
@@ -295,34 +309,53 @@ class _Problem:
             if idle == _SKETCHES:
                 break
             if i.size:
-                found.append((rows[i], columns[j], values))
+                found.append((take(rows, i), take(columns, j), values))
                 for sketch in sketches:
                     sketch.subtract(i, j, values)
-        i, j, values = (np.concatenate(part) for part in zip(*found, strict=True)) if found else ((), (), ())
-        entries = scipy_sparse().csr_array((np.asarray(values, known.dtype), (i, j)), shape=known.shape)
-        return entries, _what_is_left(rectangle, sketches)
+        empty = [np.empty(0, np.intp), np.empty(0, np.intp), np.empty(0, known.dtype)]
+        parts = zip(*found, strict=True) if found else ([self.machine.on_host(x)] for x in empty)
+        i, j, values = (cpu.each(np.concatenate, list(part), name="entries found") for part in parts)
+        values = self.machine.stored(values, known.dtype)
+        entries = SparseMatrix.of_entries(self.machine, values, i, j, known.shape, name="entries found")
+        return entries, _what_is_left(self.machine, rectangle, sketches)
 
-    def _verified(self, result: Any) -> bool:
+    def _verified(self, result: SparseMatrix) -> bool:
         """Freivalds: C·x = A·(B·x) for random x; integers modulo 2^64, floating point within its rounding."""
-        a, b, c = self.a, self.b, result
-        self.machine.step(2 * _CHECKS * (a.nnz + b.nnz + c.nnz), "verify")
+        machine, columns = self.machine, self.b.shape[1]
+        cpu, each = machine.cpu, partial(machine.cpu.each, name="verify")
+
+        def both(matrices: Iterable[SparseMatrix], x: Any) -> tuple[Any, Any]:
+            """C·x, and A·(B·x)."""
+            a, b, c = matrices
+            return c.times(x, name="verify"), a.times(b.times(x, name="verify"), name="verify")
+
         for _ in range(_CHECKS):
+            matrices = (self.a, self.b, result)
             if self.exact:
-                x = self.rng.integers(0, 1 << 64, b.shape[1], np.uint64)
-                words = [matrix.astype(np.uint64) for matrix in (a, b, c)]
-                if not np.array_equal(words[2] @ x, words[0] @ (words[1] @ x)):
-                    return False
+                x = each(lambda: machine.on_host(self.rng.integers(0, 1 << 64, columns, np.uint64)))
+                right = each(operator.eq, *both([matrix.stored(np.uint64) for matrix in matrices], x))
             else:
-                x = self.rng.uniform(0.5, 1.5, b.shape[1]) * self.rng.choice((-1, 1), b.shape[1])
-                slack = abs(c) @ abs(x) + abs(a) @ (abs(b) @ abs(x))
-                depth = b.shape[0] + b.shape[1]
-                allowed = rounding_of(depth) * slack + self.info.tolerance * abs(x).sum()
-                if not (abs(c @ x - a @ (b @ x)) <= allowed).all():
-                    return False
+                x = each(
+                    lambda: machine.on_host(
+                        self.rng.uniform(0.5, 1.5, columns) * self.rng.choice((-1, 1), columns)
+                    ),
+                    work=3,
+                )
+                size = each(abs, x)
+                slack = each(
+                    operator.add, *both([matrix.magnitudes(name="verify") for matrix in matrices], size)
+                )
+                lost = each(operator.mul, rounding_of(self.b.shape[0] + columns), slack)
+                allowed = each(
+                    operator.add, lost, self.info.tolerance * cpu.total(np.sum, size, name="verify")
+                )
+                right = each(operator.le, each(abs, each(operator.sub, *both(matrices, x))), allowed)
+            if not cpu.total(np.all, right, name="verify"):
+                return False
         return True
 
 
-def _what_is_left(rectangle: _Rectangle, sketches: list[Sketch]) -> list[_Rectangle]:
+def _what_is_left(machine: Machine, rectangle: _Rectangle, sketches: list[Sketch]) -> list[_Rectangle]:
     """The rectangles that hold all that the sketches did not resolve.
 
     What is not resolved of a row shows in its bucket of every sketch.  A row
@@ -331,22 +364,38 @@ def _what_is_left(rectangle: _Rectangle, sketches: list[Sketch]) -> list[_Rectan
     columns (or rows) in the rounds of the others.
     """
     rows, columns, guess = rectangle.rows, rectangle.columns, rectangle.guess
-    by_row, by_column = (np.stack(shares) for shares in zip(*(s.unresolved() for s in sketches), strict=True))
-    if not by_row.any():
+    cpu = machine.cpu
+    each, total = (partial(operation, name="what is left") for operation in (cpu.each, cpu.total))
+    by_row, by_column = (
+        each(np.stack, shares) for shares in zip(*(s.unresolved() for s in sketches), strict=True)
+    )
+    if not total(np.any, by_row):
         return []
-    open_rows, open_columns = by_row.all(axis=0), by_column.all(axis=0)
-    if not (open_rows.any() and open_columns.any()):
+    open_rows, open_columns = (total(np.all, by, 0) for by in (by_row, by_column))
+    if not (total(np.any, open_rows) and total(np.any, open_columns)):
         # The sketches disagree about what is left, so what was found is wrong somewhere.
         return [_Rectangle(rows, columns, 2 * guess)]
-    heavy_rows, heavy_columns = by_row.min(axis=0) > _HEAVY, by_column.min(axis=0) > _HEAVY
-    few = 2 * heavy_rows.sum() < open_rows.sum() and 2 * heavy_columns.sum() < open_columns.sum()
+    heavy_rows, heavy_columns = (
+        each(operator.gt, total(np.min, by, 0), _HEAVY) for by in (by_row, by_column)
+    )
+
+    def chosen(lines: Any, which: Any) -> Any:
+        return each(operator.getitem, lines, cpu.places(which, name="what is left"))
+
+    few = all(
+        2 * total(np.sum, heavy) < total(np.sum, left)
+        for heavy, left in ((heavy_rows, open_rows), (heavy_columns, open_columns))
+    )
     if not few:  # the guess is too low for all of them
-        return [_Rectangle(rows[open_rows], columns[open_columns], 2 * guess)]
-    light_rows, light_columns = open_rows & ~heavy_rows, open_columns & ~heavy_columns
+        return [_Rectangle(chosen(rows, open_rows), chosen(columns, open_columns), 2 * guess)]
+    light_rows, light_columns = (
+        each(operator.and_, left, each(operator.invert, heavy))
+        for heavy, left in ((heavy_rows, open_rows), (heavy_columns, open_columns))
+    )
     left = [
-        _Rectangle(rows[heavy_rows], columns[open_columns], guess),
-        _Rectangle(rows[light_rows], columns[heavy_columns], guess),
-        _Rectangle(rows[light_rows], columns[light_columns], 2 * guess),
+        _Rectangle(chosen(rows, heavy_rows), chosen(columns, open_columns), guess),
+        _Rectangle(chosen(rows, light_rows), chosen(columns, heavy_columns), guess),
+        _Rectangle(chosen(rows, light_rows), chosen(columns, light_columns), 2 * guess),
     ]
     return [part for part in left if part.rows.size and part.columns.size]
 
@@ -366,17 +415,6 @@ def _buckets(rows: int, columns: int, guess: int) -> tuple[int, int]:
     if side > columns:
         return min(rows, math.ceil(wanted / columns)), columns
     return side, side
-
-
-def _restricted(matrix: Any, rows: Any, columns: Any) -> Any:
-    """The entries in these rows and columns, in the whole matrix's shape."""
-    keep_rows, keep_columns = np.zeros(matrix.shape[0], bool), np.zeros(matrix.shape[1], bool)
-    keep_rows[rows], keep_columns[columns] = True, True
-    entries = matrix.tocoo()
-    kept = keep_rows[entries.row] & keep_columns[entries.col]
-    return scipy_sparse().csr_array(
-        (entries.data[kept], (entries.row[kept], entries.col[kept])), shape=matrix.shape
-    )
 
 
 def sparse_bound(

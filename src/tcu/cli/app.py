@@ -53,7 +53,14 @@ COMMANDS = {
         "revealing",
         "Compute what a saved plan returns for arrays, and compare it with results from elsewhere.",
     ),
-    "collect": ("vectors", "Ask the GPU at hand every kind of question, and keep its answers in a file."),
+    "audit": (
+        "auditing",
+        "Check a random sample of the outputs of a product, or of sums of rows, against a saved plan.",
+    ),
+    "collect": (
+        "vectors",
+        "Ask the GPU at hand, or the processor, every kind of question, and keep its answers in a file.",
+    ),
     "verify": ("vectors", "Replay a GPU's answers through the catalogue, and compare every bit."),
     "tune": ("tuning", "Find the fastest launch configurations for the GPU at hand, and store them."),
     "cost": ("costing", "What an algorithm costs on an (m, ℓ)-TCU machine: ledger, theorem, ratio."),

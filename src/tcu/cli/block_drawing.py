@@ -30,7 +30,7 @@ def listing(names: Sequence[str]) -> str:
 def term_names(block: Block) -> list[str]:
     """Of the terms that the user gave; the padding has none."""
     addend = "c" if block.addend == "c" else "sum so far"
-    return [addend, *(f"a{k}·b{k}" for k in block.products)]
+    return [addend, *(block.groups or (f"a{k}·b{k}" for k in block.products))]
 
 
 def last_place(block: Block, trace: Trace) -> int:
@@ -79,13 +79,12 @@ class _Picture:
         common, unit = block.sum.common_exponent, block.sum.unit_exponent
         assert common is not None
         assert unit is not None
-        output, arithmetic = get_format(trace.instruction.output), trace.instruction.arithmetic
-        assert isinstance(arithmetic, AlignedSum)
+        output, arithmetic = get_format(trace.instruction.output), trace.aligned
         names = term_names(block)
         terms = [
             (name, term)
             for name, term in zip(names, block.sum.terms[: len(names)], strict=True)
-            if term.significand
+            if term.significand or term.cancelled
         ]
         total = Magnitude(abs(block.sum.total), unit)
         result = decode(block.sum.result, output)
@@ -101,7 +100,7 @@ class _Picture:
             max(map(len, ["exp", *(str(term.exponent) for _, term in terms)])),
         )
         sums = [total] if result.kind != "finite" else [total, _magnitude(result)]
-        magnitudes = [Magnitude(term.significand, term.lowest) for _, term in terms]
+        magnitudes = [Magnitude(term.significand, term.lowest) for _, term in terms if term.significand]
         columns = columns_for(common, unit, sums, magnitudes, width - sum(widths) - 6)
         return cls(
             block, terms, total, result, last_place(block, trace), columns, widths, arithmetic.rounding
@@ -147,8 +146,7 @@ def _sum_value(block: Block) -> Fraction:
 
 def _common(picture: _Picture, trace: Trace) -> Text:
     """Which exponent the terms are aligned to, and why."""
-    arithmetic = trace.instruction.arithmetic
-    assert isinstance(arithmetic, AlignedSum)
+    arithmetic = trace.aligned
     common = picture.block.sum.common_exponent
     largest = max(term.exponent for _, term in picture.terms)
     holders = [name for name, term in picture.terms if term.exponent == largest]
@@ -164,30 +162,36 @@ def _common(picture: _Picture, trace: Trace) -> Text:
 
 def _exponents(picture: _Picture, trace: Trace) -> str:
     """Why a product's exponent is not that of its leading bit."""
+    if picture.block.groups:
+        return "exp of a group is the sum of its scales' exponents, also where its products cancel."
     products = [term for name, term in picture.terms if "·" in name]
     if all(term.exponent == Magnitude(term.significand, term.lowest).high for term in products):
         return ""
     fmt = get_format(trace.instruction.a)
+    scaled = ", and of their scales' exponents" if trace.instruction.scale else ""
     return (
         "exp of a product is the sum of its factors' exponents, "
-        f"where a subnormal of {fmt.name} counts as {fmt.emin}."
+        f"where a subnormal of {fmt.name} counts as {fmt.emin}{scaled}."
     )
 
 
 def _zero_terms(block: Block, trace: Trace) -> str:
-    arithmetic = trace.instruction.arithmetic
-    assert isinstance(arithmetic, AlignedSum)
+    arithmetic = trace.aligned
     names = term_names(block)
     zero = [
         name
         for name, term in zip(names, block.sum.terms[: len(names)], strict=True)
-        if not term.significand and name != "sum so far" and not (arithmetic.late_c and name == names[0])
+        if not term.significand
+        and not term.cancelled
+        and name != "sum so far"
+        and not (arithmetic.late_c and name == names[0])
     ]
     if len(zero) > _MAX_NAMES:
         zero = [f"{len(zero)} of the terms"]
-    unused = arithmetic.block - len(block.products)
+    what = "group" if block.groups else "product"
+    unused = arithmetic.block - len(block.groups or block.products)
     if unused:
-        zero.append(f"{unused} unused product{'' if unused == 1 else 's'}")
+        zero.append(f"{unused} unused {what}{'' if unused == 1 else 's'}")
     if not zero:
         return ""
     verb = "is zero and takes" if len(zero) == 1 and not zero[0].endswith("s") else "are zero and take"
@@ -200,7 +204,8 @@ def _without_alignment(block: Block, problem: Problem, trace: Trace) -> list[Tex
     result = show_code(block.sum.result, output)
     if block.sum.terms:
         return [Text(f"Every term is zero: the sum is {result}, whatever their signs.")]
-    lines = []
+    scales = (*problem.scale_a, *problem.scale_b)
+    lines = [Text(f"{each.name} = NaN") for each in scales if each.number.kind == "nan"]
     addend = decode(block.addend_code, output)
     if addend.kind != "finite":
         lines.append(Text(f"{term_names(block)[0]} = {show_number(addend)}"))

@@ -16,11 +16,26 @@ from rich.text import Text
 
 from tcu.cli import options
 from tcu.cli.output import console, print_json
-from tcu.units import CATALOGUE, AlignedSum, Evidence, FusedChain, Instruction, Unit, get_unit
+from tcu.units import (
+    CATALOGUE,
+    AlignedSum,
+    Evidence,
+    ExactBlock,
+    ExactInteger,
+    FlushedTree,
+    FusedChain,
+    GroupedSum,
+    Instruction,
+    LateSum,
+    Unit,
+    get_unit,
+)
 
 __all__ = ["brief", "peculiarities", "units_command"]
 
 _UNMEASURED = "no hardware vectors pin this row"
+_WIDE = 10
+"""Characters of the formats that a row of a table names."""
 _BRIEF = {
     "binary16": "f16", "bfloat16": "bf16", "binary32": "f32", "binary64": "f64",
 }  # fmt: skip
@@ -69,9 +84,14 @@ def _all() -> RenderableType:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
     for name in ("unit", "product", "architecture", "sm", "instructions and their inputs"):
         table.add_column(name, no_wrap=name in ("unit", "sm"))
-    for unit in CATALOGUE.values():
-        table.add_row(Text(unit.name, style="bold cyan"), unit.title, unit.architecture,
-                      unit.compute_capability, _compressed(unit))  # fmt: skip
+    for vendor in dict.fromkeys(unit.vendor for unit in CATALOGUE.values()):
+        table.add_section()
+        table.add_row(Text(vendor, style="bold"))
+        for unit in (each for each in CATALOGUE.values() if each.vendor == vendor):
+            table.add_row(
+                Text(unit.name, style="bold cyan"), unit.title.removeprefix(f"{vendor} "), unit.architecture,
+                unit.compute_capability, _compressed(unit),
+            )  # fmt: skip
     return Group(table, Text("tcu units UNIT shows how each instruction computes.", style="dim"))
 
 
@@ -99,16 +119,16 @@ def _one(unit: Unit) -> RenderableType:
     shown = ""
     for rows in _alike(unit.instructions):
         first = rows[0]
-        marks = [notes.setdefault(text, chr(ord("a") + len(notes))) for text in _notes(first)]
+        texts = [*_pairs(rows), *_notes(first)]
+        marks = [notes.setdefault(text, chr(ord("a") + len(notes))) for text in texts]
         numbers = [str(evidence.setdefault(each, len(evidence) + 1)) for each in first.evidence]
         table.add_row(
             Text(first.name if first.name != shown else "", style="bold"), _signature(rows),
             "×".join(map(str, first.shape)), *_parameters(first), " ".join(marks), " ".join(numbers),
         )  # fmt: skip
         shown = first.name
-    title = Text.assemble(
-        (unit.title, "bold cyan"), f"  {unit.architecture}, compute capability {unit.compute_capability}"
-    )
+    of_gpu = "" if unit.compute_capability == "-" else f", compute capability {unit.compute_capability}"
+    title = Text.assemble((unit.title, "bold cyan"), f"  {unit.architecture}{of_gpu}")
     return Group(title, table, *_legend(notes, evidence))
 
 
@@ -116,20 +136,42 @@ def _alike(instructions: Sequence[Instruction]) -> list[list[Instruction]]:
     """Neighbouring rows that differ in their inputs alone."""
 
     def rest(row: Instruction) -> tuple[Any, ...]:
-        return row.name, row.output, row.shape, row.arithmetic, row.evidence
+        return row.name, row.output, row.shape, row.arithmetic, row.evidence, row.scale, row.per_scale
 
     return [list(rows) for _, rows in groupby(instructions, rest)]
 
 
 def _signature(rows: list[Instruction]) -> str:
-    return f"{', '.join(dict.fromkeys(brief(row.a) for row in rows))} → {brief(rows[0].output)}"
+    first = rows[0]
+    if len(rows) == 1 and first.a != first.b:
+        return f"{brief(first.a)}·{brief(first.b)} → {brief(first.output)}"
+    inputs = list(dict.fromkeys(brief(row.a) for row in rows))
+    named = ", ".join(inputs)
+    return f"{named if len(named) <= _WIDE else f'{len(inputs)} formats'} → {brief(first.output)}"
+
+
+def _pairs(rows: list[Instruction]) -> list[str]:
+    """What the inputs of rows are, where they are pairs of several formats; of integers the rules say so."""
+    inputs = list(dict.fromkeys(row.a for row in rows))
+    if len(rows) == 1 or len(rows) != len(inputs) ** 2 or isinstance(rows[0].arithmetic, ExactInteger):
+        return []
+    return [f"every pair of {', '.join(map(brief, inputs))}"]
 
 
 def _parameters(row: Instruction) -> tuple[str, str, str, str]:
     """block, F, rounding, floor."""
     arithmetic = row.arithmetic
     if isinstance(arithmetic, FusedChain):
-        return "1", "–", "RNE", "–"
+        return str(arithmetic.group), "–", arithmetic.rounding, "–"
+    if isinstance(arithmetic, ExactBlock):
+        return str(arithmetic.block), "all", "RNE", "–"
+    if isinstance(arithmetic, FlushedTree):
+        return str(arithmetic.group), "–", "RNE", "–"
+    if isinstance(arithmetic, LateSum):
+        return str(arithmetic.block), str(arithmetic.fraction_bits), "RNE", "–"
+    if isinstance(arithmetic, GroupedSum):
+        floor = f"2^{arithmetic.exponent_floor}"
+        return str(arithmetic.block), str(arithmetic.fraction_bits), "RZ", floor
     if not isinstance(arithmetic, AlignedSum):
         return "–", "–", "exact", "–"
     floor = "–" if arithmetic.exponent_floor is None else f"2^{arithmetic.exponent_floor}"
@@ -145,10 +187,12 @@ def _notes(row: Instruction) -> list[str]:
 def peculiarities(row: Instruction) -> list[str]:
     arithmetic = row.arithmetic
     if isinstance(arithmetic, FusedChain):
-        return ["IEEE 754 fused multiply-adds, k ascending from c, each rounded"]
+        return _chain_peculiarities(arithmetic)
+    if not isinstance(arithmetic, AlignedSum | ExactInteger):
+        return [*_scale_note(row), *_block_peculiarities(arithmetic)]
     if not isinstance(arithmetic, AlignedSum):
         return ["exact, for every pair of the inputs; the 32-bit result wraps"]
-    notes = []
+    notes = _scale_note(row)
     if arithmetic.output_fraction_bits is not None:
         notes.append(f"the rounding keeps {arithmetic.output_fraction_bits} fraction bits")
     if arithmetic.order is not None:
@@ -165,13 +209,85 @@ def peculiarities(row: Instruction) -> list[str]:
         notes.append("subnormal inputs count as zero")
     if arithmetic.flush_outputs:
         notes.append("subnormal results become zero")
+    if arithmetic.carry_bits is not None:
+        notes.append(f"a sum has {arithmetic.carry_bits} bits for carries, beyond which it wraps around")
+    if arithmetic.signed_zeros:
+        notes.append("zeros keep their signs")
+    if arithmetic.nan_rule != "nvidia":
+        notes.append(f"NaN results by the rule of {arithmetic.nan_rule}")
+    if arithmetic.saturate:
+        notes.append("a sum that overflows becomes the largest number")
     return notes
+
+
+_NANS = {
+    "x86": "a NaN is the first operand that is one, a before b before the sum, quieted, or the default one, negative",
+    "arm": "every NaN is the default one, positive",
+}
+
+
+_JOINS = {
+    (1, False): "fused multiply-adds, each rounded",
+    (1, True): "each product is rounded, then the sum with it",
+    (2, False): "the exact sum of two products is rounded, then the sum with it",
+    (2, True): "two products are rounded, then their sum, then the sum with that",
+}
+
+
+def _scale_note(row: Instruction) -> list[str]:
+    if row.scale is None:
+        return []
+    what = (
+        "raises the products' exponents" if isinstance(row.arithmetic, AlignedSum) else "multiplies a group"
+    )
+    return [f"a scale of {row.scale} to {row.per_scale} k of each operand {what}"]
+
+
+def _block_peculiarities(rules: ExactBlock | FlushedTree | LateSum | GroupedSum) -> list[str]:
+    if isinstance(rules, ExactBlock):
+        return ["c and the products of a block are added exactly, and rounded once"]
+    if isinstance(rules, FlushedTree):
+        return [
+            "products of a block by a balanced tree, then c; every operation rounds and flushes subnormals"
+        ]
+    if isinstance(rules, GroupedSum):
+        return [f"groups of {rules.group} products are added exactly and aligned by their scales"]
+    note = (
+        f"the products' sum is cut to {rules.late_bits + 1} bits at the exponent of c or of the products, c to "
+        f"{rules.fraction_bits}, their sum to {rules.late_bits}, all toward -inf"
+    )
+    if rules.groups == 2:
+        note += "; even and odd products are two groups, each aligned and cut by itself"
+    if rules.drops_small_c:
+        note += f"; c counts as zero more than {rules.fraction_bits + 1} bits below the products"
+    return [note]
+
+
+def _chain_peculiarities(rules: FusedChain) -> list[str]:
+    if rules == FusedChain():
+        return ["IEEE 754 fused multiply-adds, k ascending from c, each rounded"]
+    notes = [_JOINS[rules.group, rules.rounded_products]]
+    if rules.order is not None:
+        more = ", ..." if len(rules.order) > 8 else ""
+        notes.append(f"k enters in the order {', '.join(map(str, rules.order[:8]))}{more}")
+    if rules.lanes > 1:
+        of = "pair" if rules.group == 2 else "k"
+        notes.append(f"{rules.lanes} sums side by side, by {of} modulo {rules.lanes}, added in the end")
+    if rules.late_c:
+        notes.append("sums start from zero; c is added last")
+    if rules.flush_inputs:
+        notes.append("subnormal a and b count as zero")
+    if rules.flush_outputs:
+        notes.append("subnormal c and results become zero")
+    if rules.nan_rule in _NANS:
+        notes.append(_NANS[rules.nan_rule])
+    return ["; ".join(notes)]
 
 
 def _legend(notes: dict[str, str], evidence: dict[Evidence, int]) -> list[RenderableType]:
     columns = (
         "block: products aligned together. F: bits kept below the largest exponent. floor: the least common "
-        "exponent. RZ: toward zero, RNE: to nearest, ties to even."
+        "exponent. RZ: toward zero, RNE: to nearest, ties to even, RO: to odd."
     )
     grid = Table.grid(padding=(0, 1))
     for text, mark in notes.items():

@@ -53,6 +53,13 @@ def cost_command(
             "--product", metavar="WAY", help="dft: complex products by four, three or embedded.", rich_help_panel=_SIZE
         ),
     ] = None,
+    scheme: Annotated[
+        str | None,
+        typer.Option(
+            "--scheme", metavar="NAME", help="sparse: the dense product, resident, standard, strassen or laderman.",
+            rich_help_panel=_SIZE,
+        ),
+    ] = None,
     variant: Annotated[
         str | None,
         typer.Option("--variant", metavar="NAME", help="sum: tall, two-mma or chained.", rich_help_panel=_SIZE),
@@ -82,6 +89,10 @@ def cost_command(
             "--weak", help="A unit for square operands only, and the I/Os of Theorem 8.", rich_help_panel=_MACHINE
         ),
     ] = False,
+    units: Annotated[
+        str,
+        typer.Option("--units", metavar="P", help="Tensor units that run at once.", rich_help_panel=_MACHINE),
+    ] = "1",
     sweep: Annotated[
         list[Path] | None,
         typer.Option(
@@ -107,13 +118,14 @@ def cost_command(
     size: dict[str, Any] = {
         name: None if text is None else whole(_option(name), text) for name, text in given.items()
     }
-    size |= {"product": product, "variant": variant}
+    size |= {"product": product, "variant": variant, "scheme": scheme}
     number = {} if n is None else {"n": whole("--n", n)}
     machine: dict[str, Any] = {
         "m": whole("--m", m),
         "latency": latency_of(latency),
         "word_bits": whole("--word-bits", word_bits),
         "weak": weak,
+        "units": whole("--units", units),
     }
     files = sweep or []
     for file in files:
@@ -134,11 +146,34 @@ def cost_command(
             write_curve(file, row, curve)
     one = curve[-1] if curve else cost_of(row, number["n"], **machine, **size)
     if as_json:
-        print_json(_document(one, weak) | ({"sweep": curve_document(curve)} if curve else {}))
+        print_json(
+            _document(one, weak)
+            | _several(row, one, machine, size)
+            | ({"sweep": curve_document(curve)} if curve else {})
+        )
         return
     console().print(_shown(one, weak))
+    if several := _several(row, one, machine, size):
+        console().print(
+            f"{amount(several['units'])} units are {several['speedup']:.2f} times as fast as one; "
+            f"at most {several['speedup_limit']:.2f}, as the CPU's steps remain",
+            soft_wrap=True,
+        )
     for file in files:
         console().print(f"{len(curve)} sizes in {file}", soft_wrap=True)
+
+
+def _several(row: Any, one: Any, machine: dict[str, Any], size: dict[str, Any]) -> dict[str, Any]:
+    """What several units gain over one; nothing of one unit."""
+    if one.ledger.units == 1:
+        return {}
+    alone = cost_of(row, one.size["n"], **(machine | {"units": 1}), **size).ledger
+    limit = alone.cost / alone.steps if alone.steps else math.inf
+    return {
+        "units": one.ledger.units,
+        "speedup": alone.cost / one.ledger.cost,
+        "speedup_limit": min(limit, one.ledger.units),
+    }
 
 
 def _option(name: str) -> str:
@@ -176,7 +211,8 @@ def latency_of(text: str) -> int | float:
 def _list(rows: list[Any], as_json: bool) -> None:
     if as_json:
         print_json([{"name": row.name, "title": row.title, "theorem": row.theorem, "n": row.n,
-                     "options": list(row.options), "constant": row.constant} for row in rows])  # fmt: skip
+                     "options": list(row.options), "constant": row.constant,
+                     "constant_everywhere": row.everywhere} for row in rows])  # fmt: skip
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("name", "what", "bound", "n counts", "options"):
@@ -202,6 +238,9 @@ def _document(one: Any, weak: bool) -> dict[str, Any]:
         "steps": ledger.steps,
         "bound": one.bound,
         "ratio": one.ratio,
+        "whole_bound": one.whole,
+        "whole_ratio": one.whole_ratio,
+        "constant": one.algorithm.everywhere,
         "lower_bound": one.lower,
         "ledger": ledger.to_dict()["entries"],
     }
@@ -239,6 +278,12 @@ def _shown(one: Any, weak: bool) -> RenderableType:
         lines.append(Text(f"what lies deeper than {_DEPTH} sections is taken together; --json lists all"))
     lines.append(
         Text(f"{row.theorem}: {_amount(one.bound)} without its constant; this is {one.ratio:.3f} times that")
+    )
+    lines.append(
+        Text(
+            f"in whole tensor calls {_amount(one.whole)}: {one.whole_ratio:.3f} times that, for every n at most "
+            f"{row.everywhere:g}"
+        )
     )
     if one.lower is not None:
         lines.append(

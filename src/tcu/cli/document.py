@@ -45,6 +45,16 @@ def explain_document(problem: Problem, traces: list[Trace]) -> dict[str, Any]:
         "a": [_operand(x) for x in problem.a],
         "b": [_operand(y) for y in problem.b],
         "c": _operand(problem.c),
+        **(
+            {
+                "scale_a": [_operand(x) for x in problem.scale_a],
+                "scale_b": [_operand(y) for y in problem.scale_b],
+                "scale": row.scale,
+                "per_scale": row.per_scale,
+            }
+            if row.scale
+            else {}
+        ),
         "units": [_trace(each, problem) for each in traces],
         "exact": _exact(exact),
         "correctly_rounded": _code(correctly_rounded(exact, get_format(output)), output),
@@ -86,7 +96,9 @@ def _trace(each: Trace, problem: Problem) -> dict[str, Any]:
 
 def _step(step: Step, output: str) -> dict[str, Any]:
     exact = None if step.exact is None else hex_float(step.exact)
-    return {"step": step.label, "exact": exact, "result": _code(step.result, output)}
+    wide = isinstance(step.result, Fraction)
+    result = hex_float(step.result) if isinstance(step.result, Fraction) else _code(step.result, output)
+    return {"step": step.label, "exact": exact, "kept" if wide else "result": result}
 
 
 def _block(block: Block, output: str) -> dict[str, Any]:

@@ -13,8 +13,10 @@ from tcu.cli.expression import ONE, ZERO, Given, Value, parse_expression, parse_
 from tcu.errors import ParameterError, ShapeError
 from tcu.formats.format import Format, get_format
 from tcu.formats.scalar import Number, decode, encode
-from tcu.model.definition import BlockSum, dot, dot_blocks
-from tcu.units import CATALOGUE, AlignedSum, FusedChain, Instruction, Unit
+from tcu.model.definition import BlockSum, Scales, dot, dot_blocks, dot_chain, piece_of
+from tcu.model.ieee import multiply
+from tcu.model.steps import dot_steps
+from tcu.units import CATALOGUE, AlignedSum, ExactInteger, FusedChain, GroupedSum, Instruction, Unit
 
 __all__ = [
     "Block",
@@ -26,6 +28,7 @@ __all__ = [
     "exact_value",
     "problem_of",
     "trace",
+    "with_scales",
 ]
 
 MAX_PRODUCTS = 64
@@ -60,11 +63,52 @@ class Problem:
     a: tuple[Operand, ...]
     b: tuple[Operand, ...]
     c: Operand
+    scale_a: tuple[Operand, ...] = ()
+    scale_b: tuple[Operand, ...] = ()
+    """One for each ``per_scale`` successive k."""
+    per_scale: int = 0
 
     @property
     def operands(self) -> list[Operand]:
         pairs = zip(self.a, self.b, strict=True)
-        return [self.c, *(operand for pair in pairs for operand in pair)]
+        return [self.c, *(operand for pair in pairs for operand in pair), *self.scale_a, *self.scale_b]
+
+    @property
+    def scales(self) -> Scales | None:
+        """Their codes, if the instruction takes any."""
+        if not self.per_scale:
+            return None
+        return [x.code for x in self.scale_a], [y.code for y in self.scale_b]
+
+    def factors(self, k: int) -> tuple[Number, Number]:
+        """a and b of one k, times their scales."""
+        x, y = self.a[k].number, self.b[k].number
+        if not self.per_scale:
+            return x, y
+        at = k // self.per_scale
+        return multiply(x, self.scale_a[at].number), multiply(y, self.scale_b[at].number)
+
+
+def with_scales(problem: Problem, row: Instruction, scale_a: str | None, scale_b: str | None) -> Problem:
+    """The problem with the scales that the instruction takes; those that are not listed are 1."""
+    if row.scale is None:
+        if scale_a is not None or scale_b is not None:
+            raise ParameterError(
+                f"{row.signature} takes no scales: choose --instruction mxf8f6f4, mxf4 or mxf4nvf4"
+            )
+        return problem
+    count, fmt = max(1, -(-len(problem.a) // row.per_scale)), get_format(row.scale)
+    both = []
+    for name, text in (("scale_a", scale_a), ("scale_b", scale_b)):
+        listed = [] if text is None else parse_list(text)
+        if len(listed) > count:
+            raise ShapeError(
+                f"--{name.replace('_', '-')} has {len(listed)} numbers: {row.per_scale} products share one, so "
+                f"{len(problem.a)} of them take {count}"
+            )
+        listed = [*listed, *[ONE] * (count - len(listed))]
+        both.append(tuple(_operand(f"{name}[{at}]", each, fmt) for at, each in enumerate(listed)))
+    return replace(problem, scale_a=both[0], scale_b=both[1], per_scale=row.per_scale)
 
 
 def problem_of(
@@ -139,6 +183,8 @@ class Block:
     addend_code: int
     products: tuple[int, ...]
     """Which products take part, in order; those of the padding are left out."""
+    groups: tuple[str, ...] = ()
+    """What the terms are called, where a term is a group of products."""
 
     @property
     def idle(self) -> bool:
@@ -149,12 +195,16 @@ class Block:
 
 @dataclass(frozen=True)
 class Step:
-    """One operation outside a block: a fused multiply-add, or the late addition of c."""
+    """One operation outside a block: a fused multiply-add, the late addition of c, a sum that is cut."""
 
     label: str
     exact: Fraction | None
     """Before the rounding; None where inf or NaN take part."""
-    result: int
+    result: int | Fraction
+    """A code of the output format, or a number that the unit holds wider."""
+
+    def number(self, output: Format) -> Number:
+        return Number.of(self.result) if isinstance(self.result, Fraction) else decode(self.result, output)
 
 
 @dataclass(frozen=True)
@@ -165,6 +215,15 @@ class Trace:
     instruction: Instruction
     steps: tuple[Block | Step, ...]
     result: int
+
+    @property
+    def aligned(self) -> AlignedSum:
+        """By which rules the terms of a block are aligned and added."""
+        rules = self.instruction.arithmetic
+        if isinstance(rules, GroupedSum):
+            return AlignedSum(rules.block // rules.group, rules.fraction_bits, "RZ", rules.exponent_floor)
+        assert isinstance(rules, AlignedSum)
+        return rules
 
     @property
     def blocks(self) -> list[Block]:
@@ -180,8 +239,12 @@ def trace(problem: Problem, unit: Unit, instruction: Instruction) -> Trace:
     """Every step of the definition (:mod:`tcu.model.definition`)."""
     if isinstance(instruction.arithmetic, AlignedSum):
         steps = _aligned_steps(problem, instruction, instruction.arithmetic)
+    elif isinstance(instruction.arithmetic, GroupedSum):
+        steps = _grouped_steps(problem, instruction, instruction.arithmetic)
     elif isinstance(instruction.arithmetic, FusedChain):
         steps = _chain_steps(problem, instruction)
+    elif not isinstance(instruction.arithmetic, ExactInteger):
+        steps = _sum_steps(problem, instruction)
     else:
         raise ParameterError(
             f"{instruction.signature} is exact integer arithmetic, with nothing to explain: "
@@ -193,7 +256,7 @@ def trace(problem: Problem, unit: Unit, instruction: Instruction) -> Trace:
 def evaluate(problem: Problem, instruction: Instruction) -> int:
     """The code of d, by the definition."""
     a, b = [x.code for x in problem.a], [y.code for y in problem.b]
-    return dot(a or [0], b or [0], problem.c.code, instruction)
+    return dot(a or [0], b or [0], problem.c.code, instruction, problem.scales)
 
 
 def _aligned_steps(problem: Problem, row: Instruction, arithmetic: AlignedSum) -> list[Block | Step]:
@@ -203,7 +266,7 @@ def _aligned_steps(problem: Problem, row: Instruction, arithmetic: AlignedSum) -
     count = len(problem.a)
     for start in range(0, max(count, 1), row.k):
         a, b = _padded(problem.a, start, row.k), _padded(problem.b, start, row.k)
-        sums, result = dot_blocks(a, b, accumulator, row)
+        sums, result = dot_blocks(a, b, accumulator, row, piece_of(problem.scales, start, row))
         before, before_name = (0, "0") if arithmetic.late_c else (accumulator, name)
         for index, block in enumerate(sums):
             ks = order[index * arithmetic.block : (index + 1) * arithmetic.block]
@@ -213,6 +276,34 @@ def _aligned_steps(problem: Problem, row: Instruction, arithmetic: AlignedSum) -
         if arithmetic.late_c:
             steps.append(_late(name, accumulator, before, result, get_format(row.output)))
         accumulator, name = result, "sum"
+    return steps
+
+
+def _grouped_steps(problem: Problem, row: Instruction, rules: GroupedSum) -> list[Block | Step]:
+    steps: list[Block | Step] = []
+    accumulator, name, count = problem.c.code, "c", len(problem.a)
+    for start in range(0, max(count, 1), row.k):
+        a, b = _padded(problem.a, start, row.k), _padded(problem.b, start, row.k)
+        sums, result = dot_blocks(a, b, accumulator, row, piece_of(problem.scales, start, row))
+        for index, block in enumerate(sums):
+            first = start + index * rules.block
+            ks = range(first, min(first + rules.block, start + row.k, count))
+            firsts = range(first, ks.stop, rules.group)
+            groups = tuple(f"k {k} to {min(k + rules.group, ks.stop) - 1}" for k in firsts)
+            steps.append(Block(block, name, accumulator, tuple(ks), groups))
+            accumulator, name = block.result, "sum"
+        accumulator = result
+    return steps
+
+
+def _sum_steps(problem: Problem, row: Instruction) -> list[Block | Step]:
+    """Those of the definition, the padding's zeros among them."""
+    steps: list[Block | Step] = []
+    count, accumulator = len(problem.a), problem.c.code
+    for start in range(0, max(count, 1), row.k):
+        a, b = _padded(problem.a, start, row.k), _padded(problem.b, start, row.k)
+        found, accumulator = dot_steps(a, b, accumulator, row, start, "sum" if start else "c")
+        steps += [Step(step.name, step.exact, step.result) for step in found]
     return steps
 
 
@@ -228,22 +319,23 @@ def _late(name: str, code: int, total: int, result: int, output: Format) -> Step
 
 
 def _chain_steps(problem: Problem, row: Instruction) -> list[Block | Step]:
-    single = replace(row, shape=(row.shape[0], row.shape[1], 1))
+    """Those of the definition; steps of the padding alone are left out."""
     steps: list[Block | Step] = []
-    accumulator, name = problem.c.code, "c"
-    for x, y in zip(problem.a, problem.b, strict=True):
-        before = decode(accumulator, row.output)
-        accumulator = dot([x.code], [y.code], accumulator, single)
-        finite = before.kind == x.number.kind == y.number.kind == "finite"
-        exact = x.number.value * y.number.value + before.value if finite else None
-        steps.append(Step(f"{x.name}·{y.name} + {name}", exact, accumulator))
-        name = "sum"
+    count, accumulator = len(problem.a), problem.c.code
+    for start in range(0, count, row.k):
+        a, b = _padded(problem.a, start, row.k), _padded(problem.b, start, row.k)
+        found, accumulator = dot_chain(a, b, accumulator, row, start, "sum" if start else "c")
+        steps += [
+            Step(step.name, step.exact, step.result)
+            for step in found
+            if not step.products or min(step.products) < count
+        ]
     return steps
 
 
 def exact_value(problem: Problem) -> Value:
     """The sum in real arithmetic; inf and NaN as IEEE 754 has them."""
-    terms = [_product(x.number, y.number) for x, y in zip(problem.a, problem.b, strict=True)]
+    terms = [_product(*problem.factors(k)) for k in range(len(problem.a))]
     c = problem.c.number
     terms.append(c.value if c.kind == "finite" else float(c))
     special = [term for term in terms if isinstance(term, float)]
@@ -278,8 +370,9 @@ def in_order(problem: Problem, fmt: Format) -> int:
     kind: Any = fmt.dtype.type
     with np.errstate(all="ignore"):
         total = kind(float(problem.c.number))
-        for x, y in zip(problem.a, problem.b, strict=True):
-            total = kind(total + kind(kind(float(x.number)) * kind(float(y.number))))
+        for k in range(len(problem.a)):
+            x, y = problem.factors(k)
+            total = kind(total + kind(kind(float(x)) * kind(float(y))))
     return int(np.array([total]).view(fmt.code_dtype)[0])
 
 
@@ -290,10 +383,10 @@ def correctly_rounded(value: Value, fmt: Format) -> int:
 def alternatives(problem: Problem, like: Instruction) -> list[Alternative]:
     """What every instruction of the catalogue with these formats returns, equal results together."""
     groups: dict[int, list[tuple[Unit, Instruction]]] = {}
-    signature = like.a, like.b, like.output
+    signature = like.a, like.b, like.output, like.scale, like.per_scale
     for unit in CATALOGUE.values():
         for row in unit.instructions:
-            if (row.a, row.b, row.output) == signature:
+            if (row.a, row.b, row.output, row.scale, row.per_scale) == signature:
                 groups.setdefault(evaluate(problem, row), []).append((unit, row))
     everyone = [pair for rows in groups.values() for pair in rows]
     return [Alternative(_names(rows, everyone), code, tuple(rows)) for code, rows in groups.items()]

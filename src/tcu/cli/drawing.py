@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from itertools import groupby
 
 from rich import box
@@ -27,8 +28,7 @@ from tcu.cli.dot import (
 from tcu.cli.expression import Value
 from tcu.cli.numbers import ROUGH, bit_fields, enough_digits, hex_bits, show, show_code, show_number
 from tcu.formats.format import Format, get_format
-from tcu.formats.scalar import decode
-from tcu.units import AlignedSum
+from tcu.units import AlignedSum, ExactBlock, FlushedTree, FusedChain, GroupedSum, LateSum
 
 __all__ = ["MAX_WIDTH", "draw_inputs", "draw_others", "draw_trace", "show_value"]
 
@@ -51,6 +51,9 @@ def draw_inputs(problem: Problem) -> RenderableType:
         listed = [value if count == 1 else f"{value} ({count} times)" for value, count in runs]
         if operands:
             grid.add_row(Text(name, "dim"), Text(_equals(", ".join(listed))))
+    if problem.per_scale:
+        for name, operands in (("scale a", problem.scale_a), ("scale b", problem.scale_b)):
+            grid.add_row(Text(name, "dim"), Text(_equals(", ".join(map(_shown, operands)))))
     notes = [Text(_rounding_note(operand), "yellow") for operand in problem.operands if operand.rounded]
     return Group(Text("d = c + a·b", "bold"), grid, *notes)
 
@@ -85,11 +88,30 @@ def draw_trace(trace: Trace, problem: Problem, sentences: Sequence[str], width: 
     )  # fmt: skip
 
 
+_ROUNDINGS = {"RZ": "toward zero", "RNE": "to nearest", "RU": "up", "RD": "down", "RO": "to odd"}
+
+
 def _arithmetic(trace: Trace) -> str:
     row = trace.instruction.arithmetic
-    if not isinstance(row, AlignedSum):
-        return "fused multiply-adds, each rounded to nearest"
-    rounding = {"RZ": "toward zero (RZ)", "RNE": "to nearest (RNE)"}.get(row.rounding, row.rounding)
+    if isinstance(row, FusedChain):
+        what = "multiply-adds" if row.rounded_products or row.group > 1 else "fused multiply-adds"
+        lanes = f" in {row.lanes} sums" if row.lanes > 1 else ""
+        return f"{what}{lanes}, each rounded {_ROUNDINGS[row.rounding]}"
+    if isinstance(row, ExactBlock):
+        return f"{row.block} products and c added exactly, rounded to nearest (RNE)"
+    if isinstance(row, FlushedTree):
+        return f"{row.group} products by a tree, each operation rounded to nearest and flushed"
+    if isinstance(row, LateSum):
+        return (
+            f"{row.block} products at once, {row.fraction_bits} bits kept, then c, rounded to nearest (RNE)"
+        )
+    if isinstance(row, GroupedSum):
+        count = row.block // row.group
+        return (
+            f"{count} groups of {row.group} at once, {row.fraction_bits} bits kept, rounded toward zero (RZ)"
+        )
+    assert isinstance(row, AlignedSum)
+    rounding = f"{_ROUNDINGS[row.rounding]} ({row.rounding})"
     if row.output_fraction_bits is not None:
         rounding += f", to {row.output_fraction_bits} bits"
     return f"{row.block} products at once, {row.fraction_bits} bits kept, rounded {rounding}"
@@ -106,7 +128,7 @@ def _steps(trace: Trace, problem: Problem, width: int) -> list[RenderableType]:
         parts.extend(block_lines(block, problem, trace, width))
     operations = [step for step in trace.steps if isinstance(step, Step)]
     if operations:
-        parts += [Text(), _operations(operations, trace)]
+        parts += [Text(), _operations(operations, trace, width)]
     skipped = len(blocks) - len(drawn)
     if skipped:
         what = "The other block holds" if skipped == 1 else f"The other {skipped} blocks hold"
@@ -116,22 +138,37 @@ def _steps(trace: Trace, problem: Problem, width: int) -> list[RenderableType]:
     return parts[1:]
 
 
-def _operations(steps: Sequence[Step], trace: Trace) -> RenderableType:
-    """Fused multiply-adds, or the late addition of c: exact, rounded, lost."""
-    output = get_format(trace.instruction.output)
+def _operations(steps: Sequence[Step], trace: Trace, width: int) -> RenderableType:
+    """Of a chain, or the late addition of c: exact, rounded, lost."""
+    output, arithmetic = get_format(trace.instruction.output), trace.instruction.arithmetic
+    how = _ROUNDINGS[arithmetic.rounding if isinstance(arithmetic, FusedChain) else "RNE"]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-    for name in ("step", "exact", "rounded to nearest", "lost"):
+    kept = "kept" if any(isinstance(step.result, Fraction) for step in steps) else f"rounded {how}"
+    for name in ("step", "exact", kept, "lost"):
         table.add_column(name, no_wrap=True)
+    longest = max(len(step.label) for step in steps)
+    room = 24 if longest <= 12 else (width - longest - 22) // 2
     for step in steps:
-        result = decode(step.result, output)
+        result = step.number(output)
         exact, lost = "–", Text("–", "dim")
         if step.exact is not None:
-            exact = show(step.exact, 24, digits=enough_digits(output))
+            exact = _fitting(step.exact, room, enough_digits(output))
             if result.kind == "finite":
                 rest = step.exact - result.value
                 lost = Text(show(rest, 16, digits=ROUGH), "red" if rest else "dim")
-        table.add_row(step.label, exact, Text(show_code(step.result, output, 24), "bold"), lost)
+        table.add_row(step.label, exact, Text(_left(step, output, room), "bold"), lost)
     return table
+
+
+def _left(step: Step, output: Format, room: int) -> str:
+    if isinstance(step.result, Fraction):
+        return _fitting(step.result, room, enough_digits(output))
+    return show_code(step.result, output, room)
+
+
+def _fitting(value: Fraction, room: int, digits: int) -> str:
+    text = show(value, room, digits=digits)
+    return text if len(text) <= room else f"≈ {float(value):.{max(room - 9, 1)}g}"
 
 
 def _result(trace: Trace, width: int) -> list[Text]:

@@ -12,11 +12,11 @@ from rich.text import Text
 
 from tcu.cli import options
 from tcu.cli.document import explain_document
-from tcu.cli.dot import Problem, Trace, problem_of, trace
+from tcu.cli.dot import Problem, Trace, problem_of, trace, with_scales
 from tcu.cli.drawing import MAX_WIDTH, draw_inputs, draw_others, draw_trace
 from tcu.cli.output import console, print_json, write_page
 from tcu.cli.story import tell
-from tcu.errors import DtypeError, UnknownNameError, unknown_name
+from tcu.errors import DtypeError, ParameterError, UnknownNameError, unknown_name
 from tcu.formats.format import get_format
 from tcu.report.html_page import drawing, page
 from tcu.unfinished import check_place
@@ -51,7 +51,10 @@ def explain_command(
         str | None, typer.Option("--c", metavar="NUMBER", help="The addend; all terms are products then.")
     ] = None,
     input_format: Annotated[
-        str, typer.Option("--input", metavar="FORMAT", help="f16, bf16, tf32, e4m3, e5m2 or f64.")
+        str,
+        typer.Option(
+            "--input", metavar="FORMAT", help="f16, bf16, tf32, f64, e4m3, e5m2, e3m2, e2m3, e2m1 ..."
+        ),
     ] = "f16",
     output: Annotated[
         str | None,
@@ -60,8 +63,24 @@ def explain_command(
         ),
     ] = None,
     instruction: Annotated[
-        str, typer.Option("--instruction", metavar="NAME", help="mma, wgmma or tcgen05.")
+        str,
+        typer.Option(
+            "--instruction", metavar="NAME", help="mma, wgmma, tcgen05, mxf8f6f4, mxf4 or mxf4nvf4."
+        ),
     ] = "mma",
+    scale_a: Annotated[
+        str | None,
+        typer.Option("--scale-a", metavar="LIST", help="Scales of A, one for 16 or 32 products; else ones."),
+    ] = None,
+    scale_b: Annotated[
+        str | None, typer.Option("--scale-b", metavar="LIST", help="Scales of B; else ones.")
+    ] = None,
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            "--scale", metavar="FORMAT", help="ue8m0 or ue4m3, also as ue8m0/16, with 16 products to each."
+        ),
+    ] = None,
     svg: Annotated[
         Path | None, typer.Option("--svg", metavar="FILE", help="Write the drawing as SVG, too.")
     ] = None,
@@ -81,6 +100,8 @@ def explain_command(
     Examples: [bold]tcu explain --unit V100 "1 + 2^-24 + 2^-24"[/bold]
 
     [bold]tcu explain --a 1,1 --b 0.5,2^-11 --c 1 --unit H100 --input bf16[/bold]
+
+    [bold]tcu explain --instruction mxf4 --input e2m1 --a 6,1,-1 --b 3,2,2 --scale-a 2^-20 --c 1[/bold]
     """
     for place in (svg, html):
         if place is not None:
@@ -89,17 +110,18 @@ def explain_command(
     wanted = None if output is None else get_format(output).name
     note = ""
     if unit is None:
-        first, row = _first_unit(instruction, given.name, wanted)
+        first, row = _first_unit(instruction, given.name, wanted, scale)
         rows = [(first, row)]
         if first.name != DEFAULT_UNIT:
             note = f"{DEFAULT_UNIT} has no {row.signature}; the first unit that has it is {first.name}."
     else:
         units = dict.fromkeys(get_unit(name).name for name in unit)
         rows = [
-            (get_unit(name), find_instruction(name, instruction, given.name, given.name, wanted))
+            (get_unit(name), _instruction(get_unit(name), instruction, given.name, wanted, scale))
             for name in units
         ]
     problem = problem_of(expression, a, b, c, given, get_format(rows[0][1].output))
+    problem = with_scales(problem, rows[0][1], scale_a, scale_b)
     traces = [trace(problem, one, row) for one, row in rows]
     wide = _drawing(problem, traces, note, MAX_WIDTH)
     if svg is not None:
@@ -115,12 +137,34 @@ def explain_command(
     screen.print(_drawing(problem, traces, note, screen.width))
 
 
-def _first_unit(instruction: str, fmt: str, output: str | None) -> tuple[Unit, Instruction]:
+def _instruction(unit: Unit, name: str, fmt: str, output: str | None, scale: str | None) -> Instruction:
+    """The unit's instruction; where all that fit take scales and none are named, the first of them."""
+    rows = [
+        row
+        for row in unit.instructions
+        if (row.name, row.a, row.b) == (canonical_instruction(name), fmt, fmt) and row.scale
+    ]
+    wanted, _, count = (scale or "").partition("/")
+    wanted = wanted and get_format(wanted).name
+    fit = [row for row in rows if wanted in ("", row.scale) and count in ("", str(row.per_scale))]
+    if scale is not None and not fit:
+        has = [f"{row.scale}/{row.per_scale}" for row in rows]
+        raise ParameterError(
+            f"--scale {scale}: {name} of {unit.name} takes {' or '.join(has) or 'no scales'} with {fmt}"
+        )
+    if fit:
+        return find_instruction(unit, name, fmt, fmt, output, (fit[0].scale or "", fit[0].per_scale))
+    return find_instruction(unit, name, fmt, fmt, output)
+
+
+def _first_unit(
+    instruction: str, fmt: str, output: str | None, scale: str | None
+) -> tuple[Unit, Instruction]:
     """The default unit, or if it lacks the instruction the first of the catalogue that has it."""
     for unit in (get_unit(DEFAULT_UNIT), *CATALOGUE.values()):
         try:
-            return unit, find_instruction(unit, instruction, fmt, fmt, output)
-        except (DtypeError, UnknownNameError):
+            return unit, _instruction(unit, instruction, fmt, output, scale)
+        except (DtypeError, ParameterError, UnknownNameError):
             continue
     names = dict.fromkeys(row.name for unit in CATALOGUE.values() for row in unit.instructions)
     if canonical_instruction(instruction) not in names:

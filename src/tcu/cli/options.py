@@ -236,10 +236,10 @@ class Schedule:
 
 @dataclass(frozen=True)
 class TargetOptions:
-    """A unit, the GPU at hand, or a function of the user's, and what to ask of it."""
+    """A unit, the GPU or the processor at hand, or a function of the user's, and what to ask of it."""
 
     target: Annotated[
-        str | None, typer.Argument(metavar="TARGET", help="A unit (see [bold]tcu units[/bold]), or gpu.")
+        str | None, typer.Argument(metavar="TARGET", help="A unit (see [bold]tcu units[/bold]), gpu or cpu.")
     ] = None
     module: Annotated[
         str | None,
@@ -254,7 +254,10 @@ class TargetOptions:
     instruction: Annotated[
         str | None,
         typer.Option(
-            "--instruction", metavar="NAME", help="mma (default), wgmma or tcgen05.", rich_help_panel=TARGET
+            "--instruction",
+            metavar="NAME",
+            help="mma (default), wgmma, tcgen05, or a processor's, such as vdpbf16ps.",
+            rich_help_panel=TARGET,
         ),
     ] = None
     input_format: Annotated[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from itertools import groupby
 from textwrap import fill
 from typing import Any
@@ -29,15 +29,20 @@ COMPARED = "One column: units that answer alike. Marked: unlike the first. ? can
 _KINDS = {"aligned": "aligned sums", "chain": "IEEE arithmetic", "integer": "integers"}
 _MEANINGS = {
     "block": "products aligned together", "fraction_bits": "F: bits kept below the largest exponent",
-    "rounding": "of a block's sum to the output", "exponent_floor": "the least common exponent",
+    "rounding": "of a block's sum, or of every step of a chain, to the output", "exponent_floor": "the least common exponent",
     "output_fraction_bits": "fraction bits that the rounding keeps",
     "order": "in which the k of one instruction are added",
     "late_c": "c is added last, by an IEEE addition to nearest",
     "normalized_products": "a product in [2, 4) counts with the exponent one higher",
     "flush_inputs": "subnormal inputs count as zero", "flush_outputs": "subnormal results become zero",
+    "carry_bits": "bits for carries above the largest exponent, beyond which a sum wraps around",
+    "signed_zeros": "a sum of zeros that are all negative is -0",
+    "saturate": "a sum that overflows becomes the largest number",
     "rounded_products": "a product is rounded before it is added: not fused",
+    "group": "products that are added up before they join the sum", "lanes": "sums side by side, added in the end",
+    "nan_rule": "which NaN a result is",
 }  # fmt: skip
-_UNSET = {"exponent_floor": "none", "output_fraction_bits": "all", "order": "ascending"}
+_UNSET = {"exponent_floor": "none", "output_fraction_bits": "all", "order": "ascending", "carry_bits": "all"}
 
 Cell = tuple[str, str]
 """Text and its style: "", name, dim, good or differs."""
@@ -172,7 +177,7 @@ def _parameters(arithmetic: Arithmetic) -> list[list[Cell]]:
     rows = [[(name, "name"), (value, ""), (_MEANINGS[name], "dim")] for name, value in given.items()]
     if isinstance(arithmetic, AlignedSum):
         return rows
-    chain = "products added to c one by one, each sum rounded to nearest"
+    chain = "products added to c one by one, each sum rounded"
     text = chain if isinstance(arithmetic, FusedChain) else "exact; the 32-bit result wraps"
     return [[("arithmetic", "name"), (type(arithmetic).__name__, ""), (text, "dim")], *rows]
 
@@ -197,10 +202,11 @@ def _bits(word: int, fmt: Format) -> str:
 
 
 def unit_expression(unit: Unit) -> str:
-    """Python that builds a unit of one instruction, parameters left out that are None or False."""
+    """Python that builds a unit of one instruction, parameters left out that are the defaults."""
     row = unit.instructions[0]
     kind = type(row.arithmetic).__name__
-    given = [f"{k}={v!r}" for k, v in vars(row.arithmetic).items() if v is not None and v is not False]
+    defaults = {field.name: field.default for field in fields(row.arithmetic)}
+    given = [f"{k}={v!r}" for k, v in vars(row.arithmetic).items() if v != defaults[k]]
     return (
         f"from tcu.units import {', '.join(sorted((kind, 'Evidence', 'Instruction', 'Unit')))}\n\n"
         f"unit = Unit({unit.name!r}, {unit.title!r}, {unit.architecture!r}, {unit.compute_capability!r}, (\n"

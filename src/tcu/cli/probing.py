@@ -136,10 +136,12 @@ def infer_command(
 def _target(asked: options.TargetOptions) -> Target:
     given, module, k = asked.target, asked.module, asked.k
     if (given is None) == (module is None):
-        raise ParameterError("give either a TARGET (a unit's name, or gpu) or --module FILE.py:NAME")
+        raise ParameterError("give either a TARGET (a unit's name, gpu or cpu) or --module FILE.py:NAME")
     fmt, output = asked.input_format or "binary16", asked.output
     if given is not None:
-        name = "gpu" if given.lower() == "gpu" else given
+        name = given.lower() if given.lower() in ("gpu", "cpu") else given
+        if name == "cpu":  # of which none has binary16 alone
+            fmt = asked.input_format or "bfloat16"
         if k is not None and name != "gpu":
             raise ParameterError("--k belongs to --module and gpu; a unit's instruction has its own")
         return as_target(name, instruction=asked.instruction or "mma", input=fmt, output=output, k=k)

@@ -15,7 +15,8 @@ from rich.text import Text
 
 from tcu.cli import options
 from tcu.cli.foreign import foreign_function, told
-from tcu.cli.output import console, json_number, print_json
+from tcu.cli.npy_file import array_in
+from tcu.cli.output import console, json_number, print_json, write_page
 from tcu.cli.progress import waiting
 from tcu.cli.tree_drawing import drawn_tree
 from tcu.errors import DataFileError, ParameterError, ShapeError
@@ -23,16 +24,21 @@ from tcu.formats.format import format_of, get_format
 from tcu.plan import Plan, load_plan
 from tcu.probes.black_box import same_bits
 from tcu.probes.reveal import Revealed, SumCounterexample, predict, reveal, tree_of
+from tcu.report.html_page import Markup, page
+from tcu.report.html_page import drawing as html_drawing
+from tcu.report.tree_svg import tree_svg
 from tcu.unfinished import check_place
 
 __all__ = ["replay_command", "reveal_command"]
 
 NOT_REPRODUCED = DIFFERENT = 1
 _KINDS = {
-    "sum": "sum", "fsum": "sum", "nansum": "sum", "dot": "dot", "vdot": "dot", "inner": "dot", "matmul": "matmul",
+    "sum": "sum", "fsum": "sum", "nansum": "sum", "cumsum": "cumsum", "dot": "dot", "vdot": "dot", "inner": "dot", "matmul": "matmul",
     "mm": "matmul",
 }  # fmt: skip
 """What functions of these names do, where the user does not say."""
+_FURTHER = {"torch.cumsum": {"dim": 0}}
+"""What functions must be given besides arrays."""
 _SHOWN = 8
 """Results, or numbers of a counterexample, that are printed."""
 
@@ -51,7 +57,7 @@ def reveal_command(
         typer.Option(
             "--kind",
             metavar="KIND",
-            help="sum, dot or matmul; else by its name.",
+            help="sum, dot, matmul or cumsum; else by its name.",
             rich_help_panel=options.TARGET,
         ),
     ] = None,
@@ -96,6 +102,13 @@ def reveal_command(
             rich_help_panel=options.OUTPUT,
         ),
     ] = None,
+    svg: Annotated[
+        Path | None,
+        typer.Option(
+            "--svg", metavar="FILE", help="Write a drawing of the tree, too.", rich_help_panel=options.OUTPUT
+        ),
+    ] = None,
+    html: options.Html = None,
     as_json: options.Json = False,
 ) -> None:
     """Find the plan of any sum or product from its answers: who is added with whom, and in which arithmetic.
@@ -109,13 +122,14 @@ def reveal_command(
 
     [bold]tcu reveal torch.matmul --shape 64 64 256 --dtype bfloat16 -o plan.json[/bold]
     """
-    if output is not None:
-        place = target.rpartition(":")[0]
-        check_place(output, [place] if place.endswith(".py") else [])
+    place = target.rpartition(":")[0]
+    for written in (output, svg, html):
+        if written is not None:
+            check_place(written, [place] if place.endswith(".py") else [])
     function = _function(target)
     kind = kind or _KINDS.get(target.replace(":", ".").rpartition(".")[2])
     if kind is None:
-        raise ParameterError(f"what does {target} compute? Say --kind sum, dot or matmul")
+        raise ParameterError(f"what does {target} compute? Say --kind sum, dot, matmul or cumsum")
     with waiting(f"revealing {target}") as progress:
         found = reveal(
             function, n, kind=kind, dtype=_dtype(target, dtype), shape=shape, outputs=outputs, seed=seed, progress=progress,  # type: ignore[arg-type]
@@ -124,6 +138,8 @@ def reveal_command(
     if output is not None and reproduced:
         assert found.plan is not None
         found.plan.save(output)
+    if found.plan is not None:
+        _draw(target, found, found.plan, svg, html)
     if as_json:
         print_json(_document(target, found))
     else:
@@ -140,9 +156,11 @@ def _function(target: str) -> Callable[..., Any]:
         raise ParameterError(f"TARGET {target}: write numpy.sum, FILE.py:NAME or PACKAGE.MODULE:NAME")
     function = foreign_function(text, "TARGET")
 
+    further = _FURTHER.get(target.replace(":", "."), {})
+
     def call(*arrays: Any) -> Any:
         with told(f"TARGET {target}"), np.errstate(all="ignore"):
-            return function(*arrays)
+            return function(*arrays, **further)
 
     call.__name__ = target
     return call
@@ -178,6 +196,21 @@ def _show(target: str, found: Revealed) -> None:
         screen.print(Text("\nWhere it goes wrong\n", style="bold cyan"))
         for name, text in _example(found.counterexample).items():
             screen.print(f"{name}: {text}")
+
+
+def _draw(target: str, found: Revealed, plan: Plan, svg: Path | None, html: Path | None) -> None:
+    """The tree of the plan in files."""
+    if svg is None and html is None:
+        return
+    step = tree_of(plan)
+    drawing = tree_svg(step)
+    if svg is not None:
+        write_page(svg, drawing)
+    if html is not None:
+        lines = drawn_tree(step)
+        text = Text("\n".join(lines))
+        terminal = html_drawing(text, max(map(len, lines)))
+        write_page(html, page(f"{target}: {step}", found.conclusion, Markup(drawing), terminal))
 
 
 def _example(example: SumCounterexample) -> dict[str, str]:
@@ -251,12 +284,12 @@ def replay_command(
     if output is not None:
         check_place(output, [str(each) for each in read])
     loaded = load_plan(plan)
-    found = predict(loaded, *(_array(place) for place in arrays))
+    found = predict(loaded, *(array_in(place) for place in arrays))
     if output is not None:
         _write(output, found)
     document = _replayed(loaded, found)
     if against is not None:
-        document["different"] = different = _different(found, _array(against), against)
+        document["different"] = different = _different(found, array_in(against), against)
     if as_json:
         print_json(document)
     else:
@@ -305,18 +338,6 @@ def _different(found: npt.NDArray[Any], given: npt.NDArray[Any], place: Path) ->
             f"{place} holds {given.dtype} {given.shape}: the plan returns {found.dtype} {found.shape} for these arrays"
         )
     return int(np.count_nonzero(~same_bits(found, given)))
-
-
-def _array(place: Path) -> npt.NDArray[Any]:
-    try:
-        found = np.load(place, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise DataFileError(f"cannot read {place} as .npy: {error}") from None
-    if not isinstance(found, np.ndarray):
-        raise DataFileError(f"{place} holds several arrays: save one with numpy.save")
-    if found.dtype.kind == "V" and found.dtype.itemsize == 2:  # as which NumPy saves bfloat16
-        found = found.view(get_format("bfloat16").dtype)
-    return found
 
 
 def _write(place: Path, found: npt.NDArray[Any]) -> None:

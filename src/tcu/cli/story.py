@@ -43,11 +43,14 @@ def _operation_losses(trace: Trace) -> list[str]:
     if trace.blocks:
         return ["The late addition of c rounds once more."]
     count = "One step rounds" if len(lossy) == 1 else f"{len(lossy)} of {len(steps)} steps round"
+    if any(isinstance(step.result, Fraction) for step in steps):
+        verb = "step cuts" if len(lossy) == 1 else "steps cut"
+        return [f"{len(lossy)} of {len(steps)} {verb} or round{'s' * (len(lossy) == 1)} what it adds up."]
     return [f"{count} a sum that {get_format(trace.instruction.output).name} cannot hold."]
 
 
 def _inexact(step: Step, trace: Trace) -> bool:
-    result = decode(step.result, trace.instruction.output)
+    result = step.number(get_format(trace.instruction.output))
     return step.exact is not None and result.kind == "finite" and result.value != step.exact
 
 

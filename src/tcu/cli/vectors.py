@@ -16,11 +16,12 @@ from tcu.cli import options
 from tcu.cli.catalogue import brief
 from tcu.cli.output import console, json_number, print_json, visible
 from tcu.cli.progress import STEPS, ProgressBar, in_steps
+from tcu.errors import ParameterError, unknown_name
 from tcu.formats.format import get_format
 from tcu.probes.vectors import Difference, Machine, Replay, Vectors, Verification, collect, value_of, verify
 from tcu.probes.vectors.collection import DEFAULT_OUTPUTS
 from tcu.unfinished import check_place
-from tcu.units import CATALOGUE, Instruction
+from tcu.units import Instruction
 
 __all__ = ["collect_command", "verify_command"]
 
@@ -30,6 +31,11 @@ _SHOWN_KINDS = 2
 
 
 def collect_command(
+    target: Annotated[
+        str,
+        typer.Argument(metavar="TARGET", help="gpu, or cpu for the processor's own matrix instructions."),
+    ] = "gpu",
+    *,
     file: Annotated[Path, typer.Option("-o", "--out", metavar="FILE", help="The .npz file to write.")],
     instruction: Annotated[
         str | None,
@@ -55,18 +61,24 @@ def collect_command(
         str | None, typer.Option("--unit", metavar="UNIT", help="Ask this unit's model instead of the GPU.")
     ] = None,
 ) -> None:
-    """Ask the GPU at hand every kind of question, and keep its answers in a file.
+    """Ask the GPU at hand, or the processor, every kind of question, and keep its answers in a file.
 
     Ordinary and hostile numbers, probes of everything near zero, special
     values: for each instruction that the GPU has.  The file says which GPU,
     driver and compiler answered, and [bold]tcu verify[/bold] replays it on any machine.
 
-    Example: [bold]tcu collect -o my-gpu.npz[/bold]
+    Examples: [bold]tcu collect -o my-gpu.npz[/bold]
+
+    [bold]tcu collect cpu -o my-cpu.npz[/bold]
     """
+    if target not in ("gpu", "cpu"):
+        raise unknown_name("target", target, ("gpu", "cpu"))
+    if target == "cpu" and unit is not None:
+        raise ParameterError("both cpu and --unit: give one of them")
     check_place(file)
     with ProgressBar(STEPS) as bar:
         vectors = collect(
-            unit, instruction=instruction, input=input_format, output=output, outputs=outputs, seed=seed,
+            "cpu" if target == "cpu" else unit, instruction=instruction, input=input_format, output=output, outputs=outputs, seed=seed,
             progress=in_steps(bar),
         )  # fmt: skip
     vectors.save(file)
@@ -110,7 +122,7 @@ def verify_command(
 
 def _named(machine: Machine) -> str:
     name = visible(machine.name)
-    return name if machine.kind == "gpu" else f"the model of {name}"
+    return f"the model of {name}" if machine.kind == "model" else name
 
 
 # JSON
@@ -181,13 +193,13 @@ def _shown(file: Path, result: Verification) -> RenderableType:
     machine = result.vectors.machine
     versions = [("driver", machine.driver), ("CUDA", machine.cuda), ("NVRTC", machine.nvrtc)]
     known = ", ".join(
-        [f"compute capability {machine.compute_capability}"]
+        [f"compute capability {machine.compute_capability}"] * (machine.kind != "cpu")
         + [f"{name} {version}" for name, version in versions if version]
     )
     head = Text.assemble(
         (f"{visible(str(file))}: {_named(machine)}", "bold"),
         "\n",
-        (visible(f"{known}; {result.vectors.date}"), "dim"),
+        (visible("; ".join(filter(None, (known, result.vectors.date)))), "dim"),
     )
     parts: list[RenderableType] = [head, _table(result)]
     first = next((one for one in result.replays if one.first is not None), None)
@@ -256,7 +268,7 @@ def _conclusion(result: Verification) -> list[RenderableType]:
         lines.append(
             Text(
                 f"The catalogue does not have {visible(machine.name)} (compute capability "
-                f"{machine.compute_capability}); of its {len(CATALOGUE)} units {unit} agrees best."
+                f"{machine.compute_capability}); of its {len(result.others)} units {unit} agrees best."
             )
         )
     if result.outputs == 0:

@@ -1,4 +1,4 @@
-"""Who executes an operation: the model on the host, or a GPU."""
+"""Who executes an operation: the model on the host, a GPU, or the processor's own matrix instruction."""
 
 from tcu.engines.choice import engine_of as engine_of
 from tcu.engines.choice import execute as execute

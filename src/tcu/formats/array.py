@@ -49,14 +49,17 @@ def decode_array(codes: npt.ArrayLike, fmt: str | Format) -> npt.NDArray[np.floa
         if fmt.signed:
             value = np.where(value >= fmt.sign_code, value - (1 << fmt.bits), value)
         return np.asarray(value.astype(np.float64))
-    sign = code >> np.uint64(fmt.bits - 1)
-    magnitude = code & np.uint64(fmt.sign_code - 1)
+    sign = (code & np.uint64(fmt.sign_code) != 0).astype(np.uint64)
+    magnitude = code & np.uint64(fmt.magnitude_codes - 1)
     field = (magnitude >> np.uint64(fmt.fraction_bits)).astype(np.int64)
     fraction = magnitude & np.uint64((1 << fmt.fraction_bits) - 1)
     special = magnitude > np.uint64(fmt.max_finite_code)
-    significand = np.where(field > 0, fraction | np.uint64(1 << fmt.fraction_bits), fraction)
+    if fmt.specials == "negative zero":
+        special = code == np.uint64(fmt.nan_code)
+    least = fmt.least_field
+    significand = np.where(field >= least, fraction | np.uint64(1 << fmt.fraction_bits), fraction)
     significand = np.where(special, np.uint64(0), significand)
-    value = np.ldexp(significand.astype(np.float64), np.maximum(field, 1) - fmt.bias - fmt.fraction_bits)
+    value = np.ldexp(significand.astype(np.float64), np.maximum(field, least) - fmt.bias - fmt.fraction_bits)
     bits = value.view(np.uint64)
     infinite = special & (fraction == 0) & fmt.has_infinity
     nan = np.uint64(_F64.infinity_code | 1 << 51) | fraction << np.uint64(52 - fmt.fraction_bits)
@@ -93,17 +96,30 @@ def encode_array(
     shift = np.clip(exponent - fmt.fraction_bits - (leading - 52), 0, 55).astype(np.uint64)
     rounded = _round_shift(significand, shift, rounding, negative)
     code = ((exponent - fmt.emin).astype(np.uint64) << np.uint64(fmt.fraction_bits)) + rounded
+    if not fmt.has_zero:
+        code = np.maximum(code, np.uint64(1 << fmt.fraction_bits)) - np.uint64(1 << fmt.fraction_bits)
     overflowed = fmt.max_finite_code
-    if overflow == "infinity":
+    if overflow == "infinity" and fmt.has_nan:
         overflowed = fmt.infinity_code if fmt.has_infinity else fmt.nan_code
     code = np.where(significand == 0, np.uint64(0), code)
     code = np.where((code > np.uint64(fmt.max_finite_code)) | np.isinf(value), np.uint64(overflowed), code)
     if fmt.has_infinity:
         payload = (bits & np.uint64((1 << 52) - 1)) >> np.uint64(52 - fmt.fraction_bits)
         nan = payload | np.uint64(fmt.infinity_code | 1 << (fmt.fraction_bits - 1))
-    else:
+    elif fmt.has_nan:
         nan = np.full_like(bits, fmt.nan_code)
-    code = np.where(np.isnan(value), nan, code) | negative.astype(np.uint64) << np.uint64(fmt.bits - 1)
+    elif np.isnan(value).any():
+        raise ParameterError(f"{fmt.name} has no NaN: remove it, or use a format that has one")
+    else:
+        nan = code
+    code = np.where(np.isnan(value), nan, code)
+    sign = negative.astype(np.uint64) * np.uint64(fmt.sign_code)
+    if fmt.specials == "negative zero":
+        sign = np.where(code == 0, np.uint64(0), sign)
+    if not fmt.signed:
+        lacking = np.where(finite & (significand == 0), not fmt.has_zero, negative)
+        code = np.where(lacking, np.uint64(fmt.nan_code), code)
+    code = code | sign
     return np.asarray(code.astype(fmt.code_dtype))
 
 
@@ -121,6 +137,8 @@ def _round_shift(
         up = (remainder > half) | ((remainder == half) & (quotient & one == one))
     elif rounding == "RZ":
         up = np.zeros(np.shape(magnitude), dtype=bool)
+    elif rounding == "RO":
+        up = (remainder > 0) & (quotient & one == 0)
     else:
         up = (remainder > 0) & (negative == (rounding == "RD"))
     return np.asarray(quotient + up.astype(np.uint64))
@@ -129,10 +147,16 @@ def _round_shift(
 def _encode_integers(value: npt.NDArray[np.float64], fmt: Format, rounding: Rounding) -> npt.NDArray[Any]:
     if not np.all(np.isfinite(value)):
         raise ParameterError(f"{fmt.name} has no inf or NaN: remove them, or use a floating-point format")
-    whole = {"RNE": np.rint, "RZ": np.trunc, "RU": np.ceil, "RD": np.floor}[rounding](value)
+    ways: dict[Rounding, Any] = {"RNE": np.rint, "RZ": np.trunc, "RU": np.ceil, "RD": np.floor, "RO": _to_odd}
+    whole = ways[rounding](value)
     lowest = -float(1 << fmt.fraction_bits) if fmt.signed else 0.0
     clipped = np.clip(whole, lowest, float(fmt.max_finite_code)).astype(np.int64)
     return np.asarray(clipped.astype(fmt.code_dtype))
+
+
+def _to_odd(value: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    below = np.floor(value)
+    return np.where((below != value) & (below % 2 == 0), below + 1, below)
 
 
 def round_array(

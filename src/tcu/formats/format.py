@@ -18,10 +18,9 @@ __all__ = ["FORMATS", "Format", "format_of", "get_format", "named_format"]
 class Format:
     """One number format.
 
-    A floating-point code is ``sign | exponent field | fraction``.  An exponent
-    field of zero holds zero and the subnormals; the field of all ones holds
-    inf and NaN where ``has_infinity``, else only its last code is NaN
-    (the "fn" formats of the OCP 8-bit specification).
+    A floating-point code is ``sign | exponent field | fraction``, in the low
+    bits of its word; a unit ignores what lies above them.  An exponent field of
+    zero holds zero and the subnormals, where ``has_zero``.
     """
 
     name: str
@@ -34,8 +33,18 @@ class Format:
     dtype: np.dtype[Any]
     """The NumPy dtype that arrays of this format have (TF32 lives in float32 words)."""
     source: str
-    has_infinity: bool = True
+    specials: Literal["IEEE", "last", "negative zero", "none"] = "IEEE"
+    """inf and NaN in the exponent field of all ones; NaN in the last code alone ("fn"), or in that of -0 ("fnuz"); neither."""
     signed: bool = True
+    has_zero: bool = True
+    """Else the exponent field of zero is a binade as any other."""
+    more_bias: int = 0
+    """By how much the bias exceeds 2^(exponent_bits - 1) - 1."""
+    storage_shift: int = 0
+    """Bits by which a code sits above the low end of its storage word (13 for TF32)."""
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     @property
     def is_float(self) -> bool:
@@ -47,18 +56,31 @@ class Format:
         return self.fraction_bits + (1 if self.is_float else 0)
 
     @property
+    def has_infinity(self) -> bool:
+        return self.specials == "IEEE"
+
+    @property
+    def has_nan(self) -> bool:
+        return self.is_float and self.specials != "none"
+
+    @property
     def bias(self) -> int:
-        return (1 << (self.exponent_bits - 1)) - 1
+        return (1 << (self.exponent_bits - 1)) - 1 + self.more_bias
+
+    @property
+    def least_field(self) -> int:
+        """The exponent field that zero and the subnormals share their exponent with; 0 where there are none."""
+        return int(self.has_zero)
 
     @property
     def emin(self) -> int:
         """Exponent of the smallest normal number, and of every subnormal."""
-        return 1 - self.bias
+        return self.least_field - self.bias
 
     @property
     def emax(self) -> int:
         """Exponent of the largest finite number."""
-        return self.bias if self.has_infinity else self.bias + 1
+        return (self.max_finite_code >> self.fraction_bits) - self.bias
 
     @cached_property
     def max_finite_code(self) -> int:
@@ -67,7 +89,7 @@ class Format:
             return (1 << self.fraction_bits) - 1
         if self.has_infinity:
             return ((1 << self.exponent_bits) - 1 << self.fraction_bits) - 1
-        return (1 << self.bits - 1) - 2
+        return self.magnitude_codes - (2 if self.specials == "last" else 1)
 
     @property
     def infinity_code(self) -> int:
@@ -76,16 +98,22 @@ class Format:
 
     @property
     def nan_code(self) -> int:
-        """Code of the NaN with every fraction bit set, sign clear.
+        """Code of the NaN with every fraction bit set, sign clear; of the only NaN; only where ``has_nan``.
 
         This is the NaN that NVIDIA's units return in binary32 (0x7fffffff) and
         binary16 (0x7fff), and the only NaN of E4M3.
         """
-        return (1 << self.bits - 1) - 1
+        return self.magnitude_codes - (self.specials != "negative zero")
+
+    @cached_property
+    def magnitude_codes(self) -> int:
+        """How many codes there are besides the sign."""
+        return 1 << self.bits - (1 if self.signed else 0)
 
     @cached_property
     def sign_code(self) -> int:
-        return 1 << self.bits - 1
+        """The sign bit, 0 where there is none."""
+        return 1 << self.bits - 1 if self.signed else 0
 
     @property
     def quantum_exponent(self) -> int:
@@ -112,37 +140,59 @@ class Format:
         """u = 2^-p: the largest relative error of rounding to nearest."""
         return 2.0**-self.precision
 
-    @property
+    @cached_property
     def code_dtype(self) -> np.dtype[Any]:
         """Unsigned integers of the storage width (32 bits for TF32)."""
         return np.dtype(f"u{self.dtype.itemsize}")
 
-    @property
-    def storage_shift(self) -> int:
-        """Bits by which a code sits above the low end of its storage word (13 for TF32)."""
-        return 8 * self.dtype.itemsize - self.bits
 
-
-def _float(name: str, exponent: int, fraction: int, dtype: Any, source: str, inf: bool = True) -> Format:
-    return Format(name, "float", 1 + exponent + fraction, exponent, fraction, np.dtype(dtype), source, inf)
+def _float(name: str, exponent: int, fraction: int, dtype: Any, source: str, **rest: Any) -> Format:
+    bits = rest.get("signed", True) + exponent + fraction
+    return Format(name, "float", bits, exponent, fraction, np.dtype(dtype), source, **rest)
 
 
 _IEEE = "IEEE 754-2019, table 3.5"
 _OCP8 = "OCP 8-bit floating point specification (OFP8) 1.0, table 1"
+_OCP_MX = "OCP Microscaling formats (MX) specification 1.0, section 5.3"
+_FNUZ = "B. Noune et al., 8-bit numerical formats for deep neural networks, 2022; AMD CDNA3 ISA"
 
 FORMATS: dict[str, Format] = {
     row.name: row
     for row in (
         _float("binary16", 5, 10, np.float16, _IEEE),
         _float("bfloat16", 8, 7, ml_dtypes.bfloat16, "Intel, BFLOAT16 hardware numerics definition, 2018"),
-        _float("tf32", 8, 10, np.float32, "NVIDIA A100 architecture white paper, 2020; paper 003, table 3"),
-        _float("e4m3", 4, 3, ml_dtypes.float8_e4m3fn, _OCP8, inf=False),
+        _float(
+            "tf32",
+            8,
+            10,
+            np.float32,
+            "NVIDIA A100 architecture white paper, 2020; paper 003, table 3",
+            storage_shift=13,
+        ),
+        _float("e4m3", 4, 3, ml_dtypes.float8_e4m3fn, _OCP8, specials="last"),
         _float("e5m2", 5, 2, ml_dtypes.float8_e5m2, _OCP8),
+        _float("e4m3fnuz", 4, 3, ml_dtypes.float8_e4m3fnuz, _FNUZ, specials="negative zero", more_bias=1),
+        _float("e5m2fnuz", 5, 2, ml_dtypes.float8_e5m2fnuz, _FNUZ, specials="negative zero", more_bias=1),
+        _float("e3m2", 3, 2, ml_dtypes.float6_e3m2fn, _OCP_MX, specials="none"),
+        _float("e2m3", 2, 3, ml_dtypes.float6_e2m3fn, _OCP_MX, specials="none"),
+        _float("e2m1", 2, 1, ml_dtypes.float4_e2m1fn, _OCP_MX, specials="none"),
+        _float(
+            "ue8m0", 8, 0, ml_dtypes.float8_e8m0fnu, _OCP_MX, specials="last", signed=False, has_zero=False
+        ),
+        _float(
+            "ue4m3",
+            4,
+            3,
+            ml_dtypes.float8_e4m3fn,
+            "PTX ISA, ue4m3: E4M3 whose sign is not read",
+            specials="last",
+            signed=False,
+        ),
         _float("binary32", 8, 23, np.float32, _IEEE),
         _float("binary64", 11, 52, np.float64, _IEEE),
-        Format("u8", "integer", 8, 0, 8, np.dtype(np.uint8), "two's complement", False, False),
-        Format("s8", "integer", 8, 0, 7, np.dtype(np.int8), "two's complement", False),
-        Format("s32", "integer", 32, 0, 31, np.dtype(np.int32), "two's complement", False),
+        Format("u8", "integer", 8, 0, 8, np.dtype(np.uint8), "two's complement", "none", False),
+        Format("s8", "integer", 8, 0, 7, np.dtype(np.int8), "two's complement", "none"),
+        Format("s32", "integer", 32, 0, 31, np.dtype(np.int32), "two's complement", "none"),
     )
 }
 
@@ -152,6 +202,8 @@ ALIASES = {
     "float32": "binary32", "f32": "binary32", "fp32": "binary32", "single": "binary32",
     "float64": "binary64", "f64": "binary64", "fp64": "binary64", "double": "binary64",
     "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
+    "float8_e4m3fnuz": "e4m3fnuz", "float8_e5m2fnuz": "e5m2fnuz",
+    "float6_e3m2fn": "e3m2", "float6_e2m3fn": "e2m3", "float4_e2m1fn": "e2m1", "float8_e8m0fnu": "ue8m0",
     "uint8": "u8", "int8": "s8", "int32": "s32",
 }  # fmt: skip
 
@@ -179,7 +231,9 @@ def named_format(given: Any) -> Format:
     return format_of(given)
 
 
-_BY_DTYPE = {row.dtype: row for name, row in FORMATS.items() if name != "tf32"}
+_READ_BY_UNITS = ("tf32", "ue4m3")
+"""Formats as which a unit reads arrays of another's dtype."""
+_BY_DTYPE = {row.dtype: row for name, row in FORMATS.items() if name not in _READ_BY_UNITS}
 
 
 def format_of(dtype: Any) -> Format:

@@ -17,9 +17,9 @@ from tcu.formats.format import Format, get_format
 
 __all__ = ["Number", "Overflow", "Rounding", "decode", "encode", "round_shift", "round_to"]
 
-Rounding = Literal["RNE", "RZ", "RU", "RD"]
-"""To nearest with ties to even, toward zero, toward +inf, toward -inf."""
-ROUNDINGS: tuple[Rounding, ...] = ("RNE", "RZ", "RU", "RD")
+Rounding = Literal["RNE", "RZ", "RU", "RD", "RO"]
+"""To nearest with ties to even, toward zero, toward +inf, toward -inf, to odd: what is cut sets the last bit kept."""
+ROUNDINGS: tuple[Rounding, ...] = ("RNE", "RZ", "RU", "RD", "RO")
 
 Overflow = Literal["infinity", "saturate"]
 """What becomes of a number that after rounding exceeds the largest finite one.
@@ -85,12 +85,15 @@ def decode(code: int, fmt: str | Format) -> Number:
     negative = bool(code & fmt.sign_code)
     magnitude = code & ~fmt.sign_code
     field, fraction = magnitude >> fmt.fraction_bits, magnitude & ((1 << fmt.fraction_bits) - 1)
+    if fmt.specials == "negative zero" and code == fmt.nan_code:
+        return Number("nan", negative)
     if magnitude > fmt.max_finite_code:
         if fmt.has_infinity and fraction == 0:
             return Number("inf", negative)
         return Number("nan", negative, fraction << (52 - fmt.fraction_bits))
-    significand = fraction if field == 0 else fraction | 1 << fmt.fraction_bits
-    return Number("finite", negative, significand, max(field, 1) - fmt.bias - fmt.fraction_bits)
+    significand = fraction if field < fmt.least_field else fraction | 1 << fmt.fraction_bits
+    exponent = max(field, fmt.least_field) - fmt.bias - fmt.fraction_bits
+    return Number("finite", negative, significand, exponent)
 
 
 def round_shift(magnitude: int, shift: int, rounding: Rounding, negative: bool) -> int:
@@ -103,6 +106,8 @@ def round_shift(magnitude: int, shift: int, rounding: Rounding, negative: bool) 
         up = remainder > half or (remainder == half and quotient & 1 == 1)
     elif rounding == "RZ":
         up = False
+    elif rounding == "RO":
+        up = remainder > 0 and quotient & 1 == 0
     else:
         up = remainder > 0 and negative == (rounding == "RD")
     return quotient + up
@@ -113,9 +118,11 @@ def encode(
 ) -> int:
     """The code of ``number`` rounded once to ``fmt``, subnormals included.
 
-    Zero keeps its sign.  A NaN keeps its sign and the leading bits of its
-    payload and becomes quiet; E4M3 has one NaN.  Integer formats round and
-    saturate; they have no inf or NaN, so those raise ParameterError.
+    Zero keeps its sign, if the format has it.  A NaN keeps its sign and the
+    leading bits of its payload and becomes quiet, unless the format has one
+    NaN.  Formats without NaN, integers among them, saturate; NaN raises
+    ParameterError, and so does inf for integers.  A format without a sign gives
+    NaN for what is below zero, and for zero where it has none.
     """
     fmt = get_format(fmt)
     if rounding not in ROUNDINGS:
@@ -124,19 +131,24 @@ def encode(
         raise ParameterError(f"overflow {overflow!r}: choose one of {', '.join(OVERFLOWS)}")
     if not fmt.is_float:
         return _encode_integer(number, fmt, rounding)
+    zero = number.kind == "finite" and number.significand == 0
+    if not fmt.signed and number.kind != "nan" and not (zero and fmt.has_zero) and (number.negative or zero):
+        return fmt.nan_code
     sign = fmt.sign_code if number.negative else 0
     if number.kind == "nan":
+        if not fmt.has_nan:
+            raise ParameterError(f"{fmt.name} has no NaN: remove it, or use a format that has one")
         if not fmt.has_infinity:
             return sign | fmt.nan_code
         payload = number.significand >> (52 - fmt.fraction_bits)
         return sign | fmt.infinity_code | 1 << (fmt.fraction_bits - 1) | payload
     overflowed = fmt.max_finite_code
-    if overflow == "infinity":
+    if overflow == "infinity" and fmt.has_nan:
         overflowed = fmt.infinity_code if fmt.has_infinity else fmt.nan_code
     if number.kind == "inf":
         return sign | overflowed
-    if number.significand == 0:
-        return sign
+    if zero:
+        return _signed(0, sign, fmt)
     leading = number.significand.bit_length() - 1 + number.exponent
     exponent = max(leading, fmt.emin)
     shift = exponent - fmt.fraction_bits - number.exponent
@@ -144,7 +156,16 @@ def encode(
     # A significand that rounds up to the next power of two carries into the
     # exponent field by itself, and a subnormal into the first normal.
     code = (exponent - fmt.emin << fmt.fraction_bits) + rounded
-    return sign | (code if code <= fmt.max_finite_code else overflowed)
+    if (
+        not fmt.has_zero
+    ):  # every number has its leading bit in front, and the smallest stands for all below it
+        code = max(code - (1 << fmt.fraction_bits), 0)
+    return _signed(code if code <= fmt.max_finite_code else overflowed, sign, fmt)
+
+
+def _signed(code: int, sign: int, fmt: Format) -> int:
+    """The code with its sign; zero without one where -0 means NaN."""
+    return code if code == 0 and fmt.specials == "negative zero" else sign | code
 
 
 def _encode_integer(number: Number, fmt: Format, rounding: Rounding) -> int:

@@ -23,6 +23,7 @@ __all__ = [
     "is_tensor",
     "matrix_view",
     "operand_view",
+    "plain_view",
     "tensor_of",
 ]
 
@@ -43,6 +44,11 @@ def host_view(x: Any, name: str = "x", verb: str = "sum") -> npt.NDArray[Any]:
     check_data(x, name)
     if x.device.type != "cpu":
         raise ParameterError(f"{name} is on {x.device}: copy it to the host, with {name}.cpu()")
+    return plain_view(x, name)
+
+
+def plain_view(x: Any, name: str) -> npt.NDArray[Any]:
+    """The same of a tensor that was checked."""
     torch = sys.modules["torch"]
     plain = x.detach().resolve_neg()
     check_memory(plain, name)

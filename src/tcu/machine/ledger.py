@@ -18,7 +18,17 @@ from tcu.errors import DataFileError, ParameterError
 if TYPE_CHECKING:
     from rich.tree import Tree
 
-__all__ = ["LARGEST", "Entry", "Ledger", "amount", "check_latency", "check_size", "tensor_cost", "told"]
+__all__ = [
+    "LARGEST",
+    "Entry",
+    "Ledger",
+    "amount",
+    "check_latency",
+    "check_size",
+    "check_units",
+    "tensor_cost",
+    "told",
+]
 
 Number = int | float
 LARGEST = 10**60
@@ -42,6 +52,8 @@ class Entry:
     count: int
     """Tensor calls, or CPU operations."""
     cost: Number
+    rounds: int | None = None
+    """Of a machine of several units: how often some of them ran at once for these calls."""
 
 
 def tensor_cost(rows: int, side: int, latency: Number) -> Number:
@@ -85,39 +97,62 @@ def check_latency(latency: object) -> Number:
     return latency
 
 
+def check_units(units: object) -> int:
+    """p itself.  Raises ParameterError unless it is an integer from 1 to 10^60."""
+    if isinstance(units, bool) or not isinstance(units, int) or not 1 <= units <= LARGEST:
+        raise ParameterError(f"units={told(units)}: give how many units run at once, from 1 to 10^60")
+    return units
+
+
+_Key = tuple[tuple[str, ...], str, str, int]
+
+
 @dataclass
 class Ledger:
     """The calls and steps of a machine, in a tree of named sections."""
 
     m: int
     latency: Number
-    _counts: dict[tuple[tuple[str, ...], str, str, int], int] = field(default_factory=dict)
+    units: int = 1
+    """p: tensor calls that run at once, where programs have as many that do not wait for each other."""
+    _counts: dict[_Key, int] = field(default_factory=dict)
+    _rounds: dict[_Key, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._side = check_size(self.m)
         check_latency(self.latency)
+        check_units(self.units)
 
     @property
     def side(self) -> int:
         """√m."""
         return self._side
 
-    def add(self, path: tuple[str, ...], kind: str, name: str, rows: int, count: int) -> None:
+    def add(
+        self, path: tuple[str, ...], kind: str, name: str, rows: int, count: int, rounds: int | None = None
+    ) -> None:
+        """Calls or steps more; ``rounds``: in how many goes, None: one after another."""
         key = (path, kind, name, rows)
         self._counts[key] = self._counts.get(key, 0) + count
+        self._rounds[key] = self._rounds.get(key, 0) + (count if rounds is None else rounds)
 
     def merge(self, path: tuple[str, ...], other: Ledger, times: int = 1) -> None:
         """All calls and steps of another ledger, as if they were made now, so often, in the section ``path``."""
         for (inner, kind, name, rows), count in other._counts.items():
-            self.add((*path, *inner), kind, name, rows, times * count)
+            rounds = other._rounds[inner, kind, name, rows]
+            self.add((*path, *inner), kind, name, rows, times * count, times * rounds)
 
     def clear(self) -> None:
         self._counts.clear()
+        self._rounds.clear()
 
     def __iter__(self) -> Iterator[Entry]:
-        for (path, kind, name, rows), count in self._counts.items():
+        for key, count in self._counts.items():
+            path, kind, name, rows = key
             each = 1 if kind == "step" else tensor_cost(rows, self._side, self.latency)
-            yield Entry(path, kind, name, rows, count, count * each)
+            rounds = self._rounds[key]
+            told = rounds if self.units > 1 and kind == "tensor" else None
+            yield Entry(path, kind, name, rows, count, rounds * each, told)
 
     def __len__(self) -> int:
         return len(self._counts)
@@ -160,13 +195,14 @@ class Ledger:
 
         Raises ParameterError for an m or ℓ that no machine has.
         """
-        other = Ledger(self.m if m is None else m, self.latency if latency is None else latency)
+        other = Ledger(self.m if m is None else m, self.latency if latency is None else latency, self.units)
         parts = -(-self._side // other.side)
         for entry in self:
             if entry.kind == "step":
                 other.add(entry.path, entry.kind, entry.name, 0, entry.count)
                 continue
-            other.add(entry.path, entry.kind, entry.name, entry.rows, entry.count * parts**2)
+            rounds = None if entry.rounds is None else entry.rounds * parts**2
+            other.add(entry.path, entry.kind, entry.name, entry.rows, entry.count * parts**2, rounds)
             if parts > 1:
                 sums = entry.count * entry.rows * self._side * (parts - 1)
                 other.add(entry.path, "step", f"add parts of {entry.name}", 0, sums)
@@ -174,9 +210,9 @@ class Ledger:
 
     def folded(self, depth: int) -> Ledger:
         """The same with all sections below ``depth`` taken together by kind, name and rows."""
-        short = Ledger(self.m, self.latency)
+        short = Ledger(self.m, self.latency, self.units)
         for entry in self:
-            short.add(entry.path[:depth], entry.kind, entry.name, entry.rows, entry.count)
+            short.add(entry.path[:depth], entry.kind, entry.name, entry.rows, entry.count, entry.rounds)
         return short
 
     def merged(self, depth: int) -> tuple[Entry, ...]:
@@ -187,9 +223,12 @@ class Ledger:
         """The ledger as plain data: m, latency, cost, and every entry."""
         rows = [
             {"path": list(e.path), "kind": e.kind, "name": e.name, "rows": e.rows, "count": e.count, "cost": e.cost}
+            | ({} if e.rounds is None else {"rounds": e.rounds})
             for e in self
         ]  # fmt: skip
-        return {"format": _FORMAT, "m": self.m, "latency": self.latency, "cost": self.cost, "entries": rows}
+        head = {"format": _FORMAT, "m": self.m, "latency": self.latency}
+        several = {"units": self.units} if self.units > 1 else {}
+        return head | several | {"cost": self.cost, "entries": rows}
 
     def to_json(self, indent: int | None = None) -> str:
         """The ledger as JSON, from which :meth:`from_json` makes it again."""
@@ -202,12 +241,17 @@ class Ledger:
             data = json.loads(text)
             if data["format"] != _FORMAT:
                 raise ValueError(f"format {data['format']!r}")
-            ledger = cls(data["m"], data["latency"])
+            ledger = cls(data["m"], data["latency"], data.get("units", 1))
             for row in data["entries"]:
                 kind, count, rows = row["kind"], int(row["count"]), int(row["rows"])
-                if kind not in ("tensor", "step") or count < 0 or rows < 0:
+                rounds = int(row.get("rounds", count))
+                if (
+                    kind not in ("tensor", "step")
+                    or rows < 0
+                    or not 0 <= rounds <= count <= ledger.units * rounds
+                ):
                     raise ValueError(f"entry {row}")
-                ledger.add(tuple(map(str, row["path"])), kind, str(row["name"]), rows, count)
+                ledger.add(tuple(map(str, row["path"])), kind, str(row["name"]), rows, count, rounds)
         except (ValueError, TypeError, KeyError, OverflowError) as error:
             raise DataFileError(
                 f"this text is no ledger ({type(error).__name__}: {error}): give what Ledger.to_json wrote"
@@ -225,7 +269,8 @@ class Ledger:
         from rich.tree import Tree
 
         total = self.cost
-        tree = Tree(f"cost {amount(total)} on m = {amount(self.m)}, latency {amount(self.latency)}")
+        several = f", {amount(self.units)} units" if self.units > 1 else ""
+        tree = Tree(f"cost {amount(total)} on m = {amount(self.m)}, latency {amount(self.latency)}{several}")
         branches: dict[tuple[str, ...], Tree] = {(): tree}
         sums: dict[tuple[str, ...], Number] = {}
         for entry in self:
@@ -243,6 +288,8 @@ class Ledger:
                 if entry.kind == "tensor"
                 else f"{amount(entry.count)} steps"
             )
+            if entry.rounds is not None:
+                what += f" in {amount(entry.rounds)} rounds"
             branches[entry.path].add(Text(f"{entry.name}: {what}, cost {amount(entry.cost)}"))
         return tree
 
@@ -257,6 +304,8 @@ class Ledger:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Ledger):
             return NotImplemented
-        return (self.m, self.latency, self._counts) == (other.m, other.latency, other._counts)
+        return (self.m, self.latency, self.units, self._counts, self._rounds) == (
+            other.m, other.latency, other.units, other._counts, other._rounds,
+        )  # fmt: skip
 
     __hash__ = None  # type: ignore[assignment]

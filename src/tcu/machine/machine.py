@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tcu.errors import DtypeError, ParameterError, ShapeError
-from tcu.machine.executors import Executor, find_executor
+from tcu.machine.executors import CountExecutor, Executor, find_executor
 from tcu.machine.executors.executor import is_integer
-from tcu.machine.executors.ideal import magnitude
-from tcu.machine.ledger import LARGEST, Ledger, Number, check_latency, check_size, told
+from tcu.machine.ledger import LARGEST, Ledger, Number, check_latency, check_size, check_units, told
+from tcu.machine.processor import Processor
 from tcu.machine.shapes import ShapeArray, broadcast
 
 __all__ = ["Machine"]
@@ -44,6 +45,11 @@ class Machine:
     weak:
         The weak machine of section 5, whose unit takes square left operands
         only.
+    units:
+        p, how many tensor units run at once (section 6 leaves it open).  Calls
+        of one batch do not wait for each other and run p at a time; where
+        there are fewer, the rows of each are shared out.  The CPU is one.  No
+        bit of a result depends on it.
 
     Raises
     ------
@@ -62,6 +68,7 @@ class Machine:
         word_bits: int = 64,
         executor: str | Executor = "ideal",
         weak: bool = False,
+        units: int = 1,
     ) -> None:
         self.side = check_size(m)
         """√m."""
@@ -75,12 +82,16 @@ class Machine:
         self.executor = find_executor(executor)
         self.executor.check_side(self.side)
         self.weak = weak
-        self.ledger = Ledger(m, latency)
+        self.units = check_units(units)
+        """p."""
+        self.ledger = Ledger(m, latency, units)
+        self.cpu = Processor(self.executor, self.step)
+        """What programs do to words outside the unit, and are charged for."""
         self._path: tuple[str, ...] = ()
         self._times = 1
 
     def __repr__(self) -> str:
-        weak = ", weak=True" if self.weak else ""
+        weak = (", weak=True" if self.weak else "") + (f", units={self.units}" if self.units > 1 else "")
         return (
             f"Machine(m={self.m}, latency={self.latency}, word_bits={self.word_bits}, "
             f"executor={self.executor.name!r}{weak})"
@@ -93,7 +104,7 @@ class Machine:
 
     def reset(self) -> None:
         """An empty ledger; the one that programs have filled so far stays with whoever holds it."""
-        self.ledger = Ledger(self.m, self.latency)
+        self.ledger = Ledger(self.m, self.latency, self.units)
 
     @contextmanager
     def section(self, name: str) -> Iterator[None]:
@@ -134,6 +145,18 @@ class Machine:
         """All calls and steps of another ledger, as if they were made here and now."""
         self.ledger.merge(self._path, ledger, self._times)
 
+    def charge_as(self, program: Callable[..., Any], *operands: Any) -> None:
+        """Charges the steps of ``program(machine, *operands)`` for an executor that did them all at once.
+
+        They are counted on shapes, once for operands of one kind.
+        """
+        instruction = getattr(self.executor, "instruction", None)
+        shapes = tuple(x if isinstance(x, Hashable) and np.isscalar(x) else _Shape(x) for x in operands)
+        kind: Any = type(self)
+        self.record(
+            _counted(kind, self.m, self.word_bits, self.weak, self.units, instruction, program, *shapes)
+        )
+
     def array(self, values: Any) -> Any:
         """The operand of a program where the executor wants it.
 
@@ -150,6 +173,18 @@ class Machine:
         it moves there, if CuPy is installed.
         """
         return self.executor.place(values)
+
+    def on_host(self, values: Any) -> Any:
+        """A NumPy array at whose values the program looks, whoever computes.  No cost."""
+        return self.executor.on_host(values)
+
+    def stored(self, x: Any, dtype: npt.DTypeLike) -> Any:
+        """The same numbers in another of the host's dtypes.  No cost: on the machine, a word is a word."""
+        return self.executor.stored(x, dtype)
+
+    def magnitude(self, x: Any) -> int:
+        """The largest absolute value of integers.  No cost: the host asks, to choose a dtype or to check words."""
+        return self.executor.magnitude(x)
 
     def shape(self, shape: int | tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> ShapeArray:
         """An operand without values, for a machine that counts.
@@ -243,19 +278,66 @@ class Machine:
         if exact and self.executor.computes:
             self.check_words("a", a)
             self.check_words("b", b)
-        result = self.executor.multiply(a, b)
+        result = self._multiplied(a, b)
         if exact and self.executor.computes:
             self.check_words("the product", result)
-        if calls:
-            self.ledger.add(self._path, "tensor", name, rows, self._times * calls * self.executor.passes)
+        for each, count, rounds in self._rounds(rows, calls * self.executor.passes):
+            self.ledger.add(self._path, "tensor", name, each, self._times * count, self._times * rounds)
         return result
+
+    def _rounds(self, rows: int, calls: int) -> Iterator[tuple[int, int, int]]:
+        """(rows, calls, rounds): calls that do not wait for each other, on the units."""
+        full, rest = divmod(calls, self.units)
+        if full:
+            yield rows, full * self.units, full
+        if rest:
+            each = self._share(rows, rest)
+            yield each, rest * -(-rows // each), 1
+
+    def _share(self, rows: int, calls: int) -> int:
+        """Rows for each unit where there are more units than calls; at least √m, which cost as much as fewer."""
+        return min(rows, max(self.side, -(-rows // (self.units // calls))))
+
+    def _multiplied(self, a: Any, b: Any) -> Any:
+        """A·B, block by block where the units share the rows of one product."""
+        rows = a.shape[-2]
+        if self.units > 1 and self.executor.rows_alone and len(a.shape) == len(b.shape) == 2:
+            each = self._share(rows, 1)
+            if each < rows:
+                blocks = [self.executor.multiply(a[i : i + each], b) for i in range(0, rows, each)]
+                return np.concatenate(blocks)
+        return self.executor.multiply(a, b)
 
     def check_words(self, label: str, x: Any) -> None:
         """Raises ParameterError if an integer of ``x``, which messages call ``label``, exceeds a word."""
         if x.dtype.kind != "O" and 8 * x.dtype.itemsize <= self.word_bits:
             return
-        bits = magnitude(x).bit_length()
+        bits = self.magnitude(x).bit_length()
         if bits > self.word_bits:
             raise ParameterError(
                 f"{label} needs {bits} bits: words have {self.word_bits}; take word_bits={bits} or shorter digits"
             )
+
+
+class _Shape:
+    """An operand as far as counting sees it: equal where shape and dtype are."""
+
+    def __init__(self, x: Any) -> None:
+        self.key = (tuple(x.shape), str(x.dtype))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Shape) and self.key == other.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+@lru_cache(maxsize=1024)
+def _counted(
+    kind: Any, m: int, word_bits: int, weak: bool, units: int, instruction: Any, program: Callable[..., Any],
+    *operands: Any,
+) -> Ledger:  # fmt: skip
+    machine = kind(m, word_bits=word_bits, executor=CountExecutor(instruction), weak=weak, units=units)
+    program(machine, *(ShapeArray(*x.key) if isinstance(x, _Shape) else x for x in operands))
+    ledger: Ledger = machine.ledger
+    return ledger

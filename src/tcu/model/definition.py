@@ -15,10 +15,25 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from tcu.formats.format import Format, get_format
-from tcu.formats.scalar import Number, decode, encode
-from tcu.units.arithmetic import AlignedSum, FusedChain, Instruction
+from tcu.formats.scalar import Number, Overflow, Rounding, decode, encode, round_shift
+from tcu.model.ieee import multiply, multiply_special, special_sum
+from tcu.model.steps import dot_steps
+from tcu.units.arithmetic import AlignedSum, ExactInteger, FusedChain, GroupedSum, Instruction
 
-__all__ = ["BlockSum", "Term", "block_sum", "dot", "dot_blocks"]
+__all__ = [
+    "BlockSum",
+    "ChainStep",
+    "Scales",
+    "Term",
+    "block_sum",
+    "dot",
+    "dot_blocks",
+    "dot_chain",
+    "piece_of",
+]
+
+Scales = tuple[Sequence[int], Sequence[int]]
+"""Codes of the scales of a row of A, and of a column of B."""
 
 
 class Term(NamedTuple):
@@ -35,6 +50,8 @@ class Term(NamedTuple):
     """Magnitude in units of 2^unit_exponent, truncated; set by the alignment."""
     unit_exponent: int | None = None
     """common exponent - F, once aligned."""
+    cancelled: bool = False
+    """A sum of products that cancel: zero, and its exponent takes part all the same."""
 
     @property
     def exact(self) -> Fraction:
@@ -68,30 +85,68 @@ class BlockSum:
         return sum((term.exact for term in self.terms), Fraction(0))
 
 
-def dot(a: Sequence[int], b: Sequence[int], c: int, instruction: Instruction) -> int:
+class ChainStep(NamedTuple):
+    """One rounded operation of a chain."""
+
+    name: str
+    """What it adds up, such as "a0·b0 + c"."""
+    products: tuple[int, ...]
+    """The k that take part; none where sums are added."""
+    sum: Number | None
+    """Before the rounding; None where inf or NaN take part."""
+    result: int
+    """Code in the output format."""
+
+    @property
+    def exact(self) -> Fraction | None:
+        """The value of the sum."""
+        return None if self.sum is None else self.sum.value
+
+
+_Addend = tuple[Number, ...]
+"""A number, or the two factors of a product."""
+
+
+def dot(
+    a: Sequence[int], b: Sequence[int], c: int, instruction: Instruction, scales: Scales | None = None
+) -> int:
     """One element of D = A·B + C: codes of a row of A, a column of B, and of c; any length.
 
     K is cut into the instruction's k in order, the last piece padded with zeros.
     """
-    k = instruction.k
+    k, arithmetic = instruction.k, instruction.arithmetic
     for start in range(0, len(a), k):
         pad = [0] * (k - len(a[start : start + k]))
         row, column = [*a[start : start + k], *pad], [*b[start : start + k], *pad]
-        if isinstance(instruction.arithmetic, AlignedSum):
-            c = dot_blocks(row, column, c, instruction)[1]
-        elif isinstance(instruction.arithmetic, FusedChain):
-            for i in instruction.arithmetic.order or range(k):
-                c = _chain_step(row[i], column[i], c, instruction)
-        else:
+        if isinstance(arithmetic, AlignedSum | GroupedSum):
+            c = dot_blocks(row, column, c, instruction, piece_of(scales, start, instruction))[1]
+        elif isinstance(arithmetic, FusedChain):
+            c = dot_chain(row, column, c, instruction)[1]
+        elif isinstance(arithmetic, ExactInteger):
             c = _integer_dot(row, column, c, instruction)
+        else:
+            c = dot_steps(row, column, c, instruction)[1]
     return c
 
 
+def piece_of(scales: Scales | None, start: int, instruction: Instruction) -> Scales | None:
+    """The scales of one instruction, from the k-th product on; those of the padding, and those that are not given, are 1."""
+    if instruction.scale is None:
+        return None
+    count, one = instruction.k // instruction.per_scale, encode(Number.of(1), instruction.scale)
+    at = start // instruction.per_scale
+    left, right = ([*each[at : at + count], *[one] * count][:count] for each in scales or ([], []))
+    return left, right
+
+
 def dot_blocks(
-    a: Sequence[int], b: Sequence[int], c: int, instruction: Instruction
+    a: Sequence[int], b: Sequence[int], c: int, instruction: Instruction, scales: Scales | None = None
 ) -> tuple[list[BlockSum], int]:
-    """The blocks of one instruction with an aligned sum, and the code of its result."""
+    """The blocks of one instruction with an aligned or a grouped sum, and the code of its result."""
     arithmetic = instruction.arithmetic
+    if isinstance(arithmetic, GroupedSum):
+        assert scales is not None
+        return _grouped_blocks(a, b, c, instruction, arithmetic, scales)
     assert isinstance(arithmetic, AlignedSum)
     output = get_format(instruction.output)
     x, y = get_format(instruction.a), get_format(instruction.b)
@@ -101,6 +156,11 @@ def dot_blocks(
     for start in range(0, len(order), arithmetic.block):
         ks = order[start : start + arithmetic.block]
         factors = [(_input(a[k], x, arithmetic), _input(b[k], y, arithmetic)) for k in ks]
+        if scales is not None:
+            factors = [
+                (_scaled(p, scales[0], k, instruction), _scaled(q, scales[1], k, instruction))
+                for k, (p, q) in zip(ks, factors, strict=True)
+            ]
         blocks.append(block_sum(factors, accumulator, x, y, arithmetic, output, [f"k={k}" for k in ks]))
         accumulator = blocks[-1].result
     if arithmetic.late_c:
@@ -108,10 +168,86 @@ def dot_blocks(
     return blocks, accumulator
 
 
+def _scaled(number: Number, scales: Sequence[int], k: int, instruction: Instruction) -> Number:
+    """The number times its scale, a power of two: its exponent grows, its significand stays."""
+    scale = decode(scales[k // instruction.per_scale], instruction.scale or "")
+    if scale.kind == "nan":
+        return Number("nan")
+    return number._replace(exponent=number.exponent + scale.exponent)
+
+
+def _grouped_blocks(
+    a: Sequence[int], b: Sequence[int], c: int, instruction: Instruction, rules: GroupedSum, scales: Scales
+) -> tuple[list[BlockSum], int]:
+    """The rules of :class:`GroupedSum`."""
+    blocks: list[BlockSum] = []
+    for start in range(0, len(a), rules.block):
+        terms = []
+        for at in range(start, min(start + rules.block, len(a)), rules.group):
+            ks = range(at, min(at + rules.group, len(a)))
+            terms.append(_group(a, b, ks, instruction, scales))
+        blocks.append(_sum_of_groups(terms, c, rules, get_format(instruction.output)))
+        c = blocks[-1].result
+    return blocks, c
+
+
+def _group(
+    a: Sequence[int], b: Sequence[int], ks: range, instruction: Instruction, scales: Scales
+) -> Term | None:
+    """Its scaled sum; None where a scale is NaN."""
+    scale = get_format(instruction.scale or "")
+    first, second = (decode(each[ks[0] // instruction.per_scale], scale) for each in scales)
+    if "nan" in (first.kind, second.kind):
+        return None
+    factors = [(decode(a[k], instruction.a), decode(b[k], instruction.b)) for k in ks]
+    products = [Number.of(p.value * q.value) for p, q in factors]
+    total = sum((each.value for each in products), Fraction(0)) * first.value * second.value
+    number = Number.of(total)
+    present = any(each.significand for each in products) and first.significand * second.significand != 0
+    exponent = first.exponent + second.exponent + 2 * scale.fraction_bits
+    name = f"k={ks[0]}..{ks[-1]}"
+    return Term(name, total < 0, number.significand, number.exponent, exponent,
+                cancelled=present and total == 0)  # fmt: skip
+
+
+def _sum_of_groups(groups: Sequence[Term | None], c: int, rules: GroupedSum, output: Format) -> BlockSum:
+    number = decode(c, output)
+    finite = [term for term in groups if term is not None]
+    special = special_sum([number, *([] if len(finite) == len(groups) else [Number("nan")])], output)
+    if special is not None:
+        return BlockSum((), None, None, 0, special)
+    addend = Term("c", number.negative, number.significand, number.exponent,
+                  number.exponent + output.fraction_bits)  # fmt: skip
+    rounding = AlignedSum(1, rules.fraction_bits, "RZ", rules.exponent_floor)
+    return _aligned_sum([addend, *finite], rounding, output)
+
+
+def _aligned_sum(terms: list[Term], arithmetic: AlignedSum, output: Format) -> BlockSum:
+    """Terms aligned to the largest exponent that takes part, truncated, added, rounded once."""
+    exponents = [term.exponent for term in terms if term.significand or term.cancelled]
+    if not exponents:
+        zero = Number("finite", all(term.negative for term in terms))
+        return BlockSum(tuple(terms), None, None, 0, _round(zero, arithmetic, output))
+    common = max(exponents)
+    if arithmetic.exponent_floor is not None:
+        common = max(common, arithmetic.exponent_floor)
+
+    unit = common - arithmetic.fraction_bits
+    terms = [
+        term._replace(aligned=_truncate(term.significand, unit - term.lowest), unit_exponent=unit)
+        for term in terms
+    ]
+    total = sum(-term.aligned if term.negative else term.aligned for term in terms)
+    if arithmetic.carry_bits is not None:
+        half = 1 << arithmetic.fraction_bits + 1 + arithmetic.carry_bits
+        total = (total + half) % (2 * half) - half
+    negative = total < 0 or all(term.negative and term.aligned == 0 for term in terms)
+    result = _round(Number("finite", negative, abs(total), unit), arithmetic, output)
+    return BlockSum(tuple(terms), common, unit, total, result)
+
+
 def _input(code: int, fmt: Format, arithmetic: AlignedSum) -> Number:
-    number = decode(code, fmt)
-    subnormal = number.kind == "finite" and number.significand < 1 << fmt.fraction_bits
-    return number._replace(significand=0) if arithmetic.flush_inputs and subnormal else number
+    return _flushed(decode(code, fmt), fmt, arithmetic.flush_inputs)
 
 
 def block_sum(
@@ -125,7 +261,11 @@ def block_sum(
 ) -> BlockSum:
     """Rules 1 to 6 of :class:`AlignedSum`, one after another."""
     c_number = _input(c, output, arithmetic)
-    special = _special([_multiply_special(p, q) for p, q in factors] + [c_number], output)
+    products = [number for pair in factors for number in pair]
+    operands = [c_number, *products] if arithmetic.nan_rule == "c first" else [*products, c_number]
+    special = _special(
+        [multiply_special(p, q) for p, q in factors] + [c_number], operands, arithmetic, output
+    )
     if special is not None:
         return BlockSum((), None, None, 0, special)
 
@@ -138,21 +278,7 @@ def block_sum(
             exponent = lowest + significand.bit_length() - 1
         terms.append(Term(name, p.negative != q.negative, significand, lowest, exponent))
 
-    exponents = [term.exponent for term in terms if term.significand]
-    if not exponents:
-        return BlockSum(tuple(terms), None, None, 0, 0)
-    common = max(exponents)
-    if arithmetic.exponent_floor is not None:
-        common = max(common, arithmetic.exponent_floor)
-
-    unit = common - arithmetic.fraction_bits
-    terms = [
-        term._replace(aligned=_truncate(term.significand, unit - term.lowest), unit_exponent=unit)
-        for term in terms
-    ]
-    total = sum(-term.aligned if term.negative else term.aligned for term in terms)
-    result = _round(Number("finite", total < 0, abs(total), unit), arithmetic, output)
-    return BlockSum(tuple(terms), common, unit, total, result)
+    return _aligned_sum(terms, arithmetic, output)
 
 
 def _truncate(magnitude: int, shift: int) -> int:
@@ -163,8 +289,10 @@ def _round(number: Number, arithmetic: AlignedSum, output: Format) -> int:
     kept = output.fraction_bits
     if arithmetic.output_fraction_bits is not None:
         kept = min(kept, arithmetic.output_fraction_bits)
-    code = encode(number, _narrowed(output, kept), arithmetic.rounding) << (output.fraction_bits - kept)
-    return _without_negative_zero(code, arithmetic, output)
+    overflow: Overflow = "saturate" if arithmetic.saturate else "infinity"
+    narrow = _narrowed(output, kept)
+    code = encode(number, narrow, arithmetic.rounding, overflow) << (output.fraction_bits - kept)
+    return _zero_of(code, arithmetic, output)
 
 
 @lru_cache
@@ -174,70 +302,137 @@ def _narrowed(fmt: Format, fraction_bits: int) -> Format:
     return dataclasses.replace(fmt, name="narrow", bits=bits, fraction_bits=fraction_bits)
 
 
-def _without_negative_zero(code: int, arithmetic: AlignedSum, output: Format) -> int:
+def _zero_of(code: int, arithmetic: AlignedSum, output: Format) -> int:
+    """The zero that the unit returns in place of one, and of a subnormal result that it flushes; else the code."""
     magnitude = code & (output.sign_code - 1)
     subnormal = magnitude < 1 << output.fraction_bits
-    return 0 if magnitude == 0 or (arithmetic.flush_outputs and subnormal) else code
+    if magnitude == 0 or (arithmetic.flush_outputs and subnormal):
+        return code & output.sign_code if arithmetic.signed_zeros else 0
+    return code
 
 
-def _multiply_special(p: Number, q: Number) -> Number:
-    """The kind and sign of a product, as far as inf and NaN are concerned."""
-    negative = p.negative != q.negative
-    if "nan" in (p.kind, q.kind):
-        return Number("nan")
-    if "inf" in (p.kind, q.kind):
-        zero = any(n.kind == "finite" and n.significand == 0 for n in (p, q))
-        return Number("nan") if zero else Number("inf", negative)
-    return Number("finite")
-
-
-def _special(numbers: Sequence[Number], output: Format) -> int | None:
-    """Rule 6: the code of the sum if a term is inf or NaN, else None."""
-    signs = {number.negative for number in numbers if number.kind == "inf"}
-    if any(number.kind == "nan" for number in numbers) or len(signs) == 2:
-        return output.nan_code
-    if signs:
-        return output.infinity_code | (output.sign_code if True in signs else 0)
-    return None
+def _special(
+    numbers: Sequence[Number], operands: Sequence[Number], arithmetic: AlignedSum, output: Format
+) -> int | None:
+    """Rule 6: the code of the sum if a term is inf or NaN, else None; operands: in the order in which a NaN is sought."""
+    code = special_sum(numbers, output)
+    return _nan(operands, arithmetic, output) if code == output.nan_code else code
 
 
 def _add(p: int, q: int, arithmetic: AlignedSum, output: Format) -> int:
-    """The late addition of c: IEEE, to nearest, with the unit's NaN."""
+    """The late addition of c: IEEE, to nearest, with the unit's NaN, zeros and overflow."""
     x, y = _input(p, output, arithmetic), _input(q, output, arithmetic)
-    special = _special([x, y], output)
+    operands = [y, x] if arithmetic.nan_rule == "c first" else [x, y]
+    special = _special([x, y], operands, arithmetic, output)
     if special is not None:
         return special
-    return _without_negative_zero(encode(Number.of(x.value + y.value), output), arithmetic, output)
+    total = Number.of(x.value + y.value)
+    if total.significand == 0:
+        total = Number("finite", x.negative and y.negative)
+    overflow: Overflow = "saturate" if arithmetic.saturate else "infinity"
+    return _zero_of(encode(total, output, overflow=overflow), arithmetic, output)
 
 
-def _chain_step(a: int, b: int, c: int, instruction: Instruction) -> int:
-    """c + a·b by the rules of :class:`FusedChain`."""
-    assert isinstance(instruction.arithmetic, FusedChain)
-    output = get_format(instruction.output)
-    x, y, z = decode(a, instruction.a), decode(b, instruction.b), decode(c, output)
-    for code, number in ((b, y), (c, z), (a, x)):
-        if number.kind == "nan":
-            return code | _QUIET if output.name == "binary64" else output.nan_code
-    product = _multiply_special(x, y)
-    if product.kind == "finite":
-        exact = Number.of(x.value * y.value)
-        product = exact._replace(negative=x.negative != y.negative)
-        if instruction.arithmetic.rounded_products:
-            product = decode(encode(product, output), output)
-    if product.kind == "nan" or (product.kind == z.kind == "inf" and product.negative != z.negative):
-        return _INVALID if output.name == "binary64" else output.nan_code
-    if product.kind == "inf" or z.kind == "inf":
-        return encode(product if product.kind == "inf" else z, output)
-    total = product.value + z.value
+def dot_chain(
+    a: Sequence[int], b: Sequence[int], c: int, instruction: Instruction, first: int = 0, start: str = "c"
+) -> tuple[list[ChainStep], int]:
+    """The steps of one instruction with a chain, and the code of its result.
+
+    first, start: what the names of the steps call the first k, and c.
+    """
+    rules, output = instruction.arithmetic, get_format(instruction.output)
+    assert isinstance(rules, FusedChain)
+    steps: list[ChainStep] = []
+
+    def step(name: str, ks: Sequence[int], *addends: _Addend) -> int:
+        code, exact = _chain_sum(addends, rules, output)
+        steps.append(ChainStep(name, tuple(first + k for k in ks), exact, code))
+        return code
+
+    def product(k: int) -> _Addend:
+        return tuple(
+            _flushed(decode(codes[k], fmt), get_format(fmt), rules.flush_inputs)
+            for codes, fmt in ((a, instruction.a), (b, instruction.b))
+        )
+
+    def number(code: int) -> _Addend:
+        return (_flushed(decode(code, output), output, rules.flush_outputs),)
+
+    lanes = [(0, "0")] * rules.lanes
+    if not rules.late_c:
+        lanes[0] = (c, start)
+    several = rules.lanes > 1
+    order = rules.order or tuple(range(len(a)))
+    for at in range(0, len(order), rules.group):
+        ks, lane = order[at : at + rules.group], at // rules.group % rules.lanes
+        names = [f"a{first + k}·b{first + k}" for k in ks]
+        terms = [product(k) for k in ks]
+        if rules.rounded_products:
+            terms = [number(step(name, [k], term)) for name, k, term in zip(names, ks, terms, strict=True)]
+        before, before_name = lanes[lane]
+        if rules.group > 1:
+            joint = number(step(" + ".join(names), ks, *terms))
+            code = step(f"{before_name} + pair", ks, number(before), joint)
+        elif rules.rounded_products:
+            code = step(f"{before_name} + product", ks, number(before), *terms)
+        else:
+            code = step(f"{names[0]} + {before_name}", ks, *terms, number(before))
+        lanes[lane] = code, f"sum {lane}" if several else "sum"
+    total, name = lanes[0]
+    for code, other in lanes[1:]:
+        total, name = step(f"{name} + {other}", [], number(total), number(code)), "sum"
+    if rules.late_c:
+        total = step(f"{start} + {name}", [], number(c), number(total))
+    return steps, total
+
+
+def _chain_sum(addends: Sequence[_Addend], rules: FusedChain, output: Format) -> tuple[int, Number | None]:
+    """Numbers, and products of two, added exactly and rounded once; the exact sum, None where inf or NaN take part."""
+    terms = [addend[0] if len(addend) == 1 else multiply(*addend) for addend in addends]
+    signs = {term.negative for term in terms if term.kind == "inf"}
+    if any(term.kind == "nan" for term in terms) or len(signs) == 2:
+        return _nan([factor for addend in addends for factor in addend], rules, output), None
+    if signs:
+        return encode(Number("inf", True in signs), output), None
+    lowest = min(term.exponent for term in terms)
+    total = sum(
+        (-term.significand if term.negative else term.significand) << (term.exponent - lowest)
+        for term in terms
+    )
+    number = exact = Number("finite", total < 0, abs(total), lowest)
     if total == 0:
-        both_zero = z.significand == 0 and product.negative == z.negative
-        return encode(Number("finite", product.negative and both_zero), output)
-    return encode(Number.of(total), output)
+        zeros = {term.negative for term in terms} if all(term.significand == 0 for term in terms) else set()
+        number = Number("finite", rules.rounding == "RD" if len(zeros) != 1 else True in zeros)
+    elif rules.flush_outputs and _is_tiny(number, rules.rounding, output):
+        number = Number("finite", number.negative)
+    return encode(number, output, rules.rounding), exact
 
 
-_QUIET = 1 << 51
-_INVALID = 0xFFF8 << 48
-"""Of binary64: the quiet bit, and the NaN of an invalid operation."""
+def _flushed(number: Number, fmt: Format, flush: bool) -> Number:
+    subnormal = number.kind == "finite" and number.significand < 1 << fmt.fraction_bits
+    return number._replace(significand=0) if flush and subnormal else number
+
+
+def _is_tiny(number: Number, rounding: Rounding, output: Format) -> bool:
+    """Whether it is below the smallest normal number when rounded as if exponents went on."""
+    shift = number.significand.bit_length() - output.fraction_bits - 1
+    rounded = round_shift(number.significand, shift, rounding, number.negative)
+    return rounded.bit_length() - 1 + number.exponent + shift < output.emin
+
+
+def _nan(operands: Sequence[Number], rules: AlignedSum | FusedChain, output: Format) -> int:
+    """The NaN of an operation on these operands."""
+    if rules.nan_rule == "nvidia" and output.name != "binary64":
+        return output.nan_code
+    default = output.infinity_code | 1 << (output.fraction_bits - 1)
+    if rules.nan_rule == "arm":
+        return default
+    if rules.nan_rule == "nvidia":  # b, the sum, a
+        operands = [*operands[1:], operands[0]]
+    for operand in operands:
+        if operand.kind == "nan":
+            return encode(operand, output)
+    return output.sign_code | default
 
 
 def _integer_dot(a: Sequence[int], b: Sequence[int], c: int, instruction: Instruction) -> int:
@@ -246,4 +441,8 @@ def _integer_dot(a: Sequence[int], b: Sequence[int], c: int, instruction: Instru
         return -number.significand if number.negative else number.significand
 
     products = (integer(p, instruction.a) * integer(q, instruction.b) for p, q in zip(a, b, strict=True))
-    return (integer(c, instruction.output) + sum(products)) & 0xFFFFFFFF
+    total = integer(c, instruction.output) + sum(products)
+    assert isinstance(instruction.arithmetic, ExactInteger)
+    if instruction.arithmetic.saturate:
+        total = min(max(total, -(1 << 31)), (1 << 31) - 1)
+    return total & 0xFFFFFFFF

@@ -53,6 +53,8 @@ class Elements:
     def read(self, start: int, stop: int) -> npt.NDArray[Any]:
         """Elements ``start`` to ``stop``, one-dimensional, contiguous, aligned, in native byte order."""
         piece = self.array.flat[start:stop] if self._line is None else self._line[start:stop]
+        if piece.flags.carray and piece.dtype == self.format.dtype:  # np.require asks for longer
+            return piece
         return np.require(piece, self.format.dtype, ["C", "A"])
 
 

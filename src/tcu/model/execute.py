@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from tcu.model.mma import LANES, multiply_accumulate
 from tcu.model.tree import evaluate_tree
 from tcu.plan.plan import AddStep, FmaStep, MmaStep, Plan, Step, granularity, tile_order
 from tcu.plan.tree import TreeRegions, TreeStep
+from tcu.plan.trim import trimmed
 from tcu.units.arithmetic import Unit
 from tcu.units.lookup import find_instruction
 
@@ -49,32 +51,52 @@ def execute(
 
     ``unit`` is needed where the plan has MMAs.  ``progress`` is called with the number of elements just finished.
     """
-    partial = [_run_part(part.start, part.stop, part.steps, elements, unit, progress) for part in plan.parts]
-    if not partial:
+    parts, final, dtype = _ready(plan)
+    if not parts:
         return 0.0
     with np.errstate(all="ignore"):
-        numbers = run_steps(np.concatenate(partial), plan.final, unit)
-        total = numbers.astype(get_format(plan.result).dtype)[0]
-        return float(total) + 0.0
+        partial = [_run_part(part, elements, unit, progress) for part in parts]
+        numbers = partial[0] if len(partial) == 1 else np.concatenate(partial)
+        return float(run_steps(numbers, final, unit).astype(dtype, copy=False)[0]) + 0.0
+
+
+class _Part(NamedTuple):
+    """A plan's part, made ready: steps whose groups fit a piece, and the rest on their results."""
+
+    start: int
+    stop: int
+    local: tuple[_Work, ...]
+    rest: tuple[_Work, ...]
+    size: int
+    """Elements of a piece."""
+
+
+@lru_cache(maxsize=256)
+def _ready(plan: Plan) -> tuple[tuple[_Part, ...], tuple[_Work, ...], np.dtype[Any]]:
+    """What does not depend on the numbers: to find it took a small sum longer than to add up."""
+    plan = trimmed(plan)
+    parts = []
+    for part in plan.parts:
+        local = leading_steps(part.steps)
+        grain = granularity(local)
+        rest = _joined(part.steps[len(local) :])
+        parts.append(_Part(part.start, part.stop, _joined(local), rest, grain * max(1, _PIECE // grain)))
+    return tuple(parts), _joined(plan.final), get_format(plan.result).dtype
 
 
 def _run_part(
-    start: int,
-    stop: int,
-    steps: tuple[Step, ...],
-    elements: Source,
-    unit: Unit | None,
-    progress: Progress | None,
+    part: _Part, elements: Source, unit: Unit | None, progress: Progress | None
 ) -> npt.NDArray[Any]:
-    """Steps whose groups fit a piece run piece by piece, the rest on their results."""
-    local = leading_steps(steps)
-    rest = steps[len(local) :]
-    grain = granularity(local)
-    size = grain * max(1, _PIECE // grain)
+    start, stop, local, rest, size = part
+    if stop - start <= size:
+        numbers = run_steps(elements.read(start, stop), local, unit)
+        if progress is not None:
+            progress(stop - start)
+        return run_steps(numbers, rest, unit)
 
     def work(at: int) -> tuple[int, npt.NDArray[Any]]:
         end = min(at + size, stop)
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):  # a thread has its own
             return end - at, run_steps(elements.read(at, end), local, unit)
 
     results = []
@@ -82,23 +104,69 @@ def _run_part(
         results.append(numbers)
         if progress is not None:
             progress(done)
-    with np.errstate(all="ignore"):
-        return run_steps(np.concatenate(results), rest, unit)
+    return run_steps(np.concatenate(results), rest, unit)
 
 
 def leading_steps(steps: tuple[Step, ...]) -> tuple[Step, ...]:
     """The steps whose groups fit a piece, the first of them in any case."""
-    count = 1
-    while count < len(steps) and granularity(steps[: count + 1]) <= _PIECE:
+    count = min(1, len(steps))
+    while 0 < count < len(steps) and granularity(steps[: count + 1]) <= _PIECE:
         count += 1
     return steps[:count]
 
 
-def run_steps(given: Any, steps: tuple[Step, ...], unit: Unit | None) -> npt.NDArray[Any]:
+@dataclass(frozen=True)
+class _Chunks:
+    """Additions of chunks: ``first`` in order, if there is that, then trees one after another, each of neighbours."""
+
+    dtype: np.dtype[Any]
+    first: AddStep | None
+    widths: tuple[int, ...]
+    """Of the trees; powers of two."""
+
+    @property
+    def inner(self) -> int:
+        """Numbers that the trees make one of."""
+        return math.prod(self.widths)
+
+
+_Work = Step | _Chunks
+_COMPILED = 1 << 16
+"""Numbers from which on a kernel adds chunks: its first use takes a process a third of a second."""
+
+
+def _joined(steps: tuple[Step, ...]) -> tuple[_Work, ...]:
+    """Steps, of which those that are quicker together are one."""
+    work: list[_Work] = []
+    for step in steps:
+        if not isinstance(step, AddStep) or step.length is None:
+            work.append(step)
+            continue
+        before, dtype = work[-1] if work else None, get_format(step.format).dtype
+        if step.order == "tree" and step.inner == 1 and step.width == step.length:
+            widths: tuple[int, ...] = (step.width,)
+            if isinstance(before, _Chunks) and before.dtype == dtype:
+                widths = (*before.widths, step.width)
+                work.pop()
+                work.append(_Chunks(dtype, before.first, widths))
+            else:
+                work.append(_Chunks(dtype, None, widths))
+        else:
+            work.append(step)
+    if len(work) > 1 and isinstance(work[0], AddStep) and isinstance(work[1], _Chunks):
+        first, trees = work[:2]
+        if first.order == "sequential" and (first.format, first.inner) == ("binary64", trees.inner):
+            work[:2] = [_Chunks(trees.dtype, first, trees.widths)]
+    return tuple(work)
+
+
+def run_steps(given: Any, steps: tuple[_Work, ...], unit: Unit | None) -> npt.NDArray[Any]:
     """``given``: an array, or two where the first step multiplies."""
     numbers = given
     for step in steps:
-        if isinstance(step, FmaStep):
+        if isinstance(step, _Chunks):
+            numbers = _add_chunks(numbers, step)
+        elif isinstance(step, FmaStep):
             x, y = numbers
             numbers = multiply_groups(x, y, step)
         elif isinstance(step, MmaStep):
@@ -188,6 +256,37 @@ def _add(numbers: npt.NDArray[Any], step: AddStep) -> npt.NDArray[Any]:
         half = groups.shape[1] // 2
         groups = groups[:, :half] + groups[:, half:]
     return groups.reshape(-1)
+
+
+def _add_chunks(numbers: npt.NDArray[Any], step: _Chunks) -> npt.NDArray[Any]:
+    if numbers.size >= _COMPILED and numbers.dtype in _WIDE and step.dtype == np.float64:
+        return _add_by_kernel(numbers, step)
+    if step.first is not None:
+        numbers = _add(numbers, step.first)
+    groups = -(-numbers.size // step.inner)
+    values = np.zeros(groups * step.inner, step.dtype)
+    values[: numbers.size] = numbers
+    # So laid that the halves of all trees are those of the line.
+    values = values.reshape(groups, *reversed(step.widths)).T.reshape(-1)
+    while values.size > groups:
+        half = values.size // 2
+        values = values[:half] + values[half:]
+    return values
+
+
+_WIDE = (np.dtype(np.float32), np.dtype(np.float64))
+
+
+def _add_by_kernel(numbers: npt.NDArray[Any], step: _Chunks) -> npt.NDArray[np.float64]:
+    kernels = compiled.load("kernels")
+
+    length = 1 if step.first is None or step.first.length is None else step.first.length
+    widths, group = np.array(step.widths), length * step.inner
+    whole = numbers.size // group
+    sums = np.empty(-(-numbers.size // group))
+    kernels.add_chunks(numbers[: whole * group], length, step.inner, widths, sums[:whole])
+    kernels.add_chunks(_padded(numbers[whole * group :], group), length, step.inner, widths, sums[whole:])
+    return sums
 
 
 def _tree(given: Any, step: TreeStep | TreeRegions) -> npt.NDArray[np.float64]:

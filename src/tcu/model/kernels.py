@@ -1,13 +1,12 @@
 """The fast model of any sum: the definition's arithmetic, eight columns at a time, compiled by Numba.
 
-Sums that fit 32-bit words are left to :mod:`tcu.model.narrow`.
+Sums that fit 32-bit words are left to :mod:`tcu.model.narrow`, chains of narrow formats to
+:mod:`tcu.model.chains`.
 
 Why float64 is exact here.  A product of two inputs has at most 48 bits.  Scaled
 by 2^(F - e) its integer part is below 2^(F+2), so the truncation is
 ``trunc`` and a block of up to 64 of them, F up to 42, adds up below 2^53:
-every float64 operation before the rounding is exact.  A chain adds one product
-after another: its sum is rounded to odd in float64, more than two bits wider
-than the result, and then once more to the result, which rounds the exact sum.
+every float64 operation before the rounding is exact.
 
 Specials travel apart: ``kind`` holds inf, NaN or the sign of each number,
 their products and sums follow IEEE rules, and inf or NaN overrides the sum.
@@ -30,7 +29,7 @@ __all__ = ["CHAIN_ROWS", "aligned_mma", "fma_groups", "fused_chain"]
 LANES = vectors.LANES
 CHAIN_ROWS, CHAIN_DEPTH = 32, 256
 """Of a tile of a chain in binary64, and the piece of K whose rows of B are in L1."""
-RNE, RZ, RU = 0, 1, 2
+RNE, RZ, RU, RD = 0, 1, 2, 3
 
 # Numba's disk cache keys a function by its own file, its code and the
 # variables it closes over, so a kernel would survive a change of lanes.py
@@ -65,23 +64,33 @@ def _decode_row(codes, start, count, shift, width, fraction, largest, flush, val
 def _build_aligned_mma(fingerprint):
     @_compiled
     def aligned_mma(
-        a, b, c, ia, ib, ic, start, stop, in_a, in_b, out, block, order, late_c, products, flush, result
+        a, b, c, ia, ib, ic, start, stop, in_a, in_b, out, block, order, late_c, normalized, flush, result
     ):
-        """D = A·B + C of every batch member from ``start`` to ``stop``, by aligned sums or by a chain.
+        """D = A·B + C of every batch member from ``start`` to ``stop``, by aligned sums.
 
         a: (batches of A, M, K) codes; b: (.., K, N); c: (.., M, N); ia, ib, ic: which
         of them batch member t takes.  N and the padded K are multiples of 8.
         in_a, in_b: (shift, exponent bits, fraction bits, largest finite code, multiply
-        of k).  products: (normalized, chained: nothing is aligned and blocks are of one
-        product, rounded before they are added).  result: (batch, M, N) bits of binary32 values.
+        of k).  result: (batch, M, N) bits of binary32 values.
         """
         fingerprint  # noqa: B018
         M, K, N = a.shape[1], a.shape[2], b.shape[2]
-        depth, fraction_bits, floor = block
-        shift_c, width_c, fraction_c, largest_c, rounding, kept, emin, nan_code = out
+        depth, fraction_bits, floor, wraps_at = block
+        (
+            shift_c,
+            width_c,
+            fraction_c,
+            largest_c,
+            rounding,
+            kept,
+            emin,
+            nan_code,
+            signed_zeros,
+            most,
+            most_c,
+        ) = out
         flush_in, flush_out = flush
-        normalized, chained, rounded = products
-        zero = -0.0 if chained else 0.0
+        zero = -0.0 if signed_zeros else 0.0
         k_step = order.size
         K_used = in_a[4]
         limit = 2.0 ** (2 - emin)  # 2^(emax + 1)
@@ -132,37 +141,27 @@ def _build_aligned_mma(fingerprint):
                                 lanes.clear(kind)
                             for p0 in range(0, k_step, depth):
                                 p1 = min(k_step, p0 + depth)
-                                if chained:
-                                    k = k0 + order[p0]
-                                    lanes.clear_negative(total)
-                                    lanes.add_product(total, av[row + k], bv, k * LANES)
-                                    if rounded:
-                                        lanes.clear(c_kind)
-                                        lanes.to_units(total, quantum, emin, kept)
-                                        lanes.round_nearest(total)
-                                        lanes.from_units(total, quantum, c_kind, limit, smallest, zero)
-                                        lanes.add(kind, c_kind)
-                                    lanes.add_to_odd(value, total)
-                                else:
-                                    if flush_in:
-                                        lanes.flush(value, 2.0**emin)
-                                    lanes.exponents_of(exponent, value, emin)
-                                    if normalized:
-                                        for p in range(p0, p1):
-                                            k = k0 + order[p]
-                                            lanes.max_product_exponent(exponent, av[row + k], bv, k * LANES)
-                                    else:
-                                        for p in range(p0, p1):
-                                            k = k0 + order[p]
-                                            lanes.max_exponent(exponent, ae[row + k], be, k * LANES)
-                                    lanes.exponent_scale(scale, exponent, floor, fraction_bits, 1)
-                                    lanes.exponent_scale(unit, exponent, floor, fraction_bits, -1)
-                                    lanes.truncate(total, value, scale)
+                                if flush_in:
+                                    lanes.flush(value, 2.0**emin)
+                                lanes.exponents_of(exponent, value, emin)
+                                if normalized:
                                     for p in range(p0, p1):
                                         k = k0 + order[p]
-                                        lanes.add_truncated(total, av[row + k], bv, k * LANES, scale)
-                                    lanes.move(value, total)
-                                    lanes.multiply(value, unit)
+                                        lanes.max_product_exponent(exponent, av[row + k], bv, k * LANES)
+                                else:
+                                    for p in range(p0, p1):
+                                        k = k0 + order[p]
+                                        lanes.max_exponent(exponent, ae[row + k], be, k * LANES)
+                                lanes.exponent_scale(scale, exponent, floor, fraction_bits, 1)
+                                lanes.exponent_scale(unit, exponent, floor, fraction_bits, -1)
+                                lanes.truncate(total, value, scale)
+                                for p in range(p0, p1):
+                                    k = k0 + order[p]
+                                    lanes.add_truncated(total, av[row + k], bv, k * LANES, scale)
+                                if wraps_at:
+                                    lanes.wrap(total, wraps_at)
+                                lanes.move(value, total)
+                                lanes.multiply(value, unit)
                                 if special:
                                     for p in range(p0, p1):
                                         k = k0 + order[p]
@@ -174,9 +173,11 @@ def _build_aligned_mma(fingerprint):
                                     lanes.round_nearest(value)
                                 elif rounding == RU:
                                     lanes.round_up(value)
-                                else:
+                                elif rounding == RD:
                                     lanes.round_down(value)
-                                lanes.from_units(value, quantum, kind, limit, smallest, zero)
+                                else:
+                                    lanes.round_odd(value)
+                                lanes.from_units(value, quantum, kind, limit, most, smallest, zero)
                             if late_c:
                                 if flush_in:
                                     lanes.flush(value, 2.0**emin)
@@ -184,7 +185,7 @@ def _build_aligned_mma(fingerprint):
                                 lanes.add(kind, c_kind)
                                 lanes.to_units(value, quantum, emin, fraction_c)
                                 lanes.round_nearest(value)
-                                lanes.from_units(value, quantum, kind, limit, smallest, zero)
+                                lanes.from_units(value, quantum, kind, limit, most_c, smallest, zero)
                         lanes.store_f32(value, kind, d_flat, (t * M + i) * N + j, nan_code)
 
     return aligned_mma
@@ -285,6 +286,51 @@ def _build_fma_groups(fingerprint):
 
 
 fma_groups = _build_fma_groups(_FINGERPRINT)
+
+
+@numba.njit(nogil=True, inline="always")
+def _add_halves(numbers, count, half, sums):
+    """The sums, ``count`` of them, of each ``half`` numbers and the next as many: short loops are spelled out, or they stay scalar."""
+    if half == 1:
+        for i in range(count):
+            sums[i] = numbers[2 * i] + numbers[2 * i + 1]
+    elif half == 2:
+        for i in range(count // 2):
+            sums[2 * i] = numbers[4 * i] + numbers[4 * i + 2]
+            sums[2 * i + 1] = numbers[4 * i + 1] + numbers[4 * i + 3]
+    else:
+        for at in range(0, count, half):
+            left, right = numbers[2 * at : 2 * at + half], numbers[2 * at + half : 2 * (at + half)]
+            out = sums[at : at + half]
+            for i in range(half):
+                out[i] = left[i] + right[i]
+
+
+@_compiled
+def add_chunks(numbers, length, inner, widths, sums):
+    """sums[g] = the chunk g of ``length`` times ``inner`` numbers: added in order, then by trees of neighbours.
+
+    numbers: float32 or float64, added in binary64; widths: powers of two, whose product is ``inner``.
+    """
+    totals, others = np.empty(inner), np.empty(inner)
+    for g in range(sums.size):
+        at = g * length * inner
+        row = numbers[at : at + inner]
+        for i in range(inner):
+            totals[i] = row[i]
+        for r in range(1, length):
+            row = numbers[at + r * inner : at + (r + 1) * inner]
+            for i in range(inner):
+                totals[i] += row[i]
+        left = inner
+        for width in widths:
+            half = width // 2
+            while half:
+                left //= 2
+                _add_halves(totals, left, half, others)
+                totals, others = others, totals
+                half //= 2
+        sums[g] = totals[0]
 
 
 @_compiled

@@ -51,6 +51,7 @@ __all__ = [
     "quiet",
     "round_down",
     "round_nearest",
+    "round_odd",
     "round_up",
     "round_zero",
     "store",
@@ -58,6 +59,7 @@ __all__ = [
     "store_rows",
     "to_units",
     "truncate",
+    "wrap",
 ]
 
 _F64_POINTER, _I32_POINTER = types.CPointer(types.float64), types.CPointer(types.int32)
@@ -339,6 +341,20 @@ def add_truncated(typingctx, target, scalar, array, index, scale):
 
 
 @intrinsic
+def wrap(typingctx, target, half):
+    """target modulo 2 · half, from -half on, half being a power of two: target stays below 2^53 on the way."""
+
+    def codegen(context, builder, signature, args):
+        x, limit = vec.load(builder, args[0], vec.V64), vec.splat(builder, args[1], vec.V64)
+        width = builder.fadd(limit, limit)
+        turns = vec.call(builder, "floor", vec.V64, builder.fdiv(builder.fadd(x, limit), width))
+        vec.store(builder, builder.fsub(x, builder.fmul(turns, width)), args[0])
+        return context.get_dummy_value()
+
+    return types.void(target, types.float64), codegen
+
+
+@intrinsic
 def add_product(typingctx, target, scalar, array, index):
     """target += scalar · array[index : index + 8], rounded twice."""
 
@@ -436,31 +452,52 @@ round_down = _rounding("floor", "Round to integers, toward -inf.")
 
 
 @intrinsic
-def from_units(typingctx, value, quantum, specials, limit, smallest, zero):
-    """value *= quantum; at ``limit`` and above inf joins the specials; below ``smallest``, 0.
+def round_odd(typingctx, value):
+    """Round to integers: what is no integer becomes the odd one beside it."""
+
+    def codegen(context, builder, signature, args):
+        x = vec.load(builder, args[0], vec.V64)
+        below = vec.call(builder, "floor", vec.V64, x)
+        half = builder.fmul(below, vec.constant(vec.V64, 0.5))
+        even = builder.fcmp_ordered("==", vec.call(builder, "floor", vec.V64, half), half)
+        up = builder.and_(even, builder.fcmp_ordered("!=", below, x))
+        vec.store(
+            builder, builder.select(up, builder.fadd(below, vec.constant(vec.V64, 1.0)), below), args[0]
+        )
+        return context.get_dummy_value()
+
+    return types.void(value), codegen
+
+
+@intrinsic
+def from_units(typingctx, value, quantum, specials, limit, most, smallest, zero):
+    """value *= quantum; at ``limit`` and above ``most``, or where that is inf, inf joins the specials; below ``smallest``, 0.
 
     zero: +0 makes +0 of -0; -0 leaves it.
     """
 
     def codegen(context, builder, signature, args):
-        zero = vec.constant(vec.V64, 0.0)
+        infinity = vec.constant(vec.V64, float("inf"))
         x = builder.fmul(vec.load(builder, args[0], vec.V64), vec.load(builder, args[1], vec.V64))
+        zero = vec.call(builder, "copysign", vec.V64, vec.constant(vec.V64, 0.0), x)
         magnitude = vec.call(builder, "fabs", vec.V64, x)
         over = builder.fcmp_ordered(">=", magnitude, vec.splat(builder, args[3], vec.V64))
-        infinite = vec.call(builder, "copysign", vec.V64, vec.constant(vec.V64, float("inf")), x)
+        infinite = vec.call(builder, "copysign", vec.V64, infinity, x)
+        most = vec.splat(builder, args[4], vec.V64)
+        endless = builder.fcmp_ordered("==", most, infinity)
         # Where a term was inf or NaN the finite rest decides nothing, so it cannot overflow either.
         kind = vec.load(builder, args[2], vec.V64)
-        calm = builder.fcmp_ordered(
-            "<", vec.call(builder, "fabs", vec.V64, kind), vec.constant(vec.V64, float("inf"))
-        )
-        kind = builder.select(builder.and_(over, calm), infinite, kind)
-        tiny = builder.fcmp_ordered("<", magnitude, vec.splat(builder, args[4], vec.V64))
-        x = builder.select(builder.or_(over, tiny), zero, x)
-        vec.store(builder, builder.fadd(x, vec.splat(builder, args[5], vec.V64)), args[0])
+        calm = builder.fcmp_ordered("<", vec.call(builder, "fabs", vec.V64, kind), infinity)
+        kind = builder.select(builder.and_(builder.and_(over, endless), calm), infinite, kind)
+        tiny = builder.fcmp_ordered("<", magnitude, vec.splat(builder, args[5], vec.V64))
+        largest = builder.select(endless, zero, vec.call(builder, "copysign", vec.V64, most, x))
+        x = builder.select(over, largest, builder.select(tiny, zero, x))
+        vec.store(builder, builder.fadd(x, vec.splat(builder, args[6], vec.V64)), args[0])
         vec.store(builder, kind, args[2])
         return context.get_dummy_value()
 
-    return types.void(value, quantum, specials, types.float64, types.float64, types.float64), codegen
+    f64 = types.float64
+    return types.void(value, quantum, specials, f64, f64, f64, f64), codegen
 
 
 @intrinsic
@@ -480,14 +517,15 @@ def exponents_of(typingctx, exponents, value, emin):
 
 @intrinsic
 def flush(typingctx, value, smallest):
-    """value = 0 where it is smaller than ``smallest`` in magnitude."""
+    """value = 0, of its sign, where it is smaller than ``smallest`` in magnitude."""
 
     def codegen(context, builder, signature, args):
         x = vec.load(builder, args[0], vec.V64)
         tiny = builder.fcmp_ordered(
             "<", vec.call(builder, "fabs", vec.V64, x), vec.splat(builder, args[1], vec.V64)
         )
-        vec.store(builder, builder.select(tiny, vec.constant(vec.V64, 0.0), x), args[0])
+        zero = vec.call(builder, "copysign", vec.V64, vec.constant(vec.V64, 0.0), x)
+        vec.store(builder, builder.select(tiny, zero, x), args[0])
         return context.get_dummy_value()
 
     return types.void(value, types.float64), codegen

@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tcu.errors import DtypeError
+from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.array import check_in_memory, is_masked
 from tcu.formats.format import Format, format_of, get_format
 from tcu.formats.scalar import ROUNDINGS
 from tcu.model import compiled, threads
-from tcu.units.arithmetic import AlignedSum, FusedChain, Instruction, Unit
+from tcu.model.blocks import Scales, block_products, is_block_sum
+from tcu.units.arithmetic import AlignedSum, ExactInteger, FusedChain, Instruction, Unit
 from tcu.units.lookup import find_instruction
 from tcu.units.shapes import product_shape
 
-__all__ = ["input_format", "is_narrow", "mma", "multiply_accumulate", "multiply_in_chunks", "operand"]
+__all__ = [
+    "input_format", "is_narrow", "mma", "multiply_accumulate", "multiply_in_chunks", "operand", "wide_kernel",
+]  # fmt: skip
 
+_SCALES = {"ue8m0": "ue8m0", "e4m3": "ue4m3"}
+"""As what a unit reads scales of a format."""
 LANES = 8
 _NO_FLOOR = -600
 """Below every exponent that a product of two inputs can have."""
+_PROPAGATING = ("x86", "c first")
+"""Rules by which NaN results come from their operands."""
+_NANS = {"nvidia": 0x7FFFFFFF, "arm": 0x7FC00000, "x86": -0x400000, "c first": -0x400000}
+"""Words of binary32 that operations without a NaN operand return, where they are invalid; narrowed, those of binary16."""
 _GRAIN = 1 << 14
 """Multiplications below which a second thread does not pay."""
+_BLOCK_GRAIN = 1 << 20
+"""The same for sums of :mod:`tcu.model.blocks`, and the work between two decodings of B."""
 _NARROW_GRAIN = 1 << 23
 """The same for narrow sums: they take 0.4 ms, and to begin and end a second thread's work 0.3 ms (measured)."""
 
@@ -35,18 +47,55 @@ def mma(
     *,
     unit: str | Unit,
     instruction: str = "mma",
+    scale_a: npt.ArrayLike | None = None,
+    scale_b: npt.ArrayLike | None = None,
 ) -> npt.NDArray[Any]:
     """:func:`tcu.mma` for arrays on the host, by the model of a unit; its parameters, results and errors."""
     x, y = operand("a", a), operand("b", b)
     z = None if c is None else operand("c", c)
+    scales = _scales(scale_a, scale_b)
+    shape = product_shape(x.shape, y.shape, None if z is None else z.shape)
     row = find_instruction(
         unit, instruction, input_format(x).name, input_format(y).name,
         None if z is None else format_of(z.dtype).name,
+        None if scales is None else scale_kind(x.shape, y.shape, *scales),
     )  # fmt: skip
-    shape = product_shape(x.shape, y.shape, None if z is None else z.shape)
     if z is None:
         z = np.zeros(shape[-2:], get_format(row.output).dtype)
-    return multiply_accumulate(x, y, z, row)
+    return multiply_accumulate(x, y, z, row, scales=scales)
+
+
+def _scales(scale_a: npt.ArrayLike | None, scale_b: npt.ArrayLike | None) -> Scales | None:
+    if scale_a is None and scale_b is None:
+        return None
+    if scale_a is None or scale_b is None:
+        given, missing = ("scale_b", "scale_a") if scale_a is None else ("scale_a", "scale_b")
+        raise ParameterError(f"{given} without {missing}: give both, ones where an operand has no scales")
+    return operand("scale_a", scale_a), operand("scale_b", scale_b)
+
+
+def scale_kind(
+    a: tuple[int, ...], b: tuple[int, ...], scale_a: npt.NDArray[Any], scale_b: npt.NDArray[Any]
+) -> tuple[str, int]:
+    """The format of two scale operands, and how many k share one.
+
+    Raises DtypeError, ShapeError.
+    """
+    names = [_SCALES.get(format_of(each.dtype).name) for each in (scale_a, scale_b)]
+    if names[0] is None or names[0] != names[1]:
+        raise DtypeError(
+            f"scales of dtype {scale_a.dtype} and {scale_b.dtype}: give both as float8_e8m0fnu, or as float8_e4m3fn, "
+            "which is read as UE4M3"
+        )
+    k, count = a[-1], scale_a.shape[-1] if scale_a.ndim else 0
+    expected = (*a[:-1], count), (*b[:-2], count, b[-1])
+    if count == 0 or k % count or (scale_a.shape, scale_b.shape) != expected:
+        raise ShapeError(
+            f"a {a}, b {b}, scale_a {scale_a.shape}, scale_b {scale_b.shape}: with s successive k to a scale, scale_a has "
+            "shape (..., M, K/s) and scale_b (..., K/s, N), the batches those of a and b; pad K with zeros to a "
+            "multiple of s"
+        )
+    return names[0], k // count
 
 
 def operand(name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
@@ -71,18 +120,24 @@ def multiply_accumulate(
     instruction: Instruction,
     *,
     parallel: bool = True,
+    scales: Scales | None = None,
 ) -> npt.NDArray[Any]:
     """The same for arrays that are known to fit the instruction; ``parallel=False`` stays in this thread."""
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2], c.shape[:-2])
     shape = (*batch, a.shape[-2], b.shape[-1])
     if math.prod(shape) == 0 or a.shape[-1] == 0:
         return np.broadcast_to(c, shape).copy()
+    if is_block_sum(instruction):
+        return _blocks(a, b, c, batch, instruction, parallel, scales).reshape(shape)
     if is_narrow(instruction):
         result = _narrow(a, b, c, batch, instruction, parallel)
         return result.astype(get_format(instruction.output).dtype, copy=False)
+    if isinstance(instruction.arithmetic, AlignedSum) and instruction.arithmetic.nan_rule in _PROPAGATING:
+        return _with_payloads(a, b, c, instruction).reshape(shape)
     if isinstance(instruction.arithmetic, AlignedSum | FusedChain):
         return _floating(a, b, c, batch, instruction, parallel).reshape(shape)
-    return _integer(a, b, c, shape)
+    assert isinstance(instruction.arithmetic, ExactInteger)
+    return _integer(a, b, c, shape, instruction.k if instruction.arithmetic.saturate else None)
 
 
 def multiply_in_chunks(
@@ -119,10 +174,10 @@ def is_narrow(instruction: Instruction) -> bool:
     - Two such sums and c, below 2^(F + 1), add up exactly in binary64.
     - c and every result have at most 24 bits: binary32 holds them between blocks, those of binary16, too.
 
-    The kernel has the roundings of the catalogue, and no code for flushed subnormals and normalized products.
+    The kernel has the roundings of the catalogue, and no code for what no row of it does.
     """
     row = instruction.arithmetic
-    if not isinstance(row, AlignedSum):
+    if not isinstance(row, AlignedSum) or instruction.scale is not None:
         return False
     narrow = compiled.load("narrow")
     return (
@@ -131,7 +186,16 @@ def is_narrow(instruction: Instruction) -> bool:
         and instruction.k % row.block == 0
         and narrow.DEPTH % instruction.k == 0
         and row.rounding == ("RZ" if instruction.output == "binary32" else "RNE")
-        and not (row.normalized_products or row.flush_inputs or row.flush_outputs)
+        and replace(
+            row,
+            block=1,
+            fraction_bits=1,
+            exponent_floor=None,
+            output_fraction_bits=None,
+            order=None,
+            late_c=False,
+        )
+        == AlignedSum(1, 1, row.rounding)
     )
 
 
@@ -141,12 +205,79 @@ def _has_values(fmt: Format) -> bool:
 
 
 def _integer(
-    a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any], shape: tuple[int, ...]
+    a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any], shape: tuple[int, ...], k: int | None
 ) -> npt.NDArray[Any]:
-    # binary64 holds every sum of up to 2^37 products of 8-bit integers exactly.
-    product = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64)
-    total = (product + c.astype(np.int64)) & 0xFFFFFFFF
-    return np.broadcast_to(total.astype(np.uint32).view(np.int32), shape).copy()
+    """k: products after which the sum saturates; None: it wraps."""
+    total = c.astype(np.int64)
+    for start in range(0, a.shape[-1], k or a.shape[-1]):
+        piece = slice(start, start + (k or a.shape[-1]))
+        # binary64 holds every sum of up to 2^37 products of 8-bit integers exactly.
+        product = np.matmul(a[..., piece].astype(np.float64), b[..., piece, :].astype(np.float64))
+        total = total + product.astype(np.int64)
+        if k is not None:
+            total = np.clip(total, -(1 << 31), (1 << 31) - 1)
+    return np.broadcast_to((total & 0xFFFFFFFF).astype(np.uint32).view(np.int32), shape).copy()
+
+
+def _with_payloads(
+    a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any], instruction: Instruction
+) -> npt.NDArray[Any]:
+    """An aligned sum whose NaN results come from its operands: block after block, so that each finds its own."""
+    row, output, k = instruction.arithmetic, get_format(instruction.output), instruction.k
+    assert isinstance(row, AlignedSum)
+    depth = _up(a.shape[-1], k)
+    a = np.concatenate([a, np.zeros((*a.shape[:-1], depth - a.shape[-1]), a.dtype)], axis=-1)
+    b = np.concatenate([b, np.zeros((*b.shape[:-2], depth - b.shape[-2], b.shape[-1]), b.dtype)], axis=-2)
+    left, right = (
+        _quieted(words, get_format(f), output) for words, f in ((a, instruction.a), (b, instruction.b))
+    )
+    whole = replace(instruction, arithmetic=replace(row, nan_rule="arm"))
+    total = c
+    for start in range(0, depth, k):
+        order = start + np.array(row.order or range(k))
+        before, total = total, np.zeros_like(c) if row.late_c else total
+        for at in range(0, k, row.block):
+            ks = order[at : at + row.block]
+            rules = replace(row, nan_rule="arm", order=None, late_c=False)
+            piece = replace(instruction, shape=(*instruction.shape[:2], len(ks)), arithmetic=rules)
+            found = multiply_accumulate(a[..., ks], b[..., ks, :], total, piece)
+            factors = [side for p in ks for side in (left[..., p, None], right[..., p, None, :])]
+            total = _first_nan(found, factors, _quieted(total, output, output), row, output)
+        if row.late_c:
+            chunk = slice(start, start + k)
+            found = multiply_accumulate(a[..., chunk], b[..., chunk, :], before, whole)
+            total = _first_nan(
+                found, [_quieted(total, output, output)], _quieted(before, output, output), row, output
+            )
+    return total
+
+
+def _quieted(words: npt.NDArray[Any], fmt: Format, output: Format) -> npt.NDArray[Any]:
+    """Where there is a NaN, the code of the same NaN in the output format, quieted; else 0."""
+    code = words.view(fmt.code_dtype).astype(np.int64) >> fmt.storage_shift
+    magnitude, fraction = code & (fmt.sign_code - 1), code & ((1 << fmt.fraction_bits) - 1)
+    nan = (magnitude > fmt.max_finite_code) & ~((fraction == 0) & fmt.has_infinity)
+    up = output.fraction_bits - fmt.fraction_bits
+    payload = fraction << up if up >= 0 else fraction >> -up
+    quiet = output.infinity_code | 1 << (output.fraction_bits - 1)
+    return np.where(nan, np.where(code & fmt.sign_code, output.sign_code, 0) | quiet | payload, 0)
+
+
+def _first_nan(
+    found: npt.NDArray[Any],
+    factors: list[npt.NDArray[Any]],
+    c: npt.NDArray[Any],
+    row: AlignedSum,
+    output: Format,
+) -> npt.NDArray[Any]:
+    """The results with the NaN of the first operand that is one, or the negative default one, where there is a NaN."""
+    operands = [c, *factors] if row.nan_rule == "c first" else [*factors, c]
+    code = np.full(
+        found.shape, output.sign_code | output.infinity_code | 1 << (output.fraction_bits - 1), np.int64
+    )
+    for operand in reversed(operands):
+        code = np.where(operand, operand, code)
+    return np.where(np.isnan(found), code.astype(output.code_dtype).view(output.dtype), found)
 
 
 def _flatten(array: npt.NDArray[Any], batch: tuple[int, ...], rows: int, columns: int) -> Any:
@@ -163,6 +294,41 @@ def _flatten(array: npt.NDArray[Any], batch: tuple[int, ...], rows: int, columns
 
 def _up(value: int, multiple: int) -> int:
     return -(-value // multiple) * multiple
+
+
+def _blocks(
+    a: npt.NDArray[Any],
+    b: npt.NDArray[Any],
+    c: npt.NDArray[Any],
+    batch: tuple[int, ...],
+    instruction: Instruction,
+    parallel: bool,
+    scales: Scales | None,
+) -> npt.NDArray[Any]:
+    """Members of the batch, and bands of rows, side by side."""
+    m, n = a.shape[-2], b.shape[-1]
+    used = _up(a.shape[-1], instruction.k)
+    x, ia = _flatten(a, batch, m, used)
+    y, ib = _flatten(b, batch, used, n)
+    z, ic = _flatten(c, batch, m, n)
+    if scales is not None:  # of the padding they are 0 or 2^-127, whose products with zeros take no part
+        count = used // instruction.per_scale
+        p, q = _flatten(scales[0], batch, m, count)[0], _flatten(scales[1], batch, count, n)[0]
+    result = np.empty((math.prod(batch), m, n), np.float32)
+    work = n * used
+    rows = max(1, min(m, _BLOCK_GRAIN // work + 1))
+    bands = [(t, i) for t in range(len(result)) for i in range(0, m, rows)]
+
+    def run(piece: tuple[int, int]) -> None:
+        for t, i in bands[piece[0] : piece[1]]:
+            lines = slice(i, i + rows)
+            own = None if scales is None else (p[ia[t], lines], q[ib[t]])
+            result[t, lines] = block_products(x[ia[t], lines], y[ib[t]], z[ic[t], lines], instruction, own)
+
+    grain = _BLOCK_GRAIN // (work * rows) + 1
+    for _ in threads.in_order(run, threads.split(len(bands), grain if parallel else len(bands))):
+        pass
+    return result
 
 
 def _narrow(
@@ -248,18 +414,18 @@ def _floating(
 
     else:
         single = np.empty((count, m, width), np.int32)
-        aligned = aligned_arguments(instruction, used)
+        kernel, rules = wide_kernel(instruction, used)
         codes = [array.view(get_format(f).code_dtype) for array, f in
                  ((x, instruction.a), (y, instruction.b), (z, instruction.output))]  # fmt: skip
 
         def run(piece: tuple[int, int]) -> None:
-            kernels.aligned_mma(*codes, ia, ib, ic, *piece, *aligned, single)
+            kernel(*codes, ia, ib, ic, *piece, *rules, single)
 
     for _ in threads.in_order(run, threads.split(pieces, _GRAIN // work + 1 if parallel else pieces)):
         pass
     if double:
         return np.ascontiguousarray(wide[:, :, :n])
-    # Every finite binary16 result is exact in binary32, and the NaN 0x7fffffff narrows to 0x7fff.
+    # Every finite binary16 result is exact in binary32, and a NaN of binary16, widened, narrows to itself.
     dtype = get_format(instruction.output).dtype
     return np.ascontiguousarray(single.view(np.float32)[:, :, :n].astype(dtype, copy=False))
 
@@ -272,28 +438,39 @@ def _kept_and_floor(row: AlignedSum, output: Format) -> tuple[int, int]:
     return kept, _NO_FLOOR if row.exponent_floor is None else row.exponent_floor
 
 
-def aligned_arguments(instruction: Instruction, used: int) -> tuple[Any, ...]:
-    """The parameters of an aligned sum or a chain as the kernel takes them; ``used``: K, a multiple of k."""
+def wide_kernel(instruction: Instruction, used: int) -> tuple[Any, tuple[Any, ...]]:
+    """The kernel of an aligned sum, or of a chain of narrow formats, and its parameters; ``used``: K, a multiple of k."""
     i32 = np.int32
     row, output = instruction.arithmetic, get_format(instruction.output)
-    chained, rounded = False, False
+    a, b, c = (
+        (i32(f.storage_shift), i32(f.exponent_bits), i32(f.fraction_bits), i32(f.max_finite_code))
+        for f in (get_format(instruction.a), get_format(instruction.b), output)
+    )
+    assert isinstance(row, AlignedSum | FusedChain)
+    order = np.array(row.order or range(instruction.k), np.int64)
+    rounding = i32(ROUNDINGS.index(row.rounding))
     if isinstance(row, FusedChain):
-        chained, rounded, row = True, row.rounded_products, AlignedSum(1, 1, "RNE", order=row.order)
-    assert isinstance(row, AlignedSum)
-
-    def fields(name: str) -> tuple[Any, ...]:
-        f = get_format(name)
-        return i32(f.storage_shift), i32(f.exponent_bits), i32(f.fraction_bits), i32(f.max_finite_code), used
-
+        flushed_below = 2.0**output.emin if row.flush_outputs else 0.0
+        return compiled.load("chains").chain_mma, (
+            a, b, c, used, order,
+            (rounding, i32(output.emin), i32(output.fraction_bits), flushed_below, 2.0 ** (output.emax + 1)),
+            (row.rounded_products, row.group, row.lanes, row.late_c),
+            (row.flush_inputs, row.flush_outputs),
+            (i32(_NANS[row.nan_rule]), row.nan_rule == "x86"),
+        )  # fmt: skip
     kept, floor = _kept_and_floor(row, output)
-    return (
-        fields(instruction.a),
-        fields(instruction.b),
-        (*fields(instruction.output)[:4], i32(ROUNDINGS.index(row.rounding)), i32(kept),
-         i32(output.emin), i32(get_format("binary32").nan_code)),
-        (row.block, i32(row.fraction_bits), i32(floor)),
-        np.array(row.order or range(instruction.k), np.int64),
+    most = [
+        (2 - 2.0**-bits) * 2.0**output.emax if row.saturate else np.inf
+        for bits in (kept, output.fraction_bits)
+    ]
+    wraps_at = 0.0 if row.carry_bits is None else 2.0 ** (row.fraction_bits + 1 + row.carry_bits)
+    return compiled.load("kernels").aligned_mma, (
+        (*a, used),
+        (*b, used),
+        (*c, rounding, i32(kept), i32(output.emin), i32(_NANS[row.nan_rule]), row.signed_zeros, *most),
+        (row.block, i32(row.fraction_bits), i32(floor), wraps_at),
+        order,
         row.late_c,
-        (row.normalized_products, chained, rounded),
+        row.normalized_products,
         (row.flush_inputs, row.flush_outputs),
     )  # fmt: skip

@@ -110,7 +110,11 @@ class _Evaluation:
             for operation, numbers in self.step.together():
                 inputs = np.array([self.step.nodes[number].inputs for number in numbers]).T
                 self.nodes[numbers] = self._evaluated(operation, inputs)
-            found = np.stack([self._values(np.array([root]))[0] for root in self.step.roots])
+            roots = np.array(self.step.roots)
+            found = np.empty((roots.size, *self.shape))
+            for which in (roots < self.step.leaves, roots >= self.step.leaves):
+                if which.any():
+                    found[which] = self._values(roots[which])
             return found + 0.0 if self.step.zero == "last" else found
 
     def _values(self, which: npt.NDArray[np.int64], fmt: Format | None = None) -> Values:

@@ -59,7 +59,9 @@ class Axes:
     @classmethod
     def of(cls, layout: Whole | Along, shape: tuple[int, ...]) -> Axes:
         """Raises ParameterError for axes that an array of that shape does not have."""
-        axis, keepdims = (None, False) if isinstance(layout, Whole) else layout
+        if isinstance(layout, Whole):
+            return cls(tuple(range(len(shape))), (), math.prod(shape), ())
+        axis, keepdims = layout
         reduced = reduced_axes(axis, len(shape))
         kept = tuple(i for i in range(len(shape)) if i not in reduced)
         n = math.prod(shape[i] for i in reduced)

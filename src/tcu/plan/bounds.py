@@ -28,7 +28,16 @@ from tcu.plan.tree import (
     TreeStep,
     additions,
 )
-from tcu.units.arithmetic import AlignedSum, ExactInteger, Instruction, Unit
+from tcu.units.arithmetic import (
+    AlignedSum,
+    ExactBlock,
+    ExactInteger,
+    FlushedTree,
+    FusedChain,
+    Instruction,
+    LateSum,
+    Unit,
+)
 from tcu.units.lookup import find_instruction
 
 __all__ = ["plan_error_bound", "product_error_bound", "scan_error_bound"]
@@ -98,6 +107,36 @@ def scan_error_bound(plan: ScanPlan, mass: Any, exact: Any, result: Format) -> A
     return (lost + rounded) * (1 + 2.0**-40)  # the operations of this function itself
 
 
+def chain_errors(row: Instruction, length: int) -> tuple[int, float, float]:
+    """Of a sum of ``length`` products that is no aligned one: its operations, and what each loses, relatively and absolutely.
+
+    A flushed tree may lose the smallest normal number with every product and
+    every sum.  A late sum cuts each product, each group, their sum, c and the
+    total at F bits below the largest exponent, or below that of the smallest
+    normal number.
+    """
+    output, rules = get_format(row.output), row.arithmetic
+    instructions = -(-length // row.k)
+    half = output.min_subnormal / 2 or output.min_subnormal  # half of binary64's smallest is no number of it
+    if isinstance(rules, ExactBlock):
+        return instructions * -(-row.k // rules.block), output.unit_roundoff, half
+    if isinstance(rules, FlushedTree):
+        groups = instructions * -(-row.k // rules.group)
+        operations = groups * (rules.group.bit_length() + 1)
+        return operations, output.unit_roundoff, 2 * rules.group * output.min_normal
+    if isinstance(rules, LateSum):
+        cut = (rules.block + rules.groups + 3) * 2.0**-rules.fraction_bits
+        blocks = instructions * -(-row.k // rules.block)
+        return blocks, output.unit_roundoff + cut, half + cut * output.min_normal
+    assert isinstance(rules, FusedChain)
+    operations = length * (1 + rules.rounded_products) + instructions * (rules.lanes - 1 + rules.late_c)
+    ulps = 1 if rules.rounding == "RNE" else 2
+    absolute = ulps * half
+    if rules.flush_outputs:  # the result, and c
+        absolute += 2 * output.min_normal
+    return operations, ulps * output.unit_roundoff, absolute
+
+
 def product_error_bound(plan: MatmulPlan, row: Instruction, mass: Any, aligned: Any) -> Any:
     """A bound on |sum of products before scales, bias and the last rounding - exact sum|, inf where one may overflow.
 
@@ -129,8 +168,7 @@ def product_error_bound(plan: MatmulPlan, row: Instruction, mass: Any, aligned: 
             absolute += 2 * output.min_normal
         roundings = -(-length // row.k) * (-(-row.k // arithmetic.block) + arithmetic.late_c)
     else:
-        roundings = length * (1 + arithmetic.rounded_products)
-        relative, absolute = output.unit_roundoff, output.min_subnormal / 2
+        roundings, relative, absolute = chain_errors(row, length)
     growth = math.expm1(min(roundings * math.log1p(relative), 700.0))
     lost = growth * (aligned + plan.chains * absolute / relative)
     outside = get_format(plan.outside)
@@ -268,7 +306,7 @@ def _mma(step: MmaStep, state: _State, unit: Unit) -> None:
     output = get_format(row.output)
     arithmetic = row.arithmetic
     if not isinstance(arithmetic, AlignedSum):
-        state.lose(math.expm1(step.chain * step.k * math.log1p(output.unit_roundoff)) * state.mass)
+        _chain(step, row, operand, state)
         return
     per_mma = -(-row.k // arithmetic.block) * -(-step.k // row.k)
     roundings = step.chain * per_mma
@@ -302,3 +340,18 @@ def _mma(step: MmaStep, state: _State, unit: Unit) -> None:
         small += dots * roundings * output.min_normal
     growth = roundings * (relative + alignment)
     state.lose(growth * math.exp(min(growth, 700.0)) * state.mass + small)
+
+
+def _chain(step: MmaStep, row: Instruction, operand: Format, state: _State) -> None:
+    """An MMA that is no aligned sum, whose products are numbers times 1."""
+    output, rules = get_format(row.output), row.arithmetic
+    assert not isinstance(rules, ExactInteger)
+    operations, relative, absolute = chain_errors(row, step.chain * step.k)
+    growth = math.expm1(operations * math.log1p(relative))
+    small = 0.0  # a sum of multiples of the smallest subnormal is one, too, where nothing is cut
+    cuts = rules.flush_outputs or isinstance(rules, LateSum)
+    if cuts or operand.min_subnormal < output.min_subnormal:
+        small = output_length(step, state.length) * operations * absolute * (1 + growth)
+    if rules.flush_inputs:
+        small += state.length * operand.min_normal
+    state.lose(growth * state.mass + small)

@@ -183,6 +183,10 @@ class Plan:
     version: int = VERSIONS["sum"]
     """Of the order of additions (tcu.plan.version)."""
 
+    def __hash__(self) -> int:
+        # Of all steps it takes longer than a small sum; whatever differs in them alone is rare.
+        return hash((self.n, self.input, self.variant, self.chain, self.block, self.result))
+
     @cached_property
     def mmas(self) -> int:
         return self.mmas_of(1)

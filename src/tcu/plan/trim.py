@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tcu.plan.plan import AddStep, FmaStep, Plan, Step, output_length
+from tcu.formats.format import get_format
+from tcu.plan.plan import AddStep, FmaStep, MmaStep, Plan, Step, output_length
 
 __all__ = ["trimmed"]
 
@@ -21,25 +22,39 @@ def trimmed(plan: Plan) -> Plan:
     """
     parts, total = [], 0
     for part in plan.parts:
-        steps, length = _trimmed(part.steps, part.stop - part.start)
+        steps, length = _trimmed(part.steps, part.stop - part.start, plan.input)
         parts.append(replace(part, steps=steps))
         total += length
-    final, _ = _trimmed(plan.final, total)
+    outputs = {_output(part.steps[-1]) for part in plan.parts if part.steps}
+    final, _ = _trimmed(plan.final, total, outputs.pop() if len(outputs) == 1 else None)
     return replace(plan, parts=tuple(parts), final=final)
 
 
-def _trimmed(steps: tuple[Step, ...], length: int) -> tuple[tuple[Step, ...], int]:
-    """The steps that a vector of that length needs, and what they leave of it."""
+def _trimmed(steps: tuple[Step, ...], length: int, given: str | None) -> tuple[tuple[Step, ...], int]:
+    """The steps that a vector of that length and format needs, and what they leave of it."""
     needed: list[Step] = []
     for step in steps:
         if isinstance(step, AddStep):
-            if length <= step.inner:  # every number has zeros alone for company
+            rounds = given is None or not _holds(step.format, given)
+            if length <= step.inner and not rounds:  # every number has zeros alone for company
                 continue
             if step.length is not None and length <= step.group:
                 step = replace(step, length=-(-length // step.inner))
+                step = replace(step, length=step.width)
         elif isinstance(step, FmaStep) and length <= step.group:
             inner = min(-(-length // 8) * 8, step.inner)  # the model multiplies eight pairs at a time
             step = replace(step, length=-(-length // step.inner), inner=inner)
         needed.append(step)
-        length = output_length(step, length)
+        length, given = output_length(step, length), _output(step)
     return tuple(needed), length
+
+
+def _output(step: Step) -> str | None:
+    """The format of a step's results, where it is known."""
+    return step.accumulator if isinstance(step, MmaStep) else getattr(step, "format", None)
+
+
+def _holds(wide: str, narrow: str) -> bool:
+    """Whether every number of the one format is one of the other."""
+    to, of = get_format(wide), get_format(narrow)
+    return to.fraction_bits >= of.fraction_bits and to.exponent_bits >= of.exponent_bits

@@ -1,5 +1,8 @@
 """Experiments that find out what any matrix unit computes, from its answers alone."""
 
+from tcu.probes.audit import Audit as Audit
+from tcu.probes.audit import WrongOutput as WrongOutput
+from tcu.probes.audit import audit as audit
 from tcu.probes.finding import Case as Case
 from tcu.probes.finding import Finding as Finding
 from tcu.probes.finding import Probe as Probe

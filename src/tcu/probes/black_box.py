@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -18,8 +18,8 @@ from tcu.formats.tensor import is_tensor, matrix_view, tensor_of
 
 __all__ = ["KINDS", "BlackBox", "Kind", "black_box", "same_bits"]
 
-Kind = Literal["sum", "dot", "matmul"]
-KINDS: tuple[Kind, ...] = ("sum", "dot", "matmul")
+Kind = Literal["sum", "dot", "matmul", "cumsum"]
+KINDS: tuple[Kind, ...] = ("sum", "dot", "matmul", "cumsum")
 Values = npt.NDArray[Any]
 
 
@@ -53,7 +53,7 @@ class BlackBox:
             ) from None
         if not self.output.is_float:
             raise DtypeError(f"{self.name} returns {answer.dtype}: it must return floating-point numbers")
-        expected = self.shape[:2] if self.kind == "matmul" else ()
+        expected = {"matmul": self.shape[:2], "cumsum": (self.n,)}.get(self.kind, ())
         if answer.shape != expected:
             raise ShapeError(
                 f"{self.name} returns an array of shape {answer.shape}: a {self.kind} of {self._text()} has "
@@ -66,13 +66,20 @@ class BlackBox:
         return self.shape[2]
 
     @property
+    def results(self) -> int:
+        """Results of a call that are looked at."""
+        if self.seen is not None:
+            return int(self.seen.sum())
+        return self.n if self.kind == "cumsum" else self.shape[0] * self.shape[1]
+
+    @property
     def products(self) -> bool:
         return self.kind in ("dot", "matmul")
 
     def __call__(self, x: Values, y: Values | None = None) -> npt.NDArray[np.float64]:
         """The answers, a call for each row or member of the batch, as :func:`tcu.model.tree.evaluate_tree` has them.
 
-        (1, rows) for x (rows, n); of products (1, batch, M, N) for x (batch, M, n) and y (batch, n, N).
+        (1, rows) for x (rows, n), of running sums (n, rows); of products (1, batch, M, N) for x (batch, M, n) and y (batch, n, N).
         """
         rows = [x] if y is None else [x, y]
         if self.kind == "dot":
@@ -83,7 +90,7 @@ class BlackBox:
             return found[None]
         if self.kind == "dot":
             return found.reshape(1, -1, 1, 1)
-        return found[None]
+        return found.T if self.kind == "cumsum" else found[None]
 
     def looking_at(self, seen: npt.NDArray[np.bool_]) -> BlackBox:
         """The same function, of which only some results count."""
@@ -102,11 +109,17 @@ class BlackBox:
         down, across = np.flatnonzero(seen[:, column]), np.flatnonzero(seen[row])
         return (True, down, column) if down.size >= across.size else (False, across, row)
 
-    def lines(self, x: Values, other: float = 1.0) -> npt.NDArray[np.float64]:
-        """One result for each line of x (count, n), every second factor being ``other``; M or N of them a call."""
+    def lines(
+        self, x: Values, other: float = 1.0, results: Sequence[int] | None = None
+    ) -> npt.NDArray[np.float64]:
+        """One result for each line of x (count, n), every second factor being ``other``; M or N of them a call.
+
+        ``results``: which one of a running sum's; else the last.
+        """
         dtype = self.input.dtype
         if not self.products:
-            return np.asarray(self(x.astype(dtype))[0])
+            answers = self(x.astype(dtype))
+            return np.asarray(answers[-1 if results is None else results, np.arange(len(x))])
         m, n, k = self.shape
         down, places, line = self._line
         found = np.empty(len(x))

@@ -21,8 +21,7 @@ import numpy as np
 
 from tcu.errors import ParameterError
 from tcu.formats.scalar import ROUNDINGS
-from tcu.model import compiled
-from tcu.model.mma import aligned_arguments
+from tcu.model.mma import wide_kernel
 from tcu.probes.inputs import (
     DECIDING,
     Question,
@@ -443,10 +442,8 @@ class _Judge:
 
 def _compiled(instruction: Instruction) -> Callable[[Question], Codes]:
     """The model of one instruction without the checks and conversions of the public face."""
-    kernels = compiled.load("kernels")
-
     used = instruction.k
-    arguments = aligned_arguments(instruction, used)
+    kernel, arguments = wide_kernel(instruction, used)
     zero = np.zeros(1, np.int64)
 
     def model(q: Question) -> Codes:
@@ -456,7 +453,7 @@ def _compiled(instruction: Instruction) -> Callable[[Question], Codes]:
             a = np.concatenate([a, np.zeros((1, a.shape[1], depth - used), a.dtype)], axis=2)
             b = np.concatenate([b, np.zeros((1, depth - used, b.shape[2]), b.dtype)], axis=1)
         out = np.empty((1, *q.c.shape), np.int32)
-        kernels.aligned_mma(a, b, q.c[None], zero, zero, zero, 0, 1, *arguments, out)
+        kernel(a, b, q.c[None], zero, zero, zero, 0, 1, *arguments, out)
         if q.c.dtype.itemsize == 2:
             return np.asarray(out[0].view(np.float32).astype(np.float16).view(np.uint16))
         return np.asarray(out[0].view(np.uint32))

@@ -332,6 +332,6 @@ def codes(rng: np.random.Generator, fmt: Format, shape: tuple[int, ...], mode: s
         fraction = rng.integers(0, 1 << fmt.fraction_bits, shape, dtype=np.uint64)
         fraction[rng.random(shape) < (0.7 if mode in ("wide", "powers") else 0.2)] = 0
         sign = rng.integers(0, 2, shape).astype(np.uint64)
-        code = sign << np.uint64(fmt.bits - 1) | field << np.uint64(fmt.fraction_bits) | fraction
+        code = sign * np.uint64(fmt.sign_code) | field << np.uint64(fmt.fraction_bits) | fraction
         code[rng.random(shape) < 0.05] = 0
     return (code << np.uint64(fmt.storage_shift)).astype(fmt.code_dtype)

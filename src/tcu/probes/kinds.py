@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
-from tcu.formats.format import Format
+from tcu.formats.format import Format, get_format
 from tcu.probes import inputs
 from tcu.probes.inputs import Question
 from tcu.probes.target import Codes, Operation, operation_of
@@ -28,10 +29,16 @@ def questions(row: Instruction, outputs: int, seed: int) -> list[tuple[str, Ques
     """At least ``outputs`` results of every kind that applies to the instruction; all zeros once."""
     count = -(-outputs // (ROWS * COLUMNS))
     operation = operation_of(row)
+    mixed = operation.input.is_float and row.a != row.b
+    operations = [operation, replace(operation, input=get_format(row.b))] if mixed else [operation]
     asked = []
     for kind, make in makers(operation).items():
-        rng = np.random.default_rng([seed, zlib.crc32(f"{row.signature} k{row.k} {kind}".encode())])
-        asked += [(kind, make(operation, rng)) for _ in range(1 if kind == "all zeros" else count)]
+        stream = [seed, zlib.crc32(f"{row.signature} k{row.k} {kind}".encode())]
+        draws = [(np.random.default_rng(stream), each) for each in operations]
+        for _ in range(1 if kind == "all zeros" else count):
+            # Of a mixed pair: the same question in either format, A of the one and B of the other.
+            drawn = [make(each, rng) for rng, each in draws]
+            asked.append((kind, replace(drawn[0], b=drawn[-1].b)))
     return asked
 
 
@@ -217,6 +224,21 @@ def _bits_below_the_limit(operation: Operation, rng: np.random.Generator) -> Que
     return Question(operation.codes(a), operation.codes(b), np.zeros((ROWS, COLUMNS), z.code_dtype))
 
 
+def _below_the_smallest_normal(operation: Operation, rng: np.random.Generator) -> Question:
+    """The smallest normal number less a few eighths of its last place: is that flushed before or after it is rounded?"""
+    x, z = operation.input, operation.output
+    a, b = np.zeros((ROWS, operation.k)), np.zeros((operation.k, COLUMNS))
+    left, right = inputs.factors(x, z.quantum_exponent - 3)
+    sign, p = 1 - 2 * rng.integers(0, 2, (ROWS, 1)), int(rng.integers(0, operation.k))
+    a[:, p] = -sign[:, 0] * np.arange(ROWS) * 2.0**left
+    b[p] = 2.0 ** (right + rng.integers(0, 2, COLUMNS))
+    return Question(
+        operation.codes(a),
+        operation.codes(b),
+        operation.output_codes(np.broadcast_to(sign * z.min_normal, (ROWS, COLUMNS))),
+    )
+
+
 def _subnormal_inputs(operation: Operation, rng: np.random.Generator) -> Question:
     """Subnormal a; b subnormal in half of the columns; c zero, subnormal or small."""
     x, z = operation.input, operation.output
@@ -321,6 +343,7 @@ _FLOAT: dict[str, Maker] = {
     "tiny products and c": _tiny_products_and_c,
     "powers near the limit": _powers_near_the_limit,
     "bits below the limit": _bits_below_the_limit,
+    "below the smallest normal": _below_the_smallest_normal,
     "subnormal inputs": _subnormal_inputs,
     "signed zeros": _signed_zeros,
     "special c": _special_c,

@@ -8,10 +8,7 @@ that holds both (the idea of FPRev, Xie et al., ATC 2025).
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -20,7 +17,7 @@ import numpy.typing as npt
 from tcu.formats.format import Format
 from tcu.probes.black_box import BlackBox
 
-__all__ = ["Masks", "NotATree", "Shape", "find_shape", "masks_for"]
+__all__ = ["Masks", "NotATree", "ScanMasks", "masks_for"]
 
 Indices = npt.NDArray[np.int64]
 
@@ -28,14 +25,8 @@ _GUARD = 27
 """Bits below a number's leading one that a narrow accumulator may keep (those of the catalogue keep 25)."""
 _LINES = 1 << 20
 """Numbers that are made at a time."""
-_CHECKS = 4
-"""Questions that a subtree must answer like the one of the same size that was asked in full."""
-
-
 _PAIRS = 16
 """Pairs of any leaves that all results are asked about."""
-_RUN = 64
-"""Neighbours that are all asked."""
 
 
 class NotATree(Exception):
@@ -171,6 +162,47 @@ class Masks:
         return True
 
 
+class ScanMasks(Masks):
+    """The same of running sums, whose results all answer a question at once: what is asked of one is known of others.
+
+    All leaves but the two large ones are small, for a result adds up none beyond its own.
+    """
+
+    def __init__(self, box: BlackBox, magnitudes: _Magnitudes) -> None:
+        self.result = box.n - 1
+        """Which one the counts are of."""
+        self.answers: dict[tuple[int, int], Indices] = {}
+        super().__init__(box, magnitudes)
+
+    def counts(self, i: int, others: Sequence[int], small: Indices) -> Indices:
+        """The survivors, as if no leaves but ``small`` were there: what was lost is the smallest subtree."""
+        pairs = [(min(i, int(j)), max(i, int(j))) for j in others]
+        self._ask([pair for pair in dict.fromkeys(pairs) if pair not in self.answers])
+        left = np.array([self.answers[pair][self.result] for pair in pairs], np.int64)
+        if (left < 0).any():
+            raise NotATree("the answer to a masked sum counts no leaves")
+        return np.maximum(len(small) - (self.result + 1 - left), 0)
+
+    def _ask(self, pairs: list[tuple[int, int]]) -> None:
+        box, sizes, n = self.box, self.magnitudes, self.box.n
+        together = max(1, _LINES // n)
+        for at in range(0, len(pairs), together):
+            group = np.array(pairs[at : at + together])
+            every = np.arange(len(group))
+            found = np.zeros((len(group), n))
+            for start in range(0, n, self.cap):
+                lines = np.zeros((len(group), n), box.input.dtype)
+                lines[:, start : start + self.cap] = sizes.unit
+                lines[every, group[:, 0]], lines[every, group[:, 1]] = sizes.big, -sizes.big
+                found += box(lines).T / sizes.quantum
+            self.asked += len(group)
+            with np.errstate(invalid="ignore"):
+                whole = np.isfinite(found) & (found == np.rint(found)) & (np.abs(found) <= n)
+            self.answers |= zip(
+                map(tuple, group.tolist()), np.where(whole, found, -1).astype(np.int32), strict=True
+            )
+
+
 def masks_for(box: BlackBox) -> Masks | None:
     """Masks of the first magnitudes that something absorbs; None where everything survives, as in an exact sum."""
     n = box.n
@@ -180,7 +212,7 @@ def masks_for(box: BlackBox) -> Masks | None:
     exact = False
     for magnitudes in _magnitudes(box.input, box.products):
         try:
-            masks = Masks(box, magnitudes)
+            masks = (ScanMasks if box.kind == "cumsum" else Masks)(box, magnitudes)
             found = masks.counts(0, sample, everything)
         except NotATree as error:
             failure = error
@@ -191,217 +223,3 @@ def masks_for(box: BlackBox) -> Masks | None:
     if failure is not None and not exact:
         raise failure
     return None
-
-
-@dataclass(frozen=True)
-class Shape:
-    """Which values every node adds up: leaves below ``leaves``, earlier nodes from there on."""
-
-    leaves: int
-    nodes: tuple[tuple[int, ...], ...]
-    exact: frozenset[int] = frozenset()
-    """Nodes (0, 1, ...) in which a large number loses nothing: a format so wide that their order cannot be seen."""
-
-    @property
-    def root(self) -> int:
-        return self.leaves + len(self.nodes) - 1 if self.nodes else 0
-
-    @property
-    def is_binary(self) -> bool:
-        return all(len(node) == 2 or number in self.exact for number, node in enumerate(self.nodes))
-
-
-def find_shape(masks: Masks, leaves: Sequence[int], *, in_full: bool = False) -> Shape:
-    """The tree; raises NotATree.  ``in_full``: no subtree is taken to be like another."""
-    finder = _Finder(masks, in_full)
-    found = finder.subtrees(np.asarray(leaves), None)
-    assert len(found) == 1
-    return Shape(masks.box.n, tuple(finder.nodes), frozenset(finder.exact))
-
-
-class _Finder:
-    def __init__(self, masks: Masks, in_full: bool) -> None:
-        self.masks, self.in_full = masks, in_full
-        self.leaves = masks.box.n
-        self.nodes: list[tuple[int, ...]] = []
-        self.exact: list[int] = []
-        self.known: dict[tuple[int, int, bool], tuple[Indices, int, int, list[int]]] = {}
-        self.rng = np.random.default_rng(0)
-
-    def subtrees(self, among: Indices, beside: int | None, from_end: bool = False) -> list[int]:
-        """The roots of the trees that hold ``among`` and that one node adds up, to ``beside`` if it is a leaf there."""
-        if len(among) == 1:
-            return [int(among[0])]
-        pattern = self._pattern(among, beside)
-        if pattern is not None and pattern in self.known:
-            copied = self._copied(among, beside, *self.known[pattern])
-            if copied is not None:
-                return copied
-        start = len(self.nodes)
-        found = self._asked(among, beside, from_end)
-        if pattern is not None:
-            self.known[pattern] = (among, start, len(self.nodes), found)
-        return found
-
-    def _pattern(self, among: Indices, beside: int | None) -> tuple[int, int, bool] | None:
-        """What sets of leaves at equal steps have in common, whose trees are probably alike."""
-        stride = int(among[1] - among[0])
-        if self.in_full or len(among) < 2 + _CHECKS or (np.diff(among) != stride).any():
-            return None
-        return len(among), stride, beside is None
-
-    def _all_sizes(self, i: int, others: Indices, among: Indices, beside: int | None) -> Indices:
-        """The same, where between leaves of one size all are taken to be of it if those asked in between are.
-
-        The sizes of the groups must add up, and what is wrong after all fails on fresh inputs.
-        """
-        if self.in_full or len(others) < 4 * _RUN:
-            return self._sizes(i, others, among, beside)
-        sizes = np.zeros(len(others), np.int64)
-
-        def ask(places: list[int]) -> None:
-            which = np.array([place for place in dict.fromkeys(places) if not sizes[place]], np.int64)
-            if which.size:
-                sizes[which] = self._sizes(i, others[which], among, beside)
-
-        ask([0, len(others) - 1])
-        runs = [(0, len(others) - 1)]
-        while runs:
-            cuts = [_cuts(first, last) for first, last in runs]
-            ask([place for each in cuts for place in each])
-            before, runs = runs, []
-            for (first, last), inside in zip(before, cuts, strict=True):
-                if len(inside) == last - first - 1:
-                    continue
-                ends = [first, *inside, last]
-                if len(set(sizes[ends].tolist())) == 1:
-                    sizes[first:last] = sizes[first]
-                else:
-                    runs += [pair for pair in pairwise(ends) if pair[1] - pair[0] > 1]
-        return sizes
-
-    def _sizes(self, i: int, others: Indices, among: Indices, beside: int | None) -> Indices:
-        """Leaves of the smallest subtree that holds i and each of ``others``; more than all of ``among`` if it holds
-        ``beside``, too.
-        """
-        small = among if beside is None else np.append(among, beside)
-        left = self.masks.counts(i, others.tolist(), small)  # i and j themselves cancel
-        sizes = len(small) - left
-        if (sizes < 2).any() or (sizes > len(small)).any():
-            raise NotATree("the answer to a masked sum counts more leaves than there are")
-        return sizes
-
-    def _copied(
-        self, among: Indices, beside: int | None, like: Indices, start: int, stop: int, roots: list[int]
-    ) -> list[int] | None:
-        """A copy of the trees of ``like``, if a few questions find it right."""
-        shift, offset, leaves = int(among[0] - like[0]), len(self.nodes) - start, self.leaves
-
-        def moved(value: int) -> int:
-            return value + shift if value < leaves else value + offset
-
-        places = self.rng.choice(len(among), (2, _CHECKS))
-        for a, b in places.T:
-            if a == b:
-                continue
-            expected = self._size_of(int(like[a]), int(like[b]), start, stop, roots, len(among))
-            others = among[b : b + 1]
-            if self._sizes(int(among[a]), others, among, beside)[0] != expected:
-                return None
-        self.nodes.extend(tuple(moved(value) for value in node) for node in self.nodes[start:stop])
-        return [moved(root) for root in roots]
-
-    def _size_of(self, i: int, j: int, start: int, stop: int, roots: list[int], among: int) -> int:
-        """The size that a subtree found already gives for two leaves."""
-        held: dict[int, tuple[int, frozenset[int]]] = {}
-        for number in range(start, stop):
-            size, has = 0, frozenset[int]()
-            for value in self.nodes[number]:
-                if value < self.leaves:
-                    size += 1
-                    has |= {value} & {i, j}
-                else:
-                    size += held[value][0]
-                    has |= held[value][1]
-            if len(has) == 2:
-                return size
-            held[number + self.leaves] = size, has
-        return among + (len(roots) > 1)
-
-    def _asked(self, among: Indices, beside: int | None, from_end: bool) -> list[int]:
-        i = int(among[-1] if from_end else among[0])
-        others = among[:-1] if from_end else among[1:]
-        sizes = self._all_sizes(i, others, among, beside)
-        groups: dict[int, list[int]] = defaultdict(list)
-        for j, size in zip(others.tolist(), sizes.tolist(), strict=True):
-            groups[size].append(j)
-        joined_above = groups.pop(len(among) + 1, []) if beside is not None else []
-        tree, held = i, 1
-        apart = self._apart(groups) if beside is None else None
-        for size in sorted(groups):
-            group = groups[size]
-            if held == apart:
-                return [self._exact_sum(tree, held, groups, size)]
-            if held + len(group) != size:
-                raise NotATree("the sizes of the subtrees contradict each other")
-            # A chain from the other end would be asked about all of it, again and again.
-            turn = from_end != (held == 1 and len(group) > len(among) // 2)
-            children = [tree, *self.subtrees(np.array(group), i, turn)]
-            self.nodes.append(tuple(children))
-            tree = self.leaves + len(self.nodes) - 1
-            held = size
-        if not joined_above:
-            return [tree]
-        if beside is None:
-            raise NotATree("the sizes of the subtrees contradict each other")
-        return [tree, *self.subtrees(np.array(joined_above), beside, from_end)]
-
-    def _apart(self, groups: dict[int, list[int]]) -> int | None:
-        """The leaves of the first tree, if it and others are added up without loss; None if all are one tree.
-
-        A large number loses what it meets in its own tree, and its negative what it
-        meets in another: then the sizes are those of two trees.
-        """
-        held, sizes = 1, sorted(groups)
-        prefixes = []
-        for place, size in enumerate(sizes):
-            if _ends_alone(held, groups, sizes[place:]):
-                prefixes.append(held)
-            if held + len(groups[size]) != size:
-                return prefixes[-1] if prefixes else None
-            held = size
-        return None
-
-    def _exact_sum(self, tree: int, held: int, groups: dict[int, list[int]], first: int) -> int:
-        """The node that adds up ``tree`` and the trees of all leaves in the groups from ``first`` on."""
-        roots = [tree]
-        for size in sorted(each for each in groups if each >= first):
-            left = np.array(groups[size])
-            while len(left):
-                own = size - held
-                mine = (
-                    self._sizes(int(left[0]), left[1:], left, None) <= own
-                    if len(left) > own
-                    else np.ones(len(left) - 1, bool)
-                )
-                tree_leaves = np.append(left[:1], left[1:][mine])
-                if len(tree_leaves) != own:
-                    raise NotATree("the sizes of the subtrees contradict each other")
-                roots += self.subtrees(tree_leaves, None)
-                left = left[1:][~mine]
-        self.exact.append(len(self.nodes))
-        self.nodes.append(tuple(roots))
-        return self.leaves + len(self.nodes) - 1
-
-
-def _ends_alone(held: int, groups: dict[int, list[int]], sizes: list[int]) -> bool:
-    """Whether leaves of those sizes lie in trees of their own, which lose all of themselves and nothing of each other."""
-    return all(size > held and len(groups[size]) % (size - held) == 0 for size in sizes)
-
-
-def _cuts(first: int, last: int) -> list[int]:
-    """Places between two: all of them, or three at uneven distances, so that no period hides between them."""
-    if last - first <= _RUN:
-        return list(range(first + 1, last))
-    length = last - first
-    return [first + length * part // 16 + odd for part, odd in ((4, 1), (7, 2), (11, -1))]

@@ -25,9 +25,9 @@ from tcu.plan.tree import (
     TreeStep,
 )
 from tcu.probes.black_box import BlackBox, same_bits
-from tcu.probes.mask_questions import Shape
 from tcu.probes.sum_inputs import rows_of
 from tcu.probes.tree_making import Chooser, Leaves, Zero, nodes_of, step_of
+from tcu.probes.tree_shape import Shape
 from tcu.probes.unit_arithmetic import unit_candidates, unit_questions
 
 __all__ = ["Evidence", "candidates", "exact_candidates"]
@@ -123,18 +123,28 @@ def candidates(evidence: Evidence, shape: Shape) -> Iterator[TreeStep]:
 def exact_candidates(evidence: Evidence) -> Iterator[TreeStep]:
     """What loses nothing to a large number that comes and goes: sums rounded once, and compensated ones."""
     box = evidence.box
-    n, leaves = box.n, _leaves(box)
-    formats = _formats(box)
-    inputs = tuple(range(n))
-    operations: list[tuple[TreeOperation, tuple[int, ...]]] = [
-        (ExactAddition(name), inputs) for name in formats
-    ]
+    leaves, formats = _leaves(box), _formats(box)
+    operations: list[TreeOperation] = [ExactAddition(name) for name in formats]
+    steps = [_in_order(box, leaves, operation, range(box.n)) for operation in operations]
     for name in formats:
-        operations += [(Compensated(name, "neumaier"), inputs), (Compensated(name, "neumaier"), inputs[::-1])]
-    steps = (
-        step_of(box.n, box.products, leaves, (TreeNode(operation, order),)) for operation, order in operations
-    )
+        neumaier = Compensated(name, "neumaier")
+        steps += [_in_order(box, leaves, neumaier, order) for order in (range(box.n), range(box.n)[::-1])]
     return evidence.surviving(steps, leaves)
+
+
+def _in_order(box: BlackBox, leaves: Leaves, operation: TreeOperation, order: Sequence[int]) -> TreeStep:
+    """One operation that adds up all leaves, or for each result of a running sum those that it has."""
+    results = range(box.n) if box.kind == "cumsum" else (box.n - 1,)
+    nodes: list[TreeNode] = []
+    roots = []
+    for result in results:
+        inputs = tuple(leaf for leaf in order if leaf <= result)
+        if len(inputs) == 1:
+            roots.append(inputs[0])
+            continue
+        roots.append(box.n + len(nodes))
+        nodes.append(TreeNode(operation, inputs))
+    return step_of(box.n, box.products, leaves, tuple(nodes), tuple(roots))
 
 
 def _products(step: TreeStep) -> list[str | None]:
@@ -189,26 +199,18 @@ def _all_candidates(box: BlackBox, shape: Shape, leaves: Leaves) -> Iterator[Tre
 def _uniform(box: BlackBox, shape: Shape, leaves: Leaves) -> Iterator[TreeStep]:
     """One format everywhere; products rounded, or all of them fused."""
     for name in _formats(box):
-        yield step_of(
-            box.n,
-            box.products,
-            leaves,
-            nodes_of(shape, _by_leaf(box.n, [name] * len(shape.nodes), [False] * box.n, shape.exact)),
-        )
+        formats = [name] * len(shape.nodes)
+        yield _of_additions(box, shape, leaves, formats, [False] * box.n)
         if box.products and shape.nodes:
-            fused = [True] * box.n
-            formats = [name] * len(shape.nodes)
-            yield step_of(
-                box.n, box.products, leaves, nodes_of(shape, _by_leaf(box.n, formats, fused, shape.exact))
-            )
+            yield _of_additions(box, shape, leaves, formats, [True] * box.n)
 
 
 def _measured(box: BlackBox, shape: Shape, leaves: Leaves) -> Iterator[TreeStep]:
     """The format of every node, and of every product whether it is fused, by asking."""
-    measured = _measured_formats(box, shape)
-    rooted = dict.fromkeys([measured[-1], *_IEEE]) if measured else {}
-    for root in rooted:  # wider than the result it cannot be seen
-        yield from _with_fusion(box, shape, leaves, [*measured[:-1], root])
+    measured, hidden = _measured_formats(box, shape)
+    for name in dict.fromkeys(["", *_IEEE]) if measured else ():  # wider than the result it cannot be seen
+        formats = [name if place in hidden and name else each for place, each in enumerate(measured)]
+        yield from _with_fusion(box, shape, leaves, formats)
     if (widened := _widened(shape, measured)) != measured:
         yield from _with_fusion(box, shape, leaves, widened)
 
@@ -236,21 +238,30 @@ def _widened(shape: Shape, formats: list[str]) -> list[str]:
 def _with_fusion(box: BlackBox, shape: Shape, leaves: Leaves, formats: list[str]) -> Iterator[TreeStep]:
     if shape.nodes:
         fused = _measured_fusion(box, shape, formats) if box.products else [False] * box.n
-        yield step_of(
-            box.n, box.products, leaves, nodes_of(shape, _by_leaf(box.n, formats, fused, shape.exact))
-        )
+        yield _of_additions(box, shape, leaves, formats, fused)
+
+
+def _of_additions(
+    box: BlackBox, shape: Shape, leaves: Leaves, formats: Sequence[str], fused: Sequence[bool]
+) -> TreeStep:
+    return step_of(
+        box.n, box.products, leaves, *nodes_of(shape, _by_leaf(box.n, formats, fused, shape.exact))
+    )
 
 
 def _compensated(box: BlackBox, shape: Shape, leaves: Leaves) -> Iterator[TreeStep]:
     order: list[int] = []
-    for node in shape.nodes:
-        added = [value for value in node if value < box.n]
-        if len(added) != 1 and order:
-            return
-        order += added
+    if box.kind == "cumsum":
+        order = list(range(box.n))
+    else:
+        for node in shape.nodes:
+            added = [value for value in node if value < box.n]
+            if len(added) != 1 and order:
+                return
+            order += added
     for name in _formats(box):
         for inputs in (order, [order[1], order[0], *order[2:]] if len(order) > 1 else order):
-            yield step_of(box.n, box.products, leaves, (TreeNode(Compensated(name, "kahan"), tuple(inputs)),))
+            yield _in_order(box, leaves, Compensated(name, "kahan"), inputs)
 
 
 def _by_leaf(n: int, formats: Sequence[str], fused: Sequence[bool], exact: frozenset[int]) -> Chooser:
@@ -283,14 +294,31 @@ def _leaf_of(shape: Shape) -> list[int]:
     return found
 
 
-def _measured_formats(box: BlackBox, shape: Shape) -> list[str]:
-    """The format of every node: 1 and a smaller number meet there, and -1 comes next."""
+def _after(shape: Shape, leaf: Sequence[int]) -> dict[int, tuple[int, int]]:
+    """Of a node: a leaf that is added to its value next, and the first result for which that is done."""
+    n = shape.leaves
+    found: dict[int, tuple[int, int]] = {}
+    for result, root in enumerate(shape.roots):
+        left, seen = [root], {root}
+        while left:
+            value = left.pop()
+            for each in shape.nodes[value - n] if value >= n else ():
+                if each >= n and each not in seen:
+                    seen.add(each)
+                    left.append(each)
+                    other = next(sibling for sibling in shape.nodes[value - n] if sibling != each)
+                    found.setdefault(each - n, (leaf[other], result))
+    return found
+
+
+def _measured_formats(box: BlackBox, shape: Shape) -> tuple[list[str], set[int]]:
+    """The format of every node, and those nodes that are results only, where no wider format than theirs is seen.
+
+    1 and a smaller number meet in a node, and -1 comes next.
+    """
     leaf, n = _leaf_of(shape), box.n
-    beside: dict[int, int] = {}
-    for node in shape.nodes:
-        for value in node:
-            if value >= n:
-                beside[value - n] = leaf[next(other for other in node if other != value)]
+    after = _after(shape, leaf)
+    results = {root - n: result for result, root in enumerate(shape.roots)}
     digits = {get_format(name).precision: name for name in _IEEE}
     found = [""] * len(shape.nodes)
     open_nodes = np.arange(len(shape.nodes))
@@ -312,19 +340,20 @@ def _measured_formats(box: BlackBox, shape: Shape) -> list[str]:
         for at in range(0, open_nodes.size, size):
             numbers = open_nodes[at : at + size].tolist()
             lines, expected = np.zeros((len(numbers), n)), np.empty(len(numbers))
+            seen_at = [after[number][1] if number in after else results[number] for number in numbers]
             for line, number in enumerate(numbers):
                 node = shape.nodes[number]
                 lines[line, leaf[node[0]]], lines[line, leaf[node[1]]] = one, small
                 expected[line] = one + small
-                if number in beside:
-                    lines[line, beside[number]] = -one
+                if number in after:
+                    lines[line, after[number][0]] = -one
                     expected[line] = small
-            survived += (box.lines(lines) == expected).tolist()
+            survived += (box.lines(lines, results=seen_at) == expected).tolist()
         for number, wide in zip(open_nodes, survived, strict=True):
             if not wide:
                 found[number] = digits[precision]
         open_nodes = open_nodes[np.array(survived, bool)]
-    return [name or widest for name in found]
+    return [name or widest for name in found], set(range(len(found))) - set(after)
 
 
 def _measured_fusion(box: BlackBox, shape: Shape, formats: Sequence[str]) -> list[bool]:

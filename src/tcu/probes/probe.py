@@ -33,11 +33,11 @@ def probe(
     Parameters
     ----------
     target:
-        A unit's name ("H100"), "gpu" for the GPU at hand, a
+        A unit's name ("H100"), "gpu" or "cpu" for what is at hand, a
         :class:`tcu.Unit`, or a function f(a, b, c) → d of arrays (M, k),
         (k, N), (M, N) that returns (M, N).
     instruction:
-        "mma", "wgmma" or "tcgen05"; for a function of no account.
+        "mma", "wgmma", "tcgen05" or a processor's mnemonic; for a function of no account.
     input, output:
         Formats; a function gets arrays of their dtypes.
     k:

@@ -1,4 +1,4 @@
-"""Whose bits are these?  The plan of any sum or product, from its answers alone.
+"""Whose bits are these?  The plan of any sum, product or running sum, from its answers alone.
 
 Masked sums show the tree (:mod:`tcu.probes.mask_questions`); the arithmetic at
 its nodes is the plainest that never contradicts an answer
@@ -23,9 +23,10 @@ from tcu.plan.plan import Part, Plan
 from tcu.plan.tree import TreeRegions, TreeStep
 from tcu.plan.version import VERSIONS
 from tcu.probes.black_box import BlackBox, black_box, same_bits
-from tcu.probes.mask_questions import NotATree, Shape, find_shape, masks_for
+from tcu.probes.mask_questions import NotATree, masks_for
 from tcu.probes.node_arithmetic import Evidence, candidates, exact_candidates
 from tcu.probes.sum_inputs import batches, rows_of
+from tcu.probes.tree_shape import Shape, find_shape
 
 __all__ = ["Revealed", "SumCounterexample", "predict", "reveal"]
 
@@ -37,6 +38,8 @@ _LEAST, _MOST, _NUMBERS = 300, 20_000, 1 << 25
 """Results that are compared at the end, unless the caller says how many: so many numbers in all."""
 _BATCH = 1 << 20
 """Numbers that are drawn at a time."""
+_SUM, _SCAN = "revealed", "revealed running sums"
+"""Variants of plans."""
 _REPEATS = 6
 _BORDER = 128
 """Products by which those of their results that a plan gets wrong are told from the others."""
@@ -55,7 +58,7 @@ class SumCounterexample:
     x: Values
     y: Values | None
     result: tuple[int, ...]
-    """Where in the function's answer: () for a single number."""
+    """Where in the function's answer: () for a single number, (i,) of running sums, (i, j) of a product."""
     function: float
     plan: float
 
@@ -93,20 +96,37 @@ class Revealed:
             raise ParameterError(f"there is no plan of {self.function} to bound: {self.conclusion}")
         plan, result = self.plan, get_format(self.output)
         x, *rest = (np.abs(np.asarray(each).astype(np.float64)) for each in arrays)
-        if rest:
-            mass = np.atleast_1d(x @ rest[0]) * (1 + 2.0**-40 * plan.n)
-            top = float(np.max(x, initial=0)) * float(np.max(rest[0], initial=0))
-        else:
-            mass, top = np.atleast_1d(x.sum(-1)) * (1 + 2.0**-40 * plan.n), float(np.max(x, initial=0))
-        found = [plan_error_bound(plan, None, float(each), top, result, float(each)) for each in mass.flat]
-        return found[0] if len(found) == 1 else np.reshape(found, mass.shape)
+        top = float(np.max(x, initial=0)) * float(np.max(rest[0], initial=0) if rest else 1)
+
+        def bounds(plan: Plan, mass: Any) -> Any:
+            mass = np.atleast_1d(mass) * (1 + 2.0**-40 * plan.n)
+            found = [
+                plan_error_bound(plan, None, float(each), top, result, float(each)) for each in mass.flat
+            ]
+            return found[0] if len(found) == 1 else np.reshape(found, mass.shape)
+
+        if self.kind == "cumsum":
+            plans, mass = map(_one_result, [plan] * plan.n, range(plan.n)), x.cumsum(-1)
+            columns = [bounds(each, mass[..., place]) for place, each in enumerate(plans)]
+            return np.stack(columns, axis=-1).reshape(x.shape)
+        return bounds(plan, x @ rest[0] if rest else x.sum(-1))
+
+
+def _one_result(plan: Plan, number: int) -> Plan:
+    """The part of a plan that one of several results comes from."""
+    step = tree_of(plan)
+    assert isinstance(step, TreeStep)
+    root = step.roots[number]
+    alone = replace(step, nodes=step.nodes[: max(root + 1 - step.leaves, 0)], roots=(root,))
+    return replace(plan, parts=(Part(0, plan.n, (alone,)),))
 
 
 def predict(plan: Plan, *arrays: Any) -> Values:
     """The results of a plan whose one step is a tree, signs of zeros included.
 
-    x of shape (..., n); of a plan of products x (..., n) and y (n,), or A (M, n)
-    and B (n, N).  Raises ParameterError or ShapeError.
+    x of shape (..., n), of which running sums are, too; of a plan of products
+    x (..., n) and y (n,), or A (M, n) and B (n, N).  Raises ParameterError or
+    ShapeError.
     """
     step = tree_of(plan)
     if len(arrays) != 1 + step.products:
@@ -129,7 +149,7 @@ def predict(plan: Plan, *arrays: Any) -> Values:
             f"an array of shape {shapes}: the plan adds up {plan.n} numbers, along the last axis"
         )
     found = _results(plan, x.reshape(-1, plan.n), None)
-    return np.asarray(found.reshape(x.shape[:-1]))
+    return np.asarray(found.T.reshape(x.shape if plan.variant == _SCAN else x.shape[:-1]))
 
 
 def tree_of(plan: Plan) -> TreeStep | TreeRegions:
@@ -153,20 +173,20 @@ def reveal(
     function: Callable[..., Any],
     n: int | None = None,
     *,
-    kind: Literal["sum", "dot", "matmul"] = "sum",
+    kind: Literal["sum", "dot", "matmul", "cumsum"] = "sum",
     dtype: Any = "float64",
     shape: tuple[int, int, int] | None = None,
     outputs: int | None = None,
     seed: int | None = None,
     progress: Progress | None = None,
 ) -> Revealed:
-    """The plan of a sum, a dot product or a matrix product, from answers alone.
+    """The plan of a sum, a dot product, a matrix product or running sums, from answers alone.
 
     Parameters
     ----------
     function:
         f(x) → number ("sum"), f(x, y) → number ("dot"), f(A, B) → matrix
-        ("matmul").
+        ("matmul"), f(x) → as many numbers ("cumsum").
     kind:
         Which of these.
     n:
@@ -186,7 +206,7 @@ def reveal(
         raise ParameterError(f"outputs={outputs}: compare at least one output")
     box = black_box(function, n, kind, dtype, shape)
     if outputs is None:
-        outputs = int(np.clip(_NUMBERS // box.n, _LEAST, _MOST))
+        outputs = int(np.clip(_NUMBERS // box.n, _LEAST, _MOST)) * (box.n if box.kind == "cumsum" else 1)
     return _Search(box, np.random.default_rng(seed), outputs, progress or (lambda _: None)).run()
 
 
@@ -206,6 +226,7 @@ class _Search:
         self.box, self.rng, self.outputs, self.progress = box, rng, outputs, progress
         self.refuted: _Compared | None = None
         self.wrong_plans: list[Plan] = []
+        self.shape: Shape | None = None
         self.closest: TreeStep | None = None
         self.reproduced: Revealed | None = None
         self.why = "no arithmetic of the family at the tree's nodes agrees on every bit"
@@ -335,10 +356,13 @@ class _Search:
         box = self.box
         self.progress("who is added with whom")
         if box.n == 1:
-            shape: Shape | None = Shape(1, ())
+            shape: Shape | None = Shape(1, (), (0,))
         else:
             masks = masks_for(box)
-            shape = None if masks is None else find_shape(masks, range(box.n), in_full=in_full)
+            shape = None if masks is None else find_shape(masks, in_full=in_full)
+        if in_full and shape == self.shape:  # every tree of which was tried
+            return
+        self.shape = shape
         self.progress("the arithmetic at the nodes")
         evidence = self.evidence = Evidence(box, self.rng)
         yield from exact_candidates(evidence) if shape is None else candidates(evidence, shape)
@@ -346,22 +370,22 @@ class _Search:
 
     def _plan(self, step: TreeStep | TreeRegions) -> Plan:
         box = self.box
+        variant = _SCAN if box.kind == "cumsum" else _SUM
         parts = (Part(0, box.n, (step,)),)
-        return Plan(box.n, box.input.name, "revealed", None, 0, parts, (), box.output.name, VERSIONS["tree"])
+        return Plan(box.n, box.input.name, variant, None, 0, parts, (), box.output.name, VERSIONS["tree"])
 
     def _compared(self, plan: Plan) -> _Compared:
         """The plan against fresh results, until one is different, which other plans must then answer, too."""
         self.progress("fresh inputs")
         box = self.box
         m, n, k = box.shape
-        each = m * n if box.seen is None else int(box.seen.sum())
         size = max(1, _BATCH // (k * max(m, n)))
         compared = 0
-        for rows in batches(-(-self.outputs // each), min(size, 256)):
+        for rows in batches(-(-self.outputs // box.results), min(size, 256)):
             x, y = rows_of(box, self.rng, rows)
             answer, expected = box(x, y), _results(plan, x, y)
             same = box.same(answer, expected)
-            compared += same.size if box.seen is None else rows * int(box.seen.sum())
+            compared += rows * box.results
             if not same.all():
                 wrong = np.argwhere(~same)
                 self.evidence.general.add(x, y, answer)
@@ -427,7 +451,7 @@ def _shrunk(
                 if codes[spot] != before and (left <= 0 or not differ()):
                     codes[spot] = before
     answer, expected = box(x, y)[place], _results(plan, x, y)[place]
-    result = where[2:] if box.kind == "matmul" else ()
+    result = where[2:] if box.kind == "matmul" else where[:1] if box.kind == "cumsum" else ()
     x, y = (
         (x[0], y[0])
         if box.kind == "matmul" and y is not None

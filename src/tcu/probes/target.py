@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcu import gpu
+from tcu import cpu, gpu
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.array import encode_array
 from tcu.formats.format import Format, get_format
@@ -84,7 +84,7 @@ def as_target(
     output: str | None = None,
     k: int | None = None,
 ) -> Target:
-    """A target from a unit of the catalogue, a unit of your own, or a function.
+    """A target from a unit of the catalogue, a unit of your own, "gpu" or "cpu" for what is at hand, or a function.
 
     A function f(a, b, c) takes arrays (M, k), (k, N), (M, N) of the dtypes of
     ``input`` and ``output`` (default binary32), returns D (M, N), and must be
@@ -106,6 +106,8 @@ def as_target(
         return Target(fmt, result, k, name, target)
     if target == "gpu":
         return _gpu(instruction, fmt, output, k)
+    if target == "cpu":
+        return _cpu(instruction, fmt, output)
     unit = get_unit(target)
     row = find_instruction(unit, instruction, fmt.name, fmt.name, output and get_format(output).name)
     return of_instruction(f"{unit.name} {row.signature}", row)
@@ -133,6 +135,17 @@ def _gpu(instruction: str, fmt: Format, output: str | None, k: int | None) -> Ta
         return np.asarray(gpu.multiply_accumulate(a, b, c, blank))
 
     return Target(fmt, result, kernel.k, f"{at_hand.name} {kernel.signature}", function)
+
+
+def _cpu(instruction: str, fmt: Format, output: str | None) -> Target:
+    """The processor of this machine, likewise."""
+    at_hand = cpu.find_cpu()
+    row = cpu.own_instruction(at_hand, instruction, fmt.name, fmt.name, output and get_format(output).name)
+
+    def function(a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return cpu.multiply_accumulate(a, b, c, row)
+
+    return Target(fmt, get_format(row.output), row.k, f"{at_hand.name} {row.signature}", function)
 
 
 def unknown_arithmetic(output: str) -> Arithmetic:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from tcu.formats.scalar import Rounding
 from tcu.plan.tree import Additions, Blocks, TreeNode, TreeOperation, TreeStep
-from tcu.probes.mask_questions import Shape
+from tcu.probes.tree_shape import Shape
 
 __all__ = ["Chooser", "Leaves", "Zero", "nodes_of", "step_of"]
 
@@ -27,10 +27,10 @@ class Leaves:
     """Where +0 may be added; several that may look alike."""
 
 
-def step_of(n: int, products: bool, leaves: Leaves, nodes: tuple[TreeNode, ...]) -> TreeStep:
-    """The tree whose last node is the root."""
-    root = n + len(nodes) - 1 if nodes else 0
-    return TreeStep(n, nodes, (root,), products, leaves.operand, leaves.rounding)
+def step_of(
+    n: int, products: bool, leaves: Leaves, nodes: tuple[TreeNode, ...], roots: tuple[int, ...]
+) -> TreeStep:
+    return TreeStep(n, nodes, roots, products, leaves.operand, leaves.rounding)
 
 
 @dataclass
@@ -52,10 +52,14 @@ class _Chain:
         return (len(self.inputs) - self.operation.carried) % self.operation.arithmetic.block == 0
 
 
-def nodes_of(shape: Shape, choose: Chooser) -> tuple[TreeNode, ...]:
-    """The nodes of a tree, those that one operation adds to one after another as one."""
+def nodes_of(shape: Shape, choose: Chooser) -> tuple[tuple[TreeNode, ...], tuple[int, ...]]:
+    """The nodes of a tree, those that one operation adds to one after another as one, and its roots."""
     n = shape.leaves
-    parents = {value: number for number, children in enumerate(shape.nodes) for value in children}
+    parents: dict[int, int | None] = {}
+    """What adds a value, if nothing else does and it is no result."""
+    for number, children in enumerate(shape.nodes):
+        parents |= {value: None if value in parents else number for value in children}
+    parents |= dict.fromkeys(shape.roots)
     chosen = [_in_order(*choose(number, children), n) for number, children in enumerate(shape.nodes)]
     made: list[TreeNode] = []
     place = list(range(n)) + [0] * len(shape.nodes)
@@ -80,7 +84,7 @@ def nodes_of(shape: Shape, choose: Chooser) -> tuple[TreeNode, ...]:
             continue
         made.append(TreeNode(chain.operation, tuple(chain.inputs)))
         place[number + n] = n + len(made) - 1
-    return tuple(made)
+    return tuple(made), tuple(place[root] for root in shape.roots)
 
 
 def _in_order(operation: TreeOperation, inputs: Sequence[int], n: int) -> tuple[TreeOperation, Sequence[int]]:

@@ -15,9 +15,9 @@ from tcu.formats.scalar import ROUNDINGS
 from tcu.plan.tree import Additions, Blocks, ExactAddition, TreeNode, TreeOperation, TreeStep
 from tcu.probes.black_box import BlackBox
 from tcu.probes.inputs import DECIDING, Question, near_zero, ordinary, pair
-from tcu.probes.mask_questions import Shape
 from tcu.probes.target import Operation
 from tcu.probes.tree_making import Leaves, nodes_of, step_of
+from tcu.probes.tree_shape import Shape
 from tcu.units.arithmetic import MAX_BLOCK, MAX_FRACTION_BITS, AlignedSum
 from tcu.units.catalogue import CATALOGUE
 
@@ -81,9 +81,10 @@ def unit_candidates(
         operands = ["tf32", "binary16", "bfloat16"]  # numbers that only further levels round
     outputs = sorted(_OUTPUTS, key=lambda name: name != box.output.name)
     ways = [
-        _Way(box, shape, leaves, operand, output, wide, block, tuple(roles), closing)
+        _Way(box, each, leaves, operand, output, wide, block, tuple(roles), closing)
         for operand, output in itertools.product(operands, outputs)
-        for block, roles in _roles(shape, box.products)
+        for each in (_with_chains_of_one(shape) if box.products else [shape])
+        for block, roles in _roles(each, box.products)
         for wide in (output, *(name for name in ("binary32", "binary64") if name != output))
         for closing in ((False,) if box.products else (False, True))
         if wide == output or any(role.kind == "addition" for role in roles)
@@ -121,10 +122,49 @@ class _Way:
                 return ExactAddition("binary64"), role.inputs
             return Additions(self.wide), role.inputs
 
-        n, nodes = self.box.n, nodes_of(self.shape, choose)
+        n, (nodes, roots) = self.box.n, nodes_of(self.shape, choose)
         if self.closing:
-            nodes = (*nodes, TreeNode(Blocks(self.operand, self.output, row, False), (n + len(nodes) - 1,)))
-        return step_of(n, self.box.products, self.leaves, nodes)
+            again = Blocks(self.operand, self.output, row, False)
+            closing = tuple(TreeNode(again, (root,)) for root in roots)
+            nodes, roots = (*nodes, *closing), tuple(n + len(nodes) + place for place in range(len(roots)))
+        return step_of(n, self.box.products, self.leaves, nodes, roots)
+
+
+def _with_chains_of_one(shape: Shape) -> list[Shape]:
+    """The shapes that may look like this one, as a chain of a single product is a leaf: the likeliest first.
+
+    It is none; what is added to a sum of chains is; what is added to a chain is; what is added to a leaf is, too; or
+    so it is, but for the first two leaves.
+    """
+    n = shape.leaves
+    sums: set[int] = set()
+    for number, children in enumerate(shape.nodes):
+        nodes = [value - n for value in children if value >= n]
+        if len(children) == 2 and (len(nodes) == 2 or (nodes and nodes[0] in sums)):
+            sums.add(number)
+    pairs = {number for number, children in enumerate(shape.nodes) if len(children) == 2}
+    onto_chains = {number for number in pairs if max(shape.nodes[number]) >= n}
+    tried: tuple[set[int], ...] = (set(), sums, onto_chains, pairs, pairs - {min(pairs, default=0)})
+    return list(dict.fromkeys(_of_nodes(shape, each) for each in tried))
+
+
+def _of_nodes(shape: Shape, which: set[int]) -> Shape:
+    """The shape in which some nodes add up no leaves but nodes of single leaves."""
+    n = shape.leaves
+    nodes: list[tuple[int, ...]] = []
+    place = list(range(n))
+    for number, children in enumerate(shape.nodes):
+        inputs = []
+        for value in children:
+            if value < n and number in which:
+                nodes.append((value,))
+                inputs.append(n + len(nodes) - 1)
+            else:
+                inputs.append(place[value])
+        nodes.append(tuple(inputs))
+        place.append(n + len(nodes) - 1)
+    exact = frozenset(place[n + number] - n for number in shape.exact)
+    return Shape(n, tuple(nodes), tuple(place[root] for root in shape.roots), exact)
 
 
 def _roles(shape: Shape, products: bool) -> Iterator[tuple[int, list[_Role]]]:

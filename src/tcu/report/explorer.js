@@ -19,7 +19,8 @@
     "inf · 0": { c: "1", terms: [["inf", "0"]] },
   };
 
-  const state = { unit: "V100", row: 0, ...structuredClone(Object.values(PRESETS)[0]) };
+  // One scale for A and one for B: no scale has fewer products than the form takes.
+  const state = { unit: "V100", row: 0, scales: ["1", "1"], ...structuredClone(Object.values(PRESETS)[0]) };
 
   // Small helpers for elements and numbers
 
@@ -30,8 +31,11 @@
   }
 
   const rowsOf = (unit) => units[unit].instructions.filter((row) => row.kind !== "ExactInteger");
-  const resolved = (row) => ({ ...row, x: formats[row.x], y: formats[row.y], output: formats[row.output] });
-  const signature = (row) => `${row.name} ${row.x} → ${row.output}, k = ${row.k}`;
+  const resolved = (row) => ({ ...row, x: formats[row.x], y: formats[row.y], output: formats[row.output],
+    scale: row.scale === null ? null : formats[row.scale] });
+  const inputs = (row) => (row.x === row.y ? row.x : `${row.x}·${row.y}`);
+  const scaled = (row) => (row.scale ? `, a ${row.scale} for ${row.perScale}` : "");
+  const signature = (row) => `${row.name} ${inputs(row)} → ${row.output}, k = ${row.k}${scaled(row)}`;
   const current = () => resolved(rowsOf(state.unit)[state.row]);
 
   const hex = (code, f) => `0x${code.toString(16).padStart(Math.ceil(f.bits / 4), "0")}`;
@@ -67,11 +71,12 @@
 
   // The number next to a code, upwards or downwards: codes of one sign are in order
   function neighbour(code, f, up) {
-    const sign = 1n << BigInt(f.bits - 1);
+    const sign = 1n << BigInt(f.signed ? f.bits - 1 : f.bits);
     const negative = (code & sign) !== 0n;
     const ordered = negative ? -(code & (sign - 1n)) : code;
     const next = ordered + (up ? 1n : -1n);
     const magnitude = next < 0n ? -next : next;
+    if (magnitude >= sign || (next < 0n && !f.signed)) return code;
     const found = next < 0n ? sign | magnitude : magnitude;
     return TcuUnit.decode(found, f).kind === "nan" ? code : found;
   }
@@ -146,6 +151,11 @@
     form.append(top);
     form.append(make("div", { className: "row" }, make("span", { className: "term" }, "c"),
       operand("c", state.c, row.output, (text) => { state.c = text; drawAnswer(); })));
+    if (row.scale) {
+      ["A", "B"].forEach((name, at) => form.append(make("div", { className: "row" },
+        make("span", { className: "term" }, `scale of ${name}`),
+        operand(`scale of ${name}`, state.scales[at], row.scale, (text) => { state.scales[at] = text; drawAnswer(); }))));
+    }
     state.terms.forEach((pair, k) => {
       const remove = make("button", { type: "button", ariaLabel: `remove product ${k}` }, "–");
       remove.addEventListener("click", () => { state.terms.splice(k, 1); drawAll(); });
@@ -195,11 +205,12 @@
     }
     const terms = block.terms
       .map((t, at) => ({ ...t, name: at === 0 ? names.addend : names.term(t.name) }))
-      .filter((t) => t.significand !== 0n);
+      .filter((t) => t.significand !== 0n || t.cancelled);
     const totalSize = block.total < 0n ? -block.total : block.total;
     const high = Math.max(block.common, TcuUnit.bitLength(totalSize) - 1 + block.unit);
     const lowest = Math.min(block.unit, ...terms.map((t) => {
       let [s, e] = [t.significand, t.lowest];
+      if (s === 0n) return block.unit;
       while ((s & 1n) === 0n) [s, e] = [s >> 1n, e + 1];
       return e;
     }));
@@ -225,33 +236,47 @@
       make("div", { className: "table" }, make("table", {}, make("thead", {}, head), body)));
   }
 
+  // Every rounded operation; those of the padding alone are left out.
+  function drawChain(steps, count, row) {
+    const body = make("tbody");
+    steps.flatMap((step) => step.chain).forEach((one) => {
+      if (one.products?.length && Math.min(...one.products) >= count) return;
+      body.append(make("tr", {}, make("td", { className: "name" }, one.name),
+        make("td", {}, one.exact === null ? "–" : show(one.exact)), make("td", {}, one.kept ? show(one.kept) : showCode(one.result, row.output))));
+    });
+    const how = row.kind === "LateSum" ? "kept" : `rounded (${row.rules.rounding ?? "RNE"})`;
+    const head = make("tr", {}, ...["step", "exact", how].map((name) => make("th", {}, name)));
+    return make("div", { className: "table" }, make("table", {}, make("thead", {}, head), body));
+  }
+
   function drawAnswer() {
     const row = current();
     const a = state.terms.map(([x]) => codeOf(x, row.x));
     const b = state.terms.map(([, y]) => codeOf(y, row.y));
     const c = codeOf(state.c, row.output);
+    const scales = row.scale ? state.scales.map((text) => [codeOf(text, row.scale)]) : [[], []];
     answer.replaceChildren();
-    if ([...a, ...b, c].includes(null)) {
+    if ([...a, ...b, c, ...scales.flat()].includes(null)) {
       answer.append(make("p", { className: "lost" }, "One of the operands is no number."));
       return;
     }
-    const found = TcuUnit.dot(a.length ? a : [0n], b.length ? b : [0n], c, row);
+    const found = TcuUnit.dot(a.length ? a : [0n], b.length ? b : [0n], c, row, scales);
     const several = found.steps.length > 1 || found.steps.some((step) => step.blocks.length > 1);
     found.steps.forEach((step) => step.blocks.forEach((block, at) => {
-      const busy = block.terms.slice(1).some((t) => t.significand !== 0n);
+      const busy = block.terms.slice(1).some((t) => t.significand !== 0n || t.cancelled);
       if ((step.start || at) && !busy && block.result === block.addend) return;
       const first = step.start === 0 && at === 0;
       const names = {
         addend: row.rules.late_c ? "sum so far" : first ? "c" : "sum so far",
-        term: (name) => `a${step.start + Number(name.slice(2))}·b${step.start + Number(name.slice(2))}`,
-        rounding: row.rules.rounding,
+        term: (name) => row.kind === "GroupedSum" ? name : `a${step.start + Number(name.slice(2))}·b${step.start + Number(name.slice(2))}`,
+        rounding: row.rules.rounding ?? "RZ",
       };
       const part = several ? `Block ${at + 1}${found.steps.length > 1 ? ` of instruction ${step.start / row.k + 1}` : ""}: ` : "";
       answer.append(drawBlock(block, row.output, names, part));
     }));
-    if (row.rules.late_c) answer.append(make("p", {}, "The blocks start from zero; c comes last, by an IEEE addition."));
-    if (row.kind === "FusedChain") answer.append(make("p", {}, "Fused multiply-adds from c, each rounded to nearest."));
-    const exact = TcuUnit.exactSum(a, b, c, row);
+    if (row.kind === "AlignedSum" && row.rules.late_c) answer.append(make("p", {}, "The blocks start from zero; c comes last, by an IEEE addition."));
+    if (found.steps.some((step) => step.chain)) answer.append(drawChain(found.steps, a.length, row));
+    const exact = TcuUnit.exactSum(a, b, c, row, scales);
     const nearest = exact === null ? null : TcuUnit.encode(exact, row.output);
     answer.append(make("p", { className: "answer", id: "explorer-result" },
       `d = ${showCode(found.result, row.output)}  (${hex(found.result, row.output)})`));
@@ -261,16 +286,17 @@
         `Exactly ${show(exact)}; correctly rounded ${showCode(nearest, row.output)} (${hex(nearest, row.output)}): ` +
         (same ? "the same bits." : "not what the unit returns.")));
     }
-    drawOthers(a, b, c, row);
+    drawOthers(a, b, c, row, scales);
   }
 
-  function drawOthers(a, b, c, row) {
+  function drawOthers(a, b, c, row, scales) {
     const groups = new Map();
     for (const unit of Object.keys(units)) {
       for (const one of rowsOf(unit)) {
         const full = resolved(one);
         if (full.x !== row.x || full.y !== row.y || full.output !== row.output) continue;
-        const code = TcuUnit.dot(a.length ? a : [0n], b.length ? b : [0n], c, full).result;
+        if (full.scale !== row.scale || full.perScale !== row.perScale) continue;
+        const code = TcuUnit.dot(a.length ? a : [0n], b.length ? b : [0n], c, full, scales).result;
         const who = groups.get(code) ?? new Set();
         who.add(rowsOf(unit).filter((r) => r.x === one.x && r.output === one.output).length > 1
           ? `${unit} ${one.name}` : unit);

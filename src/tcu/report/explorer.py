@@ -34,7 +34,8 @@ def catalogue() -> dict[str, Any]:
 def _format(fmt: Format) -> dict[str, Any]:
     return {
         "name": fmt.name, "bits": fmt.bits, "exponentBits": fmt.exponent_bits, "fractionBits": fmt.fraction_bits,
-        "hasInfinity": fmt.has_infinity, "integer": not fmt.is_float, "signed": fmt.signed,
+        "bias": fmt.bias if fmt.is_float else 0, "leastField": fmt.least_field, "specials": fmt.specials,
+        "integer": not fmt.is_float, "signed": fmt.signed,
     }  # fmt: skip
 
 
@@ -42,5 +43,6 @@ def instruction_document(row: Instruction) -> dict[str, Any]:
     """One instruction: formats by name, and the rules of its arithmetic."""
     return {
         "name": row.name, "x": row.a, "y": row.b, "output": row.output, "k": row.k,
-        "kind": type(row.arithmetic).__name__, "rules": asdict(row.arithmetic),
+        "kind": type(row.arithmetic).__name__, "rules": asdict(row.arithmetic), "scale": row.scale,
+        "perScale": row.per_scale,
     }  # fmt: skip

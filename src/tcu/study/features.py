@@ -10,7 +10,7 @@ from tcu.gpu import KERNELS, find_gpu
 from tcu.probes import probe
 from tcu.probes.target import as_target, of_instruction
 from tcu.study.study import Point, Row, Rows, Shown, Study, Table, Verdict
-from tcu.units import CATALOGUE, Standing, find_instruction
+from tcu.units import Standing, find_instruction, get_unit, units_with
 
 __all__ = ["FEATURES", "FEATURES_ON_GPU", "FORMAT_TABLES"]
 
@@ -42,7 +42,7 @@ def _table_points(quick: bool) -> list[Point]:
 
 def _table_measure(point: Point) -> Rows:
     if point["table"] == 1:
-        unit = CATALOGUE[point["unit"]]
+        unit = get_unit(point["unit"])
         pairs = [
             {"input": row.a, "output": row.output, "k": row.k, "block": getattr(row.arithmetic, "block", 1), "standing": row.standing}
             for row in unit.instructions if row.name == "mma" and get_format(row.a).is_float
@@ -225,11 +225,11 @@ _STATED: tuple[tuple[str, str, str, dict[_Mode, Any]], ...] = (
 
 
 def _points(quick: bool) -> list[Point]:
-    """Every floating-point instruction; quick: those with mma, the paper's."""
+    """Every floating-point instruction of two equal formats without scales, which probing can ask; quick: those with mma, the paper's."""
     return [
         {"unit": unit.name, "instruction": row.name, "input": row.a, "output": row.output}
-        for unit in CATALOGUE.values() for row in unit.instructions
-        if get_format(row.a).is_float and not (quick and (row.name != "mma" or get_format(row.a).bits == 8))
+        for unit in map(get_unit, units_with("mma")) for row in unit.instructions
+        if get_format(row.a).is_float and row.a == row.b and row.scale is None and not row.a.endswith("fnuz") and not (quick and (row.name != "mma" or get_format(row.a).bits == 8))
     ]  # fmt: skip
 
 

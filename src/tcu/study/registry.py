@@ -45,7 +45,6 @@ ABSENT: tuple[tuple[str, str], ...] = (
     ("paper 002, figure 3", "CUTLASS's products"),
     ("paper 002", "the fuller paper's scans of 16, 256 and 256 N by products with triangular matrices"),
     ("paper 003, table 1", "Google's TPU v2 and v3 and Arm's v8.6-A; outputs of a T4, and of an A100's binary64 unit"),
-    ("paper 004, section 6", "several units at once, and what an algorithm loses on units of fewer bits"),
 )  # fmt: skip
 """What the papers describe and measured, and no study has: place and what."""
 

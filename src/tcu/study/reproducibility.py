@@ -12,7 +12,7 @@ import tcu
 from tcu.plan import VARIANTS
 from tcu.study.data import ALL_DISTRIBUTIONS, SEED, draw
 from tcu.study.study import Point, Rows, Shown, Study, Table, Verdict
-from tcu.units import CATALOGUE
+from tcu.units import units_with
 
 __all__ = ["REPRODUCIBILITY"]
 
@@ -45,7 +45,7 @@ def _measure(point: Point) -> Rows:
             {
                 **point,
                 "variant": variant,
-                "bits": {unit: _bits(tcu.sum(x, unit=unit, variant=variant)) for unit in CATALOGUE},
+                "bits": {unit: _bits(tcu.sum(x, unit=unit, variant=variant)) for unit in units_with("mma")},
             }
             for variant in VARIANTS
         ]
@@ -64,7 +64,7 @@ def _show(rows: Rows) -> Shown:
     n, tried = rows[0]["n"], rows[0]["orders"]
     variants = dict.fromkeys(row["variant"] for row in units)
     table_of_units = Table(
-        f"Different float32 results of one array of {n:,} numbers on the {len(CATALOGUE)} units",
+        f"Different float32 results of one array of {n:,} numbers on the {len(units_with('mma'))} units",
         ("variant", *ALL_DISTRIBUTIONS),
         [
             [variant, *(str(_groups(units, variant, name)) for name in ALL_DISTRIBUTIONS)]

@@ -1,21 +1,27 @@
 """Paper 004: what algorithms cost on the (m, ℓ)-TCU machine, ledger against theorem; and a real machine as one.
 
-Programs run on shapes: the ledger counts, nothing is computed.
+Programs run on shapes: the ledger counts, nothing is computed.  Those of
+Theorem 8 run on numbers in an external memory, which counts what moves.
 """
 
 from __future__ import annotations
 
 import math
+import random
 from dataclasses import replace
 from typing import Any
 
-from tcu.algorithms import COSTS, cost_of, simulate
+import numpy as np
+
+from tcu.algorithms import COSTS, Machine, cost_of
 from tcu.calibration import calibrate
+from tcu.machine import ExternalMemoryExecutor
+from tcu.study.open_questions import OPEN_QUESTIONS
 from tcu.study.study import Figure, Line, Point, Row, Rows, Shown, Study, Table, Verdict
 
 __all__ = ["MACHINE"]
 
-_M = (16, 256, 65536)
+_M = (16, 256, 4096, 65536)
 _LATENCIES = (0, 1, 100)
 """ℓ as multiples of m."""
 
@@ -30,17 +36,36 @@ def _points(quick: bool) -> list[Point]:
 def _measure(point: Point) -> Rows:
     row, m = COSTS[point["algorithm"]], point["m"]
     rows = []
-    for number, n in enumerate(row.sizes(m)):
+    full = row.sizes(m)
+    # Just above a size that fills the unit the most of it is empty.
+    above = [] if row.name == "sparse" else [n + 1 for n in full]
+    for n in sorted(full + above):
         found = cost_of(row, n, m, point["latency"])
-        # Theorem 8 is about the weak machine; its simulation takes long for large m and n.
-        weak = point["latency"] == 0 and m < _M[-1] and number < 4
-        transfers = simulate(cost_of(row, n, m, 0, weak=True).ledger).ratio if weak else None
+        # Theorem 8 is about the weak machine; carried out word by word, it takes long for large m and n.
+        weak = point["latency"] == 0 and m == _M[0] and n in full[: 1 if row.name == "sparse" else 2]
         rows.append({
-            **point, "title": row.title, "theorem": row.theorem, "what": row.n, "n": n, "constant": row.constant,
-            "cost": float(found.ledger.cost), "bound": found.bound, "transfers_per_time": transfers,
-            "latency_cost": float(found.ledger.tensor_calls * point["latency"]),
+            **point, "n": n, "fills": n in full, "cost": float(found.ledger.cost), "bound": found.bound, "whole": found.whole, "latency_cost": float(found.ledger.tensor_calls * point["latency"]),
+            "transfers_per_time": _transfers(point["algorithm"], n, m) if weak else None,
         })  # fmt: skip
     return rows
+
+
+class _Filled(Machine):
+    """A machine that carries the programs of the table out: its shapes are random numbers, or integers of so many bits."""
+
+    def shape(self, shape: Any, dtype: Any = np.float64) -> Any:
+        if dtype is bool:
+            return random.Random(shape).getrandbits(shape) | 1 << (shape - 1)
+        return np.random.default_rng(0).standard_normal(shape).astype(dtype)
+
+
+def _transfers(name: str, n: int, m: int) -> float:
+    """I/Os for a unit of time of a program that runs in an external memory, the CPU's steps included."""
+    row = COSTS[name]
+    machine = _Filled(m, executor=ExternalMemoryExecutor(), weak=True)
+    size = {"n": n} | {option: default(n, m) for option, default in row.options.items()}
+    row.run(machine, size)
+    return machine.transfers().ratio
 
 
 def _show(rows: Rows) -> Shown:
@@ -59,12 +84,13 @@ def _curves(rows: Rows) -> Figure:
     for m, latency in machines:
         own = [row for row in rows if (row["m"], row["latency"]) == (m, latency)]
         name = f"m = {m:,}, ℓ = {latency:,}"
-        lines.append(Line(name, [row["n"] for row in own], [row["cost"] / row["bound"] for row in own]))
-    first = rows[0]
+        lines.append(Line(name, [row["n"] for row in own], [row["cost"] / row["whole"] for row in own]))
+    ours = COSTS[rows[0]["algorithm"]]
     everywhere = sorted({row["n"] for row in rows})
-    lines.append(Line("stated constant", everywhere, [first["constant"]] * len(everywhere), True))
+    for text, constant in (("where n fills the unit", ours.constant), ("every n", ours.everywhere)):
+        lines.append(Line(f"stated constant, {text}", everywhere, [constant] * len(everywhere), True))
     return Figure(
-        f"{_capital(first['title'])}: ledger over {first['theorem']}", f"n: {first['what']}", "cost / bound",
+        f"{_capital(ours.title)}: ledger over {ours.theorem}, in whole calls", f"n: {ours.n}", "cost / bound",
         lines, True, True,
     )  # fmt: skip
 
@@ -87,23 +113,41 @@ _STATED = {
 
 
 def _bound(rows: Rows) -> Verdict:
-    first = rows[0]
-    ratios = [row["cost"] / row["bound"] for row in rows]
-    ours = first["algorithm"] not in _STATED
-    place = "tcu, after paper 004" if ours else f"paper 004, {first['theorem']}"
-    statement = _STATED.get(first["algorithm"], f"{_capital(first['title'])}: {first['theorem']}.")
+    stated = COSTS[rows[0]["algorithm"]]
+    every = [row["cost"] / row["whole"] for row in rows]
+    full = [row["cost"] / row["whole"] for row in rows if row["fills"]]
+    printed = {
+        m: max(r["cost"] / r["bound"] for r in rows if r["m"] == m and r["fills"])
+        for m in sorted({r["m"] for r in rows})
+    }
+    grows = printed[max(printed)] > _GROWTH * printed[min(printed)]
+    ours = stated.name not in _STATED
+    place = "tcu, after paper 004" if ours else f"paper 004, {stated.theorem}"
+    statement = _STATED.get(stated.name, f"{_capital(stated.title)}: {stated.theorem}.")
     decades = math.log10(max(row["n"] for row in rows) / min(row["n"] for row in rows))
+    held = max(full) <= stated.constant and max(every) <= stated.everywhere
+    told = ", ".join(f"{ratio:,.0f} (m = {m:,})" for m, ratio in printed.items())
     return Verdict.of(
         place, statement,
-        f"Over {len(rows)} sizes and machines, {decades:.1f} decades of n, the ledger is {min(ratios):.2f} to "
-        f"{max(ratios):.2f} times the bound; the constant that tcu states is {first['constant']:g}.",
-        max(ratios) <= first["constant"], "the stated constant is too small",
+        f"Over {len(rows)} sizes and machines, {decades:.1f} decades of n, the ledger is at most {max(full):.3g} times the "
+        f"bound in whole calls where n fills the unit, {max(every):.3g} times over all sizes; tcu states {stated.constant:g} "
+        f"and {stated.everywhere:g}." + (f" As printed, the bound is exceeded {told} times." if grows else ""),
+        held and not grows,
+        "the bound as printed ends in a product that is cheaper than any tensor call, so no constant holds for all m; in "
+        "whole calls one does" if held else "the stated constant is too small",
+        check=f"no ratio is above the stated constants, and at the largest m the printed bound's is at most {_GROWTH} times "
+        "that at the smallest", rows=rows, fields=("cost", "bound"),
     )  # fmt: skip
+
+
+_GROWTH = 1.6
+"""A ratio that is so many times larger at the largest m than at the smallest is no constant."""
 
 
 def _resident(rows: Rows) -> Verdict:
     """The latency terms of Theorems 1 and 2, at the same n and m."""
-    by = {(row["algorithm"], row["m"], row["latency"], row["n"]): row["latency_cost"] for row in rows}
+    full = [row for row in rows if row["fills"]]
+    by = {(row["algorithm"], row["m"], row["latency"], row["n"]): row["latency_cost"] for row in full}
     gains = {
         (m, n): by["standard", m, latency, n] / cost
         for (name, m, latency, n), cost in by.items()
@@ -113,7 +157,10 @@ def _resident(rows: Rows) -> Verdict:
     return Verdict.of(
         "paper 004, Theorem 2",
         "Keeping an operand in the unit divides the latency term by n / √m.",
-        f"So it does, exactly, at {len(gains) - len(wrong)} of {len(gains)} sizes.", not wrong,
+        f"So it does, exactly, at {len(gains) - len(wrong)} of {len(gains)} sizes.", bool(gains) and not wrong,
+        "the latency terms have another ratio", check="their ratio is n / √m at every n that fills the unit",
+        rows=[row for row in full if row["algorithm"] in ("matmul", "standard") and row["latency"]],
+        fields=("latency_cost",),
     )  # fmt: skip
 
 
@@ -123,7 +170,10 @@ def _external(rows: Rows) -> Verdict:
         "paper 004, Theorem 8",
         "A program of the weak machine is simulated with a memory of 3m words in I/Os of the order of its time, so "
         "lower bounds on I/Os carry over.",
-        f"In {len(found)} simulations the I/Os are at most {max(found):.2f} times the time.", max(found) <= 3,
+        f"In {len(found)} programs that ran in a memory of 3m + 3 words beside an external one, with every word that the "
+        f"unit or the CPU moved counted, the I/Os are at most {max(found):.2f} times the time.", max(found) <= 3,
+        "words moved for which no step was charged", check="in no program more than 3 I/Os for a unit of time",
+        rows=[row for row in rows if row["transfers_per_time"] is not None], fields=("transfers_per_time",),
     )  # fmt: skip
 
 
@@ -276,4 +326,5 @@ MACHINE = (
         "Which m, ℓ and unit of time describe this GPU, and what do they predict?",
         _show_calibration, _gpu_points, _calibrate, (10, 45), ("gpu", "cupy"),
     ),
+    *OPEN_QUESTIONS,
 )  # fmt: skip

@@ -14,7 +14,7 @@ from tcu.formats.tensor import is_tensor, operand_view
 from tcu.model.mma import operand
 from tcu.ops.matmul import FACTORS, MatmulOptions, product_of
 from tcu.plan.bounds import product_error_bound
-from tcu.units import AlignedSum, Unit
+from tcu.units import ExactInteger, Unit
 
 __all__ = ["matmul_error_bound"]
 
@@ -59,7 +59,7 @@ def matmul_error_bound(
         if left.has_subnormals or right.has_subnormals:
             aligned = _times(left.normal, right.normal)
         lost = product_error_bound(product.plan, row, mass, aligned)
-        if isinstance(row.arithmetic, AlignedSum) and row.arithmetic.flush_inputs:
+        if not isinstance(row.arithmetic, ExactInteger) and row.arithmetic.flush_inputs:
             lost += aligned  # of which the subnormal ones are a part
         top = mass
         if "tf32" in product.plan.operands:

@@ -3,9 +3,13 @@
 from tcu.units.arithmetic import AlignedSum as AlignedSum
 from tcu.units.arithmetic import Arithmetic as Arithmetic
 from tcu.units.arithmetic import Evidence as Evidence
+from tcu.units.arithmetic import ExactBlock as ExactBlock
 from tcu.units.arithmetic import ExactInteger as ExactInteger
+from tcu.units.arithmetic import FlushedTree as FlushedTree
 from tcu.units.arithmetic import FusedChain as FusedChain
+from tcu.units.arithmetic import GroupedSum as GroupedSum
 from tcu.units.arithmetic import Instruction as Instruction
+from tcu.units.arithmetic import LateSum as LateSum
 from tcu.units.arithmetic import Standing as Standing
 from tcu.units.arithmetic import Unit as Unit
 from tcu.units.catalogue import CATALOGUE as CATALOGUE
@@ -14,3 +18,4 @@ from tcu.units.lookup import find_instruction as find_instruction
 from tcu.units.lookup import get_unit as get_unit
 from tcu.units.lookup import input_formats as input_formats
 from tcu.units.lookup import product_instruction as product_instruction
+from tcu.units.lookup import units_with as units_with

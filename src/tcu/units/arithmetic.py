@@ -1,14 +1,14 @@
 """What a matrix unit computes, as parameters.
 
-Three kinds of arithmetic cover every instruction in the catalogue.  A user's
+A few kinds of arithmetic cover every instruction in the catalogue.  A user's
 own unit is the same rows with other numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
 
 from tcu.errors import ParameterError
 from tcu.formats.array import whole_number
@@ -16,21 +16,24 @@ from tcu.formats.format import get_format
 from tcu.formats.scalar import ROUNDINGS, Rounding
 
 __all__ = [
-    "AlignedSum",
-    "Arithmetic",
-    "Evidence",
-    "ExactInteger",
-    "FusedChain",
-    "Instruction",
-    "Standing",
-    "Unit",
-]
+    "AlignedSum", "Arithmetic", "Evidence", "ExactBlock", "ExactInteger", "FlushedTree", "FusedChain", "GroupedSum",
+    "Instruction", "LateSum", "Standing", "Unit",
+]  # fmt: skip
 
 MAX_BLOCK = 64
 MAX_FRACTION_BITS = 42
+MAX_CARRY_BITS = 8
+NanRule = Literal["nvidia", "x86", "arm"]
+NAN_RULES: tuple[NanRule, ...] = ("nvidia", "x86", "arm")
+SumNanRule = NanRule | Literal["c first"]
+SUM_NAN_RULES: tuple[SumNanRule, ...] = (*NAN_RULES, "c first")
+"""Of aligned sums."""
 
 
-_NARROW = (("binary16", "bfloat16", "tf32", "e4m3", "e5m2"), ("binary32", "binary16"))
+_SMALL = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
+_NARROW = (("binary16", "bfloat16", "tf32", *_SMALL), ("binary32", "binary16"))
+_SINGLE = (("binary16", "bfloat16", "tf32", *_SMALL, "e4m3fnuz", "e5m2fnuz"), ("binary32",))
+_GROUPED = (("e2m1",), ("binary32",))
 _DOUBLE = (("binary64",), ("binary64",))
 _INTEGER = (("u8", "s8"), ("s32",))
 """Input and output formats that go together."""
@@ -47,6 +50,16 @@ def _sequence(value: object) -> Sequence[object]:
     if not isinstance(value, Sequence):
         raise ParameterError(f"{value!r} is no sequence of whole numbers")
     return value
+
+
+def _check_rounding(value: str) -> None:
+    if value not in ROUNDINGS:
+        raise ParameterError(f"rounding={value!r}: choose one of {', '.join(ROUNDINGS)}")
+
+
+def _check_nan_rule(value: str, known: Sequence[str]) -> None:
+    if value not in known:
+        raise ParameterError(f"nan_rule={value!r}: choose one of {', '.join(known)}")
 
 
 def _permutation(value: object) -> tuple[int, ...]:
@@ -67,10 +80,11 @@ class AlignedSum:
     2. The common exponent is the largest among the non-zero products and the
        non-zero c, and at least ``exponent_floor``.
     3. Every term's magnitude is truncated to ``fraction_bits`` at that exponent.
-    4. The terms are added exactly.
+    4. The terms are added exactly, with as many bits for carries as it takes unless ``carry_bits`` limits them.
     5. One rounding to the output format, kept to ``output_fraction_bits``.
-       Overflow gives inf under every rounding; a result of zero is +0.
-    6. NaN, inf·0 and inf-inf give the output format's NaN with all fraction bits set.
+       Overflow gives inf under every rounding (unless ``saturate``); a result
+       of zero is +0 (unless ``signed_zeros``).
+    6. NaN, inf·0 and inf-inf give the output format's NaN with all fraction bits set (or as ``nan_rule`` says).
 
     K is cut into blocks in the order ``order``; the result of one block is
     the c of the next.
@@ -96,9 +110,21 @@ class AlignedSum:
     """Subnormal inputs and c count as zero."""
     flush_outputs: bool = False
     """Subnormal results become zero."""
+    carry_bits: int | None = None
+    """Bits of the sum above that of the common exponent, 1 to 8: a sum of 2^(carry_bits + 1 + common exponent) or
+    more, either way, wraps around as in two's complement.  None: no sum is too large."""
+    signed_zeros: bool = False
+    """Zero terms and results keep their signs: a sum of zeros that are all negative is -0, and so is a negative result
+    that rounds or is flushed to zero."""
+    nan_rule: SumNanRule = "nvidia"
+    """Which NaN a result is.  "nvidia": rule 6.  "arm": the positive default NaN.  "x86": the first NaN among a and b
+    of each product, in order, then c, quieted; the negative default NaN where an operation is invalid.  "c first":
+    the same with c before the products."""
+    saturate: bool = False
+    """A finite sum that overflows becomes the largest number of its sign."""
 
     def __post_init__(self) -> None:
-        for name in ("block", "fraction_bits", "exponent_floor", "output_fraction_bits"):
+        for name in ("block", "fraction_bits", "exponent_floor", "output_fraction_bits", "carry_bits"):
             value = getattr(self, name)
             if value is not None or name in ("block", "fraction_bits"):
                 object.__setattr__(self, name, _whole(name, value))
@@ -108,40 +134,206 @@ class AlignedSum:
             raise ParameterError(f"block={self.block}: choose 1 to {MAX_BLOCK} products")
         if not 1 <= self.fraction_bits <= MAX_FRACTION_BITS:
             raise ParameterError(f"fraction_bits={self.fraction_bits}: choose 1 to {MAX_FRACTION_BITS}")
-        if self.rounding not in ROUNDINGS:
-            raise ParameterError(f"rounding={self.rounding!r}: choose one of {', '.join(ROUNDINGS)}")
+        _check_rounding(self.rounding)
         if self.output_fraction_bits is not None and not 1 <= self.output_fraction_bits <= 52:
             raise ParameterError(f"output_fraction_bits={self.output_fraction_bits}: choose 1 to 52, or None")
         if self.exponent_floor is not None and not -400 <= self.exponent_floor <= 0:
             raise ParameterError(f"exponent_floor={self.exponent_floor}: choose -400 to 0, or None")
+        if self.carry_bits is not None and not 1 <= self.carry_bits <= MAX_CARRY_BITS:
+            raise ParameterError(f"carry_bits={self.carry_bits}: choose 1 to {MAX_CARRY_BITS}, or None")
+        _check_nan_rule(self.nan_rule, SUM_NAN_RULES)
+
+
+MAX_LANES = 16
 
 
 @dataclass(frozen=True)
 class FusedChain:
-    """One fused multiply-add after another, starting from c, each rounded to nearest.
+    """One product after another joins a sum, and every sum is rounded: a chain of fused multiply-adds.
 
-    IEEE 754 arithmetic, subnormals and signed zeros included.  A NaN result
-    of binary64 is, quieted, the first NaN among b, the accumulator and a; an
-    invalid operation gives the negative default NaN (H200 vectors f64_k4,
-    f64_k16).  Every NaN result of narrower formats has all fraction bits set.
+    IEEE 754 arithmetic, subnormals and signed zeros included, but overflow
+    gives inf under every rounding.  The defaults are those of NVIDIA's
+    binary64 units.
     """
 
     order: tuple[int, ...] | None = None
     """Order in which the k of one instruction are added; None: ascending."""
     rounded_products: bool = False
-    """A product is rounded to the output format before it is added, to nearest: not fused, two roundings."""
+    """A product is rounded to the output format before it is added: not fused, two roundings."""
+    rounding: Rounding = "RNE"
+    """Of every operation to the output format."""
+    group: int = 1
+    """Products that join the sum together, 1 or 2: a pair is added up first, and rounded once."""
+    lanes: int = 1
+    """Sums side by side, 1 to 16: group i joins lane i modulo lanes; in the end lane 1 is added to lane 0, then lane 2, ..."""
+    late_c: bool = False
+    """Every lane starts from +0, and c is added last; else lane 0 starts from c."""
+    flush_inputs: bool = False
+    """Subnormal a and b count as zero of their sign."""
+    flush_outputs: bool = False
+    """Subnormal c counts as zero of its sign; so does a result that is below the smallest normal number when
+    rounded as if exponents went on: tininess after rounding, as x86 detects it.  (VDPBF16PS on an AMD EPYC 9005:
+    2^-126 - 3·2^-152 gives 0 and not 2^-126.)"""
+    nan_rule: NanRule = "nvidia"
+    """Which NaN a result is.  "nvidia": of binary64, quieted, the first NaN among b, the sum and a, where an
+    invalid operation gives the negative default NaN (H200 vectors f64_k4, f64_k16); of narrower formats the one
+    with all fraction bits set.  "x86": the first NaN operand of an operation, quieted, of a multiply-add in the order
+    a, b, the sum; the negative default NaN where an operation is invalid.  "arm": the positive default NaN."""
 
     def __post_init__(self) -> None:
         if self.order is not None:
             object.__setattr__(self, "order", _permutation(self.order))
+        for name, most in (("group", 2), ("lanes", MAX_LANES)):
+            value = _whole(name, getattr(self, name))
+            object.__setattr__(self, name, value)
+            if not 1 <= value <= most:
+                raise ParameterError(f"{name}={value}: choose 1 to {most}")
+        _check_rounding(self.rounding)
+        _check_nan_rule(self.nan_rule, NAN_RULES)
+
+
+@dataclass(frozen=True)
+class ExactBlock:
+    """c and the products of a block are added exactly, and rounded once, to nearest (AMD CDNA1).
+
+    inf and NaN as IEEE 754 has them; a sum of exactly zero is +0.  The result
+    of one block is the c of the next.
+    """
+
+    block: int
+    """Products that are added together, 1 to 64."""
+
+    flush_inputs: ClassVar[bool] = False
+    flush_outputs: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        _set_block(self)
+
+
+@dataclass(frozen=True)
+class FlushedTree:
+    """Products of a group are added by a balanced tree, each operation in binary32 to nearest, subnormals flushed (AMD CDNA2).
+
+    Subnormal a, b and c count as +0, and so does -0.  A product is rounded to
+    binary32; it and every sum below the smallest normal number become zero and
+    keep their sign.  The total of one group is added to c, which is the c of
+    the next group.
+    """
+
+    group: int
+    """Products of a tree: 2, 4, 8 ... 64."""
+
+    flush_inputs: ClassVar[bool] = True
+    flush_outputs: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "group", _whole("group", self.group))
+        if self.group not in (2, 4, 8, 16, 32, 64):
+            raise ParameterError(f"group={self.group}: choose 2, 4, 8, 16, 32 or 64 products")
+
+
+@dataclass(frozen=True)
+class LateSum:
+    """The products of a block are aligned and cut among themselves; then their sum and c, toward -inf (AMD CDNA3).
+
+    1. Products are exact, with exponents as in :class:`AlignedSum`; one of
+       2^128 and more in magnitude counts as inf.  inf and NaN as IEEE 754 has them.
+    2. Products whose index in the block is equal modulo ``groups`` are a group:
+       their magnitudes are truncated to F = ``fraction_bits`` at their largest
+       exponent, and added exactly.
+    3. The groups' sums are cut toward -inf to F bits at the largest exponent E
+       of all products, and added exactly.
+    4. M is the larger of E and the exponent of c, which is at least emin, also
+       of zero.  The sum is cut toward -inf to ``late_bits`` + 1 bits at M, c to
+       F bits; c counts as zero where ``drops_small_c`` and its exponent is
+       below M - F - 1.  They are added exactly.
+    5. The total is cut toward -inf to ``late_bits`` at its own exponent (at
+       least emin), and rounded to nearest.  A total of zero is +0.
+
+    The result of one block is the c of the next.
+    """
+
+    block: int
+    """Products that are aligned together, 1 to 64."""
+    fraction_bits: int
+    """F, 1 to 28."""
+    late_bits: int
+    """Bits kept of the total, F to 32."""
+    groups: int = 1
+    """Of a block: 1, or 2 for the even products and the odd ones."""
+    drops_small_c: bool = False
+    """Else a tiny negative c still takes one unit off the sum."""
+
+    flush_inputs: ClassVar[bool] = False
+    flush_outputs: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        _set_block(self)
+        for name in ("fraction_bits", "late_bits", "groups"):
+            object.__setattr__(self, name, _whole(name, getattr(self, name)))
+        if not 1 <= self.fraction_bits <= 28:
+            raise ParameterError(f"fraction_bits={self.fraction_bits}: choose 1 to 28")
+        if not self.fraction_bits <= self.late_bits <= 32:
+            raise ParameterError(
+                f"late_bits={self.late_bits}: choose fraction_bits={self.fraction_bits} to 32"
+            )
+        if self.groups not in (1, 2):
+            raise ParameterError(f"groups={self.groups}: choose 1 or 2")
+
+
+@dataclass(frozen=True)
+class GroupedSum:
+    """Products of a group are added exactly and scaled; the groups are aligned by their scales alone (NVIDIA mxf4, mxf4nvf4).
+
+    1. The products of a group add up exactly.  A term is that sum times the
+       significands of its two scales; its exponent is that of the scales, which
+       is not normalized.
+    2. The common exponent is the largest of the terms and of c, and at least
+       ``exponent_floor``.  A group takes part unless all its products or one of
+       its scales are zero; so does one whose products cancel.
+    3. Every term's magnitude, and that of c, is truncated to ``fraction_bits``
+       at that exponent; they are added exactly and rounded toward zero.
+    4. A result of zero is +0.  A scale or a c of NaN gives NaN, with all fraction bits set.
+    """
+
+    block: int
+    """Products that are aligned together, a multiple of the group, up to 64."""
+    group: int
+    """Products of a term, which share their scales."""
+    fraction_bits: int
+    """F, 1 to 36."""
+    exponent_floor: int
+
+    flush_inputs: ClassVar[bool] = False
+    flush_outputs: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        _set_block(self)
+        for name in ("group", "fraction_bits", "exponent_floor"):
+            object.__setattr__(self, name, _whole(name, getattr(self, name)))
+        if self.group < 1 or self.block % self.group:
+            raise ParameterError(f"group={self.group}: choose a divisor of block={self.block}")
+        if not 1 <= self.fraction_bits <= 36:
+            raise ParameterError(f"fraction_bits={self.fraction_bits}: choose 1 to 36")
+        if not -400 <= self.exponent_floor <= 0:
+            raise ParameterError(f"exponent_floor={self.exponent_floor}: choose -400 to 0")
+
+
+def _set_block(row: ExactBlock | LateSum | GroupedSum) -> None:
+    object.__setattr__(row, "block", _whole("block", row.block))
+    if not 1 <= row.block <= MAX_BLOCK:
+        raise ParameterError(f"block={row.block}: choose 1 to {MAX_BLOCK} products")
 
 
 @dataclass(frozen=True)
 class ExactInteger:
     """Integer products and sums, exact; the result wraps modulo 2^32 (PTX ISA, mma without .satfinite)."""
 
+    saturate: bool = False
+    """A sum beyond 32 bits becomes the largest number of its sign instead (.satfinite)."""
 
-Arithmetic = AlignedSum | FusedChain | ExactInteger
+
+Arithmetic = AlignedSum | FusedChain | ExactBlock | FlushedTree | LateSum | GroupedSum | ExactInteger
 
 
 @dataclass(frozen=True)
@@ -168,7 +360,7 @@ class Instruction:
     """One matrix instruction of a unit: D (m × n) = A (m × k) · B (k × n) + C."""
 
     name: str
-    """"mma" (wmma and mma.sync), "wgmma" or "tcgen05"."""
+    """"mma" (wmma, mma.sync, v_mfma), "wgmma", "tcgen05", "mxf8f6f4" ...; of a processor the mnemonic, such as "tdpbf16ps"."""
     a: str
     b: str
     """Input formats."""
@@ -178,6 +370,9 @@ class Instruction:
     """(m, n, k): the largest k that one instruction takes."""
     arithmetic: Arithmetic
     evidence: tuple[Evidence, ...]
+    scale: str | None = None
+    """Format of the scales of A and B, of which each belongs to ``per_scale`` successive k; None: it takes none."""
+    per_scale: int = 0
 
     @property
     def standing(self) -> Standing:
@@ -191,11 +386,13 @@ class Instruction:
         object.__setattr__(self, "shape", tuple(_whole("shape", n) for n in _sequence(self.shape)))
         if len(self.shape) != 3 or min(self.shape) < 1:
             raise ParameterError(f"shape={self.shape}: give (m, n, k), each at least 1")
-        kinds = {AlignedSum: (_NARROW,), FusedChain: (_DOUBLE, _NARROW), ExactInteger: (_INTEGER,)}
+        kinds = {
+            AlignedSum: (_NARROW,), FusedChain: (_DOUBLE, _NARROW), ExactBlock: (_SINGLE,), FlushedTree: (_SINGLE,),
+            LateSum: (_SINGLE,), GroupedSum: (_GROUPED,), ExactInteger: (_INTEGER,),
+        }  # fmt: skip
         if type(self.arithmetic) not in kinds:
-            raise ParameterError(
-                f"arithmetic={self.arithmetic!r}: give an AlignedSum, a FusedChain or an ExactInteger"
-            )
+            names = ", ".join(kind.__name__ for kind in kinds)
+            raise ParameterError(f"arithmetic={self.arithmetic!r}: give an instance of {names}")
         known = kinds[type(self.arithmetic)]
         if not any({self.a, self.b} <= {*inputs} and self.output in outputs for inputs, outputs in known):
             takes = ", or ".join(
@@ -204,12 +401,44 @@ class Instruction:
             raise ParameterError(f"{type(self.arithmetic).__name__} takes {takes}, not {self.signature}")
         if self.output == "binary64" and self.arithmetic != FusedChain():
             raise ParameterError(
-                f"arithmetic={self.arithmetic!r}: in binary64 a FusedChain goes by ascending k and rounds no product; "
-                "leave order and rounded_products out"
+                f"arithmetic={self.arithmetic!r}: in binary64 a FusedChain has no parameters; leave them out"
             )
-        order = None if isinstance(self.arithmetic, ExactInteger) else self.arithmetic.order
+        if isinstance(self.arithmetic, FusedChain) and self.k % (
+            self.arithmetic.group * self.arithmetic.lanes
+        ):
+            raise ParameterError(
+                f"shape={self.shape}: k must be a multiple of group · lanes = "
+                f"{self.arithmetic.group * self.arithmetic.lanes}"
+            )
+        order = getattr(self.arithmetic, "order", None)
         if order is not None and len(order) != self.k:
             raise ParameterError(f"order has {len(order)} entries: one instruction takes k = {self.k}")
+        self._check_scale()
+
+    def _check_scale(self) -> None:
+        row = self.arithmetic
+        if self.scale is None:
+            if isinstance(row, GroupedSum):
+                raise ParameterError("GroupedSum takes scales: give scale='ue8m0' or 'ue4m3', and per_scale")
+            return
+        object.__setattr__(self, "scale", get_format(self.scale).name)
+        object.__setattr__(self, "per_scale", _whole("per_scale", self.per_scale))
+        takes = ("ue8m0", "ue4m3") if isinstance(row, GroupedSum) else ("ue8m0",)
+        plain = AlignedSum(1, 1, "RZ")
+        if isinstance(row, AlignedSum):
+            plain = replace(plain, block=row.block, fraction_bits=row.fraction_bits, rounding=row.rounding,
+                            exponent_floor=row.exponent_floor)  # fmt: skip
+        if not isinstance(row, GroupedSum) and (row != plain or self.output != "binary32"):
+            raise ParameterError(
+                f"scale={self.scale!r}: a GroupedSum takes scales, or an AlignedSum into binary32 that has no more than "
+                "block, fraction_bits, rounding and exponent_floor"
+            )
+        if self.scale not in takes:
+            raise ParameterError(f"scale={self.scale!r}: {type(row).__name__} takes {' or '.join(takes)}")
+        if self.per_scale < 1 or self.k % self.per_scale:
+            raise ParameterError(f"per_scale={self.per_scale}: choose a divisor of k = {self.k}")
+        if isinstance(row, GroupedSum) and self.per_scale % row.group:
+            raise ParameterError(f"per_scale={self.per_scale}: choose a multiple of group={row.group}")
 
     @property
     def k(self) -> int:
@@ -218,7 +447,8 @@ class Instruction:
     @property
     def signature(self) -> str:
         inputs = self.a if self.a == self.b else f"{self.a}·{self.b}"
-        return f"{self.name} {inputs} → {self.output}"
+        scales = f", {self.per_scale} to a scale of {self.scale}" if self.scale else ""
+        return f"{self.name} {inputs} → {self.output}{scales}"
 
 
 @dataclass(frozen=True)
@@ -227,7 +457,13 @@ class Unit:
 
     name: str
     title: str
-    """The product, as its maker calls it."""
+    """The product, as its maker calls it, who comes first."""
     architecture: str
     compute_capability: str
     instructions: tuple[Instruction, ...]
+
+    @property
+    def vendor(self) -> str:
+        """The maker, or the two who have it."""
+        words = self.title.split()
+        return " ".join(words[:3] if words[1:2] == ["and"] else words[:1])

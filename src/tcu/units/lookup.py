@@ -13,13 +13,18 @@ __all__ = [
     "get_unit",
     "input_formats",
     "product_instruction",
+    "units_with",
 ]
 
+_FEW = 6
+"""Pairs of formats that an error names."""
 DEFAULT_UNIT = "H100"
 """What host arrays are computed as unless asked otherwise."""
 
-# wmma is the C++ face of the same warp-level instruction.
-_INSTRUCTION_ALIASES = {"wmma": "mma", "mma.sync": "mma", "tcgen05.mma": "tcgen05"}
+# wmma is the C++ face of the same warp-level instruction; AMD's matrix units have one, v_mfma.
+_INSTRUCTION_ALIASES = {
+    "wmma": "mma", "mma.sync": "mma", "tcgen05.mma": "tcgen05", "mfma": "mma", "nvf4": "mxf4nvf4",
+}  # fmt: skip
 
 
 def canonical_instruction(name: str) -> str:
@@ -41,15 +46,30 @@ def get_unit(unit: str | Unit) -> Unit:
         raise unknown_name("unit", unit, CATALOGUE) from None
 
 
+def units_with(instruction: str) -> list[str]:
+    """The units of the catalogue that have an instruction of this name: with "mma", those by which plans can sum."""
+    return [
+        unit.name for unit in CATALOGUE.values() if any(row.name == instruction for row in unit.instructions)
+    ]
+
+
 def input_formats(unit: Unit, instruction: str = "mma") -> list[str]:
     """The input formats that the instruction takes, in the order of the catalogue."""
     return list(dict.fromkeys(row.a for row in unit.instructions if row.name == instruction))
 
 
-def find_instruction(unit: str | Unit, name: str, a: str, b: str, output: str | None = None) -> Instruction:
+def find_instruction(
+    unit: str | Unit,
+    name: str,
+    a: str,
+    b: str,
+    output: str | None = None,
+    scale: tuple[str, int] | None = None,
+) -> Instruction:
     """The instruction of ``unit`` that multiplies formats ``a`` and ``b`` into ``output``.
 
-    ``output=None`` takes the widest: binary32, or binary64 or s32.  Raises
+    ``output=None`` takes the widest: binary32, or binary64 or s32.  scale: the
+    format of the scales and how many k share one, None: without scales.  Raises
     UnknownNameError for an instruction that the unit lacks, DtypeError for
     formats that it does not combine, naming those it does.
     """
@@ -60,12 +80,20 @@ def find_instruction(unit: str | Unit, name: str, a: str, b: str, output: str | 
         raise unknown_name(f"instruction of {unit.name}", name, names)
     rows = [row for row in unit.instructions if row.name == name]
     for row in rows:  # the catalogue lists the widest output of each input first
-        if (row.a, row.b) == (a, b) and output in (None, row.output):
+        own = None if row.scale is None else (row.scale, row.per_scale)
+        if (row.a, row.b) == (a, b) and output in (None, row.output) and own == scale:
             return row
     asked = f"{a} · {b}" if output is None else f"{a} · {b} → {output}"
-    has = ", ".join(row.signature.removeprefix(f"{name} ") for row in rows)
+    asked += "" if scale is None else f", {scale[1]} to a scale of {scale[0]}"
+    mixed = [row for row in rows if row.a != row.b]
+    listed = rows if len(mixed) <= _FEW else [row for row in rows if row.a == row.b]
+    has = ", ".join(row.signature.removeprefix(f"{name} ") for row in listed)
+    if listed is not rows:
+        has += f", and {len(mixed)} pairs of {', '.join(dict.fromkeys(row.a for row in mixed))}"
     others = [row.signature for row in unit.instructions if (row.a, row.b) == (a, b)]
     hint = f"; {unit.name} has it as: {', '.join(others)}" if others else ""
+    if scale is None and any(row.scale for row in rows):
+        hint = "; give its scales, scale_a and scale_b"
     raise DtypeError(f"{name} of {unit.name} does not compute {asked}; it computes: {has}{hint}")
 
 

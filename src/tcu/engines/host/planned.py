@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -60,10 +61,15 @@ def reduce(call: Call) -> tuple[Any, Any]:
         pieces = _rows(call, source, axes, plan, unit)
     correction = call.operation.correction(call.options)
     codes = [encoded(finish_totals(call.operation, totals, axes.n, correction), target) for totals in pieces]
-    found = np.concatenate(codes) if codes else np.empty(0, target.code_dtype)
+    if len(codes) == 1:
+        found = codes[0]
+    else:
+        found = np.concatenate(codes) if codes else np.empty(0, target.code_dtype)
     bits = int(found[0]) if found.size == 1 else None
     info: Any = None
-    if call.operation.product:
+    if not call.return_info:
+        pass
+    elif call.operation.product:
         assert bits is not None
         info = DotInfo(plan, plan.levels, bits)
     elif not call.operation.moments:
@@ -73,6 +79,16 @@ def reduce(call: Call) -> tuple[Any, Any]:
 
 def plan_of(operation: Operation, n: int, fmt: Format, options: tuple[Any, ...]) -> tuple[Plan, Unit]:
     """The plan of n elements, and the unit whose bits it has; raises what the options deserve."""
+    try:  # True is not 1 here, nor 256.0 256
+        return _plan_of(operation, n, fmt, options, tuple(map(type, options)))
+    except TypeError:  # an option that has no hash, which is none of the right ones
+        return _plan_of.__wrapped__(operation, n, fmt, options)
+
+
+@lru_cache(maxsize=1024)
+def _plan_of(
+    operation: Operation, n: int, fmt: Format, options: tuple[Any, ...], _: Any = ()
+) -> tuple[Plan, Unit]:
     named = dict(zip(operation.options[:-1], options, strict=False))
     if operation.term != "value":
         return make_dot_plan(n, fmt, named["block"]), get_unit(DEFAULT_UNIT)
@@ -194,4 +210,5 @@ def encoded(totals: Totals, target: Format) -> npt.NDArray[Any]:
     else:
         with np.errstate(all="ignore"):
             codes = totals.astype(target.dtype).view(target.code_dtype)
-    return np.where(np.isnan(totals), np.array(target.nan_code, codes.dtype), codes)
+    codes[np.isnan(totals)] = target.nan_code
+    return codes

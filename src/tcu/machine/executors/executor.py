@@ -11,7 +11,7 @@ import numpy as np
 from tcu.machine.shapes import empty
 from tcu.plan.transform import Planes, Transform
 
-__all__ = ["Dtypes", "Executor", "is_integer"]
+__all__ = ["Dtypes", "Executor", "is_integer", "magnitude"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class Executor(ABC):
     dtypes: Dtypes
     computes: bool = True
     """False where no values are computed, only shapes."""
+    rows_alone: bool = False
+    """Whether a row of a product has the same bits alone and among others, so that units can share the rows."""
     at_once: bool = False
     """Whether :meth:`transform` does whole transforms."""
 
@@ -53,14 +55,26 @@ class Executor(ABC):
         """The values where this executor computes at no further cost: for arrays that a program makes itself."""
         return self.array(values)
 
+    def on_host(self, values: Any) -> Any:
+        """A NumPy array at whose values the program looks."""
+        return values
+
+    def stored(self, x: Any, dtype: Any) -> Any:
+        """The same numbers in another dtype of the host's, by no step of the machine's."""
+        return x.astype(dtype, copy=False)
+
+    def magnitude(self, x: Any) -> int:
+        """The largest absolute value of integers, for the host's own purposes."""
+        return magnitude(x)
+
     def complex_product(self, x: Any, y: Any) -> Any:
         """x·y of planes (2, ...), real and imaginary: four products and two sums, each rounded.
 
         Each plane of y broadcasts to one of x.
         """
         result = empty(x.shape, x.dtype, like=x)
-        result[0] = x[0] * y[0] - x[1] * y[1]
-        result[1] = x[0] * y[1] + x[1] * y[0]
+        np.subtract(x[0] * y[0], x[1] * y[1], out=result[0])
+        np.add(x[0] * y[1], x[1] * y[0], out=result[1])
         return result
 
     def transform(self, plan: Transform, source: Planes, target: Planes, factor: float) -> bool:
@@ -97,6 +111,15 @@ class Executor(ABC):
 
     def __repr__(self) -> str:
         return f"<executor {self.name}>"
+
+
+def magnitude(array: Any) -> int:
+    """The largest absolute value of an array of integers, as a Python integer; 0 for none."""
+    if array.size == 0:
+        return 0
+    if array.dtype.kind == "O":
+        return int(max(map(abs, array.flat)))
+    return max(int(np.max(array)), -int(np.min(array)))
 
 
 def is_integer(array: Any) -> bool:

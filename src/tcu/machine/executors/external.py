@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tcu.errors import ParameterError
-from tcu.machine.executors.executor import Executor
+from tcu.machine.executors.executor import Executor, magnitude
 from tcu.machine.executors.ideal import IdealExecutor
 
-__all__ = ["ExternalMemoryExecutor", "InternalMemory"]
+__all__ = ["ExternalArray", "ExternalMemoryExecutor", "InternalMemory"]
 
 
 class InternalMemory:
@@ -25,12 +26,15 @@ class InternalMemory:
         self.peak = 0
         self.reads = 0
         self.writes = 0
+        self.step_transfers = 0
+        """Of all transfers, those of what the CPU did; the others are the unit's."""
 
     def _take(self, words: int) -> None:
-        self.used += words
-        self.peak = max(self.peak, self.used)
-        if self.used > self.words:
-            raise ParameterError(f"{self.used} words in an internal memory of {self.words}: free some first")
+        used = self.used + words
+        if used > self.words:
+            raise ParameterError(f"{used} words in an internal memory of {self.words}: free some first")
+        self.used = used
+        self.peak = max(self.peak, used)
 
     def read(self, array: Any) -> Any:
         """A copy of external words in the internal memory, one I/O each."""
@@ -52,17 +56,28 @@ class InternalMemory:
     def free(self, array: Any) -> None:
         self.used -= array.size
 
+    def steps(self, count: int, operands: int, results: int = 1) -> None:
+        """So many steps of the CPU, one after another: each reads its operands and writes its results."""
+        words = operands + results
+        self._take(words)
+        self.used -= words
+        self.reads += count * operands
+        self.writes += count * results
+        self.step_transfers += count * words
+
     @property
     def transfers(self) -> int:
         return self.reads + self.writes
 
 
 class ExternalMemoryExecutor(Executor):
-    """Carries out every call of a weak machine in an internal memory of 3m words, and counts what moves.
+    """Carries out a weak machine's program with an internal memory of 3m + 3 words, and counts what moves.
 
     Each √m × √m product reads both operands (2m words), multiplies them
     without any I/O and writes the result (m words).  The executor inside
-    computes.
+    computes.  All arrays of the program are :class:`ExternalArray`, so what
+    NumPy does to their words moves them, too: whether a step was charged for
+    it or not.
     """
 
     name = "external memory"
@@ -72,15 +87,30 @@ class ExternalMemoryExecutor(Executor):
         self.dtypes = self.inside.dtypes
         self.passes = self.inside.passes
         self._side = 1
-        self.memory = InternalMemory(3)
+        self.memory = InternalMemory(6)
 
     def check_side(self, side: int) -> None:
         self.inside.check_side(side)
         self._side = side
-        self.memory = InternalMemory(3 * side * side)
+        self.memory = InternalMemory(3 * side * side + 3)
+
+    def array(self, values: Any) -> Any:
+        return values if isinstance(values, ExternalArray) else _external(np.asarray(values), self.memory)
+
+    def on_host(self, values: Any) -> Any:
+        return self.array(values)
+
+    def stored(self, x: Any, dtype: Any) -> Any:
+        return _external(_plain(x).astype(dtype, copy=False), self.memory)
+
+    def magnitude(self, x: Any) -> int:
+        return magnitude(_plain(x))
+
+    def largest(self, z: Any) -> Any:
+        return _plain(super().largest(z))
 
     def multiply(self, a: Any, b: Any) -> Any:
-        side = self._side
+        a, b, side = _plain(a), _plain(b), self._side
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         x = np.broadcast_to(a, (*batch, *a.shape[-2:])).reshape(-1, *a.shape[-2:])
         y = np.broadcast_to(b, (*batch, *b.shape[-2:])).reshape(-1, *b.shape[-2:])
@@ -88,7 +118,7 @@ class ExternalMemoryExecutor(Executor):
             np.concatenate([self._square(left[i : i + side], right) for i in range(0, len(left), side)])
             for left, right in zip(x, y, strict=True)
         ]
-        return np.stack(products).reshape(*batch, a.shape[-2], b.shape[-1])
+        return self.array(np.stack(products).reshape(*batch, a.shape[-2], b.shape[-1]))
 
     def _square(self, a: Any, b: Any) -> Any:
         rows, columns = a.shape[0], b.shape[1]
@@ -103,3 +133,109 @@ def _square(x: Any, side: int) -> Any:
     result = np.zeros((side, side), x.dtype)
     result[: x.shape[0], : x.shape[1]] = x
     return result
+
+
+class ExternalArray(np.ndarray[Any, Any]):
+    """A NumPy array in the external memory: every word that NumPy reads or writes of it is an I/O.
+
+    Views move nothing, nor does a single word by itself.  Arithmetic reads a word of each array among its
+    operands, and writes one, for every word of its result; a copy reads and
+    writes each word; a sum reads each, and writes its result.
+    """
+
+    memory: InternalMemory
+
+    def __array_finalize__(self, source: Any) -> None:
+        if isinstance(source, ExternalArray):
+            self.memory = source.memory
+
+    def get(self) -> Any:
+        """The words outside the model, as a NumPy array."""
+        return self.view(np.ndarray)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        memory = self.memory
+        result = getattr(ufunc, method)(*_plain(inputs), **_plain(kwargs))
+        results = result if isinstance(result, tuple) else (result,)
+        arrays = [x for x in inputs if np.ndim(x)]
+        if method == "__call__":
+            memory.steps(max(np.size(x) for x in results), len(arrays), len(results))
+        elif method == "at":
+            memory.steps(np.size(inputs[1][0] if isinstance(inputs[1], tuple) else inputs[1]), 2)
+            return None
+        else:
+            memory.steps(np.size(inputs[0]), 1, 0)
+            memory.steps(np.size(result), 0)
+        if "out" in kwargs:
+            return kwargs["out"][0]
+        return _external(result, memory)
+
+    def __array_function__(self, function: Callable[..., Any], types: Any, args: Any, kwargs: Any) -> Any:
+        result = function(*_plain(args), **_plain(kwargs))
+        operands = _arrays(args)
+        made = isinstance(result, np.ndarray) and not any(np.may_share_memory(result, x) for x in operands)
+        if made and function is not np.empty:
+            # What makes an array of nothing, such as zeros, reads nothing.
+            self.memory.steps(result.size, int(bool(operands)))
+        return _external(result, self.memory)
+
+    def __getitem__(self, key: Any) -> Any:
+        plain = _plain(self)
+        result = plain[_plain(key)]
+        if isinstance(result, np.ndarray) and not np.may_share_memory(result, plain):
+            self.memory.steps(result.size, 1)
+        return _external(result, self.memory)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        plain = _plain(self)
+        target = plain[_plain(key)]
+        self.memory.steps(np.size(target), int(bool(np.ndim(value))))
+        plain[_plain(key)] = _plain(value)
+
+    def reshape(self, *shape: Any, **options: Any) -> Any:
+        return self._moved(_plain(self).reshape(*shape, **options))
+
+    def ravel(self, *order: Any) -> Any:
+        return self._moved(_plain(self).ravel(*order))
+
+    def astype(self, *dtype: Any, **options: Any) -> Any:
+        return self._moved(_plain(self).astype(*dtype, **options))
+
+    def copy(self, *order: Any) -> Any:
+        return self._moved(_plain(self).copy(*order))
+
+    def _moved(self, result: Any) -> Any:
+        if not np.may_share_memory(result, _plain(self)):
+            self.memory.steps(result.size, 1)
+        return _external(result, self.memory)
+
+
+def _external(values: Any, memory: InternalMemory) -> Any:
+    """The array in that memory; whatever is no array as it is."""
+    if isinstance(values, tuple | list):
+        return type(values)(_external(x, memory) for x in values)
+    if not isinstance(values, np.ndarray):
+        return values
+    result = values.view(ExternalArray)
+    result.memory = memory
+    return result
+
+
+def _plain(value: Any) -> Any:
+    """Arguments with NumPy's arrays in place of external ones."""
+    if isinstance(value, ExternalArray):
+        return value.view(np.ndarray)
+    if isinstance(value, tuple | list):
+        return type(value)(_plain(x) for x in value)
+    if isinstance(value, dict):
+        return {name: _plain(x) for name, x in value.items()}
+    return value
+
+
+def _arrays(value: Any) -> list[Any]:
+    """The arrays among arguments."""
+    if isinstance(value, np.ndarray):
+        return [value.view(np.ndarray)]
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    return [x for each in value for x in _arrays(each)] if isinstance(value, tuple | list) else []

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from tcu.errors import ParameterError
-from tcu.machine.executors.executor import Dtypes, Executor, is_integer
+from tcu.machine.executors.executor import Dtypes, Executor, is_integer, magnitude
 
-__all__ = ["IdealExecutor", "magnitude"]
+__all__ = ["IdealExecutor"]
 
 _EXACT = 53
 """Integers below 2^53 are exact in binary64, in which BLAS multiplies them."""
@@ -33,15 +33,6 @@ class IdealExecutor(Executor):
         if is_integer(a) and is_integer(b):
             return exact_product(a, b)
         return np.matmul(a.astype(np.float64, copy=False), b.astype(np.float64, copy=False))
-
-
-def magnitude(array: Any) -> int:
-    """The largest absolute value of an array of integers, as a Python integer; 0 for none."""
-    if array.size == 0:
-        return 0
-    if array.dtype.kind == "O":
-        return int(max(map(abs, array.flat)))
-    return max(int(np.max(array)), -int(np.min(array)))
 
 
 def exact_product(a: Any, b: Any) -> Any:

@@ -9,8 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.errors import ParameterError
-from tcu.machine.executors.executor import Dtypes, Executor, is_integer
-from tcu.machine.executors.ideal import magnitude
+from tcu.machine.executors.executor import Dtypes, Executor, is_integer, magnitude
 
 __all__ = ["SystolicArray", "SystolicExecutor"]
 
@@ -80,6 +79,7 @@ class SystolicExecutor(Executor):
     """
 
     name = "systolic"
+    rows_alone = True
     dtypes = Dtypes(None, np.dtype(np.float64), integer_bits=31, sum_bits=63)
 
     def __init__(self) -> None:

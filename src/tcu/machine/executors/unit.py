@@ -10,9 +10,8 @@ import numpy as np
 from tcu.errors import DtypeError, ParameterError
 from tcu.formats import get_format
 from tcu.formats.format import Format
-from tcu.machine.executors.executor import Dtypes, Executor, is_integer
-from tcu.machine.executors.ideal import magnitude
-from tcu.units import AlignedSum, ExactInteger, Instruction
+from tcu.machine.executors.executor import Dtypes, Executor, is_integer, magnitude
+from tcu.units import AlignedSum, ExactInteger, Instruction, LateSum
 
 __all__ = ["InstructionExecutor", "dtypes_of", "narrowed"]
 
@@ -24,6 +23,8 @@ class InstructionExecutor(Executor):
     (by way of binary32 where the format is narrower).  Integers are taken
     where the instruction multiplies them exactly, and give integers.
     """
+
+    rows_alone = True
 
     def __init__(self, instruction: Instruction) -> None:
         if instruction.a != instruction.b:
@@ -117,4 +118,6 @@ def dtypes_of(instruction: Instruction) -> Dtypes:
     if isinstance(arithmetic, AlignedSum):
         kept = arithmetic.output_fraction_bits
         sum_bits = min(sum_bits, arithmetic.fraction_bits + 1, sum_bits if kept is None else kept + 1)
+    if isinstance(arithmetic, LateSum):
+        sum_bits = min(sum_bits, arithmetic.fraction_bits + 1)
     return Dtypes(source.dtype, output.dtype, integer_bits=source.precision, sum_bits=sum_bits)

@@ -8,10 +8,11 @@ import subprocess
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from tcu import gpu
+from tcu import cpu, gpu
 from tcu.errors import DtypeError, ParameterError
 from tcu.formats.format import get_format
 from tcu.gpu.compiler import compiler_version
@@ -42,12 +43,13 @@ def collect(
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Vectors:
-    """Vectors of every instruction of the GPU at hand, or of a model.
+    """Vectors of every instruction of the GPU or the processor at hand, or of a model.
 
     Parameters
     ----------
     unit:
-        Ask the model of this unit instead, for tests and comparisons; None: the GPU.
+        Ask the model of this unit instead, for tests and comparisons; None: the GPU; "cpu": the processor's own
+        instructions.
     instruction, input, output:
         Only the instructions of this name ("mma", "wgmma"), input or output format.
     outputs:
@@ -61,6 +63,8 @@ def collect(
     ------
     NoGpuError, ExtraMissingError, DriverError:
         No GPU to ask.
+    CpuError:
+        The processor has no matrix instruction, or the kernel does not permit one.
     DtypeError:
         Nothing fits the choice; the message says what there is.
     """
@@ -68,7 +72,10 @@ def collect(
         raise ParameterError(f"outputs={outputs}: ask for at least one output per kind")
     if seed < 0:
         raise ParameterError(f"seed={seed}: choose 0 or more")
-    machine, rows, compute = _gpu() if unit is None else _model(get_unit(unit))
+    if unit == "cpu":
+        machine, rows, compute = _cpu()
+    else:
+        machine, rows, compute = _gpu() if unit is None else _model(get_unit(unit))
     chosen = _chosen(machine.name, rows, instruction, input, output)
     entries: dict[str, Entry] = {}
     for row in chosen:
@@ -80,9 +87,7 @@ def collect(
 
 def replay(a: Codes, b: Codes, c: Codes, row: Instruction) -> Codes:
     """Words of D by the model; a smaller k than the row's is padded with zeros, a larger one is cut."""
-    x, y, z = (get_format(name) for name in (row.a, row.b, row.output))
-    d = multiply_accumulate(a.view(x.dtype), b.view(y.dtype), c.view(z.dtype), row)
-    return np.ascontiguousarray(d).view(z.code_dtype)
+    return _on(multiply_accumulate)(a, b, c, row)
 
 
 def _entry(row: Instruction, compute: _Compute, outputs: int, seed: int) -> Entry:
@@ -112,6 +117,26 @@ def _model(unit: Unit) -> tuple[Machine, list[Instruction], _Compute]:
     return Machine("model", unit.name, unit.compute_capability), list(unit.instructions), replay
 
 
+def _cpu() -> tuple[Machine, list[Instruction], _Compute]:
+    at_hand = cpu.find_cpu()
+    if not at_hand.instructions:
+        raise cpu.CpuError(
+            f"{at_hand.name} has neither AMX nor AVX512-BF16 nor AVX512-VNNI: ask another machine, or a model with unit"
+        )
+    return Machine("cpu", at_hand.name, "-"), list(at_hand.instructions), _on(cpu.multiply_accumulate)
+
+
+def _on(multiply_accumulate: Callable[..., Any]) -> _Compute:
+    """An executor of arrays as one of words."""
+
+    def compute(a: Codes, b: Codes, c: Codes, row: Instruction) -> Codes:
+        x, y, z = (get_format(name) for name in (row.a, row.b, row.output))
+        d = np.asarray(multiply_accumulate(a.view(x.dtype), b.view(y.dtype), c.view(z.dtype), row))
+        return np.ascontiguousarray(d).view(z.code_dtype)
+
+    return compute
+
+
 def _gpu() -> tuple[Machine, list[Instruction], _Compute]:
     at_hand = gpu.find_gpu()
     known = call("cuDriverGetVersion")
@@ -136,13 +161,7 @@ def _gpu() -> tuple[Machine, list[Instruction], _Compute]:
         )
         for kernel in at_hand.kernels
     ]
-
-    def compute(a: Codes, b: Codes, c: Codes, row: Instruction) -> Codes:
-        x, y, z = (get_format(name) for name in (row.a, row.b, row.output))
-        d = np.asarray(gpu.multiply_accumulate(a.view(x.dtype), b.view(y.dtype), c.view(z.dtype), row))
-        return np.ascontiguousarray(d).view(z.code_dtype)
-
-    return machine, rows, compute
+    return machine, rows, _on(gpu.multiply_accumulate)
 
 
 def _dotted(version: Iterable[int]) -> str:

@@ -11,8 +11,8 @@ whole binary32 word) hold T matrix products D = A·B + C:
 One text, ``about`` (0-dimensional, Unicode), is a JSON object:
 
 - ``format``: "tcu vectors"; ``version``: 1;
-- ``machine``: ``kind`` ("gpu", or "model" for a model of the catalogue),
-  ``name``, ``compute_capability`` ("9.0"), and the versions ``driver``,
+- ``machine``: ``kind`` ("gpu", "cpu", or "model" for a model of the catalogue),
+  ``name``, ``compute_capability`` ("9.0"; of a processor "-"), and the versions ``driver``,
   ``cuda`` and ``nvrtc``, null where unknown;
 - ``tcu``: the version that wrote it; ``date``: UTC, ISO 8601; ``seed``;
 - ``instructions``: NAME → ``instruction``, ``a``, ``b``, ``output``,
@@ -50,9 +50,9 @@ _AGAIN = "collect it again with tcu collect"
 class Machine:
     """What answered."""
 
-    kind: Literal["gpu", "model"]
+    kind: Literal["gpu", "cpu", "model"]
     name: str
-    """As the driver calls the GPU, or the model's name in the catalogue."""
+    """As the driver calls the GPU, or the processor itself; or the model's name in the catalogue."""
     compute_capability: str
     driver: str | None = None
     cuda: str | None = None
@@ -221,8 +221,8 @@ _KINDS = {dict: "an object", list: "a list", int: "a whole number", str: "a text
 
 def _machine(record: dict[str, Any]) -> Machine:
     kind = _field(record, "kind", str, "machine")
-    if kind not in ("gpu", "model"):
-        raise _UnusableError(f"'kind' of 'machine' is {kind!r}, not gpu or model: {_AGAIN}")
+    if kind not in ("gpu", "cpu", "model"):
+        raise _UnusableError(f"'kind' of 'machine' is {kind!r}, not gpu, cpu or model: {_AGAIN}")
     needed = {key: _field(record, key, str, "machine") for key in ("name", "compute_capability")}
     versions = {
         key: None if record.get(key) is None else _field(record, key, str, "machine")

@@ -15,7 +15,7 @@ from tcu.probes.vectors.collection import replay
 from tcu.probes.vectors.file import Entry, Vectors
 from tcu.units.arithmetic import Unit
 from tcu.units.catalogue import CATALOGUE
-from tcu.units.lookup import find_instruction, get_unit
+from tcu.units.lookup import find_instruction, get_unit, units_with
 
 __all__ = ["Difference", "Replay", "Verification", "value_of", "verify"]
 
@@ -90,13 +90,14 @@ def verify(
         As :func:`collect` returns and :meth:`Vectors.load` reads them.
     unit:
         Whose model is compared; None: that of the machine, by its name and
-        compute capability.  A machine that the catalogue does not have is
-        compared with every unit, and the one that agrees best is told.
+        compute capability; of a processor, those that have the instructions.
+        A GPU that the catalogue does not have is compared with every unit that
+        has mma, and the one that agrees best is told.
     progress:
         Called after each instruction with how many are done, and of how many.
     """
     units = [get_unit(unit)] if unit is not None else _units_of(vectors)
-    candidates = units or list(CATALOGUE.values())
+    candidates = units or [get_unit(name) for name in units_with("mma")]
     total = len(candidates) * len(vectors.entries)
     found: list[Verification] = []
     for candidate in candidates:
@@ -123,10 +124,24 @@ def value_of(word: int, fmt: str) -> float:
 def _units_of(vectors: Vectors) -> list[Unit]:
     """The machine's own unit, or none where the catalogue has nothing of its kind."""
     machine = vectors.machine
+    if machine.kind == "cpu":
+        return _processors_unit(vectors)
     if machine.kind == "model":
         return [unit for unit in CATALOGUE.values() if unit.name == machine.name]
     same = [unit for unit in CATALOGUE.values() if unit.compute_capability == machine.compute_capability]
     return sorted(same, key=lambda unit: unit.name not in machine.name)[:1]
+
+
+def _processors_unit(vectors: Vectors) -> list[Unit]:
+    """A processor has instructions of several units: those of the file, as one."""
+    names = {entry.row.name for entry in vectors.entries.values()}
+    own = [unit for unit in CATALOGUE.values() if names & {row.name for row in unit.instructions}]
+    if len(own) < 2:
+        return own
+    rows = tuple(row for unit in own for row in unit.instructions)
+    return [
+        Unit(" and ".join(unit.name for unit in own), vectors.machine.name, own[0].architecture, "-", rows)
+    ]
 
 
 def _replay(entry: Entry, unit: Unit) -> Replay:

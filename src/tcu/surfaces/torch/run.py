@@ -15,7 +15,7 @@ import torch
 from tcu.engines import host, load_cuda
 from tcu.errors import ParameterError
 from tcu.formats.format import named_format
-from tcu.formats.tensor import check_data, host_view, is_tensor, tensor_of
+from tcu.formats.tensor import check_data, host_view, is_tensor, plain_view, tensor_of
 from tcu.ops.info import scan_info
 from tcu.ops.layout import Ragged, check_line, scan_axis
 from tcu.ops.operation import OPERATIONS, Call, Operation
@@ -120,11 +120,11 @@ def _executed(call: Call) -> tuple[Any, Any]:
     if x.is_cuda:
         result, info = load_cuda().execute(call._replace(layout=layout))
     else:
-        views = tuple(host_view(each, name) for each, name in zip(call.arrays, ("x", "y"), strict=False))
-        if len(views) == 2 and call.arrays[0] is call.arrays[1]:
-            views = (views[0], views[0])
+        view = plain_view(x, "x")
+        y = call.arrays[-1]
+        views = (view,) if len(call.arrays) == 1 else (view, view if y is x else plain_view(y, "y"))
         place = None if out is None else host_view(out, "out")
-        result, info = host.execute(call._replace(arrays=views, layout=layout, out=place))
+        result, info = host.execute(Call(call.operation, views, layout, call.options, place, *call[5:]))
         result = tensor_of(result) if out is None else out
     if out is not None and not out.is_inference():
         torch.autograd.graph.increment_version(out)

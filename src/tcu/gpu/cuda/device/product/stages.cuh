@@ -63,7 +63,7 @@ __device__ inline void prepare(const Product& p, Stages& stages) {
     }
 }
 
-// Where one side is in the ring.
+// Where one side is in the ring.  Not a load::Turn, with which the machine code of all products is another.
 struct Place {
     u32 stage = 0, odd = 0;
 
@@ -72,10 +72,26 @@ struct Place {
     }
 };
 
+// Asks for this block's part of a stage of one operand: PARTS blocks ask for one each.
+template <bool K_MAJOR, int PARTS, int LINES, int BYTES>
+__device__ inline void ask_for(const load::TensorMap& map, u8* stage, int line, int k, int batch, u32 part, u64* full) {
+    constexpr u32 ALL_BLOCKS = (1 << CLUSTER) - 1;
+    if constexpr (K_MAJOR) {
+        constexpr int OWN = LINES / PARTS;
+        for (int i = 0; i < BOXES; ++i)
+            load::start_box<PARTS>(stage + i * (BYTES / BOXES) + part * OWN * (LINE / BOXES), map,
+                                   k * STAGE_K + i * (STAGE_K / BOXES), line + part * OWN, batch, full, ALL_BLOCKS);
+    } else {
+        constexpr int OWN = STAGE_K / PARTS;
+        for (int i = 0; i < (LINES + 63) / 64; ++i)
+            load::start_box<PARTS>(stage + i * BLOCK + part * OWN * LINE, map, line + 64 * i, k * STAGE_K + part * OWN, batch,
+                                   full, ALL_BLOCKS);
+    }
+}
+
 // Called by one thread: asks for the stages [k, end) of a tile.
 __device__ inline void ask(const Product& p, Stages& stages, Place& place, const Tile& at, int k, int end, u32 rank) {
     constexpr int OF_A = SHARES_A ? CLUSTER : 1, OF_B = SHARES_A ? 1 : CLUSTER;  // blocks that ask for a part each
-    constexpr u32 ALL_BLOCKS = (1 << CLUSTER) - 1;
     const u32 a_part = SHARES_A ? rank : 0, b_part = SHARES_A ? 0 : rank;
     const int a_batch = at.batch * p.a_batched, b_batch = at.batch * p.b_batched;
     for (; k < end; ++k, place.advance()) {
@@ -83,28 +99,8 @@ __device__ inline void ask(const Product& p, Stages& stages, Place& place, const
         load::wait_for_copy(&stages.empty[s], place.odd ^ 1);
         u64* const full = &stages.full[s];
         load::expect(A_BYTES + B_BYTES, full);
-        if constexpr (A_K) {
-            constexpr int LINES = ROWS / OF_A;
-            for (int i = 0; i < BOXES; ++i)
-                load::start_box<OF_A>(stages.a[s] + i * (A_BYTES / BOXES) + a_part * LINES * (LINE / BOXES), p.a,
-                                      k * STAGE_K + i * (STAGE_K / BOXES), at.row + a_part * LINES, a_batch, full, ALL_BLOCKS);
-        } else {
-            constexpr int OF_K = STAGE_K / OF_A;
-            for (int i = 0; i < CONSUMERS; ++i)
-                load::start_box<OF_A>(stages.a[s] + i * BLOCK + a_part * OF_K * LINE, p.a, at.row + 64 * i,
-                                      k * STAGE_K + a_part * OF_K, a_batch, full, ALL_BLOCKS);
-        }
-        if constexpr (B_K) {
-            constexpr int LINES = COLUMNS / OF_B;
-            for (int i = 0; i < BOXES; ++i)
-                load::start_box<OF_B>(stages.b[s] + i * (B_BYTES / BOXES) + b_part * LINES * (LINE / BOXES), p.b,
-                                      k * STAGE_K + i * (STAGE_K / BOXES), at.column + b_part * LINES, b_batch, full, ALL_BLOCKS);
-        } else {
-            constexpr int OF_K = STAGE_K / OF_B;
-            for (int i = 0; i < B_BLOCKS; ++i)
-                load::start_box<OF_B>(stages.b[s] + i * BLOCK + b_part * OF_K * LINE, p.b, at.column + 64 * i,
-                                      k * STAGE_K + b_part * OF_K, b_batch, full, ALL_BLOCKS);
-        }
+        ask_for<A_K, OF_A, ROWS, A_BYTES>(p.a, stages.a[s], at.row, k, a_batch, a_part, full);
+        ask_for<B_K, OF_B, COLUMNS, B_BYTES>(p.b, stages.b[s], at.column, k, b_batch, b_part, full);
     }
 }
 

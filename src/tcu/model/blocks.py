@@ -1,0 +1,136 @@
+"""The fast model of late, grouped, scaled and exact sums, and of flushed trees, for operands that fit each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.formats.array import decode_array
+from tcu.formats.format import Format, get_format
+from tcu.formats.scalar import ROUNDINGS
+from tcu.model import compiled
+from tcu.units.arithmetic import AlignedSum, ExactBlock, FlushedTree, GroupedSum, Instruction, LateSum
+
+__all__ = ["block_products", "is_block_sum"]
+
+_NO_FLOOR = -5000
+"""Below every exponent that a product of two scaled inputs can have."""
+
+Array = npt.NDArray[Any]
+Scales = tuple[Array, Array]
+
+
+def is_block_sum(row: Instruction) -> bool:
+    """Whether this module computes the instruction."""
+    return row.scale is not None or isinstance(row.arithmetic, ExactBlock | FlushedTree | LateSum)
+
+
+def block_products(a: Array, b: Array, c: Array, row: Instruction, scales: Scales | None) -> Array:
+    """D of one product: a (M, K), b (K, N), K a multiple of k; c, D (M, N) in binary32; scales (M, K/s), (K/s, N)."""
+    rules, x, y = row.arithmetic, get_format(row.a), get_format(row.b)
+    if isinstance(rules, FlushedTree):
+        return _flushed_tree(_values(a, x), _values(b, y), c, rules, (x.min_normal, y.min_normal))
+    kernels = compiled.load("block_kernels")
+    codes, result = c.view(np.uint32), np.empty(c.shape, np.uint32)
+    column = np.ascontiguousarray(b.T)
+    fractions = x.fraction_bits + y.fraction_bits
+    if isinstance(rules, GroupedSum):
+        assert scales is not None
+        scale = get_format(row.scale or "")
+        units = [
+            np.ldexp(_values(each, fmt), -fmt.quantum_exponent).astype(np.int32)
+            for each, fmt in ((a, x), (column, y))
+        ]
+        parts = [part for each in (scales[0], scales[1].T) for part in _scale_parts(each, scale)]
+        kernels.grouped_sums(
+            *units, *parts, codes, row.k, row.per_scale, -(x.quantum_exponent + y.quantum_exponent),
+            scale.fraction_bits, (rules.block, rules.group, rules.fraction_bits, rules.exponent_floor), result,
+        )  # fmt: skip
+        return result.view(np.float32)
+    left, right = _parts(a, x), _parts(column, y)
+    if scales is not None:
+        assert isinstance(rules, AlignedSum)
+        powers = []
+        for each, part in zip((scales[0], scales[1].T), (left, right), strict=True):
+            exponents, significands = _scale_parts(each, get_format(row.scale or ""))
+            nan = np.repeat(significands < 0, row.per_scale, axis=1)
+            part[2][nan] = kernels.NAN
+            powers.append(exponents)
+        floor = _NO_FLOOR if rules.exponent_floor is None else rules.exponent_floor
+        kernels.scaled_sums(
+            *left, *right, bool(left[2].any() or right[2].any()), *powers, codes, row.k, row.per_scale, fractions,
+            (rules.block, rules.fraction_bits, floor, ROUNDINGS.index(rules.rounding)), result,
+        )  # fmt: skip
+        return result.view(np.float32)
+    common = (*left, *right, bool(left[2].any() or right[2].any()), codes, row.k, fractions)
+    if isinstance(rules, LateSum):
+        late = (rules.block, rules.fraction_bits, rules.late_bits, rules.groups, rules.drops_small_c)
+        kernels.late_sums(*common, late, result)
+    else:
+        assert isinstance(rules, ExactBlock)
+        kernels.exact_blocks(*common, rules.block, result)
+    return result.view(np.float32)
+
+
+def _codes(array: Array, fmt: Format) -> Array:
+    words = array.view(fmt.code_dtype) >> np.array(fmt.storage_shift, fmt.code_dtype)
+    return np.asarray(words & np.array((1 << fmt.bits) - 1, fmt.code_dtype))
+
+
+def _values(array: Array, fmt: Format) -> Array:
+    return decode_array(_codes(array, fmt), fmt)
+
+
+def _parts(array: Array, fmt: Format) -> tuple[Array, Array, Array]:
+    """Significands with their sign, exponents as they take part in an alignment, and what is inf or NaN."""
+    kernels = compiled.load("block_kernels")
+    codes = _codes(array, fmt).astype(np.int32)
+    magnitude = codes & (fmt.magnitude_codes - 1)
+    field, fraction = magnitude >> fmt.fraction_bits, magnitude & ((1 << fmt.fraction_bits) - 1)
+    significand = np.where(field > 0, fraction | 1 << fmt.fraction_bits, fraction)
+    negative = codes & fmt.sign_code != 0
+    special = codes == fmt.nan_code if fmt.specials == "negative zero" else magnitude > fmt.max_finite_code
+    kind = np.zeros(codes.shape, np.int8)
+    if special.any():
+        infinite = special & (fraction == 0) & fmt.has_infinity
+        kind[special] = kernels.NAN
+        kind[infinite & ~negative], kind[infinite & negative] = kernels.INFINITE, kernels.NEGATIVE
+        significand[special] = 0
+    exponent = np.where(significand == 0, kernels.NONE, np.maximum(field, 1) - fmt.bias)
+    return np.where(negative, -significand, significand), exponent.astype(np.int32), kind
+
+
+def _scale_parts(array: Array, fmt: Format) -> tuple[Array, Array]:
+    """Exponents and significands; the significand of NaN is -1."""
+    codes = _codes(np.ascontiguousarray(array), fmt).astype(np.int32)
+    field = codes >> fmt.fraction_bits
+    significand = codes & ((1 << fmt.fraction_bits) - 1)
+    significand = np.where(field >= fmt.least_field, significand | 1 << fmt.fraction_bits, significand)
+    significand[codes > fmt.max_finite_code] = -1
+    return (np.maximum(field, fmt.least_field) - fmt.bias).astype(np.int32), significand.astype(np.int32)
+
+
+def _flushed_tree(a: Array, b: Array, c: Array, rules: FlushedTree, smallest: tuple[float, float]) -> Array:
+    """Every operation on a whole matrix at once, in NumPy's binary32; smallest: the least normal numbers."""
+    least = np.float32(get_format("binary32").min_normal)
+
+    def flushed(x: Array) -> Array:
+        return np.where(np.abs(x) < least, np.copysign(np.float32(0), x), x)
+
+    with np.errstate(all="ignore"):
+        left, right = (
+            np.where(np.abs(x) < normal, 0, x).astype(np.float32)
+            for x, normal in zip((a, b), smallest, strict=True)
+        )
+        total = np.where(np.abs(c) < least, np.float32(0), c)
+        for at in range(0, left.shape[1], rules.group):
+            ks = range(at, at + rules.group)
+            sums = [flushed(left[:, k, None] * right[None, k]) for k in ks if k < left.shape[1]]
+            while len(sums) > 1:
+                couples = [flushed(p + q) for p, q in zip(sums[::2], sums[1::2], strict=False)]
+                sums = couples + sums[2 * len(couples) :]
+            total = flushed(total + sums[0])
+    nan = np.uint32(get_format("binary32").nan_code)
+    return np.where(np.isnan(total), nan, total.view(np.uint32)).view(np.float32)

@@ -1,0 +1,361 @@
+"""Contract: exact blocks, flushed trees, late, grouped and scaled sums.
+
+The definition is what the families' rules say in rational arithmetic, written
+here once more with fractions and no shared code; the fast model equals the
+definition bit for bit, for the rows of the catalogue and for units drawn at
+random over the families' parameters.  Scales multiply what they belong to.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+import pytest
+from adversarial import MODES, codes
+
+from tcu.formats import decode, encode, get_format
+from tcu.formats.scalar import ROUNDINGS, Number
+from tcu.model.blocks import is_block_sum
+from tcu.model.definition import dot
+from tcu.model.mma import multiply_accumulate
+from tcu.model.threads import worker_count
+from tcu.units import (
+    CATALOGUE,
+    AlignedSum,
+    ExactBlock,
+    FlushedTree,
+    GroupedSum,
+    Instruction,
+    LateSum,
+)
+
+SINGLE = get_format("binary32")
+UE8M0, UE4M3 = ml_dtypes.float8_e8m0fnu, ml_dtypes.float8_e4m3fn
+
+
+# The rules in rational arithmetic
+
+
+def value(code: int, fmt: str) -> Fraction | float:
+    """A number, or inf or NaN as a float."""
+    number = decode(code, fmt)
+    return number.value if number.kind == "finite" else float(number)
+
+
+def exponent(code: int, fmt: str) -> int:
+    """floor(log2 |x|), but never below emin."""
+    x = abs(decode(code, fmt).value)
+    e = get_format(fmt).emin
+    while Fraction(2) ** (e + 1) <= x:
+        e += 1
+    return e
+
+
+def floor(x: Fraction, place: int) -> Fraction:
+    unit = Fraction(2) ** place
+    return (x / unit).__floor__() * unit
+
+
+def trunc(x: Fraction, place: int) -> Fraction:
+    return floor(x, place) if x >= 0 else -floor(-x, place)
+
+
+def rounded(x: Fraction, rounding: str = "RNE") -> int:
+    return encode(Number.of(x), SINGLE, rounding)  # type: ignore[arg-type]
+
+
+def special(terms: list[Fraction | float]) -> int | None:
+    """The code of a sum that has inf or NaN in it."""
+    floats = [x for x in terms if isinstance(x, float)]
+    if not floats:
+        return None
+    total = sum(floats)
+    return SINGLE.nan_code if total != total else encode(Number.of(total), SINGLE)
+
+
+def product(x: Fraction | float, y: Fraction | float) -> Fraction | float:
+    if isinstance(x, Fraction) and isinstance(y, Fraction):
+        return x * y
+    signs = [each if isinstance(each, float) else float((each > 0) - (each < 0)) for each in (x, y)]
+    return signs[0] * signs[1]
+
+
+def aligned(row: Instruction, a: list[int], b: list[int], c: int, sa: list[int], sb: list[int]) -> int:
+    rules = row.arithmetic
+    assert isinstance(rules, AlignedSum)
+    scales = [
+        product(value(p, row.scale or ""), value(q, row.scale or "")) for p, q in zip(sa, sb, strict=True)
+    ]
+    pairs = [(value(p, row.a), value(q, row.b)) for p, q in zip(a, b, strict=True)]
+    terms = [product(product(x, y), scales[k // row.per_scale]) for k, (x, y) in enumerate(pairs)]
+    terms.append(value(c, "binary32"))
+    found = special(terms)
+    if found is not None:
+        return found
+    numbers = [(x, exponent(c, "binary32")) for x in terms[-1:] if isinstance(x, Fraction)]
+    for k, x in enumerate(terms[:-1]):
+        s = k // row.per_scale
+        raised = exponent(sa[s], row.scale or "") + exponent(sb[s], row.scale or "")
+        assert isinstance(x, Fraction)
+        numbers.append((x, exponent(a[k], row.a) + exponent(b[k], row.b) + raised))
+    common = max((e for x, e in numbers if x), default=None)
+    if common is None:
+        return 0
+    place = max(common, -9999 if rules.exponent_floor is None else rules.exponent_floor) - rules.fraction_bits
+    code = rounded(sum((trunc(x, place) for x, _ in numbers), Fraction(0)), rules.rounding)
+    return 0 if code == SINGLE.sign_code else code
+
+
+def grouped(row: Instruction, a: list[int], b: list[int], c: int, sa: list[int], sb: list[int]) -> int:
+    rules, scale = row.arithmetic, row.scale or ""
+    assert isinstance(rules, GroupedSum)
+    addend = value(c, "binary32")
+    found = special(
+        [addend, *(x for s in (sa, sb) for x in (value(p, scale) for p in s) if isinstance(x, float))]
+    )
+    if found is not None:
+        return found
+    assert isinstance(addend, Fraction)
+    terms = [(addend, exponent(c, "binary32"), addend != 0)]
+    for at in range(0, len(a), rules.group):
+        products = [
+            decode(p, row.a).value * decode(q, row.b).value
+            for p, q in zip(a[at : at + rules.group], b[at : at + rules.group], strict=True)
+        ]
+        p, q = sa[at // row.per_scale], sb[at // row.per_scale]
+        factor = decode(p, scale).value * decode(q, scale).value
+        takes_part = any(products) and factor != 0
+        total = sum(products, Fraction(0)) * factor
+        terms.append((total, exponent(p, scale) + exponent(q, scale), takes_part))
+    common = max((e for _, e, takes_part in terms if takes_part), default=None)
+    if common is None:
+        return 0
+    place = max(common, rules.exponent_floor) - rules.fraction_bits
+    code = rounded(sum((trunc(x, place) for x, _, _ in terms), Fraction(0)), "RZ")
+    return 0 if code == SINGLE.sign_code else code
+
+
+def exact_block(row: Instruction, a: list[int], b: list[int], c: int) -> int:
+    terms = [product(value(p, row.a), value(q, row.b)) for p, q in zip(a, b, strict=True)]
+    terms.append(value(c, "binary32"))
+    found = special(terms)
+    return rounded(sum(terms, Fraction(0))) if found is None else found  # type: ignore[arg-type]
+
+
+def late(row: Instruction, a: list[int], b: list[int], c: int) -> int:
+    rules = row.arithmetic
+    assert isinstance(rules, LateSum)
+    f, addend = rules.fraction_bits, value(c, "binary32")
+    products = [product(value(p, row.a), value(q, row.b)) for p, q in zip(a, b, strict=True)]
+    for k, x in enumerate(products):
+        if isinstance(x, Fraction) and abs(x) >= 2**128:
+            products[k] = float("inf") if x > 0 else -float("inf")
+    found = special([*products, addend])
+    if found is not None:
+        return found
+    exponents = [
+        exponent(p, row.a) + exponent(q, row.b) if x else None for p, q, x in zip(a, b, products, strict=True)
+    ]
+    top = max((e for e in exponents if e is not None), default=None)
+    total = Fraction(0)
+    for group in range(rules.groups):
+        members = range(group, len(a), rules.groups)
+        own = max((exponents[k] for k in members if exponents[k] is not None), default=None)
+        if own is not None:
+            part = sum((trunc(products[k], own - f) for k in members), Fraction(0))  # type: ignore[arg-type]
+            total += floor(part, (top or 0) - f)
+    assert isinstance(addend, Fraction)
+    mine = exponent(c, "binary32")
+    common = mine if top is None else max(top, mine)
+    small = floor(addend, common - f)
+    if rules.drops_small_c and mine < common - f - 1:
+        small = Fraction(0)
+    total = floor(total, common - rules.late_bits - 1) + small
+    if total:
+        own = -126
+        while Fraction(2) ** (own + 1) <= abs(total):
+            own += 1
+        total = floor(total, own - rules.late_bits)
+    return rounded(total)
+
+
+def flushed_tree(row: Instruction, a: list[int], b: list[int], c: int) -> int:
+    """By NumPy's binary32, one number at a time."""
+    least = np.float32(2.0**-126)
+
+    def flush(x: Any) -> np.float32:
+        return np.float32(np.copysign(0, x)) if abs(x) < least else np.float32(x)
+
+    def read(code: int, fmt: str) -> np.float32:
+        x = float(decode(code, fmt))
+        return np.float32(0) if abs(x) < get_format(fmt).min_normal else np.float32(x)
+
+    assert isinstance(row.arithmetic, FlushedTree)
+    with np.errstate(all="ignore"):
+        sums = [flush(read(p, row.a) * read(q, row.b)) for p, q in zip(a, b, strict=True)]
+        while len(sums) > 1:
+            sums = [flush(p + q) for p, q in zip(sums[::2], sums[1::2], strict=True)]
+        total = flush(read(c, "binary32") + sums[0])
+    return SINGLE.nan_code if np.isnan(total) else int(total.view(np.uint32))
+
+
+ORACLES = {
+    AlignedSum: aligned,
+    GroupedSum: grouped,
+    ExactBlock: exact_block,
+    LateSum: late,
+    FlushedTree: flushed_tree,
+}
+SMALL = ["e5m2", "e4m3", "e3m2", "e2m3", "e2m1"]
+
+
+def of_one_block(draw: random.Random, family: type, k: int = 8) -> Instruction:
+    """An instruction of one block of k, its parameters drawn at random."""
+    pair = [draw.choice(["binary16", "bfloat16", "tf32", "e4m3fnuz", "e5m2fnuz"])] * 2
+    if family is LateSum:
+        f = draw.randint(1, 28)
+        rules: Any = LateSum(k, f, draw.randint(f, 32), draw.choice([1, 2]), draw.random() < 0.5)
+    elif family is AlignedSum:
+        rules = AlignedSum(k, draw.randint(1, 42), draw.choice(ROUNDINGS), draw.choice([None, -133, -20, 0]))
+        pair = [draw.choice(SMALL), draw.choice(SMALL)]
+        return Instruction("mma", *pair, "binary32", (16, 8, k), rules, (), "ue8m0", draw.choice([1, 2, k]))
+    elif family is GroupedSum:
+        group = draw.choice([1, 2, 4])
+        rules = GroupedSum(k, group, draw.randint(1, 36), draw.choice([-139, -20, -400]))
+        scale = draw.choice(["ue8m0", "ue4m3"])
+        return Instruction(
+            "mma", "e2m1", "e2m1", "binary32", (16, 8, k), rules, (), scale, draw.choice([4, 8])
+        )
+    else:
+        rules = family(k)
+    return Instruction("mma", pair[0], pair[1], "binary32", (16, 8, k), rules, ())
+
+
+Operands = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any], tuple[Any, Any] | None]
+
+
+def operands(
+    rng: np.random.Generator, row: Instruction, mode: str, rows: int, columns: int, k: int
+) -> Operands:
+    """Words of A, B and C, and of the scales, near one another half of the time."""
+    other = str(rng.choice([mode, rng.choice(MODES)]))
+    a, b = codes(rng, row.a, (rows, k), mode), codes(rng, row.b, (k, columns), other)
+    c = codes(rng, row.output, (rows, columns), str(rng.choice([mode, other])))
+    if row.scale is None:
+        return a, b, c, None
+    count = -(-k // row.per_scale)
+    scales = tuple(
+        codes(rng, row.scale, shape, str(rng.choice(MODES))) for shape in ((rows, count), (count, columns))
+    )
+    if rng.random() < 0.6:  # near 1, as otherwise one scale decides
+        one = encode(Number.of(1), row.scale)
+        scales = tuple((rng.integers(one - 12, one + 12, each.shape)).astype(np.uint8) for each in scales)
+        field = rng.integers(0x70, 0x8C, c.shape).astype(np.uint32) << 23
+        c = np.where(rng.random(c.shape) < 0.7, (c & 0x807FFFFF) | field, c).astype(np.uint32)
+    return a, b, c, (scales[0], scales[1])
+
+
+def dots(row: Instruction, mine: Operands) -> list[tuple[tuple[int, int], list[Any]]]:
+    """The place of every dot product, and its codes."""
+    a, b, c, scales = mine
+    shift = get_format(row.a).storage_shift
+    mask_a, mask_b = (1 << get_format(row.a).bits) - 1, (1 << get_format(row.b).bits) - 1
+    found = []
+    for i, j in np.ndindex(c.shape):
+        left = [(int(x) >> shift) & mask_a for x in a[i]]
+        right = [(int(x) >> shift) & mask_b for x in b[:, j]]
+        both = [] if scales is None else [scales[0][i].tolist(), scales[1][:, j].tolist()]
+        found.append(((i, j), [left, right, int(c[i, j]), *both]))
+    return found
+
+
+def fast(row: Instruction, mine: Operands) -> npt.NDArray[Any]:
+    a, b, c, scales = mine
+    x, y = get_format(row.a), get_format(row.b)
+    views = None
+    if scales is not None:
+        dtype = get_format(row.scale or "").dtype
+        views = tuple(each.view(dtype) for each in scales)
+    d = multiply_accumulate(a.view(x.dtype), b.view(y.dtype), c.view(np.float32), row, scales=views)  # type: ignore[arg-type]
+    return d.view(np.uint32)
+
+
+def defined(row: Instruction, case: list[Any]) -> int:
+    left, right, c, *scales = case
+    return dot(left, right, c, row, tuple(scales) if scales else None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("family", ORACLES)
+def test_the_definition_is_the_rules_in_rational_arithmetic(family: type) -> None:
+    draw, rng = random.Random(1), np.random.default_rng(1)
+    results = set()
+    for number in range(120):
+        row = of_one_block(draw, family)
+        for _, case in dots(row, operands(rng, row, MODES[number % len(MODES)], 2, 3, row.k)):
+            expected = ORACLES[family](row, *case)
+            assert defined(row, case) == expected, f"{row} {case}"
+            results.add(expected)
+    assert len(results) > 200
+
+
+@pytest.mark.parametrize("family", ORACLES)
+def test_the_fast_model_equals_the_definition_over_the_whole_family(family: type) -> None:
+    draw, rng = random.Random(2), np.random.default_rng(2)
+    for number in range(40):
+        row = of_one_block(draw, family, draw.choice([8, 16]))
+        blocks = draw.choice([1, 2])
+        if family is FlushedTree:
+            row = replace(row, arithmetic=FlushedTree(row.k // blocks))
+        else:
+            row = replace(row, arithmetic=replace(row.arithmetic, block=row.k // blocks))
+        k = row.k * draw.choice([1, 2]) if row.scale else draw.choice([row.k, row.k + 3, 1])
+        mine = operands(rng, row, MODES[number % len(MODES)], 3, 4, k)
+        found = fast(row, mine)
+        for place, case in dots(row, mine):
+            assert defined(row, case) == int(found[place]), f"{row} {case}"
+
+
+DIFFERENT: dict[tuple[object, ...], tuple[str, Instruction]] = {}
+for _unit in CATALOGUE.values():
+    for _row in _unit.instructions:
+        if is_block_sum(_row):
+            key = (_row.a, _row.b, _row.output, _row.k, _row.arithmetic, _row.scale, _row.per_scale)
+            DIFFERENT.setdefault(key, (_unit.name, _row))
+ROWS = [pytest.param(row, id=f"{unit} {row.signature}") for unit, row in DIFFERENT.values()]
+
+
+def differing(row: Instruction, count: int, seed: int) -> list[str]:
+    os.environ["TCU_NUM_THREADS"] = "1"
+    rng, found = np.random.default_rng(seed), []
+    for number in range(-(-count // 144)):
+        k = row.k * (1 + number % 2)
+        mine = operands(rng, row, MODES[number % len(MODES)], 12, 12, k)
+        result = fast(row, mine)
+        for place, case in dots(row, mine):
+            if defined(row, case) != int(result[place]):
+                found.append(f"{row} {case}")
+    return found
+
+
+@pytest.mark.slow(8)
+@pytest.mark.parametrize("row", ROWS)
+def test_the_fast_model_equals_the_definition_on_every_row(
+    row: Instruction, request: pytest.FixtureRequest
+) -> None:
+    """``--dots`` adversarial dot products each; ``make verify`` takes a million."""
+    count = request.config.getoption("--dots") // 3
+    if count <= 20_000:
+        assert differing(row, count, 0) == []
+        return
+    pieces = range(-(-3 * count // 10_000))
+    with ProcessPoolExecutor(worker_count()) as pool:
+        for found in pool.map(differing, [row] * len(pieces), [10_000] * len(pieces), pieces):
+            assert found == []
