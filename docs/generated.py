@@ -25,11 +25,11 @@ import typer
 import tcu
 from tcu.cli.app import app
 from tcu.cli.app import main as main_of_tcu
-from tcu.cli.catalogue import brief, peculiarities
+from tcu.cli.catalogue import brief, parameters, peculiarities
 from tcu.report.chapters import Chapter, collect, parts_of
 from tcu.report.page import HEAD, MARKS, explorer_page, origin_of, report_page
 from tcu.study import ABSENT, STUDIES, stored_folder
-from tcu.units import CATALOGUE, AlignedSum, FusedChain, Instruction
+from tcu.units import CATALOGUE, Instruction
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -169,8 +169,8 @@ def units_markdown() -> str:
     ]  # fmt: skip
     for unit in CATALOGUE.values():
         sources = list(dict.fromkeys(source for row in unit.instructions for source in _sources(row)))
-        lines += [f"## {unit.name}", "", f"{unit.title}; {unit.architecture}, compute capability "
-                  f"{unit.compute_capability}.", ""]  # fmt: skip
+        of_gpu = "" if unit.compute_capability == "-" else f", compute capability {unit.compute_capability}"
+        lines += [f"## {unit.name}", "", f"{unit.title}; {unit.architecture}{of_gpu}.", ""]  # fmt: skip
         lines += [*table(("instruction", "k", "block", "F", "rounding", "notes", "pinned by"),
                          [_row(row, sources) for row in unit.instructions]), ""]  # fmt: skip
         lines += ["Pinned by:", "", *(f"{number}. {source}" for number, source in enumerate(sources, 1)), ""]
@@ -182,16 +182,10 @@ def _sources(row: Instruction) -> list[str]:
 
 
 def _row(row: Instruction, sources: Sequence[str]) -> tuple[str, ...]:
-    arithmetic = row.arithmetic
     inputs = brief(row.a) if row.a == row.b else f"{brief(row.a)}·{brief(row.b)}"
     name = f"{row.name} {inputs} → {brief(row.output)}"
     pinned = ", ".join(str(1 + sources.index(source)) for source in _sources(row))
-    rules = ("–", "–", "exact")
-    if isinstance(arithmetic, FusedChain):
-        rules = str(arithmetic.group), "–", arithmetic.rounding
-    if isinstance(arithmetic, AlignedSum):
-        rules = str(arithmetic.block), str(arithmetic.fraction_bits), arithmetic.rounding
-    return name, str(row.k), *rules, "; ".join(peculiarities(row)), pinned
+    return name, str(row.k), *parameters(row)[:3], "; ".join(peculiarities(row)), pinned
 
 
 def picture(unit: str, expression: str, folder: Path) -> str:

@@ -21,6 +21,8 @@ import numpy.typing as npt
 import pytest
 from adversarial import MODES, codes
 
+import tcu
+from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats import decode, encode, get_format
 from tcu.formats.scalar import ROUNDINGS, Number
 from tcu.model.blocks import is_block_sum
@@ -359,3 +361,136 @@ def test_the_fast_model_equals_the_definition_on_every_row(
     with ProcessPoolExecutor(worker_count()) as pool:
         for found in pool.map(differing, [row] * len(pieces), [10_000] * len(pieces), pieces):
             assert found == []
+
+
+# Scales in tcu.mma, and errors
+
+
+def ones(shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
+    return np.ones(shape, dtype)
+
+
+FOUR = ml_dtypes.float4_e2m1fn
+
+
+def test_scales_belong_to_their_k_and_batches_broadcast() -> None:
+    a, b = ones((2, 1, 3, 64), FOUR), ones((5, 64, 4), FOUR)
+    rng = np.random.default_rng(0)
+    scale_a = (2.0 ** rng.integers(-3, 4, (2, 1, 3, 2))).astype(UE8M0)
+    scale_b = (2.0 ** rng.integers(-3, 4, (5, 2, 4))).astype(UE8M0)
+    for instruction in ("mxf4", "mxf4nvf4", "nvf4", "mxf8f6f4"):
+        d = tcu.mma(a, b, unit="B200", instruction=instruction, scale_a=scale_a, scale_b=scale_b)
+        expected = 32 * np.einsum("xbis,ysj->xyij", scale_a.astype(float), scale_b.astype(float))
+        assert d.shape == (2, 5, 3, 4)
+        assert (d == expected).all()
+
+
+def test_a_scale_of_e4m3_has_no_sign_and_its_nan_is_one() -> None:
+    a, b = ones((1, 64), FOUR), ones((64, 1), FOUR)
+    scale = np.array([[1.0, -2.0, 0.5, -0.0]], UE4M3)
+    arguments = {"unit": "RTX-Blackwell", "instruction": "nvf4", "scale_b": ones((4, 1), UE4M3)}
+    assert tcu.mma(a, b, scale_a=scale, **arguments)[0, 0] == 16 * 3.5
+    scale[0, 1] = np.nan
+    assert tcu.mma(a, b, scale_a=scale, **arguments).view(np.uint32)[0, 0] == 0x7FFFFFFF
+
+
+def test_a_group_that_cancels_cuts_what_lies_below_its_scales() -> None:
+    a, b = np.zeros((1, 64), FOUR), ones((64, 1), FOUR)
+    a[0, :2] = 1, -1
+    c = np.array([[2.0**-20 + 2.0**-43]], np.float32)
+    scales = {"scale_a": np.full((1, 2), 2.0**8, UE8M0), "scale_b": np.full((2, 1), 2.0**7, UE8M0)}
+    assert tcu.mma(a, b, c, unit="B200", instruction="mxf4", **scales)[0, 0] == 2.0**-20
+    a[0, :2] = 0
+    assert tcu.mma(a, b, c, unit="B200", instruction="mxf4", **scales)[0, 0] == c[0, 0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "words"),
+    [
+        ({"scale_b": None}, ParameterError, "scale_a without scale_b: give both"),
+        ({"scale_a": None, "scale_b": None}, DtypeError, "give its scales, scale_a and scale_b"),
+        ({"scale_a": np.ones((1, 2), np.float32)}, DtypeError, "float8_e8m0fnu, or as float8_e4m3fn"),
+        ({"scale_b": ones((2, 1), UE4M3)}, DtypeError, "give both as"),
+        ({"scale_a": ones((1, 3), UE8M0)}, ShapeError, r"scale_a \(1, 3\).*multiple of s"),
+        (
+            {"scale_a": ones((1, 8), UE8M0), "scale_b": ones((8, 1), UE8M0)},
+            DtypeError,
+            "8 to a scale of ue8m0",
+        ),
+        ({"instruction": "tcgen05"}, DtypeError, "does not compute e2m1 · e2m1, 32 to a scale"),
+        ({"executor": "gpu"}, ParameterError, "by the model alone"),
+        ({"executor": "cpu"}, ParameterError, "by the model alone"),
+    ],
+)
+def test_scales_that_do_not_fit(changes: dict[str, Any], error: type[Exception], words: str) -> None:
+    given = {
+        "unit": "B200",
+        "instruction": "mxf4",
+        "scale_a": ones((1, 2), UE8M0),
+        "scale_b": ones((2, 1), UE8M0),
+    }
+    with pytest.raises(error, match=words):
+        tcu.mma(ones((1, 64), FOUR), ones((64, 1), FOUR), **given | changes)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: ExactBlock(0), "block=0: choose 1 to 64"),
+        (lambda: FlushedTree(3), "group=3: choose 2, 4"),
+        (lambda: LateSum(8, 29, 31), "fraction_bits=29: choose 1 to 28"),
+        (lambda: LateSum(8, 24, 23), "late_bits=23: choose fraction_bits=24 to 32"),
+        (lambda: LateSum(8, 24, 31, 3), "groups=3: choose 1 or 2"),
+        (lambda: GroupedSum(64, 24, 35, -139), "group=24: choose a divisor of block=64"),
+        (lambda: GroupedSum(64, 16, 37, -139), "fraction_bits=37: choose 1 to 36"),
+        (lambda: GroupedSum(64, 16, 35, 1), "exponent_floor=1: choose -400 to 0"),
+    ],
+)
+def test_parameters_out_of_range(make: Any, words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"scale": None}, "GroupedSum takes scales: give scale"),
+        ({"per_scale": 24}, "per_scale=24: choose a divisor of k = 64"),
+        ({"per_scale": 8}, "per_scale=8: choose a multiple of group=16"),
+        ({"a": "e4m3"}, "GroupedSum takes e2m1 and gives binary32"),
+        ({"arithmetic": AlignedSum(32, 25, "RZ"), "scale": "ue4m3"}, "AlignedSum takes ue8m0"),
+        ({"arithmetic": AlignedSum(32, 25, "RZ", late_c=True)}, "no more than block, fraction_bits"),
+        ({"arithmetic": ExactBlock(4)}, "a GroupedSum takes scales, or an AlignedSum"),
+    ],
+)
+def test_an_instruction_whose_scales_do_not_fit(changes: dict[str, Any], words: str) -> None:
+    row = Instruction(
+        "mx", "e2m1", "e2m1", "binary32", (16, 8, 64), GroupedSum(64, 16, 35, -139), (), "ue8m0", 32
+    )
+    with pytest.raises(ParameterError, match=words):
+        replace(row, **changes)
+
+
+@pytest.mark.parametrize("unit", ["MI100", "MI250", "MI300"])
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+def test_sums_and_products_stay_within_their_bounds(unit: str, dtype: Any) -> None:
+    rng = np.random.default_rng(7)
+    for spread in (0, 6, 30, 100):
+        power = np.clip(rng.integers(-spread, spread + 1, 3000), -14 if dtype is np.float16 else -130, 14)
+        x = (rng.standard_normal(3000) * 2.0**power).astype(dtype)
+        y = rng.standard_normal(3000).astype(dtype)
+        exact = sum(map(Fraction, x.astype(float).tolist()), Fraction(0))
+        found = Fraction(float(tcu.sum(x, unit=unit)))
+        assert abs(found - exact) <= Fraction(float(tcu.error_bound(x, unit=unit)))
+        a, b = x.reshape(3, 1000), y.reshape(1000, 3)
+        bound = tcu.matmul_error_bound(a, b, unit=unit, dtype="float32")
+        product = tcu.matmul(a, b, unit=unit, dtype="float32")
+        for i, j in np.ndindex(3, 3):
+            dot = sum(
+                (
+                    Fraction(p) * Fraction(q)
+                    for p, q in zip(a[i].astype(float), b[:, j].astype(float), strict=True)
+                ),
+                Fraction(0),
+            )
+            assert abs(Fraction(float(product[i, j])) - dot) <= Fraction(float(bound[i, j]))

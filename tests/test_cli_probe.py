@@ -266,7 +266,7 @@ def test_the_comparison_has_the_answers_of_every_unit(run, monkeypatch):
     ]  # fmt: skip
     assert [each["input"] for each in blocks[2:]] == ["bfloat16", "tf32", "e4m3", "e5m2", "binary64"]
     assert blocks[0]["units"] == units_with("mma")
-    assert blocks[4]["units"] == ["Ada", "L40S", "H100", "H200", "B200"]
+    assert blocks[4]["units"] == ["Ada", "L40S", "H100", "H200", "B200", "RTX-Blackwell"]
     values = {each["name"]: each["values"] for each in blocks[0]["findings"]}
     assert [values["extra bits"][unit] for unit in ("V100", "T4", "A100")] == [0, 1, 2]
     assert "B200" not in values["floor"]

@@ -31,7 +31,9 @@ from tcu.errors import DtypeError, ParameterError, ShapeError, TcuError
 from tcu.formats import get_format
 from tcu.model import mma as model
 from tcu.model.definition import dot
+from tcu.probes.inputs import ordinary
 from tcu.probes.kinds import questions
+from tcu.probes.target import as_target, of_instruction
 from tcu.probes.vectors import Vectors, collect, verify
 from tcu.units import CATALOGUE, AlignedSum, ExactInteger, Instruction, Unit, find_instruction
 
@@ -281,6 +283,15 @@ def test_collect_refuses_what_is_no_target(tmp_path: Path, capsys: pytest.Captur
     assert "both cpu and --unit: give one of them" in " ".join(capsys.readouterr().err.split())
 
 
+def test_the_target_cpu_is_the_processor() -> None:
+    needs(PAIRS)
+    target = as_target("cpu", instruction="vdpbf16ps", input="bf16")
+    assert (target.name, target.k) == (f"{find_cpu().name} vdpbf16ps bfloat16 → binary32", 2)
+    q = ordinary(target, np.random.default_rng(0), 16, 8)
+    assert np.array_equal(target(q.a, q.b, q.c), of_instruction("model", PAIRS)(q.a, q.b, q.c))
+
+
+@pytest.mark.slow
 def test_probe_asks_the_processor() -> None:
     needs(PAIRS)
     found = {

@@ -88,7 +88,7 @@ def test_antidiagonals(
     strips = -(-rows // side)
     wanted = rng.integers(-(1 << 40), 1 << 40, (members, first + blocks * columns + strips, side))
     got = wanted.copy()
-    integers._add_columns(wanted, product, first)
+    integers._add_columns(tcu.Machine(16), wanted, product, first)
     assert antidiagonals.add_antidiagonals(got, product, first)
     assert np.array_equal(got, wanted)
     assert host == ["add_antidiagonals"]
@@ -122,7 +122,10 @@ def test_powers(width: int, host: list[str]) -> None:
     x = np.random.default_rng(width).uniform(-1.1, 1.1, 14)
     for given in (x, x[::-2]):
         got = polynomials.powers(given, width)
-        assert got.tobytes() == steps._doubled(steps._Reals(tcu.Machine(16)), given, width).tobytes()
+        assert (
+            got.tobytes()
+            == steps._doubled(tcu.Machine(16), steps._Reals(tcu.Machine(16)), given, width).tobytes()
+        )
     assert polynomials.powers(x.astype(np.float32), width) is None
     assert polynomials.powers(x[:0], width) is None
 
@@ -138,7 +141,7 @@ def test_terms_in_pairs(count: int, host: list[str]) -> None:
         np.moveaxis(rng.standard_normal((3, 13, count)), -1, 0),
     ):
         got = polynomials.add_in_pairs(values, x)
-        assert got.tobytes() == steps._in_pairs(ring, values, x).tobytes()
+        assert got.tobytes() == steps._in_pairs(tcu.Machine(16), ring, values, x).tobytes()
     assert polynomials.add_in_pairs(values.astype(np.float32), x) is None
     assert polynomials.add_in_pairs(values, x.astype(np.float32)) is None
     assert polynomials.add_in_pairs(values[..., :0], x[:0]) is None
@@ -187,7 +190,7 @@ def test_antidiagonals_on_a_gpu(dtype: type) -> None:
         product = rng.integers(-top, top, (members, blocks, rows, columns)).astype(dtype)
         wanted = np.zeros((members, first + blocks * columns + -(-rows // side), side), np.int64)
         got = cupy.asarray(wanted)
-        integers._add_columns(wanted, product, first)
+        integers._add_columns(tcu.Machine(16), wanted, product, first)
         assert executor.add_antidiagonals(got, cupy.asarray(product), first)
         assert np.array_equal(got.get(), wanted)
         assert not executor.add_antidiagonals(wanted, product, first)
@@ -203,11 +206,11 @@ def test_powers_and_pairs_on_a_gpu() -> None:
     x = rng.uniform(-1.01, 1.01, 5000)
     for width in (1, 16, 37, 256):
         got = executor.powers(cupy.asarray(x), width)
-        assert got.get().tobytes() == steps._doubled(ring, x, width).tobytes()
+        assert got.get().tobytes() == steps._doubled(tcu.Machine(16), ring, x, width).tobytes()
     for count in (2, 63, 256, 1001):
         for values in (rng.standard_normal((count, 5000)), rng.standard_normal((5000, count)).T,
                        np.moveaxis(rng.standard_normal((2, 5000, count)), -1, 0)):  # fmt: skip
             got = executor.add_in_pairs(cupy.asarray(values), cupy.asarray(x))
-            assert got.get().tobytes() == steps._in_pairs(ring, values, x).tobytes()
+            assert got.get().tobytes() == steps._in_pairs(tcu.Machine(16), ring, values, x).tobytes()
     assert executor.powers(x, 16) is None
     assert executor.add_in_pairs(values, x) is None

@@ -24,14 +24,16 @@ from tcu.probes import Inference, infer, inputs, kinds
 from tcu.probes.infer import interleaved
 from tcu.probes.inputs import DECIDING, adversarial, near_zero, ordinary
 from tcu.probes.target import Operation, Target, as_target, of_instruction
-from tcu.units import CATALOGUE, AlignedSum, FusedChain, Instruction, get_unit, units_with
+from tcu.units import CATALOGUE, AlignedSum, ExactInteger, FusedChain, Instruction, get_unit, units_with
 
+Arithmetics = AlignedSum | FusedChain | ExactInteger
+"""What is searched."""
 OWN = tuple(kind for kind, _ in DECIDING)
 DIFFERENT = {
     (row.a, row.output, row.k, row.arithmetic): (unit.name, row)
     for unit in map(get_unit, reversed(units_with("mma")))
     for row in unit.instructions
-    if row.a == row.b
+    if row.a == row.b and row.scale is None and isinstance(row.arithmetic, Arithmetics)
 }
 
 

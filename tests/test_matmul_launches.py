@@ -19,11 +19,9 @@ from tcu.gpu.compiler import task_of
 from tcu.gpu.kernels import KERNELS, Kernel, architecture, find_kernel
 from tcu.gpu.launch import KernelChoice
 from tcu.gpu.matmul import (
-    Lines,
     MatmulRecipe,
     Operands,
     Product,
-    TensorMap,
     double_recipe,
     has_double,
     matmul_recipe,
@@ -31,6 +29,7 @@ from tcu.gpu.matmul import (
 )
 from tcu.gpu.matmul_mma import general_choice
 from tcu.gpu.mma import Strided
+from tcu.gpu.tensor_copy import Lines, TensorMap
 from tcu.plan.matmul import MatmulPlan, make_matmul_plan
 from tcu.units import get_unit, product_instruction
 

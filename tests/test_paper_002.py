@@ -128,7 +128,8 @@ def test_a_warp_s_segment_has_the_bits_of_the_paper(algorithm: str, dtype: Any, 
         for kind in ("normal", "scaled", "special"):
             x = draw(rng, 2 * n, dtype, kind).reshape(2, n)
             check(x, algorithm, unit)
-            if dtype is np.float16 and kind == "normal":
+            halves = any(row.output == "binary16" for row in CATALOGUE[unit].instructions)
+            if dtype is np.float16 and kind == "normal" and halves:
                 check(x, algorithm, unit, "binary16")
 
 

@@ -20,7 +20,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type
 
 from test_device_scans import memory  # noqa: E402
 
-from tcu.gpu.matmul import RESULTS  # noqa: E402
+from tcu.gpu.factors import RESULTS  # noqa: E402
 from tcu.surfaces.torch import launch_cache, product_cache  # noqa: E402
 
 STREAM, ROOM = 5, 256

@@ -57,6 +57,50 @@ def test_the_papers_steps_beside_the_ledger() -> None:
         assert m.ledger.tensor_calls == 2 * groups
 
 
+def halved(machine: tcu.Machine, n: int) -> int:
+    """The classic reduction, on the CPU: its levels."""
+    x, levels = machine.shape(n), 0
+    while x.shape[0] > 1:
+        half = x.shape[0] // 2
+        x = machine.cpu.each(np.add, x[:half], x[half:], name="add halves")
+        levels += 1
+    return levels
+
+
+@pytest.mark.parametrize("side", [2, 4, 8, 16])
+def test_the_papers_speedup_by_what_runs(side: int) -> None:
+    """Equation 17, 4/5 log₂ m², from levels that were executed: four steps for a halving, five for a pair of MMAs."""
+    for j in range(1, 5):
+        n = side ** (2 * j)
+        pairs, classic = (tcu.Machine(side**2, executor="count") for _ in range(2))
+        pairs.sum(pairs.shape(n), "two-mma")
+        levels = len({entry.path for entry in pairs.ledger})
+        assert 4 * halved(classic, n) / (5 * levels) == pytest.approx(4 / 5 * math.log2(side**2))
+        assert classic.ledger.steps == n - 1  # the work, where the papers count levels
+        assert modelled_time(n, m=side).speedup_two_mma == pytest.approx(4 / 5 * math.log2(side**2))
+
+
+def test_longer_chains_take_longer_but_for_two_on_a_unit_of_side_two() -> None:
+    """Section 4.3 of paper 000 says it of every R > 1: 4 (R - 1) log₂ m > 5 log₂ R fails for m = 2, R = 2 alone."""
+    shorter = {
+        (side, chain)
+        for side in (*range(2, 65), 256, 1 << 20)
+        for chain in range(2, 200)
+        for n in (2, 1000, 1 << 20, 10**12)
+        if modelled_time(n, chain, side).chained <= modelled_time(n, 1, side).chained
+    }
+    assert shorter == {(2, 2)}
+    one, two = (modelled_time(1 << 20, chain, 2).chained for chain in (1, 2))
+    assert (one, round(two, 1)) == (50.0, 46.7)
+    # By what runs, too: whole levels of R m² numbers.
+    executed = {}
+    for chain in (1, 2):
+        machine = tcu.Machine(4, executor="count")
+        machine.sum(machine.shape(8**8), "chained", chain=chain)
+        executed[chain] = (2 * chain + 3) * len({entry.path for entry in machine.ledger})
+    assert executed == {1: 60, 2: 56}
+
+
 @pytest.mark.parametrize("chain", [1, 2, 4, 5])
 def test_chains_need_one_more_call_for_each(chain: int) -> None:
     m = tcu.Machine(16, 3, executor="count")

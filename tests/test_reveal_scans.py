@@ -113,7 +113,7 @@ def quiet(function: Scan) -> Scan:
 
 @pytest.mark.slow(4)
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("n", [1, 2, 3, 60, 1000])
+@pytest.mark.parametrize("n", [1, 2, 3, 60, pytest.param(1000, marks=pytest.mark.slow)])
 def test_numpys_running_sum(n: int, dtype: str) -> None:
     step = reproduced(tcu.reveal(np.cumsum, n, kind="cumsum", dtype=dtype, seed=0, outputs=50 * n))
     wide = {"float16": "binary16", "float32": "binary32", "float64": "binary64"}[dtype]
@@ -191,7 +191,15 @@ def test_random_trees_for_every_result(seed: int) -> None:
     reproduced(tcu.reveal(quiet(scan), n, kind="cumsum", dtype=dtype, seed=seed, outputs=40 * n))
 
 
-@pytest.mark.parametrize("name", SCANS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            name, marks=[pytest.mark.slow] * (name == "sorts all that came before")
+        )  # all units are searched
+        for name in SCANS
+    ],
+)
 def test_scans_that_fool(name: str) -> None:
     found = tcu.reveal(SCANS[name], 24, kind="cumsum", dtype="float32", seed=0)
     assert found.verdict == ("not a fixed tree" if name in UNSTEADY else "outside"), found.conclusion

@@ -31,7 +31,7 @@ from tcu.units import (
     get_unit,
 )
 
-__all__ = ["brief", "peculiarities", "units_command"]
+__all__ = ["brief", "parameters", "peculiarities", "units_command"]
 
 _UNMEASURED = "no hardware vectors pin this row"
 _WIDE = 10
@@ -124,7 +124,7 @@ def _one(unit: Unit) -> RenderableType:
         numbers = [str(evidence.setdefault(each, len(evidence) + 1)) for each in first.evidence]
         table.add_row(
             Text(first.name if first.name != shown else "", style="bold"), _signature(rows),
-            "×".join(map(str, first.shape)), *_parameters(first), " ".join(marks), " ".join(numbers),
+            "×".join(map(str, first.shape)), *parameters(first), " ".join(marks), " ".join(numbers),
         )  # fmt: skip
         shown = first.name
     of_gpu = "" if unit.compute_capability == "-" else f", compute capability {unit.compute_capability}"
@@ -158,7 +158,7 @@ def _pairs(rows: list[Instruction]) -> list[str]:
     return [f"every pair of {', '.join(map(brief, inputs))}"]
 
 
-def _parameters(row: Instruction) -> tuple[str, str, str, str]:
+def parameters(row: Instruction) -> tuple[str, str, str, str]:
     """block, F, rounding, floor."""
     arithmetic = row.arithmetic
     if isinstance(arithmetic, FusedChain):

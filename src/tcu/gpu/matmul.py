@@ -11,21 +11,19 @@ import ctypes
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from tcu.formats import get_format
-from tcu.gpu.device import Gpu, call
-from tcu.gpu.imports import cuda_module
+from tcu.gpu.device import Gpu
+from tcu.gpu.factors import RESULTS, set_factors
 from tcu.gpu.kernels import KERNELS, Kernel
 from tcu.gpu.launch import KernelChoice, bind
 from tcu.gpu.structs import struct
+from tcu.gpu.tensor_copy import LINE, UNIT, Lines, Room, Side, map_at, side_of
 from tcu.gpu.workspace import workspace
 from tcu.plan.matmul import MatmulPlan
 
 __all__ = [
-    "Factor",
-    "Lines",
     "MatmulLaunch",
     "MatmulRecipe",
     "Operands",
@@ -35,33 +33,10 @@ __all__ = [
     "wgmma",
 ]
 
-LINE = 128
-"""Bytes of k in a stage of a kernel's ring: a line of shared memory that is swizzled."""
-UNIT = 16
-"""Bytes to which the copy engine aligns."""
 SWAPPED_ROWS = 128
 """Rows of a product up to which its columns take their place, 64 of them a block."""
-RESULTS = {"binary16": 0, "bfloat16": 1, "binary32": 2, "binary64": 3, "s32": 4}
-"""As device/types/options.cuh and device/finish/factors.cuh number them."""
-_INPUTS = {1: "u8", 2: "u16", 4: "u32", 8: "u64"}
 _MAP_TYPES = {"binary16": "FLOAT16", "bfloat16": "BFLOAT16", "tf32": "TFLOAT32", "binary64": "FLOAT64"}
 """Of a tensor map; the engine rounds numbers of binary32 to TF32 if it is told that they are. All others are bytes."""
-
-TensorMap = struct("TensorMap", """
-    u64 words[16];
-""", alignment=64)  # fmt: skip
-"""CUtensorMap: what the copy engine knows of a tensor and of its boxes."""
-
-Factor = struct("Factor", """
-    const void* numbers;  // null: one number
-    double number;
-    int kind;  // their format, as RESULT
-    int step;  // 0: the first for all
-""")  # fmt: skip
-
-Factors = struct("Factors", """
-    Factor scale_a, scale_b, bias;
-""")  # fmt: skip
 
 Product = struct("Product", """
     load::TensorMap a, b;
@@ -78,15 +53,6 @@ Product = struct("Product", """
     void* room;
     void* flags;  // zeros between launches
     u64 padding[4];
-""")  # fmt: skip
-
-PackedLines = struct("PackedLines", """
-    const void* source;
-    void* to;
-    i64 line_stride, k_stride, batch_stride;  // elements
-    i64 lines, k, pitch;
-    i64 tiles, tiles_k, tiles_lines;
-    i64 along_lines;  // whether neighbouring lines are neighbours in memory
 """)  # fmt: skip
 
 COLUMNS = (8, 16, 32, 64, 128, 208, 256)
@@ -113,17 +79,6 @@ __device__ inline void multiply(DWord (&d)[{words}], u64 a, u64 b, int keeps) {{
 """
 
 
-class Lines(NamedTuple):
-    """Where the rows of A or the columns of B lie: strides in elements."""
-
-    line: int
-    k: int
-    batch: int
-    """0: the same matrix for the whole batch."""
-    aligned: bool
-    """Whether the first begins at a multiple of 16 bytes."""
-
-
 class Operands(NamedTuple):
     """A batch of products, but for the addresses."""
 
@@ -137,59 +92,6 @@ class Operands(NamedTuple):
     """Elements from one row of C to the next; columns are neighbours."""
     c_batch: int
     c_aligned: bool
-
-
-@dataclass(frozen=True)
-class Tensor:
-    """Lines as the copy engine reads them."""
-
-    kind: str
-    size: int
-    """Bytes of an element."""
-    extents: tuple[int, int, int]
-    """The contiguous one first."""
-    pitches: tuple[int, int]
-    """Bytes."""
-    box: tuple[int, int]
-    swizzled: bool = True
-
-    def at(self, address: int) -> Any:
-        """The tensor map of what lies there."""
-        driver = cuda_module("cuda.bindings.driver")
-        wide, narrow = driver.cuuint64_t, driver.cuuint32_t
-        kinds, swizzles = driver.CUtensorMapDataType, driver.CUtensorMapSwizzle
-        return call(
-            "cuTensorMapEncodeTiled",
-            getattr(kinds, f"CU_TENSOR_MAP_DATA_TYPE_{self.kind}"),
-            3,
-            address,
-            [wide(x) for x in self.extents],
-            [wide(x) for x in self.pitches],
-            [narrow(x) for x in (*self.box, 1)],
-            [narrow(1)] * 3,
-            driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-            swizzles.CU_TENSOR_MAP_SWIZZLE_128B if self.swizzled else swizzles.CU_TENSOR_MAP_SWIZZLE_NONE,
-            driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-            driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
-        )
-
-
-@lru_cache(4096)
-def _map_at(tensor: Tensor, address: int) -> Any:
-    """Kept: an allocator gives the same addresses again and again, and the driver is called with lists of its numbers."""
-    return tensor.at(address)
-
-
-@dataclass(frozen=True)
-class Side:
-    """An operand on its way to the copy engine."""
-
-    tensor: Tensor
-    k_major: bool
-    pack: KernelChoice | None
-    """Copies it first."""
-    offset: int
-    """Where the copy lies in the room, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -207,70 +109,6 @@ class MatmulRecipe:
     """Where in it blocks hand each other sums."""
     flags: int
     """Words of 4 bytes, zeros between launches."""
-
-
-class _Room:
-    def __init__(self) -> None:
-        self.size = 0
-
-    def take(self, size: int) -> int:
-        first = self.size
-        self.size += -(-size // 128) * 128
-        return first
-
-
-def _side(
-    x: Lines,
-    lines: int,
-    k: int,
-    batch: int,
-    kernel: Kernel,
-    kind: str,
-    box_lines: int,
-    room: _Room,
-    parts: int = 1,
-) -> Side:
-    """``parts``: of a tile, of which each block of a cluster asks for one."""
-    size = get_format(kernel.a).dtype.itemsize
-    steps = (x.batch * size,) if batch > 1 and x.batch else ()
-
-    def fits(along: int, across: int, extent: int) -> bool:
-        pitches = (*((across * size,) if extent > 1 else ()), *steps)
-        return x.aligned and along == 1 and all(0 < each < 1 << 40 and each % UNIT == 0 for each in pitches)
-
-    batches = batch if x.batch else 1
-    per_line = LINE // size // (4 if size == 8 else 1)  # of binary64, four boxes of four
-
-    def pitch_of(step: int, extent: int) -> int:
-        return step * size if extent > 1 else UNIT
-
-    if k and fits(x.k, x.line, lines):
-        pitches = pitch_of(x.line, lines), pitch_of(x.batch, batches)
-        return Side(
-            Tensor(kind, size, (k, lines, batches), pitches, (per_line, box_lines // parts), size < 8),
-            True,
-            None,
-            0,
-        )
-    if k and size == 2 and fits(x.line, x.k, k):
-        pitches = pitch_of(x.k, k), pitch_of(x.batch, batches)
-        return Side(Tensor(kind, size, (lines, k, batches), pitches, (64, per_line // parts)), False, None, 0)
-    pitch = max(-(-k * size // UNIT) * UNIT, UNIT) // size
-    offset = room.take(batches * lines * pitch * size)
-    tiles_k, tiles_lines = -(-pitch // 64), -(-lines // 64)
-    tiles = tiles_k * tiles_lines * batches
-    along_lines = int(abs(x.line) < abs(x.k))
-    problem = PackedLines(
-        0, 0, x.line, x.k, x.batch, lines, k, pitch, tiles, tiles_k, tiles_lines, along_lines
-    )
-    pack = KernelChoice("pack_matrix", {"INPUT": _INPUTS[size]}, min(tiles, 1 << 20), 256, problem)
-    pitches = pitch * size, lines * pitch * size
-    return Side(
-        Tensor(kind, size, (pitch, lines, batches), pitches, (per_line, box_lines // parts), size < 8),
-        True,
-        pack,
-        offset,
-    )
 
 
 class Tiling(NamedTuple):
@@ -354,7 +192,7 @@ def matmul_recipe(
     chunked = chunk < stages_k and kernel.output != "s32"
     settled = cut is not None
     cut = cut or tiling(x.rows, x.columns, chunked, multiprocessors)
-    room = _Room()
+    room = Room()
     kinds = [
         "FLOAT32" if name == "tf32" and plan.rounding == "cut" else _MAP_TYPES.get(name, "UINT8")
         for name in (kernel.a, kernel.b)
@@ -363,8 +201,8 @@ def matmul_recipe(
     (first, rows, first_kind), (second, columns, second_kind) = given[::-1] if cut.swapped else given
     height = 64 * cut.consumers
     beside, below = (cut.cluster, 1) if cut.swapped else (1, cut.cluster)  # blocks of a cluster
-    top = _side(first, rows, x.k, x.batch, kernel, first_kind, height, room, beside)
-    left = _side(second, columns, x.k, x.batch, kernel, second_kind, cut.columns, room, below)
+    top = side_of(first, rows, x.k, x.batch, get_format(kernel.a), first_kind, height, room, beside)
+    left = side_of(second, columns, x.k, x.batch, get_format(kernel.a), second_kind, cut.columns, room, below)
     if not (settled or (top.k_major and left.k_major)):
         return matmul_recipe(plan, kernel, x, factors, multiprocessors, _any_major(x.rows, x.columns))
     tile_rows, tile_columns = -(-rows // (height * below)), -(-columns // (cut.columns * beside))
@@ -426,11 +264,11 @@ def double_recipe(
     Its unit adds one product after the other, so MMAs of any k have the same bits: here those of the largest, 16.
     """
     kernel = next(each for each in KERNELS if each.a == "binary64" and each.k == 16)
-    room = _Room()
+    room = Room()
     k = x.k or UNIT // 8
     height, width = 128, 128 if x.columns > 64 else 64
-    top = _side(x.a, x.rows, x.k, x.batch, kernel, "FLOAT64", height, room)
-    left = _side(x.b, x.columns, x.k, x.batch, kernel, "FLOAT64", width, room)
+    top = side_of(x.a, x.rows, x.k, x.batch, get_format(kernel.a), "FLOAT64", height, room)
+    left = side_of(x.b, x.columns, x.k, x.batch, get_format(kernel.a), "FLOAT64", width, room)
     tile_rows, tile_columns = -(-x.rows // height), -(-x.columns // width)
     count = tile_rows * tile_columns * x.batch
     size = get_format(plan.result).dtype.itemsize
@@ -467,12 +305,6 @@ def _names(kernel: Kernel, swapped: bool, top: Side, left: Side) -> dict[str, st
     }
 
 
-def set_factors(problem: Any, factors: Sequence[Any]) -> None:
-    """The scales and the bias of a product, if it has any."""
-    for name, factor in zip(("scale_a", "scale_b", "bias"), factors, strict=False):
-        setattr(problem.factors, name, factor)
-
-
 class MatmulLaunch:
     """A recipe on a GPU, which lacks nothing but addresses."""
 
@@ -499,7 +331,7 @@ class MatmulLaunch:
                     side.pack.problem.source, side.pack.problem.to = address, at
                     pack(stream)
                 if self._maps[i] != at:
-                    tensor = _map_at(side.tensor, at)
+                    tensor = map_at(side.tensor, at)
                     place = problem.a if i == 0 else problem.b
                     ctypes.memmove(ctypes.addressof(place), int(tensor.getPtr()), ctypes.sizeof(place))
                     self._maps[i] = at

@@ -9,9 +9,9 @@ from typing import Any
 
 from tcu.gpu.arrays import collapse
 from tcu.gpu.device import Gpu
+from tcu.gpu.factors import RESULTS, set_factors
 from tcu.gpu.kernels import Kernel
 from tcu.gpu.launch import KernelChoice, bind
-from tcu.gpu.matmul import RESULTS, set_factors
 from tcu.gpu.mma import Matrix, Problem, Strided
 from tcu.gpu.structs import struct
 from tcu.plan.matmul import MatmulPlan

@@ -10,9 +10,10 @@ from tcu.machine.executors import (
 )
 from tcu.machine.ledger import Entry, Ledger, tensor_cost
 from tcu.machine.machine import Machine
+from tcu.machine.processor import Processor
 from tcu.machine.shapes import ShapeArray
 
 __all__ = [
-    "Machine", "Ledger", "Entry", "Executor", "Dtypes", "ModelExecutor", "GpuExecutor", "SystolicExecutor",
+    "Machine", "Processor", "Ledger", "Entry", "Executor", "Dtypes", "ModelExecutor", "GpuExecutor", "SystolicExecutor",
     "ExternalMemoryExecutor", "ShapeArray", "tensor_cost",
 ]  # fmt: skip

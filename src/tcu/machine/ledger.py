@@ -117,6 +117,7 @@ class Ledger:
     """p: tensor calls that run at once, where programs have as many that do not wait for each other."""
     _counts: dict[_Key, int] = field(default_factory=dict)
     _rounds: dict[_Key, int] = field(default_factory=dict)
+    """Of several units; one takes a round for each call."""
 
     def __post_init__(self) -> None:
         self._side = check_size(self.m)
@@ -134,12 +135,13 @@ class Ledger:
         """Calls or steps more; ``rounds``: in how many goes, None: one after another."""
         key = (path, kind, name, rows)
         self._counts[key] = self._counts.get(key, 0) + count
-        self._rounds[key] = self._rounds.get(key, 0) + (count if rounds is None else rounds)
+        if self.units > 1:
+            self._rounds[key] = self._rounds.get(key, 0) + (count if rounds is None else rounds)
 
     def merge(self, path: tuple[str, ...], other: Ledger, times: int = 1) -> None:
         """All calls and steps of another ledger, as if they were made now, so often, in the section ``path``."""
         for (inner, kind, name, rows), count in other._counts.items():
-            rounds = other._rounds[inner, kind, name, rows]
+            rounds = other._rounds.get((inner, kind, name, rows), count)
             self.add((*path, *inner), kind, name, rows, times * count, times * rounds)
 
     def clear(self) -> None:
@@ -150,7 +152,7 @@ class Ledger:
         for key, count in self._counts.items():
             path, kind, name, rows = key
             each = 1 if kind == "step" else tensor_cost(rows, self._side, self.latency)
-            rounds = self._rounds[key]
+            rounds = self._rounds.get(key, count)
             told = rounds if self.units > 1 and kind == "tensor" else None
             yield Entry(path, kind, name, rows, count, rounds * each, told)
 

@@ -85,7 +85,7 @@ class Machine:
         self.units = check_units(units)
         """p."""
         self.ledger = Ledger(m, latency, units)
-        self.cpu = Processor(self.executor, self.step)
+        self.cpu = Processor(self.executor, self._charge)
         """What programs do to words outside the unit, and are charged for."""
         self._path: tuple[str, ...] = ()
         self._times = 1
@@ -138,8 +138,11 @@ class Machine:
             raise ParameterError(
                 f"step(count={told(count)}): give how many operations, an integer of at least 0"
             )
+        self._charge(int(count), name)
+
+    def _charge(self, count: int, name: str) -> None:
         if count:
-            self.ledger.add(self._path, "step", name, 0, self._times * int(count))
+            self.ledger.add(self._path, "step", name, 0, self._times * count)
 
     def record(self, ledger: Ledger) -> None:
         """All calls and steps of another ledger, as if they were made here and now."""

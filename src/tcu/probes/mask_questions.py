@@ -9,6 +9,7 @@ that holds both (the idea of FPRev, Xie et al., ATC 2025).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -100,20 +101,30 @@ class Masks:
                 lines[np.arange(len(group)), group] = -sizes.big
                 answers[at : at + len(group)] = box.lines(lines, sizes.unit_other)
             return self._whole(answers)
-        together = min(m, n)
+        rows, columns = self._apart
         answers = np.empty(len(others))
-        for at in range(0, len(others), together):
-            group = others[at : at + together]
+        for at in range(0, len(others), len(rows)):
+            group = others[at : at + len(rows)]
+            down, across = rows[: len(group)], columns[: len(group)]
             x, y = np.zeros((1, m, k)), np.zeros((1, k, n))
             x[:, :, small], y[:, small] = sizes.unit, sizes.unit_other
             x[:, :, i], y[:, i] = sizes.big, sizes.big_other
-            x[0, np.arange(len(group)), group], y[0, group, np.arange(len(group))] = (
-                -sizes.big,
-                sizes.big_other,
-            )
+            x[0, down, group], y[0, group, across] = -sizes.big, sizes.big_other
             found = box(x.astype(box.input.dtype), y.astype(box.input.dtype))[0, 0]
-            answers[at : at + len(group)] = np.diagonal(found)[: len(group)]
+            answers[at : at + len(group)] = found[down, across]
         return self._whole(answers)
+
+    @cached_property
+    def _apart(self) -> tuple[Indices, Indices]:
+        """Rows and columns of results that are looked at, no two of one row or column: each has a question of its own."""
+        m, n, _ = self.box.shape
+        seen = np.ones((m, n), bool) if self.box.seen is None else self.box.seen
+        found: dict[int, int] = {}
+        for row in range(m):
+            free = [column for column in np.flatnonzero(seen[row]).tolist() if column not in found]
+            if free:
+                found[free[0]] = row
+        return np.array([*found.values()]), np.array([*found])
 
     @property
     def constant(self) -> bool:
@@ -128,9 +139,10 @@ class Masks:
         far = [tuple(rng.choice(k, 2, replace=False).tolist()) for _ in range(_PAIRS)]
         answers = []
         for i, j in dict.fromkeys([*near, *far, (0, k - 1)]):
-            line = np.full(k, sizes.unit)
+            line, other = np.full(k, sizes.unit), np.full(k, sizes.unit_other)
             line[i], line[j] = sizes.big, -sizes.big
-            x, y = np.tile(line, (1, m, 1)), np.full((1, k, n), sizes.unit_other)
+            other[[i, j]] = sizes.big_other
+            x, y = np.tile(line, (1, m, 1)), np.tile(other[:, None], (1, 1, n))
             answers.append(box(x.astype(box.input.dtype), y.astype(box.input.dtype))[0, 0])
         return np.stack(answers)
 

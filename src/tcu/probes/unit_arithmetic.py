@@ -81,9 +81,9 @@ def unit_candidates(
         operands = ["tf32", "binary16", "bfloat16"]  # numbers that only further levels round
     outputs = sorted(_OUTPUTS, key=lambda name: name != box.output.name)
     ways = [
-        _Way(box, each, leaves, operand, output, wide, block, tuple(roles), closing)
+        _Way(box, each, leaves, operand, output, wide, block, tuple(roles), closing, likely)
         for operand, output in itertools.product(operands, outputs)
-        for each in (_with_chains_of_one(shape) if box.products else [shape])
+        for each, likely in (_with_chains_of_one(shape) if box.products else {shape: True}).items()
         for block, roles in _roles(each, box.products)
         for wide in (output, *(name for name in ("binary32", "binary64") if name != output))
         for closing in ((False,) if box.products else (False, True))
@@ -93,7 +93,7 @@ def unit_candidates(
         yield from _of_catalogue(way)
     seen = _seen(box, shape)
     for way in ways:
-        if not way.closing:
+        if not way.closing and way.likely and way.goes_on_from_full_blocks:
             yield from _searched(way, seen, ordinary_agrees, agrees)
 
 
@@ -112,6 +112,23 @@ class _Way:
     roles: tuple[_Role, ...]
     closing: bool
     """Whether the sum goes through the unit once more, alone, as where every level is a product with a matrix of ones."""
+    likely: bool
+
+    @property
+    def goes_on_from_full_blocks(self) -> bool:
+        """Whether a chain's blocks are full but for its last one, as units have them.
+
+        A chain of FMAs in pairs, as of AVX512-BF16, looks like blocks of two with a
+        single product each: to search all units for it took minutes.
+        """
+        n = self.shape.leaves
+        blocks = [
+            role for role in self.roles if role.kind == "block" and role.carried and role.inputs[0] >= n
+        ]
+        before = [self.roles[role.inputs[0] - n] for role in blocks]
+        return all(
+            role.kind != "block" or (len(role.inputs) - role.carried) % self.block == 0 for role in before
+        )
 
     def step(self, row: AlignedSum) -> TreeStep:
         def choose(number: int, _: tuple[int, ...]) -> tuple[TreeOperation, Sequence[int]]:
@@ -130,11 +147,11 @@ class _Way:
         return step_of(n, self.box.products, self.leaves, nodes, roots)
 
 
-def _with_chains_of_one(shape: Shape) -> list[Shape]:
+def _with_chains_of_one(shape: Shape) -> dict[Shape, bool]:
     """The shapes that may look like this one, as a chain of a single product is a leaf: the likeliest first.
 
     It is none; what is added to a sum of chains is; what is added to a chain is; what is added to a leaf is, too; or
-    so it is, but for the first two leaves.
+    so it is, but for the first two leaves.  With each whether it is likely enough to search all units for it.
     """
     n = shape.leaves
     sums: set[int] = set()
@@ -144,8 +161,11 @@ def _with_chains_of_one(shape: Shape) -> list[Shape]:
             sums.add(number)
     pairs = {number for number, children in enumerate(shape.nodes) if len(children) == 2}
     onto_chains = {number for number in pairs if max(shape.nodes[number]) >= n}
-    tried: tuple[set[int], ...] = (set(), sums, onto_chains, pairs, pairs - {min(pairs, default=0)})
-    return list(dict.fromkeys(_of_nodes(shape, each) for each in tried))
+    none: set[int] = set()
+    found = {_of_nodes(shape, which): True for which in (none, sums)}
+    for which in (onto_chains, pairs, pairs - {min(pairs, default=0)}):
+        found.setdefault(_of_nodes(shape, which), False)
+    return found
 
 
 def _of_nodes(shape: Shape, which: set[int]) -> Shape:

@@ -10,7 +10,7 @@ from tcu.gpu import KERNELS, find_gpu
 from tcu.probes import probe
 from tcu.probes.target import as_target, of_instruction
 from tcu.study.study import Point, Row, Rows, Shown, Study, Table, Verdict
-from tcu.units import Standing, find_instruction, get_unit, units_with
+from tcu.units import AlignedSum, Standing, Unit, find_instruction, get_unit, units_with
 
 __all__ = ["FEATURES", "FEATURES_ON_GPU", "FORMAT_TABLES"]
 
@@ -224,12 +224,20 @@ _STATED: tuple[tuple[str, str, str, dict[_Mode, Any]], ...] = (
 """Section, statement, experiment, and the answer that it implies for each unit and formats."""
 
 
+def _has_aligned_sums(unit: Unit) -> bool:
+    return any(row.name == "mma" and isinstance(row.arithmetic, AlignedSum) for row in unit.instructions)
+
+
 def _points(quick: bool) -> list[Point]:
-    """Every floating-point instruction of two equal formats without scales, which probing can ask; quick: those with mma, the paper's."""
+    """Every instruction by aligned sums or a chain, of two equal formats of 8 bits or more; quick: those with mma, the paper's.
+
+    The experiments' numbers need more exponents than six bits have, and a unit of another family has none of the answers.
+    """
+    units = [unit for unit in map(get_unit, units_with("mma")) if _has_aligned_sums(unit)]
     return [
         {"unit": unit.name, "instruction": row.name, "input": row.a, "output": row.output}
-        for unit in map(get_unit, units_with("mma")) for row in unit.instructions
-        if get_format(row.a).is_float and row.a == row.b and row.scale is None and not row.a.endswith("fnuz") and not (quick and (row.name != "mma" or get_format(row.a).bits == 8))
+        for unit in units for row in unit.instructions
+        if get_format(row.a).is_float and row.a == row.b and row.scale is None and get_format(row.a).bits >= 8 and not (quick and (row.name != "mma" or get_format(row.a).bits == 8))
     ]  # fmt: skip
 
 

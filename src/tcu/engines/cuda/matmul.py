@@ -15,11 +15,9 @@ from tcu.errors import DtypeError, ParameterError
 from tcu.formats.format import format_of, get_format
 from tcu.gpu.arrays import DeviceArray, Library, collapse, library_of
 from tcu.gpu.device import Gpu, current, find_gpu
+from tcu.gpu.factors import RESULTS, Factor
 from tcu.gpu.kernels import Kernel, find_kernel
 from tcu.gpu.matmul import (
-    RESULTS,
-    Factor,
-    Lines,
     MatmulLaunch,
     Operands,
     double_recipe,
@@ -28,6 +26,7 @@ from tcu.gpu.matmul import (
 )
 from tcu.gpu.matmul_mma import GeneralLaunch, general_choice
 from tcu.gpu.mma import Strided, broadcast
+from tcu.gpu.tensor_copy import Lines
 from tcu.ops.matmul import FACTORS, MatmulCall, Product, check_factor, product_of
 from tcu.ops.result import check_dtype
 from tcu.plan.matmul import MatmulPlan

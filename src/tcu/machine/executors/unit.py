@@ -120,4 +120,6 @@ def dtypes_of(instruction: Instruction) -> Dtypes:
         sum_bits = min(sum_bits, arithmetic.fraction_bits + 1, sum_bits if kept is None else kept + 1)
     if isinstance(arithmetic, LateSum):
         sum_bits = min(sum_bits, arithmetic.fraction_bits + 1)
-    return Dtypes(source.dtype, output.dtype, integer_bits=source.precision, sum_bits=sum_bits)
+    return Dtypes(
+        source.dtype, output.dtype, integer_bits=min(source.precision, source.emax), sum_bits=sum_bits
+    )

@@ -113,8 +113,13 @@ def _chosen(
     return found
 
 
+def _without_scales(unit: Unit) -> list[Instruction]:
+    """A file of vectors has no place for scales."""
+    return [row for row in unit.instructions if row.scale is None]
+
+
 def _model(unit: Unit) -> tuple[Machine, list[Instruction], _Compute]:
-    return Machine("model", unit.name, unit.compute_capability), list(unit.instructions), replay
+    return Machine("model", unit.name, unit.compute_capability), _without_scales(unit), replay
 
 
 def _cpu() -> tuple[Machine, list[Instruction], _Compute]:

@@ -9,7 +9,7 @@ using namespace tcu;
 
 namespace {
 
-#include "generated/matmul/PackedLines.inc"
+#include "generated/tensor_copy/PackedLines.inc"
 
 constexpr int TILE = 64;
 

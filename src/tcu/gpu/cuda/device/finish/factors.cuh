@@ -12,8 +12,8 @@
 
 namespace tcu::finish {
 
-#include "generated/matmul/Factor.inc"
-#include "generated/matmul/Factors.inc"
+#include "generated/factors/Factor.inc"
+#include "generated/factors/Factors.inc"
 
 // Number i, in the format outside the unit: float or double.
 template <typename Real>

@@ -7,7 +7,7 @@
 
 namespace tcu::load {
 
-#include "generated/matmul/TensorMap.inc"
+#include "generated/tensor_copy/TensorMap.inc"
 
 #if BULK
 __device__ inline void prefetch_map(const TensorMap& map) {
