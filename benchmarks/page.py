@@ -8,11 +8,15 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import distributed_tables
 from readme import table as table_of_sums
+from sources import measured_parts, of_file
+
+from tcu.study.sources import RECORD, remark
 
 RESULTS = Path(__file__).parent / "results"
 Document = dict[str, Any]
@@ -28,6 +32,11 @@ def page() -> str:
         "Generated from every file in `benchmarks/results`; each section names its file, the machine and the command that "
         "measures it again. The studies of the papers are in [the report](report.md).", "",
     ]  # fmt: skip
+    if stale := older():
+        lines += [
+            f"Figures of older sources, which have changed since they were measured or stored (`{RECORD}`): "
+            + ", ".join(f"`{name}.json`" for name in stale) + ". They say nothing certain of the code as it is.", "",
+        ]  # fmt: skip
     for title, names, write in SECTIONS:
         found = {name: document for name in names if (document := load(name)) is not None}
         if found:
@@ -50,7 +59,23 @@ def origin(name: str, document: Document) -> str:
     machine = document["machine"]
     where = machine.get("gpu") or machine["processor"].partition(" (")[0]
     at = f" at commit {document['commit']}" if document.get("commit") else ""
-    return f"Measured {document['date']}{at} on {where} by `{document['command']}` (`{name}.json`)."
+    told = f"Measured {document['date']}{at} on {where} by `{document['command']}` (`{name}.json`)."
+    return " ".join(filter(None, (told, remark(sources_of(name, document), measured_parts(document)))))
+
+
+def sources_of(name: str, document: Document) -> dict[str, str] | None:
+    return of_file(f"{name}.json", document, RESULTS)
+
+
+def older() -> list[str]:
+    """The files of which the sources that they measure are others now, or not known."""
+    found = {
+        name: document for _, names, _ in SECTIONS for name in names if (document := load(name)) is not None
+    }
+    return [
+        name for name, document in found.items()
+        if remark(sources_of(name, document), measured_parts(document))
+    ]  # fmt: skip
 
 
 def power(n: int) -> str:
@@ -61,22 +86,89 @@ def power(n: int) -> str:
 
 
 def faster_peers(found: dict[str, Document]) -> Iterator[str]:
-    """A row for each point of the runs of segments at which tcu has less than TIE of a peer's speed."""
-    points = [(name, point) for name, document in found.items() for point in document["figures"]["points"]]
-    behind = []
-    for name, point in points:
-        mine, peer = _rates(point)
-        if mine is not None and peer is not None and mine[1] < TIE * peer[1]:
-            what = f"{mine[0]}, {point['dtype']}→{point['result']}, {case_of(point)}"
-            behind.append(
-                (mine[1] / peer[1], what, f"{mine[1]:.2f}", f"{peer[1]:.2f}", peer[0], f"`{name}.json`")
-            )
+    """A row for each point of sums, running sums and products at which tcu has less than TIE of a peer's speed."""
+    points = [
+        point
+        for name, document in found.items()
+        if name != "gpu-machine"
+        for point in _compared(name, document)
+    ]
+    behind = [point for point in points if point.mine < TIE * point.peer]
+    alone = sum(math.isclose(point.peer, 0) for point in points)
     yield from (
-        f"Of {len(points):,} points of sums and running sums of rows, axes and segments, tcu has less than {TIE:.0%} of the "
-        f"fastest peer's speed at these {len(behind):,}, TB/s:", "",
+        f"Of {len(points) - alone:,} points of sums and running sums of whole arrays, rows, axes and segments, and of products, "
+        f"tcu has less than {TIE:.0%} of the fastest peer's speed at these {len(behind):,}, TB/s or TFLOP/s:", "",
     )  # fmt: skip
-    rows = [(*row[1:], f"{row[0]:.2f}") for row in sorted(behind)]
+    rows = [
+        (point.what, f"{point.mine:,.2f}", f"{point.peer:,.2f}", point.who, f"`{point.file}.json`", f"{point.mine / point.peer:.2f}")
+        for point in sorted(behind, key=lambda point: point.mine / point.peer)
+    ]  # fmt: skip
     yield from table(("call, numbers → results, case", "tcu", "peer", "which", "file", "ratio"), rows)
+    if "gpu-machine" in found:
+        slower, problems = _slower_programs(found["gpu-machine"]["figures"])
+        yield from (
+            "", f"Of {problems} transforms, products of integers and polynomials of `tcu.Machine` the fastest of its programs "
+            f"is slower than a library or kernel that is not tcu's at {slower}; their tables, below, say by how much.",
+        )  # fmt: skip
+
+
+def _slower_programs(figures: Document) -> tuple[int, int]:
+    """At how many problems, and of how many."""
+    best: dict[tuple[Any, ...], dict[bool, float]] = {}
+    for part, keys in (("dft", ("batch", "n")), ("integers", ("bits",)), ("polynomial", ("n", "points"))):
+        for row in (row for row in figures[part] if part == "dft" or "batch" not in row):
+            times = best.setdefault((part, *(row[key] for key in keys)), {})
+            times["m" in row] = min(row["microseconds"], times.get("m" in row, math.inf))
+    both = [times for times in best.values() if len(times) == 2]
+    return sum(times[True] > times[False] for times in both), len(both)
+
+
+@dataclass(frozen=True)
+class Point:
+    """What tcu and the fastest peer did at one point; a peer's speed of 0: none took part."""
+
+    file: str
+    what: str
+    mine: float
+    peer: float
+    who: str
+
+
+def _compared(name: str, document: Document) -> Iterator[Point]:
+    figures = document["figures"]
+    if name == "gpu-sum":
+        yield from _whole_sums(name, figures["rows"])
+    for point in figures.get("points", []):
+        if "shape" in point and "layout" not in point:
+            rates = {
+                who: row["tflop_per_s"] for who, row in point["participants"].items() if "tflop_per_s" in row
+            }
+            peers = {who: rate for who, rate in rates.items() if not who.startswith("tcu")}
+            if "tcu, chunks" in rates:
+                shape = " × ".join(f"{length:,}" for length in point["shape"])
+                who = max(peers, key=lambda who: peers[who], default="")
+                what = f"tcu.matmul, {point['dtype']}→{point['result']}, {shape}"
+                yield Point(name, what, rates["tcu, chunks"], peers.get(who, 0.0), who)
+            continue
+        mine, peer = _rates(point)
+        if mine is not None:
+            what = f"{mine[0]}, {point['dtype']}→{point['result']}, {case_of(point)}"
+            yield Point(name, what, mine[1], peer[1] if peer else 0.0, peer[0] if peer else "")
+
+
+def _whole_sums(name: str, rows: Sequence[Document]) -> Iterator[Point]:
+    """Out of memory, not out of a cache."""
+    speeds: dict[tuple[str, int], dict[str, float]] = {}
+    for row in rows:
+        if row.get("cache") == "cold" and "tb_per_s" in row.get("events", {}):
+            speeds.setdefault((row["dtype"], row["n"]), {})[row["participant"]] = row["events"]["tb_per_s"]
+    for (dtype, n), found in speeds.items():
+        peers = {who: rate for who, rate in found.items() if not who.startswith(("tcu.", *CEILINGS))}
+        if "tcu.sum" in found:
+            who = max(peers, key=lambda who: peers[who], default="")
+            yield Point(
+                name, f"tcu.sum, {dtype}, {power(n)} numbers", found["tcu.sum"], peers.get(who, 0.0), who
+            )
 
 
 def _rates(point: Document) -> tuple[tuple[str, float] | None, tuple[str, float] | None]:
@@ -148,6 +240,7 @@ def segments(found: dict[str, Document]) -> Iterator[str]:
         ]  # fmt: skip
         yield from (f"### {title}", "", origin(name, document), "")
         yield from (*table(("", *("→".join(pair) for pair in pairs)), rows), "")
+        yield from (_took_part(points), "")
         calls = document["figures"].get("first_calls", [])
         told = [
             (call["of"], f"`{call['call']}`, rows of {call['length']:,}", call["cache"],
@@ -157,6 +250,20 @@ def segments(found: dict[str, Document]) -> Iterator[str]:
         if told:
             yield from ("First calls in a new process:", "")
             yield from (*table(("of", "call", "cache", "import", "first call"), told), "")
+
+
+def _took_part(points: Sequence[Document]) -> str:
+    """At how many points each library did: where one is missing, the fastest of the others stands in the table."""
+    count: dict[str, int] = {}
+    for point in points:
+        libraries = {
+            who.split(" ")[0].split(",")[0] for who, row in point["participants"].items()
+            if "tb_per_s" in row and not who.startswith("tcu.") and who not in CEILINGS
+        }  # fmt: skip
+        for library in libraries:
+            count[library] = count.get(library, 0) + 1
+    told = ", ".join(f"{library} at {number:,}" for library, number in sorted(count.items()))
+    return f"Of {len(points):,} points these took part: {told or 'no peer'}."
 
 
 def case_of(point: Document) -> str:
@@ -195,7 +302,12 @@ def equal_segments(found: dict[str, Document]) -> Iterator[str]:
         (power(length), *(f"{document['figures']['count'] / at[length, name]['median'] * 1e-9:,.0f}" for name in who))
         for length in dict.fromkeys(row["segment"] for row in rows)
     ]  # fmt: skip
-    yield from table(("numbers in a segment", *who), lines)
+    yield from (*table(("numbers in a segment", *who), lines), "")
+    yield (
+        "CUB's columns are its segmented sum, which gives a block to each segment: of few long segments its sum of a whole "
+        "array, above, is the peer. The variant paper-002 goes by a table that was argued, not measured; the fastest of the "
+        "four at each length stands beside it."
+    )
 
 
 # The machine, first calls, more than one GPU, files
@@ -231,14 +343,31 @@ def machine(found: dict[str, Document]) -> Iterator[str]:
     yield from (
         "Products of two integers, from Python's integers to Python's integers. For each √m columns one launch multiplies "
         "digits and one adds the antidiagonals of what it gave; cutting integers into digits and carrying are the "
-        "host's, and counted:", "",
+        "host's, and counted. gmpy2 multiplies numbers that are in its own form already, with nothing to cut or carry:", "",
     )  # fmt: skip
-    yield from (*_fastest([r for r in figures["integers"] if "batch" not in r], ("bits",)), "")
+    integers = [
+        {**row, "unit": f"{row['unit']}, {row['algorithm']}"} if "algorithm" in row else row
+        for row in figures["integers"] if "batch" not in row
+    ]  # fmt: skip
+    yield from (*_fastest(integers, ("bits",)), "")
     yield from (
         "Values of a polynomial. The powers of all points are written and read, and so are the products; Horner's rule "
-        "keeps everything in registers, and needs no memory but for points and values:", "",
+        f"keeps everything in registers, and needs no memory but for points and values. {_horner(figures['polynomial'])}", "",
     )  # fmt: skip
     yield from _fastest(figures["polynomial"], ("n", "points"))
+
+
+def _horner(rows: list[Document]) -> str:
+    """How fast the peer is: one that is slow is no measure."""
+    rates = [
+        2 * row["n"] * row["points"] / row["microseconds"] * 1e-6 for row in rows if row["unit"].startswith("Horner")
+    ]  # fmt: skip
+    if not rates:
+        return ""
+    return (
+        f"The peer's kernel does {min(rates):.1f} to {max(rates):.1f} TFLOP/s of binary64, where the data sheet of an H200 has "
+        "34: a faster one may be written, and what is over it here says little:"
+    )
 
 
 def _fastest(
@@ -421,7 +550,7 @@ SEGMENTS = tuple(
 """Files of gpu_segments.py, in full size and for fewer numbers in all."""
 
 SECTIONS: tuple[tuple[str, tuple[str, ...], Callable[[dict[str, Document]], Iterator[str]]], ...] = (
-    ("Where a peer is faster", SEGMENTS, faster_peers),
+    ("Where a peer is faster", (*SEGMENTS, "gpu-sum", "gpu-matmul", "gpu-machine"), faster_peers),
     ("Sums on a GPU", ("gpu-sum",), sums),
     ("Products of matrices on a GPU", ("gpu-matmul",), product_rates),
     ("Rows, ragged segments and running sums on a GPU",

@@ -15,6 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sources import measured_parts, of_file
+
+from tcu.study.sources import remark
+
 RESULTS = Path(__file__).parent / "results"
 ROWS = (("float16", 30), ("bfloat16", 30), ("float32", 30), ("float64", 28))
 COLUMNS = (
@@ -121,7 +125,25 @@ SENTENCES = (
 )
 
 
+QUOTED = {
+    "README.md": ("gpu-sum",),
+    "docs/distributed.md": ("file-rate", "simulate-ranks", "gpu-distributed-2"),
+}
+"""Document → the files whose figures it quotes."""
+
+
+def older(document: str) -> str:
+    """What a document must say of the files that it quotes whose sources have changed since; empty where none has."""
+    stale = [
+        name for name in QUOTED[document]
+        if remark(of_file(f"{name}.json", load(f"{name}.json")), measured_parts(load(f"{name}.json")))
+    ]  # fmt: skip
+    return f"Figures of older sources: {', '.join(f'`{name}.json`' for name in stale)}." if stale else ""
+
+
 if __name__ == "__main__":
+    for name in QUOTED:
+        print(f"{name}:\n{older(name)}\n")
     print("\n".join(table(load("gpu-sum.json"))))
     for sentence in SENTENCES:
         print(f"\n{sentence.document}, from {sentence.file}:\n{sentence.text}")

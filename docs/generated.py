@@ -27,8 +27,8 @@ from tcu.cli.app import app
 from tcu.cli.app import main as main_of_tcu
 from tcu.cli.catalogue import brief, parameters, peculiarities
 from tcu.report.chapters import Chapter, collect, parts_of
-from tcu.report.page import MARKS, explorer_page, origin_of, report_page
-from tcu.study import STUDIES, stored_folder
+from tcu.report.page import HEAD, MARKS, explorer_page, origin_of, report_page
+from tcu.study import ABSENT, STUDIES, stored_folder
 from tcu.units import CATALOGUE, Instruction
 
 DOCS = Path(__file__).parent
@@ -95,6 +95,12 @@ def report_markdown(found: Sequence[Chapter]) -> str:
                 *table(("where", "verdicts", "studies"), rows),
                 "",
             ]
+    lines += [
+        "**Not here**: what the papers describe and no study has",
+        "",
+        *table(("where", "what"), ABSENT),
+        "",
+    ]
     for part in parts:
         lines += [f"## {part.name}", "", f"{part.about}.", ""]
         for chapter in part.chapters:
@@ -102,9 +108,9 @@ def report_markdown(found: Sequence[Chapter]) -> str:
                 f'<a id="{chapter.study.name}"></a>', "", f"### {chapter.study.title}", "", chapter.study.question, "",
                 f"{origin_of(chapter)} `{chapter.command}`", "",
                 *table(
-                    ("where", "what is stated", "what we measured", "verdict"),
+                    HEAD,
                     [
-                        (v.place, v.statement, v.measured, f"**{v.word}**" + (f": {v.why}" if v.why else ""))
+                        (v.place, v.statement, v.basis, v.measured, f"**{v.word}**" + (f": {v.why}" if v.why else ""))
                         for v in chapter.shown.verdicts
                     ],
                 ), "",

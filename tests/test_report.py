@@ -34,8 +34,8 @@ from tcu.errors import ExtraMissingError
 from tcu.report.chapters import collect
 from tcu.report.html_page import data, script
 from tcu.report.page import report_page
-from tcu.report.plots import log_ticks, plotly_script
-from tcu.study import STUDIES, chosen, stored_folder, what_is_missing
+from tcu.report.plots import log_ticks, plot, plotly_script
+from tcu.study import STUDIES, Figure, Line, chosen, stored_folder, what_is_missing
 
 PROGRAM = find_browser()
 DRAWN = "document.documentElement.dataset.drawn === document.documentElement.dataset.figures"
@@ -326,6 +326,15 @@ def test_without_stored_results_a_gpu_study_is_missing(tmp_path: Path) -> None:
 
 
 # The page, as text
+
+
+def test_the_spread_of_draws_is_drawn_around_the_line() -> None:
+    line = Line("errors", [1, 10], [2.0, None], low=[1.5, None], high=[4.0, None])
+    (trace,) = plot(Figure("Errors", "n", "error", [line]))["data"]
+    assert trace["error_y"]["array"] == [2.0, 0.0]
+    assert trace["error_y"]["arrayminus"] == [0.5, 0.0]
+    (trace,) = plot(Figure("Errors", "n", "error", [replace(line, low=(), high=())]))["data"]
+    assert "error_y" not in trace
 
 
 def test_the_page_loads_nothing_and_has_every_study(report: Path) -> None:

@@ -25,6 +25,7 @@ from typer.testing import CliRunner
 import tcu
 from tcu.cli.app import app
 from tcu.errors import TcuError
+from tcu.study import ABSENT, PAPERS
 from tcu.units import CATALOGUE
 
 ROOT = Path(__file__).parents[1]
@@ -125,6 +126,29 @@ def test_a_file_that_was_not_measured_leaves_its_section_out(
     assert titles == ["The model on a CPU"]
 
 
+def test_peers_that_are_faster_at_whole_sums_and_products_are_in_the_first_table(pages: ModuleType) -> None:
+    text = pages.benchmarks_markdown()
+    assert re.findall(r"^## (.*)$", text, re.M)[0] == "Where a peer is faster"
+    module = sys.modules["page"]
+    sums = [
+        {"dtype": "float16", "n": 1 << 20, "cache": "cold", "participant": who, "events": {"tb_per_s": speed}}
+        for who, speed in (("tcu.sum", 1.0), ("tcu.fsum", 9.0), ("read alone, one", 9.0), ("torch", 2.0))
+    ]
+    products = {
+        "dtype": "float16", "result": "float16", "shape": [16, 16, 16],
+        "participants": {"tcu, chunks": {"tflop_per_s": 3.0}, "cuBLAS": {"tflop_per_s": 4.0}},
+    }  # fmt: skip
+    lines = list(module.faster_peers({
+        "gpu-sum": {"figures": {"rows": sums}}, "gpu-matmul": {"figures": {"points": [products]}},
+    }))  # fmt: skip
+    assert lines[0].startswith("Of 2 points")
+    assert "at these 2," in lines[0]
+    assert lines[-2:] == [
+        "| tcu.sum, float16, 2^20 numbers | 1.00 | 2.00 | torch | `gpu-sum.json` | 0.50 |",
+        "| tcu.matmul, float16→float16, 16 × 16 × 16 | 3.00 | 4.00 | cuBLAS | `gpu-matmul.json` | 0.75 |",
+    ]
+
+
 def test_programs_stand_beside_the_fastest_other_and_the_memory(pages: ModuleType) -> None:
     pages.benchmarks_markdown()
     rows = [
@@ -155,7 +179,10 @@ def test_every_statement_of_the_report_has_its_verdict(pages: ModuleType) -> Non
         for verdict in chapter.shown.verdicts:
             assert verdict.outcome != "differs" or f"**{verdict.word}**: {pages.cell(verdict.why)}" in text
     assert "NVIDIA H200" in text
-    assert "| figure 8 | ≠ ✓" in text
+    assert "| figure 8 | – ✓" in text
+    for where, what in ABSENT:
+        assert where.split(",")[0].removeprefix("paper ") in PAPERS
+        assert f"| {where} | {what} |" in text
 
 
 def test_the_site_builds_without_a_warning_and_loads_nothing(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def _list(studies: Sequence[Study], as_json: bool) -> None:
 def _document(chapter: Chapter) -> dict[str, Any]:
     return {
         "study": chapter.study.name, "origin": chapter.origin, "why": chapter.why, "about": origin_of(chapter),
-        "command": chapter.command, "verdicts": [vars(verdict) for verdict in chapter.shown.verdicts],
+        "command": chapter.command, "verdicts": [vars(verdict) | {"rows": len(verdict.rows)} for verdict in chapter.shown.verdicts],
     }  # fmt: skip
 
 

@@ -13,11 +13,13 @@ from tcu.report.chapters import Chapter, Part, parts_of
 from tcu.report.explorer import catalogue, script_file
 from tcu.report.html_page import Markup, data, page, script, tag
 from tcu.report.plots import plot, plotly_script
-from tcu.study import Figure, Outcome, Result, Table, Verdict
+from tcu.study import ABSENT, Figure, Outcome, Result, Table, Verdict
 from tcu.study.provenance import machine_name
+from tcu.study.sources import parts_of as parts_of_study
+from tcu.study.sources import remark
 from tcu.version import __version__
 
-__all__ = ["MARKS", "OUTCOMES", "explorer_page", "origin_of", "report_page"]
+__all__ = ["HEAD", "MARKS", "OUTCOMES", "explorer_page", "origin_of", "report_page"]
 
 OUTCOMES: dict[Outcome, str] = {"reproduced": "good", "differs": "differs", "not measured": "dim"}
 """Outcome → the class that colours it."""
@@ -62,7 +64,8 @@ def origin_of(chapter: Chapter) -> str:
     seed = f", seed {result.seed}" if result.seed is not None else ""
     at = f" at commit {result.commit}" if result.commit else ""
     kind = "Measured" if chapter.origin == "measured" else "Stored"
-    return f"{kind}: {how}{result.date}{at}, {where} ({versions}{seed})."
+    older = remark(result.sources, parts_of_study(chapter.study))
+    return " ".join(filter(None, (f"{kind}: {how}{result.date}{at}, {where} ({versions}{seed}).", older)))
 
 
 # Contents and verdicts
@@ -89,7 +92,9 @@ def _summary(chapters: Sequence[Chapter], parts: Sequence[Part]) -> Markup:
     return tag(
         "section", tag("h2", "Verdicts"), tag("p", lead), _tiles([verdict for _, verdict in verdicts]),
         tag("div", *(_card(part) for part in parts), class_="cards"),
-        _folded(f"All {len(verdicts)} statements and their verdicts", _table(("study", *_HEAD), every, "prose")),
+        _folded(f"All {len(verdicts)} statements and their verdicts", _table(("study", *HEAD), every, "prose")),
+        _folded("What the papers describe and no study has",
+                _table(("where", "what"), [tag("tr", tag("td", where), tag("td", what)) for where, what in ABSENT])),
         _folded("Where the figures of each study are from",
                 _table(("study", *OUTCOMES, "from"), [_counted(chapter) for chapter in chapters])),
         id="verdicts",
@@ -166,12 +171,14 @@ def _link(chapter: Chapter) -> Markup:
     return tag("a", chapter.study.title, href=f"#{chapter.study.name}")
 
 
-_HEAD = ("where", "what is stated", "what we measured", "verdict")
+HEAD = ("where", "what is stated", "what must hold, of which rows", "what we measured", "verdict")
+"""The header of every table of verdicts, also in docs/report.md."""
 
 
 def _cells(verdict: Verdict) -> Iterator[Markup]:
     yield tag("td", verdict.place, class_="dim")
     yield tag("td", verdict.statement)
+    yield tag("td", verdict.basis, class_="dim")
     yield tag("td", verdict.measured, class_="measured")
     why = [tag("span", f" {verdict.why}", class_="dim why")] if verdict.why else []
     yield tag("td", tag("strong", verdict.word, class_=f"pill {OUTCOMES[verdict.outcome]}"), *why)
@@ -209,7 +216,7 @@ def _section(chapter: Chapter, figures: dict[str, Any]) -> Markup:
         tag("p", origin_of(chapter), *link, class_="origin differs" if result is None else "origin dim"),
         tag("p", tag("code", chapter.command), " ", tag("button", "copy", class_="copy-text", type="button"),
             class_="command"),
-        *([_table(_HEAD, verdicts, "prose")] if verdicts else []),
+        *([_table(HEAD, verdicts, "prose")] if verdicts else []),
         tag("div", *shown, class_="figures"), id=study.name,
     )  # fmt: skip
 

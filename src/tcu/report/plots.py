@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tcu.errors import ExtraMissingError
-from tcu.study import Figure
+from tcu.study import Figure, Line
 
 __all__ = ["log_ticks", "plot", "plotly_script"]
 
@@ -33,11 +33,24 @@ def plot(figure: Figure) -> dict[str, Any]:
             {
                 "type": "scatter", "mode": "lines" if line.dashed or len(line.x) > 60 else "lines+markers", "name": line.name,
                 "x": list(line.x), "y": list(line.y), "line": {"dash": "dot"} if line.dashed else {},
+                **({"error_y": _spread(line)} if line.high else {}),
             }
             for line in figure.lines
         ],
         "xaxis": _axis(figure.x, figure.log_x, every_x), "yaxis": _axis(figure.y, figure.log_y, every_y),
     }  # fmt: skip
+
+
+def _spread(line: Line) -> dict[str, Any]:
+    """Bars from ``low`` to ``high``, in the colour of the line."""
+
+    def distances(ends: Sequence[float | None]) -> list[float]:
+        return [
+            0.0 if y is None or end is None else abs(end - y) for y, end in zip(line.y, ends, strict=True)
+        ]
+
+    return {"type": "data", "symmetric": False, "array": distances(line.high),
+            "arrayminus": distances(line.low), "thickness": 1, "width": 2}  # fmt: skip
 
 
 def _axis(title: str, log: bool, values: Sequence[float]) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The papers' figures, tables and statements, and our own, as experiments that anyone can run again."""
 
+from tcu.study.registry import ABSENT as ABSENT
 from tcu.study.registry import PAPERS as PAPERS
 from tcu.study.registry import STUDIES as STUDIES
 from tcu.study.registry import chosen as chosen

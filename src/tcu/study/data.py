@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ALL_DISTRIBUTIONS", "DISTRIBUTIONS", "LOG_NORMAL", "SEED", "draw"]
+__all__ = [
+    "ALL_DISTRIBUTIONS", "DISTRIBUTIONS", "DRAWS", "LOG_NORMAL", "SEED", "draw", "shortened", "sizes", "spread",
+]  # fmt: skip
 
 SEED = 2020
 DISTRIBUTIONS = ("normal", "uniform")
@@ -15,7 +18,30 @@ DISTRIBUTIONS = ("normal", "uniform")
 LOG_NORMAL = "log-normal"
 """exp of Normal(0, 2²): positive numbers of many magnitudes, on which units differ."""
 ALL_DISTRIBUTIONS = (*DISTRIBUTIONS, LOG_NORMAL)
+DRAWS = 30
+"""Arrays at each point whose error is measured: one array's error says little about the next one's."""
+_SIZES = (10_007, 31_607, 100_003, 316_223, 1_000_003, 3_162_277, 10_000_019)
+"""Two a decade, all prime: no tile, block or chunk divides them."""
 _PIECE = 1 << 22
+
+
+def sizes(largest: int) -> list[int]:
+    """The lengths up to ``largest``."""
+    return [n for n in _SIZES if n <= largest]
+
+
+def shortened(value: float) -> float:
+    """Four digits, as many as an error has that says anything."""
+    return float(f"{value:.4g}")
+
+
+def spread(values: Sequence[float | None]) -> tuple[float | None, float | None, float | None]:
+    """Median, 10th and 90th percentile of an error's magnitude; None where one of the sums overflowed."""
+    known = [abs(value) for value in values if value is not None]
+    if not known or len(known) < len(values):
+        return None, None, None
+    middle, low, high = (float(value) for value in np.percentile(known, (50, 10, 90)))
+    return middle, low, high
 
 
 def draw(distribution: str, n: int, trial: int = 0, dtype: npt.DTypeLike = np.float16) -> npt.NDArray[Any]:

@@ -68,17 +68,26 @@ def _show(rows: Rows) -> Shown:
     )  # fmt: skip
     price = {name: speed["tcu.sum", name] / speed["tcu.fsum", name] for name in _DTYPES}
     gain = min(speed["tcu.fsum", name] / speed["math.fsum of a list", name] for name in _DTYPES)
-    closest = all(error["tcu.fsum", name] <= error["numpy.sum", name] for name in _DTYPES)
+    closest = all(
+        error["tcu.fsum", name] <= error[who, name] for name in _DTYPES for who in ("numpy.sum", "tcu.sum")
+    )
     return Shown([table, errors], [
         Verdict.of(
             "tcu", "The correctly rounded sum is no slower than Python's math.fsum.",
             f"tcu.fsum takes in at least {gain:.1f} times as many numbers per second. Its price over tcu.sum: "
             + ", ".join(f"{value:.1f} times ({name})" for name, value in price.items()) + ".", gain >= 1,
             "math.fsum was faster on this machine",
+            check="for every dtype tcu.fsum takes in at least as many numbers per second",
+            rows=[row for row in rows if row["who"] in ("tcu.fsum", "math.fsum of a list")],
+            fields=("elements_per_second",),
         ),
-        Verdict.of("tcu", "No sum is closer to the exact one.",
-                   "tcu.fsum is at least as close as numpy.sum for every dtype." if closest else "numpy.sum is closer.",
-                   closest),
+        Verdict.of(
+            "tcu", "No sum is closer to the exact one.",
+            "tcu.fsum is at least as close as numpy.sum and tcu.sum for every dtype." if closest else "Another sum is closer.",
+            closest, "another sum is closer to the exact one for some dtype",
+            check="for every dtype tcu.fsum's error is the smallest",
+            rows=[row for row in rows if row["error"] is not None], fields=("error",),
+        ),
     ])  # fmt: skip
 
 

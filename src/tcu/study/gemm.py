@@ -49,13 +49,18 @@ def _show(rows: Rows) -> Shown:
             "A naive kernel reaches a small part of the rate, one with shared memory more, the library most.",
             f"At n = {largest:,}: {naive:.0f}, {shared:.0f} and {library:.0f} TFLOPS.", naive < shared < library,
             "the order of the kernels is another one on this GPU",
+            check="the rates at the largest n rise in this order",
+            rows=[row for row in products if row["n"] == largest], fields=("seconds",),
         ),
-        *(_waste(row, library) for row in rows if "read" in row),
-        Verdict.of("tcu", "All products are right.", f"The largest relative error is {worst:.1e}.", worst < _ERROR),
+        *(_waste(row, library, [r for r in products if (r["who"], r["n"]) == (LIBRARY, largest)])
+          for row in rows if "read" in row),
+        Verdict.of("tcu", "All products are right.", f"The largest relative error is {worst:.1e}.", worst < _ERROR,
+                   "a product is wrong", check="no relative error reaches 2^-9", rows=products,
+                   fields=("relative_error",)),
     ])  # fmt: skip
 
 
-def _waste(read: Row, library: float) -> Verdict:
+def _waste(read: Row, library: float, products: Rows) -> Verdict:
     wanted, given = library / _SPENT * 2, 2 * read["read"] / read["seconds"] * 1e-12
     return Verdict.of(
         "paper 002, figure 3",
@@ -63,6 +68,8 @@ def _waste(read: Row, library: float) -> Verdict:
         f"A sum by MMAs spends {_SPENT} operations on a number; at {library:.0f} TFLOPS that keeps up with {wanted:.0f} TB/s "
         f"of binary16, {wanted / given:.0f} times what memory delivers to {read['who']} ({given:.1f} TB/s).",
         wanted > 2 * given, "the operations of a sum, not its reads, are the limit",
+        check="the library's rate keeps up with more than twice what memory delivers", rows=[read, *products],
+        fields=("seconds",),
     )  # fmt: skip
 
 

@@ -76,15 +76,23 @@ def _show(rows: Rows) -> Shown:
     )
     different = sum(row["different"] for row in rows)
     identified = sum(row["identified"] for row in rows)
+    wrong = sum(row.get("inference_different", 0) for row in rows)
+    tried = sum(row.get("inference_tried", 0) for row in rows)
     return Shown([table], [
         Verdict.of(
             "tcu", "The model on the CPU and the GPU return the same bits.",
             f"{sum(row['outputs'] for row in rows):,} adversarial outputs of {len(rows)} instructions, {different} "
-            "different.", different == 0,
+            "different.", different == 0 and all(row["outputs"] for row in rows), "the hardware returned other bits",
+            check="of every instruction outputs were compared, and none differs", rows=rows,
+            fields=("outputs", "different"),
         ),
         Verdict.of(
             "tcu", "What an instruction computes can be inferred from its answers alone.",
-            f"{identified} of {len(rows)} instructions identified, bit for bit.", identified == len(rows),
+            f"{identified} of {len(rows)} instructions identified, bit for bit, by {tried:,} fresh answers.",
+            identified == len(rows) and wrong == 0,
+            "some were not identified, or what was inferred failed on fresh inputs",
+            check="every instruction is identified, and no fresh answer contradicts", rows=rows,
+            fields=("identified", "inference_different"),
         ),
     ])  # fmt: skip
 

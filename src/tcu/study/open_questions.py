@@ -13,6 +13,7 @@ import numpy as np
 from tcu.algorithms import Machine, cost_of, dft_error_bound
 from tcu.formats import get_format
 from tcu.machine import ModelExecutor
+from tcu.study.data import DRAWS
 from tcu.study.study import Figure, Line, Point, Rows, Shown, Study, Table, Verdict
 
 __all__ = ["OPEN_QUESTIONS"]
@@ -94,6 +95,8 @@ def _scaling(own: dict[str, Rows]) -> Verdict:
         "adding the products of strips, are of the order of the unit's time: so but for sums, of which the unit does all, "
         "parallel units ask for algorithms that let the unit add, or for as many CPUs.",
         alone and min(spread) >= 0.8, "calls that wait for each other keep units idle",
+        check="16 units give 80 % of what they and one CPU can; the CPU's steps are the same for every p",
+        rows=[row for each in own.values() for row in each], fields=("cost", "steps"),
     )  # fmt: skip
 
 
@@ -102,13 +105,12 @@ def _scaling(own: dict[str, Rows]) -> Verdict:
 _INPUTS = (("H100", "binary64"), ("A100", "tf32"), ("H100", "binary16"), ("H100", "bfloat16"))
 _PARTS = {"dft, two parts": 2, "dft, three parts": 3}
 _PROGRAMS = ("matmul", "strassen", "laderman", "sum", "dft", *_PARTS)
-_DRAWS = 5
 
 
 def _precision_points(quick: bool) -> list[Point]:
     return [
         {"algorithm": name, "unit": unit, "input": source, "n": (64 if quick else 256), "draw": draw}
-        for name in _PROGRAMS for unit, source in _INPUTS for draw in range(2 if quick else _DRAWS)
+        for name in _PROGRAMS for unit, source in _INPUTS for draw in range(2 if quick else DRAWS)
         if name not in _PARTS or source in ("binary16", "bfloat16")
     ]  # fmt: skip
 
@@ -184,6 +186,8 @@ def _narrow(rows: Rows, found: dict[tuple[str, str], list[float]]) -> Verdict:
         f"{min(grown):.1f} to {max(grown):.1f} times as much as the product of Theorem 2; a transform that splits each number "
         f"into two operands, at three times the calls, errs {min(gained):,.0f} times less or better.",
         bounded and largest <= _LARGEST, "some program's error does not shrink with u",
+        check=f"no error is above {_LARGEST} u, a transform's in parts aside, or above its proved bound", rows=rows,
+        fields=("error",),
     )  # fmt: skip
 
 
@@ -196,6 +200,6 @@ OPEN_QUESTIONS: tuple[Study, ...] = (
     Study(
         "narrow-units", "Algorithms on units of fewer bits", ("004 precision",),
         "How large are the errors of the model's algorithms on units of narrow operands?",
-        _show_precision, _precision_points, _measure_precision, (0.2, 1),
+        _show_precision, _precision_points, _measure_precision, (1, 25),
     ),
 )  # fmt: skip

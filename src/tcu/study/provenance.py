@@ -1,4 +1,4 @@
-"""Where figures come from: machine, versions, commit, date."""
+"""Where figures come from: machine, versions, commit, digests of the sources, date."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tcu.model.threads import core_count
+from tcu.study.sources import digests
 from tcu.version import __version__
 
 __all__ = ["machine", "machine_name", "provenance"]
@@ -26,6 +27,7 @@ def provenance(command: str, versions: Mapping[str, str] | None = None) -> dict[
         "command": command,
         "date": datetime.date.today().isoformat(),
         "commit": commit(),
+        "sources": digests(),
         "machine": machine(),
         "versions": {"tcu": __version__}
         | {name: importlib.metadata.version(name) for name in _LIBRARIES}

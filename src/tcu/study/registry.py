@@ -13,7 +13,7 @@ from tcu.study.comparison import COMPARISON
 from tcu.study.costs import COSTS
 from tcu.study.errors import ERRORS
 from tcu.study.exactness import EXACTNESS
-from tcu.study.features import FEATURES, FORMAT_TABLES
+from tcu.study.features import FEATURES, FEATURES_ON_GPU, FORMAT_TABLES
 from tcu.study.gemm import GEMM
 from tcu.study.gpu.build import NVCC
 from tcu.study.hardware import HARDWARE
@@ -24,7 +24,7 @@ from tcu.study.sweeps import SWEEPS
 from tcu.study.theorems import MACHINE
 from tcu.study.unit_errors import CHAIN_LENGTH, ERRORS_OF_UNITS
 
-__all__ = ["PAPERS", "STUDIES", "chosen", "what_is_missing"]
+__all__ = ["ABSENT", "PAPERS", "STUDIES", "chosen", "what_is_missing"]
 
 PAPERS: dict[str, tuple[str, str]] = {
     "000": (
@@ -38,10 +38,20 @@ PAPERS: dict[str, tuple[str, str]] = {
 }
 """Number → authors and title."""
 
+ABSENT: tuple[tuple[str, str], ...] = (
+    ("paper 000, sections 5.2 and 5.3", "single-pass and split whose blocks add by atomics: on a GPU tcu's add in order"),
+    ("paper 000, section 5.1", "the recurrence with cooperative groups, beside the one of a kernel for each level"),
+    ("paper 000, appendix B", "a TITAN RTX, and so every time on Turing"),
+    ("paper 002, figure 3", "CUTLASS's products"),
+    ("paper 002", "the fuller paper's scans of 16, 256 and 256 N by products with triangular matrices"),
+    ("paper 003, table 1", "Google's TPU v2 and v3 and Arm's v8.6-A; outputs of a T4, and of an A100's binary64 unit"),
+)  # fmt: skip
+"""What the papers describe and measured, and no study has: place and what."""
+
 STUDIES: dict[str, Study] = {
     study.name: study
     for study in (
-        COSTS, *SWEEPS, COMPARISON, ERRORS, ERRORS_OF_UNITS, CHAIN_LENGTH, FORMAT_TABLES, FEATURES, HARDWARE,
+        COSTS, *SWEEPS, COMPARISON, ERRORS, ERRORS_OF_UNITS, CHAIN_LENGTH, FORMAT_TABLES, FEATURES, FEATURES_ON_GPU, HARDWARE,
         REPRODUCIBILITY, EXACTNESS, *CEILING, GEMM, SEGMENTS, *MACHINE,
     )
 }  # fmt: skip

@@ -85,16 +85,27 @@ def _show(rows: Rows) -> Shown:
         Verdict.of(
             "tcu", "tcu.fsum returns the same bits for every order of the numbers.",
             f"{', '.join(map(str, exact))} different results in {tried} orders of each distribution.", exact == [1] * 3,
+            "its bits changed with the order",
+            check="one result for each distribution", rows=_who(orders, "who", "tcu.fsum"), fields=("different",),
         ),
         Verdict.of(
             "tcu", "A float32 sum without a plan does not: another order is another result.",
             f"numpy.sum in float32: {', '.join(map(str, plain))} different results.", max(plain) > 1,
+            "all orders gave one result",
+            check="more than one result for some distribution", rows=_who(orders, "who", "numpy.sum, float32"),
+            fields=("different",),
         ),
         Verdict.of(
             "tcu", "Without MMAs a plan's result does not depend on the unit.",
             f"warp-shuffle: {', '.join(map(str, shuffled))} different results.", shuffled == [1] * 3,
+            "units returned other bits",
+            check="one result for each distribution", rows=_who(units, "variant", "warp-shuffle"), fields=("bits",),
         ),
     ])  # fmt: skip
+
+
+def _who(rows: Rows, key: str, name: str) -> Rows:
+    return [row for row in rows if row[key] == name]
 
 
 def _groups(rows: Rows, variant: str, name: str) -> int:

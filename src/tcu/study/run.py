@@ -19,6 +19,7 @@ from typing import Any
 
 from tcu.errors import DataFileError
 from tcu.study.provenance import provenance
+from tcu.study.sources import changed, parts_of
 from tcu.study.study import Point, Rows, Study
 from tcu.version import __version__
 
@@ -46,6 +47,8 @@ class Result:
     rows: Rows
     commit: str | None = None
     """Of the sources that ran, where it was known."""
+    sources: dict[str, str] | None = None
+    """Their digests, part by part (:mod:`tcu.study.sources`)."""
 
 
 def run_study(
@@ -57,7 +60,7 @@ def run_study(
     fresh: bool = False,
     progress: Progress | None = None,
 ) -> Result:
-    """The result, of this run or of an earlier one with the same points and version of tcu.
+    """The result, of this run or of an earlier one with the same points, version and sources of tcu.
 
     A result in full also answers for a quick one.  ``fresh`` measures
     everything again.  Raises DataFileError where ``folder`` cannot be written.
@@ -117,14 +120,16 @@ def _text(document: dict[str, Any]) -> str:
 
 
 def finished(study: Study, folder: Path, quick: bool) -> Result | None:
-    """The stored result that answers for this run, if there is one."""
+    """The stored result that answers for this run, if there is one: of the same points, and of the sources that run."""
     path = folder / f"{study.name}.json"
     if not path.is_file():
         return None
     known = load(path)
     if known.quick and not quick:
         return None
-    return known if known.identity == _identity(study, study.points(known.quick)) else None
+    if known.identity != _identity(study, study.points(known.quick)):
+        return None
+    return known if known.sources is not None and not changed(known.sources, parts_of(study)) else None
 
 
 def load(path: Path) -> Result:
@@ -144,7 +149,7 @@ class _Journal:
         self.path, self.head = path, head
         self.done: dict[str, dict[str, Any]] = {}
         lines = [] if fresh else self._lines()
-        if lines and lines[0].get("identity") == head["identity"]:
+        if lines and all(lines[0].get(key) == head[key] for key in ("identity", "sources")):
             self.head = lines[0]
             self.done = {_key(line["point"]): line for line in lines[1:]}
         # Written anew: a last line that was cut off is gone then, and one of other points, too.

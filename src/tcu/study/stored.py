@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import tcu
 from tcu.errors import DataFileError
 from tcu.study.run import Result, load
+from tcu.study.sources import RECORD
 from tcu.study.study import Study
 
 __all__ = ["stored_folder", "stored_result"]
@@ -30,17 +32,27 @@ def stored_result(study: Study, folder: Path | None) -> Result | None:
         return None
     for own in (folder / "studies" / f"{study.name}.json", folder / f"{study.name}.json"):
         if own.is_file():
-            return load(own)
+            return _with_sources(load(own), folder, own.relative_to(folder).as_posix())
     if study.stored is None or not (folder / study.stored.file).is_file():
         return None
     path = folder / study.stored.file
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-        return Result(
+        result = Result(
             study.name, "", False, study.seed, document["command"], document["date"], document["machine"],
-            document["versions"], 0.0, study.stored.rows(document),
+            document["versions"], 0.0, study.stored.rows(document), document.get("commit"), document.get("sources"),
         )  # fmt: skip
+        return _with_sources(result, folder, study.stored.file)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataFileError(
             f"{path} is no result of {study.command} ({type(error).__name__}): measure it anew, or remove it"
         ) from None
+
+
+def _with_sources(result: Result, folder: Path, name: str) -> Result:
+    """With the digests that benchmarks/sources.py recorded of a file that does not hold its own."""
+    record = folder / RECORD
+    if result.sources is not None or not record.is_file():
+        return result
+    known = json.loads(record.read_text(encoding="utf-8")).get(name)
+    return result if known is None else replace(result, sources=known["sources"])

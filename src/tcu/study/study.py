@@ -43,6 +43,9 @@ class Line:
     y: Sequence[float | None]
     dashed: bool = False
     """For what is no measurement: a bound, a formula, a paper's figure."""
+    low: Sequence[float | None] = ()
+    high: Sequence[float | None] = ()
+    """The spread of what was drawn more than once, around ``y``; empty where it was not."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +85,36 @@ class Verdict:
     outcome: Outcome
     why: str = ""
     """Where it differs or could not be measured: the reason."""
+    check: str = ""
+    """What must hold of the rows, in words."""
+    rows: Rows = field(default_factory=list)
+    """Those that it rests on; empty: all rows of the study, or none where nothing could be measured."""
+    fields: tuple[str, ...] = ()
+    """What it reads in them of what was measured: other values there turn it."""
 
     @classmethod
-    def of(cls, place: str, statement: str, measured: str, held: bool, why: str = "") -> Verdict:
+    def of(
+        cls,
+        place: str,
+        statement: str,
+        measured: str,
+        held: bool,
+        why: str = "",
+        *,
+        check: str = "",
+        rows: Rows | None = None,
+        fields: tuple[str, ...] = (),
+    ) -> Verdict:
         """Reproduced if ``held``; else it differs, and ``why`` is kept."""
-        return cls(place, statement, measured, "reproduced" if held else "differs", "" if held else why)
+        outcome: Outcome = "reproduced" if held else "differs"
+        return cls(place, statement, measured, outcome, "" if held else why, check, rows or [], fields)
+
+    @property
+    def basis(self) -> str:
+        """The check, and the rows and their fields that it was made on."""
+        count = f"{len(self.rows):,} row{'' if len(self.rows) == 1 else 's'}" if self.rows else ""
+        on = " of ".join(part for part in (", ".join(self.fields), count) if part)
+        return f"{self.check} ({on})" if self.check and on else self.check
 
     @property
     def items(self) -> tuple[str, ...]:

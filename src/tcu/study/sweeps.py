@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -119,7 +120,6 @@ def _show_sweep(figure: str, best: tuple[int, int], variant: str) -> Any:
         found, theirs = _fastest(rows, small), _fastest(rows, small, block=block, chain=chain)
         gap = theirs["seconds"] / found["seconds"]
         at_large = _fastest(rows, large)
-        one = _fastest(rows, large, chain=1)
         data = at_large["seconds"] * small / large
         small_blocks = {
             b: min(_fastest(rows, large, block=b, chain=r)["seconds"] for r in (4, 5)) / at_large["seconds"]
@@ -128,7 +128,8 @@ def _show_sweep(figure: str, best: tuple[int, int], variant: str) -> Any:
         figures = _sweep(rows)
         if stores_blocks:
             figures.append(_over_blocks(rows, large))
-        return Shown(figures, [
+        whole = {n: [row for row in timed(rows) if row["n"] == n] for n in (small, large)}
+        verdicts = [
             Verdict.of(
                 f"paper 000, figure {figure}, section 5.{1 + stores_blocks}",
                 f"At about a million numbers {variant} is fastest with B = {block}, R = {chain}.",
@@ -136,6 +137,8 @@ def _show_sweep(figure: str, best: tuple[int, int], variant: str) -> Any:
                 gap <= 1.1,
                 f"at the speed of n = {large:,} these numbers take {data * 1e6:.1f} µs, {data / found['seconds']:.0%} of "
                 "the call: the rest is its start and its end, which weigh otherwise than on the paper's V100",
+                check="the paper's choice takes at most 1.1 times as long as the fastest", rows=whole[small],
+                fields=("seconds",),
             ),
             _sawtooth(rows, figure, small, for_large=stores_blocks),
             Verdict.of(
@@ -145,20 +148,56 @@ def _show_sweep(figure: str, best: tuple[int, int], variant: str) -> Any:
                 f"times as long as the best, {_configuration(at_large)}.",
                 min(small_blocks.values()) <= 1.1,
                 _many_blocks(rows, large),
+                check="one of them takes at most 1.1 times as long as the fastest", rows=whole[large], fields=("seconds",),
             ),
             _large_blocks(rows, figure, small, levels=not stores_blocks),
-            Verdict.of(
-                f"paper 000, figure {figure}, section 7",
-                "Chains pay: the best R is above 1.",
-                f"R = {at_large['chain']} is best at n = {large:,}; R = 1 takes "
-                f"{one['seconds'] / at_large['seconds']:.2f} times as long at its best B.",
-                at_large["chain"] > 1,
-            ),
+            _chains(rows, figure, large),
             _other_block(rows, block, small, large),
-            not_on_titan("figure 11", f"R and B of {variant}, configured for a TITAN RTX.", _configuration(found)),
-        ])  # fmt: skip
+        ]  # fmt: skip
+        if stores_blocks:
+            verdicts = [_unless_in_order(verdict, rows, large) for verdict in verdicts]
+        titan = not_on_titan(
+            "figure 11", f"R and B of {variant}, configured for a TITAN RTX.", _configuration(found)
+        )
+        return Shown(figures, [*verdicts, titan])
 
     return show
+
+
+_IN_ORDER = 0.99
+"""Correlation of the time with the number of blocks, from which on it is the time of adding their results in order."""
+
+
+def _unless_in_order(verdict: Verdict, rows: Rows, n: int) -> Verdict:
+    """Nothing is said of the paper's single-pass where the times are those of what it does not do."""
+    slope, correlation = _against_blocks(rows, n)
+    if correlation < _IN_ORDER:
+        return verdict
+    why = (
+        f"the times follow the number of blocks ({slope * 1e9:.1f} ns each, correlation {correlation:.3f}): they are those of "
+        "adding the blocks' results in order, as tcu does; the paper's blocks add by atomics, which was not measured"
+    )
+    check = (
+        f"the time does not follow the number of blocks (correlation below {_IN_ORDER}); and {verdict.check}"
+    )
+    everywhere = [row for row in timed(rows) if row["n"] == n]
+    return replace(
+        verdict, outcome="not measured", why=why, check=check,
+        rows=[*verdict.rows, *(row for row in everywhere if row not in verdict.rows)],
+    )  # fmt: skip
+
+
+def _chains(rows: Rows, figure: str, n: int) -> Verdict:
+    best, one = _fastest(rows, n), _fastest(rows, n, chain=1)
+    return Verdict.of(
+        f"paper 000, figure {figure}, section 7",
+        "Chains pay: the best R is above 1.",
+        f"R = {best['chain']} is best at n = {n:,}; R = 1 takes {one['seconds'] / best['seconds']:.2f} times as long at its "
+        "best B.",
+        best["chain"] > 1, "R = 1 is the fastest",
+        check="the fastest configuration has R above 1", rows=[row for row in timed(rows) if row["n"] == n],
+        fields=("seconds",),
+    )  # fmt: skip
 
 
 def _blocks_of(row: dict[str, Any]) -> int:
@@ -180,12 +219,17 @@ def _over_blocks(rows: Rows, n: int) -> Figure:
     )  # fmt: skip
 
 
-def _many_blocks(rows: Rows, n: int) -> str:
+def _against_blocks(rows: Rows, n: int) -> tuple[float, float]:
+    """Seconds a block, and how well the times follow the number of blocks."""
     own = [row for row in timed(rows) if row["n"] == n]
     blocks = np.array([_blocks_of(row) for row in own], float)
     seconds = np.array([row["seconds"] for row in own])
-    slope = float(np.polyfit(blocks, seconds, 1)[0])
-    correlation = float(np.corrcoef(blocks, seconds)[0, 1])
+    return float(np.polyfit(blocks, seconds, 1)[0]), float(np.corrcoef(blocks, seconds)[0, 1])
+
+
+def _many_blocks(rows: Rows, n: int) -> str:
+    own = [row for row in timed(rows) if row["n"] == n]
+    slope, correlation = _against_blocks(rows, n)
     return (
         f"the time follows the number of blocks, {slope * 1e9:.1f} ns for each (correlation {correlation:.3f} over "
         f"{len(own)} configurations): tcu adds their numbers in order, one after another, where the paper adds them "
@@ -211,10 +255,14 @@ def _sawtooth(rows: Rows, figure: str, n: int, *, for_large: bool) -> Verdict:
             f"paper 000, figure {figure}, section 5.2",
             "Time over R is an irregular sawtooth, more pronounced for large blocks than for small ones.",
             text, rises[large] > max(0.02, rises[small]), "the times do not rise and fall so on this GPU",
+            check="the rises of the largest blocks are more than 2 %, and more than those of the smallest",
+            rows=[row for row in timed(rows) if row["n"] == n and row["block"] in (small, large)], fields=("seconds",),
         )  # fmt: skip
     return Verdict.of(
         f"paper 000, figure {figure}, section 5.1", "Time over R is an irregular sawtooth.",
         text, min(rises.values()) > 0.02, "the times do not rise and fall so on this GPU",
+        check="the rises are more than 2 % for every B", rows=[row for row in timed(rows) if row["n"] == n],
+        fields=("seconds",),
     )  # fmt: skip
 
 
@@ -234,6 +282,8 @@ def _large_blocks(rows: Rows, figure: str, n: int, *, levels: bool) -> Verdict:
         f"With B = {large} R = {best['chain']} is best at n = {n:,} ({best['seconds'] * 1e6:.1f} µs); R = 1 takes "
         f"{one['seconds'] / best['seconds']:.2f} times as long.",
         one["seconds"] <= 1.02 * best["seconds"], why,
+        check="for the largest B R = 1 takes at most 1.02 times as long as the best R",
+        rows=[row for row in timed(rows) if (row["n"], row["block"]) == (n, large)], fields=("seconds",),
     )  # fmt: skip
 
 
@@ -251,6 +301,8 @@ def _other_block(rows: Rows, block: int, *sizes: int) -> Verdict:
         "paper 000, appendix B, section 7", f"Another GPU works best with another block size than the V100's B = {block}.",
         f"{text[:1].upper()}{text[1:]}.", most > 1.05,
         f"B hardly matters here, by {most - 1:.0%} at most once R is chosen",
+        check=f"at one of the sizes B = {block} takes more than 1.05 times as long as the best B", rows=timed(rows),
+        fields=("seconds",),
     )  # fmt: skip
 
 
@@ -259,6 +311,13 @@ def _other_block(rows: Rows, block: int, *sizes: int) -> Verdict:
 
 def _show_split(rows: Rows) -> Shown:
     figures, slopes, best, gains = [], {}, {}, {}
+    paper = Verdict(
+        "paper 000, figure 6, section 5.3, section 7",
+        "Giving part of the numbers to ordinary cores was hoped to use both at once; it does not pay.",
+        "Only tcu's own split was measured, below.", "not measured",
+        "tcu's split adds the blocks' results in order, one after another, so that the sum comes back bit for bit; the paper "
+        "adds them by atomics, and that form is not there to be measured",
+    )  # fmt: skip
     for n in sizes_of(rows):
         own = sorted((row for row in timed(rows) if row["n"] == n), key=lambda row: 1 - row["fraction"])
         shares, times = [1 - row["fraction"] for row in own], [row["seconds"] * 1e6 for row in own]
@@ -270,9 +329,10 @@ def _show_split(rows: Rows) -> Shown:
         best[n] = shares[times.index(min(times))]
         gains[n] = min(times) / times[0]
     return Shown(figures, [
+        paper,
         Verdict.of(
-            "paper 000, figure 6, section 5.3, section 7",
-            "Giving part of the numbers to ordinary cores was hoped to use both at once; it does not pay.",
+            "tcu, after paper 000",
+            "With the blocks' results added in order, giving part of the numbers to ordinary cores does not pay.",
             "The fastest share of warp shuffles is "
             + ", ".join(f"{share:.0%} at n = {n:,}" for n, share in best.items())
             + "; all of them take "
@@ -280,6 +340,7 @@ def _show_split(rows: Rows) -> Shown:
             + " times as long as none.",
             max(best.values()) == 0,
             f"with that share the sum takes {min(gains.values()):.2f} times as long as with none",
+            check="at every n the fastest share is none", rows=timed(rows), fields=("seconds",),
         ),
         not_on_titan("figure 11", "The share of warp shuffles, configured for a TITAN RTX.", "none at all"),
     ])  # fmt: skip

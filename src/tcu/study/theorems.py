@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import random
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -134,6 +135,8 @@ def _bound(rows: Rows) -> Verdict:
         held and not grows,
         "the bound as printed ends in a product that is cheaper than any tensor call, so no constant holds for all m; in "
         "whole calls one does" if held else "the stated constant is too small",
+        check=f"no ratio is above the stated constants, and at the largest m the printed bound's is at most {_GROWTH} times "
+        "that at the smallest", rows=rows, fields=("cost", "bound"),
     )  # fmt: skip
 
 
@@ -154,7 +157,10 @@ def _resident(rows: Rows) -> Verdict:
     return Verdict.of(
         "paper 004, Theorem 2",
         "Keeping an operand in the unit divides the latency term by n / √m.",
-        f"So it does, exactly, at {len(gains) - len(wrong)} of {len(gains)} sizes.", not wrong,
+        f"So it does, exactly, at {len(gains) - len(wrong)} of {len(gains)} sizes.", bool(gains) and not wrong,
+        "the latency terms have another ratio", check="their ratio is n / √m at every n that fills the unit",
+        rows=[row for row in full if row["algorithm"] in ("matmul", "standard") and row["latency"]],
+        fields=("latency_cost",),
     )  # fmt: skip
 
 
@@ -166,7 +172,8 @@ def _external(rows: Rows) -> Verdict:
         "lower bounds on I/Os carry over.",
         f"In {len(found)} programs that ran in a memory of 3m + 3 words beside an external one, with every word that the "
         f"unit or the CPU moved counted, the I/Os are at most {max(found):.2f} times the time.", max(found) <= 3,
-        "words moved for which no step was charged",
+        "words moved for which no step was charged", check="in no program more than 3 I/Os for a unit of time",
+        rows=[row for row in rows if row["transfers_per_time"] is not None], fields=("transfers_per_time",),
     )  # fmt: skip
 
 
@@ -194,7 +201,8 @@ def _show_calibration(rows: Rows) -> Shown:
              _time(r["latency_seconds"]), f"{r['median_error']:.0%}"]
             for r in rows
         ],
-        "Fitted to the times of tall products.",
+        "Fitted to the times of tall products. ℓ is the latency of one call, on a GPU of a launch and what the host does for "
+        "it; of a block or of one MMA it says nothing.",
     )  # fmt: skip
     parts: list[Figure | Table] = [fits]
     for row in rows:
@@ -231,11 +239,24 @@ def _predicted(row: Row) -> Verdict:
         if (cause := _cause(p, row["latency_seconds"])) is not None:
             causes.setdefault(cause, []).append(p)
     why = [_told(cause, causes[cause], row) for cause in _CAUSES if cause in causes]
-    return Verdict.of(
+    algorithms = list(dict.fromkeys(p["algorithm"] for p in predictions))
+    told = ", ".join(algorithms) if len(algorithms) <= 3 else f"{len(algorithms)} algorithms"
+    verdict = Verdict.of(
         "paper 004, section 6", "Open question: does real hardware behave as the model predicts?",
-        f"{row['device']}: of {count} runs the median is off by a factor of {median:.1f}, the worst by {factors[-1]:,.1f}.",
+        f"{row['device']}: of {count} runs of {told} the median is off by a factor of {median:.1f}, the worst by "
+        f"{factors[-1]:,.1f}.",
         median <= 2, "; ".join(why),
+        check=f"of runs of {_FEWEST} algorithms and more the median is off by a factor of at most 2", rows=[row],
+        fields=("predictions",),
     )  # fmt: skip
+    if len(algorithms) >= _FEWEST:
+        return verdict
+    few = f"runs of {' and '.join(algorithms)} alone do not tell how programs behave"
+    return replace(verdict, outcome="not measured", why=few)
+
+
+_FEWEST = 3
+"""Algorithms whose runs say something about a machine."""
 
 
 _CAUSES = {

@@ -7,14 +7,15 @@ magnitudes tell the generations apart.
 
 from __future__ import annotations
 
+import hashlib
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 import tcu
-from tcu.study.data import ALL_DISTRIBUTIONS, LOG_NORMAL, SEED, draw
-from tcu.study.errors import sizes
+from tcu.study.data import ALL_DISTRIBUTIONS, DRAWS, LOG_NORMAL, SEED, draw, shortened, sizes, spread
 from tcu.study.study import Figure, Line, Point, Rows, Shown, Study, Verdict
 from tcu.units import units_with
 
@@ -25,16 +26,25 @@ _VARIANTS = ("single-pass", "short-chain")
 _GENERATIONS = ("V100", "A100", "H100")
 
 
-def _signed(x: np.ndarray, mass: float, exact: float, **parameters: Any) -> tuple[str, float | None]:
-    """The bits of the sum before the last rounding, and its error as a part of the sum of |x|."""
-    wide = np.float64(tcu.sum(x, dtype=np.float64, **parameters))
-    error = (float(wide) - exact) / mass
-    return f"{wide.view(np.uint64):016x}", error if math.isfinite(error) else None
+def _measured(point: Point, units: Iterable[str], **parameters: Any) -> Rows:
+    """A row for each variant and unit: signed errors, draw by draw, and a digest of the sums' bits.
 
-
-def _mean(values: list[float | None]) -> float | None:
-    """None where one sum overflowed."""
-    return None if None in values else math.fsum(abs(v) for v in values if v is not None) / len(values)
+    Errors are those before the last rounding, as parts of the sum of |x|.
+    """
+    errors: dict[tuple[str, str], list[float | None]] = {(v, u): [] for v in _VARIANTS for u in units}
+    digests = {case: hashlib.sha256() for case in errors}
+    for trial in range(point["draws"]):
+        x = draw(point["distribution"], point["n"], trial)
+        exact, mass = float(tcu.fsum(x, dtype=np.float64)), float(np.abs(x).sum(dtype=np.float64))
+        for variant, unit in errors:
+            wide = np.float64(tcu.sum(x, dtype=np.float64, unit=unit, variant=variant, **parameters))
+            error = (float(wide) - exact) / mass
+            errors[variant, unit].append(shortened(error) if math.isfinite(error) else None)
+            digests[variant, unit].update(wide.tobytes())
+    return [
+        {**point, "unit": unit, "variant": variant, "bits": digests[variant, unit].hexdigest()[:16], "errors": own}
+        for (variant, unit), own in errors.items()
+    ]  # fmt: skip
 
 
 def groups_of(rows: Rows) -> dict[tuple[str, ...], list[str]]:
@@ -49,22 +59,14 @@ def groups_of(rows: Rows) -> dict[tuple[str, ...], list[str]]:
 
 
 def _points(quick: bool) -> list[Point]:
-    trials = 2 if quick else 4
     return [
-        {"distribution": name, "n": n, "trial": trial}
-        for n in sizes(quick, 7) for name in ALL_DISTRIBUTIONS for trial in range(trials)
+        {"distribution": name, "n": n, "draws": DRAWS}
+        for n in sizes(31_700 if quick else 100_100) for name in ALL_DISTRIBUTIONS
     ]  # fmt: skip
 
 
 def _measure(point: Point) -> Rows:
-    x = draw(point["distribution"], point["n"], point["trial"])
-    exact, mass = float(tcu.fsum(x, dtype=np.float64)), float(np.abs(x).sum(dtype=np.float64))
-    rows = []
-    for variant in _VARIANTS:
-        for unit in units_with("mma"):
-            bits, error = _signed(x, mass, exact, unit=unit, variant=variant)
-            rows.append({**point, "unit": unit, "variant": variant, "bits": bits, "error": error})
-    return rows
+    return _measured(point, units_with("mma"))
 
 
 def _show(rows: Rows) -> Shown:
@@ -76,37 +78,48 @@ def _show(rows: Rows) -> Shown:
             figures.append(Figure(
                 f"Error of {variant} on every unit, {name} numbers", "n", "error / sum of |x|",
                 _curves(own), True, True,
-                "Before the last rounding, mean over the arrays. Units on one line return the same bits throughout.",
+                f"Before the last rounding, medians of {rows[0]['draws']} arrays; bars from the 10th to the 90th percentile. "
+                "Units on one line return the same bits throughout.",
             ))  # fmt: skip
+    single = [r for r in rows if r["variant"] == "single-pass" and r["distribution"] != LOG_NORMAL]
+    apart = {unit for same in list(groups_of(single).values())[1:] for unit in same}
     papers = [groups["single-pass", name] for name in ("normal", "uniform")]
+    drawn = f"{rows[0]['draws']} arrays of each of {len({row['n'] for row in rows})} sizes"
     return Shown(figures, [
         Verdict.of(
             "tcu, after paper 000", "What a sum is depends on the generation of the GPU.",
-            f"On log-normal numbers the bits of short-chain fall into {groups['short-chain', LOG_NORMAL]} groups of "
+            f"On log-normal numbers, {drawn}, the bits of short-chain fall into {groups['short-chain', LOG_NORMAL]} groups of "
             f"units, those of single-pass into {groups['single-pass', LOG_NORMAL]}.",
             groups["short-chain", LOG_NORMAL] > 1,
             "all units return the same bits for the numbers drawn",
+            check="short-chain's bits are not the same on all units",
+            rows=[r for r in rows if (r["variant"], r["distribution"]) == ("short-chain", LOG_NORMAL)], fields=("bits",),
         ),
         Verdict.of(
             "tcu, after paper 000",
             "On the paper's data and parameters (R = 4) the generation does not matter: every unit returns the "
             "same bits of single-pass.",
-            f"Groups of units: {papers[0]} on normal, {papers[1]} on uniform numbers.",
+            f"Groups of units: {papers[0]} on normal, {papers[1]} on uniform numbers, {drawn}.",
             papers == [1, 1],
-            "some arrays hold numbers small enough to be cut in the alignment",
+            f"the bits of some arrays are others on {', '.join(sorted(apart))}",
+            check="single-pass's bits are the same on all units",
+            rows=single,
+            fields=("bits",),
         ),
     ])  # fmt: skip
 
 
 def _curves(rows: Rows) -> list[Line]:
-    lines = []
-    for units in groups_of(rows).values():
-        own = [row for row in rows if row["unit"] == units[0]]
-        n = sorted({row["n"] for row in own})
-        lines.append(
-            Line(", ".join(units), n, [_mean([r["error"] for r in own if r["n"] == at]) or None for at in n])
-        )
-    return lines
+    return [
+        _line(", ".join(units), "n", [row for row in rows if row["unit"] == units[0]])
+        for units in groups_of(rows).values()
+    ]
+
+
+def _line(name: str, key: str, rows: Rows) -> Line:
+    """Medians and spread of the draws over a parameter."""
+    middle, low, high = zip(*(spread(row["errors"]) for row in rows), strict=True)
+    return Line(name, [row[key] for row in rows], [y or None for y in middle], low=low, high=high)
 
 
 ERRORS_OF_UNITS = Study(
@@ -120,68 +133,64 @@ ERRORS_OF_UNITS = Study(
 
 
 def _chain_points(quick: bool) -> list[Point]:
-    n, trials, powers = (1 << 20, 4, range(9)) if quick else (1 << 22, 8, range(9))
+    n = 100_003 if quick else 1_000_003
     return [
-        {"distribution": name, "n": n, "chain": 1 << power, "trial": trial}
-        for name in ALL_DISTRIBUTIONS for power in powers for trial in range(trials)
+        {"distribution": name, "n": n, "chain": 1 << power, "draws": DRAWS}
+        for name in ALL_DISTRIBUTIONS for power in range(9)
     ]  # fmt: skip
 
 
 def _chain_measure(point: Point) -> Rows:
-    x = draw(point["distribution"], point["n"], point["trial"])
-    exact, mass = float(tcu.fsum(x, dtype=np.float64)), float(np.abs(x).sum(dtype=np.float64))
-    rows = []
-    for variant in _VARIANTS:
-        for unit in _GENERATIONS:
-            bits, error = _signed(x, mass, exact, unit=unit, variant=variant, chain=point["chain"])
-            rows.append({**point, "unit": unit, "variant": variant, "bits": bits, "error": error})
-    return rows
+    return _measured(point, _GENERATIONS, chain=point["chain"])
 
 
 def _chain_show(rows: Rows) -> Shown:
     figures = [
         Figure(
             f"{variant}: error over the chain length R, {name} numbers", "R", "error / sum of |x|",
-            [Line(unit, *_over_chain(rows, variant, name, unit)) for unit in _GENERATIONS], True, True,
-            f"n = {rows[0]['n']:,}, mean over the arrays, before the last rounding.",
+            [_line(unit, "chain", _of(rows, variant, name, unit)) for unit in _GENERATIONS], True, True,
+            f"n = {rows[0]['n']:,}, medians of {rows[0]['draws']} arrays, before the last rounding; bars from the 10th to "
+            "the 90th percentile.",
         )
         for variant in _VARIANTS for name in ALL_DISTRIBUTIONS
     ]  # fmt: skip
     return Shown(figures, [_growth(rows), _bias(rows)])
 
 
-def _over_chain(rows: Rows, variant: str, name: str, unit: str) -> tuple[list[int], list[float | None]]:
+def _of(rows: Rows, variant: str, name: str, unit: str) -> Rows:
+    """In order of R."""
     own = [r for r in rows if (r["variant"], r["distribution"], r["unit"]) == (variant, name, unit)]
-    chains = sorted({row["chain"] for row in own})
-    return chains, [_mean([r["error"] for r in own if r["chain"] == chain]) or None for chain in chains]
+    return sorted(own, key=lambda row: int(row["chain"]))
 
 
 def _growth(rows: Rows) -> Verdict:
-    chains, errors = _over_chain(rows, "short-chain", "uniform", "H100")
-    shortest, longest = errors[0] or 0.0, errors[-1] or 0.0
+    own = _of(rows, "short-chain", "uniform", "H100")
+    shortest, longest = own[0], own[-1]
+    errors = [spread(row["errors"])[0] or 0.0 for row in (shortest, longest)]
     return Verdict.of(
         "tcu",
         "Short chains are the accurate ones: the accumulator in the unit is cut to binary32 after every MMA.",
-        f"On uniform numbers short-chain on an H100 errs by {shortest:.1e} at R = {chains[0]} and {longest:.1e} at "
-        f"R = {chains[-1]} (parts of the sum).",
-        longest > 4 * shortest,
+        f"On uniform numbers short-chain on an H100 errs by {errors[0]:.1e} at R = {shortest['chain']} and {errors[1]:.1e} "
+        f"at R = {longest['chain']} (parts of the sum, medians of {shortest['draws']} arrays).",
+        errors[1] > 4 * errors[0],
         "the chains are too short for anything to be cut",
-    )
+        check="the longest chain's median error is more than 4 times the shortest's", rows=[shortest, longest],
+        fields=("errors",),
+    )  # fmt: skip
 
 
 def _bias(rows: Rows) -> Verdict:
     longest = max(row["chain"] for row in rows)
-    own = [
-        row["error"] for row in rows
-        if (row["variant"], row["distribution"], row["chain"]) == ("short-chain", "uniform", longest)
-    ]  # fmt: skip
-    below = sum(error < 0 for error in own)
+    own = [row for unit in _GENERATIONS for row in _of(rows, "short-chain", "uniform", unit)[-1:]]
+    errors = [error for row in own for error in row["errors"]]
+    below = sum(error is not None and error < 0 for error in errors)
     return Verdict.of(
         "tcu, after paper 003",
         "Truncation is biased: sums of positive numbers in long chains come out too small.",
-        f"At R = {longest} {below} of {len(own)} sums of uniform numbers are below the exact sum.",
-        below == len(own),
-    )
+        f"At R = {longest} {below} of {len(errors)} sums of uniform numbers are below the exact sum.",
+        below == len(errors), "some sums are not below the exact one",
+        check="every sum is below the exact one", rows=own, fields=("errors",),
+    )  # fmt: skip
 
 
 CHAIN_LENGTH = Study(
