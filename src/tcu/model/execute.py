@@ -77,7 +77,9 @@ class _Part(NamedTuple):
 def _ready(plan: Plan) -> tuple[tuple[_Part, ...], tuple[_Work, ...], np.dtype[Any]]:
     """What does not depend on the numbers: to find it took a small sum longer than to add up."""
     if any(isinstance(step, TreeStep) and step.results > 1 for part in plan.parts for step in part.steps):
-        raise ParameterError("the plan has several results, as running sums do: tcu.probes.predict gives them")
+        raise ParameterError(
+            "the plan has several results, as running sums do: tcu.probes.predict gives them"
+        )
     plan = trimmed(plan)
     parts = []
     for part in plan.parts:
