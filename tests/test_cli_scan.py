@@ -108,3 +108,11 @@ def test_what_is_refused(run: Any) -> None:
         assert err.startswith("error: ")
         assert message in err
         assert not Path("y.npy").exists()
+
+
+def test_the_help_does_not_promise_exact_running_sums(run):
+    """They are sums in binary64: cumsum([1, 2^-53, 2^-53]) ends in 1."""
+    assert tcu.cumsum(np.array([1, 2**-53, 2**-53]))[-1] == 1
+    help_text = " ".join(run("cumsum", "--help")[1].split())
+    assert "added in binary64" in help_text
+    assert "each rounded once" not in help_text

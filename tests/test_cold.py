@@ -185,3 +185,20 @@ def test_nothing_compiled_is_there_yet(tmp_path: Path) -> None:
     expected = digest(tcu.sum(warm()["x"], variant="split"))
     assert python(code, 8, NUMBA_CACHE_DIR=str(tmp_path)) == expected
     assert list(tmp_path.rglob("*.nbi"))
+
+
+def test_a_word_about_compiling_where_a_person_watches(tmp_path: Path) -> None:
+    """Once, by the first call alone: the next process finds what was compiled."""
+    code = """
+import sys, io, numpy as np, tcu
+class Terminal(io.StringIO):
+    def isatty(self): return WATCHED
+sys.stderr = Terminal()
+x = np.ones(9)
+tcu.fdot(x, x), tcu.dot(x, x)
+print(sys.stderr.getvalue().count("tcu: compiling"))
+"""
+    watched, not_watched = code.replace("WATCHED", "True"), code.replace("WATCHED", "False")
+    assert python(not_watched, 1, NUMBA_CACHE_DIR=str(tmp_path / "a")) == "0"
+    assert python(watched, 1, NUMBA_CACHE_DIR=str(tmp_path / "b")) == "1"
+    assert python(watched, 1, NUMBA_CACHE_DIR=str(tmp_path / "b")) == "0"

@@ -32,7 +32,7 @@ COMMANDS = {
     "sum": ("sums", "Sum numbers as a tensor core would, and compare with the exact sum."),
     "cumsum": (
         "scans",
-        "Write the running sums of numbers, each rounded once, with the same bits on every machine.",
+        "Write the running sums of numbers, added in binary64, with the same bits on every machine.",
     ),
     "compare": ("sums", "Sum a file on several units by several variants, side by side."),
     "units": ("catalogue", "List the matrix units of the catalogue, or all that is known about one."),

@@ -311,7 +311,11 @@ ResultDtype = Annotated[
 Seed = Annotated[
     int | None,
     typer.Option(
-        "--seed", metavar="S", help="Of the inputs; else they are fresh ones.", min=0, rich_help_panel=TARGET
+        "--seed",
+        metavar="S",
+        help="Seed of the inputs, for the same ones again; else they are drawn anew.",
+        min=0,
+        rich_help_panel=TARGET,
     ),
 ]
 Json = Annotated[

@@ -61,7 +61,7 @@ def cumsum_command(
     dtype: options.ResultDtype = None,
     as_json: options.Json = False,
 ) -> None:
-    """Write the running sums of numbers, each rounded once, with the same bits on every machine.
+    """Write the running sums of numbers, added in binary64, with the same bits on every machine.
 
     Several files, a folder or a glob count as one array, in the order of their
     names; they may be larger than memory.

@@ -16,11 +16,13 @@ their products and sums follow IEEE rules, and inf or NaN overrides the sum.
 
 from __future__ import annotations
 
+import sys
 import zlib
 from pathlib import Path
 
 import numba
 import numpy as np
+from numba.core import event
 
 from tcu.model import lanes, vectors
 
@@ -35,6 +37,33 @@ RNE, RZ, RU, RD = 0, 1, 2, 3
 # variables it closes over, so a kernel would survive a change of lanes.py
 # (measured: it did).  Every kernel that uses it closes over this number.
 _FINGERPRINT = zlib.crc32(b"".join(Path(m.__file__).read_bytes() for m in (vectors, lanes)))
+
+
+class _Word(event.Listener):
+    """Tells whoever watches why the first call after the installation takes seconds: once in a process."""
+
+    said = False
+
+    def on_start(self, event):
+        function = event.data["dispatcher"].py_func
+        if (
+            self.said
+            or not function.__module__.startswith("tcu.")
+            or not sys.stderr
+            or not sys.stderr.isatty()
+        ):
+            return
+        self.said = True
+        print(
+            "tcu: compiling for this processor, which the first call after installation waits for",
+            file=sys.stderr,
+        )
+
+    def on_end(self, event):
+        pass
+
+
+event.register("numba:compile", _Word())
 
 
 def _compiled(function):
