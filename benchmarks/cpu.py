@@ -1,4 +1,4 @@
-"""Speed of the CPU model: MMAs, sums and exact sums per second, with peers beside them.
+"""Speed of the CPU model: MMAs, sums and exact sums per second, with peers beside them; small calls, commands, first calls.
 
 Method: each figure is the best of several repetitions after one warm-up (which
 also compiles), wall clock, data in memory.  Every result is checked in the
@@ -10,8 +10,12 @@ from __future__ import annotations
 
 import math
 import os
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 
 import ml_dtypes
 import numpy as np
@@ -105,15 +109,63 @@ def bench_sums() -> dict[str, dict[str, float]]:
     return figures
 
 
+COMMANDS = (
+    "--help", "units", "explain --unit V100 '1 + 2^-24 + 2^-24'", "sum x.npy", "cumsum x.npy -o running.npy",
+)  # fmt: skip
+FIRST_CALLS = (
+    "sum(x)", "dot(x, x)", "fsum(x)", "fdot(x, x)", "cumsum(x)", "mma(a, a)", "matmul(a, a)", "segment_sum(x, [0, x.size])",
+    "fsum(a, axis=0)",
+)  # fmt: skip
+
+
+def bench_small_calls() -> dict[str, float]:
+    """Microseconds of a call with 1,000 float32, the best of batches of 1,000."""
+    x = np.random.default_rng(0).standard_normal(1000, dtype=np.float32)
+    calls: dict[str, Callable[[], object]] = {"numpy.sum": lambda: np.sum(x)}
+    for name in ("sum", "fsum", "cumsum", "norm", "mean"):
+        calls[f"tcu.{name}"] = partial(getattr(tcu, name), x)
+    calls["tcu.dot"] = lambda: tcu.dot(x, x)
+
+    def batch(call: Callable[[], object]) -> None:
+        for _ in range(1000):
+            call()
+
+    return {name: 1000 * best(lambda call=call: batch(call)) for name, call in calls.items()}
+
+
+def bench_processes() -> dict[str, dict[str, float]]:
+    """Seconds of commands with a warm cache of kernels, and of programs that make one first call with an empty one."""
+    start = "import numpy as np, tcu; x = np.ones(10**6, np.float16); a = x[:4096].reshape(64, 64); tcu."
+    figures: dict[str, dict[str, float]] = {"seconds of commands": {}, "seconds of first calls": {}}
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(f"{folder}/x.npy", np.random.default_rng(0).standard_normal(10**6).astype(np.float16))
+
+        def run(arguments: str, cache: str) -> None:
+            subprocess.run(
+                f"{sys.executable} {arguments}", shell=True, check=True, cwd=folder, stdout=subprocess.DEVNULL,
+                env=os.environ | {"NUMBA_CACHE_DIR": f"{folder}/{cache}"},
+            )  # fmt: skip
+
+        for command in COMMANDS:
+            figures["seconds of commands"][command] = best(lambda c=command: run(f"-m tcu {c}", "warm"))
+        for call in FIRST_CALLS:
+            begun = time.perf_counter()
+            run(f'-c "{start}{call}"', call)
+            figures["seconds of first calls"][call] = time.perf_counter() - begun
+    return figures
+
+
 def main() -> None:
     available = len(os.sched_getaffinity(0))
     figures: dict[str, object] = {}
     for cores in [c for c in (1, 2) if c <= available]:
         os.environ["TCU_NUM_THREADS"] = str(cores)
         mma, sums = bench_mma(), bench_sums()
+        calls = {"microseconds of a call with 1,000 float32": bench_small_calls(), **bench_processes()}
         figures[f"{cores} core" + "s" * (cores > 1)] = {
             "m16n8k16 MMAs per second": mma,
             "elements per second": sums,
+            **calls,
         }
         print(f"\n{cores} core{'s' * (cores > 1)}")
         for kind, rate in mma.items():
@@ -121,6 +173,9 @@ def main() -> None:
         for dtype, row in sums.items():
             for name, rate in row.items():
                 print(f"  {dtype:9} {name:28} {rate / 1e6:10,.1f} M elements/s")
+        for what, row in calls.items():
+            for name, figure in row.items():
+                print(f"  {what}: {name:38} {figure:8.2f}")
     print(f"\nwritten to {record.save('cpu', figures)}")
 
 
