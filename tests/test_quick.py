@@ -77,7 +77,8 @@ def test_the_quick_run_touches_everything(request: pytest.FixtureRequest) -> Non
     commands = set(re.findall(r"^\| `tcu (\w+)", README.read_text("utf-8"), re.M))
     text = "\n".join(sources)
     assert {name for name in commands if not re.search(rf"""(["(]|\btcu ){name}\b""", text)} == set()
-    assert set(CATALOGUE) - cases == set()
+    names = " ".join(item.nodeid for item in kept)
+    assert {unit for unit in CATALOGUE if not re.search(rf"(?<!\w){unit}(?!\w)", names)} == set()
     assert SURFACES.keys() == set(get_args(Surface))
     files = {item.path.stem for item in kept}
     for surface, file in SURFACES.items():
