@@ -62,6 +62,7 @@ def changed(outputs: Any, position: tuple[int, ...]) -> Any:
 # What follows the plan, and what does not
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize(
     ("dtypes", "options", "unit"),
     [

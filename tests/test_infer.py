@@ -407,7 +407,7 @@ def test_foreign_targets_are_never_identified(function) -> None:
     assert found.conclusion.startswith("not identified")
 
 
-@pytest.mark.slow(6)
+@pytest.mark.slow(3)
 @pytest.mark.parametrize("box", HOLES, ids=lambda box: box.name)
 def test_what_is_wrong_in_one_place_alone_is_never_identified(box: Box) -> None:
     found = infer(box.function, input=box.input, output=box.output, k=box.k, seed=2, outputs=100_000)

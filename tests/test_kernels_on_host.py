@@ -1502,6 +1502,7 @@ def test_running_sums_of_slim_columns_in_place(host: HostGpu) -> None:
     assert alike(place, model_column_scans(x, np.float16, reverse=True).reshape(-1))
 
 
+@pytest.mark.slow(5)
 @pytest.mark.parametrize(
     ("dtype", "right", "wrong", "seen"),
     [
@@ -1536,7 +1537,7 @@ def test_an_error_in_the_kernel_of_running_sums_of_columns_is_seen(
     assert found == seen
 
 
-@pytest.mark.slow(4)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize(
     ("walk", "exclusive", "reverse"),
@@ -1617,7 +1618,7 @@ def test_an_error_in_the_walk_down_columns_is_seen(
     assert found == seen
 
 
-@pytest.mark.slow(4)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize(
     ("width", "exclusive", "reverse"), [(128, False, True), (128, True, False), (64, False, False)]
@@ -1727,6 +1728,7 @@ def test_variances_of_rows(host: HostGpu, dtype: str) -> None:
             assert alike(found, wanted), (shape, block, shift)
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_variances_of_segments(host: HostGpu, dtype: str) -> None:
     rng, kind = np.random.default_rng(7), get_format(dtype).dtype

@@ -49,6 +49,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow(6)
 @pytest.mark.parametrize(("name", "unit"), CASES)
 def test_a_program_stays_where_its_arrays_are(name: str, unit: str) -> None:
     inside = IdealExecutor() if unit == "ideal" else ModelExecutor("H100", unit)

@@ -112,7 +112,7 @@ def test_what_does_not_fit_the_words_is_not_narrow(changes: dict[str, Any]) -> N
     assert not is_narrow(replace(row, arithmetic=replace(row.arithmetic, **changes)))
 
 
-@pytest.mark.slow(8)
+@pytest.mark.slow(3)
 @pytest.mark.parametrize("row", NARROW)
 def test_narrow_sums_equal_wide_ones_across_tiles(row: Instruction, monkeypatch: pytest.MonkeyPatch) -> None:
     """A million adversarial dot products a row."""
@@ -180,7 +180,7 @@ def random_sum(draw: random.Random, k: int) -> AlignedSum:
     )
 
 
-@pytest.mark.slow(60)
+@pytest.mark.slow(20)
 @pytest.mark.parametrize("family", [random_sum, random_chain])
 @pytest.mark.parametrize("seed", range(120))
 def test_units_drawn_at_random_over_the_whole_family(seed: int, family: Any) -> None:

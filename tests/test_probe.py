@@ -106,6 +106,7 @@ def test_a_unit_that_flushes_is_told_by_its_subnormal_products(given: str, plant
     assert {name: found[name].value for name in expected} == expected
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("unit", ["V100", "T4", "A100"])
 def test_paper_003_binary16_output(unit: str, probed) -> None:
     """What the sections on subnormals, accuracy and rounding say of the binary16 mode."""
@@ -143,7 +144,7 @@ LATER = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow(4)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize(("unit", "given", "options", "expected"), LATER)
 def test_known_rows_of_later_units(unit, given, options, expected, probed) -> None:
     found = ask(probed, unit, given, **options)
