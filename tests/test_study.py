@@ -136,8 +136,9 @@ def test_a_killed_run_loses_at_most_one_point(tmp_path: Path, done: int) -> None
     assert not journal.exists()
 
 
-def test_a_journal_that_was_cut_off_anywhere_is_gone_on_from(tmp_path: Path) -> None:
-    """At every byte of its points, in characters of several bytes too, which what is written today has not."""
+@pytest.mark.parametrize("step", [17, pytest.param(1, marks=pytest.mark.slow)])
+def test_a_journal_that_was_cut_off_anywhere_is_gone_on_from(tmp_path: Path, step: int) -> None:
+    """At every ``step``-th byte of its points, in characters of several bytes too, which what is written today has not."""
     with pytest.raises(KeyboardInterrupt):
         run(squares(stop_at=3), tmp_path)
     journal = tmp_path / "squares.points.jsonl"
@@ -146,7 +147,7 @@ def test_a_journal_that_was_cut_off_anywhere_is_gone_on_from(tmp_path: Path) -> 
     ends = list(accumulate(len(json.dumps(line, ensure_ascii=False).encode()) + 1 for line in lines))
     text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines).encode()
     whole = run(squares(), tmp_path / "other").rows
-    for size in (0, 1, ends[0] // 2, *range(ends[0] - 2, len(text) + 1)):
+    for size in (0, 1, ends[0] // 2, *range(ends[0] - 2, len(text) + 1, step)):
         (tmp_path / "squares.json").unlink(missing_ok=True)
         journal.write_bytes(text[:size])
         calls: list[int] = []
