@@ -31,7 +31,7 @@ from tcu.ops.matmul import FACTORS
 from tcu.plan.matmul import MatmulPlan
 from tcu.plan.plan import FmaStep, Plan
 from tcu.plan.tree import TreeRegions, TreeStep
-from tcu.probes.reveal import tree_of
+from tcu.probes.reveal import is_running, tree_of
 from tcu.units.arithmetic import Unit
 from tcu.units.lookup import DEFAULT_UNIT, get_unit, product_instruction
 from tcu.units.shapes import matrices
@@ -443,13 +443,13 @@ class _TreeSums(_Replay):
         _check_rows(plan, a)
         self.step, self.a, self.length = step, a, plan.n
         self.result = get_format(plan.result)
-        self.shape = a.shape if step.results > 1 else a.shape[:-1]
+        self.running = is_running(plan)
+        self.shape = a.shape if self.running else a.shape[:-1]
 
     def results(self, index: Index, fmt: Format) -> Values:
-        running = self.step.results > 1
-        rows = index[:-1] if running else index
+        rows = index[:-1] if self.running else index
         found = evaluate_tree(self.step, self.a.picked((*rows, slice(None))).reshape(-1, self.length))
-        return rounded(found[index[-1], np.arange(found.shape[1])] if running else found[0], fmt)
+        return rounded(found[index[-1], np.arange(found.shape[1])] if self.running else found[0], fmt)
 
 
 class _MmaSums(_Replay):

@@ -149,7 +149,12 @@ def predict(plan: Plan, *arrays: Any) -> Values:
             f"an array of shape {shapes}: the plan adds up {plan.n} numbers, along the last axis"
         )
     found = _results(plan, x.reshape(-1, plan.n), None)
-    return np.asarray(found.T.reshape(x.shape if plan.variant == _SCAN else x.shape[:-1]))
+    return np.asarray(found.T.reshape(x.shape if is_running(plan) else x.shape[:-1]))
+
+
+def is_running(plan: Plan) -> bool:
+    """Whether a plan is of running sums, of one number, too."""
+    return plan.variant == _SCAN
 
 
 def tree_of(plan: Plan) -> TreeStep | TreeRegions:
