@@ -220,6 +220,18 @@ def test_running_sums() -> None:
     assert [each.position for each in found.wrong_outputs] == [(2, 5, 8)]
 
 
+def test_running_sums_of_one_number() -> None:
+    x = numbers((3, 7, 1), "float32")
+    plan = tcu.reveal(np.cumsum, 1, kind="cumsum", dtype="float32", outputs=100, seed=0).plan
+    assert plan is not None
+    assert predict(plan, x).shape == x.shape
+    assert tcu.audit(np.cumsum(x, axis=-1), x, plan=plan).passed
+    found = tcu.audit(changed(x, (2, 5, 0)), x, plan=plan)
+    assert [each.position for each in found.wrong_outputs] == [(2, 5, 0)]
+    with pytest.raises(ShapeError, match=r"outputs have shape \(3, 7\): by the plan .* \(3, 7, 1\)"):
+        tcu.audit(x[..., 0], x, plan=plan)
+
+
 @pytest.mark.parametrize("variant", ["short-chain", "single-pass", "warp-shuffle"])
 def test_sums_by_tcu(variant: str) -> None:
     x = numbers((50, 1000), HALF)

@@ -9,9 +9,8 @@ import typer
 from rich.text import Text
 
 from tcu.cli import options
-from tcu.cli.npy_file import array_in
+from tcu.cli.npy_file import array_in, arrays_for
 from tcu.cli.output import console, print_json
-from tcu.errors import ParameterError
 from tcu.plan import load_plan
 from tcu.probes.audit import Audit, audit
 
@@ -51,12 +50,7 @@ def audit_command(
             "--seed", metavar="S", help="Of the sample; else a fresh one, which nobody could know.", min=0
         ),
     ] = None,
-    unit: Annotated[
-        str | None,
-        typer.Option(
-            "--unit", metavar="UNIT", help="Of a plan by MMAs, see [bold]tcu units[/bold]; else H100."
-        ),
-    ] = None,
+    unit: options.PlanUnit = None,
     as_json: options.Json = False,
 ) -> None:
     """Check a random sample of the outputs of a product, or of sums of rows, against a saved plan.
@@ -69,13 +63,11 @@ def audit_command(
 
     Example: [bold]tcu audit plan.json C.npy A.npy B.npy[/bold]
     """
-    if len(arrays) > 2:
-        raise ParameterError(f"{len(arrays)} arrays: give A.npy, and B.npy where the plan is of products")
-    given = [array_in(place) for place in arrays]
+    loaded = load_plan(plan)
+    a, *b = arrays_for(loaded, arrays)
     found = audit(
-        array_in(outputs), given[0], given[1] if len(given) > 1 else None, load_plan(plan),
-        sample=sample, seed=seed, unit=unit,
-    )  # fmt: skip
+        array_in(outputs, loaded.result), a, b[0] if b else None, loaded, sample=sample, seed=seed, unit=unit
+    )
     if as_json:
         print_json(_document(found))
     else:

@@ -17,7 +17,7 @@ from tcu.plan import VARIANTS
 from tcu.units import DEFAULT_UNIT
 
 __all__ = [
-    "OUTPUT", "TARGET", "Correction", "DataFile", "DataFiles", "Html", "Json", "Numbers", "Reading", "ResultDtype", "Schedule", "TargetOptions", "UnitName", "Variant", "size_of", "spread",
+    "OUTPUT", "TARGET", "Correction", "DataFile", "DataFiles", "Html", "Json", "Numbers", "PlanUnit", "Reading", "ResultDtype", "Schedule", "TargetOptions", "UnitName", "Variant", "size_of", "spread",
 ]  # fmt: skip
 
 FILE, PLAN, TARGET, OUTPUT = "The numbers", "The schedule", "The target", "The answer"
@@ -177,6 +177,14 @@ UnitName = Annotated[
         "--unit",
         metavar="UNIT",
         help=f"See [bold]tcu units[/bold]; else {DEFAULT_UNIT}, or with --gpu the GPU's.",
+    ),
+]
+PlanUnit = Annotated[
+    str | None,
+    typer.Option(
+        "--unit",
+        metavar="UNIT",
+        help=f"Of a plan by MMAs, see [bold]tcu units[/bold]; else {DEFAULT_UNIT}.",
     ),
 ]
 Variant = Annotated[str, typer.Option("--variant", metavar="NAME", help=f"One of {', '.join(VARIANTS)}.")]

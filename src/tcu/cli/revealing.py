@@ -15,15 +15,15 @@ from rich.text import Text
 
 from tcu.cli import options
 from tcu.cli.foreign import foreign_function, told
-from tcu.cli.npy_file import array_in
+from tcu.cli.npy_file import array_in, arrays_for
 from tcu.cli.output import console, json_number, print_json, write_page
 from tcu.cli.progress import waiting
 from tcu.cli.tree_drawing import drawn_tree
 from tcu.errors import DataFileError, ParameterError, ShapeError
 from tcu.formats.format import format_of, get_format
-from tcu.plan import Plan, load_plan
+from tcu.plan import MatmulPlan, Plan, load_plan
 from tcu.probes.black_box import same_bits
-from tcu.probes.reveal import Revealed, SumCounterexample, predict, reveal, tree_of
+from tcu.probes.reveal import Revealed, SumCounterexample, multiplies, predict, reveal, tree_of
 from tcu.report.html_page import Markup, page
 from tcu.report.html_page import drawing as html_drawing
 from tcu.report.tree_svg import tree_svg
@@ -251,12 +251,17 @@ def _numbers(array: npt.NDArray[Any]) -> Any:
 def replay_command(
     *,
     plan: Annotated[
-        Path, typer.Argument(metavar="PLAN.json", help="A plan that [bold]tcu reveal -o[/bold] wrote.")
+        Path,
+        typer.Argument(
+            metavar="PLAN.json",
+            help="A plan that [bold]tcu reveal -o[/bold] wrote, or one of tcu.matmul, MatmulPlan.save.",
+        ),
     ],
     arrays: Annotated[
         list[Path],
         typer.Argument(metavar="A.npy [B.npy]", help="The numbers; two arrays of a plan of products."),
     ],
+    unit: options.PlanUnit = None,
     against: Annotated[
         Path | None,
         typer.Option(
@@ -284,12 +289,14 @@ def replay_command(
     if output is not None:
         check_place(output, [str(each) for each in read])
     loaded = load_plan(plan)
-    found = predict(loaded, *(array_in(place) for place in arrays))
+    found = predict(loaded, *arrays_for(loaded, arrays), unit=unit)
     if output is not None:
         _write(output, found)
     document = _replayed(loaded, found)
     if against is not None:
-        document["different"] = different = _different(found, array_in(against), against)
+        document["different"] = different = _different(
+            loaded, found, array_in(against, loaded.result), against
+        )
     if as_json:
         print_json(document)
     else:
@@ -297,7 +304,7 @@ def replay_command(
         screen.print(
             Text.assemble(
                 (str(plan), "bold cyan"),
-                f"  {loaded.n:,} {'pairs' if tree_of(loaded).products else 'numbers'}, {document['dtype']}",
+                f"  {document['n']:,} {'pairs' if multiplies(loaded) else 'numbers'}, {document['dtype']}",
             )
         )
         for name, bits in zip(document["values"], document["bits"], strict=True):
@@ -316,28 +323,29 @@ def replay_command(
         raise typer.Exit(DIFFERENT)
 
 
-def _replayed(plan: Plan, found: npt.NDArray[Any]) -> dict[str, Any]:
-    fmt = format_of(found.dtype)
-    codes = (
-        np.ascontiguousarray(found).view(fmt.code_dtype)
-        if found.ndim
-        else found.reshape(1).view(fmt.code_dtype)
-    )
-    shown = codes.reshape(-1)[:_SHOWN].tolist()
+def _codes(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.ascontiguousarray(array).reshape(-1).view(format_of(array.dtype).code_dtype)
+
+
+def _replayed(plan: Plan | MatmulPlan, found: npt.NDArray[Any]) -> dict[str, Any]:
+    fmt, codes = format_of(found.dtype), _codes(found)
+    shown = codes[:_SHOWN].tolist()
     return {
-        "n": plan.n, "dtype": str(found.dtype), "shape": list(found.shape),
+        "n": plan.k if isinstance(plan, MatmulPlan) else plan.n, "dtype": str(found.dtype), "shape": list(found.shape),
         "values": [str(float(value)) for value in found.reshape(-1)[:_SHOWN]],
         "bits": [f"0x{code:0{fmt.bits // 4}x}" for code in shown],
         "sha256": hashlib.sha256(codes.tobytes()).hexdigest(),
     }  # fmt: skip
 
 
-def _different(found: npt.NDArray[Any], given: npt.NDArray[Any], place: Path) -> int:
+def _different(plan: Plan | MatmulPlan, found: npt.NDArray[Any], given: npt.NDArray[Any], place: Path) -> int:
+    """How many results differ; which NaN a NaN is, a tree leaves open."""
     if given.shape != found.shape or given.dtype != found.dtype:
         raise ShapeError(
             f"{place} holds {given.dtype} {given.shape}: the plan returns {found.dtype} {found.shape} for these arrays"
         )
-    return int(np.count_nonzero(~same_bits(found, given)))
+    same = same_bits(found, given) if isinstance(plan, Plan) else _codes(found) == _codes(given)
+    return int(np.count_nonzero(~same))
 
 
 def _write(place: Path, found: npt.NDArray[Any]) -> None:

@@ -7,12 +7,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from tcu.errors import DtypeError, ShapeError
-from tcu.formats.format import Format, named_format
+from tcu.formats.format import Format, get_format, named_format
 from tcu.ops.result import rounding_target
 from tcu.plan.matmul import MatmulPlan, make_matmul_plan
 from tcu.units.arithmetic import Instruction, Unit
 from tcu.units.lookup import DEFAULT_UNIT, product_instruction
-from tcu.units.shapes import matrices
+from tcu.units.shapes import matrices, result_shape
 
 __all__ = [
     "FACTORS",
@@ -21,6 +21,8 @@ __all__ = [
     "Product",
     "check_factor",
     "check_segments",
+    "fitting_matrices",
+    "product_by",
     "product_of",
     "segments_of",
 ]
@@ -107,12 +109,32 @@ def _made(
 ) -> Product:
     """Kept, as a call on a GPU takes few microseconds."""
     first, second, matrix = matrices(a, b)
-    shape = (*matrix[:-2], *(matrix[-2:-1] if len(a) > 1 else ()), *(matrix[-1:] if len(b) > 1 else ()))
     plan = make_matmul_plan(
         first[-1], *formats, order=order, rounding=rounding, accumulator=accumulator,
         result=None if wanted is None else _result(wanted, formats),
     )  # fmt: skip
-    return Product(first, second, matrix, shape, plan)
+    return Product(first, second, matrix, result_shape(a, b, matrix), plan)
+
+
+def product_by(plan: MatmulPlan, a: Shape, b: Shape, formats: tuple[str, str]) -> Product:
+    """The product of arrays of these shapes and formats by a plan that is given; raises ShapeError, DtypeError."""
+    first, second, matrix = fitting_matrices(plan.k, plan.inputs, a, b, formats)
+    return Product(first, second, matrix, result_shape(a, b, matrix), plan)
+
+
+def fitting_matrices(
+    k: int, inputs: tuple[str, str], a: Shape, b: Shape, formats: tuple[str, str]
+) -> tuple[Shape, Shape, Shape]:
+    """As :func:`matrices`, of arrays for a plan of sums of k products of ``inputs``; raises ShapeError, DtypeError."""
+    first, second, matrix = matrices(a, b)
+    if first[-1] != k:
+        raise ShapeError(f"a {a}, b {b}: the plan multiplies (..., {k}) by ({k}, ...)")
+    for name, given, wanted in zip("ab", formats, inputs, strict=True):
+        if given != wanted:
+            raise DtypeError(
+                f"{name} has dtype {get_format(given).dtype}: the plan takes {get_format(wanted).dtype}"
+            )
+    return first, second, matrix
 
 
 def _result(wanted: Any, formats: tuple[str, str]) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tcu.errors import DataFileError
 from tcu.plan import stored
+from tcu.plan.matmul import MatmulPlan, checked_matmul_plan
 from tcu.plan.plan import AddStep, FmaStep, MmaStep, Part, Plan
 from tcu.plan.tree import (
     Additions,
@@ -21,19 +24,28 @@ from tcu.units.arithmetic import AlignedSum
 
 __all__ = ["load_plan"]
 
-_KINDS = {
+
+def _matmul_plan(*, version: int, **fields: Any) -> MatmulPlan:
+    """Its file must say the version: the order of additions is not in it."""
+    return checked_matmul_plan(MatmulPlan(**fields, version=version))
+
+
+_KINDS: dict[str, Callable[..., Any]] = {
     kind.__name__: kind
     for kind in (
         Plan, Part, MmaStep, AddStep, FmaStep, TreeStep, TreeRegions, Additions, Blocks, Compensated, ExactAddition, FusedProducts,
         AlignedSum,
     )
-}  # fmt: skip
+} | {"MatmulPlan": _matmul_plan}  # fmt: skip
 
 
-def load_plan(path: str | Path) -> Plan:
-    """The plan that :meth:`tcu.plan.Plan.save` or ``tcu reveal -o`` wrote; raises DataFileError."""
+def load_plan(path: str | Path) -> Plan | MatmulPlan:
+    """The plan that :meth:`tcu.plan.Plan.save`, :meth:`tcu.plan.MatmulPlan.save` or ``tcu reveal -o`` wrote.
+
+    Raises DataFileError.
+    """
     found = stored.read(path, _KINDS, TreeNode)
-    if not isinstance(found, Plan):
+    if not isinstance(found, Plan | MatmulPlan):
         raise DataFileError(
             f"{path} holds a {type(found).__name__}, not a whole plan: write one with Plan.save"
         )

@@ -21,14 +21,16 @@ Every NaN that steps 3 to 5 make or hand on has all fraction bits set.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 from tcu.errors import DtypeError, ParameterError
 from tcu.formats.format import get_format
+from tcu.plan import stored
 from tcu.plan.version import VERSIONS, said
 
-__all__ = ["MatmulPlan", "Order", "Rounding", "make_matmul_plan"]
+__all__ = ["MatmulPlan", "Order", "Rounding", "checked_matmul_plan", "make_matmul_plan"]
 
 Order = Literal["chunks", "chain"]
 Rounding = Literal["nearest", "cut"]
@@ -37,6 +39,8 @@ _CHUNKS = {"binary16": 256, "bfloat16": 256, "tf32": 128, "e4m3": 128, "e5m2": 1
 """By operand; the others have one chain, for it is exact, or rounds to nearest in binary64."""
 _MULTIPLE = 128
 """What a chain's length is rounded up to: a multiple of every instruction's k."""
+_RESULTS = ("binary16", "bfloat16", "binary32", "binary64")
+"""What a sum is rounded to, unless it is left in the accumulator's format."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,10 @@ class MatmulPlan:
     def outside(self) -> str:
         """The format of additions and products outside the unit."""
         return "binary64" if self.accumulator == "binary64" else "binary32"
+
+    def save(self, path: str | Path) -> None:
+        """Write the plan as JSON, which :func:`tcu.load_plan` reads; raises DataFileError."""
+        stored.write(self, path)
 
     def __str__(self) -> str:
         first, second = self.operands
@@ -124,7 +132,33 @@ def make_matmul_plan(
     held = widest if accumulator is None else get_format(accumulator).name
     if held not in (widest, *(("binary16",) if operand in ("binary16", "e4m3", "e5m2") else ())):
         raise DtypeError(f"accumulator={accumulator!r}: products of {operand} are added up in {widest}")
+    rounded = held if result is None else get_format(result).name
+    if rounded not in (held, *_RESULTS):
+        raise DtypeError(
+            f"result={result!r}: sums in {held} are rounded to {', '.join(_RESULTS)}, or left in {held}"
+        )
     chunk = _CHUNKS.get(operand) if order == "chunks" else None
     if chunk is None:
         chunk = max(-(-k // _MULTIPLE), 1) * _MULTIPLE
-    return MatmulPlan(k, inputs, rounding, held, chunk, held if result is None else get_format(result).name)
+    return MatmulPlan(k, inputs, rounding, held, chunk, rounded)
+
+
+def checked_matmul_plan(plan: MatmulPlan) -> MatmulPlan:
+    """A plan from elsewhere, if it is one that this tcu multiplies by; raises ParameterError, DtypeError."""
+    k, chunk, version = plan.k, plan.chunk, plan.version
+    if version != VERSIONS["matmul"]:
+        raise ParameterError(
+            f"its order of additions is of version {version!r}, this tcu's of {VERSIONS['matmul']}"
+        )
+    if type(k) is not int or k < 0:
+        raise ParameterError(f"k={k!r}: a sum has a whole number of products")
+    if type(chunk) is not int or chunk < 1 or chunk % _MULTIPLE:
+        raise ParameterError(f"chunk={chunk!r}: the numbers of a chain are a multiple of {_MULTIPLE}")
+    made = make_matmul_plan(
+        k, *plan.inputs, rounding=plan.rounding, accumulator=plan.accumulator, result=plan.result
+    )
+    if replace(made, chunk=chunk) != plan:
+        raise ParameterError(
+            f"formats go by the names {', '.join(made.inputs)}, {made.accumulator}, {made.result}"
+        )
+    return plan

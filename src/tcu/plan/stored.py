@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +43,8 @@ def write(record: Any, path: str | Path) -> None:
         raise DataFileError(f"cannot write {path}: {error.strerror or error}: choose another place") from None
 
 
-def read(path: str | Path, kinds: Mapping[str, type], node: type) -> Any:
-    """The record in a file that :func:`write` wrote, of the classes ``kinds``; raises DataFileError."""
+def read(path: str | Path, kinds: Mapping[str, Callable[..., Any]], node: type) -> Any:
+    """The record in a file that :func:`write` wrote, made by what makes each of its ``kinds``; raises DataFileError."""
     try:
         document = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:

@@ -27,14 +27,14 @@ from tcu.formats.tensor import check_data, check_dense, is_tensor, operand_view
 from tcu.model.mma import multiply_in_chunks
 from tcu.model.rows import execute_rows
 from tcu.model.tree import evaluate_tree, rounded
-from tcu.ops.matmul import FACTORS
+from tcu.ops.matmul import FACTORS, fitting_matrices
 from tcu.plan.matmul import MatmulPlan
 from tcu.plan.plan import FmaStep, Plan
 from tcu.plan.tree import TreeRegions, TreeStep
-from tcu.probes.reveal import tree_of
+from tcu.probes.reveal import is_running, tree_of
 from tcu.units.arithmetic import Unit
 from tcu.units.lookup import DEFAULT_UNIT, get_unit, product_instruction
-from tcu.units.shapes import matrices
+from tcu.units.shapes import result_shape
 
 __all__ = ["Audit", "WrongOutput", "audit"]
 
@@ -337,19 +337,10 @@ class _Products(_Replay):
     """Rows by columns."""
 
     def __init__(self, a: _Array, b: _Array, k: int, formats: tuple[str, str]) -> None:
-        first, _, self.matrix = matrices(a.shape, b.shape)
-        if first[-1] != k:
-            raise ShapeError(f"a {a.shape}, b {b.shape}: the plan multiplies (..., {k}) by ({k}, ...)")
-        for array, name in ((a, formats[0]), (b, formats[1])):
-            if array.format.name != name:
-                raise DtypeError(
-                    f"{array.name} has dtype {array.format.dtype}: the plan takes {get_format(name).dtype}"
-                )
+        *_, self.matrix = fitting_matrices(k, formats, a.shape, b.shape, (a.format.name, b.format.name))
         self.a, self.b, self.length = a, b, k
         self.down, self.across = len(a.shape) > 1, len(b.shape) > 1
-        self.shape = (
-            *self.matrix[:-2], *self.matrix[-2:-1] * self.down, *self.matrix[-1:] * self.across,
-        )  # fmt: skip
+        self.shape = result_shape(a.shape, b.shape, self.matrix)
 
     def places(self, index: Index) -> tuple[Index, npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Batch, row and column of each."""
@@ -443,13 +434,13 @@ class _TreeSums(_Replay):
         _check_rows(plan, a)
         self.step, self.a, self.length = step, a, plan.n
         self.result = get_format(plan.result)
-        self.shape = a.shape if step.results > 1 else a.shape[:-1]
+        self.running = is_running(plan)
+        self.shape = a.shape if self.running else a.shape[:-1]
 
     def results(self, index: Index, fmt: Format) -> Values:
-        running = self.step.results > 1
-        rows = index[:-1] if running else index
+        rows = index[:-1] if self.running else index
         found = evaluate_tree(self.step, self.a.picked((*rows, slice(None))).reshape(-1, self.length))
-        return rounded(found[index[-1], np.arange(found.shape[1])] if running else found[0], fmt)
+        return rounded(found[index[-1], np.arange(found.shape[1])] if self.running else found[0], fmt)
 
 
 class _MmaSums(_Replay):

@@ -15,10 +15,12 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from tcu.engines.host.matmul import multiply_by
 from tcu.errors import ParameterError, ShapeError
 from tcu.formats.format import format_of, get_format
 from tcu.model.tree import evaluate_tree, rounded
 from tcu.plan.bounds import plan_error_bound
+from tcu.plan.matmul import MatmulPlan
 from tcu.plan.plan import Part, Plan
 from tcu.plan.tree import TreeRegions, TreeStep
 from tcu.plan.version import VERSIONS
@@ -27,6 +29,7 @@ from tcu.probes.mask_questions import NotATree, masks_for
 from tcu.probes.node_arithmetic import Evidence, candidates, exact_candidates
 from tcu.probes.sum_inputs import batches, rows_of
 from tcu.probes.tree_shape import Shape, find_shape
+from tcu.units.arithmetic import Unit
 
 __all__ = ["Revealed", "SumCounterexample", "predict", "reveal"]
 
@@ -121,21 +124,25 @@ def _one_result(plan: Plan, number: int) -> Plan:
     return replace(plan, parts=(Part(0, plan.n, (alone,)),))
 
 
-def predict(plan: Plan, *arrays: Any) -> Values:
-    """The results of a plan whose one step is a tree, signs of zeros included.
+def predict(plan: Plan | MatmulPlan, *arrays: Any, unit: str | Unit | None = None) -> Values:
+    """The results of a plan whose one step is a tree, or of one of :func:`tcu.matmul`, signs of zeros included.
 
     x of shape (..., n), of which running sums are, too; of a plan of products
-    x (..., n) and y (n,), or A (M, n) and B (n, N).  Raises ParameterError or
-    ShapeError.
+    x (..., n) and y (n,), or A (M, n) and B (n, N).  By a plan of tcu.matmul
+    whatever that multiplies, on the model of a unit, None: "H100"; a tree has
+    its arithmetic in itself.  Raises ParameterError, ShapeError, DtypeError or
+    UnknownNameError.
     """
+    products = multiplies(plan)
+    if len(arrays) != 1 + products:
+        raise ParameterError(f"the plan takes {'two arrays' if products else 'one array'}, not {len(arrays)}")
+    if isinstance(plan, MatmulPlan):
+        a, b = arrays
+        return multiply_by(plan, a, b, unit)
     step = tree_of(plan)
-    if len(arrays) != 1 + step.products:
-        raise ParameterError(
-            f"the plan takes {'two arrays' if step.products else 'one array'}, not {len(arrays)}"
-        )
     given = [np.asarray(each) for each in arrays]
     shapes = ", ".join(str(each.shape) for each in given)
-    if step.products:
+    if products:
         x, y = given
         if x.ndim not in (1, 2) or y.ndim not in (1, 2) or x.shape[-1] != plan.n or y.shape[0] != plan.n:
             raise ShapeError(f"arrays of shape {shapes}: the plan multiplies (M, {plan.n}) by ({plan.n}, N)")
@@ -149,7 +156,17 @@ def predict(plan: Plan, *arrays: Any) -> Values:
             f"an array of shape {shapes}: the plan adds up {plan.n} numbers, along the last axis"
         )
     found = _results(plan, x.reshape(-1, plan.n), None)
-    return np.asarray(found.T.reshape(x.shape if plan.variant == _SCAN else x.shape[:-1]))
+    return np.asarray(found.T.reshape(x.shape if is_running(plan) else x.shape[:-1]))
+
+
+def multiplies(plan: Plan | MatmulPlan) -> bool:
+    """Whether a plan is of products; raises ParameterError for a plan of other steps than a tree."""
+    return isinstance(plan, MatmulPlan) or tree_of(plan).products
+
+
+def is_running(plan: Plan) -> bool:
+    """Whether a plan is of running sums, of one number, too."""
+    return plan.variant == _SCAN
 
 
 def tree_of(plan: Plan) -> TreeStep | TreeRegions:

@@ -6,7 +6,7 @@ from itertools import zip_longest
 
 from tcu.errors import ShapeError
 
-__all__ = ["matrices", "product_shape"]
+__all__ = ["matrices", "product_shape", "result_shape"]
 
 Shape = tuple[int, ...]
 
@@ -35,6 +35,12 @@ def matrices(a: Shape, b: Shape) -> tuple[Shape, Shape, Shape]:
             raise ShapeError(f"{name} is a number: give a vector or a matrix, or multiply by *")
     first, second = a if len(a) > 1 else (1, *a), b if len(b) > 1 else (*b, 1)
     return first, second, _product_shape(f"a {a}, b {b}", first, second, None)
+
+
+def result_shape(a: Shape, b: Shape, matrix: Shape) -> Shape:
+    """That of A·B, ``matrix``, without M where a is a vector, without N where b is."""
+    rows, columns = matrix[-2:-1] if len(a) > 1 else (), matrix[-1:] if len(b) > 1 else ()
+    return (*matrix[:-2], *rows, *columns)
 
 
 def _product_shape(given: str, a: Shape, b: Shape, c: Shape | None) -> Shape:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,16 +16,19 @@ from tcu.ops.matmul import (
     FACTORS,
     MatmulCall,
     MatmulOptions,
+    Product,
     check_factor,
     check_segments,
+    product_by,
     product_of,
     segments_of,
 )
 from tcu.ops.offsets import checked_offsets
 from tcu.ops.result import check_dtype, check_out, put
 from tcu.plan.matmul import MatmulPlan
+from tcu.units import Instruction, Unit
 
-__all__ = ["as_operand", "as_read", "factor", "finished", "multiply", "multiply_segments"]
+__all__ = ["as_operand", "as_read", "factor", "finished", "multiply", "multiply_by", "multiply_segments"]
 
 Array = npt.NDArray[Any]
 
@@ -41,11 +45,25 @@ def multiply(call: MatmulCall) -> Any:
         check_out(call.out, product.shape)
         check_dtype(call.out, target)
     factors = [factor(name, getattr(call, name), product.extent(name), plan) for name in FACTORS]
+    return put(_multiplied(product, row, a, b, factors), call.out)
+
+
+def multiply_by(plan: MatmulPlan, a: Any, b: Any, unit: str | Unit | None = None) -> Array:
+    """The product by a plan that is given, without scales and bias; raises ShapeError, DtypeError, UnknownNameError."""
+    x, y = operand("a", a), operand("b", b)
+    product = product_by(plan, x.shape, y.shape, (format_of(x.dtype).name, format_of(y.dtype).name))
+    return _multiplied(product, product.instruction(unit), x, y, ())
+
+
+def _multiplied(
+    product: Product, row: Instruction, a: Array, b: Array, factors: Sequence[Array | None]
+) -> Array:
+    plan = product.plan
     x, y = as_operand(a.reshape(product.a), plan), as_operand(b.reshape(product.b), plan)
     if y.ndim == 2:  # rows of one batch fill tiles that those of several would not
         x = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
     result = finished(multiply_in_chunks(x, y, row, plan.chunk).reshape(product.matrix), plan, *factors)
-    return put(result.reshape(product.shape), call.out)
+    return result.reshape(product.shape)
 
 
 def multiply_segments(x: Any, weights: Any, offsets: Any, options: MatmulOptions, out: Any) -> Any:
