@@ -304,6 +304,7 @@ OF_NO_ORDER = {
 }
 """The same of those that decide no order; the table must see none."""
 OTHERWISE = {
+    "matmul._RESULTS": "formats that may be asked for, which decide no order",
     "load._KINDS": "the records that a file may hold; saved plans are loaded in tests/test_reveal.py",
     "stored._FORMAT": "how a plan is written down, which decides no order",
     "stored._VERSION": "how a plan is written down, which decides no order",
