@@ -19,7 +19,7 @@ from numba.extending import intrinsic
 
 from tcu.model import lanes
 from tcu.model import vectors as vec
-from tcu.model.kernels import _FINGERPRINT, RD, RNE, RU, RZ, _compiled, _decode_row
+from tcu.model.kernels import _FINGERPRINT, RD, _compiled, _decode_row, _round_units
 
 __all__ = ["chain_mma"]
 
@@ -124,21 +124,6 @@ def _negate(typingctx, register):
 
 
 @intrinsic
-def _flush_to_signed_zero(typingctx, value, smallest):
-    """value = zero of its sign where it is smaller than ``smallest`` in magnitude."""
-
-    def codegen(context, builder, signature, args):
-        x = vec.load(builder, args[0], vec.V64)
-        zero = vec.call(builder, "copysign", vec.V64, vec.constant(vec.V64, 0.0), x)
-        magnitude = vec.call(builder, "fabs", vec.V64, x)
-        tiny = builder.fcmp_ordered("<", magnitude, vec.splat(builder, args[1], vec.V64))
-        vec.store(builder, builder.select(tiny, zero, x), args[0])
-        return context.get_dummy_value()
-
-    return types.void(value, types.float64), codegen
-
-
-@intrinsic
 def _store(typingctx, value, kind, nan, array, index):
     """array[index : index + 8] = the bits of float32(value), or inf, or the NaN."""
 
@@ -161,18 +146,9 @@ def _store(typingctx, value, kind, nan, array, index):
 def _round(value, kind, quantum, rounds):
     rounding, emin, kept, smallest, limit = rounds
     lanes.to_units(value, quantum, emin if smallest == 0.0 else _UNBOUNDED, kept)
-    if rounding == RNE:
-        lanes.round_nearest(value)
-    elif rounding == RZ:
-        lanes.round_zero(value)
-    elif rounding == RU:
-        lanes.round_up(value)
-    elif rounding == RD:
-        lanes.round_down(value)
-    else:
-        lanes.round_odd(value)
+    _round_units(value, rounding)
     lanes.from_units(value, quantum, kind, limit, np.inf, 0.0, -0.0)
-    _flush_to_signed_zero(value, smallest)
+    lanes.flush(value, smallest)
 
 
 @numba.njit(nogil=True, inline="always")

@@ -90,6 +90,21 @@ def _decode_row(codes, start, count, shift, width, fraction, largest, flush, val
     return special
 
 
+@numba.njit(nogil=True, inline="always")
+def _round_units(value, rounding):
+    """Of a value in units of the last place that is kept."""
+    if rounding == RZ:
+        lanes.round_zero(value)
+    elif rounding == RNE:
+        lanes.round_nearest(value)
+    elif rounding == RU:
+        lanes.round_up(value)
+    elif rounding == RD:
+        lanes.round_down(value)
+    else:
+        lanes.round_odd(value)
+
+
 def _build_aligned_mma(fingerprint):
     @_compiled
     def aligned_mma(
@@ -196,16 +211,7 @@ def _build_aligned_mma(fingerprint):
                                         k = k0 + order[p]
                                         lanes.add_product(kind, ak[row + k], bk, k * LANES)
                                 lanes.to_units(value, quantum, emin, kept)
-                                if rounding == RZ:
-                                    lanes.round_zero(value)
-                                elif rounding == RNE:
-                                    lanes.round_nearest(value)
-                                elif rounding == RU:
-                                    lanes.round_up(value)
-                                elif rounding == RD:
-                                    lanes.round_down(value)
-                                else:
-                                    lanes.round_odd(value)
+                                _round_units(value, rounding)
                                 lanes.from_units(value, quantum, kind, limit, most, smallest, zero)
                             if late_c:
                                 if flush_in:
