@@ -384,6 +384,22 @@ def test_compiled_whole(name: str) -> None:
         assert torch.equal(gradient, torch.autograd.grad(OPERATIONS[name](2 * x), x)[0])
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        *OPERATIONS.values(),
+        tcu.cumsum,
+        lambda x: tcu.segment_sum(x, torch.tensor([0, 3, 7]), check=False),
+        lambda x: tcu.matmul(x[:6].reshape(2, 3).half(), x[:6].reshape(3, 2).half()),
+    ],
+)
+def test_compiling_reads_no_table_of_modules(function: Callable[..., Any]) -> None:
+    """torch.compile goes through what it reads, and failed now and then while another thread imported a module."""
+    guards = torch._dynamo.explain(function)(SMALL).out_guards
+    assert guards
+    assert not [guard.name for guard in guards if "sys.modules" in guard.name]
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, "f16", np.float16, np.dtype("float16")])
 def test_compiled_with_options(dtype: Any) -> None:
     x, out = tensor("float16"), torch.zeros((), dtype=torch.float16)

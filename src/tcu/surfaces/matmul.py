@@ -119,15 +119,15 @@ def _run(call: MatmulCall) -> Any:
         if result is not None:
             return result
     arrays = call.arrays if call.out is None else (*call.arrays, call.out)
-    if any(map(is_dask, arrays)):
-        from tcu.surfaces.dask_matmul import run as lazily  # loads Dask's arrays, which were met
-
-        return lazily(call)
     if any(map(is_tensor, arrays)):
         from tcu.surfaces.torch import matmul as tensors  # registers operators, which imports PyTorch
 
         _shortcut[0] = tensors.shortcut
         return tensors.run(call)
+    if any(map(is_dask, arrays)):
+        from tcu.surfaces.dask_matmul import run as lazily  # loads Dask's arrays, which were met
+
+        return lazily(call)
     return engine_of(call.arrays).multiply(call)
 
 
