@@ -27,7 +27,7 @@ $(VENV)/.dev: $(BIN)/python pyproject.toml
 	@touch $@ $(VENV)/.user
 
 demo: $(VENV)/.user       ## set up, sum a real data set as GPUs would, look inside one dot product
-	$(BIN)/tcu sum $(DATA) --input-dtype float16
+	$(BIN)/tcu sum $(DATA) --input-dtype float16 --variant short-chain
 	$(BIN)/tcu compare $(DATA) --input-dtype float16 --unit V100 --unit H100
 	$(BIN)/tcu explain --unit V100 "1 + 2^-24 + 2^-24"
 	$(BIN)/tcu units

@@ -44,6 +44,7 @@ from tcu.model.execute import execute
 from tcu.ops import OPERATIONS
 from tcu.plan import (
     DEFAULT_VARIANT,
+    OWN_VARIANTS,
     SEGMENTED,
     VARIANTS,
     VERSIONS,
@@ -165,9 +166,9 @@ def is_served(each: Case) -> bool:
     if operation is not None and not operation.on_gpu:
         return False
     if each.layout.startswith("ragged"):
-        return bool(variant == DEFAULT_VARIANT)
+        return variant in OWN_VARIANTS
     if "axis" in each.given:
-        return variant in (DEFAULT_VARIANT, *SEGMENTED)
+        return variant in (*OWN_VARIANTS, *SEGMENTED)
     return each.file not in ("bounds", "plans") and each.operation != "matmul_error_bound"
 
 
@@ -200,7 +201,7 @@ def test_a_gpu_returns_golden_bits_of_long_arrays(name: str) -> None:
 def test_a_plan_carries_the_version_of_its_family() -> None:
     half, h100 = get_format("binary16"), get_unit("H100")
     for variant in VARIANTS:
-        family = "segmented" if variant in SEGMENTED else "sum"
+        family = "segmented" if variant in SEGMENTED else "additions" if variant == DEFAULT_VARIANT else "sum"
         for n in (0, 1000):
             assert make_plan(n, half, h100, variant=variant).version == VERSIONS[family]
     assert {make_dot_plan(n, half).version for n in (0, 1000)} == {VERSIONS["dot"]}
@@ -289,6 +290,7 @@ PLANTED = {
     "segmented._TILE": "512",
     "segmented._CHUNK": "1 << 13",
     "variants.DEFAULT_VARIANT": "'single-pass'",
+    "variants.NEIGHBOURS": "8",
     "variants.DOUBLE": "'binary32'",
     "variants.LOAD": "8",
     "variants.LOADS": "16",
@@ -299,6 +301,7 @@ PLANTED = {
 OF_NO_ORDER = {
     "segmented.ALGORITHMS": "('reduction-16',)",  # names, by which nothing is chosen
     "segmented.SEGMENTED": "ALGORITHMS",  # names, which say whose version a plan has
+    "variants.OWN_VARIANTS": "(DEFAULT_VARIANT,)",  # whose kernels serve every layout
     "variants.MAX_BLOCK": "2048",  # limits of what may be asked for
     "variants.MAX_CHAIN": "1 << 11",
 }
