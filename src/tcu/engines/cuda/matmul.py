@@ -127,10 +127,11 @@ def multiply_segments(
         if rows and columns:
             a, b = library.view("x", x, stream), library.view("weights", weights, stream)
             place = library.view("out", result, stream).address
+            of_x = Lines(a.strides[0], a.strides[1], 0, a.address % 16 == 0)
+            of_weights = Lines(b.strides[2], b.strides[1], b.strides[0], b.address % 16 == 0)
             operands = Operands(
-                rows, columns, product.plan.k, count, Lines(*a.strides, 0, a.address % 16 == 0),
-                Lines(b.strides[2], b.strides[1], b.strides[0], b.address % 16 == 0), columns, 0, place % 16 == 0, count,
-            )  # fmt: skip
+                rows, columns, product.plan.k, count, of_x, of_weights, columns, 0, place % 16 == 0, count
+            )
             launch = _launch(product.plan, kernel, operands, False, gpu)
             room = library.empty(x, (launch.room // 8,), np.dtype(np.int64), ordinal)[1] if launch.room else 0
             launch.start(a.address, b.address, place, (), stream, room, edges.address)
