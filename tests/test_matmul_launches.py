@@ -151,6 +151,36 @@ def test_products_by_wgmma_compile_and_their_mmas_are_not_serialized(which: str,
             assert compile_once(task_of("pack_matrix.cu", side.pack.macros, "sm_90")).log == ""
 
 
+def in_segments(rows: int, segments: int, n: int, k: int, major: bool) -> Operands:
+    x = lying(rows, n, k, b_major=major, batch=segments)
+    return x._replace(segments=segments, c_batch=0, a=x.a._replace(batch=0))
+
+
+@pytest.mark.parametrize(
+    ("rows", "segments", "source"), [(64, 64, "matmul_skinny"), (640, 8, "matmul"), (32768, 8, "matmul")]
+)
+@pytest.mark.parametrize("which", ["bfloat16", "e4m3"])
+def test_products_of_segments_compile(which: str, rows: int, segments: int, source: str) -> None:
+    nvrtc_or_skip()
+    plan, kernel = plan_and_kernel(4096, which, which)
+    choice = matmul_recipe(
+        plan, kernel, in_segments(rows, segments, 4096, 4096, which == "e4m3"), False, 132
+    ).product
+    assert choice.source == source
+    assert compile_once(task_of(f"{source}.cu", choice.macros, "sm_90a")).log == ""
+    assert choice.shared <= SHARED
+
+
+def test_every_tile_of_short_segments_has_a_block() -> None:
+    plan, kernel = plan_and_kernel(256, "bfloat16", "bfloat16")
+    for lengths in ([1] * 64, [0, 0, 100, 1], [33, 1, 0, 7], [64] * 9, [577]):
+        x = in_segments(sum(lengths), len(lengths), 4096, 256, True)
+        choice = matmul_recipe(plan, kernel, x, False, MULTIPROCESSORS).product
+        if choice.source == "matmul_skinny":
+            across = int(str(choice.macros["COLUMNS"]))
+            assert choice.blocks >= 4096 // 64 * sum(-(-length // across) for length in lengths)
+
+
 @pytest.mark.parametrize("factors", [False, True])
 @pytest.mark.parametrize("result", ["binary64", "bfloat16"])
 def test_products_of_binary64_compile(result: str, factors: bool) -> None:

@@ -113,6 +113,9 @@ def _wgmma(a: str, output: str, k: int, b: str = "") -> Kernel:
 
 _INTEGERS = [(a, b) for a in ("u8", "s8") for b in ("u8", "s8")]
 _FP8 = [(a, output) for output in ("binary32", "binary16") for a in ("e4m3", "e5m2")]
+_MIXED_FP8 = [
+    (a, output, b) for output in ("binary32", "binary16") for a, b in (("e4m3", "e5m2"), ("e5m2", "e4m3"))
+]
 
 KERNELS: tuple[Kernel, ...] = (
     _mma("binary16", "binary32", (16, 8, 16), (8, 0)),
@@ -133,6 +136,7 @@ KERNELS: tuple[Kernel, ...] = (
     _wgmma("bfloat16", "binary32", 16),
     _wgmma("tf32", "binary32", 8),
     *(_wgmma(a, output, 32) for a, output in _FP8),
+    *(_wgmma(a, output, 32, b) for a, output, b in _MIXED_FP8),
     *(_wgmma(a, "s32", 32, b) for a, b in _INTEGERS),
 )
 

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from tcu.engines.cuda.offsets import device_offsets, look
 from tcu.engines.cuda.own import check_arithmetic, own_unit
 from tcu.errors import DtypeError, ParameterError
+from tcu.formats.array import lives_on_gpu
 from tcu.formats.format import format_of, get_format
 from tcu.gpu.arrays import DeviceArray, Library, collapse, library_of
 from tcu.gpu.device import Gpu, current, find_gpu
@@ -33,7 +35,7 @@ from tcu.plan.matmul import MatmulPlan
 from tcu.units import Instruction
 from tcu.units.shapes import product_shape
 
-__all__ = ["constant_factor", "multiply", "vector_factor"]
+__all__ = ["constant_factor", "multiply", "multiply_segments", "vector_factor"]
 
 _NONE = {"scale_a": 1.0, "scale_b": 1.0, "bias": -0.0}
 """Which leave every number as it is."""
@@ -99,6 +101,43 @@ def multiply(
             library.assign(call.out, result, tuple(range(len(product.shape))))
             return call.out
         return result if direct else library.finish(result, call.a, stream)
+
+
+def multiply_segments(
+    x: Any, weights: Any, offsets: Any, product: Product, unit: Any, check: bool, result: Any
+) -> bool:
+    """The rows of each segment times its matrix, in one launch; False if the GPU's kernels take segments one by one.
+
+    ``result`` is contiguous.  Offsets on the GPU are looked at while it multiplies: wrong ones lead to no other memory.
+    Raises what :func:`tcu.segment_matmul` raises.
+    """
+    library = library_of(x)
+    assert library is not None
+    ordinal = library.ordinal("x", x)
+    gpu = find_gpu(ordinal)
+    row = _own_row(product, unit, gpu)
+    kernel = find_kernel(row, gpu.compute_capability, gpu.name)
+    if kernel.name != "wgmma":
+        return False
+    with current(gpu):
+        stream = library.current_stream(ordinal)
+        (rows, columns), count = product.matrix, weights.shape[0]
+        edges = device_offsets(library, x, offsets, rows, ordinal, stream, False, "rows")
+        confirm = look(edges, rows, stream, "rows") if check and lives_on_gpu(offsets) else None
+        if rows and columns:
+            a, b = library.view("x", x, stream), library.view("weights", weights, stream)
+            place = library.view("out", result, stream).address
+            of_x = Lines(a.strides[0], a.strides[1], 0, a.address % 16 == 0)
+            of_weights = Lines(b.strides[2], b.strides[1], b.strides[0], b.address % 16 == 0)
+            operands = Operands(
+                rows, columns, product.plan.k, count, of_x, of_weights, columns, 0, place % 16 == 0, count
+            )
+            launch = _launch(product.plan, kernel, operands, False, gpu)
+            room = library.empty(x, (launch.room // 8,), np.dtype(np.int64), ordinal)[1] if launch.room else 0
+            launch.start(a.address, b.address, place, (), stream, room, edges.address)
+        if confirm is not None:
+            confirm()
+    return True
 
 
 def _home(library: Library, arrays: dict[str, Any]) -> int:

@@ -5,6 +5,7 @@
 // The results of the chunks of all parts but the first wait in memory.  The last block of a tile adds them up in order.
 
 #include "device/product/chains.cuh"
+#include "device/product/tiles.cuh"
 
 using namespace tcu;
 using namespace tcu::product;
@@ -61,7 +62,7 @@ __device__ inline void store(const Product& p, const Tile& at, const DNumber (&s
         const u32 column = i / UNITS, unit = i % UNITS;
         const uint4 v = load::load_vector(base + column * RESULT_LINE + (unit ^ column % 8) * 16);
         const int row = at.column + column;
-        if (row < p.rows) write(p, at.batch, row, at.row + unit * PER_UNIT, v);
+        if (row < rows_end(p, at)) write(p, at.batch, row, at.row + unit * PER_UNIT, v);
     }
 }
 
@@ -137,7 +138,9 @@ extern "C" __global__ void __launch_bounds__(CONSUMING + WARP, RESIDENT) matmul_
     __syncthreads();
     if constexpr (CLUSTER > 1) load::sync_cluster();
     const u32 unit = blockIdx.x / CLUSTER, part = unit % p.parts;
-    const Tile at = locate<1>(p, unit / p.parts, rank);
+    ProductTiles<1> tiles;
+    if (SEGMENTS && !tiles.has(p, unit)) return;
+    const Tile at = tiles.place(p, unit / p.parts, rank);
     const u32 tile = unit / p.parts * CLUSTER + rank;
     const int chunk = CHUNK ? CHUNK : p.k_stages;
     const int chunks = (p.k_stages + chunk - 1) / chunk;
