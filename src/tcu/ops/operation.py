@@ -1,8 +1,8 @@
 """What an operation is: one record, from which functions, operators of PyTorch, Dask, ranks and tests are made.
 
-A reduction is three functions: ``share`` makes of rows what later steps need,
+A reduction of a program's own is three functions: ``share`` makes of rows what later steps need,
 ``merge`` puts the shares of parts of a row together in any order, and
-``finish`` makes the results.  A program may register operations of its own.
+``finished`` makes the results.  A program may register operations of its own.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from tcu.ops.options import OPTIONS, defaults
 
 __all__ = ["OPERATIONS", "Call", "Finish", "Operation", "Term", "find_operation", "register"]
 
-Kind = Literal["reduce", "scan"]
-Arithmetic = Literal["planned", "exact", "own"]
+Kind = Literal["reduce", "scan", "map"]
+Arithmetic = Literal["planned", "exact", "exponentials", "own"]
 Term = Literal["value", "product", "square", "moments"]
-Finish = Literal["sum", "mean", "root", "variance", "deviation"]
+Finish = Literal["sum", "mean", "root", "variance", "deviation", "share", "log_share", "log"]
 EVERYWHERE: tuple[type[Layout], ...] = (Whole, Along, Ragged)
 Values = npt.NDArray[Any]
 
@@ -33,13 +33,15 @@ class Operation:
 
     name: str
     kind: Kind = "reduce"
+    """What becomes of a row: a number, as many running sums, or as many numbers that each depend on all of it."""
     arithmetic: Arithmetic = "planned"
-    """By a plan, from the exact sum, or by functions of its own (``share``, ``merge``, ``finished``)."""
+    """By a plan, from the exact sum, from the sum of exponentials (:mod:`tcu.model.exponentials`), or by functions of its own (``share``, ``merge``, ``finished``)."""
     operands: tuple[str, ...] = ("x",)
     term: Term = "value"
     """What is added up: elements, products of two operands, squares of one, or both elements and squares (moments)."""
     finish: Finish = "sum"
-    """What becomes of the total: itself, divided by the number of elements, or its root; of moments, what they are for."""
+    """What becomes of the total: itself, divided by the number of elements, or its root; of moments and
+    exponentials, what they are for."""
     options: tuple[str, ...] = ("dtype",)
     """Names of :data:`tcu.ops.options.OPTIONS` in the order in which they travel; ``dtype`` is the last."""
     details: tuple[str, ...] = ()
@@ -85,7 +87,12 @@ class Operation:
     @property
     def on_gpu(self) -> bool:
         """Whether there are kernels for it."""
-        return self.arithmetic != "own" and not (self.exact and self.moments)
+        return self.arithmetic in ("planned", "exact") and not (self.exact and self.moments)
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether parts of a row, in chunks, ranks or files, have shares that merge; else it takes whole rows."""
+        return self.arithmetic != "exponentials"
 
     @property
     def mean(self) -> bool:

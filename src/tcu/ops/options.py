@@ -14,7 +14,7 @@ from tcu.errors import ParameterError
 from tcu.plan import DEFAULT_VARIANT
 
 __all__ = [
-    "OF_AN_EXACT_VARIANCE", "OF_A_PLANNED_SUM", "OF_A_PRODUCT", "OF_A_SCAN", "OF_A_VARIANCE", "OPTIONS", "Option",
+    "OF_AN_EXACT_VARIANCE", "OF_A_PLANNED_SUM", "OF_EXPONENTIALS", "OF_A_PRODUCT", "OF_A_SCAN", "OF_A_VARIANCE", "OPTIONS", "Option",
     "defaults",
 ]  # fmt: skip
 
@@ -66,6 +66,7 @@ OF_A_PRODUCT = ("block", "dtype")
 OF_A_VARIANCE = ("correction", "block", "dtype")
 OF_AN_EXACT_VARIANCE = ("correction", "dtype")
 OF_A_SCAN = ("exclusive", "reverse", "dtype")
+OF_EXPONENTIALS = ("dtype",)
 
 
 def defaults(names: tuple[str, ...]) -> tuple[Any, ...]:

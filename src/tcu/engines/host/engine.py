@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from tcu.engines.host import exact, own, planned, scans
+from tcu.engines.host import exact, exponentials, own, planned, scans
 from tcu.ops.operation import Call
 
 __all__ = ["execute"]
 
-_ENGINES = {"planned": planned.reduce, "exact": exact.reduce, "own": own.reduce}
+_ENGINES = {
+    "planned": planned.reduce,
+    "exact": exact.reduce,
+    "exponentials": exponentials.of_rows,
+    "own": own.reduce,
+}
 
 
 def execute(call: Call) -> tuple[Any, Any]:
