@@ -76,6 +76,11 @@ class Operation:
         return self.term in ("product", "square")
 
     @property
+    def adds_up(self) -> bool:
+        """Whether what is added up are the elements themselves."""
+        return self.term == "value" and self.arithmetic in ("planned", "exact")
+
+    @property
     def moments(self) -> bool:
         return self.term == "moments"
 
@@ -87,7 +92,7 @@ class Operation:
     @property
     def on_gpu(self) -> bool:
         """Whether there are kernels for it."""
-        return self.arithmetic in ("planned", "exact") and not (self.exact and self.moments)
+        return self.arithmetic != "own" and not (self.exact and self.moments)
 
     @property
     def in_parts(self) -> bool:
