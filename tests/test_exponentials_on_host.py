@@ -67,6 +67,7 @@ def numbers(shape: tuple[int, int], dtype: Any, seed: int = 1) -> Any:
         return x.astype(dtype)
 
 
+@pytest.mark.slow(3)
 @operations
 @dtypes
 def test_rows_have_the_bits_of_the_model(host: HostGpu, operation: Operation, dtype: Any) -> None:
@@ -84,7 +85,7 @@ def test_rows_have_the_bits_of_the_model(host: HostGpu, operation: Operation, dt
         assert alike(found, model(operation, x)), (length, gap, shift)
 
 
-@pytest.mark.slow(4)
+@pytest.mark.slow(2)
 @operations
 @dtypes
 def test_rows_of_a_block(host: HostGpu, operation: Operation, dtype: Any) -> None:
@@ -93,7 +94,7 @@ def test_rows_of_a_block(host: HostGpu, operation: Operation, dtype: Any) -> Non
         assert alike(of_rows(host, operation, x, gap=gap, shift=shift), model(operation, x)), length
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow(1)
 @operations
 @dtypes
 def test_rows_that_are_read_again(
@@ -106,7 +107,7 @@ def test_rows_that_are_read_again(
         assert host.macros[-1]["PASSES"] == 1
 
 
-@pytest.mark.slow(4)
+@pytest.mark.slow(2)
 @operations
 @dtypes
 @pytest.mark.parametrize("target", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
@@ -122,6 +123,7 @@ def test_a_row_of_nothing(host: HostGpu) -> None:
     assert alike(of_rows(host, LOGSUMEXP, np.empty((3, 0), np.float32)), np.full(3, -np.inf, np.float32))
 
 
+@pytest.mark.slow(3)
 @pytest.mark.parametrize(
     ("right", "wrong", "seen"),
     [

@@ -37,25 +37,25 @@ constexpr int BLOCK = WARPS > 1 ? ROW_THREADS : 4 * WARP;
 constexpr int COUNT = LOADS * PER_LOAD;  // numbers of a thread at a time
 
 #if WIDE
-typedef double Real;
-__device__ inline Real real(Code code) { return to_binary64(code); }
-__device__ inline Real minus(Real x, Real y) { return __dsub_rn(x, y); }
-__device__ inline Real times(Real x, Real y) { return __dmul_rn(x, y); }
-__device__ inline Real rounded_real(double x) { return x; }
-__device__ inline Real clamped(Real x) { return x > -746.0 ? x : -746.0; }
+typedef double Working;
+__device__ inline Working real(Code code) { return to_binary64(code); }
+__device__ inline Working minus(Working x, Working y) { return __dsub_rn(x, y); }
+__device__ inline Working times(Working x, Working y) { return __dmul_rn(x, y); }
+__device__ inline Working rounded_real(double x) { return x; }
+__device__ inline Working clamped(Working x) { return x > -746.0 ? x : -746.0; }
 #else
-typedef float Real;
-__device__ inline Real real(Code code) { return to_binary32(code); }
-__device__ inline Real minus(Real x, Real y) { return __fsub_rn(x, y); }
-__device__ inline Real times(Real x, Real y) { return __fmul_rn(x, y); }
-__device__ inline Real rounded_real(double x) { return __double2float_rn(x); }
-__device__ inline Real clamped(Real x) { return fmaxf(x, -104.0f); }
+typedef float Working;
+__device__ inline Working real(Code code) { return to_binary32(code); }
+__device__ inline Working minus(Working x, Working y) { return __fsub_rn(x, y); }
+__device__ inline Working times(Working x, Working y) { return __fmul_rn(x, y); }
+__device__ inline Working rounded_real(double x) { return __double2float_rn(x); }
+__device__ inline Working clamped(Working x) { return fmaxf(x, -104.0f); }
 #endif
 
-__device__ inline Real lowest() { return __uint_as_float(0xff800000); }  // -inf
+__device__ inline Working lowest() { return __uint_as_float(0xff800000); }  // -inf
 
 // The larger one, or NaN where there is one.
-__device__ inline Real larger(Real x, Real y) {
+__device__ inline Working larger(Working x, Working y) {
 #if __CUDA_ARCH__ >= 800 && !WIDE
     float most;
     asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(x), "f"(y));
@@ -112,7 +112,7 @@ struct ExponentialSum {
     }
 };
 
-__device__ inline void add_term(i64 (&parts)[PARTS], Real e) {
+__device__ inline void add_term(i64 (&parts)[PARTS], Working e) {
 #if WIDE
     const i64 above = __double2ll_rn(__dmul_rn(e, 0x1p-40));
     parts[1] += above;
@@ -124,7 +124,7 @@ __device__ inline void add_term(i64 (&parts)[PARTS], Real e) {
 
 // The vectors of a thread.
 struct OwnNumbers {
-    Real x[COUNT];
+    Working x[COUNT];
 
     // Of the row's vectors, those from `first` on that are this thread's.
     __device__ void load(const Code* granules, int beside, i64 length, i64 first, int at) {
@@ -148,18 +148,18 @@ struct OwnNumbers {
         }
     }
 
-    __device__ Real largest(Real most) const {
+    __device__ Working largest(Working most) const {
 #pragma unroll
         for (int j = 0; j < COUNT; ++j) most = larger(most, x[j]);
         return most;
     }
 
     // Puts scaled exponentials in the numbers' place, or with LOG_SHARE their differences from the largest.
-    __device__ void exponentials(Real most, ExponentialSum& sum) {
+    __device__ void exponentials(Working most, ExponentialSum& sum) {
         i64 parts[PARTS] = {};
 #pragma unroll
         for (int j = 0; j < COUNT; ++j) {
-            const Real d = minus(x[j], most), e = elementary::exp_scaled(clamped(d));
+            const Working d = minus(x[j], most), e = elementary::exp_scaled(clamped(d));
             add_term(parts, e);
             x[j] = FINISH == LOG_SHARE ? d : e;
         }
@@ -182,7 +182,7 @@ union ResultVector {
     ResultNumber codes[PER_LOAD];
 };
 
-__device__ inline ResultNumber rounded_code(Real x) {
+__device__ inline ResultNumber rounded_code(Working x) {
     const bool nan = x != x;
 #if RESULT == BINARY64
     return nan ? 0x7fffffffffffffff : __double_as_longlong(x);
@@ -194,9 +194,9 @@ __device__ inline ResultNumber rounded_code(Real x) {
 }
 
 // What becomes of numbers: each times the reciprocal of the sum, or less its logarithm.
-__device__ inline Real shared(Real x, Real of_row) { return FINISH == SHARE ? times(x, of_row) : minus(x, of_row); }
+__device__ inline Working shared(Working x, Working of_row) { return FINISH == SHARE ? times(x, of_row) : minus(x, of_row); }
 
-__device__ inline void store(const OwnNumbers& own, ResultNumber* out, int beside, i64 length, i64 first, int at, Real of_row) {
+__device__ inline void store(const OwnNumbers& own, ResultNumber* out, int beside, i64 length, i64 first, int at, Working of_row) {
 #pragma unroll
     for (int i = 0; i < LOADS; ++i) {
         const i64 offset = (first + i * ROW_THREADS + at) * PER_LOAD - beside;
@@ -237,11 +237,11 @@ __device__ inline void store(const OwnNumbers& own, ResultNumber* out, int besid
 }
 
 // The largest number of a row's threads, in all of them.
-__device__ inline Real largest_of_row(Real most) {
+__device__ inline Working largest_of_row(Working most) {
 #pragma unroll
     for (int half = (WARPS > 1 ? WARP : LANES) / 2; half > 0; half /= 2) most = larger(most, __shfl_xor_sync(ALL, most, half));
 #if WARPS > 1
-    __shared__ Real of_warps[WARPS];
+    __shared__ Working of_warps[WARPS];
     if (threadIdx.x % WARP == 0) of_warps[threadIdx.x / WARP] = most;
     __syncthreads();
     most = of_warps[threadIdx.x % WARP % WARPS];
@@ -276,7 +276,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) exponentials(const
     const int beside = PARTIAL ? static_cast<int>(reinterpret_cast<u64>(data) % 16 / sizeof(Code)) : 0;
     const Code* const granules = data - beside;
     OwnNumbers own;
-    Real most = lowest();
+    Working most = lowest();
     ExponentialSum sum;
 #if PASSES
     const i64 vectors = (length + beside + PER_LOAD - 1) / PER_LOAD;
@@ -304,7 +304,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) exponentials(const
     const double result = usual ? __dadd_rn(most, elementary::log(__dmul_rn(total, UNIT))) : static_cast<double>(most);
     if (at == 0 && row < p.rows) finish::store_rounded(finish::place(p.out, row, finish::Target(RESULT)), result, finish::Target(RESULT));
 #else
-    Real of_row = rounded_real(FINISH == SHARE ? __ddiv_rn(1.0, total) : elementary::log(__dmul_rn(total, UNIT)));
+    Working of_row = rounded_real(FINISH == SHARE ? __ddiv_rn(1.0, total) : elementary::log(__dmul_rn(total, UNIT)));
     if (!usual) of_row = __uint_as_float(0x7fffffff);
     ResultNumber* const out = static_cast<ResultNumber*>(p.out) + (length ? row * p.out_stride : 0);
 #if PASSES
