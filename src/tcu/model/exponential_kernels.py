@@ -1,7 +1,7 @@
 """Sums of exponentials, exactly, on one core; compiled by Numba.
 
 A file of its own, as Numba's disk cache looks at the file of a kernel alone: the sequences are those of
-:mod:`tcu.model.elementary`, whose text counts by its checksum.
+:mod:`tcu.model.elementary`, whose text counts by its checksum, and sums those of :mod:`tcu.model.whole_sums`.
 """
 # Compiled by Numba, which types them.
 # mypy: ignore-errors
@@ -12,26 +12,17 @@ import zlib
 from pathlib import Path
 
 import numpy as np
-from numba import njit
 
-from tcu.model import elementary
-from tcu.model.elementary import SCALE64, exp_scaled, exp_scaled64, fma, log64, nearest
+from tcu.model import elementary, whole_sums
+from tcu.model.elementary import exp_scaled, exp_scaled64, fma, log64, nearest
 from tcu.model.kernels import _compiled
+from tcu.model.whole_sums import PIECE, UP, joined, of_two
 
 __all__ = ["add_exponentials", "add_exponentials64", "logarithms"]
 
-_FINGERPRINT = zlib.crc32(Path(elementary.__file__).read_bytes())
-_PIECE = 1 << 18
-"""Terms of up to 2^44 whose sum stays in a word; then it goes into two."""
+_FINGERPRINT = zlib.crc32(b"".join(Path(each.__file__).read_bytes() for each in (elementary, whole_sums)))
 _LOWEST, _LOWEST64 = np.float32(-104), np.float64(-746)
 """What lies lower has the exponential of this, of which no result has a bit."""
-_HALF, _MINUS, _UP = 2.0 ** -(SCALE64 // 2), -(2.0 ** (SCALE64 // 2)), 2.0 ** (SCALE64 // 2)
-
-
-@njit(nogil=True, inline="always")
-def _joined(high, low):
-    """high · 2^32 + low, rounded once to binary64."""
-    return fma(np.float64(high + (low >> 32)), 4294967296.0, np.float64(low & 0xFFFFFFFF))
 
 
 def _build_add_exponentials(fingerprint):
@@ -41,15 +32,15 @@ def _build_add_exponentials(fingerprint):
         fingerprint  # noqa: B018
         for row in range(x.shape[0]):
             high, low = np.int64(0), np.int64(0)
-            for first in range(0, x.shape[1], _PIECE):
+            for first in range(0, x.shape[1], PIECE):
                 part = np.int64(0)
-                for i in range(first, min(first + _PIECE, x.shape[1])):
+                for i in range(first, min(first + PIECE, x.shape[1])):
                     e = exp_scaled(max(x[row, i] - top[row], _LOWEST))
                     scaled[row, i] = e
                     part += np.int64(nearest(e))
                 high += part >> 32
                 low += part & 0xFFFFFFFF
-            totals[row] = _joined(high, low)
+            totals[row] = joined(high, low)
 
     return add_exponentials
 
@@ -62,19 +53,19 @@ def _build_add_exponentials64(fingerprint):
         for row in range(x.shape[0]):
             high, low = np.int64(0), np.int64(0)
             high_below, low_below = np.int64(0), np.int64(0)
-            for first in range(0, x.shape[1], _PIECE):
+            for first in range(0, x.shape[1], PIECE):
                 upper, lower = np.int64(0), np.int64(0)
-                for i in range(first, min(first + _PIECE, x.shape[1])):
+                for i in range(first, min(first + PIECE, x.shape[1])):
                     e = exp_scaled64(max(x[row, i] - top[row], _LOWEST64))
                     scaled[row, i] = e
-                    whole = nearest(e * _HALF)
-                    upper += np.int64(whole)
-                    lower += np.int64(nearest(fma(whole, _MINUS, e)))
+                    above, below = of_two(e)
+                    upper += above
+                    lower += below
                 high += upper >> 32
                 low += upper & 0xFFFFFFFF
                 high_below += lower >> 32
                 low_below += lower & 0xFFFFFFFF
-            totals[row] = fma(_joined(high, low), _UP, _joined(high_below, low_below))
+            totals[row] = fma(joined(high, low), UP, joined(high_below, low_below))
 
     return add_exponentials64
 

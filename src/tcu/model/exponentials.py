@@ -47,4 +47,4 @@ def of_rows(x: Rows, what: What) -> Rows:
         if what == "log_share":
             logs[~usual] = np.nan
             return np.asarray((x - top[:, None]) - logs.astype(x.dtype)[:, None])
-        return np.where(usual, top + logs, top)
+        return np.asarray(np.where(usual, top + logs, top))
