@@ -86,6 +86,16 @@ def _logsumexp(x: Group) -> Fraction:
     return _logarithm(_exponentials(x)[1])
 
 
+def _rms_norm(x: Group) -> Fraction:
+    return x[0] / _root(_dot(x, x) / len(x) + Fraction(2) ** -23)
+
+
+def _layer_norm(x: Group) -> Fraction:
+    return (x[0] - _sum(x) / len(x)) / _root(
+        _dot(x, x) / len(x) - (_sum(x) / len(x)) ** 2 + Fraction(1, 10**5)
+    )
+
+
 def _reach(x: Group) -> Fraction:
     """Of what logarithms are added to."""
     return max(map(abs, x)) + 1
@@ -102,6 +112,7 @@ ROWS: dict[str, Row] = {
     "sum": Row(_sum, _mass), "mean": Row(_mean, _mass), "dot": Row(_dot, _mass), "norm": Row(_norm, _norm),
     "cumsum": Row(_sum, _mass), "var": Row(_var, _var), "std": Row(_std, _std),
     "softmax": Row(_softmax, lambda x: _softmax(x) * _reach(x)), "log_softmax": Row(_log_softmax, _reach), "logsumexp": Row(_logsumexp, _reach),
+    "rms_norm": Row(_rms_norm, lambda x: Fraction(3)), "layer_norm": Row(_layer_norm, lambda x: Fraction(1)),
     "fsum": Row(_sum), "fmean": Row(_mean), "fdot": Row(_dot), "fnorm": Row(_norm), "fvar": Row(_var), "fstd": Row(_std),
 }  # fmt: skip
 

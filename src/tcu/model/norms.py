@@ -65,7 +65,9 @@ def of_rows(x: Rows, eps: float, centred: bool) -> Rows:
         largest = np.abs(x).max(1)
         usual = np.isfinite(largest)
         exponent = np.frexp(np.where(usual, largest, 0))[1]
-        lift = np.where((exponent < small) & (largest > 0), up, np.where(exponent > large, down, 0)).astype(np.int32)
+        lift = np.where((exponent < small) & (largest > 0), up, np.where(exponent > large, down, 0)).astype(
+            np.int32
+        )
         d = x * np.ldexp(kind(1), lift)[:, None]
         if centred:
             shift = scale - exponents(np.abs(d).max(1))

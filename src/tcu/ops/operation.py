@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
 from tcu.errors import ParameterError, UnknownOptionError, unknown_name
@@ -20,9 +21,11 @@ from tcu.ops.options import OPTIONS, defaults
 __all__ = ["OPERATIONS", "Call", "Finish", "Operation", "Term", "find_operation", "register"]
 
 Kind = Literal["reduce", "scan", "map"]
-Arithmetic = Literal["planned", "exact", "exponentials", "own"]
+Arithmetic = Literal["planned", "exact", "exponentials", "norms", "own"]
 Term = Literal["value", "product", "square", "moments"]
-Finish = Literal["sum", "mean", "root", "variance", "deviation", "share", "log_share", "log"]
+Finish = Literal[
+    "sum", "mean", "root", "variance", "deviation", "share", "log_share", "log", "unit", "standard"
+]
 EVERYWHERE: tuple[type[Layout], ...] = (Whole, Along, Ragged)
 Values = npt.NDArray[Any]
 
@@ -35,7 +38,8 @@ class Operation:
     kind: Kind = "reduce"
     """What becomes of a row: a number, as many running sums, or as many numbers that each depend on all of it."""
     arithmetic: Arithmetic = "planned"
-    """By a plan, from the exact sum, from the sum of exponentials (:mod:`tcu.model.exponentials`), or by functions of its own (``share``, ``merge``, ``finished``)."""
+    """By a plan, from the exact sum, from the sum of exponentials (:mod:`tcu.model.exponentials`) or of
+    squares (:mod:`tcu.model.norms`) of whole rows, or by functions of its own (``share``, ``merge``, ``finished``)."""
     operands: tuple[str, ...] = ("x",)
     term: Term = "value"
     """What is added up: elements, products of two operands, squares of one, or both elements and squares (moments)."""
@@ -92,12 +96,12 @@ class Operation:
     @property
     def on_gpu(self) -> bool:
         """Whether there are kernels for it."""
-        return self.arithmetic != "own" and not (self.exact and self.moments)
+        return self.arithmetic not in ("own", "norms") and not (self.exact and self.moments)
 
     @property
     def in_parts(self) -> bool:
         """Whether parts of a row, in chunks, ranks or files, have shares that merge; else it takes whole rows."""
-        return self.arithmetic != "exponentials"
+        return self.arithmetic not in ("exponentials", "norms")
 
     @property
     def mean(self) -> bool:
@@ -141,6 +145,13 @@ class Operation:
     def correction(self, values: Sequence[Any]) -> float:
         """What a variance takes off the number of elements."""
         return float(self.option("correction", values)) if self.moments else 0.0
+
+    def eps(self, values: Sequence[Any], work: npt.DTypeLike) -> float:
+        """What is added to a mean square, of rows that are computed in binary32 or binary64."""
+        given = self.option("eps", values)
+        if given is not None:
+            return float(given)
+        return 1e-5 if self.finish == "standard" else float(np.finfo(work).eps)  # as PyTorch has them
 
     def check_layout(self, layout: Layout) -> None:
         """Raises ParameterError for a layout that the operation does not have."""

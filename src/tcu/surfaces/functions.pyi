@@ -25,11 +25,13 @@ __all__ = [
     "segment_fsum",
     "fvar",
     "segment_fvar",
+    "layer_norm",
     "log_softmax",
     "logsumexp",
     "mean",
     "segment_mean",
     "norm",
+    "rms_norm",
     "softmax",
     "std",
     "segment_std",
@@ -390,6 +392,37 @@ def segment_fvar(
     ``check`` those of :func:`segment_sum`.
     """
 
+def layer_norm(
+    x: Any,
+    axis: SupportsIndex = -1,
+    *,
+    eps: float | None = None,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+) -> Any:
+    """The numbers of each row less their mean, over the root of their variance, with the same bits everywhere.
+
+    d · r, with d = x - mean and r and v of d as in :func:`rms_norm`.  The mean is in binary64, and taken off in two
+    parts: of numbers far larger than their deviations as many bits are left as x has.
+
+    Parameters
+    ----------
+    x, axis, dtype, out:
+        As in :func:`softmax`.  Weights and a bias are for the caller to apply.
+    eps:
+        Added to the variance, 0 or more.  None: 1e-5.
+
+    Returns
+    -------
+    An array of x's library and shape; ``out`` where it is given.  A row with NaN
+    or inf has NaN everywhere, as in PyTorch.  The gradient is PyTorch's, whose sums have PyTorch's order.
+
+    Raises
+    ------
+    DtypeError, ParameterError:
+        As :func:`softmax`; an eps below 0.
+    """
+
 def log_softmax(
     x: Any,
     axis: SupportsIndex = -1,
@@ -516,6 +549,41 @@ def norm(
     exceeds 2^1024 (one element of 2^512 is enough); squares of elements below
     2^-511 lose bits, and below 2^-538 all of them.  :func:`fnorm` has no such
     limits, and the other dtypes do not reach them.
+    """
+
+def rms_norm(
+    x: Any,
+    axis: SupportsIndex = -1,
+    *,
+    eps: float | None = None,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+) -> Any:
+    """The numbers of each row over the root of their mean square, with the same bits everywhere.
+
+    x · r with r = 1 / sqrt(v + eps) in binary64, rounded once to binary32 (binary64 where x or the
+    result is float64), and v the mean of the squares.  Each square is rounded to a
+    multiple of 2^-44 (2^-80) of a power of two next to the largest square, and their sum is exact:
+    so the bits of a row depend on its numbers alone, not on the batch, the layout, the
+    number of threads, or whether a CPU or a GPU computes them.  Nothing overflows.
+
+    Parameters
+    ----------
+    x, axis, dtype, out:
+        As in :func:`softmax`.  Weights are for the caller to multiply by.
+    eps:
+        Added to the mean square, 0 or more.  None: 2^-23, or 2^-52 in binary64.
+
+    Returns
+    -------
+    An array of x's library and shape; ``out`` where it is given.  A row with NaN
+    has NaN everywhere; one with inf has NaN in its place, and 0 elsewhere, as in PyTorch.  The gradient is PyTorch's, whose
+    sums have PyTorch's order.
+
+    Raises
+    ------
+    DtypeError, ParameterError:
+        As :func:`softmax`; an eps below 0.
     """
 
 def softmax(

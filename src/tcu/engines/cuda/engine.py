@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tcu.engines.cuda import exponentials, rows, scans, segments, sums
+from tcu.engines.cuda import row_functions, rows, scans, segments, sums
 from tcu.engines.cuda.sums import Keep
 from tcu.errors import ParameterError
 from tcu.gpu.device import find_gpu
@@ -51,7 +51,7 @@ def _scan(call: Call, keep: Keep | None) -> tuple[Any, Any]:
 def _map(call: Call, keep: Keep | None) -> tuple[Any, Any]:
     (x,) = call.arrays
     axis = row_axis(call.layout, len(x.shape))
-    return exponentials.of_rows(call.operation, x, axis, call.dtype, call.out, keep), None
+    return row_functions.of_rows(call, x, axis, keep), None
 
 
 def _reduce(call: Call, keep: Keep | None) -> tuple[Any, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tcu.engines.host import exact, exponentials, own, planned, scans
+from tcu.engines.host import exact, own, planned, row_functions, scans
 from tcu.ops.operation import Call
 
 __all__ = ["execute"]
@@ -12,7 +12,8 @@ __all__ = ["execute"]
 _ENGINES = {
     "planned": planned.reduce,
     "exact": exact.reduce,
-    "exponentials": exponentials.of_rows,
+    "exponentials": row_functions.of_rows,
+    "norms": row_functions.of_rows,
     "own": own.reduce,
 }
 

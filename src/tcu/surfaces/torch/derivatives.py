@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import torch
 
 from tcu.errors import ParameterError
@@ -50,6 +51,8 @@ def _base(operation: Operation, layout: type) -> type[Derivative]:
         return _OfItsOwn
     if operation.arithmetic == "exponentials":
         return _OfLogSumExp if operation.kind == "reduce" else _OF_MAPS[operation.finish]
+    if operation.arithmetic == "norms":
+        return _OfRowNorm
     if operation.kind == "scan":
         return _OfSegmentScan if layout is Ragged else _OfScan
     if operation.moments:
@@ -319,6 +322,36 @@ class _OfLogSoftmax(_OfMap):
 
 
 _OF_MAPS = {"share": _OfSoftmax, "log_share": _OfLogSoftmax}
+
+
+class _OfRowNorm(Derivative):
+    """r·(g - y·mean(g·y)), less r·mean(g) of rows that are centred: a symmetric Jacobian."""
+
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        x, ctx.axis, eps, *_ = inputs
+        _keep(ctx, inputs, output, x)
+        wide = np.float64 if torch.float64 in (x.dtype, output.dtype) else np.float32
+        ctx.eps = cls.operation.eps((eps, None), wide)
+
+    @classmethod
+    def times(cls, ctx: Any, given: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        kind = torch.promote_types(torch.promote_types(given.dtype, x.dtype), torch.float32)
+        x, given, axis = x.to(kind), given.to(kind), ctx.axis
+        if cls.operation.finish == "standard":
+            x, given = x - x.mean(axis, keepdim=True), given - given.mean(axis, keepdim=True)
+        over = (x.square().mean(axis, keepdim=True) + ctx.eps).rsqrt()
+        y = x * over
+        return over * (given - y * (given * y).mean(axis, keepdim=True))
+
+    @classmethod
+    def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        return cls.times(ctx, gradient).to(ctx.dtype), *ctx.rest
+
+    @classmethod
+    def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
+        return cls.times(ctx, tangent).to(ctx.result_dtype)
 
 
 class _OfLogSumExp(Derivative):

@@ -1,4 +1,4 @@
-"""Softmax and its kin along axes: every row as it is alone."""
+"""Functions of whole rows along axes: every row as it is alone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tcu.engines.host.planned import encoded
 from tcu.engines.host.rows import given_back, place_of, row_pieces
 from tcu.formats.format import Format
-from tcu.model import exponentials, threads
+from tcu.model import exponentials, norms, threads
 from tcu.model.elements import Elements
 from tcu.ops.layout import Axes, Ragged, row_axis
 from tcu.ops.operation import Call
@@ -68,5 +68,9 @@ def _codes(call: Call, given: Format, rows: npt.NDArray[Any], n: int, target: Fo
     work = np.float64 if "binary64" in (given.name, target.name) else np.float32
     count = rows.size // n if n else math.prod(rows.shape[:-1])
     lines = np.require(rows.reshape(count, n), work, ["C", "A"])
-    finish: Any = call.operation.finish
-    return encoded(exponentials.of_rows(lines, finish), target)
+    operation, finish = call.operation, call.operation.finish
+    if operation.arithmetic == "norms":
+        found = norms.of_rows(lines, operation.eps(call.options, work), finish == "standard")
+    else:
+        found = exponentials.of_rows(lines, finish)  # type: ignore[arg-type]
+    return encoded(found, target)

@@ -1,4 +1,4 @@
-"""Softmax and its logarithm along an axis of arrays in a GPU's memory."""
+"""Functions that make rows of rows, along an axis of arrays in a GPU's memory."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from tcu.formats.format import Format
 from tcu.gpu.device import current, find_gpu
 from tcu.gpu.exponentials import Rows, exponentials_recipe
 from tcu.gpu.launch import Launch
-from tcu.ops.operation import Operation
+from tcu.ops.operation import Call, Operation
 
 __all__ = ["of_rows"]
 
 
-def of_rows(operation: Operation, x: Any, axis: int, dtype: Any, out: Any, keep: Keep | None = None) -> Any:
+def of_rows(call: Call, x: Any, axis: int, keep: Keep | None = None) -> Any:
     """The rows; ``axis`` is not negative.  Raises what the operation's function raises."""
-    library, ordinal = home_of((x,), out)
+    operation = call.operation
+    library, ordinal = home_of((x,), call.out)
     with current(ordinal):
-        lines = lines_of(library, ordinal, x, axis, dtype, out, is_map=True)
+        lines = lines_of(library, ordinal, x, axis, call.dtype, call.out, is_map=True)
         shape = lines.view.shape
         length = shape[axis]
         count = math.prod(shape) // max(length, 1)
