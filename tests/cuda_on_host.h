@@ -53,6 +53,10 @@ static double __hiloint2double(int high, int low) {
 static float __fmul_rn(float x, float y) { return x * y; }
 static double __dmul_rn(double x, double y) { return x * y; }
 static float __fadd_rn(float x, float y) { return x + y; }
+static float __fsub_rn(float x, float y) { return x - y; }
+static float __fmaf_rn(float x, float y, float z) { return std::fma(x, y, z); }
+static long long __float2ll_rn(float x) { return std::llrint(x); }
+static double __ll2double_rn(long long x) { return static_cast<double>(x); }
 static double __dadd_rn(double x, double y) { return x + y; }
 static double __dsub_rn(double x, double y) { return x - y; }
 static double __ddiv_rn(double x, double y) { return x / y; }
@@ -92,7 +96,7 @@ static unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
     return result;
 }
 
-static unsigned short half_of(float x) { return as<unsigned short>(static_cast<_Float16>(x)); }
+static unsigned short half_of(float x) { return x != x ? 0x7fff : as<unsigned short>(static_cast<_Float16>(x)); }
 static unsigned short half_of_double(double x) { return as<unsigned short>(static_cast<_Float16>(x)); }
 static float of_half(unsigned short bits) { return static_cast<float>(as<_Float16>(bits)); }
 static float of_bfloat(unsigned short bits) { return as<float>(static_cast<unsigned>(bits) << 16); }
