@@ -13,7 +13,9 @@ Parameters
 ----------
 x:
     Array of float16, bfloat16, float32 or float64, any shape, strides and
-    size, in C order; 0 elements give 0.  Of NumPy or PyTorch, or on a
+    size, in C order; 0 elements give 0.  Integers and truth values are
+    summed exactly as such, whatever the unit and the variant, to int64 or
+    uint64.  Of NumPy or PyTorch, or on a
     GPU: PyTorch, CuPy, JAX, Numba, anything with ``__dlpack__`` or
     ``__cuda_array_interface__``.  The array's home decides who executes
     the plan: the model on the CPU, or that GPU; for a unit of the GPU's
@@ -52,7 +54,9 @@ fraction:
     Share of the elements that "split" gives to the tensor cores (0.5).
 dtype:
     Format that the result is rounded to, as a dtype of NumPy or PyTorch.
-    None: float32 for 16-bit inputs, x's own dtype otherwise.
+    None: float32 for 16-bit inputs, x's own dtype otherwise; of integers
+    int64, of unsigned ones uint64 (of tensors int64), and a float dtype
+    rounds their exact sum once.
 out:
     An array of the same library and of the result's shape that takes the
     result; its dtype stands in for ``dtype``.
@@ -71,6 +75,10 @@ return it.
 
 Raises
 ------
+InvalidOperationError:
+    The sum of integers is one that the result's dtype does not hold.  On a
+    GPU, in torch.compile and for Dask arrays, where nothing waits for the
+    result, it has the sum's lowest 64 bits instead.
 UnknownNameError, DtypeError, ParameterError:
     No such unit or variant; an array that cannot be summed, or for which
     the unit has no MMA; R, B, accumulator or fraction out of range; a

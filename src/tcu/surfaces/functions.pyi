@@ -61,7 +61,8 @@ def cumsum(
     Parameters
     ----------
     x:
-        Array of float16, bfloat16, float32 or float64, any shape and strides.
+        Array of float16, bfloat16, float32 or float64, any shape and strides;
+        integers and truth values are summed exactly, as in :func:`tcu.sum`.
         Of NumPy or PyTorch, or on a GPU (as :func:`tcu.sum`), with the same
         bits in both places.  Gradients flow through PyTorch's tensors.
     axis:
@@ -314,7 +315,7 @@ def fsum(
     ----------
     x:
         Array of float16, bfloat16, float32 or float64, any shape and size, of
-        NumPy or PyTorch, or on a GPU (as :func:`tcu.sum`).
+        NumPy or PyTorch, or on a GPU (as :func:`tcu.sum`); integers as there.
     axis, keepdims:
         As in :func:`tcu.sum`: ``tcu.fsum(x, axis=-1)[i] == tcu.fsum(x[i])``.
     dtype:
@@ -511,7 +512,8 @@ def mean(
     Parameters and errors are those of :func:`tcu.sum`, and so is the plan.
     The sum in the plan's result format is not rounded before the division,
     the quotient is rounded once more, to ``dtype``.  The mean of nothing is
-    NaN; a sum that overflows within the plan gives inf.
+    NaN; a sum that overflows within the plan gives inf.  The mean of integers
+    is their exact sum over n, rounded once, to float64 if no dtype is given.
     """
 
 def segment_mean(
@@ -683,7 +685,9 @@ def sum(
     ----------
     x:
         Array of float16, bfloat16, float32 or float64, any shape, strides and
-        size, in C order; 0 elements give 0.  Of NumPy or PyTorch, or on a
+        size, in C order; 0 elements give 0.  Integers and truth values are
+        summed exactly as such, whatever the unit and the variant, to int64 or
+        uint64.  Of NumPy or PyTorch, or on a
         GPU: PyTorch, CuPy, JAX, Numba, anything with ``__dlpack__`` or
         ``__cuda_array_interface__``.  The array's home decides who executes
         the plan: the model on the CPU, or that GPU; for a unit of the GPU's
@@ -722,7 +726,9 @@ def sum(
         Share of the elements that "split" gives to the tensor cores (0.5).
     dtype:
         Format that the result is rounded to, as a dtype of NumPy or PyTorch.
-        None: float32 for 16-bit inputs, x's own dtype otherwise.
+        None: float32 for 16-bit inputs, x's own dtype otherwise; of integers
+        int64, of unsigned ones uint64 (of tensors int64), and a float dtype
+        rounds their exact sum once.
     out:
         An array of the same library and of the result's shape that takes the
         result; its dtype stands in for ``dtype``.
@@ -741,6 +747,10 @@ def sum(
 
     Raises
     ------
+    InvalidOperationError:
+        The sum of integers is one that the result's dtype does not hold.  On a
+        GPU, in torch.compile and for Dask arrays, where nothing waits for the
+        result, it has the sum's lowest 64 bits instead.
     UnknownNameError, DtypeError, ParameterError:
         No such unit or variant; an array that cannot be summed, or for which
         the unit has no MMA; R, B, accumulator or fraction out of range; a
