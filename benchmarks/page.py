@@ -226,7 +226,7 @@ def segments(found: dict[str, Document]) -> Iterator[str]:
     titles = {
         "rows": "Sums of rows, and along other axes", "segments": "Sums of ragged segments",
         "exactrows": "Exact sums of rows, and along other axes", "exactsegments": "Exact sums of ragged segments",
-        "rowscans": "Running sums of rows", "columnscans": "Running sums along other axes",
+        "norms": "Norms and dot products", "rowscans": "Running sums of rows", "columnscans": "Running sums along other axes",
         "segmentscans": "Running sums of ragged segments", "scans": "One long running sum",
     }  # fmt: skip
     for name, document in found.items():
@@ -273,7 +273,7 @@ def case_of(point: Document) -> str:
         shape = [power(length) for length in point["shape"]]
         shape[1 - point["axis"]] = "·"
         return f"{layout} of ({', '.join(shape)})"
-    if layout in ("rows", "one scan"):
+    if layout in ("rows", "one scan", "norm", "dot"):
         return f"{layout} of {power(point['length'])}"
     return str(layout)
 
@@ -542,7 +542,7 @@ def product_rates(found: dict[str, Document]) -> Iterator[str]:
 
 
 SEGMENT_PARTS = (
-    "rows", "exactrows", "segments", "exactsegments", "scans", "rowscans", "columnscans", "segmentscans"
+    "rows", "exactrows", "segments", "exactsegments", "norms", "scans", "rowscans", "columnscans", "segmentscans"
 )  # fmt: skip
 SEGMENTS = tuple(
     f"gpu-segments-{part}{size}" for part in SEGMENT_PARTS for size in ("", f"-{1 << 26}", f"-{1 << 24}")
