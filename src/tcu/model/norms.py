@@ -59,7 +59,7 @@ def of_rows(x: Rows, eps: float, centred: bool) -> Rows:
         """The mean of rows of terms that were multiplied by two to the ``shift``."""
         totals = np.empty(len(rows))
         sums(rows, totals)
-        return np.ldexp(totals / n, -shift)
+        return np.asarray(np.ldexp(totals / n, -shift))
 
     with np.errstate(all="ignore"):
         largest = np.abs(x).max(1)
