@@ -296,7 +296,10 @@ def _rounding(operation: TreeOperation) -> tuple[float, float]:
     if isinstance(operation, Compensated):
         # Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., (4.8): |error| <= (2u + O(n u^2)) sum |x|.
         return 8 * fmt.unit_roundoff, fmt.min_subnormal
-    return fmt.unit_roundoff * (1 + fmt.unit_roundoff), fmt.min_subnormal
+    absolute = fmt.min_subnormal
+    if operation.flushed:  # the result, and the sum before
+        absolute += 2 * fmt.min_normal
+    return fmt.unit_roundoff * (1 + fmt.unit_roundoff), absolute
 
 
 def _convert(fmt: Format, state: _State) -> None:
