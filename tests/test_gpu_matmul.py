@@ -56,6 +56,12 @@ CASES: dict[str, Callable[[], Case]] = {
     "64 rows": lambda: plain(64, 1024, 512),
     "100 rows, binary64": lambda: plain(100, 1024, 512, dtype=F64),
     "16 columns": lambda: plain(3000, 16, 16),
+    "tall": lambda: plain(70_001, 16, 16),
+    "tall, bfloat16": lambda: plain(5000, 32, 24, BF16, dtype=BF16),
+    "tall, one step of k": lambda: (numbers(9000, 40)[:, 4:16], transposed(20, 12), {}),
+    "tall, scales and a bias": lambda: plain(
+        5000, 28, 32, scale_a=numbers(5000, dtype=F32), scale_b=numbers(32, dtype=F32), bias=numbers(32), dtype=F16
+    ),
     "64 columns": lambda: plain(3000, 64, 64),
     "tf32": lambda: plain(200, 300, 264, F32),
     "tf32, cut": lambda: plain(200, 300, 264, F32, rounding="cut"),
