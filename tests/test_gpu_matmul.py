@@ -116,13 +116,16 @@ def test_the_bits_are_the_models(case: str) -> None:
     assert torch.equal(codes(got), codes(want))
 
 
-@pytest.mark.parametrize("rows", [1, 2, 7, 64, 129, 1000])
+@pytest.mark.parametrize("rows", [1, 2, 7, 64, 129, 1000, 4096])
 @pytest.mark.parametrize("dtype", [F16, E4M3])
 def test_a_row_has_the_same_bits_in_every_batch(dtype: Any, rows: int) -> None:
     gpu_or_skip()
     library_or_skip("torch")
-    a, b = numbers(1000, 2048, dtype=dtype).cuda(), numbers(2048, 512, dtype=dtype).cuda()
-    assert torch.equal(codes(tcu.matmul(a[:rows], b)), codes(tcu.matmul(a, b)[:rows]))
+    a, b = numbers(5000, 2048, dtype=dtype).cuda(), numbers(2048, 512, dtype=dtype).cuda()
+    whole = tcu.matmul(a, b)
+    assert torch.equal(codes(tcu.matmul(a[:rows], b)), codes(whole[:rows]))
+    each = torch.stack([tcu.matmul(row, b) for row in a[: min(rows, 64)]])
+    assert torch.equal(codes(each), codes(whole[: len(each)]))
 
 
 def test_the_same_bits_again_and_again_while_other_streams_work() -> None:
