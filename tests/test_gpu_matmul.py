@@ -1,5 +1,5 @@
 """Contract of ``tcu.matmul`` on a GPU: the bits of the model of its unit, for every format, shape, place in memory, batch,
-scale and bias; and the same bits for a row alone and in any batch.
+scale and bias; and the same bits for a row alone and in any batch.  ``tcu.segment_matmul`` likewise, whatever its offsets.
 
 What needs no GPU is in tests/test_matmul_launches.py.
 """
