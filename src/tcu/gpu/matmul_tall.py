@@ -44,9 +44,11 @@ def tall_choice(
     (rows, k), columns = a.shape, b.shape[-1]
     matrices = [Matrix(0, *x.strides, ()) for x in (a, b)]
     problem = Problem(*matrices, Matrix(), 0, rows, columns, k, 0, 0, ())
+    steps, groups = -(-k // kernel.k), -(-columns // 16)
+    tiles = 4 if steps * groups <= 4 else 2  # which registers hold
     macros = {
         **kernel.macros, "THREADS": _THREADS, "RESULT": RESULTS[plan.result], "FACTORS": int(factors),
-        "STEPS": -(-k // kernel.k), "GROUPS": -(-columns // 16),
+        "STEPS": steps, "GROUPS": groups, "TILES": tiles,
     }  # fmt: skip
-    blocks = min(-(-rows // (_THREADS * 2)), _BLOCKS * multiprocessors)
+    blocks = min(-(-rows // (tiles * kernel.shape[0] * _THREADS // 32)), _BLOCKS * multiprocessors)
     return KernelChoice("matmul_tall", macros, blocks, _THREADS, GeneralProduct(problem, c_row=columns))

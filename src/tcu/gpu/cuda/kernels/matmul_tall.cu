@@ -1,11 +1,12 @@
-// C = A·B by mma.sync for an A of many short rows and a B that stays in registers: a warp reads 64 rows of A and writes
-// 64 rows of C at a time.  Of formats of 16 bits, by units that add up the products of an MMA in no order: lanes read
+// C = A·B by mma.sync for an A of many short rows and a B that stays in registers: a warp reads some tiles of rows of A and
+// writes those of C at a time.  Of formats of 16 bits, by units that add up the products of an MMA in no order: lanes read
 // neighbouring numbers of a row, in whatever k the MMA takes them, and hold neighbouring columns of C.
 //
 // The macros of mma.cu, FACTORS and
 //   RESULT      as in device/finish/factors.cuh
 //   STEPS       MMAs along k
 //   GROUPS      of 16 columns of B
+//   TILES       of 16 rows, at a time
 
 #include "device/finish/factors.cuh"
 #include "device/mma/fragments.cuh"
@@ -16,7 +17,6 @@ namespace {
 
 #include "generated/matmul_mma/GeneralProduct.inc"
 
-constexpr int TILES = 4;  // of rows, at a time
 constexpr int ROWS = TILES * TILE_M;
 
 // The word of a lane's column of B: k and k + 1.
