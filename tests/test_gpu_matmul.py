@@ -1,5 +1,5 @@
 """Contract of ``tcu.matmul`` on a GPU: the bits of the model of its unit, for every format, shape, place in memory, batch,
-scale and bias; and the same bits for a row alone and in any batch.
+scale and bias; and the same bits for a row alone and in any batch.  ``tcu.segment_matmul`` likewise, whatever its offsets.
 
 What needs no GPU is in tests/test_matmul_launches.py.
 """
@@ -56,6 +56,12 @@ CASES: dict[str, Callable[[], Case]] = {
     "64 rows": lambda: plain(64, 1024, 512),
     "100 rows, binary64": lambda: plain(100, 1024, 512, dtype=F64),
     "16 columns": lambda: plain(3000, 16, 16),
+    "tall": lambda: plain(70_001, 16, 16),
+    "tall, bfloat16": lambda: plain(5000, 32, 24, BF16, dtype=BF16),
+    "tall, one step of k": lambda: (numbers(9000, 40)[:, 4:16], transposed(20, 12), {}),
+    "tall, scales and a bias": lambda: plain(
+        5000, 28, 32, scale_a=numbers(5000, dtype=F32), scale_b=numbers(32, dtype=F32), bias=numbers(32), dtype=F16
+    ),
     "64 columns": lambda: plain(3000, 64, 64),
     "tf32": lambda: plain(200, 300, 264, F32),
     "tf32, cut": lambda: plain(200, 300, 264, F32, rounding="cut"),
@@ -110,13 +116,16 @@ def test_the_bits_are_the_models(case: str) -> None:
     assert torch.equal(codes(got), codes(want))
 
 
-@pytest.mark.parametrize("rows", [1, 2, 7, 64, 129, 1000])
+@pytest.mark.parametrize("rows", [1, 2, 7, 64, 129, 1000, 4096])
 @pytest.mark.parametrize("dtype", [F16, E4M3])
 def test_a_row_has_the_same_bits_in_every_batch(dtype: Any, rows: int) -> None:
     gpu_or_skip()
     library_or_skip("torch")
-    a, b = numbers(1000, 2048, dtype=dtype).cuda(), numbers(2048, 512, dtype=dtype).cuda()
-    assert torch.equal(codes(tcu.matmul(a[:rows], b)), codes(tcu.matmul(a, b)[:rows]))
+    a, b = numbers(5000, 2048, dtype=dtype).cuda(), numbers(2048, 512, dtype=dtype).cuda()
+    whole = tcu.matmul(a, b)
+    assert torch.equal(codes(tcu.matmul(a[:rows], b)), codes(whole[:rows]))
+    each = torch.stack([tcu.matmul(row, b) for row in a[: min(rows, 64)]])
+    assert torch.equal(codes(each), codes(whole[: len(each)]))
 
 
 def test_the_same_bits_again_and_again_while_other_streams_work() -> None:

@@ -27,12 +27,13 @@ from tcu.gpu.matmul import (
     matmul_recipe,
 )
 from tcu.gpu.matmul_mma import GeneralLaunch, general_choice
+from tcu.gpu.matmul_tall import is_tall, tall_choice
 from tcu.gpu.mma import Strided, broadcast
 from tcu.gpu.tensor_copy import Lines
 from tcu.ops.matmul import FACTORS, MatmulCall, Product, check_factor, product_of
 from tcu.ops.result import check_dtype
 from tcu.plan.matmul import MatmulPlan
-from tcu.units import Instruction
+from tcu.units import AlignedSum, Instruction, find_instruction
 from tcu.units.shapes import product_shape
 
 __all__ = ["constant_factor", "multiply", "multiply_segments", "vector_factor"]
@@ -230,6 +231,11 @@ def _start(
         general = _general_launch(plan, kernel, _nowhere(a), _nowhere(b), batch, bool(factors), gpu)
         general.start(a.address, b.address, out, factors, stream)
         return [(general.start, 0)]
+    tall = _tall_kernel(kernel, gpu) if is_tall(plan, a, b, out) else None
+    if tall is not None:
+        short = _tall_launch(plan, tall, _nowhere(a), _nowhere(b), bool(factors), gpu)
+        short.start(a.address, b.address, out, factors, stream)
+        return [(short.start, 0)]
     fold = not factors or not factors[0].step  # else each batch begins with the first scale
     size, result = get_format(kernel.a).dtype.itemsize, get_format(plan.result).dtype.itemsize
     launches = []
@@ -244,6 +250,17 @@ def _start(
         )
         launches.append((launch.start, launch.room))
     return launches
+
+
+@lru_cache(64)
+def _tall_kernel(kernel: Kernel, gpu: Gpu) -> Kernel | None:
+    """The mma by which the sums of a wgmma are the same, whatever the order of products; None if there is none."""
+    wide, row = (
+        find_instruction(own_unit(gpu), name, kernel.a, kernel.b, kernel.output) for name in ("wgmma", "mma")
+    )
+    same = (row.arithmetic, row.k) == (wide.arithmetic, wide.k)
+    is_free = isinstance(row.arithmetic, AlignedSum) and row.arithmetic.block >= row.k
+    return find_kernel(row, gpu.compute_capability, gpu.name) if same and is_free else None
 
 
 def _nowhere(x: Strided) -> Strided:
@@ -277,6 +294,13 @@ def _parts(
 def _launch(plan: MatmulPlan, kernel: Kernel, operands: Operands, factors: bool, gpu: Gpu) -> MatmulLaunch:
     recipe = double_recipe if kernel.output == "binary64" else matmul_recipe
     return MatmulLaunch(recipe(plan, kernel, operands, factors, gpu.multiprocessors), gpu)
+
+
+@lru_cache(1024)
+def _tall_launch(
+    plan: MatmulPlan, kernel: Kernel, a: Strided, b: Strided, factors: bool, gpu: Gpu
+) -> GeneralLaunch:
+    return GeneralLaunch(tall_choice(plan, kernel, a, b, factors, gpu.multiprocessors), gpu)
 
 
 @lru_cache(1024)
