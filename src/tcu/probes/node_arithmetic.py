@@ -192,7 +192,7 @@ def _all_candidates(box: BlackBox, shape: Shape, leaves: Leaves) -> Iterator[Tre
     if not shape.is_binary:
         return
     yield from _uniform(box, shape, leaves)
-    yield from _flushed(box, shape, leaves)
+    yield from _of_small_products(box, shape, leaves)
     yield from _measured(box, shape, leaves)
     yield from _compensated(box, shape, leaves)
 
@@ -206,12 +206,15 @@ def _uniform(box: BlackBox, shape: Shape, leaves: Leaves) -> Iterator[TreeStep]:
             yield _of_additions(box, shape, leaves, formats, [True] * box.n)
 
 
-def _flushed(box: BlackBox, shape: Shape, leaves: Leaves) -> Iterator[TreeStep]:
-    """FMAs and additions that flush subnormals; the order of a chain's first two products, which masks do not tell, shows where one is flushed."""
+def _of_small_products(box: BlackBox, shape: Shape, leaves: Leaves) -> Iterator[TreeStep]:
+    """FMAs that flush subnormals or do not, of products that binary32 holds but where they underflow.
+
+    There alone the order of a chain's first two products shows: one of them was rounded, or flushed, by itself.
+    """
     if box.products and shape.nodes and box.input.bits <= 16:
         formats, every = ["binary32"] * len(shape.nodes), [True] * box.n
-        for turned in (False, True):
-            choose = _by_leaf(box.n, formats, every, shape.exact, flushed=True, turned=turned)
+        for flushed, turned in ((True, False), (True, True), (False, True)):
+            choose = _by_leaf(box.n, formats, every, shape.exact, flushed=flushed, turned=turned)
             yield step_of(box.n, True, leaves, *nodes_of(shape, choose))
 
 

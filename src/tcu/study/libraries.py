@@ -50,7 +50,7 @@ _SIDE = 16
 _PRODUCTS = (
     ("numpy.matmul", "float32", (64, 256, 1024)), ("numpy.matmul", "float64", (64, 1024)),
     ("scipy.linalg.blas.sgemm", "float32", (1024,)), ("torch.matmul", "float32", (64, 256, 1024)),
-    ("torch.matmul", "float64", (256,)), ("torch.matmul", "float16", (256,)), ("torch.matmul", "bfloat16", (8,)),
+    ("torch.matmul", "float64", (256,)), ("torch.matmul", "float16", (256,)), ("torch.matmul", "bfloat16", (64, 1024)),
 )  # fmt: skip
 _LANES, _BLOCK = 8, 128
 """Of numpy.sum: blocks of up to so many numbers are added in so many lanes, longer rows in two halves."""
