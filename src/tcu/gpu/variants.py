@@ -105,7 +105,7 @@ def _blocks(plan: Plan, x: Operand, layout: Layout, target: Format, divisor: flo
     takes: dict[str, Given] = {"x.data": X, "slots": SPACE, "totals": (SPACE, 8 * blocks), "out": OUT}
     choice = KernelChoice("blocks", macros, _grid(plan, blocks), plan.block, problem, takes)
     if not plan.reproducible:
-        finish = replace(choice, entry="finish", blocks=1, threads=1)
+        finish = replace(choice, entry="round_blocks", blocks=1, threads=_WARP)
         return Recipe((choice, finish), space=Space("atomic", 1))
     totals = -(-blocks // GATHERED)
     return Recipe((choice,), space=Space("blocks", _room(blocks + totals), ones=True))

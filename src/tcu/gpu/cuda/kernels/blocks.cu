@@ -10,12 +10,12 @@
 //   GATHERED  blocks whose numbers one warp adds up
 //   ATOMIC    whether blocks add to one number in memory by atomic additions
 
+#include "device/grid/slots.cuh"
+#include "device/load/array.cuh"
 #if CHAINS
 #include "device/mma/chains.cuh"
 #endif
 #include "device/finish/store.cuh"
-#include "device/grid/slots.cuh"
-#include "device/load/array.cuh"
 
 using namespace tcu;
 
@@ -103,7 +103,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) blocks(const __grid_consta
 
 #if ATOMIC
 // After the blocks: rounds their sum, and puts the zero back that the next launch needs.
-extern "C" __global__ void finish(const __grid_constant__ Blocks p) {
+extern "C" __global__ void round_blocks(const __grid_constant__ Blocks p) {
+    if (threadIdx.x != 0) return;
     BlockNumber* const sum = reinterpret_cast<BlockNumber*>(p.slots);
     store(p, *sum);
     *sum = 0;
