@@ -310,8 +310,8 @@ def equal_segments(found: dict[str, Document]) -> Iterator[str]:
     yield from (*table(("numbers in a segment", *who), lines), "")
     yield (
         "CUB's columns are its segmented sum, which gives a block to each segment: of few long segments its sum of a whole "
-        "array, above, is the peer. The variant paper-002 goes by a table that was argued, not measured; the fastest of the "
-        "four at each length stands beside it."
+        "array, above, is the peer. The variant paper-002 went by a table that was argued, not measured; since then it goes by "
+        "these times of the four."
     )
 
 
