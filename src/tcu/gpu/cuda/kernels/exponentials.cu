@@ -40,14 +40,14 @@ __device__ inline Working largest(const OwnNumbers& own, Working most) {
 
 // Puts scaled exponentials in the numbers' place, or with LOG_SHARE their differences from the largest.
 __device__ inline void exponentials_of(OwnNumbers& own, Working most, WholeSum& sum) {
-    i64 parts[PARTS] = {};
+    Terms terms;
 #pragma unroll
     for (int j = 0; j < COUNT; ++j) {
         const Working d = minus(own.x[j], most), e = elementary::exp_scaled(not_below(d, LOWEST));
-        add_term(parts, e);
+        terms.add(e);
         own.x[j] = FINISH == LOG_SHARE ? d : e;
     }
-    sum.add(parts);
+    sum.add(terms);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) exponentials(const __grid_constant__ Exponentials p) {
