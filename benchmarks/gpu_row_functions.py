@@ -28,6 +28,8 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], bool]] = 
     "softmax": (lambda x: tcu.softmax(x, -1), lambda x: torch.softmax(x, -1), True),
     "log_softmax": (lambda x: tcu.log_softmax(x, -1), lambda x: torch.log_softmax(x, -1), True),
     "logsumexp": (lambda x: tcu.logsumexp(x, -1), lambda x: torch.logsumexp(x, -1), False),
+    "rms_norm": (tcu.rms_norm, lambda x: torch.nn.functional.rms_norm(x, x.shape[-1:]), True),
+    "layer_norm": (tcu.layer_norm, lambda x: torch.nn.functional.layer_norm(x, x.shape[-1:]), True),
 }
 """By name: tcu's, PyTorch's, and whether results are as many as numbers."""
 

@@ -116,6 +116,10 @@ def test_rows_that_are_read_again(
         x = numbers((9, length), dtype, length)
         assert alike(of_rows(host, operation, x, shift=shift), model(operation, x)), length
         assert host.macros[-1]["PASSES"] == 1
+    if dtype in (np.float16, ml_dtypes.bfloat16):  # as many again as codes
+        x = numbers((5, 3000), dtype)
+        assert alike(of_rows(host, operation, x, shift=3), model(operation, x))
+        assert (host.macros[-1]["PASSES"], host.macros[-1]["CODES"]) == (0, 1)
 
 
 @pytest.mark.slow(2)
@@ -195,13 +199,15 @@ def test_an_error_in_the_kernel_is_seen(host: HostGpu, right: str, wrong: str, s
         ("minus(minus(lifted, high), low)", "minus(lifted, high)"),
         ("exponent < SMALL && largest > 0", "false"),
         ("fabs(deviation.of(-least))", "fabs(deviation.of(most))"),
-        ("sum_of_row<1>(own, row", "sum_of_row<0>(own, row"),
+        ("sum_of_row<1, CENTRED + 1>(own, row", "sum_of_row<0, CENTRED + 1>(own, row"),
         ("if (is_between(j, low, high)) action", "action"),
         ("if (!usual) over", "if (false) over"),
     ],
 )
 def test_an_error_in_the_kernel_of_norms_is_seen(host: HostGpu, right: str, wrong: str) -> None:
-    x = numbers((9, 1531), np.float32) + np.float32(3)
+    x = np.random.default_rng(4).standard_normal((9, 1531)).astype(np.float32) + np.float32(3)
+    x[0, 5] = np.inf
+    x[6, 3] = -1000
     x[8] *= np.float32(1e-30)
     x[7] = -np.abs(x[7]) - 10
 

@@ -38,37 +38,35 @@ struct Deviation {
 };
 
 // The sum of terms of the row's numbers.
-template <int WHICH, typename Term>
+template <int WHICH, int PASS, typename Term>
 __device__ inline double sum_of_row(OwnNumbers& own, const RowInMemory& row, Term term) {
     WholeSum sum;
-#pragma unroll 1
-    for (i64 first = 0; PASSES ? first < row.vectors() : first == 0; first += STEP) {
+    every_step<PASS>(row, [&](RowIndex first) {
         if (PASSES) own.load(row, first, 0);
         Terms terms;
         each(own, row, first, [&](Working x) { terms.add(term(x)); });
         sum.add(terms);
-    }
+    });
     return total_of_row<WHICH>(sum);
 }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) norms(const __grid_constant__ Norms p) {
     const i64 number = static_cast<i64>(blockIdx.x) * (BLOCK / ROW_THREADS) + threadIdx.x / ROW_THREADS;
     const bool is_there = number < p.rows;
-    const i64 length = is_there ? p.length : 0;
+    const RowIndex length = is_there ? static_cast<RowIndex>(p.length) : 0;
     const RowInMemory row(static_cast<const Code*>(p.data) + (is_there ? number * p.stride : 0), length, threadIdx.x % ROW_THREADS);
     const double count = static_cast<double>(p.length);
     OwnNumbers own;
 
     // The largest number, and the largest with its sign turned.
     Working most = CENTRED ? lowest() : 0, least = lowest();
-#pragma unroll 1
-    for (i64 first = 0; PASSES ? first < row.vectors() : first == 0; first += STEP) {
+    every_step<0>(row, [&](RowIndex first) {
         own.load(row, first, 0);
         each(own, row, first, [&](Working x) {
             most = larger(most, CENTRED ? x : fabs(x));
             if (CENTRED) least = larger(least, -x);
         });
-    }
+    });
     most = largest_of_row<0>(most);
     if (CENTRED) least = largest_of_row<1>(least);
     const Working largest = CENTRED ? larger(most, least) : most;
@@ -84,7 +82,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) norms(const __grid
 #if CENTRED
     const int scale = SCALE - exponent_of(usual ? distance : 0);
     const Working unit = rounded_real(power_of_two(scale));
-    const double total = sum_of_row<0>(own, row, [&](Working x) { return times(times(x, deviation.lift), unit); });
+    const double total = sum_of_row<0, 1>(own, row, [&](Working x) { return times(times(x, deviation.lift), unit); });
     const double mean = __dmul_rn(__ddiv_rn(total, count), power_of_two(-scale));
     const Working high = rounded_real(mean);
     deviation.low = rounded_real(__dsub_rn(mean, high));
@@ -93,7 +91,7 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) norms(const __grid
 #endif
     const int half = SCALE / 2 - exponent_of(usual ? distance : 0);
     const Working root = rounded_real(power_of_two(half));
-    const double squares = sum_of_row<1>(own, row, [&](Working x) {
+    const double squares = sum_of_row<1, CENTRED + 1>(own, row, [&](Working x) {
         const Working scaled = times(deviation.of(x), root);
         return times(scaled, scaled);
     });
@@ -102,9 +100,8 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) norms(const __grid
     if (!usual) over = CENTRED || largest != largest ? __uint_as_float(0x7fffffff) : 0;
 
     ResultNumber* const out = static_cast<ResultNumber*>(p.out) + (is_there ? number * p.out_stride : 0);
-#pragma unroll 1
-    for (i64 first = 0; PASSES ? first < row.vectors() : first == 0; first += STEP) {
+    every_step<CENTRED + 2>(row, [&](RowIndex first) {
         if (PASSES) own.load(row, first, 0);
         store(own, row, out, first, [&](Working x) { return times(deviation.of(x), over); });
-    }
+    });
 }

@@ -7,6 +7,7 @@
 //   WARPS    of a row, or with fewer than 2 of a block whose warps have rows of their own
 //   LOADS    vectors of a thread at a time
 //   PARTIAL  1: rows may begin or end within a granule
+//   CODES    1: numbers are kept as they lie in memory, 16 bits each, and converted again and again
 //   PASSES   1: several passes over a row; 0: it is kept
 
 #pragma once
@@ -16,10 +17,16 @@
 
 namespace tcu::reduce {
 
+#if PASSES
+typedef i64 RowIndex;
+#else
+typedef int RowIndex;
+#endif
+
 constexpr int ROW_THREADS = WARPS > 1 ? WARPS * WARP : LANES;
 constexpr int BLOCK = WARPS > 1 ? ROW_THREADS : 4 * WARP;
 constexpr int COUNT = LOADS * PER_LOAD;     // numbers of a thread at a time
-constexpr i64 STEP = LOADS * ROW_THREADS;   // vectors of all of them
+constexpr RowIndex STEP = LOADS * ROW_THREADS;   // vectors of all of them
 
 #if WIDE
 typedef double Working;
@@ -38,6 +45,8 @@ __device__ inline Working not_below(Working x, Working least) { return fmaxf(x, 
 #endif
 
 __device__ inline Working lowest() { return __uint_as_float(0xff800000); }  // -inf
+constexpr Code LOWEST_CODE =
+    static_cast<Code>(ELEMENT == BINARY64 ? 0xfff0000000000000 : ELEMENT == BINARY32 ? 0xff800000 : ELEMENT == BFLOAT16 ? 0xff80 : 0xfc00);
 
 // The larger one, or NaN where there is one.
 __device__ inline Working larger(Working x, Working y) {
@@ -129,44 +138,61 @@ struct WholeSum {
 struct RowInMemory {
     const Code* granules;  // where the one begins that holds its first number
     int beside, at;        // numbers of that granule in front of it; the thread among the row's
-    i64 length;
+    RowIndex length;
 
-    __device__ RowInMemory(const Code* data, i64 length, int at)
+    __device__ RowInMemory(const Code* data, RowIndex length, int at)
         : beside(PARTIAL ? static_cast<int>(reinterpret_cast<u64>(data) % 16 / sizeof(Code)) : 0), at(at), length(length) {
         granules = data - beside;
     }
 
-    __device__ i64 vectors() const { return (length + beside + PER_LOAD - 1) / PER_LOAD; }
+    __device__ RowIndex vectors() const { return (length + beside + PER_LOAD - 1) / PER_LOAD; }
 
     // The place in the row where vector i begins of those from `first` on; it may be negative.
-    __device__ i64 offset(i64 first, int i) const { return (first + i * ROW_THREADS + at) * PER_LOAD - beside; }
+    __device__ RowIndex offset(RowIndex first, int i) const { return (first + i * ROW_THREADS + at) * PER_LOAD - beside; }
 
     // Of the vector there, the numbers from `low` to `high` - 1 are the row's.
-    __device__ int low(i64 offset) const { return PARTIAL && offset < 0 ? static_cast<int>(-offset) : 0; }
-    __device__ int high(i64 offset) const { return static_cast<int>(min(max(length - offset, i64(0)), i64(PER_LOAD))); }
+    __device__ int low(RowIndex offset) const { return PARTIAL && offset < 0 ? static_cast<int>(-offset) : 0; }
+    __device__ int high(RowIndex offset) const { return static_cast<int>(min(max(length - offset, RowIndex(0)), RowIndex(PER_LOAD))); }
 };
 
 __device__ inline bool is_between(int j, int low, int high) { return PARTIAL ? j >= low && j < high : high > 0; }
 
-// The numbers of a thread.
+// The numbers of a thread: with CODES as they lie in memory, else converted.
 struct OwnNumbers {
+#if CODES
+    Vector v[LOADS];
+
+    __device__ Working number(int i, int j) const { return real(v[i].codes[j]); }
+#else
     Working x[COUNT];
 
+    __device__ Working number(int i, int j) const { return x[i * PER_LOAD + j]; }
+#endif
+
     // From vector `first` of the row on; what is not in the row is `absent`.
-    __device__ void load(const RowInMemory& row, i64 first, Working absent) {
+    __device__ void load(const RowInMemory& row, RowIndex first, Code absent) {
+#if !CODES
         Vector v[LOADS];
+#endif
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
-            const i64 offset = row.offset(first, i);
+            const RowIndex offset = row.offset(first, i);
             v[i].words = make_uint4(0, 0, 0, 0);
             if (offset < row.length) v[i].words = load::read_once(row.granules + offset + row.beside);
         }
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
-            const i64 offset = row.offset(first, i);
+            const RowIndex offset = row.offset(first, i);
             const int low = row.low(offset), high = row.high(offset);
 #pragma unroll
-            for (int j = 0; j < PER_LOAD; ++j) x[i * PER_LOAD + j] = is_between(j, low, high) ? real(v[i].codes[j]) : absent;
+            for (int j = 0; j < PER_LOAD; ++j) {
+                const Code code = is_between(j, low, high) ? v[i].codes[j] : absent;
+#if CODES
+                v[i].codes[j] = code;
+#else
+                x[i * PER_LOAD + j] = real(code);
+#endif
+            }
         }
     }
 };
@@ -197,40 +223,53 @@ __device__ inline ResultNumber rounded_code(Working x) {
 #endif
 }
 
+// Does something from vector 0 on, and with PASSES every STEP vectors; in passes of odd numbers from the row's end on, as
+// what was read last is still in the second cache.
+template <int PASS, typename Action>
+__device__ inline void every_step(const RowInMemory& row, Action action) {
+#if PASSES
+    const RowIndex steps = (row.vectors() + STEP - 1) / STEP;
+#pragma unroll 1
+    for (RowIndex step = 0; step < steps; ++step) action((PASS % 2 ? steps - 1 - step : step) * STEP);
+#else
+    action(0);
+#endif
+}
+
 // Does something with every number of the row that is this thread's.
 template <typename Action>
-__device__ inline void each(OwnNumbers& own, const RowInMemory& row, i64 first, Action action) {
+__device__ inline void each(const OwnNumbers& own, const RowInMemory& row, RowIndex first, Action action) {
 #pragma unroll
     for (int i = 0; i < LOADS; ++i) {
-        const i64 offset = row.offset(first, i);
+        const RowIndex offset = row.offset(first, i);
         const int low = row.low(offset), high = row.high(offset);
 #pragma unroll
         for (int j = 0; j < PER_LOAD; ++j)
-            if (is_between(j, low, high)) action(own.x[i * PER_LOAD + j]);
+            if (is_between(j, low, high)) action(own.number(i, j));
     }
 }
 
 // Stores what `finished` makes of the numbers, in whole vectors where they lie so.
 template <typename Finished>
-__device__ inline void store(const OwnNumbers& own, const RowInMemory& row, ResultNumber* out, i64 first, Finished finished) {
-    const i64 length = row.length;
+__device__ inline void store(const OwnNumbers& own, const RowInMemory& row, ResultNumber* out, RowIndex first, Finished finished) {
+    const RowIndex length = row.length;
 #pragma unroll
     for (int i = 0; i < LOADS; ++i) {
-        const i64 offset = row.offset(first, i);
+        const RowIndex offset = row.offset(first, i);
         if (offset >= length) continue;
         ResultVector r;
 #if RESULT == BINARY16 || RESULT == BFLOAT16
 #if WIDE
 #pragma unroll
-        for (int j = 0; j < PER_LOAD; ++j) r.codes[j] = rounded_code(finished(own.x[i * PER_LOAD + j]));
+        for (int j = 0; j < PER_LOAD; ++j) r.codes[j] = rounded_code(finished(own.number(i, j)));
 #else
 #pragma unroll
         for (int j = 0; j < PER_LOAD; j += 2)
-            r.words[j / 2] = finish::rounded_pair(finished(own.x[i * PER_LOAD + j]), finished(own.x[i * PER_LOAD + j + 1]));
+            r.words[j / 2] = finish::rounded_pair(finished(own.number(i, j)), finished(own.number(i, j + 1)));
 #endif
 #else
 #pragma unroll
-        for (int j = 0; j < PER_LOAD; ++j) r.codes[j] = rounded_code(finished(own.x[i * PER_LOAD + j]));
+        for (int j = 0; j < PER_LOAD; ++j) r.codes[j] = rounded_code(finished(own.number(i, j)));
 #endif
         constexpr int BYTES = sizeof(ResultVector) < 16 ? sizeof(ResultVector) : 16;  // of a store
         const bool is_whole = !PARTIAL || (offset >= 0 && offset + PER_LOAD <= length);
