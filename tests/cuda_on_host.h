@@ -58,7 +58,6 @@ static double __dmul_rn(double x, double y) { return x * y; }
 static float __fadd_rn(float x, float y) { return x + y; }
 static float __fsub_rn(float x, float y) { return x - y; }
 static float __fmaf_rn(float x, float y, float z) { return std::fma(x, y, z); }
-static long long __float2ll_rn(float x) { return std::llrint(x); }
 static double __ll2double_rn(long long x) { return static_cast<double>(x); }
 static double __dadd_rn(double x, double y) { return x + y; }
 static double __dsub_rn(double x, double y) { return x - y; }

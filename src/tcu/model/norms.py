@@ -25,7 +25,7 @@ from tcu.model.exponentials import SCALE, SCALE64
 __all__ = ["LIFTS", "LIFTS64", "lift_of", "of_rows"]
 
 Rows = npt.NDArray[Any]
-LIFTS, LIFTS64 = (-60, 80, 1 << 20, 0, -100), (-500, 600, 500, -600, -1000)
+LIFTS, LIFTS64 = (-60, 80, 1 << 20, 0, -100), (-500, 600, 500, -600, -900)
 """Exponents: below the first rows are multiplied by two to the second, above the third by two to the fourth; and the lowest
 that a row's largest deviation is taken for."""
 _NO_EPS, _HALFWAY = 2.0**-900, 300
@@ -53,7 +53,7 @@ def of_rows(x: Rows, eps: float, centred: bool) -> Rows:
     up = lift_of(eps, is_wide)
 
     def exponents(largest: Rows) -> Rows:
-        return np.maximum(np.frexp(largest)[1], lowest)
+        return np.asarray(np.maximum(np.frexp(largest)[1], lowest))
 
     def means(rows: Rows, shift: Rows) -> Rows:
         """The mean of rows of terms that were multiplied by two to the ``shift``."""
@@ -76,7 +76,7 @@ def of_rows(x: Rows, eps: float, centred: bool) -> Rows:
             d = (d - high[:, None]) - (mean - high).astype(kind)[:, None]
         shift = scale // 2 - exponents(np.abs(d).max(1))
         scaled = d * np.ldexp(kind(1), shift)[:, None]
-        square = means(scaled * scaled, 2 * shift)
+        square = np.ldexp(means(scaled * scaled, shift), -shift)
         over = 1 / np.sqrt(square + np.ldexp(eps, 2 * lift))
         over[~usual] = np.nan
         if not centred:

@@ -96,7 +96,7 @@ class Operation:
     @property
     def on_gpu(self) -> bool:
         """Whether there are kernels for it."""
-        return self.arithmetic not in ("own", "norms") and not (self.exact and self.moments)
+        return self.arithmetic != "own" and not (self.exact and self.moments)
 
     @property
     def in_parts(self) -> bool:

@@ -23,10 +23,11 @@ from tcu.gpu.columns import MOST_COLUMNS, Columns, columns_recipe
 from tcu.gpu.device import Gpu, current, find_gpu
 from tcu.gpu.exact_columns import exact_columns_recipe
 from tcu.gpu.exact_rows import exact_rows_recipe
-from tcu.gpu.exponentials import Rows, exponentials_recipe
+from tcu.gpu.exponentials import exponentials_recipe
 from tcu.gpu.launch import Launch
 from tcu.gpu.moments import moments_recipe
 from tcu.gpu.rows import rows_recipe
+from tcu.gpu.rows_in_registers import Rows
 from tcu.gpu.segmented import segmented_recipe
 from tcu.gpu.sums import Layout, check_address, contiguous, exact_recipe
 from tcu.model.elements import summable

@@ -2,7 +2,7 @@
 // operation.  The sum is one of whole numbers, so threads add up what suits them, in any order.
 //
 // A row has LANES lanes of a warp, or all WARPS of a block, which keep it in registers: each number is read once, and
-// each result written once.  With PASSES it is longer than that, and read three times, twice most likely from the second cache.
+// each result written once.  With PASSES it is longer than that, and read three times.
 //
 // Vectors are whole granules of 16 bytes of memory, wherever the row begins; elements beside it count as -inf, whose
 // exponentials are 0.
@@ -24,6 +24,8 @@ using namespace tcu::reduce;
 #define LOG_SHARE 1
 #define LOG 2
 
+#define KEPT (!CODES && !PASSES)  // differences or exponentials, in the numbers' place
+
 #include "generated/exponentials/Exponentials.inc"
 
 #if WIDE
@@ -32,50 +34,35 @@ constexpr Working LOWEST = -746.0;
 constexpr Working LOWEST = -104.0f;
 #endif
 
-__device__ inline Working largest(const OwnNumbers& own, Working most) {
-#pragma unroll
-    for (int j = 0; j < COUNT; ++j) most = larger(most, own.x[j]);
-    return most;
-}
-
-// Puts scaled exponentials in the numbers' place, or with LOG_SHARE their differences from the largest.
-__device__ inline void exponentials_of(OwnNumbers& own, Working most, WholeSum& sum) {
-    i64 parts[PARTS] = {};
-#pragma unroll
-    for (int j = 0; j < COUNT; ++j) {
-        const Working d = minus(own.x[j], most), e = elementary::exp_scaled(not_below(d, LOWEST));
-        add_term(parts, e);
-        own.x[j] = FINISH == LOG_SHARE ? d : e;
-    }
-    sum.add(parts);
-}
+__device__ inline Working exponential(Working difference) { return elementary::exp_scaled(not_below(difference, LOWEST)); }
 
 extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) exponentials(const __grid_constant__ Exponentials p) {
     const i64 number = static_cast<i64>(blockIdx.x) * (BLOCK / ROW_THREADS) + threadIdx.x / ROW_THREADS;
     const bool is_there = number < p.rows;
-    const i64 length = is_there ? p.length : 0;
+    const RowIndex length = is_there ? static_cast<RowIndex>(p.length) : 0;
     const RowInMemory row(static_cast<const Code*>(p.data) + (is_there ? number * p.stride : 0), length, threadIdx.x % ROW_THREADS);
     OwnNumbers own;
     Working most = lowest();
-    WholeSum sum;
-#if PASSES
-    const i64 vectors = row.vectors();
-#pragma unroll 1
-    for (i64 first = 0; first < vectors; first += STEP) {
-        own.load(row, first, lowest());
-        most = largest(own, most);
-    }
+    every_step<0>(row, [&](RowIndex first) {
+        own.load(row, first, LOWEST_CODE);
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) most = larger(most, own.number(i / PER_LOAD, i % PER_LOAD));
+    });
     most = largest_of_row(most);
-#pragma unroll 1
-    for (i64 first = 0; first < vectors; first += STEP) {
-        own.load(row, first, lowest());
-        exponentials_of(own, most, sum);
-    }
-#else
-    own.load(row, 0, lowest());
-    most = largest_of_row(largest(own, most));
-    exponentials_of(own, most, sum);
+    WholeSum sum;
+    every_step<1>(row, [&](RowIndex first) {
+        if (PASSES) own.load(row, first, LOWEST_CODE);
+        Terms terms;
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            const Working d = minus(own.number(i / PER_LOAD, i % PER_LOAD), most), e = exponential(d);
+            terms.add(e);
+#if KEPT
+            own.x[i] = FINISH == LOG_SHARE ? d : e;
 #endif
+        }
+        sum.add(terms);
+    });
     const double total = total_of_row(sum);
     const bool usual = most - most == 0;  // neither NaN nor inf
     constexpr double UNIT = WIDE ? 0x1p-80 : 0x1p-44;
@@ -87,17 +74,14 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) exponentials(const
     Working of_row = rounded_real(FINISH == SHARE ? __ddiv_rn(1.0, total) : elementary::log(__dmul_rn(total, UNIT)));
     if (!usual) of_row = __uint_as_float(0x7fffffff);
     ResultNumber* const out = static_cast<ResultNumber*>(p.out) + (is_there ? number * p.out_stride : 0);
-    const auto finished = [&](Working x) { return FINISH == SHARE ? times(x, of_row) : minus(x, of_row); };
-#if PASSES
-#pragma unroll 1
-    for (i64 first = 0; first < vectors; first += STEP) {
-        own.load(row, first, lowest());
-        WholeSum again;
-        exponentials_of(own, most, again);
+    const auto finished = [&](Working x) {
+        if (!KEPT) x = minus(x, most);
+        if (FINISH == LOG_SHARE) return minus(x, of_row);
+        return times(KEPT ? x : exponential(x), of_row);
+    };
+    every_step<2>(row, [&](RowIndex first) {
+        if (PASSES) own.load(row, first, LOWEST_CODE);
         store(own, row, out, first, finished);
-    }
-#else
-    store(own, row, out, 0, finished);
-#endif
+    });
 #endif
 }

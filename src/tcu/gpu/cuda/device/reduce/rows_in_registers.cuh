@@ -7,6 +7,7 @@
 //   WARPS    of a row, or with fewer than 2 of a block whose warps have rows of their own
 //   LOADS    vectors of a thread at a time
 //   PARTIAL  1: rows may begin or end within a granule
+//   CODES    1: numbers are kept as they lie in memory, 16 bits each, and converted again and again
 //   PASSES   1: several passes over a row; 0: it is kept
 
 #pragma once
@@ -16,10 +17,16 @@
 
 namespace tcu::reduce {
 
+#if PASSES
+typedef i64 RowIndex;
+#else
+typedef int RowIndex;
+#endif
+
 constexpr int ROW_THREADS = WARPS > 1 ? WARPS * WARP : LANES;
 constexpr int BLOCK = WARPS > 1 ? ROW_THREADS : 4 * WARP;
 constexpr int COUNT = LOADS * PER_LOAD;     // numbers of a thread at a time
-constexpr i64 STEP = LOADS * ROW_THREADS;   // vectors of all of them
+constexpr RowIndex STEP = LOADS * ROW_THREADS;   // vectors of all of them
 
 #if WIDE
 typedef double Working;
@@ -38,6 +45,8 @@ __device__ inline Working not_below(Working x, Working least) { return fmaxf(x, 
 #endif
 
 __device__ inline Working lowest() { return __uint_as_float(0xff800000); }  // -inf
+constexpr Code LOWEST_CODE =
+    static_cast<Code>(ELEMENT == BINARY64 ? 0xfff0000000000000 : ELEMENT == BINARY32 ? 0xff800000 : ELEMENT == BFLOAT16 ? 0xff80 : 0xfc00);
 
 // The larger one, or NaN where there is one.
 __device__ inline Working larger(Working x, Working y) {
@@ -53,19 +62,47 @@ __device__ inline Working larger(Working x, Working y) {
 constexpr int PARTS = 1 + WIDE;               // of a term: in binary64 what is above 2^-40, and what is left
 constexpr int WORDS = PARTS * (1 + PASSES);  // of a sum: long rows have two for each part, high and low
 
+// Terms that are rounded to whole numbers and added up, up to 2^8 of them.
+struct Terms {
+#if WIDE
+    i64 above = 0, sum = 0;
+
+    __device__ void add(Working e) {
+        const i64 high = __double2ll_rn(__dmul_rn(e, 0x1p-40));
+        above += high;
+        sum += __double2ll_rn(__fma_rn(__ll2double_rn(high), -0x1p40, e));
+    }
+
+    __device__ i64 part(int i) const { return i ? above : sum; }
+#else
+    int high = 0, low = 0;
+
+    // Adding 1.5·2^46 rounds to a multiple of 2^23 and leaves it in the low bits; the rest is rounded likewise.  With
+    // conversions to 64 bits in place of these additions no kernel was faster than 0.82·10^12 numbers a second (H200).
+    __device__ void add(Working e) {
+        const float above = __fadd_rn(e, 0x1.8p46f);
+        const float rest = __fsub_rn(e, __fsub_rn(above, 0x1.8p46f));
+        high += __float_as_int(above) - __float_as_int(0x1.8p46f);
+        low += __float_as_int(__fadd_rn(rest, 0x1.8p23f)) - __float_as_int(0x1.8p23f);
+    }
+
+    __device__ i64 part(int) const { return static_cast<i64>(high) * (1 << 23) + low; }
+#endif
+};
+
 // A sum of terms, each rounded to a whole number.
 struct WholeSum {
     i64 words[WORDS] = {};
 
-    // Of up to 2^18 of them.
-    __device__ void add(const i64 (&parts)[PARTS]) {
+    __device__ void add(const Terms& terms) {
 #pragma unroll
         for (int i = 0; i < PARTS; ++i) {
+            const i64 part = terms.part(i);
 #if PASSES
-            words[2 * i] += parts[i] & 0xffffffff;
-            words[2 * i + 1] += parts[i] >> 32;
+            words[2 * i] += part & 0xffffffff;
+            words[2 * i + 1] += part >> 32;
 #else
-            words[i] += parts[i];
+            words[i] += part;
 #endif
         }
     }
@@ -97,58 +134,65 @@ struct WholeSum {
     }
 };
 
-__device__ inline void add_term(i64 (&parts)[PARTS], Working e) {
-#if WIDE
-    const i64 above = __double2ll_rn(__dmul_rn(e, 0x1p-40));
-    parts[1] += above;
-    parts[0] += __double2ll_rn(__fma_rn(__ll2double_rn(above), -0x1p40, e));
-#else
-    parts[0] += __float2ll_rn(e);
-#endif
-}
-
 // A row in memory, and which of its vectors are this thread's.
 struct RowInMemory {
     const Code* granules;  // where the one begins that holds its first number
     int beside, at;        // numbers of that granule in front of it; the thread among the row's
-    i64 length;
+    RowIndex length;
 
-    __device__ RowInMemory(const Code* data, i64 length, int at)
+    __device__ RowInMemory(const Code* data, RowIndex length, int at)
         : beside(PARTIAL ? static_cast<int>(reinterpret_cast<u64>(data) % 16 / sizeof(Code)) : 0), at(at), length(length) {
         granules = data - beside;
     }
 
-    __device__ i64 vectors() const { return (length + beside + PER_LOAD - 1) / PER_LOAD; }
+    __device__ RowIndex vectors() const { return (length + beside + PER_LOAD - 1) / PER_LOAD; }
 
     // The place in the row where vector i begins of those from `first` on; it may be negative.
-    __device__ i64 offset(i64 first, int i) const { return (first + i * ROW_THREADS + at) * PER_LOAD - beside; }
+    __device__ RowIndex offset(RowIndex first, int i) const { return (first + i * ROW_THREADS + at) * PER_LOAD - beside; }
 
     // Of the vector there, the numbers from `low` to `high` - 1 are the row's.
-    __device__ int low(i64 offset) const { return PARTIAL && offset < 0 ? static_cast<int>(-offset) : 0; }
-    __device__ int high(i64 offset) const { return static_cast<int>(min(max(length - offset, i64(0)), i64(PER_LOAD))); }
+    __device__ int low(RowIndex offset) const { return PARTIAL && offset < 0 ? static_cast<int>(-offset) : 0; }
+    __device__ int high(RowIndex offset) const { return static_cast<int>(min(max(length - offset, RowIndex(0)), RowIndex(PER_LOAD))); }
 };
 
 __device__ inline bool is_between(int j, int low, int high) { return PARTIAL ? j >= low && j < high : high > 0; }
 
-// The numbers of a thread.
+// The numbers of a thread: with CODES as they lie in memory, else converted.
 struct OwnNumbers {
+#if CODES
+    Vector v[LOADS];
+
+    __device__ Working number(int i, int j) const { return real(v[i].codes[j]); }
+#else
     Working x[COUNT];
 
+    __device__ Working number(int i, int j) const { return x[i * PER_LOAD + j]; }
+#endif
+
     // From vector `first` of the row on; what is not in the row is `absent`.
-    __device__ void load(const RowInMemory& row, i64 first, Working absent) {
+    __device__ void load(const RowInMemory& row, RowIndex first, Code absent) {
+#if !CODES
         Vector v[LOADS];
+#endif
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
-            const i64 offset = row.offset(first, i);
+            const RowIndex offset = row.offset(first, i);
             v[i].words = make_uint4(0, 0, 0, 0);
             if (offset < row.length) v[i].words = load::read_once(row.granules + offset + row.beside);
         }
 #pragma unroll
         for (int i = 0; i < LOADS; ++i) {
-            const i64 offset = row.offset(first, i);
+            const RowIndex offset = row.offset(first, i);
             const int low = row.low(offset), high = row.high(offset);
 #pragma unroll
-            for (int j = 0; j < PER_LOAD; ++j) x[i * PER_LOAD + j] = is_between(j, low, high) ? real(v[i].codes[j]) : absent;
+            for (int j = 0; j < PER_LOAD; ++j) {
+                const Code code = is_between(j, low, high) ? v[i].codes[j] : absent;
+#if CODES
+                v[i].codes[j] = code;
+#else
+                x[i * PER_LOAD + j] = real(code);
+#endif
+            }
         }
     }
 };
@@ -179,27 +223,53 @@ __device__ inline ResultNumber rounded_code(Working x) {
 #endif
 }
 
-// Stores what `finished` makes of the numbers, in whole vectors where they lie so.
-template <typename Finished>
-__device__ inline void store(const OwnNumbers& own, const RowInMemory& row, ResultNumber* out, i64 first, Finished finished) {
-    const i64 length = row.length;
+// Does something from vector 0 on, and with PASSES every STEP vectors; in passes of odd numbers from the row's end on, as
+// what was read last is still in the second cache.
+template <int PASS, typename Action>
+__device__ inline void every_step(const RowInMemory& row, Action action) {
+#if PASSES
+    const RowIndex steps = (row.vectors() + STEP - 1) / STEP;
+#pragma unroll 1
+    for (RowIndex step = 0; step < steps; ++step) action((PASS % 2 ? steps - 1 - step : step) * STEP);
+#else
+    action(0);
+#endif
+}
+
+// Does something with every number of the row that is this thread's.
+template <typename Action>
+__device__ inline void each(const OwnNumbers& own, const RowInMemory& row, RowIndex first, Action action) {
 #pragma unroll
     for (int i = 0; i < LOADS; ++i) {
-        const i64 offset = row.offset(first, i);
+        const RowIndex offset = row.offset(first, i);
+        const int low = row.low(offset), high = row.high(offset);
+#pragma unroll
+        for (int j = 0; j < PER_LOAD; ++j)
+            if (is_between(j, low, high)) action(own.number(i, j));
+    }
+}
+
+// Stores what `finished` makes of the numbers, in whole vectors where they lie so.
+template <typename Finished>
+__device__ inline void store(const OwnNumbers& own, const RowInMemory& row, ResultNumber* out, RowIndex first, Finished finished) {
+    const RowIndex length = row.length;
+#pragma unroll
+    for (int i = 0; i < LOADS; ++i) {
+        const RowIndex offset = row.offset(first, i);
         if (offset >= length) continue;
         ResultVector r;
 #if RESULT == BINARY16 || RESULT == BFLOAT16
 #if WIDE
 #pragma unroll
-        for (int j = 0; j < PER_LOAD; ++j) r.codes[j] = rounded_code(finished(own.x[i * PER_LOAD + j]));
+        for (int j = 0; j < PER_LOAD; ++j) r.codes[j] = rounded_code(finished(own.number(i, j)));
 #else
 #pragma unroll
         for (int j = 0; j < PER_LOAD; j += 2)
-            r.words[j / 2] = finish::rounded_pair(finished(own.x[i * PER_LOAD + j]), finished(own.x[i * PER_LOAD + j + 1]));
+            r.words[j / 2] = finish::rounded_pair(finished(own.number(i, j)), finished(own.number(i, j + 1)));
 #endif
 #else
 #pragma unroll
-        for (int j = 0; j < PER_LOAD; ++j) r.codes[j] = rounded_code(finished(own.x[i * PER_LOAD + j]));
+        for (int j = 0; j < PER_LOAD; ++j) r.codes[j] = rounded_code(finished(own.number(i, j)));
 #endif
         constexpr int BYTES = sizeof(ResultVector) < 16 ? sizeof(ResultVector) : 16;  // of a store
         const bool is_whole = !PARTIAL || (offset >= 0 && offset + PER_LOAD <= length);
@@ -222,7 +292,8 @@ __device__ inline void store(const OwnNumbers& own, const RowInMemory& row, Resu
     }
 }
 
-// The largest number of a row's threads, in all of them.
+// The largest number of a row's threads, in all of them.  WHICH: calls of a kernel have memory of their own.
+template <int WHICH = 0>
 __device__ inline Working largest_of_row(Working most) {
 #pragma unroll
     for (int half = (WARPS > 1 ? WARP : LANES) / 2; half > 0; half /= 2) most = larger(most, __shfl_xor_sync(ALL, most, half));
@@ -237,7 +308,7 @@ __device__ inline Working largest_of_row(Working most) {
     return most;
 }
 
-// The sum of a row's threads, in all of them.  WHICH: calls of a kernel have memory of their own.
+// The sum of a row's threads, in all of them.  WHICH: as above.
 template <int WHICH = 0>
 __device__ inline double total_of_row(WholeSum sum) {
     sum.add_lanes(WARPS > 1 ? WARP : LANES);

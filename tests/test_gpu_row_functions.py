@@ -1,4 +1,4 @@
-"""Contract of softmax and its kin on a GPU: the bits of the CPU, for every length, layout and format.
+"""Contract of softmax, its kin and norms on a GPU: the bits of the CPU, for every length, layout and format.
 
 Scaled exponentials are compared for every argument of binary32 that they take, by sums of their codes.
 """
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.gpu
 
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
-names = pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp"])
+names = pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp", "rms_norm", "layer_norm"])
 LAST = 0x42D00000
 """The code of 104."""
 
