@@ -21,6 +21,8 @@ axis:
     The axis to sum along; None: all elements as one line, as in
     numpy.cumsum.  Each row has the bits that it has alone:
     ``tcu.cumsum(x, axis=-1)[i] == tcu.cumsum(x[i])``.
+dim:
+    PyTorch's name of ``axis``.
 exclusive:
     Leave each element out of its own sum; the first result is 0.
 reverse:

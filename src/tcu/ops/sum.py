@@ -27,6 +27,8 @@ axis:
     several axes in C order.
 keepdims:
     Leave the axes that were summed in the result, with length 1.
+dim, keepdim:
+    PyTorch's names of ``axis`` and ``keepdims``; any array may use them.
 unit:
     A name of the catalogue, or a :class:`tcu.Unit` of your own.  None:
     "H100" on the model; on a GPU, that GPU.

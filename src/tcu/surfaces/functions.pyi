@@ -52,6 +52,7 @@ def cumsum(
     exclusive: bool = False,
     reverse: bool = False,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
     out: Any = None,
     return_info: bool = False,
     progress: Progress | None = None,
@@ -69,6 +70,8 @@ def cumsum(
         The axis to sum along; None: all elements as one line, as in
         numpy.cumsum.  Each row has the bits that it has alone:
         ``tcu.cumsum(x, axis=-1)[i] == tcu.cumsum(x[i])``.
+    dim:
+        PyTorch's name of ``axis``.
     exclusive:
         Leave each element out of its own sum; the first result is 0.
     reverse:
@@ -238,6 +241,8 @@ def fmean(
     *,
     keepdims: bool = False,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    keepdim: bool = False,
     out: Any = None,
 ) -> Any:
     """The mean of all elements, or along axes, the exact sum divided by n and rounded once.
@@ -280,6 +285,8 @@ def fstd(
     keepdims: bool = False,
     correction: float = 0.0,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    keepdim: bool = False,
     out: Any = None,
 ) -> Any:
     """The standard deviation of all elements, or along axes: the root of the exact variance, rounded once.
@@ -307,6 +314,8 @@ def fsum(
     *,
     keepdims: bool = False,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    keepdim: bool = False,
     out: Any = None,
 ) -> Any:
     """The sum of all elements, or along axes, rounded once: one answer, whatever the order, split or machine.
@@ -316,7 +325,7 @@ def fsum(
     x:
         Array of float16, bfloat16, float32 or float64, any shape and size, of
         NumPy or PyTorch, or on a GPU (as :func:`tcu.sum`); integers as there.
-    axis, keepdims:
+    axis, keepdims, dim, keepdim:
         As in :func:`tcu.sum`: ``tcu.fsum(x, axis=-1)[i] == tcu.fsum(x[i])``.
     dtype:
         Format of the result, rounded to it directly.  None: float32 for
@@ -363,6 +372,8 @@ def fvar(
     keepdims: bool = False,
     correction: float = 0.0,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    keepdim: bool = False,
     out: Any = None,
 ) -> Any:
     """The variance of all elements, or along axes, rounded once: one answer, whatever the order, split or machine.
@@ -503,6 +514,8 @@ def mean(
     accumulator: str | None = None,
     fraction: float | None = None,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    keepdim: bool = False,
     out: Any = None,
     return_info: bool = False,
     progress: Progress | None = None,
@@ -641,6 +654,8 @@ def std(
     correction: float = 0.0,
     block: int | None = None,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    keepdim: bool = False,
     out: Any = None,
 ) -> Any:
     """The standard deviation of all elements, or along axes: the binary64 root of the variance, not yet rounded.
@@ -675,6 +690,8 @@ def sum(
     accumulator: str | None = None,
     fraction: float | None = None,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    keepdim: bool = False,
     out: Any = None,
     return_info: bool = False,
     progress: Progress | None = None,
@@ -699,6 +716,8 @@ def sum(
         several axes in C order.
     keepdims:
         Leave the axes that were summed in the result, with length 1.
+    dim, keepdim:
+        PyTorch's names of ``axis`` and ``keepdims``; any array may use them.
     unit:
         A name of the catalogue, or a :class:`tcu.Unit` of your own.  None:
         "H100" on the model; on a GPU, that GPU.
@@ -828,6 +847,8 @@ def var(
     correction: float = 0.0,
     block: int | None = None,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    keepdim: bool = False,
     out: Any = None,
 ) -> Any:
     """The variance of all elements, or along axes: the mean squared deviation from their mean, by a plan, bit for bit.
@@ -844,7 +865,7 @@ def var(
         Array of float16, bfloat16, float32 or float64, any shape and strides, of
         NumPy or PyTorch, or on a GPU (as :func:`tcu.sum`).  Gradients flow through
         PyTorch's tensors.
-    axis, keepdims:
+    axis, keepdims, dim, keepdim:
         As in :func:`tcu.sum`: ``tcu.var(x, axis=-1)[i] == tcu.var(x[i])``.
     correction:
         Taken off n in the denominator: 0 for the variance of these numbers, 1
