@@ -86,7 +86,6 @@ _ASSEMBLY = {
     "{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }": "%0 = of_half(%1);",
     "{ .reg .b16 h; cvt.rn.f16.f64 h, %1; mov.b16 %0, h; }": "%0 = half_of_double(%1);",
     "{ .reg .b16 low, high; cvt.rn.f16.f64 low, %1; cvt.rn.f16.f64 high, %2; mov.b32 %0, {low, high}; }": "%0 = half_of_double(%1) | static_cast<u32>(half_of_double(%2)) << 16;",
-    "{ .reg .b16 l, h; cvt.rn.f16.f32 l, %1; cvt.rn.f16.f32 h, %2; mov.b32 %0, {l, h}; }": "%0 = half_of(%1) | static_cast<u32>(half_of(%2)) << 16;",
     "max.NaN.f32 %0, %1, %2;": "%0 = std::isnan(%1) || %1 > %2 ? %1 : %2;",
     "max.u16x2 %0, %0, %1;": "%0 = host::choose_halves<unsigned short>(%0, %1, true);",
     "min.s16x2 %0, %0, %1;": "%0 = host::choose_halves<short>(%0, %1, false);",
