@@ -477,7 +477,7 @@ def test_dtypes_are_those_of_sums() -> None:
         assert tcu.cumsum(x).dtype == tcu.sum(x).dtype
         for target in (*DTYPES, "f16", "bfloat16"):
             assert tcu.cumsum(x, dtype=target).dtype == tcu.sum(x, dtype=target).dtype
-    for bad in (np.int64, np.complex64, bool, object):
+    for bad in (np.complex64, object):
         with pytest.raises(DtypeError, match="x "):
             tcu.cumsum(np.zeros(3, bad))
         with pytest.raises(DtypeError, match="x "):
