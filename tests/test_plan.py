@@ -238,7 +238,7 @@ def test_granularity_is_what_the_steps_reduce_on_their_own() -> None:
 def test_a_plan_prints_its_steps() -> None:
     text = str(make_plan(10**5, get_format("binary16"), get_unit("V100"), variant="split"))
     for words in (
-        "split: 100000 binary16 numbers",
+        "split, version 2: 100000 binary16 numbers",
         "elements 0 to",
         "m16n16k16",
         "tree binary32",

@@ -483,7 +483,7 @@ def logsumexp(
     ----------
     x:
         As in :func:`softmax`.
-    axis, keepdims:
+    axis, keepdims, dim, keepdim:
         As in :func:`tcu.sum`; the order of the elements has no say.
     dtype:
         Format that the result is rounded to.  None: float32 for 16-bit
