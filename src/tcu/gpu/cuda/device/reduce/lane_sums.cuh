@@ -15,6 +15,7 @@ namespace tcu::reduce {
 
 // The tree over a load's numbers; `code` gives number i.  Conversions wait for a unit that does 16 a clock; at 4.6 TB/s
 // there are 10 (H200).  Moving bits (2.5 instructions and a test for inf and NaN in place of one) was as fast.
+// Sums of 2^30 numbers read 4.61 TB/s with 64 registers a thread or more, where MMAs read 4.64; 4.39 with 40 (H200).
 template <typename CodeOf>
 __device__ inline double sum_of_load(const CodeOf& code) {
     double v[PER_LOAD];
