@@ -140,6 +140,9 @@ H200, bfloat16, chunks of 256 and of 512: 4096 x 4096 x 4096, two warpgroups of 
 0.84 and 0.89 of 256.  What is left is how evenly the tiles come out.  e4m3, chunks of 128, at 4096 x 4096 x 4096: 0.94 of
 208, 0.88 of three, 0.69 of 256.  The GPU runs at its power limit: the same launch varies by 10 % with what ran before.
 Blocks that share tiles of B: one chain 1.03 in place of 1.00, chunks 0.93 in place of 0.96.
+Warpgroups that start the MMAs of a stage in turn, so that one adds up while the other multiplies: chunks of float16 at
+4096 x 4096 x 4096 0.94 in place of 0.92, of e4m3 0.90 in place of 0.92, at 1024 x 4096 x 4096 the same and 0.85 in place of
+0.865; not done.
 """
 
 
@@ -149,7 +152,8 @@ def tiling(rows: int, columns: int, chunked: bool, multiprocessors: int, segment
         return _segment_tiling(rows, columns, chunked, multiprocessors, segments)
     if rows <= SWAPPED_ROWS:
         # 128 rows by 4096 (K = 4096): two blocks that share the weights 1.01 of cuBLAS's speed, blocks alone 0.65.
-        pair = rows > 32 and columns <= 64 * multiprocessors // 2
+        # 64 rows: pairs 0.92 (float16, one chain) and 0.92 (e4m3), blocks alone 0.99 and 1.01 (H200).
+        pair = rows > 64 and columns <= 64 * multiprocessors // 2
         return Tiling(True, 1, _width(-(-rows // 2) if pair else rows), 2 if pair else 1, 1)
     if columns <= 64:
         return Tiling(False, 2, _width(columns), 1, 2)
@@ -177,7 +181,12 @@ def _fastest(
 
 
 def _segment_tiling(rows: int, columns: int, chunked: bool, multiprocessors: int, segments: int) -> Tiling:
-    """By the mean length of segments: the host does not know more of them."""
+    """By the mean length of segments: the host does not know more of them.
+
+    H200, bfloat16, us: 64 segments of 8 rows (N = 1408, K = 2048) tiles of 16 rows 90, of 128 128; 64 of 128 rows, tiles of
+    128 x 128 114, weights as rows of tiles 129; 8 of 1024 rows (4096, 4096) two warpgroups 398, three 428.  torch's grouped
+    product: 120, 123, 375.
+    """
     mean = -(-rows // segments)
     if mean <= SWAPPED_ROWS // 2:
         across = _width(mean + 2 * math.isqrt(mean))  # of random lengths, most fit
@@ -204,7 +213,6 @@ def _width(columns: int) -> int:
 _SHARED = 227 * 1024
 """Bytes that a block may have."""
 _GROUP = 16
-_ORDERED = False
 _LINKED = {1: 4, 4: 2}
 """By the stages of a chunk: chains of few rows that run into each other.
 
@@ -268,7 +276,7 @@ def matmul_recipe(
         "CLUSTER": cut.cluster, "SHARES_A": int(cut.swapped), "RESIDENT": cut.resident,
         "A_K": int(top.k_major), "B_K": int(left.k_major), "INPUT_BYTES": size, "RESULT": RESULTS[plan.result],
         "FACTORS": int(factors), "INTEGERS": int(kernel.output == "s32"), "HALVES": int(kernel.output == "binary16"),
-        "SEGMENTS": int(x.segments > 0), "ORDERED": int(_ORDERED and chunked and not cut.swapped and cut.consumers == 2), **_names(kernel, cut.swapped, top, left),
+        "SEGMENTS": int(x.segments > 0), **_names(kernel, cut.swapped, top, left),
     }  # fmt: skip
     shared = 1024 + -(-stages * stage // LINE) * LINE + staged
     if not cut.swapped:

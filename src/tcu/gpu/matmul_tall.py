@@ -13,7 +13,11 @@ from tcu.plan.matmul import MatmulPlan
 __all__ = ["is_tall", "tall_choice"]
 
 _SIDE = 32
-"""Rows and columns of B, at most."""
+"""Rows and columns of B, at most.
+
+H200, float16 to binary32, us: 4,194,304 x 16 x 16 107, by wgmma 223, cuBLAS 146; 2,097,152 x 32 x 32 109, 136, 118;
+1,048,576 x 64 x 64 177, 116, 113; 1,048,576 x 16 (K = 64) 65, 53, 54.
+"""
 _FEWEST_ROWS = 4096
 _THREADS = 256
 _BLOCKS = 8

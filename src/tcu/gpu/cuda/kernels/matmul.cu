@@ -118,7 +118,6 @@ __device__ inline void consume(const Product& p, BlockMemory& memory, u32 rank) 
     const Operands operands(memory.stages, warp / 4);
     Place place;
     ProductTiles<GROUP> tiles;
-    if (ORDERED && warp / 4 == 1) give_turn();
     for (u32 tile = blockIdx.x / CLUSTER; tiles.has(p, tile); tile += gridDim.x / CLUSTER) {
         DNumber all[WORDS];
         if constexpr (CHUNK == 0) {
