@@ -22,7 +22,7 @@ from tcu.model.tree import rounded
 from tcu.plan.load import plan_of
 from tcu.plan.plan import Plan
 from tcu.plan.stored import document
-from tcu.plan.tree import Blocks, FusedProducts, TreeRegions, TreeStep
+from tcu.plan.tree import FusedProducts, TreeRegions, TreeStep
 from tcu.probes.black_box import same_bits
 from tcu.probes.library import dtype_for, with_arrays_alone
 from tcu.probes.reveal import predict, reveal, tree_of
@@ -122,7 +122,6 @@ def _features(plan: Plan) -> Row:
     inputs = [node.inputs for node in tree.nodes]
     runs = [[value for value in each if value < tree.leaves] for each in inputs]
     strides = Counter(after - before for run in runs for before, after in pairwise(run))
-    blocks = dict.fromkeys(node.operation for node in tree.nodes if isinstance(node.operation, Blocks))
     return {
         "trees": len(step.trees) if isinstance(step, TreeRegions) else 1,
         "operations": list(dict.fromkeys(str(node.operation) for node in tree.nodes)),
@@ -133,10 +132,6 @@ def _features(plan: Plan) -> Row:
         "chains": sum(map(bool, runs)),
         "longest": max(map(len, runs), default=0),
         "stride": strides.most_common(1)[0][0] if strides else 0,
-        "blocks": [
-            [each.operand, each.output, each.arithmetic.fraction_bits, each.arithmetic.rounding]
-            for each in blocks
-        ],
         "plan": document(plan) if tree is step and tree.leaves <= _DRAWN else None,
     }
 

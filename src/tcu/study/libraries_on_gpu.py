@@ -13,6 +13,8 @@ __all__ = ["LIBRARIES_ON_GPU"]
 
 _SHARE = 0.9
 """Of the products that must be reproduced."""
+_PROMOTED = 128
+"""Of K, after which a product of 8-bit numbers adds its sums to binary32 outside of the unit."""
 _TENSOR_CORES = ("float16", "bfloat16", "tf32", "e4m3", "e4m3 fast")
 
 
@@ -30,7 +32,13 @@ def _rows(document: Any) -> Rows:
 
 def _show(rows: Rows) -> Shown:
     known = [row for row in rows if "missing" not in row]
-    judged = (_most_products(rows), _sums(known), _units_blocks(known), _splits(known))
+    judged = (
+        _most_products(rows),
+        _sums(known),
+        _units_blocks(known),
+        _splits(known),
+        _fast_accumulation(known),
+    )
     return Shown(parts(rows), [verdict for verdict in judged if verdict is not None])
 
 
@@ -39,9 +47,7 @@ def _most_products(rows: Rows) -> Verdict:
     own = [row for row in rows if row["kind"] == "matmul"]
     right = [row for row in own if row.get("reproduced")]
     told = "; ".join(
-        f"{words_of(row)}: {row.get('missing') or row['conclusion']}"
-        for row in own
-        if row not in right
+        f"{words_of(row)}: {row.get('missing') or row['conclusion']}" for row in own if row not in right
     )
     return Verdict.of(
         "tcu", f"Of PyTorch's products on a GPU at least {_SHARE:.0%} follow a plan that returns every bit of a million results.",
@@ -69,20 +75,24 @@ def _units_blocks(rows: Rows) -> Verdict | None:
     if unit is None:
         return None
     known = {
-        (row.a, row.output, row.arithmetic.fraction_bits, row.arithmetic.rounding)
+        f"{row.a} → {row.output}, F = {row.arithmetic.fraction_bits}, {row.arithmetic.rounding}"
         for row in unit.instructions if isinstance(row.arithmetic, AlignedSum)
     }  # fmt: skip
-    strange = [
-        row for row in own if not row["blocks"] or not {tuple(each) for each in row["blocks"]} <= known
-    ]
+    strange = [row for row in own if not _blocks(row) or not _blocks(row) <= known]
     kinds = sorted({each for row in own for each in row["operations"] if each.startswith("blocks")})
     return Verdict.of(
         "tcu", "The arithmetic at the nodes, found from answers alone, is that of the GPU's unit in the catalogue.",
         f"{len(own) - len(strange)} of {len(own)} products: {'; '.join(kinds)}.", not strange,
         "; ".join(f"{words_of(row)}: {', '.join(row['operations'])}" for row in strange),
         check=f"operand, result, F and rounding of every block are those of an instruction of {unit.name}", rows=own,
-        fields=("blocks",),
+        fields=("operations",),
     )  # fmt: skip
+
+
+def _blocks(row: Row) -> set[str]:
+    """Formats, F and rounding of its blocks, whose lengths are those of the chains that answers show."""
+    found = (each.partition(": ") for each in row["operations"])
+    return {what.removesuffix(" onto the first") for kind, _, what in found if kind.startswith("blocks")}
 
 
 def _splits(rows: Rows) -> Verdict | None:
@@ -95,6 +105,23 @@ def _splits(rows: Rows) -> Verdict | None:
         0 < len(several) < len(own), "all are cut alike",
         check="some products have one chain, and some several", rows=own, fields=("chains",),
     ) if own else None  # fmt: skip
+
+
+def _fast_accumulation(rows: Rows) -> Verdict | None:
+    own = [row for row in _products(rows) if row["dtype"].startswith("e4m3")]
+    plain, fast = ([row for row in own if ("fast" in row["dtype"]) == is_fast] for is_fast in (False, True))
+    if not plain or not fast:
+        return None
+    return Verdict.of(
+        "tcu", f"Products of E4M3 leave the unit's narrow sums after {_PROMOTED} of K, and with fast accumulation never.",
+        f"Longest chains: {max(row['longest'] for row in plain)} in {len(plain)} products, all of K in "
+        f"{sum(row['longest'] == row['shape'][2] for row in fast)} of {len(fast)} with fast accumulation.",
+        all(row["longest"] == min(row["shape"][2], _PROMOTED) for row in plain)
+        and all(row["longest"] == row["shape"][2] for row in fast),
+        "this library adds them up elsewhere",
+        check=f"no chain is longer than {_PROMOTED} without fast accumulation, and with it every one is as long as K", rows=own,
+        fields=("longest",),
+    )  # fmt: skip
 
 
 def _products(rows: Rows) -> list[Row]:
