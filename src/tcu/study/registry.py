@@ -41,7 +41,6 @@ PAPERS: dict[str, tuple[str, str]] = {
 """Number → authors and title."""
 
 ABSENT: tuple[tuple[str, str], ...] = (
-    ("paper 000, sections 5.2 and 5.3", "single-pass and split whose blocks add by atomics: on a GPU tcu's add in order"),
     ("paper 000, section 5.1", "the recurrence with cooperative groups, beside the one of a kernel for each level"),
     ("paper 000, appendix B", "a TITAN RTX, and so every time on Turing"),
     ("paper 002, figure 3", "CUTLASS's products"),
