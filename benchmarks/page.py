@@ -565,6 +565,26 @@ def grouped_rates(found: dict[str, Document]) -> Iterator[str]:
     yield from (*table(("segments", "rows × N × K", *names), rows), "")
 
 
+def chains_of_products(found: dict[str, Document]) -> Iterator[str]:
+    document = found["gpu-libraries"]
+    yield from (origin("gpu-libraries", document), "")
+    yield from (
+        "What `torch.matmul` and `torch._scaled_mm` add, as `tcu.reveal` finds it: chains of the unit's MMAs and the K of the "
+        "longest, of plans that return every bit of a million results each; the study of libraries has their arithmetic.", "",
+    )  # fmt: skip
+    rows = [row for row in document["figures"]["rows"] if row["kind"] == "matmul"]
+    names = list(dict.fromkeys(row["dtype"] for row in rows))
+    told = {
+        (tuple(row["shape"]), row["dtype"]): f"{row['chains']} of {row['longest']:,}" if row.get("reproduced") else "–"
+        for row in rows
+    }  # fmt: skip
+    shapes = dict.fromkeys(shape for shape, _ in told)
+    cells = [
+        (" × ".join(f"{each:,}" for each in shape), *(told.get((shape, name), "") for name in names)) for shape in shapes
+    ]  # fmt: skip
+    yield from (*table(("M × N × K", *names), cells), "")
+
+
 SEGMENT_PARTS = (
     "rows", "exactrows", "segments", "exactsegments", "norms", "scans", "rowscans", "columnscans", "segmentscans"
 )  # fmt: skip
@@ -578,6 +598,7 @@ SECTIONS: tuple[tuple[str, tuple[str, ...], Callable[[dict[str, Document]], Iter
     ("Sums on a GPU", ("gpu-sum",), sums),
     ("Products of matrices on a GPU", ("gpu-matmul",), product_rates),
     ("Products of segments of rows on a GPU", ("gpu-grouped",), grouped_rates),
+    ("What products of PyTorch on a GPU add", ("gpu-libraries",), chains_of_products),
     ("Rows, ragged segments and running sums on a GPU",
      SEGMENTS, segments),
     ("The algorithms of paper 002", ("paper-002",), equal_segments),

@@ -22,14 +22,14 @@ from tcu.model.tree import rounded
 from tcu.plan.load import plan_of
 from tcu.plan.plan import Plan
 from tcu.plan.stored import document
-from tcu.plan.tree import Blocks, FusedProducts, TreeRegions, TreeStep
+from tcu.plan.tree import FusedProducts, TreeRegions, TreeStep
 from tcu.probes.black_box import same_bits
 from tcu.probes.library import dtype_for, with_arrays_alone
 from tcu.probes.reveal import predict, reveal, tree_of
 from tcu.study.data import SEED
 from tcu.study.study import Point, Row, Rows, Shown, Study, Table, Tree, Verdict
 
-__all__ = ["LIBRARIES", "revealed"]
+__all__ = ["LIBRARIES", "parts", "revealed", "words_of"]
 
 _DRAWN = 1000
 """Leaves of a tree that a row holds whole, if it is the tree of all results."""
@@ -56,8 +56,6 @@ _LANES, _BLOCK = 8, 128
 """Of numpy.sum: blocks of up to so many numbers are added in so many lanes, longer rows in two halves."""
 _COMPENSATED = (3, 12)
 """Python whose sum of floats carries its errors along (python.org, What's new in Python 3.12)."""
-_SHARE = 0.9
-"""Of the products on a GPU that must be reproduced."""
 
 
 def _points(quick: bool) -> list[Point]:
@@ -124,7 +122,6 @@ def _features(plan: Plan) -> Row:
     inputs = [node.inputs for node in tree.nodes]
     runs = [[value for value in each if value < tree.leaves] for each in inputs]
     strides = Counter(after - before for run in runs for before, after in pairwise(run))
-    blocks = [node.operation.arithmetic.block for node in tree.nodes if isinstance(node.operation, Blocks)]
     return {
         "trees": len(step.trees) if isinstance(step, TreeRegions) else 1,
         "operations": list(dict.fromkeys(str(node.operation) for node in tree.nodes)),
@@ -135,7 +132,6 @@ def _features(plan: Plan) -> Row:
         "chains": sum(map(bool, runs)),
         "longest": max(map(len, runs), default=0),
         "stride": strides.most_common(1)[0][0] if strides else 0,
-        "block": max(blocks, default=0),
         "plan": document(plan) if tree is step and tree.leaves <= _DRAWN else None,
     }
 
@@ -145,26 +141,26 @@ def _features(plan: Plan) -> Row:
 
 def _show(rows: Rows) -> Shown:
     known = [row for row in rows if "missing" not in row]
+    return Shown(parts(rows), [verdict for judge in _JUDGES if (verdict := judge(known)) is not None])
+
+
+def parts(rows: Rows) -> list[Table | Tree]:
+    """What every function adds, who is missing, and the trees."""
+    known = [row for row in rows if "missing" not in row]
     table = Table(
         "What each function adds", ("function", "version", "of", "plan", "arithmetic", "additions deep", "fresh results", "different"),
         [
-            [row["target"], row.get("version", ""), _of(row), _in_words(row), "; ".join(row.get("operations", ["–"])),
+            [row["target"], row.get("version", ""), words_of(row), _in_words(row), "; ".join(row.get("operations", ["–"])),
              f"{row['depth']:,}" if "depth" in row else "–", f"{row['compared']:,}", f"{row['different']:,}"] for row in known
         ],
         open=True,
     )  # fmt: skip
-    absent = [[row["target"], _of(row), row["missing"]] for row in rows if "missing" in row]
-    return Shown(
-        [
-            table,
-            *([Table("Who is missing", ("function", "of", "why"), absent)] if absent else []),
-            *_trees(known),
-        ],
-        [verdict for judge in _JUDGES if (verdict := judge(known)) is not None],
-    )
+    absent = [[row["target"], words_of(row), row["missing"]] for row in rows if "missing" in row]
+    missing = [Table("Who is missing", ("function", "of", "why"), absent)] if absent else []
+    return [table, *missing, *_trees(known)]
 
 
-def _of(row: Row) -> str:
+def words_of(row: Row) -> str:
     sizes = f"{row['n']:,} numbers" if "n" in row else " × ".join(map(str, row["shape"]))
     return f"{row['dtype']}, {sizes}"
 
@@ -181,15 +177,18 @@ def _in_words(row: Row) -> str:
 
 
 def _trees(rows: Rows) -> list[Tree]:
-    """The smallest tree of each function that is reproduced, in the first of its formats."""
-    found: dict[str, Tree] = {}
+    """The first stored tree of each function and arithmetic."""
+    found: dict[tuple[str, ...], Tree] = {}
     for row in rows:
-        if row["target"] not in found and row["reproduced"] and row["plan"] is not None:
+        if not row["reproduced"] or row["plan"] is None:
+            continue
+        key = row["target"], *row["operations"]
+        if key not in found:
             plan = plan_of(row["plan"], "a row")
             assert isinstance(plan, Plan)
             step = tree_of(plan)
             assert isinstance(step, TreeStep)
-            found[row["target"]] = Tree(f"{row['target']}: {_of(row)}", step)
+            found[key] = Tree(f"{row['target']}: {words_of(row)}", step)
     return list(found.values())
 
 
@@ -208,7 +207,7 @@ def _all_reproduced(rows: Rows) -> Verdict | None:
         "tcu", "Every function here follows one plan, which returns every bit of fresh results.",
         f"{len(rows) - len(wrong)} of {len(rows)} points, {results:,} results made to tell plans apart.",
         bool(rows) and not wrong,
-        "; ".join(f"{row['target']} of {_of(row)}: {row['conclusion']}" for row in wrong),
+        "; ".join(f"{row['target']} of {words_of(row)}: {row['conclusion']}" for row in wrong),
         check="no point is refused", rows=rows, fields=("reproduced",),
     )  # fmt: skip
 
@@ -271,7 +270,7 @@ def _no_two_alike(rows: Rows) -> Verdict | None:
 
 def _running_sums_are_loops(rows: Rows) -> Verdict | None:
     own = _chosen(rows, kind="cumsum")
-    told = "; ".join(f"{row['target']} of {_of(row)}: {', '.join(row['operations'])}" for row in own)
+    told = "; ".join(f"{row['target']} of {words_of(row)}: {', '.join(row['operations'])}" for row in own)
     return Verdict.of(
         "tcu", "Running sums on a processor are loops: each adds one number to the one before.", f"{told}.",
         all(row["depth"] == row["chains"] == row["n"] - 1 for row in own), "a running sum takes shorter ways",
@@ -285,7 +284,7 @@ def _products_are_fused(rows: Rows) -> Verdict | None:
     return Verdict.of(
         "tcu", "Products of matrices of binary32 and binary64 are chains of FMAs: no product is rounded by itself.",
         f"{len(own) - len(plain)} of {len(own)} products.", not plain,
-        "; ".join(f"{row['target']} of {_of(row)}: {', '.join(row['operations'])}" for row in plain),
+        "; ".join(f"{row['target']} of {words_of(row)}: {', '.join(row['operations'])}" for row in plain),
         check="every plan has FMAs", rows=own, fields=("fused",),
     ) if own else None  # fmt: skip
 

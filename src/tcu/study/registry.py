@@ -18,6 +18,7 @@ from tcu.study.gemm import GEMM
 from tcu.study.gpu.build import NVCC
 from tcu.study.hardware import HARDWARE
 from tcu.study.libraries import LIBRARIES
+from tcu.study.libraries_on_gpu import LIBRARIES_ON_GPU
 from tcu.study.reproducibility import REPRODUCIBILITY
 from tcu.study.segments import SEGMENTS
 from tcu.study.study import Study
@@ -52,7 +53,7 @@ STUDIES: dict[str, Study] = {
     study.name: study
     for study in (
         COSTS, *SWEEPS, COMPARISON, ERRORS, ERRORS_OF_UNITS, CHAIN_LENGTH, FORMAT_TABLES, FEATURES, FEATURES_ON_GPU, HARDWARE,
-        REPRODUCIBILITY, LIBRARIES, EXACTNESS, *CEILING, GEMM, SEGMENTS, *MACHINE,
+        REPRODUCIBILITY, LIBRARIES, LIBRARIES_ON_GPU, EXACTNESS, *CEILING, GEMM, SEGMENTS, *MACHINE,
     )
 }  # fmt: skip
 
