@@ -13,7 +13,8 @@ from tcu.formats.scalar import Number, encode
 from tcu.probes.experiments import ALIGNED_EXPERIMENTS, CHAIN_EXPERIMENTS, LATER, Dot, Experiment, Hypothesis
 from tcu.probes.finding import Case, Finding, Probe, Value
 from tcu.probes.infer import first_guess
-from tcu.probes.inputs import Question, in_both_formats, near_zero, ordinary, pair
+from tcu.probes.inputs import Question, near_zero, ordinary, pair
+from tcu.probes.kinds import in_both_formats
 from tcu.probes.target import Function, Target, as_target, of_instruction
 from tcu.units.arithmetic import AlignedSum, FusedChain, Unit
 
