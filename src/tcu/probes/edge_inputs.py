@@ -138,10 +138,10 @@ def subnormal_factors(
     middle, far = (int(np.clip(e // 2, y.quantum_exponent, y.emax - 1)) for e in (tie, top - 24))
     distance = np.resize(rng.permutation(np.arange(14, 36)), rows)
     of_a = [np.full(rows, left), np.full(rows, tie - middle), top - distance - far]
-    of_b: list[np.ndarray] = [
+    of_b = [
         np.ones(columns),
         rng.choice([1.0, 1.0, 1.5], columns) * 2.0 ** (middle - right),
-        2.0 ** (far - right),
+        np.full(columns, 2.0 ** (far - right)),
     ]
     a, b = np.zeros((rows, k)), np.zeros((k, columns))
     roles = rng.permutation(np.arange(k) % 3)  # every row has its own places, some of them in one block
