@@ -606,7 +606,9 @@ def _compiled(instruction: Instruction) -> Callable[[Question], Codes]:
 
         return with_payloads
     kernel, arguments = wide_kernel(instruction, used)
-    zero = np.zeros(1, np.int64)
+    zero = np.broadcast_to(
+        np.int64(0), 1
+    )  # not writeable, as tcu.mma's: else kernels are compiled twice, 2 s each
 
     def model(q: Question) -> Codes:
         depth = -(-used // 8) * 8
