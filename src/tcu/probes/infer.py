@@ -443,6 +443,10 @@ class _Search:
             yield found_row
             if row.late_c:
                 yield replace(found_row, signed_zeros=not row.signed_zeros)
+            if (
+                row.output_fraction_bits is not None and not row.saturate
+            ):  # rounded to fewer bits, c alone overflows
+                yield replace(found_row, saturate=True)
             if mixed and row.nan_rule == "nvidia":  # of one 8-bit format no answer shows it
                 yield replace(found_row, through_binary16=True)
 
