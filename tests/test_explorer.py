@@ -224,7 +224,9 @@ def test_rules_that_no_unit_of_the_catalogue_has() -> None:
             (1, True, "x86", True, False), (2, False, "c first", False, True), (None, True, "arm", True, True),
         )
     ]  # fmt: skip
-    rows = [
+    converted = AlignedSum(4, 20, "RZ", through_binary16=True)
+    rows = [Instruction("mma", "e4m3", "e5m2", "binary32", (16, 8, 8), converted, evidence)]
+    rows += [
         Instruction("mma", fmt, fmt, "binary32", (16, 8, 8), rules, evidence)
         for rules in made_up
         for fmt in ("bfloat16" if isinstance(rules, FusedChain) else "binary16",)

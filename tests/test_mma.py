@@ -300,7 +300,42 @@ def test_8_bit_formats_multiply_in_pairs() -> None:
             )
             assert one == other == 1.015625
     with pytest.raises(DtypeError, match="e4m3 · e5m2"):
-        tcu.mma(exact.T.copy(), wide.T.copy(), unit="H200")
+        tcu.mma(exact.T.copy(), wide.T.copy(), unit="B200")
+
+
+@pytest.mark.parametrize(
+    ("formats", "a", "b", "c", "returned"),
+    [
+        (
+            ("e4m3", "e5m2", "binary32"),
+            (0x00, 0x81, 0x8F, 0x13, 0x00, 0x96, 0x85, 0x92, 0x04),
+            (0x12, 0x6D, 0x69, 0x93, 0x01, 0xC8, 0x6A, 0x87, 0x0E), 0, 0xC2E52003,
+        ),
+        (
+            ("e5m2", "e4m3", "binary16"),
+            (0x8D, 0xEC, 0xAC, 0xB5, 0xD2, 0xF8, 0xE3, 0x3A),
+            (0x89, 0x92, 0x83, 0x10, 0x8C, 0x82, 0x10, 0x83), 0x125, 0x5C15,
+        ),
+    ],
+)  # fmt: skip
+def test_mixed_pairs_go_through_binary16_on_hopper(formats, a, b, c, returned) -> None:
+    """What an H200 returned; with E4M3's own subnormal exponents the last place is another."""
+    x, y, z = (get_format(name) for name in formats)
+    left, right = np.array([a], np.uint8).view(x.dtype), np.array([b], np.uint8).view(y.dtype).T
+    addend = np.array([[c]], z.code_dtype).view(z.dtype)
+    d = tcu.mma(left, right, addend, unit="H200")
+    assert int(d.view(z.code_dtype)[0, 0]) == returned
+    row = find_instruction("H200", "mma", *formats)
+    apart = replace(row, arithmetic=replace(row.arithmetic, through_binary16=False))
+    assert tcu.mma(left, right, addend, unit=Unit("apart", "-", "-", "-", (apart,))) != d
+
+
+def test_what_goes_through_binary16_has_8_bits_and_one_nan() -> None:
+    row = find_instruction("H200", "mma", "e4m3", "e5m2")
+    with pytest.raises(ParameterError, match="through_binary16 takes e4m3 and e5m2, not mma bfloat16"):
+        replace(row, a="bfloat16", b="bfloat16")
+    with pytest.raises(ParameterError, match="nan_rule='arm': with through_binary16 it is 'nvidia'"):
+        replace(row.arithmetic, nan_rule="arm")
 
 
 def test_units_are_found_in_any_case_and_instructions_by_their_other_names() -> None:

@@ -91,7 +91,8 @@ def test_fast_model_equals_definition(row: Instruction, request: pytest.FixtureR
 
 def test_every_aligned_sum_of_the_catalogue_is_narrow() -> None:
     for _, row in DIFFERENT.values():
-        assert is_narrow(row) == isinstance(row.arithmetic, AlignedSum), row
+        aligned = isinstance(row.arithmetic, AlignedSum) and not row.arithmetic.through_binary16
+        assert is_narrow(row) == aligned, row
 
 
 @pytest.mark.parametrize(

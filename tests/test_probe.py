@@ -130,6 +130,32 @@ def test_paper_003_binary64_of_the_a100_is_ieee_arithmetic(probed) -> None:
     assert {name: found[name].value for name in expected} == expected
 
 
+@pytest.mark.parametrize("carry", [None, 2, 3, 4])
+def test_the_carry_bits_of_a_unit_are_told(carry: int | None) -> None:
+    row = next(r for r in CATALOGUE["H100"].instructions if (r.a, r.output) == ("binary16", "binary32"))
+    wrapping = replace(row, arithmetic=replace(row.arithmetic, carry_bits=carry))
+    found = probe(replace(CATALOGUE["H100"], name="wrapping", instructions=(wrapping,)))
+    assert found["carry bits"].value == (carry or "all")
+
+
+@pytest.mark.parametrize(
+    ("unit", "given", "instruction", "first"),
+    [
+        ("H100", "binary16", "mma", "none"), ("A100", "binary64", "mma", "b"), ("AMX", "bfloat16", "tdpbf16ps", "c"),
+        ("AVX512-BF16", "bfloat16", "vdpbf16ps", "a"), ("Arm-BF16", "bfloat16", "bfdot", "none"),
+    ],
+)  # fmt: skip
+def test_which_nan_comes_back(unit: str, given: str, instruction: str, first: str) -> None:
+    assert probe(unit, input=given, instruction=instruction)["NaN priority"].value == first
+
+
+def test_the_nan_of_c_may_come_first() -> None:
+    row = next(r for r in CATALOGUE["H100"].instructions if (r.a, r.output) == ("binary16", "binary32"))
+    other = replace(row, arithmetic=replace(row.arithmetic, nan_rule="c first"))
+    found = probe(replace(CATALOGUE["H100"], name="other", instructions=(other,)))
+    assert found["NaN priority"].value == "c"
+
+
 LATER = [
     ("A100", "binary16", {}, {"block size": 8, "order of blocks": "ascending", "place of c": "aligned"}),
     ("A100", "tf32", {}, {"block size": 4, "exponent floor": -132}),

@@ -16,6 +16,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -24,9 +25,11 @@ from typer.testing import CliRunner
 
 import tcu
 from tcu.cli.app import app
+from tcu.cli.catalogue import brief
 from tcu.errors import TcuError
+from tcu.report import mma_errors
 from tcu.study import ABSENT, PAPERS
-from tcu.units import CATALOGUE
+from tcu.units import CATALOGUE, AlignedSum, find_instruction
 
 ROOT = Path(__file__).parents[1]
 LAZY = ("distributed", "integers", "streams")
@@ -98,6 +101,30 @@ def test_every_unit_and_instruction_is_listed(pages: ModuleType) -> None:
         section = text.split(f"## {unit.name}\n")[1].split("\n## ")[0]
         assert unit.title in section
         assert section.count("\n| ") == len(unit.instructions) + 2
+
+
+@pytest.mark.slow
+def test_no_mma_errs_more_than_is_proved(pages: ModuleType) -> None:
+    """Every arithmetic of floating formats is in the table; most bounds are within four times of what was found."""
+    text = pages.mma_errors_markdown()
+    near = 0
+    found = list(mma_errors.rows())
+    for units, row in found:
+        error = mma_errors.measured(row)
+        assert 0 <= error.typical <= error.found <= error.proved, f"{units} {row.signature}"
+        near += error.proved <= 4 * error.found
+        assert f"| {row.name} {brief(row.a)} → {brief(row.output)}, k = {row.k} |" in text
+    assert near > len(found) / 2
+    assert len({row.arithmetic for _, row in found}) > 25
+
+
+def test_the_bound_of_another_arithmetic_is_exceeded() -> None:
+    """A unit that keeps two bits fewer than its row says errs more than the row's bound."""
+    for unit in ("V100", "A100", "H100"):
+        row = find_instruction(unit, "mma", "binary16", "binary16")
+        assert isinstance(row.arithmetic, AlignedSum)
+        poorer = replace(row.arithmetic, fraction_bits=row.arithmetic.fraction_bits - 2)
+        assert mma_errors.measured(replace(row, arithmetic=poorer)).found > mma_errors.bound(row)
 
 
 @pytest.mark.parametrize(

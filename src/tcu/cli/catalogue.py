@@ -203,6 +203,8 @@ def peculiarities(row: Instruction) -> list[str]:
         notes.append(f"k enters in the order {ranges}")
     if arithmetic.late_c:
         notes.append("the blocks start from zero; c comes last, by an IEEE addition to nearest")
+    if arithmetic.through_binary16:
+        notes.append("the inputs become binary16 first, where a subnormal E4M3 is a normal number")
     if arithmetic.normalized_products:
         notes.append("a product in [2, 4) counts with the exponent one higher")
     if arithmetic.flush_inputs:

@@ -37,7 +37,7 @@ _MEANINGS = {
     "flush_inputs": "subnormal inputs count as zero", "flush_outputs": "subnormal results become zero",
     "carry_bits": "bits for carries above the largest exponent, beyond which a sum wraps around",
     "signed_zeros": "a sum of zeros that are all negative is -0",
-    "saturate": "a sum that overflows becomes the largest number",
+    "through_binary16": "the inputs become binary16 first", "saturate": "a sum that overflows becomes the largest number",
     "rounded_products": "a product is rounded before it is added: not fused",
     "group": "products that are added up before they join the sum", "lanes": "sums side by side, added in the end",
     "nan_rule": "which NaN a result is",

@@ -150,6 +150,10 @@ def dot_blocks(
     assert isinstance(arithmetic, AlignedSum)
     output = get_format(instruction.output)
     x, y = get_format(instruction.a), get_format(instruction.b)
+    if arithmetic.through_binary16:
+        half = get_format("binary16")
+        a, b = ([encode(decode(code, f), half) for code in codes] for codes, f in ((a, x), (b, y)))
+        x = y = half
     order = arithmetic.order or tuple(range(len(a)))
     blocks: list[BlockSum] = []
     accumulator = 0 if arithmetic.late_c else c

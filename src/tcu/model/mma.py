@@ -127,6 +127,14 @@ def multiply_accumulate(
     shape = (*batch, a.shape[-2], b.shape[-1])
     if math.prod(shape) == 0 or a.shape[-1] == 0:
         return np.broadcast_to(c, shape).copy()
+    if isinstance(instruction.arithmetic, AlignedSum) and instruction.arithmetic.through_binary16:
+        x, y = (
+            words.view(get_format(f).dtype).astype(np.float16)
+            for words, f in ((a, instruction.a), (b, instruction.b))
+        )
+        row = replace(instruction.arithmetic, through_binary16=False)
+        halves = replace(instruction, a="binary16", b="binary16", arithmetic=row)
+        return multiply_accumulate(x, y, c, halves, parallel=parallel)
     if is_block_sum(instruction):
         return _blocks(a, b, c, batch, instruction, parallel, scales).reshape(shape)
     if is_narrow(instruction):

@@ -11,7 +11,7 @@ import numpy as np
 from tcu.probes.inputs import Question, factors, just_over_two, ordinary
 from tcu.probes.target import Operation
 
-__all__ = ["binade_edges", "carries", "one_deviates", "one_sign", "ties_of_the_smallest"]
+__all__ = ["binade_edges", "carries", "one_deviates", "one_sign", "subnormal_factors", "ties_of_the_smallest"]
 
 ROWS, COLUMNS = 16, 8
 
@@ -118,6 +118,43 @@ def one_deviates(
     b = np.tile(fraction * 2.0**right, (k, 1))
     c = rng.choice([0.0, 0.0, 1.0, -1.0, 0.5], (rows, columns)) * 2.0 ** rng.integers(-2, 3, (rows, columns))
     return Question(operation.codes(a), operation.codes(b), operation.output_codes(c))
+
+
+def subnormal_factors(
+    operation: Operation, rng: np.random.Generator, rows: int = ROWS, columns: int = COLUMNS
+) -> Question:
+    """The largest product has a subnormal factor, beside half of the result's last place and a far smaller product.
+
+    Whether that is seen, and decides the rounding, is up to the exponent with which the subnormal factor counts.
+    """
+    x, y, z, k = operation.input, operation.right, operation.output, operation.k
+    small, large = (x, y) if rng.random() < 0.5 else (y, x)
+    exponents = [
+        small.quantum_exponent + int(rng.integers(0, small.fraction_bits)),
+        large.emax - 1 - int(rng.integers(0, 4)),
+    ]
+    left, right = exponents if small is x else exponents[::-1]
+    top, tie = left + right, left + right - z.fraction_bits - 1
+    middle, far = (int(np.clip(e // 2, y.quantum_exponent, y.emax - 1)) for e in (tie, top - 24))
+    distance = np.resize(rng.permutation(np.arange(14, 36)), rows)
+    of_a = [np.full(rows, left), np.full(rows, tie - middle), top - distance - far]
+    of_b = [
+        np.ones(columns),
+        rng.choice([1.0, 1.0, 1.5], columns) * 2.0 ** (middle - right),
+        np.full(columns, 2.0 ** (far - right)),
+    ]
+    a, b = np.zeros((rows, k)), np.zeros((k, columns))
+    roles = rng.permutation(np.arange(k) % 3)  # every row has its own places, some of them in one block
+    for role in range(min(k, 3)):
+        places = np.flatnonzero(roles == role)
+        a[np.arange(rows), rng.choice(places, rows)] = 2.0 ** np.clip(
+            of_a[role], x.quantum_exponent, x.emax - 1
+        )
+        b[places] = of_b[role] * 2.0**right
+    c = np.zeros((rows, columns)) * _signs(rng, (rows, columns))
+    return Question(
+        operation.codes(a * _signs(rng, a.shape)), operation.right_codes(b), operation.output_codes(c)
+    )
 
 
 def _full(rng: np.random.Generator, operation: Operation, shape: tuple[int, ...]) -> np.ndarray:

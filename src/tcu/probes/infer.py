@@ -32,7 +32,6 @@ from tcu.probes.edge_inputs import ties_of_the_smallest
 from tcu.probes.inputs import (
     Question,
     adversarial,
-    in_both_formats,
     near_zero,
     ordinary,
     pair,
@@ -40,7 +39,7 @@ from tcu.probes.inputs import (
     tail_of_a_product,
     tail_of_c,
 )
-from tcu.probes.kinds import COLUMNS, REPEATED, ROWS, Maker, makers, nan_that_meets
+from tcu.probes.kinds import COLUMNS, REPEATED, ROWS, Maker, in_both_formats, makers, nan_that_meets
 from tcu.probes.target import Codes, Function, Target, as_target, of_instruction
 from tcu.units.arithmetic import (
     MAX_CARRY_BITS,
@@ -437,12 +436,19 @@ class _Search:
         lowest = max(self.target.input.emin + self.target.right.emin - 30, -300)
         usual = (-133, -132) if self.target.output.bits > 16 else (-21, -20, -19)
         floors = dict.fromkeys([*usual, None, *range(0, lowest, -1)])
+        mixed = {self.target.input.name, self.target.right.name} == {"e4m3", "e5m2"}
         combinations = itertools.product(aligned, (False, True), (False, True), floors)
         for row, flush_in, flush_out, floor in combinations:
             found_row = replace(row, exponent_floor=floor, flush_inputs=flush_in, flush_outputs=flush_out)
             yield found_row
             if row.late_c:
                 yield replace(found_row, signed_zeros=not row.signed_zeros)
+            if (
+                row.output_fraction_bits is not None and not row.saturate
+            ):  # rounded to fewer bits, c alone overflows
+                yield replace(found_row, saturate=True)
+            if mixed and row.nan_rule == "nvidia":  # of one 8-bit format no answer shows it
+                yield replace(found_row, through_binary16=True)
 
     def _structures(self) -> Iterator[tuple[int, tuple[int, ...] | None]]:
         """How K may fall into blocks: any length, k ascending or interleaved as emulations do."""
@@ -589,6 +595,9 @@ class _Judge:
 def _compiled(instruction: Instruction) -> Callable[[Question], Codes]:
     """The model of one instruction without the checks and conversions of the public face."""
     used, row = instruction.k, instruction.arithmetic
+    if isinstance(row, AlignedSum) and row.through_binary16:
+        converted = of_instruction("model", instruction)
+        return lambda q: converted(q.a, q.b, q.c)
     if isinstance(row, AlignedSum) and row.nan_rule in PROPAGATING:
         plain = _compiled(replace(instruction, arithmetic=replace(row, nan_rule="arm")))
         whole = of_instruction("model", instruction)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,10 +19,34 @@ from tcu.probes.inputs import Question
 from tcu.probes.target import Codes, Operation, operation_of
 from tcu.units.arithmetic import Instruction
 
-__all__ = ["COLUMNS", "REPEATED", "ROWS", "Maker", "kinds_of", "makers", "nan_that_meets", "questions"]
+__all__ = [
+    "COLUMNS",
+    "REPEATED",
+    "ROWS",
+    "Maker",
+    "in_both_formats",
+    "kinds_of",
+    "makers",
+    "nan_that_meets",
+    "questions",
+]
 
 ROWS, COLUMNS = 16, 8
 Maker = Callable[[Operation, np.random.Generator], Question]
+
+
+def in_both_formats(
+    make: Callable[..., Question], operation: Operation, rng: np.random.Generator, *shape: int
+) -> Question:
+    """A question of an operation whose B may have a format of its own: the same one in either, A of the one and B of the other."""
+    if operation.second is None or make is edge_inputs.subnormal_factors:  # which knows both
+        return make(operation, rng, *shape)
+    seed = int(rng.integers(1 << 62))
+    of_a, of_b = (
+        make(Operation(fmt, operation.output, operation.k), np.random.default_rng(seed), *shape)
+        for fmt in (operation.input, operation.right)
+    )
+    return replace(of_a, b=of_b.b)
 
 
 def questions(row: Instruction, outputs: int, seed: int) -> list[tuple[str, Question]]:
@@ -32,7 +57,7 @@ def questions(row: Instruction, outputs: int, seed: int) -> list[tuple[str, Ques
     for kind, make in makers(operation).items():
         rng = np.random.default_rng([seed, zlib.crc32(f"{row.signature} k{row.k} {kind}".encode())])
         times = 1 if kind == "all zeros" else count
-        asked += [(kind, inputs.in_both_formats(make, operation, rng)) for _ in range(times)]
+        asked += [(kind, in_both_formats(make, operation, rng)) for _ in range(times)]
     return asked
 
 
@@ -383,6 +408,7 @@ _FLOAT: dict[str, Maker] = {
     "binade edges": edge_inputs.binade_edges,
     "one sign": edge_inputs.one_sign,
     "one deviates": edge_inputs.one_deviates,
+    "subnormal factors": edge_inputs.subnormal_factors,
     "inf times zero": _infinity_times_zero,
     "inf minus inf": _infinity_minus_infinity,
     "NaN pairs": _nan_pairs,
@@ -390,7 +416,7 @@ _FLOAT: dict[str, Maker] = {
 }
 REPEATED = {make.__name__.replace("_", " "): count for make, count in inputs.DECIDING} | {
     "carries": 8, "ties of the smallest": 6, "binade edges": 12,
-    "one sign": 12, "one deviates": 12, "NaN that meet": 4, "saturation": 4,
+    "one sign": 12, "one deviates": 12, "subnormal factors": 16, "NaN that meet": 4, "saturation": 4,
 }  # fmt: skip
 """How many questions of a kind tell all that they can, where one or two do not: such operands tell apart what random ones
 tell apart once in a million dot products, or never."""

@@ -9,11 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.formats.array import decode_array
+from tcu.formats.format import Format
 from tcu.formats.scalar import Number, encode
 from tcu.probes.experiments import ALIGNED_EXPERIMENTS, CHAIN_EXPERIMENTS, LATER, Dot, Experiment, Hypothesis
 from tcu.probes.finding import Case, Finding, Probe, Value
 from tcu.probes.infer import first_guess
-from tcu.probes.inputs import Question, in_both_formats, near_zero, ordinary, pair
+from tcu.probes.inputs import Question, near_zero, ordinary, pair
+from tcu.probes.kinds import in_both_formats
 from tcu.probes.target import Function, Target, as_target, of_instruction
 from tcu.units.arithmetic import AlignedSum, FusedChain, Unit
 
@@ -198,6 +200,8 @@ def _specials(target: Target) -> list[Finding]:
                 {"all fraction bits": "Every NaN comes back with all fraction bits set.",
                  "quiet bit": "The payload of a NaN comes back."}),
     ]  # fmt: skip
+    if target.input.has_infinity and target.right.has_infinity:
+        findings.append(_nan_priority(target))
     if target.input.has_infinity:
         findings.append(finding(
             "invalid operation", "What is inf · 0?", invalid,
@@ -211,6 +215,26 @@ def _specials(target: Target) -> list[Finding]:
                                 {"inf": "A sum beyond the largest number is inf.",
                                  "saturated": "A sum beyond the largest number saturates."}))  # fmt: skip
     return findings
+
+
+def _nan_priority(target: Target) -> Finding:
+    """By signs and payloads: a's NaN is positive, b's negative, c's another than theirs."""
+    x, y, z = target.input, target.right, target.output
+
+    def quieted(fmt: Format, payload: int) -> int:
+        return z.infinity_code | 1 << z.fraction_bits - 1 | payload << z.fraction_bits - fmt.fraction_bits
+
+    a, b = np.zeros((1, target.k), x.code_dtype), np.zeros((target.k, 1), y.code_dtype)
+    a[0, 0] = x.infinity_code + 1 << x.storage_shift
+    b[0, 0] = y.sign_code + y.infinity_code + 1 << y.storage_shift
+    c = np.array([[z.infinity_code | 2]], z.code_dtype)
+    told = {"a": quieted(x, 1), "b": z.sign_code | quieted(y, 1), "c": quieted(z, 2)}
+    case = Case((math.nan,), (math.nan,), math.nan, int(target(a, b, c)[0, 0]), told)
+    first = case.agreeing[0] if case.agreeing else "none"
+    text = f"That of {first}, quieted." if case.agreeing else f"None of them: it is {case.returned:#x}."
+    return Finding(
+        "NaN priority", LATER, "Which NaN comes back where a, b and c are NaN?", (case,), first, text
+    )
 
 
 def _wraps(target: Target) -> Finding:

@@ -190,7 +190,14 @@ const TcuUnit = (() => {
 
   // One instruction with an aligned sum: its blocks and its result
   function alignedBlocks(a, b, c, row, scales) {
-    const { rules, x, y, output } = row;
+    const { rules, output } = row;
+    let { x, y } = row;
+    if (rules.through_binary16) {
+      const half = { bits: 16, exponentBits: 5, fractionBits: 10, bias: 15, leastField: 1, specials: "IEEE", signed: true };
+      a = a.map((code) => encode(decode(code, x), half));
+      b = b.map((code) => encode(decode(code, y), half));
+      x = y = half;
+    }
     const number = (code, f, own, k) => {
       const n = input(code, f, rules);
       if (!row.scale) return n;

@@ -122,6 +122,9 @@ class AlignedSum:
     the same with c before the products."""
     saturate: bool = False
     """A finite sum that overflows becomes the largest number of its sign."""
+    through_binary16: bool = False
+    """E4M3 and E5M2 become binary16 before they are multiplied: a subnormal number of E4M3 is a normal one there, and
+    counts with its own exponent.  (mma.sync on an H200 shows it where E4M3 meets E5M2; pairs of one format cannot.)"""
 
     def __post_init__(self) -> None:
         for name in ("block", "fraction_bits", "exponent_floor", "output_fraction_bits", "carry_bits"):
@@ -142,6 +145,8 @@ class AlignedSum:
         if self.carry_bits is not None and not 1 <= self.carry_bits <= MAX_CARRY_BITS:
             raise ParameterError(f"carry_bits={self.carry_bits}: choose 1 to {MAX_CARRY_BITS}, or None")
         _check_nan_rule(self.nan_rule, SUM_NAN_RULES)
+        if self.through_binary16 and self.nan_rule != "nvidia":
+            raise ParameterError(f"nan_rule={self.nan_rule!r}: with through_binary16 it is 'nvidia'")
 
 
 MAX_LANES = 16
@@ -399,6 +404,8 @@ class Instruction:
                 f"{', '.join(inputs)} and gives {' or '.join(outputs)}" for inputs, outputs in known
             )
             raise ParameterError(f"{type(self.arithmetic).__name__} takes {takes}, not {self.signature}")
+        if getattr(self.arithmetic, "through_binary16", False) and not {self.a, self.b} <= {"e4m3", "e5m2"}:
+            raise ParameterError(f"through_binary16 takes e4m3 and e5m2, not {self.signature}")
         if self.output == "binary64" and self.arithmetic != FusedChain():
             raise ParameterError(
                 f"arithmetic={self.arithmetic!r}: in binary64 a FusedChain has no parameters; leave them out"

@@ -136,25 +136,28 @@ _MIXED_FP8 = (("e4m3", "e5m2"), ("e5m2", "e4m3"))
 _EMULATED_ORDER = tuple(k for half in ((0, 1), (2, 3)) for k in range(32) if k % 4 in half)
 
 
-def _emulated_fp8(formats: _Formats, *evidence: Evidence) -> tuple[Instruction, ...]:
+def _emulated_fp8(formats: _Formats, *evidence: Evidence, mixed: bool = False) -> tuple[Instruction, ...]:
     return tuple(
         row
         for output in ("binary32", "binary16")
         for row in _rows(
             "mma", formats, output, 32,
-            replace(_aligned(16, 25, output, _HOPPER), order=_EMULATED_ORDER, late_c=True), *evidence,
+            replace(_aligned(16, 25, output, _HOPPER), order=_EMULATED_ORDER, late_c=True, through_binary16=mixed),
+            *evidence,
         )
     )  # fmt: skip
 
 
-def _native_fp8(name: str, block: int, floors: _Floors, *evidence: Evidence) -> tuple[Instruction, ...]:
+def _native_fp8(
+    name: str, block: int, floors: _Floors, *evidence: Evidence, mixed: Evidence = _MIXED
+) -> tuple[Instruction, ...]:
     single = replace(_aligned(block, 13, "binary32", floors), output_fraction_bits=13)
     half = _aligned(block, 13, "binary16", floors)
     return (
         *_rows(name, _FP8, "binary32", 32, single, *evidence),
         *_rows(name, _FP8, "binary16", 32, half, *evidence),
-        *_rows(name, _MIXED_FP8, "binary32", 32, single, _MIXED),
-        *_rows(name, _MIXED_FP8, "binary16", 32, half, _MIXED),
+        *_rows(name, _MIXED_FP8, "binary32", 32, single, mixed),
+        *_rows(name, _MIXED_FP8, "binary16", 32, half, mixed),
     )
 
 
@@ -191,11 +194,12 @@ def _hopper(*vectors: Evidence) -> tuple[Instruction, ...]:
     own = _H200 if _H200 in vectors else _SM90_LIKE
     return (
         *_hopper_mma(*vectors),
-        *_emulated_fp8((*_FP8, *_MIXED_FP8), own),  # the published sets of FP8 went through wgmma
+        *_emulated_fp8(_FP8, own),  # the published sets of FP8 went through wgmma
+        *_emulated_fp8(_MIXED_FP8, own, mixed=True),
         *_double_row(own),
         *_integer_rows("mma", 32),
         *_wide("wgmma", own),
-        *_native_fp8("wgmma", 32, _HOPPER, own, _KM),
+        *_native_fp8("wgmma", 32, _HOPPER, own, _KM, mixed=own),
     )
 
 

@@ -9,7 +9,7 @@ from tcu.probes.experiments.experiment import LATER, Dot, Experiment, Hypothesis
 from tcu.probes.experiments.operands import cut_count, dots, factors, first_block, first_cut, result_bits
 from tcu.probes.infer import interleaved
 from tcu.probes.target import Target
-from tcu.units.arithmetic import AlignedSum
+from tcu.units.arithmetic import MAX_CARRY_BITS, AlignedSum
 
 __all__ = ["LATER_EXPERIMENTS"]
 
@@ -95,6 +95,39 @@ def _normalised_product_dots(base: AlignedSum, target: Target) -> Iterator[Dot]:
     yield Dot((top,), (top,), -1.0)
 
 
+# Carries
+
+
+def _most(base: AlignedSum, target: Target) -> float:
+    """Bound on a block's sum in units of its common exponent: products just below 4, and c just below 2."""
+    own = len(first_block(base, target)) * (2 - target.input.unit_roundoff) * (2 - target.right.unit_roundoff)
+    return (own + (0 if base.late_c else 2)) / (2 if base.normalized_products else 1)
+
+
+def _carry_bits(base: AlignedSum, target: Target) -> list[Hypothesis]:
+    most = _most(base, target)
+    whole = "No sum of a block is too large: it has as many bits for carries as that takes."
+    return [
+        Hypothesis("all", replace(base, carry_bits=None), "all", whole),
+        *(
+            Hypothesis(f"{bits} bits", replace(base, carry_bits=bits), bits, f"A sum has {bits} bits for carries, and wraps around beyond.")
+            for bits in range(1, MAX_CARRY_BITS + 1) if 2 ** (bits + 1) < most
+        ),
+    ]  # fmt: skip
+
+
+def _carry_dots(base: AlignedSum, target: Target) -> Iterator[Dot]:
+    """1 to all products of a block, significands just below 2, and c."""
+    x, y = (2 - 2.0**-fmt.fraction_bits for fmt in (target.input, target.right))
+    c = 0.0 if base.late_c else 2 - 2.0**-target.output.fraction_bits
+    places = first_block(base, target)
+    for count in range(1, len(places) + 1):
+        a = [0.0] * (max(places) + 1)
+        for place in places[:count]:
+            a[place] = x
+        yield Dot(tuple(a), (y,) * len(a), c)
+
+
 # Results
 
 
@@ -154,6 +187,9 @@ LATER_EXPERIMENTS: tuple[Experiment, ...] = (
     Experiment(
         "normalised products", LATER, "Is a product in [2, 4) normalised before the alignment?",
         _normalised_products, _normalised_product_dots,
+    ),
+    Experiment(
+        "carry bits", LATER, "How large may the sum of a block be?", _carry_bits, _carry_dots, search=False,
     ),
     Experiment(
         "output fraction bits", LATER, "How many fraction bits does a result have?", _output_bits, _output_bit_dots,
