@@ -56,7 +56,7 @@ def of_rows(
         centred = operation is LAYER_NORM
         recipe = norms_recipe(rows, size, *formats, operation.eps((eps, None), work), centred)
     else:
-        recipe = exponentials_recipe(operation, rows, size, *formats)
+        recipe = exponentials_recipe(operation.finish, rows, size, *formats)
     Launch(recipe, host.gpu).start(place.ctypes.data, 0, result.array.ctypes.data, 0)
     result.check()
     return result.array.copy()

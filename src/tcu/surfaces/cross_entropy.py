@@ -81,7 +81,7 @@ def cross_entropy(
     _check_target(x, target, axis)
     count = x.shape[axis]
     work = "float64" if "float64" in str(x.dtype) else "float32"
-    logs = functions.log_softmax(x, axis, dtype=work)  # type: ignore[attr-defined]
+    logs = functions.log_softmax(x, axis, dtype=work)
     counted = target != ignore_index
     fits = (target >= 0) & (target < count)
     if not (tensors and x.is_cuda) and not bool((fits | ~counted).all()):
@@ -101,16 +101,16 @@ def cross_entropy(
         found = np.take_along_axis(logs, places, axis).squeeze(axis) if count else logs.sum(axis)
     losses = -found
     if label_smoothing:
-        others = -functions.mean(logs, axis)  # type: ignore[attr-defined]
+        others = -functions.mean(logs, axis)
         losses = losses * (1 - label_smoothing) + others * label_smoothing
     if z_loss:
-        totals = functions.logsumexp(x, axis, dtype=work)  # type: ignore[attr-defined]
+        totals = functions.logsumexp(x, axis, dtype=work)
         losses = losses + totals * totals * z_loss
     losses = library.where(counted & ~fits, float("nan"), losses)
     losses = library.where(counted, losses, library.zeros_like(losses))
     if reduction == "none":
         return losses
-    total = functions.fsum(losses)  # type: ignore[attr-defined]
+    total = functions.fsum(losses)
     if reduction == "sum":
         return total
     with np.errstate(all="ignore"):
