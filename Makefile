@@ -28,9 +28,7 @@ $(VENV)/.dev: $(BIN)/python pyproject.toml
 
 demo: $(VENV)/.user       ## set up, sum a real data set as GPUs would, look inside one dot product
 	$(BIN)/tcu sum $(DATA) --input-dtype float16
-	$(BIN)/tcu compare $(DATA) --input-dtype float16 --unit V100 --unit H100
 	$(BIN)/tcu explain --unit V100 "1 + 2^-24 + 2^-24"
-	$(BIN)/tcu units
 
 test: $(VENV)/.dev        ## set up and test every feature (a few minutes)
 	$(PYTEST) --quick

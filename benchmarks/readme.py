@@ -117,7 +117,43 @@ def _resident(document: dict[str, Any]) -> str:
     return f"take about {round(most / 1e6, -2):.0f} MB beside"
 
 
+def _beside_torch(document: dict[str, Any]) -> str:
+    ratios, exact = [], []
+    for dtype, _ in ROWS:
+        seconds = _events(document, dtype)
+        n = max(seconds["tcu.sum"])
+        ratios.append(seconds["torch"][n] / seconds["tcu.sum"][n])
+        exact.append(seconds["torch"][n] / seconds["tcu.fsum"][n])
+    return (
+        f"On an H200, of arrays beyond the cache, `tcu.sum` is {min(ratios):.2f} to {max(ratios):.2f} times as fast as "
+        f"`torch.sum`, and `tcu.fsum` {min(exact):.2f} to {max(exact):.2f} times"
+    )
+
+
+def _float64_inside(document: dict[str, Any]) -> str:
+    seconds = _events(document, "float32")
+    n = max(seconds["tcu.sum"])
+    slower = seconds["torch, dtype=float64"][n] / seconds["tcu.fsum"][n]
+    return f"`torch.sum(x, dtype=torch.float64)` of float32 takes {slower:.1f} times as long as `tcu.fsum`"
+
+
+def _on_one_core(document: dict[str, Any]) -> str:
+    rates = {
+        dtype: (row["tcu.sum short-chain"], row["tcu.fsum"], row["numpy.sum"])
+        for dtype, row in document["figures"]["1 core"]["elements per second"].items()
+    }
+    behind = [numpy / exact for _, exact, numpy in rates.values()]
+    float32 = rates["float32"]
+    return (
+        f"On one core `numpy.sum` of float32 is {float32[2] / float32[0]:.1f} times as fast as `tcu.sum`, and of the four "
+        f"formats between {min(behind):.1f} and {max(behind):.1f} times as fast as `tcu.fsum`"
+    )
+
+
 SENTENCES = (
+    Sentence("docs/why.md", "gpu-sum.json", _beside_torch),
+    Sentence("docs/why.md", "gpu-sum.json", _float64_inside),
+    Sentence("docs/why.md", "cpu.json", _on_one_core),
     Sentence("README.md", "gpu-sum.json", _price_of_exactness),
     Sentence("README.md", "gpu-sum.json", _small_arrays),
     Sentence("README.md", "gpu-sum.json", _hard_arrays),
@@ -127,6 +163,7 @@ SENTENCES = (
 
 QUOTED = {
     "README.md": ("gpu-sum",),
+    "docs/why.md": ("gpu-sum", "cpu"),
     "docs/distributed.md": ("file-rate", "simulate-ranks", "gpu-distributed-2"),
 }
 """Document → the files whose figures it quotes."""

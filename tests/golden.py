@@ -41,7 +41,6 @@ from tcu.machine.executors import ModelExecutor
 from tcu.model.scans import Carries, piece_length, scan_segments
 from tcu.model.stream import PlanStream
 from tcu.plan import (
-    SEGMENTED,
     VARIANTS,
     VERSIONS,
     FmaStep,
@@ -193,8 +192,8 @@ class Case:
     @property
     def family(self) -> str | None:
         """Of its plan, if there is one."""
-        if self.given.get("variant") in SEGMENTED:
-            return "segmented"
+        if "variant" in self.given:
+            return VARIANTS[self.given["variant"]].family
         if self.operation == "segment_matmul":
             return "matmul"
         return FAMILIES.get(self.operation.partition(" ")[0].removeprefix("segment_"))
@@ -238,6 +237,8 @@ CHOICES: dict[str, tuple[dict[str, Any], ...]] = {
     "single-pass": ({"chain": 1, "block": 32}, {"chain": 3, "block": 96}, {"accumulator": "float16"}),
     "recurrence": ({"chain": 1}, {"chain": 3}, {"accumulator": "float16"}),
     "two-mma": ({"accumulator": "float16"},),
+    "single-pass-atomic": ({"chain": 1, "block": 32},),
+    "split-atomic": ({"fraction": 0.25, "chain": 3, "block": 96},),
     "split": ({"fraction": 0.0}, {"fraction": 1.0}, {"fraction": 0.25, "chain": 3, "block": 96}),
     "warp-shuffle": ({"block": 32}, {"block": 96}),
     "reduction-16": ({"chain": 1, "block": 32}, {"chain": 5, "block": 96}, {"accumulator": "float16"}),

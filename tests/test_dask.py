@@ -395,7 +395,7 @@ def test_empty_and_single() -> None:
         (lambda x: tcu.sum(x, out=np.empty(())), ParameterError, "out with a Dask array: .* leave out"),
         (lambda x: tcu.mean(x, axis=0, return_info=True), ParameterError, "return_info with a Dask array"),
         (lambda x: tcu.sum(x, progress=print), ParameterError, "progress with a Dask array: use dask"),
-        (lambda x: tcu.fsum(x.astype(int)), DtypeError, "x has dtype int64.*astype"),
+        (lambda x: tcu.fnorm(x.astype(int)), DtypeError, "x has dtype int64.*astype"),
         (lambda x: tcu.dot(x, x.astype(np.float32)), DtypeError, "x has dtype float64 and y float32"),
         (lambda x: tcu.dot(x, x[:3]), ShapeError, r"x has shape \(10, 4\) and y \(3, 4\)"),
         (lambda x: tcu.fdot(x, np.ones((10, 4))), ParameterError, "numpy.ndarray: make both Dask arrays"),

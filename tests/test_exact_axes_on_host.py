@@ -88,7 +88,7 @@ def wanted(x: Any, axis: int, dtype: Any = None, *, mean: bool = False) -> Any:
 LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 17, 31, 64, 65, 100, 257, 1000, 1025, 3000]
 
 
-@pytest.mark.slow(20)
+@pytest.mark.slow(12)
 @dtypes
 @pytest.mark.parametrize("length", LENGTHS)
 def test_rows_of_every_length(host: HostGpu, dtype: Any, length: int) -> None:
@@ -148,7 +148,7 @@ SHAPES = [
 ]
 
 
-@pytest.mark.slow(9)
+@pytest.mark.slow(6)
 @dtypes
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: "x".join(map(str, shape)))
 def test_columns_of_every_shape(host: HostGpu, dtype: Any, shape: tuple[int, int, int]) -> None:
@@ -233,6 +233,7 @@ PLANTED = {
 }  # fmt: skip
 
 
+@pytest.mark.slow(5)
 @pytest.mark.parametrize("planted", PLANTED)
 def test_an_error_is_seen(host: HostGpu, planted: str) -> None:
     dtype, source, right, wrong = PLANTED[planted]

@@ -1447,7 +1447,7 @@ TILES = {
 """Columns are too few for warps that walk down them."""
 
 
-@pytest.mark.slow(6)
+@pytest.mark.slow(4)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])
@@ -1584,6 +1584,7 @@ def test_warps_that_walk_down_columns(
             assert alike(found, model_column_scans(part, wide, exclusive, reverse)), (part.shape, target)
 
 
+@pytest.mark.slow(5)
 @pytest.mark.parametrize(
     ("dtype", "right", "wrong", "seen"),
     [
@@ -1713,6 +1714,7 @@ def variances(
     return result.array
 
 
+@pytest.mark.slow(2)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_variances_of_rows(host: HostGpu, dtype: str) -> None:
     rng, kind = np.random.default_rng(6), get_format(dtype).dtype

@@ -14,6 +14,7 @@ import pytest
 
 import tcu
 from tcu.errors import DtypeError, ParameterError, ShapeError, UnknownNameError
+from tcu.formats import get_format
 from tcu.units import (
     CATALOGUE,
     AlignedSum,
@@ -30,25 +31,24 @@ RNG = np.random.default_rng(0)
 F16 = RNG.standard_normal((16, 16)).astype(np.float16)
 
 
-def test_small_integers_are_exact_in_every_format_and_instruction() -> None:
-    for unit in CATALOGUE.values():
-        for row in unit.instructions:
-            from tcu.formats import get_format
-
-            x, y = get_format(row.a).dtype, get_format(row.b).dtype
-            k = row.per_scale or 7
-            a = RNG.integers(0, 3, (5, k)).astype(x)
-            b = RNG.integers(0, 3, (k, 3)).astype(y)
-            scales = {}
-            if row.scale:
-                scales = {"scale_a": np.full((5, 1), 2, get_format(row.scale).dtype),
-                          "scale_b": np.full((1, 3), 4, get_format(row.scale).dtype)}  # fmt: skip
-            c = RNG.integers(0, 3, (5, 3)).astype(get_format(row.output).dtype)
-            d = tcu.mma(a, b, c, unit=unit.name, instruction=row.name, **scales)
-            factor = 8 if row.scale else 1
-            expected = factor * (a.astype(np.int64) @ b.astype(np.int64)) + c.astype(np.int64)
-            assert d.dtype == c.dtype
-            assert (d.astype(np.int64) == expected).all(), f"{unit.name} {row.signature}"
+@pytest.mark.slow(7)
+@pytest.mark.parametrize("unit", CATALOGUE)
+def test_small_integers_are_exact_in_every_format_and_instruction(unit: str) -> None:
+    for row in get_unit(unit).instructions:
+        x, y = get_format(row.a).dtype, get_format(row.b).dtype
+        k = row.per_scale or 7
+        a = RNG.integers(0, 3, (5, k)).astype(x)
+        b = RNG.integers(0, 3, (k, 3)).astype(y)
+        scales = {}
+        if row.scale:
+            scales = {"scale_a": np.full((5, 1), 2, get_format(row.scale).dtype),
+                      "scale_b": np.full((1, 3), 4, get_format(row.scale).dtype)}  # fmt: skip
+        c = RNG.integers(0, 3, (5, 3)).astype(get_format(row.output).dtype)
+        d = tcu.mma(a, b, c, unit=unit, instruction=row.name, **scales)
+        factor = 8 if row.scale else 1
+        expected = factor * (a.astype(np.int64) @ b.astype(np.int64)) + c.astype(np.int64)
+        assert d.dtype == c.dtype
+        assert (d.astype(np.int64) == expected).all(), row.signature
 
 
 def test_batches_broadcast_and_equal_one_at_a_time() -> None:

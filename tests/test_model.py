@@ -180,7 +180,7 @@ def random_sum(draw: random.Random, k: int) -> AlignedSum:
     )
 
 
-@pytest.mark.slow(20)
+@pytest.mark.slow(12)
 @pytest.mark.parametrize("family", [random_sum, random_chain])
 @pytest.mark.parametrize("seed", range(120))
 def test_units_drawn_at_random_over_the_whole_family(seed: int, family: Any) -> None:

@@ -66,6 +66,7 @@ def test_paper_003_binary16(statement: str, name: str, values: tuple[object, ...
         assert finding.source.startswith("paper 003")
 
 
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("given", ["bfloat16", "tf32"])
 def test_paper_003_the_other_formats_of_the_a100_behave_as_binary16_on_the_t4(given: str, probed) -> None:
     """The paper's section on Ampere: same features as binary16 on the T4; subnormal outputs too."""
@@ -144,7 +145,7 @@ LATER = [
 ]  # fmt: skip
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(("unit", "given", "options", "expected"), LATER)
 def test_known_rows_of_later_units(unit, given, options, expected, probed) -> None:
     found = ask(probed, unit, given, **options)

@@ -21,12 +21,14 @@ from hypothesis import strategies as st
 from variants_and_dtypes import every_pair, takes
 
 import tcu
+from tcu import ops
 from tcu.errors import DtypeError, ParameterError
 from tcu.formats import format_of, get_format
 from tcu.model.elements import Elements
 from tcu.model.execute import execute, run_steps
 from tcu.model.rows import execute_rows
 from tcu.ops import MEAN
+from tcu.ops.layout import Along
 from tcu.plan import VARIANTS, AddStep, make_plan, trimmed
 from tcu.units import get_unit
 
@@ -421,3 +423,13 @@ def test_a_sum_of_two_of_binary32_may_be_rounded_twice(x: float, y: float, shift
             once = a + np.float32(second)
             twice = np.float32(np.float64(a) + np.float64(second))
             assert once.view(np.uint32) == twice.view(np.uint32) or (np.isnan(once) and np.isnan(twice))
+
+
+@pytest.mark.parametrize("name", [each.name for each in ops.OPERATIONS.values() if Along in each.layouts])
+def test_dim_and_keepdim_are_pytorchs_names_of_axis_and_keepdims(name: str) -> None:
+    function, x = getattr(tcu, name), np.arange(12.0, dtype=np.float32).reshape(3, 4)
+    keep = {} if ops.OPERATIONS[name].kind == "scan" else {"keepdims": True}
+    expected = function(x, axis=1, **keep)
+    assert np.array_equal(function(x, dim=1, **({"keepdim": True} if keep else {})), expected)
+    with pytest.raises(ParameterError, match="axis=0 and dim=1: give one of them"):
+        function(x, axis=0, dim=1)

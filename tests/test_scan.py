@@ -44,6 +44,7 @@ def by_definition(x: Any, dtype: Any, exclusive: bool, reverse: bool) -> Any:
 # The plan.
 
 
+@pytest.mark.slow(8)
 @every_dtype
 @every_direction
 def test_every_length_has_the_bits_of_the_plan(dtype: Any, exclusive: bool, reverse: bool) -> None:
@@ -476,7 +477,7 @@ def test_dtypes_are_those_of_sums() -> None:
         assert tcu.cumsum(x).dtype == tcu.sum(x).dtype
         for target in (*DTYPES, "f16", "bfloat16"):
             assert tcu.cumsum(x, dtype=target).dtype == tcu.sum(x, dtype=target).dtype
-    for bad in (np.int64, np.complex64, bool, object):
+    for bad in (np.complex64, object):
         with pytest.raises(DtypeError, match="x "):
             tcu.cumsum(np.zeros(3, bad))
         with pytest.raises(DtypeError, match="x "):

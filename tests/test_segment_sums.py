@@ -207,7 +207,7 @@ def test_what_is_refused(function: Any) -> None:
         (x, [0, 5], ParameterError, "offsets end at 5, and x has 4 elements"),
         (x, [0, 3, 2, 4], ParameterError, "offsets decrease from 3 to 2 at index 2"),
         (x, [0.0, 4.0], DtypeError, "offsets has dtype float64"),
-        (x.astype(int), [0, 4], DtypeError, "x has dtype int64"),
+        (x.astype(np.complex64), [0, 4], DtypeError, "x has dtype complex64"),
     ):
         with pytest.raises(error, match=message):
             function(array, offsets)

@@ -98,7 +98,6 @@ class LateCommand(TyperCommand):
 app = typer.Typer(
     name="tcu",
     help="What tensor cores compute, bit for bit: sums that anyone can reproduce, and every step explained.",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},

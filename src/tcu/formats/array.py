@@ -22,6 +22,7 @@ __all__ = [
     "check_in_memory",
     "decode_array",
     "encode_array",
+    "holds_integers",
     "is_dask",
     "is_masked",
     "round_array",
@@ -201,6 +202,17 @@ def is_masked(x: object) -> bool:
     """Whether x is a masked array; numpy.ma is only met, for loading it takes 50 ms."""
     ma = sys.modules.get("numpy.ma")
     return ma is not None and isinstance(x, ma.MaskedArray)
+
+
+def holds_integers(x: Any) -> bool:
+    """Whether an array of NumPy, CuPy or Dask, or a list, has integers or truth values."""
+    dtype = getattr(x, "dtype", None)
+    if dtype is None and isinstance(x, list | tuple | int):
+        try:
+            dtype = np.asarray(x).dtype
+        except (ValueError, TypeError, OverflowError):  # which whoever reads it says
+            return False
+    return getattr(dtype, "kind", "") in ("i", "u", "b") and not is_masked(x)
 
 
 def check_in_memory(x: object, name: str) -> None:

@@ -32,10 +32,23 @@ _BFLOAT16 = get_format("bfloat16").dtype
 """A dtype that PyTorch and NumPy pass to each other as 16-bit integers only."""
 
 
+_met: list[type] = []
+"""torch.Tensor, once PyTorch was met."""
+
+
 def is_tensor(x: Any) -> bool:
-    """Whether x is a PyTorch tensor, wherever it lives."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(x, torch.Tensor)
+    """Whether x is a PyTorch tensor, wherever it lives.
+
+    ``sys.modules`` is asked until PyTorch is met, and never again: torch.compile
+    goes through all of a dictionary that it sees read, which failed now and
+    then while another thread imported a module.
+    """
+    if not _met:
+        torch = sys.modules.get("torch")
+        if torch is None:
+            return False
+        _met.append(torch.Tensor)
+    return isinstance(x, _met[0])
 
 
 def host_view(x: Any, name: str = "x", verb: str = "sum") -> npt.NDArray[Any]:

@@ -13,13 +13,16 @@ _FUNCTION = """The running sums of all elements in C order, or along an axis, by
 Parameters
 ----------
 x:
-    Array of float16, bfloat16, float32 or float64, any shape and strides.
+    Array of float16, bfloat16, float32 or float64, any shape and strides;
+    integers and truth values are summed exactly, as in :func:`tcu.sum`.
     Of NumPy or PyTorch, or on a GPU (as :func:`tcu.sum`), with the same
     bits in both places.  Gradients flow through PyTorch's tensors.
 axis:
     The axis to sum along; None: all elements as one line, as in
     numpy.cumsum.  Each row has the bits that it has alone:
     ``tcu.cumsum(x, axis=-1)[i] == tcu.cumsum(x[i])``.
+dim:
+    PyTorch's name of ``axis``.
 exclusive:
     Leave each element out of its own sum; the first result is 0.
 reverse:

@@ -12,7 +12,8 @@ _FUNCTION = """The mean of all elements, or along axes: their sum as ``unit`` co
 Parameters and errors are those of :func:`tcu.sum`, and so is the plan.
 The sum in the plan's result format is not rounded before the division,
 the quotient is rounded once more, to ``dtype``.  The mean of nothing is
-NaN; a sum that overflows within the plan gives inf.
+NaN; a sum that overflows within the plan gives inf.  The mean of integers
+is their exact sum over n, rounded once, to float64 if no dtype is given.
 """
 
 _SEGMENTS = """The means of ragged segments, each with the bits that :func:`tcu.mean` gives for it alone.

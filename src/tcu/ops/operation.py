@@ -104,6 +104,11 @@ class Operation:
         return self.arithmetic not in ("exponentials", "norms")
 
     @property
+    def of_integers(self) -> bool:
+        """Whether it adds up elements alone, and so takes integers, exactly."""
+        return self.term == "value" and self.arithmetic != "own"
+
+    @property
     def mean(self) -> bool:
         return self.finish == "mean"
 

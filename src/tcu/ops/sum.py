@@ -13,7 +13,9 @@ Parameters
 ----------
 x:
     Array of float16, bfloat16, float32 or float64, any shape, strides and
-    size, in C order; 0 elements give 0.  Of NumPy or PyTorch, or on a
+    size, in C order; 0 elements give 0.  Integers and truth values are
+    summed exactly as such, whatever the unit and the variant, to int64 or
+    uint64.  Of NumPy or PyTorch, or on a
     GPU: PyTorch, CuPy, JAX, Numba, anything with ``__dlpack__`` or
     ``__cuda_array_interface__``.  The array's home decides who executes
     the plan: the model on the CPU, or that GPU; for a unit of the GPU's
@@ -25,6 +27,8 @@ axis:
     several axes in C order.
 keepdims:
     Leave the axes that were summed in the result, with length 1.
+dim, keepdim:
+    PyTorch's names of ``axis`` and ``keepdims``; any array may use them.
 unit:
     A name of the catalogue, or a :class:`tcu.Unit` of your own.  None:
     "H100" on the model; on a GPU, that GPU.
@@ -32,7 +36,8 @@ variant:
     "short-chain" (tcu's own: 16-bit numbers by R MMAs from zero in
     binary32, everything outside the unit, and float32 and float64 arrays
     throughout, by binary64 additions); "single-pass", "recurrence", "split" (paper 000, 5.1 to
-    5.3), "two-mma" (paper 001, Algorithms 1 and 2), "warp-shuffle" (the
+    5.3; "single-pass-atomic" and "split-atomic" as printed, with atomic additions, whose bits on a GPU
+    differ from run to run), "two-mma" (paper 001, Algorithms 1 and 2), "warp-shuffle" (the
     classic reduction without MMAs).  These take float32 arrays as TF32 and
     float64 arrays by binary64 MMAs.  For float16 and bfloat16 alone:
     "reduction-16", "reduction-256", "reduction-256n" and
@@ -52,7 +57,9 @@ fraction:
     Share of the elements that "split" gives to the tensor cores (0.5).
 dtype:
     Format that the result is rounded to, as a dtype of NumPy or PyTorch.
-    None: float32 for 16-bit inputs, x's own dtype otherwise.
+    None: float32 for 16-bit inputs, x's own dtype otherwise; of integers
+    int64, of unsigned ones uint64 (of tensors int64), and a float dtype
+    rounds their exact sum once.
 out:
     An array of the same library and of the result's shape that takes the
     result; its dtype stands in for ``dtype``.
@@ -71,6 +78,10 @@ return it.
 
 Raises
 ------
+InvalidOperationError:
+    The sum of integers is one that the result's dtype does not hold.  On a
+    GPU, in torch.compile and for Dask arrays, where nothing waits for the
+    result, it has the sum's lowest 64 bits instead.
 UnknownNameError, DtypeError, ParameterError:
     No such unit or variant; an array that cannot be summed, or for which
     the unit has no MMA; R, B, accumulator or fraction out of range; a

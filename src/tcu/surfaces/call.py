@@ -50,7 +50,7 @@ def run(
     for x in arrays:
         found = _kinds.get(type(x))
         if found is None:
-            found = _kinds[type(x)] = _DASK if is_dask(x) else _TENSOR if is_tensor(x) else _PLAIN
+            found = _kinds[type(x)] = _TENSOR if is_tensor(x) else _DASK if is_dask(x) else _PLAIN
         kind = max(kind, found)
     return _RUNNERS[kind](Call(operation, arrays, layout, options, out, return_info, progress))
 

@@ -21,11 +21,12 @@ import numpy as np
 import numpy.typing as npt
 from dask.graph_manipulation import bind
 
-from tcu.engines import execute
+from tcu.engines import execute, library_integers
+from tcu.engines.host.integers import wide_dtype
 from tcu.engines.host.own import own_shares
 from tcu.engines.host.planned import encoded
 from tcu.errors import ParameterError
-from tcu.formats.array import check_in_memory
+from tcu.formats.array import check_in_memory, holds_integers
 from tcu.formats.format import Format, get_format
 from tcu.model import threads
 from tcu.model.elements import summable
@@ -69,6 +70,8 @@ def run(call: Call) -> Any:
         given = getattr(call, name)
         if given is not None and given is not False:
             raise ParameterError(f"{name} with a Dask array: {_REFUSED[name]}")
+    if call.operation.of_integers and holds_integers(call.arrays[0]):
+        return library_integers.execute(call, da, wide_dtype(call.arrays[0].dtype))
     element = _checked(call.arrays)
     target = result_format(element, call.dtype)
     assert not isinstance(call.layout, Ragged)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tcu.errors import ParameterError
 from tcu.ops import OPERATIONS
 from tcu.ops.layout import WHOLE, Along, Ragged
 from tcu.ops.operation import Operation
@@ -15,6 +16,9 @@ __all__ = ["function_of", "segments_of"]
 
 Function = Callable[..., Any]
 _OUT: Parameters = [("out", None, "Any")]
+_DIM: Parameters = [("dim", None, "SupportsIndex | Sequence[SupportsIndex] | None")]
+_KEEPDIM: Parameters = [("keepdim", False, "bool")]
+"""PyTorch's names of ``axis`` and ``keepdims``."""
 _DETAILS: dict[str, tuple[str, Any, str]] = {
     "return_info": ("return_info", False, "bool"),
     "progress": ("progress", None, "Progress | None"),
@@ -44,9 +48,11 @@ def function_of(operation: Operation) -> Function:
         return run(operation, (x,), WHOLE, given, out, return_info, progress)
 
     def reduced(
-        x: Any, axis: Any = None, *, keepdims: bool = False, out: Any = None, return_info: bool = False,
-        progress: Any = None, **options: Any,
+        x: Any, axis: Any = None, *, keepdims: bool = False, dim: Any = None, keepdim: bool = False, out: Any = None,
+        return_info: bool = False, progress: Any = None, **options: Any,
     ) -> Any:  # fmt: skip
+        if dim is not None or keepdim:
+            axis, keepdims = _one_axis(axis, dim), keepdims or keepdim
         given = operation.values(options) if options else defaults
         plain = out is None and not return_info and progress is None
         if plain and (result := known[0](operation, x, x, axis, keepdims, given)) is not None:
@@ -55,9 +61,11 @@ def function_of(operation: Operation) -> Function:
         return run(operation, (x,), layout, given, out, return_info, progress)
 
     def scanned(
-        x: Any, axis: Any = None, *, out: Any = None, return_info: bool = False, progress: Any = None,
-        **options: Any,
+        x: Any, axis: Any = None, *, dim: Any = None, out: Any = None, return_info: bool = False,
+        progress: Any = None, **options: Any,
     ) -> Any:  # fmt: skip
+        if dim is not None:
+            axis = _one_axis(axis, dim)
         given = operation.values(options) if options else defaults
         plain = out is None and not return_info and progress is None
         if plain and (result := known[0](operation, x, x, axis, False, given)) is not None:
@@ -73,8 +81,16 @@ def function_of(operation: Operation) -> Function:
     if operation.kind == "map":
         return with_axes(mapped, operation, "tcu", operation.documentation, list(_OUT), along)
     function = of_two if two else scanned if operation.kind == "scan" else reduced if along else of_all
-    tail = [*_OUT, *(_DETAILS[name] for name in operation.details)]
+    names = [] if two or not along else _DIM if operation.kind == "scan" else [*_DIM, *_KEEPDIM]
+    tail = [*names, *_OUT, *(_DETAILS[name] for name in operation.details)]
     return with_axes(function, operation, "tcu", operation.documentation, tail, along)
+
+
+def _one_axis(axis: Any, dim: Any) -> Any:
+    """Raises ParameterError where both were given."""
+    if axis is not None and dim is not None:
+        raise ParameterError(f"axis={axis!r} and dim={dim!r}: give one of them")
+    return dim if axis is None else axis
 
 
 def segments_of(operation: Operation) -> Function:

@@ -52,6 +52,7 @@ def cumsum(
     exclusive: bool = False,
     reverse: bool = False,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
     out: Any = None,
     return_info: bool = False,
     progress: Progress | None = None,
@@ -61,13 +62,16 @@ def cumsum(
     Parameters
     ----------
     x:
-        Array of float16, bfloat16, float32 or float64, any shape and strides.
+        Array of float16, bfloat16, float32 or float64, any shape and strides;
+        integers and truth values are summed exactly, as in :func:`tcu.sum`.
         Of NumPy or PyTorch, or on a GPU (as :func:`tcu.sum`), with the same
         bits in both places.  Gradients flow through PyTorch's tensors.
     axis:
         The axis to sum along; None: all elements as one line, as in
         numpy.cumsum.  Each row has the bits that it has alone:
         ``tcu.cumsum(x, axis=-1)[i] == tcu.cumsum(x[i])``.
+    dim:
+        PyTorch's name of ``axis``.
     exclusive:
         Leave each element out of its own sum; the first result is 0.
     reverse:
@@ -237,6 +241,8 @@ def fmean(
     *,
     keepdims: bool = False,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    keepdim: bool = False,
     out: Any = None,
 ) -> Any:
     """The mean of all elements, or along axes, the exact sum divided by n and rounded once.
@@ -279,6 +285,8 @@ def fstd(
     keepdims: bool = False,
     correction: float = 0.0,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    keepdim: bool = False,
     out: Any = None,
 ) -> Any:
     """The standard deviation of all elements, or along axes: the root of the exact variance, rounded once.
@@ -306,6 +314,8 @@ def fsum(
     *,
     keepdims: bool = False,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    keepdim: bool = False,
     out: Any = None,
 ) -> Any:
     """The sum of all elements, or along axes, rounded once: one answer, whatever the order, split or machine.
@@ -314,8 +324,8 @@ def fsum(
     ----------
     x:
         Array of float16, bfloat16, float32 or float64, any shape and size, of
-        NumPy or PyTorch, or on a GPU (as :func:`tcu.sum`).
-    axis, keepdims:
+        NumPy or PyTorch, or on a GPU (as :func:`tcu.sum`); integers as there.
+    axis, keepdims, dim, keepdim:
         As in :func:`tcu.sum`: ``tcu.fsum(x, axis=-1)[i] == tcu.fsum(x[i])``.
     dtype:
         Format of the result, rounded to it directly.  None: float32 for
@@ -362,6 +372,8 @@ def fvar(
     keepdims: bool = False,
     correction: float = 0.0,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    keepdim: bool = False,
     out: Any = None,
 ) -> Any:
     """The variance of all elements, or along axes, rounded once: one answer, whatever the order, split or machine.
@@ -502,6 +514,8 @@ def mean(
     accumulator: str | None = None,
     fraction: float | None = None,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    keepdim: bool = False,
     out: Any = None,
     return_info: bool = False,
     progress: Progress | None = None,
@@ -511,7 +525,8 @@ def mean(
     Parameters and errors are those of :func:`tcu.sum`, and so is the plan.
     The sum in the plan's result format is not rounded before the division,
     the quotient is rounded once more, to ``dtype``.  The mean of nothing is
-    NaN; a sum that overflows within the plan gives inf.
+    NaN; a sum that overflows within the plan gives inf.  The mean of integers
+    is their exact sum over n, rounded once, to float64 if no dtype is given.
     """
 
 def segment_mean(
@@ -639,6 +654,8 @@ def std(
     correction: float = 0.0,
     block: int | None = None,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    keepdim: bool = False,
     out: Any = None,
 ) -> Any:
     """The standard deviation of all elements, or along axes: the binary64 root of the variance, not yet rounded.
@@ -673,6 +690,8 @@ def sum(
     accumulator: str | None = None,
     fraction: float | None = None,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    keepdim: bool = False,
     out: Any = None,
     return_info: bool = False,
     progress: Progress | None = None,
@@ -683,7 +702,9 @@ def sum(
     ----------
     x:
         Array of float16, bfloat16, float32 or float64, any shape, strides and
-        size, in C order; 0 elements give 0.  Of NumPy or PyTorch, or on a
+        size, in C order; 0 elements give 0.  Integers and truth values are
+        summed exactly as such, whatever the unit and the variant, to int64 or
+        uint64.  Of NumPy or PyTorch, or on a
         GPU: PyTorch, CuPy, JAX, Numba, anything with ``__dlpack__`` or
         ``__cuda_array_interface__``.  The array's home decides who executes
         the plan: the model on the CPU, or that GPU; for a unit of the GPU's
@@ -695,6 +716,8 @@ def sum(
         several axes in C order.
     keepdims:
         Leave the axes that were summed in the result, with length 1.
+    dim, keepdim:
+        PyTorch's names of ``axis`` and ``keepdims``; any array may use them.
     unit:
         A name of the catalogue, or a :class:`tcu.Unit` of your own.  None:
         "H100" on the model; on a GPU, that GPU.
@@ -702,7 +725,8 @@ def sum(
         "short-chain" (tcu's own: 16-bit numbers by R MMAs from zero in
         binary32, everything outside the unit, and float32 and float64 arrays
         throughout, by binary64 additions); "single-pass", "recurrence", "split" (paper 000, 5.1 to
-        5.3), "two-mma" (paper 001, Algorithms 1 and 2), "warp-shuffle" (the
+        5.3; "single-pass-atomic" and "split-atomic" as printed, with atomic additions, whose bits on a GPU
+        differ from run to run), "two-mma" (paper 001, Algorithms 1 and 2), "warp-shuffle" (the
         classic reduction without MMAs).  These take float32 arrays as TF32 and
         float64 arrays by binary64 MMAs.  For float16 and bfloat16 alone:
         "reduction-16", "reduction-256", "reduction-256n" and
@@ -722,7 +746,9 @@ def sum(
         Share of the elements that "split" gives to the tensor cores (0.5).
     dtype:
         Format that the result is rounded to, as a dtype of NumPy or PyTorch.
-        None: float32 for 16-bit inputs, x's own dtype otherwise.
+        None: float32 for 16-bit inputs, x's own dtype otherwise; of integers
+        int64, of unsigned ones uint64 (of tensors int64), and a float dtype
+        rounds their exact sum once.
     out:
         An array of the same library and of the result's shape that takes the
         result; its dtype stands in for ``dtype``.
@@ -741,6 +767,10 @@ def sum(
 
     Raises
     ------
+    InvalidOperationError:
+        The sum of integers is one that the result's dtype does not hold.  On a
+        GPU, in torch.compile and for Dask arrays, where nothing waits for the
+        result, it has the sum's lowest 64 bits instead.
     UnknownNameError, DtypeError, ParameterError:
         No such unit or variant; an array that cannot be summed, or for which
         the unit has no MMA; R, B, accumulator or fraction out of range; a
@@ -817,6 +847,8 @@ def var(
     correction: float = 0.0,
     block: int | None = None,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    keepdim: bool = False,
     out: Any = None,
 ) -> Any:
     """The variance of all elements, or along axes: the mean squared deviation from their mean, by a plan, bit for bit.
@@ -833,7 +865,7 @@ def var(
         Array of float16, bfloat16, float32 or float64, any shape and strides, of
         NumPy or PyTorch, or on a GPU (as :func:`tcu.sum`).  Gradients flow through
         PyTorch's tensors.
-    axis, keepdims:
+    axis, keepdims, dim, keepdim:
         As in :func:`tcu.sum`: ``tcu.var(x, axis=-1)[i] == tcu.var(x[i])``.
     correction:
         Taken off n in the denominator: 0 for the variance of these numbers, 1

@@ -119,15 +119,15 @@ def _run(call: MatmulCall) -> Any:
         if result is not None:
             return result
     arrays = call.arrays if call.out is None else (*call.arrays, call.out)
-    if any(map(is_dask, arrays)):
-        from tcu.surfaces.dask_matmul import run as lazily  # loads Dask's arrays, which were met
-
-        return lazily(call)
     if any(map(is_tensor, arrays)):
         from tcu.surfaces.torch import matmul as tensors  # registers operators, which imports PyTorch
 
         _shortcut[0] = tensors.shortcut
         return tensors.run(call)
+    if any(map(is_dask, arrays)):
+        from tcu.surfaces.dask_matmul import run as lazily  # loads Dask's arrays, which were met
+
+        return lazily(call)
     return engine_of(call.arrays).multiply(call)
 
 
@@ -137,6 +137,7 @@ def segment_matmul(
     offsets: Any,
     *,
     out: Any = None,
+    check: bool = True,
     dtype: npt.DTypeLike | Any = None,
     plan: Literal["chunks", "chain"] = "chunks",
     rounding: Literal["nearest", "cut"] = "nearest",
@@ -157,7 +158,11 @@ def segment_matmul(
         Array (segments, K, N) of the same dtype.
     offsets:
         segments + 1 whole numbers, from 0 to the number of rows, in order, as
-        in :func:`tcu.segment_sum`.  Those on a GPU are waited for.
+        in :func:`tcu.segment_sum`.
+    check:
+        Whether offsets on a GPU are looked at, for which this waits for them.
+        Without it the call does not wait, and CUDA graphs can be made of it;
+        wrong offsets give wrong rows then.
     out, dtype, plan, rounding, accumulator, unit:
         As in :func:`tcu.matmul`.
 
@@ -178,7 +183,7 @@ def segment_matmul(
             run as tensors,
         )  # registers operators, which imports PyTorch
 
-        return tensors(x, weights, offsets, options, out)
+        return tensors(x, weights, offsets, check, options, out)
     if lives_on_gpu(x) or lives_on_gpu(weights):
         raise ParameterError(
             "segment_matmul takes arrays in the host's memory and tensors: make x one, with torch.from_dlpack"

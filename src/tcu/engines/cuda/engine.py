@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
+from tcu.engines import library_integers
 from tcu.engines.cuda import row_functions, rows, scans, segments, sums
 from tcu.engines.cuda.sums import Keep
+from tcu.engines.host.integers import wide_dtype
 from tcu.errors import ParameterError
+from tcu.formats.array import holds_integers
 from tcu.gpu.device import find_gpu
 from tcu.ops.info import DotInfo, sum_info
 from tcu.ops.layout import Ragged, Whole, check_line, reduced_axes, row_axis, scan_axis
@@ -31,8 +35,17 @@ def execute(call: Call, keep: Keep | None = None) -> tuple[Any, Any]:
         raise ParameterError(
             f"{operation.name} has no kernel for GPUs: pass an array in the host's memory, such as numpy.asarray(x)"
         )
-    how = {"scan": _scan, "map": _map, "reduce": _reduce}[operation.kind]
-    result, info = how(call, keep)
+    cupy = sys.modules.get("cupy")
+    if (
+        cupy is not None
+        and operation.of_integers
+        and isinstance(call.arrays[0], cupy.ndarray)
+        and holds_integers(call.arrays[0])
+    ):
+        result, info = library_integers.execute(call, cupy, wide_dtype(call.arrays[0].dtype)), None
+    else:
+        how = {"scan": _scan, "map": _map, "reduce": _reduce}[operation.kind]
+        result, info = how(call, keep)
     if call.progress is not None:
         call.progress(math.prod(call.arrays[0].shape))
     return result, info

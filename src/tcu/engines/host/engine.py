@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tcu.engines.host import exact, own, planned, row_functions, scans
+from tcu.engines.host import exact, integers, own, planned, row_functions, scans
+from tcu.formats.array import holds_integers
 from tcu.ops.operation import Call
 
 __all__ = ["execute"]
@@ -24,6 +25,8 @@ def execute(call: Call) -> tuple[Any, Any]:
     The arrays are what NumPy reads.  Raises what the operation's function raises.
     """
     call.operation.check_layout(call.layout)
+    if call.operation.of_integers and holds_integers(call.arrays[0]):
+        return integers.execute(call)
     if call.operation.kind == "scan":
         return scans.scan(call)
     return _ENGINES[call.operation.arithmetic](call)

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from tcu.engines import host, load_cuda
+from tcu.engines import host, library_integers, load_cuda
 from tcu.errors import ParameterError
 from tcu.formats.format import named_format
 from tcu.formats.tensor import check_data, host_view, is_tensor, plain_view, tensor_of
@@ -37,10 +37,14 @@ from tcu.surfaces.torch.watch import holds_numbers, in_graph, is_watched, record
 
 __all__ = ["known", "register_operators", "run", "shortcut"]
 
+_INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
+
 
 def run(call: Call) -> Any:
     """The result; with ``return_info``, (result, how it came about)."""
     call.operation.check_layout(call.layout)
+    if call.operation.of_integers and getattr(call.arrays[0], "dtype", None) in _INTEGERS:
+        return _of_integers(call)
     if in_graph():
         refuse_details_in_graph(call.return_info, call.progress)
         if not all(map(is_tensor, call.arrays)):
@@ -100,6 +104,32 @@ def _quickly(call: Call) -> Any:
         return result
     check_arrays(call.arrays)
     return load_cuda().execute(call, launch_cache.keeper(key))[0]
+
+
+# Integers, which have no gradient: exactly where the result is at hand, by PyTorch where it is not.
+
+
+def _of_integers(call: Call) -> Any:
+    x, out, layout = call.arrays[0], call.out, call.layout
+    if in_graph() or x.device.type != "cpu" or not holds_numbers((x,)):
+        return library_integers.execute(call, torch, torch.int64)
+    if isinstance(layout, Ragged) and is_tensor(layout.offsets):
+        layout = layout._replace(offsets=layout.offsets.detach().numpy())
+    dtype = call.dtype or (None if out is None else out.dtype)
+    if dtype is None and not call.operation.mean:
+        dtype = "int64"  # of unsigned ones, too, as PyTorch's own sums
+    if out is not None:
+        check_out(out, x, form_of(call.operation, type(call.layout)).shape(x, call.layout))
+    options = (*call.options[:-1], dtype)
+    result, _ = host.execute(
+        call._replace(arrays=(plain_view(x, "x"),), layout=layout, options=options, out=None)
+    )
+    found = tensor_of(result)
+    if out is None:
+        return found
+    if out.dtype != found.dtype:
+        raise ParameterError(f"out has dtype {out.dtype}, the result {found.dtype}: give them the same dtype")
+    return out.copy_(found)
 
 
 # With numbers, nobody recording it.
