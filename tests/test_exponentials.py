@@ -220,6 +220,9 @@ def test_outputs_and_dtypes() -> None:
     out = np.empty((3, 4), np.float16)
     assert tcu.softmax(x, out=out) is out
     same(out, tcu.softmax(x, dtype="float16"))
+    same(tcu.softmax(x, dim=0), tcu.softmax(x, 0))
+    with pytest.raises(ParameterError, match="axis=0 and dim=1: give one of them"):
+        tcu.softmax(x, 0, dim=1)
     expected = tcu.log_softmax(x, 0)
     assert tcu.log_softmax(x, 0, out=x) is x
     same(x, expected)
