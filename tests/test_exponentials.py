@@ -21,9 +21,10 @@ from bits import same
 
 import tcu
 from tcu.errors import ParameterError
-from tcu.model import elementary, exponential_kernels, exponentials
+from tcu.model import elementary, exponential_kernels
 from tcu.ops import SOFTMAX
 from tcu.ops.layout import Along
+from tcu.plan.whole_sums import SCALE64
 from tcu.streams.surface import run_on_files
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -103,7 +104,7 @@ def test_functions_of_binary64(count: int) -> None:
     exponential_kernels.logarithms(positive, logs)
     with mpmath.workprec(120):
         for found, given, function, shift in (
-            (scaled64(x), x, mpmath.exp, elementary.SCALE64), (logs, positive, mpmath.log, 0),
+            (scaled64(x), x, mpmath.exp, SCALE64), (logs, positive, mpmath.log, 0),
         ):  # fmt: skip
             for each, argument in zip(found.tolist(), given.tolist(), strict=True):
                 wanted = mpmath.ldexp(function(mpmath.mpf(argument)), shift)
@@ -219,6 +220,9 @@ def test_outputs_and_dtypes() -> None:
     out = np.empty((3, 4), np.float16)
     assert tcu.softmax(x, out=out) is out
     same(out, tcu.softmax(x, dtype="float16"))
+    same(tcu.softmax(x, dim=0), tcu.softmax(x, 0))
+    with pytest.raises(ParameterError, match="axis=0 and dim=1: give one of them"):
+        tcu.softmax(x, 0, dim=1)
     expected = tcu.log_softmax(x, 0)
     assert tcu.log_softmax(x, 0, out=x) is x
     same(x, expected)
@@ -277,7 +281,3 @@ def test_chunks_and_files_are_refused_in_words(tmp_path: Any) -> None:
         tcu.softmax(da.from_array(x, chunks=(2, 3)))
     lazy = da.from_array(x, chunks=(2, 3)).rechunk({1: -1}).map_blocks(tcu.softmax)
     same(lazy.compute(), tcu.softmax(x))
-
-
-def test_the_scales_are_those_of_the_sequences() -> None:
-    assert (exponentials.SCALE, exponentials.SCALE64) == (elementary.SCALE, elementary.SCALE64)

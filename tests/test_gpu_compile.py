@@ -669,7 +669,7 @@ def test_what_functions_of_rows_ask_for_compiles(
     if operation in (RMS_NORM, LAYER_NORM):
         recipe = norms.norms_recipe(rows, length, fmt, fmt, 1e-6, operation is LAYER_NORM)
     else:
-        recipe = exponentials.exponentials_recipe(operation, rows, length, fmt, fmt)
+        recipe = exponentials.exponentials_recipe(operation.finish, rows, length, fmt, fmt)
     (choice,) = recipe.kernels
     assert ".local" not in asked_for(choice, capability)
 

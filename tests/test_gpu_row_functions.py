@@ -176,3 +176,22 @@ extern "C" __global__ void sums(unsigned long long* out, unsigned last) {
 
     for block, expected in enumerate(threads.in_order(wanted, range(blocks))):
         assert int(found[block]) == expected, block
+
+
+def test_cross_entropy(torch) -> None:
+    """The bits of the CPU; a target that is no class gives NaN, which nobody waits for."""
+    rng = np.random.default_rng(6)
+    for dtype in DTYPES:
+        x, target = (4 * rng.standard_normal((300, 1003))).astype(dtype), rng.integers(0, 1003, 300)
+        there, classes = to_gpu(torch, x), torch.from_numpy(target).cuda()
+        for options in (
+            {},
+            {"reduction": "none"},
+            {"label_smoothing": 0.1},
+            {"z_loss": 1e-3, "reduction": "sum"},
+        ):
+            same(
+                tcu.cross_entropy(there, classes, **options), tcu.cross_entropy(x, target, **options), options
+            )
+    classes[7] = 1003
+    assert tcu.cross_entropy(there, classes, reduction="none").isnan().nonzero().tolist() == [[7]]

@@ -56,7 +56,7 @@ def of_rows(
         centred = operation is LAYER_NORM
         recipe = norms_recipe(rows, size, *formats, operation.eps((eps, None), work), centred)
     else:
-        recipe = exponentials_recipe(operation, rows, size, *formats)
+        recipe = exponentials_recipe(operation.finish, rows, size, *formats)
     Launch(recipe, host.gpu).start(place.ctypes.data, 0, result.array.ctypes.data, 0)
     result.check()
     return result.array.copy()
@@ -78,7 +78,7 @@ def numbers(shape: tuple[int, int], dtype: Any, seed: int = 1) -> Any:
         return x.astype(dtype)
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow(2)
 @operations
 @dtypes
 def test_rows_have_the_bits_of_the_model(host: HostGpu, operation: Operation, dtype: Any) -> None:
@@ -96,7 +96,7 @@ def test_rows_have_the_bits_of_the_model(host: HostGpu, operation: Operation, dt
         assert alike(found, model(operation, x)), (length, gap, shift)
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @operations
 @dtypes
 def test_rows_of_a_block(host: HostGpu, operation: Operation, dtype: Any) -> None:
@@ -122,7 +122,7 @@ def test_rows_that_are_read_again(
         assert (host.macros[-1]["PASSES"], host.macros[-1]["CODES"]) == (0, 1)
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @operations
 @dtypes
 @pytest.mark.parametrize("target", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
@@ -134,7 +134,7 @@ def test_results_of_every_format(host: HostGpu, operation: Operation, dtype: Any
         assert alike(found, model(operation, x, target)), (length, shift, out_shift)
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize("operation", [RMS_NORM, LAYER_NORM], ids=str)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=lambda dtype: np.dtype(dtype).name)
 @pytest.mark.parametrize("eps", [0.0, 1e-5])
@@ -158,7 +158,7 @@ def test_a_row_of_nothing(host: HostGpu) -> None:
     assert alike(of_rows(host, LOGSUMEXP, np.empty((3, 0), np.float32)), np.full(3, -np.inf, np.float32))
 
 
-@pytest.mark.slow(3)
+@pytest.mark.slow(2)
 @pytest.mark.parametrize(
     ("right", "wrong", "seen"),
     [
@@ -191,7 +191,7 @@ def test_an_error_in_the_kernel_is_seen(host: HostGpu, right: str, wrong: str, s
     assert found == seen
 
 
-@pytest.mark.slow(2)
+@pytest.mark.slow(1)
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [

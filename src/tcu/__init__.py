@@ -14,6 +14,7 @@ from tcu.surfaces.bounds import dot_error_bound as dot_error_bound
 from tcu.surfaces.bounds import error_bound as error_bound
 from tcu.surfaces.bounds import std_error_bound as std_error_bound
 from tcu.surfaces.bounds import var_error_bound as var_error_bound
+from tcu.surfaces.cross_entropy import cross_entropy as cross_entropy
 from tcu.surfaces.exact_sum import ExactSum as ExactSum
 from tcu.surfaces.functions import cumsum as cumsum
 from tcu.surfaces.functions import dot as dot

@@ -6,7 +6,6 @@ from tcu.formats.format import Format
 from tcu.gpu.launch import Recipe
 from tcu.gpu.rows_in_registers import Rows, kernel_of_rows
 from tcu.gpu.structs import struct
-from tcu.ops.operation import Operation
 
 __all__ = ["exponentials_recipe"]
 
@@ -21,10 +20,7 @@ Exponentials = struct("Exponentials", """
 """)  # fmt: skip
 
 
-def exponentials_recipe(
-    operation: Operation, rows: Rows, out_stride: int, element: Format, target: Format
-) -> Recipe:
-    """What serves an operation on one row or several."""
+def exponentials_recipe(finish: str, rows: Rows, out_stride: int, element: Format, target: Format) -> Recipe:
+    """What serves one row or several; ``finish`` is that of the operation."""
     problem = Exponentials(0, 0, rows.count, rows.length, rows.stride, out_stride)
-    finish = _FINISHES[operation.finish]
-    return Recipe((kernel_of_rows("exponentials", rows, element, target, problem, FINISH=finish),))
+    return Recipe((kernel_of_rows("exponentials", rows, element, target, problem, FINISH=_FINISHES[finish]),))

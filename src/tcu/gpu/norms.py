@@ -8,8 +8,7 @@ from tcu.formats.format import Format
 from tcu.gpu.launch import Recipe
 from tcu.gpu.rows_in_registers import Rows, is_wide, kernel_of_rows
 from tcu.gpu.structs import constants, struct
-from tcu.model.exponentials import SCALE, SCALE64
-from tcu.model.norms import LIFTS, LIFTS64, lift_of
+from tcu.plan.whole_sums import LIFTS, LIFTS64, SCALE, SCALE64, lift_of
 
 __all__ = ["norms_recipe"]
 
@@ -30,7 +29,7 @@ def _lifts(scale: int, lifts: tuple[int, ...]) -> str:
 
 
 NORM_LIFTS = f"#if WIDE\n{_lifts(SCALE64, LIFTS64)}#else\n{_lifts(SCALE, LIFTS)}#endif\n"
-"""As in :mod:`tcu.model.norms`."""
+"""As in :mod:`tcu.plan.whole_sums`."""
 
 
 def norms_recipe(

@@ -25,12 +25,11 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from tcu.model.kernels import _compiled
+from tcu.plan.whole_sums import SCALE, SCALE64
 
-__all__ = ["SCALE", "SCALE64", "exp", "exp_scaled", "exp_scaled64", "log", "log64", "nearest"]
+__all__ = ["exp", "exp_scaled", "exp_scaled64", "log", "log64", "nearest"]
 
 F32, F64 = np.float32, np.float64
-SCALE, SCALE64 = 44, 80
-"""Exponents of the powers of two by which exponentials are scaled: those of a sum are whole numbers then (exponentials.py)."""
 
 # exp(x) = 2^k · exp(r), r = x - k·ln 2 with ln 2 in two parts, the first so short that k times it is exact.  Adding
 # 1.5·2^23 (1.5·2^52) rounds to a whole number, and leaves it in the low bits.

@@ -17,10 +17,13 @@ from tcu.model import elementary, whole_sums
 from tcu.model.elementary import exp_scaled, exp_scaled64, fma, log64, nearest
 from tcu.model.kernels import _compiled
 from tcu.model.whole_sums import PIECE, UP, joined, of_two
+from tcu.plan import whole_sums as plan
 
 __all__ = ["add_exponentials", "add_exponentials64", "logarithms"]
 
-_FINGERPRINT = zlib.crc32(b"".join(Path(each.__file__).read_bytes() for each in (elementary, whole_sums)))
+_FINGERPRINT = zlib.crc32(
+    b"".join(Path(each.__file__).read_bytes() for each in (elementary, whole_sums, plan))
+)
 _LOWEST, _LOWEST64 = np.float32(-104), np.float64(-746)
 """What lies lower has the exponential of this, of which no result has a bit."""
 

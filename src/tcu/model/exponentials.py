@@ -17,11 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.model import compiled
+from tcu.plan.whole_sums import SCALE, SCALE64
 
-__all__ = ["SCALE", "SCALE64", "What", "of_rows"]
+__all__ = ["What", "of_rows"]
 
-SCALE, SCALE64 = 44, 80
-"""As in :mod:`tcu.model.elementary`, which Numba compiles and is imported late."""
 What = Literal["share", "log_share", "log"]
 Rows = npt.NDArray[Any]
 

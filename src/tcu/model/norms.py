@@ -20,21 +20,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tcu.model import compiled
-from tcu.model.exponentials import SCALE, SCALE64
+from tcu.plan.whole_sums import LIFTS, LIFTS64, SCALE, SCALE64, lift_of
 
-__all__ = ["LIFTS", "LIFTS64", "lift_of", "of_rows"]
+__all__ = ["of_rows"]
 
 Rows = npt.NDArray[Any]
-LIFTS, LIFTS64 = (-60, 80, 1 << 20, 0, -100), (-500, 600, 500, -600, -900)
-"""Exponents: below the first rows are multiplied by two to the second, above the third by two to the fourth; and the lowest
-that a row's largest deviation is taken for."""
-_NO_EPS, _HALFWAY = 2.0**-900, 300
-"""Of binary64: an eps that is not below the first would overflow; it hides variances that need more than the second."""
-
-
-def lift_of(eps: float, is_wide: bool) -> int:
-    """The exponent of what rows of small numbers are multiplied by."""
-    return LIFTS[1] if not is_wide else LIFTS64[1] if eps < _NO_EPS else _HALFWAY
 
 
 def of_rows(x: Rows, eps: float, centred: bool) -> Rows:

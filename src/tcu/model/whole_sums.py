@@ -14,12 +14,14 @@ import numpy as np
 from numba import njit
 
 from tcu.model import elementary
-from tcu.model.elementary import SCALE64, fma, nearest
+from tcu.model.elementary import fma, nearest
 from tcu.model.kernels import _compiled
+from tcu.plan import whole_sums as plan
+from tcu.plan.whole_sums import SCALE64
 
 __all__ = ["PIECE", "UP", "joined", "of_two", "whole_sums", "whole_sums64"]
 
-_FINGERPRINT = zlib.crc32(Path(elementary.__file__).read_bytes())
+_FINGERPRINT = zlib.crc32(b"".join(Path(each.__file__).read_bytes() for each in (elementary, plan)))
 PIECE = 1 << 18
 """Terms whose sum stays in a word; then it goes into two."""
 _HALF, _MINUS, UP = 2.0 ** -(SCALE64 // 2), -(2.0 ** (SCALE64 // 2)), 2.0 ** (SCALE64 // 2)

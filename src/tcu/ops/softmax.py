@@ -23,8 +23,8 @@ x:
     Array of float16, bfloat16, float32 or float64, any shape and strides, of
     NumPy or PyTorch, or on a GPU (as :func:`tcu.sum`).  Gradients flow through
     PyTorch's tensors.
-axis:
-    The axis that rows run along.
+axis, dim:
+    The axis that rows run along, by either name.
 dtype:
     Format that the results are rounded to.  None: x's own dtype.
 out:

@@ -410,6 +410,7 @@ def layer_norm(
     *,
     eps: float | None = None,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
     out: Any = None,
 ) -> Any:
     """The numbers of each row less their mean, over the root of their variance, with the same bits everywhere.
@@ -419,7 +420,7 @@ def layer_norm(
 
     Parameters
     ----------
-    x, axis, dtype, out:
+    x, axis, dim, dtype, out:
         As in :func:`softmax`.  Weights and a bias are for the caller to apply.
     eps:
         Added to the variance, 0 or more.  None: 1e-5.
@@ -440,6 +441,7 @@ def log_softmax(
     axis: SupportsIndex = -1,
     *,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
     out: Any = None,
 ) -> Any:
     """The logarithms of the softmax of each row, with the same bits everywhere.
@@ -449,7 +451,7 @@ def log_softmax(
 
     Parameters
     ----------
-    x, axis, dtype, out:
+    x, axis, dim, dtype, out:
         As in :func:`softmax`.
 
     Returns
@@ -574,6 +576,7 @@ def rms_norm(
     *,
     eps: float | None = None,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
     out: Any = None,
 ) -> Any:
     """The numbers of each row over the root of their mean square, with the same bits everywhere.
@@ -586,7 +589,7 @@ def rms_norm(
 
     Parameters
     ----------
-    x, axis, dtype, out:
+    x, axis, dim, dtype, out:
         As in :func:`softmax`.  Weights are for the caller to multiply by.
     eps:
         Added to the mean square, 0 or more.  None: 2^-23, or 2^-52 in binary64.
@@ -608,6 +611,7 @@ def softmax(
     axis: SupportsIndex = -1,
     *,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
     out: Any = None,
 ) -> Any:
     """The exponentials of the numbers of each row, over their sum, with the same bits everywhere.
@@ -625,8 +629,8 @@ def softmax(
         Array of float16, bfloat16, float32 or float64, any shape and strides, of
         NumPy or PyTorch, or on a GPU (as :func:`tcu.sum`).  Gradients flow through
         PyTorch's tensors.
-    axis:
-        The axis that rows run along.
+    axis, dim:
+        The axis that rows run along, by either name.
     dtype:
         Format that the results are rounded to.  None: x's own dtype.
     out:

@@ -51,7 +51,7 @@ def _launch(
 ) -> Launch:  # fmt: skip
     """What rows like these need besides addresses."""
     if eps is None:
-        recipe = exponentials_recipe(operation, rows, out_stride, element, target)
+        recipe = exponentials_recipe(operation.finish, rows, out_stride, element, target)
     else:
         recipe = norms_recipe(rows, out_stride, element, target, eps, operation.finish == "standard")
     return Launch(recipe, find_gpu(ordinal))

@@ -114,7 +114,7 @@ def _launch(
     if not request.operation.in_parts:
         lines = Rows(rows, length, stride, aligned)
         return Launch(
-            exponentials_recipe(request.operation, lines, 1, element, target), gpu
+            exponentials_recipe(request.operation.finish, lines, 1, element, target), gpu
         ) if rows else None, None
     moments = request.operation.moments
     plan = make_dot_plan(length, element, request.block) if moments else _plan(request, length, element, gpu)

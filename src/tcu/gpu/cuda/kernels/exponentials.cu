@@ -7,8 +7,9 @@
 // Vectors are whole granules of 16 bytes of memory, wherever the row begins; elements beside it count as -inf, whose
 // exponentials are 0.
 //
-// The floor is memory.  A number costs about 14 instructions for its exponential, 5 for the sum and its maximum, and a few
-// to unpack and to round.
+// The floor is memory.  Softmax of binary32 reaches 0.93 to 0.96 of copying for rows of 256 to 16384 numbers, and 0.83 of 32768;
+// of bfloat16 0.75 to 0.82 for rows of 1000 to 8192, where instructions are the limit: no row goes faster than about 0.85·10^12
+// numbers a second.  Rows that are read several times reach 0.4 to 0.5, as PyTorch's (H200).  A cluster of blocks could keep them.
 //
 // Compiled with what reduce/rows_in_registers.cuh names, and
 //   FINISH  SHARE: e / S; LOG_SHARE: its logarithm; LOG: m + log S, a number for each row

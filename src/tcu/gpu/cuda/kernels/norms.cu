@@ -4,8 +4,9 @@
 // A row has LANES lanes of a warp, or all WARPS of a block, which keep it in registers: each number is read once, and
 // each result written once.  With PASSES it is longer than that, and read once for each step.
 //
-// The floor is memory.  A number costs 8 to 14 instructions, of which the conversion to a whole number has a quarter of the
-// others' rate.
+// The floor is memory.  Norms of binary32 reach 0.93 to 0.94 of copying for rows of 1000 to 8192 numbers; rms_norm of bfloat16
+// 0.84 to 0.90, at 32768 only 0.60, where torch.compile's has 0.70; layer_norm of bfloat16 0.6, where instructions are
+// the limit.  Rows that are read several times reach 0.35 to 0.5 (H200).
 //
 // Compiled with what reduce/rows_in_registers.cuh names, and
 //   CENTRED  1: the mean is taken off

@@ -78,7 +78,9 @@ struct Terms {
     int high = 0, low = 0;
 
     // Adding 1.5·2^46 rounds to a multiple of 2^23 and leaves it in the low bits; the rest is rounded likewise.  With
-    // conversions to 64 bits in place of these additions no kernel was faster than 0.82·10^12 numbers a second (H200).
+    // conversions to 64 bits in place of these additions the logarithms of sums of 1024 numbers of binary32 took 11 % longer
+    // (3.27 in place of 3.63 TB/s), of bfloat16 4 %; but log-softmax of 4096 numbers of bfloat16 was 12 % faster (3.06 in place
+    // of 2.70 TB/s; H200, each measured once).
     __device__ void add(Working e) {
         const float above = __fadd_rn(e, 0x1.8p46f);
         const float rest = __fsub_rn(e, __fsub_rn(above, 0x1.8p46f));

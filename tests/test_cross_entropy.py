@@ -1,0 +1,110 @@
+"""Contract: each loss depends on its row and its target alone, their sum has no order, and PyTorch gives about the same.
+
+NumPy's arrays and tensors have the same bits; gradients are those of PyTorch's own function within its rounding.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from bits import same
+
+import tcu
+from tcu.errors import DtypeError, ParameterError, ShapeError
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+
+OPTIONS: list[dict[str, Any]] = [
+    {}, {"reduction": "sum"}, {"reduction": "none"}, {"label_smoothing": 0.1}, {"label_smoothing": 1.0, "reduction": "none"},
+    {"ignore_index": 3}, {"z_loss": 1e-3}, {"z_loss": 1e-3, "label_smoothing": 0.2, "ignore_index": 0, "reduction": "sum"},
+]  # fmt: skip
+
+
+def drawn(dtype: str = "float32", rows: int = 40, classes: int = 11) -> tuple[Any, Any]:
+    rng = np.random.default_rng(2)
+    return (4 * rng.standard_normal((rows, classes))).astype(dtype), rng.integers(0, classes, rows)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_tensors_have_the_bits_of_arrays_and_pytorch_about_the_same(
+    dtype: str, options: dict[str, Any]
+) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+    x, target = drawn(dtype)
+    found = tcu.cross_entropy(x, target, **options)
+    assert found.dtype == (np.float64 if dtype == "float64" else np.float32)
+    tensor, classes = torch.from_numpy(x).requires_grad_(), torch.from_numpy(target)
+    mine = tcu.cross_entropy(tensor, classes, **options)
+    same(mine.detach().numpy(), np.asarray(found))
+    other = torch.from_numpy(x).double().requires_grad_()
+    theirs = torch.nn.functional.cross_entropy(
+        other, classes, **{name: each for name, each in options.items() if name != "z_loss"}
+    )
+    if "z_loss" in options:
+        extra = (
+            options["z_loss"] * other.logsumexp(1).square() * (classes != options.get("ignore_index", -100))
+        )
+        kind = options.get("reduction", "mean")
+        theirs = theirs + (extra if kind == "none" else extra.sum() if kind == "sum" else extra.mean())
+    tolerance = 1e-12 if dtype == "float64" else 2e-6
+    torch.testing.assert_close(mine.double(), theirs, rtol=tolerance, atol=tolerance)
+    mine.sum().backward()
+    theirs.sum().backward()
+    tolerance = {"float16": 1e-3, "float32": 1e-6, "float64": 1e-12}[dtype]
+    torch.testing.assert_close(tensor.grad.double(), other.grad, rtol=tolerance, atol=tolerance)
+
+
+def test_rows_depend_on_themselves_alone_and_sums_have_no_order() -> None:
+    x, target = drawn(rows=300, classes=1000)
+    each = tcu.cross_entropy(x, target, reduction="none")
+    order = np.random.default_rng(3).permutation(300)
+    same(tcu.cross_entropy(x[order], target[order], reduction="none"), each[order])
+    for row in (0, 299):
+        same(tcu.cross_entropy(x[row], target[row], reduction="none"), each[row])
+    for reduction in ("sum", "mean"):
+        whole = tcu.cross_entropy(x, target, reduction=reduction)
+        assert tcu.cross_entropy(x[order], target[order], reduction=reduction) == whole
+        assert tcu.cross_entropy(x.T, target, axis=0, reduction=reduction) == whole
+    shaped = tcu.cross_entropy(x.reshape(3, 100, 1000), target.reshape(3, 100), reduction="none")
+    same(shaped.reshape(-1), each)
+
+
+def test_small_losses_keep_their_bits() -> None:
+    """log-sum-exp less the target's number would leave none of them."""
+    x = np.array([[50, 30, 20]], np.float32)
+    assert abs(tcu.cross_entropy(x, np.array([0])) / np.log1p(np.exp(-20.0) + np.exp(-30.0)) - 1) < 1e-3
+
+
+def test_rows_of_nothing() -> None:
+    x, target = drawn()
+    assert np.isnan(tcu.cross_entropy(x[:0], target[:0]))
+    assert np.isnan(tcu.cross_entropy(x, np.full(40, -100)))
+    assert tcu.cross_entropy(x, np.full(40, -100), reduction="sum") == 0
+    assert not tcu.cross_entropy(x, np.full(40, -100), reduction="none").any()
+
+
+def test_what_is_refused() -> None:
+    x, target = drawn()
+    with pytest.raises(ShapeError, match=r"target has shape \(39,\): give one class for each row, \(40,\)"):
+        tcu.cross_entropy(x, target[1:])
+    with pytest.raises(DtypeError, match="target has dtype float64: give whole numbers, the classes' places"):
+        tcu.cross_entropy(x, target * 1.0)
+    for wrong in (11, -1):
+        with pytest.raises(
+            ParameterError, match="a target is none of the 11 classes, from 0, and not ignore_index=-100"
+        ):
+            tcu.cross_entropy(x, np.where(target == target[5], wrong, target))
+    with pytest.raises(ParameterError, match=r"label_smoothing=1\.5: choose 0 to 1"):
+        tcu.cross_entropy(x, target, label_smoothing=1.5)
+    with pytest.raises(ParameterError, match=r"z_loss=-1: give a number from 0 up, such as 1e-4"):
+        tcu.cross_entropy(x, target, z_loss=-1)
+    with pytest.raises(ParameterError, match="reduction='all': choose 'mean', 'sum' or 'none'"):
+        tcu.cross_entropy(x, target, reduction="all")  # type: ignore[arg-type]
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+    with pytest.raises(
+        ParameterError, match="cross_entropy takes two arrays in the host's memory, or two tensors"
+    ):
+        tcu.cross_entropy(torch.from_numpy(x), target)
