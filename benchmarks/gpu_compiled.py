@@ -26,7 +26,7 @@ PROCESSES = 14
 @dataclass(frozen=True)
 class Task:
     operation: str
-    """A method of tensors with an axis and a dtype: sum or cumsum."""
+    """Of tensors with an axis and a dtype: sum, cumsum, norm, or dot, of the two rows of an array."""
     dtype: str
     result: str
     shape: tuple[int, ...]
@@ -41,13 +41,24 @@ def _cumsum(x: torch.Tensor, axis: int, dtype: torch.dtype) -> torch.Tensor:
     return x.cumsum(axis, dtype=dtype)
 
 
+def _norm(x: torch.Tensor, axis: int, dtype: torch.dtype) -> torch.Tensor:
+    return torch.linalg.vector_norm(x, dim=axis, dtype=dtype)
+
+
+def _dot(x: torch.Tensor, axis: int, dtype: torch.dtype) -> torch.Tensor:
+    return (x[0].to(dtype) * x[1].to(dtype)).sum()
+
+
+OPERATIONS = {"sum": _sum, "cumsum": _cumsum, "norm": _norm, "dot": _dot}
+
+
 @cache
 def _compiled(operation: str) -> Callable[..., torch.Tensor]:
     import torch._dynamo
 
     torch._dynamo.config.recompile_limit = 1024  # each shape is one
     compiled: Callable[..., torch.Tensor] = torch.compile(
-        {"sum": _sum, "cumsum": _cumsum}[operation], dynamic=False, mode="max-autotune-no-cudagraphs"
+        OPERATIONS[operation], dynamic=False, mode="max-autotune-no-cudagraphs"
     )
     return compiled
 

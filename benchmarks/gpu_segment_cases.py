@@ -25,6 +25,7 @@ LENGTHS = tuple(sorted((*AWKWARD, 64, 1024)))
 """Of rows that are summed exactly or scanned."""
 QUICK_LENGTHS = frozenset({64, 1 << 14, 17, 1000, 4097})
 FIRST_CALL_LENGTHS = (1024, 16384)
+NORMS = ("norm", "dot")
 FIRST, MIDDLE = "first axis", "middle axis"
 
 Along = tuple[str, tuple[int, ...], int]
@@ -69,6 +70,9 @@ class Asked:
     def scanned(self, dtype: str) -> int:
         return (self._elements or SCANNED[dtype]) >> self._shift
 
+    def norm_sizes(self, dtype: str) -> tuple[int, ...]:
+        return tuple(dict.fromkeys((self.elements(dtype), (self._elements or 1 << 26) >> self._shift)))
+
     def _chosen(self, lengths: Iterable[int], n: int) -> list[int]:
         if self._lengths is not None:
             lengths = sorted(self._lengths)
@@ -103,6 +107,11 @@ class Asked:
                     n = self.elements(dtype)
                     found += [sum_task(dtype, (n // length, length), 1) for length in lengths(dtype)]
                     found += [sum_task(dtype, shape, axis) for _, shape, axis in self.along(n)]
+            if part == "norms":
+                found += [
+                    norm_task(operation, dtype, n)
+                    for dtype in self.dtypes for operation in NORMS for n in self.norm_sizes(dtype)
+                ]  # fmt: skip
             if part == "rowscans":
                 for dtype, out in self.rowscan_pairs:
                     n = self.scanned(dtype)
@@ -123,6 +132,10 @@ def sum_result(dtype: str) -> str:
 
 def sum_task(dtype: str, shape: tuple[int, ...], axis: int) -> Task:
     return Task("sum", dtype, sum_result(dtype), shape, axis)
+
+
+def norm_task(operation: str, dtype: str, n: int) -> Task:
+    return Task(operation, dtype, sum_result(dtype), (2, n) if operation == "dot" else (n,), 0)
 
 
 def is_power(length: float) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpu_first_call import PARTS
-from gpu_segment_cases import FIRST, MIDDLE, is_power
+from gpu_segment_cases import FIRST, MIDDLE, NORMS, is_power
 from gpu_segment_data import MEANS, POWER_LAW, RAGGED
 from gpu_segment_peers import COPY
 
@@ -108,13 +108,14 @@ CLAIMS = (
       for part, leasts in (("exactsegments", (0.50, 0.70)), ("segmentscans", (0.60, 0.80)))
       for case, least, cases in zip(("below mean 64", "from mean 64 on, power law"), leasts,
                                     (SHORT_SEGMENTS, (*LONG_SEGMENTS, POWER_LAW)), strict=True)),
+    Claim("norms", "norm and dot / ceiling", over_ceiling, 0.97),
     *(Claim("scans", "2^29 / ceiling", over_ceiling, 0.88, lengths=LONG, pair=pair) for pair in (HALF, WIDENED, FLOAT)),
     Claim("scans", "2^29 / CUB", over_named("CUB"), 2.2, lengths=LONG, pair=HALF),
     Claim("scans", "2^29 / CUB", over_named("CUB"), 1.2, lengths=LONG, pair=FLOAT),
     Claim("scans", "2^24 / CUB", over_named("CUB"), 1.3, lengths=SHORT),
     Claim("rowscans", "rows / ceiling", over_ceiling, 0.90),
     Claim("columnscans", "other axes / ceiling", over_ceiling, 0.85),
-    *(Claim(part, "best peer", over_best, TIE) for part in ("rows", "exactrows", "segments", "rowscans", "columnscans")),
+    *(Claim(part, "best peer", over_best, TIE) for part in ("rows", "exactrows", "segments", "norms", "rowscans", "columnscans")),
 )  # fmt: skip
 
 
@@ -156,6 +157,8 @@ def name_of(point: Point) -> str:
     if point["layout"] in RAGGED:
         return str(point["layout"])
     length = point["length"]
+    if point["layout"] in NORMS:
+        return f"{point['layout']} of 2^{math.log2(length):g}"
     return f"2^{int(math.log2(length))}" if is_power(length) else f"{length:,}"
 
 

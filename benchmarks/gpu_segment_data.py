@@ -194,6 +194,20 @@ class Wanted:
         return worst | {"state": "right" if right else "WRONG"}
 
 
+def norm_wanted(operation: str, x: torch.Tensor, n: int) -> Wanted:
+    """The norm of the first n numbers, or the dot product of those and the next n, from sums of binary64."""
+    total, mass = 0.0, 0.0
+    for start in range(0, n, PIECE):
+        end = min(start + PIECE, n)
+        first = x[start:end].double()
+        product = first.square() if operation == "norm" else first * x[n + start : n + end].double()
+        total, mass = total + float(product.sum()), mass + float(product.abs().sum())
+    found = (math.sqrt(total), math.sqrt(mass)) if operation == "norm" else (total, mass)
+    return Wanted.whole(
+        *(torch.tensor([each / QUANTUM], dtype=torch.float64, device=x.device) for each in found)
+    )
+
+
 def confirm_checker(device: str) -> None:
     """Raises DisagreementError if a planted error passes, or a result that is rounded once does not."""
     x = random_array(1 << 12, "float16", device)

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from gpu_compiled import Task, run_of
-from gpu_segment_cases import ROWSCAN_PAIRS, sum_result, sum_task
+from gpu_segment_cases import ROWSCAN_PAIRS, norm_task, sum_result, sum_task
 
 import tcu
 from tcu.formats import get_format
@@ -163,6 +163,24 @@ class Peers:
         self._ours(field, "fsum", EXACT, lambda call, x: call(x[:size].view(shape), axis=axis, dtype=wide))
         if not self.only_tcu:
             field.participants += self._torch_sums(dtype, shape, axis, compiled)
+        return field
+
+    def norms(self, operation: str, dtype: str, n: int, compiled: bool) -> Field:
+        """The norm of the first n numbers, or the dot product of those and the next n, to the format of ``sum_result``."""
+        field, wide = Field([], {}), sum_result(dtype)
+        result = torch_dtype(wide)
+        calls: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+            "norm": (lambda call, x: call(x[:n], dtype=wide), lambda x: torch.linalg.vector_norm(x[:n], dtype=result)),
+            "dot": (lambda call, x: call(x[:n], x[n : 2 * n], dtype=wide), lambda x: torch.dot(x[:n], x[n : 2 * n])),
+        }  # fmt: skip
+        ours, eager = calls[operation]
+        self._ours(field, operation, sum_allowed(dtype, n), ours)
+        if not self.only_tcu:
+            field.participants.append(Participant("torch", eager))
+            if compiled:
+                field.participants.append(
+                    Participant("torch.compile", run_of(norm_task(operation, dtype, n)))
+                )
         return field
 
     def along(self, dtype: str, shape: tuple[int, ...], axis: int, compiled: bool) -> Field:

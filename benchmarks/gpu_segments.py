@@ -6,6 +6,7 @@ rows           sums of rows of every length, along the first axis and a middle o
 exactrows      the same, correctly rounded (fsum)
 segments       sums of ragged segments with int64 offsets, which count as bytes read; the ceiling is reading alone
 exactsegments  the same, correctly rounded (segment_fsum)
+norms          the norm of one long array and the dot product of two; the ceiling is reading alone
 scans          one long inclusive scan; the ceiling is copying alone
 rowscans       inclusive scans of rows; the ceiling is copying alone
 columnscans    inclusive scans along the first axis and a middle one; the ceiling is copying alone
@@ -39,19 +40,32 @@ import record
 import torch
 from gpu_compiled import Precompiled, Task
 from gpu_segment_claims import evaluate
-from gpu_segment_data import Exact, Wanted, confirm_checker, ragged_offsets, random_array
+from gpu_segment_data import Exact, Wanted, confirm_checker, norm_wanted, ragged_offsets, random_array
 from gpu_segment_peers import COPY, Peers, jobs
 from gpu_sum import versions
 
 from tcu.study.gpu import build
 from tcu.study.gpu.data import itemsize, torch_dtype
 from tcu.study.gpu.peers import READ, Field, Participant
-from tcu.study.gpu.timing import Clock, CudaClock, WallClock, buffers_for, first_line
+from tcu.study.gpu.timing import Clock, CudaClock, Timing, WallClock, buffers_for, first_line
 
 ROUNDS = 12
 SLOW, SLOW_ROUNDS = 0.01, 3
 """Calls of more seconds are timed in fewer rounds, apart from the others."""
-PARTS = ("rows", "exactrows", "segments", "exactsegments", "scans", "rowscans", "columnscans", "segmentscans")
+SLOWEST = 0.05
+"""Calls of more seconds are timed once.  PyTorch's running sums of rows of 3 numbers take a second; timed as others are,
+they and those of 16 and 17 numbers took most of a run's time."""
+PARTS = (
+    "rows",
+    "exactrows",
+    "segments",
+    "exactsegments",
+    "norms",
+    "scans",
+    "rowscans",
+    "columnscans",
+    "segmentscans",
+)
 
 Point = dict[str, Any]
 
@@ -82,10 +96,13 @@ class Bench:
         poison = (facts["results"], torch_dtype(facts["result"]), self.device)
         entries = {who.name: self._trial(who, arrays[0], wanted, poison) for who in field.participants}
         present = [who for who in field.participants if "missing" not in entries[who.name]]
+        for who in present:
+            if entries[who.name]["once"] > SLOWEST:
+                entries[who.name] |= asdict(Timing.of([entries[who.name]["once"]]))
         for slow in (False, True):
             calls = {
                 who.name: partial(_call, who.run, [who.prepare(x) for x in arrays])
-                for who in present if (entries[who.name]["once"] > SLOW) is slow
+                for who in present if (entries[who.name]["once"] > SLOW) is slow and "median" not in entries[who.name]
             }  # fmt: skip
             times = (
                 self.clock.events(calls, len(arrays), 0.0, SLOW_ROUNDS if slow else ROUNDS) if calls else {}
@@ -196,6 +213,23 @@ def measure_segments(bench: Bench, asked: cases.Asked, part: str = "segments") -
             yield bench.point(facts, field, arrays, wanted)
 
 
+def measure_norms(bench: Bench, asked: cases.Asked) -> Iterator[Point]:
+    for dtype in asked.dtypes:
+        for n in asked.norm_sizes(dtype):
+            arrays = _buffers(bench, 2 * n, dtype)
+            for operation in cases.NORMS:
+                compiled = cases.norm_task(operation, dtype, n) in bench.compiled
+                field = bench.peers.norms(operation, dtype, n, compiled)
+                nbytes = n * itemsize(dtype) * (2 if operation == "dot" else 1)
+                reads = bench.peers.reads(nbytes)
+                field.participants += bench.fastest(READ, f"{dtype}, {nbytes} bytes", reads, arrays)
+                facts = {
+                    "part": "norms", "dtype": dtype, "result": cases.sum_result(dtype), "layout": operation, "length": n,
+                    "results": 1, "bytes": nbytes, "buffers": len(arrays),
+                }  # fmt: skip
+                yield bench.point(facts, field, arrays, norm_wanted(operation, arrays[0], n))
+
+
 def measure_scans(bench: Bench, asked: cases.Asked) -> Iterator[Point]:
     for dtype, out in asked.scan_pairs:
         for n in asked.scan_sizes:
@@ -256,6 +290,7 @@ MEASURES: dict[str, Callable[[Bench, cases.Asked], Iterator[Point]]] = {
     "exactrows": partial(measure_rows, part="exactrows"),
     "segments": measure_segments,
     "exactsegments": partial(measure_segments, part="exactsegments"),
+    "norms": measure_norms,
     "scans": measure_scans,
     "rowscans": measure_rowscans,
     "columnscans": measure_columnscans,

@@ -147,7 +147,12 @@ def _compared(name: str, document: Document) -> Iterator[Point]:
             if "tcu, chunks" in rates:
                 shape = " × ".join(f"{length:,}" for length in point["shape"])
                 who = max(peers, key=lambda who: peers[who], default="")
-                what = f"tcu.matmul, {point['dtype']}→{point['result']}, {shape}"
+                own = (
+                    f"tcu.segment_matmul, {point['segments']} segments"
+                    if "segments" in point
+                    else "tcu.matmul"
+                )
+                what = f"{own}, {point['dtype']}→{point['result']}, {shape}"
                 yield Point(name, what, rates["tcu, chunks"], peers.get(who, 0.0), who)
             continue
         mine, peer = _rates(point)
@@ -226,7 +231,7 @@ def segments(found: dict[str, Document]) -> Iterator[str]:
     titles = {
         "rows": "Sums of rows, and along other axes", "segments": "Sums of ragged segments",
         "exactrows": "Exact sums of rows, and along other axes", "exactsegments": "Exact sums of ragged segments",
-        "rowscans": "Running sums of rows", "columnscans": "Running sums along other axes",
+        "norms": "Norms and dot products", "rowscans": "Running sums of rows", "columnscans": "Running sums along other axes",
         "segmentscans": "Running sums of ragged segments", "scans": "One long running sum",
     }  # fmt: skip
     for name, document in found.items():
@@ -273,7 +278,7 @@ def case_of(point: Document) -> str:
         shape = [power(length) for length in point["shape"]]
         shape[1 - point["axis"]] = "·"
         return f"{layout} of ({', '.join(shape)})"
-    if layout in ("rows", "one scan"):
+    if layout in ("rows", "one scan", "norm", "dot"):
         return f"{layout} of {power(point['length'])}"
     return str(layout)
 
@@ -305,8 +310,8 @@ def equal_segments(found: dict[str, Document]) -> Iterator[str]:
     yield from (*table(("numbers in a segment", *who), lines), "")
     yield (
         "CUB's columns are its segmented sum, which gives a block to each segment: of few long segments its sum of a whole "
-        "array, above, is the peer. The variant paper-002 goes by a table that was argued, not measured; the fastest of the "
-        "four at each length stands beside it."
+        "array, above, is the peer. The variant paper-002 went by a table that was argued, not measured; since then it goes by "
+        "these times of the four."
     )
 
 
@@ -541,8 +546,27 @@ def product_rates(found: dict[str, Document]) -> Iterator[str]:
     yield from (*table(("numbers", "results", "different"), told), "")
 
 
+def grouped_rates(found: dict[str, Document]) -> Iterator[str]:
+    document = found["gpu-grouped"]
+    yield from (origin("gpu-grouped", document), "")
+    yield from (
+        "Rows of bfloat16 in segments, each times a matrix of its own: microseconds, and TB/s of all that is read and written.", "",
+    )  # fmt: skip
+    points = document["figures"]["points"]
+    names = list(dict.fromkeys(who for point in points for who in point["participants"]))
+    rows = []
+    for point in points:
+        times = (point["participants"].get(who, {}) for who in names)
+        cells = (
+            f"{row['median'] * 1e6:,.1f} ({row['tb_per_s']:.2f})" if "median" in row else "–" for row in times
+        )
+        shape = " × ".join(f"{length:,}" for length in point["shape"])
+        rows.append((f"{point['segments']:,}, {point['lengths']}", shape, *cells))
+    yield from (*table(("segments", "rows × N × K", *names), rows), "")
+
+
 SEGMENT_PARTS = (
-    "rows", "exactrows", "segments", "exactsegments", "scans", "rowscans", "columnscans", "segmentscans"
+    "rows", "exactrows", "segments", "exactsegments", "norms", "scans", "rowscans", "columnscans", "segmentscans"
 )  # fmt: skip
 SEGMENTS = tuple(
     f"gpu-segments-{part}{size}" for part in SEGMENT_PARTS for size in ("", f"-{1 << 26}", f"-{1 << 24}")
@@ -550,9 +574,10 @@ SEGMENTS = tuple(
 """Files of gpu_segments.py, in full size and for fewer numbers in all."""
 
 SECTIONS: tuple[tuple[str, tuple[str, ...], Callable[[dict[str, Document]], Iterator[str]]], ...] = (
-    ("Where a peer is faster", (*SEGMENTS, "gpu-sum", "gpu-matmul", "gpu-machine"), faster_peers),
+    ("Where a peer is faster", (*SEGMENTS, "gpu-sum", "gpu-matmul", "gpu-grouped", "gpu-machine"), faster_peers),
     ("Sums on a GPU", ("gpu-sum",), sums),
     ("Products of matrices on a GPU", ("gpu-matmul",), product_rates),
+    ("Products of segments of rows on a GPU", ("gpu-grouped",), grouped_rates),
     ("Rows, ragged segments and running sums on a GPU",
      SEGMENTS, segments),
     ("The algorithms of paper 002", ("paper-002",), equal_segments),

@@ -19,6 +19,7 @@ using std::min;
 struct Index { unsigned x, y; };
 struct alignas(8) uint2 { unsigned x, y; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
+struct alignas(16) float4 { float x, y, z, w; };
 struct float2 { float x, y; };
 extern Index threadIdx, blockIdx, gridDim, blockDim;
 
@@ -33,6 +34,8 @@ static To as(From x) {
 // ---- numbers ----
 
 static float2 make_float2(float x, float y) { return {x, y}; }
+static float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+static uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 static uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
 static float __uint_as_float(unsigned x) { return as<float>(x); }
 static float __int_as_float(int x) { return as<float>(x); }
@@ -53,6 +56,9 @@ static double __hiloint2double(int high, int low) {
 static float __fmul_rn(float x, float y) { return x * y; }
 static double __dmul_rn(double x, double y) { return x * y; }
 static float __fadd_rn(float x, float y) { return x + y; }
+static float __fsub_rn(float x, float y) { return x - y; }
+static float __fmaf_rn(float x, float y, float z) { return std::fma(x, y, z); }
+static double __ll2double_rn(long long x) { return static_cast<double>(x); }
 static double __dadd_rn(double x, double y) { return x + y; }
 static double __dsub_rn(double x, double y) { return x - y; }
 static double __ddiv_rn(double x, double y) { return x / y; }
@@ -64,6 +70,7 @@ static float __double2float_rz(double x) {
     return std::isfinite(x) && std::fabs(static_cast<double>(nearest)) > std::fabs(x) ? std::nextafterf(nearest, 0.0f)
                                                                                       : nearest;
 }
+static float __int2float_rn(int x) { return static_cast<float>(x); }
 static float __int2float_rz(int x) { return __double2float_rz(x); }
 static int __popc(unsigned x) { return __builtin_popcount(x); }
 static int __ffs(unsigned x) { return __builtin_ffs(x); }
@@ -92,7 +99,7 @@ static unsigned __byte_perm(unsigned low, unsigned high, unsigned selector) {
     return result;
 }
 
-static unsigned short half_of(float x) { return as<unsigned short>(static_cast<_Float16>(x)); }
+static unsigned short half_of(float x) { return x != x ? 0x7fff : as<unsigned short>(static_cast<_Float16>(x)); }
 static unsigned short half_of_double(double x) { return as<unsigned short>(static_cast<_Float16>(x)); }
 static float of_half(unsigned short bits) { return static_cast<float>(as<_Float16>(bits)); }
 static float of_bfloat(unsigned short bits) { return as<float>(static_cast<unsigned>(bits) << 16); }
@@ -299,6 +306,10 @@ static T __ldg(const T* at) { return host::readable(at); }
 static long long __ldg(const long long* at) { return *at; }
 template <typename T>
 static T __ldcg(const T* at) { return *at; }
+template <typename T>
+static T __ldcs(const T* at) { return *at; }
+template <typename T>
+static void __stcs(T* at, T x) { *at = x; }
 static void atomicMax(int* place, int x) { *place = std::max(*place, x); }
 static void atomicMax(unsigned* place, unsigned x) { *place = std::max(*place, x); }
 static void atomicMin(unsigned* place, unsigned x) { *place = std::min(*place, x); }

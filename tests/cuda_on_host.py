@@ -43,7 +43,7 @@ static Fragments fragments_of_warps[32];
 
 static double input_at(WORD word, int place) {
     const INPUT code = static_cast<INPUT>(word >> (8 * sizeof(INPUT) * place));
-    return VALUE(code);
+    return INPUT_VALUE(code);
 }
 
 static void mma(WORD (&d)[D_WORDS], const WORD (&a)[A_WORDS], const WORD (&b)[B_WORDS]) {
@@ -78,6 +78,7 @@ _ASSEMBLY = {
     # Numbers.
     "cvt.rn.f16.f32 %0, %1;": "%0 = half_of(%1);",
     "cvt.rn.bf16.f32 %0, %1;": "%0 = bfloat_of(%1);",
+    "{ .reg .b16 l, h; cvt.rn.f16.f32 l, %1; cvt.rn.f16.f32 h, %2; mov.b32 %0, {l, h}; }": "%0 = half_of(%1) | static_cast<u32>(half_of(%2)) << 16;",
     "cvt.rn.bf16x2.f32 %0, %1, %2;": "%0 = static_cast<u32>(bfloat_of(%1)) << 16 | bfloat_of(%2);",
     "cvt.f32.f16 %0, %1;": "%0 = of_half(%1);",
     "{ .reg .b16 h; mov.b16 h, %1; cvt.f32.f16 %0, h; }": "%0 = of_half(%1);",
@@ -85,6 +86,7 @@ _ASSEMBLY = {
     "{ .reg .b16 low, high; mov.b32 {low, high}, %1; cvt.f32.f16 %0, low; }": "%0 = of_half(%1);",
     "{ .reg .b16 h; cvt.rn.f16.f64 h, %1; mov.b16 %0, h; }": "%0 = half_of_double(%1);",
     "{ .reg .b16 low, high; cvt.rn.f16.f64 low, %1; cvt.rn.f16.f64 high, %2; mov.b32 %0, {low, high}; }": "%0 = half_of_double(%1) | static_cast<u32>(half_of_double(%2)) << 16;",
+    "max.NaN.f32 %0, %1, %2;": "%0 = std::isnan(%1) || %1 > %2 ? %1 : %2;",
     "max.u16x2 %0, %0, %1;": "%0 = host::choose_halves<unsigned short>(%0, %1, true);",
     "min.s16x2 %0, %0, %1;": "%0 = host::choose_halves<short>(%0, %1, false);",
     "fma.rn.f16x2 %0, %1, %2, %0;": "%0 = host::times_plus(%1, %2, %0);",
@@ -211,7 +213,7 @@ def compiled_for_host(
     kernel = _shared_memory(_without_assembly(kernel))
     wide = macros.get("OUTPUT") == "u64"
     own = {
-        "VALUE(code)": _VALUES[fmt],
+        "INPUT_VALUE(code)": _VALUES[fmt],
         "OUTPUT_VALUE(bits)": "as<double>(bits)" if wide else "static_cast<double>(as<float>(bits))",
         "OUTPUT_CODE(x)": "as<u64>(x)" if wide else "as<u32>(static_cast<float>(x))",
     }

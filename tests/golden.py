@@ -41,7 +41,6 @@ from tcu.machine.executors import ModelExecutor
 from tcu.model.scans import Carries, piece_length, scan_segments
 from tcu.model.stream import PlanStream
 from tcu.plan import (
-    SEGMENTED,
     VARIANTS,
     VERSIONS,
     FmaStep,
@@ -193,8 +192,8 @@ class Case:
     @property
     def family(self) -> str | None:
         """Of its plan, if there is one."""
-        if self.given.get("variant") in SEGMENTED:
-            return "segmented"
+        if "variant" in self.given:
+            return VARIANTS[self.given["variant"]].family
         if self.operation == "segment_matmul":
             return "matmul"
         return FAMILIES.get(self.operation.partition(" ")[0].removeprefix("segment_"))
@@ -238,6 +237,8 @@ CHOICES: dict[str, tuple[dict[str, Any], ...]] = {
     "single-pass": ({"chain": 1, "block": 32}, {"chain": 3, "block": 96}, {"accumulator": "float16"}),
     "recurrence": ({"chain": 1}, {"chain": 3}, {"accumulator": "float16"}),
     "two-mma": ({"accumulator": "float16"},),
+    "single-pass-atomic": ({"chain": 1, "block": 32},),
+    "split-atomic": ({"fraction": 0.25, "chain": 3, "block": 96},),
     "split": ({"fraction": 0.0}, {"fraction": 1.0}, {"fraction": 0.25, "chain": 3, "block": 96}),
     "warp-shuffle": ({"block": 32}, {"block": 96}),
     "reduction-16": ({"chain": 1, "block": 32}, {"chain": 5, "block": 96}, {"accumulator": "float16"}),
@@ -270,6 +271,7 @@ def cases() -> Iterator[Case]:
     yield from of_scans()
     yield from of_products()
     yield from of_variances()
+    yield from of_row_functions()
     yield from of_exact_sums()
     yield from of_bounds()
     yield from of_instructions()
@@ -462,6 +464,32 @@ def of_variances() -> Iterator[Case]:
             yield case("variances", operation, dtype, "wide", (*FEW, *ODD), block=96, dtype="float64")
             yield case("variances", operation, dtype, "cancelling", [(2, n) for n in around(1 << 18)], axis=1)
     yield case("variances", "var", "binary64", "wide", around(1 << 22), block=32, dtype="float64")
+
+
+def of_row_functions() -> Iterator[Case]:
+    """Rows of lanes, of a warp, of a block, of codes, and those that are read several times."""
+    shapes = (
+        (9, 1),
+        (7, 3),
+        (5, 64),
+        (5, 257),
+        (3, 1000),
+        (3, 4096),
+        (2, 16385),
+        (1, 32769),
+        (1, 70_001),
+        (1, 300_001),
+    )
+    for operation, dtype in product(
+        ("softmax", "log_softmax", "logsumexp", "rms_norm", "layer_norm"), FORMATS
+    ):
+        for kind in ("ordinary", "wide", "special"):
+            yield case("rows", operation, dtype, kind, shapes, axis=-1)
+        for target in ("float16", "bfloat16", "float32", "float64"):
+            yield case("rows", operation, dtype, "ordinary", ((5, 257), (3, 4096)), axis=-1, dtype=target)
+        yield case("rows", operation, dtype, "ordinary", ((40, 7), (257, 3, 2)), axis=0)
+        if operation in ("rms_norm", "layer_norm"):
+            yield case("rows", operation, dtype, "wide", ((5, 257), (3, 4096)), axis=-1, eps=0.0)
 
 
 def of_exact_sums() -> Iterator[Case]:

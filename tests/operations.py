@@ -6,6 +6,7 @@ exact fractions and gives the exact result, or None where there is none.
 
 from __future__ import annotations
 
+import decimal
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -60,6 +61,46 @@ def _std(x: Group) -> Fraction | None:
     return _root(_var(x)) if x else None
 
 
+def _exponentials(x: Group) -> tuple[Fraction, Fraction]:
+    """(that of the first, their sum), to 10^-60 of their size"""
+    with decimal.localcontext(decimal.Context(prec=60)):
+        found = [Fraction((decimal.Decimal(each.numerator) / each.denominator).exp()) for each in x]
+    return found[0], _sum(found)
+
+
+def _softmax(x: Group) -> Fraction:
+    first, total = _exponentials(x)
+    return first / total
+
+
+def _logarithm(value: Fraction) -> Fraction:
+    with decimal.localcontext(decimal.Context(prec=60)):
+        return Fraction((decimal.Decimal(value.numerator) / value.denominator).ln())
+
+
+def _log_softmax(x: Group) -> Fraction:
+    return _logarithm(_softmax(x))
+
+
+def _logsumexp(x: Group) -> Fraction:
+    return _logarithm(_exponentials(x)[1])
+
+
+def _rms_norm(x: Group) -> Fraction:
+    return x[0] / _root(_dot(x, x) / len(x) + Fraction(2) ** -23)
+
+
+def _layer_norm(x: Group) -> Fraction:
+    return (x[0] - _sum(x) / len(x)) / _root(
+        _dot(x, x) / len(x) - (_sum(x) / len(x)) ** 2 + Fraction(1, 10**5)
+    )
+
+
+def _reach(x: Group) -> Fraction:
+    """Of what logarithms are added to."""
+    return max(map(abs, x)) + 1
+
+
 def _mass(x: Group, *y: Group) -> Fraction:
     """The sum of the magnitudes that are added up."""
     return (
@@ -70,6 +111,8 @@ def _mass(x: Group, *y: Group) -> Fraction:
 ROWS: dict[str, Row] = {
     "sum": Row(_sum, _mass), "mean": Row(_mean, _mass), "dot": Row(_dot, _mass), "norm": Row(_norm, _norm),
     "cumsum": Row(_sum, _mass), "var": Row(_var, _var), "std": Row(_std, _std),
+    "softmax": Row(_softmax, lambda x: _softmax(x) * _reach(x)), "log_softmax": Row(_log_softmax, _reach), "logsumexp": Row(_logsumexp, _reach),
+    "rms_norm": Row(_rms_norm, lambda x: Fraction(3)), "layer_norm": Row(_layer_norm, lambda x: Fraction(1)),
     "fsum": Row(_sum), "fmean": Row(_mean), "fdot": Row(_dot), "fnorm": Row(_norm), "fvar": Row(_var), "fstd": Row(_std),
 }  # fmt: skip
 
@@ -105,10 +148,15 @@ def groups(layout: Layout, shape: tuple[int, ...]) -> tuple[list[list[int]], tup
 
 
 def layouts_of(operation: Operation) -> list[Layout]:
-    """Of the table, those that the operation takes; a running sum takes one axis and keeps all."""
+    """Of the table, those that the operation takes; what gives as many results takes one axis and keeps all."""
     found = [layout for kind in operation.layouts for layout in LAYOUTS[kind]]
-    if operation.kind == "scan":
-        found = [each for each in found if isinstance(each, Ragged) or isinstance(each.axis, int | None)]  # type: ignore[union-attr]
+    if operation.kind != "reduce":
+        found = [
+            each
+            for each in found
+            if isinstance(each, Ragged)
+            or isinstance(each.axis, int if operation.kind == "map" else int | None)
+        ]  # type: ignore[union-attr]
         found = [Along(each.axis) if isinstance(each, Along) else each for each in found]
     return found
 

@@ -320,7 +320,7 @@ def test_a_function_is_identified(run, tmp_path):
     assert sum(document["asked"].values()) == document["tried"]
     assert document["asked"]["carries"] == 8 * 128
     assert document["bound"] == 3 / document["tried"]
-    assert len(document["not_asked"]) == 4
+    assert len(document["not_asked"]) == 5
     assert (document["different"], document["counterexample"]) == (0, None)
     assert set(document["pinned"][0]) == {"parameters", "conclusion", "candidates", "dots"}
     assert document["conclusion"] in page("page.html")

@@ -293,7 +293,15 @@ def check_cells(distributed: Any, rank: int, ranks: int) -> None:
         arrays = tuple(rng.standard_normal((3, 4, 5)).astype(np.float32) for _ in operation.operands)
         line = tuple(torch.from_numpy(x.reshape(-1)) for x in arrays)
         call = operation, line if isinstance(layout, Ragged) else tuple(map(torch.from_numpy, arrays)), layout
-        assert is_served(operation, type(layout), "ranks") == (not isinstance(layout, Ragged))
+        assert is_served(operation, type(layout), "ranks") == (
+            operation.in_parts and not isinstance(layout, Ragged)
+        )
+        if not operation.in_parts:
+            with pytest.raises(
+                ParameterError, match=f"{operation} over ranks is not there, as it takes whole"
+            ):
+                run_over_ranks(*call)
+            continue
         if isinstance(layout, Ragged):
             with pytest.raises(
                 ParameterError, match=r"over ranks does not take segments.*on each rank's own"

@@ -30,8 +30,11 @@ from tcu.gpu import (
     columns,
     exact_columns,
     exact_rows,
+    exponentials,
     merge,
     moments,
+    norms,
+    rows_in_registers,
     scans,
     segment_scans,
     segments,
@@ -46,6 +49,7 @@ from tcu.gpu.kernels import architecture
 from tcu.gpu.launch import KernelChoice
 from tcu.gpu.structs import Struct
 from tcu.gpu.tuning import exact_config
+from tcu.ops import LAYER_NORM, LOG_SOFTMAX, LOGSUMEXP, RMS_NORM, SOFTMAX, Operation
 from tcu.plan import make_dot_plan, make_plan
 from tcu.plan.scan import make_scan_plan
 from tcu.units import get_unit
@@ -639,6 +643,25 @@ def test_what_variances_ask_for_compiles(
     )  # fmt: skip
     for choice in recipe.kernels:
         assert ".local" not in asked_for(choice, capability)
+
+
+@pytest.mark.slow(8)
+@pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
+@pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
+@pytest.mark.parametrize("operation", [SOFTMAX, LOG_SOFTMAX, LOGSUMEXP, RMS_NORM, LAYER_NORM], ids=str)
+@pytest.mark.parametrize(("length", "aligned"), [(24, True), (1001, False), (4096, True), (1 << 17, False)])
+def test_what_functions_of_rows_ask_for_compiles(
+    length: int, aligned: bool, operation: Operation, element: str, capability: tuple[int, int]
+) -> None:
+    nvrtc_or_skip()
+    fmt = get_format(element)
+    rows = rows_in_registers.Rows(1000, length, length, aligned)
+    if operation in (RMS_NORM, LAYER_NORM):
+        recipe = norms.norms_recipe(rows, length, fmt, fmt, 1e-6, operation is LAYER_NORM)
+    else:
+        recipe = exponentials.exponentials_recipe(operation, rows, length, fmt, fmt)
+    (choice,) = recipe.kernels
+    assert ".local" not in asked_for(choice, capability)
 
 
 @pytest.mark.parametrize("capability", TOLD_APART, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")

@@ -1,5 +1,5 @@
 """Contract of ``tcu.matmul`` on a GPU: the bits of the model of its unit, for every format, shape, place in memory, batch,
-scale and bias; and the same bits for a row alone and in any batch.
+scale and bias; and the same bits for a row alone and in any batch.  ``tcu.segment_matmul`` likewise, whatever its offsets.
 
 What needs no GPU is in tests/test_matmul_launches.py.
 """
@@ -56,6 +56,12 @@ CASES: dict[str, Callable[[], Case]] = {
     "64 rows": lambda: plain(64, 1024, 512),
     "100 rows, binary64": lambda: plain(100, 1024, 512, dtype=F64),
     "16 columns": lambda: plain(3000, 16, 16),
+    "tall": lambda: plain(70_001, 16, 16),
+    "tall, bfloat16": lambda: plain(5000, 32, 24, BF16, dtype=BF16),
+    "tall, one step of k": lambda: (numbers(9000, 40)[:, 4:16], transposed(20, 12), {}),
+    "tall, scales and a bias": lambda: plain(
+        5000, 28, 32, scale_a=numbers(5000, dtype=F32), scale_b=numbers(32, dtype=F32), bias=numbers(32), dtype=F16
+    ),
     "64 columns": lambda: plain(3000, 64, 64),
     "tf32": lambda: plain(200, 300, 264, F32),
     "tf32, cut": lambda: plain(200, 300, 264, F32, rounding="cut"),
@@ -110,13 +116,16 @@ def test_the_bits_are_the_models(case: str) -> None:
     assert torch.equal(codes(got), codes(want))
 
 
-@pytest.mark.parametrize("rows", [1, 2, 7, 64, 129, 1000])
+@pytest.mark.parametrize("rows", [1, 2, 7, 64, 129, 1000, 4096])
 @pytest.mark.parametrize("dtype", [F16, E4M3])
 def test_a_row_has_the_same_bits_in_every_batch(dtype: Any, rows: int) -> None:
     gpu_or_skip()
     library_or_skip("torch")
-    a, b = numbers(1000, 2048, dtype=dtype).cuda(), numbers(2048, 512, dtype=dtype).cuda()
-    assert torch.equal(codes(tcu.matmul(a[:rows], b)), codes(tcu.matmul(a, b)[:rows]))
+    a, b = numbers(5000, 2048, dtype=dtype).cuda(), numbers(2048, 512, dtype=dtype).cuda()
+    whole = tcu.matmul(a, b)
+    assert torch.equal(codes(tcu.matmul(a[:rows], b)), codes(whole[:rows]))
+    each = torch.stack([tcu.matmul(row, b) for row in a[: min(rows, 64)]])
+    assert torch.equal(codes(each), codes(whole[: len(each)]))
 
 
 def test_the_same_bits_again_and_again_while_other_streams_work() -> None:
@@ -172,3 +181,76 @@ def test_what_cannot_be() -> None:
         tcu.matmul(a, b, unit="V100")
     with pytest.raises(ShapeError, match="scale_a"):
         tcu.matmul(a, b, scale_a=torch.ones(7, device="cuda"))
+
+
+SEGMENTS: dict[str, tuple[list[int], int, int, Any, dict[str, Any]]] = {
+    "one row each": ([1] * 40, 300, 136, BF16, {"dtype": BF16}),
+    "few rows, most empty": ([0, 5, 0, 0, 1, 17, 0], 640, 200, F16, {}),
+    "lengths of all kinds": ([3, 0, 130, 64, 1, 700, 0, 12], 333, 157, BF16, {}),
+    "two hundred segments": ([(7 * i) % 23 for i in range(200)], 520, 72, F16, {"dtype": F16}),
+    "long ones": ([900, 1300, 0, 2500], 600, 520, BF16, {"dtype": BF16}),
+    "long ones, one chain": ([900, 1300, 0, 2500], 600, 520, BF16, {"plan": "chain"}),
+    "few columns": ([900, 1300, 0, 2500], 128, 40, F16, {}),
+    "e4m3": ([100, 300, 50], 640, 144, E4M3, {"dtype": BF16}),
+    "tf32": ([100, 300, 50], 300, 144, F32, {}),
+    "s8": ([10, 30, 5], 640, 144, S8, {}),
+    "binary64": ([10, 30, 5], 100, 40, F64, {}),
+    "no k": ([10, 30, 5], 0, 40, F16, {}),
+    "no rows": ([0, 0, 0], 64, 40, F16, {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("weights_by_columns", [False, True])
+@pytest.mark.parametrize("case", SEGMENTS)
+def test_segments_have_the_models_bits(case: str, weights_by_columns: bool) -> None:
+    unit = unit_or_skip(gpu_or_skip())
+    library_or_skip("torch")
+    lengths, k, n, dtype, options = SEGMENTS[case]
+    edges = torch.tensor([0, *lengths]).cumsum(0)
+    x = numbers(sum(lengths), k, dtype=dtype)
+    weights = (
+        numbers(len(lengths), n, k, dtype=dtype).mT
+        if weights_by_columns
+        else numbers(len(lengths), k, n, dtype=dtype)
+    )
+    want = tcu.segment_matmul(x, weights, edges, unit=unit, **options)
+    for offsets in (edges, edges.cuda(), edges.int().cuda()):
+        got = tcu.segment_matmul(x.cuda(), moved(weights), offsets, **options)
+        assert torch.equal(codes(got), codes(want))
+
+
+def test_segments_in_a_cuda_graph_follow_their_offsets() -> None:
+    gpu_or_skip()
+    library_or_skip("torch")
+    x, weights = numbers(300, 640).cuda(), numbers(4, 640, 136).cuda()
+    edges = torch.tensor([0, 10, 10, 200, 300]).cuda()
+    tcu.segment_matmul(x, weights, edges, check=False)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = tcu.segment_matmul(x, weights, edges, check=False)
+    for line in ([0, 10, 10, 200, 300], [0, 150, 160, 170, 300]):
+        edges.copy_(torch.tensor(line))
+        graph.replay()
+        assert torch.equal(found, tcu.segment_matmul(x, weights, line))
+
+
+def test_wrong_offsets_on_the_gpu_are_said() -> None:
+    gpu_or_skip()
+    library_or_skip("torch")
+    x, weights = numbers(30, 64).cuda(), numbers(3, 64, 16).cuda()
+    for line, message in (
+        ([0, 20, 10, 30], "decrease"),
+        ([0, 1, 2, 99], "x has 30 rows"),
+        ([2, 3, 4, 30], "start"),
+    ):
+        with pytest.raises(ParameterError, match=message):
+            tcu.segment_matmul(x, weights, torch.tensor(line).cuda())
+
+
+def test_more_results_than_two_to_the_31() -> None:
+    gpu_or_skip()
+    library_or_skip("torch")
+    a, b = numbers(70_000, 16).cuda(), numbers(16, 31_000).cuda()
+    got = tcu.matmul(a, b, dtype=F16)
+    for rows in (slice(0, 5), slice(69_300, 69_310), slice(69_990, 70_000)):
+        assert torch.equal(got[rows], tcu.matmul(a[rows], b, dtype=F16))

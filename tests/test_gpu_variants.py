@@ -33,6 +33,8 @@ Array = npt.NDArray[Any]
 
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 VARIANTS = ["single-pass", "recurrence", "two-mma", "split", "warp-shuffle"]
+ATOMIC = ["single-pass-atomic", "split-atomic"]
+"""Whose bits a GPU need not repeat."""
 CHAINS = [1, 2, 3, 5, 8]
 BLOCKS = [32, 64, 128, 256, 512, 1024, 96]
 LENGTHS = [0, 1, 2, 31, 255, 256, 257, 1000, 1009, 4095, 65537, 104729]
@@ -92,7 +94,7 @@ MNEMONICS = {
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", [*VARIANTS, *ATOMIC])
 def test_kernels_compile_with_the_instruction_of_the_plan(
     recorded: list[Recorded], variant: str, dtype: Any
 ) -> None:

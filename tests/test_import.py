@@ -171,6 +171,7 @@ FOREIGN = {
     "tcu.gpu.imports": "CUDA's packages",
     "tcu.streams.chunked": "the packages of file formats",
     "tcu.cli.foreign": "a module of the user's",
+    "tcu.study.libraries": "the libraries that it reveals",
 }
 """Modules that import by a name which their text does not hold, and never one of tcu's."""
 CHOSEN = {

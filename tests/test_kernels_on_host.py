@@ -49,7 +49,7 @@ STRUCTURES = {
     "column_walk": "ColumnScan", "column_look_back": "ColumnScan",
     "exact_rows": "ExactRows", "exact_short_rows": "ExactShortRows", "exact_columns": "ExactColumns",
     "segment_tiles": "SegmentTiles", "segment_chunks": "SegmentChunks",
-    "exact_segments": "ExactSegments", "long_exact_segments": "LongExactSegments",
+    "exponentials": "Exponentials", "norms": "Norms", "exact_segments": "ExactSegments", "long_exact_segments": "LongExactSegments",
 }  # fmt: skip
 MULTIPROCESSORS, L2 = 3, 5120
 TUNED = tuning.config(ScanConfig, (9, 0), "binary16")

@@ -10,8 +10,12 @@ import ctypes
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from cuda_on_host import compiled_for_host
 from test_gpu_compile import compile_once, nvrtc_or_skip
 
 from tcu.formats import get_format
@@ -28,10 +32,11 @@ from tcu.gpu.matmul import (
     tiling,
 )
 from tcu.gpu.matmul_mma import general_choice
+from tcu.gpu.matmul_tall import is_tall, tall_choice
 from tcu.gpu.mma import Strided
 from tcu.gpu.tensor_copy import Lines, TensorMap
 from tcu.plan.matmul import MatmulPlan, make_matmul_plan
-from tcu.units import get_unit, product_instruction
+from tcu.units import find_instruction, get_unit, product_instruction
 
 MULTIPROCESSORS = 132
 SHARED = 227 * 1024
@@ -151,6 +156,36 @@ def test_products_by_wgmma_compile_and_their_mmas_are_not_serialized(which: str,
             assert compile_once(task_of("pack_matrix.cu", side.pack.macros, "sm_90")).log == ""
 
 
+def in_segments(rows: int, segments: int, n: int, k: int, major: bool) -> Operands:
+    x = lying(rows, n, k, b_major=major, batch=segments)
+    return x._replace(segments=segments, c_batch=0, a=x.a._replace(batch=0))
+
+
+@pytest.mark.parametrize(
+    ("rows", "segments", "source"), [(64, 64, "matmul_skinny"), (640, 8, "matmul"), (32768, 8, "matmul")]
+)
+@pytest.mark.parametrize("which", ["bfloat16", "e4m3"])
+def test_products_of_segments_compile(which: str, rows: int, segments: int, source: str) -> None:
+    nvrtc_or_skip()
+    plan, kernel = plan_and_kernel(4096, which, which)
+    choice = matmul_recipe(
+        plan, kernel, in_segments(rows, segments, 4096, 4096, which == "e4m3"), False, 132
+    ).product
+    assert choice.source == source
+    assert compile_once(task_of(f"{source}.cu", choice.macros, "sm_90a")).log == ""
+    assert choice.shared <= SHARED
+
+
+def test_every_tile_of_short_segments_has_a_block() -> None:
+    plan, kernel = plan_and_kernel(256, "bfloat16", "bfloat16")
+    for lengths in ([1] * 64, [0, 0, 100, 1], [33, 1, 0, 7], [64] * 9, [577]):
+        x = in_segments(sum(lengths), len(lengths), 4096, 256, True)
+        choice = matmul_recipe(plan, kernel, x, False, MULTIPROCESSORS).product
+        if choice.source == "matmul_skinny":
+            across = int(str(choice.macros["COLUMNS"]))
+            assert choice.blocks >= 4096 // 64 * sum(-(-length // across) for length in lengths)
+
+
 @pytest.mark.parametrize("factors", [False, True])
 @pytest.mark.parametrize("result", ["binary64", "bfloat16"])
 def test_products_of_binary64_compile(result: str, factors: bool) -> None:
@@ -164,6 +199,68 @@ def test_products_of_binary64_compile(result: str, factors: bool) -> None:
     assert binary.log == ""
     assert "m16n8k16" in binary.ptx
     assert recipe.product.shared <= SHARED
+
+
+@pytest.mark.parametrize("factors", [False, True])
+@pytest.mark.parametrize("given", ["binary16", "bfloat16"])
+def test_tall_products_compile(given: str, factors: bool) -> None:
+    nvrtc_or_skip()
+    kernel = find_kernel(find_instruction("H200", "mma", given, given, "binary32"), (9, 0))
+    for k, columns, result in ((16, 16, "binary32"), (28, 32, given), (4, 4, "binary32")):
+        plan = make_matmul_plan(k, given, given, result=result)
+        a, b = Strided(0, (9999, k), (k, 1)), Strided(0, (k, columns), (columns, 1))
+        assert is_tall(plan, a, b, 0)
+        choice = tall_choice(plan, kernel, a, b, factors, MULTIPROCESSORS)
+        binary = compile_once(task_of("matmul_tall.cu", choice.macros, "sm_90"))
+        assert binary.log == ""
+        assert f"{kernel.mnemonic} " in binary.ptx
+
+
+@pytest.mark.slow(1)
+@pytest.mark.parametrize(
+    ("k", "columns", "result"),
+    [(28, 24, "binary32"), (16, 16, "binary32"), (32, 32, "binary16"), (4, 4, "binary32")],
+)
+def test_a_tall_product_on_the_host(built: Path, k: int, columns: int, result: str) -> None:
+    rng, rows = np.random.default_rng(k), 5001
+    a, b = (
+        rng.integers(-8, 9, shape).astype(np.float16) for shape in ((rows, k), (k, columns))
+    )  # exact sums
+    raw = np.full((rows + 9) * columns * 4 + 16, 0x77, np.uint8)
+    place = raw[-raw.ctypes.data % 16 :][: (rows + 5) * columns * 4].view(
+        np.float16 if result == "binary16" else np.float32
+    )
+    kernel = find_kernel(find_instruction("H200", "mma", "binary16", "binary16", "binary32"), (9, 0))
+    given = [Strided(x.ctypes.data, x.shape, (x.shape[1], 1)) for x in (a, b)]
+    plan = make_matmul_plan(k, "binary16", "binary16", result=result)
+    assert is_tall(plan, *given, place.ctypes.data)
+    choice = tall_choice(plan, kernel, *given, False, 1)
+    problem: Any = choice.problem
+    problem.p.a.data, problem.p.b.data, problem.p.d = a.ctypes.data, b.ctypes.data, place.ctypes.data
+    macros = {name: str(value) for name, value in choice.macros.items()}
+    run = compiled_for_host("matmul_tall.cu", "matmul_tall", "GeneralProduct", macros, built)
+    run(problem, choice.blocks, choice.threads, together=1)
+    wanted = a.astype(np.float64) @ b.astype(np.float64)
+    assert (place[: rows * columns].reshape(rows, columns) == wanted).all()
+    assert (place[rows * columns :].view(np.uint8) == 0x77).all(), "written outside of the result"
+
+
+def test_what_is_not_tall() -> None:
+    def served(
+        k: int, columns: int, rows: int = 9999, step: int = 0, at: int = 0, out: int = 0, **options: str
+    ) -> bool:
+        a = Strided(at, (rows, k), (step or k, 1))
+        return is_tall(
+            make_matmul_plan(k, "f16", "f16", **options), a, Strided(0, (k, columns), (columns, 1)), out
+        )  # type: ignore[arg-type]
+
+    assert served(16, 16)
+    assert served(16, 16, step=20)
+    assert not any(
+        (served(16, 15), served(15, 16), served(36, 16), served(16, 36), served(0, 16), served(16, 16, rows=100),
+         served(16, 16, step=18), served(16, 16, at=4), served(16, 16, out=8), served(16, 16, result="binary64"),
+         served(16, 16, accumulator="binary16"))
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("kernel", [kernel for kernel in KERNELS if kernel.name == "mma"], ids=str)

@@ -242,9 +242,12 @@ def test_a_plan_prints_its_steps() -> None:
         "elements 0 to",
         "m16n16k16",
         "tree binary32",
-        "sequential",
+        "tree binary32 additions of 32 numbers",
     ):
         assert words in text
+    atomic = make_plan(10**5, get_format("binary16"), get_unit("V100"), variant="split-atomic")
+    assert "atomic binary32 additions of all numbers, in any order" in str(atomic)
+    assert not atomic.reproducible
 
 
 def test_a_dot_plan_prints_its_steps() -> None:

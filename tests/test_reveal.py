@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ from tcu.plan import (
 from tcu.probes import Revealed, predict
 from tcu.probes.black_box import black_box
 from tcu.probes.sum_inputs import rows_of
-from tcu.units import CATALOGUE, AlignedSum, Instruction, find_instruction, get_unit
+from tcu.units import CATALOGUE, AlignedSum, FusedChain, Instruction, Unit, find_instruction, get_unit
 
 DTYPES = ("float16", "float32", "float64")
 SEARCHED = {"sorts first", "leaves out zeros, then halves", "the guard bits are those of the largest number"}
@@ -205,7 +206,7 @@ def test_the_dot_product_of_blas(n: int, dtype: str) -> None:
 @pytest.mark.parametrize("shape", [(8, 8, 33), (16, 16, 100)])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
 def test_the_product_of_a_library(dtype: str, shape: tuple[int, int, int]) -> None:
-    """It is reproduced, or refused truthfully: AVX512-BF16, say, flushes subnormal sums, as no tree here does."""
+    """It is reproduced, or refused truthfully, where a processor does what no tree here does."""
     function: Any = np.matmul
     kind: Any = dtype
     if dtype in ("float16", "bfloat16"):
@@ -250,6 +251,59 @@ def test_fused_products_are_told_from_rounded_ones() -> None:
     ).nodes
     assert node.operation == FusedProducts("binary64")
 
+
+FLUSHING = find_instruction("AVX512-BF16", "vdpbf16ps", "bfloat16", "bfloat16")
+
+
+def flushing_product(a: Any, b: Any) -> Any:
+    """Two chains of AVX512-BF16's instruction, by its definition in Python integers, whose sum is flushed, too."""
+    half = a.shape[1] // 2
+    first, second = (
+        split_product(FLUSHING, [ks], False, by_definition)(a, b)
+        for ks in (range(half), range(half, a.shape[1]))
+    )
+    total = first + second
+    return np.where(
+        np.abs(total) < get_format("binary32").min_normal, np.copysign(np.float32(0), total), total
+    )
+
+
+def test_products_that_flush_subnormals() -> None:
+    found = tcu.reveal(
+        flushing_product, kind="matmul", shape=(3, 4, 16), dtype="bfloat16", seed=0, outputs=1000
+    )
+    step = reproduced(found)
+    assert [(node.operation, node.inputs) for node in step.nodes] == [
+        (FusedProducts("binary32", True), (1, 0, 3, 2, 5, 4, 7, 6)),
+        (FusedProducts("binary32", True), (9, 8, 11, 10, 13, 12, 15, 14)),
+        (Additions("binary32", True), (16, 17)),
+    ]
+    assert str(step) == (
+        "a tree of 16 pairs: binary32 FMAs that flush subnormals; binary32 additions that flush subnormals"
+    )
+    rng = np.random.default_rng(1)
+    for scale in (0, -60, -125, -133):  # there the bound is of what is read, and all that is not
+        x = np.ldexp(rng.standard_normal((3, 16)), scale).astype(get_format("bfloat16").dtype)
+        y = np.ldexp(rng.standard_normal((16, 4)), 3).astype(x.dtype)
+        exact = x.astype(np.float64) @ y.astype(np.float64)
+        assert (np.abs(found.predict(x, y) - exact) <= found.bound(x, y) * (1 + 2.0**-40) + 2.0**-1000).all()
+
+
+def test_a_chain_of_one_instruction_of_avx512_is_told_from_fmas_that_do_not_flush() -> None:
+    steps = [
+        reproduced(tcu.reveal(
+            lambda a, b, unit=unit: tcu.mma(a, b, unit=unit, instruction="vdpbf16ps"), kind="matmul", shape=(5, 6, 20), dtype="bfloat16", seed=0, outputs=2000,
+        ))
+        for unit in ("AVX512-BF16", CHAIN_WITHOUT_FLUSHES)
+    ]  # fmt: skip
+    assert [node.operation for step in steps for node in step.nodes] == [
+        FusedProducts("binary32", True), FusedProducts("binary32"),
+    ]  # fmt: skip
+
+
+CHAIN_WITHOUT_FLUSHES = Unit(
+    "no flushes", "-", "-", "-", (replace(FLUSHING, arithmetic=FusedChain(order=(1, 0))),)
+)
 
 DIFFERENT = list(
     {
@@ -507,6 +561,10 @@ def fixed_trees() -> dict[str, Plan]:
         "neumaier": ("binary32", False, [(Compensated("binary32", "neumaier"), chain)]),
         "exact": ("binary32", False, [(ExactAddition("binary32"), chain)]),
         "products": ("binary32", True, [(FusedProducts("binary32"), chain[:6]), (Additions("binary32"), (12, *chain[6:]))]),
+        "flushed products": ("bfloat16", True, [
+            (FusedProducts("binary32", True), (1, 0, *chain[2:6])), (FusedProducts("binary32", True), chain[6:]),
+            (Additions("binary32", True), (12, 13)),
+        ]),
         "wide products": ("binary64", True, [(FusedProducts("binary64"), turned)]),
         "blocks": ("binary16", True, [
             (Blocks("binary16", "binary32", f16, False), chain[:8]), (Blocks("binary16", "binary32", f16, True), (12, *chain[8:])),
@@ -539,6 +597,7 @@ GOLDEN = {
     "neumaier": "e9346b3d20324613",
     "exact": "e9346b3d20324613",
     "products": "073ca9d73420f570",
+    "flushed products": "11410ca9ffec08e4",
     "wide products": "b694419690c56d8d",
     "blocks": "9e3781d90b367d9e",
     "blocks of bytes": "9b25c5532a835c1b",

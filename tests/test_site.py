@@ -138,14 +138,18 @@ def test_peers_that_are_faster_at_whole_sums_and_products_are_in_the_first_table
         "dtype": "float16", "result": "float16", "shape": [16, 16, 16],
         "participants": {"tcu, chunks": {"tflop_per_s": 3.0}, "cuBLAS": {"tflop_per_s": 4.0}},
     }  # fmt: skip
+    times = {"tcu, chunks": {"tflop_per_s": 3.0}, "torch, grouped": {"tflop_per_s": 3.2}}
+    grouped = products | {"segments": 8, "participants": times}
     lines = list(module.faster_peers({
         "gpu-sum": {"figures": {"rows": sums}}, "gpu-matmul": {"figures": {"points": [products]}},
+        "gpu-grouped": {"figures": {"points": [grouped]}},
     }))  # fmt: skip
-    assert lines[0].startswith("Of 2 points")
-    assert "at these 2," in lines[0]
-    assert lines[-2:] == [
+    assert lines[0].startswith("Of 3 points")
+    assert "at these 3," in lines[0]
+    assert lines[-3:] == [
         "| tcu.sum, float16, 2^20 numbers | 1.00 | 2.00 | torch | `gpu-sum.json` | 0.50 |",
         "| tcu.matmul, float16→float16, 16 × 16 × 16 | 3.00 | 4.00 | cuBLAS | `gpu-matmul.json` | 0.75 |",
+        "| tcu.segment_matmul, 8 segments, float16→float16, 16 × 16 × 16 | 3.00 | 3.20 | torch, grouped | `gpu-grouped.json` | 0.94 |",
     ]
 
 

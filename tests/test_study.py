@@ -388,9 +388,9 @@ def test_rates_of_matrix_products_are_compared() -> None:
     assert GEMM.show([*rows, {**read, "seconds": 1e-6}]).verdicts[1].outcome == "differs"
 
 
-def sweep(seconds: Callable[[int, int, int], float]) -> list[dict[str, Any]]:
+def sweep(seconds: Callable[[int, int, int], float], variant: str = "single-pass") -> list[dict[str, Any]]:
     return [
-        {"n": n, "chain": chain, "block": block, "seconds": seconds(n, chain, block), "percent_error": {"normal": 0.1}}
+        {"n": n, "variant": variant, "chain": chain, "block": block, "seconds": seconds(n, chain, block), "percent_error": {"normal": 0.1}}
         for n in (1 << 20, 1 << 26) for block in (32, 128, 1024) for chain in (1, 4, 5)
     ]  # fmt: skip
 
@@ -404,6 +404,12 @@ def test_the_reason_why_small_blocks_are_slow_is_found_in_the_times() -> None:
     (small,) = [verdict for verdict in shown.verdicts if verdict.statement.startswith("Small blocks")]
     assert small.outcome == "not measured", "times of adding the blocks' results in order are not the paper's"
     assert "the times follow the number of blocks (6.0 ns each, correlation 1.000)" in small.why
+    shown = STUDIES["single-pass"].show(sweep(by_blocks, "single-pass-atomic"))
+    check(STUDIES["single-pass"], shown)
+    (small,) = [verdict for verdict in shown.verdicts if verdict.statement.startswith("Small blocks")]
+    assert small.outcome == "differs"
+    assert "a slope of 6.0 ns for each" in small.why
+    assert "whose atomic additions meet" in small.why
     even = STUDIES["single-pass"].show(sweep(lambda n, chain, block: 5e-6 + n * 1e-13 + chain * 1e-9))
     assert {v.outcome for v in even.verdicts if v.statement.startswith(("Small blocks", "Large blocks"))} == {
         "reproduced"
@@ -422,6 +428,9 @@ def test_the_shares_of_a_split_are_ranked_by_their_times() -> None:
         "differs",
         "The fastest share of warp shuffles is 50% a",
     )
+    papers = [{**row, "variant": "split-atomic"} for row in rows]
+    verdict = STUDIES["split"].show(papers).verdicts[0]
+    assert (verdict.place, verdict.outcome) == ("paper 000, figure 6, section 5.3, section 7", "reproduced")
 
 
 def test_a_calibration_says_which_assumption_the_times_contradict() -> None:

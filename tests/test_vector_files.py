@@ -79,7 +79,7 @@ def test_the_file_is_what_its_documentation_says(saved: Path) -> None:
     with np.load(saved, allow_pickle=False) as archive:
         about = json.loads(str(archive["about"]))
         a, b, c, d = (archive[f"{NAME}/{part}"] for part in "abcd")
-    assert (about["format"], about["version"], about["seed"]) == ("tcu vectors", 1, 0)
+    assert (about["format"], about["version"], about["seed"]) == ("tcu vectors", 2, 0)
     assert about["machine"] == {
         "kind": "model", "name": "H200", "compute_capability": "9.0", "driver": None, "cuda": None, "nvrtc": None,
     }  # fmt: skip
@@ -167,7 +167,7 @@ def play(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., None]
 def test_all_instructions_of_a_gpu_fit_a_small_file(play: Callable[..., None], tmp_path: Path) -> None:
     play("NVIDIA H200", (9, 0))
     vectors = collect()
-    assert len(vectors.entries) == len(KERNELS) == 34
+    assert len(vectors.entries) == len(KERNELS) == 42
     assert (vectors.machine.kind, vectors.machine.name) == ("gpu", "NVIDIA H200")
     assert (vectors.machine.driver, vectors.machine.cuda, vectors.machine.nvrtc) == (
         "580.95.05",
@@ -175,10 +175,10 @@ def test_all_instructions_of_a_gpu_fit_a_small_file(play: Callable[..., None], t
         "13.2",
     )
     vectors.save(tmp_path / "x.npz")
-    assert (tmp_path / "x.npz").stat().st_size < 650_000
+    assert (tmp_path / "x.npz").stat().st_size < 900_000
     result = verify(vectors)
     assert (result.unit.name, result.different, result.others) == ("H200", 0, ())
-    assert [one.missing for one in result.replays] == [None] * 34
+    assert [one.missing for one in result.replays] == [None] * 42
     assert {one.entry.row.k for one in result.replays} == {4, 8, 16, 32}
 
 
@@ -462,7 +462,7 @@ REFUSED = [
     (put("about", lambda _: np.array("{")), "is no JSON"),
     (put("about", lambda _: np.array("[1]")), "not that of tcu vectors"),
     (about_with(lambda about: about.update(format="other")), "not that of tcu vectors"),
-    (about_with(lambda about: about.update(version=2)), "format version 2, this tcu reads 1: update tcu"),
+    (about_with(lambda about: about.update(version=3)), "format version 3, this tcu reads 1 and 2: update tcu"),
     (about_with(lambda about: about.pop("version")), "'version' of 'about' is missing"),
     (about_with(lambda about: about.update(seed=True)), "'seed' of 'about' is True, not a whole number"),
     (about_with(lambda about: about.update(date=5)), "'date' of 'about' is 5, not a text"),
@@ -600,9 +600,7 @@ def test_one_instruction_that_the_unit_lacks(run: Callable[..., tuple[int, str, 
         "--unit",
         "H200",
         "--input",
-        "e4m3",
-        "--output",
-        "f16",
+        "bf16",
         "--instruction",
         "mma",
     )
@@ -702,7 +700,7 @@ def test_the_recorded_h200_returned_the_models_bits() -> None:
     assert (machine.kind, machine.compute_capability) == ("gpu", "9.0")
     assert "H200" in machine.name
     assert all(version is not None for version in (machine.driver, machine.cuda, machine.nvrtc))
-    assert len(vectors.entries) == len(KERNELS)
+    assert len(vectors.entries) <= len(KERNELS)
     for entry in vectors.entries.values():
         assert {*entry.kinds} <= {*kinds_of(entry.row)}  # it was recorded before some kinds were asked
     result = verify(vectors)

@@ -23,8 +23,12 @@ from tcu.surfaces.functions import fnorm as fnorm
 from tcu.surfaces.functions import fstd as fstd
 from tcu.surfaces.functions import fsum as fsum
 from tcu.surfaces.functions import fvar as fvar
+from tcu.surfaces.functions import layer_norm as layer_norm
+from tcu.surfaces.functions import log_softmax as log_softmax
+from tcu.surfaces.functions import logsumexp as logsumexp
 from tcu.surfaces.functions import mean as mean
 from tcu.surfaces.functions import norm as norm
+from tcu.surfaces.functions import rms_norm as rms_norm
 from tcu.surfaces.functions import segment_cumsum as segment_cumsum
 from tcu.surfaces.functions import segment_fmean as segment_fmean
 from tcu.surfaces.functions import segment_fstd as segment_fstd
@@ -34,6 +38,7 @@ from tcu.surfaces.functions import segment_mean as segment_mean
 from tcu.surfaces.functions import segment_std as segment_std
 from tcu.surfaces.functions import segment_sum as segment_sum
 from tcu.surfaces.functions import segment_var as segment_var
+from tcu.surfaces.functions import softmax as softmax
 from tcu.surfaces.functions import std as std
 from tcu.surfaces.functions import sum as sum
 from tcu.surfaces.functions import var as var

@@ -273,7 +273,7 @@ class TargetOptions:
         typer.Option(
             "--input",
             metavar="FORMAT",
-            help="f16 (default), bf16, tf32, e4m3, e5m2, f64 or s8.",
+            help="f16 (default), bf16, tf32, e4m3, e5m2, f64 or s8; of A and B: e4m3,e5m2.",
             rich_help_panel=TARGET,
         ),
     ] = None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,9 +19,10 @@ from tcu.cli.output import console, json_number, print_json, write_page
 from tcu.cli.progress import waiting
 from tcu.cli.tree_drawing import drawn_tree
 from tcu.errors import DataFileError, ParameterError, ShapeError
-from tcu.formats.format import format_of, get_format
+from tcu.formats.format import format_of
 from tcu.plan import MatmulPlan, Plan, load_plan
 from tcu.probes.black_box import same_bits
+from tcu.probes.library import dtype_for, with_arrays_alone
 from tcu.probes.reveal import Revealed, SumCounterexample, multiplies, predict, reveal, tree_of
 from tcu.report.html_page import Markup, page
 from tcu.report.html_page import drawing as html_drawing
@@ -37,8 +37,6 @@ _KINDS = {
     "mm": "matmul",
 }  # fmt: skip
 """What functions of these names do, where the user does not say."""
-_FURTHER = {"torch.cumsum": {"dim": 0}}
-"""What functions must be given besides arrays."""
 _SHOWN = 8
 """Results, or numbers of a counterexample, that are printed."""
 
@@ -132,7 +130,7 @@ def reveal_command(
         raise ParameterError(f"what does {target} compute? Say --kind sum, dot, matmul or cumsum")
     with waiting(f"revealing {target}") as progress:
         found = reveal(
-            function, n, kind=kind, dtype=_dtype(target, dtype), shape=shape, outputs=outputs, seed=seed, progress=progress,  # type: ignore[arg-type]
+            function, n, kind=kind, dtype=dtype_for(target, dtype), shape=shape, outputs=outputs, seed=seed, progress=progress,  # type: ignore[arg-type]
         )  # fmt: skip
     reproduced = found.verdict == "reproduced"
     if output is not None and reproduced:
@@ -156,29 +154,14 @@ def _function(target: str) -> Callable[..., Any]:
         raise ParameterError(f"TARGET {target}: write numpy.sum, FILE.py:NAME or PACKAGE.MODULE:NAME")
     function = foreign_function(text, "TARGET")
 
-    further = _FURTHER.get(target.replace(":", "."), {})
+    asked = with_arrays_alone(target.replace(":", "."), function)
 
     def call(*arrays: Any) -> Any:
         with told(f"TARGET {target}"), np.errstate(all="ignore"):
-            return function(*arrays, **further)
+            return asked(*arrays)
 
     call.__name__ = target
     return call
-
-
-def _dtype(target: str, dtype: str) -> Any:
-    """A dtype of PyTorch for a function of its own, which takes tensors."""
-    if not target.startswith("torch."):
-        return dtype
-    names = {
-        "binary16": "float16",
-        "binary32": "float32",
-        "binary64": "float64",
-        "e4m3": "float8_e4m3fn",
-        "e5m2": "float8_e5m2",
-    }
-    name = get_format(dtype).name
-    return getattr(sys.modules["torch"], names.get(name, name))
 
 
 def _show(target: str, found: Revealed) -> None:

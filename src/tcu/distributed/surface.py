@@ -23,6 +23,10 @@ def run_over_ranks(
 ) -> Any:  # fmt: skip
     """What every rank calls with its shards; raises ParameterError for what is not served."""
     operation.check_layout(layout)
+    if not operation.in_parts:
+        raise ParameterError(
+            f"{operation} over ranks is not there, as it takes whole rows: call tcu.{operation} on each rank's own rows"
+        )
     if not is_served(operation, type(layout), "ranks"):
         raise ParameterError(
             f"{operation} over ranks does not take segments, which offsets find in one shard: call "

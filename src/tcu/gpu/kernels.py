@@ -112,7 +112,11 @@ def _wgmma(a: str, output: str, k: int, b: str = "") -> Kernel:
 
 
 _INTEGERS = [(a, b) for a in ("u8", "s8") for b in ("u8", "s8")]
-_FP8 = [(a, output) for output in ("binary32", "binary16") for a in ("e4m3", "e5m2")]
+_FP8 = [
+    (a, output, b)
+    for output in ("binary32", "binary16")
+    for a, b in (("e4m3", "e4m3"), ("e5m2", "e5m2"), ("e4m3", "e5m2"), ("e5m2", "e4m3"))
+]
 
 KERNELS: tuple[Kernel, ...] = (
     _mma("binary16", "binary32", (16, 8, 16), (8, 0)),
@@ -123,7 +127,7 @@ KERNELS: tuple[Kernel, ...] = (
     _mma("bfloat16", "binary32", (16, 8, 8), (8, 0)),
     _mma("tf32", "binary32", (16, 8, 8), (8, 0)),
     _mma("tf32", "binary32", (16, 8, 4), (8, 0)),
-    *(_mma(a, output, (16, 8, 32), (8, 9)) for a, output in _FP8),
+    *(_mma(a, output, (16, 8, 32), (8, 9), b) for a, output, b in _FP8),
     _mma("binary64", "binary64", (8, 8, 4), (8, 0)),
     _mma("binary64", "binary64", (16, 8, 16), (9, 0)),
     *(_mma(a, "s32", (16, 8, 32), (8, 0), b) for a, b in _INTEGERS),
@@ -132,7 +136,7 @@ KERNELS: tuple[Kernel, ...] = (
     _wgmma("binary16", "binary16", 16),
     _wgmma("bfloat16", "binary32", 16),
     _wgmma("tf32", "binary32", 8),
-    *(_wgmma(a, output, 32) for a, output in _FP8),
+    *(_wgmma(a, output, 32, b) for a, output, b in _FP8),
     *(_wgmma(a, "s32", 32, b) for a, b in _INTEGERS),
 )
 

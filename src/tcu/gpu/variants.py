@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tcu.errors import ParameterError
 from tcu.formats.format import Format, get_format
 from tcu.gpu.device import Gpu, check_mmas
@@ -9,7 +11,7 @@ from tcu.gpu.launch import OUT, SPACE, Given, KernelChoice, Recipe, Space, X
 from tcu.gpu.segmented import segmented_recipe
 from tcu.gpu.structs import struct
 from tcu.gpu.sums import ELEMENTS, TARGETS, Layout, Operand, contiguous
-from tcu.plan import SEGMENTED, MmaStep, Plan, output_length
+from tcu.plan import GATHERED, SEGMENTED, MmaStep, Plan, output_length
 from tcu.plan.plan import Step
 
 __all__ = ["variant_recipe"]
@@ -17,9 +19,6 @@ __all__ = ["variant_recipe"]
 _WARP = 32
 _MAX_BLOCKS = (1 << 31) - 1
 """CUDA C++ Programming Guide, "maximum x-dimension of a grid of thread blocks"."""
-_GATHERED = 1 << 12
-"""Blocks whose numbers one block adds up: enough to hide how a total goes from one such block to the next."""
-
 
 ChainLevel = struct("ChainLevel", """
     load::Array x;
@@ -34,7 +33,7 @@ ChainLevel = struct("ChainLevel", """
 
 Blocks = struct("Blocks", """
     load::Array x;
-    u64* slots;   // one for each block, all MISSING
+    u64* slots;   // one for each block, all MISSING; with ATOMIC their sum, from zero
     u64* totals;  // one for each GATHERED blocks, all MISSING
     void* out;
     double divisor;
@@ -98,13 +97,17 @@ def _blocks(plan: Plan, x: Operand, layout: Layout, target: Format, divisor: flo
         else:
             border, shuffled = part.start, -(-length // plan.block)
     macros = _macros(
-        plan, layout, CHAINS=int(chained > 0), SHUFFLES=int(shuffled > 0), GATHERED=_GATHERED, **chains
-    )
+        plan, layout, CHAINS=int(chained > 0), SHUFFLES=int(shuffled > 0), GATHERED=GATHERED,
+        ATOMIC=int(not plan.reproducible), **chains,
+    )  # fmt: skip
     blocks = chained + shuffled
-    totals = -(-blocks // _GATHERED)
     problem = Blocks(x.array(), 0, 0, 0, divisor, blocks, chained, border, TARGETS[target.name])
     takes: dict[str, Given] = {"x.data": X, "slots": SPACE, "totals": (SPACE, 8 * blocks), "out": OUT}
     choice = KernelChoice("blocks", macros, _grid(plan, blocks), plan.block, problem, takes)
+    if not plan.reproducible:
+        finish = replace(choice, entry="round_blocks", blocks=1, threads=_WARP)
+        return Recipe((choice, finish), space=Space("atomic", 1))
+    totals = -(-blocks // GATHERED)
     return Recipe((choice,), space=Space("blocks", _room(blocks + totals), ones=True))
 
 

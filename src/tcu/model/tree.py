@@ -27,7 +27,7 @@ from tcu.plan.tree import (
     TreeRegions,
     TreeStep,
 )
-from tcu.units.arithmetic import FusedChain, Instruction
+from tcu.units.arithmetic import Instruction
 
 __all__ = ["evaluate_tree", "rounded"]
 
@@ -35,7 +35,6 @@ Values = npt.NDArray[Any]
 
 _PIECE = 1 << 22
 """Values that are held at a time."""
-_DOUBLE = Instruction("mma", "binary64", "binary64", "binary64", (8, 8, 4), FusedChain(), ())
 
 
 def evaluate_tree(
@@ -147,6 +146,10 @@ class _Evaluation:
             total = self._values(inputs[0], fmt)
             for which in inputs[1:]:
                 total = total + self._values(which, fmt)
+                if operation.flushed:
+                    total = np.where(
+                        np.abs(total) < fmt.min_normal, np.copysign(total.dtype.type(0), total), total
+                    )
             return total
         if isinstance(operation, FusedProducts):
             return self._fused(operation, inputs)
@@ -160,17 +163,19 @@ class _Evaluation:
         assert self.y is not None
         fmt = get_format(operation.format)
         first = inputs[0]
-        if fmt.name == "binary64":
+        if fmt.name == "binary64" or operation.flushed:
+            operand = get_format("binary64" if fmt.name == "binary64" else self.step.operand)
+            chain = Instruction("mma", operand.name, operand.name, fmt.name, (1, 1, 1), operation.chain, ())
             if first[0] < self.step.leaves:  # -0 + x·y is x·y rounded
                 total, rest = (
-                    np.full((first.size, *self.shape), 0.0 if self.step.zero == "first" else -0.0),
+                    np.full((first.size, *self.shape), 0.0 if self.step.zero == "first" else -0.0, fmt.dtype),
                     inputs,
                 )
             else:
                 total, rest = self._values(first, fmt), inputs[1:]
-            a = np.moveaxis(self.x[rest][..., 0], 0, -1).astype(np.float64)
-            b = np.moveaxis(self.y[rest][..., 0, :], 0, -2).astype(np.float64)
-            return multiply_accumulate(a, b, total, _DOUBLE)
+            a = np.moveaxis(self.x[rest][..., 0], 0, -1).astype(operand.dtype)
+            b = np.moveaxis(self.y[rest][..., 0, :], 0, -2).astype(operand.dtype)
+            return multiply_accumulate(a, b, total, chain)
         total = self._values(first, fmt)
         for which in inputs[1:]:
             product = self.x[which].astype(np.float64) * self.y[which].astype(np.float64)

@@ -15,7 +15,7 @@ from tcu.formats.array import whole_number
 
 __all__ = [
     "LABELS", "WHOLE", "Along", "Axes", "Layout", "Ragged", "Whole", "axis_number", "check_line", "line_shape", "reduced_axes",
-    "reduced_shape", "scan_axis",
+    "reduced_shape", "row_axis", "scan_axis",
 ]  # fmt: skip
 
 
@@ -108,6 +108,17 @@ def scan_axis(layout: Whole | Along, ndim: int) -> int | None:
     if number is None:
         raise ParameterError(
             f"axis={layout.axis!r}: give a whole number, or None for all elements as one line"
+        )
+    return axis_number(number, ndim)
+
+
+def row_axis(layout: Layout, ndim: int) -> int:
+    """The axis that rows run along which are mapped to rows, from 0.  Raises ParameterError."""
+    number = whole_number(layout.axis) if isinstance(layout, Along) else None
+    if number is None:
+        given = layout.axis if isinstance(layout, Along) else None
+        raise ParameterError(
+            f"axis={given!r}: give a whole number, the axis whose rows are mapped, such as -1"
         )
     return axis_number(number, ndim)
 

@@ -1,8 +1,8 @@
 """What an operation is: one record, from which functions, operators of PyTorch, Dask, ranks and tests are made.
 
-A reduction is three functions: ``share`` makes of rows what later steps need,
+A reduction of a program's own is three functions: ``share`` makes of rows what later steps need,
 ``merge`` puts the shares of parts of a row together in any order, and
-``finish`` makes the results.  A program may register operations of its own.
+``finished`` makes the results.  A program may register operations of its own.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
+import numpy as np
 import numpy.typing as npt
 
 from tcu.errors import ParameterError, UnknownOptionError, unknown_name
@@ -19,10 +20,12 @@ from tcu.ops.options import OPTIONS, defaults
 
 __all__ = ["OPERATIONS", "Call", "Finish", "Operation", "Term", "find_operation", "register"]
 
-Kind = Literal["reduce", "scan"]
-Arithmetic = Literal["planned", "exact", "own"]
+Kind = Literal["reduce", "scan", "map"]
+Arithmetic = Literal["planned", "exact", "exponentials", "norms", "own"]
 Term = Literal["value", "product", "square", "moments"]
-Finish = Literal["sum", "mean", "root", "variance", "deviation"]
+Finish = Literal[
+    "sum", "mean", "root", "variance", "deviation", "share", "log_share", "log", "unit", "standard"
+]
 EVERYWHERE: tuple[type[Layout], ...] = (Whole, Along, Ragged)
 Values = npt.NDArray[Any]
 
@@ -33,13 +36,16 @@ class Operation:
 
     name: str
     kind: Kind = "reduce"
+    """What becomes of a row: a number, as many running sums, or as many numbers that each depend on all of it."""
     arithmetic: Arithmetic = "planned"
-    """By a plan, from the exact sum, or by functions of its own (``share``, ``merge``, ``finished``)."""
+    """By a plan, from the exact sum, from the sum of exponentials (:mod:`tcu.model.exponentials`) or of
+    squares (:mod:`tcu.model.norms`) of whole rows, or by functions of its own (``share``, ``merge``, ``finished``)."""
     operands: tuple[str, ...] = ("x",)
     term: Term = "value"
     """What is added up: elements, products of two operands, squares of one, or both elements and squares (moments)."""
     finish: Finish = "sum"
-    """What becomes of the total: itself, divided by the number of elements, or its root; of moments, what they are for."""
+    """What becomes of the total: itself, divided by the number of elements, or its root; of moments and
+    exponentials, what they are for."""
     options: tuple[str, ...] = ("dtype",)
     """Names of :data:`tcu.ops.options.OPTIONS` in the order in which they travel; ``dtype`` is the last."""
     details: tuple[str, ...] = ()
@@ -74,6 +80,11 @@ class Operation:
         return self.term in ("product", "square")
 
     @property
+    def adds_up(self) -> bool:
+        """Whether what is added up are the elements themselves."""
+        return self.term == "value" and self.arithmetic in ("planned", "exact")
+
+    @property
     def moments(self) -> bool:
         return self.term == "moments"
 
@@ -86,6 +97,11 @@ class Operation:
     def on_gpu(self) -> bool:
         """Whether there are kernels for it."""
         return self.arithmetic != "own" and not (self.exact and self.moments)
+
+    @property
+    def in_parts(self) -> bool:
+        """Whether parts of a row, in chunks, ranks or files, have shares that merge; else it takes whole rows."""
+        return self.arithmetic not in ("exponentials", "norms")
 
     @property
     def of_integers(self) -> bool:
@@ -134,6 +150,13 @@ class Operation:
     def correction(self, values: Sequence[Any]) -> float:
         """What a variance takes off the number of elements."""
         return float(self.option("correction", values)) if self.moments else 0.0
+
+    def eps(self, values: Sequence[Any], work: npt.DTypeLike) -> float:
+        """What is added to a mean square, of rows that are computed in binary32 or binary64."""
+        given = self.option("eps", values)
+        if given is not None:
+            return float(given)
+        return 1e-5 if self.finish == "standard" else float(np.finfo(work).eps)  # as PyTorch has them
 
     def check_layout(self, layout: Layout) -> None:
         """Raises ParameterError for a layout that the operation does not have."""

@@ -14,7 +14,7 @@ from tcu.errors import ParameterError
 from tcu.plan import DEFAULT_VARIANT
 
 __all__ = [
-    "OF_AN_EXACT_VARIANCE", "OF_A_PLANNED_SUM", "OF_A_PRODUCT", "OF_A_SCAN", "OF_A_VARIANCE", "OPTIONS", "Option",
+    "OF_AN_EXACT_VARIANCE", "OF_A_NORM", "OF_A_PLANNED_SUM", "OF_EXPONENTIALS", "OF_A_PRODUCT", "OF_A_SCAN", "OF_A_VARIANCE", "OPTIONS", "Option",
     "defaults",
 ]  # fmt: skip
 
@@ -45,6 +45,15 @@ def _real(name: str, given: Any) -> float:
     return float(given)
 
 
+def _eps(name: str, given: Any) -> float | None:
+    if given is None:
+        return None
+    number = _real(name, given)
+    if number < 0:
+        raise ParameterError(f"{name}={given!r}: give a number from 0 up, such as 1e-6")
+    return number
+
+
 OPTIONS: dict[str, Option] = {
     option.name: option
     for option in (
@@ -55,6 +64,7 @@ OPTIONS: dict[str, Option] = {
         Option("accumulator", None, "str | None", "str? accumulator=None"),
         Option("fraction", None, "float | None", "float? fraction=None"),
         Option("correction", 0.0, "float", "float correction=0", _real),
+        Option("eps", None, "float | None", "float? eps=None", _eps),
         Option("exclusive", False, "bool", "bool exclusive=False", _truth),
         Option("reverse", False, "bool", "bool reverse=False", _truth),
         Option("dtype", None, "npt.DTypeLike | Any", "ScalarType? dtype=None"),
@@ -66,6 +76,8 @@ OF_A_PRODUCT = ("block", "dtype")
 OF_A_VARIANCE = ("correction", "block", "dtype")
 OF_AN_EXACT_VARIANCE = ("correction", "dtype")
 OF_A_SCAN = ("exclusive", "reverse", "dtype")
+OF_EXPONENTIALS = ("dtype",)
+OF_A_NORM = ("eps", "dtype")
 
 
 def defaults(names: tuple[str, ...]) -> tuple[Any, ...]:

@@ -16,6 +16,7 @@ __all__ = [
     "check_apart",
     "check_dtype",
     "check_out",
+    "map_dtype",
     "put",
     "result_format",
     "round_number",
@@ -35,6 +36,11 @@ def result_format(given: Format, dtype: npt.DTypeLike | None, of_out: npt.DTypeL
     if dtype is not None:
         return rounding_target(dtype)
     return get_format("binary32") if given.bits == 16 else given
+
+
+def map_dtype(dtype: Any, given: Any, out: Any) -> Any:
+    """What rows that become rows are rounded to: where nobody says, the dtype that x has."""
+    return given if dtype is None and out is None else dtype
 
 
 def rounding_target(dtype: npt.DTypeLike) -> Format:

@@ -219,8 +219,11 @@ def _apply(step: Step, state: _State, unit: Unit | None) -> None:
 
 
 def _additions(step: AddStep, state: _State) -> None:
-    u = get_format(step.format).unit_roundoff
-    state.lose(math.expm1(step.depth(state.length) * math.log1p(u)) * state.mass)
+    fmt = get_format(step.format)
+    state.lose(math.expm1(step.depth(state.length) * math.log1p(fmt.unit_roundoff)) * state.mass)
+    if step.order == "any" and fmt.name == "binary32":
+        # An atomic addition takes a subnormal operand, and a subnormal sum, for zero (PTX ISA, red).
+        state.lose(2 * state.length * 2.0**fmt.emin)
 
 
 def _fused_products(step: FmaStep, state: _State) -> None:
@@ -296,7 +299,10 @@ def _rounding(operation: TreeOperation) -> tuple[float, float]:
     if isinstance(operation, Compensated):
         # Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., (4.8): |error| <= (2u + O(n u^2)) sum |x|.
         return 8 * fmt.unit_roundoff, fmt.min_subnormal
-    return fmt.unit_roundoff * (1 + fmt.unit_roundoff), fmt.min_subnormal
+    absolute = fmt.min_subnormal
+    if operation.flushed:  # the result, and the sum before
+        absolute += 2 * fmt.min_normal
+    return fmt.unit_roundoff * (1 + fmt.unit_roundoff), absolute
 
 
 def _convert(fmt: Format, state: _State) -> None:

@@ -22,7 +22,7 @@ from tcu.plan.tree import (
 )
 from tcu.units.arithmetic import AlignedSum
 
-__all__ = ["load_plan"]
+__all__ = ["load_plan", "plan_of"]
 
 
 def _matmul_plan(*, version: int, **fields: Any) -> MatmulPlan:
@@ -44,7 +44,18 @@ def load_plan(path: str | Path) -> Plan | MatmulPlan:
 
     Raises DataFileError.
     """
-    found = stored.read(path, _KINDS, TreeNode)
+    return _whole(stored.read(path, _KINDS, TreeNode), path)
+
+
+def plan_of(document: Any, path: str | Path) -> Plan | MatmulPlan:
+    """The plan that :func:`tcu.plan.stored.document` made a document of, which is part of the file ``path``.
+
+    Raises DataFileError.
+    """
+    return _whole(stored.record_of(document, _KINDS, TreeNode, path), path)
+
+
+def _whole(found: Any, path: str | Path) -> Plan | MatmulPlan:
     if not isinstance(found, Plan | MatmulPlan):
         raise DataFileError(
             f"{path} holds a {type(found).__name__}, not a whole plan: write one with Plan.save"

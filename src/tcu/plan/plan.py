@@ -89,13 +89,14 @@ class AddStep:
 
     The vector is seen as (groups, length, inner); the middle axis is reduced.
     "sequential": ((v0 + v1) + v2) + ...; "tree": v[i] += v[i + h] with h
-    halving from ``length``/2 (a power of two, after padding), as a warp shuffle does.
+    halving from ``length``/2 (a power of two, after padding), as a warp shuffle does;
+    "any": atomic additions, in an order that no run need repeat.  The model adds in order then, and no bits are promised.
     """
 
     format: str
-    order: Literal["sequential", "tree"]
+    order: Literal["sequential", "tree", "any"]
     length: int | None
-    """None: the whole vector, sequentially."""
+    """None: the whole vector, sequentially or in any order."""
     inner: int = 1
 
     @property
@@ -121,6 +122,8 @@ class AddStep:
 
     def __str__(self) -> str:
         what = "all numbers" if self.length is None else f"{self.length} numbers"
+        if self.order == "any":
+            return f"atomic {self.format} additions of {what}, in any order"
         stride = f" at stride {self.inner}" if self.inner > 1 else ""
         return f"{self.order} {self.format} additions of {what}{stride}"
 
@@ -194,6 +197,11 @@ class Plan:
     def mmas_of(self, rows: int) -> int:
         """MMAs of that many sums by this plan, which may share some."""
         return sum(step.mmas(length, rows) for step, length in self.lengths() if isinstance(step, MmaStep))
+
+    @property
+    def reproducible(self) -> bool:
+        """Whether the order of all additions is told, so that the same numbers have the same sum."""
+        return all(not isinstance(step, AddStep) or step.order != "any" for step in self.final)
 
     @property
     def levels(self) -> int:

@@ -10,15 +10,15 @@ from typing import Any
 
 from tcu.errors import DataFileError, TcuError
 
-__all__ = ["read", "write"]
+__all__ = ["document", "read", "record_of", "write"]
 
 _FORMAT = "tcu plan"
 _VERSION = 1
 """Of the file's layout; the plan has a version of its own."""
 
 
-def write(record: Any, path: str | Path) -> None:
-    """A record of dataclasses, tuples, numbers and texts; raises DataFileError."""
+def document(record: Any) -> dict[str, Any]:
+    """A record of dataclasses, tuples, numbers and texts, as JSON has it."""
     shared: list[Any] = []
     places: dict[Any, int] = {}
 
@@ -36,9 +36,13 @@ def write(record: Any, path: str | Path) -> None:
         fields = {field.name: data(getattr(value, field.name)) for field in dataclasses.fields(value)}
         return {"kind": type(value).__name__} | fields
 
-    document = {"format": _FORMAT, "version": _VERSION, "plan": data(record), "operations": shared}
+    return {"format": _FORMAT, "version": _VERSION, "plan": data(record), "operations": shared}
+
+
+def write(record: Any, path: str | Path) -> None:
+    """The document of a record in a file; raises DataFileError."""
     try:
-        Path(path).write_text(json.dumps(document) + "\n", encoding="utf-8")
+        Path(path).write_text(json.dumps(document(record)) + "\n", encoding="utf-8")
     except OSError as error:
         raise DataFileError(f"cannot write {path}: {error.strerror or error}: choose another place") from None
 
@@ -46,11 +50,16 @@ def write(record: Any, path: str | Path) -> None:
 def read(path: str | Path, kinds: Mapping[str, Callable[..., Any]], node: type) -> Any:
     """The record in a file that :func:`write` wrote, made by what makes each of its ``kinds``; raises DataFileError."""
     try:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise DataFileError(f"cannot read {path}: {error.strerror or error}") from None
     except ValueError:
         raise _no_plan(path, "it is not JSON") from None
+    return record_of(found, kinds, node, path)
+
+
+def record_of(document: Any, kinds: Mapping[str, Callable[..., Any]], node: type, path: str | Path) -> Any:
+    """The record that a document, of the file ``path``, was made of; raises DataFileError."""
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise _no_plan(path, f"it does not say that its format is {_FORMAT!r}")
     if document.get("version") != _VERSION:

@@ -16,7 +16,7 @@ from typing import Literal
 from tcu.errors import ParameterError
 from tcu.formats.format import get_format
 from tcu.formats.scalar import Rounding
-from tcu.units.arithmetic import AlignedSum, Instruction
+from tcu.units.arithmetic import AlignedSum, FusedChain, Instruction
 
 __all__ = [
     "Additions", "Blocks", "Compensated", "ExactAddition", "FusedProducts", "TreeNode", "TreeOperation", "TreeRegions", "TreeStep",
@@ -28,9 +28,11 @@ class Additions:
     """One input after another is added to the first, each sum rounded to nearest; so is every product before."""
 
     format: str
+    flushed: bool = False
+    """A subnormal sum counts as zero of its sign."""
 
     def __str__(self) -> str:
-        return f"{self.format} additions"
+        return f"{self.format} additions" + (" that flush subnormals" if self.flushed else "")
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,15 @@ class FusedProducts:
     """
 
     format: str
+    flushed: bool = False
+    """Subnormal factors, sums and results count as zeros of their sign, as AVX512-BF16 has it (of 8- and 16-bit factors alone)."""
 
     def __str__(self) -> str:
-        return f"{self.format} FMAs"
+        return f"{self.format} FMAs" + (" that flush subnormals" if self.flushed else "")
+
+    @property
+    def chain(self) -> FusedChain:
+        return FusedChain(flush_inputs=self.flushed, flush_outputs=self.flushed)
 
 
 @dataclass(frozen=True)
@@ -139,6 +147,13 @@ class TreeStep:
     def results(self) -> int:
         return len(self.roots)
 
+    @property
+    def flushes(self) -> bool:
+        """Whether subnormal elements count as zero."""
+        return any(
+            isinstance(node.operation, FusedProducts) and node.operation.flushed for node in self.nodes
+        )
+
     @cached_property
     def levels(self) -> tuple[int, ...]:
         """Of every node: how many nodes lie on the longest way from a leaf to it, itself among them."""
@@ -207,6 +222,11 @@ class TreeRegions:
     @property
     def results(self) -> int:
         return 1
+
+    @property
+    def flushes(self) -> bool:
+        """Whether subnormal elements count as zero in one of the trees."""
+        return any(tree.flushes for tree in self.trees)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from tcu.formats.array import whole_number
 from tcu.formats.format import Format, named_format
 from tcu.plan import segmented
 from tcu.plan.plan import AddStep, Layout, MmaStep, Part, Plan, Step, granularity, output_length
-from tcu.plan.version import VERSIONS
+from tcu.plan.version import VERSIONS, Family
 from tcu.units.arithmetic import Unit
 from tcu.units.lookup import find_instruction
 
@@ -57,12 +57,16 @@ class Problem:
         return "binary64" if self.input.name == "binary64" else "binary32"
 
 
+_Built = tuple[tuple[Part, ...], tuple[Step, ...], str]
+"""The parts, the final steps and the format of the result."""
+
+
 @dataclass(frozen=True)
 class Variant:
     name: str
     source: str
     summary: str
-    build: Callable[[Problem], tuple[tuple[Part, ...], tuple[Step, ...], str]]
+    build: Callable[[Problem], _Built]
     chain: int | None
     """Default R; None: the variant has no MMAs to chain."""
     block: int
@@ -71,6 +75,10 @@ class Variant:
     """Whether more than one MMA may follow another on one accumulator, for elements of a format."""
     takes: Callable[[Format], bool] = lambda fmt: True
     """Whether it sums elements of a format, on a unit that has the MMA."""
+    family: Family = "sum"
+    """Whose version its plans have."""
+    reproducible: bool = True
+    """Whether a GPU returns the model's bits; False: it adds in another order each time."""
 
     @property
     def uses_mma(self) -> bool:
@@ -100,12 +108,12 @@ def _levels(problem: Problem, step: Callable[[], list[Step]]) -> list[Step]:
     return steps
 
 
-def _two_mma(problem: Problem) -> tuple[tuple[Part, ...], tuple[Step, ...], str]:
+def _two_mma(problem: Problem) -> _Built:
     steps = _levels(problem, lambda: _chained(problem, 1, "rows", problem.accumulator))
     return (Part(0, problem.n, tuple(steps)),), (), problem.accumulator
 
 
-def _recurrence(problem: Problem) -> tuple[tuple[Part, ...], tuple[Step, ...], str]:
+def _recurrence(problem: Problem) -> _Built:
     steps = _levels(problem, lambda: _chained(problem, problem.chain, "columns", problem.accumulator))
     # The results of every level are stored in the input format.
     return (Part(0, problem.n, tuple(steps)),), (), problem.input.name
@@ -121,26 +129,60 @@ def _blocks_of_shuffles(problem: Problem) -> tuple[Step, ...]:
     return AddStep(problem.wide, "tree", WARP), AddStep(problem.wide, "tree", problem.warps)
 
 
-def _single_pass(problem: Problem) -> tuple[tuple[Part, ...], tuple[Step, ...], str]:
-    final = AddStep(problem.wide, "sequential", None)
-    return (Part(0, problem.n, _blocks_of_chains(problem)),), (final,), problem.wide
+GATHERED = 1 << 10
+"""Blocks whose numbers one warp adds up at the end, before such sums are added up in the same way."""
 
 
-def _warp_shuffle(problem: Problem) -> tuple[tuple[Part, ...], tuple[Step, ...], str]:
-    final = AddStep(problem.wide, "sequential", None)
-    return (Part(0, problem.n, _blocks_of_shuffles(problem)),), (final,), problem.wide
+def _together(problem: Problem, parts: tuple[Part, ...]) -> _Built:
+    """Blocks' numbers, added up by one warp for every GATHERED of them, and by one warp in the end.
+
+    One after another, at 5 to 6 ns each on an H200, they took longer than all else.
+    """
+    parts = tuple(part for part in parts if part.stop > part.start)
+    blocks = 0
+    for part in parts:
+        length = part.stop - part.start
+        for step in part.steps:
+            length = output_length(step, length)
+        blocks += length
+    final: list[Step] = []
+    for numbers in (min(blocks, GATHERED), -(-blocks // GATHERED)):
+        if numbers > 1 or not final:
+            final += [
+                AddStep(problem.wide, "sequential", max(1, -(-numbers // WARP)), WARP),
+                AddStep(problem.wide, "tree", WARP),
+            ]
+    return parts, tuple(final), problem.wide
 
 
-def _split(problem: Problem) -> tuple[tuple[Part, ...], tuple[Step, ...], str]:
+def _atomically(problem: Problem, parts: tuple[Part, ...]) -> _Built:
+    """Blocks' numbers, added to one in memory as they come, as the paper has it."""
+    parts = tuple(part for part in parts if part.stop > part.start)
+    return parts, (AddStep(problem.wide, "any", None),), problem.wide
+
+
+def _single_pass(problem: Problem) -> tuple[Part, ...]:
+    return (Part(0, problem.n, _blocks_of_chains(problem)),)
+
+
+def _warp_shuffle(problem: Problem) -> tuple[Part, ...]:
+    return (Part(0, problem.n, _blocks_of_shuffles(problem)),)
+
+
+def _split(problem: Problem) -> tuple[Part, ...]:
     chains = _blocks_of_chains(problem)
     first = chains[0]
     assert isinstance(first, MmaStep)
     whole_block = first.group * problem.warps
     # Whole blocks go to the tensor cores, so that the border falls between blocks.
     border = min(problem.n, math.ceil(problem.fraction * problem.n / whole_block) * whole_block)
-    parts = (Part(0, border, chains), Part(border, problem.n, _blocks_of_shuffles(problem)))
-    final = AddStep(problem.wide, "sequential", None)
-    return tuple(part for part in parts if part.stop > part.start), (final,), problem.wide
+    return Part(0, border, chains), Part(border, problem.n, _blocks_of_shuffles(problem))
+
+
+def _combined(
+    blocks: Callable[[Problem], tuple[Part, ...]], combine: Callable[[Problem, tuple[Part, ...]], _Built]
+) -> Callable[[Problem], _Built]:
+    return lambda problem: combine(problem, blocks(problem))
 
 
 LOAD = 16
@@ -155,7 +197,7 @@ One block adds up the chunks' sums at the end: on an H200, 65,536 of them took
 """
 
 
-def _short_chain(problem: Problem) -> tuple[tuple[Part, ...], tuple[Step, ...], str]:
+def _short_chain(problem: Problem) -> _Built:
     steps: tuple[Step, ...]
     if problem.input.bits != 16:
         steps = binary64_chunks(problem.n, problem.input, problem.block)
@@ -221,8 +263,8 @@ def _of_16_bits(fmt: Format) -> bool:
 
 def _segmented(
     algorithm: str,
-) -> Callable[[Problem], tuple[tuple[Part, ...], tuple[Step, ...], str]]:
-    def build(problem: Problem) -> tuple[tuple[Part, ...], tuple[Step, ...], str]:
+) -> Callable[[Problem], _Built]:
+    def build(problem: Problem) -> _Built:
         warp = segmented.warp_steps(
             algorithm, problem.n, problem.shape, problem.operand, problem.accumulator, problem.chain
         )
@@ -234,7 +276,7 @@ def _segmented(
     return build
 
 
-def _best_segmented(problem: Problem) -> tuple[tuple[Part, ...], tuple[Step, ...], str]:
+def _best_segmented(problem: Problem) -> _Built:
     return _segmented(segmented.best_algorithm(problem.n))(problem)
 
 
@@ -248,8 +290,13 @@ VARIANTS: dict[str, Variant] = {
         ),
         Variant(
             "single-pass", "paper 000, 5.2",
-            "R chained MMAs and one more per warp, a warp shuffle per block, blocks added in order",
-            _single_pass, 4, 128,
+            "R chained MMAs and one more per warp, a warp shuffle per block, a tree over the blocks",
+            _combined(_single_pass, _together), 4, 128, family="blocks",
+        ),
+        Variant(
+            "single-pass-atomic", "paper 000, 5.2",
+            "single-pass whose blocks add to one number by atomics, as printed: on a GPU the bits differ from run to run",
+            _combined(_single_pass, _atomically), 4, 128, reproducible=False,
         ),
         Variant(
             "recurrence", "paper 000, 5.1",
@@ -261,36 +308,42 @@ VARIANTS: dict[str, Variant] = {
         ),
         Variant(
             "split", "paper 000, 5.3",
-            "a fraction of the elements by chained MMAs, the rest by warp shuffles", _split, 1, 512,
+            "a fraction of the elements by chained MMAs, the rest by warp shuffles",
+            _combined(_split, _together), 1, 512, family="blocks",
+        ),
+        Variant(
+            "split-atomic", "paper 000, 5.3",
+            "split whose blocks add to one number by atomics, as printed: on a GPU the bits differ from run to run",
+            _combined(_split, _atomically), 1, 512, reproducible=False,
         ),
         Variant(
             "warp-shuffle", "paper 000, 5.4",
-            "the classic reduction: one element a thread, warp shuffles, blocks added in order",
-            _warp_shuffle, None, 1024, _never,
+            "the classic reduction: one element a thread, warp shuffles, a tree over the blocks",
+            _combined(_warp_shuffle, _together), None, 1024, _never, family="blocks",
         ),
         Variant(
             "reduction-16", "paper 002, Reduction_16",
             "16 numbers a column, 16 columns an MMA, up to R MMAs; the columns' sums by binary64 additions",
-            _segmented("reduction-16"), 16, 256, takes=_of_16_bits,
+            _segmented("reduction-16"), 16, 256, takes=_of_16_bits, family="segmented",
         ),
         Variant(
             "reduction-256", "paper 002, Reduction_256",
             "256 numbers by two MMAs, the rest by binary64 additions",
-            _segmented("reduction-256"), 1, 256, _never, _of_16_bits,
+            _segmented("reduction-256"), 1, 256, _never, _of_16_bits, "segmented",
         ),
         Variant(
             "reduction-256n", "paper 002, Reduction_256N, work-efficient",
             "up to R MMAs and one more for 256 numbers each, the rest by binary64 additions",
-            _segmented("reduction-256n"), 16, 256, takes=_of_16_bits,
+            _segmented("reduction-256n"), 16, 256, takes=_of_16_bits, family="segmented",
         ),
         Variant(
             "reduction-256n-work-inefficient", "paper 002, figure 4",
             "two MMAs for each 256 numbers, up to R times, the rest by binary64 additions",
-            _segmented("reduction-256n-work-inefficient"), 16, 256, takes=_of_16_bits,
+            _segmented("reduction-256n-work-inefficient"), 16, 256, takes=_of_16_bits, family="segmented",
         ),
         Variant(
-            "paper-002", "paper 002, figure 5", "one of the algorithms of paper 002 for each length, by argument",
-            _best_segmented, 16, 256, takes=_of_16_bits,
+            "paper-002", "paper 002, figure 5", "for each length the algorithm of paper 002 that an H200 runs fastest",
+            _best_segmented, 16, 256, takes=_of_16_bits, family="chosen",
         ),
     )
 }  # fmt: skip
@@ -325,7 +378,7 @@ def make_plan(
             f"chain (R) = {chain!r}: {variant} chains no MMAs for {input_format.dtype}; "
             "leave it out, or choose single-pass"
         )
-    if fraction is not None and variant != "split":
+    if fraction is not None and not variant.startswith("split"):
         raise ParameterError(
             f"fraction={fraction}: only the variant split divides the elements; leave it out"
         )
@@ -348,10 +401,9 @@ def make_plan(
     parts = tuple(replace(part, steps=without_idle(part.steps)) for part in parts)
     final = without_idle(final)
     chained = any(isinstance(step, MmaStep) for part in parts for step in part.steps)
-    version = VERSIONS["segmented" if variant in segmented.SEGMENTED else "sum"]
     return Plan(
-        n, input_format.name, variant, chain if chained else None, block, parts, final, result, version
-    )
+        n, input_format.name, variant, chain if chained else None, block, parts, final, result, VERSIONS[row.family]
+    )  # fmt: skip
 
 
 def without_idle(steps: tuple[Step, ...]) -> tuple[Step, ...]:

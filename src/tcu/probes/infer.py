@@ -32,6 +32,7 @@ from tcu.probes.edge_inputs import ties_of_the_smallest
 from tcu.probes.inputs import (
     Question,
     adversarial,
+    in_both_formats,
     near_zero,
     ordinary,
     pair,
@@ -44,7 +45,6 @@ from tcu.probes.target import Codes, Function, Target, as_target, of_instruction
 from tcu.units.arithmetic import (
     MAX_CARRY_BITS,
     MAX_FRACTION_BITS,
-    NAN_RULES,
     SUM_NAN_RULES,
     AlignedSum,
     Arithmetic,
@@ -52,6 +52,7 @@ from tcu.units.arithmetic import (
     ExactInteger,
     FusedChain,
     Instruction,
+    NanRule,
     SumNanRule,
     Unit,
 )
@@ -198,7 +199,7 @@ class _Search:
         """The same bits again, also with the rows and columns in another place."""
         self.progress("does it repeat itself")
         for _ in range(6):
-            q = adversarial(self.target, self.rng, ROWS, COLUMNS)
+            q = in_both_formats(adversarial, self.target, self.rng, ROWS, COLUMNS)
             first = self.target(q.a, q.b, q.c)
             if not np.array_equal(first, self.target(q.a, q.b, q.c)):
                 return False
@@ -216,9 +217,9 @@ class _Search:
         t, k, z = self.target, self.target.k, self.target.output
         # Of a late c: the zeros from which the blocks start hide the others, so there both are tried.
         zero = int(t.dots([[-0.0] * k], [[1.0] * k], [-0.0])[0])
-        most = t.input.max_finite
-        total = z.max_finite + most * most
-        over = int(t.dots([[most]], [[most]], [z.max_finite])[0]) & (z.sign_code - 1)
+        most = [t.input.max_finite], [t.right.max_finite]
+        total = z.max_finite + most[0][0] * most[1][0]
+        over = int(t.dots([most[0]], [most[1]], [z.max_finite])[0]) & (z.sign_code - 1)
         return {
             "signed_zeros": zero == z.sign_code,
             "saturate": total >= 2.0 ** (z.emax + 1) and over < z.infinity_code,
@@ -227,7 +228,7 @@ class _Search:
     @cached_property
     def nan_rules(self) -> dict[bool, SumNanRule]:
         """Late c or not → the first rule that is never wrong where one product, and c, are NaN or invalid."""
-        asked = [nan_that_meets(self.target, self.rng) for _ in range(4)]
+        asked = [in_both_formats(nan_that_meets, self.target, self.rng) for _ in range(4)]
         answers = [self.target(q.a, q.b, q.c) for q in asked]
         found: dict[bool, SumNanRule] = {}
         for rule, late in itertools.product(reversed(SUM_NAN_RULES), (False, True)):
@@ -241,26 +242,38 @@ class _Search:
                 found[late] = rule
         return found
 
+    @cached_property
+    def _nan_rule_of_chains(self) -> NanRule:
+        """By what becomes of a signalling NaN in c."""
+        t, z = self.target, self.target.output
+        nan = np.array([[z.infinity_code | 1]], z.code_dtype)
+        zeros = np.zeros((1, t.k), t.input.code_dtype), np.zeros((t.k, 1), t.right.code_dtype)
+        quiet = z.infinity_code | 1 << z.fraction_bits - 1
+        told: dict[int, NanRule] = {quiet | 1: "x86", quiet: "arm"}
+        return told.get(int(t(*zeros, nan)[0, 0]), "nvidia")
+
     def _is_nan(self, codes: Codes) -> npt.NDArray[np.bool_]:
         z = self.target.output
         return np.asarray((codes & np.array(z.sign_code - 1, codes.dtype)) > z.infinity_code)
 
     def _carry_bits(self, order: tuple[int, ...] | None, late: bool, normalized: bool) -> int | None:
         """Bits for carries, by the first sum of equal products (and c, unless it is late) that is far off."""
-        unit = 2.0 if normalized and self._full**2 >= 2 else 1.0
+        left, right = self._full
+        unit = 2.0 if normalized and left * right >= 2 else 1.0
         for sums, wrong in self._growing(order)[1:] if late else self._growing(order)[:1]:
             if not wrong.any():
                 continue
             first = int(wrong.argmax())
-            before = sums[first - 1] if first else self._full
+            before = sums[first - 1] if first else right
             for bits in range(1, MAX_CARRY_BITS + 1):
                 if before < 2.0 ** (1 + bits) * unit <= sums[first]:
                     return bits
         return None
 
     @property
-    def _full(self) -> float:
-        return 2 - 2.0**-self.target.input.fraction_bits
+    def _full(self) -> tuple[float, float]:
+        """The largest significands of A and B."""
+        return 2 - 2.0**-self.target.input.fraction_bits, 2 - 2.0**-self.target.right.fraction_bits
 
     def _growing(self, order: tuple[int, ...] | None) -> list[tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]]:
         """Sums of 1 to k products just below 4, and which of them the target has wrong.
@@ -269,23 +282,23 @@ class _Search:
         later blocks what c is to the first, where c is late; the first ones alone.
         """
         if order not in self._grown:
-            t, k, full = self.target, self.target.k, self._full
+            t, k, (left, right) = self.target, self.target.k, self._full
             places = list(order or range(k))
             first, last = np.zeros((k, k)), np.zeros((k, k))
             for n in range(1, k + 1):
-                first[n - 1, places[:n]] = full
-                last[n - 1, places[-n:]] = full
+                first[n - 1, places[:n]] = left
+                last[n - 1, places[-n:]] = left
             last[:, places[0]] = 1.0  # the last row has k - 1 products just below 4, as the one before
             c = np.zeros((k, 2))
             c[:, 0] = 2 - 2.0**-t.output.fraction_bits
             found = []
             for a, addends in ((first, c[:, :1]), (last, c[:, 1:]), (first, c[:, 1:])):
-                code = t(t.codes(a), t.codes(np.full((k, 1), full)), t.output_codes(addends))
-                sums = a.sum(axis=1) * full + addends[:, 0]
+                code = t(t.codes(a), t.right_codes(np.full((k, 1), right)), t.output_codes(addends))
+                sums = a.sum(axis=1) * right + addends[:, 0]
                 with np.errstate(invalid="ignore"):
                     # Cut to 8 bits, a sum of 32 products is an eighth too small at most.
-                    right = np.abs(decode_array(code[:, 0], t.output) - sums) <= sums / 4
-                found.append((sums, ~right))
+                    near = np.abs(decode_array(code[:, 0], t.output) - sums) <= sums / 4
+                found.append((sums, ~near))
             self._grown[order] = found
         return self._grown[order]
 
@@ -326,7 +339,7 @@ class _Search:
         z = self.target.output
         for kind, count in kinds:
             for _ in range(count):
-                q = kind(self.target, self.rng)
+                q = in_both_formats(kind, self.target, self.rng)
                 answer = self.target(q.a, q.b, q.c)
                 clear = (answer & np.array(z.sign_code - 1, answer.dtype)) >= 3 << z.fraction_bits
                 asked.append((q, answer, ... if everything else clear))
@@ -350,7 +363,7 @@ class _Search:
 
     def _chains(self) -> Iterator[FusedChain]:
         """One product after another, or pair after pair, in lanes, in any order: descending and the odd ones first, too."""
-        k = self.target.k
+        k, narrow = self.target.k, self.target.output.bits == 16
         if self.peculiarities["saturate"]:
             return
         orders = self._orders()
@@ -361,13 +374,12 @@ class _Search:
         for late, lanes, group in itertools.product((False, True), (1, 2, 4, 8, 16), (1, 2)):
             if k % (lanes * group):
                 continue
-            rule = self.nan_rules.get(False, "nvidia")
             for rounding, rounded, order in itertools.product(ROUNDINGS, (False, True), orders):
-                # Rounded upward, downward or to odd, what is too small to see is seen, unless it was flushed.
-                for flush in (False,) if rounding in ("RNE", "RZ") else (False, True):
+                # Unless rounded to nearest, what is too small to see is seen, if it was not flushed; binary16 sees it anyway.
+                for flush in (False,) if rounding == "RNE" and not narrow else (False, True):
                     yield FusedChain(
                         order, rounded, rounding, group, lanes, late, flush_outputs=flush,
-                        nan_rule=rule if rule in NAN_RULES else "x86",  # what comes late comes first there
+                        nan_rule=self._nan_rule_of_chains,
                     )  # fmt: skip
 
     def _roundings(self, late: bool) -> Iterator[AlignedSum]:
@@ -389,7 +401,7 @@ class _Search:
         """(output fraction bits, F) that may be; an aligned c comes back with the smaller of the two."""
         full, most = self.target.output.fraction_bits, MAX_FRACTION_BITS
         if late and self.target.k == 1:  # a product on its own is exact in so many bits: more are the same
-            most = min(most, 2 * self.target.input.fraction_bits + 1)
+            most = min(most, self.target.input.fraction_bits + self.target.right.fraction_bits + 1)
         widths = range(max(most, 8), 7, -1)
         grid = itertools.product(range(full, 4, -1), widths)
         if late:
@@ -397,7 +409,7 @@ class _Search:
         seen = full
         one = self.target.output_codes(np.array([[1 + 2.0**-bits for bits in range(1, full + 1)]]))
         zeros = np.zeros((1, self.target.k), self.target.input.code_dtype)
-        columns = np.zeros((self.target.k, full), self.target.input.code_dtype)
+        columns = np.zeros((self.target.k, full), self.target.right.code_dtype)
         for bits, (asked, got) in enumerate(zip(one[0], self.target(zeros, columns, one)[0], strict=True), 1):
             if asked != got:
                 seen = bits - 1
@@ -422,7 +434,7 @@ class _Search:
                 for flush_in, flush_out in itertools.product((False, True), repeat=2):
                     yield replace(row, flush_inputs=flush_in, flush_outputs=flush_out)
         aligned = [row for row in found if isinstance(row, AlignedSum)]
-        lowest = max(2 * self.target.input.emin - 30, -300)
+        lowest = max(self.target.input.emin + self.target.right.emin - 30, -300)
         usual = (-133, -132) if self.target.output.bits > 16 else (-21, -20, -19)
         floors = dict.fromkeys([*usual, None, *range(0, lowest, -1)])
         combinations = itertools.product(aligned, (False, True), (False, True), floors)
@@ -488,17 +500,18 @@ class _Search:
         """Every kind of question, whatever ``outputs`` is, and at least so many adversarial outputs."""
         for name, make in makers(self.target).items():
             for _ in range(REPEATED.get(name, 1)):
-                yield name, make(self.target, self.rng)
+                yield name, in_both_formats(make, self.target, self.rng)
         for _ in range(-(-outputs // 64**2)):
-            yield "any", adversarial(self.target, self.rng, 64, 64)
+            yield "any", in_both_formats(adversarial, self.target, self.rng, 64, 64)
 
     def _not_asked(self) -> tuple[str, ...]:
         t = self.target
-        bits = 2 * t.k * t.input.bits + t.output.bits
+        bits = t.k * (t.input.bits + t.right.bits) + t.output.bits
         return (
             f"all but a few of the 2^{bits} inputs of one output: an answer that is peculiar to single numbers",
             f"matrices larger than 64 × 64, and K beyond the instruction's {t.k}",
-            "inputs of two different formats, and C of another format than D",
+            *(() if t.second else ("inputs of two different formats",)),
+            "C of another format than D",
             "answers that change with time, with the load, or after more calls than were made",
         )
 
@@ -507,7 +520,7 @@ class _Search:
         guess = _plainest(self.target)
         model = of_instruction("model", self._instruction(guess))
         for tried in range(1, max(2, outputs // (ROWS * COLUMNS)) + 1):
-            q = ordinary(self.target, self.rng, ROWS, COLUMNS)
+            q = in_both_formats(ordinary, self.target, self.rng, ROWS, COLUMNS)
             wrong = self.target(q.a, q.b, q.c) != model(q.a, q.b, q.c)
             if wrong.any():
                 i, j = (int(x) for x in np.argwhere(wrong)[0])
@@ -527,11 +540,8 @@ class _Search:
         )  # fmt: skip
 
     def _instruction(self, arithmetic: Arithmetic) -> Instruction:
-        t = self.target
-        evidence = Evidence("user", f"inferred from the answers of {t.name}")
-        return Instruction(
-            "mma", t.input.name, t.input.name, t.output.name, (ROWS, COLUMNS, t.k), arithmetic, (evidence,)
-        )
+        evidence = Evidence("user", f"inferred from the answers of {self.target.name}")
+        return self.target.instruction(arithmetic, (ROWS, COLUMNS), (evidence,))
 
     def _unit(self, arithmetic: Arithmetic) -> Unit:
         return Unit(
@@ -567,11 +577,7 @@ class _Judge:
         self.questions: list[_Asked] = []
 
     def agrees(self, row: Candidate) -> bool:
-        t = self.target
-        instruction = Instruction(
-            "mma", t.input.name, t.input.name, t.output.name, (ROWS, COLUMNS, t.k), row, ()
-        )
-        model = _compiled(instruction)
+        model = _compiled(self.target.instruction(row, (ROWS, COLUMNS)))
         for index, (q, answer, counts) in enumerate(self.questions):
             if not np.array_equal(model(q)[counts], answer[counts]):
                 if index:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -12,8 +13,8 @@ from tcu.formats.format import Format
 from tcu.probes.target import Codes, Operation
 
 __all__ = [
-    "CODE_MODES", "DECIDING", "MODES", "Question", "about_the_limit", "adversarial", "codes", "factors", "just_over_two",
-    "near_zero", "ordinary", "pair", "product_far_below_c", "tail_of_a_product", "tail_of_c", "zeros_of_one_sign",
+    "CODE_MODES", "DECIDING", "MODES", "Question", "about_the_limit", "adversarial", "codes", "factors", "in_both_formats",
+    "just_over_two", "near_zero", "ordinary", "pair", "product_far_below_c", "tail_of_a_product", "tail_of_c", "zeros_of_one_sign",
 ]  # fmt: skip
 
 
@@ -24,6 +25,20 @@ class Question:
     a: Codes
     b: Codes
     c: Codes
+
+
+def in_both_formats(
+    make: Callable[..., Question], operation: Operation, rng: np.random.Generator, *shape: int
+) -> Question:
+    """A question of an operation whose B may have a format of its own: the same one in either, A of the one and B of the other."""
+    if operation.second is None:
+        return make(operation, rng, *shape)
+    seed = int(rng.integers(1 << 62))
+    of_a, of_b = (
+        make(Operation(fmt, operation.output, operation.k), np.random.default_rng(seed), *shape)
+        for fmt in (operation.input, operation.right)
+    )
+    return replace(of_a, b=of_b.b)
 
 
 def _powers(rng: np.random.Generator, fmt: Format, low: int, high: int, shape: tuple[int, ...]) -> np.ndarray:

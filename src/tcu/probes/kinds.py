@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
-from tcu.formats.format import Format, get_format
+from tcu.formats.format import Format
 from tcu.probes import edge_inputs, inputs
 from tcu.probes.inputs import Question
 from tcu.probes.target import Codes, Operation, operation_of
@@ -29,16 +28,11 @@ def questions(row: Instruction, outputs: int, seed: int) -> list[tuple[str, Ques
     """At least ``outputs`` results of every kind that applies to the instruction; all zeros once."""
     count = -(-outputs // (ROWS * COLUMNS))
     operation = operation_of(row)
-    mixed = operation.input.is_float and row.a != row.b
-    operations = [operation, replace(operation, input=get_format(row.b))] if mixed else [operation]
     asked = []
     for kind, make in makers(operation).items():
-        stream = [seed, zlib.crc32(f"{row.signature} k{row.k} {kind}".encode())]
-        draws = [(np.random.default_rng(stream), each) for each in operations]
-        for _ in range(1 if kind == "all zeros" else count):
-            # Of a mixed pair: the same question in either format, A of the one and B of the other.
-            drawn = [make(each, rng) for rng, each in draws]
-            asked.append((kind, replace(drawn[0], b=drawn[-1].b)))
+        rng = np.random.default_rng([seed, zlib.crc32(f"{row.signature} k{row.k} {kind}".encode())])
+        times = 1 if kind == "all zeros" else count
+        asked += [(kind, inputs.in_both_formats(make, operation, rng)) for _ in range(times)]
     return asked
 
 

@@ -192,6 +192,7 @@ def _all_candidates(box: BlackBox, shape: Shape, leaves: Leaves) -> Iterator[Tre
     if not shape.is_binary:
         return
     yield from _uniform(box, shape, leaves)
+    yield from _of_small_products(box, shape, leaves)
     yield from _measured(box, shape, leaves)
     yield from _compensated(box, shape, leaves)
 
@@ -203,6 +204,18 @@ def _uniform(box: BlackBox, shape: Shape, leaves: Leaves) -> Iterator[TreeStep]:
         yield _of_additions(box, shape, leaves, formats, [False] * box.n)
         if box.products and shape.nodes:
             yield _of_additions(box, shape, leaves, formats, [True] * box.n)
+
+
+def _of_small_products(box: BlackBox, shape: Shape, leaves: Leaves) -> Iterator[TreeStep]:
+    """FMAs that flush subnormals or do not, of products that binary32 holds but where they underflow.
+
+    There alone the order of a chain's first two products shows: one of them was rounded, or flushed, by itself.
+    """
+    if box.products and shape.nodes and box.input.bits <= 16:
+        formats, every = ["binary32"] * len(shape.nodes), [True] * box.n
+        for flushed, turned in ((True, False), (True, True), (False, True)):
+            choose = _by_leaf(box.n, formats, every, shape.exact, flushed=flushed, turned=turned)
+            yield step_of(box.n, True, leaves, *nodes_of(shape, choose))
 
 
 def _measured(box: BlackBox, shape: Shape, leaves: Leaves) -> Iterator[TreeStep]:
@@ -264,8 +277,16 @@ def _compensated(box: BlackBox, shape: Shape, leaves: Leaves) -> Iterator[TreeSt
             yield _in_order(box, leaves, Compensated(name, "kahan"), inputs)
 
 
-def _by_leaf(n: int, formats: Sequence[str], fused: Sequence[bool], exact: frozenset[int]) -> Chooser:
-    """Additions, but FMAs where a leaf is fused onto something else."""
+def _by_leaf(
+    n: int,
+    formats: Sequence[str],
+    fused: Sequence[bool],
+    exact: frozenset[int],
+    *,
+    flushed: bool = False,
+    turned: bool = False,
+) -> Chooser:
+    """Additions, but FMAs where a leaf is fused onto something else; ``turned``: of two leaves, the first one onto the second."""
 
     def choose(number: int, children: tuple[int, ...]) -> tuple[TreeOperation, Sequence[int]]:
         name = formats[number]
@@ -273,12 +294,12 @@ def _by_leaf(n: int, formats: Sequence[str], fused: Sequence[bool], exact: froze
             return ExactAddition("binary64"), children
         ordered = sorted(children, key=lambda value: (value < n, value))  # nodes first, then leaves
         last = ordered[-1]
-        if len(ordered) == 2 and ordered[0] < n and not fused[last]:
+        if len(ordered) == 2 and ordered[0] < n and (turned or not fused[last]):
             ordered.reverse()
             last = ordered[-1]
         if last < n and fused[last]:
-            return FusedProducts(name), ordered
-        return Additions(name), children
+            return FusedProducts(name, flushed), ordered
+        return Additions(name, flushed), children
 
     return choose
 

@@ -13,9 +13,9 @@ from tcu.formats.scalar import Number, encode
 from tcu.probes.experiments import ALIGNED_EXPERIMENTS, CHAIN_EXPERIMENTS, LATER, Dot, Experiment, Hypothesis
 from tcu.probes.finding import Case, Finding, Probe, Value
 from tcu.probes.infer import first_guess
-from tcu.probes.inputs import Question, near_zero, ordinary, pair
+from tcu.probes.inputs import Question, in_both_formats, near_zero, ordinary, pair
 from tcu.probes.target import Function, Target, as_target, of_instruction
-from tcu.units.arithmetic import AlignedSum, FusedChain, Instruction, Unit
+from tcu.units.arithmetic import AlignedSum, FusedChain, Unit
 
 __all__ = ["probe"]
 
@@ -117,7 +117,7 @@ class _Run:
             if len({h.value for h in left}) <= 1:
                 break
             kind = (pair, ordinary, near_zero)[attempt % 3]
-            q = kind(self.target, self.rng, 16, 8)
+            q = in_both_formats(kind, self.target, self.rng, 16, 8)
             spots = self._spots(q, left)
             if not len(spots):
                 continue
@@ -140,18 +140,15 @@ class _Run:
         return np.argwhere(differ)
 
     def _dot(self, q: Question, i: int, j: int) -> Dot:
-        shift = np.array(self.target.input.storage_shift, q.a.dtype)
-        a = decode_array(q.a[i] >> shift, self.target.input)
-        b = decode_array(q.b[:, j] >> shift, self.target.input)
+        x, y = self.target.input, self.target.right
+        a = decode_array(q.a[i] >> np.array(x.storage_shift, q.a.dtype), x)
+        b = decode_array(q.b[:, j] >> np.array(y.storage_shift, q.b.dtype), y)
         c = float(decode_array(q.c[i, j : j + 1], self.target.output)[0])
         return Dot(tuple(a.tolist()), tuple(b.tolist()), c)
 
     def _model(self, hypothesis: Hypothesis) -> Target:
-        t = self.target
         assert isinstance(hypothesis.model, AlignedSum)
-        shape = (16, 8, t.k)
-        row = Instruction("mma", t.input.name, t.input.name, t.output.name, shape, hypothesis.model, ())
-        return of_instruction(hypothesis.name, row)
+        return of_instruction(hypothesis.name, self.target.instruction(hypothesis.model, (16, 8)))
 
     def _case(self, dot: Dot, hypotheses: Sequence[Hypothesis]) -> Case:
         returned = int(self.target.dots([list(dot.a)], [list(dot.b)], [dot.c])[0])
@@ -185,8 +182,8 @@ def _specials(target: Target) -> list[Finding]:
 
     zero = ask([0.0], [0.0], -0.0, plus=0, minus=z.sign_code)
     infinite = z.infinity_code
-    most = target.input.max_finite
-    over = ask([most] * min(2, target.k), [most] * min(2, target.k), z.max_finite,
+    most, other, count = target.input.max_finite, target.right.max_finite, min(2, target.k)
+    over = ask([most] * count, [other] * count, z.max_finite,
                inf=infinite, saturated=z.max_finite_code)  # fmt: skip
     nan = ask([1.0], [1.0], math.nan, all_fraction_bits=z.nan_code,
               quiet_bit=infinite | 1 << (z.fraction_bits - 1))  # fmt: skip

@@ -112,7 +112,15 @@ class Revealed:
             plans, mass = map(_one_result, [plan] * plan.n, range(plan.n)), x.cumsum(-1)
             columns = [bounds(each, mass[..., place]) for place, each in enumerate(plans)]
             return np.stack(columns, axis=-1).reshape(x.shape)
-        return bounds(plan, x @ rest[0] if rest else x.sum(-1))
+        if not rest:
+            return bounds(plan, x.sum(-1))
+        (y,) = rest
+        if not tree_of(plan).flushes:
+            return bounds(plan, x @ y)
+        least = get_format(plan.input).min_normal
+        read_x, read_y = (np.where(each < least, 0.0, each) for each in (x, y))
+        unread = (x - read_x) @ y + read_x @ (y - read_y)  # what the tree takes for zero, of any magnitude
+        return bounds(plan, read_x @ read_y) + unread * (1 + 2.0**-40 * plan.n)
 
 
 def _one_result(plan: Plan, number: int) -> Plan:
@@ -361,8 +369,10 @@ class _Search:
 
     def _repeats_itself(self) -> bool:
         """The same bits again, on masks too, where a change of order shows most."""
+        m, n, k = self.box.shape
+        rows = min(8, max(1, _BATCH // (k * max(m, n))))
         for _ in range(_REPEATS):
-            x, y = rows_of(self.box, self.rng, min(8, max(1, _BATCH // self.box.n)))
+            x, y = rows_of(self.box, self.rng, rows)
             first = self.box(x, y)
             if not all(same_bits(first, self.box(x, y)).all() for _ in range(2)):
                 return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.array import encode_array
 from tcu.formats.format import Format, get_format
 from tcu.model.mma import multiply_accumulate
-from tcu.units.arithmetic import AlignedSum, Arithmetic, ExactInteger, FusedChain, Instruction, Unit
+from tcu.units.arithmetic import AlignedSum, Arithmetic, Evidence, ExactInteger, FusedChain, Instruction, Unit
 from tcu.units.catalogue import CATALOGUE
 from tcu.units.lookup import canonical_instruction, find_instruction, get_unit
 
@@ -34,11 +34,28 @@ class Operation:
     output: Format
     k: int
     """Products that one instruction adds up."""
+    second: Format | None = field(default=None, kw_only=True)
+    """Format of B, where it is another than A's."""
+
+    @property
+    def right(self) -> Format:
+        """Format of B."""
+        return self.second or self.input
 
     def codes(self, values: npt.NDArray[np.float64]) -> Codes:
         """Input words of values."""
-        shift = np.array(self.input.storage_shift, self.input.code_dtype)
-        return np.asarray(encode_array(values, self.input) << shift)
+        return _words(values, self.input)
+
+    def right_codes(self, values: npt.NDArray[np.float64]) -> Codes:
+        """Words of B of values."""
+        return _words(values, self.right)
+
+    def instruction(
+        self, arithmetic: Arithmetic, shape: tuple[int, int], evidence: tuple[Evidence, ...] = ()
+    ) -> Instruction:
+        """One that could be this operation's."""
+        formats = self.input.name, self.right.name, self.output.name
+        return Instruction("mma", *formats, (*shape, self.k), arithmetic, evidence)
 
     def output_codes(self, values: npt.NDArray[np.float64]) -> Codes:
         return encode_array(values, self.output)
@@ -53,9 +70,9 @@ class Target(Operation):
 
     def __call__(self, a: Codes, b: Codes, c: Codes) -> Codes:
         """Codes of D (M, N) for codes of A (M, k), B (k, N) and C (M, N)."""
-        x, z = self.input.dtype, self.output.dtype
+        x, y, z = self.input.dtype, self.right.dtype, self.output.dtype
         # Copies, because a function may work in place.
-        d = self.function(a.view(x).copy(), b.view(x).copy(), c.view(z).copy())
+        d = self.function(a.view(x).copy(), b.view(y).copy(), c.view(z).copy())
         d = np.ascontiguousarray(d)
         if d.shape != c.shape or d.dtype != self.output.dtype:
             raise ShapeError(
@@ -71,7 +88,9 @@ class Target(Operation):
             left, right = np.zeros(self.k), np.zeros(self.k)
             left[: len(x)], right[: len(y)] = x, y
             result[i] = self(
-                self.codes(left)[None, :], self.codes(right)[:, None], self.output_codes(np.array([[z]]))
+                self.codes(left)[None, :],
+                self.right_codes(right)[:, None],
+                self.output_codes(np.array([[z]])),
             )[0, 0]
         return result
 
@@ -88,36 +107,52 @@ def as_target(
 
     A function f(a, b, c) takes arrays (M, k), (k, N), (M, N) of the dtypes of
     ``input`` and ``output`` (default binary32), returns D (M, N), and must be
-    told ``k``.
+    told ``k``.  ``input`` names the format of A and B, or both: "e4m3,e5m2".
     """
-    fmt = get_format(input)
-    if fmt.name == "binary32":
-        fmt = get_format("tf32")
+    fmt, other = _inputs(input)
     if callable(target):
         if k is None or k < 1:
             raise ParameterError("a function needs k=...: the number of products that it adds up at a time")
         name = getattr(target, "__name__", type(target).__name__)
         result = get_format(output or _widest(fmt))
-        known = {(row.a, row.output) for unit in CATALOGUE.values() for row in unit.instructions}
-        if (fmt.name, result.name) not in known:
-            raise DtypeError(
-                f"no unit multiplies {fmt.name} into {result.name}: tcu units lists what there is"
-            )
-        return Target(fmt, result, k, name, target)
+        known = {(row.a, row.b, row.output) for unit in CATALOGUE.values() for row in unit.instructions}
+        if (fmt.name, other.name, result.name) not in known:
+            pair = fmt.name if fmt is other else f"{fmt.name} and {other.name}"
+            raise DtypeError(f"no unit multiplies {pair} into {result.name}: tcu units lists what there is")
+        return Target(fmt, result, k, name, target, second=_second(fmt, other))
     if target == "gpu":
-        return _gpu(instruction, fmt, output, k)
+        return _gpu(instruction, fmt, other, output, k)
     if target == "cpu":
-        return _cpu(instruction, fmt, output)
+        return _cpu(instruction, fmt, other, output)
     unit = get_unit(target)
-    row = find_instruction(unit, instruction, fmt.name, fmt.name, output and get_format(output).name)
+    row = find_instruction(unit, instruction, fmt.name, other.name, output and get_format(output).name)
     return of_instruction(f"{unit.name} {row.signature}", row)
 
 
-def _gpu(instruction: str, fmt: Format, output: str | None, k: int | None) -> Target:
+def _inputs(given: str) -> tuple[Format, Format]:
+    """The formats of A and B; binary32 is read as TF32."""
+    names = [name.strip() for name in given.split(",")]
+    if len(names) > 2:
+        raise ParameterError(f"input={given!r}: name one format, or those of A and B, such as e4m3,e5m2")
+    formats = [get_format(name) for name in names]
+    formats = [get_format("tf32") if fmt.name == "binary32" else fmt for fmt in formats]
+    return formats[0], formats[-1]
+
+
+def _second(a: Format, b: Format) -> Format | None:
+    """B's format, unless it is A's.  Of integers the words of both are any eight bits."""
+    return b if b.is_float and b.name != a.name else None
+
+
+def _words(values: npt.NDArray[np.float64], fmt: Format) -> Codes:
+    return np.asarray(encode_array(values, fmt) << np.array(fmt.storage_shift, fmt.code_dtype))
+
+
+def _gpu(instruction: str, fmt: Format, other: Format, output: str | None, k: int | None) -> Target:
     """The GPU at hand; its arithmetic is not looked up, only what it can run."""
     at_hand = gpu.find_gpu()
     result = get_format(output or _widest(fmt))
-    wanted = (canonical_instruction(instruction), fmt.name, fmt.name, result.name)
+    wanted = (canonical_instruction(instruction), fmt.name, other.name, result.name)
     rows = [
         row
         for row in at_hand.kernels
@@ -125,7 +160,8 @@ def _gpu(instruction: str, fmt: Format, output: str | None, k: int | None) -> Ta
     ]
     if not rows:
         has = ", ".join(row.signature for row in at_hand.kernels)
-        raise DtypeError(f"{at_hand.name} has no {instruction} {fmt.name} → {result.name}; it has: {has}")
+        pair = fmt.name if fmt.name == other.name else f"{fmt.name}·{other.name}"
+        raise DtypeError(f"{at_hand.name} has no {instruction} {pair} → {result.name}; it has: {has}")
     kernel = max(rows, key=lambda row: row.k)
     # The executor looks at formats and k only; the arithmetic is what the probes are to find.
     unknown = unknown_arithmetic(kernel.output)
@@ -134,13 +170,14 @@ def _gpu(instruction: str, fmt: Format, output: str | None, k: int | None) -> Ta
     def function(a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return np.asarray(gpu.multiply_accumulate(a, b, c, blank))
 
-    return Target(fmt, result, kernel.k, f"{at_hand.name} {kernel.signature}", function)
+    name = f"{at_hand.name} {kernel.signature}"
+    return Target(fmt, result, kernel.k, name, function, second=_second(fmt, other))
 
 
-def _cpu(instruction: str, fmt: Format, output: str | None) -> Target:
+def _cpu(instruction: str, fmt: Format, other: Format, output: str | None) -> Target:
     """The processor of this machine, likewise."""
     at_hand = cpu.find_cpu()
-    row = cpu.own_instruction(at_hand, instruction, fmt.name, fmt.name, output and get_format(output).name)
+    row = cpu.own_instruction(at_hand, instruction, fmt.name, other.name, output and get_format(output).name)
 
     def function(a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any]) -> npt.NDArray[Any]:
         return cpu.multiply_accumulate(a, b, c, row)
@@ -155,8 +192,9 @@ def unknown_arithmetic(output: str) -> Arithmetic:
 
 
 def operation_of(row: Instruction) -> Operation:
-    """Formats and k of one instruction; where a and b differ (u8, s8) the codes of both are any eight bits."""
-    return Operation(get_format(row.a), get_format(row.output), row.k)
+    """Formats and k of one instruction."""
+    a = get_format(row.a)
+    return Operation(a, get_format(row.output), row.k, second=_second(a, get_format(row.b)))
 
 
 def of_instruction(name: str, row: Instruction) -> Target:
@@ -166,7 +204,7 @@ def of_instruction(name: str, row: Instruction) -> Target:
         return multiply_accumulate(a, b, c, row)
 
     operation = operation_of(row)
-    return Target(operation.input, operation.output, operation.k, name, function)
+    return Target(operation.input, operation.output, operation.k, name, function, second=operation.second)
 
 
 def _widest(fmt: Format) -> str:

@@ -13,7 +13,8 @@ from tcu.report.chapters import Chapter, Part, parts_of
 from tcu.report.explorer import catalogue, script_file
 from tcu.report.html_page import Markup, data, page, script, tag
 from tcu.report.plots import plot, plotly_script
-from tcu.study import ABSENT, Figure, Outcome, Result, Table, Verdict
+from tcu.report.tree_svg import tree_svg
+from tcu.study import ABSENT, Figure, Outcome, Result, Table, Tree, Verdict
 from tcu.study.provenance import machine_name
 from tcu.study.sources import parts_of as parts_of_study
 from tcu.study.sources import remark
@@ -228,11 +229,13 @@ def _json_link(result: Result) -> Markup:
     return tag("a", f"{result.study}.json", href=address, download=f"{result.study}.json")
 
 
-def _shown(part: Figure | Table, identity: str, figures: dict[str, Any]) -> Markup:
+def _shown(part: Figure | Table | Tree, identity: str, figures: dict[str, Any]) -> Markup:
     note = [tag("figcaption", part.note, class_="dim")] if part.note else []
     if isinstance(part, Figure):
         figures[identity] = plot(part)
         return tag("figure", tag("h4", part.title), tag("div", class_="plot", id=identity), *note)
+    if isinstance(part, Tree):
+        return tag("figure", tag("h4", part.title), Markup(tree_svg(part.step)), *note, class_="wide")
     rows = [tag("tr", *(tag("td", cell) for cell in row)) for row in part.rows]
     table = _table(part.header, rows)
     if len(rows) > _LONG and not part.open:

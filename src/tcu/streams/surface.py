@@ -36,6 +36,10 @@ def run_on_files(
 ) -> Any:  # fmt: skip
     """The result of all numbers, read once; raises ParameterError for what is not served."""
     operation.check_layout(layout)
+    if not operation.in_parts:
+        raise ParameterError(
+            f"{operation} takes whole rows: map the file, with numpy.load(path, mmap_mode='r'), and give it to tcu itself"
+        )
     scan = operation.kind == "scan"
     if not is_served(operation, type(layout), "files") or (scan and layout != Along(None)):
         raise ParameterError(

@@ -16,4 +16,5 @@ from tcu.study.study import Rows as Rows
 from tcu.study.study import Shown as Shown
 from tcu.study.study import Study as Study
 from tcu.study.study import Table as Table
+from tcu.study.study import Tree as Tree
 from tcu.study.study import Verdict as Verdict

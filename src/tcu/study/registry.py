@@ -17,6 +17,7 @@ from tcu.study.features import FEATURES, FEATURES_ON_GPU, FORMAT_TABLES
 from tcu.study.gemm import GEMM
 from tcu.study.gpu.build import NVCC
 from tcu.study.hardware import HARDWARE
+from tcu.study.libraries import LIBRARIES
 from tcu.study.reproducibility import REPRODUCIBILITY
 from tcu.study.segments import SEGMENTS
 from tcu.study.study import Study
@@ -39,7 +40,6 @@ PAPERS: dict[str, tuple[str, str]] = {
 """Number → authors and title."""
 
 ABSENT: tuple[tuple[str, str], ...] = (
-    ("paper 000, sections 5.2 and 5.3", "single-pass and split whose blocks add by atomics: on a GPU tcu's add in order"),
     ("paper 000, section 5.1", "the recurrence with cooperative groups, beside the one of a kernel for each level"),
     ("paper 000, appendix B", "a TITAN RTX, and so every time on Turing"),
     ("paper 002, figure 3", "CUTLASS's products"),
@@ -52,7 +52,7 @@ STUDIES: dict[str, Study] = {
     study.name: study
     for study in (
         COSTS, *SWEEPS, COMPARISON, ERRORS, ERRORS_OF_UNITS, CHAIN_LENGTH, FORMAT_TABLES, FEATURES, FEATURES_ON_GPU, HARDWARE,
-        REPRODUCIBILITY, EXACTNESS, *CEILING, GEMM, SEGMENTS, *MACHINE,
+        REPRODUCIBILITY, LIBRARIES, EXACTNESS, *CEILING, GEMM, SEGMENTS, *MACHINE,
     )
 }  # fmt: skip
 

@@ -64,6 +64,8 @@ def _blob(data: bytes) -> str:
 
 def parts_of(study: Study) -> tuple[str, ...]:
     """What a study measures."""
+    if study.sources:
+        return study.sources
     papers = {one.split()[0] for one in study.covers}
     if "gpu" in study.needs:
         return ("GPU kernels",)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from tcu.plan.tree import TreeStep
+
 __all__ = [
     "Figure",
     "Line",
@@ -21,6 +23,7 @@ __all__ = [
     "Source",
     "Study",
     "Table",
+    "Tree",
     "Verdict",
 ]
 
@@ -72,6 +75,15 @@ class Table:
     note: str = ""
     open: bool = False
     """Shown whole, however long."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """A drawing of who is added with whom."""
+
+    title: str
+    step: TreeStep
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -136,7 +148,7 @@ class Verdict:
 class Shown:
     """What a study's rows amount to."""
 
-    parts: Sequence[Figure | Table]
+    parts: Sequence[Figure | Table | Tree]
     verdicts: Sequence[Verdict]
 
 
@@ -171,3 +183,5 @@ class Study:
     """Results of a benchmark that has a format of its own."""
     command: str = ""
     """The benchmark that measures it, where ``measure`` is None."""
+    sources: tuple[str, ...] = ()
+    """The parts of tcu (:mod:`tcu.study.sources`) that it measures by; empty: those of what it covers and needs."""

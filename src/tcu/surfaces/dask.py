@@ -59,6 +59,11 @@ _REFUSED = {
 def run(call: Call) -> Any:
     """The lazy result of a call with Dask arrays."""
     call.operation.check_layout(call.layout)
+    if not call.operation.in_parts:
+        raise ParameterError(
+            f"{call.operation} of a Dask array takes whole rows: give its chunks to it, one for each row or several, "
+            f"x.rechunk({{axis: -1}}).map_blocks(tcu.{call.operation}), or x.compute()"
+        )
     if isinstance(call.layout, Ragged):
         check_in_memory(call.arrays[0], "x")
     for name in ("out", "return_info", "progress"):

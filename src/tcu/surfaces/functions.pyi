@@ -25,9 +25,14 @@ __all__ = [
     "segment_fsum",
     "fvar",
     "segment_fvar",
+    "layer_norm",
+    "log_softmax",
+    "logsumexp",
     "mean",
     "segment_mean",
     "norm",
+    "rms_norm",
+    "softmax",
     "std",
     "segment_std",
     "sum",
@@ -399,6 +404,104 @@ def segment_fvar(
     ``check`` those of :func:`segment_sum`.
     """
 
+def layer_norm(
+    x: Any,
+    axis: SupportsIndex = -1,
+    *,
+    eps: float | None = None,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+) -> Any:
+    """The numbers of each row less their mean, over the root of their variance, with the same bits everywhere.
+
+    d · r, with d = x - mean and r and v of d as in :func:`rms_norm`.  The mean is in binary64, and taken off in two
+    parts: of numbers far larger than their deviations as many bits are left as x has.
+
+    Parameters
+    ----------
+    x, axis, dtype, out:
+        As in :func:`softmax`.  Weights and a bias are for the caller to apply.
+    eps:
+        Added to the variance, 0 or more.  None: 1e-5.
+
+    Returns
+    -------
+    An array of x's library and shape; ``out`` where it is given.  A row with NaN
+    or inf has NaN everywhere, as in PyTorch.  The gradient is PyTorch's, whose sums have PyTorch's order.
+
+    Raises
+    ------
+    DtypeError, ParameterError:
+        As :func:`softmax`; an eps below 0.
+    """
+
+def log_softmax(
+    x: Any,
+    axis: SupportsIndex = -1,
+    *,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+) -> Any:
+    """The logarithms of the softmax of each row, with the same bits everywhere.
+
+    (x - m) - log S, with m and S as in :func:`softmax`, and the logarithm in binary64 by
+    a fixed sequence of IEEE operations, rounded once to the format of x - m.
+
+    Parameters
+    ----------
+    x, axis, dtype, out:
+        As in :func:`softmax`.
+
+    Returns
+    -------
+    An array of x's library and shape; ``out`` where it is given.  An element
+    -inf has -inf; a row with NaN or inf, or of nothing but -inf, has NaN everywhere, as in PyTorch.
+    The gradient is PyTorch's, whose sums have PyTorch's order.
+
+    Raises
+    ------
+    DtypeError, ParameterError:
+        As :func:`softmax`.
+    """
+
+def logsumexp(
+    x: Any,
+    axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    *,
+    keepdims: bool = False,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+) -> Any:
+    """The logarithm of the sum of the exponentials of all elements, or along axes, with the same bits everywhere.
+
+    m + log S in binary64, with m and S as in :func:`softmax`, and the logarithm by a
+    fixed sequence of IEEE operations; rounded once.
+
+    Parameters
+    ----------
+    x:
+        As in :func:`softmax`.
+    axis, keepdims:
+        As in :func:`tcu.sum`; the order of the elements has no say.
+    dtype:
+        Format that the result is rounded to.  None: float32 for 16-bit
+        inputs, x's own dtype otherwise.
+    out:
+        An array of the same library and of the result's shape that takes the
+        result; its dtype stands in for ``dtype``.
+
+    Returns
+    -------
+    A NumPy scalar, a 0-d tensor, or a 0-d array on the GPU of x; an array of them where axes are left;
+    ``out`` where it is given.  Of nothing, or of -inf alone, it is -inf; with NaN among the elements NaN, else with inf inf, as
+    in PyTorch.  The gradient is :func:`softmax` times that of the result.
+
+    Raises
+    ------
+    DtypeError, ParameterError:
+        As :func:`softmax`; an axis twice.
+    """
+
 def mean(
     x: Any,
     axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
@@ -461,6 +564,86 @@ def norm(
     exceeds 2^1024 (one element of 2^512 is enough); squares of elements below
     2^-511 lose bits, and below 2^-538 all of them.  :func:`fnorm` has no such
     limits, and the other dtypes do not reach them.
+    """
+
+def rms_norm(
+    x: Any,
+    axis: SupportsIndex = -1,
+    *,
+    eps: float | None = None,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+) -> Any:
+    """The numbers of each row over the root of their mean square, with the same bits everywhere.
+
+    x · r with r = 1 / sqrt(v + eps) in binary64, rounded once to binary32 (binary64 where x or the
+    result is float64), and v the mean of the squares.  Each square is rounded to a
+    multiple of 2^-44 (2^-80) of a power of two next to the largest square, and their sum is exact:
+    so the bits of a row depend on its numbers alone, not on the batch, the layout, the
+    number of threads, or whether a CPU or a GPU computes them.  Nothing overflows.
+
+    Parameters
+    ----------
+    x, axis, dtype, out:
+        As in :func:`softmax`.  Weights are for the caller to multiply by.
+    eps:
+        Added to the mean square, 0 or more.  None: 2^-23, or 2^-52 in binary64.
+
+    Returns
+    -------
+    An array of x's library and shape; ``out`` where it is given.  A row with NaN
+    has NaN everywhere; one with inf has NaN in its place, and 0 elsewhere, as in PyTorch.  The gradient is PyTorch's, whose
+    sums have PyTorch's order.
+
+    Raises
+    ------
+    DtypeError, ParameterError:
+        As :func:`softmax`; an eps below 0.
+    """
+
+def softmax(
+    x: Any,
+    axis: SupportsIndex = -1,
+    *,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+) -> Any:
+    """The exponentials of the numbers of each row, over their sum, with the same bits everywhere.
+
+    With m, the largest number of the row: e = exp(x - m) by a fixed sequence of
+    IEEE operations, S their exact sum, each rounded to a multiple of 2^-44 before
+    (2^-80 in binary64), and e · (1/S).  No library's exp takes part, and an exact sum has no order:
+    so the bits of a row depend on its numbers alone, not on the batch, the
+    layout, the number of threads, or whether a CPU or a GPU computes them.
+    Everything is binary32, or binary64 where x or the result is float64.
+
+    Parameters
+    ----------
+    x:
+        Array of float16, bfloat16, float32 or float64, any shape and strides, of
+        NumPy or PyTorch, or on a GPU (as :func:`tcu.sum`).  Gradients flow through
+        PyTorch's tensors.
+    axis:
+        The axis that rows run along.
+    dtype:
+        Format that the results are rounded to.  None: x's own dtype.
+    out:
+        An array of the same library and of x's shape that takes the result; its
+        dtype stands in for ``dtype``.
+
+    Returns
+    -------
+    An array of x's library and shape; ``out`` where it is given.  Errors are below
+    (|x - m| / 2 + 3) · 2^-24 of each result before that rounding ((...) · 2^-53 in
+    binary64), and n · 2^-45 more for rows of n numbers.  A row with NaN or inf, or of
+    nothing but -inf, has NaN everywhere, as in PyTorch.  The gradient is PyTorch's, whose sums
+    have PyTorch's order.
+
+    Raises
+    ------
+    DtypeError, ParameterError:
+        An array that cannot be summed; an axis that x does not have; an unfit
+        ``out``.
     """
 
 def std(
@@ -542,7 +725,8 @@ def sum(
         "short-chain" (tcu's own: 16-bit numbers by R MMAs from zero in
         binary32, everything outside the unit, and float32 and float64 arrays
         throughout, by binary64 additions); "single-pass", "recurrence", "split" (paper 000, 5.1 to
-        5.3), "two-mma" (paper 001, Algorithms 1 and 2), "warp-shuffle" (the
+        5.3; "single-pass-atomic" and "split-atomic" as printed, with atomic additions, whose bits on a GPU
+        differ from run to run), "two-mma" (paper 001, Algorithms 1 and 2), "warp-shuffle" (the
         classic reduction without MMAs).  These take float32 arrays as TF32 and
         float64 arrays by binary64 MMAs.  For float16 and bfloat16 alone:
         "reduction-16", "reduction-256", "reduction-256n" and

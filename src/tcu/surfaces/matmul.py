@@ -137,6 +137,7 @@ def segment_matmul(
     offsets: Any,
     *,
     out: Any = None,
+    check: bool = True,
     dtype: npt.DTypeLike | Any = None,
     plan: Literal["chunks", "chain"] = "chunks",
     rounding: Literal["nearest", "cut"] = "nearest",
@@ -157,7 +158,11 @@ def segment_matmul(
         Array (segments, K, N) of the same dtype.
     offsets:
         segments + 1 whole numbers, from 0 to the number of rows, in order, as
-        in :func:`tcu.segment_sum`.  Those on a GPU are waited for.
+        in :func:`tcu.segment_sum`.
+    check:
+        Whether offsets on a GPU are looked at, for which this waits for them.
+        Without it the call does not wait, and CUDA graphs can be made of it;
+        wrong offsets give wrong rows then.
     out, dtype, plan, rounding, accumulator, unit:
         As in :func:`tcu.matmul`.
 
@@ -178,7 +183,7 @@ def segment_matmul(
             run as tensors,
         )  # registers operators, which imports PyTorch
 
-        return tensors(x, weights, offsets, options, out)
+        return tensors(x, weights, offsets, check, options, out)
     if lives_on_gpu(x) or lives_on_gpu(weights):
         raise ParameterError(
             "segment_matmul takes arrays in the host's memory and tensors: make x one, with torch.from_dlpack"

@@ -16,6 +16,8 @@ def is_served(operation: Operation, layout: type[Layout], surface: Surface) -> b
     """Whether a call gives a result; else it is refused in words."""
     if layout not in operation.layouts:
         return False
+    if not operation.in_parts and surface not in ("NumPy", "PyTorch", "GPU"):
+        return False
     if surface == "GPU":
         return operation.on_gpu
     if surface in ("Dask", "ranks"):  # segments may begin in one chunk or shard and end in another

@@ -94,8 +94,9 @@ def with_axes(
     """The function dressed for whole arrays, and for axes if ``along``."""
     parameters: Parameters = [(name, REQUIRED, "Any") for name in operation.operands]
     if along:
-        parameters.append(("axis", None, "SupportsIndex | Sequence[SupportsIndex] | None"))
-    keywords: Parameters = [("keepdims", False, "bool")] if along and operation.kind != "scan" else []
+        axes = "SupportsIndex | Sequence[SupportsIndex] | None"
+        parameters.append(("axis", -1, "SupportsIndex") if operation.kind == "map" else ("axis", None, axes))
+    keywords: Parameters = [("keepdims", False, "bool")] if along and operation.kind == "reduce" else []
     return dressed(
         function,
         operation.name,

@@ -136,12 +136,12 @@ _MIXED_FP8 = (("e4m3", "e5m2"), ("e5m2", "e4m3"))
 _EMULATED_ORDER = tuple(k for half in ((0, 1), (2, 3)) for k in range(32) if k % 4 in half)
 
 
-def _emulated_fp8(*evidence: Evidence) -> tuple[Instruction, ...]:
+def _emulated_fp8(formats: _Formats, *evidence: Evidence) -> tuple[Instruction, ...]:
     return tuple(
         row
         for output in ("binary32", "binary16")
         for row in _rows(
-            "mma", _FP8, output, 32,
+            "mma", formats, output, 32,
             replace(_aligned(16, 25, output, _HOPPER), order=_EMULATED_ORDER, late_c=True), *evidence,
         )
     )  # fmt: skip
@@ -191,7 +191,7 @@ def _hopper(*vectors: Evidence) -> tuple[Instruction, ...]:
     own = _H200 if _H200 in vectors else _SM90_LIKE
     return (
         *_hopper_mma(*vectors),
-        *_emulated_fp8(own),  # the published sets of FP8 went through wgmma
+        *_emulated_fp8((*_FP8, *_MIXED_FP8), own),  # the published sets of FP8 went through wgmma
         *_double_row(own),
         *_integer_rows("mma", 32),
         *_wide("wgmma", own),
@@ -358,7 +358,7 @@ CATALOGUE: dict[str, Unit] = {
             "B200", "NVIDIA B200", "Blackwell", "10.0",
             (
                 *_hopper_mma(_KM),
-                *_emulated_fp8(_KM, Evidence("published model", "order of k taken over from the H200")),
+                *_emulated_fp8(_FP8, _KM, Evidence("published model", "order of k taken over from the H200")),
                 *_double_row(_MMASIM),
                 *_integer_rows("mma", 32),
                 *_wide("tcgen05", _MMASIM, _BLACKWELL_FLOOR),

@@ -3,5 +3,6 @@
 from tcu.engines.cuda.engine import execute as execute
 from tcu.engines.cuda.matmul import constant_factor as constant_factor
 from tcu.engines.cuda.matmul import multiply as multiply
+from tcu.engines.cuda.matmul import multiply_segments as multiply_segments
 from tcu.engines.cuda.matmul import vector_factor as vector_factor
 from tcu.engines.cuda.mma import mma as mma

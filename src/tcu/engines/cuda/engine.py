@@ -7,14 +7,14 @@ import sys
 from typing import Any
 
 from tcu.engines import library_integers
-from tcu.engines.cuda import rows, scans, segments, sums
+from tcu.engines.cuda import row_functions, rows, scans, segments, sums
 from tcu.engines.cuda.sums import Keep
 from tcu.engines.host.integers import wide_dtype
 from tcu.errors import ParameterError
 from tcu.formats.array import holds_integers
 from tcu.gpu.device import find_gpu
 from tcu.ops.info import DotInfo, sum_info
-from tcu.ops.layout import Ragged, Whole, check_line, reduced_axes, scan_axis
+from tcu.ops.layout import Ragged, Whole, check_line, reduced_axes, row_axis, scan_axis
 from tcu.ops.operation import Call
 from tcu.ops.request import Request
 
@@ -44,7 +44,8 @@ def execute(call: Call, keep: Keep | None = None) -> tuple[Any, Any]:
     ):
         result, info = library_integers.execute(call, cupy, wide_dtype(call.arrays[0].dtype)), None
     else:
-        result, info = _scan(call, keep) if operation.kind == "scan" else _reduce(call, keep)
+        how = {"scan": _scan, "map": _map, "reduce": _reduce}[operation.kind]
+        result, info = how(call, keep)
     if call.progress is not None:
         call.progress(math.prod(call.arrays[0].shape))
     return result, info
@@ -60,6 +61,12 @@ def _scan(call: Call, keep: Keep | None) -> tuple[Any, Any]:
     return scans.cumsum(x, scan_axis(call.layout, len(x.shape)), exclusive, reverse, dtype, call.out, keep)
 
 
+def _map(call: Call, keep: Keep | None) -> tuple[Any, Any]:
+    (x,) = call.arrays
+    axis = row_axis(call.layout, len(x.shape))
+    return row_functions.of_rows(call, x, axis, keep), None
+
+
 def _reduce(call: Call, keep: Keep | None) -> tuple[Any, Any]:
     x = call.arrays[0]
     request = Request.of(call.operation, call.options)
@@ -67,7 +74,7 @@ def _reduce(call: Call, keep: Keep | None) -> tuple[Any, Any]:
         check_line(tuple(x.shape))
         offsets, check = call.layout
         return segments.reduce(request, x, offsets, call.out, check, keep), None
-    if isinstance(call.layout, Whole) and not call.operation.moments:
+    if isinstance(call.layout, Whole) and not call.operation.moments and call.operation.in_parts:
         return _whole(request, call, keep)
     axis, keepdims = (None, False) if isinstance(call.layout, Whole) else call.layout
     axes = reduced_axes(axis, len(x.shape))

@@ -10,8 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from tcu.engines.cuda.offsets import device_offsets, look
 from tcu.engines.cuda.own import check_arithmetic, own_unit
 from tcu.errors import DtypeError, ParameterError
+from tcu.formats.array import lives_on_gpu
 from tcu.formats.format import format_of, get_format
 from tcu.gpu.arrays import DeviceArray, Library, collapse, library_of
 from tcu.gpu.device import Gpu, current, find_gpu
@@ -25,15 +27,16 @@ from tcu.gpu.matmul import (
     matmul_recipe,
 )
 from tcu.gpu.matmul_mma import GeneralLaunch, general_choice
+from tcu.gpu.matmul_tall import is_tall, tall_choice
 from tcu.gpu.mma import Strided, broadcast
 from tcu.gpu.tensor_copy import Lines
 from tcu.ops.matmul import FACTORS, MatmulCall, Product, check_factor, product_of
 from tcu.ops.result import check_dtype
 from tcu.plan.matmul import MatmulPlan
-from tcu.units import Instruction
+from tcu.units import AlignedSum, Instruction, find_instruction
 from tcu.units.shapes import product_shape
 
-__all__ = ["constant_factor", "multiply", "vector_factor"]
+__all__ = ["constant_factor", "multiply", "multiply_segments", "vector_factor"]
 
 _NONE = {"scale_a": 1.0, "scale_b": 1.0, "bias": -0.0}
 """Which leave every number as it is."""
@@ -99,6 +102,43 @@ def multiply(
             library.assign(call.out, result, tuple(range(len(product.shape))))
             return call.out
         return result if direct else library.finish(result, call.a, stream)
+
+
+def multiply_segments(
+    x: Any, weights: Any, offsets: Any, product: Product, unit: Any, check: bool, result: Any
+) -> bool:
+    """The rows of each segment times its matrix, in one launch; False if the GPU's kernels take segments one by one.
+
+    ``result`` is contiguous.  Offsets on the GPU are looked at while it multiplies: wrong ones lead to no other memory.
+    Raises what :func:`tcu.segment_matmul` raises.
+    """
+    library = library_of(x)
+    assert library is not None
+    ordinal = library.ordinal("x", x)
+    gpu = find_gpu(ordinal)
+    row = _own_row(product, unit, gpu)
+    kernel = find_kernel(row, gpu.compute_capability, gpu.name)
+    if kernel.name != "wgmma":
+        return False
+    with current(gpu):
+        stream = library.current_stream(ordinal)
+        (rows, columns), count = product.matrix, weights.shape[0]
+        edges = device_offsets(library, x, offsets, rows, ordinal, stream, False, "rows")
+        confirm = look(edges, rows, stream, "rows") if check and lives_on_gpu(offsets) else None
+        if rows and columns:
+            a, b = library.view("x", x, stream), library.view("weights", weights, stream)
+            place = library.view("out", result, stream).address
+            of_x = Lines(a.strides[0], a.strides[1], 0, a.address % 16 == 0)
+            of_weights = Lines(b.strides[2], b.strides[1], b.strides[0], b.address % 16 == 0)
+            operands = Operands(
+                rows, columns, product.plan.k, count, of_x, of_weights, columns, 0, place % 16 == 0, count
+            )
+            launch = _launch(product.plan, kernel, operands, False, gpu)
+            room = library.empty(x, (launch.room // 8,), np.dtype(np.int64), ordinal)[1] if launch.room else 0
+            launch.start(a.address, b.address, place, (), stream, room, edges.address)
+        if confirm is not None:
+            confirm()
+    return True
 
 
 def _home(library: Library, arrays: dict[str, Any]) -> int:
@@ -191,6 +231,11 @@ def _start(
         general = _general_launch(plan, kernel, _nowhere(a), _nowhere(b), batch, bool(factors), gpu)
         general.start(a.address, b.address, out, factors, stream)
         return [(general.start, 0)]
+    tall = _tall_kernel(kernel, gpu) if is_tall(plan, a, b, out) else None
+    if tall is not None:
+        short = _tall_launch(plan, tall, _nowhere(a), _nowhere(b), bool(factors), gpu)
+        short.start(a.address, b.address, out, factors, stream)
+        return [(short.start, 0)]
     fold = not factors or not factors[0].step  # else each batch begins with the first scale
     size, result = get_format(kernel.a).dtype.itemsize, get_format(plan.result).dtype.itemsize
     launches = []
@@ -205,6 +250,17 @@ def _start(
         )
         launches.append((launch.start, launch.room))
     return launches
+
+
+@lru_cache(64)
+def _tall_kernel(kernel: Kernel, gpu: Gpu) -> Kernel | None:
+    """The mma by which the sums of a wgmma are the same, whatever the order of products; None if there is none."""
+    wide, row = (
+        find_instruction(own_unit(gpu), name, kernel.a, kernel.b, kernel.output) for name in ("wgmma", "mma")
+    )
+    same = (row.arithmetic, row.k) == (wide.arithmetic, wide.k)
+    is_free = isinstance(row.arithmetic, AlignedSum) and row.arithmetic.block >= row.k
+    return find_kernel(row, gpu.compute_capability, gpu.name) if same and is_free else None
 
 
 def _nowhere(x: Strided) -> Strided:
@@ -238,6 +294,13 @@ def _parts(
 def _launch(plan: MatmulPlan, kernel: Kernel, operands: Operands, factors: bool, gpu: Gpu) -> MatmulLaunch:
     recipe = double_recipe if kernel.output == "binary64" else matmul_recipe
     return MatmulLaunch(recipe(plan, kernel, operands, factors, gpu.multiprocessors), gpu)
+
+
+@lru_cache(1024)
+def _tall_launch(
+    plan: MatmulPlan, kernel: Kernel, a: Strided, b: Strided, factors: bool, gpu: Gpu
+) -> GeneralLaunch:
+    return GeneralLaunch(tall_choice(plan, kernel, a, b, factors, gpu.multiprocessors), gpu)
 
 
 @lru_cache(1024)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,18 @@ from tcu.gpu.device import call, read
 from tcu.gpu.offsets import offsets_launch
 from tcu.ops.offsets import check_offsets_form, checked_offsets
 
-__all__ = ["device_offsets"]
+__all__ = ["device_offsets", "look"]
 
 
 def device_offsets(
-    library: Library, like: Any, offsets: Any, n: int, ordinal: int, stream: int, check: bool
+    library: Library,
+    like: Any,
+    offsets: Any,
+    n: int,
+    ordinal: int,
+    stream: int,
+    check: bool,
+    what: str = "elements",
 ) -> DeviceArray:
     """The offsets of segments of n elements as contiguous int64 on the GPU of ``like``.
 
@@ -26,7 +34,7 @@ def device_offsets(
     """
     if not lives_on_gpu(offsets):
         # Pinned memory is read when the stream comes to it, and may hold something else by then; a copy is not pinned.
-        line = checked_offsets(offsets, n).copy()
+        line = checked_offsets(offsets, n, what).copy()
         _refuse_capture(stream, "are in the host's memory: copy them to the GPU before, and pass check=False")
         place, address = library.empty(like, line.shape, line.dtype, ordinal)
         call("cuMemcpyHtoDAsync", address, line.ctypes.data, line.nbytes, stream)  # staged when this returns
@@ -48,10 +56,21 @@ def device_offsets(
         offsets_launch(count, stride, wide, n, ordinal).copy(view.address, address, stream)
         view = DeviceArray(address, (count,), (1,), np.dtype(np.int64), ordinal, place)
     if check:
-        _refuse_capture(stream, "cannot be looked at: check them before, and pass check=False")
-        if not offsets_launch(count, 1, True, n, ordinal).ask(view.address, 0, stream).is_right():
-            checked_offsets(np.frombuffer(read(view.address, 8 * count), np.int64), n)  # says what is wrong
+        look(view, n, stream, what)()
     return view
+
+
+def look(edges: DeviceArray, n: int, stream: int, what: str = "elements") -> Callable[[], None]:
+    """The GPU looks at offsets of n elements; what is returned waits for its answer, and raises what is wrong."""
+    _refuse_capture(stream, "cannot be looked at: check them before, and pass check=False")
+    count = edges.shape[0]
+    answer = offsets_launch(count, 1, True, n, edges.ordinal).ask(edges.address, 0, stream)
+
+    def confirm() -> None:
+        if not answer.is_right():
+            checked_offsets(np.frombuffer(read(edges.address, 8 * count), np.int64), n, what)
+
+    return confirm
 
 
 def _refuse_capture(stream: int, why: str) -> None:

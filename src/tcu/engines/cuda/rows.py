@@ -23,9 +23,11 @@ from tcu.gpu.columns import MOST_COLUMNS, Columns, columns_recipe
 from tcu.gpu.device import Gpu, current, find_gpu
 from tcu.gpu.exact_columns import exact_columns_recipe
 from tcu.gpu.exact_rows import exact_rows_recipe
+from tcu.gpu.exponentials import exponentials_recipe
 from tcu.gpu.launch import Launch
 from tcu.gpu.moments import moments_recipe
 from tcu.gpu.rows import rows_recipe
+from tcu.gpu.rows_in_registers import Rows
 from tcu.gpu.segmented import segmented_recipe
 from tcu.gpu.sums import Layout, check_address, contiguous, exact_recipe
 from tcu.model.elements import summable
@@ -61,7 +63,7 @@ def reduce(
         target = result_format(element, request.dtype, None if place is None else place.dtype)
         shape = reduced_shape(view.shape, axes, keepdims)
         laid, columns = laid_out(view, kept, axes), None
-        if laid is None and request.operation.term == "value" and request.chain in (None, 1):
+        if laid is None and request.operation.adds_up and request.chain in (None, 1):
             columns = side_by_side(view, kept, axes) if request.variant == DEFAULT_VARIANT else None
         order: Order = None
         if laid is None and columns is None:
@@ -109,6 +111,11 @@ def _launch(
             return Launch(exact_recipe(length, element, layout, target, gpu, divisor=divisor), gpu), None
         recipe = exact_rows_recipe(rows, length, stride, aligned, element, target, gpu, mean=mean)
         return Launch(recipe, gpu), None
+    if not request.operation.in_parts:
+        lines = Rows(rows, length, stride, aligned)
+        return Launch(
+            exponentials_recipe(request.operation, lines, 1, element, target), gpu
+        ) if rows else None, None
     moments = request.operation.moments
     plan = make_dot_plan(length, element, request.block) if moments else _plan(request, length, element, gpu)
     if not rows:

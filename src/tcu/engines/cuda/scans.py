@@ -31,12 +31,12 @@ from tcu.gpu.sums import check_address
 from tcu.model.elements import summable
 from tcu.ops.info import ScanInfo, scan_info
 from tcu.ops.layout import line_shape
-from tcu.ops.result import check_apart, result_format
+from tcu.ops.result import check_apart, map_dtype, result_format
 from tcu.plan import ScanPlan
 
-__all__ = ["cumsum", "segment_cumsum"]
+__all__ = ["Lines", "Place", "cumsum", "lines_of", "segment_cumsum"]
 
-Rows = tuple[int, int]
+Place = tuple[int, int]
 """(address of the first row, distance of rows in elements)"""
 
 
@@ -46,7 +46,7 @@ def cumsum(
     """(the running sums, how they came about); ``axis`` is not negative.  Raises what :func:`tcu.cumsum` raises."""
     library, ordinal = home_of((x,), out)
     with current(ordinal):
-        lines = _lines(library, ordinal, x, axis, dtype, out)
+        lines = lines_of(library, ordinal, x, axis, dtype, out)
         element, target = lines.element, lines.target
         info = scan_info(lines.view.shape, axis, element)
         columns = lines.columns()
@@ -56,7 +56,7 @@ def cumsum(
             if down is not None:
                 return lines.start(down, keep), info
 
-        def launch(source: Rows, goal: Rows) -> Launch:
+        def launch(source: Place, goal: Place) -> Launch:
             aligned = (at % ALIGNMENT == 0 for at, _ in (source, goal))
             return _launch(
                 info.plan, info.rows, source[1], goal[1], *aligned, target, ordinal, exclusive, reverse
@@ -72,7 +72,7 @@ def segment_cumsum(
     """The running sums within segments of one line.  Raises what :func:`tcu.segment_cumsum` raises."""
     library, ordinal = home_of((x,), out)
     with current(ordinal):
-        lines = _lines(library, ordinal, x, 0, dtype, out)
+        lines = lines_of(library, ordinal, x, 0, dtype, out)
         n = lines.view.shape[0]
         edges = device_offsets(library, x, offsets, n, ordinal, lines.stream, check)
         segments = edges.shape[0] - 1
@@ -83,7 +83,7 @@ def segment_cumsum(
 
 
 @dataclass(frozen=True)
-class _Lines:
+class Lines:
     """An array in a GPU's memory, along one or all of whose axes something runs, and where the results go."""
 
     library: Library
@@ -100,7 +100,7 @@ class _Lines:
     result: Any
     """Of which ``place`` is the view."""
 
-    def run(self, launch: Callable[[Rows, Rows], Launch], other: int | None, keep: Keep | None) -> Any:
+    def run(self, launch: Callable[[Place, Place], Launch], other: int | None, keep: Keep | None) -> Any:
         """Scan the rows where they lie, or a copy that has them one after another; the same with the results.
 
         ``launch`` gives what serves such rows; ``other``: the address of what goes with x, if something does.
@@ -159,18 +159,21 @@ class _Lines:
         return tuple(axis for axis in range(ndim) if axis not in axes), axes
 
 
-def _lines(library: Library, ordinal: int, x: Any, axis: int | None, dtype: Any, out: Any) -> _Lines:
+def lines_of(
+    library: Library, ordinal: int, x: Any, axis: int | None, dtype: Any, out: Any, is_map: bool = False
+) -> Lines:  # fmt: skip
+    """``is_map``: results have the dtype of x, where nobody says another."""
     stream = library.current_stream(ordinal)
     view = library.view("x", x, stream)
     element = summable(view.dtype, "x", "sum")
     check_address(view.address, element.dtype.itemsize)
     shape = line_shape(view.shape, axis)
     if out is None:
-        target = result_format(element, dtype)
+        target = result_format(element, map_dtype(dtype, element.dtype, None) if is_map else dtype)
         result, address = library.empty(x, shape, target.dtype, ordinal)
         steps = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
         place = DeviceArray(address, shape, steps, target.dtype, ordinal, result)
-        return _Lines(library, ordinal, stream, x, view, element, target, axis, None, place, result)
+        return Lines(library, ordinal, stream, x, view, element, target, axis, None, place, result)
     place = library.view("out", out, stream)
     target = result_format(element, dtype, place.dtype)
     if place.shape != shape or place.dtype != target.dtype:
@@ -179,7 +182,7 @@ def _lines(library: Library, ordinal: int, x: Any, axis: int | None, dtype: Any,
             f"and dtype {target.dtype}"
         )
     check_apart(place)
-    return _Lines(library, ordinal, stream, x, view, element, target, axis, out, place, out)
+    return Lines(library, ordinal, stream, x, view, element, target, axis, out, place, out)
 
 
 def _clash(x: DeviceArray, out: DeviceArray) -> bool:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from tcu.engines.host import exact, integers, own, planned, scans
+from tcu.engines.host import exact, integers, own, planned, row_functions, scans
 from tcu.formats.array import holds_integers
 from tcu.ops.operation import Call
 
 __all__ = ["execute"]
 
-_ENGINES = {"planned": planned.reduce, "exact": exact.reduce, "own": own.reduce}
+_ENGINES = {
+    "planned": planned.reduce,
+    "exact": exact.reduce,
+    "exponentials": row_functions.of_rows,
+    "norms": row_functions.of_rows,
+    "own": own.reduce,
+}
 
 
 def execute(call: Call) -> tuple[Any, Any]:

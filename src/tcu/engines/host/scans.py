@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tcu.engines.host.rows import row_pieces
-from tcu.formats.format import Format
+from tcu.engines.host.rows import given_back, place_of, row_pieces
 from tcu.model import scans, threads
 from tcu.model.elements import Elements
 from tcu.model.execute import Progress
@@ -39,39 +38,15 @@ def scan(call: Call) -> tuple[Any, ScanInfo | None]:
         check_line(array.shape)
         edges = checked_offsets(call.layout.offsets, elements.n)
         target = target_of(elements.format, call.dtype, call.out, array.shape)
-        result = _place(array, array.shape, call.out, target)
+        result = place_of(array, array.shape, call.out, target)
         _scan_segments(elements, edges, result, exclusive, reverse)
-        return _given_back(result, call.out), None
+        return given_back(result, call.out), None
     axis = scan_axis(call.layout, array.ndim)
     shape = line_shape(array.shape, axis)
     target = target_of(elements.format, call.dtype, call.out, shape)
-    result = _place(array, shape, call.out, target)
+    result = place_of(array, shape, call.out, target)
     _scan_rows(elements, axis, result, exclusive, reverse, call.progress)
-    return _given_back(result, call.out), scan_info(array.shape, axis, elements.format)
-
-
-def _place(array: npt.NDArray[Any], shape: tuple[int, ...], out: Any, target: Format) -> npt.NDArray[Any]:
-    """Where results are written: ``out``, unless that would change elements that are still to be read."""
-    if out is not None and (not np.may_share_memory(array, out) or _same_memory(array, out)):
-        return np.asarray(out)
-    return np.empty(shape, target.dtype)
-
-
-def _same_memory(array: npt.NDArray[Any], out: npt.NDArray[Any]) -> bool:
-    """Whether each result lies where its own element is."""
-    if array.dtype != out.dtype or array.ctypes.data != out.ctypes.data:
-        return False
-    if array.flags.c_contiguous and out.flags.c_contiguous:
-        return True
-    return array.shape == out.shape and array.strides == out.strides
-
-
-def _given_back(result: npt.NDArray[Any], out: Any) -> Any:
-    if out is None:
-        return result
-    if result is not out:
-        out[...] = result
-    return out
+    return given_back(result, call.out), scan_info(array.shape, axis, elements.format)
 
 
 def _scan_rows(

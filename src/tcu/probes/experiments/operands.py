@@ -19,15 +19,15 @@ __all__ = ["cut_count", "dots", "factors", "first_block", "first_cut", "growing"
 
 
 def factors(product: float, target: Target) -> tuple[float, float] | None:
-    """Two factors of a signed product, normal numbers of the input format; the second is a power of two."""
-    x = target.input
+    """Two factors of a signed product, normal numbers of their formats; the second is a power of two."""
+    x, y = target.input, target.right
     mantissa, exponent = math.frexp(abs(product))
     if not math.ldexp(mantissa, x.precision).is_integer():
         return None
     exponent -= 1
     first = min(max(exponent // 2, x.emin), x.emax)
     second = exponent - first
-    if not x.emin <= second <= x.emax:
+    if not y.emin <= second <= y.emax:
         return None
     return math.copysign(math.ldexp(2 * mantissa, first), product), 2.0**second
 

@@ -31,8 +31,8 @@ def _terms(target: Target, dot: Dot) -> list[Fraction]:
     def value(x: float, fmt: str) -> Fraction:
         return decode(encode(Number.of(x), fmt), fmt).value
 
-    x, z = target.input.name, target.output.name
-    return [value(dot.c, z), *(value(p, x) * value(q, x) for p, q in zip(dot.a, dot.b, strict=True))]
+    x, y, z = target.input.name, target.right.name, target.output.name
+    return [value(dot.c, z), *(value(p, x) * value(q, y) for p, q in zip(dot.a, dot.b, strict=True))]
 
 
 def _top(terms: Iterable[Fraction]) -> int:

@@ -48,7 +48,7 @@ def _subnormal_inputs(base: AlignedSum, target: Target) -> list[Hypothesis]:
 
 
 def _subnormal_input_dots(base: AlignedSum, target: Target) -> Iterator[Dot]:
-    for scale in (4.0, 2.0 ** min(target.input.emax, 20)):
+    for scale in (4.0, 2.0 ** min(target.right.emax, 20)):
         yield Dot((target.input.min_subnormal,), (scale,))
 
 
@@ -85,7 +85,9 @@ def _subnormal_products(base: AlignedSum, target: Target) -> list[Hypothesis]:
         Hypothesis("whole", replace(base, flush_inputs=False), True, whole),
         Hypothesis("factors flushed", replace(base, flush_inputs=True), False, "Subnormal factors count as zero."),
     ]  # fmt: skip
-    if 2 * target.input.quantum_exponent < target.output.emin:  # products of binary16 are normal in binary32
+    if (
+        target.input.quantum_exponent + target.right.quantum_exponent < target.output.emin
+    ):  # products of binary16 are normal in binary32
         flushed = flushed_products(base)
         found.append(Hypothesis("products flushed", flushed, False, "Subnormal products count as zero."))
     return found

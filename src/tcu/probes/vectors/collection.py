@@ -28,7 +28,7 @@ from tcu.version import __version__
 __all__ = ["DEFAULT_OUTPUTS", "collect", "replay"]
 
 DEFAULT_OUTPUTS = 128
-"""One matrix of each kind: two thirds of a megabyte for all instructions of a Hopper GPU."""
+"""One matrix of each kind: 0.8 megabytes for all instructions of a Hopper GPU."""
 _DRIVER_FILE = Path("/proc/driver/nvidia/version")
 _Compute = Callable[[Codes, Codes, Codes, Instruction], Codes]
 

@@ -1,4 +1,4 @@
-"""Vectors and the file that holds them, format version 1.
+"""Vectors and the file that holds them, format version 2.
 
 A compressed .npz archive, read without pickle.  For every instruction NAME =
 name-input[-input of B]-output-kK, such as ``mma-binary16-binary32-k16``, four
@@ -10,7 +10,7 @@ whole binary32 word) hold T matrix products D = A·B + C:
 
 One text, ``about`` (0-dimensional, Unicode), is a JSON object:
 
-- ``format``: "tcu vectors"; ``version``: 1;
+- ``format``: "tcu vectors"; ``version``: 2;
 - ``machine``: ``kind`` ("gpu", "cpu", or "model" for a model of the catalogue),
   ``name``, ``compute_capability`` ("9.0"; of a processor "-"), and the versions ``driver``,
   ``cuda`` and ``nvrtc``, null where unknown;
@@ -19,7 +19,7 @@ One text, ``about`` (0-dimensional, Unicode), is a JSON object:
   ``shape`` [m, n, k], and ``kinds``: the kind of question of every T.
 
 A reader refuses a version that it does not know; a change of any of this takes
-the next number.
+the next number.  Version 1 had no machine of kind "cpu"; it is read as well.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from tcu.units.arithmetic import Instruction
 
 __all__ = ["Entry", "Machine", "Vectors", "name_of"]
 
-FORMAT, VERSION = "tcu vectors", 1
+FORMAT, VERSIONS = "tcu vectors", (1, 2)
 _ABOUT = "about"
 _AGAIN = "collect it again with tcu collect"
 
@@ -117,7 +117,7 @@ class Vectors:
     def _about(self) -> dict[str, Any]:
         return {
             "format": FORMAT,
-            "version": VERSION,
+            "version": VERSIONS[-1],
             "machine": asdict(self.machine),
             "tcu": self.tcu,
             "date": self.date,
@@ -203,8 +203,9 @@ def _about_of(arrays: dict[str, Codes]) -> dict[str, Any]:
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise _UnusableError(f"its {_ABOUT!r} is not that of {FORMAT}: give a file that tcu collect wrote")
     version = _field(about, "version", int)
-    if version != VERSION:
-        raise _UnusableError(f"format version {version}, this tcu reads {VERSION}: update tcu")
+    if version not in VERSIONS:
+        known = " and ".join(map(str, VERSIONS))
+        raise _UnusableError(f"format version {version}, this tcu reads {known}: update tcu")
     return about
 
 

@@ -92,7 +92,8 @@ def _tcu(dtype: str, variants: bool) -> list[Participant]:
             chain = "" if row.chain is None else f" R={row.chain}"
             label = f"tcu.sum {name}{chain} B={row.block}"
             stored = name in ("recurrence", "two-mma")
-            found.append(Participant(label, run, allowed=NARROW[dtype], model=run, may_overflow=stored))
+            model = run if row.reproducible else None
+            found.append(Participant(label, run, allowed=NARROW[dtype], model=model, may_overflow=stored))
     return found
 
 

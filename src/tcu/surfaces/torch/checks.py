@@ -25,7 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 _TYPES = {
-    "unit": str, "variant": str, "chain": int, "block": int, "accumulator": str, "fraction": float, "correction": float, "exclusive": bool,
+    "unit": str, "variant": str, "chain": int, "block": int, "accumulator": str, "fraction": float, "correction": float, "eps": float, "exclusive": bool,
     "reverse": bool,
 }  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import torch
 
 from tcu.errors import ParameterError
@@ -48,6 +49,10 @@ def derivative_of(operation: Operation, layout: type, operator: str) -> type[Der
 def _base(operation: Operation, layout: type) -> type[Derivative]:
     if operation.arithmetic == "own":
         return _OfItsOwn
+    if operation.arithmetic == "exponentials":
+        return _OfLogSumExp if operation.kind == "reduce" else _OF_MAPS[operation.finish]
+    if operation.arithmetic == "norms":
+        return _OfRowNorm
     if operation.kind == "scan":
         return _OfSegmentScan if layout is Ragged else _OfScan
     if operation.moments:
@@ -267,6 +272,111 @@ class _OfSegmentMoments(_OfMoments):
         totals = DERIVATIVES["segment_sum"].record(slope * tangent.to(slope.dtype), offsets, False)
         empty = offsets.diff() == 0
         return cls.share(totals, result, empty).to(ctx.result_dtype).masked_fill(empty, 0)
+
+
+# Of exponentials over their sum, and of the logarithms of both.
+
+
+class _OfMap(Derivative):
+    """Whose Jacobian is made of the result."""
+
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _keep(ctx, inputs, output, output)
+        ctx.axis = inputs[1]
+
+    @staticmethod
+    def wide(ctx: Any, given: Any) -> tuple[Any, Any]:
+        """The result and what it is multiplied by, in at least binary32."""
+        (y,) = ctx.saved_tensors
+        kind = torch.promote_types(torch.promote_types(given.dtype, y.dtype), torch.float32)
+        return y.to(kind), given.to(kind)
+
+
+class _OfSoftmax(_OfMap):
+    @classmethod
+    def times(cls, ctx: Any, given: Any) -> Any:
+        """The Jacobian, which is symmetric, times a row."""
+        y, given = cls.wide(ctx, given)
+        return y * (given - (given * y).sum(ctx.axis, keepdim=True))
+
+    @classmethod
+    def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        return cls.times(ctx, gradient).to(ctx.dtype), *ctx.rest
+
+    @classmethod
+    def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
+        return cls.times(ctx, tangent).to(ctx.result_dtype)
+
+
+class _OfLogSoftmax(_OfMap):
+    @classmethod
+    def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        y, given = cls.wide(ctx, gradient)
+        return (given - y.exp() * given.sum(ctx.axis, keepdim=True)).to(ctx.dtype), *ctx.rest
+
+    @classmethod
+    def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
+        y, given = cls.wide(ctx, tangent)
+        return (given - (y.exp() * given).sum(ctx.axis, keepdim=True)).to(ctx.result_dtype)
+
+
+_OF_MAPS = {"share": _OfSoftmax, "log_share": _OfLogSoftmax}
+
+
+class _OfRowNorm(Derivative):
+    """r·(g - y·mean(g·y)), less r·mean(g) of rows that are centred: a symmetric Jacobian."""
+
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        x, ctx.axis, eps, *_ = inputs
+        _keep(ctx, inputs, output, x)
+        wide = np.float64 if torch.float64 in (x.dtype, output.dtype) else np.float32
+        ctx.eps = cls.operation.eps((eps, None), wide)
+
+    @classmethod
+    def times(cls, ctx: Any, given: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        kind = torch.promote_types(torch.promote_types(given.dtype, x.dtype), torch.float32)
+        x, given, axis = x.to(kind), given.to(kind), ctx.axis
+        if cls.operation.finish == "standard":
+            x, given = x - x.mean(axis, keepdim=True), given - given.mean(axis, keepdim=True)
+        over = (x.square().mean(axis, keepdim=True) + ctx.eps).rsqrt()
+        y = x * over
+        return over * (given - y * (given * y).mean(axis, keepdim=True))
+
+    @classmethod
+    def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        return cls.times(ctx, gradient).to(ctx.dtype), *ctx.rest
+
+    @classmethod
+    def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
+        return cls.times(ctx, tangent).to(ctx.result_dtype)
+
+
+class _OfLogSumExp(Derivative):
+    """The softmax of x: exp(x - result), and 0 where all of a row is -inf."""
+
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _keep(ctx, inputs, output, inputs[0], output)
+        _keep_axes(ctx, *inputs)
+
+    @classmethod
+    def shares(cls, ctx: Any) -> Any:
+        x, result = ctx.saved_tensors
+        wide = torch.promote_types(torch.promote_types(x.dtype, result.dtype), torch.float32)
+        finite = result.to(wide).masked_fill(result == -math.inf, 0)
+        return (x.to(wide) - _with_axes(ctx, finite)).exp()
+
+    @classmethod
+    def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        return (_with_axes(ctx, gradient) * cls.shares(ctx)).to(ctx.dtype), *ctx.rest
+
+    @classmethod
+    def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
+        shares = cls.shares(ctx)
+        return _total(ctx, shares * tangent.to(shares.dtype)).to(ctx.result_dtype)
 
 
 # Of running sums, which are linear: forward themselves, backward the running sums from the other end.

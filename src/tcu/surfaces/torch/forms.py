@@ -17,6 +17,7 @@ from tcu.ops.layout import (
     line_shape,
     reduced_axes,
     reduced_shape,
+    row_axis,
     scan_axis,
 )
 from tcu.ops.offsets import checked_offsets
@@ -123,6 +124,28 @@ class _ScanAlong(Form):
         return run
 
 
+class _MapAlong(_ScanAlong):
+    def arguments(self, layout: Along, x: Any) -> tuple[Any, ...]:
+        return (row_axis(layout, x.dim()),)
+
+    def layout_of(self, *arguments: Any) -> Along:
+        return Along(*arguments[:1] or (-1,))
+
+    def shape(self, x: Any, layout: Along) -> tuple[int, ...]:
+        row_axis(layout, x.dim())
+        return tuple(x.shape)
+
+    def all_at_once(self, operator: Any, shape_alone: Any, operands: int) -> Any:
+        run = super().all_at_once(operator, shape_alone, operands)
+
+        def mapped(
+            info: Any, where: tuple[Any, ...], x: Any, axis: Any = -1, *rest: Any, **named: Any
+        ) -> Any:
+            return run(info, where, x, axis, *rest, **named)
+
+        return mapped
+
+
 class _Ragged(Form):
     def arguments(self, layout: Ragged, x: Any) -> tuple[Any, ...]:
         return edges_of(layout.offsets), layout.check
@@ -179,6 +202,7 @@ _FORMS: dict[tuple[str, type[Layout]], Form] = {
     ("reduce", Along): _Along(Along, "{}_along", "int[] axes, bool keepdims=False"),
     ("reduce", Ragged): _Ragged(Ragged, "segment_{}", _SEGMENTS),
     ("scan", Along): _ScanAlong(Along, "{}", "int? axis=None"),
+    ("map", Along): _MapAlong(Along, "{}", "int axis=-1"),
     ("scan", Ragged): _ScanRagged(Ragged, "segment_{}", _SEGMENTS),
 }
 

@@ -212,7 +212,8 @@ def _register(operation: Operation, form: Form) -> None:
         x, options = arguments[0], arguments[after:]
         dtype = options[-1] if len(options) == len(operation.options) else named.get("dtype")
         layout = form.layout_of(*_with_named(form, arguments[operands:after], named))
-        return x.new_empty(form.shape(x, layout) or (), dtype=result_dtype(x, dtype))
+        own = operation.kind == "map" and dtype is None
+        return x.new_empty(form.shape(x, layout) or (), dtype=x.dtype if own else result_dtype(x, dtype))
 
     schema = [
         *(f"Tensor {each}" for each in operation.operands), *([form.schema] if form.schema else []),

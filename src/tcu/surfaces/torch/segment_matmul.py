@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from tcu.engines import load_cuda
 from tcu.errors import ParameterError, ShapeError
 from tcu.formats.format import named_format
 from tcu.formats.tensor import is_tensor
@@ -17,10 +18,10 @@ from tcu.surfaces.torch.watch import in_graph, is_watched, recorder
 
 __all__ = ["run"]
 
-_SCHEMA = "Tensor offsets, str plan='chunks', str rounding='nearest', str? accumulator=None, str? unit=None, ScalarType? dtype=None"
+_SCHEMA = "Tensor offsets, bool check=True, str plan='chunks', str rounding='nearest', str? accumulator=None, str? unit=None, ScalarType? dtype=None"
 
 
-def run(x: Any, weights: Any, offsets: Any, options: MatmulOptions, out: Any) -> Any:
+def run(x: Any, weights: Any, offsets: Any, check: bool, options: MatmulOptions, out: Any) -> Any:
     """The result of a call with tensors."""
     for name, each in (("x", x), ("weights", weights)):
         if not is_tensor(each):
@@ -39,8 +40,8 @@ def run(x: Any, weights: Any, offsets: Any, options: MatmulOptions, out: Any) ->
     else:
         record, rest = _multiply, tuple(options)
     if out is None:
-        return record(x, weights, edges, *rest)
-    return put(lambda *_: record(x, weights, edges, *rest), (x, weights), (), None, out)
+        return record(x, weights, edges, check, *rest)
+    return put(lambda *_: record(x, weights, edges, check, *rest), (x, weights), (), None, out)
 
 
 def _product(x: Any, weights: Any, options: MatmulOptions, out: Any = None) -> Product:
@@ -54,19 +55,24 @@ def _edges(offsets: Any, rows: int) -> list[int]:
     return edges
 
 
-def _multiply(x: Any, weights: Any, offsets: Any, *options: Any) -> Any:
+def _multiply(x: Any, weights: Any, offsets: Any, check: bool = True, *options: Any) -> Any:
     given = MatmulOptions(*options)
     product = _product(x, weights, given)
-    edges = _edges(offsets, x.shape[0])
-    check_segments(len(edges) - 1, weights.shape[0])
+    check_offsets(offsets, offsets.shape)
+    check_segments(offsets.shape[0] - 1, weights.shape[0])
     result = x.new_empty(product.shape, dtype=torch_dtype(product.plan.result))
+    if x.is_cuda and load_cuda().multiply_segments(x, weights, offsets, product, given.unit, check, result):
+        return result
+    edges = _edges(offsets, x.shape[0])
     for matrix, first, last in zip(weights.unbind(0), edges[:-1], edges[1:], strict=True):
         if first < last:
             executed(MatmulCall(x[first:last], matrix, options=given, out=result[first:last]))
     return result
 
 
-def _shape_of_rows(x: Any, weights: Any, offsets: Any, *options: Any, **named: Any) -> Any:
+def _shape_of_rows(
+    x: Any, weights: Any, offsets: Any, check: bool = True, *options: Any, **named: Any
+) -> Any:
     product = _product(x, weights, MatmulOptions(*options)._replace(**named))
     check_offsets(offsets, offsets.shape)
     check_segments(offsets.shape[0] - 1, weights.shape[0])
@@ -84,7 +90,7 @@ def _pair(x: Any, g: Any, options: tuple[Any, ...], named: Any = None) -> Produc
     return segments_of((x.shape[1], x.shape[0]), (1, *g.shape), formats, given)
 
 
-def _outer(x: Any, g: Any, offsets: Any, *options: Any) -> Any:
+def _outer(x: Any, g: Any, offsets: Any, check: bool = True, *options: Any) -> Any:
     given, product = MatmulOptions(*options), _pair(x, g, options)
     edges = _edges(offsets, x.shape[0])
     result = x.new_empty((len(edges) - 1, *product.shape), dtype=torch_dtype(product.plan.result))
@@ -93,7 +99,7 @@ def _outer(x: Any, g: Any, offsets: Any, *options: Any) -> Any:
     return result
 
 
-def _shape_of_outer(x: Any, g: Any, offsets: Any, *options: Any, **named: Any) -> Any:
+def _shape_of_outer(x: Any, g: Any, offsets: Any, check: bool = True, *options: Any, **named: Any) -> Any:
     product = _pair(x, g, options, named)
     return x.new_empty((offsets.shape[0] - 1, *product.shape), dtype=torch_dtype(product.plan.result))
 
@@ -105,7 +111,7 @@ class _Pair(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        x, y, offsets, *options = inputs
+        x, y, offsets, ctx.check, *options = inputs
         ctx.options, ctx.result_dtype = MatmulOptions(*options), output.dtype
         ctx.save_for_backward(x, y, offsets)
         ctx.save_for_forward(x, y, offsets)
@@ -114,7 +120,7 @@ class _Pair(torch.autograd.Function):  # type: ignore[misc]
     def jvp(cls, ctx: Any, of_x: Any, of_y: Any, *_: Any) -> Any:
         x, y, offsets = ctx.saved_tensors
         pairs = [(p, q) for p, q in ((of_x, y), (x, of_y)) if p is not None and q is not None]
-        return sum(_again(cls, p, q, offsets, ctx.options, ctx.result_dtype) for p, q in pairs)
+        return sum(_again(cls, p, q, offsets, ctx, ctx.result_dtype) for p, q in pairs)
 
 
 class _Rows(_Pair):
@@ -126,9 +132,9 @@ class _Rows(_Pair):
     def backward(ctx: Any, g: Any) -> tuple[Any, ...]:
         x, weights, offsets = ctx.saved_tensors
         g, needs = g.to(x.dtype), ctx.needs_input_grad
-        of_x = _again(_Rows, g, weights.mT, offsets, ctx.options, x.dtype) if needs[0] else None
-        of_weights = _again(_Matrices, x, g, offsets, ctx.options, weights.dtype) if needs[1] else None
-        return of_x, of_weights, *(None,) * 6
+        of_x = _again(_Rows, g, weights.mT, offsets, ctx, x.dtype) if needs[0] else None
+        of_weights = _again(_Matrices, x, g, offsets, ctx, weights.dtype) if needs[1] else None
+        return of_x, of_weights, *(None,) * 7
 
 
 class _Matrices(_Pair):
@@ -140,17 +146,17 @@ class _Matrices(_Pair):
     def backward(ctx: Any, g: Any) -> tuple[Any, ...]:
         x, y, offsets = ctx.saved_tensors
         g, needs = g.to(x.dtype), ctx.needs_input_grad
-        of_x = _again(_Rows, y, g.mT, offsets, ctx.options, x.dtype) if needs[0] else None
-        of_y = _again(_Rows, x, g, offsets, ctx.options, y.dtype) if needs[1] else None
-        return of_x, of_y, *(None,) * 6
+        of_x = _again(_Rows, y, g.mT, offsets, ctx, x.dtype) if needs[0] else None
+        of_y = _again(_Rows, x, g, offsets, ctx, y.dtype) if needs[1] else None
+        return of_x, of_y, *(None,) * 7
 
 
 _OPERATORS = {_Rows: "segment_matmul", _Matrices: "segment_matmul_of_rows"}
 
 
-def _again(function: Any, x: Any, y: Any, offsets: Any, options: MatmulOptions, dtype: Any) -> Any:
+def _again(function: Any, x: Any, y: Any, offsets: Any, ctx: Any, dtype: Any) -> Any:
     name = _OPERATORS[function]
-    return recorder(name, function, name)(x, y, offsets, *options._replace(dtype=dtype))
+    return recorder(name, function, name)(x, y, offsets, ctx.check, *ctx.options._replace(dtype=dtype))
 
 
 def _one_by_one(operator: Any) -> Any:

@@ -1,18 +1,21 @@
 // The variants single-pass, split and warp-shuffle in one launch.  Each block reduces its numbers to one, by chained
-// MMAs or by warp shuffles; the blocks' numbers are added up in order (tcu/plan/variants.py).
+// MMAs or by warp shuffles.  Warps add up the numbers of so many blocks each, while later blocks still run, and the
+// last of them those sums (tcu/plan/variants.py).  In series, at 5 to 6 ns a block, this took longer than all else.
+// The papers' form of single-pass and split has atomic additions instead.
 //
 // Compiled with ELEMENT and LAYOUT (load/array.cuh), and
 //   THREADS   of a block: the plan's B
 //   CHAINS    whether there are blocks of chains; then also with the macros of mma/chains.cuh
 //   SHUFFLES  whether there are blocks of shuffles
-//   GATHERED  blocks whose numbers one block adds up
+//   GATHERED  blocks whose numbers one warp adds up
+//   ATOMIC    whether blocks add to one number in memory by atomic additions
 
+#include "device/grid/slots.cuh"
+#include "device/load/array.cuh"
 #if CHAINS
 #include "device/mma/chains.cuh"
 #endif
 #include "device/finish/store.cuh"
-#include "device/grid/slots.cuh"
-#include "device/load/array.cuh"
 
 using namespace tcu;
 
@@ -41,63 +44,69 @@ __device__ inline BlockNumber number_of_warp(const Blocks& p, i64 block) {
 #endif
 }
 
-constexpr int AHEAD = 4;  // slots that a lane reads at once
-
-__device__ inline void look_ahead(const u64* slots, i64 at, i64 count, u64 (&bits)[AHEAD]) {
-    at += threadIdx.x % WARP;
-#pragma unroll
-    for (int i = 0; i < AHEAD; ++i) bits[i] = at + i * WARP < count ? grid::look(slots + at + i * WARP) : 0;
-}
-
-// total + slots[0] + slots[1] + ..., by one warp, all lanes the same.
-__device__ inline BlockNumber add_in_order(BlockNumber total, u64* slots, i64 count) {
-    u64 bits[AHEAD];
-    look_ahead(slots, 0, count, bits);
-#pragma unroll 1
-    for (i64 at = 0; at < count; at += AHEAD * WARP) {
-        BlockNumber numbers[AHEAD];  // +0 beyond the last, which changes nothing
-#pragma unroll
-        for (int i = 0; i < AHEAD; ++i) {
-            const i64 slot = at + i * WARP + threadIdx.x % WARP;
-            numbers[i] = slot < count ? grid::take(slots + slot, bits[i]) : 0;
-        }
-        look_ahead(slots, at + AHEAD * WARP, count, bits);
-#pragma unroll
-        for (int i = 0; i < AHEAD; ++i)
-#pragma unroll
-            for (int lane = 0; lane < WARP; ++lane) total += __shfl_sync(ALL, numbers[i], lane);
-    }
-    return total;
-}
-
-// Called by one warp: adds the numbers of up to GATHERED blocks, of which this is the last, to the total of all
-// before them.  Not inline, so that it takes no registers from the blocks' work.
-__device__ __noinline__ void gather(const Blocks& p, i64 block) {
-    const i64 before = block / GATHERED, first = before * GATHERED;
-    const i64 stop = block + 1 < p.blocks ? block + 1 : p.blocks;
-    BlockNumber total = 0;
-    if (before > 0) {
-        if (threadIdx.x == 0) total = grid::take(p.totals + before - 1, grid::MISSING);
-        total = __shfl_sync(ALL, total, 0);
-    }
-    total = add_in_order(total, p.slots + first, stop - first);
-    if (threadIdx.x != 0) return;
-    if (block != gridDim.x - 1) {
-        grid::publish(p.totals + before, total);
-        return;
-    }
+__device__ inline void store(const Blocks& p, BlockNumber total) {
     double number = total;
     if (p.divisor != 1) number /= p.divisor;
     finish::store_rounded(p.out, number, static_cast<finish::Target>(p.target));
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) blocks(const __grid_constant__ Blocks p) {
-    const i64 block = blockIdx.x;
-    if (block < p.blocks) {
-        const BlockNumber number = warp::across_warps<WARPS>(number_of_warp(p, block));
-        if (threadIdx.x == 0) grid::publish(p.slots + block, number);
+#if ATOMIC
+// Whatever the order in which blocks arrive: the sum's bits differ from run to run.  In binary32 the memory takes a
+// subnormal number, and a subnormal sum, for zero (PTX ISA, red); the plan's error bound counts that.
+__device__ inline void combine(const Blocks& p, i64 block, BlockNumber number) {
+    if (block < p.blocks && threadIdx.x == 0) atomicAdd(reinterpret_cast<BlockNumber*>(p.slots), number);
+}
+#else
+constexpr int AHEAD = 8;  // slots that a lane reads at once
+
+// By one warp: each lane adds up every 32nd number in order, then comes the tree of the lanes.  Lane 0 has the sum.
+__device__ inline BlockNumber sum_of_slots(u64* slots, i64 count) {
+    BlockNumber total = 0;
+    for (i64 at = threadIdx.x % WARP; at < count; at += AHEAD * WARP) {
+        u64 bits[AHEAD];
+#pragma unroll
+        for (int i = 0; i < AHEAD; ++i) bits[i] = at + i * WARP < count ? grid::look(slots + at + i * WARP) : 0;
+#pragma unroll
+        for (int i = 0; i < AHEAD; ++i)
+            if (at + i * WARP < count) total += static_cast<BlockNumber>(grid::take(slots + at + i * WARP, bits[i]));
     }
-    // The last of every GATHERED blocks adds up their numbers, while later blocks still run.  Blocks start in order,
-    // so all blocks that it waits for are running or done.
+    return warp::tree<WARP>(total);
+}
+
+// Called by one warp of the last of up to GATHERED blocks: adds up their numbers, and those sums if it is the last of
+// all.  Not inline, so that it takes no registers from the blocks' work.
+__device__ __noinline__ void gather(const Blocks& p, i64 block) {
+    const i64 group = block / GATHERED, first = group * GATHERED;
+    const i64 stop = block + 1 < p.blocks ? block + 1 : p.blocks;
+    BlockNumber total = sum_of_slots(p.slots + first, stop - first);
+    if (p.blocks > GATHERED) {
+        if (threadIdx.x == 0) grid::publish(p.totals + group, total);
+        __syncwarp();
+        if (block == gridDim.x - 1) total = sum_of_slots(p.totals, group + 1);
+    }
+    if (threadIdx.x == 0 && block == gridDim.x - 1) store(p, total);
+}
+
+__device__ inline void combine(const Blocks& p, i64 block, BlockNumber number) {
+    if (block < p.blocks && threadIdx.x == 0) grid::publish(p.slots + block, number);
+    // Blocks start in order, so all blocks that the last of a group waits for are running or done.
     if (threadIdx.x < WARP && (block == gridDim.x - 1 || block % GATHERED == GATHERED - 1)) gather(p, block);
 }
+#endif
+
+extern "C" __global__ void __launch_bounds__(THREADS) blocks(const __grid_constant__ Blocks p) {
+    const i64 block = blockIdx.x;
+    BlockNumber number = 0;
+    if (block < p.blocks) number = warp::across_warps<WARPS>(number_of_warp(p, block));
+    combine(p, block, number);
+}
+
+#if ATOMIC
+// After the blocks: rounds their sum, and puts the zero back that the next launch needs.
+extern "C" __global__ void round_blocks(const __grid_constant__ Blocks p) {
+    if (threadIdx.x != 0) return;
+    BlockNumber* const sum = reinterpret_cast<BlockNumber*>(p.slots);
+    store(p, *sum);
+    *sum = 0;
+}
+#endif

@@ -3,6 +3,7 @@
 //   RESIDENT    blocks on a multiprocessor
 
 #include "device/product/chains.cuh"
+#include "device/product/tiles.cuh"
 
 using namespace tcu;
 using namespace tcu::product;
@@ -72,7 +73,7 @@ __device__ inline void store(const Product& p, const Tile& at, const DNumber (&s
             const u32 r = i * (WARP / LANES) + lane / LANES, unit = lane % LANES;
             const uint4 v = load::load_vector(base + r * LINE + (unit ^ r % 8) * 16);
             const int first = unit * PER_UNIT;
-            if (row + static_cast<int>(r) < p.rows && first < width) write(p, at.batch, row + r, at.column + c + first, v);
+            if (row + static_cast<int>(r) < rows_end(p, at) && first < width) write(p, at.batch, row + r, at.column + c + first, v);
         }
     }
 }
@@ -116,7 +117,9 @@ __device__ inline void consume(const Product& p, BlockMemory& memory, u32 rank) 
     const u32 warp = __shfl_sync(ALL, threadIdx.x / WARP, 0);
     const Operands operands(memory.stages, warp / 4);
     Place place;
-    for (u32 tile = blockIdx.x / CLUSTER; tile < p.tiles; tile += gridDim.x / CLUSTER) {
+    ProductTiles<GROUP> tiles;
+    if (ORDERED && warp / 4 == 1) give_turn();
+    for (u32 tile = blockIdx.x / CLUSTER; tiles.has(p, tile); tile += gridDim.x / CLUSTER) {
         DNumber all[WORDS];
         if constexpr (CHUNK == 0) {
             DWord d[D_WORDS];
@@ -132,7 +135,7 @@ __device__ inline void consume(const Product& p, BlockMemory& memory, u32 rank) 
             }
             sums.get(all);
         }
-        store(p, locate<GROUP>(p, tile, rank), all, memory.results[warp]);
+        store(p, tiles.place(p, tile, rank), all, memory.results[warp]);
     }
 }
 #endif
@@ -149,10 +152,15 @@ extern "C" __global__ void __launch_bounds__(CONSUMING + ASKING, RESIDENT) matmu
     if constexpr (CLUSTER > 1) load::sync_cluster();
     if (threadIdx.x >= CONSUMING) {
         if constexpr (RESIDENT == 1) give_registers<PRODUCER_REGISTERS>();
-        if (threadIdx.x < CONSUMING + WARP && load::is_elected()) {
+        // Segments are found by a whole warp.
+        if (threadIdx.x < CONSUMING + WARP && (SEGMENTS || load::is_elected())) {
             Place place;
-            for (u32 tile = blockIdx.x / CLUSTER; tile < p.tiles; tile += gridDim.x / CLUSTER)
-                ask(p, memory.stages, place, locate<GROUP>(p, tile, rank), 0, p.k_stages, rank);
+            ProductTiles<GROUP> tiles;
+            for (u32 tile = blockIdx.x / CLUSTER; tiles.has(p, tile); tile += gridDim.x / CLUSTER) {
+                const Tile at = tiles.place(p, tile, rank);
+                if (!SEGMENTS || threadIdx.x == CONSUMING) ask(p, memory.stages, place, at, 0, p.k_stages, rank);
+                if (SEGMENTS) __syncwarp();
+            }
         }
         __syncwarp();
     } else {

@@ -1,10 +1,12 @@
 // C = B'·A' for a C of few rows (B' the rows, A' the columns of the matrix that is read): tiles of 64 columns of C by all
 // of its rows, each cut into parts along k, a block each, on sm_90.  The macros of device/product/chains.cuh, and
 //   RESIDENT    blocks on a multiprocessor
+//   LINKED      chains that run into each other; 0: none
 //
 // The results of the chunks of all parts but the first wait in memory.  The last block of a tile adds them up in order.
 
 #include "device/product/chains.cuh"
+#include "device/product/tiles.cuh"
 
 using namespace tcu;
 using namespace tcu::product;
@@ -61,8 +63,33 @@ __device__ inline void store(const Product& p, const Tile& at, const DNumber (&s
         const u32 column = i / UNITS, unit = i % UNITS;
         const uint4 v = load::load_vector(base + column * RESULT_LINE + (unit ^ column % 8) * 16);
         const int row = at.column + column;
-        if (row < p.rows) write(p, at.batch, row, at.row + unit * PER_UNIT, v);
+        if (row < rows_end(p, at)) write(p, at.batch, row, at.row + unit * PER_UNIT, v);
     }
+}
+
+// LINKED chains of CHUNK stages each: while the MMAs of one run, the sums of the one before are added up.  All in one line of
+// code, as the compiler waits for MMAs where a branch might come between them and their registers.
+template <typename Take>
+__device__ inline void linked_chains(const Operands& x, Stages& stages, Place& place, const Take& take) {
+    DWord d[2][D_WORDS];
+    u32 last = 0;
+#pragma unroll
+    for (int i = 0; i < LINKED; ++i) {
+#pragma unroll
+        for (int s = 0; s < CHUNK; ++s) {
+            start(d[i % 2], x, stages, place, s > 0);
+            mma::wait<1>();
+            if (s == 0 && i > 0) mma::hold(d[(i + 1) % 2]);
+            if (s > 0 || i > 0) release(stages, last);
+            last = place.stage;
+            place.advance();
+            if (s == 0 && i > 0) take(d[(i + 1) % 2]);
+        }
+    }
+    mma::wait<0>();
+    mma::hold(d[(LINKED + 1) % 2]);
+    release(stages, last);
+    take(d[(LINKED + 1) % 2]);
 }
 
 __device__ inline void consume(const Product& p, Stages& stages, const Tile& at, u32 tile, u32 part, int k, int end, int chunk) {
@@ -73,11 +100,16 @@ __device__ inline void consume(const Product& p, Stages& stages, const Tile& at,
     if (part == 0) {
 #pragma unroll
         for (int i = 0; i < WORDS; ++i) sums[i] = -0.0f;  // -0 + x = x, also for x = -0
+        const auto add = [&](const DWord(&d)[D_WORDS]) {
+#pragma unroll
+            for (int i = 0; i < WORDS; ++i) sums[i] = finish::add(sums[i], mma::value(d, i));
+        };
+        if constexpr (LINKED > 0)
+            for (; k + LINKED * CHUNK <= end; k += LINKED * CHUNK) linked_chains(operands, stages, place, add);
         for (; k < end; k += chunk) {
             DWord d[D_WORDS];
             chain(d, operands, stages, place, min(chunk, end - k));
-#pragma unroll
-            for (int i = 0; i < WORDS; ++i) sums[i] = finish::add(sums[i], mma::value(d, i));
+            add(d);
         }
     }
     if (p.parts > 1) {
@@ -137,7 +169,9 @@ extern "C" __global__ void __launch_bounds__(CONSUMING + WARP, RESIDENT) matmul_
     __syncthreads();
     if constexpr (CLUSTER > 1) load::sync_cluster();
     const u32 unit = blockIdx.x / CLUSTER, part = unit % p.parts;
-    const Tile at = locate<1>(p, unit / p.parts, rank);
+    ProductTiles<1> tiles;
+    if (SEGMENTS && !tiles.has(p, unit)) return;
+    const Tile at = tiles.place(p, unit / p.parts, rank);
     const u32 tile = unit / p.parts * CLUSTER + rank;
     const int chunk = CHUNK ? CHUNK : p.k_stages;
     const int chunks = (p.k_stages + chunk - 1) / chunk;

@@ -1,6 +1,7 @@
 // Chains of wgmma over the stages of a ring, and the way of their results to memory.  The macros of
 // device/product/stages.cuh and
 //   CHUNK       stages of k in a chain of MMAs; 0: all of k
+//   ORDERED     whether two warpgroups start the MMAs of a stage in turn
 //   FACTORS, RESULT as in device/finish/factors.cuh
 
 #pragma once
@@ -30,19 +31,30 @@ struct Operands {
           b(mma::descriptor(load::shared_address(stages.b[0]), B_K, BLOCK)) {}
 };
 
+// The MMAs of one warpgroup run while the other adds up sums: without an order, those of both run at the same time, and end so.
+__device__ inline void take_turn() { asm volatile("bar.sync %0, 256;" ::"r"(2 + threadIdx.x / 128) : "memory"); }
+__device__ inline void give_turn() { asm volatile("bar.arrive %0, 256;" ::"r"(3 - threadIdx.x / 128) : "memory"); }
+
+// Starts the MMAs of the next stage; they go on with the chain in d, or begin one.
+__device__ inline void start(DWord (&d)[D_WORDS], const Operands& x, Stages& stages, const Place& place, bool goes_on) {
+    load::wait_for_copy(&stages.full[place.stage], place.odd);
+    if constexpr (ORDERED) take_turn();
+    mma::hold(d);
+    mma::fence();
+    const u64 a = x.a + place.stage * (A_BYTES >> 4), b = x.b + place.stage * (B_BYTES >> 4);
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+        mma::multiply(d, a + i * mma::next_k(A_K), b + i * mma::next_k(B_K), goes_on || i > 0);
+    mma::commit();
+    if constexpr (ORDERED) give_turn();
+    mma::hold(d);
+}
+
 // d = the chain over the next `length` stages.
 __device__ inline void chain(DWord (&d)[D_WORDS], const Operands& x, Stages& stages, Place& place, int length) {
     u32 last = 0;
     for (int k = 0; k < length; ++k, place.advance()) {
-        load::wait_for_copy(&stages.full[place.stage], place.odd);
-        mma::hold(d);
-        mma::fence();
-        const u64 a = x.a + place.stage * (A_BYTES >> 4), b = x.b + place.stage * (B_BYTES >> 4);
-#pragma unroll
-        for (int i = 0; i < 4; ++i)
-            mma::multiply(d, a + i * mma::next_k(A_K), b + i * mma::next_k(B_K), k > 0 || i > 0);
-        mma::commit();
-        mma::hold(d);
+        start(d, x, stages, place, k > 0);
         mma::wait<1>();
         if (k > 0) release(stages, last);
         last = place.stage;

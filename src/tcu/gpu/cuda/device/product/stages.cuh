@@ -7,6 +7,7 @@
 //   CLUSTER     blocks that share tiles: of A, if SHARES_A, and lie side by side; else of B, one below the other
 //   A_K, B_K    whether k is contiguous
 //   INPUT_BYTES of a number of A and B
+//   SEGMENTS    whether segments of rows have a matrix each (device/product/tiles.cuh)
 
 #pragma once
 
@@ -32,7 +33,11 @@ struct Stages {
 
 struct Tile {
     int row, column, batch;
+    int end;  // of the rows of its segment
 };
+
+// Where rows end that belong to a tile.
+__device__ inline int rows_end(const Product& p, const Tile& at) { return SEGMENTS ? at.end : p.rows; }
 
 #if __CUDA_ARCH_FEAT_SM90_ALL
 
@@ -113,17 +118,25 @@ __device__ inline void release(Stages& stages, u32 stage) {
     }
 }
 
+struct TileIndex {
+    u32 row, column;
+};
+
 // Tiles in groups of TOGETHER rows (of clusters), down the columns: what a wave of blocks reads stays in the second cache.
+template <int TOGETHER>
+__device__ inline TileIndex turn(u32 rows, u32 columns, u32 tile) {
+    const u32 group = TOGETHER * columns, first = tile / group * TOGETHER;
+    const u32 height = min(rows - first, static_cast<u32>(TOGETHER));
+    tile %= group;
+    return {first + tile % height, tile / height};
+}
+
 template <int TOGETHER>
 __device__ inline Tile locate(const Product& p, u32 tile, u32 rank) {
     const u32 each = p.tile_rows * p.tile_columns, batch = tile / each;
-    tile -= batch * each;
-    const u32 group = TOGETHER * p.tile_columns, first = tile / group * TOGETHER;
-    const u32 height = min(p.tile_rows - first, static_cast<u32>(TOGETHER));
-    tile %= group;
-    const u32 row = first + tile % height, column = tile / height;
+    const auto [row, column] = turn<TOGETHER>(p.tile_rows, p.tile_columns, tile - batch * each);
     return {static_cast<int>(SHARES_A ? row : row * CLUSTER + rank) * ROWS,
-            static_cast<int>(SHARES_A ? column * CLUSTER + rank : column) * COLUMNS, static_cast<int>(batch)};
+            static_cast<int>(SHARES_A ? column * CLUSTER + rank : column) * COLUMNS, static_cast<int>(batch), p.rows};
 }
 
 #endif

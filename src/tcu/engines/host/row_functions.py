@@ -1,0 +1,76 @@
+"""Functions of whole rows along axes: every row as it is alone."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tcu.engines.host.planned import encoded
+from tcu.engines.host.rows import given_back, place_of, row_pieces
+from tcu.formats.format import Format
+from tcu.model import exponentials, norms, threads
+from tcu.model.elements import Elements
+from tcu.ops.layout import Axes, Ragged, row_axis
+from tcu.ops.operation import Call
+from tcu.ops.result import map_dtype, put, target_of
+
+__all__ = ["of_rows"]
+
+_PIECE = 1 << 16
+"""Numbers of rows that one thread takes at a time."""
+
+
+def of_rows(call: Call) -> tuple[Any, None]:
+    """(the rows, or a number for each, None)"""
+    elements = Elements.of(call.arrays[0])
+    return (_mapped if call.operation.kind == "map" else _reduced)(call, elements), None
+
+
+def _mapped(call: Call, elements: Elements) -> Any:
+    array = elements.array
+    axis = row_axis(call.layout, array.ndim)
+    dtype = map_dtype(call.dtype, elements.format.dtype, call.out)
+    target = target_of(elements.format, dtype, call.out, array.shape)
+    result = place_of(array, array.shape, call.out, target)
+    rows, places = np.moveaxis(array, axis, -1), np.moveaxis(result, axis, -1)
+
+    def work(piece: tuple[npt.NDArray[Any], npt.NDArray[Any]]) -> None:
+        given, place = piece
+        codes = _codes(call, elements.format, given, given.shape[-1], target)
+        place[...] = codes.view(target.dtype).reshape(place.shape)
+
+    together = max(1, _PIECE // max(rows.shape[-1], 1))
+    pieces = (row_pieces(each, rows.ndim - 1, together) for each in (rows, places))
+    for _ in threads.in_order(work, zip(*pieces, strict=True)):
+        pass
+    return given_back(result, call.out)
+
+
+def _reduced(call: Call, elements: Elements) -> Any:
+    assert not isinstance(call.layout, Ragged)
+    axes = Axes.of(call.layout, elements.array.shape)
+    target = target_of(elements.format, call.dtype, call.out, axes.shape)
+    rows = elements.array.transpose(*axes.kept, *axes.reduced)
+
+    def work(piece: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return _codes(call, elements.format, piece, axes.n, target)
+
+    pieces = row_pieces(rows, len(axes.kept), max(1, _PIECE // max(axes.n, 1)))
+    codes = [*threads.in_order(work, pieces), np.empty(0, target.code_dtype)]
+    return put(np.concatenate(codes).view(target.dtype).reshape(axes.shape), call.out)
+
+
+def _codes(call: Call, given: Format, rows: npt.NDArray[Any], n: int, target: Format) -> npt.NDArray[Any]:
+    """Of rows of n numbers, in binary64 where x or the result is."""
+    work = np.float64 if "binary64" in (given.name, target.name) else np.float32
+    count = rows.size // n if n else math.prod(rows.shape[:-1])
+    lines = np.require(rows.reshape(count, n), work, ["C", "A"])
+    operation, finish = call.operation, call.operation.finish
+    if operation.arithmetic == "norms":
+        found = norms.of_rows(lines, operation.eps(call.options, work), finish == "standard")
+    else:
+        found = exponentials.of_rows(lines, finish)  # type: ignore[arg-type]
+    return encoded(found, target)

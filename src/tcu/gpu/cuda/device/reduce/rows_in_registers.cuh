@@ -1,0 +1,329 @@
+// Rows that threads keep in registers, a granule of 16 bytes of memory at a time, and sums of whole numbers over them, which
+// have no order.
+//
+// Compiled with ELEMENT, LAYOUT (ALIGNED: granules are), RESULT (BINARY16 ... BINARY64, types/options.cuh), and
+//   WIDE     1: binary64 throughout; 0: binary32
+//   LANES    of a row, where it has no more than a warp: a power of two up to 32
+//   WARPS    of a row, or with fewer than 2 of a block whose warps have rows of their own
+//   LOADS    vectors of a thread at a time
+//   PARTIAL  1: rows may begin or end within a granule
+//   CODES    1: numbers are kept as they lie in memory, 16 bits each, and converted again and again
+//   PASSES   1: several passes over a row; 0: it is kept
+
+#pragma once
+
+#include "device/finish/sixteen_bits.cuh"
+#include "device/load/array.cuh"
+
+namespace tcu::reduce {
+
+#if PASSES
+typedef i64 RowIndex;
+#else
+typedef int RowIndex;
+#endif
+
+constexpr int ROW_THREADS = WARPS > 1 ? WARPS * WARP : LANES;
+constexpr int BLOCK = WARPS > 1 ? ROW_THREADS : 4 * WARP;
+constexpr int COUNT = LOADS * PER_LOAD;     // numbers of a thread at a time
+constexpr RowIndex STEP = LOADS * ROW_THREADS;   // vectors of all of them
+
+#if WIDE
+typedef double Working;
+__device__ inline Working real(Code code) { return to_binary64(code); }
+__device__ inline Working minus(Working x, Working y) { return __dsub_rn(x, y); }
+__device__ inline Working times(Working x, Working y) { return __dmul_rn(x, y); }
+__device__ inline Working rounded_real(double x) { return x; }
+__device__ inline Working not_below(Working x, Working least) { return x > least ? x : least; }
+#else
+typedef float Working;
+__device__ inline Working real(Code code) { return to_binary32(code); }
+__device__ inline Working minus(Working x, Working y) { return __fsub_rn(x, y); }
+__device__ inline Working times(Working x, Working y) { return __fmul_rn(x, y); }
+__device__ inline Working rounded_real(double x) { return __double2float_rn(x); }
+__device__ inline Working not_below(Working x, Working least) { return fmaxf(x, least); }
+#endif
+
+__device__ inline Working lowest() { return __uint_as_float(0xff800000); }  // -inf
+constexpr Code LOWEST_CODE =
+    static_cast<Code>(ELEMENT == BINARY64 ? 0xfff0000000000000 : ELEMENT == BINARY32 ? 0xff800000 : ELEMENT == BFLOAT16 ? 0xff80 : 0xfc00);
+
+// The larger one, or NaN where there is one.
+__device__ inline Working larger(Working x, Working y) {
+#if __CUDA_ARCH__ >= 800 && !WIDE
+    float most;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(most) : "f"(x), "f"(y));
+    return most;
+#else
+    return x > y || x != x ? x : y;
+#endif
+}
+
+constexpr int PARTS = 1 + WIDE;               // of a term: in binary64 what is above 2^-40, and what is left
+constexpr int WORDS = PARTS * (1 + PASSES);  // of a sum: long rows have two for each part, high and low
+
+// Terms that are rounded to whole numbers and added up, up to 2^8 of them.
+struct Terms {
+#if WIDE
+    i64 above = 0, sum = 0;
+
+    __device__ void add(Working e) {
+        const i64 high = __double2ll_rn(__dmul_rn(e, 0x1p-40));
+        above += high;
+        sum += __double2ll_rn(__fma_rn(__ll2double_rn(high), -0x1p40, e));
+    }
+
+    __device__ i64 part(int i) const { return i ? above : sum; }
+#else
+    int high = 0, low = 0;
+
+    // Adding 1.5·2^46 rounds to a multiple of 2^23 and leaves it in the low bits; the rest is rounded likewise.  With
+    // conversions to 64 bits in place of these additions no kernel was faster than 0.82·10^12 numbers a second (H200).
+    __device__ void add(Working e) {
+        const float above = __fadd_rn(e, 0x1.8p46f);
+        const float rest = __fsub_rn(e, __fsub_rn(above, 0x1.8p46f));
+        high += __float_as_int(above) - __float_as_int(0x1.8p46f);
+        low += __float_as_int(__fadd_rn(rest, 0x1.8p23f)) - __float_as_int(0x1.8p23f);
+    }
+
+    __device__ i64 part(int) const { return static_cast<i64>(high) * (1 << 23) + low; }
+#endif
+};
+
+// A sum of terms, each rounded to a whole number.
+struct WholeSum {
+    i64 words[WORDS] = {};
+
+    __device__ void add(const Terms& terms) {
+#pragma unroll
+        for (int i = 0; i < PARTS; ++i) {
+            const i64 part = terms.part(i);
+#if PASSES
+            words[2 * i] += part & 0xffffffff;
+            words[2 * i + 1] += part >> 32;
+#else
+            words[i] += part;
+#endif
+        }
+    }
+
+    __device__ void add_lanes(int lanes) {
+#pragma unroll
+        for (int half = lanes / 2; half > 0; half /= 2)
+#pragma unroll
+            for (int i = 0; i < WORDS; ++i) words[i] += __shfl_xor_sync(ALL, words[i], half);
+    }
+
+    // A part, rounded once to binary64.
+    __device__ double part(int i) const {
+#if PASSES
+        const i64 low = words[2 * i], high = words[2 * i + 1] + (low >> 32);
+        return __fma_rn(__ll2double_rn(high), 0x1p32, __ll2double_rn(low & 0xffffffff));
+#else
+        return __ll2double_rn(words[i]);
+#endif
+    }
+
+    // In units of 2^-44, or 2^-80.
+    __device__ double value() const {
+#if WIDE
+        return __fma_rn(part(1), 0x1p40, part(0));
+#else
+        return part(0);
+#endif
+    }
+};
+
+// A row in memory, and which of its vectors are this thread's.
+struct RowInMemory {
+    const Code* granules;  // where the one begins that holds its first number
+    int beside, at;        // numbers of that granule in front of it; the thread among the row's
+    RowIndex length;
+
+    __device__ RowInMemory(const Code* data, RowIndex length, int at)
+        : beside(PARTIAL ? static_cast<int>(reinterpret_cast<u64>(data) % 16 / sizeof(Code)) : 0), at(at), length(length) {
+        granules = data - beside;
+    }
+
+    __device__ RowIndex vectors() const { return (length + beside + PER_LOAD - 1) / PER_LOAD; }
+
+    // The place in the row where vector i begins of those from `first` on; it may be negative.
+    __device__ RowIndex offset(RowIndex first, int i) const { return (first + i * ROW_THREADS + at) * PER_LOAD - beside; }
+
+    // Of the vector there, the numbers from `low` to `high` - 1 are the row's.
+    __device__ int low(RowIndex offset) const { return PARTIAL && offset < 0 ? static_cast<int>(-offset) : 0; }
+    __device__ int high(RowIndex offset) const { return static_cast<int>(min(max(length - offset, RowIndex(0)), RowIndex(PER_LOAD))); }
+};
+
+__device__ inline bool is_between(int j, int low, int high) { return PARTIAL ? j >= low && j < high : high > 0; }
+
+// The numbers of a thread: with CODES as they lie in memory, else converted.
+struct OwnNumbers {
+#if CODES
+    Vector v[LOADS];
+
+    __device__ Working number(int i, int j) const { return real(v[i].codes[j]); }
+#else
+    Working x[COUNT];
+
+    __device__ Working number(int i, int j) const { return x[i * PER_LOAD + j]; }
+#endif
+
+    // From vector `first` of the row on; what is not in the row is `absent`.
+    __device__ void load(const RowInMemory& row, RowIndex first, Code absent) {
+#if !CODES
+        Vector v[LOADS];
+#endif
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            const RowIndex offset = row.offset(first, i);
+            v[i].words = make_uint4(0, 0, 0, 0);
+            if (offset < row.length) v[i].words = load::read_once(row.granules + offset + row.beside);
+        }
+#pragma unroll
+        for (int i = 0; i < LOADS; ++i) {
+            const RowIndex offset = row.offset(first, i);
+            const int low = row.low(offset), high = row.high(offset);
+#pragma unroll
+            for (int j = 0; j < PER_LOAD; ++j) {
+                const Code code = is_between(j, low, high) ? v[i].codes[j] : absent;
+#if CODES
+                v[i].codes[j] = code;
+#else
+                x[i * PER_LOAD + j] = real(code);
+#endif
+            }
+        }
+    }
+};
+
+typedef
+#if RESULT == BINARY64
+    u64
+#elif RESULT == BINARY32
+    u32
+#else
+    u16
+#endif
+        ResultNumber;
+
+union ResultVector {
+    u32 words[PER_LOAD * sizeof(ResultNumber) / 4];
+    ResultNumber codes[PER_LOAD];
+};
+
+__device__ inline ResultNumber rounded_code(Working x) {
+    const bool nan = x != x;
+#if RESULT == BINARY64
+    return nan ? 0x7fffffffffffffff : __double_as_longlong(x);
+#elif RESULT == BINARY32
+    return nan ? 0x7fffffff : __float_as_uint(rounded_real(x));
+#else
+    return nan ? 0x7fff : finish::rounded_16(x);
+#endif
+}
+
+// Does something from vector 0 on, and with PASSES every STEP vectors; in passes of odd numbers from the row's end on, as
+// what was read last is still in the second cache.
+template <int PASS, typename Action>
+__device__ inline void every_step(const RowInMemory& row, Action action) {
+#if PASSES
+    const RowIndex steps = (row.vectors() + STEP - 1) / STEP;
+#pragma unroll 1
+    for (RowIndex step = 0; step < steps; ++step) action((PASS % 2 ? steps - 1 - step : step) * STEP);
+#else
+    action(0);
+#endif
+}
+
+// Does something with every number of the row that is this thread's.
+template <typename Action>
+__device__ inline void each(const OwnNumbers& own, const RowInMemory& row, RowIndex first, Action action) {
+#pragma unroll
+    for (int i = 0; i < LOADS; ++i) {
+        const RowIndex offset = row.offset(first, i);
+        const int low = row.low(offset), high = row.high(offset);
+#pragma unroll
+        for (int j = 0; j < PER_LOAD; ++j)
+            if (is_between(j, low, high)) action(own.number(i, j));
+    }
+}
+
+// Stores what `finished` makes of the numbers, in whole vectors where they lie so.
+template <typename Finished>
+__device__ inline void store(const OwnNumbers& own, const RowInMemory& row, ResultNumber* out, RowIndex first, Finished finished) {
+    const RowIndex length = row.length;
+#pragma unroll
+    for (int i = 0; i < LOADS; ++i) {
+        const RowIndex offset = row.offset(first, i);
+        if (offset >= length) continue;
+        ResultVector r;
+#if RESULT == BINARY16 || RESULT == BFLOAT16
+#if WIDE
+#pragma unroll
+        for (int j = 0; j < PER_LOAD; ++j) r.codes[j] = rounded_code(finished(own.number(i, j)));
+#else
+#pragma unroll
+        for (int j = 0; j < PER_LOAD; j += 2)
+            r.words[j / 2] = finish::rounded_pair(finished(own.number(i, j)), finished(own.number(i, j + 1)));
+#endif
+#else
+#pragma unroll
+        for (int j = 0; j < PER_LOAD; ++j) r.codes[j] = rounded_code(finished(own.number(i, j)));
+#endif
+        constexpr int BYTES = sizeof(ResultVector) < 16 ? sizeof(ResultVector) : 16;  // of a store
+        const bool is_whole = !PARTIAL || (offset >= 0 && offset + PER_LOAD <= length);
+        if (is_whole && reinterpret_cast<u64>(out + offset) % BYTES == 0) {
+            u32* const to = reinterpret_cast<u32*>(out + offset);
+#pragma unroll
+            for (int word = 0; word < static_cast<int>(sizeof(ResultVector) / 4); word += BYTES / 4) {
+                if constexpr (BYTES == 16)
+                    *reinterpret_cast<uint4*>(to + word) = make_uint4(r.words[word], r.words[word + 1], r.words[word + 2], r.words[word + 3]);
+                else if constexpr (BYTES == 8)
+                    *reinterpret_cast<uint2*>(to + word) = uint2{r.words[word], r.words[word + 1]};
+                else
+                    to[word] = r.words[word];
+            }
+        } else {
+#pragma unroll
+            for (int j = 0; j < PER_LOAD; ++j)
+                if (offset + j >= 0 && offset + j < length) out[offset + j] = r.codes[j];
+        }
+    }
+}
+
+// The largest number of a row's threads, in all of them.  WHICH: calls of a kernel have memory of their own.
+template <int WHICH = 0>
+__device__ inline Working largest_of_row(Working most) {
+#pragma unroll
+    for (int half = (WARPS > 1 ? WARP : LANES) / 2; half > 0; half /= 2) most = larger(most, __shfl_xor_sync(ALL, most, half));
+#if WARPS > 1
+    __shared__ Working of_warps[WARPS];
+    if (threadIdx.x % WARP == 0) of_warps[threadIdx.x / WARP] = most;
+    __syncthreads();
+    most = of_warps[threadIdx.x % WARP % WARPS];
+#pragma unroll
+    for (int half = WARP / 2; half > 0; half /= 2) most = larger(most, __shfl_xor_sync(ALL, most, half));
+#endif
+    return most;
+}
+
+// The sum of a row's threads, in all of them.  WHICH: as above.
+template <int WHICH = 0>
+__device__ inline double total_of_row(WholeSum sum) {
+    sum.add_lanes(WARPS > 1 ? WARP : LANES);
+#if WARPS > 1
+    __shared__ i64 of_warps[WARPS * WORDS];
+    if (threadIdx.x % WARP == 0) {
+#pragma unroll
+        for (int i = 0; i < WORDS; ++i) of_warps[threadIdx.x / WARP * WORDS + i] = sum.words[i];
+    }
+    __syncthreads();
+    sum = WholeSum();
+#pragma unroll
+    for (int i = 0; i < WARPS * WORDS; ++i) sum.words[i % WORDS] += of_warps[i];
+#endif
+    return sum.value();
+}
+
+}  // namespace tcu::reduce

@@ -1,0 +1,87 @@
+// Softmax, its logarithm, and the logarithm of the sum of exponentials, of rows: tcu/model/exponentials.py says every
+// operation.  The sum is one of whole numbers, so threads add up what suits them, in any order.
+//
+// A row has LANES lanes of a warp, or all WARPS of a block, which keep it in registers: each number is read once, and
+// each result written once.  With PASSES it is longer than that, and read three times.
+//
+// Vectors are whole granules of 16 bytes of memory, wherever the row begins; elements beside it count as -inf, whose
+// exponentials are 0.
+//
+// The floor is memory.  A number costs about 14 instructions for its exponential, 5 for the sum and its maximum, and a few
+// to unpack and to round.
+//
+// Compiled with what reduce/rows_in_registers.cuh names, and
+//   FINISH  SHARE: e / S; LOG_SHARE: its logarithm; LOG: m + log S, a number for each row
+
+#include "device/elementary/functions.cuh"
+#include "device/finish/store.cuh"
+#include "device/reduce/rows_in_registers.cuh"
+
+using namespace tcu;
+using namespace tcu::reduce;
+
+#define SHARE 0
+#define LOG_SHARE 1
+#define LOG 2
+
+#define KEPT (!CODES && !PASSES)  // differences or exponentials, in the numbers' place
+
+#include "generated/exponentials/Exponentials.inc"
+
+#if WIDE
+constexpr Working LOWEST = -746.0;
+#else
+constexpr Working LOWEST = -104.0f;
+#endif
+
+__device__ inline Working exponential(Working difference) { return elementary::exp_scaled(not_below(difference, LOWEST)); }
+
+extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) exponentials(const __grid_constant__ Exponentials p) {
+    const i64 number = static_cast<i64>(blockIdx.x) * (BLOCK / ROW_THREADS) + threadIdx.x / ROW_THREADS;
+    const bool is_there = number < p.rows;
+    const RowIndex length = is_there ? static_cast<RowIndex>(p.length) : 0;
+    const RowInMemory row(static_cast<const Code*>(p.data) + (is_there ? number * p.stride : 0), length, threadIdx.x % ROW_THREADS);
+    OwnNumbers own;
+    Working most = lowest();
+    every_step<0>(row, [&](RowIndex first) {
+        own.load(row, first, LOWEST_CODE);
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) most = larger(most, own.number(i / PER_LOAD, i % PER_LOAD));
+    });
+    most = largest_of_row(most);
+    WholeSum sum;
+    every_step<1>(row, [&](RowIndex first) {
+        if (PASSES) own.load(row, first, LOWEST_CODE);
+        Terms terms;
+#pragma unroll
+        for (int i = 0; i < COUNT; ++i) {
+            const Working d = minus(own.number(i / PER_LOAD, i % PER_LOAD), most), e = exponential(d);
+            terms.add(e);
+#if KEPT
+            own.x[i] = FINISH == LOG_SHARE ? d : e;
+#endif
+        }
+        sum.add(terms);
+    });
+    const double total = total_of_row(sum);
+    const bool usual = most - most == 0;  // neither NaN nor inf
+    constexpr double UNIT = WIDE ? 0x1p-80 : 0x1p-44;
+#if FINISH == LOG
+    const double result = usual ? __dadd_rn(most, elementary::log(__dmul_rn(total, UNIT))) : static_cast<double>(most);
+    constexpr finish::Target TARGET = static_cast<finish::Target>(RESULT);
+    if (row.at == 0 && is_there) finish::store_rounded(finish::place(p.out, number, TARGET), result, TARGET);
+#else
+    Working of_row = rounded_real(FINISH == SHARE ? __ddiv_rn(1.0, total) : elementary::log(__dmul_rn(total, UNIT)));
+    if (!usual) of_row = __uint_as_float(0x7fffffff);
+    ResultNumber* const out = static_cast<ResultNumber*>(p.out) + (is_there ? number * p.out_stride : 0);
+    const auto finished = [&](Working x) {
+        if (!KEPT) x = minus(x, most);
+        if (FINISH == LOG_SHARE) return minus(x, of_row);
+        return times(KEPT ? x : exponential(x), of_row);
+    };
+    every_step<2>(row, [&](RowIndex first) {
+        if (PASSES) own.load(row, first, LOWEST_CODE);
+        store(own, row, out, first, finished);
+    });
+#endif
+}

@@ -1,0 +1,107 @@
+// Rows over the root of their mean square, and rows of mean 0 and variance 1: tcu/model/norms.py says every operation.  The
+// sums are of whole numbers, so threads add up what suits them, in any order.
+//
+// A row has LANES lanes of a warp, or all WARPS of a block, which keep it in registers: each number is read once, and
+// each result written once.  With PASSES it is longer than that, and read once for each step.
+//
+// The floor is memory.  A number costs 8 to 14 instructions, of which the conversion to a whole number has a quarter of the
+// others' rate.
+//
+// Compiled with what reduce/rows_in_registers.cuh names, and
+//   CENTRED  1: the mean is taken off
+
+#include "device/reduce/rows_in_registers.cuh"
+
+using namespace tcu;
+using namespace tcu::reduce;
+
+#include "generated/norms/NORM_LIFTS.inc"
+#include "generated/norms/Norms.inc"
+
+// The exponent of the power of two above a number that is not negative, at least the lowest; 0 of 0.
+__device__ inline int exponent_of(double x) {
+    const bool tiny = x < 0x1p-1022;
+    const int field = __double2hiint(tiny ? __dmul_rn(x, 0x1p64) : x) >> 20 & 0x7ff;
+    return max(x == 0 ? 0 : field - 1022 - (tiny ? 64 : 0), LOWEST);
+}
+
+__device__ inline double power_of_two(int exponent) { return __hiloint2double((exponent + 1023) << 20, 0); }
+
+// What a row's numbers become: first multiplied by a power of two, then less the mean, in two parts.
+struct Deviation {
+    Working lift, high = 0, low = 0;
+
+    __device__ Working of(Working x) const {
+        const Working lifted = times(x, lift);
+        return CENTRED ? minus(minus(lifted, high), low) : lifted;
+    }
+};
+
+// The sum of terms of the row's numbers.
+template <int WHICH, int PASS, typename Term>
+__device__ inline double sum_of_row(OwnNumbers& own, const RowInMemory& row, Term term) {
+    WholeSum sum;
+    every_step<PASS>(row, [&](RowIndex first) {
+        if (PASSES) own.load(row, first, 0);
+        Terms terms;
+        each(own, row, first, [&](Working x) { terms.add(term(x)); });
+        sum.add(terms);
+    });
+    return total_of_row<WHICH>(sum);
+}
+
+extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) norms(const __grid_constant__ Norms p) {
+    const i64 number = static_cast<i64>(blockIdx.x) * (BLOCK / ROW_THREADS) + threadIdx.x / ROW_THREADS;
+    const bool is_there = number < p.rows;
+    const RowIndex length = is_there ? static_cast<RowIndex>(p.length) : 0;
+    const RowInMemory row(static_cast<const Code*>(p.data) + (is_there ? number * p.stride : 0), length, threadIdx.x % ROW_THREADS);
+    const double count = static_cast<double>(p.length);
+    OwnNumbers own;
+
+    // The largest number, and the largest with its sign turned.
+    Working most = CENTRED ? lowest() : 0, least = lowest();
+    every_step<0>(row, [&](RowIndex first) {
+        own.load(row, first, 0);
+        each(own, row, first, [&](Working x) {
+            most = larger(most, CENTRED ? x : fabs(x));
+            if (CENTRED) least = larger(least, -x);
+        });
+    });
+    most = largest_of_row<0>(most);
+    if (CENTRED) least = largest_of_row<1>(least);
+    const Working largest = CENTRED ? larger(most, least) : most;
+    const bool usual = largest - largest == 0;  // neither NaN nor inf
+
+    const int exponent = usual ? exponent_of(largest) : 0;
+    const bool is_small = usual && exponent < SMALL && largest > 0, is_large = usual && exponent > LARGE;
+    const int lift = is_small ? p.up : is_large ? DOWN : 0;
+    const double eps = is_small ? p.eps_up : is_large ? p.eps_down : p.eps;
+    Deviation deviation;
+    deviation.lift = rounded_real(power_of_two(lift));
+    Working distance = times(largest, deviation.lift);
+#if CENTRED
+    const int scale = SCALE - exponent_of(usual ? distance : 0);
+    const Working unit = rounded_real(power_of_two(scale));
+    const double total = sum_of_row<0, 1>(own, row, [&](Working x) { return times(times(x, deviation.lift), unit); });
+    const double mean = __dmul_rn(__ddiv_rn(total, count), power_of_two(-scale));
+    const Working high = rounded_real(mean);
+    deviation.low = rounded_real(__dsub_rn(mean, high));
+    deviation.high = high;
+    distance = larger(fabs(deviation.of(most)), fabs(deviation.of(-least)));
+#endif
+    const int half = SCALE / 2 - exponent_of(usual ? distance : 0);
+    const Working root = rounded_real(power_of_two(half));
+    const double squares = sum_of_row<1, CENTRED + 1>(own, row, [&](Working x) {
+        const Working scaled = times(deviation.of(x), root);
+        return times(scaled, scaled);
+    });
+    const double square = __dmul_rn(__dmul_rn(__ddiv_rn(squares, count), power_of_two(-half)), power_of_two(-half));
+    Working over = rounded_real(__ddiv_rn(1.0, __dsqrt_rn(__dadd_rn(square, eps))));
+    if (!usual) over = CENTRED || largest != largest ? __uint_as_float(0x7fffffff) : 0;
+
+    ResultNumber* const out = static_cast<ResultNumber*>(p.out) + (is_there ? number * p.out_stride : 0);
+    every_step<CENTRED + 2>(row, [&](RowIndex first) {
+        if (PASSES) own.load(row, first, 0);
+        store(own, row, out, first, [&](Working x) { return times(deviation.of(x), over); });
+    });
+}

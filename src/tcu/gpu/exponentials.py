@@ -1,0 +1,30 @@
+"""The kernel of softmax, its logarithm, and the logarithm of a sum of exponentials, of rows."""
+
+from __future__ import annotations
+
+from tcu.formats.format import Format
+from tcu.gpu.launch import Recipe
+from tcu.gpu.rows_in_registers import Rows, kernel_of_rows
+from tcu.gpu.structs import struct
+from tcu.ops.operation import Operation
+
+__all__ = ["exponentials_recipe"]
+
+_FINISHES = {"share": "SHARE", "log_share": "LOG_SHARE", "log": "LOG"}
+
+
+Exponentials = struct("Exponentials", """
+    const void* data;
+    void* out;
+    i64 rows, length;
+    i64 stride, out_stride;  // from row to row, in elements
+""")  # fmt: skip
+
+
+def exponentials_recipe(
+    operation: Operation, rows: Rows, out_stride: int, element: Format, target: Format
+) -> Recipe:
+    """What serves an operation on one row or several."""
+    problem = Exponentials(0, 0, rows.count, rows.length, rows.stride, out_stride)
+    finish = _FINISHES[operation.finish]
+    return Recipe((kernel_of_rows("exponentials", rows, element, target, problem, FINISH=finish),))

@@ -1,0 +1,45 @@
+"""The kernel of rows over the root of their mean square, and of rows of mean 0 and variance 1."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tcu.formats.format import Format
+from tcu.gpu.launch import Recipe
+from tcu.gpu.rows_in_registers import Rows, is_wide, kernel_of_rows
+from tcu.gpu.structs import constants, struct
+from tcu.model.exponentials import SCALE, SCALE64
+from tcu.model.norms import LIFTS, LIFTS64, lift_of
+
+__all__ = ["norms_recipe"]
+
+
+Norms = struct("Norms", """
+    const void* data;
+    void* out;
+    i64 rows, length;
+    i64 stride, out_stride;         // from row to row, in elements
+    double eps, eps_up, eps_down;   // as it is, and for rows that were multiplied by powers of two
+    i64 up;                         // the exponent of that of small rows
+""")  # fmt: skip
+
+
+def _lifts(scale: int, lifts: tuple[int, ...]) -> str:
+    small, _, large, down, lowest = lifts
+    return constants(SCALE=scale, SMALL=small, LARGE=large, DOWN=down, LOWEST=lowest)
+
+
+NORM_LIFTS = f"#if WIDE\n{_lifts(SCALE64, LIFTS64)}#else\n{_lifts(SCALE, LIFTS)}#endif\n"
+"""As in :mod:`tcu.model.norms`."""
+
+
+def norms_recipe(
+    rows: Rows, out_stride: int, element: Format, target: Format, eps: float, centred: bool
+) -> Recipe:
+    """What serves one row or several."""
+    wide = is_wide(element, target)
+    up, down = lift_of(eps, wide), (LIFTS64 if wide else LIFTS)[3]
+    with np.errstate(over="ignore"):
+        of_lifted = [float(np.ldexp(eps, 2 * lift)) for lift in (0, up, down)]
+    problem = Norms(0, 0, rows.count, rows.length, rows.stride, out_stride, *of_lifted, up)
+    return Recipe((kernel_of_rows("norms", rows, element, target, problem, CENTRED=int(centred)),))

@@ -1,0 +1,44 @@
+"""``logsumexp``: the logarithm of a sum of exponentials."""
+
+from __future__ import annotations
+
+from tcu.ops.layout import Along, Whole
+from tcu.ops.operation import Operation, register
+from tcu.ops.options import OF_EXPONENTIALS
+
+__all__ = ["LOGSUMEXP"]
+
+_FUNCTION = """The logarithm of the sum of the exponentials of all elements, or along axes, with the same bits everywhere.
+
+m + log S in binary64, with m and S as in :func:`softmax`, and the logarithm by a
+fixed sequence of IEEE operations; rounded once.
+
+Parameters
+----------
+x:
+    As in :func:`softmax`.
+axis, keepdims:
+    As in :func:`tcu.sum`; the order of the elements has no say.
+dtype:
+    Format that the result is rounded to.  None: float32 for 16-bit
+    inputs, x's own dtype otherwise.
+out:
+    An array of the same library and of the result's shape that takes the
+    result; its dtype stands in for ``dtype``.
+
+Returns
+-------
+A NumPy scalar, a 0-d tensor, or a 0-d array on the GPU of x; an array of them where axes are left;
+``out`` where it is given.  Of nothing, or of -inf alone, it is -inf; with NaN among the elements NaN, else with inf inf, as
+in PyTorch.  The gradient is :func:`softmax` times that of the result.
+
+Raises
+------
+DtypeError, ParameterError:
+    As :func:`softmax`; an axis twice.
+"""
+
+LOGSUMEXP = register(Operation(
+    "logsumexp", arithmetic="exponentials", finish="log", options=OF_EXPONENTIALS, layouts=(Whole, Along),
+    documentation=_FUNCTION,
+))  # fmt: skip

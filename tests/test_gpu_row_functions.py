@@ -1,0 +1,178 @@
+"""Contract of softmax, its kin and norms on a GPU: the bits of the CPU, for every length, layout and format.
+
+Scaled exponentials are compared for every argument of binary32 that they take, by sums of their codes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from bits import same
+from gpu_support import gpu_or_skip, library_or_skip
+from test_exponentials import scaled32
+from test_gpu_sums import to_gpu
+
+import tcu
+from tcu.gpu.compiler import read_sources
+from tcu.model import threads
+
+pytestmark = pytest.mark.gpu
+
+DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
+dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
+names = pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp", "rms_norm", "layer_norm"])
+LAST = 0x42D00000
+"""The code of 104."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def torch() -> Any:
+    gpu_or_skip()
+    return library_or_skip("torch")
+
+
+def check(name: str, x: Any, tensor: Any, axis: int = -1, **options: Any) -> None:
+    function = getattr(tcu, name)
+    same(function(tensor, axis, **options), function(x, axis, **options), x.shape, axis, options)
+
+
+def numbers(shape: tuple[int, ...], dtype: Any, seed: int) -> Any:
+    rng = np.random.default_rng(seed)
+    x = rng.choice([0.1, 3, 30]) * rng.standard_normal(shape)
+    flat = x.reshape(-1)
+    for value in (np.inf, np.nan, -np.inf, -104.5, 0):
+        flat[rng.integers(flat.size)] = value
+    with np.errstate(all="ignore"):
+        return x.astype(dtype)
+
+
+@names
+@dtypes
+def test_rows_of_every_length(torch, name, dtype) -> None:
+    for length in [
+        *range(1, 70),
+        100,
+        127,
+        128,
+        129,
+        255,
+        257,
+        511,
+        512,
+        777,
+        1000,
+        1023,
+        1024,
+        1025,
+        2048,
+        3001,
+    ]:
+        x = numbers((37, length), dtype, length)
+        check(name, x, to_gpu(torch, x, length % 3))
+
+
+@names
+@dtypes
+def test_rows_of_a_block_and_longer_ones(torch, name, dtype) -> None:
+    for length in (4096, 8191, 16384, 32760, 32768, 32769, 50257, 131072, 300001, (1 << 20) + 8):
+        x = numbers((3, length), dtype, length)
+        check(name, x, to_gpu(torch, x, length % 2))
+    check(
+        name,
+        np.zeros((1, 1 << 22), dtype),
+        torch.zeros((1, 1 << 22), device="cuda", dtype=to_gpu(torch, x).dtype),
+    )
+
+
+@names
+@dtypes
+def test_many_numbers(torch, name, dtype) -> None:
+    """10^7 outputs of each function and format."""
+    shape = (2500, 4001) if name != "logsumexp" else (1_250_000, 8)
+    x = np.random.default_rng(1).standard_normal(shape).astype(dtype)
+    check(name, x, to_gpu(torch, x))
+
+
+@names
+def test_axes_layouts_and_formats(torch, name) -> None:
+    for dtype in DTYPES:
+        x = numbers((9, 20, 33), dtype, 4)
+        there = to_gpu(torch, x)
+        for axis in (0, 1, -1):
+            check(name, x, there, axis)
+            check(name, x[:, ::2].swapaxes(0, 2), there[:, ::2].transpose(0, 2), axis)
+            for target in ("float16", "bfloat16", "float32", "float64"):
+                check(name, x, there, axis, dtype=target)
+    out = torch.empty((9, 20, 33) if name != "logsumexp" else (9, 20), device="cuda", dtype=torch.float32)
+    function = getattr(tcu, name)
+    assert function(there, -1, out=out) is out
+    same(out, function(x, -1, dtype="float32"))
+    assert function(there[:0], -1).shape == function(x[:0], -1).shape
+    same(function(there[:, :, :0], -1), function(x[:, :, :0], -1))
+    if name == "logsumexp":
+        same(tcu.logsumexp(there), tcu.logsumexp(x))
+        same(tcu.logsumexp(there, (0, 2), keepdims=True), tcu.logsumexp(x, (0, 2), keepdims=True))
+
+
+@names
+def test_a_row_depends_on_its_numbers_alone(torch, name) -> None:
+    """Batches of 1 to 4096."""
+    x = torch.randn(4096, 1000, device="cuda").bfloat16()
+    function = getattr(tcu, name)
+    whole = function(x, -1)
+    for count in (1, 2, 3, 17, 400):
+        assert torch.equal(function(x[5 : 5 + count], -1), whole[5 : 5 + count])
+
+
+@names
+def test_gradients_graphs_and_compile(torch, name) -> None:
+    function = getattr(tcu, name)
+    x = torch.randn(5, 70, device="cuda", dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: function(x, -1), x)
+    y = torch.randn(64, 512, device="cuda")
+    wanted = function(y, -1)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        found = function(y, -1)
+    graph.replay()
+    assert torch.equal(found, wanted)
+
+
+def test_every_argument_of_the_scaled_exponential(torch) -> None:
+    """2^44 · exp(x) for all numbers from -104 to -0, by sums of codes with weights: 2^24 of them at a time."""
+    cupy = library_or_skip("cupy")
+    texts = dict(read_sources("exponentials.cu"))
+    own = "".join(texts[f"device/{name}.cuh"] for name in ("types/types", "elementary/functions"))
+    own = re.sub(r'#(include "[^"]+"|pragma once)', "", own)
+    kernel = cupy.RawKernel(
+        own
+        + """
+extern "C" __global__ void sums(unsigned long long* out, unsigned last) {
+    const unsigned at = blockIdx.x * 1024 + threadIdx.x;
+    if (at > last) return;
+    const float e = tcu::elementary::exp_scaled(__uint_as_float(0x80000000u + at));
+    atomicAdd(out + (at >> 24), __float_as_uint(e) * (2ull * at + 1));
+}""",
+        "sums",
+        options=("--std=c++17",),
+    )
+    blocks = (LAST >> 24) + 1
+    found = cupy.zeros(blocks, cupy.uint64)
+    kernel((LAST // 1024 + 1,), (1024,), (found, np.uint32(LAST)))
+    found = cupy.asnumpy(found)
+
+    def wanted(block: int) -> int:
+        total = 0
+        for first in range(block << 24, min((block + 1) << 24, LAST + 1), 1 << 21):
+            at = np.arange(first, min(first + (1 << 21), LAST + 1), dtype=np.uint64)
+            x = (at + 0x80000000).astype(np.uint32).view(np.float32)
+            codes = scaled32(x).view(np.uint32).astype(np.uint64)
+            total += int((codes * (2 * at + 1)).sum())
+        return total % (1 << 64)
+
+    for block, expected in enumerate(threads.in_order(wanted, range(blocks))):
+        assert int(found[block]) == expected, block

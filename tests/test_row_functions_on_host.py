@@ -1,0 +1,220 @@
+"""Contract: the kernels of softmax and its kin and of norms have the bits of the model, without a GPU.
+
+They run on the host as their recipes say (cuda_on_host.py): every alignment and distance of rows, rows of a few lanes, of
+a warp, of a block, and those that are read three times, formats of numbers and results in any pairing; numbers of every kind.
+No byte outside the array's granules is read, none outside the result written, and an error in the kernel's text is seen.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from cuda_on_host import OUTSIDE
+from test_kernels_on_host import BITS, HostGpu, Result, alike, complaint, placed
+
+import tcu
+from tcu.formats import format_of
+from tcu.gpu import rows_in_registers
+from tcu.gpu.exponentials import exponentials_recipe
+from tcu.gpu.launch import Launch
+from tcu.gpu.norms import norms_recipe
+from tcu.gpu.rows_in_registers import Rows
+from tcu.ops import LAYER_NORM, LOG_SOFTMAX, LOGSUMEXP, RMS_NORM, SOFTMAX, Operation
+
+DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
+dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
+operations = pytest.mark.parametrize(
+    "operation", [SOFTMAX, LOG_SOFTMAX, LOGSUMEXP, RMS_NORM, LAYER_NORM], ids=str
+)
+
+
+@pytest.fixture
+def host(monkeypatch: pytest.MonkeyPatch, built: Path) -> HostGpu:
+    return HostGpu(monkeypatch, built)
+
+
+def of_rows(
+    host: HostGpu, operation: Operation, x: Any, *, dtype: Any = None, gap: int = 0, shift: int = 0, out_shift: int = 0,
+    eps: float | None = None,
+) -> Any:  # fmt: skip
+    """Of the rows of an array, ``gap`` numbers apart in memory."""
+    count, length = x.shape
+    line = np.pad(x, ((0, 0), (0, gap)), constant_values=np.nan).reshape(-1)
+    place, host.readable = placed(line[: line.size - gap], shift)
+    target = np.dtype(dtype or x.dtype)
+    size = 1 if operation is LOGSUMEXP else length
+    result = Result(count * size, target, out_shift)
+    aligned = shift * x.itemsize % 16 == 0 and (length + gap) * x.itemsize % 16 == 0
+    rows = Rows(count, length, length + gap, aligned)
+    formats = format_of(x.dtype), format_of(target)
+    if operation in (RMS_NORM, LAYER_NORM):
+        work = np.float64 if np.float64 in (x.dtype, target) else np.float32
+        centred = operation is LAYER_NORM
+        recipe = norms_recipe(rows, size, *formats, operation.eps((eps, None), work), centred)
+    else:
+        recipe = exponentials_recipe(operation, rows, size, *formats)
+    Launch(recipe, host.gpu).start(place.ctypes.data, 0, result.array.ctypes.data, 0)
+    result.check()
+    return result.array.copy()
+
+
+def model(operation: Operation, x: Any, dtype: Any = None, **options: Any) -> Any:
+    return getattr(tcu, operation.name)(x, -1, dtype=dtype or x.dtype, **options).reshape(-1)
+
+
+def numbers(shape: tuple[int, int], dtype: Any, seed: int = 1) -> Any:
+    """Ordinary rows, and such with what is not finite, with far smaller numbers, with equal ones."""
+    x = 4 * np.random.default_rng(seed).standard_normal(shape)
+    for row, (value, step) in enumerate(
+        [(np.nan, 7), (np.inf, 5), (-np.inf, 3), (-np.inf, 1), (-90, 2), (-104.5, 3), (1, 1), (-np.nan, 100)]
+    ):
+        x[(row + 1) % shape[0], ::step] = value
+    x[0] = np.sort(x[0])
+    with np.errstate(all="ignore"):
+        return x.astype(dtype)
+
+
+@pytest.mark.slow(3)
+@operations
+@dtypes
+def test_rows_have_the_bits_of_the_model(host: HostGpu, operation: Operation, dtype: Any) -> None:
+    for length, gap, shift in (
+        (1, 0, 0),
+        (7, 2, 1),
+        (8, 0, 0),
+        (64, 0, 0),
+        (130, 6, 3),
+        (515, 0, 0),
+        (1024, 8, 0),
+    ):
+        x = numbers((9, length), dtype, length)
+        found = of_rows(host, operation, x, gap=gap, shift=shift)
+        assert alike(found, model(operation, x)), (length, gap, shift)
+
+
+@pytest.mark.slow(2)
+@operations
+@dtypes
+def test_rows_of_a_block(host: HostGpu, operation: Operation, dtype: Any) -> None:
+    for length, gap, shift in ((2048, 0, 0), (4099, 1, 5), (9000, 0, 0)):
+        x = numbers((9, length), dtype, length)
+        assert alike(of_rows(host, operation, x, gap=gap, shift=shift), model(operation, x)), length
+
+
+@pytest.mark.slow(1)
+@operations
+@dtypes
+def test_rows_that_are_read_again(
+    host: HostGpu, operation: Operation, dtype: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows_in_registers, "_MOST_WARPS", 2)
+    for length, shift in ((5000, 3), (6144, 0)):
+        x = numbers((9, length), dtype, length)
+        assert alike(of_rows(host, operation, x, shift=shift), model(operation, x)), length
+        assert host.macros[-1]["PASSES"] == 1
+    if dtype in (np.float16, ml_dtypes.bfloat16):  # as many again as codes
+        x = numbers((5, 3000), dtype)
+        assert alike(of_rows(host, operation, x, shift=3), model(operation, x))
+        assert (host.macros[-1]["PASSES"], host.macros[-1]["CODES"]) == (0, 1)
+
+
+@pytest.mark.slow(2)
+@operations
+@dtypes
+@pytest.mark.parametrize("target", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
+def test_results_of_every_format(host: HostGpu, operation: Operation, dtype: Any, target: Any) -> None:
+    """Also those that begin between granules, and stores of less than one."""
+    for length, shift, out_shift in ((24, 0, 0), (50, 1, 0), (64, 0, 1), (9, 1, 1)):
+        x = numbers((5, length), dtype, length)
+        found = of_rows(host, operation, x, dtype=target, shift=shift, out_shift=out_shift)
+        assert alike(found, model(operation, x, target)), (length, shift, out_shift)
+
+
+@pytest.mark.slow(2)
+@pytest.mark.parametrize("operation", [RMS_NORM, LAYER_NORM], ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=lambda dtype: np.dtype(dtype).name)
+@pytest.mark.parametrize("eps", [0.0, 1e-5])
+def test_norms_of_small_and_large_numbers(
+    host: HostGpu, operation: Operation, dtype: Any, eps: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that are multiplied by powers of two before; kept, and read again."""
+    rng = np.random.default_rng(3)
+    for most in (32, 1):
+        monkeypatch.setattr(rows_in_registers, "_MOST_WARPS", most)
+        scales = np.array(
+            [1, 1e-20, 1e-38, 1e-44, 1e30] if dtype == np.float32 else [1, 1e-160, 1e-320, 1e160, 1e300]
+        )
+        x = scales[:, None] * rng.standard_normal((5, 2000)) + scales[:, None] * [[0], [0], [1], [9], [100]]
+        x = x.astype(dtype)
+        found = of_rows(host, operation, x, eps=eps)
+        assert alike(found, model(operation, x, eps=eps)), most
+
+
+def test_a_row_of_nothing(host: HostGpu) -> None:
+    assert alike(of_rows(host, LOGSUMEXP, np.empty((3, 0), np.float32)), np.full(3, -np.inf, np.float32))
+
+
+@pytest.mark.slow(3)
+@pytest.mark.parametrize(
+    ("right", "wrong", "seen"),
+    [
+        ("p = __fmaf_rn(p, r, 0.1666652113199234f);", "p = __fmaf_rn(p, r, 0.16666667f);", BITS),
+        ("__fmaf_rn(k, -1.4286068203094172e-06f, ", "__fmaf_rn(k, -1.4e-06f, ", BITS),
+        ("static_cast<i64>(high) * (1 << 23) + low", "static_cast<i64>(high) * (1 << 23)", BITS),
+        ("LOWEST = -104.0f", "LOWEST = -100.0f", BITS),
+        ("j >= low && j < high", "j < high", BITS),
+        ("j >= low && j < high", "j >= low", BITS),
+        ("if (offset + j >= 0 && offset + j < length)", "if (offset + j < length)", BITS),
+        ("if (!usual) of_row", "if (false) of_row", BITS),
+        ("if (offset < row.length) v[i].words", "if (true) v[i].words", OUTSIDE),
+        ("of_warps[threadIdx.x % WARP % WARPS]", "of_warps[0]", BITS),
+        ("i < WARPS * WORDS", "i < WORDS", BITS),
+    ],
+)  # fmt: skip
+def test_an_error_in_the_kernel_is_seen(host: HostGpu, right: str, wrong: str, seen: str) -> None:
+    x = numbers((9, 1531), np.float32)
+
+    def run() -> Any:
+        return of_rows(host, SOFTMAX, x, shift=1)
+
+    wanted = model(SOFTMAX, x)
+    assert alike(run(), wanted)
+    host.changes = {"exponentials": {right: wrong}}
+    try:
+        found = complaint(run, wanted)
+    except AssertionError as outside:
+        found = BITS if "outside the result" in str(outside) else ""
+    assert found == seen
+
+
+@pytest.mark.slow(2)
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("least = larger(least, -x)", "least = larger(least, x)"),
+        ("minus(minus(lifted, high), low)", "minus(lifted, high)"),
+        ("exponent < SMALL && largest > 0", "false"),
+        ("fabs(deviation.of(-least))", "fabs(deviation.of(most))"),
+        ("sum_of_row<1, CENTRED + 1>(own, row", "sum_of_row<0, CENTRED + 1>(own, row"),
+        ("if (is_between(j, low, high)) action", "action"),
+        ("if (!usual) over", "if (false) over"),
+    ],
+)
+def test_an_error_in_the_kernel_of_norms_is_seen(host: HostGpu, right: str, wrong: str) -> None:
+    x = np.random.default_rng(4).standard_normal((9, 1531)).astype(np.float32) + np.float32(3)
+    x[0, 5] = np.inf
+    x[6, 3] = -1000
+    x[8] *= np.float32(1e-30)
+    x[7] = -np.abs(x[7]) - 10
+
+    def run() -> Any:
+        return of_rows(host, LAYER_NORM, x, shift=1, eps=0.0)
+
+    wanted = model(LAYER_NORM, x, eps=0.0)
+    assert alike(run(), wanted)
+    host.changes = {"norms": {right: wrong}}
+    assert complaint(run, wanted)
