@@ -15,7 +15,7 @@ parts: of numbers far larger than their deviations as many bits are left as x ha
 
 Parameters
 ----------
-x, axis, dtype, out:
+x, axis, dim, dtype, out:
     As in :func:`softmax`.  Weights and a bias are for the caller to apply.
 eps:
     Added to the variance, 0 or more.  None: 1e-5.

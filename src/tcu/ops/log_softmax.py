@@ -15,7 +15,7 @@ a fixed sequence of IEEE operations, rounded once to the format of x - m.
 
 Parameters
 ----------
-x, axis, dtype, out:
+x, axis, dim, dtype, out:
     As in :func:`softmax`.
 
 Returns

@@ -18,7 +18,7 @@ number of threads, or whether a CPU or a GPU computes them.  Nothing overflows.
 
 Parameters
 ----------
-x, axis, dtype, out:
+x, axis, dim, dtype, out:
     As in :func:`softmax`.  Weights are for the caller to multiply by.
 eps:
     Added to the mean square, 0 or more.  None: 2^-23, or 2^-52 in binary64.

@@ -23,7 +23,7 @@ x:
     Array of float16, bfloat16, float32 or float64, any shape and strides, of
     NumPy or PyTorch, or on a GPU (as :func:`tcu.sum`).  Gradients flow through
     PyTorch's tensors.
-axis:
+axis, dim:
     The axis that rows run along.
 dtype:
     Format that the results are rounded to.  None: x's own dtype.

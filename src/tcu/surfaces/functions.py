@@ -72,14 +72,16 @@ def function_of(operation: Operation) -> Function:
             return result
         return run(operation, (x,), Along(axis), given, out, return_info, progress)
 
-    def mapped(x: Any, axis: Any = -1, *, out: Any = None, **options: Any) -> Any:
+    def mapped(x: Any, axis: Any = -1, *, dim: Any = None, out: Any = None, **options: Any) -> Any:
+        if dim is not None:
+            axis = _one_axis(None if axis == -1 else axis, dim)
         given = operation.values(options) if options else defaults
         if out is None and (result := known[0](operation, x, x, axis, False, given)) is not None:
             return result
         return run(operation, (x,), Along(axis), given, out)
 
     if operation.kind == "map":
-        return with_axes(mapped, operation, "tcu", operation.documentation, list(_OUT), along)
+        return with_axes(mapped, operation, "tcu", operation.documentation, [*_DIM, *_OUT], along)
     function = of_two if two else scanned if operation.kind == "scan" else reduced if along else of_all
     names = [] if two or not along else _DIM if operation.kind == "scan" else [*_DIM, *_KEEPDIM]
     tail = [*names, *_OUT, *(_DETAILS[name] for name in operation.details)]

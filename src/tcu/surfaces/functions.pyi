@@ -410,6 +410,7 @@ def layer_norm(
     *,
     eps: float | None = None,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
     out: Any = None,
 ) -> Any:
     """The numbers of each row less their mean, over the root of their variance, with the same bits everywhere.
@@ -419,7 +420,7 @@ def layer_norm(
 
     Parameters
     ----------
-    x, axis, dtype, out:
+    x, axis, dim, dtype, out:
         As in :func:`softmax`.  Weights and a bias are for the caller to apply.
     eps:
         Added to the variance, 0 or more.  None: 1e-5.
@@ -440,6 +441,7 @@ def log_softmax(
     axis: SupportsIndex = -1,
     *,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
     out: Any = None,
 ) -> Any:
     """The logarithms of the softmax of each row, with the same bits everywhere.
@@ -449,7 +451,7 @@ def log_softmax(
 
     Parameters
     ----------
-    x, axis, dtype, out:
+    x, axis, dim, dtype, out:
         As in :func:`softmax`.
 
     Returns
@@ -470,6 +472,8 @@ def logsumexp(
     *,
     keepdims: bool = False,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    keepdim: bool = False,
     out: Any = None,
 ) -> Any:
     """The logarithm of the sum of the exponentials of all elements, or along axes, with the same bits everywhere.
@@ -481,7 +485,7 @@ def logsumexp(
     ----------
     x:
         As in :func:`softmax`.
-    axis, keepdims:
+    axis, keepdims, dim, keepdim:
         As in :func:`tcu.sum`; the order of the elements has no say.
     dtype:
         Format that the result is rounded to.  None: float32 for 16-bit
@@ -572,6 +576,7 @@ def rms_norm(
     *,
     eps: float | None = None,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
     out: Any = None,
 ) -> Any:
     """The numbers of each row over the root of their mean square, with the same bits everywhere.
@@ -584,7 +589,7 @@ def rms_norm(
 
     Parameters
     ----------
-    x, axis, dtype, out:
+    x, axis, dim, dtype, out:
         As in :func:`softmax`.  Weights are for the caller to multiply by.
     eps:
         Added to the mean square, 0 or more.  None: 2^-23, or 2^-52 in binary64.
@@ -606,6 +611,7 @@ def softmax(
     axis: SupportsIndex = -1,
     *,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
     out: Any = None,
 ) -> Any:
     """The exponentials of the numbers of each row, over their sum, with the same bits everywhere.
@@ -623,7 +629,7 @@ def softmax(
         Array of float16, bfloat16, float32 or float64, any shape and strides, of
         NumPy or PyTorch, or on a GPU (as :func:`tcu.sum`).  Gradients flow through
         PyTorch's tensors.
-    axis:
+    axis, dim:
         The axis that rows run along.
     dtype:
         Format that the results are rounded to.  None: x's own dtype.
