@@ -17,31 +17,53 @@ import io
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import typer
 
 import tcu
 from tcu.cli.app import app
 from tcu.cli.app import main as main_of_tcu
 from tcu.cli.catalogue import brief, parameters, peculiarities
+from tcu.probes.reveal import tree_of
 from tcu.report.chapters import Chapter, collect, parts_of
+from tcu.report.line_svg import line_svg, series_colours
 from tcu.report.mma_errors import measured, rows
 from tcu.report.page import HEAD, MARKS, explorer_page, origin_of, report_page
-from tcu.study import ABSENT, STUDIES, stored_folder
+from tcu.report.tree_svg import tree_svg
+from tcu.study import ABSENT, STUDIES, Figure, stored_folder
 from tcu.units import CATALOGUE, Instruction
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
-PICTURES = {
+PICTURES: dict[str, tuple[str, ...]] = {
     "cut": ("V100", "1 + 2^-24 + 2^-24"),
     "kept": ("H100", "1 + 2^-24 + 2^-24"),
     "guard": ("V100", "-0x1.fffffep-1 + 1"),
+    "kept-A100": ("A100", "1 + 2^-24 + 2^-24"),
+    "kept-AMX": ("AMX", "1 + 2^-24 + 2^-24", "--instruction", "tdpfp16ps"),
     "monotonic-low": ("V100", "0x1.fffffep-1 + 2^-24 + 2^-24 + 2^-24 + 2^-24"),
     "monotonic-high": ("V100", "1 + 2^-24 + 2^-24 + 2^-24 + 2^-24"),
 }
-"""Name → unit and expression that ``tcu explain`` draws."""
+"""Name → unit, expression and options of what ``tcu explain`` draws."""
+CHARTS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "errors-normal": ("errors", "Error of each variant, normal numbers, as a V100 computes it", ()),
+    "chains": ("chain-length", "single-pass: error over the chain length R, uniform numbers", ()),
+    "speed-16": (
+        "memory-ceiling",
+        "Speed of one call over n, float16",
+        ("read alone", "tcu.sum", "tcu.fsum", "torch", "CUB half→float"),
+    ),
+    "speed-32": (
+        "memory-ceiling",
+        "Speed of one call over n, float32",
+        ("read alone", "tcu.sum", "tcu.fsum", "torch", "torch, dtype=float64", "CUB float→float gpu_to_gpu"),
+    ),
+}
+"""Name → study, title of its figure, and the series that are shown: all of them if none is named."""
 
 
 def cell(text: str) -> str:
@@ -224,11 +246,33 @@ def _row(row: Instruction, sources: Sequence[str]) -> tuple[str, ...]:
     return name, str(row.k), *parameters(row)[:3], "; ".join(peculiarities(row)), pinned
 
 
-def picture(unit: str, expression: str, folder: Path) -> str:
+def chart(study: str, title: str, names: Sequence[str], found: Sequence[Chapter]) -> str:
+    """A figure of a study as it is stored, with one colour for a series in all charts."""
+    figures = {
+        (each.study.name, part.title): part
+        for each in found
+        for part in each.shown.parts
+        if isinstance(part, Figure)
+    }
+    figure = figures[study, title]
+    lines = [line for line in figure.lines if not names or line.name in names]
+    assert {line.name for line in lines} >= set(names), "a series has another name now"
+    every = series_colours(name for _, _, each in CHARTS.values() for name in each)
+    return line_svg(replace(figure, lines=lines), every if names else None)
+
+
+def revealed_tree() -> str:
+    """numpy.sum as it adds on the machine that builds the site."""
+    found = tcu.reveal(np.sum, 24, dtype="float32", seed=0).plan
+    assert found is not None
+    return tree_svg(tree_of(found))
+
+
+def picture(unit: str, expression: str, *options: str, folder: Path) -> str:
     """What ``tcu explain --svg`` writes."""
     path = folder / "picture.svg"
     with contextlib.redirect_stdout(io.StringIO()):
-        code = main_of_tcu(["explain", "--unit", unit, expression, "--svg", str(path)])
+        code = main_of_tcu(["explain", "--unit", unit, *options, expression, "--svg", str(path)])
     assert code == 0, expression
     return path.read_text(encoding="utf-8")
 
@@ -248,8 +292,10 @@ def on_files(files: Any, config: Any) -> Any:
         "report.html": report_page(found, f"tcu {tcu.__version__}, stored results"),
     }
     with tempfile.TemporaryDirectory() as folder:
-        for name, (unit, expression) in PICTURES.items():
-            pages[f"pictures/{name}.svg"] = picture(unit, expression, Path(folder))
+        for name, words in PICTURES.items():
+            pages[f"pictures/{name}.svg"] = picture(*words, folder=Path(folder))
+    pages |= {f"pictures/{name}.svg": chart(*what, found) for name, what in CHARTS.items()}
+    pages["pictures/numpy-sum.svg"] = revealed_tree()
     for name, content in pages.items():
         files.append(File.generated(config, name, content=content))
     return files

@@ -427,11 +427,12 @@ def test_compare_tabulates_every_combination(answer, run):
     assert list(document) == ["n", "dtype", "exact", "rounded_from", "rows"]
     assert document["exact"] == math.fsum(x.astype(float))
     rows = document["rows"]
-    assert len(rows) == 4 * 7
-    assert [row["unit"] for row in rows[::7]] == ["V100", "A100", "H100", "B200"]
+    assert len(rows) == 4 * 9
+    assert [row["unit"] for row in rows[::9]] == ["V100", "A100", "H100", "B200"]
     absent = [row for row in rows if row["result"] is None]
     assert {(row["unit"], row["variant"]) for row in absent} == {
-        ("V100", name) for name in ("single-pass", "recurrence", "two-mma", "split")
+        ("V100", name)
+        for name in ("single-pass", "single-pass-atomic", "recurrence", "two-mma", "split", "split-atomic")
     }
     assert all("V100 has no MMA tf32" in row["reason"] for row in absent)
     for row in rows:
@@ -485,7 +486,10 @@ def test_a_fraction_that_no_variant_takes(refusal, command):
 
 
 def test_times_have_their_unit(run):
-    assert "units of time: one per MMA, addition or memory access" in run("sum", save("x.npy", NUMBERS))[1]
+    assert (
+        "units of time: one per MMA, addition or memory access"
+        in run("sum", save("x.npy", NUMBERS), "--variant", "single-pass")[1]
+    )
 
 
 def test_compare_without_any_answer_is_an_error(refusal):
@@ -717,9 +721,21 @@ def test_the_bar_shows_the_rate_of_bytes_and_the_time_left(monkeypatch):
     assert "90 %" in shown
 
 
-@pytest.mark.parametrize(("command", "total"), [(["sum"], 1), (["compare", "--unit", "H100"], 7)])
+@pytest.mark.parametrize(("command", "total"), [(["sum"], 1), (["compare", "--unit", "H100"], 9)])
 def test_the_bar_ends_at_its_total(run, monkeypatch, command, total):
     seen = []
     monkeypatch.setattr("tcu.cli.sums.ProgressBar.advance", lambda self, count: seen.append(count))
     assert run(*command, save("x.npy", NUMBERS))[0] == 0
     assert sum(seen) == total * NUMBERS.size
+
+
+def test_a_sum_without_mmas_names_no_unit_and_no_times_of_one(tmp_path, capsys):
+    file = tmp_path / "one.txt"
+    file.write_text("1.5\n")
+    assert main(["sum", str(file), "--input-dtype", "float32"]) == 0
+    shown = capsys.readouterr().out
+    assert "none: additions outside of matrix units" in shown
+    assert not {"H100", "MMAs", "speedup", "modelled"} & set(shown.split())
+    assert main(["sum", str(file), "--input-dtype", "float16", "--variant", "single-pass"]) == 0
+    shown = capsys.readouterr().out
+    assert {"H100", "MMAs", "speedup"} <= set(shown.split())

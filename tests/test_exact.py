@@ -279,14 +279,14 @@ def test_foreign_bytes_are_refused(data: bytes) -> None:
     ],
 )
 def test_arrays_that_cannot_be_summed(x, words) -> None:
-    for call in (tcu.fsum, tcu.sum, *_OF_FLOATS):
+    for call in (tcu.fsum, tcu.sum, lambda x: tcu.ExactSum().add(x), *_OF_FLOATS):
         with pytest.raises(DtypeError) as caught:
             call(x)
         for word in words:
             assert word in str(caught.value)
 
 
-_OF_FLOATS = (tcu.error_bound, tcu.norm, lambda x: tcu.ExactSum().add(x))
+_OF_FLOATS = (tcu.error_bound, tcu.norm)
 
 
 @pytest.mark.parametrize(
@@ -307,7 +307,7 @@ def test_integers_that_are_not_summed_exactly_are_refused(x, words) -> None:
 def test_a_refused_array_leaves_the_sum_alone() -> None:
     total = tcu.ExactSum().add([1.0])
     with pytest.raises(DtypeError):
-        total.add([1, 2])
+        total.add(["a"])
     assert total.value() == 1.0
     assert total.n == 1
 

@@ -428,7 +428,7 @@ def test_a_sum_of_two_of_binary32_may_be_rounded_twice(x: float, y: float, shift
 @pytest.mark.parametrize("name", [each.name for each in ops.OPERATIONS.values() if Along in each.layouts])
 def test_dim_and_keepdim_are_pytorchs_names_of_axis_and_keepdims(name: str) -> None:
     function, x = getattr(tcu, name), np.arange(12.0, dtype=np.float32).reshape(3, 4)
-    keep = {} if ops.OPERATIONS[name].kind == "scan" else {"keepdims": True}
+    keep = {"keepdims": True} if ops.OPERATIONS[name].kind == "reduce" else {}
     expected = function(x, axis=1, **keep)
     assert np.array_equal(function(x, dim=1, **({"keepdim": True} if keep else {})), expected)
     with pytest.raises(ParameterError, match="axis=0 and dim=1: give one of them"):

@@ -246,4 +246,8 @@ def test_the_site_builds_without_a_warning_and_loads_nothing(tmp_path: Path) -> 
         )
         assert not [address for address in loaded if address.startswith(("http", "//"))], page
     assert "explorer-form" in (site / "explorer.html").read_text()
-    assert len((site / "pictures" / "cut.svg").read_text()) > 2000
+    for name in re.findall(
+        r"pictures/([\w-]+)\.svg",
+        (ROOT / "docs/gallery.md").read_text() + (ROOT / "docs/numerics.md").read_text(),
+    ):
+        assert len((site / "pictures" / f"{name}.svg").read_text()) > 2000, name

@@ -176,6 +176,17 @@ def test_options_have_no_say_and_are_looked_at() -> None:
     assert seen == [5]
 
 
+def test_an_accumulator_takes_integers_of_any_size() -> None:
+    x = np.array([2**63 - 1, 2**63 - 1, 5])
+    total = tcu.ExactSum().add(x).add([0.5]).add([True, True])
+    assert (total.n, total.value()) == (6, float(Fraction(sum(x.tolist()) + 2) + Fraction(1, 2)))
+    assert tcu.ExactSum().add(np.array([2**64 - 1], np.uint64)).add([-(2.0**64)]).value() == -1
+    assert tcu.ExactSum().add(np.array([-(2**63)])).add([2.0**63]) == tcu.ExactSum().add([0, 0])
+    seen: list[int] = []
+    tcu.ExactSum().add(x, seen.append)
+    assert seen == [3]
+
+
 def test_out_takes_the_result() -> None:
     out = np.empty(2, np.int64)
     assert tcu.sum(np.array([[1, 2], [3, 4]]), axis=0, out=out) is out

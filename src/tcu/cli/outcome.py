@@ -141,7 +141,7 @@ class Outcome:
         unit = get_unit(self.info.unit)
         rows: list[tuple[str, str | Text]] = [
             ("numbers", count_text(self.elements)),
-            ("unit", f"{unit.name} ({unit.architecture})"),
+            ("unit", f"{unit.name} ({unit.architecture})" if self.info.mmas else "none: additions outside of matrix units"),
             ("variant", f"{plan.variant}, {chain}B = {plan.block}"),
             ("", ""),
             ("sum", Text(str(self.result), style="bold")),
@@ -150,12 +150,15 @@ class Outcome:
             ("relative error", _error_text(self)),
             ("error bound", _bound_text(self)),
             ("", ""),
-            ("MMAs", f"{self.info.mmas:,}"),
+            *([("MMAs", f"{self.info.mmas:,}")] if self.info.mmas else []),
             ("levels", f"{self.info.levels}"),
+        ]  # fmt: skip
+        if self.info.mmas:  # those times are of sums on matrix units
+            rows += [
             ("modelled time", _times(("two-MMA", time.two_mma), ("chained", time.chained), ("classic", time.classic))),
             ("", Text("units of time: one per MMA, addition or memory access", style="dim")),
             ("speedup", _times(("two-MMA", time.speedup_two_mma), ("chained", time.speedup_chained))),
-        ]  # fmt: skip
+            ]  # fmt: skip
         return panel_of(f"sum of {source}", rows)
 
 

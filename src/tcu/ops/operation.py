@@ -106,7 +106,7 @@ class Operation:
     @property
     def of_integers(self) -> bool:
         """Whether it adds up elements alone, and so takes integers, exactly."""
-        return self.term == "value" and self.arithmetic != "own"
+        return self.term == "value" and self.arithmetic in ("planned", "exact")
 
     @property
     def mean(self) -> bool:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+import numpy as np
+
 from tcu.engines import load_cuda
-from tcu.formats.array import lives_on_gpu
+from tcu.engines.host.integers import whole_sum
+from tcu.formats.array import check_in_memory, holds_integers, lives_on_gpu
 from tcu.model.execute import Progress
-from tcu.ops.exact import Accumulator, Tally, tally_on_host
+from tcu.ops.exact import SCALE, Accumulator, Tally, tally_on_host
 
 __all__ = ["ExactSum"]
 
@@ -27,12 +30,22 @@ class ExactSum(Accumulator):
     __slots__ = ()
 
     def add(self, x: Any, progress: Progress | None = None) -> Self:
-        """Add every element of an array of float16, bfloat16, float32 or float64; returns self.
+        """Add every element of an array of float16, bfloat16, float32, float64 or, on the CPU, integers; returns self.
 
         An array on a GPU is added up there, and waited for.  Raises
         DtypeError; the sum is unchanged then.
         """
+        if holds_integers(x) and not lives_on_gpu(x):
+            return self.add_tally(*_of_integers(x, progress))
         return self.add_tally(*(_on_gpu(x, progress) if lives_on_gpu(x) else tally_on_host(x, progress)))
+
+
+def _of_integers(x: Any, progress: Progress | None) -> tuple[int, Tally]:
+    check_in_memory(x, "x")
+    array = np.asarray(x)
+    if progress is not None:
+        progress(array.size)
+    return array.size, Tally(whole_sum(array) << -SCALE)
 
 
 def _on_gpu(x: Any, progress: Progress | None) -> tuple[int, Tally]:

@@ -730,13 +730,13 @@ def sum(
     variant:
         "binary64" (by binary64 additions alone, so that no unit changes a
         bit); "short-chain" (16-bit numbers by R MMAs from zero in binary32,
-        everything outside the unit by binary64 additions); "single-pass", "recurrence", "split" (paper 000, 5.1 to
+        everything outside the unit by binary64 additions); "single-pass", "recurrence", "split" (Navarro et al., 5.1 to
         5.3; "single-pass-atomic" and "split-atomic" as printed, with atomic additions, whose bits on a GPU
-        differ from run to run), "two-mma" (paper 001, Algorithms 1 and 2), "warp-shuffle" (the
+        differ from run to run), "two-mma" (Carrasco et al., Algorithms 1 and 2), "warp-shuffle" (the
         classic reduction without MMAs).  These take float32 arrays as TF32 and
         float64 arrays by binary64 MMAs.  For float16 and bfloat16 alone:
         "reduction-16", "reduction-256", "reduction-256n" and
-        "reduction-256n-work-inefficient" (paper 002), and "paper-002", the
+        "reduction-256n-work-inefficient" (Dakkak et al.), and "paper-002", the
         one of them that a table shipped with tcu names for the row's length,
         on every unit and machine.  The last three of them are the same MMAs
         up to 256 numbers and differ beyond; reduction-16 always differs, and

@@ -25,7 +25,7 @@ from tcu.ops.result import check_out, put, round_number, rounding_target
 from tcu.plan import VARIANTS
 from tcu.units import get_unit
 
-__all__ = ["check_options", "execute", "wide_dtype"]
+__all__ = ["check_options", "execute", "whole_sum", "wide_dtype"]
 
 _MOST = 1 << 31
 """Numbers of 32 bits of which any sum has 64."""
@@ -65,6 +65,12 @@ def execute(call: Call) -> tuple[Any, None]:
     if call.progress is not None:
         call.progress(array.size)
     return put(result, call.out), None
+
+
+def whole_sum(array: npt.NDArray[Any]) -> int:
+    """The sum of all elements, whatever its size."""
+    high, low = _totals(array, tuple(range(array.ndim)))
+    return (int(high) << 32) + int(low)
 
 
 def check_options(call: Call) -> None:
