@@ -58,7 +58,7 @@ def rows_of(
         apart[i * stride : i * stride + length] = x[i]
     place, host.readable = placed(apart, shift)
     element, target = format_of(x.dtype), format_of(np.dtype(dtype or x.dtype))
-    aligned = place.ctypes.data % 16 == 0 and stride * x.itemsize % 16 == 0
+    aligned = place.ctypes.data % 16 == 0
     recipe = exact_rows.exact_rows_recipe(rows, length, stride, aligned, element, target, host.gpu, mean=mean)
     return started(host, recipe, place, Result(rows, target.dtype))
 
@@ -100,6 +100,22 @@ def test_rows_of_every_length(host: HostGpu, dtype: Any, length: int) -> None:
         assert alike(found, wanted(x, 1, target, mean=case % 5 == 4)), kind
 
 
+@pytest.mark.slow(12)
+@dtypes
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 6, 8, 16, 17, 20, 33, 64, 100])
+def test_rows_of_tiles(host: HostGpu, dtype: Any, length: int) -> None:
+    """A lane has whole rows, which begin anywhere, and the last tile is not full."""
+    size = np.dtype(dtype).itemsize
+    host.tuned |= {"tile": (64 * length * size, 4, 1, 100, 100)}
+    rng = np.random.default_rng(length)
+    for case, kind in enumerate(KINDS if length < 20 else ["special", "spread"]):
+        x = draw(rng, 167 * length, dtype, kind).reshape(167, length)
+        target = DTYPES[case % 4]
+        found = rows_of(host, x, dtype=target, shift=case % 3, mean=case % 5 == 4)
+        assert host.launches[-1] == "exact_tile_rows"
+        assert alike(found, wanted(x, 1, target, mean=case % 5 == 4)), kind
+
+
 @pytest.mark.slow(2)
 @dtypes
 def test_long_rows_that_warps_share(host: HostGpu, dtype: Any) -> None:
@@ -121,7 +137,7 @@ def test_long_rows_that_warps_share(host: HostGpu, dtype: Any) -> None:
 @pytest.mark.slow(2)
 @dtypes
 def test_many_groups_of_rows_in_a_warp(host: HostGpu, dtype: Any) -> None:
-    host.tuned |= {"full": 0}
+    host.tuned |= {"full": 0, "tile": (0, 1, 1, 0, 0)}
     rng = np.random.default_rng(1)
     for length in (23, 64, 130, 700):
         x = draw(rng, 150 * length, dtype, "scaled").reshape(150, length)
@@ -161,15 +177,48 @@ def test_columns_of_every_shape(host: HostGpu, dtype: Any, shape: tuple[int, int
         assert alike(found, wanted(x, 1, target, mean=case % 5 == 4)), kind
 
 
+@pytest.mark.slow(3)
+@dtypes
+@pytest.mark.parametrize("shape", [(101, 16, 16), (97, 33, 8), (100, 5, 24)], ids=str)
+def test_columns_of_tiles(host: HostGpu, dtype: Any, shape: tuple[int, int, int]) -> None:
+    """Few numbers lie side by side, and a lane has whole columns."""
+    rng = np.random.default_rng(shape)
+    for case, kind in enumerate(KINDS):
+        x = draw(rng, math.prod(shape), dtype, kind).reshape(shape)
+        x = x[:, :, : shape[2] * 2 // x.itemsize].copy()
+        target = DTYPES[case % 4]
+        found = columns_of(host, x, dtype=target, mean=case % 5 == 4)
+        assert host.launches[-1] == "exact_tile_columns"
+        assert alike(found, wanted(x, 1, target, mean=case % 5 == 4)), kind
+
+
+@pytest.mark.slow(2)
+@dtypes
+@pytest.mark.parametrize("shape", [(1, 70, 601), (2, 100, 307), (1, 3000, 70), (3, 65, 514)], ids=str)
+def test_columns_of_rows_that_begin_anywhere(
+    host: HostGpu, dtype: Any, shape: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lanes load 16 bytes all the same; blocks have columns and some around them, or parts of rows."""
+    host.tuned |= {"shifted": 8, "least": 64, "loads": 2}
+    monkeypatch.setattr(exact_columns, "_LONG_ROW", 64)
+    rng = np.random.default_rng(shape)
+    for case, kind in enumerate(("normal", "special", "spread")):
+        x = draw(rng, math.prod(shape), dtype, kind).reshape(shape)
+        target = DTYPES[case]
+        found = columns_of(host, x, dtype=target, gap=[0, 3, 1][case], shift=case, mean=case == 2)
+        assert alike(found, wanted(x, 1, target, mean=case == 2)), kind
+
+
 @pytest.mark.slow(2)
 @dtypes
 def test_ordinary_numbers_take_the_fast_way(host: HostGpu, dtype: Any) -> None:
     rng = np.random.default_rng(2)
     change = {SLOWLY: ""}
-    host.changes = {f"exact_{name}.cu": change for name in ("rows", "short_rows", "columns")}
+    host.changes = {f"exact_{name}.cu": change for name in ("rows", "short_rows", "tile_rows", "columns")}
     for numbers in (rng.standard_normal, rng.random, lambda n: rng.standard_normal(n) * 1e-3 + 5, np.zeros):
         for length in (3, 17, 64, 257, 5000):
-            x = numbers(20 * length).astype(dtype).reshape(20, length)
+            rows = 20 if length > 17 else 100  # of which tiles are made
+            x = numbers(rows * length).astype(dtype).reshape(rows, length)
             x[:, 1] = -0.0
             assert alike(rows_of(host, x), wanted(x, 1)), length
         for shape in ((1, 16, 512), (2, 700, 32)):

@@ -684,16 +684,36 @@ def test_exact_sums_along_axes_compile(
     monkeypatch.setattr(Gpu, "multiprocessors", 132)
     fmt, gpu = get_format(element), Gpu(0, "a GPU", capability)
     recipes = [
-        exact_rows.exact_rows_recipe(rows, length, length, False, fmt, fmt, gpu)
-        for rows, length in ((1 << 20, 3), (1 << 20, 17), (1 << 20, 100), (1 << 14, 1 << 14), (3, 1 << 24))
+        exact_rows.exact_rows_recipe(rows, length, length + gap, False, fmt, fmt, gpu)
+        for rows, length, gap in (
+            (1 << 20, 3, 0),
+            (1 << 20, 3, 1),
+            (1 << 20, 17, 0),
+            (1 << 20, 100, 0),
+            (1 << 20, 100, 1),
+            (1 << 14, 1 << 14, 0),
+            (3, 1 << 24, 0),
+        )
     ] + [
         exact_columns.exact_columns_recipe(
-            columns.Columns(1, inner, length * inner, inner), length, True, fmt, fmt, gpu
+            columns.Columns(outer, inner, length * inner, inner), length, True, fmt, fmt, gpu
         )
-        for length, inner in ((16, 1 << 24), (1 << 20, 64), (1000, 10_001), (1 << 20, 2))
+        for outer, length, inner in (
+            (1, 16, 1 << 24),
+            (1, 1 << 20, 64),
+            (1, 1000, 10_001),
+            (1, 1 << 20, 1001),
+            (1, 1 << 20, 2),
+            (1 << 16, 16, 8),
+        )
     ]
     kernels = [kernel for recipe in recipes for kernel in recipe.kernels]
-    assert {kernel.source for kernel in kernels} == {"exact_rows", "exact_short_rows", "exact_columns"}
+    tiles = {"exact_tile_rows", "exact_tile_columns"} if capability >= (9, 0) else set()
+    assert {kernel.source for kernel in kernels} == {
+        "exact_rows",
+        "exact_short_rows",
+        "exact_columns",
+    } | tiles
     assert {kernel.macros.get("PARTS") for kernel in kernels} == {0, 1, None}
     for kernel in kernels:
         task = task_of(f"{kernel.source}.cu", kernel.macros, "sm_{}{}".format(*capability))

@@ -381,7 +381,7 @@ class ExactSegmentsConfig(Config):
 
 @dataclass(frozen=True)
 class ExactRowsConfig(Config):
-    """Of cuda/kernels/exact_rows.cu and exact_short_rows.cu."""
+    """Of cuda/kernels/exact_rows.cu, exact_short_rows.cu and exact_tile_rows.cu."""
 
     tiles: int
     """Loads of a lane at a time, at most."""
@@ -399,6 +399,9 @@ class ExactRowsConfig(Config):
     short_loads: int
     """Of a lane that has whole rows, at a time."""
     short_resident: int
+    tile: tuple[int, int, int, int, int]
+    """Of exact_tile_rows.cu: bytes of a warp's rows, warps on a multiprocessor, the least numbers of a row, the most of one that
+    begins at a multiple of 16 bytes as all do, and the most of others."""
 
 
 @dataclass(frozen=True)
@@ -410,6 +413,12 @@ class ExactColumnsConfig(Config):
     resident: int
     full: int
     """Times as many blocks as run at once that keep a GPU busy to its end; with fewer, threads share columns."""
+    shifted: int
+    """Bytes that all rows' beginnings have in common, up to which lanes load 16 bytes wherever rows begin."""
+    least: int
+    """Rows from which on they do."""
+    tile: tuple[int, int]
+    """Of exact_tile_columns.cu: the most bytes of a warp's numbers, and warps on a multiprocessor."""
 
 
 @dataclass(frozen=True)

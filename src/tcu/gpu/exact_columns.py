@@ -17,6 +17,11 @@ from tcu.gpu.tuning import config
 __all__ = ["exact_columns_recipe"]
 
 _THREADS = 256
+_WARP = 32
+_BANKS, _BANK = 32, 4
+"""Of shared memory, and the bytes of one."""
+_LONG_ROW = 1024
+"""Bytes of rows that begin anywhere from which on lanes load 16 bytes all the same."""
 _LINE = 128
 """Bytes of a row that a block reads together, where there are as many: a line of memory."""
 _MOST_SHARED = 1 << 16
@@ -30,7 +35,7 @@ ExactColumns = struct("ExactColumns", """
     i64 outer_stride;  // in elements, as is `stride`
     i64 stride;        // from row to row
     i64 inner;
-    i64 pieces;  // units of columns in a row of `inner` numbers
+    i64 pieces;  // units of columns in a row of `inner` numbers; blocks across, if ANYWHERE
     i64 units;   // in all rows of all outer indices together
     i64 length;
     i64 part;    // rows of a block
@@ -41,6 +46,49 @@ ExactColumns = struct("ExactColumns", """
     i64* limbs;    // with PARTS: WORDS for each column, all zero
     u32* arrived;  // with PARTS: one for each block across, all zero
 """)  # fmt: skip
+
+
+ExactTileColumns = struct("ExactTileColumns", """
+    const void* data;
+    i64 outer, length;
+    i64 tile;    // outer indices of a block
+    i64 place;   // bytes from one to the next in shared memory
+    void* out;
+    i64 target;
+    i64 mean;    // whether the sums are divided by the length
+    i64 log;     // the logarithm of the length, rounded up
+""")  # fmt: skip
+
+
+def _tiles(
+    outer: int,
+    inner: int,
+    length: int,
+    tuned: ExactColumnsConfig,
+    element: Format,
+    target: Format,
+    mean: bool,
+) -> Recipe | None:
+    """Of cuda/kernels/exact_tile_columns.cu, if what a warp's lanes have is no more than a tile."""
+    most, resident = tuned.tile
+    size = element.dtype.itemsize
+    banks = inner * size // _BANK  # of a row
+    # The next outer index begins in the bank behind a row's last one.
+    place = length * inner * size + (banks - length * banks) % _BANKS * _BANK
+    lanes = banks if size <= _BANK else inner
+    tile = _WARP // math.gcd(_WARP, lanes)
+    if tile * place > most:
+        return None
+    tile *= max(most // 2 // (tile * place), 1)
+    every = KernelChoice(
+        "exact_tile_columns",
+        {"ELEMENT": ELEMENTS[element.name], "LAYOUT": "ALIGNED", "TERM": "VALUE", "THREADS": _WARP, "UNROLL": 8,
+         "INNER": inner, "RESIDENT": resident},
+        -(-outer // tile), _WARP,
+        ExactTileColumns(0, outer, length, tile, place, 0, TARGETS[target.name], mean, (length - 1).bit_length()),
+        {"data": X, "out": OUT}, shared=tile * place,
+    )  # fmt: skip
+    return Recipe((every,))
 
 
 def exact_columns_recipe(
@@ -57,19 +105,38 @@ def exact_columns_recipe(
     tuned = config(ExactColumnsConfig, gpu.compute_capability, element.name)
     size = element.dtype.itemsize
     outer, inner, outer_stride, stride = columns
+    dense = stride == inner and outer_stride == length * inner
+    if (
+        gpu.compute_capability >= (9, 0) and aligned and dense and length and inner * size % LOAD == 0
+        and inner * size < _LINE and outer >= _WARP * gpu.multiprocessors
+    ):  # fmt: skip
+        tiles = _tiles(outer, inner, length, tuned, element, target, mean)
+        if tiles is not None:
+            return tiles
     # All loads of a lane begin at multiples of what it loads.
     unit = math.gcd(LOAD // size if aligned else 1, inner, stride, outer_stride if outer > 1 else 0)
-    pieces = inner // unit
+    per_load = LOAD // size
+    shifted = unit * size <= tuned.shifted and inner * size >= _LONG_ROW and length >= tuned.least
+    if shifted:
+        unit = per_load
+    pieces = -(-inner // unit)
     units = outer * pieces
     loads = min(tuned.loads * (LOAD // (size * unit)), 2 * tuned.loads)
     wanted = gpu.multiprocessors * tuned.resident * tuned.full
-    across = _THREADS
+
+    def blocks_of(across: int) -> int:
+        return outer * -(-inner // ((across - 1) * unit)) if shifted else -(-units // across)
+
+    # Where shifted, rows as far apart as a thread's begin alike.
+    across = min(_WARP, _THREADS * math.gcd(per_load, stride) // per_load) if shifted else _THREADS
     least = max(1, min(_LINE // (size * unit), 1 << (units - 1).bit_length()))
     while across > least and (
-        across >= 2 * units or (-(-units // across) < wanted and length >= 2 * loads * (_THREADS // across))
+        across >= 2 * units or (blocks_of(across) < wanted and length >= 2 * loads * (_THREADS // across))
     ):
         across //= 2
-    along, blocks = _THREADS // across, -(-units // across)
+    along, blocks = _THREADS // across, blocks_of(across)
+    if shifted:
+        pieces = blocks // outer
     parts = -(-length // (along * min(MOST_TERMS, (1 << 17) // along)))
     if outer * inner <= _MOST_SHARED and blocks < wanted // 2:
         parts = max(parts, min(-(-wanted // blocks), length // (4 * loads * along), _MOST_PARTS))
@@ -85,7 +152,7 @@ def exact_columns_recipe(
     every = KernelChoice(
         "exact_columns",
         {"ELEMENT": ELEMENTS[element.name], "LAYOUT": "ALIGNED", "TERM": "VALUE", "THREADS": _THREADS, "COLUMNS": unit,
-         "ACROSS": across, "ROWS": loads, "PARTS": int(parts > 1), "UNROLL": 1, "RESIDENT": tuned.resident},
+         "ACROSS": across, "ROWS": loads, "PARTS": int(parts > 1), "ANYWHERE": int(shifted), "UNROLL": 1, "RESIDENT": tuned.resident},
         blocks, _THREADS,
         ExactColumns(0, outer_stride, stride, inner, pieces, units, length, part, (part // along - 1).bit_length(), 0,
                      TARGETS[target.name], mean, 0, 0),

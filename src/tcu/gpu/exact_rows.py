@@ -19,6 +19,9 @@ WORDS = WORDS_OF[False]
 MOST_TERMS = 1 << 13
 """Numbers that a lane adds up: of more of binary16, sums in binary64 could be rounded."""
 _THREADS = 256
+_LANES = 32
+_UNROLLED = 32
+"""Numbers of a row up to which a kernel is compiled for its length."""
 _SHORT, _SHORT_LENGTH = 24, 8
 """Bytes of a row, and its numbers, up to which a lane has whole rows."""
 _EVEN = 0.9
@@ -54,6 +57,17 @@ ExactShortRows = struct("ExactShortRows", """
 """)  # fmt: skip
 
 
+ExactTileRows = struct("ExactTileRows", """
+    const void* data;
+    i64 rows, length;
+    i64 tile;    // rows of a block
+    void* out;
+    i64 target;
+    i64 mean;    // whether the sums are divided by the length
+    i64 log;     // the logarithm of the length, rounded up
+""")  # fmt: skip
+
+
 class _Shape(NamedTuple):
     """How lanes share a row."""
 
@@ -83,16 +97,38 @@ def _is_even(rows: int, resident: int, gpu: Gpu) -> bool:
     return 2 * rows >= resident and turns >= _EVEN * math.ceil(turns)
 
 
+def _tiles(
+    rows: int, length: int, unit: int, tile: int, resident: int, element: Format, number: int, mean: bool
+) -> Recipe:  # fmt: skip
+    """Of cuda/kernels/exact_tile_rows.cu: a lane of a warp has as many rows of a tile as the others."""
+    size = element.dtype.itemsize
+    count = max(tile // (_LANES * length * size), 1) * _LANES
+    every = KernelChoice(
+        "exact_tile_rows",
+        {"ELEMENT": ELEMENTS[element.name], "LAYOUT": "ALIGNED", "TERM": "VALUE", "THREADS": _LANES, "UNROLL": 1,
+         "LENGTH": length if length <= _UNROLLED else 0, "UNIT": unit, "RESIDENT": resident},
+        -(-rows // count), _LANES, ExactTileRows(0, rows, length, count, 0, number, mean, (length - 1).bit_length()),
+        {"data": X, "out": OUT}, shared=(count * length * size + 2 * LOAD - 1) // LOAD * LOAD,
+    )  # fmt: skip
+    return Recipe((every,))
+
+
 def exact_rows_recipe(
     rows: int, length: int, stride: int, aligned: bool, element: Format, target: Format, gpu: Gpu,
     *, mean: bool = False,
 ) -> Recipe:  # fmt: skip
     """The exact sum of each row, rounded once, or its mean.
 
-    Rows of ``length`` elements lie ``stride`` elements apart; ``aligned``: each begins at a multiple of 16 bytes.
+    Rows of ``length`` elements lie ``stride`` elements apart; ``aligned``: the first begins at a multiple of 16 bytes.
     """
     tuned = config(ExactRowsConfig, gpu.compute_capability, element.name)
     size, number = element.dtype.itemsize, TARGETS[target.name]
+    tile, tiles_resident, least, *most = tuned.tile
+    in_tiles = stride == length and least <= length <= most[length * size % LOAD != 0]
+    if gpu.compute_capability >= (9, 0) and in_tiles and rows >= _LANES * gpu.multiprocessors:
+        unit = math.gcd(LOAD, length * size) if aligned else size
+        return _tiles(rows, length, unit, tile, tiles_resident, element, number, mean)
+    aligned = aligned and stride * size % LOAD == 0
     macros = {"ELEMENT": ELEMENTS[element.name], "LAYOUT": "ALIGNED", "TERM": "VALUE", "THREADS": _THREADS}
     takes: dict[str, Given] = {"data": X, "out": OUT}
     per_load = LOAD // size

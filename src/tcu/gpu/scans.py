@@ -263,6 +263,8 @@ def _tile_grid(
     size, target_size = get_format(plan.input).dtype.itemsize, target.dtype.itemsize
     # Rows side by side whose numbers have the same banks: of those, granules are read.
     banked = plan.n * size % 64 == 0 and plan.n <= _LANES * plan.group
+    # So have the results of lanes with whole rows: binary32 of rows of 16 numbers of binary16 took twice as long as of 48.
+    banked |= plan.n == plan.group and plan.n * target_size % 64 == 0
     exact = plan.input == "binary16" and plan.levels < 3 and not banked
     part = _numbers_of_lane(plan.n) if exact else min(plan.n, plan.group)
     tail, parts = 0, -(-plan.n // part)

@@ -81,7 +81,7 @@ def reduce(
         else:
             assert laid is not None
             rows, length, stride = laid
-            aligned = view.address % ALIGNMENT == 0 and (rows <= 1 or stride * size % ALIGNMENT == 0)
+            aligned = view.address % ALIGNMENT == 0
             launch, plan = _launch(request, target, element, rows, length, stride, aligned, ordinal)
         if place is None:
             result, address = library.empty(x, shape, target.dtype, ordinal)
@@ -101,7 +101,8 @@ def _launch(
 ) -> tuple[Launch | None, Plan | None]:  # fmt: skip
     """What rows like these need besides addresses, nothing where there are none; and the plan of one."""
     gpu = find_gpu(ordinal)
-    layout: Layout = "ALIGNED" if aligned else "SHIFTED"
+    each_aligned = aligned and (rows <= 1 or stride * element.dtype.itemsize % ALIGNMENT == 0)
+    layout: Layout = "ALIGNED" if each_aligned else "SHIFTED"
     mean = request.operation.mean
     divisor = length if mean else 1
     if request.operation.exact:
@@ -123,13 +124,13 @@ def _launch(
     if moments:
         recipe = moments_recipe(
             plan, rows, target, gpu, correction=request.correction, root=request.operation.root, stride=stride,
-            aligned=aligned,
+            aligned=each_aligned,
         )  # fmt: skip
     elif plan.variant in SEGMENTED:
         span = (rows - 1) * stride + length
         recipe = segmented_recipe(plan, contiguous(0, span), layout, rows, stride, target, gpu, divisor)
     else:
-        recipe = rows_recipe(plan, rows, stride, aligned, target, gpu, divisor)
+        recipe = rows_recipe(plan, rows, stride, each_aligned, target, gpu, divisor)
     return Launch(recipe, gpu), plan
 
 

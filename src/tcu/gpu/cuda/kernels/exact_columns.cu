@@ -5,11 +5,20 @@
 // of their integers (exact/lane_sums.cuh), and meet in shared memory; where a column has several blocks, they meet in
 // limbs.  What the proof fails for, a warp adds up again in limbs.
 //
+// Where rows begin anywhere, a lane takes whole granules of 16 bytes all the same (ANYWHERE): the rows of a thread begin
+// alike, as their distance is a multiple of 16 bytes, so that its granules hold the same columns in each of them.  Other
+// threads' granules hold others; all meet by columns.  A block has one unit more across than its columns take, for what
+// lies around their ends.  Numbers that were loaded one by one took longer (1000 rows of 268,435 numbers of binary16 2.1 in
+// place of 3.4 TB/s, 256 of 262,143 of binary64 3.9 in place of 4.0, H200); fewer rows than some hundred do not pay for
+// meeting, and pairs of numbers that are loaded at once take as long.
+//
 // Compiled with ELEMENT (load/array.cuh; LAYOUT ALIGNED), and
 //   COLUMNS  of a lane: what it loads at once, up to 16 bytes
 //   ACROSS   units of a block, a power of two up to THREADS
 //   ROWS     loads of a lane in flight
 //   PARTS    1: a column may have several blocks
+//   ANYWHERE  1: rows begin anywhere; ALONG rows further they begin alike, COLUMNS is 16 bytes, and a block has one outer
+//            index
 //   THREADS, RESIDENT   of a block, and blocks per multiprocessor that the registers must allow
 //   UNROLL   1
 //   TERM     VALUE
@@ -21,6 +30,9 @@ using namespace tcu;
 #include "generated/exact_columns/ExactColumns.inc"
 
 constexpr int ALONG = THREADS / ACROSS, BYTES = COLUMNS * sizeof(Code), WIDTH = ACROSS * COLUMNS;
+#if ANYWHERE
+constexpr int OWN = (ACROSS - 1) * COLUMNS;  // columns of a block
+#endif
 
 __device__ inline Vector numbers_at(const Code* from) {
     Vector x;
@@ -39,7 +51,7 @@ __device__ inline Vector numbers_at(const Code* from) {
 }
 
 // Whether a warp has the sums of neighbouring columns.  Then its lanes write neighbouring words.
-constexpr bool TOGETHER = !PARTS && ACROSS % WARP == 0 && COLUMNS > 1;
+constexpr bool TOGETHER = !PARTS && !ANYWHERE && ACROSS % WARP == 0 && COLUMNS > 1;
 constexpr int MET = ALONG > 1 ? WIDTH : 1;
 
 // What the threads of a column tell each other.
@@ -61,10 +73,26 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     i64* const limbs = all_limbs[threadIdx.x / WARP];
     const int across = threadIdx.x % ACROSS, along = threadIdx.x / ACROSS, lane = threadIdx.x % WARP;
     const finish::Target target = static_cast<finish::Target>(p.target);
+    const i64 begin = PARTS ? blockIdx.y * p.part : 0;
+#if ANYWHERE
+    const i64 outer = blockIdx.x / p.pieces, first_own = (blockIdx.x - outer * p.pieces) * OWN;
+    const Code* const row_of_own =
+        static_cast<const Code*>(p.data) + outer * p.outer_stride + (begin + along) * p.stride + first_own;
+    // Where the lane's columns begin in the block's own ones, and how many those are.
+    const int at = across * COLUMNS - static_cast<int>(reinterpret_cast<u64>(row_of_own) % 16 / sizeof(Code));
+    const int own = static_cast<int>(min(p.inner - first_own, static_cast<i64>(OWN)));
+    const i64 first = first_own + at;
+    const bool is_there = at + COLUMNS > 0 && at < own;
+    const auto is_own = [&](int c) { return at + c >= 0 && at + c < own; };
+    const auto place_of = [&](int c) { return (at + c) % COLUMNS * ACROSS + (at + c) / COLUMNS; };
+#else
     const i64 unit = static_cast<i64>(blockIdx.x) * ACROSS + across;
     const bool is_there = unit < p.units;
     const i64 outer = is_there ? unit / p.pieces : 0, first = is_there ? (unit - outer * p.pieces) * COLUMNS : 0;
-    const i64 begin = PARTS ? blockIdx.y * p.part : 0;
+    const auto is_own = [](int) { return true; };
+    // Neighbouring lanes meet in neighbouring words: with COLUMNS words between them, one bank had them all.
+    const auto place_of = [&](int c) { return c * ACROSS + across; };
+#endif
     const int rows = static_cast<int>(min(p.length - begin, p.part));
     const int log = ELEMENT == BINARY64 ? exact::logarithm(ROWS) : static_cast<int>(p.log);
     const u64 divisor = p.mean ? p.length : 1;
@@ -76,8 +104,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
         }
         __syncthreads();
     }
-    // Neighbouring lanes meet in neighbouring words: with COLUMNS words between them, one bank had them all.
-    const auto place_of = [&](int c) { return c * ACROSS + across; };
 
 #if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
     double sums[COLUMNS] = {};
@@ -112,12 +138,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
 #pragma unroll
                 for (int i = 0; i < ROWS; ++i) found = max(found, exact::magnitude_of(x[i], c));
                 window[c] = exact::field_of(found);
-                if (ALONG > 1) atomicMax(&meeting.top[place_of(c)], window[c]);
+                if (ALONG > 1 && is_own(c)) atomicMax(&meeting.top[place_of(c)], window[c]);
             }
             if (ALONG > 1) __syncthreads();
 #pragma unroll
             for (int c = 0; c < COLUMNS; ++c) {
-                const int top = ALONG > 1 ? meeting.top[place_of(c)] : window[c];
+                const int top = ALONG > 1 && is_own(c) ? meeting.top[place_of(c)] : window[c];
                 window[c] = exact::Cut::clamped(exact::window_of(top, exact::HEADROOM), log);
             }
         }
@@ -139,6 +165,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     if (ALONG > 1) {
 #pragma unroll
         for (int c = 0; c < COLUMNS; ++c) {
+            if (!is_own(c)) continue;
             atomicMax(&meeting.top[place_of(c)], seen[c / 2].top(c % 2));
             if (ELEMENT == BFLOAT16) atomicMax(&meeting.above_bottom[place_of(c)], exact::FIELDS - seen[c / 2].bottom(c % 2));
         }
@@ -147,7 +174,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
 #pragma unroll
     for (int c = 0; c < COLUMNS; ++c) {
         int top = seen[c / 2].top(c % 2), bottom = seen[c / 2].bottom(c % 2);
-        if (ALONG > 1) {
+        if (ALONG > 1 && is_own(c)) {
             top = meeting.top[place_of(c)];
             if (ELEMENT == BFLOAT16) bottom = exact::FIELDS - meeting.above_bottom[place_of(c)];
         }
@@ -166,6 +193,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     if (ALONG > 1) {
 #pragma unroll
         for (int c = 0; c < COLUMNS; ++c) {
+            if (!is_own(c)) continue;
             if (!parts[c].proved) atomicMax(&meeting.failed[place_of(c)], 1);
             if (!exact::PLAIN)
                 atomicAdd(reinterpret_cast<u64*>(&meeting.high[place_of(c)]), static_cast<u64>(parts[c].high));
@@ -174,6 +202,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
         __syncthreads();
 #pragma unroll
         for (int c = 0; c < COLUMNS; ++c) {
+            if (!is_own(c)) continue;
             parts[c].proved = !meeting.failed[place_of(c)];
             parts[c].high = meeting.high[place_of(c)];
             parts[c].low = meeting.low[place_of(c)];
@@ -182,9 +211,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
 
     // The first of a column's threads has its sum.
     if (TOGETHER && ALONG > 1) __syncthreads();
-    void* const results = room.results[TOGETHER ? threadIdx.x / WARP : 0];
+    [[maybe_unused]] void* const results = room.results[TOGETHER ? threadIdx.x / WARP : 0];
     const i64 result = outer * p.inner + first;
-    const auto is_mine = [&](int c) { return is_there && along == 0 && first + c < p.inner; };
+    const auto is_mine = [&](int c) { return is_there && along == 0 && is_own(c) && first + c < p.inner; };
     u32 left = 0;  // columns without a proof
 #pragma unroll
     for (int c = 0; c < COLUMNS; ++c) {
@@ -208,6 +237,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
             exact::store_sum(parts[c], static_cast<u32>(divisor), out, target);
 #endif
     }
+#if !ANYWHERE
     if (TOGETHER) {
         __syncwarp();
         const i64 begin = (unit - lane) * COLUMNS;
@@ -215,6 +245,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
         if (along == 0) finish::copy_results(results, finish::place(p.out, begin, target), static_cast<int>(count), target);
         __syncwarp();
     }
+#endif
     for (u32 rest = __ballot_sync(ALL, left != 0); rest; rest &= rest - 1) {
         const int who = __ffs(rest) - 1;
         const Code* const from = reinterpret_cast<const Code*>(__shfl_sync(ALL, reinterpret_cast<u64>(data), who));
@@ -239,10 +270,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, resident(RESIDENT, THREADS
     if (others != gridDim.y - 1) return;
     __threadfence();
     for (int i = threadIdx.x / WARP; i < WIDTH; i += exact::WARPS) {
+#if ANYWHERE
+        if (i >= own) break;
+        const i64 row = outer, at = first_own + i;
+#else
         const i64 own = static_cast<i64>(blockIdx.x) * ACROSS + i / COLUMNS;
         if (own >= p.units) continue;
         const i64 row = own / p.pieces, at = (own - row * p.pieces) * COLUMNS + i % COLUMNS;
         if (at >= p.inner) continue;
+#endif
         exact::take_limbs(p.limbs + (row * p.inner + at) * exact::WORDS, limbs);
         if (lane == 0)
             exact::store_all_limbs(limbs, divisor, finish::place(p.out, row * p.inner + at, target), target);

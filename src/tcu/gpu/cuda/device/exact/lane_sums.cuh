@@ -38,6 +38,13 @@ __device__ inline i64 integer_of(double sum, int exponent) {
     return __double2ll_rn(sum * UP * power(-exponent));
 }
 
+// A sum of moved numbers that is proved.
+__device__ inline Parts parts_of(double sum, const PairRange& seen) {
+    const int bottom = min(seen.bottom(0), seen.bottom(1));
+    const int exponent = last_bit(bottom == FIELDS ? 1 : bottom);
+    return {0, integer_of(sum, exponent), 1, exponent, true};
+}
+
 using LaneSum = double;
 
 // Stores a sum that no lane shares, if it is proved: it is a number of binary64 already.

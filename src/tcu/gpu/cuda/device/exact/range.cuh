@@ -72,12 +72,20 @@ struct PairRange {
     __device__ void see(u32 word) { asm("fma.rn.f16x2 %0, %1, %2, %0;" : "+r"(found) : "r"(word), "r"(0)); }
     __device__ int top(int half) const { return (found >> 16 * half & 0x7fff) ? FIELDS : FIELDS - 1; }
     __device__ int bottom(int) const { return 1; }
+    // Whether all are finite, so that the sum of 2^log of them fits 53 bits; log is 13 at most.
+    __device__ bool fits(int) const { return (found & 0x7fff7fff) == 0; }
 #else
     Range range;
 
     __device__ void see(u32 word) { range.see(word); }
     __device__ int top(int half) const { return range.top(half); }
     __device__ int bottom(int half) const { return range.bottom(half); }
+    // Whether the sum of 2^log of them fits 53 bits, by their codes: a little stricter than by fields, and much shorter.
+    __device__ bool fits(int log) const {
+        const u32 largest = max(range.largest & 0xffff, range.largest >> 16);
+        const u32 smallest = static_cast<u32>(min(static_cast<int>(range.smallest << 16), static_cast<int>(range.smallest))) >> 16;
+        return largest < (0x8000 | FIELDS << FRACTION) - 1 && largest - smallest <= static_cast<u32>(52 - FRACTION - log) << FRACTION;
+    }
 #endif
 };
 
