@@ -27,7 +27,7 @@ $(VENV)/.dev: $(BIN)/python pyproject.toml
 	@touch $@ $(VENV)/.user
 
 demo: $(VENV)/.user       ## set up, sum a real data set as GPUs would, look inside one dot product
-	$(BIN)/tcu sum $(DATA) --input-dtype float16
+	$(BIN)/tcu sum $(DATA) --input-dtype float16 --variant short-chain
 	$(BIN)/tcu explain --unit V100 "1 + 2^-24 + 2^-24"
 
 test: $(VENV)/.dev        ## set up and test every feature (a few minutes)

@@ -34,7 +34,8 @@ HEAD = """# Whose bits a result has
 
 "the same": one set of bits, whatever the unit, on the CPU and on every GPU. "the unit's": those of the unit that `unit=`
 names, which is an H100 on the CPU unless another is named, and on a GPU that GPU; two units may differ in the last
-bits, and a CPU has a GPU's bits where `unit=` names it. "–": not for this dtype. Found by asking every unit of
+bits, and a CPU has a GPU's bits where `unit=` names it; variants by atomic additions have no bits of their own on a GPU, not
+even from run to run. "–": not for this dtype. Found by asking every unit of
 [the catalogue](units.md) (`python tests/bits_of_units.py` writes this page, and a test asks again).
 """
 

@@ -6,7 +6,7 @@
     python tests/golden.py write --large          with the rows of 2^26 numbers and more (minutes, 4 GB of memory)
 
 A row says how its inputs are made, which unit its bits need (null: they are those of every unit), and the version of its
-plan ("sum 1"; null where no order of additions has a say).  It has bits for each shape: the code of a single number, or
+plan ("additions 1"; null where no order of additions has a say).  It has bits for each shape: the code of a single number, or
 the beginning of the SHA-256 of the codes of several.  The rows of golden-plans.json are digests of plans as data, for
 lengths that nobody adds up.
 
@@ -41,6 +41,7 @@ from tcu.machine.executors import ModelExecutor
 from tcu.model.scans import Carries, piece_length, scan_segments
 from tcu.model.stream import PlanStream
 from tcu.plan import (
+    DEFAULT_VARIANT,
     VARIANTS,
     VERSIONS,
     FmaStep,
@@ -51,6 +52,7 @@ from tcu.plan import (
     tile_order,
 )
 from tcu.plan.plan import Step
+from tcu.plan.version import Family
 from tcu.units import CATALOGUE, get_unit, product_instruction
 
 FOLDER = Path(__file__).parent / "data"
@@ -190,13 +192,14 @@ class Case:
         return dict(self.options)
 
     @property
-    def family(self) -> str | None:
+    def family(self) -> Family | None:
         """Of its plan, if there is one."""
         if "variant" in self.given:
             return VARIANTS[self.given["variant"]].family
         if self.operation == "segment_matmul":
             return "matmul"
-        return FAMILIES.get(self.operation.partition(" ")[0].removeprefix("segment_"))
+        found = FAMILIES.get(self.operation.partition(" ")[0].removeprefix("segment_"))
+        return VARIANTS[DEFAULT_VARIANT].family if found == "sum" else found
 
     def columns(self) -> Row:
         return {
@@ -205,10 +208,10 @@ class Case:
         }  # fmt: skip
 
     def plan(self) -> str | None:
-        return self.family and f"{self.family} {VERSIONS[self.family]}"  # type: ignore[index]
+        return self.family and f"{self.family} {VERSIONS[self.family]}"
 
 
-FAMILIES = {
+FAMILIES: dict[str, Family] = {
     "sum": "sum", "mean": "sum", "error_bound": "sum", "dot": "dot", "norm": "dot", "dot_error_bound": "dot",
     "var": "dot", "std": "dot", "var_error_bound": "dot", "std_error_bound": "dot",
     "cumsum": "scan", "cumsum_error_bound": "scan", "dft": "transform", "transform": "transform",
@@ -233,6 +236,7 @@ FEW = (0, 33, 257, 1025, 4097, 16385, 65537)
 ODD = around(96, 384, 768, 3072, 3840, 12288, 61440)
 
 CHOICES: dict[str, tuple[dict[str, Any], ...]] = {
+    "binary64": ({"block": 32}, {"block": 96}, {"block": 1024}),
     "short-chain": ({"block": 32}, {"chain": 4}, {"chain": 3, "block": 96}, {"block": 1024}),
     "single-pass": ({"chain": 1, "block": 32}, {"chain": 3, "block": 96}, {"accumulator": "float16"}),
     "recurrence": ({"chain": 1}, {"chain": 3}, {"accumulator": "float16"}),
@@ -260,8 +264,9 @@ def planned(dtype: str, unit: str, options: Row, n: int = 1) -> Any:
 
 def needs(dtype: str, unit: str, options: Row) -> str | None:
     """The unit whose bits a sum has, None where no MMA takes part."""
-    variant = options.get("variant", "short-chain")
-    return None if variant == "warp-shuffle" or (variant == "short-chain" and dtype[-2:] != "16") else unit
+    variant = options.get("variant", DEFAULT_VARIANT)
+    by_additions = (DEFAULT_VARIANT, "warp-shuffle", *(() if dtype[-2:] == "16" else ("short-chain",)))
+    return None if variant in by_additions else unit
 
 
 def cases() -> Iterator[Case]:
@@ -346,7 +351,7 @@ def of_axes() -> Iterator[Case]:
         yield case("axes", "fmean", dtype, "special", shapes, axis=axis, dtype="float16")
         for variant in VARIANTS:
             chosen = {"variant": variant}
-            if variant != "short-chain" and planned(dtype, "H100", chosen) is not None:
+            if variant != DEFAULT_VARIANT and planned(dtype, "H100", chosen) is not None:
                 unit = needs(dtype, "H100", chosen)
                 yield case(
                     "axes", "sum", dtype, "wide", shapes[-2:], unit=unit, axis=axis, dtype="float64", **chosen
@@ -371,7 +376,15 @@ def of_segments() -> Iterator[Case]:
     for dtype, (kind, shapes) in product(FORMATS, RAGGED.items()):
         unit = needs(dtype, "H100", {})
         ragged = {"layout": f"ragged {kind}"}
-        for options in ({}, {"chain": 3, "block": 96}) if dtype[-2:] == "16" else ({}, {"block": 32}):
+        for options in (
+            {},
+            {"variant": "short-chain"},
+            {"variant": "short-chain", "chain": 3, "block": 96},
+            {"block": 32},
+        ):
+            if "chain" in options and dtype[-2:] != "16":
+                continue
+            unit = needs(dtype, "H100", options)
             yield case(
                 "segments",
                 "segment_sum",
@@ -383,6 +396,7 @@ def of_segments() -> Iterator[Case]:
                 dtype="float64",
                 **options,
             )
+        unit = needs(dtype, "H100", {})
         yield case("segments", "segment_mean", dtype, "cancelling", shapes, **ragged, unit=unit)
         yield case("segments", "segment_sum", dtype, "special", shapes, **ragged, unit=unit, dtype="bfloat16")
         yield case("segments", "segment_fsum", dtype, "wide", shapes, **ragged)
@@ -632,7 +646,7 @@ def of_long_arrays() -> Iterator[Case]:
         yield case("long", "sum", dtype, "wide", [(2, (1 << 27) + 1)], unit=unit, axis=1, **wide)
         for variant in VARIANTS:
             chosen = {"variant": variant}
-            if variant != "short-chain" and planned(dtype, "H100", chosen) is not None:
+            if variant != DEFAULT_VARIANT and planned(dtype, "H100", chosen) is not None:
                 unit = needs(dtype, "H100", chosen)
                 yield case(
                     "long",

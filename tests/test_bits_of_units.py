@@ -1,6 +1,7 @@
 """Which functions' bits depend on the unit.
 
 - docs/reference/bits.md says it, as every unit of the catalogue says it now.
+- The default of sums and means, of whole arrays, rows, columns and segments, has the same bits on every unit.
 - A sum's bits depend on the unit where its plan has MMAs of a format that units add up differently, and nowhere else.
 """
 
@@ -33,8 +34,9 @@ def test_bits_depend_on_the_unit_where_a_plan_has_mmas(variant: str, dtype: str)
     assert cell(sums(variant, dtype)) == (OWN if differ else SAME)
 
 
-def test_without_mmas_every_unit_of_the_catalogue_computes_it() -> None:
-    found = answers(sums(DEFAULT_VARIANT, "float32"))
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_default_has_the_same_bits_on_every_unit_of_the_catalogue(dtype: str) -> None:
+    found = answers(sums(DEFAULT_VARIANT, dtype))
     assert list(found) == list(CATALOGUE)
     assert len(set(found.values())) == 1
 

@@ -29,6 +29,7 @@ from tcu.gpu.columns import Columns
 from tcu.gpu.launch import KernelChoice, Recipe
 from tcu.ops import Call, find_operation
 from tcu.ops.layout import Along, Layout, Ragged
+from tcu.plan import OWN_VARIANTS
 from tcu.plan.variants import loads_of
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
@@ -51,13 +52,14 @@ class Launch:
 
     def __init__(
         self, n: int, count: int, element: Any, target: Any, gpu: Any, *, chain: int = 1, block: int = 256,
-        mean: bool = False,
+        mean: bool = False, mmas: bool = False,
     ) -> None:  # fmt: skip
         self.given = n, count, element, target
         self.name = self.operation.replace("sum", "mean") if mean else self.operation
         self.options: dict[str, Any] = {"dtype": target.dtype}
         if self.operation == "sum":
-            self.options |= {"chain": chain, "block": block}
+            self.options |= {"variant": "short-chain", "chain": chain} if mmas else {}
+            self.options |= {"block": block}
         self.room = 6
 
     def start(self, x: int, offsets: int, out: int, stream: int, room: int) -> None:
@@ -176,24 +178,25 @@ def numbers(dtype: str, *shape: int) -> Any:
     return torch.from_numpy(np.random.default_rng(7).standard_normal(shape)).to(getattr(torch, dtype))
 
 
+@pytest.mark.parametrize("variant", OWN_VARIANTS)
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_segments_of_every_layout(gpu: Any, operation: str, dtype: str) -> None:
+def test_segments_of_every_layout(gpu: Any, operation: str, dtype: str, variant: str) -> None:
+    exact = "f" in operation
     wide = numbers(dtype, 60, 3)
     offsets = torch.tensor([0, 3, 3, 40, 41, 60])
     for x in (wide[:, 0], wide.reshape(-1)[7:67], wide.flip(0)[:, 1].contiguous()):
         for edges in (offsets, offsets.int(), offsets.repeat_interleave(2)[::2]):
-            options = (
-                (torch.float64,) if "f" in operation else (None, "short-chain", None, 64, None, None, None)
-            )
+            options = (torch.float64,) if exact else (None, variant, None, 64, None, None, None)
             found = execute(operation, x, Ragged(edges), options)
-            named = {"dtype": "float64"} if "f" in operation else {"block": 64}
+            named = {"dtype": "float64"} if exact else {"variant": variant, "block": 64}
             expected = OPERATIONS[operation](host_view(x), offsets.numpy(), **named)
             assert np.array_equal(host_view(found), expected, equal_nan=True)
     out = torch.zeros(5)
-    whole = (None,) if "f" in operation else (None, "short-chain", None, None, None, None, None)
+    whole = (None,) if exact else (None, variant, None, None, None, None, None)
+    named = {} if exact else {"variant": variant}
     assert execute(operation, wide[:, 0], Ragged(offsets, False), whole, out) is out
-    expected = OPERATIONS[operation](host_view(wide[:, 0]), offsets.numpy(), dtype="float32")
+    expected = OPERATIONS[operation](host_view(wide[:, 0]), offsets.numpy(), dtype="float32", **named)
     assert np.array_equal(host_view(out), expected, equal_nan=True)
 
 
@@ -362,8 +365,16 @@ def test_long_segments_may_be_listed_ahead_of_much() -> None:
 
 
 def test_short_segments_have_a_kernel_where_the_unit_adds_so() -> None:
-    """binary16, short on average, by the plan of one block, and a unit that adds 16 numbers at once."""
+    """binary16, short on average, by the plan of one block, and a unit that adds 16 numbers at once, or no unit."""
     usual: dict[str, Any] = {"n": 1 << 20, "count": 1 << 17, "dtype": "float16", "gpu": H200, "block": 256}
+    for change, fraction in (
+        ({"gpu": Gpu(0, "a GPU to come", (99, 0))}, 25),
+        ({"gpu": Gpu(0, "A100", (8, 0))}, None),
+        ({"dtype": "bfloat16"}, None),
+        ({"block": 128}, None),
+    ):
+        assert recipe_of(**(usual | change)).kernels[0].macros.get("FRACTION_BITS") == fraction, change
+    usual["mmas"] = True
     for change, fraction in (
         ({}, 25),
         ({"gpu": Gpu(0, "B200", (10, 0))}, 25),
@@ -383,7 +394,14 @@ def test_short_segments_have_a_kernel_where_the_unit_adds_so() -> None:
 
 
 def test_numbers_are_added_in_any_order_where_the_unit_does() -> None:
-    """Those of 16 bits, by a unit whose MMA adds all 16 of a row at once."""
+    """Those of 16 bits, by a unit whose MMA adds all 16 of a row at once; and where binary64 additions are exact."""
+    for n, dtype, permuted_k in (
+        (1 << 20, "float16", 1),
+        ((1 << 32) + 1, "float16", 0),
+        (1 << 20, "bfloat16", 0),
+    ):
+        for gpu in (H200, Gpu(0, "a GPU to come", (99, 0))):
+            assert short_of(recipe_of(n, n >> 7, dtype, gpu)).macros["PERMUTED_K"] == permuted_k, (n, dtype)
     for dtype, gpu, permuted_k in (
         ("float16", H200, 1),
         ("bfloat16", H200, 1),
@@ -394,5 +412,5 @@ def test_numbers_are_added_in_any_order_where_the_unit_does() -> None:
         ("bfloat16", Gpu(0, "T4", (7, 5)), 0),
         ("float16", Gpu(0, "a GPU to come", (99, 0)), 0),
     ):
-        macros = short_of(recipe_of(1 << 20, 1 << 13, dtype, gpu)).macros
+        macros = short_of(recipe_of(1 << 20, 1 << 13, dtype, gpu, mmas=True)).macros
         assert macros["PERMUTED_K"] == permuted_k, (dtype, gpu)

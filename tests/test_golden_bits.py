@@ -44,6 +44,7 @@ from tcu.model.execute import execute
 from tcu.ops import OPERATIONS
 from tcu.plan import (
     DEFAULT_VARIANT,
+    OWN_VARIANTS,
     SEGMENTED,
     VARIANTS,
     VERSIONS,
@@ -167,9 +168,9 @@ def is_served(each: Case) -> bool:
     if operation is not None and not operation.on_gpu:
         return False
     if each.layout.startswith("ragged"):
-        return bool(variant == DEFAULT_VARIANT)
+        return variant in OWN_VARIANTS
     if "axis" in each.given:
-        return variant in (DEFAULT_VARIANT, *SEGMENTED)
+        return variant in (*OWN_VARIANTS, *SEGMENTED)
     return each.file not in ("bounds", "plans") and each.operation != "matmul_error_bound"
 
 
@@ -290,6 +291,7 @@ PLANTED = {
     "segmented._TILE": "512",
     "segmented._CHUNK": "1 << 13",
     "variants.DEFAULT_VARIANT": "'single-pass'",
+    "variants.NEIGHBOURS": "8",
     "variants.DOUBLE": "'binary32'",
     "variants.GATHERED": "1 << 9",
     "variants.LOAD": "8",
@@ -301,6 +303,7 @@ PLANTED = {
 OF_NO_ORDER = {
     "segmented.ALGORITHMS": "('reduction-16',)",  # names, by which nothing is chosen
     "segmented.SEGMENTED": "ALGORITHMS",  # names, which say whose version a plan has
+    "variants.OWN_VARIANTS": "(DEFAULT_VARIANT,)",  # whose kernels serve every layout
     "variants.MAX_BLOCK": "2048",  # limits of what may be asked for
     "variants.MAX_CHAIN": "1 << 11",
 }

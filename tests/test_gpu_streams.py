@@ -85,7 +85,7 @@ def test_what_does_not_go_through_a_gpu() -> None:
     unit = unit_or_skip(gpu_or_skip())
     source = streams.ArraySource(np.ones(100))
     plan = make_plan(100, format_of(np.dtype(float)), unit, variant="single-pass")
-    with pytest.raises(ParameterError, match="by short-chain only"):
+    with pytest.raises(ParameterError, match="by binary64 only"):
         streams.run(source, [streams.PlannedTotal(plan, unit)], memory=1 << 26, gpu=0)
     with pytest.raises(ParameterError, match="device=99"):
         streams.run(source, [streams.ExactTotal()], memory=1 << 26, gpu=99)

@@ -39,7 +39,7 @@ from tcu.gpu import column_scan, columns, launch, moments, scans, segments, tuni
 from tcu.gpu.configs import ScanConfig, SegmentsConfig
 from tcu.gpu.device import Gpu
 from tcu.gpu.launch import KernelChoice, Launch
-from tcu.plan import make_dot_plan, make_plan
+from tcu.plan import DEFAULT_VARIANT, OWN_VARIANTS, make_dot_plan, make_plan
 from tcu.plan.scan import make_scan_plan
 from tcu.units import AlignedSum, find_instruction, get_unit
 
@@ -142,6 +142,22 @@ def host(monkeypatch: pytest.MonkeyPatch, built: Path) -> HostGpu:
     return HostGpu(monkeypatch, built)
 
 
+CHOSEN = {"variant": DEFAULT_VARIANT}
+"""By which plans the kernels and the model add up."""
+
+
+@pytest.fixture(params=OWN_VARIANTS)
+def variant(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Each of the two whose kernels serve every layout."""
+    monkeypatch.setitem(CHOSEN, "variant", request.param)
+    return str(request.param)
+
+
+@pytest.fixture
+def short_chain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CHOSEN, "variant", "short-chain")
+
+
 def placed(numbers: Any, shift: int = 0) -> tuple[Any, tuple[int, int]]:
     """The numbers, so many elements behind the beginning of a line; and the granules that hold some of them."""
     room = np.full(numbers.nbytes + 2 * LINE, 0xFF, np.uint8)
@@ -201,7 +217,8 @@ def sums(
     place, host.readable = placed(x, shift)
     edges = np.ascontiguousarray(offsets, np.int64)
     result = Result(edges.size - 1, target.dtype)
-    recipe = segments.segments_recipe(x.size, edges.size - 1, element, target, host.gpu, mean=mean)
+    mmas = CHOSEN["variant"] == "short-chain" and element.bits == 16
+    recipe = segments.segments_recipe(x.size, edges.size - 1, element, target, host.gpu, mean=mean, mmas=mmas)
     room = Result(8 * recipe.room, np.uint8)
     room.array[:] = 0xEE  # whatever was there
     Launch(recipe, host.gpu).start(
@@ -234,7 +251,7 @@ def model_sums(x: Any, offsets: Any, dtype: Any, mean: bool = False) -> Any:
     function = tcu.segment_mean if mean else tcu.segment_sum
     with np.errstate(all="ignore"):
         inner = x[offsets[0] : offsets[-1]]
-        return function(inner, offsets - offsets[0], dtype=np.dtype(dtype), unit="h200")
+        return function(inner, offsets - offsets[0], dtype=np.dtype(dtype), unit="h200", **CHOSEN)
 
 
 def test_the_hosts_mma_adds_as_the_unit_does() -> None:
@@ -246,7 +263,7 @@ def test_the_hosts_mma_adds_as_the_unit_does() -> None:
 
 @pytest.mark.slow(3)
 @pytest.mark.parametrize("kind", KINDS)
-def test_short_segments(host: HostGpu, kind: str) -> None:
+def test_short_segments(host: HostGpu, kind: str, variant: str) -> None:
     rng = np.random.default_rng(list(KINDS).index(kind))
     for mean, longs in ((1.5, (3000,)), (8, (2049,)), (16, ())):
         offsets = ragged(rng, mean, 4000, longs)
@@ -260,7 +277,7 @@ def test_short_segments(host: HostGpu, kind: str) -> None:
 @pytest.mark.slow(2)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 @pytest.mark.parametrize("mean", [30, 300])
-def test_segments_of_any_length(host: HostGpu, dtype: str, mean: int) -> None:
+def test_segments_of_any_length(host: HostGpu, dtype: str, mean: int, variant: str) -> None:
     rng = np.random.default_rng(mean)
     fmt = get_format(dtype)
     for kind in ("spread", "special", "any code"):
@@ -392,11 +409,12 @@ def test_an_error_in_sums_of_lanes_is_seen(
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 @pytest.mark.parametrize("permuted_k", [True, False])
 def test_64_byte_chunks_that_begin_anywhere(
-    host: HostGpu, monkeypatch: pytest.MonkeyPatch, dtype: str, permuted_k: bool
+    host: HostGpu, monkeypatch: pytest.MonkeyPatch, dtype: str, permuted_k: bool, variant: str
 ) -> None:
     """Segments of all lengths between others of which no number is finite, whatever the order of a row's numbers."""
-    if not permuted_k:
-        monkeypatch.setattr(segments, "_sum_of_all", lambda *_: None)
+    any_order = permuted_k and (variant == "short-chain" or dtype == "float16")
+    if not any_order:
+        monkeypatch.setattr(segments, "_any_order", lambda *_: False)
     rng = np.random.default_rng(13)
     lengths = np.stack([rng.integers(1, 5, 280), rng.permutation(280) % 70 + 1], axis=1).reshape(-1)
     offsets = np.cumsum(np.concatenate([[3], lengths]))
@@ -408,7 +426,7 @@ def test_64_byte_chunks_that_begin_anywhere(
         take_rests(host, with_rests)
         host.macros.clear()
         found = sums(host, x, offsets, shift=int(rng.integers(LINE // x.itemsize)))
-        assert host.macros[0]["PERMUTED_K"] == permuted_k
+        assert host.macros[0]["PERMUTED_K"] == any_order
         assert np.isfinite(found[1::2]).all()
         assert alike(found, model_sums(x, offsets, np.float32)), with_rests
 
@@ -445,7 +463,7 @@ def test_the_first_warps_have_more_segments(
 
 
 @pytest.mark.parametrize("mean", [4, 60])
-def test_means_and_narrow_results(host: HostGpu, mean: int) -> None:
+def test_means_and_narrow_results(host: HostGpu, mean: int, variant: str) -> None:
     rng = np.random.default_rng(mean)
     offsets = ragged(rng, mean, 3000)
     x = draw(rng, int(offsets[-1]) + 100, np.float16, "spread")
@@ -1123,7 +1141,7 @@ def column_sums(
     outer, length, inner = x.shape
     array, place, host.readable = placed_columns(x, shift)
     result = Result(outer * inner, target.dtype)
-    plan = make_plan(length, element, get_unit("H200"), block=block)
+    plan = make_plan(length, element, get_unit("H200"), block=block, **CHOSEN)
     recipe = columns.columns_recipe(
         plan, array, shift * x.itemsize % 16 == 0, target, host.gpu,
         float(length) if mean else 1.0,
@@ -1139,7 +1157,9 @@ def column_sums(
 def model_columns(x: Any, dtype: Any = np.float32, mean: bool = False, **options: Any) -> Any:
     function = tcu.mean if mean else tcu.sum
     with np.errstate(all="ignore"):
-        return function(np.ascontiguousarray(x), axis=1, dtype=np.dtype(dtype), unit="h200", **options)
+        return function(
+            np.ascontiguousarray(x), axis=1, dtype=np.dtype(dtype), unit="h200", **CHOSEN, **options
+        )
 
 
 SHAPES = [
@@ -1167,7 +1187,12 @@ SHAPES = [
     ],
 )
 def test_columns(
-    host: HostGpu, dtype: str, busy: bool, capability: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    host: HostGpu,
+    dtype: str,
+    busy: bool,
+    capability: tuple[int, int],
+    monkeypatch: pytest.MonkeyPatch,
+    variant: str,
 ) -> None:
     """Lanes, warps and blocks that share a column, and columns of which a warp has many."""
     object.__setattr__(host.gpu, "compute_capability", capability)
@@ -1194,7 +1219,7 @@ def test_columns(
     direct = [macros for macros in host.macros if "STAGES" not in macros]
     for name, wanted in values.items():
         assert {macros[name] for macros in direct} >= set(wanted), name
-    if not wide and capability >= (9, 0):
+    if not wide and variant == "short-chain" and capability >= (9, 0):
         staged = [macros for macros in host.macros if "STAGES" in macros]
         wanted = {"HALVES": (0, 1), "LOOPS": (0, 1), "ALONG": (1,) if busy else (1, 8)}
         for name, each in wanted.items():
@@ -1205,7 +1230,7 @@ def test_columns(
 
 @pytest.mark.slow(1)
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
-def test_columns_of_several_chunks(host: HostGpu, dtype: str) -> None:
+def test_columns_of_several_chunks(host: HostGpu, dtype: str, variant: str) -> None:
     """By a plan of one warp, whose chunks are short; the last chunk is shorter, and so are the last rows' ends."""
     rng = np.random.default_rng(6)
     for outer, length, inner, there in (
@@ -1220,6 +1245,7 @@ def test_columns_of_several_chunks(host: HostGpu, dtype: str) -> None:
     assert 8 in {macros["ALONG"] for macros in host.macros if macros["LOOPS"]}
 
 
+@pytest.mark.usefixtures("short_chain")
 @pytest.mark.slow
 def test_short_columns_alone_go_by_way_of_shared_memory(host: HostGpu) -> None:
     for length, staged in ((2048, True), (4096, True), (4097, False), (16_384, False), (16_385, False)):
@@ -1238,7 +1264,7 @@ def test_numbers_leave_the_cache_first_where_results_are_few(host: HostGpu) -> N
 
 
 @pytest.mark.slow
-def test_columns_of_parts_of_rows_and_means(host: HostGpu) -> None:
+def test_columns_of_parts_of_rows_and_means(host: HostGpu, variant: str) -> None:
     rng = np.random.default_rng(2)
     for dtype in (np.float16, np.float32):
         x = numbers_of(rng, "spread", 5 * 90 * 48, dtype).reshape(5, 90, 48)
@@ -1253,7 +1279,7 @@ def test_columns_of_parts_of_rows_and_means(host: HostGpu) -> None:
 
 
 @pytest.mark.slow
-def test_plans_of_few_warps(host: HostGpu, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plans_of_few_warps(host: HostGpu, monkeypatch: pytest.MonkeyPatch, variant: str) -> None:
     """Few levels and several turns; warps in other numbers than powers of two."""
     host.tuned["enough"] = 1
     rng = np.random.default_rng(4)
@@ -1309,7 +1335,7 @@ def test_leaves_of_warps_that_the_plan_does_not_have(
     assert any(macros.get("UNEVEN") and macros["LEVELS"] for macros in host.macros)
 
 
-def test_inf_and_nan_stay_in_their_columns(host: HostGpu) -> None:
+def test_inf_and_nan_stay_in_their_columns(host: HostGpu, variant: str) -> None:
     rng = np.random.default_rng(3)
     for dtype in (np.float16, np.float32):
         for shape in ((1, 16, 700), (1, 16, 704), (2, 6, 512), (1, 32, 256), (40, 20, 5)):
@@ -1361,6 +1387,7 @@ def complaint_about_columns(
     return complaint_about(host, entry, right, wrong, lambda: column_sums(host, x), model_columns(x))
 
 
+@pytest.mark.usefixtures("short_chain")
 @pytest.mark.slow(4)
 @pytest.mark.parametrize(
     ("shape", "dtype", "right", "wrong", "seen"),
@@ -1390,6 +1417,7 @@ def test_an_error_in_the_kernel_of_columns_is_seen(
     assert complaint_about_columns(host, "columns", shape, dtype, right, wrong) == seen
 
 
+@pytest.mark.usefixtures("short_chain")
 @pytest.mark.slow(2)
 @pytest.mark.parametrize(
     ("shape", "dtype", "right", "wrong", "seen"),

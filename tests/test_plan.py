@@ -238,7 +238,7 @@ def test_granularity_is_what_the_steps_reduce_on_their_own() -> None:
 def test_a_plan_prints_its_steps() -> None:
     text = str(make_plan(10**5, get_format("binary16"), get_unit("V100"), variant="split"))
     for words in (
-        "split: 100000 binary16 numbers",
+        "split, version 2: 100000 binary16 numbers",
         "elements 0 to",
         "m16n16k16",
         "tree binary32",
@@ -271,15 +271,17 @@ def test_a_plan_does_not_depend_on_the_unit_where_the_unit_can_execute_it() -> N
     [
         ({"variant": "singlepass"}, UnknownNameError, ["'singlepass'", "did you mean single-pass"]),
         ({"variant": "two-mma", "chain": 2}, ParameterError, ["chain (R) = 2", "two-mma chains no MMAs"]),
-        ({"chain": 0}, ParameterError, ["chain (R) = 0", "1 to 1024"]),
-        ({"chain": 2.5}, ParameterError, ["2.5", "whole number"]),
-        ({"chain": True}, ParameterError, ["True"]),
+        ({"chain": 2}, ParameterError, ["chain (R) = 2", "binary64 chains no MMAs"]),
+        ({"variant": "short-chain", "chain": 0}, ParameterError, ["chain (R) = 0", "1 to 1024"]),
+        ({"variant": "short-chain", "chain": 2.5}, ParameterError, ["2.5", "whole number"]),
+        ({"variant": "short-chain", "chain": True}, ParameterError, ["True"]),
         ({"block": 16}, ParameterError, ["block (B) = 16", "32 to 1024"]),
         ({"block": 48}, ParameterError, ["48", "multiple of 32"]),
         ({"block": 2048}, ParameterError, ["2048"]),
         ({"fraction": 0.5}, ParameterError, ["only the variant split"]),
         ({"variant": "split", "fraction": 1.5}, ParameterError, ["fraction=1.5", "0 to 1"]),
-        ({"accumulator": "float16"}, ParameterError, ["short-chain has its own"]),
+        ({"accumulator": "float16"}, ParameterError, ["binary64 has its own"]),
+        ({"variant": "short-chain", "accumulator": "float16"}, ParameterError, ["short-chain has its own"]),
         ({"variant": "single-pass", "accumulator": "float128"}, DtypeError, ["float128"]),
         (
             {"variant": "single-pass", "accumulator": "float64"},
@@ -299,7 +301,7 @@ def test_a_unit_without_the_mma_is_named() -> None:
     with pytest.raises(DtypeError, match=r"V100 has no MMA tf32 → binary32.*astype\('float16'\)"):
         tcu.sum(np.ones(10, np.float32), unit="V100", variant="single-pass")
     with pytest.raises(DtypeError, match="V100 has no MMA bfloat16"):
-        tcu.sum(np.ones(10, ml_dtypes.bfloat16), unit="V100")
+        tcu.sum(np.ones(10, ml_dtypes.bfloat16), unit="V100", variant="short-chain")
 
 
 def test_the_bound_of_nothing_is_nothing_and_of_an_overflow_infinite() -> None:

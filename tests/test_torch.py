@@ -551,7 +551,7 @@ def test_a_unit_that_operators_cannot_name() -> None:
         ({"variant": "split", "fraction": "x"}, ParameterError, "fraction ?= ?'?x'?: choose .*0 to 1"),
         ({"unit": b"H100"}, UnknownNameError, "unknown unit b'H100': did you mean"),
         ({"variant": b"split"}, UnknownNameError, "unknown variant b'split': did you mean split"),
-        ({"variant": None}, UnknownNameError, "unknown variant None: available: short-chain"),
+        ({"variant": None}, UnknownNameError, "unknown variant None: available: binary64, short-chain"),
     ],
 )
 def test_options_that_are_none_with_a_gradient_and_without(

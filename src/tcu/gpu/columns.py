@@ -10,10 +10,11 @@ from tcu.gpu.configs import ColumnsConfig, Config, NarrowColumnsConfig, StagedCo
 from tcu.gpu.device import Gpu
 from tcu.gpu.launch import OUT, ROOM, KernelChoice, Recipe, X
 from tcu.gpu.structs import struct
-from tcu.gpu.sums import ELEMENTS, LOAD, TARGETS, loop_of
+from tcu.gpu.sums import LOAD, TARGETS, elements, loop_of
 from tcu.gpu.tuning import config
 from tcu.plan import AddStep, MmaStep, Plan
 from tcu.plan.plan import Step
+from tcu.plan.variants import NEIGHBOURS
 
 __all__ = ["MOST_COLUMNS", "Columns", "columns_recipe", "leaf_rows", "levels_of"]
 
@@ -97,6 +98,10 @@ class _Job(NamedTuple):
         return self.element.bits == 16
 
     @property
+    def mmas(self) -> bool:
+        return isinstance(self.steps[0], MmaStep)
+
+    @property
     def size(self) -> int:
         return self.element.dtype.itemsize
 
@@ -158,7 +163,7 @@ def _choice(job: _Job, target: Format, divisor: float, source: int, goal: int) -
     columns = job.columns
     grid = _staged(job) or _direct(job)
     macros = {
-        "ELEMENT": ELEMENTS[job.element.name], "LAYOUT": grid.layout, **grid.macros, "THREADS": grid.threads,
+        **elements(job.element.name, job.mmas), "LAYOUT": grid.layout, **grid.macros, "THREADS": grid.threads,
         "RESIDENT": grid.resident // (grid.threads // 32),
     }  # fmt: skip
     pieces = -(-columns.inner // grid.unit)
@@ -264,7 +269,7 @@ def _along(job: _Job, tuned: ColumnsConfig, levels: int, warps: int) -> int:
 
 def _staged(job: _Job) -> _Grid | None:
     """By way of shared memory, where that is worth it: 16-bit numbers, of leaves that fill half a tile."""
-    if not job.short or job.gpu.compute_capability < (9, 0):
+    if not job.mmas or job.gpu.compute_capability < (9, 0):
         return None
     tuned = job.tuned(StagedColumnsConfig)
     columns, unit = job.columns, LOAD // job.size
@@ -302,17 +307,29 @@ def _most_blocks(job: _Job, resident: int, threads: int, waves: int) -> int:
 def leaf_rows(steps: Sequence[Step]) -> int:
     """Rows of a leaf: what one accumulator of a plan adds up in a turn, or two accumulators of one MMA."""
     first = steps[0]
-    return 2 * first.k if isinstance(first, MmaStep) else 1
+    if isinstance(first, MmaStep):
+        return 2 * first.k
+    if loads_come_together(steps):
+        assert isinstance(first, AddStep)
+        assert first.length is not None
+        return NEIGHBOURS * first.length
+    return 1
+
+
+def loads_come_together(steps: Sequence[Step]) -> bool:
+    """Whether a tree over a load's numbers comes first, and one over the sums of lanes that are neighbours after it."""
+    return [step.order for step in steps[:2] if isinstance(step, AddStep)] == ["tree", "sequential"]
 
 
 def levels_of(steps: Sequence[Step]) -> list[int]:
     """How many rows lie between leaves that come together, on each level of a plan's trees."""
     rows, found = leaf_rows(steps), []
-    for step in steps:
+    near = not isinstance(steps[0], MmaStep) and rows > 1
+    for step in steps[3 if near else 0 :]:
         if isinstance(step, AddStep) and step.order == "tree":
             assert step.length is not None
             # The two accumulators of one MMA, which are one leaf, come together first.
-            pair = 2 if rows == leaf_rows(steps) > 1 else 1
+            pair = 2 if not near and rows == leaf_rows(steps) > 1 else 1
             half = step.width // pair // 2
             while half:
                 found.append(half * rows)

@@ -22,7 +22,7 @@ __all__ = [
 ELEMENTS = ("binary16", "bfloat16", "binary32", "binary64")
 _NARROW, _WIDE = ELEMENTS[:2], ELEMENTS[2:]
 BLOCK = 256
-"""Threads of a block whose sum has been tuned: B of short-chain and of dot products, unless given."""
+"""Threads of a block whose sum has been tuned: B of tcu's own variants and of dot products, unless given."""
 _MAX_LOADS = 128
 """Of a thread in a chunk of an exact sum."""
 LIMITS = constants(MAX_LOADS=_MAX_LOADS)

@@ -9,7 +9,7 @@ from tcu.gpu.configs import RowsConfig
 from tcu.gpu.device import Gpu
 from tcu.gpu.launch import OUT, SPACE, Given, KernelChoice, Recipe, Space, X
 from tcu.gpu.structs import struct
-from tcu.gpu.sums import ELEMENTS, LOAD, TARGETS, Sum, contiguous, loop_of
+from tcu.gpu.sums import LOAD, TARGETS, Sum, contiguous, elements, has_mmas, loop_of
 from tcu.gpu.tuning import config, sum_config
 from tcu.plan import Plan
 
@@ -80,7 +80,8 @@ class _Job(NamedTuple):
     tuned: RowsConfig
 
     def macros(self, aligned: bool, **own: object) -> dict[str, object]:
-        return {"ELEMENT": ELEMENTS[self.plan.input], "LAYOUT": "ALIGNED" if aligned else "SHIFTED", **own}
+        layout = "ALIGNED" if aligned else "SHIFTED"
+        return {**elements(self.plan.input, has_mmas(self.plan)), "LAYOUT": layout, **own}
 
     @property
     def shape(self) -> tuple[int, int, int]:

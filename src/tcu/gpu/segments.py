@@ -11,9 +11,9 @@ from tcu.gpu.configs import SegmentsConfig, ShortSegmentsConfig
 from tcu.gpu.device import Gpu
 from tcu.gpu.launch import OTHER, OUT, ROOM, SPACE, Given, KernelChoice, Recipe, Space, X
 from tcu.gpu.structs import Struct, struct
-from tcu.gpu.sums import ELEMENTS, LOAD, TARGETS
+from tcu.gpu.sums import LOAD, TARGETS, elements
 from tcu.gpu.tuning import config, sum_config
-from tcu.plan import make_plan, variants
+from tcu.plan import DEFAULT_VARIANT, make_plan, variants
 from tcu.units import AlignedSum, find_instruction, input_formats
 
 __all__ = ["STATES", "Lists", "WorkQueue", "segments_recipe"]
@@ -26,6 +26,8 @@ _BLOCK = 256
 """Threads of the plan's blocks, by whose tiles segments.cu sums."""
 _MOST_EXACT = 1 << 13
 """Of binary16, numbers whose sums are exact in binary64, in whatever order they are added up."""
+_FRACTION = 25
+"""Fraction bits of short_segments.cu for exact additions: as many as leave room for the sum of 64 bytes in 32 bits."""
 _SHORT_PER_LANE = 16
 """Numbers of a lane in a window, as cuda/kernels/short_segments.cu says."""
 
@@ -105,7 +107,7 @@ class Lists(NamedTuple):
 
 def segments_recipe(
     n: int, segments: int, element: Format, target: Format, gpu: Gpu,
-    *, chain: int = 1, block: int = _BLOCK, mean: bool = False,
+    *, chain: int = 1, block: int = _BLOCK, mean: bool = False, mmas: bool = False,
 ) -> Recipe:  # fmt: skip
     """The sum of each segment by the plan of one: ``n`` elements in ``segments`` segments.
 
@@ -116,9 +118,9 @@ def segments_recipe(
     size, number = element.dtype.itemsize, TARGETS[target.name]
     together = chain * block * LOAD // size
     usual = (chain, block) == (1, _BLOCK)
-    fraction = _exact_fraction(element, gpu) if usual and n <= short.means[1] * segments else None
+    fraction = _exact_fraction(element, gpu, mmas) if usual and n <= short.means[1] * segments else None
     most = _most(element, fraction is not None) if usual else 0
-    permuted_k = int(_sum_of_all(element, gpu) is not None)
+    permuted_k = int(_any_order(n, element, gpu, mmas))
     longs = min(segments, n // (most + 1))
     items = longs + n // (variants.LOADS * together) if longs else 0
     # Not beside short_segments.cu, which took 3 % longer then (segments of 8 on average, H200).
@@ -133,7 +135,7 @@ def segments_recipe(
     shared: dict[str, Given] = {"data": X, "out": OUT}
     if longs:
         shared |= {**lists.queue, "queue.slots": (ROOM, lists.behind)}
-    of_elements = {"ELEMENT": ELEMENTS[element.name], "LAYOUT": "SHIFTED"}
+    of_elements = {**elements(element.name, mmas), "LAYOUT": "SHIFTED"}
     whole = Segments(0, n, 0, segments, 0, number, mean, per_warp, first, most, together, listed, queue)
     blocks = max(1, -(-segments // per_warp) - (tuned.more - 1) * first)
     every = KernelChoice(
@@ -144,7 +146,8 @@ def segments_recipe(
         return Recipe((every,))
     early, late = (LongSegments(0, n, 0, number, mean, listed, each, queue) for each in (True, False))
     if not usual:
-        plan = make_plan(max(n, 1), element, gpu.unit, chain=chain, block=block)
+        variant = "short-chain" if mmas else DEFAULT_VARIANT
+        plan = make_plan(max(n, 1), element, gpu.unit, variant=variant, chain=chain, block=block)
         sums = sum_config(gpu.compute_capability, plan, items)
         plain: dict[str, object] = {
             **of_elements, "THREADS": block, "CHAIN": chain, "UNROLL": sums.unroll, "RESIDENT": sums.resident,
@@ -153,7 +156,7 @@ def segments_recipe(
         blocks = min(items, gpu.multiprocessors * sums.resident)
         kernels = [every, KernelChoice("long_segments", plain, blocks, block, late, shared)]
     else:
-        kernels = [every, _chunks(late, items, element, gpu, permuted_k, shared, tuned)]
+        kernels = [every, _chunks(late, items, of_elements, gpu, permuted_k, shared, tuned)]
     if listed:
         # A warp has 32 segments at least.  With as many for each of its lanes, and few warps, 10,000 segments of
         # 100,000 numbers on average took 902 in place of 524 us (H200, binary16).
@@ -161,14 +164,14 @@ def segments_recipe(
         macros = {"THREADS": tuned.list_threads, "RESIDENT": tuned.list_resident}
         # Its structure is that of the launch of all segments, and filled for both.
         lister = KernelChoice("list_segments", macros, blocks, tuned.list_threads, whole, prefers_shared=True)
-        kernels = [lister, _chunks(early, items, element, gpu, permuted_k, shared, tuned), *kernels]
+        kernels = [lister, _chunks(early, items, of_elements, gpu, permuted_k, shared, tuned), *kernels]
     return Recipe(tuple(kernels), lists.room, Space("segments", STATES // 2))
 
 
 def _chunks(
     problem: Struct,
     items: int,
-    element: Format,
+    of_elements: Mapping[str, object],
     gpu: Gpu,
     permuted_k: int,
     takes: Mapping[str, Given],
@@ -177,7 +180,7 @@ def _chunks(
     """The chunks of long segments by the usual plan; some go ahead of the short segments' launch where they are listed."""
     threads, (copy, copies) = tuned.long_threads, tuned.long_ring
     macros = {
-        "ELEMENT": ELEMENTS[element.name], "LAYOUT": "SHIFTED", "THREADS": threads, "RESIDENT": tuned.long_resident,
+        **of_elements, "THREADS": threads, "RESIDENT": tuned.long_resident,
         "COPY": copy, "COPIES": copies, "PERMUTED_K": permuted_k,
     }  # fmt: skip
     each = gpu.multiprocessors * (tuned.early if problem.early else tuned.long_resident)
@@ -238,8 +241,21 @@ def _sum_of_all(element: Format, gpu: Gpu) -> AlignedSum | None:
     return arithmetic if arithmetic == plain and instruction.k == 16 else None
 
 
-def _exact_fraction(element: Format, gpu: Gpu) -> int | None:
-    """The fraction bits that short_segments.cu can have, if it computes as the unit's MMA does; else None."""
+def _any_order(n: int, element: Format, gpu: Gpu, mmas: bool) -> bool:
+    """Whether the numbers of a load of four lanes may come in any order.
+
+    An MMA that adds them at once allows it.  So do binary64 additions of up to 2^13 binary16 numbers, which are exact:
+    those of four lanes in a plan's chunk, where there are not more than 2^32 numbers.
+    """
+    if mmas:
+        return _sum_of_all(element, gpu) is not None
+    return element.name == "binary16" and n <= 1 << 32
+
+
+def _exact_fraction(element: Format, gpu: Gpu, mmas: bool) -> int | None:
+    """The fraction bits of short_segments.cu, if it gives the bits of the unit's MMA, or of exact additions; else None."""
+    if not mmas:
+        return _FRACTION if element.name == "binary16" and gpu.compute_capability >= (9, 0) else None
     arithmetic = _sum_of_all(element, gpu) if element.name == "binary16" else None
     return arithmetic.fraction_bits if arithmetic and 24 <= arithmetic.fraction_bits <= 26 else None
 

@@ -17,7 +17,7 @@ from tcu.plan import AddStep, FmaStep, MmaStep, Plan, variants
 
 __all__ = [
     "COUNTS", "ELEMENTS", "EMPTY_BITS", "LIMBS", "LIMB_BITS", "LOAD", "LOWEST_BIT", "TARGETS", "WORDS_OF", "Array", "Layout",
-    "Operand", "Sum", "check_address", "contiguous", "exact_recipe", "layout_of", "loop_of", "operand_of", "sum_recipe",
+    "Operand", "Sum", "check_address", "contiguous", "elements", "exact_recipe", "has_mmas", "layout_of", "loop_of", "operand_of", "sum_recipe",
 ]  # fmt: skip
 
 ELEMENTS = {"binary16": "BINARY16", "bfloat16": "BFLOAT16", "binary32": "BINARY32", "binary64": "BINARY64"}
@@ -114,7 +114,7 @@ def sum_recipe(
     config = config or sum_config(gpu.compute_capability, plan, chunks)
     term = "SQUARE" if root else "PRODUCT" if product else "VALUE"
     macros = {
-        "ELEMENT": ELEMENTS[plan.input], "LAYOUT": layout, "THREADS": plan.block, "CHAIN": chain,
+        **elements(plan.input, has_mmas(plan)), "LAYOUT": layout, "THREADS": plan.block, "CHAIN": chain,
         "UNROLL": config.unroll, "RESIDENT": config.resident, "TERM": term,
     }  # fmt: skip
     x, y = _pair(operands, plan.n)
@@ -173,7 +173,20 @@ def loop_of(plan: Plan) -> tuple[int, int]:
         assert isinstance(second, AddStep)
         return int(second.length or 1), first.chain
     assert isinstance(first, (AddStep, FmaStep))
+    if isinstance(first, AddStep) and first.order == "tree":  # of a load's numbers
+        assert isinstance(second, AddStep)
+        return int(second.length or 1), 1
     return int(first.length or 1), 1
+
+
+def has_mmas(plan: Plan) -> bool:
+    """Whether a plan of our own begins with MMAs, and not with binary64 additions."""
+    return bool(plan.parts) and isinstance(plan.parts[0].steps[0], MmaStep)
+
+
+def elements(element: str, mmas: bool) -> dict[str, object]:
+    """The macros of elements, and of what adds them up."""
+    return {"ELEMENT": ELEMENTS[element], "MMAS": int(mmas)}
 
 
 def contiguous(address: int, n: int) -> Operand:

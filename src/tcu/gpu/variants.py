@@ -47,7 +47,7 @@ Blocks = struct("Blocks", """
 def variant_recipe(
     plan: Plan, x: Operand, layout: Layout, target: Format, gpu: Gpu, divisor: float = 1.0
 ) -> Recipe:
-    """The sum of an array, by a plan of any variant but short-chain, divided by ``divisor`` and rounded to ``target``.
+    """The sum of an array, by a plan of any variant of the papers, divided by ``divisor`` and rounded to ``target``.
 
     Raises UnsupportedInstructionError where the GPU is older than the plan's MMAs.
     """
@@ -115,7 +115,7 @@ def _grid(plan: Plan, blocks: int) -> int:
     if blocks > _MAX_BLOCKS:
         raise ParameterError(
             f"{plan.variant} of {plan.n:,} numbers takes {blocks:,} blocks of {plan.block} threads, a launch at "
-            f"most {_MAX_BLOCKS:,}: choose a larger block, or the variant short-chain"
+            f"most {_MAX_BLOCKS:,}: choose a larger block, or leave the variant out"
         )
     return max(blocks, 1)
 

@@ -270,8 +270,11 @@ def _add(numbers: npt.NDArray[Any], step: AddStep) -> npt.NDArray[Any]:
 
 
 def _add_chunks(numbers: npt.NDArray[Any], step: _Chunks) -> npt.NDArray[Any]:
-    if numbers.size >= _COMPILED and numbers.dtype in _WIDE and step.dtype == np.float64:
-        return _add_by_kernel(numbers, step)
+    if numbers.size >= _COMPILED and step.dtype == np.float64:
+        if numbers.dtype in _WIDE:
+            return _add_by_kernel(numbers, step)
+        if numbers.dtype.itemsize == 2 and step.first is None and step.widths == (LANES,):
+            return _add_loads(numbers)
     if step.first is not None:
         numbers = _add(numbers, step.first)
     groups = -(-numbers.size // step.inner)
@@ -297,6 +300,15 @@ def _add_by_kernel(numbers: npt.NDArray[Any], step: _Chunks) -> npt.NDArray[np.f
     sums = np.empty(-(-numbers.size // group))
     kernels.add_chunks(numbers[: whole * group], length, step.inner, widths, sums[:whole])
     kernels.add_chunks(_padded(numbers[whole * group :], group), length, step.inner, widths, sums[whole:])
+    return sums
+
+
+def _add_loads(numbers: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    kernels = compiled.load("kernels")
+
+    fmt = format_of(numbers.dtype)
+    sums = np.empty(-(-numbers.size // LANES))
+    kernels.add_loads(_padded(numbers, LANES).view(fmt.code_dtype), fmt.name == "binary16", sums)
     return sums
 
 

@@ -26,7 +26,7 @@ from numba.core import event
 
 from tcu.model import lanes, vectors
 
-__all__ = ["CHAIN_ROWS", "aligned_mma", "fma_groups", "fused_chain"]
+__all__ = ["CHAIN_ROWS", "add_chunks", "add_loads", "aligned_mma", "fma_groups", "fused_chain"]
 
 LANES = vectors.LANES
 CHAIN_ROWS, CHAIN_DEPTH = 32, 256
@@ -321,6 +321,23 @@ def _build_fma_groups(fingerprint):
 
 
 fma_groups = _build_fma_groups(_FINGERPRINT)
+
+
+def _build_add_loads(fingerprint):
+    @_compiled
+    def add_loads(codes, half, sums):
+        """sums[i] = the tree over the eight numbers from 8 · i on: binary16 (``half``) or bfloat16 codes, added in binary64."""
+        fingerprint  # noqa: B018
+        numbers, v = lanes.f64_register(), np.empty(LANES)
+        for i in range(sums.size):
+            lanes.load_wide(numbers, codes, i * LANES, half)
+            lanes.store(numbers, v, 0)
+            sums[i] = ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]))
+
+    return add_loads
+
+
+add_loads = _build_add_loads(_FINGERPRINT)
 
 
 @numba.njit(nogil=True, inline="always")

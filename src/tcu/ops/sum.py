@@ -7,7 +7,7 @@ from tcu.ops.options import OF_A_PLANNED_SUM
 
 __all__ = ["SUM"]
 
-_FUNCTION = """The sum of all elements as ``unit`` computes it by a plan, bit for bit.
+_FUNCTION = """The sum of all elements by a plan, bit for bit: the same on every unit, unless a variant asks for MMAs.
 
 Parameters
 ----------
@@ -18,8 +18,8 @@ x:
     uint64.  Of NumPy or PyTorch, or on a
     GPU: PyTorch, CuPy, JAX, Numba, anything with ``__dlpack__`` or
     ``__cuda_array_interface__``.  The array's home decides who executes
-    the plan: the model on the CPU, or that GPU; for a unit of the GPU's
-    kind the bits are the same.  Gradients flow through PyTorch's tensors.
+    the plan: the model on the CPU, or that GPU; the bits are the same,
+    those of variants with MMAs for a unit of the GPU's kind.  Gradients flow through PyTorch's tensors.
 axis:
     The axis or axes to sum along, as in numpy.sum; None: all of them.
     Each element of the result has the bits of this function for its row
@@ -33,9 +33,9 @@ unit:
     A name of the catalogue, or a :class:`tcu.Unit` of your own.  None:
     "H100" on the model; on a GPU, that GPU.
 variant:
-    "short-chain" (tcu's own: 16-bit numbers by R MMAs from zero in
-    binary32, everything outside the unit, and float32 and float64 arrays
-    throughout, by binary64 additions); "single-pass", "recurrence", "split" (paper 000, 5.1 to
+    "binary64" (by binary64 additions alone, so that no unit changes a
+    bit); "short-chain" (16-bit numbers by R MMAs from zero in binary32,
+    everything outside the unit by binary64 additions); "single-pass", "recurrence", "split" (paper 000, 5.1 to
     5.3; "single-pass-atomic" and "split-atomic" as printed, with atomic additions, whose bits on a GPU
     differ from run to run), "two-mma" (paper 001, Algorithms 1 and 2), "warp-shuffle" (the
     classic reduction without MMAs).  These take float32 arrays as TF32 and
@@ -94,7 +94,7 @@ tcu.gpu.GpuError:
     x is on a GPU and the way to it is not there.
 """
 
-_SEGMENTS = """The sums of ragged segments of a line of numbers, as ``unit`` computes each by its plan, bit for bit.
+_SEGMENTS = """The sums of ragged segments of a line of numbers, each by its plan, bit for bit.
 
 Segment i is ``x[offsets[i]:offsets[i + 1]]``, and its sum has the bits
 that :func:`tcu.sum` gives for it alone, whatever its neighbours.
@@ -111,7 +111,7 @@ offsets:
     host's memory, or, for x on a GPU, of x's library there.  Equal
     neighbours make an empty segment, whose sum is 0.
 unit, variant, chain, block, accumulator, fraction, dtype:
-    As in :func:`tcu.sum`, for each segment; on a GPU, the default variant.
+    As in :func:`tcu.sum`, for each segment; on a GPU, "binary64" and "short-chain".
 out:
     An array of the same library with an element for each segment that
     takes the result; its dtype stands in for ``dtype``.

@@ -31,6 +31,7 @@ from tcu.plan.tree import TreeStep as TreeStep
 from tcu.plan.trim import trimmed as trimmed
 from tcu.plan.variants import DEFAULT_VARIANT as DEFAULT_VARIANT
 from tcu.plan.variants import GATHERED as GATHERED
+from tcu.plan.variants import OWN_VARIANTS as OWN_VARIANTS
 from tcu.plan.variants import VARIANTS as VARIANTS
 from tcu.plan.variants import make_plan as make_plan
 from tcu.plan.version import VERSIONS as VERSIONS

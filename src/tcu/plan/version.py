@@ -12,12 +12,14 @@ from typing import Literal
 
 __all__ = ["VERSIONS", "Family", "said"]
 
-Family = Literal["sum", "blocks", "segmented", "chosen", "dot", "scan", "transform", "matmul", "tree"]
+Family = Literal[
+    "additions", "sum", "blocks", "segmented", "chosen", "dot", "scan", "transform", "matmul", "tree"
+]
 
 VERSIONS: dict[Family, int] = {
-    "sum": 1, "blocks": 2, "segmented": 1, "chosen": 2, "dot": 1, "scan": 1, "transform": 1, "matmul": 1, "tree": 1
+    "additions": 1, "sum": 1, "blocks": 2, "segmented": 1, "chosen": 2, "dot": 1, "scan": 1, "transform": 1, "matmul": 1, "tree": 1,
 }  # fmt: skip
-"""Of the plans of :func:`tcu.sum`; among them of those whose blocks' numbers are added up at the end, of the algorithms of
+"""Of the default plans of :func:`tcu.sum`; of its other plans; among them of those whose blocks' numbers are added up at the end, of the algorithms of
 paper 002, and of its best one; of dot products; of running sums; of transforms; of matrix products; of trees that were
 revealed, which are data of their own: the number is that of how such data are read."""
 

@@ -470,6 +470,8 @@ def logsumexp(
     *,
     keepdims: bool = False,
     dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    keepdim: bool = False,
     out: Any = None,
 ) -> Any:
     """The logarithm of the sum of the exponentials of all elements, or along axes, with the same bits everywhere.
@@ -481,7 +483,7 @@ def logsumexp(
     ----------
     x:
         As in :func:`softmax`.
-    axis, keepdims:
+    axis, keepdims, dim, keepdim:
         As in :func:`tcu.sum`; the order of the elements has no say.
     dtype:
         Format that the result is rounded to.  None: float32 for 16-bit
@@ -508,7 +510,7 @@ def mean(
     *,
     keepdims: bool = False,
     unit: str | Unit | None = None,
-    variant: str = "short-chain",
+    variant: str = "binary64",
     chain: int | None = None,
     block: int | None = None,
     accumulator: str | None = None,
@@ -534,7 +536,7 @@ def segment_mean(
     offsets: Any,
     *,
     unit: str | Unit | None = None,
-    variant: str = "short-chain",
+    variant: str = "binary64",
     chain: int | None = None,
     block: int | None = None,
     accumulator: str | None = None,
@@ -684,7 +686,7 @@ def sum(
     *,
     keepdims: bool = False,
     unit: str | Unit | None = None,
-    variant: str = "short-chain",
+    variant: str = "binary64",
     chain: int | None = None,
     block: int | None = None,
     accumulator: str | None = None,
@@ -696,7 +698,7 @@ def sum(
     return_info: bool = False,
     progress: Progress | None = None,
 ) -> Any:
-    """The sum of all elements as ``unit`` computes it by a plan, bit for bit.
+    """The sum of all elements by a plan, bit for bit: the same on every unit, unless a variant asks for MMAs.
 
     Parameters
     ----------
@@ -707,8 +709,8 @@ def sum(
         uint64.  Of NumPy or PyTorch, or on a
         GPU: PyTorch, CuPy, JAX, Numba, anything with ``__dlpack__`` or
         ``__cuda_array_interface__``.  The array's home decides who executes
-        the plan: the model on the CPU, or that GPU; for a unit of the GPU's
-        kind the bits are the same.  Gradients flow through PyTorch's tensors.
+        the plan: the model on the CPU, or that GPU; the bits are the same,
+        those of variants with MMAs for a unit of the GPU's kind.  Gradients flow through PyTorch's tensors.
     axis:
         The axis or axes to sum along, as in numpy.sum; None: all of them.
         Each element of the result has the bits of this function for its row
@@ -722,9 +724,9 @@ def sum(
         A name of the catalogue, or a :class:`tcu.Unit` of your own.  None:
         "H100" on the model; on a GPU, that GPU.
     variant:
-        "short-chain" (tcu's own: 16-bit numbers by R MMAs from zero in
-        binary32, everything outside the unit, and float32 and float64 arrays
-        throughout, by binary64 additions); "single-pass", "recurrence", "split" (paper 000, 5.1 to
+        "binary64" (by binary64 additions alone, so that no unit changes a
+        bit); "short-chain" (16-bit numbers by R MMAs from zero in binary32,
+        everything outside the unit by binary64 additions); "single-pass", "recurrence", "split" (paper 000, 5.1 to
         5.3; "single-pass-atomic" and "split-atomic" as printed, with atomic additions, whose bits on a GPU
         differ from run to run), "two-mma" (paper 001, Algorithms 1 and 2), "warp-shuffle" (the
         classic reduction without MMAs).  These take float32 arrays as TF32 and
@@ -788,7 +790,7 @@ def segment_sum(
     offsets: Any,
     *,
     unit: str | Unit | None = None,
-    variant: str = "short-chain",
+    variant: str = "binary64",
     chain: int | None = None,
     block: int | None = None,
     accumulator: str | None = None,
@@ -797,7 +799,7 @@ def segment_sum(
     out: Any = None,
     check: bool = True,
 ) -> Any:
-    """The sums of ragged segments of a line of numbers, as ``unit`` computes each by its plan, bit for bit.
+    """The sums of ragged segments of a line of numbers, each by its plan, bit for bit.
 
     Segment i is ``x[offsets[i]:offsets[i + 1]]``, and its sum has the bits
     that :func:`tcu.sum` gives for it alone, whatever its neighbours.
@@ -814,7 +816,7 @@ def segment_sum(
         host's memory, or, for x on a GPU, of x's library there.  Equal
         neighbours make an empty segment, whose sum is 0.
     unit, variant, chain, block, accumulator, fraction, dtype:
-        As in :func:`tcu.sum`, for each segment; on a GPU, the default variant.
+        As in :func:`tcu.sum`, for each segment; on a GPU, "binary64" and "short-chain".
     out:
         An array of the same library with an element for each segment that
         takes the result; its dtype stands in for ``dtype``.

@@ -34,7 +34,7 @@ from tcu.model.elements import summable
 from tcu.ops.layout import reduced_shape
 from tcu.ops.request import Request
 from tcu.ops.result import result_format
-from tcu.plan import DEFAULT_VARIANT, SEGMENTED, Plan, make_dot_plan, make_plan
+from tcu.plan import OWN_VARIANTS, SEGMENTED, Plan, make_dot_plan, make_plan
 from tcu.units import get_unit
 
 __all__ = ["ALIGNMENT", "checked_address", "laid_out", "reduce", "side_by_side"]
@@ -49,7 +49,7 @@ def reduce(
 
     Raises what :func:`tcu.sum` raises.
     """
-    if request.variant != DEFAULT_VARIANT and request.variant not in SEGMENTED:
+    if request.variant not in (*OWN_VARIANTS, *SEGMENTED):
         raise ParameterError(
             f"variant={request.variant!r} with axis on a GPU: leave variant out, sum row by row, or pass a host array"
         )
@@ -64,7 +64,7 @@ def reduce(
         shape = reduced_shape(view.shape, axes, keepdims)
         laid, columns = laid_out(view, kept, axes), None
         if laid is None and request.operation.adds_up and request.chain in (None, 1):
-            columns = side_by_side(view, kept, axes) if request.variant == DEFAULT_VARIANT else None
+            columns = side_by_side(view, kept, axes) if request.variant in OWN_VARIANTS else None
         order: Order = None
         if laid is None and columns is None:
             order = kept + axes

@@ -22,7 +22,7 @@ from tcu.gpu.sums import check_address
 from tcu.model.elements import summable
 from tcu.ops.request import Request
 from tcu.ops.result import result_format
-from tcu.plan import DEFAULT_VARIANT, make_dot_plan, make_plan
+from tcu.plan import OWN_VARIANTS, make_dot_plan, make_plan
 from tcu.units import get_unit
 
 __all__ = ["reduce"]
@@ -30,7 +30,7 @@ __all__ = ["reduce"]
 
 def reduce(request: Request, x: Any, offsets: Any, out: Any, check: bool, keep: Keep | None = None) -> Any:
     """The sums or means of the segments of one line.  Raises what :func:`tcu.segment_sum` raises."""
-    if request.variant != DEFAULT_VARIANT:
+    if request.variant not in OWN_VARIANTS:
         raise ParameterError(
             f"variant={request.variant!r} with segments on a GPU: leave variant out, or pass host arrays"
         )
@@ -74,11 +74,21 @@ def _launch(request: Request, target: Format, element: Format, n: int, segments:
         )  # fmt: skip
         return Launch(moments, gpu)
     plan = make_plan(
-        n, element, gpu.unit, chain=request.chain, block=request.block, accumulator=request.accumulator,
-        fraction=request.fraction,
+        n, element, gpu.unit, variant=request.variant, chain=request.chain, block=request.block,
+        accumulator=request.accumulator, fraction=request.fraction,
     )  # fmt: skip
     if request.unit is not None:
         check_unit(plan, get_unit(request.unit), gpu.unit, gpu)
     chain = plan.chain or 1
-    recipe = segments_recipe(n, segments, element, target, gpu, chain=chain, block=plan.block, mean=mean)
+    recipe = segments_recipe(
+        n,
+        segments,
+        element,
+        target,
+        gpu,
+        chain=chain,
+        block=plan.block,
+        mean=mean,
+        mmas=plan.chain is not None,
+    )
     return Launch(recipe, gpu)

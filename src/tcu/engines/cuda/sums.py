@@ -40,7 +40,7 @@ from tcu.model.pairs import check_alike
 from tcu.ops.exact import Tally
 from tcu.ops.request import Request
 from tcu.ops.result import result_format
-from tcu.plan import DEFAULT_VARIANT, MmaStep, Plan, make_dot_plan, make_plan
+from tcu.plan import OWN_VARIANTS, MmaStep, Plan, make_dot_plan, make_plan
 from tcu.units import Unit, find_instruction, get_unit
 
 __all__ = ["Keep", "Order", "Outcome", "check_unit", "exact_tally", "home_of", "reduce", "start"]
@@ -238,7 +238,7 @@ def prepare(
     )  # fmt: skip
     if request.unit is not None:
         check_unit(plan, get_unit(request.unit), own, gpu)
-    if request.variant == DEFAULT_VARIANT:
+    if request.variant in OWN_VARIANTS:
         recipe = sum_recipe(plan, layout, target, gpu, operands=operands, divisor=divisor)
     else:
         recipe = variant_recipe(plan, (operands or (contiguous(0, n),))[0], layout, target, gpu, divisor)

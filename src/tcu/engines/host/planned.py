@@ -30,7 +30,7 @@ from tcu.ops.layout import Axes, Ragged, Whole, check_line
 from tcu.ops.offsets import checked_offsets
 from tcu.ops.operation import Call, Operation
 from tcu.ops.result import put, target_of
-from tcu.plan import DEFAULT_VARIANT, Plan, make_dot_plan, make_plan
+from tcu.plan import OWN_VARIANTS, Plan, make_dot_plan, make_plan
 from tcu.units import DEFAULT_UNIT, Unit, get_unit
 
 __all__ = ["encoded", "plan_of", "reduce"]
@@ -167,7 +167,7 @@ def _segment_totals(
         plan, unit = plan_of(operation, piece.n, fmt, options)
         totals[:, i : i + 1] = _alone(operation, piece, plan, unit)
     widths = np.where(lengths < _LONG, lengths, 0)
-    if operation.moments or operation.option("variant", options) == DEFAULT_VARIANT:
+    if operation.moments or operation.option("variant", options) in OWN_VARIANTS:
         widths = _rounded_up(widths)
     order = np.argsort(widths, kind="stable")
 
@@ -185,7 +185,7 @@ def _segment_totals(
 
 
 def _rounded_up(lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Lengths of few kinds, an eighth longer at most (or 8): the default plan's padding changes no bits."""
+    """Lengths of few kinds, an eighth longer at most (or 8): the padding of tcu's own plans changes no bits."""
     step = 1 << np.maximum(3, np.frexp(lengths)[1] - 4).astype(np.int64)
     return np.asarray(-(-lengths // step) * step)
 

@@ -27,17 +27,22 @@
 //   THREADS, RESIDENT   of a block, and blocks per multiprocessor that the registers must allow
 
 #include "device/finish/store.cuh"
-#include "device/reduce/columns.cuh"
-#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
+#include "device/reduce/lane_sums.cuh"
+#include "device/reduce/narrow_columns.cuh"
+#if MMAS
 #include "device/reduce/mma_columns.cuh"
+#elif ELEMENT == BINARY16 || ELEMENT == BFLOAT16
+#include "device/reduce/near_columns.cuh"
 #else
 #include "device/reduce/lane_columns.cuh"
 #endif
 
 using namespace tcu;
 
-#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
+#if MMAS
 typedef reduce::MmaLeaves Leaves;
+#elif ELEMENT == BINARY16 || ELEMENT == BFLOAT16
+typedef reduce::NearLeaves Leaves;
 #else
 typedef reduce::LaneLeaves Leaves;
 #endif
@@ -135,7 +140,7 @@ struct Here {
         Leaves::arrange(v);
 #pragma unroll
         for (int n = 0; n < NUMBERS; ++n) {
-            const int owner = Leaves::owner(n), column = Leaves::column();
+            const int owner = Leaves::owner(n), column = Leaves::column(n);
             const ColumnUnit unit(p, units + (owner >> SPREAD));
             if (owner % (1 << SPREAD) != 0 || column >= unit.columns) continue;
             if (p.divisor != 1) v[n] /= p.divisor;

@@ -15,6 +15,7 @@
 #include "device/grid/programmatic_launch.cuh"
 #include "device/load/ring_read.cuh"
 #include "device/mma/ones.cuh"
+#include "device/reduce/lane_sums.cuh"
 #include "device/ragged/long_segments.cuh"
 #include "device/ragged/plan_chunks.cuh"
 #include "device/warp/multi_reduce.cuh"
@@ -30,7 +31,7 @@ constexpr int AT_ONCE = 4;
 constexpr int TILE = WARP * PER_LOAD, TURN = TILES * TILE;  // numbers
 constexpr int BLOCK = TILES * WARP;
 
-#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
+#if MMAS
 
 // The accumulators of the plan's warps; each lane has rows of another tile.
 struct Warps {
@@ -62,26 +63,19 @@ struct Warps {
 #else
 
 struct Warps {
-    double sums[TILES][PER_LOAD] = {};
+    reduce::LaneSums sums[TILES];
 
     __device__ void add(int part, const Vector (&x)[AT_ONCE]) {
 #pragma unroll
-        for (int j = 0; j < AT_ONCE; ++j)
-#pragma unroll
-            for (int i = 0; i < PER_LOAD; ++i) sums[part * AT_ONCE + j][i] += to_binary64(x[j].codes[i]);
+        for (int j = 0; j < AT_ONCE; ++j) sums[part * AT_ONCE + j].add(x[j]);
     }
 
     __device__ double sum() {
         double v[TILES];
 #pragma unroll
-        for (int t = 0; t < TILES; ++t) {
-#pragma unroll
-            for (int half = PER_LOAD / 2; half > 0; half /= 2)
-#pragma unroll
-                for (int i = 0; i < half; ++i) sums[t][i] += sums[t][i + half];
-            v[t] = sums[t][0];
-        }
-        return warp::sum_of_tiles<TILES, 1>(v);
+        for (int t = 0; t < TILES; ++t) v[t] = sums[t].sum();
+        if constexpr (reduce::NEAR) return warp::sum_of_tiles_near<TILES>(v);
+        else return warp::sum_of_tiles<TILES, 1>(v);
     }
 };
 
@@ -121,7 +115,7 @@ struct Placement {
 #pragma unroll
         for (u32 j = 0; j < AT_ONCE; ++j) {
             if (lane % 4 == j) own.complete(x[j], behind);
-            x[j] = mma::in_rows(x[j], selector);
+            if (MMAS) x[j] = mma::in_rows(x[j], selector);
         }
         warps.add(part, x);
     }

@@ -92,7 +92,7 @@ extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP))
             double v[TILES];
 #pragma unroll
             for (int t = 0; t < TILES; ++t) v[t] = tiles[t].sum();
-            const double number = warp::sum_of_tiles<TILES, reduce::LAST>(v);
+            const double number = reduce::sum_of_tiles<TILES>(v);
             if (lane == chunk) total = number;
         }
         total = warp::tree<WARP>(total);
@@ -108,9 +108,9 @@ extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP))
     // Lanes that have nothing of the row read its beginning, as another lane does.
     if (TILES == 1 && left <= 0) at -= lane % LANES * 16;
     [[maybe_unused]] const bool plain = reduce::Pieces<PIECES>::PLAIN && target == finish::TO_BINARY32 && p.divisor == 1;
-    const int piece = TILES > 1 ? lane / (WARP / PIECES) : reduce::Pieces<PIECES>::number();
+    const int piece = TILES > 1 ? (reduce::NEAR ? lane : lane / (WARP / PIECES)) : reduce::Pieces<PIECES>::number();
     const int row = piece % (PIECES / WIDTH) * (WARP / LANES) + lane / LANES;
-    const bool stores = TILES > 1 ? lane % (WARP / PIECES) == 0 && piece < PIECES / WIDTH : reduce::Pieces<PIECES>::stores();
+    const bool stores = TILES > 1 ? (reduce::NEAR || lane % (WARP / PIECES) == 0) && piece < PIECES / WIDTH : reduce::Pieces<PIECES>::stores();
     u32 done = 0;
 #pragma unroll 1
     while (done < rows) {
@@ -138,7 +138,7 @@ extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP))
                 }
             const bool any = stores && done + row < rows;
 #if TILES > 1
-            double sum = warp::sum_of_tiles<WIDTH, reduce::LAST>(v);
+            double sum = reduce::sum_of_tiles<WIDTH>(v);
 #else
             if (plain) {
                 if (any) static_cast<float*>(p.out)[begin + done + row] = pieces.plain_sum();

@@ -62,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) rows(const __gri
 #pragma unroll
             for (int j = 0; j < TOGETHER; ++j) tiles[t + j] = some[j].sum();
         }
-        const double number = warp::sum_of_tiles<WIDTH, reduce::LAST>(tiles);
+        const double number = reduce::sum_of_tiles<WIDTH>(tiles);
         if (lane == chunk) total = number;
     }
 #else
@@ -92,8 +92,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT) rows(const __gri
     total = warp::tree<WARP>(total);
     if (lane == 0) store(first, total);
 #elif LANES == 32
-    const double number = warp::sum_of_tiles<WIDTH, reduce::LAST>(tiles);
-    constexpr int STEP = WARP / (WIDTH * UNROLL);  // lanes from row to row
+    static_assert(!reduce::NEAR || UNROLL == 1 || WIDTH * UNROLL <= 4, "the first lanes have the rows");
+    const double number = reduce::sum_of_tiles<WIDTH>(tiles);
+    constexpr int STEP = reduce::NEAR ? 1 : WARP / (WIDTH * UNROLL);  // lanes from row to row
     if (lane < STEP * UNROLL && lane % STEP == 0) store(first + lane / STEP * WARPS * ROWS, number);
 #else
     // As many rows at a time as a row has lanes.

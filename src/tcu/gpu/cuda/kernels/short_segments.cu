@@ -21,6 +21,7 @@
 // Compiled with ELEMENT BINARY16 and what ragged/segment_sums.cuh needs, for GPUs whose MMA adds 16 numbers at once,
 // and
 //   RESIDENT       blocks per multiprocessor that the registers must allow
+//   MMAS           1: with the bits of the plan of MMAs; 0: with those of binary64 additions, which are exact, too
 //   FRACTION_BITS  that the MMA keeps below the largest exponent
 //   PER_LANE       numbers of a lane in a window: 8, 16, or 32
 //   RING           numbers whose running sums are kept: a power of two
@@ -45,7 +46,7 @@ constexpr int BLOCK = 32, PAD = 4;
 constexpr u32 RING_WORDS = RING / BLOCK * (BLOCK + PAD), WINDOW_WORDS = WINDOW / BLOCK * (BLOCK + PAD);
 
 static_assert(ELEMENT == BINARY16, "the running sums are those of binary16");
-static_assert(FRACTION_BITS + 6 <= 32, "16 numbers' sum, with its sign, is a number of 32 bits");
+static_assert(FRACTION_BITS + (MMAS ? 6 : 7) <= 32, "the sum of 16 numbers, or of 32, with its sign, is a number of 32 bits");
 static_assert((RING & (RING - 1)) == 0 && RING > WINDOW + ragged::CHUNK64, "the ring has room for a chunk64 and a window");
 
 // Turns whose offsets are under way or in use at once: as many as have room.  Offsets and numbers go to shared memory
@@ -256,6 +257,13 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
         const u32 word = position % RING;
         return ring + (word + word / BLOCK * PAD) * 4;
     };
+#if !MMAS
+    // The sum of a chunk, in units.
+    const auto sum_of_chunk64 = [&](u32 begin, u32 end) {
+        const u32 s = place_of(begin), e = place_of(end);
+        return static_cast<int>(load::load_word(e + 12) + load::load_word(e + 4) - load::load_word(s + 12) - load::load_word(s + 4));
+    };
+#else
     // The sums of a chunk's two sets, in units, rounded as an MMA rounds them.
     const auto sums_of_chunk64 = [&](u32 begin, u32 end, float& low, float& high) {
         const u32 s = place_of(begin), e = place_of(end), length = end - begin;
@@ -265,6 +273,7 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
         low = __int2float_rz(static_cast<int>(first - load::load_word(s + 4)));
         high = __int2float_rz(static_cast<int>(all - first - load::load_word(s + 12)));
     };
+#endif
 
     const u32 ends_of_lane = of_lane(load::shared_address(room.ends) + lane * sizeof(i64));
     const auto place_of_end = [&](u32 group) { return ends_of_lane + group * sizeof(i64) % (TURNS * TURN_BYTES); };
@@ -317,6 +326,21 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
             continue;
         }
         so_far = last;
+#if !MMAS
+        const int first_sum = sum_of_chunk64(begin, min(end, begin + ragged::CHUNK64));
+        float sum = static_cast<float>(first_sum);
+        if (__any_sync(ALL, length >= few)) {
+            double chunks64 = first_sum;
+            for (u32 chunk64 = begin + ragged::CHUNK64; __any_sync(ALL, chunk64 < end); chunk64 += ragged::CHUNK64)
+                if (chunk64 < end) chunks64 += sum_of_chunk64(chunk64, min(end, chunk64 + ragged::CHUNK64));
+            sum = __double2float_rn(chunks64);
+            if (__any_sync(ALL, few == 0)) {
+                if (number < count) ragged::store_any(p, run.first + number, chunks64 * unit.value(), length);
+                continue;
+            }
+        }
+        if (number < count) store_result(out + number * sizeof(float), sum * unit.value());
+#else
         float low, high;
         sums_of_chunk64(begin, min(end, begin + ragged::CHUNK64), low, high);
         float sum = low + high;
@@ -334,6 +358,7 @@ __device__ inline void sum_run(const ragged::Segments& p, ShortSegmentsMemory& r
             }
         }
         if (number < count) store_result(out + number * sizeof(float), sum * unit.value());
+#endif
     }
     load::wait_for_copies<0>();
 }

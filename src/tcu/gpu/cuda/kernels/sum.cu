@@ -1,10 +1,11 @@
-// A sum, a dot product or a norm in one launch, in the plan's order (tcu/plan/variants.py, short-chain).
+// A sum, a dot product or a norm in one launch, in the plan's order (tcu/plan/variants.py, binary64 and short-chain).
 //
 // A block of THREADS threads reduces a chunk to one number in binary64; a thread has `loads` 16-byte loads in a
 // chunk.  The last block waits for all of these numbers and adds them up.
 //
 // Compiled with ELEMENT and LAYOUT (load/array.cuh), and
 //   THREADS     of a block: the plan's B
+//   MMAS        1: 16-bit numbers by MMAs (short-chain); 0: by binary64 additions
 //   CHAIN       the plan's R
 //   UNROLL      loads of a thread in flight, a power of two up to 8
 //   RESIDENT    blocks per multiprocessor that the registers must allow

@@ -29,7 +29,11 @@ __device__ inline void put_aligned_chunks64(const Data& data, u32 at, int left, 
         behind = load::lowest(behind, end - LANES * 128);
         partial = MOSTLY ? __ballot_sync(ALL, left < CHUNK64) : ALL;
     }
+#if MMAS
     mma::OwnRows rows;
+#else
+    double sums[LANES] = {};
+#endif
 #pragma unroll
     for (int number = 0; number < LANES; number += AHEAD) {
         if (number && chunks64 <= number * (WARP / LANES)) break;
@@ -47,10 +51,19 @@ __device__ inline void put_aligned_chunks64(const Data& data, u32 at, int left, 
             if (!WHOLE && partial & 0x11111111u << j)
                 v = load::lowest(v, __shfl_sync(ALL, end, j, LANES) - static_cast<int>(lane ^ j) * 128);
             if (lane == j) own.complete(v, behind);
+#if MMAS
             rows.add(j, mma::in_rows(v, places[i]));
+#else
+            sums[j] = sum_of(v);
+#endif
         }
     }
+#if MMAS
     if (to >= 0) numbers[to] = static_cast<double>(rows.low) + static_cast<double>(rows.high);
+#else
+    const double sum = warp::multi_reduce<LANES, LANES / 2, 1>(sums);
+    if (to >= 0) numbers[to] = sum;
+#endif
 }
 
 }  // namespace tcu::ragged

@@ -5,6 +5,8 @@
 
 #include "device/load/unaligned.cuh"
 #include "device/mma/ones.cuh"
+#include "device/reduce/lane_sums.cuh"
+#include "device/warp/multi_reduce.cuh"
 
 namespace tcu::ragged {
 
@@ -71,7 +73,7 @@ __device__ inline void for_each_chunk64(const Source& source, u32 place, int lef
     }
 }
 
-#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
+#if MMAS
 
 constexpr int PARTS = 1;  // numbers that stand for a chunk: the plan does not add them up at once
 
@@ -85,18 +87,21 @@ __device__ inline void put_chunks64(const Source& source, u32 place, int left, d
 
 #else
 
-constexpr int PARTS = 4;
+__device__ inline double sum_of(const Vector& x) { return reduce::sum_of_load(x); }
 
-__device__ inline double sum_of(const Vector& x) {
-    double v[PER_LOAD];
-#pragma unroll
-    for (int i = 0; i < PER_LOAD; ++i) v[i] = to_binary64(x.codes[i]);
-#pragma unroll
-    for (int half = PER_LOAD / 2; half > 0; half /= 2)
-#pragma unroll
-        for (int i = 0; i < half; ++i) v[i] += v[i + half];
-    return v[0];
+#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
+constexpr int PARTS = 1;
+
+template <bool WHOLE, typename Source>
+__device__ inline void put_chunks64(const Source& source, u32 place, int left, double* numbers, int to, int chunks64) {
+    double v[LANES] = {};
+    for_each_chunk64<WHOLE>(source, place, left, chunks64, [&](int j, const Vector& x) { v[j] = sum_of(x); });
+    const double sum = warp::multi_reduce<LANES, LANES / 2, 1>(v);
+    if (to >= 0) numbers[to] = sum;
 }
+
+#else
+constexpr int PARTS = 4;
 
 template <bool WHOLE, typename Source>
 __device__ inline void put_chunks64(const Source& source, u32 place, int left, double* numbers, int to, int chunks64) {
@@ -106,6 +111,7 @@ __device__ inline void put_chunks64(const Source& source, u32 place, int left, d
         if (its >= 0) numbers[its * PARTS + threadIdx.x % LANES] = sum;
     });
 }
+#endif
 
 #endif
 

@@ -6,6 +6,7 @@
 #include "device/grid/slots.cuh"
 #include "device/load/array.cuh"
 #include "device/mma/ones.cuh"
+#include "device/reduce/lane_sums.cuh"
 
 namespace tcu::reduce {
 
@@ -13,7 +14,7 @@ constexpr int WARPS = THREADS / WARP;
 
 #include "generated/sums/Sum.inc"
 
-#if TERM == VALUE && (ELEMENT == BINARY16 || ELEMENT == BFLOAT16)
+#if MMAS
 
 struct Accumulator {
     float d[4];
@@ -38,14 +39,19 @@ struct Accumulator {
 
 #else
 
+#if TERM == VALUE
+
+struct Accumulator {
+    LaneSums sums;
+    __device__ void add(const Vector& x, int) { sums.add(x); }
+    __device__ double of_warp() { return of_lanes(sums.sum()); }
+};
+
+#else
+
 // One accumulator for each number of a load.
 struct Accumulator {
     double sums[PER_LOAD] = {};
-
-    __device__ void add(const Vector& x, int) {
-#pragma unroll
-        for (int i = 0; i < PER_LOAD; ++i) sums[i] += to_binary64(x.codes[i]);
-    }
 
     __device__ void add_product(const Vector& x, const Vector& y) {
 #pragma unroll
@@ -71,6 +77,7 @@ struct Accumulator {
         return warp::tree<WARP>(sums[0]);
     }
 };
+#endif
 
 #endif
 

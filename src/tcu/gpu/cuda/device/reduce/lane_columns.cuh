@@ -95,7 +95,7 @@ struct LaneLeaves {
         const int lane = threadIdx.x % WARP;
         return NUMBERS == 1 ? lane - column() : (n * WARP + lane) / COLUMNS;
     }
-    static __device__ int column() { return threadIdx.x % COLUMNS; }
+    static __device__ int column(int = 0) { return threadIdx.x % COLUMNS; }
     static __device__ void arrange(double (&v)[NUMBERS]) {
         if constexpr (NUMBERS > 1) {
             double own[NUMBERS];

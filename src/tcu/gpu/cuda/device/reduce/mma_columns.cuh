@@ -5,7 +5,7 @@
 #pragma once
 
 #include "device/mma/ones.cuh"
-#include "device/reduce/columns.cuh"
+#include "device/reduce/narrow_columns.cuh"
 
 namespace tcu::reduce {
 
@@ -13,14 +13,11 @@ namespace tcu::reduce {
 // rows, one above the other, are what lane t of four holds of a row in rows.cu, and so they are operand B. All rows
 // of D are alike.  D has one column of each unit in each MMA; of the MMAs for the columns, the lane keeps number g,
 // for units 2t and 2t + 1.
-struct MmaLeaves {
-    static constexpr int UNIT = COLUMNS, LANES = HALVES ? 2 : 4, WITHIN = 0, DEPTH = 8;
+struct MmaColumns {
+    static constexpr int LANES = HALVES ? 2 : 4;
     static constexpr int PARTS = 4 / LANES, NUMBERS = SPREAD == 0 ? 2 * PARTS : 1;
     double low[2 * PARTS] = {}, high[2 * PARTS] = {};
 
-    typedef load::Granules Asked[COLUMNS];
-
-    static __device__ constexpr int level_of_lane(int k) { return k; }
     static __device__ int group() { return threadIdx.x % WARP / 4; }
     static __device__ int part() { return threadIdx.x % 4 / LANES; }
 
@@ -35,58 +32,9 @@ struct MmaLeaves {
     static __device__ constexpr int row_of(int i) { return i % 2 * 8 + i / 2 * 2; }
 #endif
 
-    static __device__ load::Granules ask_row(const Code* at, int columns) {
-#if GRAIN == 16
-        return load::ask(at, columns, 0);
-#else
-        u32 first[2] = {}, second[2] = {};
-        read_if(columns > 0, at, first);
-        read_if(columns > PER_LOAD / 2, at + PER_LOAD / 2, second);
-        load::Granules g;
-        g.first = make_uint4(first[0], first[1], second[0], second[1]);
-        return g;
-#endif
-    }
-
-    // WHOLE: with NARROW, all numbers are there.
-    template <bool WHOLE = false>
-    static __device__ void ask_for(const ChunkColumns& x, int row, Asked& asked) {
-        row += first();
-#if !NARROW
-        const Code* at = x.data + row * x.stride;
-#pragma unroll
-        for (int k = 0; k < DEPTH; ++k) {  // row by row
-            const int i = k / 4 + k % 4 * 2;
-            asked[i] = ask_row(at + row_of(i) * x.stride, row + row_of(i) < x.rows ? x.columns : 0);
-        }
-#else
-        const int length = x.columns > 0 ? x.rows * COLUMNS : 0;
-#pragma unroll
-        for (int i = 0; i < COLUMNS; ++i) {
-            const int offset = row * COLUMNS + i * PER_LOAD;
-            if (WHOLE) asked[i].first = __ldg(reinterpret_cast<const uint4*>(x.data + offset));
-            else asked[i] = load::ask<false, true>(x.data, length, offset);
-        }
-#endif
-    }
-
-    // `then` is called as soon as the matrix unit has the numbers that were asked for.
-    template <bool WHOLE = false, typename Then>
-    __device__ void add(const ChunkColumns& x, int row, const Asked& asked, const Then& then) {
-        row += first();
-        Vector v[COLUMNS];  // number c of row i is number i * COLUMNS + c
-#if !NARROW
-        const Code* at = x.data + row * x.stride;
-#pragma unroll
-        for (int i = 0; i < DEPTH; ++i) v[i] = load::assemble(asked[i], at + row_of(i) * x.stride, PER_LOAD, 0);
-#else
-        const int length = x.columns > 0 ? x.rows * COLUMNS : 0;
-#pragma unroll
-        for (int i = 0; i < COLUMNS; ++i) {
-            if (WHOLE) v[i].words = asked[i].first;
-            else v[i] = load::assemble(asked[i], x.data, length, row * COLUMNS + i * PER_LOAD);
-        }
-#endif
+    // `then` is called as soon as the matrix unit has the numbers.
+    template <typename Then>
+    __device__ void take(const Vector (&v)[COLUMNS], const Then& then) {
         float sums[2][2 * PARTS];  // of each pair of rows in four
 #if HALVES
         // The upper rows of A have ones for the lanes of the first unit, the lower rows for those of the second.  The
@@ -142,25 +90,6 @@ struct MmaLeaves {
         }
     }
 
-    __device__ void add(const Columns& p, const ChunkColumns& x, int row) {
-        const int period = static_cast<int>(p.period);
-#if NARROW && LAYOUT == ALIGNED
-        const bool whole = x.columns > 0 && row + (TURNS - 1) * period + first() + DEPTH <= x.rows;
-        if (__all_sync(ALL, whole)) add_turns<true>(x, row, period);
-        else
-#endif
-            add_turns<false>(x, row, period);
-    }
-
-    template <bool WHOLE>
-    __device__ void add_turns(const ChunkColumns& x, int row, int period) {
-        Asked asked[TURNS];
-#pragma unroll
-        for (int i = 0; i < TURNS; ++i) ask_for<WHOLE>(x, row + i * period, asked[i]);
-#pragma unroll
-        for (int i = 0; i < TURNS; ++i) add<WHOLE>(x, row + i * period, asked[i], [] {});
-    }
-
     __device__ void sums(double (&v)[NUMBERS]) const {
         if constexpr (SPREAD == 0) {
 #pragma unroll
@@ -175,8 +104,10 @@ struct MmaLeaves {
     static __device__ int unit() { return SPREAD == 0 ? part() * 8 + group() % 2 * 4 + group() / 2 : group(); }
     // The unit or leaf, of the warp's, that number n is the sum of, and its column in the unit.
     static __device__ int owner(int n) { return SPREAD == 0 ? n * 4 + threadIdx.x % 4 : threadIdx.x % 4 * 2; }
-    static __device__ int column() { return group(); }
+    static __device__ int column(int) { return group(); }
     static __device__ void arrange(double (&)[NUMBERS]) {}
 };
+
+typedef NarrowLeaves<MmaColumns> MmaLeaves;
 
 }  // namespace tcu::reduce

@@ -3,11 +3,12 @@
 #pragma once
 
 #include "device/mma/ones.cuh"
+#include "device/reduce/lane_sums.cuh"
 #include "device/warp/multi_reduce.cuh"
 
 namespace tcu::reduce {
 
-#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
+#if MMAS
 
 // The two parts of this lane's row: rows g and g + 8 of the fragment, g = lane / 4.
 __device__ inline float2 sum_of(const Vector& x) {
@@ -54,25 +55,12 @@ struct RowTile {
 #else
 
 struct RowTile {
-    double sums[PER_LOAD] = {};
-    __device__ void add(const Vector& x) {
-#pragma unroll
-        for (int i = 0; i < PER_LOAD; ++i) sums[i] += to_binary64(x.codes[i]);
-    }
-    __device__ double sum() {
-#pragma unroll
-        for (int half = PER_LOAD / 2; half > 0; half /= 2)
-#pragma unroll
-            for (int i = 0; i < half; ++i) sums[i] += sums[i + half];
-        return sums[0];
-    }
+    LaneSums sums;
+    __device__ void add(const Vector& x) { sums.add(x); }
+    __device__ double sum() { return sums.sum(); }
 };
 typedef double Part;
-__device__ inline Part sum_of(const Vector& x) {
-    RowTile tile;
-    tile.add(x);
-    return tile.sum();
-}
+__device__ inline Part sum_of(const Vector& x) { return sum_of_load(x); }
 __device__ inline double number_of(Part v) { return v; }
 constexpr int LAST = 1;
 
@@ -80,6 +68,12 @@ constexpr int LAST = 1;
 
 // Several vectors of a lane, each from another row.  The lanes of a row together end up with the sums of all these
 // rows.
+template <int WIDTH, int NUMBERS>
+__device__ inline double sum_of_tiles(double (&tiles)[NUMBERS]) {
+    if constexpr (NEAR) return warp::sum_of_tiles_near<WIDTH>(tiles);
+    else return warp::sum_of_tiles<WIDTH, LAST>(tiles);
+}
+
 template <int PIECES>
 struct Pieces {
     // Lanes that have the same sums after an MMA. Each goes on with the sums of another piece.
@@ -99,16 +93,21 @@ struct Pieces {
     }
 
     // The piece whose sum this lane has in the end, and whether it is the lane that stores it.
-    static __device__ int number() { return threadIdx.x % LANES / STEP * ALIKE + threadIdx.x % ALIKE; }
-    static __device__ bool stores() { return threadIdx.x % STEP < ALIKE; }
+    static __device__ int number() {
+        if (NEAR) return threadIdx.x % PIECES;
+        return threadIdx.x % LANES / STEP * ALIKE + threadIdx.x % ALIKE;
+    }
+    static __device__ bool stores() { return NEAR ? threadIdx.x % LANES < PIECES : threadIdx.x % STEP < ALIKE; }
 
     __device__ double sum() const {
+        static_assert(!NEAR || PIECES == (LANES < 4 ? LANES : 4), "as many as the first two steps");
         double v[NUMBERS];
 #pragma unroll
         for (int i = 0; i < NUMBERS; ++i) v[i] = number_of(parts[i]);
-        return warp::multi_reduce<NUMBERS, LANES / 2, LAST>(v);
+        if constexpr (NEAR) return warp::multi_reduce_near<LANES>(v);
+        else return warp::multi_reduce<NUMBERS, LANES / 2, LAST>(v);
     }
-#if ELEMENT == BINARY16 || ELEMENT == BFLOAT16
+#if MMAS
     __device__ float plain_sum() const { return parts[0].x + parts[0].y + 0.0f; }
 #else
     __device__ float plain_sum() const { return 0; }

@@ -17,3 +17,6 @@
 #define VALUE 0
 #define PRODUCT 1
 #define SQUARE 2
+
+// MMAS: 1: 16-bit numbers are added up by MMAs, as the plan short-chain says; 0: by binary64 additions, as the plan
+// binary64 and numbers of other formats are.
