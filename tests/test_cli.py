@@ -427,11 +427,11 @@ def test_compare_tabulates_every_combination(answer, run):
     assert list(document) == ["n", "dtype", "exact", "rounded_from", "rows"]
     assert document["exact"] == math.fsum(x.astype(float))
     rows = document["rows"]
-    assert len(rows) == 4 * 6
-    assert [row["unit"] for row in rows[::6]] == ["V100", "A100", "H100", "B200"]
+    assert len(rows) == 4 * 8
+    assert [row["unit"] for row in rows[::8]] == ["V100", "A100", "H100", "B200"]
     absent = [row for row in rows if row["result"] is None]
     assert {(row["unit"], row["variant"]) for row in absent} == {
-        ("V100", name) for name in ("single-pass", "recurrence", "two-mma", "split")
+        ("V100", name) for name in ("single-pass", "single-pass-atomic", "recurrence", "two-mma", "split", "split-atomic")
     }
     assert all("V100 has no MMA tf32" in row["reason"] for row in absent)
     for row in rows:
@@ -716,7 +716,7 @@ def test_the_bar_shows_the_rate_of_bytes_and_the_time_left(monkeypatch):
     assert "90 %" in shown
 
 
-@pytest.mark.parametrize(("command", "total"), [(["sum"], 1), (["compare", "--unit", "H100"], 6)])
+@pytest.mark.parametrize(("command", "total"), [(["sum"], 1), (["compare", "--unit", "H100"], 8)])
 def test_the_bar_ends_at_its_total(run, monkeypatch, command, total):
     seen = []
     monkeypatch.setattr("tcu.cli.sums.ProgressBar.advance", lambda self, count: seen.append(count))
