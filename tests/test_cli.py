@@ -431,7 +431,8 @@ def test_compare_tabulates_every_combination(answer, run):
     assert [row["unit"] for row in rows[::8]] == ["V100", "A100", "H100", "B200"]
     absent = [row for row in rows if row["result"] is None]
     assert {(row["unit"], row["variant"]) for row in absent} == {
-        ("V100", name) for name in ("single-pass", "single-pass-atomic", "recurrence", "two-mma", "split", "split-atomic")
+        ("V100", name)
+        for name in ("single-pass", "single-pass-atomic", "recurrence", "two-mma", "split", "split-atomic")
     }
     assert all("V100 has no MMA tf32" in row["reason"] for row in absent)
     for row in rows:

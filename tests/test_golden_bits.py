@@ -291,7 +291,7 @@ PLANTED = {
     "segmented._CHUNK": "1 << 13",
     "variants.DEFAULT_VARIANT": "'single-pass'",
     "variants.DOUBLE": "'binary32'",
-    "variants.GATHERED": "1 << 9",
+    "variants.GATHERED": "1 << 8",
     "variants.LOAD": "8",
     "variants.LOADS": "16",
     "variants.WARP": "16",
