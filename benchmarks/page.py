@@ -415,6 +415,34 @@ def _us(microseconds: float | None) -> str:
     return f"{microseconds:,.0f} µs" if microseconds < 1e4 else f"{microseconds / 1e3:,.0f} ms"
 
 
+def block_sums(found: dict[str, Document]) -> Iterator[str]:
+    document = found["gpu-atomic"]
+    rows = document["figures"]["rows"]
+    single = {(row["block"], row["chain"]): row for row in rows if row["variant"] == "single-pass"}
+    chains = sorted({chain for _, chain in single})
+    yield from (
+        origin("gpu-atomic", document), "",
+        f"Microseconds of single-pass, {power(rows[0]['n'])} numbers of float16: with tcu's tree over the blocks, whose bits "
+        "are the model's, and, behind the stroke, with the paper's atomic additions, whose bits differ from run to run:", "",
+    )  # fmt: skip
+    lines = [
+        (f"B = {block}", *(_both(single[block, chain]) for chain in chains))
+        for block in sorted({block for block, _ in single})
+    ]
+    yield from (*table(("", *(f"R = {chain}" for chain in chains)), lines), "")
+    yield from (
+        "The tree then took 58 registers, which halved the threads of a multiprocessor: that is the time of the larger blocks. "
+        "It takes 32 since then, which was not measured yet.", "",
+    )  # fmt: skip
+    yield from ("The same of split, by the share of the numbers that the tensor cores add:", "")
+    split = [row for row in rows if row["variant"] == "split"]
+    yield from table(tuple(f"{row['fraction']:.0%}" for row in split), [tuple(_both(row) for row in split)])
+
+
+def _both(row: dict[str, Any]) -> str:
+    return " / ".join(f"{row['seconds'][form] * 1e6:.1f}" for form in ("tree", "atomic"))
+
+
 def host_time(found: dict[str, Document]) -> Iterator[str]:
     document = found["gpu-host-time"]
     figures = document["figures"]
@@ -601,6 +629,7 @@ SECTIONS: tuple[tuple[str, tuple[str, ...], Callable[[dict[str, Document]], Iter
     ("What products of PyTorch on a GPU add", ("gpu-libraries",), chains_of_products),
     ("Rows, ragged segments and running sums on a GPU",
      SEGMENTS, segments),
+    ("How the blocks of single-pass and split are added", ("gpu-atomic",), block_sums),
     ("The algorithms of paper 002", ("paper-002",), equal_segments),
     ("Several GPUs", tuple(f"gpu-distributed-{ranks}" for ranks in (2, 4, 8)), several_gpus),
     ("Programs of the machine on a GPU", ("gpu-machine",), machine),

@@ -296,7 +296,7 @@ PLANTED = {
     "variants.DEFAULT_VARIANT": "'single-pass'",
     "variants.NEIGHBOURS": "8",
     "variants.DOUBLE": "'binary32'",
-    "variants.GATHERED": "1 << 9",
+    "variants.GATHERED": "1 << 8",
     "variants.LOAD": "8",
     "variants.LOADS": "16",
     "variants.WARP": "16",

@@ -50,7 +50,7 @@ from tcu.model import threads
 from tcu.model.elements import Elements
 from tcu.model.stream import PlanStream
 from tcu.ops import OPERATIONS, Operation
-from tcu.plan import make_plan
+from tcu.plan import GATHERED, make_plan
 from tcu.streams import passes
 from tcu.streams.source import Concatenation
 from tcu.units import get_unit
@@ -92,7 +92,8 @@ def test_a_plan_in_pieces_has_the_bits_of_the_plan(
             assert bits(stream.value()) == bits(execute_module.execute(plan, elements, unit)), (n, block)
 
 
-def test_what_a_stream_keeps_does_not_grow_with_the_numbers() -> None:
+def test_what_a_stream_keeps_hardly_grows_with_the_numbers() -> None:
+    """One number for as many blocks as a warp gathers, of 512 numbers each, in 16 characters at most."""
     unit = get_unit("H100")
     sizes = []
     for n in (1 << 22, 1 << 24):
@@ -105,7 +106,8 @@ def test_what_a_stream_keeps_does_not_grow_with_the_numbers() -> None:
             most = max(most, len(json.dumps(stream.state())))
         assert stream.value() == n
         sizes.append(most)
-    assert sizes[0] == sizes[1] < 1 << 16
+    assert sizes[1] - sizes[0] <= 16 * (1 << 24) // (512 * GATHERED)
+    assert max(sizes) < 1 << 10
 
 
 # Sources

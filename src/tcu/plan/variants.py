@@ -131,7 +131,7 @@ def _blocks_of_shuffles(problem: Problem) -> tuple[Step, ...]:
     return AddStep(problem.wide, "tree", WARP), AddStep(problem.wide, "tree", problem.warps)
 
 
-GATHERED = 1 << 10
+GATHERED = 1 << 9
 """Blocks whose numbers one warp adds up at the end, before such sums are added up in the same way."""
 
 
