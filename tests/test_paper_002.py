@@ -332,8 +332,8 @@ def test_other_dtypes_are_told_what_to_do(variant: str) -> None:
             tcu.sum(np.ones((2, 3), dtype), axis=1, variant=variant)
         with pytest.raises(DtypeError, match=words):
             tcu.sum(np.ones(0, dtype), variant=variant)
-    with pytest.raises(DtypeError, match="x has dtype int64"):
-        tcu.sum(np.ones(3, np.int64), variant=variant)
+    with pytest.raises(DtypeError, match="x has dtype complex128"):
+        tcu.sum(np.ones(3, np.complex128), variant=variant)
     with pytest.raises(DtypeError, match="V100 has no MMA bfloat16"):
         tcu.sum(np.ones(3, ml_dtypes.bfloat16), variant=variant, unit="V100")
     with pytest.raises(DtypeError, match="has no MMA bfloat16 → binary16"):

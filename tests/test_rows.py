@@ -231,7 +231,7 @@ def test_chunks_are_added_together_as_their_steps_are_one_by_one(dtype: Any, n: 
 
 
 def test_a_shorter_plan_adds_no_padding() -> None:
-    plan = trimmed(make_plan(1024, get_format("binary16"), get_unit("H100")))
+    plan = trimmed(make_plan(1024, get_format("binary16"), get_unit("H100"), variant="short-chain"))
     assert plan.parts[0].steps[1:] == (AddStep("binary64", "tree", 16), AddStep("binary64", "tree", 4))
     assert plan.final == ()
     long = make_plan(10**7, get_format("binary16"), get_unit("H100"))
@@ -314,12 +314,12 @@ def test_a_scalar_has_no_axes() -> None:
 
 
 def test_arrays_and_options_that_are_refused_without_axis_are_refused_with_it() -> None:
-    with pytest.raises(DtypeError, match="x has dtype int64"):
-        tcu.sum(np.zeros((2, 2), np.int64), axis=0)
+    with pytest.raises(DtypeError, match="x has dtype complex128"):
+        tcu.sum(np.zeros((2, 2), np.complex128), axis=0)
     with pytest.raises(ParameterError, match="chain"):
         tcu.sum(np.zeros((2, 0), np.float32), axis=1, chain=4)
     with pytest.raises(DtypeError, match="V100 has no MMA bfloat16"):
-        tcu.sum(np.zeros((2, 3), ml_dtypes.bfloat16), axis=1, unit="V100")
+        tcu.sum(np.zeros((2, 3), ml_dtypes.bfloat16), axis=1, unit="V100", variant="short-chain")
 
 
 # out and details.

@@ -241,7 +241,9 @@ def _of_catalogue(way: _Way) -> Iterator[TreeStep]:
     for unit in reversed(CATALOGUE.values()):
         for row in unit.instructions:
             if isinstance(row.arithmetic, AlignedSum) and row.output == way.output:
-                plain = replace(row.arithmetic, block=way.block, order=None, late_c=False)
+                plain = replace(
+                    row.arithmetic, block=way.block, order=None, late_c=False, through_binary16=False
+                )
                 found[plain] = found.get(plain, False) or row.a == way.operand
     for arithmetic in sorted(found, key=lambda each: not found[each]):
         yield way.step(arithmetic)
