@@ -318,6 +318,14 @@ OTHERWISE = {
     "stored._VERSION": "how a plan is written down, which decides no order",
     "variants.VARIANTS": "its rows are changed one by one below",
     "version.VERSIONS": "it says that an order has changed, and decides none",
+    **dict.fromkeys(
+        ("whole_sums.SCALE", "whole_sums.SCALE64"),
+        "Numba compiles it in, so that a change for a moment reaches nothing; tests/test_exponentials.py has the definition",
+    ),
+    **dict.fromkeys(
+        ("whole_sums.LIFTS", "whole_sums.LIFTS64", "whole_sums._NO_EPS", "whole_sums._HALFWAY"),
+        "powers of two that keep numbers in range and change no bit where others do, too: tests/test_norms.py asks at the ends",
+    ),
 }
 
 

@@ -1257,6 +1257,7 @@ def test_short_columns_alone_go_by_way_of_shared_memory(host: HostGpu) -> None:
         assert ("STAGES" in host.macros[0]) == staged, length
 
 
+@pytest.mark.usefixtures("short_chain")
 def test_numbers_leave_the_cache_first_where_results_are_few(host: HostGpu) -> None:
     for inner, keeps in ((L2 // 10, 1), (L2 // 10 + 8, 0)):
         x = numbers_of(np.random.default_rng(inner), "normal", 256 * inner, np.float16).reshape(1, 256, inner)

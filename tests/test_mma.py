@@ -122,7 +122,10 @@ def test_a_sum_that_may_wrap_has_no_error_bound() -> None:
     row = Instruction("mma", "f16", "f16", "f32", (16, 8, 16), AlignedSum(16, 25, "RZ", carry_bits=3), ())
     x = np.ones((4, 4), np.float16)
     unit = Unit("mine", "-", "-", "-", (row,))
-    for bound in (lambda: tcu.error_bound(x[0], unit=unit, variant="short-chain"), lambda: tcu.matmul_error_bound(x, x, unit=unit)):
+    for bound in (
+        lambda: tcu.error_bound(x[0], unit=unit, variant="short-chain"),
+        lambda: tcu.matmul_error_bound(x, x, unit=unit),
+    ):
         with pytest.raises(
             ParameterError, match="carry_bits=3: a block of 16 may wrap around, so its error has no bound"
         ):

@@ -174,7 +174,10 @@ def test_chain_length_makes_truncation_drift() -> None:
     """RZ in the unit biases long chains of positive terms downwards, in proportion to R."""
     x = np.random.default_rng(2).random(2**20).astype(np.float16)
     exact = float(tcu.fsum(x, dtype=np.float64))
-    drift = [exact - float(tcu.sum(x, variant="short-chain", chain=chain, dtype=np.float64)) for chain in (1, 16, 256)]
+    drift = [
+        exact - float(tcu.sum(x, variant="short-chain", chain=chain, dtype=np.float64))
+        for chain in (1, 16, 256)
+    ]
     assert 0 < 4 * drift[0] < drift[1]
     assert 4 * drift[1] < drift[2]
 
