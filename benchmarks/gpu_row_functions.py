@@ -1,6 +1,6 @@
 """Row functions on the GPU at hand beside PyTorch's: seconds of each, and bytes a second beside a copy's.
 
-    python benchmarks/gpu_row_functions.py --seconds 60 -o benchmarks/results/gpu-row-functions.json
+Written to benchmarks/results/gpu-row-functions.json.
 
 Each measurement is the median of runs on arrays larger than the second cache; torch.compile compiles for each shape alone.
 """
@@ -8,14 +8,13 @@ Each measurement is the median of runs on arrays larger than the second cache; t
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
+import record
 import torch
 
 import tcu
@@ -52,7 +51,6 @@ def median_time(run: Callable[[], Any], count: int = 7) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("-o", type=Path)
     given = parser.parse_args()
     last = time.monotonic() + given.seconds
     rows: list[dict[str, Any]] = []
@@ -77,7 +75,7 @@ def main() -> None:
                 if name not in ("softmax", "rms_norm") or time.monotonic() > last:
                     continue
                 torch._dynamo.reset()
-                own, theirs = own, torch.compile(theirs, dynamic=False)
+                theirs = torch.compile(theirs, dynamic=False)
             bytes_moved = size * (1 + is_map)
             ours, others = (median_time(partial(function, x)) for function in (own, theirs))
             rows.append({
@@ -90,8 +88,7 @@ def main() -> None:
                 flush=True,
             )
         del x
-    if given.o:
-        given.o.write_text(json.dumps({"gpu": torch.cuda.get_device_name(), "rows": rows}, indent=1) + "\n")
+    print(record.save("gpu-row-functions", {"rows": rows}, {"torch": torch.__version__}))
 
 
 if __name__ == "__main__":
