@@ -24,12 +24,11 @@ from tcu.surfaces.functions import fnorm as fnorm
 from tcu.surfaces.functions import fstd as fstd
 from tcu.surfaces.functions import fsum as fsum
 from tcu.surfaces.functions import fvar as fvar
-from tcu.surfaces.functions import layer_norm as layer_norm
 from tcu.surfaces.functions import log_softmax as log_softmax
 from tcu.surfaces.functions import logsumexp as logsumexp
 from tcu.surfaces.functions import mean as mean
 from tcu.surfaces.functions import norm as norm
-from tcu.surfaces.functions import rms_norm as rms_norm
+from tcu.surfaces.functions import normalize as normalize
 from tcu.surfaces.functions import segment_cumsum as segment_cumsum
 from tcu.surfaces.functions import segment_fmean as segment_fmean
 from tcu.surfaces.functions import segment_fstd as segment_fstd
@@ -46,6 +45,8 @@ from tcu.surfaces.functions import var as var
 from tcu.surfaces.matmul import matmul as matmul
 from tcu.surfaces.matmul import segment_matmul as segment_matmul
 from tcu.surfaces.matmul_bound import matmul_error_bound as matmul_error_bound
+from tcu.surfaces.row_norms import layer_norm as layer_norm
+from tcu.surfaces.row_norms import rms_norm as rms_norm
 from tcu.units import Instruction as Instruction
 from tcu.units import Unit as Unit
 from tcu.version import __version__ as __version__

@@ -10,14 +10,14 @@ import numpy.typing as npt
 
 from tcu.engines.host.planned import encoded
 from tcu.engines.host.rows import given_back, place_of, row_pieces
-from tcu.formats.format import Format
+from tcu.formats.format import Format, format_of
 from tcu.model import exponentials, norms, threads
 from tcu.model.elements import Elements
 from tcu.ops.layout import Axes, Ragged, row_axis
 from tcu.ops.operation import Call
 from tcu.ops.result import map_dtype, put, target_of
 
-__all__ = ["of_rows"]
+__all__ = ["of_rows", "scaled"]
 
 _PIECE = 1 << 16
 """Numbers of rows that one thread takes at a time."""
@@ -27,6 +27,20 @@ def of_rows(call: Call) -> tuple[Any, None]:
     """(the rows, or a number for each, None)"""
     elements = Elements.of(call.arrays[0])
     return (_mapped if call.operation.kind == "map" else _reduced)(call, elements), None
+
+
+def scaled(x: Any, weight: Any, bias: Any, axis: int, dtype: npt.DTypeLike, out: Any = None) -> Any:
+    """Rows of binary32 or binary64 along an axis times a weight, plus a bias, each step rounded, then rounded to ``dtype``."""
+    target = target_of(format_of(x.dtype), dtype, out, x.shape)
+    shape = [-1 if i == axis else 1 for i in range(x.ndim)]
+    found = x
+    with np.errstate(all="ignore"):
+        if weight is not None:
+            found = found * weight.astype(x.dtype).reshape(shape)
+        if bias is not None:
+            found = found + bias.astype(x.dtype).reshape(shape)
+    codes = encoded(np.ascontiguousarray(found).reshape(-1), target)
+    return put(codes.view(target.dtype).reshape(x.shape), out)
 
 
 def _mapped(call: Call, elements: Elements) -> Any:
@@ -70,7 +84,7 @@ def _codes(call: Call, given: Format, rows: npt.NDArray[Any], n: int, target: Fo
     lines = np.require(rows.reshape(count, n), work, ["C", "A"])
     operation, finish = call.operation, call.operation.finish
     if operation.arithmetic == "norms":
-        found = norms.of_rows(lines, operation.eps(call.options, work), finish == "standard")
+        found = norms.of_rows(lines, operation.eps(call.options, work), finish)  # type: ignore[arg-type]
     else:
         found = exponentials.of_rows(lines, finish)  # type: ignore[arg-type]
     return encoded(found, target)
