@@ -74,13 +74,13 @@ def scaled32(x: npt.NDArray[np.float32]) -> Any:
     """2^44 · exp(x) of numbers from -104 to 0, from a row that begins with 0."""
     scaled = np.empty((1, x.size + 1), np.float32)
     row = np.concatenate([[np.float32(0)], x])[None]
-    exponential_kernels.add_exponentials(row, np.zeros(1, np.float32), scaled, np.empty(1))
+    exponential_kernels.add_exponentials(row, np.zeros(1, np.float32), scaled, np.empty((1, 2), np.int64))
     return scaled[0, 1:]
 
 
 def scaled64(x: npt.NDArray[np.float64]) -> Any:
     scaled = np.empty((1, x.size))
-    exponential_kernels.add_exponentials64(x[None], np.zeros(1), scaled, np.empty(1))
+    exponential_kernels.add_exponentials64(x[None], np.zeros(1), scaled, np.empty((1, 4), np.int64))
     return scaled[0]
 
 

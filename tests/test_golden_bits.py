@@ -113,7 +113,7 @@ def test_every_operation_has_rows() -> None:
     seen = {each.operation for rows in all_cases().values() for each in rows}
     made_of_others = {
         "cross_entropy"
-    }  # of log_softmax, logsumexp, mean and fsum: tests/test_cross_entropy.py
+    }  # of log_softmax, logsumexp, fmean and fsum: tests/test_cross_entropy.py
     assert functions - seen == {"audit", "infer", "load_plan", "probe", "reveal"} | made_of_others
 
 

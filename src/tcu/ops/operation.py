@@ -114,6 +114,11 @@ class Operation:
         return self.arithmetic not in ("exponentials", "norms")
 
     @property
+    def over_ranks(self) -> bool:
+        """Whether ranks that each have a part of every row can put results together."""
+        return self.in_parts or (self.arithmetic == "exponentials" and self.kind == "reduce")
+
+    @property
     def of_integers(self) -> bool:
         """Whether it adds up elements alone, and so takes integers, exactly."""
         return self.term == "value" and self.arithmetic in ("planned", "exact")
