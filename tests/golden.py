@@ -278,6 +278,7 @@ def cases() -> Iterator[Case]:
     yield from of_products()
     yield from of_variances()
     yield from of_row_functions()
+    yield from of_segment_row_functions()
     yield from of_exact_sums()
     yield from of_bounds()
     yield from of_instructions()
@@ -505,6 +506,12 @@ def of_row_functions() -> Iterator[Case]:
         yield case("rows", operation, dtype, "ordinary", ((40, 7), (257, 3, 2)), axis=0)
         if operation in ("rms_norm", "layer_norm", "normalize"):
             yield case("rows", operation, dtype, "wide", ((5, 257), (3, 4096)), axis=-1, eps=0.0)
+
+
+def of_segment_row_functions() -> Iterator[Case]:
+    for operation, dtype in product(("segment_softmax", "segment_logsumexp"), FORMATS):
+        for kind, numbers_of in product(("short", "mixed", "empty"), ("ordinary", "special")):
+            yield case("rows", operation, dtype, numbers_of, RAGGED[kind][:2], layout=f"ragged {kind}")
 
 
 def of_exact_sums() -> Iterator[Case]:

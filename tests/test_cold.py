@@ -65,6 +65,8 @@ CALLS = {
     "segment_fsum": "tcu.segment_fsum(x, offsets)",
     "segment_fmean": "tcu.segment_fmean(x, offsets)",
     "segment_cumsum": "tcu.segment_cumsum(x, offsets)",
+    "segment_softmax": "tcu.segment_softmax(x, offsets)",
+    "segment_logsumexp": "tcu.segment_logsumexp(x, offsets)",
     "softmax": "tcu.softmax(x.astype(np.float32))",
     "log_softmax": "tcu.log_softmax(x.astype(np.float32))",
     "logsumexp": "tcu.logsumexp(x.astype(np.float32))",

@@ -34,7 +34,9 @@ from tcu.surfaces.functions import segment_fmean as segment_fmean
 from tcu.surfaces.functions import segment_fstd as segment_fstd
 from tcu.surfaces.functions import segment_fsum as segment_fsum
 from tcu.surfaces.functions import segment_fvar as segment_fvar
+from tcu.surfaces.functions import segment_logsumexp as segment_logsumexp
 from tcu.surfaces.functions import segment_mean as segment_mean
+from tcu.surfaces.functions import segment_softmax as segment_softmax
 from tcu.surfaces.functions import segment_std as segment_std
 from tcu.surfaces.functions import segment_sum as segment_sum
 from tcu.surfaces.functions import segment_var as segment_var

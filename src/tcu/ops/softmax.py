@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcu.ops.layout import Along
+from tcu.ops.layout import Along, Ragged
 from tcu.ops.operation import Operation, register
 from tcu.ops.options import OF_EXPONENTIALS
 
@@ -46,7 +46,13 @@ DtypeError, ParameterError:
     ``out``.
 """
 
+_SEGMENTS = """The softmax of each ragged segment, with the bits that :func:`softmax` gives for it alone.
+
+Parameters, results and errors are those of :func:`softmax`; ``offsets`` and ``check`` those of
+:func:`segment_sum`.  Results follow one another as the elements do.  Arrays lie in the host's memory.
+"""
+
 SOFTMAX = register(Operation(
-    "softmax", kind="map", arithmetic="exponentials", finish="share", options=OF_EXPONENTIALS, layouts=(Along,),
-    documentation=_FUNCTION,
+    "softmax", kind="map", arithmetic="exponentials", finish="share", options=OF_EXPONENTIALS, layouts=(Along, Ragged),
+    documentation=_FUNCTION, segments=_SEGMENTS,
 ))  # fmt: skip

@@ -28,12 +28,14 @@ __all__ = [
     "layer_norm",
     "log_softmax",
     "logsumexp",
+    "segment_logsumexp",
     "mean",
     "segment_mean",
     "norm",
     "normalize",
     "rms_norm",
     "softmax",
+    "segment_softmax",
     "std",
     "segment_std",
     "sum",
@@ -507,6 +509,20 @@ def logsumexp(
         As :func:`softmax`; an axis twice.
     """
 
+def segment_logsumexp(
+    x: Any,
+    offsets: Any,
+    *,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+    check: bool = True,
+) -> Any:
+    """The logarithms of the sums of exponentials of ragged segments, each with the bits that :func:`logsumexp` gives for it alone.
+
+    Parameters, results and errors are those of :func:`logsumexp`; ``offsets`` and ``check`` those of
+    :func:`segment_sum`.  That of an empty segment is -inf.  Arrays lie in the host's memory.
+    """
+
 def mean(
     x: Any,
     axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
@@ -684,6 +700,20 @@ def softmax(
     DtypeError, ParameterError:
         An array that cannot be summed; an axis that x does not have; an unfit
         ``out``.
+    """
+
+def segment_softmax(
+    x: Any,
+    offsets: Any,
+    *,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+    check: bool = True,
+) -> Any:
+    """The softmax of each ragged segment, with the bits that :func:`softmax` gives for it alone.
+
+    Parameters, results and errors are those of :func:`softmax`; ``offsets`` and ``check`` those of
+    :func:`segment_sum`.  Results follow one another as the elements do.  Arrays lie in the host's memory.
     """
 
 def std(

@@ -21,7 +21,7 @@ def is_served(operation: Operation, layout: type[Layout], surface: Surface) -> b
     if surface == "ranks" and not operation.over_ranks:
         return False
     if surface == "GPU":
-        return operation.on_gpu
+        return operation.on_gpu and (operation.in_parts or layout is not Ragged)
     if surface in ("Dask", "ranks"):  # segments may begin in one chunk or shard and end in another
         return layout is not Ragged
     if surface == "files":  # all numbers, as one line

@@ -49,6 +49,8 @@ def derivative_of(operation: Operation, layout: type, operator: str) -> type[Der
 def _base(operation: Operation, layout: type) -> type[Derivative]:
     if operation.arithmetic == "own":
         return _OfItsOwn
+    if operation.arithmetic == "exponentials" and layout is Ragged:
+        return _OfSegmentLogSumExp if operation.kind == "reduce" else _OfSegmentSoftmax
     if operation.arithmetic == "exponentials":
         return _OfLogSumExp if operation.kind == "reduce" else _OF_MAPS[operation.finish]
     if operation.arithmetic == "norms":
@@ -413,6 +415,65 @@ class _OfLogSumExp(Derivative):
     def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
         shares = cls.shares(ctx)
         return _total(ctx, shares * tangent.to(shares.dtype)).to(ctx.result_dtype)
+
+
+class _OfSegmentSoftmax(Derivative):
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _keep(ctx, inputs, output, output, inputs[1])
+
+    @classmethod
+    def times(cls, ctx: Any, given: Any) -> Any:
+        (y, offsets), kind = ctx.saved_tensors, given.dtype
+        kind = torch.promote_types(torch.promote_types(kind, y.dtype), torch.float32)
+        y, given = y.to(kind), given.to(kind)
+        return y * (given - _spread(_segment("segment_sum", given * y, offsets), offsets, y))
+
+    @classmethod
+    def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        return cls.times(ctx, gradient).to(ctx.dtype), *ctx.rest
+
+    @classmethod
+    def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
+        return cls.times(ctx, tangent).to(ctx.result_dtype)
+
+
+class _OfSegmentLogSumExp(Derivative):
+    """The softmax of each segment, and 0 where all of it is -inf."""
+
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _keep(ctx, inputs, output, inputs[0], output, inputs[1])
+
+    @classmethod
+    def shares(cls, ctx: Any) -> Any:
+        x, result, offsets = ctx.saved_tensors
+        wide = x.to(torch.promote_types(torch.promote_types(x.dtype, result.dtype), torch.float32))
+        shares = _segment("segment_softmax", wide, offsets)
+        return shares.masked_fill(_spread(result == -math.inf, offsets, x), 0)
+
+    @classmethod
+    def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        given = _spread(gradient, ctx.saved_tensors[2], ctx.saved_tensors[0])
+        return (given * cls.shares(ctx)).to(ctx.dtype), *ctx.rest
+
+    @classmethod
+    def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
+        shares = cls.shares(ctx)
+        return _segment("segment_sum", shares * tangent.to(shares.dtype), ctx.saved_tensors[2]).to(
+            ctx.result_dtype
+        )
+
+
+def _segment(operator: str, x: Any, offsets: Any) -> Any:
+    """Of offsets that were in order once, which are not looked at again."""
+    found = DERIVATIVES[operator]
+    return found.record(x, offsets, False, *defaults(found.operation.options[:-1]), x.dtype)
+
+
+def _spread(each: Any, offsets: Any, like: Any) -> Any:
+    """A number for each segment, for each of its elements."""
+    return each.repeat_interleave(offsets.diff(), output_size=like.shape[0])
 
 
 # Of running sums, which are linear: forward themselves, backward the running sums from the other end.
