@@ -36,6 +36,8 @@ from tcu.probes.vectors.collection import replay
 from tcu.units import CATALOGUE, AlignedSum, Instruction, Unit, find_instruction, units_with
 
 RECORDED = Path(__file__).parent / "data" / "h200-vectors.npz"
+ASKED_SINCE = {"ties of sums"}
+"""Kinds of questions that are younger than the recorded file."""
 NAME = "mma-bfloat16-binary32-k16"
 
 
@@ -250,7 +252,7 @@ def part_of(vectors: Vectors, row: Instruction, kind: str) -> tuple[Any, Any, An
 def test_all_kinds_are_there(h200: Vectors, row: Instruction) -> None:
     entry = next(e for e in h200.entries.values() if e.row is row)
     assert tuple(dict.fromkeys(entry.kinds)) == kinds_of(row)
-    assert len(set(entry.kinds)) == (4 if row.output == "s32" else 34)
+    assert len(set(entry.kinds)) == (4 if row.output == "s32" else 35)
     if row.output == "s32":
         return
     named = " ".join(entry.kinds)
@@ -702,7 +704,8 @@ def test_the_recorded_h200_returned_the_models_bits() -> None:
     assert all(version is not None for version in (machine.driver, machine.cuda, machine.nvrtc))
     assert len(vectors.entries) == len(KERNELS)
     for entry in vectors.entries.values():
-        assert {*entry.kinds} == {*kinds_of(entry.row)}
+        younger = ASKED_SINCE if get_format(entry.row.a).is_float else set()
+        assert {*entry.kinds} == {*kinds_of(entry.row)} - younger
     result = verify(vectors)
     assert result.unit.name == "H200"
     assert {one.entry.name: one.first for one in result.replays if one.different} == {}

@@ -32,6 +32,8 @@ __all__ = [
 ]
 
 ROWS, COLUMNS = 16, 8
+_OF_BOTH = (edge_inputs.subnormal_factors, edge_inputs.ties_of_sums)
+"""Kinds that know both formats."""
 Maker = Callable[[Operation, np.random.Generator], Question]
 
 
@@ -39,7 +41,7 @@ def in_both_formats(
     make: Callable[..., Question], operation: Operation, rng: np.random.Generator, *shape: int
 ) -> Question:
     """A question of an operation whose B may have a format of its own: the same one in either, A of the one and B of the other."""
-    if operation.second is None or make is edge_inputs.subnormal_factors:  # which knows both
+    if operation.second is None or make in _OF_BOTH:
         return make(operation, rng, *shape)
     seed = int(rng.integers(1 << 62))
     of_a, of_b = (
@@ -409,6 +411,7 @@ _FLOAT: dict[str, Maker] = {
     "one sign": edge_inputs.one_sign,
     "one deviates": edge_inputs.one_deviates,
     "subnormal factors": edge_inputs.subnormal_factors,
+    "ties of sums": edge_inputs.ties_of_sums,
     "inf times zero": _infinity_times_zero,
     "inf minus inf": _infinity_minus_infinity,
     "NaN pairs": _nan_pairs,
@@ -416,7 +419,7 @@ _FLOAT: dict[str, Maker] = {
 }
 REPEATED = {make.__name__.replace("_", " "): count for make, count in inputs.DECIDING} | {
     "carries": 8, "ties of the smallest": 6, "binade edges": 12,
-    "one sign": 12, "one deviates": 12, "subnormal factors": 16, "NaN that meet": 4, "saturation": 4,
+    "one sign": 12, "one deviates": 12, "subnormal factors": 16, "ties of sums": 16, "NaN that meet": 4, "saturation": 4,
 }  # fmt: skip
 """How many questions of a kind tell all that they can, where one or two do not: such operands tell apart what random ones
 tell apart once in a million dot products, or never."""
