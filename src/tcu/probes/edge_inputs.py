@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tcu.probes.inputs import Question, factors, just_over_two, ordinary
-from tcu.probes.target import Operation
+from tcu.probes.inputs import factors, just_over_two, ordinary
+from tcu.probes.target import Operation, Question
 
 __all__ = [
-    "binade_edges", "carries", "one_deviates", "one_sign", "subnormal_factors", "ties_of_sums", "ties_of_the_smallest",
+    "binade_edges", "carries", "differences_of_the_smallest", "one_deviates", "one_sign", "subnormal_factors", "ties_of_sums", "ties_of_the_smallest",
 ]  # fmt: skip
 
 ROWS, COLUMNS = 16, 8
@@ -97,6 +97,8 @@ def one_sign(
     positive = q.a.dtype.type((1 << bits) - 1)
     negative = np.arange(rows)[:, None] % 2 == 1
     a = np.where(negative, q.a | q.a.dtype.type(1 << bits), q.a & positive)
+    if operation.input.specials == "negative zero":
+        a[a == operation.input.nan_code] = 0
     sign = q.c.dtype.type(operation.output.sign_code)
     c = np.where(negative, q.c | sign, q.c & ~sign)
     return Question(
@@ -199,6 +201,30 @@ def ties_of_sums(
         operation.right_codes(b[:, None] * _signs(rng, (1, columns))),
         operation.output_codes(c * _signs(rng, (rows, columns))),
     )
+
+
+def differences_of_the_smallest(
+    operation: Operation, rng: np.random.Generator, rows: int = ROWS, columns: int = COLUMNS
+) -> Question:
+    """c, or a product, about the smallest normal number, less a product about as large; all other products are zeros of one sign.
+
+    Where the difference is flushed, or zero, what is its sign, and what becomes of it when a zero is added?
+    """
+    x, z, k = operation.input, operation.output, operation.k
+    left, right = factors(x, z.emin)
+    a, b = np.zeros((rows, k)), np.zeros((k, columns))
+    b[:] = _signs(rng, (1, columns)) if rng.random() < 0.7 else _signs(rng, (k, columns))
+    places = rng.permutation(k)[:2]
+    fraction = np.resize([1.0, 1.25, 1.5, 1.75], rows)
+    for place in places[: 1 + int(rng.random() < 0.5)]:
+        a[:, place] = rng.permutation(fraction) * 2.0**left * _signs(rng, (rows,))
+        b[place] = 2.0**right * _signs(rng, (columns,))
+    c = (
+        rng.choice([0.0, 1.0, 1.0, 1.25, 1.5, 1.75], (rows, columns))
+        * z.min_normal
+        * _signs(rng, (rows, columns))
+    )
+    return Question(operation.codes(a), operation.codes(b), operation.output_codes(c))
 
 
 def _windows_of_a_tie(
