@@ -395,7 +395,9 @@ class Search:
         tried = floors(t.input, t.right, t.output, t.scale)
         if t.scale is not None:
             for floor, scaled in itertools.product([_GROUPED_FLOOR, *tried], found):
-                if isinstance(scaled, AlignedSum) or (isinstance(scaled, GroupedSum) and floor is not None):
+                if isinstance(scaled, GroupedSum) and floor is not None:
+                    yield replace(scaled, exponent_floor=floor)
+                if isinstance(scaled, AlignedSum):
                     yield replace(scaled, exponent_floor=floor)
             return
         aligned = [row for row in found if isinstance(row, AlignedSum)]

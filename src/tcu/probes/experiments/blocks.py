@@ -83,7 +83,9 @@ def _late_dots(base: LateSum, target: Target) -> Iterator[Dot]:
     """Beside c = 1 half of its last place, and less than that at every place below: unless it is cut, it decides a tie."""
     half = target.output.unit_roundoff
     for place in range(1, 10):
-        yield from dots(target, [half, half * 2.0**-place], 1.0, [0, min(base.groups, target.k - 1)])
+        yield from dots(
+            target, [half, half * 2.0**-place], 1.0, [0, min(base.groups, target.k - 1)], range(0, 28, 4)
+        )
 
 
 def _floors(base: Any, target: Target) -> list[tuple[int | None, Value, str]]:
