@@ -25,6 +25,7 @@ __all__ = [
     "ChainStep",
     "Scales",
     "Term",
+    "addend_code",
     "block_sum",
     "dot",
     "dot_blocks",
@@ -115,6 +116,7 @@ def dot(
     K is cut into the instruction's k in order, the last piece padded with zeros.
     """
     k, arithmetic = instruction.k, instruction.arithmetic
+    c = addend_code(c, instruction)
     for start in range(0, len(a), k):
         pad = [0] * (k - len(a[start : start + k]))
         row, column = [*a[start : start + k], *pad], [*b[start : start + k], *pad]
@@ -127,6 +129,13 @@ def dot(
         else:
             c = dot_steps(row, column, c, instruction)[1]
     return c
+
+
+def addend_code(c: int, instruction: Instruction) -> int:
+    """The code in the output format of a c in the instruction's own."""
+    if instruction.addend is None:
+        return c
+    return encode(decode(c, instruction.addend), instruction.output)
 
 
 def piece_of(scales: Scales | None, start: int, instruction: Instruction) -> Scales | None:
