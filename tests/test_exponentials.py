@@ -272,9 +272,7 @@ def test_segments_are_rows() -> None:
         same(tcu.segment_softmax(x, offsets), np.concatenate([tcu.softmax(part) for part in parts]))
         wanted = np.array([tcu.logsumexp(part) for part in parts])
         same(tcu.segment_logsumexp(x, offsets), wanted)
-        same(
-            tcu.segment_softmax(x, offsets, dtype="float64")[-129:], tcu.softmax(parts[-2], dtype="float64")
-        )
+        same(tcu.segment_softmax(x, offsets, dtype="float64")[-129:], tcu.softmax(parts[-2], dtype="float64"))
     torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
     edges = torch.tensor([0, 3, 3, 9, 10])
     x = torch.randn(10, dtype=torch.float64, requires_grad=True)
