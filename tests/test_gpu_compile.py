@@ -816,7 +816,12 @@ def test_host_and_device_agree_on_numbers(source: str, facts: list[str]) -> None
     """Those that the sources find from others."""
     nvrtc_or_skip()
     layout = "ALIGNED" if "columns" in source else "SHIFTED"
-    macros = {"ELEMENT": "BINARY16", "LAYOUT": layout, **{**SUMS, **EXACT_SEGMENTS, **SCANS}[source]}
+    macros = {
+        "ELEMENT": "BINARY16",
+        "MMAS": 1,
+        "LAYOUT": layout,
+        **{**SUMS, **EXACT_SEGMENTS, **SCANS}[source],
+    }
     if source in SCANS:
         macros |= {"RESULT": 2, "EXCLUSIVE": 0, "REVERSE": 0}
     compiles_if(source.partition(",")[0], macros, facts)

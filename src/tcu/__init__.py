@@ -44,6 +44,12 @@ from tcu.surfaces.functions import softmax as softmax
 from tcu.surfaces.functions import std as std
 from tcu.surfaces.functions import sum as sum
 from tcu.surfaces.functions import var as var
+from tcu.surfaces.index_sums import index_mean as index_mean
+from tcu.surfaces.index_sums import index_sum as index_sum
+from tcu.surfaces.keyed_sums import bincount as bincount
+from tcu.surfaces.keyed_sums import embedding_gradient as embedding_gradient
+from tcu.surfaces.keyed_sums import histogram as histogram
+from tcu.surfaces.keyed_sums import reduce_by_key as reduce_by_key
 from tcu.surfaces.matmul import matmul as matmul
 from tcu.surfaces.matmul import segment_matmul as segment_matmul
 from tcu.surfaces.matmul_bound import matmul_error_bound as matmul_error_bound
