@@ -97,14 +97,44 @@ def test_losses_and_gradients_of_weights() -> None:
             torch.testing.assert_close(each, wanted, rtol=1e-4, atol=1e-5)
 
 
+def test_sums_by_index_have_no_order() -> None:
+    index, x = torch.randint(0, 7, (40,)), torch.randn(40, 5)
+    order, base = torch.randperm(40), torch.randn(7, 5)
+    spread = index.unsqueeze(1).expand(40, 5)
+    weight = torch.randn(7, 5, requires_grad=True)
+
+    def of_embedding(order: Any) -> Any:
+        found = functional.embedding(index[order], weight, padding_idx=2)
+        return torch.autograd.grad(found, weight, x[order])[0]
+
+    plain = of_embedding(order)
+    with tcu.torch.reproducible(strict=True):
+        found = base.index_add(0, index, x)
+        same(found, base.index_add(0, index[order], x[order]))
+        same(found, base.scatter_add(0, spread, x))
+        same(found, base.clone().index_add_(0, index, x))
+        same(found, base.clone().scatter_add_(0, spread[order], x[order]))
+        same(base.T.scatter_add(1, spread[:30].T, x.T).T.contiguous(), base.index_add(0, index[:30], x[:30]))
+        gradient = of_embedding(order)
+        same(gradient, of_embedding(torch.arange(40)))
+        odd = x.clone()
+        odd[3, 2], odd[4, 2] = float("inf"), -float("inf")
+        together = torch.zeros(1, 5).index_add(0, torch.zeros(40, dtype=torch.int64), odd)
+    assert together.isnan().tolist() == [[False, False, True, False, False]]
+    exact = base.double().index_add(0, index, x.double())
+    same(found, exact.float())
+    torch.testing.assert_close(gradient, plain, rtol=1e-5, atol=1e-5)
+    assert not gradient[2].any()
+
+
 def test_what_is_not_covered_is_named() -> None:
     x = torch.randn(5)
     with tcu.torch.reproducible() as mode:
         same(x.exp(), torch.exp(x))
-        torch.zeros(3).index_add(0, torch.tensor([0, 0, 1, 2, 2]), x)
+        torch.zeros(3).index_put((torch.tensor([0, 0, 1, 2, 2]),), x, accumulate=True)
         torch.add(x, x, alpha=3)
         x.long().sum(), x + x, x[None].sum(1), x.norm(p=2)
-    assert mode.uncovered == {"aten.exp.default", "aten.index_add.default", "aten.add.Tensor"}
+    assert mode.uncovered == {"aten.exp.default", "aten.index_put.default", "aten.add.Tensor"}
     with tcu.torch.reproducible() as mode:
         x.norm(p=3)
     assert mode.uncovered == {"aten.linalg_vector_norm.default"}
