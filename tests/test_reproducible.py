@@ -151,6 +151,18 @@ def test_sums_by_index_know_no_order(name: str, dtype: Any) -> None:
     same(found, wanted.to(dtype))
 
 
+def test_infinities_that_meet_make_nan_as_in_pytorch() -> None:
+    x = torch.ones(4, 3)
+    x[0, 2], x[1, 2], x[3, 1] = float("inf"), -float("inf"), float("inf")
+    index = torch.tensor([0, 0, 1, 1])
+    with tcu.torch.reproducible(strict=True):
+        found = torch.zeros(2, 3).index_add(0, index, x)
+        rows = gradient_of(lambda table: functional.embedding(index, table), torch.zeros(2, 3), x)
+    inf = float("inf")
+    assert found.isnan().tolist() == rows.isnan().tolist() == [[False, False, True], [False] * 3]
+    assert found[~found.isnan()].tolist() == [2, 2, 2, inf, 2]
+
+
 def test_what_is_not_covered_is_named() -> None:
     x = torch.randn(5)
     with tcu.torch.reproducible() as mode:

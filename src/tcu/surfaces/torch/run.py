@@ -33,9 +33,10 @@ from tcu.surfaces.torch.checks import (
 from tcu.surfaces.torch.derivatives import DERIVATIVES, derivative_of
 from tcu.surfaces.torch.forms import Form, form_of, forms_of
 from tcu.surfaces.torch.launch_cache import known, shortcut
+from tcu.surfaces.torch.scaled import run as scaled
 from tcu.surfaces.torch.watch import holds_numbers, in_graph, is_watched, recorder
 
-__all__ = ["known", "register_operators", "run", "shortcut"]
+__all__ = ["known", "register_operators", "run", "scaled", "shortcut"]
 
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
 

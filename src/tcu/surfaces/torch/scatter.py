@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
+from tcu.errors import InvalidOperationError
 from tcu.surfaces.index_sums import index_sum
-from tcu.surfaces.keyed_sums import embedding_gradient
 
 __all__ = ["BY_INDEX"]
 
@@ -22,9 +22,23 @@ _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 def _index_add(owner: Any, self: Any, dim: int, index: Any, source: Any, alpha: Any = 1) -> Any:
     if self.dtype not in _FLOATS or alpha != 1 or not self.dim() or index.dim() != 1:
         return NotImplemented
-    return index_sum(
-        source, index, self.shape[dim], axis=dim, initial=self, dtype=self.dtype, check=not self.is_cuda
-    )
+    return _total(source, dim, index, self)
+
+
+def _total(values: Any, dim: int, index: Any, to: Any) -> Any:
+    """``to`` with what the index sends to its places, rounded once; NaN where inf and -inf meet, as PyTorch has it."""
+
+    def added(values: Any, to: Any) -> Any:
+        return index_sum(
+            values, index, to.shape[dim], axis=dim, initial=to, dtype=to.dtype, check=not to.is_cuda
+        )
+
+    try:
+        return added(values, to)
+    except InvalidOperationError:  # infinities are added up by PyTorch: their sums know no order
+        usual, there = values.isfinite(), to.isfinite()
+        special = to.masked_fill(there, 0).index_add(dim, index, values.masked_fill(usual, 0))
+        return added(values.masked_fill(~usual, 0), to.masked_fill(~there, 0)) + special
 
 
 def _scatter_add(owner: Any, self: Any, dim: int, index: Any, src: Any) -> Any:
@@ -40,10 +54,10 @@ def _scatter_add(owner: Any, self: Any, dim: int, index: Any, src: Any) -> Any:
             else torch.arange(shape[axis], device=self.device).reshape(-1, *(1,) * (self.dim() - axis - 1))
         )
         place += at * step
-    if bool((index < 0).any()) if not self.is_cuda else False:
+    if not self.is_cuda and bool(((index < 0) | (index >= self.shape[dim])).any()):
         return NotImplemented  # which PyTorch refuses in its own words
     values = src[tuple(slice(length) for length in shape)].reshape(-1)
-    return _flat(self, place.reshape(-1), values)
+    return _total(values, 0, place.reshape(-1), self.reshape(-1)).reshape(self.shape)
 
 
 def _index_put(
@@ -63,9 +77,7 @@ def _index_put(
         place = place * length + torch.where(each < 0, each + length, each)
     given = values.expand(*place.shape, *rows).reshape(place.numel(), *rows)
     flat = self.reshape(math.prod(self.shape[: len(places)]), *rows)
-    return index_sum(
-        given, place.reshape(-1), len(flat), initial=flat, dtype=self.dtype, check=not self.is_cuda
-    ).reshape(self.shape)
+    return _total(given, 0, place.reshape(-1), flat).reshape(self.shape)
 
 
 def _embedding_gradient(
@@ -73,18 +85,12 @@ def _embedding_gradient(
 ) -> Any:
     if grad_output.dtype not in _FLOATS or scale_grad_by_freq:
         return NotImplemented
-    return embedding_gradient(
-        grad_output, indices, num_weights, padding_index=padding_idx if padding_idx >= 0 else None,
-        check=not grad_output.is_cuda,
-    )  # fmt: skip
-
-
-def _flat(self: Any, place: Any, values: Any) -> Any:
-    """The tensor with values added to its elements in C order."""
-    line = self.reshape(-1)
-    return index_sum(
-        values, place, line.shape[0], initial=line, dtype=self.dtype, check=not self.is_cuda
-    ).reshape(self.shape)
+    index = indices.reshape(-1).to(torch.int64)
+    rows = grad_output.reshape(len(index), grad_output.shape[-1])
+    table = _total(rows, 0, index, rows.new_zeros(num_weights, rows.shape[1]))
+    if padding_idx >= 0:
+        table[padding_idx] = 0
+    return table
 
 
 def _in_place(function: Callable[..., Any]) -> Callable[..., Any]:
