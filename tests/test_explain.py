@@ -598,7 +598,7 @@ def test_several_units(document, drawing):
             "--scale ue8m0: mma of A100 takes no scales with binary16",
         ),
         (
-            ["1", *SCALED, "--scale-b", "1,2"],
+            ["--a", "1", "--b", "1", *SCALED, "--scale-b", "1,2"],
             "--scale-b has 2 numbers: 32 products share one, so 1 of them take 1",
         ),
         (

@@ -126,8 +126,8 @@ def multiply_accumulate(
     scales: Scales | None = None,
 ) -> npt.NDArray[Any]:
     """The same for arrays that are known to fit the instruction; ``parallel=False`` stays in this thread."""
-    if instruction.addend is not None:
-        c = c.astype(get_format(instruction.output).dtype)
+    if c.dtype == np.float16 and instruction.addend is not None:
+        return _with_half_c(a, b, c, instruction, parallel)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2], c.shape[:-2])
     shape = (*batch, a.shape[-2], b.shape[-1])
     if math.prod(shape) == 0 or a.shape[-1] == 0:
@@ -151,6 +151,31 @@ def multiply_accumulate(
         return _floating(a, b, c, batch, instruction, parallel).reshape(shape)
     assert isinstance(instruction.arithmetic, ExactInteger)
     return _integer(a, b, c, shape, instruction.k if instruction.arithmetic.saturate else None)
+
+
+def _with_half_c(
+    a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any], instruction: Instruction, parallel: bool
+) -> npt.NDArray[Any]:
+    """c of binary16 is one more product of the first instruction, c·1, whose exponent is that of c; from there on it is
+    a c of binary32.
+    """
+    k, row = instruction.k, instruction.arithmetic
+    assert isinstance(row, AlignedSum)
+    plain = replace(instruction, addend=None)
+    if a.shape[-1] == 0:
+        return multiply_accumulate(a, b, c.astype(np.float32), plain)
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2], c.shape[:-2])
+    places = (*batch, a.shape[-2], b.shape[-1])
+    first = min(k, a.shape[-1])
+    left = np.broadcast_to(a[..., :, None, None, :k], (*places, 1, first))
+    right = np.broadcast_to(np.swapaxes(b[..., :k, :], -1, -2)[..., None, :, :, None], (*places, first, 1))
+    addends = np.broadcast_to(c[..., None, None], (*places, 1, 1))
+    one_more = replace(plain, shape=(*plain.shape[:2], k + 1), arithmetic=replace(row, block=k + 1))
+    total = multiply_accumulate(
+        np.concatenate([left, addends], -1), np.concatenate([right, np.ones_like(addends)], -2),
+        np.zeros((1, 1), np.float32), one_more, parallel=parallel,
+    )[..., 0, 0]  # fmt: skip
+    return multiply_accumulate(a[..., k:], b[..., k:, :], total, plain, parallel=parallel)
 
 
 def multiply_in_chunks(
