@@ -26,6 +26,8 @@ __all__ = [
 _SCALES = {"ue8m0": "ue8m0", "e4m3": "ue4m3"}
 """As what a unit reads scales of a format."""
 LANES = 8
+_COPIED = 1 << 27
+"""Bytes of an operand that may only be read, up to which it is copied."""
 _LOOK = 32
 """Rows and columns from which on the exponents of operands are looked at: it takes as long as a few products each."""
 _NO_FLOOR = -600
@@ -352,7 +354,9 @@ def _flatten(array: npt.NDArray[Any], batch: tuple[int, ...], rows: int, columns
         padded[:, : flat.shape[1], : flat.shape[2]] = flat
         flat = padded
     index = np.broadcast_to(np.arange(math.prod(own)).reshape(own), batch).reshape(-1)
-    return np.require(flat, requirements=["C", "A"]), np.ascontiguousarray(index)
+    # Numba compiles a kernel once more for arrays that may only be read, which takes longer than a copy of most.
+    requirements = ["C", "A", "W"] if flat.nbytes <= _COPIED else ["C", "A"]
+    return np.require(flat, requirements=requirements), index.copy()
 
 
 def _up(value: int, multiple: int) -> int:
@@ -435,13 +439,16 @@ def _narrow(
         *fields,
         (i32(row.fraction_bits), i32(floor), i32(output.emin), i32(kept), i32(output.emin - kept), limit),
         (i32(output.fraction_bits), i32(output.emin - output.fraction_bits), limit),
-        row.late_c, instruction.k, used, used if chunk is None else chunk,
+        row.late_c, instruction.k, used,
     )  # fmt: skip
 
+    chunk = used if chunk is None else chunk
+    codes = [x.reshape(-1).view(formats[0].code_dtype), y.reshape(-1).view(formats[1].code_dtype)]
+    shape = m, depth, width
+
     def run(piece: tuple[int, int]) -> None:
-        kernel(
-            x.view(formats[0].code_dtype), y.view(formats[1].code_dtype), result, ia, ib, *piece, *arguments
-        )
+        scratch = narrow.scratch(row.block, used > chunk)
+        kernel(*codes, result.reshape(-1), shape, ia, ib, *piece, *arguments, chunk, scratch)
 
     tiles = count * -(-m // narrow.ROWS) * -(-width // narrow.COLUMNS)
     work = min(m, narrow.ROWS) * min(width, narrow.COLUMNS) * used
