@@ -114,10 +114,10 @@ def check_driver(driver: int, compiler: tuple[int, int]) -> None:
     """A driver runs machine code of its own major version of CUDA and of older ones."""
     major, minor = driver // 1000, driver % 1000 // 10
     if major < compiler[0]:
+        extra = f', or install tcu for CUDA {major}: pip install "tcu[cuda{major}]"' if major >= 12 else ""
         raise DriverError(
             f"the driver knows CUDA {major}.{minor}, the compiler is of CUDA {compiler[0]}.{compiler[1]}: "
-            f"update the driver, or install the packages of CUDA {major} "
-            f'(pip install "cuda-core[cu{major}]")'
+            f"update NVIDIA's driver{extra}"
         )
 
 
