@@ -11,7 +11,7 @@ import torch
 from tcu.errors import ParameterError
 from tcu.ops.layout import Ragged, reduced_axes
 from tcu.ops.operation import Operation
-from tcu.ops.options import defaults
+from tcu.ops.options import OF_A_SCAN, defaults
 from tcu.surfaces.torch.watch import recorder
 
 __all__ = ["Derivative", "derivative_of"]
@@ -379,7 +379,12 @@ class _OfLogSumExp(Derivative):
         return _total(ctx, shares * tangent.to(shares.dtype)).to(ctx.result_dtype)
 
 
-# Of running sums, which are linear: forward themselves, backward the running sums from the other end.
+# Of running sums, which are linear: forward themselves, backward the running sums from the other end; by binary64
+# additions, as gradients have the result's dtype, of which MMAs may take none.
+
+
+_PLAIN = defaults(OF_A_SCAN[2:-1])
+"""The options behind ``exclusive`` and ``reverse``, up to the dtype."""
 
 
 class _OfScan(Derivative):
@@ -398,7 +403,7 @@ class _OfScan(Derivative):
 
     @classmethod
     def again(cls, ctx: Any, x: Any, reverse: bool, dtype: Any) -> Any:
-        return cls.record(x, ctx.axis, ctx.exclusive, reverse, dtype)
+        return cls.record(x, ctx.axis, ctx.exclusive, reverse, *_PLAIN, dtype)
 
 
 class _OfSegmentScan(_OfScan):
@@ -411,7 +416,7 @@ class _OfSegmentScan(_OfScan):
 
     @classmethod
     def again(cls, ctx: Any, x: Any, reverse: bool, dtype: Any) -> Any:
-        return cls.record(x, *ctx.saved_tensors, False, ctx.exclusive, reverse, dtype)
+        return cls.record(x, *ctx.saved_tensors, False, ctx.exclusive, reverse, *_PLAIN, dtype)
 
 
 # Of operations of a program's own.
