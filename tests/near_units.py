@@ -291,7 +291,7 @@ HOLES = (
     box("a bit more where c is zero", LATE_PAIRS, where(zero_c, fraction_bits=25), "e5m2fnuz", k=32),
     # Scales
     box("groups of 8 where the sum is negative", GROUPED, where(negative, group=8), "e2m1", k=64, scale=("ue8m0", 32)),
-    box("another floor where c is zero", GROUPED, where(zero_c, exponent_floor=-138), "e2m1", k=64, scale=("ue8m0", 32)),
+    box("another floor where the sum is negative, with scales", GROUPED, where(negative, exponent_floor=-138), "e2m1", k=64, scale=("ue8m0", 32)),
     box("a bit less where b is negative", GROUPED, where(negative_column, fraction_bits=34), "e2m1", k=64,
         scale=("ue4m3", 16)),
     box("another NaN of scales where c is not negative", GROUPED,

@@ -24,7 +24,17 @@ Kind = Literal["reduce", "scan", "map"]
 Arithmetic = Literal["planned", "exact", "exponentials", "norms", "own"]
 Term = Literal["value", "product", "square", "moments"]
 Finish = Literal[
-    "sum", "mean", "root", "variance", "deviation", "share", "log_share", "log", "unit", "standard"
+    "sum",
+    "mean",
+    "root",
+    "variance",
+    "deviation",
+    "share",
+    "log_share",
+    "log",
+    "unit",
+    "standard",
+    "direction",
 ]
 EVERYWHERE: tuple[type[Layout], ...] = (Whole, Along, Ragged)
 Values = npt.NDArray[Any]
@@ -104,6 +114,11 @@ class Operation:
         return self.arithmetic not in ("exponentials", "norms")
 
     @property
+    def over_ranks(self) -> bool:
+        """Whether ranks that each have a part of every row can put results together."""
+        return self.in_parts or (self.arithmetic == "exponentials" and self.kind == "reduce")
+
+    @property
     def of_integers(self) -> bool:
         """Whether it adds up elements alone, and so takes integers, exactly."""
         return self.term == "value" and self.arithmetic in ("planned", "exact")
@@ -152,11 +167,12 @@ class Operation:
         return float(self.option("correction", values)) if self.moments else 0.0
 
     def eps(self, values: Sequence[Any], work: npt.DTypeLike) -> float:
-        """What is added to a mean square, of rows that are computed in binary32 or binary64."""
+        """What is added to a mean square, or the least norm, of rows that are computed in binary32 or binary64."""
         given = self.option("eps", values)
         if given is not None:
             return float(given)
-        return 1e-5 if self.finish == "standard" else float(np.finfo(work).eps)  # as PyTorch has them
+        # As PyTorch has them.
+        return {"standard": 1e-5, "direction": 1e-12}.get(self.finish, float(np.finfo(work).eps))
 
     def check_layout(self, layout: Layout) -> None:
         """Raises ParameterError for a layout that the operation does not have."""

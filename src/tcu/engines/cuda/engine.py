@@ -35,6 +35,10 @@ def execute(call: Call, keep: Keep | None = None) -> tuple[Any, Any]:
         raise ParameterError(
             f"{operation.name} has no kernel for GPUs: pass an array in the host's memory, such as numpy.asarray(x)"
         )
+    if isinstance(layout, Ragged) and not operation.in_parts:
+        raise ParameterError(
+            f"segment_{operation.name} has no kernel for GPUs: pass an array in the host's memory, such as numpy.asarray(x)"
+        )
     cupy = sys.modules.get("cupy")
     if (
         cupy is not None
