@@ -38,6 +38,7 @@ _SEGMENTS = {
     "rows": kernels_of("rows", "columns"), "exactrows": kernels_of("exact_rows", "exact_columns"),
     "segments": kernels_of("segments", "offsets"), "exactsegments": kernels_of("exact_segments", "offsets"),
     "norms": kernels_of("sums"), "scans": kernels_of("scans"), "rowscans": kernels_of("scans"),
+    "trianglescans": kernels_of("mma_scans", "scans"),
     "columnscans": kernels_of("column_scan"), "segmentscans": kernels_of("segment_scans", "offsets"),
 }  # fmt: skip
 MEASURED = {

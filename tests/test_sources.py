@@ -8,6 +8,7 @@ measured anew everywhere, so being older is no failure, and hiding it is.
 
 from __future__ import annotations
 
+import ast
 import datetime
 import json
 import re
@@ -265,6 +266,14 @@ def test_every_benchmark_on_a_gpu_says_what_it_measures() -> None:
     for name, document in sources.files().items():
         if "/" not in name and "gpu" in document["machine"]:
             assert any(name.startswith(each) for each in sources.MEASURED), name
+    tree = ast.parse((ROOT / "benchmarks" / "gpu_segments.py").read_text())  # which imports PyTorch
+    (parts,) = (ast.literal_eval(node.value) for node in tree.body
+                if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "PARTS")  # fmt: skip
+    assert {f"gpu-segments-{part}" for part in parts} <= set(sources.MEASURED)
+    kernels = {
+        part for measured in sources.MEASURED.values() for part in measured if part.startswith(KERNELS_OF)
+    }
+    assert kernels <= set(digests()), "kernels of modules that there are"
     assert sources.measured_parts("gpu-segments-exactrows-67108864.json", {}) == kernels_of(
         "exact_rows", "exact_columns"
     )
