@@ -28,7 +28,7 @@ $(VENV)/.dev: $(BIN)/python pyproject.toml
 
 demo: $(VENV)/.user       ## set up, sum a real data set as GPUs would, look inside one dot product
 	$(BIN)/tcu sum $(DATA) --input-dtype float16 --variant short-chain
-	$(BIN)/tcu explain --unit V100 "1 + 2^-24 + 2^-24"
+	$(BIN)/tcu explain --unit V100 --brief "1 + 2^-24 + 2^-24"
 
 test: $(VENV)/.dev        ## set up and test every feature (a few minutes)
 	$(PYTEST) --quick
@@ -62,8 +62,8 @@ gpubench:        ## GPU sums beside CUB, PyTorch and CuPy, which PYTHON must hav
 segments:        ## figure 5 of paper 002 on the GPU at hand; `make study` draws it
 	PYTHONPATH=src $(PYTHON) benchmarks/paper_002.py measure
 
-verify: $(VENV)/.dev      ## 10^6 dot products per instruction against the definition, 300 units inferred (many hours)
-	$(BIN)/python -m pytest tests/test_model.py tests/test_blocks.py -k fast_model_equals --dots 1000000
+verify: $(VENV)/.dev      ## 10^6 dot products per instruction against the definition and its rules over arrays, 300 units inferred (hours)
+	$(BIN)/python -m pytest tests/test_model.py tests/test_blocks.py tests/test_sums_in_arrays.py -k model_equals --dots 1000000
 	$(BIN)/python -m pytest tests/test_infer.py -k drawn_at_random --units 300
 
 clean:           ## remove the virtual environment and caches

@@ -61,11 +61,12 @@ def mma(
     shape = product_shape(x.shape, y.shape, None if z is None else z.shape)
     row = find_instruction(
         unit, instruction, input_format(x).name, input_format(y).name,
-        None if z is None else format_of(z.dtype).name,
+        None,
         None if scales is None else scale_kind(x.shape, y.shape, *scales),
+        None if z is None else format_of(z.dtype).name,
     )  # fmt: skip
     if z is None:
-        z = np.zeros(shape[-2:], get_format(row.output).dtype)
+        z = np.zeros(shape[-2:], get_format(row.c).dtype)
     return multiply_accumulate(x, y, z, row, scales=scales)
 
 
@@ -127,6 +128,8 @@ def multiply_accumulate(
     scales: Scales | None = None,
 ) -> npt.NDArray[Any]:
     """The same for arrays that are known to fit the instruction; ``parallel=False`` stays in this thread."""
+    if c.dtype == np.float16 and instruction.addend is not None:
+        return _with_half_c(a, b, c, instruction, parallel)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2], c.shape[:-2])
     shape = (*batch, a.shape[-2], b.shape[-1])
     if math.prod(shape) == 0 or a.shape[-1] == 0:
@@ -150,6 +153,31 @@ def multiply_accumulate(
         return _floating(a, b, c, batch, instruction, parallel).reshape(shape)
     assert isinstance(instruction.arithmetic, ExactInteger)
     return _integer(a, b, c, shape, instruction.k if instruction.arithmetic.saturate else None)
+
+
+def _with_half_c(
+    a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any], instruction: Instruction, parallel: bool
+) -> npt.NDArray[Any]:
+    """c of binary16 is one more product of the first instruction, c·1, whose exponent is that of c; from there on it is
+    a c of binary32.
+    """
+    k, row = instruction.k, instruction.arithmetic
+    assert isinstance(row, AlignedSum)
+    plain = replace(instruction, addend=None)
+    if a.shape[-1] == 0:
+        return multiply_accumulate(a, b, c.astype(np.float32), plain)
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2], c.shape[:-2])
+    places = (*batch, a.shape[-2], b.shape[-1])
+    first = min(k, a.shape[-1])
+    left = np.broadcast_to(a[..., :, None, None, :k], (*places, 1, first))
+    right = np.broadcast_to(np.swapaxes(b[..., :k, :], -1, -2)[..., None, :, :, None], (*places, first, 1))
+    addends = np.broadcast_to(c[..., None, None], (*places, 1, 1))
+    one_more = replace(plain, shape=(*plain.shape[:2], k + 1), arithmetic=replace(row, block=k + 1))
+    total = multiply_accumulate(
+        np.concatenate([left, addends], -1), np.concatenate([right, np.ones_like(addends)], -2),
+        np.zeros((1, 1), np.float32), one_more, parallel=parallel,
+    )[..., 0, 0]  # fmt: skip
+    return multiply_accumulate(a[..., k:], b[..., k:, :], total, plain, parallel=parallel)
 
 
 def multiply_in_chunks(
@@ -327,10 +355,9 @@ def _flatten(array: npt.NDArray[Any], batch: tuple[int, ...], rows: int, columns
         flat = padded
     index = np.broadcast_to(np.arange(math.prod(own)).reshape(own), batch).reshape(-1)
     # Numba compiles a kernel once more for arrays that may only be read, which takes longer than a copy of most.
-    flat = np.require(flat, requirements=["C", "A"])
-    if not flat.flags.writeable and flat.nbytes <= _COPIED:
-        flat = flat.copy()
-    return flat, index.copy()
+    if flat.nbytes <= _COPIED:
+        return np.require(flat, requirements=["C", "A", "W"]), index.copy()
+    return np.require(flat, requirements=["C", "A"]), index.copy()
 
 
 def _up(value: int, multiple: int) -> int:

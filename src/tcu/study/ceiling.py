@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tcu.study.study import Figure, Line, Rows, Shown, Source, Study, Table, Verdict
+from tcu.study.sources import kernels_of
+from tcu.study.study import Figure, Line, Rows, Shown, Source, Study, Table, Verdict, series_of
 
 __all__ = ["CEILING"]
 
@@ -52,7 +53,8 @@ def _show_ceiling(rows: Rows) -> Shown:
         shown = [name for name in speeds if name in (READ, *_SHOWN) or name.startswith("CUB")]
         figures.append(Figure(
             f"Speed of one call over n, {dtype}", "n", "TB/s",
-            [Line(name, list(speeds[name]), list(speeds[name].values()), name == READ) for name in shown], True,
+            [Line(name, list(speeds[name]), list(speeds[name].values()), name == READ, series=series_of(name))
+             for name in shown], True,
             note="Numbers out of memory, not out of a cache; one call, its start included. Dashed: reading alone.",
         ))  # fmt: skip
         shares[dtype] = {
@@ -197,15 +199,15 @@ CEILING = (
     Study(
         "memory-ceiling", "Share of the memory ceiling across sizes", (),
         "Is the memory the limit, and how near do the sums come?",
-        _show_ceiling, needs=("gpu",), stored=Source(STORED, _measured), command=COMMAND,
+        _show_ceiling, needs=("gpu",), stored=Source(STORED, _measured), command=COMMAND, sources=kernels_of("sums"),
     ),
     Study(
         "exactness-gpu", "The price of exactness on a GPU", (),
         "What does a correctly rounded sum cost where memory is the limit?",
-        _show_exactness, needs=("gpu",), stored=Source(STORED, _measured), command=COMMAND,
+        _show_exactness, needs=("gpu",), stored=Source(STORED, _measured), command=COMMAND, sources=kernels_of("sums"),
     ),
     Study(
         "energy", "Energy of a sum", ("002 power",),
-        "Do tensor cores save energy?", _show_energy, needs=("gpu",), stored=Source(STORED, _energy), command=COMMAND,
+        "Do tensor cores save energy?", _show_energy, needs=("gpu",), stored=Source(STORED, _energy), command=COMMAND, sources=kernels_of("sums"),
     ),
 )  # fmt: skip

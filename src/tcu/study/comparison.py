@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from tcu.study import gpu
-from tcu.study.study import Figure, Line, Point, Rows, Shown, Study, Table, Verdict
-from tcu.study.sweeps import NEEDS, SEED, not_on_titan, sizes_of, timed
+from tcu.study.study import Figure, Line, Point, Rows, Shown, Study, Table, Verdict, series_of
+from tcu.study.sweeps import MEASURED, NEEDS, SEED, not_on_titan, sizes_of, timed
 
 __all__ = ["COMPARISON", "TUNED"]
 
@@ -47,7 +47,8 @@ def _show(rows: Rows) -> Shown:
 
     def figure(title: str, y: str, value: Any, log_y: bool = True) -> Figure:
         drawn = [
-            Line(who, [row["n"] for row in own], [value(row) for row in own]) for who, own in lines.items()
+            Line(who, [row["n"] for row in own], [value(row) for row in own], series=series_of(who))
+            for who, own in lines.items()
         ]
         return Figure(title, "n", y, drawn, True, log_y)
 
@@ -256,5 +257,5 @@ def _appendix(rows: Rows, classic: dict[int, float]) -> list[Verdict]:
 COMPARISON = Study(
     "variants", "All variants and CUB over n", ("000 figure 7", "000 figure 8", "000 figure 9", "000 figure 10"),
     "How fast is each variant beside the classic reduction and CUB?",
-    _show, _points, _measure, (10, 30), NEEDS, SEED,
+    _show, _points, _measure, (10, 30), NEEDS, SEED, sources=MEASURED,
 )  # fmt: skip

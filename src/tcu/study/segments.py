@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tcu.study.study import Figure, Line, Rows, Shown, Source, Study, Table, Verdict
+from tcu.study.sources import kernels_of
+from tcu.study.study import Figure, Line, Rows, Shown, Source, Study, Table, Verdict, series_of
 
 __all__ = ["SEGMENTS"]
 
@@ -59,7 +60,8 @@ def _figure(title: str, y: str, rows: Rows, value: Any, *, log_y: bool = False) 
     for who in dict.fromkeys(row["who"] for row in rows):
         own = [(row["segment"], value(row)) for row in rows if row["who"] == who]
         if any(found is not None for _, found in own):
-            lines.append(Line(who, [n for n, _ in own], [found for _, found in own], who == IDEAL))
+            ys = [found for _, found in own]
+            lines.append(Line(who, [n for n, _ in own], ys, who == IDEAL, series=series_of(who)))
     return Figure(title, "numbers in a segment", y, lines, True, log_y)
 
 
@@ -182,4 +184,5 @@ SEGMENTS = Study(
     "segments", "Sums of segments", ("002 figure 5", "002 power"),
     "How near to the ideal do segmented sums come on tensor cores, whatever the length of the segments?",
     _show, needs=("gpu",), stored=Source("paper-002.json", _rows), command="python benchmarks/paper_002.py measure",
+    sources=kernels_of("segmented", "rows"),
 )  # fmt: skip
