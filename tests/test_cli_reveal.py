@@ -171,7 +171,8 @@ def test_a_refusal_shows_where_the_plan_is_wrong(run: Run) -> None:
     [
         (("reveal", "mine.py:turned", "--n", "3"), "what does mine.py:turned compute? Say --kind sum, dot, matmul or cumsum"),
         (("reveal", "sum", "--n", "3"), "TARGET sum: write numpy.sum, FILE.py:NAME or PACKAGE.MODULE:NAME"),
-        (("reveal", "numpy.summ", "--n", "3"), "unknown function of numpy 'summ'"),
+        (("reveal", "numpy.summ", "--n", "3"), "unknown function of numpy 'summ': did you mean "),
+        (("reveal", "numpy.qqqqqq", "--n", "3"), " are available"),
         (("reveal", "none.py:f", "--n", "3"), "there is no file none.py"),
         (("reveal", "numpy.sum"), "kind='sum': give n and no shape"),
         (("reveal", "mine.py:breaks", "--kind", "sum", "--n", "3"), "TARGET mine.py:breaks raised ValueError: no sum today"),
@@ -195,10 +196,15 @@ def test_arrays_that_do_not_fit(run: Run) -> None:
     np.save("other.npy", np.zeros(5, np.float32))
     np.savez("two.npz", a=np.zeros(5, np.float32))
     Path("text.npy").write_text("1 2 3", "utf-8")
+    np.save("objects.npy", np.array([1, "x"], object))
     for arguments, words in (
         (("x.npy", "--against", "other.npy"), "other.npy holds float32 (5,): the plan returns float32 ()"),
         (("two.npz",), "two.npz holds several arrays"),
-        (("text.npy",), "cannot read text.npy as .npy"),
+        (("text.npy",), "cannot read text.npy as .npy: it holds no array of numbers that numpy.save wrote"),
+        (
+            ("objects.npy",),
+            "cannot read objects.npy as .npy: it holds no array of numbers that numpy.save wrote",
+        ),
         (("x.npy", "-o", "no/y.npy"), "cannot write no/y.npy"),
     ):
         code, _, err = run("replay", "plan.json", *arguments)

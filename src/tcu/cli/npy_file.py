@@ -32,7 +32,11 @@ def array_in(place: Path, expected: str) -> npt.NDArray[Any]:
     """
     try:
         found = np.load(place, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+    except (ValueError, EOFError):  # whose words advise to load it all the same, unsafely
+        raise DataFileError(
+            f"cannot read {place} as .npy: it holds no array of numbers that numpy.save wrote"
+        ) from None
+    except OSError as error:
         raise DataFileError(f"cannot read {place} as .npy: {error}") from None
     if not isinstance(found, np.ndarray):
         raise DataFileError(f"{place} holds several arrays: save one with numpy.save")
