@@ -43,9 +43,14 @@ class OfAUnit:
         self._row = find_instruction(unit, "mma", plan.input, plan.input, plan.accumulator)
         self.zero = self.nothing = 0
         self.one = encode(Number.of(1), plan.input)
+        self._known: dict[Any, int] = {}
 
     def dot(self, row: list[int], column: list[int], addend: int) -> int:
-        return dot(row, column, addend, self._row)
+        """Padding and the columns of J give the same one again and again."""
+        key = (*row, *column, addend)
+        if key not in self._known:
+            self._known[key] = dot(row, column, addend, self._row)
+        return self._known[key]
 
     def plus(self, x: int, y: int) -> int:
         return interpret_additions(AddStep(self._plan.accumulator, "sequential", 2), [x, y])[0]

@@ -73,7 +73,8 @@ Each element is the scan of its own shard, in binary64, plus the exact sum of
 everything before the shard, rounded once to binary64.  So the bits depend on
 where shards begin, and on nothing else; and errors do not grow from rank to
 rank.  Each rank sends {bytes} bytes for every row along the axis, and waits for
-them; the scan takes 8 bytes a number beside x and the result.""",
+them; the scan takes 8 bytes a number beside x and the result.  It is by the
+default variant alone.""",
 }
 """By what operations do, what is so over ranks alone."""
 _AXES = {

@@ -151,8 +151,7 @@ class MmaScanPlan:
     def mmas_of(self, rows: int) -> int:
         """MMAs of that many scans by this plan, which may share some: 16 strips or 16 groups are rows of one matrix.
 
-        Of n numbers, about n/256 · (products + 1/R · (1/16 + 1/16² + ...)), and 256 in place of 16 where strips are
-        of 16-number tiles.
+        For each 256 numbers of a long line: those of a tile, or one of Scan_16, and 16 / (15 · strip) for all levels.
         """
         shared = WIDTH // self.rows
         of_strips = -(-rows * self.strips // shared) * self.chain * self.products
@@ -191,7 +190,7 @@ class ScanVariant:
     source: str
     summary: str
     steps: tuple[TileStep, ...] = ()
-    """None: no MMAs."""
+    """Of a tile; empty: no MMAs."""
     rows: int = WIDTH
     chain: int | None = None
     """Default R; None: there is nothing to chain."""

@@ -42,7 +42,7 @@ def cumsum(
     checkpoint: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Any:
-    """:func:`tcu.cumsum` of all numbers of files, as one line, read once: the same bits.
+    """:func:`tcu.cumsum` of all numbers of files, as one line, read once: the same bits, by the default variant alone.
 
     Parameters
     ----------

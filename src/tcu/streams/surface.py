@@ -110,7 +110,10 @@ _GPU = Keyword(
 _FILES = Surface(
     "tcu.streams",
     run_on_files,
-    lambda operation: "of all numbers of files, as one line, read once: the same bits.",
+    lambda operation: (
+        "of all numbers of files, as one line, read once: the same bits"
+        + (", by the default variant alone." if operation.kind == "scan" else ".")
+    ),
     "A path, a folder, a glob or several, as :func:`open_files` takes them; or a\n:class:`Source`.",
     None,
     lambda operation: [_OUT, *_COMMON] if operation.kind == "scan" else [*_COMMON, _GPU],
