@@ -16,7 +16,7 @@ import distributed_tables
 from readme import table as table_of_sums
 from sources import measured_parts, of_file
 
-from tcu.study.sources import RECORD, remark
+from tcu.study.sources import GPU, RECORD, remark
 
 RESULTS = Path(__file__).parent / "results"
 Document = dict[str, Any]
@@ -60,7 +60,7 @@ def origin(name: str, document: Document) -> str:
     where = machine.get("gpu") or machine["processor"].partition(" (")[0]
     at = f" at commit {document['commit']}" if document.get("commit") else ""
     told = f"Measured {document['date']}{at} on {where} by `{document['command']}` (`{name}.json`)."
-    return " ".join(filter(None, (told, remark(sources_of(name, document), measured_parts(document)))))
+    return " ".join(filter(None, (told, remark(sources_of(name, document), measured_parts(name, document)))))
 
 
 def sources_of(name: str, document: Document) -> dict[str, str] | None:
@@ -74,7 +74,7 @@ def older() -> list[str]:
     }
     return [
         name for name, document in found.items()
-        if remark(sources_of(name, document), measured_parts(document))
+        if remark(sources_of(name, document), measured_parts(name, document))
     ]  # fmt: skip
 
 
@@ -210,7 +210,8 @@ def sums(found: dict[str, Document]) -> Iterator[str]:
         (r["dtype"], r["array"], f"{r['seconds'] * 1e6:,.0f} µs", f"{r['times_normal']:.1f}") for r in figures["hard"]
     ]  # fmt: skip
     yield from (*table(("numbers", "array", "one call", "times that of normal numbers"), hard), "")
-    yield from ("Host time of one call with 1024 numbers:", "")
+    older = remark(sources_of("gpu-sum", document), (GPU,))
+    yield from (" ".join(filter(None, ("Host time of one call with 1024 numbers.", older))), "")
     yield from table_of_times(figures["host"])
 
 
@@ -613,6 +614,28 @@ def chains_of_products(found: dict[str, Document]) -> Iterator[str]:
     yield from (*table(("M × N × K", *names), cells), "")
 
 
+def triangle_scans(found: dict[str, Document]) -> Iterator[str]:
+    """Numbers a second by the length of rows."""
+    (document,) = found.values()
+    points = document["figures"]["points"]
+    yield from (
+        "Billions of numbers a second, of rows of 16-bit numbers that are as many in all: each variant of `tcu.cumsum` by "
+        "products with triangles of ones (Dakkak et al., ICS 2019), the default, a kernel that only copies, and the peers. "
+        "“–”: not for such rows, or not measured.", "",
+    )  # fmt: skip
+    for dtype, result in dict.fromkeys((point["dtype"], point["result"]) for point in points):
+        own = [point for point in points if (point["dtype"], point["result"]) == (dtype, result)]
+        names = list(dict.fromkeys(name for point in own for name in point["participants"]))
+        rows = [
+            (f"{point['length']:,}", *(
+                f"{entry['numbers_per_s'] / 1e9:.1f}" if "numbers_per_s" in entry else "–"
+                for entry in (point["participants"].get(name, {}) for name in names)
+            ))
+            for point in own
+        ]  # fmt: skip
+        yield from (f"{dtype} → {result}", "", *table(("row", *names), rows), "")
+
+
 SEGMENT_PARTS = (
     "rows", "exactrows", "segments", "exactsegments", "norms", "scans", "rowscans", "columnscans", "segmentscans"
 )  # fmt: skip
@@ -629,6 +652,7 @@ SECTIONS: tuple[tuple[str, tuple[str, ...], Callable[[dict[str, Document]], Iter
     ("What products of PyTorch on a GPU add", ("gpu-libraries",), chains_of_products),
     ("Rows, ragged segments and running sums on a GPU",
      SEGMENTS, segments),
+    ("Running sums by products with triangles of ones", ("gpu-segments-trianglescans",), triangle_scans),
     ("How the blocks of single-pass and split are added", ("gpu-atomic",), block_sums),
     ("The algorithms of Dakkak et al.", ("paper-002",), equal_segments),
     ("Several GPUs", tuple(f"gpu-distributed-{ranks}" for ranks in (2, 4, 8)), several_gpus),

@@ -1,6 +1,7 @@
 """Golden bits: what every operation returned for inputs that never change, as data in tests/data/golden-*.json.
 
     python tests/golden.py check                  what the CPU's model returns now, beside the table
+    python tests/golden.py add                    rows that the table does not have yet; the others stay as they are
     python tests/golden.py write                  the table anew; a changed row must have a new version of its plan
     python tests/golden.py write --same-version   the same where the bits were wrong, not the order
     python tests/golden.py write --large          with the rows of 2^26 numbers and more (minutes, 4 GB of memory)
@@ -42,6 +43,7 @@ from tcu.model.scans import Carries, piece_length, scan_segments
 from tcu.model.stream import PlanStream
 from tcu.plan import (
     DEFAULT_VARIANT,
+    SCAN_VARIANTS,
     VARIANTS,
     VERSIONS,
     FmaStep,
@@ -194,6 +196,8 @@ class Case:
     @property
     def family(self) -> Family | None:
         """Of its plan, if there is one."""
+        if "cumsum" in self.operation and "variant" in self.given:
+            return "triangular"
         if "variant" in self.given:
             return VARIANTS[self.given["variant"]].family
         if self.operation == "segment_matmul":
@@ -254,6 +258,17 @@ CHOICES: dict[str, tuple[dict[str, Any], ...]] = {
 """Options beside the defaults."""
 
 
+BY_TRIANGLES = [name for name, row in SCAN_VARIANTS.items() if row.uses_mma]
+TRIANGULAR = ("binary16", "bfloat16")
+TRIANGLES: dict[str, tuple[dict[str, Any], ...]] = {
+    "scan-16": ({"chain": 1}, {"chain": 5}, {"accumulator": "float16"}),
+    "scan-256": ({"accumulator": "float16"},),
+    "scan-256n": ({"chain": 1}, {"chain": 3}, {"accumulator": "float16"}),
+    "scan-256n-work-efficient": ({"chain": 3}, {"accumulator": "float16"}),
+}
+"""The same of scans by MMAs."""
+
+
 def planned(dtype: str, unit: str, options: Row, n: int = 1) -> Any:
     """The plan of a sum; None where there is none."""
     try:
@@ -277,6 +292,7 @@ def cases() -> Iterator[Case]:
     yield from of_products()
     yield from of_variances()
     yield from of_row_functions()
+    yield from of_segment_row_functions()
     yield from of_exact_sums()
     yield from of_bounds()
     yield from of_instructions()
@@ -411,6 +427,10 @@ def of_segments() -> Iterator[Case]:
                 yield case(
                     "segments", "segment_sum", dtype, "wide", shapes, **ragged, unit="H100", variant=variant
                 )
+        for variant in BY_TRIANGLES if kind == "mixed" and dtype in TRIANGULAR else ():
+            yield case(
+                "segments", "segment_cumsum", dtype, "wide", shapes, **ragged, unit="H100", variant=variant
+            )
     beyond = {"layout": "ragged beyond", "dtype": "float64", "block": 32}
     yield case("segments", "segment_sum", "binary64", "wide", (3,), **beyond)
 
@@ -431,6 +451,16 @@ def of_scans() -> Iterator[Case]:
                 yield case(
                     "scans", "cumsum", dtype, "wide", shapes, layout="transposed", axis=axis, reverse=True
                 )
+    for variant, dtype in product(BY_TRIANGLES, TRIANGULAR):
+        chosen: Row = {"variant": variant}
+        borders = (0, 1, *around(16, 256, 4096), 65537, 70001)
+        yield case("scans", "cumsum", dtype, "wide", borders, unit="H100", **chosen)
+        yield case("scans", "cumsum", dtype, "wide", FEW, unit="A100", **chosen, exclusive=True, reverse=True)
+        yield case("scans", "cumsum", dtype, "cancelling", FEW, unit="H100", **chosen, dtype="bfloat16")
+        yield case("scans", "cumsum", dtype, "special", FEW, unit="H100", **chosen)
+        for options in TRIANGLES[variant] if dtype == "binary16" else ():
+            yield case("scans", "cumsum", dtype, "wide", FEW, unit="H100", **chosen, **options)
+        yield case("scans", "cumsum", dtype, "wide", ((3, 700), (40, 5)), unit="H100", **chosen, axis=0)
 
 
 def of_products() -> Iterator[Case]:
@@ -495,15 +525,21 @@ def of_row_functions() -> Iterator[Case]:
         (1, 300_001),
     )
     for operation, dtype in product(
-        ("softmax", "log_softmax", "logsumexp", "rms_norm", "layer_norm"), FORMATS
+        ("softmax", "log_softmax", "logsumexp", "rms_norm", "layer_norm", "normalize"), FORMATS
     ):
         for kind in ("ordinary", "wide", "special"):
             yield case("rows", operation, dtype, kind, shapes, axis=-1)
         for target in ("float16", "bfloat16", "float32", "float64"):
             yield case("rows", operation, dtype, "ordinary", ((5, 257), (3, 4096)), axis=-1, dtype=target)
         yield case("rows", operation, dtype, "ordinary", ((40, 7), (257, 3, 2)), axis=0)
-        if operation in ("rms_norm", "layer_norm"):
+        if operation in ("rms_norm", "layer_norm", "normalize"):
             yield case("rows", operation, dtype, "wide", ((5, 257), (3, 4096)), axis=-1, eps=0.0)
+
+
+def of_segment_row_functions() -> Iterator[Case]:
+    for operation, dtype in product(("segment_softmax", "segment_logsumexp"), FORMATS):
+        for kind, numbers_of in product(("short", "mixed", "empty"), ("ordinary", "special")):
+            yield case("rows", operation, dtype, numbers_of, RAGGED[kind][:2], layout=f"ragged {kind}")
 
 
 def of_exact_sums() -> Iterator[Case]:
@@ -524,12 +560,16 @@ def of_bounds() -> Iterator[Case]:
         for operation in ("dot_error_bound", "var_error_bound", "std_error_bound"):
             yield case("bounds", operation, dtype, "wide", FEW)
         yield case("bounds", "cumsum_error_bound", dtype, "wide", (1, 33, 1025), dtype="float64")
+    for variant, dtype, unit in product(BY_TRIANGLES, TRIANGULAR, ("A100", "H100")):
+        yield case("bounds", "cumsum_error_bound", dtype, "wide", (1, 33, 1025), unit=unit, variant=variant)
 
 
 def of_instructions() -> Iterator[Case]:
     """Several tiles of every instruction, none of them full."""
     for unit in CATALOGUE.values():
         for row in unit.instructions:
+            if row.addend:  # the bits of the row that it shares its arithmetic with
+                continue
             formats: dict[str, Any] = {"instruction": row.name, "b": row.b, "output": row.output}
             if row.scale:
                 formats |= {"scale": row.scale, "per_scale": row.per_scale}
@@ -612,6 +652,9 @@ def of_plans() -> Iterator[Case]:
         for options in ({}, {"block": 32}, {"block": 96}, {"block": 1024}):
             yield case("plans", "dot plan", dtype, "none", BEYOND, **options)
         yield case("plans", "cumsum plan", dtype, "none", BEYOND)
+        for variant in BY_TRIANGLES if dtype in TRIANGULAR else ():
+            for options in ({}, *TRIANGLES[variant]) if dtype == "binary16" else ({},):
+                yield case("plans", "cumsum plan", dtype, "none", BEYOND, variant=variant, **options)
     for (a, b), order in product(MATRICES, ("chunks", "chain")):
         yield case("plans", "product plan", a, "none", BEYOND, b=b, order=order)
     for side, way in product((4, 16, 256), ("four", "three", "embedded")):
@@ -856,6 +899,12 @@ def _plan(each: Case, shape: Shape, place: Host) -> str:
     kind = each.operation.split()[0]
     if kind == "transform":
         return digest_of_transform(n, given["side"], given["product"])
+    if kind == "cumsum" and given:
+        scan = place.plans.scan_plan(n, fmt, get_unit("H100"), **given)
+        steps = [[type(step).__name__, *vars(step).values()] for step in scan.steps]
+        return short([
+            scan.n, scan.input, scan.chain, scan.accumulator, steps, scan.rows, scan.strip, list(scan.shape), list(scan.totals),
+        ])  # fmt: skip
     if kind == "cumsum":
         scan = place.plans.make_scan_plan(n, fmt)
         return short([scan.n, scan.input, scan.group, *scan.radices])
@@ -1039,9 +1088,23 @@ def write(*, same_version: bool = False, large: bool = False) -> list[str]:
                     refused.append(f"{key(row)}, {shape}: {bits}, golden {before['bits'][shape]}")
     if not refused or same_version:
         for file, rows in new.items():
-            text = ",\n".join(map(json.dumps, rows))
-            (FOLDER / f"golden-{file}.json").write_text(f"[\n{text}\n]\n", "utf-8")
+            _save(file, rows)
     return refused
+
+
+def _save(file: str, rows: Iterable[Row]) -> None:
+    text = ",\n".join(map(json.dumps, rows))
+    (FOLDER / f"golden-{file}.json").write_text(f"[\n{text}\n]\n", "utf-8")
+
+
+def add() -> None:
+    """Of cases that are new, but for the long ones."""
+    for file, found in all_cases().items():
+        rows = table(file)
+        new = [each for each in found if key(each) not in rows]
+        if new and file != "long":
+            rows |= {key(each): row_of(each) for each in new}
+            _save(file, [rows[name] for name in sorted(rows)])
 
 
 def main(arguments: list[str]) -> int:
@@ -1053,6 +1116,9 @@ def main(arguments: list[str]) -> int:
         found = [line for each, rows in every for line in differences(each, rows.get(key(each)))]
         print("\n".join(found[:MOST_LINES]) or "the bits are those of the table")
         return int(bool(found))
+    if command == ["add"] and not flags:
+        add()
+        return 0
     if command != ["write"] or flags - {"--same-version", "--large"}:
         print(__doc__)
         return 2

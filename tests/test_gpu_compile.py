@@ -32,6 +32,7 @@ from tcu.gpu import (
     exact_rows,
     exponentials,
     merge,
+    mma_scans,
     moments,
     norms,
     rows_in_registers,
@@ -49,8 +50,8 @@ from tcu.gpu.kernels import architecture
 from tcu.gpu.launch import KernelChoice
 from tcu.gpu.structs import Struct
 from tcu.gpu.tuning import exact_config
-from tcu.ops import LAYER_NORM, LOG_SOFTMAX, LOGSUMEXP, RMS_NORM, SOFTMAX, Operation
-from tcu.plan import make_dot_plan, make_plan
+from tcu.ops import LAYER_NORM, LOG_SOFTMAX, LOGSUMEXP, NORMALIZE, RMS_NORM, SOFTMAX, Operation
+from tcu.plan import SCAN_VARIANTS, make_dot_plan, make_mma_scan_plan, make_plan
 from tcu.plan.scan import make_scan_plan
 from tcu.units import get_unit
 
@@ -544,6 +545,33 @@ def test_what_scans_ask_for_compiles(n: int, element: str, target: str, capabili
         assert kernel_of(2244) == "short_scan"
 
 
+@pytest.mark.slow(4)
+@pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
+@pytest.mark.parametrize(
+    ("element", "accumulator"), [("binary16", None), ("binary16", "float16"), ("bfloat16", None)]
+)
+@pytest.mark.parametrize("variant", [name for name, row in SCAN_VARIANTS.items() if row.uses_mma])
+def test_what_scans_by_mmas_ask_for_compiles(
+    variant: str, element: str, accumulator: str | None, capability: tuple[int, int]
+) -> None:
+    nvrtc_or_skip()
+    if element == "bfloat16" and capability < (8, 0):
+        pytest.skip("Turing has no MMA of bfloat16")
+    gpu: Any = SimpleNamespace(
+        compute_capability=capability, multiprocessors=132, shared_memory=99 << 10, name="it"
+    )
+    fmt = get_format(element)
+    flags = {"exclusive": capability[0] % 2 == 0, "reverse": capability[0] < 9}
+    for n, target in ((40, "binary32"), (1 << 20, element)):
+        plan = make_mma_scan_plan(n, fmt, get_unit("H100"), variant, None, accumulator)
+        for recipe in (
+            mma_scans.mma_scan_recipe(plan, 3, n, n, get_format(target), gpu, **flags),
+            mma_scans.mma_segment_scan_recipe(plan, n, 5, get_format(target), gpu, **flags),
+        ):
+            for choice in recipe.kernels:
+                asked_for(choice, capability)
+
+
 @pytest.mark.parametrize(
     ("capability", "shared"),
     [((8, 0), 163), ((9, 0), 227), ((12, 0), 99)],
@@ -658,7 +686,9 @@ def test_what_variances_ask_for_compiles(
 @pytest.mark.slow(8)
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
-@pytest.mark.parametrize("operation", [SOFTMAX, LOG_SOFTMAX, LOGSUMEXP, RMS_NORM, LAYER_NORM], ids=str)
+@pytest.mark.parametrize(
+    "operation", [SOFTMAX, LOG_SOFTMAX, LOGSUMEXP, RMS_NORM, LAYER_NORM, NORMALIZE], ids=str
+)
 @pytest.mark.parametrize(("length", "aligned"), [(24, True), (1001, False), (4096, True), (1 << 17, False)])
 def test_what_functions_of_rows_ask_for_compiles(
     length: int, aligned: bool, operation: Operation, element: str, capability: tuple[int, int]
@@ -666,8 +696,8 @@ def test_what_functions_of_rows_ask_for_compiles(
     nvrtc_or_skip()
     fmt = get_format(element)
     rows = rows_in_registers.Rows(1000, length, length, aligned)
-    if operation in (RMS_NORM, LAYER_NORM):
-        recipe = norms.norms_recipe(rows, length, fmt, fmt, 1e-6, operation is LAYER_NORM)
+    if operation.arithmetic == "norms":
+        recipe = norms.norms_recipe(rows, length, fmt, fmt, 1e-6, operation.finish)
     else:
         recipe = exponentials.exponentials_recipe(operation.finish, rows, length, fmt, fmt)
     (choice,) = recipe.kernels
@@ -814,7 +844,12 @@ def test_host_and_device_agree_on_numbers(source: str, facts: list[str]) -> None
     """Those that the sources find from others."""
     nvrtc_or_skip()
     layout = "ALIGNED" if "columns" in source else "SHIFTED"
-    macros = {"ELEMENT": "BINARY16", "LAYOUT": layout, **{**SUMS, **EXACT_SEGMENTS, **SCANS}[source]}
+    macros = {
+        "ELEMENT": "BINARY16",
+        "MMAS": 1,
+        "LAYOUT": layout,
+        **{**SUMS, **EXACT_SEGMENTS, **SCANS}[source],
+    }
     if source in SCANS:
         macros |= {"RESULT": 2, "EXCLUSIVE": 0, "REVERSE": 0}
     compiles_if(source.partition(",")[0], macros, facts)

@@ -13,7 +13,7 @@ from tcu.cli.expression import ONE, ZERO, Given, Value, parse_expression, parse_
 from tcu.errors import ParameterError, ShapeError
 from tcu.formats.format import Format, get_format
 from tcu.formats.scalar import Number, decode, encode
-from tcu.model.definition import BlockSum, Scales, dot, dot_blocks, dot_chain, piece_of
+from tcu.model.definition import BlockSum, Scales, dot, dot_blocks, dot_chain, next_instruction, piece_of
 from tcu.model.ieee import multiply
 from tcu.model.steps import dot_steps
 from tcu.units import CATALOGUE, AlignedSum, ExactInteger, FusedChain, GroupedSum, Instruction, Unit
@@ -275,7 +275,7 @@ def _aligned_steps(problem: Problem, row: Instruction, arithmetic: AlignedSum) -
             before, before_name = block.result, "sum"
         if arithmetic.late_c:
             steps.append(_late(name, accumulator, before, result, get_format(row.output)))
-        accumulator, name = result, "sum"
+        accumulator, name, row = result, "sum", next_instruction(row)
     return steps
 
 
@@ -383,10 +383,10 @@ def correctly_rounded(value: Value, fmt: Format) -> int:
 def alternatives(problem: Problem, like: Instruction) -> list[Alternative]:
     """What every instruction of the catalogue with these formats returns, equal results together."""
     groups: dict[int, list[tuple[Unit, Instruction]]] = {}
-    signature = like.a, like.b, like.output, like.scale, like.per_scale
+    signature = like.a, like.b, like.output, like.c, like.scale, like.per_scale
     for unit in CATALOGUE.values():
         for row in unit.instructions:
-            if (row.a, row.b, row.output, row.scale, row.per_scale) == signature:
+            if (row.a, row.b, row.output, row.c, row.scale, row.per_scale) == signature:
                 groups.setdefault(evaluate(problem, row), []).append((unit, row))
     everyone = [pair for rows in groups.values() for pair in rows]
     return [Alternative(_names(rows, everyone), code, tuple(rows)) for code, rows in groups.items()]

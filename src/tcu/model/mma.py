@@ -26,6 +26,10 @@ __all__ = [
 _SCALES = {"ue8m0": "ue8m0", "e4m3": "ue4m3"}
 """As what a unit reads scales of a format."""
 LANES = 8
+_COPIED = 1 << 27
+"""Bytes of an operand that may only be read, up to which it is copied."""
+_LOOK = 32
+"""Rows and columns from which on the exponents of operands are looked at: it takes as long as a few products each."""
 _NO_FLOOR = -600
 """Below every exponent that a product of two inputs can have."""
 PROPAGATING = ("x86", "c first")
@@ -57,11 +61,12 @@ def mma(
     shape = product_shape(x.shape, y.shape, None if z is None else z.shape)
     row = find_instruction(
         unit, instruction, input_format(x).name, input_format(y).name,
-        None if z is None else format_of(z.dtype).name,
+        None,
         None if scales is None else scale_kind(x.shape, y.shape, *scales),
+        None if z is None else format_of(z.dtype).name,
     )  # fmt: skip
     if z is None:
-        z = np.zeros(shape[-2:], get_format(row.output).dtype)
+        z = np.zeros(shape[-2:], get_format(row.c).dtype)
     return multiply_accumulate(x, y, z, row, scales=scales)
 
 
@@ -123,6 +128,8 @@ def multiply_accumulate(
     scales: Scales | None = None,
 ) -> npt.NDArray[Any]:
     """The same for arrays that are known to fit the instruction; ``parallel=False`` stays in this thread."""
+    if c.dtype == np.float16 and instruction.addend is not None:
+        return _with_half_c(a, b, c, instruction, parallel)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2], c.shape[:-2])
     shape = (*batch, a.shape[-2], b.shape[-1])
     if math.prod(shape) == 0 or a.shape[-1] == 0:
@@ -146,6 +153,31 @@ def multiply_accumulate(
         return _floating(a, b, c, batch, instruction, parallel).reshape(shape)
     assert isinstance(instruction.arithmetic, ExactInteger)
     return _integer(a, b, c, shape, instruction.k if instruction.arithmetic.saturate else None)
+
+
+def _with_half_c(
+    a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any], instruction: Instruction, parallel: bool
+) -> npt.NDArray[Any]:
+    """c of binary16 is one more product of the first instruction, c·1, whose exponent is that of c; from there on it is
+    a c of binary32.
+    """
+    k, row = instruction.k, instruction.arithmetic
+    assert isinstance(row, AlignedSum)
+    plain = replace(instruction, addend=None)
+    if a.shape[-1] == 0:
+        return multiply_accumulate(a, b, c.astype(np.float32), plain)
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2], c.shape[:-2])
+    places = (*batch, a.shape[-2], b.shape[-1])
+    first = min(k, a.shape[-1])
+    left = np.broadcast_to(a[..., :, None, None, :k], (*places, 1, first))
+    right = np.broadcast_to(np.swapaxes(b[..., :k, :], -1, -2)[..., None, :, :, None], (*places, first, 1))
+    addends = np.broadcast_to(c[..., None, None], (*places, 1, 1))
+    one_more = replace(plain, shape=(*plain.shape[:2], k + 1), arithmetic=replace(row, block=k + 1))
+    total = multiply_accumulate(
+        np.concatenate([left, addends], -1), np.concatenate([right, np.ones_like(addends)], -2),
+        np.zeros((1, 1), np.float32), one_more, parallel=parallel,
+    )[..., 0, 0]  # fmt: skip
+    return multiply_accumulate(a[..., k:], b[..., k:, :], total, plain, parallel=parallel)
 
 
 def multiply_in_chunks(
@@ -210,6 +242,28 @@ def is_narrow(instruction: Instruction) -> bool:
 def _has_values(fmt: Format) -> bool:
     """Whether products of two such numbers lie within 2^-64 and 2^64, so that binary32 holds them as values."""
     return 2 * (fmt.emax + 1) <= 64 and 2 * (fmt.emin - fmt.fraction_bits) >= -64
+
+
+def _are_values(x: npt.NDArray[Any], y: npt.NDArray[Any], formats: tuple[Format, Format]) -> bool:
+    """The same of the products of these numbers; false also where it is not worth looking, and for inf and NaN."""
+    if all(_has_values(fmt) for fmt in formats):
+        return True
+    if min(x.shape[-2], y.shape[-1]) < _LOOK:
+        return False
+    least = most = 0
+    for numbers, fmt in zip((x, y), formats, strict=True):
+        twice, shift = numbers.view(fmt.code_dtype) << 1, 1 + fmt.storage_shift + fmt.fraction_bits
+        # One less, zeros are the largest of all.
+        least += ((int((twice - 1).min()) + 1) >> shift) - fmt.bias
+        most += (int(twice.max()) >> shift) - fmt.bias + 1
+    return least >= -64 and most <= 64
+
+
+def _has_tiny(numbers: npt.NDArray[Any], limit: float) -> bool:
+    """Whether some of these binary32 numbers are not zero and nearer to it."""
+    magnitude = numbers.view(np.uint32) << np.uint32(1)
+    least = np.float32(limit).view(np.uint32) << np.uint32(1)
+    return bool((magnitude - np.uint32(1) < least - np.uint32(1)).any())
 
 
 def _integer(
@@ -300,7 +354,9 @@ def _flatten(array: npt.NDArray[Any], batch: tuple[int, ...], rows: int, columns
         padded[:, : flat.shape[1], : flat.shape[2]] = flat
         flat = padded
     index = np.broadcast_to(np.arange(math.prod(own)).reshape(own), batch).reshape(-1)
-    return np.require(flat, requirements=["C", "A"]), np.ascontiguousarray(index)
+    # Numba compiles a kernel once more for arrays that may only be read, which takes longer than a copy of most.
+    requirements = ["C", "A", "W"] if flat.nbytes <= _COPIED else ["C", "A"]
+    return np.require(flat, requirements=requirements), index.copy()
 
 
 def _up(value: int, multiple: int) -> int:
@@ -373,21 +429,26 @@ def _narrow(
     i32, output = np.int32, formats[2]
     kept, floor = _kept_and_floor(row, output)
     limit = np.float32(np.inf if output.name == "binary32" else 2.0 ** (output.emax + 1))
-    apart = not (_has_values(formats[0]) and _has_values(formats[1]))
-    kernel = narrow.narrow_mma[row.block, int(apart), int(output.name != "binary32")]
+    apart = not _are_values(x, y, formats[:2])
+    to_nearest = output.name != "binary32"
+    plain = not (apart or to_nearest or _has_tiny(c, narrow.PLAIN))
+    kernel = narrow.narrow_mma[row.block, int(apart), int(to_nearest), int(plain)]
     fields = [(i32(f.storage_shift), i32(f.exponent_bits), i32(f.fraction_bits), i32(f.max_finite_code))
               for f in formats[:2]]  # fmt: skip
     arguments = (
         *fields,
         (i32(row.fraction_bits), i32(floor), i32(output.emin), i32(kept), i32(output.emin - kept), limit),
         (i32(output.fraction_bits), i32(output.emin - output.fraction_bits), limit),
-        row.late_c, instruction.k, used, used if chunk is None else chunk,
+        row.late_c, instruction.k, used,
     )  # fmt: skip
 
+    chunk = used if chunk is None else chunk
+    codes = [x.reshape(-1).view(formats[0].code_dtype), y.reshape(-1).view(formats[1].code_dtype)]
+    shape = m, depth, width
+
     def run(piece: tuple[int, int]) -> None:
-        kernel(
-            x.view(formats[0].code_dtype), y.view(formats[1].code_dtype), result, ia, ib, *piece, *arguments
-        )
+        scratch = narrow.scratch(row.block, used > chunk)
+        kernel(*codes, result.reshape(-1), shape, ia, ib, *piece, *arguments, chunk, scratch)
 
     tiles = count * -(-m // narrow.ROWS) * -(-width // narrow.COLUMNS)
     work = min(m, narrow.ROWS) * min(width, narrow.COLUMNS) * used

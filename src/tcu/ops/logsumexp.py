@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcu.ops.layout import Along, Whole
+from tcu.ops.layout import Along, Ragged, Whole
 from tcu.ops.operation import Operation, register
 from tcu.ops.options import OF_EXPONENTIALS
 
@@ -38,7 +38,13 @@ DtypeError, ParameterError:
     As :func:`softmax`; an axis twice.
 """
 
+_SEGMENTS = """The logarithms of the sums of exponentials of ragged segments, each with the bits that :func:`logsumexp` gives for it alone.
+
+Parameters, results and errors are those of :func:`logsumexp`; ``offsets`` and ``check`` those of
+:func:`segment_sum`.  That of an empty segment is -inf.  Arrays lie in the host's memory.
+"""
+
 LOGSUMEXP = register(Operation(
-    "logsumexp", arithmetic="exponentials", finish="log", options=OF_EXPONENTIALS, layouts=(Whole, Along),
-    documentation=_FUNCTION,
+    "logsumexp", arithmetic="exponentials", finish="log", options=OF_EXPONENTIALS, layouts=(Whole, Along, Ragged),
+    documentation=_FUNCTION, segments=_SEGMENTS,
 ))  # fmt: skip

@@ -7,7 +7,7 @@ A reduction of a program's own is three functions: ``share`` makes of rows what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from tcu.errors import ParameterError, UnknownOptionError, unknown_name
 from tcu.ops.layout import LABELS, Along, Layout, Ragged, Whole
 from tcu.ops.options import OPTIONS, defaults
+from tcu.plan import SCAN_VARIANTS, VARIANTS
 
 __all__ = ["OPERATIONS", "Call", "Finish", "Operation", "Term", "find_operation", "register"]
 
@@ -24,7 +25,17 @@ Kind = Literal["reduce", "scan", "map"]
 Arithmetic = Literal["planned", "exact", "exponentials", "norms", "own"]
 Term = Literal["value", "product", "square", "moments"]
 Finish = Literal[
-    "sum", "mean", "root", "variance", "deviation", "share", "log_share", "log", "unit", "standard"
+    "sum",
+    "mean",
+    "root",
+    "variance",
+    "deviation",
+    "share",
+    "log_share",
+    "log",
+    "unit",
+    "standard",
+    "direction",
 ]
 EVERYWHERE: tuple[type[Layout], ...] = (Whole, Along, Ragged)
 Values = npt.NDArray[Any]
@@ -71,6 +82,11 @@ class Operation:
         object.__setattr__(self, "defaults", defaults(self.options))
 
     @property
+    def variants(self) -> Mapping[str, Any]:
+        """By name, the ways that the option ``variant`` chooses from."""
+        return SCAN_VARIANTS if self.kind == "scan" else VARIANTS
+
+    @property
     def exact(self) -> bool:
         return self.arithmetic == "exact"
 
@@ -102,6 +118,11 @@ class Operation:
     def in_parts(self) -> bool:
         """Whether parts of a row, in chunks, ranks or files, have shares that merge; else it takes whole rows."""
         return self.arithmetic not in ("exponentials", "norms")
+
+    @property
+    def over_ranks(self) -> bool:
+        """Whether ranks that each have a part of every row can put results together."""
+        return self.in_parts or (self.arithmetic == "exponentials" and self.kind == "reduce")
 
     @property
     def of_integers(self) -> bool:
@@ -152,11 +173,12 @@ class Operation:
         return float(self.option("correction", values)) if self.moments else 0.0
 
     def eps(self, values: Sequence[Any], work: npt.DTypeLike) -> float:
-        """What is added to a mean square, of rows that are computed in binary32 or binary64."""
+        """What is added to a mean square, or the least norm, of rows that are computed in binary32 or binary64."""
         given = self.option("eps", values)
         if given is not None:
             return float(given)
-        return 1e-5 if self.finish == "standard" else float(np.finfo(work).eps)  # as PyTorch has them
+        # As PyTorch has them.
+        return {"standard": 1e-5, "direction": 1e-12}.get(self.finish, float(np.finfo(work).eps))
 
     def check_layout(self, layout: Layout) -> None:
         """Raises ParameterError for a layout that the operation does not have."""

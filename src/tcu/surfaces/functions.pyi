@@ -28,11 +28,14 @@ __all__ = [
     "layer_norm",
     "log_softmax",
     "logsumexp",
+    "segment_logsumexp",
     "mean",
     "segment_mean",
     "norm",
+    "normalize",
     "rms_norm",
     "softmax",
+    "segment_softmax",
     "std",
     "segment_std",
     "sum",
@@ -51,13 +54,17 @@ def cumsum(
     *,
     exclusive: bool = False,
     reverse: bool = False,
+    unit: str | Unit | None = None,
+    variant: str = "binary64",
+    chain: int | None = None,
+    accumulator: str | None = None,
     dtype: npt.DTypeLike | Any = None,
     dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
     out: Any = None,
     return_info: bool = False,
     progress: Progress | None = None,
 ) -> Any:
-    """The running sums of all elements in C order, or along an axis, by binary64 additions rounded once.
+    """The running sums of all elements in C order, or along an axis: in binary64, rounded once, unless a variant asks for MMAs.
 
     Parameters
     ----------
@@ -77,6 +84,22 @@ def cumsum(
     reverse:
         Begin at the end: ``tcu.cumsum(x, reverse=True)`` is
         ``tcu.cumsum(x[::-1])[::-1]``, bit for bit.
+    unit:
+        Whose MMAs a variant has: a name of the catalogue, or a
+        :class:`tcu.Unit` of your own; None: "H100", on a GPU that GPU.
+    variant:
+        "binary64" (by binary64 additions alone, so that no unit changes a
+        bit).  For float16 and bfloat16, by products with triangular matrices
+        of ones (Dakkak et al., ICS 2019): "scan-16", "scan-256", "scan-256n",
+        and "scan-256n-work-efficient", which has two products for each 256
+        numbers in place of three.  Sums of 16 rows, and what goes from strip
+        to strip, are rounded to 16 bits there; a number that is not finite
+        makes NaN of its neighbours, and in float16 so do totals above 65,504.
+    chain:
+        R: tiles one after another before totals are scanned apart; None: 16.
+    accumulator:
+        Format of C and D: "float32" or "float16" (float16 elements only);
+        None: float32.
     dtype:
         Format that each running sum is rounded to, as a dtype of NumPy or
         PyTorch.  None: float32 for 16-bit inputs, x's own dtype otherwise.
@@ -95,15 +118,17 @@ def cumsum(
     library's current stream without waiting for it; long rows may begin only
     when there is room for all blocks of the launch (a cooperative one, from
     compute capability 9.0 on).  The order of the additions is that of
-    :class:`tcu.plan.ScanPlan`, which no unit and no number of threads
-    changes; :func:`tcu.cumsum_error_bound` bounds the error.  Zero sums are
+    :class:`tcu.plan.ScanPlan`, or of :class:`tcu.plan.MmaScanPlan`, which
+    no number of threads changes; :func:`tcu.cumsum_error_bound` bounds the
+    error.  Zero sums are
     +0, and a NaN is the one with all fraction bits set.
 
     Raises
     ------
-    DtypeError, ParameterError:
-        An array that cannot be summed; an axis that x does not have; an unfit
-        ``out``.
+    UnknownNameError, DtypeError, ParameterError:
+        No such unit or variant; an array that cannot be summed, or for which
+        the unit has no MMA; R or the accumulator out of range; an axis that x
+        does not have; an unfit ``out``.
     tcu.gpu.GpuError:
         x is on a GPU and the way to it is not there.
     """
@@ -114,6 +139,10 @@ def segment_cumsum(
     *,
     exclusive: bool = False,
     reverse: bool = False,
+    unit: str | Unit | None = None,
+    variant: str = "binary64",
+    chain: int | None = None,
+    accumulator: str | None = None,
     dtype: npt.DTypeLike | Any = None,
     out: Any = None,
     check: bool = True,
@@ -132,7 +161,7 @@ def segment_cumsum(
         never decreasing: int32 or int64, of NumPy, PyTorch or a list in the
         host's memory, or, for x on a GPU, of x's library there.  Equal
         neighbours make an empty segment.
-    exclusive, reverse, dtype, out:
+    exclusive, reverse, unit, variant, chain, accumulator, dtype, out:
         As in :func:`tcu.cumsum`, for each segment.
     check:
         False: do not look at offsets in a GPU's memory, which takes waiting
@@ -146,7 +175,7 @@ def segment_cumsum(
 
     Raises
     ------
-    DtypeError, ShapeError, ParameterError:
+    UnknownNameError, DtypeError, ShapeError, ParameterError:
         As :func:`tcu.cumsum`; x of other than one dimension; offsets that do
         not cut x into segments.
     tcu.gpu.GpuError:
@@ -428,7 +457,7 @@ def layer_norm(
     Returns
     -------
     An array of x's library and shape; ``out`` where it is given.  A row with NaN
-    or inf has NaN everywhere, as in PyTorch.  The gradient is PyTorch's, whose sums have PyTorch's order.
+    or inf has NaN everywhere, as in PyTorch.  The gradient's sums are those of :func:`tcu.sum` along the row.
 
     Raises
     ------
@@ -458,7 +487,7 @@ def log_softmax(
     -------
     An array of x's library and shape; ``out`` where it is given.  An element
     -inf has -inf; a row with NaN or inf, or of nothing but -inf, has NaN everywhere, as in PyTorch.
-    The gradient is PyTorch's, whose sums have PyTorch's order.
+    The gradient's sums are those of :func:`tcu.sum` along the row.
 
     Raises
     ------
@@ -504,6 +533,20 @@ def logsumexp(
     ------
     DtypeError, ParameterError:
         As :func:`softmax`; an axis twice.
+    """
+
+def segment_logsumexp(
+    x: Any,
+    offsets: Any,
+    *,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+    check: bool = True,
+) -> Any:
+    """The logarithms of the sums of exponentials of ragged segments, each with the bits that :func:`logsumexp` gives for it alone.
+
+    Parameters, results and errors are those of :func:`logsumexp`; ``offsets`` and ``check`` those of
+    :func:`segment_sum`.  That of an empty segment is -inf.  Arrays lie in the host's memory.
     """
 
 def mean(
@@ -570,6 +613,39 @@ def norm(
     limits, and the other dtypes do not reach them.
     """
 
+def normalize(
+    x: Any,
+    axis: SupportsIndex = -1,
+    *,
+    eps: float | None = None,
+    dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    out: Any = None,
+) -> Any:
+    """The numbers of each row over their Euclidean norm, with the same bits everywhere.
+
+    x · r with r = 1 / max(sqrt(s), eps) in binary64, rounded once to binary32 (binary64 where x or the
+    result is float64), and s the sum of the squares as in :func:`rms_norm`.
+
+    Parameters
+    ----------
+    x, axis, dim, dtype, out:
+        As in :func:`softmax`.
+    eps:
+        The least that rows are divided by, 0 or more.  None: 1e-12.
+
+    Returns
+    -------
+    An array of x's library and shape; ``out`` where it is given.  A row with NaN
+    has NaN everywhere; one with inf has NaN in its place, and 0 elsewhere, as in PyTorch.  The gradient's sums are those of
+    :func:`tcu.sum` along the row.
+
+    Raises
+    ------
+    DtypeError, ParameterError:
+        As :func:`softmax`; an eps below 0.
+    """
+
 def rms_norm(
     x: Any,
     axis: SupportsIndex = -1,
@@ -597,8 +673,8 @@ def rms_norm(
     Returns
     -------
     An array of x's library and shape; ``out`` where it is given.  A row with NaN
-    has NaN everywhere; one with inf has NaN in its place, and 0 elsewhere, as in PyTorch.  The gradient is PyTorch's, whose
-    sums have PyTorch's order.
+    has NaN everywhere; one with inf has NaN in its place, and 0 elsewhere, as in PyTorch.  The gradient's
+    sums are those of :func:`tcu.sum` along the row.
 
     Raises
     ------
@@ -642,14 +718,28 @@ def softmax(
     An array of x's library and shape; ``out`` where it is given.  Errors are below
     (|x - m| / 2 + 3) · 2^-24 of each result before that rounding ((...) · 2^-53 in
     binary64), and n · 2^-45 more for rows of n numbers.  A row with NaN or inf, or of
-    nothing but -inf, has NaN everywhere, as in PyTorch.  The gradient is PyTorch's, whose sums
-    have PyTorch's order.
+    nothing but -inf, has NaN everywhere, as in PyTorch.  The gradient's sums
+    are those of :func:`tcu.sum` along the row.
 
     Raises
     ------
     DtypeError, ParameterError:
         An array that cannot be summed; an axis that x does not have; an unfit
         ``out``.
+    """
+
+def segment_softmax(
+    x: Any,
+    offsets: Any,
+    *,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+    check: bool = True,
+) -> Any:
+    """The softmax of each ragged segment, with the bits that :func:`softmax` gives for it alone.
+
+    Parameters, results and errors are those of :func:`softmax`; ``offsets`` and ``check`` those of
+    :func:`segment_sum`.  Results follow one another as the elements do.  Arrays lie in the host's memory.
     """
 
 def std(

@@ -16,10 +16,12 @@ def is_served(operation: Operation, layout: type[Layout], surface: Surface) -> b
     """Whether a call gives a result; else it is refused in words."""
     if layout not in operation.layouts:
         return False
-    if not operation.in_parts and surface not in ("NumPy", "PyTorch", "GPU"):
+    if not operation.in_parts and surface not in ("NumPy", "PyTorch", "GPU", "ranks"):
+        return False
+    if surface == "ranks" and not operation.over_ranks:
         return False
     if surface == "GPU":
-        return operation.on_gpu
+        return operation.on_gpu and (operation.in_parts or layout is not Ragged)
     if surface in ("Dask", "ranks"):  # segments may begin in one chunk or shard and end in another
         return layout is not Ragged
     if surface == "files":  # all numbers, as one line
