@@ -355,8 +355,9 @@ def _flatten(array: npt.NDArray[Any], batch: tuple[int, ...], rows: int, columns
         flat = padded
     index = np.broadcast_to(np.arange(math.prod(own)).reshape(own), batch).reshape(-1)
     # Numba compiles a kernel once more for arrays that may only be read, which takes longer than a copy of most.
-    requirements = ["C", "A", "W"] if flat.nbytes <= _COPIED else ["C", "A"]
-    return np.require(flat, requirements=requirements), index.copy()
+    if flat.nbytes <= _COPIED:
+        return np.require(flat, requirements=["C", "A", "W"]), index.copy()
+    return np.require(flat, requirements=["C", "A"]), index.copy()
 
 
 def _up(value: int, multiple: int) -> int:
