@@ -654,7 +654,7 @@ SECTIONS: tuple[tuple[str, tuple[str, ...], Callable[[dict[str, Document]], Iter
      SEGMENTS, segments),
     ("Running sums by products with triangles of ones", ("gpu-segments-trianglescans",), triangle_scans),
     ("How the blocks of single-pass and split are added", ("gpu-atomic",), block_sums),
-    ("The algorithms of paper 002", ("paper-002",), equal_segments),
+    ("The algorithms of Dakkak et al.", ("paper-002",), equal_segments),
     ("Several GPUs", tuple(f"gpu-distributed-{ranks}" for ranks in (2, 4, 8)), several_gpus),
     ("Programs of the machine on a GPU", ("gpu-machine",), machine),
     ("Host time of calls on a GPU", ("gpu-host-time",), host_time),

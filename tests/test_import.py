@@ -22,6 +22,7 @@ from graphlib import CycleError, TopologicalSorter
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.main import get_command
 
@@ -330,6 +331,19 @@ def test_a_command_loads_no_other(command: str, loaded: tuple[str, ...]) -> None
         "tcu.engines.cuda",
         "numba",
     }
+
+
+@pytest.mark.parametrize("command", [True, False])
+def test_a_sum_by_command_loads_no_scipy_and_a_program_may_use_it(command: bool, tmp_path: Path) -> None:
+    pytest.importorskip("scipy.linalg", reason="needs SciPy")
+    np.save(tmp_path / "x.npy", np.ones(1 << 17, np.float32))
+    call = "from tcu.cli import main; main(['sum', PATH])" if command else "tcu.sum(np.load(PATH))"
+    code = (
+        f"import json, sys, numpy as np, tcu; PATH = {str(tmp_path / 'x.npy')!r}; {call}; "
+        "import numba.np.arraymath as n; print(json.dumps([n._HAVE_BLAS, 'scipy.linalg' in sys.modules, "
+        "'scipy.linalg.cython_blas' in sys.modules]))"
+    )
+    assert json.loads(fresh(code).splitlines()[-1]) == [not command] * 3
 
 
 # On other systems

@@ -117,7 +117,7 @@ def problem_of(
     """The inputs from an expression, or from the lists ``a`` and ``b``; ``c`` overrides.
 
     In an expression without ``c`` a first term that is no product is c; every
-    other plain number x is the product 1·x, as in equation (3) of paper 003.
+    other plain number x is the product 1·x, as in equation (3) of Fasi et al..
     """
     if expression is None:
         if a is None and b is None and c is None:

@@ -21,6 +21,7 @@ from tcu.cli.resuming import check_alone, checkpoint_of, unit_of
 from tcu.cli.rows import Along, is_wanted, reduce_along
 from tcu.errors import InvalidOperationError, ParameterError
 from tcu.formats.format import Format, format_of
+from tcu.model.compiled import without_blas
 from tcu.model.execute import Progress
 from tcu.ops import OPERATIONS, Operation, layout
 from tcu.ops.options import OPTIONS
@@ -88,6 +89,7 @@ def answer(
     along: Along, as_json: bool, work: Callable[..., Any],
 ) -> None:  # fmt: skip
     """Print what ``work`` makes of all numbers of files; or write the results along axes to one."""
+    without_blas()
     into_file = is_wanted(along, file)
     memory = options.size_of(reading.memory)
     # A pipe is read once, unless the first number is asked for before the others.

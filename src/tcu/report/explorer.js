@@ -9,7 +9,7 @@
   const MAX_CUT = 32;
 
   const PRESETS = {
-    "small addends beside 1 (paper 003)": { c: "1", terms: [["1", "2^-24"], ["1", "2^-24"]] },
+    "small addends beside 1 (Fasi et al.)": { c: "1", terms: [["1", "2^-24"], ["1", "2^-24"]] },
     "one bit more: 1 + 2^-25 four times": { c: "1", terms: Array(4).fill(["1", "2^-25"]) },
     "no guard digit: 1 - (1 - 2^-24)": { c: "-0x1.fffffep-1", terms: [["1", "1"]] },
     "not monotonic: raise c to 1": { c: "0x1.fffffep-1", terms: Array(4).fill(["1", "2^-24"]) },
