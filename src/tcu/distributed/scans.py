@@ -14,6 +14,7 @@ from tcu.distributed.words import share_of_words, words_of
 from tcu.formats.tensor import host_view, tensor_of
 from tcu.ops import FSUM
 from tcu.ops.operation import Call
+from tcu.ops.request import ScanRequest
 from tcu.surfaces.carries import carried, carry_of, local_scan
 from tcu.surfaces.shares import row_shares
 
@@ -22,6 +23,7 @@ __all__ = ["scan"]
 
 def scan(call: Call, group: Any) -> Any:
     """The result, of which each rank gets its part."""
+    ScanRequest(*call.options).check_in_parts("shards")
     shards = shards_of(call, group)
     with telling(call, shards):
         target, description = described(call, shards)

@@ -75,7 +75,7 @@ OF_A_PLANNED_SUM = ("unit", "variant", "chain", "block", "accumulator", "fractio
 OF_A_PRODUCT = ("block", "dtype")
 OF_A_VARIANCE = ("correction", "block", "dtype")
 OF_AN_EXACT_VARIANCE = ("correction", "dtype")
-OF_A_SCAN = ("exclusive", "reverse", "dtype")
+OF_A_SCAN = ("exclusive", "reverse", "unit", "variant", "chain", "accumulator", "dtype")
 OF_EXPONENTIALS = ("dtype",)
 OF_A_NORM = ("eps", "dtype")
 

@@ -35,6 +35,7 @@ from tcu.ops import FSUM, SUM
 from tcu.ops.finish import finish_totals
 from tcu.ops.layout import WHOLE, Along, Axes, Ragged, Whole, reduced_shape, scan_axis
 from tcu.ops.operation import Call, Operation
+from tcu.ops.request import ScanRequest
 from tcu.ops.result import result_format
 from tcu.surfaces.carries import carried, carries, local_scan
 from tcu.surfaces.shares import (
@@ -179,7 +180,9 @@ def _scan(call: Call, target: Format) -> Any:
     each; every other task has one chunk.
     """
     (x,) = call.arrays
-    exclusive, reverse = call.option("exclusive"), call.option("reverse")
+    request = ScanRequest(*call.options)
+    request.check_in_parts("Dask arrays")
+    exclusive, reverse = request.exclusive, request.reverse
     assert not isinstance(call.layout, Ragged)
     axis = scan_axis(call.layout, x.ndim)
     if axis is None:

@@ -11,7 +11,7 @@ import torch
 from tcu.errors import ParameterError
 from tcu.ops.layout import Ragged, reduced_axes
 from tcu.ops.operation import Operation
-from tcu.ops.options import defaults
+from tcu.ops.options import OF_A_SCAN, defaults
 from tcu.surfaces.torch.watch import recorder
 
 __all__ = ["DERIVATIVES", "Derivative", "derivative_of", "exact_sum", "softmax_along", "sum_along"]
@@ -476,7 +476,12 @@ def _spread(each: Any, offsets: Any, like: Any) -> Any:
     return each.repeat_interleave(offsets.diff(), output_size=like.shape[0])
 
 
-# Of running sums, which are linear: forward themselves, backward the running sums from the other end.
+# Of running sums, which are linear: forward themselves, backward the running sums from the other end; by binary64
+# additions, as gradients have the result's dtype, of which MMAs may take none.
+
+
+_PLAIN = defaults(OF_A_SCAN[2:-1])
+"""The options behind ``exclusive`` and ``reverse``, up to the dtype."""
 
 
 class _OfScan(Derivative):
@@ -495,7 +500,7 @@ class _OfScan(Derivative):
 
     @classmethod
     def again(cls, ctx: Any, x: Any, reverse: bool, dtype: Any) -> Any:
-        return cls.record(x, ctx.axis, ctx.exclusive, reverse, dtype)
+        return cls.record(x, ctx.axis, ctx.exclusive, reverse, *_PLAIN, dtype)
 
 
 class _OfSegmentScan(_OfScan):
@@ -508,7 +513,7 @@ class _OfSegmentScan(_OfScan):
 
     @classmethod
     def again(cls, ctx: Any, x: Any, reverse: bool, dtype: Any) -> Any:
-        return cls.record(x, *ctx.saved_tensors, False, ctx.exclusive, reverse, dtype)
+        return cls.record(x, *ctx.saved_tensors, False, ctx.exclusive, reverse, *_PLAIN, dtype)
 
 
 # Of operations of a program's own.

@@ -16,9 +16,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tcu.errors import ParameterError
 from tcu.surfaces import functions, row_norms
-from tcu.surfaces.index_sums import index_sum
 from tcu.surfaces.matmul import matmul
 from tcu.surfaces.torch.derivatives import exact_sum
+from tcu.surfaces.torch.scatter import BY_INDEX
 
 __all__ = ["reproducible", "set_reproducible"]
 
@@ -45,13 +45,13 @@ class reproducible:
     """A context in which PyTorch's own operators are executed by tcu's, with gradients: the same bits for every batch size.
 
     ``with tcu.torch.reproducible(): loss = model(x); loss.backward()``.  Sums, means, variances, norms of vectors,
-    running sums, softmax, log-softmax, log-sum-exp, cross entropy, layer_norm, rms_norm and products of matrices
-    (mm, addmm, bmm, baddbmm, matmul, linear, attention, which is made of its parts), index_add, scatter_add and the gradients of embeddings of float16, bfloat16, float32 and float64 on
-    CPUs and GPUs.  Products of float32 are computed in float64 and rounded once; those of 16 bits have the
+    running sums, softmax, log-softmax, log-sum-exp, cross entropy, layer_norm, rms_norm, products of matrices
+    (mm, addmm, bmm, baddbmm, matmul, linear, attention, which is made of its parts) and sums by index (index_add, scatter_add,
+    the gradients of indexing and of an embedding) of float16, bfloat16, float32 and float64 on CPUs and GPUs.  Products of float32 are computed in float64 and rounded once; those of 16 bits have the
     bits of ``unit``, on the CPU by its model.
 
-    Not covered are, among others, exp, tanh and other functions of a library, index_put and convolutions: they run as
-    ever, and ``uncovered`` names them.
+    Not covered are, among others, exp, tanh and other functions of a library, and convolutions: they run as ever, and
+    ``uncovered`` names them.
 
     Parameters
     ----------
@@ -335,52 +335,6 @@ def _dot(owner: Any, self: Any, tensor: Any) -> Any:
     return functions.dot(self, tensor, dtype=self.dtype) if _fits(self) else NotImplemented
 
 
-def _index_total(source: Any, dim: int, index: Any, base: Any) -> Any:
-    """``base`` with what the index sends to its places, rounded once; inf and -inf in one place make NaN."""
-    usual, there = source.isfinite(), base.isfinite()
-    numbers, start = source.masked_fill(~usual, 0), base.masked_fill(~there, 0)
-    total = index_sum(numbers, index, base.shape[dim], axis=dim, initial=start, dtype=base.dtype, check=False)
-    return total + base.masked_fill(there, 0).index_add(dim, index, source.masked_fill(usual, 0))
-
-
-def _index_add(owner: Any, self: Any, dim: int, index: Any, source: Any, alpha: Any = 1) -> Any:
-    if not _fits(self) or not self.dim() or alpha != 1:
-        return NotImplemented
-    return _index_total(source, dim, index, self)
-
-
-def _scatter_add(owner: Any, self: Any, dim: int, index: Any, src: Any) -> Any:
-    if not _fits(self) or not self.dim():
-        return NotImplemented
-    places = torch.zeros_like(index)
-    stride = 1
-    for axis in reversed(range(self.dim())):
-        steps = torch.arange(index.shape[axis], device=index.device)
-        along = [-1 if i == axis else 1 for i in range(self.dim())]
-        places = places + stride * (index if axis == dim % self.dim() else steps.reshape(along))
-        stride *= self.shape[axis]
-    given = src[tuple(slice(0, size) for size in index.shape)]
-    return _index_total(given.reshape(-1), 0, places.reshape(-1), self.reshape(-1)).reshape(self.shape)
-
-
-def _into_itself(function: Callable[..., Any]) -> Callable[..., Any]:
-    def run(owner: Any, self: Any, **given: Any) -> Any:
-        found = function(owner, self, **given)
-        return found if found is NotImplemented else self.copy_(found)
-
-    return run
-
-
-def _embedding_backward(
-    owner: Any, grad_output: Any, indices: Any, num_weights: int, padding_idx: int, scale_grad_by_freq: bool
-) -> Any:  # fmt: skip
-    if not _fits(grad_output) or scale_grad_by_freq:
-        return NotImplemented
-    index = indices.reshape(-1).long()
-    rows = grad_output.reshape(len(index), -1).masked_fill((index == padding_idx).unsqueeze(1), 0)
-    return _index_total(rows, 0, index, rows.new_zeros(num_weights, rows.shape[1]))
-
-
 def _pow(owner: Any, self: Any, exponent: Any) -> Any:
     """Squares and cubes, which multiplications make; x itself in the gradient of squares."""
     if (
@@ -403,7 +357,6 @@ _BY_TCU: dict[str, Callable[..., Any]] = {
     "_softmax_backward_data": _softmax_backward, "_log_softmax_backward_data": _log_softmax_backward,
     "nll_loss_forward": _nll_loss, "native_layer_norm": _layer_norm, "native_layer_norm_backward": _layer_norm_backward,
     "mm": _mm, "bmm": _mm, "addmm": _addmm, "baddbmm": _baddbmm, "mv": _mv, "dot": _dot, "pow": _pow, "rsqrt": _rsqrt,
-    "index_add": _index_add, "index_add_": _into_itself(_index_add), "scatter_add": _scatter_add,
-    "scatter_add_": _into_itself(_scatter_add), "embedding_dense_backward": _embedding_backward,
+    **BY_INDEX,
 }  # fmt: skip
 """By the name of PyTorch's operator."""
