@@ -287,7 +287,9 @@ def test_the_stubs_have_the_signatures() -> None:
     for module in stubs.HEADS:
         assert Path(module.__file__).with_suffix(".pyi").read_text(encoding="utf-8") == stubs.stub(module)
     assert FUNCTIONS.keys() <= set(dir(tcu))
-    assert all(getattr(tcu, name) is function and function.__doc__ for name, function in FUNCTIONS.items())
+    assert all(function.__doc__ for function in FUNCTIONS.values())
+    others = {name for name, function in FUNCTIONS.items() if getattr(tcu, name) is not function}
+    assert others == {"layer_norm", "rms_norm"}  # which take weights besides: tcu.surfaces.row_norms
 
 
 def test_an_option_that_a_function_does_not_have_is_named() -> None:
