@@ -15,7 +15,7 @@ from tcu.formats.tensor import is_tensor
 from tcu.ops.layout import Layout
 from tcu.ops.operation import Call, Operation
 
-__all__ = ["known", "run", "scaled"]
+__all__ = ["known", "put_tensor", "run", "scaled"]
 
 Shortcut = Callable[[Operation, tuple[Any, ...], Layout, tuple[Any, ...]], Any]
 
@@ -29,6 +29,8 @@ known: list[Callable[..., Any]] = [_no_shortcut]
 the next one, as torch.compile reads them while they are set."""
 _shortcut: list[Shortcut] = [_no_shortcut]
 """Asked next, for the result of a call like any before, or None."""
+put_tensor: list[Callable[..., Any]] = [_no_shortcut]
+"""Puts a tensor into ``out``; there once a call with tensors was made."""
 scaled: list[Callable[..., Any]] = [_no_shortcut]
 """What multiplies rows of tensors by weights and adds a bias, once a tensor was met."""
 
@@ -66,7 +68,7 @@ def _run_tensors(call: Call) -> Any:
     from tcu.surfaces.torch import run as tensors  # registers operators, which imports PyTorch
 
     _RUNNERS[_TENSOR], _shortcut[0], known[0] = tensors.run, tensors.shortcut, tensors.known
-    scaled[0] = tensors.scaled
+    scaled[0], put_tensor[0] = tensors.scaled, tensors.put_result
     return tensors.run(call)
 
 

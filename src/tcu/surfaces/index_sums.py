@@ -21,6 +21,7 @@ from tcu.model.elements import summable
 from tcu.ops.layout import axis_number
 from tcu.ops.result import check_dtype, check_out, put, result_format
 from tcu.surfaces import functions
+from tcu.surfaces.call import put_tensor
 
 __all__ = [
     "as_array",
@@ -312,10 +313,7 @@ def _placed(result: Any, axis: int, out: Any) -> Any:
     if out is None:
         return result
     if is_tensor(result):
-        from tcu.surfaces.torch import checks  # PyTorch was met
-
-        checks.check_out(out, result, tuple(result.shape))
-        return checks.put(lambda *_: result, [result], (), None, out)
+        return put_tensor[0](result, out)
     check_out(out, result.shape)
     check_dtype(out, result.dtype if is_integer(result) else format_of(result.dtype))
     return put(result, out)

@@ -28,6 +28,7 @@ from tcu.surfaces.torch.checks import (
     check_out,
     of_schema,
     put,
+    put_result,
     refuse_details_in_graph,
     result_dtype,
 )
@@ -37,7 +38,7 @@ from tcu.surfaces.torch.launch_cache import known, shortcut
 from tcu.surfaces.torch.scaled import run as scaled
 from tcu.surfaces.torch.watch import holds_numbers, in_graph, is_watched, recorder
 
-__all__ = ["known", "register_operators", "run", "scaled", "shortcut"]
+__all__ = ["known", "put_result", "register_operators", "run", "scaled", "shortcut"]
 
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
 
