@@ -86,8 +86,10 @@ def sunken_groups(operation: Operation, rng: np.random.Generator) -> Question:
     exponents = [
         np.full((ROWS, runs), goal // 2), np.full((runs, COLUMNS), goal - goal // 2)
     ]  # fmt: skip
+    first = int(rng.integers(0, runs))
+    if runs > 1 and rng.random() < 0.7:
+        return _one_beside_the_smallest(operation, rng, q, first)
     if runs > 1:
-        first = int(rng.integers(0, runs))
         below = rng.integers(0, 50, (ROWS, runs))
         below[:, first] = 0
         exponents[0] = exponents[0] - below
@@ -98,6 +100,26 @@ def sunken_groups(operation: Operation, rng: np.random.Generator) -> Question:
         q.a, q.b, operation.output_codes(c),
         (_scales(operation, rng, exponents[0]), _scales(operation, rng, exponents[1])),
     )  # fmt: skip
+
+
+def _one_beside_the_smallest(
+    operation: Operation, rng: np.random.Generator, q: Question, first: int
+) -> Question:
+    """A product that is the smallest number of the output, or twice that, and one product under another scale, at every place below."""
+    x, y, runs = operation.input, operation.right, operation.k // operation.per_scale
+    other = (first + int(rng.integers(1, runs))) % runs
+    one, two = (
+        run * operation.per_scale + int(rng.integers(0, operation.per_scale)) for run in (first, other)
+    )
+    a, b = np.zeros_like(q.a), np.zeros_like(q.b)
+    a[:, two], b[two] = q.a[:, two], q.b[two]
+    a[:, one] = operation.codes(_signs(rng, (ROWS,)) * 2.0**x.emax)
+    b[one] = operation.right_codes(_signs(rng, (COLUMNS,)) * 2.0**y.emax)
+    goal = operation.output.quantum_exponent + int(rng.integers(0, 2)) - x.emax - y.emax
+    left, right = np.full((ROWS, runs), goal // 2), np.full((runs, COLUMNS), goal - goal // 2)
+    left[:, other] -= np.resize(rng.permutation(np.arange(5, 45)), ROWS)
+    scales = _scales(operation, rng, left), _scales(operation, rng, right)
+    return Question(a, b, np.zeros((ROWS, COLUMNS), operation.output.code_dtype), scales)
 
 
 def _numbers(operation: Operation, rng: np.random.Generator) -> Question:
