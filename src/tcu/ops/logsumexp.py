@@ -17,8 +17,8 @@ Parameters
 ----------
 x:
     As in :func:`softmax`.
-axis, keepdims, dim, keepdim:
-    As in :func:`tcu.sum`; the order of the elements has no say.
+axis, keepdims, dim, keepdim, where:
+    As in :func:`tcu.sum`; the order of the elements has no say.  ``where`` takes whole arrays.
 dtype:
     Format that the result is rounded to.  None: float32 for 16-bit
     inputs, x's own dtype otherwise.

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tcu.engines.host import exact_scans
 from tcu.engines.host.rows import given_back, place_of, row_pieces
 from tcu.model import scans, threads
 from tcu.model.elements import Elements
@@ -30,46 +31,50 @@ _PIECE = 1 << 18
 
 
 def scan(call: Call) -> tuple[Any, ScanInfo | None]:
-    """(the running sums, how they came about)"""
+    """(the running sums, how they came about: None of exact ones, which have no order)"""
     elements = Elements.of(call.arrays[0])
     array = elements.array
     exclusive, reverse = call.option("exclusive"), call.option("reverse")
+    arithmetic: Any = exact_scans if call.operation.exact else scans
     if isinstance(call.layout, Ragged):
         check_line(array.shape)
         edges = checked_offsets(call.layout.offsets, elements.n)
         target = target_of(elements.format, call.dtype, call.out, array.shape)
         result = place_of(array, array.shape, call.out, target)
-        _scan_segments(elements, edges, result, exclusive, reverse)
+        _scan_segments(arithmetic, elements, edges, result, exclusive, reverse)
         return given_back(result, call.out), None
     axis = scan_axis(call.layout, array.ndim)
     shape = line_shape(array.shape, axis)
     target = target_of(elements.format, call.dtype, call.out, shape)
     result = place_of(array, shape, call.out, target)
-    _scan_rows(elements, axis, result, exclusive, reverse, call.progress)
-    return given_back(result, call.out), scan_info(array.shape, axis, elements.format)
+    _scan_rows(arithmetic, elements, axis, result, exclusive, reverse, call.progress)
+    info = None if call.operation.exact else scan_info(array.shape, axis, elements.format)
+    return given_back(result, call.out), info
 
 
 def _scan_rows(
-    elements: Elements, axis: int | None, result: npt.NDArray[Any],
+    arithmetic: Any, elements: Elements, axis: int | None, result: npt.NDArray[Any],
     exclusive: bool, reverse: bool, progress: Progress | None,
 ) -> None:  # fmt: skip
     fmt, array = elements.format, elements.array
     if not array.size:
         return
     if axis is None:
-        scans.scan_line(elements.n, fmt, elements.read, result, exclusive, reverse, progress)
+        arithmetic.scan_line(elements.n, fmt, elements.read, result, exclusive, reverse, progress)
         return
     rows, places = np.moveaxis(array, axis, -1), np.moveaxis(result, axis, -1)
     n = array.shape[axis]
-    if n > scans.piece_length(fmt):
+    if n > arithmetic.piece_length(fmt):
         for where in np.ndindex(rows.shape[:-1]):
-            scans.scan_line(n, fmt, Elements(rows[where]).read, places[where], exclusive, reverse, progress)
+            arithmetic.scan_line(
+                n, fmt, Elements(rows[where]).read, places[where], exclusive, reverse, progress
+            )
         return
 
     def work(piece: tuple[npt.NDArray[Any], npt.NDArray[Any]]) -> int:
         given, place = piece
         line = np.require(given, fmt.dtype, ["C", "A"]).reshape(-1)
-        scans.scan_segments(line, np.arange(0, line.size + 1, n), place, exclusive, reverse)
+        arithmetic.scan_segments(line, np.arange(0, line.size + 1, n), place, exclusive, reverse)
         return line.size
 
     together = max(1, _PIECE // n)
@@ -81,6 +86,7 @@ def _scan_rows(
 
 
 def _scan_segments(
+    arithmetic: Any,
     elements: Elements,
     offsets: npt.NDArray[np.int64],
     result: npt.NDArray[Any],
@@ -92,15 +98,17 @@ def _scan_segments(
     def work(run: tuple[int, int]) -> None:
         edges = offsets[run[0] : run[1] + 1]
         start, stop = int(edges[0]), int(edges[-1])
-        scans.scan_segments(elements.read(start, stop), edges - start, result[start:stop], exclusive, reverse)
+        arithmetic.scan_segments(
+            elements.read(start, stop), edges - start, result[start:stop], exclusive, reverse
+        )
 
     long: list[int] = []
-    for _ in threads.in_order(work, _runs(offsets, scans.piece_length(fmt), long)):
+    for _ in threads.in_order(work, _runs(offsets, arithmetic.piece_length(fmt), long)):
         pass
     for segment in long:  # by all cores
         start, stop = int(offsets[segment]), int(offsets[segment + 1])
         read = partial(_read_from, elements, start)
-        scans.scan_line(stop - start, fmt, read, result[start:stop], exclusive, reverse)
+        arithmetic.scan_line(stop - start, fmt, read, result[start:stop], exclusive, reverse)
 
 
 def _read_from(elements: Elements, start: int, first: int, last: int) -> npt.NDArray[Any]:
