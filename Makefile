@@ -62,8 +62,8 @@ gpubench:        ## GPU sums beside CUB, PyTorch and CuPy, which PYTHON must hav
 segments:        ## figure 5 of paper 002 on the GPU at hand; `make study` draws it
 	PYTHONPATH=src $(PYTHON) benchmarks/paper_002.py measure
 
-verify: $(VENV)/.dev      ## 10^6 dot products per instruction against the definition, 300 units inferred (many hours)
-	$(BIN)/python -m pytest tests/test_model.py tests/test_blocks.py -k fast_model_equals --dots 1000000
+verify: $(VENV)/.dev      ## 10^6 dot products per instruction against the definition and its rules over arrays, 300 units inferred (hours)
+	$(BIN)/python -m pytest tests/test_model.py tests/test_blocks.py tests/test_sums_in_arrays.py -k model_equals --dots 1000000
 	$(BIN)/python -m pytest tests/test_infer.py -k drawn_at_random --units 300
 
 clean:           ## remove the virtual environment and caches

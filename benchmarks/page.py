@@ -16,7 +16,7 @@ import distributed_tables
 from readme import table as table_of_sums
 from sources import measured_parts, of_file
 
-from tcu.study.sources import RECORD, remark
+from tcu.study.sources import GPU, RECORD, remark
 
 RESULTS = Path(__file__).parent / "results"
 Document = dict[str, Any]
@@ -60,7 +60,7 @@ def origin(name: str, document: Document) -> str:
     where = machine.get("gpu") or machine["processor"].partition(" (")[0]
     at = f" at commit {document['commit']}" if document.get("commit") else ""
     told = f"Measured {document['date']}{at} on {where} by `{document['command']}` (`{name}.json`)."
-    return " ".join(filter(None, (told, remark(sources_of(name, document), measured_parts(document)))))
+    return " ".join(filter(None, (told, remark(sources_of(name, document), measured_parts(name, document)))))
 
 
 def sources_of(name: str, document: Document) -> dict[str, str] | None:
@@ -74,7 +74,7 @@ def older() -> list[str]:
     }
     return [
         name for name, document in found.items()
-        if remark(sources_of(name, document), measured_parts(document))
+        if remark(sources_of(name, document), measured_parts(name, document))
     ]  # fmt: skip
 
 
@@ -210,7 +210,8 @@ def sums(found: dict[str, Document]) -> Iterator[str]:
         (r["dtype"], r["array"], f"{r['seconds'] * 1e6:,.0f} µs", f"{r['times_normal']:.1f}") for r in figures["hard"]
     ]  # fmt: skip
     yield from (*table(("numbers", "array", "one call", "times that of normal numbers"), hard), "")
-    yield from ("Host time of one call with 1024 numbers:", "")
+    older = remark(sources_of("gpu-sum", document), (GPU,))
+    yield from (" ".join(filter(None, ("Host time of one call with 1024 numbers.", older))), "")
     yield from table_of_times(figures["host"])
 
 

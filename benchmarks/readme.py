@@ -173,7 +173,7 @@ def older(document: str) -> str:
     """What a document must say of the files that it quotes whose sources have changed since; empty where none has."""
     stale = [
         name for name in QUOTED[document]
-        if remark(of_file(f"{name}.json", load(f"{name}.json")), measured_parts(load(f"{name}.json")))
+        if remark(of_file(f"{name}.json", load(f"{name}.json")), measured_parts(name, load(f"{name}.json")))
     ]  # fmt: skip
     return f"Figures of older sources: {', '.join(f'`{name}.json`' for name in stale)}." if stale else ""
 

@@ -1,6 +1,7 @@
 """Golden bits: what every operation returned for inputs that never change, as data in tests/data/golden-*.json.
 
     python tests/golden.py check                  what the CPU's model returns now, beside the table
+    python tests/golden.py add                    rows that the table does not have yet; the others stay as they are
     python tests/golden.py write                  the table anew; a changed row must have a new version of its plan
     python tests/golden.py write --same-version   the same where the bits were wrong, not the order
     python tests/golden.py write --large          with the rows of 2^26 numbers and more (minutes, 4 GB of memory)
@@ -277,6 +278,7 @@ def cases() -> Iterator[Case]:
     yield from of_products()
     yield from of_variances()
     yield from of_row_functions()
+    yield from of_segment_row_functions()
     yield from of_exact_sums()
     yield from of_exact_scans()
     yield from of_bounds()
@@ -507,15 +509,21 @@ def of_row_functions() -> Iterator[Case]:
         (1, 300_001),
     )
     for operation, dtype in product(
-        ("softmax", "log_softmax", "logsumexp", "rms_norm", "layer_norm"), FORMATS
+        ("softmax", "log_softmax", "logsumexp", "rms_norm", "layer_norm", "normalize"), FORMATS
     ):
         for kind in ("ordinary", "wide", "special"):
             yield case("rows", operation, dtype, kind, shapes, axis=-1)
         for target in ("float16", "bfloat16", "float32", "float64"):
             yield case("rows", operation, dtype, "ordinary", ((5, 257), (3, 4096)), axis=-1, dtype=target)
         yield case("rows", operation, dtype, "ordinary", ((40, 7), (257, 3, 2)), axis=0)
-        if operation in ("rms_norm", "layer_norm"):
+        if operation in ("rms_norm", "layer_norm", "normalize"):
             yield case("rows", operation, dtype, "wide", ((5, 257), (3, 4096)), axis=-1, eps=0.0)
+
+
+def of_segment_row_functions() -> Iterator[Case]:
+    for operation, dtype in product(("segment_softmax", "segment_logsumexp"), FORMATS):
+        for kind, numbers_of in product(("short", "mixed", "empty"), ("ordinary", "special")):
+            yield case("rows", operation, dtype, numbers_of, RAGGED[kind][:2], layout=f"ragged {kind}")
 
 
 def of_exact_sums() -> Iterator[Case]:
@@ -567,6 +575,8 @@ def of_instructions() -> Iterator[Case]:
     """Several tiles of every instruction, none of them full."""
     for unit in CATALOGUE.values():
         for row in unit.instructions:
+            if row.addend:  # the bits of the row that it shares its arithmetic with
+                continue
             formats: dict[str, Any] = {"instruction": row.name, "b": row.b, "output": row.output}
             if row.scale:
                 formats |= {"scale": row.scale, "per_scale": row.per_scale}
@@ -1076,9 +1086,23 @@ def write(*, same_version: bool = False, large: bool = False) -> list[str]:
                     refused.append(f"{key(row)}, {shape}: {bits}, golden {before['bits'][shape]}")
     if not refused or same_version:
         for file, rows in new.items():
-            text = ",\n".join(map(json.dumps, rows))
-            (FOLDER / f"golden-{file}.json").write_text(f"[\n{text}\n]\n", "utf-8")
+            _save(file, rows)
     return refused
+
+
+def _save(file: str, rows: Iterable[Row]) -> None:
+    text = ",\n".join(map(json.dumps, rows))
+    (FOLDER / f"golden-{file}.json").write_text(f"[\n{text}\n]\n", "utf-8")
+
+
+def add() -> None:
+    """Of cases that are new, but for the long ones."""
+    for file, found in all_cases().items():
+        rows = table(file)
+        new = [each for each in found if key(each) not in rows]
+        if new and file != "long":
+            rows |= {key(each): row_of(each) for each in new}
+            _save(file, [rows[name] for name in sorted(rows)])
 
 
 def main(arguments: list[str]) -> int:
@@ -1090,6 +1114,9 @@ def main(arguments: list[str]) -> int:
         found = [line for each, rows in every for line in differences(each, rows.get(key(each)))]
         print("\n".join(found[:MOST_LINES]) or "the bits are those of the table")
         return int(bool(found))
+    if command == ["add"] and not flags:
+        add()
+        return 0
     if command != ["write"] or flags - {"--same-version", "--large"}:
         print(__doc__)
         return 2

@@ -113,6 +113,7 @@ ROWS: dict[str, Row] = {
     "cumsum": Row(_sum, _mass), "fcumsum": Row(_sum), "var": Row(_var, _var), "std": Row(_std, _std),
     "softmax": Row(_softmax, lambda x: _softmax(x) * _reach(x)), "log_softmax": Row(_log_softmax, _reach), "logsumexp": Row(_logsumexp, _reach),
     "rms_norm": Row(_rms_norm, lambda x: Fraction(3)), "layer_norm": Row(_layer_norm, lambda x: Fraction(1)),
+    "normalize": Row(lambda x: x[0] / _norm(x), lambda x: Fraction(1)),
     "fsum": Row(_sum), "fmean": Row(_mean), "fdot": Row(_dot), "fnorm": Row(_norm), "fvar": Row(_var), "fstd": Row(_std),
 }  # fmt: skip
 

@@ -65,3 +65,11 @@ def test_loss_curves_agree_where_sums_are_exact() -> None:
     plain, exact = run("loss_curves.py", "--samples", "500", "--steps", "20")
     assert "differ from step" in plain
     assert "agree bit for bit" in exact
+
+
+def test_sums_by_index_know_no_order() -> None:
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("needs PyTorch")
+    plain, exact = run("scattered_sums.py", "--edges", "4000", "--orders", "3")
+    assert "messages 3 different, embedding 3 different" in plain
+    assert "messages 1 different, embedding 1 different" in exact

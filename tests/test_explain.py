@@ -273,13 +273,13 @@ def exact(text):
 def test_steps_end_where_the_unit_ends(unit, row):
     """tcu.mma is the fast model, written apart from the definition that is drawn."""
     rng = np.random.default_rng(11)
-    x, z = get_format(row.a), get_format(row.output)
+    x, z, w = get_format(row.a), get_format(row.output), get_format(row.c)
     for length in (1, 3, row.k, min(row.k + 2, MAX_PRODUCTS)):
-        problem = with_scales(random_problem(rng, row.a, row.output, length), row, None, None)
+        problem = with_scales(random_problem(rng, row.a, row.c, length), row, None, None)
         scales = {}
         if row.scale:
             length = -(-length // row.per_scale) * row.per_scale
-            problem = with_scales(random_problem(rng, row.a, row.output, length), row, "2^-3", "0.5")
+            problem = with_scales(random_problem(rng, row.a, row.c, length), row, "2^-3", "0.5")
             dtype = get_format(row.scale).dtype
             both = [
                 np.array([x.code for x in each], np.uint8).view(dtype)
@@ -291,7 +291,7 @@ def test_steps_end_where_the_unit_ends(unit, row):
             np.array([operand.code << x.storage_shift for operand in side], x.code_dtype).view(x.dtype)
             for side in (problem.a, problem.b)
         )
-        c = np.array([[problem.c.code]], z.code_dtype).view(z.dtype)
+        c = np.array([[problem.c.code]], w.code_dtype).view(w.dtype)
         d = tcu.mma(a[None, :], b[:, None], c, unit=unit, instruction=row.name, **scales)
         assert traced.result == int(d.view(z.code_dtype)[0, 0])
         assert traced.steps[-1].result == traced.result if traced.blocks == [] else True
@@ -461,9 +461,9 @@ def test_the_exponent_floor_is_named(drawing):
 @pytest.mark.parametrize("width", [80, 100])
 def test_the_drawing_fits(unit, row, width):
     rng = np.random.default_rng(7)
-    problems = [random_problem(rng, row.a, row.output, length) for length in (0, 5, 40)]
+    problems = [random_problem(rng, row.a, row.c, length) for length in (0, 5, 40)]
     wide = problem_of("2^100 + 2^-14*2^-14 - 3 + 1.1*2^-8 + 7*0.3", None, None, None,
-                      get_format(row.a), get_format(row.output))  # fmt: skip
+                      get_format(row.a), get_format(row.c))  # fmt: skip
     for problem in (*problems, wide):
         assert isinstance(problem, Problem)
         stream = io.StringIO()
@@ -564,6 +564,9 @@ def test_the_page_is_coloured_and_escaped():
     ElementTree.fromstring(html_page.drawing(drawn, 40))
 
 
+SCALED = ["--instruction", "mxf4nvf4", "--input", "e2m1"]
+
+
 def test_several_units(document, drawing):
     result = document("--unit", "V100", "--unit", "h100", "--unit", "V100", "1 + 2^-24 + 2^-24")
     assert [each["unit"] for each in result["units"]] == ["V100", "H100"]
@@ -587,6 +590,21 @@ def test_several_units(document, drawing):
         (["1", "--input", "e4m3", "--output", "f64"], "no unit has mma e4m3 → binary64"),
         (["1", "--unit", "A100", "--input", "u8"], "choose a floating-point --input"),
         (["1", "--untt", "V100"], "--untt"),
+        ([" + ".join("1" * 66)], "65 products: explain draws at most 64"),
+        (["1" * 100_000], "an expression of 100000 characters: give at most"),
+        (["1", "--scale-a", "2"], "takes no scales: choose --instruction mxf8f6f4, mxf4 or mxf4nvf4"),
+        (
+            ["1", "--unit", "A100", "--scale", "ue8m0"],
+            "--scale ue8m0: mma of A100 takes no scales with binary16",
+        ),
+        (
+            ["1", *SCALED, "--scale-b", "1,2"],
+            "--scale-b has 2 numbers: 32 products share one, so 1 of them take 1",
+        ),
+        (
+            ["1", *SCALED, "--unit", "B200", "--scale", "ue8m0/8"],
+            "takes ue8m0/32 or ue8m0/16 or ue4m3/16 with e2m1",
+        ),
         (["1", "--svg", "none/d.svg"], "cannot write none/d.svg: there is no folder none"),
         (["1", "--html", "."], "cannot write ."),
     ],

@@ -183,7 +183,7 @@ def differing(rows: list[Instruction], cases: list[Case], script: str | None = N
     ]
 
 
-EVERY = [row for unit in CATALOGUE.values() for row in unit.instructions]
+EVERY = [row for unit in CATALOGUE.values() for row in unit.instructions if row.addend is None]
 DISTINCT = list({json.dumps(instruction_document(row)): row for row in EVERY}.values())
 
 

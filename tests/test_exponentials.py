@@ -8,8 +8,10 @@ whole numbers, whatever the order, the batch, the neighbours and the layout; NaN
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import ml_dtypes
@@ -74,13 +76,13 @@ def scaled32(x: npt.NDArray[np.float32]) -> Any:
     """2^44 · exp(x) of numbers from -104 to 0, from a row that begins with 0."""
     scaled = np.empty((1, x.size + 1), np.float32)
     row = np.concatenate([[np.float32(0)], x])[None]
-    exponential_kernels.add_exponentials(row, np.zeros(1, np.float32), scaled, np.empty(1))
+    exponential_kernels.add_exponentials(row, np.zeros(1, np.float32), scaled, np.empty((1, 2), np.int64))
     return scaled[0, 1:]
 
 
 def scaled64(x: npt.NDArray[np.float64]) -> Any:
     scaled = np.empty((1, x.size))
-    exponential_kernels.add_exponentials64(x[None], np.zeros(1), scaled, np.empty(1))
+    exponential_kernels.add_exponentials64(x[None], np.zeros(1), scaled, np.empty((1, 4), np.int64))
     return scaled[0]
 
 
@@ -256,6 +258,44 @@ def test_gradients(name: str) -> None:
     nothing = torch.full((2, 3), -math.inf, dtype=torch.float64, requires_grad=True)
     if name == "logsumexp":
         same(torch.autograd.grad(tcu.logsumexp(nothing, 1).sum(), nothing)[0].numpy(), np.zeros((2, 3)))
+
+
+def test_segments_are_rows() -> None:
+    """Also without an element, in any number of segments, with what is not finite; with gradients of both modes."""
+    rng = np.random.default_rng(4)
+    lengths = np.concatenate([rng.integers(0, 40, 200), [0, 1000, 1, 129, 0]])
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    for kind in (np.float16, ml_dtypes.bfloat16, np.float32, np.float64):
+        x = (4 * rng.standard_normal(offsets[-1])).astype(kind)
+        x[3], x[50], x[90:120] = np.nan, np.inf, -np.inf
+        parts = [x[a:b] for a, b in pairwise(offsets.tolist())]
+        same(tcu.segment_softmax(x, offsets), np.concatenate([tcu.softmax(part) for part in parts]))
+        wanted = np.array([tcu.logsumexp(part) for part in parts])
+        same(tcu.segment_logsumexp(x, offsets), wanted)
+        same(tcu.segment_softmax(x, offsets, dtype="float64")[-129:], tcu.softmax(parts[-2], dtype="float64"))
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+    edges = torch.tensor([0, 3, 3, 9, 10])
+    x = torch.randn(10, dtype=torch.float64, requires_grad=True)
+    for function in (tcu.segment_softmax, tcu.segment_logsumexp):
+        call = functools.partial(_times_itself, function, edges)
+        assert torch.autograd.gradcheck(call, x, check_forward_ad=True)
+        assert torch.autograd.gradgradcheck(call, x)
+        several = torch.randn(3, 10)
+        found = torch.vmap(lambda x, f=function: f(x, edges))(several)
+        assert torch.equal(found, torch.stack([function(each, edges) for each in several]))
+        compiled = torch.compile(lambda x, f=function: f(2 * x, edges), backend="eager", fullgraph=True)
+        assert torch.equal(compiled(several[0]), function(2 * several[0], edges))
+    nothing = torch.full((3,), -math.inf, requires_grad=True)
+    same(
+        torch.autograd.grad(tcu.segment_logsumexp(nothing, [0, 3]).sum(), nothing)[0].numpy(),
+        np.zeros(3, np.float32),
+    )
+
+
+def _times_itself(function: Any, edges: Any, x: Any) -> Any:
+    """What has a second derivative."""
+    found = function(x, edges)
+    return found[found > -math.inf] ** 2
 
 
 def test_under_vmap_and_compile() -> None:

@@ -49,7 +49,7 @@ from tcu.gpu.kernels import architecture
 from tcu.gpu.launch import KernelChoice
 from tcu.gpu.structs import Struct
 from tcu.gpu.tuning import exact_config
-from tcu.ops import LAYER_NORM, LOG_SOFTMAX, LOGSUMEXP, RMS_NORM, SOFTMAX, Operation
+from tcu.ops import LAYER_NORM, LOG_SOFTMAX, LOGSUMEXP, NORMALIZE, RMS_NORM, SOFTMAX, Operation
 from tcu.plan import make_dot_plan, make_plan
 from tcu.plan.scan import make_scan_plan
 from tcu.units import get_unit
@@ -662,7 +662,9 @@ def test_what_variances_dot_products_and_norms_ask_for_compiles(
 @pytest.mark.slow(8)
 @pytest.mark.parametrize("capability", [(7, 5), (9, 0)], ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
 @pytest.mark.parametrize("element", ["binary16", "bfloat16", "binary32", "binary64"])
-@pytest.mark.parametrize("operation", [SOFTMAX, LOG_SOFTMAX, LOGSUMEXP, RMS_NORM, LAYER_NORM], ids=str)
+@pytest.mark.parametrize(
+    "operation", [SOFTMAX, LOG_SOFTMAX, LOGSUMEXP, RMS_NORM, LAYER_NORM, NORMALIZE], ids=str
+)
 @pytest.mark.parametrize(("length", "aligned"), [(24, True), (1001, False), (4096, True), (1 << 17, False)])
 def test_what_functions_of_rows_ask_for_compiles(
     length: int, aligned: bool, operation: Operation, element: str, capability: tuple[int, int]
@@ -670,8 +672,8 @@ def test_what_functions_of_rows_ask_for_compiles(
     nvrtc_or_skip()
     fmt = get_format(element)
     rows = rows_in_registers.Rows(1000, length, length, aligned)
-    if operation in (RMS_NORM, LAYER_NORM):
-        recipe = norms.norms_recipe(rows, length, fmt, fmt, 1e-6, operation is LAYER_NORM)
+    if operation.arithmetic == "norms":
+        recipe = norms.norms_recipe(rows, length, fmt, fmt, 1e-6, operation.finish)
     else:
         recipe = exponentials.exponentials_recipe(operation.finish, rows, length, fmt, fmt)
     (choice,) = recipe.kernels
@@ -818,7 +820,12 @@ def test_host_and_device_agree_on_numbers(source: str, facts: list[str]) -> None
     """Those that the sources find from others."""
     nvrtc_or_skip()
     layout = "ALIGNED" if "columns" in source else "SHIFTED"
-    macros = {"ELEMENT": "BINARY16", "LAYOUT": layout, **{**SUMS, **EXACT_SEGMENTS, **SCANS}[source]}
+    macros = {
+        "ELEMENT": "BINARY16",
+        "MMAS": 1,
+        "LAYOUT": layout,
+        **{**SUMS, **EXACT_SEGMENTS, **SCANS}[source],
+    }
     if source in SCANS:
         macros |= {"RESULT": 2, "EXCLUSIVE": 0, "REVERSE": 0}
     compiles_if(source.partition(",")[0], macros, facts)

@@ -24,7 +24,9 @@ pytestmark = pytest.mark.gpu
 
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
-names = pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp", "rms_norm", "layer_norm"])
+names = pytest.mark.parametrize(
+    "name", ["softmax", "log_softmax", "logsumexp", "rms_norm", "layer_norm", "normalize"]
+)
 LAST = 0x42D00000
 """The code of 104."""
 

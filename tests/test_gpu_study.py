@@ -49,7 +49,7 @@ def test_a_row_of_turns_has_times_errors_and_reasons() -> None:
     who = [
         Participant("default", sum_of()),
         Participant("overflows", sum_of(variant="recurrence")),
-        Participant("refused", sum_of(chain=0)),
+        Participant("refused", sum_of(variant="short-chain", chain=0)),
     ]
     right, overflowed, refused = rows(who, data, WallClock())
     assert right["seconds"] > 0

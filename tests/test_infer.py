@@ -24,30 +24,31 @@ from tcu.errors import DtypeError, ParameterError
 from tcu.formats import get_format
 from tcu.formats.scalar import ROUNDINGS
 from tcu.probes import Inference, infer, inputs, kinds
-from tcu.probes.edge_inputs import subnormal_factors
-from tcu.probes.infer import interleaved
+from tcu.probes.edge_inputs import subnormal_factors, ties_of_sums
 from tcu.probes.inputs import DECIDING, adversarial, near_zero, ordinary
-from tcu.probes.kinds import REPEATED
+from tcu.probes.kinds import REPEATED, in_both_formats
+from tcu.probes.search import interleaved
 from tcu.probes.target import Operation, Target, as_target, of_instruction
 from tcu.units import (
     CATALOGUE,
     AlignedSum,
-    ExactInteger,
+    ExactBlock,
+    FlushedTree,
     FusedChain,
+    GroupedSum,
     Instruction,
+    LateSum,
     find_instruction,
     get_unit,
     units_with,
 )
 
-Arithmetics = AlignedSum | FusedChain | ExactInteger
-"""What is searched."""
 OWN = tuple(kind for kind, _ in DECIDING)
 DIFFERENT = {
-    (row.a, row.output, row.k, row.arithmetic): (unit.name, row)
+    (row.a, row.output, row.k, row.arithmetic, row.scale, row.per_scale): (unit.name, row)
     for unit in map(get_unit, reversed(units_with("mma")))
     for row in unit.instructions
-    if row.a == row.b and row.scale is None and isinstance(row.arithmetic, Arithmetics)
+    if row.a == row.b
 }
 
 
@@ -82,6 +83,20 @@ def test_subnormal_factors_tell_whether_inputs_become_binary16(first: str, outpu
     assert any((asked(q.a, q.b, q.c) != other(q.a, q.b, q.c)).any() for q in questions)
 
 
+@pytest.mark.parametrize("operand", ["e2m1", "e2m3", "e3m2", "e4m3", "e5m2"])
+def test_ties_of_sums_tell_where_the_alignment_cuts(operand: str) -> None:
+    """Random operands of e2m3 tell F 24 from F 25 in 3 of 200,000 outputs of binary16."""
+    row = find_instruction("B200", "tcgen05", operand, operand, "binary16")
+    asked, rng = of_instruction("asked", row), np.random.default_rng(0)
+    questions = [ties_of_sums(asked, rng) for _ in range(REPEATED["ties of sums"])]
+    answers = [asked(q.a, q.b, q.c) for q in questions]
+    for fraction_bits in (23, 24, 26, 27):
+        near = replace(row.arithmetic, fraction_bits=fraction_bits)
+        other = of_instruction("other", replace(row, arithmetic=near))
+        told = [(other(q.a, q.b, q.c) != d).any() for q, d in zip(questions, answers, strict=True)]
+        assert sum(told) >= 2, fraction_bits
+
+
 def test_inputs_are_one_format_or_two() -> None:
     with pytest.raises(ParameterError, match="input='e4m3,e5m2,e4m3': name one format, or those of A and B"):
         infer("H200", input="e4m3,e5m2,e4m3")
@@ -97,8 +112,8 @@ def different_outputs(target: Target, found: Inference, outputs: int, seed: int)
     different = 0
     asked = (adversarial, ordinary, near_zero, *OWN) if target.input.is_float else (adversarial,)
     for number in range(-(-outputs // 4096)):
-        q = asked[number % len(asked)](target, rng, 64, 64)
-        different += int(np.count_nonzero(target(q.a, q.b, q.c) != model(q.a, q.b, q.c)))
+        q = in_both_formats(asked[number % len(asked)], target, rng, 64, 64)
+        different += int(np.count_nonzero(target.answer(q) != model.answer(q)))
     return different
 
 
@@ -121,9 +136,14 @@ def test_every_arithmetic_of_the_catalogue_is_identified(unit: str, row: Instruc
 
 
 def random_unit(draw: random.Random) -> Instruction:
-    """One member of the family: in one of four a chain, else block 1 to 32, F 8 to 40, four roundings, and all the rest."""
-    if draw.random() < 0.25:
+    """One member of the family: a chain, a sum of another kind, or block 1 to 32, F 8 to 40, four roundings, and all the rest."""
+    kind = draw.random()
+    if kind < 0.2:
         return random_chain(draw)
+    if kind < 0.45:
+        return random_block(draw)
+    if kind < 0.6:
+        return random_scaled(draw)
     operand = draw.choice(["binary16", "bfloat16", "tf32", "e4m3", "e5m2"])
     narrow = operand in ("binary16", "e4m3", "e5m2") and draw.random() < 0.33
     output = "binary16" if narrow else "binary32"
@@ -144,8 +164,9 @@ def random_unit(draw: random.Random) -> Instruction:
         flush_outputs=draw.random() < 0.2,
         carry_bits=draw.choice([None, None, None, 1, 2, 3, 4]),
         signed_zeros=draw.random() < 0.3,
-        nan_rule=draw.choice(["nvidia", "nvidia", "x86", "c first", "arm"]),
+        nan_rule=(rule := draw.choice(["nvidia", "nvidia", "x86", "c first", "arm"])),
         saturate=draw.random() < 0.2,
+        through_binary16=operand == "e4m3" and rule == "nvidia" and draw.random() < 0.5,
     ), ())  # fmt: skip
 
 
@@ -165,6 +186,41 @@ def random_chain(draw: random.Random) -> Instruction:
         flush_outputs=draw.random() < 0.3,
         nan_rule=draw.choice(["nvidia", "x86", "arm"]),
     ), ())  # fmt: skip
+
+
+def random_block(draw: random.Random) -> Instruction:
+    """An exact block, a flushed tree or a late sum."""
+    operand = draw.choice(["binary16", "bfloat16", "tf32", "e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz"])
+    k = draw.choice([4, 8, 16, 32])
+    fraction_bits = draw.choice([24, draw.randint(8, 28)])
+    rules = draw.choice([
+        ExactBlock(draw.randint(1, k)),
+        FlushedTree(draw.choice([2, 4, 8, 16])),
+        LateSum(
+            draw.randint(1, k), fraction_bits, draw.randint(max(fraction_bits, 24), 32), draw.choice([1, 2]),
+            draw.random() < 0.5,
+        ),
+    ])  # fmt: skip
+    return Instruction("mma", operand, operand, "binary32", (16, 8, k), rules, ())
+
+
+def random_scaled(draw: random.Random) -> Instruction:
+    """A grouped sum, or an aligned sum with scales."""
+    if draw.random() < 0.5:
+        per_scale = draw.choice([16, 32])
+        group = draw.choice([1, 2, 4, 8, 16, per_scale])
+        grouped = GroupedSum(
+            draw.choice([group, 64 // group * group]), group, draw.choice([35, draw.randint(20, 36)]),
+            draw.choice([-139, -126, -133, -145]),
+        )  # fmt: skip
+        scale = draw.choice(["ue8m0", "ue4m3"])
+        return Instruction("mma", "e2m1", "e2m1", "binary32", (16, 8, 64), grouped, (), scale, per_scale)
+    operand, per_scale = draw.choice(["e4m3", "e5m2", "e3m2", "e2m3", "e2m1"]), draw.choice([16, 32])
+    aligned = AlignedSum(
+        draw.choice([4, 8, 16, 32, draw.randint(1, 32)]), draw.choice([25, draw.randint(12, 36)]),
+        draw.choice(["RZ", "RNE", "RU", "RD"]), draw.choice([None, -133, -132, -126]),
+    )  # fmt: skip
+    return Instruction("mma", operand, operand, "binary32", (16, 8, 32), aligned, (), "ue8m0", per_scale)
 
 
 @pytest.mark.slow

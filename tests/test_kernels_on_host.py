@@ -778,6 +778,7 @@ def test_an_offset_before_a_warps_first_one_is_none_of_its_own(
     assert host.launches == ["short_segments"] * 4
 
 
+@pytest.mark.usefixtures("short_chain")
 @pytest.mark.slow(4)
 @pytest.mark.parametrize(
     ("entry", "right", "wrong", "seen"),
@@ -1277,7 +1278,7 @@ def test_columns_of_parts_of_rows_and_means(host: HostGpu, variant: str) -> None
     for part in (x[:, :, :71], x[:, ::2, 8:], x[::2, 7:20, 32:101]):
         for target in (np.float16, np.float32, np.float64):
             assert alike(column_sums(host, part, target, mean=True), model_columns(part, target, True))
-    assert host.macros[-1]["STAGES"]
+    assert ("STAGES" in host.macros[-1]) == (variant == "short-chain")
 
 
 @pytest.mark.slow
@@ -1399,7 +1400,7 @@ def complaint_about_columns(
         ((2, 64, 60), np.float16, "return i % 2 * 8 + i / 2 * 2;", "return i % 2 * 8 + i / 2 * 2 % 6;", BITS),
         ((1, 33, 3604), np.float16, "x = ahead.next;", ";", BITS),
         ((2, 40, 68), np.float16, "columns > PER_LOAD / 2", "columns > 0", OUTSIDE),
-        ((2, 60, 60), np.float16, "row + row_of(i) < x.rows", "true", OUTSIDE),
+        ((2, 60, 60), np.float16, "row + SUMS::row_of(i) < x.rows", "true", OUTSIDE),
         ((1, 12_000, 3), np.float16, "turn += TURNS * period", "turn += period", BITS),
         ((1, 4088, 2), np.float16, "first() + DEPTH <= x.rows", "first() <= x.rows", OUTSIDE),
         ((1, 12_000, 2), np.float32, "k < LOW ? k : k + WITHIN", "k", BITS),

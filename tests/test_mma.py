@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
+from adversarial import MODES, codes
 
 import tcu
+from tcu import units
 from tcu.errors import DtypeError, ParameterError, ShapeError, UnknownNameError
 from tcu.formats import get_format
+from tcu.model.definition import dot
 from tcu.units import (
     CATALOGUE,
     AlignedSum,
@@ -43,11 +47,11 @@ def test_small_integers_are_exact_in_every_format_and_instruction(unit: str) -> 
         if row.scale:
             scales = {"scale_a": np.full((5, 1), 2, get_format(row.scale).dtype),
                       "scale_b": np.full((1, 3), 4, get_format(row.scale).dtype)}  # fmt: skip
-        c = RNG.integers(0, 3, (5, 3)).astype(get_format(row.output).dtype)
+        c = RNG.integers(0, 3, (5, 3)).astype(get_format(row.c).dtype)
         d = tcu.mma(a, b, c, unit=unit, instruction=row.name, **scales)
         factor = 8 if row.scale else 1
         expected = factor * (a.astype(np.int64) @ b.astype(np.int64)) + c.astype(np.int64)
-        assert d.dtype == c.dtype
+        assert d.dtype == get_format(row.output).dtype
         assert (d.astype(np.int64) == expected).all(), row.signature
 
 
@@ -266,7 +270,7 @@ def test_every_generation_has_its_exponent_floors() -> None:
     for unit in CATALOGUE.values():
         for row in unit.instructions:
             if isinstance(row.arithmetic, AlignedSum):
-                floors = FLOORS["V100" if row.name == "mma.m8n8k4" else unit.name]
+                floors = FLOORS["V100" if row.name in ("mma.m8n8k4", "mma.f16c") else unit.name]
                 assert row.arithmetic.exponent_floor == floors[row.output == "binary16"], f"{unit.name} {row}"
 
 
@@ -392,3 +396,53 @@ def test_an_order_has_every_k_once() -> None:
         with pytest.raises(ParameterError, match=words):
             FusedChain(order)  # type: ignore[arg-type]
     assert FusedChain([1, 0]) == FusedChain((1, 0))
+
+
+def test_c_of_binary16_is_widened_where_the_instruction_takes_it() -> None:
+    rng = np.random.default_rng(16)
+    for unit in ("V100", "T4"):
+        row = find_instruction(unit, "mma.m8n8k4.f32.f16.f16.f16", "binary16", "binary16")
+        assert (row.name, row.c, row.output) == ("mma.f16c", "binary16", "binary32")
+        for mode in MODES:
+            a, b = codes(rng, "binary16", (5, 9), mode), codes(rng, "binary16", (9, 6), mode)
+            c = codes(rng, "binary16", (5, 6), mode)
+            halves = a.view(np.float16), b.view(np.float16), c.view(np.float16)
+            d = tcu.mma(*halves, unit=unit, instruction="mma.f16c")
+            wide = tcu.mma(*halves[:2], halves[2].astype(np.float32), unit=unit, instruction="mma.m8n8k4")
+            assert d.dtype == np.float32
+            assert d.tobytes() == wide.tobytes()
+            for i, j in np.ndindex(d.shape):
+                assert dot(a[i].tolist(), b[:, j].tolist(), int(c[i, j]), row) == int(d.view(np.uint32)[i, j])
+    ones = np.ones((4, 4), np.float16)
+    assert (tcu.mma(ones, ones, unit="V100", instruction="mma.f16c") == 4).all()
+    empty = tcu.mma(ones[:, :0], ones[:0], ones, unit="V100", instruction="mma.f16c")
+    assert empty.dtype == np.float32
+    assert (empty == 1).all()
+    with pytest.raises(
+        DtypeError, match=r"with C in binary32; it computes: binary16 → binary32, C in binary16"
+    ):
+        tcu.mma(ones, ones, ones.astype(np.float32), unit="V100", instruction="mma.f16c")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"addend": "binary32"}, {"output": "binary16"}, {"arithmetic": FusedChain()}, {"addend": "bfloat16"}],
+)
+def test_another_format_of_c_where_none_is_known(changes: dict[str, Any]) -> None:
+    row = find_instruction("V100", "mma.f16c", "binary16", "binary16")
+    with pytest.raises(
+        ParameterError, match=r"addend='.*': an AlignedSum into binary32 without scales widens"
+    ):
+        replace(row, **changes)
+
+
+def test_rules_show_what_differs_from_the_defaults() -> None:
+    rules = AlignedSum(16, 25, "RZ", -133, order=(1, 0), late_c=True)
+    assert (
+        repr(rules)
+        == "AlignedSum(block=16, fraction_bits=25, rounding='RZ', exponent_floor=-133, order=(1, 0), late_c=True)"
+    )
+    assert (repr(FusedChain()), repr(FusedChain(lanes=2))) == ("FusedChain()", "FusedChain(lanes=2)")
+    for unit in CATALOGUE.values():
+        for row in unit.instructions:
+            assert eval(repr(row.arithmetic), vars(units)) == row.arithmetic

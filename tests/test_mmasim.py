@@ -82,8 +82,8 @@ def simulator(unit: str, row: Instruction) -> Callable[..., Any] | None:
         return nv_ptx.TCGen05MMA("Blackwell", f"m128n8k{row.k}.kind::{kind}.{d}.{a}.{b}")
     if row.name == "wgmma":
         return nv_ptx.WGMMA("Hopper", f"m64n8k{row.k}.{d}.{a}.{b}")
-    if row.name == "mma.m8n8k4":
-        return nv_ptx.MMA("Volta" if unit == "V100" else "Turing", f"m8n8k4.{d}.{a}.{b}.{d}")
+    if row.name in ("mma.m8n8k4", "mma.f16c"):
+        return nv_ptx.MMA("Volta" if unit == "V100" else "Turing", f"m8n8k4.{d}.{a}.{b}.{_NAMES[row.c]}")
     if unit not in _MMA or (getattr(row.arithmetic, "late_c", False) and row.k == 32):
         return None  # mma.sync of 8-bit formats on Hopper and Blackwell is emulated by the compiler
     if unit == "RTX-Blackwell" and row.k == 32:
@@ -97,7 +97,7 @@ def shared() -> Iterator[tuple[str, Instruction, Callable[..., Any]]]:
     seen = set()
     for unit in CATALOGUE.values():
         for row in unit.instructions:
-            key = (row.a, row.b, row.output, row.k, row.arithmetic, row.scale, row.per_scale)
+            key = (row.a, row.b, row.output, row.c, row.k, row.arithmetic, row.scale, row.per_scale)
             if key in seen or unit.name in ("L40S", "A30", "A2", "H100"):
                 continue
             found = (
@@ -138,13 +138,13 @@ class Comparison:
 
 def compare(row: Instruction, simulated: Callable[..., Any], dots: int) -> Comparison:
     rng, found = np.random.default_rng(33), Comparison()
-    x, y, z = (get_format(name) for name in (row.a, row.b, row.output))
+    x, y, z, own = (get_format(name) for name in (row.a, row.b, row.output, row.c))
     packed = isinstance(row.arithmetic, GroupedSum)
     for number in range(-(-dots // SIDE**2)):
         mode = MODES[number % len(MODES)]
         other = str(rng.choice([mode, rng.choice(MODES)]))
         a, b = codes(rng, row.a, (SIDE, row.k), mode), codes(rng, row.b, (row.k, SIDE), other)
-        c = codes(rng, row.output, (SIDE, SIDE), str(rng.choice([mode, other])))
+        c = codes(rng, row.c, (SIDE, SIDE), str(rng.choice([mode, other])))
         views, extra = None, ()
         if row.scale:
             count, one = row.k // row.per_scale, {"ue8m0": 127, "ue4m3": 0x38}[row.scale]
@@ -155,12 +155,12 @@ def compare(row: Instruction, simulated: Callable[..., Any], dots: int) -> Compa
                 c = (c & 0x807FFFFF | field).astype(np.uint32)
             views = tuple(each.view(get_format(row.scale).dtype) for each in scales)
             extra = tuple(tensor(each, row.scale, False) for each in scales)
-        operands = a.view(x.dtype), b.view(y.dtype), c.view(z.dtype)
+        operands = a.view(x.dtype), b.view(y.dtype), c.view(own.dtype)
         start = time.perf_counter()
         ours = multiply_accumulate(*operands, row, scales=views).view(z.code_dtype)  # type: ignore[arg-type]
         middle = time.perf_counter()
         columns = tensor(np.ascontiguousarray(b.T), row.b, packed).T
-        theirs = simulated(tensor(a, row.a, packed), columns, tensor(c.copy(), row.output, False), *extra)
+        theirs = simulated(tensor(a, row.a, packed), columns, tensor(c.copy(), row.c, False), *extra)
         end = time.perf_counter()
         if number:  # the first call compiles
             found.ours, found.theirs = found.ours + middle - start, found.theirs + end - middle

@@ -6,6 +6,7 @@ its deviations cancel; bits have nothing to do with order, batch, layout and thr
 
 from __future__ import annotations
 
+import functools
 from fractions import Fraction
 from typing import Any
 
@@ -16,20 +17,23 @@ import pytest
 from bits import same
 
 import tcu
-from tcu.errors import ParameterError
+from tcu.errors import DtypeError, ParameterError, ShapeError
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
-names = pytest.mark.parametrize("name", ["rms_norm", "layer_norm"])
+names = pytest.mark.parametrize("name", ["rms_norm", "layer_norm", "normalize"])
 
 
-def exact(x: Any, centred: bool, eps: float) -> list[Any]:
+def exact(x: Any, name: str, eps: float) -> list[Any]:
     """Of one row, to 200 bits."""
     numbers = [Fraction(each) for each in x.astype(np.float64).tolist()]
-    mean = sum(numbers) / len(numbers) if centred else Fraction(0)
-    square = sum((each - mean) ** 2 for each in numbers) / len(numbers) + Fraction(eps)
+    mean = sum(numbers) / len(numbers) if name == "layer_norm" else Fraction(0)
+    square = sum((each - mean) ** 2 for each in numbers)
+    if name != "normalize":
+        square = square / len(numbers) + Fraction(eps)
     with mpmath.workprec(200):
         root = mpmath.sqrt(mpmath.mpf(square.numerator) / square.denominator)
+        root = max(root, eps) if name == "normalize" else root
         return [mpmath.mpf((each - mean).numerator) / (each - mean).denominator / root for each in numbers]
 
 
@@ -50,7 +54,7 @@ def test_errors(name: str, eps: float, dtype: str, scale: float, shift: float, u
     x = (scale * np.random.default_rng(3).standard_normal(257) + shift).astype(kind)
     found = getattr(tcu, name)(x, eps=eps)
     assert found.dtype == kind
-    wanted = exact(x, name == "layer_norm", eps)
+    wanted = exact(x, name, eps)
     largest = max(map(abs, wanted))
     smallest = 2.0 ** (-1074 if dtype == "float64" else -149)
     unit = mpmath.mpf(2) ** (-53 if dtype == "float64" else -24)
@@ -85,6 +89,7 @@ def test_long_rows_fill_several_words() -> None:
         x[::2] = -1
         same(tcu.layer_norm(x, eps=0), x)
         same(tcu.rms_norm(x, eps=0), x)
+        same(tcu.normalize(x), x / 1024)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
@@ -106,6 +111,9 @@ def test_pytorch_gives_about_the_same(dtype: str) -> None:
     functional = torch.nn.functional
     torch.testing.assert_close(tcu.rms_norm(x), functional.rms_norm(x, (3,)), **tolerance)
     torch.testing.assert_close(tcu.layer_norm(x), functional.layer_norm(x, (3,)), **tolerance)
+    torch.testing.assert_close(
+        tcu.normalize(x), functional.normalize(x.double(), dim=1).to(kind), **tolerance
+    )
     assert tcu.rms_norm(x[:, :0]).shape == (7, 0)
     assert tcu.layer_norm(x[:0]).shape == (0, 3)
 
@@ -116,19 +124,168 @@ def test_gradients(name: str) -> None:
     function = getattr(tcu, name)
     x = torch.randn(3, 5, 2, dtype=torch.float64, requires_grad=True)
     for axis in (1, -1):
-        if axis == 1 or name == "rms_norm":  # of two numbers, standard ones are 1 and -1
+        if axis == 1 or name != "layer_norm":  # of two numbers, standard ones are 1 and -1
             assert torch.autograd.gradcheck(
                 lambda x, a=axis: function(x, a, eps=0.1), x, check_forward_ad=True
             )
             assert torch.autograd.gradgradcheck(lambda x, a=axis: function(x, a, eps=0.1), x)
-    theirs = getattr(torch.nn.functional, name)
     y = torch.randn(4, 70, requires_grad=True)
     mine = torch.autograd.grad(function(y).pow(3).sum(), y)[0]
-    torch.testing.assert_close(mine, torch.autograd.grad(theirs(y, (70,)).pow(3).sum(), y)[0])
+    if name == "normalize":
+        theirs = functools.partial(torch.nn.functional.normalize, dim=1)
+    else:
+        theirs = functools.partial(getattr(torch.nn.functional, name), normalized_shape=(70,))
+    torch.testing.assert_close(mine, torch.autograd.grad(theirs(y).pow(3).sum(), y)[0])
     assert torch.equal(torch.vmap(lambda x: function(x, 0, eps=1e-3))(y), function(y, 1, eps=1e-3))
     compiled = torch.compile(lambda x: function(2 * x), backend="eager", fullgraph=True)
     assert torch.equal(compiled(y), function(2 * y))
     torch.library.opcheck(getattr(torch.ops.tcu, name).default, (y, -1, 1e-3))
+
+
+# Weights, biases, residuals.
+
+
+def by_hand(name: str, x: Any, weight: Any, bias: Any, work: Any, dtype: Any) -> Any:
+    """One operation after the other, each rounded."""
+    found = getattr(tcu, name)(x, dtype=work)
+    found = found if weight is None else found * weight.astype(work)
+    return (found if bias is None else found + bias.astype(work)).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_weights_multiply_before_the_rounding(dtype: str) -> None:
+    kind, rng = np.dtype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype), np.random.default_rng(5)
+    x, residual = (rng.standard_normal((4, 70)).astype(kind) for _ in range(2))
+    weight, bias = (rng.standard_normal(70).astype(kind) for _ in range(2))
+    work = np.float64 if dtype == "float64" else np.float32
+    same(tcu.rms_norm(x, weight=weight), by_hand("rms_norm", x, weight, None, work, kind))
+    same(tcu.layer_norm(x, weight=weight, bias=bias), by_hand("layer_norm", x, weight, bias, work, kind))
+    same(tcu.layer_norm(x.T, 0, bias=bias), by_hand("layer_norm", x, None, bias, work, kind).T)
+    found, total = tcu.rms_norm(x, weight=weight, residual=residual, dtype="float32")
+    same(total, (x.astype(np.float64) + residual.astype(np.float64)).astype(kind))
+    same(found, by_hand("rms_norm", total, weight, None, work, np.float32))
+    found, total = tcu.layer_norm(x, residual=residual)
+    same(found, tcu.layer_norm(total))
+    wide = weight.astype(np.float64)
+    if dtype == "float32":
+        same(tcu.rms_norm(x, weight=wide), by_hand("rms_norm", x, wide, None, np.float64, kind))
+    out = np.empty_like(x)
+    assert tcu.rms_norm(x, weight=weight, out=out) is out
+    same(out, tcu.rms_norm(x, weight=weight))
+    same(tcu.rms_norm(x[2], weight=weight), out[2])
+
+
+def test_weights_of_tensors_have_the_bits_of_numpy_and_not_a_number_has_one_code() -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+    from tcu.surfaces.torch.scaled import _on_gpu
+
+    x, weight, bias = torch.randn(9, 40), torch.randn(40), torch.randn(40)
+    x[3, 5] = float("nan")
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        given = [each.to(dtype) for each in (x, weight, bias)]
+        numpy = [
+            each.double().numpy().astype(ml_dtypes.bfloat16) if dtype == torch.bfloat16 else each.numpy()
+            for each in given
+        ]
+        found = tcu.layer_norm(given[0], weight=given[1], bias=given[2])
+        wanted = tcu.layer_norm(numpy[0], weight=numpy[1], bias=numpy[2])
+        same(found, wanted)
+        assert torch.equal(
+            tcu.layer_norm(given[0].T, 0, weight=given[1], bias=given[2]).nan_to_num(), found.T.nan_to_num()
+        )
+    for target in (
+        torch.float16,
+        torch.bfloat16,
+        torch.float32,
+        torch.float64,
+    ):  # what a GPU does, which takes PyTorch's kernels
+        for work in (torch.float32, torch.float64):
+            given = [each.to(work) for each in (x, weight, bias)]
+            given[0][4, :20] = (1 + 2.0**-8) * (1 + torch.arange(-10, 10) * 2.0**-40)
+            given[1][:20], given[2][:20] = 1, 0
+            same(_on_gpu(*given, 1, target), torch.ops.tcu.scaled(*given, 1, target))
+
+
+@pytest.mark.parametrize("name", ["rms_norm", "layer_norm"])
+def test_gradients_of_weights(name: str) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+    function, names = getattr(tcu, name), ["weight", "bias"][: 1 + (name == "layer_norm")]
+
+    def call(axis: int) -> Any:
+        def with_weights(x: Any, residual: Any, *lines: Any) -> Any:
+            given = dict(zip(names, lines, strict=True))
+            return function(x, axis, eps=0.1, residual=residual, **given)
+
+        return with_weights
+
+    x, residual = (torch.randn(3, 4, 2, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    lines = [torch.randn(4, dtype=torch.float64, requires_grad=True) for _ in names]
+    assert torch.autograd.gradcheck(call(1), (x, residual, *lines), check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(call(1), (x, residual, *lines))
+    y, weight = torch.randn(50, 33), torch.randn(33, requires_grad=True)
+
+    def of_weight(y: Any) -> Any:
+        return torch.autograd.grad(function(y, weight=weight).square().sum(), weight)[0]
+
+    theirs = getattr(torch.nn.functional, name)(y, (33,), weight=weight).square().sum()
+    torch.testing.assert_close(of_weight(y), torch.autograd.grad(theirs, weight)[0], rtol=1e-5, atol=1e-4)
+    assert torch.equal(of_weight(y), of_weight(y[torch.randperm(50)]))  # an exact sum has no order
+    assert torch.equal(of_weight(y), of_weight(torch.cat([y, torch.zeros(7, 33)])))
+    y[3, 4] = float("inf")
+    assert of_weight(y)[4].isnan()
+    compiled = torch.compile(lambda y: function(2 * y, weight=weight), backend="eager", fullgraph=True)
+    assert torch.equal(compiled(y[:3]), function(2 * y[:3], weight=weight))
+    plain = weight.detach()
+    assert torch.equal(torch.vmap(lambda y: function(y, weight=plain))(y[:3]), function(y[:3], weight=plain))
+    several = torch.randn(3, 33)
+    found = torch.vmap(lambda y, w: function(y, weight=w))(y[:3], several)
+    assert torch.equal(
+        found, torch.stack([function(a, weight=b) for a, b in zip(y[:3], several, strict=True)])
+    )
+    gradient = torch.func.grad(lambda w: function(y[:3], weight=w).sum())
+    assert torch.equal(gradient(plain), torch.autograd.grad(function(y[:3], weight=weight).sum(), weight)[0])
+    out = torch.empty(3, 33)
+    assert function(y[:3], weight=plain, out=out) is out
+    assert torch.equal(out, function(y[:3], weight=plain))
+    torch.library.opcheck(torch.ops.tcu.scaled.default, (y[:3], weight, None, 1, torch.float32))
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "rms_norm", "layer_norm", "normalize"])
+def test_gradients_of_a_row_depend_on_the_row_alone(name: str) -> None:
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+    x, given = torch.randn(40, 300), torch.randn(40, 300)
+
+    def gradient(rows: Any) -> Any:
+        part = x[rows].clone().requires_grad_()
+        return torch.autograd.grad(getattr(tcu, name)(part), part, given[rows])[0]
+
+    whole = gradient(slice(None))
+    for rows in (slice(7, 8), slice(3, 20)):
+        assert torch.equal(gradient(rows), whole[rows])
+
+
+def test_what_weights_may_be() -> None:
+    x, weight = np.ones((2, 3), np.float32), np.ones(3, np.float32)
+    with pytest.raises(
+        ShapeError, match=r"weight has shape \(2,\): give one number for each place of a row, \(3,\)"
+    ):
+        tcu.rms_norm(x, weight=weight[:2])
+    with pytest.raises(DtypeError, match="bias has dtype int64: give floating-point numbers"):
+        tcu.layer_norm(x, bias=np.ones(3, np.int64))
+    with pytest.raises(ShapeError, match=r"residual has shape \(3,\), x \(2, 3\): give them one"):
+        tcu.rms_norm(x, residual=weight)
+    with pytest.raises(DtypeError, match="residual has dtype float64, x float32: give them one"):
+        tcu.rms_norm(x, residual=x.astype(np.float64))
+    with pytest.raises(ParameterError, match="axis=0 and dim=1: give one of them"):
+        tcu.rms_norm(x, 0, dim=1, weight=weight)
+    same(tcu.rms_norm(x, dim=1, weight=weight), tcu.rms_norm(x, 1, weight=weight))
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+    with pytest.raises(
+        ParameterError, match="rms_norm with weight takes arrays in the host's memory, or tensors: make all"
+    ):
+        tcu.rms_norm(x, weight=torch.ones(3))
+    with pytest.raises(ParameterError, match="x is on cpu, weight is on meta: move all to one device"):
+        tcu.rms_norm(torch.ones(2, 3), weight=torch.ones(3, device="meta"))
 
 
 def test_what_eps_may_be() -> None:

@@ -23,12 +23,12 @@ from tcu.gpu.exponentials import exponentials_recipe
 from tcu.gpu.launch import Launch
 from tcu.gpu.norms import norms_recipe
 from tcu.gpu.rows_in_registers import Rows
-from tcu.ops import LAYER_NORM, LOG_SOFTMAX, LOGSUMEXP, RMS_NORM, SOFTMAX, Operation
+from tcu.ops import LAYER_NORM, LOG_SOFTMAX, LOGSUMEXP, NORMALIZE, RMS_NORM, SOFTMAX, Operation
 
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
 dtypes = pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: np.dtype(dtype).name)
 operations = pytest.mark.parametrize(
-    "operation", [SOFTMAX, LOG_SOFTMAX, LOGSUMEXP, RMS_NORM, LAYER_NORM], ids=str
+    "operation", [SOFTMAX, LOG_SOFTMAX, LOGSUMEXP, RMS_NORM, LAYER_NORM, NORMALIZE], ids=str
 )
 
 
@@ -51,10 +51,9 @@ def of_rows(
     aligned = shift * x.itemsize % 16 == 0 and (length + gap) * x.itemsize % 16 == 0
     rows = Rows(count, length, length + gap, aligned)
     formats = format_of(x.dtype), format_of(target)
-    if operation in (RMS_NORM, LAYER_NORM):
+    if operation.arithmetic == "norms":
         work = np.float64 if np.float64 in (x.dtype, target) else np.float32
-        centred = operation is LAYER_NORM
-        recipe = norms_recipe(rows, size, *formats, operation.eps((eps, None), work), centred)
+        recipe = norms_recipe(rows, size, *formats, operation.eps((eps, None), work), operation.finish)
     else:
         recipe = exponentials_recipe(operation.finish, rows, size, *formats)
     Launch(recipe, host.gpu).start(place.ctypes.data, 0, result.array.ctypes.data, 0)
@@ -135,7 +134,7 @@ def test_results_of_every_format(host: HostGpu, operation: Operation, dtype: Any
 
 
 @pytest.mark.slow(1)
-@pytest.mark.parametrize("operation", [RMS_NORM, LAYER_NORM], ids=str)
+@pytest.mark.parametrize("operation", [RMS_NORM, LAYER_NORM, NORMALIZE], ids=str)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=lambda dtype: np.dtype(dtype).name)
 @pytest.mark.parametrize("eps", [0.0, 1e-5])
 def test_norms_of_small_and_large_numbers(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -17,11 +18,27 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import cuda_layers
 import pytest
 
+from tcu.gpu.compiler import read_sources
 from tcu.study import STUDIES, stored_folder, stored_result
+from tcu.study.launches import launching, sources_of, without_words
 from tcu.study.provenance import provenance
-from tcu.study.sources import PARTS, RECORD, changed, digests, parts_of, remark
+from tcu.study.sources import (
+    GPU,
+    KERNELS_OF,
+    PARTS,
+    PEERS,
+    RECORD,
+    changed,
+    digests,
+    digests_of_kernels,
+    kernels_of,
+    parts_of,
+    remark,
+    together,
+)  # fmt: skip
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -46,7 +63,7 @@ def hidden(said: set[str], now: Mapping[str, str], newest: Callable[[str], str] 
     for name, document in sources.files().items():
         if "/" in name or name in said:
             continue
-        parts = sources.measured_parts(document)
+        parts = sources.measured_parts(name, document)
         held = sources.of_file(name, document)
         if held is None or changed(held, parts, now):
             found.append(name)
@@ -104,34 +121,173 @@ def test_a_digest_is_that_of_git_and_one_byte_changes_it(tmp_path: Path) -> None
 def test_what_is_measured_now_holds_the_digests_of_what_runs() -> None:
     assert provenance("a command")["sources"] == digests() == digests(ROOT / "src" / "tcu")
     assert all(digests().values())
-    assert remark(digests(), PARTS) == ""
+    assert remark(digests(), digests()) == ""
 
 
 def test_a_remark_names_what_has_changed() -> None:
     measured = digests() | {"model": "another"}
     assert remark(measured, ["model", "probes"]) == "Of older sources: model changed since."
     assert remark(measured, ["probes"]) == ""
+    several = remark({**digests(), "model": "a", **dict.fromkeys(kernels_of("rows", "sums"), "a")}, digests())
+    assert several == "Of older sources: model and kernels of rows, sums changed since."
     assert remark(None, ["model"]) == "Of which sources is not known."
 
 
 def test_studies_measure_the_parts_that_they_are_about() -> None:
-    assert parts_of(STUDIES["variants"]) == parts_of(STUDIES["segments"]) == ("GPU kernels",)
+    assert parts_of(STUDIES["variants"]) == kernels_of("sums", "variants")
+    assert parts_of(STUDIES["segments"]) == kernels_of("segmented", "rows")
+    assert parts_of(STUDIES["gemm-rates"]) == (PEERS,), "products by hand and by cuBLAS are none of ours"
     assert parts_of(STUDIES["theorems"]) == ("algorithms",)
     assert parts_of(STUDIES["features"]) == ("model", "probes")
     assert parts_of(STUDIES["errors"]) == ("model",)
+
+
+# Kernels of one module
+
+SUM_CU = '#include "device/add.cuh"\n#include "generated/one/Sum.inc"\n__global__ void one() {}\n'
+TEXTS = {
+    "gpu/one.py": "from tcu.gpu.both import LOAD\nfrom tcu.gpu.configs import OneConfig\n"
+                  'Sum = struct("Sum")\nchoice = KernelChoice("one", LOAD, OneConfig)\n',
+    "gpu/two.py": 'from tcu.gpu.both import other\nchoice = KernelChoice("two", other())\n',
+    "gpu/both.py": "LOAD = 16\n_STEP = 2\n\ndef other():\n    return _STEP\n",
+    "gpu/device.py": "SLOW = 1\n",
+    "gpu/configs.py": "class Config:\n    pass\n\nclass OneConfig(Config):\n    a = 1\n\nclass TwoConfig(Config):\n    b = 1\n"
+                      'KERNELS: dict = {"one": OneConfig, "two": TwoConfig}\n',
+    "gpu/tuning.json": '{"9.0": {"gpu": "H200", "one": {"a": 4}, "two": {"b": 4}}}',
+    "gpu/cuda/kernels/one.cu": SUM_CU,
+    "gpu/cuda/kernels/two.cu": "__global__ void two() {}\n",
+    "gpu/cuda/device/add.cuh": "int add;\n",
+    "engines/cuda/sums.py": "from tcu.gpu.one import choice\n",
+}  # fmt: skip
+ONE, TWO = kernels_of("one", "two")
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "changes"),
+    [
+        ("gpu/cuda/kernels/one.cu", "one()", "one(int)", {ONE}),
+        ("gpu/cuda/kernels/two.cu", "two()", "two(int)", {TWO}),
+        ("gpu/cuda/device/add.cuh", "add", "subtract", {ONE}),
+        ("gpu/one.py", '"Sum"', '"Total"', {ONE}),
+        ("gpu/both.py", "16", "32", {ONE}),
+        ("gpu/both.py", "_STEP = 2", "_STEP = 3", {TWO}),
+        ("gpu/configs.py", "a = 1", "a = 2", {ONE}),
+        ("gpu/configs.py", "b = 1", "b = 2", set()),
+        ("gpu/configs.py", "    pass", "    c = 1", {ONE}),
+        ("gpu/tuning.json", '"a": 4', '"a": 8', {ONE}),
+        ("gpu/tuning.json", '"b": 4', '"b": 8', set()),
+        ("gpu/tuning.json", '"H200"', '"H100"', set()),
+        ("engines/cuda/sums.py", "choice", "choice as chosen", {ONE}),
+        ("gpu/device.py", "1", "2", set()),
+        ("gpu/cuda/kernels/one.cu", "__global__", "// faster than before\n__global__ /* as measured */", set()),
+        ("gpu/both.py", "LOAD = 16\n", 'LOAD = 16  # as measured\n"""Bytes."""\n\n', set()),
+    ],
+)  # fmt: skip
+def test_a_digest_of_kernels_is_of_what_their_module_needs(
+    path: str, old: str, new: str, changes: set[str]
+) -> None:
+    before = digests_of_kernels(TEXTS)
+    assert set(before) == {ONE, TWO}
+    assert old in TEXTS[path]
+    after = digests_of_kernels({**TEXTS, path: TEXTS[path].replace(old, new)})
+    assert {part for part in before if before[part] != after[part]} == changes
+
+
+def test_modules_of_other_times_have_no_digest() -> None:
+    missing = {path: text for path, text in TEXTS.items() if path != "gpu/cuda/device/add.cuh"}
+    assert set(digests_of_kernels(missing)) == {TWO}
+
+
+def test_strings_that_look_like_comments_stay() -> None:
+    assert (
+        without_words("a.cu", 'f("//", \'"\', "/* a */");  // b\n\n/* c\n */ g();')
+        == 'f("//", \'"\', "/* a */");\ng();'
+    )
+    assert (
+        without_words("a.py", 'x = "# no comment"  # one\n\n"""Words."""\ny = 1')
+        == 'x = "# no comment"\ny = 1'
+    )
+
+
+def texts_here() -> dict[str, str]:
+    root = ROOT / "src" / "tcu"
+    return {
+        path.relative_to(root).as_posix(): path.read_text()
+        for folder in PARTS[GPU] for path in (root / folder).rglob("*") if path.suffix in (".py", ".cu", ".cuh", ".json")
+    }  # fmt: skip
+
+
+def test_every_kernel_belongs_to_a_module_that_launches_it() -> None:
+    texts = texts_here()
+    of_modules = launching(texts)
+    launched = {path for found in of_modules.values() for path in found if "/kernels/" in path}
+    assert launched == {path for path in texts if "/kernels/" in path and path.endswith(".cu")}
+    named = {
+        path: re.findall(r"KernelChoice\(\s*\"(\w+)\"", text)
+        for path, text in texts.items()
+        if path.endswith(".py")
+    }
+    for path, kernels in named.items():
+        for kernel in kernels:
+            module = path.removeprefix("gpu/").removesuffix(".py")
+            assert f"gpu/cuda/kernels/{kernel}.cu" in of_modules[module], f"{path} launches {kernel}"
+    assert sources_of("sums", texts) == of_modules["sums"]
+
+
+def test_what_a_compiled_kernel_includes_is_among_its_module_s_sources() -> None:
+    """The compiler's own reading of the includes, and ours."""
+    assert cuda_layers.LAYERS, "it has imported what fills the kernels' structures"
+    for module, found in launching(texts_here()).items():
+        for path in (path for path in found if "/kernels/" in path):
+            wanted = {name for name, _ in read_sources(path.rpartition("/")[2]) if name.startswith("device/")}
+            assert {f"gpu/cuda/{name}" for name in wanted} <= set(found), f"{path} of {module}"
+
+
+def test_kernels_without_a_digest_of_their_own_are_current_only_with_all() -> None:
+    now = digests()
+    whole = {part: now[part] for part in PARTS}
+    sums = kernels_of("sums")
+    assert changed(whole, sums, now) == ()
+    assert changed({**whole, GPU: "another"}, sums, now) == sums
+    assert changed({**whole, GPU: "another", sums[0]: now[sums[0]]}, sums, now) == ()
+    assert changed({**whole, sums[0]: "another"}, sums, now) == sums
+    assert changed({}, (PEERS,), now) == (PEERS,)
+    assert changed(whole, kernels_of("gone"), now) == ()
+    assert changed({**whole, f"{KERNELS_OF}gone": "one"}, kernels_of("gone"), now) == kernels_of("gone")
+
+
+def test_a_record_adds_kernels_to_a_file_of_the_same_sources_alone() -> None:
+    assert together({GPU: "a"}, {GPU: "a", "kernels of one": "b"}) == {GPU: "a", "kernels of one": "b"}
+    assert together({GPU: "a"}, {GPU: "c", "kernels of one": "b"}) == together({GPU: "a"}, None) == {GPU: "a"}
+
+
+def test_every_benchmark_on_a_gpu_says_what_it_measures() -> None:
+    for name, document in sources.files().items():
+        if "/" not in name and "gpu" in document["machine"]:
+            assert any(name.startswith(each) for each in sources.MEASURED), name
+    assert sources.measured_parts("gpu-segments-exactrows-67108864.json", {}) == kernels_of(
+        "exact_rows", "exact_columns"
+    )
+    assert sources.measured_parts("gpu-new.json", {"machine": {"gpu": "H200"}}) == (GPU,)
+    assert sources.measured_parts("new.json", {"machine": {}}) == ("model",)
 
 
 # Files of results
 
 
 def test_every_file_of_results_has_digests() -> None:
+    kernels = digests()
     for name, document in sources.files().items():
         held = sources.of_file(name, document)
         assert held is not None, f"{name}: run python benchmarks/sources.py"
-        assert set(held) == set(PARTS), name
+        assert set(held) >= {*PARTS} - {PEERS}, name
+        parts = sources.measured_parts(name, document)
+        assert set(parts) <= set(held) | set(kernels), f"{name} measures what there is not: {parts}"
     record = json.loads((ROOT / "benchmarks" / "results" / RECORD).read_text())
-    assert {each["how"] for each in record.values()} <= {"named by the file", "that stored the file"}
-    assert not any(sources.files()[name].get("sources") for name in record), "files that say it themselves"
+    for name, each in record.items():
+        own = sources.files()[name].get("sources")
+        assert each["how"] in ((sources.SAME,) if own else (sources.OWN, sources.THAT_STORED))
+        assert not own or own[GPU] == each["sources"][GPU]
 
 
 def test_a_file_names_its_own_digests_before_those_of_the_record(tmp_path: Path) -> None:
@@ -145,7 +301,7 @@ def test_no_page_hides_that_its_figures_are_older() -> None:
     said = said_older()
     assert hidden(said, digests()) == [], "run python docs/generated.py, or measure anew"
     assert {f"{name}.json" for name in page.older()} == said, "what is current is not said to be older"
-    others = dict.fromkeys(PARTS, "another digest")
+    others = dict.fromkeys(digests(), "another digest")
     assert hidden(set(), others) == [name for name in sources.files() if "/" not in name]
 
 

@@ -3,17 +3,22 @@
 Each verdict names its rows, the fields of what was measured there, and its check.  The test goes through all verdicts of all
 studies whose results are stored, plants wrong values in those fields of those rows, and the verdict must turn; wrong values
 in the same fields of any other row must leave it as it is.  What has no rows cannot be measured, is listed here, and says why.
+No study is left out, and no place in the sources that makes a verdict: each makes one of those that are gone through.
 """
 
 from __future__ import annotations
 
+import ast
 import itertools
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tcu.study
 from tcu.study import STUDIES, Rows, Shown, Study, Verdict, stored_folder, stored_result
 
 Change = Callable[[Any], Any]
@@ -164,16 +169,71 @@ def test_every_verdict_turns_by_wrong_rows_and_by_its_own_alone(name: str) -> No
     check(name, STUDIES[name], result.rows)
 
 
-def test_hardware_that_answers_otherwise_than_its_model_turns_the_verdict_on_it() -> None:
-    """As no GPU has been asked yet: the answers of an H200's model stand in for those of its hardware."""
+def features_of_an_h200() -> Rows:
     result = stored_result(STUDIES["features"], stored_folder())
     assert result is not None
-    rows = [
+    return [
         {**row, "gpu": "an H200", "evidence": "hardware outputs", "modelled": row["value"]}
         for row in result.rows if row["unit"] == "H200"
     ]  # fmt: skip
+
+
+def test_hardware_that_answers_otherwise_than_its_model_turns_the_verdict_on_it() -> None:
+    """As no GPU has been asked yet: the answers of an H200's model stand in for those of its hardware."""
+    rows = features_of_an_h200()
     assert STUDIES["features-gpu"].show(rows).verdicts[0].outcome == "reproduced"
     check("features-gpu", STUDIES["features-gpu"], rows)
+
+
+NOT_STORED = {"features-gpu"}
+"""Studies without a stored result, whose verdicts a test of their own turns."""
+
+
+def test_no_study_is_left_out() -> None:
+    assert {
+        name for name, study in STUDIES.items() if stored_result(study, stored_folder()) is None
+    } == NOT_STORED
+
+
+def places_of_verdicts() -> set[tuple[str, int, int]]:
+    """File, first and last line of each expression in the studies that makes a verdict of what was measured."""
+    found = set()
+    for path in Path(tcu.study.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("Verdict", "Verdict.of"):
+                assert node.end_lineno is not None
+                if any(isinstance(each, ast.Constant) and each.value == "not measured" for each in node.args):
+                    continue
+                found.add((path.name, node.lineno, node.end_lineno))
+    return found
+
+
+def test_every_place_that_makes_a_verdict_makes_one_that_is_gone_through(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One that waits for rows that nobody stores would turn by nothing."""
+    made: set[tuple[str, int]] = set()
+    first = Verdict.__init__
+
+    def noted(self: Verdict, *args: Any, **kwargs: Any) -> None:
+        frame = sys._getframe(1)
+        while Path(frame.f_code.co_filename).name in ("study.py", "dataclasses.py"):
+            assert frame.f_back is not None
+            frame = frame.f_back
+        made.add((Path(frame.f_code.co_filename).name, frame.f_lineno))
+        first(self, *args, **kwargs)
+
+    monkeypatch.setattr(Verdict, "__init__", noted)
+    for study in STUDIES.values():
+        if (result := stored_result(study, stored_folder())) is not None:
+            study.show(result.rows)
+    STUDIES["features-gpu"].show(features_of_an_h200())
+    places = places_of_verdicts()
+    assert len(places) > 60
+    assert {
+        (file, first, last) for file, first, last in places
+        if not any(name == file and first <= line <= last for name, line in made)
+    } == set()  # fmt: skip
 
 
 def test_what_cannot_be_measured_is_listed() -> None:

@@ -62,7 +62,7 @@ def mma(
 
     Returns
     -------
-    An array (..., M, N) of c's dtype and of the library of ``a``.
+    An array (..., M, N) of c's dtype (of float32 by "mma.f16c", whose c is float16) and of the library of ``a``.
 
     Raises
     ------

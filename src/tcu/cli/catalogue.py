@@ -82,29 +82,34 @@ def _document(unit: Unit) -> dict[str, Any]:
 
 def _all() -> RenderableType:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold", padding=(0, 1, 0, 0))
-    for name in ("unit", "product", "architecture", "sm", "instructions and their inputs"):
+    for name in ("unit", "architecture", "sm", "instructions and their inputs"):
         table.add_column(name, no_wrap=name in ("unit", "sm"))
     for vendor in dict.fromkeys(unit.vendor for unit in CATALOGUE.values()):
         table.add_section()
         table.add_row(Text(vendor, style="bold"))
         for unit in (each for each in CATALOGUE.values() if each.vendor == vendor):
             table.add_row(
-                Text(unit.name, style="bold cyan"), unit.title.removeprefix(f"{vendor} "), unit.architecture,
-                unit.compute_capability, _compressed(unit),
-            )  # fmt: skip
-    return Group(table, Text("tcu units UNIT shows how each instruction computes.", style="dim"))
+                Text(unit.name, style="bold cyan"),
+                unit.architecture,
+                unit.compute_capability,
+                _compressed(unit),
+            )
+    return Group(
+        table, Text("tcu units UNIT shows the product, and how each instruction computes.", style="dim")
+    )
 
 
 def _compressed(unit: Unit) -> Text:
-    lines = Text()
+    """A line for all instructions with the same inputs."""
+    names: dict[tuple[str, ...], list[str]] = {}
     for name in dict.fromkeys(row.name for row in unit.instructions):
         rows = [row for row in unit.instructions if row.name == name]
         formats = dict.fromkeys("int8" if row.output == "s32" else brief(row.a) for row in rows)
-        if lines:
-            lines.append("\n")
-        lines.append(f"{name} ", style="bold")
-        lines.append(" ".join(formats))
-    return lines
+        names.setdefault(tuple(formats), []).append(name)
+    lines = [
+        Text.assemble((" ".join(alike), "bold"), " ", " ".join(formats)) for formats, alike in names.items()
+    ]
+    return Text("\n").join(lines)
 
 
 def _one(unit: Unit) -> RenderableType:
@@ -193,6 +198,8 @@ def peculiarities(row: Instruction) -> list[str]:
     if not isinstance(arithmetic, AlignedSum):
         return ["exact, for every pair of the inputs; the 32-bit result wraps"]
     notes = _scale_note(row)
+    if row.addend is not None:
+        notes.append(f"C is of {brief(row.addend)}, and widened first")
     if arithmetic.output_fraction_bits is not None:
         notes.append(f"the rounding keeps {arithmetic.output_fraction_bits} fraction bits")
     if arithmetic.order is not None:

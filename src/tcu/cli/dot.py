@@ -13,7 +13,7 @@ from tcu.cli.expression import ONE, ZERO, Given, Value, parse_expression, parse_
 from tcu.errors import ParameterError, ShapeError
 from tcu.formats.format import Format, get_format
 from tcu.formats.scalar import Number, decode, encode
-from tcu.model.definition import BlockSum, Scales, dot, dot_blocks, dot_chain, piece_of
+from tcu.model.definition import BlockSum, Scales, addend_code, dot, dot_blocks, dot_chain, piece_of
 from tcu.model.ieee import multiply
 from tcu.model.steps import dot_steps
 from tcu.units import CATALOGUE, AlignedSum, ExactInteger, FusedChain, GroupedSum, Instruction, Unit
@@ -262,7 +262,7 @@ def evaluate(problem: Problem, instruction: Instruction) -> int:
 def _aligned_steps(problem: Problem, row: Instruction, arithmetic: AlignedSum) -> list[Block | Step]:
     steps: list[Block | Step] = []
     order = arithmetic.order or tuple(range(row.k))
-    accumulator, name = problem.c.code, "c"
+    accumulator, name = addend_code(problem.c.code, row), "c"
     count = len(problem.a)
     for start in range(0, max(count, 1), row.k):
         a, b = _padded(problem.a, start, row.k), _padded(problem.b, start, row.k)
@@ -383,10 +383,10 @@ def correctly_rounded(value: Value, fmt: Format) -> int:
 def alternatives(problem: Problem, like: Instruction) -> list[Alternative]:
     """What every instruction of the catalogue with these formats returns, equal results together."""
     groups: dict[int, list[tuple[Unit, Instruction]]] = {}
-    signature = like.a, like.b, like.output, like.scale, like.per_scale
+    signature = like.a, like.b, like.output, like.c, like.scale, like.per_scale
     for unit in CATALOGUE.values():
         for row in unit.instructions:
-            if (row.a, row.b, row.output, row.scale, row.per_scale) == signature:
+            if (row.a, row.b, row.output, row.c, row.scale, row.per_scale) == signature:
                 groups.setdefault(evaluate(problem, row), []).append((unit, row))
     everyone = [pair for rows in groups.values() for pair in rows]
     return [Alternative(_names(rows, everyone), code, tuple(rows)) for code, rows in groups.items()]

@@ -120,7 +120,7 @@ def explain_command(
             (get_unit(name), _instruction(get_unit(name), instruction, given.name, wanted, scale))
             for name in units
         ]
-    problem = problem_of(expression, a, b, c, given, get_format(rows[0][1].output))
+    problem = problem_of(expression, a, b, c, given, get_format(rows[0][1].c))
     problem = with_scales(problem, rows[0][1], scale_a, scale_b)
     traces = [trace(problem, one, row) for one, row in rows]
     wide = _drawing(problem, traces, note, MAX_WIDTH)

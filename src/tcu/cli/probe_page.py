@@ -14,8 +14,9 @@ from tcu.formats.format import Format
 from tcu.formats.scalar import Number, decode
 from tcu.probes.finding import Case, Finding, Probe, Value
 from tcu.probes.infer import Counterexample, Inference
+from tcu.probes.target import Operation
 from tcu.report.html_page import Markup, page, tag
-from tcu.units import AlignedSum, Arithmetic, FusedChain, Unit
+from tcu.units import AlignedSum, Arithmetic, Unit
 
 __all__ = [
     "Comparison", "Grid", "case_grid", "comparison_document", "comparison_grid", "comparison_page",
@@ -26,7 +27,12 @@ __all__ = [
 LIMIT, _HEAD = 40, 12
 """Characters that one number may take (those of experiments are exact in fewer), and a line of a head."""
 COMPARED = "One column: units that answer alike. Marked: unlike the first. ? cannot tell, – not asked."
-_KINDS = {"aligned": "aligned sums", "chain": "IEEE arithmetic", "integer": "integers"}
+_KINDS = {
+    "aligned": "aligned sums",
+    "chain": "IEEE arithmetic",
+    "block": "sums of blocks",
+    "integer": "integers",
+}
 _MEANINGS = {
     "block": "products aligned together", "fraction_bits": "F: bits kept below the largest exponent",
     "rounding": "of a block's sum, or of every step of a chain, to the output", "exponent_floor": "the least common exponent",
@@ -40,8 +46,18 @@ _MEANINGS = {
     "through_binary16": "the inputs become binary16 first", "saturate": "a sum that overflows becomes the largest number",
     "rounded_products": "a product is rounded before it is added: not fused",
     "group": "products that are added up before they join the sum", "lanes": "sums side by side, added in the end",
-    "nan_rule": "which NaN a result is",
+    "nan_rule": "which NaN a result is", "late_bits": "bits kept of a total before it is rounded",
+    "groups": "1, or 2: even and odd products are aligned apart",
+    "drops_small_c": "a c that is too small to be seen counts as zero",
 }  # fmt: skip
+_ARITHMETICS = {
+    "FusedChain": "products added to c one by one, each sum rounded",
+    "ExactBlock": "c and a block's products added exactly, rounded once",
+    "FlushedTree": "products rounded and added by a tree, subnormal results flushed",
+    "LateSum": "a block's products cut and added, then c; cut toward -inf",
+    "GroupedSum": "groups of products added exactly, then aligned by their scales",
+    "ExactInteger": "exact; the 32-bit result wraps",
+}
 _UNSET = {"exponent_floor": "none", "output_fraction_bits": "all", "order": "ascending", "carry_bits": "all"}
 
 Cell = tuple[str, str]
@@ -63,13 +79,14 @@ class Grid:
 
 def scope(found: Probe) -> str:
     """What was asked, as far as the target's name does not say it."""
-    told = _formats(found.target, found.input, found.output)
+    told = _formats(found.target, found.input, found.second, found.output)
     return f"{told}k = {found.k}; experiments on {_KINDS[found.kind]}"
 
 
-def _formats(target: str, fmt: Format, output: Format) -> str:
-    formats = f"{fmt.name} → {output.name}"
-    return "" if target.endswith(formats) else f"{formats}, "
+def _formats(target: str, fmt: Format, second: Format | None, output: Format) -> str:
+    inputs = fmt.name if second is None else f"{fmt.name}·{second.name}"
+    formats = f"{inputs} → {output.name}"
+    return "" if formats in target else f"{formats}, "
 
 
 def findings_grid(found: Probe) -> Grid:
@@ -84,7 +101,9 @@ def findings_grid(found: Probe) -> Grid:
 
 def case_grid(case: Case, output: Format) -> Grid:
     """The inputs, the answer, and what each hypothesis predicted."""
-    given = (("a", _vector(case.a)), ("b", _vector(case.b)), ("c", _vector([case.c])))
+    given = [("a", _vector(case.a)), ("b", _vector(case.b)), ("c", _vector([case.c]))]
+    if case.scale_a:
+        given += [("scale a", _vector(case.scale_a)), ("scale b", _vector(case.scale_b))]
     rows: list[list[Cell]] = [[(name, "dim"), (text, ""), ("", ""), ("", "")] for name, text in given]
     answers = [("returned", case.returned, "name")]
     for name, code in case.predictions.items():
@@ -153,7 +172,7 @@ def _short(value: Any) -> str:
 # An inference
 
 
-def inference_grids(known: Inference, fmt: Format, output: Format) -> Iterator[tuple[str, Grid]]:
+def inference_grids(known: Inference, asked: Operation) -> Iterator[tuple[str, Grid]]:
     """Titles and tables: parameters, stages, test, and where model and target differ."""
     if known.arithmetic is not None:
         title = "Parameters" if known.identified else "The nearest model, which is not right"
@@ -176,7 +195,7 @@ def inference_grids(known: Inference, fmt: Format, output: Format) -> Iterator[t
     if known.not_asked:
         yield "Not asked", Grid(("",), [[(text, "")] for text in known.not_asked], prose=True)
     if known.counterexample is not None:
-        yield "Smallest counterexample", _example_grid(known.counterexample, fmt, output)
+        yield "Smallest counterexample", _example_grid(known.counterexample, asked)
 
 
 def _parameters(arithmetic: Arithmetic) -> list[list[Cell]]:
@@ -184,17 +203,20 @@ def _parameters(arithmetic: Arithmetic) -> list[list[Cell]]:
     rows = [[(name, "name"), (value, ""), (_MEANINGS[name], "dim")] for name, value in given.items()]
     if isinstance(arithmetic, AlignedSum):
         return rows
-    chain = "products added to c one by one, each sum rounded"
-    text = chain if isinstance(arithmetic, FusedChain) else "exact; the 32-bit result wraps"
-    return [[("arithmetic", "name"), (type(arithmetic).__name__, ""), (text, "dim")], *rows]
+    kind = type(arithmetic).__name__
+    return [[("arithmetic", "name"), (kind, ""), (_ARITHMETICS[kind], "dim")], *rows]
 
 
-def _example_grid(example: Counterexample, fmt: Format, output: Format) -> Grid:
-    """The factors that are not zero, c, and both answers."""
+def _example_grid(example: Counterexample, asked: Operation) -> Grid:
+    """The factors that are not zero, their scales, c, and both answers."""
     rows: list[list[Cell]] = []
+    output = asked.output
     for k, (x, y) in enumerate(zip(example.a, example.b, strict=True)):
         if x or y:
-            rows += [_word(f"a[{k}]", x, fmt), _word(f"b[{k}]", y, fmt)]
+            rows += [_word(f"a[{k}]", x, asked.input), _word(f"b[{k}]", y, asked.right)]
+    if asked.scale is not None:
+        for name, scales in (("a", example.scale_a), ("b", example.scale_b)):
+            rows += [_word(f"scale {name}[{i}]", word, asked.scale) for i, word in enumerate(scales)]
     rows += [_word("c", example.c, output), _word("target", example.target, output, "good")]
     return Grid(("", "value", "bits"), [*rows, _word("model", example.model, output, "differs")])
 
@@ -214,11 +236,12 @@ def unit_expression(unit: Unit) -> str:
     kind = type(row.arithmetic).__name__
     defaults = {field.name: field.default for field in fields(row.arithmetic)}
     given = [f"{k}={v!r}" for k, v in vars(row.arithmetic).items() if v != defaults[k]]
+    scales = "" if row.scale is None else f", {row.scale!r}, {row.per_scale}"
     return (
         f"from tcu.units import {', '.join(sorted((kind, 'Evidence', 'Instruction', 'Unit')))}\n\n"
         f"unit = Unit({unit.name!r}, {unit.title!r}, {unit.architecture!r}, {unit.compute_capability!r}, (\n"
         f"    Instruction({row.name!r}, {row.a!r}, {row.b!r}, {row.output!r}, {row.shape!r},\n"
-        f"        {kind}({', '.join(given)}),\n        {row.evidence!r}),\n))"
+        f"        {kind}({', '.join(given)}),\n        {row.evidence!r}{scales}),\n))"
     )
 
 
@@ -227,7 +250,7 @@ def unit_expression(unit: Unit) -> str:
 
 def probe_document(found: Probe) -> dict[str, Any]:
     return {
-        "target": found.target, "input": found.input.name, "output": found.output.name, "k": found.k,
+        "target": found.target, "input": found.input.name, "second": (found.second or found.input).name, "output": found.output.name, "k": found.k,
         "kind": found.kind, "findings": [
             {key: getattr(each, key) for key in ("name", "source", "question", "value", "conclusion")}
             | {"cases": [_case_document(case, found.output) for case in each.cases]}
@@ -240,6 +263,11 @@ def _case_document(case: Case, output: Format) -> dict[str, Any]:
     return {
         **{name: [json_number(x) for x in row] for name, row in (("a", case.a), ("b", case.b))},
         "c": json_number(case.c),
+        **{
+            name: [json_number(x) for x in row]
+            for name, row in (("scale_a", case.scale_a), ("scale_b", case.scale_b))
+            if row
+        },
         "returned": hex_bits(case.returned, output),
         "returned_value": json_number(float(decode(case.returned, output))),
         "predictions": {name: hex_bits(code, output) for name, code in case.predictions.items()},
@@ -260,7 +288,7 @@ def comparison_document(blocks: Sequence[Comparison]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def inference_document(known: Inference, fmt: Format, output: Format) -> dict[str, Any]:
+def inference_document(known: Inference, asked: Operation) -> dict[str, Any]:
     row, example = known.arithmetic, known.counterexample
     return {
         "target": known.target, "identified": known.identified,
@@ -268,12 +296,20 @@ def inference_document(known: Inference, fmt: Format, output: Format) -> dict[st
         "pinned": [asdict(stage) for stage in known.pinned],
         "tried": known.tried, "different": known.different,
         "counterexample": example and {
-            **{key: [_word_document(word, fmt) for word in getattr(example, key)] for key in ("a", "b")},
-            **{key: _word_document(getattr(example, key), output) for key in ("c", "target", "model")},
+            **{
+                key: [_word_document(word, fmt) for word in getattr(example, key)]
+                for key, fmt in _formats_of_factors(asked).items()
+            },
+            **{key: _word_document(getattr(example, key), asked.output) for key in ("c", "target", "model")},
         },
         "conclusion": known.conclusion,
         "asked": dict(known.asked), "bound": known.bound, "not_asked": list(known.not_asked),
     }  # fmt: skip
+
+
+def _formats_of_factors(asked: Operation) -> dict[str, Format]:
+    scales = {} if asked.scale is None else {"scale_a": asked.scale, "scale_b": asked.scale}
+    return {"a": asked.input, "b": asked.right, **scales}
 
 
 def _word_document(word: int, fmt: Format) -> dict[str, Any]:
@@ -324,11 +360,15 @@ def comparison_page(blocks: Sequence[Comparison]) -> str:
     return page("What the units answer", COMPARED, *parts)
 
 
-def inference_page(known: Inference, fmt: Format, output: Format) -> str:
+def inference_page(known: Inference, asked: Operation) -> str:
     """The verdict, every table, and the Python that builds the unit."""
     parts = [tag("p", known.conclusion, class_="good" if known.identified else "differs")]
-    for title, grid in inference_grids(known, fmt, output):
+    for title, grid in inference_grids(known, asked):
         parts += _section(title, grid)
     if known.unit is not None:
         parts += [tag("h2", "The unit in Python"), tag("pre", unit_expression(known.unit))]
-    return page(known.target, f"{_formats(known.target, fmt, output)}inferred from its answers alone", *parts)
+    return page(
+        known.target,
+        f"{_formats(known.target, asked.input, asked.second, asked.output)}inferred from its answers alone",
+        *parts,
+    )

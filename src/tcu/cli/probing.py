@@ -19,11 +19,10 @@ from tcu.cli.foreign import foreign_function, told
 from tcu.cli.output import console, print_json, write_page
 from tcu.cli.progress import waiting
 from tcu.errors import DtypeError, ParameterError, UnknownNameError, unknown_name
-from tcu.formats.format import Format
 from tcu.probes import infer, probe
 from tcu.probes.finding import Probe
 from tcu.probes.infer import Inference
-from tcu.probes.target import Function, Target, as_target
+from tcu.probes.target import Function, Operation, Target, as_target
 from tcu.unfinished import check_place
 from tcu.units import CATALOGUE, find_instruction
 
@@ -121,11 +120,11 @@ def infer_command(
     with waiting(f"inferring {target.name}") as progress:
         known = infer(target, outputs=outputs, seed=seed, progress=progress)
     if html is not None:
-        write_page(html, page.inference_page(known, target.input, target.output))
+        write_page(html, page.inference_page(known, target))
     if as_json:
-        print_json(page.inference_document(known, target.input, target.output))
+        print_json(page.inference_document(known, target))
     else:
-        _show_inference(known, target.input, target.output)
+        _show_inference(known, target)
     if not known.identified:
         raise typer.Exit(NOT_IDENTIFIED)
 
@@ -199,11 +198,11 @@ def _show_probe(found: Probe, verbose: bool) -> None:
         screen.print(Text(f"\n{each.conclusion}", style="bold"))
 
 
-def _show_inference(known: Inference, fmt: Format, output: Format) -> None:
+def _show_inference(known: Inference, asked: Operation) -> None:
     screen = console()
     sign, style = ("✓", "bold green") if known.identified else ("✗", "bold red")
     screen.print(Text.assemble((f"{sign} ", style), (known.target, "bold cyan"), f"  {known.conclusion}"))
-    for title, grid in page.inference_grids(known, fmt, output):
+    for title, grid in page.inference_grids(known, asked):
         screen.print(Text(f"\n{title}\n", style="bold cyan"), _table(grid), sep="\n")
     if known.unit is not None:
         screen.print(Text("\nThe unit in Python\n", style="bold cyan"))

@@ -8,3 +8,4 @@ order of the ranks nor the algorithm of the network leaves a trace.
 from tcu.distributed.functions import *  # noqa: F403  one for each operation
 from tcu.distributed.reductions import Pending as Pending
 from tcu.distributed.surface import function_of as function_of
+from tcu.distributed.vocabulary import cross_entropy as cross_entropy

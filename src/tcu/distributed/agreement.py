@@ -30,7 +30,7 @@ def compares_first(call: Call) -> bool:
 
     For whole arrays it does not, and what is compared travels with the words.
     """
-    return not isinstance(call.layout, Whole) or call.operation.arithmetic == "own"
+    return not isinstance(call.layout, Whole) or call.operation.arithmetic in ("own", "exponentials")
 
 
 def described(call: Call, shards: Shards) -> tuple[Format, str]:

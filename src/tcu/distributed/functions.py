@@ -3,6 +3,6 @@
 from tcu.distributed.surface import function_of
 from tcu.ops import OPERATIONS
 
-FUNCTIONS = {name: function_of(operation) for name, operation in OPERATIONS.items() if operation.in_parts}
+FUNCTIONS = {name: function_of(operation) for name, operation in OPERATIONS.items() if operation.over_ranks}
 globals().update(FUNCTIONS)
 __all__ = list(FUNCTIONS)

@@ -17,6 +17,7 @@ __all__ = [
     "fstd",
     "fsum",
     "fvar",
+    "logsumexp",
     "mean",
     "norm",
     "std",
@@ -427,6 +428,50 @@ def fvar(
     ------
     TcuError:
         What :func:`tcu.fvar` refuses; a group that is not there; ranks that do
+        not agree on dtype, operation, options, rows or version of tcu.  Of whole
+        arrays on GPUs, which are not waited for, the first call of a kind waits and
+        raises; later ones give NaN.
+    """
+
+def logsumexp(
+    x: Any,
+    axis: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    *,
+    keepdims: bool = False,
+    dtype: npt.DTypeLike | Any = None,
+    group: Any = None,
+    async_op: bool = False,
+) -> Any:
+    """:func:`tcu.logsumexp` over all ranks: the bits of the whole array, however many ranks there are and whatever each has.
+
+    First the largest numbers are exchanged, then the exact sums of exponentials: 24 bytes (40 of float64) in all, with
+    ``axis`` for every row.  Shards lie in the host's memory.
+
+    Parameters
+    ----------
+    x:
+        This rank's shard, a PyTorch tensor, also empty; or a DTensor, whose device
+        mesh says who has the rest.
+    axis, keepdims:
+        As in :func:`tcu.logsumexp`; shards follow one another along these axes, and
+        have the same rows.  A DTensor may be sharded along other axes, too.
+    dtype:
+        As in :func:`tcu.logsumexp`.
+    group:
+        Process group; None: all ranks.  GPU tensors go through NCCL, CPU tensors
+        through Gloo.
+    async_op:
+        Return a :class:`Pending` without waiting for the exchange.
+
+    Returns
+    -------
+    A tensor on x's device, or a DTensor, replicated where shards were put
+    together; the same on every rank.
+
+    Raises
+    ------
+    TcuError:
+        What :func:`tcu.logsumexp` refuses; a group that is not there; ranks that do
         not agree on dtype, operation, options, rows or version of tcu.  Of whole
         arrays on GPUs, which are not waited for, the first call of a kind waits and
         raises; later ones give NaN.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tcu.distributed.agreement import agree, compares_first, described, disagreement, gathered, telling
 from tcu.distributed.places import Shards, shards_of
@@ -18,12 +19,13 @@ from tcu.engines.host.planned import encoded
 from tcu.errors import InvalidOperationError
 from tcu.formats.format import Format
 from tcu.formats.tensor import host_view, tensor_of
+from tcu.model import exponentials
 from tcu.ops.layout import Along, Whole
 from tcu.ops.operation import Call
 from tcu.ops.result import round_sum
 from tcu.surfaces.shares import Share, rounded_share, row_shares, share_of, share_of_total, total_call
 
-__all__ = ["Pending", "reduce"]
+__all__ = ["Pending", "largest_of_ranks", "logsumexp_of", "reduce"]
 
 
 class Pending:
@@ -67,6 +69,8 @@ def _way(call: Call, shards: Shards, target: Format, description: str) -> Any:
     """How the words come about, what puts those of a group together, and what becomes of them."""
     if call.operation.arithmetic == "own":
         return _OfItsOwn(call, shards, target)
+    if call.operation.arithmetic == "exponentials":
+        return _OfExponentials(call, shards, target)
     if call.operation.moments and shards.ranks == 1:
         return _Alone(call, shards, target)
     # The kernel that rounds what travelled takes one sum.
@@ -141,6 +145,63 @@ class _Alone:
 
     def result(self) -> Any:
         return self._result
+
+
+class _OfExponentials:
+    """The logarithms of the rows' sums of exponentials, whose words add up."""
+
+    def __init__(self, call: Call, shards: Shards, target: Format) -> None:
+        self._axes, self._groups, self._target, x = (
+            shards.axes,
+            shards.groups,
+            target,
+            host_view(shards.local[0]),
+        )
+        work = np.float64 if np.float64 in (x.dtype, target.dtype) else np.float32
+        lines = (
+            x.transpose(*self._axes.kept, *self._axes.reduced).reshape(-1, self._axes.n)
+            if self._axes.n
+            else (np.empty((math.prod(self._axes.shape), 0)))
+        )
+        self._rows = np.require(lines, work, ["C", "A"])
+        self._words: Any = None
+
+    def exchange(self, group: Any, async_op: bool) -> Any:
+        if self._words is None:
+            self._top = largest_of_ranks(self._rows, self._groups)
+            self._words = sys.modules["torch"].from_numpy(exponentials.parts_of(self._rows, self._top)[1])
+        return sys.modules["torch"].distributed.all_reduce(self._words, group=group, async_op=async_op)
+
+    def result(self) -> Any:
+        if self._words is None:  # one rank has everything
+            values = exponentials.of_rows(self._rows, "log")
+        else:
+            values = logsumexp_of(self._words.numpy(), self._top, self._rows.dtype)
+        found = encoded(values, self._target).view(self._target.dtype)
+        return tensor_of(found.reshape(self._axes.shape))
+
+
+def largest_of_ranks(rows: npt.NDArray[Any], groups: Sequence[Any]) -> npt.NDArray[Any]:
+    """The largest number of each row over all ranks, NaN where one has it, by the order of their codes as whole numbers."""
+    torch = sys.modules["torch"]
+    top = rows.max(1, initial=-np.inf).astype(np.float64)
+    codes = top.view(np.int64)
+    ordered = torch.from_numpy(np.where(np.isnan(top), _NAN, np.where(codes < 0, codes ^ _NAN, codes)))
+    for group in groups:
+        torch.distributed.all_reduce(ordered, op=torch.distributed.ReduceOp.MAX, group=group)
+    found = ordered.numpy()
+    largest: npt.NDArray[Any] = np.where(found < 0, found ^ _NAN, found).view(np.float64).astype(rows.dtype)
+    return largest
+
+
+_NAN = np.int64(0x7FFFFFFFFFFFFFFF)
+
+
+def logsumexp_of(words: npt.NDArray[Any], top: npt.NDArray[Any], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    """In binary64, from words that were added up."""
+    logs = exponentials.logarithms_of(exponentials.total_of(words, top), dtype)
+    with np.errstate(all="ignore"):
+        return np.where(np.isfinite(top), top + logs, top)
 
 
 class _OfItsOwn:

@@ -23,7 +23,7 @@ def run_over_ranks(
 ) -> Any:  # fmt: skip
     """What every rank calls with its shards; raises ParameterError for what is not served."""
     operation.check_layout(layout)
-    if not operation.in_parts:
+    if not operation.over_ranks:
         raise ParameterError(
             f"{operation} over ranks is not there, as it takes whole rows: call tcu.{operation} on each rank's own rows"
         )
@@ -62,6 +62,10 @@ host's memory.
 
 Shards lie in the host's memory.
 {exchange}""",
+    "exponentials": """over all ranks: the bits of the whole array, however many ranks there are and whatever each has.
+
+First the largest numbers are exchanged, then the exact sums of exponentials: 24 bytes (40 of float64) in all, with
+``axis`` for every row.  Shards lie in the host's memory.""",
     "own": "over all ranks: each makes the share of its shard, and merges the shares of all.",
     "exact scan": """of shards that follow one another along an axis, in the ranks' order.
 

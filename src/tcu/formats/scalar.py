@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
+from operator import index
 from typing import Literal, NamedTuple
 
 from tcu.errors import ParameterError
@@ -76,7 +78,11 @@ def decode(code: int, fmt: str | Format) -> Number:
     Subnormals keep the exponent emin of their format and a significand below
     2^fraction_bits: that is how tensor cores align them.
     """
-    fmt = get_format(fmt)
+    return _decode(index(code), get_format(fmt))
+
+
+@lru_cache(maxsize=1 << 16)
+def _decode(code: int, fmt: Format) -> Number:
     if not 0 <= code < 1 << fmt.bits:
         raise ParameterError(f"code {code:#x} does not fit the {fmt.bits} bits of {fmt.name}")
     if not fmt.is_float:

@@ -1,4 +1,4 @@
-"""The kernel of rows over the root of their mean square, and of rows of mean 0 and variance 1."""
+"""The kernel of rows over the root of their mean square, of rows of mean 0 and variance 1, and of rows of norm 1."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from tcu.gpu.structs import constants, struct
 from tcu.plan.whole_sums import LIFTS, LIFTS64, SCALE, SCALE64, lift_of
 
 __all__ = ["norms_recipe"]
+
+_FINISHES = {"unit": "UNIT", "standard": "STANDARD", "direction": "DIRECTION"}
 
 
 Norms = struct("Norms", """
@@ -33,12 +35,13 @@ NORM_LIFTS = f"#if WIDE\n{_lifts(SCALE64, LIFTS64)}#else\n{_lifts(SCALE, LIFTS)}
 
 
 def norms_recipe(
-    rows: Rows, out_stride: int, element: Format, target: Format, eps: float, centred: bool
+    rows: Rows, out_stride: int, element: Format, target: Format, eps: float, finish: str
 ) -> Recipe:
-    """What serves one row or several."""
+    """What serves one row or several; ``finish`` is that of the operation."""
     wide = is_wide(element, target)
     up, down = lift_of(eps, wide), (LIFTS64 if wide else LIFTS)[3]
+    power = 1 if finish == "direction" else 2  # whether eps stands beside norms or beside squares
     with np.errstate(over="ignore"):
-        of_lifted = [float(np.ldexp(eps, 2 * lift)) for lift in (0, up, down)]
+        of_lifted = [float(np.ldexp(eps, power * lift)) for lift in (0, up, down)]
     problem = Norms(0, 0, rows.count, rows.length, rows.stride, out_stride, *of_lifted, up)
-    return Recipe((kernel_of_rows("norms", rows, element, target, problem, CENTRED=int(centred)),))
+    return Recipe((kernel_of_rows("norms", rows, element, target, problem, FINISH=_FINISHES[finish]),))

@@ -1,5 +1,7 @@
 """The fast model of late, grouped, scaled and exact sums: one output at a time, in 64-bit integers, compiled by Numba.
 
+Flushed trees are in binary32, as the unit adds them, one row of outputs at a time.
+
 Why 64 bits hold everything but exact blocks.  A product of two significands has
 at most 22 bits.  At F up to 42 bits below the common exponent it is below
 2^44, a block of 64 below 2^50; a group of e2m1 is below 2^13 at its scales'
@@ -18,7 +20,7 @@ import numpy as np
 
 from tcu.model.kernels import _compiled
 
-__all__ = ["exact_blocks", "grouped_sums", "late_sums", "scaled_sums"]
+__all__ = ["exact_blocks", "flushed_trees", "grouped_sums", "late_sums", "scaled_sums"]
 
 INFINITE, NEGATIVE, NAN = 1, 2, 4
 """Bits of what takes part in a sum: +inf, -inf, NaN."""
@@ -26,6 +28,8 @@ NONE = -100_000
 """An exponent of zero; half of it lies below every sum of two others, and above that of any with it."""
 _INF_CODE, _NAN_CODE, _SIGN = 0x7F800000, 0x7FFFFFFF, 1 << 31
 _LOWEST, _DIGITS, _DIGIT = -320, 19, 32
+_LEAST = np.float32(2.0**-126)
+"""The least normal number of binary32."""
 
 
 @numba.njit(nogil=True, inline="always")
@@ -337,3 +341,36 @@ def exact_blocks(sa, ea, ka, sb, eb, kb, special, c, k_step, fractions, block, r
                             _add_to_digits(digits, product, ea[i, k] + eb[j, k] - fractions)
                     code = _encode_digits(digits)
             result[i, j] = code
+
+
+@numba.njit(nogil=True, inline="always")
+def _flushed(x):
+    """Zero of the same sign in place of a subnormal number."""
+    return x * np.float32(0) if abs(x) < _LEAST else x
+
+
+@_compiled
+def flushed_trees(a, b, c, k_step, group, result):
+    """Flushed trees; a (M, K), b (K, N), c and the result (M, N) in binary32; a and b have no subnormal numbers and no -0."""
+    columns = b.shape[1]
+    sums = np.empty((group, columns), np.float32)
+    for i in range(a.shape[0]):
+        result[i] = c[i]
+        for start in range(0, a.shape[1], k_step):
+            for j in range(columns):  # a zero that the instruction before left is +0 to this one
+                result[i, j] = np.float32(0) if abs(result[i, j]) < _LEAST else result[i, j]
+            for k0 in range(start, start + k_step, group):
+                width = min(group, start + k_step - k0)
+                for k in range(width):
+                    x = a[i, k0 + k]
+                    for j in range(columns):
+                        sums[k, j] = _flushed(x * b[k0 + k, j])
+                while width > 1:
+                    for k in range(width // 2):
+                        for j in range(columns):
+                            sums[k, j] = _flushed(sums[2 * k, j] + sums[2 * k + 1, j])
+                    if width % 2:
+                        sums[width // 2] = sums[width - 1]
+                    width = (width + 1) // 2
+                for j in range(columns):
+                    result[i, j] = _flushed(result[i, j] + sums[0, j])

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tcu.formats.format import Format, get_format
 from tcu.formats.scalar import Number, Overflow, Rounding, decode, encode, round_shift
-from tcu.model.ieee import multiply, multiply_special, special_sum
+from tcu.model.ieee import in_units, multiply, special_sum
 from tcu.model.steps import dot_steps
 from tcu.units.arithmetic import AlignedSum, ExactInteger, FusedChain, GroupedSum, Instruction
 
@@ -25,6 +25,7 @@ __all__ = [
     "ChainStep",
     "Scales",
     "Term",
+    "addend_code",
     "block_sum",
     "dot",
     "dot_blocks",
@@ -115,6 +116,7 @@ def dot(
     K is cut into the instruction's k in order, the last piece padded with zeros.
     """
     k, arithmetic = instruction.k, instruction.arithmetic
+    c = addend_code(c, instruction)
     for start in range(0, len(a), k):
         pad = [0] * (k - len(a[start : start + k]))
         row, column = [*a[start : start + k], *pad], [*b[start : start + k], *pad]
@@ -127,6 +129,13 @@ def dot(
         else:
             c = dot_steps(row, column, c, instruction)[1]
     return c
+
+
+def addend_code(c: int, instruction: Instruction) -> int:
+    """The code in the output format of a c in the instruction's own."""
+    if instruction.addend is None:
+        return c
+    return encode(decode(c, instruction.addend), instruction.output)
 
 
 def piece_of(scales: Scales | None, start: int, instruction: Instruction) -> Scales | None:
@@ -159,12 +168,10 @@ def dot_blocks(
     accumulator = 0 if arithmetic.late_c else c
     for start in range(0, len(order), arithmetic.block):
         ks = order[start : start + arithmetic.block]
-        factors = [(_input(a[k], x, arithmetic), _input(b[k], y, arithmetic)) for k in ks]
+        p, q = (_inputs([codes[k] for k in ks], f, arithmetic) for codes, f in ((a, x), (b, y)))
         if scales is not None:
-            factors = [
-                (_scaled(p, scales[0], k, instruction), _scaled(q, scales[1], k, instruction))
-                for k, (p, q) in zip(ks, factors, strict=True)
-            ]
+            p, q = (_scaled(each, its, ks, instruction) for each, its in zip((p, q), scales, strict=True))
+        factors = list(zip(p, q, strict=True))
         blocks.append(block_sum(factors, accumulator, x, y, arithmetic, output, [f"k={k}" for k in ks]))
         accumulator = blocks[-1].result
     if arithmetic.late_c:
@@ -172,12 +179,17 @@ def dot_blocks(
     return blocks, accumulator
 
 
-def _scaled(number: Number, scales: Sequence[int], k: int, instruction: Instruction) -> Number:
-    """The number times its scale, a power of two: its exponent grows, its significand stays."""
-    scale = decode(scales[k // instruction.per_scale], instruction.scale or "")
-    if scale.kind == "nan":
-        return Number("nan")
-    return number._replace(exponent=number.exponent + scale.exponent)
+def _scaled(
+    numbers: Sequence[Number], scales: Sequence[int], ks: Sequence[int], instruction: Instruction
+) -> list[Number]:
+    """The numbers times their scales, powers of two: exponents grow, significands stay."""
+    powers = [decode(code, instruction.scale or "") for code in scales]
+    return [
+        Number("nan")
+        if (scale := powers[k // instruction.per_scale]).kind == "nan"
+        else Number(number.kind, number.negative, number.significand, number.exponent + scale.exponent)
+        for k, number in zip(ks, numbers, strict=True)
+    ]
 
 
 def _grouped_blocks(
@@ -203,14 +215,16 @@ def _group(
     first, second = (decode(each[ks[0] // instruction.per_scale], scale) for each in scales)
     if "nan" in (first.kind, second.kind):
         return None
-    factors = [(decode(a[k], instruction.a), decode(b[k], instruction.b)) for k in ks]
-    products = [Number.of(p.value * q.value) for p, q in factors]
-    total = sum((each.value for each in products), Fraction(0)) * first.value * second.value
-    number = Number.of(total)
+    x, y = get_format(instruction.a), get_format(instruction.b)
+    products = [multiply(decode(a[k], x), decode(b[k], y)) for k in ks]
+    unit = min(each.exponent for each in products)
+    total = sum(in_units(each, unit) for each in products)
+    sum_of_products = Number("finite", total < 0, abs(total), unit)
+    number = Number.of(multiply(multiply(sum_of_products, first), second).value)
     present = any(each.significand for each in products) and first.significand * second.significand != 0
     exponent = first.exponent + second.exponent + 2 * scale.fraction_bits
     name = f"k={ks[0]}..{ks[-1]}"
-    return Term(name, total < 0, number.significand, number.exponent, exponent,
+    return Term(name, number.negative, number.significand, number.exponent, exponent,
                 cancelled=present and total == 0)  # fmt: skip
 
 
@@ -238,7 +252,7 @@ def _aligned_sum(terms: list[Term], arithmetic: AlignedSum, output: Format) -> B
 
     unit = common - arithmetic.fraction_bits
     terms = [
-        term._replace(aligned=_truncate(term.significand, unit - term.lowest), unit_exponent=unit)
+        Term(*term[:5], _truncate(term.significand, unit - term.lowest), unit, term.cancelled)
         for term in terms
     ]
     total = sum(-term.aligned if term.negative else term.aligned for term in terms)
@@ -250,8 +264,9 @@ def _aligned_sum(terms: list[Term], arithmetic: AlignedSum, output: Format) -> B
     return BlockSum(tuple(terms), common, unit, total, result)
 
 
-def _input(code: int, fmt: Format, arithmetic: AlignedSum) -> Number:
-    return _flushed(decode(code, fmt), fmt, arithmetic.flush_inputs)
+def _inputs(codes: Sequence[int], fmt: Format, arithmetic: AlignedSum) -> list[Number]:
+    numbers = [decode(code, fmt) for code in codes]
+    return [_flushed(number, fmt) for number in numbers] if arithmetic.flush_inputs else numbers
 
 
 def block_sum(
@@ -264,23 +279,20 @@ def block_sum(
     names: Sequence[str],
 ) -> BlockSum:
     """Rules 1 to 6 of :class:`AlignedSum`, one after another."""
-    c_number = _input(c, output, arithmetic)
-    products = [number for pair in factors for number in pair]
-    operands = [c_number, *products] if arithmetic.nan_rule == "c first" else [*products, c_number]
-    special = _special(
-        [multiply_special(p, q) for p, q in factors] + [c_number], operands, arithmetic, output
-    )
-    if special is not None:
-        return BlockSum((), None, None, 0, special)
+    (c_number,) = _inputs([c], output, arithmetic)
+    products = [multiply(p, q) for p, q in factors]
+    code = special_sum([*products, c_number], output)
+    if code is not None:
+        of_products = [number for pair in factors for number in pair]
+        operands = [c_number, *of_products] if arithmetic.nan_rule == "c first" else [*of_products, c_number]
+        return BlockSum((), None, None, 0, _special(code, operands, arithmetic, output))
 
     terms = [Term("c", c_number.negative, c_number.significand, c_number.exponent,
                   c_number.exponent + output.fraction_bits)]  # fmt: skip
-    for name, (p, q) in zip(names, factors, strict=True):
-        significand, lowest = p.significand * q.significand, p.exponent + q.exponent
-        exponent = lowest + x.fraction_bits + y.fraction_bits
-        if arithmetic.normalized_products:
-            exponent = lowest + significand.bit_length() - 1
-        terms.append(Term(name, p.negative != q.negative, significand, lowest, exponent))
+    fraction_bits = x.fraction_bits + y.fraction_bits
+    for name, (_, negative, significand, lowest) in zip(names, products, strict=True):
+        leading = significand.bit_length() - 1 if arithmetic.normalized_products else fraction_bits
+        terms.append(Term(name, negative, significand, lowest, lowest + leading))
 
     return _aligned_sum(terms, arithmetic, output)
 
@@ -315,21 +327,18 @@ def _zero_of(code: int, arithmetic: AlignedSum, output: Format) -> int:
     return code
 
 
-def _special(
-    numbers: Sequence[Number], operands: Sequence[Number], arithmetic: AlignedSum, output: Format
-) -> int | None:
-    """Rule 6: the code of the sum if a term is inf or NaN, else None; operands: in the order in which a NaN is sought."""
-    code = special_sum(numbers, output)
+def _special(code: int, operands: Sequence[Number], arithmetic: AlignedSum, output: Format) -> int:
+    """Rule 6, with its NaN; operands: in the order in which one is sought."""
     return _nan(operands, arithmetic, output) if code == output.nan_code else code
 
 
 def _add(p: int, q: int, arithmetic: AlignedSum, output: Format) -> int:
     """The late addition of c: IEEE, to nearest, with the unit's NaN, zeros and overflow."""
-    x, y = _input(p, output, arithmetic), _input(q, output, arithmetic)
-    operands = [y, x] if arithmetic.nan_rule == "c first" else [x, y]
-    special = _special([x, y], operands, arithmetic, output)
-    if special is not None:
-        return special
+    x, y = _inputs([p, q], output, arithmetic)
+    code = special_sum([x, y], output)
+    if code is not None:
+        operands = [y, x] if arithmetic.nan_rule == "c first" else [x, y]
+        return _special(code, operands, arithmetic, output)
     total = Number.of(x.value + y.value)
     if total.significand == 0:
         total = Number("finite", x.negative and y.negative)
@@ -353,14 +362,16 @@ def dot_chain(
         steps.append(ChainStep(name, tuple(first + k for k in ks), exact, code))
         return code
 
+    x, y = get_format(instruction.a), get_format(instruction.b)
+
+    def operand(code: int, fmt: Format, flush: bool) -> Number:
+        return _flushed(decode(code, fmt), fmt) if flush else decode(code, fmt)
+
     def product(k: int) -> _Addend:
-        return tuple(
-            _flushed(decode(codes[k], fmt), get_format(fmt), rules.flush_inputs)
-            for codes, fmt in ((a, instruction.a), (b, instruction.b))
-        )
+        return operand(a[k], x, rules.flush_inputs), operand(b[k], y, rules.flush_inputs)
 
     def number(code: int) -> _Addend:
-        return (_flushed(decode(code, output), output, rules.flush_outputs),)
+        return (operand(code, output, rules.flush_outputs),)
 
     lanes = [(0, "0")] * rules.lanes
     if not rules.late_c:
@@ -393,16 +404,12 @@ def dot_chain(
 def _chain_sum(addends: Sequence[_Addend], rules: FusedChain, output: Format) -> tuple[int, Number | None]:
     """Numbers, and products of two, added exactly and rounded once; the exact sum, None where inf or NaN take part."""
     terms = [addend[0] if len(addend) == 1 else multiply(*addend) for addend in addends]
-    signs = {term.negative for term in terms if term.kind == "inf"}
-    if any(term.kind == "nan" for term in terms) or len(signs) == 2:
-        return _nan([factor for addend in addends for factor in addend], rules, output), None
-    if signs:
-        return encode(Number("inf", True in signs), output), None
+    code = special_sum(terms, output)
+    if code is not None:
+        operands = [factor for addend in addends for factor in addend]
+        return (_nan(operands, rules, output) if code == output.nan_code else code), None
     lowest = min(term.exponent for term in terms)
-    total = sum(
-        (-term.significand if term.negative else term.significand) << (term.exponent - lowest)
-        for term in terms
-    )
+    total = sum(in_units(term, lowest) for term in terms)
     number = exact = Number("finite", total < 0, abs(total), lowest)
     if total == 0:
         zeros = {term.negative for term in terms} if all(term.significand == 0 for term in terms) else set()
@@ -412,9 +419,9 @@ def _chain_sum(addends: Sequence[_Addend], rules: FusedChain, output: Format) ->
     return encode(number, output, rules.rounding), exact
 
 
-def _flushed(number: Number, fmt: Format, flush: bool) -> Number:
+def _flushed(number: Number, fmt: Format) -> Number:
     subnormal = number.kind == "finite" and number.significand < 1 << fmt.fraction_bits
-    return number._replace(significand=0) if flush and subnormal else number
+    return number._replace(significand=0) if subnormal else number
 
 
 def _is_tiny(number: Number, rounding: Rounding, output: Format) -> bool:

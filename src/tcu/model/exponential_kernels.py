@@ -19,7 +19,7 @@ from tcu.model.kernels import _compiled
 from tcu.model.whole_sums import PIECE, UP, joined, of_two
 from tcu.plan import whole_sums as plan
 
-__all__ = ["add_exponentials", "add_exponentials64", "logarithms"]
+__all__ = ["add_exponentials", "add_exponentials64", "logarithms", "totals", "totals64"]
 
 _FINGERPRINT = zlib.crc32(
     b"".join(Path(each.__file__).read_bytes() for each in (elementary, whole_sums, plan))
@@ -30,8 +30,8 @@ _LOWEST, _LOWEST64 = np.float32(-104), np.float64(-746)
 
 def _build_add_exponentials(fingerprint):
     @_compiled
-    def add_exponentials(x, top, scaled, totals):
-        """Of rows of binary32: the exponentials of x - top, scaled, and their sums as whole numbers, in binary64."""
+    def add_exponentials(x, top, scaled, words):
+        """Of rows of binary32: the exponentials of x - top, scaled, and their sums as whole numbers, high · 2^32 + low."""
         fingerprint  # noqa: B018
         for row in range(x.shape[0]):
             high, low = np.int64(0), np.int64(0)
@@ -43,14 +43,14 @@ def _build_add_exponentials(fingerprint):
                     part += np.int64(nearest(e))
                 high += part >> 32
                 low += part & 0xFFFFFFFF
-            totals[row] = joined(high, low)
+            words[row, 0], words[row, 1] = high, low
 
     return add_exponentials
 
 
 def _build_add_exponentials64(fingerprint):
     @_compiled
-    def add_exponentials64(x, top, scaled, totals):
+    def add_exponentials64(x, top, scaled, words):
         """The same of rows of binary64: each term in two whole numbers, one 2^40 times the other's unit."""
         fingerprint  # noqa: B018
         for row in range(x.shape[0]):
@@ -68,9 +68,31 @@ def _build_add_exponentials64(fingerprint):
                 low += upper & 0xFFFFFFFF
                 high_below += lower >> 32
                 low_below += lower & 0xFFFFFFFF
-            totals[row] = fma(joined(high, low), UP, joined(high_below, low_below))
+            words[row, 0], words[row, 1], words[row, 2], words[row, 3] = high, low, high_below, low_below
 
     return add_exponentials64
+
+
+def _build_totals(fingerprint):
+    @_compiled
+    def totals(words, out):
+        """The sums in binary64, from their words or from sums of several parts' words."""
+        fingerprint  # noqa: B018
+        for row in range(words.shape[0]):
+            out[row] = joined(words[row, 0], words[row, 1])
+
+    return totals
+
+
+def _build_totals64(fingerprint):
+    @_compiled
+    def totals64(words, out):
+        """Of rows of binary64."""
+        fingerprint  # noqa: B018
+        for row in range(words.shape[0]):
+            out[row] = fma(joined(words[row, 0], words[row, 1]), UP, joined(words[row, 2], words[row, 3]))
+
+    return totals64
 
 
 def _build_logarithms(fingerprint):
@@ -87,3 +109,5 @@ def _build_logarithms(fingerprint):
 add_exponentials = _build_add_exponentials(_FINGERPRINT)
 add_exponentials64 = _build_add_exponentials64(_FINGERPRINT)
 logarithms = _build_logarithms(_FINGERPRINT)
+totals = _build_totals(_FINGERPRINT)
+totals64 = _build_totals64(_FINGERPRINT)

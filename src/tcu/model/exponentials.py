@@ -19,7 +19,7 @@ import numpy.typing as npt
 from tcu.model import compiled
 from tcu.plan.whole_sums import SCALE, SCALE64
 
-__all__ = ["What", "of_rows"]
+__all__ = ["What", "logarithms_of", "of_rows", "parts_of", "total_of"]
 
 What = Literal["share", "log_share", "log"]
 Rows = npt.NDArray[Any]
@@ -30,20 +30,45 @@ def of_rows(x: Rows, what: What) -> Rows:
 
     A row with NaN or +inf, or of nothing but -inf, has NaN everywhere, as in PyTorch; its log-sum-exp is NaN, inf, or -inf.
     """
-    kernels: Any = compiled.load("exponential_kernels")
-    is_wide = x.dtype == np.float64
     top = x.max(1, initial=-np.inf)  # NaN where there is one
-    scaled, totals = np.empty(x.shape, x.dtype), np.empty(len(x))
+    scaled, words = parts_of(x, top)
+    totals = total_of(words, top)
     with np.errstate(all="ignore"):
-        (kernels.add_exponentials64 if is_wide else kernels.add_exponentials)(x, top, scaled, totals)
-        usual = np.isfinite(top)
-        totals[~usual] = np.nan
         if what == "share":
             scaled *= (1 / totals).astype(x.dtype)[:, None]
             return np.asarray(scaled)
-        logs = np.empty(len(x))
-        kernels.logarithms(totals * 2.0 ** -(SCALE64 if is_wide else SCALE), logs)
+        logs = logarithms_of(totals, x.dtype)
         if what == "log_share":
-            logs[~usual] = np.nan
             return np.asarray((x - top[:, None]) - logs.astype(x.dtype)[:, None])
-        return np.asarray(np.where(usual, top + logs, top))
+        return np.asarray(np.where(np.isfinite(top), top + logs, top))
+
+
+def parts_of(x: Rows, top: Rows) -> tuple[Rows, Rows]:
+    """(the exponentials of x - top, scaled; the words of their sums (r, 2) or (r, 4)) of rows, or of parts of rows.
+
+    The words of a row's parts add up to those of the row, where ``top`` is the largest number of all of it.
+    """
+    kernels: Any = compiled.load("exponential_kernels")
+    is_wide = x.dtype == np.float64
+    scaled, words = np.empty(x.shape, x.dtype), np.empty((len(x), 4 if is_wide else 2), np.int64)
+    with np.errstate(all="ignore"):
+        (kernels.add_exponentials64 if is_wide else kernels.add_exponentials)(x, top, scaled, words)
+    return scaled, words
+
+
+def total_of(words: Rows, top: Rows) -> Rows:
+    """The sums in binary64; NaN where the largest number is not finite."""
+    kernels: Any = compiled.load("exponential_kernels")
+    totals = np.empty(len(words))
+    (kernels.totals if words.shape[1] == 2 else kernels.totals64)(words, totals)
+    totals[~np.isfinite(top)] = np.nan
+    return totals
+
+
+def logarithms_of(totals: Rows, dtype: npt.DTypeLike) -> Rows:
+    """Of sums of rows of a dtype; NaN of NaN."""
+    kernels: Any = compiled.load("exponential_kernels")
+    logs = np.empty(len(totals))
+    kernels.logarithms(totals * 2.0 ** -(SCALE64 if dtype == np.float64 else SCALE), logs)
+    logs[np.isnan(totals)] = np.nan
+    return logs

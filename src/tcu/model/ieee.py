@@ -7,36 +7,35 @@ from collections.abc import Sequence
 from tcu.formats.format import Format
 from tcu.formats.scalar import Number
 
-__all__ = ["add", "multiply", "multiply_special", "special_sum"]
+__all__ = ["add", "in_units", "multiply", "special_sum"]
 
 
-def multiply_special(p: Number, q: Number) -> Number:
-    """The kind and sign of a product, as far as inf and NaN are concerned."""
+def multiply(p: Number, q: Number) -> Number:
+    """The exact product; a NaN without sign and payload."""
     negative = p.negative != q.negative
+    if p.kind == q.kind == "finite":
+        return Number("finite", negative, p.significand * q.significand, p.exponent + q.exponent)
     if "nan" in (p.kind, q.kind):
         return Number("nan")
-    if "inf" in (p.kind, q.kind):
-        zero = any(n.kind == "finite" and n.significand == 0 for n in (p, q))
-        return Number("nan") if zero else Number("inf", negative)
-    return Number("finite")
+    zero = any(n.kind == "finite" and n.significand == 0 for n in (p, q))
+    return Number("nan") if zero else Number("inf", negative)
 
 
 def special_sum(numbers: Sequence[Number], output: Format) -> int | None:
     """The code of a sum in which inf or NaN takes part, NaN with all fraction bits set; else None."""
+    kinds = {number.kind for number in numbers}
+    if kinds == {"finite"}:
+        return None
     signs = {number.negative for number in numbers if number.kind == "inf"}
-    if any(number.kind == "nan" for number in numbers) or len(signs) == 2:
+    if "nan" in kinds or len(signs) == 2:
         return output.nan_code
-    if signs:
-        return output.infinity_code | (output.sign_code if True in signs else 0)
-    return None
+    return output.infinity_code | (output.sign_code if True in signs else 0)
 
 
-def multiply(p: Number, q: Number) -> Number:
-    """The exact product."""
-    special = multiply_special(p, q)
-    if special.kind != "finite":
-        return special
-    return Number("finite", p.negative != q.negative, p.significand * q.significand, p.exponent + q.exponent)
+def in_units(number: Number, exponent: int) -> int:
+    """A finite number in units of 2^exponent, which is at most its own exponent."""
+    magnitude = number.significand << (number.exponent - exponent)
+    return -magnitude if number.negative else magnitude
 
 
 def add(p: Number, q: Number) -> Number:
@@ -46,7 +45,8 @@ def add(p: Number, q: Number) -> Number:
         return Number("nan")
     if signs:
         return Number("inf", True in signs)
-    total = Number.of(p.value + q.value)
-    if total.significand:
-        return total
+    lowest = min(p.exponent, q.exponent)
+    total = in_units(p, lowest) + in_units(q, lowest)
+    if total:
+        return Number("finite", total < 0, abs(total), lowest)
     return Number("finite", p.negative and q.negative and p.significand == q.significand == 0)

@@ -57,11 +57,12 @@ def mma(
     shape = product_shape(x.shape, y.shape, None if z is None else z.shape)
     row = find_instruction(
         unit, instruction, input_format(x).name, input_format(y).name,
-        None if z is None else format_of(z.dtype).name,
+        None,
         None if scales is None else scale_kind(x.shape, y.shape, *scales),
+        None if z is None else format_of(z.dtype).name,
     )  # fmt: skip
     if z is None:
-        z = np.zeros(shape[-2:], get_format(row.output).dtype)
+        z = np.zeros(shape[-2:], get_format(row.c).dtype)
     return multiply_accumulate(x, y, z, row, scales=scales)
 
 
@@ -123,6 +124,8 @@ def multiply_accumulate(
     scales: Scales | None = None,
 ) -> npt.NDArray[Any]:
     """The same for arrays that are known to fit the instruction; ``parallel=False`` stays in this thread."""
+    if instruction.addend is not None:
+        c = c.astype(get_format(instruction.output).dtype)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2], c.shape[:-2])
     shape = (*batch, a.shape[-2], b.shape[-1])
     if math.prod(shape) == 0 or a.shape[-1] == 0:

@@ -1,4 +1,4 @@
-"""Rows over the root of their mean square, and rows of mean 0 and variance 1, whose bits depend on nothing but the row's numbers.
+"""Rows over the root of their mean square, rows of mean 0 and variance 1, and rows of norm 1, whose bits depend on nothing but the row's numbers.
 
 The sums are of whole numbers, as those of :mod:`tcu.model.exponentials`: a row's numbers, or their squares, times the power of
 two that brings the largest below 2^44 (2^80 in binary64), each rounded.  Powers of two keep all bits, so nothing overflows, and
@@ -6,15 +6,15 @@ the rounding is at most n·2^-43 of the mean square.
 
 1. Of rows that are centred: the mean of the numbers in binary64, as the sum of two of the row's format; d = (x - its
    high part) - its low part.  Else d = x.
-2. v, the mean of d², in binary64.
-3. d · r, with r = 1 / sqrt(v + eps) in binary64, rounded once to the row's format.
+2. v, the mean of d², in binary64; of rows of norm 1 their sum.
+3. d · r, with r = 1 / sqrt(v + eps) in binary64, or of rows of norm 1 1 / max(sqrt(v), eps), rounded once to the row's format.
 
 Rows whose numbers are so small or so large that a step would leave the format are multiplied by a power of two before (LIFTS).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,12 +22,13 @@ import numpy.typing as npt
 from tcu.model import compiled
 from tcu.plan.whole_sums import LIFTS, LIFTS64, SCALE, SCALE64, lift_of
 
-__all__ = ["of_rows"]
+__all__ = ["What", "of_rows"]
 
+What = Literal["unit", "standard", "direction"]
 Rows = npt.NDArray[Any]
 
 
-def of_rows(x: Rows, eps: float, centred: bool) -> Rows:
+def of_rows(x: Rows, eps: float, what: What) -> Rows:
     """Of rows (r, n) of binary32 or binary64.
 
     Where a row is not finite: NaN everywhere if it is centred or has NaN; else 0, and NaN in place of inf, as in PyTorch.
@@ -39,17 +40,18 @@ def of_rows(x: Rows, eps: float, centred: bool) -> Rows:
     kind: Any = x.dtype.type
     sums = kernels.whole_sums64 if is_wide else kernels.whole_sums
     scale, n = SCALE64 if is_wide else SCALE, x.shape[1]
+    centred, is_direction = what == "standard", what == "direction"
     small, _, large, down, lowest = LIFTS64 if is_wide else LIFTS
     up = lift_of(eps, is_wide)
 
     def exponents(largest: Rows) -> Rows:
         return np.asarray(np.maximum(np.frexp(largest)[1], lowest))
 
-    def means(rows: Rows, shift: Rows) -> Rows:
-        """The mean of rows of terms that were multiplied by two to the ``shift``."""
+    def means(rows: Rows, shift: Rows, count: int = n) -> Rows:
+        """The mean of rows of terms that were multiplied by two to the ``shift``; with a count of 1 their sum."""
         totals = np.empty(len(rows))
         sums(rows, totals)
-        return np.asarray(np.ldexp(totals / n, -shift))
+        return np.asarray(np.ldexp(totals / count, -shift))
 
     with np.errstate(all="ignore"):
         largest = np.abs(x).max(1)
@@ -66,8 +68,11 @@ def of_rows(x: Rows, eps: float, centred: bool) -> Rows:
             d = (d - high[:, None]) - (mean - high).astype(kind)[:, None]
         shift = scale // 2 - exponents(np.abs(d).max(1))
         scaled = d * np.ldexp(kind(1), shift)[:, None]
-        square = np.ldexp(means(scaled * scaled, shift), -shift)
-        over = 1 / np.sqrt(square + np.ldexp(eps, 2 * lift))
+        square = np.ldexp(means(scaled * scaled, shift, 1 if is_direction else n), -shift)
+        if is_direction:
+            over = 1 / np.maximum(np.sqrt(square), np.ldexp(eps, lift))
+        else:
+            over = 1 / np.sqrt(square + np.ldexp(eps, 2 * lift))
         over[~usual] = np.nan
         if not centred:
             over[np.isposinf(largest)] = 0

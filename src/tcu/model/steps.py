@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tcu.formats.format import Format, get_format
 from tcu.formats.scalar import Number, decode, encode
-from tcu.model.ieee import add, multiply, special_sum
+from tcu.model.ieee import add, in_units, multiply, special_sum
 from tcu.units.arithmetic import ExactBlock, FlushedTree, Instruction, LateSum
 
 __all__ = ["SumStep", "dot_steps"]
@@ -18,10 +18,15 @@ class SumStep(NamedTuple):
     """One operation, and what it left."""
 
     name: str
-    exact: Fraction | None
+    sum: Number | None
     """Before anything was cut or rounded; None where inf or NaN take part."""
     result: int | Fraction
     """A code of the output format, or a number that the unit holds wider."""
+
+    @property
+    def exact(self) -> Fraction | None:
+        """The value of the sum."""
+        return None if self.sum is None else self.sum.value
 
 
 def dot_steps(
@@ -62,19 +67,25 @@ def _listed(pairs: Sequence[_Pair]) -> str:
     return " + ".join(names) if len(names) < 3 else f"products {pairs[0][2]} to {pairs[-1][2]}"
 
 
-def _rounded(total: Fraction, output: Format) -> int:
-    return encode(Number.of(total), output)
-
-
 def _exact_block(pairs: Sequence[_Pair], c: int, start: str, output: Format, steps: list[SumStep]) -> int:
     """The rules of :class:`ExactBlock`."""
     terms = [decode(c, output), *(multiply(p, q) for p, q, _ in pairs)]
-    special, total = special_sum(terms, output), None
-    if special is None:
-        total = sum((term.value for term in terms), Fraction(0))
-        special = _rounded(total, output)
-    steps.append(SumStep(f"{start} + {_listed(pairs)}", total, special))
-    return special
+    code, total = special_sum(terms, output), None
+    if code is None:
+        total = _signed(*_added(terms))
+        code = encode(total, output)
+    steps.append(SumStep(f"{start} + {_listed(pairs)}", total, code))
+    return code
+
+
+def _added(terms: Sequence[Number]) -> tuple[int, int]:
+    """(total, unit): the exact sum is total · 2^unit."""
+    unit = min(term.exponent for term in terms)
+    return sum(in_units(term, unit) for term in terms), unit
+
+
+def _signed(total: int, unit: int) -> Number:
+    return Number("finite", total < 0, abs(total), unit)
 
 
 def _flushed_input(number: Number, fmt: Format) -> Number:
@@ -90,7 +101,7 @@ def _tree(pairs: Sequence[_Pair], c: int, start: str, output: Format, steps: lis
         code = output.nan_code if exact.kind == "nan" else encode(exact, output)
         if code & (output.sign_code - 1) < 1 << output.fraction_bits:
             code &= output.sign_code
-        steps.append(SumStep(name, exact.value if exact.kind == "finite" else None, code))
+        steps.append(SumStep(name, exact if exact.kind == "finite" else None, code))
         return decode(code, output)
 
     sums = [(f"a{k}·b{k}", step(f"a{k}·b{k}", multiply(p, q))) for p, q, k in pairs]
@@ -105,20 +116,13 @@ def _tree(pairs: Sequence[_Pair], c: int, start: str, output: Format, steps: lis
     return code
 
 
-def _floor(value: Fraction, exponent: int) -> Fraction:
-    """The largest multiple of 2^exponent that is not above."""
-    unit = Fraction(2) ** exponent
-    return value // unit * unit
+def _floor(total: int, below: int) -> int:
+    """Without its last bits, toward -inf."""
+    return total >> below << below if below > 0 else total
 
 
-def _toward_zero(value: Fraction, exponent: int) -> Fraction:
-    return -_floor(-value, exponent) if value < 0 else _floor(value, exponent)
-
-
-def _leading(value: Fraction) -> int:
-    """The exponent of the first bit of a binary number that is not zero."""
-    number = Number.of(value)
-    return number.significand.bit_length() - 1 + number.exponent
+def _toward_zero(total: int, below: int) -> int:
+    return -_floor(-total, below) if total < 0 else _floor(total, below)
 
 
 def _late_sum(
@@ -132,39 +136,42 @@ def _late_sum(
     """The rules of :class:`LateSum`; formats: the fraction bits of both factors together, and the output."""
     fraction_bits, output = formats
     addend = decode(c, output)
-    products = [multiply(p, q) for p, q, _ in pairs]
-    limit = Fraction(2) ** (output.emax + 1)
     products = [
-        Number("inf", each.negative) if each.kind == "finite" and abs(each.value) >= limit else each
-        for each in products
+        Number("inf", each.negative)
+        if each.significand.bit_length() + each.exponent > output.emax + 1
+        else each
+        for each in (multiply(p, q) for p, q, _ in pairs)
     ]
     special = special_sum([*products, addend], output)
     if special is not None:
         steps.append(SumStep(f"{start} + {_listed(pairs)}", None, special))
         return special
 
-    kept = rules.fraction_bits
-    exact, sums = Fraction(0), []
+    # Every sum is in units of 2^unit, which all terms are multiples of.
+    kept, unit = rules.fraction_bits, min(each.exponent for each in (*products, addend))
+    exact = sum(in_units(each, unit) for each in products)
+    sums = []
     for group in range(rules.groups):
         members = [each for each in products[group :: rules.groups] if each.significand]
-        exponents = [each.exponent + fraction_bits for each in members]
         if members:
-            total = sum((_toward_zero(each.value, max(exponents) - kept) for each in members), Fraction(0))
-            sums.append((max(exponents), total))
-            exact += sum((each.value for each in members), Fraction(0))
-    top = max((exponent for exponent, _ in sums), default=None)
-    cut = sum((_floor(total, (top or 0) - kept) for _, total in sums), Fraction(0))
-    steps.append(SumStep(_listed(pairs), exact, cut))
-
+            own = max(each.exponent for each in members) + fraction_bits
+            sums.append((own, sum(_toward_zero(in_units(each, unit), own - kept - unit) for each in members)))
     exponent = max(addend.exponent + output.fraction_bits, output.emin)
-    common = exponent if top is None else max(top, exponent)
-    late = addend.value
+    top = max((own for own, _ in sums), default=exponent)
+    cut = sum(_floor(total, top - kept - unit) for _, total in sums)
+    steps.append(SumStep(_listed(pairs), _signed(exact, unit), _signed(cut, unit).value))
+
+    common = max(top, exponent)
+    late = in_units(addend, unit)
+    before = cut + late
     if rules.drops_small_c and exponent < common - kept - 1:
-        late = Fraction(0)
-    total = _floor(cut, common - rules.late_bits - 1) + _floor(late, common - kept)
+        late = 0
+    total = _floor(cut, common - rules.late_bits - 1 - unit) + _floor(late, common - kept - unit)
     if total:
-        total = _floor(total, max(_leading(abs(total)), output.emin) - rules.late_bits)
-    steps.append(SumStep(f"{start} + products", cut + addend.value, total))
-    code = _rounded(total, output)
-    steps.append(SumStep("rounded", total, code))
+        leading = max(total.bit_length() - 1 + unit, output.emin)
+        total = _floor(total, leading - rules.late_bits - unit)
+    wide = _signed(total, unit)
+    steps.append(SumStep(f"{start} + products", _signed(before, unit), wide.value))
+    code = encode(wide, output)
+    steps.append(SumStep("rounded", wide, code))
     return code

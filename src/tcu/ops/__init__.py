@@ -14,6 +14,7 @@ from tcu.ops.log_softmax import LOG_SOFTMAX as LOG_SOFTMAX
 from tcu.ops.logsumexp import LOGSUMEXP as LOGSUMEXP
 from tcu.ops.mean import MEAN as MEAN
 from tcu.ops.norm import NORM as NORM
+from tcu.ops.normalize import NORMALIZE as NORMALIZE
 from tcu.ops.operation import OPERATIONS as OPERATIONS
 from tcu.ops.operation import Call as Call
 from tcu.ops.operation import Operation as Operation

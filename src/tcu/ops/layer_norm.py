@@ -23,7 +23,7 @@ eps:
 Returns
 -------
 An array of x's library and shape; ``out`` where it is given.  A row with NaN
-or inf has NaN everywhere, as in PyTorch.  The gradient is PyTorch's, whose sums have PyTorch's order.
+or inf has NaN everywhere, as in PyTorch.  The gradient's sums are those of :func:`tcu.sum` along the row.
 
 Raises
 ------

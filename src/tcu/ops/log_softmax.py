@@ -22,7 +22,7 @@ Returns
 -------
 An array of x's library and shape; ``out`` where it is given.  An element
 -inf has -inf; a row with NaN or inf, or of nothing but -inf, has NaN everywhere, as in PyTorch.
-The gradient is PyTorch's, whose sums have PyTorch's order.
+The gradient's sums are those of :func:`tcu.sum` along the row.
 
 Raises
 ------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcu.ops.layout import Along, Whole
+from tcu.ops.layout import Along, Ragged, Whole
 from tcu.ops.operation import Operation, register
 from tcu.ops.options import OF_EXPONENTIALS
 
@@ -18,7 +18,7 @@ Parameters
 x:
     As in :func:`softmax`.
 axis, keepdims, dim, keepdim, where:
-    As in :func:`tcu.sum`; the order of the elements has no say.  ``where`` takes whole arrays.
+    As in :func:`tcu.sum`; the order of the elements has no say.
 dtype:
     Format that the result is rounded to.  None: float32 for 16-bit
     inputs, x's own dtype otherwise.
@@ -38,7 +38,13 @@ DtypeError, ParameterError:
     As :func:`softmax`; an axis twice.
 """
 
+_SEGMENTS = """The logarithms of the sums of exponentials of ragged segments, each with the bits that :func:`logsumexp` gives for it alone.
+
+Parameters, results and errors are those of :func:`logsumexp`; ``offsets`` and ``check`` those of
+:func:`segment_sum`.  That of an empty segment is -inf.  Arrays lie in the host's memory.
+"""
+
 LOGSUMEXP = register(Operation(
-    "logsumexp", arithmetic="exponentials", finish="log", options=OF_EXPONENTIALS, layouts=(Whole, Along),
-    documentation=_FUNCTION,
+    "logsumexp", arithmetic="exponentials", finish="log", options=OF_EXPONENTIALS, layouts=(Whole, Along, Ragged),
+    documentation=_FUNCTION, segments=_SEGMENTS,
 ))  # fmt: skip

@@ -24,7 +24,17 @@ Kind = Literal["reduce", "scan", "map"]
 Arithmetic = Literal["planned", "exact", "exponentials", "norms", "own"]
 Term = Literal["value", "product", "square", "moments"]
 Finish = Literal[
-    "sum", "mean", "root", "variance", "deviation", "share", "log_share", "log", "unit", "standard"
+    "sum",
+    "mean",
+    "root",
+    "variance",
+    "deviation",
+    "share",
+    "log_share",
+    "log",
+    "unit",
+    "standard",
+    "direction",
 ]
 EVERYWHERE: tuple[type[Layout], ...] = (Whole, Along, Ragged)
 Values = npt.NDArray[Any]
@@ -100,12 +110,18 @@ class Operation:
             return ()
         if self.product and self.exact:
             return (Whole,)
-        return tuple(each for each in self.layouts if each is not Ragged or len(self.operands) == 1)
+        segments = self.in_parts and len(self.operands) == 1
+        return tuple(each for each in self.layouts if segments or each is not Ragged)
 
     @property
     def in_parts(self) -> bool:
         """Whether parts of a row, in chunks, ranks or files, have shares that merge; else it takes whole rows."""
         return self.arithmetic not in ("exponentials", "norms")
+
+    @property
+    def over_ranks(self) -> bool:
+        """Whether ranks that each have a part of every row can put results together."""
+        return self.in_parts or (self.arithmetic == "exponentials" and self.kind == "reduce")
 
     @property
     def of_integers(self) -> bool:
@@ -156,11 +172,12 @@ class Operation:
         return float(self.option("correction", values)) if self.moments else 0.0
 
     def eps(self, values: Sequence[Any], work: npt.DTypeLike) -> float:
-        """What is added to a mean square, of rows that are computed in binary32 or binary64."""
+        """What is added to a mean square, or the least norm, of rows that are computed in binary32 or binary64."""
         given = self.option("eps", values)
         if given is not None:
             return float(given)
-        return 1e-5 if self.finish == "standard" else float(np.finfo(work).eps)  # as PyTorch has them
+        # As PyTorch has them.
+        return {"standard": 1e-5, "direction": 1e-12}.get(self.finish, float(np.finfo(work).eps))
 
     def check_layout(self, layout: Layout) -> None:
         """Raises ParameterError for a layout that the operation does not have."""

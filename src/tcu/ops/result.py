@@ -95,12 +95,14 @@ def check_out(out: Any, shape: tuple[int, ...] | None) -> None:
     check_apart(out)
 
 
-def check_dtype(out: Any, target: Format) -> None:
-    """Raises ParameterError unless that is the format of ``out``."""
-    if format_of(out.dtype) is not target:
-        raise ParameterError(
-            f"out has dtype {out.dtype}, the result {target.dtype}: give them the same dtype"
-        )
+def check_dtype(out: Any, target: Format | np.dtype[Any]) -> None:
+    """Raises ParameterError unless that is the format, or the dtype of integers, of ``out``."""
+    if isinstance(target, Format):
+        fits, target = format_of(out.dtype) is target, target.dtype
+    else:
+        fits = out.dtype == target
+    if not fits:
+        raise ParameterError(f"out has dtype {out.dtype}, the result {target}: give them the same dtype")
 
 
 def check_apart(out: Any) -> None:

@@ -26,8 +26,8 @@ eps:
 Returns
 -------
 An array of x's library and shape; ``out`` where it is given.  A row with NaN
-has NaN everywhere; one with inf has NaN in its place, and 0 elsewhere, as in PyTorch.  The gradient is PyTorch's, whose
-sums have PyTorch's order.
+has NaN everywhere; one with inf has NaN in its place, and 0 elsewhere, as in PyTorch.  The gradient's
+sums are those of :func:`tcu.sum` along the row.
 
 Raises
 ------

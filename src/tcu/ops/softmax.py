@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tcu.ops.layout import Along
+from tcu.ops.layout import Along, Ragged
 from tcu.ops.operation import Operation, register
 from tcu.ops.options import OF_EXPONENTIALS
 
@@ -36,8 +36,8 @@ Returns
 An array of x's library and shape; ``out`` where it is given.  Errors are below
 (|x - m| / 2 + 3) · 2^-24 of each result before that rounding ((...) · 2^-53 in
 binary64), and n · 2^-45 more for rows of n numbers.  A row with NaN or inf, or of
-nothing but -inf, has NaN everywhere, as in PyTorch.  The gradient is PyTorch's, whose sums
-have PyTorch's order.
+nothing but -inf, has NaN everywhere, as in PyTorch.  The gradient's sums
+are those of :func:`tcu.sum` along the row.
 
 Raises
 ------
@@ -46,7 +46,13 @@ DtypeError, ParameterError:
     ``out``.
 """
 
+_SEGMENTS = """The softmax of each ragged segment, with the bits that :func:`softmax` gives for it alone.
+
+Parameters, results and errors are those of :func:`softmax`; ``offsets`` and ``check`` those of
+:func:`segment_sum`.  Results follow one another as the elements do.  Arrays lie in the host's memory.
+"""
+
 SOFTMAX = register(Operation(
-    "softmax", kind="map", arithmetic="exponentials", finish="share", options=OF_EXPONENTIALS, layouts=(Along,),
-    documentation=_FUNCTION,
+    "softmax", kind="map", arithmetic="exponentials", finish="share", options=OF_EXPONENTIALS, layouts=(Along, Ragged),
+    documentation=_FUNCTION, segments=_SEGMENTS,
 ))  # fmt: skip

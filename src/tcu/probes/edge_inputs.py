@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from tcu.probes.inputs import Question, factors, just_over_two, ordinary
-from tcu.probes.target import Operation
+from tcu.probes.inputs import factors, just_over_two, ordinary
+from tcu.probes.target import Operation, Question
 
-__all__ = ["binade_edges", "carries", "one_deviates", "one_sign", "subnormal_factors", "ties_of_the_smallest"]
+__all__ = [
+    "binade_edges", "carries", "differences_of_the_smallest", "one_deviates", "one_sign", "subnormal_factors", "ties_of_sums", "ties_of_the_smallest",
+]  # fmt: skip
 
 ROWS, COLUMNS = 16, 8
 
@@ -95,6 +97,8 @@ def one_sign(
     positive = q.a.dtype.type((1 << bits) - 1)
     negative = np.arange(rows)[:, None] % 2 == 1
     a = np.where(negative, q.a | q.a.dtype.type(1 << bits), q.a & positive)
+    if operation.input.specials == "negative zero":
+        a[a == operation.input.nan_code] = 0
     sign = q.c.dtype.type(operation.output.sign_code)
     c = np.where(negative, q.c | sign, q.c & ~sign)
     return Question(
@@ -155,6 +159,109 @@ def subnormal_factors(
     return Question(
         operation.codes(a * _signs(rng, a.shape)), operation.right_codes(b), operation.output_codes(c)
     )
+
+
+def ties_of_sums(
+    operation: Operation, rng: np.random.Generator, rows: int = ROWS, columns: int = COLUMNS
+) -> Question:
+    """Products whose sum is a tie of the result, and a far smaller c or product, at every place below: is it still seen?
+
+    Of formats of few bits no single product is a tie, and only all of them together show where the alignment cuts.
+    """
+    x, y, z, k = operation.input, operation.right, operation.output, operation.k
+    small = int(rng.integers(0, k)) if k > 2 and rng.random() < 0.5 else None
+    most, a, b = -1, np.zeros((rows, k)), np.zeros(k)
+    for _ in range(6):
+        left, right = _windows_of_a_tie(operation, rng, 16 * rows)
+        if small is not None:
+            left[:, small] = 0
+        total = left @ right
+        odd = np.abs(np.frexp(total)[0]) * 2.0 ** (z.fraction_bits + 2)
+        tie = (odd % 2 == 1) & (np.abs(total) >= z.min_normal)
+        if (count := int(np.count_nonzero(tie))) > most:
+            most, a, b = count, left[np.argsort(~tie, kind="stable")[:rows]], right
+        if most >= rows:
+            break
+    top = np.frexp(np.abs(a * b).max(axis=1))[1]
+    c = np.zeros((rows, columns))
+    if small is None:
+        for i in range(rows):
+            places = np.arange(max(z.quantum_exponent, top[i] - 44), max(z.quantum_exponent + 1, top[i] - 6))
+            c[i] = 2.0 ** rng.choice(places, columns)
+    else:
+        b[small] = 2.0 ** max(y.emin, int(top.min()) // 2 - 12)
+        a[:, small] = 2.0 ** np.clip(
+            top - np.resize(rng.permutation(np.arange(6, 44)), rows) - np.frexp(b[small])[1],
+            x.quantum_exponent,
+            x.emax - 1,
+        )
+        a[:, small] *= _signs(rng, (rows,))
+    return Question(
+        operation.codes(a),
+        operation.right_codes(b[:, None] * _signs(rng, (1, columns))),
+        operation.output_codes(c * _signs(rng, (rows, columns))),
+    )
+
+
+def differences_of_the_smallest(
+    operation: Operation, rng: np.random.Generator, rows: int = ROWS, columns: int = COLUMNS
+) -> Question:
+    """c, or a product, about the smallest normal number, less a product about as large; all other products are zeros of one sign.
+
+    Where the difference is flushed, or zero, what is its sign, and what becomes of it when a zero is added?
+    """
+    x, z, k = operation.input, operation.output, operation.k
+    left, right = factors(x, z.emin)
+    a, b = np.zeros((rows, k)), np.zeros((k, columns))
+    b[:] = _signs(rng, (1, columns)) if rng.random() < 0.7 else _signs(rng, (k, columns))
+    places = rng.permutation(k)[:2]
+    fraction = np.resize([1.0, 1.25, 1.5, 1.75], rows)
+    for place in places[: 1 + int(rng.random() < 0.5)]:
+        a[:, place] = rng.permutation(fraction) * 2.0**left * _signs(rng, (rows,))
+        b[place] = 2.0**right * _signs(rng, (columns,))
+    c = (
+        rng.choice([0.0, 1.0, 1.0, 1.25, 1.5, 1.75], (rows, columns))
+        * z.min_normal
+        * _signs(rng, (rows, columns))
+    )
+    return Question(operation.codes(a), operation.codes(b), operation.output_codes(c))
+
+
+def _windows_of_a_tie(
+    operation: Operation, rng: np.random.Generator, rows: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and a column whose sums mostly have as many bits as a tie: shared out among fractions and windows of exponents."""
+    x, y, z, k = operation.input, operation.right, operation.output, operation.k
+    if rng.random() < 0.5 and k * x.max_finite * y.max_finite < z.max_finite:
+        return _largest_beside_the_smallest(operation, rng, rows)
+    bits = [int(rng.integers(0, fmt.fraction_bits + 1)) for fmt in (x, y)]
+    spread = max(0, z.fraction_bits + 1 - sum(bits) - int(rng.integers(0, k.bit_length() + 1)))
+    windows = [int(rng.integers(0, spread + 1))]
+    windows.append(spread - windows[0])
+    one_sign = rng.random() < 0.5
+    found = []
+    for fmt, shape, j, window in zip((x, y), ((rows, k), (k,)), bits, windows, strict=True):
+        window = min(window, fmt.emax - 1 - fmt.emin)
+        low = int(np.clip(rng.integers(-window, 2), fmt.emin, fmt.emax - 1 - window))
+        fraction = 1 + rng.integers(0, 1 << j, shape) / (1 << j)
+        values = fraction * 2.0 ** rng.integers(low, low + window + 1, shape)
+        found.append(values if one_sign else values * _signs(rng, shape))
+    found[0][rng.random((rows, k)) < 0.3 * rng.random()] = 0
+    return found[0], found[1]
+
+
+def _largest_beside_the_smallest(
+    operation: Operation, rng: np.random.Generator, rows: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Products in the highest binade, and one in the lowest: of e2m1 no other sums are long enough for a tie of binary16."""
+    place, found = int(rng.integers(0, operation.k)), []
+    for fmt, shape in ((operation.input, (rows, operation.k)), (operation.right, (operation.k,))):
+        fraction = 1 + rng.integers(0, 1 << fmt.fraction_bits, shape) / (1 << fmt.fraction_bits)
+        values = np.minimum(fraction * 2.0**fmt.emax, fmt.max_finite)
+        odd = 1 + 2 * rng.integers(0, 1 << fmt.fraction_bits, shape)
+        values[..., place] = (odd * fmt.min_subnormal)[..., place]
+        found.append(values)
+    return found[0], found[1]
 
 
 def _full(rng: np.random.Generator, operation: Operation, shape: tuple[int, ...]) -> np.ndarray:

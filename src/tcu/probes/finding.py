@@ -24,6 +24,9 @@ class Case:
     """Code of the answer in the output format."""
     predictions: dict[str, int]
     """Hypothesis → the code that it predicts."""
+    scale_a: tuple[float, ...] = ()
+    scale_b: tuple[float, ...] = ()
+    """Where the target takes scales; ones that are not given."""
 
     @property
     def agreeing(self) -> tuple[str, ...]:
@@ -55,9 +58,11 @@ class Probe:
     input: Format
     output: Format
     k: int
-    kind: Literal["aligned", "chain", "integer"]
-    """Which experiments apply: those of aligned sums, of IEEE arithmetic, or of integers."""
+    kind: Literal["aligned", "chain", "block", "integer"]
+    """Which experiments apply: those of aligned sums, of IEEE arithmetic, of other sums of blocks, or of integers."""
     findings: tuple[Finding, ...]
+    second: Format | None = None
+    """Format of B, where it is another than A's."""
 
     def __getitem__(self, name: str) -> Finding:
         """The finding of that name; raises KeyError."""

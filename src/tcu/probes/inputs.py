@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from tcu.formats.array import decode_array
 from tcu.formats.format import Format
-from tcu.probes.target import Codes, Operation
+from tcu.probes.target import Codes, Operation, Question
 
 __all__ = [
-    "CODE_MODES", "DECIDING", "MODES", "Question", "about_the_limit", "adversarial", "codes", "factors", "just_over_two", "near_zero", "ordinary", "pair", "product_far_below_c", "tail_of_a_product", "tail_of_c", "zeros_of_one_sign",
+    "CODE_MODES", "DECIDING", "MODES", "about_the_limit", "adversarial", "codes", "factors", "just_over_two", "near_zero", "ordinary", "pair", "product_far_below_c", "tail_of_a_product", "tail_of_c", "zeros_of_one_sign",
 ]  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Question:
-    """Codes of A (M, k), B (k, N) and C (M, N)."""
-
-    a: Codes
-    b: Codes
-    c: Codes
 
 
 def _powers(rng: np.random.Generator, fmt: Format, low: int, high: int, shape: tuple[int, ...]) -> np.ndarray:
@@ -333,4 +323,6 @@ def codes(rng: np.random.Generator, fmt: Format, shape: tuple[int, ...], mode: s
         sign = rng.integers(0, 2, shape).astype(np.uint64)
         code = sign * np.uint64(fmt.sign_code) | field << np.uint64(fmt.fraction_bits) | fraction
         code[rng.random(shape) < 0.05] = 0
+        if fmt.specials == "negative zero":
+            code[code == fmt.sign_code] = 0  # else most questions are full of NaN
     return (code << np.uint64(fmt.storage_shift)).astype(fmt.code_dtype)

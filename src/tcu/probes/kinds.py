@@ -14,9 +14,9 @@ from dataclasses import replace
 import numpy as np
 
 from tcu.formats.format import Format
-from tcu.probes import edge_inputs, inputs
-from tcu.probes.inputs import Question
-from tcu.probes.target import Codes, Operation, operation_of
+from tcu.probes import edge_inputs, inputs, scale_inputs
+from tcu.probes.scale_inputs import with_scales
+from tcu.probes.target import Codes, Operation, Question, operation_of
 from tcu.units.arithmetic import Instruction
 
 __all__ = [
@@ -32,14 +32,23 @@ __all__ = [
 ]
 
 ROWS, COLUMNS = 16, 8
+_WITH_SCALES = (scale_inputs.any_scales, scale_inputs.cancelled_groups, scale_inputs.sunken_groups)
+_OF_BOTH = (edge_inputs.subnormal_factors, edge_inputs.ties_of_sums, *_WITH_SCALES)
+"""Kinds that know both formats."""
 Maker = Callable[[Operation, np.random.Generator], Question]
 
 
 def in_both_formats(
     make: Callable[..., Question], operation: Operation, rng: np.random.Generator, *shape: int
 ) -> Question:
-    """A question of an operation whose B may have a format of its own: the same one in either, A of the one and B of the other."""
-    if operation.second is None or make is edge_inputs.subnormal_factors:  # which knows both
+    """A question of an operation whose B may have a format of its own: the same one in either, A of the one and B of the other.
+
+    Where the operation has scales, the question does.
+    """
+    if operation.scale is not None and make not in _WITH_SCALES:
+        plain = Operation(operation.input, operation.output, operation.k, second=operation.second)
+        return with_scales(operation, rng, in_both_formats(make, plain, rng, *shape))
+    if operation.second is None or make in _OF_BOTH:
         return make(operation, rng, *shape)
     seed = int(rng.integers(1 << 62))
     of_a, of_b = (
@@ -70,7 +79,7 @@ def makers(operation: Operation) -> dict[str, Maker]:
     """Every kind that applies, by name."""
     if not operation.input.is_float:
         return _INTEGER
-    return _FLOAT
+    return _FLOAT if operation.scale is None else _FLOAT | _SCALED
 
 
 # Building blocks: words of a format, as they lie in memory
@@ -93,7 +102,9 @@ def _choice(rng: np.random.Generator, fmt: Format, codes: list[int], shape: tupl
 
 
 def _zeros(rng: np.random.Generator, fmt: Format, shape: tuple[int, ...]) -> Codes:
-    """Zeros of either sign."""
+    """Zeros of either sign, where the format has both."""
+    if fmt.specials == "negative zero":
+        return np.zeros(shape, fmt.code_dtype)
     return _words(_signs(rng, fmt, shape), fmt)
 
 
@@ -409,6 +420,8 @@ _FLOAT: dict[str, Maker] = {
     "one sign": edge_inputs.one_sign,
     "one deviates": edge_inputs.one_deviates,
     "subnormal factors": edge_inputs.subnormal_factors,
+    "ties of sums": edge_inputs.ties_of_sums,
+    "differences of the smallest": edge_inputs.differences_of_the_smallest,
     "inf times zero": _infinity_times_zero,
     "inf minus inf": _infinity_minus_infinity,
     "NaN pairs": _nan_pairs,
@@ -416,10 +429,13 @@ _FLOAT: dict[str, Maker] = {
 }
 REPEATED = {make.__name__.replace("_", " "): count for make, count in inputs.DECIDING} | {
     "carries": 8, "ties of the smallest": 6, "binade edges": 12,
-    "one sign": 12, "one deviates": 12, "subnormal factors": 16, "NaN that meet": 4, "saturation": 4,
+    "one sign": 12, "one deviates": 12, "subnormal factors": 16, "ties of sums": 16, "differences of the smallest": 12,
+    "NaN that meet": 4, "saturation": 4,
+    "any scales": 8, "cancelled groups": 24, "sunken groups": 24,
 }  # fmt: skip
 """How many questions of a kind tell all that they can, where one or two do not: such operands tell apart what random ones
 tell apart once in a million dot products, or never."""
+_SCALED: dict[str, Maker] = {make.__name__.replace("_", " "): make for make in _WITH_SCALES}
 _INTEGER: dict[str, Maker] = {
     "adversarial bits": _hostile("bits"),
     "extremes": _integer_extremes,

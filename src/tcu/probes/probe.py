@@ -11,13 +11,23 @@ import numpy.typing as npt
 from tcu.formats.array import decode_array
 from tcu.formats.format import Format
 from tcu.formats.scalar import Number, encode
-from tcu.probes.experiments import ALIGNED_EXPERIMENTS, CHAIN_EXPERIMENTS, LATER, Dot, Experiment, Hypothesis
+from tcu.probes.experiments import (
+    ALIGNED_EXPERIMENTS,
+    BLOCK_EXPERIMENTS,
+    CHAIN_EXPERIMENTS,
+    LATER,
+    Dot,
+    Experiment,
+    Hypothesis,
+)
 from tcu.probes.finding import Case, Finding, Probe, Value
-from tcu.probes.infer import first_guess
-from tcu.probes.inputs import Question, near_zero, ordinary, pair
-from tcu.probes.kinds import in_both_formats
-from tcu.probes.target import Function, Target, as_target, of_instruction
-from tcu.units.arithmetic import AlignedSum, FusedChain, Unit
+from tcu.probes.inputs import near_zero, ordinary, pair, product_far_below_c, tail_of_a_product, tail_of_c
+from tcu.probes.judge import Candidate
+from tcu.probes.kinds import Maker, in_both_formats
+from tcu.probes.scale_inputs import cancelled_groups, sunken_groups
+from tcu.probes.search import first_guess
+from tcu.probes.target import Function, Question, Target, as_target, of_instruction
+from tcu.units.arithmetic import AlignedSum, ExactBlock, FlushedTree, FusedChain, LateSum, Unit
 
 __all__ = ["probe"]
 
@@ -29,6 +39,7 @@ def probe(
     input: str = "binary16",
     output: str | None = None,
     k: int | None = None,
+    scale: tuple[str, int] | None = None,
 ) -> Probe:
     """What a matrix unit computes, one experiment after another.
 
@@ -44,6 +55,8 @@ def probe(
         Formats; a function gets arrays of their dtypes.
     k:
         Products that one instruction adds up; a function must be given it.
+    scale:
+        The format of scales and how many k share one, ("ue8m0", 32): the function is f(a, b, c, scale_a, scale_b).
 
     Returns
     -------
@@ -56,7 +69,7 @@ def probe(
     """
     known = (
         target if isinstance(target, Target)
-        else as_target(target, instruction=instruction, input=input, output=output, k=k)
+        else as_target(target, instruction=instruction, input=input, output=output, k=k, scale=scale)
     )  # fmt: skip
     findings: list[Finding] = []
     kind = "aligned"
@@ -68,16 +81,22 @@ def probe(
         if isinstance(base, FusedChain):
             kind = "chain"
             findings += [_Run(known, None).finding(experiment) for experiment in CHAIN_EXPERIMENTS]
-        else:
+        elif isinstance(base, AlignedSum) and known.scale is None:
             findings += [_Run(known, base).finding(experiment) for experiment in ALIGNED_EXPERIMENTS]
+        else:
+            kind = "block"
+            applying = [each for each in BLOCK_EXPERIMENTS if len(each.hypotheses(base, known)) > 1]
+            findings += [_Run(known, base).finding(experiment) for experiment in applying]
         findings += _specials(known)
-    return Probe(known.name, known.input, known.output, known.k, kind, tuple(findings))  # type: ignore[arg-type]
+    return Probe(
+        known.name, known.input, known.output, known.k, kind, tuple(findings), known.second,  # type: ignore[arg-type]
+    )  # fmt: skip
 
 
 class _Run:
     """One target and the arithmetic that the hypotheses vary."""
 
-    def __init__(self, target: Target, base: AlignedSum | None) -> None:
+    def __init__(self, target: Target, base: Candidate | None) -> None:
         self.target, self.base = target, base
         self.rng = np.random.default_rng(3)
 
@@ -114,12 +133,17 @@ class _Run:
     def _search(self, cases: Sequence[Case], hypotheses: Sequence[Hypothesis]) -> list[Case]:
         """Operands drawn at random on which the hypotheses that are left differ; a few suffice."""
         found: list[Case] = []
-        for attempt in range(60):
+        plain = isinstance(self.base, AlignedSum | None) and self.target.scale is None
+        for attempt in range(60 if plain else 300):
             left = [h for h in hypotheses if all(h.name in case.agreeing for case in [*cases, *found])]
             if len({h.value for h in left}) <= 1:
                 break
-            kind = (pair, ordinary, near_zero)[attempt % 3]
-            q = in_both_formats(kind, self.target, self.rng, 16, 8)
+            kinds: tuple[Maker, ...] = (pair, ordinary, near_zero)
+            if isinstance(self.base, ExactBlock | FlushedTree | LateSum):
+                kinds = (*kinds, tail_of_c, tail_of_a_product, product_far_below_c)
+            if self.target.scale is not None:
+                kinds = (cancelled_groups, sunken_groups, ordinary)
+            q = in_both_formats(kinds[attempt % len(kinds)], self.target, self.rng)
             spots = self._spots(q, left)
             if not len(spots):
                 continue
@@ -132,10 +156,10 @@ class _Run:
 
     def _spots(self, q: Question, left: Sequence[Hypothesis]) -> npt.NDArray[np.int64]:
         """Where the models differ; for references that are no models, any place."""
-        models = [h for h in left if isinstance(h.model, AlignedSum)]
+        models = [h for h in left if not callable(h.model)]
         if len(models) < len(left):
             return np.array([[int(self.rng.integers(0, 16)), int(self.rng.integers(0, 8))]])
-        predictions = [self._model(h)(q.a, q.b, q.c) for h in models]
+        predictions = [self._model(h).answer(q) for h in models]
         differ = np.zeros(q.c.shape, bool)
         for other in predictions[1:]:
             differ |= other != predictions[0]
@@ -146,21 +170,28 @@ class _Run:
         a = decode_array(q.a[i] >> np.array(x.storage_shift, q.a.dtype), x)
         b = decode_array(q.b[:, j] >> np.array(y.storage_shift, q.b.dtype), y)
         c = float(decode_array(q.c[i, j : j + 1], self.target.output)[0])
-        return Dot(tuple(a.tolist()), tuple(b.tolist()), c)
+        if q.scales is None or self.target.scale is None:
+            return Dot(tuple(a.tolist()), tuple(b.tolist()), c)
+        left, right = (decode_array(each, self.target.scale) for each in (q.scales[0][i], q.scales[1][:, j]))
+        return Dot(tuple(a.tolist()), tuple(b.tolist()), c, tuple(left.tolist()), tuple(right.tolist()))
 
     def _model(self, hypothesis: Hypothesis) -> Target:
-        assert isinstance(hypothesis.model, AlignedSum)
+        assert not callable(hypothesis.model)
         return of_instruction(hypothesis.name, self.target.instruction(hypothesis.model, (16, 8)))
 
     def _case(self, dot: Dot, hypotheses: Sequence[Hypothesis]) -> Case:
-        returned = int(self.target.dots([list(dot.a)], [list(dot.b)], [dot.c])[0])
+        returned = self._asked(self.target, dot)
         predictions = {}
         for h in hypotheses:
-            if isinstance(h.model, AlignedSum):
-                predictions[h.name] = int(self._model(h).dots([list(dot.a)], [list(dot.b)], [dot.c])[0])
-            else:
+            if callable(h.model):
                 predictions[h.name] = h.model(self.target, dot)
-        return Case(dot.a, dot.b, dot.c, returned, predictions)
+            else:
+                predictions[h.name] = self._asked(self._model(h), dot)
+        return Case(dot.a, dot.b, dot.c, returned, predictions, dot.scale_a, dot.scale_b)
+
+    def _asked(self, target: Target, dot: Dot) -> int:
+        scales = [(dot.scale_a, dot.scale_b)] if dot.scale_a else None
+        return int(target.dots([list(dot.a)], [list(dot.b)], [dot.c], scales)[0])
 
 
 def _specials(target: Target) -> list[Finding]:

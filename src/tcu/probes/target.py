@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,17 +13,30 @@ from tcu import cpu, gpu
 from tcu.errors import DtypeError, ParameterError, ShapeError
 from tcu.formats.array import encode_array
 from tcu.formats.format import Format, get_format
+from tcu.formats.scalar import Number, encode
 from tcu.model.mma import multiply_accumulate
 from tcu.units.arithmetic import AlignedSum, Arithmetic, Evidence, ExactInteger, FusedChain, Instruction, Unit
 from tcu.units.catalogue import CATALOGUE
 from tcu.units.lookup import canonical_instruction, find_instruction, get_unit
 
 __all__ = [
-    "Codes", "Function", "Operation", "Target", "as_target", "of_instruction", "operation_of", "unknown_arithmetic",
+    "Codes", "Function", "Operation", "Question", "Target", "as_target", "of_instruction", "operation_of", "unknown_arithmetic",
 ]  # fmt: skip
 
 Codes = npt.NDArray[Any]
-Function = Callable[[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]], npt.NDArray[Any]]
+Function = Callable[..., npt.NDArray[Any]]
+"""D of A, B and C, and of the scales of A and B where there are any."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """Codes of A (M, k), B (k, N) and C (M, N)."""
+
+    a: Codes
+    b: Codes
+    c: Codes
+    scales: tuple[Codes, Codes] | None = None
+    """Of A and B, (M, k/s) and (k/s, N), where s successive k share one."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +49,10 @@ class Operation:
     """Products that one instruction adds up."""
     second: Format | None = field(default=None, kw_only=True)
     """Format of B, where it is another than A's."""
+    scale: Format | None = field(default=None, kw_only=True)
+    """Format of the scales of A and B; None: there are none."""
+    per_scale: int = field(default=0, kw_only=True)
+    """How many k share a scale."""
 
     @property
     def right(self) -> Format:
@@ -55,7 +72,8 @@ class Operation:
     ) -> Instruction:
         """One that could be this operation's."""
         formats = self.input.name, self.right.name, self.output.name
-        return Instruction("mma", *formats, (*shape, self.k), arithmetic, evidence)
+        scales = (None, 0) if self.scale is None else (self.scale.name, self.per_scale)
+        return Instruction("mma", *formats, (*shape, self.k), arithmetic, evidence, *scales)
 
     def output_codes(self, values: npt.NDArray[np.float64]) -> Codes:
         return encode_array(values, self.output)
@@ -68,11 +86,17 @@ class Target(Operation):
     name: str
     function: Function
 
-    def __call__(self, a: Codes, b: Codes, c: Codes) -> Codes:
-        """Codes of D (M, N) for codes of A (M, k), B (k, N) and C (M, N)."""
+    def __call__(self, a: Codes, b: Codes, c: Codes, scales: tuple[Codes, Codes] | None = None) -> Codes:
+        """Codes of D (M, N) for codes of A (M, k), B (k, N) and C (M, N), and of the scales, else ones where it takes any."""
         x, y, z = self.input.dtype, self.right.dtype, self.output.dtype
+        given = [(a, x), (b, y), (c, z)]
+        if self.scale is not None:
+            count = self.k // self.per_scale
+            one = np.array(encode(Number.of(1), self.scale), self.scale.code_dtype)
+            of_a, of_b = scales or (np.full((len(a), count), one), np.full((count, b.shape[1]), one))
+            given += [(of_a, self.scale.dtype), (of_b, self.scale.dtype)]
         # Copies, because a function may work in place.
-        d = self.function(a.view(x).copy(), b.view(y).copy(), c.view(z).copy())
+        d = self.function(*(words.view(dtype).copy() for words, dtype in given))
         d = np.ascontiguousarray(d)
         if d.shape != c.shape or d.dtype != self.output.dtype:
             raise ShapeError(
@@ -81,7 +105,17 @@ class Target(Operation):
             )
         return d.view(self.output.code_dtype)
 
-    def dots(self, a: list[list[float]], b: list[list[float]], c: list[float]) -> Codes:
+    def answer(self, q: Question) -> Codes:
+        """Codes of D for a question."""
+        return self(q.a, q.b, q.c, q.scales)
+
+    def dots(
+        self,
+        a: list[list[float]],
+        b: list[list[float]],
+        c: list[float],
+        scales: Sequence[tuple[Sequence[float], Sequence[float]]] | None = None,
+    ) -> Codes:
         """Codes of independent dot products c + a·b of exact values, short rows padded with zeros."""
         result = np.empty(len(a), self.output.code_dtype)
         for i, (x, y, z) in enumerate(zip(a, b, c, strict=True)):
@@ -91,8 +125,13 @@ class Target(Operation):
                 self.codes(left)[None, :],
                 self.right_codes(right)[:, None],
                 self.output_codes(np.array([[z]])),
+                None if scales is None else self._scale_codes(*scales[i]),
             )[0, 0]
         return result
+
+    def _scale_codes(self, of_a: Sequence[float], of_b: Sequence[float]) -> tuple[Codes, Codes]:
+        assert self.scale is not None
+        return encode_array([of_a], self.scale), encode_array([[each] for each in of_b], self.scale)
 
 
 def as_target(
@@ -102,12 +141,16 @@ def as_target(
     input: str = "binary16",
     output: str | None = None,
     k: int | None = None,
+    scale: tuple[str, int] | None = None,
 ) -> Target:
     """A target from a unit of the catalogue, a unit of your own, "gpu" or "cpu" for what is at hand, or a function.
 
     A function f(a, b, c) takes arrays (M, k), (k, N), (M, N) of the dtypes of
     ``input`` and ``output`` (default binary32), returns D (M, N), and must be
     told ``k``.  ``input`` names the format of A and B, or both: "e4m3,e5m2".
+    ``scale`` names the format of scales and how many k share one, ("ue8m0",
+    32): the function is f(a, b, c, scale_a, scale_b), with scale_a (M, k/32)
+    and scale_b (k/32, N).
     """
     fmt, other = _inputs(input)
     if callable(target):
@@ -115,17 +158,32 @@ def as_target(
             raise ParameterError("a function needs k=...: the number of products that it adds up at a time")
         name = getattr(target, "__name__", type(target).__name__)
         result = get_format(output or _widest(fmt))
-        known = {(row.a, row.b, row.output) for unit in CATALOGUE.values() for row in unit.instructions}
-        if (fmt.name, other.name, result.name) not in known:
+        known = {
+            (row.a, row.b, row.output, row.scale) for unit in CATALOGUE.values() for row in unit.instructions
+        }
+        scaled = None if scale is None else get_format(scale[0])
+        if (fmt.name, other.name, result.name, scaled and scaled.name) not in known:
             pair = fmt.name if fmt is other else f"{fmt.name} and {other.name}"
+            pair += "" if scaled is None else f" with scales of {scaled.name}"
             raise DtypeError(f"no unit multiplies {pair} into {result.name}: tcu units lists what there is")
-        return Target(fmt, result, k, name, target, second=_second(fmt, other))
+        per_scale = 0 if scale is None else scale[1]
+        if scale is not None and (per_scale < 1 or k % per_scale):
+            raise ParameterError(
+                f"scale={scale!r}: {per_scale} k to a scale, but k = {k} is no multiple of it"
+            )
+        second = _second(fmt, other)
+        return Target(fmt, result, k, name, target, second=second, scale=scaled, per_scale=per_scale)
+    if scale is not None and target in ("gpu", "cpu"):
+        raise ParameterError(
+            f"scale={scale!r}: tcu runs no instruction with scales on the {target}; give a unit or a function"
+        )
     if target == "gpu":
         return _gpu(instruction, fmt, other, output, k)
     if target == "cpu":
         return _cpu(instruction, fmt, other, output)
     unit = get_unit(target)
-    row = find_instruction(unit, instruction, fmt.name, other.name, output and get_format(output).name)
+    named = None if scale is None else (get_format(scale[0]).name, scale[1])
+    row = find_instruction(unit, instruction, fmt.name, other.name, output and get_format(output).name, named)
     return of_instruction(f"{unit.name} {row.signature}", row)
 
 
@@ -193,18 +251,26 @@ def unknown_arithmetic(output: str) -> Arithmetic:
 
 def operation_of(row: Instruction) -> Operation:
     """Formats and k of one instruction."""
-    a = get_format(row.a)
-    return Operation(a, get_format(row.output), row.k, second=_second(a, get_format(row.b)))
+    a, scale = get_format(row.a), None if row.scale is None else get_format(row.scale)
+    return Operation(
+        a,
+        get_format(row.output),
+        row.k,
+        second=_second(a, get_format(row.b)),
+        scale=scale,
+        per_scale=row.per_scale,
+    )
 
 
 def of_instruction(name: str, row: Instruction) -> Target:
     """The model of one instruction, as a target like any other."""
 
-    def function(a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return multiply_accumulate(a, b, c, row)
+    def function(
+        a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any], *scales: npt.NDArray[Any]
+    ) -> npt.NDArray[Any]:
+        return multiply_accumulate(a, b, c, row, scales=(scales[0], scales[1]) if scales else None)
 
-    operation = operation_of(row)
-    return Target(operation.input, operation.output, operation.k, name, function, second=operation.second)
+    return Target(**vars(operation_of(row)), name=name, function=function)
 
 
 def _widest(fmt: Format) -> str:

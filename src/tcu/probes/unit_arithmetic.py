@@ -14,8 +14,9 @@ from tcu.formats.format import get_format
 from tcu.formats.scalar import ROUNDINGS
 from tcu.plan.tree import Additions, Blocks, ExactAddition, TreeNode, TreeOperation, TreeStep
 from tcu.probes.black_box import BlackBox
-from tcu.probes.inputs import DECIDING, Question, near_zero, ordinary, pair
-from tcu.probes.target import Operation
+from tcu.probes.floors import floors
+from tcu.probes.inputs import DECIDING, near_zero, ordinary, pair
+from tcu.probes.target import Operation, Question
 from tcu.probes.tree_making import Leaves, nodes_of, step_of
 from tcu.probes.tree_shape import Shape
 from tcu.units.arithmetic import MAX_BLOCK, MAX_FRACTION_BITS, AlignedSum
@@ -32,8 +33,6 @@ _OPERANDS = ("binary16", "bfloat16", "tf32", "e4m3", "e5m2")
 _OUTPUTS = ("binary32", "binary16")
 _KEPT = 13
 """Fraction bits that some units keep of a result; where answers do not show them, no others are tried."""
-_FLOORS = {"binary32": -133, "binary16": -21}
-"""Of the units in the catalogue."""
 
 
 @dataclass(frozen=True)
@@ -254,13 +253,14 @@ def _searched(way: _Way, seen: int | None, ordinary_agrees: Agrees, agrees: Agre
     full = get_format(way.output).fraction_bits
     if full > way.box.output.fraction_bits:
         seen = None
-    usual = _FLOORS[way.output]
+    operand = get_format(way.operand)
+    tried = floors(operand, operand, get_format(way.output))
     rows = (
         AlignedSum(
             way.block,
             fraction,
             rounding,
-            usual,
+            tried[0],
             None if kept == full else kept,
             normalized_products=normalized,
         )
@@ -268,10 +268,8 @@ def _searched(way: _Way, seen: int | None, ordinary_agrees: Agrees, agrees: Agre
         for rounding, normalized in itertools.product(ROUNDINGS, (False, True))
     )
     survivors = [row for row in rows if ordinary_agrees(way.step(row))]
-    lowest = max(2 * get_format(way.operand).emin - 30, -300)
-    floors = dict.fromkeys([usual, None, *range(0, lowest, -1)])
     for row, flush_in, flush_out, floor in itertools.product(
-        sorted(survivors, key=_plainness), (False, True), (False, True), floors
+        sorted(survivors, key=_plainness), (False, True), (False, True), tried
     ):
         candidate = way.step(
             replace(row, exponent_floor=floor, flush_inputs=flush_in, flush_outputs=flush_out)

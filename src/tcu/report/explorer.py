@@ -24,7 +24,7 @@ def catalogue() -> dict[str, Any]:
     units = {
         unit.name: {
             "title": unit.title,
-            "instructions": [instruction_document(row) for row in unit.instructions],
+            "instructions": [instruction_document(row) for row in unit.instructions if row.addend is None],
         }
         for unit in CATALOGUE.values()
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tcu.study.sources import kernels_of
 from tcu.study.study import Figure, Line, Rows, Shown, Source, Study, Table, Verdict
 
 __all__ = ["CEILING"]
@@ -197,15 +198,15 @@ CEILING = (
     Study(
         "memory-ceiling", "Share of the memory ceiling across sizes", (),
         "Is the memory the limit, and how near do the sums come?",
-        _show_ceiling, needs=("gpu",), stored=Source(STORED, _measured), command=COMMAND,
+        _show_ceiling, needs=("gpu",), stored=Source(STORED, _measured), command=COMMAND, sources=kernels_of("sums"),
     ),
     Study(
         "exactness-gpu", "The price of exactness on a GPU", (),
         "What does a correctly rounded sum cost where memory is the limit?",
-        _show_exactness, needs=("gpu",), stored=Source(STORED, _measured), command=COMMAND,
+        _show_exactness, needs=("gpu",), stored=Source(STORED, _measured), command=COMMAND, sources=kernels_of("sums"),
     ),
     Study(
         "energy", "Energy of a sum", ("002 power",),
-        "Do tensor cores save energy?", _show_energy, needs=("gpu",), stored=Source(STORED, _energy), command=COMMAND,
+        "Do tensor cores save energy?", _show_energy, needs=("gpu",), stored=Source(STORED, _energy), command=COMMAND, sources=kernels_of("sums"),
     ),
 )  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 
 from tcu.study import gpu
 from tcu.study.study import Figure, Line, Point, Rows, Shown, Study, Table, Verdict
-from tcu.study.sweeps import NEEDS, SEED, not_on_titan, sizes_of, timed
+from tcu.study.sweeps import MEASURED, NEEDS, SEED, not_on_titan, sizes_of, timed
 
 __all__ = ["COMPARISON", "TUNED"]
 
@@ -256,5 +256,5 @@ def _appendix(rows: Rows, classic: dict[int, float]) -> list[Verdict]:
 COMPARISON = Study(
     "variants", "All variants and CUB over n", ("000 figure 7", "000 figure 8", "000 figure 9", "000 figure 10"),
     "How fast is each variant beside the classic reduction and CUB?",
-    _show, _points, _measure, (10, 30), NEEDS, SEED,
+    _show, _points, _measure, (10, 30), NEEDS, SEED, sources=MEASURED,
 )  # fmt: skip

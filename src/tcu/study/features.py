@@ -9,6 +9,7 @@ from tcu.formats import get_format
 from tcu.gpu import KERNELS, find_gpu
 from tcu.probes import probe
 from tcu.probes.target import as_target, of_instruction
+from tcu.study.sources import kernels_of
 from tcu.study.study import Point, Row, Rows, Shown, Study, Table, Verdict
 from tcu.units import AlignedSum, Standing, Unit, find_instruction, get_unit, units_with
 
@@ -487,7 +488,7 @@ def _gpu_show(rows: Rows) -> Shown:
 FEATURES_ON_GPU = Study(
     "features-gpu", "Numerical features of a GPU's own units", ("003 findings",),
     "What do the same experiments find on the hardware itself?",
-    _gpu_show, _gpu_points, _gpu_measure, (20, 60), ("gpu",), seed=3,
+    _gpu_show, _gpu_points, _gpu_measure, (20, 60), ("gpu",), seed=3, sources=("probes", *kernels_of("mma")),
 )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tcu.study import gpu
+from tcu.study.sources import PEERS
 from tcu.study.study import Figure, Line, Point, Row, Rows, Shown, Study, Verdict
 
 __all__ = ["GEMM"]
@@ -76,5 +77,5 @@ def _waste(read: Row, library: float, products: Rows) -> Verdict:
 GEMM = Study(
     "gemm-rates", "Rates of matrix products", ("002 figure 3",),
     "How fast are tensor cores by hand, and by the library?",
-    _show, _points, _measure, (5, 10), ("gpu", "torch", "nvcc"),
+    _show, _points, _measure, (5, 10), ("gpu", "torch", "nvcc"), sources=(PEERS,),
 )  # fmt: skip

@@ -13,6 +13,7 @@ from tcu.model.mma import multiply_accumulate as modelled
 from tcu.probes import infer
 from tcu.probes.inputs import adversarial
 from tcu.probes.target import as_target
+from tcu.study.sources import kernels_of
 from tcu.study.study import Point, Row, Rows, Shown, Source, Study, Table, Verdict
 from tcu.units import find_instruction
 
@@ -101,4 +102,5 @@ HARDWARE = Study(
     "hardware", "Model and hardware, bit for bit", (),
     "Does a GPU compute what the catalogue says?",
     _show, _points, _measure, (20, 60), ("gpu",), 0, Source("gpu-units.json", _rows),
+    sources=("model", *kernels_of("mma")),
 )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tcu.study.sources import kernels_of
 from tcu.study.study import Figure, Line, Rows, Shown, Source, Study, Table, Verdict
 
 __all__ = ["SEGMENTS"]
@@ -182,4 +183,5 @@ SEGMENTS = Study(
     "segments", "Sums of segments", ("002 figure 5", "002 power"),
     "How near to the ideal do segmented sums come on tensor cores, whatever the length of the segments?",
     _show, needs=("gpu",), stored=Source("paper-002.json", _rows), command="python benchmarks/paper_002.py measure",
+    sources=kernels_of("segmented", "rows"),
 )  # fmt: skip

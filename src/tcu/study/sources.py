@@ -1,6 +1,8 @@
 """Of which sources figures are: digests of the parts of tcu that a run measures, then and now.
 
-A digest is over the names and git's own hashes of a part's files, so that it can be told of any commit without its files.
+A part is some folders, or the kernels that one module launches.  A digest of folders is over the names and git's own hashes
+of their files, so that it can be told of any commit without them; one of kernels is over what :mod:`tcu.study.launches`
+finds.
 """
 
 from __future__ import annotations
@@ -11,20 +13,34 @@ from functools import cache
 from pathlib import Path
 
 import tcu
+from tcu.study.launches import launching
 from tcu.study.study import Study
 
-__all__ = ["PARTS", "RECORD", "changed", "digest", "digests", "is_source", "parts_of", "remark"]
+__all__ = [
+    "GPU", "KERNELS_OF", "PARTS", "PEERS", "RECORD", "changed", "digest", "digests", "digests_of_kernels", "is_source", "kernels_of",
+    "parts_of", "remark", "together",
+]  # fmt: skip
+
+GPU, PEERS = "GPU kernels", "peers on a GPU"
 
 PARTS: dict[str, tuple[str, ...]] = {
-    "GPU kernels": ("gpu", "engines/cuda"),
+    GPU: ("gpu", "engines/cuda"),
+    PEERS: ("study/gpu",),
     "model": ("engines/host", "formats", "model", "ops", "plan", "units"),
     "algorithms": ("algorithms", "machine"),
     "probes": ("probes",),
 }
 """Part → its folders in tcu."""
+KERNELS_OF = "kernels of "
+"""The part that a module of tcu.gpu launches, by its name."""
 _SUFFIXES = (".py", ".cu", ".cuh", ".json")
 RECORD = "sources.json"
 """The file, beside results, that has the digests of those that do not hold their own."""
+
+
+def kernels_of(*modules: str) -> tuple[str, ...]:
+    """The parts of these modules of tcu.gpu."""
+    return tuple(f"{KERNELS_OF}{module}" for module in modules)
 
 
 def is_source(name: str, part: str) -> bool:
@@ -46,14 +62,21 @@ def digests(root: Path | None = None) -> dict[str, str]:
 @cache
 def _digests(root: Path) -> dict[str, str]:
     files = {
-        path.relative_to(root).as_posix(): path
+        path.relative_to(root).as_posix(): path.read_bytes()
         for path in root.rglob("*") if path.suffix in _SUFFIXES and "__pycache__" not in path.parts
     }  # fmt: skip
+    texts = {name: data.decode() for name, data in files.items() if is_source(name, GPU)}
     return {
-        part: digest(
-            {name: _blob(path.read_bytes()) for name, path in files.items() if is_source(name, part)}
-        )
+        part: digest({name: _blob(data) for name, data in files.items() if is_source(name, part)})
         for part in PARTS
+    } | digests_of_kernels(texts)
+
+
+def digests_of_kernels(texts: Mapping[str, str]) -> dict[str, str]:
+    """Of every module that launches kernels: from the texts of GPU sources, by their paths in tcu."""
+    return {
+        f"{KERNELS_OF}{module}": digest({name: _blob(text.encode()) for name, text in sources.items()})
+        for module, sources in launching(texts).items()
     }
 
 
@@ -68,7 +91,7 @@ def parts_of(study: Study) -> tuple[str, ...]:
         return study.sources
     papers = {one.split()[0] for one in study.covers}
     if "gpu" in study.needs:
-        return ("GPU kernels",)
+        return (GPU,)
     if "004" in papers:
         return ("algorithms",)
     return ("model", "probes") if "003" in papers else ("model",)
@@ -77,9 +100,18 @@ def parts_of(study: Study) -> tuple[str, ...]:
 def changed(
     measured: Mapping[str, str], parts: Iterable[str], now: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
-    """The parts that are not what they were."""
+    """The parts that are not what they were; of kernels without a digest of their own nothing less than all must be."""
     present = digests() if now is None else now
-    return tuple(part for part in parts if measured.get(part) != present[part])
+    whole = GPU in measured and measured[GPU] == present[GPU]
+    return tuple(
+        part for part in parts
+        if (measured[part] != present.get(part) if part in measured else not (part.startswith(KERNELS_OF) and whole))
+    )  # fmt: skip
+
+
+def together(own: Mapping[str, str], recorded: Mapping[str, str] | None) -> dict[str, str]:
+    """The digests that a file holds, with those of kernels that the record has for the same GPU sources."""
+    return {**recorded, **own} if recorded and recorded.get(GPU) == own.get(GPU) else dict(own)
 
 
 def remark(measured: Mapping[str, str] | None, parts: Iterable[str]) -> str:
@@ -87,4 +119,7 @@ def remark(measured: Mapping[str, str] | None, parts: Iterable[str]) -> str:
     if measured is None:
         return "Of which sources is not known."
     older = changed(measured, parts)
-    return f"Of older sources: {' and '.join(older)} changed since." if older else ""
+    modules = ", ".join(part.removeprefix(KERNELS_OF) for part in older if part.startswith(KERNELS_OF))
+    words = [part for part in older if not part.startswith(KERNELS_OF)]
+    words += [f"{KERNELS_OF}{modules}"] if modules else []
+    return f"Of older sources: {' and '.join(words)} changed since." if words else ""

@@ -9,7 +9,7 @@ from pathlib import Path
 import tcu
 from tcu.errors import DataFileError
 from tcu.study.run import Result, load
-from tcu.study.sources import RECORD
+from tcu.study.sources import RECORD, together
 from tcu.study.study import Study
 
 __all__ = ["stored_folder", "stored_result"]
@@ -50,9 +50,10 @@ def stored_result(study: Study, folder: Path | None) -> Result | None:
 
 
 def _with_sources(result: Result, folder: Path, name: str) -> Result:
-    """With the digests that benchmarks/sources.py recorded of a file that does not hold its own."""
+    """With the digests that benchmarks/sources.py recorded of the file."""
     record = folder / RECORD
-    if result.sources is not None or not record.is_file():
+    known = json.loads(record.read_text(encoding="utf-8")).get(name) if record.is_file() else None
+    if known is None:
         return result
-    known = json.loads(record.read_text(encoding="utf-8")).get(name)
-    return result if known is None else replace(result, sources=known["sources"])
+    recorded = known["sources"]
+    return replace(result, sources=recorded if result.sources is None else together(result.sources, recorded))

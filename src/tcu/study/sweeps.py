@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 
 from tcu.study import gpu
+from tcu.study.sources import kernels_of
 from tcu.study.study import Figure, Line, Need, Point, Rows, Shown, Study, Verdict
 
-__all__ = ["NEEDS", "SEED", "SWEEPS", "not_on_titan", "sizes_of", "timed"]
+__all__ = ["MEASURED", "NEEDS", "SEED", "SWEEPS", "not_on_titan", "sizes_of", "timed"]
 
 NEEDS: tuple[Need, ...] = ("gpu", "torch", "nvcc")
 SEED = 2020
+MEASURED = kernels_of("sums", "variants")
 _SIZES = (1 << 20, 1 << 26)
 _CHAINS, _BLOCKS = tuple(range(1, 9)), (32, 64, 128, 256, 512, 1024)
 _FRACTIONS = tuple(step / 10 for step in range(11))
@@ -361,16 +363,16 @@ SWEEPS = (
     Study(
         "recurrence", "The recurrence over R and B", ("000 figure 3", "000 figure 11"),
         "Which chain length and block size make the recurrence fastest?",
-        _show_sweep("3", (32, 5), "the recurrence"), _points_of("recurrence"), _measure, (3, 20), NEEDS, SEED,
+        _show_sweep("3", (32, 5), "the recurrence"), _points_of("recurrence"), _measure, (3, 20), NEEDS, SEED, sources=MEASURED,
     ),
     Study(
         "single-pass", "Single-pass over R and B", ("000 figure 5", "000 figure 11"),
         "Which chain length and block size make single-pass fastest?",
-        _show_sweep("5", (128, 4), "single-pass"), _points_of("single-pass-atomic"), _measure, (3, 20), NEEDS, SEED,
+        _show_sweep("5", (128, 4), "single-pass"), _points_of("single-pass-atomic"), _measure, (3, 20), NEEDS, SEED, sources=MEASURED,
     ),
     Study(
         "split", "Tensor cores and ordinary cores at once", ("000 figure 6", "000 figure 11"),
         "Does it pay to give part of the numbers to warp shuffles?",
-        _show_split, _points_of("split-atomic"), _measure, (3, 5), NEEDS, SEED,
+        _show_split, _points_of("split-atomic"), _measure, (3, 5), NEEDS, SEED, sources=MEASURED,
     ),
 )  # fmt: skip

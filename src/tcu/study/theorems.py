@@ -17,6 +17,7 @@ from tcu.algorithms import COSTS, Machine, cost_of
 from tcu.calibration import calibrate
 from tcu.machine import ExternalMemoryExecutor
 from tcu.study.open_questions import OPEN_QUESTIONS
+from tcu.study.sources import GPU
 from tcu.study.study import Figure, Line, Point, Row, Rows, Shown, Study, Table, Verdict
 
 __all__ = ["MACHINE"]
@@ -324,7 +325,7 @@ MACHINE = (
     Study(
         "calibration-gpu", "A GPU as a machine of the model", ("004 calibration",),
         "Which m, ℓ and unit of time describe this GPU, and what do they predict?",
-        _show_calibration, _gpu_points, _calibrate, (10, 45), ("gpu", "cupy"),
+        _show_calibration, _gpu_points, _calibrate, (10, 45), ("gpu", "cupy"), sources=(GPU, "algorithms"),
     ),
     *OPEN_QUESTIONS,
 )  # fmt: skip

@@ -13,7 +13,15 @@ from tcu.formats.tensor import is_tensor
 from tcu.ops.layout import axis_number
 from tcu.surfaces import functions
 
-__all__ = ["cross_entropy"]
+__all__ = [
+    "Reduction",
+    "check_options",
+    "check_target",
+    "classes_of",
+    "cross_entropy",
+    "losses_of",
+    "reduced",
+]
 
 Reduction = Literal["mean", "sum", "none"]
 
@@ -44,8 +52,8 @@ def cross_entropy(
     axis:
         The axis of the classes.
     label_smoothing:
-        s, 0 to 1: (1 - s) times the loss and s times the mean of the losses of all classes, by
-        :func:`mean`.
+        s, 0 to 1: (1 - s) times the loss and s times the mean of the losses of all classes, which is exact
+        (:func:`fmean`).
     z_loss:
         Times log-sum-exp squared, which is added.
     ignore_index:
@@ -63,7 +71,7 @@ def cross_entropy(
     ShapeError, DtypeError, ParameterError:
         A target of another shape, or of no whole numbers; options that cannot be; arrays of other libraries.
     """
-    _check_options(label_smoothing, z_loss, reduction)
+    check_options(label_smoothing, z_loss, reduction)
     if is_dask(x) or is_dask(target):
         check_in_memory(x, "x")
         check_in_memory(target, "target")
@@ -78,16 +86,11 @@ def cross_entropy(
     else:
         library, x, target = np, np.asarray(x), np.asarray(target)
     axis = axis_number(axis, x.ndim)
-    _check_target(x, target, axis)
+    check_target(x, target, axis)
     count = x.shape[axis]
     work = "float64" if "float64" in str(x.dtype) else "float32"
     logs = functions.log_softmax(x, axis, dtype=work)
-    counted = target != ignore_index
-    fits = (target >= 0) & (target < count)
-    if not (tensors and x.is_cuda) and not bool((fits | ~counted).all()):
-        raise ParameterError(
-            f"a target is none of the {count} classes, from 0, and not ignore_index={ignore_index}"
-        )
+    counted, fits = classes_of(target, count, ignore_index, wait=not (tensors and x.is_cuda))
     place = library.where(counted & fits, target, 0)
     if tensors:
         place = place.to(library.int64)
@@ -99,15 +102,37 @@ def cross_entropy(
     else:
         places = np.expand_dims(place, axis)
         found = np.take_along_axis(logs, places, axis).squeeze(axis) if count else logs.sum(axis)
+    others = functions.fmean(logs, axis) if label_smoothing else None
+    totals = functions.logsumexp(x, axis, dtype=work) if z_loss else None
+    losses = losses_of(library, found, others, totals, counted, fits, label_smoothing, z_loss)
+    return reduced(losses, counted, reduction)
+
+
+def classes_of(target: Any, count: int, ignore_index: int, *, wait: bool) -> tuple[Any, Any]:
+    """(which rows count, which targets are classes); raises ParameterError, if ``wait``, for one that should be."""
+    counted = target != ignore_index
+    fits = (target >= 0) & (target < count)
+    if wait and not bool((fits | ~counted).all()):
+        raise ParameterError(
+            f"a target is none of the {count} classes, from 0, and not ignore_index={ignore_index}"
+        )
+    return counted, fits
+
+
+def losses_of(
+    library: Any, found: Any, others: Any, totals: Any, counted: Any, fits: Any, label_smoothing: float, z_loss: float
+) -> Any:  # fmt: skip
+    """Of rows: from the logarithms of the targets, the means of those of all classes, and log-sum-exps."""
     losses = -found
     if label_smoothing:
-        others = -functions.mean(logs, axis)
-        losses = losses * (1 - label_smoothing) + others * label_smoothing
+        losses = losses * (1 - label_smoothing) + -others * label_smoothing
     if z_loss:
-        totals = functions.logsumexp(x, axis, dtype=work)
         losses = losses + totals * totals * z_loss
     losses = library.where(counted & ~fits, float("nan"), losses)
-    losses = library.where(counted, losses, library.zeros_like(losses))
+    return library.where(counted, losses, library.zeros_like(losses))
+
+
+def reduced(losses: Any, counted: Any, reduction: str) -> Any:
     if reduction == "none":
         return losses
     total = functions.fsum(losses)
@@ -115,10 +140,10 @@ def cross_entropy(
         return total
     with np.errstate(all="ignore"):
         rows = counted.sum()
-        return total / (rows.to(losses.dtype) if tensors else losses.dtype.type(rows))
+        return total / (rows.to(losses.dtype) if is_tensor(losses) else losses.dtype.type(rows))
 
 
-def _check_options(label_smoothing: float, z_loss: float, reduction: str) -> None:
+def check_options(label_smoothing: float, z_loss: float, reduction: str) -> None:
     if not 0 <= label_smoothing <= 1:
         raise ParameterError(f"label_smoothing={label_smoothing!r}: choose 0 to 1")
     if not 0 <= z_loss < float("inf"):
@@ -127,7 +152,7 @@ def _check_options(label_smoothing: float, z_loss: float, reduction: str) -> Non
         raise ParameterError(f"reduction={reduction!r}: choose 'mean', 'sum' or 'none'")
 
 
-def _check_target(x: Any, target: Any, axis: int) -> None:
+def check_target(x: Any, target: Any, axis: int) -> None:
     """Raises ShapeError or DtypeError."""
     rows = (*x.shape[:axis], *x.shape[axis + 1 :])
     if tuple(target.shape) != rows:

@@ -33,12 +33,15 @@ __all__ = [
     "layer_norm",
     "log_softmax",
     "logsumexp",
+    "segment_logsumexp",
     "mean",
     "segment_mean",
     "norm",
     "segment_norm",
+    "normalize",
     "rms_norm",
     "softmax",
+    "segment_softmax",
     "std",
     "segment_std",
     "sum",
@@ -562,7 +565,7 @@ def layer_norm(
     Returns
     -------
     An array of x's library and shape; ``out`` where it is given.  A row with NaN
-    or inf has NaN everywhere, as in PyTorch.  The gradient is PyTorch's, whose sums have PyTorch's order.
+    or inf has NaN everywhere, as in PyTorch.  The gradient's sums are those of :func:`tcu.sum` along the row.
 
     Raises
     ------
@@ -592,7 +595,7 @@ def log_softmax(
     -------
     An array of x's library and shape; ``out`` where it is given.  An element
     -inf has -inf; a row with NaN or inf, or of nothing but -inf, has NaN everywhere, as in PyTorch.
-    The gradient is PyTorch's, whose sums have PyTorch's order.
+    The gradient's sums are those of :func:`tcu.sum` along the row.
 
     Raises
     ------
@@ -621,7 +624,7 @@ def logsumexp(
     x:
         As in :func:`softmax`.
     axis, keepdims, dim, keepdim, where:
-        As in :func:`tcu.sum`; the order of the elements has no say.  ``where`` takes whole arrays.
+        As in :func:`tcu.sum`; the order of the elements has no say.
     dtype:
         Format that the result is rounded to.  None: float32 for 16-bit
         inputs, x's own dtype otherwise.
@@ -639,6 +642,20 @@ def logsumexp(
     ------
     DtypeError, ParameterError:
         As :func:`softmax`; an axis twice.
+    """
+
+def segment_logsumexp(
+    x: Any,
+    offsets: Any,
+    *,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+    check: bool = True,
+) -> Any:
+    """The logarithms of the sums of exponentials of ragged segments, each with the bits that :func:`logsumexp` gives for it alone.
+
+    Parameters, results and errors are those of :func:`logsumexp`; ``offsets`` and ``check`` those of
+    :func:`segment_sum`.  That of an empty segment is -inf.  Arrays lie in the host's memory.
     """
 
 def mean(
@@ -726,6 +743,39 @@ def segment_norm(
     ``check`` those of :func:`segment_sum`.  The norm of an empty segment is 0.
     """
 
+def normalize(
+    x: Any,
+    axis: SupportsIndex = -1,
+    *,
+    eps: float | None = None,
+    dtype: npt.DTypeLike | Any = None,
+    dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
+    out: Any = None,
+) -> Any:
+    """The numbers of each row over their Euclidean norm, with the same bits everywhere.
+
+    x · r with r = 1 / max(sqrt(s), eps) in binary64, rounded once to binary32 (binary64 where x or the
+    result is float64), and s the sum of the squares as in :func:`rms_norm`.
+
+    Parameters
+    ----------
+    x, axis, dim, dtype, out:
+        As in :func:`softmax`.
+    eps:
+        The least that rows are divided by, 0 or more.  None: 1e-12.
+
+    Returns
+    -------
+    An array of x's library and shape; ``out`` where it is given.  A row with NaN
+    has NaN everywhere; one with inf has NaN in its place, and 0 elsewhere, as in PyTorch.  The gradient's sums are those of
+    :func:`tcu.sum` along the row.
+
+    Raises
+    ------
+    DtypeError, ParameterError:
+        As :func:`softmax`; an eps below 0.
+    """
+
 def rms_norm(
     x: Any,
     axis: SupportsIndex = -1,
@@ -753,8 +803,8 @@ def rms_norm(
     Returns
     -------
     An array of x's library and shape; ``out`` where it is given.  A row with NaN
-    has NaN everywhere; one with inf has NaN in its place, and 0 elsewhere, as in PyTorch.  The gradient is PyTorch's, whose
-    sums have PyTorch's order.
+    has NaN everywhere; one with inf has NaN in its place, and 0 elsewhere, as in PyTorch.  The gradient's
+    sums are those of :func:`tcu.sum` along the row.
 
     Raises
     ------
@@ -798,14 +848,28 @@ def softmax(
     An array of x's library and shape; ``out`` where it is given.  Errors are below
     (|x - m| / 2 + 3) · 2^-24 of each result before that rounding ((...) · 2^-53 in
     binary64), and n · 2^-45 more for rows of n numbers.  A row with NaN or inf, or of
-    nothing but -inf, has NaN everywhere, as in PyTorch.  The gradient is PyTorch's, whose sums
-    have PyTorch's order.
+    nothing but -inf, has NaN everywhere, as in PyTorch.  The gradient's sums
+    are those of :func:`tcu.sum` along the row.
 
     Raises
     ------
     DtypeError, ParameterError:
         An array that cannot be summed; an axis that x does not have; an unfit
         ``out``.
+    """
+
+def segment_softmax(
+    x: Any,
+    offsets: Any,
+    *,
+    dtype: npt.DTypeLike | Any = None,
+    out: Any = None,
+    check: bool = True,
+) -> Any:
+    """The softmax of each ragged segment, with the bits that :func:`softmax` gives for it alone.
+
+    Parameters, results and errors are those of :func:`softmax`; ``offsets`` and ``check`` those of
+    :func:`segment_sum`.  Results follow one another as the elements do.  Arrays lie in the host's memory.
     """
 
 def std(

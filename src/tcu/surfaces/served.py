@@ -16,7 +16,9 @@ def is_served(operation: Operation, layout: type[Layout], surface: Surface) -> b
     """Whether a call gives a result; else it is refused in words."""
     if layout not in operation.layouts:
         return False
-    if not operation.in_parts and surface not in ("NumPy", "PyTorch", "GPU"):
+    if not operation.in_parts and surface not in ("NumPy", "PyTorch", "GPU", "ranks"):
+        return False
+    if surface == "ranks" and not operation.over_ranks:
         return False
     if surface == "GPU":
         return layout in operation.on_gpu

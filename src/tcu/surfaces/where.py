@@ -34,11 +34,6 @@ def run_where(
         from tcu.surfaces.dask import run_where as of_chunks
 
         return of_chunks(Call(operation, arrays, layout, options, out, return_info, progress), where)
-    if isinstance(layout, Along) and Ragged not in operation.layouts:
-        raise ParameterError(
-            f"{operation} with where and axis is not there: put what the sum does not see in the other places, such as "
-            "-inf with numpy.where"
-        )
     library = _library_of(arrays)
     arrays = tuple(library.array(name, x) for name, x in zip(operation.operands, arrays, strict=True))
     if len(arrays) == 2:

@@ -7,7 +7,7 @@ own unit is the same rows with other numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import ClassVar, Literal
 
 from tcu.errors import ParameterError
@@ -69,8 +69,17 @@ def _permutation(value: object) -> tuple[int, ...]:
     return order
 
 
-@dataclass(frozen=True)
-class AlignedSum:
+class _Rules:
+    """Shows the parameters that differ from their defaults."""
+
+    def __repr__(self) -> str:
+        named = [(field.name, getattr(self, field.name), field.default) for field in fields(self)]  # type: ignore[arg-type]
+        shown = ", ".join(f"{name}={value!r}" for name, value, default in named if value != default)
+        return f"{type(self).__name__}({shown})"
+
+
+@dataclass(frozen=True, repr=False)
+class AlignedSum(_Rules):
     """Products aligned to the largest exponent, truncated, added exactly, rounded once.
 
     The rules (paper 003 and the hardware vectors of H200 and other GPUs):
@@ -152,8 +161,8 @@ class AlignedSum:
 MAX_LANES = 16
 
 
-@dataclass(frozen=True)
-class FusedChain:
+@dataclass(frozen=True, repr=False)
+class FusedChain(_Rules):
     """One product after another joins a sum, and every sum is rounded: a chain of fused multiply-adds.
 
     IEEE 754 arithmetic, subnormals and signed zeros included, but overflow
@@ -237,8 +246,8 @@ class FlushedTree:
             raise ParameterError(f"group={self.group}: choose 2, 4, 8, 16, 32 or 64 products")
 
 
-@dataclass(frozen=True)
-class LateSum:
+@dataclass(frozen=True, repr=False)
+class LateSum(_Rules):
     """The products of a block are aligned and cut among themselves; then their sum and c, toward -inf (AMD CDNA3).
 
     1. Products are exact, with exponents as in :class:`AlignedSum`; one of
@@ -370,7 +379,7 @@ class Instruction:
     b: str
     """Input formats."""
     output: str
-    """Format of C and D."""
+    """Format of D, and of C unless ``addend`` is given."""
     shape: tuple[int, int, int]
     """(m, n, k): the largest k that one instruction takes."""
     arithmetic: Arithmetic
@@ -378,6 +387,13 @@ class Instruction:
     scale: str | None = None
     """Format of the scales of A and B, of which each belongs to ``per_scale`` successive k; None: it takes none."""
     per_scale: int = 0
+    addend: str | None = None
+    """Format of C where it is not that of D: binary16 into binary32, to which C is widened first, exactly."""
+
+    @property
+    def c(self) -> str:
+        """Format of C."""
+        return self.addend or self.output
 
     @property
     def standing(self) -> Standing:
@@ -421,6 +437,14 @@ class Instruction:
         if order is not None and len(order) != self.k:
             raise ParameterError(f"order has {len(order)} entries: one instruction takes k = {self.k}")
         self._check_scale()
+        if self.addend is not None:
+            object.__setattr__(self, "addend", get_format(self.addend).name)
+            widens = (self.addend, self.output) == ("binary16", "binary32") and self.scale is None
+            if not (widens and isinstance(self.arithmetic, AlignedSum)):
+                raise ParameterError(
+                    f"addend={self.addend!r}: an AlignedSum into binary32 without scales widens a C of binary16; leave "
+                    "it out where C has the format of D"
+                )
 
     def _check_scale(self) -> None:
         row = self.arithmetic
@@ -455,7 +479,8 @@ class Instruction:
     def signature(self) -> str:
         inputs = self.a if self.a == self.b else f"{self.a}·{self.b}"
         scales = f", {self.per_scale} to a scale of {self.scale}" if self.scale else ""
-        return f"{self.name} {inputs} → {self.output}{scales}"
+        addend = f", C in {self.addend}" if self.addend else ""
+        return f"{self.name} {inputs} → {self.output}{scales}{addend}"
 
 
 @dataclass(frozen=True)

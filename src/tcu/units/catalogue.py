@@ -87,6 +87,11 @@ _SM90_LIKE = Evidence(
     "NVIDIA H200 (same architecture), mma.sync and wgmma on adversarial inputs, 2026-11-20",
 )
 
+_HALF_C = Evidence(
+    "published model",
+    "C of binary16 is widened exactly, D is that of mma.m8n8k4 into binary32: MMA-Sim 2.1.1; no outputs here",
+)
+
 _Floors = tuple[int, int]
 _VOLTA, _AMPERE, _HOPPER = (-131, -19), (-132, -20), (-133, -21)
 """Exponent floors of binary32 and of binary16 results, from each generation on; Turing has Ampere's."""
@@ -116,6 +121,17 @@ def _half_rows(
         *_rows(name, ("binary16",), "binary32", k, single, *evidence),
         *_rows(name, ("binary16",), "binary16", k, half, *evidence),
     )
+
+
+def _half_addend(*evidence: Evidence) -> tuple[Instruction, ...]:
+    """mma.m8n8k4.f32.f16.f16.f16; of wmma with C and D of two formats, which PTX has too, no model was published."""
+    rules = _aligned(4, 23, "binary32", _VOLTA)
+    return (
+        Instruction(
+            "mma.f16c", "binary16", "binary16", "binary32", (8, 8, 4), rules, (*evidence, _HALF_C),
+            addend="binary16",
+        ),
+    )  # fmt: skip
 
 
 def _integer_rows(name: str, k: int) -> tuple[Instruction, ...]:
@@ -335,6 +351,7 @@ CATALOGUE: dict[str, Unit] = {
             (
                 *_half_rows("mma", 16, 4, 23, _VOLTA, _P003, _KM, _VOLTA_FLOOR),
                 *_half_rows("mma.m8n8k4", 4, 4, 23, _VOLTA, _P003, _KM, _VOLTA_FLOOR),
+                *_half_addend(),
             ),
         ),
         Unit(
@@ -342,6 +359,7 @@ CATALOGUE: dict[str, Unit] = {
             (
                 *_half_rows("mma", 8, 8, 24, _AMPERE, _P003, _MMASIM, _TURING_FLOOR),
                 *_half_rows("mma.m8n8k4", 4, 4, 23, _VOLTA, _M8N8K4, _TURING_FLOOR),
+                *_half_addend(),
                 *_integer_rows("mma", 16),
             ),
         ),

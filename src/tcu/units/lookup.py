@@ -24,6 +24,7 @@ DEFAULT_UNIT = "H100"
 # wmma is the C++ face of the same warp-level instruction; AMD's matrix units have one, v_mfma.
 _INSTRUCTION_ALIASES = {
     "wmma": "mma", "mma.sync": "mma", "tcgen05.mma": "tcgen05", "mfma": "mma", "nvf4": "mxf4nvf4",
+    "mma.m8n8k4.f32.f16.f16.f16": "mma.f16c",
 }  # fmt: skip
 
 
@@ -65,11 +66,13 @@ def find_instruction(
     b: str,
     output: str | None = None,
     scale: tuple[str, int] | None = None,
+    addend: str | None = None,
 ) -> Instruction:
     """The instruction of ``unit`` that multiplies formats ``a`` and ``b`` into ``output``.
 
     ``output=None`` takes the widest: binary32, or binary64 or s32.  scale: the
-    format of the scales and how many k share one, None: without scales.  Raises
+    format of the scales and how many k share one, None: without scales.
+    ``addend``: the format of C, if it matters.  Raises
     UnknownNameError for an instruction that the unit lacks, DtypeError for
     formats that it does not combine, naming those it does.
     """
@@ -81,9 +84,12 @@ def find_instruction(
     rows = [row for row in unit.instructions if row.name == name]
     for row in rows:  # the catalogue lists the widest output of each input first
         own = None if row.scale is None else (row.scale, row.per_scale)
-        if (row.a, row.b) == (a, b) and output in (None, row.output) and own == scale:
+        fits = output in (None, row.output) and addend in (None, row.c)
+        if (row.a, row.b) == (a, b) and fits and own == scale:
             return row
     asked = f"{a} · {b}" if output is None else f"{a} · {b} → {output}"
+    if addend is not None:
+        asked += f" with C in {addend}"
     asked += "" if scale is None else f", {scale[1]} to a scale of {scale[0]}"
     mixed = [row for row in rows if row.a != row.b]
     listed = rows if len(mixed) <= _FEW else [row for row in rows if row.a == row.b]

@@ -14,7 +14,7 @@ from tcu.errors import ParameterError
 from tcu.formats.array import holds_integers
 from tcu.gpu.device import find_gpu
 from tcu.ops.info import DotInfo, sum_info
-from tcu.ops.layout import LABELS, Ragged, Whole, check_line, reduced_axes, row_axis, scan_axis
+from tcu.ops.layout import Along, Ragged, Whole, check_line, reduced_axes, row_axis, scan_axis
 from tcu.ops.operation import Call
 from tcu.ops.request import Request
 
@@ -32,9 +32,11 @@ def execute(call: Call, keep: Keep | None = None) -> tuple[Any, Any]:
     operation, layout = call.operation, call.layout
     operation.check_layout(layout)
     if type(layout) not in operation.on_gpu:
-        where = f" along {LABELS[type(layout)]}" if operation.on_gpu else ""
+        name = f"segment_{operation}" if isinstance(layout, Ragged) else str(operation)
+        if isinstance(layout, Along) and operation.on_gpu:
+            name += " along axes"
         raise ParameterError(
-            f"{operation.name}{where} has no kernel for GPUs: pass an array in the host's memory, such as numpy.asarray(x)"
+            f"{name} has no kernel for GPUs: pass an array in the host's memory, such as numpy.asarray(x)"
         )
     cupy = sys.modules.get("cupy")
     if (

@@ -53,5 +53,5 @@ def _launch(
     if eps is None:
         recipe = exponentials_recipe(operation.finish, rows, out_stride, element, target)
     else:
-        recipe = norms_recipe(rows, out_stride, element, target, eps, operation.finish == "standard")
+        recipe = norms_recipe(rows, out_stride, element, target, eps, operation.finish)
     return Launch(recipe, find_gpu(ordinal))

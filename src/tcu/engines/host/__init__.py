@@ -3,3 +3,4 @@
 from tcu.engines.host.engine import execute as execute
 from tcu.engines.host.matmul import multiply as multiply
 from tcu.engines.host.matmul import multiply_segments as multiply_segments
+from tcu.engines.host.row_functions import scaled as scaled

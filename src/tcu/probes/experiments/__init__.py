@@ -6,6 +6,7 @@ paper 003 (Fasi, Higham, Mikaitis, Pranesh, 2021) use the paper's operands.
 """
 
 from tcu.probes.experiments.accumulator import ACCUMULATOR_EXPERIMENTS
+from tcu.probes.experiments.blocks import BLOCK_EXPERIMENTS as BLOCK_EXPERIMENTS
 from tcu.probes.experiments.chains import CHAIN_EXPERIMENTS as CHAIN_EXPERIMENTS
 from tcu.probes.experiments.experiment import LATER as LATER
 from tcu.probes.experiments.experiment import Dot as Dot

@@ -8,6 +8,7 @@ from typing import Any
 
 from tcu.formats.scalar import Rounding
 from tcu.probes.finding import Value
+from tcu.probes.judge import Candidate
 from tcu.probes.target import Target
 from tcu.units.arithmetic import AlignedSum
 
@@ -28,10 +29,13 @@ class Dot:
     a: tuple[float, ...]
     b: tuple[float, ...]
     c: float = 0.0
+    scale_a: tuple[float, ...] = ()
+    scale_b: tuple[float, ...] = ()
+    """Ones where a target takes scales and none are given."""
 
 
 Reference = Callable[[Target, Dot], int]
-"""The code of one dot product, by an arithmetic that no aligned sum is."""
+"""The code of one dot product, by an arithmetic that no model is."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +43,7 @@ class Hypothesis:
     """A model that could be the target's, and what it would mean."""
 
     name: str
-    model: AlignedSum | Reference
+    model: Candidate | Reference
     value: Value
     conclusion: str
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tcu.probes.experiments.experiment import LATER, Dot, Experiment, Hypothesis, parameter_hypotheses
 from tcu.probes.experiments.operands import cut_count, dots, factors, first_block, first_cut, result_bits
-from tcu.probes.infer import interleaved
+from tcu.probes.search import interleaved
 from tcu.probes.target import Target
 from tcu.units.arithmetic import MAX_CARRY_BITS, AlignedSum
 

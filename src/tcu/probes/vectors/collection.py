@@ -113,13 +113,13 @@ def _chosen(
     return found
 
 
-def _without_scales(unit: Unit) -> list[Instruction]:
-    """A file of vectors has no place for scales."""
-    return [row for row in unit.instructions if row.scale is None]
+def _plain(unit: Unit) -> list[Instruction]:
+    """A file of vectors has no place for scales, nor for a C of another format than D."""
+    return [row for row in unit.instructions if row.scale is None and row.addend is None]
 
 
 def _model(unit: Unit) -> tuple[Machine, list[Instruction], _Compute]:
-    return Machine("model", unit.name, unit.compute_capability), _without_scales(unit), replay
+    return Machine("model", unit.name, unit.compute_capability), _plain(unit), replay
 
 
 def _cpu() -> tuple[Machine, list[Instruction], _Compute]:

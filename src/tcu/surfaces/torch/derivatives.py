@@ -14,7 +14,7 @@ from tcu.ops.operation import Operation
 from tcu.ops.options import defaults
 from tcu.surfaces.torch.watch import recorder
 
-__all__ = ["Derivative", "derivative_of"]
+__all__ = ["DERIVATIVES", "Derivative", "derivative_of", "exact_sum", "softmax_along", "sum_along"]
 
 
 class Derivative(torch.autograd.Function):  # type: ignore[misc]
@@ -49,6 +49,8 @@ def derivative_of(operation: Operation, layout: type, operator: str) -> type[Der
 def _base(operation: Operation, layout: type) -> type[Derivative]:
     if operation.arithmetic == "own":
         return _OfItsOwn
+    if operation.arithmetic == "exponentials" and layout is Ragged:
+        return _OfSegmentLogSumExp if operation.kind == "reduce" else _OfSegmentSoftmax
     if operation.arithmetic == "exponentials":
         return _OfLogSumExp if operation.kind == "reduce" else _OF_MAPS[operation.finish]
     if operation.arithmetic == "norms":
@@ -318,34 +320,35 @@ class _OfSegmentMoments(_OfMoments):
         return cls.share(totals, result, empty).to(ctx.result_dtype).masked_fill(empty, 0)
 
 
-# Of exponentials over their sum, and of the logarithms of both.
+# Of exponentials over their sum, of the logarithms of both, and of norms of rows.  What they add up along rows is added by
+# tcu's plan of the row, so that gradients, too, have the same bits in every batch.
 
 
 class _OfMap(Derivative):
-    """Whose Jacobian is made of the result."""
+    """A derivative along rows whose Jacobian is made of x or the result, in at least binary32."""
+
+    saves_result = False
 
     @classmethod
     def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        _keep(ctx, inputs, output, output)
+        _keep(ctx, inputs, output, output if cls.saves_result else inputs[0])
         ctx.axis = inputs[1]
 
     @staticmethod
     def wide(ctx: Any, given: Any) -> tuple[Any, Any]:
-        """The result and what it is multiplied by, in at least binary32."""
-        (y,) = ctx.saved_tensors
-        kind = torch.promote_types(torch.promote_types(given.dtype, y.dtype), torch.float32)
-        return y.to(kind), given.to(kind)
+        """What was kept, and what the Jacobian is multiplied by."""
+        (kept,) = ctx.saved_tensors
+        kind = torch.promote_types(torch.promote_types(given.dtype, kept.dtype), torch.float32)
+        return kept.to(kind), given.to(kind)
 
-
-class _OfSoftmax(_OfMap):
     @classmethod
     def times(cls, ctx: Any, given: Any) -> Any:
-        """The Jacobian, which is symmetric, times a row."""
-        y, given = cls.wide(ctx, given)
-        return y * (given - (given * y).sum(ctx.axis, keepdim=True))
+        """The Jacobian times a row."""
+        raise NotImplementedError
 
     @classmethod
     def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        """Of symmetric Jacobians."""
         return cls.times(ctx, gradient).to(ctx.dtype), *ctx.rest
 
     @classmethod
@@ -353,53 +356,85 @@ class _OfSoftmax(_OfMap):
         return cls.times(ctx, tangent).to(ctx.result_dtype)
 
 
-class _OfLogSoftmax(_OfMap):
-    @classmethod
-    def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
-        y, given = cls.wide(ctx, gradient)
-        return (given - y.exp() * given.sum(ctx.axis, keepdim=True)).to(ctx.dtype), *ctx.rest
+class _OfSoftmax(_OfMap):
+    saves_result = True
 
     @classmethod
-    def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
-        y, given = cls.wide(ctx, tangent)
-        return (given - (y.exp() * given).sum(ctx.axis, keepdim=True)).to(ctx.result_dtype)
+    def times(cls, ctx: Any, given: Any) -> Any:
+        y, given = cls.wide(ctx, given)
+        return y * (given - sum_along(given * y, ctx.axis))
+
+
+class _OfLogSoftmax(_OfMap):
+    """The softmax is computed again: the exponentials of its logarithms would be a library's."""
+
+    @classmethod
+    def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        x, given = cls.wide(ctx, gradient)
+        return (given - softmax_along(x, ctx.axis) * sum_along(given, ctx.axis)).to(ctx.dtype), *ctx.rest
+
+    @classmethod
+    def times(cls, ctx: Any, given: Any) -> Any:
+        x, given = cls.wide(ctx, given)
+        return given - sum_along(softmax_along(x, ctx.axis) * given, ctx.axis)
 
 
 _OF_MAPS = {"share": _OfSoftmax, "log_share": _OfLogSoftmax}
 
 
-class _OfRowNorm(Derivative):
-    """r·(g - y·mean(g·y)), less r·mean(g) of rows that are centred: a symmetric Jacobian."""
+class _OfRowNorm(_OfMap):
+    """r·(g - y·mean(g·y)), less r·mean(g) of rows that are centred; of rows over their norm sums stand for the means."""
 
     @classmethod
     def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        x, ctx.axis, eps, *_ = inputs
-        _keep(ctx, inputs, output, x)
-        wide = np.float64 if torch.float64 in (x.dtype, output.dtype) else np.float32
-        ctx.eps = cls.operation.eps((eps, None), wide)
+        super().setup_context(ctx, inputs, output)
+        wide = np.float64 if torch.float64 in (inputs[0].dtype, output.dtype) else np.float32
+        ctx.eps = cls.operation.eps((inputs[2], None), wide)
 
     @classmethod
     def times(cls, ctx: Any, given: Any) -> Any:
-        (x,) = ctx.saved_tensors
-        kind = torch.promote_types(torch.promote_types(given.dtype, x.dtype), torch.float32)
-        x, given, axis = x.to(kind), given.to(kind), ctx.axis
+        (x, given), axis = cls.wide(ctx, given), ctx.axis
+        n = x.shape[axis]
+        if cls.operation.finish == "direction":
+            norm = sum_along(x.square(), axis).sqrt()
+            over = 1 / norm.clamp(min=ctx.eps)
+            y = x * over
+            return over * (given - y * (sum_along(given * y, axis) * (norm > ctx.eps)))
         if cls.operation.finish == "standard":
-            x, given = x - x.mean(axis, keepdim=True), given - given.mean(axis, keepdim=True)
-        over = (x.square().mean(axis, keepdim=True) + ctx.eps).rsqrt()
+            x, given = x - sum_along(x, axis) / n, given - sum_along(given, axis) / n
+        over = 1 / (sum_along(x.square(), axis) / n + ctx.eps).sqrt()
         y = x * over
-        return over * (given - y * (given * y).mean(axis, keepdim=True))
+        return over * (given - y * (sum_along(given * y, axis) / n))
 
-    @classmethod
-    def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
-        return cls.times(ctx, gradient).to(ctx.dtype), *ctx.rest
 
-    @classmethod
-    def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
-        return cls.times(ctx, tangent).to(ctx.result_dtype)
+def sum_along(x: Any, axis: int) -> Any:
+    """The sums of rows by their plan, with the axis, of length 1."""
+    return _recorded_sum("sum_along", x, [axis], True)
+
+
+def _recorded_sum(operator: str, x: Any, axes: list[int], keepdims: bool) -> Any:
+    total = DERIVATIVES[operator]
+    return total.record(x, axes, keepdims, *defaults(total.operation.options[:-1]), x.dtype)
+
+
+def softmax_along(x: Any, axis: int) -> Any:
+    return DERIVATIVES["softmax"].record(x, axis, x.dtype)
+
+
+def exact_sum(terms: Any, axes: list[int]) -> Any:
+    """The exact sums along axes, rounded once: what weights get from rows, in whatever order these come.
+
+    On the CPU inf and -inf in one exact sum are an error, and NaN here, as on a GPU.
+    """
+    if terms.device.type == "cuda":
+        return _recorded_sum("fsum_along", terms, axes, False)
+    usual = terms.isfinite()
+    total = _recorded_sum("fsum_along", terms.masked_fill(~usual, 0), axes, False)
+    return total + terms.masked_fill(usual, 0).sum(axes)
 
 
 class _OfLogSumExp(Derivative):
-    """The softmax of x: exp(x - result), and 0 where all of a row is -inf."""
+    """The softmax of x, and 0 where all of a row is -inf."""
 
     @classmethod
     def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -409,9 +444,12 @@ class _OfLogSumExp(Derivative):
     @classmethod
     def shares(cls, ctx: Any) -> Any:
         x, result = ctx.saved_tensors
-        wide = torch.promote_types(torch.promote_types(x.dtype, result.dtype), torch.float32)
-        finite = result.to(wide).masked_fill(result == -math.inf, 0)
-        return (x.to(wide) - _with_axes(ctx, finite)).exp()
+        wide = x.to(torch.promote_types(torch.promote_types(x.dtype, result.dtype), torch.float32))
+        axes, last = ctx.axes, tuple(range(-len(ctx.axes), 0))
+        rows = wide.movedim(axes, last)
+        line = rows.reshape(*rows.shape[: rows.dim() - len(axes)], ctx.n)
+        shares = softmax_along(line, -1).reshape(rows.shape).movedim(last, axes)
+        return shares.masked_fill(_with_axes(ctx, result) == -math.inf, 0)
 
     @classmethod
     def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
@@ -421,6 +459,65 @@ class _OfLogSumExp(Derivative):
     def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
         shares = cls.shares(ctx)
         return _total(ctx, shares * tangent.to(shares.dtype)).to(ctx.result_dtype)
+
+
+class _OfSegmentSoftmax(Derivative):
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _keep(ctx, inputs, output, output, inputs[1])
+
+    @classmethod
+    def times(cls, ctx: Any, given: Any) -> Any:
+        (y, offsets), kind = ctx.saved_tensors, given.dtype
+        kind = torch.promote_types(torch.promote_types(kind, y.dtype), torch.float32)
+        y, given = y.to(kind), given.to(kind)
+        return y * (given - _spread(_segment("segment_sum", given * y, offsets), offsets, y))
+
+    @classmethod
+    def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        return cls.times(ctx, gradient).to(ctx.dtype), *ctx.rest
+
+    @classmethod
+    def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
+        return cls.times(ctx, tangent).to(ctx.result_dtype)
+
+
+class _OfSegmentLogSumExp(Derivative):
+    """The softmax of each segment, and 0 where all of it is -inf."""
+
+    @classmethod
+    def setup_context(cls, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        _keep(ctx, inputs, output, inputs[0], output, inputs[1])
+
+    @classmethod
+    def shares(cls, ctx: Any) -> Any:
+        x, result, offsets = ctx.saved_tensors
+        wide = x.to(torch.promote_types(torch.promote_types(x.dtype, result.dtype), torch.float32))
+        shares = _segment("segment_softmax", wide, offsets)
+        return shares.masked_fill(_spread(result == -math.inf, offsets, x), 0)
+
+    @classmethod
+    def backward(cls, ctx: Any, gradient: Any) -> tuple[Any, ...]:
+        given = _spread(gradient, ctx.saved_tensors[2], ctx.saved_tensors[0])
+        return (given * cls.shares(ctx)).to(ctx.dtype), *ctx.rest
+
+    @classmethod
+    def jvp(cls, ctx: Any, tangent: Any, *_: Any) -> Any:
+        shares = cls.shares(ctx)
+        return _segment("segment_sum", shares * tangent.to(shares.dtype), ctx.saved_tensors[2]).to(
+            ctx.result_dtype
+        )
+
+
+def _segment(operator: str, x: Any, offsets: Any) -> Any:
+    """Of offsets that were in order once, which are not looked at again."""
+    found = DERIVATIVES[operator]
+    return found.record(x, offsets, False, *defaults(found.operation.options[:-1]), x.dtype)
+
+
+def _spread(each: Any, offsets: Any, like: Any) -> Any:
+    """A number for each segment, for each of its elements."""
+    return each.repeat_interleave(offsets.diff(), output_size=like.shape[0])
 
 
 # Of running sums, which are linear: forward themselves, backward the running sums from the other end.

@@ -214,6 +214,7 @@ _FORMS: dict[tuple[str, type[Layout]], Form] = {
     ("scan", Along): _ScanAlong(Along, "{}", "int? axis=None"),
     ("map", Along): _MapAlong(Along, "{}", "int axis=-1"),
     ("scan", Ragged): _ScanRagged(Ragged, "segment_{}", _SEGMENTS),
+    ("map", Ragged): _ScanRagged(Ragged, "segment_{}", _SEGMENTS),
 }
 
 

@@ -7,7 +7,8 @@
 // Compiled with ELEMENT (load/array.cuh; LAYOUT ALIGNED), and
 //   LENGTH   of a row
 //   UNROLL   rows of a lane
-//   DENSE    1: rows lie one after another; UNROLL is as many numbers as 16 bytes have
+//   DENSE    1: rows lie one after another; UNROLL is as many numbers as 16 bytes have.  From Hopper on those of few rows
+//            alone, as exact_tile_rows.cu takes the others
 //   THREADS, RESIDENT   of a block, and blocks per multiprocessor that the registers must allow
 //   TERM     VALUE
 

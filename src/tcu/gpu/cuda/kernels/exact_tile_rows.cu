@@ -75,7 +75,8 @@ __device__ inline void read_row(const char* row, int length, const Use& use) {
     }
 }
 
-extern "C" __global__ void __launch_bounds__(WARP, RESIDENT) exact_tile_rows(const __grid_constant__ ExactTileRows p) {
+extern "C" __global__ void __launch_bounds__(WARP, resident(RESIDENT, WARP))
+exact_tile_rows(const __grid_constant__ ExactTileRows p) {
     extern __shared__ uint4 memory[];
     __shared__ u64 full;
     __shared__ i64 limbs[exact::WORDS];

@@ -1,5 +1,5 @@
-// Rows over the root of their mean square, and rows of mean 0 and variance 1: tcu/model/norms.py says every operation.  The
-// sums are of whole numbers, so threads add up what suits them, in any order.
+// Rows over the root of their mean square, rows of mean 0 and variance 1, and rows of norm 1: tcu/model/norms.py says every
+// operation.  The sums are of whole numbers, so threads add up what suits them, in any order.
 //
 // A row has LANES lanes of a warp, or all WARPS of a block, which keep it in registers: each number is read once, and
 // each result written once.  With PASSES it is longer than that, and read once for each step.
@@ -9,12 +9,18 @@
 // the limit.  Rows that are read several times reach 0.35 to 0.5 (H200).
 //
 // Compiled with what reduce/rows_in_registers.cuh names, and
-//   CENTRED  1: the mean is taken off
+//   FINISH  UNIT: x over the root of the mean square; STANDARD: the same of deviations from the mean; DIRECTION: x over the norm
 
 #include "device/reduce/rows_in_registers.cuh"
 
 using namespace tcu;
 using namespace tcu::reduce;
+
+#define UNIT 0
+#define STANDARD 1
+#define DIRECTION 2
+
+#define CENTRED (FINISH == STANDARD)
 
 #include "generated/norms/NORM_LIFTS.inc"
 #include "generated/norms/Norms.inc"
@@ -96,8 +102,10 @@ extern "C" __global__ void __launch_bounds__(BLOCK, RESIDENT) norms(const __grid
         const Working scaled = times(deviation.of(x), root);
         return times(scaled, scaled);
     });
-    const double square = __dmul_rn(__dmul_rn(__ddiv_rn(squares, count), power_of_two(-half)), power_of_two(-half));
-    Working over = rounded_real(__ddiv_rn(1.0, __dsqrt_rn(__dadd_rn(square, eps))));
+    const double mean_square = FINISH == DIRECTION ? squares : __ddiv_rn(squares, count);
+    const double square = __dmul_rn(__dmul_rn(mean_square, power_of_two(-half)), power_of_two(-half));
+    const double divisor = FINISH == DIRECTION ? fmax(__dsqrt_rn(square), eps) : __dsqrt_rn(__dadd_rn(square, eps));
+    Working over = rounded_real(__ddiv_rn(1.0, divisor));
     if (!usual) over = CENTRED || largest != largest ? __uint_as_float(0x7fffffff) : 0;
 
     ResultNumber* const out = static_cast<ResultNumber*>(p.out) + (is_there ? number * p.out_stride : 0);

@@ -1,0 +1,155 @@
+"""``tcu.distributed.cross_entropy``: losses of rows whose classes are spread over the ranks."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from tcu import version
+from tcu.distributed.agreement import agree, disagreement, gathered
+from tcu.distributed.functions import FUNCTIONS
+from tcu.distributed.places import Shards, shards_of
+from tcu.distributed.reductions import largest_of_ranks, logsumexp_of
+from tcu.engines.host.planned import encoded
+from tcu.errors import ParameterError
+from tcu.formats.format import format_of
+from tcu.formats.tensor import host_view, is_tensor, tensor_of
+from tcu.model import exponentials
+from tcu.ops import LOGSUMEXP, Call
+from tcu.ops.layout import Along, axis_number
+from tcu.surfaces.cross_entropy import Reduction, check_options, check_target, classes_of, losses_of, reduced
+
+__all__ = ["cross_entropy"]
+
+
+def cross_entropy(
+    x: Any,
+    target: Any,
+    *,
+    axis: int = -1,
+    label_smoothing: float = 0.0,
+    z_loss: float = 0.0,
+    ignore_index: int = -100,
+    reduction: Reduction = "mean",
+    group: Any = None,
+) -> Any:
+    """:func:`tcu.cross_entropy` of rows whose classes are spread over the ranks: the same bits for any number of ranks.
+
+    First the largest numbers of rows are exchanged, then the exact sums of exponentials and what the targets' ranks have: 32 bytes
+    (48 of float64) for each row.  Gradients flow through each rank's own shard, without an exchange.
+
+    Parameters
+    ----------
+    x:
+        This rank's shard, a PyTorch tensor in the host's memory: its classes follow those of the ranks before it.
+    target:
+        The classes, counted over all ranks; the same on every rank.
+    axis, label_smoothing, z_loss, ignore_index, reduction:
+        As in :func:`tcu.cross_entropy`.
+    group:
+        Process group; None: all ranks.
+
+    Returns
+    -------
+    A tensor, the same on every rank.
+
+    Raises
+    ------
+    TcuError:
+        What :func:`tcu.cross_entropy` refuses; ranks that do not agree on dtype, rows, options or version of tcu.
+    """
+    check_options(label_smoothing, z_loss, reduction)
+    torch = sys.modules.get("torch")
+    plain = x.detach() if is_tensor(x) else x
+    call = Call(LOGSUMEXP, (plain,), Along(axis), LOGSUMEXP.values({}))
+    shards = shards_of(call, group)
+    assert torch is not None
+    if not is_tensor(target):
+        raise ParameterError(
+            f"target is a {type(target).__name__}, x a tensor: pass torch.from_numpy(target)"
+        )
+    host_view(plain)
+    axis = axis_number(axis, x.dim())
+    check_target(x, target, axis)
+    said = f"cross_entropy of {x.dtype}, rows {tuple(target.shape)}, {label_smoothing=}, {z_loss=}, {ignore_index=}"
+    description = f"tcu {version.__version__}, {said}"
+    if not agree(shards, description):
+        raise disagreement(shards, description)
+    (over,) = shards.groups or (None,)
+    counts = [int(each[0]) for each in gathered(np.array([x.shape[axis]]), over)]
+    first = sum(counts[: torch.distributed.get_rank(over)])
+    counted, fits = classes_of(target, sum(counts), ignore_index, wait=True)
+    place = torch.where(counted & fits, target, -1) - first
+    found, others, totals = _parts()(x, place, axis, sum(counts), bool(label_smoothing), shards)
+    losses = losses_of(torch, found, others, totals, counted, fits, label_smoothing, z_loss)
+    return reduced(losses, counted, reduction)
+
+
+def _forward(x: Any, place: Any, axis: int, count: int, smooth: bool, shards: Shards) -> tuple[Any, ...]:
+    """(the targets' logarithms, the means of all classes' or zeros, log-sum-exps, this rank's softmax) of rows."""
+    torch = sys.modules["torch"]
+    lines = np.moveaxis(host_view(x.detach()), axis, -1)
+    shape, work = lines.shape[:-1], np.float64 if x.dtype == torch.float64 else np.float32
+    rows = np.require(lines.reshape(place.numel(), x.shape[axis]), work, ["C", "A"])
+    places = place.reshape(-1).numpy()
+    top = largest_of_ranks(rows, shards.groups)
+    scaled, words = exponentials.parts_of(rows, top)
+    own = (places >= 0) & (places < rows.shape[1])
+    code = np.int64 if work is np.float64 else np.int32
+    with np.errstate(all="ignore"):
+        deviations = np.zeros(len(rows), work)
+        deviations[own] = rows[own, places[own]] - top[own]
+        sent = torch.from_numpy(
+            np.concatenate([words, deviations.view(code).astype(np.int64)[:, None]], axis=1)
+        )
+        for group in shards.groups:
+            torch.distributed.all_reduce(sent, group=group)
+        words, deviations = sent.numpy()[:, :-1], sent.numpy()[:, -1].astype(code).view(work)
+        totals = exponentials.total_of(words, top)
+        logs = exponentials.logarithms_of(totals, work).astype(work)
+        found, means = deviations - logs, np.zeros(len(rows), work)
+        if smooth:
+            each = encoded((rows - top[:, None]) - logs[:, None], format_of(work)).view(work)
+            means = FUNCTIONS["fmean"](tensor_of(each), 1, group=shards.groups[0]).numpy()
+        sums = logsumexp_of(words, top, work)
+        scaled *= (1 / totals).astype(work)[:, None]
+    form = format_of(work)
+    parts = [
+        tensor_of(encoded(np.asarray(each), form).view(work).reshape(shape)) for each in (found, means, sums)
+    ]
+    return *parts, torch.from_numpy(scaled)
+
+
+def _parts() -> Any:
+    """The function of autograd, made where PyTorch has been met."""
+    if _made:
+        return _made[0].apply
+    torch = sys.modules["torch"]
+
+    class Parts(torch.autograd.Function):  # type: ignore[misc, name-defined]
+        @staticmethod
+        def forward(ctx: Any, x: Any, place: Any, axis: int, count: int, smooth: bool, shards: Shards) -> Any:
+            *parts, share = _forward(x, place, axis, count, smooth, shards)
+            ctx.save_for_backward(place, share)
+            ctx.axis, ctx.count, ctx.dtype = axis, count, x.dtype
+            return tuple(parts)
+
+        @staticmethod
+        @torch.autograd.function.once_differentiable  # type: ignore[untyped-decorator]
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            place, share = ctx.saved_tensors
+            found, mean, total = (each.reshape(-1, 1) for each in gradients)
+            result = share * -(found + mean - total) + mean / ctx.count
+            places = place.reshape(-1)
+            (own,) = torch.where((places >= 0) & (places < share.shape[1]))
+            result[own, places[own]] += found[own, 0]
+            rows = result.to(ctx.dtype).reshape(*place.shape, share.shape[1])
+            return rows.movedim(-1, ctx.axis), None, None, None, None, None
+
+    _made.append(Parts)
+    return Parts.apply
+
+
+_made: list[Any] = []

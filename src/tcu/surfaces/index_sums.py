@@ -1,0 +1,321 @@
+"""``tcu.index_sum`` and ``tcu.index_mean``: sums of the numbers that an index sends to each slot, rounded once.
+
+An exact sum has no order, so neither the order of the indices nor that of a sort has a say.  The numbers are brought
+together by a sort of the indices, and each slot is a segment (:func:`tcu.segment_fsum`).
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tcu.errors import DtypeError, InvalidOperationError, ParameterError, ShapeError
+from tcu.formats.array import check_in_memory, is_dask, lives_on_gpu, whole_number
+from tcu.formats.format import format_of
+from tcu.formats.tensor import is_tensor
+from tcu.model.elements import summable
+from tcu.ops.layout import axis_number
+from tcu.ops.result import check_dtype, check_out, put, result_format
+from tcu.surfaces import functions
+
+__all__ = [
+    "as_array",
+    "checked_places",
+    "dtype_name",
+    "index_mean",
+    "index_sum",
+    "is_integer",
+    "library_of",
+    "whole_size",
+]
+
+_TOGETHER = 1 << 24
+"""Numbers, or slots, of as many columns as are sorted at a time: they are copied."""
+_EXACT_PRODUCTS = ("float16", "bfloat16", "float32")
+"""Formats whose products of two binary64 holds."""
+
+
+def index_sum(
+    x: Any,
+    index: Any,
+    size: int,
+    *,
+    axis: int = 0,
+    weights: Any = None,
+    initial: Any = None,
+    dtype: Any = None,
+    out: Any = None,
+    check: bool = True,
+) -> Any:
+    """The exact sum of what an index sends to each of ``size`` slots, rounded once.
+
+    Slot j holds the sum of the x[i] with index[i] == j: numbers where x is a line, and else rows, columns or whatever lies
+    across ``axis``, added up number by number.  One answer, whatever the order of the indices, on CPUs and GPUs, as
+    :func:`fsum` of each slot gives it; a slot that gets nothing is 0.
+
+    Parameters
+    ----------
+    x:
+        Array of NumPy, or a tensor of PyTorch, through which gradients flow: float16, bfloat16, float32 or
+        float64, or integers.
+    index:
+        A line of whole numbers, one for each place along ``axis``; from -size to -1 they count from the last slot.
+    size:
+        The number of slots.
+    axis:
+        The axis of x that the index goes along; the result has ``size`` in its place.
+    weights:
+        A factor for each place along ``axis``, or one for each number of x: exact products are added up.  Not with
+        float64, whose products binary64 does not hold, and not with integers.
+    initial:
+        An array of the result's shape that is added before the rounding, as ``out += ...`` would.
+    dtype:
+        Format of the result, rounded to it directly, as in :func:`fsum`.
+    out:
+        An array of the same library and of the result's shape that takes the result; its dtype stands in for
+        ``dtype``.
+    check:
+        False: indices out of range are not looked for, and count nowhere.  On a GPU, looking means waiting.
+
+    Returns
+    -------
+    An array of x's library, of its shape with ``size`` along ``axis``.  The sort and one copy of the numbers (at most
+    2^24 of them at a time, or one row's length) are its workspace.
+
+    Raises
+    ------
+    ParameterError, ShapeError, DtypeError:
+        An index out of range, by its position; one of another length; arrays of other libraries.
+    InvalidOperationError:
+        A slot that gets inf and -inf, in the host's memory; on a GPU it is NaN.
+    """
+    library = library_of(x, index)
+    x, index = as_array(x), as_array(index)
+    axis = axis_number(axis, x.ndim)
+    count = whole_size(size)
+    places = checked_places(index, count, check, length=x.shape[axis])
+    if out is not None and dtype is None:
+        dtype = out.dtype
+    if weights is not None or initial is not None:
+        dtype = _rounded_to(x, dtype)
+    rows = _moved(x, axis, 0)
+    if weights is not None:
+        rows = _products(library, x, weights, axis)
+    if initial is not None:
+        rows, places = _with(library, rows, places, initial, axis, count)
+    return _placed(_sums(functions.segment_fsum, library, rows, places, count, check, dtype), axis, out)
+
+
+def index_mean(
+    x: Any, index: Any, size: int, *, axis: int = 0, dtype: Any = None, out: Any = None, check: bool = True
+) -> Any:
+    """The exact mean of what an index sends to each of ``size`` slots, rounded once; NaN where that is nothing.
+
+    Parameters, results and errors are those of :func:`index_sum`.
+    """
+    library = library_of(x, index)
+    x, index = as_array(x), as_array(index)
+    axis = axis_number(axis, x.ndim)
+    count = whole_size(size)
+    places = checked_places(index, count, check, length=x.shape[axis])
+    if out is not None and dtype is None:
+        dtype = out.dtype
+    rows = _moved(x, axis, 0)
+    return _placed(_sums(functions.segment_fmean, library, rows, places, count, check, dtype), axis, out)
+
+
+def library_of(x: Any, index: Any, what: str = "index") -> Any:
+    """numpy or torch, whose arrays both are.  Raises ParameterError."""
+    for name, each in (("x", x), (what, index)):
+        if is_dask(each):
+            check_in_memory(each, name)
+    tensors = is_tensor(x)
+    if tensors != is_tensor(index) or (not tensors and (lives_on_gpu(x) or lives_on_gpu(index))):
+        raise ParameterError(
+            f"x and {what} take two arrays in the host's memory, or two tensors: make both tensors, with torch.from_dlpack"
+        )
+    if tensors and x.device != index.device:
+        raise ParameterError(f"x is on {x.device}, {what} on {index.device}: move both to one device")
+    return sys.modules["torch"] if tensors else np
+
+
+def as_array(x: Any) -> Any:
+    return x if is_tensor(x) else np.asarray(x)
+
+
+def _moved(x: Any, source: int, place: int) -> Any:
+    return x.movedim(source, place) if is_tensor(x) else np.moveaxis(x, source, place)
+
+
+def whole_size(size: Any) -> int:
+    number = whole_number(size)
+    if number is None or number < 0:
+        raise ParameterError(f"size={size!r}: give the number of slots, 0 or more")
+    return number
+
+
+def dtype_name(x: Any) -> str:
+    return str(x.dtype).removeprefix("torch.")
+
+
+def is_integer(x: Any) -> bool:
+    return dtype_name(x).startswith(("int", "uint", "bool"))
+
+
+def checked_places(index: Any, size: int, check: bool, *, length: int, negative: bool = True) -> Any:
+    """The slots from 0 as int64; without a check, ``size`` for what is out of range.
+
+    Raises DtypeError, ShapeError or ParameterError for what cannot be an index.
+    """
+    if not is_integer(index) or dtype_name(index) == "bool":
+        raise DtypeError(f"index has dtype {dtype_name(index)}: give whole numbers, the places of the slots")
+    if tuple(index.shape) != (length,):
+        raise ShapeError(f"index has shape {tuple(index.shape)}: give one slot for each of {length} places")
+    library: Any = sys.modules["torch"] if is_tensor(index) else np
+    least = -size if negative else 0
+    fits = (index >= least) & (index < size)
+    if check:
+        _refuse_capture(index)
+        if not bool(fits.all()):
+            position = int(library.nonzero(~fits)[0][0])
+            also = f", or -{size} to -1 from the end" if negative and size else ""
+            slots = f"0 to {size - 1}{also}" if size else "none"
+            raise ParameterError(f"index[{position}] is {int(index[position])}, and the slots are {slots}")
+    places = _cast(library.where(fits, index, 0), "int64")
+    places = library.where(places < 0, places + size, places)
+    return places if check else library.where(fits, places, size)
+
+
+def _refuse_capture(index: Any) -> None:
+    if is_tensor(index) and index.is_cuda and sys.modules["torch"].cuda.is_current_stream_capturing():
+        raise ParameterError(
+            "while a graph is captured, an index cannot be looked at: check it before, and pass check=False"
+        )
+
+
+def _cast(x: Any, dtype: str) -> Any:
+    return x.to(getattr(sys.modules["torch"], dtype)) if is_tensor(x) else x.astype(dtype)
+
+
+def _rounded_to(x: Any, dtype: Any) -> Any:
+    """The result's dtype: that of the sum of x alone."""
+    if dtype is not None or is_integer(x):
+        return dtype
+    return result_format(summable(np.dtype(dtype_name(x)), "x", "sum"), None).dtype.name
+
+
+def _products(library: Any, x: Any, weights: Any, axis: int) -> Any:
+    """x times its weights in binary64, which holds them, with the index's axis in front."""
+    if is_tensor(x) != is_tensor(weights):
+        raise ParameterError("weights are of another library than x: give both arrays of one")
+    weights = as_array(weights)
+    for name, each in (("x", x), ("weights", weights)):
+        if dtype_name(each) not in _EXACT_PRODUCTS:
+            raise DtypeError(
+                f"{name} has dtype {dtype_name(each)}, and weighted sums are exact up to float32: give float16, bfloat16 or "
+                "float32, or leave weights out"
+            )
+    if tuple(weights.shape) not in ((x.shape[axis],), tuple(x.shape)):
+        raise ShapeError(
+            f"weights have shape {tuple(weights.shape)}: give one for each of {x.shape[axis]} places, or x's shape"
+        )
+    rows = _moved(x, axis, 0)
+    if weights.ndim == x.ndim:
+        factors = _moved(weights, axis, 0)
+    else:
+        factors = weights.reshape(-1, *(1,) * (x.ndim - 1))
+    with np.errstate(invalid="ignore"):  # 0 times inf
+        return _cast(rows, "float64") * _cast(factors, "float64")
+
+
+def _with(library: Any, rows: Any, places: Any, initial: Any, axis: int, size: int) -> tuple[Any, Any]:
+    """The numbers and their slots, with one more for each slot, in a format that holds both kinds."""
+    if is_tensor(rows) != is_tensor(initial):
+        raise ParameterError("initial is of another library than x: give both arrays of one")
+    initial = as_array(initial)
+    first, second = dtype_name(rows), dtype_name(initial)
+    if is_integer(rows) != is_integer(initial):
+        raise DtypeError(f"initial has dtype {second} and x {first}: give both integers, or neither")
+    shape = (size, *rows.shape[1:])
+    given = _moved(initial, axis, 0) if initial.ndim == rows.ndim else initial
+    if tuple(given.shape) != shape:
+        raise ShapeError(
+            f"initial has shape {tuple(initial.shape)}: give the result's, with {size} along axis {axis}"
+        )
+    if first != second:
+        wide = "int64" if is_integer(rows) else "float64" if "float64" in (first, second) else "float32"
+        rows, given = _cast(rows, wide), _cast(given, wide)
+    own = library.arange(size) if library is np else library.arange(size, device=places.device)
+    return library.concatenate((rows, given)), library.concatenate((places, own))
+
+
+def _sums(
+    function: Callable[..., Any], library: Any, rows: Any, places: Any, size: int, check: bool, dtype: Any
+) -> Any:
+    """The slots of all columns: those of (n, ...) rows come to (size, ...)."""
+    n, shape = rows.shape[0], tuple(rows.shape[1:])
+    columns = math.prod(shape)
+    table = rows.reshape(n, columns)
+    # On a GPU and in a graph, what counts nowhere has a slot of its own: to leave it out is to wait for its number.
+    waiting = not check and library is not np and (places.is_cuda or library.compiler.is_compiling())
+    slots = size + waiting
+    order, edges = _sorted(library, places, slots, n)
+    if not check and not waiting:
+        order = order[: int(edges[-1])]
+    n = order.shape[0]
+    together = max(1, _TOGETHER // max(n, slots, 1))
+    found = []
+    for first in range(0, max(columns, 1), together):
+        part = table[:, first : first + together]
+        width = part.shape[1]
+        line = part[order].T.reshape(-1)
+        starts = library.arange(width) if library is np else library.arange(width, device=places.device)
+        offsets = (starts.reshape(-1, 1) * n + edges[:-1]).reshape(-1)
+        offsets = library.concatenate((offsets, edges[-1:] * 0 + width * n))
+        try:
+            sums = function(line, offsets, dtype=dtype, check=False)
+        except InvalidOperationError:
+            raise _clash(library, line, offsets, slots) from None
+        found.append(sums.reshape(width, slots)[:, :size])
+    together_again = found[0] if len(found) == 1 else library.concatenate(found)
+    return together_again.T.reshape(size, *shape)
+
+
+def _sorted(library: Any, places: Any, slots: int, n: int) -> tuple[Any, Any]:
+    """(the order that brings slots together, where each begins, and the end of the last)"""
+    if library is np:
+        order = np.argsort(places)
+        return order, np.searchsorted(places[order], np.arange(slots + 1))
+    ordered, order = library.sort(places)
+    return order, library.searchsorted(ordered, library.arange(slots + 1, device=places.device))
+
+
+def _clash(library: Any, line: Any, offsets: Any, slots: int) -> InvalidOperationError:
+    """Names the first slot, of numbers in the host's memory, that gets both infinities."""
+    ends = np.asarray(offsets)
+    values = np.asarray(_cast(line.detach() if library is not np else line, "float64"))
+    up, down = (np.concatenate(([0], np.cumsum(each))) for each in (np.isposinf(values), np.isneginf(values)))
+    both = (up[ends[1:]] > up[ends[:-1]]) & (down[ends[1:]] > down[ends[:-1]])
+    slot = int(np.flatnonzero(both)[0]) % slots
+    return InvalidOperationError(
+        f"slot {slot} gets inf and -inf, so its sum has no value: find them with numpy.isinf and remove them"
+    )
+
+
+def _placed(result: Any, axis: int, out: Any) -> Any:
+    """The result with the slots' axis where the index's was, in ``out`` if there is one."""
+    result = _moved(result, 0, axis)
+    if out is None:
+        return result
+    if is_tensor(result):
+        from tcu.surfaces.torch import checks  # PyTorch was met
+
+        checks.check_out(out, result, tuple(result.shape))
+        return checks.put(lambda *_: result, [result], (), None, out)
+    check_out(out, result.shape)
+    check_dtype(out, result.dtype if is_integer(result) else format_of(result.dtype))
+    return put(result, out)

@@ -1,0 +1,206 @@
+"""What is made of sums by index: counts, histograms, sums of equal keys, gradients of embeddings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tcu.errors import DtypeError, ParameterError, ShapeError
+from tcu.formats.tensor import is_tensor
+from tcu.surfaces.index_sums import (
+    as_array,
+    checked_places,
+    dtype_name,
+    index_sum,
+    is_integer,
+    library_of,
+    whole_size,
+)
+
+__all__ = ["bincount", "embedding_gradient", "histogram", "reduce_by_key"]
+
+
+def bincount(index: Any, weights: Any = None, size: int | None = None, *, dtype: Any = None) -> Any:
+    """How often each whole number from 0 occurs, or the exact sums of their weights, each rounded once.
+
+    As numpy.bincount, but for the sums, which have one answer whatever the order.
+
+    Parameters
+    ----------
+    index:
+        A line of whole numbers from 0: an array of NumPy or a tensor.
+    weights:
+        None, or a number for each of them.
+    size:
+        The number of slots, and no index reaches it; None: one more than the largest index.
+    dtype:
+        Format of the sums, as in :func:`index_sum`; counts are int64.
+
+    Returns
+    -------
+    A line of ``size`` numbers.  Raises what :func:`index_sum` raises.
+    """
+    library = library_of(index, index if weights is None else weights, "weights")
+    index = as_array(index)
+    if index.ndim != 1:
+        raise ShapeError(f"index has shape {tuple(index.shape)}: give one line, index.reshape(-1)")
+    if size is None:
+        size = int(index.max()) + 1 if index.shape[0] else 0
+    size = whole_size(size)
+    places = checked_places(index, size, True, length=index.shape[0], negative=False)
+    if weights is None:
+        return library.bincount(places, minlength=size)
+    return index_sum(as_array(weights), places, size, dtype=dtype, check=False)
+
+
+def histogram(
+    x: Any,
+    bins: Any = 10,
+    range: tuple[float, float] | None = None,
+    weights: Any = None,
+    *,
+    dtype: Any = None,
+) -> tuple[Any, Any]:
+    """(what each bin holds, the edges of the bins), as numpy.histogram, with the exact sums of weights, each rounded once.
+
+    Parameters
+    ----------
+    x:
+        Array of NumPy of any shape, or a tensor.  NaN falls into no bin.
+    bins:
+        Their number, or their edges, which increase; the last bin holds its right edge, too.
+    range:
+        The first and the last edge of a number of bins; None: the smallest and the largest of x, for which a GPU
+        is waited.
+    weights:
+        None: numbers are counted, as int64; or an array of x's shape.
+    dtype:
+        Format of the sums, as in :func:`index_sum`.
+
+    Returns
+    -------
+    Two lines of x's library, the edges as float64.  Raises what :func:`index_sum` raises, and ParameterError for bins
+    that cannot be.
+    """
+    library = library_of(x, x if weights is None else weights, "weights")
+    x = as_array(x)
+    if weights is not None:
+        weights = as_array(weights)
+        if tuple(weights.shape) != tuple(x.shape):
+            raise ShapeError(f"weights have shape {tuple(weights.shape)}: give x's, {tuple(x.shape)}")
+        weights = weights.reshape(-1)
+    line = x.reshape(-1)
+    if library is np:
+        line, edges = line.astype(np.float64), _edges(line, bins, range)
+        inner = np.searchsorted(edges, line, side="right") - 1
+    else:
+        line = line.to(library.float64).contiguous()
+        edges = library.from_numpy(_edges(line, bins, range)).to(line.device)
+        inner = library.searchsorted(edges, line, right=True) - 1
+    count = len(edges) - 1
+    place = library.where(line == edges[-1], count - 1, inner)
+    place = library.where((line >= edges[0]) & (line <= edges[-1]), place, count)
+    if weights is None:
+        return library.bincount(place, minlength=count + 1)[:count], edges
+    return index_sum(weights, place, count, dtype=dtype, check=False), edges
+
+
+def _edges(line: Any, bins: Any, range: tuple[float, float] | None) -> Any:
+    """numpy's edges, of the smallest and the largest number alone."""
+    if isinstance(bins, str):
+        raise ParameterError(
+            f"bins={bins!r}: give their number or their edges, numpy.histogram_bin_edges(x, {bins!r})"
+        )
+    ends = np.zeros(0)
+    if range is None and np.ndim(bins) == 0 and len(line):
+        ends = np.array([float(line.min()), float(line.max())])
+    try:
+        return np.asarray(
+            np.histogram_bin_edges(ends, np.asarray(bins) if np.ndim(bins) else bins, range), np.float64
+        )
+    except (ValueError, TypeError) as error:
+        raise ParameterError(f"bins={bins!r}, range={range!r}: {error}") from None
+
+
+def reduce_by_key(
+    keys: Any, x: Any, *, axis: int = 0, weights: Any = None, dtype: Any = None
+) -> tuple[Any, Any]:
+    """(the keys, each once and in order, the exact sum of what each has, rounded once); sorted before or not.
+
+    Parameters
+    ----------
+    keys:
+        A line of anything that can be sorted, one for each place along ``axis``.
+    x, axis, weights, dtype:
+        As in :func:`index_sum`, which this is with numbers in place of the keys.
+
+    Returns
+    -------
+    Two arrays of x's library.  Raises what :func:`index_sum` raises.
+    """
+    library = library_of(x, keys, "keys")
+    keys = as_array(keys)
+    if keys.ndim != 1:
+        raise ShapeError(f"keys have shape {tuple(keys.shape)}: give one line of them, keys.reshape(-1)")
+    unique, index = library.unique(keys, return_inverse=True)
+    return unique, index_sum(
+        x, index.reshape(-1), len(unique), axis=axis, weights=weights, dtype=dtype, check=False
+    )
+
+
+def embedding_gradient(
+    gradient: Any,
+    index: Any,
+    size: int,
+    *,
+    padding_index: int | None = None,
+    dtype: Any = None,
+    check: bool = True,
+) -> Any:
+    """The gradient of a table of ``size`` rows that an index was looked up in: the exact sums of the rows, rounded once.
+
+    Parameters
+    ----------
+    gradient:
+        That of what was looked up, one row for each index: an array of NumPy or a tensor.
+    index:
+        The rows that were looked up, of any shape.
+    size:
+        Rows of the table.
+    padding_index:
+        A row whose gradient is 0.
+    dtype:
+        As in :func:`index_sum`; None: that of ``gradient``.
+    check:
+        As in :func:`index_sum`.
+
+    Returns
+    -------
+    An array (size, d) of the library of ``gradient``.  Raises what :func:`index_sum` raises.
+    """
+    library_of(gradient, index)
+    gradient, index = as_array(gradient), as_array(index)
+    if gradient.ndim == 0 or tuple(gradient.shape[:-1]) != tuple(index.shape):
+        raise ShapeError(
+            f"gradient has shape {tuple(gradient.shape)}: give one row for each index, {(*index.shape, 'd')}"
+        )
+    if is_integer(gradient):
+        raise DtypeError(
+            f"gradient has dtype {dtype_name(gradient)}: give float16, bfloat16, float32 or float64"
+        )
+    places = index.reshape(-1)
+    found = index_sum(
+        gradient.reshape(len(places), gradient.shape[-1]), places, size, check=check,
+        dtype=gradient.dtype if dtype is None else dtype,
+    )  # fmt: skip
+    if padding_index is None:
+        return found
+    if not -size <= padding_index < size:
+        raise ParameterError(
+            f"padding_index={padding_index}: choose a row of the table, {-size} to {size - 1}"
+        )
+    if is_tensor(found):
+        found = found.clone()
+    found[padding_index] = 0
+    return found
