@@ -30,11 +30,12 @@ from tcu.cli.app import main as main_of_tcu
 from tcu.cli.catalogue import brief, parameters, peculiarities
 from tcu.probes.reveal import tree_of
 from tcu.report.chapters import Chapter, collect, parts_of
-from tcu.report.line_svg import line_svg, series_colours
+from tcu.report.line_svg import line_svg
 from tcu.report.mma_errors import measured, rows
 from tcu.report.page import HEAD, MARKS, explorer_page, origin_of, report_page
+from tcu.report.series import looks
 from tcu.report.tree_svg import tree_svg
-from tcu.study import ABSENT, STUDIES, Figure, stored_folder
+from tcu.study import ABSENT, STUDIES, Figure, named, stored_folder
 from tcu.units import CATALOGUE, Instruction
 
 DOCS = Path(__file__).parent
@@ -121,19 +122,20 @@ def report_markdown(found: Sequence[Chapter]) -> str:
     lines += [
         "**Not here**: what the papers describe and no study has",
         "",
-        *table(("where", "what"), ABSENT),
+        *table(("where", "what"), [(named(where), what) for where, what in ABSENT]),
         "",
     ]
     for part in parts:
         lines += [f"## {part.name}", "", f"{part.about}.", ""]
         for chapter in part.chapters:
             lines += [
-                f'<a id="{chapter.study.name}"></a>', "", f"### {chapter.study.title}", "", chapter.study.question, "",
+                f'<a id="{chapter.study.name}"></a>', "", f"### {chapter.study.title}", "", named(chapter.study.question), "",
                 f"{origin_of(chapter)} `{chapter.command}`", "",
                 *table(
                     HEAD,
                     [
-                        (v.place, v.statement, v.basis, v.measured, f"**{v.word}**" + (f": {v.why}" if v.why else ""))
+                        (named(v.place), named(v.statement) + (f" *{v.basis}*" if v.basis else ""), named(v.measured),
+                         f"**{v.word}**" + (f": {named(v.why)}" if v.why else ""))
                         for v in chapter.shown.verdicts
                     ],
                 ), "",
@@ -247,7 +249,7 @@ def _row(row: Instruction, sources: Sequence[str]) -> tuple[str, ...]:
 
 
 def chart(study: str, title: str, names: Sequence[str], found: Sequence[Chapter]) -> str:
-    """A figure of a study as it is stored, with one colour for a series in all charts."""
+    """A figure of a study as it is stored, with the colours that its series have in the report."""
     figures = {
         (each.study.name, part.title): part
         for each in found
@@ -257,8 +259,7 @@ def chart(study: str, title: str, names: Sequence[str], found: Sequence[Chapter]
     figure = figures[study, title]
     lines = [line for line in figure.lines if not names or line.name in names]
     assert {line.name for line in lines} >= set(names), "a series has another name now"
-    every = series_colours(name for _, _, each in CHARTS.values() for name in each)
-    return line_svg(replace(figure, lines=lines), every if names else None)
+    return line_svg(replace(figure, lines=lines), looks(figures.values()))
 
 
 def revealed_tree() -> str:

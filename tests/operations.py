@@ -30,6 +30,8 @@ class Row:
     """Of the groups of its operands."""
     size: Callable[..., Fraction | None] | None = None
     """Of results that are not exact: what their error is relative to, in units of 2^-24 per element."""
+    nothing: float = math.nan
+    """The result where the oracle has none."""
 
 
 def _sum(x: Group) -> Fraction:
@@ -82,8 +84,8 @@ def _log_softmax(x: Group) -> Fraction:
     return _logarithm(_softmax(x))
 
 
-def _logsumexp(x: Group) -> Fraction:
-    return _logarithm(_exponentials(x)[1])
+def _logsumexp(x: Group) -> Fraction | None:
+    return _logarithm(_exponentials(x)[1]) if x else None
 
 
 def _rms_norm(x: Group) -> Fraction:
@@ -111,7 +113,7 @@ def _mass(x: Group, *y: Group) -> Fraction:
 ROWS: dict[str, Row] = {
     "sum": Row(_sum, _mass), "mean": Row(_mean, _mass), "dot": Row(_dot, _mass), "norm": Row(_norm, _norm),
     "cumsum": Row(_sum, _mass), "fcumsum": Row(_sum), "var": Row(_var, _var), "std": Row(_std, _std),
-    "softmax": Row(_softmax, lambda x: _softmax(x) * _reach(x)), "log_softmax": Row(_log_softmax, _reach), "logsumexp": Row(_logsumexp, _reach),
+    "softmax": Row(_softmax, lambda x: _softmax(x) * _reach(x)), "log_softmax": Row(_log_softmax, _reach), "logsumexp": Row(_logsumexp, _reach, -math.inf),
     "rms_norm": Row(_rms_norm, lambda x: Fraction(3)), "layer_norm": Row(_layer_norm, lambda x: Fraction(1)),
     "normalize": Row(lambda x: x[0] / _norm(x), lambda x: Fraction(1)),
     "fsum": Row(_sum), "fmean": Row(_mean), "fdot": Row(_dot), "fnorm": Row(_norm), "fvar": Row(_var), "fstd": Row(_std),

@@ -28,6 +28,7 @@ from rich.console import Console
 
 import tcu
 from tcu.cli import main, progress
+from tcu.cli.app import COMMANDS
 from tcu.cli.data import DataElements
 from tcu.cli.textfile import parse_numbers
 from tcu.errors import DataFileError
@@ -618,6 +619,12 @@ def test_help_and_version(run):
         assert f"tcu {command}" in text
         assert "Example" in text
         assert "--json" in text
+
+
+def test_no_help_shows_a_value_for_a_flag(run):
+    shown = [run(*command, "--help")[1] for command in ([], *([name] for name in COMMANDS))]
+    assert all("--help" in text for text in shown)
+    assert [text for text in shown if "<bool>" in text or "BOOL" in text] == []
 
 
 @pytest.mark.parametrize(

@@ -51,6 +51,15 @@ def test_the_energy_drifts_with_the_sum() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("tokens", ["10", "70"])
+def test_logits_of_a_decoder_do_not_depend_on_the_batch(tokens: str) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+    lines = run("batch_invariant_decoder.py", "--width", "16", "--layers", "1", "--tokens", tokens)
+    for name, line in zip(("in a batch of 2", "in a batch of 32", "token by token"), lines, strict=False):
+        assert line == f"{name}: 0 of {97 * int(tokens)} logits differ"
+
+
+@pytest.mark.slow
 def test_running_sums_by_a_plan_draw_the_tokens_that_exact_ones_draw() -> None:
     rows = {line[:28].strip(): line[28:].split() for line in run("softmax_sampling.py", "--rows", "300")[2:]}
     errors = {name: float(row[0]) for name, row in rows.items()}

@@ -43,15 +43,21 @@ NARROW = [
 ]
 
 
-def differing(row: Instruction, a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any]) -> list[str]:
-    """Elements of A·B + C in which the fast model and the definition differ."""
+def differing(
+    row: Instruction,
+    a: npt.NDArray[Any],
+    b: npt.NDArray[Any],
+    c: npt.NDArray[Any],
+    every: tuple[int, int] = (1, 1),
+) -> list[str]:
+    """Elements of A·B + C in which the fast model and the definition differ, of every so many rows and columns."""
     x, y, z = get_format(row.a), get_format(row.b), get_format(row.output)
     fast = multiply_accumulate(a.view(x.dtype), b.view(y.dtype), c.view(z.dtype), row).view(z.code_dtype)
     rows = [[int(code) >> x.storage_shift for code in line] for line in a]
     columns = [[int(code) >> y.storage_shift for code in line] for line in b.T]
     found = []
-    for i, left in enumerate(rows):
-        for j, right in enumerate(columns):
+    for i, left in list(enumerate(rows))[:: every[0]]:
+        for j, right in list(enumerate(columns))[:: every[1]]:
             slow = dot(left, right, int(c[i, j]), row)
             if slow != int(fast[i, j]):
                 found.append(f"{row}: a={left} b={right} c={c[i, j]:#x}: {slow:#x}, fast {fast[i, j]:#x}")
@@ -146,6 +152,76 @@ def test_the_largest_sums_fit_the_words(row: Instruction) -> None:
     a[1] |= get_format(row.a).sign_code << get_format(row.a).storage_shift
     c[1] |= get_format(row.output).sign_code
     assert differing(row, a, b, c) == []
+
+
+def plain_inputs(row: Instruction, seed: int) -> list[npt.NDArray[Any]]:
+    """Normal numbers near 1: whatever the formats, their products are values of binary32."""
+    rng = np.random.default_rng(seed)
+    shapes = (40, 2 * row.k), (2 * row.k, 48), (40, 48)
+    return [
+        rng.standard_normal(shape).astype(get_format(name).dtype)
+        for name, shape in zip((row.a, row.b, row.output), shapes, strict=True)
+    ]
+
+
+def special(name: str, value: float) -> Any:
+    return np.array(value).astype(get_format(name).dtype)
+
+
+def with_tiny_c(row: Instruction, a: Any, b: Any, c: Any) -> None:
+    """No product, or one that is far larger, beside the smallest C and the smallest that needs no care."""
+    a[::2] = 0
+    for number, exponent in enumerate((-149, -127, -126, -102, -101, -100)):
+        c[:, number::6] = np.ldexp(np.float32(1.25), exponent).astype(c.dtype)
+
+
+def with_zeros(row: Instruction, a: Any, b: Any, c: Any) -> None:
+    a[::2], b[:, ::3], c[...] = 0, 0, special(row.output, -0.0)
+
+
+def with_nan_rows(row: Instruction, a: Any, b: Any, c: Any) -> None:
+    """Rows that are NaN from the first or the last product on, in fours and alone."""
+    a[0:5, 0] = a[14, -1] = special(row.a, np.nan)
+    b[0, 5] = special(row.b, np.nan)
+    c[20:24, :16] = special(row.output, np.nan)
+
+
+def with_largest_sums(row: Instruction, a: Any, b: Any, c: Any) -> None:
+    """Sums of products that C takes across 2^31 units, and some that it does not."""
+    a[...], b[...] = special(row.a, 1.75), special(row.b, 1.75)
+    bits = get_format(row.a).fraction_bits
+    a[::2] = b[:, ::2] = special(row.a, 2 - 2.0**-bits)
+    a[5:9] = special(row.a, -1.75)
+    c[...] = special(row.output, 3.999)
+
+
+@pytest.mark.slow(4)
+@pytest.mark.parametrize("given", [with_tiny_c, with_zeros, with_nan_rows, with_largest_sums])
+@pytest.mark.parametrize("row", NARROW)
+def test_what_the_fast_way_of_narrow_sums_has_no_room_for(row: Instruction, given: Any) -> None:
+    a, b, c = plain_inputs(row, 7)
+    given(row, a, b, c)
+    codes_ = [
+        x.view(get_format(f).code_dtype) for x, f in zip((a, b, c), (row.a, row.b, row.output), strict=True)
+    ]
+    assert differing(row, *codes_, every=(7, 5)) == []
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "tf32"])
+@pytest.mark.parametrize("exponent", [0, 31, 32, 70, -30, -31, -32, -33, -70, 120])
+def test_operands_near_one_give_the_bits_of_all_others(name: str, exponent: int) -> None:
+    """By the exponents that there are, products are values of binary32, or are not; both sides of that limit."""
+    row = next(row for row in CATALOGUE["H100"].instructions if row.a == name and row.shape is not None)
+    a, b, c = plain_inputs(row, 8)
+    a, b = (
+        np.ldexp(a.astype(np.float32), exponent).astype(a.dtype),
+        np.ldexp(b.astype(np.float32), exponent).astype(b.dtype),
+    )
+    a[0, 0], b[0, 1] = 0, 0
+    codes_ = [
+        x.view(get_format(f).code_dtype) for x, f in zip((a, b, c), (row.a, row.b, row.output), strict=True)
+    ]
+    assert differing(row, *codes_, every=(7, 5)) == []
 
 
 def random_chain(draw: random.Random, k: int) -> FusedChain:

@@ -1,8 +1,9 @@
 """Contract: ``tcu report`` writes one page that needs nothing else and says where every figure is from.
 
 In a browser the page asks the network for nothing, has no errors, draws every
-figure, in light, dark and on a phone, where nothing is wider than the screen;
-the explorer answers with the library's bits; tables can be copied.  What was
+figure, in light and dark, on a phone, a laptop and a large screen, where nothing is
+wider than the screen, cut, over another or too pale to read; on a phone chapters are
+folded; the explorer answers with the library's bits; tables can be copied.  What was
 not measured here is stored, with machine and date, or said to be missing.  Bad
 input gives one line on stderr and exit code 2.
 """
@@ -33,13 +34,43 @@ from tcu.cli import report as report_command
 from tcu.errors import ExtraMissingError
 from tcu.report.chapters import collect
 from tcu.report.html_page import data, script
-from tcu.report.page import report_page
+from tcu.report.page import HEAD, report_page
 from tcu.report.plots import log_ticks, plot, plotly_script
-from tcu.study import STUDIES, Figure, Line, chosen, stored_folder, what_is_missing
+from tcu.study import STUDIES, Figure, Line, chosen, named, stored_folder, what_is_missing
 
 PROGRAM = find_browser()
 DRAWN = "document.documentElement.dataset.drawn === document.documentElement.dataset.figures"
-SCREENS = {"light": (1200, 900, False), "dark": (1200, 900, True), "phone": (390, 844, True)}
+SCREENS = {
+    "light": (1200, 900, False), "dark": (1200, 900, True), "phone": (390, 844, True), "phone-light": (390, 844, False),
+    "wide": (1920, 1080, False), "wide-dark": (1920, 1080, True),
+}  # fmt: skip
+
+# What is wrong with the page as it is laid out: texts of the elements that are at fault.
+WRONG = {
+    "cut": """[...document.querySelectorAll('h1, h3, h4, p, summary, .tile span, .tile b, .item, .legend button, .pill, .count')]
+        .filter(e => e.checkVisibility() && (e.scrollWidth > e.clientWidth + 1 && getComputedStyle(e).display !== 'inline'
+            || e.getBoundingClientRect().right > innerWidth + 1)).map(e => e.textContent)""",
+    "over another": """['.legend button', '.tile', '.card', '.item', 'figure', 'main > section'].flatMap(kind => {
+        const boxes = [...document.querySelectorAll(kind)].filter(e => e.checkVisibility()).map(e => [e, e.getBoundingClientRect()]);
+        return boxes.flatMap(([e, a], i) => boxes.slice(i + 1, i + 40).filter(([f, b]) => !e.contains(f) &&
+            a.left < b.right - 1 && b.left < a.right - 1 && a.top < b.bottom - 1 && b.top < a.bottom - 1)
+            .map(([f]) => kind + ': ' + e.textContent.slice(0, 40) + ' | ' + f.textContent.slice(0, 40))); })""",
+    "too pale": """(() => {
+        const canvas = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true });
+        const rgba = (colour) => { canvas.clearRect(0, 0, 1, 1); canvas.fillStyle = colour; canvas.fillRect(0, 0, 1, 1);
+            return canvas.getImageData(0, 0, 1, 1).data; };
+        const bright = (c) => { const v = [...c].slice(0, 3).map(x => x / 255).map(x => x <= .04045 ? x / 12.92 : ((x + .055) / 1.055) ** 2.4);
+            return .2126 * v[0] + .7152 * v[1] + .0722 * v[2] + .05; };
+        const behind = (e) => { for (; e; e = e.parentElement) { const c = rgba(getComputedStyle(e).backgroundColor); if (c[3] > 250) return c; } };
+        const known = new Map();
+        for (const e of document.querySelectorAll('body *')) {
+            if (!e.checkVisibility() || e.closest('svg, .plot, select') || ![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim())) continue;
+            const back = behind(e), colour = getComputedStyle(e).color, key = colour + [...back];
+            if (!known.has(key)) { const [a, b] = [bright(rgba(colour)), bright(back)]; known.set(key, [Math.max(a, b) / Math.min(a, b), e]); }
+        }
+        return [...known.values()].filter(([ratio]) => ratio < 4.5).map(([ratio, e]) => ratio.toFixed(2) + ' ' + e.textContent.slice(0, 40));
+    })()""",
+}  # fmt: skip
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -342,18 +373,41 @@ def test_the_page_loads_nothing_and_has_every_study(report: Path) -> None:
     assert not re.findall(
         r'<(?:link|img|iframe)\b|<script[^>]*\bsrc=|@import|url\(\s*["\']?http', page.split("<script>")[0]
     )
-    for name in STUDIES:
-        assert f'<section id="{name}">' in page
+    for chapter in collect(list(STUDIES.values()), Path(), quick=True, stored=stored_folder(), measure=False):
+        has = f'<section id="{chapter.study.name}">' in page
+        assert has == (chapter.result is not None)
+        assert has or f"<code>{chapter.command}</code>" in page
     figures = re.search(r'<script type="application/json" id="figures">(.*?)</script>', page)
     assert figures is not None
     assert re.findall(r'class="plot" id="([^"]+)"', page) == list(json.loads(figures[1]))
+
+
+def test_what_was_not_run_is_one_folded_line_with_its_command(tmp_path: Path) -> None:
+    pytest.importorskip("plotly", reason="needs plotly: pip install 'tcu[plot]'")
+    names = ["cost-formulas", "split", "hardware"]
+    for absent, command in (
+        (names[1:2], "tcu report --study split -o report.html"),
+        (names[1:], "tcu report -o report.html"),
+    ):
+        here = collect(chosen(names[:1]), tmp_path, quick=True, stored=None)
+        here += collect(chosen(absent), tmp_path, quick=True, stored=None, measure=False)
+        page = report_page(here, "as a test")
+        (line,) = re.findall(r'<details id="not-run"><summary>(.*?)</summary>', page)
+        assert f"<code>{command}</code>" in line
+        shown = re.sub(r"<script.*?</script>|<style.*?</style>|<[^>]+>", " ", page, flags=re.DOTALL).lower()
+        assert "missing" not in shown
+        for name in absent:
+            assert f'<section id="{name}">' not in page
+            assert f"<code>tcu report --study {name} -o report.html</code>" in page
+    whole = report_page(collect(chosen(names[:1]), tmp_path, quick=True, stored=None), "as a test")
+    assert 'id="not-run"' not in whole
 
 
 def test_every_verdict_is_a_mark_that_leads_to_its_study(report: Path) -> None:
     page = report.read_text()
     summary = page.split('<section id="verdicts">')[1].split("</section>")[0]
     for number in ("000", "001", "002", "003", "004"):
-        assert f"<h3>Paper {number}</h3>" in summary
+        assert f"<h3>{named(f'paper {number}')}</h3>" in summary
     marks = re.findall(r'<a href="#([\w-]+)" title="[^"]+" aria-label="[^"]+" class="mark \w+">', summary)
     assert set(marks) <= set(STUDIES)
     statements = re.findall(r"All (\d+) statements", summary)
@@ -407,18 +461,75 @@ def test_the_page_opens_and_every_figure_is_drawn(
     drawn = browser.ask(
         "[...document.querySelectorAll('.plot')].map(p => p.querySelectorAll('.scatterlayer path').length)"
     )
+    phone = width < 600
     assert len(drawn) > 30
-    assert min(drawn) > 0
+    assert (max(drawn) == 0) if phone else (min(drawn) > 0), "chapters are folded on a phone"
+    if phone:
+        for name in ("single-pass", "errors"):
+            browser.ask(f"document.querySelector('#{name} summary').click()")
+            browser.wait(
+                f"[...document.querySelectorAll('#{name} .plot')].every(p => p.querySelector('.scatterlayer path'))"
+            )
     assert browser.ask("document.documentElement.scrollWidth") <= width
     assert browser.ask("getComputedStyle(document.body).backgroundColor") == (
         "rgb(20, 23, 26)" if dark else "rgb(255, 255, 255)"
     )
+    assert browser.ask(WRONG["cut"]) == []
+    assert browser.ask(WRONG["over another"]) == []
+    assert browser.ask(WRONG["too pale"]) == []
     ink = browser.ask("getComputedStyle(document.querySelector('.plot .xtick text')).fill")
     assert ink == ("rgb(228, 231, 234)" if dark else "rgb(28, 32, 36)")
     for selector in ("#explorer", "#verdicts", "#single-pass", "#errors"):
         image = browser.photograph(selector, tmp_path / f"{selector[1:]}-{screen}.png")
         assert image.startswith(b"\x89PNG")
         assert len(image) > 10_000
+
+
+@pytest.mark.parametrize(
+    ("fault", "style"),
+    [
+        ("cut", ".tile span { white-space: nowrap; overflow: hidden; width: 3rem; display: block; }"),
+        ("over another", ".legend { display: block; height: 20px; } .legend button { position: absolute; }"),
+        ("too pale", ".dim { color: #aaa !important; }"),
+    ],
+)
+def test_a_planted_fault_of_the_page_is_seen(report: Path, browser: Browser, fault: str, style: str) -> None:
+    browser.look(390, 844, False)
+    browser.open(report, DRAWN)
+    browser.ask("document.querySelector('#split summary').click()")
+    browser.wait("document.querySelector('#split .legend button') !== null")
+    browser.ask(
+        f"document.head.append(Object.assign(document.createElement('style'), {{textContent: {json.dumps(style)}}}))"
+    )
+    if fault == "over another":
+        browser.ask(
+            "document.querySelectorAll('#split .legend').forEach(l => l.append(l.firstChild.cloneNode(true)))"
+        )
+    assert browser.ask(WRONG[fault])
+
+
+def test_a_link_unfolds_its_chapter_on_a_phone(report: Path, browser: Browser) -> None:
+    browser.look(*SCREENS["phone"])
+    browser.open(report, DRAWN)
+    opened = (
+        "[...document.querySelectorAll('details.chapter')].filter(d => d.open).map(d => d.parentElement.id)"
+    )
+    assert browser.ask(opened) == []
+    browser.ask("document.querySelector('#verdicts .mark[href=\"#theorems\"]').click()")
+    browser.wait("document.querySelector('#theorems .scatterlayer path') !== null")
+    assert browser.ask(opened) == ["theorems"]
+
+
+def test_a_legend_hides_and_shows_a_curve(report: Path, browser: Browser) -> None:
+    browser.look(*SCREENS["phone"])
+    browser.open(report, DRAWN)
+    browser.ask("document.querySelector('#split summary').click()")
+    browser.wait("document.querySelector('#split-0-legend button') !== null")
+    shown = "document.querySelectorAll('#split-0 .scatterlayer .trace').length"
+    before = browser.ask(shown)
+    for count in (before - 1, before):
+        browser.ask("document.querySelector('#split-0-legend button').click()")
+        browser.wait(f"{shown} === {count}")
 
 
 def _choose(browser: Browser, label: str, value: str) -> None:
@@ -520,5 +631,5 @@ def test_tables_can_be_copied(report: Path, browser: Browser) -> None:
         "return new Promise((done) => setTimeout(() => done(text), 100)); })()"
     )
     lines = copied.split("\n")
-    assert lines[0].split("\t") == ["where", "what is stated", "what we measured", "verdict"]
-    assert any("paper 003, table 3" in line for line in lines)
+    assert lines[0].split("\t") == list(HEAD)
+    assert any("Fasi et al., table 3" in line for line in lines)

@@ -28,7 +28,7 @@ from tcu.cli.app import app
 from tcu.cli.catalogue import brief
 from tcu.errors import TcuError
 from tcu.report import mma_errors
-from tcu.study import ABSENT, PAPERS
+from tcu.study import ABSENT, PAPERS, named
 from tcu.units import CATALOGUE, AlignedSum, find_instruction
 
 ROOT = Path(__file__).parents[1]
@@ -206,14 +206,18 @@ def test_every_statement_of_the_report_has_its_verdict(pages: ModuleType) -> Non
         if chapter.result is None:
             assert f"Missing: {chapter.why}. `{chapter.command}`" in text
         for verdict in chapter.shown.verdicts:
-            assert pages.cell(verdict.statement) in text
+            assert pages.cell(named(verdict.statement)) in text
         for verdict in chapter.shown.verdicts:
-            assert verdict.outcome != "differs" or f"**{verdict.word}**: {pages.cell(verdict.why)}" in text
+            assert (
+                verdict.outcome != "differs"
+                or f"**{verdict.word}**: {pages.cell(named(verdict.why))}" in text
+            )
     assert "NVIDIA H200" in text
     assert "| figure 8 | – ✓" in text
     for where, what in ABSENT:
         assert where.split(",")[0].removeprefix("paper ") in PAPERS
-        assert f"| {where} | {what} |" in text
+        assert f"| {named(where)} | {what} |" in text
+    assert not re.search(r"[Pp]aper \d", text), "papers have names"
 
 
 def test_the_site_builds_without_a_warning_and_loads_nothing(tmp_path: Path) -> None:

@@ -16,12 +16,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 
 from tcu.algorithms import COSTS, cost_of, simulate
+from tcu.algorithms.complex_rows import ComplexProduct
 from tcu.algorithms.costs import CostedAlgorithm
 from tcu.algorithms.fourier import _primes
+from tcu.algorithms.reductions import SumVariant
 from tcu.errors import ParameterError, UnknownNameError
 
 SQUARES = (4, 16, 64, 256, 4096, 65536)
@@ -91,13 +94,69 @@ def test_ledger_over_bound(name: str) -> None:
 
 
 @pytest.mark.parametrize("few", [True, pytest.param(False, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", [name for name in COSTS if name != "sparse"])
+@pytest.mark.parametrize("name", COSTS)
 def test_every_size(name: str, few: bool) -> None:
     row = COSTS[name]
     squares = (4, 256) if few else SQUARES
-    worst = worst_ratio(row, lambda m: dense(m, UNITS.get(name, 1), few), squares)
+    most = LARGEST_SPARSE if name == "sparse" else math.inf
+
+    def sizes(m: int) -> list[int]:
+        return [n for n in dense(m, UNITS.get(name, 1), few) if n <= most]
+
+    worst = worst_ratio(row, sizes, squares)
     assert worst <= row.everywhere
     assert few or worst > row.everywhere / 2, "the stated constant is larger than it need be"
+
+
+LARGEST_SPARSE = 700
+"""Rows: sparse products are carried out, as their program depends on more than shapes."""
+
+WITH_OPTIONS = {
+    ("polynomial", "points"): 4.7,
+    ("sum", "variant"): 6.2,
+    ("sum", "chain"): 9.0,
+    ("dft", "product"): 7900.0,
+}
+"""What holds for every n and every value of an option, where that is more than the row's own option takes."""
+
+
+def values(option: str, n: int, m: int) -> list[dict[str, object]]:
+    """The options of a size: all names there are, and numbers around what fills the unit."""
+    side = math.isqrt(m)
+    if option == "points":
+        numbers = {1, 2, 3, 7, side - 1, side, side + 1, 2 * side + 1, m - 1, m, m + 1, math.isqrt(n), n * n}
+        return [{"points": points} for points in sorted(numbers) if points >= 1]
+    if option == "chain":
+        return [{"variant": "chained", "chain": chain} for chain in (1, 2, 3, 5, 16, 1000)]
+    if option == "variant":
+        return [{"variant": variant} for variant in get_args(SumVariant)]
+    return [{"product": product} for product in get_args(ComplexProduct) if m > 4 or product != "embedded"]
+
+
+@pytest.mark.parametrize("few", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("name", "option"), WITH_OPTIONS)
+def test_every_size_with_every_option(name: str, option: str, few: bool) -> None:
+    worst = 0.0
+    for m in (4, 256) if few else SQUARES:
+        around = (
+            [k * chain * m + d for chain in (3, 1000) for k in (1, 2) for d in (0, 1)]
+            if name == "sum"
+            else []
+        )
+        for n in dense(m, 1, few) + around:
+            for options in values(option, n, m):
+                worst = max(worst, cost_of(name, n, m, 0, **options).whole_ratio)
+    assert worst <= WITH_OPTIONS[name, option]
+    assert few or worst > 0.8 * WITH_OPTIONS[name, option]
+
+
+def test_a_stated_constant_is_told_with_the_options_that_it_holds_for() -> None:
+    assert cost_of("polynomial", 33, 4, 0).most == COSTS["polynomial"].everywhere
+    two = cost_of("polynomial", 33, 4, 0, points=2)
+    assert two.most is None
+    assert two.whole_ratio > COSTS["polynomial"].everywhere, "as it would be wrong"
+    assert cost_of("sum", 337, 64, 0, variant="chained", chain=5).most is None
+    assert cost_of("dft", 8, 16, 0, product="four").most == COSTS["dft"].everywhere
 
 
 @pytest.mark.slow

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from tcu.surfaces.torch import run as _run
 from tcu.surfaces.torch.matmul import linear as linear
+from tcu.surfaces.torch.reproducible import reproducible as reproducible
+from tcu.surfaces.torch.reproducible import set_reproducible as set_reproducible
 
-__all__ = ["linear"]
+__all__ = ["linear", "reproducible", "set_reproducible"]
 
 del _run

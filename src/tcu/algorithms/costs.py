@@ -33,6 +33,7 @@ from tcu.algorithms.whole_calls import (
     whole_matmul_bound,
     whole_polynomial_bound,
     whole_schoolbook_bound,
+    whole_sparse_bound,
     whole_strassen_like_bound,
     whole_sum_bound,
 )
@@ -66,7 +67,7 @@ class CostedAlgorithm:
     constant: float
     """The ledger is at most this times :attr:`whole` for the sizes of :attr:`sizes`, which fill the unit."""
     everywhere: float
-    """And at most this times :attr:`whole` for every n ≥ 1."""
+    """And at most this times :attr:`whole` for every n ≥ 1; either with the row's own options."""
     sizes: Callable[[int], list[int]]
     """n over three decades and more, for a machine of that m."""
     lower: Callable[[MachineLike, Size], float] | None = None
@@ -99,6 +100,13 @@ class Cost:
     def whole_ratio(self) -> float:
         """Cost over the bound of whole calls: the constant that the O hides, here."""
         return self.ledger.cost / self.whole
+
+    @property
+    def most(self) -> float | None:
+        """The stated constant for every n; None for options that are not the row's own."""
+        row, n, m = self.algorithm, self.size["n"], self.ledger.m
+        own = all(self.size[name] == default(n, m) for name, default in row.options.items())
+        return row.everywhere if own else None
 
 
 def cost_of(
@@ -236,11 +244,14 @@ def _sparse_seconds(m: int, size: Size) -> float:
     return float(multiplied + 1e-7 * cells + 5e-6 * n + 8e-6 * min(n * row**2, n * n))
 
 
-def _sparse_bound(machine: MachineLike, size: Size) -> float:
-    a, b = _sparse_factors(size)
-    scheme = _sparse_scheme(size)
-    exponent = 1.5 if scheme is None else find_scheme(scheme).exponent
-    return sparse_bound(machine, size["n"], (a @ b).nnz, a.nnz + b.nnz, exponent)
+def _of_sparse(bound: Callable[..., float]) -> Callable[[MachineLike, Size], float]:
+    def of(machine: MachineLike, size: Size) -> float:
+        a, b = _sparse_factors(size)
+        scheme = _sparse_scheme(size)
+        exponent = 1.5 if scheme is None else find_scheme(scheme).exponent
+        return bound(machine, size["n"], (a @ b).nnz, a.nnz + b.nnz, exponent)
+
+    return of
 
 
 def _sparse_scheme(size: Size) -> str | None:
@@ -277,7 +288,7 @@ COSTS: dict[str, CostedAlgorithm] = {
         CostedAlgorithm(
             "sparse", "product of two random sparse matrices", "Theorem 3", "rows of the square matrices",
             lambda machine, size: sparse_matmul(machine, *_sparse_factors(size), scheme=_sparse_scheme(size)),
-            _sparse_bound, _sparse_bound, 66.0, 110.0,
+            _of_sparse(sparse_bound), _of_sparse(whole_sparse_bound), 66.0, 110.0,
             lambda m: _powers(8 * math.isqrt(m), 2, 6),
             options={"per_row": lambda n, m: max(2, math.isqrt(m // n) + 1), "scheme": lambda n, m: "resident"},
             seconds=_sparse_seconds,

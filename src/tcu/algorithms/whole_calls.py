@@ -19,6 +19,7 @@ from tcu.algorithms.parameters import MachineLike, parameters
 from tcu.algorithms.polynomials import polynomial_bound
 from tcu.algorithms.reductions import SumVariant, sum_bound
 from tcu.algorithms.schemes import BilinearScheme
+from tcu.algorithms.sparse import sparse_bound
 from tcu.machine import Machine
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "whole_matmul_bound",
     "whole_polynomial_bound",
     "whole_schoolbook_bound",
+    "whole_sparse_bound",
     "whole_strassen_like_bound",
     "whole_sum_bound",
 ]
@@ -44,6 +46,14 @@ def whole_strassen_like_bound(
     """Theorem 1, likewise: its proof charges m + ℓ for every n ≤ m."""
     side = math.isqrt(parameters(machine)[0])
     return strassen_like_bound(machine, max(rows, side), max(inner, side), max(columns, side), scheme)
+
+
+def whole_sparse_bound(
+    machine: MachineLike, inner: int, nonzeros: int, entries: int, exponent: float = 1.5
+) -> float:
+    """Theorem 3, where a side below √m counts as √m: its dense products are calls of that many rows."""
+    side = math.isqrt(parameters(machine)[0])
+    return sparse_bound(machine, max(inner, side), nonzeros, entries, exponent)
 
 
 def whole_dft_bound(machine: MachineLike, n: int) -> float:

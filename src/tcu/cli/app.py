@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from tcu.cli.output import complain, headline
 from tcu.errors import TcuError
@@ -78,6 +78,26 @@ COMMANDS |= {
 }
 
 
+class _Flags:
+    """Of a command or a group: flags are shown without a value, as they take none."""
+
+    def get_params(self, context: Any) -> list[Any]:
+        """The parameters that help shows, --help among them."""
+        found: list[Any] = super().get_params(context)  # type: ignore[misc]
+        for each in found:
+            if getattr(each, "is_flag", False):
+                each.metavar = ""
+        return found
+
+
+class _Command(_Flags, TyperCommand):
+    pass
+
+
+class _Group(_Flags, TyperGroup):
+    pass
+
+
 class LateCommand(TyperCommand):
     """A command whose module is imported when it is run: others pay nothing for the studies that one of them needs."""
 
@@ -87,7 +107,7 @@ class LateCommand(TyperCommand):
         assert self.name is not None
         module = import_module(f"tcu.cli.{COMMANDS[self.name][0]}")
         alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
-        alone.command(self.name)(getattr(module, f"{self.name}_command"))
+        alone.command(self.name, cls=_Command)(getattr(module, f"{self.name}_command"))
         return typer.main.get_command(alone)
 
     def make_context(self, *given: Any, **named: Any) -> Any:
@@ -97,6 +117,7 @@ class LateCommand(TyperCommand):
 
 app = typer.Typer(
     name="tcu",
+    cls=_Group,
     help="What tensor cores compute, bit for bit: sums that anyone can reproduce, and every step explained.",
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",

@@ -240,7 +240,7 @@ def _document(one: Any, weak: bool) -> dict[str, Any]:
         "ratio": one.ratio,
         "whole_bound": one.whole,
         "whole_ratio": one.whole_ratio,
-        "constant": one.algorithm.everywhere,
+        "constant": one.most,
         "lower_bound": one.lower,
         "ledger": ledger.to_dict()["entries"],
     }
@@ -279,12 +279,8 @@ def _shown(one: Any, weak: bool) -> RenderableType:
     lines.append(
         Text(f"{row.theorem}: {_amount(one.bound)} without its constant; this is {one.ratio:.3f} times that")
     )
-    lines.append(
-        Text(
-            f"in whole tensor calls {_amount(one.whole)}: {one.whole_ratio:.3f} times that, for every n at most "
-            f"{row.everywhere:g}"
-        )
-    )
+    most = "" if one.most is None else f", for every n at most {one.most:g}"
+    lines.append(Text(f"in whole tensor calls {_amount(one.whole)}: {one.whole_ratio:.3f} times that{most}"))
     if one.lower is not None:
         lines.append(
             Text(

@@ -190,8 +190,7 @@ def largest_of_ranks(rows: npt.NDArray[Any], groups: Sequence[Any]) -> npt.NDArr
     for group in groups:
         torch.distributed.all_reduce(ordered, op=torch.distributed.ReduceOp.MAX, group=group)
     found = ordered.numpy()
-    largest: npt.NDArray[Any] = np.where(found < 0, found ^ _NAN, found).view(np.float64).astype(rows.dtype)
-    return largest
+    return np.asarray(np.where(found < 0, found ^ _NAN, found).view(np.float64).astype(rows.dtype))
 
 
 _NAN = np.int64(0x7FFFFFFFFFFFFFFF)

@@ -82,8 +82,8 @@ def cross_entropy(
     first = sum(counts[: torch.distributed.get_rank(over)])
     counted, fits = classes_of(target, sum(counts), ignore_index, wait=True)
     place = torch.where(counted & fits, target, -1) - first
-    found, others, totals = _parts()(x, place, axis, sum(counts), bool(label_smoothing), shards)
-    losses = losses_of(torch, found, others, totals, counted, fits, label_smoothing, z_loss)
+    found, means, totals = _parts()(x, place, axis, sum(counts), bool(label_smoothing), shards)
+    losses = losses_of(torch, found, means, totals, counted, fits, label_smoothing, z_loss)
     return reduced(losses, counted, reduction)
 
 

@@ -26,6 +26,8 @@ __all__ = [
 _SCALES = {"ue8m0": "ue8m0", "e4m3": "ue4m3"}
 """As what a unit reads scales of a format."""
 LANES = 8
+_LOOK = 32
+"""Rows and columns from which on the exponents of operands are looked at: it takes as long as a few products each."""
 _NO_FLOOR = -600
 """Below every exponent that a product of two inputs can have."""
 PROPAGATING = ("x86", "c first")
@@ -215,6 +217,28 @@ def _has_values(fmt: Format) -> bool:
     return 2 * (fmt.emax + 1) <= 64 and 2 * (fmt.emin - fmt.fraction_bits) >= -64
 
 
+def _are_values(x: npt.NDArray[Any], y: npt.NDArray[Any], formats: tuple[Format, Format]) -> bool:
+    """The same of the products of these numbers; false also where it is not worth looking, and for inf and NaN."""
+    if all(_has_values(fmt) for fmt in formats):
+        return True
+    if min(x.shape[-2], y.shape[-1]) < _LOOK:
+        return False
+    least = most = 0
+    for numbers, fmt in zip((x, y), formats, strict=True):
+        twice, shift = numbers.view(fmt.code_dtype) << 1, 1 + fmt.storage_shift + fmt.fraction_bits
+        # One less, zeros are the largest of all.
+        least += ((int((twice - 1).min()) + 1) >> shift) - fmt.bias
+        most += (int(twice.max()) >> shift) - fmt.bias + 1
+    return least >= -64 and most <= 64
+
+
+def _has_tiny(numbers: npt.NDArray[Any], limit: float) -> bool:
+    """Whether some of these binary32 numbers are not zero and nearer to it."""
+    magnitude = numbers.view(np.uint32) << np.uint32(1)
+    least = np.float32(limit).view(np.uint32) << np.uint32(1)
+    return bool((magnitude - np.uint32(1) < least - np.uint32(1)).any())
+
+
 def _integer(
     a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any], shape: tuple[int, ...], k: int | None
 ) -> npt.NDArray[Any]:
@@ -376,8 +400,10 @@ def _narrow(
     i32, output = np.int32, formats[2]
     kept, floor = _kept_and_floor(row, output)
     limit = np.float32(np.inf if output.name == "binary32" else 2.0 ** (output.emax + 1))
-    apart = not (_has_values(formats[0]) and _has_values(formats[1]))
-    kernel = narrow.narrow_mma[row.block, int(apart), int(output.name != "binary32")]
+    apart = not _are_values(x, y, formats[:2])
+    to_nearest = output.name != "binary32"
+    plain = not (apart or to_nearest or _has_tiny(c, narrow.PLAIN))
+    kernel = narrow.narrow_mma[row.block, int(apart), int(to_nearest), int(plain)]
     fields = [(i32(f.storage_shift), i32(f.exponent_bits), i32(f.fraction_bits), i32(f.max_finite_code))
               for f in formats[:2]]  # fmt: skip
     arguments = (

@@ -6,6 +6,12 @@ or significands, in binary32, and exponents in 16 bits.  A block of the sum is
 then three loops over the rows of the tile, each lane one output: the common
 exponents, the products cut to whole units of them, the rounding.  In one loop
 a product would wait for its row's common exponent: measured, 10% slower.
+
+The rounding toward zero stays in 32-bit words (_round_words); four rows of
+which one does not fit them, and results in binary16, are rounded in binary64
+(_round).  What is PLAIN needs no care for the ends of binary32's range.  For
+AVX-512, sixteen products of binary16 are then 6.7 vector operations, four of
+them the product itself: multiplied, scaled, cut, added.
 """
 # Compiled by Numba, which types them; the intrinsics take one argument less than Python sees.
 # mypy: ignore-errors
@@ -28,6 +34,12 @@ ROWS, COLUMNS, DEPTH = 64, 128, 64
 TOGETHER = 4
 """Rows of A for which a row of B is read once; 1 was 10% slower, 2 and 8 were 2%."""
 BLOCKS = (4, 8, 16, 32)
+PLAIN = 2.0**-101
+"""C, where it is not zero, is at least so large, products are values, results binary32, rounded toward zero.
+
+Then every sum is zero or at least so large: a unit is at least 2^-(64 + 25) where a product is not zero, and else C stays.
+So a power of two that makes units whole, of at most 25 bits behind the largest, is one of binary32, as is its inverse.
+"""
 _PART = 16
 """Products that are added up in 32 bits."""
 _BIAS = 1000
@@ -36,7 +48,7 @@ _BIAS = 1000
 _I1, _I16, _I32, _I64 = ir.IntType(1), ir.IntType(16), ir.IntType(32), ir.IntType(64)
 _F32, _F64 = ir.FloatType(), ir.DoubleType()
 _INTEGERS = {_F32: _I32, _F64: _I64}
-_NAN, _INFINITY = 0x7FFFFFFF, 0x7F800000
+_NAN, _INFINITY, _ONE = 0x7FFFFFFF, 0x7F800000, 0x3F800000
 
 
 class _Lanes:
@@ -65,6 +77,9 @@ class _Lanes:
     def __and__(self, other):
         return self._with("and_", other)
 
+    def __xor__(self, other):
+        return self._with("xor", other)
+
     def __or__(self, other):
         return self._with("or_", other)
 
@@ -86,6 +101,10 @@ class _Lanes:
 
     def equals(self, other):
         return self._compare("==", other)
+
+    def below(self, other):
+        """Of unsigned numbers."""
+        return _Lanes(self.builder, self.builder.icmp_unsigned("<", self.value, self._lift(other)))
 
     def select(self, yes, no):
         return _Lanes(self.builder, self.builder.select(self.value, yes.value, yes._lift(no)))
@@ -119,7 +138,11 @@ class _Lanes:
         return self._call("usub.sat", other)
 
     def magnitude(self):
-        return self._call("fabs")
+        """Of the least integer, itself."""
+        return self._call("fabs") if self.kind in _INTEGERS else self.max(self * -1)
+
+    def opposite(self):
+        return _Lanes(self.builder, self.builder.not_(self.value))
 
     def cut(self):
         """Toward zero, to a whole number."""
@@ -204,7 +227,7 @@ def _element(context, builder, array_type, array, index):
     return _splat(builder, builder.load(_pointer(context, builder, array_type, array, index)))
 
 
-@intrinsic
+@intrinsic(prefer_literal=True)
 def _decode(typingctx, codes, index, fmt, apart, significands, exponents, at, odd):
     """Decode codes[index : index + 16] to significands[at : at + 16] and exponents; true if one is inf or NaN.
 
@@ -213,9 +236,10 @@ def _decode(typingctx, codes, index, fmt, apart, significands, exponents, at, od
     else values.  Exponents of 16 bits go to exponents[at : at + 16]; those of
     pairs of rows, where the array has 32, to the halves of its words.
     """
+    alone = apart.literal_value
 
     def codegen(context, builder, signature, args):
-        array, index, fmt, apart, significands, exponents, at, odd = args
+        array, index, fmt, _, significands, exponents, at, odd = args
         shift, width, fraction, largest = (builder.extract_value(fmt, i) for i in range(4))
         code = _load(context, builder, signature.args[0], array, index)
         if code.kind != _I32:
@@ -223,19 +247,24 @@ def _decode(typingctx, codes, index, fmt, apart, significands, exponents, at, od
         one = ir.Constant(_I32, 1)
         sign_at, hidden = builder.add(width, fraction), builder.shl(one, fraction)
         bias = builder.sub(builder.shl(one, builder.sub(width, one)), one)
+        up = _splat(builder, builder.sub(ir.Constant(_I32, 23), fraction))
         code = code.logical_shift(_splat(builder, shift))
         magnitude = code & _splat(builder, builder.sub(builder.shl(one, sign_at), one))
         field = magnitude.logical_shift(_splat(builder, fraction))
         rest = magnitude & _splat(builder, builder.sub(hidden, one))
-        significand = field.equals(0).select(rest, rest | _splat(builder, hidden))
-        exponent = field.max(1) - _splat(builder, bias)
-        power = _splat(builder, builder.neg(fraction))
-        power = _splat(builder, apart).select(power, power + exponent)
-        value = (significand.to(_F32) * power.power_of_two()).words()
+        if alone:
+            value = (rest << up | _ONE).floats()
+            value = field.equals(0).select(value - 1.0, value).words()
+        else:
+            # As if the exponent were binary32's, which multiplied by a power of two it is; subnormals, too.
+            power = _splat(builder, builder.sub(ir.Constant(_I32, 127), bias)).power_of_two()
+            value = ((magnitude << up).floats() * power).words()
         special = magnitude >= _splat(builder, builder.add(largest, one))
         value = special.select(rest.equals(0).select(rest * 0 + _INFINITY, _NAN), value)
         value = value | (code.logical_shift(_splat(builder, sign_at)) << 31)
-        exponent = (special | magnitude.equals(0)).select(rest * 0, exponent + _BIAS)
+        number = (magnitude - 1).below(_splat(builder, largest))
+        exponent = field.max(1) + _splat(builder, builder.sub(ir.Constant(_I32, _BIAS), bias))
+        exponent = number.select(exponent, 0)
         _store(context, builder, signature.args[4], significands, at, value)
         if signature.args[5].dtype == types.int16:
             _store(context, builder, signature.args[5], exponents, at, exponent.convert("trunc", _I16))
@@ -257,9 +286,7 @@ def _decode(typingctx, codes, index, fmt, apart, significands, exponents, at, od
 
     fields = types.UniTuple(types.int32, 4)
     return (
-        types.boolean(
-            codes, types.intp, fields, types.boolean, significands, exponents, types.intp, types.intp
-        ),
+        types.boolean(codes, types.intp, fields, apart, significands, exponents, types.intp, types.intp),
         codegen,
     )
 
@@ -322,55 +349,84 @@ def _mark(typingctx, depth, x, i, stride, y, j, state, at):
     return types.void(depth, x, i, i, y, i, state, i), codegen
 
 
-@intrinsic(prefer_literal=True)
-def _align(typingctx, depth, p, i, stride, q, j, state, at, row, powers):
-    """powers[at : at + 16] = those of two that make units of the next block's sum whole, for rows of state.
-
-    p, q: exponents of rows of A and of B, in pairs.  row: see _round.
-    """
-    size = depth.literal_value
+@intrinsic
+def _lives(typingctx, state, at):
+    """Whether one of rows of state is not NaN, which stays NaN."""
 
     def codegen(context, builder, signature, args):
-        _, p, i, stride, q, j, state, at, row, powers = args
+        lives = None
+        for place in _places(builder, args[1]):
+            lanes = _load(context, builder, signature.args[0], args[0], place)
+            numbers = lanes.equals(lanes)
+            lives = numbers if lives is None else lives | numbers
+        return lives.any()
+
+    return types.boolean(state, types.intp), codegen
+
+
+@intrinsic(prefer_literal=True)
+def _align(typingctx, depth, plain, p, i, stride, q, j, state, at, row, powers):
+    """powers[at : at + 16] = those of two that make units of the next block's sum whole, for rows of state.
+
+    p, q: exponents of rows of A and of B, in pairs.  row: see _round.  plain: see PLAIN; as binary32, else exponents.
+    """
+    size, plain_ = depth.literal_value, plain.literal_value
+
+    def codegen(context, builder, signature, args):
+        _, _, p, i, stride, q, j, state, at, row, powers = args
         kinds = signature.args
         fraction_bits, floor, emin = (_splat(builder, builder.extract_value(row, n)) for n in range(3))
-        pairs = _terms(context, builder, (kinds[1], kinds[4]), p, i, stride, q, j)
+        least = (fraction_bits - 126).max(floor) + 2 * _BIAS
+        pairs = _terms(context, builder, (kinds[2], kinds[5]), p, i, stride, q, j)
         commons = None
         for n in range(size // 2):
             left, right = pairs(n)
             sums = [one.halves() + right.halves() for one in left]
             commons = sums if commons is None else [c.max(s) for c, s in zip(commons, sums, strict=True)]
         for common, place in zip(commons, _places(builder, at), strict=True):
-            c = _load(context, builder, kinds[6], state, place)
-            exponent = (c.words().logical_shift(23) & 255).max(emin + 127) + (2 * _BIAS - 127)
-            exponent = c.equals(0.0).select(exponent * 0, exponent)
+            twice = _load(context, builder, kinds[7], state, place).words() << 1
+            exponent = twice.logical_shift(24)
             common = common.full_words()
-            common = (common & 0xFFFF).max(common.logical_shift(16)).max(exponent).max(floor + 2 * _BIAS)
-            _store(context, builder, kinds[9], powers, place, fraction_bits + 2 * _BIAS - common)
+            common = (common & 0xFFFF).max(common.logical_shift(16))
+            if plain_:
+                common = common.max(exponent + (2 * _BIAS - 127)).max(least)
+                power = (fraction_bits + (2 * _BIAS + 127) - common) << 23
+            else:
+                exponent = exponent.max(emin + 127) + (2 * _BIAS - 127)
+                common = common.max((twice - 1).below((_INFINITY << 1) - 1).select(exponent, 0))
+                # Where all is zero, any unit will do.
+                common = (common < 2 * _BIAS - 600).select(common * 0 + 2 * _BIAS, common)
+                power = fraction_bits + 2 * _BIAS - common.max(floor + 2 * _BIAS)
+            _store(context, builder, kinds[10], powers, place, power)
         return context.get_dummy_value()
 
     i = types.intp
-    return types.void(depth, p, i, i, q, i, state, i, _ROW, powers), codegen
+    return types.void(depth, plain, p, i, i, q, i, state, i, _ROW, powers), codegen
 
 
 @intrinsic(prefer_literal=True)
-def _multiply(typingctx, depth, apart, x, p, i, pair_i, stride, y, q, j, pair_j, powers, at, words, to):
+def _multiply(
+    typingctx, depth, apart, plain, x, p, i, pair_i, stride, y, q, j, pair_j, powers, at, words, to
+):
     """words[to : to + 16] = sums of ``depth`` products, each cut to a whole number of units; for rows of words.
 
     x, y: values; or, where they are apart, significands, with their exponents in pairs in p and q.
     """
-    size, alone = depth.literal_value, apart.literal_value
+    size, alone, plain_ = depth.literal_value, apart.literal_value, plain.literal_value
 
     def codegen(context, builder, signature, args):
-        _, _, x, p, i, pair_i, stride, y, q, j, pair_j, powers, at, words, to = args
+        _, _, _, x, p, i, pair_i, stride, y, q, j, pair_j, powers, at, words, to = args
         kinds = signature.args
         places = _places(builder, at)
-        terms = _terms(context, builder, (kinds[2], kinds[7]), x, i, stride, y, j)
+        terms = _terms(context, builder, (kinds[3], kinds[8]), x, i, stride, y, j)
         pair_stride = builder.lshr(stride, ir.Constant(stride.type, 1))
-        pairs = _terms(context, builder, (kinds[3], kinds[8]), p, pair_i, pair_stride, q, pair_j)
-        units = [_load(context, builder, kinds[11], powers, place) for place in places]
+        pairs = _terms(context, builder, (kinds[4], kinds[9]), p, pair_i, pair_stride, q, pair_j)
+        units = [_load(context, builder, kinds[12], powers, place) for place in places]
         # Values: below 2^-64 nothing is left of a product; subnormal ones would be slow.
-        scales = [unit.max(-64).min(127).power_of_two() for unit in units]
+        if plain_:
+            scales = [unit.max((127 - 64) << 23).floats() for unit in units]
+        else:
+            scales = [unit.max(-64).min(127).power_of_two() for unit in units]
         # Significands: where a power of two has no binary32, it becomes 0, and nothing is left of a product, either.
         bases = [unit * -1 + (2 * _BIAS - 127) for unit in units]
         bases = [(base | base << 16).halves() for base in bases]
@@ -388,33 +444,79 @@ def _multiply(typingctx, depth, apart, x, p, i, pair_i, stride, y, q, j, pair_j,
             cut = [(one * right * scale).cut_to_words() for one, scale in zip(left, scales, strict=True)]
             sums = cut if sums is None else [total + term for total, term in zip(sums, cut, strict=True)]
         for total, place in zip(sums, _places(builder, to), strict=True):
-            _store(context, builder, kinds[13], words, place, total)
+            _store(context, builder, kinds[14], words, place, total)
         return context.get_dummy_value()
 
     i = types.intp
-    return types.void(depth, apart, x, p, i, i, i, y, q, i, i, powers, i, words, i), codegen
+    return types.void(depth, apart, plain, x, p, i, i, i, y, q, i, i, powers, i, words, i), codegen
 
 
 @intrinsic(prefer_literal=True)
-def _round(typingctx, groups, to_nearest, state, at, powers, words, stride, row):
+def _round_words(typingctx, groups, plain, state, at, powers, words, stride, row):
+    """As _round does toward zero, for rows of state.
+
+    False, and nothing is done, where a sum leaves 32 bits, or a power of two or its inverse the normal range of binary32.
+    """
+    count, plain_ = groups.literal_value, plain.literal_value
+
+    def codegen(context, builder, signature, args):
+        _, _, state, at, powers, words, stride, row = args
+        kinds = signature.args
+        cut = (_splat(builder, builder.extract_value(row, 3)) * -1 + 23).ones_above()
+        results, fails = [], None
+        for place in _places(builder, at):
+            c = _load(context, builder, kinds[2], state, place)
+            scale = _load(context, builder, kinds[4], powers, place)
+            wrong = None
+            if not plain_:
+                wrong = (scale + 126).below(253).opposite()
+                scale = (scale + 127) << 23
+            total = (c * scale.floats()).cut_to_words()
+            for n in range(count):
+                term = builder.add(place, builder.mul(stride, ir.Constant(place.type, n)))
+                term = _load(context, builder, kinds[5], words, term)
+                before, total = total, total + term
+                over = ((before ^ total) & (term ^ total)) < 0
+                wrong = over if wrong is None else wrong | over
+            finite = c.magnitude() < float("inf")
+            wrong = finite & wrong
+            fails = wrong if fails is None else fails | wrong
+            # Without the bit behind the 24 that binary32 keeps, the nearest number is the one toward zero.
+            magnitude = total.magnitude()
+            number = (magnitude & magnitude.logical_shift(24).opposite()).to(_F32).words()
+            number = ((number & cut) | (total & -(1 << 31))).floats() * (scale * -1 + (254 << 23)).floats()
+            results.append((place, finite.select(number, c)))
+        fits = builder.not_(fails.any())
+        with builder.if_then(fits, likely=True):
+            for place, number in results:
+                _store(context, builder, kinds[2], state, place, number)
+        return fits
+
+    i = types.intp
+    return types.boolean(groups, plain, state, i, powers, words, i, _ROW), codegen
+
+
+@intrinsic(prefer_literal=True)
+def _round(typingctx, groups, to_nearest, plain, state, at, powers, words, stride, row):
     """state[at : at + 16] = that and ``groups`` sums of products, ``stride`` words apart, rounded.
 
     row: (F, floor, emin of the output, kept bits, exponent of the lowest bit, limit).
     to_nearest: rounded so, to binary16; else toward zero, to binary32.
     """
-    count, nearest = groups.literal_value, to_nearest.literal_value
+    count, nearest, plain_ = groups.literal_value, to_nearest.literal_value, plain.literal_value
 
     def codegen(context, builder, signature, args):
-        _, _, state, at, powers, words, stride, row = args
+        _, _, _, state, at, powers, words, stride, row = args
         kinds = signature.args
         kept, low, limit = (_splat(builder, builder.extract_value(row, n)) for n in (3, 4, 5))
-        c = _load(context, builder, kinds[2], state, at)
-        power = _load(context, builder, kinds[4], powers, at)
+        c = _load(context, builder, kinds[3], state, at)
+        power = _load(context, builder, kinds[5], powers, at)
+        power = power.logical_shift(23) - 127 if plain_ else power
         scale = power.wide_power_of_two()
         total = (c.to(_F64) * scale).cut()
         for n in range(count):
             place = builder.add(at, builder.mul(stride, ir.Constant(at.type, n)))
-            total = total + _load(context, builder, kinds[5], words, place).to(_F64)
+            total = total + _load(context, builder, kinds[6], words, place).to(_F64)
         # down = 2^-low / scale: bits below the lowest are cut, too.
         down = (low * -1 + 2046).convert("zext", _I64) << 52
         down, up = (down - scale.words()).doubles(), low.wide_power_of_two()
@@ -424,11 +526,11 @@ def _round(typingctx, groups, to_nearest, state, at, powers, words, stride, row)
             mask = (kept * -1 + 52).convert("zext", _I64)
             value = (((total.words() & mask.ones_above()).doubles() * down).cut() * up).to(_F32)
         value = (c.magnitude() < float("inf")).select(value + 0.0, c)
-        _store(context, builder, kinds[2], state, at, value)
+        _store(context, builder, kinds[3], state, at, value)
         return context.get_dummy_value()
 
     i = types.intp
-    return types.void(groups, to_nearest, state, i, powers, words, i, _ROW), codegen
+    return types.void(groups, to_nearest, plain, state, i, powers, words, i, _ROW), codegen
 
 
 @intrinsic
@@ -486,7 +588,7 @@ def _scratch(size):
     return memory[skip : skip + size]
 
 
-def _build(depth, apart, to_nearest):
+def _build(depth, apart, to_nearest, plain):
     part, parts = min(depth, _PART), -(-depth // _PART)
 
     @_compiled
@@ -506,10 +608,8 @@ def _build(depth, apart, to_nearest):
         state, early = _scratch(ROWS * COLUMNS), _scratch(ROWS * LANES)
         total = _scratch(ROWS * COLUMNS if used > chunk else 0)
         powers, words = _scratch(ROWS * LANES).view(np.int32), _scratch(parts * ROWS * LANES).view(np.int32)
-        row_special, column_special = (
-            np.zeros(ROWS // TOGETHER, np.bool_),
-            np.zeros(COLUMNS // LANES, np.bool_),
-        )
+        row_special, starts = np.zeros(ROWS // TOGETHER, np.bool_), np.zeros(ROWS // TOGETHER + 1, np.int64)
+        column_special = np.zeros(COLUMNS // LANES, np.bool_)
         a_flat, b_flat, d_flat = a.reshape(-1), b.reshape(-1), d.reshape(-1)
         down, across = (M + ROWS - 1) // ROWS, (N + COLUMNS - 1) // COLUMNS
         for tile in range(start, stop):
@@ -530,19 +630,24 @@ def _build(depth, apart, to_nearest):
                 for i in range(rows):
                     for k in range(0, count, LANES):
                         row_special[i // TOGETHER] |= _decode(
-                            a_flat, (ia[t] * M + i0 + i) * K + k0 + k, in_a, apart == 1,
+                            a_flat, (ia[t] * M + i0 + i) * K + k0 + k, in_a, apart,
                             xs, x_exponents, i * DEPTH + k, 0,
                         )  # fmt: skip
                 column_special[:] = False
                 for k in range(count):
                     for j in range(panels):
                         column_special[j] |= _decode(
-                            b_flat, (ib[t] * K + k0 + k) * N + j0 + j * LANES, in_b, apart == 1,
+                            b_flat, (ib[t] * K + k0 + k) * N + j0 + j * LANES, in_b, apart,
                             ys, yp, (j * DEPTH + k) * LANES, k & 1,
                         )  # fmt: skip
                 for j in range(panels):
                     panel = j * DEPTH * LANES
                     sums = state[j * ROWS * LANES : (j + 1) * ROWS * LANES]
+                    count_live = 0
+                    for i in range(0, rows, TOGETHER):
+                        starts[count_live] = i
+                        count_live += _lives(sums, i * LANES)
+                    live = starts[:count_live]
                     for s0 in range(0, count, k_step):
                         if late_c:
                             for i in range(rows):
@@ -550,24 +655,31 @@ def _build(depth, apart, to_nearest):
                             sums[:] = np.float32(0)
                         for p0 in range(s0, s0 + k_step, depth):
                             at = panel + p0 * LANES
-                            for i in range(0, rows, TOGETHER):
+                            for i in live:
                                 if column_special[j] or row_special[i // TOGETHER]:
                                     _mark(depth, xs, i * DEPTH + p0, DEPTH, ys, at, sums, i * LANES)
-                            for i in range(0, rows, TOGETHER):
+                            for i in live:
                                 _align(
-                                    depth, xp, (i * DEPTH + p0) // 2, DEPTH // 2, yp, at // 2,
+                                    depth, plain, xp, (i * DEPTH + p0) // 2, DEPTH // 2, yp, at // 2,
                                     sums, i * LANES, row, powers,
                                 )  # fmt: skip
                             for p in range(parts):
-                                for i in range(0, rows, TOGETHER):
+                                for i in live:
                                     begin = i * DEPTH + p0 + p * part
                                     _multiply(
-                                        part, apart, xs, xp, begin, begin // 2, DEPTH,
+                                        part, apart, plain, xs, xp, begin, begin // 2, DEPTH,
                                         ys, yp, at + p * part * LANES, (at + p * part * LANES) // 2,
                                         powers, i * LANES, words, (p * ROWS + i) * LANES,
                                     )  # fmt: skip
-                            for i in range(rows):
-                                _round(parts, to_nearest, sums, i * LANES, powers, words, ROWS * LANES, row)
+                            for i in live:
+                                if to_nearest or not _round_words(
+                                    parts, plain, sums, i * LANES, powers, words, ROWS * LANES, row
+                                ):
+                                    for r in range(i, i + TOGETHER):
+                                        _round(
+                                            parts, to_nearest, plain,
+                                            sums, r * LANES, powers, words, ROWS * LANES, row,
+                                        )  # fmt: skip
                         if late_c:
                             for i in range(rows):
                                 _add_late(sums, i * LANES, late, early, i * LANES)
@@ -582,9 +694,8 @@ def _build(depth, apart, to_nearest):
 
 
 narrow_mma = {
-    (depth, apart, to_nearest): _build(depth, apart, to_nearest)
+    (depth, *way): _build(depth, *way)
     for depth in BLOCKS
-    for apart in (0, 1)
-    for to_nearest in (0, 1)
+    for way in ((0, 0, 1), (0, 0, 0), (0, 1, 0), (1, 0, 0), (1, 1, 0))
 }
-"""By the products of a block, whether significands and exponents are apart, and the rounding."""
+"""By the products of a block, whether significands and exponents are apart, the rounding, and what is PLAIN."""

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from tcu.study import PAPERS, Result, Shown, Study, Verdict, run_study, stored_result, what_is_missing
+from tcu.study import PAPERS, Result, Shown, Study, Verdict, named, run_study, stored_result, what_is_missing
 
 __all__ = ["Chapter", "Origin", "Part", "collect", "command_of", "parts_of"]
 
@@ -56,7 +56,7 @@ class Part:
 def parts_of(chapters: Sequence[Chapter]) -> list[Part]:
     """The papers by number, then what is our own; those without a chapter are left out."""
     parts = {
-        number: Part(number, f"Paper {number}", f"{authors}: {title}")
+        number: Part(number, named(f"paper {number}"), f"{authors}: {title}")
         for number, (authors, title) in PAPERS.items()
     }
     parts[""] = Part("", "Of our own", "What nobody stated before")

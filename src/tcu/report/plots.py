@@ -1,15 +1,20 @@
-"""A figure as Plotly.js takes it; colours and sizes, which depend on the reader's screen, come from the page."""
+"""A figure as Plotly.js takes it; the colours of text and its size, which depend on the reader's screen, come from the page."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tcu.errors import ExtraMissingError
+from tcu.report.series import THIN, Look, looks, widths
 from tcu.study import Figure, Line
 
 __all__ = ["log_ticks", "plot", "plotly_script"]
+
+
+_PALE = "73"
+"""The opacity of a curve that lies below others, in hexadecimal."""
 
 
 def plotly_script() -> str:
@@ -24,20 +29,28 @@ def plotly_script() -> str:
     return text
 
 
-def plot(figure: Figure) -> dict[str, Any]:
-    """Traces and axes."""
+def plot(figure: Figure, known: Mapping[str, Look] | None = None) -> dict[str, Any]:
+    """Traces and axes; known: the looks of the curves, by name, or those of this figure alone if None."""
+    known = known or looks([figure])
     every_x = [x for line in figure.lines for x in line.x]
     every_y = [y for line in figure.lines for y in line.y if y is not None]
     return {
         "data": [
-            {
-                "type": "scatter", "mode": "lines" if line.dashed or len(line.x) > 60 else "lines+markers", "name": line.name,
-                "x": list(line.x), "y": list(line.y), "line": {"dash": "dot"} if line.dashed else {},
-                **({"error_y": _spread(line)} if line.high else {}),
-            }
-            for line in figure.lines
+            _trace(line, known[line.name], width)
+            for line, width in zip(figure.lines, widths(figure), strict=True)
         ],
         "xaxis": _axis(figure.x, figure.log_x, every_x), "yaxis": _axis(figure.y, figure.log_y, every_y),
+    }  # fmt: skip
+
+
+def _trace(line: Line, look: Look, width: int) -> dict[str, Any]:
+    band = width > THIN  # those above it show through where they have its colour
+    marked = not line.dashed and len(line.x) <= 60
+    return {
+        "type": "scatter", "mode": "lines+markers" if marked else "lines", "name": line.name, "x": list(line.x), "y": list(line.y),
+        "line": {"color": look.colour + _PALE * band, "width": width, "dash": "dot" if line.dashed else "solid"},
+        **({"marker": {"color": look.colour, "symbol": look.mark, "size": 7}} if marked else {}),
+        **({"error_y": _spread(line)} if line.high else {}),
     }  # fmt: skip
 
 

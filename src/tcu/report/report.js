@@ -4,26 +4,49 @@
 (() => {
   const figures = JSON.parse(document.getElementById("figures").textContent);
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  const colours = ["#2f7ed8", "#f28f43", "#3aa57a", "#c0504d", "#8e63ce", "#a08415", "#1fa3b8", "#d65f9b",
-    "#7d8b99", "#6b9e23", "#b5651d", "#5566cc"];
+  const phone = matchMedia("(max-width: 40rem)");
 
-  function layout(figure, width) {
+  function layout(figure) {
     const style = getComputedStyle(document.documentElement);
     const ink = style.getPropertyValue("--ink");
     const line = style.getPropertyValue("--line");
     const axis = (own) => ({ ...own, gridcolor: line, linecolor: line, zerolinecolor: line, automargin: true });
-    const longest = Math.max(...figure.data.map((trace) => trace.name.length));
-    const columns = Math.max(1, Math.floor(width / (longest * 7 + 50)));
-    const legend = Math.ceil(figure.data.length / columns) * 20;
     return {
-      height: 330 + legend, margin: { l: 55, r: 10, t: 10, b: 60 + legend }, colorway: colours,
+      height: 330, margin: { l: 55, r: 10, t: 10, b: 50 }, showlegend: false, hovermode: "closest",
       font: { color: ink, family: "system-ui, sans-serif", size: 12 },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      xaxis: axis(figure.xaxis), yaxis: axis(figure.yaxis), showlegend: true,
-      legend: { orientation: "h", y: 0, yref: "container", yanchor: "bottom", x: 0 }, hovermode: "closest",
-      hoverlabel: { namelength: -1 },
+      xaxis: axis(figure.xaxis), yaxis: axis(figure.yaxis), hoverlabel: { namelength: -1 },
       modebar: { bgcolor: "rgba(0,0,0,0)", color: style.getPropertyValue("--dim"), activecolor: ink },
     };
+  }
+
+  // Plotly's legend takes its room from the figure and gives every name that of the longest; this one wraps as text does.
+  const marks = {
+    circle: "M9 5a4 4 0 1 1 8 0a4 4 0 1 1-8 0z", square: "M9.5 1.5h7v7h-7z", diamond: "M13 0l5 5-5 5-5-5z",
+    "triangle-up": "M13 .5l4.5 8h-9z", "triangle-down": "M13 9.5l4.5-8h-9z", cross: "M11.5.5h3v3h3v3h-3v3h-3v-3h-3v-3h3z",
+    x: "M9 2.8L10.8 1 13 3.2 15.2 1 17 2.8 14.8 5 17 7.2 15.2 9 13 6.8 10.8 9 9 7.2 11.2 5z",
+    star: "M13 0l1.5 3.4 3.7.3-2.8 2.4.9 3.6L13 7.8 9.7 9.7l.9-3.6L7.8 3.7l3.7-.3z",
+  };
+
+  function drawLegend(id) {
+    const place = document.getElementById(`${id}-legend`);
+    place.replaceChildren(...figures[id].data.map((trace, i) => {
+      const entry = document.createElement("button");
+      entry.type = "button";
+      entry.title = "show or hide this curve";
+      const stroke = `stroke="${trace.line.color}" stroke-width="${trace.line.dash === "dot" ? 2 : Math.min(trace.line.width, 6)}"`;
+      const dash = trace.line.dash === "dot" ? ' stroke-dasharray="3 3"' : "";
+      const mark = trace.marker ? `<path fill="${trace.marker.color}" d="${marks[trace.marker.symbol]}"/>` : "";
+      entry.innerHTML = `<svg width="26" height="10" aria-hidden="true"><path ${stroke}${dash} d="M0 5h26"/>${mark}</svg>`;
+      entry.append(trace.name);
+      entry.setAttribute("aria-pressed", String(trace.visible !== false));
+      entry.addEventListener("click", () => {
+        trace.visible = trace.visible === false;
+        entry.setAttribute("aria-pressed", String(trace.visible));
+        Plotly.restyle(id, { visible: trace.visible }, [i]);
+      });
+      return entry;
+    }));
   }
 
   // The ticks that were chosen suit the whole range: who zooms gets Plotly's own.
@@ -37,20 +60,45 @@
   async function draw(id) {
     const place = document.getElementById(id);
     const figure = figures[id];
-    await Plotly.react(place, figure.data, layout(figure, place.clientWidth), {
+    await Plotly.react(place, figure.data, layout(figure), {
       responsive: true, displaylogo: false, displayModeBar: matchMedia("(hover: hover)").matches ? "hover" : false });
+    drawLegend(id);
     place.removeAllListeners("plotly_relayout");
     place.on("plotly_relayout", (change) => zoomed(place, change));
   }
 
-  async function drawAll() {
-    let drawn = 0;
-    for (const id of Object.keys(figures)) {
-      await draw(id);
-      document.documentElement.dataset.drawn = ++drawn;
+  // What is folded has no width: it is drawn when it is unfolded.
+  const place = (id) => document.getElementById(id);
+  const unfolded = () => Object.keys(figures).filter((id) => !place(id).closest("details:not([open])"));
+  const told = document.documentElement.dataset;
+  told.figures = told.drawn = 0;
+  let run = 0;
+  async function drawAll(ids = unfolded(), mine = ++run) {
+    told.figures = Number(told.figures) + ids.length;
+    for (const id of ids) {
+      if (mine === run) await draw(id); // else all are drawn again, in another width or other colours
+      ++told.drawn;
       await new Promise((done) => setTimeout(done)); // the page stays alive meanwhile
     }
   }
+
+  // Chapters lie open on a wide screen, and are folded on a phone but the one that a link leads to.
+  const chapters = [...document.querySelectorAll("details.chapter")];
+  function fold() {
+    for (const chapter of chapters) chapter.open = !phone.matches || `#${chapter.parentElement.id}` === location.hash;
+  }
+  function unfoldTarget(hash) {
+    const chapter = hash.length > 1 && document.getElementById(hash.slice(1))?.querySelector("details.chapter");
+    if (chapter) chapter.open = true;
+  }
+  for (const chapter of chapters) {
+    chapter.addEventListener("toggle", () => {
+      if (chapter.open) drawAll(unfolded().filter((id) => chapter.contains(place(id)) && !place(id).data), run);
+    });
+  }
+  phone.addEventListener("change", fold);
+  addEventListener("hashchange", () => unfoldTarget(location.hash));
+  fold();
 
   async function copy(text, button) {
     try {
@@ -88,15 +136,16 @@
   document.addEventListener("click", (event) => {
     const button = event.target;
     if (button.closest("nav a") && !roomy.matches) contents.open = false;
+    const link = button.closest("a[href^='#']");
+    if (link) unfoldTarget(link.hash);
     if (button.className === "copy") copy(separated(button.parentElement.querySelector("table")), button);
     if (button.className === "copy-text") copy(button.parentElement.querySelector("code").textContent, button);
   });
-  dark.addEventListener("change", drawAll);
+  dark.addEventListener("change", () => drawAll());
   let width = innerWidth;
   addEventListener("resize", () => {
     if (innerWidth !== width) drawAll(); // a phone changes its height while it scrolls
     width = innerWidth;
   });
-  document.documentElement.dataset.figures = Object.keys(figures).length;
   drawAll();
 })();

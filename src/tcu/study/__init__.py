@@ -4,6 +4,7 @@ from tcu.study.registry import ABSENT as ABSENT
 from tcu.study.registry import PAPERS as PAPERS
 from tcu.study.registry import STUDIES as STUDIES
 from tcu.study.registry import chosen as chosen
+from tcu.study.registry import named as named
 from tcu.study.registry import what_is_missing as what_is_missing
 from tcu.study.run import Result as Result
 from tcu.study.run import run_study as run_study

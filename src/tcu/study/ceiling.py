@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tcu.study.sources import kernels_of
-from tcu.study.study import Figure, Line, Rows, Shown, Source, Study, Table, Verdict
+from tcu.study.study import Figure, Line, Rows, Shown, Source, Study, Table, Verdict, series_of
 
 __all__ = ["CEILING"]
 
@@ -53,7 +53,8 @@ def _show_ceiling(rows: Rows) -> Shown:
         shown = [name for name in speeds if name in (READ, *_SHOWN) or name.startswith("CUB")]
         figures.append(Figure(
             f"Speed of one call over n, {dtype}", "n", "TB/s",
-            [Line(name, list(speeds[name]), list(speeds[name].values()), name == READ) for name in shown], True,
+            [Line(name, list(speeds[name]), list(speeds[name].values()), name == READ, series=series_of(name))
+             for name in shown], True,
             note="Numbers out of memory, not out of a cache; one call, its start included. Dashed: reading alone.",
         ))  # fmt: skip
         shares[dtype] = {

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tcu.study import gpu
-from tcu.study.study import Figure, Line, Point, Rows, Shown, Study, Table, Verdict
+from tcu.study.study import Figure, Line, Point, Rows, Shown, Study, Table, Verdict, series_of
 from tcu.study.sweeps import MEASURED, NEEDS, SEED, not_on_titan, sizes_of, timed
 
 __all__ = ["COMPARISON", "TUNED"]
@@ -47,7 +47,8 @@ def _show(rows: Rows) -> Shown:
 
     def figure(title: str, y: str, value: Any, log_y: bool = True) -> Figure:
         drawn = [
-            Line(who, [row["n"] for row in own], [value(row) for row in own]) for who, own in lines.items()
+            Line(who, [row["n"] for row in own], [value(row) for row in own], series=series_of(who))
+            for who, own in lines.items()
         ]
         return Figure(title, "n", y, drawn, True, log_y)
 

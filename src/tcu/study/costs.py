@@ -63,10 +63,21 @@ def _show(rows: Rows) -> Shown:
     lines = [Line("classic, 4 log₂ n", sizes, [by[n, 1]["modelled"]["classic"] for n in sizes], dashed=True)]
     for chain in _CHAINS:
         lines.append(
-            Line(f"R = {chain}, formula", sizes, [by[n, chain]["modelled"]["chained"] for n in sizes], True)
+            Line(
+                f"R = {chain}, formula",
+                sizes,
+                [by[n, chain]["modelled"]["chained"] for n in sizes],
+                True,
+                series=f"R = {chain}",
+            )
         )
         lines.append(
-            Line(f"R = {chain}, counted", sizes, [counted(by[n, chain]["levels"], chain) for n in sizes])
+            Line(
+                f"R = {chain}, counted",
+                sizes,
+                [counted(by[n, chain]["levels"], chain) for n in sizes],
+                series=f"R = {chain}",
+            )
         )
     times = Figure(
         "Modelled time of a sum, m = 16", "n", "units of time", lines, log_x=True,

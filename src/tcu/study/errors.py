@@ -80,7 +80,14 @@ def curves(rows: Rows, distribution: str, key: str, *names: str) -> list[Line]:
         own = [row for row in chosen if tuple(row[name] for name in names) == label]
         middle, low, high = zip(*(spread(row[key]) for row in own), strict=True)
         lines.append(
-            Line(" ".join(label), [row["n"] for row in own], [y or None for y in middle], low=low, high=high)
+            Line(
+                " ".join(label),
+                [row["n"] for row in own],
+                [y or None for y in middle],
+                low=low,
+                high=high,
+                series=label[-1],
+            )
         )
     return lines
 

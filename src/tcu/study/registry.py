@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 from collections.abc import Callable, Iterable
 
@@ -26,7 +27,7 @@ from tcu.study.sweeps import SWEEPS
 from tcu.study.theorems import MACHINE
 from tcu.study.unit_errors import CHAIN_LENGTH, ERRORS_OF_UNITS
 
-__all__ = ["ABSENT", "PAPERS", "STUDIES", "chosen", "what_is_missing"]
+__all__ = ["ABSENT", "PAPERS", "STUDIES", "chosen", "named", "what_is_missing"]
 
 PAPERS: dict[str, tuple[str, str]] = {
     "000": (
@@ -56,6 +57,16 @@ STUDIES: dict[str, Study] = {
         REPRODUCIBILITY, LIBRARIES, LIBRARIES_ON_GPU, EXACTNESS, *CEILING, GEMM, SEGMENTS, *MACHINE,
     )
 }  # fmt: skip
+
+
+def named(text: str) -> str:
+    """A text for readers: papers by their authors, not by the numbers that our studies give them."""
+    return re.sub(r"[Pp]aper (\d{3})(?!\d)", lambda found: _short(found[1]), text)
+
+
+def _short(number: str) -> str:
+    authors = PAPERS[number][0].split(", ")
+    return " and ".join(authors) if len(authors) < 3 else f"{authors[0]} et al."
 
 
 def chosen(names: Iterable[str]) -> list[Study]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tcu.study.sources import kernels_of
-from tcu.study.study import Figure, Line, Rows, Shown, Source, Study, Table, Verdict
+from tcu.study.study import Figure, Line, Rows, Shown, Source, Study, Table, Verdict, series_of
 
 __all__ = ["SEGMENTS"]
 
@@ -60,7 +60,8 @@ def _figure(title: str, y: str, rows: Rows, value: Any, *, log_y: bool = False) 
     for who in dict.fromkeys(row["who"] for row in rows):
         own = [(row["segment"], value(row)) for row in rows if row["who"] == who]
         if any(found is not None for _, found in own):
-            lines.append(Line(who, [n for n, _ in own], [found for _, found in own], who == IDEAL))
+            ys = [found for _, found in own]
+            lines.append(Line(who, [n for n, _ in own], ys, who == IDEAL, series=series_of(who)))
     return Figure(title, "numbers in a segment", y, lines, True, log_y)
 
 

@@ -49,6 +49,16 @@ class Line:
     low: Sequence[float | None] = ()
     high: Sequence[float | None] = ()
     """The spread of what was drawn more than once, around ``y``; empty where it was not."""
+    series: str = ""
+    """What it is a curve of, where others are curves of the same, such as a variant on several units; else its name."""
+
+
+def series_of(who: str) -> str:
+    """The series of one who sums: tcu's variants whatever their parameters, CUB's guarantees whatever the types."""
+    words = who.split()
+    if words[0] == "tcu.sum" and len(words) > 1:
+        return words[1]
+    return " ".join(word for word in words if "→" not in word)
 
 
 @dataclass(frozen=True)

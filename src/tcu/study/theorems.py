@@ -85,7 +85,8 @@ def _curves(rows: Rows) -> Figure:
     for m, latency in machines:
         own = [row for row in rows if (row["m"], row["latency"]) == (m, latency)]
         name = f"m = {m:,}, ℓ = {latency:,}"
-        lines.append(Line(name, [row["n"] for row in own], [row["cost"] / row["whole"] for row in own]))
+        ratios = [row["cost"] / row["whole"] for row in own]
+        lines.append(Line(name, [row["n"] for row in own], ratios, series=f"m = {m:,}"))
     ours = COSTS[rows[0]["algorithm"]]
     everywhere = sorted({row["n"] for row in rows})
     for text, constant in (("where n fills the unit", ours.constant), ("every n", ours.everywhere)):

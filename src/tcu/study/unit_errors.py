@@ -195,6 +195,6 @@ def _bias(rows: Rows) -> Verdict:
 
 CHAIN_LENGTH = Study(
     "chain-length", "What the chain length R does to the error", (),
-    "Paper 000 chooses R for speed. What does it do to the sum?",
+    "In paper 000, R is chosen for speed. What does it do to the sum?",
     _chain_show, _chain_points, _chain_measure, (6, 45), seed=SEED,
 )  # fmt: skip

@@ -1,0 +1,360 @@
+"""``tcu.torch.reproducible``: PyTorch's own sums, products and row functions by tcu's operators, in programs as they are.
+
+A dispatch mode sees what PyTorch executes below autograd, so gradients take the same operators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from tcu.errors import ParameterError
+from tcu.surfaces import functions, row_norms
+from tcu.surfaces.matmul import matmul
+from tcu.surfaces.torch.derivatives import exact_sum
+
+__all__ = ["reproducible", "set_reproducible"]
+
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+_EXACT = frozenset((
+    "_local_scalar_dense", "_to_copy", "_unsafe_view", "abs", "add", "add_", "alias", "all", "allclose", "amax", "amin",
+    "any", "arange", "argmax", "argmin", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "bool", "cat",
+    "ceil", "clamp", "clamp_", "clamp_min", "clone", "constant_pad_nd", "contiguous", "copy", "copy_", "detach", "diff",
+    "div", "div_", "dropout", "embedding", "empty", "empty_like", "empty_strided", "eq", "equal", "eye", "fill",
+    "fill_", "flip", "floor", "floor_divide", "full", "full_like", "gather", "ge", "gt", "index", "index_select",
+    "isfinite", "isinf", "isnan", "item", "le", "lift_fresh", "linspace", "logical_and", "logical_not", "logical_or",
+    "lt", "masked_fill", "masked_fill_", "masked_select", "max", "maximum", "min", "minimum", "mul", "mul_",
+    "nan_to_num", "narrow", "ne", "neg", "neg_", "new_empty", "new_full", "new_ones", "new_zeros", "nll_loss_backward",
+    "nonzero", "one_hot", "ones", "ones_like", "promote_types", "reciprocal", "relu", "relu_", "remainder", "repeat",
+    "roll", "round", "scalar_tensor", "select_backward", "set_", "sgn", "sign", "slice_backward", "sort", "sqrt",
+    "sqrt_", "stack", "sub", "sub_", "threshold_backward", "tril", "tril_indices", "triu", "trunc", "unbind",
+    "unfold_backward", "where", "zero_", "zeros", "zeros_like",
+))  # fmt: skip
+"""Operators of PyTorch that move numbers, compare them, or make one IEEE operation of each, by themselves or with a second
+number: their bits have nothing to do with the batch, and are the same on CPUs and GPUs."""
+
+
+class reproducible:
+    """A context in which PyTorch's own operators are executed by tcu's, with gradients: the same bits for every batch size.
+
+    ``with tcu.torch.reproducible(): loss = model(x); loss.backward()``.  Sums, means, variances, norms of vectors,
+    running sums, softmax, log-softmax, log-sum-exp, cross entropy, layer_norm, rms_norm and products of matrices
+    (mm, addmm, bmm, baddbmm, matmul, linear, attention, which is made of its parts) of float16, bfloat16, float32 and float64 on
+    CPUs and GPUs.  Products of float32 are computed in float64 and rounded once; those of 16 bits have the
+    bits of ``unit``, on the CPU by its model.
+
+    Not covered are, among others, exp, tanh and other functions of a library, sums by index
+    (index_add, scatter_add, the gradient of an embedding) and convolutions: they run as ever, and ``uncovered`` names them.
+
+    Parameters
+    ----------
+    strict:
+        Raise ParameterError for an operator that is not covered, in place of running it.
+    unit:
+        Whose products those of 16-bit formats are, as in :func:`tcu.matmul`.
+
+    Attributes
+    ----------
+    uncovered:
+        The names of operators of PyTorch that ran uncovered.
+    """
+
+    def __init__(self, strict: bool = False, *, unit: str | None = None) -> None:
+        self.strict, self.unit = strict, unit
+        self.uncovered: set[str] = set()
+        self._stacks: list[ExitStack] = []
+
+    def __enter__(self) -> reproducible:
+        with ExitStack() as stack:
+            stack.enter_context(sdpa_kernel(SDPBackend.MATH))
+            stack.enter_context(_Functions())
+            stack.enter_context(_Operators(self))
+            self._stacks.append(stack.pop_all())
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stacks.pop().close()
+
+
+_switched: list[reproducible] = []
+
+
+def set_reproducible(on: bool, strict: bool = False, *, unit: str | None = None) -> reproducible | None:
+    """Turn :class:`reproducible` on, or off again, for the rest of this thread; returns what is on now."""
+    while _switched:
+        _switched.pop().__exit__()
+    if not on:
+        return None
+    _switched.append(reproducible(strict, unit=unit).__enter__())
+    return _switched[-1]
+
+
+_RMS_NORMS = (torch.rms_norm, torch.nn.functional.rms_norm)
+
+
+class _Functions(TorchFunctionMode):  # type: ignore[misc]
+    """What PyTorch takes apart differently on CPUs and GPUs, or differentiates by a library's exponentials."""
+
+    def __torch_function__(self, function: Any, types: Any, given: Any = (), named: Any = None) -> Any:
+        named = named or {}
+        if function in _RMS_NORMS and len(given) > 1 and len(given[1]) == 1 and _fits(given[0]):
+            x, _, weight, eps = (*given, None, None)[:4]
+            weight, eps = named.get("weight", weight), named.get("eps", eps)
+            return row_norms.rms_norm(x, weight=weight, eps=eps)
+        if function in (torch.logsumexp, torch.Tensor.logsumexp) and _fits(given[0]):
+            x, axes, keepdim = (*given, None, False)[:3]
+            axes = named.get("dim", axes)
+            return functions.logsumexp(x, axes, keepdims=named.get("keepdim", keepdim), dtype=x.dtype)
+        return function(*given, **named)
+
+
+class _Operators(TorchDispatchMode):  # type: ignore[misc]
+    def __init__(self, owner: reproducible) -> None:
+        super().__init__()
+        self._owner = owner
+
+    def __torch_dispatch__(self, function: Any, types: Any, given: Any = (), named: Any = None) -> Any:
+        named, owner = named or {}, self._owner
+        namespace, name = function.namespace, function._schema.name.partition("::")[2]
+        if namespace == "tcu" or function.is_view:
+            return function(*given, **named)
+        own = _BY_TCU.get(name)
+        if own is not None:
+            bound = _bound(function, given, named)
+            result = own(owner, **bound)
+            if result is not NotImplemented:
+                return result
+        if not _is_exact(function, name, given, named):
+            if owner.strict:
+                raise ParameterError(
+                    f"{function} is not among the operators that tcu.torch.reproducible covers, and its bits may depend on "
+                    "the batch or the device: replace it, or leave strict out"
+                )
+            owner.uncovered.add(str(function))
+        return function(*given, **named)
+
+
+def _bound(function: Any, given: Any, named: dict[str, Any]) -> dict[str, Any]:
+    """All arguments by name, as the schema has them."""
+    found = {each.name: each.default_value for each in function._schema.arguments if each.has_default_value()}
+    found |= dict(zip((each.name for each in function._schema.arguments), given, strict=False))
+    return found | named
+
+
+def _is_exact(function: Any, name: str, given: Any, named: dict[str, Any]) -> bool:
+    tensors = [each for each in given if isinstance(each, torch.Tensor)]
+    if tensors and not any(each.is_floating_point() or each.is_complex() for each in tensors):
+        return True  # whole numbers
+    alpha = named.get("alpha", given[2] if name in ("add", "sub", "add_", "sub_") and len(given) > 2 else 1)
+    return name in _EXACT and alpha == 1
+
+
+def _fits(x: Any) -> bool:
+    return isinstance(x, torch.Tensor) and x.dtype in _FLOATS
+
+
+# What operators become: functions of their arguments by the schema's names, or NotImplemented.
+
+
+def _reduction(function: Callable[..., Any]) -> Callable[..., Any]:
+    def run(owner: Any, self: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+        if not _fits(self) or (dtype is not None and dtype not in _FLOATS):
+            return NotImplemented
+        axes = None if dim is None or (isinstance(dim, list) and not dim) else dim
+        return function(self, axes, keepdims=keepdim, dtype=dtype or self.dtype)
+
+    return run
+
+
+def _moments(function: Callable[..., Any]) -> Callable[..., Any]:
+    def run(
+        owner: Any, self: Any, dim: Any = None, correction: Any = None, keepdim: bool = False, unbiased: bool = True
+    ) -> Any:  # fmt: skip
+        if not _fits(self):
+            return NotImplemented
+        count = float(unbiased) if correction is None else float(correction)
+        return function(self, dim or None, keepdims=keepdim, correction=count, dtype=self.dtype)
+
+    return run
+
+
+def _var_mean(owner: Any, self: Any, dim: Any = None, correction: Any = None, keepdim: bool = False) -> Any:
+    variance = _moments(functions.var)(owner, self, dim, correction, keepdim)
+    return (
+        variance
+        if variance is NotImplemented
+        else (variance, _reduction(functions.mean)(owner, self, dim, keepdim))
+    )
+
+
+def _vector_norm(
+    owner: Any, self: Any, ord: Any = 2, dim: Any = None, keepdim: bool = False, dtype: Any = None
+) -> Any:
+    if not _fits(self) or ord != 2:
+        return NotImplemented
+    wide = self.to(torch.promote_types(dtype or self.dtype, torch.float32))
+    total = functions.sum(wide * wide, dim or None, keepdims=keepdim)
+    return total.sqrt().to(dtype or self.dtype)
+
+
+def _cumsum(owner: Any, self: Any, dim: int, dtype: Any = None) -> Any:
+    return (
+        functions.cumsum(self, dim, dtype=dtype or self.dtype)
+        if _fits(self) and self.dim()
+        else NotImplemented
+    )
+
+
+def _softmax(owner: Any, self: Any, dim: int, half_to_float: bool = False, dtype: Any = None) -> Any:
+    return _row_function(functions.softmax, self, dim, torch.float32 if half_to_float else dtype)
+
+
+def _log_softmax(owner: Any, self: Any, dim: int, half_to_float: bool = False, dtype: Any = None) -> Any:
+    return _row_function(functions.log_softmax, self, dim, torch.float32 if half_to_float else dtype)
+
+
+def _row_function(function: Callable[..., Any], x: Any, dim: int, dtype: Any) -> Any:
+    return function(x, dim, dtype=dtype or x.dtype) if _fits(x) and x.dim() else NotImplemented
+
+
+def _safe_softmax(owner: Any, self: Any, dim: int, dtype: Any = None) -> Any:
+    found = _softmax(owner, self, dim, dtype=dtype)
+    return (
+        found
+        if found is NotImplemented
+        else found.masked_fill((self == -torch.inf).all(dim, keepdim=True), 0)
+    )
+
+
+def _along(x: Any, axis: int) -> Any:
+    return functions.sum(x, axis, keepdims=True)
+
+
+def _wide(*given: Any) -> list[Any]:
+    kind = torch.float64 if any(each.dtype is torch.float64 for each in given) else torch.float32
+    return [each.to(kind) for each in given]
+
+
+def _softmax_backward(owner: Any, grad_output: Any, output: Any, dim: int, input_dtype: Any) -> Any:
+    given, y = _wide(grad_output, output)
+    return (y * (given - _along(given * y, dim))).to(input_dtype)
+
+
+def _log_softmax_backward(owner: Any, grad_output: Any, output: Any, dim: int, input_dtype: Any) -> Any:
+    given, logs = _wide(grad_output, output)
+    return (given - functions.softmax(logs, dim) * _along(given, dim)).to(input_dtype)
+
+
+def _nll_loss(owner: Any, self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+    if not _fits(self) or weight is not None or self.dim() != 2:
+        return NotImplemented
+    counted = target != ignore_index
+    place = target.masked_fill(~counted, 0)
+    losses = (-self.gather(1, place.unsqueeze(1)).squeeze(1)).masked_fill(~counted, 0)
+    count = counted.sum().to(self.dtype)
+    if reduction == 0:
+        return losses, self.new_zeros(())
+    total = exact_sum(losses, [0])
+    return (total / count if reduction == 1 else total), count
+
+
+def _layer_norm(owner: Any, input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+    if not _fits(input):
+        return NotImplemented
+    rows = input.reshape(*input.shape[: input.dim() - len(normalized_shape)], -1)
+    lines = [None if each is None else each.reshape(-1) for each in (weight, bias)]
+    found = row_norms.layer_norm(rows, weight=lines[0], bias=lines[1], eps=eps)
+    (wide,) = _wide(rows)
+    mean = functions.mean(wide, -1, keepdims=True)
+    over = 1 / (functions.var(wide, -1, keepdims=True) + eps).sqrt()
+    shape = (*input.shape[: input.dim() - len(normalized_shape)], *(1 for _ in normalized_shape))
+    return found.reshape(input.shape), mean.reshape(shape), over.reshape(shape)
+
+
+def _layer_norm_backward(
+    owner: Any, grad_out: Any, input: Any, normalized_shape: Any, mean: Any, rstd: Any, weight: Any, bias: Any, output_mask: Any
+) -> Any:  # fmt: skip
+    if not _fits(input):
+        return NotImplemented
+    count = input.dim() - len(normalized_shape)
+    given, x, mean, over = (
+        each.reshape(*input.shape[:count], -1) for each in _wide(grad_out, input, mean, rstd)
+    )
+    n, y, rows = x.shape[-1], (x - mean) * over, list(range(count))
+    g = given if weight is None else given * weight.reshape(-1).to(x.dtype)
+    of_x = over * (g - _along(g, -1) / n - y * (_along(g * y, -1) / n))
+    of_weight, of_bias = (
+        exact_sum(terms, rows).to(like.dtype).reshape(like.shape) if like is not None and wanted else None
+        for terms, like, wanted in ((given * y, weight, output_mask[1]), (given, bias, output_mask[2]))
+    )
+    return of_x.to(input.dtype).reshape(input.shape) if output_mask[0] else None, of_weight, of_bias
+
+
+def _product(owner: Any, a: Any, b: Any, bias: Any = None) -> Any:
+    """Of float32 in binary64, which has all bits of its products; TF32 would cut them."""
+    if not _fits(a) or a.dtype != b.dtype:
+        return NotImplemented
+    if a.dtype is torch.float32:
+        found = matmul(a.double(), b.double(), bias=None if bias is None else bias.double())
+        return found.to(torch.float32)
+    return matmul(a, b, bias=bias, dtype=a.dtype, unit=owner.unit if a.dtype.itemsize == 2 else None)
+
+
+def _mm(owner: Any, self: Any, mat2: Any) -> Any:
+    return _product(owner, self, mat2)
+
+
+def _sum_of_product(owner: Any, term: Any, a: Any, b: Any, beta: Any, alpha: Any) -> Any:
+    if beta == 1 and alpha == 1 and term.dim() == 1 and term.shape[0] == b.shape[-1]:
+        wide = torch.float64 if a.dtype is torch.float64 else torch.float32
+        return _product(owner, a, b, term.to(wide))
+    found = _product(owner, a, b)
+    return found if found is NotImplemented else found * alpha + term * beta if beta else found * alpha
+
+
+def _addmm(owner: Any, self: Any, mat1: Any, mat2: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+    return _sum_of_product(owner, self, mat1, mat2, beta, alpha)
+
+
+def _baddbmm(owner: Any, self: Any, batch1: Any, batch2: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+    return _sum_of_product(owner, self, batch1, batch2, beta, alpha)
+
+
+def _mv(owner: Any, self: Any, vec: Any) -> Any:
+    return _product(owner, self, vec)
+
+
+def _dot(owner: Any, self: Any, tensor: Any) -> Any:
+    return functions.dot(self, tensor, dtype=self.dtype) if _fits(self) else NotImplemented
+
+
+def _pow(owner: Any, self: Any, exponent: Any) -> Any:
+    """Squares and cubes, which multiplications make; x itself in the gradient of squares."""
+    if (
+        not isinstance(self, torch.Tensor)
+        or not isinstance(exponent, int | float)
+        or exponent not in (1, 2, 3)
+    ):
+        return NotImplemented
+    return (self.clone(), self * self, self * self * self)[int(exponent) - 1]
+
+
+def _rsqrt(owner: Any, self: Any) -> Any:
+    return 1 / self.sqrt() if _fits(self) else NotImplemented
+
+
+_BY_TCU: dict[str, Callable[..., Any]] = {
+    "sum": _reduction(functions.sum), "mean": _reduction(functions.mean), "var": _moments(functions.var),
+    "std": _moments(functions.std), "var_mean": _var_mean, "linalg_vector_norm": _vector_norm, "cumsum": _cumsum,
+    "_softmax": _softmax, "_log_softmax": _log_softmax, "_safe_softmax": _safe_softmax,
+    "_softmax_backward_data": _softmax_backward, "_log_softmax_backward_data": _log_softmax_backward,
+    "nll_loss_forward": _nll_loss, "native_layer_norm": _layer_norm, "native_layer_norm_backward": _layer_norm_backward,
+    "mm": _mm, "bmm": _mm, "addmm": _addmm, "baddbmm": _baddbmm, "mv": _mv, "dot": _dot, "pow": _pow, "rsqrt": _rsqrt,
+}  # fmt: skip
+"""By the name of PyTorch's operator."""

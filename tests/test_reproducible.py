@@ -1,0 +1,137 @@
+"""Contract: in tcu.torch.reproducible, PyTorch's own operators are executed by tcu's, and so are their gradients.
+
+Each covered operator, called as programs call it, gives what PyTorch gives up to rounding, without an operator that is
+named as uncovered; a row has the same bits in every batch, forward and backward.  What is not covered is named,
+and raises where the mode is strict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from bits import same
+
+import tcu
+from tcu.errors import ParameterError
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed", exc_type=ImportError)
+import tcu.torch  # noqa: E402  after PyTorch was found
+
+functional = torch.nn.functional
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "sum": lambda x, w, b: x.sum(-1) + x.sum() * 0,
+    "mean": lambda x, w, b: x.mean(-1, keepdim=True),
+    "var": lambda x, w, b: x.var(-1) + torch.var_mean(x, -1)[1],
+    "std": lambda x, w, b: x.std(-1, correction=0),
+    "norm": lambda x, w, b: torch.linalg.vector_norm(x, dim=-1) + torch.norm(x, dim=1),
+    "cumsum": lambda x, w, b: x.cumsum(-1),
+    "softmax": lambda x, w, b: x.softmax(-1),
+    "log_softmax": lambda x, w, b: x.log_softmax(-1),
+    "logsumexp": lambda x, w, b: x.logsumexp(-1) + torch.logsumexp(x, dim=1),
+    "layer_norm": lambda x, w, b: functional.layer_norm(x, (24,), w[0], w[1]),
+    "rms_norm": lambda x, w, b: functional.rms_norm(x, (24,), w[0]),
+    "linear": lambda x, w, b: functional.linear(x, w, b),
+    "matmul": lambda x, w, b: x @ w.t(),
+    "bmm": lambda x, w, b: torch.bmm(x.unsqueeze(1), w.t().expand(len(x), 24, 10)),
+    "addmm": lambda x, w, b: torch.addmm(x[:, :10], x, w.t(), beta=2, alpha=3),
+    "attention": lambda x, w, b: functional.scaled_dot_product_attention(*[x.view(-1, 1, 3, 8)] * 3, is_causal=True),
+    "square": lambda x, w, b: x.pow(2) * (x * x + 1).rsqrt(),
+}  # fmt: skip
+
+
+def drawn(dtype: Any) -> tuple[Any, ...]:
+    rng = torch.Generator().manual_seed(2)
+    shapes = ((32, 24), (10, 24), (10,))
+    return tuple(torch.randn(shape, generator=rng).to(dtype).requires_grad_() for shape in shapes)
+
+
+def result_and_gradient(function: Any, x: Any, w: Any, b: Any) -> tuple[Any, Any]:
+    x = x.detach().clone().requires_grad_()
+    found = function(x, w, b)
+    return found.detach(), torch.autograd.grad(found, x, torch.ones_like(found) * 0.5)[0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_row_has_the_same_bits_in_every_batch(name: str, dtype: Any) -> None:
+    x, w, b = drawn(dtype)
+    expected = result_and_gradient(FUNCTIONS[name], x.double(), w.double(), b.double())
+    with tcu.torch.reproducible(strict=True):
+        whole = result_and_gradient(FUNCTIONS[name], x, w, b)
+        for rows in (slice(7, 8), slice(3, 5), slice(0, 31)):
+            part = result_and_gradient(FUNCTIONS[name], x[rows], w, b)
+            for found, all_rows in zip(part, whole, strict=True):
+                if name != "sum" or found.dim() == 2:
+                    same(found.contiguous(), all_rows[rows].contiguous(), name, rows)
+    for found, wanted in zip(whole, expected, strict=True):
+        assert found.dtype == dtype
+        tolerance = 1e-5 if dtype == torch.float32 else 0.05
+        torch.testing.assert_close(found.double(), wanted, rtol=tolerance, atol=5 * tolerance)
+
+
+def test_losses_and_gradients_of_weights() -> None:
+    """Whose order of the rows has no say, as their sums are exact."""
+    x, w, _ = drawn(torch.float32)
+    target = torch.arange(32) % 10
+    target[5] = -100
+
+    def loss(order: Any) -> list[Any]:
+        normed = functional.layer_norm(x[order], (24,), scale, shift)
+        found = functional.cross_entropy(
+            functional.linear(normed, w), target[order], label_smoothing=smoothing
+        )
+        return [found.detach(), *torch.autograd.grad(found, (scale, shift))]
+
+    scale, shift = (torch.randn(24, requires_grad=True) for _ in range(2))
+    order = torch.randperm(32)
+    for smoothing in (0.0, 0.1):
+        plain = loss(torch.arange(32))
+        with tcu.torch.reproducible(strict=True):
+            found = loss(torch.arange(32))
+            if not smoothing:  # whose mean PyTorch adds up by itself
+                for each, other in zip(found, loss(order), strict=True):
+                    same(each, other)
+        for each, wanted in zip(found, plain, strict=True):
+            torch.testing.assert_close(each, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_not_covered_is_named() -> None:
+    x = torch.randn(5)
+    with tcu.torch.reproducible() as mode:
+        same(x.exp(), torch.exp(x))
+        torch.zeros(3).index_add(0, torch.tensor([0, 0, 1, 2, 2]), x)
+        torch.add(x, x, alpha=3)
+        x.long().sum(), x + x, x[None].sum(1), x.norm(p=2)
+    assert mode.uncovered == {"aten.exp.default", "aten.index_add.default", "aten.add.Tensor"}
+    with tcu.torch.reproducible() as mode:
+        x.norm(p=3)
+    assert mode.uncovered == {"aten.linalg_vector_norm.default"}
+    with (
+        tcu.torch.reproducible(strict=True),
+        pytest.raises(
+            ParameterError,
+            match=r"aten\.exp\.default is not among the operators that tcu\.torch\.reproducible covers",
+        ),
+    ):
+        x.exp()
+
+
+def test_it_is_switched_on_and_off() -> None:
+    x = torch.randn(4, 100)
+    plain = x.sum(1)
+    mode = tcu.torch.set_reproducible(True)
+    try:
+        same(x.sum(1), tcu.sum(x, 1))
+        x.exp()
+        assert mode is not None
+        assert mode.uncovered == {"aten.exp.default"}
+        again = tcu.torch.set_reproducible(True, strict=True)
+        assert again is not mode
+        with pytest.raises(ParameterError, match="leave strict out"):
+            x.exp()
+    finally:
+        assert tcu.torch.set_reproducible(False) is None
+    x.exp()
+    same(x.sum(1), plain)
