@@ -28,7 +28,7 @@ $(VENV)/.dev: $(BIN)/python pyproject.toml
 
 demo: $(VENV)/.user       ## set up, sum a real data set as GPUs would, look inside one dot product
 	$(BIN)/tcu sum $(DATA) --input-dtype float16 --variant short-chain
-	$(BIN)/tcu explain --unit V100 "1 + 2^-24 + 2^-24"
+	$(BIN)/tcu explain --unit V100 --brief "1 + 2^-24 + 2^-24"
 
 test: $(VENV)/.dev        ## set up and test every feature (a few minutes)
 	$(PYTEST) --quick

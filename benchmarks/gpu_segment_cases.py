@@ -16,6 +16,10 @@ SCAN_PAIRS = (("float16", "float16"), ("float16", "float32"), ("float32", "float
 ROWSCAN_PAIRS = (
     ("float16", "float16"), ("bfloat16", "bfloat16"), ("float32", "float32"), ("float64", "float64"), ("float16", "float32"),
 )  # fmt: skip
+TRIANGLE_PAIRS = (
+    ("float16", "float32"), ("bfloat16", "float32"), ("float16", "float16"), ("bfloat16", "bfloat16"),
+)  # fmt: skip
+"""Of scans by MMAs, which round to 16 bits between strips in any case."""
 DRY_RUN_SHIFT = 14
 """A dry run takes 2^-14 of the elements."""
 
@@ -23,6 +27,8 @@ POWERS = tuple(1 << power for power in range(4, 31, 2))
 AWKWARD = (3, 17, 100, 257, 999, 1000, 3000, 4097, 65_000, (1 << 20) + 1)
 LENGTHS = tuple(sorted((*AWKWARD, 64, 1024)))
 """Of rows that are summed exactly or scanned."""
+COMPILED_LENGTHS = frozenset({16, 256, 1000, 4096, 1 << 16, 1 << 20})
+"""Of scans by MMAs where torch.compile takes part: it compiles anew for each, and for long rows falls back on PyTorch."""
 QUICK_LENGTHS = frozenset({64, 1 << 14, 17, 1000, 4097})
 FIRST_CALL_LENGTHS = (1024, 16384)
 NORMS = ("norm", "dot")
@@ -62,6 +68,7 @@ class Asked:
         pairs = SCAN_PAIRS[:1] if quick else SCAN_PAIRS
         self.scan_pairs = tuple(pair for pair in pairs if pair[0] in dtypes)
         self.scan_sizes = tuple((elements or n) >> self._shift for n in (1 << 29, 1 << 24))
+        self.triangle_pairs = tuple(pair for pair in TRIANGLE_PAIRS if pair[0] in dtypes)
         self.rowscan_pairs = tuple(pair for pair in ROWSCAN_PAIRS if pair[0] in dtypes)
 
     def elements(self, dtype: str) -> int:
@@ -88,6 +95,11 @@ class Asked:
 
     def rowscan_lengths(self, dtype: str) -> list[int]:
         return self._chosen(LENGTHS, self.scanned(dtype))
+
+    def triangle_lengths(self, dtype: str) -> list[int]:
+        """As in the figures of the algorithms' paper, powers of two from 16 on; and the awkward ones."""
+        powers = tuple(1 << power for power in range(4, 31))
+        return self._chosen((*powers, *AWKWARD), self.scanned(dtype))
 
     def along(self, n: int) -> list[Along]:
         shapes = axes_of(n)
@@ -119,6 +131,13 @@ class Asked:
                         Task("cumsum", dtype, out, (n // length, length), 1)
                         for length in self.rowscan_lengths(dtype)
                     ]
+            if part == "trianglescans":
+                for dtype, out in self.triangle_pairs:
+                    n = self.scanned(dtype)
+                    found += [
+                        Task("cumsum", dtype, out, (n // length, length), 1)
+                        for length in self.triangle_lengths(dtype) if length in COMPILED_LENGTHS
+                    ]  # fmt: skip
             if part == "columnscans":
                 for dtype in self.dtypes:
                     n = self.scanned(dtype)

@@ -15,7 +15,7 @@ from gpu_segment_cases import ROWSCAN_PAIRS, norm_task, sum_result, sum_task
 
 import tcu
 from tcu.formats import get_format
-from tcu.plan import make_plan, plan_error_bound
+from tcu.plan import SCAN_VARIANTS, make_mma_scan_plan, make_plan, mma_scan_error_bound, plan_error_bound
 from tcu.study.gpu import build
 from tcu.study.gpu.data import torch_dtype
 from tcu.study.gpu.peers import (
@@ -68,6 +68,15 @@ def sum_allowed(dtype: str, n: int) -> float:
 
 def scan_allowed(result: str) -> float:
     return SCAN_DEPTH * 2.0**-53 / unit_roundoff(result)
+
+
+def triangle_allowed(dtype: str, result: str, n: int, variant: str) -> float:
+    """The bound that tcu states for scans of n such numbers by MMAs, in unit roundoffs of their result's format."""
+    unit, fmt = get_unit("H100"), get_format(_BINARY[result])
+    plan = make_mma_scan_plan(n, get_format(_BINARY[dtype]), unit, variant)
+    mass = max(n * 0.2, 1.0)
+    bound = mma_scan_error_bound(plan, unit, mass, mass, mass, 2.0, fmt)
+    return float(1.01 * bound / (mass * unit_roundoff(result)))
 
 
 def jobs(cccl: build.Cccl) -> dict[str, tuple[str, tuple[str, ...]]]:
@@ -258,6 +267,24 @@ class Peers:
         if compiled:
             task = Task("cumsum", dtype, out, shape, 1)
             field.participants.append(Participant("torch.compile", run_of(task), allowed=SEQUENTIAL))
+        return field
+
+    def triangle_scans(self, dtype: str, out: str, rows: int, length: int) -> Field:
+        """Inclusive scans of rows by each variant with MMAs."""
+        n, shape = rows * length, (rows, length)
+        field = Field([], {})
+        for variant, row in SCAN_VARIANTS.items():
+            name = f"tcu.cumsum {variant}"
+            if not row.uses_mma:
+                continue
+            allowed = triangle_allowed(dtype, out, length, variant)
+            if not math.isfinite(allowed):
+                field.missing[name] = f"totals of {length} such numbers may be too large for {dtype}"
+                continue
+            run = partial(tcu.cumsum, axis=-1, variant=variant, dtype=out)
+            field.participants.append(
+                Participant(name, lambda x, run=run: run(x[:n].view(shape)), allowed=allowed)  # type: ignore[misc]
+            )
         return field
 
     def column_scans(self, dtype: str, shape: tuple[int, ...], axis: int, compiled: bool) -> Field:

@@ -9,6 +9,8 @@ exactsegments  the same, correctly rounded (segment_fsum)
 norms          the norm of one long array and the dot product of two; the ceiling is reading alone
 scans          one long inclusive scan; the ceiling is copying alone
 rowscans       inclusive scans of rows; the ceiling is copying alone
+trianglescans  inclusive scans of rows of 16-bit numbers by products with triangles of ones, with numbers a second of
+               every participant; the ceiling is copying alone
 columnscans    inclusive scans along the first axis and a middle one; the ceiling is copying alone
 segmentscans   inclusive scans of ragged segments; the ceiling is copying alone
 build          no measurement: nvcc builds the peers for --arch into build/benchmarks, without a GPU
@@ -63,6 +65,7 @@ PARTS = (
     "norms",
     "scans",
     "rowscans",
+    "trianglescans",
     "columnscans",
     "segmentscans",
 )
@@ -262,6 +265,32 @@ def measure_rowscans(bench: Bench, asked: cases.Asked) -> Iterator[Point]:
             yield bench.point(facts, field, arrays, exact.prefixes(rows * length, length))
 
 
+def measure_trianglescans(bench: Bench, asked: cases.Asked) -> Iterator[Point]:
+    """Numbers a second by the length of rows, of the algorithms of Dakkak et al., the default and the peers."""
+    for dtype, out in asked.triangle_pairs:
+        n = asked.scanned(dtype)
+        arrays = _buffers(bench, n, dtype)
+        exact = Exact.of(arrays[0])
+        copies = _copy(bench, dtype, out, arrays)
+        for length in asked.triangle_lengths(dtype):
+            rows = n // length
+            compiled = Task("cumsum", dtype, out, (rows, length), 1) in bench.compiled
+            field = bench.peers.triangle_scans(dtype, out, rows, length)
+            others = bench.peers.row_scans(dtype, out, rows, length, compiled)
+            field.participants += [*others.participants, *copies]
+            field.missing |= others.missing
+            facts = {
+                "part": "trianglescans", "dtype": dtype, "result": out, "layout": "rows", "shape": (rows, length),
+                "axis": 1, "length": length, "results": rows * length, "buffers": len(arrays),
+                "bytes": rows * length * (itemsize(dtype) + itemsize(out)),
+            }  # fmt: skip
+            point = bench.point(facts, field, arrays, exact.prefixes(rows * length, length))
+            for entry in point["participants"].values():
+                if "median" in entry:
+                    entry["numbers_per_s"] = rows * length / entry["median"]
+            yield point
+
+
 def measure_columnscans(bench: Bench, asked: cases.Asked) -> Iterator[Point]:
     for dtype in asked.dtypes:
         n = asked.scanned(dtype)
@@ -293,6 +322,7 @@ MEASURES: dict[str, Callable[[Bench, cases.Asked], Iterator[Point]]] = {
     "norms": measure_norms,
     "scans": measure_scans,
     "rowscans": measure_rowscans,
+    "trianglescans": measure_trianglescans,
     "columnscans": measure_columnscans,
     "segmentscans": partial(measure_segments, part="segmentscans"),
 }

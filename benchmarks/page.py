@@ -614,6 +614,28 @@ def chains_of_products(found: dict[str, Document]) -> Iterator[str]:
     yield from (*table(("M × N × K", *names), cells), "")
 
 
+def triangle_scans(found: dict[str, Document]) -> Iterator[str]:
+    """Numbers a second by the length of rows."""
+    (document,) = found.values()
+    points = document["figures"]["points"]
+    yield from (
+        "Billions of numbers a second, of rows of 16-bit numbers that are as many in all: each variant of `tcu.cumsum` by "
+        "products with triangles of ones (Dakkak et al., ICS 2019), the default, a kernel that only copies, and the peers. "
+        "“–”: not for such rows, or not measured.", "",
+    )  # fmt: skip
+    for dtype, result in dict.fromkeys((point["dtype"], point["result"]) for point in points):
+        own = [point for point in points if (point["dtype"], point["result"]) == (dtype, result)]
+        names = list(dict.fromkeys(name for point in own for name in point["participants"]))
+        rows = [
+            (f"{point['length']:,}", *(
+                f"{entry['numbers_per_s'] / 1e9:.1f}" if "numbers_per_s" in entry else "–"
+                for entry in (point["participants"].get(name, {}) for name in names)
+            ))
+            for point in own
+        ]  # fmt: skip
+        yield from (f"{dtype} → {result}", "", *table(("row", *names), rows), "")
+
+
 SEGMENT_PARTS = (
     "rows", "exactrows", "segments", "exactsegments", "norms", "scans", "rowscans", "columnscans", "segmentscans"
 )  # fmt: skip
@@ -630,6 +652,7 @@ SECTIONS: tuple[tuple[str, tuple[str, ...], Callable[[dict[str, Document]], Iter
     ("What products of PyTorch on a GPU add", ("gpu-libraries",), chains_of_products),
     ("Rows, ragged segments and running sums on a GPU",
      SEGMENTS, segments),
+    ("Running sums by products with triangles of ones", ("gpu-segments-trianglescans",), triangle_scans),
     ("How the blocks of single-pass and split are added", ("gpu-atomic",), block_sums),
     ("The algorithms of paper 002", ("paper-002",), equal_segments),
     ("Several GPUs", tuple(f"gpu-distributed-{ranks}" for ranks in (2, 4, 8)), several_gpus),

@@ -18,7 +18,7 @@ from tcu.errors import DtypeError, UnknownNameError
 from tcu.formats import get_format
 from tcu.ops import OPERATIONS
 from tcu.ops.matmul import MatmulOptions
-from tcu.plan import DEFAULT_VARIANT, VARIANTS
+from tcu.plan import DEFAULT_SCAN, DEFAULT_VARIANT, SCAN_VARIANTS, VARIANTS
 from tcu.units import CATALOGUE
 
 __all__ = ["PAGE", "answers", "page", "table"]
@@ -27,7 +27,9 @@ PAGE = Path(__file__).parent.parent / "docs" / "reference" / "bits.md"
 DTYPES = ("float16", "bfloat16", "float32", "float64")
 ROWS, LENGTH = 40, 512
 SHIFTS = (1, 2, 4, 8, 16, 64, 256)
-PLANNED = [name for name, operation in OPERATIONS.items() if "unit" in operation.options]
+OF_UNITS = [name for name, operation in OPERATIONS.items() if "unit" in operation.options]
+PLANNED = [name for name in OF_UNITS if OPERATIONS[name].kind == "reduce"]
+SCANNED = [name for name in OF_UNITS if OPERATIONS[name].kind == "scan"]
 OWN, SAME, NONE = "the unit's", "the same", "–"
 
 HEAD = """# Whose bits a result has
@@ -80,6 +82,24 @@ def sums(variant: str, dtype: str) -> Asked:
     return asked
 
 
+def scans(variant: str, dtype: str) -> Asked:
+    """Of the same, by every scan."""
+    x = numbers(dtype)
+
+    def asked(unit: str) -> npt.NDArray[Any]:
+        how = {"unit": unit, "variant": variant, "dtype": "float64"}
+        found = []
+        for name in SCANNED:
+            whole, ragged = getattr(tcu, name), getattr(tcu, f"segment_{name}")
+            found += [
+                whole(x, **how), whole(x.reshape(ROWS, LENGTH), axis=1, **how),
+                whole(x.reshape(LENGTH, ROWS), axis=0, **how), ragged(x, [*range(0, x.size, 1000), x.size], **how),
+            ]  # fmt: skip
+        return np.concatenate([np.ravel(each) for each in found])
+
+    return asked
+
+
 def products(function: Any, dtype: str, **how: Any) -> Asked:
     a = numbers(dtype)[: 16 * LENGTH].reshape(16, LENGTH)
     b = numbers(dtype)[-8 * LENGTH :].reshape(LENGTH, 8)
@@ -90,8 +110,10 @@ def cases() -> Iterator[tuple[Sequence[str], str, Callable[[str], Asked] | None]
     """(operations, variant or plan, what asks a unit for results of a dtype; None: they know of no unit)"""
     for variant in VARIANTS:
         yield PLANNED, _chosen(variant, DEFAULT_VARIANT), partial(sums, variant)
+    for variant in SCAN_VARIANTS:
+        yield SCANNED, _chosen(variant, DEFAULT_SCAN), partial(scans, variant)
     for operation in OPERATIONS:
-        if operation not in PLANNED:
+        if operation not in OF_UNITS:
             yield (operation,), "", None
     for plan in ("chunks", "chain"):
         chosen = _chosen(plan, MatmulOptions().plan)

@@ -209,30 +209,38 @@ const unsigned long long* exchange(unsigned long long code) {
     return values;
 }
 
-// As H100 and H200 add 16 numbers: cut to 25 bits below the largest exponent, added, rounded toward zero.
-static float aligned_sum(const double (&terms)[16], int lowest) {
+// As H100 and H200 add 16 numbers and C: cut to 25 bits below the largest exponent and added.
+static double exact_sum(const double (&terms)[16], int lowest, double c, int lowest_c) {
     int exponent = -1000;
     double special = 0;
+    if (!std::isfinite(c))
+        special += c;
+    else if (c != 0)
+        exponent = std::max(std::ilogb(c), lowest_c);
     for (const double x : terms) {
         if (!std::isfinite(x))
             special += x;
         else if (x != 0)
             exponent = std::max({exponent, std::ilogb(x), lowest});
     }
-    if (special != special) return as<float>(0x7fffffff);
-    if (special != 0) return static_cast<float>(special);
-    double sum = 0;
+    if (special != 0) return special;  // inf, or NaN
+    double sum = std::trunc(std::ldexp(c, 25 - exponent));
     for (const double x : terms) sum += std::trunc(std::ldexp(x, 25 - exponent));
-    const double result = std::ldexp(sum, exponent - 25);
-    if (std::fabs(result) >= 0x1p128) return static_cast<float>(result);  // inf, whatever the rounding
-    return result == 0 ? 0 : __double2float_rz(result);
+    return std::ldexp(sum, exponent - 25);
+}
+
+static float rounded_toward_zero(double x) {
+    if (x != x) return as<float>(0x7fffffff);
+    if (std::fabs(x) >= 0x1p128) return static_cast<float>(x);  // inf, whatever the rounding
+    return x == 0 ? 0 : __double2float_rz(x);
 }
 
 struct Fragments16 { unsigned a[2][32][4], b[2][32][2]; };
 static std::vector<Fragments16> fragments;
 
-void multiply(float (*value_of)(unsigned short), int lowest, float& d0, float& d1, float& d2, float& d3, unsigned a0,
-              unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+template <typename Sum>
+static void multiply_all(float (*value_of)(unsigned short), const Sum& sum, unsigned a0, unsigned a1, unsigned a2,
+                         unsigned a3, unsigned b0, unsigned b1) {
     const unsigned lane = self % 32, turn = next_turn();
     Fragments16& f = fragments[self / 32];
     const unsigned words[4] = {a0, a1, a2, a3};
@@ -240,7 +248,6 @@ void multiply(float (*value_of)(unsigned short), int lowest, float& d0, float& d
     f.b[turn][lane][0] = b0;
     f.b[turn][lane][1] = b1;
     wait_for(WARP_MATES);
-    float* const results[4] = {&d0, &d1, &d2, &d3};
     for (int i = 0; i < 4; ++i) {
         const int row = lane / 4 + 8 * (i / 2), column = 2 * (lane % 4) + i % 2;
         double terms[16];
@@ -250,8 +257,28 @@ void multiply(float (*value_of)(unsigned short), int lowest, float& d0, float& d
             const unsigned y = f.b[turn][column * 4 + owner][k / 8];
             terms[k] = static_cast<double>(value_of(x >> bits)) * value_of(y >> bits);
         }
-        *results[i] = aligned_sum(terms, lowest);
+        sum(i, terms);
     }
+}
+
+void multiply(float (*value_of)(unsigned short), int lowest, float& d0, float& d1, float& d2, float& d3, unsigned a0,
+              unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1) {
+    float* const results[4] = {&d0, &d1, &d2, &d3};
+    multiply_all(value_of, [&](int i, const double (&terms)[16]) {
+        *results[i] = rounded_toward_zero(exact_sum(terms, lowest, *results[i], -126));
+    }, a0, a1, a2, a3, b0, b1);
+}
+
+void multiply_halves(unsigned& d0, unsigned& d1, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0,
+                     unsigned b1) {
+    unsigned* const results[2] = {&d0, &d1};
+    multiply_all(of_half, [&](int i, const double (&terms)[16]) {
+        unsigned& word = *results[i / 2];
+        const int bits = 16 * (i % 2);
+        const double sum = exact_sum(terms, -14, of_half(word >> bits), -14);
+        const unsigned code = sum != sum ? 0x7fff : sum == 0 ? 0 : half_of_double(sum);
+        word = (word & ~(0xffffu << bits)) | code << bits;
+    }, a0, a1, a2, a3, b0, b1);
 }
 
 // ---- the kernel ----

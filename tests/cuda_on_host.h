@@ -278,9 +278,21 @@ static void load_transposed(unsigned& m0, unsigned& m1, unsigned& m2, unsigned& 
     wait_for(WARP_MATES);
 }
 
-// m16n8k16 without C, of numbers whose products have no bits below an exponent.
+// The rows of four 8 × 8 matrices, as load_transposed has their columns.
+static void load_rows(unsigned& m0, unsigned& m1, unsigned& m2, unsigned& m3, unsigned address) {
+    const unsigned lane = self % 32;
+    const unsigned long long* const rows = exchange(address);
+    unsigned* const results[4] = {&m0, &m1, &m2, &m3};
+    for (int m = 0; m < 4; ++m)
+        *results[m] = reinterpret_cast<const unsigned*>(at<uint4>(unsigned(rows[8 * m + lane / 4])))[lane % 4];
+    wait_for(WARP_MATES);
+}
+
+// m16n8k16 of numbers whose products have no bits below an exponent; C and D of binary32, or of binary16.
 void multiply(float (*value_of)(unsigned short), int lowest, float& d0, float& d1, float& d2, float& d3, unsigned a0,
               unsigned a1, unsigned a2, unsigned a3, unsigned b0, unsigned b1);
+void multiply_halves(unsigned& d0, unsigned& d1, unsigned a0, unsigned a1, unsigned a2, unsigned a3, unsigned b0,
+                     unsigned b1);
 
 }  // namespace host
 

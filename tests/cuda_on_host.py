@@ -78,6 +78,8 @@ _ASSEMBLY = {
     # Numbers.
     "cvt.rn.f16.f32 %0, %1;": "%0 = half_of(%1);",
     "cvt.rn.bf16.f32 %0, %1;": "%0 = bfloat_of(%1);",
+    "{ .reg .b16 h; cvt.rn.f16.f32 h, %1; mov.b16 %0, h; }": "%0 = half_of(%1);",
+    "{ .reg .b16 h; cvt.rn.bf16.f32 h, %1; mov.b16 %0, h; }": "%0 = bfloat_of(%1);",
     "{ .reg .b16 l, h; cvt.rn.f16.f32 l, %1; cvt.rn.f16.f32 h, %2; mov.b32 %0, {l, h}; }": "%0 = half_of(%1) | static_cast<u32>(half_of(%2)) << 16;",
     "cvt.rn.bf16x2.f32 %0, %1, %2;": "%0 = static_cast<u32>(bfloat_of(%1)) << 16 | bfloat_of(%2);",
     "cvt.f32.f16 %0, %1;": "%0 = of_half(%1);",
@@ -105,6 +107,8 @@ _ASSEMBLY = {
     f"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {_D}, {{%4, %5, %6, %7}}, {{%8, %8}}, {_D};": "host::multiply(of_bfloat, -126, %0, %1, %2, %3, %4, %5, %6, %7, %8, %8);",
     f"mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {_D}, {{%4, %5, %4, %5}}, {{%6, %7}}, {_D};": "host::multiply(of_half, -14, %0, %1, %2, %3, %4, %5, %4, %5, %6, %7);",
     f"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {_D}, {{%4, %5, %4, %5}}, {{%6, %7}}, {_D};": "host::multiply(of_bfloat, -126, %0, %1, %2, %3, %4, %5, %4, %5, %6, %7);",
+    f"mma.sync.aligned..row.col.f32..f32 {_D}, {{%4, %5, %6, %7}}, {{%8, %9}}, {_D};": "if (ELEMENT == BFLOAT16) host::multiply(of_bfloat, -126, %0, %1, %2, %3, %4, %5, %6, %7, %8, %9); else host::multiply(of_half, -14, %0, %1, %2, %3, %4, %5, %6, %7, %8, %9);",
+    "mma.sync.aligned..row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%0, %1};": "host::multiply_halves(%0, %1, %2, %3, %4, %5, %6, %7);",
     # The array's memory, and what blocks tell each other.
     "createpolicy.fractional.L2::evict_first.b64 %0;": "%0 = 0;",
     "ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];": "const uint4 loaded = host::readable((const uint4*)(%4)); %0 = loaded.x; %1 = loaded.y; %2 = loaded.z; %3 = loaded.w;",
@@ -155,6 +159,7 @@ _ASSEMBLY = {
     "cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;": "host::copy_later_if(%2, %0, %1);",
     "cp.async.commit_group;": "host::end_group();",
     "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];": "host::load_transposed(%0, %1, %2, %3, %4);",
+    "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];": "host::load_rows(%0, %1, %2, %3, %4);",
     "cp.async.wait_group %0;": "host::wait_for_groups(%0);",
     "cp.async.mbarrier.arrive.noinc.shared.b64 [%0];": "host::arrive_later(%0);",
 }  # fmt: skip

@@ -43,6 +43,7 @@ from tcu.model.scans import Carries, piece_length, scan_segments
 from tcu.model.stream import PlanStream
 from tcu.plan import (
     DEFAULT_VARIANT,
+    SCAN_VARIANTS,
     VARIANTS,
     VERSIONS,
     FmaStep,
@@ -195,6 +196,8 @@ class Case:
     @property
     def family(self) -> Family | None:
         """Of its plan, if there is one."""
+        if "cumsum" in self.operation and "variant" in self.given:
+            return "triangular"
         if "variant" in self.given:
             return VARIANTS[self.given["variant"]].family
         if self.operation == "segment_matmul":
@@ -253,6 +256,17 @@ CHOICES: dict[str, tuple[dict[str, Any], ...]] = {
     "paper-002": ({"chain": 4, "block": 32},),
 }
 """Options beside the defaults."""
+
+
+BY_TRIANGLES = [name for name, row in SCAN_VARIANTS.items() if row.uses_mma]
+TRIANGULAR = ("binary16", "bfloat16")
+TRIANGLES: dict[str, tuple[dict[str, Any], ...]] = {
+    "scan-16": ({"chain": 1}, {"chain": 5}, {"accumulator": "float16"}),
+    "scan-256": ({"accumulator": "float16"},),
+    "scan-256n": ({"chain": 1}, {"chain": 3}, {"accumulator": "float16"}),
+    "scan-256n-work-efficient": ({"chain": 3}, {"accumulator": "float16"}),
+}
+"""The same of scans by MMAs."""
 
 
 def planned(dtype: str, unit: str, options: Row, n: int = 1) -> Any:
@@ -414,6 +428,10 @@ def of_segments() -> Iterator[Case]:
                 yield case(
                     "segments", "segment_sum", dtype, "wide", shapes, **ragged, unit="H100", variant=variant
                 )
+        for variant in BY_TRIANGLES if kind == "mixed" and dtype in TRIANGULAR else ():
+            yield case(
+                "segments", "segment_cumsum", dtype, "wide", shapes, **ragged, unit="H100", variant=variant
+            )
     beyond = {"layout": "ragged beyond", "dtype": "float64", "block": 32}
     yield case("segments", "segment_sum", "binary64", "wide", (3,), **beyond)
 
@@ -434,6 +452,16 @@ def of_scans() -> Iterator[Case]:
                 yield case(
                     "scans", "cumsum", dtype, "wide", shapes, layout="transposed", axis=axis, reverse=True
                 )
+    for variant, dtype in product(BY_TRIANGLES, TRIANGULAR):
+        chosen: Row = {"variant": variant}
+        borders = (0, 1, *around(16, 256, 4096), 65537, 70001)
+        yield case("scans", "cumsum", dtype, "wide", borders, unit="H100", **chosen)
+        yield case("scans", "cumsum", dtype, "wide", FEW, unit="A100", **chosen, exclusive=True, reverse=True)
+        yield case("scans", "cumsum", dtype, "cancelling", FEW, unit="H100", **chosen, dtype="bfloat16")
+        yield case("scans", "cumsum", dtype, "special", FEW, unit="H100", **chosen)
+        for options in TRIANGLES[variant] if dtype == "binary16" else ():
+            yield case("scans", "cumsum", dtype, "wide", FEW, unit="H100", **chosen, **options)
+        yield case("scans", "cumsum", dtype, "wide", ((3, 700), (40, 5)), unit="H100", **chosen, axis=0)
 
 
 def of_products() -> Iterator[Case]:
@@ -569,6 +597,8 @@ def of_bounds() -> Iterator[Case]:
         for operation in ("dot_error_bound", "var_error_bound", "std_error_bound"):
             yield case("bounds", operation, dtype, "wide", FEW)
         yield case("bounds", "cumsum_error_bound", dtype, "wide", (1, 33, 1025), dtype="float64")
+    for variant, dtype, unit in product(BY_TRIANGLES, TRIANGULAR, ("A100", "H100")):
+        yield case("bounds", "cumsum_error_bound", dtype, "wide", (1, 33, 1025), unit=unit, variant=variant)
 
 
 def of_instructions() -> Iterator[Case]:
@@ -659,6 +689,9 @@ def of_plans() -> Iterator[Case]:
         for options in ({}, {"block": 32}, {"block": 96}, {"block": 1024}):
             yield case("plans", "dot plan", dtype, "none", BEYOND, **options)
         yield case("plans", "cumsum plan", dtype, "none", BEYOND)
+        for variant in BY_TRIANGLES if dtype in TRIANGULAR else ():
+            for options in ({}, *TRIANGLES[variant]) if dtype == "binary16" else ({},):
+                yield case("plans", "cumsum plan", dtype, "none", BEYOND, variant=variant, **options)
     for (a, b), order in product(MATRICES, ("chunks", "chain")):
         yield case("plans", "product plan", a, "none", BEYOND, b=b, order=order)
     for side, way in product((4, 16, 256), ("four", "three", "embedded")):
@@ -903,6 +936,12 @@ def _plan(each: Case, shape: Shape, place: Host) -> str:
     kind = each.operation.split()[0]
     if kind == "transform":
         return digest_of_transform(n, given["side"], given["product"])
+    if kind == "cumsum" and given:
+        scan = place.plans.scan_plan(n, fmt, get_unit("H100"), **given)
+        steps = [[type(step).__name__, *vars(step).values()] for step in scan.steps]
+        return short([
+            scan.n, scan.input, scan.chain, scan.accumulator, steps, scan.rows, scan.strip, list(scan.shape), list(scan.totals),
+        ])  # fmt: skip
     if kind == "cumsum":
         scan = place.plans.make_scan_plan(n, fmt)
         return short([scan.n, scan.input, scan.group, *scan.radices])

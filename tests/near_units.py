@@ -13,10 +13,19 @@ from typing import Any
 import numpy as np
 
 from tcu.model.mma import multiply_accumulate
-from tcu.units import AlignedSum, ExactInteger, FusedChain, Instruction
+from tcu.units import (
+    AlignedSum,
+    ExactBlock,
+    ExactInteger,
+    FlushedTree,
+    FusedChain,
+    GroupedSum,
+    Instruction,
+    LateSum,
+)
 
 Array = np.ndarray[Any, Any]
-Function = Callable[[Array, Array, Array], Array]
+Function = Callable[..., Array]
 
 
 @dataclass(frozen=True)
@@ -26,6 +35,7 @@ class Box:
     output: str
     k: int
     function: Function
+    scale: tuple[str, int] | None = None
 
 
 HOPPER, AMPERE, VOLTA = (
@@ -34,11 +44,22 @@ HOPPER, AMPERE, VOLTA = (
     AlignedSum(4, 23, "RZ", -131),
 )
 HALF = AlignedSum(8, 24, "RNE", -20)
+EXACT, TREE, LATE, LATE_PAIRS = (
+    ExactBlock(4),
+    FlushedTree(4),
+    LateSum(8, 24, 31),
+    LateSum(16, 24, 31, 2, True),
+)
+GROUPED = GroupedSum(64, 16, 35, -139)
+THROUGH = AlignedSum(16, 13, "RZ", -133, through_binary16=True)
 
 
-def model(rules: Any, a: Array, b: Array, c: Array, first: str, output: str) -> Array:
-    row = Instruction("mma", first, first, output, (16, 8, a.shape[1]), rules, ())
-    return multiply_accumulate(a, b, c, row)
+def model(
+    rules: Any, a: Array, b: Array, c: Array, first: str, output: str,
+    scale: tuple[str, int] | None = None, *scales: Array,
+) -> Array:  # fmt: skip
+    row = Instruction("mma", first, first, output, (16, 8, a.shape[1]), rules, (), *(scale or (None, 0)))
+    return multiply_accumulate(a, b, c, row, scales=(scales[0], scales[1]) if scales else None)
 
 
 def words(x: Array) -> Array:
@@ -47,19 +68,19 @@ def words(x: Array) -> Array:
 
 def box(
     name: str, rules: Any, change: Callable[[Callable[..., Array], Array, Array, Array], Array],
-    fmt: str = "binary16", output: str = "binary32", k: int = 16,
+    fmt: str = "binary16", output: str = "binary32", k: int = 16, scale: tuple[str, int] | None = None,
 ) -> Box:  # fmt: skip
     """``change`` is given the unit, whose parameters it may change, and the operands."""
 
-    def function(a: Array, b: Array, c: Array) -> Array:
+    def function(a: Array, b: Array, c: Array, *scales: Array) -> Array:
         def unit(a: Array = a, b: Array = b, c: Array = c, **changes: Any) -> Array:
-            return model(replace(rules, **changes), a, b, c, fmt, output)
+            return model(replace(rules, **changes), a, b, c, fmt, output, scale, *scales)
 
         with np.errstate(all="ignore"):
             return np.asarray(change(unit, a, b, c), c.dtype)
 
     function.__name__ = name.replace(" ", "_")
-    return Box(name, fmt, output, k, function)
+    return Box(name, fmt, output, k, function, scale)
 
 
 def products(a: Array, b: Array) -> Array:
@@ -254,6 +275,31 @@ HOLES = (
     # Chains
     box("a chain in two lanes where all is positive", FusedChain(), where(all_positive, lanes=2)),
     box("a chain with a late c where c is zero", FusedChain(), where(zero_c, late_c=True, order=(2, 0, 1, *range(3, 16)))),
+    # Exact blocks
+    box("an exact block of 2 where all is negative", EXACT, where(all_negative, block=2), k=8),
+    box("an exact block with -0 for c = -0", EXACT, minus_zero(minus_zero_c), k=8),
+    box("an exact block, a last bit off where the largest product is k = 3", EXACT, off_at(lone(3)), k=8),
+    # Flushed trees
+    box("a tree of 2 where c is zero", TREE, where(zero_c, group=2), "bfloat16", k=8),
+    box("a tree with +0 for every zero", TREE, lambda unit, a, b, c: np.where(unit() == 0, 0, unit()), "bfloat16", k=8),
+    box("a tree with another NaN where c has one", TREE,
+        nan(lambda a, b, c, right: np.where(np.isnan(c), QUIET, right)), "bfloat16", k=8),
+    # Late sums
+    box("a bit less of the total where all is positive", LATE, where(all_positive, late_bits=30), k=8),
+    box("a small c is dropped where the sum is negative", LATE, where(negative, drops_small_c=True), k=8),
+    box("even and odd apart where the largest product is k = 7", LATE, where(lone(7), groups=2), k=8),
+    box("a bit more where c is zero", LATE_PAIRS, where(zero_c, fraction_bits=25), "e5m2fnuz", k=32),
+    # Scales
+    box("groups of 8 where the sum is negative", GROUPED, where(negative, group=8), "e2m1", k=64, scale=("ue8m0", 32)),
+    box("another floor where the sum is negative, with scales", GROUPED, where(negative, exponent_floor=-138), "e2m1", k=64, scale=("ue8m0", 32)),
+    box("a bit less where b is negative", GROUPED, where(negative_column, fraction_bits=34), "e2m1", k=64,
+        scale=("ue4m3", 16)),
+    box("another NaN of scales where c is not negative", GROUPED,
+        nan(lambda a, b, c, right: np.where(np.isnan(c) | (c < 0), right, QUIET)), "e2m1", k=64, scale=("ue8m0", 16)),
+    box("blocks of 16 where all is positive, with scales", replace(HOPPER, block=32), where(all_positive, block=16), "e4m3",
+        k=32, scale=("ue8m0", 32)),
+    # Inputs that become binary16
+    box("not through binary16 where the sum is negative", THROUGH, where(negative, through_binary16=False), "e4m3", k=32),
     # Integers
     box("saturates upwards alone", ExactInteger(),
         lambda unit, a, b, c: np.where(unit(saturate=True) == 2**31 - 1, 2**31 - 1, unit()), "s8", "s32", 32),

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import bits_of_units
 import pytest
-from bits_of_units import DTYPES, NONE, OWN, PAGE, SAME, answers, cell, sums
+from bits_of_units import DTYPES, NONE, OWN, PAGE, SAME, answers, cell, scans, sums
 
 from tcu.errors import DtypeError
 from tcu.formats import get_format
-from tcu.plan import DEFAULT_VARIANT, VARIANTS, MmaStep, make_plan
+from tcu.plan import DEFAULT_VARIANT, SCAN_VARIANTS, VARIANTS, MmaStep, make_plan
 from tcu.units import CATALOGUE, get_unit
 
 
@@ -32,6 +32,15 @@ def test_bits_depend_on_the_unit_where_a_plan_has_mmas(variant: str, dtype: str)
         assert cell(sums(variant, dtype)) == NONE
         return
     assert cell(sums(variant, dtype)) == (OWN if differ else SAME)
+
+
+@pytest.mark.slow(2)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("variant", SCAN_VARIANTS)
+def test_bits_of_scans_depend_on_the_unit_where_a_plan_has_mmas(variant: str, dtype: str) -> None:
+    row = SCAN_VARIANTS[variant]
+    kind = (OWN if row.uses_mma else SAME) if row.takes(get_format(dtype)) else NONE
+    assert cell(scans(variant, dtype)) == kind
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -28,8 +28,19 @@ from tcu.cli import main, probe_page, probing, progress
 from tcu.formats import get_format
 from tcu.probes.finding import Case, Finding, Probe
 from tcu.probes.infer import Counterexample, Inference, Pinned
-from tcu.probes.target import as_target
-from tcu.units import CATALOGUE, AlignedSum, Evidence, ExactInteger, FusedChain, Instruction, Unit, units_with
+from tcu.probes.target import Operation, as_target
+from tcu.units import (
+    CATALOGUE,
+    AlignedSum,
+    Evidence,
+    ExactBlock,
+    ExactInteger,
+    FusedChain,
+    Instruction,
+    LateSum,
+    Unit,
+    units_with,
+)
 
 MODULE = """
 import numpy as np
@@ -354,6 +365,28 @@ def inference(arithmetic, identified=True, example=None, formats=("binary16", "b
                      "identified: so" if identified else "not identified: why")  # fmt: skip
 
 
+def test_b_of_a_counterexample_is_decoded_in_its_own_format():
+    """0x3c is 1.5 in E4M3, and 1 in E5M2."""
+    example = Counterexample((0x3C, 0), (0x3C, 0), 0, 0, 1)
+    known = inference(AlignedSum(4, 23, "RZ"), identified=False, example=example)
+    asked = Operation(get_format("e4m3"), get_format("binary32"), 2, second=get_format("e5m2"))
+    document = probe_page.inference_document(known, asked)["counterexample"]
+    assert (document["a"][0]["value"], document["b"][0]["value"]) == (1.5, 1)
+    rows = list(probe_page.inference_grids(known, asked))[-1][1].rows
+    assert [(row[0][0], row[1][0]) for row in rows[:2]] == [("a[0]", "1.5"), ("b[0]", "1")]
+    assert "e4m3·e5m2 → binary32" in probe_page.inference_page(known, asked)
+
+
+def test_scales_of_a_counterexample_are_shown():
+    example = Counterexample((0x2,), (0x2,), 0, 0, 1, (0x80,), (0x7F,))
+    known = inference(AlignedSum(4, 23, "RZ"), identified=False, example=example)
+    asked = Operation(get_format("e2m1"), get_format("binary32"), 1, scale=get_format("ue8m0"), per_scale=1)
+    document = probe_page.inference_document(known, asked)["counterexample"]
+    assert (document["scale_a"][0]["value"], document["scale_b"][0]["value"]) == (2, 1)
+    names = [row[0][0] for row in list(probe_page.inference_grids(known, asked))[-1][1].rows]
+    assert names == ["a[0]", "b[0]", "scale a[0]", "scale b[0]", "c", "target", "model"]
+
+
 @pytest.mark.parametrize(
     "arithmetic",
     [
@@ -362,6 +395,8 @@ def inference(arithmetic, identified=True, example=None, formats=("binary16", "b
         FusedChain(),
         FusedChain((3, 2, 1, 0), rounded_products=True),
         ExactInteger(),
+        LateSum(4, 24, 31),
+        ExactBlock(4),
     ],
 )
 def test_the_python_expression_builds_the_unit(arithmetic):

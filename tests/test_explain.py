@@ -17,6 +17,7 @@ import itertools
 import json
 import math
 import re
+import shlex
 import xml.etree.ElementTree as ElementTree
 from fractions import Fraction
 from pathlib import Path
@@ -42,6 +43,7 @@ from tcu.units import CATALOGUE, ExactInteger, find_instruction, get_unit
 
 F16, F32 = get_format("binary16"), get_format("binary32")
 TINY = 2.0**-24
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture
@@ -50,8 +52,8 @@ def run(capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
 
-    def call(*arguments):
-        code = main(["explain", *arguments])
+    def call(*arguments, command="explain"):
+        code = main([*([command] if command else []), *arguments])
         captured = capsys.readouterr()
         return code, captured.out, captured.err
 
@@ -598,7 +600,7 @@ def test_several_units(document, drawing):
             "--scale ue8m0: mma of A100 takes no scales with binary16",
         ),
         (
-            ["1", *SCALED, "--scale-b", "1,2"],
+            ["--a", "1", "--b", "1", *SCALED, "--scale-b", "1,2"],
             "--scale-b has 2 numbers: 32 products share one, so 1 of them take 1",
         ),
         (
@@ -637,3 +639,29 @@ def test_an_expression_may_begin_with_a_minus(document):
     assert result["units"][0]["result"]["value"] == TINY
     assert document("-inf + 1")["units"][0]["result"]["value"] == "-inf"
     assert document("--c", "-1", "--b", "-2,3", "--a", "-1,1")["units"][0]["result"]["value"] == 4
+
+
+def test_brief_is_the_frame_without_notes(run) -> None:
+    whole, brief = (run("--unit", "V100", *given, "1 + 2^-24 + 2^-24")[1] for given in ((), ("--brief",)))
+    lines = brief.rstrip().split("\n")
+    assert lines[0].startswith("╭─ NVIDIA Tesla V100")
+    assert lines[-1].startswith("╰")
+    assert set(lines) <= set(whole.split("\n"))
+    assert "unused products" in whole
+    assert "unused products" not in brief
+    assert "d = 1   0x3f800000" in brief
+
+
+def test_the_demo_is_one_screen(run) -> None:
+    """At most 40 lines of 100 columns, what make says included."""
+    recipe = re.search(r"^demo:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert recipe is not None
+    commands = recipe[1].splitlines()
+    shown = len(commands) + 1  # and that .venv is set up
+    for command in commands:
+        words = shlex.split(command.replace("$(DATA)", str(ROOT / "data/mauna-loa-co2.csv")))
+        assert words[0] == "$(BIN)/tcu"
+        out = run(*words[1:], command=None)[1]
+        shown += len(out.rstrip("\n").split("\n"))
+        assert max(map(len, out.split("\n"))) <= 100
+    assert shown <= 40

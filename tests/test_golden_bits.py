@@ -46,6 +46,7 @@ from tcu.ops.layout import Along, Ragged, Whole
 from tcu.plan import (
     DEFAULT_VARIANT,
     OWN_VARIANTS,
+    SCAN_VARIANTS,
     SEGMENTED,
     VARIANTS,
     VERSIONS,
@@ -55,6 +56,7 @@ from tcu.plan import (
     make_matmul_plan,
     make_plan,
     make_scan_plan,
+    scan_plan,
 )
 from tcu.plan.scan import radix
 from tcu.streams.checkpoint import Checkpoint
@@ -167,6 +169,8 @@ class OnGpu(golden.Host):
 def is_served(each: Case) -> bool:
     """Whether a GPU computes it: bounds and plans are made on the host, rows and segments have variants of their own."""
     variant = each.given.get("variant", DEFAULT_VARIANT)
+    if variant not in VARIANTS:  # a scan's, of which each layout has kernels
+        return each.file not in ("bounds", "plans")
     if not VARIANTS[variant].reproducible:
         return False
     operation = OPERATIONS.get(each.operation.removeprefix("segment_"))
@@ -214,6 +218,9 @@ def test_a_plan_carries_the_version_of_its_family() -> None:
             assert make_plan(n, half, h100, variant=variant).version == VERSIONS[VARIANTS[variant].family]
     assert {make_dot_plan(n, half).version for n in (0, 1000)} == {VERSIONS["dot"]}
     assert make_scan_plan(1000, half).version == VERSIONS["scan"]
+    for variant, row in SCAN_VARIANTS.items():
+        family = "triangular" if row.uses_mma else "scan"
+        assert scan_plan(1000, half, h100, variant=variant).version == VERSIONS[family]  # type: ignore[index]
     assert make_matmul_plan(1000, "f16", "f16").version == VERSIONS["matmul"]
     transform = golden.transform_plan(60, 16, "four", 1, "binary16", "float32", 14)
     assert transform is not None
@@ -292,6 +299,8 @@ PLANTED = {
     "dot._BLOCK": "128",
     "matmul._CHUNKS": "{'binary16': 512, 'bfloat16': 256, 'tf32': 128, 'e4m3': 128, 'e5m2': 128}",
     "matmul._MULTIPLE": "64",
+    "mma_scan.WIDTH": "8",
+    "mma_scan._ABOVE": "Product('LA', 'L', 'A', 'S')",
     "scan._GROUP_BYTES": "16",
     "scan._RADICES": "(32, 16, 16)",
     "segmented._COLUMN": "32",
@@ -311,12 +320,16 @@ OF_NO_ORDER = {
     "segmented.ALGORITHMS": "('reduction-16',)",  # names, by which nothing is chosen
     "segmented.SEGMENTED": "ALGORITHMS",  # names, which say whose version a plan has
     "variants.OWN_VARIANTS": "(DEFAULT_VARIANT,)",  # whose kernels serve every layout
+    "mma_scan._LONGEST_CHAIN": "1 << 11",
+    "mma_scan._PAPER": "'Dakkak et al.'",
     "variants.MAX_BLOCK": "2048",  # limits of what may be asked for
     "variants.MAX_CHAIN": "1 << 11",
 }
 """The same of those that decide no order; the table must see none."""
 OTHERWISE = {
     "matmul._RESULTS": "formats that may be asked for, which decide no order",
+    "mma_scan.DEFAULT_SCAN": "a name, which calls that name no variant have from the option's default",
+    "mma_scan.SCAN_VARIANTS": "its rows are changed one by one below",
     "load._KINDS": "the records that a file may hold; saved plans are loaded in tests/test_reveal.py",
     "stored._FORMAT": "how a plan is written down, which decides no order",
     "stored._VERSION": "how a plan is written down, which decides no order",
@@ -456,6 +469,17 @@ def test_the_table_sees_a_planted_change(name: str) -> None:
 def test_what_decides_no_order_changes_no_plan(name: str) -> None:
     with imported_anew(name, OF_NO_ORDER[name]) as plans:
         assert not sees(plans)
+
+
+@pytest.mark.parametrize("variant", [name for name, row in SCAN_VARIANTS.items() if row.uses_mma])
+def test_the_table_sees_another_row_of_a_scan(variant: str) -> None:
+    with imported_anew() as plans:
+        rows = plans.SCAN_VARIANTS
+        row = rows[variant]
+        others: list[dict[str, Any]] = [{"steps": row.steps[::-1]}, {"rows": 17 - row.rows}]
+        for columns in [*others, *([] if row.chain is None else [{"chain": row.chain // 2}])]:
+            rows[variant] = replace(row, **columns)
+            assert sees(plans, variant) or len(row.steps) == 1
 
 
 WITHOUT_BLOCKS = ("recurrence", "two-mma")

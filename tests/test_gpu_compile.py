@@ -32,6 +32,7 @@ from tcu.gpu import (
     exact_rows,
     exponentials,
     merge,
+    mma_scans,
     moments,
     norms,
     rows_in_registers,
@@ -50,7 +51,7 @@ from tcu.gpu.launch import KernelChoice
 from tcu.gpu.structs import Struct
 from tcu.gpu.tuning import exact_config
 from tcu.ops import LAYER_NORM, LOG_SOFTMAX, LOGSUMEXP, NORMALIZE, RMS_NORM, SOFTMAX, Operation
-from tcu.plan import make_dot_plan, make_plan
+from tcu.plan import SCAN_VARIANTS, make_dot_plan, make_mma_scan_plan, make_plan
 from tcu.plan.scan import make_scan_plan
 from tcu.units import get_unit
 
@@ -542,6 +543,33 @@ def test_what_scans_ask_for_compiles(n: int, element: str, target: str, capabili
         assert kernel_of(3000) == "tile_scan"
     if exact and n == 1 << 14:  # as many rows as keep all warps busy
         assert kernel_of(2244) == "short_scan"
+
+
+@pytest.mark.slow(4)
+@pytest.mark.parametrize("capability", CAPABILITIES, ids=lambda pair: f"sm_{pair[0]}{pair[1]}")
+@pytest.mark.parametrize(
+    ("element", "accumulator"), [("binary16", None), ("binary16", "float16"), ("bfloat16", None)]
+)
+@pytest.mark.parametrize("variant", [name for name, row in SCAN_VARIANTS.items() if row.uses_mma])
+def test_what_scans_by_mmas_ask_for_compiles(
+    variant: str, element: str, accumulator: str | None, capability: tuple[int, int]
+) -> None:
+    nvrtc_or_skip()
+    if element == "bfloat16" and capability < (8, 0):
+        pytest.skip("Turing has no MMA of bfloat16")
+    gpu: Any = SimpleNamespace(
+        compute_capability=capability, multiprocessors=132, shared_memory=99 << 10, name="it"
+    )
+    fmt = get_format(element)
+    flags = {"exclusive": capability[0] % 2 == 0, "reverse": capability[0] < 9}
+    for n, target in ((40, "binary32"), (1 << 20, element)):
+        plan = make_mma_scan_plan(n, fmt, get_unit("H100"), variant, None, accumulator)
+        for recipe in (
+            mma_scans.mma_scan_recipe(plan, 3, n, n, get_format(target), gpu, **flags),
+            mma_scans.mma_segment_scan_recipe(plan, n, 5, get_format(target), gpu, **flags),
+        ):
+            for choice in recipe.kernels:
+                asked_for(choice, capability)
 
 
 @pytest.mark.parametrize(

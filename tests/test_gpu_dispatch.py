@@ -18,6 +18,7 @@ from gpu_support import (
     modelled,
 )
 
+import tcu
 from tcu.errors import DtypeError, ParameterError, ShapeError, TcuError
 from tcu.formats import get_format
 from tcu.gpu import (
@@ -32,6 +33,7 @@ from tcu.gpu import (
     UnsupportedInstructionError,
     device,
     find_kernel,
+    functions,
     gpu_count,
     imports,
     multiply_accumulate,
@@ -173,8 +175,57 @@ def test_missing_packages_are_an_error_that_says_what_to_install(monkeypatch: py
 def test_a_driver_older_than_the_compiler() -> None:
     device.check_driver(13000, (13, 4))
     device.check_driver(14010, (13, 4))
-    with pytest.raises(DriverError, match=r"driver knows CUDA 12\.8.*CUDA 13\.4.*update the driver.*cu12"):
+    with pytest.raises(
+        DriverError, match=r"knows CUDA 12\.8, .*CUDA 13\.4: .*driver, or .*pip install \"tcu\[cuda12\]\"$"
+    ):
         device.check_driver(12080, (13, 4))
+    with pytest.raises(
+        DriverError, match=r"knows CUDA 11\.4, .*: update NVIDIA's driver$"
+    ):  # no packages are that old
+        device.check_driver(11040, (13, 4))
+
+
+def test_the_first_call_says_that_the_driver_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The driver is one of the test's, and answers as one of CUDA 12.8 under the packages of a newer CUDA."""
+    pytest.importorskip("cuda.bindings.nvrtc", reason="needs cuda-bindings and NVRTC")
+    asked: list[str] = []
+
+    class Driver:
+        CUdevice_attribute = SimpleNamespace(
+            CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR=9, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR=0
+        )
+
+        def __getattr__(self, name: str) -> Any:
+            asked.append(name)
+            answers: dict[str, Any] = {
+                "cuInit": lambda _: (0,),
+                "cuDeviceGetCount": lambda: (0, 1),
+                "cuDeviceGet": lambda ordinal: (0, ordinal),
+                "cuDeviceGetName": lambda length, gpu: (0, b"NVIDIA H200\0"),
+                "cuDeviceGetAttribute": lambda which, gpu: (0, which),
+                "cuDriverGetVersion": lambda: (0, 12080),
+            }
+            return answers.get(name, lambda *_: (0, 1))
+
+    found = imports.cuda_module
+    driver = Driver()
+    monkeypatch.setattr(
+        device, "cuda_module", lambda name: driver if name == "cuda.bindings.driver" else found(name)
+    )
+    monkeypatch.setattr(functions, "compiler_version", lambda: (13, 4))
+    caches = (device._start_driver, device._describe, device._primary_context)
+    for each in caches:
+        each.cache_clear()
+    try:
+        with pytest.raises(DriverError, match=r"update NVIDIA's driver, or .*tcu\[cuda12\]"):
+            tcu.mma(halves(16, 16), halves(16, 8), executor="gpu")
+    finally:
+        for each in caches:
+            each.cache_clear()
+    assert "cuDriverGetVersion" in asked
+    assert not [name for name in asked if name.startswith(("cuLibrary", "cuLaunch"))], (
+        "nothing was loaded or launched"
+    )
 
 
 def test_a_gpu_knows_its_units_and_kernels() -> None:

@@ -14,7 +14,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from bits import same
-from gpu_support import cases_of, gpu_or_skip, library_or_skip, shares
+from gpu_support import cases_of, gpu_or_skip, library_or_skip, shares, unit_or_skip
 from numbers_of_all_kinds import draw
 from random_layouts import random_layout, random_shape
 from test_gpu_sums import to_gpu
@@ -23,6 +23,7 @@ import tcu
 from tcu.errors import DtypeError, ParameterError
 from tcu.gpu.configs import ScanConfig
 from tcu.gpu.tuning import config
+from tcu.plan import SCAN_VARIANTS
 
 pytestmark = [
     pytest.mark.gpu,
@@ -31,6 +32,7 @@ pytestmark = [
 ]
 
 DTYPES = [np.float16, ml_dtypes.bfloat16, np.float32, np.float64]
+BY_MMAS = [name for name, row in SCAN_VARIANTS.items() if row.uses_mma]
 DIRECTIONS = [(False, False), (True, False), (False, True), (True, True)]
 REPETITIONS = 200
 
@@ -69,6 +71,49 @@ def test_random_scans(torch, request, share) -> None:
             out = to_gpu(torch, np.zeros(wide, expected.dtype)).permute(*np.argsort(order).tolist())
         assert tcu.cumsum(tensor, axis, out=out, **options) is out
         same(out, expected, case, x.shape, axis, options)
+
+
+@shares
+def test_random_scans_by_mmas(torch, request, share) -> None:
+    """Rows, columns, lines and ragged segments by every variant, of this GPU's unit."""
+    gpu = gpu_or_skip()
+    unit = unit_or_skip(gpu).name
+    rng = np.random.default_rng([35, share])
+    for case in cases_of(share, request.config.getoption("--scans")):
+        variant = BY_MMAS[case % 4]
+        dtype = DTYPES[case // 4 % 2] if gpu.compute_capability >= (8, 0) else np.float16
+        way: dict[str, Any] = {"variant": variant}
+        if variant != "scan-256" and case % 3:
+            way["chain"] = int(rng.integers(1, 20))
+        if dtype == np.float16 and case % 5 == 0:
+            way["accumulator"] = "float16"
+        options = {**options_of(rng), **way}
+        if case % 2:
+            lengths = random_lengths(rng, case)[:2000]
+            offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+            x = draw(rng, int(offsets[-1]), dtype)
+            edges = torch.from_numpy(offsets).cuda() if case % 4 == 1 else offsets
+            found = tcu.segment_cumsum(to_gpu(torch, x, int(rng.integers(9))), edges, **options)
+            same(found, tcu.segment_cumsum(x, offsets, unit=unit, **options), case, x.shape, options)
+            continue
+        shape = random_shape(rng, case)
+        x = draw(rng, math.prod(shape), dtype).reshape(shape)
+        x, tensor = random_layout(rng, x, to_gpu(torch, x, int(rng.integers(9))))
+        axis = None if case % 7 == 0 else int(rng.integers(-x.ndim, x.ndim))
+        expected = tcu.cumsum(x, axis, unit=unit, **options)
+        same(tcu.cumsum(tensor, axis, **options), expected, case, x.shape, axis, options)
+
+
+def test_another_unit_is_refused(torch) -> None:
+    own = unit_or_skip(gpu_or_skip()).name
+    other = "V100" if own != "V100" else "H100"
+    x = to_gpu(torch, np.ones(40, np.float16))
+    for call in (
+        lambda: tcu.cumsum(x, variant="scan-16", unit=other),
+        lambda: tcu.segment_cumsum(x, [0, 3, 40], variant="scan-16", unit=other),
+    ):
+        with pytest.raises(ParameterError, match=f"otherwise than {other}: pass a host array"):
+            call()
 
 
 @shares

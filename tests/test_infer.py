@@ -97,6 +97,69 @@ def test_ties_of_sums_tell_where_the_alignment_cuts(operand: str) -> None:
         assert sum(told) >= 2, fraction_bits
 
 
+E4M3_F13 = AlignedSum(16, 13, "RZ", -133, through_binary16=True)
+
+
+@pytest.mark.parametrize(
+    ("operand", "rules", "seen"),
+    [
+        ("e4m3", E4M3_F13, True), ("e5m2", E4M3_F13, False),
+        ("e4m3", replace(E4M3_F13, fraction_bits=25, late_c=True), False),
+    ],
+)  # fmt: skip
+def test_inputs_that_become_binary16_show_where_a_subnormal_factor_raises_a_cut(operand, rules, seen) -> None:
+    """E5M2's numbers count alike in binary16.  E4M3's subnormals count less there: by up to 6 places below exponents of 2,
+    and products of E4M3 are multiples of 2^-18, which F = 25 keeps all with a sum that c does not join.
+    """
+    row = Instruction("mma", operand, operand, "binary32", (16, 8, 32), rules, ())
+    target = of_instruction("through", row)
+    other = of_instruction("not", replace(row, arithmetic=replace(rules, through_binary16=False)))
+    asked = [q for kind, make in kinds.makers(target).items() for q in repeated(kind, make, target)]
+    assert any((target.answer(q) != other.answer(q)).any() for q in asked) == seen
+    found = infer(target, seed=0, outputs=20_000)
+    assert found.identified, found.conclusion
+    assert isinstance(found.arithmetic, AlignedSum)
+    assert found.arithmetic.through_binary16 == seen
+
+
+def repeated(kind, make, target):
+    rng = np.random.default_rng(0)
+    return [in_both_formats(make, target, rng) for _ in range(4 * REPEATED.get(kind, 1))]
+
+
+def test_a_target_with_scales() -> None:
+    def scaled(a, b, c, scale_a, scale_b):
+        with np.errstate(all="ignore"):
+            return tcu.mma(a, b, c, unit="B200", instruction="mxf4", scale_a=scale_a, scale_b=scale_b)
+
+    found = infer(scaled, input="e2m1", k=64, scale=("ue8m0", 32), seed=0, outputs=20_000)
+    assert found.arithmetic == GroupedSum(64, 16, 35, -139)
+    assert found.unit is not None
+    assert (found.unit.instructions[0].scale, found.unit.instructions[0].per_scale) == ("ue8m0", 32)
+    assert {"any scales", "cancelled groups", "sunken groups"} <= {kind for kind, _ in found.asked}
+
+
+def test_a_counterexample_has_scales() -> None:
+    def doubled(a, b, c, scale_a, scale_b):
+        with np.errstate(all="ignore"):
+            one = np.ones_like(scale_b)
+            return 2 * tcu.mma(a, b, c, unit="B200", instruction="mxf4", scale_a=scale_a, scale_b=one)
+
+    found = infer(doubled, input="e2m1", k=64, scale=("ue8m0", 32), seed=0, outputs=20_000)
+    assert not found.identified
+    assert found.counterexample is not None
+    assert (len(found.counterexample.scale_a), len(found.counterexample.scale_b)) == (2, 2)
+
+
+def test_scales_that_do_not_fit() -> None:
+    with pytest.raises(ParameterError, match="48 k to a scale, but k = 64 is no multiple of it"):
+        infer(lambda a, b, c, p, q: c, input="e2m1", k=64, scale=("ue8m0", 48))
+    with pytest.raises(DtypeError, match="no unit multiplies binary16 with scales of ue8m0 into binary32"):
+        infer(lambda a, b, c, p, q: c, k=64, scale=("ue8m0", 32))
+    with pytest.raises(ParameterError, match="tcu runs no instruction with scales on the gpu"):
+        infer("gpu", input="e2m1", scale=("ue8m0", 32))
+
+
 def test_inputs_are_one_format_or_two() -> None:
     with pytest.raises(ParameterError, match="input='e4m3,e5m2,e4m3': name one format, or those of A and B"):
         infer("H200", input="e4m3,e5m2,e4m3")
@@ -133,6 +196,8 @@ def test_every_arithmetic_of_the_catalogue_is_identified(unit: str, row: Instruc
         names = ("fraction_bits", "rounding", "late_c", "order")
         assert [getattr(found.arithmetic, n) for n in names] == [getattr(row.arithmetic, n) for n in names]
         assert found.arithmetic.block == row.arithmetic.block
+    elif not isinstance(row.arithmetic, AlignedSum):
+        assert found.arithmetic == row.arithmetic
 
 
 def random_unit(draw: random.Random) -> Instruction:
@@ -527,7 +592,9 @@ def test_a_chain_without_negative_zeros_is_one_of_lanes() -> None:
 @pytest.mark.slow(3)
 @pytest.mark.parametrize("box", HOLES, ids=lambda box: box.name)
 def test_what_is_wrong_in_one_place_alone_is_never_identified(box: Box) -> None:
-    found = infer(box.function, input=box.input, output=box.output, k=box.k, seed=2, outputs=100_000)
+    found = infer(
+        box.function, input=box.input, output=box.output, k=box.k, scale=box.scale, seed=2, outputs=100_000
+    )
     assert not found.identified, found.conclusion
 
 

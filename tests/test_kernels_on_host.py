@@ -51,6 +51,7 @@ STRUCTURES = {
     "exact_columns": "ExactColumns",
     "segment_tiles": "SegmentTiles", "segment_chunks": "SegmentChunks",
     "exponentials": "Exponentials", "norms": "Norms", "exact_segments": "ExactSegments", "long_exact_segments": "LongExactSegments",
+    "triangular_scan": "TriangularScan", "triangular_levels": "TriangularScan",
 }  # fmt: skip
 MULTIPROCESSORS, L2 = 3, 5120
 TUNED = tuning.config(ScanConfig, (9, 0), "binary16")

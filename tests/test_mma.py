@@ -398,7 +398,7 @@ def test_an_order_has_every_k_once() -> None:
     assert FusedChain([1, 0]) == FusedChain((1, 0))
 
 
-def test_c_of_binary16_is_widened_where_the_instruction_takes_it() -> None:
+def test_c_of_binary16_has_its_own_exponent_where_the_instruction_takes_it() -> None:
     rng = np.random.default_rng(16)
     for unit in ("V100", "T4"):
         row = find_instruction(unit, "mma.m8n8k4.f32.f16.f16.f16", "binary16", "binary16")
@@ -410,11 +410,16 @@ def test_c_of_binary16_is_widened_where_the_instruction_takes_it() -> None:
             d = tcu.mma(*halves, unit=unit, instruction="mma.f16c")
             wide = tcu.mma(*halves[:2], halves[2].astype(np.float32), unit=unit, instruction="mma.m8n8k4")
             assert d.dtype == np.float32
-            assert d.tobytes() == wide.tobytes()
+            ordinary = (c & 0x7C00 > 0) | (c & 0x7FFF == 0)
+            assert (d.view(np.uint32) == wide.view(np.uint32))[ordinary].all()
             for i, j in np.ndindex(d.shape):
                 assert dot(a[i].tolist(), b[:, j].tolist(), int(c[i, j]), row) == int(d.view(np.uint32)[i, j])
     ones = np.ones((4, 4), np.float16)
     assert (tcu.mma(ones, ones, unit="V100", instruction="mma.f16c") == 4).all()
+    small, normal = np.full((1, 1), 2.0**-24, np.float16), np.full((1, 1), 2.0**-14, np.float16)
+    cut = tcu.mma(small, normal, small, unit="V100", instruction="mma.f16c")
+    kept = tcu.mma(small, normal, small.astype(np.float32), unit="V100", instruction="mma.m8n8k4")
+    assert (cut[0, 0], kept[0, 0]) == (2.0**-24, 2.0**-24 + 2.0**-38)
     empty = tcu.mma(ones[:, :0], ones[:0], ones, unit="V100", instruction="mma.f16c")
     assert empty.dtype == np.float32
     assert (empty == 1).all()
@@ -431,7 +436,8 @@ def test_c_of_binary16_is_widened_where_the_instruction_takes_it() -> None:
 def test_another_format_of_c_where_none_is_known(changes: dict[str, Any]) -> None:
     row = find_instruction("V100", "mma.f16c", "binary16", "binary16")
     with pytest.raises(
-        ParameterError, match=r"addend='.*': an AlignedSum into binary32 without scales widens"
+        ParameterError,
+        match=r"addend='.*': binary16 with inputs of binary16 into binary32, by an AlignedSum of one",
     ):
         replace(row, **changes)
 

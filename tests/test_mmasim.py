@@ -8,7 +8,7 @@ other.  Where they differ the place is listed here, with who is right and why:
   before that gave NaN, then gives a number.  IEEE 754 has NaN and inf propagate, as mmasim does in every other case.
 
 mmasim is not among the packages of any extra: put it on the path to run this.
-``python tests/test_mmasim.py [UNIT ...]`` prints differences and times.
+``python tests/test_mmasim.py [UNIT ...]`` prints differences, and how processor times compare.
 """
 
 from __future__ import annotations
@@ -156,12 +156,12 @@ def compare(row: Instruction, simulated: Callable[..., Any], dots: int) -> Compa
             views = tuple(each.view(get_format(row.scale).dtype) for each in scales)
             extra = tuple(tensor(each, row.scale, False) for each in scales)
         operands = a.view(x.dtype), b.view(y.dtype), c.view(own.dtype)
-        start = time.perf_counter()
+        start = time.process_time()
         ours = multiply_accumulate(*operands, row, scales=views).view(z.code_dtype)  # type: ignore[arg-type]
-        middle = time.perf_counter()
+        middle = time.process_time()
         columns = tensor(np.ascontiguousarray(b.T), row.b, packed).T
         theirs = simulated(tensor(a, row.a, packed), columns, tensor(c.copy(), row.c, False), *extra)
-        end = time.perf_counter()
+        end = time.process_time()
         if number:  # the first call compiles
             found.ours, found.theirs = found.ours + middle - start, found.theirs + end - middle
         wide = theirs.view(getattr(torch, f"int{8 * z.dtype.itemsize}")).numpy().view(z.code_dtype)

@@ -307,9 +307,10 @@ def test_an_option_that_a_function_does_not_have_is_named() -> None:
     with pytest.raises(UnknownOptionError, match="dot has no option 'unit': its options are block, dtype"):
         tcu.dot(np.ones(3), np.ones(3), unit="V100")
     with pytest.raises(
-        TypeError, match="cumsum has no option 'variant': its options are exclusive, reverse, dtype"
+        TypeError,
+        match="cumsum has no option 'block': its options are exclusive, reverse, unit, variant, chain, accumulator, dtype",
     ):
-        tcu.segment_cumsum(np.ones(3), [0, 3], variant="split")
+        tcu.segment_cumsum(np.ones(3), [0, 3], block=64)
 
 
 def test_names_are_looked_up_and_taken_once() -> None:

@@ -260,6 +260,42 @@ def test_a_chain_of_ieee_operations_is_asked_as_such(output: str, rounded: bool 
     assert {name: found[name].value for name in expected} == expected
 
 
+BLOCKS = [
+    ("MI100", {}, {"kind of sum": "exact", "block size": 4}),
+    ("MI250", {}, {"kind of sum": "tree", "group size": 4}),
+    ("MI300", {}, {"kind of sum": "late", "block size": 8, "extra bits": 24, "late bits": 31,
+                   "even and odd products": False, "small c": True}),
+    ("MI300", {"input": "e4m3fnuz"}, {"kind of sum": "late", "block size": 16, "extra bits": 24, "late bits": 31,
+                                      "even and odd products": True, "small c": False}),
+    ("B200", {"instruction": "mxf8f6f4", "input": "e4m3", "scale": ("ue8m0", 32)},
+     {"block size": 32, "extra bits": 25, "rounding mode": "RZ", "exponent floor": -133}),
+    ("B200", {"instruction": "mxf4", "input": "e2m1", "scale": ("ue8m0", 32)},
+     {"kind of sum": "grouped", "block size": 64, "group size": 16, "extra bits": 35, "exponent floor": -139}),
+]  # fmt: skip
+
+
+@pytest.mark.slow(2)
+@pytest.mark.parametrize(("unit", "options", "expected"), BLOCKS)
+def test_sums_of_blocks_are_asked_for_their_own_parameters(unit, options, expected) -> None:
+    found = probe(unit, **options)
+    assert found.kind == "block"
+    assert {name: found[name].value for name in expected} == expected
+    for finding in found.findings:
+        for case in finding.cases:
+            assert len(case.predictions) < 2 or len(set(case.predictions.values())) > 1, finding.name
+            assert len(case.scale_a) == len(case.scale_b)
+
+
+def test_a_late_sum_with_another_parameter_is_told() -> None:
+    row = next(r for r in CATALOGUE["MI300"].instructions if r.a == "binary16")
+    for name, change, value in (
+        ("late bits", {"late_bits": 28}, 28),
+        ("small c", {"drops_small_c": True}, False),
+    ):
+        other = replace(row, arithmetic=replace(row.arithmetic, **change))
+        assert probe(replace(CATALOGUE["MI300"], instructions=(other,)))[name].value == value
+
+
 def test_integers_and_codes() -> None:
     assert probe("H100", input="u8")["integer overflow"].value == "wraps"
     finding = probe("V100")["extra bits"]

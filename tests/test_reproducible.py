@@ -97,11 +97,77 @@ def test_losses_and_gradients_of_weights() -> None:
             torch.testing.assert_close(each, wanted, rtol=1e-4, atol=1e-5)
 
 
+def grid(index: Any) -> Any:
+    """Not expanded: PyTorch 2.13 adds to all columns of a wider tensor then."""
+    return index[:, None].repeat(1, 24)
+
+
+BY_INDEX: dict[str, Callable[..., Any]] = {
+    "index_add": lambda x, index: torch.ones(7, 24, dtype=x.dtype).index_add(0, index, x),
+    "index_add_ along columns": lambda x, index: torch.ones(24, 7, dtype=x.dtype).index_add_(1, index, x.t()),
+    "scatter_add": lambda x, index: torch.ones(7, 30, dtype=x.dtype).scatter_add(0, grid(index), x),
+    "scatter_add of a part": lambda x, index: torch.ones(9, 24, dtype=x.dtype).scatter_add_(
+        0, grid(index)[:20, :5], x
+    ),
+    "scatter_add along rows": lambda x, index: torch.ones(30, 7, dtype=x.dtype).scatter_add(
+        1, grid(index).t(), x.t()
+    ),
+    "index_put": lambda x, index: torch.ones(7, 24, dtype=x.dtype).index_put((index,), x, accumulate=True),
+    "index_put of pairs": lambda x, index: torch.ones(7, 3, dtype=x.dtype).index_put_(
+        (index - 7, index % 3), x[:, 0], accumulate=True
+    ),
+    "gradient of an embedding": lambda x, index: gradient_of(
+        lambda table: functional.embedding(index, table, padding_idx=2), torch.zeros(7, 24, dtype=x.dtype), x
+    ),
+    "gradient of rows": lambda x, index: gradient_of(
+        lambda table: table[index], torch.zeros(7, 24, dtype=x.dtype), x
+    ),
+    "gradient of index_select": lambda x, index: gradient_of(
+        lambda table: table.index_select(0, index), torch.zeros(7, 24, dtype=x.dtype), x
+    ),
+    "gradient of gather": lambda x, index: gradient_of(
+        lambda table: table.gather(0, grid(index)), torch.zeros(7, 24, dtype=x.dtype), x
+    ),
+}
+
+
+def gradient_of(function: Any, table: Any, upstream: Any) -> Any:
+    table.requires_grad_()
+    return torch.autograd.grad(function(table), table, upstream)[0]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16], ids=str)
+@pytest.mark.parametrize("name", BY_INDEX)
+def test_sums_by_index_know_no_order(name: str, dtype: Any) -> None:
+    x = drawn(dtype)[0].detach()
+    index = torch.arange(32) ** 2 % 7
+    wanted = BY_INDEX[name](x.double(), index)
+    order = torch.arange(32) if name.endswith("part") else torch.randperm(32)
+    with tcu.torch.reproducible(strict=True):
+        found = BY_INDEX[name](x, index)
+        same(BY_INDEX[name](x[order], index[order]), found)
+    assert found.dtype == dtype
+    # Rounded once: what PyTorch finds in binary64 errs far less.
+    same(found, wanted.to(dtype))
+
+
+def test_infinities_that_meet_make_nan_as_in_pytorch() -> None:
+    x = torch.ones(4, 3)
+    x[0, 2], x[1, 2], x[3, 1] = float("inf"), -float("inf"), float("inf")
+    index = torch.tensor([0, 0, 1, 1])
+    with tcu.torch.reproducible(strict=True):
+        found = torch.zeros(2, 3).index_add(0, index, x)
+        rows = gradient_of(lambda table: functional.embedding(index, table), torch.zeros(2, 3), x)
+    inf = float("inf")
+    assert found.isnan().tolist() == rows.isnan().tolist() == [[False, False, True], [False] * 3]
+    assert found[~found.isnan()].tolist() == [2, 2, 2, inf, 2]
+
+
 def test_what_is_not_covered_is_named() -> None:
     x = torch.randn(5)
     with tcu.torch.reproducible() as mode:
         same(x.exp(), torch.exp(x))
-        torch.zeros(3).index_add(0, torch.tensor([0, 0, 1, 2, 2]), x)
+        torch.zeros(3).index_add(0, torch.tensor([0, 0, 1, 2, 2]), x, alpha=3)
         torch.add(x, x, alpha=3)
         x.long().sum(), x + x, x[None].sum(1), x.norm(p=2)
     assert mode.uncovered == {"aten.exp.default", "aten.index_add.default", "aten.add.Tensor"}

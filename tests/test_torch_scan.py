@@ -200,7 +200,9 @@ def test_opcheck(dtype: str) -> None:
     for x in (tensor(dtype, 12), tensor(dtype, 12).requires_grad_()):
         torch.library.opcheck(torch.ops.tcu.segment_cumsum.default, (x, torch.tensor(EDGES)))
         torch.library.opcheck(
-            torch.ops.tcu.segment_cumsum.default, (x, torch.tensor(EDGES), False, True, True, torch.float64)
+            torch.ops.tcu.segment_cumsum.default,
+            (x, torch.tensor(EDGES), False, True, True),
+            {"dtype": torch.float64},
         )
 
 

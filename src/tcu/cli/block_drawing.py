@@ -206,7 +206,7 @@ def _without_alignment(block: Block, problem: Problem, trace: Trace) -> list[Tex
         return [Text(f"Every term is zero: the sum is {result}, whatever their signs.")]
     scales = (*problem.scale_a, *problem.scale_b)
     lines = [Text(f"{each.name} = NaN") for each in scales if each.number.kind == "nan"]
-    addend = decode(block.addend_code, output)
+    addend = problem.c.number if block.addend == "c" else decode(block.addend_code, output)
     if addend.kind != "finite":
         lines.append(Text(f"{term_names(block)[0]} = {show_number(addend)}"))
     for k in block.products:

@@ -199,7 +199,9 @@ def peculiarities(row: Instruction) -> list[str]:
         return ["exact, for every pair of the inputs; the 32-bit result wraps"]
     notes = _scale_note(row)
     if row.addend is not None:
-        notes.append(f"C is of {brief(row.addend)}, and widened first")
+        notes.append(
+            f"C is of {brief(row.addend)}, where a subnormal number has the exponent of the smallest normal one"
+        )
     if arithmetic.output_fraction_bits is not None:
         notes.append(f"the rounding keeps {arithmetic.output_fraction_bits} fraction bits")
     if arithmetic.order is not None:

@@ -13,7 +13,7 @@ from tcu.cli.expression import ONE, ZERO, Given, Value, parse_expression, parse_
 from tcu.errors import ParameterError, ShapeError
 from tcu.formats.format import Format, get_format
 from tcu.formats.scalar import Number, decode, encode
-from tcu.model.definition import BlockSum, Scales, addend_code, dot, dot_blocks, dot_chain, piece_of
+from tcu.model.definition import BlockSum, Scales, dot, dot_blocks, dot_chain, next_instruction, piece_of
 from tcu.model.ieee import multiply
 from tcu.model.steps import dot_steps
 from tcu.units import CATALOGUE, AlignedSum, ExactInteger, FusedChain, GroupedSum, Instruction, Unit
@@ -262,7 +262,7 @@ def evaluate(problem: Problem, instruction: Instruction) -> int:
 def _aligned_steps(problem: Problem, row: Instruction, arithmetic: AlignedSum) -> list[Block | Step]:
     steps: list[Block | Step] = []
     order = arithmetic.order or tuple(range(row.k))
-    accumulator, name = addend_code(problem.c.code, row), "c"
+    accumulator, name = problem.c.code, "c"
     count = len(problem.a)
     for start in range(0, max(count, 1), row.k):
         a, b = _padded(problem.a, start, row.k), _padded(problem.b, start, row.k)
@@ -275,7 +275,7 @@ def _aligned_steps(problem: Problem, row: Instruction, arithmetic: AlignedSum) -
             before, before_name = block.result, "sum"
         if arithmetic.late_c:
             steps.append(_late(name, accumulator, before, result, get_format(row.output)))
-        accumulator, name = result, "sum"
+        accumulator, name, row = result, "sum", next_instruction(row)
     return steps
 
 

@@ -73,10 +73,13 @@ def _rounding_note(operand: Operand) -> str:
     )
 
 
-def draw_trace(trace: Trace, problem: Problem, sentences: Sequence[str], width: int) -> RenderableType:
-    """One unit's way from the inputs to d, in a frame."""
+def draw_trace(
+    trace: Trace, problem: Problem, sentences: Sequence[str], width: int, *, notes: bool = True
+) -> RenderableType:
+    """One unit's way from the inputs to d, in a frame; ``notes``: with the remarks, which are dim, on what is drawn."""
     inner = width - _FRAME
-    parts = [*_steps(trace, problem, inner), Text(), *_result(trace, inner), Text()]
+    steps = [each for each in _steps(trace, problem, inner) if notes or getattr(each, "style", "") != "dim"]
+    parts = [*steps, Text(), *_result(trace, inner), Text()]
     parts += [Text(sentence) for sentence in sentences]
     row = trace.instruction
     title = Text.assemble(

@@ -81,6 +81,9 @@ def explain_command(
             "--scale", metavar="FORMAT", help="ue8m0 or ue4m3, also as ue8m0/16, with 16 products to each."
         ),
     ] = None,
+    brief: Annotated[
+        bool, typer.Option("--brief", help="The frames alone: no notes, and not what others give.")
+    ] = False,
     svg: Annotated[
         Path | None, typer.Option("--svg", metavar="FILE", help="Write the drawing as SVG, too.")
     ] = None,
@@ -123,7 +126,7 @@ def explain_command(
     problem = problem_of(expression, a, b, c, given, get_format(rows[0][1].c))
     problem = with_scales(problem, rows[0][1], scale_a, scale_b)
     traces = [trace(problem, one, row) for one, row in rows]
-    wide = _drawing(problem, traces, note, MAX_WIDTH)
+    wide = _drawing(problem, traces, note, MAX_WIDTH, brief)
     if svg is not None:
         write_page(svg, _svg(wide))
     if html is not None:
@@ -134,7 +137,7 @@ def explain_command(
         return
     screen = console()
     screen.width = max(MIN_WIDTH, min(screen.width, MAX_WIDTH))
-    screen.print(_drawing(problem, traces, note, screen.width))
+    screen.print(_drawing(problem, traces, note, screen.width, brief))
 
 
 def _instruction(unit: Unit, name: str, fmt: str, output: str | None, scale: str | None) -> Instruction:
@@ -173,9 +176,11 @@ def _first_unit(
     raise DtypeError(f"no unit has {instruction} {asked}: tcu units lists what there is")
 
 
-def _drawing(problem: Problem, traces: list[Trace], note: str, width: int) -> RenderableType:
+def _drawing(problem: Problem, traces: list[Trace], note: str, width: int, brief: bool) -> RenderableType:
     noted = [Text(note, "yellow")] if note else []
-    drawn = [draw_trace(each, problem, tell(each, problem), width) for each in traces]
+    drawn = [draw_trace(each, problem, tell(each, problem), width, notes=not brief) for each in traces]
+    if brief:
+        return Group(*noted, *drawn)
     return Group(draw_inputs(problem), *noted, Text(), *drawn, draw_others(problem, traces))
 
 

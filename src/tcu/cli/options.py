@@ -13,11 +13,11 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from tcu.errors import ParameterError
-from tcu.plan import VARIANTS
+from tcu.plan import SCAN_VARIANTS, VARIANTS
 from tcu.units import DEFAULT_UNIT
 
 __all__ = [
-    "OUTPUT", "TARGET", "Correction", "DataFile", "DataFiles", "Html", "Json", "Numbers", "PlanUnit", "Reading", "ResultDtype", "Schedule", "TargetOptions", "UnitName", "Variant", "size_of", "spread",
+    "OUTPUT", "TARGET", "Correction", "DataFile", "DataFiles", "Html", "Json", "Numbers", "PlanUnit", "Reading", "ResultDtype", "ScanVariant", "Schedule", "TargetOptions", "UnitName", "Variant", "size_of", "spread",
 ]  # fmt: skip
 
 FILE, PLAN, TARGET, OUTPUT = "The numbers", "The schedule", "The target", "The answer"
@@ -186,6 +186,9 @@ PlanUnit = Annotated[
         metavar="UNIT",
         help=f"Of a plan by MMAs, see [bold]tcu units[/bold]; else {DEFAULT_UNIT}.",
     ),
+]
+ScanVariant = Annotated[
+    str, typer.Option("--variant", metavar="NAME", help=f"One of {', '.join(SCAN_VARIANTS)}.")
 ]
 Variant = Annotated[str, typer.Option("--variant", metavar="NAME", help=f"One of {', '.join(VARIANTS)}.")]
 

@@ -21,6 +21,7 @@ from tcu.formats.format import Format
 from tcu.ops.info import ScanInfo, scan_info
 from tcu.ops.layout import Along, line_shape, scan_axis
 from tcu.ops.result import result_format
+from tcu.plan import DEFAULT_SCAN, MmaScanPlan
 from tcu.streams import expand
 from tcu.streams.scans import scan_into
 from tcu.unfinished import check_place
@@ -28,8 +29,7 @@ from tcu.unfinished import check_place
 __all__ = ["cumsum_command"]
 
 
-@options.spread
-def cumsum_command(
+def _cumsum(
     file: options.DataFiles,
     *,
     axis: Annotated[
@@ -42,6 +42,9 @@ def cumsum_command(
             rich_help_panel=options.FILE,
         ),
     ] = None,
+    unit: options.PlanUnit = None,
+    variant: options.ScanVariant = DEFAULT_SCAN,
+    schedule: options.Schedule,
     numbers: options.Numbers,
     reading: options.Reading,
     exclusive: Annotated[
@@ -64,11 +67,13 @@ def cumsum_command(
     """Write the running sums of numbers, added in binary64, with the same bits on every machine.
 
     Several files, a folder or a glob count as one array, in the order of their
-    names; they may be larger than memory.
+    names; they may be larger than memory, except by a variant with MMAs.
 
     Example: [bold]tcu cumsum data.npy -o sums.npy[/bold]
 
     [bold]tcu cumsum matrix.npy --axis -1 --exclusive --dtype float64 -o before.npy[/bold]
+
+    [bold]tcu cumsum data.npy --input-dtype float16 --variant scan-256n -o sums.npy[/bold]
 
     [bold]tcu cumsum 'run-*/*.npy' -o sums.npy --checkpoint state.json[/bold] goes on after an interruption.
     """
@@ -76,24 +81,28 @@ def cumsum_command(
         raise ParameterError("the running sums are an array, which goes to a file: give -o FILE.npy")
     check_place(output, expand(file))
     given = None if dtype is None else summable_format(dtype, "--dtype").dtype
-    if axis is not None:
+    way: Any = {
+        "unit": unit, "variant": variant, "chain": schedule.chain, "accumulator": schedule.accumulator,
+    }  # fmt: skip
+    whole = axis is not None or variant != DEFAULT_SCAN
+    if whole:
         check_alone(reading)
     elif reading.gpu:
         raise ParameterError("--gpu: the running sums of files are computed on the CPU: leave it out")
-    once = axis is None and not reverse
+    once = not whole and not reverse
     elements = read_elements(file, numbers, options.size_of(reading.memory), once=once)
     shape = elements.source.shape
     number = scan_axis(Along(axis), len(shape))
+    info = scan_info(shape, number, elements.format, **way)
     target = result_format(elements.format, given)
     with ProgressBar(elements.n, itemsize=elements.dtype.itemsize) as bar:
-        if number is None:
+        if not whole:
             _through_all(elements, output, target, exclusive, reverse, reading, bar)
         else:
-            x = array_of(elements)
-            way: Any = {"exclusive": exclusive, "reverse": reverse, "dtype": target.dtype}
+            x = elements.read(0, elements.n) if number is None else array_of(elements)
+            way |= {"exclusive": exclusive, "reverse": reverse, "dtype": target.dtype}
             save_array(output, tcu.cumsum(x, number, **way, progress=bar.advance))
     warn_about(elements)
-    info = scan_info(shape, number, elements.format)
     result_shape = line_shape(shape, number)
     if as_json:
         print_json({
@@ -112,7 +121,8 @@ def cumsum_command(
         f"{elements.source.name}: {shape_text(shape)} of {elements.format.dtype}{rounded}, {kind}",
         markup=False,
     )
-    screen.print(f"{info.rows:,} × {info.plan}", markup=False)
+    by = "" if info.unit is None else f", on {info.unit}"
+    screen.print(f"{info.rows:,} × {info.plan}{by}", markup=False)
     screen.print(f"{output}: {shape_text(result_shape)} of {target.dtype}", markup=False)
 
 
@@ -133,8 +143,16 @@ def _through_all(
     )  # fmt: skip
 
 
-def _plan(info: ScanInfo) -> dict[str, int]:
+def _plan(info: ScanInfo) -> dict[str, Any]:
     plan = info.plan
-    return {
-        "n": plan.n, "rows": info.rows, "group": plan.group, "levels": plan.levels, "depth": plan.depth,
-    }  # fmt: skip
+    if isinstance(plan, MmaScanPlan):
+        own: dict[str, Any] = {
+            "unit": info.unit, "variant": plan.variant, "chain": plan.chain, "accumulator": plan.accumulator,
+            "strip": plan.strip, "mmas": info.mmas,
+        }  # fmt: skip
+    else:
+        own = {"variant": DEFAULT_SCAN, "group": plan.group}
+    return {"n": plan.n, "rows": info.rows, **own, "levels": plan.levels, "depth": plan.depth}
+
+
+cumsum_command = options.spread(_cumsum, {"block", "fraction"})

@@ -33,6 +33,10 @@ def cumsum(
     *,
     exclusive: bool = False,
     reverse: bool = False,
+    unit: str | Unit | None = None,
+    variant: str = "binary64",
+    chain: int | None = None,
+    accumulator: str | None = None,
     dtype: npt.DTypeLike | Any = None,
     group: Any = None,
 ) -> Any:
@@ -52,7 +56,7 @@ def cumsum(
     axis:
         The axis along which the shards follow one another.  None: the shards,
         flattened in C order, do; a DTensor must have one dimension then.
-    exclusive, reverse, dtype:
+    exclusive, reverse, unit, variant, chain, accumulator, dtype:
         As in :func:`tcu.cumsum`.
     group:
         Process group; None: all ranks.  GPU tensors go through NCCL, CPU tensors

@@ -17,6 +17,7 @@ from tcu.formats.tensor import host_view, tensor_of
 from tcu.ops import FSUM
 from tcu.ops.exact import Tally
 from tcu.ops.operation import Call, Operation
+from tcu.ops.request import ScanRequest
 from tcu.surfaces.carries import as_carries, scan_of_block
 from tcu.surfaces.shares import row_shares
 
@@ -25,6 +26,8 @@ __all__ = ["scan"]
 
 def scan(call: Call, group: Any) -> Any:
     """The result, of which each rank gets its part."""
+    if not call.operation.exact:
+        ScanRequest(*call.options).check_in_parts("shards")
     shards = shards_of(call, group)
     x = shards.local[0]
     with telling(call, shards):

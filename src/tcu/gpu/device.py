@@ -18,7 +18,7 @@ from tcu.plan import MmaStep, Plan
 from tcu.units import CATALOGUE, DEFAULT_UNIT, Unit, get_unit
 
 __all__ = [
-    "Gpu", "attribute_of", "call", "check", "check_driver", "check_mmas", "current", "find_gpu", "gpu_count", "read",
+    "Gpu", "attribute_of", "call", "check", "check_driver", "check_mma_of", "check_mmas", "current", "find_gpu", "gpu_count", "read",
 ]  # fmt: skip
 
 
@@ -114,10 +114,10 @@ def check_driver(driver: int, compiler: tuple[int, int]) -> None:
     """A driver runs machine code of its own major version of CUDA and of older ones."""
     major, minor = driver // 1000, driver % 1000 // 10
     if major < compiler[0]:
+        extra = f', or install tcu for CUDA {major}: pip install "tcu[cuda{major}]"' if major >= 12 else ""
         raise DriverError(
             f"the driver knows CUDA {major}.{minor}, the compiler is of CUDA {compiler[0]}.{compiler[1]}: "
-            f"update the driver, or install the packages of CUDA {major} "
-            f'(pip install "cuda-core[cu{major}]")'
+            f"update NVIDIA's driver{extra}"
         )
 
 
@@ -185,14 +185,22 @@ def read(address: int, size: int) -> bytes:
 
 def check_mmas(plan: Plan, gpu: Gpu) -> None:
     """Raises UnsupportedInstructionError where the GPU is older than the plan's MMAs."""
-    if not any(isinstance(step, MmaStep) for part in plan.parts for step in part.steps):
-        return
+    if any(isinstance(step, MmaStep) for part in plan.parts for step in part.steps):
+        check_mma_of(
+            plan.input,
+            gpu,
+            "choose variant='warp-shuffle', or sum a NumPy array, with unit='A100' for example, on the CPU",
+        )
+
+
+def check_mma_of(element: str, gpu: Gpu, advice: str) -> None:
+    """Raises UnsupportedInstructionError where the GPU has no MMA of such elements."""
     # PTX ISA, "mma": m16n8k8 of binary16 came with Turing, everything else with Ampere.
-    least = (7, 5) if plan.input == "binary16" else (8, 0)
+    least = (7, 5) if element == "binary16" else (8, 0)
     if gpu.compute_capability < least:
         raise UnsupportedInstructionError(
-            "{} MMAs need compute capability {}.{}, {} has {}.{}: choose variant='warp-shuffle', ".format(
-                plan.input, *least, gpu.name, *gpu.compute_capability
+            "{} MMAs need compute capability {}.{}, {} has {}.{}: ".format(
+                element, *least, gpu.name, *gpu.compute_capability
             )
-            + "or sum a NumPy array, with unit='A100' for example, on the CPU"
+            + advice
         )

@@ -60,7 +60,7 @@ def _nan_codes(typingctx, codes, index, fields, target, at):
             builder.icmp_unsigned("!=", rest, vec.constant(vec.W32, 0)),
         )
         nan = builder.select(is_nan, nan, vec.constant(vec.W32, 0))
-        data = context.make_array(signature.args[3])(context, builder, target).data
+        data = vec.data_of(context, builder, signature.args[3], target)
         vec.store(builder, nan, builder.gep(data, [at]))
         return context.get_dummy_value()
 
@@ -135,7 +135,7 @@ def _store(typingctx, value, kind, nan, array, index):
         bits = builder.bitcast(builder.fptrunc(builder.select(infinite, kind, value), vec.V32), vec.W32)
         is_nan = builder.fcmp_unordered("uno", kind, kind)
         bits = builder.select(is_nan, vec.load(builder, args[2], vec.W32), bits)
-        data = context.make_array(signature.args[3])(context, builder, args[3]).data
+        data = vec.data_of(context, builder, signature.args[3], args[3])
         vec.store(builder, bits, builder.gep(data, [args[4]]))
         return context.get_dummy_value()
 

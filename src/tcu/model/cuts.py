@@ -72,7 +72,7 @@ def _keep(typingctx, register, numbers, wider, index):
 
     def codegen(context, builder, signature, args):
         if signature.args[1].dtype != types.float64:
-            data = context.make_array(signature.args[2])(context, builder, args[2]).data
+            data = vec.data_of(context, builder, signature.args[2], args[2])
             vec.store(builder, vec.load(builder, args[0], vec.V64), builder.gep(data, [args[3]]))
         return context.get_dummy_value()
 

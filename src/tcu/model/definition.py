@@ -25,11 +25,11 @@ __all__ = [
     "ChainStep",
     "Scales",
     "Term",
-    "addend_code",
     "block_sum",
     "dot",
     "dot_blocks",
     "dot_chain",
+    "next_instruction",
     "piece_of",
 ]
 
@@ -116,7 +116,6 @@ def dot(
     K is cut into the instruction's k in order, the last piece padded with zeros.
     """
     k, arithmetic = instruction.k, instruction.arithmetic
-    c = addend_code(c, instruction)
     for start in range(0, len(a), k):
         pad = [0] * (k - len(a[start : start + k]))
         row, column = [*a[start : start + k], *pad], [*b[start : start + k], *pad]
@@ -128,14 +127,13 @@ def dot(
             c = _integer_dot(row, column, c, instruction)
         else:
             c = dot_steps(row, column, c, instruction)[1]
-    return c
+        instruction = next_instruction(instruction)
+    return c if instruction.addend is None else encode(decode(c, instruction.addend), instruction.output)
 
 
-def addend_code(c: int, instruction: Instruction) -> int:
-    """The code in the output format of a c in the instruction's own."""
-    if instruction.addend is None:
-        return c
-    return encode(decode(c, instruction.addend), instruction.output)
+def next_instruction(instruction: Instruction) -> Instruction:
+    """What takes a result as its c: the same, but with c in the output format."""
+    return instruction if instruction.addend is None else dataclasses.replace(instruction, addend=None)
 
 
 def piece_of(scales: Scales | None, start: int, instruction: Instruction) -> Scales | None:
@@ -172,7 +170,10 @@ def dot_blocks(
         if scales is not None:
             p, q = (_scaled(each, its, ks, instruction) for each, its in zip((p, q), scales, strict=True))
         factors = list(zip(p, q, strict=True))
-        blocks.append(block_sum(factors, accumulator, x, y, arithmetic, output, [f"k={k}" for k in ks]))
+        own = output if blocks else get_format(instruction.c)
+        blocks.append(
+            block_sum(factors, (accumulator, own), x, y, arithmetic, output, [f"k={k}" for k in ks])
+        )
         accumulator = blocks[-1].result
     if arithmetic.late_c:
         accumulator = _add(accumulator, c, arithmetic, output)
@@ -271,15 +272,15 @@ def _inputs(codes: Sequence[int], fmt: Format, arithmetic: AlignedSum) -> list[N
 
 def block_sum(
     factors: Sequence[tuple[Number, Number]],
-    c: int,
+    c: tuple[int, Format],
     x: Format,
     y: Format,
     arithmetic: AlignedSum,
     output: Format,
     names: Sequence[str],
 ) -> BlockSum:
-    """Rules 1 to 6 of :class:`AlignedSum`, one after another."""
-    (c_number,) = _inputs([c], output, arithmetic)
+    """Rules 1 to 6 of :class:`AlignedSum`, one after another; c: its code and format."""
+    (c_number,) = _inputs([c[0]], c[1], arithmetic)
     products = [multiply(p, q) for p, q in factors]
     code = special_sum([*products, c_number], output)
     if code is not None:
@@ -288,7 +289,7 @@ def block_sum(
         return BlockSum((), None, None, 0, _special(code, operands, arithmetic, output))
 
     terms = [Term("c", c_number.negative, c_number.significand, c_number.exponent,
-                  c_number.exponent + output.fraction_bits)]  # fmt: skip
+                  c_number.exponent + c[1].fraction_bits)]  # fmt: skip
     fraction_bits = x.fraction_bits + y.fraction_bits
     for name, (_, negative, significand, lowest) in zip(names, products, strict=True):
         leading = significand.bit_length() - 1 if arithmetic.normalized_products else fraction_bits

@@ -145,7 +145,7 @@ def load_wide(typingctx, register, array, index, half):
 
     def codegen(context, builder, signature, args):
         slot, _, index, is_half = args
-        data = context.make_array(signature.args[1])(context, builder, args[1]).data
+        data = vec.data_of(context, builder, signature.args[1], args[1])
         pointer = builder.gep(data, [index])
         if dtype == types.uint16:
             codes = builder.load(builder.bitcast(pointer, vec.W16.as_pointer()), align=2)
@@ -543,7 +543,7 @@ def store_f32(typingctx, value, specials, array, index, nan_code):
         bits = builder.bitcast(builder.fptrunc(builder.select(infinite, kind, value), vec.V32), vec.W32)
         nan = builder.fcmp_unordered("uno", kind, kind)
         bits = builder.select(nan, vec.splat(builder, args[4], vec.W32), bits)
-        data = context.make_array(signature.args[2])(context, builder, args[2]).data
+        data = vec.data_of(context, builder, signature.args[2], args[2])
         vec.store(builder, bits, builder.gep(data, [args[3]]))
         return context.get_dummy_value()
 
@@ -556,7 +556,7 @@ def store(typingctx, register, array, index):
 
     def codegen(context, builder, signature, args):
         vector = vec.V64 if signature.args[0] == _F64_POINTER else vec.W32
-        data = context.make_array(signature.args[1])(context, builder, args[1]).data
+        data = vec.data_of(context, builder, signature.args[1], args[1])
         vec.store(builder, vec.load(builder, args[0], vector), builder.gep(data, [args[2]]))
         return context.get_dummy_value()
 
@@ -610,7 +610,7 @@ def store_rows(typingctx, rows, array, index, stride, last):
 
     def codegen(context, builder, signature, args):
         rows, array, *where = args
-        data = context.make_array(signature.args[1])(context, builder, array).data
+        data = vec.data_of(context, builder, signature.args[1], array)
         for r, at in _places(builder, *where):
             vec.store(builder, vec.load(builder, _row(builder, rows, r), vec.V64), builder.gep(data, [at]))
         return context.get_dummy_value()
@@ -624,7 +624,7 @@ def fma_rows(typingctx, rows, a, index, stride, last, b, column):
 
     def codegen(context, builder, signature, args):
         rows, a, *where, b, column = args
-        data = context.make_array(signature.args[1])(context, builder, a).data
+        data = vec.data_of(context, builder, signature.args[1], a)
         right = vec.elements(context, builder, signature.args[5], b, column, vec.V64)
         for r, at in _places(builder, *where):
             left = vec.splat(builder, builder.load(builder.gep(data, [at])), vec.V64)

@@ -26,6 +26,8 @@ __all__ = [
 _SCALES = {"ue8m0": "ue8m0", "e4m3": "ue4m3"}
 """As what a unit reads scales of a format."""
 LANES = 8
+_COPIED = 1 << 27
+"""Bytes of an operand that may only be read, up to which it is copied."""
 _LOOK = 32
 """Rows and columns from which on the exponents of operands are looked at: it takes as long as a few products each."""
 _NO_FLOOR = -600
@@ -126,8 +128,8 @@ def multiply_accumulate(
     scales: Scales | None = None,
 ) -> npt.NDArray[Any]:
     """The same for arrays that are known to fit the instruction; ``parallel=False`` stays in this thread."""
-    if instruction.addend is not None:
-        c = c.astype(get_format(instruction.output).dtype)
+    if c.dtype == np.float16 and instruction.addend is not None:
+        return _with_half_c(a, b, c, instruction, parallel)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2], c.shape[:-2])
     shape = (*batch, a.shape[-2], b.shape[-1])
     if math.prod(shape) == 0 or a.shape[-1] == 0:
@@ -151,6 +153,31 @@ def multiply_accumulate(
         return _floating(a, b, c, batch, instruction, parallel).reshape(shape)
     assert isinstance(instruction.arithmetic, ExactInteger)
     return _integer(a, b, c, shape, instruction.k if instruction.arithmetic.saturate else None)
+
+
+def _with_half_c(
+    a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any], instruction: Instruction, parallel: bool
+) -> npt.NDArray[Any]:
+    """c of binary16 is one more product of the first instruction, c·1, whose exponent is that of c; from there on it is
+    a c of binary32.
+    """
+    k, row = instruction.k, instruction.arithmetic
+    assert isinstance(row, AlignedSum)
+    plain = replace(instruction, addend=None)
+    if a.shape[-1] == 0:
+        return multiply_accumulate(a, b, c.astype(np.float32), plain)
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2], c.shape[:-2])
+    places = (*batch, a.shape[-2], b.shape[-1])
+    first = min(k, a.shape[-1])
+    left = np.broadcast_to(a[..., :, None, None, :k], (*places, 1, first))
+    right = np.broadcast_to(np.swapaxes(b[..., :k, :], -1, -2)[..., None, :, :, None], (*places, first, 1))
+    addends = np.broadcast_to(c[..., None, None], (*places, 1, 1))
+    one_more = replace(plain, shape=(*plain.shape[:2], k + 1), arithmetic=replace(row, block=k + 1))
+    total = multiply_accumulate(
+        np.concatenate([left, addends], -1), np.concatenate([right, np.ones_like(addends)], -2),
+        np.zeros((1, 1), np.float32), one_more, parallel=parallel,
+    )[..., 0, 0]  # fmt: skip
+    return multiply_accumulate(a[..., k:], b[..., k:, :], total, plain, parallel=parallel)
 
 
 def multiply_in_chunks(
@@ -327,7 +354,10 @@ def _flatten(array: npt.NDArray[Any], batch: tuple[int, ...], rows: int, columns
         padded[:, : flat.shape[1], : flat.shape[2]] = flat
         flat = padded
     index = np.broadcast_to(np.arange(math.prod(own)).reshape(own), batch).reshape(-1)
-    return np.require(flat, requirements=["C", "A"]), np.ascontiguousarray(index)
+    # Numba compiles a kernel once more for arrays that may only be read, which takes longer than a copy of most.
+    if flat.nbytes <= _COPIED:
+        return np.require(flat, requirements=["C", "A", "W"]), index.copy()
+    return np.require(flat, requirements=["C", "A"]), index.copy()
 
 
 def _up(value: int, multiple: int) -> int:
@@ -410,13 +440,16 @@ def _narrow(
         *fields,
         (i32(row.fraction_bits), i32(floor), i32(output.emin), i32(kept), i32(output.emin - kept), limit),
         (i32(output.fraction_bits), i32(output.emin - output.fraction_bits), limit),
-        row.late_c, instruction.k, used, used if chunk is None else chunk,
+        row.late_c, instruction.k, used,
     )  # fmt: skip
 
+    chunk = used if chunk is None else chunk
+    codes = [x.reshape(-1).view(formats[0].code_dtype), y.reshape(-1).view(formats[1].code_dtype)]
+    shape = m, depth, width
+
     def run(piece: tuple[int, int]) -> None:
-        kernel(
-            x.view(formats[0].code_dtype), y.view(formats[1].code_dtype), result, ia, ib, *piece, *arguments
-        )
+        scratch = narrow.scratch(row.block, used > chunk)
+        kernel(*codes, result.reshape(-1), shape, ia, ib, *piece, *arguments, chunk, scratch)
 
     tiles = count * -(-m // narrow.ROWS) * -(-width // narrow.COLUMNS)
     work = min(m, narrow.ROWS) * min(width, narrow.COLUMNS) * used

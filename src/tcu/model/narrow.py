@@ -18,15 +18,15 @@ them the product itself: multiplied, scaled, cut, added.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from tcu.model.kernels import _compiled
+from tcu.model.kernels import _FINGERPRINT, _compiled
+from tcu.model.vectors import data_of
 
-__all__ = ["BLOCKS", "COLUMNS", "DEPTH", "LANES", "ROWS", "TOGETHER", "narrow_mma"]
+__all__ = ["BLOCKS", "COLUMNS", "DEPTH", "LANES", "ROWS", "TOGETHER", "narrow_mma", "scratch"]
 
 LANES = 16
 ROWS, COLUMNS, DEPTH = 64, 128, 64
@@ -207,7 +207,7 @@ def _splat(builder, scalar):
 
 
 def _pointer(context, builder, array_type, array, index):
-    return builder.gep(context.make_array(array_type)(context, builder, array).data, [index])
+    return builder.gep(data_of(context, builder, array_type, array), [index])
 
 
 def _load(context, builder, array_type, array, index):
@@ -580,37 +580,60 @@ def _end_chain(typingctx, total, state, at):
     return types.void(total, state, types.intp), codegen
 
 
-@numba.njit(nogil=True, inline="always")
-def _scratch(size):
-    """So many floats, from the start of a line of the cache on."""
-    memory = np.zeros(size + 16, np.float32)
-    skip = (-memory.ctypes.data % 64) // 4
-    return memory[skip : skip + size]
+def scratch(depth, chunks):
+    """What narrow_mma works in, every array from the start of a line of the cache on.  chunks: K is cut into some.
+
+    Made here: that a kernel makes its own took a sixth of the time to compile it.
+    """
+
+    def line(size, dtype=np.int32):
+        memory = np.zeros(size + 16, np.int32)
+        skip = (-memory.ctypes.data % 64) // 4
+        return memory[skip : skip + size].view(dtype)
+
+    floats = (ROWS * DEPTH, DEPTH * COLUMNS, ROWS * COLUMNS, ROWS * LANES, ROWS * COLUMNS if chunks else 0)
+    pairs = line(ROWS * DEPTH // 2)
+    parts = -(-depth // _PART)
+    return (
+        *(line(size, np.float32) for size in floats),
+        pairs.view(np.int16), pairs, line(DEPTH * COLUMNS // 2),
+        line(ROWS * LANES), line(parts * ROWS * LANES),
+        np.zeros(ROWS // TOGETHER, np.bool_), np.zeros(COLUMNS // LANES, np.bool_), line(ROWS // TOGETHER + 1),
+    )  # fmt: skip
 
 
-def _build(depth, apart, to_nearest, plain):
+def _build(depth, apart, to_nearest, plain, fingerprint):
     part, parts = min(depth, _PART), -(-depth // _PART)
 
     @_compiled
-    def narrow_mma(a, b, d, ia, ib, start, stop, in_a, in_b, row, late, late_c, k_step, used, chunk):
+    def narrow_mma(
+        a, b, d, shape, ia, ib, start, stop, in_a, in_b, row, late, late_c, k_step, used, chunk, scratch
+    ):
         """D = A·B + D, by narrow aligned sums, in the tiles of ROWS by COLUMNS from ``start`` to ``stop``.
 
-        a: (batches of A, M, K) codes; b: (.., K, N); d: (batch, M, N) binary32; ia, ib: which of them batch
-        member t takes.  N and K are multiples of 16, of K a multiple of k_step is used.
+        a: codes of (batches of A, M, K), flat; b: (.., K, N); d: (batch, M, N) binary32; shape: (M, K, N);
+        ia, ib: which of them batch member t takes.  N and K are multiples of 16, of K a multiple of k_step is used.
         in_a, in_b: see _decode; row: see _round; late: see _add_late, where c is added last.
         K is cut into chunks, of a multiple of DEPTH each; D is the C of the first one's chain, the others begin from
         zero, and what they give is added up in order.
         """
-        M, K, N = a.shape[1], a.shape[2], b.shape[2]
-        xs, ys = _scratch(ROWS * DEPTH), _scratch(DEPTH * COLUMNS)
-        x_exponents = _scratch(ROWS * DEPTH // 2).view(np.int16)
-        xp, yp = x_exponents.view(np.int32), _scratch(DEPTH * COLUMNS // 2).view(np.int32)
-        state, early = _scratch(ROWS * COLUMNS), _scratch(ROWS * LANES)
-        total = _scratch(ROWS * COLUMNS if used > chunk else 0)
-        powers, words = _scratch(ROWS * LANES).view(np.int32), _scratch(parts * ROWS * LANES).view(np.int32)
-        row_special, starts = np.zeros(ROWS // TOGETHER, np.bool_), np.zeros(ROWS // TOGETHER + 1, np.int64)
-        column_special = np.zeros(COLUMNS // LANES, np.bool_)
-        a_flat, b_flat, d_flat = a.reshape(-1), b.reshape(-1), d.reshape(-1)
+        fingerprint  # noqa: B018
+        M, K, N = shape
+        (
+            xs,
+            ys,
+            state,
+            early,
+            total,
+            x_exponents,
+            xp,
+            yp,
+            powers,
+            words,
+            row_special,
+            column_special,
+            starts,
+        ) = scratch
         down, across = (M + ROWS - 1) // ROWS, (N + COLUMNS - 1) // COLUMNS
         for tile in range(start, stop):
             t = tile // (down * across)
@@ -618,7 +641,7 @@ def _build(depth, apart, to_nearest, plain):
             rows, panels = min(ROWS, M - i0), min(COLUMNS, N - j0) // LANES
             for i in range(rows):
                 for j in range(panels):
-                    _copy(d_flat, (t * M + i0 + i) * N + j0 + j * LANES, state, (j * ROWS + i) * LANES)
+                    _copy(d, (t * M + i0 + i) * N + j0 + j * LANES, state, (j * ROWS + i) * LANES)
             total[:] = np.float32(0)
             for k0 in range(0, used, DEPTH):
                 if k0 and k0 % chunk == 0:
@@ -630,14 +653,14 @@ def _build(depth, apart, to_nearest, plain):
                 for i in range(rows):
                     for k in range(0, count, LANES):
                         row_special[i // TOGETHER] |= _decode(
-                            a_flat, (ia[t] * M + i0 + i) * K + k0 + k, in_a, apart,
+                            a, (ia[t] * M + i0 + i) * K + k0 + k, in_a, apart,
                             xs, x_exponents, i * DEPTH + k, 0,
                         )  # fmt: skip
                 column_special[:] = False
                 for k in range(count):
                     for j in range(panels):
                         column_special[j] |= _decode(
-                            b_flat, (ib[t] * K + k0 + k) * N + j0 + j * LANES, in_b, apart,
+                            b, (ib[t] * K + k0 + k) * N + j0 + j * LANES, in_b, apart,
                             ys, yp, (j * DEPTH + k) * LANES, k & 1,
                         )  # fmt: skip
                 for j in range(panels):
@@ -688,13 +711,13 @@ def _build(depth, apart, to_nearest, plain):
                 for j in range(panels):
                     if used > chunk:
                         _end_chain(total, state, (j * ROWS + i) * LANES)
-                    _copy(sums, (j * ROWS + i) * LANES, d_flat, (t * M + i0 + i) * N + j0 + j * LANES)
+                    _copy(sums, (j * ROWS + i) * LANES, d, (t * M + i0 + i) * N + j0 + j * LANES)
 
     return narrow_mma
 
 
 narrow_mma = {
-    (depth, *way): _build(depth, *way)
+    (depth, *way): _build(depth, *way, _FINGERPRINT)
     for depth in BLOCKS
     for way in ((0, 0, 1), (0, 0, 0), (0, 1, 0), (1, 0, 0), (1, 1, 0))
 }

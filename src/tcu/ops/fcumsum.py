@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tcu.ops.layout import Along, Ragged
 from tcu.ops.operation import Operation, register
-from tcu.ops.options import OF_A_SCAN
+from tcu.ops.options import OF_AN_EXACT_SCAN
 
 __all__ = ["FCUMSUM"]
 
@@ -44,6 +44,6 @@ errors are those of :func:`segment_cumsum`; arrays on a GPU are refused.
 """
 
 FCUMSUM = register(Operation(
-    "fcumsum", kind="scan", arithmetic="exact", options=OF_A_SCAN, details=("progress",), layouts=(Along, Ragged),
+    "fcumsum", kind="scan", arithmetic="exact", options=OF_AN_EXACT_SCAN, details=("progress",), layouts=(Along, Ragged),
     documentation=_FUNCTION, segments=_SEGMENTS,
 ))  # fmt: skip

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from tcu.formats.format import Format
-from tcu.plan import ModelledTime, Plan, ScanPlan, make_scan_plan, modelled_time
-from tcu.units import Unit
+from tcu.plan import DEFAULT_SCAN, MmaScanPlan, ModelledTime, Plan, ScanPlan, modelled_time, scan_plan
+from tcu.units import DEFAULT_UNIT, Unit, get_unit
 
 __all__ = ["DotInfo", "ScanInfo", "SumInfo", "scan_info", "sum_info"]
 
@@ -46,10 +46,17 @@ class DotInfo:
 class ScanInfo:
     """How running sums came about."""
 
-    plan: ScanPlan
+    plan: ScanPlan | MmaScanPlan
     """Of every single row."""
     rows: int
     """How many scans there are, each by ``plan``."""
+    unit: str | None = None
+    """Whose MMAs they have; None: they have none."""
+
+    @property
+    def mmas(self) -> int:
+        """Warp-level MMA operations of all rows."""
+        return self.plan.mmas_of(self.rows) if isinstance(self.plan, MmaScanPlan) else 0
 
 
 def sum_info(unit: Unit, plan: Plan, bits: int | None, rows: int = 1) -> SumInfo:
@@ -57,8 +64,16 @@ def sum_info(unit: Unit, plan: Plan, bits: int | None, rows: int = 1) -> SumInfo
     return SumInfo(unit.name, plan, plan.mmas_of(rows), plan.levels, time, bits, rows)
 
 
-def scan_info(shape: tuple[int, ...], axis: int | None, fmt: Format) -> ScanInfo:
-    """Of the running sums along an axis of an array, or of all its elements (None)."""
+def scan_info(
+    shape: tuple[int, ...], axis: int | None, fmt: Format, unit: str | Unit | None = None, variant: str = DEFAULT_SCAN,
+    chain: int | None = None, accumulator: str | None = None,
+) -> ScanInfo:  # fmt: skip
+    """Of the running sums along an axis of an array, or of all its elements (None).
+
+    Raises UnknownNameError, ParameterError and DtypeError.
+    """
     n = math.prod(shape) if axis is None else shape[axis]
     rows = 1 if axis is None else math.prod(length for i, length in enumerate(shape) if i != axis)
-    return ScanInfo(make_scan_plan(n, fmt), rows)
+    chosen = get_unit(DEFAULT_UNIT if unit is None else unit)
+    plan = scan_plan(n, fmt, chosen, variant=variant, chain=chain, accumulator=accumulator)
+    return ScanInfo(plan, rows, chosen.name if isinstance(plan, MmaScanPlan) else None)

@@ -7,7 +7,7 @@ A reduction of a program's own is three functions: ``share`` makes of rows what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -17,6 +17,7 @@ import numpy.typing as npt
 from tcu.errors import ParameterError, UnknownOptionError, unknown_name
 from tcu.ops.layout import LABELS, Along, Layout, Ragged, Whole
 from tcu.ops.options import OPTIONS, defaults
+from tcu.plan import SCAN_VARIANTS, VARIANTS
 
 __all__ = ["OPERATIONS", "Call", "Finish", "Operation", "Term", "find_operation", "register"]
 
@@ -79,6 +80,11 @@ class Operation:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "defaults", defaults(self.options))
+
+    @property
+    def variants(self) -> Mapping[str, Any]:
+        """By name, the ways that the option ``variant`` chooses from."""
+        return SCAN_VARIANTS if self.kind == "scan" else VARIANTS
 
     @property
     def exact(self) -> bool:

@@ -1,5 +1,6 @@
 """Plans: the order of every MMA and every addition, as data."""
 
+from tcu.plan.bounds import mma_scan_error_bound as mma_scan_error_bound
 from tcu.plan.bounds import plan_error_bound as plan_error_bound
 from tcu.plan.bounds import product_error_bound as product_error_bound
 from tcu.plan.bounds import scan_error_bound as scan_error_bound
@@ -9,6 +10,13 @@ from tcu.plan.dot import make_dot_plan as make_dot_plan
 from tcu.plan.load import load_plan as load_plan
 from tcu.plan.matmul import MatmulPlan as MatmulPlan
 from tcu.plan.matmul import make_matmul_plan as make_matmul_plan
+from tcu.plan.mma_scan import DEFAULT_SCAN as DEFAULT_SCAN
+from tcu.plan.mma_scan import SCAN_VARIANTS as SCAN_VARIANTS
+from tcu.plan.mma_scan import MmaScanPlan as MmaScanPlan
+from tcu.plan.mma_scan import Product as Product
+from tcu.plan.mma_scan import Sum as Sum
+from tcu.plan.mma_scan import make_mma_scan_plan as make_mma_scan_plan
+from tcu.plan.mma_scan import scan_plan as scan_plan
 from tcu.plan.plan import AddStep as AddStep
 from tcu.plan.plan import FmaStep as FmaStep
 from tcu.plan.plan import MmaStep as MmaStep

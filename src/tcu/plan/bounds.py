@@ -17,6 +17,7 @@ import numpy as np
 from tcu.errors import ParameterError
 from tcu.formats.format import Format, get_format
 from tcu.plan.matmul import MatmulPlan
+from tcu.plan.mma_scan import WIDTH, MmaScanPlan, Product
 from tcu.plan.plan import AddStep, FmaStep, MmaStep, Plan, Step, output_length
 from tcu.plan.scan import ScanPlan
 from tcu.plan.tree import (
@@ -41,7 +42,7 @@ from tcu.units.arithmetic import (
 )
 from tcu.units.lookup import find_instruction
 
-__all__ = ["plan_error_bound", "product_error_bound", "scan_error_bound"]
+__all__ = ["mma_scan_error_bound", "plan_error_bound", "product_error_bound", "scan_error_bound"]
 
 
 @dataclass
@@ -108,6 +109,96 @@ def scan_error_bound(plan: ScanPlan, mass: Any, exact: Any, result: Format) -> A
     return (lost + rounded) * (1 + 2.0**-40)  # the operations of this function itself
 
 
+@dataclass(frozen=True)
+class _Lost:
+    """A bound on what a number has lost, by what it is made of, in units of a sum of magnitudes.
+
+    ``running``: of all that comes before it in its strip, itself included.  ``share``: of what it is made of alone; of
+    numbers that are made of different elements the largest such share bounds what their sum has lost.
+    """
+
+    running: float = 0.0
+    share: float = 0.0
+    absolute: float = 0.0
+
+    def __add__(self, other: _Lost) -> _Lost:
+        """Of a sum of two that are made of different elements."""
+        return _Lost(
+            self.running + other.running, max(self.share, other.share), self.absolute + other.absolute
+        )
+
+    def then(self, running: float = 0.0, share: float = 0.0, absolute: float = 0.0) -> _Lost:
+        """After an operation that loses as much of what it is given, errors included."""
+        grown = 1 + running + share
+        return _Lost(
+            self.running * grown + running, self.share * grown + share, self.absolute * grown + absolute
+        )
+
+    @property
+    def whole(self) -> _Lost:
+        """Of all that the number is made of."""
+        return _Lost(0.0, self.running + self.share, self.absolute)
+
+
+def mma_scan_error_bound(
+    plan: MmaScanPlan, unit: Unit, mass: Any, exact: Any, total: Any, top: Any, result: Format
+) -> Any:
+    """A bound on |prefix of a scan by MMAs - exact prefix|; inf where an overflow cannot be excluded.
+
+    mass and exact as in :func:`scan_error_bound`; total: at least the sum of |x| of all the row, and top: at least
+    max|x|, as what overflows behind a prefix reaches it, by products with zeros.
+
+    Followed step by step.  The 16 factors of a dot product are made of different elements, and so are the tiles of a
+    strip, and what comes before a strip at each level.
+    """
+    operand, wide = get_format(plan.input), get_format(plan.accumulator)
+    row = find_instruction(unit, "mma", plan.input, plan.input, plan.accumulator)
+    _check_no_wrap(row.arithmetic)
+    roundings, relative, small = _losses(row, WIDTH)
+    growth = math.expm1(roundings * math.log1p(relative))
+    besides = growth * (WIDTH * operand.min_normal + small / relative)
+
+    def factors(each: _Lost) -> _Lost:
+        """Of 16 numbers, rounded to the operand's format."""
+        together = replace(each, absolute=WIDTH * each.absolute)
+        return together.then(share=operand.unit_roundoff, absolute=WIDTH * operand.min_subnormal / 2)
+
+    strip, operands = _Lost(), 0
+    """What the last number of a strip has lost; the most elements in a number that is rounded to the operand's format."""
+    for _ in range(plan.chain):
+        lost, of_tile = {"A": _Lost(), "S": strip, "0": _Lost()}, {"A", "0"}
+        for step in plan.steps:
+            if isinstance(step, Product):
+                given = lost[step.addend]
+                for name in (step.left, step.right):
+                    if name not in ("U", "L", "J", "A"):
+                        given, operands = given + factors(lost["AU" if name == "T" else name]), WIDTH
+                if step.addend in of_tile:
+                    of_tile.add(step.result)
+                    lost[step.result] = given.then(share=growth, absolute=besides)
+                else:
+                    lost[step.result] = given.then(running=growth, absolute=besides)
+            else:
+                lost[step.result] = (lost[step.left] + lost[step.right]).then(running=wide.unit_roundoff)
+        strip = lost["R"]
+    whole = strip.whole
+    levels = [whole]
+    for k in range(plan.levels):
+        operands = max(operands, plan.strip * WIDTH**k)
+        levels.append(factors(levels[-1]).then(share=growth, absolute=besides))
+    whole = levels.pop()
+    while levels:  # from the highest level down to the strip's own prefix
+        whole = (whole + levels.pop()).then(share=wide.unit_roundoff)
+    lost_here = whole.share * mass + whole.absolute
+    rounded = result.unit_roundoff * (exact + lost_here) + result.min_subnormal / 2
+    if result.fraction_bits >= wide.fraction_bits and result.emin <= wide.emin:
+        rounded = 0.0
+    largest = np.minimum(total, operands * top) * (1 + whole.share) + whole.absolute
+    held = total * (1 + whole.share) + whole.absolute
+    over = ((largest > operand.max_finite) & bool(operands)) | (held > wide.max_finite)
+    return np.where(over, math.inf, (lost_here + rounded) * (1 + 2.0**-40))
+
+
 def chain_errors(row: Instruction, length: int) -> tuple[int, float, float]:
     """Of a sum of ``length`` products that is no aligned one: its operations, and what each loses, relatively and absolutely.
 
@@ -168,20 +259,7 @@ def product_error_bound(plan: MatmulPlan, row: Instruction, mass: Any, aligned: 
     _check_no_wrap(arithmetic)
     if isinstance(arithmetic, ExactInteger):
         return np.where(mass > output.max_finite, math.inf, 0.0)
-    length = min(plan.k, plan.chunk)
-    if isinstance(arithmetic, AlignedSum):
-        kept = output.fraction_bits
-        if arithmetic.output_fraction_bits is not None:
-            kept = min(kept, arithmetic.output_fraction_bits)
-        cut = (arithmetic.block + 1) * 2.0**-arithmetic.fraction_bits
-        relative = cut + 2.0 ** -(kept + 1 if arithmetic.rounding == "RNE" else kept)
-        floor = 0.0 if arithmetic.exponent_floor is None else 2.0**arithmetic.exponent_floor
-        absolute = cut * (floor + output.min_normal) + 2.0 ** (output.emin - kept)
-        if arithmetic.flush_inputs or arithmetic.flush_outputs:
-            absolute += 2 * output.min_normal
-        roundings = -(-length // row.k) * (-(-row.k // arithmetic.block) + arithmetic.late_c)
-    else:
-        roundings, relative, absolute = chain_errors(row, length)
+    roundings, relative, absolute = _losses(row, min(plan.k, plan.chunk))
     growth = math.expm1(min(roundings * math.log1p(relative), 700.0))
     lost = growth * (aligned + plan.chains * absolute / relative)
     outside = get_format(plan.outside)
@@ -189,6 +267,23 @@ def product_error_bound(plan: MatmulPlan, row: Instruction, mass: Any, aligned: 
     lost = lost + math.expm1(max(plan.chains - 1, 0) * math.log1p(outside.unit_roundoff)) * held
     over = (held > output.max_finite) | (mass + lost > outside.max_finite)
     return np.where(mass == 0, 0.0, np.where(over, math.inf, lost * (1 + 2.0**-40)))
+
+
+def _losses(row: Instruction, length: int) -> tuple[int, float, float]:
+    """Of a chain of ``length`` products: its blocks or operations, and what each loses, relatively and absolutely."""
+    output, arithmetic = get_format(row.output), row.arithmetic
+    if not isinstance(arithmetic, AlignedSum):
+        return chain_errors(row, length)
+    kept = output.fraction_bits
+    if arithmetic.output_fraction_bits is not None:
+        kept = min(kept, arithmetic.output_fraction_bits)
+    cut = (arithmetic.block + 1) * 2.0**-arithmetic.fraction_bits
+    relative = cut + 2.0 ** -(kept + 1 if arithmetic.rounding == "RNE" else kept)
+    floor = 0.0 if arithmetic.exponent_floor is None else 2.0**arithmetic.exponent_floor
+    absolute = cut * (floor + output.min_normal) + 2.0 ** (output.emin - kept)
+    if arithmetic.flush_inputs or arithmetic.flush_outputs:
+        absolute += 2 * output.min_normal
+    return -(-length // row.k) * (-(-row.k // arithmetic.block) + arithmetic.late_c), relative, absolute
 
 
 def _apply(step: Step, state: _State, unit: Unit | None) -> None:

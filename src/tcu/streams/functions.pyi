@@ -32,6 +32,10 @@ def cumsum(
     *,
     exclusive: bool = False,
     reverse: bool = False,
+    unit: str | Unit | None = None,
+    variant: str = "binary64",
+    chain: int | None = None,
+    accumulator: str | None = None,
     dtype: npt.DTypeLike | Any = None,
     out: str | os.PathLike[str],
     memory: int = 1073741824,
@@ -45,7 +49,7 @@ def cumsum(
     x:
         A path, a folder, a glob or several, as :func:`open_files` takes them; or a
         :class:`Source`.
-    exclusive, reverse, dtype:
+    exclusive, reverse, unit, variant, chain, accumulator, dtype:
         As in :func:`tcu.cumsum`.
     out:
         The .npy file that takes the running sums; one that is there is replaced, an input never.

@@ -14,6 +14,7 @@ from tcu.model.elements import summable
 from tcu.model.execute import Progress
 from tcu.ops import Operation
 from tcu.ops.layout import Along, Layout
+from tcu.ops.request import ScanRequest
 from tcu.ops.result import result_format
 from tcu.streams.checkpoint import Checkpoint
 from tcu.streams.passes import run
@@ -61,6 +62,8 @@ def run_on_files(
     if gpu is not None and "unit" in operation.options:
         options.setdefault("unit", find_gpu(gpu).unit.name)
     given = operation.values(options)
+    if scan:
+        ScanRequest(*given).check_in_parts("files")
     sources = [x if isinstance(x, Source) else open_files(x, memory=memory) for x in files]
     for remark in (remark for source in sources for remark in source.remarks):
         warnings.warn(remark, stacklevel=4)
@@ -76,8 +79,10 @@ def run_on_files(
     kept = None if checkpoint is None else Checkpoint(checkpoint, task)
     how: dict[str, Any] = {"memory": memory, "checkpoint": kept, "progress": progress}
     if scan:
-        exclusive, reverse, _ = given
-        return scan_into(Path(out), numbers, element, target, exclusive=exclusive, reverse=reverse, **how)
+        way = ScanRequest(*given)
+        return scan_into(
+            Path(out), numbers, element, target, exclusive=way.exclusive, reverse=way.reverse, **how
+        )
     run(numbers, totals, gpu=gpu, **how)
     return result_of(operation, numbers.n, totals, target, given)
 

@@ -23,8 +23,17 @@ from tcu.ops.info import scan_info
 from tcu.ops.layout import WHOLE, Along, scan_axis
 from tcu.ops.operation import Call, Operation
 from tcu.ops.result import result_format
-from tcu.plan import DEFAULT_VARIANT, Plan, make_scan_plan, plan_error_bound, scan_error_bound
-from tcu.units import Unit
+from tcu.plan import (
+    DEFAULT_SCAN,
+    DEFAULT_VARIANT,
+    MmaScanPlan,
+    Plan,
+    make_scan_plan,
+    mma_scan_error_bound,
+    plan_error_bound,
+    scan_error_bound,
+)
+from tcu.units import DEFAULT_UNIT, Unit, get_unit
 
 __all__ = [
     "bound_of", "cumsum_error_bound", "dot_error_bound", "error_bound", "std_error_bound", "var_error_bound",
@@ -204,31 +213,46 @@ def cumsum_error_bound(
     *,
     exclusive: bool = False,
     reverse: bool = False,
+    unit: str | Unit | None = None,
+    variant: str = DEFAULT_SCAN,
+    chain: int | None = None,
+    accumulator: str | None = None,
     dtype: npt.DTypeLike | None = None,
 ) -> npt.NDArray[np.float64]:
     """Bounds on |tcu.cumsum(x, ...) - exact running sums of x|, one for each result, for an array on the host.
 
-    From the running sums of |x| and the plan's depth alone
-    (:func:`tcu.plan.scan_error_bound`); inf where an overflow cannot be
-    excluded, NaN where inf or NaN is among the elements that are summed.
+    From the running sums of |x| and the plan alone
+    (:func:`tcu.plan.scan_error_bound`, of variants with MMAs :func:`tcu.plan.mma_scan_error_bound`, which also
+    takes the row's sum of |x| and max|x|); inf where an overflow cannot be excluded, NaN where inf or NaN is among
+    the elements that are summed, of variants with MMAs among those of the row.
     """
     elements = Elements(x)
     number = scan_axis(Along(axis), elements.array.ndim)
-    plan = scan_info(elements.array.shape, number, elements.format).plan
+    way: dict[str, Any] = {"unit": unit, "variant": variant, "chain": chain, "accumulator": accumulator}
+    plan = scan_info(elements.array.shape, number, elements.format, **way).plan
     target = result_format(elements.format, dtype)
     with np.errstate(all="ignore"):
         values = elements.array.astype(np.float64)
         special = ~np.isfinite(values)
         values[special] = 0.0
         # These scans are of binary64.
+        options = CUMSUM.values({"exclusive": exclusive, "reverse": reverse})
         growth = 2 * make_scan_plan(plan.n, "binary64").depth * 2.0**-53
         sums, mass, specials = (
-            execute(Call(CUMSUM, (numbers,), Along(number), (exclusive, reverse, None)))[0]
+            execute(Call(CUMSUM, (numbers,), Along(number), options))[0]
             for numbers in (values, np.abs(values), special.astype(np.float64))
         )
         mass = mass * (1 + growth)
         exact = np.abs(sums) + growth * mass
-        bound = scan_error_bound(plan, mass, exact, target)
+        if isinstance(plan, MmaScanPlan):
+            chosen = get_unit(DEFAULT_UNIT if unit is None else unit)
+            magnitudes = np.abs(values)
+            top = magnitudes.max(number, keepdims=number is not None, initial=0.0)
+            total = magnitudes.sum(number, keepdims=number is not None) * (1 + plan.n * 2.0**-52)
+            bound = mma_scan_error_bound(plan, chosen, mass, exact, total, top, target)
+            specials = special.any(number, keepdims=number is not None) & np.ones(mass.shape, np.bool_)
+        else:
+            bound = scan_error_bound(plan, mass, exact, target)
         # Nor where sums overflow on the way, whose difference is NaN.
         bound = np.where(exact + bound <= target.max_finite, bound, math.inf)
         return np.asarray(np.where(specials > 0, math.nan, np.where(mass == 0, 0.0, bound)))

@@ -15,7 +15,7 @@ from tcu.formats.tensor import is_tensor
 from tcu.ops.layout import Layout
 from tcu.ops.operation import Call, Operation
 
-__all__ = ["known", "run"]
+__all__ = ["known", "run", "scaled"]
 
 Shortcut = Callable[[Operation, tuple[Any, ...], Layout, tuple[Any, ...]], Any]
 
@@ -29,6 +29,8 @@ known: list[Callable[..., Any]] = [_no_shortcut]
 the next one, as torch.compile reads them while they are set."""
 _shortcut: list[Shortcut] = [_no_shortcut]
 """Asked next, for the result of a call like any before, or None."""
+scaled: list[Callable[..., Any]] = [_no_shortcut]
+"""What multiplies rows of tensors by weights and adds a bias, once a tensor was met."""
 
 
 _PLAIN, _TENSOR, _DASK = range(3)
@@ -64,6 +66,7 @@ def _run_tensors(call: Call) -> Any:
     from tcu.surfaces.torch import run as tensors  # registers operators, which imports PyTorch
 
     _RUNNERS[_TENSOR], _shortcut[0], known[0] = tensors.run, tensors.shortcut, tensors.known
+    scaled[0] = tensors.scaled
     return tensors.run(call)
 
 

@@ -86,7 +86,8 @@ def scan_of_block(
 
 def local_scan(x: Any, axis: int, *, exclusive: bool, reverse: bool) -> Any:
     """The scan of a block alone, in binary64."""
-    return execute(Call(CUMSUM, (x,), Along(axis), (exclusive, reverse, "float64")))[0]
+    options = CUMSUM.values({"exclusive": exclusive, "reverse": reverse, "dtype": "float64"})
+    return execute(Call(CUMSUM, (x,), Along(axis), options))[0]
 
 
 def carried(scan: Any, carry: npt.NDArray[np.float64], axis: int, target: Format) -> Any:

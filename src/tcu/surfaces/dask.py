@@ -35,6 +35,7 @@ from tcu.ops import FSUM, SUM
 from tcu.ops.finish import finish_totals
 from tcu.ops.layout import WHOLE, Along, Axes, Ragged, Whole, reduced_shape, scan_axis
 from tcu.ops.operation import Call, Operation
+from tcu.ops.request import ScanRequest
 from tcu.ops.result import result_format
 from tcu.surfaces.carries import carries, scan_of_block
 from tcu.surfaces.masks import check_mask
@@ -222,6 +223,8 @@ def _scan(call: Call, target: Format) -> Any:
     (x,), operation = call.arrays, call.operation
     kind = object if operation.exact else np.float64
     exclusive, reverse = call.option("exclusive"), call.option("reverse")
+    if not operation.exact:
+        ScanRequest(*call.options).check_in_parts("Dask arrays")
     assert not isinstance(call.layout, Ragged)
     axis = scan_axis(call.layout, x.ndim)
     if axis is None:

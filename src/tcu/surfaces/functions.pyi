@@ -60,13 +60,17 @@ def cumsum(
     *,
     exclusive: bool = False,
     reverse: bool = False,
+    unit: str | Unit | None = None,
+    variant: str = "binary64",
+    chain: int | None = None,
+    accumulator: str | None = None,
     dtype: npt.DTypeLike | Any = None,
     dim: SupportsIndex | Sequence[SupportsIndex] | None = None,
     out: Any = None,
     return_info: bool = False,
     progress: Progress | None = None,
 ) -> Any:
-    """The running sums of all elements in C order, or along an axis, by binary64 additions rounded once.
+    """The running sums of all elements in C order, or along an axis: in binary64, rounded once, unless a variant asks for MMAs.
 
     Parameters
     ----------
@@ -86,6 +90,22 @@ def cumsum(
     reverse:
         Begin at the end: ``tcu.cumsum(x, reverse=True)`` is
         ``tcu.cumsum(x[::-1])[::-1]``, bit for bit.
+    unit:
+        Whose MMAs a variant has: a name of the catalogue, or a
+        :class:`tcu.Unit` of your own; None: "H100", on a GPU that GPU.
+    variant:
+        "binary64" (by binary64 additions alone, so that no unit changes a
+        bit).  For float16 and bfloat16, by products with triangular matrices
+        of ones (Dakkak et al., ICS 2019): "scan-16", "scan-256", "scan-256n",
+        and "scan-256n-work-efficient", which has two products for each 256
+        numbers in place of three.  Sums of 16 rows, and what goes from strip
+        to strip, are rounded to 16 bits there; a number that is not finite
+        makes NaN of its neighbours, and in float16 so do totals above 65,504.
+    chain:
+        R: tiles one after another before totals are scanned apart; None: 16.
+    accumulator:
+        Format of C and D: "float32" or "float16" (float16 elements only);
+        None: float32.
     dtype:
         Format that each running sum is rounded to, as a dtype of NumPy or
         PyTorch.  None: float32 for 16-bit inputs, x's own dtype otherwise.
@@ -104,15 +124,17 @@ def cumsum(
     library's current stream without waiting for it; long rows may begin only
     when there is room for all blocks of the launch (a cooperative one, from
     compute capability 9.0 on).  The order of the additions is that of
-    :class:`tcu.plan.ScanPlan`, which no unit and no number of threads
-    changes; :func:`tcu.cumsum_error_bound` bounds the error.  Zero sums are
+    :class:`tcu.plan.ScanPlan`, or of :class:`tcu.plan.MmaScanPlan`, which
+    no number of threads changes; :func:`tcu.cumsum_error_bound` bounds the
+    error.  Zero sums are
     +0, and a NaN is the one with all fraction bits set.
 
     Raises
     ------
-    DtypeError, ParameterError:
-        An array that cannot be summed; an axis that x does not have; an unfit
-        ``out``.
+    UnknownNameError, DtypeError, ParameterError:
+        No such unit or variant; an array that cannot be summed, or for which
+        the unit has no MMA; R or the accumulator out of range; an axis that x
+        does not have; an unfit ``out``.
     tcu.gpu.GpuError:
         x is on a GPU and the way to it is not there.
     """
@@ -123,6 +145,10 @@ def segment_cumsum(
     *,
     exclusive: bool = False,
     reverse: bool = False,
+    unit: str | Unit | None = None,
+    variant: str = "binary64",
+    chain: int | None = None,
+    accumulator: str | None = None,
     dtype: npt.DTypeLike | Any = None,
     out: Any = None,
     check: bool = True,
@@ -141,7 +167,7 @@ def segment_cumsum(
         never decreasing: int32 or int64, of NumPy, PyTorch or a list in the
         host's memory, or, for x on a GPU, of x's library there.  Equal
         neighbours make an empty segment.
-    exclusive, reverse, dtype, out:
+    exclusive, reverse, unit, variant, chain, accumulator, dtype, out:
         As in :func:`tcu.cumsum`, for each segment.
     check:
         False: do not look at offsets in a GPU's memory, which takes waiting
@@ -155,7 +181,7 @@ def segment_cumsum(
 
     Raises
     ------
-    DtypeError, ShapeError, ParameterError:
+    UnknownNameError, DtypeError, ShapeError, ParameterError:
         As :func:`tcu.cumsum`; x of other than one dimension; offsets that do
         not cut x into segments.
     tcu.gpu.GpuError:

@@ -13,6 +13,7 @@ from tcu.formats.array import check_in_memory, lives_on_gpu
 from tcu.formats.tensor import is_tensor
 from tcu.ops.layout import Along, axis_number, row_axis
 from tcu.surfaces import functions
+from tcu.surfaces.call import scaled
 
 __all__ = ["layer_norm", "rms_norm"]
 
@@ -134,9 +135,7 @@ def _weighted(norm: Any, x: Any, axis: int, weight: Any, bias: Any, eps: Any, dt
     kind = dtype or (x.dtype if out is None else out.dtype)
     if not is_tensor(x):
         return host.scaled(normed, weight, bias, axis_number(axis, x.ndim), kind, out)
-    from tcu.surfaces.torch.scaled import run  # registers its operator, which imports PyTorch
-
-    return run(normed, weight, bias, axis, kind, out)
+    return scaled[0](normed, weight, bias, axis, kind, out)
 
 
 def _of_one_library(name: str, x: Any, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

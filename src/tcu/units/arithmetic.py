@@ -7,7 +7,7 @@ own unit is the same rows with other numbers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import ClassVar, Literal
 
 from tcu.errors import ParameterError
@@ -156,6 +156,11 @@ class AlignedSum(_Rules):
         _check_nan_rule(self.nan_rule, SUM_NAN_RULES)
         if self.through_binary16 and self.nan_rule != "nvidia":
             raise ParameterError(f"nan_rule={self.nan_rule!r}: with through_binary16 it is 'nvidia'")
+
+
+def _plain(row: AlignedSum) -> AlignedSum:
+    """The row with no more than its first four parameters."""
+    return AlignedSum(row.block, row.fraction_bits, row.rounding, row.exponent_floor)
 
 
 MAX_LANES = 16
@@ -388,7 +393,7 @@ class Instruction:
     """Format of the scales of A and B, of which each belongs to ``per_scale`` successive k; None: it takes none."""
     per_scale: int = 0
     addend: str | None = None
-    """Format of C where it is not that of D: binary16 into binary32, to which C is widened first, exactly."""
+    """Format of C where it is not that of D: binary16 into binary32.  C has its own exponent: of a subnormal one -14."""
 
     @property
     def c(self) -> str:
@@ -439,11 +444,13 @@ class Instruction:
         self._check_scale()
         if self.addend is not None:
             object.__setattr__(self, "addend", get_format(self.addend).name)
-            widens = (self.addend, self.output) == ("binary16", "binary32") and self.scale is None
-            if not (widens and isinstance(self.arithmetic, AlignedSum)):
+            row = self.arithmetic
+            formats = self.a == self.b == self.addend == "binary16" and self.output == "binary32"
+            if not (formats and isinstance(row, AlignedSum) and row.block >= self.k and row == _plain(row)):
                 raise ParameterError(
-                    f"addend={self.addend!r}: an AlignedSum into binary32 without scales widens a C of binary16; leave "
-                    "it out where C has the format of D"
+                    f"addend={self.addend!r}: binary16 with inputs of binary16 into binary32, by an AlignedSum of one block "
+                    "that has no more than block, fraction_bits, rounding and exponent_floor; leave it out where C has "
+                    "the format of D"
                 )
 
     def _check_scale(self) -> None:
@@ -455,11 +462,8 @@ class Instruction:
         object.__setattr__(self, "scale", get_format(self.scale).name)
         object.__setattr__(self, "per_scale", _whole("per_scale", self.per_scale))
         takes = ("ue8m0", "ue4m3") if isinstance(row, GroupedSum) else ("ue8m0",)
-        plain = AlignedSum(1, 1, "RZ")
-        if isinstance(row, AlignedSum):
-            plain = replace(plain, block=row.block, fraction_bits=row.fraction_bits, rounding=row.rounding,
-                            exponent_floor=row.exponent_floor)  # fmt: skip
-        if not isinstance(row, GroupedSum) and (row != plain or self.output != "binary32"):
+        plain = isinstance(row, AlignedSum) and row == _plain(row) and self.output == "binary32"
+        if not (plain or isinstance(row, GroupedSum)):
             raise ParameterError(
                 f"scale={self.scale!r}: a GroupedSum takes scales, or an AlignedSum into binary32 that has no more than "
                 "block, fraction_bits, rounding and exponent_floor"

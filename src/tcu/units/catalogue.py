@@ -89,7 +89,7 @@ _SM90_LIKE = Evidence(
 
 _HALF_C = Evidence(
     "published model",
-    "C of binary16 is widened exactly, D is that of mma.m8n8k4 into binary32: MMA-Sim 2.1.1; no outputs here",
+    "D is that of mma.m8n8k4 into binary32, but a subnormal C of binary16 keeps the exponent -14: MMA-Sim 2.1.1; no outputs here",
 )
 
 _Floors = tuple[int, int]

@@ -16,7 +16,7 @@ from tcu.gpu.device import find_gpu
 from tcu.ops.info import DotInfo, sum_info
 from tcu.ops.layout import Along, Ragged, Whole, check_line, reduced_axes, row_axis, scan_axis
 from tcu.ops.operation import Call
-from tcu.ops.request import Request
+from tcu.ops.request import Request, ScanRequest
 
 __all__ = ["execute"]
 
@@ -56,12 +56,12 @@ def execute(call: Call, keep: Keep | None = None) -> tuple[Any, Any]:
 
 def _scan(call: Call, keep: Keep | None) -> tuple[Any, Any]:
     (x,) = call.arrays
-    exclusive, reverse, dtype = call.options
+    request = ScanRequest(*call.options)
     if isinstance(call.layout, Ragged):
         check_line(tuple(x.shape))
         offsets, check = call.layout
-        return scans.segment_cumsum(x, offsets, exclusive, reverse, dtype, call.out, check, keep), None
-    return scans.cumsum(x, scan_axis(call.layout, len(x.shape)), exclusive, reverse, dtype, call.out, keep)
+        return scans.segment_cumsum(x, offsets, request, call.out, check, keep), None
+    return scans.cumsum(x, scan_axis(call.layout, len(x.shape)), request, call.out, keep)
 
 
 def _map(call: Call, keep: Keep | None) -> tuple[Any, Any]:

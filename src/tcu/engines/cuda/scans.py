@@ -17,7 +17,7 @@ import numpy as np
 
 from tcu.engines.cuda.offsets import device_offsets
 from tcu.engines.cuda.rows import ALIGNMENT, laid_out, side_by_side
-from tcu.engines.cuda.sums import Keep, home_of, start
+from tcu.engines.cuda.sums import Keep, check_same_mma, home_of, start
 from tcu.errors import ParameterError
 from tcu.formats.format import Format
 from tcu.gpu.arrays import DeviceArray, Library, joined
@@ -25,14 +25,17 @@ from tcu.gpu.column_scan import column_scan_recipe, suits
 from tcu.gpu.columns import Columns
 from tcu.gpu.device import current, find_gpu
 from tcu.gpu.launch import Launch
+from tcu.gpu.mma_scans import mma_scan_recipe, mma_segment_scan_recipe
 from tcu.gpu.scans import scan_recipe
 from tcu.gpu.segment_scans import segment_scan_recipe
 from tcu.gpu.sums import check_address
 from tcu.model.elements import summable
 from tcu.ops.info import ScanInfo, scan_info
 from tcu.ops.layout import line_shape
+from tcu.ops.request import ScanRequest
 from tcu.ops.result import check_apart, map_dtype, result_format
-from tcu.plan import ScanPlan
+from tcu.plan import DEFAULT_SCAN, MmaScanPlan, ScanPlan
+from tcu.units import get_unit
 
 __all__ = ["Lines", "Place", "cumsum", "lines_of", "segment_cumsum"]
 
@@ -41,45 +44,72 @@ Place = tuple[int, int]
 
 
 def cumsum(
-    x: Any, axis: int | None, exclusive: bool, reverse: bool, dtype: Any, out: Any, keep: Keep | None = None
+    x: Any, axis: int | None, request: ScanRequest, out: Any, keep: Keep | None = None
 ) -> tuple[Any, ScanInfo]:
     """(the running sums, how they came about); ``axis`` is not negative.  Raises what :func:`tcu.cumsum` raises."""
+    exclusive, reverse = request.exclusive, request.reverse
     library, ordinal = home_of((x,), out)
     with current(ordinal):
-        lines = lines_of(library, ordinal, x, axis, dtype, out)
+        lines = lines_of(library, ordinal, x, axis, request.dtype, out)
         element, target = lines.element, lines.target
-        info = scan_info(lines.view.shape, axis, element)
+        info = _info_of(request, lines.view.shape, axis, element, ordinal)
+        plan = info.plan
+        if isinstance(plan, MmaScanPlan):
+            triangles = plan
+
+            def by_mmas(source: Place, goal: Place) -> Launch:
+                return _mma_launch(
+                    triangles, info.rows, source[1], goal[1], target, ordinal, exclusive, reverse
+                )
+
+            return lines.run(by_mmas, None, keep), info
         columns = lines.columns()
         if columns is not None:
             aligned = all(each.address % ALIGNMENT == 0 for each in (lines.view, lines.place))
-            down = _column_launch(info.plan, *columns, aligned, target, ordinal, exclusive, reverse)
+            down = _column_launch(plan, *columns, aligned, target, ordinal, exclusive, reverse)
             if down is not None:
                 return lines.start(down, keep), info
 
         def launch(source: Place, goal: Place) -> Launch:
             aligned = (at % ALIGNMENT == 0 for at, _ in (source, goal))
-            return _launch(
-                info.plan, info.rows, source[1], goal[1], *aligned, target, ordinal, exclusive, reverse
-            )
+            return _launch(plan, info.rows, source[1], goal[1], *aligned, target, ordinal, exclusive, reverse)
 
         return lines.run(launch, None, keep), info
 
 
 def segment_cumsum(
-    x: Any, offsets: Any, exclusive: bool, reverse: bool, dtype: Any, out: Any, check: bool,
-    keep: Keep | None = None,
-) -> Any:  # fmt: skip
+    x: Any, offsets: Any, request: ScanRequest, out: Any, check: bool, keep: Keep | None = None
+) -> Any:
     """The running sums within segments of one line.  Raises what :func:`tcu.segment_cumsum` raises."""
+    exclusive, reverse = request.exclusive, request.reverse
     library, ordinal = home_of((x,), out)
     with current(ordinal):
-        lines = lines_of(library, ordinal, x, 0, dtype, out)
+        lines = lines_of(library, ordinal, x, 0, request.dtype, out)
         n = lines.view.shape[0]
         edges = device_offsets(library, x, offsets, n, ordinal, lines.stream, check)
         segments = edges.shape[0] - 1
         if segments == 1:  # a line, which has a whole GPU
-            return cumsum(x, 0, exclusive, reverse, dtype, out, keep)[0]
-        chosen = _segment_launch(lines.element, lines.target, n, segments, ordinal, exclusive, reverse)
+            return cumsum(x, 0, request, out, keep)[0]
+        plan = _info_of(request, (n,), None, lines.element, ordinal).plan
+        if isinstance(plan, MmaScanPlan):
+            chosen = _mma_segment_launch(plan, lines.target, n, segments, ordinal, exclusive, reverse)
+        else:
+            chosen = _segment_launch(lines.element, lines.target, n, segments, ordinal, exclusive, reverse)
         return lines.run(lambda source, goal: chosen, edges.address, keep)
+
+
+def _info_of(
+    request: ScanRequest, shape: tuple[int, ...], axis: int | None, element: Format, ordinal: int
+) -> ScanInfo:
+    """How a scan comes about on that GPU; raises ParameterError for a unit whose bits it does not give."""
+    if request.variant == DEFAULT_SCAN:
+        return scan_info(shape, axis, element, **request.way)
+    gpu = find_gpu(ordinal)
+    asked = gpu.unit if request.unit is None else get_unit(request.unit)
+    info = scan_info(shape, axis, element, **{**request.way, "unit": asked})
+    if isinstance(info.plan, MmaScanPlan):
+        check_same_mma(info.plan.input, info.plan.accumulator, asked, gpu.unit, gpu)
+    return info
 
 
 @dataclass(frozen=True)
@@ -229,6 +259,26 @@ def _column_launch(
         plan, columns, results, aligned, target, gpu, exclusive=exclusive, reverse=reverse
     )
     return None if recipe is None else Launch(recipe, gpu)
+
+
+@lru_cache(maxsize=4096)
+def _mma_launch(
+    plan: MmaScanPlan, rows: int, stride_in: int, stride_out: int, target: Format, ordinal: int, exclusive: bool,
+    reverse: bool,
+) -> Launch:  # fmt: skip
+    """What rows like these need besides addresses, by MMAs."""
+    gpu = find_gpu(ordinal)
+    given = plan, rows, stride_in, stride_out, target, gpu
+    return Launch(mma_scan_recipe(*given, exclusive=exclusive, reverse=reverse), gpu)
+
+
+@lru_cache(maxsize=1024)
+def _mma_segment_launch(
+    plan: MmaScanPlan, target: Format, n: int, segments: int, ordinal: int, exclusive: bool, reverse: bool
+) -> Launch:
+    gpu = find_gpu(ordinal)
+    recipe = mma_segment_scan_recipe(plan, n, segments, target, gpu, exclusive=exclusive, reverse=reverse)
+    return Launch(recipe, gpu)
 
 
 @lru_cache(maxsize=1024)

@@ -43,7 +43,17 @@ from tcu.ops.result import result_format
 from tcu.plan import OWN_VARIANTS, MmaStep, Plan, make_dot_plan, make_plan
 from tcu.units import Unit, find_instruction, get_unit
 
-__all__ = ["Keep", "Order", "Outcome", "check_unit", "exact_tally", "home_of", "reduce", "start"]
+__all__ = [
+    "Keep",
+    "Order",
+    "Outcome",
+    "check_same_mma",
+    "check_unit",
+    "exact_tally",
+    "home_of",
+    "reduce",
+    "start",
+]
 
 
 def start(
@@ -248,13 +258,18 @@ def prepare(
 def check_unit(plan: Plan, asked: Unit, own: Unit, gpu: Gpu) -> None:
     for step, _ in plan.lengths():
         if isinstance(step, MmaStep):
-            formats = ("mma", step.operand, step.operand, step.accumulator)
-            mine, other = find_instruction(own, *formats), find_instruction(asked, *formats)
-            if (mine.arithmetic, mine.k) != (other.arithmetic, other.k):
-                raise ParameterError(
-                    f"{gpu.name} computes {mine.signature} otherwise than {asked.name}: pass a host array "
-                    "for the model of that unit, or leave unit out for the bits of this GPU"
-                )
+            check_same_mma(step.operand, step.accumulator, asked, own, gpu)
+
+
+def check_same_mma(operand: str, accumulator: str, asked: Unit, own: Unit, gpu: Gpu) -> None:
+    """Raises ParameterError where the GPU's MMA has other bits than that of the unit that was asked for."""
+    formats = ("mma", operand, operand, accumulator)
+    mine, other = find_instruction(own, *formats), find_instruction(asked, *formats)
+    if (mine.arithmetic, mine.k) != (other.arithmetic, other.k):
+        raise ParameterError(
+            f"{gpu.name} computes {mine.signature} otherwise than {asked.name}: pass a host array "
+            "for the model of that unit, or leave unit out for the bits of this GPU"
+        )
 
 
 def _checked(out: DeviceArray, target: Format) -> DeviceArray:

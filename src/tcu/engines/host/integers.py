@@ -22,7 +22,6 @@ from tcu.ops.layout import Axes, Ragged, check_line, line_shape, scan_axis
 from tcu.ops.offsets import checked_offsets
 from tcu.ops.operation import Call
 from tcu.ops.result import check_out, put, round_number, rounding_target
-from tcu.plan import VARIANTS
 from tcu.units import get_unit
 
 __all__ = ["check_options", "execute", "whole_sum", "wide_dtype"]
@@ -81,8 +80,9 @@ def check_options(call: Call) -> None:
         )
     if "unit" in call.operation.options and call.option("unit") is not None:
         get_unit(call.option("unit"))
-    if "variant" in call.operation.options and call.option("variant") not in VARIANTS:
-        raise unknown_name("variant", call.option("variant"), VARIANTS)
+    variants = call.operation.variants
+    if "variant" in call.operation.options and call.option("variant") not in variants:
+        raise unknown_name("variant", call.option("variant"), variants)
 
 
 def wide_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any
 
@@ -30,15 +30,17 @@ _TYPES = {
 }  # fmt: skip
 
 
-def of_schema(names: Sequence[str], options: Sequence[Any]) -> tuple[Any, ...]:
+def of_schema(
+    names: Sequence[str], options: Sequence[Any], variants: Mapping[str, Any] = VARIANTS
+) -> tuple[Any, ...]:
     """The options of these names as operators take them, the dtype last.
 
     Raises TcuError for what PyTorch would refuse in its own words, or take for something else.
     """
-    return tuple(_of_schema(name, option) for name, option in zip(names, options, strict=True))
+    return tuple(_of_schema(name, option, variants) for name, option in zip(names, options, strict=True))
 
 
-def _of_schema(name: str, option: Any) -> Any:
+def _of_schema(name: str, option: Any, variants: Mapping[str, Any]) -> Any:
     if name == "dtype":
         return option if option is None or isinstance(option, torch.dtype) else _torch_dtype(option)
     if type(option) is _TYPES[name] or (option is None and name != "variant"):
@@ -52,7 +54,7 @@ def _of_schema(name: str, option: Any) -> Any:
             )
         return unit.name
     if name == "variant":
-        raise unknown_name("variant", option, VARIANTS)
+        raise unknown_name("variant", option, variants)
     if name == "accumulator":
         return named_format(option).name
     if name == "fraction":

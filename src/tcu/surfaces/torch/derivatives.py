@@ -520,7 +520,8 @@ def _spread(each: Any, offsets: Any, like: Any) -> Any:
     return each.repeat_interleave(offsets.diff(), output_size=like.shape[0])
 
 
-# Of running sums, which are linear: forward themselves, backward the running sums from the other end.
+# Of running sums, which are linear: forward themselves, backward the running sums from the other end; by binary64
+# additions, as gradients have the result's dtype, of which MMAs may take none.
 
 
 class _OfScan(Derivative):
@@ -539,7 +540,7 @@ class _OfScan(Derivative):
 
     @classmethod
     def again(cls, ctx: Any, x: Any, reverse: bool, dtype: Any) -> Any:
-        return cls.record(x, ctx.axis, ctx.exclusive, reverse, dtype)
+        return cls.record(x, ctx.axis, ctx.exclusive, reverse, *defaults(cls.operation.options[2:-1]), dtype)
 
 
 class _OfSegmentScan(_OfScan):
@@ -552,7 +553,15 @@ class _OfSegmentScan(_OfScan):
 
     @classmethod
     def again(cls, ctx: Any, x: Any, reverse: bool, dtype: Any) -> Any:
-        return cls.record(x, *ctx.saved_tensors, False, ctx.exclusive, reverse, dtype)
+        return cls.record(
+            x,
+            *ctx.saved_tensors,
+            False,
+            ctx.exclusive,
+            reverse,
+            *defaults(cls.operation.options[2:-1]),
+            dtype,
+        )
 
 
 # Of operations of a program's own.

@@ -18,6 +18,7 @@ from tcu.errors import ParameterError
 from tcu.surfaces import functions, row_norms
 from tcu.surfaces.matmul import matmul
 from tcu.surfaces.torch.derivatives import exact_sum
+from tcu.surfaces.torch.scatter import BY_INDEX
 
 __all__ = ["reproducible", "set_reproducible"]
 
@@ -44,13 +45,13 @@ class reproducible:
     """A context in which PyTorch's own operators are executed by tcu's, with gradients: the same bits for every batch size.
 
     ``with tcu.torch.reproducible(): loss = model(x); loss.backward()``.  Sums, means, variances, norms of vectors,
-    running sums, softmax, log-softmax, log-sum-exp, cross entropy, layer_norm, rms_norm and products of matrices
-    (mm, addmm, bmm, baddbmm, matmul, linear, attention, which is made of its parts) of float16, bfloat16, float32 and float64 on
-    CPUs and GPUs.  Products of float32 are computed in float64 and rounded once; those of 16 bits have the
+    running sums, softmax, log-softmax, log-sum-exp, cross entropy, layer_norm, rms_norm, products of matrices
+    (mm, addmm, bmm, baddbmm, matmul, linear, attention, which is made of its parts) and sums by index (index_add, scatter_add,
+    the gradients of indexing and of an embedding) of float16, bfloat16, float32 and float64 on CPUs and GPUs.  Products of float32 are computed in float64 and rounded once; those of 16 bits have the
     bits of ``unit``, on the CPU by its model.
 
-    Not covered are, among others, exp, tanh and other functions of a library, sums by index
-    (index_add, scatter_add, the gradient of an embedding) and convolutions: they run as ever, and ``uncovered`` names them.
+    Not covered are, among others, exp, tanh and other functions of a library, and convolutions: they run as ever, and
+    ``uncovered`` names them.
 
     Parameters
     ----------
@@ -356,5 +357,6 @@ _BY_TCU: dict[str, Callable[..., Any]] = {
     "_softmax_backward_data": _softmax_backward, "_log_softmax_backward_data": _log_softmax_backward,
     "nll_loss_forward": _nll_loss, "native_layer_norm": _layer_norm, "native_layer_norm_backward": _layer_norm_backward,
     "mm": _mm, "bmm": _mm, "addmm": _addmm, "baddbmm": _baddbmm, "mv": _mv, "dot": _dot, "pow": _pow, "rsqrt": _rsqrt,
+    **BY_INDEX,
 }  # fmt: skip
 """By the name of PyTorch's operator."""

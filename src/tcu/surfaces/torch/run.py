@@ -20,6 +20,7 @@ from tcu.ops.info import scan_info
 from tcu.ops.layout import Ragged, check_line, scan_axis
 from tcu.ops.operation import OPERATIONS, Call, Operation
 from tcu.ops.options import OPTIONS, defaults
+from tcu.ops.request import ScanRequest
 from tcu.surfaces.torch import launch_cache
 from tcu.surfaces.torch.checks import (
     check_arrays,
@@ -33,9 +34,10 @@ from tcu.surfaces.torch.checks import (
 from tcu.surfaces.torch.derivatives import DERIVATIVES, derivative_of
 from tcu.surfaces.torch.forms import Form, form_of, forms_of
 from tcu.surfaces.torch.launch_cache import known, shortcut
+from tcu.surfaces.torch.scaled import run as scaled
 from tcu.surfaces.torch.watch import holds_numbers, in_graph, is_watched, recorder
 
-__all__ = ["known", "register_operators", "run", "shortcut"]
+__all__ = ["known", "register_operators", "run", "scaled", "shortcut"]
 
 _INTEGERS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool)
 
@@ -81,7 +83,8 @@ def _info_of_watched(call: Call) -> Any:
     x = call.arrays[0]
     if call.operation.kind == "scan":
         assert not isinstance(call.layout, Ragged)
-        return scan_info(tuple(x.shape), scan_axis(call.layout, x.dim()), named_format(x.dtype))
+        way = ScanRequest(*call.options).way
+        return scan_info(tuple(x.shape), scan_axis(call.layout, x.dim()), named_format(x.dtype), **way)
     if not holds_numbers(call.arrays):
         raise ParameterError(
             "return_info=True tells the result's bits, which tensors without numbers and functions that are "
@@ -173,7 +176,7 @@ def _recorded(call: Call) -> Any:
         _register(operation, form)  # registered after PyTorch was met
     record = recorder(name, DERIVATIVES[name], _public_name(operation, form))
     given = form.arguments(call.layout, x)
-    *rest, dtype = (*given, *of_schema(operation.options, call.options))
+    *rest, dtype = (*given, *of_schema(operation.options, call.options, operation.variants))
     if call.out is None:
         return record(*call.arrays, *rest, dtype)
     check_out(call.out, x, form.shape(x, form.layout_of(*given)))

@@ -10,15 +10,12 @@ from tcu.engines import host
 from tcu.formats.tensor import plain_view, tensor_of
 from tcu.ops.layout import Whole
 from tcu.ops.result import rounding_target
-from tcu.surfaces.torch import run as _sums  # registers sums, which gradients take
 from tcu.surfaces.torch.checks import check_out, of_schema, put
 from tcu.surfaces.torch.derivatives import Derivative, exact_sum
 from tcu.surfaces.torch.forms import Form
 from tcu.surfaces.torch.watch import in_graph, is_watched, recorder
 
 __all__ = ["run"]
-
-del _sums
 
 
 def run(x: Any, weight: Any, bias: Any, axis: int, dtype: Any, out: Any = None) -> Any:
